@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a TorchScript value is while the converter interprets a program: numbers, text, containers
+// and tensors of the graph that is being built. Sizes are Dims, so arithmetic on them stays symbolic.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "hg/graph.h"
+
+namespace hg::convert {
+
+class TensorCell;  // alias.h: a tensor that in-place ops may write through its views
+using TensorRef = std::shared_ptr<TensorCell>;
+struct Item;
+
+struct List {  // shared by reference, as in Python
+  std::vector<Item> items;
+};
+struct Dict {
+  std::vector<std::pair<Item, Item>> items;  // in order of insertion
+};
+struct Object {  // a module, or an instance of a scripted class
+  std::string type;  // "__torch__.torchvision.models.resnet.ResNet"
+  std::string path;  // "layer1.0"; empty for the root
+  std::vector<std::pair<std::string, Item>> attributes;
+};
+struct Tuple {
+  std::vector<Item> items;
+  std::vector<std::string> names;  // of a NamedTuple, else empty
+};
+
+struct ScriptTensorIndex {  // of a tensor that the file holds: ScriptProgram::tensors
+  int32_t index = -1;
+  friend bool operator==(ScriptTensorIndex, ScriptTensorIndex) = default;
+};
+
+struct None {
+  friend bool operator==(None, None) { return true; }
+};
+
+struct Item {
+  using Variant = std::variant<None, bool, Dim, double, std::string, TensorRef,
+                               std::shared_ptr<List>, std::shared_ptr<Tuple>, std::shared_ptr<Dict>,
+                               std::shared_ptr<Object>, ScriptTensorIndex>;
+  Variant value;
+
+  Item() = default;
+  template <class T>
+    requires std::is_constructible_v<Variant, std::in_place_type_t<T>, T>
+  Item(T v) : value(std::in_place_type<T>, std::move(v)) {}  // NOLINT: implicit
+  Item(int64_t v) : value(Dim(v)) {}                         // NOLINT: implicit
+  Item(int v) : value(Dim(v)) {}                             // NOLINT: implicit
+
+  bool is_none() const { return std::holds_alternative<None>(value); }
+  bool is_tensor() const { return std::holds_alternative<TensorRef>(value); }
+  bool is_int() const { return std::holds_alternative<Dim>(value); }
+  bool is_real() const { return std::holds_alternative<double>(value); }
+  bool is_bool() const { return std::holds_alternative<bool>(value); }
+  bool is_string() const { return std::holds_alternative<std::string>(value); }
+  bool is_number() const { return is_int() || is_real() || is_bool(); }
+  bool is_list() const { return std::holds_alternative<std::shared_ptr<List>>(value); }
+  bool is_tuple() const { return std::holds_alternative<std::shared_ptr<Tuple>>(value); }
+  bool is_dict() const { return std::holds_alternative<std::shared_ptr<Dict>>(value); }
+  bool is_object() const { return std::holds_alternative<std::shared_ptr<Object>>(value); }
+};
+
+}  // namespace hg::convert

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The specification of every kernel: plain loops over doubles. Tests only; speed does not matter,
+// being obviously right does. Elements are doubles in row-major order, whatever the dtype
+// (integers beyond 2^53 are not used in samples).
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "hg/kernel.h"
+
+namespace hg::reference {
+
+struct Array {
+  DType dtype = f32;  // the dtype the op sees; results are rounded to it by the caller
+  Sizes shape;
+  std::vector<double> values;
+  bool given = true;  // false for an optional input that is not given
+  double& at(int64_t i) { return values[static_cast<size_t>(i)]; }
+  double at(int64_t i) const { return values[static_cast<size_t>(i)]; }
+  int64_t count() const { return shape.count(); }
+};
+
+struct Call {
+  std::span<const Array> in;
+  std::span<Array> out;  // dtype and shape are set, values are zero
+  const KernelAttrs& attrs;
+};
+
+struct Row {
+  std::string_view op;
+  void (*run)(const Call&);
+};
+
+// The row of an op, or null.
+const Row* find(std::string_view op);
+
+}  // namespace hg::reference

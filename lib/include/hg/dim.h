@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes that may depend on named symbols. A Dim is kept in one normal form (a polynomial over
+// symbols and floordiv/mod/min/max terms), so two Dims that print alike are equal, and
+// (n + 1) * 2 - 2 == n * 2.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hg/status.h"
+#include "hg/tensor.h"
+
+namespace hg {
+
+// Numbers for symbols, in the order they were bound.
+class Bindings {
+ public:
+  std::optional<int64_t> find(std::string_view symbol) const;
+  // Fails when the symbol already has another number.
+  Status bind(std::string_view symbol, int64_t value);
+  const std::vector<std::pair<std::string, int64_t>>& all() const { return values_; }
+  bool empty() const { return values_.empty(); }
+  friend bool operator==(const Bindings&, const Bindings&) = default;
+
+ private:
+  std::vector<std::pair<std::string, int64_t>> values_;
+};
+
+class Dim {
+ public:
+  Dim() = default;                        // 0
+  Dim(int64_t value) : constant_(value) {}  // NOLINT: implicit
+  Dim(int value) : constant_(value) {}      // NOLINT: implicit
+  Dim(const char* symbol);                  // NOLINT: implicit; an identifier such as "n"
+  explicit Dim(std::string_view symbol);
+
+  bool is_constant() const { return terms_ == nullptr; }
+  int64_t constant() const { return constant_; }  // meaningful only when is_constant()
+  // The symbol's name when this is one symbol alone, else empty.
+  std::string_view symbol() const;
+  // Appends the symbols used, each once, in order of first use.
+  void collect_symbols(std::vector<std::string>& out) const;
+
+  // Fails when a symbol has no number, on division by zero, and on overflow.
+  Result<int64_t> evaluate(const Bindings& bindings) const;
+  // The symbols that have a number are replaced by it; the others stay.
+  Dim substitute(const Bindings& bindings) const;
+  // Smallest and largest value when every symbol lies in [0, 2^40]; saturates.
+  int64_t lower_bound() const;
+
+  // The reverse of printing: "n", "2*n + 1", "floordiv(h - 1, 2)".
+  static Result<Dim> parse(std::string_view text);
+
+  friend Dim operator+(const Dim& a, const Dim& b);
+  friend Dim operator-(const Dim& a, const Dim& b);
+  friend Dim operator*(const Dim& a, const Dim& b);
+  friend Dim operator-(const Dim& a) { return Dim(0) - a; }
+  friend bool operator==(const Dim& a, const Dim& b);
+  friend Dim floordiv(const Dim& a, const Dim& b);  // rounds towards minus infinity
+  friend Dim mod(const Dim& a, const Dim& b);       // a - floordiv(a, b) * b
+  friend Dim min(const Dim& a, const Dim& b);
+  friend Dim max(const Dim& a, const Dim& b);
+  friend void append_text(std::string& out, const Dim& dim);
+
+ private:
+  struct Terms;  // the part that is not constant; never empty
+  friend struct DimAlgebra;
+  int64_t constant_ = 0;
+  std::shared_ptr<const Terms> terms_;
+};
+
+Dim floordiv(const Dim& a, const Dim& b);
+Dim mod(const Dim& a, const Dim& b);
+Dim min(const Dim& a, const Dim& b);
+Dim max(const Dim& a, const Dim& b);
+Dim ceildiv(const Dim& a, const Dim& b);  // floordiv(a + b - 1, b)
+void append_text(std::string& out, const Dim& dim);
+
+using Shape = std::vector<Dim>;
+
+void append_text(std::string& out, const Shape& shape);  // "[n, 3, 2*h]"
+Dim count(const Shape& shape);                           // product; 1 for rank 0
+Shape to_shape(const Sizes& sizes);
+bool is_constant(const Shape& shape);
+// Fails like Dim::evaluate, and when a size is negative or the rank exceeds kMaxRank.
+Result<Sizes> evaluate(const Shape& shape, const Bindings& bindings);
+
+struct TensorType {
+  DType dtype = f32;
+  Shape shape;
+  int rank() const { return static_cast<int>(shape.size()); }
+  friend bool operator==(const TensorType&, const TensorType&) = default;
+};
+void append_text(std::string& out, const TensorType& type);  // "f32[n, 3]"
+
+}  // namespace hg

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph of ops over tensors with symbolic sizes: what models are loaded as, and what
+// applications build. Graphs are values: not shared between threads, cheap to move.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "hg/dim.h"
+#include "hg/status.h"
+#include "hg/tensor.h"
+
+namespace hg {
+
+class Graph;
+class Registry;
+struct Op;  // an op of a registry, see op.h
+
+// One attribute of a node. Integers are Dims, so that they may depend on symbols.
+class Attr {
+ public:
+  using Variant = std::variant<std::monostate, bool, Dim, double, std::string, DType,
+                               std::vector<Dim>, std::vector<double>, std::vector<std::string>>;
+  Attr() = default;  // none: an optional attribute that is not given
+  Attr(bool v) : value(v) {}                       // NOLINT: implicit, as all below
+  Attr(int v) : value(Dim(v)) {}
+  Attr(int64_t v) : value(Dim(v)) {}
+  Attr(Dim v) : value(std::move(v)) {}
+  Attr(double v) : value(v) {}
+  Attr(const char* v) : value(std::string(v)) {}
+  Attr(std::string v) : value(std::move(v)) {}
+  Attr(DType v) : value(v) {}
+  Attr(std::vector<Dim> v) : value(std::move(v)) {}
+  Attr(std::initializer_list<Dim> v) : value(std::vector<Dim>(v)) {}
+  Attr(std::vector<double> v) : value(std::move(v)) {}
+  Attr(std::vector<std::string> v) : value(std::move(v)) {}
+
+  bool is_none() const { return std::holds_alternative<std::monostate>(value); }
+  friend bool operator==(const Attr&, const Attr&) = default;
+
+  Variant value;
+};
+void append_text(std::string& out, const Attr& attr);
+
+struct NamedAttr {
+  std::string_view name;
+  Attr value;
+};
+using NamedAttrs = std::vector<NamedAttr>;
+
+using ValueId = int32_t;
+inline constexpr ValueId kNoValue = -1;  // an optional input that is not given
+
+// A handle to one tensor of a graph; copying copies the handle. A default-constructed Value stands
+// for an optional input that is not given. Valid while its graph lives at the same address.
+class Value {
+ public:
+  Value() = default;
+  Value(Graph* graph, ValueId id) : graph_(graph), id_(id) {}
+  explicit operator bool() const { return id_ != kNoValue; }
+  Graph* graph() const { return graph_; }
+  ValueId id() const { return id_; }
+  DType dtype() const;
+  const Shape& shape() const;
+  int rank() const { return static_cast<int>(shape().size()); }
+  const Dim& dim(int i) const;  // negative i counts from the end
+  const std::string& name() const;
+  friend bool operator==(const Value&, const Value&) = default;
+
+ private:
+  Graph* graph_ = nullptr;
+  ValueId id_ = kNoValue;
+};
+
+// What the graph stores of a Value.
+struct ValueInfo {
+  TensorType type;
+  std::string name;   // unique in the graph; generated where none was given
+  int32_t node = -1;  // the producing node, or -1 for inputs and states
+  int32_t state = -1; // index into states(), or -1
+};
+
+// Where a node came from, for messages: "encoder.layer.0.attention" and "modeling.py:120".
+struct Origin {
+  std::string module;
+  std::string source;
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+
+struct Node {
+  const Op* op = nullptr;
+  std::vector<ValueId> inputs;    // kNoValue for optional inputs that are not given
+  std::vector<ValueId> outputs;
+  std::vector<Attr> attrs;        // one for each attribute of the op's signature, in its order
+  std::vector<std::shared_ptr<Graph>> subgraphs;  // of control flow; they see only their own inputs
+  Origin origin;
+};
+
+// A tensor that lives as long as the model.
+struct State {
+  enum class Kind : uint8_t {
+    parameter,  // trained
+    buffer,     // updated by assign nodes only, such as running statistics
+    constant,   // never changes
+  };
+  Kind kind = Kind::constant;
+  std::string name;   // "layer1.0.conv1.weight"; unique among parameters and buffers
+  TensorData data;
+  ValueId value = kNoValue;
+  // Further names of the same tensor: tied parameters are stored once.
+  std::vector<std::string> aliases;
+};
+
+// How a parameter made by an application starts. Deterministic in the seed.
+namespace init {
+struct Rule {
+  enum class Kind : uint8_t { constant, uniform, normal } kind = Kind::constant;
+  double a = 0, b = 0;  // value; lower and upper end; mean and standard deviation
+  bool scale_by_fan_in = false;
+  uint64_t seed = 0;
+};
+inline Rule constant(double value) { return {Rule::Kind::constant, value, 0, false, 0}; }
+inline Rule zeros() { return constant(0); }
+inline Rule ones() { return constant(1); }
+inline Rule uniform(double low, double high, uint64_t seed) {
+  return {Rule::Kind::uniform, low, high, false, seed};
+}
+inline Rule normal(double mean, double stddev, uint64_t seed) {
+  return {Rule::Kind::normal, mean, stddev, false, seed};
+}
+// U(-b, b) with b = sqrt(6 / fan_in): He et al. 2015, section 2.2, gain sqrt(2).
+inline Rule kaiming_uniform(uint64_t seed) {
+  return {Rule::Kind::uniform, -2.449489742783178, 2.449489742783178, true, seed};
+}
+}  // namespace init
+
+// Building never fails in the middle: the first error is kept, later calls return values of that
+// broken graph, and status() tells. Loading, compiling and saving check status() first.
+class Graph {
+ public:
+  Graph();  // with Registry::built_in()
+  explicit Graph(const Registry& registry);  // which must outlive the graph
+  Graph(Graph&&) noexcept;
+  Graph& operator=(Graph&&) noexcept;
+  Graph(const Graph&);  // weights are shared
+  Graph& operator=(const Graph&);
+  ~Graph();
+
+  Value input(std::string name, DType dtype, Shape shape);
+  Value parameter(std::string name, DType dtype, const Sizes& shape,
+                  const init::Rule& rule = init::zeros());
+  Value parameter(std::string name, TensorData data);
+  Value buffer(std::string name, TensorData data);
+  Value constant(TensorData data, std::string name = "");
+  Value scalar(double value, DType dtype = f32);  // a constant of rank 0
+  Value scalar(int64_t value, DType dtype);
+
+  // Any registered op by name. Attributes that are not given take their defaults. `call` is for
+  // ops with one output; `calls` returns all outputs.
+  Value call(std::string_view op, std::span<const Value> inputs, const NamedAttrs& attrs = {});
+  Value call(std::string_view op, std::initializer_list<Value> inputs,
+             const NamedAttrs& attrs = {}) {
+    return call(op, std::span(inputs.begin(), inputs.size()), attrs);
+  }
+  std::vector<Value> calls(std::string_view op, std::span<const Value> inputs,
+                           const NamedAttrs& attrs = {},
+                           std::vector<std::shared_ptr<Graph>> subgraphs = {});
+  std::vector<Value> calls(std::string_view op, std::initializer_list<Value> inputs,
+                           const NamedAttrs& attrs = {}) {
+    return calls(op, std::span(inputs.begin(), inputs.size()), attrs);
+  }
+  // The state becomes `value` at the end of each run. Same dtype and shape.
+  void assign(Value state, Value value);
+  void output(std::string name, Value value);  // an empty name becomes "output_<k>"
+
+  // Nodes added from here on carry this origin.
+  void set_origin(Origin origin);
+  // A symbol that no dim uses so far, for sizes that only data decides: "u0", "u1".
+  Dim fresh_symbol();
+  // Keeps the first failure; later ones are dropped. Returns an invalid Value for chaining.
+  Value fail(Status status);
+
+  const Status& status() const;  // the first error of building, or ok
+  // Everything a foreign graph could have wrong: ids, order, names, arity, attributes, and that each
+  // shape equals the one its rule infers.
+  Status verify() const;
+  // The graph as text, one node a line; the same text for the same graph.
+  std::string text() const;
+
+  const Registry& registry() const;
+  const std::vector<Node>& nodes() const;
+  const std::vector<State>& states() const;
+  const ValueInfo& value_info(ValueId id) const;
+  Value value(ValueId id) { return Value(this, id); }
+  int32_t value_count() const;
+  const std::vector<ValueId>& inputs() const;
+  const std::vector<std::pair<std::string, ValueId>>& outputs() const;
+  // What runs leave behind: pairs of (state value, new value).
+  const std::vector<std::pair<ValueId, ValueId>>& assignments() const;
+  // Symbols of the inputs in order of first use.
+  std::vector<std::string> symbols() const;
+  // The constant that a value is, or null. Valid while the graph is not changed.
+  const TensorData* constant_of(ValueId id) const;
+
+ private:
+  friend struct GraphAccess;  // lib/graph: passes and the reader rebuild graphs through it
+  struct Body;
+  std::unique_ptr<Body> body_;
+};
+
+}  // namespace hg

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole public interface.
+#pragma once
+
+#include "hg/dim.h"
+#include "hg/graph.h"
+#include "hg/kernel.h"
+#include "hg/model.h"
+#include "hg/op.h"
+#include "hg/ops.h"
+#include "hg/session.h"
+#include "hg/status.h"
+#include "hg/tensor.h"

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a CPU kernel is: one KernelDef row. `prepare` knows shapes and may fail; `run` knows
+// pointers, allocates nothing and cannot fail. Several kernels may serve one op, best first.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hg/op.h"
+
+namespace hg {
+
+enum class Device : uint8_t { automatic, cpu, vulkan };
+std::string_view name(Device device);
+
+// Runs task(arg, 0) ... task(arg, count - 1), in any order, on any threads, and returns when all are
+// done. A host lends its pool by giving such a function.
+struct ParallelFor {
+  void (*run)(void* host, int64_t count, void (*task)(void* arg, int64_t index), void* arg) = nullptr;
+  void* host = nullptr;
+  int threads = 1;
+};
+
+class PrepareContext;
+class RunContext;
+
+struct KernelDef {
+  std::string_view op;
+  Device device = Device::cpu;
+  std::string_view name;  // of this variant, unique among the op's: "reference", "gemm"
+  // Whether this kernel can serve the call; null accepts everything.
+  bool (*accepts)(const PrepareContext&) = nullptr;
+  // Checks what infer could not, asks for workspace, packs constant inputs; may be null.
+  Status (*prepare)(PrepareContext&) = nullptr;
+  void (*run)(const RunContext&) noexcept = nullptr;
+  // For kDataDependent ops: the values of the symbols that infer made with fresh_dim(), in order.
+  // Called before run; outputs have no memory yet.
+  void (*measure)(const RunContext&, std::span<int64_t> dims) noexcept = nullptr;
+  // Bit i: input i may have any strides (zero, negative, gaps). Other inputs arrive contiguous.
+  // Outputs are always contiguous. Inputs of a variadic op beyond bit 31 count as bit 31.
+  uint32_t strided = 0;
+};
+inline constexpr uint32_t kAllStrided = 0xffffffffu;
+
+// Attributes whose integers are plain numbers, by name.
+class KernelAttrs {
+ public:
+  explicit KernelAttrs(const AttrReader& attrs) : attrs_(attrs) {}
+  bool has(std::string_view name) const { return attrs_.has(name); }
+  bool flag(std::string_view name) const { return attrs_.flag(name); }
+  int64_t integer(std::string_view name) const { return attrs_.integer(name).constant(); }
+  double real(std::string_view name) const { return attrs_.real(name); }
+  const std::string& string(std::string_view name) const { return attrs_.string(name); }
+  DType dtype(std::string_view name) const { return attrs_.dtype(name); }
+  Sizes integers(std::string_view name) const;  // up to kMaxRank numbers
+  std::span<const double> reals(std::string_view name) const { return attrs_.reals(name); }
+  int axis(std::string_view name, int rank) const;                // in [0, rank)
+  Sizes axes(std::string_view name, int rank) const;              // each in [0, rank)
+
+ private:
+  AttrReader attrs_;
+};
+
+// Packed weights of a session, shared by its plans.
+class PackCache {
+ public:
+  virtual ~PackCache() = default;
+  // 64-byte aligned memory that `fill` wrote once for this key; null when memory is short.
+  virtual void* pack(std::string_view kernel, ValueId value, int64_t bytes,
+                     void (*fill)(void* arg, void* to), void* arg) = 0;
+};
+
+class PrepareContext {
+ public:
+  int input_count() const { return static_cast<int>(inputs_.size()); }
+  int output_count() const { return static_cast<int>(outputs_.size()); }
+  bool has(int i) const { return i < input_count() && has_[static_cast<size_t>(i)]; }
+  // Shapes, dtypes and strides as `run` will see them; data is null except for constants and
+  // parameters that no node assigns.
+  const Tensor& in(int i) const { return inputs_[static_cast<size_t>(i)]; }
+  const Tensor& out(int i) const { return outputs_[static_cast<size_t>(i)]; }
+  bool is_constant(int i) const { return has(i) && in(i).data != nullptr; }
+  const KernelAttrs& attrs() const { return attrs_; }
+  int threads() const { return threads_; }
+  std::string label() const { return label_; }
+
+  // Scratch memory of run(), 64-byte aligned, contents undefined.
+  void set_workspace(int64_t bytes) { workspace_ = bytes; }
+  // An object that lives as long as the plan; run() reads it with state<T>().
+  template <class T>
+  T& make_state(T value) {
+    auto owned = std::make_shared<T>(std::move(value));
+    T& reference = *owned;
+    state_ = std::move(owned);
+    return reference;
+  }
+  // A packed copy of a constant input, made once per session. `fill` is called with the memory.
+  // Null when the input is not constant or memory is short.
+  template <class Fill>
+  void* pack(int input, std::string_view kernel, int64_t bytes, Fill fill) const {
+    if (!is_constant(input) || packs_ == nullptr) return nullptr;
+    return packs_->pack(kernel, ids_[static_cast<size_t>(input)], bytes,
+                        [](void* arg, void* to) { (*static_cast<Fill*>(arg))(to); }, &fill);
+  }
+  template <class... Parts>
+  Status fail(const Parts&... parts) const {
+    return unsupported(label_, ": ", text(parts...));
+  }
+
+  // For whoever plans.
+  explicit PrepareContext(const AttrReader& attrs) : attrs_(attrs) {}
+  std::vector<Tensor> inputs_, outputs_;
+  std::vector<bool> has_;
+  std::vector<ValueId> ids_;
+  KernelAttrs attrs_;
+  std::string label_;
+  int threads_ = 1;
+  int64_t workspace_ = 0;
+  std::shared_ptr<void> state_;
+  PackCache* packs_ = nullptr;
+};
+
+class RunContext {
+ public:
+  int input_count() const { return static_cast<int>(inputs.size()); }
+  bool has(int i) const { return i < input_count() && inputs[static_cast<size_t>(i)].data != nullptr; }
+  const Tensor& in(int i) const { return inputs[static_cast<size_t>(i)]; }
+  const Tensor& out(int i) const { return outputs[static_cast<size_t>(i)]; }
+  int output_count() const { return static_cast<int>(outputs.size()); }
+  template <class T>
+  T* workspace() const {
+    return static_cast<T*>(scratch);
+  }
+  template <class T>
+  const T& state() const {
+    return *static_cast<const T*>(prepared);
+  }
+  int threads() const { return parallel->threads; }
+
+  // Calls body(begin, end) for ranges that cover [0, count), each `grain` long but the last. The
+  // ranges depend on count and grain alone, so results do not depend on the number of threads.
+  template <class Body>
+  void parallel_for(int64_t count, int64_t grain, const Body& body) const {
+    if (count <= 0) return;
+    if (grain < 1) grain = 1;
+    const int64_t tasks = (count + grain - 1) / grain;
+    if (tasks == 1 || parallel->threads <= 1) {
+      for (int64_t begin = 0; begin < count; begin += grain)
+        body(begin, begin + grain < count ? begin + grain : count);
+      return;
+    }
+    struct Range {
+      const Body* body;
+      int64_t count, grain;
+    } range{&body, count, grain};
+    parallel->run(parallel->host, tasks,
+                  [](void* arg, int64_t index) {
+                    const Range& r = *static_cast<const Range*>(arg);
+                    const int64_t begin = index * r.grain;
+                    (*r.body)(begin, begin + r.grain < r.count ? begin + r.grain : r.count);
+                  },
+                  &range);
+  }
+
+  // For whoever runs.
+  std::span<const Tensor> inputs, outputs;  // absent optional inputs have null data and rank 0
+  void* scratch = nullptr;
+  const void* prepared = nullptr;
+  const ParallelFor* parallel = nullptr;
+};
+
+}  // namespace hg

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph with its weights and where they came from; the .hgm file. docs/format.md has the format.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hg/graph.h"
+#include "hg/op.h"
+
+namespace hg {
+
+class Model {
+ public:
+  // Maps the file; weights are used from the mapping, which lives as long as any copy of them.
+  // Fails with not_found, corrupt_model (what and where), or unsupported (an op that the registry
+  // lacks). The registry must outlive the model.
+  static Result<Model> load(const std::string& path,
+                            const Registry& registry = Registry::built_in());
+  // The same from memory, which is copied.
+  static Result<Model> read(std::span<const std::byte> bytes,
+                            const Registry& registry = Registry::built_in());
+  // Takes a graph whose status() is ok.
+  static Result<Model> from_graph(Graph graph);
+
+  // Writes to a temporary file beside `path` and renames it: the old file stays until the new one is
+  // whole. Two saves of one model give the same bytes.
+  Status save(const std::string& path) const;
+  Result<std::vector<std::byte>> serialize() const;
+
+  const Graph& graph() const { return graph_; }
+  Graph& graph() { return graph_; }
+
+  struct Info {
+    std::string producer;     // "hg-convert 0.1.0"
+    std::string source;       // "libtorch 2.13.0"
+    std::string source_hash;  // of the file it was converted from
+  };
+  const Info& info() const { return info_; }
+  void set_info(Info info) { info_ = std::move(info); }
+
+ private:
+  Graph graph_;
+  Info info_;
+};
+
+}  // namespace hg

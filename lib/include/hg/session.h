@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a model. Creating a session compiles; binding sizes plans all memory; running allocates
+// nothing. A session is used by one thread at a time; several sessions may share a model.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hg/kernel.h"
+#include "hg/model.h"
+
+namespace hg {
+
+// Memory of the host. `allocate` returns 64-byte aligned memory or null.
+struct Allocator {
+  void* (*allocate)(void* host, size_t bytes) = nullptr;
+  void (*free)(void* host, void* memory, size_t bytes) = nullptr;
+  void* host = nullptr;
+};
+
+struct Options {
+  Device device = Device::cpu;
+  int threads = 0;                  // 0: as many as OpenMP would take
+  ParallelFor parallel_for;         // the host's own pool; then no OpenMP region is entered
+  Allocator allocator;              // the host's own memory for the arena and packed weights
+  int64_t memory_limit = 0;         // bytes of arena, packed weights and own state; 0: none
+  std::vector<std::pair<std::string, int64_t>> dims;  // sizes for symbols, to plan at creation
+  std::vector<std::string> disabled_passes;           // by name, for debugging
+  std::vector<std::string> kernels;  // "conv=reference": only this variant, for debugging
+  bool profile = false;
+  bool keep_all_values = false;      // every value can be read by name after a run; for checking
+  const Registry* registry = nullptr;  // kernels; null: those of the model's graph
+};
+
+struct Memory {
+  int64_t peak_bytes = 0;         // all that the session holds while it runs
+  int64_t arena_bytes = 0;        // activations and workspaces of the current sizes
+  int64_t arena_lower_bound = 0;  // largest sum of bytes alive at one step
+  int64_t weights_bytes = 0;      // as loaded; mapped from the file where it was mapped
+  int64_t packed_bytes = 0;       // copies made for kernels
+};
+
+struct ProfileRow {
+  std::string node;    // its name
+  std::string op;
+  std::string kernel;
+  std::string module;
+  double ms = 0;       // of the last run
+  double flops = 0;
+  int64_t bytes = 0;   // read and written
+};
+
+// One block of the arena over the steps of a run, for drawing.
+struct ArenaBlock {
+  std::string value;
+  int64_t offset = 0, bytes = 0;
+  int first_step = 0, last_step = 0;
+};
+
+class Session {
+ public:
+  // Copies what it needs of the model; weights are shared. Fails with the first node that cannot
+  // be compiled.
+  static Result<Session> create(const Model& model, Options options = {});
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  // `tensor` is borrowed until the next set_input of that name; any strides. Its dtype must be the
+  // input's, its shape must fit, and a symbol must mean one number in all inputs.
+  Status set_input(std::string_view name, const Tensor& tensor);
+  Status set_input(int index, const Tensor& tensor);
+  // Plans for the sizes of the inputs set so far, or for `dims`. run() does it where it is not done.
+  Status plan();
+  Status plan(std::span<const std::pair<std::string, int64_t>> dims);
+  // Fails when an input is missing or sizes do not fit.
+  Status run();
+  // A contiguous or strided view into the session's memory, valid until the next run or plan.
+  Result<Tensor> output(std::string_view name) const;
+  Result<Tensor> output(int index) const;
+  // The present contents of a parameter or buffer, or, with keep_all_values, of any value.
+  Result<Tensor> value(std::string_view name) const;
+
+  int input_count() const;
+  int output_count() const;
+  std::string_view input_name(int index) const;
+  std::string_view output_name(int index) const;
+  const TensorType& input_type(int index) const;
+  const TensorType& output_type(int index) const;
+
+  // For the planned sizes; exact before the first run. Fails when nothing is planned yet.
+  Result<Memory> memory() const;
+  std::vector<ArenaBlock> arena_blocks() const;
+  double flops() const;                        // multiplications and additions of one run
+  std::vector<ProfileRow> profile() const;     // needs Options::profile
+  const Graph& compiled_graph() const;         // after the passes
+  std::string report() const;                  // devices, kernels and passes, as text
+
+ private:
+  struct Body;
+  explicit Session(std::unique_ptr<Body> body);
+  std::unique_ptr<Body> body_;
+};
+
+}  // namespace hg

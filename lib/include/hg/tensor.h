@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types, concrete sizes and strided views of memory. Nothing here allocates but TensorData.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "hg/status.h"
+
+namespace hg {
+
+// The order is part of the file format: append only.
+enum class DType : uint8_t { f32, f64, f16, bf16, i64, i32, i16, i8, u8, bool_ };
+inline constexpr int kDTypeCount = 10;
+
+inline constexpr DType f32 = DType::f32;
+inline constexpr DType f64 = DType::f64;
+inline constexpr DType f16 = DType::f16;
+inline constexpr DType bf16 = DType::bf16;
+inline constexpr DType i64 = DType::i64;
+inline constexpr DType i32 = DType::i32;
+inline constexpr DType i16 = DType::i16;
+inline constexpr DType i8 = DType::i8;
+inline constexpr DType u8 = DType::u8;
+inline constexpr DType boolean = DType::bool_;
+
+constexpr int64_t size_of(DType dtype) {  // bytes of one element
+  constexpr int64_t kBytes[kDTypeCount] = {4, 8, 2, 2, 8, 4, 2, 1, 1, 1};
+  return kBytes[static_cast<int>(dtype)];
+}
+constexpr bool is_float(DType dtype) { return dtype <= DType::bf16; }
+constexpr bool is_integer(DType dtype) { return dtype >= DType::i64 && dtype <= DType::u8; }
+std::string_view name(DType dtype);                  // "f32", "bool"
+Result<DType> dtype_named(std::string_view name);    // the reverse of name()
+void append_text(std::string& out, DType dtype);
+
+// 16-bit floats as bits; arithmetic is done in f32.
+struct Half {
+  uint16_t bits = 0;
+  Half() = default;
+  explicit Half(float value);  // rounds to nearest even
+  explicit operator float() const;
+};
+struct BFloat16 {
+  uint16_t bits = 0;
+  BFloat16() = default;
+  explicit BFloat16(float value);  // rounds to nearest even
+  explicit operator float() const;
+};
+
+// The DType of a C++ element type.
+template <class T>
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<T, float>) return f32;
+  else if constexpr (std::is_same_v<T, double>) return f64;
+  else if constexpr (std::is_same_v<T, Half>) return f16;
+  else if constexpr (std::is_same_v<T, BFloat16>) return bf16;
+  else if constexpr (std::is_same_v<T, bool>) return boolean;
+  else if constexpr (std::is_integral_v<T> && sizeof(T) == 8 && std::is_signed_v<T>) return i64;
+  else if constexpr (std::is_same_v<T, int32_t>) return i32;
+  else if constexpr (std::is_same_v<T, int16_t>) return i16;
+  else if constexpr (std::is_same_v<T, int8_t>) return i8;
+  else {
+    static_assert(std::is_same_v<T, uint8_t>, "no DType for this element type");
+    return u8;
+  }
+}
+
+inline constexpr int kMaxRank = 12;
+
+// Up to kMaxRank integers without allocation: concrete sizes or strides. Pushing beyond is ignored
+// and leaves overflowed() true, so that a reader of foreign data can refuse it.
+class Sizes {
+ public:
+  constexpr Sizes() = default;
+  constexpr Sizes(std::initializer_list<int64_t> values) : Sizes(values.begin(), values.size()) {}
+  constexpr Sizes(std::span<const int64_t> values) : Sizes(values.data(), values.size()) {}
+  constexpr Sizes(int rank, int64_t value) {
+    for (int i = 0; i < rank; ++i) push_back(value);
+  }
+
+  constexpr int rank() const { return rank_; }
+  constexpr size_t size() const { return static_cast<size_t>(rank_); }
+  constexpr bool empty() const { return rank_ == 0; }
+  constexpr bool overflowed() const { return overflowed_; }
+  constexpr int64_t& operator[](int i) { return values_[static_cast<size_t>(i)]; }
+  constexpr int64_t operator[](int i) const { return values_[static_cast<size_t>(i)]; }
+  constexpr int64_t* begin() { return values_.data(); }
+  constexpr int64_t* end() { return values_.data() + rank_; }
+  constexpr const int64_t* begin() const { return values_.data(); }
+  constexpr const int64_t* end() const { return values_.data() + rank_; }
+  constexpr int64_t back() const { return values_[size() - 1]; }
+  constexpr void push_back(int64_t value) {
+    if (rank_ == kMaxRank) overflowed_ = true;
+    else values_[static_cast<size_t>(rank_++)] = value;
+  }
+  constexpr void insert(int at, int64_t value) {
+    push_back(value);
+    for (int i = rank_ - 1; i > at; --i) values_[size_t(i)] = values_[size_t(i - 1)];
+    values_[static_cast<size_t>(at)] = value;
+  }
+  constexpr void erase(int at) {
+    for (int i = at; i + 1 < rank_; ++i) values_[size_t(i)] = values_[size_t(i + 1)];
+    --rank_;
+  }
+  constexpr int64_t count() const {  // product; 1 for rank 0
+    int64_t product = 1;
+    for (int64_t value : *this) product *= value;
+    return product;
+  }
+  friend constexpr bool operator==(const Sizes& a, const Sizes& b) {
+    if (a.rank_ != b.rank_) return false;
+    for (int i = 0; i < a.rank_; ++i)
+      if (a[i] != b[i]) return false;
+    return true;
+  }
+
+ private:
+  constexpr Sizes(const int64_t* values, size_t count) {
+    for (size_t i = 0; i < count; ++i) push_back(values[i]);
+  }
+  std::array<int64_t, kMaxRank> values_{};
+  int8_t rank_ = 0;
+  bool overflowed_ = false;
+};
+
+void append_text(std::string& out, const Sizes& sizes);  // "[2, 3]"
+Sizes contiguous_strides(const Sizes& shape);            // row-major, in elements
+
+// A view of memory that somebody else owns. Strides count elements and may be zero or negative.
+struct Tensor {
+  void* data = nullptr;
+  DType dtype = f32;
+  Sizes shape;
+  Sizes strides;
+
+  int rank() const { return shape.rank(); }
+  int64_t count() const { return shape.count(); }
+  int64_t bytes() const { return count() * size_of(dtype); }  // of the elements, without gaps
+  bool is_contiguous() const;                                 // row-major without gaps
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+};
+
+// A contiguous view of `data`, which must outlive it. The memory is not written when the tensor is
+// only passed as an input.
+Tensor view(void* data, DType dtype, const Sizes& shape);
+inline Tensor view(const void* data, DType dtype, const Sizes& shape) {
+  return view(const_cast<void*>(data), dtype, shape);
+}
+template <class T>
+Tensor view(std::span<T> data, const Sizes& shape) {
+  return view(static_cast<const void*>(data.data()), dtype_of<std::remove_const_t<T>>(), shape);
+}
+template <class Container>
+  requires requires(Container& c) { c.data(); c.size(); }
+Tensor view(Container& data, const Sizes& shape) {
+  using Element = std::remove_cvref_t<decltype(*data.data())>;
+  return view(static_cast<const void*>(data.data()), dtype_of<Element>(), shape);
+}
+
+// Copies `from` into `to`: equal shapes and dtypes, any strides, no overlap.
+void copy(const Tensor& from, const Tensor& to);
+
+// A contiguous tensor with shared ownership of its bytes: memory of its own, or part of a mapped
+// file. Copies share the bytes. Bytes in use by more than one owner are never written.
+struct TensorData {
+  Tensor tensor;
+  std::shared_ptr<void> owner;
+
+  // Zeroed, 64-byte aligned. Fails with out_of_memory.
+  static Result<TensorData> allocate(DType dtype, const Sizes& shape);
+  static Result<TensorData> copy_of(const Tensor& source);
+  bool empty() const { return owner == nullptr; }
+};
+
+}  // namespace hg
