@@ -1,9 +1,283 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and transposed convolutions.
+// Convolutions and transposed convolutions of one to three spatial dims, with a fused epilogue, and
+// the gradient of a convolution's weight.
 #include "hg/op.h"
+#include "lib/ops/fused.h"
 
 namespace hg::ops {
+namespace {
 
-std::span<const OpDef> conv() { return {}; }
+// A list attribute with one number per spatial dim; one number stands for all.
+Result<std::vector<Dim>> spatial(const AttrReader& attrs, std::string_view name, int dims) {
+  const std::span<const Dim> given = attrs.integers(name);
+  if (given.size() == 1) return std::vector<Dim>(static_cast<size_t>(dims), given[0]);
+  if (given.size() != static_cast<size_t>(dims))
+    return invalid_argument(name, " has ", int64_t(given.size()), " numbers for ", dims,
+                            " spatial dims");
+  return std::vector<Dim>(given.begin(), given.end());
+}
+
+struct Geometry {
+  std::vector<Dim> stride, padding, dilation, output_padding;
+};
+
+bool below(const Dim& value, int64_t least) {
+  return value.is_constant() && value.constant() < least;
+}
+
+Result<Geometry> geometry(const AttrReader& attrs, int dims, bool with_output_padding) {
+  Geometry g;
+  HG_TRY_ASSIGN(g.stride, spatial(attrs, "stride", dims));
+  HG_TRY_ASSIGN(g.padding, spatial(attrs, "padding", dims));
+  HG_TRY_ASSIGN(g.dilation, spatial(attrs, "dilation", dims));
+  g.output_padding.assign(static_cast<size_t>(dims), Dim(0));
+  if (with_output_padding) {
+    HG_TRY_ASSIGN(g.output_padding, spatial(attrs, "output_padding", dims));
+  }
+  for (size_t i = 0; i < static_cast<size_t>(dims); ++i) {
+    HG_CHECK(!below(g.stride[i], 1), "stride is ", g.stride[i], ", not positive");
+    HG_CHECK(!below(g.padding[i], 0), "padding is ", g.padding[i], ", it must not be negative");
+    HG_CHECK(!below(g.dilation[i], 1), "dilation is ", g.dilation[i], ", not positive");
+    HG_CHECK(!below(g.output_padding[i], 0), "output_padding is ", g.output_padding[i],
+             ", it must not be negative");
+  }
+  return g;
+}
+
+bool differ(const Dim& a, const Dim& b) {
+  return a.is_constant() && b.is_constant() && a.constant() != b.constant();
+}
+
+// x: [n, c, spatial...]; weight: [out, c / groups, kernel...], or [c, out / groups, kernel...] when
+// transposed. y: [n, out, spatial'...] with, for size s, kernel k, padding p, dilation d:
+//   s' = floor((s + 2 p - d (k - 1) - 1) / stride) + 1
+//   s' = (s - 1) stride - 2 p + d (k - 1) + output_padding + 1      (transposed)
+Status conv_infer(InferContext& c) {
+  HG_TRY(check_activation(c));
+  const TensorType& x = c.in(0);
+  const TensorType& weight = c.in(1);
+  const int dims = x.rank() - 2;
+  if (dims < 1 || dims > 3 || weight.rank() != x.rank())
+    return c.fail(
+        "x must be [n, c, spatial...] with one to three spatial dims and weight [out, c / "
+        "groups, kernel...]: x is ",
+        x.shape, ", weight is ", weight.shape);
+  if (x.dtype == boolean) return c.fail("convolutions of bool tensors are not defined");
+  for (int i = 1; i < c.input_count(); ++i)
+    if (c.has(i) && c.in(i).dtype != x.dtype)
+      return c.fail("x is ", x.dtype, ", input ", i, " is ", c.in(i).dtype);
+  const bool is_transposed = c.attrs().flag("transposed");
+  Result<Geometry> read = geometry(c.attrs(), dims, true);
+  if (!read.ok()) return c.fail(read.status().message());
+  const Geometry& g = *read;
+  const Dim groups = c.attrs().integer("groups");
+  if (below(groups, 1)) return c.fail("groups is ", groups, ", not positive");
+
+  const Dim& channels = x.shape[1];
+  const Dim used = is_transposed ? weight.shape[0] : weight.shape[1] * groups;
+  const Dim out = is_transposed ? weight.shape[1] * groups : weight.shape[0];
+  if (differ(channels, used))
+    return c.fail("x has ", channels, " channels, weight ", weight.shape, " with ", groups,
+                  " groups takes ", used);
+  const Dim grouped = is_transposed ? channels : out;
+  if (grouped.is_constant() && groups.is_constant() && grouped.constant() % groups.constant() != 0)
+    return c.fail(grouped, " channels do not divide into ", groups, " groups");
+
+  Shape shape = {x.shape[0], out};
+  for (size_t i = 0; i < static_cast<size_t>(dims); ++i) {
+    const Dim& size = x.shape[i + 2];
+    const Dim& kernel = weight.shape[i + 2];
+    if (below(kernel, 1)) return c.fail("weight ", weight.shape, " has an empty kernel");
+    const Dim reach = g.dilation[i] * (kernel - 1) + 1;
+    if (is_transposed) {
+      if (g.output_padding[i].is_constant() && g.stride[i].is_constant() &&
+          g.dilation[i].is_constant() && g.output_padding[i].constant() != 0 &&
+          g.output_padding[i].constant() >=
+              std::max(g.stride[i].constant(), g.dilation[i].constant()))
+        return c.fail("output_padding ", g.output_padding[i], " must be below stride ", g.stride[i],
+                      " or dilation ", g.dilation[i]);
+      shape.push_back((size - 1) * g.stride[i] - 2 * g.padding[i] + reach + g.output_padding[i]);
+    } else {
+      const Dim room = size + 2 * g.padding[i] - reach;
+      if (below(room, 0))
+        return c.fail("the kernel reaches over ", reach, " elements, the padded input has ",
+                      size + 2 * g.padding[i]);
+      shape.push_back(floordiv(room, g.stride[i]) + 1);
+    }
+    if (below(shape.back(), 0)) return c.fail("the output would have the size ", shape.back());
+  }
+  if (c.has(2) && (c.in(2).rank() != 1 || differ(c.in(2).shape[0], out)))
+    return c.fail("bias must be [", out, "], it is ", c.in(2).shape);
+  if (c.has(3)) {
+    bool same = c.in(3).rank() == x.rank();
+    for (size_t i = 0; same && i < shape.size(); ++i) same = !differ(c.in(3).shape[i], shape[i]);
+    if (!same) return c.fail("residual must be ", shape, ", it is ", c.in(3).shape);
+  }
+  c.out(0) = {x.dtype, std::move(shape)};
+  return {};
+}
+
+// The first elements of each spatial dim, where rounding left more than the tensor had.
+Value cropped(Graph& g, Value x, const Shape& shape) {
+  for (int i = 2; i < x.rank(); ++i) {
+    const Dim& want = shape[static_cast<size_t>(i)];
+    if (x.dim(i) == want) continue;
+    x = g.call("slice", {x}, {{"dim", i}, {"start", 0}, {"end", want}, {"step", 1}});
+  }
+  return x;
+}
+
+struct ConvAttrs {
+  Geometry g;
+  Dim groups;
+  NamedAttrs named(bool transposed, const std::vector<Dim>& output_padding) const {
+    return {{"stride", g.stride},
+            {"padding", g.padding},
+            {"dilation", g.dilation},
+            {"transposed", transposed},
+            {"output_padding", output_padding},
+            {"groups", groups}};
+  }
+  NamedAttrs plain() const { return named(false, std::vector<Dim>(g.stride.size(), Dim(0))); }
+};
+
+// What a convolution with `weight` sends back to an input of the shape `shape`: the transposed
+// convolution, with the output padding that the forward rounding lost.
+Value conv_to_input(Graph& g, const ConvAttrs& a, const Value& dy, const Value& weight,
+                    const Shape& shape) {
+  std::vector<Dim> output_padding;
+  for (size_t i = 0; i < a.g.stride.size(); ++i) {
+    const Dim reach = a.g.dilation[i] * (weight.shape()[i + 2] - 1) + 1;
+    const Dim made = (dy.shape()[i + 2] - 1) * a.g.stride[i] - 2 * a.g.padding[i] + reach;
+    output_padding.push_back(shape[i + 2] - made);
+  }
+  return g.call("conv", {dy, weight}, a.named(true, output_padding));
+}
+
+Value weight_grad(Graph& g, const ConvAttrs& a, const Value& x, const Value& dy,
+                  const Shape& weight) {
+  return g.call("conv_weight_grad", {x, dy},
+                {{"stride", a.g.stride},
+                 {"padding", a.g.padding},
+                 {"dilation", a.g.dilation},
+                 {"groups", a.groups},
+                 {"kernel", std::vector<Dim>(weight.begin() + 2, weight.end())}});
+}
+
+// With du = dy activation'(u): dx is the convolution the other way round, dweight correlates x and
+// du (exchanged when transposed), dbias sums du over all but the channels.
+Status conv_grad(GradContext& c) {
+  Graph& g = c.graph();
+  const Value x = c.in(0), weight = c.in(1);
+  ConvAttrs a;
+  HG_TRY_ASSIGN(a.g, geometry(c.attrs(), x.rank() - 2, true));
+  a.groups = c.attrs().integer("groups");
+  const bool is_transposed = c.attrs().flag("transposed");
+  const std::string& activation = c.attrs().string("activation");
+  Value du = c.dout(0);
+  if (activation != "none") {
+    const Value bias = c.input_count() > 2 && c.has(2) ? c.in(2) : Value();
+    const Value residual = c.input_count() > 3 && c.has(3) ? c.in(3) : Value();
+    const Value u =
+        g.call("conv", {x, weight, bias, residual}, a.named(is_transposed, a.g.output_padding));
+    du = activation_grad(g, activation, u, du);
+  }
+  if (c.needs(0)) {
+    c.set_grad(0, is_transposed ? cropped(g, g.call("conv", {du, weight}, a.plain()), x.shape())
+                                : conv_to_input(g, a, du, weight, x.shape()));
+  }
+  if (c.needs(1)) {
+    c.set_grad(1, is_transposed ? weight_grad(g, a, du, x, weight.shape())
+                                : weight_grad(g, a, x, du, weight.shape()));
+  }
+  if (c.input_count() > 2 && c.has(2) && c.needs(2)) {
+    std::vector<Dim> dims = {0};
+    for (int i = 2; i < x.rank(); ++i) dims.emplace_back(i);
+    c.set_grad(2, g.call("sum", {du}, {{"dim", dims}, {"keepdim", false}}));
+  }
+  if (c.input_count() > 3 && c.has(3) && c.needs(3)) c.set_grad(3, du);
+  return {};
+}
+
+Status conv_expand(ExpandContext& c) {
+  Graph& g = c.graph();
+  const bool has_residual = c.input_count() > 3 && c.has(3);
+  const std::string& activation = c.attrs().string("activation");
+  if (!has_residual && activation == "none")
+    return unsupported("conv: no kernel of this device takes it");
+  NamedAttrs attrs;
+  for (std::string_view name :
+       {"stride", "padding", "dilation", "transposed", "output_padding", "groups"})
+    attrs.push_back({name, c.attrs().raw(name)});
+  const Value bias = c.input_count() > 2 && c.has(2) ? c.in(2) : Value();
+  Value y = g.call("conv", {c.in(0), c.in(1), bias}, attrs);
+  if (has_residual) y = g.call("add", {y, c.in(3)});
+  c.set_out(0, apply_activation(g, activation, y));
+  return {};
+}
+
+// dw[o, i, k] = sum over n and s of dy[n, o, s] x[n, i, s stride - padding + k dilation], with i
+// running over the channels of o's group; x outside of its sizes counts as 0.
+Status conv_weight_grad_infer(InferContext& c) {
+  const TensorType& x = c.in(0);
+  const TensorType& dy = c.in(1);
+  const int dims = x.rank() - 2;
+  if (dims < 1 || dims > 3 || dy.rank() != x.rank())
+    return c.fail("x and dy must be [n, c, spatial...] with one to three spatial dims: x is ",
+                  x.shape, ", dy is ", dy.shape);
+  if (x.dtype != dy.dtype || x.dtype == boolean)
+    return c.fail("x is ", x.dtype, ", dy is ", dy.dtype);
+  if (differ(x.shape[0], dy.shape[0]))
+    return c.fail("batch sizes differ: x is ", x.shape, ", dy is ", dy.shape);
+  Result<Geometry> read = geometry(c.attrs(), dims, false);
+  if (!read.ok()) return c.fail(read.status().message());
+  const std::span<const Dim> kernel = c.attrs().integers("kernel");
+  if (kernel.size() != static_cast<size_t>(dims))
+    return c.fail("kernel has ", int64_t(kernel.size()), " numbers for ", dims, " spatial dims");
+  const Dim groups = c.attrs().integer("groups");
+  if (below(groups, 1)) return c.fail("groups is ", groups, ", not positive");
+  for (const Dim& channels : {x.shape[1], dy.shape[1]})
+    if (channels.is_constant() && groups.is_constant() &&
+        channels.constant() % groups.constant() != 0)
+      return c.fail(channels, " channels do not divide into ", groups, " groups");
+  Shape shape = {dy.shape[1], floordiv(x.shape[1], groups)};
+  for (const Dim& size : kernel) {
+    if (below(size, 1)) return c.fail("kernel sizes must be positive, one is ", size);
+    shape.push_back(size);
+  }
+  c.out(0) = {x.dtype, std::move(shape)};
+  return {};
+}
+
+// Linear in both: dx is the transposed convolution of dy with ddw, d(dy) the convolution of x.
+Status conv_weight_grad_grad(GradContext& c) {
+  Graph& g = c.graph();
+  const Value x = c.in(0), dy = c.in(1), ddw = c.dout(0);
+  ConvAttrs a;
+  HG_TRY_ASSIGN(a.g, geometry(c.attrs(), x.rank() - 2, false));
+  a.groups = c.attrs().integer("groups");
+  if (c.needs(0)) c.set_grad(0, conv_to_input(g, a, dy, ddw, x.shape()));
+  if (c.needs(1)) c.set_grad(1, cropped(g, g.call("conv", {x, ddw}, a.plain()), dy.shape()));
+  return {};
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "conv",
+     .signature = "conv(x, weight, bias?, residual?, stride: int[] = [1], padding: int[] = [0], "
+                  "dilation: int[] = [1], transposed: bool = false, output_padding: int[] = [0], "
+                  "groups: int = 1, activation: str = \"none\") -> y",
+     .infer = conv_infer,
+     .grad = conv_grad,
+     .expand = conv_expand},
+    {.name = "conv_weight_grad",
+     .signature = "conv_weight_grad(x, dy, stride: int[] = [1], padding: int[] = [0], "
+                  "dilation: int[] = [1], groups: int = 1, kernel: int[]) -> dw",
+     .infer = conv_weight_grad_infer,
+     .grad = conv_weight_grad_grad},
+};
+
+}  // namespace
+
+std::span<const OpDef> conv() { return kOps; }
 
 }  // namespace hg::ops

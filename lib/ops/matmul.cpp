@@ -1,9 +1,234 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products.
+// Matrix products: matmul with torch's broadcasting, linear with a fused epilogue, cdist.
 #include "hg/op.h"
+#include "lib/ops/fused.h"
 
 namespace hg::ops {
+namespace {
 
-std::span<const OpDef> matmul() { return {}; }
+Value transposed(Graph& g, const Value& x) {  // the last two dims swapped
+  std::vector<Dim> dims;
+  for (int i = 0; i < x.rank(); ++i) dims.emplace_back(i);
+  std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
+  return g.call("permute", {x}, {{"dims", dims}});
+}
+
+Value reshaped(Graph& g, const Value& x, Shape shape) {
+  return x.shape() == shape ? x : g.call("reshape", {x}, {{"shape", std::move(shape)}});
+}
+
+// x as a matrix of rows: [..., last] -> [rows, last]
+Value rows_of(Graph& g, const Value& x) {
+  Shape lead(x.shape().begin(), x.shape().end() - 1);
+  return reshaped(g, x, {count(lead), x.dim(-1)});
+}
+
+bool differ(const Dim& a, const Dim& b) {
+  return a.is_constant() && b.is_constant() && a.constant() != b.constant();
+}
+
+// a: [..., m, k] or [k], b: [..., k, n] or [k] -> [..., m, n] without the missing dims
+Status matmul_infer(InferContext& c) {
+  const TensorType& a = c.in(0);
+  const TensorType& b = c.in(1);
+  if (a.dtype != b.dtype) return c.fail("a is ", a.dtype, ", b is ", b.dtype);
+  if (a.dtype == boolean) return c.fail("products of bool tensors are not defined");
+  if (a.rank() < 1 || b.rank() < 1)
+    return c.fail("both tensors need at least one dim: a is ", a.shape, ", b is ", b.shape);
+  const Dim& inner_a = a.shape.back();
+  const Dim& inner_b = b.rank() == 1 ? b.shape[0] : b.shape[b.shape.size() - 2];
+  if (differ(inner_a, inner_b))
+    return c.fail("inner sizes differ: a is ", a.shape, ", b is ", b.shape);
+  const Shape lead_a(a.shape.begin(), a.shape.end() - (a.rank() > 1 ? 2 : 1));
+  const Shape lead_b(b.shape.begin(), b.shape.end() - (b.rank() > 1 ? 2 : 1));
+  Result<Shape> lead = broadcast(lead_a, lead_b);
+  if (!lead.ok()) return c.fail("batch sizes do not broadcast: a is ", a.shape, ", b is ", b.shape);
+  Shape shape = *std::move(lead);
+  if (a.rank() > 1) shape.push_back(a.shape[a.shape.size() - 2]);
+  if (b.rank() > 1) shape.push_back(b.shape.back());
+  c.out(0) = {a.dtype, std::move(shape)};
+  return {};
+}
+
+// y = a b: da = dy b^T, db = a^T dy; a dim that broadcasting added is summed by set_grad.
+Status matmul_grad(GradContext& c) {
+  Graph& g = c.graph();
+  const Value a = c.in(0), b = c.in(1), dy = c.dout(0);
+  if (a.rank() == 1 && b.rank() == 1) {
+    if (c.needs(0)) c.set_grad(0, g.call("mul", {dy, b}));
+    if (c.needs(1)) c.set_grad(1, g.call("mul", {dy, a}));
+    return {};
+  }
+  if (b.rank() == 1) {  // dy: [..., m]
+    if (c.needs(0)) {
+      Shape column = dy.shape();
+      column.emplace_back(1);
+      c.set_grad(0, g.call("mul", {reshaped(g, dy, column), b}));
+    }
+    if (c.needs(1))
+      c.set_grad(1, g.call("matmul", {reshaped(g, dy, {count(dy.shape())}), rows_of(g, a)}));
+    return {};
+  }
+  if (a.rank() == 1) {  // dy: [..., n], b: [..., k, n]
+    Shape row = dy.shape();
+    row.insert(row.end() - 1, Dim(1));
+    Shape column = dy.shape();
+    column.emplace_back(1);
+    if (c.needs(0)) {
+      const Value da = g.call("matmul", {b, reshaped(g, dy, column)});  // [..., k, 1]
+      Shape shape(da.shape().begin(), da.shape().end() - 1);
+      c.set_grad(0, reshaped(g, da, shape));
+    }
+    if (c.needs(1))
+      c.set_grad(1, g.call("mul", {reshaped(g, a, {a.dim(0), 1}), reshaped(g, dy, row)}));
+    return {};
+  }
+  if (c.needs(0)) c.set_grad(0, g.call("matmul", {dy, transposed(g, b)}));
+  if (c.needs(1)) {
+    if (b.rank() == 2)  // one product over all rows of a
+      c.set_grad(1, g.call("matmul", {transposed(g, rows_of(g, a)), rows_of(g, dy)}));
+    else
+      c.set_grad(1, g.call("matmul", {transposed(g, a), dy}));
+  }
+  return {};
+}
+
+// x: [..., in], weight: [out, in], bias: [out], residual: [..., out]
+Status linear_infer(InferContext& c) {
+  HG_TRY(check_activation(c));
+  const TensorType& x = c.in(0);
+  const TensorType& weight = c.in(1);
+  if (x.dtype == boolean) return c.fail("products of bool tensors are not defined");
+  if (x.rank() < 1 || weight.rank() != 2)
+    return c.fail("x must be [..., in] and weight [out, in]: x is ", x.shape, ", weight is ",
+                  weight.shape);
+  if (differ(x.shape.back(), weight.shape[1]))
+    return c.fail("inner sizes differ: x is ", x.shape, ", weight is ", weight.shape);
+  Shape shape = x.shape;
+  shape.back() = weight.shape[0];
+  for (int i = 1; i < c.input_count(); ++i)
+    if (c.has(i) && c.in(i).dtype != x.dtype)
+      return c.fail("x is ", x.dtype, ", input ", i, " is ", c.in(i).dtype);
+  if (c.has(2) && (c.in(2).rank() != 1 || differ(c.in(2).shape[0], weight.shape[0])))
+    return c.fail("bias must be [", weight.shape[0], "], it is ", c.in(2).shape);
+  if (c.has(3)) {
+    bool same = c.in(3).rank() == x.rank();
+    for (size_t i = 0; same && i < shape.size(); ++i) same = !differ(c.in(3).shape[i], shape[i]);
+    if (!same) return c.fail("residual must be ", shape, ", it is ", c.in(3).shape);
+  }
+  c.out(0) = {x.dtype, std::move(shape)};
+  return {};
+}
+
+// With du = dy activation'(u): dx = du weight, dweight = du^T x, dbias = sum of du over rows.
+Status linear_grad(GradContext& c) {
+  Graph& g = c.graph();
+  const Value x = c.in(0), weight = c.in(1);
+  const std::string& activation = c.attrs().string("activation");
+  Value du = c.dout(0);
+  if (activation != "none") {
+    const Value bias = c.has(2) ? c.in(2) : Value();
+    const Value residual = c.input_count() > 3 && c.has(3) ? c.in(3) : Value();
+    du = activation_grad(g, activation, g.call("linear", {x, weight, bias, residual}), du);
+  }
+  const Value rows = rows_of(g, du);
+  if (c.needs(0)) c.set_grad(0, g.call("matmul", {du, weight}));
+  if (c.needs(1)) c.set_grad(1, g.call("matmul", {transposed(g, rows), rows_of(g, x)}));
+  if (c.has(2) && c.needs(2))
+    c.set_grad(2, g.call("sum", {rows}, {{"dim", std::vector<Dim>{0}}, {"keepdim", false}}));
+  if (c.input_count() > 3 && c.has(3) && c.needs(3)) c.set_grad(3, du);
+  return {};
+}
+
+Status linear_expand(ExpandContext& c) {
+  Graph& g = c.graph();
+  Value y = g.call("matmul", {c.in(0), transposed(g, c.in(1))});
+  if (c.input_count() > 2 && c.has(2)) y = g.call("add", {y, c.in(2)});
+  if (c.input_count() > 3 && c.has(3)) y = g.call("add", {y, c.in(3)});
+  c.set_out(0, apply_activation(g, c.attrs().string("activation"), y));
+  return {};
+}
+
+// a: [..., p, m], b: [..., r, m] -> [..., p, r], the p-norms of all differences of rows
+Status cdist_infer(InferContext& c) {
+  const TensorType& a = c.in(0);
+  const TensorType& b = c.in(1);
+  if (a.dtype != b.dtype || !is_float(a.dtype))
+    return c.fail("both tensors must have one float dtype, they are ", a.dtype, " and ", b.dtype);
+  if (a.rank() < 2 || b.rank() < 2)
+    return c.fail("both tensors need two dims or more: a is ", a.shape, ", b is ", b.shape);
+  if (differ(a.shape.back(), b.shape.back()))
+    return c.fail("columns differ: a is ", a.shape, ", b is ", b.shape);
+  if (!(c.attrs().real("p") >= 0)) return c.fail("p is ", c.attrs().real("p"), ", not >= 0");
+  Result<Shape> lead = broadcast(Shape(a.shape.begin(), a.shape.end() - 2),
+                                 Shape(b.shape.begin(), b.shape.end() - 2));
+  if (!lead.ok()) return c.fail("batch sizes do not broadcast: a is ", a.shape, ", b is ", b.shape);
+  Shape shape = *std::move(lead);
+  shape.push_back(a.shape[a.shape.size() - 2]);
+  shape.push_back(b.shape[b.shape.size() - 2]);
+  c.out(0) = {a.dtype, std::move(shape)};
+  return {};
+}
+
+// With d = a_i - b_j, y = |d|_p: dy/dd = sign(d) |d|^(p-1) y^(1-p), 0 where y is 0.
+// p = 0: 0. p = inf: sign(d) where |d| = y.
+Status cdist_grad(GradContext& c) {
+  Graph& g = c.graph();
+  const double p = c.attrs().real("p");
+  auto with_one = [&](const Value& x, int from_end) {
+    Shape shape = x.shape();
+    shape.insert(shape.end() - from_end, Dim(1));
+    return reshaped(g, x, shape);
+  };
+  const Value a = c.in(0), b = c.in(1);
+  const Value d = g.call("sub", {with_one(a, 1), with_one(b, 2)});  // [..., p, r, m]
+  const Value y = with_one(c.out(0), 0), dy = with_one(c.dout(0), 0);
+  const Value zero = constant_like(g, a, 0), one = constant_like(g, a, 1);
+  const Value at_zero = g.call("eq", {y, zero});
+  const Value safe = g.call("where", {at_zero, one, y});
+  Value slope;
+  if (p == 0) {
+    slope = g.call("mul", {d, zero});
+  } else if (p == 1) {
+    slope = g.call("sign", {d});
+  } else if (p == 2) {
+    slope = g.call("div", {d, safe});
+  } else if (p > 1e300) {
+    slope = g.call("where", {g.call("eq", {g.call("abs", {d}), y}), g.call("sign", {d}), zero});
+  } else {
+    // A difference of 0 has slope 0, also for p < 1, where the power alone would be infinite.
+    const Value zero_d = g.call("eq", {d, zero});
+    const Value ratio = g.call("div", {g.call("where", {zero_d, one, g.call("abs", {d})}), safe});
+    const Value power = g.call("pow", {ratio, constant_like(g, a, p - 1)});
+    slope = g.call("mul", {g.call("sign", {d}), power});
+  }
+  const Value grad = g.call("mul", {dy, g.call("where", {at_zero, zero, slope})});
+  auto summed = [&](int dim) {
+    return g.call("sum", {grad}, {{"dim", std::vector<Dim>{dim}}, {"keepdim", false}});
+  };
+  if (c.needs(0)) c.set_grad(0, summed(-2));
+  if (c.needs(1)) c.set_grad(1, g.call("neg", {summed(-3)}));
+  return {};
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "matmul",
+     .signature = "matmul(a, b) -> y",
+     .infer = matmul_infer,
+     .grad = matmul_grad},
+    {.name = "linear",
+     .signature = "linear(x, weight, bias?, residual?, activation: str = \"none\") -> y",
+     .infer = linear_infer,
+     .grad = linear_grad,
+     .expand = linear_expand},
+    {.name = "cdist",
+     .signature = "cdist(a, b, p: float = 2) -> y",
+     .infer = cdist_infer,
+     .grad = cdist_grad},
+};
+
+}  // namespace
+
+std::span<const OpDef> matmul() { return kOps; }
 
 }  // namespace hg::ops

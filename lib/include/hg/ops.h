@@ -4,3 +4,5 @@
 #pragma once
 
 #include "hg/graph.h"
+#include "hg/ops/conv.h"
+#include "hg/ops/matmul.h"

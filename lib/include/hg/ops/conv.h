@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builders of lib/ops/conv.cpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hg/graph.h"
+
+namespace hg {
+
+// Lists hold one number per spatial dim; one number stands for all.
+struct ConvOptions {
+  std::vector<Dim> stride = {1};
+  std::vector<Dim> padding = {0};  // zeros on both sides
+  std::vector<Dim> dilation = {1};
+  Dim groups = 1;
+  std::vector<Dim> output_padding = {0};  // conv_transposed only
+  // Applied last, in the same pass over memory: none relu relu6 sigmoid tanh silu hardsigmoid
+  // hardswish gelu gelu_tanh.
+  std::string activation = "none";
+};
+
+inline NamedAttrs conv_attrs(const ConvOptions& options, bool transposed) {
+  return {{"stride", options.stride},
+          {"padding", options.padding},
+          {"dilation", options.dilation},
+          {"transposed", transposed},
+          {"output_padding", options.output_padding},
+          {"groups", options.groups},
+          {"activation", options.activation}};
+}
+
+// activation(x * weight + bias + residual). x: [n, c, spatial...] with one to three spatial dims,
+// weight: [out, c / groups, kernel...], bias: [out], residual: the shape of the result.
+inline Value conv(const Value& x, const Value& weight, const Value& bias = {},
+                  const ConvOptions& options = {}, const Value& residual = {}) {
+  return x.graph()->call("conv", {x, weight, bias, residual}, conv_attrs(options, false));
+}
+
+// The transposed convolution; weight: [c, out / groups, kernel...].
+inline Value conv_transposed(const Value& x, const Value& weight, const Value& bias = {},
+                             const ConvOptions& options = {}, const Value& residual = {}) {
+  return x.graph()->call("conv", {x, weight, bias, residual}, conv_attrs(options, true));
+}
+
+}  // namespace hg

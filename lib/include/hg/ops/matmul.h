@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builders of lib/ops/matmul.cpp.
+#pragma once
+
+#include <string>
+
+#include "hg/graph.h"
+
+namespace hg {
+
+// a: [..., m, k] or [k], b: [..., k, n] or [k] -> [..., m, n]; batch dims broadcast, a vector's
+// missing dim is missing in the result too. Any dtype but bool.
+inline Value matmul(const Value& a, const Value& b) { return a.graph()->call("matmul", {a, b}); }
+
+// activation(x weight^T + bias + residual). x: [..., in], weight: [out, in], bias: [out],
+// residual: [..., out]. Activations: see hg/ops/conv.h.
+inline Value linear(const Value& x, const Value& weight, const Value& bias = {},
+                    const Value& residual = {}, std::string activation = "none") {
+  return x.graph()->call("linear", {x, weight, bias, residual},
+                         {{"activation", std::move(activation)}});
+}
+
+// p-norms of all differences of rows: a: [..., p, m], b: [..., r, m] -> [..., p, r].
+inline Value cdist(const Value& a, const Value& b, double p = 2) {
+  return a.graph()->call("cdist", {a, b}, {{"p", p}});
+}
+
+}  // namespace hg
