@@ -53,6 +53,7 @@ class Dim {
   Dim substitute(const Bindings& bindings) const;
   // Smallest and largest value when every symbol lies in [0, 2^40]; saturates.
   int64_t lower_bound() const;
+  int64_t upper_bound() const;
 
   // The reverse of printing: "n", "2*n + 1", "floordiv(h - 1, 2)".
   static Result<Dim> parse(std::string_view text);

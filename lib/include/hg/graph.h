@@ -21,6 +21,7 @@
 namespace hg {
 
 class Graph;
+struct GraphBody;  // lib/graph/access.h
 class Registry;
 struct Op;  // an op of a registry, see op.h
 
@@ -189,6 +190,8 @@ class Graph {
   Value fail(Status status);
 
   const Status& status() const;  // the first error of building, or ok
+  // Returns the first error and forgets it, to go on building without what failed.
+  Status take_status();
   // Everything a foreign graph could have wrong: ids, order, names, arity, attributes, and that each
   // shape equals the one its rule infers.
   Status verify() const;
@@ -212,8 +215,7 @@ class Graph {
 
  private:
   friend struct GraphAccess;  // lib/graph: passes and the reader rebuild graphs through it
-  struct Body;
-  std::unique_ptr<Body> body_;
+  std::unique_ptr<GraphBody> body_;
 };
 
 }  // namespace hg

@@ -2,6 +2,7 @@
 // What an op is: one OpDef row. A user's op is added to a Registry with the same row as a built-in.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -109,6 +110,7 @@ class Registry {
 
  private:
   struct Body;
+  explicit Registry(std::nullptr_t);  // without any op
   std::shared_ptr<Body> body_;
 };
 

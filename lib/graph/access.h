@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inside of a Graph, for the passes, the planner and the file reader, which build and change
+// graphs without the checks of the public builder. Call Graph::verify() after changing by hand.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "hg/graph.h"
+#include "hg/op.h"
+
+namespace hg {
+
+struct GraphBody {
+  const Registry* registry = nullptr;
+  std::vector<ValueInfo> values;
+  std::vector<Node> nodes;  // each after the producers of its inputs
+  std::vector<State> states;
+  std::vector<ValueId> inputs;
+  std::vector<std::pair<std::string, ValueId>> outputs;
+  std::vector<std::pair<ValueId, ValueId>> assignments;
+  std::unordered_map<std::string, ValueId> names;
+  std::unordered_map<std::string, int32_t> name_counters;
+  Origin origin;
+  Status status;
+  int32_t fresh_count = 0;
+};
+
+struct GraphAccess {
+  static GraphBody& body(Graph& graph) { return *graph.body_; }
+  static const GraphBody& body(const Graph& graph) { return *graph.body_; }
+
+  // A new value without producer; the name is made unique.
+  static ValueId add_value(Graph& graph, TensorType type, std::string_view name);
+  // Gives the value another name, made unique.
+  static void rename(Graph& graph, ValueId id, std::string_view name);
+  // Appends the node and makes it the producer of its outputs.
+  static void push_node(Graph& graph, Node node);
+
+  // The attributes of a call in the order of the signature, with defaults and conversions
+  // (a number for a real, one integer for a list of one).
+  static Result<std::vector<Attr>> normalize_attrs(const Op& op, const NamedAttrs& attrs);
+  static Status check_attr(const Op& op, size_t index, const Attr& attr);
+
+  struct InferCall {
+    const Op* op = nullptr;
+    std::span<const Attr> attrs;
+    std::vector<const TensorType*> inputs;    // null for optional inputs that are not given
+    std::vector<const TensorData*> constants; // null where not constant
+    std::span<const std::shared_ptr<Graph>> subgraphs;
+    const Origin* origin = nullptr;
+    Graph* graph = nullptr;       // where fresh symbols come from, or null:
+    std::vector<Dim> fresh;       // then these are taken
+  };
+  // The types of the outputs, from the op's shape rule or else from its expansion.
+  static Result<std::vector<TensorType>> infer(const InferCall& call);
+  // An InferCall for a node as it stands.
+  static InferCall infer_call(const Graph& graph, const Node& node);
+  // The symbols that the node's outputs introduced, in order of appearance.
+  static std::vector<Dim> fresh_symbols(const Graph& graph, const Node& node);
+
+  // Builds the node's expansion into the graph and returns its outputs.
+  static Result<std::vector<Value>> expand(Graph& graph, const Node& node);
+  // Runs the node's gradient rule: `douts` may hold empty Values; the result has one Value for each
+  // input, empty where none was asked for or there is none.
+  static Result<std::vector<Value>> grad(Graph& graph, const Node& node,
+                                         const std::vector<Value>& douts,
+                                         const std::vector<bool>& needs);
+};
+
+// "conv 'layer1.0.conv1'", or "conv 'conv_3'" when the module path is not known.
+std::string label(const Graph& graph, const Node& node);
+
+}  // namespace hg

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an op's functions see: running a shape rule, an expansion or a gradient rule on a node.
+#include <algorithm>
+
+#include "graph/access.h"
+
+namespace hg {
+namespace {
+
+std::string label_of(const Op& op, const Origin* origin, std::string_view value) {
+  if (origin != nullptr && !origin->module.empty()) return text(op.name(), " '", origin->module, "'");
+  if (!value.empty()) return text(op.name(), " '", value, "'");
+  return std::string(op.name());
+}
+
+}  // namespace
+
+std::string label(const Graph& graph, const Node& node) {
+  return label_of(*node.op, &node.origin,
+                  node.outputs.empty() ? std::string_view()
+                                       : std::string_view(graph.value_info(node.outputs[0]).name));
+}
+
+Result<int> normalize_axis(int64_t axis, int rank) {
+  const int64_t limit = rank == 0 ? 1 : rank;
+  HG_CHECK(axis >= -limit && axis < limit, "dim ", axis, " is not in [", -limit, ", ", limit - 1,
+           "] of rank ", rank);
+  return static_cast<int>(axis < 0 ? axis + limit : axis);
+}
+
+namespace {
+
+Result<int> axis_of(const Dim& dim, std::string_view attr, int rank) {
+  HG_CHECK(dim.is_constant(), "attribute '", attr, "' is ", dim, ", but must be a number");
+  return normalize_axis(dim.constant(), rank);
+}
+
+}  // namespace
+
+Result<Shape> broadcast(const Shape& a, const Shape& b) {
+  Shape out(std::max(a.size(), b.size()));
+  for (size_t k = 1; k <= out.size(); ++k) {  // from the last dimension
+    const Dim x = k <= a.size() ? a[a.size() - k] : Dim(1);
+    const Dim y = k <= b.size() ? b[b.size() - k] : Dim(1);
+    Dim& size = out[out.size() - k];
+    if (x == y || y == Dim(1)) size = x;
+    else if (x == Dim(1)) size = y;
+    else if (x.is_constant() && y.is_constant())
+      return invalid_argument("shapes ", a, " and ", b, " do not broadcast: ", x, " is not ", y);
+    else if (x.is_constant()) size = x;
+    else if (y.is_constant()) size = y;
+    else size = max(x, y);
+  }
+  return out;
+}
+
+DType promote(DType a, DType b) {
+  if (a == b) return a;
+  if (is_float(a) != is_float(b)) return is_float(a) ? a : b;
+  if (is_float(a)) {
+    if (a == f64 || b == f64) return f64;
+    return f32;  // f32 with a 16-bit float, or f16 with bf16
+  }
+  if (a == boolean) return b;
+  if (b == boolean) return a;
+  if (a == u8 || b == u8) {  // the smallest signed type that holds both
+    const DType other = a == u8 ? b : a;
+    return other == i8 ? i16 : other;
+  }
+  return size_of(a) > size_of(b) ? a : b;
+}
+
+bool InferContext::has(int i) const {
+  return i < input_count() && inputs_[static_cast<size_t>(i)] != nullptr;
+}
+
+Result<int> InferContext::axis(std::string_view attr, int rank) const {
+  Result<int> axis = axis_of(attrs_.integer(attr), attr, rank);
+  if (!axis.ok()) return fail(axis.status().message());
+  return axis;
+}
+
+Result<std::vector<int>> InferContext::axes(std::string_view attr, int rank) const {
+  std::vector<int> axes;
+  for (const Dim& dim : attrs_.integers(attr)) {
+    const Result<int> axis = axis_of(dim, attr, rank);
+    if (!axis.ok()) return fail(axis.status().message());
+    if (std::find(axes.begin(), axes.end(), *axis) != axes.end())
+      return fail("dim ", *axis, " appears twice in '", attr, "'");
+    axes.push_back(*axis);
+  }
+  return axes;
+}
+
+const TensorData* InferContext::constant(int i) const {
+  return static_cast<size_t>(i) < constants_.size() ? constants_[static_cast<size_t>(i)] : nullptr;
+}
+
+Dim InferContext::fresh_dim() {
+  if (graph_ != nullptr) return graph_->fresh_symbol();
+  return fresh_used_ < fresh_.size() ? fresh_[fresh_used_++] : Dim("unknown");
+}
+
+std::string InferContext::label() const { return label_of(attrs_.op(), origin_, ""); }
+
+Result<int> ExpandContext::axis(std::string_view attr, int rank) const {
+  return axis_of(attrs_.integer(attr), attr, rank);
+}
+
+void ExpandContext::set_out(int i, Value value) {
+  if (outputs_.size() <= static_cast<size_t>(i)) outputs_.resize(static_cast<size_t>(i) + 1);
+  outputs_[static_cast<size_t>(i)] = value;
+}
+
+Result<int> GradContext::axis(std::string_view attr, int rank) const {
+  return axis_of(attrs_.integer(attr), attr, rank);
+}
+
+Value GradContext::dout(int i) {
+  Value& dout = douts_[static_cast<size_t>(i)];
+  const Value y = out(i);
+  if (!dout)
+    dout = graph_->call("expand", {graph_->scalar(0.0, y.dtype())}, {{"shape", y.shape()}});
+  return dout;
+}
+
+void GradContext::set_grad(int i, Value dx) {
+  const Value x = in(i);
+  if (!dx || !x) return;
+  // Sum over what broadcasting added or repeated.
+  std::vector<Dim> axes;
+  const int added = dx.rank() - x.rank();
+  for (int d = 0; d < dx.rank(); ++d)
+    if (d < added || (x.dim(d - added) == Dim(1) && !(dx.dim(d) == Dim(1)))) axes.emplace_back(d);
+  if (!axes.empty())
+    dx = graph_->call("sum", {dx}, {{"dim", axes}, {"keepdim", true}});
+  if (added > 0) dx = graph_->call("reshape", {dx}, {{"shape", x.shape()}});
+  grads_[static_cast<size_t>(i)] = dx;
+}
+
+int ViewContext::axis(std::string_view attr, int rank) const {
+  const Result<int> axis = normalize_axis(integer(attr), rank);
+  return axis.ok() ? *axis : 0;
+}
+
+GraphAccess::InferCall GraphAccess::infer_call(const Graph& graph, const Node& node) {
+  InferCall call;
+  call.op = node.op;
+  call.attrs = node.attrs;
+  call.subgraphs = node.subgraphs;
+  call.origin = &node.origin;
+  for (const ValueId id : node.inputs) {
+    call.inputs.push_back(id == kNoValue ? nullptr : &graph.value_info(id).type);
+    call.constants.push_back(graph.constant_of(id));
+  }
+  return call;
+}
+
+Result<std::vector<TensorType>> GraphAccess::infer(const InferCall& call) {
+  const Op& op = *call.op;
+  const AttrReader attrs(&op, call.attrs);
+  if (op.def.infer != nullptr) {
+    InferContext context(attrs);
+    context.inputs_ = call.inputs;
+    context.constants_ = call.constants;
+    context.subgraphs_ = call.subgraphs;
+    context.origin_ = call.origin;
+    context.graph_ = call.graph;
+    context.fresh_ = call.fresh;
+    context.outputs_.resize(op.signature.outputs.size());
+    HG_TRY(op.def.infer(context));
+    for (const TensorType& type : context.outputs_)
+      if (type.shape.size() > kMaxRank)
+        return context.fail("the result has rank ", int64_t(type.shape.size()),
+                            "; the limit is ", kMaxRank);
+    return std::move(context.outputs_);
+  }
+  if (op.def.expand == nullptr)
+    return internal("the op '", op.name(), "' has neither a shape rule nor an expansion");
+  Graph scratch(call.graph != nullptr ? call.graph->registry() : Registry::built_in());
+  if (call.origin != nullptr) scratch.set_origin(*call.origin);
+  Node node;
+  node.op = &op;
+  node.attrs.assign(call.attrs.begin(), call.attrs.end());
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (call.inputs[i] == nullptr) node.inputs.push_back(kNoValue);
+    else if (call.constants[i] != nullptr) node.inputs.push_back(scratch.constant(*call.constants[i]).id());
+    else node.inputs.push_back(scratch.input("", call.inputs[i]->dtype, call.inputs[i]->shape).id());
+  }
+  HG_TRY_ASSIGN(const std::vector<Value> outputs, expand(scratch, node));
+  std::vector<TensorType> types;
+  for (const Value& output : outputs) types.push_back({output.dtype(), output.shape()});
+  return types;
+}
+
+std::vector<Dim> GraphAccess::fresh_symbols(const Graph& graph, const Node& node) {
+  std::vector<std::string> known, all;
+  for (const ValueId id : node.inputs)
+    if (id != kNoValue)
+      for (const Dim& dim : graph.value_info(id).type.shape) dim.collect_symbols(known);
+  for (const Attr& attr : node.attrs) {
+    if (const Dim* dim = std::get_if<Dim>(&attr.value)) dim->collect_symbols(known);
+    if (const auto* dims = std::get_if<std::vector<Dim>>(&attr.value))
+      for (const Dim& dim : *dims) dim.collect_symbols(known);
+  }
+  all = known;
+  for (const ValueId id : node.outputs)
+    for (const Dim& dim : graph.value_info(id).type.shape) dim.collect_symbols(all);
+  std::vector<Dim> fresh;
+  for (size_t i = known.size(); i < all.size(); ++i) fresh.emplace_back(std::string_view(all[i]));
+  return fresh;
+}
+
+Result<std::vector<Value>> GraphAccess::expand(Graph& graph, const Node& node) {
+  const Op& op = *node.op;
+  ExpandContext context(&graph, AttrReader(&op, node.attrs));
+  for (const ValueId id : node.inputs)
+    context.inputs_.push_back(id == kNoValue ? Value() : graph.value(id));
+  HG_TRY(op.def.expand(context));
+  if (!graph.status().ok()) {
+    const Status status = graph.take_status();
+    return Status(status.code(), text(label(graph, node), ": ", status.message()));
+  }
+  if (context.outputs_.size() < op.signature.outputs.size())
+    return internal("the expansion of '", op.name(), "' gives ", int64_t(context.outputs_.size()),
+                    " outputs, not ", int64_t(op.signature.outputs.size()));
+  for (const Value& output : context.outputs_)
+    if (!output) return internal("the expansion of '", op.name(), "' misses an output");
+  return std::move(context.outputs_);
+}
+
+Result<std::vector<Value>> GraphAccess::grad(Graph& graph, const Node& node,
+                                             const std::vector<Value>& douts,
+                                             const std::vector<bool>& needs) {
+  GradContext context(&graph, AttrReader(node.op, node.attrs));
+  for (const ValueId id : node.inputs)
+    context.inputs_.push_back(id == kNoValue ? Value() : graph.value(id));
+  for (const ValueId id : node.outputs) context.outputs_.push_back(graph.value(id));
+  context.douts_ = douts;
+  context.needs_ = needs;
+  context.grads_.resize(node.inputs.size());
+  HG_TRY(node.op->def.grad(context));
+  HG_TRY(graph.take_status());
+  return std::move(context.grads_);
+}
+
+}  // namespace hg

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a Dim from text. Grammar:
+//   sum := product (('+' | '-') product)*        product := factor ('*' factor)*
+//   factor := number | symbol | name '(' sum ',' sum ')' | '(' sum ')' | '-' factor
+#include <charconv>
+
+#include "hg/dim.h"
+
+namespace hg {
+namespace {
+
+constexpr int kMaxDepth = 32;
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_word(char c) {
+  return is_digit(c) || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Result<Dim> all() {
+    HG_TRY_ASSIGN(Dim dim, sum(0));
+    skip();
+    if (at_ != text_.size()) return error("has trailing characters");
+    return dim;
+  }
+
+ private:
+  Status error(std::string_view what) const {
+    return invalid_argument("the size '", text_, "' ", what, " at character ", int64_t(at_ + 1));
+  }
+  void skip() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  bool take(char c) {
+    skip();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  Result<Dim> sum(int depth) {
+    HG_TRY_ASSIGN(Dim total, product(depth));
+    for (;;) {
+      const bool plus = take('+');
+      if (!plus && !take('-')) return total;
+      HG_TRY_ASSIGN(const Dim next, product(depth));
+      total = plus ? total + next : total - next;
+    }
+  }
+  Result<Dim> product(int depth) {
+    HG_TRY_ASSIGN(Dim total, factor(depth));
+    while (take('*')) {
+      HG_TRY_ASSIGN(const Dim next, factor(depth));
+      total = total * next;
+    }
+    return total;
+  }
+  Result<Dim> factor(int depth) {
+    if (depth > kMaxDepth) return error("is nested too deeply");
+    if (take('-')) {
+      HG_TRY_ASSIGN(const Dim value, factor(depth + 1));
+      return -value;
+    }
+    if (take('(')) {
+      HG_TRY_ASSIGN(Dim value, sum(depth + 1));
+      if (!take(')')) return error("misses ')'");
+      return value;
+    }
+    skip();
+    if (at_ >= text_.size()) return error("ends too early");
+    return is_digit(text_[at_]) ? number() : word(depth);
+  }
+  Result<Dim> number() {
+    int64_t value = 0;
+    const auto [end, problem] =
+        std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (problem != std::errc()) return error("has a number that is too large");
+    at_ = static_cast<size_t>(end - text_.data());
+    return Dim(value);
+  }
+  Result<Dim> word(int depth) {
+    const size_t start = at_;
+    while (at_ < text_.size() && is_word(text_[at_])) ++at_;
+    if (at_ == start) return error("has an unexpected character");
+    const std::string_view name = text_.substr(start, at_ - start);
+    if (!take('(')) return Dim(name);
+    HG_TRY_ASSIGN(const Dim a, sum(depth + 1));
+    if (!take(',')) return error("misses ','");
+    HG_TRY_ASSIGN(const Dim b, sum(depth + 1));
+    if (!take(')')) return error("misses ')'");
+    if (name == "floordiv") return floordiv(a, b);
+    if (name == "mod") return mod(a, b);
+    if (name == "min") return min(a, b);
+    if (name == "max") return max(a, b);
+    return error("calls a function other than floordiv, mod, min and max");
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+Result<Dim> Dim::parse(std::string_view text) { return Parser(text).all(); }
+
+}  // namespace hg

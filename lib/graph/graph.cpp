@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building graphs: every call is checked and typed as it is added.
+#include "hg/graph.h"
+
+#include <algorithm>
+
+#include "graph/access.h"
+
+namespace hg {
+
+Graph::Graph() : Graph(Registry::built_in()) {}
+Graph::Graph(const Registry& registry) : body_(std::make_unique<GraphBody>()) {
+  body_->registry = &registry;
+}
+Graph::Graph(Graph&&) noexcept = default;
+Graph& Graph::operator=(Graph&&) noexcept = default;
+Graph::Graph(const Graph& other) : body_(std::make_unique<GraphBody>(*other.body_)) {}
+Graph& Graph::operator=(const Graph& other) {
+  if (this != &other) body_ = std::make_unique<GraphBody>(*other.body_);
+  return *this;
+}
+Graph::~Graph() = default;
+
+ValueId GraphAccess::add_value(Graph& graph, TensorType type, std::string_view name) {
+  GraphBody& b = body(graph);
+  const auto id = static_cast<ValueId>(b.values.size());
+  b.values.push_back({std::move(type), "", -1, -1});
+  rename(graph, id, name);
+  return id;
+}
+
+void GraphAccess::rename(Graph& graph, ValueId id, std::string_view name) {
+  GraphBody& b = body(graph);
+  std::string& current = b.values[static_cast<size_t>(id)].name;
+  if (current == name) return;
+  if (!current.empty()) b.names.erase(current);
+  std::string candidate(name);
+  while (!b.names.emplace(candidate, id).second)
+    candidate = hg::text(name, "_", ++b.name_counters[std::string(name)]);
+  b.values[static_cast<size_t>(id)].name = std::move(candidate);
+}
+
+void GraphAccess::push_node(Graph& graph, Node node) {
+  GraphBody& b = body(graph);
+  for (const ValueId id : node.outputs)
+    b.values[static_cast<size_t>(id)].node = static_cast<int32_t>(b.nodes.size());
+  b.nodes.push_back(std::move(node));
+}
+
+Value Graph::fail(Status status) {
+  if (body_->status.ok()) body_->status = std::move(status);
+  return Value(this, kNoValue);
+}
+
+Value Graph::input(std::string name, DType dtype, Shape shape) {
+  if (name.empty()) name = hg::text("input_", int64_t(body_->inputs.size()));
+  if (body_->names.contains(name))
+    return fail(invalid_argument("there are two values named '", name, "'"));
+  if (shape.size() > kMaxRank)
+    return fail(invalid_argument("input '", name, "' has rank ", int64_t(shape.size()),
+                                 "; the limit is ", kMaxRank));
+  const ValueId id = GraphAccess::add_value(*this, {dtype, std::move(shape)}, name);
+  body_->inputs.push_back(id);
+  return value(id);
+}
+
+namespace {
+
+Value add_state(Graph& graph, State::Kind kind, std::string name, TensorData data) {
+  GraphBody& body = GraphAccess::body(graph);
+  if (data.empty()) return graph.fail(invalid_argument("the state '", name, "' has no data"));
+  if (!data.tensor.is_contiguous())
+    return graph.fail(invalid_argument("the state '", name, "' is not contiguous"));
+  const bool named = !name.empty();
+  if (!named) name = "constant";
+  if (kind != State::Kind::constant && body.names.contains(name))
+    return graph.fail(invalid_argument("there are two values named '", name, "'"));
+  const TensorType type{data.tensor.dtype, to_shape(data.tensor.shape)};
+  const ValueId id = GraphAccess::add_value(graph, type, name);
+  ValueInfo& info = body.values[static_cast<size_t>(id)];
+  info.state = static_cast<int32_t>(body.states.size());
+  body.states.push_back({kind, info.name, std::move(data), id, {}});
+  return graph.value(id);
+}
+
+// SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators").
+uint64_t split_mix(uint64_t& state) {
+  uint64_t z = (state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+double uniform01(uint64_t& state) { return static_cast<double>(split_mix(state) >> 11) * 0x1p-53; }
+
+void fill(const Tensor& tensor, const init::Rule& rule) {
+  double scale = 1;
+  if (rule.scale_by_fan_in && tensor.rank() > 0) {
+    int64_t fan_in = 1;
+    for (int i = tensor.rank() > 1 ? 1 : 0; i < tensor.rank(); ++i) fan_in *= tensor.shape[i];
+    if (fan_in > 0) scale = 1 / __builtin_sqrt(static_cast<double>(fan_in));
+  }
+  uint64_t state = rule.seed;
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    double value = rule.a;
+    if (rule.kind == init::Rule::Kind::uniform) {
+      value = scale * (rule.a + (rule.b - rule.a) * uniform01(state));
+    } else if (rule.kind == init::Rule::Kind::normal) {  // Box and Muller 1958
+      const double radius = __builtin_sqrt(-2 * __builtin_log(1 - uniform01(state)));
+      value = rule.a + rule.b * radius * __builtin_cos(6.283185307179586 * uniform01(state));
+    }
+    switch (tensor.dtype) {
+      case f32: tensor.as<float>()[i] = static_cast<float>(value); break;
+      case f64: tensor.as<double>()[i] = value; break;
+      case f16: tensor.as<Half>()[i] = Half(static_cast<float>(value)); break;
+      case bf16: tensor.as<BFloat16>()[i] = BFloat16(static_cast<float>(value)); break;
+      case i64: tensor.as<int64_t>()[i] = static_cast<int64_t>(value); break;
+      case i32: tensor.as<int32_t>()[i] = static_cast<int32_t>(value); break;
+      case i16: tensor.as<int16_t>()[i] = static_cast<int16_t>(value); break;
+      case i8: tensor.as<int8_t>()[i] = static_cast<int8_t>(value); break;
+      case u8: tensor.as<uint8_t>()[i] = static_cast<uint8_t>(value); break;
+      case boolean: tensor.as<bool>()[i] = value != 0; break;
+    }
+  }
+}
+
+}  // namespace
+
+Value Graph::parameter(std::string name, DType dtype, const Sizes& shape, const init::Rule& rule) {
+  Result<TensorData> data = TensorData::allocate(dtype, shape);
+  if (!data.ok()) return fail(data.status());
+  fill(data->tensor, rule);
+  return parameter(std::move(name), *std::move(data));
+}
+
+Value Graph::parameter(std::string name, TensorData data) {
+  return add_state(*this, State::Kind::parameter, std::move(name), std::move(data));
+}
+
+Value Graph::buffer(std::string name, TensorData data) {
+  return add_state(*this, State::Kind::buffer, std::move(name), std::move(data));
+}
+
+Value Graph::constant(TensorData data, std::string name) {
+  return add_state(*this, State::Kind::constant, std::move(name), std::move(data));
+}
+
+Value Graph::scalar(double value, DType dtype) {
+  Result<TensorData> data = TensorData::allocate(dtype, {});
+  if (!data.ok()) return fail(data.status());
+  fill(data->tensor, init::constant(value));
+  return constant(*std::move(data));
+}
+
+Value Graph::scalar(int64_t value, DType dtype) {
+  Result<TensorData> data = TensorData::allocate(dtype, {});
+  if (!data.ok()) return fail(data.status());
+  if (dtype == i64) *data->tensor.as<int64_t>() = value;
+  else fill(data->tensor, init::constant(static_cast<double>(value)));
+  return constant(*std::move(data));
+}
+
+Value Graph::call(std::string_view op, std::span<const Value> inputs, const NamedAttrs& attrs) {
+  std::vector<Value> outputs = calls(op, inputs, attrs);
+  if (outputs.empty()) return Value(this, kNoValue);
+  return outputs[0];
+}
+
+std::vector<Value> Graph::calls(std::string_view op_name, std::span<const Value> inputs,
+                                const NamedAttrs& attrs,
+                                std::vector<std::shared_ptr<Graph>> subgraphs) {
+  const Op* op = registry().find(op_name);
+  if (op == nullptr) {
+    const std::string_view near = registry().closest(op_name);
+    fail(unsupported("the op '", op_name, "' is not registered",
+                     near.empty() ? "" : hg::text("; did you mean '", near, "'?")));
+    return {};
+  }
+  std::vector<Value> broken(op->signature.outputs.size(), Value(this, kNoValue));
+  if (!body_->status.ok()) return broken;
+
+  const auto& expected = op->signature.inputs;
+  const bool variadic = !expected.empty() && expected.back().variadic;
+  if (inputs.size() > expected.size() && !variadic) {
+    fail(invalid_argument(op_name, ": takes ", int64_t(expected.size()), " inputs, not ",
+                          int64_t(inputs.size()), "; the signature is ", op->def.signature));
+    return broken;
+  }
+  Node node;
+  node.op = op;
+  node.origin = body_->origin;
+  node.subgraphs = std::move(subgraphs);
+  for (const Value& input : inputs) {
+    const size_t i = node.inputs.size();
+    if (input && input.graph() != this) {
+      fail(invalid_argument(op_name, ": input ", int64_t(i), " belongs to another graph"));
+      return broken;
+    }
+    node.inputs.push_back(input.id());
+  }
+  while (node.inputs.size() < expected.size() && !expected[node.inputs.size()].variadic)
+    node.inputs.push_back(kNoValue);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const Signature::Input& slot = expected[std::min(i, expected.size() - 1)];
+    if (node.inputs[i] == kNoValue && !slot.optional) {
+      fail(invalid_argument(op_name, ": input '", slot.name, "' is missing; the signature is ",
+                            op->def.signature));
+      return broken;
+    }
+  }
+  Result<std::vector<Attr>> normal = GraphAccess::normalize_attrs(*op, attrs);
+  if (!normal.ok()) {
+    fail(normal.status());
+    return broken;
+  }
+  node.attrs = *std::move(normal);
+
+  GraphAccess::InferCall call = GraphAccess::infer_call(*this, node);
+  call.graph = this;
+  Result<std::vector<TensorType>> types = GraphAccess::infer(call);
+  if (!types.ok()) {
+    fail(types.status());
+    return broken;
+  }
+  std::vector<Value> outputs;
+  for (TensorType& type : *types) {
+    const ValueId id = GraphAccess::add_value(
+        *this, std::move(type),
+        hg::text(op_name, "_", ++body_->name_counters[std::string(op_name)]));
+    node.outputs.push_back(id);
+    outputs.push_back(value(id));
+  }
+  GraphAccess::push_node(*this, std::move(node));
+  return outputs;
+}
+
+void Graph::assign(Value state, Value new_value) {
+  if (!body_->status.ok()) return;
+  if (!state || state.graph() != this || value_info(state.id()).state < 0 ||
+      states()[static_cast<size_t>(value_info(state.id()).state)].kind == State::Kind::constant) {
+    fail(invalid_argument("assign: '", state.name(), "' is not a parameter or buffer"));
+    return;
+  }
+  if (!new_value || new_value.graph() != this ||
+      value_info(state.id()).type != value_info(new_value.id()).type) {
+    fail(invalid_argument("assign: '", state.name(), "' is ", value_info(state.id()).type,
+                          ", the new value is ", TensorType{new_value.dtype(), new_value.shape()}));
+    return;
+  }
+  for (auto& [target, source] : body_->assignments)
+    if (target == state.id()) {
+      source = new_value.id();
+      return;
+    }
+  body_->assignments.emplace_back(state.id(), new_value.id());
+}
+
+void Graph::output(std::string name, Value value) {
+  if (!body_->status.ok()) return;
+  if (name.empty()) name = hg::text("output_", int64_t(body_->outputs.size()));
+  if (!value || value.graph() != this) {
+    fail(invalid_argument("output '", name, "' is not a value of this graph"));
+    return;
+  }
+  for (const auto& [other, id] : body_->outputs)
+    if (other == name) {
+      fail(invalid_argument("there are two outputs named '", name, "'"));
+      return;
+    }
+  body_->outputs.emplace_back(std::move(name), value.id());
+}
+
+void Graph::set_origin(Origin origin) { body_->origin = std::move(origin); }
+
+Dim Graph::fresh_symbol() {
+  return Dim(std::string_view(hg::text("u", body_->fresh_count++)));
+}
+
+const Status& Graph::status() const { return body_->status; }
+Status Graph::take_status() { return std::exchange(body_->status, Status()); }
+const Registry& Graph::registry() const { return *body_->registry; }
+const std::vector<Node>& Graph::nodes() const { return body_->nodes; }
+const std::vector<State>& Graph::states() const { return body_->states; }
+const ValueInfo& Graph::value_info(ValueId id) const {
+  return body_->values[static_cast<size_t>(id)];
+}
+int32_t Graph::value_count() const { return static_cast<int32_t>(body_->values.size()); }
+const std::vector<ValueId>& Graph::inputs() const { return body_->inputs; }
+const std::vector<std::pair<std::string, ValueId>>& Graph::outputs() const {
+  return body_->outputs;
+}
+const std::vector<std::pair<ValueId, ValueId>>& Graph::assignments() const {
+  return body_->assignments;
+}
+
+std::vector<std::string> Graph::symbols() const {
+  std::vector<std::string> symbols;
+  for (const ValueId id : body_->inputs)
+    for (const Dim& dim : value_info(id).type.shape) dim.collect_symbols(symbols);
+  return symbols;
+}
+
+const TensorData* Graph::constant_of(ValueId id) const {
+  if (id == kNoValue) return nullptr;
+  const int32_t state = value_info(id).state;
+  if (state < 0) return nullptr;
+  const State& s = body_->states[static_cast<size_t>(state)];
+  return s.kind == State::Kind::constant ? &s.data : nullptr;
+}
+
+DType Value::dtype() const { return *this ? graph_->value_info(id_).type.dtype : f32; }
+
+const Shape& Value::shape() const {
+  static const Shape kNone;
+  return *this ? graph_->value_info(id_).type.shape : kNone;
+}
+
+const Dim& Value::dim(int i) const {
+  static const Dim kZero;
+  const int at = i < 0 ? i + rank() : i;
+  return at >= 0 && at < rank() ? shape()[static_cast<size_t>(at)] : kZero;
+}
+
+const std::string& Value::name() const {
+  static const std::string kNone;
+  return *this ? graph_->value_info(id_).name : kNone;
+}
+
+}  // namespace hg

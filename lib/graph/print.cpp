@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph as text. Attributes that have their default are left out.
+#include "graph/access.h"
+
+namespace hg {
+namespace {
+
+void append_indent(std::string& out, int depth) { out.append(static_cast<size_t>(2 * depth), ' '); }
+
+void append_graph(std::string& out, const Graph& graph, int depth);
+
+void append_node(std::string& out, const Graph& graph, const Node& node, int depth) {
+  append_indent(out, depth);
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (i > 0) out.append(", ");
+    out.append(graph.value_info(node.outputs[i]).name);
+  }
+  out.append(" = ").append(node.op->name()).push_back('(');
+  bool first = true;
+  const auto separate = [&] {
+    if (!first) out.append(", ");
+    first = false;
+  };
+  for (const ValueId id : node.inputs) {
+    separate();
+    out.append(id == kNoValue ? std::string("none") : graph.value_info(id).name);
+  }
+  for (size_t i = 0; i < node.attrs.size(); ++i) {
+    const Signature::Attribute& attribute = node.op->signature.attributes[i];
+    if (!attribute.required && node.attrs[i] == attribute.fallback) continue;
+    separate();
+    out.append(attribute.name).append("=");
+    append_text(out, node.attrs[i]);
+  }
+  out.append(") : ");
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (i > 0) out.append(", ");
+    append_text(out, graph.value_info(node.outputs[i]).type);
+  }
+  if (!node.origin.module.empty()) out.append("  # ").append(node.origin.module);
+  out.push_back('\n');
+  for (const auto& subgraph : node.subgraphs) append_graph(out, *subgraph, depth + 1);
+}
+
+void append_graph(std::string& out, const Graph& graph, int depth) {
+  append_indent(out, depth);
+  out.append("graph(");
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ValueInfo& info = graph.value_info(graph.inputs()[i]);
+    if (i > 0) out.append(", ");
+    out.append(info.name).append(": ");
+    append_text(out, info.type);
+  }
+  out.append(")\n");
+  for (const State& state : graph.states()) {
+    append_indent(out, depth + 1);
+    constexpr std::string_view kKinds[] = {"parameter ", "buffer ", "constant "};
+    out.append(kKinds[static_cast<size_t>(state.kind)]).append(state.name).append(": ");
+    append_text(out, graph.value_info(state.value).type);
+    for (const std::string& alias : state.aliases) out.append(" = ").append(alias);
+    out.push_back('\n');
+  }
+  for (const Node& node : graph.nodes()) append_node(out, graph, node, depth + 1);
+  for (const auto& [target, source] : graph.assignments()) {
+    append_indent(out, depth + 1);
+    out.append(graph.value_info(target).name).append(" := ");
+    out.append(graph.value_info(source).name).push_back('\n');
+  }
+  append_indent(out, depth + 1);
+  out.append("return ");
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    const auto& [name, id] = graph.outputs()[i];
+    if (i > 0) out.append(", ");
+    out.append(name).append(" = ").append(graph.value_info(id).name);
+  }
+  out.push_back('\n');
+}
+
+}  // namespace
+
+std::string Graph::text() const {
+  std::string out;
+  append_graph(out, *this, 0);
+  return out;
+}
+
+}  // namespace hg

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops and kernels by name. The rows of the built-in tables come from lists that CMake generates.
+#include <algorithm>
+#include <map>
+
+#include "hg/kernel.h"
+#include "hg/op.h"
+
+#define HG_TABLE(stem)                   \
+  namespace hg::ops {                    \
+  std::span<const hg::OpDef> stem();     \
+  }
+#include "hg_ops_table.inc"
+#undef HG_TABLE
+
+#define HG_TABLE(stem)                     \
+  namespace hg::kernels {                  \
+  std::span<const hg::KernelDef> stem();   \
+  }
+#include "hg_kernels_table.inc"
+#undef HG_TABLE
+
+namespace hg {
+
+std::string_view name(Device device) {
+  switch (device) {
+    case Device::automatic: return "auto";
+    case Device::cpu: return "cpu";
+    case Device::vulkan: return "vulkan";
+  }
+  return "unknown";
+}
+
+struct Registry::Body {
+  std::map<std::string_view, std::shared_ptr<const Op>> ops;
+  std::map<std::pair<std::string_view, Device>, std::vector<const KernelDef*>> kernels;
+};
+
+namespace {
+
+std::shared_ptr<const Op> parsed(const OpDef& def, Status& status) {
+  Result<Signature> signature = Signature::parse(def.signature);
+  if (!signature.ok()) {
+    status = signature.status();
+    return nullptr;
+  }
+  if (signature->name != def.name) {
+    status = invalid_argument("the op '", def.name, "' has the signature of '", signature->name, "'");
+    return nullptr;
+  }
+  return std::make_shared<const Op>(Op{def, *std::move(signature)});
+}
+
+int edit_distance(std::string_view a, std::string_view b) {
+  std::vector<int> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    int diagonal = row[0];
+    row[0] = static_cast<int>(i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const int above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+const Registry& Registry::built_in() {
+  static const Registry kBuiltIn = [] {
+    Registry registry(nullptr);
+    registry.body_ = std::make_shared<Body>();
+    // A row whose signature does not parse is left out; the table test finds it by its absence.
+    const auto add_ops = [&](std::span<const OpDef> rows) {
+      for (const OpDef& row : rows) (void)registry.add(row);
+    };
+    const auto add_kernels = [&](std::span<const KernelDef> rows) {
+      for (const KernelDef& row : rows)
+        registry.body_->kernels[{row.op, row.device}].push_back(&row);
+    };
+#define HG_TABLE(stem) add_ops(ops::stem());
+#include "hg_ops_table.inc"
+#undef HG_TABLE
+#define HG_TABLE(stem) add_kernels(kernels::stem());
+#include "hg_kernels_table.inc"
+#undef HG_TABLE
+    return registry;
+  }();
+  return kBuiltIn;
+}
+
+Registry::Registry() : body_(std::make_shared<Body>(*built_in().body_)) {}
+Registry::Registry(std::nullptr_t) {}
+Registry::~Registry() = default;
+Registry::Registry(const Registry& other) : body_(std::make_shared<Body>(*other.body_)) {}
+Registry& Registry::operator=(const Registry& other) {
+  body_ = std::make_shared<Body>(*other.body_);
+  return *this;
+}
+
+Status Registry::add(const OpDef& op) {
+  HG_CHECK(find(op.name) == nullptr, "the op '", op.name, "' is registered already");
+  Status status;
+  std::shared_ptr<const Op> entry = parsed(op, status);
+  HG_TRY(status);
+  body_->ops[op.name] = std::move(entry);
+  return {};
+}
+
+Status Registry::add(const KernelDef& kernel) {
+  HG_CHECK(find(kernel.op) != nullptr, "the kernel '", kernel.name, "' is for the op '", kernel.op,
+           "', which is not registered; add the op first");
+  HG_CHECK(kernel.run != nullptr, "the kernel '", kernel.name, "' of '", kernel.op,
+           "' has no run function");
+  auto& list = body_->kernels[{kernel.op, kernel.device}];
+  list.insert(list.begin(), &kernel);
+  return {};
+}
+
+const Op* Registry::find(std::string_view name) const {
+  const auto found = body_->ops.find(name);
+  return found == body_->ops.end() ? nullptr : found->second.get();
+}
+
+std::vector<const Op*> Registry::ops() const {
+  std::vector<const Op*> all;
+  for (const auto& [name, op] : body_->ops) all.push_back(op.get());
+  return all;
+}
+
+std::span<const KernelDef* const> Registry::kernels(std::string_view op, Device device) const {
+  const auto found = body_->kernels.find({op, device});
+  if (found == body_->kernels.end()) return {};
+  return found->second;
+}
+
+std::string_view Registry::closest(std::string_view name) const {
+  std::string_view best;
+  int best_distance = 1 + static_cast<int>(name.size()) / 2;
+  for (const auto& [candidate, op] : body_->ops)
+    if (const int distance = edit_distance(name, candidate); distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  return best;
+}
+
+}  // namespace hg

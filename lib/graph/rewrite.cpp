@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/rewrite.h"
+
+#include <numeric>
+
+namespace hg {
+
+Status rewrite(Graph& graph,
+               const std::function<Result<std::optional<std::vector<Value>>>(const Node&)>& visit) {
+  GraphBody& body = GraphAccess::body(graph);
+  std::vector<Node> old = std::exchange(body.nodes, {});
+  std::vector<ValueId> replacement(body.values.size());
+  std::iota(replacement.begin(), replacement.end(), 0);
+  const auto replaced = [&](ValueId id) {
+    return id == kNoValue || static_cast<size_t>(id) >= replacement.size()
+               ? id
+               : replacement[static_cast<size_t>(id)];
+  };
+  const Origin origin = body.origin;
+  for (Node& node : old) {
+    for (ValueId& id : node.inputs) id = replaced(id);
+    body.origin = node.origin;
+    const auto first_new = static_cast<ValueId>(body.values.size());
+    HG_TRY_ASSIGN(const std::optional<std::vector<Value>> values, visit(node));
+    HG_TRY(graph.take_status());
+    if (!values) {
+      GraphAccess::push_node(graph, std::move(node));
+      continue;
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId from = node.outputs[i], to = (*values)[i].id();
+      replacement[static_cast<size_t>(from)] = to;
+      body.values[static_cast<size_t>(from)].node = -1;
+      if (to >= first_new) {
+        const std::string name = body.values[static_cast<size_t>(from)].name;
+        GraphAccess::rename(graph, from, text(name, "_replaced"));
+        GraphAccess::rename(graph, to, name);
+      }
+    }
+  }
+  body.origin = origin;
+  for (auto& [name, id] : body.outputs) id = replaced(id);
+  for (auto& [target, source] : body.assignments) source = replaced(source);
+  return {};
+}
+
+std::vector<int> use_counts(const Graph& graph) {
+  std::vector<int> uses(static_cast<size_t>(graph.value_count()), 0);
+  const auto use = [&](ValueId id) {
+    if (id != kNoValue) ++uses[static_cast<size_t>(id)];
+  };
+  for (const Node& node : graph.nodes())
+    for (const ValueId id : node.inputs) use(id);
+  for (const auto& [name, id] : graph.outputs()) use(id);
+  for (const auto& [target, source] : graph.assignments()) use(source);
+  return uses;
+}
+
+int remove_dead_nodes(Graph& graph) {
+  GraphBody& body = GraphAccess::body(graph);
+  std::vector<int> uses = use_counts(graph);
+  std::vector<bool> dead(body.nodes.size(), false);
+  int removed = 0;
+  for (size_t i = body.nodes.size(); i-- > 0;) {
+    const Node& node = body.nodes[i];
+    bool used = false;
+    for (const ValueId id : node.outputs) used |= uses[static_cast<size_t>(id)] > 0;
+    if (used) continue;
+    dead[i] = true;
+    ++removed;
+    for (const ValueId id : node.inputs)
+      if (id != kNoValue) --uses[static_cast<size_t>(id)];
+  }
+  if (removed == 0) return 0;
+  std::vector<Node> old = std::exchange(body.nodes, {});
+  for (size_t i = 0; i < old.size(); ++i) {
+    if (!dead[i]) GraphAccess::push_node(graph, std::move(old[i]));
+    else
+      for (const ValueId id : old[i].outputs) body.values[static_cast<size_t>(id)].node = -1;
+  }
+  return removed;
+}
+
+}  // namespace hg

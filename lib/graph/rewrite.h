@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// How passes change a graph: walk the nodes in order and let each be replaced by new ones.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "graph/access.h"
+
+namespace hg {
+
+// For each node in order: `visit` may add nodes with the builder, which come before the node, and
+// return Values that replace the node's outputs (the node goes), or nothing (the node stays). The
+// node's inputs are replaced already. Value ids of what stays do not change; a replacement made in
+// the same visit takes over the name.
+Status rewrite(Graph& graph,
+               const std::function<Result<std::optional<std::vector<Value>>>(const Node&)>& visit);
+
+// Removes nodes that neither outputs nor assignments need; returns how many went.
+int remove_dead_nodes(Graph& graph);
+
+// How often each value is used: by nodes, outputs and assignments.
+std::vector<int> use_counts(const Graph& graph);
+
+}  // namespace hg

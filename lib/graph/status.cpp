@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hg/status.h"
+
+#include <charconv>
+
+namespace hg {
+
+std::string_view name(Code code) {
+  switch (code) {
+    case Code::ok: return "ok";
+    case Code::invalid_argument: return "invalid_argument";
+    case Code::not_found: return "not_found";
+    case Code::unsupported: return "unsupported";
+    case Code::corrupt_model: return "corrupt_model";
+    case Code::out_of_memory: return "out_of_memory";
+    case Code::device_lost: return "device_lost";
+    case Code::internal: return "internal";
+  }
+  return "unknown";
+}
+
+namespace {
+
+template <class Number>
+void append_number(std::string& out, Number part) {
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof digits, part).ptr;
+  out.append(digits, static_cast<size_t>(end - digits));
+}
+
+}  // namespace
+
+void append_text(std::string& out, std::string_view part) { out.append(part); }
+void append_text(std::string& out, int64_t part) { append_number(out, part); }
+void append_text(std::string& out, uint64_t part) { append_number(out, part); }
+void append_text(std::string& out, double part) { append_number(out, part); }
+
+}  // namespace hg
