@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a CPU kernel is: one KernelDef row. `prepare` knows shapes and may fail; `run` knows
-// pointers, allocates nothing and cannot fail. Several kernels may serve one op, best first.
+// pointers, allocates nothing and throws nothing. Several kernels may serve one op, best first.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -167,11 +168,19 @@ class RunContext {
                   &range);
   }
 
+  // Makes the run fail with this sentence (a string literal) and the node's name in front; what the
+  // run wrote is then not used. For what only data shows, such as an index out of range.
+  void fail(const char* message) const {
+    const char* none = nullptr;
+    error->compare_exchange_strong(none, message, std::memory_order_relaxed);
+  }
+
   // For whoever runs.
   std::span<const Tensor> inputs, outputs;  // absent optional inputs have null data and rank 0
   void* scratch = nullptr;
   const void* prepared = nullptr;
   const ParallelFor* parallel = nullptr;
+  std::atomic<const char*>* error = nullptr;
 };
 
 }  // namespace hg

@@ -14,6 +14,7 @@
 
 namespace hg {
 
+class AttrReader;
 class InferContext;
 class ExpandContext;
 class GradContext;
@@ -38,7 +39,8 @@ enum Traits : uint32_t {
 struct OpDef {
   std::string_view name;
   std::string_view signature;
-  // Sets the type of every output, from the types of the inputs and the attributes.
+  // Sets the type of every output, from the types of the inputs and the attributes. Sizes that only
+  // data decides are asked for with fresh_dim() in the order in which the outputs show them.
   Status (*infer)(InferContext&) = nullptr;
   // Adds the gradients of the inputs. Null: differentiate the expansion.
   Status (*grad)(GradContext&) = nullptr;
@@ -51,6 +53,8 @@ struct OpDef {
   // reads it. Kernels of such an op tolerate that.
   uint32_t alias = 0;
   uint32_t traits = kNoTraits;
+  // Multiplications and additions of one run, for reports. Null: one for each element of the outputs.
+  double (*flops)(std::span<const Sizes> in, std::span<const Sizes> out, const AttrReader&) = nullptr;
 };
 
 enum class AttrType : uint8_t { boolean, integer, real, string, dtype, integers, reals, strings };
