@@ -1,9 +1,330 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalisations and softmax.
+#include <cmath>
+
 #include "converter/rows.h"
 
 namespace hg::convert::rows {
+namespace {
 
-std::span<const Row> norm() { return {}; }
+using Values = std::vector<Value>;
+
+Value reshape(const Value& x, const Shape& shape) {
+  return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", shape}});
+}
+
+// softmax(x, dim, dtype): x becomes `dtype` first; in torch an integer x without a dtype fails.
+void softmax_of(Call& call, std::string_view op) {
+  Value x = call.tensor("self");
+  x = cast(x, call.dtype("dtype", x.dtype()));
+  if (!is_float(x.dtype())) call.refuse("self", "must be a float tensor");
+  call.returns(call.graph().call(op, {x}, {{"dim", call.integer("dim")}}));
+}
+void softmax(Call& call) { softmax_of(call, "softmax"); }
+void log_softmax(Call& call) { softmax_of(call, "log_softmax"); }
+
+// _softmax(x, dim, half_to_float)
+void inner_softmax_of(Call& call, std::string_view op) {
+  Value x = call.tensor("self");
+  if (call.flag("half_to_float", false)) x = cast(x, f32);
+  call.returns(call.graph().call(op, {x}, {{"dim", call.integer("dim")}}));
+}
+void inner_softmax(Call& call) { inner_softmax_of(call, "softmax"); }
+void inner_log_softmax(Call& call) { inner_softmax_of(call, "log_softmax"); }
+
+void softmin(Call& call) {
+  Value x = call.tensor("self");
+  x = cast(x, call.dtype("dtype", x.dtype()));
+  call.returns(call.graph().call("softmax", {call.graph().call("neg", {x})},
+                                 {{"dim", call.integer("dim")}}));
+}
+
+// Where all elements along dim are -inf the result is 0 instead of NaN.
+void safe_softmax(Call& call) {
+  Graph& g = call.graph();
+  Value x = call.tensor("self");
+  x = cast(x, call.dtype("dtype", x.dtype()));
+  const Dim dim = call.integer("dim");
+  const Value dead =
+      g.call("all", {g.call("eq", {x, g.scalar(-HUGE_VAL, x.dtype())})},
+             {{"dim", x.rank() == 0 ? std::vector<Dim>{} : std::vector<Dim>{dim}},
+              {"keepdim", true}});
+  const Value zero = g.scalar(0.0, x.dtype());
+  const Value y = g.call("softmax", {g.call("where", {dead, zero, x})}, {{"dim", dim}});
+  call.returns(g.call("where", {dead, zero, y}));
+}
+
+// x and its parameters in one dtype: where 16-bit activations meet f32 parameters, f32.
+struct Norm {
+  Value x, weight, bias;
+  DType dtype;  // of x, which is that of the result
+};
+Norm norm_arguments(Call& call) {
+  Norm n;
+  n.x = call.tensor("input");
+  n.weight = call.tensor_or_none("weight");
+  n.bias = call.tensor_or_none("bias");
+  n.dtype = n.x.dtype();
+  if (!is_float(n.dtype)) call.refuse("input", "must be a float tensor");
+  DType wide = n.dtype;
+  if (n.weight) wide = promote(wide, n.weight.dtype());
+  if (n.bias) wide = promote(wide, n.bias.dtype());
+  n.x = cast(n.x, wide);
+  if (n.weight) n.weight = cast(n.weight, wide);
+  if (n.bias) n.bias = cast(n.bias, wide);
+  return n;
+}
+
+void layer_norm(Call& call) {
+  const Norm n = norm_arguments(call);
+  const Value y = call.graph().call("layer_norm", {n.x, n.weight, n.bias},
+                                    {{"normalized_shape", call.integers("normalized_shape")},
+                                     {"eps", call.real("eps", 1e-5)}});
+  call.returns(cast(y, n.dtype));
+}
+
+// The mean and 1 / sqrt(var + eps) that the native_ variants return beside y.
+struct Moments {
+  Value mean, rstd;
+};
+Moments moments(const Value& x, const std::vector<Dim>& dims, double eps) {
+  Graph& g = *x.graph();
+  const NamedAttrs over = {{"dim", dims}, {"keepdim", true}};
+  const Value mean = g.call("mean", {x}, over);
+  const Value centred = g.call("sub", {x, mean});
+  const Value var = g.call("mean", {g.call("mul", {centred, centred})}, over);
+  return {mean, g.call("rsqrt", {g.call("add", {var, g.scalar(eps, x.dtype())})})};
+}
+
+void native_layer_norm(Call& call) {
+  const Norm n = norm_arguments(call);
+  const std::vector<Dim> shape = call.integers("normalized_shape");
+  const double eps = call.real("eps");
+  const Value y = call.graph().call("layer_norm", {n.x, n.weight, n.bias},
+                                    {{"normalized_shape", shape}, {"eps", eps}});
+  std::vector<Dim> dims;
+  for (int i = n.x.rank() - static_cast<int>(shape.size()); i < n.x.rank(); ++i)
+    dims.emplace_back(i);
+  const Moments m = moments(n.x, dims, eps);
+  call.returns(Values{cast(y, n.dtype), m.mean, m.rstd});
+}
+
+// Without eps it is the machine epsilon of x's dtype.
+double epsilon(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return 2.220446049250313e-16;
+    case DType::f16: return 9.765625e-4;
+    case DType::bf16: return 7.8125e-3;
+    default: return 1.1920928955078125e-07;
+  }
+}
+
+void rms_norm(Call& call) {
+  const Norm n = norm_arguments(call);
+  const Value y = call.graph().call("rms_norm", {n.x, n.weight},
+                                    {{"normalized_shape", call.integers("normalized_shape")},
+                                     {"eps", call.real("eps", epsilon(n.dtype))}});
+  call.returns(cast(y, n.dtype));
+}
+
+void fused_rms_norm(Call& call) {
+  const Norm n = norm_arguments(call);
+  Graph& g = call.graph();
+  const std::vector<Dim> shape = call.integers("normalized_shape");
+  const double eps = call.real("eps", epsilon(n.dtype));
+  const Value y =
+      g.call("rms_norm", {n.x, n.weight}, {{"normalized_shape", shape}, {"eps", eps}});
+  std::vector<Dim> dims;
+  for (int i = n.x.rank() - static_cast<int>(shape.size()); i < n.x.rank(); ++i)
+    dims.emplace_back(i);
+  const Value square =
+      g.call("mean", {g.call("mul", {n.x, n.x})}, {{"dim", dims}, {"keepdim", true}});
+  const Value rstd = g.call("rsqrt", {g.call("add", {square, g.scalar(eps, n.x.dtype())})});
+  call.returns(Values{cast(y, n.dtype), rstd});
+}
+
+void group_norm(Call& call) {
+  const Norm n = norm_arguments(call);
+  const Value y = call.graph().call(
+      "group_norm", {n.x, n.weight, n.bias},
+      {{"groups", call.integer("num_groups")}, {"eps", call.real("eps", 1e-5)}});
+  call.returns(cast(y, n.dtype));
+}
+
+// (input, weight, bias, N, C, HxW, group, eps) -> y, mean [N, group], rstd [N, group]
+void native_group_norm(Call& call) {
+  const Norm n = norm_arguments(call);
+  const Dim batch = call.integer("N"), groups = call.integer("group");
+  const double eps = call.real("eps");
+  const Value y = call.graph().call("group_norm", {n.x, n.weight, n.bias},
+                                    {{"groups", groups}, {"eps", eps}});
+  const Dim each = floordiv(count(n.x.shape()), batch * groups);
+  const Moments m = moments(reshape(n.x, {batch, groups, each}), {2}, eps);
+  call.returns(Values{cast(y, n.dtype), reshape(m.mean, {batch, groups}),
+                      reshape(m.rstd, {batch, groups})});
+}
+
+// One call of the op; running statistics that training moves are written back to their buffers.
+struct BatchNorm {
+  Norm n;
+  Value y, running_mean, running_var;
+};
+BatchNorm batch_norm_of(Call& call, bool training, double momentum, double eps,
+                        bool with_running = true) {
+  BatchNorm b;
+  b.n = norm_arguments(call);
+  if (with_running) {
+    b.running_mean = call.tensor_or_none("running_mean");
+    b.running_var = call.tensor_or_none("running_var");
+  }
+  DType wide = b.n.x.dtype();
+  if (b.running_mean) wide = promote(wide, b.running_mean.dtype());
+  auto widen = [&](const Value& v) { return v ? cast(v, wide) : v; };
+  const Values out = call.graph().calls(
+      "batch_norm",
+      {widen(b.n.x), widen(b.n.weight), widen(b.n.bias), widen(b.running_mean),
+       widen(b.running_var)},
+      {{"training", training}, {"momentum", momentum}, {"eps", eps}});
+  if (out.size() != 3) {
+    b.y = Value(&call.graph(), kNoValue);
+    return b;
+  }
+  b.y = cast(out[0], b.n.dtype);
+  if (training && b.running_mean) {
+    call.note("batch_norm runs in training mode, as traced");
+    call.write(call.ref("running_mean"), cast(out[1], b.running_mean.dtype()));
+    call.write(call.ref("running_var"), cast(out[2], b.running_var.dtype()));
+  }
+  return b;
+}
+
+void batch_norm(Call& call) {
+  const bool training = call.flag("training");
+  call.returns(
+      batch_norm_of(call, training, call.real("momentum", 0.1), call.real("eps", 1e-5)).y);
+}
+
+std::vector<Dim> all_but_channels(const Value& x) {
+  std::vector<Dim> dims;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i != 1) dims.emplace_back(i);
+  return dims;
+}
+
+// y, mean, 1 / sqrt(var + eps); both empty outside of training.
+Values native_batch_norm_of(Call& call, bool training, double momentum, double eps,
+                            bool with_running = true) {
+  Graph& g = call.graph();
+  const BatchNorm b = batch_norm_of(call, training, momentum, eps, with_running);
+  if (!training) {
+    const Value empty =
+        g.call("full", {}, {{"shape", Shape{Dim(0)}}, {"value", 0.0}, {"dtype", b.n.x.dtype()}});
+    return {b.y, empty, empty};
+  }
+  const Moments m = moments(b.n.x, all_but_channels(b.n.x), eps);
+  const Shape channels = {b.n.x.dim(1)};
+  return {b.y, reshape(m.mean, channels), reshape(m.rstd, channels)};
+}
+
+void native_batch_norm(Call& call) {
+  call.returns(native_batch_norm_of(call, call.flag("training"), call.real("momentum"),
+                                    call.real("eps")));
+}
+void native_batch_norm_no_stats(Call& call) {
+  call.returns(native_batch_norm_of(call, call.flag("training"), call.real("momentum"),
+                                    call.real("eps"), false));
+}
+void native_batch_norm_no_training(Call& call) {
+  call.returns(native_batch_norm_of(call, false, call.real("momentum"), call.real("eps")));
+}
+// A fourth result, reserve, is for other devices and empty on the CPU.
+Values with_reserve(Call& call, Values values) {
+  values.push_back(call.graph().call(
+      "full", {}, {{"shape", Shape{Dim(0)}}, {"value", 0.0}, {"dtype", u8}}));
+  return values;
+}
+void batch_norm_with_update(Call& call) {
+  call.returns(with_reserve(
+      call, native_batch_norm_of(call, true, call.real("momentum"), call.real("eps"))));
+}
+void batch_norm_no_update(Call& call) {
+  call.returns(with_reserve(
+      call, native_batch_norm_of(call, false, call.real("momentum"), call.real("eps"))));
+}
+// (y, mean, rstd, reserve, which implementation)
+void batch_norm_impl_index(Call& call) {
+  const Values values = with_reserve(
+      call, native_batch_norm_of(call, call.flag("training"), call.real("momentum"),
+                                 call.real("eps")));
+  std::vector<Item> items;
+  for (const Value& value : values) items.push_back(Item(call.make_tensor(value)));
+  items.push_back(Item(0));
+  call.returns(std::move(items));
+}
+
+// With statistics of each sample's own: group_norm with one channel a group. The running statistics
+// are moved by the mean over the batch of those of the samples.
+void instance_norm(Call& call) {
+  Graph& g = call.graph();
+  const double eps = call.real("eps", 1e-5);
+  if (!call.flag("use_input_stats")) {
+    call.returns(batch_norm_of(call, false, call.real("momentum", 0.1), eps).y);
+    return;
+  }
+  const Norm n = norm_arguments(call);
+  const Value y = g.call("group_norm", {n.x, n.weight, n.bias},
+                         {{"groups", n.x.dim(1)}, {"eps", eps}});
+  if (call.has("running_mean") && call.has("running_var")) {
+    const double momentum = call.real("momentum", 0.1);
+    std::vector<Dim> dims;
+    for (int i = 2; i < n.x.rank(); ++i) dims.emplace_back(i);
+    const Value mean = g.call("mean", {n.x}, {{"dim", dims}, {"keepdim", false}});
+    const Value var =
+        g.call("var", {n.x}, {{"dim", dims}, {"correction", 1.0}, {"keepdim", false}});
+    auto move = [&](std::string_view name, const Value& samples) {
+      const Value old = call.tensor(name);
+      const Value now = cast(
+          g.call("mean", {samples}, {{"dim", std::vector<Dim>{0}}, {"keepdim", false}}),
+          old.dtype());
+      call.write(call.ref(name),
+                 g.call("add", {g.call("mul", {now, g.scalar(momentum, old.dtype())}),
+                                g.call("mul", {old, g.scalar(1 - momentum, old.dtype())})}));
+    };
+    call.note("instance_norm moves its running statistics, as traced");
+    move("running_mean", mean);
+    move("running_var", var);
+  }
+  call.returns(cast(y, n.dtype));
+}
+
+constexpr Row kRows[] = {
+    {"aten::softmax", softmax},
+    {"aten::log_softmax", log_softmax},
+    {"aten::special_softmax", softmax},
+    {"aten::special_log_softmax", log_softmax},
+    {"aten::_softmax", inner_softmax},
+    {"aten::_log_softmax", inner_log_softmax},
+    {"aten::softmin", softmin},
+    {"aten::_safe_softmax", safe_softmax},
+    {"aten::layer_norm", layer_norm},
+    {"aten::native_layer_norm", native_layer_norm},
+    {"aten::rms_norm", rms_norm},
+    {"aten::_fused_rms_norm", fused_rms_norm},
+    {"aten::group_norm", group_norm},
+    {"aten::native_group_norm", native_group_norm},
+    {"aten::batch_norm", batch_norm},
+    {"aten::native_batch_norm", native_batch_norm},
+    {"aten::_native_batch_norm_legit", native_batch_norm},
+    {"aten::_native_batch_norm_legit.no_stats", native_batch_norm_no_stats},
+    {"aten::_native_batch_norm_legit_no_training", native_batch_norm_no_training},
+    {"aten::_batch_norm_with_update", batch_norm_with_update},
+    {"aten::_batch_norm_no_update", batch_norm_no_update},
+    {"aten::_batch_norm_impl_index", batch_norm_impl_index},
+    {"aten::instance_norm", instance_norm},
+};
+
+}  // namespace
+
+std::span<const Row> norm() { return kRows; }
 
 }  // namespace hg::convert::rows

@@ -1,9 +1,234 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisations and softmax.
+// Softmax and normalisations. The norms are composites with fused kernels: their gradient is that
+// of the expansion.
 #include "hg/op.h"
+#include "lib/ops/terms.h"
 
 namespace hg::ops {
+namespace {
 
-std::span<const OpDef> norm() { return {}; }
+using namespace term;
+
+Status softmax_infer(InferContext& c) {
+  if (!is_float(c.in(0).dtype)) return c.fail("x must be a float tensor, it is ", c.in(0).dtype);
+  HG_TRY(c.axis("dim", c.in(0).rank()).status());
+  c.out(0) = c.in(0);
+  return {};
+}
+
+Dims axis_or_none(int rank, int axis) { return rank == 0 ? Dims{} : Dims{Dim(axis)}; }
+
+// dx = y (dy - sum(y dy))
+Status softmax_grad(GradContext& c) {
+  const Value y = c.out(0), dy = c.dout(0);
+  HG_TRY_ASSIGN(const int axis, c.axis("dim", y.rank()));
+  const Value along = sum(mul(y, dy), axis_or_none(y.rank(), axis), true);
+  c.set_grad(0, mul(y, sub(dy, along)));
+  return {};
+}
+
+// dx = dy - exp(y) sum(dy)
+Status log_softmax_grad(GradContext& c) {
+  const Value y = c.out(0), dy = c.dout(0);
+  HG_TRY_ASSIGN(const int axis, c.axis("dim", y.rank()));
+  const Value along = sum(dy, axis_or_none(y.rank(), axis), true);
+  c.set_grad(0, sub(dy, mul(op("exp", y), along)));
+  return {};
+}
+
+// Weight and bias, where given, have x's dtype and the shape `want`.
+Status check_affine(const InferContext& c, int first, int last, const Shape& want) {
+  const TensorType& x = c.in(0);
+  if (!is_float(x.dtype)) return c.fail("x must be a float tensor, it is ", x.dtype);
+  for (int i = first; i <= last; ++i) {
+    if (!given(c, i)) continue;
+    const TensorType& t = c.in(i);
+    if (t.dtype != x.dtype) return c.fail("x is ", x.dtype, ", input ", i, " is ", t.dtype);
+    bool same = t.shape.size() == want.size();
+    for (size_t k = 0; same && k < want.size(); ++k) same = !differ(t.shape[k], want[k]);
+    if (!same) return c.fail("input ", i, " must be ", want, ", it is ", t.shape);
+  }
+  return {};
+}
+
+// The norm runs over the trailing dims, which have the sizes `normalized_shape`.
+Status trailing_infer(InferContext& c, int last_affine) {
+  const std::span<const Dim> listed = c.attrs().integers("normalized_shape");
+  const Shape want(listed.begin(), listed.end());
+  const Shape& shape = c.in(0).shape;
+  bool fits = !want.empty() && want.size() <= shape.size();
+  for (size_t i = 0; fits && i < want.size(); ++i)
+    fits = !differ(want[i], shape[shape.size() - want.size() + i]);
+  if (!fits) return c.fail("x ", shape, " does not end in normalized_shape ", want);
+  HG_TRY(check_affine(c, 1, last_affine, want));
+  c.out(0) = c.in(0);
+  return {};
+}
+Status layer_norm_infer(InferContext& c) { return trailing_infer(c, 2); }
+Status rms_norm_infer(InferContext& c) { return trailing_infer(c, 1); }
+
+Dims trailing_dims(const ExpandContext& c) {
+  Dims dims;
+  const int count = static_cast<int>(c.attrs().integers("normalized_shape").size());
+  for (int i = c.in(0).rank() - count; i < c.in(0).rank(); ++i) dims.emplace_back(i);
+  return dims;
+}
+
+// (x - mean) / sqrt(mean((x - mean)^2) + eps) over `dims`
+Value standardized(const Value& x, const Dims& dims, double eps) {
+  const Value centred = sub(x, mean(x, dims, true));
+  return mul(centred, op("rsqrt", add(mean(mul(centred, centred), dims, true), number(x, eps))));
+}
+
+// y = (x - mean) / sqrt(var + eps) * weight + bias
+Status layer_norm_expand(ExpandContext& c) {
+  Value y = standardized(widened(c.in(0)), trailing_dims(c), c.attrs().real("eps"));
+  if (given(c, 1)) y = mul(y, widened(c.in(1)));
+  if (given(c, 2)) y = add(y, widened(c.in(2)));
+  c.set_out(0, cast(y, c.in(0).dtype()));
+  return {};
+}
+
+// y = x / sqrt(mean(x^2) + eps) * weight
+Status rms_norm_expand(ExpandContext& c) {
+  const Value x = widened(c.in(0));
+  const Value square = mean(mul(x, x), trailing_dims(c), true);
+  Value y = mul(x, op("rsqrt", add(square, number(x, c.attrs().real("eps")))));
+  if (given(c, 1)) y = mul(y, widened(c.in(1)));
+  c.set_out(0, cast(y, c.in(0).dtype()));
+  return {};
+}
+
+// A vector over the channels, shaped to broadcast with [n, c, ...].
+Value per_channel(const Value& v, int rank) {
+  Shape shape(static_cast<size_t>(rank), Dim(1));
+  shape[1] = v.dim(0);
+  return reshape(v, std::move(shape));
+}
+
+Status group_norm_infer(InferContext& c) {
+  const Shape& shape = c.in(0).shape;
+  if (shape.size() < 2) return c.fail("x must be [n, c, ...], it is ", shape);
+  const Dim groups = c.attrs().integer("groups");
+  if (below(groups, 1)) return c.fail("groups is ", groups, ", not positive");
+  if (shape[1].is_constant() && groups.is_constant() &&
+      shape[1].constant() % groups.constant() != 0)
+    return c.fail(shape[1], " channels do not divide into ", groups, " groups");
+  HG_TRY(check_affine(c, 1, 2, {shape[1]}));
+  c.out(0) = c.in(0);
+  return {};
+}
+
+// As layer_norm over the channels of a group and all positions; weight and bias are per channel.
+Status group_norm_expand(ExpandContext& c) {
+  const Value x = widened(c.in(0));
+  const Dim groups = c.attrs().integer("groups");
+  Dim each = floordiv(x.dim(1), groups);
+  for (int i = 2; i < x.rank(); ++i) each = each * x.dim(i);
+  Value y = standardized(reshape(x, {x.dim(0), groups, each}), {2}, c.attrs().real("eps"));
+  y = reshape(y, x.shape());
+  if (given(c, 1)) y = mul(y, per_channel(widened(c.in(1)), x.rank()));
+  if (given(c, 2)) y = add(y, per_channel(widened(c.in(2)), x.rank()));
+  c.set_out(0, cast(y, c.in(0).dtype()));
+  return {};
+}
+
+Status batch_norm_infer(InferContext& c) {
+  const Shape& shape = c.in(0).shape;
+  if (shape.size() < 2) return c.fail("x must be [n, c, ...], it is ", shape);
+  if (!c.attrs().flag("training") && !(given(c, 3) && given(c, 4)))
+    return c.fail("running_mean and running_var are needed outside of training");
+  if (given(c, 3) != given(c, 4))
+    return c.fail("running_mean and running_var must be given together");
+  HG_TRY(check_affine(c, 1, 4, {shape[1]}));
+  c.out(0) = c.in(0);
+  c.out(1) = {c.in(0).dtype, {shape[1]}};
+  c.out(2) = {c.in(0).dtype, {shape[1]}};
+  return {};
+}
+
+// y = (x - m) / sqrt(v + eps) * weight + bias, per channel, where m and v are the running statistics
+// or, in training, those of the batch. In training the running statistics move by `momentum`
+// towards those of the batch, of which the variance is the unbiased one.
+Status batch_norm_expand(ExpandContext& c) {
+  const Value x = widened(c.in(0));
+  const int rank = x.rank();
+  const double eps = c.attrs().real("eps");
+  const Value weight = widened(input_or_none(c, 1)), bias = widened(input_or_none(c, 2));
+  const Value old_mean = widened(input_or_none(c, 3)), old_var = widened(input_or_none(c, 4));
+  const DType dtype = c.in(0).dtype();
+  if (!c.attrs().flag("training")) {
+    Value scale = op("rsqrt", add(old_var, number(x, eps)));
+    if (weight) scale = mul(scale, weight);
+    Value y = mul(sub(x, per_channel(old_mean, rank)), per_channel(scale, rank));
+    if (bias) y = add(y, per_channel(bias, rank));
+    c.set_out(0, cast(y, dtype));
+    c.set_out(1, c.in(3));
+    c.set_out(2, c.in(4));
+    return {};
+  }
+  Dims dims = {0};
+  for (int i = 2; i < rank; ++i) dims.emplace_back(i);
+  const Value m = mean(x, dims, true);
+  const Value centred = sub(x, m);
+  const Value v = mean(mul(centred, centred), dims, true);
+  Value y = mul(centred, op("rsqrt", add(v, number(x, eps))));
+  if (weight) y = mul(y, per_channel(weight, rank));
+  if (bias) y = add(y, per_channel(bias, rank));
+  c.set_out(0, cast(y, dtype));
+  const double momentum = given(c, 3) ? c.attrs().real("momentum") : 1;
+  Value new_mean = reshape(m, {x.dim(1)});
+  Value new_var = c.graph().call(
+      "var", {x}, {{"dim", dims}, {"correction", 1.0}, {"keepdim", false}});
+  if (given(c, 3)) {
+    new_mean = add(mul(new_mean, momentum), mul(old_mean, 1 - momentum));
+    new_var = add(mul(new_var, momentum), mul(old_var, 1 - momentum));
+  }
+  c.set_out(1, cast(new_mean, dtype));
+  c.set_out(2, cast(new_var, dtype));
+  return {};
+}
+
+constexpr OpDef kOps[] = {
+    // y = exp(x - max x) / sum exp(x - max x)
+    {.name = "softmax",
+     .signature = "softmax(x, dim: int = -1) -> y",
+     .infer = softmax_infer,
+     .grad = softmax_grad,
+     .alias = 1},
+    // y = x - max x - log sum exp(x - max x)
+    {.name = "log_softmax",
+     .signature = "log_softmax(x, dim: int = -1) -> y",
+     .infer = softmax_infer,
+     .grad = log_softmax_grad,
+     .alias = 1},
+    {.name = "layer_norm",
+     .signature = "layer_norm(x, weight?, bias?, normalized_shape: int[], eps: float = 1e-5) -> y",
+     .infer = layer_norm_infer,
+     .expand = layer_norm_expand,
+     .alias = 1},
+    {.name = "rms_norm",
+     .signature = "rms_norm(x, weight?, normalized_shape: int[], eps: float = 1e-6) -> y",
+     .infer = rms_norm_infer,
+     .expand = rms_norm_expand,
+     .alias = 1},
+    {.name = "group_norm",
+     .signature = "group_norm(x, weight?, bias?, groups: int, eps: float = 1e-5) -> y",
+     .infer = group_norm_infer,
+     .expand = group_norm_expand,
+     .alias = 1},
+    // new_mean and new_var are the running statistics after the call; outside of training they are
+    // the given ones.
+    {.name = "batch_norm",
+     .signature = "batch_norm(x, weight?, bias?, running_mean?, running_var?, training: bool = "
+                  "false, momentum: float = 0.1, eps: float = 1e-5) -> y, new_mean, new_var",
+     .infer = batch_norm_infer,
+     .expand = batch_norm_expand,
+     .alias = 1},
+};
+
+}  // namespace
+
+std::span<const OpDef> norm() { return kOps; }
 
 }  // namespace hg::ops

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Short spellings of primitives, for expansions and gradients written as formulas, and what shape
+// rules of this folder ask about symbolic sizes.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "hg/op.h"
+
+namespace hg::ops {
+
+using Dims = std::vector<Dim>;
+
+inline bool differ(const Dim& a, const Dim& b) {  // certainly different
+  return a.is_constant() && b.is_constant() && a.constant() != b.constant();
+}
+inline bool below(const Dim& value, int64_t least) {  // certainly smaller
+  return value.is_constant() && value.constant() < least;
+}
+template <class Context>
+bool given(const Context& c, int i) {  // an optional input is there
+  return i < c.input_count() && c.has(i);
+}
+template <class Context>
+Value input_or_none(const Context& c, int i) {
+  return given(c, i) ? c.in(i) : Value();
+}
+
+// A list attribute with one number per spatial dim; one number stands for all.
+inline Result<Dims> per_dim(const AttrReader& attrs, std::string_view name, int dims) {
+  const std::span<const Dim> listed = attrs.integers(name);
+  if (listed.size() == 1) return Dims(static_cast<size_t>(dims), listed[0]);
+  if (listed.size() != static_cast<size_t>(dims))
+    return invalid_argument(name, " has ", int64_t(listed.size()), " numbers for ", dims,
+                            " spatial dims");
+  return Dims(listed.begin(), listed.end());
+}
+
+namespace term {
+
+inline Value number(const Value& like, double value) {
+  return like.graph()->scalar(value, like.dtype());
+}
+inline Value op(std::string_view name, const Value& a) { return a.graph()->call(name, {a}); }
+inline Value op(std::string_view name, const Value& a, const Value& b) {
+  return a.graph()->call(name, {a, b});
+}
+inline Value add(const Value& a, const Value& b) { return op("add", a, b); }
+inline Value sub(const Value& a, const Value& b) { return op("sub", a, b); }
+inline Value mul(const Value& a, const Value& b) { return op("mul", a, b); }
+inline Value div(const Value& a, const Value& b) { return op("div", a, b); }
+inline Value add(const Value& a, double b) { return b == 0 ? a : add(a, number(a, b)); }
+inline Value mul(const Value& a, double b) { return b == 1 ? a : mul(a, number(a, b)); }
+inline Value div(const Value& a, double b) { return div(a, number(a, b)); }
+inline Value where(const Value& condition, const Value& a, const Value& b) {
+  return a.graph()->call("where", {condition, a, b});
+}
+inline Value reduce(std::string_view name, const Value& x, Dims dims, bool keepdim) {
+  return x.graph()->call(name, {x}, {{"dim", std::move(dims)}, {"keepdim", keepdim}});
+}
+inline Value sum(const Value& x, Dims dims, bool keepdim = false) {
+  return reduce("sum", x, std::move(dims), keepdim);
+}
+inline Value mean(const Value& x, Dims dims, bool keepdim = false) {
+  return reduce("mean", x, std::move(dims), keepdim);
+}
+inline Value reshape(const Value& x, Shape shape) {
+  return x.shape() == shape ? x
+                            : x.graph()->call("reshape", {x}, {{"shape", std::move(shape)}});
+}
+inline Value expand(const Value& x, Shape shape) {
+  return x.shape() == shape ? x : x.graph()->call("expand", {x}, {{"shape", std::move(shape)}});
+}
+inline Value permute(const Value& x, Dims dims) {
+  return x.graph()->call("permute", {x}, {{"dims", std::move(dims)}});
+}
+inline Value transpose_last(const Value& x) {  // the last two dims swapped
+  Dims dims;
+  for (int i = 0; i < x.rank(); ++i) dims.emplace_back(i);
+  std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
+  return permute(x, std::move(dims));
+}
+inline Value slice(const Value& x, int dim, const Dim& start, const Dim& end) {
+  return x.graph()->call("slice", {x},
+                         {{"dim", dim}, {"start", start}, {"end", end}, {"step", 1}});
+}
+inline Value cast(const Value& x, DType dtype) {
+  return x.dtype() == dtype ? x : x.graph()->call("cast", {x}, {{"dtype", dtype}});
+}
+// 16-bit floats are computed with in f32 and rounded once at the end.
+inline Value widened(const Value& x) {
+  return x && (x.dtype() == f16 || x.dtype() == bf16) ? cast(x, f32) : x;
+}
+inline Value full_like(const Value& x, double value) {
+  return expand(number(x, value), x.shape());
+}
+
+}  // namespace term
+}  // namespace hg::ops
