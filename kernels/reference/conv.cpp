@@ -1,9 +1,125 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and transposed convolutions.
+// Convolutions as their definition: every input element meets every kernel element, and the pairs
+// that land on the same output element are summed.
+#include "kernels/activation.h"
 #include "kernels/reference/reference.h"
 
 namespace hg::reference::rows {
+namespace {
 
-std::span<const Row> conv() { return {}; }
+struct Geometry {
+  Sizes stride, padding, dilation;
+};
+
+Sizes spatial(const KernelAttrs& attrs, std::string_view name, int dims) {
+  const Sizes given = attrs.integers(name);
+  return given.rank() == 1 ? Sizes(dims, given[0]) : given;
+}
+
+Geometry geometry(const KernelAttrs& attrs, int dims) {
+  return {spatial(attrs, "stride", dims), spatial(attrs, "padding", dims),
+          spatial(attrs, "dilation", dims)};
+}
+
+Sizes from(const Sizes& shape, int first) {
+  Sizes rest;
+  for (int i = first; i < shape.rank(); ++i) rest.push_back(shape[i]);
+  return rest;
+}
+
+Sizes position(int64_t at, const Sizes& shape) {
+  Sizes result(shape.rank(), 0);
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    result[i] = at % shape[i];
+    at /= shape[i];
+  }
+  return result;
+}
+
+// The index in `shape` of near stride - padding + kernel dilation, or -1 when it is outside.
+int64_t far_index(const Geometry& g, const Sizes& near, const Sizes& kernel, const Sizes& shape) {
+  int64_t index = 0;
+  for (int i = 0; i < shape.rank(); ++i) {
+    const int64_t at = near[i] * g.stride[i] - g.padding[i] + kernel[i] * g.dilation[i];
+    if (at < 0 || at >= shape[i]) return -1;
+    index = index * shape[i] + at;
+  }
+  return index;
+}
+
+// Calls pair(near element, far element, kernel element), all inside one plane: near is y (x when
+// transposed), far is x (y when transposed).
+template <class F>
+void for_pairs(const Geometry& g, const Sizes& near, const Sizes& far, const Sizes& kernel,
+               F pair) {
+  for (int64_t i = 0; i < near.count(); ++i)
+    for (int64_t k = 0; k < kernel.count(); ++k) {
+      const int64_t at = far_index(g, position(i, near), position(k, kernel), far);
+      if (at >= 0) pair(i, at, k);
+    }
+}
+
+void conv_run(const Call& c) {
+  const Array &x = c.in[0], &weight = c.in[1];
+  Array& y = c.out[0];
+  const bool transposed = c.attrs.flag("transposed");
+  const int64_t groups = c.attrs.integer("groups");
+  const Sizes x_size = from(x.shape, 2), y_size = from(y.shape, 2), kernel = from(weight.shape, 2);
+  const Geometry g = geometry(c.attrs, x_size.rank());
+  const int64_t group_c = x.shape[1] / groups, group_o = y.shape[1] / groups;
+  for (int64_t n = 0; n < x.shape[0]; ++n)
+    for (int64_t o = 0; o < y.shape[1]; ++o)
+      for (int64_t i = 0; i < group_c; ++i) {
+        const int64_t channel = o / group_o * group_c + i;
+        const int64_t x_plane = (n * x.shape[1] + channel) * x_size.count();
+        const int64_t y_plane = (n * y.shape[1] + o) * y_size.count();
+        const int64_t w =
+            (transposed ? channel * group_o + o % group_o : o * group_c + i) * kernel.count();
+        if (transposed) {
+          for_pairs(g, x_size, y_size, kernel, [&](int64_t near, int64_t far, int64_t k) {
+            y.at(y_plane + far) += x.at(x_plane + near) * weight.at(w + k);
+          });
+        } else {
+          for_pairs(g, y_size, x_size, kernel, [&](int64_t near, int64_t far, int64_t k) {
+            y.at(y_plane + near) += x.at(x_plane + far) * weight.at(w + k);
+          });
+        }
+      }
+  const kernels::Activation activation = kernels::activation_named(c.attrs.string("activation"));
+  for (int64_t at = 0; at < y.count(); ++at) {
+    if (c.in.size() > 2 && c.in[2].given) y.at(at) += c.in[2].at(at / y_size.count() % y.shape[1]);
+    if (c.in.size() > 3 && c.in[3].given) y.at(at) += c.in[3].at(at);
+    y.at(at) = kernels::activate(activation, y.at(at));
+  }
+}
+
+void conv_weight_grad_run(const Call& c) {
+  const Array &x = c.in[0], &dy = c.in[1];
+  Array& dw = c.out[0];
+  const Sizes x_size = from(x.shape, 2), dy_size = from(dy.shape, 2), kernel = from(dw.shape, 2);
+  const Geometry g = geometry(c.attrs, x_size.rank());
+  const int64_t groups = c.attrs.integer("groups");
+  const int64_t group_c = x.shape[1] / groups, group_o = dy.shape[1] / groups;
+  for (int64_t n = 0; n < x.shape[0]; ++n)
+    for (int64_t o = 0; o < dy.shape[1]; ++o)
+      for (int64_t i = 0; i < group_c; ++i) {
+        const int64_t channel = o / group_o * group_c + i;
+        const int64_t x_plane = (n * x.shape[1] + channel) * x_size.count();
+        const int64_t dy_plane = (n * dy.shape[1] + o) * dy_size.count();
+        for_pairs(g, dy_size, x_size, kernel, [&](int64_t near, int64_t far, int64_t k) {
+          dw.at((o * group_c + i) * kernel.count() + k) +=
+              dy.at(dy_plane + near) * x.at(x_plane + far);
+        });
+      }
+}
+
+constexpr Row kRows[] = {
+    {"conv", conv_run},
+    {"conv_weight_grad", conv_weight_grad_run},
+};
+
+}  // namespace
+
+std::span<const Row> conv() { return kRows; }
 
 }  // namespace hg::reference::rows

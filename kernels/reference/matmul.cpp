@@ -1,9 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products.
+// Matrix products as the textbook has them.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/activation.h"
 #include "kernels/reference/reference.h"
 
 namespace hg::reference::rows {
+namespace {
 
-std::span<const Row> matmul() { return {}; }
+// The element of `array` at the batch position `at` of the broadcast shape `lead`, row i, column j.
+double element(const Array& array, const Sizes& lead, int64_t at, int64_t i, int64_t j) {
+  const int own = array.shape.rank() - 2;
+  int64_t offset = 0, stride = array.shape[own] * array.shape[own + 1];
+  for (int d = lead.rank() - 1; d >= 0; --d) {
+    const int mine = d - (lead.rank() - own);
+    const int64_t position = at % lead[d];
+    at /= lead[d];
+    if (mine < 0) continue;
+    if (array.shape[mine] != 1) offset += position * stride;
+    stride *= array.shape[mine];
+  }
+  return array.at(offset + i * array.shape[own + 1] + j);
+}
+
+Sizes broadcast_lead(const Array& a, const Array& b) {
+  Sizes lead;
+  const int ra = a.shape.rank() - 2, rb = b.shape.rank() - 2, rank = std::max(ra, rb);
+  for (int i = 0; i < rank; ++i) {
+    const int64_t sa = i - (rank - ra) >= 0 ? a.shape[i - (rank - ra)] : 1;
+    const int64_t sb = i - (rank - rb) >= 0 ? b.shape[i - (rank - rb)] : 1;
+    lead.push_back(sa == 1 ? sb : sa);
+  }
+  return lead;
+}
+
+void matmul_run(const Call& c) {
+  Array a = c.in[0], b = c.in[1];
+  if (a.shape.rank() == 1) a.shape.insert(0, 1);
+  if (b.shape.rank() == 1) b.shape.insert(1, 1);
+  const Sizes lead = broadcast_lead(a, b);
+  const int64_t m = a.shape[a.shape.rank() - 2], k = a.shape.back(), n = b.shape.back();
+  for (int64_t batch = 0, at = 0; batch < lead.count(); ++batch)
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j, ++at)
+        for (int64_t p = 0; p < k; ++p)
+          c.out[0].at(at) += element(a, lead, batch, i, p) * element(b, lead, batch, p, j);
+}
+
+void linear_run(const Call& c) {
+  const int64_t out = c.in[1].shape[0], k = c.in[1].shape[1];
+  const kernels::Activation activation = kernels::activation_named(c.attrs.string("activation"));
+  for (int64_t at = 0; at < c.out[0].count(); ++at) {
+    double sum = 0;
+    for (int64_t p = 0; p < k; ++p)
+      sum += c.in[0].at(at / out * k + p) * c.in[1].at(at % out * k + p);
+    if (c.in.size() > 2 && c.in[2].given) sum += c.in[2].at(at % out);
+    if (c.in.size() > 3 && c.in[3].given) sum += c.in[3].at(at);
+    c.out[0].at(at) = kernels::activate(activation, sum);
+  }
+}
+
+void cdist_run(const Call& c) {
+  const Array &a = c.in[0], &b = c.in[1];
+  const double p = c.attrs.real("p");
+  const Sizes lead = broadcast_lead(a, b);
+  const int64_t rows = a.shape[a.shape.rank() - 2], others = b.shape[b.shape.rank() - 2];
+  for (int64_t batch = 0, at = 0; batch < lead.count(); ++batch)
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < others; ++j, ++at) {
+        double sum = 0, largest = 0, different = 0;
+        for (int64_t m = 0; m < a.shape.back(); ++m) {
+          const double d = std::abs(element(a, lead, batch, i, m) - element(b, lead, batch, j, m));
+          sum += std::pow(d, p);
+          largest = std::max(largest, d);
+          different += d != 0;
+        }
+        c.out[0].at(at) = p == 0 ? different : std::isinf(p) ? largest : std::pow(sum, 1 / p);
+      }
+}
+
+constexpr Row kRows[] = {
+    {"matmul", matmul_run},
+    {"linear", linear_run},
+    {"cdist", cdist_run},
+};
+
+}  // namespace
+
+std::span<const Row> matmul() { return kRows; }
 
 }  // namespace hg::reference::rows

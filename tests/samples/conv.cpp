@@ -3,7 +3,134 @@
 #include "tests/samples.h"
 
 namespace hg::test::samples {
+namespace {
 
-std::vector<Sample> conv() { return {}; }
+using Dims = std::vector<Dim>;
+
+struct Case {
+  Sizes x, weight;
+  Dims stride = {1}, padding = {0}, dilation = {1};
+  int groups = 1;
+  bool transposed = false;
+  Dims output_padding = {0};
+};
+
+Sample sample(const Case& c, bool bias, bool residual, const char* activation = "none") {
+  Sample s{.op = "conv", .inputs = {{.shape = c.x}, {.shape = c.weight, .constant = residual}}};
+  s.inputs.push_back(
+      {.shape = {c.transposed ? c.weight[1] * c.groups : c.weight[0]}, .given = bias});
+  s.attrs = {{"stride", c.stride},
+             {"padding", c.padding},
+             {"dilation", c.dilation},
+             {"transposed", c.transposed},
+             {"output_padding", c.output_padding},
+             {"groups", c.groups},
+             {"activation", activation}};
+  return s;
+}
+
+// The residual of a convolution with stride 1 that keeps the size.
+Sample with_residual(const Case& c, const char* activation) {
+  Sample s = sample(c, true, true, activation);
+  Sizes y = c.x;
+  y[1] = c.weight[0];
+  s.inputs.push_back({.shape = y});
+  const std::string_view name = activation;
+  s.gradient = name != "relu" && name != "relu6" && !name.starts_with("hard");
+  return s;
+}
+
+}  // namespace
+
+std::vector<Sample> conv() {
+  const Case cases[] = {
+      {{1, 1, 1}, {1, 1, 1}},
+      {{2, 3, 9}, {4, 3, 3}},
+      {{2, 4, 17}, {6, 2, 5}, {2}, {2}, {1}, 2},
+      {{1, 3, 33}, {5, 3, 3}, {1}, {4}, {4}},
+      {{1, 1, 1, 1}, {1, 1, 1, 1}},
+      {{2, 3, 5, 7}, {4, 3, 1, 1}},
+      {{2, 5, 8, 9}, {7, 5, 1, 1}, {2}},
+      {{1, 3, 9, 8}, {8, 3, 3, 3}, {1}, {1}},
+      {{2, 4, 11, 13}, {5, 4, 3, 3}, {2}, {1}},
+      {{1, 2, 15, 14}, {3, 2, 7, 7}, {2}, {3}},
+      {{1, 6, 9, 10}, {4, 3, 3, 2}, {1, 2}, {1, 0}, {1}, 2},
+      {{1, 3, 12, 11}, {2, 3, 3, 3}, {1}, {2}, {2}},
+      {{1, 3, 12, 11}, {2, 3, 2, 3}, {3, 2}, {1, 2}, {2, 3}},
+      {{2, 8, 9, 17}, {8, 1, 3, 3}, {1}, {1}, {1}, 8},
+      {{1, 5, 10, 19}, {5, 1, 5, 5}, {2}, {2}, {1}, 5},
+      {{1, 3, 7, 5}, {6, 1, 3, 3}, {1}, {1}, {1}, 3},
+      {{1, 4, 6, 7}, {4, 1, 3, 3}, {1}, {2}, {2}, 4},
+      {{1, 16, 14, 14}, {16, 16, 3, 3}, {1}, {1}},
+      {{1, 2, 4, 5, 6}, {3, 2, 3, 3, 3}, {1}, {1}},
+      {{2, 4, 5, 4, 6}, {4, 2, 2, 3, 1}, {2, 1, 2}, {1, 0, 0}, {1, 1, 2}, 2},
+      {{0, 3, 6, 6}, {4, 3, 3, 3}},
+      {{2, 0, 6, 6}, {4, 0, 3, 3}},
+      {{2, 3, 5}, {3, 4, 3}, {1}, {0}, {1}, 1, true},
+      {{1, 4, 7}, {4, 3, 3}, {2}, {1}, {1}, 2, true, {1}},
+      {{1, 3, 5, 6}, {3, 2, 3, 3}, {1}, {0}, {1}, 1, true},
+      {{2, 4, 5, 6}, {4, 3, 3, 3}, {2}, {1}, {1}, 1, true, {1}},
+      {{1, 4, 5, 3}, {4, 2, 4, 4}, {2}, {1}, {1}, 2, true},
+      {{1, 2, 4, 5}, {2, 3, 3, 2}, {2, 3}, {1, 0}, {2, 1}, 1, true, {1, 2}},
+      {{1, 2, 4, 4}, {2, 2, 3, 3}, {1}, {1}, {2}, 1, true, {1}},
+      {{1, 6, 4, 4}, {6, 1, 3, 3}, {2}, {1}, {1}, 6, true, {1}},
+      {{1, 2, 3, 4, 3}, {2, 3, 2, 3, 2}, {2, 1, 2}, {0, 1, 0}, {1}, 1, true, {1, 0, 1}},
+  };
+  std::vector<Sample> all;
+  for (const Case& c : cases)
+    for (bool bias : {false, true}) all.push_back(sample(c, bias, bias));
+  const Case large = {{1, 24, 40, 52}, {70, 24, 3, 3}, {1}, {1}};
+  const Case deep = {{2, 300, 7, 7}, {33, 300, 3, 3}, {1}, {1}};
+  const Case wide = {{1, 40, 61, 67}, {21, 40, 1, 1}};
+  const Case strided = {{1, 19, 57, 51}, {34, 19, 3, 3}, {2}, {1}};
+  for (const Case& c : {large, deep, wide, strided}) {
+    all.push_back(sample(c, true, true));
+    all.back().gradient = false;
+    all.back().tolerance = 2e-5;
+  }
+  const Case keep_3x3 = {{2, 9, 10, 13}, {7, 9, 3, 3}, {1}, {1}};
+  const Case keep_1x1 = {{2, 9, 5, 7}, {7, 9, 1, 1}};
+  const Case keep_depthwise = {{1, 8, 9, 21}, {8, 1, 3, 3}, {1}, {1}, {1}, 8};
+  for (const Case& c : {keep_3x3, keep_1x1, keep_depthwise})
+    for (const char* activation : {"none", "relu", "relu6", "sigmoid", "tanh", "silu",
+                                   "hardsigmoid", "hardswish", "gelu", "gelu_tanh"})
+      all.push_back(with_residual(c, activation));
+  for (DType dtype : {i64, i32, u8}) {
+    Sample s = sample(cases[10], true, false);
+    for (SampleInput& input : s.inputs) {
+      input.dtype = dtype;
+      input.low = 0;
+      input.high = 3;
+    }
+    s.gradient = false;
+    all.push_back(s);
+  }
+
+  struct WeightGrad {
+    Sizes x, dy;
+    Dims kernel, stride = {1}, padding = {0}, dilation = {1};
+    int groups = 1;
+  };
+  const WeightGrad weight_grads[] = {
+      {{2, 3, 9}, {2, 4, 7}, {3}},
+      {{2, 3, 9, 8}, {2, 4, 9, 8}, {3, 3}, {1}, {1}},
+      {{2, 3, 9, 8}, {2, 5, 9, 8}, {1, 1}},
+      {{1, 4, 11, 13}, {1, 6, 6, 7}, {3, 3}, {2}, {1}, {1}, 2},
+      {{1, 4, 10, 9}, {1, 4, 10, 9}, {3, 3}, {1}, {1}, {1}, 4},
+      {{1, 3, 12, 11}, {1, 2, 4, 5}, {2, 3}, {3, 2}, {1, 2}, {2, 3}},
+      {{1, 2, 4, 5, 6}, {1, 3, 4, 5, 6}, {3, 3, 3}, {1}, {1}},
+      {{0, 3, 6, 6}, {0, 4, 4, 4}, {3, 3}},
+  };
+  for (const WeightGrad& w : weight_grads) {
+    all.push_back({.op = "conv_weight_grad",
+                   .inputs = {{.shape = w.x}, {.shape = w.dy}},
+                   .attrs = {{"stride", w.stride},
+                             {"padding", w.padding},
+                             {"dilation", w.dilation},
+                             {"groups", w.groups},
+                             {"kernel", w.kernel}}});
+  }
+  return all;
+}
 
 }  // namespace hg::test::samples

@@ -1,9 +1,105 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of lib/ops/matmul.cpp.
+#include <limits>
+
 #include "tests/samples.h"
 
 namespace hg::test::samples {
+namespace {
 
-std::vector<Sample> matmul() { return {}; }
+struct Shapes {
+  Sizes a, b;
+};
+
+}  // namespace
+
+std::vector<Sample> matmul() {
+  std::vector<Sample> all;
+  const Shapes pairs[] = {
+      {{1}, {1}},
+      {{7}, {7}},
+      {{0}, {0}},
+      {{5, 3}, {3}},
+      {{3}, {3, 5}},
+      {{2, 4, 3}, {3}},
+      {{3}, {2, 3, 4}},
+      {{1, 1}, {1, 1}},
+      {{2, 3}, {3, 4}},
+      {{6, 16}, {16, 16}},
+      {{7, 17}, {17, 31}},
+      {{13, 300}, {300, 33}},
+      {{1, 64}, {64, 100}},
+      {{3, 259}, {259, 5}},
+      {{4, 65}, {65, 47}},
+      {{65, 5}, {5, 1}},
+      {{0, 3}, {3, 4}},
+      {{3, 0}, {0, 4}},
+      {{2, 3, 4}, {4, 5}},
+      {{2, 3, 4}, {2, 4, 5}},
+      {{3, 4}, {2, 4, 5}},
+      {{2, 1, 3, 4}, {1, 5, 4, 2}},
+      {{2, 3, 1, 4}, {1, 3, 4, 2}},
+      {{0, 3, 4}, {0, 4, 2}},
+      {{67, 97}, {97, 101}},
+      {{3, 17, 40}, {3, 40, 17}},
+  };
+  for (const Shapes& s : pairs) {
+    all.push_back({.op = "matmul", .inputs = {{.shape = s.a}, {.shape = s.b}}});
+    all.push_back({.op = "matmul", .inputs = {{.shape = s.a}, {.shape = s.b, .constant = true}}});
+  }
+  all.push_back({.op = "matmul",
+                 .inputs = {{.shape = {150, 520}}, {.shape = {520, 200}}},
+                 .tolerance = 1e-5,
+                 .gradient = false});
+  for (DType dtype : {i64, i32, i16, i8, u8}) {
+    const double low = dtype == u8 ? 0 : -3;
+    all.push_back({.op = "matmul",
+                   .inputs = {{.dtype = dtype, .shape = {3, 5}, .low = low, .high = 3},
+                              {.dtype = dtype, .shape = {2, 5, 4}, .low = low, .high = 3}},
+                   .gradient = false});
+  }
+  for (const char* activation : {"none", "relu", "relu6", "sigmoid", "tanh", "silu", "hardsigmoid",
+                                 "hardswish", "gelu", "gelu_tanh"}) {
+    const std::string_view name = activation;
+    const bool smooth = name != "relu" && name != "relu6" && !name.starts_with("hard");
+    for (bool constant : {false, true}) {
+      all.push_back({.op = "linear",
+                     .inputs = {{.shape = {7, 13}, .low = -3, .high = 3},
+                                {.shape = {19, 13}, .constant = constant},
+                                {.shape = {19}},
+                                {.shape = {7, 19}}},
+                     .attrs = {{"activation", activation}},
+                     .gradient = smooth});
+    }
+  }
+  for (const Sizes& x : {Sizes{3}, Sizes{1, 3}, Sizes{2, 5, 3}, Sizes{4, 3}, Sizes{0, 3}}) {
+    all.push_back({.op = "linear", .inputs = {{.shape = x}, {.shape = {4, 3}}}});
+    all.push_back({.op = "linear", .inputs = {{.shape = x}, {.shape = {4, 3}}, {.shape = {4}}}});
+  }
+  for (int64_t rows : {1, 2, 4, 5, 30}) {
+    for (bool constant : {false, true}) {
+      all.push_back({.op = "linear",
+                     .inputs = {{.shape = {rows, 301}},
+                                {.shape = {67, 301}, .constant = constant},
+                                {.shape = {67}}},
+                     .gradient = false});
+    }
+  }
+  for (double p : {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, std::numeric_limits<double>::infinity()}) {
+    const bool smooth = p > 1 && p < 10;
+    all.push_back({.op = "cdist",
+                   .inputs = {{.shape = {4, 3}}, {.shape = {5, 3}}},
+                   .attrs = {{"p", p}},
+                   .gradient = smooth});
+    all.push_back({.op = "cdist",
+                   .inputs = {{.shape = {2, 1, 4, 7}}, {.shape = {3, 2, 7}}},
+                   .attrs = {{"p", p}},
+                   .gradient = smooth});
+  }
+  all.push_back({.op = "cdist", .inputs = {{.shape = {0, 3}}, {.shape = {5, 3}}}});
+  all.push_back(
+      {.op = "cdist", .inputs = {{.shape = {2, 0}}, {.shape = {5, 0}}}, .gradient = false});
+  return all;
+}
 
 }  // namespace hg::test::samples

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of products in every dtype: what an element is computed in, and how it is read and written.
+// 16-bit floats are computed in f32 and rounded once; integers wrap.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "hg/tensor.h"
+
+namespace hg::kernels {
+
+// The type that sums of T are kept in.
+template <class T>
+using SumOf = std::conditional_t<std::is_same_v<T, double>, double,
+                                 std::conditional_t<std::is_integral_v<T>, uint64_t, float>>;
+
+template <class T>
+SumOf<T> load(T value) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<uint64_t>(static_cast<int64_t>(value));
+  else
+    return static_cast<SumOf<T>>(value);
+}
+template <class T>
+T store(SumOf<T> value) {
+  return static_cast<T>(value);
+}
+
+// Calls f.template operator()<T>() with the element type of a numeric dtype.
+template <class F>
+void with_number_type(DType dtype, const F& f) {
+  switch (dtype) {
+    case DType::f32:
+      return f.template operator()<float>();
+    case DType::f64:
+      return f.template operator()<double>();
+    case DType::f16:
+      return f.template operator()<Half>();
+    case DType::bf16:
+      return f.template operator()<BFloat16>();
+    case DType::i64:
+      return f.template operator()<int64_t>();
+    case DType::i32:
+      return f.template operator()<int32_t>();
+    case DType::i16:
+      return f.template operator()<int16_t>();
+    case DType::i8:
+      return f.template operator()<int8_t>();
+    case DType::u8:
+      return f.template operator()<uint8_t>();
+    case DType::bool_:
+      return;
+  }
+}
+
+}  // namespace hg::kernels
