@@ -25,8 +25,8 @@ struct SampleInput {
 
 struct Sample {
   std::string_view op;
-  std::vector<SampleInput> inputs;
-  NamedAttrs attrs;
+  std::vector<SampleInput> inputs = {};
+  NamedAttrs attrs = {};
   double tolerance = 0;  // relative to 1 + |expected|; 0: that of the dtype
   bool gradient = true;  // false where finite differences make no sense (kinks, ties)
 };
