@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// hg-bench: how long a model takes, and how much memory. Timed runs touch nothing but the session.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "hg/model.h"
+#include "hg/session.h"
+#include "tools/inputs.h"
+
+namespace hg::tools {
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  hg-bench resnet18.hgm --input 'f32[1,3,224,224]' --threads 1
+  hg-bench resnet18.hgm --dim n=8 --repeat 20 --profile
+  hg-bench bert.hgm --input ids.npy --input mask.npy --json --output-dir out
+
+Without --input every input gets random numbers in its own shape, with the sizes that --dim gives.
+load_ms counts from opening the file to the planned session; create_ms is the part of it that
+compiles and plans. peak_bytes is all that the session holds while it runs, besides the weights
+that it maps from the file.
+
+Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 inputs and model do not fit.)";
+
+struct BenchJob {
+  std::string model;
+  std::vector<std::string> inputs;
+  std::vector<std::string> dims;
+  std::string device = "cpu";
+  int threads = 0;
+  int warmup = 3;
+  int repeat = 10;
+  bool profile = false;
+  std::string output_dir;
+};
+
+struct Measurement {
+  double load_ms = 0, create_ms = 0;
+  std::vector<double> run_ms;  // sorted
+  Memory memory;
+  double flops = 0;
+  std::vector<ProfileRow> profile;
+
+  double quantile(double q) const {
+    return run_ms[static_cast<size_t>(q * static_cast<double>(run_ms.size() - 1))];
+  }
+  double median() const {
+    const size_t n = run_ms.size();
+    return (run_ms[(n - 1) / 2] + run_ms[n / 2]) / 2;
+  }
+};
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+Outcome measure(const BenchJob& job, Measurement& result) {
+  Result<Device> device = parse_device(job.device);
+  if (!device.ok()) return usage(device.status().message());
+  Result<SymbolSizes> dims = parse_dims(job.dims);
+  if (!dims.ok()) return usage(dims.status().message());
+
+  const Clock::time_point start = Clock::now();
+  Result<Model> model = Model::load(job.model);
+  if (!model.ok()) return outcome(model.status());
+  result.load_ms = ms_since(start);
+
+  InputArrays arrays;
+  Outcome opened = job.inputs.empty() ? make_inputs(model->graph(), *dims, arrays)
+                                      : open_inputs(model->graph(), job.inputs, true, arrays);
+  if (!opened.ok()) return opened;
+
+  const Clock::time_point create = Clock::now();
+  Options options;
+  options.device = *device;
+  options.threads = job.threads;
+  options.profile = job.profile;
+  Result<Session> session = Session::create(*model, std::move(options));
+  if (!session.ok()) return outcome(session.status());
+  if (Outcome set = set_inputs(*session, arrays); !set.ok()) return set;
+  if (Status planned = session->plan(); !planned.ok()) return outcome(planned);
+  result.create_ms = ms_since(create);
+  result.load_ms += result.create_ms;
+
+  for (int i = 0; i < job.warmup + job.repeat; ++i) {
+    const Clock::time_point begin = Clock::now();
+    if (Status ran = session->run(); !ran.ok()) return outcome(ran);
+    if (i >= job.warmup) result.run_ms.push_back(ms_since(begin));
+  }
+  std::sort(result.run_ms.begin(), result.run_ms.end());
+  Result<Memory> memory = session->memory();
+  if (!memory.ok()) return outcome(memory.status());
+  result.memory = *memory;
+  result.flops = session->flops();
+  if (job.profile) result.profile = session->profile();
+  if (job.output_dir.empty()) return {};
+  std::error_code error;
+  std::filesystem::create_directories(job.output_dir, error);
+  if (error) return usage("--output-dir ", job.output_dir, ": ", error.message());
+  std::vector<std::string> written;
+  return write_outputs(*session, job.output_dir, written);
+}
+
+void print_json(const Measurement& m) {
+  nlohmann::ordered_json out = {
+      {"load_ms", m.load_ms},
+      {"create_ms", m.create_ms},
+      {"latency_ms", {{"min", m.run_ms.front()}, {"median", m.median()}, {"p90", m.quantile(0.9)}}},
+      {"peak_bytes", m.memory.peak_bytes},
+      {"arena_bytes", m.memory.arena_bytes},
+      {"arena_lower_bound_bytes", m.memory.arena_lower_bound},
+      {"weights_bytes", m.memory.weights_bytes},
+      {"packed_bytes", m.memory.packed_bytes},
+      {"flops", m.flops}};
+  for (const ProfileRow& row : m.profile) {
+    out["profile"].push_back({{"node", row.node},
+                              {"op", row.op},
+                              {"kernel", row.kernel},
+                              {"module", row.module},
+                              {"ms", row.ms},
+                              {"flops", row.flops},
+                              {"bytes", row.bytes}});
+  }
+  std::puts(out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+void print_profile(const std::vector<ProfileRow>& rows) {
+  double total = 0;
+  std::map<std::string, std::pair<double, int>> by_op;  // ms, nodes
+  for (const ProfileRow& row : rows) {
+    total += row.ms;
+    by_op[row.op].first += row.ms;
+    by_op[row.op].second += 1;
+  }
+  const double whole = std::max(total, 1e-9);
+  std::printf("\n%9s %6s %9s %9s  %-18s %-14s %s\n", "ms", "share", "GFLOP/s", "GB/s", "op",
+              "kernel", "node");
+  std::vector<const ProfileRow*> order;
+  for (const ProfileRow& row : rows) order.push_back(&row);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const ProfileRow* a, const ProfileRow* b) { return a->ms > b->ms; });
+  for (const ProfileRow* row : order) {
+    const double seconds = std::max(row->ms * 1e-3, 1e-9);
+    std::printf("%9.4f %5.1f%% %9.2f %9.2f  %-18s %-14s %s\n", row->ms, 100 * row->ms / whole,
+                row->flops / seconds * 1e-9, static_cast<double>(row->bytes) / seconds * 1e-9,
+                row->op.c_str(), row->kernel.c_str(),
+                (row->module.empty() ? row->node : row->module).c_str());
+  }
+  std::vector<std::pair<std::string, std::pair<double, int>>> ops(by_op.begin(), by_op.end());
+  std::stable_sort(ops.begin(), ops.end(),
+                   [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
+  std::printf("\n%9s %6s %6s  %s\n", "ms", "share", "nodes", "op");
+  for (const auto& [op, sum] : ops) {
+    std::printf("%9.4f %5.1f%% %6d  %s\n", sum.first, 100 * sum.first / whole, sum.second,
+                op.c_str());
+  }
+}
+
+void print_text(const BenchJob& job, const Measurement& m) {
+  std::printf("latency   %.4f ms median, %.4f min, %.4f p90, of %d runs\n", m.median(),
+              m.run_ms.front(), m.quantile(0.9), job.repeat);
+  std::printf("work      %sFLOP, %.2f GFLOP/s\n", count_text(m.flops).c_str(),
+              m.flops / (m.median() * 1e6));
+  std::printf("loading   %.2f ms, of which %.2f compile and plan\n", m.load_ms, m.create_ms);
+  std::printf("memory    %s peak; arena %s (lower bound %s), weights %s, packed %s\n",
+              bytes_text(m.memory.peak_bytes).c_str(), bytes_text(m.memory.arena_bytes).c_str(),
+              bytes_text(m.memory.arena_lower_bound).c_str(),
+              bytes_text(m.memory.weights_bytes).c_str(),
+              bytes_text(m.memory.packed_bytes).c_str());
+  if (job.profile) print_profile(m.profile);
+}
+
+}  // namespace
+}  // namespace hg::tools
+
+int main(int argc, char** argv) {
+  using namespace hg::tools;
+  CLI::App app("Measures a Hologram model.", "hg-bench");
+  app.footer(kExamples);
+  app.set_version_flag("--version", version_text("hg-bench"));
+  BenchJob job;
+  bool as_json = false;
+  app.add_option("MODEL", job.model, "the model, an .hgm file")->required();
+  app.add_option("--input,-i", job.inputs,
+                 "[NAME=]FILE.npy, or a type such as 'f32[1,3,224,224]' for random numbers")
+      ->allow_extra_args(false);
+  app.add_option("--dim", job.dims, "n=4: a size for a symbol, where no --input gives it")
+      ->allow_extra_args(false);
+  app.add_option("--device", job.device, "cpu, vulkan or auto")->capture_default_str();
+  app.add_option("--threads", job.threads, "threads to use; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--warmup", job.warmup, "runs before the clock starts")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--repeat", job.repeat, "timed runs")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_flag("--profile", job.profile, "also list the time of each node");
+  app.add_option("--output-dir,-o", job.output_dir, "write the outputs there as .npy files");
+  app.add_flag("--json", as_json, "print one JSON object");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return finish("hg-bench", usage(error.what(), "; see hg-bench --help"));
+  }
+  Measurement measurement;
+  const Outcome result = measure(job, measurement);
+  if (result.ok() && as_json) print_json(measurement);
+  if (result.ok() && !as_json) print_text(job, measurement);
+  return finish("hg-bench", result);
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts what a graph holds and says it in words and in JSON.
+#include "tools/describe.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "hg/op.h"
+
+namespace hg::tools {
+namespace {
+
+void count_ops(const Graph& graph, std::map<std::string, int>& counts) {
+  for (const Node& node : graph.nodes()) {
+    counts[std::string(node.op->name())] += 1;
+    for (const std::shared_ptr<Graph>& subgraph : node.subgraphs) count_ops(*subgraph, counts);
+  }
+}
+
+void count_states(const Graph& graph, Description& out) {
+  for (const State& state : graph.states()) {
+    Description::States& sum = state.kind == State::Kind::parameter ? out.parameters
+                               : state.kind == State::Kind::buffer  ? out.buffers
+                                                                    : out.constants;
+    sum.tensors += 1;
+    sum.elements += state.data.tensor.count();
+    sum.bytes += state.data.tensor.bytes();
+  }
+  for (const Node& node : graph.nodes()) {
+    for (const std::shared_ptr<Graph>& subgraph : node.subgraphs) count_states(*subgraph, out);
+  }
+}
+
+std::string states_text(const Description::States& states) {
+  return text(states.tensors, " tensors, ", count_text(static_cast<double>(states.elements)),
+              " elements, ", bytes_text(states.bytes));
+}
+
+nlohmann::ordered_json states_json(const Description::States& states) {
+  return {{"tensors", states.tensors}, {"elements", states.elements}, {"bytes", states.bytes}};
+}
+
+// Sizes that depend on symbols become strings: ["n", 3, "2*h"].
+nlohmann::ordered_json type_json(std::string_view name, const TensorType& type) {
+  nlohmann::ordered_json shape = nlohmann::ordered_json::array();
+  for (const Dim& dim : type.shape) {
+    if (dim.is_constant()) {
+      shape.push_back(dim.constant());
+    } else {
+      shape.push_back(text(dim));
+    }
+  }
+  return {{"name", name}, {"dtype", hg::name(type.dtype)}, {"shape", shape}};
+}
+
+}  // namespace
+
+Description describe(const Model& model, const std::string& file) {
+  Description out;
+  out.file = file;
+  count_states(model.graph(), out);
+  std::map<std::string, int> counts;
+  count_ops(model.graph(), counts);
+  out.ops.assign(counts.begin(), counts.end());
+  std::stable_sort(out.ops.begin(), out.ops.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return out;
+}
+
+std::string description_text(const Model& model, const Description& d) {
+  const Graph& graph = model.graph();
+  const Model::Info& info = model.info();
+  std::string out = text(d.file, "\n");
+  if (!info.producer.empty()) out += text("  made by     ", info.producer, "\n");
+  if (!info.source.empty()) out += text("  from        ", info.source, "\n");
+  for (ValueId id : graph.inputs()) {
+    const ValueInfo& value = graph.value_info(id);
+    out += text("  input       ", value.name, ": ", value.type, "\n");
+  }
+  for (const auto& [name, id] : graph.outputs()) {
+    out += text("  output      ", name, ": ", graph.value_info(id).type, "\n");
+  }
+  out += text("  parameters  ", states_text(d.parameters), "\n");
+  if (d.buffers.tensors > 0) out += text("  buffers     ", states_text(d.buffers), "\n");
+  if (d.constants.tensors > 0) out += text("  constants   ", states_text(d.constants), "\n");
+  if (d.plan) {
+    for (const auto& [symbol, size] : d.dims)
+      out += text("  with        ", symbol, " = ", size, "\n");
+    const Memory& m = d.plan->memory;
+    out += text("  work        ", count_text(d.plan->flops), "FLOP\n");
+    out += text("  memory      ", bytes_text(m.peak_bytes), " peak: arena ",
+                bytes_text(m.arena_bytes), " (lower bound ", bytes_text(m.arena_lower_bound),
+                "), packed weights ", bytes_text(m.packed_bytes), "; weights of the file ",
+                bytes_text(m.weights_bytes), "\n");
+  } else {
+    out += text("  memory      ", d.no_plan, "\n");
+  }
+  int total = 0;
+  for (const auto& [op, count] : d.ops) total += count;
+  out += text("  ops         ", total, "\n");
+  for (const auto& [op, count] : d.ops) {
+    std::string digits = text(count);
+    out +=
+        text(std::string(digits.size() < 6 ? 12 - digits.size() : 6, ' '), digits, "  ", op, "\n");
+  }
+  return out;
+}
+
+std::string description_json(const Model& model, const Description& d) {
+  const Graph& graph = model.graph();
+  nlohmann::ordered_json out = {{"file", d.file},
+                                {"producer", model.info().producer},
+                                {"source", model.info().source},
+                                {"source_hash", model.info().source_hash},
+                                {"inputs", nlohmann::ordered_json::array()},
+                                {"outputs", nlohmann::ordered_json::array()},
+                                {"symbols", graph.symbols()},
+                                {"parameters", states_json(d.parameters)},
+                                {"buffers", states_json(d.buffers)},
+                                {"constants", states_json(d.constants)},
+                                {"ops", nlohmann::ordered_json::object()}};
+  for (ValueId id : graph.inputs()) {
+    const ValueInfo& value = graph.value_info(id);
+    out["inputs"].push_back(type_json(value.name, value.type));
+  }
+  for (const auto& [name, id] : graph.outputs()) {
+    out["outputs"].push_back(type_json(name, graph.value_info(id).type));
+  }
+  for (const auto& [op, count] : d.ops) out["ops"][op] = count;
+  for (const auto& [symbol, size] : d.dims) out["dims"][symbol] = size;
+  if (d.plan) {
+    const Memory& m = d.plan->memory;
+    out["flops"] = d.plan->flops;
+    out["memory"] = {{"peak_bytes", m.peak_bytes},
+                     {"arena_bytes", m.arena_bytes},
+                     {"arena_lower_bound_bytes", m.arena_lower_bound},
+                     {"weights_bytes", m.weights_bytes},
+                     {"packed_bytes", m.packed_bytes}};
+  } else {
+    out["no_plan"] = d.no_plan;
+  }
+  return out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace hg::tools

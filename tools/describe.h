@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What hg-info says of a model, as text and as JSON.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hg/model.h"
+#include "hg/session.h"
+#include "tools/cli.h"
+
+namespace hg::tools {
+
+// What is known only for given sizes.
+struct PlanSummary {
+  Memory memory;
+  double flops = 0;
+};
+
+struct Description {
+  struct States {
+    int64_t tensors = 0, elements = 0, bytes = 0;
+  };
+  std::string file;
+  States parameters, buffers, constants;
+  std::vector<std::pair<std::string, int>> ops;  // with how often, most frequent first
+  SymbolSizes dims;
+  std::optional<PlanSummary> plan;
+  std::string no_plan;  // why there is none
+};
+
+Description describe(const Model& model, const std::string& file);
+std::string description_text(const Model& model, const Description& description);
+std::string description_json(const Model& model, const Description& description);
+
+}  // namespace hg::tools

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph as a picture: one box for each node with its op, result, attributes and weights, flowing
+// from the inputs at the top to the outputs at the bottom, with a frame around each module.
+#pragma once
+
+#include <string>
+
+#include "hg/graph.h"
+
+namespace hg::tools {
+
+std::string draw_graph(const Graph& graph, const std::string& title);
+
+}  // namespace hg::tools

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// Four steps: layers by longest path; one chain of bends per source for edges that cross layers;
+// order within the layers by barycentres; x by moving every layer to where its neighbours want it.
+#include "tools/draw/layout.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+
+namespace hg::tools {
+namespace {
+
+// A box, or the place where a long edge passes through a layer.
+struct Spot {
+  int box = -1;  // -1 for a bend
+  int layer = 0;
+  int order = 0;  // within the layer
+  double width = 0;
+  double x = 0;
+  std::vector<int> above, below;  // neighbours in the next layers
+};
+
+constexpr double kBendWidth = 10;
+
+class Layering {
+ public:
+  explicit Layering(Layout& layout) : layout_(layout) {}
+
+  void run() {
+    assign_layers();
+    make_spots();
+    order_layers();
+    place_x();
+    write_back();
+  }
+
+ private:
+  int layer_of_box(int box) const { return spots_[static_cast<size_t>(box)].layer; }
+  Spot& spot(int i) { return spots_[static_cast<size_t>(i)]; }
+  const Spot& spot(int i) const { return spots_[static_cast<size_t>(i)]; }
+
+  // Longest path from the sources; a source then moves down to just above its first reader.
+  void assign_layers() {
+    const size_t n = layout_.boxes.size();
+    spots_.resize(n);
+    for (size_t i = 0; i < n; ++i) {
+      spots_[i].box = static_cast<int>(i);
+      spots_[i].width = layout_.boxes[i].width;
+    }
+    std::vector<std::vector<int>> readers(n);
+    std::vector<bool> has_input(n, false);
+    for (const LayoutEdge& edge : layout_.edges) {
+      readers[static_cast<size_t>(edge.from)].push_back(edge.to);
+      has_input[static_cast<size_t>(edge.to)] = true;
+    }
+    for (size_t i = 0; i < n; ++i) {
+      for (int to : readers[i]) spot(to).layer = std::max(spot(to).layer, spots_[i].layer + 1);
+    }
+    for (size_t i = 0; i < n; ++i) {
+      if (has_input[i] || readers[i].empty()) continue;
+      int first = INT32_MAX;
+      for (int to : readers[i]) first = std::min(first, spot(to).layer);
+      spots_[i].layer = first - 1;
+    }
+  }
+
+  void join(int upper, int lower) {
+    std::vector<int>& below = spot(upper).below;
+    if (std::find(below.begin(), below.end(), lower) != below.end()) return;
+    below.push_back(lower);
+    spot(lower).above.push_back(upper);
+  }
+
+  // All long edges of one source share their bends, so that a value read in many places is one
+  // line.
+  void make_spots() {
+    std::vector<std::vector<int>> chains(layout_.boxes.size());
+    routes_.resize(layout_.edges.size());
+    for (size_t e = 0; e < layout_.edges.size(); ++e) {
+      const LayoutEdge& edge = layout_.edges[e];
+      std::vector<int>& chain = chains[static_cast<size_t>(edge.from)];
+      const int top = layer_of_box(edge.from);
+      const int bends = layer_of_box(edge.to) - top - 1;
+      int last = edge.from;
+      for (int k = 0; k < bends; ++k) {
+        if (k == static_cast<int>(chain.size())) {
+          Spot bend;
+          bend.layer = top + 1 + k;
+          bend.width = kBendWidth;
+          chain.push_back(static_cast<int>(spots_.size()));
+          spots_.push_back(bend);
+        }
+        join(last, chain[static_cast<size_t>(k)]);
+        last = chain[static_cast<size_t>(k)];
+        routes_[e].push_back(last);
+      }
+      join(last, edge.to);
+    }
+    int layers = 0;
+    for (const Spot& s : spots_) layers = std::max(layers, s.layer + 1);
+    layers_.resize(static_cast<size_t>(layers));
+    // Depth first from the sources keeps branches together; bends come after the boxes beside them.
+    std::vector<bool> seen(spots_.size(), false);
+    for (size_t root = 0; root < spots_.size(); ++root) {
+      std::vector<int> stack{static_cast<int>(root)};
+      while (!stack.empty()) {
+        const int at = stack.back();
+        stack.pop_back();
+        if (seen[static_cast<size_t>(at)]) continue;
+        seen[static_cast<size_t>(at)] = true;
+        layers_[static_cast<size_t>(spot(at).layer)].push_back(at);
+        const std::vector<int>& below = spot(at).below;
+        for (size_t i = below.size(); i-- > 0;) {
+          if (spot(below[i]).box < 0) stack.push_back(below[i]);
+        }
+        for (size_t i = below.size(); i-- > 0;) {
+          if (spot(below[i]).box >= 0) stack.push_back(below[i]);
+        }
+      }
+    }
+    number_layers();
+  }
+
+  void number_layers() {
+    for (const std::vector<int>& layer : layers_) {
+      for (size_t i = 0; i < layer.size(); ++i) spot(layer[i]).order = static_cast<int>(i);
+    }
+  }
+
+  // Pairs of edges between neighbouring layers that cross, counted with a Fenwick tree.
+  int64_t crossings() const {
+    int64_t total = 0;
+    std::vector<int> ends;
+    for (size_t l = 0; l + 1 < layers_.size(); ++l) {
+      std::vector<int64_t> tree(layers_[l + 1].size() + 1, 0);
+      int64_t placed = 0;
+      for (int upper : layers_[l]) {
+        ends.clear();
+        for (int lower : spot(upper).below) ends.push_back(spot(lower).order + 1);
+        for (int end : ends) {
+          int64_t left_or_equal = 0;
+          for (int i = end; i > 0; i -= i & -i) left_or_equal += tree[static_cast<size_t>(i)];
+          total += placed - left_or_equal;
+        }
+        for (int end : ends) {
+          ++placed;
+          for (size_t i = static_cast<size_t>(end); i < tree.size(); i += i & (~i + 1)) ++tree[i];
+        }
+      }
+    }
+    return total;
+  }
+
+  void sort_layer(std::vector<int>& layer, bool by_above) {
+    std::vector<double> centre(spots_.size(), 0);
+    for (int at : layer) {
+      const std::vector<int>& near = by_above ? spot(at).above : spot(at).below;
+      double sum = 0;
+      for (int other : near) sum += spot(other).order;
+      centre[static_cast<size_t>(at)] =
+          near.empty() ? spot(at).order : sum / static_cast<double>(near.size());
+    }
+    std::stable_sort(layer.begin(), layer.end(), [&](int a, int b) {
+      return centre[static_cast<size_t>(a)] < centre[static_cast<size_t>(b)];
+    });
+    for (size_t i = 0; i < layer.size(); ++i) spot(layer[i]).order = static_cast<int>(i);
+  }
+
+  void order_layers() {
+    std::vector<std::vector<int>> best = layers_;
+    int64_t fewest = crossings();
+    for (int round = 0; round < 12 && fewest > 0; ++round) {
+      if (round % 2 == 0) {
+        for (size_t l = 1; l < layers_.size(); ++l) sort_layer(layers_[l], true);
+      } else {
+        for (size_t l = layers_.size(); l-- > 1;) sort_layer(layers_[l - 1], false);
+      }
+      const int64_t now = crossings();
+      if (now < fewest) {
+        fewest = now;
+        best = layers_;
+      }
+    }
+    layers_ = best;
+    number_layers();
+  }
+
+  // How much an edge wants to be straight. Where a long edge starts or ends it hardly pulls, so
+  // that a short cut goes around a straight main line.
+  double stiffness(const Spot& a, const Spot& b) const {
+    if (a.box >= 0 && b.box >= 0) return 4;
+    return a.box < 0 && b.box < 0 ? 2 : 0.02;
+  }
+
+  // The nearest places to `wanted` that keep the order and the gaps: isotonic regression by
+  // pooling adjacent violators, after subtracting the gaps.
+  void settle(const std::vector<int>& layer, const std::vector<double>& wanted,
+              const std::vector<double>& weight) {
+    struct Pool {
+      double sum, weight;
+      size_t size;
+      double mean() const { return sum / weight; }
+    };
+    std::vector<Pool> pools;
+    std::vector<double> shift(layer.size(), 0);
+    for (size_t i = 0; i < layer.size(); ++i) {
+      if (i > 0) {
+        shift[i] =
+            shift[i - 1] + (spot(layer[i - 1]).width + spot(layer[i]).width) / 2 + layout_.gap_x;
+      }
+      pools.push_back({(wanted[i] - shift[i]) * weight[i], weight[i], 1});
+      while (pools.size() > 1 && pools[pools.size() - 2].mean() > pools.back().mean()) {
+        const Pool last = pools.back();
+        pools.pop_back();
+        pools.back().sum += last.sum;
+        pools.back().weight += last.weight;
+        pools.back().size += last.size;
+      }
+    }
+    size_t i = 0;
+    for (const Pool& pool : pools) {
+      for (size_t k = 0; k < pool.size; ++k, ++i) spot(layer[i]).x = pool.mean() + shift[i];
+    }
+  }
+
+  void pull_layer(const std::vector<int>& layer, bool from_above, bool from_below) {
+    std::vector<double> wanted, weight;
+    for (int at : layer) {
+      const Spot& s = spot(at);
+      double sum = 0, total = 0;
+      const auto pull = [&](int other) {
+        const double k = stiffness(s, spot(other));
+        sum += k * spot(other).x;
+        total += k;
+      };
+      if (from_above) std::for_each(s.above.begin(), s.above.end(), pull);
+      if (from_below) std::for_each(s.below.begin(), s.below.end(), pull);
+      wanted.push_back(total > 0 ? sum / total : s.x);
+      weight.push_back(total > 0 ? total : 1e-3);
+    }
+    settle(layer, wanted, weight);
+  }
+
+  void place_x() {
+    for (const std::vector<int>& layer : layers_) {
+      double x = 0;
+      for (int at : layer) {
+        spot(at).x = x + spot(at).width / 2;
+        x += spot(at).width + layout_.gap_x;
+      }
+    }
+    for (int round = 0; round < 10; ++round) {
+      const bool both = round >= 7;
+      for (size_t l = 0; l < layers_.size(); ++l) pull_layer(layers_[l], true, both);
+      for (size_t l = layers_.size(); l-- > 0;) pull_layer(layers_[l], both, true);
+    }
+  }
+
+  void write_back() {
+    double left = 0, right = 0;
+    for (size_t i = 0; i < spots_.size(); ++i) {
+      const double half = spots_[i].width / 2;
+      left = i == 0 ? spots_[i].x - half : std::min(left, spots_[i].x - half);
+      right = i == 0 ? spots_[i].x + half : std::max(right, spots_[i].x + half);
+    }
+    for (Spot& s : spots_) s.x -= left;
+    layout_.width = right - left;
+
+    std::vector<double> top(layers_.size(), 0), bottom(layers_.size(), 0);
+    double y = 0;
+    for (size_t l = 0; l < layers_.size(); ++l) {
+      double height = 0;
+      for (int at : layers_[l]) {
+        if (spot(at).box < 0) continue;
+        height = std::max(height, layout_.boxes[static_cast<size_t>(spot(at).box)].height);
+      }
+      top[l] = y;
+      bottom[l] = y + height;
+      y += height + layout_.gap_y;
+    }
+    layout_.height = std::max(0.0, y - layout_.gap_y);
+    for (const Spot& s : spots_) {
+      if (s.box < 0) continue;
+      LayoutBox& box = layout_.boxes[static_cast<size_t>(s.box)];
+      const size_t l = static_cast<size_t>(s.layer);
+      box.x = s.x;
+      box.y = (top[l] + bottom[l] - box.height) / 2;
+    }
+    for (size_t e = 0; e < layout_.edges.size(); ++e) {
+      LayoutEdge& edge = layout_.edges[e];
+      const LayoutBox& from = layout_.boxes[static_cast<size_t>(edge.from)];
+      edge.points = {{from.x, from.y + from.height}};
+      for (int bend : routes_[e]) {
+        const size_t l = static_cast<size_t>(spot(bend).layer);
+        edge.points.push_back({spot(bend).x, top[l]});
+        edge.points.push_back({spot(bend).x, bottom[l]});
+      }
+    }
+    end_edges();
+  }
+
+  // Edges enter a box side by side, in the order in which they come.
+  void end_edges() {
+    std::vector<std::vector<size_t>> arriving(layout_.boxes.size());
+    for (size_t e = 0; e < layout_.edges.size(); ++e) {
+      arriving[static_cast<size_t>(layout_.edges[e].to)].push_back(e);
+    }
+    for (size_t b = 0; b < arriving.size(); ++b) {
+      std::vector<size_t>& edges = arriving[b];
+      const LayoutBox& box = layout_.boxes[b];
+      std::stable_sort(edges.begin(), edges.end(), [&](size_t p, size_t q) {
+        return layout_.edges[p].points.back().x < layout_.edges[q].points.back().x;
+      });
+      const double step = std::min(24.0, 0.8 * box.width / static_cast<double>(edges.size()));
+      // The straightest edge comes in the middle, so that a straight line stays one.
+      double middle = static_cast<double>(edges.size() - 1) / 2;
+      for (size_t k = 0; k < edges.size(); ++k) {
+        const double away = layout_.edges[edges[k]].points.back().x - box.x;
+        if (away < 0.5 && away > -0.5 && edges.size() < 4) middle = static_cast<double>(k);
+      }
+      for (size_t k = 0; k < edges.size(); ++k) {
+        layout_.edges[edges[k]].points.push_back(
+            {box.x + (static_cast<double>(k) - middle) * step, box.y});
+      }
+    }
+  }
+
+  Layout& layout_;
+  std::vector<Spot> spots_;               // the boxes first
+  std::vector<std::vector<int>> routes_;  // the bends of each edge
+  std::vector<std::vector<int>> layers_;
+};
+
+}  // namespace
+
+void lay_out(Layout& layout) { Layering(layout).run(); }
+
+}  // namespace hg::tools

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Places boxes in layers from top to bottom so that few edges cross: Sugiyama, Tagawa and Toda
+// 1981. Knows nothing of graphs of ops or of SVG.
+#pragma once
+
+#include <vector>
+
+namespace hg::tools {
+
+struct Point {
+  double x = 0, y = 0;
+};
+
+struct LayoutBox {
+  double width = 0, height = 0;  // given
+  double x = 0, y = 0;           // found: the middle of the upper side
+};
+
+struct LayoutEdge {
+  int from = 0, to = 0;       // given: indices of boxes, from < to
+  std::vector<Point> points;  // found: from the lower side of `from` to the upper side of `to`
+};
+
+struct Layout {
+  std::vector<LayoutBox> boxes;
+  std::vector<LayoutEdge> edges;
+  double gap_x = 28, gap_y = 34;  // given: the least space between boxes
+  double width = 0, height = 0;   // found; everything lies in [0, width] x [0, height]
+};
+
+// The same picture for the same input.
+void lay_out(Layout& layout);
+
+}  // namespace hg::tools

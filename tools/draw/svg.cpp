@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes SVG elements; numbers have one decimal, which is finer than any screen shows here.
+#include "tools/draw/svg.h"
+
+#include <cstdio>
+
+#include "hg/status.h"
+
+namespace hg::tools {
+namespace {
+
+std::string number(double value) {
+  char out[32];
+  std::snprintf(out, sizeof out, "%.1f", value);
+  std::string digits = out;
+  if (digits.ends_with(".0")) digits.resize(digits.size() - 2);
+  return digits == "-0" ? "0" : digits;
+}
+
+std::string escaped(std::string_view words) {
+  std::string out;
+  for (char c : words) {
+    if (c == '<') {
+      out += "&lt;";
+    } else if (c == '>') {
+      out += "&gt;";
+    } else if (c == '&') {
+      out += "&amp;";
+    } else if (c == '"') {
+      out += "&quot;";
+    } else if (static_cast<unsigned char>(c) >= ' ') {
+      out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void Svg::rect(const Rect& r) {
+  body_ += hg::text("<rect x=\"", number(r.x), "\" y=\"", number(r.y), "\" width=\"",
+                    number(r.width), "\" height=\"", number(r.height), "\"");
+  if (r.radius > 0) body_ += hg::text(" rx=\"", number(r.radius), "\"");
+  body_ += hg::text(" fill=\"", r.fill, "\"");
+  if (r.stroke != "none") {
+    body_ += hg::text(" stroke=\"", r.stroke, "\" stroke-width=\"", number(r.stroke_width), "\"");
+  }
+  body_ += r.title.empty() ? "/>\n" : hg::text("><title>", escaped(r.title), "</title></rect>\n");
+}
+
+void Svg::text(const Text& t, std::string_view words) {
+  body_ += hg::text("<text x=\"", number(t.x), "\" y=\"", number(t.y), "\" font-size=\"",
+                    number(t.size), "\" fill=\"", t.fill, "\"");
+  if (t.anchor != "start") body_ += hg::text(" text-anchor=\"", t.anchor, "\"");
+  if (t.bold) body_ += " font-weight=\"bold\"";
+  body_ += hg::text(">", escaped(words), "</text>\n");
+}
+
+void Svg::line(Point from, Point to, std::string_view stroke, double width, bool dashed) {
+  body_ +=
+      hg::text("<line x1=\"", number(from.x), "\" y1=\"", number(from.y), "\" x2=\"", number(to.x),
+               "\" y2=\"", number(to.y), "\" stroke=\"", stroke, "\" stroke-width=\"",
+               number(width), "\"", dashed ? " stroke-dasharray=\"5 4\"" : "", "/>\n");
+}
+
+void Svg::arrow(std::span<const Point> points, std::string_view stroke) {
+  std::string path = hg::text("M", number(points[0].x), " ", number(points[0].y));
+  for (size_t i = 1; i < points.size(); ++i) {
+    const Point a = points[i - 1], b = points[i];
+    if (a.x == b.x) {
+      path += hg::text(" L", number(b.x), " ", number(b.y));
+      continue;
+    }
+    const double middle = (a.y + b.y) / 2;
+    path += hg::text(" C", number(a.x), " ", number(middle), " ", number(b.x), " ", number(middle),
+                     " ", number(b.x), " ", number(b.y));
+  }
+  body_ += hg::text("<path d=\"", path, "\" fill=\"none\" stroke=\"", stroke,
+                    "\" stroke-width=\"1.3\" marker-end=\"url(#head)\"/>\n");
+}
+
+std::string Svg::finish(double width, double height, double margin) const {
+  const std::string w = number(width + 2 * margin), h = number(height + 2 * margin);
+  const std::string m = number(-margin);
+  return hg::text(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", w, "\" height=\"", h, "\" viewBox=\"",
+      m, " ", m, " ", w, " ", h, "\" font-family=\"Helvetica, Arial, sans-serif\">\n",
+      "<defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6\" "
+      "markerHeight=\"6\" orient=\"auto\"><path d=\"M0 0.5 L8 4 L0 7.5 z\" fill=\"#52606d\"/>"
+      "</marker></defs>\n<rect x=\"",
+      m, "\" y=\"", m, "\" width=\"", w, "\" height=\"", h, "\" fill=\"#ffffff\"/>\n", body_,
+      "</svg>\n");
+}
+
+double Svg::text_width(std::string_view words, double size, bool bold) {
+  // Means of Helvetica's widths for lower case, digits and brackets.
+  return static_cast<double>(words.size()) * size * (bold ? 0.58 : 0.54);
+}
+
+}  // namespace hg::tools

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// hg-info: what a model takes, gives and costs, and pictures of its graph and its memory.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include "tools/describe.h"
+#include "tools/draw/draw_graph.h"
+#include "tools/draw/draw_memory.h"
+
+namespace hg::tools {
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  hg-info resnet18.hgm
+  hg-info resnet18.hgm --dim n=1 --memory-svg memory.svg
+  hg-info resnet18.hgm --svg graph.svg
+  hg-info resnet18.hgm --compiled --text
+
+Work and memory are known once every symbol has a size. --compiled shows the graph that a session
+runs, after the passes, instead of the one in the file.
+
+Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 sizes and model do not fit.)";
+
+struct InfoJob {
+  std::string model;
+  std::vector<std::string> dims;
+  std::string device = "cpu";
+  bool as_json = false, as_text = false, compiled = false;
+  std::string svg, memory_svg;
+};
+
+Outcome write_file(const std::string& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary);
+  file << content;
+  file.close();
+  if (!file) return {Exit::unreadable, text(path, ": cannot be written")};
+  return {};
+}
+
+std::string stem(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+// A planned session; not_found when sizes are open.
+Result<Session> plan(const Model& model, Device device, const SymbolSizes& dims) {
+  std::string open;
+  for (const std::string& symbol : model.graph().symbols()) {
+    const bool given =
+        std::any_of(dims.begin(), dims.end(), [&](const auto& dim) { return dim.first == symbol; });
+    if (!given) open += text(" --dim ", symbol, "=1");
+  }
+  if (!open.empty()) return not_found("known once sizes are given, such as", open);
+  Options options;
+  options.device = device;
+  options.dims = dims;
+  HG_TRY_ASSIGN(Session session, Session::create(model, std::move(options)));
+  HG_TRY(session.plan(dims));
+  return session;
+}
+
+Outcome check_symbols(const Graph& graph, const SymbolSizes& dims) {
+  const std::vector<std::string> symbols = graph.symbols();
+  for (const auto& [symbol, size] : dims) {
+    if (std::find(symbols.begin(), symbols.end(), symbol) != symbols.end()) continue;
+    std::string known;
+    for (const std::string& name : symbols) known += text(known.empty() ? "" : ", ", name);
+    return mismatch("--dim ", symbol, "=", size, ": the model has no such symbol; it has ",
+                    known.empty() ? "none" : known);
+  }
+  return {};
+}
+
+Outcome show(const InfoJob& job) {
+  Result<Device> device = parse_device(job.device);
+  if (!device.ok()) return usage(device.status().message());
+  Result<SymbolSizes> dims = parse_dims(job.dims);
+  if (!dims.ok()) return usage(dims.status().message());
+  Result<Model> model = Model::load(job.model);
+  if (!model.ok()) return outcome(model.status());
+  if (Outcome known = check_symbols(model->graph(), *dims); !known.ok()) return known;
+
+  Result<Session> session = plan(*model, *device, *dims);
+  const bool needs_plan = job.compiled || !job.memory_svg.empty() || !job.dims.empty();
+  if (needs_plan && !session.ok()) {
+    const bool open = session.status().code() == Code::not_found;
+    if (open) return usage("the plan is ", session.status().message());
+    return outcome(session.status());
+  }
+  const Graph& graph = job.compiled ? session->compiled_graph() : model->graph();
+  if (!job.svg.empty()) {
+    Outcome written = write_file(job.svg, draw_graph(graph, stem(job.model)));
+    if (!written.ok()) return written;
+  }
+  Result<Memory> memory = not_found("");
+  if (session.ok()) memory = session->memory();
+  if (!job.memory_svg.empty()) {
+    if (!memory.ok()) return outcome(memory.status());
+    const std::string drawn = draw_memory(session->arena_blocks(), *memory, stem(job.model));
+    if (Outcome written = write_file(job.memory_svg, drawn); !written.ok()) return written;
+  }
+  if (job.as_text) {
+    std::fputs(graph.text().c_str(), stdout);
+    return {};
+  }
+  Description description = describe(*model, job.model);
+  description.dims = *dims;
+  if (memory.ok()) {
+    description.plan = PlanSummary{*memory, session->flops()};
+  } else {
+    const Status why = session.ok() ? memory.status() : session.status();
+    description.no_plan = why.message();
+  }
+  if (job.as_json) {
+    std::puts(description_json(*model, description).c_str());
+  } else {
+    std::fputs(description_text(*model, description).c_str(), stdout);
+  }
+  return {};
+}
+
+}  // namespace
+}  // namespace hg::tools
+
+int main(int argc, char** argv) {
+  using namespace hg::tools;
+  CLI::App app("Describes and draws a Hologram model.", "hg-info");
+  app.footer(kExamples);
+  app.set_version_flag("--version", version_text("hg-info"));
+  InfoJob job;
+  app.add_option("MODEL", job.model, "the model, an .hgm file")->required();
+  app.add_option("--dim", job.dims, "n=1: a size for a symbol")->allow_extra_args(false);
+  app.add_option("--device", job.device, "cpu, vulkan or auto")->capture_default_str();
+  app.add_flag("--text", job.as_text, "print the whole graph, one node a line");
+  app.add_flag("--compiled", job.compiled, "show the graph after the passes");
+  app.add_option("--svg", job.svg, "draw the graph into this file");
+  app.add_option("--memory-svg", job.memory_svg, "draw the arena over time into this file");
+  app.add_flag("--json", job.as_json, "print one JSON object");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return finish("hg-info", usage(error.what(), "; see hg-info --help"));
+  }
+  return finish("hg-info", show(job));
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What --input says, brought to the inputs of a model: files, or types to be filled with numbers.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hg/graph.h"
+#include "hg/session.h"
+#include "tools/cli.h"
+#include "tools/npy.h"
+
+namespace hg::tools {
+
+// One tensor for each input of a graph, in its order.
+using InputArrays = std::vector<NpyArray>;
+
+// Each argument is "FILE.npy" or "NAME=FILE.npy"; those without a name go to the inputs that no
+// name claims, in order. With `types`, "f32[1,3,8]" stands for seeded random numbers of that type,
+// floats in [-1, 1), integers and booleans 0 or 1.
+Outcome open_inputs(const Graph& graph, std::span<const std::string> arguments, bool types,
+                    InputArrays& arrays);
+
+// Random numbers for every input; fails when `dims` leaves a size open.
+Outcome make_inputs(const Graph& graph, const SymbolSizes& dims, InputArrays& arrays);
+
+// Lends the arrays to the session; they must outlive its runs.
+Outcome set_inputs(Session& session, const InputArrays& arrays);
+
+// Writes every output as FOLDER/<name>.npy, and appends the paths. Characters of a name that do not
+// belong into a file name become '_'.
+Outcome write_outputs(const Session& session, const std::string& folder,
+                      std::vector<std::string>& paths);
+
+std::string inputs_text(const Graph& graph);  // "x: f32[n, 3], mask: bool[n]"
+
+}  // namespace hg::tools

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads and writes .npy files. The format: https://numpy.org/doc/stable/reference/generated/
+// numpy.lib.format.html. The header is a Python dict literal, of which only the three keys count.
+#include "tools/npy.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+namespace hg::tools {
+namespace {
+
+constexpr char kMagic[] = "\x93NUMPY";
+constexpr size_t kMagicBytes = 6;
+constexpr uint32_t kLongestHeader = 1 << 20;  // a real one has about a hundred bytes
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, CloseFile>;
+
+struct Header {
+  std::string descr;
+  std::optional<bool> fortran_order;
+  std::optional<Sizes> shape;
+};
+
+// Walks over the dict literal.
+class HeaderParser {
+ public:
+  explicit HeaderParser(std::string_view text) : text_(text) {}
+
+  bool parse(Header& header) {
+    if (!take('{')) return false;
+    while (!take('}')) {
+      std::string key;
+      if (!string(key) || !take(':')) return false;
+      if (key == "descr") {
+        if (!descr(header.descr)) return false;
+      } else if (key == "fortran_order") {
+        bool value = false;
+        if (!boolean_word(value)) return false;
+        header.fortran_order = value;
+      } else if (key == "shape") {
+        Sizes shape;
+        if (!sizes(shape)) return false;
+        header.shape = shape;
+      } else {
+        return false;
+      }
+      if (!take(',') && peek() != '}') return false;
+    }
+    return !header.descr.empty() && header.fortran_order && header.shape;
+  }
+
+ private:
+  char peek() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t')) {
+      ++at_;
+    }
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool take(char wanted) {
+    if (peek() != wanted) return false;
+    ++at_;
+    return true;
+  }
+  bool string(std::string& out) {
+    const char quote = peek();
+    if (quote != '\'' && quote != '"') return false;
+    const size_t end = text_.find(quote, ++at_);
+    if (end == std::string_view::npos) return false;
+    out = text_.substr(at_, end - at_);
+    at_ = end + 1;
+    return true;
+  }
+  // A list here means a record of several fields; it is kept as a name that no dtype has.
+  bool descr(std::string& out) {
+    if (peek() != '[') return string(out);
+    const size_t end = text_.find(']', at_);
+    if (end == std::string_view::npos) return false;
+    at_ = end + 1;
+    out = "record";
+    return true;
+  }
+  bool word(std::string_view wanted) {
+    peek();
+    if (text_.substr(at_, wanted.size()) != wanted) return false;
+    at_ += wanted.size();
+    return true;
+  }
+  bool boolean_word(bool& out) {
+    out = word("True");
+    return out || word("False");
+  }
+  bool sizes(Sizes& out) {
+    if (!take('(')) return false;
+    while (!take(')')) {
+      int64_t value = 0;
+      if (peek() < '0' || peek() > '9') return false;
+      for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
+        const int digit = text_[at_] - '0';
+        if (value > (std::numeric_limits<int64_t>::max() - digit) / 10) return false;
+        value = value * 10 + digit;
+      }
+      take('L');  // a long integer of Python 2
+      out.push_back(value);
+      if (!take(',') && peek() != ')') return false;
+    }
+    return true;
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+struct DTypeCode {
+  DType dtype;
+  std::string_view code;  // without the byte order
+};
+constexpr DTypeCode kCodes[] = {{f32, "f4"}, {f64, "f8"},    {f16, "f2"}, {bf16, "V2"},
+                                {i64, "i8"}, {i32, "i4"},    {i16, "i2"}, {i8, "i1"},
+                                {u8, "u1"},  {boolean, "b1"}};
+
+Result<DType> parse_descr(const std::string& path, const std::string& descr) {
+  if (descr == "bfloat16") return bf16;
+  const char order = descr.front();
+  const bool has_order = order == '<' || order == '>' || order == '|' || order == '=';
+  const std::string_view code = std::string_view(descr).substr(has_order ? 1 : 0);
+  for (const DTypeCode& row : kCodes) {
+    if (row.code != code) continue;
+    if (order == '>' && size_of(row.dtype) > 1 && row.dtype != bf16) {
+      return unsupported(path, ": elements of type '", descr,
+                         "' are big-endian; save it with .astype('<", code, "')");
+    }
+    return row.dtype;
+  }
+  if (descr == "record")
+    return unsupported(path, ": holds records of several fields, not a tensor");
+  return unsupported(path, ": elements of type '", descr,
+                     "' have no dtype here; there are f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool");
+}
+
+// Bytes of the elements, or nothing when they cannot be counted in 63 bits.
+std::optional<int64_t> checked_bytes(const Sizes& shape, DType dtype) {
+  for (int64_t size : shape) {
+    if (size == 0) return 0;
+  }
+  int64_t bytes = size_of(dtype);
+  for (int64_t size : shape) {
+    if (__builtin_mul_overflow(bytes, size, &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
+Sizes fortran_strides(const Sizes& shape) {
+  Sizes strides;
+  int64_t step = 1;
+  for (int64_t size : shape) {
+    strides.push_back(step);
+    step *= size;
+  }
+  return strides;
+}
+
+Result<std::string> read_header_text(const std::string& path, std::FILE* file) {
+  char start[12] = {};
+  size_t got = std::fread(start, 1, 10, file);
+  if (got >= 4 && std::memcmp(start, "PK\x03\x04", 4) == 0) {
+    return corrupt_model(path, ": is a .npz archive of several arrays; save each as a .npy file");
+  }
+  if (got < 10 || std::memcmp(start, kMagic, kMagicBytes) != 0) {
+    return corrupt_model(path, ": is not a .npy file, which would start with \\x93NUMPY");
+  }
+  const int version = start[6];
+  const auto byte = [&](int i) { return uint32_t{static_cast<unsigned char>(start[i])}; };
+  uint32_t length = byte(8) | byte(9) << 8;
+  if (version == 2 || version == 3) {
+    if (std::fread(start + 10, 1, 2, file) != 2) return corrupt_model(path, ": ends in its header");
+    length |= byte(10) << 16 | byte(11) << 24;
+  } else if (version != 1) {
+    return unsupported(path, ": .npy version ", version, " is not one of 1, 2 and 3");
+  }
+  if (length > kLongestHeader) {
+    return corrupt_model(path, ": a header of ", length, " bytes is longer than ", kLongestHeader);
+  }
+  std::string text(length, '\0');
+  if (std::fread(text.data(), 1, length, file) != length) {
+    return corrupt_model(path, ": ends in its header of ", length, " bytes");
+  }
+  return text;
+}
+
+// Bytes from here to the end; -1 where the file cannot tell, as a pipe.
+int64_t bytes_left(std::FILE* file) {
+  const long here = std::ftell(file);
+  if (here < 0 || std::fseek(file, 0, SEEK_END) != 0) return -1;
+  const long end = std::ftell(file);
+  if (std::fseek(file, here, SEEK_SET) != 0) return -1;
+  return end - here;
+}
+
+std::string header_text(const Tensor& tensor) {
+  std::string_view code;
+  for (const DTypeCode& row : kCodes) {
+    if (row.dtype == tensor.dtype) code = row.code;
+  }
+  const char* order = size_of(tensor.dtype) == 1 ? "|" : "<";
+  std::string out = text("{'descr': '", order, code, "', 'fortran_order': False, 'shape': (");
+  for (int i = 0; i < tensor.rank(); ++i) {
+    out += text(i == 0 ? "" : " ", tensor.shape[i], i == 0 || i + 1 < tensor.rank() ? "," : "");
+  }
+  out += "), }";
+  const size_t prefix = kMagicBytes + 4;
+  out.resize((prefix + out.size() + 1 + 63) / 64 * 64 - prefix - 1, ' ');
+  return out + '\n';
+}
+
+}  // namespace
+
+Result<NpyArray> read_npy(const std::string& path) {
+  File file(std::fopen(path.c_str(), "rb"));
+  if (!file) return not_found(path, ": cannot be opened: ", std::strerror(errno));
+  HG_TRY_ASSIGN(const std::string header_bytes, read_header_text(path, file.get()));
+  Header header;
+  if (!HeaderParser(header_bytes).parse(header)) {
+    return corrupt_model(path, ": its header is no .npy header: ", header_bytes.substr(0, 200));
+  }
+  const Sizes& shape = *header.shape;
+  if (shape.overflowed()) {
+    return unsupported(path, ": has more than ", kMaxRank, " dimensions");
+  }
+  HG_TRY_ASSIGN(const DType dtype, parse_descr(path, header.descr));
+  const std::optional<int64_t> bytes = checked_bytes(shape, dtype);
+  if (!bytes) return corrupt_model(path, ": the product of shape ", shape, " overflows");
+  const int64_t left = bytes_left(file.get());
+  if (left >= 0 && left < *bytes) {
+    return corrupt_model(path, ": holds ", left, " bytes of elements, but ", dtype, shape,
+                         " needs ", *bytes);
+  }
+  HG_TRY_ASSIGN(TensorData data, TensorData::allocate(dtype, shape));
+  const size_t got =
+      *bytes == 0 ? 0 : std::fread(data.tensor.data, 1, static_cast<size_t>(*bytes), file.get());
+  if (static_cast<int64_t>(got) != *bytes) {
+    return corrupt_model(path, ": only ", static_cast<int64_t>(got), " of ", *bytes,
+                         " bytes could be read");
+  }
+  if (dtype == boolean) {
+    for (int64_t i = 0; i < *bytes; ++i) {
+      if (data.tensor.as<uint8_t>()[i] > 1) {
+        return corrupt_model(path, ": element ", i, " is the byte ",
+                             int{data.tensor.as<uint8_t>()[i]}, ", which is no bool");
+      }
+    }
+  }
+  NpyArray array{data.tensor, data.owner};
+  if (*header.fortran_order) array.tensor.strides = fortran_strides(shape);
+  return array;
+}
+
+Status write_npy(const std::string& path, const Tensor& tensor) {
+  TensorData owned;
+  Tensor source = tensor;
+  if (!tensor.is_contiguous()) {
+    HG_TRY_ASSIGN(owned, TensorData::copy_of(tensor));
+    source = owned.tensor;
+  }
+  File file(std::fopen(path.c_str(), "wb"));
+  if (!file) return not_found(path, ": cannot be written: ", std::strerror(errno));
+  const std::string header = header_text(source);
+  const unsigned char start[4] = {1, 0, static_cast<unsigned char>(header.size() & 0xff),
+                                  static_cast<unsigned char>(header.size() >> 8)};
+  const size_t bytes = static_cast<size_t>(source.bytes());
+  bool whole = std::fwrite(kMagic, 1, kMagicBytes, file.get()) == kMagicBytes &&
+               std::fwrite(start, 1, sizeof start, file.get()) == sizeof start &&
+               std::fwrite(header.data(), 1, header.size(), file.get()) == header.size() &&
+               (bytes == 0 || std::fwrite(source.data, 1, bytes, file.get()) == bytes);
+  whole = std::fclose(file.release()) == 0 && whole;
+  if (!whole) return not_found(path, ": cannot be written whole: ", std::strerror(errno));
+  return {};
+}
+
+}  // namespace hg::tools

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Load, set inputs, run, write. Every failure becomes an Outcome; nothing here prints.
+#include "tools/run_job.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "hg/model.h"
+#include "hg/session.h"
+#include "tools/inputs.h"
+
+namespace hg::tools {
+namespace {
+
+using nlohmann::json;
+
+Outcome read_strings(const json& entry, const char* key, std::vector<std::string>& out) {
+  if (!entry.contains(key)) return {};
+  for (const json& item : entry[key]) {
+    if (!item.is_string()) return usage("the job's \"", key, "\" is not a list of paths");
+    out.push_back(item.get<std::string>());
+  }
+  return {};
+}
+
+Outcome read_string(const json& entry, const char* key, bool required, std::string& out) {
+  if (!entry.contains(key)) return required ? usage("the job has no \"", key, "\"") : Outcome{};
+  if (!entry[key].is_string()) return usage("the job's \"", key, "\" is no string");
+  out = entry[key].get<std::string>();
+  return {};
+}
+
+Outcome read_job(const json& entry, RunJob& job) {
+  if (!entry.is_object()) return usage("the job is no JSON object");
+  Outcome result = read_string(entry, "model", true, job.model);
+  if (result.ok()) result = read_string(entry, "output_dir", true, job.output_dir);
+  if (result.ok()) result = read_string(entry, "device", false, job.device);
+  if (result.ok()) result = read_strings(entry, "inputs", job.inputs);
+  if (result.ok()) result = read_strings(entry, "grad_outputs", job.grad_outputs);
+  if (result.ok() && entry.contains("threads")) {
+    if (!entry["threads"].is_number_unsigned()) return usage("the job's \"threads\" is no count");
+    job.threads = entry["threads"].get<int>();
+  }
+  return result;
+}
+
+}  // namespace
+
+Outcome run(const RunJob& job, std::vector<std::string>& written) {
+  Result<Device> device = parse_device(job.device);
+  if (!device.ok()) return usage(device.status().message());
+  Result<Model> model = Model::load(job.model);
+  if (!model.ok()) return outcome(model.status());
+  if (!job.grad_outputs.empty()) {
+    return {Exit::unsupported, text(job.model, ": gradients are not part of this version")};
+  }
+  InputArrays arrays;
+  if (Outcome opened = open_inputs(model->graph(), job.inputs, false, arrays); !opened.ok()) {
+    return opened;
+  }
+  Options options;
+  options.device = *device;
+  options.threads = job.threads;
+  Result<Session> session = Session::create(*model, std::move(options));
+  if (!session.ok()) return outcome(session.status());
+  if (Outcome set = set_inputs(*session, arrays); !set.ok()) return set;
+  if (Status ran = session->run(); !ran.ok()) return outcome(ran);
+  return write_outputs(*session, job.output_dir, written);
+}
+
+Outcome run_batch(const std::string& list, void (*answer)(const std::string& line)) {
+  std::ifstream file(list);
+  if (!file) return {Exit::unreadable, text(list, ": cannot be opened")};
+  const json jobs = json::parse(file, nullptr, false);
+  if (!jobs.is_array()) return {Exit::unreadable, text(list, ": is no JSON array of jobs")};
+  size_t failed = 0;
+  for (const json& entry : jobs) {
+    RunJob job;
+    Outcome result = read_job(entry, job);
+    std::vector<std::string> written;
+    if (result.ok()) result = run(job, written);
+    failed += result.ok() ? 0 : 1;
+    const json line = {{"status", name(result.exit)}, {"message", result.message}};
+    answer(line.dump(-1, ' ', false, json::error_handler_t::replace));
+  }
+  if (failed == 0) return {};
+  return {Exit::usage, text(failed, " of ", jobs.size(), " jobs failed")};
+}
+
+}  // namespace hg::tools

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// One job of hg-run: what its command line, or one entry of its --batch list, asks for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/cli.h"
+
+namespace hg::tools {
+
+struct RunJob {
+  std::string model;
+  std::string device = "cpu";
+  int threads = 0;  // 0: as many as OpenMP would take
+  std::vector<std::string> inputs;
+  std::vector<std::string> grad_outputs;  // one file for each float output, or none
+  std::string output_dir;
+};
+
+// Loads, runs and writes; the paths of the files written are appended.
+Outcome run(const RunJob& job, std::vector<std::string>& written);
+
+// Runs the jobs of a JSON file one after the other. After each, `answer` gets one line of JSON. The
+// result is ok when every job was.
+Outcome run_batch(const std::string& list, void (*answer)(const std::string& line));
+
+}  // namespace hg::tools

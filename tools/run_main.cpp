@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// hg-run: runs a model on .npy files and writes its outputs as .npy files.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tools/run_job.h"
+
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  hg-run resnet18.hgm --input image.npy --output-dir out
+  hg-run bert.hgm --input ids=ids.npy --input mask=mask.npy --output-dir out --threads 2
+  hg-run --batch jobs.json
+
+Inputs without a name are taken in the model's order; hg-info MODEL.hgm lists them. Every output
+becomes DIR/NAME.npy. --batch runs the jobs of a JSON array, each with the keys model, inputs,
+output_dir and perhaps device, threads and grad_outputs, and answers each with a line of JSON.
+
+Exit codes: 0 ok, 1 usage (or a job of --batch failed), 2 unreadable file, 3 unsupported,
+4 inputs and model do not fit.)";
+
+void print_line(const std::string& line) {
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fputc('\n', stdout);
+  std::fflush(stdout);
+}
+
+void print_written(const std::vector<std::string>& written, bool as_json) {
+  if (as_json) {
+    print_line(nlohmann::json{{"status", "ok"}, {"outputs", written}}.dump());
+    return;
+  }
+  for (const std::string& path : written) print_line(path);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace hg::tools;
+  CLI::App app("Runs a Hologram model on .npy files.", "hg-run");
+  app.footer(kExamples);
+  app.set_version_flag("--version", version_text("hg-run"));
+  RunJob job;
+  std::string batch;
+  bool as_json = false;
+  app.add_option("MODEL", job.model, "the model, an .hgm file");
+  app.add_option("--input,-i", job.inputs, "[NAME=]FILE.npy, once for each input")
+      ->allow_extra_args(false);
+  app.add_option("--output-dir,-o", job.output_dir, "where the outputs go; made if missing");
+  app.add_option("--device", job.device, "cpu, vulkan or auto")->capture_default_str();
+  app.add_option("--threads", job.threads, "threads to use; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--grad-output", job.grad_outputs,
+                 "FILE.npy, once for each float output: also write grad_input_0.npy ...")
+      ->allow_extra_args(false);
+  app.add_option("--batch", batch, "run the jobs of this JSON file");
+  app.add_flag("--json", as_json, "print what was written as JSON");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return finish("hg-run", usage(error.what(), "; see hg-run --help"));
+  }
+  if (!batch.empty()) {
+    if (!job.model.empty()) return finish("hg-run", usage("--batch takes no MODEL"));
+    const Outcome result = run_batch(batch, print_line);
+    return finish("hg-run", result);
+  }
+  if (job.model.empty()) return finish("hg-run", usage("no MODEL is given; see hg-run --help"));
+  if (job.output_dir.empty()) return finish("hg-run", usage("no --output-dir is given"));
+  std::error_code error;
+  std::filesystem::create_directories(job.output_dir, error);
+  if (error) {
+    return finish("hg-run", usage("--output-dir ", job.output_dir, ": ", error.message()));
+  }
+  std::vector<std::string> written;
+  const Outcome result = run(job, written);
+  if (result.ok()) print_written(written, as_json);
+  return finish("hg-run", result);
+}
