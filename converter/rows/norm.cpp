@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "converter/rows.h"
+#include "hg/op.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -45,10 +46,9 @@ void safe_softmax(Call& call) {
   Value x = call.tensor("self");
   x = cast(x, call.dtype("dtype", x.dtype()));
   const Dim dim = call.integer("dim");
-  const Value dead =
-      g.call("all", {g.call("eq", {x, g.scalar(-HUGE_VAL, x.dtype())})},
-             {{"dim", x.rank() == 0 ? std::vector<Dim>{} : std::vector<Dim>{dim}},
-              {"keepdim", true}});
+  const Value dead = g.call(
+      "all", {g.call("eq", {x, g.scalar(-HUGE_VAL, x.dtype())})},
+      {{"dim", x.rank() == 0 ? std::vector<Dim>{} : std::vector<Dim>{dim}}, {"keepdim", true}});
   const Value zero = g.scalar(0.0, x.dtype());
   const Value y = g.call("softmax", {g.call("where", {dead, zero, x})}, {{"dim", dim}});
   call.returns(g.call("where", {dead, zero, y}));
@@ -77,9 +77,9 @@ Norm norm_arguments(Call& call) {
 
 void layer_norm(Call& call) {
   const Norm n = norm_arguments(call);
-  const Value y = call.graph().call("layer_norm", {n.x, n.weight, n.bias},
-                                    {{"normalized_shape", call.integers("normalized_shape")},
-                                     {"eps", call.real("eps", 1e-5)}});
+  const Value y = call.graph().call(
+      "layer_norm", {n.x, n.weight, n.bias},
+      {{"normalized_shape", call.integers("normalized_shape")}, {"eps", call.real("eps", 1e-5)}});
   call.returns(cast(y, n.dtype));
 }
 
@@ -112,10 +112,14 @@ void native_layer_norm(Call& call) {
 // Without eps it is the machine epsilon of x's dtype.
 double epsilon(DType dtype) {
   switch (dtype) {
-    case DType::f64: return 2.220446049250313e-16;
-    case DType::f16: return 9.765625e-4;
-    case DType::bf16: return 7.8125e-3;
-    default: return 1.1920928955078125e-07;
+    case DType::f64:
+      return 2.220446049250313e-16;
+    case DType::f16:
+      return 9.765625e-4;
+    case DType::bf16:
+      return 7.8125e-3;
+    default:
+      return 1.1920928955078125e-07;
   }
 }
 
@@ -132,8 +136,7 @@ void fused_rms_norm(Call& call) {
   Graph& g = call.graph();
   const std::vector<Dim> shape = call.integers("normalized_shape");
   const double eps = call.real("eps", epsilon(n.dtype));
-  const Value y =
-      g.call("rms_norm", {n.x, n.weight}, {{"normalized_shape", shape}, {"eps", eps}});
+  const Value y = g.call("rms_norm", {n.x, n.weight}, {{"normalized_shape", shape}, {"eps", eps}});
   std::vector<Dim> dims;
   for (int i = n.x.rank() - static_cast<int>(shape.size()); i < n.x.rank(); ++i)
     dims.emplace_back(i);
@@ -145,9 +148,9 @@ void fused_rms_norm(Call& call) {
 
 void group_norm(Call& call) {
   const Norm n = norm_arguments(call);
-  const Value y = call.graph().call(
-      "group_norm", {n.x, n.weight, n.bias},
-      {{"groups", call.integer("num_groups")}, {"eps", call.real("eps", 1e-5)}});
+  const Value y =
+      call.graph().call("group_norm", {n.x, n.weight, n.bias},
+                        {{"groups", call.integer("num_groups")}, {"eps", call.real("eps", 1e-5)}});
   call.returns(cast(y, n.dtype));
 }
 
@@ -156,12 +159,12 @@ void native_group_norm(Call& call) {
   const Norm n = norm_arguments(call);
   const Dim batch = call.integer("N"), groups = call.integer("group");
   const double eps = call.real("eps");
-  const Value y = call.graph().call("group_norm", {n.x, n.weight, n.bias},
-                                    {{"groups", groups}, {"eps", eps}});
+  const Value y =
+      call.graph().call("group_norm", {n.x, n.weight, n.bias}, {{"groups", groups}, {"eps", eps}});
   const Dim each = floordiv(count(n.x.shape()), batch * groups);
   const Moments m = moments(reshape(n.x, {batch, groups, each}), {2}, eps);
-  call.returns(Values{cast(y, n.dtype), reshape(m.mean, {batch, groups}),
-                      reshape(m.rstd, {batch, groups})});
+  call.returns(
+      Values{cast(y, n.dtype), reshape(m.mean, {batch, groups}), reshape(m.rstd, {batch, groups})});
 }
 
 // One call of the op; running statistics that training moves are written back to their buffers.
@@ -180,11 +183,11 @@ BatchNorm batch_norm_of(Call& call, bool training, double momentum, double eps,
   DType wide = b.n.x.dtype();
   if (b.running_mean) wide = promote(wide, b.running_mean.dtype());
   auto widen = [&](const Value& v) { return v ? cast(v, wide) : v; };
-  const Values out = call.graph().calls(
-      "batch_norm",
-      {widen(b.n.x), widen(b.n.weight), widen(b.n.bias), widen(b.running_mean),
-       widen(b.running_var)},
-      {{"training", training}, {"momentum", momentum}, {"eps", eps}});
+  const Values out =
+      call.graph().calls("batch_norm",
+                         {widen(b.n.x), widen(b.n.weight), widen(b.n.bias), widen(b.running_mean),
+                          widen(b.running_var)},
+                         {{"training", training}, {"momentum", momentum}, {"eps", eps}});
   if (out.size() != 3) {
     b.y = Value(&call.graph(), kNoValue);
     return b;
@@ -200,8 +203,7 @@ BatchNorm batch_norm_of(Call& call, bool training, double momentum, double eps,
 
 void batch_norm(Call& call) {
   const bool training = call.flag("training");
-  call.returns(
-      batch_norm_of(call, training, call.real("momentum", 0.1), call.real("eps", 1e-5)).y);
+  call.returns(batch_norm_of(call, training, call.real("momentum", 0.1), call.real("eps", 1e-5)).y);
 }
 
 std::vector<Dim> all_but_channels(const Value& x) {
@@ -211,15 +213,18 @@ std::vector<Dim> all_but_channels(const Value& x) {
   return dims;
 }
 
+Value empty_tensor(Graph& g, DType dtype) {
+  Result<TensorData> none = TensorData::allocate(dtype, {0});
+  return none.ok() ? g.constant(*std::move(none)) : g.fail(none.status());
+}
+
 // y, mean, 1 / sqrt(var + eps); both empty outside of training.
 Values native_batch_norm_of(Call& call, bool training, double momentum, double eps,
                             bool with_running = true) {
   Graph& g = call.graph();
   const BatchNorm b = batch_norm_of(call, training, momentum, eps, with_running);
   if (!training) {
-    const Value empty =
-        g.call("full", {}, {{"shape", Shape{Dim(0)}}, {"value", 0.0}, {"dtype", b.n.x.dtype()}});
-    return {b.y, empty, empty};
+    return {b.y, empty_tensor(g, b.n.x.dtype()), empty_tensor(g, b.n.x.dtype())};
   }
   const Moments m = moments(b.n.x, all_but_channels(b.n.x), eps);
   const Shape channels = {b.n.x.dim(1)};
@@ -227,8 +232,8 @@ Values native_batch_norm_of(Call& call, bool training, double momentum, double e
 }
 
 void native_batch_norm(Call& call) {
-  call.returns(native_batch_norm_of(call, call.flag("training"), call.real("momentum"),
-                                    call.real("eps")));
+  call.returns(
+      native_batch_norm_of(call, call.flag("training"), call.real("momentum"), call.real("eps")));
 }
 void native_batch_norm_no_stats(Call& call) {
   call.returns(native_batch_norm_of(call, call.flag("training"), call.real("momentum"),
@@ -239,8 +244,7 @@ void native_batch_norm_no_training(Call& call) {
 }
 // A fourth result, reserve, is for other devices and empty on the CPU.
 Values with_reserve(Call& call, Values values) {
-  values.push_back(call.graph().call(
-      "full", {}, {{"shape", Shape{Dim(0)}}, {"value", 0.0}, {"dtype", u8}}));
+  values.push_back(empty_tensor(call.graph(), u8));
   return values;
 }
 void batch_norm_with_update(Call& call) {
@@ -254,8 +258,8 @@ void batch_norm_no_update(Call& call) {
 // (y, mean, rstd, reserve, which implementation)
 void batch_norm_impl_index(Call& call) {
   const Values values = with_reserve(
-      call, native_batch_norm_of(call, call.flag("training"), call.real("momentum"),
-                                 call.real("eps")));
+      call,
+      native_batch_norm_of(call, call.flag("training"), call.real("momentum"), call.real("eps")));
   std::vector<Item> items;
   for (const Value& value : values) items.push_back(Item(call.make_tensor(value)));
   items.push_back(Item(0));
@@ -272,8 +276,8 @@ void instance_norm(Call& call) {
     return;
   }
   const Norm n = norm_arguments(call);
-  const Value y = g.call("group_norm", {n.x, n.weight, n.bias},
-                         {{"groups", n.x.dim(1)}, {"eps", eps}});
+  const Value y =
+      g.call("group_norm", {n.x, n.weight, n.bias}, {{"groups", n.x.dim(1)}, {"eps", eps}});
   if (call.has("running_mean") && call.has("running_var")) {
     const double momentum = call.real("momentum", 0.1);
     std::vector<Dim> dims;
@@ -283,9 +287,9 @@ void instance_norm(Call& call) {
         g.call("var", {n.x}, {{"dim", dims}, {"correction", 1.0}, {"keepdim", false}});
     auto move = [&](std::string_view name, const Value& samples) {
       const Value old = call.tensor(name);
-      const Value now = cast(
-          g.call("mean", {samples}, {{"dim", std::vector<Dim>{0}}, {"keepdim", false}}),
-          old.dtype());
+      const Value now =
+          cast(g.call("mean", {samples}, {{"dim", std::vector<Dim>{0}}, {"keepdim", false}}),
+               old.dtype());
       call.write(call.ref(name),
                  g.call("add", {g.call("mul", {now, g.scalar(momentum, old.dtype())}),
                                 g.call("mul", {old, g.scalar(1 - momentum, old.dtype())})}));

@@ -147,9 +147,9 @@ Status batch_norm_infer(InferContext& c) {
   return {};
 }
 
-// y = (x - m) / sqrt(v + eps) * weight + bias, per channel, where m and v are the running statistics
-// or, in training, those of the batch. In training the running statistics move by `momentum`
-// towards those of the batch, of which the variance is the unbiased one.
+// y = (x - m) / sqrt(v + eps) * weight + bias, per channel, where m and v are the running
+// statistics or, in training, those of the batch. In training the running statistics move by
+// `momentum` towards those of the batch, of which the variance is the unbiased one.
 Status batch_norm_expand(ExpandContext& c) {
   const Value x = widened(c.in(0));
   const int rank = x.rank();
@@ -178,8 +178,8 @@ Status batch_norm_expand(ExpandContext& c) {
   c.set_out(0, cast(y, dtype));
   const double momentum = given(c, 3) ? c.attrs().real("momentum") : 1;
   Value new_mean = reshape(m, {x.dim(1)});
-  Value new_var = c.graph().call(
-      "var", {x}, {{"dim", dims}, {"correction", 1.0}, {"keepdim", false}});
+  Value new_var =
+      c.graph().call("var", {x}, {{"dim", dims}, {"correction", 1.0}, {"keepdim", false}});
   if (given(c, 3)) {
     new_mean = add(mul(new_mean, momentum), mul(old_mean, 1 - momentum));
     new_var = add(mul(new_var, momentum), mul(old_var, 1 - momentum));

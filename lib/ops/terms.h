@@ -66,8 +66,7 @@ inline Value mean(const Value& x, Dims dims, bool keepdim = false) {
   return reduce("mean", x, std::move(dims), keepdim);
 }
 inline Value reshape(const Value& x, Shape shape) {
-  return x.shape() == shape ? x
-                            : x.graph()->call("reshape", {x}, {{"shape", std::move(shape)}});
+  return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", std::move(shape)}});
 }
 inline Value expand(const Value& x, Shape shape) {
   return x.shape() == shape ? x : x.graph()->call("expand", {x}, {{"shape", std::move(shape)}});
@@ -82,8 +81,7 @@ inline Value transpose_last(const Value& x) {  // the last two dims swapped
   return permute(x, std::move(dims));
 }
 inline Value slice(const Value& x, int dim, const Dim& start, const Dim& end) {
-  return x.graph()->call("slice", {x},
-                         {{"dim", dim}, {"start", start}, {"end", end}, {"step", 1}});
+  return x.graph()->call("slice", {x}, {{"dim", dim}, {"start", start}, {"end", end}, {"step", 1}});
 }
 inline Value cast(const Value& x, DType dtype) {
   return x.dtype() == dtype ? x : x.graph()->call("cast", {x}, {{"dtype", dtype}});
@@ -92,9 +90,7 @@ inline Value cast(const Value& x, DType dtype) {
 inline Value widened(const Value& x) {
   return x && (x.dtype() == f16 || x.dtype() == bf16) ? cast(x, f32) : x;
 }
-inline Value full_like(const Value& x, double value) {
-  return expand(number(x, value), x.shape());
-}
+inline Value full_like(const Value& x, double value) { return expand(number(x, value), x.shape()); }
 
 }  // namespace term
 }  // namespace hg::ops
