@@ -24,7 +24,7 @@ struct InputSpec {
 struct Executed {
   int64_t sequence = 0;
   const ScriptNode* node = nullptr;
-  std::vector<Value> outputs;  // one per output of the node; Value() where it is not a tensor
+  std::vector<ValueId> outputs;  // one per output of the node; kNoValue where it is not a tensor
 };
 
 // What the converter cannot express, once for each op, place and reason.
