@@ -18,7 +18,7 @@ struct SampleInput {
   DType dtype = f32;
   Sizes shape;
   double low = -1, high = 1;
-  std::vector<double> values;  // instead of random ones
+  std::vector<double> values = {};  // instead of random ones
   bool constant = false;       // given to the graph as a constant instead of an input
   bool given = true;           // false for an optional input that is left out
 };

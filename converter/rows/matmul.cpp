@@ -1,9 +1,284 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products.
+// Matrix products. einsum has a file of its own.
+#include <algorithm>
+
 #include "converter/rows.h"
 
 namespace hg::convert::rows {
+namespace {
 
-std::span<const Row> matmul() { return {}; }
+Value reshape(const Value& x, Shape shape) {
+  return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", std::move(shape)}});
+}
+
+Value permute(const Value& x, std::vector<Dim> dims) {
+  return x.graph()->call("permute", {x}, {{"dims", std::move(dims)}});
+}
+
+Value matmul(const Value& a, const Value& b) { return a.graph()->call("matmul", {a, b}); }
+
+Value scalar(const Value& like, double value) {
+  Graph& g = *like.graph();
+  return is_float(like.dtype()) ? g.scalar(value, like.dtype())
+                                : g.scalar(static_cast<int64_t>(value), like.dtype());
+}
+
+// factor x
+Value scaled(Call& call, const Value& x, std::string_view argument) {
+  const double factor = call.real(argument, 1);
+  if (factor == 1) return x;
+  if (!is_float(x.dtype()) && factor != static_cast<double>(static_cast<int64_t>(factor)))
+    call.refuse(argument, "must be an integer for integer tensors");
+  return call.graph().call("mul", {x, scalar(x, factor)});
+}
+
+// beta self + alpha product; with beta = 0, self counts for nothing, not even NaN. The result has
+// the product's shape, to which self broadcasts.
+Value blend(Call& call, const Value& product) {
+  const Value y = scaled(call, product, "alpha");
+  if (call.real("beta", 1) == 0) return y;
+  return call.graph().call("add", {y, scaled(call, call.tensor("self"), "beta")});
+}
+
+void two(Call& call, std::string_view a, std::string_view b) {
+  call.returns(matmul(call.tensor(a), call.tensor(b)));
+}
+
+void matmul_row(Call& call) { two(call, "self", "other"); }
+void mm(Call& call) { two(call, "self", "mat2"); }
+void mv(Call& call) { two(call, "self", "vec"); }
+void dot(Call& call) { two(call, "self", "tensor"); }
+
+void linear(Call& call) {
+  const Value x = call.tensor("input"), weight = call.tensor("weight");
+  const Value bias = call.tensor_or_none("bias");
+  if (weight.rank() == 1) {  // one output without a dim
+    const Value y = matmul(x, weight);
+    call.returns(bias ? call.graph().call("add", {y, bias}) : y);
+    return;
+  }
+  if (bias && bias.rank() != 1) {
+    const Value y = call.graph().call("linear", {x, weight});
+    call.returns(call.graph().call("add", {y, bias}));
+    return;
+  }
+  call.returns(call.graph().call("linear", {x, weight, bias}));
+}
+
+void addmm(Call& call) {
+  call.returns(blend(call, matmul(call.tensor("mat1"), call.tensor("mat2"))));
+}
+void addmv(Call& call) {
+  call.returns(blend(call, matmul(call.tensor("mat"), call.tensor("vec"))));
+}
+void baddbmm(Call& call) {
+  call.returns(blend(call, matmul(call.tensor("batch1"), call.tensor("batch2"))));
+}
+
+void addmm_activation(Call& call) {
+  const Value y = blend(call, matmul(call.tensor("mat1"), call.tensor("mat2")));
+  if (call.flag("use_gelu", false))
+    call.returns(call.graph().call("gelu", {y}, {{"approximate", "tanh"}}));
+  else
+    call.returns(call.graph().call("relu", {y}));
+}
+
+// The sum of all products of a batch is one product: [m, b k] [b k, n].
+void addbmm(Call& call) {
+  const Value a = call.tensor("batch1"), b = call.tensor("batch2");
+  const Value left = reshape(permute(a, {1, 0, 2}), {a.dim(1), a.dim(0) * a.dim(2)});
+  const Value right = reshape(b, {b.dim(0) * b.dim(1), b.dim(2)});
+  call.returns(blend(call, matmul(left, right)));
+}
+
+Value outer_product(const Value& a, const Value& b) {
+  return a.graph()->call("mul", {reshape(a, {a.dim(0), 1}), b});
+}
+
+void outer(Call& call) {
+  std::vector<Value> both = call.promoted({"self", "vec2"});
+  call.returns(outer_product(both[0], both[1]));
+}
+
+void addr(Call& call) {
+  std::vector<Value> all = call.promoted({"self", "vec1", "vec2"});
+  const Value product = outer_product(all[1], all[2]);
+  if (product.dtype() == boolean) {  // (beta and self) or (alpha and product)
+    Graph& g = call.graph();
+    const Value no = g.call("logical_not", {product});
+    const Value none = g.call("logical_and", {product, no});
+    const Value y = call.real("alpha", 1) != 0 ? product : none;
+    call.returns(call.real("beta", 1) != 0 ? g.call("logical_or", {y, all[0]}) : y);
+    return;
+  }
+  const Value y = scaled(call, product, "alpha");
+  if (call.real("beta", 1) == 0) return call.returns(y);
+  call.returns(call.graph().call("add", {y, scaled(call, all[0], "beta")}));
+}
+
+// Sums over the last dims of both.
+void inner(Call& call) {
+  const Value a = call.tensor("self"), b = call.tensor("other");
+  if (a.rank() == 0 || b.rank() == 0) return call.returns(call.graph().call("mul", {a, b}));
+  const Value rows =
+      a.rank() == 1 ? a
+                    : reshape(a, {count(Shape(a.shape().begin(), a.shape().end() - 1)), a.dim(-1)});
+  Shape lead(b.shape().begin(), b.shape().end() - 1);
+  const Value columns = b.rank() == 1 ? b : permute(reshape(b, {count(lead), b.dim(-1)}), {1, 0});
+  Shape shape(a.shape().begin(), a.shape().end() - 1);
+  shape.insert(shape.end(), lead.begin(), lead.end());
+  call.returns(reshape(matmul(rows, columns), shape));
+}
+
+void tensordot(Call& call) {
+  const Value a = call.tensor("self"), b = call.tensor("other");
+  auto axes = [&](std::string_view name, int rank) {
+    std::vector<Dim> dims = call.integers(name);
+    for (Dim& dim : dims) {
+      if (!dim.is_constant() || dim.constant() < -rank || dim.constant() >= rank)
+        call.refuse(name, "must hold dims of the tensor");
+      if (dim.constant() < 0) dim = dim + rank;
+    }
+    return dims;
+  };
+  const std::vector<Dim> sum_a = axes("dims_self", a.rank()), sum_b = axes("dims_other", b.rank());
+  if (sum_a.size() != sum_b.size()) call.refuse("dims_other", "must be as many as dims_self");
+  std::vector<Dim> order_a, order_b = sum_b;
+  Shape shape, inner_a, inner_b;
+  Dim rows = 1, columns = 1;
+  std::vector<Dim> keep_a, keep_b;
+  for (int i = 0; i < a.rank(); ++i)
+    if (std::find(sum_a.begin(), sum_a.end(), Dim(i)) == sum_a.end()) {
+      order_a.emplace_back(i);
+      shape.push_back(a.dim(i));
+      rows = rows * a.dim(i);
+    }
+  for (int i = 0; i < b.rank(); ++i)
+    if (std::find(sum_b.begin(), sum_b.end(), Dim(i)) == sum_b.end()) {
+      order_b.emplace_back(i);
+      shape.push_back(b.dim(i));
+      columns = columns * b.dim(i);
+    }
+  Value left = a, right = b;
+  for (size_t i = 0; i < sum_a.size(); ++i) {
+    order_a.push_back(sum_a[i]);
+    // A size of 1 broadcasts: the other side is summed first.
+    const int da = static_cast<int>(sum_a[i].constant()),
+              db = static_cast<int>(sum_b[i].constant());
+    auto total = [&](const Value& x, int dim) {
+      return call.graph().call("sum", {x}, {{"dim", std::vector<Dim>{dim}}, {"keepdim", true}});
+    };
+    if (a.dim(da) == Dim(1) && !(b.dim(db) == Dim(1))) right = total(right, db);
+    if (b.dim(db) == Dim(1) && !(a.dim(da) == Dim(1))) left = total(left, da);
+    inner_a.push_back(left.dim(da));
+    inner_b.push_back(right.dim(db));
+  }
+  if (a.rank() > 0) left = permute(left, order_a);
+  if (b.rank() > 0) right = permute(right, order_b);
+  left = reshape(left, {rows, count(inner_a)});
+  right = reshape(right, {count(inner_b), columns});
+  call.returns(reshape(matmul(left, right), shape));
+}
+
+// Left to right, but for three where the cheaper order of both is taken.
+void multi_dot(Call& call) {
+  std::vector<Value> all = call.tensors(call.find("matrices") ? "matrices" : "tensors");
+  if (all.empty()) call.refuse("tensors", "must not be empty");
+  if (all.size() == 3 && all[0].rank() == 2 && all[2].rank() == 2) {
+    const Dim a = all[0].dim(0), b = all[0].dim(1), c = all[1].dim(1), d = all[2].dim(1);
+    const Dim left = a * b * c + a * c * d, right = b * c * d + a * b * d;
+    if (left.is_constant() && right.is_constant() && right.constant() < left.constant())
+      return call.returns(matmul(all[0], matmul(all[1], all[2])));
+  }
+  if (all.size() > 2 && all.back().rank() == 1) {  // vectors first
+    Value y = all.back();
+    for (size_t i = all.size() - 1; i-- > 0;) y = matmul(all[i], y);
+    return call.returns(y);
+  }
+  Value y = all[0];
+  for (size_t i = 1; i < all.size(); ++i) y = matmul(y, all[i]);
+  call.returns(y);
+}
+
+// y[.., o] = sum over i and j of x1[.., i] weight[o, i, j] x2[.., j]
+void bilinear(Call& call) {
+  const Value x1 = call.tensor("input1"), x2 = call.tensor("input2"), w = call.tensor("weight");
+  const Value bias = call.tensor_or_none("bias");
+  Shape lead(x1.shape().begin(), x1.shape().end() - 1);
+  const Dim rows = count(lead);
+  const Value left = reshape(x1, {rows, x1.dim(-1)});
+  const Value by_input = reshape(permute(w, {1, 0, 2}), {w.dim(1), w.dim(0) * w.dim(2)});
+  const Value half = reshape(matmul(left, by_input), {rows, w.dim(0), w.dim(2)});
+  Shape shape = lead;
+  shape.push_back(w.dim(0));
+  Value y = reshape(matmul(half, reshape(x2, {rows, x2.dim(-1), 1})), shape);
+  if (bias) y = call.graph().call("add", {y, bias});
+  call.returns(y);
+}
+
+void cdist(Call& call) {
+  call.returns(call.graph().call("cdist", {call.tensor("x1"), call.tensor("x2")},
+                                 {{"p", call.real("p", 2)}}));
+}
+
+void vecdot(Call& call) {
+  const std::vector<Value> both = call.promoted({"x", "y"});
+  Graph& g = call.graph();
+  call.returns(g.call("sum", {g.call("mul", {both[0], both[1]})},
+                      {{"dim", std::vector<Dim>{call.integer("dim", -1)}}, {"keepdim", false}}));
+}
+
+// By repeated squaring. The zeroth power is the identity.
+void matrix_power(Call& call) {
+  const Value x = call.tensor("self");
+  Graph& g = call.graph();
+  int64_t n = call.number("n");
+  if (n < 0) call.refuse("n", "is negative, which needs the inverse");
+  if (x.rank() < 2) call.refuse("self", "must have two dims or more");
+  if (n == 0) {
+    const Value eye = g.call("eye", {}, {{"n", x.dim(-2)}, {"m", x.dim(-1)}, {"dtype", x.dtype()}});
+    return call.returns(g.call("expand", {eye}, {{"shape", x.shape()}}));
+  }
+  Value square = x, y;
+  for (; n > 0; n /= 2) {
+    if (n % 2 == 1) y = y ? matmul(y, square) : square;
+    if (n > 1) square = matmul(square, square);
+  }
+  call.returns(y);
+}
+
+constexpr Row kRows[] = {
+    {"aten::matmul", matmul_row},
+    {"aten::linalg_matmul", matmul_row},
+    {"aten::__rmatmul__", matmul_row},
+    {"aten::mm", mm},
+    {"aten::bmm", mm},
+    {"aten::mv", mv},
+    {"aten::dot", dot},
+    {"aten::vdot", matmul_row},
+    {"aten::linear", linear},
+    {"aten::addmm", addmm},
+    {"aten::_addmm_activation", addmm_activation},
+    {"aten::addmv", addmv},
+    {"aten::baddbmm", baddbmm},
+    {"aten::addbmm", addbmm},
+    {"aten::outer", outer},
+    {"aten::ger", outer},
+    {"aten::addr", addr},
+    {"aten::inner", inner},
+    {"aten::tensordot", tensordot},
+    {"aten::chain_matmul", multi_dot},
+    {"aten::linalg_multi_dot", multi_dot},
+    {"aten::bilinear", bilinear},
+    {"aten::cdist", cdist},
+    {"aten::_cdist_forward", cdist},
+    {"aten::linalg_vecdot", vecdot},
+    {"aten::matrix_power", matrix_power},
+    {"aten::linalg_matrix_power", matrix_power},
+};
+
+}  // namespace
+
+std::span<const Row> matmul() { return kRows; }
 
 }  // namespace hg::convert::rows

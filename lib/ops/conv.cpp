@@ -261,6 +261,20 @@ Status conv_weight_grad_grad(GradContext& c) {
   return {};
 }
 
+// Each element of y (of x when transposed) meets one element of each kernel of its group.
+double conv_flops(std::span<const Sizes> in, std::span<const Sizes> out, const AttrReader& attrs) {
+  double weights = 1;  // that one element meets
+  for (int i = 1; i < in[1].rank(); ++i) weights *= static_cast<double>(in[1][i]);
+  return 2 * weights * static_cast<double>((attrs.flag("transposed") ? in[0] : out[0]).count());
+}
+
+double conv_weight_grad_flops(std::span<const Sizes> in, std::span<const Sizes> out,
+                              const AttrReader&) {
+  double weights = 1;
+  for (int i = 1; i < out[0].rank(); ++i) weights *= static_cast<double>(out[0][i]);
+  return 2 * weights * static_cast<double>(in[1].count());
+}
+
 constexpr OpDef kOps[] = {
     {.name = "conv",
      .signature = "conv(x, weight, bias?, residual?, stride: int[] = [1], padding: int[] = [0], "
@@ -268,12 +282,14 @@ constexpr OpDef kOps[] = {
                   "groups: int = 1, activation: str = \"none\") -> y",
      .infer = conv_infer,
      .grad = conv_grad,
-     .expand = conv_expand},
+     .expand = conv_expand,
+     .flops = conv_flops},
     {.name = "conv_weight_grad",
      .signature = "conv_weight_grad(x, dy, stride: int[] = [1], padding: int[] = [0], "
                   "dilation: int[] = [1], groups: int = 1, kernel: int[]) -> dw",
      .infer = conv_weight_grad_infer,
-     .grad = conv_weight_grad_grad},
+     .grad = conv_weight_grad_grad,
+     .flops = conv_weight_grad_flops},
 };
 
 }  // namespace

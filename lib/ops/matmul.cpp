@@ -211,20 +211,31 @@ Status cdist_grad(GradContext& c) {
   return {};
 }
 
+double matmul_flops(std::span<const Sizes> in, std::span<const Sizes> out, const AttrReader&) {
+  return 2.0 * static_cast<double>(out[0].count()) * static_cast<double>(in[0].back());
+}
+
+double cdist_flops(std::span<const Sizes> in, std::span<const Sizes> out, const AttrReader&) {
+  return 3.0 * static_cast<double>(out[0].count()) * static_cast<double>(in[0].back());
+}
+
 constexpr OpDef kOps[] = {
     {.name = "matmul",
      .signature = "matmul(a, b) -> y",
      .infer = matmul_infer,
-     .grad = matmul_grad},
+     .grad = matmul_grad,
+     .flops = matmul_flops},
     {.name = "linear",
      .signature = "linear(x, weight, bias?, residual?, activation: str = \"none\") -> y",
      .infer = linear_infer,
      .grad = linear_grad,
-     .expand = linear_expand},
+     .expand = linear_expand,
+     .flops = matmul_flops},
     {.name = "cdist",
      .signature = "cdist(a, b, p: float = 2) -> y",
      .infer = cdist_infer,
-     .grad = cdist_grad},
+     .grad = cdist_grad,
+     .flops = cdist_flops},
 };
 
 }  // namespace
