@@ -1,9 +1,149 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooling.
+// Pooling. A tensor without a batch dim gets one for the op, and loses it again.
+#include <algorithm>
+
 #include "converter/rows.h"
 
 namespace hg::convert::rows {
+namespace {
 
-std::span<const Row> pool() { return {}; }
+using Values = std::vector<Value>;
+using Dims = std::vector<Dim>;
+
+struct Images {
+  Value x;  // [n, c, spatial...]
+  bool batched = true;
+  int dims;  // spatial
+};
+
+Images images(Call& call, int dims, std::string_view argument = "self") {
+  Images i{call.tensor(argument), true, dims};
+  if (i.x.rank() != dims + 1 && i.x.rank() != dims + 2)
+    call.refuse(argument, "must have one batch dim or none, channels and " + std::to_string(dims) +
+                              " spatial dims");
+  if (i.x.rank() == dims + 1) {
+    i.batched = false;
+    Shape shape = i.x.shape();
+    shape.insert(shape.begin(), Dim(1));
+    i.x = i.x.graph()->call("reshape", {i.x}, {{"shape", shape}});
+  }
+  return i;
+}
+
+Value without_batch(const Images& i, const Value& y) {
+  if (i.batched || !y) return y;
+  return y.graph()->call("reshape", {y},
+                         {{"shape", Shape(y.shape().begin() + 1, y.shape().end())}});
+}
+
+void give(Call& call, const Images& i, const Values& values) {
+  Values out;
+  for (const Value& value : values) out.push_back(without_batch(i, value));
+  call.returns(out);
+}
+
+NamedAttrs window(Call& call, int dims, bool dilated) {
+  NamedAttrs attrs = {{"kernel_size", call.integers("kernel_size", dims)},
+                      {"stride", call.integers("stride", dims)},
+                      {"padding", call.integers("padding", dims)},
+                      {"ceil_mode", call.flag("ceil_mode", false)}};
+  if (std::get<Dims>(attrs[2].value.value).empty()) attrs[2].value = Dims{0};
+  if (dilated) {
+    Dims dilation = call.integers("dilation", dims);
+    if (dilation.empty()) dilation = {1};
+    attrs.push_back({"dilation", dilation});
+  }
+  return attrs;
+}
+
+template <int kDims>
+void max_pool(Call& call) {
+  const Images i = images(call, kDims);
+  give(call, i, {call.graph().call("max_pool", {i.x}, window(call, kDims, true))});
+}
+
+template <int kDims>
+void max_pool_with_indices(Call& call) {
+  const Images i = images(call, kDims);
+  give(call, i, call.graph().calls("max_pool_with_indices", {i.x}, window(call, kDims, true)));
+}
+
+template <int kDims>
+void avg_pool(Call& call) {
+  const Images i = images(call, kDims);
+  NamedAttrs attrs = window(call, kDims, false);
+  attrs.push_back({"count_include_pad", call.flag("count_include_pad", true)});
+  if (call.has("divisor_override"))
+    attrs.push_back({"divisor_override", call.integer("divisor_override")});
+  give(call, i, {call.graph().call("avg_pool", {i.x}, attrs)});
+}
+
+template <int kDims>
+void adaptive_avg_pool(Call& call) {
+  const Images i = images(call, kDims);
+  give(call, i,
+       {call.graph().call("adaptive_avg_pool", {i.x},
+                          {{"output_size", call.integers("output_size", kDims)}})});
+}
+
+template <int kDims>
+void adaptive_max_pool(Call& call) {
+  const Images i = images(call, kDims);
+  give(call, i,
+       call.graph().calls("adaptive_max_pool", {i.x},
+                          {{"output_size", call.integers("output_size", kDims)}}));
+}
+
+// y = zeros with y[n, c, indices] = x; indices count the positions of one channel of y.
+template <int kDims>
+void max_unpool(Call& call) {
+  Graph& g = call.graph();
+  const Images i = images(call, kDims);
+  const Images at = images(call, kDims, "indices");
+  const Dims size = call.integers("output_size", kDims);
+  const Shape lead = {i.x.dim(0), i.x.dim(1)};
+  Dim positions = 1, given = 1;
+  Shape shape = lead;
+  for (int d = 0; d < kDims; ++d) {
+    positions = positions * size[static_cast<size_t>(d)];
+    given = given * i.x.dim(d + 2);
+    shape.push_back(size[static_cast<size_t>(d)]);
+  }
+  auto flat = [&](const Value& v) {
+    return g.call("reshape", {v}, {{"shape", Shape{lead[0], lead[1], given}}});
+  };
+  const Value zeros = g.call("expand", {g.scalar(0.0, i.x.dtype())},
+                             {{"shape", Shape{lead[0], lead[1], positions}}});
+  const Value y =
+      g.call("scatter", {zeros, flat(at.x), flat(i.x)}, {{"dim", 2}, {"reduce", "none"}});
+  give(call, i, {g.call("reshape", {y}, {{"shape", shape}})});
+}
+
+constexpr Row kRows[] = {
+    {"aten::max_pool1d", max_pool<1>},
+    {"aten::max_pool2d", max_pool<2>},
+    {"aten::max_pool3d", max_pool<3>},
+    {"aten::mkldnn_max_pool2d", max_pool<2>},
+    {"aten::max_pool1d_with_indices", max_pool_with_indices<1>},
+    {"aten::max_pool2d_with_indices", max_pool_with_indices<2>},
+    {"aten::max_pool3d_with_indices", max_pool_with_indices<3>},
+    {"aten::avg_pool1d", avg_pool<1>},
+    {"aten::avg_pool2d", avg_pool<2>},
+    {"aten::avg_pool3d", avg_pool<3>},
+    {"aten::adaptive_avg_pool1d", adaptive_avg_pool<1>},
+    {"aten::adaptive_avg_pool2d", adaptive_avg_pool<2>},
+    {"aten::_adaptive_avg_pool2d", adaptive_avg_pool<2>},
+    {"aten::adaptive_avg_pool3d", adaptive_avg_pool<3>},
+    {"aten::_adaptive_avg_pool3d", adaptive_avg_pool<3>},
+    {"aten::adaptive_max_pool1d", adaptive_max_pool<1>},
+    {"aten::adaptive_max_pool2d", adaptive_max_pool<2>},
+    {"aten::adaptive_max_pool3d", adaptive_max_pool<3>},
+    {"aten::max_unpool2d", max_unpool<2>},
+    {"aten::max_unpool3d", max_unpool<3>},
+};
+
+}  // namespace
+
+std::span<const Row> pool() { return kRows; }
 
 }  // namespace hg::convert::rows
