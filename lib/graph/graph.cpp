@@ -145,6 +145,17 @@ Value Graph::constant(TensorData data, std::string name) {
   return add_state(*this, State::Kind::constant, std::move(name), std::move(data));
 }
 
+void Graph::add_alias(Value state, std::string name) {
+  if (!body_->status.ok()) return;
+  if (!state || state.graph() != this || value_info(state.id()).state < 0) {
+    fail(invalid_argument("'", name, "' cannot be another name of '", state.name(),
+                          "', which is not a state"));
+    return;
+  }
+  body_->states[static_cast<size_t>(value_info(state.id()).state)].aliases.push_back(
+      std::move(name));
+}
+
 Value Graph::scalar(double value, DType dtype) {
   Result<TensorData> data = TensorData::allocate(dtype, {});
   if (!data.ok()) return fail(data.status());

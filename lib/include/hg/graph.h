@@ -161,6 +161,8 @@ class Graph {
   Value parameter(std::string name, TensorData data);
   Value buffer(std::string name, TensorData data);
   Value constant(TensorData data, std::string name = "");
+  // One more name of a parameter or buffer: tied parameters are stored once.
+  void add_alias(Value state, std::string name);
   Value scalar(double value, DType dtype = f32);  // a constant of rank 0
   Value scalar(int64_t value, DType dtype);
 
