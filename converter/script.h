@@ -46,6 +46,7 @@ struct ScriptInput {
   std::string name;  // "x"
   std::string type;  // "Tensor", "Tuple[Tensor, int]", "Dict[str, Tensor]"
   bool has_default = false;
+  Item default_value;  // meaningful with has_default; never a tensor
 };
 
 struct ScriptProgram {

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the calls of custom ops in the code of a TorchScript archive: libtorch refuses to load a
+// file with an op that it does not know, so such ops are declared to it beforehand.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace hg::convert {
+
+struct OpUse {
+  int positional = 0;              // the most positional arguments of any call
+  int results = 1;                 // the most variables that a call is unpacked into
+  std::set<std::string> keywords;  // arguments given as `name=value`
+};
+
+// Adds the calls `ops.acme.wave(x, 2., n=4)` of TorchScript source text under "acme::wave".
+void find_op_uses(std::string_view code, std::map<std::string, OpUse>& uses);
+
+}  // namespace hg::convert

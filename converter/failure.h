@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a conversion ends, and the exception that ends one early. Exceptions stop at main.
+#pragma once
+
+#include <string>
+#include <utility>
+
+namespace hg::convert {
+
+// The process's exit codes, and the `status` of a batch job.
+enum class Exit : int {
+  ok = 0,
+  usage = 1,       // the command line makes no sense, or does not fit the model
+  unreadable = 2,  // a file is missing, damaged or of another kind; or the output cannot be written
+  unsupported = 3,  // the model uses what the library cannot do
+  mismatch = 4,     // the converted model computes something else
+};
+
+struct Failure {
+  Exit exit = Exit::unreadable;
+  std::string message;  // one sentence that says what to do next
+};
+
+}  // namespace hg::convert

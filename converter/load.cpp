@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+// libtorch's module, with all calls inlined, as a ScriptProgram. Each node gets the path of the
+// module whose code it is, which libtorch's own inliner keeps only in part.
+#include "converter/load.h"
+
+#include <caffe2/serialize/file_adapter.h>
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/runtime/operator.h>
+#include <torch/csrc/jit/serialization/import.h>
+#include <torch/version.h>
+
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "converter/archive_ops.h"
+#include "converter/load_failure.h"
+#include "converter/rows.h"
+#include "converter/torch_module.h"
+
+namespace hg::convert {
+namespace {
+
+namespace jit = torch::jit;
+
+constexpr const char* kTorchvisionOps[] = {
+    "torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "torchvision::roi_align(Tensor input, Tensor rois, float spatial_scale, int pooled_height, "
+    "int pooled_width, int sampling_ratio, bool aligned) -> Tensor",
+    "torchvision::roi_pool(Tensor input, Tensor rois, float spatial_scale, int pooled_height, "
+    "int pooled_width) -> (Tensor, Tensor)",
+    "torchvision::ps_roi_align(Tensor input, Tensor rois, float spatial_scale, int pooled_height, "
+    "int pooled_width, int sampling_ratio) -> (Tensor, Tensor)",
+    "torchvision::ps_roi_pool(Tensor input, Tensor rois, float spatial_scale, int pooled_height, "
+    "int pooled_width) -> (Tensor, Tensor)",
+    "torchvision::deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, "
+    "Tensor bias, int stride_h, int stride_w, int pad_h, int pad_w, int dilation_h, "
+    "int dilation_w, int groups, int offset_groups, bool use_mask) -> Tensor",
+};
+
+jit::Operation cannot_run(std::string op) {
+  return [op = std::move(op)](jit::Stack&) {
+    throw std::runtime_error("libtorch does not have the op " + op);
+  };
+}
+
+void declare_torchvision() {
+  for (const char* schema : kTorchvisionOps) {
+    std::string text = schema;
+    std::string op = text.substr(0, text.find('('));
+    if (!jit::getAllOperatorsFor(c10::Symbol::fromQualString(op)).empty()) continue;
+    jit::registerOperator(jit::Operator(text, cannot_run(op), c10::AliasAnalysisKind::FROM_SCHEMA));
+  }
+}
+
+// Any arguments, tensors as results: enough for loading, since nothing here runs it.
+void declare_unknown(const std::string& op, const OpUse& use) {
+  std::vector<c10::Argument> arguments, results;
+  for (int i = 0; i < use.positional; ++i)
+    arguments.emplace_back("argument_" + std::to_string(i), c10::AnyType::get(), c10::nullopt,
+                           c10::IValue());
+  for (const std::string& keyword : use.keywords)
+    arguments.emplace_back(keyword, c10::AnyType::get(), c10::nullopt, c10::IValue(), true);
+  for (int i = 0; i < use.results; ++i) results.emplace_back("", c10::TensorType::get());
+  jit::registerOperator(jit::Operator(op, "", std::move(arguments), std::move(results),
+                                      cannot_run(op), c10::AliasAnalysisKind::CONSERVATIVE));
+}
+
+std::vector<std::string> declare_missing_ops(const std::string& path) {
+  declare_torchvision();
+  caffe2::serialize::PyTorchStreamReader reader(
+      std::make_unique<caffe2::serialize::FileAdapter>(path));
+  std::map<std::string, OpUse> uses;
+  for (const std::string& record : reader.getAllRecords()) {
+    if (!record.starts_with("code/") || !record.ends_with(".py")) continue;
+    auto [data, size] = reader.getRecord(record);
+    find_op_uses({static_cast<const char*>(data.get()), size}, uses);
+  }
+  std::vector<std::string> unknown;
+  for (const auto& [op, use] : uses) {
+    if (op.starts_with("aten::") || op.starts_with("prim::")) continue;
+    const auto& known = jit::getAllOperatorsFor(c10::Symbol::fromQualString(op));
+    // An earlier file of a batch may have declared it with fewer arguments.
+    bool ours = !known.empty() && known.front()->schema().arguments().size() > 0 &&
+                known.front()->schema().arguments()[0].name() == "argument_0";
+    if (!known.empty() && !ours) continue;
+    if (ours) jit::deregisterOperator(known.front()->schema());
+    declare_unknown(op, use);
+    unknown.push_back(op);
+  }
+  return unknown;
+}
+
+// The source line that the author of the model wrote, or else that of the archive's code.
+std::string source_line(const jit::SourceRange& range) {
+  auto origin = range.findSourceRangeThatGenerated();
+  const jit::SourceRange& best = origin ? *origin : range;
+  if (auto place = best.file_line_col())
+    return std::get<0>(*place) + ":" + std::to_string(std::get<1>(*place));
+  if (!best.source()) return "";
+  // A trace has a Python stack instead: "/path/model.py(12): forward", innermost first.
+  std::string stack = best.text().str();
+  std::string first;
+  for (size_t at = 0; at < stack.size();) {
+    size_t end = std::min(stack.find('\n', at), stack.size());
+    std::string line = stack.substr(at, end - at);
+    at = end + 1;
+    size_t open = line.rfind('('), close = line.rfind("): ");
+    if (open == std::string::npos || close == std::string::npos || close < open) continue;
+    std::string place = line.substr(0, open) + ":" + line.substr(open + 1, close - open - 1);
+    if (first.empty()) first = place;
+    // The model's own line says more than the one in torch.nn that it calls.
+    if (line.find("/torch/") == std::string::npos) return place;
+  }
+  return first;
+}
+
+// Inlines every call, depth first, and notes in each node's scope the path of its module.
+class Inliner {
+ public:
+  explicit Inliner(const jit::Module& root) : root_(root) {}
+
+  std::shared_ptr<jit::Graph> run(jit::Function& function) {
+    return inlined(function, "", root_._ivalue());
+  }
+
+ private:
+  struct Self {
+    std::string path;
+    c10::intrusive_ptr<c10::ivalue::Object> object;  // null when it is made while running
+  };
+
+  std::shared_ptr<jit::Graph> inlined(jit::Function& function, const std::string& path,
+                                      c10::intrusive_ptr<c10::ivalue::Object> self) {
+    if (++depth_ > 200)
+      throw Failure{Exit::unsupported, "function " + function.name() + " calls itself"};
+    std::shared_ptr<jit::Graph> graph = jit::toGraphFunction(function).graph()->copy();
+    jit::ScopePtr scope = c10::make_intrusive<jit::Scope>(c10::make_intrusive<jit::Scope>(),
+                                                          c10::Symbol::scope("at:" + path));
+    mark(graph->block(), scope);
+    expand(*graph, graph->block(), {path, std::move(self)});
+    --depth_;
+    return graph;
+  }
+
+  static void mark(jit::Block* block, const jit::ScopePtr& scope) {
+    for (jit::Node* node : block->nodes()) {
+      node->setScope(scope);
+      for (jit::Block* inner : node->blocks()) mark(inner, scope);
+    }
+  }
+
+  // Follows attribute reads back to the module that the graph's first input is.
+  static Self resolve(jit::Graph& graph, jit::Value* value, const Self& self) {
+    if (!graph.inputs().empty() && value == graph.inputs()[0]) return self;
+    jit::Node* node = value->node();
+    if (node->kind() == c10::prim::unchecked_cast) return resolve(graph, node->input(), self);
+    if (node->kind() != c10::prim::GetAttr) return {self.path, nullptr};
+    Self owner = resolve(graph, node->input(), self);
+    if (!owner.object) return {self.path, nullptr};
+    const std::string& name = node->s(jit::attr::name);
+    if (!owner.object->type()->hasAttribute(name)) return {self.path, nullptr};
+    c10::IValue child = owner.object->getAttr(name);
+    if (!child.isObject()) return {self.path, nullptr};
+    return {owner.path.empty() ? name : owner.path + "." + name, child.toObject()};
+  }
+
+  void expand(jit::Graph& graph, jit::Block* block, const Self& self) {
+    for (auto it = block->nodes().begin(); it != block->nodes().end();) {
+      jit::Node* node = *it++;
+      for (jit::Block* inner : node->blocks()) expand(graph, inner, self);
+      std::shared_ptr<jit::Graph> body;
+      at::ArrayRef<jit::Value*> arguments = node->inputs();
+      if (node->kind() == c10::prim::CallMethod) {
+        Self callee = resolve(graph, node->input(0), self);
+        const std::string& name = node->s(jit::attr::name);
+        c10::ClassTypePtr type =
+            callee.object ? callee.object->type() : node->input(0)->type()->cast<c10::ClassType>();
+        jit::Function* method = type ? type->findMethod(name) : nullptr;
+        if (!method || !jit::tryToGraphFunction(*method)) continue;
+        body = inlined(*method, callee.path, callee.object);
+      } else if (node->kind() == c10::prim::CallFunction) {
+        auto type = node->input(0)->type()->cast<c10::FunctionType>();
+        if (!type || !jit::tryToGraphFunction(*type->function())) continue;
+        body = inlined(*type->function(), self.path, nullptr);
+        arguments = arguments.slice(1);
+      } else {
+        continue;
+      }
+      jit::WithInsertPoint here(node);
+      std::vector<jit::Value*> results = jit::insertGraph(graph, *body, arguments);
+      for (size_t i = 0; i < results.size(); ++i)
+        node->outputs()[i]->replaceAllUsesWith(results[i]);
+      node->destroy();
+    }
+  }
+
+  jit::Module root_;
+  int depth_ = 0;
+};
+
+class ProgramReader {
+ public:
+  ProgramReader(ScriptProgram& program, TorchModule& torch) : program_(program), torch_(torch) {}
+
+  void read() {
+    register_tensors(torch_.module._ivalue(), "");
+    if (!refused_.empty()) {
+      std::string names;
+      for (const std::string& name : refused_) names += (names.empty() ? "" : ", ") + name;
+      throw Failure{Exit::unsupported, "tensors of a kind that a .hgm file cannot hold: " + names +
+                                           "; convert them to dense real tensors in the model"};
+    }
+    program_.root = object(torch_.module._ivalue(), "");
+    program_.body = block(torch_.graph->block());
+    program_.value_count = torch_.id_count;
+    for (size_t i = 0; i < torch_.tensors.size(); ++i) {
+      ScriptTensor& entry = program_.tensors[i];
+      entry.data = data_of(torch_.tensors[i], entry.kind == State::Kind::buffer);
+    }
+  }
+
+  ScriptInput input(const c10::Argument& argument) {
+    ScriptInput result{argument.name(), argument.type()->annotation_str(), false, {}};
+    if (auto value = argument.default_value(); value && !value->isTensor()) {
+      result.has_default = true;
+      result.default_value = item(*value, "");
+    }
+    return result;
+  }
+
+ private:
+  using Identity =
+      std::tuple<const void*, int64_t, std::vector<int64_t>, std::vector<int64_t>, int>;
+
+  // Entry of ScriptProgram::tensors, made on first sight.
+  int32_t index_of(const at::Tensor& tensor, const std::string& name, State::Kind kind) {
+    std::string trouble = unfit(tensor);
+    if (!trouble.empty()) {
+      refused_.insert((name.empty() ? "a constant" : name) + " (" + trouble + ")");
+      return -1;
+    }
+    Identity identity{tensor.storage().unsafeGetStorageImpl(), tensor.storage_offset(),
+                      tensor.sizes().vec(), tensor.strides().vec(),
+                      static_cast<int>(tensor.scalar_type())};
+    // Empty tensors share a null storage without being tied.
+    auto found = tensor.numel() == 0 ? by_identity_.end() : by_identity_.find(identity);
+    int32_t index;
+    if (found != by_identity_.end()) {
+      index = found->second;
+    } else {
+      index = static_cast<int32_t>(torch_.tensors.size());
+      by_identity_[identity] = index;
+      torch_.tensors.push_back(tensor);
+      program_.tensors.push_back({{}, kind, {}});
+    }
+    ScriptTensor& entry = program_.tensors[static_cast<size_t>(index)];
+    if (!name.empty()) {
+      entry.names.push_back(name);
+      if (kind < entry.kind)
+        entry.kind = kind;  // a parameter that is a buffer elsewhere is trained
+    }
+    return index;
+  }
+
+  static std::string unfit(const at::Tensor& tensor) {
+    if (!tensor.defined()) return "undefined";
+    if (tensor.layout() != at::kStrided) return "sparse";
+    if (tensor.is_quantized()) return "quantized";
+    if (tensor.dim() > kMaxRank)
+      return "rank " + std::to_string(tensor.dim()) + ", at most " + std::to_string(kMaxRank);
+    try {
+      dtype_of_torch(static_cast<int64_t>(tensor.scalar_type()));
+    } catch (const Refusal&) {
+      return c10::toString(tensor.scalar_type());
+    }
+    return "";
+  }
+
+  // Shares the tensor's memory; only one that is not row-major is copied. Buffers are copied too,
+  // since libtorch may write to its own while it runs.
+  static TensorData data_of(const at::Tensor& tensor, bool copy) {
+    at::Tensor dense = tensor.detach().contiguous();
+    if (dense.is_conj() || dense.is_neg()) dense = dense.clone().resolve_conj().resolve_neg();
+    if (copy) dense = dense.clone();
+    Sizes shape(std::span<const int64_t>(dense.sizes().data(), dense.sizes().size()));
+    DType dtype = dtype_of_torch(static_cast<int64_t>(dense.scalar_type()));
+    auto owner = std::make_shared<at::Tensor>(dense);
+    TensorData data;
+    data.tensor = view(static_cast<const void*>(dense.data_ptr()), dtype, shape);
+    data.owner = std::shared_ptr<void>(owner, owner.get());
+    return data;
+  }
+
+  void register_tensors(const c10::intrusive_ptr<c10::ivalue::Object>& object,
+                        const std::string& path) {
+    const c10::ClassTypePtr& type = object->type();
+    for (size_t slot = 0; slot < type->numAttributes(); ++slot) {
+      c10::IValue value = object->getSlot(slot);
+      std::string name = join(path, type->getAttributeName(slot));
+      if (value.isTensor()) {
+        if (!value.toTensor().defined()) continue;
+        bool parameter = type->is_module() && type->is_parameter(slot);
+        index_of(value.toTensor(), name, parameter ? State::Kind::parameter : State::Kind::buffer);
+      } else if (value.isObject() && !value.toObject()->type()->name()->name().empty()) {
+        register_tensors(value.toObject(), name);
+      }
+    }
+  }
+
+  static std::string join(const std::string& path, const std::string& name) {
+    return path.empty() ? name : path + "." + name;
+  }
+
+  std::shared_ptr<Object> object(const c10::intrusive_ptr<c10::ivalue::Object>& from,
+                                 const std::string& path) {
+    std::shared_ptr<Object>& known = objects_[from.get()];
+    if (known) return known;
+    known = std::make_shared<Object>();
+    std::shared_ptr<Object> result = known;
+    const c10::ClassTypePtr& type = from->type();
+    result->type = type->name() ? type->name()->qualifiedName() : type->str();
+    result->path = path;
+    for (size_t slot = 0; slot < type->numAttributes(); ++slot) {
+      const std::string& name = type->getAttributeName(slot);
+      result->attributes.emplace_back(name, item(from->getSlot(slot), join(path, name)));
+    }
+    for (size_t i = 0; i < type->numConstants(); ++i)
+      result->attributes.emplace_back(type->getConstantName(i), item(type->getConstant(i), ""));
+    return result;
+  }
+
+  // Attributes of module, and constants; what the program has no word for becomes an Object that
+  // says its type, and a row that gets it refuses it by name.
+  Item item(const c10::IValue& value, const std::string& path) {
+    if (value.isNone()) return Item();
+    if (value.isTensor()) {
+      if (!value.toTensor().defined()) return Item();
+      return ScriptTensorIndex{index_of(value.toTensor(), "", State::Kind::constant)};
+    }
+    if (value.isBool()) return value.toBool();
+    if (value.isInt()) return int64_t{value.toInt()};
+    if (value.isDouble()) return value.toDouble();
+    if (value.isString()) return value.toStringRef();
+    if (value.isDevice()) return value.toDevice().str();
+    if (value.isList()) {
+      auto list = std::make_shared<List>();
+      for (const c10::IValue& element : value.toListRef())
+        list->items.push_back(item(element, path));
+      return list;
+    }
+    if (value.isTuple()) {
+      auto tuple = std::make_shared<Tuple>();
+      for (const c10::IValue& element : value.toTupleRef().elements())
+        tuple->items.push_back(item(element, path));
+      auto type = value.type()->cast<c10::TupleType>();
+      if (type && type->schema())
+        for (const c10::Argument& field : type->schema()->arguments())
+          tuple->names.push_back(field.name());
+      return tuple;
+    }
+    if (value.isGenericDict()) {
+      auto dict = std::make_shared<Dict>();
+      for (const auto& entry : value.toGenericDict())
+        dict->items.emplace_back(item(entry.key(), path), item(entry.value(), path));
+      return dict;
+    }
+    if (value.isObject()) return object(value.toObject(), path);
+    auto other = std::make_shared<Object>();
+    other->type = value.isComplexDouble() ? "complex" : value.type()->str();
+    other->path = path;
+    return other;
+  }
+
+  ScriptId id_of(const jit::Value* value) {
+    auto [entry, fresh] = torch_.ids.try_emplace(value, torch_.id_count);
+    if (fresh) ++torch_.id_count;
+    return entry->second;
+  }
+
+  ScriptBlock block(const jit::Block* from) {
+    ScriptBlock result;
+    for (const jit::Value* value : from->inputs()) result.inputs.push_back(id_of(value));
+    for (const jit::Node* each : from->nodes()) result.nodes.push_back(node(each));
+    for (const jit::Value* value : from->outputs()) result.outputs.push_back(id_of(value));
+    return result;
+  }
+
+  ScriptNode node(const jit::Node* from) {
+    ScriptNode result;
+    result.kind = from->kind().toQualString();
+    if (const c10::FunctionSchema* schema = from->maybeSchema()) {
+      result.overload = schema->overload_name();
+      for (const c10::Argument& argument : schema->arguments())
+        result.argument_names.push_back(argument.name());
+    }
+    for (const jit::Value* value : from->inputs()) result.inputs.push_back(id_of(value));
+    for (const jit::Value* value : from->outputs()) {
+      result.outputs.push_back(id_of(value));
+      result.output_types.push_back(value->type()->str());
+    }
+    for (const jit::Block* inner : from->blocks()) result.blocks.push_back(block(inner));
+    if (from->hasAttribute(jit::attr::name)) result.attribute = from->s(jit::attr::name);
+    if (from->kind() == c10::prim::Constant) {
+      if (auto value = jit::toIValue(from->output())) result.constant = item(*value, "");
+    }
+    std::string scope = from->scopeName();
+    size_t at = scope.rfind("at:");
+    if (at != std::string::npos) result.origin.module = scope.substr(at + 3);
+    result.origin.source = source_line(from->sourceRange());
+    return result;
+  }
+
+  ScriptProgram& program_;
+  TorchModule& torch_;
+  std::map<Identity, int32_t> by_identity_;
+  std::map<const void*, std::shared_ptr<Object>> objects_;
+  std::set<std::string> refused_;
+};
+
+jit::Module load_module(const std::string& path) {
+  try {
+    return jit::load(path, c10::Device(c10::kCPU));
+  } catch (const std::exception& error) {
+    throw load_failure(path, error.what(), libtorch_version());
+  }
+}
+
+}  // namespace
+
+std::string libtorch_version() { return TORCH_VERSION; }
+
+Loaded load_script(const std::string& path) {
+  Loaded loaded;
+  try {
+    loaded.unknown_ops = declare_missing_ops(path);
+  } catch (const std::exception& error) {
+    throw load_failure(path, error.what(), libtorch_version());
+  }
+  auto torch = std::make_shared<TorchModule>();
+  torch->module = load_module(path);
+  jit::Module& module = torch->module;
+  try {
+    auto forward = module.find_method("forward");
+    if (!forward) {
+      std::string methods;
+      for (const jit::Method& method : module.get_methods())
+        methods += (methods.empty() ? "" : ", ") + method.name();
+      throw Failure{Exit::unsupported,
+                    path + ": the module has no method `forward`" +
+                        (methods.empty() ? "" : ", only " + methods) +
+                        "; trace or script a module whose forward does the work"};
+    }
+    torch->graph = Inliner(module).run(forward->function());
+    loaded.program.libtorch_version = libtorch_version();
+    loaded.program.traced_in_training_mode = module.hasattr("training") &&
+                                             module.attr("training").isBool() &&
+                                             module.attr("training").toBool();
+    const auto& arguments = forward->function().getSchema().arguments();
+    ProgramReader reader(loaded.program, *torch);
+    reader.read();
+    for (size_t i = 1; i < arguments.size(); ++i)
+      loaded.program.inputs.push_back(reader.input(arguments[i]));
+  } catch (const c10::Error& error) {
+    throw load_failure(path, error.what(), libtorch_version());
+  } catch (const std::exception& error) {
+    throw load_failure(path, error.what(), libtorch_version());
+  }
+  loaded.module = std::move(torch);
+  return loaded;
+}
+
+}  // namespace hg::convert

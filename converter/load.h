@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a TorchScript file with libtorch into a ScriptProgram. The program's tensors share memory
+// with libtorch's, so weights are held once.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "converter/failure.h"
+#include "converter/script.h"
+
+namespace hg::convert {
+
+struct TorchModule;  // torch_module.h: the same program inside libtorch, for reference.h
+
+struct Loaded {
+  ScriptProgram program;
+  std::shared_ptr<TorchModule> module;
+  // Ops that this libtorch does not know, such as "acme::wave". Their calls are nodes of the
+  // program, but libtorch cannot run them.
+  std::vector<std::string> unknown_ops;
+};
+
+// Throws Failure. `path` names a file that starts like a TorchScript archive (see recognise.h).
+Loaded load_script(const std::string& path);
+
+// "1.13.1": of the libtorch that this program runs with.
+std::string libtorch_version();
+
+}  // namespace hg::convert

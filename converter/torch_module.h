@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loaded TorchScript module inside libtorch. Only load.cpp and reference.cpp include this.
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "converter/script.h"
+
+namespace hg::convert {
+
+struct TorchModule {
+  torch::jit::Module module;
+  std::shared_ptr<torch::jit::Graph> graph;                    // of forward, all calls inlined
+  std::unordered_map<const torch::jit::Value*, ScriptId> ids;  // the program's number of each value
+  ScriptId id_count = 0;
+  std::vector<at::Tensor> tensors;  // as ScriptProgram::tensors, sharing memory with it
+};
+
+}  // namespace hg::convert
