@@ -2,7 +2,7 @@
 // Attributes: printing, conversion to the signature's types, and reading by name.
 #include <algorithm>
 
-#include "graph/access.h"
+#include "lib/graph/access.h"
 
 namespace hg {
 namespace {

@@ -2,7 +2,7 @@
 // What an op's functions see: running a shape rule, an expansion or a gradient rule on a node.
 #include <algorithm>
 
-#include "graph/access.h"
+#include "lib/graph/access.h"
 
 namespace hg {
 namespace {

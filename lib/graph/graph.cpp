@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/access.h"
+#include "lib/graph/access.h"
 
 namespace hg {
 

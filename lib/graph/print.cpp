@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A graph as text. Attributes that have their default are left out.
-#include "graph/access.h"
+#include "lib/graph/access.h"
 
 namespace hg {
 namespace {

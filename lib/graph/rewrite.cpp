@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/rewrite.h"
+#include "lib/graph/rewrite.h"
 
 #include <numeric>
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "graph/access.h"
+#include "lib/graph/access.h"
 
 namespace hg {
 

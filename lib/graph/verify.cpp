@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "graph/access.h"
+#include "lib/graph/access.h"
 
 namespace hg {
 namespace {

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of passes, and the ones that are needed to run at all.
+#include <algorithm>
+#include <set>
+
+#include "lib/compile/passes.h"
+
+namespace hg {
+namespace {
+
+constexpr Pass kPasses[] = {
+    {"expand", expand_composites, true},
+    {"dead", remove_dead},
+};
+
+bool can_run(const Op& op, const CompileContext& context) {
+  return op.def.view != nullptr || (op.def.traits & kControl) ||
+         !context.registry->kernels(op.name(), Device::cpu).empty();
+}
+
+}  // namespace
+
+std::span<const Pass> all_passes() { return kPasses; }
+
+const TensorData* fixed_data(const Graph& graph, const CompileContext& context, ValueId id) {
+  if (id == kNoValue) return nullptr;
+  const int32_t state = graph.value_info(id).state;
+  if (state < 0) return nullptr;
+  const auto index = static_cast<size_t>(state);
+  if (index < context.mutable_states.size() && context.mutable_states[index]) return nullptr;
+  return &graph.states()[index].data;
+}
+
+Status expand_composites(Graph& graph, const CompileContext& context) {
+  // Expansions may hold composites again.
+  for (bool changed = true; changed;) {
+    changed = false;
+    HG_TRY(rewrite(graph, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
+      if (can_run(*node.op, context) || node.op->def.expand == nullptr)
+        return std::optional<std::vector<Value>>();
+      HG_TRY_ASSIGN(std::vector<Value> values, GraphAccess::expand(graph, node));
+      changed = true;
+      return std::optional(std::move(values));
+    }));
+  }
+  return {};
+}
+
+Status remove_dead(Graph& graph, const CompileContext&) {
+  remove_dead_nodes(graph);
+  return {};
+}
+
+Status compile(Graph& graph, const CompileContext& context) {
+  const auto& disabled = context.options->disabled_passes;
+  for (const std::string& name : disabled)
+    HG_CHECK(std::any_of(std::begin(kPasses), std::end(kPasses),
+                         [&](const Pass& pass) { return pass.name == name && !pass.required; }),
+             "there is no pass '", name, "' that can be disabled");
+  for (const Pass& pass : kPasses) {
+    const bool off = std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end() ||
+                     context.options->keep_all_values;
+    if (!pass.required && off) continue;
+    const Status status = pass.run(graph, context);
+    if (!status.ok())
+      return Status(status.code(), text("pass '", pass.name, "': ", status.message()));
+  }
+  std::set<std::string_view> missing;
+  for (const Node& node : graph.nodes())
+    if (!can_run(*node.op, context)) missing.insert(node.op->name());
+  if (missing.empty()) return {};
+  std::string names;
+  for (const std::string_view name : missing) names += text(names.empty() ? "" : ", ", name);
+  return unsupported("no kernel runs these ops on the CPU: ", names);
+}
+
+}  // namespace hg

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graph-to-graph passes. Each keeps the meaning of the graph and can be switched off by name.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "hg/session.h"
+#include "lib/graph/rewrite.h"
+
+namespace hg {
+
+struct CompileContext {
+  const Registry* registry = nullptr;
+  const Options* options = nullptr;
+  // States that a run changes; all others are constants to the passes.
+  std::vector<bool> mutable_states;
+};
+
+struct Pass {
+  std::string_view name;
+  Status (*run)(Graph& graph, const CompileContext& context);
+  bool required = false;  // for running at all
+};
+
+// In the order in which they run.
+std::span<const Pass> all_passes();
+
+Status expand_composites(Graph& graph, const CompileContext& context);
+Status remove_dead(Graph& graph, const CompileContext& context);
+Status fold_constants(Graph& graph, const CompileContext& context);
+Status merge_common(Graph& graph, const CompileContext& context);
+Status fold_batch_norm(Graph& graph, const CompileContext& context);
+Status fuse_epilogues(Graph& graph, const CompileContext& context);
+
+// The data of a value that no run changes: a constant, or a state that nothing assigns. Else null.
+const TensorData* fixed_data(const Graph& graph, const CompileContext& context, ValueId id);
+
+// Runs all passes that are not disabled, and tells of ops that nothing can run: all of them.
+Status compile(Graph& graph, const CompileContext& context);
+
+}  // namespace hg

@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plan/plan.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace hg {
+namespace {
+
+Attr with_numbers(const Attr& attr, const Bindings& bindings) {
+  if (const Dim* dim = std::get_if<Dim>(&attr.value)) return dim->substitute(bindings);
+  if (const auto* dims = std::get_if<std::vector<Dim>>(&attr.value)) {
+    std::vector<Dim> numbers;
+    for (const Dim& dim : *dims) numbers.push_back(dim.substitute(bindings));
+    return numbers;
+  }
+  return attr;
+}
+
+bool has_symbols(const Attr& attr) {
+  if (const Dim* dim = std::get_if<Dim>(&attr.value)) return !dim->is_constant();
+  if (const auto* dims = std::get_if<std::vector<Dim>>(&attr.value)) return !is_constant(*dims);
+  return false;
+}
+
+TensorType type_of(const Tensor& tensor) { return {tensor.dtype, to_shape(tensor.shape)}; }
+
+// A contiguous tensor that has no memory yet.
+Tensor unplaced(DType dtype, const Sizes& shape) {
+  return view(static_cast<void*>(nullptr), dtype, shape);
+}
+
+bool wants_any_strides(const KernelDef& kernel, size_t input) {
+  return (kernel.strided >> std::min<size_t>(input, 31)) & 1u;
+}
+
+class Planner {
+ public:
+  Planner(const PlanRequest& request, int32_t* expand_node)
+      : request_(request), graph_(*request.graph), body_(GraphAccess::body(graph_)),
+        expand_node_(expand_node) {}
+
+  Result<Plan> make() {
+    plan_.bindings = request_.bindings;
+    if (request_.previous != nullptr) {
+      plan_.part = request_.previous->part + 1;
+      plan_.first_node = request_.previous->next_node;
+      plan_.values = request_.previous->values;
+    } else {
+      HG_TRY(place_inputs_and_states());
+    }
+    find_last_uses();
+    size_t index = plan_.first_node;
+    for (; index < body_.nodes.size(); ++index) {
+      bool known = true;
+      HG_TRY(plan_node(static_cast<int32_t>(index), known));
+      if (!known) break;
+    }
+    plan_.next_node = index;
+    HG_TRY(separate_assignments());
+    end_lifetimes();
+    place_blocks();
+    return std::move(plan_);
+  }
+
+ private:
+  using Types = std::vector<TensorType>;
+
+  // -- Values -------------------------------------------------------------------------------------
+
+  Status place_inputs_and_states() {
+    for (size_t i = 0; i < body_.inputs.size(); ++i) {
+      const ValueInfo& info = graph_.value_info(body_.inputs[i]);
+      HG_TRY_ASSIGN(const Sizes shape, evaluate(info.type.shape, plan_.bindings));
+      plan_.values[body_.inputs[i]] = {unplaced(info.type.dtype, shape),
+                                       Place::of_input(static_cast<int32_t>(i))};
+    }
+    for (size_t i = 0; i < body_.states.size(); ++i) {
+      const Tensor& tensor = body_.states[i].data.tensor;
+      plan_.values[body_.states[i].value] = {unplaced(tensor.dtype, tensor.shape),
+                                             Place::of_state(static_cast<int32_t>(i))};
+    }
+    return {};
+  }
+
+  void find_last_uses() {
+    last_use_.assign(body_.values.size(), -1);
+    for (size_t i = plan_.first_node; i < body_.nodes.size(); ++i)
+      for (const ValueId id : body_.nodes[i].inputs)
+        if (id != kNoValue) last_use_[static_cast<size_t>(id)] = static_cast<int>(i);
+    constexpr int kForever = std::numeric_limits<int>::max();
+    for (const auto& [name, id] : body_.outputs) last_use_[static_cast<size_t>(id)] = kForever;
+    for (const auto& [target, source] : body_.assignments)
+      last_use_[static_cast<size_t>(source)] = kForever;
+    if (request_.options->keep_all_values)
+      std::fill(last_use_.begin(), last_use_.end(), kForever);
+  }
+
+  const PlacedTensor& placed(ValueId id) const { return plan_.values.at(id); }
+
+  // The bytes of a constant tensor, or null.
+  const void* constant_data(const PlacedTensor& value) const {
+    if (value.place.kind == Place::Kind::fixed) return value.place.address;
+    if (value.place.kind != Place::Kind::state) return nullptr;
+    const auto index = static_cast<size_t>(value.place.index);
+    if ((*request_.mutable_states)[index]) return nullptr;
+    return body_.states[index].data.tensor.as<std::byte>() + value.place.offset;
+  }
+
+  // -- Nodes --------------------------------------------------------------------------------------
+
+  // The node's op, attributes and input types with numbers for all symbols.
+  struct Concrete {
+    std::vector<Attr> attrs;
+    Types input_types;
+    Types output_types;
+    bool known = true;  // all output sizes
+  };
+
+  Status concretize(const Node& node, Concrete& c) {
+    for (const Attr& attr : node.attrs) {
+      c.attrs.push_back(with_numbers(attr, plan_.bindings));
+      HG_CHECK(!has_symbols(c.attrs.back()), label(graph_, node), ": the size ", c.attrs.back(),
+               " is not known");
+    }
+    c.input_types.resize(node.inputs.size());
+    GraphAccess::InferCall call = GraphAccess::infer_call(graph_, node);
+    call.attrs = c.attrs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == kNoValue) continue;
+      c.input_types[i] = type_of(placed(node.inputs[i]).tensor);
+      call.inputs[i] = &c.input_types[i];
+    }
+    for (const Dim& dim : GraphAccess::fresh_symbols(graph_, node)) {
+      call.fresh.push_back(dim.substitute(plan_.bindings));
+      c.known &= call.fresh.back().is_constant();
+    }
+    Result<Types> types = GraphAccess::infer(call);
+    if (!types.ok())
+      return Status(types.status().code(),
+                    text("with ", bound_sizes(), ": ", types.status().message()));
+    c.output_types = *std::move(types);
+    if (!c.known) return {};
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueInfo& info = graph_.value_info(node.outputs[i]);
+      HG_TRY_ASSIGN(const Sizes expected, evaluate(info.type.shape, plan_.bindings));
+      HG_CHECK(c.output_types[i].shape == to_shape(expected), label(graph_, node), ": with ",
+               bound_sizes(), " the result '", info.name, "' is ", c.output_types[i].shape,
+               ", but the model was built for ", info.type.shape, " = ", expected);
+    }
+    return {};
+  }
+
+  std::string bound_sizes() const {
+    std::string out;
+    for (const auto& [symbol, value] : plan_.bindings.all())
+      out += text(out.empty() ? "" : ", ", symbol, "=", value);
+    return out.empty() ? "these sizes" : out;
+  }
+
+  Status plan_node(int32_t index, bool& known) {
+    const Node& node = body_.nodes[static_cast<size_t>(index)];
+    Concrete concrete;
+    HG_TRY(concretize(node, concrete));
+    known = concrete.known;
+    if (!known) return plan_measure(index, node, concrete);
+    if (node.op->def.view != nullptr) return plan_view(index, node, concrete);
+    HG_TRY_ASSIGN(Step step, choose_kernel(index, node, concrete));
+    return add_outputs(index, node, concrete, std::move(step));
+  }
+
+  Status plan_view(int32_t index, const Node& node, const Concrete& concrete) {
+    const Sizes shape = sizes_of(concrete.output_types[0]);
+    const auto attempt = [&](const PlacedTensor& in) {
+      ViewContext context(AttrReader(node.op, concrete.attrs), in.tensor.shape, in.tensor.strides,
+                          shape);
+      if (!node.op->def.view(context)) return false;
+      PlacedTensor out = in;
+      out.tensor = {nullptr, concrete.output_types[0].dtype, shape, context.out_strides()};
+      out.place.offset += context.offset() * size_of(in.tensor.dtype);
+      record(node.outputs[0], out, index);
+      return true;
+    };
+    const PlacedTensor& in = placed(node.inputs[0]);
+    if (attempt(in)) return {};
+    HG_TRY_ASSIGN(const PlacedTensor copy, contiguous(in, node.inputs[0], index));
+    if (attempt(copy)) return {};
+    return internal(label(graph_, node), ": no view of a contiguous ", in.tensor.shape);
+  }
+
+  static Sizes sizes_of(const TensorType& type) {
+    Sizes sizes;
+    for (const Dim& dim : type.shape) sizes.push_back(dim.constant());
+    return sizes;
+  }
+
+  Status plan_measure(int32_t index, const Node& node, const Concrete& concrete) {
+    if (!(node.op->def.traits & kControl)) {
+      HG_TRY_ASSIGN(Step step, choose_kernel(index, node, concrete));
+      if (step.kernel->measure == nullptr)
+        return internal(label(graph_, node), ": its kernel '", step.kernel->name,
+                        "' does not measure");
+      plan_.measure = std::move(step);
+    } else {
+      plan_.measure = control_step(index, node);
+    }
+    for (const PlacedTensor& in : plan_.measure->inputs) extend(in, step_count());
+    return {};
+  }
+
+  Step control_step(int32_t index, const Node& node) {
+    Step step;
+    step.node = index;
+    step.label = label(graph_, node);
+    for (const ValueId id : node.inputs)
+      step.inputs.push_back(id == kNoValue ? PlacedTensor() : placed(id));
+    return step;
+  }
+
+  // -- Kernels ------------------------------------------------------------------------------------
+
+  PrepareContext prepare_context(const Node& node, const Concrete& concrete,
+                                 const KernelDef& kernel) {
+    PrepareContext context(AttrReader(node.op, concrete.attrs));
+    context.label_ = label(graph_, node);
+    context.threads_ = request_.threads;
+    context.packs_ = request_.packs;
+    context.ids_ = node.inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const bool given = node.inputs[i] != kNoValue;
+      context.has_.push_back(given);
+      if (!given) {
+        context.inputs_.emplace_back();
+        continue;
+      }
+      const PlacedTensor value = input_for(kernel, node, i);
+      Tensor tensor = value.tensor;
+      if (wants_any_strides(kernel, i) || tensor.is_contiguous())
+        tensor.data = const_cast<void*>(constant_data(value));
+      else
+        tensor = unplaced(tensor.dtype, tensor.shape);
+      context.inputs_.push_back(tensor);
+    }
+    for (const TensorType& type : concrete.output_types)
+      context.outputs_.push_back(
+          unplaced(type.dtype, concrete.known ? sizes_of(type) : Sizes()));
+    return context;
+  }
+
+  // The input as it is; a constant that this kernel needs contiguous is copied once for the session.
+  PlacedTensor input_for(const KernelDef& kernel, const Node& node, size_t i) {
+    PlacedTensor value = placed(node.inputs[i]);
+    const void* data = constant_data(value);
+    if (data == nullptr || wants_any_strides(kernel, i) || value.tensor.is_contiguous())
+      return value;
+    Tensor from = value.tensor;
+    from.data = const_cast<void*>(data);
+    const void* packed = request_.packs->pack(
+        "contiguous", node.inputs[i], from.bytes(),
+        [](void* arg, void* to) {
+          const Tensor& source = *static_cast<const Tensor*>(arg);
+          copy(source, view(to, source.dtype, source.shape));
+        },
+        &from);
+    if (packed == nullptr) return value;
+    value.tensor = unplaced(from.dtype, from.shape);
+    value.place = Place();
+    value.place.kind = Place::Kind::fixed;
+    value.place.address = packed;
+    return value;
+  }
+
+  bool allowed(const KernelDef& kernel) const {
+    for (const std::string& choice : request_.options->kernels) {
+      const size_t equals = choice.find('=');
+      if (choice.substr(0, equals) == kernel.op)
+        return equals != std::string::npos && choice.substr(equals + 1) == kernel.name;
+    }
+    return true;
+  }
+
+  Result<Step> choose_kernel(int32_t index, const Node& node, const Concrete& concrete) {
+    if (node.op->def.traits & kControl) return control_step(index, node);
+    for (const KernelDef* kernel : request_.registry->kernels(node.op->name(), Device::cpu)) {
+      if (!allowed(*kernel)) continue;
+      PrepareContext context = prepare_context(node, concrete, *kernel);
+      if (kernel->accepts != nullptr && !kernel->accepts(context)) continue;
+      if (kernel->prepare != nullptr) HG_TRY(kernel->prepare(context));
+      Step step;
+      step.kernel = kernel;
+      step.node = index;
+      step.label = context.label_;
+      step.state = context.state_;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] == kNoValue) {
+          step.inputs.emplace_back();
+          continue;
+        }
+        PlacedTensor in = input_for(*kernel, node, i);
+        if (!wants_any_strides(*kernel, i) && !in.tensor.is_contiguous()) {
+          HG_TRY_ASSIGN(in, contiguous(in, node.inputs[i], index));
+        }
+        step.inputs.push_back(in);
+      }
+      if (context.workspace_ > 0) step.workspace = new_block("workspace", context.workspace_);
+      count_work(node, concrete, context, step);
+      return step;
+    }
+    std::string types;
+    for (const TensorType& type : concrete.input_types) types += text(types.empty() ? "" : ", ", type);
+    if (node.op->def.expand != nullptr) *expand_node_ = index;
+    return unsupported(label(graph_, node), ": no CPU kernel takes ", types);
+  }
+
+  void count_work(const Node& node, const Concrete& concrete, const PrepareContext& context,
+                  Step& step) {
+    std::vector<Sizes> in, out;
+    for (const Tensor& tensor : context.inputs_) in.push_back(tensor.shape);
+    for (const Tensor& tensor : context.outputs_) out.push_back(tensor.shape);
+    if (node.op->def.flops != nullptr) {
+      step.flops = node.op->def.flops(in, out, AttrReader(node.op, concrete.attrs));
+    } else {
+      for (const Sizes& sizes : out) step.flops += static_cast<double>(sizes.count());
+    }
+    for (size_t i = 0; i < context.inputs_.size(); ++i)
+      if (context.has_[i]) step.bytes += context.inputs_[i].bytes();
+    for (const Tensor& tensor : context.outputs_) step.bytes += tensor.bytes();
+  }
+
+  Status add_outputs(int32_t index, const Node& node, const Concrete& concrete, Step step) {
+    const int at = step_count();
+    for (const PlacedTensor& in : step.inputs) extend(in, at);
+    if (step.workspace.block >= 0) extend_block(step.workspace.block, at);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const TensorType& type = concrete.output_types[i];
+      PlacedTensor out{unplaced(type.dtype, sizes_of(type)), {}};
+      if (i == 0) out.place = memory_of_input(index, node, step, out.tensor);
+      if (out.place.kind == Place::Kind::none)
+        out.place = new_block(graph_.value_info(node.outputs[i]).name, out.tensor.bytes());
+      extend(out, at);
+      record(node.outputs[i], out, index);
+      step.outputs.push_back(out);
+    }
+    plan_.steps.push_back(std::move(step));
+    return {};
+  }
+
+  // The memory of an input that dies here, when output 0 may take it.
+  Place memory_of_input(int32_t index, const Node& node, const Step& step, const Tensor& out) const {
+    if (request_.options->keep_all_values) return {};
+    for (size_t i = 0; i < step.inputs.size() && i < 32; ++i) {
+      if (!((node.op->def.alias >> i) & 1u) || node.inputs[i] == kNoValue) continue;
+      const PlacedTensor& in = step.inputs[i];
+      if (in.place.kind != Place::Kind::arena || in.place.index != plan_.part) continue;
+      const Block& block = plan_.blocks[static_cast<size_t>(in.place.block)];
+      const bool whole = in.place.offset == 0 && in.tensor.is_contiguous() &&
+                         in.tensor.bytes() == out.bytes() && block.lifetime.bytes == out.bytes();
+      if (whole && last_use_of_block(in.place.block) <= index && !read_twice(step, i))
+        return in.place;
+    }
+    return {};
+  }
+
+  // Whether another input of the step lies in the same block but is not the same tensor.
+  static bool read_twice(const Step& step, size_t input) {
+    const PlacedTensor& one = step.inputs[input];
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const PlacedTensor& other = step.inputs[i];
+      if (i == input || other.place.kind != Place::Kind::arena ||
+          other.place.block != one.place.block || other.place.index != one.place.index)
+        continue;
+      if (!(other.tensor.shape == one.tensor.shape && other.tensor.strides == one.tensor.strides &&
+            other.tensor.dtype == one.tensor.dtype && other.place.offset == one.place.offset))
+        return true;
+    }
+    return false;
+  }
+
+  // -- Memory -------------------------------------------------------------------------------------
+
+  int step_count() const { return static_cast<int>(plan_.steps.size()); }
+
+  Place new_block(std::string_view name, int64_t bytes) {
+    plan_.blocks.push_back({std::string(name), {step_count(), step_count(), bytes}, 0});
+    block_last_use_.push_back(-1);
+    Place place;
+    place.kind = Place::Kind::arena;
+    place.index = plan_.part;
+    place.block = static_cast<int32_t>(plan_.blocks.size()) - 1;
+    return place;
+  }
+
+  void extend_block(int32_t block, int step) {
+    Lifetime& lifetime = plan_.blocks[static_cast<size_t>(block)].lifetime;
+    lifetime.last = std::max(lifetime.last, step);
+  }
+
+  void extend(const PlacedTensor& value, int step) {
+    if (value.place.kind == Place::Kind::arena && value.place.index == plan_.part)
+      extend_block(value.place.block, step);
+  }
+
+  int last_use_of_block(int32_t block) const { return block_last_use_[static_cast<size_t>(block)]; }
+
+  // Makes `out` the tensor of a value, and its block live as long as the value is used.
+  void record(ValueId id, const PlacedTensor& out, int32_t node) {
+    plan_.values[id] = out;
+    if (out.place.kind != Place::Kind::arena || out.place.index != plan_.part) return;
+    int& last = block_last_use_[static_cast<size_t>(out.place.block)];
+    last = std::max({last, node, last_use_[static_cast<size_t>(id)]});
+  }
+
+  // A contiguous copy of a value, made once in this part.
+  Result<PlacedTensor> contiguous(const PlacedTensor& in, ValueId id, int32_t node) {
+    if (const auto known = copies_.find(id); known != copies_.end()) {
+      int& last = block_last_use_[static_cast<size_t>(known->second.place.block)];
+      last = std::max(last, node);
+      return known->second;
+    }
+    const auto kernels = request_.registry->kernels("contiguous", Device::cpu);
+    if (kernels.empty()) return internal("there is no CPU kernel for 'contiguous'");
+    PlacedTensor out{unplaced(in.tensor.dtype, in.tensor.shape), {}};
+    out.place = new_block(text(graph_.value_info(id).name, " (contiguous)"), out.tensor.bytes());
+    block_last_use_.back() = std::max(node, last_use_[static_cast<size_t>(id)]);
+    Step step;
+    step.kernel = kernels.back();
+    step.label = text("contiguous '", graph_.value_info(id).name, "'");
+    step.inputs = {in};
+    step.outputs = {out};
+    step.bytes = 2 * out.tensor.bytes();
+    extend(in, step_count());
+    extend(out, step_count());
+    plan_.steps.push_back(std::move(step));
+    copies_[id] = out;
+    return out;
+  }
+
+  // What is assigned or returned must not lie in the memory of a state that the assignments at the
+  // end of the run write.
+  Status separate_assignments() {
+    if (plan_.next_node != body_.nodes.size()) return {};
+    const auto end = static_cast<int32_t>(body_.nodes.size());
+    const auto separate = [&](ValueId id, bool needs_contiguous) -> Status {
+      const PlacedTensor value = placed(id);
+      const bool overwritten =
+          value.place.kind == Place::Kind::state &&
+          (*request_.mutable_states)[static_cast<size_t>(value.place.index)];
+      if (!overwritten && !(needs_contiguous && !value.tensor.is_contiguous())) return {};
+      HG_TRY_ASSIGN(plan_.values[id], contiguous(value, id, end));
+      return {};
+    };
+    for (const auto& [target, source] : body_.assignments) HG_TRY(separate(source, true));
+    for (const auto& [name, id] : body_.outputs) HG_TRY(separate(id, false));
+    return {};
+  }
+
+  // Blocks that later parts, outputs or assignments read live to the end.
+  void end_lifetimes() {
+    const int end = std::max(0, step_count() - 1);
+    const auto next = static_cast<int>(plan_.next_node);
+    for (size_t i = 0; i < plan_.blocks.size(); ++i) {
+      Lifetime& lifetime = plan_.blocks[i].lifetime;
+      if (block_last_use_[i] >= next) lifetime.last = end;
+      lifetime.last = std::min(lifetime.last, end);
+      lifetime.first = std::min(lifetime.first, end);
+    }
+  }
+
+  void place_blocks() {
+    std::vector<Lifetime> lifetimes;
+    for (const Block& block : plan_.blocks) lifetimes.push_back(block.lifetime);
+    const Arena arena = plan_memory(lifetimes);
+    plan_.arena_bytes = lifetimes.empty() ? 0 : arena.bytes;
+    plan_.arena_lower_bound = arena.lower_bound;
+    for (size_t i = 0; i < plan_.blocks.size(); ++i) plan_.blocks[i].offset = arena.offsets[i];
+    const auto move = [&](Place& place) {
+      if (place.kind == Place::Kind::arena && place.index == plan_.part && place.block >= 0) {
+        place.offset += plan_.blocks[static_cast<size_t>(place.block)].offset;
+        place.block = -1;
+      }
+    };
+    const auto move_step = [&](Step& step) {
+      for (PlacedTensor& in : step.inputs) move(in.place);
+      for (PlacedTensor& out : step.outputs) move(out.place);
+      move(step.workspace);
+    };
+    for (Step& step : plan_.steps) move_step(step);
+    if (plan_.measure) move_step(*plan_.measure);
+    for (auto& [id, value] : plan_.values) move(value.place);
+  }
+
+  const PlanRequest& request_;
+  const Graph& graph_;
+  const GraphBody& body_;
+  int32_t* expand_node_;
+  Plan plan_;
+  std::vector<int> last_use_;        // of values: the last node that reads them
+  std::vector<int> block_last_use_;  // of blocks: the last node that reads any value in them
+  std::unordered_map<ValueId, PlacedTensor> copies_;
+};
+
+}  // namespace
+
+Result<Plan> make_plan(const PlanRequest& request, int32_t* expand_node) {
+  *expand_node = -1;
+  return Planner(request, expand_node).make();
+}
+
+}  // namespace hg

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan: which kernel runs each node for given sizes, in which order, on which memory. Making one is
+// a pure function of the graph and the sizes, apart from packing weights.
+//
+// Sizes that only data decides cut a graph into parts: a plan covers the nodes from `first_node` up
+// to the first node whose output sizes are not known yet (`next_node`). That node is measured when
+// the part has run, and the next part is planned with its sizes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "hg/session.h"
+#include "lib/graph/access.h"
+#include "lib/plan/memory.h"
+
+namespace hg {
+
+// Where the first byte of a tensor lies: an offset in the arena of a part, or in the memory of an
+// input or a state, or at an address that never changes.
+struct Place {
+  enum class Kind : uint8_t { none, arena, input, state, fixed };
+  Kind kind = Kind::none;
+  int32_t index = 0;   // part, input or state
+  int64_t offset = 0;  // bytes
+  int32_t block = -1;  // of Plan::blocks, while planning
+  const void* address = nullptr;  // of fixed
+
+  static Place of_input(int32_t index) { return {Kind::input, index, 0, -1, nullptr}; }
+  static Place of_state(int32_t index) { return {Kind::state, index, 0, -1, nullptr}; }
+};
+
+struct PlacedTensor {
+  Tensor tensor;  // data is null
+  Place place;
+};
+
+struct Step {
+  const KernelDef* kernel = nullptr;  // null for control flow
+  int32_t node = -1;                  // of the graph, or -1 for a copy that the planner added
+  std::string label;
+  std::vector<PlacedTensor> inputs, outputs;
+  Place workspace;
+  std::shared_ptr<void> state;
+  double flops = 0;
+  int64_t bytes = 0;
+};
+
+struct Block {
+  std::string name;  // of the first value that uses it
+  Lifetime lifetime;
+  int64_t offset = 0;
+};
+
+struct Plan {
+  Bindings bindings;
+  int part = 0;
+  size_t first_node = 0, next_node = 0;  // next_node == node count when this is the last part
+  std::vector<Step> steps;
+  std::unordered_map<ValueId, PlacedTensor> values;  // all that are known after this part
+  std::vector<PlacedTensor> measured_inputs;         // of the node at next_node
+  std::optional<Step> measure;                       // how to measure that node
+  std::vector<Block> blocks;
+  int64_t arena_bytes = 0, arena_lower_bound = 0;
+};
+
+struct PlanRequest {
+  const Graph* graph = nullptr;
+  const Registry* registry = nullptr;
+  const Options* options = nullptr;
+  Bindings bindings;
+  const Plan* previous = nullptr;  // the part before this one
+  const std::vector<bool>* mutable_states = nullptr;  // those that a run changes
+  PackCache* packs = nullptr;
+  int threads = 1;
+};
+
+// Fails with the first node that cannot be planned. When no kernel takes a node that has an
+// expansion, `*expand_node` is its index and the status is `unsupported`: expand it and plan again.
+Result<Plan> make_plan(const PlanRequest& request, int32_t* expand_node);
+
+}  // namespace hg

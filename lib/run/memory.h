@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of a session: from the host's allocator or the C library, 64-byte aligned, counted.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "hg/session.h"
+
+namespace hg {
+
+class Memory64 {
+ public:
+  Memory64() = default;
+  Memory64(Memory64&& other) noexcept { swap(other); }
+  Memory64& operator=(Memory64&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Memory64() { release(); }
+
+  // Replaces what was held; the contents are undefined. False when memory is short.
+  bool allocate(const Allocator& allocator, int64_t bytes) {
+    release();
+    const auto padded = (static_cast<size_t>(bytes) + 63) / 64 * 64;
+    if (padded == 0) return true;
+    allocator_ = allocator;
+    data_ = allocator.allocate != nullptr ? allocator.allocate(allocator.host, padded)
+                                          : std::aligned_alloc(64, padded);
+    bytes_ = data_ != nullptr ? padded : 0;
+    return data_ != nullptr;
+  }
+  void* data() const { return data_; }
+  int64_t bytes() const { return static_cast<int64_t>(bytes_); }
+
+ private:
+  void swap(Memory64& other) {
+    std::swap(allocator_, other.allocator_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+  void release() {
+    if (data_ == nullptr) return;
+    if (allocator_.free != nullptr) allocator_.free(allocator_.host, data_, bytes_);
+    else std::free(data_);
+    data_ = nullptr;
+    bytes_ = 0;
+  }
+
+  Allocator allocator_;
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// Weights packed for kernels, once for each (kernel, value).
+class SessionPacks final : public PackCache {
+ public:
+  explicit SessionPacks(const Allocator& allocator) : allocator_(allocator) {}
+  void* pack(std::string_view kernel, ValueId value, int64_t bytes,
+             void (*fill)(void* arg, void* to), void* arg) override {
+    auto [entry, is_new] = packed_.try_emplace({std::string(kernel), value});
+    if (is_new) {
+      if (!entry->second.allocate(allocator_, bytes)) {
+        packed_.erase(entry);
+        return nullptr;
+      }
+      fill(arg, entry->second.data());
+      bytes_ += entry->second.bytes();
+    }
+    return entry->second.data();
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  Allocator allocator_;
+  std::map<std::pair<std::string, ValueId>, Memory64> packed_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace hg

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled graph that can be planned and run: what is inside a Session, and inside the control
+// flow nodes of another program.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/plan/plan.h"
+#include "lib/run/memory.h"
+
+namespace hg {
+
+class Program {
+ public:
+  // Runs the passes. The registry must outlive the program.
+  static Result<std::unique_ptr<Program>> create(Graph graph, const Options& options,
+                                                 const Registry& registry);
+  ~Program();
+
+  Status set_input(int index, const Tensor& tensor);
+  // Plans the first part for the sizes of the inputs and for `dims`.
+  Status plan(std::span<const std::pair<std::string, int64_t>> dims);
+  Status run();
+  Result<Tensor> output(int index) const;
+  Result<Tensor> value(ValueId id) const;
+
+  const Graph& graph() const { return graph_; }
+  bool is_planned() const { return !parts_.empty(); }
+  Memory memory() const;
+  std::vector<ArenaBlock> arena_blocks() const;
+  double flops() const;
+  std::vector<ProfileRow> profile() const;
+  std::string report() const;
+
+ private:
+  // A plan with pointers.
+  struct Ready;
+  // The subprograms of a control flow node, and what they gave in the last run.
+  struct Control {
+    std::vector<std::unique_ptr<Program>> bodies;
+    std::vector<Tensor> results;
+    std::vector<TensorData> carried;  // of a loop, from one round to the next
+  };
+
+  Program(Graph graph, const Options& options, const Registry& registry);
+  Status prepare_states();
+  Result<Bindings> bindings_of_inputs(
+      std::span<const std::pair<std::string, int64_t>> dims) const;
+  Result<Ready*> part(size_t index, const Bindings& bindings, const Plan* previous);
+  Status make_ready(Ready& ready);
+  Status check_limit(const Plan& plan) const;
+  void resolve(Ready& ready);
+  void* base_of(const Place& place) const;
+  Status run_part(Ready& ready);
+  Status run_step(Ready& ready, size_t index);
+  Result<Bindings> measure(Ready& ready);
+  Status make_controls(const Plan& plan);
+  Status run_control(const Step& step, std::span<const Tensor> inputs);
+  Status run_if(Control& control, const Step& step, std::span<const Tensor> inputs);
+  Status run_while(Control& control, const Step& step, std::span<const Tensor> inputs);
+  Status assign_states();
+  Status failure(const Step& step);
+
+  Graph graph_;
+  Options options_;
+  const Registry* registry_;
+  ParallelFor parallel_;
+  SessionPacks packs_;
+  std::vector<bool> mutable_states_;
+  std::vector<void*> state_data_;
+  std::vector<Memory64> own_states_;
+  std::vector<Tensor> inputs_;       // as the host gave them
+  std::vector<void*> input_data_;    // contiguous: the host's memory or a copy
+  std::vector<Memory64> input_copies_;
+  std::vector<std::vector<std::unique_ptr<Ready>>> plans_;  // by part: the cache
+  std::vector<Ready*> parts_;        // those of the last plan or run, in order
+  std::vector<Memory64> arenas_;     // by part
+  std::vector<std::unique_ptr<Control>> controls_;  // by node
+  int64_t generation_ = 0;           // counts changes of addresses
+  bool sizes_changed_ = true;
+  bool has_run_ = false;
+  std::atomic<const char*> error_{nullptr};
+};
+
+}  // namespace hg
