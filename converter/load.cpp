@@ -9,6 +9,7 @@
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/version.h>
 
+#include <cstring>
 #include <map>
 #include <set>
 #include <tuple>
@@ -91,12 +92,23 @@ std::vector<std::string> declare_missing_ops(const std::string& path) {
   return unknown;
 }
 
+// Files of installed packages from the package on: "torch/nn/modules/linear.py".
+std::string short_path(const std::string& path) {
+  for (const char* folder : {"site-packages/", "dist-packages/"}) {
+    size_t at = path.rfind(folder);
+    if (at != std::string::npos) return path.substr(at + std::strlen(folder));
+  }
+  return path;
+}
+
 // The source line that the author of the model wrote, or else that of the archive's code.
 std::string source_line(const jit::SourceRange& range) {
   auto origin = range.findSourceRangeThatGenerated();
   const jit::SourceRange& best = origin ? *origin : range;
-  if (auto place = best.file_line_col())
-    return std::get<0>(*place) + ":" + std::to_string(std::get<1>(*place));
+  if (auto place = best.file_line_col()) {
+    if (std::get<0>(*place).empty()) return "";
+    return short_path(std::get<0>(*place)) + ":" + std::to_string(std::get<1>(*place));
+  }
   if (!best.source()) return "";
   // A trace has a Python stack instead: "/path/model.py(12): forward", innermost first.
   std::string stack = best.text().str();
@@ -107,7 +119,8 @@ std::string source_line(const jit::SourceRange& range) {
     at = end + 1;
     size_t open = line.rfind('('), close = line.rfind("): ");
     if (open == std::string::npos || close == std::string::npos || close < open) continue;
-    std::string place = line.substr(0, open) + ":" + line.substr(open + 1, close - open - 1);
+    std::string place =
+        short_path(line.substr(0, open)) + ":" + line.substr(open + 1, close - open - 1);
     if (first.empty()) first = place;
     // The model's own line says more than the one in torch.nn that it calls.
     if (line.find("/torch/") == std::string::npos) return place;
@@ -155,13 +168,13 @@ class Inliner {
     if (!graph.inputs().empty() && value == graph.inputs()[0]) return self;
     jit::Node* node = value->node();
     if (node->kind() == c10::prim::unchecked_cast) return resolve(graph, node->input(), self);
-    if (node->kind() != c10::prim::GetAttr) return {self.path, nullptr};
+    if (node->kind() != c10::prim::GetAttr) return {self.path, {}};
     Self owner = resolve(graph, node->input(), self);
-    if (!owner.object) return {self.path, nullptr};
+    if (!owner.object) return {self.path, {}};
     const std::string& name = node->s(jit::attr::name);
-    if (!owner.object->type()->hasAttribute(name)) return {self.path, nullptr};
+    if (!owner.object->type()->hasAttribute(name)) return {self.path, {}};
     c10::IValue child = owner.object->getAttr(name);
-    if (!child.isObject()) return {self.path, nullptr};
+    if (!child.isObject()) return {self.path, {}};
     return {owner.path.empty() ? name : owner.path + "." + name, child.toObject()};
   }
 
@@ -182,7 +195,7 @@ class Inliner {
       } else if (node->kind() == c10::prim::CallFunction) {
         auto type = node->input(0)->type()->cast<c10::FunctionType>();
         if (!type || !jit::tryToGraphFunction(*type->function())) continue;
-        body = inlined(*type->function(), self.path, nullptr);
+        body = inlined(*type->function(), self.path, {});
         arguments = arguments.slice(1);
       } else {
         continue;
