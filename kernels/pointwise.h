@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// How elementwise kernels are written: a block function works on contiguous runs, and one driver
+// broadcasts, gathers strided operands into small buffers, converts 16-bit floats and splits the
+// work. An op is a BlockTable: one block function for each dtype it computes in.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "hg/kernel.h"
+
+#if defined(__clang__)
+#define HG_INDEPENDENT_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define HG_INDEPENDENT_LOOP _Pragma("GCC ivdep")
+#endif
+
+namespace hg::kernels {
+
+// Attributes of the op as the block functions take them.
+struct PointwiseParams {
+  double a = 0, b = 0, c = 0;
+  int64_t n = 0;
+};
+
+// y[i] = f(x[0][i], x[1][i], ...) for i < n. y may be one of the x.
+using Block = void (*)(void* y, const void* const* x, int64_t n, const PointwiseParams& params);
+
+struct BlockTable {
+  // By the dtype of input `key`. f16 and bf16 are computed by the block of f32 where they have none.
+  Block blocks[kDTypeCount] = {};
+  int key = 0;
+  void (*params)(const PrepareContext&, PointwiseParams&) = nullptr;
+};
+
+Status prepare_pointwise(PrepareContext& c, const BlockTable& table);
+// The same with a block that the caller has chosen.
+Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& params);
+void run_pointwise(const RunContext& c) noexcept;
+
+template <const BlockTable& table>
+Status prepare_table(PrepareContext& c) {
+  return prepare_pointwise(c, table);
+}
+
+template <const BlockTable& table>
+constexpr KernelDef pointwise_kernel(std::string_view op) {
+  return {.op = op,
+          .name = "pointwise",
+          .prepare = &prepare_table<table>,
+          .run = &run_pointwise,
+          .strided = kAllStrided};
+}
+
+// Block functions made of a functor F with F()(x...) or F()(x..., params). Bool is uint8_t here.
+template <class Y, class F, class... X>
+struct MakeBlock {
+  static void run(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
+    apply(static_cast<Y*>(y), x, n, params, std::index_sequence_for<X...>());
+  }
+
+ private:
+  template <size_t... I>
+  static void apply(Y* y, const void* const* x, int64_t n, [[maybe_unused]] const PointwiseParams& p,
+                    std::index_sequence<I...>) {
+    loop(y, n, p, static_cast<const X*>(x[I])...);
+  }
+  static void loop(Y* y, int64_t n, [[maybe_unused]] const PointwiseParams p, const X*... x) {
+    if constexpr (std::is_invocable_v<F, X..., const PointwiseParams&>) {
+      HG_INDEPENDENT_LOOP
+      for (int64_t i = 0; i < n; ++i) y[i] = static_cast<Y>(F()(x[i]..., p));
+    } else {
+      HG_INDEPENDENT_LOOP
+      for (int64_t i = 0; i < n; ++i) y[i] = static_cast<Y>(F()(x[i]...));
+    }
+  }
+};
+
+template <class F, class T>
+inline constexpr Block unary_block = &MakeBlock<T, F, T>::run;
+template <class F, class T>
+inline constexpr Block binary_block = &MakeBlock<T, F, T, T>::run;
+
+using ParamsFunction = void (*)(const PrepareContext&, PointwiseParams&);
+
+// Result of the same dtype.
+template <class F, ParamsFunction params = nullptr>
+inline constexpr BlockTable float_unary = {
+    .blocks = {unary_block<F, float>, unary_block<F, double>}, .params = params};
+template <class F, ParamsFunction params = nullptr>
+inline constexpr BlockTable number_unary = {
+    .blocks = {unary_block<F, float>, unary_block<F, double>, nullptr, nullptr,
+               unary_block<F, int64_t>, unary_block<F, int32_t>, unary_block<F, int16_t>,
+               unary_block<F, int8_t>, unary_block<F, uint8_t>},
+    .params = params};
+template <class F, ParamsFunction params = nullptr>
+inline constexpr BlockTable float_binary = {
+    .blocks = {binary_block<F, float>, binary_block<F, double>}, .params = params};
+// FBool serves bool.
+template <class F, class FBool>
+inline constexpr BlockTable any_binary = {
+    .blocks = {binary_block<F, float>, binary_block<F, double>, nullptr, nullptr,
+               binary_block<F, int64_t>, binary_block<F, int32_t>, binary_block<F, int16_t>,
+               binary_block<F, int8_t>, binary_block<F, uint8_t>, binary_block<FBool, uint8_t>}};
+template <class F>
+inline constexpr BlockTable number_binary = {
+    .blocks = {binary_block<F, float>, binary_block<F, double>, nullptr, nullptr,
+               binary_block<F, int64_t>, binary_block<F, int32_t>, binary_block<F, int16_t>,
+               binary_block<F, int8_t>, binary_block<F, uint8_t>}};
+template <class F>
+inline constexpr BlockTable integer_binary = {
+    .blocks = {nullptr, nullptr, nullptr, nullptr, binary_block<F, int64_t>,
+               binary_block<F, int32_t>, binary_block<F, int16_t>, binary_block<F, int8_t>,
+               binary_block<F, uint8_t>, binary_block<F, uint8_t>}};
+// Result bool.
+template <class F>
+inline constexpr BlockTable test_unary = {
+    .blocks = {&MakeBlock<uint8_t, F, float>::run, &MakeBlock<uint8_t, F, double>::run, nullptr,
+               nullptr, &MakeBlock<uint8_t, F, int64_t>::run, &MakeBlock<uint8_t, F, int32_t>::run,
+               &MakeBlock<uint8_t, F, int16_t>::run, &MakeBlock<uint8_t, F, int8_t>::run,
+               &MakeBlock<uint8_t, F, uint8_t>::run, &MakeBlock<uint8_t, F, uint8_t>::run}};
+template <class F>
+inline constexpr BlockTable test_binary = {
+    .blocks = {&MakeBlock<uint8_t, F, float, float>::run,
+               &MakeBlock<uint8_t, F, double, double>::run, nullptr, nullptr,
+               &MakeBlock<uint8_t, F, int64_t, int64_t>::run,
+               &MakeBlock<uint8_t, F, int32_t, int32_t>::run,
+               &MakeBlock<uint8_t, F, int16_t, int16_t>::run,
+               &MakeBlock<uint8_t, F, int8_t, int8_t>::run,
+               &MakeBlock<uint8_t, F, uint8_t, uint8_t>::run,
+               &MakeBlock<uint8_t, F, uint8_t, uint8_t>::run}};
+
+// Unsigned type in which T's sums and products wrap around.
+template <class T>
+using Wrapping = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
+}  // namespace hg::kernels

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builders of lib/ops/pointwise.cpp: elementwise ops that choose, limit and convert.
+#pragma once
+
+#include "hg/graph.h"
+
+namespace hg {
+
+// x as another dtype, as torch's Tensor.to: floats are cut towards zero, bool is x != 0.
+inline Value cast(const Value& x, DType dtype) {
+  return x.graph()->call("cast", {x}, {{"dtype", dtype}});
+}
+// condition ? a : b, elementwise; condition is bool, all three broadcast.
+inline Value where(const Value& condition, const Value& a, const Value& b) {
+  return condition.graph()->call("where", {condition, a, b});
+}
+// min(max(x, low), high); one of the limits may be missing. All broadcast.
+inline Value clamp(const Value& x, const Value& low, const Value& high) {
+  return x.graph()->call("clamp", {x, low, high});
+}
+// a + weight * (b - a). All broadcast.
+inline Value lerp(const Value& a, const Value& b, const Value& weight) {
+  return a.graph()->call("lerp", {a, b, weight});
+}
+
+}  // namespace hg

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activation functions. Each has a kernel of its own; the expansions say what they are made of.
+#include "hg/ops/activation.h"
+
+#include <numbers>
+
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
+#include "hg/ops/unary.h"
+#include "lib/ops/pointwise.h"
+
+namespace hg::ops {
+namespace {
+
+Value zeros(const Value& like) { return number_like(like, 0); }
+Value above(const Value& x, double limit) { return gt(x, number_like(x, limit)); }
+Value below(const Value& x, double limit) { return lt(x, number_like(x, limit)); }
+
+// dx = dy where y > 0
+Status relu_grad(GradContext& c) {
+  c.set_grad(0, where(above(c.out(0), 0), c.dout(0), zeros(c.dout(0))));
+  return {};
+}
+// dx = x > 0 ? dy : dy slope
+Status leaky_relu_grad(GradContext& c) {
+  const Value dy = c.dout(0);
+  c.set_grad(0, where(above(c.in(0), 0), dy, dy * c.attrs().real("negative_slope")));
+  return {};
+}
+// dx = scale dy where x > 0, else dy alpha scale input_scale e^(input_scale x)
+Status elu_grad(GradContext& c) {
+  const Value x = c.in(0), dy = c.dout(0);
+  const double alpha = c.attrs().real("alpha"), scale = c.attrs().real("scale");
+  const double input_scale = c.attrs().real("input_scale");
+  const Value negative = exp(x * input_scale) * (alpha * scale * input_scale);
+  c.set_grad(0, where(above(x, 0), dy * scale, dy * negative));
+  return {};
+}
+Status elu_expand(ExpandContext& c) {
+  const Value x = c.in(0);
+  const double alpha = c.attrs().real("alpha"), scale = c.attrs().real("scale");
+  const Value negative = expm1(x * c.attrs().real("input_scale")) * (alpha * scale);
+  c.set_out(0, where(above(x, 0), x * scale, negative));
+  return {};
+}
+
+constexpr double kCubic = 0.044715;  // Hendrycks and Gimpel, Gaussian error linear units, 2016
+constexpr double kTanhScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;  // sqrt(2 / pi)
+
+Status gelu_infer(InferContext& c) {
+  const std::string& kind = c.attrs().string("approximate");
+  if (kind != "none" && kind != "tanh")
+    return c.fail("approximate must be 'none' or 'tanh', it is '", kind, "'");
+  return infer_float_unary(c);
+}
+// none: dx = dy (cdf + x pdf)
+// tanh: t = tanh(k (x + c x^3)), dx = dy ((1 + t) / 2 + x (1 - t^2) k (1 + 3 c x^2) / 2)
+Status gelu_grad(GradContext& c) {
+  const Value x = c.in(0), dy = c.dout(0);
+  if (c.attrs().string("approximate") == "none") {
+    const Value cdf = (erf(x * (std::numbers::sqrt2 / 2)) + 1.0) * 0.5;
+    const Value pdf = exp(x * x * -0.5) * (0.5 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
+    c.set_grad(0, dy * (cdf + x * pdf));
+    return {};
+  }
+  const Value t = tanh((x + x * x * x * kCubic) * kTanhScale);
+  const Value slope = (x * x * (3 * kCubic) + 1.0) * (kTanhScale / 2);
+  c.set_grad(0, dy * ((t + 1.0) * 0.5 + x * (1.0 - t * t) * slope));
+  return {};
+}
+Status gelu_expand(ExpandContext& c) {
+  const Value x = c.in(0);
+  const Value inner = c.attrs().string("approximate") == "none"
+                          ? erf(x * (std::numbers::sqrt2 / 2))
+                          : tanh((x + x * x * x * kCubic) * kTanhScale);
+  c.set_out(0, x * 0.5 * (inner + 1.0));
+  return {};
+}
+
+// s = sigmoid(x): dx = dy s (1 + x (1 - s))
+Status silu_grad(GradContext& c) {
+  const Value x = c.in(0), s = sigmoid(x);
+  c.set_grad(0, c.dout(0) * (s * (x * (1.0 - s) + 1.0)));
+  return {};
+}
+Status silu_expand(ExpandContext& c) {
+  c.set_out(0, c.in(0) * sigmoid(c.in(0)));
+  return {};
+}
+// t = tanh(softplus(x)): dx = dy (t + x (1 - t^2) sigmoid(x))
+Status mish_grad(GradContext& c) {
+  const Value x = c.in(0), t = tanh(softplus(x));
+  c.set_grad(0, c.dout(0) * (t + x * (1.0 - t * t) * sigmoid(x)));
+  return {};
+}
+Status mish_expand(ExpandContext& c) {
+  c.set_out(0, c.in(0) * tanh(softplus(c.in(0))));
+  return {};
+}
+// dx = dy sigmoid(beta x), dy beyond the threshold
+Status softplus_grad(GradContext& c) {
+  const Value scaled = c.in(0) * c.attrs().real("beta"), dy = c.dout(0);
+  c.set_grad(0, where(above(scaled, c.attrs().real("threshold")), dy, dy * sigmoid(scaled)));
+  return {};
+}
+Status softplus_expand(ExpandContext& c) {
+  const double beta = c.attrs().real("beta");
+  const Value scaled = c.in(0) * beta;
+  c.set_out(0, where(above(scaled, c.attrs().real("threshold")), c.in(0),
+                     log1p(exp(scaled)) / beta));
+  return {};
+}
+// dx = dy sigmoid(-x)
+Status log_sigmoid_grad(GradContext& c) {
+  c.set_grad(0, c.dout(0) * sigmoid(-c.in(0)));
+  return {};
+}
+// y = min(x, 0) - log(1 + e^-|x|)
+Status log_sigmoid_expand(ExpandContext& c) {
+  const Value x = c.in(0);
+  c.set_out(0, minimum(x, zeros(x)) - log1p(exp(-abs(x))));
+  return {};
+}
+// dx = dy where min_val < x < max_val
+Status hardtanh_grad(GradContext& c) {
+  const Value x = c.in(0), dy = c.dout(0);
+  const Value inside = logical_and(above(x, c.attrs().real("min_val")),
+                                   below(x, c.attrs().real("max_val")));
+  c.set_grad(0, where(inside, dy, zeros(dy)));
+  return {};
+}
+Status hardtanh_infer(InferContext& c) {
+  HG_TRY(infer_number_unary(c));
+  if (is_integer(c.in(0).dtype))
+    for (std::string_view bound : {"min_val", "max_val"})
+      if (const double v = c.attrs().real(bound); v != static_cast<double>(static_cast<int64_t>(v)))
+        return c.fail(bound, " must be whole for ", c.in(0).dtype, ", it is ", v);
+  return {};
+}
+Status hardtanh_expand(ExpandContext& c) {
+  const Value x = c.in(0);
+  c.set_out(0, clamp(x, number_like(x, c.attrs().real("min_val")),
+                     number_like(x, c.attrs().real("max_val"))));
+  return {};
+}
+// y = clamp(x + 3, 0, 6) / 6: dx = dy / 6 where -3 < x < 3
+Status hardsigmoid_grad(GradContext& c) {
+  const Value x = c.in(0), dy = c.dout(0);
+  c.set_grad(0, where(logical_and(above(x, -3), below(x, 3)), dy * (1.0 / 6), zeros(dy)));
+  return {};
+}
+Status hardsigmoid_expand(ExpandContext& c) {
+  const Value x = c.in(0);
+  c.set_out(0, clamp(x + 3.0, zeros(x), number_like(x, 6)) / 6.0);
+  return {};
+}
+// y = x clamp(x + 3, 0, 6) / 6: dx = 0 up to -3, dy from 3 on, dy (x / 3 + 1 / 2) between
+Status hardswish_grad(GradContext& c) {
+  const Value x = c.in(0), dy = c.dout(0);
+  const Value middle = where(below(x, 3), dy * (x / 3.0 + 0.5), dy);
+  c.set_grad(0, where(above(x, -3), middle, zeros(dy)));
+  return {};
+}
+Status hardswish_expand(ExpandContext& c) {
+  const Value x = c.in(0);
+  c.set_out(0, x * clamp(x + 3.0, zeros(x), number_like(x, 6)) / 6.0);
+  return {};
+}
+// dx = dy outside [-lambd, lambd], 0 within; for hardshrink and softshrink
+Status shrink_grad(GradContext& c) {
+  const Value x = c.in(0), dy = c.dout(0);
+  const double limit = c.attrs().real("lambd");
+  const Value inside = logical_and(ge(x, number_like(x, -limit)), le(x, number_like(x, limit)));
+  c.set_grad(0, where(inside, zeros(dy), dy));
+  return {};
+}
+Status hardshrink_expand(ExpandContext& c) {
+  const Value x = c.in(0);
+  const double limit = c.attrs().real("lambd");
+  const Value inside = logical_and(ge(x, number_like(x, -limit)), le(x, number_like(x, limit)));
+  c.set_out(0, where(inside, zeros(x), x));
+  return {};
+}
+Status softshrink_expand(ExpandContext& c) {
+  const Value x = c.in(0);
+  const double limit = c.attrs().real("lambd");
+  const Value low = where(below(x, -limit), x + limit, x * 0.0);
+  c.set_out(0, where(above(x, limit), x - limit, low));
+  return {};
+}
+// dx = dy where x > threshold
+Status threshold_grad(GradContext& c) {
+  const Value dy = c.dout(0);
+  const Value x = c.in(0);
+  const Value cut = le(x, number_like(x, c.attrs().real("threshold")));
+  c.set_grad(0, where(cut, zeros(dy), dy));
+  return {};
+}
+Status threshold_infer(InferContext& c) {
+  HG_TRY(infer_number_unary(c));
+  if (is_integer(c.in(0).dtype))
+    for (std::string_view name : {"threshold", "value"})
+      if (const double v = c.attrs().real(name); v != static_cast<double>(static_cast<int64_t>(v)))
+        return c.fail(name, " must be whole for ", c.in(0).dtype, ", it is ", v);
+  return {};
+}
+Status threshold_expand(ExpandContext& c) {
+  const Value x = c.in(0);
+  const Value cut = le(x, number_like(x, c.attrs().real("threshold")));
+  c.set_out(0, where(cut, number_like(x, c.attrs().real("value")), x));
+  return {};
+}
+// dx = dy / (x (1 - x)); with eps 0 outside [eps, 1 - eps], without NaN outside [0, 1]
+Status logit_grad(GradContext& c) {
+  const Value x = c.in(0), dy = c.dout(0);
+  const bool limited = c.attrs().has("eps");
+  const double low = limited ? c.attrs().real("eps") : 0;
+  const Value inside = logical_and(ge(x, number_like(x, low)), le(x, number_like(x, 1 - low)));
+  const Value outside = limited ? zeros(dy) : zeros(dy) / 0.0;
+  c.set_grad(0, where(inside, dy / (x * (1.0 - x)), outside));
+  return {};
+}
+Status logit_expand(ExpandContext& c) {
+  Value x = c.in(0);
+  if (c.attrs().has("eps")) {
+    const double eps = c.attrs().real("eps");
+    x = clamp(x, number_like(x, eps), number_like(x, 1 - eps));
+  }
+  c.set_out(0, log(x / (1.0 - x)));
+  return {};
+}
+
+constexpr OpDef row(std::string_view name, std::string_view signature,
+                    Status (*infer)(InferContext&), Status (*grad)(GradContext&),
+                    Status (*expand)(ExpandContext&)) {
+  return {.name = name,
+          .signature = signature,
+          .infer = infer,
+          .grad = grad,
+          .expand = expand,
+          .alias = 1};
+}
+
+constexpr OpDef kOps[] = {
+    row("relu", "relu(x) -> y", infer_number_unary, relu_grad, nullptr),
+    row("leaky_relu", "leaky_relu(x, negative_slope: float = 0.01) -> y", infer_float_unary,
+        leaky_relu_grad, nullptr),
+    row("elu", "elu(x, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> y",
+        infer_float_unary, elu_grad, elu_expand),
+    row("gelu", "gelu(x, approximate: str = \"none\") -> y", gelu_infer, gelu_grad, gelu_expand),
+    row("silu", "silu(x) -> y", infer_float_unary, silu_grad, silu_expand),
+    row("mish", "mish(x) -> y", infer_float_unary, mish_grad, mish_expand),
+    row("softplus", "softplus(x, beta: float = 1.0, threshold: float = 20.0) -> y",
+        infer_float_unary, softplus_grad, softplus_expand),
+    row("log_sigmoid", "log_sigmoid(x) -> y", infer_float_unary, log_sigmoid_grad,
+        log_sigmoid_expand),
+    row("hardtanh", "hardtanh(x, min_val: float = -1.0, max_val: float = 1.0) -> y",
+        hardtanh_infer, hardtanh_grad, hardtanh_expand),
+    row("hardsigmoid", "hardsigmoid(x) -> y", infer_float_unary, hardsigmoid_grad,
+        hardsigmoid_expand),
+    row("hardswish", "hardswish(x) -> y", infer_float_unary, hardswish_grad, hardswish_expand),
+    row("hardshrink", "hardshrink(x, lambd: float = 0.5) -> y", infer_float_unary, shrink_grad,
+        hardshrink_expand),
+    row("softshrink", "softshrink(x, lambd: float = 0.5) -> y", infer_float_unary, shrink_grad,
+        softshrink_expand),
+    row("threshold", "threshold(x, threshold: float, value: float) -> y", threshold_infer,
+        threshold_grad, threshold_expand),
+    row("logit", "logit(x, eps: float?) -> y", infer_float_unary, logit_grad, logit_expand),
+};
+
+}  // namespace
+
+std::span<const OpDef> activation() { return kOps; }
+
+}  // namespace hg::ops

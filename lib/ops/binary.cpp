@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic of two tensors of one dtype whose shapes broadcast.
+#include "hg/ops/binary.h"
+
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
+#include "hg/ops/unary.h"
+#include "lib/ops/pointwise.h"
+
+namespace hg::ops {
+namespace {
+
+Value zeros(const Value& like) { return number_like(like, 0); }
+
+// y = a + b: da = db = dy
+Status add_grad(GradContext& c) {
+  if (c.needs(0)) c.set_grad(0, c.dout(0));
+  if (c.needs(1)) c.set_grad(1, c.dout(0));
+  return {};
+}
+// y = a - b: da = dy, db = -dy
+Status sub_grad(GradContext& c) {
+  if (c.needs(0)) c.set_grad(0, c.dout(0));
+  if (c.needs(1)) c.set_grad(1, -c.dout(0));
+  return {};
+}
+// y = a b: da = dy b, db = dy a
+Status mul_grad(GradContext& c) {
+  if (c.needs(0)) c.set_grad(0, c.dout(0) * c.in(1));
+  if (c.needs(1)) c.set_grad(1, c.dout(0) * c.in(0));
+  return {};
+}
+// y = a / b: da = dy / b, db = -dy (a / b) / b
+Status div_grad(GradContext& c) {
+  if (c.needs(0)) c.set_grad(0, c.dout(0) / c.in(1));
+  if (c.needs(1)) c.set_grad(1, -c.dout(0) * (c.out(0) / c.in(1)));
+  return {};
+}
+// y = a - floor(a / b) b: da = dy, db = -dy floor(a / b)
+Status remainder_grad(GradContext& c) {
+  if (c.needs(0)) c.set_grad(0, c.dout(0));
+  if (c.needs(1)) c.set_grad(1, -c.dout(0) * floor_divide(c.in(0), c.in(1)));
+  return {};
+}
+// y = a - trunc(a / b) b: da = dy, db = -dy trunc(a / b)
+Status fmod_grad(GradContext& c) {
+  if (c.needs(0)) c.set_grad(0, c.dout(0));
+  if (c.needs(1)) c.set_grad(1, -c.dout(0) * trunc_divide(c.in(0), c.in(1)));
+  return {};
+}
+// y = a^b: da = dy b a^(b - 1), 0 where b is 0; db = dy y log(a), 0 where a is 0 and b >= 0
+Status pow_grad(GradContext& c) {
+  const Value a = c.in(0), b = c.in(1), y = c.out(0), dy = c.dout(0);
+  if (c.needs(0))
+    c.set_grad(0, where(eq(b, zeros(b)), zeros(dy), dy * (b * pow(a, b - 1.0))));
+  if (c.needs(1)) {
+    const Value flat = logical_and(eq(a, zeros(a)), ge(b, zeros(b)));
+    c.set_grad(1, dy * where(flat, zeros(y), y * log(a)));
+  }
+  return {};
+}
+// The larger one takes dy; equal ones share it.
+Status maximum_grad(GradContext& c) {
+  const Value a = c.in(0), b = c.in(1), dy = c.dout(0);
+  const Value shared = where(eq(a, b), dy * 0.5, dy);
+  if (c.needs(0)) c.set_grad(0, where(lt(a, b), zeros(dy), shared));
+  if (c.needs(1)) c.set_grad(1, where(gt(a, b), zeros(dy), shared));
+  return {};
+}
+Status minimum_grad(GradContext& c) {
+  const Value a = c.in(0), b = c.in(1), dy = c.dout(0);
+  const Value shared = where(eq(a, b), dy * 0.5, dy);
+  if (c.needs(0)) c.set_grad(0, where(gt(a, b), zeros(dy), shared));
+  if (c.needs(1)) c.set_grad(1, where(lt(a, b), zeros(dy), shared));
+  return {};
+}
+// The one that was taken takes dy; a at ties.
+Status fmax_grad(GradContext& c) {
+  const Value a = c.in(0), b = c.in(1), dy = c.dout(0);
+  const Value first = logical_or(ge(a, b), isnan(b));
+  if (c.needs(0)) c.set_grad(0, where(first, dy, zeros(dy)));
+  if (c.needs(1)) c.set_grad(1, where(first, zeros(dy), dy));
+  return {};
+}
+Status fmin_grad(GradContext& c) {
+  const Value a = c.in(0), b = c.in(1), dy = c.dout(0);
+  const Value first = logical_or(le(a, b), isnan(b));
+  if (c.needs(0)) c.set_grad(0, where(first, dy, zeros(dy)));
+  if (c.needs(1)) c.set_grad(1, where(first, zeros(dy), dy));
+  return {};
+}
+// y = atan2(a, b): da = dy b / (a^2 + b^2), db = -dy a / (a^2 + b^2)
+Status atan2_grad(GradContext& c) {
+  const Value a = c.in(0), b = c.in(1);
+  const Value scaled = c.dout(0) / (a * a + b * b);
+  if (c.needs(0)) c.set_grad(0, scaled * b);
+  if (c.needs(1)) c.set_grad(1, -scaled * a);
+  return {};
+}
+// y = sqrt(a^2 + b^2): da = dy a / y, db = dy b / y
+Status hypot_grad(GradContext& c) {
+  const Value scaled = c.dout(0) / c.out(0);
+  if (c.needs(0)) c.set_grad(0, scaled * c.in(0));
+  if (c.needs(1)) c.set_grad(1, scaled * c.in(1));
+  return {};
+}
+// y = |a| sign(b): da = dy y / a, 0 where a is 0; db = 0
+Status copysign_grad(GradContext& c) {
+  const Value a = c.in(0), dy = c.dout(0);
+  if (c.needs(0)) c.set_grad(0, dy * where(eq(a, zeros(a)), zeros(a), c.out(0) / a));
+  if (c.needs(1)) c.set_grad(1, zeros(dy) * c.in(1));
+  return {};
+}
+// y = log(e^a + e^b): da = dy / (1 + e^(b - a)), db = dy / (1 + e^(a - b))
+Status logaddexp_grad(GradContext& c) {
+  const Value a = c.in(0), b = c.in(1), dy = c.dout(0);
+  if (c.needs(0)) c.set_grad(0, dy / (exp(b - a) + 1.0));
+  if (c.needs(1)) c.set_grad(1, dy / (exp(a - b) + 1.0));
+  return {};
+}
+// y = a log b: da = dy log b, 0 where a is 0 and b <= 0; db = dy a / b
+Status xlogy_grad(GradContext& c) {
+  const Value a = c.in(0), b = c.in(1), dy = c.dout(0);
+  if (c.needs(0)) {
+    const Value flat = logical_and(eq(a, zeros(a)), le(b, zeros(b)));
+    c.set_grad(0, dy * where(flat, zeros(b), log(b)));
+  }
+  if (c.needs(1)) c.set_grad(1, dy * a / b);
+  return {};
+}
+
+constexpr OpDef row(std::string_view name, std::string_view signature,
+                    Status (*infer)(InferContext&), Status (*grad)(GradContext&)) {
+  return {.name = name,
+          .signature = signature,
+          .infer = infer,
+          .grad = grad,
+          .alias = 3,
+          .traits = grad == nullptr ? kNoGradient : kNoTraits};
+}
+
+constexpr OpDef kOps[] = {
+    row("add", "add(a, b) -> y", infer_any_binary, add_grad),
+    row("sub", "sub(a, b) -> y", infer_number_binary, sub_grad),
+    row("mul", "mul(a, b) -> y", infer_any_binary, mul_grad),
+    row("div", "div(a, b) -> y", infer_float_binary, div_grad),
+    row("floor_divide", "floor_divide(a, b) -> y", infer_number_binary, nullptr),
+    row("trunc_divide", "trunc_divide(a, b) -> y", infer_number_binary, nullptr),
+    row("remainder", "remainder(a, b) -> y", infer_number_binary, remainder_grad),
+    row("fmod", "fmod(a, b) -> y", infer_number_binary, fmod_grad),
+    row("pow", "pow(a, b) -> y", infer_number_binary, pow_grad),
+    row("maximum", "maximum(a, b) -> y", infer_any_binary, maximum_grad),
+    row("minimum", "minimum(a, b) -> y", infer_any_binary, minimum_grad),
+    row("fmax", "fmax(a, b) -> y", infer_any_binary, fmax_grad),
+    row("fmin", "fmin(a, b) -> y", infer_any_binary, fmin_grad),
+    row("atan2", "atan2(a, b) -> y", infer_float_binary, atan2_grad),
+    row("hypot", "hypot(a, b) -> y", infer_float_binary, hypot_grad),
+    row("nextafter", "nextafter(a, b) -> y", infer_float_binary, nullptr),
+    row("copysign", "copysign(a, b) -> y", infer_float_binary, copysign_grad),
+    row("logaddexp", "logaddexp(a, b) -> y", infer_float_binary, logaddexp_grad),
+    row("xlogy", "xlogy(a, b) -> y", infer_float_binary, xlogy_grad),
+    row("bitwise_and", "bitwise_and(a, b) -> y", infer_bit_binary, nullptr),
+    row("bitwise_or", "bitwise_or(a, b) -> y", infer_bit_binary, nullptr),
+    row("bitwise_xor", "bitwise_xor(a, b) -> y", infer_bit_binary, nullptr),
+    row("bitwise_left_shift", "bitwise_left_shift(a, b) -> y", infer_integer_binary, nullptr),
+    row("bitwise_right_shift", "bitwise_right_shift(a, b) -> y", infer_integer_binary, nullptr),
+    row("gcd", "gcd(a, b) -> y", infer_integer_binary, nullptr),
+    row("lcm", "lcm(a, b) -> y", infer_integer_binary, nullptr),
+};
+
+}  // namespace
+
+std::span<const OpDef> binary() { return kOps; }
+
+}  // namespace hg::ops

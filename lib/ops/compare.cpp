@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparisons and logic: two tensors of one dtype -> bool.
+#include "lib/ops/pointwise.h"
+
+namespace hg::ops {
+namespace {
+
+constexpr OpDef test(std::string_view name, std::string_view signature) {
+  return {.name = name,
+          .signature = signature,
+          .infer = infer_test_binary,
+          .alias = 3,
+          .traits = kNoGradient};
+}
+
+constexpr OpDef kOps[] = {
+    test("eq", "eq(a, b) -> y"),
+    test("ne", "ne(a, b) -> y"),
+    test("lt", "lt(a, b) -> y"),
+    test("le", "le(a, b) -> y"),
+    test("gt", "gt(a, b) -> y"),
+    test("ge", "ge(a, b) -> y"),
+    test("logical_and", "logical_and(a, b) -> y"),
+    test("logical_or", "logical_or(a, b) -> y"),
+    test("logical_xor", "logical_xor(a, b) -> y"),
+};
+
+}  // namespace
+
+std::span<const OpDef> compare() { return kOps; }
+
+}  // namespace hg::ops

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shape rules that elementwise ops share.
+#pragma once
+
+#include "hg/op.h"
+
+namespace hg::ops {
+
+Status infer_number_unary(InferContext& c);    // any dtype but bool, kept
+Status infer_float_unary(InferContext& c);     // floats, kept
+Status infer_bit_unary(InferContext& c);       // integers and bool, kept
+Status infer_test_unary(InferContext& c);      // any dtype -> bool
+Status infer_any_binary(InferContext& c);      // two tensors of one dtype, kept
+Status infer_number_binary(InferContext& c);   // not bool
+Status infer_float_binary(InferContext& c);    // floats
+Status infer_bit_binary(InferContext& c);      // integers and bool
+Status infer_integer_binary(InferContext& c);  // integers
+Status infer_test_binary(InferContext& c);     // one dtype -> bool
+
+// The broadcast shape of inputs [first, count); those that are not given are passed over.
+Result<Shape> broadcast_inputs(const InferContext& c, int first = 0);
+
+}  // namespace hg::ops

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise functions of one tensor.
+#include "hg/ops/unary.h"
+
+#include <numbers>
+
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
+#include "lib/ops/pointwise.h"
+
+namespace hg::ops {
+namespace {
+
+// Gradients, with x the input, y the output and dy what arrives: each returns dx.
+using Formula = Value (*)(const Value& x, const Value& y, const Value& dy);
+
+template <Formula formula>
+Status grad(GradContext& c) {
+  c.set_grad(0, formula(c.in(0), c.out(0), c.dout(0)));
+  return {};
+}
+
+using V = const Value&;
+Value neg_dx(V, V, V dy) { return -dy; }
+Value abs_dx(V x, V, V dy) { return dy * sign(x); }
+Value sqrt_dx(V, V y, V dy) { return dy / (y * 2.0); }
+Value rsqrt_dx(V, V y, V dy) { return dy * -0.5 * (y * y * y); }
+Value reciprocal_dx(V, V y, V dy) { return -dy * (y * y); }
+Value exp_dx(V, V y, V dy) { return dy * y; }
+Value exp2_dx(V, V y, V dy) { return dy * y * std::numbers::ln2; }
+Value expm1_dx(V, V y, V dy) { return dy * (y + 1.0); }
+Value log_dx(V x, V, V dy) { return dy / x; }
+Value log2_dx(V x, V, V dy) { return dy / (x * std::numbers::ln2); }
+Value log10_dx(V x, V, V dy) { return dy / (x * std::numbers::ln10); }
+Value log1p_dx(V x, V, V dy) { return dy / (x + 1.0); }
+Value sin_dx(V x, V, V dy) { return dy * cos(x); }
+Value cos_dx(V x, V, V dy) { return -dy * sin(x); }
+Value tan_dx(V, V y, V dy) { return dy * (y * y + 1.0); }
+Value asin_dx(V x, V, V dy) { return dy * rsqrt(1.0 - x * x); }
+Value acos_dx(V x, V, V dy) { return -dy * rsqrt(1.0 - x * x); }
+Value atan_dx(V x, V, V dy) { return dy / (x * x + 1.0); }
+Value sinh_dx(V x, V, V dy) { return dy * cosh(x); }
+Value cosh_dx(V x, V, V dy) { return dy * sinh(x); }
+Value tanh_dx(V, V y, V dy) { return dy * (1.0 - y * y); }
+Value asinh_dx(V x, V, V dy) { return dy * rsqrt(x * x + 1.0); }
+Value acosh_dx(V x, V, V dy) { return dy * rsqrt(x * x - 1.0); }
+Value atanh_dx(V x, V, V dy) { return dy / (1.0 - x * x); }
+// d erf = 2 / sqrt(pi) e^(-x^2)
+Value erf_dx(V x, V, V dy) { return dy * (exp(-(x * x)) * (2 * std::numbers::inv_sqrtpi)); }
+Value erfc_dx(V x, V, V dy) { return dy * (exp(-(x * x)) * (-2 * std::numbers::inv_sqrtpi)); }
+// d erfinv = sqrt(pi) / 2 e^(y^2)
+Value erfinv_dx(V, V y, V dy) { return dy * (exp(y * y) * (0.5 / std::numbers::inv_sqrtpi)); }
+Value lgamma_dx(V x, V, V dy) { return dy * digamma(x); }
+Value digamma_dx(V x, V, V dy) {
+  return dy * x.graph()->call("polygamma", {x}, {{"n", 1}});
+}
+Value sigmoid_dx(V, V y, V dy) { return dy * (y * (1.0 - y)); }
+// d sinc = (cos(pi x) - sinc(x)) / x, 0 at 0
+Value sinc_dx(V x, V y, V dy) {
+  const Value origin = eq(x, number_like(x, 0));
+  const Value safe = where(origin, number_like(x, 1), x);
+  return dy * where(origin, number_like(x, 0), (cos(x * std::numbers::pi) - y) / safe);
+}
+// dy where x is finite
+Value nan_to_num_dx(V x, V, V dy) { return where(isfinite(x), dy, number_like(dy, 0)); }
+
+// y = x x
+Status square_expand(ExpandContext& c) {
+  c.set_out(0, c.in(0) * c.in(0));
+  return {};
+}
+// y = x - trunc(x)
+Status frac_expand(ExpandContext& c) {
+  c.set_out(0, c.in(0) - trunc(c.in(0)));
+  return {};
+}
+
+constexpr OpDef row(std::string_view name, std::string_view signature,
+                    Status (*infer)(InferContext&), Status (*grad)(GradContext&)) {
+  return {.name = name,
+          .signature = signature,
+          .infer = infer,
+          .grad = grad,
+          .alias = 1,
+          .traits = grad == nullptr ? kNoGradient : kNoTraits};
+}
+
+constexpr OpDef kOps[] = {
+    row("neg", "neg(x) -> y", infer_number_unary, grad<neg_dx>),
+    row("abs", "abs(x) -> y", infer_number_unary, grad<abs_dx>),
+    row("sign", "sign(x) -> y", infer_number_unary, nullptr),
+    row("sqrt", "sqrt(x) -> y", infer_float_unary, grad<sqrt_dx>),
+    row("rsqrt", "rsqrt(x) -> y", infer_float_unary, grad<rsqrt_dx>),
+    row("reciprocal", "reciprocal(x) -> y", infer_float_unary, grad<reciprocal_dx>),
+    row("exp", "exp(x) -> y", infer_float_unary, grad<exp_dx>),
+    row("exp2", "exp2(x) -> y", infer_float_unary, grad<exp2_dx>),
+    row("expm1", "expm1(x) -> y", infer_float_unary, grad<expm1_dx>),
+    row("log", "log(x) -> y", infer_float_unary, grad<log_dx>),
+    row("log2", "log2(x) -> y", infer_float_unary, grad<log2_dx>),
+    row("log10", "log10(x) -> y", infer_float_unary, grad<log10_dx>),
+    row("log1p", "log1p(x) -> y", infer_float_unary, grad<log1p_dx>),
+    row("sin", "sin(x) -> y", infer_float_unary, grad<sin_dx>),
+    row("cos", "cos(x) -> y", infer_float_unary, grad<cos_dx>),
+    row("tan", "tan(x) -> y", infer_float_unary, grad<tan_dx>),
+    row("asin", "asin(x) -> y", infer_float_unary, grad<asin_dx>),
+    row("acos", "acos(x) -> y", infer_float_unary, grad<acos_dx>),
+    row("atan", "atan(x) -> y", infer_float_unary, grad<atan_dx>),
+    row("sinh", "sinh(x) -> y", infer_float_unary, grad<sinh_dx>),
+    row("cosh", "cosh(x) -> y", infer_float_unary, grad<cosh_dx>),
+    row("tanh", "tanh(x) -> y", infer_float_unary, grad<tanh_dx>),
+    row("asinh", "asinh(x) -> y", infer_float_unary, grad<asinh_dx>),
+    row("acosh", "acosh(x) -> y", infer_float_unary, grad<acosh_dx>),
+    row("atanh", "atanh(x) -> y", infer_float_unary, grad<atanh_dx>),
+    row("erf", "erf(x) -> y", infer_float_unary, grad<erf_dx>),
+    row("erfc", "erfc(x) -> y", infer_float_unary, grad<erfc_dx>),
+    row("erfinv", "erfinv(x) -> y", infer_float_unary, grad<erfinv_dx>),
+    row("lgamma", "lgamma(x) -> y", infer_float_unary, grad<lgamma_dx>),
+    row("digamma", "digamma(x) -> y", infer_float_unary, grad<digamma_dx>),
+    row("sigmoid", "sigmoid(x) -> y", infer_float_unary, grad<sigmoid_dx>),
+    row("sinc", "sinc(x) -> y", infer_float_unary, grad<sinc_dx>),
+    row("floor", "floor(x) -> y", infer_float_unary, nullptr),
+    row("ceil", "ceil(x) -> y", infer_float_unary, nullptr),
+    row("trunc", "trunc(x) -> y", infer_float_unary, nullptr),
+    row("round", "round(x, decimals: int = 0) -> y", infer_float_unary, nullptr),
+    row("nan_to_num", "nan_to_num(x, nan: float = 0.0, posinf: float?, neginf: float?) -> y",
+        infer_float_unary, grad<nan_to_num_dx>),
+    row("isnan", "isnan(x) -> y", infer_test_unary, nullptr),
+    row("isinf", "isinf(x) -> y", infer_test_unary, nullptr),
+    row("isfinite", "isfinite(x) -> y", infer_test_unary, nullptr),
+    row("signbit", "signbit(x) -> y", infer_test_unary, nullptr),
+    row("logical_not", "logical_not(x) -> y", infer_test_unary, nullptr),
+    row("bitwise_not", "bitwise_not(x) -> y", infer_bit_unary, nullptr),
+    {.name = "square",
+     .signature = "square(x) -> y",
+     .infer = infer_number_unary,
+     .expand = square_expand},
+    {.name = "frac",
+     .signature = "frac(x) -> y",
+     .infer = infer_float_unary,
+     .expand = frac_expand},
+};
+
+}  // namespace
+
+std::span<const OpDef> unary() { return kOps; }
+
+}  // namespace hg::ops
