@@ -14,22 +14,28 @@ constexpr bool kIsFloat = std::is_floating_point_v<T>;
 struct Add {
   template <class T>
   T operator()(T a, T b) const {
-    if constexpr (kIsFloat<T>) return a + b;
-    else return static_cast<T>(Wrapping<T>(a) + Wrapping<T>(b));
+    if constexpr (kIsFloat<T>)
+      return a + b;
+    else
+      return static_cast<T>(Wrapping<T>(a) + Wrapping<T>(b));
   }
 };
 struct Sub {
   template <class T>
   T operator()(T a, T b) const {
-    if constexpr (kIsFloat<T>) return a - b;
-    else return static_cast<T>(Wrapping<T>(a) - Wrapping<T>(b));
+    if constexpr (kIsFloat<T>)
+      return a - b;
+    else
+      return static_cast<T>(Wrapping<T>(a) - Wrapping<T>(b));
   }
 };
 struct Mul {
   template <class T>
   T operator()(T a, T b) const {
-    if constexpr (kIsFloat<T>) return a * b;
-    else return static_cast<T>(Wrapping<T>(a) * Wrapping<T>(b));
+    if constexpr (kIsFloat<T>)
+      return a * b;
+    else
+      return static_cast<T>(Wrapping<T>(a) * Wrapping<T>(b));
   }
 };
 struct Div {
@@ -77,8 +83,10 @@ struct FloorDivide {
 struct TruncDivide {
   template <class T>
   T operator()(T a, T b) const {
-    if constexpr (kIsFloat<T>) return std::trunc(a / b);
-    else return quotient(a, b);
+    if constexpr (kIsFloat<T>)
+      return std::trunc(a / b);
+    else
+      return quotient(a, b);
   }
 };
 struct Remainder {  // of the divisor's sign
@@ -98,8 +106,10 @@ struct Remainder {  // of the divisor's sign
 struct Fmod {  // of the dividend's sign
   template <class T>
   T operator()(T a, T b) const {
-    if constexpr (kIsFloat<T>) return std::fmod(a, b);
-    else return modulo(a, b);
+    if constexpr (kIsFloat<T>)
+      return std::fmod(a, b);
+    else
+      return modulo(a, b);
   }
 };
 struct Pow {

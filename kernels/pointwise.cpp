@@ -18,7 +18,7 @@ constexpr int64_t kGrain = 16384;    // elements of one task
 struct PointwisePlan {
   Block block = nullptr;
   PointwiseParams params;
-  int inputs = 0;                // those that are given
+  int inputs = 0;                 // those that are given
   int source[kMaxOperands] = {};  // their numbers
   int rank = 0;
   int64_t count = 0;
@@ -73,7 +73,8 @@ void gather(const PointwisePlan& plan, int k, const From* from, int64_t at, int6
   }
 }
 
-void gather_any(const PointwisePlan& plan, int k, const void* from, int64_t at, int64_t n, void* to) {
+void gather_any(const PointwisePlan& plan, int k, const void* from, int64_t at, int64_t n,
+                void* to) {
   if (plan.widened[k]) {
     if (plan.dtypes[k] == f16)
       return gather(plan, k, static_cast<const Half*>(from), at, n, static_cast<float*>(to));
@@ -108,7 +109,8 @@ void run_range(const PointwisePlan& plan, const RunContext& c, int64_t begin, in
   const void* x[kMaxOperands] = {};
   const std::byte* base[kMaxOperands] = {};
   bool filled[kMaxOperands] = {};
-  for (int k = 0; k < plan.inputs; ++k) base[k] = static_cast<const std::byte*>(c.in(plan.source[k]).data);
+  for (int k = 0; k < plan.inputs; ++k)
+    base[k] = static_cast<const std::byte*>(c.in(plan.source[k]).data);
   std::byte* y = static_cast<std::byte*>(c.out(0).data);
   const int64_t y_size = size_of(plan.out_dtype);
   if (plan.all_direct) {
@@ -147,8 +149,10 @@ void run_range(const PointwisePlan& plan, const RunContext& c, int64_t begin, in
     if (plan.narrowed) {
       float* wide = reinterpret_cast<float*>(buffers[kMaxOperands]);
       plan.block(wide, x, n, plan.params);
-      if (plan.out_dtype == f16) narrow(wide, reinterpret_cast<Half*>(y) + at, n);
-      else narrow(wide, reinterpret_cast<BFloat16*>(y) + at, n);
+      if (plan.out_dtype == f16)
+        narrow(wide, reinterpret_cast<Half*>(y) + at, n);
+      else
+        narrow(wide, reinterpret_cast<BFloat16*>(y) + at, n);
     } else {
       plan.block(y + at * y_size, x, n, plan.params);
     }
@@ -189,11 +193,15 @@ Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& para
     bool merge = last >= 0;
     for (int k = 0; merge && k < plan.inputs; ++k)
       merge = plan.strides[k][last] == wide[k][d] * out.shape[d];
-    if (merge) plan.shape[last] *= out.shape[d];
-    else plan.shape.push_back(out.shape[d]);
+    if (merge)
+      plan.shape[last] *= out.shape[d];
+    else
+      plan.shape.push_back(out.shape[d]);
     for (int k = 0; k < plan.inputs; ++k) {
-      if (merge) plan.strides[k][last] = wide[k][d];
-      else plan.strides[k].push_back(wide[k][d]);
+      if (merge)
+        plan.strides[k][last] = wide[k][d];
+      else
+        plan.strides[k].push_back(wide[k][d]);
     }
   }
   plan.rank = plan.shape.rank();
@@ -315,10 +323,10 @@ struct Clamp {
 };
 template <class T>
 constexpr Block clamp_block = &MakeBlock<T, Clamp, T, T, T>::run;
-constexpr BlockTable kClamp = {
-    .blocks = {clamp_block<float>, clamp_block<double>, nullptr, nullptr, clamp_block<int64_t>,
-               clamp_block<int32_t>, clamp_block<int16_t>, clamp_block<int8_t>,
-               clamp_block<uint8_t>}};
+constexpr BlockTable kClamp = {.blocks = {clamp_block<float>, clamp_block<double>, nullptr, nullptr,
+                                          clamp_block<int64_t>, clamp_block<int32_t>,
+                                          clamp_block<int16_t>, clamp_block<int8_t>,
+                                          clamp_block<uint8_t>}};
 
 Status prepare_clamp(PrepareContext& c) {
   if (c.has(1) && c.has(2)) return prepare_pointwise(c, kClamp);

@@ -28,7 +28,8 @@ struct PointwiseParams {
 using Block = void (*)(void* y, const void* const* x, int64_t n, const PointwiseParams& params);
 
 struct BlockTable {
-  // By the dtype of input `key`. f16 and bf16 are computed by the block of f32 where they have none.
+  // By the dtype of input `key`. f16 and bf16 are computed by the block of f32 where they have
+  // none.
   Block blocks[kDTypeCount] = {};
   int key = 0;
   void (*params)(const PrepareContext&, PointwiseParams&) = nullptr;
@@ -62,8 +63,8 @@ struct MakeBlock {
 
  private:
   template <size_t... I>
-  static void apply(Y* y, const void* const* x, int64_t n, [[maybe_unused]] const PointwiseParams& p,
-                    std::index_sequence<I...>) {
+  static void apply(Y* y, const void* const* x, int64_t n,
+                    [[maybe_unused]] const PointwiseParams& p, std::index_sequence<I...>) {
     loop(y, n, p, static_cast<const X*>(x[I])...);
   }
   static void loop(Y* y, int64_t n, [[maybe_unused]] const PointwiseParams p, const X*... x) {
@@ -122,14 +123,13 @@ inline constexpr BlockTable test_unary = {
                &MakeBlock<uint8_t, F, uint8_t>::run, &MakeBlock<uint8_t, F, uint8_t>::run}};
 template <class F>
 inline constexpr BlockTable test_binary = {
-    .blocks = {&MakeBlock<uint8_t, F, float, float>::run,
-               &MakeBlock<uint8_t, F, double, double>::run, nullptr, nullptr,
-               &MakeBlock<uint8_t, F, int64_t, int64_t>::run,
-               &MakeBlock<uint8_t, F, int32_t, int32_t>::run,
-               &MakeBlock<uint8_t, F, int16_t, int16_t>::run,
-               &MakeBlock<uint8_t, F, int8_t, int8_t>::run,
-               &MakeBlock<uint8_t, F, uint8_t, uint8_t>::run,
-               &MakeBlock<uint8_t, F, uint8_t, uint8_t>::run}};
+    .blocks = {
+        &MakeBlock<uint8_t, F, float, float>::run, &MakeBlock<uint8_t, F, double, double>::run,
+        nullptr, nullptr, &MakeBlock<uint8_t, F, int64_t, int64_t>::run,
+        &MakeBlock<uint8_t, F, int32_t, int32_t>::run,
+        &MakeBlock<uint8_t, F, int16_t, int16_t>::run, &MakeBlock<uint8_t, F, int8_t, int8_t>::run,
+        &MakeBlock<uint8_t, F, uint8_t, uint8_t>::run,
+        &MakeBlock<uint8_t, F, uint8_t, uint8_t>::run}};
 
 // Unsigned type in which T's sums and products wrap around.
 template <class T>

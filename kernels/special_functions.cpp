@@ -29,8 +29,9 @@ double erfinv(double y) {
   double x = p * y;
   for (int step = 0; step < 2; ++step) {
     // erf(x) - y, from erfc where erf has no digits left
-    const double error = std::abs(y) < 0.5 ? std::erf(x) - y
-                                           : std::copysign((1 - std::abs(y)) - std::erfc(std::abs(x)), y);
+    const double error = std::abs(y) < 0.5
+                             ? std::erf(x) - y
+                             : std::copysign((1 - std::abs(y)) - std::erfc(std::abs(x)), y);
     x -= error / (2 * std::numbers::inv_sqrtpi * std::exp(-x * x));
   }
   return x;
@@ -52,9 +53,9 @@ double digamma(double x) {
   const double z = 1 / (x * x);
   // Bernoulli numbers over 2k: Abramowitz and Stegun 6.3.18
   const double series =
-      z * (1.0 / 12 -
-           z * (1.0 / 120 -
-                z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z / 12))))));
+      z * (1.0 / 12 - z * (1.0 / 120 -
+                           z * (1.0 / 252 -
+                                z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z / 12))))));
   return result + std::log(x) - 0.5 / x - series;
 }
 

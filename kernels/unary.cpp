@@ -13,15 +13,19 @@ namespace {
 struct Neg {
   template <class T>
   T operator()(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return -x;
-    else return static_cast<T>(Wrapping<T>(0) - Wrapping<T>(x));
+    if constexpr (std::is_floating_point_v<T>)
+      return -x;
+    else
+      return static_cast<T>(Wrapping<T>(0) - Wrapping<T>(x));
   }
 };
 struct Abs {
   template <class T>
   T operator()(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return std::abs(x);
-    else return x < T(0) ? Neg()(x) : x;
+    if constexpr (std::is_floating_point_v<T>)
+      return std::abs(x);
+    else
+      return x < T(0) ? Neg()(x) : x;
   }
 };
 struct Sign {  // 0 for NaN
@@ -32,12 +36,12 @@ struct Sign {  // 0 for NaN
 };
 
 // y = f(x) for one function of <cmath>: T -> T
-#define HG_FUNCTION(Name, expression)    \
-  struct Name {                          \
-    template <class T>                   \
-    T operator()(T x) const {            \
-      return expression;                 \
-    }                                    \
+#define HG_FUNCTION(Name, expression) \
+  struct Name {                       \
+    template <class T>                \
+    T operator()(T x) const {         \
+      return expression;              \
+    }                                 \
   }
 HG_FUNCTION(Sqrt, std::sqrt(x));
 HG_FUNCTION(Rsqrt, T(1) / std::sqrt(x));
@@ -96,22 +100,28 @@ struct IsNan {
 struct IsInf {
   template <class T>
   bool operator()(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return std::isinf(x);
-    else return false;
+    if constexpr (std::is_floating_point_v<T>)
+      return std::isinf(x);
+    else
+      return false;
   }
 };
 struct IsFinite {
   template <class T>
   bool operator()(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return std::isfinite(x);
-    else return true;
+    if constexpr (std::is_floating_point_v<T>)
+      return std::isfinite(x);
+    else
+      return true;
   }
 };
 struct Signbit {
   template <class T>
   bool operator()(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return std::signbit(x);
-    else return x < T(0);
+    if constexpr (std::is_floating_point_v<T>)
+      return std::signbit(x);
+    else
+      return x < T(0);
   }
 };
 struct LogicalNot {
@@ -144,8 +154,8 @@ struct NanToNum {
 };
 void nan_to_num_params(const PrepareContext& c, PointwiseParams& p) {
   const DType dtype = c.in(0).dtype;
-  const double largest = dtype == f64   ? std::numeric_limits<double>::max()
-                         : dtype == f16 ? 65504.0
+  const double largest = dtype == f64    ? std::numeric_limits<double>::max()
+                         : dtype == f16  ? 65504.0
                          : dtype == bf16 ? 0x1.fep127
                                          : double{std::numeric_limits<float>::max()};
   p.a = c.attrs().real("nan");

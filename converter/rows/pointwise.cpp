@@ -1,9 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops: arithmetic, comparison, logic, activations, casts, where.
-#include "converter/rows.h"
+// Elementwise ops that choose, limit and mix: where, clamp, lerp, addcmul, addcdiv, isclose.
+#include "converter/rows/pointwise.h"
+
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
+#include "hg/ops/unary.h"
 
 namespace hg::convert::rows {
 
-std::span<const Row> pointwise() { return {}; }
+std::string_view op_name(const Call& call) {
+  std::string_view name = call.kind();
+  name.remove_prefix(name.find("::") + 2);
+  if (name.substr(0, 8) == "special_") name.remove_prefix(8);
+  if (name.size() > 1 && name.back() == '_') name.remove_suffix(1);
+  return name;
+}
+
+Value number_as(Call& call, std::string_view argument, DType dtype) {
+  const double value = call.real(argument);
+  if (is_float(dtype)) return call.graph().scalar(value, dtype);
+  if (static_cast<double>(static_cast<int64_t>(value)) != value)
+    call.refuse(argument, "must be a whole number for integer tensors");
+  return call.graph().scalar(call.number(argument), dtype);
+}
+
+namespace {
+
+void where_of(Call& call) {
+  const std::vector<Value> v = call.promoted({"self", "other"});
+  call.returns(hg::where(convert::cast(call.tensor("condition"), boolean), v[0], v[1]));
+}
+
+void clamp(Call& call) {
+  const std::vector<Value> v = call.promoted({"self", "min", "max"});
+  if (v[0].dtype() == boolean) call.refuse("self", "must not be bool");
+  call.returns(hg::clamp(v[0], v[1], v[2]));
+}
+
+void lerp(Call& call) {
+  const std::vector<Value> v = call.promoted({"self", "end"});
+  const Value weight = call.tensor_or_number("weight");
+  call.returns(hg::lerp(v[0], v[1], convert::cast(weight, v[0].dtype())));
+}
+
+// self + value * tensor1 * tensor2
+void addcmul(Call& call) {
+  const std::vector<Value> v = call.promoted({"self", "tensor1", "tensor2"});
+  const Value product = hg::mul(v[1], v[2]);
+  const bool plain = !call.has("value") || call.real("value") == 1;
+  call.returns(v[0] + (plain ? product : product * number_as(call, "value", product.dtype())));
+}
+
+// self + value * tensor1 / tensor2
+void addcdiv(Call& call) {
+  const std::vector<Value> v = call.promoted({"self", "tensor1", "tensor2"});
+  if (!is_float(v[0].dtype())) call.refuse("self", "must be a float tensor");
+  const bool plain = !call.has("value") || call.real("value") == 1;
+  const Value top = plain ? v[1] : v[1] * number_as(call, "value", v[0].dtype());
+  call.returns(v[0] + top / v[2]);
+}
+
+// self == other or |self - other| <= atol + rtol |other|, the difference being finite
+void isclose(Call& call) {
+  const Value a = call.tensor("self"), b = call.tensor("other");
+  if (a.dtype() != b.dtype()) call.refuse("other", "must have the dtype of self");
+  const double rtol = call.real("rtol", 1e-5), atol = call.real("atol", 1e-8);
+  Value close = eq(a, b);
+  if (call.flag("equal_nan", false) && is_float(a.dtype()))
+    close = logical_or(close, logical_and(isnan(a), isnan(b)));
+  if (rtol == 0 && atol == 0) return call.returns(close);
+  const DType dtype = is_float(a.dtype()) ? a.dtype() : f32;
+  const Value x = convert::cast(a, dtype), y = convert::cast(b, dtype);
+  const Value allowed = abs(y * rtol) + atol;
+  const Value actual = abs(x - y);
+  call.returns(logical_or(close, logical_and(isfinite(actual), le(actual, allowed))));
+}
+
+constexpr Row kRows[] = {
+    {"aten::where.self", where_of},
+    {"aten::where.ScalarSelf", where_of},
+    {"aten::where.ScalarOther", where_of},
+    {"aten::where.Scalar", where_of},
+    {"aten::clamp", clamp},
+    {"aten::clip", clamp},
+    {"aten::clamp_min", clamp},
+    {"aten::clamp_max", clamp},
+    {"aten::lerp", lerp},
+    {"aten::addcmul", addcmul},
+    {"aten::addcdiv", addcdiv},
+    {"aten::isclose", isclose},
+};
+
+}  // namespace
+
+std::span<const Row> pointwise() { return kRows; }
 
 }  // namespace hg::convert::rows

@@ -107,8 +107,8 @@ Status softplus_grad(GradContext& c) {
 Status softplus_expand(ExpandContext& c) {
   const double beta = c.attrs().real("beta");
   const Value scaled = c.in(0) * beta;
-  c.set_out(0, where(above(scaled, c.attrs().real("threshold")), c.in(0),
-                     log1p(exp(scaled)) / beta));
+  c.set_out(0,
+            where(above(scaled, c.attrs().real("threshold")), c.in(0), log1p(exp(scaled)) / beta));
   return {};
 }
 // dx = dy sigmoid(-x)
@@ -125,8 +125,8 @@ Status log_sigmoid_expand(ExpandContext& c) {
 // dx = dy where min_val < x < max_val
 Status hardtanh_grad(GradContext& c) {
   const Value x = c.in(0), dy = c.dout(0);
-  const Value inside = logical_and(above(x, c.attrs().real("min_val")),
-                                   below(x, c.attrs().real("max_val")));
+  const Value inside =
+      logical_and(above(x, c.attrs().real("min_val")), below(x, c.attrs().real("max_val")));
   c.set_grad(0, where(inside, dy, zeros(dy)));
   return {};
 }
@@ -255,8 +255,8 @@ constexpr OpDef kOps[] = {
         infer_float_unary, softplus_grad, softplus_expand),
     row("log_sigmoid", "log_sigmoid(x) -> y", infer_float_unary, log_sigmoid_grad,
         log_sigmoid_expand),
-    row("hardtanh", "hardtanh(x, min_val: float = -1.0, max_val: float = 1.0) -> y",
-        hardtanh_infer, hardtanh_grad, hardtanh_expand),
+    row("hardtanh", "hardtanh(x, min_val: float = -1.0, max_val: float = 1.0) -> y", hardtanh_infer,
+        hardtanh_grad, hardtanh_expand),
     row("hardsigmoid", "hardsigmoid(x) -> y", infer_float_unary, hardsigmoid_grad,
         hardsigmoid_expand),
     row("hardswish", "hardswish(x) -> y", infer_float_unary, hardswish_grad, hardswish_expand),

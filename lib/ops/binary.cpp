@@ -51,8 +51,7 @@ Status fmod_grad(GradContext& c) {
 // y = a^b: da = dy b a^(b - 1), 0 where b is 0; db = dy y log(a), 0 where a is 0 and b >= 0
 Status pow_grad(GradContext& c) {
   const Value a = c.in(0), b = c.in(1), y = c.out(0), dy = c.dout(0);
-  if (c.needs(0))
-    c.set_grad(0, where(eq(b, zeros(b)), zeros(dy), dy * (b * pow(a, b - 1.0))));
+  if (c.needs(0)) c.set_grad(0, where(eq(b, zeros(b)), zeros(dy), dy * (b * pow(a, b - 1.0))));
   if (c.needs(1)) {
     const Value flat = logical_and(eq(a, zeros(a)), ge(b, zeros(b)));
     c.set_grad(1, dy * where(flat, zeros(y), y * log(a)));

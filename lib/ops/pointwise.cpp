@@ -113,7 +113,8 @@ Status clamp_infer(InferContext& c) {
   c.out(0) = {dtype, std::move(shape)};
   return {};
 }
-// dx = dy where min <= x <= max; dmin = dy where x < min < max; dmax = dy where x > max or max < min
+// dx = dy where min <= x <= max; dmin = dy where x < min < max; dmax = dy where x > max or max <
+// min
 Status clamp_grad(GradContext& c) {
   const Value x = c.in(0), dy = c.dout(0);
   const Value low = c.has(1) ? c.in(1) : Value(), high = c.has(2) ? c.in(2) : Value();

@@ -52,9 +52,7 @@ Value erfc_dx(V x, V, V dy) { return dy * (exp(-(x * x)) * (-2 * std::numbers::i
 // d erfinv = sqrt(pi) / 2 e^(y^2)
 Value erfinv_dx(V, V y, V dy) { return dy * (exp(y * y) * (0.5 / std::numbers::inv_sqrtpi)); }
 Value lgamma_dx(V x, V, V dy) { return dy * digamma(x); }
-Value digamma_dx(V x, V, V dy) {
-  return dy * x.graph()->call("polygamma", {x}, {{"n", 1}});
-}
+Value digamma_dx(V x, V, V dy) { return dy * x.graph()->call("polygamma", {x}, {{"n", 1}}); }
 Value sigmoid_dx(V, V y, V dy) { return dy * (y * (1.0 - y)); }
 // d sinc = (cos(pi x) - sinc(x)) / x, 0 at 0
 Value sinc_dx(V x, V y, V dy) {

@@ -4,5 +4,10 @@
 #pragma once
 
 #include "hg/graph.h"
+#include "hg/ops/activation.h"
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
 #include "hg/ops/conv.h"
 #include "hg/ops/matmul.h"
+#include "hg/ops/pointwise.h"
+#include "hg/ops/unary.h"

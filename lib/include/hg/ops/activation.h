@@ -49,7 +49,7 @@ inline Value threshold(const Value& x, double threshold, double value) {
 }
 // log(x / (1 - x)), x limited to [eps, 1 - eps] when there is an eps.
 inline Value logit(const Value& x, std::optional<double> eps = {}) {
-  return x.graph()->call("logit", {x}, {{"eps", eps ? Attr(*eps) : Attr()}});
+  return eps ? x.graph()->call("logit", {x}, {{"eps", *eps}}) : x.graph()->call("logit", {x});
 }
 
 }  // namespace hg

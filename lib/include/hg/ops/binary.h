@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/binary.cpp: arithmetic of two tensors of one dtype, whose shapes broadcast, and
-// the operators + - * / with tensors and numbers.
+// Builders of lib/ops/binary.cpp: arithmetic of two tensors of one dtype, whose shapes broadcast,
+// and the operators + - * / with tensors and numbers.
 #pragma once
 
 #include "hg/graph.h"
@@ -81,7 +81,8 @@ inline Value number_like(const Value& x, double value) {
   if (is_float(dtype)) return x.graph()->scalar(value, dtype);
   const int64_t whole = static_cast<int64_t>(value);
   if (static_cast<double>(whole) != value)
-    return x.graph()->fail(invalid_argument("the number ", value, " does not fit a tensor of ", dtype));
+    return x.graph()->fail(
+        invalid_argument("the number ", value, " does not fit a tensor of ", dtype));
   return x.graph()->scalar(whole, dtype);
 }
 

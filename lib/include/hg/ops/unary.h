@@ -9,17 +9,17 @@
 
 namespace hg {
 
-inline Value neg(const Value& x) { return x.graph()->call("neg", {x}); }  // -x
-inline Value abs(const Value& x) { return x.graph()->call("abs", {x}); }  // |x|
+inline Value neg(const Value& x) { return x.graph()->call("neg", {x}); }    // -x
+inline Value abs(const Value& x) { return x.graph()->call("abs", {x}); }    // |x|
 inline Value sign(const Value& x) { return x.graph()->call("sign", {x}); }  // -1, 0 or 1; 0 for NaN
 inline Value sqrt(const Value& x) { return x.graph()->call("sqrt", {x}); }  // square root
 inline Value rsqrt(const Value& x) { return x.graph()->call("rsqrt", {x}); }  // 1 / sqrt(x)
 inline Value reciprocal(const Value& x) { return x.graph()->call("reciprocal", {x}); }  // 1 / x
-inline Value exp(const Value& x) { return x.graph()->call("exp", {x}); }  // e^x
-inline Value exp2(const Value& x) { return x.graph()->call("exp2", {x}); }  // 2^x
-inline Value expm1(const Value& x) { return x.graph()->call("expm1", {x}); }  // e^x - 1
-inline Value log(const Value& x) { return x.graph()->call("log", {x}); }  // natural logarithm
-inline Value log2(const Value& x) { return x.graph()->call("log2", {x}); }  // to base 2
+inline Value exp(const Value& x) { return x.graph()->call("exp", {x}); }                // e^x
+inline Value exp2(const Value& x) { return x.graph()->call("exp2", {x}); }              // 2^x
+inline Value expm1(const Value& x) { return x.graph()->call("expm1", {x}); }            // e^x - 1
+inline Value log(const Value& x) { return x.graph()->call("log", {x}); }      // natural logarithm
+inline Value log2(const Value& x) { return x.graph()->call("log2", {x}); }    // to base 2
 inline Value log10(const Value& x) { return x.graph()->call("log10", {x}); }  // to base 10
 inline Value log1p(const Value& x) { return x.graph()->call("log1p", {x}); }  // log(1 + x)
 inline Value sin(const Value& x) { return x.graph()->call("sin", {x}); }
@@ -34,8 +34,8 @@ inline Value tanh(const Value& x) { return x.graph()->call("tanh", {x}); }
 inline Value asinh(const Value& x) { return x.graph()->call("asinh", {x}); }
 inline Value acosh(const Value& x) { return x.graph()->call("acosh", {x}); }
 inline Value atanh(const Value& x) { return x.graph()->call("atanh", {x}); }
-inline Value erf(const Value& x) { return x.graph()->call("erf", {x}); }  // error function
-inline Value erfc(const Value& x) { return x.graph()->call("erfc", {x}); }  // 1 - erf(x)
+inline Value erf(const Value& x) { return x.graph()->call("erf", {x}); }        // error function
+inline Value erfc(const Value& x) { return x.graph()->call("erfc", {x}); }      // 1 - erf(x)
 inline Value erfinv(const Value& x) { return x.graph()->call("erfinv", {x}); }  // inverse of erf
 inline Value lgamma(const Value& x) { return x.graph()->call("lgamma", {x}); }  // log |gamma(x)|
 // derivative of lgamma
@@ -44,11 +44,11 @@ inline Value sigmoid(const Value& x) { return x.graph()->call("sigmoid", {x}); }
 inline Value sinc(const Value& x) { return x.graph()->call("sinc", {x}); }  // sin(pi x) / (pi x)
 inline Value floor(const Value& x) { return x.graph()->call("floor", {x}); }
 inline Value ceil(const Value& x) { return x.graph()->call("ceil", {x}); }
-inline Value trunc(const Value& x) { return x.graph()->call("trunc", {x}); }  // towards zero
-inline Value square(const Value& x) { return x.graph()->call("square", {x}); }  // x * x
-inline Value frac(const Value& x) { return x.graph()->call("frac", {x}); }  // x - trunc(x)
-inline Value isnan(const Value& x) { return x.graph()->call("isnan", {x}); }  // bool
-inline Value isinf(const Value& x) { return x.graph()->call("isinf", {x}); }  // bool
+inline Value trunc(const Value& x) { return x.graph()->call("trunc", {x}); }        // towards zero
+inline Value square(const Value& x) { return x.graph()->call("square", {x}); }      // x * x
+inline Value frac(const Value& x) { return x.graph()->call("frac", {x}); }          // x - trunc(x)
+inline Value isnan(const Value& x) { return x.graph()->call("isnan", {x}); }        // bool
+inline Value isinf(const Value& x) { return x.graph()->call("isinf", {x}); }        // bool
 inline Value isfinite(const Value& x) { return x.graph()->call("isfinite", {x}); }  // bool
 // bool; true for -0.0
 inline Value signbit(const Value& x) { return x.graph()->call("signbit", {x}); }
@@ -64,10 +64,10 @@ inline Value round(const Value& x, int64_t decimals = 0) {
 // NaN and infinities replaced; infinities by the largest finite numbers where none is given.
 inline Value nan_to_num(const Value& x, double nan = 0, std::optional<double> posinf = {},
                         std::optional<double> neginf = {}) {
-  return x.graph()->call("nan_to_num", {x},
-                         {{"nan", nan},
-                          {"posinf", posinf ? Attr(*posinf) : Attr()},
-                          {"neginf", neginf ? Attr(*neginf) : Attr()}});
+  NamedAttrs attrs = {{"nan", nan}};
+  if (posinf) attrs.push_back({"posinf", *posinf});
+  if (neginf) attrs.push_back({"neginf", *neginf});
+  return x.graph()->call("nan_to_num", {x}, attrs);
 }
 
 }  // namespace hg

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activation functions.
+#include "hg/ops/activation.h"
+
+#include "converter/rows/pointwise.h"
+
+namespace hg::convert::rows {
+namespace {
+
+Value float_self(Call& call) {
+  const Value x = call.tensor("self");
+  if (!is_float(x.dtype())) call.refuse("self", "must be a float tensor");
+  return x;
+}
+Value number_self(Call& call) {
+  const Value x = call.tensor("self");
+  if (x.dtype() == boolean) call.refuse("self", "must not be bool");
+  return x;
+}
+
+void plain(Call& call) { call.returns(call.graph().call(op_name(call), {float_self(call)})); }
+void relu(Call& call) { call.returns(hg::relu(number_self(call))); }
+void relu6(Call& call) { call.returns(hardtanh(number_self(call), 0, 6)); }
+void leaky_relu(Call& call) {
+  call.returns(hg::leaky_relu(float_self(call), call.real("negative_slope", 0.01)));
+}
+void elu(Call& call) {
+  call.returns(hg::elu(float_self(call), call.real("alpha", 1), call.real("scale", 1),
+                       call.real("input_scale", 1)));
+}
+void celu(Call& call) {
+  const double alpha = call.real("alpha", 1);
+  if (alpha == 0) call.refuse("alpha", "must not be 0");
+  call.returns(hg::elu(float_self(call), alpha, 1, 1 / alpha));
+}
+void selu(Call& call) {  // Klambauer et al., Self-normalizing neural networks, 2017
+  call.returns(hg::elu(float_self(call), 1.6732632423543772848170429916717,
+                       1.0507009873554804934193349852946, 1));
+}
+void gelu(Call& call) {
+  const std::string kind = call.string("approximate", "none");
+  if (kind != "none" && kind != "tanh") call.refuse("approximate", "must be 'none' or 'tanh'");
+  call.returns(hg::gelu(float_self(call), kind));
+}
+void softplus(Call& call) {
+  call.returns(hg::softplus(float_self(call), call.real("beta", 1), call.real("threshold", 20)));
+}
+void hardtanh_of(Call& call) {
+  call.returns(hardtanh(number_self(call), call.real("min_val", -1), call.real("max_val", 1)));
+}
+void hardshrink(Call& call) {
+  call.returns(hg::hardshrink(float_self(call), call.real("lambd", 0.5)));
+}
+void softshrink(Call& call) {
+  call.returns(hg::softshrink(float_self(call), call.real("lambd", 0.5)));
+}
+void threshold(Call& call) {
+  call.returns(hg::threshold(number_self(call), call.real("threshold"), call.real("value")));
+}
+void logit(Call& call) {
+  const Value x = call.promoted({"self"}, true)[0];
+  call.returns(call.has("eps") ? hg::logit(x, call.real("eps")) : hg::logit(x));
+}
+
+constexpr Row kRows[] = {
+    {"aten::relu", relu},
+    {"aten::relu6", relu6},
+    {"aten::leaky_relu", leaky_relu},
+    {"aten::elu", elu},
+    {"aten::celu", celu},
+    {"aten::selu", selu},
+    {"aten::gelu", gelu},
+    {"aten::silu", plain},
+    {"aten::mish", plain},
+    {"aten::softplus", softplus},
+    {"aten::log_sigmoid", plain},
+    {"aten::hardtanh", hardtanh_of},
+    {"aten::hardsigmoid", plain},
+    {"aten::hardswish", plain},
+    {"aten::hardshrink", hardshrink},
+    {"aten::softshrink", softshrink},
+    {"aten::threshold", threshold},
+    {"aten::logit", logit},
+    {"aten::special_logit", logit},
+};
+
+}  // namespace
+
+std::span<const Row> activation() { return kRows; }
+
+}  // namespace hg::convert::rows

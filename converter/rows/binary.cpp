@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic of two tensors, or of a tensor and a number.
+#include "hg/ops/binary.h"
+
+#include <cmath>
+#include <numbers>
+#include <optional>
+
+#include "converter/rows/pointwise.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
+#include "hg/ops/unary.h"
+
+namespace hg::convert::rows {
+namespace {
+
+using Values = std::vector<Value>;
+
+// x * alpha, where alpha is 1 unless given
+Value scaled(Call& call, const Value& x) {
+  if (!call.has("alpha") || call.real("alpha") == 1) return x;
+  return hg::mul(x, number_as(call, "alpha", x.dtype()));
+}
+void add(Call& call) {
+  const Values v = call.promoted({"self", "other"});
+  call.returns(hg::add(v[0], scaled(call, v[1])));
+}
+void sub(Call& call) {
+  const Values v = call.promoted({"self", "other"});
+  if (v[0].dtype() == boolean) call.refuse("self", "must not be bool");
+  call.returns(hg::sub(v[0], scaled(call, v[1])));
+}
+void rsub(Call& call) {
+  const Values v = call.promoted({"self", "other"});
+  if (v[0].dtype() == boolean) call.refuse("self", "must not be bool");
+  call.returns(hg::sub(v[1], scaled(call, v[0])));
+}
+void mul(Call& call) {
+  const Values v = call.promoted({"self", "other"});
+  call.returns(hg::mul(v[0], v[1]));
+}
+void div(Call& call) {
+  const std::string mode = call.string("rounding_mode", "");
+  if (mode.empty()) {
+    const Values v = call.promoted({"self", "other"}, true);
+    return call.returns(hg::div(v[0], v[1]));
+  }
+  const Values v = call.promoted({"self", "other"});
+  if (v[0].dtype() == boolean) call.refuse("self", "must not be bool");
+  if (mode == "floor") return call.returns(hg::floor_divide(v[0], v[1]));
+  if (mode != "trunc") call.refuse("rounding_mode", "must be 'trunc' or 'floor'");
+  call.returns(hg::trunc_divide(v[0], v[1]));
+}
+
+// The op of the same name in the common dtype, as floats, or in integers alone.
+void same_name(Call& call) {
+  call.returns(call.graph().call(op_name(call), call.promoted({"self", "other"})));
+}
+void numbers_same_name(Call& call) {
+  const Values v = call.promoted({"self", "other"});
+  if (v[0].dtype() == boolean) call.refuse("self", "must not be bool");
+  call.returns(call.graph().call(op_name(call), v));
+}
+void floats_same_name(Call& call) {
+  call.returns(call.graph().call(op_name(call), call.promoted({"self", "other"}, true)));
+}
+template <const char* op>
+void alias(Call& call) {
+  call.returns(call.graph().call(op, call.promoted({"self", "other"})));
+}
+#define HG_ALIAS(name) constexpr char k_##name[] = #name
+HG_ALIAS(maximum);
+HG_ALIAS(minimum);
+HG_ALIAS(bitwise_and);
+HG_ALIAS(bitwise_or);
+HG_ALIAS(bitwise_xor);
+#undef HG_ALIAS
+
+// Shifts of floats multiply by a power of two.
+void shift(Call& call, std::string_view op, double sign) {
+  const Values v = call.promoted({"self", "other"});
+  if (!is_float(v[0].dtype())) return call.returns(call.graph().call(op, v));
+  call.returns(v[0] * exp2(v[1] * sign));
+}
+void left_shift(Call& call) { shift(call, "bitwise_left_shift", 1); }
+void right_shift(Call& call) { shift(call, "bitwise_right_shift", -1); }
+
+void arctan2(Call& call) {
+  const Values v = call.promoted({"self", "other"}, true);
+  call.returns(hg::atan2(v[0], v[1]));
+}
+
+// The exponent as a number, where it is one.
+std::optional<double> exponent_number(const Call& call) {
+  const Item* item = call.find("exponent");
+  if (item != nullptr && item->is_number() &&
+      !(item->is_int() && !std::get<Dim>(item->value).is_constant()))
+    return call.real("exponent");
+  return {};
+}
+
+// torch writes the powers 0.5, 2, 3, -0.5, -1, -2 of floats in simpler operations, and so do we.
+void power(Call& call) {
+  const Values v = call.promoted({"self", "exponent"});
+  const Value x = v[0];
+  const std::optional<double> exponent = exponent_number(call);
+  if (x.dtype() == boolean) call.refuse("self", "must not be bool");
+  if (exponent && !is_float(x.dtype()) && *exponent < 0)
+    call.refuse("exponent", "must not be negative for integer tensors");
+  if (exponent == 1.0) return call.returns(x);
+  if (exponent == 2.0) return call.returns(x * x);
+  if (exponent == 3.0) return call.returns(x * x * x);
+  if (exponent && is_float(x.dtype())) {
+    if (*exponent == 0.5) return call.returns(sqrt(x));
+    if (*exponent == -0.5) return call.returns(rsqrt(x));
+    if (*exponent == -1) return call.returns(reciprocal(x));
+    if (*exponent == -2) return call.returns(reciprocal(x * x));
+  }
+  call.returns(pow(x, v[1]));
+}
+void float_power(Call& call) {  // always in f64
+  const Values v = call.promoted({"self", "exponent"});
+  call.returns(pow(convert::cast(v[0], f64), convert::cast(v[1], f64)));
+}
+
+void logaddexp2(Call& call) {
+  const Values v = call.promoted({"self", "other"}, true);
+  constexpr double kLn2 = std::numbers::ln2;
+  call.returns(logaddexp(v[0] * kLn2, v[1] * kLn2) * (1 / kLn2));
+}
+
+// 0 for x < 0, `values` at 0, 1 beyond
+void heaviside(Call& call) {
+  const Values v = call.promoted({"self", "values"});
+  const Value x = v[0];
+  if (x.dtype() == boolean)  // true is beyond 0
+    return call.returns(logical_or(x, v[1]));
+  const Value zero = number_like(x, 0), one = number_like(x, 1);
+  const Value step = hg::where(lt(x, zero), zero, one);
+  call.returns(hg::where(eq(x, zero), v[1], hg::where(isnan(x), zero, step)));
+}
+
+// x * 2^other
+void ldexp(Call& call) {
+  const Value other = call.tensor("other");
+  const Value power = exp2(is_float(other.dtype()) ? other : convert::cast(other, f32));
+  const Value x = call.tensor("self");
+  const DType dtype = promote(x.dtype(), power.dtype());
+  const bool keep = is_float(x.dtype()) && (other.rank() == 0 || !is_float(other.dtype()));
+  call.returns(convert::cast(x, keep ? x.dtype() : dtype) *
+               convert::cast(power, keep ? x.dtype() : dtype));
+}
+
+constexpr Row kRows[] = {
+    {"aten::add", add},
+    {"aten::__radd__", add},
+    {"aten::sub", sub},
+    {"aten::subtract", sub},
+    {"aten::rsub", rsub},
+    {"aten::mul", mul},
+    {"aten::multiply", mul},
+    {"aten::div", div},
+    {"aten::divide", div},
+    {"aten::true_divide", div},
+    {"aten::floor_divide", numbers_same_name},
+    {"aten::remainder", numbers_same_name},
+    {"aten::fmod", numbers_same_name},
+    {"aten::pow", power},
+    {"aten::float_power", float_power},
+    {"aten::maximum", same_name},
+    {"aten::minimum", same_name},
+    {"aten::max.other", alias<k_maximum>},
+    {"aten::min.other", alias<k_minimum>},
+    {"aten::fmax", same_name},
+    {"aten::fmin", same_name},
+    {"aten::atan2", floats_same_name},
+    {"aten::arctan2", arctan2},
+    {"aten::hypot", floats_same_name},
+    {"aten::nextafter", floats_same_name},
+    {"aten::copysign", floats_same_name},
+    {"aten::logaddexp", floats_same_name},
+    {"aten::logaddexp2", logaddexp2},
+    {"aten::xlogy", floats_same_name},
+    {"aten::special_xlogy", floats_same_name},
+    {"aten::bitwise_and", same_name},
+    {"aten::bitwise_or", same_name},
+    {"aten::bitwise_xor", same_name},
+    {"aten::bitwise_left_shift", left_shift},
+    {"aten::bitwise_right_shift", right_shift},
+    {"aten::__and__", alias<k_bitwise_and>},
+    {"aten::__or__", alias<k_bitwise_or>},
+    {"aten::__xor__", alias<k_bitwise_xor>},
+    {"aten::__lshift__", left_shift},
+    {"aten::__rshift__", right_shift},
+    {"aten::gcd", same_name},
+    {"aten::lcm", same_name},
+    {"aten::heaviside", heaviside},
+    {"aten::ldexp", ldexp},
+};
+
+}  // namespace
+
+std::span<const Row> binary() { return kRows; }
+
+}  // namespace hg::convert::rows

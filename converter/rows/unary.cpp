@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise functions of one tensor.
+#include "hg/ops/unary.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "converter/rows/pointwise.h"
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+
+namespace hg::convert::rows {
+namespace {
+
+// The op of the same name; integers become f32.
+void float_function(Call& call) {
+  call.returns(call.graph().call(op_name(call), call.promoted({"self"}, true)));
+}
+// The op of the same name in x's dtype.
+void same_function(Call& call) {
+  call.returns(call.graph().call(op_name(call), {call.tensor("self")}));
+}
+// Integers are their own floor, and so on; bool too.
+void rounding(Call& call) {
+  const Value x = call.tensor("self");
+  call.returns(is_float(x.dtype()) ? call.graph().call(op_name(call), {x}) : x);
+}
+
+template <const char* op>
+void float_alias(Call& call) {
+  call.returns(call.graph().call(op, call.promoted({"self"}, true)));
+}
+template <const char* op>
+void same_alias(Call& call) {
+  call.returns(call.graph().call(op, {call.tensor("self")}));
+}
+#define HG_ALIAS(name) constexpr char k_##name[] = #name
+HG_ALIAS(acos);
+HG_ALIAS(acosh);
+HG_ALIAS(asin);
+HG_ALIAS(asinh);
+HG_ALIAS(atan);
+HG_ALIAS(atanh);
+HG_ALIAS(sigmoid);
+HG_ALIAS(lgamma);
+HG_ALIAS(digamma);
+HG_ALIAS(neg);
+#undef HG_ALIAS
+
+void absolute(Call& call) {
+  const Value x = call.tensor("self");
+  call.returns(x.dtype() == boolean || x.dtype() == u8 ? x : abs(x));
+}
+void sign_of(Call& call) {
+  const Value x = call.tensor("self");
+  call.returns(x.dtype() == boolean ? x : sign(x));
+}
+void identity(Call& call) { call.returns(call.tensor("self")); }
+void positive(Call& call) {
+  if (call.tensor("self").dtype() == boolean) call.refuse("self", "must not be bool");
+  identity(call);
+}
+
+void round_to(Call& call) {
+  const Value x = call.tensor("self");
+  const int64_t decimals = call.number("decimals", 0);
+  if (is_float(x.dtype())) return call.returns(round(x, decimals));
+  if (decimals != 0) call.refuse("decimals", "is defined for float tensors only");
+  call.returns(x);
+}
+void truncate(Call& call) {
+  const Value x = call.tensor("self");
+  call.returns(is_float(x.dtype()) ? trunc(x) : x);
+}
+void square_of(Call& call) {
+  const Value x = call.tensor("self");  // bool becomes i64, as in x^2
+  call.returns(square(convert::cast(x, x.dtype() == boolean ? i64 : x.dtype())));
+}
+
+void nan_to_number(Call& call) {
+  const Value x = call.tensor("self");
+  if (!is_float(x.dtype())) return call.returns(x);
+  NamedAttrs attrs = {{"nan", call.real("nan", 0)}};
+  for (std::string_view name : {"posinf", "neginf"})
+    if (call.has(name)) attrs.push_back({name, call.real(name)});
+  call.returns(call.graph().call("nan_to_num", {x}, attrs));
+}
+
+void is_infinite_with(Call& call, double value) {
+  const Value x = call.tensor("self");
+  if (is_float(x.dtype())) return call.returns(eq(x, number_like(x, value)));
+  call.returns(logical_and(isinf(x), isinf(x)));
+}
+void isposinf(Call& call) { is_infinite_with(call, HUGE_VAL); }
+void isneginf(Call& call) { is_infinite_with(call, -HUGE_VAL); }
+void isreal(Call& call) {  // there are no complex tensors: true everywhere
+  const Value x = call.tensor("self");
+  call.returns(logical_or(eq(x, x), ne(x, x)));
+}
+void degrees_to_radians(Call& call) {
+  call.returns(call.promoted({"self"}, true)[0] * (std::numbers::pi / 180));
+}
+void radians_to_degrees(Call& call) {
+  call.returns(call.promoted({"self"}, true)[0] * (180 / std::numbers::pi));
+}
+
+constexpr Row kRows[] = {
+    {"aten::neg", same_function},
+    {"aten::negative", same_alias<k_neg>},
+    {"aten::abs", absolute},
+    {"aten::absolute", absolute},
+    {"aten::sign", sign_of},
+    {"aten::sgn", sign_of},
+    {"aten::positive", positive},
+    {"aten::real", identity},
+    {"aten::conj", identity},
+    {"aten::conj_physical", identity},
+    {"aten::sqrt", float_function},
+    {"aten::rsqrt", float_function},
+    {"aten::reciprocal", float_function},
+    {"aten::exp", float_function},
+    {"aten::exp2", float_function},
+    {"aten::special_exp2", float_function},
+    {"aten::expm1", float_function},
+    {"aten::special_expm1", float_function},
+    {"aten::log", float_function},
+    {"aten::log2", float_function},
+    {"aten::log10", float_function},
+    {"aten::log1p", float_function},
+    {"aten::special_log1p", float_function},
+    {"aten::sin", float_function},
+    {"aten::cos", float_function},
+    {"aten::tan", float_function},
+    {"aten::asin", float_function},
+    {"aten::arcsin", float_alias<k_asin>},
+    {"aten::acos", float_function},
+    {"aten::arccos", float_alias<k_acos>},
+    {"aten::atan", float_function},
+    {"aten::arctan", float_alias<k_atan>},
+    {"aten::sinh", float_function},
+    {"aten::cosh", float_function},
+    {"aten::tanh", float_function},
+    {"aten::asinh", float_function},
+    {"aten::arcsinh", float_alias<k_asinh>},
+    {"aten::acosh", float_function},
+    {"aten::arccosh", float_alias<k_acosh>},
+    {"aten::atanh", float_function},
+    {"aten::arctanh", float_alias<k_atanh>},
+    {"aten::erf", float_function},
+    {"aten::special_erf", float_function},
+    {"aten::erfc", float_function},
+    {"aten::special_erfc", float_function},
+    {"aten::erfinv", float_function},
+    {"aten::special_erfinv", float_function},
+    {"aten::lgamma", float_function},
+    {"aten::special_gammaln", float_alias<k_lgamma>},
+    {"aten::digamma", float_function},
+    {"aten::special_digamma", float_function},
+    {"aten::special_psi", float_alias<k_digamma>},
+    {"aten::sigmoid", float_function},
+    {"aten::special_expit", float_alias<k_sigmoid>},
+    {"aten::sinc", float_function},
+    {"aten::special_sinc", float_function},
+    {"aten::floor", rounding},
+    {"aten::ceil", rounding},
+    {"aten::trunc", truncate},
+    {"aten::fix", truncate},
+    {"aten::round", round_to},
+    {"aten::special_round", round_to},
+    {"aten::square", square_of},
+    {"aten::frac", same_function},
+    {"aten::nan_to_num", nan_to_number},
+    {"aten::isnan", same_function},
+    {"aten::isinf", same_function},
+    {"aten::isfinite", same_function},
+    {"aten::signbit", same_function},
+    {"aten::isposinf", isposinf},
+    {"aten::isneginf", isneginf},
+    {"aten::isreal", isreal},
+    {"aten::logical_not", same_function},
+    {"aten::bitwise_not", same_function},
+    {"aten::deg2rad", degrees_to_radians},
+    {"aten::rad2deg", radians_to_degrees},
+};
+
+}  // namespace
+
+std::span<const Row> unary() { return kRows; }
+
+}  // namespace hg::convert::rows
