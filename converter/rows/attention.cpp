@@ -1,9 +1,255 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scaled dot product attention.
+// Attention: the plain function, and the fused layers that torch's fast path of
+// nn.MultiheadAttention and nn.TransformerEncoderLayer calls.
+#include <algorithm>
+#include <cmath>
+
 #include "converter/rows.h"
+#include "hg/op.h"
 
 namespace hg::convert::rows {
+namespace {
 
-std::span<const Row> attention() { return {}; }
+using Values = std::vector<Value>;
+using Dims = std::vector<Dim>;
+
+Value reshape(const Value& x, const Shape& shape) {
+  return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", shape}});
+}
+Value permute(const Value& x, const Dims& dims) {
+  return x.graph()->call("permute", {x}, {{"dims", dims}});
+}
+Value expand(const Value& x, const Shape& shape) {
+  return x.shape() == shape ? x : x.graph()->call("expand", {x}, {{"shape", shape}});
+}
+Value linear(const Value& x, const Value& weight, const Value& bias) {
+  return x.graph()->call("linear", {x, weight, bias});
+}
+
+// Ranks filled up with ones in front, and all batch dims but that of the heads broadcast; with
+// grouped queries the heads of k and v stay fewer.
+void same_batch(Call& call, Value& q, Value& k, Value& v, bool grouped) {
+  const int rank = std::max({q.rank(), k.rank(), v.rank()});
+  Shape lead;
+  for (Value* x : {&q, &k, &v}) {
+    Shape shape = x->shape();
+    shape.insert(shape.begin(), static_cast<size_t>(rank - x->rank()), Dim(1));
+    *x = reshape(*x, shape);
+    Shape mine(shape.begin(), shape.end() - 2);
+    if (grouped && !mine.empty()) mine.back() = 1;
+    Result<Shape> both = broadcast(lead, mine);
+    if (!both.ok())
+      call.refuse("query", "its batch sizes do not broadcast with those of key, value");
+    lead = *both;
+  }
+  for (Value* x : {&q, &k, &v}) {
+    Shape shape = lead;
+    if (grouped && !shape.empty()) shape.back() = x->dim(-3);
+    shape.push_back(x->dim(-2));
+    shape.push_back(x->dim(-1));
+    *x = expand(*x, shape);
+  }
+}
+
+NamedAttrs attention_attrs(Call& call, bool causal) {
+  NamedAttrs attrs = {{"causal", causal}};
+  if (call.has("scale")) attrs.push_back({"scale", call.real("scale")});
+  return attrs;
+}
+
+void check_dropout(Call& call) {
+  if (call.real("dropout_p", 0.0) != 0)
+    call.refuse("dropout_p", "dropout inside of attention is not supported; trace in eval mode");
+}
+
+void scaled_dot_product_attention(Call& call) {
+  check_dropout(call);
+  Graph& g = call.graph();
+  Value q = call.tensor("query"), k = call.tensor("key"), v = call.tensor("value");
+  Value mask = call.tensor_or_none("attn_mask");
+  same_batch(call, q, k, v, call.flag("enable_gqa", false));
+  if (mask && mask.dtype() != boolean) mask = cast(mask, q.dtype());
+  const NamedAttrs attrs = attention_attrs(call, call.flag("is_causal", false));
+  call.returns(g.call("attention", {q, k, v, mask}, attrs));
+}
+
+// softmax(q k^T scale + mask), for the callers that want the weights too.
+Value attention_weights(Graph& g, const Value& q, const Value& k, const Value& mask, double scale,
+                        bool causal) {
+  Dims swap;
+  for (int i = 0; i < k.rank(); ++i) swap.emplace_back(i);
+  std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
+  Value scores =
+      g.call("mul", {g.call("matmul", {q, permute(k, swap)}), g.scalar(scale, q.dtype())});
+  const Value lowest = g.scalar(-HUGE_VAL, q.dtype());
+  if (causal) {
+    auto count_up = [&](const Dim& end) {
+      return g.call("arange", {},
+                    {{"start", Dim(0)}, {"end", end}, {"step", Dim(1)}, {"dtype", i64}});
+    };
+    const Value rows = reshape(count_up(q.dim(-2)), {q.dim(-2), Dim(1)});
+    scores = g.call("where", {g.call("ge", {rows, count_up(k.dim(-2))}), scores, lowest});
+  }
+  if (mask) {
+    scores = mask.dtype() == boolean ? g.call("where", {mask, scores, lowest})
+                                     : g.call("add", {scores, cast(mask, q.dtype())});
+  }
+  return g.call("softmax", {scores}, {{"dim", -1}});
+}
+
+// _scaled_dot_product_attention_math -> (y, weights)
+void attention_math(Call& call) {
+  check_dropout(call);
+  Graph& g = call.graph();
+  Value q = call.tensor("query"), k = call.tensor("key"), v = call.tensor("value");
+  if (call.flag("enable_gqa", false)) call.refuse("enable_gqa", "is not supported here");
+  same_batch(call, q, k, v, false);
+  if (!q.dim(-1).is_constant() && !call.has("scale"))
+    call.refuse("query", "the size of its last dim must be known");
+  const double scale = call.has("scale") ? call.real("scale")
+                                         : 1 / std::sqrt(static_cast<double>(q.dim(-1).constant()));
+  const Value p = attention_weights(g, q, k, call.tensor_or_none("attn_mask"), scale,
+                                    call.flag("is_causal", false));
+  call.returns(Values{g.call("matmul", {p, v}), p});
+}
+
+// _scaled_dot_product_flash_attention_for_cpu -> (y, logsumexp [batch, heads, time])
+void flash_attention_for_cpu(Call& call) {
+  check_dropout(call);
+  Graph& g = call.graph();
+  Value q = call.tensor("query"), k = call.tensor("key"), v = call.tensor("value");
+  Value mask = call.tensor_or_none("attn_mask");
+  if (mask && mask.dtype() != boolean) mask = cast(mask, q.dtype());
+  const bool causal = call.flag("is_causal", false);
+  const Value y = g.call("attention", {q, k, v, mask}, attention_attrs(call, causal));
+  if (!q.dim(-1).is_constant()) call.refuse("query", "the size of its last dim must be known");
+  const double scale = call.has("scale") ? call.real("scale")
+                                         : 1 / std::sqrt(static_cast<double>(q.dim(-1).constant()));
+  Value scores =
+      g.call("mul", {g.call("matmul", {q, permute(k, {0, 1, 3, 2})}), g.scalar(scale, q.dtype())});
+  const Value lowest = g.scalar(-HUGE_VAL, q.dtype());
+  if (causal) {
+    const Value ones =
+        g.call("expand", {g.scalar(int64_t{1}, boolean)}, {{"shape", Shape{q.dim(-2), k.dim(-2)}}});
+    scores = g.call("where", {g.call("tril", {ones}, {{"diagonal", 0}}), scores, lowest});
+  }
+  if (mask)
+    scores = mask.dtype() == boolean ? g.call("where", {mask, scores, lowest})
+                                     : g.call("add", {scores, mask});
+  const Value lse = g.call("logsumexp", {scores}, {{"dim", Dims{-1}}, {"keepdim", false}});
+  call.returns(Values{y, lse});
+}
+
+// x [batch, time, width] -> [batch, heads, time, width / heads]
+Value split_heads(const Value& x, const Dim& heads) {
+  const Value split = reshape(x, {x.dim(0), x.dim(1), heads, floordiv(x.dim(2), heads)});
+  return permute(split, {0, 2, 1, 3});
+}
+Value join_heads(const Value& y) {
+  return reshape(permute(y, {0, 2, 1, 3}), {y.dim(0), y.dim(2), y.dim(1) * y.dim(3)});
+}
+
+Value rows_of(const Value& x, int from, int count, const Dim& width) {
+  return x.graph()->call(
+      "slice", {x},
+      {{"dim", 0}, {"start", width * from}, {"end", width * (from + count)}, {"step", 1}});
+}
+
+// True hides a key. Kinds of torch's fast path: 0 is [time, keys], 1 is [batch, keys], 2 is
+// [batch, heads, time, keys].
+Value fast_path_mask(Call& call, const Value& mask) {
+  if (!mask) return mask;
+  Graph& g = call.graph();
+  Value m = mask;
+  const int64_t kind = call.number("mask_type", m.rank() == 4 ? 2 : 0);
+  if (kind == 1)
+    m = reshape(m, {m.dim(0), Dim(1), Dim(1), m.dim(-1)});
+  else if (kind != 0 && kind != 2)
+    call.refuse("mask_type", "must be 0, 1 or 2");
+  return m.dtype() == boolean ? g.call("logical_not", {m}) : m;
+}
+
+struct Projections {
+  Value q, k, v;  // [batch, heads, time, dim]
+};
+Projections project(Call& call, const Value& q, const Value& k, const Value& v, const Dim& heads) {
+  const Value weight = call.tensor("qkv_weight"), bias = call.tensor_or_none("qkv_bias");
+  const Dim width = floordiv(weight.dim(0), 3);
+  auto part = [&](const Value& x, int i) {
+    return split_heads(
+        linear(x, rows_of(weight, i, 1, width), bias ? rows_of(bias, i, 1, width) : Value()),
+        heads);
+  };
+  return {part(q, 0), part(k, 1), part(v, 2)};
+}
+
+// -> (y, weights or None)
+void native_multi_head_attention(Call& call) {
+  Graph& g = call.graph();
+  const Dim heads = call.integer("num_head");
+  const Projections p =
+      project(call, call.tensor("query"), call.tensor("key"), call.tensor("value"), heads);
+  const Value mask = fast_path_mask(call, call.tensor_or_none("mask"));
+  const Value proj_weight = call.tensor("proj_weight"),
+              proj_bias = call.tensor_or_none("proj_bias");
+  if (!call.flag("need_weights", true)) {
+    const Value y = g.call("attention", {p.q, p.k, p.v, mask});
+    call.returns({Item(call.make_tensor(linear(join_heads(y), proj_weight, proj_bias))), Item()});
+    return;
+  }
+  if (!p.q.dim(-1).is_constant()) call.refuse("query", "the size of its last dim must be known");
+  const double scale = 1 / std::sqrt(static_cast<double>(p.q.dim(-1).constant()));
+  Value weights = attention_weights(g, p.q, p.k, mask, scale, false);
+  const Value y = linear(join_heads(g.call("matmul", {weights, p.v})), proj_weight, proj_bias);
+  if (call.flag("average_attn_weights", true))
+    weights = g.call("mean", {weights}, {{"dim", Dims{1}}, {"keepdim", false}});
+  call.returns(Values{y, weights});
+}
+
+void transformer_encoder_layer(Call& call) {
+  Graph& g = call.graph();
+  const Value src = call.tensor("src");
+  const Dim heads = call.integer("num_heads");
+  const double eps = call.real("eps");
+  const bool norm_first = call.flag("norm_first");
+  const Value mask = fast_path_mask(call, call.tensor_or_none("mask"));
+  auto norm = [&](const Value& x, std::string_view weight, std::string_view bias) {
+    return g.call("layer_norm", {x, call.tensor(weight), call.tensor(bias)},
+                  {{"normalized_shape", Dims{call.integer("embed_dim")}}, {"eps", eps}});
+  };
+  auto attend = [&](const Value& x) {
+    const Projections p = project(call, x, x, x, heads);
+    return linear(join_heads(g.call("attention", {p.q, p.k, p.v, mask})),
+                  call.tensor("proj_weight"), call.tensor_or_none("proj_bias"));
+  };
+  auto feed_forward = [&](const Value& x) {
+    Value h = linear(x, call.tensor("ffn_weight_1"), call.tensor_or_none("ffn_bias_1"));
+    h = call.flag("use_gelu") ? g.call("gelu", {h}) : g.call("relu", {h});
+    return linear(h, call.tensor("ffn_weight_2"), call.tensor_or_none("ffn_bias_2"));
+  };
+  auto add = [&](const Value& a, const Value& b) { return g.call("add", {a, b}); };
+  Value x = src;
+  if (norm_first) {
+    x = add(x, attend(norm(x, "norm_weight_1", "norm_bias_1")));
+    x = add(x, feed_forward(norm(x, "norm_weight_2", "norm_bias_2")));
+  } else {
+    x = norm(add(x, attend(x)), "norm_weight_1", "norm_bias_1");
+    x = norm(add(x, feed_forward(x)), "norm_weight_2", "norm_bias_2");
+  }
+  call.returns(x);
+}
+
+constexpr Row kRows[] = {
+    {"aten::scaled_dot_product_attention", scaled_dot_product_attention},
+    {"aten::_scaled_dot_product_attention_math", attention_math},
+    {"aten::_scaled_dot_product_attention", attention_math},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_attention_for_cpu},
+    {"aten::_native_multi_head_attention", native_multi_head_attention},
+    {"aten::_transformer_encoder_layer_fwd", transformer_encoder_layer},
+};
+
+}  // namespace
+
+std::span<const Row> attention() { return kRows; }
 
 }  // namespace hg::convert::rows
