@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "converter/rows/pointwise.h"
+#include "hg/op.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"

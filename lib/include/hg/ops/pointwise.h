@@ -8,7 +8,10 @@ namespace hg {
 
 // x as another dtype, as torch's Tensor.to: floats are cut towards zero, bool is x != 0.
 inline Value cast(const Value& x, DType dtype) {
-  return x.graph()->call("cast", {x}, {{"dtype", dtype}});
+  NamedAttrs attrs(1);
+  attrs[0].name = "dtype";
+  attrs[0].value = dtype;
+  return x.graph()->call("cast", {x}, attrs);
 }
 // condition ? a : b, elementwise; condition is bool, all three broadcast.
 inline Value where(const Value& condition, const Value& a, const Value& b) {
