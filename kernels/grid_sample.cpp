@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sampling of images at given positions, and its gradient. Every mode is a product of one short
+// list of taps per dim; the taps carry their derivatives.
+#include <algorithm>
+#include <cmath>
+
+#include "hg/kernel.h"
+#include "kernels/element.h"
+
+namespace hg::kernels {
+namespace {
+
+enum class Mode { bilinear, nearest, bicubic };
+enum class Padding { zeros, border, reflection };
+
+struct GridState {
+  int64_t batch = 1, channels = 1;
+  int64_t in[3] = {1, 1, 1};  // depth, height, width
+  int dims = 2;
+  int64_t points = 1;  // output pixels of one image
+  Mode mode = Mode::bilinear;
+  Padding padding = Padding::zeros;
+  bool align_corners = false;
+  int64_t in_count() const { return in[0] * in[1] * in[2]; }
+};
+
+template <class W>
+struct Taps {
+  int count = 1;
+  int64_t index[4] = {0, 0, 0, 0};  // -1: outside, contributes nothing
+  W weight[4] = {1, 0, 0, 0};
+  W slope[4] = {0, 0, 0, 0};  // d weight / d grid
+};
+
+// A position and its derivative with respect to the grid's number.
+template <class W>
+struct Position {
+  W at, slope;
+};
+
+// Mirrored at both ends until it lies within; `low` and `high` are twice the ends.
+template <class W>
+Position<W> reflected(Position<W> p, int64_t low, int64_t high) {
+  if (low == high) return {0, 0};
+  const W least = static_cast<W>(low) / 2, span = static_cast<W>(high - low) / 2;
+  W x = p.at - least;
+  W sign = 1;
+  if (x < 0) {
+    x = -x;
+    sign = -1;
+  }
+  const W extra = std::fmod(x, span);
+  const bool even = std::fmod(std::floor(x / span), W(2)) == 0;
+  return even ? Position<W>{extra + least, p.slope * sign}
+              : Position<W>{span - extra + least, -p.slope * sign};
+}
+
+template <class W>
+Position<W> clipped(Position<W> p, int64_t size) {
+  const W last = static_cast<W>(size - 1);
+  if (p.at <= 0) return {0, 0};
+  if (p.at >= last) return {last, 0};
+  return p;
+}
+
+template <class W>
+Position<W> padded(Position<W> p, int64_t size, const GridState& s) {
+  if (s.padding == Padding::reflection)
+    p = s.align_corners ? reflected(p, 0, 2 * (size - 1)) : reflected(p, -1, 2 * size - 1);
+  if (s.padding != Padding::zeros) p = clipped(p, size);
+  if (!(std::abs(p.at) < W(2147483520))) return {-100, p.slope};  // too far, or NaN
+  return p;
+}
+
+template <class W>
+Taps<W> taps_of(W coordinate, int64_t size, const GridState& s) {
+  Taps<W> t;
+  const W slope = s.align_corners ? static_cast<W>(size - 1) / 2 : static_cast<W>(size) / 2;
+  Position<W> p{s.align_corners ? (coordinate + 1) / 2 * static_cast<W>(size - 1)
+                                : ((coordinate + 1) * static_cast<W>(size) - 1) / 2,
+                slope};
+  auto inside = [&](int64_t i) { return i >= 0 && i < size ? i : -1; };
+  if (s.mode == Mode::bicubic) {
+    if (!(std::abs(p.at) < W(2147483520))) p.at = -100;
+    const W first = std::floor(p.at), f = p.at - first;
+    constexpr W a = W(-0.75);
+    t.count = 4;
+    for (int k = 0; k < 4; ++k) {
+      const W d = f + 1 - static_cast<W>(k);  // signed distance
+      const W x = std::abs(d), sign = d < 0 ? W(-1) : W(1);
+      if (k == 1 || k == 2) {
+        t.weight[k] = ((a + 2) * x - (a + 3)) * x * x + 1;
+        t.slope[k] = (3 * (a + 2) * x - 2 * (a + 3)) * x * sign * slope;
+      } else {
+        t.weight[k] = ((x - 5) * x + 8) * x * a - 4 * a;
+        t.slope[k] = ((3 * x - 10) * x + 8) * a * sign * slope;
+      }
+      const Position<W> q = padded(Position<W>{first - 1 + static_cast<W>(k), 1}, size, s);
+      t.index[k] = inside(static_cast<int64_t>(q.at));
+    }
+    return t;
+  }
+  p = padded(p, size, s);
+  if (s.mode == Mode::nearest) {
+    t.index[0] = inside(static_cast<int64_t>(std::nearbyint(p.at)));
+    return t;
+  }
+  const W first = std::floor(p.at);
+  t.count = 2;
+  t.index[0] = inside(static_cast<int64_t>(first));
+  t.index[1] = inside(static_cast<int64_t>(first) + 1);
+  t.weight[1] = p.at - first;
+  t.weight[0] = 1 - t.weight[1];
+  t.slope[0] = -p.slope;
+  t.slope[1] = p.slope;
+  return t;
+}
+
+// The taps of one output pixel: depth, height, width. The grid lists width first.
+template <class T>
+struct Point {
+  Taps<Wide<T>> axes[3];
+  Point(const T* grid, const GridState& s) {
+    for (int i = 0; i < s.dims; ++i) axes[2 - i] = taps_of<Wide<T>>(load(grid + i), s.in[2 - i], s);
+  }
+};
+
+// f(position in a plane, tap of depth, of height, of width) for all taps inside.
+template <class W, class F>
+void for_taps(const Taps<W>* axes, const GridState& s, const F& f) {
+  for (int d = 0; d < axes[0].count; ++d) {
+    if (axes[0].index[d] < 0) continue;
+    for (int h = 0; h < axes[1].count; ++h) {
+      if (axes[1].index[h] < 0) continue;
+      for (int w = 0; w < axes[2].count; ++w) {
+        if (axes[2].index[w] < 0) continue;
+        f((axes[0].index[d] * s.in[1] + axes[1].index[h]) * s.in[2] + axes[2].index[w], d, h, w);
+      }
+    }
+  }
+}
+
+GridState read_grid(const KernelAttrs& attrs, const Tensor& x, const Tensor& grid) {
+  GridState s;
+  s.batch = x.shape[0];
+  s.channels = x.shape[1];
+  s.dims = x.rank() - 2;
+  for (int i = 0; i < s.dims; ++i) {
+    s.in[3 - s.dims + i] = x.shape[i + 2];
+    s.points *= grid.shape[i + 1];
+  }
+  const std::string &mode = attrs.string("mode"), &padding = attrs.string("padding_mode");
+  s.mode = mode == "bicubic" ? Mode::bicubic : mode == "nearest" ? Mode::nearest : Mode::bilinear;
+  s.padding = padding == "zeros"    ? Padding::zeros
+              : padding == "border" ? Padding::border
+                                    : Padding::reflection;
+  s.align_corners = attrs.flag("align_corners");
+  return s;
+}
+
+Status sample_prepare(PrepareContext& c) {
+  c.make_state(read_grid(c.attrs(), c.in(0), c.in(1)));
+  return {};
+}
+Status sample_grad_prepare(PrepareContext& c) {
+  c.make_state(read_grid(c.attrs(), c.in(1), c.in(2)));
+  if (c.out(0).dtype == f16 || c.out(0).dtype == bf16)
+    c.set_workspace(c.out(0).count() * static_cast<int64_t>(sizeof(float)));
+  return {};
+}
+
+void sample_run(const RunContext& c) noexcept {
+  const GridState& s = c.state<GridState>();
+  for_float(c.out(0).dtype, [&]<class T>() {
+    using W = Wide<T>;
+    c.parallel_for(s.batch * s.points, grain_of(s.channels * 16), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t n = i / s.points, point = i % s.points;
+        const Point<T> p(c.in(1).as<T>() + i * s.dims, s);
+        for (int64_t k = 0; k < s.channels; ++k) {
+          const T* x = c.in(0).as<T>() + (n * s.channels + k) * s.in_count();
+          W sum = 0;
+          for_taps(p.axes, s, [&](int64_t at, int d, int h, int w) {
+            sum += load(x + at) * p.axes[0].weight[d] * p.axes[1].weight[h] * p.axes[2].weight[w];
+          });
+          store(c.out(0).as<T>() + (n * s.channels + k) * s.points + point, sum);
+        }
+      }
+    });
+  });
+}
+
+void sample_grad_run(const RunContext& c) noexcept {
+  const GridState& s = c.state<GridState>();
+  for_float(c.out(0).dtype, [&]<class T>() {
+    using W = Wide<T>;
+    const T* grid = c.in(2).as<T>();
+    c.parallel_for(s.batch * s.channels, grain_of(s.points * 16), [&](int64_t begin, int64_t end) {
+      for (int64_t plane = begin; plane < end; ++plane) {
+        const T* dy = c.in(0).as<T>() + plane * s.points;
+        T* dx = c.out(0).as<T>() + plane * s.in_count();
+        W* sum = nullptr;
+        if constexpr (std::is_same_v<T, W>)
+          sum = dx;
+        else
+          sum = c.workspace<W>() + plane * s.in_count();
+        for (int64_t k = 0; k < s.in_count(); ++k) sum[k] = 0;
+        for (int64_t i = 0; i < s.points; ++i) {
+          const Point<T> p(grid + (plane / s.channels * s.points + i) * s.dims, s);
+          const W v = load(dy + i);
+          for_taps(p.axes, s, [&](int64_t at, int d, int h, int w) {
+            sum[at] += v * p.axes[0].weight[d] * p.axes[1].weight[h] * p.axes[2].weight[w];
+          });
+        }
+        if constexpr (!std::is_same_v<T, W>)
+          for (int64_t k = 0; k < s.in_count(); ++k) store(dx + k, sum[k]);
+      }
+    });
+    c.parallel_for(s.batch * s.points, grain_of(s.channels * 16), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t n = i / s.points, point = i % s.points;
+        const Point<T> p(grid + i * s.dims, s);
+        W sums[3] = {0, 0, 0};
+        for (int64_t k = 0; k < s.channels; ++k) {
+          const int64_t plane = n * s.channels + k;
+          const T* x = c.in(1).as<T>() + plane * s.in_count();
+          const W dy = load(c.in(0).as<T>() + plane * s.points + point);
+          for_taps(p.axes, s, [&](int64_t at, int d, int h, int w) {
+            const W v = dy * load(x + at);
+            const Taps<W>* a = p.axes;
+            sums[0] += v * a[0].slope[d] * a[1].weight[h] * a[2].weight[w];
+            sums[1] += v * a[0].weight[d] * a[1].slope[h] * a[2].weight[w];
+            sums[2] += v * a[0].weight[d] * a[1].weight[h] * a[2].slope[w];
+          });
+        }
+        for (int k = 0; k < s.dims; ++k) store(c.out(1).as<T>() + i * s.dims + k, sums[2 - k]);
+      }
+    });
+  });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "grid_sample",
+     .device = Device::cpu,
+     .name = "taps",
+     .prepare = sample_prepare,
+     .run = sample_run},
+    {.op = "grid_sample_grad",
+     .device = Device::cpu,
+     .name = "taps",
+     .prepare = sample_grad_prepare,
+     .run = sample_grad_run},
+};
+
+}  // namespace
+
+std::span<const KernelDef> grid_sample() { return kKernels; }
+
+}  // namespace hg::kernels
