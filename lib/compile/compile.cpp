@@ -11,6 +11,11 @@ namespace {
 constexpr Pass kPasses[] = {
     {"expand", expand_composites, true},
     {"dead", remove_dead},
+    {"cse", merge_common},
+    {"fold", fold_constants},
+    {"batch_norm", fold_batch_norm},
+    {"epilogue", fuse_epilogues},
+    {"dead_after_fusion", remove_dead},
 };
 
 bool can_run(const Op& op, const CompileContext& context) {

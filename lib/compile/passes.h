@@ -15,6 +15,8 @@ struct CompileContext {
   const Options* options = nullptr;
   // States that a run changes; all others are constants to the passes.
   std::vector<bool> mutable_states;
+  // Runs a graph without inputs and returns its outputs: the passes know no kernels.
+  Result<std::vector<TensorData>> (*evaluate)(Graph graph, const CompileContext& context) = nullptr;
 };
 
 struct Pass {

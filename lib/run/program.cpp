@@ -49,6 +49,28 @@ struct Program::Ready {
   int64_t generation = -1;
 };
 
+namespace {
+
+// What the constant folding pass runs: no passes but those that are needed.
+Result<std::vector<TensorData>> evaluate_constants(Graph graph, const CompileContext& context) {
+  Options options;
+  options.threads = context.options->threads;
+  options.parallel_for = context.options->parallel_for;
+  options.keep_all_values = true;
+  HG_TRY_ASSIGN(const std::unique_ptr<Program> program,
+                Program::create(std::move(graph), options, *context.registry));
+  HG_TRY(program->run());
+  std::vector<TensorData> results;
+  for (size_t i = 0; i < program->graph().outputs().size(); ++i) {
+    HG_TRY_ASSIGN(const Tensor tensor, program->output(static_cast<int>(i)));
+    HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(tensor));
+    results.push_back(std::move(data));
+  }
+  return results;
+}
+
+}  // namespace
+
 Program::Program(Graph graph, const Options& options, const Registry& registry)
     : graph_(std::move(graph)), options_(options), registry_(&registry),
       packs_(options.allocator) {
@@ -66,7 +88,7 @@ Result<std::unique_ptr<Program>> Program::create(Graph graph, const Options& opt
                                                  const Registry& registry) {
   HG_TRY(graph.status());
   std::unique_ptr<Program> program(new Program(std::move(graph), options, registry));
-  CompileContext context{&registry, &program->options_, {}};
+  CompileContext context{&registry, &program->options_, {}, evaluate_constants};
   context.mutable_states.resize(program->graph_.states().size(), false);
   for (const auto& [target, source] : program->graph_.assignments())
     context.mutable_states[static_cast<size_t>(program->graph_.value_info(target).state)] = true;

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lets conv and linear add a residual and apply an activation while they store their result.
+#include <algorithm>
+#include <unordered_map>
+
+#include "lib/compile/passes.h"
+
+namespace hg {
+namespace {
+
+constexpr std::string_view kActivations[] = {"relu",        "sigmoid",   "tanh", "silu",
+                                             "hardsigmoid", "hardswish", "gelu"};
+
+class EpilogueFuser {
+ public:
+  explicit EpilogueFuser(Graph& graph) : graph_(graph), uses_(use_counts(graph)) {}
+
+  Status run() {
+    return rewrite(graph_, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
+      Value fused = node.op->name() == "add" ? fuse_residual(node) : fuse_activation(node);
+      if (!fused) return std::optional<std::vector<Value>>();
+      fused_uses_[fused.id()] = uses(node.outputs[0]);
+      return std::optional(std::vector<Value>{fused});
+    });
+  }
+
+ private:
+  int uses(ValueId id) const {
+    const auto found = fused_uses_.find(id);
+    if (found != fused_uses_.end()) return found->second;
+    return static_cast<size_t>(id) < uses_.size() ? uses_[static_cast<size_t>(id)] : 0;
+  }
+
+  static size_t index_of(const Node& node, std::string_view attr) {
+    return static_cast<size_t>(node.op->signature.find_attribute(attr));
+  }
+
+  // The conv or linear that computes `id` for one reader and has no activation so far, or null.
+  const Node* producer(ValueId id) const {
+    const int32_t index = graph_.value_info(id).node;
+    if (index < 0 || uses(id) != 1) return nullptr;
+    const Node& node = graph_.nodes()[static_cast<size_t>(index)];
+    if (node.op->name() != "conv" && node.op->name() != "linear") return nullptr;
+    if (!is_float(graph_.value_info(id).type.dtype)) return nullptr;
+    return node.attrs[index_of(node, "activation")] == Attr("none") ? &node : nullptr;
+  }
+
+  Value emit(const Node& from, ValueId residual, std::string_view activation) {
+    std::vector<Value> inputs;
+    for (const ValueId id : from.inputs)
+      inputs.push_back(id == kNoValue ? Value() : graph_.value(id));
+    inputs[3] = residual == kNoValue ? Value() : graph_.value(residual);
+    NamedAttrs attrs;
+    for (size_t i = 0; i < from.attrs.size(); ++i)
+      attrs.push_back({from.op->signature.attributes[i].name, from.attrs[i]});
+    attrs[index_of(from, "activation")].value = Attr(std::string(activation));
+    graph_.set_origin(from.origin);
+    return graph_.call(from.op->name(), inputs, attrs);
+  }
+
+  Value fuse_residual(const Node& add) {
+    // The later product takes the other operand in, since that is known when it runs.
+    const Node* best = nullptr;
+    ValueId residual = kNoValue;
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      const ValueId product = add.inputs[i], other = add.inputs[1 - i];
+      const Node* node = producer(product);
+      if (node == nullptr || node->inputs[3] != kNoValue || product == other) continue;
+      if (!(graph_.value_info(product).type == graph_.value_info(other).type)) continue;
+      if (best != nullptr &&
+          graph_.value_info(product).node < graph_.value_info(best->outputs[0]).node)
+        continue;
+      best = node;
+      residual = other;
+    }
+    if (best == nullptr) return Value();
+    const Node from = *best;
+    return emit(from, residual, "none");
+  }
+
+  Value fuse_activation(const Node& node) {
+    const std::string_view name = activation_of(node);
+    if (name.empty()) return Value();
+    const Node* found = producer(node.inputs[0]);
+    if (found == nullptr) return Value();
+    const Node from = *found;
+    return emit(from, from.inputs[3], name);
+  }
+
+  // The name under which conv and linear know what the node does, or empty.
+  static std::string_view activation_of(const Node& node) {
+    const std::string_view op = node.op->name();
+    const auto has = [&](std::string_view attr, const Attr& value) {
+      const int index = node.op->signature.find_attribute(attr);
+      return index >= 0 && node.attrs[static_cast<size_t>(index)] == value;
+    };
+    if (op == "gelu" && has("approximate", "tanh")) return "gelu_tanh";
+    if (op == "gelu" && !has("approximate", "none")) return "";
+    if (op == "hardtanh" && has("min_val", 0.0) && has("max_val", 6.0)) return "relu6";
+    if (op == "relu6") return "relu6";
+    return std::find(std::begin(kActivations), std::end(kActivations), op) != std::end(kActivations)
+               ? op
+               : std::string_view();
+  }
+
+  Graph& graph_;
+  std::vector<int> uses_;
+  std::unordered_map<ValueId, int> fused_uses_;
+};
+
+}  // namespace
+
+Status fuse_epilogues(Graph& graph, const CompileContext&) { return EpilogueFuser(graph).run(); }
+
+}  // namespace hg

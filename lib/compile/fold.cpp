@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Computes once what depends on constants alone. Views of constants cost nothing and stay.
+#include <algorithm>
+#include <limits>
+
+#include "lib/compile/passes.h"
+
+namespace hg {
+namespace {
+
+constexpr int64_t kMaxGrowth = int64_t{1} << 20;  // bytes that a folded value may add
+
+int64_t bytes_of(const TensorType& type) {
+  const Result<Sizes> sizes = evaluate(type.shape, Bindings());
+  return sizes.ok() ? sizes->count() * size_of(type.dtype) : std::numeric_limits<int64_t>::max();
+}
+
+bool has_symbol(const Attr& attr) {
+  if (const Dim* dim = std::get_if<Dim>(&attr.value)) return !dim->is_constant();
+  if (const auto* dims = std::get_if<std::vector<Dim>>(&attr.value)) return !is_constant(*dims);
+  return false;
+}
+
+class Folder {
+ public:
+  Folder(Graph& graph, const CompileContext& context)
+      : graph_(graph), context_(context), foldable_(static_cast<size_t>(graph.value_count())) {}
+
+  Status run() {
+    for (const Node& node : graph_.nodes())
+      if (can_fold(node))
+        for (const ValueId id : node.outputs) foldable_[static_cast<size_t>(id)] = true;
+    find_roots();
+    if (roots_.empty()) return {};
+
+    Graph constants(graph_);
+    GraphBody& body = GraphAccess::body(constants);
+    body.outputs.clear();
+    body.assignments.clear();
+    for (const ValueId id : roots_) constants.output("", constants.value(id));
+    remove_dead_nodes(constants);
+    body.inputs.clear();
+    HG_TRY_ASSIGN(std::vector<TensorData> results,
+                  context_.evaluate(std::move(constants), context_));
+    std::vector<Value> replacement(static_cast<size_t>(graph_.value_count()));
+    for (size_t i = 0; i < roots_.size(); ++i)
+      replacement[static_cast<size_t>(roots_[i])] =
+          graph_.constant(std::move(results[i]), graph_.value_info(roots_[i]).name + "_folded");
+    HG_TRY(graph_.take_status());
+    HG_TRY(rewrite(graph_, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
+      std::vector<Value> values;
+      for (const ValueId id : node.outputs)
+        if (replacement[static_cast<size_t>(id)])
+          values.push_back(replacement[static_cast<size_t>(id)]);
+      // Nodes of which only some outputs are used keep the others, which are dead.
+      if (values.size() != node.outputs.size()) return std::optional<std::vector<Value>>();
+      return std::optional(std::move(values));
+    }));
+    remove_dead_nodes(graph_);
+    return {};
+  }
+
+ private:
+  bool is_fixed(ValueId id) const {
+    return id == kNoValue || foldable_[static_cast<size_t>(id)] ||
+           fixed_data(graph_, context_, id) != nullptr;
+  }
+
+  bool can_fold(const Node& node) const {
+    if (node.op->def.traits & (kRandom | kDataDependent | kControl)) return false;
+    int64_t in = 0, out = 0;
+    for (const ValueId id : node.inputs) {
+      if (!is_fixed(id)) return false;
+      if (id != kNoValue) in += bytes_of(graph_.value_info(id).type);
+    }
+    if (std::any_of(node.attrs.begin(), node.attrs.end(), has_symbol)) return false;
+    for (const ValueId id : node.outputs) {
+      const TensorType& type = graph_.value_info(id).type;
+      if (!is_constant(type.shape)) return false;
+      out += bytes_of(type);
+    }
+    return node.op->def.view != nullptr || out <= std::max(in, kMaxGrowth);
+  }
+
+  // What the rest of the graph reads, through views where there are some.
+  void find_roots() {
+    std::vector<bool> wanted(foldable_.size(), false);
+    const auto want = [&](ValueId id) {
+      if (id != kNoValue && foldable_[static_cast<size_t>(id)]) wanted[static_cast<size_t>(id)] = true;
+    };
+    for (const auto& [name, id] : graph_.outputs()) want(id);
+    for (const auto& [target, source] : graph_.assignments()) want(source);
+    for (size_t i = graph_.nodes().size(); i-- > 0;) {
+      const Node& node = graph_.nodes()[i];
+      const bool folds = foldable_[static_cast<size_t>(node.outputs[0])];
+      const bool is_view = node.op->def.view != nullptr;
+      if (folds && !is_view) continue;
+      if (folds && !wanted[static_cast<size_t>(node.outputs[0])]) continue;
+      for (const ValueId id : node.inputs) want(id);
+    }
+    for (const Node& node : graph_.nodes()) {
+      if (node.op->def.view != nullptr || node.outputs.size() != 1) continue;
+      if (wanted[static_cast<size_t>(node.outputs[0])]) roots_.push_back(node.outputs[0]);
+    }
+  }
+
+  Graph& graph_;
+  const CompileContext& context_;
+  std::vector<bool> foldable_;
+  std::vector<ValueId> roots_;
+};
+
+}  // namespace
+
+Status fold_constants(Graph& graph, const CompileContext& context) {
+  return Folder(graph, context).run();
+}
+
+}  // namespace hg
