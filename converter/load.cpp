@@ -229,7 +229,7 @@ class ProgramReader {
     program_.value_count = torch_.id_count;
     for (size_t i = 0; i < torch_.tensors.size(); ++i) {
       ScriptTensor& entry = program_.tensors[i];
-      entry.data = data_of(torch_.tensors[i], entry.kind == State::Kind::buffer);
+      entry.data = data_of(torch_.tensors[i], entry.kind != State::Kind::parameter);
     }
   }
 
@@ -290,7 +290,7 @@ class ProgramReader {
     return "";
   }
 
-  // Shares the tensor's memory; only one that is not row-major is copied. Buffers are copied too,
+  // Shares the memory of parameters that are row-major. Buffers and constants are copied,
   // since libtorch may write to its own while it runs.
   static TensorData data_of(const at::Tensor& tensor, bool copy) {
     at::Tensor dense = tensor.detach().contiguous();
