@@ -3,7 +3,8 @@
 // running maximum, sum and weighted mean (Dao et al. 2022, FlashAttention, algorithm 1).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention.cpp"
-// clang-format off
+// clang-format off: the order matters
+#include "kernels/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "hwy/contrib/math/math-inl.h"
@@ -126,6 +127,8 @@ void attend_values(AttentionBlock& w, int64_t keys, int64_t padded_keys) {
                kQueryBlock, keys, w.padded_value_dim);
 }
 
+constexpr AttentionTable kTable = {attend_scores, attend_values};
+
 }  // namespace HWY_NAMESPACE
 }  // namespace hg::kernels
 HWY_AFTER_NAMESPACE();
@@ -140,10 +143,9 @@ HWY_AFTER_NAMESPACE();
 namespace hg::kernels {
 namespace {
 
-HWY_EXPORT(attend_scores);
-HWY_EXPORT(attend_values);
 
 struct AttentionState {
+  const AttentionTable* attend = HG_SIMD_CHOOSE(kTable);
   Sizes lead;                               // batch..., heads
   Sizes q_lead, k_lead, v_lead, mask_lead;  // strides of those dims
   int64_t heads_per_key_head = 1;
@@ -318,7 +320,7 @@ void attend_block(const RunContext& c, const AttentionState& s, int64_t head, in
       for (int64_t e = 0; e < w.padded_value_dim; ++e)
         w.values[j * w.padded_value_dim + e] =
             e < s.value_dim ? static_cast<float>(load(v + j * s.v_time + e * s.v_dim)) : 0.0f;
-    HWY_DYNAMIC_DISPATCH(attend_scores)(w, s.dim);
+    s.attend->scores(w, s.dim);
     for (int64_t i = 0; i < kQueryBlock; ++i) {
       float* scores = w.scores + i * kKeyBlock;
       if (masked && i < times)
@@ -326,7 +328,7 @@ void attend_block(const RunContext& c, const AttentionState& s, int64_t head, in
           scores[j] = static_cast<float>(mask(scores[j], first + i, key + j));
       for (int64_t j = keys; j < kKeyBlock; ++j) scores[j] = -HUGE_VALF;
     }
-    HWY_DYNAMIC_DISPATCH(attend_values)(w, keys, kKeyBlock);
+    s.attend->values(w, keys, kKeyBlock);
   }
   T* y = c.out(0).as<T>() + (head * s.times + first) * s.value_dim;
   for (int64_t i = 0; i < times; ++i) {

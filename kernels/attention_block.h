@@ -20,4 +20,10 @@ struct AttentionBlock {
   int64_t padded_value_dim;
 };
 
+// The steps of a block, for one instruction set.
+struct AttentionTable {
+  void (*scores)(AttentionBlock& block, int64_t dim);
+  void (*values)(AttentionBlock& block, int64_t keys, int64_t padded_keys);
+};
+
 }  // namespace hg::kernels

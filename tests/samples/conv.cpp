@@ -85,8 +85,9 @@ std::vector<Sample> conv() {
   const Case strided = {{1, 19, 57, 51}, {34, 19, 3, 3}, {2}, {1}};
   for (const Case& c : {large, deep, wide, strided}) {
     all.push_back(sample(c, true, true));
+    all.back().inputs[1].low = -0.1;  // sums of thousands stay near 1
+    all.back().inputs[1].high = 0.1;
     all.back().gradient = false;
-    all.back().tolerance = 2e-5;
   }
   const Case keep_3x3 = {{2, 9, 10, 13}, {7, 9, 3, 3}, {1}, {1}};
   const Case keep_1x1 = {{2, 9, 5, 7}, {7, 9, 1, 1}};

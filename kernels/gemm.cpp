@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// matmul and linear in f32. y is cut into tiles that do not depend on the number of threads; a tile
+// runs over k in pieces whose panels of b fit the first cache, and finishes with the epilogue.
+// Constant b is packed once. Few rows are bound by reading b, which then is read where it lies.
+#include "kernels/gemm.h"
+
+#include <algorithm>
+
+#include "kernels/matmul_shape.h"
+
+namespace hg::kernels {
+namespace {
+
+constexpr int64_t kPiece = 256;  // of k: a panel of b takes kPiece nr floats, 16 or 32 KiB
+
+int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+struct Gemm {
+  MatmulShape s;
+  const GemmTable* table = nullptr;
+  const float* packed_b = nullptr;  // [pieces of k][panels][piece][nr]
+  bool pack_a = false;
+  int64_t tile_m = 0, tile_n = 0;
+  int64_t lanes = 1, slot_bytes = 0;
+
+  int64_t tiles_m() const { return ceil_div(s.m, tile_m); }
+  int64_t tiles_n() const { return ceil_div(s.n, tile_n); }
+  int64_t slot_a() const { return packed_b ? 0 : round_up(tile_n, table->nr) * kPiece; }
+};
+
+bool is_gemm(const PrepareContext& c) { return c.out(0).dtype == f32; }
+
+// At most about 256 x 256 elements a tile, less while there are few tiles and much work.
+void choose_tiles(Gemm& g) {
+  const MatmulShape& s = g.s;
+  const int64_t mr = g.table->mr, nr = g.table->nr;
+  g.tile_m = s.m <= 384 ? round_up(std::max<int64_t>(s.m, 1), mr)
+                        : round_up(ceil_div(s.m, ceil_div(s.m, 256)), mr);
+  g.tile_n = round_up(std::clamp<int64_t>(s.n, 1, 256), nr);
+  const int64_t batches = s.batches();
+  const auto tiles = [&] { return batches * g.tiles_m() * g.tiles_n(); };
+  const auto work = [&] { return g.tile_m * g.tile_n * s.k; };
+  while (tiles() < 16 && work() > 400000 && (g.tile_n > 2 * nr || g.tile_m > 4 * mr)) {
+    // Narrow tiles pack b as often as wide ones, flat ones pack it more often.
+    if (g.tile_n > 2 * nr && (g.tile_n >= g.tile_m / 2 || g.tile_m <= 4 * mr))
+      g.tile_n = round_up(g.tile_n / 2, nr);
+    else
+      g.tile_m = round_up(g.tile_m / 2, mr);
+  }
+}
+
+Status prepare(PrepareContext& c, MatmulShape shape) {
+  Gemm g;
+  g.s = std::move(shape);
+  g.table = &gemm_table();
+  choose_tiles(g);
+  const MatmulShape& s = g.s;
+  const int nr = g.table->nr;
+  if (c.is_constant(1) && s.batches() == 1 && s.n > 0 && s.k > 0) {
+    const float* b = c.in(1).as<float>();
+    const GemmTable* table = g.table;
+    const int64_t panels = ceil_div(s.n, nr);
+    g.packed_b = static_cast<const float*>(
+        c.pack(1,
+               nr == 32   ? "gemm.b32"
+               : nr == 16 ? "gemm.b16"
+                          : "gemm.b",
+               panels * nr * s.k * 4, [&](void* to) {
+                 for (int64_t k0 = 0; k0 < s.k; k0 += kPiece) {
+                   const int64_t piece = std::min(kPiece, s.k - k0);
+                   table->pack(piece, s.n, b + k0 * s.b_row, s.b_row, s.b_col,
+                               static_cast<float*>(to) + k0 * panels * nr, piece * nr);
+                 }
+               }));
+  }
+  // Columns of a that lie apart cost a cache line for each element; packed once, the tile's panels
+  // of b share them.
+  g.pack_a = s.a_col != 1 && s.m > 1 && s.n > nr;
+  g.lanes = tile_lanes(c, s.batches() * g.tiles_m() * g.tiles_n());
+  g.slot_bytes = (g.slot_a() + (g.pack_a ? g.tile_m * kPiece : 0)) * 4;
+  c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
+  c.make_state(std::move(g));
+  return {};
+}
+
+// The blocks of one tile for one piece of k, in panels so that b stays in the first cache.
+struct Tile {
+  int64_t rows, columns;
+  float* y;
+  Epilogue epilogue;  // of the tile's first element
+};
+
+void multiply(const Gemm& g, const Tile& tile, int64_t piece, const float* a, int64_t a_row,
+              int64_t a_col, const float* panels, int64_t panel_step, bool add, bool last) {
+  const int64_t n = g.s.n;
+  for (int64_t j = 0; j < tile.columns; j += g.table->nr, panels += panel_step) {
+    const int columns = static_cast<int>(std::min<int64_t>(g.table->nr, tile.columns - j));
+    int rows;
+    for (int64_t i = 0; i < tile.rows; i += rows) {
+      rows = block_rows(tile.rows - i, g.table->mr);
+      float* y = tile.y + i * n + j;
+      g.table->block(rows, columns, piece, a + i * a_row, a_row, a_col, panels, y, n, add);
+      if (!last || tile.epilogue.empty()) continue;
+      Epilogue e = tile.epilogue;
+      if (e.column_bias) e.column_bias += j;
+      if (e.residual) e.residual += i * n + j;
+      g.table->finish(rows, columns, e, y, n);
+    }
+  }
+}
+
+void run(const RunContext& c, const float* bias, const float* residual) {
+  const Gemm& g = c.state<Gemm>();
+  const MatmulShape& s = g.s;
+  const float* a = c.in(0).as<float>();
+  const float* b = c.in(1).as<float>();
+  float* y = c.out(0).as<float>();
+  const int nr = g.table->nr;
+  const int64_t panels = ceil_div(s.n, nr), tiles_m = g.tiles_m(), tiles_n = g.tiles_n();
+  for_tiles(
+      c, s.batches() * tiles_m * tiles_n, g.lanes, g.slot_bytes, [&](int64_t index, float* slot) {
+        // Neighbouring tiles share the columns.
+        const int64_t batch = index / (tiles_m * tiles_n);
+        const int64_t i0 = index % tiles_m * g.tile_m, j0 = index / tiles_m % tiles_n * g.tile_n;
+        const int64_t offset = (batch * s.m + i0) * s.n + j0;
+        const Tile tile = {std::min(g.tile_m, s.m - i0),
+                           std::min(g.tile_n, s.n - j0),
+                           y + offset,
+                           {.activation = s.activation,
+                            .column_bias = bias ? bias + j0 : nullptr,
+                            .residual = residual ? residual + offset : nullptr}};
+        const float* tile_a = a + s.a_offset(batch) + i0 * s.a_row;
+        const float* tile_b = b + s.b_offset(batch) + j0 * s.b_col;
+        for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += kPiece) {
+          const int64_t piece = std::min(kPiece, s.k - k0);
+          const float* from = slot;
+          if (g.packed_b)
+            from = g.packed_b + (k0 * panels + j0 / nr * piece) * nr;
+          else
+            g.table->pack(piece, tile.columns, tile_b + k0 * s.b_row, s.b_row, s.b_col, slot,
+                          piece * nr);
+          const float* piece_a = tile_a + k0 * s.a_col;
+          int64_t a_row = s.a_row, a_col = s.a_col;
+          if (g.pack_a) {  // to [rows, kPiece]
+            float* to = slot + g.slot_a();
+            for (int64_t p = 0; p < piece; ++p)
+              for (int64_t i = 0; i < tile.rows; ++i)
+                to[p * tile.rows + i] = piece_a[i * a_row + p * a_col];
+            piece_a = to;
+            a_row = 1;
+            a_col = tile.rows;
+          }
+          multiply(g, tile, piece, piece_a, a_row, a_col, from, piece * nr, k0 > 0,
+                   k0 + kPiece >= s.k);
+        }
+      });
+}
+
+Status matmul_prepare(PrepareContext& c) { return prepare(c, matmul_shape(c.in(0), c.in(1))); }
+Status linear_prepare(PrepareContext& c) {
+  return prepare(c,
+                 linear_shape(c.in(0), c.in(1), activation_named(c.attrs().string("activation"))));
+}
+void matmul_run(const RunContext& c) noexcept { run(c, nullptr, nullptr); }
+void linear_run(const RunContext& c) noexcept {
+  run(c, c.has(2) ? c.in(2).as<float>() : nullptr, c.has(3) ? c.in(3).as<float>() : nullptr);
+}
+
+// Few rows: every element of b is used once or a few times, so packing would cost more than it
+// saves. b contiguous along k gives dot products, along n sums of rows.
+constexpr int64_t kFewRows = 4;
+
+bool is_few_rows(const MatmulShape& s) {
+  return s.m <= kFewRows && (s.b_col == 1 || (s.b_row == 1 && s.a_col == 1));
+}
+bool is_matmul_few_rows(const PrepareContext& c) {
+  return c.out(0).dtype == f32 && is_few_rows(matmul_shape(c.in(0), c.in(1)));
+}
+bool is_linear_few_rows(const PrepareContext& c) {
+  return c.out(0).dtype == f32 && is_few_rows(linear_shape(c.in(0), c.in(1), Activation::none));
+}
+
+struct FewRows {
+  MatmulShape s;
+  const GemmTable* table = nullptr;
+};
+
+Status matmul_few_prepare(PrepareContext& c) {
+  c.make_state(FewRows{matmul_shape(c.in(0), c.in(1)), &gemm_table()});
+  return {};
+}
+Status linear_few_prepare(PrepareContext& c) {
+  c.make_state(
+      FewRows{linear_shape(c.in(0), c.in(1), activation_named(c.attrs().string("activation"))),
+              &gemm_table()});
+  return {};
+}
+
+void few_run(const RunContext& c, const float* bias, const float* residual) {
+  const FewRows& f = c.state<FewRows>();
+  const MatmulShape& s = f.s;
+  const float* a = c.in(0).as<float>();
+  const float* b = c.in(1).as<float>();
+  float* y = c.out(0).as<float>();
+  // Pieces of columns that read about 64 KiB of b or more.
+  const int64_t width =
+      std::min(round_up(s.n, 64), round_up(ceil_div(16384, std::max<int64_t>(1, s.k)), 64));
+  const int64_t pieces = ceil_div(s.n, std::max<int64_t>(1, width));
+  const int64_t grain =
+      std::max<int64_t>(1, 16384 / std::max<int64_t>(1, std::min(s.n, width) * s.k));
+  c.parallel_for(s.batches() * pieces, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index) {
+      const int64_t batch = index / pieces, j = index % pieces * width;
+      const int64_t columns = std::min(width, s.n - j), offset = batch * s.m * s.n + j;
+      const float* ai = a + s.a_offset(batch);
+      const float* bj = b + s.b_offset(batch) + j * s.b_col;
+      if (s.b_row == 1 && s.a_col == 1 && (s.b_col != 1 || s.k > 1))
+        f.table->dots(s.m, columns, s.k, ai, s.a_row, bj, s.b_col, y + offset, s.n);
+      else
+        f.table->combine(s.m, columns, s.k, ai, s.a_row, s.a_col, bj, s.b_row, y + offset, s.n);
+      const Epilogue e = {.activation = s.activation,
+                          .column_bias = bias ? bias + j : nullptr,
+                          .residual = residual ? residual + offset : nullptr};
+      if (!e.empty()) f.table->finish(s.m, columns, e, y + offset, s.n);
+    }
+  });
+}
+void matmul_few_run(const RunContext& c) noexcept { few_run(c, nullptr, nullptr); }
+void linear_few_run(const RunContext& c) noexcept {
+  few_run(c, c.has(2) ? c.in(2).as<float>() : nullptr, c.has(3) ? c.in(3).as<float>() : nullptr);
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "matmul",
+     .name = "few_rows",
+     .accepts = is_matmul_few_rows,
+     .prepare = matmul_few_prepare,
+     .run = matmul_few_run,
+     .strided = kAllStrided},
+    {.op = "matmul",
+     .name = "gemm",
+     .accepts = is_gemm,
+     .prepare = matmul_prepare,
+     .run = matmul_run,
+     .strided = kAllStrided},
+    {.op = "linear",
+     .name = "few_rows",
+     .accepts = is_linear_few_rows,
+     .prepare = linear_few_prepare,
+     .run = linear_few_run,
+     .strided = 1u << 1},
+    {.op = "linear",
+     .name = "gemm",
+     .accepts = is_gemm,
+     .prepare = linear_prepare,
+     .run = linear_run,
+     .strided = 1u << 1},
+};
+
+}  // namespace
+
+std::span<const KernelDef> gemm() { return kKernels; }
+
+}  // namespace hg::kernels

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops of matrix products in f32: y[m, n] = a[m, k] b[k, n]. b is read in panels of `nr`
+// columns, each [k, nr] and padded with zeros; a with any strides. gemm_simd.cpp has them for every
+// instruction set; gemm.cpp has the loops around them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <new>
+
+#include "hg/kernel.h"
+#include "kernels/activation.h"
+
+namespace hg::kernels {
+
+// What happens to a finished block of y before it is stored for good; pointers are at the block.
+struct Epilogue {
+  Activation activation = Activation::none;
+  const float* row_bias = nullptr;     // one for each row of y
+  const float* column_bias = nullptr;  // one for each column
+  const float* residual = nullptr;     // like y, with the same distance of rows
+  bool empty() const {
+    return activation == Activation::none && !row_bias && !column_bias && !residual;
+  }
+};
+
+struct GemmTable {
+  int mr = 0, nr = 0;  // rows and columns of y that registers hold
+  // y[rows, columns] (+)= a[rows, k] panel; rows <= mr, columns <= nr.
+  void (*block)(int rows, int columns, int64_t k, const float* a, int64_t a_row, int64_t a_col,
+                const float* panel, float* y, int64_t y_row, bool add) = nullptr;
+  void (*finish)(int64_t rows, int64_t columns, const Epilogue& e, float* y,
+                 int64_t y_row) = nullptr;
+  // Copies b[k, columns] (strides b_row, b_col) into panels; panel_step elements lie between the
+  // starts of two panels.
+  void (*pack)(int64_t k, int64_t columns, const float* b, int64_t b_row, int64_t b_col, float* to,
+               int64_t panel_step) = nullptr;
+  // y[rows, columns] = a[rows, k] b[columns, k]^T for few rows; a and b are contiguous along k.
+  void (*dots)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
+               const float* b, int64_t b_row, float* y, int64_t y_row) = nullptr;
+  // y[rows, columns] = a[rows, k] b[k, columns] for few rows; b is contiguous along columns.
+  void (*combine)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
+                  int64_t a_col, const float* b, int64_t b_row, float* y, int64_t y_row) = nullptr;
+};
+
+const GemmTable& gemm_table();
+
+// How many rows the next block takes when `left` are left: blocks as equal as they can be.
+inline int block_rows(int64_t left, int mr) {
+  const int64_t blocks = (left + mr - 1) / mr;
+  return static_cast<int>((left + blocks - 1) / blocks);
+}
+
+// Runs body(tile, slot) for every tile in [0, tiles), where slot is memory of slot_bytes that no
+// other tile uses at the same time. Workspace: tile_workspace(). Which tile does what must not
+// depend on the slot.
+inline constexpr int64_t kTileCounterBytes = 64;
+inline int64_t tile_lanes(const PrepareContext& c, int64_t tiles) {
+  const int64_t threads = c.threads() < 1 ? 1 : c.threads();
+  return tiles < threads ? (tiles < 1 ? 1 : tiles) : threads;
+}
+inline int64_t tile_workspace(int64_t lanes, int64_t slot_bytes) {
+  return kTileCounterBytes + lanes * ((slot_bytes + 63) / 64 * 64);
+}
+template <class Body>
+void for_tiles(const RunContext& c, int64_t tiles, int64_t lanes, int64_t slot_bytes,
+               const Body& body) {
+  char* base = c.workspace<char>();
+  const int64_t step = (slot_bytes + 63) / 64 * 64;
+  if (lanes <= 1) {
+    for (int64_t tile = 0; tile < tiles; ++tile)
+      body(tile, reinterpret_cast<float*>(base + kTileCounterBytes));
+    return;
+  }
+  auto* next = new (base) std::atomic<int64_t>(0);
+  c.parallel_for(lanes, 1, [&](int64_t lane, int64_t) {
+    float* slot = reinterpret_cast<float*>(base + kTileCounterBytes + lane * step);
+    for (int64_t tile; (tile = next->fetch_add(1, std::memory_order_relaxed)) < tiles;)
+      body(tile, slot);
+  });
+}
+
+}  // namespace hg::kernels

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops of gemm.h for every instruction set. A block of y of mr x nr elements stays in
+// registers while k runs: 6 rows of two vectors where there are 16 registers, 12 where there
+// are 32.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kernels/gemm.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm_simd.cpp"
+// clang-format off: the order matters
+#include "kernels/simd.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "hwy/contrib/math/math-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
+constexpr int kMr = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 12 : 6;
+constexpr int kNr = 2 * kLanes;
+
+template <int kRows, int kVectors>
+void block_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_col,
+              const float* HWY_RESTRICT panel, float* y, int64_t y_row, bool add) {
+  const D d;
+  V sums[kRows][kVectors];
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
+  for (int64_t p = 0; p < k; ++p) {
+    V b[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) b[v] = hn::Load(d, panel + v * kLanes);
+    panel += kNr;
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i) {
+      const V factor = hn::Set(d, a[i * a_row]);
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(factor, b[v], sums[i][v]);
+    }
+    a += a_col;
+  }
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      float* to = y + i * y_row + v * kLanes;
+      hn::StoreU(add ? hn::Add(hn::LoadU(d, to), sums[i][v]) : sums[i][v], d, to);
+    }
+}
+
+using BlockFunction = void (*)(int64_t, const float*, int64_t, int64_t, const float*, float*,
+                               int64_t, bool);
+struct BlockFunctions {
+  BlockFunction of[kMr];
+};
+template <int kVectors, int... kIndex>
+constexpr BlockFunctions block_functions(std::integer_sequence<int, kIndex...>) {
+  return {{block_of<kIndex + 1, kVectors>...}};
+}
+constexpr BlockFunctions kOneVector = block_functions<1>(std::make_integer_sequence<int, kMr>());
+constexpr BlockFunctions kTwoVectors = block_functions<2>(std::make_integer_sequence<int, kMr>());
+
+void block(int rows, int columns, int64_t k, const float* a, int64_t a_row, int64_t a_col,
+           const float* panel, float* y, int64_t y_row, bool add) {
+  const BlockFunction function = (columns > kLanes ? kTwoVectors : kOneVector).of[rows - 1];
+  const int width = columns > kLanes ? kNr : kLanes;
+  if (columns == width) return function(k, a, a_row, a_col, panel, y, y_row, add);
+  HWY_ALIGN float edge[kMr * kNr];
+  function(k, a, a_row, a_col, panel, edge, kNr, false);
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < columns; ++j) {
+      float* to = y + i * y_row + j;
+      *to = add ? *to + edge[i * kNr + j] : edge[i * kNr + j];
+    }
+}
+
+// Abramowitz and Stegun 7.1.26 is too coarse: this is the rational minimax approximation of erf on
+// [-4, 4] that Eigen uses (generic_fast_erf), good to 2 ulp.
+HWY_INLINE V erf(D d, V x) {
+  const V limit = hn::Set(d, 4.0f);
+  x = hn::Max(hn::Min(x, limit), hn::Neg(limit));
+  const V s = hn::Mul(x, x);
+  const auto c = [&](float value) { return hn::Set(d, value); };
+  V p = c(-2.72614225801306e-10f);
+  p = hn::MulAdd(p, s, c(2.77068142495902e-08f));
+  p = hn::MulAdd(p, s, c(-2.10102402082508e-06f));
+  p = hn::MulAdd(p, s, c(-5.69250639462346e-05f));
+  p = hn::MulAdd(p, s, c(-7.34990630326855e-04f));
+  p = hn::MulAdd(p, s, c(-2.95459980854025e-03f));
+  p = hn::MulAdd(p, s, c(-1.60960333262415e-02f));
+  V q = c(-1.45660718464996e-05f);
+  q = hn::MulAdd(q, s, c(-2.13374055278905e-04f));
+  q = hn::MulAdd(q, s, c(-1.68282697438203e-03f));
+  q = hn::MulAdd(q, s, c(-7.37332916720468e-03f));
+  q = hn::MulAdd(q, s, c(-1.42647390514189e-02f));
+  return hn::Div(hn::Mul(x, p), q);
+}
+
+template <Activation kActivation>
+HWY_INLINE V activated(D d, V x) {
+  const V zero = hn::Zero(d), one = hn::Set(d, 1.0f), six = hn::Set(d, 6.0f);
+  const auto sigmoid = [&](V v)
+                           HWY_ATTR { return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Neg(v)))); };
+  // The order of Min and Max lets NaN through, which x86 gives as the second operand.
+  const auto clamp = [&](V v, V low, V high) HWY_ATTR {
+    return hn::IfThenElse(hn::Lt(v, low), low, hn::IfThenElse(hn::Gt(v, high), high, v));
+  };
+  const auto gate = [&](V v) HWY_ATTR {
+    return hn::Mul(clamp(hn::Add(v, hn::Set(d, 3.0f)), zero, six), hn::Set(d, 1.0f / 6));
+  };
+  if constexpr (kActivation == Activation::relu) {
+    return hn::IfThenElse(hn::Lt(x, zero), zero, x);
+  } else if constexpr (kActivation == Activation::relu6) {
+    return clamp(x, zero, six);
+  } else if constexpr (kActivation == Activation::sigmoid) {
+    return sigmoid(x);
+  } else if constexpr (kActivation == Activation::tanh) {
+    return hn::Tanh(d, x);
+  } else if constexpr (kActivation == Activation::silu) {
+    return hn::Mul(x, sigmoid(x));
+  } else if constexpr (kActivation == Activation::hardsigmoid) {
+    return gate(x);
+  } else if constexpr (kActivation == Activation::hardswish) {
+    return hn::Mul(x, gate(x));
+  } else if constexpr (kActivation == Activation::gelu) {
+    const V e = erf(d, hn::Mul(x, hn::Set(d, 0.70710678f)));
+    return hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)), hn::Add(one, e));
+  } else if constexpr (kActivation == Activation::gelu_tanh) {
+    const V cube = hn::Mul(hn::Mul(x, x), x);
+    const V u = hn::Mul(hn::MulAdd(cube, hn::Set(d, 0.044715f), x), hn::Set(d, 0.79788456f));
+    return hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)), hn::Add(one, hn::Tanh(d, u)));
+  }
+  return x;
+}
+
+template <Activation kActivation>
+void finish_with(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row) {
+  const D d;
+  for (int64_t i = 0; i < rows; ++i) {
+    float* row = y + i * y_row;
+    const float* residual = e.residual ? e.residual + i * y_row : nullptr;
+    const V row_bias = hn::Set(d, e.row_bias ? e.row_bias[i] : 0.0f);
+    int64_t j = 0;
+    for (; j + kLanes <= columns; j += kLanes) {
+      V x = hn::LoadU(d, row + j);
+      if (e.row_bias) x = hn::Add(x, row_bias);
+      if (e.column_bias) x = hn::Add(x, hn::LoadU(d, e.column_bias + j));
+      if (residual) x = hn::Add(x, hn::LoadU(d, residual + j));
+      hn::StoreU(activated<kActivation>(d, x), d, row + j);
+    }
+    if (j == columns) continue;
+    HWY_ALIGN float edge[kLanes] = {};
+    for (int64_t t = j; t < columns; ++t) {
+      float x = row[t];
+      if (e.row_bias) x += e.row_bias[i];
+      if (e.column_bias) x += e.column_bias[t];
+      if (residual) x += residual[t];
+      edge[t - j] = x;
+    }
+    hn::Store(activated<kActivation>(d, hn::Load(d, edge)), d, edge);
+    for (int64_t t = j; t < columns; ++t) row[t] = edge[t - j];
+  }
+}
+
+void finish(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row) {
+  switch (e.activation) {
+    case Activation::none:
+      return finish_with<Activation::none>(rows, columns, e, y, y_row);
+    case Activation::relu:
+      return finish_with<Activation::relu>(rows, columns, e, y, y_row);
+    case Activation::relu6:
+      return finish_with<Activation::relu6>(rows, columns, e, y, y_row);
+    case Activation::sigmoid:
+      return finish_with<Activation::sigmoid>(rows, columns, e, y, y_row);
+    case Activation::tanh:
+      return finish_with<Activation::tanh>(rows, columns, e, y, y_row);
+    case Activation::silu:
+      return finish_with<Activation::silu>(rows, columns, e, y, y_row);
+    case Activation::hardsigmoid:
+      return finish_with<Activation::hardsigmoid>(rows, columns, e, y, y_row);
+    case Activation::hardswish:
+      return finish_with<Activation::hardswish>(rows, columns, e, y, y_row);
+    case Activation::gelu:
+      return finish_with<Activation::gelu>(rows, columns, e, y, y_row);
+    case Activation::gelu_tanh:
+      return finish_with<Activation::gelu_tanh>(rows, columns, e, y, y_row);
+  }
+}
+
+void pack(int64_t k, int64_t columns, const float* b, int64_t b_row, int64_t b_col, float* to,
+          int64_t panel_step) {
+  const D d;
+  for (int64_t first = 0; first < columns; first += kNr, to += panel_step) {
+    const int64_t width = std::min<int64_t>(kNr, columns - first);
+    const float* from = b + first * b_col;
+    if (b_col == 1 && width == kNr) {
+      for (int64_t p = 0; p < k; ++p) {
+        hn::Store(hn::LoadU(d, from + p * b_row), d, to + p * kNr);
+        hn::Store(hn::LoadU(d, from + p * b_row + kLanes), d, to + p * kNr + kLanes);
+      }
+    } else if (b_col == 1) {
+      for (int64_t p = 0; p < k; ++p) {
+        float* row = to + p * kNr;
+        for (int64_t j = 0; j < width; ++j) row[j] = from[p * b_row + j];
+        for (int64_t j = width; j < kNr; ++j) row[j] = 0;
+      }
+    } else {
+      // Pieces of 8 along k keep one cache line of each column in use.
+      for (int64_t p0 = 0; p0 < k; p0 += 8) {
+        const int64_t p1 = std::min(k, p0 + 8);
+        for (int64_t j = 0; j < width; ++j)
+          for (int64_t p = p0; p < p1; ++p) to[p * kNr + j] = from[p * b_row + j * b_col];
+        for (int64_t j = width; j < kNr; ++j)
+          for (int64_t p = p0; p < p1; ++p) to[p * kNr + j] = 0;
+      }
+    }
+  }
+}
+
+// kRows x kColumns dot products at once; two sums each where that still fits the registers.
+template <int kRows, int kColumns>
+HWY_INLINE void dots_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row,
+                        const float* HWY_RESTRICT b, int64_t b_row, float* y, int64_t y_row) {
+  const D d;
+  V sums[kRows][kColumns];
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 8
+    for (int j = 0; j < kColumns; ++j) sums[i][j] = hn::Zero(d);
+  int64_t p = 0;
+  for (; p + kLanes <= k; p += kLanes) {
+    V left[kRows];
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) left[i] = hn::LoadU(d, a + i * a_row + p);
+#pragma GCC unroll 8
+    for (int j = 0; j < kColumns; ++j) {
+      const V right = hn::LoadU(d, b + j * b_row + p);
+#pragma GCC unroll 4
+      for (int i = 0; i < kRows; ++i) sums[i][j] = hn::MulAdd(left[i], right, sums[i][j]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 8
+    for (int j = 0; j < kColumns; ++j) {
+      float sum = hn::GetLane(hn::SumOfLanes(d, sums[i][j]));
+      for (int64_t q = p; q < k; ++q) sum += a[i * a_row + q] * b[j * b_row + q];
+      y[i * y_row + j] = sum;
+    }
+}
+
+template <int kRows>
+void dots_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, const float* b,
+               int64_t b_row, float* y, int64_t y_row) {
+  constexpr int kColumns = kRows == 1 ? 8 : kRows == 2 ? 4 : kRows == 3 ? 3 : 2;
+  int64_t j = 0;
+  for (; j + kColumns <= columns; j += kColumns)
+    dots_of<kRows, kColumns>(k, a, a_row, b + j * b_row, b_row, y + j, y_row);
+  for (; j < columns; ++j) dots_of<kRows, 1>(k, a, a_row, b + j * b_row, b_row, y + j, y_row);
+}
+
+void dots(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row, const float* b,
+          int64_t b_row, float* y, int64_t y_row) {
+  for (; rows >= 4; rows -= 4, a += 4 * a_row, y += 4 * y_row)
+    dots_rows<4>(columns, k, a, a_row, b, b_row, y, y_row);
+  if (rows == 3) dots_rows<3>(columns, k, a, a_row, b, b_row, y, y_row);
+  if (rows == 2) dots_rows<2>(columns, k, a, a_row, b, b_row, y, y_row);
+  if (rows == 1) dots_rows<1>(columns, k, a, a_row, b, b_row, y, y_row);
+}
+
+template <int kRows, int kVectors>
+HWY_INLINE void combine_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_col,
+                           const float* HWY_RESTRICT b, int64_t b_row, float* y, int64_t y_row) {
+  const D d;
+  V sums[kRows][kVectors];
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
+  for (int64_t p = 0; p < k; ++p) {
+    V factor[kRows];
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) factor[i] = hn::Set(d, a[i * a_row + p * a_col]);
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      const V right = hn::LoadU(d, b + p * b_row + v * kLanes);
+#pragma GCC unroll 4
+      for (int i = 0; i < kRows; ++i) sums[i][v] = hn::MulAdd(factor[i], right, sums[i][v]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, y + i * y_row + v * kLanes);
+}
+
+template <int kRows>
+void combine_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, int64_t a_col,
+                  const float* b, int64_t b_row, float* y, int64_t y_row) {
+  constexpr int kVectors = kRows == 1 ? 8 : kRows == 2 ? 4 : kRows == 3 ? 3 : 2;
+  int64_t j = 0;
+  for (; j + kVectors * kLanes <= columns; j += kVectors * kLanes)
+    combine_of<kRows, kVectors>(k, a, a_row, a_col, b + j, b_row, y + j, y_row);
+  for (; j + kLanes <= columns; j += kLanes)
+    combine_of<kRows, 1>(k, a, a_row, a_col, b + j, b_row, y + j, y_row);
+  for (; j < columns; ++j)
+    for (int i = 0; i < kRows; ++i) {
+      float sum = 0;
+      for (int64_t p = 0; p < k; ++p) sum += a[i * a_row + p * a_col] * b[p * b_row + j];
+      y[i * y_row + j] = sum;
+    }
+}
+
+void combine(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row, int64_t a_col,
+             const float* b, int64_t b_row, float* y, int64_t y_row) {
+  for (; rows >= 4; rows -= 4, a += 4 * a_row, y += 4 * y_row)
+    combine_rows<4>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
+  if (rows == 3) combine_rows<3>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
+  if (rows == 2) combine_rows<2>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
+  if (rows == 1) combine_rows<1>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
+}
+
+constexpr GemmTable kTable = {kMr, kNr, block, finish, pack, dots, combine};
+
+}  // namespace hg::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hg::kernels {
+
+const GemmTable& gemm_table() { return *HG_SIMD_CHOOSE(kTable); }
+
+}  // namespace hg::kernels
+#endif
