@@ -1,9 +1,235 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions and cumulative ops.
+// Reductions over any dims.
+#include "hg/ops/reduce.h"
+
+#include <cmath>
+
 #include "converter/rows.h"
+#include "hg/op.h"
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
+#include "hg/ops/unary.h"
 
 namespace hg::convert::rows {
+namespace {
 
-std::span<const Row> reduce() { return {}; }
+using Dims = std::vector<Dim>;
+
+Dims dims_of(Call& call) { return call.integers("dim", 1); }
+bool keepdim(Call& call) { return call.flag("keepdim", false); }
+
+// `self` as the dtype that the call asks for
+Value typed_self(Call& call) {
+  const Value x = call.tensor("self");
+  return convert::cast(x, call.dtype("dtype", x.dtype()));
+}
+Value float_self(Call& call) {
+  const Value x = typed_self(call);
+  if (!is_float(x.dtype())) call.refuse("self", "must be a float tensor");
+  return x;
+}
+
+// torch sums into i64 unless a dtype is given.
+void sum_of(Call& call) {
+  const Value x = typed_self(call);
+  const Value y = hg::sum(x, dims_of(call), keepdim(call));
+  call.returns(call.has("dtype") ? convert::cast(y, x.dtype()) : y);
+}
+void nansum(Call& call) {
+  Value x = typed_self(call);
+  if (is_float(x.dtype())) x = where(isnan(x), number_like(x, 0), x);
+  const Value y = hg::sum(x, dims_of(call), keepdim(call));
+  call.returns(call.has("dtype") ? convert::cast(y, x.dtype()) : y);
+}
+void prod_of(Call& call) {
+  const Value x = typed_self(call);
+  const Value y = hg::prod(x, dims_of(call), keepdim(call));
+  call.returns(call.has("dtype") ? convert::cast(y, x.dtype()) : y);
+}
+void mean_of(Call& call) {
+  call.returns(hg::mean(float_self(call), dims_of(call), keepdim(call)));
+}
+// the sum of the numbers over how many there are
+void nanmean(Call& call) {
+  const Value x = float_self(call);
+  const Value missing = isnan(x);
+  const Value total =
+      hg::sum(where(missing, number_like(x, 0), x), dims_of(call), keepdim(call));
+  const Value present =
+      hg::sum(convert::cast(logical_not(missing), x.dtype()), dims_of(call), keepdim(call));
+  call.returns(total / present);
+}
+
+void amax_of(Call& call) {
+  call.returns(hg::amax(call.tensor("self"), dims_of(call), keepdim(call)));
+}
+void amin_of(Call& call) {
+  call.returns(hg::amin(call.tensor("self"), dims_of(call), keepdim(call)));
+}
+void aminmax(Call& call) {
+  const Value x = call.tensor("self");
+  call.returns(std::vector<Value>{hg::amin(x, dims_of(call), keepdim(call)),
+                                  hg::amax(x, dims_of(call), keepdim(call))});
+}
+void extreme_dim(Call& call, std::string_view op) {
+  call.returns(call.graph().calls(op, {call.tensor("self")},
+                                  {{"dim", call.integer("dim")}, {"keepdim", keepdim(call)}}));
+}
+void max_dim(Call& call) { extreme_dim(call, "max"); }
+void min_dim(Call& call) { extreme_dim(call, "min"); }
+
+void extreme_index(Call& call, std::string_view op) {
+  NamedAttrs attrs = {{"keepdim", keepdim(call)}};
+  if (call.has("dim")) attrs.push_back({"dim", call.integer("dim")});
+  call.returns(call.graph().call(op, {call.tensor("self")}, attrs));
+}
+void argmax_of(Call& call) { extreme_index(call, "argmax"); }
+void argmin_of(Call& call) { extreme_index(call, "argmin"); }
+
+// u8 tensors give u8; an empty list of dims, given as such, reduces nothing.
+void test(Call& call, std::string_view op) {
+  const Value x = call.tensor("self");
+  const Dims dims = dims_of(call);
+  const bool nothing = call.has("dim") && dims.empty();
+  const Value y = nothing ? convert::cast(x, boolean)
+                          : call.graph().call(op, {x}, {{"dim", dims}, {"keepdim", keepdim(call)}});
+  call.returns(convert::cast(y, x.dtype() == u8 ? u8 : boolean));
+}
+void all_of(Call& call) { test(call, "all"); }
+void any_of(Call& call) { test(call, "any"); }
+
+double correction(Call& call) {
+  if (call.has("unbiased")) return call.flag("unbiased") ? 1 : 0;
+  return call.real("correction", 1);
+}
+void variance(Call& call, bool root, bool with_mean) {
+  const Value x = call.tensor("self");
+  if (!is_float(x.dtype())) call.refuse("self", "must be a float tensor");
+  const Value y = call.graph().call(
+      root ? "std" : "var", {x},
+      {{"dim", dims_of(call)}, {"correction", correction(call)}, {"keepdim", keepdim(call)}});
+  if (!with_mean) return call.returns(y);
+  call.returns(std::vector<Value>{y, hg::mean(x, dims_of(call), keepdim(call))});
+}
+void var_of(Call& call) { variance(call, false, false); }
+void std_of(Call& call) { variance(call, true, false); }
+void var_mean(Call& call) { variance(call, false, true); }
+void std_mean(Call& call) { variance(call, true, true); }
+
+void logsumexp_of(Call& call) {
+  const Value x = call.promoted({"self"}, true)[0];
+  call.returns(hg::logsumexp(x, dims_of(call), keepdim(call)));
+}
+void count_nonzero(Call& call) {
+  const Value x = call.tensor("self");
+  call.returns(hg::sum(ne(x, convert::cast(call.graph().scalar(0.0, f32), x.dtype())),
+                       dims_of(call)));
+}
+
+// The order of a norm as a number: also from text such as "inf".
+double order_of(Call& call, std::string_view argument, double fallback) {
+  const Item* item = call.find(argument);
+  if (item != nullptr && item->is_string()) {
+    const std::string text = call.string(argument);
+    if (text == "inf") return HUGE_VAL;
+    if (text == "-inf") return -HUGE_VAL;
+    call.refuse(argument, "must be a number here");
+  }
+  return call.real(argument, fallback);
+}
+void check_norm_dims(Call& call, const Value& x, double order) {
+  if (order >= 0 && !std::isinf(order)) return;
+  for (int d = 0; d < x.rank(); ++d)
+    if (x.dim(d) == Dim(0)) call.refuse("self", "is empty, this norm of nothing is not defined");
+}
+void vector_norm_of(Call& call, double order) {
+  const Value x = float_self(call);
+  check_norm_dims(call, x, order);
+  call.returns(hg::norm(x, order, dims_of(call), keepdim(call)));
+}
+void norm_of(Call& call) { vector_norm_of(call, order_of(call, "p", 2)); }
+void vector_norm(Call& call) { vector_norm_of(call, order_of(call, "ord", 2)); }
+void frobenius_norm(Call& call) { vector_norm_of(call, 2); }
+
+// Norms of matrices that need no singular values: the largest or smallest sum of a row or column.
+Value matrix_norm_value(Call& call, const Value& x, Dims dims, double order) {
+  const bool columns = std::abs(order) == 1;
+  if (!columns && !std::isinf(order))
+    call.refuse("ord", "needs singular values, which is not supported");
+  const auto axis = [&](const Dim& d) {
+    return d.constant() < 0 ? d.constant() + x.rank() : d.constant();
+  };
+  const int64_t inner = axis(columns ? dims[0] : dims[1]);
+  int64_t outer = axis(columns ? dims[1] : dims[0]);
+  const bool keep = keepdim(call);
+  const Value sums = hg::sum(abs(x), {inner}, keep);
+  if (!keep && outer > inner) --outer;
+  return order > 0 ? hg::amax(sums, {outer}, keep) : hg::amin(sums, {outer}, keep);
+}
+void matrix_norm(Call& call) {
+  const Value x = float_self(call);
+  Dims dims = dims_of(call);
+  if (dims.empty()) dims = {-2, -1};
+  const Item* ord = call.find("ord");
+  if (ord == nullptr || ord->is_none() || ord->is_string()) {
+    if (call.string("ord", "fro") != "fro")
+      call.refuse("ord", "needs singular values, which is not supported");
+    return call.returns(hg::norm(x, 2, dims, keepdim(call)));
+  }
+  call.returns(matrix_norm_value(call, x, dims, call.real("ord")));
+}
+// linalg.norm: a matrix norm over two dims or of a matrix, a vector norm over one dim or of a vector
+void linalg_norm(Call& call) {
+  const Value x = float_self(call);
+  const Dims dims = dims_of(call);
+  if (!call.has("ord")) return call.returns(hg::norm(x, 2, dims, keepdim(call)));
+  const size_t rank = dims.empty() ? static_cast<size_t>(x.rank()) : dims.size();
+  if (rank == 2) return matrix_norm(call);
+  if (rank != 1) call.refuse("dim", "must name one or two dims with this order");
+  vector_norm(call);
+}
+void dist(Call& call) {
+  const std::vector<Value> v = call.promoted({"self", "other"}, true);
+  const double order = order_of(call, "p", 2);
+  const Value x = v[0] - v[1];
+  call.returns(hg::norm(x, order));
+}
+
+constexpr Row kRows[] = {
+    {"aten::sum", sum_of},
+    {"aten::nansum", nansum},
+    {"aten::prod", prod_of},
+    {"aten::mean", mean_of},
+    {"aten::nanmean", nanmean},
+    {"aten::amax", amax_of},
+    {"aten::amin", amin_of},
+    {"aten::aminmax", aminmax},
+    {"aten::max", amax_of},
+    {"aten::min", amin_of},
+    {"aten::max.dim", max_dim},
+    {"aten::min.dim", min_dim},
+    {"aten::argmax", argmax_of},
+    {"aten::argmin", argmin_of},
+    {"aten::all", all_of},
+    {"aten::any", any_of},
+    {"aten::var", var_of},
+    {"aten::std", std_of},
+    {"aten::var_mean", var_mean},
+    {"aten::std_mean", std_mean},
+    {"aten::logsumexp", logsumexp_of},
+    {"aten::special_logsumexp", logsumexp_of},
+    {"aten::count_nonzero", count_nonzero},
+    {"aten::norm", norm_of},
+    {"aten::linalg_vector_norm", vector_norm},
+    {"aten::linalg_matrix_norm", matrix_norm},
+    {"aten::linalg_norm", linalg_norm},
+    {"aten::frobenius_norm", frobenius_norm},
+    {"aten::dist", dist},
+};
+
+}  // namespace
+
+std::span<const Row> reduce() { return kRows; }
 
 }  // namespace hg::convert::rows

@@ -1,9 +1,300 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions and cumulative ops.
-#include "hg/op.h"
+// Reductions over any dims. An empty list of dims means all of them.
+#include "hg/ops/reduce.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
+#include "hg/ops/unary.h"
+#include "lib/ops/reduce.h"
 
 namespace hg::ops {
 
-std::span<const OpDef> reduce() { return {}; }
+Shape reduced_shape(const Shape& shape, const std::vector<int>& axes, bool keepdim) {
+  Shape result;
+  for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
+    const bool gone = std::find(axes.begin(), axes.end(), d) != axes.end();
+    if (!gone)
+      result.push_back(shape[static_cast<size_t>(d)]);
+    else if (keepdim)
+      result.emplace_back(1);
+  }
+  return result;
+}
+
+namespace {
+
+std::vector<int> all_axes(int rank) {
+  std::vector<int> axes;
+  for (int d = 0; d < rank; ++d) axes.push_back(d);
+  return axes;
+}
+
+// y has one dim less where `axes` are; the same values with 1 there, so that it broadcasts with x.
+Value with_kept_dims(const Value& y, const Shape& x, const std::vector<int>& axes) {
+  const Shape kept = reduced_shape(x, axes, true);
+  return y.shape() == kept ? y : y.graph()->call("reshape", {y}, {{"shape", kept}});
+}
+std::vector<int> axes_of(const GradContext& c) {
+  const int rank = c.in(0).rank();
+  const std::span<const Dim> given = c.attrs().integers("dim");
+  if (given.empty()) return all_axes(rank);
+  std::vector<int> axes;
+  for (const Dim& dim : given) {
+    const int64_t axis = dim.constant();
+    if (rank > 0) axes.push_back(static_cast<int>(axis < 0 ? axis + rank : axis));
+  }
+  return axes;
+}
+Value kept(const GradContext& c, const Value& y) {
+  return with_kept_dims(y, c.in(0).shape(), axes_of(c));
+}
+Value expanded(const Value& y, const Value& x) {
+  return y.shape() == x.shape() ? y : y.graph()->call("expand", {y}, {{"shape", x.shape()}});
+}
+// How many elements make one result, less `correction` but not below 0, in x's dtype.
+Value element_count(const GradContext& c, double correction = 0) {
+  const Value x = c.in(0);
+  Dim size(1);
+  for (int axis : axes_of(c)) size = size * x.dim(axis);
+  if (size.is_constant())
+    return number_like(x, std::max(0.0, static_cast<double>(size.constant()) - correction));
+  const Value number =
+      cast(x.graph()->call("dims", {}, {{"values", std::vector<Dim>{size}}}), x.dtype());
+  return maximum(number - correction, number_like(x, 0));  // [1]
+}
+
+Status infer_dims(InferContext& c, DType dtype) {
+  HG_TRY_ASSIGN(std::vector<int> axes, c.axes("dim", c.in(0).rank()));
+  if (axes.empty()) axes = all_axes(c.in(0).rank());
+  c.out(0) = {dtype, reduced_shape(c.in(0).shape, axes, c.attrs().flag("keepdim"))};
+  return {};
+}
+Status infer_total(InferContext& c) {
+  return infer_dims(c, is_float(c.in(0).dtype) ? c.in(0).dtype : i64);
+}
+Status infer_floats(InferContext& c) {
+  if (!is_float(c.in(0).dtype)) return c.fail("x must be floats, it is ", c.in(0).dtype);
+  return infer_dims(c, c.in(0).dtype);
+}
+Status infer_extreme(InferContext& c) {
+  HG_TRY_ASSIGN(std::vector<int> axes, c.axes("dim", c.in(0).rank()));
+  if (axes.empty()) axes = all_axes(c.in(0).rank());
+  for (int axis : axes)
+    if (c.in(0).rank() > 0 && c.in(0).shape[static_cast<size_t>(axis)] == Dim(0))
+      return c.fail("dim ", axis, " of ", c.in(0).shape, " is empty, there is no extreme value");
+  return infer_dims(c, c.in(0).dtype);
+}
+Status infer_test(InferContext& c) { return infer_dims(c, boolean); }
+
+// dim: one dim, or none for the flattened tensor
+Status infer_index(InferContext& c) {
+  const TensorType& x = c.in(0);
+  const bool keepdim = c.attrs().flag("keepdim");
+  std::vector<int> axes = all_axes(x.rank());
+  if (c.attrs().has("dim")) {
+    HG_TRY_ASSIGN(const int axis, c.axis("dim", x.rank()));
+    axes = {axis};
+  }
+  for (int axis : axes)
+    if (x.rank() > 0 && x.shape[static_cast<size_t>(axis)] == Dim(0))
+      return c.fail("dim ", axis, " of ", x.shape, " is empty, there is no extreme value");
+  c.out(0) = {i64, reduced_shape(x.shape, axes, keepdim)};
+  return {};
+}
+Status infer_value_and_index(InferContext& c) {
+  HG_TRY(infer_index(c));
+  c.out(1) = c.out(0);
+  c.out(0).dtype = c.in(0).dtype;
+  return {};
+}
+
+// dx = dy, repeated
+Status sum_grad(GradContext& c) {
+  c.set_grad(0, expanded(kept(c, c.dout(0)), c.in(0)));
+  return {};
+}
+// dx = dy / count
+Status mean_grad(GradContext& c) {
+  c.set_grad(0, expanded(kept(c, c.dout(0)) / element_count(c), c.in(0)));
+  return {};
+}
+// dx = dy times the product of the others: by division where nothing is 0; where exactly one
+// element is 0, that one alone has a gradient
+Status prod_grad(GradContext& c) {
+  const Value x = c.in(0);
+  const std::vector<int> axes = axes_of(c);
+  std::vector<Dim> dims(axes.begin(), axes.end());
+  const Value is_zero = eq(x, number_like(x, 0));
+  const Value filled = where(is_zero, number_like(x, 1), x);
+  const Value others = prod(filled, dims, true);
+  const Value zeros = sum(cast(is_zero, x.dtype()), dims, true);
+  const Value nothing = number_like(x, 0);
+  const Value at_zero = where(eq(zeros, number_like(x, 1)), others, nothing);
+  const Value elsewhere = where(eq(zeros, nothing), others, nothing) / filled;
+  c.set_grad(0, kept(c, c.dout(0)) * where(is_zero, at_zero, elsewhere));
+  return {};
+}
+// dy shared by the elements that equal the extreme value
+Status extreme_grad(GradContext& c) {
+  const Value x = c.in(0);
+  const std::vector<int> axes = axes_of(c);
+  std::vector<Dim> dims(axes.begin(), axes.end());
+  const Value chosen = cast(eq(x, kept(c, c.out(0))), x.dtype());
+  c.set_grad(0, kept(c, c.dout(0)) * (chosen / sum(chosen, dims, true)));
+  return {};
+}
+// dy goes to the index alone
+Status value_and_index_grad(GradContext& c) {
+  Graph& g = c.graph();
+  const Value x = c.in(0), dy = c.dout(0);
+  const Value zeros = expanded(number_like(x, 0), x);
+  if (!c.attrs().has("dim")) {
+    const Shape flat = {count(x.shape())};
+    const Value spread = g.call("scatter",
+                                {g.call("reshape", {zeros}, {{"shape", flat}}),
+                                 g.call("reshape", {c.out(1)}, {{"shape", Shape{1}}}),
+                                 g.call("reshape", {dy}, {{"shape", Shape{1}}})},
+                                {{"dim", 0}, {"reduce", "none"}});
+    c.set_grad(0, g.call("reshape", {spread}, {{"shape", x.shape()}}));
+    return {};
+  }
+  if (x.rank() == 0) {
+    c.set_grad(0, dy);
+    return {};
+  }
+  HG_TRY_ASSIGN(const int axis, c.axis("dim", x.rank()));
+  c.set_grad(0, g.call("scatter",
+                       {zeros, with_kept_dims(c.out(1), x.shape(), {axis}),
+                        with_kept_dims(dy, x.shape(), {axis})},
+                       {{"dim", axis}, {"reduce", "none"}}));
+  return {};
+}
+// dx = 2 dy (x - mean) / (count - correction)
+Status var_grad(GradContext& c) {
+  const Value x = c.in(0);
+  const std::vector<int> axes = axes_of(c);
+  std::vector<Dim> dims(axes.begin(), axes.end());
+  const Value scale = kept(c, c.dout(0)) * 2.0 / element_count(c, c.attrs().real("correction"));
+  c.set_grad(0, scale * (x - mean(x, dims, true)));
+  return {};
+}
+// y = sqrt(var): dx = dy (x - mean) / (y (count - correction)), 0 where y is 0
+Status std_grad(GradContext& c) {
+  const Value x = c.in(0), y = kept(c, c.out(0));
+  const std::vector<int> axes = axes_of(c);
+  std::vector<Dim> dims(axes.begin(), axes.end());
+  const Value flat = eq(y, number_like(x, 0));
+  const Value scale = where(flat, number_like(x, 0), kept(c, c.dout(0)) / y);
+  c.set_grad(0, scale / element_count(c, c.attrs().real("correction")) * (x - mean(x, dims, true)));
+  return {};
+}
+Status std_expand(ExpandContext& c) {
+  const std::span<const Dim> dims = c.attrs().integers("dim");
+  c.set_out(0, sqrt(var(c.in(0), std::vector<Dim>(dims.begin(), dims.end()),
+                        c.attrs().real("correction"), c.attrs().flag("keepdim"))));
+  return {};
+}
+// p = 2: dx = dy x / y; p = 1: dy sign x; p = 0: 0; infinite p: as amax of |x|;
+// else dy x |x|^(p - 2) / y^(p - 1); 0 where y is 0
+Status norm_grad(GradContext& c) {
+  const Value x = c.in(0), y = kept(c, c.out(0)), dy = kept(c, c.dout(0));
+  const double p = c.attrs().real("ord");
+  const Value zero = number_like(x, 0);
+  if (p == 0) {
+    c.set_grad(0, expanded(zero, x));
+  } else if (p == 1) {
+    c.set_grad(0, dy * sign(x));
+  } else if (std::isinf(p)) {
+    const std::vector<int> axes = axes_of(c);
+    std::vector<Dim> dims(axes.begin(), axes.end());
+    const Value chosen = cast(eq(abs(x), y), x.dtype());
+    c.set_grad(0, dy / sum(chosen, dims, true) * (sign(x) * chosen));
+  } else {
+    const Value direction = p == 2 ? x : sign(x) * pow(abs(x), number_like(x, p - 1));
+    const Value length = p == 2 ? y : pow(y, number_like(x, p - 1));
+    const Value whole = direction * (dy / length);
+    const Value flat = p < 2 ? logical_or(eq(y, zero), eq(x, zero)) : eq(y, zero);
+    c.set_grad(0, where(flat, zero, whole));
+  }
+  return {};
+}
+// dx = dy e^(x - y)
+Status logsumexp_grad(GradContext& c) {
+  const Value y = kept(c, c.out(0));
+  const Value safe = where(eq(y, number_like(y, -HUGE_VAL)), number_like(y, 0), y);
+  c.set_grad(0, kept(c, c.dout(0)) * exp(c.in(0) - safe));
+  return {};
+}
+// y = m + log sum e^(x - m), m the largest x where that is finite, else 0
+Status logsumexp_expand(ExpandContext& c) {
+  const Value x = c.in(0);
+  const std::span<const Dim> given = c.attrs().integers("dim");
+  const std::vector<Dim> dims(given.begin(), given.end());
+  const bool keepdim = c.attrs().flag("keepdim");
+  bool empty = false;
+  for (int d = 0; d < x.rank(); ++d) empty = empty || x.dim(d) == Dim(0);
+  if (empty) {
+    c.set_out(0, log(sum(exp(x), dims, keepdim)));
+    return {};
+  }
+  const Value top = amax(x, dims, true);
+  const Value zero = number_like(x, 0);
+  const Value shift = where(eq(abs(top), number_like(x, HUGE_VAL)), zero, top);
+  const Value total = log(sum(exp(x - shift), dims, keepdim));
+  const Value back = total.shape() == shift.shape()
+                         ? shift
+                         : c.graph().call("reshape", {shift}, {{"shape", total.shape()}});
+  c.set_out(0, total + back);
+  return {};
+}
+
+constexpr OpDef row(std::string_view name, std::string_view signature,
+                    Status (*infer)(InferContext&), Status (*grad)(GradContext&)) {
+  return {.name = name,
+          .signature = signature,
+          .infer = infer,
+          .grad = grad,
+          .traits = grad == nullptr ? kNoGradient : kNoTraits};
+}
+
+constexpr OpDef kOps[] = {
+    row("sum", "sum(x, dim: int[] = [], keepdim: bool = false) -> y", infer_total, sum_grad),
+    row("prod", "prod(x, dim: int[] = [], keepdim: bool = false) -> y", infer_total, prod_grad),
+    row("mean", "mean(x, dim: int[] = [], keepdim: bool = false) -> y", infer_floats, mean_grad),
+    row("amax", "amax(x, dim: int[] = [], keepdim: bool = false) -> y", infer_extreme,
+        extreme_grad),
+    row("amin", "amin(x, dim: int[] = [], keepdim: bool = false) -> y", infer_extreme,
+        extreme_grad),
+    row("all", "all(x, dim: int[] = [], keepdim: bool = false) -> y", infer_test, nullptr),
+    row("any", "any(x, dim: int[] = [], keepdim: bool = false) -> y", infer_test, nullptr),
+    row("argmax", "argmax(x, dim: int?, keepdim: bool = false) -> y", infer_index, nullptr),
+    row("argmin", "argmin(x, dim: int?, keepdim: bool = false) -> y", infer_index, nullptr),
+    row("max", "max(x, dim: int?, keepdim: bool = false) -> values, indices", infer_value_and_index,
+        value_and_index_grad),
+    row("min", "min(x, dim: int?, keepdim: bool = false) -> values, indices", infer_value_and_index,
+        value_and_index_grad),
+    row("var", "var(x, dim: int[] = [], correction: float = 1.0, keepdim: bool = false) -> y",
+        infer_floats, var_grad),
+    row("norm", "norm(x, ord: float = 2.0, dim: int[] = [], keepdim: bool = false) -> y",
+        infer_floats, norm_grad),
+    {.name = "std",
+     .signature = "std(x, dim: int[] = [], correction: float = 1.0, keepdim: bool = false) -> y",
+     .infer = infer_floats,
+     .grad = std_grad,
+     .expand = std_expand},
+    {.name = "logsumexp",
+     .signature = "logsumexp(x, dim: int[] = [], keepdim: bool = false) -> y",
+     .infer = infer_floats,
+     .grad = logsumexp_grad,
+     .expand = logsumexp_expand},
+};
+
+}  // namespace
+
+std::span<const OpDef> reduce() { return kOps; }
 
 }  // namespace hg::ops

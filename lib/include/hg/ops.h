@@ -10,4 +10,5 @@
 #include "hg/ops/conv.h"
 #include "hg/ops/matmul.h"
 #include "hg/ops/pointwise.h"
+#include "hg/ops/reduce.h"
 #include "hg/ops/unary.h"

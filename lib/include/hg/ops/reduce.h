@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builders of lib/ops/reduce.cpp. `dim` lists the dims to reduce, an empty list means all; they
+// vanish from the shape, or become 1 with keepdim.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "hg/graph.h"
+
+namespace hg {
+
+// Integers and bool give i64.
+inline Value sum(const Value& x, std::vector<Dim> dim = {}, bool keepdim = false) {
+  return x.graph()->call("sum", {x}, {{"dim", std::move(dim)}, {"keepdim", keepdim}});
+}
+inline Value prod(const Value& x, std::vector<Dim> dim = {}, bool keepdim = false) {
+  return x.graph()->call("prod", {x}, {{"dim", std::move(dim)}, {"keepdim", keepdim}});
+}
+// Floats only.
+inline Value mean(const Value& x, std::vector<Dim> dim = {}, bool keepdim = false) {
+  return x.graph()->call("mean", {x}, {{"dim", std::move(dim)}, {"keepdim", keepdim}});
+}
+// The largest and smallest elements; NaN where there is one. Equal ones share the gradient.
+inline Value amax(const Value& x, std::vector<Dim> dim = {}, bool keepdim = false) {
+  return x.graph()->call("amax", {x}, {{"dim", std::move(dim)}, {"keepdim", keepdim}});
+}
+inline Value amin(const Value& x, std::vector<Dim> dim = {}, bool keepdim = false) {
+  return x.graph()->call("amin", {x}, {{"dim", std::move(dim)}, {"keepdim", keepdim}});
+}
+// Whether all, or any, are not 0: bool.
+inline Value all(const Value& x, std::vector<Dim> dim = {}, bool keepdim = false) {
+  return x.graph()->call("all", {x}, {{"dim", std::move(dim)}, {"keepdim", keepdim}});
+}
+inline Value any(const Value& x, std::vector<Dim> dim = {}, bool keepdim = false) {
+  return x.graph()->call("any", {x}, {{"dim", std::move(dim)}, {"keepdim", keepdim}});
+}
+// Index of the first largest or smallest element along dim, or of the flattened tensor: i64.
+inline Value argmax(const Value& x, std::optional<Dim> dim = {}, bool keepdim = false) {
+  NamedAttrs attrs = {{"keepdim", keepdim}};
+  if (dim) attrs.push_back({"dim", *dim});
+  return x.graph()->call("argmax", {x}, attrs);
+}
+inline Value argmin(const Value& x, std::optional<Dim> dim = {}, bool keepdim = false) {
+  NamedAttrs attrs = {{"keepdim", keepdim}};
+  if (dim) attrs.push_back({"dim", *dim});
+  return x.graph()->call("argmin", {x}, attrs);
+}
+// sum (x - mean)^2 / max(0, count - correction)
+inline Value var(const Value& x, std::vector<Dim> dim = {}, double correction = 1,
+                 bool keepdim = false) {
+  return x.graph()->call(
+      "var", {x}, {{"dim", std::move(dim)}, {"correction", correction}, {"keepdim", keepdim}});
+}
+// (sum |x|^ord)^(1 / ord); count of nonzero elements for 0, largest |x| for infinity.
+inline Value norm(const Value& x, double ord = 2, std::vector<Dim> dim = {}, bool keepdim = false) {
+  return x.graph()->call("norm", {x},
+                         {{"ord", ord}, {"dim", std::move(dim)}, {"keepdim", keepdim}});
+}
+// log sum e^x
+inline Value logsumexp(const Value& x, std::vector<Dim> dim = {}, bool keepdim = false) {
+  return x.graph()->call("logsumexp", {x}, {{"dim", std::move(dim)}, {"keepdim", keepdim}});
+}
+
+}  // namespace hg
