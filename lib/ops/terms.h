@@ -7,6 +7,11 @@
 #include <vector>
 
 #include "hg/op.h"
+#include "hg/ops/activation.h"
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
+#include "hg/ops/unary.h"
 
 namespace hg::ops {
 
@@ -46,16 +51,8 @@ inline Value op(std::string_view name, const Value& a) { return a.graph()->call(
 inline Value op(std::string_view name, const Value& a, const Value& b) {
   return a.graph()->call(name, {a, b});
 }
-inline Value add(const Value& a, const Value& b) { return op("add", a, b); }
-inline Value sub(const Value& a, const Value& b) { return op("sub", a, b); }
-inline Value mul(const Value& a, const Value& b) { return op("mul", a, b); }
-inline Value div(const Value& a, const Value& b) { return op("div", a, b); }
-inline Value add(const Value& a, double b) { return b == 0 ? a : add(a, number(a, b)); }
-inline Value mul(const Value& a, double b) { return b == 1 ? a : mul(a, number(a, b)); }
-inline Value div(const Value& a, double b) { return div(a, number(a, b)); }
-inline Value where(const Value& condition, const Value& a, const Value& b) {
-  return a.graph()->call("where", {condition, a, b});
-}
+inline Value add(const Value& a, double b) { return b == 0 ? a : a + b; }
+inline Value mul(const Value& a, double b) { return b == 1 ? a : a * b; }
 inline Value reduce(std::string_view name, const Value& x, Dims dims, bool keepdim) {
   return x.graph()->call(name, {x}, {{"dim", std::move(dims)}, {"keepdim", keepdim}});
 }
@@ -83,12 +80,9 @@ inline Value transpose_last(const Value& x) {  // the last two dims swapped
 inline Value slice(const Value& x, int dim, const Dim& start, const Dim& end) {
   return x.graph()->call("slice", {x}, {{"dim", dim}, {"start", start}, {"end", end}, {"step", 1}});
 }
-inline Value cast(const Value& x, DType dtype) {
-  return x.dtype() == dtype ? x : x.graph()->call("cast", {x}, {{"dtype", dtype}});
-}
 // 16-bit floats are computed with in f32 and rounded once at the end.
 inline Value widened(const Value& x) {
-  return x && (x.dtype() == f16 || x.dtype() == bf16) ? cast(x, f32) : x;
+  return x && (x.dtype() == f16 || x.dtype() == bf16) ? hg::cast(x, f32) : x;
 }
 inline Value full_like(const Value& x, double value) { return expand(number(x, value), x.shape()); }
 
