@@ -1,9 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops defined by other ops.
+// Composites of several families: gates, similarities and distances.
 #include "converter/rows.h"
 
 namespace hg::convert::rows {
+namespace {
 
-std::span<const Row> composite() { return {}; }
+void glu(Call& call) {
+  call.returns(call.graph().call("glu", {call.tensor("self")}, {{"dim", call.integer("dim", -1)}}));
+}
+
+void prelu(Call& call) {
+  call.returns(call.graph().call("prelu", {call.tensor("self"), call.tensor("weight")}));
+}
+
+// _prelu_kernel(self, weight): weight already has the rank of self.
+void prelu_kernel(Call& call) {
+  Graph& g = call.graph();
+  const Value x = call.tensor("self");
+  call.returns(g.call("where", {g.call("gt", {x, g.scalar(0.0, x.dtype())}), x,
+                                g.call("mul", {call.tensor("weight"), x})}));
+}
+
+// Outside of training the slope is the mean of its limits.
+void rrelu(Call& call) {
+  if (call.flag("training", false)) call.refuse("training", "random slopes are not supported");
+  const double slope = (call.real("lower", 0.125) + call.real("upper", 1.0 / 3)) / 2;
+  call.returns(call.graph().call("leaky_relu", {call.tensor("self")}, {{"negative_slope", slope}}));
+}
+
+void cosine_similarity(Call& call) {
+  const std::vector<Value> x = call.promoted({"x1", "x2"});
+  if (!is_float(x[0].dtype())) call.refuse("x1", "must be a float tensor");
+  call.returns(
+      call.graph().call("cosine_similarity", {x[0], x[1]},
+                        {{"dim", call.integer("dim", 1)}, {"eps", call.real("eps", 1e-8)}}));
+}
+
+void pairwise_distance(Call& call) {
+  const std::vector<Value> x = call.promoted({"x1", "x2"}, true);
+  call.returns(call.graph().call("pairwise_distance", {x[0], x[1]},
+                                 {{"p", call.real("p", 2.0)},
+                                  {"eps", call.real("eps", 1e-6)},
+                                  {"keepdim", call.flag("keepdim", false)}}));
+}
+
+constexpr Row kRows[] = {
+    {"aten::glu", glu},
+    {"aten::prelu", prelu},
+    {"aten::_prelu_kernel", prelu_kernel},
+    {"aten::rrelu", rrelu},
+    {"aten::cosine_similarity", cosine_similarity},
+    {"aten::pairwise_distance", pairwise_distance},
+};
+
+}  // namespace
+
+std::span<const Row> composite() { return kRows; }
 
 }  // namespace hg::convert::rows

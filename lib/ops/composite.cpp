@@ -1,9 +1,97 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops defined by other ops.
+// Composites of several families: gates, similarities and distances.
+#include <cmath>
+
 #include "hg/op.h"
+#include "lib/ops/terms.h"
 
 namespace hg::ops {
+namespace {
 
-std::span<const OpDef> composite() { return {}; }
+// a sigmoid(b), where a and b are the halves of x along dim
+Status glu(ExpandContext& c) {
+  const Value x = c.in(0);
+  HG_TRY_ASSIGN(const int axis, c.axis("dim", x.rank()));
+  if (x.rank() == 0 || (x.dim(axis).is_constant() && x.dim(axis).constant() % 2 != 0))
+    return invalid_argument("glu: dim ", axis, " of ", x.shape(), " does not divide by 2");
+  const Dim half = floordiv(x.dim(axis), 2);
+  c.set_out(0, term::slice(x, axis, 0, half) * sigmoid(term::slice(x, axis, half, x.dim(axis))));
+  return {};
+}
+
+// x where x > 0, else weight x; weight has one element, or one for each channel (dim 1)
+Status prelu(ExpandContext& c) {
+  const Value x = c.in(0);
+  Value weight = c.in(1);
+  if (weight.rank() == 1 && !(weight.dim(0) == Dim(1)) && x.rank() > 1) {
+    if (differ(weight.dim(0), x.dim(1)))
+      return invalid_argument("prelu: weight is ", weight.shape(), ", x is ", x.shape());
+    Shape shape(static_cast<size_t>(x.rank()), Dim(1));
+    shape[1] = weight.dim(0);
+    weight = term::reshape(weight, shape);
+  } else if (weight.rank() == 1 && x.rank() == 0) {
+    weight = term::reshape(weight, {});
+  }
+  c.set_out(0, where(gt(x, term::number(x, 0)), x, weight * x));
+  return {};
+}
+
+// sum(x1 x2) / (max(|x1|, eps) max(|x2|, eps)) over dim
+Status cosine_similarity(ExpandContext& c) {
+  Result<Shape> shape = broadcast(c.in(0).shape(), c.in(1).shape());
+  if (!shape.ok())
+    return invalid_argument("cosine_similarity: ", c.in(0).shape(), " and ", c.in(1).shape(),
+                            " do not broadcast");
+  const Value a = term::expand(c.in(0), *shape), b = term::expand(c.in(1), *shape);
+  HG_TRY_ASSIGN(const int axis, c.axis("dim", a.rank()));
+  const double eps = c.attrs().real("eps");
+  const Dims over = a.rank() == 0 ? Dims{} : Dims{axis};
+  // The square root of the larger square has the gradient 0 at 0.
+  auto unit = [&](const Value& x) {
+    const Value square = term::sum(x * x, over, true);
+    return x / sqrt(maximum(square, term::number(square, eps * eps)));
+  };
+  c.set_out(0, term::sum(unit(a) * unit(b), over));
+  return {};
+}
+
+// |x1 - x2 + eps|_p over the last dim
+Status pairwise_distance(ExpandContext& c) {
+  const Value d = c.in(0) - c.in(1) + c.attrs().real("eps");
+  const double p = c.attrs().real("p");
+  const bool keepdim = c.attrs().flag("keepdim");
+  const Dims over = d.rank() == 0 ? Dims{} : Dims{-1};
+  Value y;
+  if (p == 0) {
+    y = term::sum(cast(ne(d, term::number(d, 0)), d.dtype()), over, keepdim);
+  } else if (p == 1) {
+    y = term::sum(abs(d), over, keepdim);
+  } else if (p == 2) {
+    y = sqrt(term::sum(d * d, over, keepdim));
+  } else if (std::isinf(p)) {
+    y = term::reduce(p > 0 ? "amax" : "amin", abs(d), over, keepdim);
+  } else {
+    const Value total = term::sum(pow(abs(d), term::number(d, p)), over, keepdim);
+    y = pow(total, term::number(total, 1 / p));
+  }
+  c.set_out(0, y);
+  return {};
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "glu", .signature = "glu(x, dim: int = -1) -> y", .expand = glu},
+    {.name = "prelu", .signature = "prelu(x, weight) -> y", .expand = prelu},
+    {.name = "cosine_similarity",
+     .signature = "cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8) -> y",
+     .expand = cosine_similarity},
+    {.name = "pairwise_distance",
+     .signature = "pairwise_distance(x1, x2, p: float = 2.0, eps: float = 1e-6, keepdim: bool = "
+                  "false) -> y",
+     .expand = pairwise_distance},
+};
+
+}  // namespace
+
+std::span<const OpDef> composite() { return kOps; }
 
 }  // namespace hg::ops
