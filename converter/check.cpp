@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+// A difference in an output leads to a second run that keeps every value, beside libtorch's run
+// node by node: the first node whose result differs is where the conversion is wrong.
+#include "converter/check.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "converter/compare.h"
+#include "converter/reference.h"
+#include "converter/seeded.h"
+#include "hg/session.h"
+
+namespace hg::convert {
+namespace {
+
+using Binding = std::vector<std::pair<std::string, int64_t>>;
+
+struct Inputs {
+  std::vector<TensorData> data;
+  std::vector<ReferenceInput> reference;
+};
+
+Inputs make_inputs(const Graph& graph, const Binding& sizes, const Job& job, Filling filling) {
+  Bindings bindings;
+  for (const auto& [symbol, size] : sizes)
+    if (Status status = bindings.bind(symbol, size); !status.ok())
+      throw Failure{Exit::usage, std::string(status.message())};
+  Inputs inputs;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ValueInfo& info = graph.value_info(graph.inputs()[i]);
+    Result<Sizes> shape = evaluate(info.type.shape, bindings);
+    if (!shape.ok())
+      throw Failure{Exit::usage,
+                    text("input '", info.name, "' cannot have the shape ", info.type.shape,
+                         " with ", describe_sizes(sizes), ": ", shape.status().message())};
+    std::optional<std::pair<double, double>> range;
+    if (i < job.inputs.size()) range = job.inputs[i].range;
+    Result<TensorData> data =
+        seeded_input(info.type.dtype, *shape, range, filling, job.seed + 977 * i);
+    if (!data.ok())
+      throw Failure{Exit::unsupported, text("input '", info.name, "' of ", describe_sizes(sizes),
+                                            ": ", data.status().message())};
+    inputs.data.push_back(*std::move(data));
+    inputs.reference.push_back({info.name, inputs.data.back().tensor});
+  }
+  return inputs;
+}
+
+// An order-independent way of asking whether two runs gave the same bytes.
+uint64_t fingerprint(const TensorData& data) {
+  uint64_t hash = 0xCBF29CE484222325;  // FNV-1a
+  if (data.empty()) return 0;
+  const auto* bytes = static_cast<const unsigned char*>(data.tensor.data);
+  for (int64_t i = 0; i < data.tensor.bytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001B3;
+  return hash;
+}
+
+class Checker {
+ public:
+  Checker(const Loaded& loaded, const Model& model, std::span<const Executed> trace, const Job& job,
+          const std::function<void(const std::string&)>& progress)
+      : loaded_(loaded),
+        model_(model),
+        graph_(model.graph()),
+        trace_(trace),
+        job_(job),
+        progress_(progress),
+        varies_(may_vary(loaded)),
+        uninitialised_(has_uninitialised(loaded)) {}
+
+  CheckResult run() {
+    std::vector<Binding> cases = check_sizes(graph_, job_);
+    Result<Session> session = Session::create(model_);
+    if (!session.ok()) {
+      fail(Exit::unsupported,
+           text("the converted model cannot be run: ", session.status().message()));
+      return std::move(result_);
+    }
+    for (size_t k = 0; k < cases.size() && result_.exit == Exit::ok; ++k) {
+      progress_(cases[k].empty() ? "checking" : "checking with " + describe_sizes(cases[k]));
+      check_case(*session, cases[k], k);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void fail(Exit exit, std::string message) {
+    result_.exit = exit;
+    result_.message = std::move(message);
+  }
+
+  std::vector<TensorData> reference(const Inputs& inputs, uint64_t seed) const {
+    return uninitialised_ ? run_reference_nodes(loaded_, inputs.reference, seed, {})
+                          : run_reference(loaded_, inputs.reference, seed);
+  }
+
+  // Inputs that libtorch accepts, and its outputs; nothing when it refuses whatever it is given.
+  // Sizes that nobody asked for are made larger until they fit.
+  bool find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData>& expected) {
+    std::set<std::string> given;
+    for (const SizeOption& option : job_.check_sizes) given.insert(option.symbol);
+    for (int attempt = 0; attempt < 4; ++attempt) {
+      for (Filling filling : kFillings) {
+        inputs = make_inputs(graph_, sizes, job_, filling);
+        try {
+          expected = reference(inputs, job_.seed);
+          return true;
+        } catch (const ReferenceFailure& failure) {
+          if (attempt == 0 && filling == Filling::usual) refusal_ = failure;
+        }
+      }
+      bool grown = false;
+      for (auto& [symbol, size] : sizes) {
+        if (given.count(symbol) > 0 || size >= 512) continue;
+        size *= 2;
+        grown = true;
+      }
+      if (!grown) break;
+    }
+    return false;
+  }
+
+  void check_case(Session& session, Binding sizes, size_t k) {
+    Binding asked = sizes;
+    Inputs inputs;
+    std::vector<TensorData> expected;
+    bool known = find_inputs(sizes, inputs, expected);
+    if (!known) {
+      sizes = asked;
+      inputs = make_inputs(graph_, sizes, job_, Filling::usual);
+    }
+    std::string with = sizes.empty() ? "" : " with " + describe_sizes(sizes);
+    Status status;
+    for (size_t i = 0; i < inputs.data.size() && status.ok(); ++i)
+      status = session.set_input(static_cast<int>(i), inputs.data[i].tensor);
+    if (status.ok()) status = session.run();
+    if (!known) return report_refusal(inputs, sizes, k, status);
+    if (!status.ok())
+      return fail(Exit::mismatch, text("libtorch runs the model", with,
+                                       ", but the converted model fails: ", status.message()));
+    std::vector<TensorData> again;
+    if (varies_) again = reference(inputs, job_.seed + 1);
+    if (static_cast<int>(expected.size()) != session.output_count())
+      return fail(Exit::mismatch,
+                  text("the converted model has ", session.output_count(), " outputs", with,
+                       ", libtorch has ", static_cast<int64_t>(expected.size())));
+    CheckedCase report{sizes, {}};
+    for (int i = 0; i < session.output_count(); ++i)
+      report.outputs.push_back(check_output(session, i, expected[static_cast<size_t>(i)],
+                                            varies_ ? &again[static_cast<size_t>(i)] : nullptr));
+    for (CheckedOutput& output : report.outputs)
+      if (output.verdict == CheckedOutput::Verdict::different) {
+        explain(output, inputs, with);
+        break;
+      }
+    result_.cases.push_back(std::move(report));
+  }
+
+  CheckedOutput check_output(const Session& session, int index, const TensorData& expected,
+                             const TensorData* again) {
+    CheckedOutput output;
+    output.name = std::string(session.output_name(index));
+    Result<Tensor> got = session.output(index);
+    if (!got.ok()) {
+      output.verdict = CheckedOutput::Verdict::different;
+      output.reason = std::string(got.status().message());
+      return output;
+    }
+    output.type = text(got->dtype, got->shape);
+    if (expected.empty()) {
+      output.verdict = CheckedOutput::Verdict::different;
+      output.reason = "libtorch returns a tensor of a kind that the converted model does not have";
+      return output;
+    }
+    if (again && (again->empty() || again->tensor.shape != expected.tensor.shape ||
+                  fingerprint(*again) != fingerprint(expected))) {
+      output.verdict = CheckedOutput::Verdict::unchecked;
+      output.reason = "it depends on random numbers or on uninitialised memory";
+      warn(text("output '", output.name, "' is unchecked: ", output.reason));
+      return output;
+    }
+    Comparison comparison = compare(*got, expected.tensor);
+    output.largest_error = comparison.largest_error;
+    output.allowed = comparison.allowed;
+    if (!comparison.equal) {
+      output.verdict = CheckedOutput::Verdict::different;
+      output.reason = comparison.difference;
+    }
+    return output;
+  }
+
+  void warn(std::string line) {
+    auto& all = result_.warnings;
+    if (std::find(all.begin(), all.end(), line) == all.end()) all.push_back(std::move(line));
+  }
+
+  // libtorch does not run the model on these inputs.
+  void report_refusal(const Inputs& inputs, const Binding& sizes, size_t k, const Status& status) {
+    ReferenceFailure why = refusal_;
+    try {
+      run_reference_nodes(loaded_, inputs.reference, job_.seed, {});
+    } catch (const ReferenceFailure& failure) {
+      why = failure;
+    }
+    std::string with = sizes.empty() ? "" : " with " + describe_sizes(sizes);
+    std::string where = why.op.empty() ? "" : " at " + why.op + describe_origin(why.origin);
+    if (k > 0)
+      return fail(
+          Exit::mismatch,
+          text("libtorch itself fails", with, where, ": ", why.reason,
+               "; the trace has a size baked in, so compute it there from x.size() instead "
+               "of a number, or give the input that size as a number, or choose other sizes "
+               "with --check-size"));
+    if (!status.ok())
+      return fail(Exit::mismatch, text("inputs and model do not fit each other: libtorch fails",
+                                       with, where, ": ", why.reason));
+    warn(text("nothing is checked: libtorch refuses the seeded inputs", with, where, ": ",
+              why.reason,
+              "; give a range of values that the model takes, as in 'ids:i64[n]=0..99'"));
+  }
+
+  // Finds the first node whose result differs, for the message.
+  void explain(CheckedOutput& output, const Inputs& inputs, const std::string& with) {
+    progress_("searching the first wrong node");
+    std::string message = text("output '", output.name, "' is wrong", with, ": ", output.reason);
+    std::optional<WrongNode> wrong = find_wrong_node(inputs);
+    if (wrong && is_tie(*wrong)) {
+      output.verdict = CheckedOutput::Verdict::unchecked;
+      output.reason = text("equal values are ordered in another way by ", wrong->op,
+                           describe_origin(wrong->origin));
+      return warn(text("output '", output.name, "' is unchecked: ", output.reason));
+    }
+    if (wrong) {
+      result_.wrong_nodes.push_back(*wrong);
+      message += text("; the first wrong node is ", wrong->op, describe_origin(wrong->origin),
+                      ", largest error ", wrong->largest_error, ": ", wrong->difference);
+    } else {
+      message +=
+          "; no single node differs when all values are kept, so it is the optimised graph "
+          "that does; please report it";
+    }
+    fail(Exit::mismatch, std::move(message));
+  }
+
+  // The values of a sort are right, but equal ones may come from other places.
+  static bool is_tie(const WrongNode& wrong) {
+    static const std::set<std::string> kKinds = {"aten::sort", "aten::topk", "aten::kthvalue",
+                                                 "aten::median", "aten::mode"};
+    return wrong.difference.starts_with("indices: ") && kKinds.count(wrong.op) > 0;
+  }
+
+  // Results of nodes that differ between two seeds, by node and occurrence.
+  std::set<std::pair<const ScriptNode*, int64_t>> varying_nodes(const Inputs& inputs) const {
+    std::map<std::pair<const ScriptNode*, int64_t>, uint64_t> first;
+    std::set<std::pair<const ScriptNode*, int64_t>> varying;
+    for (uint64_t seed : {job_.seed, job_.seed + 1}) {
+      run_reference_nodes(
+          loaded_, inputs.reference, seed,
+          [&](const ScriptNode& node, int64_t occurrence, std::span<const TensorData> outputs) {
+            uint64_t hash = 0;
+            for (const TensorData& data : outputs) hash = hash * 31 + fingerprint(data);
+            auto [entry, fresh] = first.try_emplace({&node, occurrence}, hash);
+            if (!fresh && entry->second != hash) varying.insert(entry->first);
+            return true;
+          });
+    }
+    return varying;
+  }
+
+  std::optional<WrongNode> find_wrong_node(const Inputs& inputs) {
+    std::map<std::pair<const ScriptNode*, int64_t>, const Executed*> converted;
+    std::map<const ScriptNode*, int64_t> seen;
+    for (const Executed& executed : trace_)
+      converted[{executed.node, seen[executed.node]++}] = &executed;
+    Options options;
+    options.keep_all_values = true;
+    Result<Session> session = Session::create(model_, options);
+    if (!session.ok()) return std::nullopt;
+    for (size_t i = 0; i < inputs.data.size(); ++i)
+      if (!session->set_input(static_cast<int>(i), inputs.data[i].tensor).ok()) return std::nullopt;
+    if (!session->run().ok()) return std::nullopt;
+    std::optional<WrongNode> wrong;
+    try {
+      std::set<std::pair<const ScriptNode*, int64_t>> skip;
+      if (varies_) skip = varying_nodes(inputs);
+      run_reference_nodes(
+          loaded_, inputs.reference, job_.seed,
+          [&](const ScriptNode& node, int64_t occurrence, std::span<const TensorData> outputs) {
+            auto found = converted.find({&node, occurrence});
+            if (found == converted.end() || skip.count({&node, occurrence}) > 0) return true;
+            wrong = difference(*session, *found->second, outputs);
+            return !wrong;
+          });
+    } catch (const ReferenceFailure&) {
+      // The node-by-node run lacks some construct: what was found until there counts.
+    }
+    return wrong;
+  }
+
+  std::optional<WrongNode> difference(const Session& session, const Executed& executed,
+                                      std::span<const TensorData> outputs) const {
+    for (size_t i = 0; i < outputs.size() && i < executed.outputs.size(); ++i) {
+      ValueId id = executed.outputs[i];
+      if (id == kNoValue || outputs[i].empty()) continue;
+      Result<Tensor> got = session.value(graph_.value_info(id).name);
+      if (!got.ok()) continue;  // folded away
+      Comparison comparison = compare(*got, outputs[i].tensor);
+      if (comparison.equal) continue;
+      bool index = i > 0 && outputs[i].tensor.dtype == i64;
+      return WrongNode{executed.node->kind, executed.node->origin,
+                       (index ? "indices: " : "") + comparison.difference,
+                       comparison.largest_error};
+    }
+    return std::nullopt;
+  }
+
+  const Loaded& loaded_;
+  const Model& model_;
+  const Graph& graph_;
+  std::span<const Executed> trace_;
+  const Job& job_;
+  const std::function<void(const std::string&)>& progress_;
+  bool varies_, uninitialised_;
+  ReferenceFailure refusal_;
+  CheckResult result_;
+};
+
+// Two sizes for a symbol that nobody gave any, by where it stands in the inputs. Each symbol has
+// others, so that a mix-up of two shows.
+std::pair<int64_t, int64_t> default_sizes(const Graph& graph, const std::string& symbol,
+                                          int index) {
+  bool batch = true, image = false;
+  for (ValueId id : graph.inputs()) {
+    const TensorType& type = graph.value_info(id).type;
+    for (int d = 0; d < type.rank(); ++d) {
+      std::vector<std::string> used;
+      type.shape[static_cast<size_t>(d)].collect_symbols(used);
+      if (std::find(used.begin(), used.end(), symbol) == used.end()) continue;
+      batch = batch && d == 0;
+      image = image || (type.rank() >= 4 && d >= type.rank() - 2 && is_float(type.dtype));
+    }
+  }
+  if (batch) return {2 + index, 3 + index};
+  if (image) return {64 + 32 * index, 96 + 32 * index};
+  return {5 + 2 * index, 8 + 2 * index};
+}
+
+}  // namespace
+
+std::string describe_sizes(const std::vector<std::pair<std::string, int64_t>>& sizes) {
+  std::string out;
+  for (const auto& [symbol, size] : sizes) out += text(out.empty() ? "" : ", ", symbol, "=", size);
+  return out.empty() ? "the given sizes" : out;
+}
+
+std::string describe_origin(const Origin& origin) {
+  std::string out;
+  if (!origin.module.empty()) out += text(" in module '", origin.module, "'");
+  if (!origin.source.empty()) out += text(" (", origin.source, ")");
+  return out;
+}
+
+std::vector<Binding> check_sizes(const Graph& graph, const Job& job) {
+  std::vector<std::string> symbols = graph.symbols();
+  size_t cases = symbols.empty() ? 1 : 2;
+  for (const SizeOption& option : job.check_sizes) {
+    if (std::find(symbols.begin(), symbols.end(), option.symbol) == symbols.end()) {
+      std::string close = closest_name(option.symbol, symbols);
+      throw Failure{Exit::usage,
+                    text("--check-size ", option.symbol, ": no --input has a size ", option.symbol,
+                         close.empty() ? "" : ", did you mean " + close + "?")};
+    }
+    if (option.sizes.empty())
+      throw Failure{Exit::usage, text("--check-size ", option.symbol, ": no sizes are given")};
+    cases = std::max(cases, option.sizes.size());
+  }
+  // With sizes for every symbol, those alone count.
+  if (!symbols.empty() && job.check_sizes.size() == symbols.size()) {
+    cases = 1;
+    for (const SizeOption& option : job.check_sizes) cases = std::max(cases, option.sizes.size());
+  }
+  std::vector<Binding> result(cases);
+  for (size_t s = 0; s < symbols.size(); ++s) {
+    auto [first, second] = default_sizes(graph, symbols[s], static_cast<int>(s));
+    std::vector<int64_t> sizes = {first, second};
+    for (const SizeOption& option : job.check_sizes)
+      if (option.symbol == symbols[s]) sizes = option.sizes;
+    for (size_t k = 0; k < cases; ++k)
+      result[k].emplace_back(symbols[s], sizes[std::min(k, sizes.size() - 1)]);
+  }
+  return result;
+}
+
+CheckResult check_model(const Loaded& loaded, const Model& model, std::span<const Executed> trace,
+                        const Job& job, const std::function<void(const std::string&)>& progress) {
+  return Checker(loaded, model, trace, job, progress).run();
+}
+
+}  // namespace hg::convert

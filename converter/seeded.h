@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inputs for checking a conversion, the same for the same seed on every machine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "hg/tensor.h"
+
+namespace hg::convert {
+
+// What to try in turn: models refuse some values, such as an index that is too large.
+enum class Filling {
+  usual,     // floats normal(0, 1); integers 0 or 1, so that they can be indices; bools 0 or 1
+  zeros,     // the same floats; integers 0
+  positive,  // floats from 0.1 to 1; integers 1
+};
+inline constexpr Filling kFillings[] = {Filling::usual, Filling::zeros, Filling::positive};
+
+// With a range, values are uniform between its ends, both included. Fails with out_of_memory.
+Result<TensorData> seeded_input(DType dtype, const Sizes& shape,
+                                const std::optional<std::pair<double, double>>& range,
+                                Filling filling, uint64_t seed);
+
+}  // namespace hg::convert
