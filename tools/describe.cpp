@@ -143,4 +143,17 @@ std::string description_json(const Model& model, const Description& d) {
   return out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+std::string ops_text(const Registry& registry) {
+  std::string out = "| op | what | signature |\n|---|---|---|\n";
+  for (const Op* op : registry.ops()) {
+    const char* what = (op->def.traits & kControl) != 0 ? "control"
+                       : op->def.view != nullptr        ? "view"
+                       : op->def.infer == nullptr       ? "composite"
+                       : op->def.expand != nullptr      ? "fused"
+                                                        : "primitive";
+    out += text("| ", op->name(), " | ", what, " | `", op->def.signature, "` |\n");
+  }
+  return out;
+}
+
 }  // namespace hg::tools

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hg/model.h"
+#include "hg/op.h"
 #include "hg/session.h"
 #include "tools/cli.h"
 
@@ -33,5 +34,8 @@ struct Description {
 Description describe(const Model& model, const std::string& file);
 std::string description_text(const Model& model, const Description& description);
 std::string description_json(const Model& model, const Description& description);
+
+// All ops of a registry as a Markdown table.
+std::string ops_text(const Registry& registry);
 
 }  // namespace hg::tools

@@ -17,6 +17,7 @@ constexpr char kExamples[] = R"(Examples:
   hg-info resnet18.hgm --dim n=1 --memory-svg memory.svg
   hg-info resnet18.hgm --svg graph.svg
   hg-info resnet18.hgm --compiled --text
+  hg-info --ops
 
 Work and memory are known once every symbol has a size. --compiled shows the graph that a session
 runs, after the passes, instead of the one in the file.
@@ -27,7 +28,7 @@ struct InfoJob {
   std::string model;
   std::vector<std::string> dims;
   std::string device = "cpu";
-  bool as_json = false, as_text = false, compiled = false;
+  bool as_json = false, as_text = false, compiled = false, ops = false;
   std::string svg, memory_svg;
 };
 
@@ -130,7 +131,7 @@ int main(int argc, char** argv) {
   app.footer(kExamples);
   app.set_version_flag("--version", version_text("hg-info"));
   InfoJob job;
-  app.add_option("MODEL", job.model, "the model, an .hgm file")->required();
+  app.add_option("MODEL", job.model, "the model, an .hgm file");
   app.add_option("--dim", job.dims, "n=1: a size for a symbol")->allow_extra_args(false);
   app.add_option("--device", job.device, "cpu, vulkan or auto")->capture_default_str();
   app.add_flag("--text", job.as_text, "print the whole graph, one node a line");
@@ -138,6 +139,7 @@ int main(int argc, char** argv) {
   app.add_option("--svg", job.svg, "draw the graph into this file");
   app.add_option("--memory-svg", job.memory_svg, "draw the arena over time into this file");
   app.add_flag("--json", job.as_json, "print one JSON object");
+  app.add_flag("--ops", job.ops, "list all ops of the library instead");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
@@ -145,5 +147,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return finish("hg-info", usage(error.what(), "; see hg-info --help"));
   }
+  if (job.ops) {
+    std::fputs(ops_text(hg::Registry::built_in()).c_str(), stdout);
+    return 0;
+  }
+  if (job.model.empty()) return finish("hg-info", usage("no MODEL is given; see hg-info --help"));
   return finish("hg-info", show(job));
 }

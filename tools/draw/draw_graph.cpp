@@ -16,6 +16,7 @@ namespace hg::tools {
 namespace {
 
 constexpr double kPadding = 8, kTitleSize = 13, kTextSize = 10.5, kLineHeight = 14;
+constexpr double kLabelHeight = 15;
 constexpr size_t kLongestLine = 52;
 
 // What a box stands for, told from the op's row and its inputs, not from its name.
@@ -51,6 +52,7 @@ struct Box {
   std::vector<std::string> lines;
   std::string module;
   std::string tooltip;
+  double label_room = 0;  // above it, for the names of modules that start here
 };
 
 std::string shortened(std::string line) {
@@ -63,13 +65,25 @@ std::string last_part(const std::string& module) {
   return dot == std::string::npos ? module : module.substr(dot + 1);
 }
 
+// A list of equal elements is shown as one, since that is how torch takes it too.
+Attr folded(const Attr& attr) {
+  const auto* list = std::get_if<std::vector<Dim>>(&attr.value);
+  if (list == nullptr || list->empty()) return attr;
+  for (const Dim& dim : *list) {
+    if (!(dim == list->front())) return attr;
+  }
+  return Attr(list->front());
+}
+
+// The attributes that are not at their default.
 std::string attrs_text(const Node& node) {
   const std::vector<Signature::Attribute>& attributes = node.op->signature.attributes;
   std::string out;
   for (size_t i = 0; i < attributes.size() && i < node.attrs.size(); ++i) {
-    if (node.attrs[i].is_none()) continue;
-    if (!attributes[i].required && node.attrs[i] == attributes[i].fallback) continue;
-    out += text(out.empty() ? "" : "  ", attributes[i].name, "=", node.attrs[i]);
+    const Attr attr = folded(node.attrs[i]);
+    if (attr.is_none() || attr == Attr(std::string())) continue;
+    if (!attributes[i].required && attr == folded(attributes[i].fallback)) continue;
+    out += text(out.empty() ? "" : "  ", attributes[i].name, "=", attr);
   }
   return out;
 }
@@ -78,6 +92,14 @@ class GraphDrawing {
  public:
   explicit GraphDrawing(const Graph& graph) : graph_(graph) {
     producer_.assign(static_cast<size_t>(graph.value_count()), -1);
+    read_.assign(static_cast<size_t>(graph.value_count()), false);
+    const auto read = [&](ValueId id) {
+      if (id != kNoValue) read_[static_cast<size_t>(id)] = true;
+    };
+    for (const Node& node : graph.nodes())
+      std::for_each(node.inputs.begin(), node.inputs.end(), read);
+    for (const auto& [name, id] : graph.outputs()) read(id);
+    for (const auto& [state, id] : graph.assignments()) read(id);
   }
 
   std::string draw(const std::string& title) {
@@ -89,7 +111,15 @@ class GraphDrawing {
     for (const auto& [state, value] : graph_.assignments()) {
       add_end(kOutput, text("update ", graph_.value_info(state).name), value);
     }
+    make_label_room();
     lay_out(layout_);
+    for (size_t i = 0; i < boxes_.size(); ++i) {
+      layout_.boxes[i].y += boxes_[i].label_room;
+      layout_.boxes[i].height -= boxes_[i].label_room;
+    }
+    for (LayoutEdge& edge : layout_.edges) {
+      edge.points.back().y = layout_.boxes[static_cast<size_t>(edge.to)].y;
+    }
     draw_modules();
     for (const LayoutEdge& edge : layout_.edges) svg_.arrow(edge.points, "#7b8794");
     for (size_t i = 0; i < boxes_.size(); ++i) draw_box(boxes_[i], layout_.boxes[i]);
@@ -142,19 +172,40 @@ class GraphDrawing {
     add_edge(id, add_box(std::move(box)));
   }
 
-  // "weight f32[64, 3, 7, 7]", or the number itself when it is one.
-  std::string state_text(const Node& node, size_t input, const ValueInfo& info) const {
+  // A constant of one element as the number, or nothing.
+  static std::string number_text(const State& state) {
+    const Tensor& t = state.data.tensor;
+    if (state.kind != State::Kind::constant || t.count() != 1 || t.data == nullptr) return "";
+    if (t.dtype == f32) return text(double{*t.as<float>()});
+    if (t.dtype == f64) return text(*t.as<double>());
+    if (t.dtype == i64) return text(*t.as<int64_t>());
+    return "";
+  }
+
+  // "weight f32[64, 3, 7, 7]", with neighbours of one type in one line, and numbers as themselves.
+  void add_states(const Node& node, Box& box) const {
     const std::vector<Signature::Input>& inputs = node.op->signature.inputs;
-    const std::string& role = inputs[std::min(input, inputs.size() - 1)].name;
-    const State& state = graph_.states()[static_cast<size_t>(info.state)];
-    if (state.kind == State::Kind::constant && state.data.tensor.count() == 1 &&
-        state.data.tensor.data != nullptr) {
-      const Tensor& t = state.data.tensor;
-      if (t.dtype == f32) return text(role, " = ", double{*t.as<float>()});
-      if (t.dtype == f64) return text(role, " = ", *t.as<double>());
-      if (t.dtype == i64) return text(role, " = ", *t.as<int64_t>());
+    std::string names;
+    TensorType type;
+    const auto end_line = [&] {
+      if (!names.empty()) box.lines.push_back(shortened(text(names, " ", type)));
+      names.clear();
+    };
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == kNoValue) continue;
+      const ValueInfo& info = graph_.value_info(node.inputs[i]);
+      if (info.state < 0) continue;
+      const std::string& role = inputs[std::min(i, inputs.size() - 1)].name;
+      const State& state = graph_.states()[static_cast<size_t>(info.state)];
+      if (const std::string number = number_text(state); !number.empty()) {
+        box.lines.push_back(text(role, " = ", number));
+        continue;
+      }
+      if (!(info.type == type) || names.size() > 24) end_line();
+      names += text(names.empty() ? "" : ", ", role);
+      type = info.type;
     }
-    return text(role, " ", info.type);
+    end_line();
   }
 
   Kind kind_of(const Node& node) const {
@@ -171,7 +222,7 @@ class GraphDrawing {
       scaled = scaled || (state && info.type.rank() == 1);
       shrinks = shrinks || (!state && info.type.rank() > rank_out);
     }
-    if (def.alias != 0) return kPointwise;
+    if (def.alias != 0 && !(node.inputs.size() > 2 && scaled)) return kPointwise;
     if (weighted) return kWeighted;
     if (scaled) return kScaled;
     return shrinks ? kReducing : kOther;
@@ -184,14 +235,10 @@ class GraphDrawing {
     box.module = node.origin.module;
     box.side = shortened(last_part(node.origin.module));
     for (ValueId id : node.outputs) {
-      box.lines.push_back(text(graph_.value_info(id).type));
+      if (read_[static_cast<size_t>(id)]) box.lines.push_back(text(graph_.value_info(id).type));
     }
     if (std::string attrs = attrs_text(node); !attrs.empty()) box.lines.push_back(shortened(attrs));
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] == kNoValue) continue;
-      const ValueInfo& info = graph_.value_info(node.inputs[i]);
-      if (info.state >= 0) box.lines.push_back(shortened(state_text(node, i, info)));
-    }
+    add_states(node, box);
     for (const std::shared_ptr<Graph>& subgraph : node.subgraphs) {
       box.lines.push_back(text("a graph of ", uint64_t{subgraph->nodes().size()}, " nodes"));
     }
@@ -204,6 +251,35 @@ class GraphDrawing {
       if (id != kNoValue) add_edge(id, index);
     }
     for (ValueId id : node.outputs) producer_[static_cast<size_t>(id)] = index;
+  }
+
+  // "a.b.c" as "a", "a.b" and "a.b.c".
+  static std::vector<std::string> prefixes(const std::string& module) {
+    std::vector<std::string> out;
+    for (size_t dot = 0; dot != std::string::npos && !module.empty();) {
+      dot = module.find('.', dot + 1);
+      out.push_back(module.substr(0, dot));
+    }
+    return out;
+  }
+
+  // Counts the members of each module, and keeps a line free above the first of them for its name.
+  void make_label_room() {
+    for (const Box& box : boxes_) {
+      for (const std::string& module : prefixes(box.module)) members_[module] += 1;
+    }
+    std::erase_if(members_, [](const auto& entry) { return entry.second < 2; });
+    std::set<std::string> seen;
+    for (size_t i = 0; i < boxes_.size(); ++i) {
+      int last = 0;  // a module with the same members as one around it needs no frame
+      for (const std::string& module : prefixes(boxes_[i].module)) {
+        const auto found = members_.find(module);
+        if (found == members_.end() || !seen.insert(module).second) continue;
+        if (found->second != last) boxes_[i].label_room += kLabelHeight;
+        last = found->second;
+      }
+      layout_.boxes[i].height += boxes_[i].label_room;
+    }
   }
 
   void draw_box(const Box& box, const LayoutBox& place) {
@@ -223,7 +299,7 @@ class GraphDrawing {
 
   struct Frame {
     double left = 1e30, top = 1e30, right = -1e30, bottom = -1e30;
-    size_t boxes = 0;
+    int boxes = 0;
     int inside = 0;  // frames nested in it
     void include(double x, double y) {
       left = std::min(left, x), right = std::max(right, x);
@@ -243,13 +319,7 @@ class GraphDrawing {
   // A module gets a frame when it has two boxes or more and no foreign box lies among them.
   void draw_modules() {
     std::map<std::string, Frame> frames;
-    for (const Box& box : boxes_) {
-      for (size_t dot = 0; dot != std::string::npos && !box.module.empty();) {
-        dot = box.module.find('.', dot + 1);
-        frames[box.module.substr(0, dot)].boxes += 1;
-      }
-    }
-    std::erase_if(frames, [](const auto& entry) { return entry.second.boxes < 2; });
+    for (const auto& [module, count] : members_) frames[module].boxes = count;
     for (auto& [module, frame] : frames) {
       for (size_t i = 0; i < boxes_.size(); ++i) {
         if (!within(boxes_[i].module, module)) continue;
@@ -291,11 +361,11 @@ class GraphDrawing {
     }
     for (const auto& [module, frame] : frames) {
       const double pad = std::min(6.0 + 5.0 * frame.inside, 21.0);
-      svg_.rect({frame.left - pad, frame.top - pad, frame.right - frame.left + 2 * pad,
-                 frame.bottom - frame.top + 2 * pad, 8,
-                 frame.inside % 2 == 0 ? "#fafbfc" : "#f3f6f9", "#d5dce3", 1, module});
-      svg_.text({frame.right + pad + 5, frame.top - pad + 9 + 1.0, 10, "#829ab1", "start", true},
-                module);
+      const double top = frame.top - 6 - kLabelHeight * (frame.inside + 1);
+      svg_.rect({frame.left - pad, top, frame.right - frame.left + 2 * pad,
+                 frame.bottom + pad - top, 8, frame.inside % 2 == 0 ? "#fafbfc" : "#f3f6f9",
+                 "#d5dce3", 1, module});
+      svg_.text({frame.left - pad + 6, top + 12, 10, "#829ab1", "start", true}, module);
     }
   }
 
@@ -316,7 +386,9 @@ class GraphDrawing {
 
   const Graph& graph_;
   std::vector<Box> boxes_;
-  std::vector<int> producer_;  // the box that makes each value
+  std::vector<int> producer_;           // the box that makes each value
+  std::vector<bool> read_;              // whether anything reads it
+  std::map<std::string, int> members_;  // boxes in each module, those inside it counted too
   Layout layout_;
   Svg svg_;
 };

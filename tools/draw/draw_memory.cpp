@@ -11,7 +11,7 @@
 namespace hg::tools {
 namespace {
 
-constexpr double kHeight = 560, kLeast = 640, kMost = 2400, kStepWidth = 14;
+constexpr double kHeight = 560, kLeast = 640, kMost = 2400, kStepWidth = 36;
 constexpr std::string_view kFills[] = {"#bae3ff", "#c1eac5", "#ffe3a3", "#ffc9d6",
                                        "#d9c9f5", "#b5ece5", "#f7d9c0", "#d3dbe5"};
 constexpr std::string_view kStrokes[] = {"#2680c2", "#3f9142", "#b8860b", "#c2255c",
@@ -70,7 +70,8 @@ std::string draw_memory(std::span<const ArenaBlock> blocks, const Memory& memory
     svg.rect({x, y, w, h, 0, kFills[colour], kStrokes[colour], 0.6,
               text(block.value, ": ", bytes_text(block.bytes), " at ", block.offset, ", steps ",
                    block.first_step, " to ", block.last_step)});
-    const std::string label = text(block.value, " ", bytes_text(block.bytes));
+    std::string label = text(block.value, " ", bytes_text(block.bytes));
+    if (Svg::text_width(label, 9) + 4 > w) label = block.value;
     if (h >= 11 && Svg::text_width(label, 9) + 4 < w) {
       svg.text({x + w / 2, y + h / 2 + 3, 9, "#243b53", "middle", false}, label);
     }

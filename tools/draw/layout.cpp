@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Four steps: layers by longest path; one chain of bends per source for edges that cross layers;
-// order within the layers by barycentres; x by moving every layer to where its neighbours want it.
+// order within the layers by barycentres; straight vertical lines, moved to where their ends want
+// them.
 #include "tools/draw/layout.h"
 
 #include <algorithm>
@@ -185,75 +186,131 @@ class Layering {
     number_layers();
   }
 
-  // How much an edge wants to be straight. Where a long edge starts or ends it hardly pulls, so
-  // that a short cut goes around a straight main line.
-  double stiffness(const Spot& a, const Spot& b) const {
-    if (a.box >= 0 && b.box >= 0) return 4;
-    return a.box < 0 && b.box < 0 ? 2 : 0.02;
+  // The spots of one straight vertical line.
+  struct Line {
+    std::vector<int> spots;
+    double x = 0;
+  };
+
+  // Of several neighbours in a row of boxes or of bends the middle one, else -1.
+  int middle(const std::vector<int>& near, bool bends) const {
+    std::vector<int> same;
+    for (int other : near) {
+      if ((spot(other).box < 0) == bends) same.push_back(other);
+    }
+    if (same.empty()) return -1;
+    std::sort(same.begin(), same.end(),
+              [&](int a, int b) { return spot(a).order < spot(b).order; });
+    return same[(same.size() - 1) / 2];
   }
 
-  // The nearest places to `wanted` that keep the order and the gaps: isotonic regression by
-  // pooling adjacent violators, after subtracting the gaps.
-  void settle(const std::vector<int>& layer, const std::vector<double>& wanted,
-              const std::vector<double>& weight) {
-    struct Pool {
-      double sum, weight;
-      size_t size;
-      double mean() const { return sum / weight; }
-    };
-    std::vector<Pool> pools;
-    std::vector<double> shift(layer.size(), 0);
-    for (size_t i = 0; i < layer.size(); ++i) {
-      if (i > 0) {
-        shift[i] =
-            shift[i - 1] + (spot(layer[i - 1]).width + spot(layer[i]).width) / 2 + layout_.gap_x;
-      }
-      pools.push_back({(wanted[i] - shift[i]) * weight[i], weight[i], 1});
-      while (pools.size() > 1 && pools[pools.size() - 2].mean() > pools.back().mean()) {
-        const Pool last = pools.back();
-        pools.pop_back();
-        pools.back().sum += last.sum;
-        pools.back().weight += last.weight;
-        pools.back().size += last.size;
+  // Two spots that are each other's middle neighbour share a line; boxes come before bends, and
+  // lines never cross, so that the lines can be ordered from left to right (Brandes and Koepf
+  // 2001).
+  void make_lines() {
+    std::vector<int> next(spots_.size(), -1);
+    std::vector<bool> joined(spots_.size(), false);
+    for (size_t l = 0; l + 1 < layers_.size(); ++l) {
+      std::vector<std::pair<int, int>> taken;  // orders of joined spots, above and below
+      for (bool bends : {false, true}) {
+        for (int upper : layers_[l]) {
+          if ((spot(upper).box < 0) != bends || next[static_cast<size_t>(upper)] >= 0) continue;
+          const int lower = middle(spot(upper).below, bends);
+          if (lower < 0 || middle(spot(lower).above, bends) != upper) continue;
+          const std::pair<int, int> here{spot(upper).order, spot(lower).order};
+          const bool crosses = std::any_of(taken.begin(), taken.end(), [&](const auto& other) {
+            return (other.first < here.first) != (other.second < here.second);
+          });
+          if (crosses) continue;
+          taken.push_back(here);
+          next[static_cast<size_t>(upper)] = lower;
+          joined[static_cast<size_t>(lower)] = true;
+        }
       }
     }
-    size_t i = 0;
-    for (const Pool& pool : pools) {
-      for (size_t k = 0; k < pool.size; ++k, ++i) spot(layer[i]).x = pool.mean() + shift[i];
+    line_of_.assign(spots_.size(), -1);
+    for (size_t i = 0; i < spots_.size(); ++i) {
+      if (joined[i]) continue;
+      Line line;
+      for (int at = static_cast<int>(i); at >= 0; at = next[static_cast<size_t>(at)]) {
+        line.spots.push_back(at);
+        line_of_[static_cast<size_t>(at)] = static_cast<int>(lines_.size());
+      }
+      lines_.push_back(std::move(line));
     }
   }
 
-  void pull_layer(const std::vector<int>& layer, bool from_above, bool from_below) {
-    std::vector<double> wanted, weight;
-    for (int at : layer) {
-      const Spot& s = spot(at);
-      double sum = 0, total = 0;
-      const auto pull = [&](int other) {
-        const double k = stiffness(s, spot(other));
-        sum += k * spot(other).x;
-        total += k;
-      };
-      if (from_above) std::for_each(s.above.begin(), s.above.end(), pull);
-      if (from_below) std::for_each(s.below.begin(), s.below.end(), pull);
-      wanted.push_back(total > 0 ? sum / total : s.x);
-      weight.push_back(total > 0 ? total : 1e-3);
+  double gap(int left, int right) const {
+    return (spot(left).width + spot(right).width) / 2 + layout_.gap_x;
+  }
+  // The spot beside this one in its layer, or -1.
+  int beside(int at, int step) const {
+    const std::vector<int>& layer = layers_[static_cast<size_t>(spot(at).layer)];
+    const int order = spot(at).order + step;
+    return order < 0 || order >= static_cast<int>(layer.size()) ? -1
+                                                                : layer[static_cast<size_t>(order)];
+  }
+  Line& line_at(int at) { return lines_[static_cast<size_t>(line_of_[static_cast<size_t>(at)])]; }
+
+  // As far left as the lines to the left allow, each line after those.
+  void pack_lines() {
+    std::vector<int> waiting(lines_.size(), 0);
+    std::vector<int> ready;
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      for (int at : lines_[i].spots) waiting[i] += beside(at, -1) >= 0 ? 1 : 0;
+      if (waiting[i] == 0) ready.push_back(static_cast<int>(i));
     }
-    settle(layer, wanted, weight);
+    while (!ready.empty()) {
+      Line& line = lines_[static_cast<size_t>(ready.back())];
+      order_of_lines_.push_back(ready.back());
+      ready.pop_back();
+      for (int at : line.spots) {
+        const int right = beside(at, 1);
+        if (right < 0) continue;
+        Line& other = line_at(right);
+        other.x = std::max(other.x, line.x + gap(at, right));
+        const size_t index = static_cast<size_t>(line_of_[static_cast<size_t>(right)]);
+        if (--waiting[index] == 0) ready.push_back(static_cast<int>(index));
+      }
+    }
+  }
+
+  // Towards the mean of what it is joined to, as far as the lines beside it allow. Where a long
+  // edge starts or ends it hardly pulls, so that a short cut goes around a straight main line.
+  void pull(Line& line) {
+    double sum = 0, total = 0, least = -1e30, most = 1e30;
+    for (int at : line.spots) {
+      for (const std::vector<int>* near : {&spot(at).above, &spot(at).below}) {
+        for (int other : *near) {
+          if (&line_at(other) == &line) continue;
+          const double weight = spot(at).box >= 0 && spot(other).box >= 0 ? 1 : 0.05;
+          sum += weight * line_at(other).x;
+          total += weight;
+        }
+      }
+      if (const int left = beside(at, -1); left >= 0) {
+        least = std::max(least, line_at(left).x + gap(left, at));
+      }
+      if (const int right = beside(at, 1); right >= 0) {
+        most = std::min(most, line_at(right).x - gap(at, right));
+      }
+    }
+    if (total > 0) line.x = std::max(least, std::min(most, sum / total));
   }
 
   void place_x() {
-    for (const std::vector<int>& layer : layers_) {
-      double x = 0;
-      for (int at : layer) {
-        spot(at).x = x + spot(at).width / 2;
-        x += spot(at).width + layout_.gap_x;
+    make_lines();
+    pack_lines();
+    for (int round = 0; round < 24; ++round) {
+      // From the right the lines have room to move to the right, and the other way round.
+      if (round % 2 == 0) {
+        for (size_t i = order_of_lines_.size(); i-- > 0;)
+          pull(lines_[static_cast<size_t>(order_of_lines_[i])]);
+      } else {
+        for (int i : order_of_lines_) pull(lines_[static_cast<size_t>(i)]);
       }
     }
-    for (int round = 0; round < 10; ++round) {
-      const bool both = round >= 7;
-      for (size_t l = 0; l < layers_.size(); ++l) pull_layer(layers_[l], true, both);
-      for (size_t l = layers_.size(); l-- > 0;) pull_layer(layers_[l], both, true);
-    }
+    for (size_t i = 0; i < spots_.size(); ++i) spots_[i].x = line_at(static_cast<int>(i)).x;
   }
 
   void write_back() {
@@ -329,6 +386,9 @@ class Layering {
   std::vector<Spot> spots_;               // the boxes first
   std::vector<std::vector<int>> routes_;  // the bends of each edge
   std::vector<std::vector<int>> layers_;
+  std::vector<Line> lines_;
+  std::vector<int> line_of_;         // of each spot
+  std::vector<int> order_of_lines_;  // from left to right
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ struct LayoutEdge {
 struct Layout {
   std::vector<LayoutBox> boxes;
   std::vector<LayoutEdge> edges;
-  double gap_x = 28, gap_y = 34;  // given: the least space between boxes
+  double gap_x = 28, gap_y = 40;  // given: the least space between boxes
   double width = 0, height = 0;   // found; everything lies in [0, width] x [0, height]
 };
 

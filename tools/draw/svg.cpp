@@ -84,7 +84,7 @@ std::string Svg::finish(double width, double height, double margin) const {
   const std::string m = number(-margin);
   return hg::text(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", w, "\" height=\"", h, "\" viewBox=\"",
-      m, " ", m, " ", w, " ", h, "\" font-family=\"Helvetica, Arial, sans-serif\">\n",
+      m, " ", m, " ", w, " ", h, "\" font-family=\"Helvetica, Arial, DejaVu Sans, sans-serif\">\n",
       "<defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6\" "
       "markerHeight=\"6\" orient=\"auto\"><path d=\"M0 0.5 L8 4 L0 7.5 z\" fill=\"#52606d\"/>"
       "</marker></defs>\n<rect x=\"",
@@ -93,8 +93,8 @@ std::string Svg::finish(double width, double height, double margin) const {
 }
 
 double Svg::text_width(std::string_view words, double size, bool bold) {
-  // Means of Helvetica's widths for lower case, digits and brackets.
-  return static_cast<double>(words.size()) * size * (bold ? 0.58 : 0.54);
+  // A little more than the mean of DejaVu Sans, the widest of the usual fonts.
+  return static_cast<double>(words.size()) * size * (bold ? 0.67 : 0.59);
 }
 
 }  // namespace hg::tools

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# From a bare Debian 12 to a running model: installs what is missing, builds the library and the
+# converter, converts a PyTorch model that reads handwritten digits, and lets it read some.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/install_deps.sh build converter
+scripts/configure.sh build -DHG_TOOLS=OFF -DHG_TESTS=OFF -DHG_BENCH=OFF -DHG_CONVERTER=ON -DHG_SAMPLES=ON
+cmake --build build --parallel "$(nproc)" --target hg-convert digits
+
+echo '$ hg-convert samples/digits/digits.pt -o build/digits.hgm --input image:f32[n,1,8,8]'
+build/bin/hg-convert samples/digits/digits.pt -o build/digits.hgm --input 'image:f32[n,1,8,8]'
+echo '$ digits build/digits.hgm samples/digits'
+build/bin/digits build/digits.hgm samples/digits

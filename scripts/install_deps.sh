@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what Debian 12 or a relative of it lacks of the named groups; quick when nothing is missing.
+#
+#   scripts/install_deps.sh [build] [converter] [tools] [tests] [pictures]     (default: all but pictures)
+set -euo pipefail
+
+declare -A packages=(
+  [build]="g++ cmake ninja-build libhwy-dev libflatbuffers-dev flatbuffers-compiler libopenblas-dev"
+  [converter]="libtorch-dev"
+  [tools]="libcli11-dev nlohmann-json3-dev"
+  [tests]="libgtest-dev python3 python3-numpy zip"
+  [pictures]="librsvg2-bin"
+)
+# Programs that may come from elsewhere, such as pip's cmake.
+declare -A programs=([cmake]=cmake [ninja-build]=ninja [g++]=g++ [python3]=python3)
+
+# pip's torch holds a libtorch too.
+pip_torch() {
+  python3 - 2>/dev/null <<'PYTHON'
+import importlib.util, pathlib, sys
+spec = importlib.util.find_spec("torch")
+header = spec and pathlib.Path(spec.submodule_search_locations[0], "include", "ATen", "ATen.h")
+sys.exit(0 if header and header.is_file() else 1)
+PYTHON
+}
+
+installed() {
+  local program=${programs[$1]:-}
+  if [ -n "$program" ] && command -v "$program" >/dev/null; then return 0; fi
+  case $1 in
+    libtorch-dev) if pip_torch; then return 0; fi ;;
+    python3-numpy) if python3 -c 'import numpy' 2>/dev/null; then return 0; fi ;;
+  esac
+  [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+missing=()
+for group in "${@:-build converter tools tests}"; do
+  for name in $group; do
+    [ -n "${packages[$name]:-}" ] || { echo "$0: there is no group '$name'" >&2; exit 1; }
+    for package in ${packages[$name]}; do
+      installed "$package" || missing+=("$package")
+    done
+  done
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "$0: run as root, to install: ${missing[*]}" >&2; exit 1; }
+  as_root=(sudo)
+fi
+echo "installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+"${as_root[@]}" apt-get -qq update
+"${as_root[@]}" apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null

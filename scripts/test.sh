@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Everything that must hold: installs what is missing, builds all, runs every test. Where both pip's
+# torch and Debian's libtorch are installed the converter is tested with either; where ../shared lies
+# beside the checkout, seeded samples of its suites run too. Ends with ctest's closing lines.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+jobs=$(nproc)
+
+scripts/install_deps.sh
+scripts/configure.sh build -DHG_TOOLS=ON -DHG_TESTS=ON -DHG_CONVERTER=ON -DHG_SAMPLES=ON
+cmake --build build --parallel "$jobs"
+
+other=0
+if grep -q '/site-packages/\|/dist-packages/' <(grep '^HG_TORCH_INCLUDE' build/CMakeCache.txt) &&
+   [ "$(dpkg-query -W -f='${db:Status-Status}' libtorch-dev 2>/dev/null)" = installed ]; then
+  other=1
+  echo "== the converter with Debian's libtorch"
+  scripts/configure.sh build-debian-torch -DHG_TORCH=debian -DHG_TESTS=ON
+  cmake --build build-debian-torch --parallel "$jobs"
+  ctest --test-dir build-debian-torch --output-on-failure -j "$jobs" -L converter
+fi
+
+if [ -d ../shared/conformance ]; then
+  echo "== samples of the suites in ../shared"
+  python3 tests/suites/run.py --shared ../shared --hg-bin build/bin --work build/suites
+fi
+
+echo "== all tests"
+ctest --test-dir build --output-on-failure -j "$jobs"
+[ $other = 1 ] || echo "(one libtorch is installed; the converter was tested with that)"

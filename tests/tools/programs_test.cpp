@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// hg-run, hg-info and hg-bench as programs: what they print and write, and for each bad input its
+// exit code and its one sentence.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "hg/model.h"
+#include "tools/npy.h"
+
+namespace hg::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Ran {
+  int exit = -1;
+  std::string out, err;
+};
+
+std::string slurp(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Two models in a folder of their own: `both` adds x[n, 3] and y[n, 3]; `wide` is a small network.
+class Programs : public testing::Test {
+ protected:
+  fs::path folder_;
+
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) /
+              (std::string("hg_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    Graph both;
+    const Value x = both.input("x", f32, {"n", 3});
+    const Value y = both.input("y", f32, {"n", 3});
+    both.output("", both.call("add", {x, y}));
+    save(std::move(both), "both.hgm");
+
+    Graph wide;
+    wide.set_origin({"net.first", "net.py:3"});
+    const Value image = wide.input("image", f32, {"n", 4});
+    const Value w = wide.parameter("net.first.weight", f32, {8, 4}, init::uniform(-1, 1, 1));
+    const Value hidden = wide.call("linear", {image, w});
+    wide.set_origin({"net.second", "net.py:4"});
+    const Value act = wide.call("relu", {hidden});
+    wide.output("../scores", act);
+    wide.output("also", wide.call("mul", {act, hidden}));
+    save(std::move(wide), "wide.hgm");
+
+    const float values[] = {1, 2, 3, 4, 5, 6};
+    put("a.npy", view(values, f32, Sizes{2, 3}));
+    put("one.npy", view(values, f32, Sizes{1, 3}));
+    put("b.npy", view(values, f32, Sizes{2, 3}));
+    put("empty.npy", view(values, f32, Sizes{0, 3}));
+    put("wrong_shape.npy", view(values, f32, Sizes{3, 2}));
+    put("rank1.npy", view(values, f32, Sizes{6}));
+    const int64_t whole[] = {1, 2, 3};
+    put("i64.npy", view(whole, i64, Sizes{1, 3}));
+    const float four[] = {1, -2, 3, -4};
+    put("four.npy", view(four, f32, Sizes{1, 4}));
+    std::ofstream(folder_ / "text.npy") << "hello";
+    std::ofstream(folder_ / "text.hgm") << "hello, this is no model at all";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void save(Graph graph, const char* name) {
+    Result<Model> model = Model::from_graph(std::move(graph));
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const Status saved = model->save(folder_ / name);
+    ASSERT_TRUE(saved.ok()) << saved.message();
+  }
+  void put(const char* name, const Tensor& tensor) {
+    ASSERT_TRUE(write_npy(folder_ / name, tensor).ok());
+  }
+
+  Ran run(const std::string& command) {
+    const std::string line = "cd '" + folder_.string() + "' && " HG_BIN "/" + command +
+                             " >stdout.txt 2>stderr.txt </dev/null";
+    const int status = std::system(line.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(folder_ / "stdout.txt"),
+            slurp(folder_ / "stderr.txt")};
+  }
+  // One sentence on standard error, nothing on standard output.
+  void expect_refusal(const std::string& command, int exit, const std::string& part) {
+    const Ran ran = run(command);
+    EXPECT_EQ(ran.exit, exit) << command << "\n" << ran.err;
+    EXPECT_NE(ran.err.find(part), std::string::npos) << command << "\n" << ran.err;
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+    EXPECT_EQ(ran.out, "") << command;
+  }
+};
+
+TEST_F(Programs, RunWritesEveryOutput) {
+  const Ran ran = run("hg-run both.hgm --input a.npy --input y=b.npy --output-dir out");
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(ran.out, "out/output_0.npy\n");
+  Result<NpyArray> sum = read_npy(folder_ / "out" / "output_0.npy");
+  ASSERT_TRUE(sum.ok()) << sum.status().message();
+  EXPECT_EQ(sum->tensor.shape, (Sizes{2, 3}));
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(sum->tensor.as<float>()[i], 2.0f * (i + 1));
+}
+
+TEST_F(Programs, AnOutputsNameNeverLeavesTheFolder) {
+  const Ran ran = run("hg-run wide.hgm --input four.npy --output-dir out --json");
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  const json answer = json::parse(ran.out);
+  EXPECT_EQ(answer["outputs"], json::array({"out/_._scores.npy", "out/also.npy"}));
+  EXPECT_TRUE(fs::exists(folder_ / "out" / "_._scores.npy"));
+}
+
+TEST_F(Programs, AnEmptyBatchRuns) {
+  const Ran ran = run("hg-run both.hgm -i empty.npy -i empty.npy -o out");
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  Result<NpyArray> sum = read_npy(folder_ / "out" / "output_0.npy");
+  ASSERT_TRUE(sum.ok()) << sum.status().message();
+  EXPECT_EQ(sum->tensor.shape, (Sizes{0, 3}));
+}
+
+TEST_F(Programs, RunRefusesWhatDoesNotFit) {
+  expect_refusal("hg-run both.hgm -i a.npy -i wrong_shape.npy -o out", 4, "'y'");
+  expect_refusal("hg-run both.hgm -i a.npy -i rank1.npy -o out", 4, "'y'");
+  expect_refusal("hg-run both.hgm -i i64.npy -i i64.npy -o out", 4, "i64");
+  expect_refusal("hg-run both.hgm -i a.npy -i one.npy -o out", 4, "n");
+  expect_refusal("hg-run both.hgm -i a.npy -o out", 4,
+                 "input 'y' (f32[n, 3]) is missing: add --input y=FILE.npy");
+  expect_refusal("hg-run both.hgm -i a.npy -i b.npy -i a.npy -o out", 4,
+                 "3 inputs are given, but the model takes 2: x: f32[n, 3], y: f32[n, 3]");
+  expect_refusal("hg-run both.hgm -i x=a.npy -i z=b.npy -o out", 4, "the model has no input 'z'");
+  expect_refusal("hg-run both.hgm -i x=a.npy -i x=b.npy -o out", 4, "has 'a.npy' already");
+}
+
+TEST_F(Programs, RunRefusesFilesItCannotRead) {
+  expect_refusal("hg-run none.hgm -i a.npy -o out", 2, "none.hgm");
+  expect_refusal("hg-run text.hgm -i a.npy -o out", 2, "text.hgm");
+  expect_refusal("hg-run both.hgm -i a.npy -i none.npy -o out", 2, "none.npy: cannot be opened");
+  expect_refusal("hg-run both.hgm -i a.npy -i text.npy -o out", 2, "text.npy: is not a .npy file");
+  expect_refusal("hg-run both.hgm -i a.npy -i '' -o out", 4, "input 'y' (f32[n, 3]) is missing");
+}
+
+TEST_F(Programs, RunRefusesSenselessCommandLines) {
+  expect_refusal("hg-run", 1, "no MODEL is given");
+  expect_refusal("hg-run both.hgm -i a.npy -i b.npy", 1, "no --output-dir is given");
+  expect_refusal("hg-run both.hgm --wrong", 1, "--wrong");
+  expect_refusal("hg-run both.hgm -i a.npy -i b.npy -o out --device tpu", 1, "not one of cpu");
+  expect_refusal("hg-run both.hgm -i a.npy -i b.npy -o out --threads -1", 1, "--threads");
+  expect_refusal("hg-run both.hgm -i a.npy -i b.npy -o text.npy/out", 1, "text.npy/out");
+}
+
+TEST_F(Programs, BatchAnswersEachJob) {
+  const json jobs = {
+      {{"model", "both.hgm"}, {"inputs", {"a.npy", "b.npy"}}, {"output_dir", "."}},
+      {{"model", "both.hgm"}, {"inputs", {"a.npy", "one.npy"}}, {"output_dir", "."}},
+      {{"inputs", {"a.npy"}}, {"output_dir", "."}},
+      {{"model", "none.hgm"}, {"inputs", json::array()}, {"output_dir", "."}},
+      {{"model", "both.hgm"}, {"inputs", 7}, {"output_dir", "."}},
+      {{"model", "both.hgm"},
+       {"device", "cpu"},
+       {"inputs", {"empty.npy", "empty.npy"}},
+       {"grad_outputs", json::array()},
+       {"output_dir", "."}},
+  };
+  std::ofstream(folder_ / "jobs.json") << jobs.dump();
+  const Ran ran = run("hg-run --batch jobs.json");
+  EXPECT_EQ(ran.exit, 1);
+  std::vector<std::string> statuses;
+  std::istringstream lines(ran.out);
+  for (std::string line; std::getline(lines, line);) {
+    const json answer = json::parse(line);
+    statuses.push_back(answer["status"]);
+    EXPECT_EQ(answer["message"].get<std::string>().empty(), answer["status"] == "ok") << line;
+  }
+  EXPECT_EQ(statuses,
+            (std::vector<std::string>{"ok", "mismatch", "usage", "unreadable", "usage", "ok"}));
+  EXPECT_TRUE(fs::exists(folder_ / "output_0.npy"));
+}
+
+TEST_F(Programs, BatchRefusesWhatIsNoList) {
+  expect_refusal("hg-run --batch none.json", 2, "none.json: cannot be opened");
+  expect_refusal("hg-run --batch text.npy", 2, "is no JSON array");
+  expect_refusal("hg-run both.hgm --batch text.npy", 1, "takes no MODEL");
+}
+
+TEST_F(Programs, BenchKeepsItsContract) {
+  const Ran ran =
+      run("hg-bench wide.hgm --input 'f32[5,4]' --threads 1 --warmup 1 --repeat 4 --json "
+          "--output-dir out");
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const json answer = json::parse(ran.out);
+  for (const char* key : {"load_ms", "create_ms", "peak_bytes", "arena_lower_bound_bytes",
+                          "weights_bytes", "flops"}) {
+    EXPECT_TRUE(answer[key].is_number()) << key;
+  }
+  const json latency = answer["latency_ms"];
+  EXPECT_LE(latency["min"], latency["median"]);
+  EXPECT_LE(latency["median"], latency["p90"]);
+  EXPECT_GE(answer["load_ms"], answer["create_ms"]);
+  EXPECT_EQ(answer["weights_bytes"], 8 * 4 * 4);
+  Result<NpyArray> scores = read_npy(folder_ / "out" / "also.npy");
+  ASSERT_TRUE(scores.ok()) << scores.status().message();
+  EXPECT_EQ(scores->tensor.shape, (Sizes{5, 8}));
+}
+
+TEST_F(Programs, BenchProfilesEveryNode) {
+  const Ran text = run("hg-bench wide.hgm --dim n=3 --repeat 2 --profile");
+  EXPECT_EQ(text.exit, 0) << text.err;
+  EXPECT_NE(text.out.find("linear"), std::string::npos) << text.out;
+  const Ran ran = run("hg-bench wide.hgm -i four.npy --repeat 2 --profile --json");
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const json answer = json::parse(ran.out);
+  EXPECT_GE(answer["profile"].size(), 1u);
+  EXPECT_TRUE(answer["profile"][0].contains("ms"));
+}
+
+TEST_F(Programs, BenchRefusals) {
+  expect_refusal("hg-bench wide.hgm", 4, "open sizes");
+  expect_refusal("hg-bench wide.hgm --dim n", 1, "not of the form");
+  expect_refusal("hg-bench wide.hgm -i 'f32[2,5]'", 4, "image");
+  expect_refusal("hg-bench wide.hgm -i 'f16[2,4]'", 4, "f16");
+  expect_refusal("hg-bench wide.hgm -i 'f99[2,4]'", 2, "f99[2,4]");
+  expect_refusal("hg-bench wide.hgm -i four.npy --repeat 0", 1, "--repeat");
+  expect_refusal("hg-bench none.hgm", 2, "none.hgm");
+}
+
+TEST_F(Programs, InfoDescribes) {
+  const Ran text = run("hg-info wide.hgm --dim n=2");
+  EXPECT_EQ(text.exit, 0) << text.err;
+  for (const char* part : {"image: f32[n, 4]", "also: f32[n, 8]", "n = 2", "linear", "arena"}) {
+    EXPECT_NE(text.out.find(part), std::string::npos) << part << "\n" << text.out;
+  }
+  const Ran ran = run("hg-info wide.hgm --json");
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const json answer = json::parse(ran.out);
+  EXPECT_EQ(answer["inputs"][0]["shape"], json::array({"n", 4}));
+  EXPECT_EQ(answer["parameters"]["elements"], 32);
+  EXPECT_EQ(answer["ops"]["relu"], 1);
+  EXPECT_EQ(answer["symbols"], json::array({"n"}));
+  EXPECT_NE(answer["no_plan"].get<std::string>().find("--dim n=1"), std::string::npos);
+  const Ran whole = run("hg-info wide.hgm --text");
+  EXPECT_NE(whole.out.find("relu"), std::string::npos);
+}
+
+TEST_F(Programs, InfoDraws) {
+  const Ran ran = run("hg-info wide.hgm --dim n=2 --svg graph.svg --memory-svg memory.svg");
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  const std::string graph = slurp(folder_ / "graph.svg");
+  for (const char* part : {"<svg", ">linear<", "weight f32[8, 4]", ">../scores<", "</svg>"}) {
+    EXPECT_NE(graph.find(part), std::string::npos) << part;
+  }
+  EXPECT_NE(slurp(folder_ / "memory.svg").find("lower bound"), std::string::npos);
+}
+
+TEST_F(Programs, InfoListsOps) {
+  const Ran ran = run("hg-info --ops");
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_NE(ran.out.find("| add | primitive | `add("), std::string::npos) << ran.out;
+}
+
+TEST_F(Programs, InfoRefusals) {
+  expect_refusal("hg-info", 1, "MODEL");
+  expect_refusal("hg-info text.hgm", 2, "text.hgm");
+  expect_refusal("hg-info wide.hgm --dim m=2", 4, "no such symbol; it has n");
+  expect_refusal("hg-info wide.hgm --memory-svg m.svg", 1, "--dim n=1");
+  expect_refusal("hg-info wide.hgm --svg none/there.svg", 2, "cannot be written");
+}
+
+TEST_F(Programs, HelpAndVersion) {
+  for (const char* tool : {"hg-run", "hg-info", "hg-bench"}) {
+    const Ran help = run(std::string(tool) + " --help");
+    EXPECT_EQ(help.exit, 0);
+    EXPECT_NE(help.out.find("Examples:"), std::string::npos);
+    const Ran version = run(std::string(tool) + " --version");
+    EXPECT_EQ(version.exit, 0);
+    EXPECT_EQ(version.out, std::string(tool) + " " HG_VERSION "\n");
+  }
+}
+
+}  // namespace
+}  // namespace hg::tools
