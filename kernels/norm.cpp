@@ -5,6 +5,7 @@
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
+#include "kernels/norm_simd.h"
 
 namespace hg::kernels {
 namespace {
@@ -39,6 +40,7 @@ Wide<T> largest(const T* x, int64_t count, int64_t stride) {
 // x seen as [outer, count, inner], softmax over the middle.
 struct Lines {
   int64_t outer = 1, count = 1, inner = 1;
+  const NormTable* table = &norm_table();
 };
 Lines lines_of(const Tensor& x, const KernelAttrs& attrs) {
   Lines l;
@@ -81,11 +83,25 @@ void softmax_run(const RunContext& c) noexcept {
     c.parallel_for(l.outer * l.inner, grain_of(l.count, 4096), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t at = i / l.inner * l.count * l.inner + i % l.inner;
+        if constexpr (std::is_same_v<T, float>) {
+          if (l.inner == 1) {
+            (kLog ? l.table->log_softmax : l.table->softmax)(x + at, y + at, l.count);
+            continue;
+          }
+        }
         softmax_line<T, kLog>(x + at, y + at, l.count, l.inner);
       }
     });
   });
 }
+
+struct NormState {
+  int64_t rows = 0, count = 0;              // x seen as [rows, count]
+  int64_t groups = 1, each = 1, space = 1;  // group_norm: channels of a group, positions
+  double eps = 0, momentum = 0;
+  bool training = false;
+  const NormTable* table = &norm_table();
+};
 
 // The mean and the mean square distance from it.
 template <class T>
@@ -93,8 +109,13 @@ struct Moments {
   Wide<T> mean, var;
 };
 template <class T>
-Moments<T> moments(const T* x, int64_t count) {
+Moments<T> moments(const NormState& s, const T* x, int64_t count) {
   using W = Wide<T>;
+  if constexpr (std::is_same_v<T, float>) {
+    Moments<T> m;
+    s.table->moments(x, count, m.mean, m.var);
+    return m;
+  }
   const W n = static_cast<W>(count);
   const W mean = lane_sum<W>(count, [&](int64_t i) { return load(x + i); }) / n;
   const W var = lane_sum<W>(count,
@@ -105,13 +126,6 @@ Moments<T> moments(const T* x, int64_t count) {
                 n;
   return {mean, var};
 }
-
-struct NormState {
-  int64_t rows = 0, count = 0;              // x seen as [rows, count]
-  int64_t groups = 1, each = 1, space = 1;  // group_norm: channels of a group, positions
-  double eps = 0, momentum = 0;
-  bool training = false;
-};
 
 Status trailing_prepare(PrepareContext& c) {
   NormState s;
@@ -124,8 +138,10 @@ Status trailing_prepare(PrepareContext& c) {
 
 // y = (x - mean) * scale * weight + bias; weight and bias may be null.
 template <class T>
-void affine_row(const T* x, T* y, int64_t count, Wide<T> mean, Wide<T> scale, const T* weight,
-                const T* bias) {
+void affine_row(const NormState& s, const T* x, T* y, int64_t count, Wide<T> mean, Wide<T> scale,
+                const T* weight, const T* bias) {
+  if constexpr (std::is_same_v<T, float>)
+    return s.table->affine_row(x, y, count, mean, scale, weight, bias);
   for (int64_t i = 0; i < count; ++i) {
     Wide<T> v = (load(x + i) - mean) * scale;
     if (weight) v *= load(weight + i);
@@ -150,8 +166,8 @@ void layer_norm_run(const RunContext& c) noexcept {
     c.parallel_for(s.rows, grain_of(s.count), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const T* row = x + r * s.count;
-        const Moments<T> m = moments(row, s.count);
-        affine_row(row, y + r * s.count, s.count, m.mean,
+        const Moments<T> m = moments(s, row, s.count);
+        affine_row(s, row, y + r * s.count, s.count, m.mean,
                    W(1) / std::sqrt(m.var + static_cast<W>(s.eps)), weight, bias);
       }
     });
@@ -168,20 +184,26 @@ void rms_norm_run(const RunContext& c) noexcept {
     c.parallel_for(s.rows, grain_of(s.count), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const T* row = x + r * s.count;
-        const W square =
-            lane_sum<W>(s.count, [&](int64_t i) { return load(row + i) * load(row + i); }) /
-            static_cast<W>(s.count);
-        affine_row<T>(row, y + r * s.count, s.count, W(0),
+        W square;
+        if constexpr (std::is_same_v<T, float>)
+          square = s.table->mean_square(row, s.count);
+        else
+          square = lane_sum<W>(s.count, [&](int64_t i) { return load(row + i) * load(row + i); }) /
+                   static_cast<W>(s.count);
+        affine_row<T>(s, row, y + r * s.count, s.count, W(0),
                       W(1) / std::sqrt(square + static_cast<W>(s.eps)), weight, nullptr);
       }
     });
   });
 }
 
-// The same affine map for a whole line: one channel's positions.
+// y = (x - mean) scale + shift for the positions of one channel.
 template <class T>
-void affine_channel(const T* x, T* y, int64_t count, Wide<T> scale, Wide<T> shift) {
-  for (int64_t i = 0; i < count; ++i) store(y + i, load(x + i) * scale + shift);
+void affine_line(const NormState& s, const T* x, T* y, int64_t count, Wide<T> mean, Wide<T> scale,
+                 Wide<T> shift) {
+  if constexpr (std::is_same_v<T, float>)
+    return s.table->affine_line(x, y, count, mean, scale, shift);
+  for (int64_t i = 0; i < count; ++i) store(y + i, (load(x + i) - mean) * scale + shift);
 }
 
 Status group_norm_prepare(PrepareContext& c) {
@@ -207,14 +229,14 @@ void group_norm_run(const RunContext& c) noexcept {
     const T* bias = data_or_null<T>(c, 2);
     c.parallel_for(s.rows, grain_of(s.count), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        const Moments<T> m = moments(x + r * s.count, s.count);
+        const Moments<T> m = moments(s, x + r * s.count, s.count);
         const W rstd = W(1) / std::sqrt(m.var + static_cast<W>(s.eps));
         for (int64_t k = 0; k < s.each; ++k) {
           const int64_t channel = r % s.groups * s.each + k;
           const W scale = weight ? rstd * load(weight + channel) : rstd;
-          const W shift = (bias ? load(bias + channel) : W(0)) - m.mean * scale;
+          const W shift = bias ? load(bias + channel) : W(0);
           const int64_t at = r * s.count + k * s.space;
-          affine_channel(x + at, y + at, s.space, scale, shift);
+          affine_line(s, x + at, y + at, s.space, m.mean, scale, shift);
         }
       }
     });
@@ -285,8 +307,7 @@ void batch_norm_run(const RunContext& c) noexcept {
         const W shift = bias ? load(bias + k) : W(0);
         for (int64_t i = 0; i < s.rows; ++i) {
           const int64_t at = (i * s.groups + k) * s.space;
-          for (int64_t j = at; j < at + s.space; ++j)
-            store(y + j, (load(x + j) - m.mean) * scale + shift);
+          affine_line(s, x + at, y + at, s.space, m.mean, scale, shift);
         }
       }
     });

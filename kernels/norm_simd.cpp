@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of softmax and of the norms in f32, for each instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/norm_simd.cpp"
+// clang-format off: the order matters
+#include "kernels/simd.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/safe_exp-inl.h"
+#include "kernels/norm_simd.h"
+// clang-format on
+#include <cmath>
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+int64_t lanes() { return static_cast<int64_t>(hn::Lanes(D())); }
+
+// The sum of f(x[i]): two running vectors, then the rest one by one.
+template <class Many, class One>
+HWY_INLINE float sum_of(const float* x, int64_t count, const Many& many, const One& one) {
+  const D d;
+  const int64_t n = lanes();
+  V a = hn::Zero(d), b = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + 2 * n <= count; i += 2 * n) {
+    a = many(hn::LoadU(d, x + i), a);
+    b = many(hn::LoadU(d, x + i + n), b);
+  }
+  if (i + n <= count) {
+    a = many(hn::LoadU(d, x + i), a);
+    i += n;
+  }
+  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b)));
+  for (; i < count; ++i) sum += one(x[i]);
+  return sum;
+}
+
+float largest(const float* x, int64_t count) {
+  const D d;
+  const int64_t n = lanes();
+  float top = -HUGE_VALF;
+  int64_t i = 0;
+  if (count >= n) {
+    V a = hn::LoadU(d, x);
+    for (i = n; i + n <= count; i += n) a = hn::Max(a, hn::LoadU(d, x + i));
+    top = hn::GetLane(hn::MaxOfLanes(d, a));
+  }
+  for (; i < count; ++i) top = x[i] > top ? x[i] : top;
+  return top;
+}
+
+// A NaN may be missed by largest(), but then makes the sum, and so the whole row, NaN.
+void softmax(const float* x, float* y, int64_t count) {
+  const D d;
+  const int64_t n = lanes();
+  const float top = largest(x, count);
+  const V shift = hn::Set(d, top);
+  V total = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + n <= count; i += n) {
+    const V p = safe_exp(d, hn::Sub(hn::LoadU(d, x + i), shift));
+    hn::StoreU(p, d, y + i);
+    total = hn::Add(total, p);
+  }
+  float sum = hn::GetLane(hn::SumOfLanes(d, total));
+  for (; i < count; ++i) {
+    y[i] = std::exp(x[i] - top);
+    sum += y[i];
+  }
+  const float scale = 1 / sum;
+  const V factor = hn::Set(d, scale);
+  for (i = 0; i + n <= count; i += n)
+    hn::StoreU(hn::Mul(hn::LoadU(d, y + i), factor), d, y + i);
+  for (; i < count; ++i) y[i] *= scale;
+}
+
+void log_softmax(const float* x, float* y, int64_t count) {
+  const D d;
+  const int64_t n = lanes();
+  const float top = largest(x, count);
+  const V shift = hn::Set(d, top);
+  const float sum = sum_of(
+      x, count,
+      [&](V v, V s) HWY_ATTR { return hn::Add(s, safe_exp(D(), hn::Sub(v, shift))); },
+      [&](float v) HWY_ATTR { return std::exp(v - top); });
+  const float log_sum = std::log(sum);
+  const V low = hn::Set(d, log_sum);
+  int64_t i = 0;
+  for (; i + n <= count; i += n)
+    hn::StoreU(hn::Sub(hn::Sub(hn::LoadU(d, x + i), shift), low), d, y + i);
+  for (; i < count; ++i) y[i] = x[i] - top - log_sum;
+}
+
+void moments(const float* x, int64_t count, float& mean, float& var) {
+  mean = sum_of(
+             x, count, [](V v, V s) HWY_ATTR { return hn::Add(s, v); },
+             [](float v) HWY_ATTR { return v; }) /
+         static_cast<float>(count);
+  const float m = mean;
+  const V centre = hn::Set(D(), m);
+  var = sum_of(
+            x, count,
+            [&](V v, V s) HWY_ATTR {
+              const V c = hn::Sub(v, centre);
+              return hn::MulAdd(c, c, s);
+            },
+            [&](float v) HWY_ATTR { return (v - m) * (v - m); }) /
+        static_cast<float>(count);
+}
+
+float mean_square(const float* x, int64_t count) {
+  return sum_of(
+             x, count, [](V v, V s) HWY_ATTR { return hn::MulAdd(v, v, s); },
+             [](float v) HWY_ATTR { return v * v; }) /
+         static_cast<float>(count);
+}
+
+// y = (x - mean) scale weight + bias, weight and bias for each element or null
+void affine_row(const float* x, float* y, int64_t count, float mean, float scale,
+                const float* weight, const float* bias) {
+  const D d;
+  const int64_t n = lanes();
+  const V m = hn::Set(d, mean), s = hn::Set(d, scale);
+  int64_t i = 0;
+  for (; i + n <= count; i += n) {
+    V v = hn::Mul(hn::Sub(hn::LoadU(d, x + i), m), s);
+    if (weight) v = hn::Mul(v, hn::LoadU(d, weight + i));
+    if (bias) v = hn::Add(v, hn::LoadU(d, bias + i));
+    hn::StoreU(v, d, y + i);
+  }
+  for (; i < count; ++i) {
+    float v = (x[i] - mean) * scale;
+    if (weight) v *= weight[i];
+    if (bias) v += bias[i];
+    y[i] = v;
+  }
+}
+
+// y = (x - mean) scale + shift
+void affine_line(const float* x, float* y, int64_t count, float mean, float scale, float shift) {
+  const D d;
+  const int64_t n = lanes();
+  const V m = hn::Set(d, mean), s = hn::Set(d, scale), b = hn::Set(d, shift);
+  int64_t i = 0;
+  for (; i + n <= count; i += n)
+    hn::StoreU(hn::MulAdd(hn::Sub(hn::LoadU(d, x + i), m), s, b), d, y + i);
+  for (; i < count; ++i) y[i] = (x[i] - mean) * scale + shift;
+}
+
+}  // namespace
+
+constexpr NormTable kTable = {softmax,     log_softmax, moments,
+                              mean_square, affine_row,  affine_line};
+
+}  // namespace hg::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hg::kernels {
+
+const NormTable& norm_table() { return *HG_SIMD_CHOOSE(kTable); }
+
+}  // namespace hg::kernels
+#endif

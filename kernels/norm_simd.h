@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops of softmax and of the norms in f32, over contiguous elements. x and y may be the
+// same memory.
+#pragma once
+
+#include <cstdint>
+
+namespace hg::kernels {
+
+struct NormTable {
+  void (*softmax)(const float* x, float* y, int64_t count);
+  void (*log_softmax)(const float* x, float* y, int64_t count);
+  // The mean and the mean square distance from it.
+  void (*moments)(const float* x, int64_t count, float& mean, float& var);
+  float (*mean_square)(const float* x, int64_t count);
+  // y = (x - mean) scale weight + bias; weight and bias hold one number for each element, or null.
+  void (*affine_row)(const float* x, float* y, int64_t count, float mean, float scale,
+                     const float* weight, const float* bias);
+  // y = (x - mean) scale + shift
+  void (*affine_line)(const float* x, float* y, int64_t count, float mean, float scale,
+                      float shift);
+};
+const NormTable& norm_table();  // of the chosen instruction set
+
+}  // namespace hg::kernels
