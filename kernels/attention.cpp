@@ -3,7 +3,7 @@
 // running maximum, sum and weighted mean (Dao et al. 2022, FlashAttention, algorithm 1).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention.cpp"
-// clang-format off: the order matters
+// clang-format off
 #include "kernels/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"

@@ -35,6 +35,8 @@ struct GemmTable {
   // starts of two panels.
   void (*pack)(int64_t k, int64_t columns, const float* b, int64_t b_row, int64_t b_col, float* to,
                int64_t panel_step) = nullptr;
+  // Copies one row of b into row 0 of its panels; what is missing in the last one becomes 0.
+  void (*spread)(int64_t columns, const float* row, float* to, int64_t panel_step) = nullptr;
   // y[rows, columns] = a[rows, k] b[columns, k]^T for few rows; a and b are contiguous along k.
   void (*dots)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
                const float* b, int64_t b_row, float* y, int64_t y_row) = nullptr;
@@ -49,6 +51,17 @@ const GemmTable& gemm_table();
 inline int block_rows(int64_t left, int mr) {
   const int64_t blocks = (left + mr - 1) / mr;
   return static_cast<int>((left + blocks - 1) / blocks);
+}
+
+// Copies a[rows, k] into the blocks that block_rows makes of it, each [k, rows of the block].
+inline void pack_rows(int64_t rows, int64_t k, const float* a, int64_t a_row, int64_t a_col, int mr,
+                      float* to) {
+  int count;
+  for (int64_t i = 0; i < rows; i += count, to += count * k) {
+    count = block_rows(rows - i, mr);
+    for (int r = 0; r < count; ++r)
+      for (int64_t p = 0; p < k; ++p) to[p * count + r] = a[(i + r) * a_row + p * a_col];
+  }
 }
 
 // Runs body(tile, slot) for every tile in [0, tiles), where slot is memory of slot_bytes that no

@@ -10,7 +10,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm_simd.cpp"
-// clang-format off: the order matters
+// clang-format off
 #include "kernels/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
@@ -227,6 +227,17 @@ void pack(int64_t k, int64_t columns, const float* b, int64_t b_row, int64_t b_c
   }
 }
 
+void spread(int64_t columns, const float* row, float* to, int64_t panel_step) {
+  const D d;
+  for (; columns >= kNr; columns -= kNr, row += kNr, to += panel_step) {
+    hn::Store(hn::LoadU(d, row), d, to);
+    hn::Store(hn::LoadU(d, row + kLanes), d, to + kLanes);
+  }
+  if (columns == 0) return;
+  for (int64_t j = 0; j < columns; ++j) to[j] = row[j];
+  for (int64_t j = columns; j < kNr; ++j) to[j] = 0;
+}
+
 // kRows x kColumns dot products at once; two sums each where that still fits the registers.
 template <int kRows, int kColumns>
 HWY_INLINE void dots_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row,
@@ -330,7 +341,7 @@ void combine(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a
   if (rows == 1) combine_rows<1>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
 }
 
-constexpr GemmTable kTable = {kMr, kNr, block, finish, pack, dots, combine};
+constexpr GemmTable kTable = {kMr, kNr, block, finish, pack, spread, dots, combine};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
