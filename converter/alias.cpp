@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// Roots, views and writes; and what crosses the border of control flow bodies.
+#include "converter/alias.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace hg::convert {
+namespace {
+
+constexpr int64_t kSmallConstant = 64;  // elements that a body copies instead of taking as an input
+
+std::optional<Known> known_of(const ScriptTensor& tensor) {
+  const Tensor& t = tensor.data.tensor;
+  if (tensor.kind != State::Kind::constant || t.rank() > 1 || t.count() > 16) return std::nullopt;
+  Known known{t.dtype, t.rank(), {}};
+  for (int64_t i = 0; i < t.count(); ++i) {
+    switch (t.dtype) {
+      case f32: known.elements.push_back(Scalar::of(double{t.as<float>()[i]})); break;
+      case f64: known.elements.push_back(Scalar::of(t.as<double>()[i])); break;
+      case i64: known.elements.push_back(Scalar::of(Dim(t.as<int64_t>()[i]))); break;
+      case i32: known.elements.push_back(Scalar::of(Dim(t.as<int32_t>()[i]))); break;
+      case boolean: known.elements.push_back(Scalar::of(t.as<bool>()[i])); break;
+      default: return std::nullopt;
+    }
+  }
+  return known;
+}
+
+TensorData data_of(const Known& known) {
+  Sizes shape;
+  if (known.rank == 1) shape.push_back(static_cast<int64_t>(known.elements.size()));
+  Result<TensorData> data = TensorData::allocate(known.dtype, shape);
+  if (!data.ok()) throw Refusal{std::string(data.status().message()), ""};
+  for (size_t i = 0; i < known.elements.size(); ++i) {
+    const Scalar& s = known.elements[i];
+    const double real = s.as_double();
+    const int64_t whole = s.is_integral() ? s.top.constant() : static_cast<int64_t>(real);
+    void* at = static_cast<char*>(data->tensor.data) + i * static_cast<size_t>(size_of(known.dtype));
+    const auto put = [at](auto value) { std::memcpy(at, &value, sizeof value); };
+    switch (known.dtype) {
+      case f32: put(static_cast<float>(real)); break;
+      case f64: put(real); break;
+      case f16: put(Half(static_cast<float>(real))); break;
+      case bf16: put(BFloat16(static_cast<float>(real))); break;
+      case i64: put(whole); break;
+      case i32: put(static_cast<int32_t>(whole)); break;
+      case i16: put(static_cast<int16_t>(whole)); break;
+      case i8: put(static_cast<int8_t>(whole)); break;
+      case u8: put(static_cast<uint8_t>(whole)); break;
+      case boolean: put(static_cast<uint8_t>(real != 0)); break;
+    }
+  }
+  return *std::move(data);
+}
+
+}  // namespace
+
+bool TensorCell::is_poisoned() const {
+  for (const TensorCell* cell = this; cell; cell = cell->base_.get())
+    if (cell->poisoned_) return true;
+  return false;
+}
+
+Memory::Memory(Graph& graph, const ScriptProgram& program)
+    : program_(program), script_tensors_(program.tensors.size()),
+      state_values_(program.tensors.size()) {
+  regions_.push_back({nullptr, &graph, {}, {}, {}});
+}
+
+TensorRef Memory::make(Value value) {
+  auto cell = std::make_shared<TensorCell>();
+  cell->value_ = value;
+  cell->region_ = depth();
+  return cell;
+}
+
+TensorRef Memory::make_number(Value value) {
+  TensorRef cell = make(value);
+  cell->number_ = true;
+  return cell;
+}
+
+TensorRef Memory::make_known(Known known, bool number) {
+  TensorRef cell = make(Value());
+  cell->known_ = std::move(known);
+  cell->number_ = number;
+  return cell;
+}
+
+TensorRef Memory::make_view(const TensorRef& base, Call::Forward forward, Call::Inverse inverse) {
+  auto cell = std::make_shared<TensorCell>();
+  cell->base_ = base;
+  cell->forward_ = std::move(forward);
+  cell->inverse_ = std::move(inverse);
+  cell->version_ = -1;
+  read(cell);
+  return cell;
+}
+
+TensorRef Memory::make_poison() {
+  TensorRef cell = make(Value());
+  cell->poisoned_ = true;
+  return cell;
+}
+
+TensorRef Memory::of_script(int32_t index) {
+  TensorRef& cell = script_tensors_.at(static_cast<size_t>(index));
+  if (!cell) {
+    cell = std::make_shared<TensorCell>();
+    cell->script_tensor_ = index;
+    cell->known_ = known_of(program_.tensors[static_cast<size_t>(index)]);
+  }
+  return cell;
+}
+
+TensorRef Memory::root_of(const TensorRef& tensor) const {
+  TensorRef root = tensor;
+  while (root->base_) root = root->base_;
+  return root;
+}
+
+bool Memory::is_open(const Graph* graph) const {
+  return std::any_of(regions_.begin(), regions_.end(),
+                     [graph](const Body& body) { return body.graph == graph; });
+}
+
+Value Memory::capture_into(size_t level, Value outer) {
+  Body& body = regions_[level];
+  const auto found = body.inside.find(outer.id());
+  if (found != body.inside.end()) return found->second;
+  const TensorData* constant = outer.graph()->constant_of(outer.id());
+  Value inner;
+  if (constant && constant->tensor.count() <= kSmallConstant) {
+    inner = body.graph->constant(*constant);
+  } else {
+    inner = body.graph->input(text("in_", static_cast<int64_t>(body.captured.size())),
+                              outer.dtype(), outer.shape());
+    body.captured.push_back(outer);
+  }
+  body.inside.emplace(outer.id(), inner);
+  return inner;
+}
+
+Value Memory::here(Value value) {
+  size_t level = 0;
+  while (regions_[level].graph != value.graph()) ++level;
+  while (++level < regions_.size()) value = capture_into(level, value);
+  return value;
+}
+
+Value Memory::capture(Value outer) { return here(outer); }
+
+std::vector<Value> Memory::enter(const std::vector<Value>& inputs) {
+  Body body;
+  body.owner = std::make_shared<Graph>(graph().registry());
+  body.graph = body.owner.get();
+  kept_.push_back(body.owner);
+  std::vector<Value> inside;
+  for (const Value& input : inputs) {
+    inside.push_back(body.graph->input(text("in_", static_cast<int64_t>(inside.size())),
+                                       input.dtype(), input.shape()));
+    body.captured.push_back(input);
+  }
+  regions_.push_back(std::move(body));
+  return inside;
+}
+
+Memory::Region Memory::leave() {
+  Body& body = regions_.back();
+  Region region{body.owner, {}, {}};
+  std::vector<std::pair<TensorRef, bool>> poisoned;
+  for (Saved& saved : body.saved) {
+    if (saved.root->poisoned_ && !saved.poisoned) poisoned.emplace_back(saved.root, true);
+    else region.writes.push_back({saved.root, read(saved.root)});
+  }
+  region.captured = body.captured;
+  for (Saved& saved : body.saved) {
+    saved.root->value_ = saved.value;
+    saved.root->known_ = saved.known;
+    saved.root->poisoned_ = saved.poisoned;
+    ++saved.root->version_;
+  }
+  regions_.pop_back();
+  for (auto& [root, is_poisoned] : poisoned) poison(root);
+  return region;
+}
+
+void Memory::save(const TensorRef& root) {
+  if (root->region_ >= depth()) return;
+  Body& body = regions_.back();
+  for (const Saved& saved : body.saved)
+    if (saved.root == root) return;
+  body.saved.push_back({root, root->value_, root->known_, root->poisoned_});
+}
+
+void Memory::set_root(const TensorRef& root, Value value) {
+  save(root);
+  root->value_ = value;
+  root->known_.reset();
+  ++root->version_;
+}
+
+Value Memory::create_state(TensorCell& cell) {
+  const auto index = static_cast<size_t>(cell.script_tensor_);
+  if (!state_values_[index]) {
+    Graph& top = *regions_.front().graph;
+    const ScriptTensor& tensor = program_.tensors[index];
+    const std::string name = tensor.names.empty() ? "" : tensor.names[0];
+    Value& value = state_values_[index];
+    switch (tensor.kind) {
+      case State::Kind::parameter: value = top.parameter(name, tensor.data); break;
+      case State::Kind::buffer: value = top.buffer(name, tensor.data); break;
+      case State::Kind::constant: value = top.constant(tensor.data, name); break;
+    }
+    for (size_t i = 1; i < tensor.names.size(); ++i) top.add_alias(value, tensor.names[i]);
+    if (Status status = top.take_status(); !status.ok())
+      throw Refusal{std::string(status.message()), ""};
+  }
+  return state_values_[index];
+}
+
+Value Memory::materialize(const Known& known) {
+  bool constant = true;
+  for (const Scalar& s : known.elements) constant &= s.is_constant();
+  if (constant) return graph().constant(data_of(known));
+  std::vector<Dim> tops, bottoms;
+  bool fraction = false;
+  for (const Scalar& s : known.elements) {
+    if (s.kind == Scalar::Kind::real)
+      throw Refusal{"a tensor mixes sizes and real numbers", ""};
+    tops.push_back(s.top);
+    bottoms.push_back(s.bottom);
+    fraction |= s.bottom != Dim(1);
+  }
+  Graph& g = graph();
+  Value value = g.call("dims", {}, {{"values", tops}});
+  if (fraction) {
+    const Value bottom = g.call("dims", {}, {{"values", bottoms}});
+    value = g.call("div", {cast(value, f64), cast(bottom, f64)});
+  }
+  if (known.rank == 0) value = g.call("reshape", {value}, {{"shape", std::vector<Dim>()}});
+  return cast(value, known.dtype);
+}
+
+Value Memory::read(const TensorRef& tensor) {
+  if (tensor->is_poisoned()) throw Poisoned();
+  if (tensor->base_) {
+    const int64_t version = root_of(tensor)->version_;
+    if (tensor->version_ != version || !is_open(tensor->value_.graph())) {
+      const Value base = read(tensor->base_);
+      tensor->value_ = tensor->forward_(base);
+      tensor->version_ = version;
+    }
+    return here(tensor->value_);
+  }
+  if (tensor->value_ && is_open(tensor->value_.graph())) return here(tensor->value_);
+  if (tensor->known_) {
+    // Not kept in a script tensor's cell: a body that ends takes the value with it.
+    const Value value = materialize(*tensor->known_);
+    tensor->value_ = value;
+    return value;
+  }
+  if (tensor->script_tensor_ < 0) throw Refusal{"a tensor is used before it is made", ""};
+  tensor->value_ = create_state(*tensor);
+  return here(tensor->value_);
+}
+
+TensorType Memory::type(const TensorRef& tensor) {
+  if (tensor->is_poisoned()) throw Poisoned();
+  if (tensor->known_) {
+    TensorType type{tensor->known_->dtype, {}};
+    if (tensor->known_->rank == 1)
+      type.shape.push_back(static_cast<int64_t>(tensor->known_->elements.size()));
+    return type;
+  }
+  if (!tensor->base_ && !tensor->value_ && tensor->script_tensor_ >= 0) {
+    const Tensor& t = program_.tensors[static_cast<size_t>(tensor->script_tensor_)].data.tensor;
+    return {t.dtype, to_shape(t.shape)};
+  }
+  if (!tensor->base_ && tensor->value_) return {tensor->value_.dtype(), tensor->value_.shape()};
+  const Value value = read(tensor);
+  return {value.dtype(), value.shape()};
+}
+
+void Memory::write(const TensorRef& tensor, Value value) {
+  if (tensor->is_poisoned()) throw Poisoned();
+  if (!tensor->base_) {
+    save(tensor);
+    tensor->value_ = value;
+    tensor->known_.reset();
+    ++tensor->version_;
+    return;
+  }
+  if (!tensor->inverse_)
+    throw Refusal{"a tensor whose elements overlap in memory is written in place",
+                  "write to a copy: x = x.clone()"};
+  const Value base = read(tensor->base_);
+  write(tensor->base_, tensor->inverse_(base, value));
+  // The view's own value is what was written.
+  tensor->value_ = value;
+  tensor->version_ = root_of(tensor)->version_;
+}
+
+void Memory::write(const TensorRef& tensor, Known known) {
+  if (tensor->base_) {
+    write(tensor, materialize(known));
+    return;
+  }
+  save(tensor);
+  tensor->value_ = Value();
+  tensor->known_ = std::move(known);
+  ++tensor->version_;
+}
+
+void Memory::poison(const TensorRef& tensor) {
+  const TensorRef root = root_of(tensor);
+  save(root);
+  root->poisoned_ = true;
+}
+
+void Memory::finish() {
+  Graph& top = *regions_.front().graph;
+  for (size_t i = 0; i < script_tensors_.size(); ++i) {
+    const TensorRef& cell = script_tensors_[i];
+    if (!cell || cell->version_ == 0 || cell->poisoned_) continue;
+    if (program_.tensors[i].kind == State::Kind::constant) continue;
+    const Value state = create_state(*cell), value = read(cell);
+    if (value != state) top.assign(state, value);
+  }
+}
+
+}  // namespace hg::convert

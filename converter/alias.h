@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functionalisation: tensors of the script that share memory, on top of values that never change.
+// A root tensor holds the present value; a view recomputes its own when the root was written since,
+// and a write through a chain of views becomes a new value of the root.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "converter/rows.h"
+#include "converter/scalar.h"
+#include "converter/script.h"
+
+namespace hg::convert {
+
+// Numbers that the import knows of a tensor of rank 0 or 1, such as sizes put into tensors.
+struct Known {
+  DType dtype = i64;
+  int rank = 0;
+  std::vector<Scalar> elements;
+};
+
+// Thrown on use of a value that an unsupported op should have made; the user hears of that op only.
+struct Poisoned {};
+
+class TensorCell {
+ public:
+  // A Python number that only the graph knows: it counts as a number in type promotion.
+  bool is_number() const { return number_; }
+  bool is_poisoned() const;
+  bool is_view() const { return base_ != nullptr; }
+  const std::optional<Known>& known() const { return known_; }
+
+ private:
+  friend class Memory;
+  TensorRef base_;  // null for a root
+  Call::Forward forward_;
+  Call::Inverse inverse_;
+  Value value_;           // invalid when not yet made
+  int64_t version_ = 0;   // of a root: counts writes; of a view: the root's when value_ was made
+  int region_ = 0;        // the depth of control flow in which a root was made
+  int32_t script_tensor_ = -1;  // a root that is ScriptProgram::tensors[i]
+  std::optional<Known> known_;
+  bool number_ = false;
+  bool poisoned_ = false;
+};
+
+// All tensors of one import, and the graph that is being built: a stack of subgraphs while the body
+// of data-dependent control flow is interpreted.
+class Memory {
+ public:
+  Memory(Graph& graph, const ScriptProgram& program);
+
+  Graph& graph() { return *regions_.back().graph; }
+  int depth() const { return static_cast<int>(regions_.size()) - 1; }
+
+  TensorRef make(Value value);
+  TensorRef make_number(Value value);      // rank 0
+  TensorRef make_known(Known known, bool number = false);
+  TensorRef make_view(const TensorRef& base, Call::Forward forward, Call::Inverse inverse);
+  TensorRef make_poison();
+  TensorRef of_script(int32_t index);
+
+  Value read(const TensorRef& tensor);  // a value of graph()
+  TensorType type(const TensorRef& tensor);
+  void write(const TensorRef& tensor, Value value);  // same type
+  void write(const TensorRef& tensor, Known known);  // a root that holds known numbers
+  void poison(const TensorRef& tensor);
+
+  // A constant of graph() with these numbers, or a node that computes them from sizes.
+  Value materialize(const Known& known);
+
+  // What a body of control flow left behind.
+  struct Write {
+    TensorRef root;
+    Value value;  // inside the body's graph
+  };
+  struct Region {
+    std::shared_ptr<Graph> graph;
+    std::vector<Value> captured;  // of the graph around, for each input of the body
+    std::vector<Write> writes;
+  };
+  // Starts a body whose first inputs are copies of `inputs`, values of the present graph.
+  std::vector<Value> enter(const std::vector<Value>& inputs);
+  // Adds an input to the present body that has the type of `outer`.
+  Value capture(Value outer);
+  // Ends the body: all writes to tensors from outside are undone, and returned.
+  Region leave();
+  // In a body: the root has this value from now on.
+  void set_root(const TensorRef& root, Value value);
+  TensorRef root_of(const TensorRef& tensor) const;
+
+  // Adds the assignments of buffers that were written.
+  void finish();
+
+ private:
+  struct Saved {
+    TensorRef root;
+    Value value;
+    std::optional<Known> known;
+    bool poisoned;
+  };
+  struct Body {
+    std::shared_ptr<Graph> owner;
+    Graph* graph = nullptr;
+    std::vector<Value> captured;
+    std::map<ValueId, Value> inside;  // by id in the graph around
+    std::vector<Saved> saved;
+  };
+  bool is_open(const Graph* graph) const;
+  Value here(Value value);  // a value of an open graph, brought into graph()
+  Value capture_into(size_t level, Value outer);
+  void save(const TensorRef& root);
+  Value create_state(TensorCell& cell);
+
+  const ScriptProgram& program_;
+  std::vector<Body> regions_;
+  std::vector<TensorRef> script_tensors_;
+  std::vector<Value> state_values_;
+  // Bodies stay alive as long as values may name them, so that no two have one address.
+  std::vector<std::shared_ptr<Graph>> kept_;
+};
+
+}  // namespace hg::convert

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a script asks of its tensors and of its surroundings: sizes, dtypes, devices, modes.
+#include "converter/interpreter.h"
+
+namespace hg::convert {
+namespace {
+
+TensorType type_of(NodeCall& call, int index = 0) {
+  const auto* tensor = std::get_if<TensorRef>(&call.at(index).value);
+  if (tensor == nullptr) call.refuse(text(index), "is not a tensor");
+  return call.memory().type(*tensor);
+}
+
+bool is_tensor(NodeCall& call) { return call.argument_count() > 0 && call.at(0).is_tensor(); }
+
+Item list_of(const Shape& shape) {
+  auto list = std::make_shared<List>();
+  for (const Dim& dim : shape) list->items.emplace_back(dim);
+  return Item(std::move(list));
+}
+
+bool size(NodeCall& call) {
+  const Shape shape = type_of(call).shape;
+  if (call.argument_count() < 2) {
+    call.give(list_of(shape));
+    return true;
+  }
+  const Result<int> axis = normalize_axis(call.number_at(1), static_cast<int>(shape.size()));
+  if (!axis.ok() || shape.empty())
+    throw Refusal{text("size() of dimension ", call.number_at(1), " of a tensor of shape ", shape),
+                  ""};
+  call.give(Item(shape[static_cast<size_t>(*axis)]));
+  return true;
+}
+
+bool shape_as_tensor(NodeCall& call) {
+  Known known{i64, 1, {}};
+  for (const Dim& dim : type_of(call).shape) known.elements.push_back(Scalar::of(dim));
+  call.give(Item(call.memory().make_known(std::move(known))));
+  return true;
+}
+
+Shape strides_of(NodeCall& call) {
+  const auto& tensor = std::get<TensorRef>(call.at(0).value);
+  if (tensor->is_view())
+    throw Refusal{"the strides of a view are asked for", "use contiguous() or reshape()"};
+  const Shape shape = call.memory().type(tensor).shape;
+  Shape strides(shape.size());
+  Dim step = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = step;
+    step = step * max(shape[i], Dim(1));
+  }
+  return strides;
+}
+
+bool stride(NodeCall& call) {
+  const Shape strides = strides_of(call);
+  if (call.argument_count() < 2) {
+    call.give(list_of(strides));
+    return true;
+  }
+  const Result<int> axis = normalize_axis(call.number_at(1), static_cast<int>(strides.size()));
+  if (!axis.ok()) throw Refusal{std::string(axis.status().message()), ""};
+  call.give(Item(strides[static_cast<size_t>(*axis)]));
+  return true;
+}
+
+template <bool V>
+bool always(NodeCall& call) {
+  call.give(Item(V));
+  return true;
+}
+
+template <int64_t V>
+bool number(NodeCall& call) {
+  call.give(Item(V));
+  return true;
+}
+
+bool nothing(NodeCall& call) {
+  call.returns(std::vector<Item>(call.node().outputs.size()));
+  return true;
+}
+
+bool cpu(NodeCall& call) {
+  call.give(Item(std::string("cpu")));
+  return true;
+}
+
+bool isinstance_of(NodeCall& call) {
+  const Item& item = call.at(0);
+  const std::string& types = call.node().attribute;
+  if (types.empty()) throw Refusal{"isinstance() without a type", ""};
+  const auto has = [&](std::string_view name) { return types.find(name) != std::string::npos; };
+  bool result = false;
+  if (item.is_none()) result = has("None");
+  else if (item.is_tensor())
+    result = std::get<TensorRef>(item.value)->is_number() ? has("number") : has("Tensor");
+  else if (item.is_bool()) result = has("bool");
+  else if (item.is_int()) result = has("int");
+  else if (item.is_real()) result = has("float");
+  else if (item.is_string()) result = has("str");
+  else if (item.is_list()) result = has("List") || has("[]") || has("list");
+  else if (item.is_tuple()) result = has("Tuple") || has("tuple");
+  else if (item.is_dict()) result = has("Dict");
+  else if (const auto* object = std::get_if<std::shared_ptr<Object>>(&item.value))
+    result = has((*object)->type);
+  call.give(Item(result));
+  return true;
+}
+
+bool raise(NodeCall& call) {
+  std::string message;
+  for (int i = 0; i < call.argument_count() && message.empty(); ++i)
+    if (call.at(i).is_string()) message = std::get<std::string>(call.at(i).value);
+  throw Raised{message};
+}
+
+bool print(NodeCall& call) {
+  call.note("print() is left out");
+  return nothing(call);
+}
+
+bool warning(NodeCall& call) {
+  call.note(text("warnings.warn() is left out: ", describe(call.at(0))));
+  return nothing(call);
+}
+
+bool same_tensor(NodeCall& call) {
+  if (!is_tensor(call)) return false;
+  call.give(call.at(0));
+  return true;
+}
+
+bool get_attribute(NodeCall& call) {
+  const auto* object = std::get_if<std::shared_ptr<Object>>(&call.at(0).value);
+  if (object == nullptr) {
+    if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&call.at(0).value))
+      for (size_t i = 0; i < (*tuple)->names.size(); ++i)
+        if ((*tuple)->names[i] == call.node().attribute) {
+          call.give((*tuple)->items[i]);
+          return true;
+        }
+    throw Refusal{text("the attribute '", call.node().attribute, "' of ", describe(call.at(0))), ""};
+  }
+  for (const auto& [name, item] : (*object)->attributes) {
+    if (name != call.node().attribute) continue;
+    if (const auto* tensor = std::get_if<ScriptTensorIndex>(&item.value))
+      call.give(Item(call.memory().of_script(tensor->index)));
+    else
+      call.give(item);
+    return true;
+  }
+  throw Refusal{text("the module '", (*object)->path, "' (", (*object)->type,
+                     ") has no attribute '", call.node().attribute, "'"),
+                ""};
+}
+
+bool set_attribute(NodeCall& call) {
+  const auto* object = std::get_if<std::shared_ptr<Object>>(&call.at(0).value);
+  if (object == nullptr) throw Refusal{"an attribute of something that is no object is set", ""};
+  call.interpreter().check_change(object->get());
+  auto& attributes = (*object)->attributes;
+  const Item& value = call.at(1);
+  for (auto& [name, item] : attributes) {
+    if (name != call.node().attribute) continue;
+    // A buffer that is bound to another tensor keeps that tensor's value for the next run.
+    if (const auto* old = std::get_if<ScriptTensorIndex>(&item.value); old && value.is_tensor()) {
+      const TensorRef state = call.memory().of_script(old->index);
+      const TensorRef& tensor = std::get<TensorRef>(value.value);
+      if (state == tensor) return nothing(call);
+      if (call.memory().type(state) == call.memory().type(tensor)) {
+        call.memory().write(state, call.memory().read(tensor));
+        return nothing(call);
+      }
+      throw Refusal{text("the buffer '", name, "' changes its type from ",
+                         call.memory().type(state), " to ", call.memory().type(tensor)),
+                    ""};
+    }
+    if (!(*object)->path.empty() || (*object)->type.find("torch") != std::string::npos)
+      call.note(text("the attribute '", name, "' that a run sets is not kept for the next run"));
+    item = value;
+    return nothing(call);
+  }
+  attributes.emplace_back(call.node().attribute, value);
+  return nothing(call);
+}
+
+bool create_object(NodeCall& call) {
+  auto object = std::make_shared<Object>();
+  if (!call.node().output_types.empty()) object->type = call.node().output_types[0];
+  call.give(Item(std::move(object)));
+  return true;
+}
+
+bool constant(NodeCall& call) {
+  const Item& item = call.node().constant;
+  if (const auto* tensor = std::get_if<ScriptTensorIndex>(&item.value))
+    call.give(Item(call.memory().of_script(tensor->index)));
+  else
+    call.give(item);
+  return true;
+}
+
+constexpr Builtin kBuiltins[] = {
+    {"prim::Constant", constant},
+    {"prim::GetAttr", get_attribute},
+    {"prim::SetAttr", set_attribute},
+    {"prim::CreateObject", create_object},
+    {"prim::isinstance", isinstance_of},
+    {"prim::Uninitialized", nothing},
+    {"prim::RaiseException", raise},
+    {"prim::Print", print},
+    {"aten::warn", warning},
+    {"prim::AutogradZero", nothing},
+    {"prim::annotate", same_tensor},
+    {"prim::data", same_tensor},
+    {"aten::data", same_tensor},
+    {"prim::shape", size},
+    {"aten::size", size},
+    {"aten::sym_size", size},
+    {"aten::_shape_as_tensor", shape_as_tensor},
+    {"aten::stride", stride},
+    {"aten::sym_stride", stride},
+    {"aten::storage_offset", [](NodeCall& call) {
+       if (std::get<TensorRef>(call.at(0).value)->is_view())
+         throw Refusal{"the storage offset of a view is asked for", ""};
+       return number<0>(call);
+     }},
+    {"aten::dim", [](NodeCall& call) {
+       call.give(Item(int64_t{type_of(call).rank()}));
+       return true;
+     }},
+    {"aten::ndimension", [](NodeCall& call) {
+       call.give(Item(int64_t{type_of(call).rank()}));
+       return true;
+     }},
+    {"aten::numel", [](NodeCall& call) {
+       call.give(Item(count(type_of(call).shape)));
+       return true;
+     }},
+    {"aten::sym_numel", [](NodeCall& call) {
+       call.give(Item(count(type_of(call).shape)));
+       return true;
+     }},
+    {"aten::element_size", [](NodeCall& call) {
+       call.give(Item(size_of(type_of(call).dtype)));
+       return true;
+     }},
+    {"prim::dtype", [](NodeCall& call) {
+       call.give(Item(torch_of_dtype(type_of(call).dtype)));
+       return true;
+     }},
+    {"aten::is_floating_point", [](NodeCall& call) {
+       call.give(Item(is_float(type_of(call).dtype)));
+       return true;
+     }},
+    {"aten::is_complex", always<false>},
+    {"aten::is_signed", [](NodeCall& call) {
+       const DType dtype = type_of(call).dtype;
+       call.give(Item(dtype != u8 && dtype != boolean));
+       return true;
+     }},
+    {"aten::is_same_size", [](NodeCall& call) {
+       const auto same = equal(list_of(type_of(call).shape), list_of(type_of(call, 1).shape));
+       if (!same) throw Refusal{"whether two shapes are equal is not known for all sizes", ""};
+       call.give(Item(*same));
+       return true;
+     }},
+    {"aten::is_contiguous", always<true>},
+    {"aten::is_neg", always<false>},
+    {"aten::is_conj", always<false>},
+    {"aten::is_inference", always<true>},
+    {"prim::is_cuda", always<false>},
+    {"prim::is_cpu", always<true>},
+    {"prim::is_xpu", always<false>},
+    {"prim::is_mps", always<false>},
+    {"prim::is_mkldnn", always<false>},
+    {"prim::is_quantized", always<false>},
+    {"prim::is_sparse", always<false>},
+    {"prim::is_nested", always<false>},
+    {"prim::is_meta", always<false>},
+    {"prim::requires_grad", always<false>},
+    {"aten::requires_grad", always<false>},
+    {"prim::is_leaf", always<true>},
+    {"prim::layout", number<0>},
+    {"prim::device", cpu},
+    {"aten::device", [](NodeCall& call) {
+       call.give(call.at(0).is_string() ? call.at(0) : Item(std::string("cpu")));
+       return true;
+     }},
+    {"prim::type", [](NodeCall& call) {
+       const std::string& device = call.string_at(0);
+       call.give(Item(device.substr(0, device.find(':'))));
+       return true;
+     }},
+    {"prim::index", [](NodeCall& call) {
+       call.give(Item());
+       return true;
+     }},
+    {"aten::get_device", number<-1>},
+    {"prim::grad", nothing},
+    {"aten::is_grad_enabled", always<false>},
+    {"aten::set_grad_enabled", nothing},
+    {"aten::is_autocast_enabled", always<false>},
+    {"aten::is_autocast_cpu_enabled", always<false>},
+    {"aten::get_autocast_dtype", number<15>},
+    {"prim::is_tracing", always<false>},
+    {"prim::is_scripting", always<true>},
+    {"aten::is_scripting", always<true>},
+    {"aten::_assert_async", nothing},
+    {"aten::_assert_tensor_metadata", nothing},
+    {"aten::sym_constrain_range_for_size", nothing},
+    {"prim::TimePoint", number<0>},
+    {"aten::manual_seed", nothing},
+    {"profiler::_record_function_enter", nothing},
+    {"profiler::_record_function_enter_new", nothing},
+    {"profiler::_record_function_exit", nothing},
+    {"prim::Enter", nothing},
+    {"prim::Exit", nothing},
+    {"aten::requires_grad_", same_tensor},
+    {"aten::detach_", same_tensor},
+    {"aten::wait", [](NodeCall& call) {
+       call.give(call.at(0));  // fork ran to its end
+       return true;
+     }},
+};
+
+}  // namespace
+
+std::span<const Builtin> fact_builtins() { return kBuiltins; }
+
+}  // namespace hg::convert

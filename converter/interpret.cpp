@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interpreter's main road: inputs, one node after the other, outputs.
+#include "converter/interpret.h"
+
+#include <algorithm>
+
+#include "converter/interpreter.h"
+
+namespace hg::convert {
+namespace {
+
+// "Tensor, Dict[str, Tensor]" at the commas that are outside of brackets.
+std::vector<std::string> split_types(std::string_view text) {
+  std::vector<std::string> parts;
+  std::string part;
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '[' || c == '(') ++depth;
+    if (c == ']' || c == ')') --depth;
+    if (c == ',' && depth == 0) {
+      parts.push_back(part);
+      part.clear();
+    } else if (c != ' ' || !part.empty()) {
+      part.push_back(c);
+    }
+  }
+  if (!part.empty()) parts.push_back(part);
+  return parts;
+}
+
+// The inside of "List[...]" when the type starts with `name`, in either of TorchScript's spellings.
+std::optional<std::string> inside(std::string_view type, std::string_view name) {
+  for (const char open : {'[', '('}) {
+    const std::string head = text(name, std::string_view(&open, 1));
+    if (type.starts_with(head) && type.size() > head.size())
+      return std::string(type.substr(head.size(), type.size() - head.size() - 1));
+  }
+  if (name == "Tuple" && type.starts_with("(") && type.ends_with(")"))
+    return std::string(type.substr(1, type.size() - 2));
+  if (name == "List" && type.ends_with("[]")) return std::string(type.substr(0, type.size() - 2));
+  if (name == "Optional" && type.ends_with("?")) return std::string(type.substr(0, type.size() - 1));
+  return std::nullopt;
+}
+
+// Tensors that a type takes at least; lists and dicts take what is left over.
+size_t fixed_tensors(const std::string& type) {
+  if (const auto elements = inside(type, "Tuple")) {
+    size_t total = 0;
+    for (const std::string& element : split_types(*elements)) total += fixed_tensors(element);
+    return total;
+  }
+  if (inside(type, "Optional") || inside(type, "List") || inside(type, "Dict")) return 0;
+  return 1;
+}
+
+}  // namespace
+
+Interpreter::Interpreter(const ScriptProgram& program, std::span<const InputSpec> inputs,
+                         Graph& graph, Imported& result)
+    : program_(program), inputs_(inputs), top_(graph), result_(result), memory_(graph, program),
+      values_(static_cast<size_t>(program.value_count)) {}
+
+void Interpreter::note(const std::string& line) {
+  if (said_.insert(line).second) result_.notes.push_back(line);
+}
+
+void Interpreter::warn(const std::string& line) {
+  if (said_.insert(line).second) result_.warnings.push_back(line);
+}
+
+void Interpreter::record(const ScriptNode& node, const Refusal& refusal) {
+  const std::string op = node.overload.empty() ? node.kind : text(node.kind, ".", node.overload);
+  for (Unsupported& other : result_.unsupported)
+    if (other.op == op && other.origin == node.origin && other.reason == refusal.reason) {
+      ++other.count;
+      return;
+    }
+  result_.unsupported.push_back({op, 1, node.origin, refusal.reason, refusal.suggestion});
+}
+
+Item Interpreter::input_tensor(const std::string& name, size_t& next) {
+  if (next >= inputs_.size())
+    throw Refusal{text("the input '", name, "' has no --input"),
+                  text("add --input '", name, ":f32[...]'")};
+  const InputSpec& spec = inputs_[next++];
+  const Value value =
+      top_.input(spec.name.empty() ? name : spec.name, spec.type.dtype, spec.type.shape);
+  if (Status status = top_.take_status(); !status.ok())
+    throw Refusal{std::string(status.message()), ""};
+  return Item(memory_.make(value));
+}
+
+Item Interpreter::bind_input(const std::string& name, const std::string& type, size_t& next,
+                             size_t spare) {
+  if (const auto inner = inside(type, "Optional"))
+    return spare > 0 ? bind_input(name, *inner, next, spare) : Item();
+  if (const auto inner = inside(type, "Tuple")) {
+    auto tuple = std::make_shared<Tuple>();
+    size_t k = 0;
+    for (const std::string& element : split_types(*inner))
+      tuple->items.push_back(bind_input(text(name, "_", static_cast<int64_t>(k++)), element, next,
+                                        spare));
+    return Item(std::move(tuple));
+  }
+  if (const auto inner = inside(type, "List")) {
+    auto list = std::make_shared<List>();
+    for (const size_t end = next + spare; next < end;)
+      list->items.push_back(bind_input(
+          text(name, "_", static_cast<int64_t>(list->items.size())), *inner, next, 0));
+    return Item(std::move(list));
+  }
+  if (const auto inner = inside(type, "Dict")) {
+    const std::vector<std::string> types = split_types(*inner);
+    auto dict = std::make_shared<Dict>();
+    for (const size_t end = next + spare; next < end;) {
+      const std::string key = inputs_[next].name;
+      if (key.empty())
+        throw Refusal{text("an --input for the dict '", name, "' has no name"),
+                      "give its key: --input 'key:f32[...]'"};
+      dict->items.emplace_back(Item(key), bind_input(key, types.back(), next, 0));
+    }
+    return Item(std::move(dict));
+  }
+  Item tensor = input_tensor(name, next);
+  if (type == "int" || type == "float" || type == "bool") {
+    const Value value = memory_.read(std::get<TensorRef>(tensor.value));
+    if (value.rank() != 0)
+      throw Refusal{text("the input '", name, "' is a number, so its --input must have rank 0"), ""};
+    return Item(memory_.make_number(value));
+  }
+  if (type != "Tensor" && !type.starts_with("Tensor"))
+    throw Refusal{text("the input '", name, "' has the type ", type, ", which is not supported"),
+                  "wrap the model in a module that takes tensors"};
+  return tensor;
+}
+
+void Interpreter::bind_inputs() {
+  size_t fixed = 0, next = 0;
+  for (const ScriptInput& input : program_.inputs) fixed += fixed_tensors(input.type);
+  set(program_.body.inputs.at(0), Item(program_.root));
+  for (size_t i = 0; i < program_.inputs.size(); ++i) {
+    const ScriptInput& input = program_.inputs[i];
+    fixed -= fixed_tensors(input.type);
+    const size_t left = inputs_.size() - std::min(next, inputs_.size());
+    const size_t spare = left > fixed ? left - fixed : 0;
+    Item item = bind_input(input.name, input.type, next, spare);
+    made(item);
+    set(program_.body.inputs.at(i + 1), std::move(item));
+  }
+  if (next < inputs_.size())
+    throw Refusal{text("there are ", static_cast<int64_t>(inputs_.size()),
+                       " --input options, but the model takes ", static_cast<int64_t>(next)),
+                  ""};
+}
+
+void Interpreter::add_output(const std::string& name, const Item& item) {
+  const auto child = [&](size_t k) {
+    return name.empty() ? std::string() : text(name, "_", static_cast<int64_t>(k));
+  };
+  if (item.is_none()) return;
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
+    for (size_t k = 0; k < (*list)->items.size(); ++k) add_output(child(k), (*list)->items[k]);
+  } else if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value)) {
+    for (size_t k = 0; k < (*tuple)->items.size(); ++k)
+      add_output(k < (*tuple)->names.size() ? (*tuple)->names[k] : child(k), (*tuple)->items[k]);
+  } else if (const auto* dict = std::get_if<std::shared_ptr<Dict>>(&item.value)) {
+    for (const auto& [key, value] : (*dict)->items)
+      add_output(name.empty() ? describe(key) : text(name, "_", describe(key)), value);
+  } else if (item.is_tensor() || item.is_number()) {
+    const Value value = item.is_tensor() ? memory_.read(std::get<TensorRef>(item.value))
+                                         : number_value(memory_, item);
+    std::string unique = name;
+    for (int k = 1; !name.empty(); ++k) {
+      const auto& all = top_.outputs();
+      if (std::none_of(all.begin(), all.end(), [&](const auto& o) { return o.first == unique; }))
+        break;
+      unique = text(name, "_", k);
+    }
+    top_.output(unique, value);
+  } else {
+    throw Refusal{text("the model returns ", describe(item), ", which is not a tensor"),
+                  "return tensors only"};
+  }
+}
+
+void Interpreter::run() {
+  const ScriptNode whole{.kind = "forward", .overload = "", .argument_names = {}, .inputs = {},
+                         .outputs = {}, .output_types = {}, .blocks = {}, .attribute = "",
+                         .constant = {}, .origin = {}};
+  try {
+    bind_inputs();
+    run_block(program_.body);
+    for (const ScriptId id : program_.body.outputs) {
+      const Item& result = get(id);
+      add_output("", result);
+    }
+    if (top_.outputs().empty() && result_.unsupported.empty())
+      throw Refusal{"the model returns no tensor", ""};
+    memory_.finish();
+    if (Status status = top_.take_status(); !status.ok())
+      throw Refusal{std::string(status.message()), ""};
+  } catch (const Refusal& refusal) {
+    record(whole, refusal);
+  } catch (const Raised& raised) {
+    record(whole, {text("the model raises an exception: ", raised.text), ""});
+  } catch (const Poisoned&) {
+    // Comes of an op that is recorded.
+  }
+}
+
+void Interpreter::run_block(const ScriptBlock& block) {
+  for (const ScriptNode& node : block.nodes) run_node(node);
+}
+
+void Interpreter::run_node(const ScriptNode& node) {
+  const int64_t sequence = sequence_++;
+  memory_.graph().set_origin(node.origin);
+  try {
+    dispatch(node);
+    if (Status status = memory_.graph().take_status(); !status.ok())
+      throw Refusal{std::string(status.message()), ""};
+  } catch (const Refusal& refusal) {
+    (void)memory_.graph().take_status().ok();
+    record(node, refusal);
+    poison_outputs(node);
+    return;
+  } catch (const Poisoned&) {
+    (void)memory_.graph().take_status().ok();
+    list_missing(ScriptBlock{{}, {node}, {}});
+    poison_outputs(node);
+    return;
+  }
+  if (memory_.depth() > 0 || node.kind.starts_with("prim::")) return;
+  Executed executed{sequence, &node, {}};
+  bool any = false;
+  for (const ScriptId id : node.outputs) {
+    const auto* tensor = std::get_if<TensorRef>(&get(id).value);
+    // Numbers that are known have no value in the graph unless something reads it.
+    const bool has_value = tensor && !(*tensor)->is_poisoned() && !(*tensor)->known();
+    executed.outputs.push_back(has_value ? memory_.read(*tensor).id() : kNoValue);
+    any |= has_value;
+  }
+  if (any) result_.trace.push_back(std::move(executed));
+}
+
+void Interpreter::poison_outputs(const ScriptNode& node) {
+  // An in-place op leaves its destination unknown, too.
+  if (node.kind.starts_with("aten::") && node.kind.ends_with('_') && !node.inputs.empty())
+    if (const auto* self = std::get_if<TensorRef>(&get(node.inputs[0]).value))
+      memory_.poison(*self);
+  for (const ScriptId id : node.outputs) set(id, Item(memory_.make_poison()));
+}
+
+// Ops that nothing could take, in blocks that cannot be run because something before failed.
+void Interpreter::list_missing(const ScriptBlock& block) {
+  for (const ScriptNode& node : block.nodes) {
+    for (const ScriptBlock& inner : node.blocks) list_missing(inner);
+    if (node.kind.starts_with("prim::")) continue;
+    const auto is_builtin = [&](std::span<const Builtin> table) {
+      return std::any_of(table.begin(), table.end(),
+                         [&](const Builtin& b) { return b.kind == node.kind; });
+    };
+    if (is_builtin(number_builtins()) || is_builtin(container_builtins()) ||
+        is_builtin(text_builtins()) || is_builtin(fact_builtins()))
+      continue;
+    if (find_row(node.kind, node.overload)) continue;
+    if (node.kind.ends_with('_') &&
+        find_row(std::string_view(node.kind).substr(0, node.kind.size() - 1), node.overload))
+      continue;
+    record(node, {"the op is not supported", ""});
+  }
+}
+
+void Interpreter::finish_call(const ScriptNode& node, NodeCall& call) {
+  std::vector<Item>& results = call.results();
+  if (results.size() > node.outputs.size()) results.resize(node.outputs.size());
+  if (results.size() < node.outputs.size())
+    throw Refusal{text("the op gives ", static_cast<int64_t>(results.size()),
+                       " results where the script expects ",
+                       static_cast<int64_t>(node.outputs.size())),
+                  ""};
+  for (size_t i = 0; i < results.size(); ++i) {
+    made(results[i]);
+    set(node.outputs[i], std::move(results[i]));
+  }
+}
+
+bool Interpreter::run_builtin(NodeCall& call) {
+  for (const auto table : {number_builtins(), container_builtins(), text_builtins(),
+                           fact_builtins()})
+    for (const Builtin& builtin : table)
+      if (builtin.kind == call.kind() && builtin.run(call)) return true;
+  return false;
+}
+
+void Interpreter::write_back(const TensorRef& self, const Item& result) {
+  if (!result.is_tensor()) throw Refusal{"an in-place op gives no tensor", ""};
+  const TensorRef& tensor = std::get<TensorRef>(result.value);
+  const TensorType type = memory_.type(self);
+  if (tensor->known() && !self->is_view() && tensor->known()->dtype == type.dtype &&
+      memory_.type(tensor).shape == type.shape) {
+    memory_.write(self, *tensor->known());
+    return;
+  }
+  const Value value = cast(memory_.read(tensor), type.dtype);
+  if (value.shape() != type.shape)
+    throw Refusal{text("the result of shape ", value.shape(), " is written in place into a tensor",
+                       " of shape ", type.shape),
+                  ""};
+  memory_.write(self, value);
+}
+
+bool Interpreter::run_row(const ScriptNode& node) {
+  const Row* row = find_row(node.kind, node.overload);
+  std::string kind = node.kind;
+  bool in_place = false;
+  if (row == nullptr && kind.starts_with("aten::__i") && kind.ends_with("__")) {
+    kind = text("aten::__", std::string_view(kind).substr(9));  // __iand__ is __and__ in place
+    in_place = true;
+    row = find_row(kind, node.overload);
+  } else if (row == nullptr && kind.ends_with('_') && !kind.ends_with("__")) {
+    kind.pop_back();
+    in_place = true;
+    row = find_row(kind, node.overload);
+  }
+  const auto kept = row_kinds_.emplace(kind, kind).first;
+  NodeCall call(*this, node, kept->second);
+  const Item* out = node.overload.ends_with("out") ? call.find("out") : nullptr;
+  if (in_place && run_known(call)) {
+    // As a row.
+  } else {
+    if (row == nullptr) return false;
+    row->run(call);
+    if (Status status = memory_.graph().take_status(); !status.ok())
+      throw Refusal{std::string(status.message()), ""};
+    if (!call.returned()) call.returns(std::vector<Item>());
+  }
+  const Item* target = in_place ? &call.argument(0) : out;
+  if (target != nullptr && target->is_tensor()) {
+    if (call.results().empty()) throw Refusal{"the op gives no result to write in place", ""};
+    write_back(std::get<TensorRef>(target->value), call.results()[0]);
+    call.results()[0] = *target;
+  }
+  finish_call(node, call);
+  return true;
+}
+
+void Interpreter::dispatch(const ScriptNode& node) {
+  if (node.kind == "prim::If") return run_if(node);
+  if (node.kind == "prim::Loop") return run_loop(node);
+  for (const ScriptId id : node.inputs)
+    if (const auto* tensor = std::get_if<TensorRef>(&get(id).value))
+      if ((*tensor)->is_poisoned() && node.kind != "prim::ListConstruct" &&
+          node.kind != "prim::TupleConstruct" && node.kind != "prim::DictConstruct")
+        throw Poisoned();
+  NodeCall call(*this, node, node.kind);
+  if (run_builtin(call)) return finish_call(node, call);
+  if (!node.kind.starts_with("prim::")) {
+    if (run_known(call)) return finish_call(node, call);
+    if (run_row(node)) return;
+  }
+  throw Refusal{"the op is not supported", ""};
+}
+
+Imported import_program(const ScriptProgram& program, std::span<const InputSpec> inputs,
+                        const Registry& registry) {
+  Imported result;
+  Graph graph(registry);
+  Interpreter(program, inputs, graph, result).run();
+  result.graph = std::move(graph);
+  return result;
+}
+
+// NodeCall.
+
+Graph& NodeCall::graph() { return memory().graph(); }
+Memory& NodeCall::memory() const { return interpreter_.memory(); }
+Value NodeCall::read(const TensorRef& tensor) { return memory().read(tensor); }
+
+TensorRef NodeCall::make_tensor(Value value) {
+  // Rows go on after a failed op; stop at the first value that does not exist.
+  if (!value) {
+    Status status = graph().take_status();
+    throw Refusal{status.ok() ? "an op gives no value" : std::string(status.message()), ""};
+  }
+  return memory().make(value);
+}
+
+TensorRef NodeCall::make_view(const TensorRef& base, Forward forward, Inverse inverse) {
+  TensorRef view = memory().make_view(base, std::move(forward), std::move(inverse));
+  if (Status status = graph().take_status(); !status.ok())
+    throw Refusal{std::string(status.message()), ""};
+  return view;
+}
+
+void NodeCall::write(const TensorRef& tensor, Value value) { memory().write(tensor, value); }
+
+void NodeCall::returns(std::vector<Item> outputs) {
+  returned_ = true;
+  results_ = std::move(outputs);
+  for (size_t i = 0; i < results_.size() && i < node_.output_types.size(); ++i) {
+    const std::string& type = node_.output_types[i];
+    if (type != "int" && type != "float" && type != "bool" && type != "Scalar" && type != "number")
+      continue;
+    // A number that only the graph knows.
+    if (const auto* tensor = std::get_if<TensorRef>(&results_[i].value);
+        tensor && !(*tensor)->is_number() && !(*tensor)->is_poisoned()) {
+      if (const auto scalar = scalar_of(results_[i])) results_[i] = item_of(memory(), *scalar);
+      else results_[i] = Item(memory().make_number(memory().read(*tensor)));
+    }
+  }
+}
+
+void NodeCall::note(std::string line) { interpreter_.note(line); }
+
+const Item* NodeCall::find(std::string_view name) const {
+  for (size_t i = 0; i < node_.argument_names.size() && i < node_.inputs.size(); ++i)
+    if (node_.argument_names[i] == name) return &interpreter_.get(node_.inputs[i]);
+  return nullptr;
+}
+
+const Item& NodeCall::argument(int index) const {
+  return interpreter_.get(node_.inputs.at(static_cast<size_t>(index)));
+}
+
+const Item& NodeCall::at(int index) const {
+  if (index >= argument_count()) refuse(text(index), "is missing");
+  return argument(index);
+}
+
+Dim NodeCall::integer_at(int index) const {
+  const auto scalar = scalar_of(at(index));
+  if (!scalar || !scalar->is_integral())
+    refuse(text(index), text("is ", describe(at(index)), ", not an integer"));
+  return scalar->top;
+}
+
+int64_t NodeCall::number_at(int index) const {
+  const Dim value = integer_at(index);
+  if (!value.is_constant())
+    refuse(text(index), text("depends on the size ", value, ", but must be a constant"));
+  return value.constant();
+}
+
+const std::string& NodeCall::string_at(int index) const {
+  const auto* value = std::get_if<std::string>(&at(index).value);
+  if (value == nullptr) refuse(text(index), "is not a string");
+  return *value;
+}
+
+std::shared_ptr<List> NodeCall::list_at(int index) const {
+  const auto* value = std::get_if<std::shared_ptr<List>>(&at(index).value);
+  if (value == nullptr) refuse(text(index), "is not a list");
+  return *value;
+}
+
+std::shared_ptr<Dict> NodeCall::dict_at(int index) const {
+  const auto* value = std::get_if<std::shared_ptr<Dict>>(&at(index).value);
+  if (value == nullptr) refuse(text(index), "is not a dict");
+  return *value;
+}
+
+}  // namespace hg::convert

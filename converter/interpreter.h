@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of import_program: the environment of script values and the ops that the interpreter does
+// itself, without a row: containers, numbers, shapes and control flow.
+#pragma once
+
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "converter/alias.h"
+#include "converter/interpret.h"
+
+namespace hg::convert {
+
+class Interpreter;
+
+// One node of the script with its arguments. For prim nodes arguments have positions only.
+class NodeCall final : public Call {
+ public:
+  // `kind` is the row's, without the underscore of in-place ops.
+  NodeCall(Interpreter& interpreter, const ScriptNode& node, std::string_view kind)
+      : interpreter_(interpreter), node_(node), kind_(kind) {}
+
+  using Call::returns;
+  Graph& graph() override;
+  std::string_view kind() const override { return kind_; }
+  std::string_view overload() const override { return node_.overload; }
+  const Item* find(std::string_view argument) const override;
+  const Item& argument(int index) const override;
+  int argument_count() const override { return static_cast<int>(node_.inputs.size()); }
+  Value read(const TensorRef& tensor) override;
+  TensorRef make_tensor(Value value) override;
+  TensorRef make_view(const TensorRef& base, Forward forward, Inverse inverse) override;
+  void write(const TensorRef& tensor, Value value) override;
+  void returns(std::vector<Item> outputs) override;
+  void note(std::string text) override;
+
+  Interpreter& interpreter() const { return interpreter_; }
+  Memory& memory() const;
+  const ScriptNode& node() const { return node_; }
+  bool returned() const { return returned_; }
+  std::vector<Item>& results() { return results_; }
+
+  // Arguments by position; throws Refusal when there are fewer, or of another kind.
+  const Item& at(int index) const;
+  Dim integer_at(int index) const;
+  int64_t number_at(int index) const;
+  const std::string& string_at(int index) const;
+  std::shared_ptr<List> list_at(int index) const;
+  std::shared_ptr<Dict> dict_at(int index) const;
+  void give(Item item) { returns(std::vector<Item>{std::move(item)}); }
+
+ private:
+  Interpreter& interpreter_;
+  const ScriptNode& node_;
+  std::string_view kind_;
+  bool returned_ = false;
+  std::vector<Item> results_;
+};
+
+// An op without a row. Returns false when the arguments are not of its kind, so that a row or
+// another rule may take them.
+struct Builtin {
+  std::string_view kind;
+  bool (*run)(NodeCall&);
+};
+std::span<const Builtin> number_builtins();     // numbers.cpp
+std::span<const Builtin> container_builtins();  // containers.cpp
+std::span<const Builtin> text_builtins();       // texts.cpp
+std::span<const Builtin> fact_builtins();       // facts.cpp
+
+// numbers.cpp: numbers as script values.
+std::optional<Scalar> scalar_of(const Item& item);  // also of tensors that hold one known number
+Item item_of(Memory& memory, const Scalar& scalar);
+// The number as a tensor of rank 0: i64, f64 or bool.
+Value number_value(Memory& memory, const Item& item);
+// An op on tensors of which the import knows the numbers; false when it is not such.
+bool run_known(NodeCall& call);
+// Equality as Python has it; no value when only sizes or data decide.
+std::optional<bool> equal(const Item& a, const Item& b);
+std::string describe(const Item& item);  // as Python's str()
+
+// Thrown by prim::RaiseException.
+struct Raised {
+  std::string text;
+};
+
+class Interpreter {
+ public:
+  Interpreter(const ScriptProgram& program, std::span<const InputSpec> inputs, Graph& graph,
+              Imported& result);
+  void run();
+
+  Memory& memory() { return memory_; }
+  const Item& get(ScriptId id) const { return values_[static_cast<size_t>(id)]; }
+  void set(ScriptId id, Item item) { values_[static_cast<size_t>(id)] = std::move(item); }
+  void run_block(const ScriptBlock& block);
+  void run_if(const ScriptNode& node);
+  void run_loop(const ScriptNode& node);
+  void note(const std::string& text);
+  void warn(const std::string& text);
+  // Containers are changed in place: refused inside of a body when they come from outside of it.
+  void check_change(const void* container) const;
+  void made(const Item& item);  // its containers belong to the present body
+
+ private:
+  struct Leaf;  // control_flow.cpp
+  void bind_inputs();
+  Item bind_input(const std::string& name, const std::string& type, size_t& next, size_t spare);
+  Item input_tensor(const std::string& name, size_t& next);
+  void add_output(const std::string& name, const Item& item);
+  void run_node(const ScriptNode& node);
+  void dispatch(const ScriptNode& node);
+  bool run_builtin(NodeCall& call);
+  bool run_row(const ScriptNode& node);
+  void finish_call(const ScriptNode& node, NodeCall& call);
+  void write_back(const TensorRef& self, const Item& result);
+  void record(const ScriptNode& node, const Refusal& refusal);
+  void poison_outputs(const ScriptNode& node);
+  void list_missing(const ScriptBlock& block);
+  void if_on_data(const ScriptNode& node, const Item& condition);
+  void while_on_data(const ScriptNode& node, const Item& trips, Dim done, Item condition);
+  std::vector<Item> block_results(const ScriptBlock& block) const;
+  bool ends_in_raise(const ScriptBlock& block) const;
+  TensorRef data_condition(const Item& item);
+
+  const ScriptProgram& program_;
+  std::span<const InputSpec> inputs_;
+  Graph& top_;
+  Imported& result_;
+  Memory memory_;
+  std::vector<Item> values_;
+  std::map<std::string, std::string, std::less<>> row_kinds_;
+  std::map<const void*, int> container_depth_;
+  std::vector<std::shared_ptr<void>> containers_;
+  std::set<std::string> said_;
+  int64_t sequence_ = 0;
+};
+
+}  // namespace hg::convert

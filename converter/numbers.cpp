@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers of the script: Python's arithmetic on constants and sizes, and on numbers that only data
+// decides, which are tensors of rank 0 in the graph.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "converter/interpreter.h"
+
+namespace hg::convert {
+
+std::optional<Scalar> scalar_of(const Item& item) {
+  if (const auto* b = std::get_if<bool>(&item.value)) return Scalar::of(*b);
+  if (const auto* i = std::get_if<Dim>(&item.value)) return Scalar::of(*i);
+  if (const auto* d = std::get_if<double>(&item.value)) return Scalar::of(*d);
+  if (const auto* t = std::get_if<TensorRef>(&item.value)) {
+    if ((*t)->is_poisoned()) throw Poisoned();
+    if ((*t)->known() && (*t)->known()->elements.size() == 1) return (*t)->known()->elements[0];
+  }
+  return std::nullopt;
+}
+
+Item item_of(Memory& memory, const Scalar& scalar) {
+  switch (scalar.kind) {
+    case Scalar::Kind::boolean:
+      if (scalar.top.is_constant()) return Item(scalar.top != Dim(0));
+      break;
+    case Scalar::Kind::integer: return Item(scalar.top);
+    case Scalar::Kind::real: return Item(scalar.number);
+    case Scalar::Kind::ratio: break;
+  }
+  return Item(memory.make_known({f64, 0, {scalar}}, true));
+}
+
+Value number_value(Memory& memory, const Item& item) {
+  if (const auto* tensor = std::get_if<TensorRef>(&item.value)) return memory.read(*tensor);
+  const auto scalar = scalar_of(item);
+  if (!scalar) throw Refusal{text("a number is needed, not ", describe(item)), ""};
+  const DType dtype = scalar->kind == Scalar::Kind::boolean  ? boolean
+                      : scalar->kind == Scalar::Kind::integer ? i64
+                                                              : f64;
+  return memory.materialize({dtype, 0, {*scalar}});
+}
+
+namespace {
+
+bool is_numeric(const Item& item) {
+  if (item.is_number()) return true;
+  return item.is_tensor() && std::get<TensorRef>(item.value)->is_number();
+}
+
+std::string_view op_of(const NodeCall& call) { return call.kind().substr(call.kind().find(':') + 2); }
+
+bool give_scalar(NodeCall& call, const std::optional<Scalar>& scalar) {
+  if (!scalar) return false;
+  call.give(item_of(call.memory(), *scalar));
+  return true;
+}
+
+void give_number(NodeCall& call, Value value) { call.give(Item(call.memory().make_number(value))); }
+
+bool binary_as(NodeCall& call, std::string_view op, std::string_view graph_op) {
+  if (call.argument_count() < 2 || !is_numeric(call.at(0)) || !is_numeric(call.at(1))) return false;
+  const auto a = scalar_of(call.at(0)), b = scalar_of(call.at(1));
+  if (a && b && give_scalar(call, apply(op, *a, *b))) return true;
+  Value x = number_value(call.memory(), call.at(0)), y = number_value(call.memory(), call.at(1));
+  DType dtype = is_float(x.dtype()) || is_float(y.dtype()) || op == "div" ? f64 : i64;
+  give_number(call, call.graph().call(graph_op, {cast(x, dtype), cast(y, dtype)}));
+  return true;
+}
+
+bool binary(NodeCall& call) { return binary_as(call, op_of(call), op_of(call)); }
+bool floordiv_numbers(NodeCall& call) { return binary_as(call, "floor_divide", "floor_divide"); }
+bool min_numbers(NodeCall& call) { return binary_as(call, "min", "minimum"); }
+bool max_numbers(NodeCall& call) { return binary_as(call, "max", "maximum"); }
+
+bool pow_numbers(NodeCall& call) {
+  if (call.argument_count() < 2 || !is_numeric(call.at(0)) || !is_numeric(call.at(1))) return false;
+  const auto a = scalar_of(call.at(0)), b = scalar_of(call.at(1));
+  if (a && b && a->is_constant() && b->is_constant()) {
+    const bool real = call.node().output_types.at(0) == "float" || !a->is_integral() ||
+                      !b->is_integral() || b->as_double() < 0;
+    if (real) {
+      call.give(Item(std::pow(a->as_double(), b->as_double())));
+      return true;
+    }
+  }
+  return binary_as(call, "pow", "pow");
+}
+
+bool unary_as(NodeCall& call, std::string_view op, std::string_view graph_op, bool to_int) {
+  if (call.argument_count() < 1 || !is_numeric(call.at(0))) return false;
+  if (const auto a = scalar_of(call.at(0))) {
+    auto result = apply(op, *a);
+    if (result && to_int) result = to_integer(*result);
+    if (give_scalar(call, result)) return true;
+  }
+  const Value x = number_value(call.memory(), call.at(0));
+  const Value y = call.graph().call(graph_op, {cast(x, x.dtype() == boolean ? i64 : x.dtype())});
+  give_number(call, to_int ? cast(y, i64) : y);
+  return true;
+}
+
+bool unary(NodeCall& call) { return unary_as(call, op_of(call), op_of(call), false); }
+
+// math.floor and math.ceil give ints in TorchScript.
+bool rounded(NodeCall& call) {
+  const bool to_int = !call.node().output_types.empty() && call.node().output_types[0] == "int";
+  return unary_as(call, op_of(call), op_of(call), to_int);
+}
+
+template <double (*F)(double)>
+bool math(NodeCall& call) {
+  if (call.argument_count() != 1 || !is_numeric(call.at(0))) return false;
+  const auto a = scalar_of(call.at(0));
+  if (a && a->is_constant()) {
+    call.give(Item(F(a->as_double())));
+    return true;
+  }
+  give_number(call, call.graph().call(op_of(call),
+                                      {cast(number_value(call.memory(), call.at(0)), f64)}));
+  return true;
+}
+
+bool compare_items(NodeCall& call) {
+  if (call.argument_count() < 2) return false;
+  const Item &a = call.at(0), &b = call.at(1);
+  const std::string_view op = op_of(call);
+  if (is_numeric(a) && is_numeric(b)) {
+    const auto x = scalar_of(a), y = scalar_of(b);
+    if (x && y)
+      if (const auto result = compare(op, *x, *y)) {
+        call.give(Item(*result));
+        return true;
+      }
+    Value p = number_value(call.memory(), a), q = number_value(call.memory(), b);
+    const DType dtype = is_float(p.dtype()) || is_float(q.dtype()) ? f64 : i64;
+    give_number(call, call.graph().call(op, {cast(p, dtype), cast(q, dtype)}));
+    return true;
+  }
+  if (a.is_tensor() || b.is_tensor()) return false;
+  if (a.is_string() && b.is_string() && op != "eq" && op != "ne") {
+    const int order = std::get<std::string>(a.value).compare(std::get<std::string>(b.value));
+    call.give(Item(op == "lt"   ? order < 0
+                   : op == "le" ? order <= 0
+                   : op == "gt" ? order > 0
+                                : order >= 0));
+    return true;
+  }
+  if (op != "eq" && op != "ne") return false;
+  const auto result = equal(a, b);
+  if (!result)
+    throw Refusal{text("whether ", describe(a), " equals ", describe(b),
+                       " is not known for all sizes"),
+                  "give the sizes as numbers in --input"};
+  call.give(Item(*result == (op == "eq")));
+  return true;
+}
+
+bool logic(NodeCall& call) {
+  const std::string_view op = op_of(call);  // __and__ __or__ __xor__
+  if (call.argument_count() < 2 || !is_numeric(call.at(0)) || !is_numeric(call.at(1))) return false;
+  const auto a = scalar_of(call.at(0)), b = scalar_of(call.at(1));
+  const bool bools = call.at(0).is_bool() && call.at(1).is_bool();
+  if (a && b && a->is_constant() && b->is_constant() && a->is_integral() && b->is_integral()) {
+    const int64_t x = a->top.constant(), y = b->top.constant();
+    const int64_t z = op == "__and__" ? x & y : op == "__or__" ? x | y : x ^ y;
+    call.give(bools ? Item(z != 0) : Item(z));
+    return true;
+  }
+  const Value x = number_value(call.memory(), call.at(0));
+  const Value y = number_value(call.memory(), call.at(1));
+  const DType dtype = x.dtype() == boolean && y.dtype() == boolean ? boolean : i64;
+  const std::string_view graph_op = op == "__and__" ? "bitwise_and"
+                                    : op == "__or__" ? "bitwise_or"
+                                                     : "bitwise_xor";
+  give_number(call, call.graph().call(graph_op, {cast(x, dtype), cast(y, dtype)}));
+  return true;
+}
+
+bool shift(NodeCall& call) {
+  if (!is_numeric(call.at(0)) || !is_numeric(call.at(1))) return false;
+  const int64_t by = call.number_at(1);
+  if (by < 0 || by > 62) throw Refusal{text("a shift by ", by), ""};
+  const Dim x = call.integer_at(0), factor = int64_t{1} << by;
+  call.give(Item(call.kind() == "aten::__lshift__" ? x * factor : floordiv(x, factor)));
+  return true;
+}
+
+bool negation(NodeCall& call) {
+  const auto a = scalar_of(call.at(0));
+  if (a)
+    if (const auto truth = to_boolean(*a)) {
+      call.give(Item(truth->top == Dim(0)));
+      return true;
+    }
+  give_number(call, call.graph().call("logical_not",
+                                      {cast(number_value(call.memory(), call.at(0)), boolean)}));
+  return true;
+}
+
+bool identity(NodeCall& call) {  // __is__ and __isnot__: None on either side, or bools
+  const Item &a = call.at(0), &b = call.at(1);
+  bool same;
+  if (a.is_none() || b.is_none()) same = a.is_none() && b.is_none();
+  else if (a.is_tensor() && b.is_tensor())
+    same = std::get<TensorRef>(a.value) == std::get<TensorRef>(b.value);
+  else same = equal(a, b).value_or(false);
+  call.give(Item(same == (call.kind() == "aten::__is__")));
+  return true;
+}
+
+// One element of a tensor, as rank 0.
+Value single(NodeCall& call, const TensorRef& tensor) {
+  const Value value = call.memory().read(tensor);
+  if (value.rank() == 0) return value;
+  if (count(value.shape()) != Dim(1))
+    throw Refusal{text("a tensor of shape ", value.shape(), " is used as a number"), ""};
+  return call.graph().call("reshape", {value}, {{"shape", std::vector<Dim>()}});
+}
+
+template <DType T>
+bool convert(NodeCall& call) {  // Int Float Bool and the implicit ones
+  const Item& a = call.at(0);
+  if (const auto* string = std::get_if<std::string>(&a.value)) {
+    if constexpr (T == boolean) {
+      call.give(Item(!string->empty()));
+    } else if constexpr (T == i64) {
+      int64_t value = 0;
+      const char* end = string->data() + string->size();
+      if (std::from_chars(string->data(), end, value).ptr != end)
+        throw Refusal{text("int('", *string, "')"), ""};
+      call.give(Item(value));
+    } else {
+      if (*string == "inf") call.give(Item(std::numeric_limits<double>::infinity()));
+      else if (*string == "-inf") call.give(Item(-std::numeric_limits<double>::infinity()));
+      else if (*string == "nan") call.give(Item(std::numeric_limits<double>::quiet_NaN()));
+      else call.give(Item(std::strtod(string->c_str(), nullptr)));
+    }
+    return true;
+  }
+  if (const auto scalar = scalar_of(a)) {
+    const auto result = T == i64       ? to_integer(*scalar)
+                        : T == boolean ? to_boolean(*scalar)
+                                       : to_real(*scalar);
+    if (give_scalar(call, result)) return true;
+  }
+  const Value value = a.is_tensor() ? single(call, std::get<TensorRef>(a.value))
+                                    : number_value(call.memory(), a);
+  give_number(call, cast(value, T));
+  return true;
+}
+
+bool to_number(NodeCall& call) {  // item and ScalarImplicit
+  const Item& a = call.at(0);
+  if (const auto scalar = scalar_of(a)) return give_scalar(call, scalar);
+  const Value value = single(call, call.ref(call.node().argument_names.empty()
+                                                ? std::string_view("self")
+                                                : call.node().argument_names[0]));
+  give_number(call, cast(value, is_float(value.dtype())      ? f64
+                                : value.dtype() == boolean ? boolean
+                                                           : i64));
+  return true;
+}
+
+bool to_tensor(NodeCall& call) {  // prim::NumToTensor
+  const Item& a = call.at(0);
+  if (const auto scalar = scalar_of(a)) {
+    const DType dtype = scalar->kind == Scalar::Kind::boolean    ? boolean
+                        : scalar->kind == Scalar::Kind::integer ? i64
+                                                                : f64;
+    call.give(Item(call.memory().make_known({dtype, 0, {*scalar}})));
+  } else {
+    call.give(Item(call.memory().make(number_value(call.memory(), a))));
+  }
+  return true;
+}
+
+bool same(NodeCall& call) {
+  call.give(call.at(0));
+  return true;
+}
+
+constexpr double kDegree = 0.017453292519943295;  // pi / 180
+double radians(double x) { return x * kDegree; }
+double degrees(double x) { return x / kDegree; }
+
+bool is_special(NodeCall& call) {  // isnan isinf isfinite of a number
+  if (!is_numeric(call.at(0))) return false;
+  const auto a = scalar_of(call.at(0));
+  if (a && a->is_constant()) {
+    const double x = a->as_double();
+    const std::string_view op = op_of(call);
+    call.give(Item(op == "isnan" ? std::isnan(x) : op == "isinf" ? std::isinf(x) : std::isfinite(x)));
+    return true;
+  }
+  give_number(call, call.graph().call(op_of(call), {number_value(call.memory(), call.at(0))}));
+  return true;
+}
+
+bool is_integer_real(NodeCall& call) {
+  const auto a = scalar_of(call.at(0));
+  if (!a || !a->is_constant()) throw Refusal{"is_integer() of a number that is not constant", ""};
+  call.give(Item(std::floor(a->as_double()) == a->as_double()));
+  return true;
+}
+
+bool divmod(NodeCall& call) {
+  const auto a = scalar_of(call.at(0)), b = scalar_of(call.at(1));
+  if (!a || !b) throw Refusal{"divmod() of numbers that depend on data", ""};
+  const auto quotient = apply("floor_divide", *a, *b), rest = apply("remainder", *a, *b);
+  if (!quotient || !rest) throw Refusal{"divmod() of numbers that are not constant", ""};
+  call.returns(std::vector<Item>{item_of(call.memory(), *quotient), item_of(call.memory(), *rest)});
+  return true;
+}
+
+bool to_bool_all(NodeCall& call) {  // aten::all and aten::any of bool[] or int[]
+  const auto* list = std::get_if<std::shared_ptr<List>>(&call.at(0).value);
+  if (list == nullptr) return false;
+  const bool all = call.kind() == "aten::all";
+  bool result = all;
+  for (const Item& item : (*list)->items) {
+    const auto scalar = scalar_of(item);
+    const auto truth = scalar ? to_boolean(*scalar) : std::nullopt;
+    if (!truth) return false;
+    result = all ? result && truth->top != Dim(0) : result || truth->top != Dim(0);
+  }
+  call.give(Item(result));
+  return true;
+}
+
+constexpr Builtin kBuiltins[] = {
+    {"aten::add", binary},
+    {"aten::sub", binary},
+    {"aten::mul", binary},
+    {"aten::div", binary},
+    {"aten::truediv", [](NodeCall& call) { return binary_as(call, "div", "div"); }},
+    {"aten::floordiv", floordiv_numbers},
+    {"aten::floor_divide", floordiv_numbers},
+    {"aten::remainder", binary},
+    {"aten::fmod", binary},
+    {"aten::mathremainder", [](NodeCall& call) {
+       const auto a = scalar_of(call.at(0)), b = scalar_of(call.at(1));
+       if (!a || !b || !a->is_constant() || !b->is_constant()) return false;
+       call.give(Item(std::remainder(a->as_double(), b->as_double())));
+       return true;
+     }},
+    {"aten::pow", pow_numbers},
+    {"prim::min", min_numbers},
+    {"prim::max", max_numbers},
+    {"aten::min", min_numbers},
+    {"aten::max", max_numbers},
+    {"aten::neg", unary},
+    {"aten::abs", unary},
+    {"prim::abs", unary},
+    {"aten::fabs", [](NodeCall& call) { return unary_as(call, "abs", "abs", false); }},
+    {"aten::floor", rounded},
+    {"aten::ceil", rounded},
+    {"aten::round", rounded},
+    {"aten::trunc", rounded},
+    {"aten::sqrt", math<std::sqrt>},
+    {"aten::exp", math<std::exp>},
+    {"aten::expm1", math<std::expm1>},
+    {"aten::log", math<std::log>},
+    {"aten::log2", math<std::log2>},
+    {"aten::log10", math<std::log10>},
+    {"aten::log1p", math<std::log1p>},
+    {"aten::sin", math<std::sin>},
+    {"aten::cos", math<std::cos>},
+    {"aten::tan", math<std::tan>},
+    {"aten::asin", math<std::asin>},
+    {"aten::acos", math<std::acos>},
+    {"aten::atan", math<std::atan>},
+    {"aten::sinh", math<std::sinh>},
+    {"aten::cosh", math<std::cosh>},
+    {"aten::tanh", math<std::tanh>},
+    {"aten::erf", math<std::erf>},
+    {"aten::erfc", math<std::erfc>},
+    {"aten::lgamma", math<std::lgamma>},
+    {"aten::gamma", math<std::tgamma>},
+    {"aten::radians", math<radians>},
+    {"aten::degrees", math<degrees>},
+    {"aten::eq", compare_items},
+    {"aten::ne", compare_items},
+    {"aten::lt", compare_items},
+    {"aten::le", compare_items},
+    {"aten::gt", compare_items},
+    {"aten::ge", compare_items},
+    {"aten::__and__", logic},
+    {"aten::__or__", logic},
+    {"aten::__xor__", logic},
+    {"aten::__lshift__", shift},
+    {"aten::__rshift__", shift},
+    {"aten::__not__", negation},
+    {"aten::__is__", identity},
+    {"aten::__isnot__", identity},
+    {"aten::Int", convert<i64>},
+    {"aten::IntImplicit", convert<i64>},
+    {"aten::Float", convert<f64>},
+    {"aten::FloatImplicit", convert<f64>},
+    {"aten::Bool", convert<boolean>},
+    {"aten::item", to_number},
+    {"aten::Number", to_number},
+    {"aten::ScalarImplicit", to_number},
+    {"prim::NumToTensor", to_tensor},
+    {"aten::isnan", is_special},
+    {"aten::isinf", is_special},
+    {"aten::isfinite", is_special},
+    {"aten::is_integer", is_integer_real},
+    {"aten::divmod", divmod},
+    {"aten::all", to_bool_all},
+    {"aten::any", to_bool_all},
+    {"prim::unchecked_cast", same},
+    {"prim::unchecked_unwrap_optional", same},
+    {"aten::_unwrap_optional", [](NodeCall& call) {
+       if (call.at(0).is_none()) throw Refusal{"None is unwrapped", ""};
+       return same(call);
+     }},
+    {"prim::profile", same},
+    {"prim::profile_ivalue", same},
+};
+
+}  // namespace
+
+std::span<const Builtin> number_builtins() { return kBuiltins; }
+
+std::optional<bool> equal(const Item& a, const Item& b) {
+  const auto x = scalar_of(a), y = scalar_of(b);
+  if (x && y) return compare("eq", *x, *y);
+  if (a.is_tensor() || b.is_tensor()) return std::nullopt;
+  const auto elements = [](const Item& item) -> const std::vector<Item>* {
+    if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) return &(*list)->items;
+    if (const auto* t = std::get_if<std::shared_ptr<Tuple>>(&item.value)) return &(*t)->items;
+    return nullptr;
+  };
+  if (a.is_list() == b.is_list())
+    if (const auto *p = elements(a), *q = elements(b); p && q) {
+      if (p->size() != q->size()) return false;
+      bool known = true;
+      for (size_t i = 0; i < p->size(); ++i) {
+        const auto same_element = equal((*p)[i], (*q)[i]);
+        if (!same_element) known = false;
+        else if (!*same_element) return false;
+      }
+      return known ? std::optional(true) : std::nullopt;
+    }
+  if (a.value.index() != b.value.index()) return false;
+  if (a.is_none()) return true;
+  if (const auto* s = std::get_if<std::string>(&a.value)) return *s == std::get<std::string>(b.value);
+  if (const auto* o = std::get_if<std::shared_ptr<Object>>(&a.value))
+    return *o == std::get<std::shared_ptr<Object>>(b.value);
+  if (const auto* p = std::get_if<std::shared_ptr<Dict>>(&a.value)) {
+    const auto& q = std::get<std::shared_ptr<Dict>>(b.value);
+    if ((*p)->items.size() != q->items.size()) return false;
+    for (const auto& [key, value] : (*p)->items) {
+      const auto at = std::find_if(q->items.begin(), q->items.end(), [&](const auto& other) {
+        return equal(key, other.first).value_or(false);
+      });
+      if (at == q->items.end()) return false;
+      const auto same_value = equal(value, at->second);
+      if (!same_value || !*same_value) return same_value;
+    }
+    return true;
+  }
+  return std::nullopt;
+}
+
+}  // namespace hg::convert
