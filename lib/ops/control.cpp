@@ -1,9 +1,144 @@
 // SPDX-License-Identifier: Apache-2.0
-// if, while and state.
+// Control flow that data decides, and sizes as tensors.
+#include <algorithm>
+
 #include "hg/op.h"
 
 namespace hg::ops {
+namespace {
 
-std::span<const OpDef> control() { return {}; }
+// The numbers that the symbols of a subgraph have outside of it.
+Status bind_inputs(InferContext& c, const Graph& body, int first, Bindings& bindings) {
+  const int given = c.input_count() - first;
+  if (static_cast<int>(body.inputs().size()) != given)
+    return c.fail("a subgraph takes ", static_cast<int64_t>(body.inputs().size()), " inputs, but ",
+                  given, " are given");
+  for (int i = 0; i < given; ++i) {
+    const TensorType& inside = body.value_info(body.inputs()[static_cast<size_t>(i)]).type;
+    const TensorType& outside = c.in(first + i);
+    if (inside.dtype != outside.dtype || inside.rank() != outside.rank())
+      return c.fail("a subgraph's input ", i, " is ", inside, ", but ", outside, " is given");
+    for (size_t d = 0; d < inside.shape.size(); ++d) {
+      const Dim &dim = inside.shape[d], &size = outside.shape[d];
+      if (!dim.symbol().empty() && size.is_constant())
+        HG_TRY(bindings.bind(dim.symbol(), size.constant()));
+      else if (dim.is_constant() && size.is_constant() && !(dim == size))
+        return c.fail("a subgraph's input ", i, " is ", inside, ", but ", outside, " is given");
+    }
+  }
+  return {};
+}
+
+Status check_condition(InferContext& c, const TensorType& type) {
+  if (type.dtype != boolean || type.rank() != 0)
+    return c.fail("the condition is ", type, ", but must be bool[]");
+  return {};
+}
+
+// Sizes that the subgraph's inputs decide are the same outside; others are new to the outside.
+Result<Shape> outer_shape(InferContext& c, const Shape& a, const Shape* b,
+                          const std::vector<std::string>& known) {
+  Shape shape;
+  for (size_t d = 0; d < a.size(); ++d) {
+    std::vector<std::string> symbols;
+    a[d].collect_symbols(symbols);
+    bool outer = b == nullptr || a[d] == (*b)[d];
+    for (const std::string& s : symbols)
+      outer = outer && std::find(known.begin(), known.end(), s) != known.end();
+    shape.push_back(outer ? a[d] : c.fresh_dim());
+  }
+  return shape;
+}
+
+TensorType output_type(const Graph& body, size_t i, const Bindings& bindings) {
+  TensorType type = body.value_info(body.outputs()[i].second).type;
+  for (Dim& dim : type.shape) dim = dim.substitute(bindings);
+  return type;
+}
+
+std::vector<std::string> symbols_of(InferContext& c, int first) {
+  std::vector<std::string> symbols;
+  for (int i = first; i < c.input_count(); ++i)
+    for (const Dim& dim : c.in(i).shape) dim.collect_symbols(symbols);
+  return symbols;
+}
+
+// Both subgraphs take (xs...) and give (ys...).
+Status infer_if(InferContext& c) {
+  if (c.subgraphs().size() != 2)
+    return c.fail("has ", static_cast<int64_t>(c.subgraphs().size()), " subgraphs, not 2");
+  HG_TRY(check_condition(c, c.in(0)));
+  const Graph &yes = *c.subgraphs()[0], &no = *c.subgraphs()[1];
+  Bindings of_yes, of_no;
+  HG_TRY(bind_inputs(c, yes, 1, of_yes));
+  HG_TRY(bind_inputs(c, no, 1, of_no));
+  const size_t count = yes.outputs().size();
+  if (no.outputs().size() != count)
+    return c.fail("the subgraphs give ", static_cast<int64_t>(count), " and ",
+                  static_cast<int64_t>(no.outputs().size()), " values");
+  c.set_output_count(static_cast<int>(count));
+  const std::vector<std::string> known = symbols_of(c, 1);
+  for (size_t i = 0; i < count; ++i) {
+    const TensorType a = output_type(yes, i, of_yes), b = output_type(no, i, of_no);
+    if (a.dtype != b.dtype || a.rank() != b.rank())
+      return c.fail("output ", static_cast<int64_t>(i), " is ", a, " in one subgraph and ", b,
+                    " in the other");
+    HG_TRY_ASSIGN(Shape shape, outer_shape(c, a.shape, &b.shape, known));
+    c.out(static_cast<int>(i)) = {a.dtype, std::move(shape)};
+  }
+  return {};
+}
+
+// The body takes (values..., captures...) and gives (cond, values...), all of the same types; the
+// inputs are (cond, values..., captures...).
+Status infer_while(InferContext& c) {
+  if (c.subgraphs().size() != 1)
+    return c.fail("has ", static_cast<int64_t>(c.subgraphs().size()), " subgraphs, not 1");
+  HG_TRY(check_condition(c, c.in(0)));
+  const Graph& body = *c.subgraphs()[0];
+  Bindings bindings;
+  HG_TRY(bind_inputs(c, body, 1, bindings));
+  if (body.outputs().empty() || body.outputs().size() > body.inputs().size() + 1)
+    return c.fail("the body gives ", static_cast<int64_t>(body.outputs().size()),
+                  " values and takes ", static_cast<int64_t>(body.inputs().size()));
+  HG_TRY(check_condition(c, output_type(body, 0, bindings)));
+  const int carried = static_cast<int>(body.outputs().size()) - 1;
+  c.set_output_count(carried);
+  for (int i = 0; i < carried; ++i) {
+    const TensorType after = output_type(body, static_cast<size_t>(i) + 1, bindings);
+    if (!(after == c.in(i + 1)))
+      return c.fail("the body changes value ", i, " from ", c.in(i + 1), " to ", after);
+    c.out(i) = c.in(i + 1);
+  }
+  return {};
+}
+
+// Sizes, and numbers computed from sizes, as a vector.
+Status infer_dims(InferContext& c) {
+  const auto values = c.attrs().integers("values");
+  if (values.size() > kMaxRank)
+    return c.fail("has ", static_cast<int64_t>(values.size()), " values; the limit is ", kMaxRank);
+  c.out(0) = {i64, {static_cast<int64_t>(values.size())}};
+  return {};
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "if",
+     .signature = "if(cond, xs...) -> ys...",
+     .infer = infer_if,
+     .traits = kControl | kNoGradient},
+    {.name = "while",
+     .signature = "while(cond, xs...) -> ys...",
+     .infer = infer_while,
+     .traits = kControl | kNoGradient},
+    {.name = "dims",
+     .signature = "dims(values: int[]) -> y",
+     .infer = infer_dims,
+     .traits = kNoGradient},
+};
+
+}  // namespace
+
+std::span<const OpDef> control() { return kOps; }
 
 }  // namespace hg::ops

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples of lib/ops/control.cpp.
+// Samples of lib/ops/control.cpp. `if` and `while` need subgraphs and have a test of their own.
 #include "tests/samples.h"
 
 namespace hg::test::samples {
 
-std::vector<Sample> control() { return {}; }
+std::vector<Sample> control() {
+  return {
+      {.op = "dims", .inputs = {}, .attrs = {{"values", std::vector<Dim>{3, -1, 1ll << 40}}}},
+      {.op = "dims", .inputs = {}, .attrs = {{"values", std::vector<Dim>{}}}},
+  };
+}
 
 }  // namespace hg::test::samples

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes as tensors. The ops `if` and `while` are run by the session itself.
+#include "hg/kernel.h"
+
+namespace hg::kernels {
+namespace {
+
+Status prepare_dims(PrepareContext& c) {
+  c.make_state(c.attrs().integers("values"));
+  return {};
+}
+
+void run_dims(const RunContext& c) noexcept {
+  int64_t* out = c.out(0).as<int64_t>();
+  for (const int64_t value : c.state<Sizes>()) *out++ = value;
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "dims", .device = Device::cpu, .name = "plain", .prepare = prepare_dims,
+     .run = run_dims},
+};
+
+}  // namespace
+
+std::span<const KernelDef> control() { return kKernels; }
+
+}  // namespace hg::kernels
