@@ -16,12 +16,23 @@ std::optional<Known> known_of(const ScriptTensor& tensor) {
   Known known{t.dtype, t.rank(), {}};
   for (int64_t i = 0; i < t.count(); ++i) {
     switch (t.dtype) {
-      case f32: known.elements.push_back(Scalar::of(double{t.as<float>()[i]})); break;
-      case f64: known.elements.push_back(Scalar::of(t.as<double>()[i])); break;
-      case i64: known.elements.push_back(Scalar::of(Dim(t.as<int64_t>()[i]))); break;
-      case i32: known.elements.push_back(Scalar::of(Dim(t.as<int32_t>()[i]))); break;
-      case boolean: known.elements.push_back(Scalar::of(t.as<bool>()[i])); break;
-      default: return std::nullopt;
+      case f32:
+        known.elements.push_back(Scalar::of(double{t.as<float>()[i]}));
+        break;
+      case f64:
+        known.elements.push_back(Scalar::of(t.as<double>()[i]));
+        break;
+      case i64:
+        known.elements.push_back(Scalar::of(Dim(t.as<int64_t>()[i])));
+        break;
+      case i32:
+        known.elements.push_back(Scalar::of(Dim(t.as<int32_t>()[i])));
+        break;
+      case boolean:
+        known.elements.push_back(Scalar::of(t.as<bool>()[i]));
+        break;
+      default:
+        return std::nullopt;
     }
   }
   return known;
@@ -36,19 +47,40 @@ TensorData data_of(const Known& known) {
     const Scalar& s = known.elements[i];
     const double real = s.as_double();
     const int64_t whole = s.is_integral() ? s.top.constant() : static_cast<int64_t>(real);
-    void* at = static_cast<char*>(data->tensor.data) + i * static_cast<size_t>(size_of(known.dtype));
+    void* at =
+        static_cast<char*>(data->tensor.data) + i * static_cast<size_t>(size_of(known.dtype));
     const auto put = [at](auto value) { std::memcpy(at, &value, sizeof value); };
     switch (known.dtype) {
-      case f32: put(static_cast<float>(real)); break;
-      case f64: put(real); break;
-      case f16: put(Half(static_cast<float>(real))); break;
-      case bf16: put(BFloat16(static_cast<float>(real))); break;
-      case i64: put(whole); break;
-      case i32: put(static_cast<int32_t>(whole)); break;
-      case i16: put(static_cast<int16_t>(whole)); break;
-      case i8: put(static_cast<int8_t>(whole)); break;
-      case u8: put(static_cast<uint8_t>(whole)); break;
-      case boolean: put(static_cast<uint8_t>(real != 0)); break;
+      case f32:
+        put(static_cast<float>(real));
+        break;
+      case f64:
+        put(real);
+        break;
+      case f16:
+        put(Half(static_cast<float>(real)));
+        break;
+      case bf16:
+        put(BFloat16(static_cast<float>(real)));
+        break;
+      case i64:
+        put(whole);
+        break;
+      case i32:
+        put(static_cast<int32_t>(whole));
+        break;
+      case i16:
+        put(static_cast<int16_t>(whole));
+        break;
+      case i8:
+        put(static_cast<int8_t>(whole));
+        break;
+      case u8:
+        put(static_cast<uint8_t>(whole));
+        break;
+      case boolean:
+        put(static_cast<uint8_t>(real != 0));
+        break;
     }
   }
   return *std::move(data);
@@ -63,7 +95,8 @@ bool TensorCell::is_poisoned() const {
 }
 
 Memory::Memory(Graph& graph, const ScriptProgram& program)
-    : program_(program), script_tensors_(program.tensors.size()),
+    : program_(program),
+      script_tensors_(program.tensors.size()),
       state_values_(program.tensors.size()) {
   regions_.push_back({nullptr, &graph, {}, {}, {}});
 }
@@ -171,8 +204,10 @@ Memory::Region Memory::leave() {
   Region region{body.owner, {}, {}};
   std::vector<std::pair<TensorRef, bool>> poisoned;
   for (Saved& saved : body.saved) {
-    if (saved.root->poisoned_ && !saved.poisoned) poisoned.emplace_back(saved.root, true);
-    else region.writes.push_back({saved.root, read(saved.root)});
+    if (saved.root->poisoned_ && !saved.poisoned)
+      poisoned.emplace_back(saved.root, true);
+    else
+      region.writes.push_back({saved.root, read(saved.root)});
   }
   region.captured = body.captured;
   for (Saved& saved : body.saved) {
@@ -209,9 +244,15 @@ Value Memory::create_state(TensorCell& cell) {
     const std::string name = tensor.names.empty() ? "" : tensor.names[0];
     Value& value = state_values_[index];
     switch (tensor.kind) {
-      case State::Kind::parameter: value = top.parameter(name, tensor.data); break;
-      case State::Kind::buffer: value = top.buffer(name, tensor.data); break;
-      case State::Kind::constant: value = top.constant(tensor.data, name); break;
+      case State::Kind::parameter:
+        value = top.parameter(name, tensor.data);
+        break;
+      case State::Kind::buffer:
+        value = top.buffer(name, tensor.data);
+        break;
+      case State::Kind::constant:
+        value = top.constant(tensor.data, name);
+        break;
     }
     for (size_t i = 1; i < tensor.names.size(); ++i) top.add_alias(value, tensor.names[i]);
     if (Status status = top.take_status(); !status.ok())
@@ -227,8 +268,7 @@ Value Memory::materialize(const Known& known) {
   std::vector<Dim> tops, bottoms;
   bool fraction = false;
   for (const Scalar& s : known.elements) {
-    if (s.kind == Scalar::Kind::real)
-      throw Refusal{"a tensor mixes sizes and real numbers", ""};
+    if (s.kind == Scalar::Kind::real) throw Refusal{"a tensor mixes sizes and real numbers", ""};
     tops.push_back(s.top);
     bottoms.push_back(s.bottom);
     fraction |= s.bottom != Dim(1);

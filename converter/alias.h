@@ -40,9 +40,9 @@ class TensorCell {
   TensorRef base_;  // null for a root
   Call::Forward forward_;
   Call::Inverse inverse_;
-  Value value_;           // invalid when not yet made
-  int64_t version_ = 0;   // of a root: counts writes; of a view: the root's when value_ was made
-  int region_ = 0;        // the depth of control flow in which a root was made
+  Value value_;          // invalid when not yet made
+  int64_t version_ = 0;  // of a root: counts writes; of a view: the root's when value_ was made
+  int region_ = 0;       // the depth of control flow in which a root was made
   int32_t script_tensor_ = -1;  // a root that is ScriptProgram::tensors[i]
   std::optional<Known> known_;
   bool number_ = false;
@@ -59,7 +59,7 @@ class Memory {
   int depth() const { return static_cast<int>(regions_.size()) - 1; }
 
   TensorRef make(Value value);
-  TensorRef make_number(Value value);      // rank 0
+  TensorRef make_number(Value value);  // rank 0
   TensorRef make_known(Known known, bool number = false);
   TensorRef make_view(const TensorRef& base, Call::Forward forward, Call::Inverse inverse);
   TensorRef make_poison();

@@ -18,9 +18,9 @@ namespace {
 
 std::string kind_of(const Item& item) {
   if (item.is_none()) return "None";
-  if (item.is_tensor()) return std::get<TensorRef>(item.value)->is_number()
-                                   ? "a number that depends on data"
-                                   : "a tensor";
+  if (item.is_tensor())
+    return std::get<TensorRef>(item.value)->is_number() ? "a number that depends on data"
+                                                        : "a tensor";
   if (item.is_bool()) return "a bool";
   if (item.is_int()) return "an integer";
   if (item.is_real()) return "a float";
@@ -65,15 +65,24 @@ double real_of(const Call& call, std::string_view argument, const Item& item) {
 
 std::string_view describe_torch_dtype(int64_t type) {
   switch (type) {
-    case 8: return "complex32";
-    case 9: return "complex64";
-    case 10: return "complex128";
-    case 12: return "qint8";
-    case 13: return "quint8";
-    case 14: return "qint32";
-    case 27: return "uint16";
-    case 28: return "uint32";
-    case 29: return "uint64";
+    case 8:
+      return "complex32";
+    case 9:
+      return "complex64";
+    case 10:
+      return "complex128";
+    case 12:
+      return "qint8";
+    case 13:
+      return "quint8";
+    case 14:
+      return "qint32";
+    case 27:
+      return "uint16";
+    case 28:
+      return "uint32";
+    case 29:
+      return "uint64";
   }
   return "";
 }
@@ -119,9 +128,12 @@ std::vector<Value> Call::tensors_or_none(std::string_view name) {
   if (items == nullptr) refuse_kind(*this, name, item, "a list of tensors");
   std::vector<Value> values;
   for (const Item& element : *items) {
-    if (element.is_none()) values.emplace_back();
-    else if (element.is_tensor()) values.push_back(read(std::get<TensorRef>(element.value)));
-    else refuse_kind(*this, name, element, "a list of tensors");
+    if (element.is_none())
+      values.emplace_back();
+    else if (element.is_tensor())
+      values.push_back(read(std::get<TensorRef>(element.value)));
+    else
+      refuse_kind(*this, name, element, "a list of tensors");
   }
   return values;
 }
@@ -251,8 +263,10 @@ std::vector<Value> Call::promoted(std::initializer_list<std::string_view> names,
     } else {
       const TensorRef tensor = ref(name);
       const Value value = read(tensor);
-      if (tensor->is_number()) promotion.add_number(value.dtype());
-      else promotion.add_tensor(value.dtype(), value.rank());
+      if (tensor->is_number())
+        promotion.add_number(value.dtype());
+      else
+        promotion.add_tensor(value.dtype(), value.rank());
     }
   }
   DType dtype = promotion.result();

@@ -71,8 +71,10 @@ Items::size_type find_key(const Dict& dict, const Item& key) {
 
 void put(Dict& dict, const Item& key, const Item& value) {
   const size_t i = find_key(dict, key);
-  if (i < dict.items.size()) dict.items[i].second = value;
-  else dict.items.emplace_back(key, value);
+  if (i < dict.items.size())
+    dict.items[i].second = value;
+  else
+    dict.items.emplace_back(key, value);
 }
 
 bool make_dict(NodeCall& call) {
@@ -85,7 +87,8 @@ bool make_dict(NodeCall& call) {
 
 bool unpack(NodeCall& call) {
   const Items* items = elements_of(call.at(0));
-  if (items == nullptr) call.refuse("0", text("is ", describe(call.at(0)), ", not a tuple or list"));
+  if (items == nullptr)
+    call.refuse("0", text("is ", describe(call.at(0)), ", not a tuple or list"));
   if (items->size() != call.node().outputs.size())
     throw Refusal{text(static_cast<int64_t>(items->size()), " elements are unpacked into ",
                        static_cast<int64_t>(call.node().outputs.size()), " names"),
@@ -307,8 +310,8 @@ bool sort(NodeCall& call) {  // list.sort(reverse) and sorted(list)
   const bool copies = call.kind() == "aten::sorted";
   if (!is_list(call)) return false;
   Items sorted = call.list_at(0)->items;
-  const bool descending = call.argument_count() > 1 && call.at(1).is_bool() &&
-                          std::get<bool>(call.at(1).value);
+  const bool descending =
+      call.argument_count() > 1 && call.at(1).is_bool() && std::get<bool>(call.at(1).value);
   std::stable_sort(sorted.begin(), sorted.end(), [&](const Item& a, const Item& b) {
     return descending ? less(b, a) : less(a, b);
   });
@@ -435,8 +438,10 @@ bool parts_of_dict(NodeCall& call) {  // keys values items
   if (!is_dict(call)) return false;
   Items parts;
   for (const auto& [key, value] : call.dict_at(0)->items) {
-    if (call.kind() == "aten::keys") parts.push_back(key);
-    else if (call.kind() == "aten::values") parts.push_back(value);
+    if (call.kind() == "aten::keys")
+      parts.push_back(key);
+    else if (call.kind() == "aten::values")
+      parts.push_back(value);
     else {
       auto pair = std::make_shared<Tuple>();
       pair->items = {key, value};

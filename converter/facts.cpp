@@ -94,16 +94,24 @@ bool isinstance_of(NodeCall& call) {
   if (types.empty()) throw Refusal{"isinstance() without a type", ""};
   const auto has = [&](std::string_view name) { return types.find(name) != std::string::npos; };
   bool result = false;
-  if (item.is_none()) result = has("None");
+  if (item.is_none())
+    result = has("None");
   else if (item.is_tensor())
     result = std::get<TensorRef>(item.value)->is_number() ? has("number") : has("Tensor");
-  else if (item.is_bool()) result = has("bool");
-  else if (item.is_int()) result = has("int");
-  else if (item.is_real()) result = has("float");
-  else if (item.is_string()) result = has("str");
-  else if (item.is_list()) result = has("List") || has("[]") || has("list");
-  else if (item.is_tuple()) result = has("Tuple") || has("tuple");
-  else if (item.is_dict()) result = has("Dict");
+  else if (item.is_bool())
+    result = has("bool");
+  else if (item.is_int())
+    result = has("int");
+  else if (item.is_real())
+    result = has("float");
+  else if (item.is_string())
+    result = has("str");
+  else if (item.is_list())
+    result = has("List") || has("[]") || has("list");
+  else if (item.is_tuple())
+    result = has("Tuple") || has("tuple");
+  else if (item.is_dict())
+    result = has("Dict");
   else if (const auto* object = std::get_if<std::shared_ptr<Object>>(&item.value))
     result = has((*object)->type);
   call.give(Item(result));
@@ -142,7 +150,8 @@ bool get_attribute(NodeCall& call) {
           call.give((*tuple)->items[i]);
           return true;
         }
-    throw Refusal{text("the attribute '", call.node().attribute, "' of ", describe(call.at(0))), ""};
+    throw Refusal{text("the attribute '", call.node().attribute, "' of ", describe(call.at(0))),
+                  ""};
   }
   for (const auto& [name, item] : (*object)->attributes) {
     if (name != call.node().attribute) continue;
@@ -209,7 +218,11 @@ constexpr Builtin kBuiltins[] = {
     {"prim::SetAttr", set_attribute},
     {"prim::CreateObject", create_object},
     {"prim::isinstance", isinstance_of},
-    {"prim::Uninitialized", nothing},
+    {"prim::Uninitialized",
+     [](NodeCall& call) {
+       call.give(Item(std::make_shared<Object>(Object{std::string(kUndefined), "", {}})));
+       return true;
+     }},
     {"prim::RaiseException", raise},
     {"prim::Print", print},
     {"aten::warn", warning},
@@ -223,46 +236,56 @@ constexpr Builtin kBuiltins[] = {
     {"aten::_shape_as_tensor", shape_as_tensor},
     {"aten::stride", stride},
     {"aten::sym_stride", stride},
-    {"aten::storage_offset", [](NodeCall& call) {
+    {"aten::storage_offset",
+     [](NodeCall& call) {
        if (std::get<TensorRef>(call.at(0).value)->is_view())
          throw Refusal{"the storage offset of a view is asked for", ""};
        return number<0>(call);
      }},
-    {"aten::dim", [](NodeCall& call) {
+    {"aten::dim",
+     [](NodeCall& call) {
        call.give(Item(int64_t{type_of(call).rank()}));
        return true;
      }},
-    {"aten::ndimension", [](NodeCall& call) {
+    {"aten::ndimension",
+     [](NodeCall& call) {
        call.give(Item(int64_t{type_of(call).rank()}));
        return true;
      }},
-    {"aten::numel", [](NodeCall& call) {
+    {"aten::numel",
+     [](NodeCall& call) {
        call.give(Item(count(type_of(call).shape)));
        return true;
      }},
-    {"aten::sym_numel", [](NodeCall& call) {
+    {"aten::sym_numel",
+     [](NodeCall& call) {
        call.give(Item(count(type_of(call).shape)));
        return true;
      }},
-    {"aten::element_size", [](NodeCall& call) {
+    {"aten::element_size",
+     [](NodeCall& call) {
        call.give(Item(size_of(type_of(call).dtype)));
        return true;
      }},
-    {"prim::dtype", [](NodeCall& call) {
+    {"prim::dtype",
+     [](NodeCall& call) {
        call.give(Item(torch_of_dtype(type_of(call).dtype)));
        return true;
      }},
-    {"aten::is_floating_point", [](NodeCall& call) {
+    {"aten::is_floating_point",
+     [](NodeCall& call) {
        call.give(Item(is_float(type_of(call).dtype)));
        return true;
      }},
     {"aten::is_complex", always<false>},
-    {"aten::is_signed", [](NodeCall& call) {
+    {"aten::is_signed",
+     [](NodeCall& call) {
        const DType dtype = type_of(call).dtype;
        call.give(Item(dtype != u8 && dtype != boolean));
        return true;
      }},
-    {"aten::is_same_size", [](NodeCall& call) {
+    {"aten::is_same_size",
+     [](NodeCall& call) {
        const auto same = equal(list_of(type_of(call).shape), list_of(type_of(call, 1).shape));
        if (!same) throw Refusal{"whether two shapes are equal is not known for all sizes", ""};
        call.give(Item(*same));
@@ -286,16 +309,19 @@ constexpr Builtin kBuiltins[] = {
     {"prim::is_leaf", always<true>},
     {"prim::layout", number<0>},
     {"prim::device", cpu},
-    {"aten::device", [](NodeCall& call) {
+    {"aten::device",
+     [](NodeCall& call) {
        call.give(call.at(0).is_string() ? call.at(0) : Item(std::string("cpu")));
        return true;
      }},
-    {"prim::type", [](NodeCall& call) {
+    {"prim::type",
+     [](NodeCall& call) {
        const std::string& device = call.string_at(0);
        call.give(Item(device.substr(0, device.find(':'))));
        return true;
      }},
-    {"prim::index", [](NodeCall& call) {
+    {"prim::index",
+     [](NodeCall& call) {
        call.give(Item());
        return true;
      }},
@@ -321,7 +347,8 @@ constexpr Builtin kBuiltins[] = {
     {"prim::Exit", nothing},
     {"aten::requires_grad_", same_tensor},
     {"aten::detach_", same_tensor},
-    {"aten::wait", [](NodeCall& call) {
+    {"aten::wait",
+     [](NodeCall& call) {
        call.give(call.at(0));  // fork ran to its end
        return true;
      }},

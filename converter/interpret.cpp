@@ -38,7 +38,8 @@ std::optional<std::string> inside(std::string_view type, std::string_view name) 
   if (name == "Tuple" && type.starts_with("(") && type.ends_with(")"))
     return std::string(type.substr(1, type.size() - 2));
   if (name == "List" && type.ends_with("[]")) return std::string(type.substr(0, type.size() - 2));
-  if (name == "Optional" && type.ends_with("?")) return std::string(type.substr(0, type.size() - 1));
+  if (name == "Optional" && type.ends_with("?"))
+    return std::string(type.substr(0, type.size() - 1));
   return std::nullopt;
 }
 
@@ -57,7 +58,11 @@ size_t fixed_tensors(const std::string& type) {
 
 Interpreter::Interpreter(const ScriptProgram& program, std::span<const InputSpec> inputs,
                          Graph& graph, Imported& result)
-    : program_(program), inputs_(inputs), top_(graph), result_(result), memory_(graph, program),
+    : program_(program),
+      inputs_(inputs),
+      top_(graph),
+      result_(result),
+      memory_(graph, program),
       values_(static_cast<size_t>(program.value_count)) {}
 
 void Interpreter::note(const std::string& line) {
@@ -98,15 +103,15 @@ Item Interpreter::bind_input(const std::string& name, const std::string& type, s
     auto tuple = std::make_shared<Tuple>();
     size_t k = 0;
     for (const std::string& element : split_types(*inner))
-      tuple->items.push_back(bind_input(text(name, "_", static_cast<int64_t>(k++)), element, next,
-                                        spare));
+      tuple->items.push_back(
+          bind_input(text(name, "_", static_cast<int64_t>(k++)), element, next, spare));
     return Item(std::move(tuple));
   }
   if (const auto inner = inside(type, "List")) {
     auto list = std::make_shared<List>();
     for (const size_t end = next + spare; next < end;)
-      list->items.push_back(bind_input(
-          text(name, "_", static_cast<int64_t>(list->items.size())), *inner, next, 0));
+      list->items.push_back(
+          bind_input(text(name, "_", static_cast<int64_t>(list->items.size())), *inner, next, 0));
     return Item(std::move(list));
   }
   if (const auto inner = inside(type, "Dict")) {
@@ -125,7 +130,8 @@ Item Interpreter::bind_input(const std::string& name, const std::string& type, s
   if (type == "int" || type == "float" || type == "bool") {
     const Value value = memory_.read(std::get<TensorRef>(tensor.value));
     if (value.rank() != 0)
-      throw Refusal{text("the input '", name, "' is a number, so its --input must have rank 0"), ""};
+      throw Refusal{text("the input '", name, "' is a number, so its --input must have rank 0"),
+                    ""};
     return Item(memory_.make_number(value));
   }
   if (type != "Tensor" && !type.starts_with("Tensor"))
@@ -184,9 +190,16 @@ void Interpreter::add_output(const std::string& name, const Item& item) {
 }
 
 void Interpreter::run() {
-  const ScriptNode whole{.kind = "forward", .overload = "", .argument_names = {}, .inputs = {},
-                         .outputs = {}, .output_types = {}, .blocks = {}, .attribute = "",
-                         .constant = {}, .origin = {}};
+  const ScriptNode whole{.kind = "forward",
+                         .overload = "",
+                         .argument_names = {},
+                         .inputs = {},
+                         .outputs = {},
+                         .output_types = {},
+                         .blocks = {},
+                         .attribute = "",
+                         .constant = {},
+                         .origin = {}};
   try {
     bind_inputs();
     run_block(program_.body);
@@ -275,10 +288,10 @@ void Interpreter::finish_call(const ScriptNode& node, NodeCall& call) {
   std::vector<Item>& results = call.results();
   if (results.size() > node.outputs.size()) results.resize(node.outputs.size());
   if (results.size() < node.outputs.size())
-    throw Refusal{text("the op gives ", static_cast<int64_t>(results.size()),
-                       " results where the script expects ",
-                       static_cast<int64_t>(node.outputs.size())),
-                  ""};
+    throw Refusal{
+        text("the op gives ", static_cast<int64_t>(results.size()),
+             " results where the script expects ", static_cast<int64_t>(node.outputs.size())),
+        ""};
   for (size_t i = 0; i < results.size(); ++i) {
     made(results[i]);
     set(node.outputs[i], std::move(results[i]));
@@ -286,8 +299,8 @@ void Interpreter::finish_call(const ScriptNode& node, NodeCall& call) {
 }
 
 bool Interpreter::run_builtin(NodeCall& call) {
-  for (const auto table : {number_builtins(), container_builtins(), text_builtins(),
-                           fact_builtins()})
+  for (const auto table :
+       {number_builtins(), container_builtins(), text_builtins(), fact_builtins()})
     for (const Builtin& builtin : table)
       if (builtin.kind == call.kind() && builtin.run(call)) return true;
   return false;
@@ -405,8 +418,10 @@ void NodeCall::returns(std::vector<Item> outputs) {
     // A number that only the graph knows.
     if (const auto* tensor = std::get_if<TensorRef>(&results_[i].value);
         tensor && !(*tensor)->is_number() && !(*tensor)->is_poisoned()) {
-      if (const auto scalar = scalar_of(results_[i])) results_[i] = item_of(memory(), *scalar);
-      else results_[i] = Item(memory().make_number(memory().read(*tensor)));
+      if (const auto scalar = scalar_of(results_[i]))
+        results_[i] = item_of(memory(), *scalar);
+      else
+        results_[i] = Item(memory().make_number(memory().read(*tensor)));
     }
   }
 }

@@ -83,6 +83,9 @@ bool run_known(NodeCall& call);
 std::optional<bool> equal(const Item& a, const Item& b);
 std::string describe(const Item& item);  // as Python's str()
 
+// The type of the object that stands for a value that is never read.
+inline constexpr std::string_view kUndefined = "undefined";
+
 // Thrown by prim::RaiseException.
 struct Raised {
   std::string text;
@@ -107,7 +110,7 @@ class Interpreter {
   void made(const Item& item);  // its containers belong to the present body
 
  private:
-  struct Leaf;  // control_flow.cpp
+  struct Side;  // control_flow.cpp
   void bind_inputs();
   Item bind_input(const std::string& name, const std::string& type, size_t& next, size_t spare);
   Item input_tensor(const std::string& name, size_t& next);

@@ -18,8 +18,10 @@ std::optional<Scalar> stored(const Scalar& s, DType dtype) {
   if (is_float(dtype)) {
     auto real = to_real(s);
     if (real && real->kind == Scalar::Kind::real) {
-      if (dtype == f32) real->number = static_cast<double>(static_cast<float>(real->number));
-      else if (dtype != f64) return std::nullopt;
+      if (dtype == f32)
+        real->number = static_cast<double>(static_cast<float>(real->number));
+      else if (dtype != f64)
+        return std::nullopt;
     }
     return real;
   }
@@ -40,7 +42,7 @@ std::optional<Known> as_known(const Item& item) {
   }
   const auto scalar = scalar_of(item);
   if (!scalar) return std::nullopt;
-  const DType dtype = scalar->kind == Scalar::Kind::boolean    ? boolean
+  const DType dtype = scalar->kind == Scalar::Kind::boolean   ? boolean
                       : scalar->kind == Scalar::Kind::integer ? i64
                                                               : f64;
   return Known{dtype, 0, {*scalar}};
@@ -73,8 +75,10 @@ std::optional<Known> elementwise(NodeCall& call, std::string_view op, const Item
       op == "eq" || op == "ne" || op == "lt" || op == "le" || op == "gt" || op == "ge";
   Promotion promotion;
   for (const auto& [known, item] : {std::pair{&*a, &first}, std::pair{&*b, &second}}) {
-    if (is_number(*item)) promotion.add_number(known->dtype);
-    else promotion.add_tensor(known->dtype, known->rank);
+    if (is_number(*item))
+      promotion.add_number(known->dtype);
+    else
+      promotion.add_tensor(known->dtype, known->rank);
   }
   DType dtype = promotion.result();
   if (op == "div" && !is_float(dtype)) dtype = f32;
@@ -144,7 +148,8 @@ bool to(NodeCall& call) {
   const auto a = self ? as_known(*self) : std::nullopt;
   if (!a) return false;
   DType dtype = a->dtype;
-  if (const Item* type = call.find("dtype"); type && !type->is_none()) dtype = call.dtype("dtype");
+  if (const Item* type = call.find("dtype"); type && !type->is_none())
+    dtype = call.dtype("dtype");
   else if (const Item* other = call.find("other"); other && other->is_tensor())
     dtype = call.memory().type(std::get<TensorRef>(other->value)).dtype;
   if (dtype == a->dtype && !call.flag("copy", false)) {
@@ -314,15 +319,18 @@ constexpr KnownOp kOps[] = {
     {"aten::min", [](NodeCall& c) { return reduce(c, "min"); }},
     {"aten::to", to},
     {"aten::type_as", to},
-    {"aten::_cast_Float", [](NodeCall& c) {
+    {"aten::_cast_Float",
+     [](NodeCall& c) {
        const auto a = as_known(c.argument(0));
        return a && cast_known(c, *a, f32);
      }},
-    {"aten::_cast_Long", [](NodeCall& c) {
+    {"aten::_cast_Long",
+     [](NodeCall& c) {
        const auto a = as_known(c.argument(0));
        return a && cast_known(c, *a, i64);
      }},
-    {"aten::_cast_Int", [](NodeCall& c) {
+    {"aten::_cast_Int",
+     [](NodeCall& c) {
        const auto a = as_known(c.argument(0));
        return a && cast_known(c, *a, i32);
      }},

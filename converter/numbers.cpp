@@ -26,9 +26,12 @@ Item item_of(Memory& memory, const Scalar& scalar) {
     case Scalar::Kind::boolean:
       if (scalar.top.is_constant()) return Item(scalar.top != Dim(0));
       break;
-    case Scalar::Kind::integer: return Item(scalar.top);
-    case Scalar::Kind::real: return Item(scalar.number);
-    case Scalar::Kind::ratio: break;
+    case Scalar::Kind::integer:
+      return Item(scalar.top);
+    case Scalar::Kind::real:
+      return Item(scalar.number);
+    case Scalar::Kind::ratio:
+      break;
   }
   return Item(memory.make_known({f64, 0, {scalar}}, true));
 }
@@ -37,7 +40,7 @@ Value number_value(Memory& memory, const Item& item) {
   if (const auto* tensor = std::get_if<TensorRef>(&item.value)) return memory.read(*tensor);
   const auto scalar = scalar_of(item);
   if (!scalar) throw Refusal{text("a number is needed, not ", describe(item)), ""};
-  const DType dtype = scalar->kind == Scalar::Kind::boolean  ? boolean
+  const DType dtype = scalar->kind == Scalar::Kind::boolean   ? boolean
                       : scalar->kind == Scalar::Kind::integer ? i64
                                                               : f64;
   return memory.materialize({dtype, 0, {*scalar}});
@@ -50,7 +53,9 @@ bool is_numeric(const Item& item) {
   return item.is_tensor() && std::get<TensorRef>(item.value)->is_number();
 }
 
-std::string_view op_of(const NodeCall& call) { return call.kind().substr(call.kind().find(':') + 2); }
+std::string_view op_of(const NodeCall& call) {
+  return call.kind().substr(call.kind().find(':') + 2);
+}
 
 bool give_scalar(NodeCall& call, const std::optional<Scalar>& scalar) {
   if (!scalar) return false;
@@ -118,8 +123,8 @@ bool math(NodeCall& call) {
     call.give(Item(F(a->as_double())));
     return true;
   }
-  give_number(call, call.graph().call(op_of(call),
-                                      {cast(number_value(call.memory(), call.at(0)), f64)}));
+  give_number(call,
+              call.graph().call(op_of(call), {cast(number_value(call.memory(), call.at(0)), f64)}));
   return true;
 }
 
@@ -151,9 +156,9 @@ bool compare_items(NodeCall& call) {
   if (op != "eq" && op != "ne") return false;
   const auto result = equal(a, b);
   if (!result)
-    throw Refusal{text("whether ", describe(a), " equals ", describe(b),
-                       " is not known for all sizes"),
-                  "give the sizes as numbers in --input"};
+    throw Refusal{
+        text("whether ", describe(a), " equals ", describe(b), " is not known for all sizes"),
+        "give the sizes as numbers in --input"};
   call.give(Item(*result == (op == "eq")));
   return true;
 }
@@ -172,7 +177,7 @@ bool logic(NodeCall& call) {
   const Value x = number_value(call.memory(), call.at(0));
   const Value y = number_value(call.memory(), call.at(1));
   const DType dtype = x.dtype() == boolean && y.dtype() == boolean ? boolean : i64;
-  const std::string_view graph_op = op == "__and__" ? "bitwise_and"
+  const std::string_view graph_op = op == "__and__"  ? "bitwise_and"
                                     : op == "__or__" ? "bitwise_or"
                                                      : "bitwise_xor";
   give_number(call, call.graph().call(graph_op, {cast(x, dtype), cast(y, dtype)}));
@@ -203,10 +208,12 @@ bool negation(NodeCall& call) {
 bool identity(NodeCall& call) {  // __is__ and __isnot__: None on either side, or bools
   const Item &a = call.at(0), &b = call.at(1);
   bool same;
-  if (a.is_none() || b.is_none()) same = a.is_none() && b.is_none();
+  if (a.is_none() || b.is_none())
+    same = a.is_none() && b.is_none();
   else if (a.is_tensor() && b.is_tensor())
     same = std::get<TensorRef>(a.value) == std::get<TensorRef>(b.value);
-  else same = equal(a, b).value_or(false);
+  else
+    same = equal(a, b).value_or(false);
   call.give(Item(same == (call.kind() == "aten::__is__")));
   return true;
 }
@@ -233,10 +240,14 @@ bool convert(NodeCall& call) {  // Int Float Bool and the implicit ones
         throw Refusal{text("int('", *string, "')"), ""};
       call.give(Item(value));
     } else {
-      if (*string == "inf") call.give(Item(std::numeric_limits<double>::infinity()));
-      else if (*string == "-inf") call.give(Item(-std::numeric_limits<double>::infinity()));
-      else if (*string == "nan") call.give(Item(std::numeric_limits<double>::quiet_NaN()));
-      else call.give(Item(std::strtod(string->c_str(), nullptr)));
+      if (*string == "inf")
+        call.give(Item(std::numeric_limits<double>::infinity()));
+      else if (*string == "-inf")
+        call.give(Item(-std::numeric_limits<double>::infinity()));
+      else if (*string == "nan")
+        call.give(Item(std::numeric_limits<double>::quiet_NaN()));
+      else
+        call.give(Item(std::strtod(string->c_str(), nullptr)));
     }
     return true;
   }
@@ -246,8 +257,8 @@ bool convert(NodeCall& call) {  // Int Float Bool and the implicit ones
                                        : to_real(*scalar);
     if (give_scalar(call, result)) return true;
   }
-  const Value value = a.is_tensor() ? single(call, std::get<TensorRef>(a.value))
-                                    : number_value(call.memory(), a);
+  const Value value =
+      a.is_tensor() ? single(call, std::get<TensorRef>(a.value)) : number_value(call.memory(), a);
   give_number(call, cast(value, T));
   return true;
 }
@@ -255,10 +266,10 @@ bool convert(NodeCall& call) {  // Int Float Bool and the implicit ones
 bool to_number(NodeCall& call) {  // item and ScalarImplicit
   const Item& a = call.at(0);
   if (const auto scalar = scalar_of(a)) return give_scalar(call, scalar);
-  const Value value = single(call, call.ref(call.node().argument_names.empty()
-                                                ? std::string_view("self")
-                                                : call.node().argument_names[0]));
-  give_number(call, cast(value, is_float(value.dtype())      ? f64
+  const Value value =
+      single(call, call.ref(call.node().argument_names.empty() ? std::string_view("self")
+                                                               : call.node().argument_names[0]));
+  give_number(call, cast(value, is_float(value.dtype())    ? f64
                                 : value.dtype() == boolean ? boolean
                                                            : i64));
   return true;
@@ -267,7 +278,7 @@ bool to_number(NodeCall& call) {  // item and ScalarImplicit
 bool to_tensor(NodeCall& call) {  // prim::NumToTensor
   const Item& a = call.at(0);
   if (const auto scalar = scalar_of(a)) {
-    const DType dtype = scalar->kind == Scalar::Kind::boolean    ? boolean
+    const DType dtype = scalar->kind == Scalar::Kind::boolean   ? boolean
                         : scalar->kind == Scalar::Kind::integer ? i64
                                                                 : f64;
     call.give(Item(call.memory().make_known({dtype, 0, {*scalar}})));
@@ -292,7 +303,9 @@ bool is_special(NodeCall& call) {  // isnan isinf isfinite of a number
   if (a && a->is_constant()) {
     const double x = a->as_double();
     const std::string_view op = op_of(call);
-    call.give(Item(op == "isnan" ? std::isnan(x) : op == "isinf" ? std::isinf(x) : std::isfinite(x)));
+    call.give(Item(op == "isnan"   ? std::isnan(x)
+                   : op == "isinf" ? std::isinf(x)
+                                   : std::isfinite(x)));
     return true;
   }
   give_number(call, call.graph().call(op_of(call), {number_value(call.memory(), call.at(0))}));
@@ -340,7 +353,8 @@ constexpr Builtin kBuiltins[] = {
     {"aten::floor_divide", floordiv_numbers},
     {"aten::remainder", binary},
     {"aten::fmod", binary},
-    {"aten::mathremainder", [](NodeCall& call) {
+    {"aten::mathremainder",
+     [](NodeCall& call) {
        const auto a = scalar_of(call.at(0)), b = scalar_of(call.at(1));
        if (!a || !b || !a->is_constant() || !b->is_constant()) return false;
        call.give(Item(std::remainder(a->as_double(), b->as_double())));
@@ -413,7 +427,8 @@ constexpr Builtin kBuiltins[] = {
     {"aten::any", to_bool_all},
     {"prim::unchecked_cast", same},
     {"prim::unchecked_unwrap_optional", same},
-    {"aten::_unwrap_optional", [](NodeCall& call) {
+    {"aten::_unwrap_optional",
+     [](NodeCall& call) {
        if (call.at(0).is_none()) throw Refusal{"None is unwrapped", ""};
        return same(call);
      }},
@@ -435,19 +450,22 @@ std::optional<bool> equal(const Item& a, const Item& b) {
     return nullptr;
   };
   if (a.is_list() == b.is_list())
-    if (const auto *p = elements(a), *q = elements(b); p && q) {
+    if (const auto* p = elements(a), *q = elements(b); p && q) {
       if (p->size() != q->size()) return false;
       bool known = true;
       for (size_t i = 0; i < p->size(); ++i) {
         const auto same_element = equal((*p)[i], (*q)[i]);
-        if (!same_element) known = false;
-        else if (!*same_element) return false;
+        if (!same_element)
+          known = false;
+        else if (!*same_element)
+          return false;
       }
       return known ? std::optional(true) : std::nullopt;
     }
   if (a.value.index() != b.value.index()) return false;
   if (a.is_none()) return true;
-  if (const auto* s = std::get_if<std::string>(&a.value)) return *s == std::get<std::string>(b.value);
+  if (const auto* s = std::get_if<std::string>(&a.value))
+    return *s == std::get<std::string>(b.value);
   if (const auto* o = std::get_if<std::shared_ptr<Object>>(&a.value))
     return *o == std::get<std::shared_ptr<Object>>(b.value);
   if (const auto* p = std::get_if<std::shared_ptr<Dict>>(&a.value)) {

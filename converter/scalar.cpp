@@ -72,8 +72,10 @@ std::optional<Scalar> integer_result(std::string_view op, const Dim& x, const Di
   if (op == "trunc_divide" || op == "fmod") {
     Dim quotient;
     if (x.is_constant() && y.is_constant()) {
-      if (y.constant() == -1) quotient = Dim(0) - x;
-      else quotient = x.constant() / y.constant();
+      if (y.constant() == -1)
+        quotient = Dim(0) - x;
+      else
+        quotient = x.constant() / y.constant();
     } else if (is_nonnegative(x) && is_positive(y)) {
       quotient = floordiv(x, y);
     } else {

@@ -13,8 +13,8 @@ namespace hg::convert {
 struct Scalar {
   enum class Kind : uint8_t { boolean, integer, real, ratio };
   Kind kind = Kind::integer;
-  Dim top;         // boolean (0 or 1), integer, ratio
-  Dim bottom = 1;  // of a ratio: top / bottom is a real number that depends on symbols
+  Dim top;            // boolean (0 or 1), integer, ratio
+  Dim bottom = 1;     // of a ratio: top / bottom is a real number that depends on symbols
   double number = 0;  // real
 
   static Scalar of(bool value) { return {Kind::boolean, Dim(value ? 1 : 0), 1, 0}; }

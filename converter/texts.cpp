@@ -125,7 +125,8 @@ bool strip(NodeCall& call) {
   if (!is_text(call)) return false;
   std::string out = call.string_at(0);
   const std::string set = call.argument_count() > 1 && call.at(1).is_string()
-                              ? call.string_at(1) : std::string(" \n\t\f\v");
+                              ? call.string_at(1)
+                              : std::string(" \n\t\f\v");
   if (call.kind() != "aten::rstrip") out.erase(0, std::min(out.find_first_not_of(set), out.size()));
   if (call.kind() != "aten::lstrip") out.erase(out.find_last_not_of(set) + 1);
   call.give(Item(std::move(out)));
@@ -199,15 +200,21 @@ std::string describe(const Item& item) {
     return buffer;
   }
   if (const auto* s = std::get_if<std::string>(&item.value)) return *s;
-  if (const auto* l = std::get_if<std::shared_ptr<List>>(&item.value)) return all((*l)->items, '[', ']');
-  if (const auto* t = std::get_if<std::shared_ptr<Tuple>>(&item.value)) return all((*t)->items, '(', ')');
+  if (const auto* l = std::get_if<std::shared_ptr<List>>(&item.value))
+    return all((*l)->items, '[', ']');
+  if (const auto* t = std::get_if<std::shared_ptr<Tuple>>(&item.value))
+    return all((*t)->items, '(', ')');
   if (const auto* d = std::get_if<std::shared_ptr<Dict>>(&item.value)) {
     std::string out = "{";
     for (const auto& [key, value] : (*d)->items)
-      out.append(out.size() > 1 ? ", " : "").append(describe(key)).append(": ").append(describe(value));
+      out.append(out.size() > 1 ? ", " : "")
+          .append(describe(key))
+          .append(": ")
+          .append(describe(value));
     return out + "}";
   }
-  if (const auto* o = std::get_if<std::shared_ptr<Object>>(&item.value)) return text("a ", (*o)->type);
+  if (const auto* o = std::get_if<std::shared_ptr<Object>>(&item.value))
+    return text("a ", (*o)->type);
   return "a tensor";
 }
 

@@ -16,7 +16,10 @@ void run_dims(const RunContext& c) noexcept {
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "dims", .device = Device::cpu, .name = "plain", .prepare = prepare_dims,
+    {.op = "dims",
+     .device = Device::cpu,
+     .name = "plain",
+     .prepare = prepare_dims,
      .run = run_dims},
 };
 
