@@ -141,6 +141,24 @@ bool same_tensor(NodeCall& call) {
   return true;
 }
 
+// Tensors of the file, also inside of containers, become tensors of the import.
+void resolve(Memory& memory, Item& item) {
+  if (const auto* tensor = std::get_if<ScriptTensorIndex>(&item.value)) {
+    item = Item(memory.of_script(tensor->index));
+  } else if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
+    for (Item& element : (*list)->items) resolve(memory, element);
+  } else if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value)) {
+    for (Item& element : (*tuple)->items) resolve(memory, element);
+  } else if (const auto* dict = std::get_if<std::shared_ptr<Dict>>(&item.value)) {
+    for (auto& [key, value] : (*dict)->items) resolve(memory, value);
+  }
+}
+
+void give_resolved(NodeCall& call, Item item) {
+  resolve(call.memory(), item);
+  call.give(std::move(item));
+}
+
 bool get_attribute(NodeCall& call) {
   const auto* object = std::get_if<std::shared_ptr<Object>>(&call.at(0).value);
   if (object == nullptr) {
@@ -155,10 +173,7 @@ bool get_attribute(NodeCall& call) {
   }
   for (const auto& [name, item] : (*object)->attributes) {
     if (name != call.node().attribute) continue;
-    if (const auto* tensor = std::get_if<ScriptTensorIndex>(&item.value))
-      call.give(Item(call.memory().of_script(tensor->index)));
-    else
-      call.give(item);
+    give_resolved(call, item);
     return true;
   }
   throw Refusal{text("the module '", (*object)->path, "' (", (*object)->type,
@@ -204,11 +219,7 @@ bool create_object(NodeCall& call) {
 }
 
 bool constant(NodeCall& call) {
-  const Item& item = call.node().constant;
-  if (const auto* tensor = std::get_if<ScriptTensorIndex>(&item.value))
-    call.give(Item(call.memory().of_script(tensor->index)));
-  else
-    call.give(item);
+  give_resolved(call, call.node().constant);
   return true;
 }
 

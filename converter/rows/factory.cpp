@@ -1,9 +1,344 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors made from sizes: zeros, full, arange, and dtype conversions.
+#include <cmath>
+
+#include "converter/interpreter.h"
 #include "converter/rows.h"
 
 namespace hg::convert::rows {
+namespace {
 
-std::span<const Row> factory() { return {}; }
+void check_layout(Call& call) {
+  if (call.has("layout") && call.number("layout") != 0)
+    call.refuse("layout", "asks for a sparse tensor");
+}
+
+Shape shape_of(Call& call, std::string_view argument) {
+  if (!call.has(argument)) call.refuse(argument, "is missing");
+  return call.integers(argument);
+}
+
+Value filled(Call& call, const Shape& shape, double value, DType dtype) {
+  return call.graph().call("full", {}, {{"shape", shape}, {"value", value}, {"dtype", dtype}});
+}
+
+// The dtype of a Python number, or of a tensor that stands for one.
+DType natural_dtype(Call& call, std::string_view argument) {
+  const Item* item = call.find(argument);
+  if (item && item->is_bool()) return boolean;
+  if (item && item->is_int()) return i64;
+  if (item && item->is_tensor()) {
+    const DType dtype = call.tensor(argument).dtype();
+    return dtype == f64 && std::get<TensorRef>(item->value)->is_number() ? f32 : dtype;
+  }
+  return f32;
+}
+
+Value filled(Call& call, const Shape& shape, std::string_view argument, DType dtype) {
+  const Item* item = call.find(argument);
+  const auto scalar = item ? scalar_of(*item) : std::nullopt;
+  if (scalar && scalar->is_constant() && std::fabs(scalar->as_double()) < 0x1p53 &&
+      (is_float(dtype) || scalar->is_integral() || std::isfinite(scalar->as_double())))
+    return filled(call, shape,
+                  is_float(dtype) ? scalar->as_double() : std::trunc(scalar->as_double()), dtype);
+  if (scalar && scalar->is_constant() && is_float(dtype))
+    return filled(call, shape, scalar->as_double(), dtype);
+  return call.graph().call("expand", {cast(call.tensor_or_number(argument), dtype)},
+                           {{"shape", shape}});
+}
+
+template <int V>
+void constant(Call& call) {  // zeros, ones, and empty, whose elements may be anything
+  check_layout(call);
+  const DType fallback = call.has("out") ? call.tensor("out").dtype() : f32;
+  call.returns(filled(call, shape_of(call, "size"), V, call.dtype("dtype", fallback)));
+}
+
+template <int V>
+void constant_like(Call& call) {
+  check_layout(call);
+  const Value x = call.tensor("self");
+  call.returns(filled(call, x.shape(), V, call.dtype("dtype", x.dtype())));
+}
+
+template <int V>
+void new_constant(Call& call) {
+  check_layout(call);
+  const Value x = call.tensor("self");
+  call.returns(filled(call, shape_of(call, "size"), V, call.dtype("dtype", x.dtype())));
+}
+
+void full(Call& call) {
+  check_layout(call);
+  const DType fallback =
+      call.has("out") ? call.tensor("out").dtype() : natural_dtype(call, "fill_value");
+  call.returns(filled(call, shape_of(call, "size"), "fill_value", call.dtype("dtype", fallback)));
+}
+
+void full_like(Call& call) {
+  check_layout(call);
+  const Value x = call.tensor("self");
+  call.returns(filled(call, x.shape(), "fill_value", call.dtype("dtype", x.dtype())));
+}
+
+void new_full(Call& call) {
+  check_layout(call);
+  const Value x = call.tensor("self");
+  call.returns(filled(call, shape_of(call, "size"), "fill_value", call.dtype("dtype", x.dtype())));
+}
+
+void scalar_tensor(Call& call) {
+  check_layout(call);
+  call.returns(filled(call, {}, "s", call.dtype("dtype", f32)));
+}
+
+std::optional<Scalar> known_scalar(Call& call, std::string_view argument, Dim fallback) {
+  if (!call.has(argument)) return Scalar::of(std::move(fallback));
+  const auto scalar = scalar_of(*call.find(argument));
+  if (!scalar) call.refuse(argument, "depends on data");
+  return scalar;
+}
+
+void arange(Call& call) {
+  check_layout(call);
+  const auto start = known_scalar(call, "start", 0), end = known_scalar(call, "end", 0);
+  const auto step = known_scalar(call, "step", 1);
+  const bool whole = start->is_integral() && end->is_integral() && step->is_integral();
+  DType dtype = whole ? i64 : f32;
+  if (call.has("out")) dtype = call.tensor("out").dtype();
+  dtype = call.dtype("dtype", dtype);
+  Graph& g = call.graph();
+  if (whole) {
+    const Value count = g.call("arange", {},
+                               {{"start", start->top},
+                                {"end", end->top},
+                                {"step", step->top},
+                                {"dtype", dtype == boolean ? i64 : dtype}});
+    return call.returns(cast(count, dtype));
+  }
+  if (!is_float(dtype)) call.refuse("dtype", "is an integer type for an arange of floats");
+  // size = ceil((end - start) / step), elements start + i * step in double, rounded once
+  auto size = apply("sub", *end, *start);
+  if (size) size = apply("div", *size, *step);
+  if (size) size = apply("ceil", *size);
+  if (size) size = to_integer(*size);
+  if (!size || !size->is_integral())
+    call.refuse("end", "gives a number of elements that depends on sizes in floating point");
+  const auto number = [&](const Scalar& s, std::string_view name) {
+    if (s.is_constant()) return g.scalar(s.as_double(), f64);
+    return cast(call.tensor_or_number(name), f64);
+  };
+  Value y = cast(g.call("arange", {}, {{"end", size->top}}), f64);
+  y = g.call("mul", {y, number(*step, "step")});
+  if (start->is_constant() ? start->as_double() != 0 : true)
+    y = g.call("add", {y, number(*start, "start")});
+  call.returns(cast(y, dtype));
+}
+
+void linspace(Call& call) {
+  check_layout(call);
+  const DType dtype = call.dtype("dtype", call.has("out") ? call.tensor("out").dtype() : f32);
+  call.returns(call.graph().call("linspace", {},
+                                 {{"start", call.real("start")},
+                                  {"end", call.real("end")},
+                                  {"steps", call.integer("steps", 100)},
+                                  {"dtype", dtype}}));
+}
+
+void logspace(Call& call) {
+  check_layout(call);
+  const DType dtype = call.dtype("dtype", call.has("out") ? call.tensor("out").dtype() : f32);
+  const double base = call.real("base", 10);
+  Graph& g = call.graph();
+  const Value exponents = g.call("linspace", {},
+                                 {{"start", call.real("start")},
+                                  {"end", call.real("end")},
+                                  {"steps", call.integer("steps", 100)},
+                                  {"dtype", f64}});
+  Value y = g.call("pow", {g.scalar(base, f64), exponents});
+  call.returns(cast(y, dtype));
+}
+
+void eye(Call& call) {
+  check_layout(call);
+  const Dim n = call.integer("n");
+  const DType dtype = call.dtype("dtype", call.has("out") ? call.tensor("out").dtype() : f32);
+  call.returns(
+      call.graph().call("eye", {}, {{"n", n}, {"m", call.integer("m", n)}, {"dtype", dtype}}));
+}
+
+// torch.tensor() of nested lists.
+Value stacked(Call& call, const Item& item, DType dtype) {
+  Graph& g = call.graph();
+  if (item.is_tensor()) return cast(call.read(std::get<TensorRef>(item.value)), dtype);
+  const auto* list = std::get_if<std::shared_ptr<List>>(&item.value);
+  if (list == nullptr) {
+    const auto scalar = scalar_of(item);
+    if (!scalar) call.refuse("data", text("holds ", describe(item)));
+    if (!scalar->is_constant()) {
+      const Value sizes = g.call("dims", {}, {{"values", std::vector<Dim>{scalar->top}}});
+      return cast(g.call("reshape", {sizes}, {{"shape", std::vector<Dim>()}}), dtype);
+    }
+    if (scalar->is_integral()) return cast(g.scalar(scalar->top.constant(), i64), dtype);
+    return g.scalar(scalar->as_double(), dtype);
+  }
+  std::vector<Value> parts;
+  for (const Item& element : (*list)->items) {
+    const Value part = stacked(call, element, dtype);
+    Shape shape = part.shape();
+    shape.insert(shape.begin(), Dim(1));
+    parts.push_back(g.call("reshape", {part}, {{"shape", shape}}));
+  }
+  if (parts.empty()) return filled(call, {Dim(0)}, 0, dtype);
+  return parts.size() == 1 ? parts[0] : g.call("concat", parts, {{"dim", 0}});
+}
+
+// bool < int < float, as Python has them.
+void widest(const Item& item, DType& dtype) {
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
+    for (const Item& element : (*list)->items) widest(element, dtype);
+  } else if (item.is_tensor()) {
+    dtype = f32;  // a number of the graph is read with its own dtype below
+  } else if (item.is_real()) {
+    dtype = f32;
+  } else if (item.is_int() && dtype == boolean) {
+    dtype = i64;
+  }
+}
+
+void tensor(Call& call) {
+  const std::string_view name = call.find("data") ? "data" : "t";
+  const Item* item = call.find(name) ? call.find(name) : &call.argument(0);
+  DType dtype = boolean;
+  if (item->is_tensor()) {
+    const TensorRef& ref = std::get<TensorRef>(item->value);
+    dtype = call.read(ref).dtype();
+    if (ref->is_number() && dtype == f64) dtype = f32;
+  } else {
+    widest(*item, dtype);
+    if (item->is_list() && std::get<std::shared_ptr<List>>(item->value)->items.empty()) dtype = f32;
+  }
+  call.returns(stacked(call, *item, call.dtype("dtype", dtype)));
+}
+
+// The same memory: detach, alias, and conversions that change nothing for real dense tensors.
+void same(Call& call) {
+  const Item& self = call.find("self") ? *call.find("self") : call.argument(0);
+  call.returns(std::vector<Item>{self});
+}
+
+void converted(Call& call, DType dtype, bool copies) {
+  const TensorRef self = call.ref("self");
+  const Value x = call.read(self);
+  if (!copies && dtype == x.dtype() && !self->is_number())
+    return call.returns(std::vector<Item>{Item(self)});
+  call.returns(cast(x, dtype));
+}
+
+void to(Call& call) {
+  check_layout(call);
+  const Value x = call.tensor("self");
+  DType dtype = x.dtype();
+  if (call.has("dtype"))
+    dtype = call.dtype("dtype");
+  else if (call.has("other"))
+    dtype = call.tensor("other").dtype();
+  converted(call, dtype, call.flag("copy", false));
+}
+
+void to_copy(Call& call) {
+  check_layout(call);
+  converted(call, call.dtype("dtype", call.tensor("self").dtype()), true);
+}
+
+void type_as(Call& call) { converted(call, call.tensor("other").dtype(), false); }
+
+template <DType T>
+void cast_to(Call& call) {
+  converted(call, T, false);
+}
+
+void clone(Call& call) { call.returns(call.tensor("self")); }
+
+void copy(Call& call) {  // of copy_: src in the shape and dtype of self
+  const Value self = call.tensor("self"), src = call.tensor("src");
+  if (src.rank() > self.rank())
+    call.refuse("src", text("has the shape ", src.shape(), ", wider than ", self.shape()));
+  Value y = cast(src, self.dtype());
+  if (y.shape() != self.shape()) y = call.graph().call("expand", {y}, {{"shape", self.shape()}});
+  call.returns(y);
+}
+
+void fill(Call& call) {
+  const Value self = call.tensor("self");
+  call.returns(filled(call, self.shape(), "value", self.dtype()));
+}
+
+void zero(Call& call) {
+  const Value self = call.tensor("self");
+  call.returns(filled(call, self.shape(), 0, self.dtype()));
+}
+
+constexpr Row kRows[] = {
+    {"aten::zeros", constant<0>},
+    {"aten::ones", constant<1>},
+    {"aten::empty", constant<0>},
+    {"aten::empty_strided", constant<0>},
+    {"aten::empty_permuted", constant<0>},
+    {"aten::zeros_like", constant_like<0>},
+    {"aten::ones_like", constant_like<1>},
+    {"aten::empty_like", constant_like<0>},
+    {"aten::new_zeros", new_constant<0>},
+    {"aten::new_ones", new_constant<1>},
+    {"aten::new_empty", new_constant<0>},
+    {"aten::new_empty_strided", new_constant<0>},
+    {"aten::full", full},
+    {"aten::full_like", full_like},
+    {"aten::new_full", new_full},
+    {"aten::scalar_tensor", scalar_tensor},
+    {"aten::arange", arange},
+    {"aten::linspace", linspace},
+    {"aten::logspace", logspace},
+    {"aten::eye", eye},
+    {"aten::tensor", tensor},
+    {"aten::as_tensor", tensor},
+    {"aten::detach", same},
+    {"aten::alias", same},
+    {"aten::contiguous", same},
+    {"aten::lift_fresh", same},
+    {"aten::cpu", same},
+    {"aten::resolve_conj", same},
+    {"aten::resolve_neg", same},
+    {"aten::conj", same},
+    {"aten::_conj", same},
+    {"aten::real", same},
+    {"aten::positive", same},
+    {"aten::to_dense", same},
+    {"aten::pin_memory", same},
+    {"aten::to", to},
+    {"aten::_to_copy", to_copy},
+    {"aten::type_as", type_as},
+    {"aten::_cast_Float", cast_to<f32>},
+    {"aten::_cast_Double", cast_to<f64>},
+    {"aten::_cast_Half", cast_to<f16>},
+    {"aten::_cast_Long", cast_to<i64>},
+    {"aten::_cast_Int", cast_to<i32>},
+    {"aten::_cast_Short", cast_to<i16>},
+    {"aten::_cast_Char", cast_to<i8>},
+    {"aten::_cast_Byte", cast_to<u8>},
+    {"aten::clone", clone},
+    {"aten::alias_copy", clone},
+    {"aten::detach_copy", clone},
+    {"aten::conj_physical", clone},
+    {"aten::lift", clone},
+    {"aten::lift_fresh_copy", clone},
+    {"aten::copy", copy},
+    {"aten::fill", fill},
+    {"aten::zero", zero},
+};
+
+}  // namespace
+
+std::span<const Row> factory() { return kRows; }
 
 }  // namespace hg::convert::rows
