@@ -141,15 +141,19 @@ Item Interpreter::bind_input(const std::string& name, const std::string& type, s
 }
 
 void Interpreter::bind_inputs() {
+  const auto needs = [](const ScriptInput& input) {
+    return input.has_default ? 0 : fixed_tensors(input.type);
+  };
   size_t fixed = 0, next = 0;
-  for (const ScriptInput& input : program_.inputs) fixed += fixed_tensors(input.type);
+  for (const ScriptInput& input : program_.inputs) fixed += needs(input);
   set(program_.body.inputs.at(0), Item(program_.root));
   for (size_t i = 0; i < program_.inputs.size(); ++i) {
     const ScriptInput& input = program_.inputs[i];
-    fixed -= fixed_tensors(input.type);
+    fixed -= needs(input);
     const size_t left = inputs_.size() - std::min(next, inputs_.size());
     const size_t spare = left > fixed ? left - fixed : 0;
-    Item item = bind_input(input.name, input.type, next, spare);
+    Item item = input.has_default && spare == 0 ? input.default_value
+                                                : bind_input(input.name, input.type, next, spare);
     made(item);
     set(program_.body.inputs.at(i + 1), std::move(item));
   }
