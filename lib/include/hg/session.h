@@ -27,12 +27,12 @@ struct Allocator {
 struct Options {
   Device device = Device::cpu;
   int threads = 0;                  // 0: as many as OpenMP would take
-  ParallelFor parallel_for;         // the host's own pool; then no OpenMP region is entered
-  Allocator allocator;              // the host's own memory for the arena and packed weights
+  ParallelFor parallel_for = {};         // the host's own pool; then no OpenMP region is entered
+  Allocator allocator = {};              // the host's own memory for the arena and packed weights
   int64_t memory_limit = 0;         // bytes of arena, packed weights and own state; 0: none
-  std::vector<std::pair<std::string, int64_t>> dims;  // sizes for symbols, to plan at creation
-  std::vector<std::string> disabled_passes;           // by name, for debugging
-  std::vector<std::string> kernels;  // "conv=reference": only this variant, for debugging
+  std::vector<std::pair<std::string, int64_t>> dims = {};  // sizes for symbols, to plan at creation
+  std::vector<std::string> disabled_passes = {};           // by name, for debugging
+  std::vector<std::string> kernels = {};  // "conv=reference": only this variant, for debugging
   bool profile = false;
   bool keep_all_values = false;      // every value can be read by name after a run; for checking
   const Registry* registry = nullptr;  // kernels; null: those of the model's graph

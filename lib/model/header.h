@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first 64 bytes of a .hgm file, little-endian like all of it.
+#pragma once
+
+#include <cstdint>
+
+namespace hg {
+
+inline constexpr char kFileMagic[8] = {'H', 'G', 'M', 'O', 'D', 'E', 'L', '\n'};
+inline constexpr uint32_t kFileVersion = 1;   // of the layout around the flatbuffer
+inline constexpr int64_t kBlobAlignment = 64;
+
+struct FileHeader {
+  char magic[8];
+  uint32_t version;
+  uint32_t header_bytes;  // 64
+  uint64_t graph_offset, graph_bytes;  // the flatbuffer
+  uint64_t data_offset, data_bytes;    // the weights; data_offset + data_bytes is the file's size
+  uint64_t reserved[2];                // 0
+};
+static_assert(sizeof(FileHeader) == 64);
+
+}  // namespace hg

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions: results, sizes, plans, memory, threads, host hooks, state and every bad input.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+
+#include "hg/hg.h"
+#include "tests/allocation_count.h"
+
+namespace hg {
+namespace {
+
+// y = relu(linear(x, w1) + x), z = sum(y * 2) over the last dim
+Model small_model() {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 16});
+  const Value w = g.parameter("w", f32, {16, 16}, init::uniform(-1, 1, 3));
+  const Value y = g.call("relu", {g.call("add", {g.call("linear", {x, w}), x})});
+  const Value doubled = g.call("mul", {y, g.scalar(2.0)});
+  g.output("y", y);
+  g.output("z", g.call("sum", {doubled}, {{"dim", {-1}}}));
+  EXPECT_TRUE(g.status().ok()) << g.status().message();
+  Result<Model> model = Model::from_graph(std::move(g));
+  EXPECT_TRUE(model.ok());
+  return *std::move(model);
+}
+
+std::vector<float> ramp(int64_t count) {
+  std::vector<float> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = std::sin(static_cast<float>(i) * 0.37f);
+  return values;
+}
+
+std::vector<float> copy_of(const Tensor& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.count()));
+  copy(tensor, view(values, tensor.shape));
+  return values;
+}
+
+std::vector<float> run(const Model& model, Options options, int64_t n) {
+  Result<Session> session = Session::create(model, options);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  std::vector<float> x = ramp(n * 16);
+  EXPECT_TRUE(session->set_input("x", view(x, {n, 16})).ok());
+  const Status status = session->run();
+  EXPECT_TRUE(status.ok()) << status.message();
+  std::vector<float> values = copy_of(*session->output("y"));
+  for (const float z : copy_of(*session->output("z"))) values.push_back(z);
+  return values;
+}
+
+TEST(Session, ComputesWhatTheGraphSays) {
+  const Model model = small_model();
+  const std::vector<float> got = run(model, {}, 3);
+  const std::vector<float> x = ramp(3 * 16);
+  const float* w = model.graph().states()[0].data.tensor.as<float>();
+  for (size_t i = 0; i < 3; ++i) {
+    double sum = 0;
+    for (size_t j = 0; j < 16; ++j) {
+      double y = x[i * 16 + j];
+      for (size_t k = 0; k < 16; ++k) y += double{x[i * 16 + k]} * w[j * 16 + k];
+      y = std::max(y, 0.0);
+      sum += 2 * y;
+      EXPECT_NEAR(got[i * 16 + j], y, 1e-5);
+    }
+    EXPECT_NEAR(got[3 * 16 + i], sum, 1e-4);
+  }
+}
+
+TEST(Session, GivesTheSameBitsWithAnyThreadsPassesAndPools) {
+  const Model model = small_model();
+  const std::vector<float> expected = run(model, {.threads = 1}, 100);
+  EXPECT_EQ(run(model, {.threads = 2}, 100), expected);
+  EXPECT_EQ(run(model, {.threads = 5}, 100), expected);
+  Options options;
+  options.parallel_for.threads = 3;
+  options.parallel_for.run = [](void*, int64_t count, void (*task)(void*, int64_t), void* arg) {
+    for (int64_t i = count; i-- > 0;) task(arg, i);  // in another order
+  };
+  EXPECT_EQ(run(model, options, 100), expected);
+  options = {};
+  options.keep_all_values = true;
+  const std::vector<float> unfused = run(model, options, 100);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(unfused[i], expected[i], 1e-4);
+}
+
+TEST(Session, RunsEverySizeWithOneSession) {
+  const Model model = small_model();
+  Session session = *Session::create(model);
+  for (const int64_t n : {1, 7, 0, 64, 1, 7}) {
+    std::vector<float> x = ramp(n * 16);
+    ASSERT_TRUE(session.set_input(0, view(x, {n, 16})).ok());
+    const Status status = session.run();
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(session.output("z")->shape, Sizes{n});
+    if (n > 0) {
+      EXPECT_EQ(copy_of(*session.output("y")), [&] {
+        std::vector<float> all = run(model, {}, n);
+        all.resize(static_cast<size_t>(n * 16));
+        return all;
+      }());
+    }
+  }
+}
+
+TEST(Session, AllocatesNothingInRun) {
+  const Model model = small_model();
+  Session session = *Session::create(model, {.threads = 2});
+  std::vector<float> x = ramp(33 * 16), other = ramp(33 * 16);
+  ASSERT_TRUE(session.set_input(0, view(x, {33, 16})).ok());
+  ASSERT_TRUE(session.run().ok());
+  const Tensor next = view(other, {33, 16});
+  const int64_t before = test::allocation_count();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(session.set_input(0, next).ok());
+    ASSERT_TRUE(session.run().ok());
+  }
+  EXPECT_EQ(test::allocation_count() - before, 0);
+}
+
+TEST(Session, TellsItsMemoryBeforeTheFirstRun) {
+  const Model model = small_model();
+  Session session = *Session::create(model);
+  EXPECT_FALSE(session.memory().ok());
+  const std::pair<std::string, int64_t> dims[] = {{"n", 50}};
+  ASSERT_TRUE(session.plan(dims).ok());
+  const Memory planned = *session.memory();
+  EXPECT_GT(planned.arena_bytes, 0);
+  EXPECT_GE(planned.arena_bytes, planned.arena_lower_bound);
+  EXPECT_EQ(planned.weights_bytes, 16 * 16 * 4 + 4);
+  std::vector<float> x = ramp(50 * 16);
+  ASSERT_TRUE(session.set_input(0, view(x, {50, 16})).ok());
+  ASSERT_TRUE(session.run().ok());
+  EXPECT_EQ(session.memory()->peak_bytes, planned.peak_bytes);
+  EXPECT_TRUE(Session::create(model, {.dims = {{"n", 50}}})->memory().ok());
+}
+
+TEST(Session, KeepsToTheMemoryLimitOrNamesBothNumbers) {
+  const Model model = small_model();
+  Options options;
+  options.dims = {{"n", 1000}};
+  options.memory_limit = 1000;
+  const Status status = Session::create(model, options).status();
+  EXPECT_EQ(status.code(), Code::out_of_memory);
+  EXPECT_NE(status.message().find("the memory limit is 1000"), std::string::npos);
+}
+
+struct CountingHost {
+  int64_t live = 0, total = 0, budget = 1 << 30;
+};
+
+TEST(Session, UsesTheHostsMemoryAndReportsWhenItIsShort) {
+  const Model model = small_model();
+  CountingHost host;
+  Options options;
+  options.dims = {{"n", 64}};
+  options.allocator.host = &host;
+  options.allocator.allocate = [](void* h, size_t bytes) -> void* {
+    auto& counter = *static_cast<CountingHost*>(h);
+    if (counter.live + static_cast<int64_t>(bytes) > counter.budget) return nullptr;
+    counter.live += static_cast<int64_t>(bytes);
+    counter.total += static_cast<int64_t>(bytes);
+    return std::aligned_alloc(64, bytes);
+  };
+  options.allocator.free = [](void* h, void* memory, size_t bytes) {
+    static_cast<CountingHost*>(h)->live -= static_cast<int64_t>(bytes);
+    std::free(memory);
+  };
+  EXPECT_TRUE(Session::create(model, options).ok());
+  EXPECT_GT(host.total, 0);
+  EXPECT_EQ(host.live, 0);
+  host.budget = 100;
+  EXPECT_EQ(Session::create(model, options).status().code(), Code::out_of_memory);
+  EXPECT_EQ(host.live, 0);
+}
+
+TEST(Session, TakesInputsOfAnyStrides) {
+  const Model model = small_model();
+  std::vector<float> x = ramp(5 * 16), transposed(5 * 16);
+  for (size_t i = 0; i < 5; ++i)
+    for (size_t j = 0; j < 16; ++j) transposed[j * 5 + i] = x[i * 16 + j];
+  Session session = *Session::create(model);
+  Tensor strided = view(transposed, {5, 16});
+  strided.strides = {1, 5};
+  ASSERT_TRUE(session.set_input(0, strided).ok());
+  ASSERT_TRUE(session.run().ok());
+  std::vector<float> expected = run(model, {}, 5);
+  expected.resize(5 * 16);
+  EXPECT_EQ(copy_of(*session.output("y")), expected);
+}
+
+TEST(Session, AssignsStateAtTheEndOfARun) {
+  Graph g;
+  const Value x = g.input("x", f32, {2});
+  const Value sum = g.buffer("sum", *TensorData::allocate(f32, {2}));
+  const Value next = g.call("add", {sum, x});
+  g.assign(sum, next);
+  g.output("before", sum);
+  g.output("after", next);
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model);
+  std::vector<float> one = {1, 10};
+  ASSERT_TRUE(session.set_input("x", view(one, {2})).ok());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(session.run().ok());
+  EXPECT_EQ(copy_of(*session.output("before")), (std::vector<float>{2, 20}));
+  EXPECT_EQ(copy_of(*session.output("after")), (std::vector<float>{3, 30}));
+  EXPECT_EQ(copy_of(*session.value("sum")), (std::vector<float>{3, 30}));
+  // The model is as it was.
+  Session fresh = *Session::create(model);
+  EXPECT_EQ(copy_of(*fresh.value("sum")), (std::vector<float>{0, 0}));
+}
+
+TEST(Session, ProfilesEveryStep) {
+  const Model model = small_model();
+  Session session = *Session::create(model, {.dims = {{"n", 8}}, .profile = true});
+  std::vector<float> x = ramp(8 * 16);
+  ASSERT_TRUE(session.set_input(0, view(x, {8, 16})).ok());
+  ASSERT_TRUE(session.run().ok());
+  const std::vector<ProfileRow> rows = session.profile();
+  ASSERT_FALSE(rows.empty());
+  for (const ProfileRow& row : rows) {
+    EXPECT_FALSE(row.op.empty());
+    EXPECT_GE(row.ms, 0);
+  }
+  EXPECT_GE(session.flops(), 2.0 * 8 * 16 * 16);
+}
+
+// -- Bad inputs ---------------------------------------------------------------------------------------
+
+void expect_message(const Status& status, Code code, std::string_view part) {
+  EXPECT_EQ(status.code(), code) << status.message();
+  EXPECT_NE(status.message().find(part), std::string_view::npos) << status.message();
+}
+
+TEST(Session, RefusesBadInputsWithASentence) {
+  const Model model = small_model();
+  Session session = *Session::create(model);
+  std::vector<float> x = ramp(32);
+  std::vector<double> doubles(32);
+  expect_message(session.run(), Code::invalid_argument, "input 'x' is not set");
+  expect_message(session.output("y").status(), Code::invalid_argument, "call run() first");
+  expect_message(session.set_input("image", view(x, {2, 16})), Code::not_found,
+                 "there is no input 'image'; the inputs are x");
+  expect_message(session.set_input(1, view(x, {2, 16})), Code::not_found, "the model has 1");
+  expect_message(session.set_input("x", view(doubles, {2, 16})), Code::invalid_argument,
+                 "takes f32[n, 16], not a tensor of f64");
+  expect_message(session.set_input("x", view(x, {32})), Code::invalid_argument, "rank 2");
+  expect_message(session.set_input("x", view(x, {4, 8})), Code::invalid_argument,
+                 "dimension 1 is 8, not 16");
+  expect_message(session.set_input("x", view(static_cast<const void*>(nullptr), f32, {2, 16})),
+                 Code::invalid_argument, "null data");
+  expect_message(session.output("q").status(), Code::not_found, "the outputs are y, z");
+  expect_message(Session::create(model, {.dims = {{"m", 3}}}).status(), Code::invalid_argument,
+                 "the model has no size 'm'");
+  expect_message(Session::create(model, {.disabled_passes = {"magic"}}).status(),
+                 Code::invalid_argument, "there is no pass 'magic'");
+}
+
+TEST(Session, RefusesASizeThatMeansTwoNumbers) {
+  Graph g;
+  const Value a = g.input("a", f32, {"n", 2});
+  const Value b = g.input("b", f32, {"n", 2});
+  g.output("y", g.call("add", {a, b}));
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model);
+  std::vector<float> x = ramp(8);
+  ASSERT_TRUE(session.set_input("a", view(x, {2, 2})).ok());
+  ASSERT_TRUE(session.set_input("b", view(x, {4, 2})).ok());
+  expect_message(session.run(), Code::invalid_argument,
+                 "the size 'n' is 2 in one place and 4 in another");
+}
+
+TEST(Session, FindsSizesFromExpressions) {
+  Graph g;
+  const Value a = g.input("a", f32, {Dim("n") * 2 + 1});
+  g.output("y", g.call("relu", {a}));
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model);
+  std::vector<float> x = ramp(8);
+  ASSERT_TRUE(session.set_input("a", view(x, {7})).ok());
+  EXPECT_TRUE(session.run().ok());
+  ASSERT_TRUE(session.set_input("a", view(x, {8})).ok());
+  EXPECT_FALSE(session.run().ok());
+}
+
+TEST(Session, RefusesSizesThatDoNotBroadcast) {
+  Graph g;
+  const Value a = g.input("a", f32, {"n"});
+  const Value b = g.input("b", f32, {"m"});
+  g.output("y", g.call("add", {a, b}));
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model);
+  std::vector<float> x = ramp(8);
+  ASSERT_TRUE(session.set_input("a", view(x, {2})).ok());
+  ASSERT_TRUE(session.set_input("b", view(x, {2})).ok());
+  EXPECT_TRUE(session.run().ok());
+  ASSERT_TRUE(session.set_input("b", view(x, {1})).ok());
+  EXPECT_TRUE(session.run().ok());
+  ASSERT_TRUE(session.set_input("b", view(x, {3})).ok());
+  expect_message(session.run(), Code::invalid_argument, "do not broadcast");
+}
+
+}  // namespace
+}  // namespace hg
