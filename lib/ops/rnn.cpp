@@ -1,9 +1,167 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent layers.
+// The recurrent part of one direction of one layer; what the inputs contribute, x W_ih^T + b_ih, is
+// a linear before it. The expansion is the loop unrolled, so that it can be differentiated.
 #include "hg/op.h"
+#include "lib/ops/terms.h"
 
 namespace hg::ops {
+namespace {
 
-std::span<const OpDef> rnn() { return {}; }
+// gates: [time, batch, count * hidden], h0: [batch, out], weight_hh: [count * hidden, out],
+// bias_hh: [count * hidden]
+Status check_scan(const InferContext& c, int count, int weight, int bias, Dim& hidden) {
+  const TensorType &gates = c.in(0), &h0 = c.in(1), &w = c.in(weight);
+  if (!is_float(gates.dtype)) return c.fail("gates must be a float tensor, it is ", gates.dtype);
+  for (int i = 1; i < c.input_count(); ++i)
+    if (c.has(i) && c.in(i).dtype != gates.dtype)
+      return c.fail("gates is ", gates.dtype, ", input ", i, " is ", c.in(i).dtype);
+  if (gates.rank() != 3 || h0.rank() != 2 || w.rank() != 2)
+    return c.fail("gates must be [time, batch, ", count,
+                  " hidden], h0 [batch, out] and weight_hh [", count, " hidden, out]: they are ",
+                  gates.shape, ", ", h0.shape, " and ", w.shape);
+  if (differ(gates.shape[1], h0.shape[0]) || differ(gates.shape[2], w.shape[0]) ||
+      differ(w.shape[1], h0.shape[1]))
+    return c.fail("sizes do not fit: gates is ", gates.shape, ", h0 is ", h0.shape,
+                  ", weight_hh is ", w.shape);
+  hidden = floordiv(gates.shape[2], count);
+  if (given(c, bias) && (c.in(bias).rank() != 1 || differ(c.in(bias).shape[0], gates.shape[2])))
+    return c.fail("bias_hh must be [", gates.shape[2], "], it is ", c.in(bias).shape);
+  return {};
+}
+
+void set_scan_types(InferContext& c) {
+  const TensorType &gates = c.in(0), &h0 = c.in(1);
+  c.out(0) = {gates.dtype, {gates.shape[0], gates.shape[1], h0.shape[1]}};
+  c.out(1) = h0;
+}
+
+Status lstm_infer(InferContext& c) {
+  Dim hidden;
+  HG_TRY(check_scan(c, 4, 3, 4, hidden));
+  const TensorType& c0 = c.in(2);
+  if (c0.rank() != 2 || differ(c0.shape[1], hidden) || differ(c0.shape[0], c.in(1).shape[0]))
+    return c.fail("c0 must be [batch, ", hidden, "], it is ", c0.shape);
+  if (given(c, 5)) {
+    const TensorType& p = c.in(5);
+    if (p.rank() != 2 || differ(p.shape[0], c.in(1).shape[1]) || differ(p.shape[1], hidden))
+      return c.fail("weight_hr must be [", c.in(1).shape[1], ", ", hidden, "], it is ", p.shape);
+  } else if (differ(hidden, c.in(1).shape[1])) {
+    return c.fail("h0 must be [batch, ", hidden, "], it is ", c.in(1).shape);
+  }
+  set_scan_types(c);
+  c.out(2) = c0;
+  return {};
+}
+Status gru_infer(InferContext& c) {
+  Dim hidden;
+  HG_TRY(check_scan(c, 3, 2, 3, hidden));
+  if (differ(hidden, c.in(1).shape[1]))
+    return c.fail("h0 must be [batch, ", hidden, "], it is ", c.in(1).shape);
+  set_scan_types(c);
+  return {};
+}
+Status rnn_infer(InferContext& c) {
+  Dim hidden;
+  HG_TRY(check_scan(c, 1, 2, 3, hidden));
+  const std::string& f = c.attrs().string("nonlinearity");
+  if (f != "tanh" && f != "relu")
+    return c.fail("nonlinearity is '", f, "', known are tanh and relu");
+  if (differ(hidden, c.in(1).shape[1]))
+    return c.fail("h0 must be [batch, ", hidden, "], it is ", c.in(1).shape);
+  set_scan_types(c);
+  return {};
+}
+
+Value part_of(const Value& gates, int i, const Dim& hidden) {
+  return term::slice(gates, 1, hidden * i, hidden * (i + 1));
+}
+
+Value linear(const Value& x, const Value& weight, const Value& bias) {
+  return x.graph()->call("linear", {x, weight, bias});
+}
+
+// step(gates of t, h) -> the next h, for every t in the order of the direction.
+template <class Step>
+Status unroll(ExpandContext& c, const Step& step) {
+  const Value gates = c.in(0);
+  if (!gates.dim(0).is_constant())
+    return unsupported(c.attrs().op().name(), ": the number of time steps, ", gates.dim(0),
+                       ", must be known to unroll the loop");
+  const int64_t time = gates.dim(0).constant();
+  const bool reverse = c.attrs().flag("reverse");
+  Value h = c.in(1);
+  std::vector<Value> all(static_cast<size_t>(time));
+  for (int64_t k = 0; k < time; ++k) {
+    const int64_t t = reverse ? time - 1 - k : k;
+    h = step(term::reshape(term::slice(gates, 0, t, t + 1), {gates.dim(1), gates.dim(2)}), h);
+    all[static_cast<size_t>(t)] = term::reshape(h, {Dim(1), h.dim(0), h.dim(1)});
+  }
+  if (time == 0)
+    c.set_out(0, term::expand(term::number(gates, 0), {Dim(0), gates.dim(1), h.dim(1)}));
+  else
+    c.set_out(0, c.graph().call("concat", all, {{"dim", 0}}));
+  c.set_out(1, h);
+  return {};
+}
+
+// i, f, g, o = gates + W h + b; c = sigmoid(f) c + sigmoid(i) tanh(g); h = W_hr sigmoid(o) tanh(c)
+Status lstm_expand(ExpandContext& c) {
+  Value cell = c.in(2);
+  const Dim hidden = floordiv(c.in(0).dim(2), 4);
+  HG_TRY(unroll(c, [&](const Value& gates, const Value& h) {
+    const Value all = gates + linear(h, c.in(3), input_or_none(c, 4));
+    cell = sigmoid(part_of(all, 1, hidden)) * cell +
+           sigmoid(part_of(all, 0, hidden)) * tanh(part_of(all, 2, hidden));
+    const Value y = sigmoid(part_of(all, 3, hidden)) * tanh(cell);
+    return given(c, 5) ? linear(y, c.in(5), Value()) : y;
+  }));
+  c.set_out(2, cell);
+  return {};
+}
+
+// r, z = sigmoid(gates + W h + b); n = tanh(gates_n + r (W_n h + b_n)); h = (1 - z) n + z h
+Status gru_expand(ExpandContext& c) {
+  const Dim hidden = floordiv(c.in(0).dim(2), 3);
+  return unroll(c, [&](const Value& gates, const Value& h) {
+    const Value back = linear(h, c.in(2), input_or_none(c, 3));
+    const Value r = sigmoid(part_of(gates, 0, hidden) + part_of(back, 0, hidden));
+    const Value z = sigmoid(part_of(gates, 1, hidden) + part_of(back, 1, hidden));
+    const Value n = tanh(part_of(gates, 2, hidden) + r * part_of(back, 2, hidden));
+    return n + z * (h - n);
+  });
+}
+
+// h = tanh(gates + W h + b), or relu
+Status rnn_expand(ExpandContext& c) {
+  const std::string& f = c.attrs().string("nonlinearity");
+  return unroll(c, [&](const Value& gates, const Value& h) {
+    return term::op(f, gates + linear(h, c.in(2), input_or_none(c, 3)));
+  });
+}
+
+constexpr OpDef kOps[] = {
+    // y: [time, batch, out], h and c: the state after the last step. With reverse the steps run
+    // from
+    // the last to the first. weight_hr: [out, hidden] projects h.
+    {.name = "lstm_scan",
+     .signature =
+         "lstm_scan(gates, h0, c0, weight_hh, bias_hh?, weight_hr?, reverse: bool = false) "
+         "-> y, h, c",
+     .infer = lstm_infer,
+     .expand = lstm_expand},
+    {.name = "gru_scan",
+     .signature = "gru_scan(gates, h0, weight_hh, bias_hh?, reverse: bool = false) -> y, h",
+     .infer = gru_infer,
+     .expand = gru_expand},
+    {.name = "rnn_scan",
+     .signature = "rnn_scan(gates, h0, weight_hh, bias_hh?, nonlinearity: str = \"tanh\", reverse: "
+                  "bool = false) -> y, h",
+     .infer = rnn_infer,
+     .expand = rnn_expand},
+};
+
+}  // namespace
+
+std::span<const OpDef> rnn() { return kOps; }
 
 }  // namespace hg::ops
