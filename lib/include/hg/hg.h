@@ -11,3 +11,4 @@
 #include "hg/session.h"
 #include "hg/status.h"
 #include "hg/tensor.h"
+#include "hg/train.h"

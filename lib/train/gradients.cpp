@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reverse accumulation: one walk against the order of the nodes, which is exact on graphs with reuse
+// because a node's outputs have all their gradient before the node is reached.
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "hg/train.h"
+#include "lib/graph/access.h"
+
+namespace hg {
+namespace {
+
+Value filled(Graph& graph, double value, const Value& like) {
+  return graph.call("expand", {graph.scalar(value, like.dtype())}, {{"shape", like.shape()}});
+}
+
+class Backward {
+ public:
+  explicit Backward(Graph& graph) : graph_(graph) {}
+
+  Status run(std::span<const Value> ys, std::span<const Value> wrt, std::span<const Value> seeds) {
+    for (const Value& x : wrt) {
+      HG_CHECK(x && x.graph() == &graph_, "gradients: a value belongs to another graph");
+      HG_CHECK(is_float(x.dtype()), "gradients: '", x.name(), "' is ", x.dtype(), ", not a float");
+      depends_.insert(x.id());
+    }
+    const size_t count = graph_.nodes().size();
+    mark_dependents(0, count);
+    HG_CHECK(seeds.empty() || seeds.size() == ys.size(), "gradients: there are ",
+             int64_t(ys.size()), " values and ", int64_t(seeds.size()), " seeds");
+    for (size_t i = 0; i < ys.size(); ++i) {
+      HG_CHECK(ys[i] && ys[i].graph() == &graph_, "gradients: a value belongs to another graph");
+      HG_CHECK(is_float(ys[i].dtype()), "gradients: '", ys[i].name(), "' is ", ys[i].dtype(),
+               ", not a float");
+      const Value seed = i < seeds.size() && seeds[i] ? seeds[i] : filled(graph_, 1, ys[i]);
+      HG_TRY(graph_.take_status());
+      HG_CHECK(seed.dtype() == ys[i].dtype() && seed.shape() == ys[i].shape(),
+               "gradients: the seed of '", ys[i].name(), "' is ",
+               TensorType{seed.dtype(), seed.shape()}, ", not ",
+               TensorType{ys[i].dtype(), ys[i].shape()});
+      add(ys[i].id(), seed);
+    }
+    HG_TRY(walk(0, count));
+    if (missing_.empty()) return graph_.take_status();
+    std::string names;
+    for (const std::string& name : missing_) names += text(names.empty() ? "" : ", ", name);
+    return unsupported("these ops have no gradient: ", names);
+  }
+
+  Value gradient_of(const Value& x) {
+    const auto found = grads_.find(x.id());
+    return found != grads_.end() ? found->second : filled(graph_, 0, x);
+  }
+
+ private:
+  void mark_dependents(size_t first, size_t last) {
+    for (size_t i = first; i < last; ++i) {
+      const Node& node = graph_.nodes()[i];
+      if (node.op->def.traits & kNoGradient) continue;
+      bool depends = false;
+      for (const ValueId id : node.inputs) depends |= depends_.count(id) > 0;
+      if (!depends) continue;
+      for (const ValueId id : node.outputs)
+        if (is_float(graph_.value_info(id).type.dtype)) depends_.insert(id);
+    }
+  }
+
+  void add(ValueId id, const Value& gradient) {
+    Value& sum = grads_[id];
+    sum = sum ? graph_.call("add", {sum, gradient}) : gradient;
+  }
+
+  Status walk(size_t first, size_t last) {
+    for (size_t i = last; i-- > first;) {
+      const Node node = graph_.nodes()[i];  // the list grows while gradients are added
+      std::vector<Value> douts(node.outputs.size());
+      bool reached = false;
+      for (size_t k = 0; k < node.outputs.size(); ++k) {
+        const auto found = grads_.find(node.outputs[k]);
+        if (found == grads_.end() || !depends_.count(node.outputs[k])) continue;
+        douts[k] = found->second;
+        reached = true;
+      }
+      if (reached) HG_TRY(through(node, douts));
+    }
+    return {};
+  }
+
+  Status through(const Node& node, const std::vector<Value>& douts) {
+    graph_.set_origin(node.origin);
+    if (node.op->def.grad != nullptr) {
+      std::vector<bool> needs;
+      for (const ValueId id : node.inputs) needs.push_back(depends_.count(id) > 0);
+      HG_TRY_ASSIGN(const std::vector<Value> grads, GraphAccess::grad(graph_, node, douts, needs));
+      for (size_t k = 0; k < grads.size(); ++k)
+        if (needs[k] && grads[k]) add(node.inputs[k], grads[k]);
+      return {};
+    }
+    if (node.op->def.expand == nullptr) {
+      missing_.insert(std::string(node.op->name()));
+      return {};
+    }
+    const size_t first = graph_.nodes().size();
+    HG_TRY_ASSIGN(const std::vector<Value> outputs, GraphAccess::expand(graph_, node));
+    const size_t last = graph_.nodes().size();
+    mark_dependents(first, last);
+    for (size_t k = 0; k < douts.size(); ++k)
+      if (douts[k]) add(outputs[k].id(), douts[k]);
+    return walk(first, last);
+  }
+
+  Graph& graph_;
+  std::set<ValueId> depends_;  // wrt, and the values that depend on it
+  std::unordered_map<ValueId, Value> grads_;
+  std::set<std::string> missing_;
+};
+
+}  // namespace
+
+std::vector<Value> gradients(std::span<const Value> ys, std::span<const Value> wrt,
+                             std::span<const Value> seeds) {
+  if (ys.empty() || ys[0].graph() == nullptr) return {};
+  Graph& graph = *ys[0].graph();
+  if (!graph.status().ok()) return {};
+  Backward backward(graph);
+  const Status status = backward.run(ys, wrt, seeds);
+  graph.set_origin({});
+  if (!status.ok()) {
+    graph.fail(status);
+    return {};
+  }
+  std::vector<Value> result;
+  for (const Value& x : wrt) result.push_back(backward.gradient_of(x));
+  return result;
+}
+
+}  // namespace hg
