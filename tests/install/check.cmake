@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DBUILD=... -DSOURCE=... -DCOMPILER=... -P check.cmake: installs BUILD into a folder of its own, builds
+# the project beside this file against it, with find_package and with pkg-config, and runs it.
+set(prefix ${BUILD}/install-check)
+file(REMOVE_RECURSE ${prefix} ${prefix}-build)
+function(must)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE result OUTPUT_VARIABLE text ERROR_VARIABLE text)
+  if(NOT result EQUAL 0)
+    list(JOIN ARGV " " command)
+    message(FATAL_ERROR "${command}: ${result}\n${text}")
+  endif()
+endfunction()
+must(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix} --component hologram)
+must(${CMAKE_COMMAND} -S ${SOURCE} -B ${prefix}-build -DCMAKE_PREFIX_PATH=${prefix}
+  -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=Release)
+must(${CMAKE_COMMAND} --build ${prefix}-build)
+must(${prefix}-build/consumer)
+
+find_program(pkg_config pkg-config)
+file(GLOB_RECURSE pc ${prefix}/*/hologram.pc)
+if(pkg_config)
+  cmake_path(GET pc PARENT_PATH folder)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${folder}
+    ${pkg_config} --cflags --libs hologram OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
+  separate_arguments(flags)
+  must(${COMPILER} -std=c++20 ${SOURCE}/main.cpp ${flags} -o ${prefix}-build/consumer-pc)
+  must(${prefix}-build/consumer-pc)
+endif()
