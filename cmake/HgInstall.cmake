@@ -25,8 +25,9 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/hologram-config.cmake @ONLY CONTENT
 ")
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/hologram-config-version.cmake
   COMPATIBILITY SameMinorVersion)
+file(RELATIVE_PATH HG_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/hologram.pc @ONLY CONTENT
-"prefix=\${pcfiledir}/../..
+"prefix=\${pcfiledir}/@HG_PC_PREFIX@
 Name: hologram
 Description: Runs PyTorch models without PyTorch
 Version: @PROJECT_VERSION@

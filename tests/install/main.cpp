@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds and runs a graph with the installed library; ends well when 2 + 3 is 5.
+// Builds and runs a graph with the installed library; ends well when 2.5 + 2.5 is 5.
 #include <vector>
 
 #include "hg/hg.h"
