@@ -23,28 +23,28 @@ struct Inputs {
   std::vector<ReferenceInput> reference;
 };
 
-Inputs make_inputs(const Graph& graph, const Binding& sizes, const Job& job, Filling filling) {
+Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
+                   Filling filling) {
   Bindings bindings;
   for (const auto& [symbol, size] : sizes)
     if (Status status = bindings.bind(symbol, size); !status.ok())
       throw Failure{Exit::usage, std::string(status.message())};
   Inputs inputs;
-  for (size_t i = 0; i < graph.inputs().size(); ++i) {
-    const ValueInfo& info = graph.value_info(graph.inputs()[i]);
-    Result<Sizes> shape = evaluate(info.type.shape, bindings);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const auto& [name, type] = specs[i];
+    Result<Sizes> shape = evaluate(type.shape, bindings);
     if (!shape.ok())
       throw Failure{Exit::usage,
-                    text("input '", info.name, "' cannot have the shape ", info.type.shape,
-                         " with ", describe_sizes(sizes), ": ", shape.status().message())};
+                    text("input '", name, "' cannot have the shape ", type.shape, " with ",
+                         describe_sizes(sizes), ": ", shape.status().message())};
     std::optional<std::pair<double, double>> range;
     if (i < job.inputs.size()) range = job.inputs[i].range;
-    Result<TensorData> data =
-        seeded_input(info.type.dtype, *shape, range, filling, job.seed + 977 * i);
+    Result<TensorData> data = seeded_input(type.dtype, *shape, range, filling, job.seed + 977 * i);
     if (!data.ok())
-      throw Failure{Exit::unsupported, text("input '", info.name, "' of ", describe_sizes(sizes),
-                                            ": ", data.status().message())};
+      throw Failure{Exit::unsupported, text("input '", name, "' of ", describe_sizes(sizes), ": ",
+                                            data.status().message())};
     inputs.data.push_back(*std::move(data));
-    inputs.reference.push_back({info.name, inputs.data.back().tensor});
+    inputs.reference.push_back({name, inputs.data.back().tensor});
   }
   return inputs;
 }
@@ -65,6 +65,7 @@ class Checker {
       : loaded_(loaded),
         model_(model),
         graph_(model.graph()),
+        specs_(input_specs(graph_)),
         trace_(trace),
         job_(job),
         progress_(progress),
@@ -72,7 +73,7 @@ class Checker {
         uninitialised_(has_uninitialised(loaded)) {}
 
   CheckResult run() {
-    std::vector<Binding> cases = check_sizes(graph_, job_);
+    std::vector<Binding> cases = check_sizes(specs_, job_);
     Result<Session> session = Session::create(model_);
     if (!session.ok()) {
       fail(Exit::unsupported,
@@ -104,7 +105,7 @@ class Checker {
     for (const SizeOption& option : job_.check_sizes) given.insert(option.symbol);
     for (int attempt = 0; attempt < 4; ++attempt) {
       for (Filling filling : kFillings) {
-        inputs = make_inputs(graph_, sizes, job_, filling);
+        inputs = make_inputs(specs_, sizes, job_, filling);
         try {
           expected = reference(inputs, job_.seed);
           return true;
@@ -130,7 +131,7 @@ class Checker {
     bool known = find_inputs(sizes, inputs, expected);
     if (!known) {
       sizes = asked;
-      inputs = make_inputs(graph_, sizes, job_, Filling::usual);
+      inputs = make_inputs(specs_, sizes, job_, Filling::usual);
     }
     std::string with = sizes.empty() ? "" : " with " + describe_sizes(sizes);
     Status status;
@@ -320,6 +321,7 @@ class Checker {
   const Loaded& loaded_;
   const Model& model_;
   const Graph& graph_;
+  std::vector<InputSpec> specs_;
   std::span<const Executed> trace_;
   const Job& job_;
   const std::function<void(const std::string&)>& progress_;
@@ -330,11 +332,10 @@ class Checker {
 
 // Two sizes for a symbol that nobody gave any, by where it stands in the inputs. Each symbol has
 // others, so that a mix-up of two shows.
-std::pair<int64_t, int64_t> default_sizes(const Graph& graph, const std::string& symbol,
-                                          int index) {
+std::pair<int64_t, int64_t> default_sizes(std::span<const InputSpec> specs,
+                                          const std::string& symbol, int index) {
   bool batch = true, image = false;
-  for (ValueId id : graph.inputs()) {
-    const TensorType& type = graph.value_info(id).type;
+  for (const auto& [name, type] : specs) {
     for (int d = 0; d < type.rank(); ++d) {
       std::vector<std::string> used;
       type.shape[static_cast<size_t>(d)].collect_symbols(used);
@@ -363,8 +364,34 @@ std::string describe_origin(const Origin& origin) {
   return out;
 }
 
-std::vector<Binding> check_sizes(const Graph& graph, const Job& job) {
-  std::vector<std::string> symbols = graph.symbols();
+std::vector<InputSpec> input_specs(const Graph& graph) {
+  std::vector<InputSpec> specs;
+  for (ValueId id : graph.inputs())
+    specs.push_back({graph.value_info(id).name, graph.value_info(id).type});
+  return specs;
+}
+
+std::string input_trouble(const Loaded& loaded, std::span<const InputSpec> specs, const Job& job) {
+  Binding sizes = check_sizes(specs, job).at(0);
+  std::string trouble;
+  for (Filling filling : kFillings) {
+    try {
+      run_reference_nodes(loaded, make_inputs(specs, sizes, job, filling).reference, job.seed, {});
+      return "";
+    } catch (const ReferenceFailure& failure) {
+      if (!failure.op.empty() && !find_row(failure.op, "")) return "";
+      if (trouble.empty())
+        trouble = text(failure.op, failure.op.empty() ? "" : describe_origin(failure.origin) + ": ",
+                       failure.reason);
+    }
+  }
+  return trouble;
+}
+
+std::vector<Binding> check_sizes(std::span<const InputSpec> specs, const Job& job) {
+  std::vector<std::string> symbols;
+  for (const InputSpec& spec : specs)
+    for (const Dim& dim : spec.type.shape) dim.collect_symbols(symbols);
   size_t cases = symbols.empty() ? 1 : 2;
   for (const SizeOption& option : job.check_sizes) {
     if (std::find(symbols.begin(), symbols.end(), option.symbol) == symbols.end()) {
@@ -384,7 +411,7 @@ std::vector<Binding> check_sizes(const Graph& graph, const Job& job) {
   }
   std::vector<Binding> result(cases);
   for (size_t s = 0; s < symbols.size(); ++s) {
-    auto [first, second] = default_sizes(graph, symbols[s], static_cast<int>(s));
+    auto [first, second] = default_sizes(specs, symbols[s], static_cast<int>(s));
     std::vector<int64_t> sizes = {first, second};
     for (const SizeOption& option : job.check_sizes)
       if (option.symbol == symbols[s]) sizes = option.sizes;

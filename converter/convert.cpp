@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/convert.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "converter/inputs.h"
+#include "converter/recognise.h"
+#include "converter/sha256.h"
+#include "hg/session.h"
+
+namespace hg::convert {
+namespace {
+
+// A file that reads like standard input, which cannot be read twice.
+class Spool {
+ public:
+  Spool() : file_(std::tmpfile()) {
+    if (!file_) throw Failure{Exit::unreadable, text("no temporary file: ", std::strerror(errno))};
+    char buffer[1 << 16];
+    for (size_t got; (got = std::fread(buffer, 1, sizeof buffer, stdin)) > 0;)
+      if (std::fwrite(buffer, 1, got, file_) != got)
+        throw Failure{Exit::unreadable, text("standard input does not fit on the temporary disk: ",
+                                             std::strerror(errno))};
+    std::fflush(file_);
+  }
+  ~Spool() {
+    if (file_) std::fclose(file_);
+  }
+  Spool(const Spool&) = delete;
+  Spool& operator=(const Spool&) = delete;
+  std::string path() const { return "/dev/fd/" + std::to_string(fileno(file_)); }
+
+ private:
+  std::FILE* file_;
+};
+
+std::string list_unsupported(const std::vector<Unsupported>& all) {
+  std::string out;
+  for (const Unsupported& each : all) {
+    out +=
+        text(out.empty() ? "" : "; ", each.op, each.count > 1 ? text(" (", each.count, "x)") : "",
+             describe_origin(each.origin), ": ", each.reason);
+    if (!each.suggestion.empty()) out += text(" (", each.suggestion, ")");
+  }
+  return out;
+}
+
+// A row for the op exists, so it is this call that does not fit.
+bool has_row(const std::string& op) {
+  size_t dot = op.find('.');
+  return find_row(op.substr(0, dot), dot == std::string::npos ? "" : op.substr(dot + 1)) != nullptr;
+}
+
+class Conversion {
+ public:
+  Conversion(const Job& job, const std::function<void(const std::string&)>& progress)
+      : progress_(progress) {
+    report_.job = job;
+  }
+
+  Report run() {
+    try {
+      steps();
+    } catch (const Failure& failure) {
+      fail(failure.exit, failure.message);
+    } catch (const Refusal& refusal) {
+      fail(Exit::unsupported, refusal.reason);
+    } catch (const std::bad_alloc&) {
+      fail(Exit::unsupported, job().model + ": there is not enough memory for this model");
+    } catch (const std::exception& error) {
+      std::string what = error.what();
+      fail(Exit::unsupported, job().model + ": " + what.substr(0, what.find('\n')));
+    }
+    if (!stage_.empty()) stage("");
+    return std::move(report_);
+  }
+
+ private:
+  const Job& job() const { return report_.job; }
+
+  void fail(Exit exit, std::string message) {
+    report_.exit = exit;
+    report_.message = std::move(message);
+  }
+
+  void stage(const std::string& name) {
+    auto now = std::chrono::steady_clock::now();
+    if (!stage_.empty())
+      report_.stage_ms.emplace_back(
+          stage_, std::chrono::duration<double, std::milli>(now - stage_start_).count());
+    stage_ = name;
+    stage_start_ = now;
+    if (!name.empty()) progress_(name);
+  }
+
+  void steps() {
+    stage("load");
+    std::unique_ptr<Spool> spool;
+    std::string path = job().model;
+    if (path == "-") {
+      spool = std::make_unique<Spool>();
+      path = spool->path();
+    }
+    report_.libtorch = libtorch_version();
+    require_torchscript(path, job().model == "-" ? "standard input" : path);
+    report_.source_hash = sha256_of_file(path);
+    Loaded loaded = load_script(path);
+    warn_of_weights(loaded.program);
+
+    stage("import");
+    std::string note;
+    report_.job.inputs = fit_inputs(loaded.program, report_.job.inputs, note);
+    if (!note.empty()) report_.notes.push_back(note);
+    apply_dims();
+    std::vector<InputSpec> specs;
+    for (const InputOption& option : job().inputs) specs.push_back(option.spec);
+    Imported imported = import_program(loaded.program, specs, Registry::built_in());
+    for (std::string& line : imported.notes) report_.notes.push_back(std::move(line));
+    for (std::string& line : imported.warnings) report_.warnings.push_back(std::move(line));
+    if (!imported.unsupported.empty()) {
+      report_.unsupported = std::move(imported.unsupported);
+      return explain_unsupported(loaded, specs);
+    }
+
+    stage("verify");
+    Status status = imported.graph.status();
+    if (status.ok()) status = imported.graph.verify();
+    if (!status.ok())
+      return fail(Exit::unsupported,
+                  text(job().model, ": the imported graph is not valid: ", status.message()));
+    Result<Model> model = Model::from_graph(std::move(imported.graph));
+    if (!model.ok()) return fail(Exit::unsupported, std::string(model.status().message()));
+    model->set_info(
+        {text("hg-convert ", HG_VERSION), "libtorch " + report_.libtorch, report_.source_hash});
+    describe(model->graph());
+
+    check_sizes(input_specs(model->graph()), job());  // names of --check-size
+    if (job().check) {
+      stage("check");
+      report_.check = check_model(loaded, *model, imported.trace, job(), progress_);
+      for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
+      if (report_.check.exit != Exit::ok)
+        return fail(report_.check.exit, text(job().model, ": ", report_.check.message));
+    }
+
+    stage("write");
+    write(*model);
+  }
+
+  void apply_dims() {
+    Bindings bindings;
+    for (const SizeOption& option : job().dims) {
+      bool used = false;
+      for (const InputOption& input : job().inputs) {
+        std::vector<std::string> symbols;
+        for (const Dim& dim : input.spec.type.shape) dim.collect_symbols(symbols);
+        used = used || std::count(symbols.begin(), symbols.end(), option.symbol) > 0;
+      }
+      if (!used)
+        throw Failure{Exit::usage,
+                      text("--dim ", option.symbol, ": no --input has a size ", option.symbol)};
+      if (Status status = bindings.bind(option.symbol, option.sizes.at(0)); !status.ok())
+        throw Failure{Exit::usage, text("--dim: ", status.message())};
+    }
+    for (InputOption& input : report_.job.inputs)
+      for (Dim& dim : input.spec.type.shape) dim = dim.substitute(bindings);
+  }
+
+  void warn_of_weights(const ScriptProgram& program) {
+    std::string bad;
+    int64_t count = 0;
+    for (const ScriptTensor& tensor : program.tensors) {
+      if (tensor.names.empty() || !has_nan(tensor.data.tensor)) continue;
+      if (count++ < 5) bad += text(bad.empty() ? "'" : ", '", tensor.names[0], "'");
+    }
+    if (count > 0)
+      report_.warnings.push_back(text("weights that hold NaN: ", bad,
+                                      count > 5 ? text(" and ", count - 5, " more") : "",
+                                      "; the model was probably saved from a failed training"));
+  }
+
+  template <class T>
+  static bool any_nan(const Tensor& tensor) {
+    for (int64_t i = 0; i < tensor.count(); ++i)
+      if (std::isnan(static_cast<float>(tensor.as<const T>()[i]))) return true;
+    return false;
+  }
+  static bool has_nan(const Tensor& tensor) {
+    switch (tensor.dtype) {
+      case f32:
+        return any_nan<float>(tensor);
+      case f64:
+        return any_nan<double>(tensor);
+      case f16:
+        return any_nan<Half>(tensor);
+      case bf16:
+        return any_nan<BFloat16>(tensor);
+      default:
+        return false;
+    }
+  }
+
+  // Is it the op, the inputs that do not fit the model, or a size that cannot stay open?
+  void explain_unsupported(const Loaded& loaded, const std::vector<InputSpec>& specs) {
+    const std::vector<Unsupported>& all = report_.unsupported;
+    bool calls = std::all_of(all.begin(), all.end(),
+                             [](const Unsupported& each) { return has_row(each.op); });
+    if (calls) {
+      stage("diagnose");
+      std::string trouble = input_trouble(loaded, specs, job());
+      if (!trouble.empty())
+        return fail(Exit::mismatch,
+                    text(job().model, ": inputs and model do not fit each other: ", trouble));
+    }
+    std::string hint = calls ? fixed_sizes_hint(loaded, specs) : "";
+    int64_t ops = static_cast<int64_t>(all.size());
+    fail(Exit::unsupported,
+         text(job().model, ": ", ops == 1 ? std::string("one op is") : text(ops, " ops are"),
+              " not supported: ", list_unsupported(all), hint));
+  }
+
+  // Whether the model can be converted with numbers for its symbols.
+  std::string fixed_sizes_hint(const Loaded& loaded, std::vector<InputSpec> specs) const {
+    auto cases = check_sizes(specs, job());
+    if (cases.empty() || cases[0].empty()) return "";
+    Bindings bindings;
+    std::string options;
+    for (const auto& [symbol, size] : cases[0]) {
+      if (!bindings.bind(symbol, size).ok()) return "";
+      options += text(" --dim ", symbol, "=", size);
+    }
+    for (InputSpec& spec : specs)
+      for (Dim& dim : spec.type.shape) dim = dim.substitute(bindings);
+    Imported fixed = import_program(loaded.program, specs, Registry::built_in());
+    if (!fixed.unsupported.empty()) return "";
+    return text("; with numbers for the sizes (", options.substr(1),
+                ") it can be converted, so a size is baked in there: compute it from x.size()");
+  }
+
+  void describe(const Graph& graph) {
+    for (ValueId id : graph.inputs())
+      report_.inputs.push_back(text(graph.value_info(id).name, ": ", graph.value_info(id).type));
+    for (const auto& [name, id] : graph.outputs())
+      report_.outputs.push_back(text(name, ": ", graph.value_info(id).type));
+    std::map<std::string, int> counts;
+    for (const Node& node : graph.nodes()) ++counts[std::string(node.op->name())];
+    report_.ops.assign(counts.begin(), counts.end());
+    for (const State& state : graph.states()) {
+      report_.weight_bytes += state.data.tensor.bytes();
+      if (state.kind == State::Kind::parameter) report_.parameters += state.data.tensor.count();
+    }
+  }
+
+  void write(const Model& model) {
+    if (job().output == "-") {
+      Result<std::vector<std::byte>> bytes = model.serialize();
+      if (!bytes.ok()) return fail(Exit::unreadable, std::string(bytes.status().message()));
+      if (std::fwrite(bytes->data(), 1, bytes->size(), stdout) != bytes->size() ||
+          std::fflush(stdout) != 0)
+        fail(Exit::unreadable, text("standard output: ", std::strerror(errno)));
+      return;
+    }
+    Status status = model.save(job().output);
+    if (!status.ok()) fail(Exit::unreadable, std::string(status.message()));
+  }
+
+  const std::function<void(const std::string&)>& progress_;
+  Report report_;
+  std::string stage_;
+  std::chrono::steady_clock::time_point stage_start_;
+};
+
+}  // namespace
+
+Report convert(const Job& job, const std::function<void(const std::string&)>& progress) {
+  return Conversion(job, progress).run();
+}
+
+std::string_view status_name(Exit exit) {
+  constexpr std::string_view kNames[] = {"ok", "usage", "unreadable", "unsupported", "mismatch"};
+  return kNames[static_cast<int>(exit)];
+}
+
+std::string summary_line(const Report& report) {
+  std::string line =
+      text("report: hg-convert ", HG_VERSION, ", libtorch ", report.libtorch, ", model ",
+           report.source_hash.substr(0, 12), ", ", status_name(report.exit));
+  for (size_t i = 0; i < report.unsupported.size(); ++i)
+    line += text(i == 0 ? ": " : ", ", report.unsupported[i].op, " x", report.unsupported[i].count);
+  for (const WrongNode& wrong : report.check.wrong_nodes)
+    line += text(": ", wrong.op, " error ", wrong.largest_error);
+  return line;
+}
+
+}  // namespace hg::convert

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fits the --input options to what the script's forward takes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "converter/options.h"
+#include "converter/script.h"
+
+namespace hg::convert {
+
+// The options in the order of forward's tensors: named ones go to their place, the others fill the
+// rest in order. With no options at all, shapes are inferred where the first layer tells them, and
+// `note` says so. Throws Failure (usage) naming what is missing, unknown or too much.
+std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<InputOption> options,
+                                    std::string& note);
+
+// "x: Tensor, mask: Optional[Tensor]"
+std::string describe_inputs(const ScriptProgram& program);
+
+}  // namespace hg::convert
