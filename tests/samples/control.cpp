@@ -6,7 +6,7 @@ namespace hg::test::samples {
 
 std::vector<Sample> control() {
   return {
-      {.op = "dims", .inputs = {}, .attrs = {{"values", std::vector<Dim>{3, -1, 1ll << 40}}}},
+      {.op = "dims", .inputs = {}, .attrs = {{"values", std::vector<Dim>{3, -1, int64_t{1} << 40}}}},
       {.op = "dims", .inputs = {}, .attrs = {{"values", std::vector<Dim>{}}}},
   };
 }
