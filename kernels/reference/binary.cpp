@@ -1,9 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops: arithmetic, comparison, logic, activations, casts, where.
-#include "kernels/reference/reference.h"
+// Arithmetic of two tensors.
+#include <cmath>
+#include <numeric>
+
+#include "kernels/reference/pointwise.h"
 
 namespace hg::reference::rows {
+namespace {
 
-std::span<const Row> binary() { return {}; }
+// Sum and product of bool are or and and: any other value than 0 is rounded to true.
+double floor_divide(double a, double b) { return std::floor(a / b); }
+double remainder(double a, double b) { return a - b * std::floor(a / b); }
+double power(double a, double b) { return std::pow(a, b); }
+// Integer powers below 1 in size are 0.
+void power_any(const Call& c) {
+  binary<power>(c);
+  if (!is_float(c.out[0].dtype))
+    for (double& y : c.out[0].values) y = std::trunc(y);
+}
+double maximum(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+double minimum(double a, double b) { return std::isnan(a) || a < b ? a : b; }
+double bit_and(double a, double b) { return double(int64_t(a) & int64_t(b)); }
+double bit_or(double a, double b) { return double(int64_t(a) | int64_t(b)); }
+double bit_xor(double a, double b) { return double(int64_t(a) ^ int64_t(b)); }
+double shift_left(double a, double b) { return a * std::exp2(b); }
+double shift_right(double a, double b) { return std::floor(a / std::exp2(b)); }
+double xlogy(double a, double b) { return a == 0 ? 0 : a * std::log(b); }
+
+// The next number of the dtype itself.
+void nextafter(const Call& c) {
+  const Sizes& shape = c.out[0].shape;
+  for (int64_t i = 0; i < c.out[0].count(); ++i) {
+    const double a = broadcast_at(c.in[0], shape, i), b = broadcast_at(c.in[1], shape, i);
+    c.out[0].at(i) = c.out[0].dtype == f64
+                         ? std::nextafter(a, b)
+                         : double{std::nextafter(static_cast<float>(a), static_cast<float>(b))};
+  }
+}
+
+constexpr Row kRows[] = {
+    {"add", binary<[](double a, double b) { return a + b; }>},
+    {"sub", binary<[](double a, double b) { return a - b; }>},
+    {"mul", binary<[](double a, double b) { return a * b; }>},
+    {"div", binary<[](double a, double b) { return a / b; }>},
+    {"floor_divide", binary<floor_divide>},
+    {"trunc_divide", binary<[](double a, double b) { return std::trunc(a / b); }>},
+    {"remainder", binary<remainder>},
+    {"fmod", binary<[](double a, double b) { return std::fmod(a, b); }>},
+    {"pow", power_any},
+    {"maximum", binary<maximum>},
+    {"minimum", binary<minimum>},
+    {"fmax", binary<[](double a, double b) { return std::fmax(a, b); }>},
+    {"fmin", binary<[](double a, double b) { return std::fmin(a, b); }>},
+    {"atan2", binary<[](double a, double b) { return std::atan2(a, b); }>},
+    {"hypot", binary<[](double a, double b) { return std::hypot(a, b); }>},
+    {"nextafter", nextafter},
+    {"copysign", binary<[](double a, double b) { return std::copysign(a, b); }>},
+    {"logaddexp", binary<[](double a, double b) { return std::log(std::exp(a) + std::exp(b)); }>},
+    {"xlogy", binary<xlogy>},
+    {"bitwise_and", binary<bit_and>},
+    {"bitwise_or", binary<bit_or>},
+    {"bitwise_xor", binary<bit_xor>},
+    {"bitwise_left_shift", binary<shift_left>},
+    {"bitwise_right_shift", binary<shift_right>},
+    {"gcd", binary<[](double a, double b) { return double(std::gcd(int64_t(a), int64_t(b))); }>},
+    {"lcm", binary<[](double a, double b) { return double(std::lcm(int64_t(a), int64_t(b))); }>},
+};
+
+}  // namespace
+
+std::span<const Row> binary() { return kRows; }
 
 }  // namespace hg::reference::rows

@@ -1,9 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops: arithmetic, comparison, logic, activations, casts, where.
-#include "kernels/reference/reference.h"
+// Elementwise functions of one tensor.
+#include <cmath>
+#include <numbers>
+
+#include "kernels/reference/pointwise.h"
 
 namespace hg::reference::rows {
+namespace {
 
-std::span<const Row> unary() { return {}; }
+// By bisection: erf grows.
+double erfinv(double y) {
+  double low = -6, high = 6;
+  for (int i = 0; i < 200; ++i) {
+    const double middle = (low + high) / 2;
+    (std::erf(middle) < y ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+// By the recurrence up to 1e4 and two terms of the asymptotic series.
+double digamma(double x) {
+  double sum = 0;
+  for (; x < 1e4; x += 1) sum -= 1 / x;
+  return sum + std::log(x) - 0.5 / x - 1 / (12 * x * x);
+}
+double round_to(double x, const KernelAttrs& attrs) {
+  const double scale = std::pow(10.0, static_cast<double>(attrs.integer("decimals")));
+  return std::nearbyint(x * scale) / scale;
+}
+double nan_to_num(double x, const KernelAttrs& attrs) {
+  if (std::isnan(x)) return attrs.real("nan");
+  if (std::isinf(x) && x > 0) return attrs.real("posinf");
+  if (std::isinf(x)) return attrs.real("neginf");
+  return x;
+}
+double sinc(double x) {
+  return x == 0 ? 1 : std::sin(std::numbers::pi * x) / (std::numbers::pi * x);
+}
+void bitwise_not(const Call& c) {
+  for (int64_t i = 0; i < c.out[0].count(); ++i) {
+    const double x = c.in[0].at(i);
+    c.out[0].at(i) =
+        c.in[0].dtype == boolean ? x == 0 : static_cast<double>(~static_cast<int64_t>(x));
+  }
+}
+
+constexpr Row kRows[] = {
+    {"neg", unary<[](double x) { return -x; }>},
+    {"abs", unary<[](double x) { return std::abs(x); }>},
+    {"sign", unary<[](double x) { return double(x > 0) - double(x < 0); }>},
+    {"sqrt", unary<[](double x) { return std::sqrt(x); }>},
+    {"rsqrt", unary<[](double x) { return 1 / std::sqrt(x); }>},
+    {"reciprocal", unary<[](double x) { return 1 / x; }>},
+    {"exp", unary<[](double x) { return std::exp(x); }>},
+    {"exp2", unary<[](double x) { return std::exp2(x); }>},
+    {"expm1", unary<[](double x) { return std::expm1(x); }>},
+    {"log", unary<[](double x) { return std::log(x); }>},
+    {"log2", unary<[](double x) { return std::log2(x); }>},
+    {"log10", unary<[](double x) { return std::log10(x); }>},
+    {"log1p", unary<[](double x) { return std::log1p(x); }>},
+    {"sin", unary<[](double x) { return std::sin(x); }>},
+    {"cos", unary<[](double x) { return std::cos(x); }>},
+    {"tan", unary<[](double x) { return std::tan(x); }>},
+    {"asin", unary<[](double x) { return std::asin(x); }>},
+    {"acos", unary<[](double x) { return std::acos(x); }>},
+    {"atan", unary<[](double x) { return std::atan(x); }>},
+    {"sinh", unary<[](double x) { return std::sinh(x); }>},
+    {"cosh", unary<[](double x) { return std::cosh(x); }>},
+    {"tanh", unary<[](double x) { return std::tanh(x); }>},
+    {"asinh", unary<[](double x) { return std::asinh(x); }>},
+    {"acosh", unary<[](double x) { return std::acosh(x); }>},
+    {"atanh", unary<[](double x) { return std::atanh(x); }>},
+    {"erf", unary<[](double x) { return std::erf(x); }>},
+    {"erfc", unary<[](double x) { return std::erfc(x); }>},
+    {"erfinv", unary<erfinv>},
+    {"lgamma", unary<[](double x) { return std::lgamma(x); }>},
+    {"digamma", unary<digamma>},
+    {"sigmoid", unary<[](double x) { return 1 / (1 + std::exp(-x)); }>},
+    {"sinc", unary<sinc>},
+    {"floor", unary<[](double x) { return std::floor(x); }>},
+    {"ceil", unary<[](double x) { return std::ceil(x); }>},
+    {"trunc", unary<[](double x) { return std::trunc(x); }>},
+    {"round", unary_with_attrs<round_to>},
+    {"nan_to_num", unary_with_attrs<nan_to_num>},
+    {"isnan", unary<[](double x) { return double(std::isnan(x)); }>},
+    {"isinf", unary<[](double x) { return double(std::isinf(x)); }>},
+    {"isfinite", unary<[](double x) { return double(std::isfinite(x)); }>},
+    {"signbit", unary<[](double x) { return double(std::signbit(x)); }>},
+    {"logical_not", unary<[](double x) { return double(x == 0); }>},
+    {"bitwise_not", bitwise_not},
+    {"square", unary<[](double x) { return x * x; }>},
+    {"frac", unary<[](double x) { return x - std::trunc(x); }>},
+};
+
+}  // namespace
+
+std::span<const Row> unary() { return kRows; }
 
 }  // namespace hg::reference::rows

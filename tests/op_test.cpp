@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every sample row of every op, held against the double loops of kernels/reference: each dtype,
+// kernel variant and thread count, strided inputs, inputs whose memory the output may take, and
+// gradients against finite differences. A failing case prints the command that repeats it alone.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "hg/hg.h"
+#include "kernels/reference/reference.h"
+#include "lib/graph/access.h"
+#include "tests/samples.h"
+
+namespace hg::test {
+namespace {
+
+// ---- Elements as doubles ----
+
+double read_element(const Tensor& t, int64_t offset) {
+  switch (t.dtype) {
+    case DType::f32:
+      return t.as<float>()[offset];
+    case DType::f64:
+      return t.as<double>()[offset];
+    case DType::f16:
+      return static_cast<float>(t.as<Half>()[offset]);
+    case DType::bf16:
+      return static_cast<float>(t.as<BFloat16>()[offset]);
+    case DType::i64:
+      return static_cast<double>(t.as<int64_t>()[offset]);
+    case DType::i32:
+      return t.as<int32_t>()[offset];
+    case DType::i16:
+      return t.as<int16_t>()[offset];
+    case DType::i8:
+      return t.as<int8_t>()[offset];
+    case DType::u8:
+    case DType::bool_:
+      return t.as<uint8_t>()[offset];
+  }
+  return 0;
+}
+// Integers wrap around, as they do in torch.
+void write_element(const Tensor& t, int64_t offset, double value) {
+  const auto whole = [&] {
+    return std::abs(value) < 9.2e18 ? static_cast<int64_t>(value)
+                                    : std::numeric_limits<int64_t>::min();
+  };
+  switch (t.dtype) {
+    case DType::f32:
+      t.as<float>()[offset] = static_cast<float>(value);
+      break;
+    case DType::f64:
+      t.as<double>()[offset] = value;
+      break;
+    case DType::f16:
+      t.as<Half>()[offset] = Half(static_cast<float>(value));
+      break;
+    case DType::bf16:
+      t.as<BFloat16>()[offset] = BFloat16(static_cast<float>(value));
+      break;
+    case DType::i64:
+      t.as<int64_t>()[offset] = whole();
+      break;
+    case DType::i32:
+      t.as<int32_t>()[offset] = static_cast<int32_t>(whole());
+      break;
+    case DType::i16:
+      t.as<int16_t>()[offset] = static_cast<int16_t>(whole());
+      break;
+    case DType::i8:
+      t.as<int8_t>()[offset] = static_cast<int8_t>(whole());
+      break;
+    case DType::u8:
+      t.as<uint8_t>()[offset] = static_cast<uint8_t>(whole());
+      break;
+    case DType::bool_:
+      t.as<uint8_t>()[offset] = value != 0;
+      break;
+  }
+}
+std::vector<double> read_all(const Tensor& t) {
+  std::vector<double> values;
+  for (int64_t i = 0, n = t.count(); i < n; ++i) {
+    int64_t offset = 0, rest = i;
+    for (int d = t.rank() - 1; d >= 0; --d) {
+      offset += rest % t.shape[d] * t.strides[d];
+      rest /= t.shape[d];
+    }
+    values.push_back(read_element(t, offset));
+  }
+  return values;
+}
+std::vector<double> rounded(std::vector<double> values, DType dtype) {
+  double memory = 0;
+  const Tensor one = view(static_cast<void*>(&memory), dtype, {});
+  for (double& value : values) {
+    write_element(one, 0, value);
+    value = read_element(one, 0);
+  }
+  return values;
+}
+
+// ---- One sample as a graph ----
+
+uint64_t next_random(uint64_t& state) {  // splitmix64
+  uint64_t z = (state += 0x9e3779b97f4a7c15ull);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+std::vector<double> values_of(const SampleInput& input, size_t index) {
+  if (!input.values.empty()) return input.values;
+  uint64_t state = 1000 + index;
+  std::vector<double> values;
+  for (int64_t i = 0; i < input.shape.count(); ++i) {
+    const double unit = static_cast<double>(next_random(state) >> 11) * 0x1p-53;
+    values.push_back(is_float(input.dtype)
+                         ? input.low + unit * (input.high - input.low)
+                         : std::floor(input.low + unit * (input.high - input.low + 1)));
+  }
+  return values;
+}
+
+struct Input {
+  std::string name;
+  std::vector<double> values;
+  TensorData data;
+};
+
+// The op's call with every float of `sample` in another dtype where `floats` is not f32.
+struct Case {
+  Graph graph;
+  std::vector<Value> arguments;  // of the op
+  std::vector<Input> inputs;     // those that are inputs of the graph or constants
+  int node = 0;                  // of the op
+  std::vector<Value> outputs;
+};
+
+DType variant(DType dtype, DType floats) { return dtype == f32 ? floats : dtype; }
+
+// `copied`: each input goes through an op first, so that it lies in the arena.
+Result<Case> build(const Sample& sample, DType floats, bool copied = false) {
+  Case c;
+  for (size_t i = 0; i < sample.inputs.size(); ++i) {
+    const SampleInput& input = sample.inputs[i];
+    if (!input.given) {
+      c.arguments.emplace_back();
+      continue;
+    }
+    const DType dtype = variant(input.dtype, floats);
+    Input made{text("x", static_cast<int64_t>(i)), rounded(values_of(input, i), dtype), {}};
+    if (static_cast<int64_t>(made.values.size()) != input.shape.count())
+      return invalid_argument("the sample gives ", static_cast<int64_t>(made.values.size()),
+                              " values for ", input.shape);
+    HG_TRY_ASSIGN(made.data, TensorData::allocate(dtype, input.shape));
+    for (size_t k = 0; k < made.values.size(); ++k)
+      write_element(made.data.tensor, static_cast<int64_t>(k), made.values[k]);
+    Value value = input.constant ? c.graph.constant(made.data, made.name)
+                                 : c.graph.input(made.name, dtype, to_shape(input.shape));
+    if (copied && !input.constant) value = c.graph.call("maximum", {value, value});
+    c.arguments.push_back(value);
+    c.inputs.push_back(std::move(made));
+  }
+  NamedAttrs attrs = sample.attrs;
+  for (NamedAttr& attr : attrs)
+    if (DType* dtype = std::get_if<DType>(&attr.value.value)) *dtype = variant(*dtype, floats);
+  c.node = static_cast<int>(c.graph.nodes().size());
+  c.outputs = c.graph.calls(sample.op, c.arguments, attrs);
+  HG_TRY(c.graph.status());
+  for (const Value& output : c.outputs) c.graph.output("", output);
+  return c;
+}
+
+Options on_threads(int threads) {
+  Options options;
+  options.threads = threads;
+  return options;
+}
+
+struct Answer {
+  DType dtype = f32;
+  Sizes shape;
+  std::vector<double> values;
+  std::vector<char> bytes;
+};
+
+// A layout with gaps: every stride is doubled, and the last dim starts at 1.
+Tensor spread(const Tensor& from, std::vector<char>& memory) {
+  memory.assign(static_cast<size_t>(2 * from.bytes() + 2 * size_of(from.dtype)), 0);
+  Tensor to = from;
+  to.data = memory.data() + size_of(from.dtype);
+  for (int64_t& stride : to.strides) stride *= 2;
+  copy(from, to);
+  return to;
+}
+
+Result<std::vector<Answer>> run(const Case& c, Options options, bool strided = false) {
+  HG_TRY_ASSIGN(Model model, Model::from_graph(c.graph));
+  HG_TRY_ASSIGN(Session session, Session::create(model, std::move(options)));
+  std::vector<std::vector<char>> memory(c.inputs.size());
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    bool is_input = false;
+    for (int k = 0; k < session.input_count(); ++k)
+      is_input = is_input || session.input_name(k) == c.inputs[i].name;
+    if (!is_input) continue;
+    const Tensor& tensor = c.inputs[i].data.tensor;
+    HG_TRY(session.set_input(c.inputs[i].name, strided ? spread(tensor, memory[i]) : tensor));
+  }
+  HG_TRY(session.run());
+  std::vector<Answer> answers;
+  for (int k = 0; k < session.output_count(); ++k) {
+    HG_TRY_ASSIGN(const Tensor y, session.output(k));
+    Answer answer{y.dtype, y.shape, read_all(y), {}};
+    if (y.is_contiguous() && y.bytes() > 0)
+      answer.bytes.assign(static_cast<char*>(y.data), static_cast<char*>(y.data) + y.bytes());
+    answers.push_back(std::move(answer));
+  }
+  return answers;
+}
+
+// ---- What is right ----
+
+double tolerance_of(const Sample& sample, DType dtype) {
+  const double wide = sample.tolerance;
+  switch (dtype) {
+    case DType::f64:
+      return std::max(1e-12, wide * 1e-7);
+    case DType::f32:
+      return std::max(2e-6, wide);
+    case DType::f16:
+      return std::max(2e-3, wide);
+    case DType::bf16:
+      return std::max(1.6e-2, wide);
+    default:
+      return 0;
+  }
+}
+
+void expect_near(const std::vector<double>& got, const std::vector<double>& expected,
+                 double tolerance, const std::string& what) {
+  ASSERT_EQ(got.size(), expected.size()) << what;
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]))) continue;
+    const double limit = tolerance * (1 + std::abs(expected[i]));
+    ASSERT_LE(std::abs(got[i] - expected[i]), limit)
+        << what << ": element " << i << " is " << got[i] << ", expected " << expected[i];
+  }
+}
+
+std::vector<std::vector<double>> reference_of(const Case& c, const reference::Row& row,
+                                              const std::vector<Answer>& shapes) {
+  const Node& node = c.graph.nodes()[static_cast<size_t>(c.node)];
+  std::vector<reference::Array> in, out;
+  size_t given = 0;
+  for (const Value& argument : c.arguments) {
+    reference::Array array;
+    array.given = static_cast<bool>(argument);
+    if (array.given) {
+      array.dtype = c.inputs[given].data.tensor.dtype;
+      array.shape = c.inputs[given].data.tensor.shape;
+      array.values = c.inputs[given].values;
+      ++given;
+    }
+    in.push_back(std::move(array));
+  }
+  for (const Answer& answer : shapes) {
+    reference::Array array{answer.dtype, answer.shape, {}, true};
+    array.values.assign(static_cast<size_t>(answer.shape.count()), 0.0);
+    out.push_back(std::move(array));
+  }
+  const KernelAttrs attrs{AttrReader(node.op, node.attrs)};
+  row.run({in, out, attrs});
+  std::vector<std::vector<double>> values;
+  for (reference::Array& array : out)
+    values.push_back(rounded(std::move(array.values), array.dtype));
+  return values;
+}
+
+// ---- The checks of one sample ----
+
+void check_dtype(const Sample& sample, DType floats) {
+  const std::string what(name(floats));
+  Result<Case> c = build(sample, floats);
+  if (!c.ok()) {
+    if (floats == f16 || floats == bf16) return;  // not every op takes these
+    FAIL() << what << ": " << c.status().message();
+  }
+  const Result<std::vector<Answer>> plain = run(*c, on_threads(1));
+  if (!plain.ok()) {
+    if ((floats == f16 || floats == bf16) && plain.status().code() == Code::unsupported) return;
+    FAIL() << what << ": " << plain.status().message();
+  }
+  for (size_t k = 0; k < plain->size(); ++k) {
+    const TensorType& type = c->graph.value_info(c->outputs[k].id()).type;
+    ASSERT_EQ((*plain)[k].dtype, type.dtype) << what;
+    if (is_constant(type.shape)) {
+      ASSERT_EQ(to_shape((*plain)[k].shape), type.shape) << what;
+    }
+  }
+  // What is expected: the reference, or else the f64 result of the same kernels.
+  const reference::Row* row = reference::find(sample.op);
+  std::vector<std::vector<double>> expected;
+  if (row != nullptr) {
+    expected = reference_of(*c, *row, *plain);
+  } else {
+    Result<Case> wide = build(sample, f64);
+    ASSERT_TRUE(wide.ok()) << wide.status().message();
+    const Result<std::vector<Answer>> answers = run(*wide, on_threads(1));
+    ASSERT_TRUE(answers.ok()) << answers.status().message();
+    for (const Answer& answer : *answers) expected.push_back(answer.values);
+  }
+  const auto compare = [&](const std::vector<Answer>& answers, const std::string& how) {
+    ASSERT_EQ(answers.size(), expected.size());
+    for (size_t k = 0; k < answers.size(); ++k)
+      expect_near(answers[k].values, expected[k], tolerance_of(sample, answers[k].dtype),
+                  text(what, " ", how, " output ", static_cast<int64_t>(k)));
+  };
+  compare(*plain, "plain");
+  if (testing::Test::HasFatalFailure()) return;
+
+  const Result<std::vector<Answer>> threaded = run(*c, on_threads(3));
+  ASSERT_TRUE(threaded.ok()) << threaded.status().message();
+  for (size_t k = 0; k < plain->size(); ++k)
+    ASSERT_EQ((*plain)[k].bytes, (*threaded)[k].bytes) << what << ": 3 threads give other bits";
+
+  const Result<std::vector<Answer>> strided = run(*c, on_threads(1), true);
+  ASSERT_TRUE(strided.ok()) << strided.status().message();
+  compare(*strided, "strided");
+
+  for (const KernelDef* kernel : Registry::built_in().kernels(sample.op, Device::cpu)) {
+    Options options = on_threads(1);
+    options.kernels = {text(sample.op, "=", kernel->name)};
+    const Result<std::vector<Answer>> forced = run(*c, options);
+    if (!forced.ok() && forced.status().code() == Code::unsupported) continue;
+    ASSERT_TRUE(forced.ok()) << kernel->name << ": " << forced.status().message();
+    compare(*forced, text("kernel ", kernel->name));
+  }
+  Result<Case> copied = build(sample, floats, true);
+  ASSERT_TRUE(copied.ok()) << copied.status().message();
+  const Result<std::vector<Answer>> aliased = run(*copied, on_threads(1));
+  ASSERT_TRUE(aliased.ok()) << aliased.status().message();
+  compare(*aliased, "aliased");
+}
+
+// sum over outputs of weights * y, in doubles
+double weigh(const std::vector<Answer>& answers, const std::vector<std::vector<double>>& weights) {
+  double total = 0;
+  for (size_t k = 0; k < answers.size(); ++k)
+    for (size_t i = 0; i < weights[k].size(); ++i) total += weights[k][i] * answers[k].values[i];
+  return total;
+}
+
+void check_gradient(const Sample& sample) {
+  Result<Case> built = build(sample, f64);
+  ASSERT_TRUE(built.ok()) << built.status().message();
+  Case& c = *built;
+  const Op* op = c.graph.registry().find(sample.op);
+  if (!sample.gradient || op->def.grad == nullptr || (op->def.traits & kNoGradient) != 0) return;
+  Result<std::vector<Answer>> first = run(c, on_threads(1));
+  ASSERT_TRUE(first.ok()) << first.status().message();
+
+  std::vector<std::vector<double>> weights;
+  std::vector<Value> douts;
+  uint64_t state = 7;
+  for (const Answer& answer : *first) {
+    weights.emplace_back();
+    if (!is_float(answer.dtype)) {
+      douts.emplace_back();
+      continue;
+    }
+    Result<TensorData> data = TensorData::allocate(answer.dtype, answer.shape);
+    ASSERT_TRUE(data.ok());
+    for (int64_t i = 0; i < answer.shape.count(); ++i) {
+      weights.back().push_back(static_cast<double>(next_random(state) >> 11) * 0x1p-53 + 0.25);
+      write_element(data->tensor, i, weights.back().back());
+    }
+    douts.push_back(c.graph.constant(*data));
+  }
+  std::vector<bool> needs;
+  for (const Value& argument : c.arguments) needs.push_back(argument && is_float(argument.dtype()));
+  const Node node = c.graph.nodes()[static_cast<size_t>(c.node)];
+  Case forward{c.graph, {}, c.inputs, c.node, {}};
+  const Result<std::vector<Value>> grads = GraphAccess::grad(c.graph, node, douts, needs);
+  ASSERT_TRUE(grads.ok()) << grads.status().message();
+  ASSERT_TRUE(c.graph.status().ok()) << c.graph.status().message();
+  std::vector<size_t> asked;
+  for (size_t i = 0; i < grads->size(); ++i) {
+    if (!needs[i] || !(*grads)[i]) continue;
+    ASSERT_EQ((*grads)[i].shape(), c.arguments[i].shape()) << "gradient of input " << i;
+    ASSERT_EQ((*grads)[i].dtype(), c.arguments[i].dtype()) << "gradient of input " << i;
+    c.graph.output(text("dx", static_cast<int64_t>(i)), (*grads)[i]);
+    asked.push_back(i);
+  }
+  const Result<std::vector<Answer>> answers = run(c, on_threads(1));
+  ASSERT_TRUE(answers.ok()) << answers.status().message();
+
+  constexpr double kStep = 1e-5;
+  size_t given = 0;
+  std::map<size_t, size_t> input_of;  // argument -> forward.inputs
+  for (size_t i = 0; i < c.arguments.size(); ++i)
+    if (c.arguments[i]) input_of[i] = given++;
+  for (size_t a = 0; a < asked.size(); ++a) {
+    if (sample.inputs[asked[a]].constant) continue;
+    Input& input = forward.inputs[input_of[asked[a]]];
+    const std::vector<double>& dx = (*answers)[first->size() + a].values;
+    const int64_t n = static_cast<int64_t>(dx.size());
+    const int64_t step = std::max<int64_t>(1, n / 7);
+    for (int64_t i = 0; i < n; i += step) {
+      double sides[2];
+      for (int side = 0; side < 2; ++side) {
+        write_element(input.data.tensor, i,
+                      input.values[static_cast<size_t>(i)] + (side == 0 ? kStep : -kStep));
+        const Result<std::vector<Answer>> moved = run(forward, on_threads(1));
+        ASSERT_TRUE(moved.ok()) << moved.status().message();
+        sides[side] = weigh(*moved, weights);
+      }
+      write_element(input.data.tensor, i, input.values[static_cast<size_t>(i)]);
+      const double expected = (sides[0] - sides[1]) / (2 * kStep);
+      ASSERT_NEAR(dx[static_cast<size_t>(i)], expected, 2e-5 * (1 + std::abs(expected)))
+          << "gradient of input " << asked[a] << ", element " << i;
+    }
+  }
+}
+
+class SampleTest : public testing::Test {
+ public:
+  SampleTest(Sample sample, std::string filter)
+      : sample_(std::move(sample)), filter_(std::move(filter)) {}
+
+  void TestBody() override {
+    SCOPED_TRACE("repeat with: op_test --gtest_filter=" + filter_);
+    bool floats = false;
+    for (const SampleInput& input : sample_.inputs) floats = floats || input.dtype == f32;
+    for (DType dtype : {f32, f64, f16, bf16}) {
+      if (dtype == f32 || floats) check_dtype(sample_, dtype);
+      if (HasFatalFailure()) return;
+    }
+    if (floats) check_gradient(sample_);
+  }
+
+ private:
+  Sample sample_;
+  std::string filter_;
+};
+
+// What the table promises of every op.
+TEST(Registry, EveryOpIsComplete) {
+  std::set<std::string_view> sampled;
+  for (const Sample& sample : all_samples()) {
+    EXPECT_NE(Registry::built_in().find(sample.op), nullptr) << "a sample of unknown " << sample.op;
+    sampled.insert(sample.op);
+  }
+  std::string without_sample, without_gradient;
+  for (const Op* op : Registry::built_in().ops()) {
+    const OpDef& def = op->def;
+    EXPECT_TRUE(Signature::parse(def.signature).ok()) << def.signature;
+    EXPECT_TRUE(def.infer != nullptr || def.expand != nullptr) << def.name << " has no shape rule";
+    const bool runs = !Registry::built_in().kernels(def.name, Device::cpu).empty() ||
+                      def.view != nullptr || def.expand != nullptr || (def.traits & kControl) != 0;
+    EXPECT_TRUE(runs) << def.name << " has neither a CPU kernel nor a view nor an expansion";
+    if (def.grad == nullptr && def.expand == nullptr && (def.traits & kNoGradient) == 0)
+      without_gradient += text(" ", def.name);
+    if (sampled.count(def.name) == 0) without_sample += text(" ", def.name);
+  }
+  EXPECT_EQ(without_sample, "");
+  EXPECT_EQ(without_gradient, "");
+}
+
+}  // namespace
+}  // namespace hg::test
+
+int main(int argc, char** argv) {
+  std::map<std::string, int> numbers;
+  for (hg::test::Sample& sample : hg::test::all_samples()) {
+    const std::string op(sample.op);
+    const std::string number = std::to_string(numbers[op]++);
+    testing::RegisterTest(op.c_str(), number.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                          [sample, filter = op + "." + number]() -> hg::test::SampleTest* {
+                            return new hg::test::SampleTest(sample, filter);
+                          });
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
