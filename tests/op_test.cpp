@@ -145,8 +145,9 @@ struct Case {
 DType variant(DType dtype, DType floats) { return dtype == f32 ? floats : dtype; }
 
 // `copied`: each input goes through an op first, so that it lies in the arena.
-Result<Case> build(const Sample& sample, DType floats, bool copied = false) {
-  Case c;
+Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats, bool copied = false) {
+  auto made_case = std::make_unique<Case>();  // its values point to its graph
+  Case& c = *made_case;
   for (size_t i = 0; i < sample.inputs.size(); ++i) {
     const SampleInput& input = sample.inputs[i];
     if (!input.given) {
@@ -174,7 +175,7 @@ Result<Case> build(const Sample& sample, DType floats, bool copied = false) {
   c.outputs = c.graph.calls(sample.op, c.arguments, attrs);
   HG_TRY(c.graph.status());
   for (const Value& output : c.outputs) c.graph.output("", output);
-  return c;
+  return made_case;
 }
 
 Options on_threads(int threads) {
@@ -286,18 +287,18 @@ std::vector<std::vector<double>> reference_of(const Case& c, const reference::Ro
 
 void check_dtype(const Sample& sample, DType floats) {
   const std::string what(name(floats));
-  Result<Case> c = build(sample, floats);
+  Result<std::unique_ptr<Case>> c = build(sample, floats);
   if (!c.ok()) {
     if (floats == f16 || floats == bf16) return;  // not every op takes these
     FAIL() << what << ": " << c.status().message();
   }
-  const Result<std::vector<Answer>> plain = run(*c, on_threads(1));
+  const Result<std::vector<Answer>> plain = run(**c, on_threads(1));
   if (!plain.ok()) {
     if ((floats == f16 || floats == bf16) && plain.status().code() == Code::unsupported) return;
     FAIL() << what << ": " << plain.status().message();
   }
   for (size_t k = 0; k < plain->size(); ++k) {
-    const TensorType& type = c->graph.value_info(c->outputs[k].id()).type;
+    const TensorType& type = (*c)->graph.value_info((*c)->outputs[k].id()).type;
     ASSERT_EQ((*plain)[k].dtype, type.dtype) << what;
     if (is_constant(type.shape)) {
       ASSERT_EQ(to_shape((*plain)[k].shape), type.shape) << what;
@@ -307,11 +308,11 @@ void check_dtype(const Sample& sample, DType floats) {
   const reference::Row* row = reference::find(sample.op);
   std::vector<std::vector<double>> expected;
   if (row != nullptr) {
-    expected = reference_of(*c, *row, *plain);
+    expected = reference_of(**c, *row, *plain);
   } else {
-    Result<Case> wide = build(sample, f64);
+    Result<std::unique_ptr<Case>> wide = build(sample, f64);
     ASSERT_TRUE(wide.ok()) << wide.status().message();
-    const Result<std::vector<Answer>> answers = run(*wide, on_threads(1));
+    const Result<std::vector<Answer>> answers = run(**wide, on_threads(1));
     ASSERT_TRUE(answers.ok()) << answers.status().message();
     for (const Answer& answer : *answers) expected.push_back(answer.values);
   }
@@ -324,26 +325,26 @@ void check_dtype(const Sample& sample, DType floats) {
   compare(*plain, "plain");
   if (testing::Test::HasFatalFailure()) return;
 
-  const Result<std::vector<Answer>> threaded = run(*c, on_threads(3));
+  const Result<std::vector<Answer>> threaded = run(**c, on_threads(3));
   ASSERT_TRUE(threaded.ok()) << threaded.status().message();
   for (size_t k = 0; k < plain->size(); ++k)
     ASSERT_EQ((*plain)[k].bytes, (*threaded)[k].bytes) << what << ": 3 threads give other bits";
 
-  const Result<std::vector<Answer>> strided = run(*c, on_threads(1), true);
+  const Result<std::vector<Answer>> strided = run(**c, on_threads(1), true);
   ASSERT_TRUE(strided.ok()) << strided.status().message();
   compare(*strided, "strided");
 
   for (const KernelDef* kernel : Registry::built_in().kernels(sample.op, Device::cpu)) {
     Options options = on_threads(1);
     options.kernels = {text(sample.op, "=", kernel->name)};
-    const Result<std::vector<Answer>> forced = run(*c, options);
+    const Result<std::vector<Answer>> forced = run(**c, options);
     if (!forced.ok() && forced.status().code() == Code::unsupported) continue;
     ASSERT_TRUE(forced.ok()) << kernel->name << ": " << forced.status().message();
     compare(*forced, text("kernel ", kernel->name));
   }
-  Result<Case> copied = build(sample, floats, true);
+  Result<std::unique_ptr<Case>> copied = build(sample, floats, true);
   ASSERT_TRUE(copied.ok()) << copied.status().message();
-  const Result<std::vector<Answer>> aliased = run(*copied, on_threads(1));
+  const Result<std::vector<Answer>> aliased = run(**copied, on_threads(1));
   ASSERT_TRUE(aliased.ok()) << aliased.status().message();
   compare(*aliased, "aliased");
 }
@@ -357,9 +358,9 @@ double weigh(const std::vector<Answer>& answers, const std::vector<std::vector<d
 }
 
 void check_gradient(const Sample& sample) {
-  Result<Case> built = build(sample, f64);
+  Result<std::unique_ptr<Case>> built = build(sample, f64);
   ASSERT_TRUE(built.ok()) << built.status().message();
-  Case& c = *built;
+  Case& c = **built;
   const Op* op = c.graph.registry().find(sample.op);
   if (!sample.gradient || op->def.grad == nullptr || (op->def.traits & kNoGradient) != 0) return;
   Result<std::vector<Answer>> first = run(c, on_threads(1));
