@@ -1,9 +1,237 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gather, scatter and their relatives.
+// Ops that pick elements by index. Indices are i64; only `index` takes negative ones. One that is
+// out of range fails the run.
+#include <algorithm>
+
 #include "hg/op.h"
+#include "lib/ops/terms.h"
 
 namespace hg::ops {
+namespace {
 
-std::span<const OpDef> index() { return {}; }
+using namespace term;
+
+Status check_indices(const InferContext& c, int i) {
+  if (c.in(i).dtype != i64) return c.fail("indices must be i64, they are ", c.in(i).dtype);
+  return {};
+}
+
+// y[i, j] = x[index[i, j], j] for dim 0
+Status gather_infer(InferContext& c) {
+  const TensorType& x = c.in(0);
+  const TensorType& index = c.in(1);
+  HG_TRY(check_indices(c, 1));
+  if (x.rank() != index.rank())
+    return c.fail("x is ", x.shape, ", index is ", index.shape, ": the ranks differ");
+  HG_TRY_ASSIGN(const int dim, c.axis("dim", x.rank()));
+  for (int d = 0; d < x.rank(); ++d) {
+    const auto at = static_cast<size_t>(d);
+    if (d != dim && below(x.shape[at] - index.shape[at], 0))
+      return c.fail("index ", index.shape, " is larger than x ", x.shape, " in dim ", d);
+  }
+  c.out(0) = {x.dtype, index.shape};
+  return {};
+}
+
+// dx[index[i, j], j] += dy[i, j]
+Status gather_grad(GradContext& c) {
+  c.set_grad(0, c.graph().call("scatter", {full_like(c.in(0), 0), c.in(1), c.dout(0)},
+                               {{"dim", c.attrs().raw("dim")}, {"reduce", "add"}}));
+  return {};
+}
+
+// y[i, ...] = x[index[i], ...] for dim 0
+Status index_select_infer(InferContext& c) {
+  const TensorType& x = c.in(0);
+  HG_TRY(check_indices(c, 1));
+  if (c.in(1).rank() != 1) return c.fail("index must have one dim, it is ", c.in(1).shape);
+  if (x.rank() == 0) return c.fail("x has no dims");
+  HG_TRY_ASSIGN(const int dim, c.axis("dim", x.rank()));
+  c.out(0) = x;
+  c.out(0).shape[static_cast<size_t>(dim)] = c.in(1).shape[0];
+  return {};
+}
+
+// dx[index[i], ...] += dy[i, ...]
+Status index_select_grad(GradContext& c) {
+  c.set_grad(0, c.graph().call("index_reduce", {full_like(c.in(0), 0), c.in(1), c.dout(0)},
+                               {{"dim", c.attrs().raw("dim")}, {"reduce", "add"}}));
+  return {};
+}
+
+// weight: [rows, width], indices: any shape; y: [indices..., width]
+Status embedding_infer(InferContext& c) {
+  const TensorType& weight = c.in(0);
+  HG_TRY(check_indices(c, 1));
+  if (weight.rank() != 2) return c.fail("weight must have two dims, it is ", weight.shape);
+  c.out(0) = {weight.dtype, c.in(1).shape};
+  c.out(0).shape.push_back(weight.shape[1]);
+  return {};
+}
+
+Status embedding_expand(ExpandContext& c) {
+  const Value weight = c.in(0), indices = c.in(1);
+  Shape shape = indices.shape();
+  shape.push_back(weight.dim(1));
+  const Value flat = reshape(indices, {count(indices.shape())});
+  c.set_out(0, reshape(c.graph().call("index_select", {weight, flat}, {{"dim", 0}}), shape));
+  return {};
+}
+
+// dweight[indices[i]] += dy[i], but for the row padding_idx
+Status embedding_grad(GradContext& c) {
+  Graph& g = c.graph();
+  const Value weight = c.in(0);
+  const Shape flat = {count(c.in(1).shape())};
+  const Value indices = reshape(c.in(1), flat);
+  Value dy = reshape(c.dout(0), {flat[0], weight.dim(1)});
+  const Dim padding = c.attrs().integer("padding_idx");
+  if (!below(padding, 0)) {
+    const Value pads = op("eq", indices, g.scalar(padding.constant(), i64));
+    dy = where(reshape(pads, {flat[0], 1}), number(dy, 0), dy);
+  }
+  c.set_grad(0, g.call("index_reduce", {full_like(weight, 0), indices, dy},
+                       {{"dim", 0}, {"reduce", "add"}}));
+  return {};
+}
+
+// y[p, ...] = x[indices_0[p], indices_1[p], ..., ...]: the first dims of x by index, all indices of
+// one shape; what is left of x comes last.
+Status check_index(const InferContext& c, int first) {
+  const TensorType& x = c.in(0);
+  const int used = c.input_count() - first;
+  if (used < 1) return c.fail("there are no indices");
+  if (used > x.rank()) return c.fail("there are ", used, " indices for x ", x.shape);
+  for (int i = first; i < c.input_count(); ++i) {
+    HG_TRY(check_indices(c, i));
+    bool same = c.in(i).rank() == c.in(first).rank();
+    for (size_t d = 0; same && d < c.in(i).shape.size(); ++d)
+      same = !differ(c.in(i).shape[d], c.in(first).shape[d]);
+    if (!same)
+      return c.fail("the indices have different shapes ", c.in(first).shape, " and ",
+                    c.in(i).shape);
+  }
+  return {};
+}
+
+Shape indexed_shape(const InferContext& c, int first) {
+  Shape shape = c.in(first).shape;
+  const Shape& x = c.in(0).shape;
+  shape.insert(shape.end(), x.begin() + (c.input_count() - first), x.end());
+  return shape;
+}
+
+Status index_infer(InferContext& c) {
+  HG_TRY(check_index(c, 1));
+  c.out(0) = {c.in(0).dtype, indexed_shape(c, 1)};
+  return {};
+}
+
+// dx[indices[p]] += dy[p]
+Status index_grad(GradContext& c) {
+  std::vector<Value> inputs = {full_like(c.in(0), 0), c.dout(0)};
+  for (int i = 1; i < c.input_count(); ++i) inputs.push_back(c.in(i));
+  c.set_grad(0, c.graph().call("index_put", inputs, {{"accumulate", true}}));
+  return {};
+}
+
+// x with y[indices[p]] = values[p] in order of p, or += with accumulate
+Status index_put_infer(InferContext& c) {
+  HG_TRY(check_index(c, 2));
+  const TensorType& values = c.in(1);
+  if (values.dtype != c.in(0).dtype)
+    return c.fail("x is ", c.in(0).dtype, ", values are ", values.dtype);
+  const Shape want = indexed_shape(c, 2);
+  bool same = want.size() == values.shape.size();
+  for (size_t d = 0; same && d < want.size(); ++d) same = !differ(want[d], values.shape[d]);
+  if (!same) return c.fail("values must be ", want, ", they are ", values.shape);
+  c.out(0) = c.in(0);
+  return {};
+}
+
+// dx = dy, but zero where values were put (unless they were added); dvalues[p] = dy[indices[p]]
+Status index_put_grad(GradContext& c) {
+  Graph& g = c.graph();
+  std::vector<Value> picked = {c.dout(0)}, cleared = {c.dout(0), full_like(c.in(1), 0)};
+  for (int i = 2; i < c.input_count(); ++i) {
+    picked.push_back(c.in(i));
+    cleared.push_back(c.in(i));
+  }
+  if (c.needs(0))
+    c.set_grad(0, c.attrs().flag("accumulate") ? c.dout(0) : g.call("index_put", cleared));
+  if (c.needs(1)) c.set_grad(1, g.call("index", picked));
+  return {};
+}
+
+// y[i, class] = class == x[i]
+Status one_hot_infer(InferContext& c) {
+  HG_TRY(check_indices(c, 0));
+  const Dim classes = c.attrs().integer("num_classes");
+  c.out(0) = c.in(0);
+  if (classes == Dim(-1)) {
+    if (count(c.in(0).shape) == Dim(0)) return c.fail("x is empty, so num_classes must be given");
+    c.out(0).shape.push_back(c.fresh_dim());
+  } else {
+    if (below(classes, 1)) return c.fail("num_classes is ", classes);
+    c.out(0).shape.push_back(classes);
+  }
+  return {};
+}
+
+// The positions of the elements that are not zero, one a row, in row-major order.
+Status nonzero_infer(InferContext& c) {
+  const Dim found = c.fresh_dim();
+  c.out(0) = {i64, {found, Dim(c.in(0).rank())}};
+  return {};
+}
+
+// repeats: [n]; y holds i repeats[i] times
+Status repeat_interleave_infer(InferContext& c) {
+  HG_TRY(check_indices(c, 0));
+  if (c.in(0).rank() != 1) return c.fail("repeats must have one dim, they are ", c.in(0).shape);
+  c.out(0) = {i64, {c.fresh_dim()}};
+  return {};
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "gather",
+     .signature = "gather(x, index, dim: int) -> y",
+     .infer = gather_infer,
+     .grad = gather_grad},
+    {.name = "index_select",
+     .signature = "index_select(x, index, dim: int) -> y",
+     .infer = index_select_infer,
+     .grad = index_select_grad},
+    {.name = "embedding",
+     .signature = "embedding(weight, indices, padding_idx: int = -1) -> y",
+     .infer = embedding_infer,
+     .grad = embedding_grad,
+     .expand = embedding_expand},
+    {.name = "index",
+     .signature = "index(x, indices...) -> y",
+     .infer = index_infer,
+     .grad = index_grad},
+    {.name = "index_put",
+     .signature = "index_put(x, values, indices..., accumulate: bool = false) -> y",
+     .infer = index_put_infer,
+     .grad = index_put_grad,
+     .alias = 1},
+    {.name = "one_hot",
+     .signature = "one_hot(x, num_classes: int = -1) -> y",
+     .infer = one_hot_infer,
+     .traits = kNoGradient | kDataDependent},
+    {.name = "nonzero",
+     .signature = "nonzero(x) -> y",
+     .infer = nonzero_infer,
+     .traits = kNoGradient | kDataDependent},
+    {.name = "repeat_interleave",
+     .signature = "repeat_interleave(repeats) -> y",
+     .infer = repeat_interleave_infer,
+     .traits = kNoGradient | kDataDependent},
+};
+
+}  // namespace
+
+std::span<const OpDef> index() { return kOps; }
 
 }  // namespace hg::ops

@@ -59,6 +59,7 @@ class KernelAttrs {
   const std::string& string(std::string_view name) const { return attrs_.string(name); }
   DType dtype(std::string_view name) const { return attrs_.dtype(name); }
   Sizes integers(std::string_view name) const;  // up to kMaxRank numbers
+  std::span<const Dim> dims(std::string_view name) const { return attrs_.integers(name); }  // any number
   std::span<const double> reals(std::string_view name) const { return attrs_.reals(name); }
   int axis(std::string_view name, int rank) const;                // in [0, rank)
   Sizes axes(std::string_view name, int rank) const;              // each in [0, rank)

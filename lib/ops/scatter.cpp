@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that write or accumulate elements at indices, in the order of the indices.
+#include <algorithm>
+
+#include "hg/op.h"
+#include "lib/ops/terms.h"
+
+namespace hg::ops {
+namespace {
+
+using namespace term;
+
+Status check_reduce(const InferContext& c) {
+  const std::string& reduce = c.attrs().string("reduce");
+  for (std::string_view known : {"none", "add", "prod", "amax", "amin", "mean"})
+    if (reduce == known) return {};
+  return c.fail("reduce is '", reduce, "', known are none add prod amax amin mean");
+}
+
+// y[index[i, j], j] = src[i, j] for dim 0, or reduced with what is there
+Status scatter_infer(InferContext& c) {
+  const TensorType& x = c.in(0);
+  const TensorType& index = c.in(1);
+  const TensorType& src = c.in(2);
+  HG_TRY(check_reduce(c));
+  if (index.dtype != i64) return c.fail("index must be i64, it is ", index.dtype);
+  if (src.dtype != x.dtype) return c.fail("x is ", x.dtype, ", src is ", src.dtype);
+  if (x.rank() != index.rank() || x.rank() != src.rank())
+    return c.fail("the ranks of x ", x.shape, ", index ", index.shape, " and src ", src.shape,
+                  " differ");
+  HG_TRY_ASSIGN(const int dim, c.axis("dim", x.rank()));
+  const bool empty = count(index.shape) == Dim(0);
+  for (int d = 0; d < x.rank() && !empty; ++d) {
+    const auto at = static_cast<size_t>(d);
+    if (below(src.shape[at] - index.shape[at], 0))
+      return c.fail("index ", index.shape, " is larger than src ", src.shape, " in dim ", d);
+    if (d != dim && below(x.shape[at] - index.shape[at], 0))
+      return c.fail("index ", index.shape, " is larger than x ", x.shape, " in dim ", d);
+  }
+  c.out(0) = x;
+  return {};
+}
+
+// The part of src that index reaches, and the reverse for its gradient.
+Value reached(const Value& src, const Value& index) {
+  Value part = src;
+  for (int d = 0; d < src.rank(); ++d)
+    if (!(src.dim(d) == index.dim(d))) part = slice(part, d, 0, index.dim(d));
+  return part;
+}
+Value as_large_as(const Value& part, const Value& src) {
+  Dims pads;
+  for (int d = 0; d < src.rank(); ++d) {
+    pads.push_back(0);
+    pads.push_back(src.dim(d) - part.dim(d));
+  }
+  if (part.shape() == src.shape()) return part;
+  return part.graph()->call("pad", {part}, {{"pads", std::move(pads)}});
+}
+
+struct Scatter {
+  Graph& g;
+  Value index;
+  Dim dim;
+  std::string reduce;
+  bool include_self;
+
+  Value put(const Value& x, const Value& src, std::string_view how, bool self) const {
+    return g.call("scatter", {x, index, src},
+                  {{"dim", dim}, {"reduce", std::string(how)}, {"include_self", self}});
+  }
+  Value pick(const Value& x) const { return g.call("gather", {x, index}, {{"dim", dim}}); }
+};
+
+struct Gradients {
+  Value dx, dsrc;
+};
+
+// How many values each element of y is the mean of, at least 1.
+Value mean_count(const Scatter& s, const Value& x, const Value& src) {
+  const Value start = full_like(x, s.include_self ? 1 : 0);
+  const Value n = s.put(start, full_like(src, 1), "add", true);
+  return op("maximum", n, number(n, 1));
+}
+
+// dx = dy y' / x, where y' is the product without the zeros of x; dsrc likewise, but a src that is
+// the only zero among those of its element takes the product of the others.
+Gradients prod_grads(const Scatter& s, const Value& x, const Value& src, const Value& y,
+                     const Value& dy) {
+  auto no_zeros = [&](const Value& v) { return where(op("eq", v, number(v, 0)), number(v, 1), v); };
+  const Value whole = no_zeros(x);
+  Gradients grads;
+  grads.dx = div(mul(dy, s.put(whole, src, "prod", s.include_self)), whole);
+  const Value is_zero = op("eq", src, number(src, 0));
+  const Value zeros = s.pick(s.put(full_like(x, 0), cast(is_zero, x.dtype()), "add", true));
+  const Value alone = op("logical_and", op("eq", zeros, number(zeros, 1)), is_zero);
+  const Value others = s.put(x, where(alone, number(src, 1), src), "prod", s.include_self);
+  grads.dsrc = where(alone, s.pick(mul(dy, others)), div(s.pick(mul(dy, y)), no_zeros(src)));
+  return grads;
+}
+
+// The gradient goes in equal parts to all that equal the largest (smallest).
+Gradients extreme_grads(const Scatter& s, const Value& x, const Value& src, const Value& y,
+                        const Value& dy) {
+  const Value from_x = cast(op("eq", x, y), x.dtype());
+  const Value from_src = cast(op("eq", src, s.pick(y)), x.dtype());
+  const Value n = s.put(from_x, from_src, "add", true);
+  const Value part = div(dy, op("maximum", n, number(n, 1)));
+  return {mul(from_x, part), mul(from_src, s.pick(part))};
+}
+
+// src has the shape of s.index.
+Gradients scatter_grads(const Scatter& s, const Value& x, const Value& src, const Value& y,
+                        const Value& dy) {
+  Gradients grads;
+  if (s.reduce == "none" || s.reduce == "add") {
+    grads = {dy, s.pick(dy)};
+  } else if (s.reduce == "mean") {
+    const Value part = div(dy, mean_count(s, x, src));
+    grads = {part, s.pick(part)};
+  } else if (s.reduce == "prod") {
+    grads = prod_grads(s, x, src, y, dy);
+  } else {
+    grads = extreme_grads(s, x, src, y, dy);
+  }
+  if (s.reduce == "none" || !s.include_self)
+    grads.dx = s.put(grads.dx, full_like(src, 0), "none", true);
+  return grads;
+}
+
+Status scatter_grad(GradContext& c) {
+  const Scatter s{c.graph(), c.in(1), c.attrs().integer("dim"), c.attrs().string("reduce"),
+                  c.attrs().flag("include_self")};
+  const Gradients grads = scatter_grads(s, c.in(0), reached(c.in(2), c.in(1)), c.out(0), c.dout(0));
+  if (c.needs(0)) c.set_grad(0, grads.dx);
+  if (c.needs(2)) c.set_grad(2, as_large_as(grads.dsrc, c.in(2)));
+  return {};
+}
+
+// y[index[i], ...] = src[i, ...] for dim 0, or reduced with what is there
+Status index_reduce_infer(InferContext& c) {
+  const TensorType& x = c.in(0);
+  const TensorType& index = c.in(1);
+  const TensorType& src = c.in(2);
+  HG_TRY(check_reduce(c));
+  if (index.dtype != i64) return c.fail("index must be i64, it is ", index.dtype);
+  if (src.dtype != x.dtype) return c.fail("x is ", x.dtype, ", src is ", src.dtype);
+  if (index.rank() != 1) return c.fail("index must have one dim, it is ", index.shape);
+  if (x.rank() == 0 || x.rank() != src.rank())
+    return c.fail("x is ", x.shape, ", src is ", src.shape);
+  HG_TRY_ASSIGN(const int dim, c.axis("dim", x.rank()));
+  for (int d = 0; d < x.rank(); ++d) {
+    const auto at = static_cast<size_t>(d);
+    const Dim& want = d == dim ? index.shape[0] : x.shape[at];
+    if (differ(src.shape[at], want))
+      return c.fail("x is ", x.shape, ", index is ", index.shape, ", src is ", src.shape,
+                    ": they differ in dim ", d);
+  }
+  c.out(0) = x;
+  return {};
+}
+
+Value index_along(const Value& index, const Value& src, int dim) {
+  Shape shape(src.shape().size(), Dim(1));
+  shape[static_cast<size_t>(dim)] = index.dim(0);
+  return expand(reshape(index, shape), src.shape());
+}
+
+Status index_reduce_expand(ExpandContext& c) {
+  HG_TRY_ASSIGN(const int dim, c.axis("dim", c.in(0).rank()));
+  NamedAttrs attrs;
+  for (std::string_view name : {"dim", "reduce", "include_self"})
+    attrs.push_back({name, c.attrs().raw(name)});
+  c.set_out(
+      0, c.graph().call("scatter", {c.in(0), index_along(c.in(1), c.in(2), dim), c.in(2)}, attrs));
+  return {};
+}
+
+// As scatter with the index repeated; sums need only dsrc[i] = dy[index[i]].
+Status index_reduce_grad(GradContext& c) {
+  const Value dy = c.dout(0);
+  HG_TRY_ASSIGN(const int dim, c.axis("dim", c.in(0).rank()));
+  const std::string& reduce = c.attrs().string("reduce");
+  if (reduce == "add" && c.attrs().flag("include_self")) {
+    if (c.needs(0)) c.set_grad(0, dy);
+    if (c.needs(2)) c.set_grad(2, c.graph().call("index_select", {dy, c.in(1)}, {{"dim", dim}}));
+    return {};
+  }
+  const Scatter s{c.graph(), index_along(c.in(1), c.in(2), dim), dim, reduce,
+                  c.attrs().flag("include_self")};
+  const Gradients grads = scatter_grads(s, c.in(0), c.in(2), c.out(0), dy);
+  if (c.needs(0)) c.set_grad(0, grads.dx);
+  if (c.needs(2)) c.set_grad(2, grads.dsrc);
+  return {};
+}
+
+// y = x, but the k-th element where mask is true is the k-th of src
+Status masked_scatter_infer(InferContext& c) {
+  const TensorType& x = c.in(0);
+  if (c.in(1).dtype != boolean) return c.fail("mask must be bool, it is ", c.in(1).dtype);
+  if (c.in(2).dtype != x.dtype) return c.fail("x is ", x.dtype, ", src is ", c.in(2).dtype);
+  bool same = c.in(1).rank() == x.rank();
+  for (size_t d = 0; same && d < x.shape.size(); ++d) same = !differ(x.shape[d], c.in(1).shape[d]);
+  if (!same) return c.fail("x is ", x.shape, ", mask is ", c.in(1).shape);
+  c.out(0) = x;
+  return {};
+}
+
+// dx = 0 where mask, else dy; dsrc[k] += dy of the k-th true element of mask
+Status masked_scatter_grad(GradContext& c) {
+  Graph& g = c.graph();
+  const Value mask = c.in(1), src = c.in(2), dy = c.dout(0);
+  if (c.needs(0)) c.set_grad(0, where(mask, number(dy, 0), dy));
+  if (!c.needs(2)) return {};
+  if (count(src.shape()) == Dim(0)) {
+    c.set_grad(2, full_like(src, 0));
+    return {};
+  }
+  const Shape flat = {count(mask.shape())};
+  const Value chosen = reshape(mask, flat);
+  const Value order =
+      op("sub", g.call("cumsum", {cast(chosen, i64)}, {{"dim", 0}}), g.scalar(int64_t{1}, i64));
+  const Value at = where(chosen, order, g.scalar(int64_t{0}, i64));
+  const Value zeros = expand(number(dy, 0), {count(src.shape())});
+  const Value added = where(chosen, reshape(dy, flat), number(dy, 0));
+  const Value dsrc = g.call("index_reduce", {zeros, at, added}, {{"dim", 0}, {"reduce", "add"}});
+  c.set_grad(2, reshape(dsrc, src.shape()));
+  return {};
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "scatter",
+     .signature = "scatter(x, index, src, dim: int, reduce: str = \"none\", "
+                  "include_self: bool = true) -> y",
+     .infer = scatter_infer,
+     .grad = scatter_grad,
+     .alias = 1},
+    {.name = "index_reduce",
+     .signature = "index_reduce(x, index, src, dim: int, reduce: str = \"none\", "
+                  "include_self: bool = true) -> y",
+     .infer = index_reduce_infer,
+     .grad = index_reduce_grad,
+     .expand = index_reduce_expand,
+     .alias = 1},
+    {.name = "masked_scatter",
+     .signature = "masked_scatter(x, mask, src) -> y",
+     .infer = masked_scatter_infer,
+     .grad = masked_scatter_grad,
+     .alias = 1},
+};
+
+}  // namespace
+
+std::span<const OpDef> scatter() { return kOps; }
+
+}  // namespace hg::ops

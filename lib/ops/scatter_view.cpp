@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reverse of views: x with src written where the view of x with the same attributes looks.
+#include "hg/op.h"
+#include "lib/ops/terms.h"
+
+namespace hg::ops {
+namespace {
+
+using namespace term;
+
+struct Reverse {
+  std::string_view op, view;
+  std::vector<std::string_view> attrs;
+};
+
+Reverse reverse_of(const AttrReader& attrs) {
+  const std::string_view op = attrs.op().name();
+  if (op == "slice_scatter") return {op, "slice", {"dim", "start", "end", "step"}};
+  if (op == "diagonal_scatter") return {op, "diagonal", {"offset", "dim1", "dim2"}};
+  return {op, "as_strided", {"size", "stride", "storage_offset"}};
+}
+
+NamedAttrs copied(const AttrReader& attrs, const Reverse& reverse) {
+  NamedAttrs copies;
+  for (std::string_view name : reverse.attrs) copies.push_back({name, attrs.raw(name)});
+  return copies;
+}
+
+// The view's own rule gives the shape that src must have.
+Status scatter_infer(InferContext& c) {
+  const TensorType& x = c.in(0);
+  const TensorType& src = c.in(1);
+  const Reverse reverse = reverse_of(c.attrs());
+  Graph scratch;
+  const Value view = scratch.call(reverse.view, {scratch.input("x", x.dtype, x.shape)},
+                                  copied(c.attrs(), reverse));
+  if (!scratch.status().ok()) return c.fail(scratch.status().message());
+  if (src.dtype != x.dtype) return c.fail("x is ", x.dtype, ", src is ", src.dtype);
+  bool same = src.rank() == view.rank();
+  for (int d = 0; same && d < src.rank(); ++d)
+    same = !differ(src.shape[static_cast<size_t>(d)], view.dim(d));
+  if (!same) return c.fail("src must be ", view.shape(), ", it is ", src.shape);
+  c.out(0) = x;
+  return {};
+}
+
+// dx = dy with zeros written, dsrc = the view of dy
+Status scatter_grad(GradContext& c) {
+  const Reverse reverse = reverse_of(c.attrs());
+  const NamedAttrs attrs = copied(c.attrs(), reverse);
+  if (c.needs(0))
+    c.set_grad(0, c.graph().call(reverse.op, {c.dout(0), full_like(c.in(1), 0)}, attrs));
+  if (c.needs(1)) c.set_grad(1, c.graph().call(reverse.view, {c.dout(0)}, attrs));
+  return {};
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "slice_scatter",
+     .signature = "slice_scatter(x, src, dim: int, start: int, end: int, step: int = 1) -> y",
+     .infer = scatter_infer,
+     .grad = scatter_grad,
+     .alias = 1},
+    {.name = "diagonal_scatter",
+     .signature = "diagonal_scatter(x, src, offset: int = 0, dim1: int = 0, dim2: int = 1) -> y",
+     .infer = scatter_infer,
+     .grad = scatter_grad,
+     .alias = 1},
+    {.name = "as_strided_scatter",
+     .signature =
+         "as_strided_scatter(x, src, size: int[], stride: int[], storage_offset: int = 0) -> y",
+     .infer = scatter_infer,
+     .grad = scatter_grad,
+     .alias = 1},
+};
+
+}  // namespace
+
+std::span<const OpDef> scatter_view() { return kOps; }
+
+}  // namespace hg::ops
