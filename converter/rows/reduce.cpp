@@ -16,7 +16,7 @@ namespace {
 
 using Dims = std::vector<Dim>;
 
-Dims dims_of(Call& call) { return call.integers("dim", 1); }
+Dims dims_of(Call& call) { return call.integers("dim"); }
 bool keepdim(Call& call) { return call.flag("keepdim", false); }
 
 // `self` as the dtype that the call asks for
