@@ -46,9 +46,11 @@ BatchJob read_job(const Json& entry) {
     job.output = (folder.empty() ? "." : folder) + "/model.hgm";
     for (const Json& input : entry.value("inputs", Json::array()))
       job.inputs.push_back(parse_input(input.get<std::string>()));
-    for (const auto& [symbol, sizes] : entry.value("check_sizes", Json::object()).items())
+    const Json check_sizes = entry.value("check_sizes", Json::object());
+    for (const auto& [symbol, sizes] : check_sizes.items())
       job.check_sizes.push_back({symbol, sizes.get<std::vector<int64_t>>()});
-    for (const auto& [symbol, size] : entry.value("dims", Json::object()).items())
+    const Json dims = entry.value("dims", Json::object());
+    for (const auto& [symbol, size] : dims.items())
       job.dims.push_back({symbol, {size.get<int64_t>()}});
     job.check = entry.value("check", true);
   } catch (const Failure& failure) {
