@@ -4,6 +4,44 @@
 
 namespace hg::test::samples {
 
-std::vector<Sample> attention() { return {}; }
+std::vector<Sample> attention() {
+  struct Case {
+    Sizes q, k, v;
+  };
+  const Case cases[] = {
+      {{1, 1}, {1, 1}, {1, 1}},
+      {{5, 4}, {7, 4}, {7, 3}},
+      {{2, 3, 4}, {2, 5, 4}, {2, 5, 4}},
+      {{2, 4, 3, 8}, {2, 2, 5, 8}, {2, 2, 5, 6}},
+      {{1, 6, 2, 5}, {1, 1, 3, 5}, {1, 1, 3, 5}},
+      {{1, 2, 33, 17}, {1, 2, 70, 17}, {1, 2, 70, 19}},
+  };
+  std::vector<Sample> all;
+  for (const Case& c : cases) {
+    const std::vector<SampleInput> qkv = {{.shape = c.q}, {.shape = c.k}, {.shape = c.v}};
+    all.push_back({.op = "attention", .inputs = qkv});
+    all.push_back({.op = "attention", .inputs = qkv, .attrs = {{"scale", 0.7}, {"causal", true}}});
+    std::vector<SampleInput> masked = qkv;
+    masked.push_back({.shape = {c.q[c.q.rank() - 2], c.k[c.k.rank() - 2]}});
+    all.push_back({.op = "attention", .inputs = masked});
+    masked.back() = {.dtype = boolean, .shape = {1, c.k[c.k.rank() - 2]}, .low = 0, .high = 1};
+    all.push_back({.op = "attention", .inputs = masked});
+  }
+  all.push_back({.op = "attention",  // the second query sees no key
+                 .inputs = {{.shape = {2, 3}},
+                            {.shape = {2, 3}},
+                            {.shape = {2, 3}},
+                            {.dtype = boolean, .shape = {2, 2}, .values = {1, 0, 0, 0}}}});
+  all.push_back({.op = "attention",
+                 .inputs = {{.shape = {1, 2, 100, 64}},
+                            {.shape = {1, 2, 130, 64}},
+                            {.shape = {1, 2, 130, 64}}},
+                 .attrs = {{"causal", true}},
+                 .gradient = false});
+  all.push_back({.op = "attention",
+                 .inputs = {{.shape = {3, 200}}, {.shape = {5, 200}}, {.shape = {5, 150}}},
+                 .gradient = false});
+  return all;
+}
 
 }  // namespace hg::test::samples
