@@ -57,31 +57,15 @@ Status prepare(PrepareContext& c) {
 // padded[row, remainder, column] = x[row - padding, column stride + remainder - padding], or 0.
 void pad_plane(const Depthwise& w, const float* x, float* to) {
   const ConvShape& s = w.s;
-  const int64_t stride = s.stride[2], padding = s.padding[2];
-  for (int64_t row = 0; row < w.height; ++row) {
+  const int64_t step = s.stride[2] * w.phase_width;
+  for (int64_t row = 0; row < w.height; ++row, to += step) {
     const int64_t in_y = row - s.padding[1];
-    if (in_y < 0 || in_y >= s.in[1]) {
-      std::fill(to, to + stride * w.phase_width, 0.0f);
-      to += stride * w.phase_width;
-      continue;
-    }
-    const float* from = x + in_y * s.in[2];
-    for (int64_t phase = 0; phase < stride; ++phase, to += w.phase_width) {
-      const int64_t first = padding - phase;  // column stride >= first
-      const int64_t low =
-          std::clamp<int64_t>(first <= 0 ? 0 : (first + stride - 1) / stride, 0, w.phase_width);
-      const int64_t room = s.in[2] + first;  // column stride < room
-      const int64_t high =
-          std::clamp<int64_t>(room <= 0 ? 0 : (room + stride - 1) / stride, low, w.phase_width);
-      std::fill(to, to + low, 0.0f);
-      if (stride == 1)
-        std::copy(from + low - first, from + high - first, to + low);
-      else
-        for (int64_t j = low; j < high; ++j) to[j] = from[j * stride - first];
-      std::fill(to + high, to + w.phase_width, 0.0f);
-    }
+    if (in_y < 0 || in_y >= s.in[1])
+      w.table->clear(step, to);
+    else
+      w.table->pad_row(x + in_y * s.in[2], s.in[2], s.padding[2], s.stride[2], w.phase_width, to);
   }
-  std::fill(to, to + kSlack, 0.0f);
+  w.table->clear(kSlack, to);
 }
 
 void run(const RunContext& c) noexcept {

@@ -11,6 +11,7 @@
 #include "kernels/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/conv_rows-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -19,6 +20,40 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using D = hn::ScalableTag<float>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
+
+void clear(int64_t count, float* to) { clear_row(count, to); }
+
+void pad_row(const float* from, int64_t count, int64_t padding, int64_t stride, int64_t width,
+             float* to) {
+  if (stride == 1) {
+    const int64_t low = std::min(padding, width);
+    const int64_t high = std::clamp(padding + count, low, width);
+    clear_row(low, to);
+    copy_row(from, high - low, to + low);
+    clear_row(width - high, to + high);
+    return;
+  }
+  int64_t first = 0, last = 0;  // columns already done for the remainders 0 and 1
+#if HWY_TARGET != HWY_SCALAR
+  if (stride == 2) {
+    first = last = std::min((padding + 1) / 2, width);
+    const D d;
+    for (; last + kLanes <= width && 2 * (last + kLanes) - padding <= count; last += kLanes) {
+      hn::Vec<D> even, odd;
+      hn::LoadInterleaved2(d, from + 2 * last - padding, even, odd);
+      hn::StoreU(even, d, to + last);
+      hn::StoreU(odd, d, to + width + last);
+    }
+  }
+#endif
+  for (int64_t remainder = 0; remainder < stride; ++remainder, to += width)
+    for (int64_t j = 0; j < width; ++j) {
+      if (j == first && remainder < 2) j = last;
+      if (j >= width) break;
+      const int64_t at = j * stride + remainder - padding;
+      to[j] = at >= 0 && at < count ? from[at] : 0;
+    }
+}
 
 template <int kSites>
 HWY_INLINE void sites(int64_t taps, const float* const* from, const float* HWY_RESTRICT weight,
@@ -64,7 +99,7 @@ void plane(int64_t rows, int64_t columns, int64_t taps, const float* x, int64_t 
   for (int i = 0; i < count; ++i) sites<1>(taps, from + i, weight, offset, bias, to + i, valid + i);
 }
 
-constexpr DepthwiseTable kTable = {plane};
+constexpr DepthwiseTable kTable = {pad_row, clear, plane};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -142,14 +142,8 @@ void pad_rows(const Winograd& w, const float* x, int64_t first, int64_t rows, fl
   const int64_t right = std::clamp<int64_t>(left + s.in[2], left, used);
   for (int64_t row = 0; row < 2 * rows + 2; ++row, to += w.plane_width) {
     const int64_t in_y = 2 * first + row - s.padding[1];
-    if (in_y < 0 || in_y >= s.in[1]) {
-      std::fill(to, to + used, 0.0f);
-      continue;
-    }
-    const float* from = x + in_y * s.in[2];
-    std::fill(to, to + left, 0.0f);
-    std::copy(from, from + (right - left), to + left);
-    std::fill(to + right, to + used, 0.0f);
+    const float* from = in_y < 0 || in_y >= s.in[1] ? nullptr : x + in_y * s.in[2];
+    w.table->pad_row(from, left, right - left, used, to);
   }
 }
 

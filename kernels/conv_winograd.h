@@ -12,6 +12,9 @@ namespace hg::kernels {
 inline constexpr int64_t kWinogradSlack = 64;
 
 struct WinogradTable {
+  // to = `left` zeros, `count` elements of from (all zeros when that is null), zeros up to `width`.
+  void (*pad_row)(const float* from, int64_t left, int64_t count, int64_t width,
+                  float* to) = nullptr;
   // v[e v_step + tile] = (B^T d B)[e] for the 16 elements e of all tiles, row by row. x points at
   // the first tile's first element and is read 2 (tiles_x + slack) columns wide.
   void (*input)(int64_t tiles_y, int64_t tiles_x, const float* x, int64_t x_row, float* v,

@@ -10,6 +10,7 @@
 #include "kernels/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/conv_rows-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -36,6 +37,13 @@ HWY_INLINE void store_pairs(D d, V even, V odd, float* to) {
 #else
   hn::StoreInterleaved2(even, odd, d, to);
 #endif
+}
+
+void pad_row(const float* from, int64_t left, int64_t count, int64_t width, float* to) {
+  if (from == nullptr) return clear_row(width, to);
+  clear_row(left, to);
+  copy_row(from, count, to + left);
+  clear_row(width - left - count, to + left + count);
 }
 
 // B^T = [1 0 -1 0; 0 1 1 0; 0 -1 1 0; 0 1 0 -1]
@@ -92,12 +100,12 @@ void output(int64_t tiles_y, int64_t tiles_x, const float* m, int64_t m_step, fl
       store_pairs(d, hn::Add(hn::Add(b[1][0], b[1][1]), b[1][2]),
                   hn::Sub(hn::Sub(b[1][1], b[1][2]), b[1][3]), second + 2 * tx);
     }
-    std::copy(rows, rows + width, y + 2 * ty * width);
-    if (2 * ty + 1 < height) std::copy(second, second + width, y + (2 * ty + 1) * width);
+    copy_row(rows, width, y + 2 * ty * width);
+    if (2 * ty + 1 < height) copy_row(second, width, y + (2 * ty + 1) * width);
   }
 }
 
-constexpr WinogradTable kTable = {input, output};
+constexpr WinogradTable kTable = {pad_row, input, output};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
