@@ -281,8 +281,9 @@ void Interpreter::list_missing(const ScriptBlock& block) {
         is_builtin(text_builtins()) || is_builtin(fact_builtins()))
       continue;
     if (find_row(node.kind, node.overload)) continue;
-    if (node.kind.ends_with('_') &&
-        find_row(std::string_view(node.kind).substr(0, node.kind.size() - 1), node.overload))
+    const std::string_view kind = node.kind;
+    if (kind.ends_with('_') && find_row(kind.substr(0, kind.size() - 1), node.overload)) continue;
+    if (kind.ends_with("_copy") && find_row(kind.substr(0, kind.size() - 5), node.overload))
       continue;
     record(node, {"the op is not supported", ""});
   }
@@ -327,6 +328,15 @@ void Interpreter::write_back(const TensorRef& self, const Item& result) {
   memory_.write(self, value);
 }
 
+Item Interpreter::copied(const Item& item) {
+  if (item.is_tensor()) return Item(memory_.make(memory_.read(std::get<TensorRef>(item.value))));
+  if (!item.is_list()) return item;
+  auto list = std::make_shared<List>();
+  for (const Item& element : std::get<std::shared_ptr<List>>(item.value)->items)
+    list->items.push_back(copied(element));
+  return Item(std::move(list));
+}
+
 bool Interpreter::run_row(const ScriptNode& node) {
   const Row* row = find_row(node.kind, node.overload);
   std::string kind = node.kind;
@@ -338,6 +348,12 @@ bool Interpreter::run_row(const ScriptNode& node) {
   } else if (row == nullptr && kind.ends_with('_') && !kind.ends_with("__")) {
     kind.pop_back();
     in_place = true;
+    row = find_row(kind, node.overload);
+  }
+  bool copies = false;  // aten::permute_copy is aten::permute that shares no memory
+  if (row == nullptr && !in_place && kind.ends_with("_copy")) {
+    kind.resize(kind.size() - 5);
+    copies = true;
     row = find_row(kind, node.overload);
   }
   const auto kept = row_kinds_.emplace(kind, kind).first;
@@ -352,6 +368,8 @@ bool Interpreter::run_row(const ScriptNode& node) {
       throw Refusal{std::string(status.message()), ""};
     if (!call.returned()) call.returns(std::vector<Item>());
   }
+  if (copies)
+    for (Item& result : call.results()) result = copied(result);
   const Item* target = in_place ? &call.argument(0) : out;
   if (target != nullptr && target->is_tensor()) {
     if (call.results().empty()) throw Refusal{"the op gives no result to write in place", ""};

@@ -119,6 +119,7 @@ class Interpreter {
   void dispatch(const ScriptNode& node);
   bool run_builtin(NodeCall& call);
   bool run_row(const ScriptNode& node);
+  Item copied(const Item& item);
   void finish_call(const ScriptNode& node, NodeCall& call);
   void write_back(const TensorRef& self, const Item& result);
   void record(const ScriptNode& node, const Refusal& refusal);

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interpreter on small script programs: what it resolves, what it keeps, and that the graph
+// computes what the script says.
+#include "converter/interpret.h"
+
+#include <gtest/gtest.h>
+
+#include "hg/hg.h"
+#include "tests/script_text.h"
+
+namespace hg::convert {
+namespace {
+
+using test::script;
+
+Imported import(const ScriptProgram& program, std::vector<InputSpec> inputs) {
+  return import_program(program, inputs, Registry::built_in());
+}
+
+std::string failures(const Imported& imported) {
+  std::string all;
+  for (const Unsupported& u : imported.unsupported) all += u.op + ": " + u.reason + "\n";
+  return all;
+}
+
+TensorData numbers(Sizes shape, std::vector<float> values) {
+  TensorData data = *TensorData::copy_of(view(values.data(), f32, shape));
+  return data;
+}
+
+// Runs the import on f32 inputs; the outputs as floats.
+std::vector<std::vector<double>> run(const Imported& imported, std::vector<TensorData> inputs) {
+  EXPECT_EQ(failures(imported), "");
+  Result<Model> model = Model::from_graph(Graph(imported.graph));
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  if (!model.ok()) return {};
+  Options options;
+  options.threads = 1;
+  Result<Session> session = Session::create(*model, options);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  if (!session.ok()) return {};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Status status = session->set_input(static_cast<int>(i), inputs[i].tensor);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  const Status status = session->run();
+  EXPECT_TRUE(status.ok()) << status.message();
+  std::vector<std::vector<double>> outputs;
+  for (size_t i = 0; i < imported.graph.outputs().size() && status.ok(); ++i) {
+    const Tensor t = *session->output(static_cast<int>(i));
+    const TensorData dense = *TensorData::copy_of(t);
+    std::vector<double> values;
+    for (int64_t k = 0; k < t.count(); ++k) {
+      if (t.dtype == f32)
+        values.push_back(dense.tensor.as<float>()[k]);
+      else if (t.dtype == f64)
+        values.push_back(dense.tensor.as<double>()[k]);
+      else if (t.dtype == i64)
+        values.push_back(static_cast<double>(dense.tensor.as<int64_t>()[k]));
+      else if (t.dtype == boolean)
+        values.push_back(dense.tensor.as<bool>()[k]);
+    }
+    outputs.push_back(values);
+  }
+  return outputs;
+}
+
+using Values = std::vector<double>;
+
+TEST(Interpret, AddsTwoInputs) {
+  const ScriptProgram p = script({"x", "y"}, R"(
+    %z:Tensor = aten::add.Tensor(self=%x, other=%y, alpha=2)
+    return %z)");
+  const Imported i = import(p, {{"x", {f32, {"n"}}}, {"y", {f32, {"n"}}}});
+  EXPECT_EQ(run(i, {numbers({2}, {1, 2}), numbers({2}, {10, 20})})[0], (Values{21, 42}));
+}
+
+TEST(Interpret, ListsAllMissingOps) {
+  const ScriptProgram p = script({"x"}, R"(
+    %a:Tensor = acme::one(%x)
+    %b:Tensor = aten::neg(self=%a)
+    %c:Tensor = acme::two(%b)
+    %d:Tensor = acme::one(%x)
+    return %c)");
+  const Imported i = import(p, {{"x", {f32, {2}}}});
+  ASSERT_EQ(i.unsupported.size(), 3u) << failures(i);  // the two calls of one are at two places
+  EXPECT_EQ(i.unsupported[0].op, "acme::one");
+  EXPECT_EQ(i.unsupported[1].op, "acme::two");
+}
+
+TEST(Interpret, InPlaceChangesWhatSharesMemory) {
+  const ScriptProgram p = script({"x"}, R"(
+    %y:Tensor = aten::mul.Scalar(self=%x, other=1.0)
+    %v:Tensor = aten::detach(self=%y)
+    %i:Tensor = aten::add_.Scalar(self=%v, other=5, alpha=1)
+    %z:Tensor = aten::mul.Scalar(self=%y, other=2)
+    return %z, %i)");
+  const Imported i = import(p, {{"x", {f32, {2}}}});
+  const auto out = run(i, {numbers({2}, {1, 2})});
+  EXPECT_EQ(out[0], (Values{12, 14}));
+  EXPECT_EQ(out[1], (Values{6, 7}));
+}
+
+TEST(Interpret, WritesThroughChainsOfViews) {
+  const ScriptProgram p = script({"x"}, R"(
+    %y:Tensor = aten::clone(self=%x, memory_format=none)
+    %dims:Tensor = prim::ListConstruct(3, 2)
+    %m:Tensor = aten::view(self=%y, size=%dims)
+    %row:Tensor = aten::select.int(self=%m, dim=0, index=1)
+    %part:Tensor = aten::slice.Tensor(self=%row, dim=0, start=1, end=none, step=1)
+    %f:Tensor = aten::fill_.Scalar(self=%part, value=9.0)
+    %g:Tensor = aten::add_.Scalar(self=%y, other=1, alpha=1)
+    return %y, %row, %x)");
+  const Imported i = import(p, {{"x", {f32, {6}}}});
+  const auto out = run(i, {numbers({6}, {0, 1, 2, 3, 4, 5})});
+  EXPECT_EQ(out[0], (Values{1, 2, 3, 10, 5, 6}));
+  EXPECT_EQ(out[1], (Values{3, 10}));
+  EXPECT_EQ(out[2], (Values{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(Interpret, BuffersThatAreWrittenAreAssigned) {
+  ScriptProgram p = script({"x"}, R"(
+    %b:Tensor = prim::GetAttr[count](%self)
+    %c:Tensor = aten::add_.Tensor(self=%b, other=%x, alpha=1)
+    %d:Tensor = aten::mul.Tensor(self=%b, other=%x)
+    return %d)");
+  test::add_tensor(p, "count", State::Kind::buffer, numbers({1}, {10}));
+  test::add_tensor(p, "unused", State::Kind::parameter, numbers({1}, {1}));
+  const Imported i = import(p, {{"x", {f32, {1}}}});
+  EXPECT_EQ(run(i, {numbers({1}, {2})})[0], (Values{24}));
+  ASSERT_EQ(i.graph.assignments().size(), 1u);
+  EXPECT_EQ(i.graph.value_info(i.graph.assignments()[0].first).name, "count");
+  for (const State& state : i.graph.states()) EXPECT_NE(state.name, "unused");
+}
+
+TEST(Interpret, ContainersAreResolved) {
+  const ScriptProgram p = script({"x"}, R"(
+    %l:Tensor[] = prim::ListConstruct(%x)
+    %y:Tensor = aten::neg(self=%x)
+    %l2:Tensor[] = aten::append.t(%l, %y)
+    %k = prim::Constant()
+    %d:Dict = prim::DictConstruct("a", %x, "b", %y)
+    %n:int = aten::len.t(%l)
+    %last:Tensor = aten::__getitem__.t(%l, -1)
+    %b:Tensor = aten::__getitem__.Dict_str(%d, "b")
+    %has:bool = aten::__contains__.str(%d, "c")
+    %t:Tuple = prim::TupleConstruct(%last, %b)
+    %p:Tensor, %q:Tensor = prim::TupleUnpack(%t)
+    if %has -> %r:Tensor { yield %x } else { yield %p }
+    %s:Tensor = aten::add.Scalar(self=%r, other=%n, alpha=1)
+    return %s, %d)");
+  const Imported i = import(p, {{"x", {f32, {1}}}});
+  const auto out = run(i, {numbers({1}, {5})});
+  EXPECT_EQ(out[0], (Values{-3}));
+  ASSERT_EQ(i.graph.outputs().size(), 3u);
+  EXPECT_EQ(i.graph.outputs()[1].first, "a");
+  EXPECT_EQ(i.graph.outputs()[2].first, "b");
+}
+
+TEST(Interpret, ShapeArithmeticStaysSymbolic) {
+  const ScriptProgram p = script({"x"}, R"(
+    %h:int = aten::size.int(self=%x, dim=0)
+    %t:Tensor = prim::NumToTensor.Scalar(%h)
+    %two:Tensor = prim::NumToTensor.Scalar(2)
+    %m:Tensor = aten::mul.Tensor(self=%t, other=%two)
+    %f:Tensor = aten::to.dtype(self=%m, dtype=6, non_blocking=false, copy=false, memory_format=none)
+    %g:Tensor = aten::mul.Scalar(self=%f, other=0.5)
+    %e:Tensor = aten::floor(self=%g)
+    %k:int = aten::Int.Tensor(%e)
+    %d:int = aten::floordiv.int(%k, 2)
+    %r:int = aten::add.int(%d, 1)
+    %s:int[] = prim::ListConstruct(%r, %k)
+    %z:Tensor = aten::zeros(size=%s, dtype=6, layout=none, device=none, pin_memory=none)
+    %w:Tensor = aten::sub.Scalar(self=%z, other=%m, alpha=1)
+    return %z)");
+  const Imported i = import(p, {{"x", {f32, {"n"}}}});
+  ASSERT_EQ(failures(i), "");
+  EXPECT_EQ(text(i.graph.value_info(i.graph.outputs()[0].second).type),
+            "f32[floordiv(n, 2) + 1, n]");
+  EXPECT_EQ(run(i, {numbers({4}, {0, 0, 0, 0})})[0].size(), 12u);
+}
+
+TEST(Interpret, SizesBecomeTensorsWhenComputedWith) {
+  const ScriptProgram p = script({"x"}, R"(
+    %h:int = aten::size.int(self=%x, dim=0)
+    %t:Tensor = prim::NumToTensor.Scalar(%h)
+    %z:Tensor = aten::mul.Tensor(self=%x, other=%t)
+    return %z, %h)");
+  const Imported i = import(p, {{"x", {f32, {"n"}}}});
+  const auto out = run(i, {numbers({3}, {1, 2, 3})});
+  EXPECT_EQ(out[0], (Values{3, 6, 9}));
+  EXPECT_EQ(out[1], (Values{3}));
+}
+
+TEST(Interpret, LoopsOverConstantsAreUnrolled) {
+  const ScriptProgram p = script({"x"}, R"(
+    loop 3, true, %x -> %y:Tensor (%i, %v) {
+      %w:Tensor = aten::add.Scalar(self=%v, other=%i, alpha=1)
+      yield true, %w
+    }
+    return %y)");
+  const Imported i = import(p, {{"x", {f32, {1}}}});
+  EXPECT_EQ(run(i, {numbers({1}, {10})})[0], (Values{13}));
+  EXPECT_EQ(i.trace.size(), 3u);
+}
+
+constexpr const char* kBranch = R"(
+    %s:Tensor = aten::select.int(self=%x, dim=0, index=0)
+    %c:Tensor = aten::gt.Scalar(self=%s, other=0)
+    %b:bool = aten::Bool.Tensor(%c)
+    %y:Tensor = aten::clone(self=%x, memory_format=none)
+    if %b -> %r:Tensor, %k:int {
+      %u:Tensor = aten::mul.Scalar(self=%x, other=2)
+      %z:Tensor = aten::add_.Scalar(self=%y, other=100, alpha=1)
+      yield %u, 1
+    } else {
+      %v:Tensor = aten::neg(self=%x)
+      yield %v, 2
+    }
+    %q:Tensor = aten::add.Scalar(self=%y, other=%k, alpha=1)
+    return %r, %q)";
+
+TEST(Interpret, BranchesThatDataDecidesAreKept) {
+  const ScriptProgram p = script({"x"}, kBranch);
+  const Imported i = import(p, {{"x", {f32, {2}}}});
+  auto out = run(i, {numbers({2}, {1, 2})});
+  EXPECT_EQ(out[0], (Values{2, 4}));
+  EXPECT_EQ(out[1], (Values{102, 103}));
+  out = run(i, {numbers({2}, {-1, 2})});
+  EXPECT_EQ(out[0], (Values{1, -2}));
+  EXPECT_EQ(out[1], (Values{1, 4}));
+}
+
+TEST(Interpret, LoopsThatDataEndsAreKept) {
+  const ScriptProgram p = script({"x"}, R"(
+    %c0:Tensor = aten::lt.Scalar(self=%x, other=100)
+    %b0:bool = aten::Bool.Tensor(%c0)
+    %acc:Tensor = aten::clone(self=%x, memory_format=none)
+    loop 9223372036854775807, %b0, %x, 0 -> %y:Tensor, %n:int (%i, %v, %k) {
+      %w:Tensor = aten::mul.Scalar(self=%v, other=2)
+      %a:Tensor = aten::add_.Scalar(self=%acc, other=1, alpha=1)
+      %m:int = aten::add.int(%k, 1)
+      %c:Tensor = aten::lt.Scalar(self=%w, other=100)
+      %b:bool = aten::Bool.Tensor(%c)
+      yield %b, %w, %m
+    }
+    return %y, %n, %acc)");
+  const Imported i = import(p, {{"x", {f32, {}}}});
+  const auto out = run(i, {numbers({}, {3})});
+  ASSERT_EQ(out.size(), 3u);
+  EXPECT_EQ(out[0], (Values{192}));
+  EXPECT_EQ(out[1], (Values{6}));
+  EXPECT_EQ(out[2], (Values{9}));
+}
+
+TEST(Interpret, ChecksThatDataDecidesAreLeftOut) {
+  const ScriptProgram p = script({"x"}, R"(
+    %h:int = aten::size.int(self=%x, dim=0)
+    %c:bool = aten::gt.int(%h, 5)
+    if %c {
+      yield
+    } else {
+      prim::RaiseException("too small")
+      yield
+    }
+    return %x)");
+  const Imported i = import(p, {{"x", {f32, {"n"}}}});
+  EXPECT_EQ(failures(i), "");
+  EXPECT_EQ(i.notes.size(), 1u);
+  const Imported small = import(p, {{"x", {f32, {3}}}});
+  EXPECT_NE(failures(small).find("too small"), std::string::npos);
+}
+
+TEST(Interpret, PromotesAsTorchDoes) {
+  const ScriptProgram p = script({"x", "s"}, R"(
+    %a:Tensor = aten::add.Scalar(self=%x, other=2.5, alpha=1)
+    %b:Tensor = aten::add.Tensor(self=%x, other=%s, alpha=1)
+    %c:Tensor = aten::div.Scalar(self=%x, other=2)
+    %d:Tensor = aten::mul.Scalar(self=%x, other=3)
+    return %a, %b, %c, %d)");
+  const Imported i = import(p, {{"x", {i32, {2}}}, {"s", {i64, {}}}});
+  ASSERT_EQ(failures(i), "");
+  const auto dtype = [&](size_t k) {
+    return i.graph.value_info(i.graph.outputs()[k].second).type.dtype;
+  };
+  EXPECT_EQ(dtype(0), f32);
+  EXPECT_EQ(dtype(1), i32);  // a 0-d tensor of the same kind does not widen
+  EXPECT_EQ(dtype(2), f32);
+  EXPECT_EQ(dtype(3), i32);
+}
+
+TEST(Interpret, MissingInputsAreNamed) {
+  const ScriptProgram p = script({"x", "mask"}, "return %x, %mask");
+  const Imported i = import(p, {{"x", {f32, {2}}}});
+  ASSERT_EQ(i.unsupported.size(), 1u);
+  EXPECT_NE(i.unsupported[0].reason.find("mask"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hg::convert
