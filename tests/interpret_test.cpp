@@ -135,9 +135,9 @@ TEST(Interpret, BuffersThatAreWrittenAreAssigned) {
 
 TEST(Interpret, ContainersAreResolved) {
   const ScriptProgram p = script({"x"}, R"(
-    %l:Tensor[] = prim::ListConstruct(%x)
+    %l:List = prim::ListConstruct(%x)
     %y:Tensor = aten::neg(self=%x)
-    %l2:Tensor[] = aten::append.t(%l, %y)
+    %l2:List = aten::append.t(%l, %y)
     %k = prim::Constant()
     %d:Dict = prim::DictConstruct("a", %x, "b", %y)
     %n:int = aten::len.t(%l)
@@ -169,7 +169,7 @@ TEST(Interpret, ShapeArithmeticStaysSymbolic) {
     %k:int = aten::Int.Tensor(%e)
     %d:int = aten::floordiv.int(%k, 2)
     %r:int = aten::add.int(%d, 1)
-    %s:int[] = prim::ListConstruct(%r, %k)
+    %s:List = prim::ListConstruct(%r, %k)
     %z:Tensor = aten::zeros(size=%s, dtype=6, layout=none, device=none, pin_memory=none)
     %w:Tensor = aten::sub.Scalar(self=%z, other=%m, alpha=1)
     return %z)");
