@@ -416,7 +416,7 @@ Status Program::assign_states() {
 
 Result<Tensor> Program::output(int index) const {
   HG_CHECK(has_run_, "there are no outputs yet; call run() first");
-  return value(graph_.outputs()[static_cast<size_t>(index)].second);
+  return computed(graph_.outputs()[static_cast<size_t>(index)].second);
 }
 
 Result<Tensor> Program::value(ValueId id) const {
@@ -425,10 +425,15 @@ Result<Tensor> Program::value(ValueId id) const {
     const Tensor& tensor = graph_.states()[static_cast<size_t>(info.state)].data.tensor;
     return view(state_data_[static_cast<size_t>(info.state)], tensor.dtype, tensor.shape);
   }
-  HG_CHECK(has_run_ && !parts_.empty(), "'", info.name, "' has no value yet; call run() first");
+  HG_CHECK(has_run_, "'", info.name, "' has no value yet; call run() first");
+  return computed(id);
+}
+
+// What the last run made of a value: for a state that the run assigned, what it was before.
+Result<Tensor> Program::computed(ValueId id) const {
   const auto& values = parts_.back()->plan.values;
   const auto found = values.find(id);
-  if (found == values.end()) return not_found("'", info.name, "' is not computed by this session");
+  if (found == values.end()) return not_found("'", graph_.value_info(id).name, "' is not computed by this session");
   Tensor tensor = found->second.tensor;
   tensor.data = base_of(found->second.place);
   return tensor;

@@ -64,6 +64,7 @@ class Program {
   Status run_while(Control& control, const Step& step, std::span<const Tensor> inputs);
   Status assign_states();
   Status failure(const Step& step);
+  Result<Tensor> computed(ValueId id) const;
 
   Graph graph_;
   Options options_;
