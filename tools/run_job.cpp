@@ -8,6 +8,7 @@
 
 #include "hg/model.h"
 #include "hg/session.h"
+#include "hg/train.h"
 #include "tools/inputs.h"
 
 namespace hg::tools {
@@ -45,6 +46,38 @@ Outcome read_job(const json& entry, RunJob& job) {
   return result;
 }
 
+// Adds to the model an input for the gradient of each float output, and an output grad_input_<k>
+// for each float input: the vector-Jacobian products.
+Outcome add_gradients(const RunJob& job, Model& model, InputArrays& arrays) {
+  Graph graph = model.graph();
+  std::vector<Value> ys, xs, seeds;
+  for (ValueId id : graph.inputs()) {
+    if (is_float(graph.value_info(id).type.dtype)) xs.push_back(graph.value(id));
+  }
+  for (const auto& [output, id] : graph.outputs()) {
+    if (is_float(graph.value_info(id).type.dtype)) ys.push_back(graph.value(id));
+  }
+  if (ys.size() != job.grad_outputs.size()) {
+    return mismatch(job.grad_outputs.size(), " output gradients are given, but the model has ",
+                    ys.size(), " float outputs");
+  }
+  for (size_t k = 0; k < ys.size(); ++k) {
+    seeds.push_back(graph.input(text("grad_output_", k), ys[k].dtype(), ys[k].shape()));
+    Result<NpyArray> array = read_npy(job.grad_outputs[k]);
+    if (!array.ok()) return outcome(array.status());
+    arrays.push_back(*std::move(array));
+  }
+  const std::vector<Value> dxs = gradients(ys, xs, seeds);
+  if (!graph.status().ok()) {
+    return {Exit::unsupported, std::string(graph.status().message())};
+  }
+  for (size_t k = 0; k < dxs.size(); ++k) graph.output(text("grad_input_", k), dxs[k]);
+  Result<Model> larger = Model::from_graph(std::move(graph));
+  if (!larger.ok()) return outcome(larger.status());
+  model = *std::move(larger);
+  return {};
+}
+
 }  // namespace
 
 Outcome run(const RunJob& job, std::vector<std::string>& written) {
@@ -52,12 +85,12 @@ Outcome run(const RunJob& job, std::vector<std::string>& written) {
   if (!device.ok()) return usage(device.status().message());
   Result<Model> model = Model::load(job.model);
   if (!model.ok()) return outcome(model.status());
-  if (!job.grad_outputs.empty()) {
-    return {Exit::unsupported, text(job.model, ": gradients are not part of this version")};
-  }
   InputArrays arrays;
   if (Outcome opened = open_inputs(model->graph(), job.inputs, false, arrays); !opened.ok()) {
     return opened;
+  }
+  if (!job.grad_outputs.empty()) {
+    if (Outcome added = add_gradients(job, *model, arrays); !added.ok()) return added;
   }
   Options options;
   options.device = *device;

@@ -63,6 +63,8 @@ class Programs : public testing::Test {
     put("empty.npy", view(values, f32, Sizes{0, 3}));
     put("wrong_shape.npy", view(values, f32, Sizes{3, 2}));
     put("rank1.npy", view(values, f32, Sizes{6}));
+    const float ways[] = {0, 0.5f, 1, 1.5f, 2, 2.5f};
+    put("ways.npy", view(ways, f32, Sizes{2, 3}));
     const int64_t whole[] = {1, 2, 3};
     put("i64.npy", view(whole, i64, Sizes{1, 3}));
     const float four[] = {1, -2, 3, -4};
@@ -123,6 +125,20 @@ TEST_F(Programs, AnEmptyBatchRuns) {
   Result<NpyArray> sum = read_npy(folder_ / "out" / "output_0.npy");
   ASSERT_TRUE(sum.ok()) << sum.status().message();
   EXPECT_EQ(sum->tensor.shape, (Sizes{0, 3}));
+}
+
+TEST_F(Programs, GradientsOfEveryFloatInput) {
+  const Ran ran = run("hg-run both.hgm -i a.npy -i b.npy --grad-output ways.npy -o out");
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  for (const char* name : {"grad_input_0.npy", "grad_input_1.npy"}) {
+    Result<NpyArray> grad = read_npy(folder_ / "out" / name);
+    ASSERT_TRUE(grad.ok()) << grad.status().message();
+    EXPECT_EQ(grad->tensor.shape, (Sizes{2, 3}));
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(grad->tensor.as<float>()[i], 0.5f * i);
+  }
+  expect_refusal("hg-run wide.hgm -i four.npy --grad-output four.npy -o out", 4,
+                 "1 output gradients are given, but the model has 2 float outputs");
+  expect_refusal("hg-run both.hgm -i a.npy -i b.npy --grad-output one.npy -o out", 4, "n");
 }
 
 TEST_F(Programs, RunRefusesWhatDoesNotFit) {
