@@ -112,6 +112,7 @@ void index_run(const RunContext& c) noexcept {
   const Tensor from = tail(x, c.input_count() - 1);
   const Tensor to = tail(c.out(0), c.in(1).rank());
   const int64_t each = from.count();
+  const bool run = from.is_contiguous();
   c.parallel_for(count, grain_of(each, kGrain), [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
       int64_t offset;
@@ -119,7 +120,10 @@ void index_run(const RunContext& c) noexcept {
       Tensor source = from, target = to;
       source.data = x.as<std::byte>() + offset * bytes;
       target.data = to.as<std::byte>() + k * each * bytes;
-      copy(source, target);
+      if (run)
+        std::memcpy(target.data, source.data, static_cast<size_t>(each * bytes));
+      else
+        copy(source, target);
     }
   });
 }

@@ -1,9 +1,219 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gather, scatter and their relatives.
-#include "converter/rows.h"
+// Elements picked by index. Advanced indexing moves the indexed dims to the front for the op, and
+// what the indices give back to where torch puts it.
+#include <algorithm>
+#include <limits>
+
+#include "converter/rows/indexing.h"
+#include "converter/rows/view.h"
 
 namespace hg::convert::rows {
+namespace {
 
-std::span<const Row> index() { return {}; }
+using Values = std::vector<Value>;
+
+Value wide_index(Call& call, std::string_view argument) {
+  const Value index = call.tensor(argument);
+  if (!is_integer(index.dtype())) call.refuse(argument, text("is ", index.dtype()));
+  return cast(index, i64);
+}
+
+Value flat(const Value& x) { return reshape(x, {count(x.shape())}); }
+Value at_least_1d(const Value& x) { return x.rank() == 0 ? reshape(x, {1}) : x; }
+
+void index_row(Call& call) {
+  const Value x = call.tensor("self");
+  const Indexing i = indexing_of(call, x);
+  if (i.indices.empty()) return call.returns(x);
+  Values inputs = {i.front(x)};
+  inputs.insert(inputs.end(), i.indices.begin(), i.indices.end());
+  call.returns(i.placed(call.graph().call("index", inputs)));
+}
+
+// x with `values` put, or added, where the indices point to.
+void index_put(Call& call) {
+  Graph& g = call.graph();
+  const Value x = call.tensor("self"), values = cast(call.tensor("values"), x.dtype());
+  const bool accumulate = call.flag("accumulate", false);
+  if (const Value mask = only_mask(call, x); mask && !accumulate && count(values.shape()) == Dim(1))
+    return call.returns(g.call("where", {mask, reshape(values, {}), x}));
+  const Indexing i = indexing_of(call, x);
+  if (i.indices.empty()) {
+    const Value all = expand(values, x.shape());
+    return call.returns(accumulate ? g.call("add", {x, all}) : all);
+  }
+  Values inputs = {i.front(x), i.unplaced(fitted(values, i.placed_shape))};
+  inputs.insert(inputs.end(), i.indices.begin(), i.indices.end());
+  call.returns(i.back(g.call("index_put", inputs, {{"accumulate", accumulate}})));
+}
+
+void index_select(Call& call) {
+  const Value x = call.tensor("self");
+  const int dim = axis_of(call, "dim", x.rank(), 0);
+  const Value y = call.graph().call(
+      "index_select", {at_least_1d(x), at_least_1d(wide_index(call, "index"))}, {{"dim", dim}});
+  call.returns(x.rank() == 0 ? reshape(y, {}) : y);
+}
+
+Value gathered(Call& call, const Value& x, const Value& index, int dim) {
+  Graph& g = call.graph();
+  if (count(index.shape()) == Dim(0)) return expand(g.scalar(int64_t{0}, x.dtype()), index.shape());
+  const Value y = g.call("gather", {at_least_1d(x), at_least_1d(index)}, {{"dim", dim}});
+  return reshape(y, index.shape());
+}
+
+void gather(Call& call) {
+  const Value x = call.tensor("self");
+  call.returns(gathered(call, x, wide_index(call, "index"), axis_of(call, "dim", x.rank(), 0)));
+}
+
+// The shapes broadcast, but for dim.
+void take_along_dim(Call& call) {
+  Value x = call.tensor("self"), index = wide_index(call, "indices");
+  if (!call.has("dim")) return call.returns(gathered(call, flat(x), flat(index), 0));
+  if (x.rank() != index.rank()) call.refuse("indices", "has another rank than self");
+  const int dim = axis_of(call, "dim", x.rank(), 0);
+  const auto widened = [&](const Value& value, const Value& other) {
+    Shape shape = other.shape();
+    shape[static_cast<size_t>(dim)] = 1;
+    Shape own = value.shape();
+    own[static_cast<size_t>(dim)] = 1;
+    shape = broadcast_shape(call, "indices", own, shape);
+    shape[static_cast<size_t>(dim)] = value.dim(dim);
+    return expand(value, shape);
+  };
+  const Value wide_x = widened(x, index);
+  call.returns(gathered(call, wide_x, widened(index, x), dim));
+}
+
+void take(Call& call) {
+  call.returns(call.graph().call("index", {flat(call.tensor("self")), wide_index(call, "index")}));
+}
+
+void put(Call& call) {
+  const Value x = call.tensor("self");
+  const Value source = cast(call.tensor("source"), x.dtype());
+  const Value y =
+      call.graph().call("index_put", {flat(x), flat(source), flat(wide_index(call, "index"))},
+                        {{"accumulate", call.flag("accumulate", false)}});
+  call.returns(reshape(y, x.shape()));
+}
+
+Value nonzero_of(const Value& x) { return x.graph()->call("nonzero", {x}); }
+
+void nonzero(Call& call) { call.returns(nonzero_of(call.tensor("self"))); }
+
+void nonzero_lists(Call& call, const Value& x) {
+  call.returns_list(columns(nonzero_of(at_least_1d(x))));
+}
+void nonzero_numpy(Call& call) { nonzero_lists(call, call.tensor("self")); }
+void where_nonzero(Call& call) { nonzero_lists(call, call.tensor("condition")); }
+
+void masked_select(Call& call) {
+  const Value x = call.tensor("self"), mask = call.tensor("mask");
+  const Shape shape = broadcast_shape(call, "mask", x.shape(), mask.shape());
+  Values inputs = {at_least_1d(expand(x, shape))};
+  for (const Value& column : columns(nonzero_of(at_least_1d(expand(mask, shape)))))
+    inputs.push_back(column);
+  call.returns(call.graph().call("index", inputs));
+}
+
+void one_hot(Call& call) {
+  const Value x = call.tensor("self");
+  if (x.dtype() != i64) call.refuse("self", text("is ", x.dtype(), ", but must be i64"));
+  call.returns(
+      call.graph().call("one_hot", {x}, {{"num_classes", call.integer("num_classes", -1)}}));
+}
+
+void embedding(Call& call) {
+  call.returns(call.graph().call("embedding", {call.tensor("weight"), wide_index(call, "indices")},
+                                 {{"padding_idx", call.integer("padding_idx", -1)},
+                                  {"scale_grad_by_freq", call.flag("scale_grad_by_freq", false)}}));
+}
+
+// Bags of rows of weight, added, averaged or with the largest of each column. Bag i starts at
+// offsets[i]; each index belongs to the last bag that starts at it or before it.
+void embedding_bag(Call& call) {
+  Graph& g = call.graph();
+  const Value weight = call.tensor("weight"), indices = wide_index(call, "indices");
+  Value offsets = wide_index(call, "offsets");
+  if (indices.rank() != 1 || offsets.rank() != 1)
+    call.refuse("indices", "and offsets must have one dim");
+  if (call.flag("scale_grad_by_freq", false)) call.refuse("scale_grad_by_freq", "is true");
+  const int64_t mode = call.number("mode", 0);
+  if (call.flag("include_last_offset", false)) offsets = slice(offsets, 0, 0, offsets.dim(0) - 1);
+  const Dim n = indices.dim(0), bags = offsets.dim(0), width = weight.dim(1);
+  const auto zeros = [&](DType dtype, Shape shape) {
+    return expand(g.scalar(int64_t{0}, dtype), std::move(shape));
+  };
+  const auto ones = [&](DType dtype, Shape shape) {
+    return expand(g.scalar(int64_t{1}, dtype), std::move(shape));
+  };
+  const auto added = [&](const Value& x, const Value& at, const Value& src) {
+    return g.call("index_reduce", {x, at, src}, {{"dim", 0}, {"reduce", "add"}});
+  };
+  const Value starts = added(zeros(i64, {n + 1}), offsets, ones(i64, {bags}));
+  const Value ranks = g.call("cumsum", {starts}, {{"dim", 0}});
+  const Value bag = g.call("sub", {slice(ranks, 0, 0, n), g.scalar(int64_t{1}, i64)});
+  Value rows = g.call("index_select", {weight, indices}, {{"dim", 0}});  // [n, width]
+  if (const Value scale = call.tensor_or_none("per_sample_weights"))
+    rows = g.call("mul", {rows, reshape(cast(scale, rows.dtype()), {n, 1})});
+  const bool padded = call.has("padding_idx") && call.number("padding_idx") >= 0;
+  Value counted = ones(weight.dtype(), {n});
+  Value valid;
+  if (padded) {
+    valid = g.call("ne", {indices, g.scalar(call.number("padding_idx"), i64)});
+    counted = cast(valid, weight.dtype());
+    valid = reshape(valid, {n, 1});
+  }
+  const auto masked = [&](double value) {
+    return padded ? g.call("where", {valid, rows, g.scalar(value, rows.dtype())}) : rows;
+  };
+  const Value empty = zeros(weight.dtype(), {bags, width});
+  Value y;
+  if (mode == 2) {
+    y = g.call("index_reduce", {empty, bag, masked(-std::numeric_limits<double>::infinity())},
+               {{"dim", 0}, {"reduce", "amax"}, {"include_self", false}});
+  } else {
+    y = added(empty, bag, masked(0));
+  }
+  if (mode == 1 || (mode == 2 && padded)) {
+    const Value size = reshape(added(zeros(weight.dtype(), {bags}), bag, counted), {bags, 1});
+    const Value one = g.scalar(int64_t{1}, weight.dtype());
+    if (mode == 1)
+      y = g.call("div", {y, g.call("maximum", {size, one})});
+    else
+      y = g.call("where", {g.call("ge", {size, one}), y, g.scalar(0.0, y.dtype())});
+  }
+  // The others hold what torch's own gradient needs.
+  call.returns({Item(call.make_tensor(y)), Item(), Item(), Item()});
+}
+
+constexpr Row kRows[] = {
+    {"aten::index", index_row},
+    {"aten::_unsafe_index", index_row},
+    {"aten::index_put", index_put},
+    {"aten::_index_put_impl", index_put},
+    {"aten::_unsafe_index_put", index_put},
+    {"aten::index_select", index_select},
+    {"aten::gather", gather},
+    {"aten::take", take},
+    {"aten::take_along_dim", take_along_dim},
+    {"aten::put", put},
+    {"aten::nonzero", nonzero},
+    {"aten::argwhere", nonzero},
+    {"aten::nonzero_numpy", nonzero_numpy},
+    {"aten::where", where_nonzero},
+    {"aten::masked_select", masked_select},
+    {"aten::one_hot", one_hot},
+    {"aten::embedding", embedding},
+    {"aten::embedding_bag", embedding_bag},
+    {"aten::_embedding_bag", embedding_bag},
+    {"aten::_embedding_bag_forward_only", embedding_bag},
+};
+
+}  // namespace
+
+std::span<const Row> index() { return kRows; }
 
 }  // namespace hg::convert::rows

@@ -1,9 +1,319 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views and copies that only move elements.
-#include "converter/rows.h"
+// Views that keep all elements of a tensor: reshapes, permutations, expansions. `reshape` is always
+// a view here, as it is in torch where the memory allows it.
+#include <algorithm>
+#include <numeric>
+
+#include "converter/rows/view.h"
 
 namespace hg::convert::rows {
+namespace {
 
-std::span<const Row> movement() { return {}; }
+Shape shape_of(Call& call) { return call.tensor("self").shape(); }
+
+void to_shape(Call& call, Shape shape) { give_view(call, reshape_view(std::move(shape))); }
+
+// view, reshape: the argument is `size` or `shape`
+void view(Call& call) {
+  if (call.overload() == "dtype") {
+    if (call.dtype("dtype") != call.tensor("self").dtype())
+      call.refuse("dtype", "asks for the bits of the elements as another dtype");
+    return to_shape(call, shape_of(call));
+  }
+  const std::string_view name = call.find("shape") != nullptr ? "shape" : "size";
+  to_shape(call, resolved_shape(call, name, call.integers(name), count(shape_of(call))));
+}
+
+void view_as(Call& call) { to_shape(call, call.tensor("other").shape()); }
+
+Shape flattened(const Shape& shape, int first, int last) {
+  if (shape.empty()) return {1};
+  Shape flat(shape.begin(), shape.begin() + first);
+  flat.push_back(count(Shape(shape.begin() + first, shape.begin() + last + 1)));
+  flat.insert(flat.end(), shape.begin() + last + 1, shape.end());
+  return flat;
+}
+
+void flatten(Call& call) {
+  const Shape shape = shape_of(call);
+  const int rank = static_cast<int>(shape.size());
+  const int first = axis_of(call, "start_dim", rank, 0), last = axis_of(call, "end_dim", rank, -1);
+  if (first > last) call.refuse("start_dim", "comes after end_dim");
+  to_shape(call, flattened(shape, first, last));
+}
+
+void ravel(Call& call) { to_shape(call, {count(shape_of(call))}); }
+
+void unflatten(Call& call) {
+  const Shape shape = shape_of(call);
+  const int dim = axis_of(call, "dim", static_cast<int>(shape.size()), 0);
+  const Shape sizes = resolved_shape(call, "sizes", call.integers("sizes"),
+                                     shape.empty() ? Dim(1) : shape[static_cast<size_t>(dim)]);
+  Shape result(shape.begin(), shape.begin() + dim);
+  result.insert(result.end(), sizes.begin(), sizes.end());
+  if (!shape.empty()) result.insert(result.end(), shape.begin() + dim + 1, shape.end());
+  to_shape(call, result);
+}
+
+void squeeze(Call& call) {
+  const Shape shape = shape_of(call);
+  const auto axes = axes_of(call, "dim", static_cast<int>(shape.size()));
+  Shape rest;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const bool named = std::find(axes.begin(), axes.end(), static_cast<int>(d)) != axes.end();
+    if (named && shape[d] == Dim(1)) continue;
+    if (named && !shape[d].is_constant())
+      call.note(text("squeeze() keeps the dim of symbolic size ", shape[d]));
+    rest.push_back(shape[d]);
+  }
+  to_shape(call, rest);
+}
+
+void unsqueeze(Call& call) {
+  Shape shape = shape_of(call);
+  const int dim = axis_of(call, "dim", static_cast<int>(shape.size()) + 1, 0);
+  shape.insert(shape.begin() + dim, Dim(1));
+  to_shape(call, shape);
+}
+
+template <int kRank>
+Shape at_least(Shape shape) {
+  if (kRank >= 1 && shape.empty()) shape = {1};
+  if (kRank >= 2 && shape.size() == 1) shape.insert(shape.begin(), Dim(1));
+  if (kRank >= 3 && shape.size() == 2) shape.push_back(1);
+  return shape;
+}
+
+template <int kRank>
+void atleast(Call& call) {
+  if (call.find("tensors") == nullptr) return to_shape(call, at_least<kRank>(shape_of(call)));
+  const Item& given = *call.find("tensors");
+  auto list = std::make_shared<List>();
+  if (!given.is_list()) call.refuse("tensors", "is not a list");
+  for (const Item& item : std::get<std::shared_ptr<List>>(given.value)->items) {
+    if (!item.is_tensor()) call.refuse("tensors", "holds something else than tensors");
+    const TensorRef& base = std::get<TensorRef>(item.value);
+    list->items.push_back(
+        view_of(call, base, reshape_view(at_least<kRank>(call.read(base).shape()))));
+  }
+  call.returns({Item(std::move(list))});
+}
+
+Dims in_order(int rank) {
+  Dims dims;
+  for (int i = 0; i < rank; ++i) dims.emplace_back(i);
+  return dims;
+}
+
+void permute_row(Call& call) {
+  const int rank = call.tensor("self").rank();
+  Dims dims;
+  for (int axis : axes_of(call, "dims", rank)) dims.emplace_back(axis);
+  if (static_cast<int>(dims.size()) != rank)
+    call.refuse("dims", text("has ", int64_t(dims.size()), " entries for rank ", rank));
+  give_view(call, permute_view(dims));
+}
+
+void swap_dims(Call& call, int rank, int a, int b) {
+  Dims dims = in_order(rank);
+  if (rank > 0) std::swap(dims[static_cast<size_t>(a)], dims[static_cast<size_t>(b)]);
+  give_view(call, permute_view(dims));
+}
+
+void transpose(Call& call) {
+  const int rank = call.tensor("self").rank();
+  const bool axes = call.find("axis0") != nullptr;
+  swap_dims(call, rank, axis_of(call, axes ? "axis0" : "dim0", rank, 0),
+            axis_of(call, axes ? "axis1" : "dim1", rank, 0));
+}
+
+void t(Call& call) {
+  const int rank = call.tensor("self").rank();
+  if (rank > 2) call.refuse("self", text("has rank ", rank, ", t() takes 2 dims at most"));
+  swap_dims(call, rank, 0, rank == 2 ? 1 : 0);
+}
+
+void swap_last(Call& call) {
+  const int rank = call.tensor("self").rank();
+  if (rank < 2) call.refuse("self", text("has rank ", rank, ", but needs two dims"));
+  swap_dims(call, rank, rank - 2, rank - 1);
+}
+
+void reverse(Call& call) {
+  Dims dims = in_order(call.tensor("self").rank());
+  std::reverse(dims.begin(), dims.end());
+  give_view(call, permute_view(dims));
+}
+
+void movedim(Call& call) {
+  const int rank = call.tensor("self").rank();
+  const auto from = axes_of(call, "source", rank), to = axes_of(call, "destination", rank);
+  if (from.size() != to.size()) call.refuse("destination", "has another length than source");
+  std::vector<int> order(static_cast<size_t>(rank), -1), rest;
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (rank > 0) order[static_cast<size_t>(to[i])] = from[i];
+  }
+  for (int d = 0; d < rank; ++d)
+    if (std::find(from.begin(), from.end(), d) == from.end()) rest.push_back(d);
+  Dims dims;
+  size_t next = 0;
+  for (int d : order) dims.emplace_back(d >= 0 ? d : rest[next++]);
+  give_view(call, permute_view(dims));
+}
+
+// A size of -1 stays as it is.
+void expand_row(Call& call) {
+  const Shape shape = shape_of(call);
+  Shape size = call.integers("size");
+  if (size.size() < shape.size())
+    call.refuse("size", text("has fewer dims than the tensor, which is ", shape));
+  const size_t added = size.size() - shape.size();
+  for (size_t d = 0; d < size.size(); ++d) {
+    if (!(size[d] == Dim(-1))) continue;
+    if (d < added) call.refuse("size", "has a -1 for a new dim");
+    size[d] = shape[d - added];
+  }
+  give_view(call, expand_view(size));
+}
+
+void expand_as(Call& call) { give_view(call, expand_view(call.tensor("other").shape())); }
+
+const std::vector<Item>& listed(const Call& call, std::string_view argument) {
+  const Item* item = call.find(argument);
+  if (item == nullptr || !item->is_list()) call.refuse(argument, "is not a list of tensors");
+  const auto& items = std::get<std::shared_ptr<List>>(item->value)->items;
+  for (const Item& one : items)
+    if (!one.is_tensor()) call.refuse(argument, "holds something else than tensors");
+  return items;
+}
+
+void broadcast_tensors(Call& call) {
+  const std::vector<Item>& items = listed(call, "tensors");
+  Shape shape;
+  for (const Value& value : call.tensors("tensors"))
+    shape = broadcast_shape(call, "tensors", shape, value.shape());
+  auto list = std::make_shared<List>();
+  for (const Item& item : items)
+    list->items.push_back(view_of(call, std::get<TensorRef>(item.value), expand_view(shape)));
+  call.returns({Item(std::move(list))});
+}
+
+// indexing "ij": tensor k runs along dim k; "xy": the first two change places.
+void meshgrid(Call& call) {
+  const std::string indexing = call.string("indexing", "ij");
+  if (indexing != "ij" && indexing != "xy") call.refuse("indexing", "is neither 'ij' nor 'xy'");
+  const std::vector<Item>& items = listed(call, "tensors");
+  const std::vector<Value> values = call.tensors("tensors");
+  const size_t rank = values.size();
+  std::vector<size_t> place(rank);
+  std::iota(place.begin(), place.end(), size_t{0});
+  if (indexing == "xy" && rank >= 2) std::swap(place[0], place[1]);
+  Shape shape(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    if (values[i].rank() > 1) call.refuse("tensors", "holds a tensor of more than one dim");
+    shape[place[i]] = count(values[i].shape());
+  }
+  auto list = std::make_shared<List>();
+  for (size_t i = 0; i < rank; ++i) {
+    Shape along(rank, Dim(1));
+    along[place[i]] = shape[place[i]];
+    list->items.push_back(view_of(call, std::get<TensorRef>(items[i].value),
+                                  then(reshape_view(along), expand_view(shape))));
+  }
+  call.returns({Item(std::move(list))});
+}
+
+void diagonal(Call& call) {
+  const int rank = call.tensor("self").rank();
+  give_view(call, diagonal_view(call.integer("offset", 0), axis_of(call, "dim1", rank, 0),
+                                axis_of(call, "dim2", rank, 1)));
+}
+
+void linalg_diagonal(Call& call) {
+  const int rank = call.tensor("A").rank();
+  give_view(call,
+            diagonal_view(call.integer("offset", 0), axis_of(call, "dim1", rank, -2),
+                          axis_of(call, "dim2", rank, -1)),
+            "A");
+}
+
+void unfold(Call& call) {
+  const int dim = axis_of(call, "dimension", call.tensor("self").rank(), 0);
+  const Dim size = call.integer("size"), step = call.integer("step");
+  give_view(call, {[=](Value base) {
+                     return base.graph()->call("unfold", {base},
+                                               {{"dim", dim}, {"size", size}, {"step", step}});
+                   },
+                   [](Value, Value) -> Value {
+                     throw Refusal{"a write through unfold()", "use clone() before the write"};
+                   }});
+}
+
+NamedAttrs strided_attrs(Call& call) {
+  return {{"size", call.integers("size")},
+          {"stride", call.integers("stride")},
+          {"storage_offset", call.integer("storage_offset", 0)}};
+}
+
+void as_strided(Call& call) {
+  const NamedAttrs attrs = strided_attrs(call);
+  give_view(call, {[=](Value base) { return base.graph()->call("as_strided", {base}, attrs); },
+                   [=](Value base, Value value) {
+                     return base.graph()->call("as_strided_scatter", {base, value}, attrs);
+                   }});
+}
+
+constexpr Row kRows[] = {
+    {"aten::view", view},
+    {"aten::view_copy", view},
+    {"aten::reshape", view},
+    {"aten::_reshape_alias", view},
+    {"aten::_unsafe_view", view},
+    {"aten::_reshape_copy", view},
+    {"aten::view_as", view_as},
+    {"aten::reshape_as", view_as},
+    {"aten::flatten", flatten},
+    {"aten::ravel", ravel},
+    {"aten::unflatten", unflatten},
+    {"aten::squeeze", squeeze},
+    {"aten::squeeze_copy", squeeze},
+    {"aten::unsqueeze", unsqueeze},
+    {"aten::unsqueeze_copy", unsqueeze},
+    {"aten::atleast_1d", atleast<1>},
+    {"aten::atleast_2d", atleast<2>},
+    {"aten::atleast_3d", atleast<3>},
+    {"aten::permute", permute_row},
+    {"aten::permute_copy", permute_row},
+    {"aten::transpose", transpose},
+    {"aten::transpose_copy", transpose},
+    {"aten::swapaxes", transpose},
+    {"aten::swapdims", transpose},
+    {"aten::t", t},
+    {"aten::t_copy", t},
+    {"aten::numpy_T", reverse},
+    {"aten::mT", swap_last},
+    {"aten::mH", swap_last},
+    {"aten::matrix_H", t},
+    {"aten::adjoint", swap_last},
+    {"aten::movedim", movedim},
+    {"aten::moveaxis", movedim},
+    {"aten::expand", expand_row},
+    {"aten::expand_copy", expand_row},
+    {"aten::broadcast_to", expand_row},
+    {"aten::expand_as", expand_as},
+    {"aten::broadcast_tensors", broadcast_tensors},
+    {"aten::meshgrid", meshgrid},
+    {"aten::diagonal", diagonal},
+    {"aten::diagonal_copy", diagonal},
+    {"aten::linalg_diagonal", linalg_diagonal},
+    {"aten::unfold", unfold},
+    {"aten::unfold_copy", unfold},
+    {"aten::as_strided", as_strided},
+    {"aten::as_strided_copy", as_strided},
+};
+
+}  // namespace
+
+std::span<const Row> movement() { return kRows; }
 
 }  // namespace hg::convert::rows

@@ -1,26 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views that several rows make: reshaped, permuted and sliced tensors that write through.
+// Views of tensors as pairs of graph functions: what the view shows of its base, and the base after
+// a write through the view. Rows of this folder compose and return them.
 #pragma once
 
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "converter/rows.h"
+#include "hg/op.h"
 
 namespace hg::convert::rows {
 
-// The shape with -1 replaced by what is left of x's elements.
-Shape resolved_shape(const Value& x, std::vector<Dim> shape);
-// In [0, rank); refuses by the argument's name.
-int checked_axis(Call& call, std::string_view argument, int64_t axis, int rank);
+using Dims = std::vector<Dim>;
 
-Value reshape(const Value& x, Shape shape);
-Value permute(const Value& x, const std::vector<int>& dims);
+struct View {
+  Call::Forward forward;
+  Call::Inverse inverse;
+};
 
-TensorRef reshaped(Call& call, const TensorRef& self, const Shape& shape);
-TensorRef permuted(Call& call, const TensorRef& self, const std::vector<int>& dims);
-// 0 <= start <= end <= size
-TensorRef sliced(Call& call, const TensorRef& self, int dim, const Dim& start, const Dim& end,
-                 const Dim& step);
-TensorRef selected(Call& call, const TensorRef& self, int dim, const Dim& index);  // index >= 0
+View reshape_view(Shape shape);
+View permute_view(Dims dims);
+// [start, end) of dim, already within it.
+View slice_view(int dim, Dim start, Dim end, Dim step = 1);
+View select_view(int dim, Dim index);
+View expand_view(Shape shape);
+View diagonal_view(Dim offset, int dim1, int dim2);
+View then(View first, View second);
+
+// Ops of the graph.
+inline Value reshape(const Value& x, Shape shape) {
+  return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", std::move(shape)}});
+}
+inline Value expand(const Value& x, Shape shape) {
+  return x.shape() == shape ? x : x.graph()->call("expand", {x}, {{"shape", std::move(shape)}});
+}
+inline Value permute(const Value& x, Dims dims) {
+  return x.graph()->call("permute", {x}, {{"dims", std::move(dims)}});
+}
+inline Value slice(const Value& x, int dim, const Dim& start, const Dim& end) {
+  return x.graph()->call("slice", {x}, {{"dim", dim}, {"start", start}, {"end", end}});
+}
+
+// The view, or its value alone where the op is a `_copy` one.
+Item view_of(Call& call, const TensorRef& base, View view);
+void give_view(Call& call, View view, std::string_view argument = "self");
+void give_views(Call& call, std::vector<View> views, std::string_view argument = "self");
+
+// A dim argument in [0, rank); refused when it is out of range.
+int axis_of(const Call& call, std::string_view argument, const Dim& dim, int rank);
+int axis_of(const Call& call, std::string_view argument, int rank, int64_t fallback);
+// Several, each at most once; all of them when the argument is missing or None.
+std::vector<int> axes_of(const Call& call, std::string_view argument, int rank);
+Shape broadcast_shape(const Call& call, std::string_view argument, const Shape& a, const Shape& b);
+// `sizes` with its -1 replaced by what is left of `total` elements.
+Shape resolved_shape(const Call& call, std::string_view argument, Shape sizes, const Dim& total);
+// Bounds of a Python slice as numbers within [0, size].
+struct Bounds {
+  Dim start, end;
+};
+Bounds slice_bounds(const Call& call, const Dim& size);
 
 }  // namespace hg::convert::rows

@@ -78,7 +78,8 @@ Status embedding_expand(ExpandContext& c) {
   return {};
 }
 
-// dweight[indices[i]] += dy[i], but for the row padding_idx
+// dweight[indices[i]] += dy[i], but for the row padding_idx; with scale_grad_by_freq divided by how
+// often the index comes
 Status embedding_grad(GradContext& c) {
   Graph& g = c.graph();
   const Value weight = c.in(0);
@@ -89,6 +90,14 @@ Status embedding_grad(GradContext& c) {
   if (!below(padding, 0)) {
     const Value pads = op("eq", indices, g.scalar(padding.constant(), i64));
     dy = where(reshape(pads, {flat[0], 1}), number(dy, 0), dy);
+  }
+  if (c.attrs().flag("scale_grad_by_freq")) {
+    const Value ones = expand(number(dy, 1), flat);
+    const Value often =
+        g.call("index_reduce", {expand(number(dy, 0), {weight.dim(0)}), indices, ones},
+               {{"dim", 0}, {"reduce", "add"}});
+    const Value own = g.call("index_select", {often, indices}, {{"dim", 0}});
+    dy = div(dy, reshape(own, {flat[0], 1}));
   }
   c.set_grad(0, g.call("index_reduce", {full_like(weight, 0), indices, dy},
                        {{"dim", 0}, {"reduce", "add"}}));
@@ -203,7 +212,8 @@ constexpr OpDef kOps[] = {
      .infer = index_select_infer,
      .grad = index_select_grad},
     {.name = "embedding",
-     .signature = "embedding(weight, indices, padding_idx: int = -1) -> y",
+     .signature = "embedding(weight, indices, padding_idx: int = -1, "
+                  "scale_grad_by_freq: bool = false) -> y",
      .infer = embedding_infer,
      .grad = embedding_grad,
      .expand = embedding_expand},

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors joined, padded, repeated and turned around: the results have memory of their own.
+#include <algorithm>
+
+#include "converter/rows/view.h"
+
+namespace hg::convert::rows {
+namespace {
+
+using Values = std::vector<Value>;
+
+// The tensors in the dtype that torch's promotion gives them.
+Values same_dtype(Call& call, std::string_view argument = "tensors") {
+  Values values = call.tensors(argument);
+  if (values.empty()) call.refuse(argument, "is empty");
+  // Tensors with dims count before those without, within a kind of number.
+  const auto kind = [](DType d) { return d == boolean ? 0 : is_float(d) ? 2 : 1; };
+  DType dims = boolean, scalars = boolean;
+  for (const Value& value : values) {
+    DType& of = value.rank() > 0 ? dims : scalars;
+    of = promote(of, value.dtype());
+  }
+  const DType dtype = kind(scalars) > kind(dims) ? promote(dims, scalars) : dims;
+  for (Value& value : values) value = cast(value, dtype);
+  return values;
+}
+
+Value concat(Values values, int dim) {
+  if (values.size() == 1) return values[0];
+  return values[0].graph()->call("concat", values, {{"dim", dim}});
+}
+
+// Empty tensors of one dim are left out, as torch does for old code.
+void cat(Call& call) {
+  Values values = same_dtype(call);
+  Values kept;
+  for (const Value& value : values)
+    if (!(value.shape() == Shape{0})) kept.push_back(value);
+  if (kept.empty()) return call.returns(values[0]);
+  call.returns(concat(kept, axis_of(call, "dim", kept[0].rank(), 0)));
+}
+
+Value with_dim(const Value& x, int dim) {
+  Shape shape = x.shape();
+  shape.insert(shape.begin() + dim, Dim(1));
+  return reshape(x, shape);
+}
+
+Value stack_values(Values values, int dim) {
+  for (Value& value : values) value = with_dim(value, dim);
+  return concat(std::move(values), dim);
+}
+
+void stack(Call& call) {
+  Values values = same_dtype(call);
+  call.returns(stack_values(values, axis_of(call, "dim", values[0].rank() + 1, 0)));
+}
+
+Value at_least(const Value& x, int rank) {
+  Shape shape = x.shape();
+  if (rank >= 1 && shape.empty()) shape = {1};
+  if (rank >= 2 && shape.size() == 1) shape.insert(shape.begin(), Dim(1));
+  if (rank >= 3 && shape.size() == 2) shape.push_back(1);
+  return reshape(x, shape);
+}
+
+template <int kRank>
+void join_at_least(Call& call) {  // hstack 1, vstack 2, dstack 3
+  Values values = same_dtype(call);
+  for (Value& value : values) value = at_least(value, kRank);
+  const int dim = kRank == 1 ? (values[0].rank() == 1 ? 0 : 1) : kRank == 2 ? 0 : 2;
+  call.returns(concat(values, dim));
+}
+
+void column_stack(Call& call) {
+  Values values = same_dtype(call);
+  for (Value& value : values)
+    if (value.rank() <= 1) value = reshape(value, {count(value.shape()), 1});
+  call.returns(concat(values, 1));
+}
+
+// `pads` as torch gives them: [begin, end] of the last dim, then of the one before, and so on.
+void padded(Call& call, const Value& x, const Dims& pads, std::string_view argument,
+            const std::string& mode, double value) {
+  const auto rank = static_cast<size_t>(x.rank());
+  if (pads.size() % 2 != 0 || pads.size() > 2 * rank)
+    call.refuse(argument,
+                text("has ", int64_t(pads.size()), " numbers for a tensor of rank ", x.rank()));
+  Dims all(2 * rank, Dim(0));
+  for (size_t i = 0; i < pads.size() / 2; ++i) {
+    all[2 * (rank - 1 - i)] = pads[2 * i];
+    all[2 * (rank - 1 - i) + 1] = pads[2 * i + 1];
+  }
+  call.returns(call.graph().call("pad", {x}, {{"pads", all}, {"mode", mode}, {"value", value}}));
+}
+
+void constant_pad(Call& call) {
+  padded(call, call.tensor("self"), call.integers("pad"), "pad", "constant", call.real("value", 0));
+}
+
+void pad(Call& call) {
+  const std::string mode = call.string("mode", "constant");
+  if (mode != "constant" && call.real("value", 0) != 0)
+    call.refuse("value", text("is given for the mode '", mode, "'"));
+  padded(call, call.tensor("self"), call.integers("pad"), "pad", mode, call.real("value", 0));
+}
+
+void pad_enum(Call& call) {
+  constexpr const char* kModes[] = {"constant", "reflect", "replicate", "circular"};
+  const int64_t mode = call.number("mode");
+  if (mode < 0 || mode > 3) call.refuse("mode", text("is ", mode));
+  padded(call, call.tensor("self"), call.integers("pad"), "pad", kModes[mode],
+         call.real("value", 0));
+}
+
+void pad_circular(Call& call) {
+  padded(call, call.tensor("self"), call.integers("pad"), "pad", "circular", 0);
+}
+
+template <int kDims>
+void reflection_pad(Call& call) {
+  padded(call, call.tensor("self"), call.integers("padding", 2 * kDims), "padding", "reflect", 0);
+}
+template <int kDims>
+void replication_pad(Call& call) {
+  padded(call, call.tensor("self"), call.integers("padding", 2 * kDims), "padding", "replicate", 0);
+}
+
+void triangle(Call& call, std::string_view op) {
+  call.returns(
+      call.graph().call(op, {call.tensor("self")}, {{"diagonal", call.integer("diagonal", 0)}}));
+}
+void tril(Call& call) { triangle(call, "tril"); }
+void triu(Call& call) { triangle(call, "triu"); }
+
+// The positions in a triangle of a matrix, as two rows: tril keeps column - row <= offset.
+template <bool kLower>
+void triangle_indices(Call& call) {
+  const int64_t rows = call.number("row"), columns = call.number("col");
+  const int64_t offset = call.number("offset", 0);
+  std::vector<int64_t> found[2];
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      if (kLower ? c - r > offset : c - r < offset) continue;
+      found[0].push_back(r);
+      found[1].push_back(c);
+    }
+  }
+  const auto n = static_cast<int64_t>(found[0].size());
+  found[0].insert(found[0].end(), found[1].begin(), found[1].end());
+  const Result<TensorData> data = TensorData::copy_of(view(found[0], {2, n}));
+  if (!data.ok()) call.refuse("row", data.status().message());
+  call.returns(cast(call.graph().constant(*data), call.dtype("dtype", i64)));
+}
+
+Value diag_embedded(const Value& x, const Dim& offset, int dim1, int dim2) {
+  const Dim size = x.dim(-1) + max(offset, Dim(0) - offset);
+  Shape shape(x.shape().begin(), x.shape().end() - 1);
+  shape.insert(shape.begin() + std::min(dim1, dim2), size);
+  shape.insert(shape.begin() + std::max(dim1, dim2), size);
+  Graph& g = *x.graph();
+  return g.call("diagonal_scatter", {expand(g.scalar(int64_t{0}, x.dtype()), shape), x},
+                {{"offset", offset}, {"dim1", dim1}, {"dim2", dim2}});
+}
+
+void diag_embed(Call& call) {
+  const Value x = call.tensor("self");
+  if (x.rank() == 0) call.refuse("self", "has no dims");
+  const int dim1 = axis_of(call, "dim1", x.rank() + 1, -2);
+  const int dim2 = axis_of(call, "dim2", x.rank() + 1, -1);
+  if (dim1 == dim2) call.refuse("dim2", "is the same as dim1");
+  call.returns(diag_embedded(x, call.integer("offset", 0), dim1, dim2));
+}
+
+void diag(Call& call) {
+  const Value x = call.tensor("self");
+  const Dim offset = call.integer("diagonal", 0);
+  if (x.rank() == 1) return call.returns(diag_embedded(x, offset, 0, 1));
+  if (x.rank() != 2) call.refuse("self", text("has rank ", x.rank(), ", but must have 1 or 2"));
+  call.returns(call.graph().call("diagonal", {x}, {{"offset", offset}}));
+}
+
+void diagflat(Call& call) {
+  const Value x = call.tensor("self");
+  call.returns(diag_embedded(reshape(x, {count(x.shape())}), call.integer("offset", 0), 0, 1));
+}
+
+// Each tensor with zeros left and right of it, one below the other.
+void block_diag(Call& call) {
+  Values values = same_dtype(call);
+  Dim width = 0;
+  for (Value& value : values) {
+    if (value.rank() > 2) call.refuse("tensors", "holds a tensor of more than two dims");
+    value = at_least(value, 2);
+    width = width + value.dim(1);
+  }
+  Dim left = 0;
+  for (Value& value : values) {
+    const Dim end = left + value.dim(1);
+    value = call.graph().call("pad", {value}, {{"pads", Dims{0, 0, left, width - end}}});
+    left = end;
+  }
+  call.returns(concat(values, 0));
+}
+
+void cartesian_prod(Call& call) {
+  Values values = same_dtype(call);
+  if (values.size() == 1) return call.returns(values[0]);
+  Shape shape;
+  for (const Value& value : values) {
+    if (value.rank() != 1) call.refuse("tensors", "holds a tensor that has not one dim");
+    shape.push_back(value.dim(0));
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    Shape one(shape.size(), Dim(1));
+    one[i] = shape[i];
+    values[i] = reshape(expand(reshape(values[i], one), shape), {count(shape)});
+  }
+  call.returns(stack_values(values, 1));
+}
+
+void flip_dims(Call& call, Dims dims) {
+  call.returns(call.graph().call("flip", {call.tensor("self")}, {{"dims", std::move(dims)}}));
+}
+
+void flip(Call& call) {
+  Dims dims;
+  for (int axis : axes_of(call, "dims", call.tensor("self").rank())) dims.emplace_back(axis);
+  flip_dims(call, dims);
+}
+void fliplr(Call& call) { flip_dims(call, {1}); }
+void flipud(Call& call) { flip_dims(call, {0}); }
+
+void rot90(Call& call) {
+  const Value x = call.tensor("self");
+  const auto dims = call.has("dims") ? axes_of(call, "dims", x.rank()) : std::vector<int>{0, 1};
+  if (dims.size() != 2) call.refuse("dims", "must be two dims");
+  const int64_t turns = ((call.number("k", 1) % 4) + 4) % 4;
+  const auto flipped = [&](Dims along) {
+    return call.graph().call("flip", {x}, {{"dims", std::move(along)}});
+  };
+  if (turns == 0) return call.returns(call.graph().call("contiguous", {x}));
+  if (turns == 2) return call.returns(flipped({dims[0], dims[1]}));
+  Dims swap;
+  for (int d = 0; d < x.rank(); ++d) swap.emplace_back(d);
+  std::swap(swap[static_cast<size_t>(dims[0])], swap[static_cast<size_t>(dims[1])]);
+  call.returns(permute(flipped({turns == 1 ? dims[1] : dims[0]}), swap));
+}
+
+void roll(Call& call) {
+  const Value x = call.tensor("self");
+  const Dims shifts = call.integers("shifts", 1);
+  const Dims given = call.integers("dims", 1);
+  Graph& g = call.graph();
+  if (given.empty()) {
+    if (shifts.size() != 1) call.refuse("dims", "is empty, but there are several shifts");
+    const Value flat = reshape(x, {count(x.shape())});
+    return call.returns(
+        reshape(g.call("roll", {flat}, {{"shifts", shifts}, {"dims", Dims{0}}}), x.shape()));
+  }
+  if (given.size() != shifts.size()) call.refuse("dims", "has another length than shifts");
+  if (x.rank() == 0) call.refuse("dims", "is given for a tensor without dims");
+  Dims dims, sums;  // a dim may come twice: the shifts add up
+  for (size_t i = 0; i < given.size(); ++i) {
+    const Dim axis = axis_of(call, "dims", given[i], x.rank());
+    const auto found = std::find(dims.begin(), dims.end(), axis);
+    if (found == dims.end()) {
+      dims.push_back(axis);
+      sums.push_back(shifts[i]);
+    } else {
+      Dim& sum = sums[static_cast<size_t>(found - dims.begin())];
+      sum = sum + shifts[i];
+    }
+  }
+  call.returns(g.call("roll", {x}, {{"shifts", sums}, {"dims", dims}}));
+}
+
+void repeated(Call& call, Dims repeats) {
+  const Value x = call.tensor("self");
+  call.returns(call.graph().call("repeat", {x}, {{"repeats", std::move(repeats)}}));
+}
+
+void repeat(Call& call) { repeated(call, call.integers("repeats")); }
+
+void tile(Call& call) {
+  Dims dims = call.integers("dims");
+  const auto rank = static_cast<size_t>(call.tensor("self").rank());
+  if (dims.size() < rank) dims.insert(dims.begin(), rank - dims.size(), Dim(1));
+  repeated(call, dims);
+}
+
+// The index of each repeated element; at conversion where the repeats are constants.
+Value repeat_indices(Call& call, const Value& repeats, std::string_view argument) {
+  Graph& g = call.graph();
+  if (repeats.rank() != 1) call.refuse(argument, "must have one dim");
+  const TensorData* known = g.constant_of(repeats.id());
+  if (known == nullptr || known->tensor.dtype != i64 || !known->tensor.is_contiguous())
+    return g.call("repeat_interleave", {cast(repeats, i64)});
+  std::vector<int64_t> indices;
+  for (int64_t i = 0; i < known->tensor.count(); ++i) {
+    const int64_t times = known->tensor.as<int64_t>()[i];
+    if (times < 0) call.refuse(argument, text("holds the negative number ", times));
+    indices.insert(indices.end(), static_cast<size_t>(times), i);
+  }
+  const Result<TensorData> data =
+      TensorData::copy_of(view(indices, {static_cast<int64_t>(indices.size())}));
+  if (!data.ok()) call.refuse(argument, data.status().message());
+  return g.constant(*data);
+}
+
+void repeat_interleave(Call& call) {
+  Graph& g = call.graph();
+  if (call.find("self") == nullptr)
+    return call.returns(repeat_indices(call, call.tensor("repeats"), "repeats"));
+  Value x = call.tensor("self");
+  int dim = 0;
+  if (call.has("dim") && x.rank() > 0)
+    dim = axis_of(call, "dim", x.rank(), 0);
+  else
+    x = reshape(x, {count(x.shape())});
+  if (!call.find("repeats")->is_tensor()) {
+    const Dim times = call.integer("repeats");
+    if (times.is_constant() && times.constant() < 0) call.refuse("repeats", "is negative");
+    Shape apart = x.shape(), joined = x.shape();
+    apart.insert(apart.begin() + dim + 1, Dim(1));
+    Shape wide = apart;
+    wide[static_cast<size_t>(dim) + 1] = times;
+    joined[static_cast<size_t>(dim)] = x.dim(dim) * times;
+    return call.returns(reshape(expand(reshape(x, apart), wide), joined));
+  }
+  Value repeats = call.tensor("repeats");
+  if (repeats.rank() > 1) call.refuse("repeats", "must have one dim or none");
+  if (repeats.rank() == 0 || repeats.shape() == Shape{1})
+    repeats = expand(reshape(repeats, {1}), {x.dim(dim)});
+  const Value indices = repeat_indices(call, repeats, "repeats");
+  call.returns(g.call("index_select", {x, indices}, {{"dim", dim}}));
+}
+
+constexpr Row kRows[] = {
+    {"aten::cat", cat},
+    {"aten::concat", cat},
+    {"aten::concatenate", cat},
+    {"aten::_cat", cat},
+    {"aten::stack", stack},
+    {"aten::_stack", stack},
+    {"aten::hstack", join_at_least<1>},
+    {"aten::vstack", join_at_least<2>},
+    {"aten::row_stack", join_at_least<2>},
+    {"aten::dstack", join_at_least<3>},
+    {"aten::column_stack", column_stack},
+    {"aten::constant_pad_nd", constant_pad},
+    {"aten::pad", pad},
+    {"aten::_pad_enum", pad_enum},
+    {"aten::_pad_circular", pad_circular},
+    {"aten::reflection_pad1d", reflection_pad<1>},
+    {"aten::reflection_pad2d", reflection_pad<2>},
+    {"aten::reflection_pad3d", reflection_pad<3>},
+    {"aten::replication_pad1d", replication_pad<1>},
+    {"aten::replication_pad2d", replication_pad<2>},
+    {"aten::replication_pad3d", replication_pad<3>},
+    {"aten::tril", tril},
+    {"aten::triu", triu},
+    {"aten::tril_indices", triangle_indices<true>},
+    {"aten::triu_indices", triangle_indices<false>},
+    {"aten::diag_embed", diag_embed},
+    {"aten::diag", diag},
+    {"aten::diagflat", diagflat},
+    {"aten::block_diag", block_diag},
+    {"aten::cartesian_prod", cartesian_prod},
+    {"aten::flip", flip},
+    {"aten::fliplr", fliplr},
+    {"aten::flipud", flipud},
+    {"aten::rot90", rot90},
+    {"aten::roll", roll},
+    {"aten::repeat", repeat},
+    {"aten::tile", tile},
+    {"aten::repeat_interleave", repeat_interleave},
+};
+
+}  // namespace
+
+std::span<const Row> copy() { return kRows; }
+
+}  // namespace hg::convert::rows

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements written or accumulated at indices, and filled by masks.
+#include <algorithm>
+
+#include "converter/rows/view.h"
+
+namespace hg::convert::rows {
+namespace {
+
+Value wide_index(Call& call) {
+  const Value index = call.tensor("index");
+  if (!is_integer(index.dtype())) call.refuse("index", text("is ", index.dtype()));
+  return cast(index, i64);
+}
+
+Value at_least_1d(const Value& x) { return x.rank() == 0 ? reshape(x, {1}) : x; }
+
+// torch's words for a reduction as the op's.
+std::string reduction(const Call& call, std::string_view name) {
+  if (name == "sum" || name == "add") return "add";
+  if (name == "multiply" || name == "prod") return "prod";
+  if (name == "mean" || name == "amax" || name == "amin") return std::string(name);
+  call.refuse("reduce", text("is '", name, "'"));
+}
+
+Value scattered(Call& call, const Value& x, const Value& index, const Value& src,
+                const std::string& reduce, bool include_self) {
+  if (count(index.shape()) == Dim(0)) return x;
+  const int dim = axis_of(call, "dim", x.rank(), 0);
+  const Value y = call.graph().call(
+      "scatter", {at_least_1d(x), at_least_1d(index), at_least_1d(cast(src, x.dtype()))},
+      {{"dim", dim}, {"reduce", reduce}, {"include_self", include_self}});
+  return reshape(y, x.shape());
+}
+
+// scatter: the argument is `src` or `value`, perhaps with `reduce`
+void scatter(Call& call) {
+  const Value x = call.tensor("self"), index = wide_index(call);
+  const std::string reduce = call.has("reduce") ? reduction(call, call.string("reduce")) : "none";
+  const Value src = call.find("src") != nullptr
+                        ? call.tensor("src")
+                        : expand(cast(call.tensor_or_number("value"), x.dtype()), index.shape());
+  call.returns(scattered(call, x, index, src, reduce, true));
+}
+
+void scatter_add(Call& call) {
+  const Value x = call.tensor("self");
+  call.returns(scattered(call, x, wide_index(call), call.tensor("src"), "add", true));
+}
+
+void scatter_reduce(Call& call) {
+  const Value x = call.tensor("self");
+  call.returns(scattered(call, x, wide_index(call), call.tensor("src"),
+                         reduction(call, call.string("reduce")), call.flag("include_self", true)));
+}
+
+Value reduced(Call& call, const Value& x, const Value& src, const std::string& reduce,
+              bool include_self) {
+  const int dim = axis_of(call, "dim", x.rank(), 0);
+  const Value index = wide_index(call);
+  if (index.rank() > 1) call.refuse("index", "must have one dim");
+  const Value wide = at_least_1d(x);
+  Value from = cast(src, x.dtype());
+  Shape shape = wide.shape();  // of src; one without dims stands for one element
+  shape[static_cast<size_t>(dim)] = count(index.shape());
+  if (from.rank() == 0) from = reshape(from, Shape(shape.size(), Dim(1)));
+  if (from.rank() != wide.rank())
+    call.refuse("source", text("is ", from.shape(), ", but the tensor is ", x.shape()));
+  const Value y =
+      call.graph().call("index_reduce", {wide, at_least_1d(index), from},
+                        {{"dim", dim}, {"reduce", reduce}, {"include_self", include_self}});
+  return reshape(y, x.shape());
+}
+
+void index_add(Call& call) {
+  Graph& g = call.graph();
+  const Value x = call.tensor("self");
+  Value source = call.tensor("source");
+  if (call.has("alpha") && !(call.find("alpha")->is_int() && call.integer("alpha") == Dim(1))) {
+    if (x.dtype() == boolean)
+      source = g.call("logical_and", {source, cast(call.tensor_or_number("alpha"), boolean)});
+    else
+      source = g.call("mul", {source, cast(call.tensor_or_number("alpha"), source.dtype())});
+  }
+  call.returns(reduced(call, x, source, "add", true));
+}
+
+void index_copy(Call& call) {
+  call.returns(reduced(call, call.tensor("self"), call.tensor("source"), "none", true));
+}
+
+void index_reduce(Call& call) {
+  call.returns(reduced(call, call.tensor("self"), call.tensor("source"),
+                       reduction(call, call.string("reduce")), call.flag("include_self", true)));
+}
+
+void index_fill(Call& call) {
+  const Value x = call.tensor("self");
+  const Value value = cast(call.tensor_or_number("value"), x.dtype());
+  if (value.rank() != 0) call.refuse("value", "must be one number");
+  Shape shape = at_least_1d(x).shape();
+  shape[static_cast<size_t>(axis_of(call, "dim", x.rank(), 0))] =
+      count(call.tensor("index").shape());
+  call.returns(reduced(call, x, expand(value, shape), "none", true));
+}
+
+void masked_fill(Call& call) {
+  const Value x = call.tensor("self");
+  const Value value = cast(call.tensor_or_number("value"), x.dtype());
+  if (value.rank() != 0) call.refuse("value", "must be one number");
+  call.returns(call.graph().call("where", {cast(call.tensor("mask"), boolean), value, x}));
+}
+
+void masked_scatter(Call& call) {
+  const Value x = call.tensor("self"), mask = cast(call.tensor("mask"), boolean);
+  const Shape shape = broadcast_shape(call, "mask", x.shape(), mask.shape());
+  call.returns(call.graph().call("masked_scatter", {expand(x, shape), expand(mask, shape),
+                                                    cast(call.tensor("source"), x.dtype())}));
+}
+
+constexpr Row kRows[] = {
+    {"aten::scatter", scatter},
+    {"aten::scatter_add", scatter_add},
+    {"aten::scatter_reduce", scatter_reduce},
+    {"aten::index_add", index_add},
+    {"aten::index_copy", index_copy},
+    {"aten::index_reduce", index_reduce},
+    {"aten::index_fill", index_fill},
+    {"aten::masked_fill", masked_fill},
+    {"aten::masked_scatter", masked_scatter},
+};
+
+}  // namespace
+
+std::span<const Row> scatter() { return kRows; }
+
+}  // namespace hg::convert::rows
