@@ -262,7 +262,7 @@ void roll(Call& call) {
   if (x.rank() == 0) call.refuse("dims", "is given for a tensor without dims");
   Dims dims, sums;  // a dim may come twice: the shifts add up
   for (size_t i = 0; i < given.size(); ++i) {
-    const Dim axis = axis_of(call, "dims", given[i], x.rank());
+    const Dim axis = normalized_axis(call, "dims", given[i], x.rank());
     const auto found = std::find(dims.begin(), dims.end(), axis);
     if (found == dims.end()) {
       dims.push_back(axis);

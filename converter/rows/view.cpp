@@ -98,7 +98,7 @@ void give_views(Call& call, std::vector<View> views, std::string_view argument) 
   call.returns({Item(std::move(list))});
 }
 
-int axis_of(const Call& call, std::string_view argument, const Dim& dim, int rank) {
+int normalized_axis(const Call& call, std::string_view argument, const Dim& dim, int rank) {
   if (!dim.is_constant()) call.refuse(argument, text("is ", dim, ", but must be a number"));
   const Result<int> axis = normalize_axis(dim.constant(), rank);
   if (!axis.ok()) call.refuse(argument, text("is wrong: ", axis.status().message()));
@@ -106,7 +106,7 @@ int axis_of(const Call& call, std::string_view argument, const Dim& dim, int ran
 }
 
 int axis_of(const Call& call, std::string_view argument, int rank, int64_t fallback) {
-  return axis_of(call, argument, call.integer(argument, fallback), rank);
+  return normalized_axis(call, argument, call.integer(argument, fallback), rank);
 }
 
 std::vector<int> axes_of(const Call& call, std::string_view argument, int rank) {
@@ -117,7 +117,7 @@ std::vector<int> axes_of(const Call& call, std::string_view argument, int rank) 
     return axes;
   }
   for (const Dim& dim : call.integers(argument, 1)) {
-    const int axis = axis_of(call, argument, dim, rank);
+    const int axis = normalized_axis(call, argument, dim, rank);
     if (std::find(axes.begin(), axes.end(), axis) != axes.end())
       call.refuse(argument, text("names dim ", axis, " twice"));
     axes.push_back(axis);

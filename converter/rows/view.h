@@ -49,7 +49,7 @@ void give_view(Call& call, View view, std::string_view argument = "self");
 void give_views(Call& call, std::vector<View> views, std::string_view argument = "self");
 
 // A dim argument in [0, rank); refused when it is out of range.
-int axis_of(const Call& call, std::string_view argument, const Dim& dim, int rank);
+int normalized_axis(const Call& call, std::string_view argument, const Dim& dim, int rank);
 int axis_of(const Call& call, std::string_view argument, int rank, int64_t fallback);
 // Several, each at most once; all of them when the argument is missing or None.
 std::vector<int> axes_of(const Call& call, std::string_view argument, int rank);
