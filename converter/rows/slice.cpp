@@ -2,6 +2,7 @@
 // Views that show a part of a tensor, and lists of such parts.
 #include <algorithm>
 
+#include "converter/alias.h"
 #include "converter/rows/view.h"
 
 namespace hg::convert::rows {
@@ -37,8 +38,30 @@ Dim wrapped(const Call& call, std::string_view argument, const Dim& index, const
   return at;
 }
 
+bool depends_on_data(const Call& call, std::string_view argument) {
+  const Item* item = call.find(argument);
+  return item != nullptr && item->is_tensor() && !std::get<TensorRef>(item->value)->known();
+}
+
+// An index that data decides, as one element that is not negative.
+Value data_index(Call& call, std::string_view argument, const Dim& size) {
+  Graph& g = call.graph();
+  const Value index = reshape(cast(call.tensor(argument), i64), {1});
+  const Value sizes = g.call("arange", {}, {{"start", size}, {"end", size + 1}});
+  const Value zero = g.scalar(int64_t{0}, i64);
+  return g.call("where", {g.call("lt", {index, zero}), g.call("add", {index, sizes}), index});
+}
+
 void select(Call& call) {
   const Along a = along(call);
+  if (depends_on_data(call, "index")) {
+    const Value x = call.tensor("self");
+    const Value picked =
+        call.graph().call("index_select", {x, data_index(call, "index", a.size)}, {{"dim", a.dim}});
+    Shape shape = x.shape();
+    shape.erase(shape.begin() + a.dim);
+    return call.returns(reshape(picked, shape));
+  }
   give_view(call, select_view(a.dim, wrapped(call, "index", call.integer("index"), a.size)));
 }
 
