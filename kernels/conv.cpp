@@ -44,6 +44,13 @@ ConvShape conv_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
   return s;
 }
 
+ConvShape conv_weight_grad_shape(const Tensor& x, const Tensor& dy, const KernelAttrs& attrs) {
+  ConvShape s;
+  read_geometry(attrs, x, dy, s);
+  read_spatial(attrs, "kernel", x.rank() - 2, s.kernel);
+  return s;
+}
+
 namespace {
 
 constexpr int64_t kPiece = 256;  // elements of an output row whose sums are kept at once
@@ -185,10 +192,7 @@ void weight_grad_loops(const RunContext& c, const ConvShape& s) {
 }
 
 Status weight_grad_prepare(PrepareContext& c) {
-  ConvShape s;
-  read_geometry(c.attrs(), c.in(0), c.in(1), s);
-  read_spatial(c.attrs(), "kernel", c.in(0).rank() - 2, s.kernel);
-  c.make_state(s);
+  c.make_state(conv_weight_grad_shape(c.in(0), c.in(1), c.attrs()));
   return {};
 }
 

@@ -30,5 +30,7 @@ struct ConvShape {
 // Of the op conv: x, y, and the attributes.
 ConvShape conv_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
                      const KernelAttrs& attrs);
+// Of the op conv_weight_grad.
+ConvShape conv_weight_grad_shape(const Tensor& x, const Tensor& dy, const KernelAttrs& attrs);
 
 }  // namespace hg::kernels

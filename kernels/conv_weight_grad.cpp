@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradient of a convolution's weight in f32 as a matrix product: dw[o, c kernel] = sum over the
+// images of dy[o, pixels] patches[c kernel, pixels]^T. A task has some columns of dw and adds up
+// all images, in order.
+#include "kernels/conv_patches.h"
+#include "kernels/gemm.h"
+
+namespace hg::kernels {
+namespace {
+
+constexpr int64_t kPiece = 256;  // pixels
+constexpr int64_t kTile = 64;    // columns of dw
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+struct WeightGrad {
+  ConvShape s;
+  const GemmTable* table = nullptr;
+  int64_t depth = 0, tiles = 0;  // columns of dw, tasks of a group
+  int64_t lanes = 1, slot_bytes = 0;
+};
+
+bool accepts(const PrepareContext& c) {
+  return c.out(0).dtype == f32 && c.in(0).shape[1] > c.attrs().integer("groups");
+}
+
+Status prepare(PrepareContext& c) {
+  WeightGrad g;
+  g.s = conv_weight_grad_shape(c.in(0), c.in(1), c.attrs());
+  g.table = &gemm_table();
+  g.depth = g.s.group_c() * g.s.kernel_size();
+  g.tiles = ceil_div(g.depth, kTile);
+  g.lanes = tile_lanes(c, g.s.groups * g.tiles);
+  g.slot_bytes = 2 * kTile * kPiece * 4;  // patches, and the same as panels
+  c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
+  c.make_state(g);
+  return {};
+}
+
+void run(const RunContext& c) noexcept {
+  const WeightGrad& g = c.state<WeightGrad>();
+  const ConvShape& s = g.s;
+  const float* x = c.in(0).as<float>();
+  const float* dy = c.in(1).as<float>();
+  float* dw = c.out(0).as<float>();
+  const int mr = g.table->mr, nr = g.table->nr;
+  const int64_t rows = s.group_o(), size = s.out_size();
+  if (s.n == 0 || size == 0) {
+    std::fill(dw, dw + c.out(0).count(), 0.0f);
+    return;
+  }
+  for_tiles(c, s.groups * g.tiles, g.lanes, g.slot_bytes, [&](int64_t index, float* slot) {
+    const int64_t group = index / g.tiles, first = index % g.tiles * kTile;
+    const int64_t columns = std::min(kTile, g.depth - first);
+    float* patches = slot;  // [columns, kPiece]
+    float* panels = slot + kTile * kPiece;
+    bool add = false;
+    for (int64_t image = 0; image < s.n; ++image)
+      for (int64_t p0 = 0; p0 < size; p0 += kPiece, add = true) {
+        const int64_t piece = std::min(kPiece, size - p0);
+        for (int64_t j = 0; j < columns; ++j)
+          patch_row(s, x + (image * s.c + group * s.group_c()) * s.in_size(), first + j,
+                    {p0, piece}, patches + j * kPiece);
+        g.table->pack(piece, columns, patches, 1, kPiece, panels, piece * nr);
+        const float* from = dy + (image * s.o + group * rows) * size + p0;
+        const float* panel = panels;
+        for (int64_t j = 0; j < columns; j += nr, panel += piece * nr) {
+          const int width = static_cast<int>(std::min<int64_t>(nr, columns - j));
+          int count;
+          for (int64_t i = 0; i < rows; i += count) {
+            count = block_rows(rows - i, mr);
+            g.table->block(count, width, piece, from + i * size, size, 1, panel,
+                           dw + (group * rows + i) * g.depth + first + j, g.depth, add);
+          }
+        }
+      }
+  });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "conv_weight_grad", .name = "gemm", .accepts = accepts, .prepare = prepare, .run = run},
+};
+
+}  // namespace
+
+std::span<const KernelDef> conv_weight_grad() { return kKernels; }
+
+}  // namespace hg::kernels
