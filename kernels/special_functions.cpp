@@ -29,9 +29,8 @@ double erfinv(double y) {
   double x = p * y;
   for (int step = 0; step < 2; ++step) {
     // erf(x) - y, from erfc where erf has no digits left
-    const double error = std::abs(y) < 0.5
-                             ? std::erf(x) - y
-                             : std::copysign((1 - std::abs(y)) - std::erfc(std::abs(x)), y);
+    const double distance = (1 - std::abs(y)) - std::erfc(std::abs(x));
+    const double error = std::abs(y) < 0.5 ? std::erf(x) - y : y < 0 ? -distance : distance;
     x -= error / (2 * std::numbers::inv_sqrtpi * std::exp(-x * x));
   }
   return x;
