@@ -11,4 +11,5 @@
 #include "hg/ops/matmul.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/reduce.h"
+#include "hg/ops/scan.h"
 #include "hg/ops/unary.h"

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running reductions along one dim.
+#include "hg/ops/scan.h"
+
+#include "converter/rows.h"
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+
+namespace hg::convert::rows {
+namespace {
+
+void total(Call& call, std::string_view op) {
+  const Value x = call.tensor("self");
+  const DType dtype = call.dtype("dtype", is_float(x.dtype()) ? x.dtype() : i64);
+  const Value y = call.graph().call(op, {cast(x, dtype)}, {{"dim", call.integer("dim")}});
+  call.returns(cast(y, dtype));
+}
+void cumsum_of(Call& call) { total(call, "cumsum"); }
+void cumprod_of(Call& call) { total(call, "cumprod"); }
+void extreme(Call& call, std::string_view op) {
+  call.returns(call.graph().calls(op, {call.tensor("self")}, {{"dim", call.integer("dim")}}));
+}
+void cummax_of(Call& call) { extreme(call, "cummax"); }
+void cummin_of(Call& call) { extreme(call, "cummin"); }
+void logcumsumexp_of(Call& call) {
+  call.returns(hg::logcumsumexp(call.promoted({"self"}, true)[0], call.integer("dim")));
+}
+
+// The n-th differences along dim, of x with `prepend` and `append` joined to it.
+void diff(Call& call) {
+  Graph& g = call.graph();
+  Value x = call.tensor("self");
+  if (x.rank() == 0) call.refuse("self", "must have at least one dim");
+  int64_t dim = call.number("dim", -1);
+  if (dim < 0) dim += x.rank();
+  const int axis = static_cast<int>(dim);
+  if (call.number("n", 1) == 0) return call.returns(x);  // nothing is joined either
+  std::vector<Value> parts;
+  if (call.has("prepend")) parts.push_back(call.tensor("prepend"));
+  parts.push_back(x);
+  if (call.has("append")) parts.push_back(call.tensor("append"));
+  for (const Value& part : parts)
+    if (part.dtype() != x.dtype()) call.refuse("prepend", "and append must have the dtype of self");
+  if (parts.size() > 1) x = g.call("concat", parts, {{"dim", axis}});
+  for (int64_t n = call.number("n", 1); n > 0; --n) {
+    const Dim size = x.dim(axis);
+    if (size == Dim(0)) break;
+    const Value next = g.call("slice", {x}, {{"dim", axis}, {"start", 1}, {"end", size}});
+    const Value last = g.call("slice", {x}, {{"dim", axis}, {"start", 0}, {"end", size - 1}});
+    x = x.dtype() == boolean ? ne(next, last) : next - last;
+  }
+  call.returns(x);
+}
+
+constexpr Row kRows[] = {
+    {"aten::cumsum", cumsum_of},
+    {"aten::cumprod", cumprod_of},
+    {"aten::cummax", cummax_of},
+    {"aten::cummin", cummin_of},
+    {"aten::logcumsumexp", logcumsumexp_of},
+    {"aten::diff", diff},
+};
+
+}  // namespace
+
+std::span<const Row> scan() { return kRows; }
+
+}  // namespace hg::convert::rows

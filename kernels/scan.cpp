@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running reductions along one dim, line by line.
+#include <cmath>
+#include <limits>
+
+#include "kernels/lines.h"
+
+namespace hg::kernels {
+namespace {
+
+template <class T>
+constexpr bool kReal = std::is_floating_point_v<decltype(wide(T()))>;
+
+template <class F>
+void each_line(const RunContext& c, const F& f) {
+  const Sizes& shape = c.in(0).shape;
+  const Lines lines = lines_of(shape, static_cast<int>(c.state<int64_t>()));
+  c.parallel_for(lines.count, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, lines.length)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t line = begin; line < end; ++line) f(lines, lines.start(line));
+                 });
+}
+
+Status prepare(PrepareContext& c) {
+  c.make_state(static_cast<int64_t>(c.attrs().axis("dim", c.in(0).rank())));
+  return {};
+}
+
+// Floats in double, integers in i64.
+template <bool product>
+void run_total(const RunContext& c) noexcept {
+  for_type(c.in(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using Sum = std::conditional_t<kReal<T>, double, uint64_t>;
+    using Y = std::conditional_t<kReal<T>, T, int64_t>;
+    const T* x = c.in(0).as<T>();
+    Y* y = c.out(0).as<Y>();
+    each_line(c, [&](const Lines& lines, int64_t at) {
+      Sum total = product ? 1 : 0;
+      for (int64_t i = 0; i < lines.length; ++i, at += lines.stride) {
+        const Sum value = static_cast<Sum>(wide(x[at]));
+        total = product ? total * value : total + value;
+        y[at] = narrowed<Y>(total);
+      }
+    });
+  });
+}
+
+template <bool largest>
+void run_extreme(const RunContext& c) noexcept {
+  for_type(c.in(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* x = c.in(0).as<T>();
+    T* values = c.out(0).as<T>();
+    int64_t* indices = c.out(1).as<int64_t>();
+    each_line(c, [&](const Lines& lines, int64_t at) {
+      int64_t best = 0;
+      auto top = lines.length > 0 ? wide(x[at]) : wide(T());
+      const int64_t first = at;
+      for (int64_t i = 0; i < lines.length; ++i, at += lines.stride) {
+        const auto value = wide(x[at]);
+        if (value != value || (top == top && (largest ? value >= top : value <= top))) {
+          top = value;
+          best = i;
+        }
+        values[at] = x[first + best * lines.stride];
+        indices[at] = best;
+      }
+    });
+  });
+}
+
+void run_logcumsumexp(const RunContext& c) noexcept {
+  for_float_type(c.in(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* x = c.in(0).as<T>();
+    T* y = c.out(0).as<T>();
+    each_line(c, [&](const Lines& lines, int64_t at) {
+      double total = -std::numeric_limits<double>::infinity();
+      for (int64_t i = 0; i < lines.length; ++i, at += lines.stride) {
+        const double value = static_cast<double>(wide(x[at]));
+        if (std::isinf(value) && value == total) {
+        } else if (total != total || value != value) {
+          total = std::numeric_limits<double>::quiet_NaN();
+        } else {
+          total = std::max(total, value) + std::log1p(std::exp(-std::abs(total - value)));
+        }
+        y[at] = narrowed<T>(total);
+      }
+    });
+  });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "cumsum", .name = "line", .prepare = prepare, .run = run_total<false>},
+    {.op = "cumprod", .name = "line", .prepare = prepare, .run = run_total<true>},
+    {.op = "cummax", .name = "line", .prepare = prepare, .run = run_extreme<true>},
+    {.op = "cummin", .name = "line", .prepare = prepare, .run = run_extreme<false>},
+    {.op = "logcumsumexp", .name = "line", .prepare = prepare, .run = run_logcumsumexp},
+};
+
+}  // namespace
+
+std::span<const KernelDef> scan() { return kKernels; }
+
+}  // namespace hg::kernels

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running reductions along one dim.
+#include "hg/ops/scan.h"
+
+#include <cmath>
+
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
+#include "hg/ops/unary.h"
+#include "lib/ops/pointwise.h"
+
+namespace hg::ops {
+namespace {
+
+Status infer_same(InferContext& c) {
+  HG_TRY(c.axis("dim", c.in(0).rank()).status());
+  c.out(0) = c.in(0);
+  return {};
+}
+Status infer_total(InferContext& c) {
+  HG_TRY(infer_same(c));
+  if (!is_float(c.in(0).dtype)) c.out(0).dtype = i64;
+  return {};
+}
+Status infer_floats(InferContext& c) {
+  if (!is_float(c.in(0).dtype)) return c.fail("x must be floats, it is ", c.in(0).dtype);
+  return infer_same(c);
+}
+Status infer_extreme(InferContext& c) {
+  HG_TRY(infer_same(c));
+  c.out(1) = {i64, c.in(0).shape};
+  return {};
+}
+
+Value flipped(const Value& x, const Dim& dim) {
+  return x.rank() == 0 ? x : x.graph()->call("flip", {x}, {{"dims", std::vector<Dim>{dim}}});
+}
+// y_i = sum over k >= i of x_k
+Value reverse_cumsum(const Value& x, const Dim& dim) {
+  return flipped(cumsum(flipped(x, dim), dim), dim);
+}
+
+// dx_i = sum over k >= i of dy_k
+Status cumsum_grad(GradContext& c) {
+  c.set_grad(0, reverse_cumsum(c.dout(0), c.attrs().integer("dim")));
+  return {};
+}
+// Before the first 0: dx_i = sum over k >= i of dy_k y_k / x_i; at the first 0 the products leave
+// it out; behind it all products are 0.
+Status cumprod_grad(GradContext& c) {
+  const Value x = c.in(0), dy = c.dout(0);
+  const Dim dim = c.attrs().integer("dim");
+  const Value zero = number_like(x, 0), one = number_like(x, 1);
+  const Value is_zero = eq(x, zero);
+  const Value zeros = cumsum(cast(is_zero, x.dtype()), dim);
+  const Value first = logical_and(is_zero, eq(zeros, one));
+  const Value before = reverse_cumsum(dy * c.out(0), dim) / where(is_zero, one, x);
+  const Value at_first = reverse_cumsum(dy * cumprod(where(first, one, x), dim), dim);
+  c.set_grad(0, where(eq(zeros, zero), before, where(first, at_first, zero)));
+  return {};
+}
+// dy goes to the element that was the extreme one.
+Status extreme_grad(GradContext& c) {
+  const Value x = c.in(0), dy = c.dout(0);
+  if (x.rank() == 0) {
+    c.set_grad(0, dy);
+    return {};
+  }
+  const Value zeros = c.graph().call("expand", {number_like(x, 0)}, {{"shape", x.shape()}});
+  c.set_grad(0, c.graph().call("scatter", {zeros, c.out(1), dy},
+                               {{"dim", c.attrs().integer("dim")}, {"reduce", "add"}}));
+  return {};
+}
+// dx_i = e^x_i sum over k >= i of dy_k e^-y_k, in logarithms, positive and negative dy apart
+Status logcumsumexp_grad(GradContext& c) {
+  const Value x = c.in(0), y = c.out(0), dy = c.dout(0);
+  const Dim dim = c.attrs().integer("dim");
+  const Value zero = number_like(x, 0), nothing = number_like(x, -HUGE_VAL);
+  const auto part = [&](const Value& chosen, const Value& size) {
+    const Value logs = where(chosen, log(where(chosen, size, number_like(x, 1))) - y, nothing);
+    return exp(flipped(logcumsumexp(flipped(logs, dim), dim), dim) + x);
+  };
+  c.set_grad(0, part(gt(dy, zero), dy) - part(lt(dy, zero), -dy));
+  return {};
+}
+
+constexpr OpDef row(std::string_view name, std::string_view signature,
+                    Status (*infer)(InferContext&), Status (*grad)(GradContext&)) {
+  return {.name = name, .signature = signature, .infer = infer, .grad = grad};
+}
+
+constexpr OpDef kOps[] = {
+    row("cumsum", "cumsum(x, dim: int) -> y", infer_total, cumsum_grad),
+    row("cumprod", "cumprod(x, dim: int) -> y", infer_total, cumprod_grad),
+    row("cummax", "cummax(x, dim: int) -> values, indices", infer_extreme, extreme_grad),
+    row("cummin", "cummin(x, dim: int) -> values, indices", infer_extreme, extreme_grad),
+    row("logcumsumexp", "logcumsumexp(x, dim: int) -> y", infer_floats, logcumsumexp_grad),
+};
+
+}  // namespace
+
+std::span<const OpDef> scan() { return kOps; }
+
+}  // namespace hg::ops
