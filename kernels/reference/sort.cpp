@@ -1,9 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorting, topk, unique, searchsorted.
+// Ops that order the elements along one dim.
+#include <algorithm>
+#include <map>
+
 #include "kernels/reference/reference.h"
 
 namespace hg::reference::rows {
+namespace {
 
-std::span<const Row> sort() { return {}; }
+struct Item {
+  double value;
+  int64_t index;
+};
+using Line = std::vector<Item>;
+
+// pick(line, attrs) -> the items to report, for each line of x
+template <Line (*pick)(Line, const KernelAttrs&)>
+void each_line(const Call& c) {
+  const Array& x = c.in[0];
+  const int rank = x.shape.rank();
+  const bool flat = rank == 0 || !c.attrs.has("dim");
+  const int axis = flat ? 0 : c.attrs.axis("dim", rank);
+  int64_t stride = 1;
+  for (int d = axis + 1; d < rank && !flat; ++d) stride *= x.shape[d];
+  const int64_t length = flat ? x.count() : x.shape[axis];
+  const int64_t lines = length == 0 ? 0 : x.count() / length;
+  for (int64_t line = 0; line < lines; ++line) {
+    const int64_t outer = line / stride, inner = line % stride;
+    Line items;
+    for (int64_t i = 0; i < length; ++i)
+      items.push_back({x.at((outer * length + i) * stride + inner), i});
+    const Line found = pick(items, c.attrs);
+    const int64_t n = static_cast<int64_t>(found.size());
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t at = (outer * n + i) * stride + inner;
+      c.out[0].at(at) = found[static_cast<size_t>(i)].value;
+      c.out[1].at(at) = static_cast<double>(found[static_cast<size_t>(i)].index);
+    }
+  }
+}
+
+Line sorted(Line line, bool descending) {
+  std::stable_sort(line.begin(), line.end(), [&](const Item& a, const Item& b) {
+    return descending ? a.value > b.value : a.value < b.value;
+  });
+  return line;
+}
+Line sort_line(Line line, const KernelAttrs& a) { return sorted(line, a.flag("descending")); }
+Line topk(Line line, const KernelAttrs& a) {
+  line = sorted(line, a.flag("largest"));
+  line.resize(static_cast<size_t>(a.integer("k")));
+  return line;
+}
+Line kthvalue(Line line, const KernelAttrs& a) {
+  return {sorted(line, false)[static_cast<size_t>(a.integer("k") - 1)]};
+}
+Line median(Line line, const KernelAttrs&) { return {sorted(line, false)[(line.size() - 1) / 2]}; }
+Line mode(Line line, const KernelAttrs&) {
+  std::map<double, Line> groups;
+  for (const Item& item : line) groups[item.value].push_back(item);
+  Line best;
+  for (const auto& [value, group] : groups)
+    if (group.size() > best.size()) best = group;
+  return {best.back()};
+}
+
+constexpr Row kRows[] = {
+    {"sort", each_line<sort_line>},    {"topk", each_line<topk>},
+    {"kthvalue", each_line<kthvalue>}, {"median", each_line<median>},
+    {"nanmedian", each_line<median>},  {"mode", each_line<mode>},
+};
+
+}  // namespace
+
+std::span<const Row> sort() { return kRows; }
 
 }  // namespace hg::reference::rows

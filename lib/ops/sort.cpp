@@ -1,9 +1,133 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorting, topk, unique, searchsorted.
-#include "hg/op.h"
+// Ops that order the elements along one dim. NaN counts as larger than every number.
+#include "hg/ops/sort.h"
+
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
+#include "lib/ops/reduce.h"
 
 namespace hg::ops {
+namespace {
 
-std::span<const OpDef> sort() { return {}; }
+Status infer_sort(InferContext& c) {
+  HG_TRY(c.axis("dim", c.in(0).rank()).status());
+  c.out(0) = c.in(0);
+  c.out(1) = {i64, c.in(0).shape};
+  return {};
+}
+
+// The size of the line that dim names; 1 for rank 0
+Dim line_size(const TensorType& x, int axis) {
+  return x.rank() == 0 ? Dim(1) : x.shape[static_cast<size_t>(axis)];
+}
+
+Status infer_topk(InferContext& c) {
+  const TensorType& x = c.in(0);
+  HG_TRY_ASSIGN(const int axis, c.axis("dim", x.rank()));
+  const Dim k = c.attrs().integer("k"), size = line_size(x, axis);
+  if (k.is_constant() && size.is_constant() && (k.constant() < 0 || k.constant() > size.constant()))
+    return c.fail("k is ", k, ", dim ", axis, " has ", size, " elements");
+  c.out(0) = x;
+  if (x.rank() > 0) c.out(0).shape[static_cast<size_t>(axis)] = k;
+  c.out(1) = {i64, c.out(0).shape};
+  return {};
+}
+
+Status infer_one(InferContext& c) {
+  const TensorType& x = c.in(0);
+  const bool keepdim = c.attrs().flag("keepdim");
+  std::vector<int> axes;
+  if (c.attrs().has("dim")) {
+    HG_TRY_ASSIGN(const int axis, c.axis("dim", x.rank()));
+    if (line_size(x, axis) == Dim(0)) return c.fail("dim ", axis, " of ", x.shape, " is empty");
+    axes = {axis};
+  } else {
+    for (int d = 0; d < x.rank(); ++d) axes.push_back(d);
+  }
+  c.out(0) = {x.dtype, reduced_shape(x.shape, axes, keepdim)};
+  c.out(1) = {i64, c.out(0).shape};
+  return {};
+}
+Status infer_kthvalue(InferContext& c) {
+  HG_TRY(infer_one(c));
+  HG_TRY_ASSIGN(const int axis, c.axis("dim", c.in(0).rank()));
+  const Dim k = c.attrs().integer("k"), size = line_size(c.in(0), axis);
+  if (k.is_constant() && size.is_constant() && (k.constant() < 1 || k.constant() > size.constant()))
+    return c.fail("k is ", k, ", dim ", axis, " has ", size, " elements");
+  return {};
+}
+
+// dy goes back to where the values came from.
+Status sort_grad(GradContext& c) {
+  const Value x = c.in(0), dy = c.dout(0);
+  if (x.rank() == 0) {
+    c.set_grad(0, dy);
+    return {};
+  }
+  const Value zeros = c.graph().call("expand", {number_like(x, 0)}, {{"shape", x.shape()}});
+  c.set_grad(0, c.graph().call("scatter", {zeros, c.out(1), dy},
+                               {{"dim", c.attrs().integer("dim")}, {"reduce", "add"}}));
+  return {};
+}
+// One element of each line; without dim, all that equal it share dy.
+Status one_grad(GradContext& c) {
+  Graph& g = c.graph();
+  const Value x = c.in(0), dy = c.dout(0);
+  if (x.rank() == 0) {
+    c.set_grad(0, g.call("reshape", {dy}, {{"shape", Shape()}}));
+    return {};
+  }
+  std::vector<int> axes;
+  for (int d = 0; d < x.rank(); ++d) axes.push_back(d);
+  if (!c.attrs().has("dim")) {
+    const Shape kept = reduced_shape(x.shape(), axes, true);
+    const Value y = g.call("reshape", {c.out(0)}, {{"shape", kept}});
+    const Value same = logical_or(eq(x, y), logical_and(ne(x, x), ne(y, y)));
+    const Value chosen = cast(same, x.dtype());
+    const Value share = chosen / g.call("sum", {chosen});
+    c.set_grad(0, g.call("reshape", {dy}, {{"shape", kept}}) * share);
+    return {};
+  }
+  HG_TRY_ASSIGN(const int axis, c.axis("dim", x.rank()));
+  const Shape kept = reduced_shape(x.shape(), {axis}, true);
+  const Value zeros = g.call("expand", {number_like(x, 0)}, {{"shape", x.shape()}});
+  c.set_grad(0, g.call("scatter",
+                       {zeros, g.call("reshape", {c.out(1)}, {{"shape", kept}}),
+                        g.call("reshape", {dy}, {{"shape", kept}})},
+                       {{"dim", axis}, {"reduce", "add"}}));
+  return {};
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "sort",
+     .signature = "sort(x, dim: int = -1, descending: bool = false) -> values, indices",
+     .infer = infer_sort,
+     .grad = sort_grad},
+    {.name = "topk",
+     .signature = "topk(x, k: int, dim: int = -1, largest: bool = true) -> values, indices",
+     .infer = infer_topk,
+     .grad = sort_grad},
+    {.name = "kthvalue",
+     .signature = "kthvalue(x, k: int, dim: int = -1, keepdim: bool = false) -> values, indices",
+     .infer = infer_kthvalue,
+     .grad = one_grad},
+    {.name = "median",
+     .signature = "median(x, dim: int?, keepdim: bool = false) -> values, indices",
+     .infer = infer_one,
+     .grad = one_grad},
+    {.name = "nanmedian",
+     .signature = "nanmedian(x, dim: int?, keepdim: bool = false) -> values, indices",
+     .infer = infer_one,
+     .grad = one_grad},
+    {.name = "mode",
+     .signature = "mode(x, dim: int = -1, keepdim: bool = false) -> values, indices",
+     .infer = infer_one,
+     .grad = one_grad},
+};
+
+}  // namespace
+
+std::span<const OpDef> sort() { return kOps; }
 
 }  // namespace hg::ops
