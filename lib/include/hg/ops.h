@@ -12,5 +12,6 @@
 #include "hg/ops/pointwise.h"
 #include "hg/ops/reduce.h"
 #include "hg/ops/scan.h"
+#include "hg/ops/search.h"
 #include "hg/ops/sort.h"
 #include "hg/ops/unary.h"

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that find and count elements.
+#include <algorithm>
+#include <map>
+
+#include "kernels/reference/reference.h"
+
+namespace hg::reference::rows {
+namespace {
+
+// Along a dim, the items are compared as lists of their elements.
+void unique(const Call& c) {
+  const Array& x = c.in[0];
+  const int rank = x.shape.rank();
+  const bool flat = rank == 0 || !c.attrs.has("dim");
+  const int axis = flat ? 0 : c.attrs.axis("dim", rank);
+  int64_t stride = 1;
+  for (int d = axis + 1; d < rank && !flat; ++d) stride *= x.shape[d];
+  const int64_t n = flat ? x.count() : x.shape[axis];
+  const int64_t lines = n == 0 ? 0 : x.count() / n;
+  std::vector<std::vector<double>> items(static_cast<size_t>(n));
+  for (int64_t line = 0; line < lines; ++line)
+    for (int64_t i = 0; i < n; ++i)
+      items[static_cast<size_t>(i)].push_back(
+          x.at((line / stride * n + i) * stride + line % stride));
+  std::vector<std::vector<double>> found = items;
+  if (!c.attrs.flag("consecutive")) std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  const int64_t size = static_cast<int64_t>(found.size());
+  for (int64_t k = 0; k < size; ++k)
+    for (int64_t line = 0; line < lines; ++line)
+      c.out[0].at((line / stride * size + k) * stride + line % stride) =
+          found[static_cast<size_t>(k)][static_cast<size_t>(line)];
+  int64_t place = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (!c.attrs.flag("consecutive"))
+      place = std::find(found.begin(), found.end(), items[static_cast<size_t>(i)]) - found.begin();
+    else if (items[static_cast<size_t>(i)] != found[static_cast<size_t>(place)])
+      ++place;
+    c.out[1].at(i) = static_cast<double>(place);
+    c.out[2].at(place) += 1;
+  }
+}
+
+void searchsorted(const Call& c) {
+  const Array &sorted = c.in[0], &values = c.in[1];
+  const int64_t n = sorted.shape.back();
+  for (int64_t i = 0; i < values.count(); ++i) {
+    const int64_t line = sorted.shape.rank() > 1 ? i / values.shape.back() : 0;
+    double place = 0;
+    for (int64_t k = 0; k < n; ++k) {
+      const double other = sorted.at(line * n + k);
+      place += c.attrs.flag("right") ? other <= values.at(i) : other < values.at(i);
+    }
+    c.out[0].at(i) = place;
+  }
+}
+void isin(const Call& c) {
+  for (int64_t i = 0; i < c.in[0].count(); ++i)
+    c.out[0].at(i) = std::count(c.in[1].values.begin(), c.in[1].values.end(), c.in[0].at(i)) > 0;
+}
+void bincount(const Call& c) {
+  for (int64_t i = 0; i < c.in[0].count(); ++i)
+    c.out[0].at(static_cast<int64_t>(c.in[0].at(i))) += c.in[1].given ? c.in[1].at(i) : 1;
+}
+void histc(const Call& c) {
+  const double low = c.attrs.real("min"), high = c.attrs.real("max");
+  const double bins = static_cast<double>(c.out[0].count());
+  for (double x : c.in[0].values)
+    if (x >= low && x <= high)
+      c.out[0].at(static_cast<int64_t>(std::min(bins - 1, (x - low) / (high - low) * bins))) += 1;
+}
+
+constexpr Row kRows[] = {
+    {"unique", unique}, {"searchsorted", searchsorted}, {"isin", isin}, {"bincount", bincount},
+    {"histc", histc},
+};
+
+}  // namespace
+
+std::span<const Row> search() { return kRows; }
+
+}  // namespace hg::reference::rows

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that find and count elements: unique, searchsorted, isin, bincount, histc.
+#include "hg/ops/search.h"
+
+#include "hg/op.h"
+
+namespace hg::ops {
+namespace {
+
+Status unique_infer(InferContext& c) {
+  const TensorType& x = c.in(0);
+  const Dim found = c.fresh_dim();
+  c.out(0) = {x.dtype, {found}};
+  c.out(1) = {i64, x.shape};
+  c.out(2) = {i64, {found}};
+  if (!c.attrs().has("dim")) return {};
+  HG_TRY_ASSIGN(const int axis, c.axis("dim", x.rank()));
+  if (x.rank() == 0) return {};
+  c.out(0).shape = x.shape;
+  c.out(0).shape[static_cast<size_t>(axis)] = found;
+  c.out(1).shape = {x.shape[static_cast<size_t>(axis)]};
+  return {};
+}
+
+Status searchsorted_infer(InferContext& c) {
+  const TensorType& sorted = c.in(0);
+  const TensorType& values = c.in(1);
+  if (sorted.dtype != values.dtype)
+    return c.fail("the sorted tensor is ", sorted.dtype, ", the values are ", values.dtype);
+  if (sorted.rank() == 0) return c.fail("the sorted tensor must have at least one dim");
+  if (sorted.rank() > 1) {
+    bool fits = sorted.rank() == values.rank();
+    for (int d = 0; fits && d + 1 < sorted.rank(); ++d) {
+      const Dim &a = sorted.shape[static_cast<size_t>(d)],
+                &b = values.shape[static_cast<size_t>(d)];
+      fits = !a.is_constant() || !b.is_constant() || a == b;
+    }
+    if (!fits) return c.fail("the leading dims differ: ", sorted.shape, " and ", values.shape);
+  }
+  c.out(0) = {i64, values.shape};
+  return {};
+}
+
+Status isin_infer(InferContext& c) {
+  if (c.in(0).dtype != c.in(1).dtype)
+    return c.fail("x is ", c.in(0).dtype, ", test is ", c.in(1).dtype);
+  c.out(0) = {boolean, c.in(0).shape};
+  return {};
+}
+
+Status bincount_infer(InferContext& c) {
+  const TensorType& x = c.in(0);
+  if (x.dtype != i64 || x.rank() != 1) return c.fail("x must be i64 with one dim, it is ", x);
+  if (c.has(1) && c.in(1).dtype != f32 && c.in(1).dtype != f64)
+    return c.fail("weights must be f32 or f64, they are ", c.in(1).dtype);
+  c.out(0) = {c.has(1) ? c.in(1).dtype : i64, {c.fresh_dim()}};
+  return {};
+}
+
+Status histc_infer(InferContext& c) {
+  if (!is_float(c.in(0).dtype)) return c.fail("x must be floats, it is ", c.in(0).dtype);
+  const Dim bins = c.attrs().integer("bins");
+  if (bins.is_constant() && bins.constant() < 1) return c.fail("bins is ", bins);
+  if (c.attrs().real("max") < c.attrs().real("min"))
+    return c.fail("min is ", c.attrs().real("min"), ", max is ", c.attrs().real("max"));
+  c.out(0) = {c.in(0).dtype, {bins}};
+  return {};
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "unique",
+     .signature = "unique(x, dim: int?, consecutive: bool = false) -> values, inverse, counts",
+     .infer = unique_infer,
+     .traits = kNoGradient | kDataDependent},
+    {.name = "searchsorted",
+     .signature = "searchsorted(sorted, values, right: bool = false) -> y",
+     .infer = searchsorted_infer,
+     .traits = kNoGradient},
+    {.name = "isin", .signature = "isin(x, test) -> y", .infer = isin_infer, .traits = kNoGradient},
+    {.name = "bincount",
+     .signature = "bincount(x, weights?, minlength: int = 0) -> y",
+     .infer = bincount_infer,
+     .traits = kNoGradient | kDataDependent},
+    {.name = "histc",
+     .signature = "histc(x, bins: int = 100, min: float = 0.0, max: float = 0.0) -> y",
+     .infer = histc_infer,
+     .traits = kNoGradient},
+};
+
+}  // namespace
+
+std::span<const OpDef> search() { return kOps; }
+
+}  // namespace hg::ops
