@@ -13,13 +13,13 @@ namespace {
 using Values = std::vector<Value>;
 using Dims = std::vector<Dim>;
 
-Value reshape(const Value& x, const Shape& shape) {
+Value reshape(const Value& x, Shape shape) {
   return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", shape}});
 }
 Value permute(const Value& x, const Dims& dims) {
   return x.graph()->call("permute", {x}, {{"dims", dims}});
 }
-Value expand(const Value& x, const Shape& shape) {
+Value expand(const Value& x, Shape shape) {
   return x.shape() == shape ? x : x.graph()->call("expand", {x}, {{"shape", shape}});
 }
 Value linear(const Value& x, const Value& weight, const Value& bias) {

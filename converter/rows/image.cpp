@@ -9,7 +9,7 @@ namespace {
 
 using Dims = std::vector<Dim>;
 
-Value reshape(const Value& x, const Shape& shape) {
+Value reshape(const Value& x, Shape shape) {
   return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", shape}});
 }
 Value permute(const Value& x, const Dims& dims) {

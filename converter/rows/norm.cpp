@@ -10,7 +10,7 @@ namespace {
 
 using Values = std::vector<Value>;
 
-Value reshape(const Value& x, const Shape& shape) {
+Value reshape(const Value& x, Shape shape) {
   return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", shape}});
 }
 
@@ -161,7 +161,7 @@ void native_group_norm(Call& call) {
   const double eps = call.real("eps");
   const Value y =
       call.graph().call("group_norm", {n.x, n.weight, n.bias}, {{"groups", groups}, {"eps", eps}});
-  const Dim each = floordiv(count(n.x.shape()), batch * groups);
+  const Dim each = floordiv(call.integer("C"), groups) * call.integer("HxW");
   const Moments m = moments(reshape(n.x, {batch, groups, each}), {2}, eps);
   call.returns(
       Values{cast(y, n.dtype), reshape(m.mean, {batch, groups}), reshape(m.rstd, {batch, groups})});
@@ -203,6 +203,8 @@ BatchNorm batch_norm_of(Call& call, bool training, double momentum, double eps,
 
 void batch_norm(Call& call) {
   const bool training = call.flag("training");
+  const Value x = call.tensor("input");
+  if (x.rank() == 1 && x.dim(0) == Dim(0)) return call.returns(x);  // nothing to normalise
   call.returns(batch_norm_of(call, training, call.real("momentum", 0.1), call.real("eps", 1e-5)).y);
 }
 

@@ -10,7 +10,7 @@ using Dims = std::vector<Dim>;
 
 enum class Kind { lstm, gru, tanh, relu };
 
-Value reshape(const Value& x, const Shape& shape) {
+Value reshape(const Value& x, Shape shape) {
   return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", shape}});
 }
 Value linear(const Value& x, const Value& weight, const Value& bias) {

@@ -151,9 +151,44 @@ double tap(const Call& c, double x, int64_t size, int64_t i) {
   return sum;
 }
 
-// f(plane, output point, input pixel, weights of the dims)
+// d tap / dx; where a weight has a kink, the derivative to the right.
+double tap_slope(const Call& c, double x, int64_t size, int64_t i) {
+  const std::string& mode = c.attrs.string("mode");
+  const double at = in_pixels(c, x, size), fi = static_cast<double>(i);
+  const double last = static_cast<double>(size - 1);
+  const bool align = c.attrs.flag("align_corners");
+  double slope = align ? last / 2 : (last + 1) / 2;
+  if (mode == "nearest") return 0;
+  if (mode == "bicubic") {
+    auto derivative = [](double t) {
+      constexpr double a = -0.75;
+      const double u = std::fabs(t), sign = t < 0 ? -1 : 1;
+      if (u < 1) return sign * (3 * (a + 2) * u * u - 2 * (a + 3) * u);
+      return u < 2 ? sign * a * (3 * u * u - 10 * u + 8) : 0.0;
+    };
+    double sum = 0;
+    for (int k = -1; k <= 2; ++k) {
+      const double from = std::floor(at) + k;
+      if (moved_inside(c, from, size) == fi) sum += derivative(at - from);
+    }
+    return sum * slope;
+  }
+  const std::string& padding = c.attrs.string("padding_mode");
+  double m = at;
+  if (padding == "reflection") {
+    const double low = align ? 0 : -0.5, high = last - low;
+    if (low == high) return 0;
+    for (; m < low || m > high; slope = -slope) m = m < low ? 2 * low - m : 2 * high - m;
+  }
+  if (padding != "zeros" && (m <= 0 || m >= last)) return 0;
+  const double t = m - fi;
+  return t >= 0 && t < 1 ? -slope : t >= -1 && t < 0 ? slope : 0;
+}
+
+// f(output element, input element, product of the weights of the dims, where that of the dim
+// `slope` is its derivative)
 template <class F>
-void for_samples(const Call& c, const Array& x, const Array& grid, const F& f) {
+void for_samples(const Call& c, const Array& x, const Array& grid, int slope, const F& f) {
   const int dims = x.shape.rank() - 2;
   int64_t pixels = 1, points = 1;
   for (int i = 0; i < dims; ++i) {
@@ -167,33 +202,27 @@ void for_samples(const Call& c, const Array& x, const Array& grid, const F& f) {
         int64_t rest = i;
         for (int d = dims - 1; d >= 0; --d) {
           const double at = grid.at((plane / x.shape[1] * points + o) * dims + dims - 1 - d);
-          w *= tap(c, at, x.shape[d + 2], rest % x.shape[d + 2]);
+          w *= (d == slope ? tap_slope : tap)(c, at, x.shape[d + 2], rest % x.shape[d + 2]);
           rest /= x.shape[d + 2];
         }
         f(plane * points + o, plane * pixels + i, w);
       }
 }
 void grid_sample_run(const Call& c) {
-  for_samples(c, c.in[0], c.in[1],
+  for_samples(c, c.in[0], c.in[1], -1,
               [&](int64_t o, int64_t i, double w) { c.out[0].at(o) += w * c.in[0].at(i); });
 }
 
-// dgrid by central differences of the weights: the definition, to about 1e-9.
 void grid_sample_grad_run(const Call& c) {
-  for_samples(c, c.in[1], c.in[2],
-              [&](int64_t o, int64_t i, double w) { c.out[0].at(i) += w * c.in[0].at(o); });
   const int dims = c.in[1].shape.rank() - 2;
   const int64_t channels = c.in[1].shape[1], points = c.in[2].count() / dims / c.in[2].shape[0];
-  constexpr double kStep = 1e-5;
-  for (int d = 0; d < dims; ++d)
-    for (int side : {-1, 1}) {
-      Array grid = c.in[2];
-      for (int64_t k = d; k < grid.count(); k += dims) grid.at(k) += side * kStep;
-      for_samples(c, c.in[1], grid, [&](int64_t o, int64_t i, double w) {
-        const int64_t at = (o / points / channels * points + o % points) * dims + d;
-        c.out[1].at(at) += side * w * c.in[1].at(i) * c.in[0].at(o) / (2 * kStep);
-      });
-    }
+  for_samples(c, c.in[1], c.in[2], -1,
+              [&](int64_t o, int64_t i, double w) { c.out[0].at(i) += w * c.in[0].at(o); });
+  for (int d = 0; d < dims; ++d)  // of the grid's numbers: width first
+    for_samples(c, c.in[1], c.in[2], dims - 1 - d, [&](int64_t o, int64_t i, double slope) {
+      const int64_t at = (o / points / channels * points + o % points) * dims + d;
+      c.out[1].at(at) += slope * c.in[1].at(i) * c.in[0].at(o);
+    });
 }
 
 constexpr Row kRows[] = {
