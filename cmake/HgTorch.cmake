@@ -48,3 +48,8 @@ if(EXISTS ${HG_TORCH_INCLUDE}/torch/csrc/api/include)
     ${HG_TORCH_INCLUDE}/torch/csrc/api/include)
 endif()
 target_link_libraries(hg_libtorch INTERFACE ${hg_torch_libraries})
+if(hg_torch_prefix)
+  # Found at run time where it is. pip's libgomp lies there as well, so CMake would warn of a conflict
+  # if it knew; both are the same library.
+  target_link_options(hg_libtorch INTERFACE "LINKER:-rpath,${hg_torch_prefix}/lib")
+endif()

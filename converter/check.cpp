@@ -217,7 +217,11 @@ class Checker {
                "with --check-size"));
     if (!status.ok())
       return fail(Exit::mismatch, text("inputs and model do not fit each other: libtorch fails",
-                                       with, where, ": ", why.reason));
+                                       with, where, ": ", why.reason,
+                                       sizes.empty() ? ""
+                                                     : "; if the model was traced with another "
+                                                       "size, that one is baked in there: compute "
+                                                       "it from x.size(), or give a number"));
     warn(text("nothing is checked: libtorch refuses the seeded inputs", with, where, ": ",
               why.reason,
               "; give a range of values that the model takes, as in 'ids:i64[n]=0..99'"));

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "converter/convert.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -12,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "converter/inputs.h"
 #include "converter/recognise.h"
@@ -44,13 +42,19 @@ class Spool {
   std::FILE* file_;
 };
 
+// Each op once: how often, where first, and why.
 std::string list_unsupported(const std::vector<Unsupported>& all) {
+  std::map<std::pair<std::string, std::string>, int64_t> counts;
+  for (const Unsupported& each : all) counts[{each.op, each.reason}] += each.count;
   std::string out;
   for (const Unsupported& each : all) {
-    out +=
-        text(out.empty() ? "" : "; ", each.op, each.count > 1 ? text(" (", each.count, "x)") : "",
-             describe_origin(each.origin), ": ", each.reason);
+    auto entry = counts.find({each.op, each.reason});
+    if (entry == counts.end()) continue;
+    out += text(out.empty() ? "" : "; ", each.op);
+    if (entry->second > 1) out += text(" (", entry->second, "x), first");
+    out += text(describe_origin(each.origin), ": ", each.reason);
     if (!each.suggestion.empty()) out += text(" (", each.suggestion, ")");
+    counts.erase(entry);
   }
   return out;
 }
@@ -59,6 +63,16 @@ std::string list_unsupported(const std::vector<Unsupported>& all) {
 bool has_row(const std::string& op) {
   size_t dot = op.find('.');
   return find_row(op.substr(0, dot), dot == std::string::npos ? "" : op.substr(dot + 1)) != nullptr;
+}
+
+void suggest(std::vector<Unsupported>& all, const std::vector<std::string>& unknown_ops) {
+  for (Unsupported& each : all) {
+    if (!each.suggestion.empty() || has_row(each.op)) continue;
+    bool custom = std::find(unknown_ops.begin(), unknown_ops.end(), each.op) != unknown_ops.end();
+    each.suggestion = custom ? "a custom op: write it with PyTorch's own ops"
+                             : "compute it outside of the model, or from ops that "
+                               "hg-convert --list-ops names";
+  }
 }
 
 class Conversion {
@@ -129,6 +143,7 @@ class Conversion {
     for (std::string& line : imported.warnings) report_.warnings.push_back(std::move(line));
     if (!imported.unsupported.empty()) {
       report_.unsupported = std::move(imported.unsupported);
+      suggest(report_.unsupported, loaded.unknown_ops);
       return explain_unsupported(loaded, specs);
     }
 
@@ -218,14 +233,20 @@ class Conversion {
     if (calls) {
       stage("diagnose");
       std::string trouble = input_trouble(loaded, specs, job());
+      std::string fitting = suggested_inputs(loaded.program);
+      if (!fitting.empty()) fitting = "; its first layer takes " + fitting;
       if (!trouble.empty())
-        return fail(Exit::mismatch,
-                    text(job().model, ": inputs and model do not fit each other: ", trouble));
+        return fail(
+            Exit::mismatch,
+            text(job().model, ": inputs and model do not fit each other: ", trouble, fitting));
     }
     std::string hint = calls ? fixed_sizes_hint(loaded, specs) : "";
-    int64_t ops = static_cast<int64_t>(all.size());
+    std::set<std::string> ops;
+    for (const Unsupported& each : all) ops.insert(each.op);
     fail(Exit::unsupported,
-         text(job().model, ": ", ops == 1 ? std::string("one op is") : text(ops, " ops are"),
+         text(job().model, ": ",
+              ops.size() == 1 ? std::string("one op is")
+                              : text(static_cast<int64_t>(ops.size()), " ops are"),
               " not supported: ", list_unsupported(all), hint));
   }
 
@@ -262,16 +283,34 @@ class Conversion {
   }
 
   void write(const Model& model) {
-    if (job().output == "-") {
-      Result<std::vector<std::byte>> bytes = model.serialize();
-      if (!bytes.ok()) return fail(Exit::unreadable, std::string(bytes.status().message()));
-      if (std::fwrite(bytes->data(), 1, bytes->size(), stdout) != bytes->size() ||
-          std::fflush(stdout) != 0)
-        fail(Exit::unreadable, text("standard output: ", std::strerror(errno)));
-      return;
-    }
-    Status status = model.save(job().output);
-    if (!status.ok()) fail(Exit::unreadable, std::string(status.message()));
+    std::error_code ignored;
+    std::filesystem::path path = job().output;
+    // A link stays a link; a pipe or a device is written, not replaced.
+    if (std::filesystem::is_symlink(path, ignored))
+      path = std::filesystem::weakly_canonical(path, ignored);
+    std::filesystem::file_status status = std::filesystem::status(path, ignored);
+    if (status.type() == std::filesystem::file_type::directory)
+      return fail(Exit::usage, job().output + " is a directory; give a file with -o");
+    bool stream = job().output == "-" ||
+                  (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status));
+    if (stream) return write_stream(model);
+    Status saved = model.save(path.string());
+    if (!saved.ok()) fail(Exit::unreadable, std::string(saved.message()));
+  }
+
+  void write_stream(const Model& model) {
+    Result<std::vector<std::byte>> bytes = model.serialize();
+    if (!bytes.ok()) return fail(Exit::unreadable, std::string(bytes.status().message()));
+    bool standard = job().output == "-";
+    std::FILE* file = standard ? stdout : std::fopen(job().output.c_str(), "wb");
+    errno = 0;
+    bool written = file && std::fwrite(bytes->data(), 1, bytes->size(), file) == bytes->size() &&
+                   std::fflush(file) == 0;
+    std::string reason = std::strerror(errno);
+    if (file && !standard) std::fclose(file);
+    if (!written)
+      fail(Exit::unreadable,
+           text(standard ? "standard output" : job().output, ": cannot be written: ", reason));
   }
 
   const std::function<void(const std::string&)>& progress_;

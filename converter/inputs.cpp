@@ -90,8 +90,12 @@ class Guess {
 
   std::optional<TensorType> search(const ScriptBlock& block, ScriptId input) const {
     for (const ScriptNode& node : block.nodes) {
-      if (std::find(node.inputs.begin(), node.inputs.end(), input) != node.inputs.end())
+      if (std::find(node.inputs.begin(), node.inputs.end(), input) != node.inputs.end()) {
         if (auto type = from(node)) return type;
+        // The same values in the same shape.
+        if ((node.kind == "aten::to" || node.kind == "aten::contiguous") && node.inputs[0] == input)
+          if (auto type = search(program_.body, node.outputs[0])) return type;
+      }
       for (const ScriptBlock& inner : node.blocks)
         if (auto type = search(inner, input)) return type;
     }
@@ -153,6 +157,17 @@ std::vector<InputOption> infer(const ScriptProgram& program, const std::vector<L
 }
 
 }  // namespace
+
+std::string suggested_inputs(const ScriptProgram& program) {
+  Guess guess(program);
+  std::string out;
+  for (const Leaf& leaf : leaves_of(program)) {
+    std::optional<TensorType> type;
+    if (leaf.type == "Tensor" && leaf.id >= 0) type = guess.of(leaf.id);
+    if (type) out += (out.empty() ? "" : " ") + option_text(leaf.name, type);
+  }
+  return out;
+}
 
 std::string describe_inputs(const ScriptProgram& program) {
   std::string out;

@@ -16,6 +16,9 @@ namespace hg::convert {
 std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<InputOption> options,
                                     std::string& note);
 
+// "--input 'x:f32[n, 4]'" for the inputs whose first layer tells their shape; may be empty.
+std::string suggested_inputs(const ScriptProgram& program);
+
 // "x: Tensor, mask: Optional[Tensor]"
 std::string describe_inputs(const ScriptProgram& program);
 

@@ -133,11 +133,6 @@ bool unary(NodeCall& call, std::string_view op) {
   return give(call, result);
 }
 
-bool reciprocal(NodeCall& call) {
-  return call.find("self") &&
-         give(call, elementwise(call, "div", Item(int64_t{1}), *call.find("self")));
-}
-
 bool cast_known(NodeCall& call, const Known& known, DType dtype) {
   Known result{dtype, known.rank, {}};
   for (const Scalar& s : known.elements) {
@@ -320,11 +315,8 @@ constexpr KnownOp kOps[] = {
     {"aten::trunc", [](NodeCall& c) { return unary(c, "trunc"); }},
     {"aten::sum", [](NodeCall& c) { return reduce(c, "add"); }},
     {"aten::prod", [](NodeCall& c) { return reduce(c, "mul"); }},
-    {"aten::max",
-     [](NodeCall& c) { return c.find("other") ? arithmetic(c, "max") : reduce(c, "max"); }},
-    {"aten::min",
-     [](NodeCall& c) { return c.find("other") ? arithmetic(c, "min") : reduce(c, "min"); }},
-    {"aten::reciprocal", reciprocal},
+    {"aten::max", [](NodeCall& c) { return reduce(c, "max"); }},
+    {"aten::min", [](NodeCall& c) { return reduce(c, "min"); }},
     {"aten::to", to},
     {"aten::type_as", to},
     {"aten::_cast_Float",

@@ -47,7 +47,9 @@ class Progress {
   bool shown_;
 };
 
+// Every place; a single one is in the closing sentence already.
 void print_unsupported(const Report& report) {
+  if (report.unsupported.size() < 2 || report.exit != Exit::unsupported) return;
   for (const Unsupported& each : report.unsupported) {
     std::string line =
         text("  ", each.op, "  ", each.count, "x", describe_origin(each.origin), ": ", each.reason);
@@ -105,8 +107,10 @@ int run_one(const Job& job, const std::string& json) {
     }
   }
   if (report.exit != Exit::ok) {
-    if (!report.unsupported.empty()) print_unsupported(report);
-    std::fprintf(stderr, "%s\n", summary_line(report).c_str());
+    print_unsupported(report);
+    // Worth a report, unlike a slip on the command line.
+    if (report.exit == Exit::unsupported || report.exit == Exit::mismatch)
+      std::fprintf(stderr, "%s\n", summary_line(report).c_str());
     std::fprintf(stderr, "hg-convert: %s\n", report.message.c_str());
   } else if (json != "-") {
     print_success(report);

@@ -270,8 +270,11 @@ class NodeRunner {
     } catch (const std::exception& error) {
       throw ReferenceFailure{script.kind, script.origin, one_line(error.what())};
     }
-    if (is_uninitialised(node) && get(node.output()).isTensor())
-      get(node.output()).toTensor().fill_(static_cast<int64_t>(seed_ % 89 + 3));
+    if (is_uninitialised(node) && get(node.output()).isTensor()) {
+      at::Tensor tensor = get(node.output()).toTensor();
+      bool truth = tensor.scalar_type() == at::kBool;
+      tensor.fill_(static_cast<int64_t>(truth ? seed_ % 2 : seed_ % 89 + 3));
+    }
     if (!observer_) return;
     std::vector<TensorData> outputs;
     for (const jit::Value* value : node.outputs())

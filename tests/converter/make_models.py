@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the files that convert_test feeds to hg-convert: small models, and what is not a model.
+
+Usage: make_models.py FOLDER. Writes nothing but a file `skipped` where torch is missing.
+"""
+import io
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+
+folder = Path(sys.argv[1])
+folder.mkdir(parents=True, exist_ok=True)
+try:
+    import torch
+except ImportError:
+    (folder / "skipped").write_text("this Python has no torch\n")
+    sys.exit(0)
+
+from torch import nn
+
+warnings.simplefilter("ignore")
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 8)
+        self.second = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+
+class Two(nn.Module):
+    def forward(self, left, right):
+        return left + right, left * right
+
+
+class Baked(nn.Module):
+    """The tracer turns len(x) into a number, so that the trace is right for a batch of two alone."""
+
+    def forward(self, x):
+        return x.view(len(x), 2, 2) * 2
+
+
+class Unsupported(nn.Module):
+    def forward(self, x):
+        y = torch.linalg.matrix_exp(x) + torch.linalg.slogdet(x)[1]
+        return y + torch.linalg.matrix_exp(y)
+
+
+class Noisy(nn.Module):
+    def forward(self, x):
+        return x + torch.rand(3), x * 2
+
+
+def save(name, module, *inputs):
+    torch.manual_seed(0)
+    torch.jit.trace(module.eval(), inputs, check_trace=False).save(str(folder / name))
+
+
+def rewrite(source, target, change):
+    """A copy of an archive with other code in it."""
+    with zipfile.ZipFile(folder / source) as old, zipfile.ZipFile(folder / target, "w") as new:
+        for info in old.infolist():
+            data = old.read(info)
+            if info.filename.endswith(".py"):
+                data = change(data.decode()).encode()
+            elif info.filename.endswith(".debug_pkl"):
+                continue
+            new.writestr(info.filename, data)
+
+
+torch.manual_seed(0)
+net = Net()
+save("net.pt", net, torch.randn(2, 4))
+save("conv.pt", nn.Conv2d(3, 4, 3), torch.randn(1, 3, 8, 8))
+save("two.pt", Two(), torch.randn(2, 4), torch.randn(2, 4))
+save("baked.pt", Baked(), torch.randn(2, 4))
+save("unsupported.pt", Unsupported(), torch.randn(4, 4))
+save("noisy.pt", Noisy(), torch.randn(2, 3))
+torch.jit.script(net).save(str(folder / "scripted.pt"))
+torch.save(net.state_dict(), str(folder / "state_dict.pt"))
+torch.save({"model": net.state_dict(), "epoch": 3}, str(folder / "checkpoint.pt"))
+torch.save(net, str(folder / "pickled.pt"))
+torch.save(net.state_dict(), str(folder / "old_state_dict.pt"), _use_new_zipfile_serialization=False)
+if hasattr(torch, "export") and hasattr(torch.export, "save"):
+    torch.export.save(torch.export.export(net, (torch.randn(2, 4),)), str(folder / "exported.pt2"))
+
+with torch.no_grad():
+    net.first.weight[0, 0] = float("nan")
+save("nan.pt", net, torch.randn(2, 4))
+
+rewrite("two.pt", "newer.pt", lambda code: code.replace("torch.mul(", "torch.mul_of_the_future("))
+rewrite("two.pt", "newer_argument.pt", lambda code: code.replace("torch.mul(left, right)", "torch.mul(left, right, speed=2)"))
+rewrite("two.pt", "custom.pt", lambda code: code.replace("torch.mul(left, right)", "ops.acme.wave(left, right, 2., gain=3)"))
+whole = (folder / "net.pt").read_bytes()
+(folder / "truncated.pt").write_bytes(whole[: len(whole) // 2])
+(folder / "made").write_text(torch.__version__ + "\n")
