@@ -1,9 +1,209 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers.
+// Random numbers and dropout. The numbers are not torch's; the distributions are.
 #include "converter/rows.h"
 
 namespace hg::convert::rows {
+namespace {
 
-std::span<const Row> random() { return {}; }
+// A number of its own for each node that draws.
+Dim next_stream(Call& call) { return static_cast<int64_t>(call.graph().nodes().size()); }
+
+// p, and whether the call is in training mode: the op keeps both, since a trainer may switch it.
+void dropout_of(Call& call, bool channels) {
+  const Value x = call.tensor(call.find("input") != nullptr ? "input" : "self");
+  if (!is_float(x.dtype())) call.refuse("input", "is not a float tensor");
+  const bool training = call.flag("train", true);
+  const double p = call.real("p");
+  if (training && p > 0) call.note("dropout runs in training mode, as traced");
+  call.returns(call.graph().call("dropout", {x},
+                                 {{"p", p},
+                                  {"training", training},
+                                  {"channels", channels},
+                                  {"stream", next_stream(call)}}));
+}
+void dropout(Call& call) { dropout_of(call, false); }
+void feature_dropout(Call& call) { dropout_of(call, true); }
+
+// alpha_dropout keeps mean and variance of selu's output; what it does in training is not an op here.
+void alpha_dropout(Call& call) {
+  const Value x = call.tensor("input");
+  if (call.flag("train", true) && call.real("p") > 0)
+    call.refuse("train", "is true: alpha dropout is supported in eval mode only");
+  call.returns(x);
+}
+
+// native_dropout(x, p, train?) -> (y, mask)
+void native_dropout(Call& call) {
+  Graph& g = call.graph();
+  const Value x = call.tensor("input");
+  const double p = call.real("p");
+  if (!call.flag("train", true) || p == 0) {
+    const Value ones = g.call("full", {}, {{"shape", x.shape()}, {"value", 1.0}, {"dtype", boolean}});
+    call.returns({x, ones});
+    return;
+  }
+  call.note("dropout runs in training mode, as traced");
+  const Value noise = g.call("rand", {}, {{"shape", x.shape()}, {"stream", next_stream(call)}});
+  const Value kept = g.call("ge", {noise, g.scalar(p)});
+  const Value scale = g.call(
+      "mul", {cast(kept, x.dtype()), g.scalar(p == 1 ? 0.0 : 1 / (1 - p), x.dtype())});
+  call.returns({g.call("mul", {x, scale}), kept});
+}
+
+Value drawn(Call& call, std::string_view op, const Shape& shape, DType dtype) {
+  call.note("random numbers differ from torch's");
+  return call.graph().call(op, {},
+                           {{"shape", shape}, {"dtype", dtype}, {"stream", next_stream(call)}});
+}
+
+void like(Call& call, std::string_view op) {
+  const Value x = call.tensor("self");
+  call.returns(drawn(call, op, x.shape(), call.dtype("dtype", x.dtype())));
+}
+void sized(Call& call, std::string_view op) {
+  call.returns(drawn(call, op, call.integers("size"), call.dtype("dtype", f32)));
+}
+void rand(Call& call) { sized(call, "rand"); }
+void randn(Call& call) { sized(call, "randn"); }
+void rand_like(Call& call) { like(call, "rand"); }
+void randn_like(Call& call) { like(call, "randn"); }
+
+// a + (b - a) * u
+Value scaled(Call& call, const Value& u, double a, double b) {
+  Graph& g = call.graph();
+  const Value spread = g.call("mul", {u, g.scalar(b - a, u.dtype())});
+  return g.call("add", {spread, g.scalar(a, u.dtype())});
+}
+
+void uniform(Call& call) {
+  const Value x = call.tensor("self");
+  call.returns(scaled(call, drawn(call, "rand", x.shape(), x.dtype()), call.real("from", 0),
+                      call.real("to", 1)));
+}
+
+// normal_(x, mean, std) and normal(mean, std) of tensors and numbers.
+void normal_in_place(Call& call) {
+  const Value x = call.tensor("self");
+  const double mean = call.real("mean", 0);
+  call.returns(scaled(call, drawn(call, "randn", x.shape(), x.dtype()), mean,
+                      mean + call.real("std", 1)));
+}
+void normal(Call& call) {
+  Graph& g = call.graph();
+  if (call.has("size")) {
+    const double mean = call.real("mean");
+    call.returns(scaled(call, drawn(call, "randn", call.integers("size"), call.dtype("dtype", f32)),
+                        mean, mean + call.real("std")));
+    return;
+  }
+  const std::vector<Value> values = call.promoted({"mean", "std"}, true);
+  const Value std = values[1] ? values[1] : g.scalar(1.0, values[0].dtype());
+  const Value sum = g.call("add", {values[0], std});
+  const Value noise = drawn(call, "randn", sum.shape(), sum.dtype());
+  call.returns(g.call("add", {values[0], g.call("mul", {noise, std})}));
+}
+
+// Integers in [low, high).
+Value integers_in(Call& call, const Shape& shape, const Dim& low, const Dim& high, DType dtype) {
+  if (!low.is_constant() || !high.is_constant()) call.refuse("high", "depends on an input's size");
+  Graph& g = call.graph();
+  const Value u = drawn(call, "rand", shape, f64);
+  const Value real = scaled(call, u, static_cast<double>(low.constant()),
+                            static_cast<double>(high.constant()));
+  return cast(g.call("floor", {real}), dtype);
+}
+void randint(Call& call) {
+  call.returns(integers_in(call, call.integers("size"), call.integer("low", 0),
+                           call.integer("high"), call.dtype("dtype", i64)));
+}
+void randint_like(Call& call) {
+  const Value x = call.tensor("self");
+  call.returns(integers_in(call, x.shape(), call.integer("low", 0), call.integer("high"),
+                           call.dtype("dtype", x.dtype())));
+}
+
+// bernoulli(p tensor) and bernoulli(x, p)
+void bernoulli(Call& call) {
+  Graph& g = call.graph();
+  const Value x = call.tensor("self");
+  const Value noise = drawn(call, "rand", x.shape(), f64);
+  Value p;
+  if (!call.has("p")) p = cast(x, f64);
+  else if (call.find("p")->is_tensor()) p = cast(call.tensor("p"), f64);
+  else p = g.scalar(call.real("p"), f64);
+  call.returns(cast(g.call("lt", {noise, p}), x.dtype()));
+}
+
+// -log(1 - u) / lambd
+void exponential(Call& call) {
+  Graph& g = call.graph();
+  const Value x = call.tensor("self");
+  const Value u = drawn(call, "rand", x.shape(), x.dtype());
+  const Value log = g.call("log1p", {g.call("neg", {u})});
+  call.returns(g.call("mul", {log, g.scalar(-1 / call.real("lambd", 1), x.dtype())}));
+}
+
+void log_normal(Call& call) {
+  const Value x = call.tensor("self");
+  const double mean = call.real("mean", 1);
+  call.returns(call.graph().call("exp", {scaled(call, drawn(call, "randn", x.shape(), x.dtype()),
+                                                mean, mean + call.real("std", 2))}));
+}
+
+// median + sigma tan(pi (u - 1/2))
+void cauchy(Call& call) {
+  Graph& g = call.graph();
+  const Value x = call.tensor("self");
+  constexpr double kPi = 3.141592653589793;
+  const Value angle = scaled(call, drawn(call, "rand", x.shape(), x.dtype()), -kPi / 2, kPi / 2);
+  const double median = call.real("median", 0);
+  call.returns(scaled(call, g.call("tan", {angle}), median, median + call.real("sigma", 1)));
+}
+
+// ceil(log(1 - u) / log(1 - p)), at least 1
+void geometric(Call& call) {
+  Graph& g = call.graph();
+  const Value x = call.tensor("self");
+  const Value log = g.call("log1p", {g.call("neg", {drawn(call, "rand", x.shape(), f64)})});
+  const Value trials = g.call(
+      "ceil", {g.call("mul", {log, g.scalar(1 / __builtin_log1p(-call.real("p")), f64)})});
+  call.returns(cast(g.call("maximum", {trials, g.scalar(1.0, f64)}), x.dtype()));
+}
+
+// The order of n random numbers.
+void randperm(Call& call) {
+  Graph& g = call.graph();
+  const Value noise = drawn(call, "rand", {call.integer("n")}, f64);
+  call.returns(cast(g.calls("sort", {noise}, {{"dim", 0}})[1], call.dtype("dtype", i64)));
+}
+
+constexpr Row kRows[] = {
+    {"aten::dropout", dropout},
+    {"aten::feature_dropout", feature_dropout},
+    {"aten::alpha_dropout", alpha_dropout},
+    {"aten::feature_alpha_dropout", alpha_dropout},
+    {"aten::native_dropout", native_dropout},
+    {"aten::rand", rand},
+    {"aten::randn", randn},
+    {"aten::rand_like", rand_like},
+    {"aten::randn_like", randn_like},
+    {"aten::uniform", uniform},
+    {"aten::uniform_", uniform},
+    {"aten::normal_", normal_in_place},
+    {"aten::normal", normal},
+    {"aten::normal_functional", normal_in_place},
+    {"aten::randint", randint},
+    {"aten::randint_like", randint_like},
+    {"aten::bernoulli", bernoulli},
+    {"aten::exponential", exponential},
+    {"aten::log_normal", log_normal},
+    {"aten::cauchy", cauchy},
+    {"aten::geometric", geometric},
+    {"aten::randperm", randperm},
+};
+
+}  // namespace
+
+std::span<const Row> random() { return kRows; }
 
 }  // namespace hg::convert::rows

@@ -1,9 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers.
+// Random numbers. They depend on the session's seed, the number of the run, the node's `stream` and
+// the element's index alone: not on threads or device. Give every node a stream of its own.
 #include "hg/op.h"
 
 namespace hg::ops {
+namespace {
 
-std::span<const OpDef> random() { return {}; }
+Status infer_random(InferContext& c) {
+  const DType dtype = c.attrs().dtype("dtype");
+  if (!is_float(dtype)) return c.fail("dtype is ", dtype, ", not a float");
+  const auto shape = c.attrs().integers("shape");
+  c.out(0) = {dtype, Shape(shape.begin(), shape.end())};
+  return {};
+}
+
+// y = x when not training; else y = x * mask / (1 - p), and mask is 1 with probability 1 - p.
+Status infer_dropout(InferContext& c) {
+  const double p = c.attrs().real("p");
+  if (!(p >= 0 && p <= 1)) return c.fail("p is ", p, ", not in [0, 1]");
+  if (!is_float(c.in(0).dtype)) return c.fail("x is ", c.in(0).dtype, ", not a float");
+  c.out(0) = c.in(0);
+  return {};
+}
+
+Status expand_dropout(ExpandContext& c) {
+  const Value x = c.in(0);
+  const double p = c.attrs().real("p");
+  if (!c.attrs().flag("training") || p == 0) {
+    c.set_out(0, x);
+    return {};
+  }
+  Graph& g = c.graph();
+  if (p == 1) {
+    c.set_out(0, g.call("mul", {x, g.scalar(0.0, x.dtype())}));
+    return {};
+  }
+  // One draw for each element, or for each channel of each sample.
+  Shape drawn = x.shape();
+  if (c.attrs().flag("channels"))
+    for (size_t i = 2; i < drawn.size(); ++i) drawn[i] = 1;
+  const Value noise = g.call("rand", {}, {{"shape", drawn}, {"stream", c.attrs().integer("stream")}});
+  const Value kept = g.call("cast", {g.call("ge", {noise, g.scalar(p)})}, {{"dtype", x.dtype()}});
+  const Value scale = g.call("mul", {kept, g.scalar(1 / (1 - p), x.dtype())});
+  c.set_out(0, g.call("mul", {x, scale}));
+  return {};
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "rand",  // uniform in [0, 1)
+     .signature = "rand(shape: int[], dtype: dtype = f32, stream: int = 0) -> y",
+     .infer = infer_random,
+     .traits = kRandom | kNoGradient},
+    {.name = "randn",  // normal with mean 0 and standard deviation 1
+     .signature = "randn(shape: int[], dtype: dtype = f32, stream: int = 0) -> y",
+     .infer = infer_random,
+     .traits = kRandom | kNoGradient},
+    {.name = "dropout",
+     .signature = "dropout(x, p: float = 0.5, training: bool = false, channels: bool = false, "
+                  "stream: int = 0) -> y",
+     .infer = infer_dropout,
+     .expand = expand_dropout,
+     .traits = kRandom},
+};
+
+}  // namespace
+
+std::span<const OpDef> random() { return kOps; }
 
 }  // namespace hg::ops

@@ -77,6 +77,7 @@ Program::Program(Graph graph, const Options& options, const Registry& registry)
   parallel_ = options.parallel_for;
   if (parallel_.run == nullptr)
     parallel_ = openmp_parallel_for(options.threads > 0 ? options.threads : default_threads());
+  random_.seed = options.seed;
   inputs_.resize(graph_.inputs().size());
   input_data_.resize(inputs_.size(), nullptr);
   input_copies_.resize(inputs_.size());
@@ -274,6 +275,7 @@ Status Program::make_ready(Ready& ready) {
     context.prepared = step.state.get();
     context.parallel = &parallel_;
     context.error = &error_;
+    context.random = &random_;
     ready.contexts.push_back(context);
   });
   if (options_.profile) ready.ms.resize(plan.steps.size(), 0);
@@ -331,6 +333,7 @@ Status Program::run() {
     parts_.push_back(next);
   }
   HG_TRY(assign_states());
+  ++random_.run;
   has_run_ = true;
   return {};
 }

@@ -85,6 +85,7 @@ class Program {
   bool sizes_changed_ = true;
   bool has_run_ = false;
   std::atomic<const char*> error_{nullptr};
+  RandomState random_;
 };
 
 }  // namespace hg

@@ -27,6 +27,12 @@ struct ParallelFor {
   int threads = 1;
 };
 
+// What random ops draw from: equal states give equal numbers.
+struct RandomState {
+  uint64_t seed = 0;
+  uint64_t run = 0;  // counts the runs of a session
+};
+
 class PrepareContext;
 class RunContext;
 
@@ -182,6 +188,7 @@ class RunContext {
   const void* prepared = nullptr;
   const ParallelFor* parallel = nullptr;
   std::atomic<const char*>* error = nullptr;
+  const RandomState* random = nullptr;
 };
 
 }  // namespace hg

@@ -33,6 +33,7 @@ struct Options {
   std::vector<std::pair<std::string, int64_t>> dims = {};  // sizes for symbols, to plan at creation
   std::vector<std::string> disabled_passes = {};           // by name, for debugging
   std::vector<std::string> kernels = {};  // "conv=reference": only this variant, for debugging
+  uint64_t seed = 0;                // of random ops; equal seeds give equal runs
   bool profile = false;
   bool keep_all_values = false;      // every value can be read by name after a run; for checking
   const Registry* registry = nullptr;  // kernels; null: those of the model's graph
