@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builders of lib/ops/attention.cpp.
+#pragma once
+
+#include <optional>
+
+#include "hg/graph.h"
+
+namespace hg {
+
+// softmax(q k^T scale + mask) v. q: [..., heads, time, dim], k: [..., kv_heads, keys, dim],
+// v: [..., kv_heads, keys, value_dim] -> [..., heads, time, value_dim]; heads is a multiple of
+// kv_heads. mask: bool (false hides a key) or added; broadcasts to [..., heads, time, keys]. causal
+// hides the keys behind a query's own position. scale: 1 / sqrt(dim) when not given.
+inline Value attention(const Value& q, const Value& k, const Value& v, const Value& mask = {},
+                       bool causal = false, std::optional<double> scale = {}) {
+  NamedAttrs attrs = {{"causal", causal}};
+  if (scale) attrs.push_back({"scale", *scale});
+  return q.graph()->call("attention", {q, k, v, mask}, attrs);
+}
+
+}  // namespace hg
