@@ -65,22 +65,27 @@ void transform_weight(const float* g, double (&u)[kElements]) {
   }
 }
 
-// Position of u[o, c] of element 0 in the packed weights, and the distance of the elements.
-struct PackedPlace {
-  int64_t at, element_step;
-};
-PackedPlace packed_place(const Winograd& w, int64_t o, int64_t c) {
-  const int64_t block = o / kBlock * kBlock, rows = std::min(kBlock, w.s.o - block);
-  const int64_t k0 = c / kPiece * kPiece, piece = std::min(kPiece, w.s.c - k0);
-  int64_t first = 0;  // of the rows that the product takes together
-  int count = block_rows(rows, w.gemm->mr);
-  while (o - block >= first + count) {
-    first += count;
-    count = block_rows(rows - first, w.gemm->mr);
+// The transformed weights in the order in which run() reads them.
+void pack_weight(const Winograd& w, const float* weight, float* to) {
+  const ConvShape& s = w.s;
+  for (int64_t block = 0; block < s.o; block += kBlock) {
+    const int64_t rows = std::min(kBlock, s.o - block), element_step = rows * s.c;
+    float* block_to = to + block * s.c * kElements;
+    for (int64_t k0 = 0; k0 < s.c; k0 += kPiece) {
+      const int64_t piece = std::min(kPiece, s.c - k0);
+      float* at = block_to + k0 * rows;
+      int count;
+      for (int64_t first = 0; first < rows; first += count) {
+        count = block_rows(rows - first, w.gemm->mr);
+        for (int64_t i = k0; i < k0 + piece; ++i)
+          for (int r = 0; r < count; ++r, ++at) {
+            double u[kElements];
+            transform_weight(weight + ((block + first + r) * s.c + i) * 9, u);
+            for (int64_t e = 0; e < kElements; ++e) at[e * element_step] = static_cast<float>(u[e]);
+          }
+      }
+    }
   }
-  return {block * w.s.c * kElements + k0 * rows + first * piece + (c - k0) * count +
-              (o - block - first),
-          rows * w.s.c};
 }
 
 Status prepare(PrepareContext& c) {
@@ -105,18 +110,9 @@ Status prepare(PrepareContext& c) {
   w.task_o = ceil_div(blocks, w.o_tasks) * kBlock;
   w.o_tasks = ceil_div(s.o, w.task_o);
 
-  w.packed = static_cast<const float*>(c.pack(
-      1, w.gemm->mr == 12 ? "winograd.12" : "winograd.6", kElements * s.o * s.c * 4, [&](void* to) {
-        const float* weight = c.in(1).as<float>();
-        for (int64_t o = 0; o < s.o; ++o)
-          for (int64_t i = 0; i < s.c; ++i) {
-            double u[kElements];
-            transform_weight(weight + (o * s.c + i) * 9, u);
-            const PackedPlace place = packed_place(w, o, i);
-            for (int64_t e = 0; e < kElements; ++e)
-              static_cast<float*>(to)[place.at + e * place.element_step] = static_cast<float>(u[e]);
-          }
-      }));
+  w.packed = static_cast<const float*>(
+      c.pack(1, w.gemm->mr == 12 ? "winograd.12" : "winograd.6", kElements * s.o * s.c * 4,
+             [&](void* to) { pack_weight(w, c.in(1).as<float>(), static_cast<float*>(to)); }));
   if (w.packed == nullptr)
     return out_of_memory(c.label(), ": no memory for ", kElements * s.o * s.c * 4,
                          " bytes of packed weights");
