@@ -74,9 +74,11 @@ Status prepare(PrepareContext& c, MatmulShape shape) {
                  }
                }));
   }
-  // Columns of a that lie apart cost a cache line for each element; packed once, the tile's panels
-  // of b share them.
-  g.pack_a = s.a_col != 1 && s.m > 1 && s.n > nr;
+  // Columns of a that lie apart cost a cache line for each element, and rows that lie a multiple of
+  // a page apart share the same places of the cache; packed once, the tile's panels of b share
+  // them.
+  const bool same_places = s.a_row * 4 % 4096 == 0 && s.n >= 256;
+  g.pack_a = s.m > 1 && s.n > nr && (s.a_col != 1 || same_places);
   g.lanes = tile_lanes(c, s.batches() * g.tiles_m() * g.tiles_n());
   g.slot_bytes = (g.slot_a() + (g.pack_a ? g.tile_m * kPiece : 0)) * 4;
   c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
@@ -91,8 +93,8 @@ struct Tile {
   Epilogue epilogue;  // of the tile's first element
 };
 
-void multiply(const Gemm& g, const Tile& tile, int64_t piece, const float* a, int64_t a_row,
-              int64_t a_col, const float* panels, int64_t panel_step, bool add, bool last) {
+void multiply(const Gemm& g, const Tile& tile, int64_t piece, const float* a, const float* panels,
+              int64_t panel_step, bool add, bool last) {
   const int64_t n = g.s.n;
   for (int64_t j = 0; j < tile.columns; j += g.table->nr, panels += panel_step) {
     const int columns = static_cast<int>(std::min<int64_t>(g.table->nr, tile.columns - j));
@@ -100,7 +102,11 @@ void multiply(const Gemm& g, const Tile& tile, int64_t piece, const float* a, in
     for (int64_t i = 0; i < tile.rows; i += rows) {
       rows = block_rows(tile.rows - i, g.table->mr);
       float* y = tile.y + i * n + j;
-      g.table->block(rows, columns, piece, a + i * a_row, a_row, a_col, panels, y, n, add);
+      if (g.pack_a)
+        g.table->block(rows, columns, piece, a + i * piece, 1, rows, panels, y, n, add);
+      else
+        g.table->block(rows, columns, piece, a + i * g.s.a_row, g.s.a_row, g.s.a_col, panels, y, n,
+                       add);
       if (!last || tile.epilogue.empty()) continue;
       Epilogue e = tile.epilogue;
       if (e.column_bias) e.column_bias += j;
@@ -141,18 +147,12 @@ void run(const RunContext& c, const float* bias, const float* residual) {
             g.table->pack(piece, tile.columns, tile_b + k0 * s.b_row, s.b_row, s.b_col, slot,
                           piece * nr);
           const float* piece_a = tile_a + k0 * s.a_col;
-          int64_t a_row = s.a_row, a_col = s.a_col;
-          if (g.pack_a) {  // to [rows, kPiece]
+          if (g.pack_a) {
             float* to = slot + g.slot_a();
-            for (int64_t p = 0; p < piece; ++p)
-              for (int64_t i = 0; i < tile.rows; ++i)
-                to[p * tile.rows + i] = piece_a[i * a_row + p * a_col];
+            pack_rows(tile.rows, piece, piece_a, s.a_row, s.a_col, g.table->mr, to);
             piece_a = to;
-            a_row = 1;
-            a_col = tile.rows;
           }
-          multiply(g, tile, piece, piece_a, a_row, a_col, from, piece * nr, k0 > 0,
-                   k0 + kPiece >= s.k);
+          multiply(g, tile, piece, piece_a, from, piece * nr, k0 > 0, k0 + kPiece >= s.k);
         }
       });
 }
