@@ -174,7 +174,7 @@ std::string describe(File& file, bool& torchscript) {
            "in a browser, or use the direct link to the file";
   if (start.starts_with("version https://git-lfs"))
     return "is a Git LFS pointer, not the model itself; run `git lfs pull`";
-  if (head.size() >= 8 && head.compare(4, 4, "HGM1") == 0)
+  if (head.starts_with("HGMODEL\n"))
     return "is already a .hgm file; use it with hg-run, or give the TorchScript file";
   if (head.starts_with("\x1f\x8b")) return "is compressed with gzip; run `gunzip` on it first";
   if (head.starts_with("\xFD"

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// hg-convert as a process: what it says, its exit code, and that nothing is written unless it is 0.
+// The models come from make_models.py; without a Python that has torch they are skipped.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kModels = HG_TEST_MODELS;
+
+struct Outcome {
+  int exit = -1;
+  std::string text;  // of both streams
+};
+
+Outcome run_shell(const std::string& command) {
+  Outcome outcome;
+  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  if (!pipe) return outcome;
+  char buffer[4096];
+  for (size_t got; (got = fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+    outcome.text.append(buffer, got);
+  int status = pclose(pipe);
+  if (WIFEXITED(status)) outcome.exit = WEXITSTATUS(status);
+  return outcome;
+}
+
+std::string tool() { return std::string("'") + HG_CONVERT_TOOL + "' "; }
+
+void write(const fs::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+std::string read(const fs::path& path) {
+  std::stringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+class ConvertTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() /
+              (std::string("hg_convert_test_") + std::to_string(getpid()) + "_" +
+               testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  bool has_models() const { return fs::exists(kModels / "made"); }
+  fs::path output() const { return folder_ / "out.hgm"; }
+
+  // Runs the tool in the models' folder, and expects an exit code and words in what it says.
+  void expect(const std::string& arguments, int exit, const std::vector<std::string>& words) {
+    std::string command = "cd '" + kModels.string() + "' && " + tool() + arguments;
+    if (arguments.find("-o ") == std::string::npos) command += " -o '" + output().string() + "'";
+    Outcome outcome = run_shell(command);
+    EXPECT_EQ(outcome.exit, exit) << command << "\n" << outcome.text;
+    for (const std::string& word : words)
+      EXPECT_NE(outcome.text.find(word), std::string::npos)
+          << command << "\nlacks '" << word << "':\n"
+          << outcome.text;
+    EXPECT_EQ(fs::exists(output()), exit == 0) << command;
+    fs::remove(output());
+    EXPECT_TRUE(fs::is_empty(folder_) || exit == 0) << command << " left a file behind";
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(ConvertTest, FilesThatAreNoModel) {
+  const std::pair<std::string, std::string> kFiles[] = {
+      {"", "is empty"},
+      {"<!DOCTYPE html><html>", "HTML page"},
+      {"  <HTML>", "HTML page"},
+      {"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"},
+      {std::string("\x1f\x8b\x08\0", 4), "gunzip"},
+      {std::string("\x08\x07\x12\x07pytorch", 11), "ONNX"},
+      {std::string("\x10\0\0\0\0\0\0\0{\"a\":{}}        ", 24), "safetensors"},
+      {"HGMODEL\n and more", "already a .hgm file"},
+      {std::string("\x93NUMPY\x01\0", 8), "NumPy array"},
+      {std::string("PK\x03\x04 and no more", 16), "cut off"},
+      {"hello\n", "text file"},
+      {std::string("\0\1\2\3", 4), "not a TorchScript archive"},
+  };
+  for (const auto& [bytes, words] : kFiles) {
+    fs::path file = fs::temp_directory_path() / ("hg_no_model_" + std::to_string(getpid()));
+    write(file, bytes);
+    Outcome outcome = run_shell(tool() + "'" + file.string() + "' -o '" + output().string() + "'");
+    EXPECT_EQ(outcome.exit, 2) << words << "\n" << outcome.text;
+    EXPECT_NE(outcome.text.find(words), std::string::npos) << outcome.text;
+    EXPECT_FALSE(fs::exists(output()));
+    fs::remove(file);
+  }
+  Outcome outcome = run_shell(tool() + "/no/such/file.pt");
+  EXPECT_EQ(outcome.exit, 2);
+  EXPECT_NE(outcome.text.find("no such file"), std::string::npos) << outcome.text;
+  outcome = run_shell(tool() + "'" + folder_.string() + "'");
+  EXPECT_EQ(outcome.exit, 2);
+  EXPECT_NE(outcome.text.find("is a directory"), std::string::npos) << outcome.text;
+}
+
+TEST_F(ConvertTest, CommandLine) {
+  EXPECT_EQ(run_shell(tool() + "--help").exit, 0);
+  EXPECT_NE(run_shell(tool() + "--help").text.find("Examples:"), std::string::npos);
+  EXPECT_EQ(run_shell(tool() + "--version").exit, 0);
+  EXPECT_NE(run_shell(tool() + "--list-ops").text.find("aten::add"), std::string::npos);
+  EXPECT_EQ(run_shell(tool()).exit, 1);
+  EXPECT_EQ(run_shell(tool() + "--bogus").exit, 1);
+  const std::pair<std::string, std::string> kSpecs[] = {
+      {"x:f32", "no shape in brackets"},
+      {"x:f33[2]", "did you mean 'f32'"},
+      {"x:[2]", "no dtype"},
+      {":f32[2]", "no name"},
+      {"x:f32[2", "not closed"},
+      {"x:f32[-1]", "negative"},
+      {"x:f32[n!]", "neither a number"},
+      {"x:f32[2]=5", "no range"},
+      {"x:f32[2]=5..1", "exceeds"},
+  };
+  for (const auto& [spec, words] : kSpecs) {
+    Outcome outcome = run_shell(tool() + "model.pt --input '" + spec + "'");
+    EXPECT_EQ(outcome.exit, 1) << spec << "\n" << outcome.text;
+    EXPECT_NE(outcome.text.find(words), std::string::npos) << spec << "\n" << outcome.text;
+  }
+}
+
+TEST_F(ConvertTest, OtherFilesOfPyTorch) {
+  if (!has_models()) GTEST_SKIP() << "no Python with torch";
+  expect("state_dict.pt", 2, {"state_dict", "load_state_dict"});
+  expect("checkpoint.pt", 2, {"state_dict"});
+  expect("old_state_dict.pt", 2, {"state_dict"});
+  expect("pickled.pt", 2, {"pickled nn.Module", "torch.jit.trace"});
+  expect("truncated.pt", 2, {"cut off"});
+  if (fs::exists(kModels / "exported.pt2")) expect("exported.pt2", 2, {"exported program"});
+}
+
+TEST_F(ConvertTest, Converts) {
+  if (!has_models()) GTEST_SKIP() << "no Python with torch";
+  expect("net.pt --input 'x:f32[n,4]'", 0, {"checked with n=2", "checked with n=3", "f32[n, 3]"});
+  expect("scripted.pt --input 'f32[n,4]' --check-size n=1,7", 0, {"n=1", "n=7"});
+  expect("net.pt --input 'f32[n,4]' --dim n=5", 0, {"f32[5, 3]"});
+  expect("net.pt", 0, {"no --input was given", "x:f32[n, 4]"});
+  expect("two.pt --input 'right:f32[4]' --input 'left:f32[2,4]'", 0, {"left: f32[2, 4]"});
+  expect("nan.pt --input 'f32[n,4]'", 0, {"warning", "first.weight", "NaN"});
+}
+
+TEST_F(ConvertTest, InputsThatDoNotFit) {
+  if (!has_models()) GTEST_SKIP() << "no Python with torch";
+  expect("two.pt --input 'left:f32[2,4]'", 1, {"'right'", "has no --input"});
+  expect("two.pt --input 'lefft:f32[2,4]' --input 'f32[2]'", 1, {"did you mean 'left'"});
+  expect("net.pt --input 'f32[n,4]' --input 'f32[2]'", 1, {"2 --input options", "takes 1"});
+  expect("net.pt --input 'x:f32[n,4]' --input 'x:f32[2]'", 1, {"given twice"});
+  expect("net.pt --input 'f32[n,5]'", 4, {"do not fit", "first", "2x5 and 4x8"});
+  expect("net.pt --input 'f32[]'", 4, {"do not fit"});
+  expect("net.pt --input 'i64[n,4]'", 4, {"do not fit", "x:f32[n, 4]"});
+  expect("conv.pt --input 'f32[n,4,8,8]'", 4, {"3 channels", "4 channels"});
+  expect("net.pt --input 'f32[n,4]' --check-size m=2", 1, {"did you mean n"});
+  expect("net.pt --input 'f32[n,4]' --dim m=2", 1, {"no --input has a size m"});
+}
+
+TEST_F(ConvertTest, WhatTheModelUses) {
+  if (!has_models()) GTEST_SKIP() << "no Python with torch";
+  expect("newer.pt --input 'f32[2]' --input 'f32[2]'", 3,
+         {"aten::mul_of_the_future", "newer PyTorch", "libtorch"});
+  expect("newer_argument.pt --input 'f32[2]' --input 'f32[2]'", 3, {"aten::mul", "newer PyTorch"});
+  expect("custom.pt --input 'f32[2]' --input 'f32[2]'", 3, {"acme::wave", "custom op"});
+  expect("unsupported.pt --input 'f32[4,4]'", 3,
+         {"2 ops", "aten::linalg_matrix_exp (2x)", "aten::linalg_slogdet", "report: hg-convert"});
+  expect("baked.pt --input 'f32[n,4]'", 4, {"n=3", "aten::view", "baked in"});
+}
+
+TEST_F(ConvertTest, WritesWholeFilesOnly) {
+  if (!has_models()) GTEST_SKIP() << "no Python with torch";
+  const std::string model = "'" + (kModels / "net.pt").string() + "' --input 'f32[n,4]' ";
+  write(output(), "old");
+  Outcome outcome =
+      run_shell("ulimit -f 1; " + tool() + model + "--dim n=2 -o '" + output().string() + "'");
+  if (outcome.exit != 0) {
+    EXPECT_EQ(outcome.exit, 2) << outcome.text;
+    EXPECT_EQ(read(output()), "old");
+  }
+  // Every write fails, since no file may grow.
+  outcome = run_shell("(ulimit -f 0; " + tool() + model + "-o '" + output().string() + "') | cat");
+  EXPECT_EQ(read(output()), "old") << outcome.text;
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+  if (fs::exists("/dev/full")) {
+    outcome = run_shell(tool() + model + "-o /dev/full");
+    EXPECT_EQ(outcome.exit, 2) << outcome.text;
+    EXPECT_NE(outcome.text.find("/dev/full"), std::string::npos) << outcome.text;
+  }
+  outcome = run_shell(tool() + model + "-o '" + (folder_ / "no/such/out.hgm").string() + "'");
+  EXPECT_EQ(outcome.exit, 2) << outcome.text;
+  outcome = run_shell("cat '" + (kModels / "net.pt").string() + "' | " + tool() +
+                      "- -o - --input 'f32[n,4]' 2>/dev/null > '" + output().string() + "'");
+  EXPECT_EQ(outcome.exit, 0);
+  EXPECT_EQ(read(output()).substr(0, 8), "HGMODEL\n");
+}
+
+TEST_F(ConvertTest, Batch) {
+  if (!has_models()) GTEST_SKIP() << "no Python with torch";
+  std::string model = (kModels / "net.pt").string();
+  write(folder_ / "list.json",
+        "[{\"model\": \"" + model +
+            "\", \"inputs\": [\"f32[n,4]\"], \"check_sizes\": {\"n\": [2, 5]}," +
+            " \"output_dir\": \"" + folder_.string() +
+            "\"}, {\"model\": \"/no/such.pt\", \"inputs\": []," +
+            " \"check_sizes\": {}, \"output_dir\": \"" + folder_.string() + "\"}, 7]");
+  Outcome outcome = run_shell(tool() + "--batch '" + (folder_ / "list.json").string() + "'");
+  EXPECT_EQ(outcome.exit, 1);
+  EXPECT_EQ(outcome.text.find("{\"status\":\"ok\",\"message\":\"\"}\n"), 0u) << outcome.text;
+  EXPECT_NE(outcome.text.find("\"unreadable\""), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("\"usage\""), std::string::npos) << outcome.text;
+  EXPECT_TRUE(fs::exists(folder_ / "model.hgm"));
+}
+
+TEST_F(ConvertTest, JsonReport) {
+  if (!has_models()) GTEST_SKIP() << "no Python with torch";
+  Outcome outcome = run_shell(tool() + "'" + (kModels / "net.pt").string() +
+                              "' --input 'f32[n,4]' --json - -o '" + output().string() + "'");
+  EXPECT_EQ(outcome.exit, 0);
+  for (const char* word : {"\"status\": \"ok\"", "\"source_sha256\"", "\"verdict\": \"equal\"",
+                           "\"parameters\": 67", "\"stage_ms\""})
+    EXPECT_NE(outcome.text.find(word), std::string::npos) << word << "\n" << outcome.text;
+}
+
+}  // namespace
