@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/install_deps.sh build converter
+scripts/install_deps.sh build converter tools
 scripts/configure.sh build -DHG_TOOLS=OFF -DHG_TESTS=OFF -DHG_BENCH=OFF -DHG_CONVERTER=ON -DHG_SAMPLES=ON
 cmake --build build --parallel "$(nproc)" --target hg-convert digits
 
