@@ -4,12 +4,52 @@
 
 #include <cmath>
 #include <numbers>
+#include <string_view>
 
 namespace hg::kernels {
 
 double erfinv(double y);     // erf(erfinv(y)) = y; +-inf at +-1, NaN beyond
 double digamma(double x);    // d/dx log|gamma(x)|
 double log_gamma(double x);  // log|gamma(x)|; does not touch the C library's signgam
+double erfcx(double x);      // e^(x^2) erfc(x)
+
+// Bessel functions; the ones with e are scaled: i by e^-|x|, k by e^x.
+double bessel_i0(double x);
+double bessel_i0e(double x);
+double bessel_i1(double x);
+double bessel_i1e(double x);
+double bessel_k0(double x);
+double bessel_k0e(double x);
+double bessel_k1(double x);
+double bessel_k1e(double x);
+double bessel_j0(double x);
+double bessel_j1(double x);
+double bessel_y0(double x);
+double bessel_y1(double x);
+
+double zeta(double s, double q);     // sum over k >= 0 of (k + q)^-s
+double igamma(double a, double x);   // regularised lower incomplete gamma function
+double igammac(double a, double x);  // 1 - igamma(a, x)
+
+// Families of orthogonal polynomials, by torch's names.
+enum class PolynomialKind {
+  chebyshev_t,
+  chebyshev_u,
+  chebyshev_v,
+  chebyshev_w,
+  shifted_chebyshev_t,
+  shifted_chebyshev_u,
+  shifted_chebyshev_v,
+  shifted_chebyshev_w,
+  hermite_h,
+  hermite_he,
+  laguerre_l,
+  legendre_p,
+  unknown,
+};
+PolynomialKind polynomial_named(std::string_view name);  // unknown when it is none
+// The polynomial of degree n (cut towards zero; 0 for negative degrees) at x.
+double polynomial(PolynomialKind kind, double x, double n);
 
 // sin(pi x) / (pi x), 1 at 0
 template <class T>

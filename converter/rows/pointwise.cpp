@@ -38,6 +38,16 @@ void clamp(Call& call) {
   call.returns(hg::clamp(v[0], v[1], v[2]));
 }
 
+// Of two tensors these are maximum and minimum, of bool too.
+void clamp_min_tensor(Call& call) {
+  const std::vector<Value> v = call.promoted({"self", "min"});
+  call.returns(v[0].dtype() == boolean ? maximum(v[0], v[1]) : hg::clamp(v[0], v[1], Value()));
+}
+void clamp_max_tensor(Call& call) {
+  const std::vector<Value> v = call.promoted({"self", "max"});
+  call.returns(v[0].dtype() == boolean ? minimum(v[0], v[1]) : hg::clamp(v[0], Value(), v[1]));
+}
+
 void lerp(Call& call) {
   const std::vector<Value> v = call.promoted({"self", "end"});
   const Value weight = call.tensor_or_number("weight");
@@ -86,6 +96,8 @@ constexpr Row kRows[] = {
     {"aten::clip", clamp},
     {"aten::clamp_min", clamp},
     {"aten::clamp_max", clamp},
+    {"aten::clamp_min.Tensor", clamp_min_tensor},
+    {"aten::clamp_max.Tensor", clamp_max_tensor},
     {"aten::lerp", lerp},
     {"aten::addcmul", addcmul},
     {"aten::addcdiv", addcdiv},

@@ -103,6 +103,8 @@ Status hypot_grad(GradContext& c) {
   if (c.needs(1)) c.set_grad(1, scaled * c.in(1));
   return {};
 }
+// torch has none either.
+Status nextafter_grad(GradContext&) { return unsupported("nextafter has no gradient"); }
 // y = |a| sign(b): da = dy y / a, 0 where a is 0; db = 0
 Status copysign_grad(GradContext& c) {
   const Value a = c.in(0), dy = c.dout(0);
@@ -154,7 +156,7 @@ constexpr OpDef kOps[] = {
     row("fmin", "fmin(a, b) -> y", infer_any_binary, fmin_grad),
     row("atan2", "atan2(a, b) -> y", infer_float_binary, atan2_grad),
     row("hypot", "hypot(a, b) -> y", infer_float_binary, hypot_grad),
-    row("nextafter", "nextafter(a, b) -> y", infer_float_binary, nullptr),
+    row("nextafter", "nextafter(a, b) -> y", infer_float_binary, nextafter_grad),
     row("copysign", "copysign(a, b) -> y", infer_float_binary, copysign_grad),
     row("logaddexp", "logaddexp(a, b) -> y", infer_float_binary, logaddexp_grad),
     row("xlogy", "xlogy(a, b) -> y", infer_float_binary, xlogy_grad),

@@ -20,4 +20,5 @@
 #include "hg/ops/scan.h"
 #include "hg/ops/search.h"
 #include "hg/ops/sort.h"
+#include "hg/ops/special.h"
 #include "hg/ops/unary.h"

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Special functions.
+#include "hg/ops/special.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "converter/rows/pointwise.h"
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
+#include "hg/ops/unary.h"
+
+namespace hg::convert::rows {
+namespace {
+
+using Values = std::vector<Value>;
+
+Value float_self(Call& call) { return call.promoted({"self"}, true)[0]; }
+
+template <const char* op>
+void unary_op(Call& call) {
+  call.returns(call.graph().call(op, {float_self(call)}));
+}
+constexpr char kErfcx[] = "erfcx", kI0[] = "bessel_i0", kI0e[] = "bessel_i0e", kI1[] = "bessel_i1";
+constexpr char kI1e[] = "bessel_i1e", kK0[] = "bessel_k0", kK0e[] = "bessel_k0e";
+constexpr char kK1[] = "bessel_k1", kK1e[] = "bessel_k1e", kJ0[] = "bessel_j0";
+constexpr char kJ1[] = "bessel_j1", kY0[] = "bessel_y0", kY1[] = "bessel_y1";
+
+void zeta_of(Call& call) {
+  const Values v = call.promoted({"self", "other"}, true);
+  call.returns(hg::zeta(v[0], v[1]));
+}
+void igamma_of(Call& call) {
+  const Values v = call.promoted({"self", "other"}, true);
+  call.returns(hg::igamma(v[0], v[1]));
+}
+void igammac_of(Call& call) {
+  const Values v = call.promoted({"self", "other"}, true);
+  call.returns(hg::igammac(v[0], v[1]));
+}
+void polygamma_of(Call& call) {
+  if (call.number("n") < 0) call.refuse("n", "must be at least 0");
+  call.returns(hg::polygamma(float_self(call), call.integer("n")));
+}
+// log of the multivariate gamma function: p (p - 1) / 4 log pi + sum over j < p of lgamma(x - j /
+// 2)
+void mvlgamma(Call& call) {
+  const int64_t p = call.number("p");
+  if (p < 1) call.refuse("p", "must be at least 1");
+  const Value x = float_self(call);
+  const double scale = static_cast<double>(p * (p - 1)) / 4;
+  Value y = lgamma(x) + scale * std::log(std::numbers::pi);
+  for (int64_t j = 1; j < p; ++j) y = y + lgamma(x - static_cast<double>(j) / 2);
+  call.returns(y);
+}
+// -x log x, 0 at 0, -inf below
+void entr(Call& call) {
+  const Value x = float_self(call);
+  const Value inside = -xlogy(x, x);
+  call.returns(hg::where(lt(x, number_like(x, 0)), number_like(x, -HUGE_VAL), inside));
+}
+// The normal distribution: erfc(-x / sqrt 2) / 2, its logarithm, and its inverse
+void ndtr(Call& call) {
+  const Value x = float_self(call);
+  call.returns(erfc(x * (-std::numbers::sqrt2 / 2)) * 0.5);
+}
+void log_ndtr(Call& call) {
+  const Value x = float_self(call);
+  const Value t = x * (std::numbers::sqrt2 / 2);
+  const Value low = lt(x, number_like(x, -1));
+  const Value t_low = hg::where(low, t, number_like(x, -1)),
+              t_high = hg::where(low, number_like(x, 0), t);
+  const Value tail = log(erfcx(-t_low) * 0.5) - t_low * t_low;
+  call.returns(hg::where(low, tail, log1p(erfc(t_high) * -0.5)));
+}
+void ndtri(Call& call) {
+  const Value x = float_self(call);
+  const Value y = erfinv(convert::cast(x, f64) * 2.0 - 1.0) * std::numbers::sqrt2;
+  call.returns(convert::cast(y, x.dtype()));
+}
+// x log(1 + y), 0 where x is 0 and y is a number
+void xlog1py(Call& call) {
+  const Values v = call.promoted({"self", "other"}, true);
+  const Value zero = number_like(v[0], 0);
+  const Value flat = logical_and(eq(v[0], zero), logical_not(isnan(v[1])));
+  const Value safe = hg::where(flat, zero, v[1]);
+  call.returns(hg::where(flat, zero, v[0] * log1p(safe)));
+}
+// sin(x) / x, 1 at 0
+void spherical_bessel_j0(Call& call) {
+  call.returns(sinc(float_self(call) * (1 / std::numbers::pi)));
+}
+
+// special_chebyshev_polynomial_t is "chebyshev_t" here.
+void polynomial_of(Call& call) {
+  std::string kind(op_name(call));
+  const size_t at = kind.find("_polynomial");
+  kind.erase(at, std::string_view("_polynomial").size());
+  call.returns(call.graph().call("polynomial", call.promoted({"x", "n"}, true), {{"kind", kind}}));
+}
+
+constexpr Row kRows[] = {
+    {"aten::special_erfcx", unary_op<kErfcx>},
+    {"aten::i0", unary_op<kI0>},
+    {"aten::special_i0", unary_op<kI0>},
+    {"aten::special_i0e", unary_op<kI0e>},
+    {"aten::special_i1", unary_op<kI1>},
+    {"aten::special_i1e", unary_op<kI1e>},
+    {"aten::special_modified_bessel_i0", unary_op<kI0>},
+    {"aten::special_modified_bessel_i1", unary_op<kI1>},
+    {"aten::special_modified_bessel_k0", unary_op<kK0>},
+    {"aten::special_modified_bessel_k1", unary_op<kK1>},
+    {"aten::special_scaled_modified_bessel_k0", unary_op<kK0e>},
+    {"aten::special_scaled_modified_bessel_k1", unary_op<kK1e>},
+    {"aten::special_bessel_j0", unary_op<kJ0>},
+    {"aten::special_bessel_j1", unary_op<kJ1>},
+    {"aten::special_bessel_y0", unary_op<kY0>},
+    {"aten::special_bessel_y1", unary_op<kY1>},
+    {"aten::special_zeta", zeta_of},
+    {"aten::igamma", igamma_of},
+    {"aten::special_gammainc", igamma_of},
+    {"aten::igammac", igammac_of},
+    {"aten::special_gammaincc", igammac_of},
+    {"aten::polygamma", polygamma_of},
+    {"aten::special_polygamma", polygamma_of},
+    {"aten::mvlgamma", mvlgamma},
+    {"aten::special_multigammaln", mvlgamma},
+    {"aten::special_entr", entr},
+    {"aten::special_ndtr", ndtr},
+    {"aten::special_log_ndtr", log_ndtr},
+    {"aten::special_ndtri", ndtri},
+    {"aten::special_xlog1py", xlog1py},
+    {"aten::special_spherical_bessel_j0", spherical_bessel_j0},
+    {"aten::special_chebyshev_polynomial_t", polynomial_of},
+    {"aten::special_chebyshev_polynomial_u", polynomial_of},
+    {"aten::special_chebyshev_polynomial_v", polynomial_of},
+    {"aten::special_chebyshev_polynomial_w", polynomial_of},
+    {"aten::special_shifted_chebyshev_polynomial_t", polynomial_of},
+    {"aten::special_shifted_chebyshev_polynomial_u", polynomial_of},
+    {"aten::special_shifted_chebyshev_polynomial_v", polynomial_of},
+    {"aten::special_shifted_chebyshev_polynomial_w", polynomial_of},
+    {"aten::special_hermite_polynomial_h", polynomial_of},
+    {"aten::special_hermite_polynomial_he", polynomial_of},
+    {"aten::special_laguerre_polynomial_l", polynomial_of},
+    {"aten::special_legendre_polynomial_p", polynomial_of},
+};
+
+}  // namespace
+
+std::span<const Row> special() { return kRows; }
+
+}  // namespace hg::convert::rows

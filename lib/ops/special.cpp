@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Special functions elementwise: Bessel functions, zeta, incomplete gamma, orthogonal polynomials.
+#include "hg/ops/special.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
+#include "hg/ops/unary.h"
+#include "lib/ops/pointwise.h"
+
+namespace hg::ops {
+namespace {
+
+// y = e^(x^2) erfc(x): dx = dy (2 x y - 2 / sqrt(pi))
+Status erfcx_grad(GradContext& c) {
+  c.set_grad(0, c.dout(0) * (c.in(0) * c.out(0) * 2.0 - 2 * 0.56418958354775628694808));
+  return {};
+}
+// d I0 = I1; d (e^-|x| I0) = e^-|x| I1 - sign(x) y
+Status i0_grad(GradContext& c) {
+  c.set_grad(0, c.dout(0) * c.graph().call("bessel_i1", {c.in(0)}));
+  return {};
+}
+Status i0e_grad(GradContext& c) {
+  const Value x = c.in(0);
+  c.set_grad(0, c.dout(0) * (c.graph().call("bessel_i1e", {x}) - sign(x) * c.out(0)));
+  return {};
+}
+// d I1 = I0 - I1 / x, 1/2 at 0; d (e^-|x| I1) = e^-|x| I0 - y (sign(x) + 1 / x)
+Status i1_grad(GradContext& c) {
+  const Value x = c.in(0), origin = eq(x, number_like(x, 0));
+  const Value safe = where(origin, number_like(x, 1), x);
+  const Value slope = c.graph().call("bessel_i0", {safe}) - c.out(0) / safe;
+  c.set_grad(0, c.dout(0) * where(origin, number_like(x, 0.5), slope));
+  return {};
+}
+Status i1e_grad(GradContext& c) {
+  const Value x = c.in(0), origin = eq(x, number_like(x, 0));
+  const Value safe = where(origin, number_like(x, 1), x);
+  const Value slope =
+      c.graph().call("bessel_i0e", {safe}) - c.out(0) * (sign(safe) + reciprocal(safe));
+  c.set_grad(0, c.dout(0) * where(origin, number_like(x, 0.5), slope));
+  return {};
+}
+
+// y = psi^(n)(x): the digamma function for n = 0, else (-1)^(n + 1) n! zeta(n + 1, x)
+Status polygamma_expand(ExpandContext& c) {
+  const Value x = c.in(0);
+  const int64_t n = c.attrs().integer("n").constant();
+  if (n == 0) {
+    c.set_out(0, digamma(x));
+    return {};
+  }
+  const double order = static_cast<double>(n);
+  const double factorial = std::exp(std::lgamma(order + 1));
+  const double scale = (n % 2 == 0 ? -1 : 1) * (n < 20 ? std::round(factorial) : factorial);
+  c.set_out(0, zeta(number_like(x, order + 1), x) * scale);
+  return {};
+}
+Status polygamma_infer(InferContext& c) {
+  const Dim n = c.attrs().integer("n");
+  if (!n.is_constant() || n.constant() < 0) return c.fail("n must be at least 0, it is ", n);
+  return infer_float_unary(c);
+}
+// dx = dy psi^(n + 1)(x)
+Status polygamma_grad(GradContext& c) {
+  c.set_grad(0, c.dout(0) * polygamma(c.in(0), c.attrs().integer("n") + 1));
+  return {};
+}
+
+// d igamma / dx = x^(a - 1) e^-x / gamma(a); not defined here for a
+Value gamma_density(const Value& a, const Value& x) {
+  return exp((a - 1.0) * log(x) - x - lgamma(a));
+}
+Status igamma_grad(GradContext& c) {
+  if (c.needs(0)) return unsupported("igamma has no gradient for its first argument");
+  if (c.needs(1)) c.set_grad(1, c.dout(0) * gamma_density(c.in(0), c.in(1)));
+  return {};
+}
+Status igammac_grad(GradContext& c) {
+  if (c.needs(0)) return unsupported("igammac has no gradient for its first argument");
+  if (c.needs(1)) c.set_grad(1, -c.dout(0) * gamma_density(c.in(0), c.in(1)));
+  return {};
+}
+// d zeta / dq = -s zeta(s + 1, q); not defined here for s
+Status zeta_grad(GradContext& c) {
+  if (c.needs(0)) return unsupported("zeta has no gradient for its first argument");
+  const Value s = c.in(0);
+  if (c.needs(1)) c.set_grad(1, -c.dout(0) * (s * zeta(s + 1.0, c.in(1))));
+  return {};
+}
+
+// torch differentiates neither the other Bessel functions nor the polynomials.
+Status no_grad(GradContext&) { return unsupported("this function has no gradient"); }
+
+constexpr std::string_view kPolynomials[] = {
+    "chebyshev_t",         "chebyshev_u",         "chebyshev_v",         "chebyshev_w",
+    "shifted_chebyshev_t", "shifted_chebyshev_u", "shifted_chebyshev_v", "shifted_chebyshev_w",
+    "hermite_h",           "hermite_he",          "laguerre_l",          "legendre_p"};
+Status polynomial_infer(InferContext& c) {
+  const std::string& kind = c.attrs().string("kind");
+  if (std::find(std::begin(kPolynomials), std::end(kPolynomials), kind) == std::end(kPolynomials))
+    return c.fail("there are no polynomials '", kind, "'");
+  return infer_float_binary(c);
+}
+
+constexpr OpDef row(std::string_view name, std::string_view signature,
+                    Status (*infer)(InferContext&), Status (*grad)(GradContext&), uint32_t alias) {
+  return {.name = name, .signature = signature, .infer = infer, .grad = grad, .alias = alias};
+}
+
+constexpr OpDef kOps[] = {
+    row("erfcx", "erfcx(x) -> y", infer_float_unary, erfcx_grad, 1),
+    row("bessel_i0", "bessel_i0(x) -> y", infer_float_unary, i0_grad, 1),
+    row("bessel_i0e", "bessel_i0e(x) -> y", infer_float_unary, i0e_grad, 1),
+    row("bessel_i1", "bessel_i1(x) -> y", infer_float_unary, i1_grad, 1),
+    row("bessel_i1e", "bessel_i1e(x) -> y", infer_float_unary, i1e_grad, 1),
+    row("bessel_k0", "bessel_k0(x) -> y", infer_float_unary, no_grad, 1),
+    row("bessel_k0e", "bessel_k0e(x) -> y", infer_float_unary, no_grad, 1),
+    row("bessel_k1", "bessel_k1(x) -> y", infer_float_unary, no_grad, 1),
+    row("bessel_k1e", "bessel_k1e(x) -> y", infer_float_unary, no_grad, 1),
+    row("bessel_j0", "bessel_j0(x) -> y", infer_float_unary, no_grad, 1),
+    row("bessel_j1", "bessel_j1(x) -> y", infer_float_unary, no_grad, 1),
+    row("bessel_y0", "bessel_y0(x) -> y", infer_float_unary, no_grad, 1),
+    row("bessel_y1", "bessel_y1(x) -> y", infer_float_unary, no_grad, 1),
+    row("zeta", "zeta(s, q) -> y", infer_float_binary, zeta_grad, 3),
+    row("igamma", "igamma(a, x) -> y", infer_float_binary, igamma_grad, 3),
+    row("igammac", "igammac(a, x) -> y", infer_float_binary, igammac_grad, 3),
+    row("polynomial", "polynomial(x, n, kind: str) -> y", polynomial_infer, no_grad, 3),
+    {.name = "polygamma",
+     .signature = "polygamma(x, n: int) -> y",
+     .infer = polygamma_infer,
+     .grad = polygamma_grad,
+     .expand = polygamma_expand},
+};
+
+}  // namespace
+
+std::span<const OpDef> special() { return kOps; }
+
+}  // namespace hg::ops
