@@ -62,9 +62,15 @@ Outcome add_gradients(const RunJob& job, Model& model, InputArrays& arrays) {
                     ys.size(), " float outputs");
   }
   for (size_t k = 0; k < ys.size(); ++k) {
-    seeds.push_back(graph.input(text("grad_output_", k), ys[k].dtype(), ys[k].shape()));
     Result<NpyArray> array = read_npy(job.grad_outputs[k]);
     if (!array.ok()) return outcome(array.status());
+    // A float gradient of another width is converted.
+    const DType given = array->tensor.dtype;
+    const DType dtype = is_float(given) ? given : ys[k].dtype();
+    const Value seed = graph.input(text("grad_output_", k), dtype, ys[k].shape());
+    seeds.push_back(dtype == ys[k].dtype()
+                        ? seed
+                        : graph.call("cast", {seed}, {{"dtype", ys[k].dtype()}}));
     arrays.push_back(*std::move(array));
   }
   const std::vector<Value> dxs = gradients(ys, xs, seeds);
