@@ -9,7 +9,7 @@ declare -A packages=(
   [build]="g++ cmake ninja-build libhwy-dev libflatbuffers-dev flatbuffers-compiler libopenblas-dev"
   [converter]="libtorch-dev"
   [tools]="libcli11-dev nlohmann-json3-dev"
-  [tests]="libgtest-dev python3 python3-numpy zip"
+  [tests]="libgtest-dev python3 python3-numpy python3-torch"
   [pictures]="librsvg2-bin"
 )
 # Programs that may come from elsewhere, such as pip's cmake.
@@ -29,7 +29,7 @@ installed() {
   local program=${programs[$1]:-}
   if [ -n "$program" ] && command -v "$program" >/dev/null; then return 0; fi
   case $1 in
-    libtorch-dev) if pip_torch; then return 0; fi ;;
+    libtorch-dev | python3-torch) if pip_torch; then return 0; fi ;;
     python3-numpy) if python3 -c 'import numpy' 2>/dev/null; then return 0; fi ;;
   esac
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]

@@ -11,13 +11,15 @@ scripts/install_deps.sh
 scripts/configure.sh build -DHG_TOOLS=ON -DHG_TESTS=ON -DHG_CONVERTER=ON -DHG_SAMPLES=ON
 cmake --build build --parallel "$jobs"
 
+installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
 other=0
 if grep -q '/site-packages/\|/dist-packages/' <(grep '^HG_TORCH_INCLUDE' build/CMakeCache.txt) &&
-   [ "$(dpkg-query -W -f='${db:Status-Status}' libtorch-dev 2>/dev/null)" = installed ]; then
+   installed libtorch-dev && installed python3-torch; then
   other=1
   echo "== the converter with Debian's libtorch"
   scripts/configure.sh build-debian-torch -DHG_TORCH=debian -DHG_TESTS=ON
-  cmake --build build-debian-torch --parallel "$jobs"
+  cmake --build build-debian-torch --parallel "$jobs" --target hg-convert digits convert_test
   ctest --test-dir build-debian-torch --output-on-failure -j "$jobs" -L converter
 fi
 
@@ -26,6 +28,6 @@ if [ -d ../shared/conformance ]; then
   python3 tests/suites/run.py --shared ../shared --hg-bin build/bin --work build/suites
 fi
 
+[ $other = 1 ] || echo "== one libtorch is installed; the converter is tested with that"
 echo "== all tests"
 ctest --test-dir build --output-on-failure -j "$jobs"
-[ $other = 1 ] || echo "(one libtorch is installed; the converter was tested with that)"
