@@ -255,8 +255,9 @@ class Planner {
       return value;
     Tensor from = value.tensor;
     from.data = const_cast<void*>(data);
+    // A view of a constant may have other sizes in the next plan: each layout has its own copy.
     const void* packed = request_.packs->pack(
-        "contiguous", node.inputs[i], from.bytes(),
+        text("contiguous ", from.shape, from.strides), node.inputs[i], from.bytes(),
         [](void* arg, void* to) {
           const Tensor& source = *static_cast<const Tensor*>(arg);
           copy(source, view(to, source.dtype, source.shape));
