@@ -6,7 +6,7 @@
 set -euo pipefail
 
 declare -A packages=(
-  [build]="g++ cmake ninja-build libhwy-dev libflatbuffers-dev flatbuffers-compiler libopenblas-dev"
+  [build]="g++ cmake ninja-build libhwy-dev libflatbuffers-dev flatbuffers-compiler"
   [converter]="libtorch-dev"
   [tools]="libcli11-dev nlohmann-json3-dev"
   [tests]="libgtest-dev python3 python3-numpy python3-torch"
