@@ -203,8 +203,6 @@ std::vector<Dim> Call::integers(std::string_view name, int expected) const {
     values.push_back(integer_of(*this, name, item));
   }
   if (expected > 0 && values.size() == 1) values.resize(static_cast<size_t>(expected), values[0]);
-  if (expected > 0 && !values.empty() && values.size() != static_cast<size_t>(expected))
-    refuse(name, text("has ", static_cast<int64_t>(values.size()), " elements, not ", expected));
   return values;
 }
 
