@@ -85,8 +85,13 @@ int64_t source_of(std::string_view mode, int64_t i, int64_t n) {
   if (i >= 0 && i < n) return i;
   if (mode == "constant") return -1;
   if (mode == "replicate") return i < 0 ? 0 : n - 1;
-  if (mode == "reflect") return i < 0 ? -i : 2 * (n - 1) - i;
-  return wrapped(i, n);
+  return i < 0 ? -i : 2 * (n - 1) - i;  // reflect
+}
+
+// Circular padding repeats what negative pads leave of x.
+int64_t circular_source(int64_t o, int64_t begin, int64_t end, int64_t n) {
+  const int64_t left = n + std::min<int64_t>(begin, 0) + std::min<int64_t>(end, 0);
+  return wrapped(o - std::max<int64_t>(begin, 0), left) - std::min<int64_t>(begin, 0);
 }
 
 Status pad_prepare(PrepareContext& c) {
@@ -96,9 +101,12 @@ Status pad_prepare(PrepareContext& c) {
   sources.value = bits_of(c.attrs().real("value"), c.in(0).dtype);
   for (int d = 0; d < shape.rank(); ++d) {
     const int64_t begin = pads[static_cast<size_t>(2 * d)].constant();
-    if (begin != 0 || pads[static_cast<size_t>(2 * d + 1)].constant() != 0) sources.inner = d + 1;
+    const int64_t end = pads[static_cast<size_t>(2 * d + 1)].constant();
+    if (begin != 0 || end != 0) sources.inner = d + 1;
+    const std::string& mode = c.attrs().string("mode");
     for (int64_t i = 0; i < c.out(0).shape[d]; ++i)
-      sources.of[d].push_back(source_of(c.attrs().string("mode"), i - begin, shape[d]));
+      sources.of[d].push_back(mode == "circular" ? circular_source(i, begin, end, shape[d])
+                                                 : source_of(mode, i - begin, shape[d]));
   }
   c.make_state(std::move(sources));
   return {};

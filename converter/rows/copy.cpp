@@ -249,8 +249,8 @@ void rot90(Call& call) {
 
 void roll(Call& call) {
   const Value x = call.tensor("self");
-  const Dims shifts = call.integers("shifts", 1);
-  const Dims given = call.integers("dims", 1);
+  const Dims shifts = integer_list(call, "shifts");
+  const Dims given = integer_list(call, "dims");
   Graph& g = call.graph();
   if (given.empty()) {
     if (shifts.size() != 1) call.refuse("dims", "is empty, but there are several shifts");

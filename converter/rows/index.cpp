@@ -67,10 +67,21 @@ void gather(Call& call) {
   call.returns(gathered(call, x, wide_index(call, "index"), axis_of(call, "dim", x.rank(), 0)));
 }
 
+// Negative indices count from the end of dim.
+Value from_start(const Value& index, const Dim& size) {
+  Graph& g = *index.graph();
+  const Value sizes = g.call("arange", {}, {{"start", size}, {"end", size + 1}});
+  const Value counted = g.call("add", {index, reshape(sizes, {})});
+  return g.call("where", {g.call("lt", {index, g.scalar(int64_t{0}, i64)}), counted, index});
+}
+
 // The shapes broadcast, but for dim.
 void take_along_dim(Call& call) {
   Value x = call.tensor("self"), index = wide_index(call, "indices");
-  if (!call.has("dim")) return call.returns(gathered(call, flat(x), flat(index), 0));
+  if (!call.has("dim")) {
+    const Value at = from_start(flat(index), count(x.shape()));
+    return call.returns(gathered(call, flat(x), at, 0));
+  }
   if (x.rank() != index.rank()) call.refuse("indices", "has another rank than self");
   const int dim = axis_of(call, "dim", x.rank(), 0);
   const auto widened = [&](const Value& value, const Value& other) {
@@ -82,6 +93,7 @@ void take_along_dim(Call& call) {
     shape[static_cast<size_t>(dim)] = value.dim(dim);
     return expand(value, shape);
   };
+  index = from_start(index, x.rank() == 0 ? Dim(1) : x.dim(dim));
   const Value wide_x = widened(x, index);
   call.returns(gathered(call, wide_x, widened(index, x), dim));
 }

@@ -111,7 +111,50 @@ void cross_entropy(Call& call) {
                                        {"label_smoothing", call.real("label_smoothing", 0.0)}})));
 }
 
+// Lengths as an i64 tensor, from one or from a list of numbers.
+Value lengths(Call& call, std::string_view argument) {
+  const Item* item = call.find(argument);
+  Graph& g = call.graph();
+  if (item != nullptr && item->is_tensor()) {
+    const Value v = cast(call.tensor(argument), i64);
+    return g.call("reshape", {v}, {{"shape", Shape{count(v.shape())}}});
+  }
+  const std::vector<Dim> numbers = call.integers(argument);
+  Result<TensorData> data = TensorData::allocate(i64, {static_cast<int64_t>(numbers.size())});
+  if (!data.ok()) return g.fail(data.status());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (!numbers[i].is_constant()) call.refuse(argument, "must be known numbers");
+    data->tensor.as<int64_t>()[i] = numbers[i].constant();
+  }
+  return g.constant(*std::move(data));
+}
+
+// The mean divides each sample's loss by the length of its target first.
+void ctc_loss(Call& call) {
+  Graph& g = call.graph();
+  Value x = call.tensor("log_probs");
+  Value targets = cast(call.tensor("targets"), i64);
+  const bool single = x.rank() == 2;
+  if (single) x = g.call("reshape", {x}, {{"shape", Shape{x.dim(0), Dim(1), x.dim(1)}}});
+  const Value target_lengths = lengths(call, "target_lengths");
+  Value loss = g.call(
+      "ctc_loss", {x, targets, lengths(call, "input_lengths"), target_lengths},
+      {{"blank", call.integer("blank", 0)}, {"zero_infinity", call.flag("zero_infinity", false)}});
+  const std::string kind = reduction(call);
+  const NamedAttrs all = {{"dim", std::vector<Dim>{}}, {"keepdim", false}};
+  if (kind == "mean") {
+    const Value whole = g.call("maximum", {target_lengths, g.scalar(int64_t{1}, i64)});
+    loss = g.call("mean", {g.call("div", {loss, cast(whole, loss.dtype())})}, all);
+  } else if (kind == "sum") {
+    loss = g.call("sum", {loss}, all);
+  } else if (single) {
+    loss = g.call("reshape", {loss}, {{"shape", Shape{}}});
+  }
+  call.returns(loss);
+}
+
 constexpr Row kRows[] = {
+    {"aten::ctc_loss", ctc_loss},
     {"aten::mse_loss", mse},
     {"aten::l1_loss", l1},
     {"aten::smooth_l1_loss", smooth_l1},

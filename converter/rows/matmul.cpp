@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products. einsum has a file of its own.
 #include <algorithm>
+#include <cmath>
 
 #include "converter/rows.h"
 
@@ -23,20 +24,22 @@ Value scalar(const Value& like, double value) {
                                 : g.scalar(static_cast<int64_t>(value), like.dtype());
 }
 
-// factor x
+// alpha and beta in the tensor's dtype: an integer tensor takes the integer part.
+double factor(Call& call, const Value& x, std::string_view argument) {
+  const double value = call.real(argument, 1);
+  return is_float(x.dtype()) ? value : std::trunc(value);
+}
+
 Value scaled(Call& call, const Value& x, std::string_view argument) {
-  const double factor = call.real(argument, 1);
-  if (factor == 1) return x;
-  if (!is_float(x.dtype()) && factor != static_cast<double>(static_cast<int64_t>(factor)))
-    call.refuse(argument, "must be an integer for integer tensors");
-  return call.graph().call("mul", {x, scalar(x, factor)});
+  const double by = factor(call, x, argument);
+  return by == 1 ? x : call.graph().call("mul", {x, scalar(x, by)});
 }
 
 // beta self + alpha product; with beta = 0, self counts for nothing, not even NaN. The result has
 // the product's shape, to which self broadcasts.
 Value blend(Call& call, const Value& product) {
   const Value y = scaled(call, product, "alpha");
-  if (call.real("beta", 1) == 0) return y;
+  if (factor(call, product, "beta") == 0) return y;
   return call.graph().call("add", {y, scaled(call, call.tensor("self"), "beta")});
 }
 
@@ -112,7 +115,7 @@ void addr(Call& call) {
     return;
   }
   const Value y = scaled(call, product, "alpha");
-  if (call.real("beta", 1) == 0) return call.returns(y);
+  if (factor(call, product, "beta") == 0) return call.returns(y);
   call.returns(call.graph().call("add", {y, scaled(call, all[0], "beta")}));
 }
 

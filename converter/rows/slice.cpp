@@ -67,6 +67,12 @@ void select(Call& call) {
 
 void narrow(Call& call) {
   const Along a = along(call);
+  if (depends_on_data(call, "start")) {
+    const Value steps = call.graph().call("arange", {}, {{"end", call.integer("length")}});
+    const Value at = call.graph().call("add", {data_index(call, "start", a.size), steps});
+    return call.returns(
+        call.graph().call("index_select", {call.tensor("self"), at}, {{"dim", a.dim}}));
+  }
   const Dim given = call.integer("start"), length = call.integer("length");
   const Dim start = given.is_constant() && given.constant() < 0 ? a.size + given : given;
   give_view(call, slice_view(a.dim, start, start + length));
@@ -159,7 +165,19 @@ void cuts_of(Call& call, const Along& a, const Dims& indices) {
 void split_along(Call& call, const Along& a) {
   if (call.has("indices")) return cuts_of(call, a, call.integers("indices"));
   if (call.has("sections")) return sections_of(call, a, call.number("sections"));
-  call.refuse("tensor_indices_or_sections", "is a tensor, which is not supported");
+  // A constant tensor: one number without dims, or a list of indices.
+  const Value given = call.tensor("tensor_indices_or_sections");
+  const TensorData* data = call.graph().constant_of(given.id());
+  if (data == nullptr || data->tensor.dtype != i64)
+    call.refuse("tensor_indices_or_sections",
+                "depends on data, so that the number of parts is not known");
+  if (given.rank() == 0) return sections_of(call, a, *data->tensor.as<int64_t>());
+  const Result<TensorData> listed = TensorData::copy_of(data->tensor);
+  if (!listed.ok()) call.refuse("tensor_indices_or_sections", listed.status().message());
+  Dims indices;
+  for (int64_t i = 0; i < listed->tensor.count(); ++i)
+    indices.emplace_back(listed->tensor.as<int64_t>()[i]);
+  cuts_of(call, a, indices);
 }
 
 void tensor_split(Call& call) { split_along(call, along(call)); }

@@ -109,6 +109,11 @@ int axis_of(const Call& call, std::string_view argument, int rank, int64_t fallb
   return normalized_axis(call, argument, call.integer(argument, fallback), rank);
 }
 
+Dims integer_list(const Call& call, std::string_view argument) {
+  const Item* item = call.find(argument);
+  return item != nullptr && item->is_int() ? Dims{call.integer(argument)} : call.integers(argument);
+}
+
 std::vector<int> axes_of(const Call& call, std::string_view argument, int rank) {
   std::vector<int> axes;
   if (!call.has(argument)) {
@@ -116,7 +121,7 @@ std::vector<int> axes_of(const Call& call, std::string_view argument, int rank) 
     std::iota(axes.begin(), axes.end(), 0);
     return axes;
   }
-  for (const Dim& dim : call.integers(argument, 1)) {
+  for (const Dim& dim : integer_list(call, argument)) {
     const int axis = normalized_axis(call, argument, dim, rank);
     if (std::find(axes.begin(), axes.end(), axis) != axes.end())
       call.refuse(argument, text("names dim ", axis, " twice"));

@@ -51,7 +51,9 @@ void give_views(Call& call, std::vector<View> views, std::string_view argument =
 // A dim argument in [0, rank); refused when it is out of range.
 int normalized_axis(const Call& call, std::string_view argument, const Dim& dim, int rank);
 int axis_of(const Call& call, std::string_view argument, int rank, int64_t fallback);
-// Several, each at most once; all of them when the argument is missing or None.
+// Integers, of which one may be given without a list.
+Dims integer_list(const Call& call, std::string_view argument);
+// Several axes, each at most once; all of them when the argument is missing or None.
 std::vector<int> axes_of(const Call& call, std::string_view argument, int rank);
 Shape broadcast_shape(const Call& call, std::string_view argument, const Shape& a, const Shape& b);
 // `sizes` with its -1 replaced by what is left of `total` elements.

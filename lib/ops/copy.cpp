@@ -79,8 +79,9 @@ Status pad_infer(InferContext& c) {
                     " of ", x.shape);
     if (mode == "constant" || (begin == Dim(0) && end == Dim(0))) continue;
     const Dim most = max(begin, end);  // elements that the padding needs
+    const Dim kept = x.shape[d] + min(begin, 0) + min(end, 0);
     const bool enough = mode == "reflect"    ? !below(x.shape[d] - 1 - most, 0)
-                        : mode == "circular" ? !below(x.shape[d] - most, 0)
+                        : mode == "circular" ? !below(x.shape[d] - most, 0) && !below(kept, 1)
                                              : !below(x.shape[d], 1);
     if (!enough)
       return c.fail("dim ", int64_t(d), " of ", x.shape, " is too short for the padding ", begin,

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connectionist temporal classification (Graves et al. 2006) and its gradient.
+#include "hg/op.h"
+#include "lib/ops/terms.h"
+
+namespace hg::ops {
+namespace {
+
+// log_probs: [time, batch, classes], targets: [batch, length] or all in one row [sum of lengths],
+// lengths: [batch]
+Status check(const InferContext& c, int first) {
+  const TensorType &x = c.in(first), &targets = c.in(first + 1);
+  if (!is_float(x.dtype)) return c.fail("log_probs must be a float tensor, it is ", x.dtype);
+  if (x.rank() != 3) return c.fail("log_probs must be [time, batch, classes], it is ", x.shape);
+  if (targets.rank() != 1 && targets.rank() != 2)
+    return c.fail("targets must be [batch, length] or [all], it is ", targets.shape);
+  if (targets.rank() == 2 && differ(targets.shape[0], x.shape[1]))
+    return c.fail("targets ", targets.shape, " are not for ", x.shape[1], " samples");
+  for (int i = first + 1; i < first + 4; ++i)
+    if (c.in(i).dtype != i64) return c.fail("input ", i, " must be i64, it is ", c.in(i).dtype);
+  for (int i = first + 2; i < first + 4; ++i)
+    if (c.in(i).rank() != 1 || differ(c.in(i).shape[0], x.shape[1]))
+      return c.fail("lengths must be [", x.shape[1], "], they are ", c.in(i).shape);
+  const Dim blank = c.attrs().integer("blank");
+  if (below(blank, 0) || (blank.is_constant() && x.shape[2].is_constant() &&
+                          blank.constant() >= x.shape[2].constant()))
+    return c.fail("blank is ", blank, ", log_probs has ", x.shape[2], " classes");
+  return {};
+}
+
+Status infer(InferContext& c) {
+  HG_TRY(check(c, 0));
+  c.out(0) = {c.in(0).dtype, {c.in(0).shape[1]}};
+  return {};
+}
+Status grad_infer(InferContext& c) {
+  HG_TRY(check(c, 1));
+  if (c.in(0).rank() != 1 || c.in(0).dtype != c.in(1).dtype)
+    return c.fail("dy must be one ", c.in(1).dtype, " for each sample, it is ", c.in(0));
+  c.out(0) = c.in(1);
+  return {};
+}
+
+// d log_probs = dy (exp(log_probs) - the share of the paths through this class), which supposes, as
+// torch does, that log_probs comes from log_softmax.
+Status grad(GradContext& c) {
+  const Value dy = c.dout(0);
+  c.set_grad(0, c.graph().call("ctc_loss_grad", {dy, c.in(0), c.in(1), c.in(2), c.in(3)},
+                               {{"blank", c.attrs().raw("blank")},
+                                {"zero_infinity", c.attrs().raw("zero_infinity")}}));
+  return {};
+}
+
+constexpr OpDef kOps[] = {
+    // -log of the sum over all paths that read as the targets; with zero_infinity 0 where no path
+    // is long enough.
+    {.name = "ctc_loss",
+     .signature = "ctc_loss(log_probs, targets, input_lengths, target_lengths, blank: int = 0, "
+                  "zero_infinity: bool = false) -> loss",
+     .infer = infer,
+     .grad = grad},
+    {.name = "ctc_loss_grad",
+     .signature = "ctc_loss_grad(dy, log_probs, targets, input_lengths, target_lengths, blank: int "
+                  "= 0, zero_infinity: bool = false) -> dlog_probs",
+     .infer = grad_infer,
+     .traits = kNoGradient},
+};
+
+}  // namespace
+
+std::span<const OpDef> ctc_loss() { return kOps; }
+
+}  // namespace hg::ops
