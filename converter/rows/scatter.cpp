@@ -94,14 +94,21 @@ void index_reduce(Call& call) {
                        reduction(call, call.string("reduce")), call.flag("include_self", true)));
 }
 
+// Where the index marks a place; so the gradient of value counts each place once.
 void index_fill(Call& call) {
+  Graph& g = call.graph();
   const Value x = call.tensor("self");
   const Value value = cast(call.tensor_or_number("value"), x.dtype());
   if (value.rank() != 0) call.refuse("value", "must be one number");
-  Shape shape = at_least_1d(x).shape();
-  shape[static_cast<size_t>(axis_of(call, "dim", x.rank(), 0))] =
-      count(call.tensor("index").shape());
-  call.returns(reduced(call, x, expand(value, shape), "none", true));
+  const int dim = axis_of(call, "dim", x.rank(), 0);
+  Shape shape(static_cast<size_t>(x.rank()), Dim(1));
+  const Dim size = x.rank() == 0 ? Dim(1) : x.dim(dim);
+  if (!shape.empty()) shape[static_cast<size_t>(dim)] = size;
+  const Value index = at_least_1d(wide_index(call));
+  const auto all = [&](int64_t bit, const Dim& n) { return expand(g.scalar(bit, boolean), {n}); };
+  const Value marks = g.call("index_reduce", {all(0, size), index, all(1, index.dim(0))},
+                             {{"dim", 0}, {"reduce", "none"}});
+  call.returns(g.call("where", {reshape(marks, shape), value, x}));
 }
 
 void masked_fill(Call& call) {

@@ -329,8 +329,7 @@ Status as_strided_infer(InferContext& c) {
 }
 
 // Where each element of y lies in x, counted in row-major order.
-Value strided_positions(Graph& g, const Shape& shape, std::span<const Dim> strides,
-                        const Dim& offset) {
+Value strided_positions(Graph& g, Shape shape, std::span<const Dim> strides, const Dim& offset) {
   const Shape ones(shape.size(), Dim(1));
   auto integer = [&](const Dim& value) {  // as a tensor of ones' shape
     return reshape(g.call("arange", {}, {{"start", value}, {"end", value + 1}}), ones);
