@@ -12,6 +12,7 @@
 #include "hg/ops/image.h"
 #include "hg/ops/loss.h"
 #include "hg/ops/matmul.h"
+#include "hg/ops/movement.h"
 #include "hg/ops/norm.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/pool.h"
