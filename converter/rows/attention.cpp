@@ -62,17 +62,6 @@ void check_dropout(Call& call) {
     call.refuse("dropout_p", "dropout inside of attention is not supported; trace in eval mode");
 }
 
-void scaled_dot_product_attention(Call& call) {
-  check_dropout(call);
-  Graph& g = call.graph();
-  Value q = call.tensor("query"), k = call.tensor("key"), v = call.tensor("value");
-  Value mask = call.tensor_or_none("attn_mask");
-  same_batch(call, q, k, v, call.flag("enable_gqa", false));
-  if (mask && mask.dtype() != boolean) mask = cast(mask, q.dtype());
-  const NamedAttrs attrs = attention_attrs(call, call.flag("is_causal", false));
-  call.returns(g.call("attention", {q, k, v, mask}, attrs));
-}
-
 // softmax(q k^T scale + mask), for the callers that want the weights too.
 Value attention_weights(Graph& g, const Value& q, const Value& k, const Value& mask, double scale,
                         bool causal) {
@@ -95,6 +84,30 @@ Value attention_weights(Graph& g, const Value& q, const Value& k, const Value& m
                                      : g.call("add", {scores, cast(mask, q.dtype())});
   }
   return g.call("softmax", {scores}, {{"dim", -1}});
+}
+
+void scaled_dot_product_attention(Call& call) {
+  Graph& g = call.graph();
+  Value q = call.tensor("query"), k = call.tensor("key"), v = call.tensor("value");
+  Value mask = call.tensor_or_none("attn_mask");
+  same_batch(call, q, k, v, call.flag("enable_gqa", false));
+  if (mask && mask.dtype() != boolean) mask = cast(mask, q.dtype());
+  const double p = call.real("dropout_p", 0.0);
+  if (p != 0) {  // the weights must be there to be dropped
+    if (p < 0 || p >= 1 || call.flag("enable_gqa", false) || !q.dim(-1).is_constant())
+      call.refuse("dropout_p", "is supported in [0, 1), without enable_gqa");
+    call.note("dropout inside of attention runs in training mode, as traced");
+    const double scale = call.has("scale")
+                             ? call.real("scale")
+                             : 1 / std::sqrt(static_cast<double>(q.dim(-1).constant()));
+    const Value weights = attention_weights(g, q, k, mask, scale, call.flag("is_causal", false));
+    const Value kept =
+        g.call("dropout", {weights},
+               {{"p", p}, {"training", true}, {"stream", static_cast<int64_t>(g.nodes().size())}});
+    return call.returns(g.call("matmul", {kept, v}));
+  }
+  const NamedAttrs attrs = attention_attrs(call, call.flag("is_causal", false));
+  call.returns(g.call("attention", {q, k, v, mask}, attrs));
 }
 
 // _scaled_dot_product_attention_math -> (y, weights)
