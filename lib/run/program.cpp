@@ -448,7 +448,11 @@ Memory Program::memory() const {
     memory.arena_bytes += ready->plan.arena_bytes;
     memory.arena_lower_bound += ready->plan.arena_lower_bound;
   }
-  for (const State& state : graph_.states()) memory.weights_bytes += state.data.tensor.bytes();
+  // Weights that the passes replaced stay in the file that they are mapped from.
+  const std::vector<int> uses = use_counts(graph_);
+  for (const State& state : graph_.states())
+    if (uses[static_cast<size_t>(state.value)] > 0 || state.kind == State::Kind::buffer)
+      memory.weights_bytes += state.data.tensor.bytes();
   memory.packed_bytes = packs_.bytes();
   memory.peak_bytes = memory.arena_bytes + memory.weights_bytes + memory.packed_bytes;
   for (const Memory64& state : own_states_) memory.peak_bytes += state.bytes();
