@@ -3,6 +3,7 @@
 // graphs without the checks of the public builder. Call Graph::verify() after changing by hand.
 #pragma once
 
+#include <deque>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -15,7 +16,7 @@ namespace hg {
 
 struct GraphBody {
   const Registry* registry = nullptr;
-  std::vector<ValueInfo> values;
+  std::deque<ValueInfo> values;  // references stay valid while values are added
   std::vector<Node> nodes;  // each after the producers of its inputs
   std::vector<State> states;
   std::vector<ValueId> inputs;
