@@ -10,21 +10,26 @@
 
 namespace hg::kernels {
 
-// The type that sums of T are kept in.
+// The type that sums of T are kept in: these kernels serve what the fast ones do not, so they are
+// exact rather than fast.
 template <class T>
-using SumOf = std::conditional_t<std::is_same_v<T, double>, double,
-                                 std::conditional_t<std::is_integral_v<T>, uint64_t, float>>;
+using SumOf = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
 
 template <class T>
 SumOf<T> load(T value) {
   if constexpr (std::is_integral_v<T>)
     return static_cast<uint64_t>(static_cast<int64_t>(value));
+  else if constexpr (std::is_same_v<T, double>)
+    return value;
   else
-    return static_cast<SumOf<T>>(value);
+    return static_cast<double>(static_cast<float>(value));
 }
 template <class T>
 T store(SumOf<T> value) {
-  return static_cast<T>(value);
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+    return static_cast<T>(static_cast<float>(value));
+  else
+    return static_cast<T>(value);
 }
 
 // Calls f.template operator()<T>() with the element type of a numeric dtype.

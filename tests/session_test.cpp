@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <functional>
+#include <memory>
 #include <numeric>
 
 #include "hg/hg.h"
@@ -226,6 +228,139 @@ TEST(Session, ProfilesEveryStep) {
     EXPECT_GE(row.ms, 0);
   }
   EXPECT_GE(session.flops(), 2.0 * 8 * 16 * 16);
+}
+
+// -- What a sample row cannot hold ----------------------------------------------------------------
+
+std::shared_ptr<Graph> subgraph(const std::function<void(Graph&, Value)>& build) {
+  auto graph = std::make_shared<Graph>();
+  build(*graph, graph->input("v", f32, {"n"}));
+  EXPECT_TRUE(graph->status().ok()) << graph->status().message();
+  return graph;
+}
+
+// if cond: x + 1, else: x * x
+TEST(Session, RunsTheBranchThatTheDataChooses) {
+  Graph g;
+  const Value cond = g.input("cond", boolean, {}), x = g.input("x", f32, {"n"});
+  const auto yes = subgraph([](Graph& b, Value v) { b.output("", b.call("add", {v, b.scalar(1.0)})); });
+  const auto no = subgraph([](Graph& b, Value v) { b.output("", b.call("mul", {v, v})); });
+  const Value inputs[] = {cond, x};
+  g.output("y", g.call("neg", {g.calls("if", inputs, {}, {yes, no})[0]}));
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model);
+  for (const int64_t n : {2, 3}) {
+    std::vector<float> values = {3, 4, 5};
+    ASSERT_TRUE(session.set_input("x", view(values, {n})).ok());
+    for (const bool choice : {true, false}) {
+      ASSERT_TRUE(session.set_input("cond", view(&choice, boolean, {})).ok());
+      const Status status = session.run();
+      ASSERT_TRUE(status.ok()) << status.message();
+      const std::vector<float> y = copy_of(*session.output("y"));
+      for (size_t i = 0; i < y.size(); ++i)
+        EXPECT_EQ(y[i], choice ? -values[i] - 1 : -values[i] * values[i]);
+    }
+  }
+}
+
+// while sum(v) < 100: v = 2 v
+TEST(Session, RunsALoopAsLongAsTheDataSays) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n"});
+  const auto below = [](Graph& b, Value v) {
+    return b.call("lt", {b.call("sum", {v}), b.scalar(100.0)});
+  };
+  const auto body = subgraph([&](Graph& b, Value v) {
+    const Value twice = b.call("mul", {v, b.scalar(2.0)});
+    b.output("cond", below(b, twice));
+    b.output("v", twice);
+  });
+  const Value inputs[] = {below(g, x), x};
+  g.output("y", g.calls("while", inputs, {}, {body})[0]);
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model);
+  std::vector<float> values = {1, 2, 3};
+  ASSERT_TRUE(session.set_input("x", view(values, {3})).ok());
+  ASSERT_TRUE(session.run().ok());
+  EXPECT_EQ(copy_of(*session.output("y")), (std::vector<float>{32, 64, 96}));
+  values = {100, 1, 1};
+  ASSERT_TRUE(session.run().ok());
+  EXPECT_EQ(copy_of(*session.output("y")), values);
+}
+
+// The rows of x where x > 0 somewhere decide a size; what follows is planned when it is known.
+TEST(Session, PlansOnWhenDataHasDecidedASize) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n"});
+  const Value found = g.call("nonzero", {g.call("gt", {x, g.scalar(0.0)})});
+  const Value at = g.call("reshape", {found}, {{"shape", {found.dim(0)}}});
+  const Value picked = g.call("index_select", {x, at}, {{"dim", 0}});
+  g.output("y", g.call("mul", {picked, g.scalar(2.0)}));
+  const Value repeats = g.call("repeat_interleave", {g.call("cast", {picked}, {{"dtype", i64}})});
+  g.output("r", g.call("cast", {repeats}, {{"dtype", f32}}));
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model);
+  const auto run = [&](std::vector<float> values) {
+    EXPECT_TRUE(session.set_input("x", view(values, {int64_t(values.size())})).ok());
+    const Status status = session.run();
+    EXPECT_TRUE(status.ok()) << status.message();
+    return std::pair(copy_of(*session.output("y")), copy_of(*session.output("r")));
+  };
+  using Floats = std::vector<float>;
+  EXPECT_EQ(run({-1, 2, 0, 1}), std::pair(Floats({4, 2}), Floats({0, 0, 1})));
+  EXPECT_EQ(run({1, 1, 1, 1}), std::pair(Floats({2, 2, 2, 2}), Floats({0, 1, 2, 3})));
+  EXPECT_EQ(run({-1, -2, 0, -1}), std::pair(Floats(), Floats()));
+}
+
+TEST(Session, AnIndexOutOfRangeFailsTheRun) {
+  Graph g;
+  const Value x = g.input("x", f32, {3}), at = g.input("at", i64, {2});
+  g.output("y", g.call("index_select", {x, at}, {{"dim", 0}}));
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model);
+  std::vector<float> values = {1, 2, 3};
+  std::vector<int64_t> indices = {0, 3};
+  ASSERT_TRUE(session.set_input("x", view(values, {3})).ok());
+  ASSERT_TRUE(session.set_input("at", view(indices, {2})).ok());
+  EXPECT_EQ(session.run().code(), Code::invalid_argument);
+  indices[1] = 2;
+  EXPECT_TRUE(session.run().ok());
+  EXPECT_EQ(copy_of(*session.output("y")), (std::vector<float>{1, 3}));
+}
+
+TEST(Session, RandomNumbersDependOnSeedAndRunAlone) {
+  Graph g;
+  g.output("u", g.call("rand", {}, {{"shape", {20000}}, {"stream", 1}}));
+  g.output("z", g.call("randn", {}, {{"shape", {20001}}, {"stream", 2}}));
+  g.output("d", g.call("dropout", {g.constant(*TensorData::allocate(f32, {8}))},
+                       {{"p", 0.5}, {"training", true}}));
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  const Model model = *Model::from_graph(std::move(g));
+  const auto draw = [&](uint64_t seed, int threads, int runs) {
+    Options options;
+    options.seed = seed;
+    options.threads = threads;
+    Session session = *Session::create(model, options);
+    for (int i = 0; i < runs; ++i) EXPECT_TRUE(session.run().ok());
+    return std::pair(copy_of(*session.output("u")), copy_of(*session.output("z")));
+  };
+  const auto first = draw(1, 1, 1);
+  EXPECT_EQ(draw(1, 3, 1), first);
+  EXPECT_NE(draw(2, 1, 1), first);
+  EXPECT_NE(draw(1, 1, 2), first);
+  double sum = 0, square = 0, mean = 0;
+  for (const float u : first.first) {
+    EXPECT_GE(u, 0);
+    EXPECT_LT(u, 1);
+    mean += u / 20000.0;
+  }
+  for (const float z : first.second) sum += z / 20001.0, square += double{z} * z / 20001.0;
+  EXPECT_NEAR(mean, 0.5, 0.01);
+  EXPECT_NEAR(sum, 0, 0.03);
+  EXPECT_NEAR(square, 1, 0.04);
 }
 
 // -- Bad inputs ---------------------------------------------------------------------------------------

@@ -1,9 +1,247 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views and copies that only move elements.
+// Ops that only move elements: for every output element, the place it comes from.
+#include <vector>
+
 #include "kernels/reference/reference.h"
 
 namespace hg::reference::rows {
+namespace {
 
-std::span<const Row> movement() { return {}; }
+Sizes position(const Sizes& shape, int64_t at) {
+  Sizes p(shape.rank(), 0);
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    p[i] = at % shape[i];
+    at /= shape[i];
+  }
+  return p;
+}
+
+int64_t flat(const Sizes& shape, const Sizes& p) {
+  int64_t at = 0;
+  for (int i = 0; i < shape.rank(); ++i) at = at * shape[i] + p[i];
+  return at;
+}
+
+// y[p] = x[from(p)]
+template <class From>
+void move(const Call& c, const From& from) {
+  for (int64_t i = 0; i < c.out[0].count(); ++i)
+    c.out[0].at(i) = c.in[0].at(flat(c.in[0].shape, from(position(c.out[0].shape, i))));
+}
+
+void same_order(const Call& c) {  // reshape, contiguous
+  for (int64_t i = 0; i < c.out[0].count(); ++i) c.out[0].at(i) = c.in[0].at(i);
+}
+
+void permute(const Call& c) {
+  const Sizes dims = c.attrs.axes("dims", c.in[0].shape.rank());
+  move(c, [&](const Sizes& p) {
+    Sizes q(p.rank(), 0);
+    for (int i = 0; i < p.rank(); ++i) q[dims[i]] = p[i];
+    return q;
+  });
+}
+
+void expand(const Call& c) {
+  const Sizes& in = c.in[0].shape;
+  move(c, [&](const Sizes& p) {
+    Sizes q(in.rank(), 0);
+    for (int i = 0; i < in.rank(); ++i)
+      q[i] = in[i] == 1 ? 0 : p[p.rank() - in.rank() + i];
+    return q;
+  });
+}
+
+void slice(const Call& c) {
+  const int dim = c.attrs.axis("dim", c.in[0].shape.rank());
+  move(c, [&](Sizes p) {
+    p[dim] = c.attrs.integer("start") + p[dim] * c.attrs.integer("step");
+    return p;
+  });
+}
+
+void flip(const Call& c) {
+  const Sizes dims = c.attrs.axes("dims", c.in[0].shape.rank());
+  move(c, [&](Sizes p) {
+    for (const int64_t d : dims) {
+      const int dim = static_cast<int>(d);
+      p[dim] = c.in[0].shape[dim] - 1 - p[dim];
+    }
+    return p;
+  });
+}
+
+// The place in x of element p of its diagonal, which is the last dim.
+Sizes on_diagonal(const Call& c, int rank, const Sizes& p) {
+  const int a = c.attrs.axis("dim1", rank), b = c.attrs.axis("dim2", rank);
+  const int64_t offset = c.attrs.integer("offset");
+  Sizes q(rank, 0);
+  for (int i = 0, k = 0; i < rank; ++i)
+    if (i != a && i != b) q[i] = p[k++];
+  q[a] = p.back() + (offset < 0 ? -offset : 0);
+  q[b] = p.back() + (offset > 0 ? offset : 0);
+  return q;
+}
+
+void diagonal(const Call& c) {
+  move(c, [&](const Sizes& p) { return on_diagonal(c, c.in[0].shape.rank(), p); });
+}
+
+void unfold(const Call& c) {
+  const int rank = c.in[0].shape.rank();
+  const int dim = c.attrs.axis("dim", rank);
+  move(c, [&](const Sizes& p) {
+    Sizes q(rank, 0);
+    for (int i = 0; i < rank; ++i) q[i] = p[i];
+    q[dim] = p[dim] * c.attrs.integer("step") + p.back();
+    return q;
+  });
+}
+
+int64_t strided_place(const Call& c, const Sizes& p) {
+  const Sizes stride = c.attrs.integers("stride");
+  int64_t at = c.attrs.integer("storage_offset");
+  for (int i = 0; i < p.rank(); ++i) at += p[i] * stride[i];
+  return at;
+}
+
+void as_strided(const Call& c) {
+  for (int64_t i = 0; i < c.out[0].count(); ++i)
+    c.out[0].at(i) = c.in[0].at(strided_place(c, position(c.out[0].shape, i)));
+}
+
+void concat(const Call& c) {
+  const int dim = c.attrs.axis("dim", c.out[0].shape.rank());
+  for (int64_t i = 0; i < c.out[0].count(); ++i) {
+    Sizes p = position(c.out[0].shape, i);
+    size_t part = 0;
+    while (p[dim] >= c.in[part].shape[dim]) p[dim] -= c.in[part++].shape[dim];
+    c.out[0].at(i) = c.in[part].at(flat(c.in[part].shape, p));
+  }
+}
+
+void pad(const Call& c) {
+  const Sizes& in = c.in[0].shape;
+  const Sizes pads = c.attrs.integers("pads");
+  const std::string& mode = c.attrs.string("mode");
+  for (int64_t i = 0; i < c.out[0].count(); ++i) {
+    Sizes p = position(c.out[0].shape, i);
+    bool outside = false;
+    for (int d = 0; d < in.rank(); ++d) {
+      int64_t& at = p[d];
+      at -= pads[2 * d];
+      if (at >= 0 && at < in[d]) continue;
+      if (mode == "reflect") at = at < 0 ? -at : 2 * (in[d] - 1) - at;
+      else if (mode == "replicate") at = at < 0 ? 0 : in[d] - 1;
+      else if (mode == "circular") at = ((at % in[d]) + in[d]) % in[d];
+      else outside = true;
+    }
+    c.out[0].at(i) = outside ? c.attrs.real("value") : c.in[0].at(flat(in, p));
+  }
+}
+
+void triangle(const Call& c, bool lower) {
+  const int64_t diagonal = c.attrs.integer("diagonal");
+  for (int64_t i = 0; i < c.out[0].count(); ++i) {
+    const Sizes p = position(c.out[0].shape, i);
+    const int64_t above = p.back() - p[p.rank() - 2] - diagonal;
+    c.out[0].at(i) = (lower ? above <= 0 : above >= 0) ? c.in[0].at(i) : 0;
+  }
+}
+void tril(const Call& c) { triangle(c, true); }
+void triu(const Call& c) { triangle(c, false); }
+
+void roll(const Call& c) {
+  const Sizes& in = c.in[0].shape;
+  const Sizes shifts = c.attrs.integers("shifts"), dims = c.attrs.axes("dims", in.rank());
+  move(c, [&](Sizes p) {
+    for (int i = 0; i < dims.rank(); ++i) {
+      const int dim = static_cast<int>(dims[i]);
+      p[dim] = (((p[dim] - shifts[i]) % in[dim]) + in[dim]) % in[dim];
+    }
+    return p;
+  });
+}
+
+void repeat(const Call& c) {
+  const Sizes& in = c.in[0].shape;
+  move(c, [&](const Sizes& p) {
+    Sizes q(in.rank(), 0);
+    for (int i = 0; i < in.rank(); ++i) q[i] = p[p.rank() - in.rank() + i] % in[i];
+    return q;
+  });
+}
+
+// x with y's elements at the places that `place` gives.
+template <class Place>
+void scatter(const Call& c, const Place& place) {
+  same_order(c);
+  for (int64_t i = 0; i < c.in[1].count(); ++i)
+    c.out[0].at(place(position(c.in[1].shape, i))) = c.in[1].at(i);
+}
+
+void slice_scatter(const Call& c) {
+  const int dim = c.attrs.axis("dim", c.in[0].shape.rank());
+  scatter(c, [&](Sizes p) {
+    p[dim] = c.attrs.integer("start") + p[dim] * c.attrs.integer("step");
+    return flat(c.in[0].shape, p);
+  });
+}
+void diagonal_scatter(const Call& c) {
+  const Sizes& in = c.in[0].shape;
+  scatter(c, [&](const Sizes& p) { return flat(in, on_diagonal(c, in.rank(), p)); });
+}
+void as_strided_scatter(const Call& c) {
+  scatter(c, [&](const Sizes& p) { return strided_place(c, p); });
+}
+
+void full(const Call& c) {
+  for (int64_t i = 0; i < c.out[0].count(); ++i) c.out[0].at(i) = c.attrs.real("value");
+}
+void arange(const Call& c) {
+  for (int64_t i = 0; i < c.out[0].count(); ++i)
+    c.out[0].at(i) = static_cast<double>(c.attrs.integer("start") + i * c.attrs.integer("step"));
+}
+void linspace(const Call& c) {
+  const double start = c.attrs.real("start"), end = c.attrs.real("end");
+  const int64_t count = c.out[0].count();
+  for (int64_t i = 0; i < count; ++i)
+    c.out[0].at(i) = count == 1 ? start : start + (end - start) * double(i) / double(count - 1);
+}
+void eye(const Call& c) {
+  for (int64_t i = 0; i < c.out[0].count(); ++i) {
+    const Sizes p = position(c.out[0].shape, i);
+    c.out[0].at(i) = p[0] == p[1];
+  }
+}
+
+constexpr Row kRows[] = {
+    {"reshape", same_order},
+    {"contiguous", same_order},
+    {"permute", permute},
+    {"expand", expand},
+    {"slice", slice},
+    {"flip", flip},
+    {"diagonal", diagonal},
+    {"unfold", unfold},
+    {"as_strided", as_strided},
+    {"concat", concat},
+    {"pad", pad},
+    {"tril", tril},
+    {"triu", triu},
+    {"roll", roll},
+    {"repeat", repeat},
+    {"slice_scatter", slice_scatter},
+    {"diagonal_scatter", diagonal_scatter},
+    {"as_strided_scatter", as_strided_scatter},
+    {"full", full},
+    {"arange", arange},
+    {"linspace", linspace},
+    {"eye", eye},
+};
+
+}  // namespace
+
+std::span<const Row> movement() { return kRows; }
 
 }  // namespace hg::reference::rows
