@@ -212,6 +212,10 @@ class Reader {
                            source.bytes(), " at ", source.offset(), " of ", header_.data_bytes);
     tensor.data = const_cast<std::byte*>(mapping_.bytes.data() + header_.data_offset +
                                          source.offset());
+    if (tensor.dtype == boolean &&
+        std::any_of(tensor.as<const uint8_t>(), tensor.as<const uint8_t>() + tensor.count(),
+                    [](uint8_t byte) { return byte > 1; }))
+      return corrupt_model("state '", state.name, "' is bool, but holds bytes other than 0 and 1");
     state.data = {tensor, mapping_.owner};
     for (size_t i = 0; i < size_of_vector(source.aliases()); ++i)
       state.aliases.push_back(source.aliases()->Get(static_cast<flatbuffers::uoffset_t>(i))->str());

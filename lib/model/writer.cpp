@@ -24,6 +24,9 @@ uint64_t align_blob(uint64_t bytes) {
 
 class GraphWriter {
  public:
+  // Without defaults -0.0, which equals the default 0, would come back without its sign.
+  GraphWriter() { fbb_.ForceDefaults(true); }
+
   flatbuffers::Offset<file::Graph> write(const Graph& graph) {
     const GraphBody& body = GraphAccess::body(graph);
     Offsets<file::Value> values;
