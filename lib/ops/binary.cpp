@@ -132,12 +132,17 @@ Status xlogy_grad(GradContext& c) {
 
 constexpr OpDef row(std::string_view name, std::string_view signature,
                     Status (*infer)(InferContext&), Status (*grad)(GradContext&)) {
+  return {.name = name, .signature = signature, .infer = infer, .grad = grad, .alias = 3};
+}
+// Ops without a gradient: the same with nullptr in its place.
+constexpr OpDef row(std::string_view name, std::string_view signature,
+                    Status (*infer)(InferContext&), std::nullptr_t) {
   return {.name = name,
           .signature = signature,
           .infer = infer,
-          .grad = grad,
+          .grad = nullptr,
           .alias = 3,
-          .traits = grad == nullptr ? kNoGradient : kNoTraits};
+          .traits = kNoGradient};
 }
 
 constexpr OpDef kOps[] = {

@@ -254,11 +254,13 @@ Status logsumexp_expand(ExpandContext& c) {
 
 constexpr OpDef row(std::string_view name, std::string_view signature,
                     Status (*infer)(InferContext&), Status (*grad)(GradContext&)) {
-  return {.name = name,
-          .signature = signature,
-          .infer = infer,
-          .grad = grad,
-          .traits = grad == nullptr ? kNoGradient : kNoTraits};
+  return {.name = name, .signature = signature, .infer = infer, .grad = grad};
+}
+// Ops without a gradient: the same with nullptr in its place.
+constexpr OpDef row(std::string_view name, std::string_view signature,
+                    Status (*infer)(InferContext&), std::nullptr_t) {
+  return {
+      .name = name, .signature = signature, .infer = infer, .grad = nullptr, .traits = kNoGradient};
 }
 
 constexpr OpDef kOps[] = {

@@ -76,12 +76,17 @@ Status frac_expand(ExpandContext& c) {
 
 constexpr OpDef row(std::string_view name, std::string_view signature,
                     Status (*infer)(InferContext&), Status (*grad)(GradContext&)) {
+  return {.name = name, .signature = signature, .infer = infer, .grad = grad, .alias = 1};
+}
+// Ops without a gradient: the same with nullptr in its place.
+constexpr OpDef row(std::string_view name, std::string_view signature,
+                    Status (*infer)(InferContext&), std::nullptr_t) {
   return {.name = name,
           .signature = signature,
           .infer = infer,
-          .grad = grad,
+          .grad = nullptr,
           .alias = 1,
-          .traits = grad == nullptr ? kNoGradient : kNoTraits};
+          .traits = kNoGradient};
 }
 
 constexpr OpDef kOps[] = {
