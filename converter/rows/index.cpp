@@ -170,11 +170,17 @@ void embedding_bag(Call& call) {
   Value rows = g.call("index_select", {weight, indices}, {{"dim", 0}});  // [n, width]
   if (const Value scale = call.tensor_or_none("per_sample_weights"))
     rows = g.call("mul", {rows, reshape(cast(scale, rows.dtype()), {n, 1})});
-  const bool padded = call.has("padding_idx") && call.number("padding_idx") >= 0;
+  // embedding_bag counts a negative padding_idx from the end; -1 of _embedding_bag means none.
+  int64_t padding = call.number("padding_idx", -1);
+  if (call.has("padding_idx") && call.kind() == "aten::embedding_bag" && padding < 0) {
+    if (!weight.dim(0).is_constant()) call.refuse("padding_idx", "is negative for an open size");
+    padding += weight.dim(0).constant();
+  }
+  const bool padded = padding >= 0;
   Value counted = ones(weight.dtype(), {n});
   Value valid;
   if (padded) {
-    valid = g.call("ne", {indices, g.scalar(call.number("padding_idx"), i64)});
+    valid = g.call("ne", {indices, g.scalar(padding, i64)});
     counted = cast(valid, weight.dtype());
     valid = reshape(valid, {n, 1});
   }
