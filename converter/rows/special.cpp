@@ -16,7 +16,10 @@ namespace {
 
 using Values = std::vector<Value>;
 
-Value float_self(Call& call) { return call.promoted({"self"}, true)[0]; }
+// The argument of a function of one tensor, which some schemas call x.
+Value float_self(Call& call) {
+  return call.promoted({call.find("self") != nullptr ? "self" : "x"}, true)[0];
+}
 
 template <const char* op>
 void unary_op(Call& call) {
