@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/lines.h"
+
 namespace hg::kernels {
 
 ReducePlan plan_reduction(const PrepareContext& c, const Sizes& dims) {
@@ -199,49 +201,7 @@ struct NormSum {
 
 template <class Y, class V>
 void store(const RunContext& c, int output, int64_t index, V value) {
-  if constexpr (std::is_same_v<Y, Half> || std::is_same_v<Y, BFloat16>)
-    c.out(output).as<Y>()[index] = Y(static_cast<float>(value));
-  else
-    c.out(output).as<Y>()[index] = static_cast<Y>(value);
-}
-
-// Calls f with an object of the dtype's C++ type; bool is uint8_t.
-template <class F>
-void with_type(DType dtype, const F& f) {
-  switch (dtype) {
-    case DType::f32:
-      return f(float());
-    case DType::f64:
-      return f(double());
-    case DType::f16:
-      return f(Half());
-    case DType::bf16:
-      return f(BFloat16());
-    case DType::i64:
-      return f(int64_t());
-    case DType::i32:
-      return f(int32_t());
-    case DType::i16:
-      return f(int16_t());
-    case DType::i8:
-      return f(int8_t());
-    case DType::u8:
-    case DType::bool_:
-      return f(uint8_t());
-  }
-}
-template <class F>
-void with_float(DType dtype, const F& f) {
-  switch (dtype) {
-    case DType::f64:
-      return f(double());
-    case DType::f16:
-      return f(Half());
-    case DType::bf16:
-      return f(BFloat16());
-    default:
-      return f(float());
-  }
+  c.out(output).as<Y>()[index] = narrowed<Y>(value);
 }
 
 constexpr int64_t kLargestState = 32;
@@ -271,7 +231,7 @@ Status prepare_norm(PrepareContext& c) {
 template <template <class> class R>
 void run_total(const RunContext& c) noexcept {
   const ReducePlan& plan = c.state<ReducePlan>();
-  with_type(c.in(0).dtype, [&](auto zero) {
+  for_type(c.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     using Y = std::conditional_t<kFloating<T>, T, int64_t>;
     Reduction<R<T>, T>::run(c, plan, [&](int64_t o, Total<T> s) { store<Y>(c, 0, o, s); });
@@ -279,7 +239,7 @@ void run_total(const RunContext& c) noexcept {
 }
 void run_mean(const RunContext& c) noexcept {
   const ReducePlan& plan = c.state<ReducePlan>();
-  with_float(c.in(0).dtype, [&](auto zero) {
+  for_float_type(c.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     Reduction<Sum<T>, T>::run(c, plan, [&](int64_t o, double s) {
       store<T>(c, 0, o, s / static_cast<double>(plan.count));
@@ -289,7 +249,7 @@ void run_mean(const RunContext& c) noexcept {
 template <template <class> class R>
 void run_same(const RunContext& c) noexcept {
   const ReducePlan& plan = c.state<ReducePlan>();
-  with_type(c.in(0).dtype, [&](auto zero) {
+  for_type(c.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     Reduction<R<T>, T>::run(c, plan, [&](int64_t o, auto s) { store<T>(c, 0, o, s); });
   });
@@ -297,7 +257,7 @@ void run_same(const RunContext& c) noexcept {
 template <template <class> class R>
 void run_test(const RunContext& c) noexcept {
   const ReducePlan& plan = c.state<ReducePlan>();
-  with_type(c.in(0).dtype, [&](auto zero) {
+  for_type(c.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     Reduction<R<T>, T>::run(c, plan, [&](int64_t o, uint8_t s) { store<uint8_t>(c, 0, o, s); });
   });
@@ -305,7 +265,7 @@ void run_test(const RunContext& c) noexcept {
 template <template <class> class R>
 void run_index(const RunContext& c) noexcept {
   const ReducePlan& plan = c.state<ReducePlan>();
-  with_type(c.in(0).dtype, [&](auto zero) {
+  for_type(c.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     Reduction<R<T>, T>::run(c, plan,
                             [&](int64_t o, const auto& s) { store<int64_t>(c, 0, o, s.index); });
@@ -314,7 +274,7 @@ void run_index(const RunContext& c) noexcept {
 template <template <class> class R>
 void run_value_and_index(const RunContext& c) noexcept {
   const ReducePlan& plan = c.state<ReducePlan>();
-  with_type(c.in(0).dtype, [&](auto zero) {
+  for_type(c.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     Reduction<R<T>, T>::run(c, plan, [&](int64_t o, const auto& s) {
       store<T>(c, 0, o, s.value);
@@ -325,7 +285,7 @@ void run_value_and_index(const RunContext& c) noexcept {
 void run_var(const RunContext& c) noexcept {
   const ReducePlan& plan = c.state<ReducePlan>();
   const double divisor = std::max(0.0, static_cast<double>(plan.count) - plan.params.a);
-  with_float(c.in(0).dtype, [&](auto zero) {
+  for_float_type(c.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     Reduction<Moments<T>, T>::run(
         c, plan, [&](int64_t o, const auto& s) { store<T>(c, 0, o, s.squares / divisor); });
@@ -334,7 +294,7 @@ void run_var(const RunContext& c) noexcept {
 void run_norm(const RunContext& c) noexcept {
   const ReducePlan& plan = c.state<ReducePlan>();
   const double p = plan.params.a;
-  with_float(c.in(0).dtype, [&](auto zero) {
+  for_float_type(c.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     Reduction<NormSum<T>, T>::run(c, plan, [&](int64_t o, double s) {
       if (p == 2)

@@ -7,21 +7,6 @@
 namespace hg::reference::rows {
 namespace {
 
-Sizes position(const Sizes& shape, int64_t at) {
-  Sizes p(shape.rank(), 0);
-  for (int i = shape.rank() - 1; i >= 0; --i) {
-    p[i] = at % shape[i];
-    at /= shape[i];
-  }
-  return p;
-}
-
-int64_t flat(const Sizes& shape, const Sizes& p) {
-  int64_t at = 0;
-  for (int i = 0; i < shape.rank(); ++i) at = at * shape[i] + p[i];
-  return at;
-}
-
 // y[p] = x[from(p)]
 template <class From>
 void move(const Call& c, const From& from) {

@@ -9,7 +9,7 @@ namespace hg::reference::rows {
 namespace {
 
 // The position of the flat index `at` in the spatial dims of `shape`.
-Sizes position(const Sizes& shape, int64_t at) {
+Sizes spatial_position(const Sizes& shape, int64_t at) {
   Sizes p(shape.rank() - 2, 0);
   for (int i = shape.rank() - 1; i >= 2; --i) {
     p[i - 2] = at % shape[i];
@@ -53,7 +53,7 @@ struct Windows {
   }
   double divisor(const Sizes& o) const {
     int64_t inside = 0, padded = 1;
-    for (int64_t k = 0; k < plane_count(in); ++k) inside += contains(o, position(in, k));
+    for (int64_t k = 0; k < plane_count(in); ++k) inside += contains(o, spatial_position(in, k));
     if (kind == Kind::adaptive) return static_cast<double>(inside);
     if (attrs.has("divisor_override"))
       return static_cast<double>(attrs.integer("divisor_override"));
@@ -77,7 +77,7 @@ void max_of(const Call& c, Kind kind) {
     double best = -HUGE_VAL;
     int64_t index = -1;
     for (int64_t k = 0; k < in; ++k) {
-      if (!w.contains(position(w.out, at % out), position(w.in, k))) continue;
+      if (!w.contains(spatial_position(w.out, at % out), spatial_position(w.in, k))) continue;
       const double v = c.in[0].at(at / out * in + k);
       if (index < 0 || v > best || std::isnan(v)) {
         best = v;
@@ -93,10 +93,10 @@ void avg_of(const Call& c, Kind kind) {
   const Windows w{c.attrs, kind, c.in[0].shape, c.out[0].shape};
   const int64_t in = plane_count(w.in), out = plane_count(w.out);
   for (int64_t at = 0; at < c.out[0].count(); ++at) {
-    const Sizes o = position(w.out, at % out);
+    const Sizes o = spatial_position(w.out, at % out);
     double sum = 0;
     for (int64_t k = 0; k < in; ++k)
-      if (w.contains(o, position(w.in, k))) sum += c.in[0].at(at / out * in + k);
+      if (w.contains(o, spatial_position(w.in, k))) sum += c.in[0].at(at / out * in + k);
     c.out[0].at(at) = sum == 0 ? 0 : sum / w.divisor(o);
   }
 }
@@ -105,9 +105,9 @@ void avg_grad_of(const Call& c, Kind kind) {
   const Windows w{c.attrs, kind, c.out[0].shape, c.in[0].shape};
   const int64_t in = plane_count(w.in), out = plane_count(w.out);
   for (int64_t at = 0; at < c.in[0].count(); ++at) {
-    const Sizes o = position(w.out, at % out);
+    const Sizes o = spatial_position(w.out, at % out);
     for (int64_t k = 0; k < in; ++k)
-      if (w.contains(o, position(w.in, k)))
+      if (w.contains(o, spatial_position(w.in, k)))
         c.out[0].at(at / out * in + k) += c.in[0].at(at) / w.divisor(o);
   }
 }

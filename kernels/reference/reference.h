@@ -22,6 +22,21 @@ struct Array {
   int64_t count() const { return shape.count(); }
 };
 
+// Where the flat row-major index `at` lies in `shape`, and the way back.
+inline Sizes position(const Sizes& shape, int64_t at) {
+  Sizes p(shape.rank(), 0);
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    p[i] = at % shape[i];
+    at /= shape[i];
+  }
+  return p;
+}
+inline int64_t flat(const Sizes& shape, const Sizes& p) {
+  int64_t at = 0;
+  for (int i = 0; i < shape.rank(); ++i) at = at * shape[i] + p[i];
+  return at;
+}
+
 struct Call {
   std::span<const Array> in;
   std::span<Array> out;  // dtype and shape are set, values are zero
