@@ -234,7 +234,7 @@ void max_pool_run(const RunContext& c) noexcept {
   for_planes(c, s, [&](int64_t plane) {
     fold_plane(s, c.in(0).as<float>() + plane * s.in_count(),
                c.out(0).as<float>() + plane * s.out_count(), lowest<float>(),
-               [](float best, float v) { return (v > best) | (v != v) ? v : best; });
+               [](float best, float v) { return ((v > best) | (v != v)) ? v : best; });
   });
 }
 
