@@ -1,12 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-# hg_table(TARGET KIND FOLDER STEM...): compiles FOLDER/STEM.cpp into TARGET and writes a row
-# HG_TABLE(STEM) for each to hg_KIND_table.inc, which the registry of that kind includes. A file that
-# is not listed is not compiled, so nothing is half registered, and the linker can drop no row.
+# HG_STEMS: the ideas that ops are sorted by. A file of the same stem in each folder of tables holds
+# what that folder says about them: lib/ops, kernels, kernels/reference, tests/samples, converter/rows.
+set(HG_STEMS
+  pointwise
+  unary
+  binary
+  compare
+  activation
+  special
+  reduce
+  scan
+  sort
+  search
+  movement
+  copy
+  scatter_view
+  factory
+  index
+  scatter
+  matmul
+  conv
+  pool
+  image
+  norm
+  attention
+  rnn
+  random
+  control
+  composite
+  loss
+  ctc_loss
+)
+
+# hg_table(TARGET KIND FOLDER STEM...): compiles FOLDER/STEM.cpp into TARGET, for the given stems, which
+# only this folder has, and then for those of HG_STEMS that the folder has a file of. Writes a row
+# HG_TABLE(STEM) for each to hg_KIND_table.inc, which the registry of that kind includes. A file whose
+# stem is not listed is not compiled, so nothing is half registered, and the linker can drop no row.
 function(hg_table target kind folder)
   set(rows "")
-  foreach(stem IN LISTS ARGN)
-    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/${folder}/${stem}.cpp)
-    string(APPEND rows "HG_TABLE(${stem})\n")
+  foreach(stem IN LISTS ARGN HG_STEMS)
+    set(file ${PROJECT_SOURCE_DIR}/${folder}/${stem}.cpp)
+    if(stem IN_LIST ARGN OR EXISTS ${file})
+      target_sources(${target} PRIVATE ${file})
+      string(APPEND rows "HG_TABLE(${stem})\n")
+    endif()
   endforeach()
   set(generated ${PROJECT_BINARY_DIR}/generated)
   file(GENERATE OUTPUT ${generated}/hg_${kind}_table.inc CONTENT "${rows}")
