@@ -30,6 +30,7 @@ set(HG_STEMS
   composite
   loss
   ctc_loss
+  optimizer
 )
 
 # hg_table(TARGET KIND FOLDER STEM...): compiles FOLDER/STEM.cpp into TARGET, for the given stems, which

@@ -94,6 +94,14 @@ class Planner {
       last_use_[static_cast<size_t>(source)] = kForever;
     if (request_.options->keep_all_values)
       std::fill(last_use_.begin(), last_use_.end(), kForever);
+    state_last_use_.assign(body_.states.size(), -1);
+    for (const auto& [id, value] : plan_.values) note_use_of_state(id, value);
+  }
+
+  void note_use_of_state(ValueId id, const PlacedTensor& value) {
+    if (value.place.kind != Place::Kind::state) return;
+    int& last = state_last_use_[static_cast<size_t>(value.place.index)];
+    last = std::max(last, last_use_[static_cast<size_t>(id)]);
   }
 
   const PlacedTensor& placed(ValueId id) const { return plan_.values.at(id); }
@@ -335,7 +343,7 @@ class Planner {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const TensorType& type = concrete.output_types[i];
       PlacedTensor out{unplaced(type.dtype, sizes_of(type)), {}};
-      if (i == 0) out.place = memory_of_input(index, node, step, out.tensor);
+      out.place = memory_of_input(index, node, step, i, out.tensor);
       if (out.place.kind == Place::Kind::none)
         out.place = new_block(graph_.value_info(node.outputs[i]).name, out.tensor.bytes());
       extend(out, at);
@@ -346,28 +354,45 @@ class Planner {
     return {};
   }
 
-  // The memory of an input that dies here, when output 0 may take it.
-  Place memory_of_input(int32_t index, const Node& node, const Step& step, const Tensor& out) const {
+  // The memory of an input that dies here, when this output may take it.
+  Place memory_of_input(int32_t index, const Node& node, const Step& step, size_t output,
+                        const Tensor& out) const {
     if (request_.options->keep_all_values) return {};
+    const bool in_place = node.op->def.traits & kInPlace;
+    if (output > 0 && !in_place) return {};
+    size_t given = 0;
     for (size_t i = 0; i < step.inputs.size() && i < 32; ++i) {
-      if (!((node.op->def.alias >> i) & 1u) || node.inputs[i] == kNoValue) continue;
+      if (node.inputs[i] == kNoValue) continue;
+      if (in_place ? given++ != output : !((node.op->def.alias >> i) & 1u)) continue;
       const PlacedTensor& in = step.inputs[i];
+      if (in.place.offset != 0 || !in.tensor.is_contiguous() || in.tensor.bytes() != out.bytes() ||
+          is_read_beside(step, i))
+        continue;
+      if (in.place.kind == Place::Kind::state) {
+        const auto state = static_cast<size_t>(in.place.index);
+        if (is_assigned(node.outputs[output], body_.states[state].value) &&
+            state_last_use_[state] <= index)
+          return in.place;
+      }
       if (in.place.kind != Place::Kind::arena || in.place.index != plan_.part) continue;
       const Block& block = plan_.blocks[static_cast<size_t>(in.place.block)];
-      const bool whole = in.place.offset == 0 && in.tensor.is_contiguous() &&
-                         in.tensor.bytes() == out.bytes() && block.lifetime.bytes == out.bytes();
-      if (whole && last_use_of_block(in.place.block) <= index && !read_twice(step, i))
+      if (block.lifetime.bytes == out.bytes() && last_use_of_block(in.place.block) <= index)
         return in.place;
     }
     return {};
   }
 
-  // Whether another input of the step lies in the same block but is not the same tensor.
-  static bool read_twice(const Step& step, size_t input) {
+  bool is_assigned(ValueId source, ValueId target) const {
+    return std::find(body_.assignments.begin(), body_.assignments.end(),
+                     std::pair(target, source)) != body_.assignments.end();
+  }
+
+  // Whether another input of the step lies in the same memory but is not the same tensor.
+  static bool is_read_beside(const Step& step, size_t input) {
     const PlacedTensor& one = step.inputs[input];
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       const PlacedTensor& other = step.inputs[i];
-      if (i == input || other.place.kind != Place::Kind::arena ||
+      if (i == input || other.place.kind != one.place.kind ||
           other.place.block != one.place.block || other.place.index != one.place.index)
         continue;
       if (!(other.tensor.shape == one.tensor.shape && other.tensor.strides == one.tensor.strides &&
@@ -406,6 +431,7 @@ class Planner {
   // Makes `out` the tensor of a value, and its block live as long as the value is used.
   void record(ValueId id, const PlacedTensor& out, int32_t node) {
     plan_.values[id] = out;
+    note_use_of_state(id, out);
     if (out.place.kind != Place::Kind::arena || out.place.index != plan_.part) return;
     int& last = block_last_use_[static_cast<size_t>(out.place.block)];
     last = std::max({last, node, last_use_[static_cast<size_t>(id)]});
@@ -436,6 +462,12 @@ class Planner {
     return out;
   }
 
+  // Whether the value is a result that took the memory of a state, not a view of that state.
+  bool updates_in_place(ValueId id) const {
+    const int32_t node = graph_.value_info(id).node;
+    return node >= 0 && body_.nodes[static_cast<size_t>(node)].op->def.view == nullptr;
+  }
+
   // What is assigned or returned must not lie in the memory of a state that the assignments at the
   // end of the run write.
   Status separate_assignments() {
@@ -450,7 +482,13 @@ class Planner {
       HG_TRY_ASSIGN(plan_.values[id], contiguous(value, id, end));
       return {};
     };
-    for (const auto& [target, source] : body_.assignments) HG_TRY(separate(source, true));
+    for (const auto& [target, source] : body_.assignments) {
+      const Place& place = placed(source).place;
+      const bool in_place = target != source && place.kind == Place::Kind::state &&
+                            body_.states[static_cast<size_t>(place.index)].value == target &&
+                            updates_in_place(source);
+      if (!in_place) HG_TRY(separate(source, true));
+    }
     for (const auto& [name, id] : body_.outputs) HG_TRY(separate(id, false));
     return {};
   }
@@ -496,6 +534,7 @@ class Planner {
   int32_t* expand_node_;
   Plan plan_;
   std::vector<int> last_use_;        // of values: the last node that reads them
+  std::vector<int> state_last_use_;  // of the memory of states
   std::vector<int> block_last_use_;  // of blocks: the last node that reads any value in them
   std::unordered_map<ValueId, PlacedTensor> copies_;
 };

@@ -78,6 +78,7 @@ Program::Program(Graph graph, const Options& options, const Registry& registry)
   if (parallel_.run == nullptr)
     parallel_ = openmp_parallel_for(options.threads > 0 ? options.threads : default_threads());
   random_.seed = options.seed;
+  random_.run = options.first_run;
   inputs_.resize(graph_.inputs().size());
   input_data_.resize(inputs_.size(), nullptr);
   input_copies_.resize(inputs_.size());
@@ -106,13 +107,17 @@ Status Program::prepare_states() {
   own_states_.resize(states.size());
   state_data_.resize(states.size());
   for (size_t i = 0; i < states.size(); ++i) {
-    const Tensor& tensor = states[i].data.tensor;
+    const Tensor tensor = states[i].data.tensor;
     state_data_[i] = tensor.data;
-    if (!mutable_states_[i]) continue;
+    if (!mutable_states_[i] || own_states_[i].data() != nullptr) continue;
     if (!own_states_[i].allocate(options_.allocator, tensor.bytes()))
       return out_of_memory("no memory for the ", tensor.bytes(), " bytes of '", states[i].name, "'");
     state_data_[i] = own_states_[i].data();
-    copy(tensor, view(state_data_[i], tensor.dtype, tensor.shape));
+    const Tensor own = view(state_data_[i], tensor.dtype, tensor.shape);
+    copy(tensor, own);
+    // The bytes it started from are not kept for this session's sake.
+    const auto lent = [](void*) {};
+    GraphAccess::body(graph_).states[i].data = {own, std::shared_ptr<void>(own.data, lent)};
   }
   return {};
 }
@@ -410,6 +415,7 @@ Status Program::assign_states() {
     Tensor tensor = from.tensor;
     tensor.data = base_of(from.place);
     const auto state = static_cast<size_t>(graph_.value_info(target).state);
+    if (tensor.data == state_data_[state]) continue;  // updated in place
     copy(tensor, view(state_data_[state], tensor.dtype, tensor.shape));
   }
   return {};

@@ -29,6 +29,9 @@ enum Traits : uint32_t {
   kRandom = 1 << 1,         // draws numbers; never folded, merged or recomputed differently
   kDataDependent = 1 << 2,  // some output size is known only after looking at the data
   kControl = 1 << 3,        // runs its subgraphs
+  // Output k may take the memory of the k-th given input, for every k, when nobody else reads that:
+  // a state that is assigned such an output is updated in place. Kernels tolerate that.
+  kInPlace = 1 << 4,
 };
 
 // signature: "conv(x, weight, bias?, stride: int[] = [1], groups: int = 1) -> y"

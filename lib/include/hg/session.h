@@ -34,6 +34,7 @@ struct Options {
   std::vector<std::string> disabled_passes = {};           // by name, for debugging
   std::vector<std::string> kernels = {};  // "conv=reference": only this variant, for debugging
   uint64_t seed = 0;                // of random ops; equal seeds give equal runs
+  uint64_t first_run = 0;           // the number that random ops take the first run for
   bool profile = false;
   bool keep_all_values = false;      // every value can be read by name after a run; for checking
   const Registry* registry = nullptr;  // kernels; null: those of the model's graph

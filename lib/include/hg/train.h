@@ -1,21 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients as graphs. They are ordinary nodes of the same graph: printed, optimised, planned and
-// differentiated again like all others.
+// Training: gradients as graphs, losses, optimizers, schedules, and the Trainer, which runs
+// forward, backward and update as one planned graph.
+//
+//   hg::TrainOptions options;
+//   options.losses = {{.kind = "cross_entropy"}};
+//   options.optimizer = hg::adamw(1e-3);
+//   HG_TRY_ASSIGN(hg::Trainer trainer, hg::Trainer::create(model, options));
+//   HG_TRY(trainer.fit({{images}, {labels}}, {.epochs = 10, .batch = 32}));
+//   HG_TRY(trainer.save("trained.hgm"));
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "hg/graph.h"
+#include "hg/model.h"
+#include "hg/session.h"
 
 namespace hg {
+
+// -- Gradients ------------------------------------------------------------------------------------
 
 // The vector-Jacobian products sum_k seeds[k] * d ys[k] / d wrt[i], one for each of `wrt`, in its
 // dtype and shape; zeros where nothing depends on it. `wrt` may hold any float values: inputs,
 // parameters, intermediate results. A seed has the type of its y; an empty Value, or no seeds at
 // all, stand for ones. On ops without a gradient between `wrt` and `ys` the graph fails with the
-// names of all of them, and the result is empty.
+// names of all of them, and the result is empty. They are ordinary nodes of the same graph:
+// printed, optimised, planned and differentiated again like all others.
 std::vector<Value> gradients(std::span<const Value> ys, std::span<const Value> wrt,
                              std::span<const Value> seeds = {});
 
@@ -23,5 +41,224 @@ inline std::vector<Value> gradients(const Value& y, std::initializer_list<Value>
                                     const Value& seed = {}) {
   return gradients(std::span(&y, 1), std::span(wrt.begin(), wrt.size()), std::span(&seed, 1));
 }
+
+// -- What is minimised ----------------------------------------------------------------------------
+
+// Patterns name parameters: '*' stands for any characters and '?' for one. A layer without
+// parameters of its own, such as dropout, goes by its module path.
+
+// One term of the sum that training minimises. hg/ops/loss.h has the formulas.
+struct Loss {
+  // mse l1 smooth_l1 huber cross_entropy nll bce bce_with_logits kl_div, or "output" when the
+  // model's output is the loss already, as an application may build it.
+  std::string kind = "mse";
+  std::string output = "";        // of the model; empty: the first
+  std::string target = "target";  // the input that is added for it; two losses may share one
+  // Of the target. Empty: the output's, and for cross_entropy and nll i64 class indices, with the
+  // classes along dim 1 of the output.
+  std::optional<TensorType> target_type = {};
+  double weight = 1;
+  std::string reduction = "mean";  // or sum
+  double beta = 1;                 // smooth_l1's beta, huber's delta
+  // Of cross_entropy and nll. class_dim is the output's dim of classes: 1, or -1 when the target's
+  // shape is the output's without its last dim; empty: whichever of the two the target fits.
+  std::optional<int> class_dim = {};
+  double label_smoothing = 0;
+  int64_t ignore_index = -100;
+  std::vector<double> class_weights = {};
+  bool log_target = false;  // of kl_div
+};
+
+// Adds l1 * sum |w| + l2 * sum w^2 to the loss, for the parameters that match.
+struct Penalty {
+  std::string pattern = "*";
+  double l1 = 0, l2 = 0;
+};
+
+struct Metric {
+  std::string kind = "accuracy";  // share of equal classes; or mean_error: mean |output - target|
+  std::string output = "";        // as of Loss
+  std::string target = "target";  // of one of the losses
+};
+
+// -- How it is minimised --------------------------------------------------------------------------
+
+// torch.optim's optimizers and their defaults. Every one takes its steps in the dtype of the
+// parameter, as torch's does.
+struct Optimizer {
+  enum class Kind : uint8_t { sgd, adam, adamw, rmsprop };
+  Kind kind = Kind::sgd;
+  double lr = 1e-3;
+  double weight_decay = 0;            // adamw: decoupled from the gradient
+  double momentum = 0;                // sgd and rmsprop
+  double dampening = 0;               // sgd
+  bool nesterov = false;              // sgd
+  double beta1 = 0.9, beta2 = 0.999;  // adam and adamw
+  bool amsgrad = false;
+  double alpha = 0.99;    // rmsprop
+  bool centered = false;  // rmsprop
+  double eps = 1e-8;
+  bool maximize = false;
+};
+inline Optimizer sgd(double lr = 1e-3, double momentum = 0, double weight_decay = 0,
+                     bool nesterov = false) {
+  return {.kind = Optimizer::Kind::sgd,
+          .lr = lr,
+          .weight_decay = weight_decay,
+          .momentum = momentum,
+          .nesterov = nesterov};
+}
+inline Optimizer adam(double lr = 1e-3, double weight_decay = 0) {
+  return {.kind = Optimizer::Kind::adam, .lr = lr, .weight_decay = weight_decay};
+}
+inline Optimizer adamw(double lr = 1e-3, double weight_decay = 0.01) {
+  return {.kind = Optimizer::Kind::adamw, .lr = lr, .weight_decay = weight_decay};
+}
+inline Optimizer rmsprop(double lr = 1e-2, double momentum = 0, double weight_decay = 0) {
+  return {.kind = Optimizer::Kind::rmsprop,
+          .lr = lr,
+          .weight_decay = weight_decay,
+          .momentum = momentum};
+}
+
+// What holds for the parameters that match, where several do: the last that says it.
+struct ParameterRule {
+  std::string pattern;
+  std::optional<double> lr = {};
+  std::optional<double> weight_decay = {};
+  // Neither trained nor differentiated. batch_norm and dropout of a frozen layer run as in
+  // inference.
+  bool frozen = false;
+};
+
+// torch.optim.lr_scheduler's schedules; learning_rate() is their formula. A tick is an update, or
+// an epoch where by_epoch. `warmup` ticks before them raise the rate linearly from lr / (warmup +
+// 1).
+struct Schedule {
+  enum class Kind : uint8_t { constant, step, exponential, linear, cosine, one_cycle, plateau };
+  Kind kind = Kind::constant;
+  bool by_epoch = false;  // plateau always goes by epochs
+  int64_t warmup = 0;
+  int64_t total = 0;                // ticks of linear, cosine, one_cycle; 0: all of one fit()
+  int64_t period = 30;              // step: ticks between two drops
+  double gamma = 0.1;               // step and exponential: the factor of a drop; plateau: too
+  double min_lr = 0;                // cosine and plateau
+  double start = 1.0 / 3, end = 1;  // linear: factors
+  double rise = 0.3, div_factor = 25, final_div_factor = 1e4;  // one_cycle, whose top is lr
+  int64_t patience = 10, cooldown = 0;                         // plateau: in epochs
+  double threshold = 1e-4;  // plateau: what counts as better, as a part of the best loss
+};
+// The rate of tick `t`, counted from 0, of every kind but plateau, which depends on losses and
+// stays at `lr` here.
+double learning_rate(const Schedule& schedule, double lr, int64_t t);
+
+struct TrainOptions {
+  std::vector<Loss> losses = {Loss()};
+  std::vector<Penalty> penalties = {};
+  std::vector<Metric> metrics = {};
+  Optimizer optimizer = {};
+  std::vector<ParameterRule> rules = {};
+  Schedule schedule = {};
+  double clip_norm = 0;   // of all gradients together, as clip_grad_norm_; 0: none
+  double clip_value = 0;  // of each element, after clip_norm; 0: none
+  int accumulate = 1;     // batches whose gradients make one update
+  // training: dropout drops and batch_norm takes the statistics of the batch and moves the running
+  // ones, whatever the trace says, but in frozen layers. as_traced: as the model has them.
+  enum class Mode : uint8_t { training, as_traced } mode = Mode::training;
+  // Of matrix products and convolutions: f32, bf16 or f16, with parameters, optimizer and
+  // everything else in f32. f16 scales the loss, and skips the updates in which a gradient
+  // overflowed.
+  DType compute = f32;
+  // Continue with the moments and counters that the model's file has of the same kind of optimizer.
+  bool resume = true;
+  Options session = {};  // device, threads, memory_limit, seed of dropout and of shuffling, ...
+};
+
+// -- The trainer ----------------------------------------------------------------------------------
+
+// Tensors whose first dims count samples: one for each input, and one for each target in the order
+// in which the losses name them. Borrowed.
+struct Dataset {
+  std::vector<Tensor> inputs, targets;
+};
+
+struct Evaluation {
+  double loss = 0;
+  std::vector<double> metrics;  // in the order of TrainOptions::metrics
+};
+
+// What fit() tells after each batch and each epoch.
+struct Progress {
+  int64_t step = 0;   // batches since training began, from 1
+  int64_t steps = 0;  // at which this fit() ends
+  int64_t epoch = 0;  // from 1
+  int64_t epochs = 0;
+  double loss = 0;  // of the batch before its update; of the epoch: the mean
+  double lr = 0;
+  double ms = 0;                           // of the batch, or of the epoch
+  const Evaluation* validation = nullptr;  // at the end of an epoch, where there is one
+  bool is_best = false;                    // the lowest loss so far, on validation data if given
+  bool is_epoch = false;
+};
+
+struct FitOptions {
+  int64_t epochs = 1;
+  int64_t batch = 32;
+  bool shuffle = true;  // by Options::seed and the epoch's number
+  // `epochs` counts from where the training of a resumed file began, so that the call that was
+  // interrupted is finished; otherwise they are trained in addition.
+  bool finish = false;
+  const Dataset* validation = nullptr;
+  // Ends when so many epochs in a row brought no loss below the best; 0: never.
+  int64_t patience = 0;
+  std::string best_path = "";  // where the model goes whenever an epoch is the best
+  // Called after each batch and each epoch; false ends the training, in a state that can be saved
+  // and resumed.
+  std::function<bool(const Progress&)> on_progress = {};
+};
+
+class Trainer {
+ public:
+  // Builds and compiles the graph of a step. Fails when a parameter cannot be differentiated (with
+  // all ops in the way), a pattern matches nothing, or an output is missing. The model is copied.
+  static Result<Trainer> create(const Model& model, TrainOptions options);
+  Trainer(Trainer&&) noexcept;
+  Trainer& operator=(Trainer&&) noexcept;
+  ~Trainer();
+
+  // One batch: forward, backward and, unless gradients are still being accumulated, the update.
+  // Returns the loss before it. Allocates nothing once the batch's size is planned. A loss that is
+  // not finite changes nothing and fails with the first node that produced such a number.
+  Result<double> step(std::span<const Tensor> inputs, std::span<const Tensor> targets);
+  // Epochs over a data set. The last batch of an epoch may be smaller, where the model's first dim
+  // is a symbol; otherwise it is left out.
+  Status fit(const Dataset& data, const FitOptions& options);
+  // Loss and metrics in inference mode, with the weights as they are now.
+  Result<Evaluation> evaluate(const Dataset& data, int64_t batch = 32);
+
+  // Sets the optimizer's rate; those of rules keep their proportion to it. Schedules go on from it.
+  void set_lr(double lr);
+  double lr() const;        // of the last update, or the first to come
+  int64_t updates() const;  // since training began, in earlier files too
+  // Parameters that are trained, and what one should know: layers that training mode could not
+  // change, samples that are left out, state that was not resumed.
+  const std::vector<std::string>& trained() const;
+  const std::vector<std::string>& notes() const;
+
+  // Plans for these sizes; then session().memory() is exact before the first step.
+  Status plan(std::span<const std::pair<std::string, int64_t>> dims);
+  // The step: its inputs, compiled graph, memory, profile, and present values by name.
+  const Session& session() const;
+  // The model as given, in its own mode, with the present weights and running statistics, and with
+  // the optimizer's state as further buffers, from which training resumes bit by bit.
+  Result<Model> model() const;
+  Status save(const std::string& path) const;  // of model(), without a copy
+
+  struct Body;  // lib/train/trainer.h
+
+ private:
+  explicit Trainer(std::unique_ptr<Body> body);
+  std::unique_ptr<Body> body_;
+};
 
 }  // namespace hg

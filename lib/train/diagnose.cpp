@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds where a loss that is not finite came from: runs the forward pass again, keeping all values.
+#include <cmath>
+
+#include "lib/graph/access.h"
+#include "lib/train/trainer.h"
+
+namespace hg {
+namespace {
+
+struct Content {
+  bool has_nan = false, has_infinity = false;
+};
+
+template <class T>
+Content content_of(const T* data, int64_t count) {
+  Content content;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto value = static_cast<double>(static_cast<float>(data[i]));
+    content.has_nan |= std::isnan(value);
+    content.has_infinity |= std::isinf(value);
+  }
+  return content;
+}
+
+Content content_of(const Session& session, const Graph& graph, ValueId id) {
+  const ValueInfo& info = graph.value_info(id);
+  if (!is_float(info.type.dtype)) return {};
+  const Result<Tensor> tensor = session.value(info.name);
+  if (!tensor.ok() || tensor->count() == 0) return {};
+  Result<TensorData> rows = TensorData::copy_of(*tensor);
+  if (!rows.ok()) return {};
+  const int64_t count = tensor->count();
+  switch (info.type.dtype) {
+    case f32:
+      return content_of(rows->tensor.as<float>(), count);
+    case f64:
+      return content_of(rows->tensor.as<double>(), count);
+    case f16:
+      return content_of(rows->tensor.as<Half>(), count);
+    default:
+      return content_of(rows->tensor.as<BFloat16>(), count);
+  }
+}
+
+}  // namespace
+
+// Walks from the loss to the first result on the way that has a NaN (or an infinity) of inputs that
+// have none; infinities that a mask made on purpose are not on that way.
+Status Trainer::Body::diagnose(std::span<const Tensor> inputs, std::span<const Tensor> targets,
+                               double loss) {
+  const std::string what =
+      text("the loss of batch ", static_cast<int64_t>(counters.batches) + 1, " is ", loss, ": ");
+  HG_TRY_ASSIGN(const Model model, Model::from_graph(with_present_weights(step.forward)));
+  Options again = options.session;
+  again.memory_limit = 0;
+  again.profile = false;
+  again.keep_all_values = true;
+  again.first_run = static_cast<uint64_t>(counters.batches);
+  HG_TRY_ASSIGN(Session traced, Session::create(model, again));
+  int at = 0;
+  for (const Tensor& input : inputs) HG_TRY(traced.set_input(at++, input));
+  for (const Tensor& target : targets) HG_TRY(traced.set_input(at++, target));
+  HG_TRY(traced.run());
+  const Graph& graph = traced.compiled_graph();
+  const auto is_bad = [&](ValueId id, bool nan) {
+    if (id == kNoValue) return false;
+    for (size_t i = 0; i < graph.inputs().size(); ++i) {
+      if (graph.inputs()[i] != id || !is_float(graph.value_info(id).type.dtype)) continue;
+      const Tensor& given = i < inputs.size() ? inputs[i] : targets[i - inputs.size()];
+      Result<TensorData> rows = TensorData::copy_of(given);
+      if (!rows.ok()) return false;
+      const Content c = given.dtype == f64   ? content_of(rows->tensor.as<double>(), given.count())
+                        : given.dtype == f32 ? content_of(rows->tensor.as<float>(), given.count())
+                                             : Content();
+      return nan ? c.has_nan : c.has_infinity;
+    }
+    const Content c = content_of(traced, graph, id);
+    return nan ? c.has_nan : c.has_infinity;
+  };
+  ValueId current = graph.outputs()[0].second;
+  bool nan = std::isnan(loss);
+  for (;;) {
+    const ValueInfo& info = graph.value_info(current);
+    if (info.state >= 0)
+      return invalid_argument(what, "the parameter '", info.name,
+                              "' is not finite any more; a "
+                              "lower learning rate or clipping may help");
+    if (info.node < 0) return invalid_argument(what, "the data of '", info.name, "' is not finite");
+    const Node& node = graph.nodes()[static_cast<size_t>(info.node)];
+    ValueId next = kNoValue;
+    for (const bool kind : {nan, false}) {
+      for (const ValueId id : node.inputs) {
+        if (next != kNoValue || !is_bad(id, kind)) continue;
+        // An infinity that made no NaN before is the op's business, unless the loss is infinite.
+        if (!kind && nan && id != kNoValue && graph.value_info(id).node < 0) continue;
+        next = id;
+        nan = kind;
+      }
+      if (next != kNoValue) break;
+    }
+    if (next == kNoValue)
+      return invalid_argument(what, label(graph, node), " (value '", info.name, "'",
+                              node.origin.source.empty() ? "" : ", ", node.origin.source,
+                              ") is the first that is not finite");
+    current = next;
+  }
+}
+
+}  // namespace hg

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// Epochs over a data set: order, batches, rates, validation, early stopping.
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "lib/train/trainer.h"
+
+namespace hg {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Fisher and Yates 1938 with SplitMix64 (Steele, Lea, Flood 2014).
+void shuffle(std::vector<int64_t>& order, uint64_t seed, uint64_t epoch) {
+  uint64_t state = seed * 0x9e3779b97f4a7c15u + epoch;
+  const auto next = [&] {
+    uint64_t z = (state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  };
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[next() % i]);
+}
+
+Tensor row_of(const Tensor& tensor, int64_t row) {
+  Tensor out = tensor;
+  out.shape.erase(0);
+  out.strides.erase(0);
+  out.data = tensor.as<std::byte>() + row * tensor.strides[0] * size_of(tensor.dtype);
+  return out;
+}
+
+}  // namespace
+
+// -- Batches
+// ----------------------------------------------------------------------------------------
+
+Status Batches::prepare(const Dataset& data, int64_t batch) {
+  inputs_ = data.inputs.size();
+  all_ = data.inputs;
+  all_.insert(all_.end(), data.targets.begin(), data.targets.end());
+  for (const Tensor& tensor : all_) {
+    Sizes shape = tensor.shape;
+    shape[0] = batch;
+    HG_TRY_ASSIGN(TensorData memory, TensorData::allocate(tensor.dtype, shape));
+    tensors_.push_back(memory.tensor);
+    memory_.push_back(std::move(memory));
+  }
+  return {};
+}
+
+void Batches::take(const std::vector<int64_t>& order, int64_t first, int64_t count) {
+  for (size_t i = 0; i < all_.size(); ++i) {
+    Tensor& to = tensors_[i];
+    to = memory_[i].tensor;
+    to.shape[0] = count;
+    if (order.empty() && all_[i].is_contiguous()) {
+      to.data = row_of(all_[i], first).data;
+      continue;
+    }
+    for (int64_t k = 0; k < count; ++k)
+      copy(row_of(all_[i], order.empty() ? first + k : order[static_cast<size_t>(first + k)]),
+           row_of(to, k));
+  }
+}
+
+Result<int64_t> count_samples(const Trainer::Body& body, const Dataset& data) {
+  HG_CHECK(static_cast<int>(data.inputs.size()) == body.first_target() &&
+               data.targets.size() == body.step.targets.size(),
+           "the data has ", int64_t(data.inputs.size()), " inputs and ",
+           int64_t(data.targets.size()), " targets; the model takes ", body.first_target(), " and ",
+           int64_t(body.step.targets.size()));
+  int64_t samples = -1;
+  for (const auto* list : {&data.inputs, &data.targets})
+    for (const Tensor& tensor : *list) {
+      HG_CHECK(tensor.rank() > 0, "the first dim of data counts samples, but a tensor has none");
+      if (samples < 0) samples = tensor.shape[0];
+      HG_CHECK(tensor.shape[0] == samples, "one tensor of the data has ", samples,
+               " samples, another ", tensor.shape[0]);
+    }
+  HG_CHECK(samples > 0, "there are no samples");
+  return samples;
+}
+
+// -- fit
+// --------------------------------------------------------------------------------------------
+
+namespace {
+
+class Fit {
+ public:
+  Fit(Trainer::Body& body, Trainer& trainer, const Dataset& data, const FitOptions& options)
+      : b_(body), trainer_(trainer), data_(data), options_(options), c_(body.counters) {}
+
+  Status run() {
+    HG_TRY(prepare());
+    while (c_.epochs < last_epoch_) {
+      const auto start = Clock::now();
+      bool stopped = false;
+      HG_TRY(epoch(stopped));
+      if (stopped) break;
+      HG_TRY(end_epoch(ms_since(start), stopped));
+      if (stopped) break;
+    }
+    b_.schedule_total = 0;
+    return {};
+  }
+
+ private:
+  Status prepare() {
+    HG_CHECK(options_.epochs > 0, "epochs is ", options_.epochs);
+    HG_CHECK(options_.batch > 0, "batch is ", options_.batch);
+    HG_TRY_ASSIGN(samples_, count_samples(b_, data_));
+    if (options_.validation != nullptr) HG_TRY(count_samples(b_, *options_.validation).status());
+    batch_ = std::min(options_.batch, samples_);
+    const auto& inputs = b_.base.graph().inputs();
+    if (!inputs.empty()) {
+      const TensorType& type = b_.base.graph().value_info(inputs[0]).type;
+      if (type.rank() > 0 && type.shape[0].is_constant()) fixed_ = type.shape[0].constant();
+    }
+    if (fixed_ > 0) {
+      HG_CHECK(samples_ >= fixed_, "the model takes batches of ", fixed_, " samples, there are ",
+               samples_);
+      HG_CHECK(options_.batch == fixed_ || samples_ < options_.batch, "the model takes batches of ",
+               fixed_, " samples, batch is ", options_.batch,
+               "; convert it with a symbol for the first size");
+      batch_ = fixed_;
+      if (samples_ % fixed_ != 0)
+        b_.step.notes.push_back(text("each epoch leaves out ", samples_ % fixed_, " of ", samples_,
+                                     " samples: the model takes batches of ", fixed_, " only"));
+      samples_ -= samples_ % fixed_;
+    }
+    batches_ = (samples_ + batch_ - 1) / batch_;
+    const double done = c_.epochs;
+    if (!options_.finish) {
+      c_.first_epoch = done;
+      c_.first_update = static_cast<double>(b_.updates());
+      c_.epochs_since_best = 0;
+    }
+    last_epoch_ = c_.first_epoch + static_cast<double>(options_.epochs);
+    const int64_t each = b_.options.accumulate;
+    const int64_t updates = (batches_ + each - 1) / each;
+    b_.schedule_total = b_.options.schedule.by_epoch ? options_.epochs : options_.epochs * updates;
+    order_.resize(options_.shuffle && batches_ > 1 ? static_cast<size_t>(samples_) : 0);
+    return rows_.prepare(data_, batch_);
+  }
+
+  Status epoch(bool& stopped) {
+    if (!order_.empty()) {
+      if (fixed_ > 0) order_.resize(static_cast<size_t>(data_.inputs[0].shape[0]));
+      std::iota(order_.begin(), order_.end(), 0);
+      shuffle(order_, b_.options.session.seed, static_cast<uint64_t>(c_.epochs));
+    }
+    const int64_t each = b_.options.accumulate;
+    for (auto i = static_cast<int64_t>(c_.batch_in_epoch); i < batches_ && !stopped; ++i) {
+      const auto start = Clock::now();
+      const int64_t first = i * batch_, count = std::min(batch_, samples_ - first);
+      // The batches of one update count by their samples.
+      const int64_t group = i / each * each * batch_;
+      const int64_t group_end = std::min(group + each * batch_, samples_);
+      const bool go = first + count == group_end;
+      rows_.take(order_, first, count);
+      HG_TRY(b_.set_rates());
+      const auto part =
+          static_cast<float>(static_cast<double>(count) / static_cast<double>(group_end - group));
+      HG_TRY_ASSIGN(const double loss, b_.run_batch(rows_.inputs(), rows_.targets(), go, part));
+      c_.batch_in_epoch = static_cast<double>(i + 1);
+      c_.loss_sum += loss * static_cast<double>(count);
+      c_.samples += static_cast<double>(count);
+      Progress progress = describe(loss, ms_since(start));
+      stopped = !report(progress);
+    }
+    // What is left of a stopped epoch is done when training is resumed.
+    if (stopped && c_.batch_in_epoch >= static_cast<double>(batches_)) {
+      stopped = false;
+      stop_after_epoch_ = true;
+    }
+    return {};
+  }
+
+  Progress describe(double loss, double ms) const {
+    Progress p;
+    p.step = static_cast<int64_t>(c_.batches);
+    const double left = (last_epoch_ - c_.epochs) * static_cast<double>(batches_);
+    p.steps = p.step + static_cast<int64_t>(left - c_.batch_in_epoch);
+    p.epoch = static_cast<int64_t>(c_.epochs) + 1;
+    p.epochs = static_cast<int64_t>(last_epoch_);
+    p.loss = loss;
+    p.lr = trainer_.lr();
+    p.ms = ms;
+    return p;
+  }
+
+  bool report(const Progress& progress) const {
+    return !options_.on_progress || options_.on_progress(progress);
+  }
+
+  Status end_epoch(double ms, bool& stopped) {
+    Progress progress = describe(c_.loss_sum / c_.samples, ms);
+    progress.is_epoch = true;
+    Evaluation validation;
+    double judged = progress.loss;
+    if (options_.validation != nullptr) {
+      HG_TRY_ASSIGN(validation, b_.evaluate(*options_.validation, batch_));
+      progress.validation = &validation;
+      judged = validation.loss;
+    }
+    progress.is_best = judged < c_.best_loss;
+    c_.epochs += 1;
+    c_.batch_in_epoch = c_.loss_sum = c_.samples = 0;
+    b_.after_epoch(judged);
+    if (progress.is_best) {
+      c_.best_loss = judged;
+      c_.epochs_since_best = 0;
+      if (!options_.best_path.empty()) HG_TRY(trainer_.save(options_.best_path));
+    } else {
+      c_.epochs_since_best += 1;
+    }
+    stopped = !report(progress) || stop_after_epoch_;
+    if (options_.patience > 0 && c_.epochs_since_best >= static_cast<double>(options_.patience))
+      stopped = true;
+    return {};
+  }
+
+  Trainer::Body& b_;
+  Trainer& trainer_;
+  const Dataset& data_;
+  const FitOptions& options_;
+  Counters& c_;
+  Batches rows_;
+  std::vector<int64_t> order_;
+  int64_t samples_ = 0, batch_ = 0, batches_ = 0, fixed_ = 0;
+  double last_epoch_ = 0;
+  bool stop_after_epoch_ = false;
+};
+
+}  // namespace
+
+Status Trainer::fit(const Dataset& data, const FitOptions& options) {
+  return Fit(*body_, *this, data, options).run();
+}
+
+}  // namespace hg

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/train/mode.h"
+
+#include <algorithm>
+
+#include "hg/ops/pointwise.h"
+#include "lib/graph/rewrite.h"
+
+namespace hg {
+
+bool matches(std::string_view pattern, std::string_view name) {
+  // Backtracks to the last star only.
+  size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n]) && pattern[p] != '*') {
+      ++p, ++n;
+    } else if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+bool is_frozen(std::span<const ParameterRule> rules, std::string_view name) {
+  bool frozen = false;
+  for (const ParameterRule& rule : rules)
+    if (matches(rule.pattern, name)) frozen = rule.frozen;
+  return frozen;
+}
+
+namespace {
+
+size_t attr_index(const Node& node, std::string_view name) {
+  return static_cast<size_t>(node.op->signature.find_attribute(name));
+}
+
+// The state that a value is, or the cast of which it is; or null.
+const State* state_behind(const Graph& graph, ValueId id) {
+  if (id == kNoValue) return nullptr;
+  const ValueInfo* info = &graph.value_info(id);
+  if (info->state < 0 && info->node >= 0) {
+    const Node& node = graph.nodes()[static_cast<size_t>(info->node)];
+    if (node.op->name() == "cast") info = &graph.value_info(node.inputs[0]);
+  }
+  return info->state >= 0 ? &graph.states()[static_cast<size_t>(info->state)] : nullptr;
+}
+
+class Switcher {
+ public:
+  Switcher(Graph& graph, std::span<const ParameterRule> rules, std::vector<std::string>* notes)
+      : graph_(graph), rules_(rules), notes_(notes) {}
+
+  Status run() {
+    auto& nodes = GraphAccess::body(graph_).nodes;
+    int64_t stream = 0;
+    for (const Node& node : nodes)
+      if (const int at = node.op->signature.find_attribute("stream"); at >= 0)
+        if (const Dim* dim = std::get_if<Dim>(&node.attrs[static_cast<size_t>(at)].value))
+          stream = std::max(stream, dim->constant() + 1);
+    const size_t count = nodes.size();  // casts are added behind
+    for (size_t i = 0; i < count; ++i) {
+      if (!nodes[i].subgraphs.empty() && notes_ != nullptr)
+        notes_->push_back(text(label(graph_, nodes[i]), ": layers inside run as traced"));
+      if (nodes[i].op->name() == "dropout") {
+        set(nodes[i], "training", trains(nodes[i]));
+        // Layers of eval mode may share a stream, since they drew nothing.
+        nodes[i].attrs[attr_index(nodes[i], "stream")] = Attr(stream++);
+      } else if (nodes[i].op->name() == "batch_norm") {
+        switch_batch_norm(i);
+      }
+    }
+    return graph_.take_status();
+  }
+
+ private:
+  void set(Node& node, std::string_view attr, bool value) {
+    node.attrs[attr_index(node, attr)] = Attr(value);
+  }
+
+  bool trains(const Node& node) const {
+    return notes_ != nullptr && !is_frozen(rules_, node.origin.module);
+  }
+
+  void switch_batch_norm(size_t index) {
+    auto& nodes = GraphAccess::body(graph_).nodes;
+    if (nodes[index].inputs[3] == kNoValue) return;  // always the statistics of the batch
+    // Frozen is a layer whose parameters are; without any, its statistics' names stand for them.
+    bool frozen = true, has_parameter = false;
+    for (const size_t i : {1, 2, 3, 4}) {
+      const State* state = state_behind(graph_, nodes[index].inputs[i]);
+      if (state == nullptr || (i >= 3 && has_parameter)) continue;
+      frozen = frozen && is_frozen(rules_, state->name);
+      has_parameter = true;
+    }
+    const bool training = notes_ != nullptr && !(frozen && has_parameter);
+    set(nodes[index], "training", training);
+    for (const size_t k : {1, 2}) {
+      const State* state = state_behind(graph_, nodes[index].inputs[k + 2]);
+      if (!training) {
+        if (state != nullptr) remove_assignment(state->value);
+        continue;
+      }
+      if (state == nullptr || state->kind == State::Kind::constant) {
+        notes_->push_back(text(label(graph_, nodes[index]), ": its running statistics ",
+                               k == 1 ? "(mean)" : "(variance)",
+                               " are no buffer of the model and stay as they are"));
+        continue;
+      }
+      const Value target = graph_.value(state->value);
+      Value moved = graph_.value(nodes[index].outputs[k]);
+      if (moved.dtype() != target.dtype()) moved = cast(moved, target.dtype());
+      graph_.assign(target, moved);
+    }
+  }
+
+  void remove_assignment(ValueId target) {
+    auto& assignments = GraphAccess::body(graph_).assignments;
+    std::erase_if(assignments, [&](const auto& pair) { return pair.first == target; });
+  }
+
+  Graph& graph_;
+  std::span<const ParameterRule> rules_;
+  std::vector<std::string>* notes_;  // null: inference
+};
+
+}  // namespace
+
+Status set_training(Graph& graph, std::span<const ParameterRule> rules,
+                    std::vector<std::string>& notes) {
+  return Switcher(graph, rules, &notes).run();
+}
+
+Status set_inference(Graph& graph) { return Switcher(graph, {}, nullptr).run(); }
+
+Status set_compute(Graph& graph, DType dtype) {
+  return rewrite(graph, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
+    constexpr std::string_view kProducts[] = {"linear", "matmul", "conv"};
+    const bool is_product = std::find(std::begin(kProducts), std::end(kProducts),
+                                      node.op->name()) != std::end(kProducts);
+    if (!is_product || graph.value_info(node.outputs[0]).type.dtype != f32)
+      return std::optional<std::vector<Value>>();
+    std::vector<Value> inputs;
+    for (const ValueId id : node.inputs)
+      inputs.push_back(id == kNoValue ? Value() : cast(graph.value(id), dtype));
+    NamedAttrs attrs;
+    for (size_t i = 0; i < node.attrs.size(); ++i)
+      attrs.push_back({node.op->signature.attributes[i].name, node.attrs[i]});
+    return std::optional(std::vector{cast(graph.call(node.op->name(), inputs, attrs), f32)});
+  });
+}
+
+}  // namespace hg

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/train/objective.h"
+
+#include <algorithm>
+
+#include "hg/ops.h"
+#include "lib/train/mode.h"
+
+namespace hg {
+namespace {
+
+constexpr std::string_view kKinds[] = {"mse", "l1",  "smooth_l1",       "huber",  "cross_entropy",
+                                       "nll", "bce", "bce_with_logits", "kl_div", "output"};
+
+bool takes_classes(const Loss& loss) { return loss.kind == "cross_entropy" || loss.kind == "nll"; }
+
+bool may_fit(const Dim& a, const Dim& b) { return a == b || !a.is_constant() || !b.is_constant(); }
+
+// The shape without dim `at`.
+Shape without(Shape shape, int at) {
+  shape.erase(shape.begin() + (at < 0 ? at + static_cast<int>(shape.size()) : at));
+  return shape;
+}
+
+bool may_fit(const Shape& a, const Shape& b) {
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](auto& x, auto& y) { return may_fit(x, y); });
+}
+
+class Builder {
+ public:
+  Builder(Graph& graph, const TrainOptions& options) : graph_(graph), options_(options) {}
+
+  Result<Objective> build() {
+    HG_CHECK(!options_.losses.empty(), "there is no loss to minimise");
+    for (const Loss& loss : options_.losses) HG_TRY(add_loss(loss));
+    for (const Penalty& penalty : options_.penalties) HG_TRY(add_penalty(penalty));
+    const Value& mean = result_.mean;
+    const Value& sum = result_.sum;
+    result_.total = mean && sum ? mean + sum : mean ? mean : sum;
+    for (const Metric& metric : options_.metrics) HG_TRY(add_metric(metric));
+    HG_TRY(graph_.take_status());
+    return std::move(result_);
+  }
+
+ private:
+  Result<Value> find_output(const std::string& name) {
+    HG_CHECK(!graph_.outputs().empty(), "the model has no output");
+    if (name.empty()) return graph_.value(graph_.outputs()[0].second);
+    std::string known;
+    for (const auto& [output, id] : graph_.outputs()) {
+      if (output == name) return graph_.value(id);
+      known += text(known.empty() ? "" : ", ", output);
+    }
+    return not_found("the model has no output '", name, "'; the outputs are ", known);
+  }
+
+  Value find_target(const std::string& name) {
+    for (const std::string& known : result_.targets)
+      if (known == name)
+        for (const ValueId id : graph_.inputs())
+          if (graph_.value_info(id).name == name) return graph_.value(id);
+    return {};
+  }
+
+  // The output's dim of classes beside class indices.
+  static Result<int> class_dim(const Loss& loss, const Value& y, const Shape& target) {
+    for (const int dim : {1, -1})
+      if (loss.class_dim.value_or(dim) == dim && may_fit(without(y.shape(), dim), target))
+        return dim;
+    return invalid_argument(
+        loss.kind, ": the output '", y.name(), "' is ", y.shape(), ", the target '", loss.target,
+        "' is ", target, "; expected are class indices in the output's shape without dim ",
+        loss.class_dim.value_or(1), loss.class_dim ? "" : " or without the last");
+  }
+
+  Status add_loss(const Loss& loss) {
+    HG_CHECK(std::find(std::begin(kKinds), std::end(kKinds), loss.kind) != std::end(kKinds),
+             "there is no loss '", loss.kind,
+             "'; known are mse l1 smooth_l1 huber cross_entropy "
+             "nll bce bce_with_logits kl_div output");
+    HG_CHECK(loss.reduction == "mean" || loss.reduction == "sum", "loss ", loss.kind,
+             ": training needs the reduction mean or sum, not '", loss.reduction, "'");
+    HG_TRY_ASSIGN(Value y, find_output(loss.output));
+    HG_CHECK(is_float(y.dtype()), "loss ", loss.kind, ": the output '", y.name(), "' is ",
+             y.dtype(), ", not a float");
+    if (y.dtype() != f64) y = as_type(y, f32);
+    HG_TRY_ASSIGN(Value value, value_of(loss, y));
+    if (loss.weight != 1) value = value * loss.weight;
+    HG_TRY(graph_.take_status());
+    Value& sum = loss.reduction == "sum" ? result_.sum : result_.mean;
+    value = as_type(value, f32);
+    sum = sum ? sum + value : value;
+    return {};
+  }
+
+  Result<Value> value_of(const Loss& loss, const Value& y) {
+    if (loss.kind == "output") {
+      if (y.rank() == 0) return y;
+      return loss.reduction == "mean" ? mean(y) : sum(y);
+    }
+    HG_TRY_ASSIGN(Value target, target_of(loss, y));
+    if (takes_classes(loss)) return class_loss(loss, y, target);
+    HG_CHECK(may_fit(y.shape(), target.shape()), "loss ", loss.kind, ": the output '", y.name(),
+             "' is ", y.shape(), ", the target '", loss.target, "' is ", target.shape());
+    target = as_type(target, y.dtype());
+    const std::string& r = loss.reduction;
+    if (loss.kind == "mse") return mse_loss(y, target, r);
+    if (loss.kind == "l1") return l1_loss(y, target, r);
+    if (loss.kind == "smooth_l1") return smooth_l1_loss(y, target, loss.beta, r);
+    if (loss.kind == "huber") return huber_loss(y, target, loss.beta, r);
+    if (loss.kind == "bce") return binary_cross_entropy(y, target, {}, r);
+    if (loss.kind == "bce_with_logits")
+      return binary_cross_entropy_with_logits(y, target, {}, {}, r);
+    return kl_div(y, target, loss.log_target, r);
+  }
+
+  Result<Value> target_of(const Loss& loss, const Value& y) {
+    if (const Value known = find_target(loss.target)) return known;
+    TensorType type{y.dtype(), y.shape()};
+    if (loss.target_type) {
+      type = *loss.target_type;
+    } else if (takes_classes(loss)) {
+      HG_CHECK(y.rank() >= 2, loss.kind, ": the output '", y.name(), "' is ", y.shape(),
+               "; expected is [n, classes, ...]");
+      type = {i64, without(y.shape(), loss.class_dim.value_or(1))};
+    }
+    const Value target = graph_.input(loss.target, type.dtype, type.shape);
+    HG_TRY(graph_.take_status());
+    result_.targets.push_back(loss.target);
+    return target;
+  }
+
+  Result<Value> class_loss(const Loss& loss, Value y, Value target) {
+    const bool indices = is_integer(target.dtype());
+    HG_CHECK(y.rank() >= 2, loss.kind, ": the output '", y.name(), "' is ", y.shape(),
+             "; expected is [n, classes, ...]");
+    HG_CHECK(indices || loss.kind == "cross_entropy", "nll: the target '", loss.target, "' is ",
+             target.dtype(), "; expected are class indices");
+    int dim = loss.class_dim.value_or(1);
+    if (indices) {
+      HG_TRY_ASSIGN(dim, class_dim(loss, y, target.shape()));
+    } else {
+      HG_CHECK(may_fit(y.shape(), target.shape()) && (dim == 1 || dim == -1), loss.kind,
+               ": the output '", y.name(), "' is ", y.shape(), ", the target '", loss.target,
+               "' is ", target.shape(), ", the classes are along dim ", dim);
+      target = as_type(target, y.dtype());
+    }
+    if (dim == -1 && y.rank() > 2) {  // rows of classes
+      const Dim rows = count(without(y.shape(), -1)), classes = y.dim(-1);
+      y = reshape(y, {rows, classes});
+      target = indices ? reshape(target, {rows}) : reshape(target, {rows, classes});
+    }
+    Value weight;
+    if (!loss.class_weights.empty()) {
+      const auto classes = static_cast<int64_t>(loss.class_weights.size());
+      HG_CHECK(may_fit(y.dim(1), Dim(classes)), loss.kind, ": there are ", classes,
+               " class weights, and ", y.dim(1), " classes");
+      HG_TRY_ASSIGN(const TensorData data,
+                    TensorData::copy_of(view(loss.class_weights, {classes})));
+      weight = as_type(graph_.constant(data), y.dtype());
+    }
+    if (loss.kind == "nll") return nll_loss(y, target, weight, loss.ignore_index, loss.reduction);
+    return cross_entropy(y, target,
+                         {weight, loss.ignore_index, loss.label_smoothing, loss.reduction});
+  }
+
+  Status add_penalty(const Penalty& penalty) {
+    bool found = false;
+    for (size_t i = 0; i < graph_.states().size(); ++i) {
+      const State& state = graph_.states()[i];
+      if (state.kind != State::Kind::parameter || !is_float(state.data.tensor.dtype) ||
+          !matches(penalty.pattern, state.name) || is_frozen(options_.rules, state.name))
+        continue;
+      found = true;
+      const Value w = as_type(graph_.value(state.value), f32);
+      const auto add = [&](const Value& term) {
+        result_.mean = result_.mean ? result_.mean + term : term;
+      };
+      if (penalty.l1 != 0) add(sum(abs(w)) * penalty.l1);
+      if (penalty.l2 != 0) add(sum(w * w) * penalty.l2);
+    }
+    HG_CHECK(found, "penalty: no trained parameter matches '", penalty.pattern, "'");
+    return {};
+  }
+
+  Status add_metric(const Metric& metric) {
+    HG_TRY_ASSIGN(const Value y, find_output(metric.output));
+    const Value target = find_target(metric.target);
+    if (!target)
+      return not_found("metric ", metric.kind, ": no loss has a target '", metric.target, "'");
+    if (metric.kind == "mean_error") {
+      HG_CHECK(is_float(y.dtype()) && may_fit(y.shape(), target.shape()),
+               "metric mean_error: the output is ", y.shape(), ", the target is ", target.shape());
+      result_.metrics.push_back(mean(abs(as_type(y, f32) - as_type(target, f32))));
+      return {};
+    }
+    HG_CHECK(metric.kind == "accuracy", "there is no metric '", metric.kind,
+             "'; known are accuracy mean_error");
+    HG_TRY_ASSIGN(const Value right, is_right(metric, y, target));
+    result_.metrics.push_back(mean(cast(right, f32)));
+    return {};
+  }
+
+  Result<Value> is_right(const Metric& metric, const Value& y, const Value& target) {
+    const auto found = std::find_if(options_.losses.begin(), options_.losses.end(),
+                                    [&](const Loss& loss) { return loss.target == metric.target; });
+    if (found->kind == "bce" || found->kind == "bce_with_logits") {
+      const double middle = found->kind == "bce" ? 0.5 : 0;
+      return eq(gt(y, number_like(y, middle)), gt(target, number_like(target, 0.5)));
+    }
+    int dim = found->class_dim.value_or(1);
+    if (y.rank() < 2) return invalid_argument("metric accuracy: the output is ", y.shape());
+    if (is_float(target.dtype())) return eq(argmax(y, Dim(dim)), argmax(target, Dim(dim)));
+    HG_TRY_ASSIGN(dim, class_dim(*found, y, target.shape()));
+    return eq(argmax(y, Dim(dim)), as_type(target, i64));
+  }
+
+  Graph& graph_;
+  const TrainOptions& options_;
+  Objective result_;
+};
+
+}  // namespace
+
+Result<Objective> add_objective(Graph& graph, const TrainOptions& options) {
+  return Builder(graph, options).build();
+}
+
+}  // namespace hg

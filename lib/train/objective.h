@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loss and the metrics of a graph, as nodes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hg/ops/pointwise.h"
+#include "hg/train.h"
+
+namespace hg {
+
+inline Value as_type(const Value& x, DType dtype) {
+  return x.dtype() == dtype ? x : cast(x, dtype);
+}
+
+struct Objective {
+  // Sums of the weighted losses, scalars: of means, with penalties, and of sums; either may be
+  // none.
+  Value mean, sum;
+  Value total;
+  std::vector<std::string> targets;  // inputs that were added, in order
+  std::vector<Value> metrics;        // scalars
+};
+
+// Adds inputs for the targets, and the nodes; no outputs.
+Result<Objective> add_objective(Graph& graph, const TrainOptions& options);
+
+}  // namespace hg

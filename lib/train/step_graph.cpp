@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/train/step_graph.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hg/ops.h"
+#include "lib/graph/rewrite.h"
+#include "lib/train/mode.h"
+#include "lib/train/objective.h"
+
+namespace hg {
+namespace {
+
+constexpr float kFirstScale = 65536, kGoodSteps = 2000;  // as torch's GradScaler
+
+struct Trained {
+  ValueId value;
+  std::string name;
+  int64_t group = 0;
+  double weight_decay = 0;
+};
+
+class Builder {
+ public:
+  Builder(const Graph& model, const TrainOptions& options, const std::vector<State>& saved)
+      : options_(options), saved_(saved) {
+    step_.graph = model;
+  }
+
+  Result<StepGraph> build() {
+    HG_TRY(check_options());
+    Graph& g = step_.graph;
+    const size_t inputs = g.inputs().size();
+    if (options_.mode == TrainOptions::Mode::training)
+      HG_TRY(set_training(g, options_.rules, step_.notes));
+    if (options_.compute != f32) HG_TRY(set_compute(g, options_.compute));
+    HG_TRY_ASSIGN(const Objective objective, add_objective(g, options_));
+    step_.targets = objective.targets;
+    GraphAccess::body(g).outputs.clear();
+    g.output("loss", objective.total);
+    step_.forward = g;
+    HG_TRY(choose_parameters(objective.total));
+    add_inputs(objective);
+    HG_TRY(keep_finite_buffers());
+    HG_TRY_ASSIGN(std::vector<Value> grads, differentiate(objective));
+    HG_TRY_ASSIGN(const Value scale, clip(grads));
+    HG_TRY(add_updates(grads, scale));
+    HG_TRY(g.take_status());
+    remove_dead_nodes(g);
+    update_early();
+    HG_CHECK(g.inputs().size() >= inputs, "inputs were lost");
+    return std::move(step_);
+  }
+
+ private:
+  Status check_options() const {
+    const TrainOptions& o = options_;
+    HG_CHECK(o.accumulate >= 1, "accumulate is ", o.accumulate, ", it must be 1 or more");
+    HG_CHECK(o.clip_norm >= 0 && o.clip_value >= 0, "clipping to ", o.clip_norm, " and ",
+             o.clip_value, " is not possible: neither may be negative");
+    HG_CHECK(o.compute == f32 || o.compute == bf16 || o.compute == f16, "compute is ", o.compute,
+             "; known are f32 bf16 f16");
+    if (o.compute == f16 && o.accumulate > 1)
+      return unsupported("loss scaling of f16 does not go with gradients accumulated over ",
+                         o.accumulate, " batches; use bf16");
+    HG_CHECK(!o.optimizer.nesterov || (o.optimizer.momentum > 0 && o.optimizer.dampening == 0),
+             "nesterov needs momentum and no dampening, they are ", o.optimizer.momentum, " and ",
+             o.optimizer.dampening);
+    return {};
+  }
+
+  // -- Parameters
+  // -----------------------------------------------------------------------------------
+
+  Status choose_parameters(const Value& loss) {
+    Graph& g = step_.graph;
+    for (const ParameterRule& rule : options_.rules) {
+      const bool used = std::any_of(g.states().begin(), g.states().end(), [&](const State& state) {
+        return state.kind == State::Kind::parameter && matches(rule.pattern, state.name);
+      });
+      HG_CHECK(used, "no parameter matches the pattern '", rule.pattern, "'");
+    }
+    const std::vector<bool> reach = reaching(loss);
+    step_.rates.push_back(options_.optimizer.lr);
+    for (const State& state : g.states()) {
+      if (state.kind != State::Kind::parameter || !is_float(state.data.tensor.dtype)) continue;
+      if (is_frozen(options_.rules, state.name)) continue;
+      if (!reach[static_cast<size_t>(state.value)]) {
+        step_.notes.push_back(
+            text("the loss does not depend on '", state.name, "', which is not trained"));
+        continue;
+      }
+      Trained t{state.value, state.name, 0, options_.optimizer.weight_decay};
+      double lr = options_.optimizer.lr;
+      for (const ParameterRule& rule : options_.rules) {
+        if (!matches(rule.pattern, state.name)) continue;
+        if (rule.lr) lr = *rule.lr;
+        if (rule.weight_decay) t.weight_decay = *rule.weight_decay;
+      }
+      const auto found = std::find(step_.rates.begin(), step_.rates.end(), lr);
+      t.group = found - step_.rates.begin();
+      if (found == step_.rates.end()) step_.rates.push_back(lr);
+      step_.trained.push_back(state.name);
+      trained_.push_back(std::move(t));
+    }
+    HG_CHECK(!trained_.empty(), "there is no parameter to train: of ", int64_t(g.states().size()),
+             " tensors the loss depends on none that is a parameter, a float and not frozen");
+    return {};
+  }
+
+  // The values that `y` is computed from through ops that have gradients.
+  std::vector<bool> reaching(const Value& y) const {
+    const Graph& g = step_.graph;
+    std::vector<bool> reach(static_cast<size_t>(g.value_count()), false);
+    reach[static_cast<size_t>(y.id())] = true;
+    for (size_t i = g.nodes().size(); i-- > 0;) {
+      const Node& node = g.nodes()[i];
+      if (node.op->def.traits & kNoGradient) continue;
+      bool used = false;
+      for (const ValueId id : node.outputs) used |= reach[static_cast<size_t>(id)];
+      if (!used) continue;
+      for (const ValueId id : node.inputs)
+        if (id != kNoValue) reach[static_cast<size_t>(id)] = true;
+    }
+    return reach;
+  }
+
+  // -- Inputs and counters
+  // ----------------------------------------------------------------------------
+
+  // A buffer that a file may have saved; else made of `number`.
+  Value buffer(const std::string& name, DType dtype, const Sizes& shape, double number = 0) {
+    Graph& g = step_.graph;
+    for (const State& state : saved_)
+      if (state.name == name && state.data.tensor.dtype == dtype &&
+          state.data.tensor.shape == shape)
+        return g.buffer(name, state.data);
+    Result<TensorData> data = TensorData::allocate(dtype, shape);
+    if (!data.ok()) return g.fail(data.status());
+    if (number != 0) data->tensor.as<float>()[0] = static_cast<float>(number);
+    return g.buffer(name, *std::move(data));
+  }
+
+  void add_inputs(const Objective& objective) {
+    Graph& g = step_.graph;
+    lr_ = g.input("train/lr", f32, {static_cast<int64_t>(step_.rates.size())});
+    go_ = finite_ = g.call("isfinite", {objective.total});
+    if (options_.accumulate > 1) {
+      step_.has_go = step_.has_weight = true;
+      go_ = logical_and(go_, g.input("train/go", boolean, {}));
+      weight_ = g.input("train/weight", f32, {});
+    }
+  }
+
+  // Running statistics do not take what came of a loss that is not finite.
+  Status keep_finite_buffers() {
+    Graph& g = step_.graph;
+    const auto assignments = g.assignments();
+    for (const auto& [target, source] : assignments) {
+      const Value old = g.value(target), moved = g.value(source);
+      if (target != source && is_float(old.dtype())) g.assign(old, where(finite_, moved, old));
+    }
+    return g.take_status();
+  }
+
+  // -- Gradients
+  // ------------------------------------------------------------------------------------
+
+  Result<std::vector<Value>> differentiate(const Objective& objective) {
+    Graph& g = step_.graph;
+    std::vector<Value> ys, seeds, wrt;
+    if (options_.compute == f16) loss_scale_ = buffer("train/scale", f32, {2}, kFirstScale);
+    const Value factor = loss_scale_ ? reshape(slice(loss_scale_, 0, 0, 1), {}) : Value();
+    const auto add = [&](const Value& y, const Value& weight) {
+      if (!y) return;
+      ys.push_back(y);
+      seeds.push_back(weight && factor ? weight * factor : weight ? weight : factor);
+    };
+    add(objective.mean, weight_);
+    add(objective.sum, {});
+    for (const Trained& t : trained_) wrt.push_back(g.value(t.value));
+    std::vector<Value> grads = gradients(ys, wrt, seeds);
+    HG_TRY(g.take_status());
+    return grads;
+  }
+
+  // What the updates multiply the gradients with, or none.
+  Result<Value> clip(std::vector<Value>& grads) {
+    Graph& g = step_.graph;
+    step_count_ = buffer("train/step", i64, {});
+    Value scale;
+    if (options_.clip_norm == 0 && !loss_scale_) {
+      add_step_count();
+      return scale;
+    }
+    std::vector<Value> norms;
+    for (size_t i = 0; i < grads.size(); ++i) {
+      Value gradient = grads[i];
+      if (options_.accumulate > 1) gradient = sum_of(i) + gradient;
+      const double ord = options_.clip_norm == 0 ? HUGE_VAL : 2;
+      norms.push_back(reshape(norm(as_type(gradient, f32), ord), {1}));
+    }
+    Value total = norm(concat(norms));
+    if (loss_scale_) {
+      const Value factor = reshape(slice(loss_scale_, 0, 0, 1), {});
+      const Value good = reshape(slice(loss_scale_, 0, 1, 2), {});
+      const Value fine = g.call("isfinite", {total});
+      scale = reciprocal(factor);
+      total = total * scale;
+      const Value enough = ge(good, number_like(good, kGoodSteps - 1));
+      const Value next = where(fine, where(enough, factor * 2, factor), factor * 0.5);
+      const Value count = where(logical_and(fine, eq(enough, g.scalar(0.0, boolean))), good + 1,
+                                number_like(good, 0));
+      g.assign(loss_scale_, concat({reshape(next, {1}), reshape(count, {1})}));
+      go_ = logical_and(go_, fine);
+    }
+    if (options_.clip_norm > 0) {  // as torch: min(1, most / (norm + 1e-6))
+      const Value part = minimum(options_.clip_norm / (total + 1e-6), number_like(total, 1));
+      scale = scale ? scale * part : part;
+    }
+    add_step_count();
+    return scale;
+  }
+
+  void add_step_count() {
+    next_step_ = step_count_ + cast(go_, i64);
+    step_.graph.assign(step_count_, next_step_);
+  }
+
+  Value sum_of(size_t i) {
+    if (sums_.empty()) sums_.resize(trained_.size());
+    if (!sums_[i]) {
+      const Value x = step_.graph.value(trained_[i].value);
+      sums_[i] = buffer(text("train/sum/", trained_[i].name), x.dtype(), shape_of(trained_[i]));
+    }
+    return sums_[i];
+  }
+
+  Sizes shape_of(const Trained& t) const {
+    const int32_t state = step_.graph.value_info(t.value).state;
+    return step_.graph.states()[static_cast<size_t>(state)].data.tensor.shape;
+  }
+
+  // -- Updates
+  // --------------------------------------------------------------------------------------
+
+  Status add_updates(const std::vector<Value>& grads, const Value& scale) {
+    const Optimizer& o = options_.optimizer;
+    NamedAttrs common = {{"maximize", o.maximize}};
+    if (options_.clip_value > 0) common.push_back({"clip_value", options_.clip_value});
+    for (size_t i = 0; i < trained_.size(); ++i) {
+      NamedAttrs attrs = common;
+      attrs.push_back({"group", trained_[i].group});
+      attrs.push_back({"weight_decay", trained_[i].weight_decay});
+      switch (o.kind) {
+        case Optimizer::Kind::sgd:
+          attrs.push_back({"momentum", o.momentum});
+          attrs.push_back({"dampening", o.dampening});
+          attrs.push_back({"nesterov", o.nesterov});
+          HG_TRY(add_update("sgd", i, {o.momentum != 0 ? "momentum_buffer" : ""}, attrs, grads[i],
+                            scale));
+          break;
+        case Optimizer::Kind::adam:
+        case Optimizer::Kind::adamw:
+          attrs.push_back({"beta1", o.beta1});
+          attrs.push_back({"beta2", o.beta2});
+          attrs.push_back({"eps", o.eps});
+          attrs.push_back({"decoupled", o.kind == Optimizer::Kind::adamw});
+          HG_TRY(add_update("adam", i, {"mean", "square", o.amsgrad ? "largest" : ""}, attrs,
+                            grads[i], scale));
+          break;
+        case Optimizer::Kind::rmsprop:
+          attrs.push_back({"alpha", o.alpha});
+          attrs.push_back({"eps", o.eps});
+          attrs.push_back({"momentum", o.momentum});
+          HG_TRY(add_update(
+              "rmsprop", i,
+              {"square", o.centered ? "mean" : "", o.momentum != 0 ? "momentum_buffer" : ""}, attrs,
+              grads[i], scale));
+          break;
+      }
+    }
+    return {};
+  }
+
+  // `states` are the optimizer's, in the order of the op's inputs; an empty name is not given.
+  Status add_update(const std::string& kind, size_t i, const std::vector<std::string>& states,
+                    const NamedAttrs& attrs, const Value& gradient, const Value& scale) {
+    Graph& g = step_.graph;
+    const Trained& t = trained_[i];
+    const Value x = g.value(t.value);
+    std::vector<Value> inputs = {x};
+    for (const std::string& state : states)
+      inputs.push_back(state.empty() ? Value()
+                                     : buffer(text(kTrainPrefix, kind, "/", state, "/", t.name),
+                                              x.dtype(), shape_of(t)));
+    inputs.push_back(options_.accumulate > 1 ? sum_of(i) : Value());
+    std::vector<Value> kept;
+    for (const Value& state : inputs)
+      if (state) kept.push_back(state);
+    inputs.insert(inputs.end(), {as_type(gradient, x.dtype()), lr_, next_step_, scale, go_});
+    const std::vector<Value> updated = g.calls(text(kind, "_step"), inputs, attrs);
+    HG_TRY(g.take_status());
+    for (size_t k = 0; k < kept.size(); ++k) g.assign(kept[k], updated[k]);
+    return g.take_status();
+  }
+
+  // Moves each update to where its gradient is ready and nobody reads the old parameter any more:
+  // gradients then live for a short time only.
+  void update_early() {
+    GraphBody& body = GraphAccess::body(step_.graph);
+    std::vector<int> readers(body.values.size(), 0);  // of a state, through views too
+    std::vector<ValueId> root(body.values.size(), kNoValue);
+    std::vector<bool> ready(body.values.size(), true);
+    std::vector<Node> old = std::exchange(body.nodes, {});
+    std::vector<Node*> waiting;
+    for (const State& state : body.states) root[static_cast<size_t>(state.value)] = state.value;
+    const auto is_update = [](const Node& node) { return (node.op->def.traits & kInPlace) != 0; };
+    const auto each_root = [&](const Node& node, auto visit) {
+      for (const ValueId id : node.inputs)
+        if (id != kNoValue && root[static_cast<size_t>(id)] != kNoValue)
+          visit(static_cast<size_t>(root[static_cast<size_t>(id)]));
+    };
+    for (Node& node : old) {
+      for (const ValueId id : node.outputs) ready[static_cast<size_t>(id)] = false;
+      if (node.op->def.view != nullptr)
+        root[static_cast<size_t>(node.outputs[0])] = root[static_cast<size_t>(node.inputs[0])];
+      if (is_update(node))
+        waiting.push_back(&node);
+      else
+        each_root(node, [&](size_t state) { ++readers[state]; });
+    }
+    const auto emit = [&](Node& node) {
+      for (const ValueId id : node.outputs) ready[static_cast<size_t>(id)] = true;
+      GraphAccess::push_node(step_.graph, std::move(node));
+    };
+    for (Node& node : old) {
+      if (is_update(node)) continue;
+      each_root(node, [&](size_t state) { --readers[state]; });
+      emit(node);
+      std::erase_if(waiting, [&](Node* update) {
+        for (const ValueId id : update->inputs)
+          if (id != kNoValue && !ready[static_cast<size_t>(id)]) return false;
+        bool is_read = false;
+        each_root(*update, [&](size_t state) { is_read |= readers[state] > 0; });
+        if (!is_read) emit(*update);
+        return !is_read;
+      });
+    }
+  }
+
+  const TrainOptions& options_;
+  const std::vector<State>& saved_;
+  StepGraph step_;
+  std::vector<Trained> trained_;
+  std::vector<Value> sums_;
+  Value lr_, finite_, go_, weight_, loss_scale_, step_count_, next_step_;
+};
+
+}  // namespace
+
+Result<StepGraph> build_step(const Graph& model, const TrainOptions& options,
+                             const std::vector<State>& saved) {
+  return Builder(model, options, saved).build();
+}
+
+}  // namespace hg

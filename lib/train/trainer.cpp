@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Trainer: one step, and the model as it stands.
+#include "lib/train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "lib/graph/access.h"
+#include "lib/train/mode.h"
+#include "lib/train/objective.h"
+
+namespace hg {
+namespace {
+
+bool is_training_state(const State& state) {
+  return state.kind == State::Kind::buffer && state.name.starts_with(kTrainPrefix);
+}
+
+// Takes the training state out of a graph: nothing uses it, and it was added last.
+std::vector<State> take_training_state(Graph& graph) {
+  GraphBody& body = GraphAccess::body(graph);
+  std::vector<State> taken;
+  while (!body.states.empty() && is_training_state(body.states.back()) &&
+         body.states.back().value + 1 == graph.value_count()) {
+    body.names.erase(body.values.back().name);
+    body.values.pop_back();
+    taken.push_back(std::move(body.states.back()));
+    body.states.pop_back();
+  }
+  return taken;
+}
+
+std::string_view kind_name(Optimizer::Kind kind) {
+  return kind == Optimizer::Kind::sgd       ? "sgd"
+         : kind == Optimizer::Kind::rmsprop ? "rmsprop"
+                                            : "adam";
+}
+
+// Whether the state was left by this kind of optimizer.
+bool resumes(const std::vector<State>& saved, const Optimizer& optimizer) {
+  const std::string own = text(kTrainPrefix, kind_name(optimizer.kind), "/");
+  bool has_own = false, has_other = false;
+  for (const State& state : saved) {
+    const std::string_view rest = std::string_view(state.name).substr(kTrainPrefix.size());
+    if (rest.find('/') == std::string_view::npos || rest.starts_with("sum/")) continue;
+    (state.name.starts_with(own) ? has_own : has_other) = true;
+  }
+  return has_own || !has_other;
+}
+
+Counters read_counters(const std::vector<State>& saved) {
+  Counters counters;
+  for (const State& state : saved) {
+    const Tensor& tensor = state.data.tensor;
+    if (state.name != "train/progress" || tensor.dtype != f64) continue;
+    const auto count = std::min<int64_t>(tensor.count(), kCounterCount);
+    std::memcpy(&counters, tensor.data, static_cast<size_t>(count) * sizeof(double));
+  }
+  return counters;
+}
+
+TensorData borrowed(const Tensor& tensor) {
+  return {tensor, std::shared_ptr<void>(tensor.data, [](void*) {})};
+}
+
+}  // namespace
+
+// -- Making
+// -----------------------------------------------------------------------------------------
+
+Trainer::Trainer(std::unique_ptr<Body> body) : body_(std::move(body)) {}
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
+Trainer::~Trainer() = default;
+
+Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
+  HG_TRY(model.graph().status());
+  auto body = std::make_unique<Body>();
+  body->base = model;
+  body->options = std::move(options);
+  std::vector<State> saved = take_training_state(body->base.graph());
+  if (!saved.empty() && !(body->options.resume && resumes(saved, body->options.optimizer))) {
+    if (body->options.resume)
+      body->step.notes.push_back(
+          "the file has the state of another optimizer, which is not resumed");
+    saved.clear();
+  }
+  body->counters = read_counters(saved);
+  std::vector<std::string> notes = std::move(body->step.notes);
+  HG_TRY_ASSIGN(body->step, build_step(body->base.graph(), body->options, saved));
+  body->step.notes.insert(body->step.notes.begin(), notes.begin(), notes.end());
+  HG_TRY_ASSIGN(const Model step, Model::from_graph(std::exchange(body->step.graph, Graph())));
+  Options session = body->options.session;
+  session.first_run = static_cast<uint64_t>(body->counters.batches);
+  HG_TRY_ASSIGN(Session made, Session::create(step, session));
+  body->session = std::make_unique<Session>(std::move(made));
+  for (const State& state : step.graph().states()) {
+    HG_TRY_ASSIGN(const Tensor tensor, body->session->value(state.name));
+    if (is_training_state(state)) body->training_states.emplace_back(state.name, tensor);
+    if (body->states.size() < body->base.graph().states().size()) body->states.push_back(tensor);
+  }
+  for (const double rate : body->step.rates) body->rates.push_back(static_cast<float>(rate));
+  const auto groups = static_cast<int64_t>(body->rates.size());
+  HG_TRY(body->session->set_input("train/lr", view(body->rates, {groups})));
+  if (body->step.has_go) HG_TRY(body->session->set_input("train/go", view(&body->go, boolean, {})));
+  if (body->step.has_weight)
+    HG_TRY(body->session->set_input("train/weight", view(&body->weight, f32, {})));
+  return Trainer(std::move(body));
+}
+
+// -- Steps
+// ------------------------------------------------------------------------------------------
+
+Result<double> Trainer::step(std::span<const Tensor> inputs, std::span<const Tensor> targets) {
+  Body& b = *body_;
+  using Kind = Schedule::Kind;
+  const Schedule& s = b.options.schedule;
+  const bool needs_total =
+      s.kind == Kind::linear || s.kind == Kind::cosine || s.kind == Kind::one_cycle;
+  HG_CHECK(!needs_total || s.total > 0 || b.schedule_total > 0,
+           "this schedule needs Schedule::total outside of fit(), it is ", s.total);
+  HG_TRY(b.set_rates());
+  const auto each = static_cast<double>(b.options.accumulate);
+  const bool go = b.counters.gathered + 1 >= each;
+  return b.run_batch(inputs, targets, go, static_cast<float>(1 / each));
+}
+
+int64_t Trainer::Body::updates() const {
+  for (const auto& [name, tensor] : training_states)
+    if (name == "train/step") return *tensor.as<int64_t>();
+  return 0;
+}
+
+Status Trainer::Body::set_rates() {
+  Schedule s = options.schedule;
+  if (s.total == 0) s.total = schedule_total;
+  const bool by_epoch = s.by_epoch || s.kind == Schedule::Kind::plateau;
+  const double tick = by_epoch ? counters.epochs - counters.first_epoch
+                               : static_cast<double>(updates()) - counters.first_update;
+  for (size_t i = 0; i < rates.size(); ++i) {
+    double rate = learning_rate(s, step.rates[i] * lr_factor, static_cast<int64_t>(tick));
+    if (s.kind == Schedule::Kind::plateau && counters.plateau_drops > 0)
+      rate = std::max(rate * std::pow(s.gamma, counters.plateau_drops), s.min_lr);
+    rates[i] = static_cast<float>(rate);
+  }
+  return {};
+}
+
+Result<double> Trainer::Body::run_batch(std::span<const Tensor> inputs,
+                                        std::span<const Tensor> targets, bool next_go,
+                                        float next_weight) {
+  HG_CHECK(
+      static_cast<int>(inputs.size()) == first_target() && targets.size() == step.targets.size(),
+      "a step takes ", first_target(), " inputs and ", int64_t(step.targets.size()),
+      " targets, not ", int64_t(inputs.size()), " and ", int64_t(targets.size()));
+  int at = 0;
+  for (const Tensor& input : inputs) HG_TRY(session->set_input(at++, input));
+  for (const Tensor& target : targets) HG_TRY(session->set_input(at++, target));
+  go = next_go;
+  weight = next_weight;
+  HG_TRY(session->run());
+  HG_TRY_ASSIGN(const Tensor result, session->output(0));
+  const double loss = *result.as<float>();
+  if (!std::isfinite(loss)) [[unlikely]] {
+    Status status = diagnose(inputs, targets, loss);
+    for (const auto& [name, tensor] : training_states)
+      if (name.starts_with("train/sum/"))
+        std::memset(tensor.data, 0, static_cast<size_t>(tensor.bytes()));
+    counters.gathered = 0;
+    return status;
+  }
+  counters.batches += 1;
+  counters.gathered = go ? 0 : counters.gathered + 1;
+  return loss;
+}
+
+// ReduceLROnPlateau with mode min and a relative threshold.
+void Trainer::Body::after_epoch(double loss) {
+  const Schedule& s = options.schedule;
+  if (s.kind != Schedule::Kind::plateau) return;
+  Counters& c = counters;
+  if (loss < c.plateau_best * (1 - s.threshold)) {
+    c.plateau_best = loss;
+    c.plateau_bad = 0;
+  } else {
+    c.plateau_bad += 1;
+  }
+  if (c.plateau_cooldown > 0) {
+    c.plateau_cooldown -= 1;
+    c.plateau_bad = 0;
+  }
+  if (c.plateau_bad > static_cast<double>(s.patience)) {
+    c.plateau_drops += 1;
+    c.plateau_cooldown = static_cast<double>(s.cooldown);
+    c.plateau_bad = 0;
+  }
+}
+
+void Trainer::set_lr(double lr) {
+  body_->lr_factor = lr / body_->options.optimizer.lr;
+  body_->rates[0] = static_cast<float>(lr);
+}
+double Trainer::lr() const { return body_->rates[0]; }
+int64_t Trainer::updates() const { return body_->updates(); }
+const std::vector<std::string>& Trainer::trained() const { return body_->step.trained; }
+const std::vector<std::string>& Trainer::notes() const { return body_->step.notes; }
+const Session& Trainer::session() const { return *body_->session; }
+
+Status Trainer::plan(std::span<const std::pair<std::string, int64_t>> dims) {
+  return body_->session->plan(dims);
+}
+
+// -- The model
+// --------------------------------------------------------------------------------------
+
+Graph Trainer::Body::with_present_weights(const Graph& graph) const {
+  Graph copy = graph;
+  auto& all = GraphAccess::body(copy).states;
+  for (size_t i = 0; i < states.size(); ++i)
+    if (all[i].data.tensor.data != states[i].data) all[i].data = borrowed(states[i]);
+  return copy;
+}
+
+Result<Model> Trainer::Body::snapshot() const {
+  Model model = base;
+  model.graph() = with_present_weights(base.graph());
+  for (const auto& [name, tensor] : training_states) model.graph().buffer(name, borrowed(tensor));
+  HG_TRY_ASSIGN(const TensorData progress, TensorData::allocate(f64, {kCounterCount}));
+  std::memcpy(progress.tensor.data, &counters, sizeof counters);
+  model.graph().buffer("train/progress", progress);
+  HG_TRY(model.graph().status());
+  return model;
+}
+
+Result<Model> Trainer::model() const {
+  HG_TRY_ASSIGN(Model model, body_->snapshot());
+  for (State& state : GraphAccess::body(model.graph()).states) {
+    HG_TRY_ASSIGN(state.data, TensorData::copy_of(state.data.tensor));
+  }
+  return model;
+}
+
+Status Trainer::save(const std::string& path) const {
+  HG_TRY_ASSIGN(const Model model, body_->snapshot());
+  return model.save(path);
+}
+
+// -- Evaluation
+// -------------------------------------------------------------------------------------
+
+Result<Evaluation> Trainer::evaluate(const Dataset& data, int64_t batch) {
+  return body_->evaluate(data, batch);
+}
+
+// An inference session of the present weights: they are its constants, folded and packed.
+Result<Evaluation> Trainer::Body::evaluate(const Dataset& data, int64_t batch) {
+  HG_TRY_ASSIGN(const int64_t samples, count_samples(*this, data));
+  Graph graph = with_present_weights(base.graph());
+  if (options.mode == TrainOptions::Mode::training) HG_TRY(set_inference(graph));
+  HG_TRY_ASSIGN(const Objective objective, add_objective(graph, options));
+  GraphAccess::body(graph).outputs.clear();
+  graph.output("loss", objective.total);
+  for (const Value& metric : objective.metrics) graph.output("", metric);
+  HG_TRY_ASSIGN(const Model model, Model::from_graph(std::move(graph)));
+  Options session_options = options.session;
+  session_options.memory_limit = 0;
+  session_options.profile = false;
+  HG_TRY_ASSIGN(Session session, Session::create(model, session_options));
+  const Dim first = session.input_count() > 0 && session.input_type(0).rank() > 0
+                        ? session.input_type(0).shape[0]
+                        : Dim("n");
+  if (first.is_constant()) batch = first.constant();
+  HG_CHECK(batch > 0, "the batch is ", batch);
+  Batches batches;
+  HG_TRY(batches.prepare(data, std::min(batch, samples)));
+  Evaluation sum;
+  sum.metrics.resize(options.metrics.size());
+  double seen = 0;
+  for (int64_t at = 0; at < samples; at += batch) {
+    const int64_t count = std::min(batch, samples - at);
+    if (first.is_constant() && count < batch) break;
+    batches.take({}, at, count);
+    int input = 0;
+    for (const Tensor& tensor : batches.inputs()) HG_TRY(session.set_input(input++, tensor));
+    for (const Tensor& tensor : batches.targets()) HG_TRY(session.set_input(input++, tensor));
+    HG_TRY(session.run());
+    const auto part = static_cast<double>(count);
+    for (int k = 0; k < session.output_count(); ++k) {
+      HG_TRY_ASSIGN(const Tensor value, session.output(k));
+      (k == 0 ? sum.loss : sum.metrics[static_cast<size_t>(k) - 1]) += part * *value.as<float>();
+    }
+    seen += part;
+  }
+  HG_CHECK(seen > 0, "there are ", samples, " samples, less than one batch of ", batch);
+  sum.loss /= seen;
+  for (double& metric : sum.metrics) metric /= seen;
+  return sum;
+}
+
+}  // namespace hg

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a Trainer holds; its counters are saved with the model, so that training resumes exactly.
+#pragma once
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "lib/train/step_graph.h"
+
+namespace hg {
+
+// All that decides what comes next, besides weights and moments. Saved as doubles in this order;
+// new ones are appended.
+struct Counters {
+  double batches = 0;                        // run so far
+  double epochs = 0;                         // that are complete
+  double batch_in_epoch = 0;                 // batches of the present epoch that are done
+  double loss_sum = 0, samples = 0;          // of the present epoch
+  double gathered = 0;                       // batches whose gradients wait for the next update
+  double first_epoch = 0, first_update = 0;  // where fit() began; schedules count from there
+  double plateau_best = std::numeric_limits<double>::infinity();
+  double plateau_bad = 0, plateau_cooldown = 0, plateau_drops = 0;
+  double best_loss = std::numeric_limits<double>::infinity();
+  double epochs_since_best = 0;
+};
+inline constexpr int kCounterCount = sizeof(Counters) / sizeof(double);
+
+struct Trainer::Body {
+  Model base;  // as given, without training state
+  TrainOptions options;
+  StepGraph step;  // without its graph, which the session has
+  std::unique_ptr<Session> session;
+  std::vector<Tensor> states;  // of base, in its order, as they are now
+  std::vector<std::pair<std::string, Tensor>> training_states;
+  Counters counters;
+  double lr_factor = 1;      // what set_lr() did to all rates
+  std::vector<float> rates;  // what the input train/lr shows
+  bool go = true;
+  float weight = 1;
+  int64_t schedule_total = 0;  // ticks of the present fit()
+
+  int first_target() const { return static_cast<int>(base.graph().inputs().size()); }
+  int64_t updates() const;
+
+  // One batch; `go` is whether the update follows and `weight` the batch's part of the gradient.
+  Result<double> run_batch(std::span<const Tensor> inputs, std::span<const Tensor> targets, bool go,
+                           float weight);
+  // Sets the rates of the next update.
+  Status set_rates();
+  void after_epoch(double loss);  // the plateau schedule
+  // The model with these weights: borrowed from the session, valid while it lives.
+  Graph with_present_weights(const Graph& graph) const;
+  Status diagnose(std::span<const Tensor> inputs, std::span<const Tensor> targets, double loss);
+  Result<Evaluation> evaluate(const Dataset& data, int64_t batch);
+  Result<Model> snapshot() const;  // borrowed
+};
+
+// Checks that all tensors have one first dim, and that there is one for each input and target.
+Result<int64_t> count_samples(const Trainer::Body& body, const Dataset& data);
+
+// Batches of a data set: rows in an order, in memory of their own where they are not a slice.
+class Batches {
+ public:
+  Status prepare(const Dataset& data, int64_t batch);
+  // Rows order[first .. first + count), or first .. first + count where the order is empty.
+  void take(const std::vector<int64_t>& order, int64_t first, int64_t count);
+  std::span<const Tensor> inputs() const { return {tensors_.data(), inputs_}; }
+  std::span<const Tensor> targets() const {
+    return {tensors_.data() + inputs_, tensors_.size() - inputs_};
+  }
+
+ private:
+  std::vector<Tensor> all_, tensors_;
+  std::vector<TensorData> memory_;
+  size_t inputs_ = 0;
+};
+
+}  // namespace hg

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trainer: steps, epochs, modes, resuming, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "hg/hg.h"
+#include "tests/allocation_count.h"
+
+namespace hg {
+namespace {
+
+std::vector<float> noise(int64_t count, uint64_t seed) {
+  std::vector<float> values(static_cast<size_t>(count));
+  uint64_t state = seed * 2 + 1;
+  for (float& value : values) {
+    state *= 0xf1357aea2e62a9c5u;
+    value = static_cast<float>(static_cast<double>(state >> 32) / 2147483648.0 - 1);
+  }
+  return values;
+}
+
+// n rows of 6 numbers to 3 classes, with batch_norm and dropout between.
+Model small_network(bool traced_training = false) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 6});
+  const Value w1 = g.parameter("fc1.weight", f32, {16, 6}, init::kaiming_uniform(1));
+  const Value b1 = g.parameter("fc1.bias", f32, {16});
+  const auto buffer = [&](const char* name, float value) {
+    const std::vector<float> values(16, value);
+    return g.buffer(name, *TensorData::copy_of(view(values, {16})));
+  };
+  const Value gamma = g.parameter("norm.weight", f32, {16}, init::ones());
+  const Value beta = g.parameter("norm.bias", f32, {16});
+  Value y = g.call("linear", {x, w1, b1});
+  g.set_origin({"norm", ""});
+  y = batch_norm(y, gamma, beta, buffer("norm.running_mean", 0), buffer("norm.running_var", 1),
+                 traced_training)
+          .y;
+  g.set_origin({"drop", ""});
+  y = g.call("dropout", {relu(y)}, {{"p", 0.25}, {"training", traced_training}});
+  g.set_origin({});
+  const Value w2 = g.parameter("fc2.weight", f32, {3, 16}, init::kaiming_uniform(2));
+  const Value b2 = g.parameter("fc2.bias", f32, {3});
+  g.output("scores", g.call("linear", {y, w2, b2}));
+  EXPECT_TRUE(g.status().ok()) << g.status().message();
+  return *Model::from_graph(std::move(g));
+}
+
+struct Data {
+  std::vector<float> x;
+  std::vector<int64_t> y;
+  Dataset set;
+  explicit Data(int64_t count, uint64_t seed = 5) : x(noise(count * 6, seed)) {
+    for (int64_t i = 0; i < count; ++i) {
+      const float* row = x.data() + i * 6;
+      y.push_back(row[0] + row[1] > 0.3f ? 2 : row[2] > row[3] ? 1 : 0);
+    }
+    set = {{view(x, {count, 6})}, {view(y, {count})}};
+  }
+};
+
+TrainOptions classify(const Optimizer& optimizer = adamw(0.02)) {
+  TrainOptions options;
+  options.losses = {{.kind = "cross_entropy"}};
+  options.metrics = {{.kind = "accuracy"}};
+  options.optimizer = optimizer;
+  options.session.seed = 3;
+  options.session.threads = 1;
+  return options;
+}
+
+Trainer make(const Model& model, const TrainOptions& options) {
+  Result<Trainer> trainer = Trainer::create(model, options);
+  EXPECT_TRUE(trainer.ok()) << trainer.status().message();
+  return *std::move(trainer);
+}
+
+std::vector<std::byte> bytes_of(const Trainer& trainer) { return *trainer.model()->serialize(); }
+
+std::vector<float> floats(const Trainer& trainer, const std::string& name) {
+  const Tensor t = *trainer.session().value(name);
+  return std::vector<float>(t.as<float>(), t.as<float>() + t.count());
+}
+
+TEST(Trainer, LearnsAndGeneralises) {
+  const Model model = small_network();
+  Trainer trainer = make(model, classify());
+  const Data train(400), test(100, 77);
+  std::vector<double> epochs;
+  const Status status =
+      trainer.fit(train.set, {.epochs = 15, .batch = 32, .on_progress = [&](const Progress& p) {
+                                if (p.is_epoch) epochs.push_back(p.loss);
+                                return true;
+                              }});
+  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_EQ(epochs.size(), 15u);
+  EXPECT_LT(epochs.back(), 0.5 * epochs.front());
+  const Result<Evaluation> e = trainer.evaluate(test.set);
+  ASSERT_TRUE(e.ok()) << e.status().message();
+  EXPECT_GT(e->metrics[0], 0.8);
+  EXPECT_EQ(trainer.updates(), 15 * 13);
+}
+
+TEST(Trainer, AStepAllocatesNothing) {
+  Trainer trainer = make(small_network(), classify());
+  const Data data(32);
+  ASSERT_TRUE(trainer.step(data.set.inputs, data.set.targets).ok());
+  const int64_t before = test::allocation_count();
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(trainer.step(data.set.inputs, data.set.targets).ok());
+  EXPECT_EQ(test::allocation_count() - before, 0);
+}
+
+TEST(Trainer, StatesAreUpdatedInPlace) {
+  Trainer trainer = make(small_network(), classify());
+  const Data data(32);
+  ASSERT_TRUE(trainer.step(data.set.inputs, data.set.targets).ok());
+  // No block of the arena is as large as the largest parameter's update would need beside its
+  // gradient: new parameters and moments have no memory of their own.
+  for (const ArenaBlock& block : trainer.session().arena_blocks())
+    EXPECT_EQ(block.value.find("_step"), std::string::npos) << block.value;
+}
+
+TEST(Trainer, SameBitsForEveryThreadCount) {
+  std::vector<std::byte> first;
+  for (const int threads : {1, 2, 3}) {
+    TrainOptions options = classify();
+    options.session.threads = threads;
+    Trainer trainer = make(small_network(), options);
+    const Data data(100);
+    ASSERT_TRUE(trainer.fit(data.set, {.epochs = 3, .batch = 32}).ok());
+    if (first.empty()) first = bytes_of(trainer);
+    EXPECT_EQ(first, bytes_of(trainer)) << threads << " threads";
+  }
+}
+
+TEST(Trainer, ResumesBitByBit) {
+  const Data data(100);
+  const FitOptions whole = {.epochs = 4, .batch = 16};
+  TrainOptions options = classify();
+  options.accumulate = 2;
+  Trainer straight = make(small_network(), options);
+  ASSERT_TRUE(straight.fit(data.set, whole).ok());
+
+  // Interrupted in the middle of the second epoch, and finished from the file's bytes.
+  Trainer first = make(small_network(), options);
+  FitOptions interrupted = whole;
+  interrupted.on_progress = [](const Progress& p) { return p.step < 10; };
+  ASSERT_TRUE(first.fit(data.set, interrupted).ok());
+  const Result<Model> saved = Model::read(bytes_of(first));
+  ASSERT_TRUE(saved.ok()) << saved.status().message();
+  Trainer second = make(*saved, options);
+  FitOptions rest = whole;
+  rest.finish = true;
+  ASSERT_TRUE(second.fit(data.set, rest).ok());
+  EXPECT_EQ(bytes_of(straight), bytes_of(second));
+
+  // Two more epochs twice are four.
+  Trainer half = make(small_network(), options);
+  FitOptions two = whole;
+  two.epochs = 2;
+  ASSERT_TRUE(half.fit(data.set, two).ok());
+  Trainer other = make(*Model::read(bytes_of(half)), options);
+  ASSERT_TRUE(other.fit(data.set, two).ok());
+  EXPECT_EQ(floats(straight, "fc1.weight"), floats(other, "fc1.weight"));
+
+  // Another optimizer starts anew and says so.
+  Trainer anew = make(*saved, classify(rmsprop()));
+  ASSERT_EQ(anew.notes().size(), 1u);
+  EXPECT_EQ(anew.updates(), 0);
+}
+
+TEST(Trainer, AccumulatedBatchesEqualOneLargeBatch) {
+  const Data data(50);
+  for (const double clip : {0.0, 0.1}) {
+    TrainOptions options = classify(sgd(0.1, 0.9));
+    options.mode = TrainOptions::Mode::as_traced;  // batch statistics differ by construction
+    options.clip_norm = clip;
+    Trainer large = make(small_network(), options);
+    options.accumulate = 4;
+    Trainer small = make(small_network(), options);
+    ASSERT_TRUE(large.fit(data.set, {.epochs = 3, .batch = 50, .shuffle = false}).ok());
+    ASSERT_TRUE(small.fit(data.set, {.epochs = 3, .batch = 13, .shuffle = false}).ok());
+    EXPECT_EQ(small.updates(), 3);
+    const std::vector<float> a = floats(large, "fc1.weight"), b = floats(small, "fc1.weight");
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 2e-6) << i;
+  }
+}
+
+TEST(Trainer, TrainingModeMovesStatisticsAndAsTracedDoesNot) {
+  const Data data(64);
+  Trainer training = make(small_network(), classify());
+  ASSERT_TRUE(training.step(data.set.inputs, data.set.targets).ok());
+  // torch: (1 - 0.1) * 0 + 0.1 * mean, and the unbiased variance
+  const std::vector<float> w = floats(make(small_network(), classify()), "fc1.weight");
+  const std::vector<float> mean = floats(training, "norm.running_mean");
+  const std::vector<float> var = floats(training, "norm.running_var");
+  for (size_t c = 0; c < 16; ++c) {
+    double sum = 0, squares = 0;
+    for (size_t r = 0; r < 64; ++r) {
+      double y = 0;
+      for (size_t k = 0; k < 6; ++k) y += double{w[c * 6 + k]} * data.x[r * 6 + k];
+      sum += y;
+      squares += y * y;
+    }
+    EXPECT_NEAR(mean[c], 0.1 * sum / 64, 1e-6);
+    EXPECT_NEAR(var[c], 0.9 + 0.1 * (squares - sum * sum / 64) / 63, 1e-6);
+  }
+
+  TrainOptions traced = classify();
+  traced.mode = TrainOptions::Mode::as_traced;
+  Trainer frozen = make(small_network(), traced);
+  ASSERT_TRUE(frozen.step(data.set.inputs, data.set.targets).ok());
+  EXPECT_EQ(floats(frozen, "norm.running_mean"), std::vector<float>(16, 0));
+  // A model traced in training mode evaluates in inference mode, and its file keeps its mode.
+  Trainer other = make(small_network(true), classify());
+  ASSERT_TRUE(other.step(data.set.inputs, data.set.targets).ok());
+  EXPECT_EQ(floats(other, "norm.running_mean"), mean);
+  EXPECT_EQ(other.evaluate(data.set)->loss, other.evaluate(data.set)->loss);
+}
+
+TEST(Trainer, FrozenLayersStay) {
+  const Data data(64);
+  TrainOptions options = classify();
+  options.rules = {{.pattern = "*", .frozen = true}, {.pattern = "fc2.*", .lr = 0.5}};
+  options.rules[1].frozen = false;
+  Trainer trainer = make(small_network(), options);
+  EXPECT_EQ(trainer.trained(), (std::vector<std::string>{"fc2.weight", "fc2.bias"}));
+  const std::vector<float> w = floats(trainer, "fc1.weight"), v = floats(trainer, "fc2.weight");
+  ASSERT_TRUE(trainer.step(data.set.inputs, data.set.targets).ok());
+  EXPECT_EQ(floats(trainer, "fc1.weight"), w);
+  EXPECT_EQ(floats(trainer, "norm.running_mean"), std::vector<float>(16, 0));
+  EXPECT_NE(floats(trainer, "fc2.weight"), v);
+}
+
+TEST(Trainer, StopsAtALossThatIsNotFinite) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 1});
+  const Value w = g.parameter("w", f32, {1}, init::ones());
+  g.set_origin({"head.log", "model.py:7"});
+  const Value y = log(x * w);
+  g.output("y", y);
+  TrainOptions options;
+  options.session.threads = 1;
+  Trainer trainer = make(*Model::from_graph(std::move(g)), options);
+  std::vector<float> values = {1, 2, -3}, target = {0, 0, 0};
+  const Tensor inputs[] = {view(values, {3, 1})}, targets[] = {view(target, {3, 1})};
+  const Result<double> loss = trainer.step(inputs, targets);
+  ASSERT_FALSE(loss.ok());
+  const std::string message(loss.status().message());
+  EXPECT_NE(message.find("log 'head.log'"), std::string::npos) << message;
+  EXPECT_NE(message.find("model.py:7"), std::string::npos) << message;
+  EXPECT_EQ(floats(trainer, "w"), std::vector<float>{1}) << "nothing was updated";
+  values[2] = 3;
+  EXPECT_TRUE(trainer.step(inputs, targets).ok());
+  EXPECT_EQ(trainer.updates(), 1);
+}
+
+TEST(Trainer, EarlyStoppingAndBestModel) {
+  const Data train(60), test(40, 8);
+  TrainOptions options = classify(adamw(0.05));
+  Trainer trainer = make(small_network(), options);
+  const std::string path = testing::TempDir() + "best.hgm";
+  int64_t epochs = 0;
+  double best = 1e9;
+  const Status status = trainer.fit(train.set, {.epochs = 200,
+                                                .batch = 16,
+                                                .validation = &test.set,
+                                                .patience = 4,
+                                                .best_path = path,
+                                                .on_progress = [&](const Progress& p) {
+                                                  if (!p.is_epoch) return true;
+                                                  epochs = p.epoch;
+                                                  EXPECT_EQ(p.is_best, p.validation->loss < best);
+                                                  best = std::min(best, p.validation->loss);
+                                                  return true;
+                                                }});
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_LT(epochs, 200);
+  const Result<Model> saved = Model::load(path);
+  ASSERT_TRUE(saved.ok()) << saved.status().message();
+  Trainer again = make(*saved, options);
+  EXPECT_NEAR(again.evaluate(test.set, 16)->loss, best, 1e-6);
+}
+
+TEST(Trainer, MixedPrecisionFollowsF32) {
+  const Data data(64);
+  std::vector<double> last;
+  for (const DType compute : {f32, bf16, f16}) {
+    TrainOptions options = classify(sgd(0.1));
+    options.compute = compute;
+    options.mode = TrainOptions::Mode::as_traced;
+    Trainer trainer = make(small_network(), options);
+    double loss = 0;
+    for (int i = 0; i < 20; ++i) {
+      const Result<double> step = trainer.step(data.set.inputs, data.set.targets);
+      ASSERT_TRUE(step.ok()) << step.status().message();
+      loss = *step;
+    }
+    EXPECT_EQ(trainer.session().value("fc1.weight")->dtype, f32);
+    last.push_back(loss);
+  }
+  EXPECT_NE(last[0], last[1]);
+  EXPECT_NEAR(last[0], last[1], 0.02);
+  EXPECT_NEAR(last[0], last[2], 0.005);
+}
+
+TEST(Trainer, F16SkipsUpdatesThatOverflow) {
+  // The gradient of w, scaled by 65536, overflows at first.
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 2});
+  const Value w = g.parameter("w", f32, {1, 2}, init::ones());
+  g.output("y", g.call("linear", {x, w}));
+  TrainOptions options;
+  options.compute = f16;
+  options.optimizer = sgd(1e-4);
+  options.losses = {{.reduction = "sum"}};
+  Trainer trainer = make(*Model::from_graph(std::move(g)), options);
+  std::vector<float> values = {3, 4}, target = {0};
+  const Tensor inputs[] = {view(values, {1, 2})}, targets[] = {view(target, {1, 1})};
+  double first = 0;
+  for (int i = 0; i < 20; ++i) {
+    const Result<double> loss = trainer.step(inputs, targets);
+    ASSERT_TRUE(loss.ok()) << loss.status().message();
+    if (i == 0) first = *loss;
+  }
+  EXPECT_LT(trainer.updates(), 20);
+  EXPECT_GT(trainer.updates(), 5);
+  EXPECT_LT(*trainer.step(inputs, targets), first);
+}
+
+TEST(Trainer, RefusesWithASentence) {
+  const Model model = small_network();
+  const auto refusal = [&](const TrainOptions& options) {
+    const Result<Trainer> trainer = Trainer::create(model, options);
+    EXPECT_FALSE(trainer.ok());
+    return std::string(trainer.status().message());
+  };
+  TrainOptions o = classify();
+  o.losses[0].kind = "crossentropy";
+  EXPECT_NE(refusal(o).find("no loss 'crossentropy'"), std::string::npos);
+  o = classify();
+  o.losses[0].output = "logits";
+  EXPECT_EQ(refusal(o), "the model has no output 'logits'; the outputs are scores");
+  o = classify();
+  o.rules = {{.pattern = "backbone.*", .frozen = true}};
+  EXPECT_EQ(refusal(o), "no parameter matches the pattern 'backbone.*'");
+  o.rules = {{.pattern = "*", .frozen = true}};
+  EXPECT_NE(refusal(o).find("there is no parameter to train"), std::string::npos);
+  Trainer trainer = make(model, classify());
+  const Data data(8);
+  EXPECT_FALSE(trainer.fit({data.set.inputs, {}}, {}).ok());
+}
+
+}  // namespace
+}  // namespace hg
