@@ -6,7 +6,7 @@ namespace hg::test::samples {
 
 std::vector<Sample> optimizer() {
   std::vector<Sample> all;
-  const SampleInput none = {.given = false};
+  const SampleInput none = {.dtype = f32, .shape = {}, .given = false};
   const SampleInput lr = {.dtype = f32, .shape = {2}, .values = {0.25, 0.0625}};
   const SampleInput scale = {.dtype = f32, .shape = {}, .values = {0.5}};
   for (const Sizes& shape : {Sizes{}, Sizes{3, 7}, Sizes{2039}}) {
