@@ -63,7 +63,8 @@ void pad_plane(const Depthwise& w, const float* x, float* to) {
     if (in_y < 0 || in_y >= s.in[1])
       w.table->clear(step, to);
     else
-      w.table->pad_row(x + in_y * s.in[2], s.in[2], s.padding[2], s.stride[2], w.phase_width, to);
+      w.table->pad_row(x + in_y * s.in[2], s.in[2], s.padding[2], s.stride[2], s.stride[2],
+                       w.phase_width, to);
   }
   w.table->clear(kSlack, to);
 }

@@ -23,8 +23,8 @@ constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 
 void clear(int64_t count, float* to) { clear_row(count, to); }
 
-void pad_row(const float* from, int64_t count, int64_t padding, int64_t stride, int64_t width,
-             float* to) {
+void pad_row(const float* from, int64_t count, int64_t padding, int64_t stride, int64_t remainders,
+             int64_t width, float* to) {
   if (stride == 1) {
     const int64_t low = std::min(padding, width);
     const int64_t high = std::clamp(padding + count, low, width);
@@ -33,26 +33,33 @@ void pad_row(const float* from, int64_t count, int64_t padding, int64_t stride, 
     clear_row(width - high, to + high);
     return;
   }
-  int64_t first = 0, last = 0;  // columns already done for the remainders 0 and 1
+  // Columns [first, last) of the remainders 0 and 1 are whole in x.
+  int64_t first = 0, last = 0;
 #if HWY_TARGET != HWY_SCALAR
   if (stride == 2) {
-    first = last = std::min((padding + 1) / 2, width);
+    first = std::min((padding + 1) / 2, width);
+    last = std::clamp((count + padding) / 2, first, width);
+    if (last - first < kLanes) last = first;
     const D d;
-    for (; last + kLanes <= width && 2 * (last + kLanes) - padding <= count; last += kLanes) {
+    for (int64_t j = first; j < last; j += kLanes) {
+      j = std::min(j, last - kLanes);  // the last vector again, shifted
       hn::Vec<D> even, odd;
-      hn::LoadInterleaved2(d, from + 2 * last - padding, even, odd);
-      hn::StoreU(even, d, to + last);
-      hn::StoreU(odd, d, to + width + last);
+      hn::LoadInterleaved2(d, from + 2 * j - padding, even, odd);
+      hn::StoreU(even, d, to + j);
+      if (remainders > 1) hn::StoreU(odd, d, to + width + j);
     }
   }
 #endif
-  for (int64_t remainder = 0; remainder < stride; ++remainder, to += width)
-    for (int64_t j = 0; j < width; ++j) {
-      if (j == first && remainder < 2) j = last;
-      if (j >= width) break;
+  const auto edge = [&](int64_t remainder, int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; ++j) {
       const int64_t at = j * stride + remainder - padding;
       to[j] = at >= 0 && at < count ? from[at] : 0;
     }
+  };
+  for (int64_t remainder = 0; remainder < remainders; ++remainder, to += width) {
+    edge(remainder, 0, first);
+    edge(remainder, last, width);
+  }
 }
 
 template <int kSites>

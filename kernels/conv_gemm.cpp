@@ -139,18 +139,25 @@ void run(const RunContext& c) noexcept {
         int count;
         for (int64_t i = 0; i < rows; i += count) {
           count = block_rows(rows - i, mr);
-          float* to = y + offset + i * size + j;
-          if (packed)
-            g.table->block(count, columns, piece, packed + i * piece, 1, count, panel, to, size,
-                           k0 > 0);
-          else
-            g.table->block(count, columns, piece, weight + (group * rows + i) * depth + k0, depth,
-                           1, panel, to, size, k0 > 0);
-          if (!last) continue;
+          Block block = {.rows = count,
+                         .k = piece,
+                         .y = y + offset + i * size + j,
+                         .y_row = size,
+                         .add = k0 > 0};
+          if (packed) {
+            block.a = packed + i * piece;
+            block.a_row = 1;
+            block.a_col = count;
+          } else {
+            block.a = weight + (group * rows + i) * depth + k0;
+            block.a_row = depth;
+            block.a_col = 1;
+          }
           const Epilogue e = {.activation = s.activation,
                               .row_bias = bias ? bias + group * rows + i : nullptr,
                               .residual = residual ? residual + offset + i * size + j : nullptr};
-          if (!e.empty()) g.table->finish(count, columns, e, to, size);
+          if (last && !e.empty()) block.epilogue = &e;
+          g.table->block(block, columns, panel);
         }
       }
     }

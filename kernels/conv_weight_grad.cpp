@@ -69,8 +69,15 @@ void run(const RunContext& c) noexcept {
           int count;
           for (int64_t i = 0; i < rows; i += count) {
             count = block_rows(rows - i, mr);
-            g.table->block(count, width, piece, from + i * size, size, 1, panel,
-                           dw + (group * rows + i) * g.depth + first + j, g.depth, add);
+            g.table->block({.rows = count,
+                            .k = piece,
+                            .a = from + i * size,
+                            .a_row = size,
+                            .a_col = 1,
+                            .y = dw + (group * rows + i) * g.depth + first + j,
+                            .y_row = g.depth,
+                            .add = add},
+                           width, panel);
           }
         }
       }

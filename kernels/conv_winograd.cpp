@@ -190,10 +190,15 @@ void run(const RunContext& c) noexcept {
                 int count;
                 for (int64_t i = 0; i < outs; i += count) {
                   count = block_rows(outs - i, w.gemm->mr);
-                  w.gemm->block(count, whole, piece, u + (e * s.c + k0) * outs + i * piece, 1,
-                                count, from,
-                                products + e * w.product_step + i * panels * nr + j * nr,
-                                panels * nr, k0 > 0);
+                  w.gemm->block({.rows = count,
+                                 .k = piece,
+                                 .a = u + (e * s.c + k0) * outs + i * piece,
+                                 .a_row = 1,
+                                 .a_col = count,
+                                 .y = products + e * w.product_step + i * panels * nr + j * nr,
+                                 .y_row = panels * nr,
+                                 .add = k0 > 0},
+                                whole, from);
                 }
               }
             }

@@ -101,17 +101,23 @@ void multiply(const Gemm& g, const Tile& tile, int64_t piece, const float* a, co
     int rows;
     for (int64_t i = 0; i < tile.rows; i += rows) {
       rows = block_rows(tile.rows - i, g.table->mr);
-      float* y = tile.y + i * n + j;
-      if (g.pack_a)
-        g.table->block(rows, columns, piece, a + i * piece, 1, rows, panels, y, n, add);
-      else
-        g.table->block(rows, columns, piece, a + i * g.s.a_row, g.s.a_row, g.s.a_col, panels, y, n,
-                       add);
-      if (!last || tile.epilogue.empty()) continue;
+      Block block = {.rows = rows, .k = piece, .y = tile.y + i * n + j, .y_row = n, .add = add};
+      if (g.pack_a) {
+        block.a = a + i * piece;
+        block.a_row = 1;
+        block.a_col = rows;
+      } else {
+        block.a = a + i * g.s.a_row;
+        block.a_row = g.s.a_row;
+        block.a_col = g.s.a_col;
+      }
       Epilogue e = tile.epilogue;
-      if (e.column_bias) e.column_bias += j;
-      if (e.residual) e.residual += i * n + j;
-      g.table->finish(rows, columns, e, y, n);
+      if (last && !e.empty()) {
+        if (e.column_bias) e.column_bias += j;
+        if (e.residual) e.residual += i * n + j;
+        block.epilogue = &e;
+      }
+      g.table->block(block, columns, panels);
     }
   }
 }

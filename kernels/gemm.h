@@ -24,11 +24,34 @@ struct Epilogue {
   }
 };
 
+// One block of y, rows <= mr: y[rows, columns] (+)= a[rows, k] b, and then the epilogue where there
+// is one. A block that more of k is still to be added to has none.
+struct Block {
+  int rows = 0;
+  int64_t k = 0;
+  const float* a = nullptr;
+  int64_t a_row = 0, a_col = 0;
+  float* y = nullptr;
+  int64_t y_row = 0;
+  bool add = false;
+  const Epilogue* epilogue = nullptr;  // pointers at the block
+};
+
+// Two vectors of columns that lie anywhere: row p of b is read at x[v] + offset[p], whole vectors
+// of it; column 0 of vector v is y's column at[v], and `valid` columns of it are stored.
+struct Columns {
+  int vectors = 0;
+  const float* x[2] = {};
+  int64_t at[2] = {};
+  int valid[2] = {};
+};
+
 struct GemmTable {
-  int mr = 0, nr = 0;  // rows and columns of y that registers hold
-  // y[rows, columns] (+)= a[rows, k] panel; rows <= mr, columns <= nr.
-  void (*block)(int rows, int columns, int64_t k, const float* a, int64_t a_row, int64_t a_col,
-                const float* panel, float* y, int64_t y_row, bool add) = nullptr;
+  int mr = 0, nr = 0;  // rows and columns of y that registers hold: nr is two vectors
+  // b is a panel; columns <= nr.
+  void (*block)(const Block& block, int columns, const float* panel) = nullptr;
+  // column_bias does not serve here.
+  void (*gather)(const Block& block, const Columns& columns, const int64_t* offset) = nullptr;
   void (*finish)(int64_t rows, int64_t columns, const Epilogue& e, float* y,
                  int64_t y_row) = nullptr;
   // Copies b[k, columns] (strides b_row, b_col) into panels; panel_step elements lie between the

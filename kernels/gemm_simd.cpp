@@ -27,10 +27,58 @@ constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 constexpr int kMr = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 12 : 6;
 constexpr int kNr = 2 * kLanes;
 
-template <int kRows, int kVectors>
-void block_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_col,
-              const float* HWY_RESTRICT panel, float* y, int64_t y_row, bool add) {
+// Where the vectors of row p of b lie.
+struct InPanel {
+  const float* panel;
+  HWY_INLINE const float* row(int64_t p, int v) const { return panel + p * kNr + v * kLanes; }
+};
+struct Gathered {
+  const float* x[2];
+  const int64_t* offset;
+  HWY_INLINE const float* row(int64_t p, int v) const { return x[v] + offset[p]; }
+};
+
+// The first `valid` elements, and nothing beyond them. Masked where the masks of the instruction
+// set keep other threads' elements out of it.
+HWY_INLINE V load_part(D d, const float* from, int valid) {
+  if (valid == kLanes) return hn::LoadU(d, from);
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(valid)), d, from);
+#else
+  HWY_ALIGN float part[kLanes] = {};
+  for (int i = 0; i < valid; ++i) part[i] = from[i];
+  return hn::Load(d, part);
+#endif
+}
+HWY_INLINE void store_part(D d, V x, int valid, float* to) {
+  if (valid == kLanes) return hn::StoreU(x, d, to);
+#if HWY_TARGET == HWY_AVX3
+  hn::BlendedStore(x, hn::FirstN(d, static_cast<size_t>(valid)), d, to);
+#else
+  HWY_ALIGN float part[kLanes];
+  int i = 0;
+#if HWY_TARGET == HWY_AVX2  // whose masked stores are slow on some processors
+  const hn::Half<D> half;
+  if (valid >= kLanes / 2) {
+    hn::StoreU(hn::LowerHalf(half, x), half, to);
+    i = kLanes / 2;
+    if (valid == i) return;
+  }
+#endif
+  hn::Store(x, d, part);
+  for (; i < valid; ++i) to[i] = part[i];
+#endif
+}
+
+bool is_clamp(Activation a) {
+  return a == Activation::none || a == Activation::relu || a == Activation::relu6;
+}
+
+template <int kRows, int kVectors, class Source>
+void block_of(const Block& block, const Source& source, const int64_t* at, const int* valid) {
   const D d;
+  const int64_t k = block.k, a_row = block.a_row, a_col = block.a_col;
+  const float* HWY_RESTRICT a = block.a;
   V sums[kRows][kVectors];
 #pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i)
@@ -39,8 +87,7 @@ void block_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_c
   for (int64_t p = 0; p < k; ++p) {
     V b[kVectors];
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) b[v] = hn::Load(d, panel + v * kLanes);
-    panel += kNr;
+    for (int v = 0; v < kVectors; ++v) b[v] = hn::LoadU(d, source.row(p, v));
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i) {
       const V factor = hn::Set(d, a[i * a_row]);
@@ -49,39 +96,95 @@ void block_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_c
     }
     a += a_col;
   }
+  float* const y = block.y;
+  const int64_t y_row = block.y_row;
+  if (block.add) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v)
+        sums[i][v] = hn::Add(load_part(d, y + i * y_row + at[v], valid[v]), sums[i][v]);
+  }
+  if (block.epilogue != nullptr) {
+    const Epilogue& e = *block.epilogue;
+    if (e.row_bias != nullptr) {
+#pragma GCC unroll 12
+      for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v)
+          sums[i][v] = hn::Add(sums[i][v], hn::Set(d, e.row_bias[i]));
+    }
+    if (e.column_bias != nullptr) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        const V bias = load_part(d, e.column_bias + at[v], valid[v]);
+#pragma GCC unroll 12
+        for (int i = 0; i < kRows; ++i) sums[i][v] = hn::Add(sums[i][v], bias);
+      }
+    }
+    if (e.residual != nullptr) {
+#pragma GCC unroll 12
+      for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v)
+          sums[i][v] = hn::Add(sums[i][v], load_part(d, e.residual + i * y_row + at[v], valid[v]));
+    }
+    if (e.activation == Activation::relu || e.activation == Activation::relu6) {
+      const V low = hn::Zero(d), high = hn::Set(d, 6.0f);
+      const bool has_high = e.activation == Activation::relu6;
+#pragma GCC unroll 12
+      for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) {  // NaN stays NaN
+          const V x = hn::IfThenElse(hn::Lt(sums[i][v], low), low, sums[i][v]);
+          sums[i][v] = has_high ? hn::IfThenElse(hn::Gt(x, high), high, x) : x;
+        }
+    }
+  }
 #pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) {
-      float* to = y + i * y_row + v * kLanes;
-      hn::StoreU(add ? hn::Add(hn::LoadU(d, to), sums[i][v]) : sums[i][v], d, to);
-    }
+    for (int v = 0; v < kVectors; ++v) store_part(d, sums[i][v], valid[v], y + i * y_row + at[v]);
 }
 
-using BlockFunction = void (*)(int64_t, const float*, int64_t, int64_t, const float*, float*,
-                               int64_t, bool);
+template <class Source>
 struct BlockFunctions {
-  BlockFunction of[kMr];
+  using Function = void (*)(const Block&, const Source&, const int64_t*, const int*);
+  Function of[kMr];
 };
-template <int kVectors, int... kIndex>
-constexpr BlockFunctions block_functions(std::integer_sequence<int, kIndex...>) {
-  return {{block_of<kIndex + 1, kVectors>...}};
+template <class Source, int kVectors, int... kIndex>
+constexpr BlockFunctions<Source> block_functions(std::integer_sequence<int, kIndex...>) {
+  return {{block_of<kIndex + 1, kVectors, Source>...}};
 }
-constexpr BlockFunctions kOneVector = block_functions<1>(std::make_integer_sequence<int, kMr>());
-constexpr BlockFunctions kTwoVectors = block_functions<2>(std::make_integer_sequence<int, kMr>());
+template <class Source>
+constexpr BlockFunctions<Source> kOneVector =
+    block_functions<Source, 1>(std::make_integer_sequence<int, kMr>());
+template <class Source>
+constexpr BlockFunctions<Source> kTwoVectors =
+    block_functions<Source, 2>(std::make_integer_sequence<int, kMr>());
 
-void block(int rows, int columns, int64_t k, const float* a, int64_t a_row, int64_t a_col,
-           const float* panel, float* y, int64_t y_row, bool add) {
-  const BlockFunction function = (columns > kLanes ? kTwoVectors : kOneVector).of[rows - 1];
-  const int width = columns > kLanes ? kNr : kLanes;
-  if (columns == width) return function(k, a, a_row, a_col, panel, y, y_row, add);
-  HWY_ALIGN float edge[kMr * kNr];
-  function(k, a, a_row, a_col, panel, edge, kNr, false);
-  for (int i = 0; i < rows; ++i)
-    for (int j = 0; j < columns; ++j) {
-      float* to = y + i * y_row + j;
-      *to = add ? *to + edge[i * kNr + j] : edge[i * kNr + j];
-    }
+void finish(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row);
+
+// What the block itself does not apply, while the elements are still in the first cache.
+HWY_INLINE void activate_block(const Block& block, int64_t at, int columns) {
+  if (block.epilogue == nullptr || is_clamp(block.epilogue->activation)) return;
+  finish(block.rows, columns, {.activation = block.epilogue->activation}, block.y + at,
+         block.y_row);
+}
+
+void block(const Block& block, int columns, const float* panel) {
+  constexpr int64_t kAt[2] = {0, kLanes};
+  const int valid[2] = {std::min(columns, kLanes), columns - kLanes};
+  const auto& functions = columns > kLanes ? kTwoVectors<InPanel> : kOneVector<InPanel>;
+  functions.of[block.rows - 1](block, {panel}, kAt, valid);
+  activate_block(block, 0, columns);
+}
+
+void gather(const Block& block, const Columns& columns, const int64_t* offset) {
+  const auto& functions = columns.vectors > 1 ? kTwoVectors<Gathered> : kOneVector<Gathered>;
+  functions.of[block.rows - 1](block, {{columns.x[0], columns.x[1]}, offset}, columns.at,
+                               columns.valid);
+  for (int v = 0; v < columns.vectors; ++v) activate_block(block, columns.at[v], columns.valid[v]);
 }
 
 // Abramowitz and Stegun 7.1.26 is too coarse: this is the rational minimax approximation of erf on
@@ -341,7 +444,7 @@ void combine(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a
   if (rows == 1) combine_rows<1>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
 }
 
-constexpr GemmTable kTable = {kMr, kNr, block, finish, pack, spread, dots, combine};
+constexpr GemmTable kTable = {kMr, kNr, block, gather, finish, pack, spread, dots, combine};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -12,6 +12,7 @@
 
 #include "hg/hg.h"
 #include "kernels/reference/reference.h"
+#include "kernels/simd.h"
 #include "lib/graph/access.h"
 #include "tests/samples.h"
 
@@ -285,6 +286,12 @@ std::vector<std::vector<double>> reference_of(const Case& c, const reference::Ro
 
 // ---- The checks of one sample ----
 
+// Kernels prepared while this lives use no better instruction set.
+struct LimitedIsa {
+  explicit LimitedIsa(kernels::Isa isa) { kernels::limit_isa(isa); }
+  ~LimitedIsa() { kernels::limit_isa(kernels::Isa::avx512); }
+};
+
 void check_dtype(const Sample& sample, DType floats) {
   const std::string what(name(floats));
   Result<std::unique_ptr<Case>> c = build(sample, floats);
@@ -334,13 +341,21 @@ void check_dtype(const Sample& sample, DType floats) {
   ASSERT_TRUE(strided.ok()) << strided.status().message();
   compare(*strided, "strided");
 
-  for (const KernelDef* kernel : Registry::built_in().kernels(sample.op, Device::cpu)) {
-    Options options = on_threads(1);
-    options.kernels = {text(sample.op, "=", kernel->name)};
-    const Result<std::vector<Answer>> forced = run(**c, options);
-    if (!forced.ok() && forced.status().code() == Code::unsupported) continue;
-    ASSERT_TRUE(forced.ok()) << kernel->name << ": " << forced.status().message();
-    compare(*forced, text("kernel ", kernel->name));
+  // Every variant, with every instruction set that this processor has; 16-bit kernels share theirs.
+  using kernels::Isa;
+  const Isa best = kernels::chosen_isa();
+  for (Isa isa : {Isa::baseline, Isa::sse4, Isa::avx2, Isa::avx512}) {
+    if (isa > best || (isa < best && floats != f32 && floats != f16)) continue;
+    const LimitedIsa limited(isa);
+    for (const KernelDef* kernel : Registry::built_in().kernels(sample.op, Device::cpu)) {
+      Options options = on_threads(1);
+      options.kernels = {text(sample.op, "=", kernel->name)};
+      const Result<std::vector<Answer>> forced = run(**c, options);
+      if (!forced.ok() && forced.status().code() == Code::unsupported) continue;
+      const std::string how = text("kernel ", kernel->name, ", isa ", static_cast<int64_t>(isa));
+      ASSERT_TRUE(forced.ok()) << how << ": " << forced.status().message();
+      compare(*forced, how);
+    }
   }
   Result<std::unique_ptr<Case>> copied = build(sample, floats, true);
   ASSERT_TRUE(copied.ok()) << copied.status().message();
@@ -467,7 +482,8 @@ TEST(Registry, EveryOpIsComplete) {
     EXPECT_TRUE(runs) << def.name << " has neither a CPU kernel nor a view nor an expansion";
     // Subgraphs, sizes that data decides and random numbers do not fit a sample row: session_test.
     const bool special = (def.traits & (kControl | kDataDependent | kRandom)) != 0;
-    if (def.grad == nullptr && def.expand == nullptr && (def.traits & (kNoGradient | kControl)) == 0)
+    if (def.grad == nullptr && def.expand == nullptr &&
+        (def.traits & (kNoGradient | kControl)) == 0)
       without_gradient += text(" ", def.name);
     if (!special && sampled.count(def.name) == 0) without_sample += text(" ", def.name);
   }

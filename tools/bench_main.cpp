@@ -92,14 +92,20 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   for (int i = 0; i < job.warmup + job.repeat; ++i) {
     const Clock::time_point begin = Clock::now();
     if (Status ran = session->run(); !ran.ok()) return outcome(ran);
-    if (i >= job.warmup) result.run_ms.push_back(ms_since(begin));
+    if (i < job.warmup) continue;
+    result.run_ms.push_back(ms_since(begin));
+    if (!job.profile) continue;
+    // The least of all runs: what else the machine does only ever adds to a time.
+    std::vector<ProfileRow> rows = session->profile();
+    for (size_t r = 0; r < rows.size() && r < result.profile.size(); ++r)
+      rows[r].ms = std::min(rows[r].ms, result.profile[r].ms);
+    result.profile = std::move(rows);
   }
   std::sort(result.run_ms.begin(), result.run_ms.end());
   Result<Memory> memory = session->memory();
   if (!memory.ok()) return outcome(memory.status());
   result.memory = *memory;
   result.flops = session->flops();
-  if (job.profile) result.profile = session->profile();
   if (job.output_dir.empty()) return {};
   std::error_code error;
   std::filesystem::create_directories(job.output_dir, error);

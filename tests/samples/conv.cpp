@@ -96,7 +96,12 @@ std::vector<Sample> conv() {
   const Case deep = {{2, 300, 7, 7}, {33, 300, 3, 3}, {1}, {1}};
   const Case wide = {{1, 40, 61, 67}, {21, 40, 1, 1}};
   const Case strided = {{1, 19, 57, 51}, {34, 19, 3, 3}, {2}, {1}};
-  for (const Case& c : {large, deep, wide, strided}) {
+  const Case long_row = {{2, 3, 1501}, {8, 3, 5}, {1}, {2}};
+  const Case long_strided = {{1, 2, 1501}, {5, 2, 7}, {3}, {1}, {2}};
+  const Case many_channels = {{1, 64, 24, 23}, {300, 64, 3, 3}, {2}, {1}};
+  const Case volume = {{1, 21, 5, 9, 17}, {13, 21, 3, 3, 3}, {2, 1, 2}, {1}, {1, 2, 1}};
+  for (const Case& c :
+       {large, deep, wide, strided, long_row, long_strided, many_channels, volume}) {
     all.push_back(sample(c, true, true));
     all.back().gradient = false;
   }
