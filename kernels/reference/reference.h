@@ -37,6 +37,25 @@ inline int64_t flat(const Sizes& shape, const Sizes& p) {
   return at;
 }
 
+// The lines of `x` along attribute `dim`; without it x is one line. Element i of line l is at (l,
+// i).
+struct Lines {
+  int64_t stride = 1, length = 1, count = 0;
+  Lines(const Array& x, const KernelAttrs& attrs) {
+    const int rank = x.shape.rank();
+    const bool flat = rank == 0 || !attrs.has("dim");
+    const int axis = flat ? 0 : attrs.axis("dim", rank);
+    for (int d = axis + 1; d < rank && !flat; ++d) stride *= x.shape[d];
+    length = flat ? x.count() : x.shape[axis];
+    count = length == 0 ? 0 : x.count() / length;
+  }
+  // With lines of another length, as in results.
+  int64_t at(int64_t line, int64_t i, int64_t of_length) const {
+    return (line / stride * of_length + i) * stride + line % stride;
+  }
+  int64_t at(int64_t line, int64_t i) const { return at(line, i, length); }
+};
+
 struct Call {
   std::span<const Array> in;
   std::span<Array> out;  // dtype and shape are set, values are zero

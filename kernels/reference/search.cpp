@@ -11,25 +11,19 @@ namespace {
 // Along a dim, the items are compared as lists of their elements.
 void unique(const Call& c) {
   const Array& x = c.in[0];
-  const int rank = x.shape.rank();
-  const bool flat = rank == 0 || !c.attrs.has("dim");
-  const int axis = flat ? 0 : c.attrs.axis("dim", rank);
-  int64_t stride = 1;
-  for (int d = axis + 1; d < rank && !flat; ++d) stride *= x.shape[d];
-  const int64_t n = flat ? x.count() : x.shape[axis];
-  const int64_t lines = n == 0 ? 0 : x.count() / n;
+  const Lines lines(x, c.attrs);
+  const int64_t n = lines.length;
   std::vector<std::vector<double>> items(static_cast<size_t>(n));
-  for (int64_t line = 0; line < lines; ++line)
+  for (int64_t line = 0; line < lines.count; ++line)
     for (int64_t i = 0; i < n; ++i)
-      items[static_cast<size_t>(i)].push_back(
-          x.at((line / stride * n + i) * stride + line % stride));
+      items[static_cast<size_t>(i)].push_back(x.at(lines.at(line, i)));
   std::vector<std::vector<double>> found = items;
   if (!c.attrs.flag("consecutive")) std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
   const int64_t size = static_cast<int64_t>(found.size());
   for (int64_t k = 0; k < size; ++k)
-    for (int64_t line = 0; line < lines; ++line)
-      c.out[0].at((line / stride * size + k) * stride + line % stride) =
+    for (int64_t line = 0; line < lines.count; ++line)
+      c.out[0].at(lines.at(line, k, size)) =
           found[static_cast<size_t>(k)][static_cast<size_t>(line)];
   int64_t place = 0;
   for (int64_t i = 0; i < n; ++i) {

@@ -18,22 +18,14 @@ using Line = std::vector<Item>;
 template <Line (*pick)(Line, const KernelAttrs&)>
 void each_line(const Call& c) {
   const Array& x = c.in[0];
-  const int rank = x.shape.rank();
-  const bool flat = rank == 0 || !c.attrs.has("dim");
-  const int axis = flat ? 0 : c.attrs.axis("dim", rank);
-  int64_t stride = 1;
-  for (int d = axis + 1; d < rank && !flat; ++d) stride *= x.shape[d];
-  const int64_t length = flat ? x.count() : x.shape[axis];
-  const int64_t lines = length == 0 ? 0 : x.count() / length;
-  for (int64_t line = 0; line < lines; ++line) {
-    const int64_t outer = line / stride, inner = line % stride;
+  const Lines lines(x, c.attrs);
+  for (int64_t line = 0; line < lines.count; ++line) {
     Line items;
-    for (int64_t i = 0; i < length; ++i)
-      items.push_back({x.at((outer * length + i) * stride + inner), i});
+    for (int64_t i = 0; i < lines.length; ++i) items.push_back({x.at(lines.at(line, i)), i});
     const Line found = pick(items, c.attrs);
     const int64_t n = static_cast<int64_t>(found.size());
     for (int64_t i = 0; i < n; ++i) {
-      const int64_t at = (outer * n + i) * stride + inner;
+      const int64_t at = lines.at(line, i, n);
       c.out[0].at(at) = found[static_cast<size_t>(i)].value;
       c.out[1].at(at) = static_cast<double>(found[static_cast<size_t>(i)].index);
     }

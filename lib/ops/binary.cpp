@@ -6,6 +6,7 @@
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 #include "lib/ops/pointwise.h"
+#include "lib/ops/row.h"
 
 namespace hg::ops {
 namespace {
@@ -130,48 +131,35 @@ Status xlogy_grad(GradContext& c) {
   return {};
 }
 
-constexpr OpDef row(std::string_view name, std::string_view signature,
-                    Status (*infer)(InferContext&), Status (*grad)(GradContext&)) {
-  return {.name = name, .signature = signature, .infer = infer, .grad = grad, .alias = 3};
-}
-// Ops without a gradient: the same with nullptr in its place.
-constexpr OpDef row(std::string_view name, std::string_view signature,
-                    Status (*infer)(InferContext&), std::nullptr_t) {
-  return {.name = name,
-          .signature = signature,
-          .infer = infer,
-          .grad = nullptr,
-          .alias = 3,
-          .traits = kNoGradient};
-}
-
 constexpr OpDef kOps[] = {
-    row("add", "add(a, b) -> y", infer_any_binary, add_grad),
-    row("sub", "sub(a, b) -> y", infer_number_binary, sub_grad),
-    row("mul", "mul(a, b) -> y", infer_any_binary, mul_grad),
-    row("div", "div(a, b) -> y", infer_float_binary, div_grad),
-    row("floor_divide", "floor_divide(a, b) -> y", infer_number_binary, nullptr),
-    row("trunc_divide", "trunc_divide(a, b) -> y", infer_number_binary, nullptr),
-    row("remainder", "remainder(a, b) -> y", infer_number_binary, remainder_grad),
-    row("fmod", "fmod(a, b) -> y", infer_number_binary, fmod_grad),
-    row("pow", "pow(a, b) -> y", infer_number_binary, pow_grad),
-    row("maximum", "maximum(a, b) -> y", infer_any_binary, maximum_grad),
-    row("minimum", "minimum(a, b) -> y", infer_any_binary, minimum_grad),
-    row("fmax", "fmax(a, b) -> y", infer_any_binary, fmax_grad),
-    row("fmin", "fmin(a, b) -> y", infer_any_binary, fmin_grad),
-    row("atan2", "atan2(a, b) -> y", infer_float_binary, atan2_grad),
-    row("hypot", "hypot(a, b) -> y", infer_float_binary, hypot_grad),
-    row("nextafter", "nextafter(a, b) -> y", infer_float_binary, nextafter_grad),
-    row("copysign", "copysign(a, b) -> y", infer_float_binary, copysign_grad),
-    row("logaddexp", "logaddexp(a, b) -> y", infer_float_binary, logaddexp_grad),
-    row("xlogy", "xlogy(a, b) -> y", infer_float_binary, xlogy_grad),
-    row("bitwise_and", "bitwise_and(a, b) -> y", infer_bit_binary, nullptr),
-    row("bitwise_or", "bitwise_or(a, b) -> y", infer_bit_binary, nullptr),
-    row("bitwise_xor", "bitwise_xor(a, b) -> y", infer_bit_binary, nullptr),
-    row("bitwise_left_shift", "bitwise_left_shift(a, b) -> y", infer_integer_binary, nullptr),
-    row("bitwise_right_shift", "bitwise_right_shift(a, b) -> y", infer_integer_binary, nullptr),
-    row("gcd", "gcd(a, b) -> y", infer_integer_binary, nullptr),
-    row("lcm", "lcm(a, b) -> y", infer_integer_binary, nullptr),
+    row<kOfEither>("add", "add(a, b) -> y", infer_any_binary, add_grad),
+    row<kOfEither>("sub", "sub(a, b) -> y", infer_number_binary, sub_grad),
+    row<kOfEither>("mul", "mul(a, b) -> y", infer_any_binary, mul_grad),
+    row<kOfEither>("div", "div(a, b) -> y", infer_float_binary, div_grad),
+    row<kOfEither>("floor_divide", "floor_divide(a, b) -> y", infer_number_binary, nullptr),
+    row<kOfEither>("trunc_divide", "trunc_divide(a, b) -> y", infer_number_binary, nullptr),
+    row<kOfEither>("remainder", "remainder(a, b) -> y", infer_number_binary, remainder_grad),
+    row<kOfEither>("fmod", "fmod(a, b) -> y", infer_number_binary, fmod_grad),
+    row<kOfEither>("pow", "pow(a, b) -> y", infer_number_binary, pow_grad),
+    row<kOfEither>("maximum", "maximum(a, b) -> y", infer_any_binary, maximum_grad),
+    row<kOfEither>("minimum", "minimum(a, b) -> y", infer_any_binary, minimum_grad),
+    row<kOfEither>("fmax", "fmax(a, b) -> y", infer_any_binary, fmax_grad),
+    row<kOfEither>("fmin", "fmin(a, b) -> y", infer_any_binary, fmin_grad),
+    row<kOfEither>("atan2", "atan2(a, b) -> y", infer_float_binary, atan2_grad),
+    row<kOfEither>("hypot", "hypot(a, b) -> y", infer_float_binary, hypot_grad),
+    row<kOfEither>("nextafter", "nextafter(a, b) -> y", infer_float_binary, nextafter_grad),
+    row<kOfEither>("copysign", "copysign(a, b) -> y", infer_float_binary, copysign_grad),
+    row<kOfEither>("logaddexp", "logaddexp(a, b) -> y", infer_float_binary, logaddexp_grad),
+    row<kOfEither>("xlogy", "xlogy(a, b) -> y", infer_float_binary, xlogy_grad),
+    row<kOfEither>("bitwise_and", "bitwise_and(a, b) -> y", infer_bit_binary, nullptr),
+    row<kOfEither>("bitwise_or", "bitwise_or(a, b) -> y", infer_bit_binary, nullptr),
+    row<kOfEither>("bitwise_xor", "bitwise_xor(a, b) -> y", infer_bit_binary, nullptr),
+    row<kOfEither>("bitwise_left_shift", "bitwise_left_shift(a, b) -> y", infer_integer_binary,
+                   nullptr),
+    row<kOfEither>("bitwise_right_shift", "bitwise_right_shift(a, b) -> y", infer_integer_binary,
+                   nullptr),
+    row<kOfEither>("gcd", "gcd(a, b) -> y", infer_integer_binary, nullptr),
+    row<kOfEither>("lcm", "lcm(a, b) -> y", infer_integer_binary, nullptr),
 };
 
 }  // namespace

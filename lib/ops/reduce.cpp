@@ -10,6 +10,7 @@
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 #include "lib/ops/reduce.h"
+#include "lib/ops/row.h"
 
 namespace hg::ops {
 
@@ -250,17 +251,6 @@ Status logsumexp_expand(ExpandContext& c) {
                          : c.graph().call("reshape", {shift}, {{"shape", total.shape()}});
   c.set_out(0, total + back);
   return {};
-}
-
-constexpr OpDef row(std::string_view name, std::string_view signature,
-                    Status (*infer)(InferContext&), Status (*grad)(GradContext&)) {
-  return {.name = name, .signature = signature, .infer = infer, .grad = grad};
-}
-// Ops without a gradient: the same with nullptr in its place.
-constexpr OpDef row(std::string_view name, std::string_view signature,
-                    Status (*infer)(InferContext&), std::nullptr_t) {
-  return {
-      .name = name, .signature = signature, .infer = infer, .grad = nullptr, .traits = kNoGradient};
 }
 
 constexpr OpDef kOps[] = {

@@ -9,6 +9,8 @@
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 #include "lib/ops/pointwise.h"
+#include "lib/ops/row.h"
+#include "lib/ops/sort.h"
 
 namespace hg::ops {
 namespace {
@@ -60,18 +62,6 @@ Status cumprod_grad(GradContext& c) {
   c.set_grad(0, where(eq(zeros, zero), before, where(first, at_first, zero)));
   return {};
 }
-// dy goes to the element that was the extreme one.
-Status extreme_grad(GradContext& c) {
-  const Value x = c.in(0), dy = c.dout(0);
-  if (x.rank() == 0) {
-    c.set_grad(0, dy);
-    return {};
-  }
-  const Value zeros = c.graph().call("expand", {number_like(x, 0)}, {{"shape", x.shape()}});
-  c.set_grad(0, c.graph().call("scatter", {zeros, c.out(1), dy},
-                               {{"dim", c.attrs().integer("dim")}, {"reduce", "add"}}));
-  return {};
-}
 // dx_i = e^x_i sum over k >= i of dy_k e^-y_k, in logarithms, positive and negative dy apart
 Status logcumsumexp_grad(GradContext& c) {
   const Value x = c.in(0), y = c.out(0), dy = c.dout(0);
@@ -85,16 +75,11 @@ Status logcumsumexp_grad(GradContext& c) {
   return {};
 }
 
-constexpr OpDef row(std::string_view name, std::string_view signature,
-                    Status (*infer)(InferContext&), Status (*grad)(GradContext&)) {
-  return {.name = name, .signature = signature, .infer = infer, .grad = grad};
-}
-
 constexpr OpDef kOps[] = {
     row("cumsum", "cumsum(x, dim: int) -> y", infer_total, cumsum_grad),
     row("cumprod", "cumprod(x, dim: int) -> y", infer_total, cumprod_grad),
-    row("cummax", "cummax(x, dim: int) -> values, indices", infer_extreme, extreme_grad),
-    row("cummin", "cummin(x, dim: int) -> values, indices", infer_extreme, extreme_grad),
+    row("cummax", "cummax(x, dim: int) -> values, indices", infer_extreme, pick_grad),
+    row("cummin", "cummin(x, dim: int) -> values, indices", infer_extreme, pick_grad),
     row("logcumsumexp", "logcumsumexp(x, dim: int) -> y", infer_floats, logcumsumexp_grad),
 };
 

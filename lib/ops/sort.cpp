@@ -6,8 +6,22 @@
 #include "hg/ops/compare.h"
 #include "hg/ops/pointwise.h"
 #include "lib/ops/reduce.h"
+#include "lib/ops/sort.h"
 
 namespace hg::ops {
+
+Status pick_grad(GradContext& c) {
+  const Value x = c.in(0), dy = c.dout(0);
+  if (x.rank() == 0) {
+    c.set_grad(0, dy);
+    return {};
+  }
+  const Value zeros = c.graph().call("expand", {number_like(x, 0)}, {{"shape", x.shape()}});
+  c.set_grad(0, c.graph().call("scatter", {zeros, c.out(1), dy},
+                               {{"dim", c.attrs().integer("dim")}, {"reduce", "add"}}));
+  return {};
+}
+
 namespace {
 
 Status infer_sort(InferContext& c) {
@@ -58,18 +72,6 @@ Status infer_kthvalue(InferContext& c) {
   return {};
 }
 
-// dy goes back to where the values came from.
-Status sort_grad(GradContext& c) {
-  const Value x = c.in(0), dy = c.dout(0);
-  if (x.rank() == 0) {
-    c.set_grad(0, dy);
-    return {};
-  }
-  const Value zeros = c.graph().call("expand", {number_like(x, 0)}, {{"shape", x.shape()}});
-  c.set_grad(0, c.graph().call("scatter", {zeros, c.out(1), dy},
-                               {{"dim", c.attrs().integer("dim")}, {"reduce", "add"}}));
-  return {};
-}
 // One element of each line; without dim, all that equal it share dy.
 Status one_grad(GradContext& c) {
   Graph& g = c.graph();
@@ -103,11 +105,11 @@ constexpr OpDef kOps[] = {
     {.name = "sort",
      .signature = "sort(x, dim: int = -1, descending: bool = false) -> values, indices",
      .infer = infer_sort,
-     .grad = sort_grad},
+     .grad = pick_grad},
     {.name = "topk",
      .signature = "topk(x, k: int, dim: int = -1, largest: bool = true) -> values, indices",
      .infer = infer_topk,
-     .grad = sort_grad},
+     .grad = pick_grad},
     {.name = "kthvalue",
      .signature = "kthvalue(x, k: int, dim: int = -1, keepdim: bool = false) -> values, indices",
      .infer = infer_kthvalue,

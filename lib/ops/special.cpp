@@ -11,6 +11,7 @@
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 #include "lib/ops/pointwise.h"
+#include "lib/ops/row.h"
 
 namespace hg::ops {
 namespace {
@@ -108,29 +109,24 @@ Status polynomial_infer(InferContext& c) {
   return infer_float_binary(c);
 }
 
-constexpr OpDef row(std::string_view name, std::string_view signature,
-                    Status (*infer)(InferContext&), Status (*grad)(GradContext&), uint32_t alias) {
-  return {.name = name, .signature = signature, .infer = infer, .grad = grad, .alias = alias};
-}
-
 constexpr OpDef kOps[] = {
-    row("erfcx", "erfcx(x) -> y", infer_float_unary, erfcx_grad, 1),
-    row("bessel_i0", "bessel_i0(x) -> y", infer_float_unary, i0_grad, 1),
-    row("bessel_i0e", "bessel_i0e(x) -> y", infer_float_unary, i0e_grad, 1),
-    row("bessel_i1", "bessel_i1(x) -> y", infer_float_unary, i1_grad, 1),
-    row("bessel_i1e", "bessel_i1e(x) -> y", infer_float_unary, i1e_grad, 1),
-    row("bessel_k0", "bessel_k0(x) -> y", infer_float_unary, no_grad, 1),
-    row("bessel_k0e", "bessel_k0e(x) -> y", infer_float_unary, no_grad, 1),
-    row("bessel_k1", "bessel_k1(x) -> y", infer_float_unary, no_grad, 1),
-    row("bessel_k1e", "bessel_k1e(x) -> y", infer_float_unary, no_grad, 1),
-    row("bessel_j0", "bessel_j0(x) -> y", infer_float_unary, no_grad, 1),
-    row("bessel_j1", "bessel_j1(x) -> y", infer_float_unary, no_grad, 1),
-    row("bessel_y0", "bessel_y0(x) -> y", infer_float_unary, no_grad, 1),
-    row("bessel_y1", "bessel_y1(x) -> y", infer_float_unary, no_grad, 1),
-    row("zeta", "zeta(s, q) -> y", infer_float_binary, zeta_grad, 3),
-    row("igamma", "igamma(a, x) -> y", infer_float_binary, igamma_grad, 3),
-    row("igammac", "igammac(a, x) -> y", infer_float_binary, igammac_grad, 3),
-    row("polynomial", "polynomial(x, n, kind: str) -> y", polynomial_infer, no_grad, 3),
+    row<kOfFirst>("erfcx", "erfcx(x) -> y", infer_float_unary, erfcx_grad),
+    row<kOfFirst>("bessel_i0", "bessel_i0(x) -> y", infer_float_unary, i0_grad),
+    row<kOfFirst>("bessel_i0e", "bessel_i0e(x) -> y", infer_float_unary, i0e_grad),
+    row<kOfFirst>("bessel_i1", "bessel_i1(x) -> y", infer_float_unary, i1_grad),
+    row<kOfFirst>("bessel_i1e", "bessel_i1e(x) -> y", infer_float_unary, i1e_grad),
+    row<kOfFirst>("bessel_k0", "bessel_k0(x) -> y", infer_float_unary, no_grad),
+    row<kOfFirst>("bessel_k0e", "bessel_k0e(x) -> y", infer_float_unary, no_grad),
+    row<kOfFirst>("bessel_k1", "bessel_k1(x) -> y", infer_float_unary, no_grad),
+    row<kOfFirst>("bessel_k1e", "bessel_k1e(x) -> y", infer_float_unary, no_grad),
+    row<kOfFirst>("bessel_j0", "bessel_j0(x) -> y", infer_float_unary, no_grad),
+    row<kOfFirst>("bessel_j1", "bessel_j1(x) -> y", infer_float_unary, no_grad),
+    row<kOfFirst>("bessel_y0", "bessel_y0(x) -> y", infer_float_unary, no_grad),
+    row<kOfFirst>("bessel_y1", "bessel_y1(x) -> y", infer_float_unary, no_grad),
+    row<kOfEither>("zeta", "zeta(s, q) -> y", infer_float_binary, zeta_grad),
+    row<kOfEither>("igamma", "igamma(a, x) -> y", infer_float_binary, igamma_grad),
+    row<kOfEither>("igammac", "igammac(a, x) -> y", infer_float_binary, igammac_grad),
+    row<kOfEither>("polynomial", "polynomial(x, n, kind: str) -> y", polynomial_infer, no_grad),
     {.name = "polygamma",
      .signature = "polygamma(x, n: int) -> y",
      .infer = polygamma_infer,
