@@ -9,11 +9,12 @@ declare -A packages=(
   [build]="g++ cmake ninja-build libhwy-dev libflatbuffers-dev flatbuffers-compiler"
   [converter]="libtorch-dev"
   [tools]="libcli11-dev nlohmann-json3-dev"
-  [tests]="libgtest-dev python3 python3-numpy python3-torch"
+  [tests]="libgtest-dev pkg-config python3 python3-numpy python3-torch"
   [pictures]="librsvg2-bin"
 )
 # Programs that may come from elsewhere, such as pip's cmake.
-declare -A programs=([cmake]=cmake [ninja-build]=ninja [g++]=g++ [python3]=python3)
+declare -A programs=([cmake]=cmake [ninja-build]=ninja [g++]=g++ [python3]=python3
+                    [pkg-config]=pkg-config)
 
 # pip's torch holds a libtorch too.
 pip_torch() {

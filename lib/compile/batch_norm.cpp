@@ -90,7 +90,7 @@ class BatchNormFolder {
   Result<Replacement> fold(const Node& norm, const Node& producer, int dim) {
     const Tensor& weight = fixed_data(graph_, context_, producer.inputs[1])->tensor;
     const int64_t channels = weight.shape[dim];
-    const double eps = std::get<double>(attr(norm, "eps").value);
+    const double eps = *std::get_if<double>(&attr(norm, "eps").value);
     HG_TRY_ASSIGN(TensorData new_weight, TensorData::allocate(weight.dtype, weight.shape));
     HG_TRY_ASSIGN(TensorData new_bias, TensorData::allocate(weight.dtype, {channels}));
     const int64_t outer = dim == 0 ? 1 : weight.shape[0];

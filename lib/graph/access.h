@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "hg/graph.h"
@@ -17,7 +18,7 @@ namespace hg {
 struct GraphBody {
   const Registry* registry = nullptr;
   std::deque<ValueInfo> values;  // references stay valid while values are added
-  std::vector<Node> nodes;  // each after the producers of its inputs
+  std::vector<Node> nodes;       // each after the producers of its inputs
   std::vector<State> states;
   std::vector<ValueId> inputs;
   std::vector<std::pair<std::string, ValueId>> outputs;
@@ -48,12 +49,12 @@ struct GraphAccess {
   struct InferCall {
     const Op* op = nullptr;
     std::span<const Attr> attrs;
-    std::vector<const TensorType*> inputs;    // null for optional inputs that are not given
-    std::vector<const TensorData*> constants; // null where not constant
+    std::vector<const TensorType*> inputs;     // null for optional inputs that are not given
+    std::vector<const TensorData*> constants;  // null where not constant
     std::span<const std::shared_ptr<Graph>> subgraphs;
     const Origin* origin = nullptr;
-    Graph* graph = nullptr;       // where fresh symbols come from, or null:
-    std::vector<Dim> fresh;       // then these are taken
+    Graph* graph = nullptr;  // where fresh symbols come from, or null:
+    std::vector<Dim> fresh;  // then these are taken
   };
   // The types of the outputs, from the op's shape rule or else from its expansion.
   static Result<std::vector<TensorType>> infer(const InferCall& call);
@@ -73,5 +74,14 @@ struct GraphAccess {
 
 // "conv 'layer1.0.conv1'", or "conv 'conv_3'" when the module path is not known.
 std::string label(const Graph& graph, const Node& node);
+
+// Calls f with the value that the attribute holds. (std::visit brings code that throws.)
+template <class F>
+void visit(const Attr& attr, F&& f) {
+  const auto call = [&]<class... T>(const std::variant<T...>& value) {
+    (void)((std::holds_alternative<T>(value) && (f(*std::get_if<T>(&value)), true)) || ...);
+  };
+  call(attr.value);
+}
 
 }  // namespace hg

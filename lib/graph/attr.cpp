@@ -92,7 +92,7 @@ void append_text(std::string& out, const Attr& attr) {
     void operator()(const std::vector<double>& v) { append_list(out, v); }
     void operator()(const std::vector<std::string>& v) { append_list(out, v); }
   };
-  std::visit(Printer{out}, attr.value);
+  visit(attr, Printer{out});
 }
 
 Status GraphAccess::check_attr(const Op& op, size_t index, const Attr& attr) {

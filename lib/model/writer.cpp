@@ -128,7 +128,7 @@ class GraphWriter {
         kind = file::AttrKind::texts, texts = w.strings(v);
       }
     } parts{*this};
-    std::visit(parts, attr.value);
+    visit(attr, parts);
     return file::CreateAttr(fbb_, name_offset, parts.kind, parts.boolean, parts.integer, parts.real,
                             parts.text, parts.dtype, parts.integers, parts.reals, parts.texts);
   }

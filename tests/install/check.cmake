@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DBUILD=... -DSOURCE=... -DCOMPILER=... -P check.cmake: installs BUILD into a folder of its own, builds
-# the project beside this file against it, with find_package and with pkg-config, and runs it.
+# cmake -DBUILD=... -DSOURCE=... -DCOMPILER=... -DMODEL=... -P check.cmake: installs BUILD into a folder of
+# its own, builds the application SOURCE against it, with find_package and with pkg-config, and has
+# both read a digit with MODEL.
 set(prefix ${BUILD}/install-check)
 file(REMOVE_RECURSE ${prefix} ${prefix}-build)
 function(must)
@@ -10,19 +11,23 @@ function(must)
     message(FATAL_ERROR "${command}: ${result}\n${text}")
   endif()
 endfunction()
+function(reads program)
+  execute_process(COMMAND ${program} ${MODEL} OUTPUT_VARIABLE text)
+  if(NOT text STREQUAL "The digit is a 9.\n")
+    message(FATAL_ERROR "${program} ${MODEL} says: ${text}")
+  endif()
+endfunction()
 must(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix} --component hologram)
 must(${CMAKE_COMMAND} -S ${SOURCE} -B ${prefix}-build -DCMAKE_PREFIX_PATH=${prefix}
   -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=Release)
 must(${CMAKE_COMMAND} --build ${prefix}-build)
-must(${prefix}-build/consumer)
+reads(${prefix}-build/minimal)
 
-find_program(pkg_config pkg-config)
+find_program(pkg_config pkg-config REQUIRED)
 file(GLOB_RECURSE pc ${prefix}/*/hologram.pc)
-if(pkg_config)
-  cmake_path(GET pc PARENT_PATH folder)
-  execute_process(COMMAND ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${folder}
-    ${pkg_config} --cflags --libs hologram OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
-  separate_arguments(flags)
-  must(${COMPILER} -std=c++20 ${SOURCE}/main.cpp ${flags} -o ${prefix}-build/consumer-pc)
-  must(${prefix}-build/consumer-pc)
-endif()
+cmake_path(GET pc PARENT_PATH folder)
+execute_process(COMMAND ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${folder}
+  ${pkg_config} --cflags --libs hologram OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
+separate_arguments(flags)
+must(${COMPILER} -std=c++20 ${SOURCE}/main.cpp ${flags} -o ${prefix}-build/minimal-pc)
+reads(${prefix}-build/minimal-pc)

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DARCHIVE=libhologram.a -DNM=nm -P check.cmake: the archive runs no code before main, which a
+# constructor of a global would, and calls nothing that prints, ends the program, reads the
+# environment, starts a thread or throws.
+execute_process(COMMAND ${NM} ${ARCHIVE} OUTPUT_VARIABLE symbols RESULT_VARIABLE result ERROR_QUIET)
+if(NOT result EQUAL 0 OR NOT symbols MATCHES "built_in")
+  message(FATAL_ERROR "${NM} ${ARCHIVE} lists no symbols")
+endif()
+string(REGEX MATCHALL "[^\n]* _GLOBAL__sub_I[^\n]*|[^\n]* __cxx_global_var_init[^\n]*" initialisers "${symbols}")
+string(REGEX MATCHALL
+  " U (abort|exit|_exit|quick_exit|printf|puts|putchar|perror|stdout|stderr|write|getenv|secure_getenv|setenv|putenv|signal|sigaction|pthread_create|thrd_create|__cxa_throw|__cxa_allocate_exception|_ZSt9terminatev|_ZSt4cout|_ZSt4cerr)\n"
+  calls "${symbols}")
+if(initialisers OR calls)
+  list(JOIN initialisers "\n" initialisers)
+  list(JOIN calls "" calls)
+  message(FATAL_ERROR "${ARCHIVE} must not hold:\n${initialisers}\n${calls}")
+endif()
