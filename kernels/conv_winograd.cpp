@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// 3x3 convolutions with stride 1 in f32 after Winograd, F(2x2, 3x3): 16 products of transformed
-// weights and tiles take 2.25 times fewer multiplications, and are no less exact than the direct
-// sum. Larger tiles would be faster still for wide images, at several times the error.
+// 3x3 convolutions with stride 1 in f32 after Winograd: F(2x2, 3x3) takes 2.25 times fewer
+// multiplications than the direct sum, F(4x4, 3x3) 4 times fewer, with transformed weights of 16 /
+// 9 and 4 times the size. The cheaper one for the shape is taken.
 //
 // A task has some rows of tiles of one image and some of the output channels. It transforms its
 // tiles of all input channels into panels, then multiplies and transforms back kBlock output
@@ -18,22 +18,24 @@ namespace {
 
 constexpr int64_t kPiece = 256;  // of the input channels
 constexpr int64_t kBlock = 24;   // output channels
-constexpr int64_t kElements = 16;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Winograd {
   ConvShape s;
+  int m = 2;  // of F(m x m, 3x3)
   const GemmTable* gemm = nullptr;
   const WinogradTable* table = nullptr;
-  const float* packed = nullptr;  // [blocks of o][16][pieces of c][rows of gemm][piece][rows]
+  const float* packed = nullptr;  // [blocks of o][elements][pieces of c][rows of gemm][piece][rows]
   int64_t tiles_x = 0, tiles_y = 0;
   int64_t task_rows = 0, row_tasks = 0;  // rows of tiles of a task, tasks of an image
   int64_t task_o = 0, o_tasks = 0;       // output channels of a task
   int64_t lanes = 1, slot_bytes = 0;
   // Parts of a slot, in floats.
-  int64_t panel_floats = 0, line_step = 0, product_step = 0, plane_width = 0;
+  int64_t panel_floats = 0, product_step = 0, in_step = 0, out_step = 0, row_width = 0;
 
+  int64_t side() const { return m + 2; }
+  int64_t elements() const { return side() * side(); }
   int64_t tiles() const { return task_rows * tiles_x; }
 };
 
@@ -46,31 +48,66 @@ bool accepts(const PrepareContext& c) {
          s.c >= 16 && s.o >= 16 && s.out_size() >= 36 && s.n > 0;
 }
 
-// u = G g G^T with G = [1 0 0; 1/2 1/2 1/2; 1/2 -1/2 1/2; 0 0 1]
-void transform_weight(const float* g, double (&u)[kElements]) {
-  double half[4][3];
-  for (int j = 0; j < 3; ++j) {
-    const double a = g[j], b = g[3 + j], c = g[6 + j];
-    half[0][j] = a;
-    half[1][j] = (a + b + c) / 2;
-    half[2][j] = (a - b + c) / 2;
-    half[3][j] = c;
+// What F(m x m, 3x3) costs on one core, in vector operations: the products, in pairs of vectors of
+// tiles, or reading the weights where tiles are few, and the transforms.
+double cost(const ConvShape& s, int m, int64_t lanes) {
+  const double elements = (m + 2) * (m + 2), channels = static_cast<double>(s.c * s.o);
+  const int64_t tiles = ceil_div(s.out[1], m) * ceil_div(s.out[2], m);
+  const double vectors = static_cast<double>(s.n * ceil_div(tiles, lanes));
+  // A lone vector does not fill the pipelines; a vector operation reads 8 bytes meanwhile.
+  const double products = elements * channels * (vectors < 2 ? 1.4 : vectors);
+  const double weights = elements * channels * 4 / 8;
+  return std::max(products, weights) + 3 * elements * vectors * static_cast<double>(s.c + s.o);
+}
+
+// One dimension of u = G g G^T: 3 elements at `from` to m + 2 at `to`, for kLine kernels at once.
+// For m = 2: G = [1 0 0; 1/2 1/2 1/2; 1/2 -1/2 1/2; 0 0 1]; for m = 4 the row of a point p is
+// [1 p p^2] / N(p), N being the product of p's distances to the other points.
+constexpr int kLine = 16;
+void transform_line(int m, const double* from, int64_t from_step, double* to, int64_t to_step) {
+  struct Point {
+    double even, odd, square;  // of the pair +-p: 1 / N, p / N, p^2 / N
+  };
+  constexpr double kRoot = 0.70710678118654752440;
+  constexpr Point kTwo[] = {{0.5, 0.5, 0.5}};
+  constexpr Point kFour[] = {{-1 / 1.5, -kRoot / 1.5, -0.5 / 1.5},
+                             {1 / 6.0, 2 * kRoot / 6, 2 / 6.0}};
+  const double *g0 = from, *g1 = from + from_step, *g2 = from + 2 * from_step;
+  for (int t = 0; t < kLine; ++t) to[t] = g0[t];
+  for (int pair = 0; pair < m / 2; ++pair) {
+    const Point p = m == 2 ? kTwo[pair] : kFour[pair];
+    double *plus = to + (2 * pair + 1) * to_step, *minus = plus + to_step;
+    for (int t = 0; t < kLine; ++t) {
+      const double even = p.even * g0[t] + p.square * g2[t], odd = p.odd * g1[t];
+      plus[t] = even + odd;
+      minus[t] = even - odd;
+    }
   }
-  for (int i = 0; i < 4; ++i) {
-    const double a = half[i][0], b = half[i][1], c = half[i][2];
-    u[4 * i + 0] = a;
-    u[4 * i + 1] = (a + b + c) / 2;
-    u[4 * i + 2] = (a - b + c) / 2;
-    u[4 * i + 3] = c;
-  }
+  for (int t = 0; t < kLine; ++t) to[(m + 1) * to_step + t] = g2[t];
 }
 
 // The transformed weights in the order in which run() reads them.
 void pack_weight(const Winograd& w, const float* weight, float* to) {
   const ConvShape& s = w.s;
+  const int64_t side = w.side();
+  int64_t kernels[kLine] = {};  // whose transforms lie side by side
+  int filled = 0;
+  double g[9 * kLine] = {}, half[18 * kLine], u[36 * kLine];
+  const auto flush = [&](float* at, int64_t element_step) {
+    for (int t = 0; t < filled; ++t)
+      for (int e = 0; e < 9; ++e) g[e * kLine + t] = weight[kernels[t] * 9 + e];
+    for (int j = 0; j < 3; ++j)  // columns, then rows
+      transform_line(w.m, g + j * kLine, 3 * kLine, half + j * kLine, 3 * kLine);
+    for (int64_t i = 0; i < side; ++i)
+      transform_line(w.m, half + 3 * i * kLine, kLine, u + i * side * kLine, kLine);
+    for (int64_t e = 0; e < w.elements(); ++e)
+      for (int t = 0; t < filled; ++t)
+        at[e * element_step + t] = static_cast<float>(u[e * kLine + t]);
+    filled = 0;
+  };
   for (int64_t block = 0; block < s.o; block += kBlock) {
     const int64_t rows = std::min(kBlock, s.o - block), element_step = rows * s.c;
-    float* block_to = to + block * s.c * kElements;
+    float* block_to = to + block * s.c * w.elements();
     for (int64_t k0 = 0; k0 < s.c; k0 += kPiece) {
       const int64_t piece = std::min(kPiece, s.c - k0);
       float* at = block_to + k0 * rows;
@@ -78,12 +115,14 @@ void pack_weight(const Winograd& w, const float* weight, float* to) {
       for (int64_t first = 0; first < rows; first += count) {
         count = block_rows(rows - first, w.gemm->mr);
         for (int64_t i = k0; i < k0 + piece; ++i)
-          for (int r = 0; r < count; ++r, ++at) {
-            double u[kElements];
-            transform_weight(weight + ((block + first + r) * s.c + i) * 9, u);
-            for (int64_t e = 0; e < kElements; ++e) at[e * element_step] = static_cast<float>(u[e]);
+          for (int r = 0; r < count; ++r) {
+            kernels[filled++] = (block + first + r) * s.c + i;
+            if (filled < kLine) continue;
+            flush(at, element_step);
+            at += kLine;
           }
       }
+      flush(at, element_step);
     }
   }
 }
@@ -93,12 +132,13 @@ Status prepare(PrepareContext& c) {
   w.s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   const ConvShape& s = w.s;
   w.gemm = &gemm_table();
-  w.table = &winograd_table();
-  w.tiles_y = ceil_div(s.out[1], 2);
-  w.tiles_x = ceil_div(s.out[2], 2);
   const int64_t nr = w.gemm->nr;
-  // As many rows of tiles as keep the transformed input below 1 MiB, in equal parts.
-  const int64_t most = std::clamp<int64_t>(16384 / s.c, 16, 256);
+  w.m = cost(s, 4, nr / 2) < cost(s, 2, nr / 2) ? 4 : 2;
+  w.table = &winograd_table(w.m);
+  w.tiles_y = ceil_div(s.out[1], w.m);
+  w.tiles_x = ceil_div(s.out[2], w.m);
+  // As many rows of tiles as keep the transformed input in the second cache, in equal parts.
+  const int64_t most = std::clamp<int64_t>(147456 / (s.c * w.elements()), 16, 256);
   const int64_t fit = std::max<int64_t>(1, most / w.tiles_x);
   w.row_tasks = ceil_div(w.tiles_y, fit);
   w.task_rows = ceil_div(w.tiles_y, w.row_tasks);
@@ -110,36 +150,42 @@ Status prepare(PrepareContext& c) {
   w.task_o = ceil_div(blocks, w.o_tasks) * kBlock;
   w.o_tasks = ceil_div(s.o, w.task_o);
 
+  const int64_t packed_bytes = w.elements() * s.o * s.c * 4;
   w.packed = static_cast<const float*>(
-      c.pack(1, w.gemm->mr == 12 ? "winograd.12" : "winograd.6", kElements * s.o * s.c * 4,
+      c.pack(1, text("winograd", w.m, ".", w.gemm->mr), packed_bytes,
              [&](void* to) { pack_weight(w, c.in(1).as<float>(), static_cast<float*>(to)); }));
   if (w.packed == nullptr)
-    return out_of_memory(c.label(), ": no memory for ", kElements * s.o * s.c * 4,
-                         " bytes of packed weights");
+    return out_of_memory(c.label(), ": no memory for ", packed_bytes, " bytes of packed weights");
   const int64_t panels = ceil_div(w.tiles(), nr);
-  w.panel_floats = panels * nr * s.c;  // of one element
-  w.line_step = (w.tiles() + kWinogradSlack + 15) / 16 * 16;
-  w.product_step = kBlock * panels * nr;
-  w.plane_width = 2 * (w.tiles_x + kWinogradSlack);
+  // Odd numbers of cache lines, so that the elements do not share their places of the cache.
+  const auto step = [](int64_t floats) { return (ceil_div(floats, 16) | 1) * 16; };
+  w.panel_floats = step(panels * nr * s.c);  // of one element
+  w.product_step = step(kBlock * panels * nr);
+  w.in_step = step((w.task_rows + 1) * w.tiles_x + kWinogradSlack);
+  w.out_step = step(w.tiles() + kWinogradSlack);
+  w.row_width = w.m * (w.tiles_x + kWinogradSlack);
   w.lanes = tile_lanes(c, s.n * w.row_tasks * w.o_tasks);
-  w.slot_bytes =
-      (kElements * w.panel_floats + kElements * w.line_step + kElements * w.product_step +
-       kWinogradSlack + (2 * w.task_rows + 2) * w.plane_width) *
-      4;
+  w.slot_bytes = (w.elements() * (w.panel_floats + w.product_step) + kWinogradSlack + w.row_width +
+                  std::max(w.m * w.side() * w.in_step, w.m * w.m * w.out_step)) *
+                 4;
   c.set_workspace(tile_workspace(w.lanes, w.slot_bytes));
   c.make_state(w);
   return {};
 }
 
-// The rows of x that `rows` rows of tiles from `first` on need, with zeros around them.
-void pad_rows(const Winograd& w, const float* x, int64_t first, int64_t rows, float* to) {
+// The rows of x that `rows` rows of tiles from `first` on need, with zeros around them, as planes
+// of equal places in the tiles.
+void split_rows(const Winograd& w, const float* x, int64_t first, int64_t rows, float* row_buffer,
+                float* planes) {
   const ConvShape& s = w.s;
-  const int64_t used = 2 * w.tiles_x + 2, left = std::min(s.padding[2], used);
+  const int64_t used = w.m * w.tiles_x + 2, left = std::min(s.padding[2], used);
   const int64_t right = std::clamp<int64_t>(left + s.in[2], left, used);
-  for (int64_t row = 0; row < 2 * rows + 2; ++row, to += w.plane_width) {
-    const int64_t in_y = 2 * first + row - s.padding[1];
+  for (int64_t row = 0; row < w.m * rows + 2; ++row) {
+    const int64_t in_y = w.m * first + row - s.padding[1];
     const float* from = in_y < 0 || in_y >= s.in[1] ? nullptr : x + in_y * s.in[2];
-    w.table->pad_row(from, left, right - left, used, to);
+    w.table->pad_row(from, left, right - left, used, row_buffer);
+    w.table->split(row_buffer, w.tiles_x,
+                   planes + row % w.m * w.side() * w.in_step + row / w.m * w.tiles_x, w.in_step);
   }
 }
 
@@ -160,25 +206,23 @@ void run(const RunContext& c) noexcept {
         const int64_t rows = std::min(w.task_rows, w.tiles_y - first), tiles = rows * w.tiles_x;
         const int64_t panels = ceil_div(tiles, nr);
         float* panel = slot;
-        float* lines = panel + kElements * w.panel_floats;
-        float* products = lines + kElements * w.line_step;
-        float* plane = products + kElements * w.product_step + kWinogradSlack;
+        float* products = panel + w.elements() * w.panel_floats;
+        float* row_buffer = products + w.elements() * w.product_step + kWinogradSlack;
+        float* planes = row_buffer + w.row_width;
 
         // Element e of channel i lies in the panels e of [pieces of c][panels][piece][nr].
         for (int64_t i = 0; i < s.c; ++i) {
-          pad_rows(w, x + (image * s.c + i) * s.in_size(), first, rows, plane);
-          w.table->input(rows, w.tiles_x, plane, w.plane_width, lines, w.line_step);
+          split_rows(w, x + (image * s.c + i) * s.in_size(), first, rows, row_buffer, planes);
           const int64_t k0 = i / kPiece * kPiece, piece = std::min(kPiece, s.c - k0);
-          for (int64_t e = 0; e < kElements; ++e)
-            w.gemm->spread(tiles, lines + e * w.line_step,
-                           panel + e * w.panel_floats + (k0 * panels + (i - k0)) * nr, piece * nr);
+          w.table->input(tiles, w.tiles_x, planes, w.in_step, panel + (k0 * panels + (i - k0)) * nr,
+                         w.panel_floats, piece * nr);
         }
 
-        const int64_t height = std::min(2 * rows, s.out[1] - 2 * first);
+        const int64_t height = std::min(w.m * rows, s.out[1] - w.m * first);
         for (int64_t block = o_begin; block < o_end; block += kBlock) {
           const int64_t outs = std::min(kBlock, s.o - block);
-          const float* u = w.packed + block * s.c * kElements;
-          for (int64_t e = 0; e < kElements; ++e)
+          const float* u = w.packed + block * s.c * w.elements();
+          for (int64_t e = 0; e < w.elements(); ++e)
             for (int64_t k0 = 0; k0 < s.c; k0 += kPiece) {
               const int64_t piece = std::min(kPiece, s.c - k0);
               const float* from = panel + e * w.panel_floats + k0 * panels * nr;
@@ -204,9 +248,9 @@ void run(const RunContext& c) noexcept {
             }
           for (int64_t i = 0; i < outs; ++i) {
             const int64_t o = block + i;
-            const int64_t offset = ((image * s.o + o) * s.out[1] + 2 * first) * width;
-            w.table->output(rows, w.tiles_x, products + i * panels * nr, w.product_step, y + offset,
-                            height, width, plane);
+            const int64_t offset = ((image * s.o + o) * s.out[1] + w.m * first) * width;
+            w.table->output(rows, w.tiles_x, products + i * panels * nr, w.product_step, row_buffer,
+                            w.out_step, y + offset, height, width);
             const Epilogue e = {.activation = s.activation,
                                 .row_bias = bias ? bias + o : nullptr,
                                 .residual = residual ? residual + offset : nullptr};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transforms of 3x3 convolutions after Winograd, F(2x2, 3x3) (Lavin and Gray 2015,
-// section 4.1), for every instruction set. A tile of 4x4 inputs gives 2x2 outputs; neighbouring
-// tiles are 2 apart.
+// The transforms of 3x3 convolutions after Winograd, F(m x m, 3x3) with m = 2 or 4 (Lavin and Gray
+// 2015, section 4.1), for every instruction set. A tile of (m + 2)^2 inputs gives m^2 outputs;
+// neighbouring tiles are m apart. Tiles are numbered row by row. For m = 4 the points are 0,
+// +-sqrt(1/2), +-sqrt(2) and infinity, whose numbers stay near 1 (Barabasz et al. 2020).
 #pragma once
 
 #include <cstdint>
@@ -15,16 +16,21 @@ struct WinogradTable {
   // to = `left` zeros, `count` elements of from (all zeros when that is null), zeros up to `width`.
   void (*pad_row)(const float* from, int64_t left, int64_t count, int64_t width,
                   float* to) = nullptr;
-  // v[e v_step + tile] = (B^T d B)[e] for the 16 elements e of all tiles, row by row. x points at
-  // the first tile's first element and is read 2 (tiles_x + slack) columns wide.
-  void (*input)(int64_t tiles_y, int64_t tiles_x, const float* x, int64_t x_row, float* v,
-                int64_t v_step) = nullptr;
-  // y = A^T m A for all tiles; what lies beyond height or width is left out. `rows` is room for two
-  // rows of 2 (tiles_x + slack) elements.
-  void (*output)(int64_t tiles_y, int64_t tiles_x, const float* m, int64_t m_step, float* y,
-                 int64_t height, int64_t width, float* rows) = nullptr;
+  // to[j plane_step + tile] = row[m tile + j] for the m + 2 columns j of a row of tiles.
+  void (*split)(const float* row, int64_t tiles_x, float* to, int64_t plane_step) = nullptr;
+  // v = B^T d B of all tiles. Element (i, j) of tile t lies at
+  // planes[((i mod m) (m + 2) + j) plane_step + (i / m) tiles_x + t]; v[e] of it goes to panel
+  // t / nr: to[e e_step + t / nr panel_step + t mod nr].
+  void (*input)(int64_t tiles, int64_t tiles_x, const float* planes, int64_t plane_step, float* to,
+                int64_t e_step, int64_t panel_step) = nullptr;
+  // y = A^T p A of all tiles, where p[e] of tile t is products[e product_step + t]; what lies
+  // beyond height or width is left out. `planes` is room for m^2 times plane_step elements and a
+  // row.
+  void (*output)(int64_t tiles_y, int64_t tiles_x, const float* products, int64_t product_step,
+                 float* planes, int64_t plane_step, float* y, int64_t height,
+                 int64_t width) = nullptr;
 };
 
-const WinogradTable& winograd_table();
+const WinogradTable& winograd_table(int m);
 
 }  // namespace hg::kernels

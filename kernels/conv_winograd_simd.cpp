@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transforms of conv_winograd.h, a vector of neighbouring tiles at a time.
+// The transforms of conv_winograd.h, a vector of consecutive tiles at a time.
 #include <algorithm>
 
 #include "kernels/conv_winograd.h"
@@ -21,24 +21,6 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 
-// Even and odd elements of 2 kLanes floats.
-HWY_INLINE void load_pairs(D d, const float* from, V& even, V& odd) {
-#if HWY_TARGET == HWY_SCALAR
-  even = hn::LoadU(d, from);
-  odd = hn::LoadU(d, from + 1);
-#else
-  hn::LoadInterleaved2(d, from, even, odd);
-#endif
-}
-HWY_INLINE void store_pairs(D d, V even, V odd, float* to) {
-#if HWY_TARGET == HWY_SCALAR
-  hn::StoreU(even, d, to);
-  hn::StoreU(odd, d, to + 1);
-#else
-  hn::StoreInterleaved2(even, odd, d, to);
-#endif
-}
-
 void pad_row(const float* from, int64_t left, int64_t count, int64_t width, float* to) {
   if (from == nullptr) return clear_row(width, to);
   clear_row(left, to);
@@ -46,66 +28,154 @@ void pad_row(const float* from, int64_t left, int64_t count, int64_t width, floa
   clear_row(width - left - count, to + left + count);
 }
 
-// B^T = [1 0 -1 0; 0 1 1 0; 0 -1 1 0; 0 1 0 -1]
-void input(int64_t tiles_y, int64_t tiles_x, const float* x, int64_t x_row, float* v,
-           int64_t v_step) {
-  const D d;
-  for (int64_t ty = 0; ty < tiles_y; ++ty)
-    for (int64_t tx = 0; tx < tiles_x; tx += kLanes) {
-      const float* from = x + 2 * ty * x_row + 2 * tx;
-      float* to = v + ty * tiles_x + tx;
-      V a[4][4];
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
-        load_pairs(d, from + i * x_row, a[i][0], a[i][1]);
-        load_pairs(d, from + i * x_row + 2, a[i][2], a[i][3]);
-      }
-      V b[4][4];
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) {
-        b[0][j] = hn::Sub(a[0][j], a[2][j]);
-        b[1][j] = hn::Add(a[1][j], a[2][j]);
-        b[2][j] = hn::Sub(a[2][j], a[1][j]);
-        b[3][j] = hn::Sub(a[1][j], a[3][j]);
-      }
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
-        hn::StoreU(hn::Sub(b[i][0], b[i][2]), d, to + (4 * i + 0) * v_step);
-        hn::StoreU(hn::Add(b[i][1], b[i][2]), d, to + (4 * i + 1) * v_step);
-        hn::StoreU(hn::Sub(b[i][2], b[i][1]), d, to + (4 * i + 2) * v_step);
-        hn::StoreU(hn::Sub(b[i][1], b[i][3]), d, to + (4 * i + 3) * v_step);
-      }
-    }
+// to[j step + tile] = row[m tile + j] for kLanes tiles and the columns [0, m), or the other way.
+template <int kM>
+HWY_INLINE void load_columns(D d, const float* from, V (&x)[kM]) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int j = 0; j < kM; ++j) x[j] = hn::LoadU(d, from + j);
+#else
+  if constexpr (kM == 2)
+    hn::LoadInterleaved2(d, from, x[0], x[1]);
+  else
+    hn::LoadInterleaved4(d, from, x[0], x[1], x[2], x[3]);
+#endif
+}
+template <int kM>
+HWY_INLINE void store_columns(D d, const V (&x)[kM], float* to) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int j = 0; j < kM; ++j) hn::StoreU(x[j], d, to + j);
+#else
+  if constexpr (kM == 2)
+    hn::StoreInterleaved2(x[0], x[1], d, to);
+  else
+    hn::StoreInterleaved4(x[0], x[1], x[2], x[3], d, to);
+#endif
 }
 
-// A^T = [1 1 1 0; 0 1 -1 -1]
-void output(int64_t tiles_y, int64_t tiles_x, const float* m, int64_t m_step, float* y,
-            int64_t height, int64_t width, float* rows) {
+template <int kM>
+void split(const float* row, int64_t tiles_x, float* to, int64_t plane_step) {
   const D d;
-  float* second = rows + 2 * (tiles_x + kWinogradSlack);
-  for (int64_t ty = 0; ty < tiles_y; ++ty) {
-    for (int64_t tx = 0; tx < tiles_x; tx += kLanes) {
-      const float* from = m + ty * tiles_x + tx;
-      V b[2][4];
+  for (int64_t t = 0; t < tiles_x; t += kLanes) {
+    V x[kM], next[kM];
+    load_columns<kM>(d, row + kM * t, x);
+    load_columns<kM>(d, row + kM * t + kM, next);
 #pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) {
-        const V m0 = hn::LoadU(d, from + j * m_step), m1 = hn::LoadU(d, from + (4 + j) * m_step);
-        const V m2 = hn::LoadU(d, from + (8 + j) * m_step);
-        const V m3 = hn::LoadU(d, from + (12 + j) * m_step);
-        b[0][j] = hn::Add(hn::Add(m0, m1), m2);
-        b[1][j] = hn::Sub(hn::Sub(m1, m2), m3);
-      }
-      store_pairs(d, hn::Add(hn::Add(b[0][0], b[0][1]), b[0][2]),
-                  hn::Sub(hn::Sub(b[0][1], b[0][2]), b[0][3]), rows + 2 * tx);
-      store_pairs(d, hn::Add(hn::Add(b[1][0], b[1][1]), b[1][2]),
-                  hn::Sub(hn::Sub(b[1][1], b[1][2]), b[1][3]), second + 2 * tx);
-    }
-    copy_row(rows, width, y + 2 * ty * width);
-    if (2 * ty + 1 < height) copy_row(second, width, y + (2 * ty + 1) * width);
+    for (int j = 0; j < kM; ++j) hn::StoreU(x[j], d, to + j * plane_step + t);
+    hn::StoreU(next[0], d, to + kM * plane_step + t);
+    hn::StoreU(next[1], d, to + (kM + 1) * plane_step + t);
   }
 }
 
-constexpr WinogradTable kTable = {pad_row, input, output};
+// B^T x. For m = 2: [1 0 -1 0; 0 1 1 0; 0 -1 1 0; 0 1 0 -1]. For m = 4 and the points a, b with
+// a^2 = 1/2, b^2 = 2: [1 0 -5/2 0 1 0; 0 -+a b^2 -b^2 +-a 1 0; 0 -+b a^2 -a^2 +-b 1 0;
+// 0 1 0 -5/2 0 1].
+HWY_INLINE void input_line(D, const V (&x)[4], V (&y)[4]) {
+  y[0] = hn::Sub(x[0], x[2]);
+  y[1] = hn::Add(x[1], x[2]);
+  y[2] = hn::Sub(x[2], x[1]);
+  y[3] = hn::Sub(x[1], x[3]);
+}
+HWY_INLINE void input_line(D d, const V (&x)[6], V (&y)[6]) {
+  const V a = hn::Set(d, 0.70710678118654752f), b = hn::Set(d, 1.41421356237309505f);
+  const V half = hn::Set(d, 0.5f), two = hn::Set(d, 2.0f), five_halves = hn::Set(d, 2.5f);
+  y[0] = hn::NegMulAdd(five_halves, x[2], hn::Add(x[0], x[4]));
+  const V even_a = hn::NegMulAdd(two, x[2], x[4]);
+  const V odd_a = hn::NegMulAdd(b, x[1], hn::Mul(a, x[3]));
+  y[1] = hn::Add(even_a, odd_a);
+  y[2] = hn::Sub(even_a, odd_a);
+  const V even_b = hn::NegMulAdd(half, x[2], x[4]);
+  const V odd_b = hn::NegMulAdd(a, x[1], hn::Mul(b, x[3]));
+  y[3] = hn::Add(even_b, odd_b);
+  y[4] = hn::Sub(even_b, odd_b);
+  y[5] = hn::NegMulAdd(five_halves, x[3], hn::Add(x[1], x[5]));
+}
+
+// A^T x. For m = 2: [1 1 1 0; 0 1 -1 -1]. For m = 4: row i has the points to the power of i.
+HWY_INLINE void output_line(D, const V (&x)[4], V (&y)[2]) {
+  y[0] = hn::Add(hn::Add(x[0], x[1]), x[2]);
+  y[1] = hn::Sub(hn::Sub(x[1], x[2]), x[3]);
+}
+HWY_INLINE void output_line(D d, const V (&x)[6], V (&y)[4]) {
+  const V a = hn::Set(d, 0.70710678118654752f), b = hn::Set(d, 1.41421356237309505f);
+  const V a3 = hn::Set(d, 0.35355339059327376f), b3 = hn::Set(d, 2.8284271247461901f);
+  const V half = hn::Set(d, 0.5f), two = hn::Set(d, 2.0f);
+  const V sum_a = hn::Add(x[1], x[2]), difference_a = hn::Sub(x[1], x[2]);
+  const V sum_b = hn::Add(x[3], x[4]), difference_b = hn::Sub(x[3], x[4]);
+  y[0] = hn::Add(hn::Add(x[0], sum_a), sum_b);
+  y[1] = hn::MulAdd(a, difference_a, hn::Mul(b, difference_b));
+  y[2] = hn::MulAdd(half, sum_a, hn::Mul(two, sum_b));
+  y[3] = hn::MulAdd(a3, difference_a, hn::MulAdd(b3, difference_b, x[5]));
+}
+
+template <int kM>
+void input(int64_t tiles, int64_t tiles_x, const float* planes, int64_t plane_step, float* to,
+           int64_t e_step, int64_t panel_step) {
+  constexpr int kSide = kM + 2;
+  const D d;
+  for (int64_t t = 0; t < tiles; t += kLanes) {
+    V lines[kSide][kSide];  // B^T d, transposed
+#pragma GCC unroll 6
+    for (int j = 0; j < kSide; ++j) {
+      V x[kSide];
+#pragma GCC unroll 6
+      for (int i = 0; i < kSide; ++i)
+        x[i] =
+            hn::LoadU(d, planes + (i % kM * kSide + j) * plane_step + (i >= kM ? tiles_x : 0) + t);
+      input_line(d, x, lines[j]);
+    }
+    float* panel = to + t / (2 * kLanes) * panel_step + t % (2 * kLanes);
+#pragma GCC unroll 6
+    for (int i = 0; i < kSide; ++i) {
+      V x[kSide], y[kSide];
+#pragma GCC unroll 6
+      for (int j = 0; j < kSide; ++j) x[j] = lines[j][i];
+      input_line(d, x, y);
+#pragma GCC unroll 6
+      for (int j = 0; j < kSide; ++j) hn::StoreU(y[j], d, panel + (i * kSide + j) * e_step);
+    }
+  }
+}
+
+template <int kM>
+void output(int64_t tiles_y, int64_t tiles_x, const float* products, int64_t product_step,
+            float* planes, int64_t plane_step, float* y, int64_t height, int64_t width) {
+  constexpr int kSide = kM + 2;
+  const D d;
+  for (int64_t t = 0; t < tiles_y * tiles_x; t += kLanes) {
+    V lines[kSide][kM];
+#pragma GCC unroll 6
+    for (int j = 0; j < kSide; ++j) {
+      V x[kSide];
+#pragma GCC unroll 6
+      for (int i = 0; i < kSide; ++i)
+        x[i] = hn::LoadU(d, products + (i * kSide + j) * product_step + t);
+      output_line(d, x, lines[j]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kM; ++i) {
+      V x[kSide], sums[kM];
+#pragma GCC unroll 6
+      for (int j = 0; j < kSide; ++j) x[j] = lines[j][i];
+      output_line(d, x, sums);
+#pragma GCC unroll 4
+      for (int j = 0; j < kM; ++j) hn::StoreU(sums[j], d, planes + (i * kM + j) * plane_step + t);
+    }
+  }
+  float* row = planes + kM * kM * plane_step;
+  for (int64_t line = 0; line < height; ++line, y += width) {
+    const float* from = planes + line % kM * kM * plane_step + line / kM * tiles_x;
+    for (int64_t t = 0; t < tiles_x; t += kLanes) {
+      V x[kM];
+#pragma GCC unroll 4
+      for (int j = 0; j < kM; ++j) x[j] = hn::LoadU(d, from + j * plane_step + t);
+      store_columns<kM>(d, x, row + kM * t);
+    }
+    copy_row(row, width, y);
+  }
+}
+
+template <int kM>
+constexpr WinogradTable kTable = {pad_row, split<kM>, input<kM>, output<kM>};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -113,7 +183,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hg::kernels {
 
-const WinogradTable& winograd_table() { return *HG_SIMD_CHOOSE(kTable); }
+const WinogradTable& winograd_table(int m) {
+  return m == 2 ? *HG_SIMD_CHOOSE(kTable<2>) : *HG_SIMD_CHOOSE(kTable<4>);
+}
 
 }  // namespace hg::kernels
 #endif

@@ -103,6 +103,8 @@ std::vector<Sample> conv() {
   for (const Case& c :
        {large, deep, wide, strided, long_row, long_strided, many_channels, volume}) {
     all.push_back(sample(c, true, true));
+    // F(4x4, 3x3) adds up numbers several times larger than their sum.
+    if (c.weight.rank() == 4 && c.weight[2] == 3 && c.stride[0] == 1) all.back().tolerance = 6e-6;
     all.back().gradient = false;
   }
   const Case keep_3x3 = {{2, 9, 10, 13}, {7, 9, 3, 3}, {1}, {1}};
