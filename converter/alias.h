@@ -31,6 +31,7 @@ class TensorCell {
  public:
   // A Python number that only the graph knows: it counts as a number in type promotion.
   bool is_number() const { return number_; }
+  DType number_dtype() const { return known_ ? known_->dtype : value_.dtype(); }
   bool is_poisoned() const;
   bool is_view() const { return base_ != nullptr; }
   const std::optional<Known>& known() const { return known_; }

@@ -98,12 +98,14 @@ class Checker {
   CheckResult run() {
     std::vector<Binding> cases = check_sizes(specs_, job_);
     Result<Session> session = Session::create(model_);
-    if (!session.ok()) {
-      fail(Exit::unsupported,
-           text("the converted model cannot be run: ", session.status().message()));
-      return std::move(result_);
-    }
     for (size_t k = 0; k < cases.size() && result_.exit == Exit::ok; ++k) {
+      // Each case starts from the buffers that the file holds.
+      if (k > 0 && !graph_.assignments().empty()) session = Session::create(model_);
+      if (!session.ok()) {
+        fail(Exit::unsupported,
+             text("the converted model cannot be run: ", session.status().message()));
+        break;
+      }
       progress_(cases[k].empty() ? "checking" : "checking with " + describe_sizes(cases[k]));
       check_case(*session, cases[k], k);
     }
@@ -191,7 +193,33 @@ class Checker {
         explain(output, inputs, with);
         break;
       }
+    if (result_.exit == Exit::ok && !varies_ && !graph_.assignments().empty())
+      check_second_run(session, inputs, report, with);
     result_.cases.push_back(std::move(report));
+  }
+
+  // What the first run left in the buffers shows in the second.
+  void check_second_run(Session& session, const Inputs& inputs, CheckedCase& report,
+                        const std::string& with) {
+    std::vector<TensorData> expected;
+    try {
+      expected = run_reference(loaded_, inputs.reference, job_.seed, 2);
+    } catch (const ReferenceFailure& failure) {
+      return warn(
+          text("a second run is unchecked: libtorch refuses it", with, ": ", failure.reason));
+    }
+    if (Status status = session.run(); !status.ok())
+      return fail(Exit::mismatch, text("a second run fails", with, ": ", status.message()));
+    for (int i = 0; i < session.output_count(); ++i) {
+      const CheckedOutput output =
+          check_output(session, i, expected[static_cast<size_t>(i)], nullptr);
+      if (output.verdict != CheckedOutput::Verdict::different) continue;
+      report.outputs[static_cast<size_t>(i)] = output;
+      return fail(Exit::mismatch,
+                  text("output '", output.name, "' is right in the first run", with,
+                       " and wrong in the second, so a buffer is not updated as libtorch does: ",
+                       output.reason));
+    }
   }
 
   CheckedOutput check_output(const Session& session, int index, const TensorData& expected,

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a script asks of its tensors and of its surroundings: sizes, dtypes, devices, modes.
+#include <algorithm>
+
 #include "converter/interpreter.h"
+#include "converter/type_names.h"
 
 namespace hg::convert {
 namespace {
@@ -88,33 +91,58 @@ bool cpu(NodeCall& call) {
   return true;
 }
 
+// Whether the item is of a type as TorchScript names it.
+bool is_of(const Item& item, std::string_view type) {
+  if (type == "Any") return true;
+  if (const auto inner = inside_of(type, "Optional")) return item.is_none() || is_of(item, *inner);
+  if (const auto all = inside_of(type, "Union")) {
+    const auto types = split_types(*all);
+    return std::any_of(types.begin(), types.end(),
+                       [&](const NamedType& each) { return is_of(item, each.type); });
+  }
+  if (item.is_none()) return type == "None" || type == "NoneType";
+  if (const auto* tensor = std::get_if<TensorRef>(&item.value)) {
+    if (!(*tensor)->is_number()) return type == "Tensor";
+    const DType dtype = (*tensor)->number_dtype();
+    return type == "number" || type == (is_float(dtype) ? "float" : dtype == i64 ? "int" : "bool");
+  }
+  if (item.is_bool()) return type == "bool";
+  if (item.is_int()) return type == "int" || type == "number";
+  if (item.is_real()) return type == "float" || type == "number";
+  if (item.is_string()) return type == "str";
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
+    const auto inner = inside_of(type, "List");
+    return type == "list" ||
+           (inner && std::all_of((*list)->items.begin(), (*list)->items.end(),
+                                 [&](const Item& each) { return is_of(each, *inner); }));
+  }
+  if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value)) {
+    const auto inner = inside_of(type, "Tuple");
+    if (!inner) return type == "tuple";
+    const auto types = split_types(*inner);
+    return types.size() == (*tuple)->items.size() &&
+           std::equal(types.begin(), types.end(), (*tuple)->items.begin(),
+                      [](const NamedType& each, const Item& one) { return is_of(one, each.type); });
+  }
+  if (const auto* dict = std::get_if<std::shared_ptr<Dict>>(&item.value)) {
+    const auto inner = inside_of(type, "Dict");
+    if (!inner) return false;
+    const auto types = split_types(*inner);
+    return types.size() == 2 &&
+           std::all_of((*dict)->items.begin(), (*dict)->items.end(), [&](const auto& entry) {
+             return is_of(entry.first, types[0].type) && is_of(entry.second, types[1].type);
+           });
+  }
+  if (const auto* object = std::get_if<std::shared_ptr<Object>>(&item.value))
+    return type == (*object)->type;
+  return false;
+}
+
 bool isinstance_of(NodeCall& call) {
-  const Item& item = call.at(0);
-  const std::string& types = call.node().attribute;
+  const auto types = split_types(call.node().attribute);
   if (types.empty()) throw Refusal{"isinstance() without a type", ""};
-  const auto has = [&](std::string_view name) { return types.find(name) != std::string::npos; };
-  bool result = false;
-  if (item.is_none())
-    result = has("None");
-  else if (item.is_tensor())
-    result = std::get<TensorRef>(item.value)->is_number() ? has("number") : has("Tensor");
-  else if (item.is_bool())
-    result = has("bool");
-  else if (item.is_int())
-    result = has("int");
-  else if (item.is_real())
-    result = has("float");
-  else if (item.is_string())
-    result = has("str");
-  else if (item.is_list())
-    result = has("List") || has("[]") || has("list");
-  else if (item.is_tuple())
-    result = has("Tuple") || has("tuple");
-  else if (item.is_dict())
-    result = has("Dict");
-  else if (const auto* object = std::get_if<std::shared_ptr<Object>>(&item.value))
-    result = has((*object)->type);
-  call.give(Item(result));
+  call.give(Item(std::any_of(types.begin(), types.end(),
+                             [&](const NamedType& each) { return is_of(call.at(0), each.type); })));
   return true;
 }
 

@@ -5,6 +5,8 @@
 #include <optional>
 #include <unordered_map>
 
+#include "converter/type_names.h"
+
 namespace hg::convert {
 namespace {
 
@@ -15,34 +17,20 @@ struct Leaf {
   ScriptId id = -1;  // of a plain tensor argument
 };
 
-std::string inside(const std::string& type) {  // "Optional[Tensor]" -> "Tensor"
-  size_t open = type.find('[');
-  return type.substr(open + 1, type.size() - open - 2);
-}
-
-std::vector<std::string> elements(const std::string& list) {
-  std::vector<std::string> parts(1);
-  int depth = 0;
-  for (char c : list) {
-    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
-    if (c == ',' && depth == 0)
-      parts.emplace_back();
-    else if (c != ' ' || !parts.back().empty())
-      parts.back() += c;
-  }
-  return parts;
-}
-
 void add_leaves(const std::string& name, const std::string& type, bool optional, ScriptId id,
                 std::vector<Leaf>& out) {
-  if (type.starts_with("Optional[")) return add_leaves(name, inside(type), true, id, out);
-  if (type.starts_with("Tuple[")) {
+  if (const auto inner = inside_of(type, "Optional"))
+    return add_leaves(name, *inner, true, id, out);
+  if (const auto inner = inside_of(type, "Tuple")) {
     int64_t k = 0;
-    for (const std::string& element : elements(inside(type)))
-      add_leaves(text(name, "_", k++), element, optional, -1, out);
+    for (const NamedType& element : split_types(*inner)) {
+      add_leaves(element.name.empty() ? text(name, "_", k) : element.name, element.type, optional,
+                 -1, out);
+      ++k;
+    }
     return;
   }
-  bool open = type.starts_with("List[") || type.starts_with("Dict[");
+  const bool open = type.starts_with("List[") || type.starts_with("Dict[");
   out.push_back({name, type, optional, open, id});
 }
 
@@ -145,7 +133,7 @@ std::vector<InputOption> infer(const ScriptProgram& program, const std::vector<L
     if (leaf.type == "Tensor" && leaf.id >= 0) type = guess.of(leaf.id);
     if (leaf.type == "int") type = TensorType{i64, {}};
     all = all && type;
-    options += " " + option_text(leaf.name, type);
+    options += text(" ", option_text(leaf.name, type));
     if (type) result.push_back({{leaf.name, *type}, std::nullopt});
   }
   if (!all)
@@ -164,7 +152,7 @@ std::string suggested_inputs(const ScriptProgram& program) {
   for (const Leaf& leaf : leaves_of(program)) {
     std::optional<TensorType> type;
     if (leaf.type == "Tensor" && leaf.id >= 0) type = guess.of(leaf.id);
-    if (type) out += (out.empty() ? "" : " ") + option_text(leaf.name, type);
+    if (type) out += text(out.empty() ? "" : " ", option_text(leaf.name, type));
   }
   return out;
 }
@@ -186,9 +174,17 @@ std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<In
   std::vector<std::optional<InputOption>> placed(leaves.size());
   std::vector<std::string> names;
   for (const Leaf& leaf : leaves) names.push_back(leaf.name);
+  // The elements of a tuple may be named at will, in order.
+  const bool own_names =
+      std::any_of(leaves.begin(), leaves.end(), [](auto& l) { return l.id < 0; }) &&
+      options.size() <= leaves.size() &&
+      std::any_of(options.begin(), options.end(), [&](const auto& option) {
+        return !option.spec.name.empty() &&
+               std::find(names.begin(), names.end(), option.spec.name) == names.end();
+      });
   for (InputOption& option : options) {
     const std::string& name = option.spec.name;
-    if (name.empty()) continue;
+    if (name.empty() || own_names) continue;
     size_t at = static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
     if (at == names.size()) {
       std::string close = closest_name(name, names);
@@ -201,7 +197,7 @@ std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<In
   }
   size_t next = 0;
   for (InputOption& option : options) {
-    if (!option.spec.name.empty()) continue;
+    if (!option.spec.name.empty() && !own_names) continue;
     while (next < placed.size() && placed[next]) ++next;
     if (next == placed.size())
       throw Failure{Exit::usage, text(static_cast<int64_t>(options.size()),

@@ -3,54 +3,28 @@
 #include "converter/interpret.h"
 
 #include <algorithm>
+#include <array>
 
 #include "converter/interpreter.h"
+#include "converter/type_names.h"
 
 namespace hg::convert {
 namespace {
 
-// "Tensor, Dict[str, Tensor]" at the commas that are outside of brackets.
-std::vector<std::string> split_types(std::string_view text) {
-  std::vector<std::string> parts;
-  std::string part;
-  int depth = 0;
-  for (const char c : text) {
-    if (c == '[' || c == '(') ++depth;
-    if (c == ']' || c == ')') --depth;
-    if (c == ',' && depth == 0) {
-      parts.push_back(part);
-      part.clear();
-    } else if (c != ' ' || !part.empty()) {
-      part.push_back(c);
-    }
-  }
-  if (!part.empty()) parts.push_back(part);
-  return parts;
-}
-
-// The inside of "List[...]" when the type starts with `name`, in either of TorchScript's spellings.
-std::optional<std::string> inside(std::string_view type, std::string_view name) {
-  for (const char open : {'[', '('}) {
-    const std::string head = text(name, std::string_view(&open, 1));
-    if (type.starts_with(head) && type.size() > head.size())
-      return std::string(type.substr(head.size(), type.size() - head.size() - 1));
-  }
-  if (name == "Tuple" && type.starts_with("(") && type.ends_with(")"))
-    return std::string(type.substr(1, type.size() - 2));
-  if (name == "List" && type.ends_with("[]")) return std::string(type.substr(0, type.size() - 2));
-  if (name == "Optional" && type.ends_with("?"))
-    return std::string(type.substr(0, type.size() - 1));
-  return std::nullopt;
+// In the order in which they are asked.
+std::array<std::span<const Builtin>, 6> builtin_tables() {
+  return {number_builtins(), container_builtins(), list_builtins(),
+          dict_builtins(),   text_builtins(),      fact_builtins()};
 }
 
 // Tensors that a type takes at least; lists and dicts take what is left over.
 size_t fixed_tensors(const std::string& type) {
-  if (const auto elements = inside(type, "Tuple")) {
+  if (const auto elements = inside_of(type, "Tuple")) {
     size_t total = 0;
-    for (const std::string& element : split_types(*elements)) total += fixed_tensors(element);
+    for (const NamedType& element : split_types(*elements)) total += fixed_tensors(element.type);
     return total;
   }
-  if (inside(type, "Optional") || inside(type, "List") || inside(type, "Dict")) return 0;
+  if (inside_of(type, "Optional") || inside_of(type, "List") || inside_of(type, "Dict")) return 0;
   return 1;
 }
 
@@ -97,32 +71,35 @@ Item Interpreter::input_tensor(const std::string& name, size_t& next) {
 
 Item Interpreter::bind_input(const std::string& name, const std::string& type, size_t& next,
                              size_t spare) {
-  if (const auto inner = inside(type, "Optional"))
+  if (const auto inner = inside_of(type, "Optional"))
     return spare > 0 ? bind_input(name, *inner, next, spare) : Item();
-  if (const auto inner = inside(type, "Tuple")) {
+  if (const auto inner = inside_of(type, "Tuple")) {
     auto tuple = std::make_shared<Tuple>();
-    size_t k = 0;
-    for (const std::string& element : split_types(*inner))
-      tuple->items.push_back(
-          bind_input(text(name, "_", static_cast<int64_t>(k++)), element, next, spare));
+    int64_t k = 0;
+    for (const NamedType& element : split_types(*inner)) {
+      if (!element.name.empty()) tuple->names.push_back(element.name);
+      tuple->items.push_back(bind_input(element.name.empty() ? text(name, "_", k) : element.name,
+                                        element.type, next, spare));
+      ++k;
+    }
     return Item(std::move(tuple));
   }
-  if (const auto inner = inside(type, "List")) {
+  if (const auto inner = inside_of(type, "List")) {
     auto list = std::make_shared<List>();
     for (const size_t end = next + spare; next < end;)
       list->items.push_back(
           bind_input(text(name, "_", static_cast<int64_t>(list->items.size())), *inner, next, 0));
     return Item(std::move(list));
   }
-  if (const auto inner = inside(type, "Dict")) {
-    const std::vector<std::string> types = split_types(*inner);
+  if (const auto inner = inside_of(type, "Dict")) {
+    const std::vector<NamedType> types = split_types(*inner);
     auto dict = std::make_shared<Dict>();
     for (const size_t end = next + spare; next < end;) {
       const std::string key = inputs_[next].name;
       if (key.empty())
         throw Refusal{text("an --input for the dict '", name, "' has no name"),
                       "give its key: --input 'key:f32[...]'"};
-      dict->items.emplace_back(Item(key), bind_input(key, types.back(), next, 0));
+      dict->items.emplace_back(Item(key), bind_input(key, types.back().type, next, 0));
     }
     return Item(std::move(dict));
   }
@@ -273,12 +250,11 @@ void Interpreter::list_missing(const ScriptBlock& block) {
   for (const ScriptNode& node : block.nodes) {
     for (const ScriptBlock& inner : node.blocks) list_missing(inner);
     if (node.kind.starts_with("prim::")) continue;
-    const auto is_builtin = [&](std::span<const Builtin> table) {
-      return std::any_of(table.begin(), table.end(),
-                         [&](const Builtin& b) { return b.kind == node.kind; });
-    };
-    if (is_builtin(number_builtins()) || is_builtin(container_builtins()) ||
-        is_builtin(text_builtins()) || is_builtin(fact_builtins()))
+    const auto tables = builtin_tables();
+    if (std::any_of(tables.begin(), tables.end(), [&](std::span<const Builtin> table) {
+          return std::any_of(table.begin(), table.end(),
+                             [&](const Builtin& b) { return b.kind == node.kind; });
+        }))
       continue;
     if (find_row(node.kind, node.overload)) continue;
     const std::string_view kind = node.kind;
@@ -304,8 +280,7 @@ void Interpreter::finish_call(const ScriptNode& node, NodeCall& call) {
 }
 
 bool Interpreter::run_builtin(NodeCall& call) {
-  for (const auto table :
-       {number_builtins(), container_builtins(), text_builtins(), fact_builtins()})
+  for (const auto table : builtin_tables())
     for (const Builtin& builtin : table)
       if (builtin.kind == call.kind() && builtin.run(call)) return true;
   return false;

@@ -69,6 +69,8 @@ struct Builtin {
 };
 std::span<const Builtin> number_builtins();     // numbers.cpp
 std::span<const Builtin> container_builtins();  // containers.cpp
+std::span<const Builtin> list_builtins();       // lists.cpp
+std::span<const Builtin> dict_builtins();       // dicts.cpp
 std::span<const Builtin> text_builtins();       // texts.cpp
 std::span<const Builtin> fact_builtins();       // facts.cpp
 
@@ -82,6 +84,9 @@ bool run_known(NodeCall& call);
 // Equality as Python has it; no value when only sizes or data decide.
 std::optional<bool> equal(const Item& a, const Item& b);
 std::string describe(const Item& item);  // as Python's str()
+// op of apply() on two numbers; the graph computes with graph_op what data decides.
+Item combine(NodeCall& call, std::string_view op, std::string_view graph_op, const Item& a,
+             const Item& b);
 
 // The type of the object that stands for a value that is never read.
 inline constexpr std::string_view kUndefined = "undefined";

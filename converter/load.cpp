@@ -128,6 +128,34 @@ std::string source_line(const jit::SourceRange& range) {
   return first;
 }
 
+// The type as Python spells it, with the fields of a NamedTuple: Tuple[a: Tensor, b: int].
+std::string type_text(const c10::Type& type) {
+  const auto all = [&](const std::string& head) {
+    std::string inner;
+    auto tuple = type.cast<c10::TupleType>();
+    size_t k = 0;
+    for (const c10::TypePtr& element : type.containedTypes()) {
+      inner += inner.empty() ? "" : ", ";
+      if (tuple && tuple->schema()) inner += tuple->schema()->arguments()[k].name() + ": ";
+      inner += type_text(*element);
+      ++k;
+    }
+    return head + "[" + inner + "]";
+  };
+  switch (type.kind()) {
+    case c10::TypeKind::TupleType:
+      return all("Tuple");
+    case c10::TypeKind::ListType:
+      return all("List");
+    case c10::TypeKind::DictType:
+      return all("Dict");
+    case c10::TypeKind::OptionalType:
+      return all("Optional");
+    default:
+      return type.annotation_str();
+  }
+}
+
 // Inlines every call, depth first, and notes in each node's scope the path of its module.
 class Inliner {
  public:
@@ -178,10 +206,33 @@ class Inliner {
     return {owner.path.empty() ? name : owner.path + "." + name, child.toObject()};
   }
 
+  // A forked call runs where it is forked. Returns the first node that stands for it.
+  static jit::graph_node_list_iterator join_fork(jit::Graph& graph, jit::Node* node) {
+    std::shared_ptr<jit::Graph> body = node->g(jit::attr::Subgraph)->copy();
+    mark(body->block(), node->scope());
+    jit::Node* before = node->prev();
+    jit::WithInsertPoint here(node);
+    std::vector<jit::Value*> results = jit::insertGraph(graph, *body, node->inputs());
+    node->output()->replaceAllUsesWith(results.at(0));
+    jit::graph_node_list_iterator first = ++before->iterator();
+    if (*first == node) ++first;
+    node->destroy();
+    return first;
+  }
+
   void expand(jit::Graph& graph, jit::Block* block, const Self& self) {
     for (auto it = block->nodes().begin(); it != block->nodes().end();) {
       jit::Node* node = *it++;
       for (jit::Block* inner : node->blocks()) expand(graph, inner, self);
+      if (node->kind() == c10::prim::fork) {
+        it = join_fork(graph, node);
+        continue;
+      }
+      if (node->kind() == c10::aten::wait) {
+        node->output()->replaceAllUsesWith(node->input());
+        node->destroy();
+        continue;
+      }
       std::shared_ptr<jit::Graph> body;
       at::ArrayRef<jit::Value*> arguments = node->inputs();
       if (node->kind() == c10::prim::CallMethod) {
@@ -234,7 +285,7 @@ class ProgramReader {
   }
 
   ScriptInput input(const c10::Argument& argument) {
-    ScriptInput result{argument.name(), argument.type()->annotation_str(), false, {}};
+    ScriptInput result{argument.name(), type_text(*argument.type()), false, {}};
     if (auto value = argument.default_value(); value && !value->isTensor()) {
       result.has_default = true;
       result.default_value = item(*value, "");
@@ -410,10 +461,18 @@ class ProgramReader {
     for (const jit::Value* value : from->inputs()) result.inputs.push_back(id_of(value));
     for (const jit::Value* value : from->outputs()) {
       result.outputs.push_back(id_of(value));
-      result.output_types.push_back(value->type()->str());
+      auto tuple = value->type()->cast<c10::TupleType>();
+      result.output_types.push_back(tuple && tuple->schema() ? type_text(*tuple)
+                                                             : value->type()->str());
     }
     for (const jit::Block* inner : from->blocks()) result.blocks.push_back(block(inner));
     if (from->hasAttribute(jit::attr::name)) result.attribute = from->s(jit::attr::name);
+    if (from->kind() == c10::prim::isinstance)
+      for (const c10::TypePtr& type : from->tys(jit::attr::types))
+        result.attribute += (result.attribute.empty() ? "" : ", ") + type_text(*type);
+    if (from->kind() == c10::prim::TupleSlice)
+      result.attribute =
+          std::to_string(from->i(jit::attr::beg)) + ":" + std::to_string(from->i(jit::attr::end));
     if (from->kind() == c10::prim::Constant) {
       if (auto value = jit::toIValue(from->output())) result.constant = item(*value, "");
     }

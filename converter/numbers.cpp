@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "converter/interpreter.h"
 
@@ -57,21 +58,50 @@ std::string_view op_of(const NodeCall& call) {
   return call.kind().substr(call.kind().find(':') + 2);
 }
 
-bool give_scalar(NodeCall& call, const std::optional<Scalar>& scalar) {
+// The dtype of a number that the script says the node gives; none for `Scalar`.
+std::optional<DType> declared(const NodeCall& call) {
+  const auto& types = call.node().output_types;
+  if (types.size() != 1) return std::nullopt;
+  if (types[0] == "int") return i64;
+  if (types[0] == "float") return f64;
+  if (types[0] == "bool") return boolean;
+  return std::nullopt;
+}
+
+bool give_scalar(NodeCall& call, std::optional<Scalar> scalar) {
+  if (scalar && declared(call) == f64) scalar = to_real(*scalar);
   if (!scalar) return false;
   call.give(item_of(call.memory(), *scalar));
   return true;
 }
 
-void give_number(NodeCall& call, Value value) { call.give(Item(call.memory().make_number(value))); }
+void give_number(NodeCall& call, Value value) {
+  call.give(Item(call.memory().make_number(cast(value, declared(call).value_or(value.dtype())))));
+}
+
+}  // namespace
+
+Item combine(NodeCall& call, std::string_view op, std::string_view graph_op, const Item& a,
+             const Item& b) {
+  const auto x = scalar_of(a), y = scalar_of(b);
+  if (x && y)
+    if (const auto result = apply(op, *x, *y)) return item_of(call.memory(), *result);
+  Value p = number_value(call.memory(), a), q = number_value(call.memory(), b);
+  const DType dtype = is_float(p.dtype()) || is_float(q.dtype()) || op == "div" ? f64 : i64;
+  // Where a tensor's division would give something, a number's raises.
+  if (dtype == i64 && y && y->top == Dim(0) &&
+      (op == "floor_divide" || op == "remainder" || op == "trunc_divide" || op == "fmod"))
+    throw Raised{"division by zero"};
+  return Item(
+      call.memory().make_number(call.graph().call(graph_op, {cast(p, dtype), cast(q, dtype)})));
+}
+
+namespace {
 
 bool binary_as(NodeCall& call, std::string_view op, std::string_view graph_op) {
   if (call.argument_count() < 2 || !is_numeric(call.at(0)) || !is_numeric(call.at(1))) return false;
-  const auto a = scalar_of(call.at(0)), b = scalar_of(call.at(1));
-  if (a && b && give_scalar(call, apply(op, *a, *b))) return true;
-  Value x = number_value(call.memory(), call.at(0)), y = number_value(call.memory(), call.at(1));
-  DType dtype = is_float(x.dtype()) || is_float(y.dtype()) || op == "div" ? f64 : i64;
-  give_number(call, call.graph().call(graph_op, {cast(x, dtype), cast(y, dtype)}));
+  const Item result = combine(call, op, graph_op, call.at(0), call.at(1));
+  if (!give_scalar(call, scalar_of(result))) give_number(call, number_value(call.memory(), result));
   return true;
 }
 
@@ -186,12 +216,55 @@ bool logic(NodeCall& call) {
 
 bool shift(NodeCall& call) {
   if (!is_numeric(call.at(0)) || !is_numeric(call.at(1))) return false;
-  const int64_t by = call.number_at(1);
-  if (by < 0 || by > 62) throw Refusal{text("a shift by ", by), ""};
-  const Dim x = call.integer_at(0), factor = int64_t{1} << by;
-  call.give(Item(call.kind() == "aten::__lshift__" ? x * factor : floordiv(x, factor)));
+  const bool left = call.kind() == "aten::__lshift__";
+  const auto by = scalar_of(call.at(1));
+  if (!by || !by->is_constant() || !scalar_of(call.at(0))) {
+    give_number(call, call.graph().call(left ? "bitwise_left_shift" : "bitwise_right_shift",
+                                        {cast(number_value(call.memory(), call.at(0)), i64),
+                                         cast(number_value(call.memory(), call.at(1)), i64)}));
+    return true;
+  }
+  const int64_t bits = call.number_at(1);
+  if (bits < 0 || bits > 62) throw Refusal{text("a shift by ", bits), ""};
+  const Dim x = call.integer_at(0), factor = int64_t{1} << bits;
+  call.give(Item(left ? x * factor : floordiv(x, factor)));
   return true;
 }
+
+bool gcd(NodeCall& call) {
+  if (!is_numeric(call.at(0)) || !is_numeric(call.at(1))) return false;
+  const auto a = scalar_of(call.at(0)), b = scalar_of(call.at(1));
+  if (a && b && a->is_constant() && b->is_constant())
+    call.give(Item(std::gcd(a->top.constant(), b->top.constant())));
+  else
+    give_number(call,
+                call.graph().call("gcd", {cast(number_value(call.memory(), call.at(0)), i64),
+                                          cast(number_value(call.memory(), call.at(1)), i64)}));
+  return true;
+}
+
+bool factorial(NodeCall& call) {
+  int64_t product = 1;
+  const int64_t n = call.number_at(0);
+  if (n < 0 || n > 20) throw Refusal{text("factorial() of ", n), ""};
+  for (int64_t i = 2; i <= n; ++i) product *= i;
+  call.give(Item(product));
+  return true;
+}
+
+// atan2, copysign, ldexp, and log with a base.
+template <double (*F)(double, double)>
+bool math_of_two(NodeCall& call) {
+  if (call.argument_count() != 2 || !is_numeric(call.at(0)) || !is_numeric(call.at(1)))
+    return false;
+  const auto a = scalar_of(call.at(0)), b = scalar_of(call.at(1));
+  if (!a || !b || !a->is_constant() || !b->is_constant())
+    throw Refusal{text(op_of(call), "() of numbers that are not constant"), ""};
+  call.give(Item(F(a->as_double(), b->as_double())));
+  return true;
+}
+double log_of(double x, double base) { return std::log(x) / std::log(base); }
+double scaled(double x, double power) { return std::ldexp(x, static_cast<int>(power)); }
 
 bool negation(NodeCall& call) {
   const auto a = scalar_of(call.at(0));
@@ -320,11 +393,9 @@ bool is_integer_real(NodeCall& call) {
 }
 
 bool divmod(NodeCall& call) {
-  const auto a = scalar_of(call.at(0)), b = scalar_of(call.at(1));
-  if (!a || !b) throw Refusal{"divmod() of numbers that depend on data", ""};
-  const auto quotient = apply("floor_divide", *a, *b), rest = apply("remainder", *a, *b);
-  if (!quotient || !rest) throw Refusal{"divmod() of numbers that are not constant", ""};
-  call.returns(std::vector<Item>{item_of(call.memory(), *quotient), item_of(call.memory(), *rest)});
+  const Item quotient = combine(call, "floor_divide", "floor_divide", call.at(0), call.at(1));
+  const Item rest = combine(call, "remainder", "remainder", call.at(0), call.at(1));
+  call.returns(std::vector<Item>{quotient, rest});
   return true;
 }
 
@@ -377,6 +448,12 @@ constexpr Builtin kBuiltins[] = {
     {"aten::exp", math<std::exp>},
     {"aten::expm1", math<std::expm1>},
     {"aten::log", math<std::log>},
+    {"aten::log", math_of_two<log_of>},
+    {"aten::atan2", math_of_two<std::atan2>},
+    {"aten::copysign", math_of_two<std::copysign>},
+    {"aten::ldexp", math_of_two<scaled>},
+    {"aten::gcd", gcd},
+    {"aten::factorial", factorial},
     {"aten::log2", math<std::log2>},
     {"aten::log10", math<std::log10>},
     {"aten::log1p", math<std::log1p>},

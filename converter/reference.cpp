@@ -7,6 +7,7 @@
 #include <ATen/Context.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/runtime/operator.h>
+#include <torch/csrc/jit/runtime/print_handler.h>
 
 #include <map>
 #include <set>
@@ -93,14 +94,19 @@ class InputBinder {
   std::vector<IValue> bind(const jit::Graph& graph, const std::vector<c10::Argument>& arguments) {
     std::vector<IValue> result;
     int64_t fixed = 0;
-    for (size_t i = 1; i < graph.inputs().size(); ++i) fixed += needed(*graph.inputs()[i]->type());
+    const auto optional = [&](size_t i) {
+      return i < arguments.size() && arguments[i].default_value().has_value();
+    };
+    const auto least = [&](size_t i) {
+      return optional(i) ? 0 : needed(*graph.inputs()[i]->type());
+    };
+    for (size_t i = 1; i < graph.inputs().size(); ++i) fixed += least(i);
     for (size_t i = 1; i < graph.inputs().size(); ++i) {
       const c10::TypePtr& type = graph.inputs()[i]->type();
-      fixed -= needed(*type);
+      fixed -= least(i);
       int64_t left = static_cast<int64_t>(inputs_.size() - next_);
       int64_t spare = std::max<int64_t>(left - fixed, 0);
-      bool optional = i < arguments.size() && arguments[i].default_value().has_value();
-      if (optional && left == 0) {
+      if (optional(i) && spare == 0) {
         result.push_back(*arguments[i].default_value());
         continue;
       }
@@ -134,7 +140,9 @@ class InputBinder {
         std::vector<IValue> elements;
         for (const c10::TypePtr& element : type->containedTypes())
           elements.push_back(value(element, spare));
-        return c10::ivalue::Tuple::create(std::move(elements));
+        auto tuple = type->expect<c10::TupleType>();
+        return tuple->name() ? c10::ivalue::Tuple::createNamed(std::move(elements), tuple)
+                             : c10::ivalue::Tuple::create(std::move(elements));
       }
       case c10::TypeKind::ListType: {
         c10::impl::GenericList list(type->containedType(0));
@@ -184,6 +192,20 @@ void collect_slots(const c10::intrusive_ptr<c10::ivalue::Object>& object, Slots&
     if (value.isObject()) collect_slots(value.toObject(), out);
   }
 }
+
+// The model's own print() must not get into what hg-convert writes to standard output.
+class Silence {
+ public:
+  Silence() : before_(jit::getPrintHandler()) {
+    jit::setPrintHandler([](const std::string&) {});
+  }
+  ~Silence() { jit::setPrintHandler(before_); }
+  Silence(const Silence&) = delete;
+  Silence& operator=(const Silence&) = delete;
+
+ private:
+  jit::PrintHandler before_;
+};
 
 // Puts the module back as it was loaded when it goes out of scope.
 class Restore {
@@ -416,15 +438,20 @@ void refuse_written_parameter(const Restore& restore) {
 }  // namespace
 
 std::vector<TensorData> run_reference(const Loaded& loaded, std::span<const ReferenceInput> inputs,
-                                      uint64_t seed) {
+                                      uint64_t seed, int runs) {
   at::NoGradGuard no_grad;
+  Silence silence;
   Restore restore(loaded);
   at::manual_seed(seed);
-  std::vector<IValue> arguments = arguments_of(loaded, inputs);
   std::vector<TensorData> outputs;
   try {
     jit::GraphOptimizerEnabledGuard plain(false);
-    flatten(loaded.module->module.get_method("forward")(std::move(arguments)), outputs);
+    for (int run = 0; run < runs; ++run) {
+      outputs.clear();
+      flatten(loaded.module->module.get_method("forward")(arguments_of(loaded, inputs)), outputs);
+    }
+  } catch (const ReferenceFailure&) {
+    throw;
   } catch (const std::exception& error) {
     throw ReferenceFailure{"", {}, one_line(error.what())};
   }
@@ -436,6 +463,7 @@ std::vector<TensorData> run_reference_nodes(const Loaded& loaded,
                                             std::span<const ReferenceInput> inputs, uint64_t seed,
                                             const Observer& observer) {
   at::NoGradGuard no_grad;
+  Silence silence;
   Restore restore(loaded);
   at::manual_seed(seed);
   std::vector<IValue> arguments = arguments_of(loaded, inputs);

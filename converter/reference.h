@@ -27,10 +27,10 @@ struct ReferenceFailure {
   std::string reason;  // one line
 };
 
-// The outputs, flattened in order. The same seed gives the same random numbers. Each run starts
-// from the buffers that the file holds. Throws ReferenceFailure.
+// The outputs, flattened in order. The same seed gives the same random numbers. Starts from the
+// buffers that the file holds; of several runs in a row, the last one's. Throws ReferenceFailure.
 std::vector<TensorData> run_reference(const Loaded& loaded, std::span<const ReferenceInput> inputs,
-                                      uint64_t seed);
+                                      uint64_t seed, int runs = 1);
 
 // Called after each node, in order of execution, inside of branches and loops too. `outputs` has
 // one tensor for each output of the node, empty where it is not a tensor; valid during the call.

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names of TorchScript's types taken apart. A NamedTuple is written Tuple[a: Tensor, b: int].
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hg::convert {
+
+// The inside of "List[...]" when the type starts with `name`, in either of TorchScript's spellings.
+std::optional<std::string> inside_of(std::string_view type, std::string_view name);
+
+struct NamedType {
+  std::string name;  // of a NamedTuple's field, else empty
+  std::string type;
+};
+// "Tensor, Dict[str, Tensor]" at the commas that are outside of brackets.
+std::vector<NamedType> split_types(std::string_view types);
+
+}  // namespace hg::convert
