@@ -30,6 +30,11 @@ inline Activation activation_named(std::string_view name) {
   return Activation::none;
 }
 
+// What kernels apply to the sums themselves; the others go over the elements once more.
+inline bool is_clamp(Activation a) {
+  return a == Activation::none || a == Activation::relu || a == Activation::relu6;
+}
+
 template <class T>  // float or double
 T activate(Activation activation, T x) {
   const auto gate = [](T v) {  // NaN stays NaN

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolutions in f32 (each channel of y sees one channel of x), 1-D and 2-D. A plane of
-// x is copied once with its zeros around it, the columns of equal remainder modulo the stride side
-// by side, so that the inner loop has neither borders nor strides.
+// Depthwise convolutions in f32 (each channel of y sees one channel of x), 1-D and 2-D. Some rows
+// of a plane of x at a time are copied with their zeros around them, the columns of equal remainder
+// modulo the stride side by side, so that the inner loop has neither borders nor strides. The zeros
+// are the same for all channels, and are written once for a tile of several.
 #include "kernels/conv_depthwise.h"
 
 #include <algorithm>
@@ -12,16 +13,21 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kSlack = 64;  // elements that the inner loop may read beyond the plane
-constexpr int64_t kMaxTaps = 256;
+constexpr int64_t kSlack = 64;       // elements that the inner loop may read beyond the rows
+constexpr int64_t kMaxKernel = 256;  // columns
+constexpr int64_t kCopy = 4096;      // elements of a copy that stay in the first cache
+constexpr int64_t kTile = 32768;     // elements of y in a tile, about
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Depthwise {
   ConvShape s;
   const DepthwiseTable* table = nullptr;
   const GemmTable* gemm = nullptr;
-  int64_t height = 0;       // padded rows of x
-  int64_t phase_width = 0;  // padded columns of one remainder
-  int64_t offset[kMaxTaps] = {};
+  int64_t phase_width = 0, row_step = 0;  // padded columns of one remainder, and of all
+  int64_t tile_y = 1, tiles_y = 1, tile_o = 1, tiles_o = 1;
+  int64_t in_rows = 0;  // padded rows of x that a tile meets
+  int64_t offset[kMaxKernel] = {};
   int64_t lanes = 1, slot_bytes = 0;
 };
 
@@ -29,7 +35,7 @@ bool accepts(const PrepareContext& c) {
   if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || c.out(0).count() == 0) return false;
   const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   return s.group_c() == 1 && s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 &&
-         s.padding[0] == 0 && s.kernel_size() <= kMaxTaps;
+         s.padding[0] == 0 && s.kernel[2] <= kMaxKernel;
 }
 
 Status prepare(PrepareContext& c) {
@@ -38,35 +44,46 @@ Status prepare(PrepareContext& c) {
   const ConvShape& s = w.s;
   w.table = &depthwise_table();
   w.gemm = &gemm_table();
-  w.height = (s.out[1] - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
-  w.phase_width = s.out[2] + (s.kernel[2] - 1) * s.dilation[2] / s.stride[2];
-  for (int64_t ky = 0; ky < s.kernel[1]; ++ky)
-    for (int64_t kx = 0; kx < s.kernel[2]; ++kx) {
-      const int64_t reach = kx * s.dilation[2];
-      w.offset[ky * s.kernel[2] + kx] =
-          (ky * s.dilation[1] * s.stride[2] + reach % s.stride[2]) * w.phase_width +
-          reach / s.stride[2];
-    }
-  w.lanes = tile_lanes(c, s.n * s.o);
-  w.slot_bytes = (w.height * s.stride[2] * w.phase_width + kSlack) * 4;
+  const int64_t reach_y = (s.kernel[1] - 1) * s.dilation[1];
+  const int64_t reach_x = (s.kernel[2] - 1) * s.dilation[2];
+  w.phase_width = s.out[2] + reach_x / s.stride[2];
+  w.row_step = std::min(s.stride[2], reach_x + 1) * w.phase_width;
+  for (int64_t kx = 0; kx < s.kernel[2]; ++kx) {
+    const int64_t reach = kx * s.dilation[2];
+    w.offset[kx] = reach % s.stride[2] * w.phase_width + reach / s.stride[2];
+  }
+  // Multiples of 4 rows, which the inner loop takes at a time.
+  const int64_t fit = std::max<int64_t>(4, (kCopy / w.row_step - reach_y) / s.stride[1]);
+  w.tiles_y = ceil_div(s.out[1], fit);
+  w.tile_y = std::min(s.out[1], ceil_div(ceil_div(s.out[1], w.tiles_y), 4) * 4);
+  w.tiles_y = ceil_div(s.out[1], w.tile_y);
+  w.in_rows = (w.tile_y - 1) * s.stride[1] + reach_y + 1;
+  const int64_t most = std::max<int64_t>(1, kTile / (w.tile_y * s.out[2]));
+  w.tiles_o = std::max(ceil_div(s.o, most), std::min<int64_t>(s.o, ceil_div(8, s.n * w.tiles_y)));
+  w.tile_o = ceil_div(s.o, w.tiles_o);
+  w.tiles_o = ceil_div(s.o, w.tile_o);
+  w.lanes = tile_lanes(c, s.n * w.tiles_o * w.tiles_y);
+  w.slot_bytes = (w.in_rows * w.row_step + kSlack) * 4;
   c.set_workspace(tile_workspace(w.lanes, w.slot_bytes));
   c.make_state(w);
   return {};
 }
 
-// padded[row, remainder, column] = x[row - padding, column stride + remainder - padding], or 0.
-void pad_plane(const Depthwise& w, const float* x, float* to) {
+// The rows [first, ...) of the padded x; to was cleared, and other channels wrote what this one
+// writes.
+void copy_plane(const Depthwise& w, const float* x, int64_t first, int64_t rows, float* to) {
   const ConvShape& s = w.s;
-  const int64_t step = s.stride[2] * w.phase_width;
-  for (int64_t row = 0; row < w.height; ++row, to += step) {
-    const int64_t in_y = row - s.padding[1];
-    if (in_y < 0 || in_y >= s.in[1])
-      w.table->clear(step, to);
-    else
-      w.table->pad_row(x + in_y * s.in[2], s.in[2], s.padding[2], s.stride[2], s.stride[2],
-                       w.phase_width, to);
+  const int64_t begin = std::max<int64_t>(0, s.padding[1] - first);
+  const int64_t end = std::min(rows, s.in[1] + s.padding[1] - first);
+  const float* from = x + (first + begin - s.padding[1]) * s.in[2];
+  to += begin * w.row_step;
+  if (s.stride[2] == 1 && end > begin) {
+    const int64_t columns = std::min(s.in[2], w.row_step - s.padding[2]);
+    return w.table->copy_rows(end - begin, columns, from, s.in[2], to + s.padding[2], w.row_step);
   }
-  w.table->clear(kSlack, to);
+  for (int64_t row = begin; row < end; ++row, from += s.in[2], to += w.row_step)
+    w.table->pad_row(from, s.in[2], s.padding[2], s.stride[2], w.row_step / w.phase_width,
+                     w.phase_width, to);
 }
 
 void run(const RunContext& c) noexcept {
@@ -77,17 +94,35 @@ void run(const RunContext& c) noexcept {
   const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
   const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
   float* y = c.out(0).as<float>();
-  const int64_t size = s.out_size(), taps = s.kernel_size();
-  const int64_t row_step = s.stride[1] * s.stride[2] * w.phase_width;
-  for_tiles(c, s.n * s.o, w.lanes, w.slot_bytes, [&](int64_t index, float* slot) {
-    const int64_t o = index % s.o, channel = index / s.o * s.c + o / s.group_o();
-    pad_plane(w, x + channel * s.in_size(), slot);
-    float* to = y + index * size;
-    w.table->plane(s.out[1], s.out[2], taps, slot, row_step, weight + o * taps, w.offset,
-                   bias ? bias[o] : 0.0f, to);
-    const Epilogue e = {.activation = s.activation,
-                        .residual = residual ? residual + index * size : nullptr};
-    if (!e.empty()) w.gemm->finish(1, size, e, to, size);
+  const int64_t size = s.out_size();
+  for_tiles(c, s.n * w.tiles_o * w.tiles_y, w.lanes, w.slot_bytes, [&](int64_t index, float* slot) {
+    const int64_t image = index / (w.tiles_o * w.tiles_y);
+    const int64_t first = index % w.tiles_y * w.tile_y;
+    const int64_t o_begin = index / w.tiles_y % w.tiles_o * w.tile_o;
+    const int64_t o_end = std::min(s.o, o_begin + w.tile_o);
+    const int64_t rows = std::min(w.tile_y, s.out[1] - first);
+    w.table->clear(w.in_rows * w.row_step + kSlack, slot);
+    for (int64_t o = o_begin; o < o_end; ++o) {
+      copy_plane(w, x + (image * s.c + o / s.group_o()) * s.in_size(), first * s.stride[1],
+                 w.in_rows - (w.tile_y - rows) * s.stride[1], slot);
+      const int64_t at = (image * s.o + o) * size + first * s.out[2];
+      w.table->plane({.rows = rows,
+                      .columns = s.out[2],
+                      .kernel_y = s.kernel[1],
+                      .kernel_x = s.kernel[2],
+                      .row_stride = s.stride[1],
+                      .row_dilation = s.dilation[1],
+                      .x = slot,
+                      .x_row = w.row_step,
+                      .offset = w.offset,
+                      .weight = weight + o * s.kernel_size(),
+                      .bias = bias ? bias[o] : 0.0f,
+                      .residual = residual ? residual + at : nullptr,
+                      .activation = s.activation,
+                      .y = y + at});
+      if (!is_clamp(s.activation))
+        w.gemm->finish(1, rows * s.out[2], {.activation = s.activation}, y + at, 0);
+    }
   });
 }
 

@@ -1,10 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loop of depthwise convolutions in f32, for every instruction set.
+// The inner loops of depthwise convolutions in f32, and copies of x with zeros around it, for every
+// instruction set.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/activation.h"
+
 namespace hg::kernels {
+
+// Some rows of one channel of y: y[row, column] = bias + sum over ky, kx of weight[ky, kx]
+// x[(row row_stride + ky row_dilation) x_row + column + offset[kx]], then the residual and the
+// activation if that is none, relu or relu6. x may be read one vector beyond the last column.
+struct DepthwisePlane {
+  int64_t rows = 0, columns = 0;
+  int64_t kernel_y = 0, kernel_x = 0, row_stride = 1, row_dilation = 1;
+  const float* x = nullptr;
+  int64_t x_row = 0;
+  const int64_t* offset = nullptr;  // [kernel_x]
+  const float* weight = nullptr;
+  float bias = 0;
+  const float* residual = nullptr;  // like y
+  Activation activation = Activation::none;
+  float* y = nullptr;
+};
 
 struct DepthwiseTable {
   // to[remainder, column] = from[column stride + remainder - padding], or 0 outside of [0, count);
@@ -12,10 +31,11 @@ struct DepthwiseTable {
   void (*pad_row)(const float* from, int64_t count, int64_t padding, int64_t stride,
                   int64_t remainders, int64_t width, float* to) = nullptr;
   void (*clear)(int64_t count, float* to) = nullptr;
-  // y[rows, columns] = bias + sum over t of weight[t] x[row row_step + column + offset[t]]; x may
-  // be read up to one vector beyond the last column.
-  void (*plane)(int64_t rows, int64_t columns, int64_t taps, const float* x, int64_t row_step,
-                const float* weight, const int64_t* offset, float bias, float* y) = nullptr;
+  // to[row to_row + column] = from[row from_row + column]; up to a vector of zeros may follow each
+  // row.
+  void (*copy_rows)(int64_t rows, int64_t columns, const float* from, int64_t from_row, float* to,
+                    int64_t to_row) = nullptr;
+  void (*plane)(const DepthwisePlane& plane) = nullptr;
 };
 
 const DepthwiseTable& depthwise_table();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loop of conv_depthwise.h: four vectors of y at a time, from one row or several, so that
-// narrow planes keep the processor as busy as wide ones.
+// The inner loops of conv_depthwise.h.
 #include <algorithm>
 
 #include "kernels/conv_depthwise.h"
@@ -11,15 +10,11 @@
 #include "kernels/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/conv_rows-inl.h"
+#include "kernels/rows-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-using D = hn::ScalableTag<float>;
-constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 
 void clear(int64_t count, float* to) { clear_row(count, to); }
 
@@ -42,7 +37,7 @@ void pad_row(const float* from, int64_t count, int64_t padding, int64_t stride, 
     if (last - first < kLanes) last = first;
     const D d;
     for (int64_t j = first; j < last; j += kLanes) {
-      j = std::min(j, last - kLanes);  // the last vector again, shifted
+      j = std::min<int64_t>(j, last - kLanes);  // the last vector again, shifted
       hn::Vec<D> even, odd;
       hn::LoadInterleaved2(d, from + 2 * j - padding, even, odd);
       hn::StoreU(even, d, to + j);
@@ -62,51 +57,111 @@ void pad_row(const float* from, int64_t count, int64_t padding, int64_t stride, 
   }
 }
 
-template <int kSites>
-HWY_INLINE void sites(int64_t taps, const float* const* from, const float* HWY_RESTRICT weight,
-                      const int64_t* HWY_RESTRICT offset, float bias, float* const* to,
-                      const int64_t* valid) {
+void copy_rows(int64_t rows, int64_t columns, const float* from, int64_t from_row, float* to,
+               int64_t to_row) {
   const D d;
-  hn::Vec<D> sums[kSites];
-#pragma GCC unroll 4
-  for (int i = 0; i < kSites; ++i) sums[i] = hn::Set(d, bias);
-  for (int64_t t = 0; t < taps; ++t) {
-    const auto w = hn::Set(d, weight[t]);
-    const int64_t o = offset[t];
-#pragma GCC unroll 4
-    for (int i = 0; i < kSites; ++i) sums[i] = hn::MulAdd(w, hn::LoadU(d, from[i] + o), sums[i]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < kSites; ++i) {
-    if (valid[i] >= kLanes) {
-      hn::StoreU(sums[i], d, to[i]);
-    } else {
-      HWY_ALIGN float edge[static_cast<size_t>(kLanes)];
-      hn::Store(sums[i], d, edge);
-      for (int64_t j = 0; j < valid[i]; ++j) to[i][j] = edge[j];
-    }
+  const int64_t whole = columns / kLanes * kLanes;
+  const int rest = static_cast<int>(columns - whole);
+  for (int64_t i = 0; i < rows; ++i, from += from_row, to += to_row) {
+    for (int64_t j = 0; j < whole; j += kLanes) hn::StoreU(hn::LoadU(d, from + j), d, to + j);
+    if (rest > 0) hn::StoreU(load_part(d, from + whole, rest), d, to + whole);
   }
 }
 
-void plane(int64_t rows, int64_t columns, int64_t taps, const float* x, int64_t row_step,
-           const float* weight, const int64_t* offset, float bias, float* y) {
-  const float* from[4] = {};
-  float* to[4] = {};
-  int64_t valid[4] = {};
-  int count = 0;
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; j += kLanes) {
-      from[count] = x + i * row_step + j;
-      to[count] = y + i * columns + j;
-      valid[count] = std::min(kLanes, columns - j);
-      if (++count < 4) continue;
-      sites<4>(taps, from, weight, offset, bias, to, valid);
-      count = 0;
-    }
-  for (int i = 0; i < count; ++i) sites<1>(taps, from + i, weight, offset, bias, to + i, valid + i);
+// The last vector of a row starts early so that it is whole; rows of less than a vector overwrite
+// the start of the next one, which comes later, and the last row stops where it ends.
+HWY_INLINE void store_sums(const DepthwisePlane& p, int64_t row, int64_t column, V sum) {
+  const D d;
+  const int64_t at = row * p.columns + column;
+  const int valid = static_cast<int>(std::min<int64_t>(p.columns, kLanes));
+  if (p.residual != nullptr) sum = hn::Add(sum, load_part(d, p.residual + at, valid));
+  if (p.activation == Activation::relu || p.activation == Activation::relu6) {  // NaN stays NaN
+    sum = hn::IfThenElse(hn::Lt(sum, hn::Zero(d)), hn::Zero(d), sum);
+    const V high = hn::Set(d, 6.0f);
+    if (p.activation == Activation::relu6) sum = hn::IfThenElse(hn::Gt(sum, high), high, sum);
+  }
+  if (at + kLanes <= p.rows * p.columns)
+    hn::StoreU(sum, d, p.y + at);
+  else
+    store_part(d, sum, valid, p.y + at);
 }
 
-constexpr DepthwiseTable kTable = {pad_row, clear, plane};
+// kRows rows of y at a time: a row of x that several of them meet is read once.
+template <int kKernel, int kStride, int kRows>
+HWY_INLINE void square_rows(const DepthwisePlane& p, const V* weight, int64_t row) {
+  const D d;
+  const float* x = p.x + row * kStride * p.x_row;
+  const int64_t last = std::max<int64_t>(0, p.columns - kLanes);
+  for (int64_t j = 0; j < p.columns; j += kLanes) {
+    j = p.columns < kLanes ? 0 : std::min(j, last);
+    V sums[kRows];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) sums[r] = hn::Set(d, p.bias);
+#pragma GCC unroll 16
+    for (int i = 0; i < (kRows - 1) * kStride + kKernel; ++i) {
+      const float* from = x + i * p.x_row + j;
+#pragma GCC unroll 5
+      for (int kx = 0; kx < kKernel; ++kx) {
+        const V value = hn::LoadU(d, from + p.offset[kx]);
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) {
+          const int ky = i - r * kStride;
+          if (ky >= 0 && ky < kKernel)
+            sums[r] = hn::MulAdd(weight[ky * kKernel + kx], value, sums[r]);
+        }
+      }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) store_sums(p, row + r, j, sums[r]);
+  }
+}
+
+template <int kKernel, int kStride>
+void square(const DepthwisePlane& p) {
+  const D d;
+  V weight[kKernel * kKernel];
+  for (int t = 0; t < kKernel * kKernel; ++t) weight[t] = hn::Set(d, p.weight[t]);
+  int64_t row = 0;
+  for (; row + 4 <= p.rows; row += 4) square_rows<kKernel, kStride, 4>(p, weight, row);
+  switch (p.rows - row) {
+    case 3:
+      return square_rows<kKernel, kStride, 3>(p, weight, row);
+    case 2:
+      return square_rows<kKernel, kStride, 2>(p, weight, row);
+    case 1:
+      return square_rows<kKernel, kStride, 1>(p, weight, row);
+    default:
+      return;
+  }
+}
+
+void any_shape(const DepthwisePlane& p) {
+  const D d;
+  const int64_t last = std::max<int64_t>(0, p.columns - kLanes);
+  for (int64_t row = 0; row < p.rows; ++row)
+    for (int64_t j = 0; j < p.columns; j += kLanes) {
+      j = p.columns < kLanes ? 0 : std::min(j, last);
+      V sum = hn::Set(d, p.bias);
+      for (int64_t ky = 0; ky < p.kernel_y; ++ky) {
+        const float* from = p.x + (row * p.row_stride + ky * p.row_dilation) * p.x_row + j;
+        for (int64_t kx = 0; kx < p.kernel_x; ++kx)
+          sum = hn::MulAdd(hn::Set(d, p.weight[ky * p.kernel_x + kx]),
+                           hn::LoadU(d, from + p.offset[kx]), sum);
+      }
+      store_sums(p, row, j, sum);
+    }
+}
+
+void plane(const DepthwisePlane& p) {
+  const bool square_kernel = p.kernel_y == p.kernel_x && p.row_dilation == 1;
+  if (square_kernel && p.kernel_x == 3 && p.row_stride == 1) return square<3, 1>(p);
+  if (square_kernel && p.kernel_x == 3 && p.row_stride == 2) return square<3, 2>(p);
+  if (square_kernel && p.kernel_x == 5 && p.row_stride == 1) return square<5, 1>(p);
+  if (square_kernel && p.kernel_x == 5 && p.row_stride == 2) return square<5, 2>(p);
+  any_shape(p);
+}
+
+constexpr DepthwiseTable kTable = {pad_row, clear, copy_rows, plane};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -10,16 +10,11 @@
 #include "kernels/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/conv_rows-inl.h"
+#include "kernels/rows-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
-constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 
 void pad_row(const float* from, int64_t left, int64_t count, int64_t width, float* to) {
   if (from == nullptr) return clear_row(width, to);

@@ -15,15 +15,11 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "hwy/contrib/math/math-inl.h"
+#include "kernels/rows-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 constexpr int kMr = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 12 : 6;
 constexpr int kNr = 2 * kLanes;
 
@@ -37,42 +33,6 @@ struct Gathered {
   const int64_t* offset;
   HWY_INLINE const float* row(int64_t p, int v) const { return x[v] + offset[p]; }
 };
-
-// The first `valid` elements, and nothing beyond them. Masked where the masks of the instruction
-// set keep other threads' elements out of it.
-HWY_INLINE V load_part(D d, const float* from, int valid) {
-  if (valid == kLanes) return hn::LoadU(d, from);
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(valid)), d, from);
-#else
-  HWY_ALIGN float part[kLanes] = {};
-  for (int i = 0; i < valid; ++i) part[i] = from[i];
-  return hn::Load(d, part);
-#endif
-}
-HWY_INLINE void store_part(D d, V x, int valid, float* to) {
-  if (valid == kLanes) return hn::StoreU(x, d, to);
-#if HWY_TARGET == HWY_AVX3
-  hn::BlendedStore(x, hn::FirstN(d, static_cast<size_t>(valid)), d, to);
-#else
-  HWY_ALIGN float part[kLanes];
-  int i = 0;
-#if HWY_TARGET == HWY_AVX2  // whose masked stores are slow on some processors
-  const hn::Half<D> half;
-  if (valid >= kLanes / 2) {
-    hn::StoreU(hn::LowerHalf(half, x), half, to);
-    i = kLanes / 2;
-    if (valid == i) return;
-  }
-#endif
-  hn::Store(x, d, part);
-  for (; i < valid; ++i) to[i] = part[i];
-#endif
-}
-
-bool is_clamp(Activation a) {
-  return a == Activation::none || a == Activation::relu || a == Activation::relu6;
-}
 
 template <int kRows, int kVectors, class Source>
 void block_of(const Block& block, const Source& source, const int64_t* at, const int* valid) {
