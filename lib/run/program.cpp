@@ -456,12 +456,13 @@ Memory Program::memory() const {
   }
   // Weights that the passes replaced stay in the file that they are mapped from.
   const std::vector<int> uses = use_counts(graph_);
-  for (const State& state : graph_.states())
-    if (uses[static_cast<size_t>(state.value)] > 0 || state.kind == State::Kind::buffer)
+  for (size_t i = 0; i < graph_.states().size(); ++i) {
+    const State& state = graph_.states()[i];
+    if (uses[static_cast<size_t>(state.value)] > 0 || mutable_states_[i])
       memory.weights_bytes += state.data.tensor.bytes();
+  }
   memory.packed_bytes = packs_.bytes();
   memory.peak_bytes = memory.arena_bytes + memory.weights_bytes + memory.packed_bytes;
-  for (const Memory64& state : own_states_) memory.peak_bytes += state.bytes();
   for (const auto& control : controls_) {
     if (control == nullptr) continue;
     for (const auto& body : control->bodies) memory.peak_bytes += body->memory().peak_bytes;

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// hg-train as a program: its log, its files, its exit codes; interrupted, and on a full disk.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "hg/hg.h"
+#include "tools/npy.h"
+
+namespace hg::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::string slurp(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// y = w x + b over x[n, 4], with data of known weights, in a folder of its own.
+class Train : public testing::Test {
+ protected:
+  fs::path folder_;
+  std::string err_;
+
+  void SetUp() override {
+    folder_ =
+        fs::path(testing::TempDir()) /
+        (std::string("hg_train_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    Graph g;
+    const Value x = g.input("x", f32, {"n", 4});
+    const Value w = g.parameter("fc.weight", f32, {1, 4}, init::uniform(-1, 1, 1));
+    const Value b = g.parameter("fc.bias", f32, {1});
+    g.output("", g.call("linear", {x, w, b}));
+    ASSERT_TRUE(Model::from_graph(std::move(g))->save(folder_ / "m.hgm").ok());
+    std::vector<float> xs, ys;
+    uint64_t state = 9;
+    for (int i = 0; i < 50; ++i) {
+      float y = 0.5f;
+      for (const float weight : {1.0f, -2.0f, 3.0f, 0.25f}) {
+        state *= 0xf1357aea2e62a9c5u;
+        xs.push_back(static_cast<float>(static_cast<double>(state >> 32) / 2147483648.0 - 1));
+        y += weight * xs.back();
+      }
+      ys.push_back(y);
+    }
+    ASSERT_TRUE(write_npy(folder_ / "x.npy", view(xs, {50, 4})).ok());
+    ASSERT_TRUE(write_npy(folder_ / "y.npy", view(ys, {50})).ok());
+    ys[7] = HUGE_VALF;
+    ASSERT_TRUE(write_npy(folder_ / "inf.npy", view(ys, {50})).ok());
+    ASSERT_TRUE(write_npy(folder_ / "short.npy", view(ys, {49})).ok());
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  int run(const std::string& arguments, const std::string& prefix = "") {
+    const std::string line = "cd '" + folder_.string() + "' && " + prefix +
+                             " " HG_BIN "/hg-train " + arguments +
+                             " >stdout.txt 2>stderr.txt </dev/null";
+    const int status = std::system(line.c_str());
+    err_ = slurp(folder_ / "stderr.txt");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  json log() const { return json::parse(slurp(folder_ / "log.json")); }
+  std::vector<float> weights(const char* file) const {
+    const Result<Model> model = Model::load(folder_ / file);
+    EXPECT_TRUE(model.ok()) << model.status().message();
+    const Tensor t = model->graph().states()[0].data.tensor;
+    return std::vector<float>(t.as<float>(), t.as<float>() + t.count());
+  }
+};
+
+constexpr char kFiles[] = "m.hgm --input x.npy --target y.npy --loss mse ";
+
+TEST_F(Train, FindsTheWeightsAndLogsEveryStep) {
+  ASSERT_EQ(
+      run(std::string(kFiles) + "--optimizer sgd --lr 0.1 --momentum 0.9 --epochs 60 --batch 16 "
+                                "--out t.hgm --json log.json --svg curve.svg"),
+      0)
+      << err_;
+  EXPECT_EQ(err_, "") << "progress is for terminals";
+  const json log = this->log();
+  ASSERT_EQ(log["steps"].size(), 60u * 4);
+  EXPECT_EQ(log["steps"][5]["step"], 6);
+  EXPECT_EQ(log["steps"][5]["epoch"], 2);
+  EXPECT_GT(log["steps"][0]["loss"], 1.0);
+  EXPECT_LT(log["steps"][239]["loss"], 1e-6);
+  EXPECT_GT(log["plan"]["peak_bytes"], 0);
+  EXPECT_EQ(log["plan"]["extra_flops"], 0);
+  EXPECT_EQ(log["stopped"], "finished");
+  const std::vector<float> w = weights("t.hgm");
+  const float expected[] = {1, -2, 3, 0.25f};
+  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(w[i], expected[i], 1e-3);
+  EXPECT_NE(slurp(folder_ / "curve.svg").find("</svg>"), std::string::npos);
+}
+
+TEST_F(Train, TwiceFiveEpochsAreTenAndAnInterruptedRunIsFinished) {
+  const std::string options = "--input x.npy --target y.npy --lr 0.05 --batch 16 --seed 4 ";
+  ASSERT_EQ(run("m.hgm " + options + "--epochs 10 --out ten.hgm"), 0) << err_;
+  ASSERT_EQ(run("m.hgm " + options + "--epochs 5 --out five.hgm"), 0) << err_;
+  ASSERT_EQ(run("five.hgm " + options + "--epochs 5 --out both.hgm"), 0) << err_;
+  EXPECT_EQ(weights("ten.hgm"), weights("both.hgm"));
+  ASSERT_EQ(run("five.hgm " + options + "--epochs 10 --finish --out finished.hgm"), 0) << err_;
+  EXPECT_EQ(slurp(folder_ / "ten.hgm"), slurp(folder_ / "finished.hgm"));
+}
+
+TEST_F(Train, CtrlCSavesWhatCanBeFinished) {
+  const std::string options =
+      "--input x.npy --target y.npy --lr 0.001 --batch 16 --epochs 4000 --seed 1 ";
+  ASSERT_EQ(run("m.hgm " + options + "--out whole.hgm"), 0) << err_;
+  const int status = run("m.hgm " + options + "--out t.hgm --json log.json", "timeout -s INT 0.02");
+  // timeout itself says 124; the program may have been faster than it.
+  if (!fs::exists(folder_ / "log.json") || log()["stopped"] != "interrupted")
+    GTEST_SKIP() << "was not interrupted in time, exit code " << status;
+  ASSERT_EQ(run("t.hgm " + options + "--finish --out t.hgm"), 0) << err_;
+  EXPECT_EQ(slurp(folder_ / "whole.hgm"), slurp(folder_ / "t.hgm"));
+}
+
+TEST_F(Train, AFullDiskKeepsTheOldCheckpoint) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP();
+  ASSERT_EQ(run(std::string(kFiles) + "--epochs 1 --out t.hgm"), 0) << err_;
+  const std::string before = slurp(folder_ / "t.hgm");
+  // The temporary file beside it cannot hold a byte.
+  fs::create_symlink("/dev/full", folder_ / "t.hgm.partial");
+  EXPECT_EQ(run(std::string(kFiles) + "--epochs 2 --out t.hgm"), 2);
+  EXPECT_NE(err_.find("No space left on device"), std::string::npos) << err_;
+  EXPECT_EQ(slurp(folder_ / "t.hgm"), before);
+}
+
+TEST_F(Train, ALossThatIsNotFiniteStops) {
+  EXPECT_EQ(run("m.hgm --input x.npy --target inf.npy --batch 5 --no-shuffle --out t.hgm "
+                "--json log.json"),
+            4);
+  EXPECT_NE(err_.find("the loss of batch 2 is inf: the data of 'target' is not finite"),
+            std::string::npos)
+      << err_;
+  EXPECT_EQ(log()["steps"].size(), 1u);
+  EXPECT_TRUE(fs::exists(folder_ / "t.hgm"));
+}
+
+TEST_F(Train, RefusesWithOneSentence) {
+  const auto refused = [&](const std::string& arguments, int exit, const std::string& part) {
+    EXPECT_EQ(run(arguments), exit) << arguments;
+    EXPECT_NE(err_.find(part), std::string::npos) << err_;
+    EXPECT_EQ(std::count(err_.begin(), err_.end(), '\n'), 1) << err_;
+    EXPECT_FALSE(fs::exists(folder_ / "t.hgm"));
+  };
+  const std::string out = " --out t.hgm";
+  refused("", 1, "no MODEL is given");
+  refused(kFiles, 1, "no --out is given");
+  refused("m.hgm --input x.npy" + out, 1, "there are 1 losses and 0 --target files");
+  refused(kFiles + std::string("--optimizer adagrad") + out, 1, "adagrad is not one of");
+  refused(kFiles + std::string("--memory-limit lots") + out, 1, "lots is not a size");
+  refused(kFiles + std::string("--l2 0.1") + out, 1, "expected is PATTERN=NUMBER");
+  refused("none.hgm --input x.npy --target y.npy" + out, 2, "none.hgm");
+  refused("m.hgm --input x.npy --target none.npy" + out, 2, "none.npy");
+  refused("m.hgm --input x.npy --target short.npy" + out, 4, "50 samples, another 49");
+  refused("m.hgm --input x.npy --target x.npy" + out, 4, "the output");
+  refused(kFiles + std::string("--freeze 'head.*'") + out, 4, "no parameter matches");
+  refused("m.hgm --input x.npy --target y.npy --loss hinge" + out, 4, "there is no loss 'hinge'");
+}
+
+}  // namespace
+}  // namespace hg::tools

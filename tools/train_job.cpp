@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// From files and words to a Trainer, and back to files.
+#include "tools/train_job.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "tools/inputs.h"
+#include "tools/train_log.h"
+
+namespace hg::tools {
+namespace {
+
+Result<double> parse_number(std::string_view word) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size() || !std::isfinite(value))
+    return invalid_argument("'", word, "' is not a number");
+  return value;
+}
+
+// "PATTERN=NUMBER"
+Outcome parse_pair(std::string_view option, const std::string& given, std::string& pattern,
+                   double& number) {
+  const size_t equals = given.rfind('=');
+  if (equals == std::string::npos || equals == 0)
+    return usage(option, " ", given, ": expected is PATTERN=NUMBER");
+  pattern = given.substr(0, equals);
+  const Result<double> value = parse_number(std::string_view(given).substr(equals + 1));
+  if (!value.ok()) return usage(option, " ", given, ": ", value.status().message());
+  number = *value;
+  return {};
+}
+
+// "[OUTPUT=]KIND[*WEIGHT]"
+Outcome parse_loss(const std::string& given, Loss& loss) {
+  std::string_view rest = given;
+  if (const size_t star = rest.rfind('*'); star != std::string_view::npos) {
+    const Result<double> weight = parse_number(rest.substr(star + 1));
+    if (!weight.ok()) return usage("--loss ", given, ": ", weight.status().message());
+    loss.weight = *weight;
+    rest = rest.substr(0, star);
+  }
+  if (const size_t equals = rest.rfind('='); equals != std::string_view::npos) {
+    loss.output = rest.substr(0, equals);
+    rest = rest.substr(equals + 1);
+  }
+  loss.kind = rest;
+  return {};
+}
+
+Result<Value> find_output(Graph& graph, const Loss& loss) {
+  for (const auto& [name, id] : graph.outputs())
+    if (loss.output.empty() || name == loss.output) return graph.value(id);
+  return not_found("--loss: the model has no output '", loss.output, "'");
+}
+
+class Job {
+ public:
+  Job(const TrainJob& job, const OnProgress& on_progress, TrainSummary& summary)
+      : job_(job), options_(job.options), on_progress_(on_progress), summary_(summary) {}
+
+  Outcome run() {
+    Result<Model> model = Model::load(job_.model);
+    if (!model.ok()) return outcome(model.status());
+    if (Outcome o = open_data(*model); !o.ok()) return o;
+    if (Outcome o = parse_rules(); !o.ok()) return o;
+    Result<Trainer> trainer = Trainer::create(*model, options_);
+    if (!trainer.ok()) return outcome(trainer.status());
+    if (Outcome o = plan(*model, *trainer); !o.ok()) return o;
+    for (const Metric& metric : options_.metrics) log_.metric_names.push_back(metric.kind);
+    log_.trained = trainer->trained();
+    const Outcome trained = fit(*trainer);
+    summary_.notes = log_.notes = trainer->notes();
+    Outcome saved;
+    // After a failure the weights are those before the step that failed.
+    if (trained.ok() || summary_.steps > 0) saved = save(*trainer);
+    if (!trained.ok()) log_.stopped = "failed";
+    if (saved.ok() && !job_.log.empty()) saved = write_json(log_, job_.log);
+    if (saved.ok() && !job_.svg.empty()) saved = write_svg(log_, job_.out, job_.svg);
+    return trained.ok() ? saved : trained;
+  }
+
+ private:
+  // -- Data
+  // -----------------------------------------------------------------------------------------
+
+  Outcome open_data(Model& model) {
+    InputArrays& inputs = arrays_[0];
+    if (Outcome o = open_inputs(model.graph(), job_.inputs, false, inputs); !o.ok()) return o;
+    if (Outcome o = open_targets(model.graph(), job_.targets, true, arrays_[1]); !o.ok()) return o;
+    fill(arrays_[0], arrays_[1], data_);
+    if (Outcome o = check_samples(data_); !o.ok()) return o;
+    if (!job_.validation_inputs.empty() || !job_.validation_targets.empty()) {
+      if (job_.validation_split > 0)
+        return usage("--validation-split and --validation-input exclude each other");
+      if (Outcome o = open_inputs(model.graph(), job_.validation_inputs, false, arrays_[2]);
+          !o.ok())
+        return o;
+      if (Outcome o = open_targets(model.graph(), job_.validation_targets, false, arrays_[3]);
+          !o.ok())
+        return o;
+      fill(arrays_[2], arrays_[3], validation_);
+      return check_samples(validation_);
+    }
+    if (job_.validation_split > 0) return split();
+    return {};
+  }
+
+  static void fill(const InputArrays& inputs, const InputArrays& targets, Dataset& data) {
+    for (const NpyArray& array : inputs) data.inputs.push_back(array.tensor);
+    for (const NpyArray& array : targets) data.targets.push_back(array.tensor);
+  }
+
+  Outcome check_samples(const Dataset& data) {
+    int64_t samples = -1;
+    for (const auto* list : {&data.inputs, &data.targets})
+      for (const Tensor& tensor : *list) {
+        if (tensor.rank() == 0) return mismatch("a file has no first dimension to count samples");
+        if (samples >= 0 && tensor.shape[0] != samples)
+          return mismatch("one file has ", samples, " samples, another ", tensor.shape[0]);
+        samples = tensor.shape[0];
+      }
+    if (samples == 0) return mismatch("the files have no samples");
+    return {};
+  }
+
+  // Opens the targets; with `define`, makes a loss of each that needs one.
+  Outcome open_targets(Graph& graph, const std::vector<std::string>& files, bool define,
+                       InputArrays& arrays) {
+    if (define) options_.losses.clear();
+    size_t next = 0;
+    for (const std::string& given : job_.losses) {
+      Loss loss = job_.loss;
+      if (Outcome o = parse_loss(given, loss); !o.ok()) return o;
+      if (loss.kind == "output") {
+        if (define) options_.losses.push_back(loss);
+        continue;
+      }
+      if (next >= files.size())
+        return usage("there are ", int64_t(job_.losses.size()), " losses and ",
+                     int64_t(files.size()), " --target files");
+      Result<NpyArray> array = read_npy(files[next]);
+      if (!array.ok()) return outcome(array.status());
+      const Result<Value> y = find_output(graph, loss);
+      if (!y.ok()) return outcome(y.status());
+      Tensor& tensor = array->tensor;
+      // One number a sample, where the output has it as [n, 1].
+      const bool of_classes = loss.kind == "cross_entropy" || loss.kind == "nll";
+      if (!of_classes && tensor.rank() > 0 && tensor.rank() + 1 == y->rank() &&
+          y->dim(-1) == Dim(1)) {
+        tensor.shape.push_back(1);
+        tensor.strides.push_back(1);
+      }
+      if (define) {
+        TensorType type{tensor.dtype, to_shape(tensor.shape)};
+        if (!type.shape.empty() && y->rank() > 0) type.shape[0] = y->dim(0);
+        loss.target_type = type;
+        loss.target = free_name(graph, next);
+        options_.losses.push_back(loss);
+      }
+      arrays.push_back(*std::move(array));
+      ++next;
+    }
+    if (next < files.size())
+      return usage(int64_t(files.size()), " --target files are given, the losses take ",
+                   int64_t(next));
+    return {};
+  }
+
+  static std::string free_name(const Graph& graph, size_t index) {
+    std::string name = index == 0 ? "target" : text("target_", int64_t(index));
+    for (bool taken = true; taken;) {
+      taken = false;
+      for (ValueId id = 0; id < graph.value_count(); ++id)
+        taken |= graph.value_info(id).name == name;
+      if (taken) name.push_back('_');
+    }
+    return name;
+  }
+
+  Outcome split() {
+    const int64_t samples = data_.inputs.empty() ? 0 : data_.inputs[0].shape[0];
+    const auto kept = static_cast<int64_t>(
+        std::llround(static_cast<double>(samples) * (1 - job_.validation_split)));
+    if (kept <= 0 || kept >= samples)
+      return usage("--validation-split ", job_.validation_split, " leaves ", kept, " of ", samples,
+                   " samples to train on");
+    validation_ = data_;
+    for (auto* list : {&data_.inputs, &data_.targets})
+      for (Tensor& tensor : *list) tensor.shape[0] = kept;
+    for (auto* list : {&validation_.inputs, &validation_.targets})
+      for (Tensor& tensor : *list) {
+        tensor.data = tensor.as<std::byte>() + kept * tensor.strides[0] * size_of(tensor.dtype);
+        tensor.shape[0] = samples - kept;
+      }
+    return {};
+  }
+
+  // -- Options
+  // --------------------------------------------------------------------------------------
+
+  Outcome parse_rules() {
+    for (const std::string& pattern : job_.freeze)
+      options_.rules.push_back({.pattern = pattern, .frozen = true});
+    std::string pattern;
+    double number = 0;
+    for (const std::string& given : job_.lr_for) {
+      if (Outcome o = parse_pair("--lr-for", given, pattern, number); !o.ok()) return o;
+      options_.rules.push_back({.pattern = pattern, .lr = number});
+    }
+    for (const std::string& given : job_.weight_decay_for) {
+      if (Outcome o = parse_pair("--weight-decay-for", given, pattern, number); !o.ok()) return o;
+      options_.rules.push_back({.pattern = pattern, .weight_decay = number});
+    }
+    for (const std::string& given : job_.l1) {
+      if (Outcome o = parse_pair("--l1", given, pattern, number); !o.ok()) return o;
+      options_.penalties.push_back({pattern, number, 0});
+    }
+    for (const std::string& given : job_.l2) {
+      if (Outcome o = parse_pair("--l2", given, pattern, number); !o.ok()) return o;
+      options_.penalties.push_back({pattern, 0, number});
+    }
+    return {};
+  }
+
+  // -- Training
+  // -------------------------------------------------------------------------------------
+
+  // Plans for the first batch, so that its memory is known, or refused, before the first step.
+  Outcome plan(const Model& model, Trainer& trainer) {
+    SymbolSizes dims;
+    for (size_t i = 0; i < data_.inputs.size(); ++i) {
+      const Tensor& tensor = data_.inputs[i];
+      const TensorType& type = model.graph().value_info(model.graph().inputs()[i]).type;
+      for (int d = 0; d < std::min(type.rank(), tensor.rank()); ++d) {
+        const std::string symbol(type.shape[static_cast<size_t>(d)].symbol());
+        const int64_t size = d == 0 ? std::min(job_.fit.batch, tensor.shape[0]) : tensor.shape[d];
+        const auto known = std::find_if(dims.begin(), dims.end(),
+                                        [&](const auto& pair) { return pair.first == symbol; });
+        if (!symbol.empty() && known == dims.end()) dims.emplace_back(symbol, size);
+      }
+    }
+    if (const Status planned = trainer.plan(dims); !planned.ok()) return outcome(planned);
+    if (const Result<Memory> memory = trainer.session().memory(); memory.ok())
+      log_.memory = *memory;
+    log_.flops = trainer.session().flops();
+    return {};
+  }
+
+  Outcome fit(Trainer& trainer) {
+    FitOptions fit = job_.fit;
+    if (!validation_.targets.empty() || !validation_.inputs.empty()) fit.validation = &validation_;
+    fit.best_path = job_.best;
+    Outcome checkpoint;
+    double ms = 0;
+    int64_t first_epoch = -1;
+    bool was_last = false;
+    fit.on_progress = [&](const Progress& p) {
+      log_.add(p);
+      was_last = p.is_epoch && p.epoch == p.epochs;
+      if (!p.is_epoch) {
+        if (summary_.steps++ == 0) summary_.first_loss = p.loss;
+        summary_.last_loss = p.loss;
+        ms += p.ms;
+      } else {
+        if (first_epoch < 0) first_epoch = p.epoch - 1;
+        ++summary_.epochs;
+        if (job_.save_every > 0 && p.epoch % job_.save_every == 0) checkpoint = save(trainer);
+      }
+      if (!checkpoint.ok()) return false;
+      if (on_progress_ && !on_progress_(p)) summary_.was_stopped = true;
+      return !summary_.was_stopped;
+    };
+    const Status status = trainer.fit(data_, fit);
+    summary_.ms_per_step = summary_.steps > 0 ? ms / static_cast<double>(summary_.steps) : 0;
+    if (summary_.was_stopped)
+      log_.stopped = "interrupted";
+    else if (!was_last && summary_.steps > 0)
+      log_.stopped = "early";
+    if (!checkpoint.ok()) return checkpoint;
+    return outcome(status);
+  }
+
+  Outcome save(const Trainer& trainer) const {
+    const Status saved = trainer.save(job_.out);
+    if (saved.ok()) return {};
+    return {Exit::unreadable, std::string(saved.message())};
+  }
+
+  const TrainJob& job_;
+  TrainOptions options_;
+  const OnProgress& on_progress_;
+  TrainSummary& summary_;
+  InputArrays arrays_[4];  // inputs and targets to train and to validate with
+  Dataset data_, validation_;
+  TrainLog log_;
+};
+
+}  // namespace
+
+Outcome train(const TrainJob& job, const OnProgress& on_progress, TrainSummary& summary) {
+  return Job(job, on_progress, summary).run();
+}
+
+}  // namespace hg::tools

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the command line of hg-train asks for, and its doing.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "hg/train.h"
+#include "tools/cli.h"
+
+namespace hg::tools {
+
+struct TrainJob {
+  std::string model, out, best, log, svg;
+  std::vector<std::string> inputs, targets;  // files
+  std::vector<std::string> validation_inputs, validation_targets;
+  double validation_split = 0;                // the last part of the samples
+  std::vector<std::string> losses = {"mse"};  // [OUTPUT=]KIND[*WEIGHT]
+  Loss loss;                                  // what all of them have in common
+  std::vector<std::string> freeze, l1, l2, lr_for, weight_decay_for;  // PATTERN[=NUMBER]
+  TrainOptions options;
+  FitOptions fit;
+  int64_t save_every = 0;  // epochs; 0: at the end only
+};
+
+// Called for each batch and epoch; false stops the training.
+using OnProgress = std::function<bool(const Progress&)>;
+
+struct TrainSummary {
+  int64_t steps = 0, epochs = 0;
+  double first_loss = 0, last_loss = 0, ms_per_step = 0;
+  bool was_stopped = false;  // by OnProgress
+  std::vector<std::string> notes;
+};
+
+// Loads, trains and saves. Nothing is written before every file was read and the plan was made, and
+// what was at `out` before stays until the new model is whole.
+Outcome train(const TrainJob& job, const OnProgress& on_progress, TrainSummary& summary);
+
+}  // namespace hg::tools

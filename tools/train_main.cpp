@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// hg-train: trains a model on .npy files.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+
+#include "tools/train_job.h"
+
+namespace hg::tools {
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  hg-train model.hgm --input x.npy --target y.npy --loss mse --optimizer adamw --lr 1e-3 \
+           --epochs 10 --batch 32 --out trained.hgm
+  hg-train net.hgm --input images.npy --target labels.npy --loss cross_entropy --metric accuracy \
+           --optimizer sgd --lr 0.1 --momentum 0.9 --schedule cosine --validation-split 0.1 \
+           --best best.hgm --svg curve.svg --json log.json --out trained.hgm
+  hg-train net.hgm --input x.npy --target y.npy --freeze 'backbone.*' --mode as-traced --out t.hgm
+
+The first dimension of every file counts samples. A pattern names parameters: '*' stands for any
+characters. The trained file has the optimizer's state: training it further continues exactly, and
+--finish with the same command completes a run that was interrupted. Ctrl-C saves and ends.
+Several losses add up: --loss boxes=smooth_l1*2 --loss classes=cross_entropy, with a --target each.
+
+Exit codes: 0 ok, 1 usage, 2 a file that cannot be read or written, 3 unsupported, 4 model, data and
+options do not fit, or a loss that is not finite, 130 interrupted by Ctrl-C, and saved.)";
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void on_interrupt(int signal) {
+  interrupted = 1;
+  std::signal(signal, SIG_DFL);  // a second one ends at once
+}
+
+// One line that is written over, on a terminal only.
+class ProgressLine {
+ public:
+  ProgressLine() : shown_(isatty(STDERR_FILENO) != 0) {}
+
+  void update(const Progress& p) {
+    const auto now = std::chrono::steady_clock::now();
+    if (first_step_ < 0) first_step_ = p.step - 1, start_ = now;
+    if (!shown_ || (now - last_ < std::chrono::milliseconds(100) && p.step < p.steps)) return;
+    last_ = now;
+    const double seconds = std::chrono::duration<double>(now - start_).count();
+    const auto done = static_cast<double>(p.step - first_step_);
+    const auto all = static_cast<double>(std::max<int64_t>(p.steps - first_step_, 1));
+    const double left = seconds / done * (all - done);
+    constexpr int kBar = 24;
+    char bar[kBar + 1] = {};
+    for (int i = 0; i < kBar; ++i) bar[i] = i < done / all * kBar ? '#' : '.';
+    std::fprintf(stderr, "\r[%s] epoch %lld/%lld  loss %.5g  lr %.3g  %.1f steps/s  %.0f s left  ",
+                 bar, static_cast<long long>(p.epoch), static_cast<long long>(p.epochs), p.loss,
+                 p.lr, done / std::max(seconds, 1e-9), left);
+    is_open_ = true;
+  }
+  void finish() {
+    if (is_open_) std::fputc('\n', stderr);
+    is_open_ = false;
+  }
+
+ private:
+  bool shown_, is_open_ = false;
+  int64_t first_step_ = -1;
+  std::chrono::steady_clock::time_point start_, last_;
+};
+
+const std::map<std::string, Optimizer::Kind> kOptimizers = {{"sgd", Optimizer::Kind::sgd},
+                                                            {"adam", Optimizer::Kind::adam},
+                                                            {"adamw", Optimizer::Kind::adamw},
+                                                            {"rmsprop", Optimizer::Kind::rmsprop}};
+const std::map<std::string, Schedule::Kind> kSchedules = {
+    {"constant", Schedule::Kind::constant},       {"step", Schedule::Kind::step},
+    {"exponential", Schedule::Kind::exponential}, {"linear", Schedule::Kind::linear},
+    {"cosine", Schedule::Kind::cosine},           {"one_cycle", Schedule::Kind::one_cycle},
+    {"plateau", Schedule::Kind::plateau}};
+const std::map<std::string, TrainOptions::Mode> kModes = {
+    {"training", TrainOptions::Mode::training}, {"as-traced", TrainOptions::Mode::as_traced}};
+const std::map<std::string, DType> kPrecisions = {{"f32", f32}, {"bf16", bf16}, {"f16", f16}};
+
+template <class T>
+std::string words_of(const std::map<std::string, T>& names) {
+  std::string out;
+  for (const auto& [word, value] : names) out += text(out.empty() ? "" : ", ", word);
+  return out;
+}
+
+// An option that is one of the words.
+template <class T>
+void add_choice(CLI::App& app, const std::string& name, T& value,
+                const std::map<std::string, T>& names, const std::string& about) {
+  app.add_option_function<std::string>(
+      name,
+      [&names, &value, name](const std::string& word) {
+        const auto found = names.find(word);
+        if (found == names.end())
+          throw CLI::ValidationError(name, text(word, " is not one of ", words_of(names)));
+        value = found->second;
+      },
+      about + ": " + words_of(names));
+}
+
+// "512M", "2G", "65536"
+int64_t parse_bytes(const std::string& word) {
+  size_t used = 0;
+  double value = -1;
+  try {
+    value = std::stod(word, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  const std::string unit = word.substr(used);
+  const double factor = unit.empty() || unit == "B"    ? 1
+                        : unit == "K" || unit == "KiB" ? 1024.0
+                        : unit == "M" || unit == "MiB" ? 1024.0 * 1024
+                        : unit == "G" || unit == "GiB" ? 1024.0 * 1024 * 1024
+                                                       : -1;
+  if (used == 0 || value <= 0 || factor < 0)
+    throw CLI::ValidationError("--memory-limit", text(word, " is not a size such as 512M"));
+  return static_cast<int64_t>(value * factor);
+}
+
+struct Words {  // what needs translation once all is parsed
+  std::string device = "cpu";
+  double weight_decay = -1, lr = -1;
+  std::vector<double> betas;
+  bool no_shuffle = false, fresh = false;
+  std::vector<std::string> metrics;
+};
+
+void add_files(CLI::App& app, TrainJob& job) {
+  app.add_option("MODEL", job.model, "the model, an .hgm file");
+  const auto files = [&](const std::string& name, std::vector<std::string>& to,
+                         const std::string& about) {
+    app.add_option(name, to, about)->allow_extra_args(false);
+  };
+  files("--input,-i", job.inputs, "[NAME=]FILE.npy, once for each input");
+  files("--target,-t", job.targets, "FILE.npy, once for each loss");
+  files("--validation-input", job.validation_inputs, "as --input, to validate with");
+  files("--validation-target", job.validation_targets, "as --target, to validate with");
+  app.add_option("--validation-split", job.validation_split,
+                 "the last part of the samples, to validate with, such as 0.1")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--out,-o", job.out, "where the trained model goes");
+  app.add_option("--best", job.best, "where the model with the lowest loss so far goes");
+  app.add_option("--save-every", job.save_every, "also save after so many epochs each")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--json", job.log, "write losses, times and plan to this file");
+  app.add_option("--svg", job.svg, "draw the loss curve into this file");
+}
+
+void add_goal(CLI::App& app, TrainJob& job, Words& words) {
+  app.add_option("--loss", job.losses,
+                 "[OUTPUT=]KIND[*WEIGHT]; KIND is mse, l1, smooth_l1, huber, cross_entropy, nll, "
+                 "bce, bce_with_logits, kl_div, or output: the model's output is the loss")
+      ->allow_extra_args(false);
+  app.add_option("--reduction", job.loss.reduction, "mean or sum");
+  app.add_option("--label-smoothing", job.loss.label_smoothing, "of cross_entropy");
+  app.add_option("--ignore-index", job.loss.ignore_index, "of cross_entropy and nll");
+  app.add_option("--class-weights", job.loss.class_weights, "of cross_entropy and nll: w0,w1,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--beta", job.loss.beta, "of smooth_l1, and delta of huber");
+  app.add_flag("--log-target", job.loss.log_target, "of kl_div");
+  app.add_option("--metric", words.metrics, "accuracy or mean_error, on the validation data")
+      ->allow_extra_args(false);
+  app.add_option("--l1", job.l1, "PATTERN=NUMBER: adds NUMBER * sum |w|")->allow_extra_args(false);
+  app.add_option("--l2", job.l2, "PATTERN=NUMBER: adds NUMBER * sum w^2")->allow_extra_args(false);
+  app.add_option("--freeze", job.freeze, "PATTERN: these parameters and their layers stay")
+      ->allow_extra_args(false);
+  add_choice(app, "--mode", job.options.mode, kModes, "of dropout and batch_norm");
+}
+
+void add_optimizer(CLI::App& app, TrainJob& job, Words& words) {
+  Optimizer& o = job.options.optimizer;
+  o.kind = Optimizer::Kind::adamw;
+  add_choice(app, "--optimizer", o.kind, kOptimizers, "adamw by default");
+  app.add_option("--lr", words.lr, "learning rate; 1e-3 by default, 1e-2 of rmsprop");
+  app.add_option("--weight-decay", words.weight_decay, "0.01 by default with adamw, else 0");
+  app.add_option("--lr-for", job.lr_for, "PATTERN=NUMBER")->allow_extra_args(false);
+  app.add_option("--weight-decay-for", job.weight_decay_for, "PATTERN=NUMBER")
+      ->allow_extra_args(false);
+  app.add_option("--momentum", o.momentum, "of sgd and rmsprop");
+  app.add_option("--dampening", o.dampening, "of sgd");
+  app.add_flag("--nesterov", o.nesterov, "of sgd");
+  app.add_option("--betas", words.betas, "of adam and adamw: 0.9,0.999")
+      ->delimiter(',')
+      ->expected(2);
+  app.add_option("--eps", o.eps, "of adam, adamw and rmsprop");
+  app.add_flag("--amsgrad", o.amsgrad, "of adam and adamw");
+  app.add_option("--alpha", o.alpha, "of rmsprop");
+  app.add_flag("--centered", o.centered, "of rmsprop");
+  app.add_flag("--maximize", o.maximize, "go up instead of down");
+  app.add_option("--clip-norm", job.options.clip_norm, "of all gradients together");
+  app.add_option("--clip-value", job.options.clip_value, "of each element of a gradient");
+  app.add_option("--accumulate", job.options.accumulate, "batches for one update")
+      ->check(CLI::PositiveNumber);
+  Schedule& s = job.options.schedule;
+  add_choice(app, "--schedule", s.kind, kSchedules, "of the learning rate");
+  app.add_flag("--schedule-by-epoch", s.by_epoch, "ticks are epochs instead of updates");
+  app.add_option("--warmup", s.warmup, "ticks in which the rate rises");
+  app.add_option("--step-size", s.period, "of step: ticks between two drops");
+  app.add_option("--gamma", s.gamma, "of step, exponential and plateau: a drop's factor");
+  app.add_option("--min-lr", s.min_lr, "of cosine and plateau");
+  app.add_option("--plateau-patience", s.patience, "of plateau: epochs without progress");
+  app.add_option("--cooldown", s.cooldown, "of plateau: epochs after a drop");
+  app.add_option("--rise", s.rise, "of one_cycle: the part in which the rate rises");
+}
+
+void add_run(CLI::App& app, TrainJob& job, Words& words) {
+  app.add_option("--epochs", job.fit.epochs, "how often each sample is seen")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--batch", job.fit.batch, "samples of one step")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--patience", job.fit.patience, "stop after so many epochs without a better loss");
+  app.add_option("--seed", job.options.session.seed, "of shuffling and dropout");
+  app.add_flag("--no-shuffle", words.no_shuffle, "take the samples in their order");
+  app.add_flag("--finish", job.fit.finish, "epochs count from where the file's training began");
+  app.add_flag("--fresh", words.fresh, "ignore the optimizer's state that the file has");
+  add_choice(app, "--precision", job.options.compute, kPrecisions, "of matrix products");
+  app.add_option("--device", words.device, "cpu, vulkan or auto")->capture_default_str();
+  app.add_option("--threads", job.options.session.threads, "threads to use; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option_function<std::string>(
+      "--memory-limit",
+      [&job](const std::string& word) { job.options.session.memory_limit = parse_bytes(word); },
+      "bytes that activations, packed weights and states may take, such as 512M");
+}
+
+Outcome complete(TrainJob& job, const Words& words) {
+  if (job.model.empty()) return usage("no MODEL is given; see hg-train --help");
+  if (job.out.empty()) return usage("no --out is given");
+  const Result<Device> device = parse_device(words.device);
+  if (!device.ok()) return usage(device.status().message());
+  job.options.session.device = *device;
+  Optimizer& o = job.options.optimizer;
+  o.lr = words.lr >= 0 ? words.lr : o.kind == Optimizer::Kind::rmsprop ? 1e-2 : 1e-3;
+  o.weight_decay = words.weight_decay >= 0            ? words.weight_decay
+                   : o.kind == Optimizer::Kind::adamw ? 0.01
+                                                      : 0;
+  if (words.betas.size() == 2) o.beta1 = words.betas[0], o.beta2 = words.betas[1];
+  job.fit.shuffle = !words.no_shuffle;
+  job.options.resume = !words.fresh;
+  for (const std::string& metric : words.metrics) job.options.metrics.push_back({.kind = metric});
+  return {};
+}
+
+}  // namespace
+}  // namespace hg::tools
+
+int main(int argc, char** argv) {
+  using namespace hg::tools;
+  CLI::App app("Trains a Hologram model on .npy files.", "hg-train");
+  app.footer(kExamples);
+  app.set_version_flag("--version", version_text("hg-train"));
+  TrainJob job;
+  Words words;
+  add_files(app, job);
+  add_goal(app, job, words);
+  add_optimizer(app, job, words);
+  add_run(app, job, words);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return finish("hg-train", usage(error.what(), "; see hg-train --help"));
+  }
+  if (const Outcome o = complete(job, words); !o.ok()) return finish("hg-train", o);
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+  ProgressLine line;
+  TrainSummary summary;
+  const Outcome result = train(
+      job,
+      [&](const hg::Progress& progress) {
+        if (!progress.is_epoch) line.update(progress);
+        return interrupted == 0;
+      },
+      summary);
+  line.finish();
+  if (!result.ok()) return finish("hg-train", result);
+  for (const std::string& note : summary.notes) std::printf("note: %s\n", note.c_str());
+  std::printf("%s: loss %.6g at first, %.6g at last, %lld steps of %.3g ms%s\n", job.out.c_str(),
+              summary.first_loss, summary.last_loss, static_cast<long long>(summary.steps),
+              summary.ms_per_step, summary.was_stopped ? ", interrupted" : "");
+  return summary.was_stopped ? 130 : 0;
+}
