@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent layers, one time step after the other. Within a step the hidden units are divided among
-// the threads: each range of units computes all its gates and then its own part of the state.
+// Recurrent layers of any dtype, one time step after the other. Within a step the hidden units are
+// divided among the threads: each range of units computes all its gates and then its own part of
+// the state.
 #include <algorithm>
 #include <cmath>
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
-#include "kernels/gemm.h"
+#include "kernels/rnn_simd.h"
 
 namespace hg::kernels {
 namespace {
-
-enum class Cell { lstm, gru, tanh, relu };
 
 struct ScanState {
   Cell cell = Cell::lstm;
@@ -19,7 +18,6 @@ struct ScanState {
   int gates = 4;
   int weight = 3, bias = 4;  // inputs
   bool projects = false, reverse = false;
-  const GemmTable* table = &gemm_table();
 };
 
 // Workspace in the type of the computation: two states [batch, out], the cell, the recurrent
@@ -63,12 +61,8 @@ Status rnn_prepare(PrepareContext& c) {
 
 // y[rows, columns] = a[rows, k] b[columns, k]^T
 template <class T>
-void dots(const ScanState& s, int64_t rows, int64_t columns, int64_t k, const Wide<T>* a,
-          const T* b, Wide<T>* y, int64_t y_row) {
-  if constexpr (std::is_same_v<T, float>) {
-    s.table->dots(rows, columns, k, a, k, b, k, y, y_row);
-    return;
-  }
+void dots(int64_t rows, int64_t columns, int64_t k, const Wide<T>* a, const T* b, Wide<T>* y,
+          int64_t y_row) {
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) {
       Wide<T> sum = 0;
@@ -131,7 +125,7 @@ void scan(const RunContext& c, const ScanState& s) {
     c.parallel_for(s.hidden, grain, [&](int64_t begin, int64_t end) {
       for (int g = 0; g < s.gates; ++g) {
         const int64_t first = g * s.hidden + begin;
-        dots(s, s.batch, end - begin, s.out, w.before, weight + first * s.out, w.products + first,
+        dots(s.batch, end - begin, s.out, w.before, weight + first * s.out, w.products + first,
              width);
       }
       for (int64_t i = 0; i < s.batch; ++i)
@@ -141,7 +135,7 @@ void scan(const RunContext& c, const ScanState& s) {
                              s.projects ? W(0) : w.before[at], w.cell[at]);
         }
     });
-    if (s.projects) dots(s, s.batch, s.out, s.hidden, next, c.in(5).as<T>(), w.after, s.out);
+    if (s.projects) dots(s.batch, s.out, s.hidden, next, c.in(5).as<T>(), w.after, s.out);
     T* y = c.out(0).as<T>() + t * s.batch * s.out;
     for (int64_t i = 0; i < s.batch * s.out; ++i) store(y + i, w.after[i]);
     std::swap(w.before, w.after);

@@ -204,6 +204,7 @@ Tensor spread(const Tensor& from, std::vector<char>& memory) {
 
 Result<std::vector<Answer>> run(const Case& c, Options options, bool strided = false) {
   HG_TRY_ASSIGN(Model model, Model::from_graph(c.graph));
+  const std::vector<std::string> forced = options.kernels;
   HG_TRY_ASSIGN(Session session, Session::create(model, std::move(options)));
   std::vector<std::vector<char>> memory(c.inputs.size());
   for (size_t i = 0; i < c.inputs.size(); ++i) {
@@ -215,6 +216,12 @@ Result<std::vector<Answer>> run(const Case& c, Options options, bool strided = f
     HG_TRY(session.set_input(c.inputs[i].name, strided ? spread(tensor, memory[i]) : tensor));
   }
   HG_TRY(session.run());
+  // Where the forced kernel refuses, the op may have been expanded: not what was asked for.
+  for (const std::string& kernel : forced) {
+    const size_t equals = kernel.find('=');
+    const std::string used = kernel.substr(0, equals) + " by " + kernel.substr(equals + 1) + "\n";
+    if (session.report().find(used) == std::string::npos) return unsupported(kernel, ": refused");
+  }
   std::vector<Answer> answers;
   for (int k = 0; k < session.output_count(); ++k) {
     HG_TRY_ASSIGN(const Tensor y, session.output(k));

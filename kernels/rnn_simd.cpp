@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops of rnn_simd.h: two vectors of units with all their gates at a time.
+#include "kernels/rnn_simd.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/rnn_simd.cpp"
+// clang-format off
+#include "kernels/simd.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "hwy/contrib/math/math-inl.h"
+#include "kernels/rows-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels::HWY_NAMESPACE {
+
+constexpr int kVectors = 2;
+constexpr int kUnits = kVectors * kLanes;
+
+void pack(Cell cell, int64_t hidden, const float* weight, float* to) {
+  const int gates = gate_count(cell);
+  for (int64_t first = 0; first < hidden; first += kUnits)
+    for (int64_t k = 0; k < hidden; ++k)
+      for (int g = 0; g < gates; ++g)
+        for (int64_t u = first; u < first + kUnits; ++u)
+          *to++ = u < hidden ? weight[(g * hidden + u) * hidden + k] : 0;
+}
+
+HWY_INLINE V sigmoid(V x) {
+  const D d;
+  const V one = hn::Set(d, 1.0f);
+  return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Neg(x))));
+}
+
+// The new states of one vector of units; products with their bias, inputs: the gates of the input.
+template <Cell kCell>
+HWY_INLINE V advance(const V* products, const V* inputs, V before, V& cell) {
+  const D d;
+  if constexpr (kCell == Cell::lstm) {
+    const V in = sigmoid(hn::Add(inputs[0], products[0]));
+    const V forget = sigmoid(hn::Add(inputs[1], products[1]));
+    const V fresh = hn::Tanh(d, hn::Add(inputs[2], products[2]));
+    cell = hn::MulAdd(forget, cell, hn::Mul(in, fresh));
+    return hn::Mul(sigmoid(hn::Add(inputs[3], products[3])), hn::Tanh(d, cell));
+  } else if constexpr (kCell == Cell::gru) {
+    const V r = sigmoid(hn::Add(inputs[0], products[0]));
+    const V z = sigmoid(hn::Add(inputs[1], products[1]));
+    const V n = hn::Tanh(d, hn::MulAdd(r, products[2], inputs[2]));
+    return hn::MulAdd(z, hn::Sub(before, n), n);
+  } else if constexpr (kCell == Cell::tanh) {
+    return hn::Tanh(d, hn::Add(inputs[0], products[0]));
+  } else {
+    const V x = hn::Add(inputs[0], products[0]);  // NaN stays NaN
+    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
+  }
+}
+
+template <Cell kCell>
+void step_of(const RnnStep& s, int64_t first_block, int64_t end_block) {
+  constexpr int kGates = gate_count(kCell);
+  const D d;
+  const int64_t block_floats = s.hidden * kGates * kUnits;
+  for (int64_t block = first_block; block < end_block; ++block)
+    for (int64_t i = 0; i < s.batch; ++i) {
+      const float* before = s.before + i * s.hidden;
+      const float* weight = s.packed + block * block_floats;
+      V sums[kGates][kVectors];
+#pragma GCC unroll 4
+      for (int g = 0; g < kGates; ++g)
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) sums[g][v] = hn::Zero(d);
+      for (int64_t k = 0; k < s.hidden; ++k, weight += kGates * kUnits) {
+        const V state = hn::Set(d, before[k]);
+#pragma GCC unroll 4
+        for (int g = 0; g < kGates; ++g)
+#pragma GCC unroll 2
+          for (int v = 0; v < kVectors; ++v)
+            sums[g][v] =
+                hn::MulAdd(state, hn::Load(d, weight + g * kUnits + v * kLanes), sums[g][v]);
+      }
+      for (int v = 0; v < kVectors; ++v) {
+        const int64_t unit = block * kUnits + v * kLanes;
+        if (unit >= s.hidden) break;
+        const int valid = static_cast<int>(std::min<int64_t>(kLanes, s.hidden - unit));
+        V products[kGates], inputs[kGates];
+#pragma GCC unroll 4
+        for (int g = 0; g < kGates; ++g) {
+          const int64_t at = g * s.hidden + unit;
+          products[g] = sums[g][v];
+          if (s.bias != nullptr)
+            products[g] = hn::Add(products[g], load_part(d, s.bias + at, valid));
+          inputs[g] = load_part(d, s.gates + i * kGates * s.hidden + at, valid);
+        }
+        const int64_t at = i * s.hidden + unit;
+        V cell = kCell == Cell::lstm ? load_part(d, s.cell + at, valid) : hn::Zero(d);
+        const V after = advance<kCell>(products, inputs, load_part(d, before + unit, valid), cell);
+        if (kCell == Cell::lstm) store_part(d, cell, valid, s.cell + at);
+        store_part(d, after, valid, s.after + at);
+      }
+    }
+}
+
+void step(Cell cell, const RnnStep& s, int64_t first_block, int64_t end_block) {
+  switch (cell) {
+    case Cell::lstm:
+      return step_of<Cell::lstm>(s, first_block, end_block);
+    case Cell::gru:
+      return step_of<Cell::gru>(s, first_block, end_block);
+    case Cell::tanh:
+      return step_of<Cell::tanh>(s, first_block, end_block);
+    case Cell::relu:
+      return step_of<Cell::relu>(s, first_block, end_block);
+  }
+}
+
+constexpr RnnTable kTable = {kUnits, pack, step};
+
+}  // namespace hg::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hg::kernels {
+
+const RnnTable& rnn_table() { return *HG_SIMD_CHOOSE(kTable); }
+
+}  // namespace hg::kernels
+#endif

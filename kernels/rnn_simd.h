@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// One time step of a recurrent layer in f32 for some hidden units: the recurrent products and what
+// the cell makes of them, in registers. For every instruction set.
+#pragma once
+
+#include <cstdint>
+
+namespace hg::kernels {
+
+enum class Cell : uint8_t { lstm, gru, tanh, relu };
+constexpr int gate_count(Cell cell) { return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1; }
+
+struct RnnStep {
+  int64_t batch = 0, hidden = 0;
+  const float* packed = nullptr;  // weights as pack() lays them out
+  const float* gates = nullptr;   // of the input, [batch, gates hidden]
+  const float* bias = nullptr;    // of the recurrent products, [gates hidden], or null
+  const float* before = nullptr;  // states, [batch, hidden]
+  float* cell = nullptr;          // of lstm, [batch, hidden], advanced in place
+  float* after = nullptr;         // states, [batch, hidden]
+};
+
+struct RnnTable {
+  int units = 0;  // of a block
+  // weight: [gates hidden, hidden] to [blocks of units][hidden][gates][units], zeros for missing
+  // units: hidden rounded up to blocks, times gates hidden, floats.
+  void (*pack)(Cell cell, int64_t hidden, const float* weight, float* to) = nullptr;
+  void (*step)(Cell cell, const RnnStep& step, int64_t first_block, int64_t end_block) = nullptr;
+};
+
+const RnnTable& rnn_table();
+
+}  // namespace hg::kernels
