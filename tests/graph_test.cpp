@@ -68,6 +68,26 @@ TEST(Dim, RefusesWhatIsNotASize) {
   }()).ok());
 }
 
+// Twenty sums of five symbols have 10626 products.
+TEST(Dim, LongProductsAreNotMultipliedOut) {
+  Dim product = 1, again = 1;
+  for (int i = 0; i < 20; ++i) {
+    product = product * (Dim("a") + Dim("b") + Dim("c") + Dim("d") + Dim("e"));
+    again = again * (Dim("e") + Dim("d") + Dim("c") + Dim("b") + Dim("a"));
+  }
+  EXPECT_EQ(product, again);
+  Bindings bindings;
+  for (const char* symbol : {"a", "b", "c", "d"}) ASSERT_TRUE(bindings.bind(symbol, 0).ok());
+  EXPECT_EQ(product.substitute(bindings).evaluate(bindings).ok(), false);
+  ASSERT_TRUE(bindings.bind("e", 2).ok());
+  EXPECT_EQ(*product.evaluate(bindings), 1 << 20);
+  EXPECT_EQ(product.substitute(bindings), Dim(1 << 20));
+  const Result<Dim> parsed = Dim::parse(text(product));
+  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+  EXPECT_EQ(*parsed, product);
+  EXPECT_LE(text(product).size(), 4096u);
+}
+
 TEST(Broadcast, FollowsTorch) {
   EXPECT_EQ(*broadcast({2, 1, 4}, {3, 1}), (Shape{2, 3, 4}));
   EXPECT_EQ(*broadcast({"n", 1}, {"n", 5}), (Shape{"n", 5}));

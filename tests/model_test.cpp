@@ -5,16 +5,24 @@
 #include "hg/model.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
+#include <filesystem>
 #include <random>
+
+#include "flatbuffers/flatbuffers.h"
+#include "lib/model/header.h"
+#include "model_generated.h"
 
 namespace hg {
 namespace {
 
-// Symbols, weights tied by name, constants, attributes of several types, two outputs.
+// Symbols, tied weights, a state that runs update, constants of every dtype, attributes of every
+// type, a branch with subgraphs, two outputs.
 Model sample() {
   Graph g;
   const Value x = g.input("x", f32, {"n", 3, "h"});
@@ -26,6 +34,21 @@ Model sample() {
   g.set_origin({"block.second", "model.py:13"});
   const Value z = g.call("softmax", {g.call("mul", {y, g.scalar(0.5)})}, {{"dim", -1}});
   g.output("", z);
+  g.add_alias(w, "head.weight");
+  g.add_alias(w, "decoder.weight");
+  const Value calls = g.buffer("calls", *TensorData::allocate(i64, {2}));
+  g.assign(calls, g.call("add", {calls, g.scalar(int64_t{1}, i64)}));
+  for (int dtype = 0; dtype < kDTypeCount; ++dtype)
+    g.output("", g.constant(*TensorData::allocate(static_cast<DType>(dtype), {3})));
+  g.output("flat", g.call("reshape", {x}, {{"shape", {Dim("n") * Dim("h"), 3}}}));
+  const auto branch = [](std::string_view op) {
+    auto graph = std::make_shared<Graph>();
+    const Value v = graph->input("v", f32, {"n", 3, "h"});
+    graph->output("", graph->call(op, {v}));
+    return graph;
+  };
+  const Value choice[] = {g.input("choice", boolean, {}), x};
+  g.output("chosen", g.calls("if", choice, {}, {branch("neg"), branch("exp")})[0]);
   g.output("ids_again", g.call("neg", {ids}));
   Result<Model> model = Model::from_graph(std::move(g));
   EXPECT_TRUE(model.ok()) << model.status().message();
@@ -53,11 +76,15 @@ TEST(ModelFile, ComesBackEqual) {
   for (size_t i = 0; i < before.size(); ++i) {
     EXPECT_EQ(before[i].name, after[i].name);
     EXPECT_EQ(before[i].kind, after[i].kind);
+    EXPECT_EQ(before[i].aliases, after[i].aliases);
     const Tensor& a = before[i].data.tensor;
     const Tensor& b = after[i].data.tensor;
     ASSERT_EQ(a.bytes(), b.bytes());
     EXPECT_EQ(std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes())), 0);
   }
+  EXPECT_EQ(back->graph().assignments(), model.graph().assignments());
+  EXPECT_TRUE(std::ranges::any_of(back->graph().nodes(),
+                                  [](const Node& node) { return node.subgraphs.size() == 2; }));
   EXPECT_EQ(bytes_of(*back), bytes) << "two saves of one model differ";
 }
 
@@ -71,6 +98,119 @@ TEST(ModelFile, LoadsFromDisk) {
   std::remove(path.c_str());
   EXPECT_EQ(Model::load(path).status().code(), Code::not_found);
   EXPECT_FALSE(model.save("/nowhere/at/all/x.hgm").ok());
+}
+
+std::vector<std::string> files_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
+  return names;
+}
+
+// The limit on a file's size stands for a disk that is full.
+TEST(ModelFile, AFullDiskLeavesTheOldFile) {
+  const std::filesystem::path folder = testing::TempDir() + "hg_model_full";
+  std::filesystem::create_directory(folder);
+  const std::string path = folder / "model.hgm";
+  const Model model = sample();
+  ASSERT_TRUE(model.save(path).ok());
+  const auto before = std::filesystem::file_size(path);
+
+  Graph large;
+  large.parameter("weight", f32, {1 << 18}, init::uniform(-1, 1, 1));
+  large.output("y", large.call("neg", {large.value(0)}));
+  const Model more = *Model::from_graph(std::move(large));
+  rlimit old{};
+  getrlimit(RLIMIT_FSIZE, &old);
+  const rlimit small = {.rlim_cur = 1 << 16, .rlim_max = old.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  const Status status = more.save(path);
+  setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, handler);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("cannot write"), std::string_view::npos) << status.message();
+  EXPECT_EQ(files_in(folder), std::vector<std::string>{"model.hgm"});
+  EXPECT_EQ(std::filesystem::file_size(path), before);
+  EXPECT_FALSE(more.save("/dev/full").ok());
+  EXPECT_TRUE(more.save("/dev/null").ok());
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  EXPECT_TRUE(more.save(path).ok());
+  EXPECT_GT(std::filesystem::file_size(path), before);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(ModelFile, ALinkIsFollowed) {
+  const std::filesystem::path folder = testing::TempDir() + "hg_model_link";
+  std::filesystem::create_directory(folder);
+  ASSERT_TRUE(sample().save(folder / "real.hgm").ok());
+  std::filesystem::create_symlink("real.hgm", folder / "link.hgm");
+  ASSERT_TRUE(sample().save(folder / "link.hgm").ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link.hgm"));
+  EXPECT_TRUE(Model::load(folder / "link.hgm").ok());
+  std::filesystem::remove_all(folder);
+}
+
+// A file of ours around a graph made by hand.
+std::vector<std::byte> file_of(flatbuffers::FlatBufferBuilder& fbb,
+                               flatbuffers::Offset<file::Graph> graph) {
+  file::FinishModelBuffer(fbb, file::CreateModel(fbb, graph));
+  FileHeader header{};
+  std::memcpy(header.magic, kFileMagic, sizeof header.magic);
+  header.version = kFileVersion;
+  header.header_bytes = header.graph_offset = sizeof header;
+  header.graph_bytes = fbb.GetSize();
+  header.data_offset = (header.graph_offset + header.graph_bytes + 63) / 64 * 64;
+  std::vector<std::byte> bytes(header.data_offset);
+  std::memcpy(bytes.data(), &header, sizeof header);
+  std::memcpy(bytes.data() + sizeof header, fbb.GetBufferPointer(), fbb.GetSize());
+  return bytes;
+}
+
+// Half a million bytes would stand for ten gigabytes.
+TEST(ModelFile, SharedStringsDoNotMultiply) {
+  flatbuffers::FlatBufferBuilder fbb;
+  const auto text = fbb.CreateString(std::string(1 << 19, 'x'));
+  std::vector<flatbuffers::Offset<file::Value>> values;
+  std::vector<flatbuffers::Offset<file::Node>> nodes;
+  for (int32_t i = 0; i <= 10000; ++i)
+    values.push_back(file::CreateValue(fbb, fbb.CreateString(hg::text("v", i))));
+  for (int32_t i = 0; i < 10000; ++i)
+    nodes.push_back(file::CreateNode(fbb, fbb.CreateString("neg"),
+                                     fbb.CreateVector(std::vector(1, i)),
+                                     fbb.CreateVector(std::vector(1, i + 1)), 0, 0, text, text));
+  const auto graph =
+      file::CreateGraph(fbb, fbb.CreateVector(values), fbb.CreateVector(std::vector(1, 0)), 0,
+                        fbb.CreateVector(nodes));
+  const Result<Model> model = Model::read(file_of(fbb, graph));
+  EXPECT_EQ(model.status().message(), "the same bytes stand for many parts of the graph");
+}
+
+TEST(ModelFile, SharedListsDoNotMultiply) {
+  flatbuffers::FlatBufferBuilder fbb;
+  const auto entry = file::CreateText(fbb, fbb.CreateString(""));
+  const auto texts = fbb.CreateVector(std::vector(50000, entry));
+  const auto name = fbb.CreateString("x");
+  std::vector<flatbuffers::Offset<file::Attr>> attrs;
+  for (int i = 0; i < 10000; ++i)
+    attrs.push_back(
+        file::CreateAttr(fbb, name, file::AttrKind::texts, false, 0, 0, 0, 0, 0, 0, texts));
+  const auto node = file::CreateNode(fbb, fbb.CreateString("neg"), 0, 0, fbb.CreateVector(attrs));
+  const auto graph = file::CreateGraph(fbb, 0, 0, 0, fbb.CreateVector(std::vector(1, node)));
+  const Result<Model> model = Model::read(file_of(fbb, graph));
+  EXPECT_NE(model.status().message().find("the graph section is damaged"), std::string_view::npos)
+      << model.status().message();
+}
+
+TEST(ModelFile, UnknownOpsAreListedWithTheirNumber) {
+  flatbuffers::FlatBufferBuilder fbb;
+  std::vector<flatbuffers::Offset<file::Node>> nodes;
+  for (const char* op : {"acme.wave", "neg", "acme.fold", "acme.wave"})
+    nodes.push_back(file::CreateNode(fbb, fbb.CreateString(op)));
+  const auto graph = file::CreateGraph(fbb, 0, 0, 0, fbb.CreateVector(nodes));
+  const Result<Model> model = Model::read(file_of(fbb, graph));
+  EXPECT_EQ(model.status().message(),
+            "the model uses ops that are not registered: acme.fold (1 node), acme.wave (2 nodes)");
 }
 
 TEST(ModelFile, CutAnywhereItIsRefused) {
@@ -104,7 +244,7 @@ TEST(ModelFile, DamagedBytesNeverCrash) {
     EXPECT_FALSE(model->graph().text().empty());
   };
   for (size_t at = 0; at < bytes.size(); ++at) {
-    for (int value : {0, 1, 0x7f, 0x80, 0xff}) {
+    for (const int value : {0, 1, 0x7f, 0x80, 0xff, static_cast<int>(random() % 256)}) {
       std::vector<std::byte> damaged = bytes;
       damaged[at] = static_cast<std::byte>(value);
       read(damaged);

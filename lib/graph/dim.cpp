@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Symbolic sizes. The normal form is constant + sum of coefficient * product of atoms; an atom is a
-// symbol or a floordiv, mod, min or max that did not simplify. Products and sums are sorted by the
-// text of their atoms, which makes equality structural.
+// symbol or a floordiv, mod, min or max that did not simplify, or a product too long to multiply
+// out. Products and sums are sorted by the text of their atoms, which makes equality structural.
 #include "hg/dim.h"
 
 #include <algorithm>
@@ -13,6 +13,7 @@ namespace hg {
 namespace {
 
 constexpr int64_t kSymbolLimit = int64_t{1} << 40;
+constexpr size_t kMaxMultipliedOut = 2048;  // characters
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
@@ -38,7 +39,7 @@ uint64_t magnitude(int64_t value) {
 }
 
 struct Atom {
-  enum class Kind : uint8_t { symbol, floordiv, mod, min, max };
+  enum class Kind : uint8_t { symbol, floordiv, mod, min, max, mul };
   Kind kind = Kind::symbol;
   std::string text;  // the symbol, or the printed call; the sorting key
   Dim a, b;
@@ -134,16 +135,18 @@ struct DimAlgebra {
     return value < kMin ? kMin : value > kMax ? kMax : static_cast<int64_t>(value);
   }
   static Interval times(Interval x, Interval y) {
-    const Wide p[] = {Wide{x.low} * y.low, Wide{x.low} * y.high,
-                          Wide{x.high} * y.low, Wide{x.high} * y.high};
+    const Wide p[] = {Wide{x.low} * y.low, Wide{x.low} * y.high, Wide{x.high} * y.low,
+                      Wide{x.high} * y.high};
     return {saturate(*std::min_element(p, p + 4)), saturate(*std::max_element(p, p + 4))};
   }
   static Interval bounds(const Atom& atom) {
     if (atom.kind == Atom::Kind::symbol) return {0, kSymbolLimit};
     const Interval a = bounds(atom.a), b = bounds(atom.b);
     switch (atom.kind) {
-      case Atom::Kind::min: return {std::min(a.low, b.low), std::min(a.high, b.high)};
-      case Atom::Kind::max: return {std::max(a.low, b.low), std::max(a.high, b.high)};
+      case Atom::Kind::min:
+        return {std::min(a.low, b.low), std::min(a.high, b.high)};
+      case Atom::Kind::max:
+        return {std::max(a.low, b.low), std::max(a.high, b.high)};
       case Atom::Kind::floordiv:
         if (b.low >= 1)
           return {floor_divide(a.low, a.low < 0 ? b.low : b.high),
@@ -153,7 +156,10 @@ struct DimAlgebra {
       case Atom::Kind::mod:
         if (b.low >= 0) return {0, std::max<int64_t>(b.high - 1, 0)};
         return {kMin, kMax};
-      case Atom::Kind::symbol: break;
+      case Atom::Kind::mul:
+        return times(a, b);
+      case Atom::Kind::symbol:
+        break;
     }
     return {kMin, kMax};
   }
@@ -168,6 +174,17 @@ struct DimAlgebra {
     return {saturate(low), saturate(high)};
   }
 
+  // Multiplied out, a product of sums may grow without measure: about this many characters.
+  static bool too_long(const Sum& a, const Sum& b) {
+    const auto length = [](const Sum& sum) {
+      size_t characters = 0;
+      for (const auto& [product, coefficient] : sum)
+        for (const AtomPtr& atom : product) characters += atom->text.size() + 1;
+      return characters;
+    };
+    return length(a) * b.size() + length(b) * a.size() > kMaxMultipliedOut;
+  }
+
   static Result<int64_t> evaluate(const Atom& atom, const Bindings& bindings) {
     if (atom.kind == Atom::Kind::symbol) {
       if (const auto value = bindings.find(atom.text)) return *value;
@@ -175,6 +192,11 @@ struct DimAlgebra {
     }
     HG_TRY_ASSIGN(const int64_t a, atom.a.evaluate(bindings));
     HG_TRY_ASSIGN(const int64_t b, atom.b.evaluate(bindings));
+    if (atom.kind == Atom::Kind::mul) {
+      int64_t product = 0;
+      HG_CHECK(!__builtin_mul_overflow(a, b, &product), "the size ", atom.text, " overflows");
+      return product;
+    }
     if (atom.kind == Atom::Kind::min) return std::min(a, b);
     if (atom.kind == Atom::Kind::max) return std::max(a, b);
     if (b == 0) return invalid_argument("the size ", atom.text, " divides ", a, " by zero");
@@ -189,10 +211,16 @@ struct DimAlgebra {
     }
     const Dim a = atom.a.substitute(bindings), b = atom.b.substitute(bindings);
     switch (atom.kind) {
-      case Atom::Kind::floordiv: return floordiv(a, b);
-      case Atom::Kind::mod: return mod(a, b);
-      case Atom::Kind::min: return min(a, b);
-      default: return max(a, b);
+      case Atom::Kind::floordiv:
+        return floordiv(a, b);
+      case Atom::Kind::mod:
+        return mod(a, b);
+      case Atom::Kind::mul:
+        return a * b;
+      case Atom::Kind::min:
+        return min(a, b);
+      default:
+        return max(a, b);
     }
   }
 
@@ -293,9 +321,13 @@ Dim operator+(const Dim& a, const Dim& b) {
 
 Dim operator*(const Dim& a, const Dim& b) {
   if (!a.terms_ && !b.terms_) return wrapping_multiply(a.constant_, b.constant_);
+  const Sum left = DimAlgebra::with_constant(a), right = DimAlgebra::with_constant(b);
+  if (a.terms_ && b.terms_ && DimAlgebra::too_long(left, right))
+    return text(a) < text(b) ? DimAlgebra::call(Atom::Kind::mul, "mul", a, b)
+                             : DimAlgebra::call(Atom::Kind::mul, "mul", b, a);
   Sum sum;
-  for (const auto& [p, x] : DimAlgebra::with_constant(a))
-    for (const auto& [q, y] : DimAlgebra::with_constant(b)) {
+  for (const auto& [p, x] : left)
+    for (const auto& [q, y] : right) {
       Product product = p;
       product.insert(product.end(), q.begin(), q.end());
       std::sort(product.begin(), product.end(), atom_less);
@@ -364,8 +396,10 @@ Dim ceildiv(const Dim& a, const Dim& b) { return floordiv(a + b - Dim(1), b); }
 void append_text(std::string& out, const Dim& dim) {
   bool first = true;
   for (const auto& [product, coefficient] : DimAlgebra::terms(dim)) {
-    if (first) out.append(coefficient < 0 ? "-" : "");
-    else out.append(coefficient < 0 ? " - " : " + ");
+    if (first)
+      out.append(coefficient < 0 ? "-" : "");
+    else
+      out.append(coefficient < 0 ? " - " : " + ");
     if (magnitude(coefficient) != 1) {
       append_text(out, magnitude(coefficient));
       out.push_back('*');

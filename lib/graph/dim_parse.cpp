@@ -3,6 +3,7 @@
 //   sum := product (('+' | '-') product)*        product := factor ('*' factor)*
 //   factor := number | symbol | name '(' sum ',' sum ')' | '(' sum ')' | '-' factor
 #include <charconv>
+#include <vector>
 
 #include "hg/dim.h"
 
@@ -41,13 +42,21 @@ class Parser {
     return true;
   }
   Result<Dim> sum(int depth) {
-    HG_TRY_ASSIGN(Dim total, product(depth));
+    HG_TRY_ASSIGN(Dim first, product(depth));
+    std::vector<Dim> parts = {std::move(first)};
     for (;;) {
       const bool plus = take('+');
-      if (!plus && !take('-')) return total;
-      HG_TRY_ASSIGN(const Dim next, product(depth));
-      total = plus ? total + next : total - next;
+      if (!plus && !take('-')) return total(parts);
+      HG_TRY_ASSIGN(Dim next, product(depth));
+      parts.push_back(plus ? std::move(next) : -next);
     }
+  }
+  // In pairs, since adding to a long sum copies it.
+  static Dim total(std::vector<Dim>& parts) {
+    for (size_t step = 1; step < parts.size(); step *= 2)
+      for (size_t i = 0; i + step < parts.size(); i += 2 * step)
+        parts[i] = parts[i] + parts[i + step];
+    return std::move(parts[0]);
   }
   Result<Dim> product(int depth) {
     HG_TRY_ASSIGN(Dim total, factor(depth));
@@ -94,7 +103,8 @@ class Parser {
     if (name == "mod") return mod(a, b);
     if (name == "min") return min(a, b);
     if (name == "max") return max(a, b);
-    return error("calls a function other than floordiv, mod, min and max");
+    if (name == "mul") return a * b;
+    return error("calls a function other than floordiv, mod, min, max and mul");
   }
 
   std::string_view text_;

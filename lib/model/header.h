@@ -2,18 +2,21 @@
 // The first 64 bytes of a .hgm file, little-endian like all of it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace hg {
 
 inline constexpr char kFileMagic[8] = {'H', 'G', 'M', 'O', 'D', 'E', 'L', '\n'};
-inline constexpr uint32_t kFileVersion = 1;   // of the layout around the flatbuffer
+inline constexpr uint32_t kFileVersion = 1;  // of the layout around the flatbuffer
 inline constexpr int64_t kBlobAlignment = 64;
+inline constexpr int kMaxSubgraphs = 16;        // of graphs in graphs
+inline constexpr size_t kMaxExpression = 4096;  // characters of one size
 
 struct FileHeader {
   char magic[8];
   uint32_t version;
-  uint32_t header_bytes;  // 64
+  uint32_t header_bytes;               // 64
   uint64_t graph_offset, graph_bytes;  // the flatbuffer
   uint64_t data_offset, data_bytes;    // the weights; data_offset + data_bytes is the file's size
   uint64_t reserved[2];                // 0

@@ -41,7 +41,8 @@ Result<Mapping> map_file(const std::string& path) {
 
 Result<Mapping> copy_bytes(std::span<const std::byte> bytes) {
   void* memory = std::aligned_alloc(64, (bytes.size() + 64) / 64 * 64);
-  if (memory == nullptr) return out_of_memory("no memory for a model of ", uint64_t{bytes.size()}, " bytes");
+  if (memory == nullptr)
+    return out_of_memory("no memory for a model of ", uint64_t{bytes.size()}, " bytes");
   if (!bytes.empty()) std::memcpy(memory, bytes.data(), bytes.size());
   return Mapping{{static_cast<const std::byte*>(memory), bytes.size()},
                  std::shared_ptr<void>(memory, std::free)};

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a model from bytes that nobody vouches for: every index, size, offset and name is checked
-// before its first use. What is allocated is bounded by the size of the file.
+// before its first use. What is allocated is bounded by the size of the file: flatbuffers may share
+// strings and vectors, so that a small file could ask for the same bytes over and over; a budget of
+// the file's own size ends that.
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -16,10 +19,8 @@
 namespace hg {
 namespace {
 
-constexpr size_t kMaxNesting = 64;          // of tables in the flatbuffer
-constexpr int kMaxSubgraphs = 16;           // of graphs in graphs
-constexpr size_t kMaxExpression = 4096;     // characters of one size
-constexpr size_t kLeastTableBytes = 8;      // a table and the offset that leads to it
+constexpr size_t kMaxNesting = 64;      // of tables in the flatbuffer
+constexpr size_t kLeastTableBytes = 8;  // a table and the offset that leads to it
 
 bool in_range(uint64_t offset, uint64_t bytes, uint64_t size) {
   return offset <= size && bytes <= size - offset;
@@ -31,9 +32,30 @@ size_t size_of_vector(const flatbuffers::Vector<T>* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
-std::string_view view_of(const flatbuffers::String* text) {
-  return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
-}
+// Bytes that may still be read out of the flatbuffer. Tables need none: the verifier counts them.
+class Budget {
+ public:
+  explicit Budget(uint64_t bytes) : left_(bytes) {}
+
+  Status take(uint64_t bytes) {
+    if (bytes > left_) return corrupt_model("the same bytes stand for many parts of the graph");
+    left_ -= bytes;
+    return {};
+  }
+  Result<std::string_view> read(const flatbuffers::String* text) {
+    if (text == nullptr) return std::string_view();
+    HG_TRY(take(text->size()));
+    return std::string_view(text->c_str(), text->size());
+  }
+  template <class T>
+  Result<std::vector<T>> read(const flatbuffers::Vector<T>* vector) {
+    HG_TRY(take(size_of_vector(vector) * sizeof(T)));
+    return vector == nullptr ? std::vector<T>() : std::vector<T>(vector->begin(), vector->end());
+  }
+
+ private:
+  uint64_t left_;
+};
 
 class Reader {
  public:
@@ -53,20 +75,18 @@ class Reader {
     if (!file::VerifyModelBuffer(verifier))
       return corrupt_model("the graph section is damaged: a table or an offset is out of bounds");
     const file::Model& model = *file::GetModel(bytes);
-    HG_TRY(list_unknown_ops(*model.graph(), 0));
-    if (!unknown_.empty()) {
-      std::string names;
-      for (const std::string& name : unknown_) names += text(names.empty() ? "" : ", ", name);
-      return unsupported("the model uses ops that are not registered: ", names);
-    }
+    HG_TRY(check_ops(*model.graph(), Budget(size)));
+    budget_ = Budget(size);
+    unscanned_ = Budget(header_.data_bytes);
     Graph graph(registry_);
     HG_TRY(read_graph(*model.graph(), graph));
     if (const Status status = graph.verify(); !status.ok())
       return corrupt_model("the graph is not valid: ", status.message());
+    HG_TRY_ASSIGN(const std::string_view producer, budget_.read(model.producer()));
+    HG_TRY_ASSIGN(const std::string_view origin, budget_.read(model.source()));
+    HG_TRY_ASSIGN(const std::string_view hash, budget_.read(model.source_hash()));
     return std::pair(std::move(graph),
-                     Model::Info{std::string(view_of(model.producer())),
-                                 std::string(view_of(model.source())),
-                                 std::string(view_of(model.source_hash()))});
+                     Model::Info{std::string(producer), std::string(origin), std::string(hash)});
   }
 
  private:
@@ -81,56 +101,78 @@ class Reader {
     if (header_.version != kFileVersion)
       return unsupported("the file has layout version ", header_.version, "; this library reads ",
                          kFileVersion);
-    const bool sound =
-        header_.header_bytes == sizeof header_ && header_.graph_offset == sizeof header_ &&
-        in_range(header_.graph_offset, header_.graph_bytes, size) &&
-        in_range(header_.data_offset, header_.data_bytes, size) &&
-        header_.graph_bytes <= FLATBUFFERS_MAX_BUFFER_SIZE &&
-        header_.data_offset >= header_.graph_offset + header_.graph_bytes &&
-        header_.data_offset % kBlobAlignment == 0 &&
-        header_.data_offset + header_.data_bytes == size && header_.reserved[0] == 0 &&
-        header_.reserved[1] == 0;
+    const bool sound = header_.header_bytes == sizeof header_ &&
+                       header_.graph_offset == sizeof header_ &&
+                       in_range(header_.graph_offset, header_.graph_bytes, size) &&
+                       in_range(header_.data_offset, header_.data_bytes, size) &&
+                       header_.graph_bytes <= FLATBUFFERS_MAX_BUFFER_SIZE &&
+                       header_.data_offset >= header_.graph_offset + header_.graph_bytes &&
+                       header_.data_offset % kBlobAlignment == 0 &&
+                       header_.data_offset + header_.data_bytes == size &&
+                       header_.reserved[0] == 0 && header_.reserved[1] == 0;
     if (!sound)
       return corrupt_model("the header does not fit the file of ", size,
                            " bytes; it may have been cut off");
     return {};
   }
 
-  Status list_unknown_ops(const file::Graph& graph, int depth) {
+  // All unknown ops at once, with how often each stands in the graph.
+  Status check_ops(const file::Graph& graph, Budget budget) {
+    std::map<std::string, int64_t, std::less<>> unknown;
+    HG_TRY(count_unknown_ops(graph, 0, budget, unknown));
+    if (unknown.empty()) return {};
+    std::string names;
+    for (const auto& [name, count] : unknown)
+      names +=
+          text(names.empty() ? "" : ", ", name, " (", count, count == 1 ? " node)" : " nodes)");
+    return unsupported("the model uses ops that are not registered: ", names);
+  }
+
+  Status count_unknown_ops(const file::Graph& graph, int depth, Budget& budget,
+                           std::map<std::string, int64_t, std::less<>>& unknown) {
     if (depth > kMaxSubgraphs) return corrupt_model("subgraphs are nested too deeply");
     for (size_t i = 0; i < size_of_vector(graph.nodes()); ++i) {
       const file::Node& node = *graph.nodes()->Get(static_cast<flatbuffers::uoffset_t>(i));
-      if (registry_.find(view_of(node.op())) == nullptr) unknown_.insert(node.op()->str());
+      HG_TRY_ASSIGN(const std::string_view op, budget.read(node.op()));
+      if (registry_.find(op) == nullptr) ++unknown.try_emplace(std::string(op)).first->second;
       for (size_t k = 0; k < size_of_vector(node.subgraphs()); ++k)
-        HG_TRY(list_unknown_ops(*node.subgraphs()->Get(static_cast<flatbuffers::uoffset_t>(k)),
-                                depth + 1));
+        HG_TRY(count_unknown_ops(*node.subgraphs()->Get(static_cast<flatbuffers::uoffset_t>(k)),
+                                 depth + 1, budget, unknown));
     }
     return {};
   }
 
-  // The writer prints sizes in their normal form, which has parentheses only behind a name: other
-  // texts could grow beyond measure when they are multiplied out.
-  static Result<Dim> read_dim(const file::Dim* dim) {
+  Result<Dim> read_dim(const file::Dim* dim) {
     if (dim == nullptr) return corrupt_model("a size is missing");
     if (dim->expression() == nullptr) return Dim(dim->constant());
-    const std::string_view expression = view_of(dim->expression());
-    bool plain = expression.size() <= kMaxExpression;
-    for (size_t i = 0; i < expression.size() && plain; ++i)
-      if (expression[i] == '(') plain = i > 0 && expression[i - 1] >= 'a' && expression[i - 1] <= 'z';
-    if (!plain) return corrupt_model("a size is not in its normal form");
+    HG_TRY_ASSIGN(const std::string_view expression, budget_.read(dim->expression()));
+    if (expression.size() > kMaxExpression)
+      return corrupt_model("a size has an expression of ", uint64_t{expression.size()},
+                           " characters");
     Result<Dim> parsed = Dim::parse(expression);
     if (!parsed.ok()) return corrupt_model(parsed.status().message());
     return parsed;
   }
 
   using DimVector = flatbuffers::Vector<flatbuffers::Offset<file::Dim>>;
-  static Result<std::vector<Dim>> read_dims(const DimVector* list) {
+  Result<std::vector<Dim>> read_dims(const DimVector* list) {
     std::vector<Dim> dims;
     for (size_t i = 0; i < size_of_vector(list); ++i) {
       HG_TRY_ASSIGN(Dim dim, read_dim(list->Get(static_cast<flatbuffers::uoffset_t>(i))));
       dims.push_back(std::move(dim));
     }
     return dims;
+  }
+
+  using TextVector = flatbuffers::Vector<flatbuffers::Offset<file::Text>>;
+  Result<std::vector<std::string>> read_texts(const TextVector* list) {
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < size_of_vector(list); ++i) {
+      HG_TRY_ASSIGN(const std::string_view entry,
+                    budget_.read(list->Get(static_cast<flatbuffers::uoffset_t>(i))->value()));
+      texts.emplace_back(entry);
+    }
+    return texts;
   }
 
   static Result<DType> read_dtype(uint8_t dtype, std::string_view where) {
@@ -144,7 +186,8 @@ class Reader {
     body.fresh_count = source.fresh_symbols();
     for (size_t i = 0; i < size_of_vector(source.values()); ++i) {
       const file::Value& value = *source.values()->Get(static_cast<flatbuffers::uoffset_t>(i));
-      const std::string name = value.name()->str();
+      HG_TRY_ASSIGN(const std::string_view name_view, budget_.read(value.name()));
+      const std::string name(name_view);
       if (name.empty() || body.names.contains(name))
         return corrupt_model("value ", int64_t(i), " has the name '", name,
                              "', which is empty or taken");
@@ -164,7 +207,8 @@ class Reader {
     for (size_t i = 0; i < size_of_vector(source.outputs()); ++i) {
       const file::Output& output = *source.outputs()->Get(static_cast<flatbuffers::uoffset_t>(i));
       HG_TRY(check_id(output.value(), body, "an output"));
-      body.outputs.emplace_back(output.name()->str(), output.value());
+      HG_TRY_ASSIGN(const std::string_view name, budget_.read(output.name()));
+      body.outputs.emplace_back(name, output.value());
     }
     for (size_t i = 0; i < size_of_vector(source.assignments()); ++i) {
       const file::Assignment& assignment =
@@ -182,19 +226,17 @@ class Reader {
     return {};
   }
 
-  static Result<std::vector<ValueId>> read_ids(const flatbuffers::Vector<int32_t>* list,
-                                               const GraphBody& body, std::string_view where) {
-    std::vector<ValueId> ids;
-    for (size_t i = 0; i < size_of_vector(list); ++i) {
-      ids.push_back(list->Get(static_cast<flatbuffers::uoffset_t>(i)));
-      if (ids.back() != kNoValue) HG_TRY(check_id(ids.back(), body, where));
-    }
+  Result<std::vector<ValueId>> read_ids(const flatbuffers::Vector<int32_t>* list,
+                                        const GraphBody& body, std::string_view where) {
+    HG_TRY_ASSIGN(std::vector<ValueId> ids, budget_.read(list));
+    for (const ValueId id : ids)
+      if (id != kNoValue) HG_TRY(check_id(id, body, where));
     return ids;
   }
 
   Status read_state(const file::State& source, GraphBody& body) {
     State state;
-    state.name = source.name()->str();
+    HG_TRY_ASSIGN(state.name, budget_.read(source.name()));
     if (source.kind() > static_cast<uint8_t>(State::Kind::constant))
       return corrupt_model("state '", state.name, "' has the kind ", int{source.kind()});
     state.kind = static_cast<State::Kind>(source.kind());
@@ -208,27 +250,35 @@ class Reader {
     if (static_cast<uint64_t>(tensor.bytes()) != source.bytes() ||
         source.offset() % kBlobAlignment != 0 ||
         !in_range(source.offset(), source.bytes(), header_.data_bytes))
-      return corrupt_model("state '", state.name, "' needs ", tensor.bytes(), " bytes; the file has ",
-                           source.bytes(), " at ", source.offset(), " of ", header_.data_bytes);
-    tensor.data = const_cast<std::byte*>(mapping_.bytes.data() + header_.data_offset +
-                                         source.offset());
-    if (tensor.dtype == boolean &&
-        std::any_of(tensor.as<const uint8_t>(), tensor.as<const uint8_t>() + tensor.count(),
-                    [](uint8_t byte) { return byte > 1; }))
-      return corrupt_model("state '", state.name, "' is bool, but holds bytes other than 0 and 1");
+      return corrupt_model("state '", state.name, "' needs ", tensor.bytes(),
+                           " bytes; the file has ", source.bytes(), " at ", source.offset(), " of ",
+                           header_.data_bytes);
+    tensor.data =
+        const_cast<std::byte*>(mapping_.bytes.data() + header_.data_offset + source.offset());
+    HG_TRY(check_bools(state.name, tensor));
     state.data = {tensor, mapping_.owner};
-    for (size_t i = 0; i < size_of_vector(source.aliases()); ++i)
-      state.aliases.push_back(source.aliases()->Get(static_cast<flatbuffers::uoffset_t>(i))->str());
+    HG_TRY_ASSIGN(state.aliases, read_texts(source.aliases()));
     info.state = static_cast<int32_t>(body.states.size());
     body.states.push_back(std::move(state));
     return {};
   }
 
+  // Bytes that several states share are looked at once.
+  Status check_bools(std::string_view name, const Tensor& tensor) {
+    if (tensor.dtype != boolean || !scanned_.emplace(tensor.data, tensor.bytes()).second) return {};
+    HG_TRY(unscanned_.take(static_cast<uint64_t>(tensor.bytes())));
+    const uint8_t* first = tensor.as<const uint8_t>();
+    if (std::any_of(first, first + tensor.count(), [](uint8_t byte) { return byte > 1; }))
+      return corrupt_model("state '", name, "' is bool, but holds bytes other than 0 and 1");
+    return {};
+  }
+
   Status read_node(const file::Node& source, Graph& graph) {
     GraphBody& body = GraphAccess::body(graph);
-    const std::string where = text("node ", int64_t(body.nodes.size()), " (", view_of(source.op()), ")");
+    HG_TRY_ASSIGN(const std::string_view op, budget_.read(source.op()));
+    const std::string where = text("node ", int64_t(body.nodes.size()), " (", op, ")");
     Node node;
-    node.op = registry_.find(view_of(source.op()));
+    node.op = registry_.find(op);
     HG_TRY_ASSIGN(node.inputs, read_ids(source.inputs(), body, where));
     HG_TRY_ASSIGN(node.outputs, read_ids(source.outputs(), body, where));
     if (node.outputs.empty() ||
@@ -238,31 +288,40 @@ class Reader {
     for (size_t i = 0; i < size_of_vector(source.attrs()); ++i) {
       const file::Attr& attr = *source.attrs()->Get(static_cast<flatbuffers::uoffset_t>(i));
       HG_TRY_ASSIGN(Attr value, read_attr(attr, where));
-      attrs.push_back({view_of(attr.name()), std::move(value)});
+      HG_TRY_ASSIGN(const std::string_view name, budget_.read(attr.name()));
+      attrs.push_back({name, std::move(value)});
     }
     Result<std::vector<Attr>> normal = GraphAccess::normalize_attrs(*node.op, attrs);
     if (!normal.ok()) return corrupt_model(where, ": ", normal.status().message());
     node.attrs = *std::move(normal);
     for (size_t i = 0; i < size_of_vector(source.subgraphs()); ++i) {
       auto subgraph = std::make_shared<Graph>(registry_);
-      HG_TRY(read_graph(*source.subgraphs()->Get(static_cast<flatbuffers::uoffset_t>(i)), *subgraph));
+      HG_TRY(
+          read_graph(*source.subgraphs()->Get(static_cast<flatbuffers::uoffset_t>(i)), *subgraph));
       node.subgraphs.push_back(std::move(subgraph));
     }
-    node.origin = {std::string(view_of(source.module_path())), std::string(view_of(source.source()))};
+    HG_TRY_ASSIGN(node.origin.module, budget_.read(source.module_path()));
+    HG_TRY_ASSIGN(node.origin.source, budget_.read(source.source()));
     GraphAccess::push_node(graph, std::move(node));
     return {};
   }
 
-  static Result<Attr> read_attr(const file::Attr& attr, std::string_view where) {
+  Result<Attr> read_attr(const file::Attr& attr, std::string_view where) {
     switch (attr.kind()) {
-      case file::AttrKind::none: return Attr();
-      case file::AttrKind::boolean: return Attr(attr.boolean());
+      case file::AttrKind::none:
+        return Attr();
+      case file::AttrKind::boolean:
+        return Attr(attr.boolean());
       case file::AttrKind::integer: {
         HG_TRY_ASSIGN(Dim dim, read_dim(attr.integer()));
         return Attr(std::move(dim));
       }
-      case file::AttrKind::real: return Attr(attr.real());
-      case file::AttrKind::text: return Attr(std::string(view_of(attr.text())));
+      case file::AttrKind::real:
+        return Attr(attr.real());
+      case file::AttrKind::text: {
+        HG_TRY_ASSIGN(const std::string_view value, budget_.read(attr.text()));
+        return Attr(std::string(value));
+      }
       case file::AttrKind::dtype: {
         HG_TRY_ASSIGN(const DType dtype, read_dtype(attr.dtype(), where));
         return Attr(dtype);
@@ -272,14 +331,11 @@ class Reader {
         return Attr(std::move(dims));
       }
       case file::AttrKind::reals: {
-        std::vector<double> reals;
-        if (attr.reals() != nullptr) reals.assign(attr.reals()->begin(), attr.reals()->end());
+        HG_TRY_ASSIGN(std::vector<double> reals, budget_.read(attr.reals()));
         return Attr(std::move(reals));
       }
       case file::AttrKind::texts: {
-        std::vector<std::string> texts;
-        for (size_t i = 0; i < size_of_vector(attr.texts()); ++i)
-          texts.push_back(attr.texts()->Get(static_cast<flatbuffers::uoffset_t>(i))->str());
+        HG_TRY_ASSIGN(std::vector<std::string> texts, read_texts(attr.texts()));
         return Attr(std::move(texts));
       }
     }
@@ -290,7 +346,9 @@ class Reader {
   const Mapping& mapping_;
   const Registry& registry_;
   FileHeader header_{};
-  std::set<std::string> unknown_;
+  Budget budget_{0};
+  Budget unscanned_{0};  // of the data section, for checks that read it
+  std::set<std::pair<const void*, int64_t>> scanned_;
 };
 
 }  // namespace

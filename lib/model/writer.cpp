@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a model. The graph is built in memory; weights are streamed from where they are.
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <map>
 
 #include "flatbuffers/flatbuffers.h"
 #include "hg/model.h"
 #include "lib/graph/access.h"
+#include "lib/model/destination.h"
 #include "lib/model/header.h"
 #include "model_generated.h"
 
@@ -17,6 +16,8 @@ namespace {
 using flatbuffers::FlatBufferBuilder;
 template <class T>
 using Offsets = std::vector<flatbuffers::Offset<T>>;
+template <class T>
+using Tables = flatbuffers::Vector<flatbuffers::Offset<T>>;
 
 uint64_t align_blob(uint64_t bytes) {
   return (bytes + kBlobAlignment - 1) / kBlobAlignment * kBlobAlignment;
@@ -31,23 +32,22 @@ class GraphWriter {
     const GraphBody& body = GraphAccess::body(graph);
     Offsets<file::Value> values;
     for (const ValueInfo& value : body.values)
-      values.push_back(file::CreateValueDirect(fbb_, value.name.c_str(),
-                                               static_cast<uint8_t>(value.type.dtype),
-                                               dims(value.type.shape)));
+      values.push_back(file::CreateValue(fbb_, fbb_.CreateString(value.name),
+                                         static_cast<uint8_t>(value.type.dtype),
+                                         dims(value.type.shape)));
     Offsets<file::State> states;
     for (const State& state : body.states) {
       const Tensor& tensor = state.data.tensor;
       const uint64_t offset = add_blob(tensor);
-      states.push_back(file::CreateState(fbb_, static_cast<uint8_t>(state.kind),
-                                         fbb_.CreateString(state.name), state.value,
-                                         strings(state.aliases), offset,
-                                         static_cast<uint64_t>(tensor.bytes())));
+      states.push_back(file::CreateState(
+          fbb_, static_cast<uint8_t>(state.kind), fbb_.CreateString(state.name), state.value,
+          texts(state.aliases), offset, static_cast<uint64_t>(tensor.bytes())));
     }
     Offsets<file::Node> nodes;
     for (const Node& node : body.nodes) nodes.push_back(write(node));
     Offsets<file::Output> outputs;
     for (const auto& [name, id] : body.outputs)
-      outputs.push_back(file::CreateOutputDirect(fbb_, name.c_str(), id));
+      outputs.push_back(file::CreateOutput(fbb_, fbb_.CreateString(name), id));
     Offsets<file::Assignment> assignments;
     for (const auto& [target, source] : body.assignments)
       assignments.push_back(file::CreateAssignment(fbb_, target, source));
@@ -58,31 +58,37 @@ class GraphWriter {
   }
 
   void finish(flatbuffers::Offset<file::Graph> graph, const Model::Info& info) {
-    file::FinishModelBuffer(
-        fbb_, file::CreateModelDirect(fbb_, graph, info.producer.c_str(), info.source.c_str(),
-                                      info.source_hash.c_str()));
+    file::FinishModelBuffer(fbb_, file::CreateModel(fbb_, graph, fbb_.CreateString(info.producer),
+                                                    fbb_.CreateString(info.source),
+                                                    fbb_.CreateString(info.source_hash)));
   }
 
+  const Status& status() const { return status_; }
   const FlatBufferBuilder& buffer() const { return fbb_; }
   const std::vector<Tensor>& blobs() const { return blobs_; }
   uint64_t data_bytes() const { return data_bytes_; }
 
  private:
-  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> strings(
-      const std::vector<std::string>& texts) {
-    return fbb_.CreateVectorOfStrings(texts);
+  flatbuffers::Offset<Tables<file::Text>> texts(const std::vector<std::string>& list) {
+    Offsets<file::Text> offsets;
+    for (const std::string& entry : list)
+      offsets.push_back(file::CreateText(fbb_, fbb_.CreateString(entry)));
+    return fbb_.CreateVector(offsets);
   }
 
   flatbuffers::Offset<file::Dim> write(const Dim& dim) {
     if (dim.is_constant()) return file::CreateDim(fbb_, dim.constant());
-    return file::CreateDimDirect(fbb_, 0, text(dim).c_str());
+    const std::string expression = text(dim);
+    if (expression.size() > kMaxExpression && status_.ok())
+      status_ = unsupported("a size has an expression of ", uint64_t{expression.size()},
+                            " characters; a file takes ", uint64_t{kMaxExpression}, " at most");
+    return file::CreateDim(fbb_, 0, fbb_.CreateString(expression));
   }
 
-  // CreateXxxDirect takes a pointer to offsets; it lives in this buffer until the next call.
-  const Offsets<file::Dim>* dims(const std::vector<Dim>& list) {
-    dims_.clear();
-    for (const Dim& dim : list) dims_.push_back(write(dim));
-    return &dims_;
+  flatbuffers::Offset<Tables<file::Dim>> dims(const std::vector<Dim>& list) {
+    Offsets<file::Dim> offsets;
+    for (const Dim& dim : list) offsets.push_back(write(dim));
+    return fbb_.CreateVector(offsets);
   }
 
   flatbuffers::Offset<file::Node> write(const Node& node) {
@@ -91,9 +97,10 @@ class GraphWriter {
     Offsets<file::Attr> attrs;
     for (size_t i = 0; i < node.attrs.size(); ++i)
       attrs.push_back(write(node.op->signature.attributes[i].name, node.attrs[i]));
-    return file::CreateNodeDirect(fbb_, std::string(node.op->name()).c_str(), &node.inputs,
-                                  &node.outputs, &attrs, &subgraphs, node.origin.module.c_str(),
-                                  node.origin.source.c_str());
+    return file::CreateNode(
+        fbb_, fbb_.CreateString(node.op->name()), fbb_.CreateVector(node.inputs),
+        fbb_.CreateVector(node.outputs), fbb_.CreateVector(attrs), fbb_.CreateVector(subgraphs),
+        fbb_.CreateString(node.origin.module), fbb_.CreateString(node.origin.source));
   }
 
   flatbuffers::Offset<file::Attr> write(const std::string& name, const Attr& attr) {
@@ -106,9 +113,9 @@ class GraphWriter {
       uint8_t dtype = 0;
       flatbuffers::Offset<file::Dim> integer{};
       flatbuffers::Offset<flatbuffers::String> text{};
-      flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<file::Dim>>> integers{};
+      flatbuffers::Offset<Tables<file::Dim>> integers{};
       flatbuffers::Offset<flatbuffers::Vector<double>> reals{};
-      flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> texts{};
+      flatbuffers::Offset<Tables<file::Text>> texts{};
 
       void operator()(std::monostate) {}
       void operator()(bool v) { kind = file::AttrKind::boolean, boolean = v; }
@@ -119,13 +126,13 @@ class GraphWriter {
       }
       void operator()(DType v) { kind = file::AttrKind::dtype, dtype = static_cast<uint8_t>(v); }
       void operator()(const std::vector<Dim>& v) {
-        kind = file::AttrKind::integers, integers = w.fbb_.CreateVector(*w.dims(v));
+        kind = file::AttrKind::integers, integers = w.dims(v);
       }
       void operator()(const std::vector<double>& v) {
         kind = file::AttrKind::reals, reals = w.fbb_.CreateVector(v);
       }
       void operator()(const std::vector<std::string>& v) {
-        kind = file::AttrKind::texts, texts = w.strings(v);
+        kind = file::AttrKind::texts, texts = w.texts(v);
       }
     } parts{*this};
     visit(attr, parts);
@@ -135,8 +142,7 @@ class GraphWriter {
 
   // Tensors that share memory are written once.
   uint64_t add_blob(const Tensor& tensor) {
-    const auto [entry, is_new] =
-        offsets_.try_emplace({tensor.data, tensor.bytes()}, data_bytes_);
+    const auto [entry, is_new] = offsets_.try_emplace({tensor.data, tensor.bytes()}, data_bytes_);
     if (is_new) {
       blobs_.push_back(tensor);
       data_bytes_ += align_blob(static_cast<uint64_t>(tensor.bytes()));
@@ -145,7 +151,7 @@ class GraphWriter {
   }
 
   FlatBufferBuilder fbb_;
-  Offsets<file::Dim> dims_;
+  Status status_;
   std::vector<Tensor> blobs_;
   std::map<std::pair<const void*, int64_t>, uint64_t> offsets_;
   uint64_t data_bytes_ = 0;
@@ -154,9 +160,10 @@ class GraphWriter {
 // Calls sink(data, bytes) for the pieces of the file in order, until one fails.
 template <class Sink>
 Status write_file(const Model& model, const Sink& sink) {
-  HG_TRY(model.graph().status());
+  HG_TRY(model.graph().verify());
   GraphWriter writer;
   writer.finish(writer.write(model.graph()), model.info());
+  HG_TRY(writer.status());
   static constexpr char kZeros[kBlobAlignment] = {};
   FileHeader header{};
   std::memcpy(header.magic, kFileMagic, sizeof header.magic);
@@ -175,11 +182,6 @@ Status write_file(const Model& model, const Sink& sink) {
     HG_TRY(sink(kZeros, align_blob(bytes) - bytes));
   }
   return {};
-}
-
-Status cannot_write(const std::string& path, int error) {
-  return Status(error == ENOENT || error == ENOTDIR ? Code::not_found : Code::invalid_argument,
-                text("cannot write '", path, "': ", std::strerror(error)));
 }
 
 }  // namespace
@@ -202,19 +204,11 @@ Result<std::vector<std::byte>> Model::serialize() const {
 }
 
 Status Model::save(const std::string& path) const {
-  const std::string temporary = path + ".partial";
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr) return cannot_write(path, errno);
-  Status status = write_file(*this, [&](const void* data, uint64_t count) -> Status {
-    if (count > 0 && std::fwrite(data, 1, count, file) != count) return cannot_write(path, errno);
-    return {};
-  });
-  if (std::fflush(file) != 0 && status.ok()) status = cannot_write(path, errno);
-  if (std::fclose(file) != 0 && status.ok()) status = cannot_write(path, errno);
-  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0)
-    status = cannot_write(path, errno);
-  if (!status.ok()) std::remove(temporary.c_str());
-  return status;
+  HG_TRY_ASSIGN(Destination destination, Destination::open(path));
+  HG_TRY(write_file(*this, [&](const void* data, uint64_t count) -> Status {
+    return destination.write(data, count);
+  }));
+  return destination.finish();
 }
 
 }  // namespace hg

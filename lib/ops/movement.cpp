@@ -14,6 +14,8 @@ using namespace term;
 Shape listed_shape(std::span<const Dim> listed) { return Shape(listed.begin(), listed.end()); }
 
 Status check_sizes(const InferContext& c, const Shape& shape) {
+  if (shape.size() > kMaxRank)
+    return c.fail("the shape has ", int64_t(shape.size()), " dims, of ", kMaxRank, " at most");
   for (const Dim& size : shape)
     if (below(size, 0)) return c.fail("shape ", shape, " has the negative size ", size);
   return {};

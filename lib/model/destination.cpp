@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/model/destination.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+namespace hg {
+namespace {
+
+Status cannot_write(const std::string& path, int error) {
+  return Status(error == ENOENT || error == ENOTDIR ? Code::not_found : Code::invalid_argument,
+                text("cannot write '", path, "': ", std::strerror(error)));
+}
+
+// Where links lead; `path` itself when there is nothing yet.
+std::string resolved(const std::string& path) {
+  const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), std::free);
+  return real ? std::string(real.get()) : path;
+}
+
+}  // namespace
+
+Result<Destination> Destination::open(const std::string& path) {
+  constexpr int kFlags = O_WRONLY | O_CLOEXEC;
+  Destination destination;
+  destination.path_ = resolved(path);
+  struct stat old {};
+  const bool exists = stat(destination.path_.c_str(), &old) == 0;
+  int file = -1;
+  if (exists && !S_ISREG(old.st_mode)) {
+    file = ::open(destination.path_.c_str(), kFlags);
+    if (file < 0) return cannot_write(path, errno);
+  } else {
+    for (int number = 0; file < 0; ++number) {
+      destination.temporary_ = text(destination.path_, ".partial", number);
+      file = ::open(destination.temporary_.c_str(), kFlags | O_CREAT | O_EXCL, 0666);
+      if (file < 0 && errno != EEXIST) {
+        const int error = errno;
+        destination.temporary_.clear();
+        return cannot_write(path, error);
+      }
+    }
+    if (exists)
+      (void)fchmod(file, old.st_mode & 07777);  // the old file's mode, where it may be set
+  }
+  destination.file_ = fdopen(file, "wb");
+  if (destination.file_ == nullptr) {
+    const int error = errno;
+    close(file);
+    return cannot_write(path, error);
+  }
+  return destination;
+}
+
+Destination::Destination(Destination&& other) noexcept
+    : file_(std::exchange(other.file_, nullptr)),
+      path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, {})) {}
+
+Destination::~Destination() {
+  if (file_ != nullptr) std::fclose(file_);
+  if (!temporary_.empty()) std::remove(temporary_.c_str());
+}
+
+Status Destination::failed(int error) const { return cannot_write(path_, error); }
+
+Status Destination::write(const void* data, uint64_t bytes) {
+  if (bytes > 0 && std::fwrite(data, 1, bytes, file_) != bytes) return failed(errno);
+  return {};
+}
+
+Status Destination::finish() {
+  if (std::fflush(file_) != 0) return failed(errno);
+  // Pipes and the like have no disk to wait for.
+  if (fsync(fileno(file_)) != 0 && errno != EINVAL && errno != EROFS) return failed(errno);
+  if (std::fclose(std::exchange(file_, nullptr)) != 0) return failed(errno);
+  if (temporary_.empty()) return {};
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return failed(errno);
+  temporary_.clear();
+  return {};
+}
+
+}  // namespace hg
