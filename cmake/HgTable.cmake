@@ -22,6 +22,7 @@ set(HG_STEMS
   conv
   pool
   image
+  detection
   norm
   attention
   rnn

@@ -189,6 +189,10 @@ std::vector<Value> Memory::enter(const std::vector<Value>& inputs) {
   body.owner = std::make_shared<Graph>(graph().registry());
   body.graph = body.owner.get();
   kept_.push_back(body.owner);
+  // What data decides inside gets other symbols than what may come in from outside.
+  const Dim last = graph().fresh_symbol();
+  while (!(body.graph->fresh_symbol() == last)) {
+  }
   std::vector<Value> inside;
   for (const Value& input : inputs) {
     inside.push_back(body.graph->input(text("in_", static_cast<int64_t>(inside.size())),

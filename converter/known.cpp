@@ -159,12 +159,18 @@ bool to(NodeCall& call) {
   return cast_known(call, *a, dtype);
 }
 
+bool reciprocal(NodeCall& call) {
+  const Item* self = call.find("self");
+  return self && give(call, elementwise(call, "div", Item(1.0), *self));
+}
+
 bool reduce(NodeCall& call, std::string_view op) {
+  if (call.find("other")) return arithmetic(call, op);
   const Item* self = call.find("self");
   const auto a = self ? as_known(*self) : std::nullopt;
   if (!a || a->elements.empty() || call.node().inputs.size() > 2) return false;
   if (const Item* dtype = call.find("dtype"); dtype && !dtype->is_none()) return false;
-  if (call.find("dim") || call.find("other")) return false;
+  if (call.find("dim")) return false;
   const bool grows = op == "add" || op == "mul";
   const DType dtype = grows && !is_float(a->dtype) ? i64 : a->dtype;
   auto total = stored(a->elements[0], dtype);
@@ -309,6 +315,7 @@ constexpr KnownOp kOps[] = {
     {"aten::ge", [](NodeCall& c) { return arithmetic(c, "ge"); }},
     {"aten::neg", [](NodeCall& c) { return unary(c, "neg"); }},
     {"aten::abs", [](NodeCall& c) { return unary(c, "abs"); }},
+    {"aten::reciprocal", reciprocal},
     {"aten::floor", [](NodeCall& c) { return unary(c, "floor"); }},
     {"aten::ceil", [](NodeCall& c) { return unary(c, "ceil"); }},
     {"aten::round", [](NodeCall& c) { return unary(c, "round"); }},

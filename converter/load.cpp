@@ -18,40 +18,17 @@
 #include "converter/load_failure.h"
 #include "converter/rows.h"
 #include "converter/torch_module.h"
+#include "converter/torchvision.h"
 
 namespace hg::convert {
 namespace {
 
 namespace jit = torch::jit;
 
-constexpr const char* kTorchvisionOps[] = {
-    "torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "torchvision::roi_align(Tensor input, Tensor rois, float spatial_scale, int pooled_height, "
-    "int pooled_width, int sampling_ratio, bool aligned) -> Tensor",
-    "torchvision::roi_pool(Tensor input, Tensor rois, float spatial_scale, int pooled_height, "
-    "int pooled_width) -> (Tensor, Tensor)",
-    "torchvision::ps_roi_align(Tensor input, Tensor rois, float spatial_scale, int pooled_height, "
-    "int pooled_width, int sampling_ratio) -> (Tensor, Tensor)",
-    "torchvision::ps_roi_pool(Tensor input, Tensor rois, float spatial_scale, int pooled_height, "
-    "int pooled_width) -> (Tensor, Tensor)",
-    "torchvision::deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, "
-    "Tensor bias, int stride_h, int stride_w, int pad_h, int pad_w, int dilation_h, "
-    "int dilation_w, int groups, int offset_groups, bool use_mask) -> Tensor",
-};
-
 jit::Operation cannot_run(std::string op) {
   return [op = std::move(op)](jit::Stack&) {
     throw std::runtime_error("libtorch does not have the op " + op);
   };
-}
-
-void declare_torchvision() {
-  for (const char* schema : kTorchvisionOps) {
-    std::string text = schema;
-    std::string op = text.substr(0, text.find('('));
-    if (!jit::getAllOperatorsFor(c10::Symbol::fromQualString(op)).empty()) continue;
-    jit::registerOperator(jit::Operator(text, cannot_run(op), c10::AliasAnalysisKind::FROM_SCHEMA));
-  }
 }
 
 // Any arguments, tensors as results: enough for loading, since nothing here runs it.

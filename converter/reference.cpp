@@ -16,6 +16,37 @@
 #include "converter/torch_module.h"
 
 namespace hg::convert {
+
+at::Tensor to_torch(const Tensor& tensor) {
+  auto options =
+      at::TensorOptions().dtype(static_cast<at::ScalarType>(torch_of_dtype(tensor.dtype)));
+  std::vector<int64_t> sizes(tensor.shape.begin(), tensor.shape.end());
+  std::vector<int64_t> strides(tensor.strides.begin(), tensor.strides.end());
+  // A copy, since models may write to their inputs.
+  return at::from_blob(tensor.data, sizes, strides, options).clone();
+}
+
+TensorData to_ours(const at::Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  at::Tensor dense = tensor.detach();
+  if (dense.layout() != at::kStrided || dense.is_quantized() || dense.dim() > kMaxRank) return {};
+  DType dtype;
+  try {
+    dtype = dtype_of_torch(static_cast<int64_t>(dense.scalar_type()));
+  } catch (const Refusal&) {
+    return {};
+  }
+  dense = dense.resolve_neg().contiguous();
+  auto owner = std::make_shared<at::Tensor>(dense);
+  TensorData data;
+  Sizes shape(std::span<const int64_t>(dense.sizes().data(), dense.sizes().size()));
+  static const char kNothing = 0;  // an empty tensor has no memory
+  const void* memory = dense.numel() > 0 ? dense.data_ptr() : static_cast<const void*>(&kNothing);
+  data.tensor = view(memory, dtype, shape);
+  data.owner = std::shared_ptr<void>(owner, owner.get());
+  return data;
+}
+
 namespace {
 
 namespace jit = torch::jit;
@@ -37,37 +68,6 @@ std::string one_line(std::string_view what) {
   if (place != std::string_view::npos) what = what.substr(0, place);
   while (!what.empty() && (what.back() == ' ' || what.back() == '.')) what.remove_suffix(1);
   return std::string(what);
-}
-
-at::Tensor to_torch(const Tensor& tensor) {
-  auto options =
-      at::TensorOptions().dtype(static_cast<at::ScalarType>(torch_of_dtype(tensor.dtype)));
-  std::vector<int64_t> sizes(tensor.shape.begin(), tensor.shape.end());
-  std::vector<int64_t> strides(tensor.strides.begin(), tensor.strides.end());
-  // A copy, since models may write to their inputs.
-  return at::from_blob(tensor.data, sizes, strides, options).clone();
-}
-
-// Shares the memory of a row-major tensor.
-TensorData to_ours(const at::Tensor& tensor) {
-  if (!tensor.defined()) return {};
-  at::Tensor dense = tensor.detach();
-  if (dense.layout() != at::kStrided || dense.is_quantized() || dense.dim() > kMaxRank) return {};
-  DType dtype;
-  try {
-    dtype = dtype_of_torch(static_cast<int64_t>(dense.scalar_type()));
-  } catch (const Refusal&) {
-    return {};
-  }
-  dense = dense.resolve_neg().contiguous();
-  auto owner = std::make_shared<at::Tensor>(dense);
-  TensorData data;
-  Sizes shape(std::span<const int64_t>(dense.sizes().data(), dense.sizes().size()));
-  static const char kNothing = 0;  // an empty tensor has no memory
-  const void* memory = dense.numel() > 0 ? dense.data_ptr() : static_cast<const void*>(&kNothing);
-  data.tensor = view(memory, dtype, shape);
-  data.owner = std::shared_ptr<void>(owner, owner.get());
-  return data;
 }
 
 void flatten(const IValue& value, std::vector<TensorData>& out) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loaded TorchScript module inside libtorch. Only load.cpp and reference.cpp include this.
+// A loaded TorchScript module inside libtorch. Only the files that see libtorch include this.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -21,5 +21,11 @@ struct TorchModule {
   ScriptId id_count = 0;
   std::vector<at::Tensor> tensors;  // as ScriptProgram::tensors, sharing memory with it
 };
+
+// A copy for libtorch.
+at::Tensor to_torch(const Tensor& tensor);
+// As a row-major tensor that shares libtorch's memory where that is row-major; empty for tensors of
+// kinds or dtypes that this library does not have.
+TensorData to_ours(const at::Tensor& tensor);
 
 }  // namespace hg::convert

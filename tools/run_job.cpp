@@ -2,6 +2,8 @@
 // Load, set inputs, run, write. Every failure becomes an Outcome; nothing here prints.
 #include "tools/run_job.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -68,9 +70,8 @@ Outcome add_gradients(const RunJob& job, Model& model, InputArrays& arrays) {
     const DType given = array->tensor.dtype;
     const DType dtype = is_float(given) ? given : ys[k].dtype();
     const Value seed = graph.input(text("grad_output_", k), dtype, ys[k].shape());
-    seeds.push_back(dtype == ys[k].dtype()
-                        ? seed
-                        : graph.call("cast", {seed}, {{"dtype", ys[k].dtype()}}));
+    seeds.push_back(
+        dtype == ys[k].dtype() ? seed : graph.call("cast", {seed}, {{"dtype", ys[k].dtype()}}));
     arrays.push_back(*std::move(array));
   }
   const std::vector<Value> dxs = gradients(ys, xs, seeds);
@@ -81,6 +82,20 @@ Outcome add_gradients(const RunJob& job, Model& model, InputArrays& arrays) {
   Result<Model> larger = Model::from_graph(std::move(graph));
   if (!larger.ok()) return outcome(larger.status());
   model = *std::move(larger);
+  return {};
+}
+
+// An output with a name of its own is found by its number too.
+Outcome number_outputs(const std::vector<std::string>& written, const std::string& folder) {
+  for (size_t k = 0; k < written.size(); ++k) {
+    const std::string number = text("output_", k, ".npy");
+    const std::filesystem::path to = std::filesystem::path(folder) / number;
+    if (std::find(written.begin(), written.end(), to.string()) != written.end()) continue;
+    std::error_code error;
+    std::filesystem::copy_file(written[k], to, std::filesystem::copy_options::overwrite_existing,
+                               error);
+    if (error) return {Exit::unreadable, text(to.string(), ": cannot be written")};
+  }
   return {};
 }
 
@@ -95,6 +110,7 @@ Outcome run(const RunJob& job, std::vector<std::string>& written) {
   if (Outcome opened = open_inputs(model->graph(), job.inputs, false, arrays); !opened.ok()) {
     return opened;
   }
+  const size_t count = model->graph().outputs().size();
   if (!job.grad_outputs.empty()) {
     if (Outcome added = add_gradients(job, *model, arrays); !added.ok()) return added;
   }
@@ -105,7 +121,9 @@ Outcome run(const RunJob& job, std::vector<std::string>& written) {
   if (!session.ok()) return outcome(session.status());
   if (Outcome set = set_inputs(*session, arrays); !set.ok()) return set;
   if (Status ran = session->run(); !ran.ok()) return outcome(ran);
-  return write_outputs(*session, job.output_dir, written);
+  if (Outcome wrote = write_outputs(*session, job.output_dir, written); !wrote.ok()) return wrote;
+  return number_outputs({written.begin(), written.begin() + static_cast<std::ptrdiff_t>(count)},
+                        job.output_dir);
 }
 
 Outcome run_batch(const std::string& list, void (*answer)(const std::string& line)) {

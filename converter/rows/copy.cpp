@@ -2,6 +2,7 @@
 // Tensors joined, padded, repeated and turned around: the results have memory of their own.
 #include <algorithm>
 
+#include "converter/interpreter.h"
 #include "converter/rows/view.h"
 
 namespace hg::convert::rows {
@@ -318,7 +319,7 @@ void repeat_interleave(Call& call) {
     dim = axis_of(call, "dim", x.rank(), 0);
   else
     x = reshape(x, {count(x.shape())});
-  if (!call.find("repeats")->is_tensor()) {
+  if (scalar_of(*call.find("repeats"))) {
     const Dim times = call.integer("repeats");
     if (times.is_constant() && times.constant() < 0) call.refuse("repeats", "is negative");
     Shape apart = x.shape(), joined = x.shape();

@@ -303,6 +303,30 @@ void instance_norm(Call& call) {
   call.returns(cast(y, n.dtype));
 }
 
+// The 2-norm (or p) of every slice of v along dim, with v's rank; dim -1: of the whole of v.
+Value norm_except(Call& call, const Value& v, double p, int64_t dim) {
+  if (dim < -1 || dim >= v.rank()) call.refuse("dim", text("is ", dim, ", v is ", v.shape()));
+  std::vector<Dim> others;
+  for (int64_t d = 0; d < v.rank(); ++d)
+    if (d != dim) others.emplace_back(d);
+  if (dim == -1) return call.graph().call("norm", {v}, {{"ord", p}});
+  if (others.empty()) return call.graph().call("abs", {v});
+  return call.graph().call("norm", {v}, {{"ord", p}, {"dim", others}, {"keepdim", true}});
+}
+// v g / |v|
+void weight_norm(Call& call) {
+  Graph& graph = call.graph();
+  const Value v = call.tensor("v"), g = call.tensor("g");
+  const Value length = norm_except(call, v, 2, call.number("dim", 0));
+  const Value y = graph.call("mul", {v, graph.call("div", {g, length})});
+  if (call.kind() == "aten::_weight_norm") return call.returns(y);
+  call.returns(Values{y, length});
+}
+void norm_except_dim(Call& call) {
+  call.returns(norm_except(call, call.tensor("v"), static_cast<double>(call.number("pow", 2)),
+                           call.number("dim", 0)));
+}
+
 constexpr Row kRows[] = {
     {"aten::softmax", softmax},
     {"aten::log_softmax", log_softmax},
@@ -327,6 +351,9 @@ constexpr Row kRows[] = {
     {"aten::_batch_norm_no_update", batch_norm_no_update},
     {"aten::_batch_norm_impl_index", batch_norm_impl_index},
     {"aten::instance_norm", instance_norm},
+    {"aten::_weight_norm", weight_norm},
+    {"aten::_weight_norm_interface", weight_norm},
+    {"aten::norm_except_dim", norm_except_dim},
 };
 
 }  // namespace

@@ -154,6 +154,12 @@ Status Program::set_input(int index, const Tensor& tensor) {
   return {};
 }
 
+void Program::set_outer_sizes(const Bindings& sizes) {
+  if (sizes == outer_sizes_) return;
+  outer_sizes_ = sizes;
+  sizes_changed_ = true;
+}
+
 Result<Bindings> Program::bindings_of_inputs(
     std::span<const std::pair<std::string, int64_t>> dims) const {
   Bindings bindings;
@@ -165,8 +171,12 @@ Result<Bindings> Program::bindings_of_inputs(
     return bindings.bind(symbol, value);
   };
   for (const auto& [symbol, value] : dims) HG_TRY(bind(symbol, value));
-  // Plain symbols first, then expressions of one symbol that is still unknown.
+  // Plain symbols first, then those of the outer graph, then expressions of one symbol that is still
+  // unknown.
   for (const bool plain : {true, false}) {
+    for (const std::string& symbol : symbols)
+      if (const auto size = outer_sizes_.find(symbol); !plain && size && !bindings.find(symbol))
+        HG_TRY(bind(symbol, *size));
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (input_data_[i] == nullptr) continue;
       const ValueInfo& info = graph_.value_info(graph_.inputs()[i]);
@@ -363,7 +373,7 @@ Status Program::run_step(Ready& ready, size_t index) {
   const RunContext& context = ready.contexts[index];
   if (step.kernel == nullptr) {
     if (!(ready.plan.first_node == static_cast<size_t>(step.node) && ready.plan.part > 0))
-      HG_TRY(run_control(step, context.inputs));
+      HG_TRY(run_control(step, context, ready.plan.bindings));
     const Control& control = *controls_[static_cast<size_t>(step.node)];
     for (size_t i = 0; i < context.outputs.size(); ++i) {
       if (!(control.results[i].shape == context.outputs[i].shape))
@@ -389,7 +399,7 @@ Result<Bindings> Program::measure(Ready& ready) {
   const std::vector<Dim> fresh = GraphAccess::fresh_symbols(graph_, node);
   Bindings bindings = ready.plan.bindings;
   if (step.kernel == nullptr) {
-    HG_TRY(run_control(step, context.inputs));
+    HG_TRY(run_control(step, context, ready.plan.bindings));
     const Control& control = *controls_[static_cast<size_t>(step.node)];
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const Shape& shape = graph_.value_info(node.outputs[i]).type.shape;

@@ -22,6 +22,8 @@ class Program {
   ~Program();
 
   Status set_input(int index, const Tensor& tensor);
+  // Sizes of the graph that this one is a part of, for what the inputs alone do not tell.
+  void set_outer_sizes(const Bindings& sizes);
   // Plans the first part for the sizes of the inputs and for `dims`.
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
   Status run();
@@ -59,7 +61,7 @@ class Program {
   Status run_step(Ready& ready, size_t index);
   Result<Bindings> measure(Ready& ready);
   Status make_controls(const Plan& plan);
-  Status run_control(const Step& step, std::span<const Tensor> inputs);
+  Status run_control(const Step& step, const RunContext& context, const Bindings& sizes);
   Status run_if(Control& control, const Step& step, std::span<const Tensor> inputs);
   Status run_while(Control& control, const Step& step, std::span<const Tensor> inputs);
   Status assign_states();
@@ -75,6 +77,7 @@ class Program {
   std::vector<void*> state_data_;
   std::vector<Memory64> own_states_;
   std::vector<Tensor> inputs_;       // as the host gave them
+  Bindings outer_sizes_;
   std::vector<void*> input_data_;    // contiguous: the host's memory or a copy
   std::vector<Memory64> input_copies_;
   std::vector<std::vector<std::unique_ptr<Ready>>> plans_;  // by part: the cache

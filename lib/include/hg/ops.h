@@ -9,6 +9,7 @@
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/conv.h"
+#include "hg/ops/detection.h"
 #include "hg/ops/image.h"
 #include "hg/ops/loss.h"
 #include "hg/ops/matmul.h"

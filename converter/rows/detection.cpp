@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops of torchvision's detection models.
+#include "converter/rows.h"
+
+namespace hg::convert::rows {
+namespace {
+
+using Dims = std::vector<Dim>;
+
+// 16-bit floats are computed with in f32.
+DType wide(DType dtype) { return dtype == f64 ? f64 : f32; }
+
+void nms(Call& call) {
+  call.returns(call.graph().call("nms", {call.tensor("dets"), call.tensor("scores")},
+                                 {{"iou_threshold", call.real("iou_threshold")}}));
+}
+
+void roi_align(Call& call) {
+  const Value x = call.tensor("input");
+  const DType dtype = wide(x.dtype());
+  const int64_t ratio = call.number("sampling_ratio");
+  const Value y = call.graph().call(
+      "roi_align", {cast(x, dtype), cast(call.tensor("rois"), dtype)},
+      {{"output_size", Dims{call.integer("pooled_height"), call.integer("pooled_width")}},
+       {"spatial_scale", call.real("spatial_scale")},
+       {"sampling_ratio", ratio > 0 ? ratio : 0},
+       {"aligned", call.flag("aligned")}});
+  call.returns(cast(y, x.dtype()));
+}
+
+void roi_pool(Call& call) {
+  const Value x = call.tensor("input");
+  const DType dtype = wide(x.dtype());
+  const std::vector<Value> y = call.graph().calls(
+      "roi_pool", {cast(x, dtype), cast(call.tensor("rois"), dtype)},
+      {{"output_size", Dims{call.integer("pooled_height"), call.integer("pooled_width")}},
+       {"spatial_scale", call.real("spatial_scale")}});
+  if (y.size() == 2) call.returns(std::vector<Value>{cast(y[0], x.dtype()), cast(y[1], i32)});
+}
+
+// The groups of offsets follow from the shape of offset.
+void deform_conv2d(Call& call) {
+  const Value mask = call.flag("use_mask") ? call.tensor("mask") : Value();
+  const auto pair = [&](std::string_view h, std::string_view w) {
+    return Dims{call.integer(h), call.integer(w)};
+  };
+  call.returns(call.graph().call("deform_conv2d",
+                                 {call.tensor("input"), call.tensor("weight"),
+                                  call.tensor("offset"), call.tensor("bias"), mask},
+                                 {{"stride", pair("stride_h", "stride_w")},
+                                  {"padding", pair("pad_h", "pad_w")},
+                                  {"dilation", pair("dilation_h", "dilation_w")},
+                                  {"groups", call.integer("groups")}}));
+}
+
+constexpr Row kRows[] = {
+    {"torchvision::nms", nms},
+    {"torchvision::roi_align", roi_align},
+    {"torchvision::roi_pool", roi_pool},
+    {"torchvision::deform_conv2d", deform_conv2d},
+};
+
+}  // namespace
+
+std::span<const Row> detection() { return kRows; }
+
+}  // namespace hg::convert::rows

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// torchvision's ops for a libtorch that runs without torchvision.
+#pragma once
+
+namespace hg::convert {
+
+// Registers with libtorch those that are not there yet. libtorch then runs them with the kernels of
+// this library, so that the rest of a model can be held against libtorch.
+void declare_torchvision();
+
+}  // namespace hg::convert

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Suppression, regions and columns at offsets. A bilinear map is a function weight(place, pixel)
+// that is asked for every pixel of an image.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/reference/reference.h"
+
+namespace hg::reference::rows {
+namespace {
+
+void nms_run(const Call& c) {
+  const Array& boxes = c.in[0];
+  const int64_t n = boxes.shape[0];
+  std::vector<int64_t> order, kept;
+  for (int64_t i = 0; i < n; ++i) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return c.in[1].at(a) > c.in[1].at(b); });
+  const auto common = [&](int64_t a, int64_t b, int side) {
+    return std::fmax(0, std::fmin(boxes.at(a * 4 + side + 2), boxes.at(b * 4 + side + 2)) -
+                            std::fmax(boxes.at(a * 4 + side), boxes.at(b * 4 + side)));
+  };
+  const auto overlap = [&](int64_t a, int64_t b) { return common(a, b, 0) * common(a, b, 1); };
+  for (int64_t i : order) {
+    bool stays = true;
+    for (int64_t k : kept) {
+      const double both = overlap(i, k);
+      stays =
+          stays && !(both / (overlap(i, i) + overlap(k, k) - both) > c.attrs.real("iou_threshold"));
+    }
+    if (stays) kept.push_back(i);
+  }
+  for (size_t i = 0; i < kept.size(); ++i)
+    c.out[0].at(static_cast<int64_t>(i)) = static_cast<double>(kept[i]);
+}
+
+double tent(double t) { return std::fmax(0, 1 - std::fabs(t)); }
+
+// f(element of y, element of x, weight) for all pairs that a region joins.
+template <class F>
+void for_regions(const Call& c, const Array& rois, const Sizes& x, const F& f) {
+  const Sizes size = c.attrs.integers("output_size");
+  const double scale = c.attrs.real("spatial_scale"), shift = c.attrs.flag("aligned") ? 0.5 : 0;
+  for (int64_t r = 0; r < rois.shape[0]; ++r) {
+    double start[2], part[2], samples[2];  // of y and x
+    for (int d = 0; d < 2; ++d) {
+      start[d] = rois.at(r * 5 + 2 - d) * scale - shift;
+      double length = rois.at(r * 5 + 4 - d) * scale - shift - start[d];
+      if (shift == 0) length = std::fmax(length, 1);
+      part[d] = length / static_cast<double>(size[d]);
+      const int64_t ratio = c.attrs.integer("sampling_ratio");
+      samples[d] = ratio > 0 ? static_cast<double>(ratio) : std::ceil(part[d]);
+    }
+    const auto weight = [&](int d, int64_t bin, double sample, int64_t pixel) {
+      const double last = static_cast<double>(x[d + 2] - 1);
+      const double at =
+          start[d] + part[d] * (static_cast<double>(bin) + (sample + 0.5) / samples[d]);
+      if (at < -1 || at > last + 1) return 0.0;
+      return tent(std::clamp(at, 0.0, last) - static_cast<double>(pixel));
+    };
+    for (int64_t ch = 0; ch < x[1]; ++ch)
+      for (int64_t i = 0; i < size[0]; ++i)
+        for (int64_t k = 0; k < size[1]; ++k)
+          for (int64_t h = 0; h < x[2]; ++h)
+            for (int64_t w = 0; w < x[3]; ++w) {
+              double down = 0, across = 0;
+              for (double s = 0; s < samples[0]; ++s) down += weight(0, i, s, h);
+              for (double s = 0; s < samples[1]; ++s) across += weight(1, k, s, w);
+              f(((r * x[1] + ch) * size[0] + i) * size[1] + k,
+                ((static_cast<int64_t>(rois.at(r * 5)) * x[1] + ch) * x[2] + h) * x[3] + w,
+                down * across / std::fmax(samples[0] * samples[1], 1));
+            }
+  }
+}
+void roi_align_run(const Call& c) {
+  for_regions(c, c.in[1], c.in[0].shape,
+              [&](int64_t y, int64_t x, double w) { c.out[0].at(y) += w * c.in[0].at(x); });
+}
+void roi_align_grad_run(const Call& c) {
+  for_regions(c, c.in[1], c.out[0].shape,
+              [&](int64_t y, int64_t x, double w) { c.out[0].at(x) += w * c.in[0].at(y); });
+}
+
+void roi_pool_run(const Call& c) {
+  const Array &x = c.in[0], &rois = c.in[1];
+  const double scale = c.attrs.real("spatial_scale");
+  for (int64_t o = 0; o < c.out[0].count(); ++o) {
+    const Sizes p = position(c.out[0].shape, o);
+    int64_t from[2], to[2];
+    for (int d = 0; d < 2; ++d) {
+      const double start = std::round(rois.at(p[0] * 5 + 2 - d) * scale);
+      const double end = std::round(rois.at(p[0] * 5 + 4 - d) * scale);
+      const double part =
+          std::fmax(end - start + 1, 1) / static_cast<double>(c.out[0].shape[d + 2]);
+      const double size = static_cast<double>(x.shape[d + 2]), at = static_cast<double>(p[d + 2]);
+      from[d] = static_cast<int64_t>(std::clamp(std::floor(at * part) + start, 0.0, size));
+      to[d] = static_cast<int64_t>(std::clamp(std::ceil((at + 1) * part) + start, 0.0, size));
+    }
+    c.out[1].at(o) = -1;
+    double best = -std::numeric_limits<double>::infinity();
+    for (int64_t h = from[0]; h < to[0]; ++h)
+      for (int64_t w = from[1]; w < to[1]; ++w) {
+        const double value =
+            x.at(flat(x.shape, {static_cast<int64_t>(rois.at(p[0] * 5)), p[1], h, w}));
+        if (value <= best) continue;
+        best = value;
+        c.out[1].at(o) = static_cast<double>(h * x.shape[3] + w);
+      }
+    c.out[0].at(o) = std::isinf(best) ? 0 : best;
+  }
+}
+
+// f(column element, pixel of x or -1, mask element, y and x offset element, weight, its slopes in
+// y and x) for every column and the pixels near the place where it reads.
+template <class F>
+void for_columns(const KernelAttrs& attrs, const Array& x, const Array& offset, const F& f) {
+  const auto pair = [&](std::string_view name, int d) {
+    const Sizes list = attrs.integers(name);
+    return list[list.rank() == 1 ? 0 : d];
+  };
+  const int64_t kw = pair("kernel_size", 1), area = pair("kernel_size", 0) * kw;
+  const int64_t rows = offset.shape[2], columns = offset.shape[3], points = rows * columns;
+  const int64_t channels = x.shape[1], groups = offset.shape[1] / (2 * area);
+  for (int64_t o = 0; o < x.shape[0] * channels * area * points; ++o) {
+    const int64_t point = o % points, tap = o / points % area, ch = o / (points * area) % channels;
+    const int64_t image = o / (points * area * channels), group = ch / (channels / groups);
+    const int64_t m = ((image * groups + group) * area + tap) * points + point;
+    const int64_t shift[2] = {((image * groups + group) * 2 * area + 2 * tap) * points + point,
+                              ((image * groups + group) * 2 * area + 2 * tap + 1) * points + point};
+    double at[2];
+    for (int d = 0; d < 2; ++d) {
+      const int64_t step = d == 0 ? point / columns : point % columns;
+      const int64_t k = d == 0 ? tap / kw : tap % kw;
+      at[d] = static_cast<double>(step * pair("stride", d) - pair("padding", d) +
+                                  k * pair("dilation", d)) +
+              offset.at(shift[d]);
+    }
+    for (int64_t h = 0; h < x.shape[2]; ++h)
+      for (int64_t w = 0; w < x.shape[3]; ++w) {
+        const double dy = at[0] - static_cast<double>(h), dx = at[1] - static_cast<double>(w);
+        const double slope_y = std::fabs(dy) < 1 ? (dy < 0 ? 1 : -1) : 0;
+        const double slope_x = std::fabs(dx) < 1 ? (dx < 0 ? 1 : -1) : 0;
+        f(o, ((image * channels + ch) * x.shape[2] + h) * x.shape[3] + w, m, shift,
+          tent(dy) * tent(dx), slope_y * tent(dx), slope_x * tent(dy));
+      }
+  }
+}
+void deform_im2col_run(const Call& c) {
+  for_columns(c.attrs, c.in[0], c.in[1],
+              [&](int64_t o, int64_t i, int64_t m, const int64_t*, double w, double, double) {
+                c.out[0].at(o) += w * c.in[0].at(i) * c.in[2].at(m);
+              });
+}
+void deform_im2col_grad_run(const Call& c) {
+  const Array &x = c.in[1], &mask = c.in[3];
+  for_columns(c.attrs, x, c.in[2],
+              [&](int64_t o, int64_t i, int64_t m, const int64_t* shift, double w, double slope_y,
+                  double slope_x) {
+                const double dy = c.in[0].at(o);
+                c.out[0].at(i) += dy * w * mask.at(m);
+                c.out[1].at(shift[0]) += dy * slope_y * x.at(i) * mask.at(m);
+                c.out[1].at(shift[1]) += dy * slope_x * x.at(i) * mask.at(m);
+                c.out[2].at(m) += dy * w * x.at(i);
+              });
+}
+
+constexpr Row kRows[] = {
+    {"nms", nms_run},
+    {"roi_align", roi_align_run},
+    {"roi_align_grad", roi_align_grad_run},
+    {"roi_pool", roi_pool_run},
+    {"deform_im2col", deform_im2col_run},
+    {"deform_im2col_grad", deform_im2col_grad_run},
+};
+
+}  // namespace
+
+std::span<const Row> detection() { return kRows; }
+
+}  // namespace hg::reference::rows

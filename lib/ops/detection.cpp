@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops of detection models, with torchvision's meaning: suppression of overlapping boxes, regions
+// cut out of feature maps, and convolutions that read at offsets which are inputs.
+#include "hg/op.h"
+#include "lib/ops/terms.h"
+
+namespace hg::ops {
+namespace {
+
+bool is_wide(DType dtype) { return dtype == f32 || dtype == f64; }
+
+Status nms_infer(InferContext& c) {
+  const TensorType &boxes = c.in(0), &scores = c.in(1);
+  if (!is_float(boxes.dtype)) return c.fail("boxes must be floats, they are ", boxes.dtype);
+  if (scores.dtype != boxes.dtype)
+    return c.fail("boxes are ", boxes.dtype, ", scores are ", scores.dtype);
+  if (boxes.rank() != 2 || differ(boxes.shape[1], 4))
+    return c.fail("boxes must be [count, 4], they are ", boxes.shape);
+  if (scores.rank() != 1 || differ(scores.shape[0], boxes.shape[0]))
+    return c.fail("scores must have one number for each box: they are ", scores.shape,
+                  ", boxes are ", boxes.shape);
+  c.out(0) = {i64, {c.fresh_dim()}};
+  return {};
+}
+
+// x: [n, c, h, w], rois: [count, 5]. The size of the result in `h` and `w`.
+Status check_rois(const InferContext& c, const TensorType& x, const TensorType& rois) {
+  if (!is_wide(x.dtype)) return c.fail("x must be f32 or f64, it is ", x.dtype);
+  if (rois.dtype != x.dtype) return c.fail("x is ", x.dtype, ", rois are ", rois.dtype);
+  if (x.rank() != 4) return c.fail("x must be [n, c, h, w], it is ", x.shape);
+  if (rois.rank() != 2 || differ(rois.shape[1], 5))
+    return c.fail("rois must be [count, 5], they are ", rois.shape);
+  const std::span<const Dim> size = c.attrs().integers("output_size");
+  if (size.size() != 2 || below(size[0], 1) || below(size[1], 1))
+    return c.fail("output_size must be two positive numbers");
+  return {};
+}
+Status roi_infer(InferContext& c) {
+  const TensorType &x = c.in(0), &rois = c.in(1);
+  HG_TRY(check_rois(c, x, rois));
+  const std::span<const Dim> size = c.attrs().integers("output_size");
+  c.out(0) = {x.dtype, {rois.shape[0], x.shape[1], size[0], size[1]}};
+  if (c.output_count() > 1) c.out(1) = {i64, c.out(0).shape};
+  return {};
+}
+
+Status roi_align_grad_infer(InferContext& c) {
+  const TensorType &dy = c.in(0), &rois = c.in(1);
+  HG_TRY(check_rois(c, dy, rois));
+  const std::span<const Dim> size = c.attrs().integers("input_size");
+  if (size.size() != 4) return c.fail("input_size must be [n, c, h, w]");
+  if (differ(dy.shape[0], rois.shape[0]) || differ(dy.shape[1], size[1]))
+    return c.fail("dy is ", dy.shape, ", rois are ", rois.shape, ", x has ", size[1], " channels");
+  c.out(0) = {dy.dtype, Shape(size.begin(), size.end())};
+  return {};
+}
+
+NamedAttrs roi_attrs(const AttrReader& given) {
+  NamedAttrs attrs;
+  for (std::string_view name : {"output_size", "spatial_scale", "sampling_ratio", "aligned"})
+    attrs.push_back({name, given.raw(name)});
+  return attrs;
+}
+
+// Linear in x; each is the transposed map of the other. As in torchvision, rois get no gradient.
+Status roi_align_grad(GradContext& c) {
+  NamedAttrs attrs = roi_attrs(c.attrs());
+  attrs.push_back({"input_size", c.in(0).shape()});
+  c.set_grad(0, c.graph().call("roi_align_grad", {c.dout(0), c.in(1)}, attrs));
+  return {};
+}
+Status roi_align_grad_grad(GradContext& c) {
+  c.set_grad(0, c.graph().call("roi_align", {c.dout(0), c.in(1)}, roi_attrs(c.attrs())));
+  return {};
+}
+
+// Each pixel of the result comes from the place that argmax names, counted in h w; -1: from none.
+Status roi_pool_grad(GradContext& c) {
+  const Value x = c.in(0), rois = c.in(1), argmax = c.out(1);
+  Graph& g = c.graph();
+  const Dim &channels = x.dim(1), area = x.dim(2) * x.dim(3);
+  const Value image = cast(term::reshape(term::slice(rois, 1, 0, 1), {rois.dim(0), 1, 1, 1}), i64);
+  const Value channel = term::reshape(g.call("arange", {}, {{"end", channels}, {"dtype", i64}}),
+                                      {Dim(1), channels, Dim(1), Dim(1)});
+  const Value channel_count = g.call("dims", {}, {{"values", Dims{channels}}});
+  const Value area_count = g.call("dims", {}, {{"values", Dims{area}}});
+  const Value nowhere = lt(argmax, term::number(argmax, 0));
+  const Value place = (image * channel_count + channel) * area_count +
+                      where(nowhere, term::number(argmax, 0), argmax);
+  const Value dy = where(nowhere, term::number(c.dout(0), 0), c.dout(0));
+  const Value zeros = term::expand(term::number(x, 0), {x.dim(0) * channels * area});
+  const Value dx = g.call(
+      "scatter",
+      {zeros, term::reshape(place, {count(place.shape())}), term::reshape(dy, {count(dy.shape())})},
+      {{"dim", 0}, {"reduce", "add"}});
+  c.set_grad(0, term::reshape(dx, x.shape()));
+  return {};
+}
+
+// x: [n, c, h, w], offset: [n, 2 groups kernel, h', w'], mask: [n, groups kernel, h', w'], where
+// kernel is the area of the kernel.
+Status check_deform(const InferContext& c, const TensorType& x, const TensorType& offset,
+                    const TensorType& mask) {
+  if (!is_wide(x.dtype)) return c.fail("x must be f32 or f64, it is ", x.dtype);
+  if (offset.dtype != x.dtype || mask.dtype != x.dtype)
+    return c.fail("x is ", x.dtype, ", offset is ", offset.dtype, ", mask is ", mask.dtype);
+  if (x.rank() != 4 || offset.rank() != 4 || mask.rank() != 4)
+    return c.fail("x, offset and mask must have 4 dims: x is ", x.shape, ", offset is ",
+                  offset.shape, ", mask is ", mask.shape);
+  Dims lists[4];
+  const std::string_view names[4] = {"kernel_size", "stride", "padding", "dilation"};
+  for (int i = 0; i < 4; ++i) {
+    HG_TRY_ASSIGN(lists[i], per_dim(c.attrs(), names[i], 2));
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    const Dim &k = lists[0][i], &s = lists[1][i], &p = lists[2][i], &d = lists[3][i];
+    if (below(k, 1) || below(s, 1) || below(p, 0) || below(d, 1))
+      return c.fail("kernel_size ", k, ", stride ", s, " and dilation ", d,
+                    " must be positive and padding ", p, " not negative");
+    const Dim size = floordiv(x.shape[i + 2] + 2 * p - d * (k - 1) - 1, s) + 1;
+    if (differ(offset.shape[i + 2], size) || differ(mask.shape[i + 2], size))
+      return c.fail("offset ", offset.shape, " and mask ", mask.shape, " must have size ", size,
+                    " in dim ", int64_t(i + 2));
+  }
+  const Dim area = lists[0][0] * lists[0][1];
+  if (differ(offset.shape[1], 2 * mask.shape[1]) || differ(offset.shape[0], x.shape[0]) ||
+      differ(mask.shape[0], x.shape[0]))
+    return c.fail("offset ", offset.shape, " and mask ", mask.shape, " do not fit x ", x.shape);
+  const Dim groups = floordiv(mask.shape[1], area);
+  if (below(groups, 1) || differ(groups * area, mask.shape[1]) ||
+      (groups.is_constant() && x.shape[1].is_constant() &&
+       x.shape[1].constant() % groups.constant() != 0))
+    return c.fail(x.shape[1], " channels do not divide into ", groups, " groups of offsets");
+  return {};
+}
+
+Status deform_im2col_infer(InferContext& c) {
+  const TensorType &x = c.in(0), &offset = c.in(1);
+  HG_TRY(check_deform(c, x, offset, c.in(2)));
+  HG_TRY_ASSIGN(const Dims kernel, per_dim(c.attrs(), "kernel_size", 2));
+  c.out(0) = {x.dtype,
+              {x.shape[0], x.shape[1] * kernel[0] * kernel[1], offset.shape[2] * offset.shape[3]}};
+  return {};
+}
+Status deform_im2col_grad_infer(InferContext& c) {
+  HG_TRY(check_deform(c, c.in(1), c.in(2), c.in(3)));
+  if (c.in(0).dtype != c.in(1).dtype || c.in(0).rank() != 3)
+    return c.fail("dy must be [n, c kernel, blocks] of ", c.in(1).dtype, ", it is ", c.in(0));
+  for (int i = 0; i < 3; ++i) c.out(i) = c.in(i + 1);
+  return {};
+}
+NamedAttrs block_attrs(const AttrReader& given) {
+  NamedAttrs attrs;
+  for (std::string_view name : {"kernel_size", "stride", "padding", "dilation"})
+    attrs.push_back({name, given.raw(name)});
+  return attrs;
+}
+Status deform_im2col_grad(GradContext& c) {
+  const std::vector<Value> d = c.graph().calls(
+      "deform_im2col_grad", {c.dout(0), c.in(0), c.in(1), c.in(2)}, block_attrs(c.attrs()));
+  if (d.size() != 3) return {};
+  for (int i = 0; i < 3; ++i) c.set_grad(i, d[static_cast<size_t>(i)]);
+  return {};
+}
+
+// weight: [out, c / groups, kernel...]; y = weight columns + bias, group by group
+Status deform_conv2d(ExpandContext& c) {
+  using namespace term;
+  const Value x = widened(c.in(0)), weight = widened(c.in(1)), offset = widened(c.in(2));
+  Value mask = widened(input_or_none(c, 4));
+  const Dim groups = c.attrs().integer("groups");
+  if (x.rank() != 4 || weight.rank() != 4 || offset.rank() != 4)
+    return invalid_argument("deform_conv2d: x ", x.shape(), ", weight ", weight.shape(),
+                            " and offset ", offset.shape(), " must have 4 dims");
+  if (below(groups, 1) || differ(weight.dim(1) * groups, x.dim(1)) ||
+      (groups.is_constant() && weight.dim(0).is_constant() &&
+       weight.dim(0).constant() % groups.constant() != 0))
+    return invalid_argument("deform_conv2d: x is ", x.shape(), ", weight is ", weight.shape(),
+                            ", groups is ", groups);
+  if (!mask)
+    mask = expand(number(x, 1),
+                  {offset.dim(0), floordiv(offset.dim(1), 2), offset.dim(2), offset.dim(3)});
+  NamedAttrs attrs = {{"kernel_size", Dims{weight.dim(2), weight.dim(3)}}};
+  for (std::string_view name : {"stride", "padding", "dilation"})
+    attrs.push_back({name, c.attrs().raw(name)});
+  const Value columns = c.graph().call("deform_im2col", {x, offset, mask}, attrs);
+  if (columns.rank() != 3) return {};  // refused; the graph keeps the reason
+  const Dim rows = floordiv(columns.dim(1), groups), each = floordiv(weight.dim(0), groups);
+  const Value w = reshape(weight, {Dim(1), groups, each, rows});
+  const Value y = c.graph().call(
+      "matmul", {w, reshape(columns, {columns.dim(0), groups, rows, columns.dim(2)})});
+  Value out = reshape(y, {x.dim(0), weight.dim(0), offset.dim(2), offset.dim(3)});
+  if (given(c, 3)) out = out + reshape(widened(c.in(3)), {weight.dim(0), Dim(1), Dim(1)});
+  c.set_out(0, hg::cast(out, c.in(0).dtype()));
+  return {};
+}
+
+constexpr OpDef kOps[] = {
+    // Indices of the boxes (x1, y1, x2, y2) that overlap none of a higher score, best first.
+    {.name = "nms",
+     .signature = "nms(boxes, scores, iou_threshold: float) -> y",
+     .infer = nms_infer,
+     .traits = kNoGradient | kDataDependent},
+    // rois: [count, 5]: the image, x1, y1, x2, y2. sampling_ratio 0: as many as pixels of x.
+    {.name = "roi_align",
+     .signature = "roi_align(x, rois, output_size: int[], spatial_scale: float = 1.0, "
+                  "sampling_ratio: int = 0, aligned: bool = false) -> y",
+     .infer = roi_infer,
+     .grad = roi_align_grad},
+    {.name = "roi_align_grad",
+     .signature = "roi_align_grad(dy, rois, input_size: int[], output_size: int[], spatial_scale: "
+                  "float = 1.0, sampling_ratio: int = 0, aligned: bool = false) -> dx",
+     .infer = roi_align_grad_infer,
+     .grad = roi_align_grad_grad},
+    {.name = "roi_pool",
+     .signature = "roi_pool(x, rois, output_size: int[], spatial_scale: float = 1.0) -> y, argmax",
+     .infer = roi_infer,
+     .grad = roi_pool_grad},
+    // As im2col, with each element read at its place plus offset (y, x), times mask.
+    {.name = "deform_im2col",
+     .signature = "deform_im2col(x, offset, mask, kernel_size: int[], stride: int[] = [1], "
+                  "padding: int[] = [0], dilation: int[] = [1]) -> y",
+     .infer = deform_im2col_infer,
+     .grad = deform_im2col_grad},
+    {.name = "deform_im2col_grad",
+     .signature = "deform_im2col_grad(dy, x, offset, mask, kernel_size: int[], stride: int[] = "
+                  "[1], padding: int[] = [0], dilation: int[] = [1]) -> dx, doffset, dmask",
+     .infer = deform_im2col_grad_infer,
+     .traits = kNoGradient},
+    {.name = "deform_conv2d",
+     .signature = "deform_conv2d(x, weight, offset, bias?, mask?, stride: int[] = [1], padding: "
+                  "int[] = [0], dilation: int[] = [1], groups: int = 1) -> y",
+     .expand = deform_conv2d},
+};
+
+}  // namespace
+
+std::span<const OpDef> detection() { return kOps; }
+
+}  // namespace hg::ops
