@@ -66,7 +66,7 @@ TrainOptions options_of(const std::string& name) {
       {"rmsprop momentum",
        {.kind = Kind::rmsprop, .lr = 0.002, .weight_decay = 0.01, .momentum = 0.8, .alpha = 0.9}},
       {"rmsprop centered",
-       {.kind = Kind::rmsprop, .lr = 0.01, .alpha = 0.9, .centered = true, .eps = 1e-4}},
+       {.kind = Kind::rmsprop, .lr = 0.01, .alpha = 0.9, .centered = true, .eps = 1e-2}},
       {"groups", sgd(0.05, 0.9, 0.1)},
       {"clip norm", sgd(0.1, 0.9)},
       {"clip value", adam(0.01)},

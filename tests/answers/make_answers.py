@@ -30,7 +30,7 @@ OPTIMIZERS = {
     "adamw maximize": lambda p: optim.AdamW(p, lr=0.01, weight_decay=0.1, maximize=True),
     "rmsprop": lambda p: optim.RMSprop(p, lr=0.01),
     "rmsprop momentum": lambda p: optim.RMSprop(p, lr=0.002, alpha=0.9, momentum=0.8, weight_decay=0.01),
-    "rmsprop centered": lambda p: optim.RMSprop(p, lr=0.01, alpha=0.9, eps=1e-4, centered=True),
+    "rmsprop centered": lambda p: optim.RMSprop(p, lr=0.01, alpha=0.9, eps=1e-2, centered=True),
     "groups": lambda p: optim.SGD([{"params": p[:1], "lr": 0.2, "weight_decay": 0.0}, {"params": p[1:]}],
                                   lr=0.05, momentum=0.9, weight_decay=0.1),
     "clip norm": lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
