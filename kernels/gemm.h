@@ -82,8 +82,10 @@ inline void pack_rows(int64_t rows, int64_t k, const float* a, int64_t a_row, in
   int count;
   for (int64_t i = 0; i < rows; i += count, to += count * k) {
     count = block_rows(rows - i, mr);
-    for (int r = 0; r < count; ++r)
-      for (int64_t p = 0; p < k; ++p) to[p * count + r] = a[(i + r) * a_row + p * a_col];
+    const float* from = a + i * a_row;
+    float* at = to;
+    for (int64_t p = 0; p < k; ++p, from += a_col)
+      for (int r = 0; r < count; ++r) *at++ = from[r * a_row];
   }
 }
 

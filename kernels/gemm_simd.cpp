@@ -260,6 +260,21 @@ void finish(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t 
   }
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// to[p kNr + j] = from[j b_col + p] for kLanes rows p of a whole panel, four columns at a time.
+HWY_INLINE void transpose(const float* from, int64_t b_col, float* to) {
+  const D d;
+  const hn::CappedTag<float, 4> four;
+  HWY_ALIGN float mixed[4 * kLanes];
+  for (int j = 0; j < kNr; j += 4, from += 4 * b_col) {
+    hn::StoreInterleaved4(hn::LoadU(d, from), hn::LoadU(d, from + b_col),
+                          hn::LoadU(d, from + 2 * b_col), hn::LoadU(d, from + 3 * b_col), d, mixed);
+    for (int p = 0; p < kLanes; ++p)
+      hn::StoreU(hn::Load(four, mixed + 4 * p), four, to + p * kNr + j);
+  }
+}
+#endif
+
 void pack(int64_t k, int64_t columns, const float* b, int64_t b_row, int64_t b_col, float* to,
           int64_t panel_step) {
   const D d;
@@ -278,13 +293,18 @@ void pack(int64_t k, int64_t columns, const float* b, int64_t b_row, int64_t b_c
         for (int64_t j = width; j < kNr; ++j) row[j] = 0;
       }
     } else {
+      int64_t p = 0;
+#if HWY_TARGET != HWY_SCALAR
+      if (b_row == 1 && width == kNr)
+        for (; p + kLanes <= k; p += kLanes) transpose(from + p, b_col, to + p * kNr);
+#endif
       // Pieces of 8 along k keep one cache line of each column in use.
-      for (int64_t p0 = 0; p0 < k; p0 += 8) {
+      for (int64_t p0 = p; p0 < k; p0 += 8) {
         const int64_t p1 = std::min(k, p0 + 8);
         for (int64_t j = 0; j < width; ++j)
-          for (int64_t p = p0; p < p1; ++p) to[p * kNr + j] = from[p * b_row + j * b_col];
+          for (int64_t q = p0; q < p1; ++q) to[q * kNr + j] = from[q * b_row + j * b_col];
         for (int64_t j = width; j < kNr; ++j)
-          for (int64_t p = p0; p < p1; ++p) to[p * kNr + j] = 0;
+          for (int64_t q = p0; q < p1; ++q) to[q * kNr + j] = 0;
       }
     }
   }

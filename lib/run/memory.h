@@ -2,6 +2,10 @@
 // Memory of a session: from the host's allocator or the C library, 64-byte aligned, counted.
 #pragma once
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include <cstddef>
 #include <cstdlib>
 #include <map>
@@ -29,7 +33,7 @@ class Memory64 {
     if (padded == 0) return true;
     allocator_ = allocator;
     data_ = allocator.allocate != nullptr ? allocator.allocate(allocator.host, padded)
-                                          : std::aligned_alloc(64, padded);
+                                          : allocate_large_pages(padded);
     bytes_ = data_ != nullptr ? padded : 0;
     return data_ != nullptr;
   }
@@ -37,6 +41,19 @@ class Memory64 {
   int64_t bytes() const { return static_cast<int64_t>(bytes_); }
 
  private:
+  // Large blocks on large pages where the system has them: they fault in, and are found, faster.
+  static void* allocate_large_pages(size_t bytes) {
+#ifdef __linux__
+    constexpr size_t kPage = size_t{2} << 20;
+    if (bytes >= kPage) {
+      void* data = nullptr;
+      if (posix_memalign(&data, kPage, bytes) != 0) return nullptr;
+      madvise(data, bytes / kPage * kPage, MADV_HUGEPAGE);  // advice: failing is no harm
+      return data;
+    }
+#endif
+    return std::aligned_alloc(64, bytes);
+  }
   void swap(Memory64& other) {
     std::swap(allocator_, other.allocator_);
     std::swap(data_, other.data_);
