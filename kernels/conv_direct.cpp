@@ -185,36 +185,40 @@ void run(const RunContext& c) noexcept {
             copy_channel(w, tile, x + (image_group * s.group_c() + c0 + i) * s.in_size(),
                          slot + i * w.channel_step);
           const int64_t k0 = c0 * w.taps(), piece = channels * w.taps();
-          for (int64_t v = 0; v < vectors; v += 2) {
-            Columns columns = {.vectors = static_cast<int>(std::min<int64_t>(2, vectors - v))};
-            for (int t = 0; t < columns.vectors; ++t) {
-              const int64_t row = (v + t) / row_vectors, column = (v + t) % row_vectors * lanes;
-              columns.x[t] = slot + row * s.stride[1] * w.row_step + column;
-              columns.at[t] = row * s.out[2] + column;
-              columns.valid[t] = static_cast<int>(std::min(lanes, tile.columns - column));
-            }
-            int count;
-            for (int64_t o = o_range[0]; o < o_range[1]; o += count) {
-              count = block_rows(s.group_o() - o, w.table->mr);
-              Block block = {.rows = count,
-                             .k = piece,
-                             .y = y + first + o * size,
-                             .y_row = size,
-                             .add = c0 > 0};
-              if (w.packed) {
-                block.a = w.packed + (group * depth + k0) * s.group_o() + o * piece;
-                block.a_row = 1;
-                block.a_col = count;
-              } else {
-                block.a = weight + (group * s.group_o() + o) * depth + k0;
-                block.a_row = depth;
-                block.a_col = 1;
+          int64_t end;
+          for (int64_t begin = o_range[0]; begin < o_range[1]; begin = end) {
+            end = std::min(o_range[1], end_of_rows(begin, s.group_o(), piece, w.table->mr));
+            for (int64_t v = 0; v < vectors; v += 2) {
+              Columns columns = {.vectors = static_cast<int>(std::min<int64_t>(2, vectors - v))};
+              for (int t = 0; t < columns.vectors; ++t) {
+                const int64_t row = (v + t) / row_vectors, column = (v + t) % row_vectors * lanes;
+                columns.x[t] = slot + row * s.stride[1] * w.row_step + column;
+                columns.at[t] = row * s.out[2] + column;
+                columns.valid[t] = static_cast<int>(std::min(lanes, tile.columns - column));
               }
-              const Epilogue e = {.activation = s.activation,
-                                  .row_bias = bias ? bias + group * s.group_o() + o : nullptr,
-                                  .residual = residual ? residual + first + o * size : nullptr};
-              if (c0 + channels == s.group_c() && !e.empty()) block.epilogue = &e;
-              w.table->gather(block, columns, w.offset.data());
+              int count;
+              for (int64_t o = begin; o < end; o += count) {
+                count = block_rows(s.group_o() - o, w.table->mr);
+                Block block = {.rows = count,
+                               .k = piece,
+                               .y = y + first + o * size,
+                               .y_row = size,
+                               .add = c0 > 0};
+                if (w.packed) {
+                  block.a = w.packed + (group * depth + k0) * s.group_o() + o * piece;
+                  block.a_row = 1;
+                  block.a_col = count;
+                } else {
+                  block.a = weight + (group * s.group_o() + o) * depth + k0;
+                  block.a_row = depth;
+                  block.a_col = 1;
+                }
+                const Epilogue e = {.activation = s.activation,
+                                    .row_bias = bias ? bias + group * s.group_o() + o : nullptr,
+                                    .residual = residual ? residual + first + o * size : nullptr};
+                if (c0 + channels == s.group_c() && !e.empty()) block.epilogue = &e;
+                w.table->gather(block, columns, w.offset.data());
+              }
             }
           }
         }

@@ -76,6 +76,16 @@ inline int block_rows(int64_t left, int mr) {
   return static_cast<int>((left + blocks - 1) / blocks);
 }
 
+// The end of the blocks from `begin` on whose packed rows, `depth` long, stay in the second cache
+// while all columns pass by.
+inline int64_t end_of_rows(int64_t begin, int64_t rows, int64_t depth, int mr) {
+  constexpr int64_t kFloats = 32768;
+  int64_t end = begin;
+  do end += block_rows(rows - end, mr);
+  while (end < rows && (end - begin + mr) * depth <= kFloats);
+  return end;
+}
+
 // Copies a[rows, k] into the blocks that block_rows makes of it, each [k, rows of the block].
 inline void pack_rows(int64_t rows, int64_t k, const float* a, int64_t a_row, int64_t a_col, int mr,
                       float* to) {

@@ -5,12 +5,14 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "hg/model.h"
 #include "hg/session.h"
 #include "tools/inputs.h"
+#include "tools/machine_peak.h"
 
 namespace hg::tools {
 namespace {
@@ -18,12 +20,17 @@ namespace {
 constexpr char kExamples[] = R"(Examples:
   hg-bench resnet18.hgm --input 'f32[1,3,224,224]' --threads 1
   hg-bench resnet18.hgm --dim n=8 --repeat 20 --profile
+  hg-bench resnet18.hgm --input x.npy --trace resnet18.json
   hg-bench bert.hgm --input ids.npy --input mask.npy --json --output-dir out
 
 Without --input every input gets random numbers in its own shape, with the sizes that --dim gives.
 load_ms counts from opening the file to the planned session; create_ms is the part of it that
 compiles and plans. peak_bytes is all that the session holds while it runs, besides the weights
 that it maps from the file.
+
+A profile has the least time of each node over the timed runs, and how much that is of what this
+machine was measured to reach just before: in matrix products, or in reading and writing memory,
+whichever bounds the node. A trace is for https://ui.perfetto.dev, with the nodes end to end.
 
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 inputs and model do not fit.)";
 
@@ -36,6 +43,7 @@ struct BenchJob {
   int warmup = 3;
   int repeat = 10;
   bool profile = false;
+  std::string trace;
   std::string output_dir;
 };
 
@@ -45,6 +53,7 @@ struct Measurement {
   Memory memory;
   double flops = 0;
   std::vector<ProfileRow> profile;
+  MachinePeak peak;  // when profiling
 
   double quantile(double q) const {
     return run_ms[static_cast<size_t>(q * static_cast<double>(run_ms.size() - 1))];
@@ -81,7 +90,8 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   Options options;
   options.device = *device;
   options.threads = job.threads;
-  options.profile = job.profile;
+  const bool profile = job.profile || !job.trace.empty();
+  options.profile = profile;
   Result<Session> session = Session::create(*model, std::move(options));
   if (!session.ok()) return outcome(session.status());
   if (Outcome set = set_inputs(*session, arrays); !set.ok()) return set;
@@ -94,7 +104,7 @@ Outcome measure(const BenchJob& job, Measurement& result) {
     if (Status ran = session->run(); !ran.ok()) return outcome(ran);
     if (i < job.warmup) continue;
     result.run_ms.push_back(ms_since(begin));
-    if (!job.profile) continue;
+    if (!profile) continue;
     // The least of all runs: what else the machine does only ever adds to a time.
     std::vector<ProfileRow> rows = session->profile();
     for (size_t r = 0; r < rows.size() && r < result.profile.size(); ++r)
@@ -102,6 +112,11 @@ Outcome measure(const BenchJob& job, Measurement& result) {
     result.profile = std::move(rows);
   }
   std::sort(result.run_ms.begin(), result.run_ms.end());
+  if (profile) {
+    Result<MachinePeak> peak = measure_peak(job.threads);
+    if (!peak.ok()) return outcome(peak.status());
+    result.peak = *peak;
+  }
   Result<Memory> memory = session->memory();
   if (!memory.ok()) return outcome(memory.status());
   result.memory = *memory;
@@ -112,6 +127,44 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   if (error) return usage("--output-dir ", job.output_dir, ": ", error.message());
   std::vector<std::string> written;
   return write_outputs(*session, job.output_dir, written);
+}
+
+// How much of the machine a node uses: of its arithmetic or of its memory, whichever is more.
+double share_of_peak(const ProfileRow& row, const MachinePeak& peak) {
+  const double seconds = std::max(row.ms * 1e-3, 1e-9);
+  return std::max(row.flops / seconds * 1e-9 / peak.gflops,
+                  static_cast<double>(row.bytes) / seconds * 1e-9 / peak.gbytes);
+}
+
+std::string dumped(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// Chrome's trace event format: complete events, in microseconds.
+Outcome write_trace(const std::string& path, const Measurement& m) {
+  nlohmann::ordered_json events = nlohmann::ordered_json::array();
+  double at = 0;
+  for (const ProfileRow& row : m.profile) {
+    events.push_back({{"name", row.module.empty() ? row.node : row.module},
+                      {"cat", row.op},
+                      {"ph", "X"},
+                      {"ts", at * 1e3},
+                      {"dur", row.ms * 1e3},
+                      {"pid", 1},
+                      {"tid", 1},
+                      {"args",
+                       {{"node", row.node},
+                        {"op", row.op},
+                        {"kernel", row.kernel},
+                        {"flops", row.flops},
+                        {"bytes", row.bytes},
+                        {"share_of_peak", share_of_peak(row, m.peak)}}}});
+    at += row.ms;
+  }
+  std::ofstream file(path);
+  file << dumped({{"traceEvents", events}, {"displayTimeUnit", "ms"}}) << '\n';
+  if (!file.flush()) return usage("--trace ", path, ": cannot be written");
+  return {};
 }
 
 void print_json(const Measurement& m) {
@@ -132,12 +185,14 @@ void print_json(const Measurement& m) {
                               {"module", row.module},
                               {"ms", row.ms},
                               {"flops", row.flops},
-                              {"bytes", row.bytes}});
+                              {"bytes", row.bytes},
+                              {"share_of_peak", share_of_peak(row, m.peak)}});
   }
-  std::puts(out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  if (!m.profile.empty()) out["peak"] = {{"gflops", m.peak.gflops}, {"gbytes", m.peak.gbytes}};
+  std::puts(dumped(out).c_str());
 }
 
-void print_profile(const std::vector<ProfileRow>& rows) {
+void print_profile(const std::vector<ProfileRow>& rows, const MachinePeak& peak) {
   double total = 0;
   std::map<std::string, std::pair<double, int>> by_op;  // ms, nodes
   for (const ProfileRow& row : rows) {
@@ -146,16 +201,19 @@ void print_profile(const std::vector<ProfileRow>& rows) {
     by_op[row.op].second += 1;
   }
   const double whole = std::max(total, 1e-9);
-  std::printf("\n%9s %6s %9s %9s  %-18s %-14s %s\n", "ms", "share", "GFLOP/s", "GB/s", "op",
-              "kernel", "node");
+  std::printf("\npeak      %.1f GFLOP/s, %.1f GB/s; the nodes' least times add up to %.4f ms\n",
+              peak.gflops, peak.gbytes, total);
+  std::printf("\n%9s %6s %9s %9s %7s  %-18s %-14s %s\n", "ms", "share", "GFLOP/s", "GB/s",
+              "of peak", "op", "kernel", "node");
   std::vector<const ProfileRow*> order;
   for (const ProfileRow& row : rows) order.push_back(&row);
   std::stable_sort(order.begin(), order.end(),
                    [](const ProfileRow* a, const ProfileRow* b) { return a->ms > b->ms; });
   for (const ProfileRow* row : order) {
     const double seconds = std::max(row->ms * 1e-3, 1e-9);
-    std::printf("%9.4f %5.1f%% %9.2f %9.2f  %-18s %-14s %s\n", row->ms, 100 * row->ms / whole,
-                row->flops / seconds * 1e-9, static_cast<double>(row->bytes) / seconds * 1e-9,
+    std::printf("%9.4f %5.1f%% %9.2f %9.2f %6.0f%%  %-18s %-14s %s\n", row->ms,
+                100 * row->ms / whole, row->flops / seconds * 1e-9,
+                static_cast<double>(row->bytes) / seconds * 1e-9, 100 * share_of_peak(*row, peak),
                 row->op.c_str(), row->kernel.c_str(),
                 (row->module.empty() ? row->node : row->module).c_str());
   }
@@ -180,7 +238,7 @@ void print_text(const BenchJob& job, const Measurement& m) {
               bytes_text(m.memory.arena_lower_bound).c_str(),
               bytes_text(m.memory.weights_bytes).c_str(),
               bytes_text(m.memory.packed_bytes).c_str());
-  if (job.profile) print_profile(m.profile);
+  if (job.profile) print_profile(m.profile, m.peak);
 }
 
 }  // namespace
@@ -210,6 +268,7 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_flag("--profile", job.profile, "also list the time of each node");
+  app.add_option("--trace", job.trace, "write the nodes' times there as a Chrome trace");
   app.add_option("--output-dir,-o", job.output_dir, "write the outputs there as .npy files");
   app.add_flag("--json", as_json, "print one JSON object");
   try {
@@ -220,7 +279,9 @@ int main(int argc, char** argv) {
     return finish("hg-bench", usage(error.what(), "; see hg-bench --help"));
   }
   Measurement measurement;
-  const Outcome result = measure(job, measurement);
+  Outcome result = measure(job, measurement);
+  if (result.ok() && !job.trace.empty()) result = write_trace(job.trace, measurement);
+  if (!job.profile) measurement.profile.clear();
   if (result.ok() && as_json) print_json(measurement);
   if (result.ok() && !as_json) print_text(job, measurement);
   return finish("hg-bench", result);

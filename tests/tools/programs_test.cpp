@@ -234,6 +234,20 @@ TEST_F(Programs, BenchProfilesEveryNode) {
   const json answer = json::parse(ran.out);
   EXPECT_GE(answer["profile"].size(), 1u);
   EXPECT_TRUE(answer["profile"][0].contains("ms"));
+  EXPECT_GT(answer["peak"]["gflops"], 0);
+  EXPECT_GT(answer["profile"][0]["share_of_peak"], 0);
+}
+
+TEST_F(Programs, BenchTracesEveryNode) {
+  const Ran ran = run("hg-bench wide.hgm --dim n=3 --repeat 2 --trace trace.json --json");
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_FALSE(json::parse(ran.out).contains("profile"));
+  const json events = json::parse(std::ifstream(folder_ / "trace.json"))["traceEvents"];
+  ASSERT_GE(events.size(), 1u);
+  EXPECT_EQ(events[0]["ph"], "X");
+  EXPECT_GE(events[0]["dur"], 0);
+  EXPECT_TRUE(events[0]["args"].contains("kernel"));
+  expect_refusal("hg-bench wide.hgm --dim n=3 --repeat 1 --trace none/trace.json", 1, "none/trace");
 }
 
 TEST_F(Programs, BenchRefusals) {
