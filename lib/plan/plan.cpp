@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace hg {
 namespace {
@@ -49,15 +50,24 @@ class Planner {
     } else {
       HG_TRY(place_inputs_and_states());
     }
-    find_last_uses();
-    size_t index = plan_.first_node;
-    for (; index < body_.nodes.size(); ++index) {
-      bool known = true;
-      HG_TRY(plan_node(static_cast<int32_t>(index), known));
-      if (!known) break;
+    if (request_.schedule != nullptr) {
+      plan_.schedule = *request_.schedule;
+    } else {
+      for (size_t i = plan_.first_node; i < body_.nodes.size(); ++i)
+        plan_.schedule.push_back(static_cast<int32_t>(i));
     }
-    plan_.next_node = index;
+    find_last_uses();
+    plan_.next_node = body_.nodes.size();
+    for (position_ = 0; position_ < static_cast<int>(plan_.schedule.size()); ++position_) {
+      const int32_t index = plan_.schedule[static_cast<size_t>(position_)];
+      bool known = true;
+      HG_TRY(plan_node(index, known));
+      if (known) continue;
+      plan_.next_node = static_cast<size_t>(index);
+      plan_.schedule.resize(static_cast<size_t>(position_));
+    }
     HG_TRY(separate_assignments());
+    count_repeated();
     end_lifetimes();
     place_blocks();
     return std::move(plan_);
@@ -83,19 +93,37 @@ class Planner {
     return {};
   }
 
+  // Positions of the schedule; a result that is computed again has last uses of its own, which
+  // stand in next_last_uses_ until then.
   void find_last_uses() {
-    last_use_.assign(body_.values.size(), -1);
-    for (size_t i = plan_.first_node; i < body_.nodes.size(); ++i)
-      for (const ValueId id : body_.nodes[i].inputs)
-        if (id != kNoValue) last_use_[static_cast<size_t>(id)] = static_cast<int>(i);
     constexpr int kForever = std::numeric_limits<int>::max();
+    last_use_.assign(body_.values.size(), -1);
     for (const auto& [name, id] : body_.outputs) last_use_[static_cast<size_t>(id)] = kForever;
     for (const auto& [target, source] : body_.assignments)
       last_use_[static_cast<size_t>(source)] = kForever;
-    if (request_.options->keep_all_values)
-      std::fill(last_use_.begin(), last_use_.end(), kForever);
+    next_last_uses_.resize(plan_.schedule.size());
+    for (size_t position = plan_.schedule.size(); position-- > 0;) {
+      const Node& node = body_.nodes[static_cast<size_t>(plan_.schedule[position])];
+      for (const ValueId id : node.outputs)
+        next_last_uses_[position].push_back(std::exchange(last_use_[static_cast<size_t>(id)], -1));
+      for (const ValueId id : node.inputs) {
+        if (id == kNoValue) continue;
+        int& last = last_use_[static_cast<size_t>(id)];
+        last = std::max(last, static_cast<int>(position));
+      }
+    }
     state_last_use_.assign(body_.states.size(), -1);
     for (const auto& [id, value] : plan_.values) note_use_of_state(id, value);
+  }
+
+  // From here on the node's results are those of this position.
+  void begin_results(const Node& node) {
+    const std::vector<int>& last = next_last_uses_[static_cast<size_t>(position_)];
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      last_use_[static_cast<size_t>(node.outputs[i])] =
+          request_.options->keep_all_values ? std::numeric_limits<int>::max() : last[i];
+      copies_.erase(node.outputs[i]);
+    }
   }
 
   void note_use_of_state(ValueId id, const PlacedTensor& value) {
@@ -117,15 +145,7 @@ class Planner {
 
   // -- Nodes --------------------------------------------------------------------------------------
 
-  // The node's op, attributes and input types with numbers for all symbols.
-  struct Concrete {
-    std::vector<Attr> attrs;
-    Types input_types;
-    Types output_types;
-    bool known = true;  // all output sizes
-  };
-
-  Status concretize(const Node& node, Concrete& c) {
+  Status concretize(const Node& node, PreparedNode& c) {
     for (const Attr& attr : node.attrs) {
       c.attrs.push_back(with_numbers(attr, plan_.bindings));
       HG_CHECK(!has_symbols(c.attrs.back()), label(graph_, node), ": the size ", c.attrs.back(),
@@ -168,16 +188,23 @@ class Planner {
 
   Status plan_node(int32_t index, bool& known) {
     const Node& node = body_.nodes[static_cast<size_t>(index)];
-    Concrete concrete;
-    HG_TRY(concretize(node, concrete));
-    known = concrete.known;
-    if (!known) return plan_measure(index, node, concrete);
-    if (node.op->def.view != nullptr) return plan_view(index, node, concrete);
-    HG_TRY_ASSIGN(Step step, choose_kernel(index, node, concrete));
-    return add_outputs(index, node, concrete, std::move(step));
+    PreparedNodes& all = request_.prepared != nullptr ? *request_.prepared : prepared_;
+    const auto [entry, is_new] = all.try_emplace(index);
+    PreparedNode& prepared = entry->second;
+    if (is_new) {
+      const Status status = concretize(node, prepared);
+      if (!status.ok()) all.erase(index);
+      HG_TRY(status);
+    }
+    known = prepared.known;
+    if (!known) return plan_measure(index, node, prepared);
+    begin_results(node);
+    if (node.op->def.view != nullptr) return plan_view(node, prepared);
+    HG_TRY_ASSIGN(Step step, choose_kernel(index, node, prepared));
+    return add_outputs(node, prepared, std::move(step));
   }
 
-  Status plan_view(int32_t index, const Node& node, const Concrete& concrete) {
+  Status plan_view(const Node& node, const PreparedNode& concrete) {
     const Sizes shape = sizes_of(concrete.output_types[0]);
     const auto attempt = [&](const PlacedTensor& in) {
       ViewContext context(AttrReader(node.op, concrete.attrs), in.tensor.shape, in.tensor.strides,
@@ -186,12 +213,12 @@ class Planner {
       PlacedTensor out = in;
       out.tensor = {nullptr, concrete.output_types[0].dtype, shape, context.out_strides()};
       out.place.offset += context.offset() * size_of(in.tensor.dtype);
-      record(node.outputs[0], out, index);
+      record(node.outputs[0], out);
       return true;
     };
     const PlacedTensor& in = placed(node.inputs[0]);
     if (attempt(in)) return {};
-    HG_TRY_ASSIGN(const PlacedTensor copy, contiguous(in, node.inputs[0], index));
+    HG_TRY_ASSIGN(const PlacedTensor copy, contiguous(in, node.inputs[0]));
     if (attempt(copy)) return {};
     return internal(label(graph_, node), ": no view of a contiguous ", in.tensor.shape);
   }
@@ -202,7 +229,7 @@ class Planner {
     return sizes;
   }
 
-  Status plan_measure(int32_t index, const Node& node, const Concrete& concrete) {
+  Status plan_measure(int32_t index, const Node& node, PreparedNode& concrete) {
     if (!(node.op->def.traits & kControl)) {
       HG_TRY_ASSIGN(Step step, choose_kernel(index, node, concrete));
       if (step.kernel->measure == nullptr)
@@ -227,7 +254,7 @@ class Planner {
 
   // -- Kernels ------------------------------------------------------------------------------------
 
-  PrepareContext prepare_context(const Node& node, const Concrete& concrete,
+  PrepareContext prepare_context(const Node& node, const PreparedNode& concrete,
                                  const KernelDef& kernel) {
     PrepareContext context(AttrReader(node.op, concrete.attrs));
     context.label_ = label(graph_, node);
@@ -288,40 +315,63 @@ class Planner {
     return true;
   }
 
-  Result<Step> choose_kernel(int32_t index, const Node& node, const Concrete& concrete) {
+  Result<Step> choose_kernel(int32_t index, const Node& node, PreparedNode& prepared) {
     if (node.op->def.traits & kControl) return control_step(index, node);
+    if (!is_prepared(node, prepared)) HG_TRY(prepare_kernel(index, node, prepared));
+    Step step = *prepared.step;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == kNoValue) {
+        step.inputs.emplace_back();
+        continue;
+      }
+      PlacedTensor in = input_for(*step.kernel, node, i);
+      if (!wants_any_strides(*step.kernel, i) && !in.tensor.is_contiguous()) {
+        HG_TRY_ASSIGN(in, contiguous(in, node.inputs[i]));
+      }
+      step.inputs.push_back(in);
+    }
+    if (prepared.workspace > 0) step.workspace = new_block("workspace", prepared.workspace);
+    return step;
+  }
+
+  // Whether the kernel that was chosen before has seen the inputs as they lie now.
+  bool is_prepared(const Node& node, const PreparedNode& prepared) const {
+    if (!prepared.step) return false;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == kNoValue) continue;
+      const PlacedTensor &before = prepared.inputs[i], &now = placed(node.inputs[i]);
+      if (!(before.tensor.strides == now.tensor.strides) || before.place.kind != now.place.kind)
+        return false;
+    }
+    return true;
+  }
+
+  Status prepare_kernel(int32_t index, const Node& node, PreparedNode& prepared) {
     for (const KernelDef* kernel : request_.registry->kernels(node.op->name(), Device::cpu)) {
       if (!allowed(*kernel)) continue;
-      PrepareContext context = prepare_context(node, concrete, *kernel);
+      PrepareContext context = prepare_context(node, prepared, *kernel);
       if (kernel->accepts != nullptr && !kernel->accepts(context)) continue;
       if (kernel->prepare != nullptr) HG_TRY(kernel->prepare(context));
-      Step step;
+      Step& step = prepared.step.emplace();
       step.kernel = kernel;
       step.node = index;
       step.label = context.label_;
       step.state = context.state_;
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        if (node.inputs[i] == kNoValue) {
-          step.inputs.emplace_back();
-          continue;
-        }
-        PlacedTensor in = input_for(*kernel, node, i);
-        if (!wants_any_strides(*kernel, i) && !in.tensor.is_contiguous()) {
-          HG_TRY_ASSIGN(in, contiguous(in, node.inputs[i], index));
-        }
-        step.inputs.push_back(in);
-      }
-      if (context.workspace_ > 0) step.workspace = new_block("workspace", context.workspace_);
-      count_work(node, concrete, context, step);
-      return step;
+      count_work(node, prepared, context, step);
+      prepared.workspace = context.workspace_;
+      prepared.inputs.clear();
+      for (const ValueId id : node.inputs)
+        prepared.inputs.push_back(id == kNoValue ? PlacedTensor() : placed(id));
+      return {};
     }
     std::string types;
-    for (const TensorType& type : concrete.input_types) types += text(types.empty() ? "" : ", ", type);
+    for (const TensorType& type : prepared.input_types)
+      types += text(types.empty() ? "" : ", ", type);
     if (node.op->def.expand != nullptr) *expand_node_ = index;
     return unsupported(label(graph_, node), ": no CPU kernel takes ", types);
   }
 
-  void count_work(const Node& node, const Concrete& concrete, const PrepareContext& context,
+  void count_work(const Node& node, const PreparedNode& concrete, const PrepareContext& context,
                   Step& step) {
     std::vector<Sizes> in, out;
     for (const Tensor& tensor : context.inputs_) in.push_back(tensor.shape);
@@ -336,18 +386,18 @@ class Planner {
     for (const Tensor& tensor : context.outputs_) step.bytes += tensor.bytes();
   }
 
-  Status add_outputs(int32_t index, const Node& node, const Concrete& concrete, Step step) {
+  Status add_outputs(const Node& node, const PreparedNode& concrete, Step step) {
     const int at = step_count();
     for (const PlacedTensor& in : step.inputs) extend(in, at);
     if (step.workspace.block >= 0) extend_block(step.workspace.block, at);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const TensorType& type = concrete.output_types[i];
       PlacedTensor out{unplaced(type.dtype, sizes_of(type)), {}};
-      out.place = memory_of_input(index, node, step, i, out.tensor);
+      out.place = memory_of_input(node, step, i, out.tensor);
       if (out.place.kind == Place::Kind::none)
         out.place = new_block(graph_.value_info(node.outputs[i]).name, out.tensor.bytes());
       extend(out, at);
-      record(node.outputs[i], out, index);
+      record(node.outputs[i], out);
       step.outputs.push_back(out);
     }
     plan_.steps.push_back(std::move(step));
@@ -355,7 +405,7 @@ class Planner {
   }
 
   // The memory of an input that dies here, when this output may take it.
-  Place memory_of_input(int32_t index, const Node& node, const Step& step, size_t output,
+  Place memory_of_input(const Node& node, const Step& step, size_t output,
                         const Tensor& out) const {
     if (request_.options->keep_all_values) return {};
     const bool in_place = node.op->def.traits & kInPlace;
@@ -371,12 +421,12 @@ class Planner {
       if (in.place.kind == Place::Kind::state) {
         const auto state = static_cast<size_t>(in.place.index);
         if (is_assigned(node.outputs[output], body_.states[state].value) &&
-            state_last_use_[state] <= index)
+            state_last_use_[state] <= position_)
           return in.place;
       }
       if (in.place.kind != Place::Kind::arena || in.place.index != plan_.part) continue;
       const Block& block = plan_.blocks[static_cast<size_t>(in.place.block)];
-      if (block.lifetime.bytes == out.bytes() && last_use_of_block(in.place.block) <= index)
+      if (block.lifetime.bytes == out.bytes() && last_use_of_block(in.place.block) <= position_)
         return in.place;
     }
     return {};
@@ -429,26 +479,26 @@ class Planner {
   int last_use_of_block(int32_t block) const { return block_last_use_[static_cast<size_t>(block)]; }
 
   // Makes `out` the tensor of a value, and its block live as long as the value is used.
-  void record(ValueId id, const PlacedTensor& out, int32_t node) {
+  void record(ValueId id, const PlacedTensor& out) {
     plan_.values[id] = out;
     note_use_of_state(id, out);
     if (out.place.kind != Place::Kind::arena || out.place.index != plan_.part) return;
     int& last = block_last_use_[static_cast<size_t>(out.place.block)];
-    last = std::max({last, node, last_use_[static_cast<size_t>(id)]});
+    last = std::max({last, position_, last_use_[static_cast<size_t>(id)]});
   }
 
   // A contiguous copy of a value, made once in this part.
-  Result<PlacedTensor> contiguous(const PlacedTensor& in, ValueId id, int32_t node) {
+  Result<PlacedTensor> contiguous(const PlacedTensor& in, ValueId id) {
     if (const auto known = copies_.find(id); known != copies_.end()) {
       int& last = block_last_use_[static_cast<size_t>(known->second.place.block)];
-      last = std::max(last, node);
+      last = std::max(last, position_);
       return known->second;
     }
     const auto kernels = request_.registry->kernels("contiguous", Device::cpu);
     if (kernels.empty()) return internal("there is no CPU kernel for 'contiguous'");
     PlacedTensor out{unplaced(in.tensor.dtype, in.tensor.shape), {}};
     out.place = new_block(text(graph_.value_info(id).name, " (contiguous)"), out.tensor.bytes());
-    block_last_use_.back() = std::max(node, last_use_[static_cast<size_t>(id)]);
+    block_last_use_.back() = std::max(position_, last_use_[static_cast<size_t>(id)]);
     Step step;
     step.kernel = kernels.back();
     step.label = text("contiguous '", graph_.value_info(id).name, "'");
@@ -472,14 +522,13 @@ class Planner {
   // end of the run write.
   Status separate_assignments() {
     if (plan_.next_node != body_.nodes.size()) return {};
-    const auto end = static_cast<int32_t>(body_.nodes.size());
     const auto separate = [&](ValueId id, bool needs_contiguous) -> Status {
       const PlacedTensor value = placed(id);
       const bool overwritten =
           value.place.kind == Place::Kind::state &&
           (*request_.mutable_states)[static_cast<size_t>(value.place.index)];
       if (!overwritten && !(needs_contiguous && !value.tensor.is_contiguous())) return {};
-      HG_TRY_ASSIGN(plan_.values[id], contiguous(value, id, end));
+      HG_TRY_ASSIGN(plan_.values[id], contiguous(value, id));
       return {};
     };
     for (const auto& [target, source] : body_.assignments) {
@@ -493,10 +542,17 @@ class Planner {
     return {};
   }
 
+  void count_repeated() {
+    std::vector<char> seen(body_.nodes.size(), 0);
+    for (const Step& step : plan_.steps)
+      if (step.node >= 0 && std::exchange(seen[static_cast<size_t>(step.node)], 1))
+        plan_.extra_flops += step.flops;
+  }
+
   // Blocks that later parts, outputs or assignments read live to the end.
   void end_lifetimes() {
     const int end = std::max(0, step_count() - 1);
-    const auto next = static_cast<int>(plan_.next_node);
+    const auto next = static_cast<int>(plan_.schedule.size());
     for (size_t i = 0; i < plan_.blocks.size(); ++i) {
       Lifetime& lifetime = plan_.blocks[i].lifetime;
       if (block_last_use_[i] >= next) lifetime.last = end;
@@ -515,7 +571,6 @@ class Planner {
     const auto move = [&](Place& place) {
       if (place.kind == Place::Kind::arena && place.index == plan_.part && place.block >= 0) {
         place.offset += plan_.blocks[static_cast<size_t>(place.block)].offset;
-        place.block = -1;
       }
     };
     const auto move_step = [&](Step& step) {
@@ -533,9 +588,12 @@ class Planner {
   const GraphBody& body_;
   int32_t* expand_node_;
   Plan plan_;
-  std::vector<int> last_use_;        // of values: the last node that reads them
+  int position_ = 0;  // of the schedule
+  std::vector<int> last_use_;        // of values: the last position that reads them
+  std::vector<std::vector<int>> next_last_uses_;  // of the results of each position
   std::vector<int> state_last_use_;  // of the memory of states
-  std::vector<int> block_last_use_;  // of blocks: the last node that reads any value in them
+  std::vector<int> block_last_use_;  // of blocks: the last position that reads any value in them
+  PreparedNodes prepared_;
   std::unordered_map<ValueId, PlacedTensor> copies_;
 };
 

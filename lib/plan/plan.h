@@ -25,7 +25,7 @@ struct Place {
   Kind kind = Kind::none;
   int32_t index = 0;   // part, input or state
   int64_t offset = 0;  // bytes
-  int32_t block = -1;  // of Plan::blocks, while planning
+  int32_t block = -1;  // of the part's Plan::blocks
   const void* address = nullptr;  // of fixed
 
   static Place of_input(int32_t index) { return {Kind::input, index, 0, -1, nullptr}; }
@@ -54,6 +54,11 @@ struct Block {
   int64_t offset = 0;
 };
 
+// The nodes of a part in the order in which they run, each after those that it reads. A node may
+// stand more than once: from there on its results are those computed again, the same bits, and the
+// memory of the earlier ones is free when their last reader before that has run.
+using Schedule = std::vector<int32_t>;
+
 struct Plan {
   Bindings bindings;
   int part = 0;
@@ -64,7 +69,22 @@ struct Plan {
   std::optional<Step> measure;                       // how to measure that node
   std::vector<Block> blocks;
   int64_t arena_bytes = 0, arena_lower_bound = 0;
+  Schedule schedule;  // of the nodes of this part
+  double extra_flops = 0;  // of nodes that the schedule repeats
 };
+
+// What the planner found out about a node, for further plans with the same sizes.
+struct PreparedNode {
+  // The node's op, attributes and input types with numbers for all symbols.
+  std::vector<Attr> attrs;
+  std::vector<TensorType> input_types, output_types;
+  bool known = true;  // all output sizes
+  // The kernel for inputs that lie in memory like this: without inputs and outputs.
+  std::vector<PlacedTensor> inputs;
+  std::optional<Step> step;
+  int64_t workspace = 0;
+};
+using PreparedNodes = std::unordered_map<int32_t, PreparedNode>;
 
 struct PlanRequest {
   const Graph* graph = nullptr;
@@ -75,6 +95,8 @@ struct PlanRequest {
   const std::vector<bool>* mutable_states = nullptr;  // those that a run changes
   PackCache* packs = nullptr;
   int threads = 1;
+  const Schedule* schedule = nullptr;  // null: the order of the graph
+  PreparedNodes* prepared = nullptr;   // of plans for the same bindings; null: not kept
 };
 
 // Fails with the first node that cannot be planned. When no kernel takes a node that has an

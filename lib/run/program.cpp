@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "lib/compile/passes.h"
+#include "lib/plan/fit.h"
 #include "lib/run/parallel.h"
 
 namespace hg {
@@ -220,6 +221,8 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
   PlanRequest request{&graph_, registry_, &options_,        bindings,
                       previous, &mutable_states_, &packs_, parallel_.threads};
   auto ready = std::make_unique<Ready>();
+  PreparedNodes prepared;
+  request.prepared = &prepared;
   for (;;) {
     int32_t expand_node = -1;
     Result<Plan> plan = make_plan(request, &expand_node);
@@ -231,6 +234,7 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
     if (expand_node < 0 || index > 0) return plan.status();
     plans_.clear();
     plans_.resize(1);
+    prepared.clear();
     HG_TRY(rewrite(graph_, [&, at = int32_t{0}](const Node& node) mutable
                            -> Result<std::optional<std::vector<Value>>> {
       if (at++ != expand_node) return std::optional<std::vector<Value>>();
@@ -239,7 +243,7 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
     }));
     HG_TRY(prepare_states());
   }
-  HG_TRY(check_limit(ready->plan));
+  HG_TRY(fit_limit(request, ready->plan));
   HG_TRY(make_ready(*ready));
   auto& plans = plans_[index];
   if (plans.size() >= kPlansPerPart) {
@@ -249,15 +253,19 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
   return plans.back().get();
 }
 
-Status Program::check_limit(const Plan& plan) const {
-  if (options_.memory_limit <= 0) return {};
-  int64_t own = 0;
+// Looks for orders and repetitions that need less memory, within the limit where there is one.
+Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
+  int64_t own = 0, earlier = 0;
   for (const Memory64& state : own_states_) own += state.bytes();
-  const int64_t needed = plan.arena_bytes + packs_.bytes() + own;
-  if (needed <= options_.memory_limit) return {};
-  return out_of_memory("the plan needs ", needed, " bytes (", plan.arena_bytes, " of arena, ",
-                       packs_.bytes(), " of packed weights, ", own,
-                       " of own state); the memory limit is ", options_.memory_limit);
+  for (size_t i = 0; i < static_cast<size_t>(plan.part); ++i) earlier += arenas_[i].bytes();
+  const int64_t limit = options_.memory_limit, rest = limit - packs_.bytes() - own - earlier;
+  HG_TRY_ASSIGN(plan, fit_plan(request, std::move(plan), limit > 0 ? std::max<int64_t>(rest, 1) : 0));
+  if (limit <= 0 || plan.arena_bytes <= rest) return {};
+  const int64_t needed = plan.arena_bytes + packs_.bytes() + own + earlier;
+  return out_of_memory("the memory limit is ", limit, " bytes; the smallest that works is ", needed,
+                       " (", plan.arena_bytes, " of arena, where values are computed again, ",
+                       packs_.bytes(), " of packed weights, ", own, " of own state",
+                       earlier > 0 ? text(", ", earlier, " of earlier parts") : "", ")");
 }
 
 Status Program::make_ready(Ready& ready) {
@@ -463,6 +471,7 @@ Memory Program::memory() const {
   for (const Ready* ready : parts_) {
     memory.arena_bytes += ready->plan.arena_bytes;
     memory.arena_lower_bound += ready->plan.arena_lower_bound;
+    memory.extra_flops += ready->plan.extra_flops;
   }
   // Weights that the passes replaced stay in the file that they are mapped from.
   const std::vector<int> uses = use_counts(graph_);
@@ -527,6 +536,13 @@ std::vector<ProfileRow> Program::profile() const {
 
 std::string Program::report() const {
   std::string out = text("device cpu, ", parallel_.threads, " threads\n");
+  if (is_planned()) {
+    const Memory m = memory();
+    out += text("peak ", m.peak_bytes, " bytes: ", m.arena_bytes, " of arena, ", m.weights_bytes,
+                " of weights, ", m.packed_bytes, " packed\n");
+    if (m.extra_flops > 0)
+      out += text(m.extra_flops, " of ", flops(), " FLOPs compute values again to save memory\n");
+  }
   for (const ProfileRow& row : profile())
     out += text(row.node, ": ", row.op, " by ", row.kernel.empty() ? "subgraphs" : row.kernel, "\n");
   return out;

@@ -54,7 +54,7 @@ class Program {
       std::span<const std::pair<std::string, int64_t>> dims) const;
   Result<Ready*> part(size_t index, const Bindings& bindings, const Plan* previous);
   Status make_ready(Ready& ready);
-  Status check_limit(const Plan& plan) const;
+  Status fit_limit(const PlanRequest& request, Plan& plan) const;
   void resolve(Ready& ready);
   void* base_of(const Place& place) const;
   Status run_part(Ready& ready);

@@ -17,6 +17,13 @@
 
 namespace hg {
 
+// What of the values between a loss and its gradients is computed again instead of kept. A limit of
+// memory that asks for more recomputes more.
+enum class Checkpoint : uint8_t {
+  none,  // keep all, unless the limit asks for recomputing
+  sqrt,  // keep what crosses between about sqrt(n) segments of the n nodes before the peak
+};
+
 // Memory of the host. `allocate` returns 64-byte aligned memory or null.
 struct Allocator {
   void* (*allocate)(void* host, size_t bytes) = nullptr;
@@ -29,7 +36,10 @@ struct Options {
   int threads = 0;                  // 0: as many as OpenMP would take
   ParallelFor parallel_for = {};         // the host's own pool; then no OpenMP region is entered
   Allocator allocator = {};              // the host's own memory for the arena and packed weights
-  int64_t memory_limit = 0;         // bytes of arena, packed weights and own state; 0: none
+  // Bytes of arena, packed weights and own state; 0: none. Values are computed again where that
+  // saves the memory; results stay the same bits.
+  int64_t memory_limit = 0;
+  Checkpoint checkpoint = Checkpoint::none;
   std::vector<std::pair<std::string, int64_t>> dims = {};  // sizes for symbols, to plan at creation
   std::vector<std::string> disabled_passes = {};           // by name, for debugging
   std::vector<std::string> kernels = {};  // "conv=reference": only this variant, for debugging
@@ -46,6 +56,7 @@ struct Memory {
   int64_t arena_lower_bound = 0;  // largest sum of bytes alive at one step
   int64_t weights_bytes = 0;      // as loaded; mapped from the file where it was mapped
   int64_t packed_bytes = 0;       // copies made for kernels
+  double extra_flops = 0;         // of a run, for values that are computed again to save memory
 };
 
 struct ProfileRow {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many bytes are alive at each position of a schedule, estimated from one plan of the same
+// sizes: fast enough to weigh thousands of schedules. The planner itself has the last word.
+#pragma once
+
+#include <vector>
+
+#include "lib/plan/plan.h"
+
+namespace hg {
+
+class Liveness {
+ public:
+  // `plan` is of the graph; both must outlive this.
+  Liveness(const Graph& graph, const Plan& plan);
+
+  // A tensor in the arena from the position that computes it to its last reader.
+  struct Span {
+    ValueId value = kNoValue;
+    int first = 0, last = 0;
+    std::vector<int> readers;  // positions, ascending; through views too
+  };
+  struct Profile {
+    std::vector<Span> spans;
+    std::vector<int64_t> live;  // bytes at each position
+    int64_t peak = 0;
+    int peak_at = 0;
+    // The spans of a value that holds memory, in order of `first`.
+    std::vector<std::vector<int>> spans_of;
+  };
+  Profile profile(const Schedule& schedule) const;
+
+  const Graph& graph() const { return *graph_; }
+  const Plan& plan() const { return *plan_; }
+  // The value in whose memory `id` lies, or kNoValue when that is not the arena of this part.
+  ValueId root(ValueId id) const { return roots_[static_cast<size_t>(id)]; }
+  int64_t bytes(ValueId root) const { return bytes_[static_cast<size_t>(root)]; }
+  // Nodes that only look at the memory of this value, in order.
+  const std::vector<int32_t>& views(ValueId root) const {
+    return views_[static_cast<size_t>(root)];
+  }
+  bool is_view(int32_t node) const { return is_view_[static_cast<size_t>(node)]; }
+  // Operations and bytes moved by one run of the node.
+  double cost(int32_t node) const { return cost_[static_cast<size_t>(node)]; }
+  int64_t workspace(int32_t node) const { return workspace_[static_cast<size_t>(node)]; }
+
+ private:
+  const Graph* graph_;
+  const Plan* plan_;
+  std::vector<ValueId> roots_;
+  std::vector<int64_t> bytes_;
+  std::vector<char> forever_, is_view_;
+  std::vector<std::vector<int32_t>> views_;
+  std::vector<double> cost_;
+  std::vector<int64_t> workspace_;
+};
+
+}  // namespace hg

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plan/order.h"
+
+#include <algorithm>
+
+namespace hg {
+namespace {
+
+constexpr size_t kMostNodes = 20000;  // beyond, the greedy order takes too long
+
+// Who reads what among the nodes of one part. A reader of a view reads its memory.
+struct Links {
+  explicit Links(const Liveness& liveness) : graph(liveness.graph()) {
+    const Schedule& base = liveness.plan().schedule;
+    needs.resize(graph.nodes().size());
+    feeds.resize(graph.nodes().size());
+    std::vector<char> here(graph.nodes().size(), 0);
+    for (const int32_t index : base) {
+      here[static_cast<size_t>(index)] = 1;
+      for (const ValueId id : graph.nodes()[static_cast<size_t>(index)].inputs) {
+        const int32_t from = id == kNoValue ? -1 : graph.value_info(id).node;
+        if (from < 0 || !here[static_cast<size_t>(from)]) continue;
+        auto& list = needs[static_cast<size_t>(index)];
+        if (std::find(list.begin(), list.end(), from) != list.end()) continue;
+        list.push_back(from);
+        feeds[static_cast<size_t>(from)].push_back(index);
+      }
+    }
+    // What updates a state in place comes after all that read the state as it was, as in the base.
+    std::vector<std::vector<int32_t>> readers(graph.states().size());
+    std::vector<int32_t> state_of(static_cast<size_t>(graph.value_count()), -1);
+    for (size_t i = 0; i < graph.states().size(); ++i)
+      state_of[static_cast<size_t>(graph.states()[i].value)] = static_cast<int32_t>(i);
+    std::vector<int32_t> target(static_cast<size_t>(graph.value_count()), -1);
+    for (const auto& [state, source] : graph.assignments())
+      target[static_cast<size_t>(source)] = graph.value_info(state).state;
+    for (const int32_t index : base) {
+      const Node& node = graph.nodes()[static_cast<size_t>(index)];
+      for (const ValueId id : node.outputs) {
+        const int32_t state = target[static_cast<size_t>(id)];
+        if (state < 0) continue;
+        for (const int32_t reader : readers[static_cast<size_t>(state)]) {
+          if (reader == index) continue;
+          needs[static_cast<size_t>(index)].push_back(reader);
+          feeds[static_cast<size_t>(reader)].push_back(index);
+        }
+      }
+      for (const ValueId id : node.inputs) {
+        if (id == kNoValue || state_of[static_cast<size_t>(id)] < 0) continue;
+        const int32_t state = state_of[static_cast<size_t>(id)];
+        readers[static_cast<size_t>(state)].push_back(index);
+        if (node.op->def.view != nullptr) state_of[static_cast<size_t>(node.outputs[0])] = state;
+      }
+    }
+  }
+
+  const Graph& graph;
+  std::vector<std::vector<int32_t>> needs, feeds;  // by node
+};
+
+// Always the node that adds least to the bytes alive; of equal ones the first of the base.
+Schedule greedy(const Liveness& liveness, const Links& links) {
+  const Graph& graph = liveness.graph();
+  const Schedule& base = liveness.plan().schedule;
+  std::vector<int> waits(graph.nodes().size(), 0);
+  std::vector<int> readers(static_cast<size_t>(graph.value_count()), 0);  // of roots
+  const auto each_root = [&](int32_t index, auto visit) {
+    const Node& node = graph.nodes()[static_cast<size_t>(index)];
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId root = node.inputs[i] == kNoValue ? kNoValue : liveness.root(node.inputs[i]);
+      bool first = root != kNoValue;
+      for (size_t j = 0; first && j < i; ++j)
+        first = node.inputs[j] == kNoValue || liveness.root(node.inputs[j]) != root;
+      if (first) visit(root);
+    }
+  };
+  const auto keep = [&](ValueId id) {
+    if (liveness.root(id) != kNoValue) ++readers[static_cast<size_t>(liveness.root(id))];
+  };
+  for (const auto& [name, id] : graph.outputs()) keep(id);
+  for (const auto& [target, source] : graph.assignments()) keep(source);
+  std::vector<int32_t> ready;
+  for (const int32_t index : base) {
+    waits[static_cast<size_t>(index)] =
+        static_cast<int>(links.needs[static_cast<size_t>(index)].size());
+    if (waits[static_cast<size_t>(index)] == 0) ready.push_back(index);
+    each_root(index, [&](ValueId root) { ++readers[static_cast<size_t>(root)]; });
+  }
+  const auto growth = [&](int32_t index) {
+    int64_t bytes = 0;
+    if (!liveness.is_view(index))
+      for (const ValueId id : graph.nodes()[static_cast<size_t>(index)].outputs)
+        bytes += liveness.bytes(id);
+    each_root(index, [&](ValueId root) {
+      if (readers[static_cast<size_t>(root)] == 1) bytes -= liveness.bytes(root);
+    });
+    return bytes;
+  };
+  Schedule order;
+  while (!ready.empty()) {
+    size_t best = 0;
+    int64_t least = 0;
+    for (size_t i = 0; i < ready.size(); ++i) {
+      const int64_t bytes = growth(ready[i]);
+      if (i == 0 || bytes < least || (bytes == least && ready[i] < ready[best])) {
+        best = i;
+        least = bytes;
+      }
+    }
+    const int32_t index = ready[best];
+    ready.erase(ready.begin() + static_cast<int64_t>(best));
+    order.push_back(index);
+    each_root(index, [&](ValueId root) { --readers[static_cast<size_t>(root)]; });
+    for (const int32_t next : links.feeds[static_cast<size_t>(index)])
+      if (--waits[static_cast<size_t>(next)] == 0) ready.push_back(next);
+  }
+  return order;
+}
+
+// Each node as late as its first reader allows: the sinks in their order, before each what it
+// needs.
+Schedule late(const Liveness& liveness, const Links& links) {
+  const Schedule& base = liveness.plan().schedule;
+  std::vector<char> done(liveness.graph().nodes().size(), 0);
+  Schedule order;
+  std::vector<std::pair<int32_t, size_t>> stack;  // node, its next need
+  for (const int32_t sink : base) {
+    if (!links.feeds[static_cast<size_t>(sink)].empty()) continue;
+    stack.emplace_back(sink, 0);
+    while (!stack.empty()) {
+      const auto [index, at] = stack.back();
+      const auto& needs = links.needs[static_cast<size_t>(index)];
+      if (done[static_cast<size_t>(index)] || at == needs.size()) {
+        if (!done[static_cast<size_t>(index)]) order.push_back(index);
+        done[static_cast<size_t>(index)] = 1;
+        stack.pop_back();
+        continue;
+      }
+      ++stack.back().second;
+      if (!done[static_cast<size_t>(needs[at])]) stack.emplace_back(needs[at], 0);
+    }
+  }
+  return order;
+}
+
+// The base, but each sink runs as soon as what it needs is there, and what has no other reader than
+// one node runs just before it.
+Schedule early_sinks(const Liveness& liveness, const Links& links) {
+  const Schedule& base = liveness.plan().schedule;
+  std::vector<int> waits(liveness.graph().nodes().size(), 0);
+  for (const int32_t index : base)
+    waits[static_cast<size_t>(index)] =
+        static_cast<int>(links.needs[static_cast<size_t>(index)].size());
+  std::vector<char> done(liveness.graph().nodes().size(), 0);
+  Schedule order;
+  std::vector<int32_t> stack;
+  for (const int32_t first : base) {
+    stack.push_back(first);
+    while (!stack.empty()) {
+      const int32_t index = stack.back();
+      stack.pop_back();
+      if (std::exchange(done[static_cast<size_t>(index)], 1)) continue;
+      order.push_back(index);
+      for (const int32_t next : links.feeds[static_cast<size_t>(index)])
+        if (--waits[static_cast<size_t>(next)] == 0 &&
+            links.feeds[static_cast<size_t>(next)].empty())
+          stack.push_back(next);
+    }
+  }
+  return order;
+}
+
+}  // namespace
+
+std::vector<Schedule> other_orders(const Liveness& liveness) {
+  const Schedule& base = liveness.plan().schedule;
+  const Links links(liveness);
+  std::vector<Schedule> orders;
+  const auto add = [&](Schedule order) {
+    if (order.size() == base.size() && order != base) orders.push_back(std::move(order));
+  };
+  add(early_sinks(liveness, links));
+  add(late(liveness, links));
+  if (base.size() <= kMostNodes) add(greedy(liveness, links));
+  return orders;
+}
+
+}  // namespace hg

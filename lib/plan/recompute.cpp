@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// The greedy choice is that of XLA's rematerialization pass: always at the peak, always the value
+// that costs least for each byte it frees.
+#include "lib/plan/recompute.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace hg {
+namespace {
+
+constexpr size_t kLongestChain = 256;  // nodes that are computed again for one value
+constexpr double kStep = 1.0 / 100;    // of the peak, between two results
+constexpr int kMostRounds = 4000;
+
+using Profile = Liveness::Profile;
+using Span = Liveness::Span;
+
+bool can_repeat(const Node& node) {
+  return (node.op->def.traits & (kControl | kDataDependent | kInPlace)) == 0;
+}
+
+// The nodes that must run again before position `at` so that `value` is there.
+class Chain {
+ public:
+  Chain(const Liveness& liveness, const Profile& profile, const std::vector<int>& updates, int at)
+      : liveness_(liveness), profile_(profile), updates_(updates), at_(at) {}
+
+  // False, and nothing added, when it cannot be done or takes too many nodes.
+  bool add(ValueId value) {
+    const std::set<int32_t> before = nodes_;
+    if (visit(value)) return true;
+    nodes_ = before;
+    return false;
+  }
+
+  // In an order in which they can run, with the views of what they compute.
+  std::vector<int32_t> nodes() const {
+    std::set<int32_t> all = nodes_;
+    for (const int32_t index : nodes_)
+      for (const ValueId id : liveness_.graph().nodes()[static_cast<size_t>(index)].outputs)
+        if (liveness_.root(id) == id)
+          all.insert(liveness_.views(id).begin(), liveness_.views(id).end());
+    return {all.begin(), all.end()};
+  }
+  double cost() const {
+    double sum = 0;
+    for (const int32_t index : nodes_) sum += liveness_.cost(index);
+    return sum;
+  }
+  // Alive at the worst while they run, beside what was alive before; `but` is counted already.
+  int64_t bytes(ValueId but) const {
+    int64_t sum = 0, workspace = 0;
+    for (const int32_t index : nodes_) {
+      workspace = std::max(workspace, liveness_.workspace(index));
+      for (const ValueId id : liveness_.graph().nodes()[static_cast<size_t>(index)].outputs)
+        if (liveness_.root(id) == id && id != but) sum += liveness_.bytes(id);
+    }
+    return sum + workspace;
+  }
+
+ private:
+  bool visit(ValueId value) {
+    const int32_t index = liveness_.graph().value_info(value).node;
+    if (index < 0 || nodes_.count(index) > 0) return true;
+    const Node& node = liveness_.graph().nodes()[static_cast<size_t>(index)];
+    if (!can_repeat(node) || nodes_.size() >= kLongestChain) return false;
+    nodes_.insert(index);
+    for (const ValueId id : node.inputs) {
+      if (id == kNoValue) continue;
+      const int32_t state = liveness_.graph().value_info(id).state;
+      if (state >= 0 && updates_[static_cast<size_t>(state)] < at_) return false;
+      const ValueId root = liveness_.root(id);
+      if (root == kNoValue) {
+        // A view of a state or an input, or what an earlier part computed.
+        if (!is_ready_outside(id) && !visit(id)) return false;
+      } else if (!is_alive(root) && !visit(root)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool is_alive(ValueId root) const {
+    const std::vector<int>& spans = profile_.spans_of[static_cast<size_t>(root)];
+    for (size_t i = spans.size(); i-- > 0;) {
+      const Span& span = profile_.spans[static_cast<size_t>(spans[i])];
+      if (span.first < at_) return span.last >= at_;
+    }
+    return false;
+  }
+  bool is_ready_outside(ValueId id) const {
+    const int32_t node = liveness_.graph().value_info(id).node;
+    return node < 0 || static_cast<size_t>(node) < liveness_.plan().first_node ||
+           !liveness_.is_view(node);
+  }
+
+  const Liveness& liveness_;
+  const Profile& profile_;
+  const std::vector<int>& updates_;
+  int at_;
+  std::set<int32_t> nodes_;  // the graph's order is an order in which they can run
+};
+
+// The position that updates each state, after which the old contents may be gone.
+std::vector<int> state_updates(const Graph& graph, const Schedule& schedule) {
+  std::vector<int> position(graph.nodes().size(), -1);
+  for (size_t i = 0; i < schedule.size(); ++i)
+    position[static_cast<size_t>(schedule[i])] = static_cast<int>(i);
+  std::vector<int> updates(graph.states().size(), static_cast<int>(schedule.size()));
+  for (const auto& [target, source] : graph.assignments()) {
+    const int32_t node = graph.value_info(source).node;
+    if (node >= 0 && position[static_cast<size_t>(node)] >= 0)
+      updates[static_cast<size_t>(graph.value_info(target).state)] =
+          position[static_cast<size_t>(node)];
+  }
+  return updates;
+}
+
+// One value less at the peak; false when there is none.
+bool free_at_peak(const Liveness& liveness, const Profile& profile, Schedule& schedule) {
+  const std::vector<int> updates = state_updates(liveness.graph(), schedule);
+  const int peak_at = profile.peak_at;
+  double best_score = 0;
+  std::vector<int32_t> best;
+  int best_at = -1;
+  for (const Span& span : profile.spans) {
+    if (span.first >= peak_at || span.last <= peak_at) continue;
+    const int64_t bytes = liveness.bytes(span.value);
+    if (bytes == 0) continue;
+    const auto next = std::lower_bound(span.readers.begin(), span.readers.end(), peak_at);
+    if (next == span.readers.end() || *next == peak_at) continue;
+    Chain chain(liveness, profile, updates, *next);
+    if (!chain.add(span.value)) continue;
+    if (profile.live[static_cast<size_t>(*next)] + chain.bytes(span.value) >= profile.peak)
+      continue;
+    const double score = (chain.cost() + 1) / static_cast<double>(bytes);
+    if (best_at >= 0 && score >= best_score) continue;
+    best_score = score;
+    best = chain.nodes();
+    best_at = *next;
+  }
+  if (best_at < 0) return false;
+  schedule.insert(schedule.begin() + best_at, best.begin(), best.end());
+  return true;
+}
+
+}  // namespace
+
+std::vector<Rematerialized> recompute(const Liveness& liveness, const Schedule& base) {
+  Schedule schedule = base;
+  Profile profile = liveness.profile(schedule);
+  std::vector<Rematerialized> results = {{schedule, profile.peak}};
+  // A value may go from a peak that stays as high elsewhere: only a lower peak makes a result.
+  for (int round = 0; round < kMostRounds; ++round) {
+    if (!free_at_peak(liveness, profile, schedule)) break;
+    profile = liveness.profile(schedule);
+    if (static_cast<double>(profile.peak) <= static_cast<double>(results.back().peak) * (1 - kStep))
+      results.push_back({schedule, profile.peak});
+    if (schedule.size() > 4 * base.size() + 64) break;
+  }
+  return results;
+}
+
+Schedule without_needless(const Liveness& liveness, Schedule schedule, int64_t bytes) {
+  std::vector<char> seen(liveness.graph().nodes().size(), 0);
+  std::vector<std::pair<double, size_t>> repeated;  // cost, position
+  for (size_t i = 0; i < schedule.size(); ++i) {
+    const int32_t node = schedule[i];
+    if (std::exchange(seen[static_cast<size_t>(node)], 1) && !liveness.is_view(node))
+      repeated.emplace_back(liveness.cost(node), i);
+  }
+  std::stable_sort(repeated.begin(), repeated.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<char> dropped(schedule.size(), 0);
+  const auto rest = [&] {
+    Schedule kept;
+    for (size_t i = 0; i < schedule.size(); ++i)
+      if (!dropped[i]) kept.push_back(schedule[i]);
+    return kept;
+  };
+  for (const auto& [cost, position] : repeated) {
+    // With the node go the views that were made again beside it.
+    std::vector<size_t> gone = {position};
+    const Node& node = liveness.graph().nodes()[static_cast<size_t>(schedule[position])];
+    for (const ValueId id : node.outputs)
+      for (const int32_t view : liveness.views(id))
+        for (size_t i = position + 1; i < schedule.size() && i <= position + kLongestChain; ++i)
+          if (schedule[i] == view && !dropped[i]) {
+            gone.push_back(i);
+            break;
+          }
+    for (const size_t i : gone) dropped[i] = 1;
+    if (liveness.profile(rest()).peak <= bytes) continue;
+    for (const size_t i : gone) dropped[i] = 0;
+  }
+  return rest();
+}
+
+Schedule checkpoint_sqrt(const Liveness& liveness, const Schedule& base) {
+  const Graph& graph = liveness.graph();
+  const Profile profile = liveness.profile(base);
+  const int turn = profile.peak_at;
+  // What the segments share alike is the bytes that stay for readers after the peak.
+  std::vector<int64_t> kept(static_cast<size_t>(turn) + 1, 0);
+  int64_t total = 0;
+  int count = 0;
+  const auto crosses = [&](const Span& span) {
+    return span.first < turn && span.last > turn && liveness.bytes(span.value) > 0;
+  };
+  for (const Span& span : profile.spans)
+    if (crosses(span)) {
+      kept[static_cast<size_t>(span.first)] += liveness.bytes(span.value);
+      total += liveness.bytes(span.value);
+      ++count;
+    }
+  const auto segments = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
+  if (segments < 2) return base;
+  std::vector<int64_t> segment(static_cast<size_t>(turn) + 1, 0);
+  int64_t sum = 0;
+  for (size_t i = 0; i < segment.size(); ++i) {
+    segment[i] = std::min(segments - 1, sum * segments / std::max<int64_t>(total, 1));
+    sum += kept[i];
+  }
+  // From the last segment back, as their readers come.
+  Schedule schedule = base;
+  for (int64_t s = segments; s-- > 0;) {
+    const Profile now = liveness.profile(schedule);
+    const std::vector<int> updates = state_updates(graph, schedule);
+    std::vector<ValueId> inner;
+    int at = -1;
+    for (const Span& span : now.spans) {
+      if (!crosses(span) || segment[static_cast<size_t>(span.first)] != s) continue;
+      bool leaves = false;  // read by a later segment: a checkpoint
+      for (const int reader : span.readers)
+        leaves |= reader <= turn && segment[static_cast<size_t>(reader)] != s;
+      const auto next = std::lower_bound(span.readers.begin(), span.readers.end(), turn);
+      if (leaves || next == span.readers.end() || *next == turn) continue;
+      inner.push_back(span.value);
+      at = at < 0 ? *next : std::min(at, *next);
+    }
+    if (at < 0) continue;
+    // Inner values count as gone while the chain is sought.
+    Profile without = now;
+    for (const ValueId id : inner)
+      for (const int index : without.spans_of[static_cast<size_t>(id)])
+        without.spans[static_cast<size_t>(index)].last =
+            std::min(without.spans[static_cast<size_t>(index)].last, turn);
+    Chain chain(liveness, without, updates, at);
+    for (const ValueId id : inner) chain.add(id);
+    const std::vector<int32_t> again = chain.nodes();
+    schedule.insert(schedule.begin() + at, again.begin(), again.end());
+  }
+  return schedule;
+}
+
+}  // namespace hg

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedules that compute values again instead of keeping them, to need less memory.
+#pragma once
+
+#include <vector>
+
+#include "lib/plan/liveness.h"
+
+namespace hg {
+
+struct Rematerialized {
+  Schedule schedule;
+  int64_t peak = 0;  // estimated bytes
+};
+
+// From `base`, in steps of some percent less memory each, down to the least that is found. Each
+// step frees what is alive at the peak and cheapest to compute again for the bytes it frees.
+std::vector<Rematerialized> recompute(const Liveness& liveness, const Schedule& base);
+
+// Drops repetitions as long as the estimate stays within `bytes`, the dearest first.
+Schedule without_needless(const Liveness& liveness, Schedule schedule, int64_t bytes);
+
+// The nodes before the peak in about sqrt(n) segments: values inside of a segment are computed
+// again when the first reader after the peak comes (Chen et al. 2016, "Training deep nets with
+// sublinear memory cost").
+Schedule checkpoint_sqrt(const Liveness& liveness, const Schedule& base);
+
+}  // namespace hg
