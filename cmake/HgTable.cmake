@@ -24,6 +24,7 @@ set(HG_STEMS
   image
   detection
   norm
+  norm_grad
   attention
   rnn
   random

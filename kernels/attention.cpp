@@ -134,108 +134,21 @@ constexpr AttentionTable kTable = {attend_scores, attend_values};
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <algorithm>
-#include <cmath>
-
-#include "hg/kernel.h"
-#include "kernels/element.h"
+#include "kernels/attention_shape.h"
 
 namespace hg::kernels {
 namespace {
 
-struct AttentionState {
+struct AttentionState : AttentionShape {
   const AttentionTable* attend = HG_SIMD_CHOOSE(kTable);
-  Sizes lead;                               // batch..., heads
-  Sizes q_lead, k_lead, v_lead, mask_lead;  // strides of those dims
-  int64_t heads_per_key_head = 1;
-  int64_t q_time = 0, q_dim = 0, k_time = 0, k_dim = 0, v_time = 0, v_dim = 0;  // strides
-  int64_t mask_time = 0, mask_key = 0;
-  int64_t times = 0, keys = 0, dim = 0, value_dim = 0;
-  double scale = 1;
-  bool causal = false;
 };
 
 Status attention_prepare(PrepareContext& c) {
-  AttentionState s;
-  const Tensor &q = c.in(0), &k = c.in(1), &v = c.in(2);
-  const int rank = q.rank();
-  s.times = q.shape[rank - 2];
-  s.dim = q.shape[rank - 1];
-  s.keys = k.shape[rank - 2];
-  s.value_dim = v.shape[rank - 1];
-  s.q_time = q.strides[rank - 2];
-  s.q_dim = q.strides[rank - 1];
-  s.k_time = k.strides[rank - 2];
-  s.k_dim = k.strides[rank - 1];
-  s.v_time = v.strides[rank - 2];
-  s.v_dim = v.strides[rank - 1];
-  auto mask_stride = [&](int i) -> int64_t {  // i counts from the end
-    if (!c.has(3)) return 0;
-    const Tensor& mask = c.in(3);
-    if (i > mask.rank() || mask.shape[mask.rank() - i] == 1) return 0;
-    return mask.strides[mask.rank() - i];
-  };
-  s.mask_key = mask_stride(1);
-  s.mask_time = mask_stride(2);
-  for (int i = 0; i < rank - 2; ++i) {
-    s.lead.push_back(q.shape[i]);
-    s.q_lead.push_back(q.strides[i]);
-    s.k_lead.push_back(k.strides[i]);
-    s.v_lead.push_back(v.strides[i]);
-    s.mask_lead.push_back(mask_stride(rank - i));
-  }
-  if (rank > 2 && k.shape[rank - 3] > 0)
-    s.heads_per_key_head = std::max<int64_t>(1, q.shape[rank - 3] / k.shape[rank - 3]);
-  s.scale = c.attrs().has("scale")
-                ? c.attrs().real("scale")
-                : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, s.dim)));
-  s.causal = c.attrs().flag("causal");
+  const AttentionState s = {attention_shape(c)};
   if (c.out(0).dtype == f16 || c.out(0).dtype == bf16)
     c.set_workspace(c.out(0).count() * static_cast<int64_t>(sizeof(float)));
   c.make_state(s);
   return {};
-}
-
-// Where one head's matrices start.
-struct Offsets {
-  int64_t q = 0, k = 0, v = 0, mask = 0;
-};
-Offsets offsets_of(const AttentionState& s, int64_t head) {
-  Offsets o;
-  for (int i = s.lead.rank() - 1; i >= 0; --i) {
-    const int64_t at = head % s.lead[i];
-    head /= s.lead[i];
-    const int64_t key_at = i == s.lead.rank() - 1 ? at / s.heads_per_key_head : at;
-    o.q += at * s.q_lead[i];
-    o.k += key_at * s.k_lead[i];
-    o.v += key_at * s.v_lead[i];
-    o.mask += at * s.mask_lead[i];
-  }
-  return o;
-}
-
-// scale * score + mask, or -inf where the key is hidden.
-template <class T>
-struct Mask {
-  const bool* hides = nullptr;  // false hides
-  const T* adds = nullptr;
-  int64_t time = 0, key = 0;
-  bool causal = false;
-  Wide<T> operator()(Wide<T> score, int64_t t, int64_t k) const {
-    if (causal && k > t) return -std::numeric_limits<Wide<T>>::infinity();
-    if (hides && !hides[t * time + k * key]) return -std::numeric_limits<Wide<T>>::infinity();
-    return adds ? score + load(adds + t * time + k * key) : score;
-  }
-};
-template <class T>
-Mask<T> mask_of(const RunContext& c, const AttentionState& s, int64_t offset) {
-  Mask<T> m{nullptr, nullptr, s.mask_time, s.mask_key, s.causal};
-  if (!c.has(3)) return m;
-  if (c.in(3).dtype == boolean)
-    m.hides = c.in(3).as<bool>() + offset;
-  else
-    m.adds = c.in(3).as<T>() + offset;
-  return m;
 }
 
 // Any sizes: one query after the other, one key after the other.
@@ -248,8 +161,8 @@ void plain_run(const RunContext& c) noexcept {
                    [&](int64_t begin, int64_t end) {
                      for (int64_t row = begin; row < end; ++row) {
                        const int64_t t = row % s.times;
-                       const Offsets o = offsets_of(s, row / s.times);
-                       const Mask<T> mask = mask_of<T>(c, s, o.mask);
+                       const AttentionOffsets o = attention_offsets(s, row / s.times);
+                       const AttentionMask<T> mask = attention_mask<T>(c, s, o.mask);
                        const T* q = c.in(0).as<T>() + o.q + t * s.q_time;
                        const T* k = c.in(1).as<T>() + o.k;
                        const T* v = c.in(2).as<T>() + o.v;
@@ -290,8 +203,8 @@ void plain_run(const RunContext& c) noexcept {
 template <class T>
 void attend_block(const RunContext& c, const AttentionState& s, int64_t head, int64_t first) {
   AttentionBlock w;
-  const Offsets o = offsets_of(s, head);
-  const Mask<T> mask = mask_of<T>(c, s, o.mask);
+  const AttentionOffsets o = attention_offsets(s, head);
+  const AttentionMask<T> mask = attention_mask<T>(c, s, o.mask);
   const bool masked = s.causal || c.has(3);
   const int64_t times = std::min(kQueryBlock, s.times - first);
   w.padded_value_dim = (s.value_dim + kColumnStep - 1) / kColumnStep * kColumnStep;

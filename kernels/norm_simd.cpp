@@ -3,11 +3,12 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/norm_simd.cpp"
 // clang-format off: the order matters
-#include "kernels/simd.h"
+#include "kernels/norm_simd.h"
+
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernels/safe_exp-inl.h"
-#include "kernels/norm_simd.h"
+#include "kernels/simd.h"
 // clang-format on
 #include <cmath>
 
@@ -75,8 +76,7 @@ void softmax(const float* x, float* y, int64_t count) {
   }
   const float scale = 1 / sum;
   const V factor = hn::Set(d, scale);
-  for (i = 0; i + n <= count; i += n)
-    hn::StoreU(hn::Mul(hn::LoadU(d, y + i), factor), d, y + i);
+  for (i = 0; i + n <= count; i += n) hn::StoreU(hn::Mul(hn::LoadU(d, y + i), factor), d, y + i);
   for (; i < count; ++i) y[i] *= scale;
 }
 
@@ -86,8 +86,7 @@ void log_softmax(const float* x, float* y, int64_t count) {
   const float top = largest(x, count);
   const V shift = hn::Set(d, top);
   const float sum = sum_of(
-      x, count,
-      [&](V v, V s) HWY_ATTR { return hn::Add(s, safe_exp(D(), hn::Sub(v, shift))); },
+      x, count, [&](V v, V s) HWY_ATTR { return hn::Add(s, safe_exp(D(), hn::Sub(v, shift))); },
       [&](float v) HWY_ATTR { return std::exp(v - top); });
   const float log_sum = std::log(sum);
   const V low = hn::Set(d, log_sum);
@@ -153,10 +152,87 @@ void affine_line(const float* x, float* y, int64_t count, float mean, float scal
   for (; i < count; ++i) y[i] = (x[i] - mean) * scale + shift;
 }
 
+void deviations(const float* x, int64_t count, float shift, float& sum, float& square) {
+  const D d;
+  const int64_t n = lanes();
+  const V m = hn::Set(d, shift);
+  V a = hn::Zero(d), b = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + n <= count; i += n) {
+    const V v = hn::Sub(hn::LoadU(d, x + i), m);
+    a = hn::Add(a, v);
+    b = hn::MulAdd(v, v, b);
+  }
+  sum = hn::GetLane(hn::SumOfLanes(d, a));
+  square = hn::GetLane(hn::SumOfLanes(d, b));
+  for (; i < count; ++i) {
+    sum += x[i] - shift;
+    square += (x[i] - shift) * (x[i] - shift);
+  }
+}
+
+void grad_sums(const float* x, const float* dy, const float* weight, int64_t count, float mean,
+               float& sum, float& product) {
+  const D d;
+  const int64_t n = lanes();
+  const V m = hn::Set(d, mean);
+  V a = hn::Zero(d), b = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + n <= count; i += n) {
+    V g = hn::LoadU(d, dy + i);
+    if (weight) g = hn::Mul(g, hn::LoadU(d, weight + i));
+    a = hn::Add(a, g);
+    b = hn::MulAdd(g, hn::Sub(hn::LoadU(d, x + i), m), b);
+  }
+  sum = hn::GetLane(hn::SumOfLanes(d, a));
+  product = hn::GetLane(hn::SumOfLanes(d, b));
+  for (; i < count; ++i) {
+    const float g = weight ? dy[i] * weight[i] : dy[i];
+    sum += g;
+    product += g * (x[i] - mean);
+  }
+}
+
+void grad_line(const float* x, const float* dy, const float* weight, float* dx, int64_t count,
+               float mean, float a, float b, float shift) {
+  const D d;
+  const int64_t n = lanes();
+  const V m = hn::Set(d, mean), va = hn::Set(d, a), vb = hn::Set(d, b), vs = hn::Set(d, shift);
+  int64_t i = 0;
+  for (; i + n <= count; i += n) {
+    V g = hn::LoadU(d, dy + i);
+    if (weight) g = hn::Mul(g, hn::LoadU(d, weight + i));
+    const V v = hn::Sub(hn::LoadU(d, x + i), m);
+    hn::StoreU(hn::MulAdd(g, va, hn::MulAdd(v, vb, vs)), d, dx + i);
+  }
+  for (; i < count; ++i) {
+    const float g = weight ? dy[i] * weight[i] : dy[i];
+    dx[i] = g * a + ((x[i] - mean) * b + shift);
+  }
+}
+
+void grad_affine(const float* x, const float* dy, int64_t count, float mean, float scale,
+                 float* dweight, float* dbias) {
+  const D d;
+  const int64_t n = lanes();
+  const V m = hn::Set(d, mean), s = hn::Set(d, scale);
+  int64_t i = 0;
+  for (; i + n <= count; i += n) {
+    const V g = hn::LoadU(d, dy + i);
+    const V z = hn::Mul(hn::Sub(hn::LoadU(d, x + i), m), s);
+    hn::StoreU(hn::MulAdd(g, z, hn::LoadU(d, dweight + i)), d, dweight + i);
+    hn::StoreU(hn::Add(g, hn::LoadU(d, dbias + i)), d, dbias + i);
+  }
+  for (; i < count; ++i) {
+    dweight[i] += dy[i] * ((x[i] - mean) * scale);
+    dbias[i] += dy[i];
+  }
+}
+
 }  // namespace
 
-constexpr NormTable kTable = {softmax,     log_softmax, moments,
-                              mean_square, affine_row,  affine_line};
+constexpr NormTable kTable = {softmax,     log_softmax, moments,   mean_square, affine_row,
+                              affine_line, deviations,  grad_sums, grad_line,   grad_affine};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

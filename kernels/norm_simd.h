@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of softmax and of the norms in f32, over contiguous elements. x and y may be the
-// same memory.
+// The inner loops of softmax, of the norms and of their gradients in f32, over contiguous elements.
+// x and y may be the same memory.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,17 @@ struct NormTable {
   // y = (x - mean) scale + shift
   void (*affine_line)(const float* x, float* y, int64_t count, float mean, float scale,
                       float shift);
+  // The sums of x - shift and of its square.
+  void (*deviations)(const float* x, int64_t count, float shift, float& sum, float& square);
+  // The sums of g and of g (x - mean), where g = dy weight; weight as above.
+  void (*grad_sums)(const float* x, const float* dy, const float* weight, int64_t count, float mean,
+                    float& sum, float& product);
+  // dx = a g + b (x - mean) + shift; dx may be the memory of x or of dy.
+  void (*grad_line)(const float* x, const float* dy, const float* weight, float* dx, int64_t count,
+                    float mean, float a, float b, float shift);
+  // dweight += dy (x - mean) scale and dbias += dy, for each element.
+  void (*grad_affine)(const float* x, const float* dy, int64_t count, float mean, float scale,
+                      float* dweight, float* dbias);
 };
 const NormTable& norm_table();  // of the chosen instruction set
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbolic gradients against known answers; the op tests hold every rule against finite differences.
+// Symbolic gradients against known answers; the op tests hold every rule against finite
+// differences.
 #include <gtest/gtest.h>
 
 #include "hg/hg.h"
@@ -58,10 +59,9 @@ TEST(Gradients, OfAPolynomialOverAVector) {
   Graph g;
   const Value x = g.input("x", f64, {"n"});
   const auto number = [&](double v) { return g.scalar(v, f64); };
-  const Value y = g.call(
-      "add", {g.call("add", {g.call("mul", {number(2), g.call("mul", {x, x})}),
-                             g.call("mul", {number(8), x})}),
-              number(-1)});
+  const Value y = g.call("add", {g.call("add", {g.call("mul", {number(2), g.call("mul", {x, x})}),
+                                                g.call("mul", {number(8), x})}),
+                                 number(-1)});
   g.output("y", y);
   g.output("dx", gradients(y, {x})[0]);
   ASSERT_TRUE(g.status().ok()) << g.status().message();
@@ -88,6 +88,85 @@ TEST(Gradients, AreZeroWhereNothingDepends) {
   EXPECT_EQ(evaluate(std::move(g), {{1, 2}, {3, 4}}), (std::vector<double>{0, 0, 1, 4}));
 }
 
+// y = cond ? x x z : x + z
+TEST(Gradients, GoThroughTheBranchThatIsTaken) {
+  for (const bool choice : {true, false}) {
+    Graph g;
+    const Value cond = g.constant(*TensorData::copy_of(view(&choice, boolean, {})));
+    const Value x = g.input("x", f64, {"n"}), z = g.input("z", f64, {"n"});
+    const auto branch = [](bool first) {
+      auto b = std::make_shared<Graph>();
+      const Value u = b->input("u", f64, {"n"}), v = b->input("v", f64, {"n"});
+      b->output("", first ? b->call("mul", {b->call("mul", {u, u}), v}) : b->call("add", {u, v}));
+      return b;
+    };
+    const Value inputs[] = {cond, x, z};
+    const Value y = g.calls("if", inputs, {}, {branch(true), branch(false)})[0];
+    const std::vector<Value> first = gradients(y, {x, z});
+    for (const Value& d : first) g.output("", d);
+    for (const Value& d : gradients(first[0], {x, z})) g.output("", d);
+    ASSERT_TRUE(g.status().ok()) << g.status().message();
+    EXPECT_EQ(evaluate(std::move(g), {{2, 3}, {5, 7}}),
+              choice ? (std::vector<double>{20, 42, 4, 9, 10, 14, 4, 6})
+                     : (std::vector<double>{1, 1, 1, 1, 0, 0, 0, 0}));
+  }
+}
+
+// while sum(v) < 100: v = v c, with n counting the rounds
+TEST(Gradients, WalkBackOverTheRoundsOfALoop) {
+  for (const double start : {3.0, 300.0}) {
+    Graph g;
+    const Value x = g.input("x", f64, {"n"}), c = g.input("c", f64, {});
+    const auto below = [](Graph& b, Value v) {
+      return b.call("lt", {b.call("sum", {v}), b.scalar(100.0, f64)});
+    };
+    auto body = std::make_shared<Graph>();
+    const Value v = body->input("v", f64, {"n"}), n = body->input("n", i64, {});
+    const Value factor = body->input("c", f64, {});
+    const Value next = body->call("mul", {v, factor});
+    body->output("", below(*body, next));
+    body->output("", next);
+    body->output("", body->call("add", {n, body->scalar(int64_t{1}, i64)}));
+    const Value inputs[] = {below(g, x), x, g.scalar(int64_t{0}, i64), c};
+    const Value y = g.calls("while", inputs, {}, {body})[0];
+    for (const Value& d : gradients(y, {x, c})) g.output("", d);
+    ASSERT_TRUE(g.status().ok()) << g.status().message();
+    // Four rounds: y = x c^4. None: y = x.
+    EXPECT_EQ(evaluate(std::move(g), {{start, 4}, {2}}),
+              start < 100 ? (std::vector<double>{16, 16, 4 * 8 * (start + 4)})
+                          : (std::vector<double>{1, 1, 0}));
+  }
+}
+
+TEST(Gradients, MakeUpJacobians) {
+  Graph g;
+  const Value x = g.input("x", f64, {2});
+  const Value y = g.call("concat", {x * x, sum(x) * x}, {{"dim", 0}});
+  g.output("", jacobian(y, x));
+  EXPECT_EQ(jacobian(y, x).shape(), (Shape{4, 2}));
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  EXPECT_EQ(evaluate(std::move(g), {{3, 5}}), (std::vector<double>{6, 0, 0, 10, 11, 3, 5, 13}));
+}
+
+// y = sum(x x z): the second derivatives are diag(2 z), diag(2 x) and 0.
+TEST(Gradients, MakeUpProductsWithTheHessian) {
+  Graph g;
+  const Value x = g.input("x", f64, {2}), z = g.input("z", f64, {2});
+  const Value u = g.input("u", f64, {2}), v = g.input("v", f64, {2});
+  const Value wrt[] = {x, z}, directions[] = {u, v};
+  for (const Value& d : hessian_vector_product(sum(x * x * z), wrt, directions)) g.output("", d);
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  EXPECT_EQ(evaluate(std::move(g), {{2, 3}, {5, 7}, {1, 10}, {100, 1000}}),
+            (std::vector<double>{10 + 400, 140 + 6000, 4, 60}));
+}
+
+TEST(Gradients, OfSecondOrderNeedASingleNumber) {
+  Graph g;
+  const Value x = g.input("x", f64, {2});
+  EXPECT_TRUE(hessian_vector_product(x, std::span(&x, 1), std::span(&x, 1)).empty());
+  EXPECT_NE(g.status().message().find("'x' has the shape [2]"), std::string::npos);
+}
+
 TEST(Gradients, ListAllOpsWithoutOne) {
   constexpr OpDef kWave = {.name = "acme.wave",
                            .signature = "acme.wave(x) -> y",
@@ -95,9 +174,8 @@ TEST(Gradients, ListAllOpsWithoutOne) {
                              c.out(0) = c.in(0);
                              return {};
                            }};
-  constexpr OpDef kTide = {.name = "acme.tide",
-                           .signature = "acme.tide(x) -> y",
-                           .infer = kWave.infer};
+  constexpr OpDef kTide = {
+      .name = "acme.tide", .signature = "acme.tide(x) -> y", .infer = kWave.infer};
   Registry registry;
   ASSERT_TRUE(registry.add(kWave).ok());
   ASSERT_TRUE(registry.add(kTide).ok());

@@ -8,57 +8,102 @@
 namespace hg::reference::rows {
 namespace {
 
-void attention_run(const Call& c) {
-  const Array &q = c.in[0], &k = c.in[1], &v = c.in[2];
+struct Weights {
+  std::vector<double> p;  // of each key; all 0 when no key is seen
+  int64_t source = 0;     // the head of k and v
+  double scale = 1;
+};
+
+// Of the query `row` of all heads.
+Weights weights_of(const Call& c, int64_t row) {
+  const Array &q = c.in[0], &k = c.in[1];
   const int rank = q.shape.rank();
-  const int64_t times = q.shape[rank - 2], dim = q.shape[rank - 1];
-  const int64_t keys = k.shape[rank - 2], values = v.shape[rank - 1];
+  const int64_t times = q.shape[rank - 2], dim = q.shape[rank - 1], keys = k.shape[rank - 2];
   const int64_t heads = rank > 2 ? q.shape[rank - 3] : 1,
                 key_heads = rank > 2 ? k.shape[rank - 3] : 1;
-  const double scale =
-      c.attrs.has("scale") ? c.attrs.real("scale") : 1 / std::sqrt(static_cast<double>(dim));
-  const bool masked = c.in.size() > 3 && c.in[3].given;
-  for (int64_t row = 0; row < (times == 0 ? 0 : q.count() / (dim == 0 ? 1 : dim)); ++row) {
-    const int64_t t = row % times, head = row / times % heads, batch = row / times / heads;
-    const int64_t source = batch * key_heads + head / (heads / key_heads);
-    std::vector<double> p(static_cast<size_t>(keys));
-    double top = -HUGE_VAL, sum = 0;
-    for (int64_t j = 0; j < keys; ++j) {
-      double score = 0;
-      for (int64_t e = 0; e < dim; ++e)
-        score += q.at(row * dim + e) * k.at((source * keys + j) * dim + e);
-      score *= scale;
-      if (c.attrs.flag("causal") && j > t) score = -HUGE_VAL;
-      if (masked) {  // the mask broadcasts to [batch..., heads, times, keys]
-        const Array& m = c.in[3];
-        int64_t at = 0, stride = 1, rest = (row / times * times + t) * keys + j;
-        for (int i = 1; i <= rank; ++i) {
-          const int64_t size = i == 1 ? keys : q.shape[rank - i];
-          if (i <= m.shape.rank()) {
-            const int64_t own = m.shape[m.shape.rank() - i];
-            if (own != 1) at += rest % size * stride;
-            stride *= own;
-          }
-          rest /= size;
+  const int64_t t = row % times, head = row / times % heads, batch = row / times / heads;
+  Weights w;
+  w.p.resize(static_cast<size_t>(keys));
+  w.source = batch * key_heads + head / (heads / key_heads);
+  w.scale = c.attrs.has("scale") ? c.attrs.real("scale") : 1 / std::sqrt(static_cast<double>(dim));
+  double top = -HUGE_VAL, sum = 0;
+  for (int64_t j = 0; j < keys; ++j) {
+    double score = 0;
+    for (int64_t e = 0; e < dim; ++e)
+      score += q.at(row * dim + e) * k.at((w.source * keys + j) * dim + e);
+    score *= w.scale;
+    if (c.attrs.flag("causal") && j > t) score = -HUGE_VAL;
+    if (c.in.size() > 3 &&
+        c.in[3].given) {  // the mask broadcasts to [batch..., heads, times, keys]
+      const Array& m = c.in[3];
+      int64_t at = 0, stride = 1, rest = (row / times * times + t) * keys + j;
+      for (int i = 1; i <= rank; ++i) {
+        const int64_t size = i == 1 ? keys : q.shape[rank - i];
+        if (i <= m.shape.rank()) {
+          const int64_t own = m.shape[m.shape.rank() - i];
+          if (own != 1) at += rest % size * stride;
+          stride *= own;
         }
-        if (m.dtype != boolean)
-          score += m.at(at);
-        else if (m.at(at) == 0)
-          score = -HUGE_VAL;
+        rest /= size;
       }
-      p[static_cast<size_t>(j)] = score;
-      top = std::fmax(top, score);
+      if (m.dtype != boolean)
+        score += m.at(at);
+      else if (m.at(at) == 0)
+        score = -HUGE_VAL;
     }
-    if (top == -HUGE_VAL) continue;  // no key is seen: 0
-    for (double& score : p) sum += score = std::exp(score - top);
+    w.p[static_cast<size_t>(j)] = score;
+    top = std::fmax(top, score);
+  }
+  for (double& p : w.p) sum += p = top == -HUGE_VAL ? 0 : std::exp(p - top);
+  for (double& p : w.p) p = sum == 0 ? 0 : p / sum;
+  return w;
+}
+
+int64_t rows_of(const Array& q) {
+  const int64_t dim = q.shape.back();
+  return q.count() / (dim == 0 ? 1 : dim);
+}
+
+void attention_run(const Call& c) {
+  const int64_t keys = c.in[1].shape[c.in[1].shape.rank() - 2], values = c.in[2].shape.back();
+  for (int64_t row = 0; row < rows_of(c.in[0]); ++row) {
+    const Weights w = weights_of(c, row);
     for (int64_t j = 0; j < keys; ++j)
       for (int64_t e = 0; e < values; ++e)
         c.out[0].at(row * values + e) +=
-            p[static_cast<size_t>(j)] / sum * v.at((source * keys + j) * values + e);
+            w.p[static_cast<size_t>(j)] * c.in[2].at((w.source * keys + j) * values + e);
   }
 }
 
-constexpr Row kRows[] = {{"attention", attention_run}};
+void attention_grad(const Call& c) {
+  const Array &q = c.in[0], &k = c.in[1], &v = c.in[2], &dy = c.in[4];
+  const int64_t keys = k.shape[k.shape.rank() - 2], dim = q.shape.back(), values = v.shape.back();
+  for (int64_t row = 0; row < rows_of(q); ++row) {
+    const Weights w = weights_of(c, row);
+    std::vector<double> dp(static_cast<size_t>(keys), 0);
+    double mean = 0;
+    for (int64_t j = 0; j < keys; ++j) {
+      const auto i = static_cast<size_t>(j);
+      for (int64_t e = 0; e < values; ++e) {
+        const int64_t at = (w.source * keys + j) * values + e;
+        dp[i] += dy.at(row * values + e) * v.at(at);
+        c.out[2].at(at) += w.p[i] * dy.at(row * values + e);
+      }
+      mean += w.p[i] * dp[i];
+    }
+    for (int64_t j = 0; j < keys; ++j) {
+      const auto i = static_cast<size_t>(j);
+      const double ds = w.p[i] * (dp[i] - mean) * w.scale;
+      for (int64_t e = 0; e < dim; ++e) {
+        const int64_t at = (w.source * keys + j) * dim + e;
+        c.out[0].at(row * dim + e) += ds * k.at(at);
+        c.out[1].at(at) += ds * q.at(row * dim + e);
+      }
+    }
+  }
+}
+
+constexpr Row kRows[] = {{"attention", attention_run}, {"attention_grad", attention_grad}};
 
 }  // namespace
 

@@ -69,19 +69,24 @@ Value repeat_heads(const Value& x, const Dim& heads) {
   return reshape(expand(reshape(x, split), wide), shape);
 }
 
-// y = softmax(q k^T scale + mask) v. Where a bool mask is false, or causal and key > time, the
-// score is -inf; a query that sees no key gives 0.
-Status attention_expand(ExpandContext& c) {
+struct Weights {
+  Value q, k, v, p;  // in the dtype that is computed with, k and v with as many heads as q
+  double scale = 1;
+};
+
+// p = softmax(q k^T scale + mask). Where a bool mask is false, or causal and key > time, the score
+// is -inf; a query that sees no key has weights of 0.
+Weights weights_of(ExpandContext& c) {
   Graph& g = c.graph();
-  const Value q = widened(c.in(0));
+  Weights w;
+  const Value q = w.q = widened(c.in(0));
   const Dim heads = q.rank() > 2 ? q.dim(-3) : Dim(1);
-  const Value k = repeat_heads(widened(c.in(1)), heads);
-  const Value v = repeat_heads(widened(c.in(2)), heads);
-  const double scale = c.attrs().has("scale")
-                           ? c.attrs().real("scale")
-                           : 1 / std::sqrt(static_cast<double>(q.dim(-1).constant()));
+  const Value k = w.k = repeat_heads(widened(c.in(1)), heads);
+  w.v = repeat_heads(widened(c.in(2)), heads);
+  w.scale = c.attrs().has("scale") ? c.attrs().real("scale")
+                                   : 1 / std::sqrt(static_cast<double>(q.dim(-1).constant()));
   const Value lowest = number(q, -HUGE_VAL), zero = number(q, 0);
-  Value scores = mul(op("matmul", q, transpose_last(k)), scale);
+  Value scores = mul(op("matmul", q, transpose_last(k)), w.scale);
   const bool causal = c.attrs().flag("causal");
   if (causal) {
     auto count_up = [&](const Dim& end) {
@@ -95,16 +100,72 @@ Status attention_expand(ExpandContext& c) {
     const Value mask = c.in(3);
     scores = mask.dtype() == boolean ? where(mask, scores, lowest) : add(scores, widened(mask));
   }
-  Value p;
   if (causal || given(c, 3)) {
     const Value dead = reduce("all", op("eq", scores, lowest), {-1}, true);
-    p = g.call("softmax", {where(dead, zero, scores)}, {{"dim", -1}});
-    p = where(dead, zero, p);
+    w.p = g.call("softmax", {where(dead, zero, scores)}, {{"dim", -1}});
+    w.p = where(dead, zero, w.p);
   } else {
-    p = g.call("softmax", {scores}, {{"dim", -1}});
+    w.p = g.call("softmax", {scores}, {{"dim", -1}});
   }
-  c.set_out(0, cast(op("matmul", p, v), c.in(0).dtype()));
+  return w;
+}
+
+// y = p v
+Status attention_expand(ExpandContext& c) {
+  const Weights w = weights_of(c);
+  c.set_out(0, cast(op("matmul", w.p, w.v), c.in(0).dtype()));
   return {};
+}
+
+// The gradient of a mask, such as a position bias, is that of the expansion.
+Status attention_grad(GradContext& c) {
+  if (given(c, 3) && c.needs(3)) return {};
+  const std::vector<Value> d =
+      c.graph().calls("attention_grad", {c.in(0), c.in(1), c.in(2), input_or_none(c, 3), c.dout(0)},
+                      {{"scale", c.attrs().raw("scale")}, {"causal", c.attrs().flag("causal")}});
+  for (size_t i = 0; i < d.size(); ++i) c.set_grad(static_cast<int>(i), d[i]);
+  return {};
+}
+
+Status attention_grad_infer(InferContext& c) {
+  HG_TRY(attention_infer(c));
+  if (!(c.in(4) == c.out(0))) return c.fail("dy is ", c.in(4), ", y is ", c.out(0));
+  for (int i = 0; i < 3; ++i) c.out(i) = c.in(i);
+  return {};
+}
+
+// The heads that shared one of k or v are summed: the reverse of repeat_heads.
+Value sum_heads(const Value& d, const Value& like) {
+  const int rank = d.rank();
+  if (rank < 3 || like.dim(-3) == d.dim(-3)) return d;
+  Shape split = d.shape();
+  split[static_cast<size_t>(rank - 3)] = like.dim(-3);
+  split.insert(split.end() - 2, floordiv(d.dim(-3), like.dim(-3)));
+  return sum(reshape(d, split), {rank - 2});
+}
+
+// dv = p^T dy; ds = p (dp - sum(p dp)) scale with dp = dy v^T; dq = ds k, dk = ds^T q
+Status attention_grad_expand(ExpandContext& c) {
+  const Weights w = weights_of(c);
+  const Value dy = widened(c.in(4));
+  const Value dp = op("matmul", dy, transpose_last(w.v));
+  const Value ds = mul(mul(w.p, sub(dp, sum(mul(w.p, dp), {-1}, true))), w.scale);
+  const Value d[] = {op("matmul", ds, w.k),
+                     sum_heads(op("matmul", transpose_last(ds), w.q), c.in(1)),
+                     sum_heads(op("matmul", transpose_last(w.p), dy), c.in(2))};
+  for (int i = 0; i < 3; ++i) c.set_out(i, cast(d[i], c.in(i).dtype()));
+  return {};
+}
+
+double attention_flops(std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
+  const Sizes &q = in[0], &k = in[1], &v = in[2];
+  const double rows = q.back() > 0 ? static_cast<double>(q.count() / q.back()) : 0;
+  return 2 * rows * static_cast<double>(k[k.rank() - 2] * (q.back() + v.back()));
+}
+// Of five products the forward has two.
+double attention_grad_flops(std::span<const Sizes> in, std::span<const Sizes> out,
+                            const AttrReader& attrs) {
+  return 2.5 * attention_flops(in, out, attrs);
 }
 
 constexpr OpDef kOps[] = {
@@ -114,7 +175,15 @@ constexpr OpDef kOps[] = {
     {.name = "attention",
      .signature = "attention(q, k, v, mask?, scale: float? = none, causal: bool = false) -> y",
      .infer = attention_infer,
-     .expand = attention_expand},
+     .grad = attention_grad,
+     .expand = attention_expand,
+     .flops = attention_flops},
+    {.name = "attention_grad",
+     .signature = "attention_grad(q, k, v, mask?, dy, scale: float? = none, causal: bool = false) "
+                  "-> dq, dk, dv",
+     .infer = attention_grad_infer,
+     .expand = attention_grad_expand,
+     .flops = attention_grad_flops},
 };
 
 }  // namespace

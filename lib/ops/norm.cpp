@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax and normalisations. The norms are composites with fused kernels: their gradient is that
-// of the expansion.
+// of the expansion, or an op of norm_grad.cpp.
 #include "hg/op.h"
 #include "lib/ops/terms.h"
 
@@ -65,6 +65,21 @@ Status trailing_infer(InferContext& c, int last_affine) {
   return {};
 }
 Status layer_norm_infer(InferContext& c) { return trailing_infer(c, 2); }
+
+// The gradient op `name` of a norm with the inputs x, weight and bias.
+void fused_grad(GradContext& c, std::string_view name, const NamedAttrs& attrs) {
+  const std::vector<Value> d =
+      c.graph().calls(name, {c.in(0), input_or_none(c, 1), c.dout(0)}, attrs);
+  if (d.size() != 3) return;
+  for (int i = 0; i < 3; ++i)
+    if (given(c, i)) c.set_grad(i, d[static_cast<size_t>(i)]);
+}
+Status layer_norm_grad(GradContext& c) {
+  fused_grad(c, "layer_norm_grad",
+             {{"normalized_shape", c.attrs().raw("normalized_shape")},
+              {"eps", c.attrs().real("eps")}});
+  return {};
+}
 Status rms_norm_infer(InferContext& c) { return trailing_infer(c, 1); }
 
 Dims trailing_dims(const ExpandContext& c) {
@@ -189,6 +204,13 @@ Status batch_norm_expand(ExpandContext& c) {
   return {};
 }
 
+// Outside of training, and for gradients of the statistics: that of the expansion.
+Status batch_norm_grad(GradContext& c) {
+  if (c.attrs().flag("training") && !c.has_dout(1) && !c.has_dout(2))
+    fused_grad(c, "batch_norm_grad", {{"eps", c.attrs().real("eps")}});
+  return {};
+}
+
 constexpr OpDef kOps[] = {
     // y = exp(x - max x) / sum exp(x - max x)
     {.name = "softmax",
@@ -205,6 +227,7 @@ constexpr OpDef kOps[] = {
     {.name = "layer_norm",
      .signature = "layer_norm(x, weight?, bias?, normalized_shape: int[], eps: float = 1e-5) -> y",
      .infer = layer_norm_infer,
+     .grad = layer_norm_grad,
      .expand = layer_norm_expand,
      .alias = 1},
     {.name = "rms_norm",
@@ -223,6 +246,7 @@ constexpr OpDef kOps[] = {
      .signature = "batch_norm(x, weight?, bias?, running_mean?, running_var?, training: bool = "
                   "false, momentum: float = 0.1, eps: float = 1e-5) -> y, new_mean, new_var",
      .infer = batch_norm_infer,
+     .grad = batch_norm_grad,
      .expand = batch_norm_expand,
      .alias = 1},
 };

@@ -12,7 +12,10 @@ constexpr double kWorthwhile = 0.99;
 // How far the planner may stay below the estimate.
 constexpr double kEstimate = 0.8;
 
-Result<Plan> plan_of(PlanRequest& request, const Schedule& schedule) {
+// `base` is a plan of the same part. The node that ends the part comes last.
+Result<Plan> plan_of(PlanRequest& request, const Plan& base, Schedule schedule) {
+  if (base.next_node < request.graph->nodes().size())
+    schedule.push_back(static_cast<int32_t>(base.next_node));
   request.schedule = &schedule;
   int32_t expand_node = -1;
   return make_plan(request, &expand_node);
@@ -28,13 +31,13 @@ Result<Plan> fit_plan(PlanRequest request, Plan plan, int64_t arena_limit) {
   for (const Schedule& order : other_orders(liveness)) {
     if (static_cast<double>(liveness.profile(order).peak) > kWorthwhile * static_cast<double>(peak))
       continue;
-    HG_TRY_ASSIGN(Plan other, plan_of(request, order));
+    HG_TRY_ASSIGN(Plan other, plan_of(request, base, order));
     if (static_cast<double>(other.arena_bytes) <
         kWorthwhile * static_cast<double>(plan.arena_bytes))
       plan = std::move(other);
   }
   if (request.options->checkpoint == Checkpoint::sqrt) {
-    HG_TRY_ASSIGN(Plan other, plan_of(request, checkpoint_sqrt(liveness, plan.schedule)));
+    HG_TRY_ASSIGN(Plan other, plan_of(request, base, checkpoint_sqrt(liveness, plan.schedule)));
     if (other.arena_bytes < plan.arena_bytes) plan = std::move(other);
   }
   if (arena_limit == 0 || plan.arena_bytes <= arena_limit) return plan;
@@ -48,7 +51,8 @@ Result<Plan> fit_plan(PlanRequest request, Plan plan, int64_t arena_limit) {
       const bool is_near =
           kEstimate * static_cast<double>(r.peak) <= static_cast<double>(arena_limit);
       if (is_near != likely) continue;
-      HG_TRY_ASSIGN(Plan other, plan_of(request, without_needless(liveness, r.schedule, r.peak)));
+      HG_TRY_ASSIGN(Plan other,
+                    plan_of(request, base, without_needless(liveness, r.schedule, r.peak)));
       if (other.arena_bytes < smallest.arena_bytes) smallest = std::move(other);
       if (smallest.arena_bytes <= arena_limit) return smallest;
     }

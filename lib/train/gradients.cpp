@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reverse accumulation: one walk against the order of the nodes, which is exact on graphs with reuse
-// because a node's outputs have all their gradient before the node is reached.
+// Reverse accumulation: one walk against the order of the nodes, which is exact on graphs with
+// reuse because a node's outputs have all their gradient before the node is reached.
 #include <set>
 #include <string>
 #include <unordered_map>
 
 #include "hg/train.h"
 #include "lib/graph/access.h"
+#include "lib/train/control_gradients.h"
 
 namespace hg {
 namespace {
@@ -89,13 +90,21 @@ class Backward {
 
   Status through(const Node& node, const std::vector<Value>& douts) {
     graph_.set_origin(node.origin);
-    if (node.op->def.grad != nullptr) {
+    const bool is_control = node.op->def.traits & kControl;
+    if (node.op->def.grad != nullptr || is_control) {
       std::vector<bool> needs;
       for (const ValueId id : node.inputs) needs.push_back(depends_.count(id) > 0);
-      HG_TRY_ASSIGN(const std::vector<Value> grads, GraphAccess::grad(graph_, node, douts, needs));
-      for (size_t k = 0; k < grads.size(); ++k)
-        if (needs[k] && grads[k]) add(node.inputs[k], grads[k]);
-      return {};
+      HG_TRY_ASSIGN(const std::vector<Value> grads,
+                    is_control ? control_gradients(graph_, node, douts, needs)
+                               : GraphAccess::grad(graph_, node, douts, needs));
+      bool any = false;
+      for (size_t k = 0; k < grads.size(); ++k) {
+        if (!needs[k] || !grads[k]) continue;
+        add(node.inputs[k], grads[k]);
+        any = true;
+      }
+      // A rule that gives nothing leaves the call to the expansion.
+      if (any || node.op->def.expand == nullptr) return {};
     }
     if (node.op->def.expand == nullptr) {
       missing_.insert(std::string(node.op->name()));

@@ -41,6 +41,18 @@ std::vector<Sample> attention() {
   all.push_back({.op = "attention",
                  .inputs = {{.shape = {3, 200}}, {.shape = {5, 200}}, {.shape = {5, 150}}},
                  .gradient = false});
+  // The same for the gradient, of a dy that is as large as y.
+  const size_t count = all.size();
+  for (size_t i = 0; i < count; ++i) {
+    Sample sample = all[i];
+    sample.op = "attention_grad";
+    if (sample.inputs.size() == 3) sample.inputs.push_back({.shape = {}, .given = false});
+    Sizes shape = sample.inputs[0].shape;
+    shape[shape.rank() - 1] = sample.inputs[2].shape.back();
+    sample.inputs.push_back({.shape = shape});
+    sample.gradient = sample.gradient && shape.count() < 200;
+    all.push_back(std::move(sample));
+  }
   return all;
 }
 

@@ -42,6 +42,14 @@ inline std::vector<Value> gradients(const Value& y, std::initializer_list<Value>
   return gradients(std::span(&y, 1), std::span(wrt.begin(), wrt.size()), std::span(&seed, 1));
 }
 
+// d y[i] / d x[j] in the shape of y followed by the shape of x. One walk back for each element of y,
+// whose number must be known.
+Value jacobian(const Value& y, const Value& x);
+// The product of the second derivatives of `y`, a single number, by the directions: sum over j of
+// d2 y / (d wrt[i] d wrt[j]) directions[j], for each i. directions[j] has the type of wrt[j].
+std::vector<Value> hessian_vector_product(const Value& y, std::span<const Value> wrt,
+                                          std::span<const Value> directions);
+
 // -- What is minimised ----------------------------------------------------------------------------
 
 // Patterns name parameters: '*' stands for any characters and '?' for one. A layer without

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of the norms, by their definitions: what a small change of x does to every z.
+#include <cmath>
+
+#include "kernels/reference/reference.h"
+
+namespace hg::reference::rows {
+namespace {
+
+// member(at): the group that element `at` is normalised with; affine(at): its weight.
+template <class Group, class Affine>
+void run(const Call& c, int64_t groups, const Group& group, const Affine& affine) {
+  const int64_t count = c.in[0].count();
+  for (size_t i = 1; i < 3; ++i)
+    for (int64_t k = 0; k < c.out[i].count(); ++k) c.out[i].at(k) = 0;
+  for (int64_t g = 0; g < groups; ++g) {
+    double n = 0, mean = 0, var = 0, d_sum = 0, dz_sum = 0;
+    for (int64_t at = 0; at < count; ++at) n += group(at) == g ? 1 : 0;
+    for (int64_t at = 0; at < count; ++at)
+      if (group(at) == g) mean += c.in[0].at(at) / n;
+    for (int64_t at = 0; at < count; ++at)
+      if (group(at) == g) var += std::pow(c.in[0].at(at) - mean, 2) / n;
+    const double root = std::sqrt(var + c.attrs.real("eps"));
+    const auto dz = [&](int64_t at) {
+      return c.in[2].at(at) * (c.in[1].given ? c.in[1].at(affine(at)) : 1);
+    };
+    const auto z = [&](int64_t at) { return (c.in[0].at(at) - mean) / root; };
+    for (int64_t at = 0; at < count; ++at) {
+      if (group(at) != g) continue;
+      d_sum += dz(at);
+      dz_sum += dz(at) * z(at);
+      c.out[1].at(affine(at)) += c.in[2].at(at) * z(at);
+      c.out[2].at(affine(at)) += c.in[2].at(at);
+    }
+    for (int64_t at = 0; at < count; ++at)
+      if (group(at) == g) c.out[0].at(at) = (dz(at) - d_sum / n - z(at) * dz_sum / n) / root;
+  }
+}
+
+void layer_norm_grad(const Call& c) {
+  const int64_t count = c.attrs.integers("normalized_shape").count();
+  if (count == 0) return;
+  run(
+      c, c.in[0].count() / count, [&](int64_t at) { return at / count; },
+      [&](int64_t at) { return at % count; });
+}
+
+void batch_norm_grad(const Call& c) {
+  const Sizes& shape = c.in[0].shape;
+  int64_t space = 1;
+  for (int i = 2; i < shape.rank(); ++i) space *= shape[i];
+  const auto channel = [&](int64_t at) { return at / space % shape[1]; };
+  run(c, shape[1], channel, channel);
+}
+
+constexpr Row kRows[] = {
+    {"layer_norm_grad", layer_norm_grad},
+    {"batch_norm_grad", batch_norm_grad},
+};
+
+}  // namespace
+
+std::span<const Row> norm_grad() { return kRows; }
+
+}  // namespace hg::reference::rows

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/train/control_gradients.h"
+
+#include <algorithm>
+
+#include "hg/train.h"
+#include "lib/graph/access.h"
+#include "lib/graph/rewrite.h"
+
+namespace hg {
+namespace {
+
+using Subgraph = std::shared_ptr<Graph>;
+
+Value filled(Graph& g, double value, const TensorType& type) {
+  const Value number = g.call("cast", {g.scalar(value)}, {{"dtype", type.dtype}});
+  return g.call("expand", {number}, {{"shape", type.shape}});
+}
+
+TensorType type_of(const Value& v) { return {v.dtype(), v.shape()}; }
+
+// if(cond, xs) -> ys: an `if` of (xs, dys), whose branches run their branch again and give dxs.
+class OfIf {
+ public:
+  OfIf(Graph& graph, const Node& node, const std::vector<Value>& douts,
+       const std::vector<bool>& needs)
+      : graph_(graph), node_(node), douts_(douts), needs_(needs) {}
+
+  Result<std::vector<Value>> run() {
+    std::vector<Value> inputs, result(node_.inputs.size());
+    for (const ValueId id : node_.inputs) inputs.push_back(graph_.value(id));
+    for (const Value& dy : douts_)
+      if (dy) inputs.push_back(dy);
+    std::vector<Subgraph> branches;
+    for (const Subgraph& branch : node_.subgraphs) {
+      HG_TRY_ASSIGN(Subgraph gradient, gradient_of(*branch));
+      branches.push_back(std::move(gradient));
+    }
+    const std::vector<Value> grads = graph_.calls("if", inputs, {}, std::move(branches));
+    HG_TRY(graph_.take_status());
+    size_t k = 0;
+    for (size_t i = 1; i < result.size(); ++i)
+      if (needs_[i]) result[i] = grads[k++];
+    return result;
+  }
+
+ private:
+  Result<Subgraph> gradient_of(const Graph& branch) const {
+    auto g = std::make_shared<Graph>(branch);
+    std::vector<Value> ys, seeds, xs;
+    for (size_t i = 0; i < douts_.size(); ++i) {
+      if (!douts_[i]) continue;
+      ys.push_back(g->value(branch.outputs()[i].second));
+      seeds.push_back(g->input("", ys.back().dtype(), ys.back().shape()));
+    }
+    for (size_t i = 1; i < needs_.size(); ++i)
+      if (needs_[i]) xs.push_back(g->value(branch.inputs()[i - 1]));
+    const std::vector<Value> grads = gradients(ys, xs, seeds);
+    HG_TRY(g->take_status());
+    GraphAccess::body(*g).outputs.clear();
+    for (const Value& dx : grads) g->output("", dx);
+    remove_dead_nodes(*g);
+    return g;
+  }
+
+  Graph& graph_;
+  const Node& node_;
+  const std::vector<Value>& douts_;
+  const std::vector<bool>& needs_;
+};
+
+// Adds the nodes of a subgraph to `to`, with these inputs; returns what it gives.
+std::vector<Value> inlined(Graph& to, const Graph& body, const std::vector<Value>& inputs) {
+  std::vector<Value> values(static_cast<size_t>(body.value_count()));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    values[static_cast<size_t>(body.inputs()[i])] = inputs[i];
+  for (const State& state : body.states())
+    values[static_cast<size_t>(state.value)] = to.constant(state.data);
+  for (const Node& node : body.nodes()) {
+    std::vector<Value> xs;
+    for (const ValueId id : node.inputs)
+      xs.push_back(id == kNoValue ? Value() : values[static_cast<size_t>(id)]);
+    NamedAttrs attrs;
+    for (size_t i = 0; i < node.attrs.size(); ++i)
+      attrs.push_back({node.op->signature.attributes[i].name, node.attrs[i]});
+    to.set_origin(node.origin);
+    const std::vector<Value> ys = to.calls(node.op->name(), xs, attrs, node.subgraphs);
+    for (size_t i = 0; i < ys.size(); ++i) values[static_cast<size_t>(node.outputs[i])] = ys[i];
+  }
+  std::vector<Value> outputs;
+  for (const auto& [name, id] : body.outputs()) outputs.push_back(values[static_cast<size_t>(id)]);
+  return outputs;
+}
+
+// while(cond, values, captures) -> values: a first loop counts the rounds, a second one keeps what
+// each round began with in stacks of [rounds, ...], and a third one walks back over them.
+class OfWhile {
+ public:
+  OfWhile(Graph& graph, const Node& node, const std::vector<Value>& douts,
+          const std::vector<bool>& needs)
+      : graph_(graph), node_(node), douts_(douts), needs_(needs), body_(*node.subgraphs[0]) {
+    carried_ = body_.outputs().size() - 1;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Value x = graph.value(node.inputs[i]);
+      (i == 0 ? cond_ : i <= carried_ ? values_ : captures_).push_back(x);
+    }
+  }
+
+  Result<std::vector<Value>> run() {
+    for (const Node& inner : body_.nodes())
+      if (!GraphAccess::fresh_symbols(body_, inner).empty())
+        return unsupported(label(graph_, node_), ": there is no gradient through a loop in which ",
+                           label(body_, inner), " has a size that only data decides");
+    const Value rounds = count_rounds();
+    HG_TRY(graph_.take_status());
+    const Value zeros = graph_.call(
+        "repeat_interleave", {graph_.call("reshape", {rounds}, {{"shape", Attr({Dim(1)})}})});
+    HG_TRY(graph_.take_status());
+    length_ = zeros.dim(0);
+    // The sum keeps the node that makes the length known.
+    const Value count_up = graph_.call(
+        "arange", {}, {{"start", Dim(0)}, {"end", length_}, {"step", Dim(1)}, {"dtype", i64}});
+    const Value positions = graph_.call("add", {count_up, zeros});
+    fill_stacks(positions);
+    HG_TRY(graph_.take_status());
+    return walk_back(rounds);
+  }
+
+ private:
+  // Inputs like these, in a subgraph.
+  static std::vector<Value> inputs_like(Graph& g, const std::vector<Value>& values) {
+    std::vector<Value> inputs;
+    for (const Value& v : values) inputs.push_back(g.input("", v.dtype(), v.shape()));
+    return inputs;
+  }
+  // (values, captures) as the body has their types inside.
+  static std::vector<Value> joined(std::vector<Value> a, const std::vector<Value>& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  }
+  Value zero() { return graph_.scalar(int64_t{0}, i64); }
+
+  Value count_rounds() {
+    auto g = std::make_shared<Graph>(graph_.registry());
+    const std::vector<Value> values = inputs_like(*g, values_);
+    const Value count = g->input("", i64, {});
+    const std::vector<Value> captures = inputs_like(*g, captures_);
+    for (const Value& y : inlined(*g, body_, joined(values, captures))) g->output("", y);
+    g->output("", g->call("add", {count, g->scalar(int64_t{1}, i64)}));
+    if (!g->status().ok()) return graph_.fail(g->status());
+    const std::vector<Value> out =
+        graph_.calls("while", joined(joined(joined(cond_, values_), {zero()}), captures_), {}, {g});
+    return out.empty() ? Value() : out.back();
+  }
+
+  // stack[i] becomes v
+  static Value stored(Graph& g, const Value& stack, const Value& positions, const Value& i,
+                      const Value& v) {
+    Shape row = v.shape(), column(static_cast<size_t>(v.rank()) + 1, Dim(1));
+    row.insert(row.begin(), Dim(1));
+    column[0] = positions.dim(0);
+    const Value here =
+        g.call("reshape", {g.call("eq", {positions, i})}, {{"shape", std::move(column)}});
+    return g.call("where", {here, g.call("reshape", {v}, {{"shape", std::move(row)}}), stack});
+  }
+
+  void fill_stacks(const Value& positions) {
+    std::vector<Value> empty;
+    for (const Value& v : values_) {
+      TensorType type = type_of(v);
+      type.shape.insert(type.shape.begin(), length_);
+      empty.push_back(filled(graph_, 0, type));
+    }
+    auto g = std::make_shared<Graph>(graph_.registry());
+    const std::vector<Value> values = inputs_like(*g, values_);
+    const Value i = g->input("", i64, {});
+    const std::vector<Value> stacks = inputs_like(*g, empty);
+    const std::vector<Value> captures = inputs_like(*g, captures_);
+    const Value at = g->input("", i64, {length_});
+    for (const Value& y : inlined(*g, body_, joined(values, captures))) g->output("", y);
+    g->output("", g->call("add", {i, g->scalar(int64_t{1}, i64)}));
+    for (size_t k = 0; k < values.size(); ++k)
+      g->output("", stored(*g, stacks[k], at, i, values[k]));
+    if (!g->status().ok()) {
+      graph_.fail(g->status());
+      return;
+    }
+    std::vector<Value> inputs = joined(joined(cond_, values_), {zero()});
+    inputs = joined(joined(joined(std::move(inputs), empty), captures_), {positions});
+    const std::vector<Value> out = graph_.calls("while", inputs, {}, {g});
+    if (!out.empty()) stacks_.assign(out.begin() + static_cast<int64_t>(carried_) + 1, out.end());
+  }
+
+  // Carries the round, the gradients of the values and the sums of those of the captures.
+  Result<std::vector<Value>> walk_back(const Value& rounds) {
+    std::vector<size_t> values, captures;  // those that have gradients
+    std::vector<Value> start = {rounds};
+    for (size_t k = 0; k < carried_; ++k) {
+      if (!is_float(values_[k].dtype())) continue;
+      values.push_back(k);
+      start.push_back(douts_[k] ? douts_[k] : filled(graph_, 0, type_of(values_[k])));
+    }
+    for (size_t k = 0; k < captures_.size(); ++k) {
+      if (!needs_[1 + carried_ + k]) continue;
+      captures.push_back(k);
+      start.push_back(filled(graph_, 0, type_of(captures_[k])));
+    }
+    auto g = std::make_shared<Graph>(graph_.registry());
+    const std::vector<Value> before = inputs_like(*g, start);
+    const std::vector<Value> stacks = inputs_like(*g, stacks_);
+    const std::vector<Value> constants = inputs_like(*g, captures_);
+    const Value round = g->call("sub", {before[0], g->scalar(int64_t{1}, i64)});
+    const Value pick = g->call("reshape", {round}, {{"shape", Attr({Dim(1)})}});
+    std::vector<Value> began;
+    for (size_t k = 0; k < carried_; ++k)
+      began.push_back(g->call("reshape", {g->call("index_select", {stacks[k], pick}, {{"dim", 0}})},
+                              {{"shape", values_[k].shape()}}));
+    const std::vector<Value> gave = inlined(*g, body_, joined(began, constants));
+    HG_TRY(g->take_status());
+    std::vector<Value> ys, wrt;
+    for (const size_t k : values) {
+      ys.push_back(gave[k + 1]);
+      wrt.push_back(began[k]);
+    }
+    for (const size_t k : captures) wrt.push_back(constants[k]);
+    const std::vector<Value> seeds(before.begin() + 1,
+                                   before.begin() + 1 + static_cast<int64_t>(values.size()));
+    const std::vector<Value> grads = gradients(ys, wrt, seeds);
+    HG_TRY(g->take_status());
+    g->output("", g->call("gt", {round, g->scalar(int64_t{0}, i64)}));
+    g->output("", round);
+    for (size_t k = 0; k < grads.size(); ++k)
+      g->output("", k < values.size() ? grads[k] : g->call("add", {before[k + 1], grads[k]}));
+    HG_TRY(g->take_status());
+    remove_dead_nodes(*g);
+    const Value any = graph_.call("gt", {rounds, zero()});
+    const std::vector<Value> out =
+        graph_.calls("while", joined(joined(joined({any}, start), stacks_), captures_), {}, {g});
+    HG_TRY(graph_.take_status());
+    std::vector<Value> result(node_.inputs.size());
+    for (size_t k = 0; k < values.size(); ++k) result[1 + values[k]] = out[1 + k];
+    for (size_t k = 0; k < captures.size(); ++k)
+      result[1 + carried_ + captures[k]] = out[1 + values.size() + k];
+    return result;
+  }
+
+  Graph& graph_;
+  const Node& node_;
+  const std::vector<Value>& douts_;
+  const std::vector<bool>& needs_;
+  const Graph& body_;
+  size_t carried_ = 0;
+  std::vector<Value> cond_, values_, captures_, stacks_;
+  Dim length_;
+};
+
+}  // namespace
+
+Result<std::vector<Value>> control_gradients(Graph& graph, const Node& node,
+                                             const std::vector<Value>& douts,
+                                             const std::vector<bool>& needs) {
+  if (node.op->name() == "if") return OfIf(graph, node, douts, needs).run();
+  return OfWhile(graph, node, douts, needs).run();
+}
+
+}  // namespace hg

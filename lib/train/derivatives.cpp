@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derivatives that several gradients make up.
+#include "hg/ops.h"
+#include "hg/train.h"
+
+namespace hg {
+
+Value jacobian(const Value& y, const Value& x) {
+  if (y.graph() == nullptr) return {};
+  Graph& g = *y.graph();
+  const Dim size = count(y.shape());
+  if (!size.is_constant())
+    return g.fail(invalid_argument("jacobian: '", y.name(), "' has ", size,
+                                   " elements, a number that must be known"));
+  const int64_t rows = size.constant();
+  Shape shape = y.shape();
+  shape.insert(shape.end(), x.shape().begin(), x.shape().end());
+  const auto zeros = [&](const Shape& of) {
+    return g.call("expand", {g.scalar(0.0, x.dtype())}, {{"shape", of}});
+  };
+  if (rows == 0) return zeros(shape);
+  const Value index =
+      g.call("reshape",
+             {g.call("arange", {},
+                     {{"start", Dim(0)}, {"end", Dim(rows)}, {"step", Dim(1)}, {"dtype", i64}})},
+             {{"shape", y.shape()}});
+  Shape row = x.shape();
+  row.insert(row.begin(), Dim(1));
+  std::vector<Value> parts;
+  for (int64_t i = 0; i < rows; ++i) {
+    const Value seed =
+        g.call("cast", {g.call("eq", {index, g.scalar(i, i64)})}, {{"dtype", y.dtype()}});
+    const std::vector<Value> d = gradients(y, {x}, seed);
+    if (d.empty()) return {};
+    parts.push_back(g.call("reshape", {d[0]}, {{"shape", row}}));
+  }
+  return g.call("reshape", {g.call("concat", parts, {{"dim", 0}})}, {{"shape", std::move(shape)}});
+}
+
+std::vector<Value> hessian_vector_product(const Value& y, std::span<const Value> wrt,
+                                          std::span<const Value> directions) {
+  if (y.graph() == nullptr) return {};
+  Graph& g = *y.graph();
+  if (y.rank() != 0 || wrt.size() != directions.size()) {
+    g.fail(invalid_argument("hessian_vector_product: '", y.name(), "' has the shape ", y.shape(),
+                            ", which must be [], and there are ", int64_t(wrt.size()),
+                            " values and ", int64_t(directions.size()), " directions"));
+    return {};
+  }
+  const std::vector<Value> first = gradients(std::span(&y, 1), wrt);
+  if (first.size() != wrt.size()) return {};
+  // The gradient of the gradients, which the directions weigh.
+  return gradients(first, wrt, directions);
+}
+
+}  // namespace hg
