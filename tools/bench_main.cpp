@@ -6,13 +6,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "hg/model.h"
 #include "hg/session.h"
 #include "tools/inputs.h"
-#include "tools/machine_peak.h"
+#include "tools/profile.h"
 
 namespace hg::tools {
 namespace {
@@ -130,12 +129,6 @@ Outcome measure(const BenchJob& job, Measurement& result) {
 }
 
 // How much of the machine a node uses: of its arithmetic or of its memory, whichever is more.
-double share_of_peak(const ProfileRow& row, const MachinePeak& peak) {
-  const double seconds = std::max(row.ms * 1e-3, 1e-9);
-  return std::max(row.flops / seconds * 1e-9 / peak.gflops,
-                  static_cast<double>(row.bytes) / seconds * 1e-9 / peak.gbytes);
-}
-
 std::string dumped(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -192,41 +185,6 @@ void print_json(const Measurement& m) {
   std::puts(dumped(out).c_str());
 }
 
-void print_profile(const std::vector<ProfileRow>& rows, const MachinePeak& peak) {
-  double total = 0;
-  std::map<std::string, std::pair<double, int>> by_op;  // ms, nodes
-  for (const ProfileRow& row : rows) {
-    total += row.ms;
-    by_op[row.op].first += row.ms;
-    by_op[row.op].second += 1;
-  }
-  const double whole = std::max(total, 1e-9);
-  std::printf("\npeak      %.1f GFLOP/s, %.1f GB/s; the nodes' least times add up to %.4f ms\n",
-              peak.gflops, peak.gbytes, total);
-  std::printf("\n%9s %6s %9s %9s %7s  %-18s %-14s %s\n", "ms", "share", "GFLOP/s", "GB/s",
-              "of peak", "op", "kernel", "node");
-  std::vector<const ProfileRow*> order;
-  for (const ProfileRow& row : rows) order.push_back(&row);
-  std::stable_sort(order.begin(), order.end(),
-                   [](const ProfileRow* a, const ProfileRow* b) { return a->ms > b->ms; });
-  for (const ProfileRow* row : order) {
-    const double seconds = std::max(row->ms * 1e-3, 1e-9);
-    std::printf("%9.4f %5.1f%% %9.2f %9.2f %6.0f%%  %-18s %-14s %s\n", row->ms,
-                100 * row->ms / whole, row->flops / seconds * 1e-9,
-                static_cast<double>(row->bytes) / seconds * 1e-9, 100 * share_of_peak(*row, peak),
-                row->op.c_str(), row->kernel.c_str(),
-                (row->module.empty() ? row->node : row->module).c_str());
-  }
-  std::vector<std::pair<std::string, std::pair<double, int>>> ops(by_op.begin(), by_op.end());
-  std::stable_sort(ops.begin(), ops.end(),
-                   [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
-  std::printf("\n%9s %6s %6s  %s\n", "ms", "share", "nodes", "op");
-  for (const auto& [op, sum] : ops) {
-    std::printf("%9.4f %5.1f%% %6d  %s\n", sum.first, 100 * sum.first / whole, sum.second,
-                op.c_str());
-  }
-}
-
 void print_text(const BenchJob& job, const Measurement& m) {
   std::printf("latency   %.4f ms median, %.4f min, %.4f p90, of %d runs\n", m.median(),
               m.run_ms.front(), m.quantile(0.9), job.repeat);
@@ -238,7 +196,7 @@ void print_text(const BenchJob& job, const Measurement& m) {
               bytes_text(m.memory.arena_lower_bound).c_str(),
               bytes_text(m.memory.weights_bytes).c_str(),
               bytes_text(m.memory.packed_bytes).c_str());
-  if (job.profile) print_profile(m.profile, m.peak);
+  if (job.profile) std::fputs(profile_text(m.profile, m.peak).c_str(), stdout);
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ class Job {
     log_.trained = trainer->trained();
     const Outcome trained = fit(*trainer);
     summary_.notes = log_.notes = trainer->notes();
+    summary_.profile = trainer->session().profile();
     Outcome saved;
     // After a failure the weights are those before the step that failed.
     if (trained.ok() || summary_.steps > 0) saved = save(*trainer);

@@ -32,6 +32,7 @@ struct TrainSummary {
   double first_loss = 0, last_loss = 0, ms_per_step = 0;
   bool was_stopped = false;  // by OnProgress
   std::vector<std::string> notes;
+  std::vector<ProfileRow> profile;  // of the last step, when Options::profile
 };
 
 // Loads, trains and saves. Nothing is written before every file was read and the plan was made, and

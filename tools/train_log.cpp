@@ -65,7 +65,7 @@ Outcome write_json(const TrainLog& log, const std::string& path) {
                       {"arena_bytes", log.memory.arena_bytes},
                       {"weights_bytes", log.memory.weights_bytes},
                       {"flops", log.flops},
-                      {"extra_flops", 0}}},
+                      {"extra_flops", log.memory.extra_flops}}},
                     {"trained", log.trained},
                     {"notes", log.notes},
                     {"stopped", log.stopped}};

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "tools/profile.h"
 #include "tools/train_job.h"
 
 namespace hg::tools {
@@ -221,6 +222,15 @@ void add_run(CLI::App& app, TrainJob& job, Words& words) {
   app.add_flag("--no-shuffle", words.no_shuffle, "take the samples in their order");
   app.add_flag("--finish", job.fit.finish, "epochs count from where the file's training began");
   app.add_flag("--fresh", words.fresh, "ignore the optimizer's state that the file has");
+  app.add_option_function<std::string>(
+      "--checkpoint",
+      [&job](const std::string& word) {
+        if (word != "sqrt" && word != "none")
+          throw CLI::ValidationError("--checkpoint", text(word, " is not one of none, sqrt"));
+        job.options.session.checkpoint = word == "sqrt" ? Checkpoint::sqrt : Checkpoint::none;
+      },
+      "what is computed again to save memory without a limit: none, sqrt");
+  app.add_flag("--profile", job.options.session.profile, "list the time of each node of a step");
   add_choice(app, "--precision", job.options.compute, kPrecisions, "of matrix products");
   app.add_option("--device", words.device, "cpu, vulkan or auto")->capture_default_str();
   app.add_option("--threads", job.options.session.threads, "threads to use; 0: all")
@@ -288,5 +298,6 @@ int main(int argc, char** argv) {
   std::printf("%s: loss %.6g at first, %.6g at last, %lld steps of %.3g ms%s\n", job.out.c_str(),
               summary.first_loss, summary.last_loss, static_cast<long long>(summary.steps),
               summary.ms_per_step, summary.was_stopped ? ", interrupted" : "");
+  if (job.options.session.profile) std::fputs(profile_text(summary.profile).c_str(), stdout);
   return summary.was_stopped ? 130 : 0;
 }

@@ -54,6 +54,7 @@ Status Trainer::Body::diagnose(std::span<const Tensor> inputs, std::span<const T
   HG_TRY_ASSIGN(const Model model, Model::from_graph(with_present_weights(step.forward)));
   Options again = options.session;
   again.memory_limit = 0;
+  again.checkpoint = Checkpoint::none;
   again.profile = false;
   again.keep_all_values = true;
   again.first_run = static_cast<uint64_t>(counters.batches);

@@ -265,6 +265,7 @@ Result<Evaluation> Trainer::Body::evaluate(const Dataset& data, int64_t batch) {
   HG_TRY_ASSIGN(const Model model, Model::from_graph(std::move(graph)));
   Options session_options = options.session;
   session_options.memory_limit = 0;
+  session_options.checkpoint = Checkpoint::none;
   session_options.profile = false;
   HG_TRY_ASSIGN(Session session, Session::create(model, session_options));
   const Dim first = session.input_count() > 0 && session.input_type(0).rank() > 0

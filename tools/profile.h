@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a run spent its time, as text: nodes and ops, slowest first.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "hg/session.h"
+#include "tools/machine_peak.h"
+
+namespace hg::tools {
+
+// The larger of the shares of the machine's arithmetic and of its memory's rate.
+double share_of_peak(const ProfileRow& row, const MachinePeak& peak);
+
+std::string profile_text(std::span<const ProfileRow> rows, const MachinePeak& peak);
+
+}  // namespace hg::tools
