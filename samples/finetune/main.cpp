@@ -49,6 +49,7 @@ hg::Status finetune(const std::string& file, const std::string& folder, const st
   options.losses = {{.kind = "cross_entropy", .output = "parity"}};
   options.metrics = {{.kind = "accuracy", .output = "parity"}};
   options.optimizer = hg::adamw(0.02);
+  options.session.threads = 1;  // a small network is faster without a second one
   options.rules = {{.pattern = "*", .frozen = true}, {.pattern = "parity.*", .frozen = false}};
   HG_TRY_ASSIGN(hg::Trainer trainer, hg::Trainer::create(model, options));
   for (const std::string& name : trainer.trained()) std::printf("training %s\n", name.c_str());

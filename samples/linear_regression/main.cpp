@@ -40,6 +40,7 @@ hg::Status learn() {
 
   hg::TrainOptions options;  // the loss is mse
   options.optimizer = hg::sgd(0.1);
+  options.session.threads = 1;
   HG_TRY_ASSIGN(hg::Trainer trainer, hg::Trainer::create(model, options));
   constexpr int64_t kBatch = 128, kBatches = kSamples / kBatch;
   const auto show = [](const hg::Progress& p) {

@@ -51,6 +51,7 @@ hg::Status train(const std::string& folder, const std::string& file) {
   options.losses = {{.kind = "cross_entropy", .label_smoothing = 0.05}};
   options.metrics = {{.kind = "accuracy"}};
   options.optimizer = hg::adamw(5e-3);
+  options.session.threads = 1;  // a small network is faster without a second one
   options.schedule.kind = hg::Schedule::Kind::one_cycle;
   HG_TRY_ASSIGN(hg::Trainer trainer, hg::Trainer::create(network, options));
 
