@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <map>
 #include <set>
 
@@ -69,7 +70,11 @@ void suggest(std::vector<Unsupported>& all, const std::vector<std::string>& unkn
   for (Unsupported& each : all) {
     if (!each.suggestion.empty() || has_row(each.op)) continue;
     bool custom = std::find(unknown_ops.begin(), unknown_ops.end(), each.op) != unknown_ops.end();
-    each.suggestion = custom ? "a custom op: write it with PyTorch's own ops"
+    each.suggestion = custom ? text("a custom op: declare it with --custom '",
+                                    each.op.substr(0, each.op.find("::")), ".",
+                                    each.op.substr(each.op.find("::") + 2),
+                                    "(x, ...) -> like x' and let the application register it, or "
+                                    "write it with PyTorch's own ops")
                              : "compute it outside of the model, or from ops that "
                                "hg-convert --list-ops names";
   }
@@ -78,7 +83,7 @@ void suggest(std::vector<Unsupported>& all, const std::vector<std::string>& unkn
 class Conversion {
  public:
   Conversion(const Job& job, const std::function<void(const std::string&)>& progress)
-      : progress_(progress) {
+      : progress_(progress), custom_(job.custom) {
     report_.job = job;
   }
 
@@ -95,6 +100,7 @@ class Conversion {
       std::string what = error.what();
       fail(Exit::unsupported, job().model + ": " + what.substr(0, what.find('\n')));
     }
+    if (hash_.valid()) report_.source_hash = hash_.get();
     if (!stage_.empty()) stage("");
     return std::move(report_);
   }
@@ -119,16 +125,16 @@ class Conversion {
 
   void steps() {
     stage("load");
-    std::unique_ptr<Spool> spool;
     std::string path = job().model;
     if (path == "-") {
-      spool = std::make_unique<Spool>();
-      path = spool->path();
+      spool_ = std::make_unique<Spool>();
+      path = spool_->path();
     }
     report_.libtorch = libtorch_version();
     require_torchscript(path, job().model == "-" ? "standard input" : path);
-    report_.source_hash = sha256_of_file(path);
-    Loaded loaded = load_script(path);
+    hash_ = std::async(std::launch::async, sha256_of_file, path);  // beside libtorch's reading
+    Loaded loaded = load_script(path, job().custom);
+    note_custom(loaded);
     warn_of_weights(loaded.program);
 
     stage("import");
@@ -138,7 +144,7 @@ class Conversion {
     apply_dims();
     std::vector<InputSpec> specs;
     for (const InputOption& option : job().inputs) specs.push_back(option.spec);
-    Imported imported = import_program(loaded.program, specs, Registry::built_in());
+    Imported imported = import_program(loaded.program, specs, custom_.registry());
     for (std::string& line : imported.notes) report_.notes.push_back(std::move(line));
     for (std::string& line : imported.warnings) report_.warnings.push_back(std::move(line));
     if (!imported.unsupported.empty()) {
@@ -155,6 +161,7 @@ class Conversion {
                   text(job().model, ": the imported graph is not valid: ", status.message()));
     Result<Model> model = Model::from_graph(std::move(imported.graph));
     if (!model.ok()) return fail(Exit::unsupported, std::string(model.status().message()));
+    report_.source_hash = hash_.get();
     model->set_info(
         {text("hg-convert ", HG_VERSION), "libtorch " + report_.libtorch, report_.source_hash});
     describe(model->graph());
@@ -189,6 +196,26 @@ class Conversion {
     }
     for (InputOption& input : report_.job.inputs)
       for (Dim& dim : input.spec.type.shape) dim = dim.substitute(bindings);
+  }
+
+  // What is not proven here, since only the application has the op.
+  void note_custom(const Loaded& loaded) {
+    const std::vector<std::string>& unknown = loaded.unknown_ops;
+    for (const CustomOp& op : job().custom) {
+      if (std::find(unknown.begin(), unknown.end(), op.kind()) == unknown.end()) {
+        const std::string close = closest_name(op.kind(), unknown);
+        throw Failure{Exit::usage, text("--custom ", op.name, ": the model calls no such op",
+                                        close.empty() ? "" : text("; did you mean ", close, "?"))};
+      }
+      const std::string like = op.bare ? "its first tensor" : text("'", op.likes[0].first, "'");
+      if (op.bare)
+        report_.warnings.push_back(text(op.name, ": its result is taken to be like ", like,
+                                        "; an op of the application that gives another shape "
+                                        "refuses the file"));
+      if (job().check)
+        report_.warnings.push_back(text(op.name, ": checked with a stand-in that gives back ", like,
+                                        "; what the op itself computes is up to the application"));
+    }
   }
 
   void warn_of_weights(const ScriptProgram& program) {
@@ -262,7 +289,7 @@ class Conversion {
     }
     for (InputSpec& spec : specs)
       for (Dim& dim : spec.type.shape) dim = dim.substitute(bindings);
-    Imported fixed = import_program(loaded.program, specs, Registry::built_in());
+    Imported fixed = import_program(loaded.program, specs, custom_.registry());
     if (!fixed.unsupported.empty()) return "";
     return text("; with numbers for the sizes (", options.substr(1),
                 ") it can be converted, so a size is baked in there: compute it from x.size()");
@@ -314,6 +341,9 @@ class Conversion {
   }
 
   const std::function<void(const std::string&)>& progress_;
+  CustomRegistry custom_;
+  std::unique_ptr<Spool> spool_;
+  std::future<std::string> hash_;  // reads the spool
   Report report_;
   std::string stage_;
   std::chrono::steady_clock::time_point stage_start_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "converter/custom.h"
 #include "converter/interpreter.h"
 #include "converter/type_names.h"
 
@@ -261,6 +262,7 @@ void Interpreter::list_missing(const ScriptBlock& block) {
     if (kind.ends_with('_') && find_row(kind.substr(0, kind.size() - 1), node.overload)) continue;
     if (kind.ends_with("_copy") && find_row(kind.substr(0, kind.size() - 5), node.overload))
       continue;
+    if (find_custom(top_.registry(), kind)) continue;
     record(node, {"the op is not supported", ""});
   }
 }
@@ -368,6 +370,10 @@ void Interpreter::dispatch(const ScriptNode& node) {
   if (!node.kind.starts_with("prim::")) {
     if (run_known(call)) return finish_call(node, call);
     if (run_row(node)) return;
+    if (const Op* op = find_custom(top_.registry(), node.kind)) {
+      call_custom(call, *op);
+      return finish_call(node, call);
+    }
   }
   throw Refusal{"the op is not supported", ""};
 }

@@ -9,6 +9,7 @@
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <set>
@@ -31,20 +32,48 @@ jit::Operation cannot_run(std::string op) {
   };
 }
 
-// Any arguments, tensors as results: enough for loading, since nothing here runs it.
-void declare_unknown(const std::string& op, const OpUse& use) {
+// Gives back copies of the arguments that the results are declared to be like.
+jit::Operation stand_in(const CustomOp& custom, std::vector<std::string> arguments) {
+  return [custom, arguments = std::move(arguments)](jit::Stack& stack) {
+    const size_t first = stack.size() - arguments.size();
+    std::vector<c10::IValue> results;
+    for (const auto& [name, input] : custom.likes) {
+      const c10::IValue* like = nullptr;
+      for (size_t i = 0, tensors = 0; i < arguments.size(); ++i) {
+        const c10::IValue& given = stack[first + i];
+        if (!given.isTensor()) continue;
+        if (arguments[i] == name || (!like && tensors == static_cast<size_t>(input))) like = &given;
+        ++tensors;
+      }
+      if (!like) throw std::runtime_error(custom.name + " gets no tensor '" + name + "'");
+      results.emplace_back(like->toTensor().clone());
+    }
+    stack.resize(first);
+    for (c10::IValue& result : results) stack.push_back(std::move(result));
+  };
+}
+
+// Any arguments, tensors as results: enough for loading.
+void declare_unknown(const std::string& op, const OpUse& use, const CustomOp* custom) {
   std::vector<c10::Argument> arguments, results;
+  std::vector<std::string> names;
   for (int i = 0; i < use.positional; ++i)
     arguments.emplace_back("argument_" + std::to_string(i), c10::AnyType::get(), c10::nullopt,
                            c10::IValue());
   for (const std::string& keyword : use.keywords)
     arguments.emplace_back(keyword, c10::AnyType::get(), c10::nullopt, c10::IValue(), true);
-  for (int i = 0; i < use.results; ++i) results.emplace_back("", c10::TensorType::get());
-  jit::registerOperator(jit::Operator(op, "", std::move(arguments), std::move(results),
-                                      cannot_run(op), c10::AliasAnalysisKind::CONSERVATIVE));
+  for (const c10::Argument& argument : arguments) names.push_back(argument.name());
+  const int count =
+      custom && !custom->bare ? static_cast<int>(custom->likes.size()) : use.results;
+  for (int i = 0; i < count; ++i) results.emplace_back("", c10::TensorType::get());
+  jit::registerOperator(
+      jit::Operator(op, "", std::move(arguments), std::move(results),
+                    custom ? stand_in(*custom, std::move(names)) : cannot_run(op),
+                    c10::AliasAnalysisKind::CONSERVATIVE));
 }
 
-std::vector<std::string> declare_missing_ops(const std::string& path) {
+std::vector<std::string> declare_missing_ops(const std::string& path,
+                                             const std::vector<CustomOp>& custom) {
   declare_torchvision();
   caffe2::serialize::PyTorchStreamReader reader(
       std::make_unique<caffe2::serialize::FileAdapter>(path));
@@ -63,7 +92,9 @@ std::vector<std::string> declare_missing_ops(const std::string& path) {
                 known.front()->schema().arguments()[0].name() == "argument_0";
     if (!known.empty() && !ours) continue;
     if (ours) jit::deregisterOperator(known.front()->schema());
-    declare_unknown(op, use);
+    const auto declared = std::find_if(custom.begin(), custom.end(),
+                                       [&](const CustomOp& each) { return each.kind() == op; });
+    declare_unknown(op, use, declared == custom.end() ? nullptr : &*declared);
     unknown.push_back(op);
   }
   return unknown;
@@ -479,10 +510,10 @@ jit::Module load_module(const std::string& path) {
 
 std::string libtorch_version() { return TORCH_VERSION; }
 
-Loaded load_script(const std::string& path) {
+Loaded load_script(const std::string& path, const std::vector<CustomOp>& custom) {
   Loaded loaded;
   try {
-    loaded.unknown_ops = declare_missing_ops(path);
+    loaded.unknown_ops = declare_missing_ops(path, custom);
   } catch (const std::exception& error) {
     throw load_failure(path, error.what(), libtorch_version());
   }

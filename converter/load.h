@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "converter/custom.h"
 #include "converter/failure.h"
 #include "converter/script.h"
 
@@ -23,7 +24,8 @@ struct Loaded {
 };
 
 // Throws Failure. `path` names a file that starts like a TorchScript archive (see recognise.h).
-Loaded load_script(const std::string& path);
+// libtorch runs the custom ops by their stand-ins.
+Loaded load_script(const std::string& path, const std::vector<CustomOp>& custom);
 
 // "1.13.1": of the libtorch that this program runs with.
 std::string libtorch_version();

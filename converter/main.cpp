@@ -26,6 +26,7 @@ Examples:
   hg-convert resnet18.pt --input 'x:f32[n,3,224,224]'
   hg-convert bert.pt --input 'ids:i64[n,s]=0..30521' --input 'mask:i64[n,s]' --check-size n=1,4
   hg-convert unet.pt -o unet_512.hgm --input 'f32[1,3,h,w]' --dim h=512 --dim w=512
+  hg-convert net.pt --input 'f32[n,16]' --custom 'acme.wave(x, gain: float = 1) -> like x'
   cat model.pt | hg-convert - -o - --input 'f32[n,16]' > model.hgm
   hg-convert --list-ops
 
@@ -148,7 +149,7 @@ int run(int argc, char** argv) {
   });
   Job job;
   std::string json, batch;
-  std::vector<std::string> inputs, check_sizes, dims;
+  std::vector<std::string> inputs, check_sizes, dims, custom;
   bool no_check = false, list_ops = false;
   app.add_option("model", job.model, "the TorchScript file, or - for standard input");
   app.add_option("-o,--output", job.output,
@@ -159,6 +160,10 @@ int run(int argc, char** argv) {
   app.add_option("--check-size", check_sizes, "sizes to check a symbol with, such as n=1,4")
       ->allow_extra_args(false);
   app.add_option("--dim", dims, "makes a symbol a number in the file, such as n=2")
+      ->allow_extra_args(false);
+  app.add_option(
+         "--custom", custom,
+         "an op that the application registers, such as 'acme.wave(x, gain: float) -> like x'")
       ->allow_extra_args(false);
   app.add_option("--seed", job.seed, "of the inputs used for checking");
   app.add_option("--json", json, "writes a report to this file, or - for standard output");
@@ -180,6 +185,7 @@ int run(int argc, char** argv) {
   if (job.model.empty())
     throw Failure{Exit::usage, "no model is given; see hg-convert --help for examples"};
   for (const std::string& input : inputs) job.inputs.push_back(parse_input(input));
+  for (const std::string& op : custom) job.custom.push_back(parse_custom(op));
   for (const std::string& size : check_sizes)
     job.check_sizes.push_back(parse_size("--check-size", size));
   for (const std::string& dim : dims) {

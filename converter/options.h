@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "converter/custom.h"
 #include "converter/failure.h"
 #include "converter/interpret.h"
 
@@ -35,6 +36,7 @@ struct Job {
   std::vector<InputOption> inputs;
   std::vector<SizeOption> check_sizes;
   std::vector<SizeOption> dims;  // --dim n=2: the symbol becomes this number in the file
+  std::vector<CustomOp> custom;  // --custom
   bool check = true;
   uint64_t seed = 1;
 };

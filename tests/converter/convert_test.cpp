@@ -174,10 +174,46 @@ TEST_F(ConvertTest, WhatTheModelUses) {
   expect("newer.pt --input 'f32[2]' --input 'f32[2]'", 3,
          {"aten::mul_of_the_future", "newer PyTorch", "libtorch"});
   expect("newer_argument.pt --input 'f32[2]' --input 'f32[2]'", 3, {"aten::mul", "newer PyTorch"});
-  expect("custom.pt --input 'f32[2]' --input 'f32[2]'", 3, {"acme::wave", "custom op"});
+  expect("custom.pt --input 'f32[2]' --input 'f32[2]'", 3,
+         {"acme::wave", "--custom 'acme.wave(x, ...) -> like x'"});
   expect("unsupported.pt --input 'f32[4,4]'", 3,
          {"2 ops", "aten::linalg_matrix_exp (2x)", "aten::linalg_slogdet", "report: hg-convert"});
   expect("baked.pt --input 'f32[n,4]'", 4, {"n=3", "aten::view", "baked in"});
+}
+
+TEST_F(ConvertTest, CustomOps) {
+  if (!has_models()) GTEST_SKIP() << "no Python with torch";
+  const std::string both = " --input 'f32[n,4]' --input 'f32[n,4]' --custom ";
+  // wave(left, right, 2., gain=3)
+  expect("custom.pt" + both + "'acme.wave(x, y, by: float, gain: int) -> like x'", 0,
+         {"warning: acme.wave: checked with a stand-in that gives back 'x'", "n=2", "n=3"});
+  expect("custom.pt" + both + "'acme::wave(x, y, by: float, gain: int) -> like y'", 0,
+         {"gives back 'y'"});
+  // wave(left, 2., other=right, gain=3)
+  expect("custom_two.pt" + both + "'acme.wave(x, other, by: float, gain: int) -> like other'", 0,
+         {"gives back 'other'", "2 of 2 outputs equal"});
+  expect(
+      "custom.pt" + both + "acme.wave", 3,
+      {"argument 'argument_2' has no place", "acme.wave(x0, x1, a2: float, gain: int) -> like x0"});
+  expect("custom.pt" + both + "'acme.wave(x, by: float, gain: int) -> like x'", 3,
+         {"'argument_1' is one tensor too many"});
+  expect("custom.pt" + both + "'acme.wave(x, y, by: float) -> like x'", 3, {"argument 'gain'"});
+  expect("custom.pt" + both + "'acme.wave(x, y, by: bool, gain: int) -> like x'", 3,
+         {"argument 'argument_2' is a float"});
+  expect("custom.pt" + both + "'acme.wave(x, y, z, by: float, gain: int) -> like x'", 3,
+         {"gives no input 'z'"});
+  expect("net.pt --input 'f32[n,4]' --custom acme.wave", 1, {"the model calls no such op"});
+  const std::pair<std::string, std::string> kWrong[] = {
+      {"wave", "not one of the form acme.wave"},
+      {"acme.wave(x)", "does not say what its results are like"},
+      {"acme.wave(x) -> y", "names no input"},
+      {"acme.wave(x) -> like y", "which is no input"},
+      {"acme.wave(x?) -> like x", "may be missing"},
+      {"acme.wave(x: what) -> like x", "unknown attribute type"},
+      {"acme.wave_(x) -> like x", "writes to its input"},
+  };
+  for (const auto& [custom, words] : kWrong)
+    expect("custom.pt" + both + "'" + custom + "'", 1, {words});
 }
 
 TEST_F(ConvertTest, WritesWholeFilesOnly) {
@@ -186,10 +222,10 @@ TEST_F(ConvertTest, WritesWholeFilesOnly) {
   write(output(), "old");
   Outcome outcome =
       run_shell("ulimit -f 1; " + tool() + model + "--dim n=2 -o '" + output().string() + "'");
-  if (outcome.exit != 0) {
-    EXPECT_EQ(outcome.exit, 2) << outcome.text;
-    EXPECT_EQ(read(output()), "old");
-  }
+  EXPECT_EQ(outcome.exit, 2) << outcome.text;
+  EXPECT_NE(outcome.text.find("cannot write"), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("File too large"), std::string::npos) << outcome.text;
+  EXPECT_EQ(read(output()), "old");
   // Every write fails, since no file may grow.
   outcome = run_shell("(ulimit -f 0; " + tool() + model + "-o '" + output().string() + "') | cat");
   EXPECT_EQ(read(output()), "old") << outcome.text;

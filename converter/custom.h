@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that only the application knows, declared by --custom. A call becomes a node of the op's name
+// with the dtype and shape of an input; the application's own OpDef is held against them when it
+// loads the file. Here the op is played by a stand-in that gives back that input, in libtorch as
+// well as in this library, so that the rest of the model is proven.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hg/op.h"
+
+namespace hg::convert {
+
+class NodeCall;
+
+struct CustomOp {
+  std::string name;       // "acme.wave"
+  std::string signature;  // "acme.wave(x, gain: float) -> like_x"
+  // For each result the input that it is like, and which of the inputs that is.
+  std::vector<std::pair<std::string, int>> likes;
+  bool bare = false;  // only the name was given: any tensors, one result like the first
+
+  std::string kind() const;  // "acme::wave", as TorchScript has it
+};
+
+// "acme.wave" or "acme.wave(x, gain: float = 1) -> like x". Throws Failure (usage).
+CustomOp parse_custom(std::string_view text);
+
+// The built-in ops and these, each with its stand-in. Throws Failure (usage) for one given twice.
+class CustomRegistry {
+ public:
+  explicit CustomRegistry(const std::vector<CustomOp>& ops);
+  CustomRegistry(const CustomRegistry&) = delete;
+  CustomRegistry& operator=(const CustomRegistry&) = delete;
+  const Registry& registry() const { return registry_; }
+
+ private:
+  std::deque<CustomOp> ops_;  // whose texts the registry refers to
+  Registry registry_;
+};
+
+// The custom op that a node of this kind calls, or null.
+const Op* find_custom(const Registry& registry, std::string_view kind);
+// Adds the node. Tensors become inputs and everything else attributes, by their names where the
+// call has them and else in order.
+void call_custom(NodeCall& call, const Op& op);
+
+}  // namespace hg::convert

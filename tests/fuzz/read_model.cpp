@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// libFuzzer's entry: bytes that are read as a .hgm file. What is read is also verified, written,
+// read again, compiled and planned, all of which may fail by a Status, but not crash, hang or take
+// memory that the file does not justify. tests/nightly/run has the command.
+#include <cstdlib>
+
+#include "hg/hg.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const hg::Result<hg::Model> model = hg::Model::read(std::as_bytes(std::span(data, size)));
+  if (!model.ok()) return 0;
+  const std::string text = model->graph().text();
+  if (!model->graph().verify().ok()) std::abort();
+  const hg::Result<std::vector<std::byte>> bytes = model->serialize();
+  if (!bytes.ok()) return 0;  // a size that has no text of its own
+  const hg::Result<hg::Model> again = hg::Model::read(*bytes);
+  if (!again.ok() || again->graph().text() != text) std::abort();
+
+  hg::Options options{.threads = 1, .memory_limit = 16 << 20};
+  for (const std::string& symbol : model->graph().symbols()) options.dims.emplace_back(symbol, 2);
+  const hg::Result<hg::Session> session = hg::Session::create(*model, options);
+  if (session.ok() && session->memory().ok() &&
+      session->memory()->arena_bytes > options.memory_limit)
+    std::abort();
+  return 0;
+}
