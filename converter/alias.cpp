@@ -94,6 +94,14 @@ bool TensorCell::is_poisoned() const {
   return false;
 }
 
+const std::optional<Known>& TensorCell::known() const {
+  static const std::optional<Known> kNothing;
+  if (!base_ || !known_) return known_;
+  const TensorCell* root = this;
+  while (root->base_) root = root->base_.get();
+  return root->version_ == version_ ? known_ : kNothing;
+}
+
 Memory::Memory(Graph& graph, const ScriptProgram& program)
     : program_(program),
       script_tensors_(program.tensors.size()),
@@ -121,14 +129,81 @@ TensorRef Memory::make_known(Known known, bool number) {
   return cell;
 }
 
-TensorRef Memory::make_view(const TensorRef& base, Call::Forward forward, Call::Inverse inverse) {
+TensorRef Memory::make_view(const TensorRef& base, Call::Forward forward, Call::Inverse inverse,
+                            const Relayout& relayout) {
   auto cell = std::make_shared<TensorCell>();
   cell->base_ = base;
   cell->forward_ = std::move(forward);
   cell->inverse_ = std::move(inverse);
   cell->version_ = -1;
+  cell->region_ = depth();
   read(cell);
+  if (const auto from = layout(base); from && relayout)
+    cell->layout_ = relayout(*from, type(base).shape);
+  views_.push_back(cell);
   return cell;
+}
+
+TensorRef Memory::make_known_view(const TensorRef& base, Known known, Call::Forward forward,
+                                  Call::Inverse inverse) {
+  auto cell = std::make_shared<TensorCell>();
+  cell->base_ = base;
+  cell->forward_ = std::move(forward);
+  cell->inverse_ = std::move(inverse);
+  cell->version_ = root_of(base)->version_;
+  cell->region_ = depth();
+  cell->known_ = std::move(known);
+  views_.push_back(cell);
+  return cell;
+}
+
+std::optional<Layout> Memory::layout(const TensorRef& tensor) {
+  if (tensor->layout_ || tensor->base_) return tensor->layout_;
+  const bool known =
+      tensor->known() || (tensor->script_tensor_ >= 0 &&
+                          program_.tensors[static_cast<size_t>(tensor->script_tensor_)].row_major);
+  return known ? std::optional(row_major(type(tensor).shape)) : std::nullopt;
+}
+
+void Memory::set_row_major(const TensorRef& root) { root->layout_ = row_major(type(root).shape); }
+
+void Memory::may_share(const TensorRef& a, const TensorRef& b) {
+  const TensorRef x = root_of(a), y = root_of(b);
+  x->twins_.push_back(y);
+  y->twins_.push_back(x);
+}
+
+// After a write to `root`: tensors that may share its memory are no longer known.
+void Memory::raise_doubts(const TensorRef& root) {
+  root->doubt_.clear();
+  std::vector<TensorRef> reached = {root};
+  for (size_t i = 0; i < reached.size(); ++i)
+    for (const std::weak_ptr<TensorCell>& weak : reached[i]->twins_)
+      if (const TensorRef twin = weak.lock();
+          twin && std::find(reached.begin(), reached.end(), twin) == reached.end()) {
+        twin->doubt_ =
+            "a tensor is read after a write to another one, and sizes or memory layouts that are "
+            "not known decide whether the two share memory";
+        reached.push_back(twin);
+      }
+}
+
+void Memory::become(const TensorRef& tensor, const TensorRef& view) {
+  if (view->base_ != tensor) throw Refusal{"the shape of a tensor is changed in place", ""};
+  if (tensor->script_tensor_ >= 0)
+    throw Refusal{"the shape of a parameter or buffer is changed in place",
+                  "use the op without underscore"};
+  if (tensor->region_ < depth())
+    throw Refusal{"the shape of a tensor is changed in place where data decides whether it happens",
+                  "use the op without underscore"};
+  const TensorRef before = std::make_shared<TensorCell>(*tensor);
+  for (const std::weak_ptr<TensorCell>& weak : views_)
+    if (const TensorRef other = weak.lock(); other && other->base_ == tensor) other->base_ = before;
+  for (const std::weak_ptr<TensorCell>& weak : before->twins_)
+    if (const TensorRef twin = weak.lock()) twin->twins_.push_back(before);
+  *tensor = *view;
+  tensor->region_ = before->region_;
+  views_.push_back(tensor);
 }
 
 TensorRef Memory::make_poison() {
@@ -208,6 +283,8 @@ Memory::Region Memory::leave() {
   Region region{body.owner, {}, {}};
   std::vector<std::pair<TensorRef, bool>> poisoned;
   for (Saved& saved : body.saved) {
+    if (!saved.root->doubt_.empty())
+      throw Refusal{saved.root->doubt_, "write to a copy: x = x.clone()"};
     if (saved.root->poisoned_ && !saved.poisoned)
       poisoned.emplace_back(saved.root, true);
     else
@@ -289,10 +366,12 @@ Value Memory::materialize(const Known& known) {
 
 Value Memory::read(const TensorRef& tensor) {
   if (tensor->is_poisoned()) throw Poisoned();
+  if (!tensor->doubt_.empty()) throw Refusal{tensor->doubt_, "write to a copy: x = x.clone()"};
   if (tensor->base_) {
     const int64_t version = root_of(tensor)->version_;
     if (tensor->version_ != version || !is_open(tensor->value_.graph())) {
       const Value base = read(tensor->base_);
+      if (tensor->version_ != version) tensor->known_.reset();
       tensor->value_ = tensor->forward_(base);
       tensor->version_ = version;
     }
@@ -312,10 +391,9 @@ Value Memory::read(const TensorRef& tensor) {
 
 TensorType Memory::type(const TensorRef& tensor) {
   if (tensor->is_poisoned()) throw Poisoned();
-  if (tensor->known_) {
-    TensorType type{tensor->known_->dtype, {}};
-    if (tensor->known_->rank == 1)
-      type.shape.push_back(static_cast<int64_t>(tensor->known_->elements.size()));
+  if (const auto& known = tensor->known()) {
+    TensorType type{known->dtype, {}};
+    if (known->rank == 1) type.shape.push_back(static_cast<int64_t>(known->elements.size()));
     return type;
   }
   if (!tensor->base_ && !tensor->value_ && tensor->script_tensor_ >= 0) {
@@ -334,6 +412,7 @@ void Memory::write(const TensorRef& tensor, Value value) {
     tensor->value_ = value;
     tensor->known_.reset();
     ++tensor->version_;
+    raise_doubts(tensor);
     return;
   }
   if (!tensor->inverse_)
@@ -343,6 +422,7 @@ void Memory::write(const TensorRef& tensor, Value value) {
   write(tensor->base_, tensor->inverse_(base, value));
   // The view's own value is what was written.
   tensor->value_ = value;
+  tensor->known_.reset();
   tensor->version_ = root_of(tensor)->version_;
 }
 
@@ -355,6 +435,7 @@ void Memory::write(const TensorRef& tensor, Known known) {
   tensor->value_ = Value();
   tensor->known_ = std::move(known);
   ++tensor->version_;
+  raise_doubts(tensor);
 }
 
 void Memory::poison(const TensorRef& tensor) {

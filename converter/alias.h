@@ -31,10 +31,11 @@ class TensorCell {
  public:
   // A Python number that only the graph knows: it counts as a number in type promotion.
   bool is_number() const { return number_; }
-  DType number_dtype() const { return known_ ? known_->dtype : value_.dtype(); }
+  DType number_dtype() const { return known() ? known()->dtype : value_.dtype(); }
   bool is_poisoned() const;
   bool is_view() const { return base_ != nullptr; }
-  const std::optional<Known>& known() const { return known_; }
+  bool may_share() const { return !twins_.empty(); }  // of a root
+  const std::optional<Known>& known() const;
 
  private:
   friend class Memory;
@@ -48,6 +49,11 @@ class TensorCell {
   std::optional<Known> known_;
   bool number_ = false;
   bool poisoned_ = false;
+  std::optional<Layout> layout_;
+  // Of a root: others that share its memory or do not, and why its own value is not known since
+  // one of them was written.
+  std::vector<std::weak_ptr<TensorCell>> twins_;
+  std::string doubt_;
 };
 
 // All tensors of one import, and the graph that is being built: a stack of subgraphs while the body
@@ -62,7 +68,11 @@ class Memory {
   TensorRef make(Value value);
   TensorRef make_number(Value value);  // rank 0
   TensorRef make_known(Known known, bool number = false);
-  TensorRef make_view(const TensorRef& base, Call::Forward forward, Call::Inverse inverse);
+  TensorRef make_view(const TensorRef& base, Call::Forward forward, Call::Inverse inverse,
+                      const Relayout& relayout);
+  // A view of known numbers that are known, too.
+  TensorRef make_known_view(const TensorRef& base, Known known, Call::Forward forward,
+                            Call::Inverse inverse);
   TensorRef make_poison();
   TensorRef of_script(int32_t index);
 
@@ -71,6 +81,13 @@ class Memory {
   void write(const TensorRef& tensor, Value value);  // same type
   void write(const TensorRef& tensor, Known known);  // a root that holds known numbers
   void poison(const TensorRef& tensor);
+
+  std::optional<Layout> layout(const TensorRef& tensor);
+  void set_row_major(const TensorRef& root);
+  // See Call::may_share.
+  void may_share(const TensorRef& a, const TensorRef& b);
+  // squeeze_ and its like: `tensor` itself becomes what `view` shows of it.
+  void become(const TensorRef& tensor, const TensorRef& view);
 
   // A constant of graph() with these numbers, or a node that computes them from sizes.
   Value materialize(const Known& known);
@@ -116,12 +133,14 @@ class Memory {
   Value here(Value value);  // a value of an open graph, brought into graph()
   Value capture_into(size_t level, Value outer);
   void save(const TensorRef& root);
+  void raise_doubts(const TensorRef& root);
   Value create_state(TensorCell& cell);
 
   const ScriptProgram& program_;
   std::vector<Body> regions_;
   std::vector<TensorRef> script_tensors_;
   std::vector<Value> state_values_;
+  std::vector<std::weak_ptr<TensorCell>> views_;
   // Bodies stay alive as long as values may name them, so that no two have one address.
   std::vector<std::shared_ptr<Graph>> kept_;
 };

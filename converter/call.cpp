@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What rows share: arguments by name, dtypes, type promotion, and the table of rows.
 #include <algorithm>
+#include <set>
 
 #include "converter/alias.h"
 #include "converter/interpreter.h"
@@ -357,6 +358,25 @@ const Row* find_row(std::string_view kind, std::string_view overload) {
   if (!overload.empty())
     if (const Row* row = row_named(text(kind, ".", overload))) return row;
   return row_named(kind);
+}
+
+bool keeps_row_major(std::string_view kind) {
+  // By tables: the others have ops whose results are permuted, as those of attention are.
+  static const std::set<std::string_view> kKinds = [] {
+    std::set<std::string_view> kinds = {"aten::embedding",     "aten::gather", "aten::index_select",
+                                        "aten::masked_select", "aten::take",   "aten::where"};
+    for (const auto& table : {rows::activation(), rows::binary(), rows::compare(), rows::conv(),
+                              rows::copy(), rows::factory(), rows::loss(), rows::matmul(),
+                              rows::norm(), rows::pointwise(), rows::pool(), rows::random(),
+                              rows::reduce(), rows::scan(), rows::special(), rows::unary()})
+      for (const Row& row : table) kinds.insert(row.op.substr(0, row.op.find('.')));
+    kinds.erase("aten::rot90");
+    kinds.erase("aten::empty_strided");
+    kinds.erase("aten::new_empty_strided");
+    kinds.erase("aten::empty_permuted");
+    return kinds;
+  }();
+  return kKinds.contains(kind);
 }
 
 std::vector<std::string_view> all_rows() {

@@ -43,18 +43,27 @@ bool shape_as_tensor(NodeCall& call) {
   return true;
 }
 
+Layout layout_of(NodeCall& call, const TensorRef& tensor) {
+  const auto layout = call.memory().layout(tensor);
+  if (!layout)
+    throw Refusal{"the memory layout of a tensor is asked for that is not known",
+                  "ask that of a clone()"};
+  return *layout;
+}
+
+bool is_contiguous(NodeCall& call) {
+  const auto& tensor = std::get<TensorRef>(call.at(0).value);
+  if (call.argument_count() > 1 && call.number_at(1) != 0)
+    throw Refusal{"whether a tensor has another memory format than the contiguous one", ""};
+  const auto answer = is_row_major(layout_of(call, tensor), call.memory().type(tensor).shape);
+  if (!answer) call.note("is_contiguous() is answered for sizes above 1");
+  call.give(Item(answer.value_or(false)));
+  return true;
+}
+
 Shape strides_of(NodeCall& call) {
   const auto& tensor = std::get<TensorRef>(call.at(0).value);
-  if (tensor->is_view())
-    throw Refusal{"the strides of a view are asked for", "use contiguous() or reshape()"};
-  const Shape shape = call.memory().type(tensor).shape;
-  Shape strides(shape.size());
-  Dim step = 1;
-  for (size_t i = shape.size(); i-- > 0;) {
-    strides[i] = step;
-    step = step * max(shape[i], Dim(1));
-  }
-  return strides;
+  return layout_of(call, tensor).strides;
 }
 
 bool stride(NodeCall& call) {
@@ -277,9 +286,8 @@ constexpr Builtin kBuiltins[] = {
     {"aten::sym_stride", stride},
     {"aten::storage_offset",
      [](NodeCall& call) {
-       if (std::get<TensorRef>(call.at(0).value)->is_view())
-         throw Refusal{"the storage offset of a view is asked for", ""};
-       return number<0>(call);
+       call.give(Item(layout_of(call, std::get<TensorRef>(call.at(0).value)).offset));
+       return true;
      }},
     {"aten::dim",
      [](NodeCall& call) {
@@ -330,7 +338,7 @@ constexpr Builtin kBuiltins[] = {
        call.give(Item(*same));
        return true;
      }},
-    {"aten::is_contiguous", always<true>},
+    {"aten::is_contiguous", is_contiguous},
     {"aten::is_neg", always<false>},
     {"aten::is_conj", always<false>},
     {"aten::is_inference", always<true>},

@@ -67,7 +67,9 @@ Item Interpreter::input_tensor(const std::string& name, size_t& next) {
       top_.input(spec.name.empty() ? name : spec.name, spec.type.dtype, spec.type.shape);
   if (Status status = top_.take_status(); !status.ok())
     throw Refusal{std::string(status.message()), ""};
-  return Item(memory_.make(value));
+  const TensorRef tensor = memory_.make(value);
+  memory_.set_row_major(tensor);
+  return Item(tensor);
 }
 
 Item Interpreter::bind_input(const std::string& name, const std::string& type, size_t& next,
@@ -314,6 +316,43 @@ Item Interpreter::copied(const Item& item) {
   return Item(std::move(list));
 }
 
+// Results of most ops are row-major when the arguments are; what is not known stays open.
+void Interpreter::settle_layout(NodeCall& call) {
+  const auto settle = [&] {
+    for (const Item& result : call.results())
+      if (const auto* tensor = std::get_if<TensorRef>(&result.value);
+          tensor && !(*tensor)->is_view() && !(*tensor)->is_poisoned())
+        memory_.set_row_major(*tensor);
+  };
+  const std::string_view kind = call.kind();
+  if (kind == "aten::contiguous" || kind == "aten::ravel") return settle();
+  if (kind == "aten::reshape" || kind == "aten::reshape_as" || kind == "aten::flatten") {
+    const auto* tensor = std::get_if<TensorRef>(&call.results().at(0).value);
+    if (tensor && !(*tensor)->may_share()) settle();  // it is a copy
+    return;
+  }
+  if (!keeps_row_major(kind)) return;
+  std::vector<const Item*> arguments;
+  for (int i = 0; i < call.argument_count(); ++i) arguments.push_back(&call.argument(i));
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (const auto* list = std::get_if<std::shared_ptr<List>>(&arguments[i]->value))
+      for (const Item& element : (*list)->items) arguments.push_back(&element);
+    const auto* tensor = std::get_if<TensorRef>(&arguments[i]->value);
+    if (!tensor || (*tensor)->is_poisoned()) continue;
+    const auto layout = memory_.layout(*tensor);
+    if (!layout || is_row_major(*layout, memory_.type(*tensor).shape) != true) return;
+  }
+  settle();
+}
+
+// Ops whose in-place form changes the shape of the tensor and no element.
+bool is_shape_change(std::string_view kind) {
+  constexpr std::string_view kKinds[] = {"aten::squeeze",   "aten::unsqueeze", "aten::t",
+                                         "aten::transpose", "aten::swapaxes",  "aten::swapdims",
+                                         "aten::as_strided"};
+  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
+}
+
 bool Interpreter::run_row(const ScriptNode& node) {
   const Row* row = find_row(node.kind, node.overload);
   std::string kind = node.kind;
@@ -336,7 +375,8 @@ bool Interpreter::run_row(const ScriptNode& node) {
   const auto kept = row_kinds_.emplace(kind, kind).first;
   NodeCall call(*this, node, kept->second);
   const Item* out = node.overload.ends_with("out") ? call.find("out") : nullptr;
-  if (in_place && run_known(call)) {
+  const bool reshapes = in_place && is_shape_change(kind);
+  if (in_place && !reshapes && run_known(call)) {
     // As a row.
   } else {
     if (row == nullptr) return false;
@@ -344,6 +384,14 @@ bool Interpreter::run_row(const ScriptNode& node) {
     if (Status status = memory_.graph().take_status(); !status.ok())
       throw Refusal{std::string(status.message()), ""};
     if (!call.returned()) call.returns(std::vector<Item>());
+    settle_layout(call);
+  }
+  if (reshapes) {
+    const TensorRef self = call.ref("self");
+    memory_.become(self, std::get<TensorRef>(call.results().at(0).value));
+    call.results()[0] = Item(self);
+    finish_call(node, call);
+    return true;
   }
   if (copies)
     for (Item& result : call.results()) result = copied(result);
@@ -402,8 +450,17 @@ TensorRef NodeCall::make_tensor(Value value) {
   return memory().make(value);
 }
 
-TensorRef NodeCall::make_view(const TensorRef& base, Forward forward, Inverse inverse) {
-  TensorRef view = memory().make_view(base, std::move(forward), std::move(inverse));
+std::optional<Layout> NodeCall::layout(const TensorRef& tensor) const {
+  return memory().layout(tensor);
+}
+
+void NodeCall::may_share(const TensorRef& copy, const TensorRef& base) {
+  memory().may_share(copy, base);
+}
+
+TensorRef NodeCall::make_view(const TensorRef& base, Forward forward, Inverse inverse,
+                              Relayout relayout) {
+  TensorRef view = memory().make_view(base, std::move(forward), std::move(inverse), relayout);
   if (Status status = graph().take_status(); !status.ok())
     throw Refusal{std::string(status.message()), ""};
   return view;

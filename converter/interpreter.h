@@ -33,7 +33,10 @@ class NodeCall final : public Call {
   int argument_count() const override { return static_cast<int>(node_.inputs.size()); }
   Value read(const TensorRef& tensor) override;
   TensorRef make_tensor(Value value) override;
-  TensorRef make_view(const TensorRef& base, Forward forward, Inverse inverse) override;
+  TensorRef make_view(const TensorRef& base, Forward forward, Inverse inverse,
+                      Relayout relayout) override;
+  std::optional<Layout> layout(const TensorRef& tensor) const override;
+  void may_share(const TensorRef& copy, const TensorRef& base) override;
   void write(const TensorRef& tensor, Value value) override;
   void returns(std::vector<Item> outputs) override;
   void note(std::string text) override;
@@ -125,6 +128,7 @@ class Interpreter {
   bool run_builtin(NodeCall& call);
   bool run_row(const ScriptNode& node);
   Item copied(const Item& item);
+  void settle_layout(NodeCall& call);
   void finish_call(const ScriptNode& node, NodeCall& call);
   void write_back(const TensorRef& self, const Item& result);
   void record(const ScriptNode& node, const Refusal& refusal);

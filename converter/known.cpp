@@ -7,6 +7,7 @@
 
 #include "converter/interpreter.h"
 #include "converter/promotion.h"
+#include "converter/rows/view.h"
 
 namespace hg::convert {
 namespace {
@@ -56,6 +57,19 @@ bool is_number(const Item& item) {
 bool give(NodeCall& call, std::optional<Known> known) {
   if (!known || known->elements.size() > kMostElements) return false;
   call.give(Item(call.memory().make_known(std::move(*known))));
+  return true;
+}
+
+Shape shape_of(const Known& known) {
+  return known.rank == 0 ? Shape{} : Shape{static_cast<int64_t>(known.elements.size())};
+}
+
+// Numbers that share memory with those of `base`.
+bool give_part(NodeCall& call, const Item& base, Known known, rows::View view) {
+  const auto* tensor = std::get_if<TensorRef>(&base.value);
+  if (tensor == nullptr) return give(call, std::move(known));
+  call.give(Item(call.memory().make_known_view(*tensor, std::move(known), std::move(view.forward),
+                                               std::move(view.inverse))));
   return true;
 }
 
@@ -192,8 +206,7 @@ bool reshape(NodeCall& call) {  // reshape view flatten squeeze unsqueeze of ran
     if (a->rank != 0) return false;
     result.rank = 1;
   } else if (name == "squeeze") {
-    if (a->rank == 1 && a->elements.size() != 1) return give(call, result);
-    result.rank = 0;
+    if (a->rank != 1 || a->elements.size() == 1) result.rank = 0;
   } else if (name == "flatten" || name == "ravel") {
     result.rank = 1;
   } else {
@@ -203,7 +216,7 @@ bool reshape(NodeCall& call) {  // reshape view flatten squeeze unsqueeze of ran
     if (items.size() > 1) return false;
     result.rank = static_cast<int>(items.size());
   }
-  return give(call, result);
+  return give_part(call, *self, result, rows::reshape_view(shape_of(result)));
 }
 
 bool join(NodeCall& call) {  // stack and cat
@@ -237,16 +250,19 @@ bool pick(NodeCall& call) {  // select and slice of rank 1
     if (!index) return false;
     if (*index < 0) *index += size;
     if (*index < 0 || *index >= size) return false;
-    return give(call, Known{a->dtype, 0, {a->elements[static_cast<size_t>(*index)]}});
+    return give_part(call, *self, Known{a->dtype, 0, {a->elements[static_cast<size_t>(*index)]}},
+                     rows::select_view(0, *index));
   }
   auto start = constant("start", 0), end = constant("end", size), step = constant("step", 1);
   if (!start || !end || !step || *step < 1) return false;
   if (*start < 0) *start += size;
   if (*end < 0) *end += size;
   Known result{a->dtype, 1, {}};
-  for (int64_t i = std::clamp<int64_t>(*start, 0, size); i < std::min(*end, size); i += *step)
+  const int64_t first = std::clamp<int64_t>(*start, 0, size);
+  const int64_t last = std::clamp<int64_t>(*end, first, size);
+  for (int64_t i = first; i < last; i += *step)
     result.elements.push_back(a->elements[static_cast<size_t>(i)]);
-  return give(call, result);
+  return give_part(call, *self, result, rows::slice_view(0, first, last, *step));
 }
 
 bool pass(NodeCall& call) {

@@ -237,6 +237,7 @@ class Inliner {
         continue;
       }
       if (node->kind() == c10::aten::wait) {
+        node->input()->setType(node->output()->type());
         node->output()->replaceAllUsesWith(node->input());
         node->destroy();
         continue;
@@ -289,6 +290,7 @@ class ProgramReader {
     for (size_t i = 0; i < torch_.tensors.size(); ++i) {
       ScriptTensor& entry = program_.tensors[i];
       entry.data = data_of(torch_.tensors[i], entry.kind != State::Kind::parameter);
+      entry.row_major = torch_.tensors[i].is_contiguous();
     }
   }
 
@@ -324,7 +326,7 @@ class ProgramReader {
       index = static_cast<int32_t>(torch_.tensors.size());
       by_identity_[identity] = index;
       torch_.tensors.push_back(tensor);
-      program_.tensors.push_back({{}, kind, {}});
+      program_.tensors.push_back({{}, kind, {}, true});
     }
     ScriptTensor& entry = program_.tensors[static_cast<size_t>(index)];
     if (!name.empty()) {

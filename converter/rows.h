@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // One table row per aten op: how a call becomes nodes of the graph. Rows see no libtorch. They are
-// pure: `aten::add_` and `.out` overloads run the row of `aten::add`, and the interpreter writes the
-// result back (cast to the destination's dtype), through views where there are any.
+// pure: `aten::add_` and `.out` overloads run the row of `aten::add`, and the interpreter writes
+// the result back (cast to the destination's dtype), through views where there are any.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "converter/item.h"
+#include "converter/layout.h"
 #include "hg/graph.h"
 
 namespace hg::convert {
@@ -42,7 +44,13 @@ class Call {
   // base's new value when the view has become `value`.
   using Forward = std::function<Value(Value base)>;
   using Inverse = std::function<Value(Value base, Value value)>;
-  virtual TensorRef make_view(const TensorRef& base, Forward forward, Inverse inverse) = 0;
+  // `relayout` may be missing where nobody can tell.
+  virtual TensorRef make_view(const TensorRef& base, Forward forward, Inverse inverse,
+                              Relayout relayout) = 0;
+  virtual std::optional<Layout> layout(const TensorRef& tensor) const = 0;
+  // `copy` is a fresh tensor, or else memory of `base`: sizes or layouts that are not known decide.
+  // A write to one of them makes the other's value unknown.
+  virtual void may_share(const TensorRef& copy, const TensorRef& base) = 0;
   // Writes the whole of `tensor`, and so of everything that shares memory with it.
   virtual void write(const TensorRef& tensor, Value value) = 0;
   // The outputs of the call, in order.
@@ -56,8 +64,8 @@ class Call {
   Value tensor(std::string_view argument);
   Value tensor_or_none(std::string_view argument);  // Value() when missing or None
   TensorRef ref(std::string_view argument) const;
-  std::vector<Value> tensors(std::string_view argument);           // a list or tuple of tensors
-  std::vector<Value> tensors_or_none(std::string_view argument);   // Value() for None in the list
+  std::vector<Value> tensors(std::string_view argument);          // a list or tuple of tensors
+  std::vector<Value> tensors_or_none(std::string_view argument);  // Value() for None in the list
   Dim integer(std::string_view argument) const;
   Dim integer(std::string_view argument, const Dim& fallback) const;  // when missing or None
   int64_t number(std::string_view argument) const;                    // an integer without symbols
@@ -86,7 +94,7 @@ class Call {
                               bool float_result = false);
 
   void returns(Value value) { returns({Item(make_tensor(value))}); }
-  void returns(const std::vector<Value>& values);  // several tensor outputs
+  void returns(const std::vector<Value>& values);       // several tensor outputs
   void returns_list(const std::vector<Value>& values);  // one output: a list of tensors
   [[noreturn]] void refuse(std::string_view argument, std::string_view why) const;
 };
@@ -105,5 +113,7 @@ struct Row {
 // The row for an overload, else for the op; null when there is none.
 const Row* find_row(std::string_view kind, std::string_view overload);
 std::vector<std::string_view> all_rows();  // sorted
+// Whether the op's results are row-major in torch when all its tensors are.
+bool keeps_row_major(std::string_view kind);
 
 }  // namespace hg::convert

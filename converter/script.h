@@ -22,12 +22,12 @@ struct ScriptBlock {
 };
 
 struct ScriptNode {
-  std::string kind;      // "aten::conv2d", "prim::If"
-  std::string overload;  // "Tensor"; empty for prim
+  std::string kind;                         // "aten::conv2d", "prim::If"
+  std::string overload;                     // "Tensor"; empty for prim
   std::vector<std::string> argument_names;  // of the schema, for aten and custom ops
   std::vector<ScriptId> inputs;
   std::vector<ScriptId> outputs;
-  std::vector<std::string> output_types;    // as TorchScript prints them: "Tensor", "int[]"
+  std::vector<std::string> output_types;  // as TorchScript prints them: "Tensor", "int[]"
   std::vector<ScriptBlock> blocks;
   std::string attribute;  // of prim::GetAttr and prim::SetAttr
   Item constant;          // of prim::Constant; a tensor is a ScriptTensorIndex
@@ -40,6 +40,7 @@ struct ScriptTensor {
   std::vector<std::string> names;  // "encoder.weight"; empty for constants
   State::Kind kind = State::Kind::constant;
   TensorData data;
+  bool row_major = true;  // as libtorch holds it
 };
 
 struct ScriptInput {
@@ -53,7 +54,7 @@ struct ScriptProgram {
   ScriptBlock body;  // input 0 is the module itself
   ScriptId value_count = 0;
   std::vector<ScriptInput> inputs;  // without the module
-  std::shared_ptr<Object> root;  // the module; its tensors are Item(ScriptTensorIndex)
+  std::shared_ptr<Object> root;     // the module; its tensors are Item(ScriptTensorIndex)
   std::vector<ScriptTensor> tensors;
   bool traced_in_training_mode = false;
   std::string libtorch_version;

@@ -221,7 +221,7 @@ void tensor(Call& call) {
   call.returns(stacked(call, *item, call.dtype("dtype", dtype)));
 }
 
-// The same memory: detach, alias, and conversions that change nothing for real dense tensors.
+// The same tensor: conversions that change nothing for real dense tensors.
 void same(Call& call) {
   const Item& self = call.find("self") ? *call.find("self") : call.argument(0);
   call.returns(std::vector<Item>{self});
@@ -302,9 +302,6 @@ constexpr Row kRows[] = {
     {"aten::eye", eye},
     {"aten::tensor", tensor},
     {"aten::as_tensor", tensor},
-    {"aten::detach", same},
-    {"aten::alias", same},
-    {"aten::contiguous", same},
     {"aten::lift_fresh", same},
     {"aten::cpu", same},
     {"aten::resolve_conj", same},

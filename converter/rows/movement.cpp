@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views that keep all elements of a tensor: reshapes, permutations, expansions. `reshape` is always
-// a view here, as it is in torch where the memory allows it.
+// Views that keep all elements of a tensor: reshapes, permutations, expansions. `reshape` is a
+// view where the layout allows it, and else a copy, as in torch.
 #include <algorithm>
 #include <numeric>
 
@@ -13,7 +13,19 @@ Shape shape_of(Call& call) { return call.tensor("self").shape(); }
 
 void to_shape(Call& call, Shape shape) { give_view(call, reshape_view(std::move(shape))); }
 
-// view, reshape: the argument is `size` or `shape`
+// Shares memory where the layout allows it.
+void to_shape_or_copy(Call& call, Shape shape) {
+  const auto layout = call.layout(call.ref("self"));
+  const auto shares = layout ? can_view(*layout, shape_of(call), shape) : std::nullopt;
+  give_shared(call, reshape_view(std::move(shape)), shares);
+}
+
+void reshape_row(Call& call) {
+  to_shape_or_copy(call,
+                   resolved_shape(call, "shape", call.integers("shape"), count(shape_of(call))));
+}
+
+// view: the argument is `size` or `shape`
 void view(Call& call) {
   if (call.overload() == "dtype") {
     if (call.dtype("dtype") != call.tensor("self").dtype())
@@ -24,6 +36,7 @@ void view(Call& call) {
   to_shape(call, resolved_shape(call, name, call.integers(name), count(shape_of(call))));
 }
 
+void reshape_as(Call& call) { to_shape_or_copy(call, call.tensor("other").shape()); }
 void view_as(Call& call) { to_shape(call, call.tensor("other").shape()); }
 
 Shape flattened(const Shape& shape, int first, int last) {
@@ -39,10 +52,28 @@ void flatten(Call& call) {
   const int rank = static_cast<int>(shape.size());
   const int first = axis_of(call, "start_dim", rank, 0), last = axis_of(call, "end_dim", rank, -1);
   if (first > last) call.refuse("start_dim", "comes after end_dim");
-  to_shape(call, flattened(shape, first, last));
+  to_shape_or_copy(call, flattened(shape, first, last));
 }
 
-void ravel(Call& call) { to_shape(call, {count(shape_of(call))}); }
+// contiguous().view(-1)
+void ravel(Call& call) {
+  const auto layout = call.layout(call.ref("self"));
+  const auto shares = layout ? is_row_major(*layout, shape_of(call)) : std::nullopt;
+  give_shared(call, reshape_view({count(shape_of(call))}), shares);
+}
+
+void contiguous(Call& call) {
+  if (call.integer("memory_format", 0) != Dim(0))
+    return call.returns(call.graph().call("contiguous", {call.tensor("self")}));
+  const TensorRef self = call.ref("self");
+  const auto layout = call.layout(self);
+  const auto shares = layout ? is_row_major(*layout, shape_of(call)) : std::nullopt;
+  if (shares == true) return call.returns(std::vector<Item>{Item(self)});
+  give_shared(call, reshape_view(shape_of(call)), shares);
+}
+
+// Another tensor of the same memory.
+void alias(Call& call) { to_shape(call, shape_of(call)); }
 
 void unflatten(Call& call) {
   const Shape shape = shape_of(call);
@@ -246,6 +277,13 @@ void unfold(Call& call) {
                    },
                    [](Value, Value) -> Value {
                      throw Refusal{"a write through unfold()", "use clone() before the write"};
+                   },
+                   [=](const Layout& base, const Shape&) {
+                     Layout layout = base;
+                     Dim& stride = layout.strides[static_cast<size_t>(dim)];
+                     layout.strides.push_back(stride);
+                     stride = stride * step;
+                     return std::optional(layout);
                    }});
 }
 
@@ -257,21 +295,32 @@ NamedAttrs strided_attrs(Call& call) {
 
 void as_strided(Call& call) {
   const NamedAttrs attrs = strided_attrs(call);
+  // The op counts in the elements of `self`, torch in those of the memory it lies in.
+  const auto base = call.layout(call.ref("self"));
+  if (!base || is_row_major(*base, shape_of(call)) != true || base->offset != Dim(0))
+    call.refuse("self", "is not contiguous from the start of its memory");
   give_view(call, {[=](Value base) { return base.graph()->call("as_strided", {base}, attrs); },
                    [=](Value base, Value value) {
                      return base.graph()->call("as_strided_scatter", {base, value}, attrs);
+                   },
+                   [=, strides = call.integers("stride"),
+                    offset = call.integer("storage_offset", 0)](const Layout&, const Shape&) {
+                     return std::optional(Layout{strides, offset});
                    }});
 }
 
 constexpr Row kRows[] = {
     {"aten::view", view},
     {"aten::view_copy", view},
-    {"aten::reshape", view},
+    {"aten::reshape", reshape_row},
+    {"aten::contiguous", contiguous},
+    {"aten::detach", alias},
+    {"aten::alias", alias},
     {"aten::_reshape_alias", view},
     {"aten::_unsafe_view", view},
     {"aten::_reshape_copy", view},
     {"aten::view_as", view_as},
-    {"aten::reshape_as", view_as},
+    {"aten::reshape_as", reshape_as},
     {"aten::flatten", flatten},
     {"aten::ravel", ravel},
     {"aten::unflatten", unflatten},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers and dropout. The numbers are not torch's; the distributions are.
-#include "converter/rows.h"
+#include "converter/rows/view.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -14,17 +14,24 @@ void dropout_of(Call& call, bool channels) {
   if (!is_float(x.dtype())) call.refuse("input", "is not a float tensor");
   const bool training = call.flag("train", true);
   const double p = call.real("p");
-  if (training && p > 0) call.note("dropout runs in training mode, as traced");
-  call.returns(call.graph().call("dropout", {x},
-                                 {{"p", p},
-                                  {"training", training},
-                                  {"channels", channels},
-                                  {"stream", next_stream(call)}}));
+  const NamedAttrs attrs = {
+      {"p", p}, {"training", training}, {"channels", channels}, {"stream", next_stream(call)}};
+  const auto drop = [attrs](Value value) { return value.graph()->call("dropout", {value}, attrs); };
+  if (training && p > 0) {
+    call.note("dropout runs in training mode, as traced");
+    return call.returns(drop(x));
+  }
+  // Otherwise it gives its argument itself.
+  give_view(call,
+            {drop, [](Value, Value value) { return value; },
+             [](const Layout& base, const Shape&) { return std::optional(base); }},
+            call.find("input") != nullptr ? "input" : "self");
 }
 void dropout(Call& call) { dropout_of(call, false); }
 void feature_dropout(Call& call) { dropout_of(call, true); }
 
-// alpha_dropout keeps mean and variance of selu's output; what it does in training is not an op here.
+// alpha_dropout keeps mean and variance of selu's output; what it does in training is not an op
+// here.
 void alpha_dropout(Call& call) {
   const Value x = call.tensor("input");
   if (call.flag("train", true) && call.real("p") > 0)
@@ -38,15 +45,16 @@ void native_dropout(Call& call) {
   const Value x = call.tensor("input");
   const double p = call.real("p");
   if (!call.flag("train", true) || p == 0) {
-    const Value ones = g.call("full", {}, {{"shape", x.shape()}, {"value", 1.0}, {"dtype", boolean}});
+    const Value ones =
+        g.call("full", {}, {{"shape", x.shape()}, {"value", 1.0}, {"dtype", boolean}});
     call.returns({x, ones});
     return;
   }
   call.note("dropout runs in training mode, as traced");
   const Value noise = g.call("rand", {}, {{"shape", x.shape()}, {"stream", next_stream(call)}});
   const Value kept = g.call("ge", {noise, g.scalar(p)});
-  const Value scale = g.call(
-      "mul", {cast(kept, x.dtype()), g.scalar(p == 1 ? 0.0 : 1 / (1 - p), x.dtype())});
+  const Value scale =
+      g.call("mul", {cast(kept, x.dtype()), g.scalar(p == 1 ? 0.0 : 1 / (1 - p), x.dtype())});
   call.returns({g.call("mul", {x, scale}), kept});
 }
 
@@ -85,8 +93,8 @@ void uniform(Call& call) {
 void normal_in_place(Call& call) {
   const Value x = call.tensor("self");
   const double mean = call.real("mean", 0);
-  call.returns(scaled(call, drawn(call, "randn", x.shape(), x.dtype()), mean,
-                      mean + call.real("std", 1)));
+  call.returns(
+      scaled(call, drawn(call, "randn", x.shape(), x.dtype()), mean, mean + call.real("std", 1)));
 }
 void normal(Call& call) {
   Graph& g = call.graph();
@@ -108,8 +116,8 @@ Value integers_in(Call& call, const Shape& shape, const Dim& low, const Dim& hig
   if (!low.is_constant() || !high.is_constant()) call.refuse("high", "depends on an input's size");
   Graph& g = call.graph();
   const Value u = drawn(call, "rand", shape, f64);
-  const Value real = scaled(call, u, static_cast<double>(low.constant()),
-                            static_cast<double>(high.constant()));
+  const Value real =
+      scaled(call, u, static_cast<double>(low.constant()), static_cast<double>(high.constant()));
   return cast(g.call("floor", {real}), dtype);
 }
 void randint(Call& call) {
@@ -128,9 +136,12 @@ void bernoulli(Call& call) {
   const Value x = call.tensor("self");
   const Value noise = drawn(call, "rand", x.shape(), f64);
   Value p;
-  if (!call.has("p")) p = cast(x, f64);
-  else if (call.find("p")->is_tensor()) p = cast(call.tensor("p"), f64);
-  else p = g.scalar(call.real("p"), f64);
+  if (!call.has("p"))
+    p = cast(x, f64);
+  else if (call.find("p")->is_tensor())
+    p = cast(call.tensor("p"), f64);
+  else
+    p = g.scalar(call.real("p"), f64);
   call.returns(cast(g.call("lt", {noise, p}), x.dtype()));
 }
 
@@ -165,8 +176,8 @@ void geometric(Call& call) {
   Graph& g = call.graph();
   const Value x = call.tensor("self");
   const Value log = g.call("log1p", {g.call("neg", {drawn(call, "rand", x.shape(), f64)})});
-  const Value trials = g.call(
-      "ceil", {g.call("mul", {log, g.scalar(1 / __builtin_log1p(-call.real("p")), f64)})});
+  const Value trials =
+      g.call("ceil", {g.call("mul", {log, g.scalar(1 / __builtin_log1p(-call.real("p")), f64)})});
   call.returns(cast(g.call("maximum", {trials, g.scalar(1.0, f64)}), x.dtype()));
 }
 

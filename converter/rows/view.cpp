@@ -17,7 +17,8 @@ bool is_copy(const Call& call) {
 
 View reshape_view(Shape shape) {
   return {[shape](Value base) { return reshape(base, shape); },
-          [](Value base, Value value) { return reshape(value, base.shape()); }};
+          [](Value base, Value value) { return reshape(value, base.shape()); },
+          [shape](const Layout& base, const Shape& from) { return viewed(base, from, shape); }};
 }
 
 View permute_view(Dims dims) {
@@ -25,7 +26,13 @@ View permute_view(Dims dims) {
   for (size_t i = 0; i < dims.size(); ++i)
     inverse[static_cast<size_t>(dims[i].constant())] = static_cast<int64_t>(i);
   return {[dims](Value base) { return permute(base, dims); },
-          [inverse](Value, Value value) { return permute(value, inverse); }};
+          [inverse](Value, Value value) { return permute(value, inverse); },
+          [dims](const Layout& base, const Shape&) {
+            Layout layout{{}, base.offset};
+            for (const Dim& dim : dims)
+              layout.strides.push_back(base.strides[static_cast<size_t>(dim.constant())]);
+            return std::optional(layout);
+          }};
 }
 
 View slice_view(int dim, Dim start, Dim end, Dim step) {
@@ -39,6 +46,13 @@ View slice_view(int dim, Dim start, Dim end, Dim step) {
           [=](Value base, Value value) {
             if (start == Dim(0) && end == base.dim(dim) && step == Dim(1)) return value;
             return base.graph()->call("slice_scatter", {base, value}, attrs());
+          },
+          [=](const Layout& base, const Shape&) {
+            Layout layout = base;
+            Dim& stride = layout.strides[static_cast<size_t>(dim)];
+            layout.offset = layout.offset + start * stride;
+            stride = stride * step;
+            return std::optional(layout);
           }};
 }
 
@@ -53,6 +67,11 @@ View select_view(int dim, Dim index) {
             Shape shape = base.shape();
             shape[static_cast<size_t>(dim)] = 1;
             return one.inverse(base, reshape(value, shape));
+          },
+          [=](const Layout& base, const Shape& from) {
+            std::optional<Layout> layout = one.relayout(base, from);
+            layout->strides.erase(layout->strides.begin() + dim);
+            return layout;
           }};
 }
 
@@ -64,6 +83,13 @@ View expand_view(Shape shape) {
                                  " that was expanded to ", shape),
                             "use clone() or repeat() before the write"};
             return reshape(value, base.shape());
+          },
+          [shape](const Layout& base, const Shape& from) {
+            Layout layout{Shape(shape.size(), Dim(0)), base.offset};
+            const size_t added = shape.size() - from.size();
+            for (size_t d = 0; d < from.size(); ++d)
+              if (from[d] == shape[added + d]) layout.strides[added + d] = base.strides[d];
+            return std::optional(layout);
           }};
 }
 
@@ -72,6 +98,15 @@ View diagonal_view(Dim offset, int dim1, int dim2) {
   return {[=](Value base) { return base.graph()->call("diagonal", {base}, attrs()); },
           [=](Value base, Value value) {
             return base.graph()->call("diagonal_scatter", {base, value}, attrs());
+          },
+          [=](const Layout& base, const Shape&) -> std::optional<Layout> {
+            if (offset.lower_bound() < 0) return std::nullopt;
+            const auto a = static_cast<size_t>(dim1), b = static_cast<size_t>(dim2);
+            Layout layout{{}, base.offset + offset * base.strides[b]};
+            for (size_t d = 0; d < base.strides.size(); ++d)
+              if (d != a && d != b) layout.strides.push_back(base.strides[d]);
+            layout.strides.push_back(base.strides[a] + base.strides[b]);
+            return layout;
           }};
 }
 
@@ -79,16 +114,26 @@ View then(View first, View second) {
   return {[=](Value base) { return second.forward(first.forward(base)); },
           [=](Value base, Value value) {
             return first.inverse(base, second.inverse(first.forward(base), value));
-          }};
+          },
+          {}};
 }
 
 Item view_of(Call& call, const TensorRef& base, View view) {
   if (is_copy(call)) return Item(call.make_tensor(view.forward(call.read(base))));
-  return Item(call.make_view(base, std::move(view.forward), std::move(view.inverse)));
+  return Item(call.make_view(base, std::move(view.forward), std::move(view.inverse),
+                             std::move(view.relayout)));
 }
 
 void give_view(Call& call, View view, std::string_view argument) {
   call.returns({view_of(call, call.ref(argument), std::move(view))});
+}
+
+void give_shared(Call& call, View view, std::optional<bool> shares, std::string_view argument) {
+  const TensorRef base = call.ref(argument);
+  if (shares == true) return call.returns({view_of(call, base, std::move(view))});
+  const TensorRef copy = call.make_tensor(view.forward(call.read(base)));
+  if (!shares) call.may_share(copy, base);
+  call.returns(std::vector<Item>{Item(copy)});
 }
 
 void give_views(Call& call, std::vector<View> views, std::string_view argument) {

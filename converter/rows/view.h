@@ -18,6 +18,7 @@ using Dims = std::vector<Dim>;
 struct View {
   Call::Forward forward;
   Call::Inverse inverse;
+  Relayout relayout;  // may be empty
 };
 
 View reshape_view(Shape shape);
@@ -46,6 +47,10 @@ inline Value slice(const Value& x, int dim, const Dim& start, const Dim& end) {
 // The view, or its value alone where the op is a `_copy` one.
 Item view_of(Call& call, const TensorRef& base, View view);
 void give_view(Call& call, View view, std::string_view argument = "self");
+// A view where the layout of the argument allows one, as reshape() and contiguous() give it, and
+// else a copy. `shares` is none when sizes decide which of the two it is.
+void give_shared(Call& call, View view, std::optional<bool> shares,
+                 std::string_view argument = "self");
 void give_views(Call& call, std::vector<View> views, std::string_view argument = "self");
 
 // A dim argument in [0, rank); refused when it is out of range.

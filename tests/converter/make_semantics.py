@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes small modules that use TorchScript the way people do, each with what hg-convert must say.
+
+Usage: make_semantics.py FOLDER. Every line of FOLDER/cases.txt has, between tabs: the file, the exit
+code, words of the message, and the --input options. Converting proves the result at two sizes, and
+with two runs where there is state, so exit code 0 means that it equals libtorch's. Writes nothing
+but a file `skipped` where torch is missing.
+"""
+import math
+import sys
+import warnings
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+folder = Path(sys.argv[1])
+folder.mkdir(parents=True, exist_ok=True)
+try:
+    import torch
+except ImportError:
+    (folder / "skipped").write_text("this Python has no torch\n")
+    sys.exit(0)
+
+import torch.nn.functional as F
+from torch import nn
+
+warnings.simplefilter("ignore")
+T = torch.Tensor
+lines = []
+
+
+def case(*inputs, exit=0, words=""):
+    """Scripts the module; without inputs it takes one matrix of n rows."""
+
+    def write(module):
+        name = module.__name__ + ".pt"
+        torch.manual_seed(0)
+        torch.jit.script(module().eval()).save(str(folder / name))
+        options = inputs or ("f32[n,4]",)
+        lines.append("\t".join([name, str(exit), words, *options]))
+        return module
+
+    return write
+
+
+# Control flow.
+
+
+@case()
+class EarlyReturn(nn.Module):
+    def forward(self, x: T) -> T:
+        if x.size(0) > 100:
+            return x * 2
+        if x.sum() > 0:
+            return x + 1
+        return x - 1
+
+
+@case()
+class WhileOverData(nn.Module):
+    def forward(self, x: T):
+        i = 0
+        while bool(x.abs().sum() < 100):
+            x = x * 2
+            i += 1
+        return x, i
+
+
+@case()
+class WritesInBranches(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        if bool(x.sum() > 0):
+            y[:, 1:3] += 1
+            y[0] = 5
+        else:
+            y.mul_(3)
+        return y
+
+
+@case()
+class ModulesInLists(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+        self.heads = nn.ModuleDict({"a": nn.Linear(4, 2), "b": nn.Linear(4, 3)})
+
+    def forward(self, x: T):
+        for i, layer in enumerate(self.layers):
+            x = layer(x) + i
+        outs: List[T] = []
+        for name, head in self.heads.items():
+            outs.append(head(x))
+        return torch.cat(outs, 1)
+
+
+@case()
+class Forked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: T):
+        calls: List[torch.jit.Future[T]] = []
+        for i in range(2):
+            calls.append(torch.jit.fork(self.layer, x * i))
+        other = torch.jit.fork(F.relu, x)
+        return torch.stack([torch.jit.wait(c) for c in calls]) + torch.jit.wait(other)
+
+
+# Inputs and outputs.
+
+
+@case("a:f32[n,4]", "b:f32[n,4]")
+class TupleInput(nn.Module):
+    def forward(self, x: Tuple[T, T]):
+        return {"sum": x[0] + x[1], "difference": x[0] - x[1]}
+
+
+@case("u:f32[n,4]", "v:f32[n,4]")
+class DictInput(nn.Module):
+    def forward(self, x: Dict[str, T]):
+        return x["u"] * 2 + x["v"], (x["u"], [x["v"]])
+
+
+class Pair(NamedTuple):
+    a: torch.Tensor
+    b: torch.Tensor
+
+
+@case("a:f32[n,4]", "b:f32[n,4]")
+class NamedTupleInput(nn.Module):
+    def forward(self, x: Pair) -> Pair:
+        return Pair(x.a - x.b, x.b * 2)
+
+
+@case()
+class OptionalLeftOut(nn.Module):
+    def forward(self, x: T, mask: Optional[T] = None, scale: float = 2.0):
+        if mask is not None:
+            x = x * mask
+        return x * scale
+
+
+@case("f32[n,4]", "f32[n,4]")
+class OptionalGiven(OptionalLeftOut):
+    pass
+
+
+# Python's values.
+
+
+@torch.jit.script
+class Accumulator(object):
+    def __init__(self, x: torch.Tensor, k: int):
+        self.x = x
+        self.k = k
+
+    def add(self, other: torch.Tensor) -> torch.Tensor:
+        self.x = self.x + other
+        self.k += 1
+        return self.x * self.k
+
+
+@case()
+class ScriptedClass(nn.Module):
+    def forward(self, x: T):
+        p = Accumulator(x, 3)
+        a = p.add(x)
+        b = p.add(a)
+        return a, b, p.x
+
+
+@case()
+class Lists(nn.Module):
+    def forward(self, x: T):
+        parts = [x * i for i in range(3)]
+        sums = [a + b for a, b in zip(parts, parts[1:])]
+        columns = torch.jit.annotate(List[T], [])
+        for i in range(x.size(1)):
+            columns.append(x[:, i])
+        columns.insert(0, x[:, -1])
+        taken = columns.pop(1)
+        columns.reverse()
+        columns.extend([taken, taken])
+        numbers = [3, 1, 2]
+        numbers.sort()
+        return torch.stack(sums), torch.stack(columns[1:-1], 1), numbers[-1] + len(columns)
+
+
+@case()
+class Dicts(nn.Module):
+    def forward(self, x: T):
+        d = {"a": 1, "b": 2}
+        d["c"] = 3
+        v = d.pop("a")
+        total = v
+        for key, value in d.items():
+            total += value
+        if "a" in d:
+            total += 100
+        return x * total, d.get("zz", 9)
+
+
+@case()
+class Integers(nn.Module):
+    def forward(self, x: T):
+        n = x.size(0)
+        a = (-7 // 2, -7 % 3, 7 // -2, 7 % -3, (-n) // 3, (-n) % 3, -n // 2, (n - 3) % 2)
+        b = (n / 2, int(n / 2), round(2.5), 2**3, -7.5 // 2, -7.5 % 2, math.sqrt(n))
+        c = (1 << n, n & 3, n ^ 5, math.gcd(n, 6), n**2, min(n, 4), int(-3.7), n > 3)
+        return x, a, b, c
+
+
+@case(exit=3, words="division by zero")
+class DivisionByZero(nn.Module):
+    def forward(self, x: T):
+        return x * (3 % (x.size(1) - 4))
+
+
+@case("f32[4]", "i64[]=1..5")
+class NumbersOfData(nn.Module):
+    def forward(self, x: T, k: T):
+        i = int(k)
+        return x * (7 // i) + (-7 % i), -7 // i, min([i, 3]), sum([i, 2])
+
+
+@case()
+class Texts(nn.Module):
+    def forward(self, x: T):
+        assert x.dim() == 2, "dim {}".format(x.dim())
+        print("x", x.shape)
+        if "{}-{}".format(1, 2) == "1-2":
+            x = x + 1
+        assert bool((x == x).all()), "nan"
+        return x
+
+
+@case()
+class Refined(nn.Module):
+    def forward(self, x: T, y: Optional[T] = None):
+        if torch.jit.isinstance(y, T):
+            return x + y
+        return x
+
+
+# Memory that tensors share.
+
+
+@case()
+class State(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x: T):
+        self.count += 1
+        self.mean = self.mean * 0.9 + x.mean(0) * 0.1
+        return x + self.mean, self.count.clone()
+
+
+@case()
+class WritesThroughViews(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        y[:, 1:3] += 10
+        y.t()[0].copy_(y[:, 1])
+        y[:, 3][0] = 7
+        v = y[:, 1:][:, :2]
+        v.mul_(2)
+        v[0].fill_(3)
+        a, b = y.chunk(2, 1)
+        a.add_(1)
+        for i, column in enumerate(y.unbind(1)):
+            column.sub_(i)
+        y.detach()[0] = 1
+        y[:, 1:] = y[:, :-1].clone()
+        return y, v
+
+
+@case()
+class WritesToInputs(nn.Module):
+    def forward(self, x: T):
+        x.add_(1)
+        y = x * 2
+        x[0] = 0
+        return x, y
+
+
+@case()
+class ReshapesThatShare(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        y.reshape(-1)[1] = 100
+        y.flatten()[2] = 50
+        y.view(-1, 2, 2)[:, 0].add_(1)
+        y.contiguous()[0] = 3
+        z = F.dropout(y, 0.5, False)
+        z[:, 1] = 8
+        return y
+
+
+@case("f32[n,3,4]")
+class ReshapesThatCopy(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        z = y.transpose(1, 2).reshape(-1, 12)
+        z.add_(5)
+        w = y[:, :, 1:3].flatten()
+        w.zero_()
+        c = y.transpose(1, 2).contiguous()
+        y.mul_(2)
+        return y, z, w, c
+
+
+@case(exit=3, words="decide whether the two share memory")
+class ReshapesThatMayCopy(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        y.t().contiguous().zero_()
+        return y
+
+
+@case()
+class NewShapesInPlace(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        z = y.view(-1)
+        y.unsqueeze_(1)
+        z[0] = 9
+        y.add_(1)
+        w = y
+        y.squeeze_(1)
+        t = x.clone().t_()
+        return y, z, w.dim(), t, x.clone().transpose_(0, 1)
+
+
+@case()
+class KnownNumbersWritten(nn.Module):
+    def forward(self, x: T):
+        k = torch.tensor([1, 2, 3, 4])
+        k[0] = 5
+        k.view(2, 2)[1, 1] = 7
+        k[1:3].mul_(2)
+        return x * k, k
+
+
+@case(exit=3, words="expand")
+class WritesToExpanded(nn.Module):
+    def forward(self, x: T):
+        y = x[0].clone().unsqueeze(0).expand(3, 4)
+        y.add_(1)
+        return y
+
+
+@case("f32[n,3,4]")
+class Strides(nn.Module):
+    def forward(self, x: T):
+        y = x.transpose(1, 2)
+        return (x.stride(0), y.stride(1), y.is_contiguous(), x[:, 1:].storage_offset(),
+                x[1:].is_contiguous(), y.reshape(-1).is_contiguous())
+
+
+@case()
+class OutArguments(nn.Module):
+    def forward(self, x: T):
+        o = torch.empty_like(x)
+        torch.add(x, x, out=o)
+        torch.sub(x[:, 0], 1, out=o[:, 1])
+        q = torch.zeros_like(x)
+        torch.cumsum(x, 0, out=q)
+        return o, q
+
+
+(folder / "cases.txt").write_text("".join(line + "\n" for line in lines))
