@@ -280,6 +280,7 @@ void unfold(Call& call) {
                    },
                    [=](const Layout& base, const Shape&) {
                      Layout layout = base;
+                     if (layout.strides.empty()) return std::optional(Layout{{1}, base.offset});
                      Dim& stride = layout.strides[static_cast<size_t>(dim)];
                      layout.strides.push_back(stride);
                      stride = stride * step;
