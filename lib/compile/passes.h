@@ -33,6 +33,11 @@ Status remove_dead(Graph& graph, const CompileContext& context);
 Status fold_constants(Graph& graph, const CompileContext& context);
 Status merge_common(Graph& graph, const CompileContext& context);
 Status fold_batch_norm(Graph& graph, const CompileContext& context);
+Status form_linear(Graph& graph, const CompileContext& context);
+Status simplify_views(Graph& graph, const CompileContext& context);
+Status find_activations(Graph& graph, const CompileContext& context);
+Status find_norms(Graph& graph, const CompileContext& context);
+Status find_attention(Graph& graph, const CompileContext& context);
 Status fuse_epilogues(Graph& graph, const CompileContext& context);
 
 // The data of a value that no run changes: a constant, or a state that nothing assigns. Else null.

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention that a model writes as products around a softmax, with its scale and its mask; and
+// scales and repeated heads beside the attention op.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lib/compile/pattern.h"
+
+namespace hg {
+namespace {
+
+constexpr double kHides = -1e30;  // beside which no score counts
+
+// Whether no element can be -inf: a query that such a mask hides from all keys would give NaN as
+// written, but 0 in the attention op.
+bool is_finite(const Graph& graph, const CompileContext& context, ValueId id, int depth) {
+  if (depth == 0) return false;
+  if (!is_float(graph.value_info(id).type.dtype)) return true;
+  if (const TensorData* data = fixed_data(graph, context, id)) {
+    const Tensor& tensor = data->tensor;
+    if (tensor.dtype != f32 || !tensor.is_contiguous()) return false;
+    const float* x = tensor.as<float>();
+    return std::all_of(x, x + tensor.count(), [](float value) { return std::isfinite(value); });
+  }
+  const int32_t index = graph.value_info(id).node;
+  if (index < 0) return false;
+  const Node& node = graph.nodes()[static_cast<size_t>(index)];
+  constexpr std::string_view kKeeps[] = {"where", "reshape", "permute",   "expand", "slice",
+                                         "flip",  "index",   "add",       "sub",    "mul",
+                                         "cast",  "concat",  "embedding", "neg",    "select"};
+  if (std::find(std::begin(kKeeps), std::end(kKeeps), node.op->name()) == std::end(kKeeps))
+    return false;
+  return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) {
+    return in == kNoValue || is_finite(graph, context, in, depth - 1);
+  });
+}
+
+// y = softmax(scale q k^T + mask) v
+Value attention(const Match& m) {
+  Graph& g = m.graph();
+  Value q = m.value("q"), k = m.value("k"), v = m.value("v");
+  const int rank = q.rank();
+  if (rank < 2 || k.rank() != rank || v.rank() != rank) return Value();
+  const Dim axis = m.attrs("softmax").integer("dim");
+  if (!(axis == Dim(-1) || axis == Dim(rank - 1))) return Value();
+  // k^T is a permute of k, not always of the last two dims alone.
+  std::vector<Dim> dims;
+  bool turned = false;
+  for (const Dim& dim : m.attrs("turn").integers("dims"))
+    dims.push_back(dim.constant() < 0 ? dim + rank : dim);
+  std::swap(dims[static_cast<size_t>(rank - 1)], dims[static_cast<size_t>(rank - 2)]);
+  for (int d = 0; d < rank; ++d) turned |= !(dims[static_cast<size_t>(d)] == Dim(d));
+  if (turned) k = g.call("permute", {k}, {{"dims", dims}});
+  for (int d = 0; d + 2 < rank; ++d)
+    if (!(q.dim(d) == k.dim(d)) || !(k.dim(d) == v.dim(d))) return Value();
+  const double scale = m.number("s1", 1) / m.number("d1", 1) * m.number("s2", 1) /
+                       m.number("d2", 1) * m.number("s3", 1) / m.number("d3", 1);
+  Value mask = m.value("mask");
+  if (m.has("keep")) {
+    const double hidden = m.number("hidden");
+    if (!std::isfinite(hidden) || hidden > kHides) return Value();
+    const Value filled = g.scalar(hidden);
+    mask = g.call("where", {m.value("keep"), g.scalar(0.0), filled});
+  } else if (mask && !is_finite(g, m.context(), mask.id(), 12)) {
+    return Value();
+  }
+  return g.call("attention", {q, k, v, mask}, {{"scale", scale}});
+}
+
+NamedAttrs attrs_with_scale(const Match& m, double factor) {
+  const AttrReader attrs = m.attrs("a");
+  const double scale = attrs.has("scale")
+                           ? attrs.real("scale")
+                           : 1 / std::sqrt(static_cast<double>(m.value("q").dim(-1).constant()));
+  return {{"scale", scale * factor}, {"causal", attrs.flag("causal")}};
+}
+
+// Scaled queries or keys: the scale of the scores.
+Value scale_scores(const Match& m) {
+  if (!m.value("q").dim(-1).is_constant()) return Value();
+  const double factor =
+      m.number("s1", 1) / m.number("d1", 1) * m.number("s2", 1) / m.number("d2", 1);
+  if (!(factor > 0)) return Value();
+  return m.graph().call("attention", {m.value("q"), m.value("k"), m.value("v"), m.value("mask")},
+                        attrs_with_scale(m, factor));
+}
+
+// Whether `wide` holds each head of x several times in a row, as the op does by itself.
+bool repeats_heads(const Value& x, const Value& split, const Value& spread, const Value& wide) {
+  const int rank = x.rank();
+  if (rank < 3 || split.rank() != rank + 1 || spread.rank() != rank + 1 || wide.rank() != rank)
+    return false;
+  for (int d = 0; d < rank - 2; ++d)
+    if (!(split.dim(d) == x.dim(d)) || !(spread.dim(d) == x.dim(d))) return false;
+  return split.dim(rank - 2) == Dim(1) && spread.dim(rank - 2).is_constant() &&
+         split.dim(-1) == x.dim(-1) && split.dim(-2) == x.dim(-2) && wide.dim(-1) == x.dim(-1) &&
+         wide.dim(-2) == x.dim(-2);
+}
+
+Value group_heads(const Match& m) {
+  const Value k = m.value("k"), v = m.value("v");
+  if (!repeats_heads(k, m.value("k1"), m.value("k2"), m.value("k3")) ||
+      !repeats_heads(v, m.value("v1"), m.value("v2"), m.value("v3")) ||
+      !m.value("q").dim(-1).is_constant())
+    return Value();
+  return m.graph().call("attention", {m.value("q"), k, v, m.value("mask")}, attrs_with_scale(m, 1));
+}
+
+constexpr Rule kRules[] = {
+    {"sq: mul(q, $s1) | div(q, $d1) | q\n"
+     "kt: permute[turn](k) | mul(permute[turn](k), $s2) | div(permute[turn](k), $d2)\n"
+     "product: matmul(sq, kt)\n"
+     "scores: mul(product, $s3) | div(product, $d3) | product\n"
+     "masked: where(keep, scores, $hidden) | add(scores, mask) | scores\n"
+     "y: matmul(softmax[softmax](masked), v)",
+     attention},
+    {"kk: reshape[k3](expand[k2](reshape[k1](k)))\n"
+     "vv: reshape[v3](expand[v2](reshape[v1](v)))\n"
+     "y: attention[a](q, kk, vv, mask) | attention[a](q, kk, vv)",
+     group_heads},
+    {"sq: mul(q, $s1) | div(q, $d1)\n"
+     "sk: mul(k, $s2) | div(k, $d2)\n"
+     "y: attention[a](sq, sk, v, mask) | attention[a](sq, k, v, mask) |"
+     "   attention[a](q, sk, v, mask) | attention[a](sq, sk, v) | attention[a](sq, k, v) |"
+     "   attention[a](q, sk, v)",
+     scale_scores},
+};
+
+}  // namespace
+
+Status find_attention(Graph& graph, const CompileContext& context) {
+  return apply_rules(graph, context, kRules);
+}
+
+}  // namespace hg

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// layer_norm and rms_norm that a model writes out as arithmetic over the last dim.
+#include "lib/compile/pattern.h"
+
+namespace hg {
+namespace {
+
+// Whether the reduction is over the last dim alone, of a known size, and keeps it.
+bool is_over_last(const Match& m, std::string_view node, const Value& x) {
+  const AttrReader attrs = m.attrs(node);
+  const std::span<const Dim> dims = attrs.integers("dim");
+  return dims.size() == 1 && (dims[0] == Dim(-1) || dims[0] == Dim(x.rank() - 1)) &&
+         attrs.flag("keepdim") && x.rank() > 0 && x.dim(-1).is_constant();
+}
+
+NamedAttrs norm_attrs(const Value& x, double eps) {
+  return {{"normalized_shape", {x.dim(-1)}}, {"eps", eps}};
+}
+
+Value rms_norm(const Match& m) {
+  const Value x = m.value("x");
+  if (!is_over_last(m, "mean", x)) return Value();
+  return m.graph().call("rms_norm", {x}, norm_attrs(x, m.number("eps")));
+}
+
+Value layer_norm(const Match& m) {
+  const Value x = m.value("x");
+  if (!is_over_last(m, "mean", x) || !is_over_last(m, "var", x)) return Value();
+  const Node& var = m.node("var");
+  if (var.op->name() == "var" && m.attrs("var").real("correction") != 0) return Value();
+  return m.graph().call("layer_norm", {x}, norm_attrs(x, m.number("eps")));
+}
+
+bool fits(const Match& m, const Value& x) {  // a factor or a summand of each element
+  return x.rank() == 1 && x.dim(0) == m.root().dim(-1) &&
+         m.attrs("n").integers("normalized_shape").size() == 1;
+}
+
+Value with_weight(const Match& m) {
+  const Value x = m.value("x"), weight = m.value("weight");
+  if (!fits(m, weight)) return Value();
+  return m.graph().call(m.node("n").op->name(), {x, weight},
+                        norm_attrs(x, m.attrs("n").real("eps")));
+}
+
+Value with_bias(const Match& m) {
+  const Value x = m.value("x"), bias = m.value("bias");
+  if (!fits(m, bias)) return Value();
+  return m.graph().call("layer_norm", {x, m.value("weight"), bias},
+                        norm_attrs(x, m.attrs("n").real("eps")));
+}
+
+constexpr Rule kRules[] = {
+    // Before rms_norm, which the second half of it is.
+    {"centred: sub(x, mean[mean](x))\n"
+     "square: mul(centred, centred) | pow(centred, 2) | square(centred)\n"
+     "variance: mean[var](square) | var[var](x)\n"
+     "shifted: add(variance, $eps)\n"
+     "y: mul(centred, rsqrt(shifted)) | div(centred, sqrt(shifted)) |"
+     "   mul(centred, pow(shifted, -0.5))",
+     layer_norm},
+    {"square: mul(x, x) | pow(x, 2) | square(x)\n"
+     "shifted: add(mean[mean](square), $eps)\n"
+     "y: mul(x, rsqrt(shifted)) | div(x, sqrt(shifted)) | mul(x, pow(shifted, -0.5))",
+     rms_norm},
+    {"y: mul(rms_norm[n](x), weight) | mul(layer_norm[n](x), weight)", with_weight},
+    {"y: add(layer_norm[n](x, weight), bias)", with_bias},
+};
+
+}  // namespace
+
+Status find_norms(Graph& graph, const CompileContext& context) {
+  return apply_rules(graph, context, kRules);
+}
+
+}  // namespace hg

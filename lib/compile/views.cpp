@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fewer and simpler views: chains become one, a permute that only moves dims of size 1 is a
+// reshape, and what keeps the shape goes.
+#include "lib/compile/pattern.h"
+
+namespace hg {
+namespace {
+
+Value reshape(const Value& x, const Shape& shape) {
+  if (x.shape() == shape && x.graph()->value_info(x.id()).node >= 0) return x;
+  return x.graph()->call("reshape", {x}, {{"shape", std::vector<Dim>(shape.begin(), shape.end())}});
+}
+
+Value to_shape_of_root(const Match& m) { return reshape(m.value("x"), m.root().shape()); }
+
+Value keep_shape(const Match& m) {
+  const Value x = m.value("x");
+  const bool is_computed = m.graph().value_info(x.id()).node >= 0;
+  return is_computed && x.shape() == m.root().shape() ? x : Value();
+}
+
+std::vector<int> order_of(const Match& m, std::string_view node) {
+  const int rank = m.root().rank();
+  std::vector<int> order;
+  for (const Dim& dim : m.attrs(node).integers("dims")) {
+    const auto d = static_cast<int>(dim.constant());
+    order.push_back(d < 0 ? d + rank : d);
+  }
+  return order;
+}
+
+Value permute_of_ones(const Match& m) {
+  const Value x = m.value("x");
+  int last = -1;
+  for (const int d : order_of(m, "p")) {
+    if (x.dim(d) == Dim(1)) continue;
+    if (d < last) return Value();
+    last = d;
+  }
+  return reshape(x, m.root().shape());
+}
+
+Value merge_permutes(const Match& m) {
+  const std::vector<int> inner = order_of(m, "inner"), outer = order_of(m, "outer");
+  std::vector<Dim> dims;
+  for (const int d : outer) dims.emplace_back(inner[static_cast<size_t>(d)]);
+  return m.graph().call("permute", {m.value("x")}, {{"dims", dims}});
+}
+
+// linear works on the last dim: the others may have any form.
+Value linear_of_reshape(const Match& m) {
+  const Value x = m.value("x"), flat = m.value("r"), y = m.root();
+  if (x.rank() == 0 || x.rank() != y.rank() || flat.rank() == 0) return Value();
+  if (!(x.dim(-1) == flat.dim(-1))) return Value();
+  for (int i = 0; i + 1 < x.rank(); ++i)
+    if (!(x.dim(i) == y.dim(i))) return Value();
+  if (m.attrs("l").string("activation") != "none") return Value();
+  return m.graph().call("linear", {x, m.value("w"), m.value("b")});
+}
+
+// Sums and functions of a reshaped product are computed in its form, where they join its epilogue.
+Value add_before_reshape(const Match& m) {
+  const Value product = m.value("product"), r = m.value("r");
+  if (!(r.shape() == m.root().shape())) return Value();
+  const Value sum = m.graph().call("add", {product, reshape(r, product.shape())});
+  return reshape(sum, m.root().shape());
+}
+
+constexpr Rule kRules[] = {
+    {"y: reshape(reshape(x))", to_shape_of_root},
+    {"y: permute[outer](permute[inner](x))", merge_permutes},
+    {"y: permute[p](x)", permute_of_ones},
+    {"y: reshape(x) | expand(x)", keep_shape},
+    {"flat: reshape[r](x)\n"
+     "y: reshape(linear[l](flat, w, b)) | reshape(linear[l](flat, w))",
+     linear_of_reshape},
+    {"l: linear[product](x, w, b) | linear[product](x, w)\n"
+     "y: add(reshape(l), r)",
+     add_before_reshape},
+};
+
+}  // namespace
+
+Status simplify_views(Graph& graph, const CompileContext& context) {
+  return apply_rules(graph, context, kRules, true);
+}
+
+}  // namespace hg
