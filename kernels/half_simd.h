@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// 16-bit floats to f32, exactly, for every instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "hg/tensor.h"
+
+namespace hg::kernels {
+
+struct HalfTable {
+  void (*widen_f16)(int64_t count, const Half* from, float* to) = nullptr;
+  void (*widen_bf16)(int64_t count, const BFloat16* from, float* to) = nullptr;
+
+  void widen(int64_t count, const Half* from, float* to) const { widen_f16(count, from, to); }
+  void widen(int64_t count, const BFloat16* from, float* to) const { widen_bf16(count, from, to); }
+};
+
+const HalfTable& half_table();
+
+}  // namespace hg::kernels
