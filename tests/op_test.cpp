@@ -2,6 +2,7 @@
 // Every sample row of every op, held against the double loops of kernels/reference: each dtype,
 // kernel variant and thread count, strided inputs, inputs whose memory the output may take, and
 // gradients against finite differences. A failing case prints the command that repeats it alone.
+// With --vulkan[=NAME] the same rows run on a Vulkan device instead, held against the same answers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -179,6 +180,15 @@ Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats, bool cop
   return made_case;
 }
 
+Gpu device_under_test;  // empty: the CPU
+
+Options on_device() {
+  Options options;
+  options.device = Device::vulkan;
+  options.gpu = device_under_test;
+  return options;
+}
+
 Options on_threads(int threads) {
   Options options;
   options.threads = threads;
@@ -338,6 +348,19 @@ void check_dtype(const Sample& sample, DType floats) {
   };
   compare(*plain, "plain");
   if (testing::Test::HasFatalFailure()) return;
+  if (device_under_test) {
+    const auto on_vulkan = [&](const Case& graph, bool strided, const char* how) {
+      const Result<std::vector<Answer>> answers = run(graph, on_device(), strided);
+      ASSERT_TRUE(answers.ok()) << what << " " << how << ": " << answers.status().message();
+      compare(*answers, how);
+    };
+    on_vulkan(**c, false, "vulkan");
+    on_vulkan(**c, true, "vulkan, strided");
+    Result<std::unique_ptr<Case>> copied = build(sample, floats, true);
+    ASSERT_TRUE(copied.ok()) << copied.status().message();
+    on_vulkan(**copied, false, "vulkan, aliased");
+    return;
+  }
 
   const Result<std::vector<Answer>> threaded = run(**c, on_threads(3));
   ASSERT_TRUE(threaded.ok()) << threaded.status().message();
@@ -464,13 +487,22 @@ class SampleTest : public testing::Test {
       if (dtype == f32 || floats) check_dtype(sample_, dtype);
       if (HasFatalFailure()) return;
     }
-    if (floats) check_gradient(sample_);
+    if (floats && !device_under_test) check_gradient(sample_);
   }
 
  private:
   Sample sample_;
   std::string filter_;
 };
+
+// A device by its name, or else the first one, be it a software device.
+Status open_device(std::string_view wanted) {
+  HG_TRY_ASSIGN(const std::vector<DeviceInfo> devices, list_devices());
+  GpuOptions options;
+  options.name = wanted.empty() ? devices.front().name : std::string(wanted);
+  HG_TRY_ASSIGN(device_under_test, Gpu::open(options));
+  return {};
+}
 
 // What the table promises of every op.
 TEST(Registry, EveryOpIsComplete) {
@@ -512,5 +544,13 @@ int main(int argc, char** argv) {
                           });
   }
   testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (!argument.starts_with("--vulkan")) continue;
+    const hg::Status opened = hg::test::open_device(argument.substr(std::min<size_t>(9, argument.size())));
+    if (opened.ok()) continue;
+    std::printf("%s\n", std::string(opened.message()).c_str());
+    return 1;
+  }
   return RUN_ALL_TESTS();
 }

@@ -101,7 +101,7 @@ Outcome number_outputs(const std::vector<std::string>& written, const std::strin
 
 }  // namespace
 
-Outcome run(const RunJob& job, std::vector<std::string>& written) {
+Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written) {
   Result<Device> device = parse_device(job.device);
   if (!device.ok()) return usage(device.status().message());
   Result<Model> model = Model::load(job.model);
@@ -117,6 +117,11 @@ Outcome run(const RunJob& job, std::vector<std::string>& written) {
   Options options;
   options.device = *device;
   options.threads = job.threads;
+  if (*device == Device::vulkan) {
+    Result<Gpu> open = gpu.get();
+    if (!open.ok()) return outcome(open.status());
+    options.gpu = *open;
+  }
   Result<Session> session = Session::create(*model, std::move(options));
   if (!session.ok()) return outcome(session.status());
   if (Outcome set = set_inputs(*session, arrays); !set.ok()) return set;
@@ -132,11 +137,12 @@ Outcome run_batch(const std::string& list, void (*answer)(const std::string& lin
   const json jobs = json::parse(file, nullptr, false);
   if (!jobs.is_array()) return {Exit::unreadable, text(list, ": is no JSON array of jobs")};
   size_t failed = 0;
+  GpuOfTool gpu;
   for (const json& entry : jobs) {
     RunJob job;
     Outcome result = read_job(entry, job);
     std::vector<std::string> written;
-    if (result.ok()) result = run(job, written);
+    if (result.ok()) result = run(job, gpu, written);
     failed += result.ok() ? 0 : 1;
     const json line = {{"status", name(result.exit)}, {"message", result.message}};
     answer(line.dump(-1, ' ', false, json::error_handler_t::replace));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/cli.h"
+#include "tools/gpu.h"
 
 namespace hg::tools {
 
@@ -19,7 +20,7 @@ struct RunJob {
 };
 
 // Loads, runs and writes; the paths of the files written are appended.
-Outcome run(const RunJob& job, std::vector<std::string>& written);
+Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written);
 
 // Runs the jobs of a JSON file one after the other. After each, `answer` gets one line of JSON. The
 // result is ok when every job was.

@@ -78,7 +78,8 @@ int main(int argc, char** argv) {
     return finish("hg-run", usage("--output-dir ", job.output_dir, ": ", error.message()));
   }
   std::vector<std::string> written;
-  const Outcome result = run(job, written);
+  GpuOfTool gpu;
+  const Outcome result = run(job, gpu, written);
   if (result.ok()) print_written(written, as_json);
   return finish("hg-run", result);
 }

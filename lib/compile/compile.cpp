@@ -28,6 +28,17 @@ bool can_run(const Op& op, const CompileContext& context) {
          !context.registry->kernels(op.name(), Device::cpu).empty();
 }
 
+// On a device an op without a kernel is expanded, even if the CPU has one.
+bool stays(const Op& op, const CompileContext& context) {
+  if (op.def.view != nullptr || (op.def.traits & kControl)) return true;
+  if (!context.registry->kernels(op.name(), Device::vulkan).empty() &&
+      context.options->device == Device::vulkan)
+    return true;
+  const bool on_cpu = !context.registry->kernels(op.name(), Device::cpu).empty();
+  return on_cpu && (context.options->device != Device::vulkan ||
+                    (op.def.traits & (kRandom | kDataDependent)));
+}
+
 }  // namespace
 
 std::span<const Pass> all_passes() { return kPasses; }
@@ -46,7 +57,7 @@ Status expand_composites(Graph& graph, const CompileContext& context) {
   for (bool changed = true; changed;) {
     changed = false;
     HG_TRY(rewrite(graph, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
-      if (can_run(*node.op, context) || node.op->def.expand == nullptr)
+      if (stays(*node.op, context) || node.op->def.expand == nullptr)
         return std::optional<std::vector<Value>>();
       HG_TRY_ASSIGN(std::vector<Value> values, GraphAccess::expand(graph, node));
       changed = true;

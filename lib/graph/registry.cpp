@@ -20,6 +20,15 @@
 #include "hg_kernels_table.inc"
 #undef HG_TABLE
 
+#if defined(HG_VULKAN)
+#define HG_TABLE(stem)                     \
+  namespace hg::vulkan {                   \
+  std::span<const hg::KernelDef> stem();   \
+  }
+#include "hg_vulkan_kernels_table.inc"
+#undef HG_TABLE
+#endif
+
 namespace hg {
 
 std::string_view name(Device device) {
@@ -86,6 +95,11 @@ const Registry& Registry::built_in() {
 #define HG_TABLE(stem) add_kernels(kernels::stem());
 #include "hg_kernels_table.inc"
 #undef HG_TABLE
+#if defined(HG_VULKAN)
+#define HG_TABLE(stem) add_kernels(vulkan::stem());
+#include "hg_vulkan_kernels_table.inc"
+#undef HG_TABLE
+#endif
     return registry;
   }();
   return kBuiltIn;
@@ -112,7 +126,7 @@ Status Registry::add(const OpDef& op) {
 Status Registry::add(const KernelDef& kernel) {
   HG_CHECK(find(kernel.op) != nullptr, "the kernel '", kernel.name, "' is for the op '", kernel.op,
            "', which is not registered; add the op first");
-  HG_CHECK(kernel.run != nullptr, "the kernel '", kernel.name, "' of '", kernel.op,
+  HG_CHECK(kernel.run != nullptr || kernel.device != Device::cpu, "the kernel '", kernel.name, "' of '", kernel.op,
            "' has no run function");
   auto& list = body_->kernels[{kernel.op, kernel.device}];
   list.insert(list.begin(), &kernel);

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "lib/run/backend.h"
+
 namespace hg {
 namespace {
 
@@ -39,14 +41,16 @@ class Planner {
  public:
   Planner(const PlanRequest& request, int32_t* expand_node)
       : request_(request), graph_(*request.graph), body_(GraphAccess::body(graph_)),
-        expand_node_(expand_node) {}
+        expand_node_(expand_node) {
+    if (request.device != nullptr) device_packs_.emplace(*request.device, request.packs);
+  }
 
   Result<Plan> make() {
     plan_.bindings = request_.bindings;
     if (request_.previous != nullptr) {
       plan_.part = request_.previous->part + 1;
       plan_.first_node = request_.previous->next_node;
-      plan_.values = request_.previous->values;
+      for (const Side side : kSides) values(side) = request_.previous->values[size_t(side)];
     } else {
       HG_TRY(place_inputs_and_states());
     }
@@ -82,13 +86,20 @@ class Planner {
     for (size_t i = 0; i < body_.inputs.size(); ++i) {
       const ValueInfo& info = graph_.value_info(body_.inputs[i]);
       HG_TRY_ASSIGN(const Sizes shape, evaluate(info.type.shape, plan_.bindings));
-      plan_.values[body_.inputs[i]] = {unplaced(info.type.dtype, shape),
-                                       Place::of_input(static_cast<int32_t>(i))};
+      values(Side::host)[body_.inputs[i]] = {unplaced(info.type.dtype, shape),
+                                             Place::of_input(static_cast<int32_t>(i))};
     }
+    // A state that runs change lives on the device when there is one; the others on both sides.
     for (size_t i = 0; i < body_.states.size(); ++i) {
       const Tensor& tensor = body_.states[i].data.tensor;
-      plan_.values[body_.states[i].value] = {unplaced(tensor.dtype, tensor.shape),
-                                             Place::of_state(static_cast<int32_t>(i))};
+      for (const Side side : kSides) {
+        const bool here = side == Side::device ? request_.device != nullptr
+                                               : request_.device == nullptr ||
+                                                     !(*request_.mutable_states)[i];
+        if (here)
+          values(side)[body_.states[i].value] = {unplaced(tensor.dtype, tensor.shape),
+                                                 Place::of_state(static_cast<int32_t>(i), side)};
+      }
     }
     return {};
   }
@@ -113,7 +124,8 @@ class Planner {
       }
     }
     state_last_use_.assign(body_.states.size(), -1);
-    for (const auto& [id, value] : plan_.values) note_use_of_state(id, value);
+    for (const Side side : kSides)
+      for (const auto& [id, value] : values(side)) note_use_of_state(id, value);
   }
 
   // From here on the node's results are those of this position.
@@ -122,7 +134,10 @@ class Planner {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       last_use_[static_cast<size_t>(node.outputs[i])] =
           request_.options->keep_all_values ? std::numeric_limits<int>::max() : last[i];
-      copies_.erase(node.outputs[i]);
+      for (const Side side : kSides) {
+        copies_[static_cast<size_t>(side)].erase(node.outputs[i]);
+        values(side).erase(node.outputs[i]);
+      }
     }
   }
 
@@ -132,7 +147,95 @@ class Planner {
     last = std::max(last, last_use_[static_cast<size_t>(id)]);
   }
 
-  const PlacedTensor& placed(ValueId id) const { return plan_.values.at(id); }
+  std::unordered_map<ValueId, PlacedTensor>& values(Side side) {
+    return plan_.values[static_cast<size_t>(side)];
+  }
+
+  // The value where it lies; on the host when it lies on both sides.
+  const PlacedTensor& placed(ValueId id) const {
+    const PlacedTensor* const host = plan_.find(id, Side::host);
+    return host != nullptr ? *host : *plan_.find(id, Side::device);
+  }
+
+  // The node that makes the value by looking at an input or a constant in another way, or null.
+  // These keep their memory, so that they can be looked at again.
+  const Node* view_node(ValueId id) const {
+    const int32_t index = graph_.value_info(id).node;
+    if (index < 0) return nullptr;
+    const Node& node = body_.nodes[static_cast<size_t>(index)];
+    if (node.op->def.view == nullptr) return nullptr;
+    const ValueInfo& base = graph_.value_info(node.inputs[0]);
+    if (base.node >= 0) return view_node(node.inputs[0]) != nullptr ? &node : nullptr;
+    const bool moves = base.state >= 0 && (*request_.mutable_states)[size_t(base.state)];
+    return moves ? nullptr : &node;
+  }
+
+  // What `view` makes of a tensor; nothing when it needs a contiguous one.
+  std::optional<PlacedTensor> viewed(const Node& node, const PlacedTensor& in, const Sizes& shape,
+                                     DType dtype) const {
+    std::vector<Attr> attrs;
+    for (const Attr& attr : node.attrs) attrs.push_back(with_numbers(attr, plan_.bindings));
+    ViewContext context(AttrReader(node.op, attrs), in.tensor.shape, in.tensor.strides, shape);
+    if (!node.op->def.view(context)) return std::nullopt;
+    PlacedTensor out = in;
+    out.tensor = {nullptr, dtype, shape, context.out_strides()};
+    out.place.offset += context.offset() * size_of(in.tensor.dtype);
+    return out;
+  }
+
+  // The tensor that at() would give, without planning a transfer.
+  Tensor expected(ValueId id, Side side) const {
+    if (const PlacedTensor* here = plan_.find(id, side)) return here->tensor;
+    const Tensor& there = placed(id).tensor;
+    const Tensor copied = unplaced(there.dtype, there.shape);
+    const Node* const view = view_node(id);
+    if (view == nullptr) return copied;
+    const PlacedTensor in{expected(view->inputs[0], side), {}};
+    const std::optional<PlacedTensor> out = viewed(*view, in, there.shape, there.dtype);
+    return out ? out->tensor : copied;
+  }
+
+  // The value on this side; where it is not there yet, a transfer is planned. A view is made again
+  // from its input instead.
+  Result<PlacedTensor> at(ValueId id, Side side) {
+    if (const PlacedTensor* here = plan_.find(id, side)) return *here;
+    const PlacedTensor there = *plan_.find(id, other(side));
+    if (const Node* const view = view_node(id)) {
+      const PlacedTensor in{expected(view->inputs[0], side), {}};
+      if (viewed(*view, in, there.tensor.shape, there.tensor.dtype)) {
+        HG_TRY_ASSIGN(const PlacedTensor base, at(view->inputs[0], side));
+        const PlacedTensor out = *viewed(*view, base, there.tensor.shape, there.tensor.dtype);
+        record(id, out);
+        return out;
+      }
+    }
+    PlacedTensor from = there;
+    if (!from.tensor.is_contiguous()) {
+      HG_TRY_ASSIGN(from, contiguous(there, id));
+    }
+    PlacedTensor to{unplaced(from.tensor.dtype, from.tensor.shape), {}};
+    if (side == Side::device && from.place.kind == Place::Kind::input && from.place.offset == 0 &&
+        graph_.value_info(id).node < 0)
+      to.place = Place::of_input(from.place.index, side);
+    else
+      to.place = new_block(graph_.value_info(id).name, to.tensor.bytes(), side);
+    add_transfer(side == Side::device ? StepKind::upload : StepKind::download, id, from, to);
+    record(id, to);
+    return to;
+  }
+
+  void add_transfer(StepKind kind, ValueId id, const PlacedTensor& from, const PlacedTensor& to) {
+    constexpr std::string_view kWords[] = {"", "", "upload", "download", "copy"};
+    Step step;
+    step.kind = kind;
+    step.label = text(kWords[static_cast<size_t>(kind)], " '", graph_.value_info(id).name, "'");
+    step.inputs = {from};
+    step.outputs = {to};
+    step.bytes = 2 * to.tensor.bytes();
+    extend(from, step_count());
+    extend(to, step_count());
+    plan_.steps.push_back(std::move(step));
+  }
 
   // The bytes of a constant tensor, or null.
   const void* constant_data(const PlacedTensor& value) const {
@@ -206,21 +309,21 @@ class Planner {
 
   Status plan_view(const Node& node, const PreparedNode& concrete) {
     const Sizes shape = sizes_of(concrete.output_types[0]);
-    const auto attempt = [&](const PlacedTensor& in) {
-      ViewContext context(AttrReader(node.op, concrete.attrs), in.tensor.shape, in.tensor.strides,
-                          shape);
-      if (!node.op->def.view(context)) return false;
-      PlacedTensor out = in;
-      out.tensor = {nullptr, concrete.output_types[0].dtype, shape, context.out_strides()};
-      out.place.offset += context.offset() * size_of(in.tensor.dtype);
-      record(node.outputs[0], out);
-      return true;
-    };
-    const PlacedTensor& in = placed(node.inputs[0]);
-    if (attempt(in)) return {};
-    HG_TRY_ASSIGN(const PlacedTensor copy, contiguous(in, node.inputs[0]));
-    if (attempt(copy)) return {};
-    return internal(label(graph_, node), ": no view of a contiguous ", in.tensor.shape);
+    const DType dtype = concrete.output_types[0].dtype;
+    const PlacedTensor in = placed(node.inputs[0]);
+    std::optional<PlacedTensor> out = viewed(node, in, shape, dtype);
+    if (!out) {
+      HG_TRY_ASSIGN(const PlacedTensor copy, contiguous(in, node.inputs[0]));
+      out = viewed(node, copy, shape, dtype);
+    }
+    if (!out) return internal(label(graph_, node), ": no view of a contiguous ", in.tensor.shape);
+    record(node.outputs[0], *out);
+    // Where the input lies on both sides, so does the view.
+    if (const PlacedTensor* twin = plan_.find(node.inputs[0], other(out->place.side))) {
+      const std::optional<PlacedTensor> view = viewed(node, *twin, shape, dtype);
+      if (view) record(node.outputs[0], *view);
+    }
+    return {};
   }
 
   static Sizes sizes_of(const TensorType& type) {
@@ -231,24 +334,28 @@ class Planner {
 
   Status plan_measure(int32_t index, const Node& node, PreparedNode& concrete) {
     if (!(node.op->def.traits & kControl)) {
-      HG_TRY_ASSIGN(Step step, choose_kernel(index, node, concrete));
+      HG_TRY_ASSIGN(Step step, choose_kernel(index, node, concrete, Side::host));
       if (step.kernel->measure == nullptr)
         return internal(label(graph_, node), ": its kernel '", step.kernel->name,
                         "' does not measure");
       plan_.measure = std::move(step);
     } else {
-      plan_.measure = control_step(index, node);
+      HG_TRY_ASSIGN(plan_.measure, control_step(index, node));
     }
     for (const PlacedTensor& in : plan_.measure->inputs) extend(in, step_count());
     return {};
   }
 
-  Step control_step(int32_t index, const Node& node) {
+  Result<Step> control_step(int32_t index, const Node& node) {
     Step step;
+    step.kind = StepKind::control;
     step.node = index;
     step.label = label(graph_, node);
-    for (const ValueId id : node.inputs)
-      step.inputs.push_back(id == kNoValue ? PlacedTensor() : placed(id));
+    for (const ValueId id : node.inputs) {
+      step.inputs.emplace_back();
+      if (id == kNoValue) continue;
+      HG_TRY_ASSIGN(step.inputs.back(), at(id, Side::host));
+    }
     return step;
   }
 
@@ -260,6 +367,7 @@ class Planner {
     context.label_ = label(graph_, node);
     context.threads_ = request_.threads;
     context.packs_ = request_.packs;
+    if (side_of(kernel) == Side::device) context.packs_ = &*device_packs_;
     context.ids_ = node.inputs;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const bool given = node.inputs[i] != kNoValue;
@@ -269,7 +377,9 @@ class Planner {
         continue;
       }
       const PlacedTensor value = input_for(kernel, node, i);
-      Tensor tensor = value.tensor;
+      Tensor tensor = value.place.kind == Place::Kind::fixed
+                          ? value.tensor
+                          : expected(node.inputs[i], side_of(kernel));
       if (wants_any_strides(kernel, i) || tensor.is_contiguous())
         tensor.data = const_cast<void*>(constant_data(value));
       else
@@ -282,9 +392,14 @@ class Planner {
     return context;
   }
 
+  static Side side_of(const KernelDef& kernel) {
+    return kernel.device == Device::cpu ? Side::host : Side::device;
+  }
+
   // The input as it is; a constant that this kernel needs contiguous is copied once for the session.
   PlacedTensor input_for(const KernelDef& kernel, const Node& node, size_t i) {
-    PlacedTensor value = placed(node.inputs[i]);
+    const PlacedTensor* const here = plan_.find(node.inputs[i], side_of(kernel));
+    PlacedTensor value = here != nullptr ? *here : placed(node.inputs[i]);
     const void* data = constant_data(value);
     if (data == nullptr || wants_any_strides(kernel, i) || value.tensor.is_contiguous())
       return value;
@@ -300,9 +415,7 @@ class Planner {
         &from);
     if (packed == nullptr) return value;
     value.tensor = unplaced(from.dtype, from.shape);
-    value.place = Place();
-    value.place.kind = Place::Kind::fixed;
-    value.place.address = packed;
+    value.place = {Place::Kind::fixed, side_of(kernel), 0, 0, -1, packed};
     return value;
   }
 
@@ -315,22 +428,29 @@ class Planner {
     return true;
   }
 
-  Result<Step> choose_kernel(int32_t index, const Node& node, PreparedNode& prepared) {
+  // The device's kernels are tried first; `most` is the host where only the CPU can serve.
+  Result<Step> choose_kernel(int32_t index, const Node& node, PreparedNode& prepared,
+                             Side most = Side::device) {
     if (node.op->def.traits & kControl) return control_step(index, node);
-    if (!is_prepared(node, prepared)) HG_TRY(prepare_kernel(index, node, prepared));
+    if (!is_prepared(node, prepared)) HG_TRY(prepare_kernel(index, node, prepared, most));
+    if (!prepared.remark.empty()) plan_.remarks.push_back(prepared.remark);
     Step step = *prepared.step;
+    const Side side = side_of(*step.kernel);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNoValue) {
         step.inputs.emplace_back();
         continue;
       }
       PlacedTensor in = input_for(*step.kernel, node, i);
+      if (in.place.kind != Place::Kind::fixed) {
+        HG_TRY_ASSIGN(in, at(node.inputs[i], side));
+      }
       if (!wants_any_strides(*step.kernel, i) && !in.tensor.is_contiguous()) {
         HG_TRY_ASSIGN(in, contiguous(in, node.inputs[i]));
       }
       step.inputs.push_back(in);
     }
-    if (prepared.workspace > 0) step.workspace = new_block("workspace", prepared.workspace);
+    if (prepared.workspace > 0) step.workspace = new_block("workspace", prepared.workspace, side);
     return step;
   }
 
@@ -339,19 +459,39 @@ class Planner {
     if (!prepared.step) return false;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNoValue) continue;
-      const PlacedTensor &before = prepared.inputs[i], &now = placed(node.inputs[i]);
-      if (!(before.tensor.strides == now.tensor.strides) || before.place.kind != now.place.kind)
+      const PlacedTensor& before = prepared.inputs[i];
+      const Tensor now = expected(node.inputs[i], side_of(*prepared.step->kernel));
+      if (!(before.tensor.strides == now.strides) ||
+          before.place.kind != placed(node.inputs[i]).place.kind)
         return false;
     }
     return true;
   }
 
-  Status prepare_kernel(int32_t index, const Node& node, PreparedNode& prepared) {
-    for (const KernelDef* kernel : request_.registry->kernels(node.op->name(), Device::cpu)) {
+  Status prepare_kernel(int32_t index, const Node& node, PreparedNode& prepared, Side most) {
+    std::vector<const KernelDef*> kernels;
+    const auto add = [&](Device device) {
+      const auto row = request_.registry->kernels(node.op->name(), device);
+      kernels.insert(kernels.end(), row.begin(), row.end());
+    };
+    const bool has_device = request_.device != nullptr && most == Side::device;
+    if (has_device) add(Device::vulkan);
+    const size_t of_device = kernels.size();
+    add(Device::cpu);
+    prepared.remark.clear();
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      const KernelDef* const kernel = kernels[k];
+      const bool on_device = k < of_device;
+      if (k == of_device && has_device) prepared.remark = remark(node, prepared, of_device > 0);
       if (!allowed(*kernel)) continue;
       PrepareContext context = prepare_context(node, prepared, *kernel);
+      if (on_device && !fits_device(context)) continue;
       if (kernel->accepts != nullptr && !kernel->accepts(context)) continue;
-      if (kernel->prepare != nullptr) HG_TRY(kernel->prepare(context));
+      if (kernel->prepare != nullptr) {
+        const Status made = kernel->prepare(context);
+        if (on_device && made.code() == Code::unsupported) continue;
+        HG_TRY(made);
+      }
       Step& step = prepared.step.emplace();
       step.kernel = kernel;
       step.node = index;
@@ -360,15 +500,43 @@ class Planner {
       count_work(node, prepared, context, step);
       prepared.workspace = context.workspace_;
       prepared.inputs.clear();
-      for (const ValueId id : node.inputs)
-        prepared.inputs.push_back(id == kNoValue ? PlacedTensor() : placed(id));
+      for (const ValueId id : node.inputs) {
+        prepared.inputs.emplace_back();
+        if (id == kNoValue) continue;
+        prepared.inputs.back() = {expected(id, side_of(*kernel)), placed(id).place};
+      }
       return {};
     }
-    std::string types;
-    for (const TensorType& type : prepared.input_types)
-      types += text(types.empty() ? "" : ", ", type);
     if (node.op->def.expand != nullptr) *expand_node_ = index;
-    return unsupported(label(graph_, node), ": no CPU kernel takes ", types);
+    return unsupported(label(graph_, node), ": no CPU kernel takes ",
+                       label_of_types(prepared.input_types));
+  }
+
+  // Device kernels count elements in 32 bits, and bind each tensor as a whole.
+  bool fits_device(const PrepareContext& context) const {
+    const auto fits = [&](const Tensor& tensor) {
+      int64_t last = 0;
+      for (int d = 0; d < tensor.rank(); ++d) last += (tensor.shape[d] - 1) * std::abs(tensor.strides[d]);
+      return tensor.count() == 0 ||
+             ((last + 1) * size_of(tensor.dtype) + 256 <= request_.device->max_binding_bytes &&
+              std::max(last, tensor.count()) < (int64_t{1} << 31) - 1024);
+    };
+    return std::all_of(context.inputs_.begin(), context.inputs_.end(), fits) &&
+           std::all_of(context.outputs_.begin(), context.outputs_.end(), fits);
+  }
+
+  static std::string label_of_types(const std::vector<TensorType>& all) {
+    std::string types;
+    for (const TensorType& type : all) types += text(types.empty() ? "" : ", ", type);
+    return types;
+  }
+
+  // Why a node is not on the device.
+  std::string remark(const Node& node, const PreparedNode& prepared, bool has_kernels) const {
+    return text(label(graph_, node), " runs on the CPU: ",
+                has_kernels ? "no kernel of the device takes "
+                            : "the device has no kernel for it: ",
+                label_of_types(prepared.input_types));
   }
 
   void count_work(const Node& node, const PreparedNode& concrete, const PrepareContext& context,
@@ -395,7 +563,8 @@ class Planner {
       PlacedTensor out{unplaced(type.dtype, sizes_of(type)), {}};
       out.place = memory_of_input(node, step, i, out.tensor);
       if (out.place.kind == Place::Kind::none)
-        out.place = new_block(graph_.value_info(node.outputs[i]).name, out.tensor.bytes());
+        out.place = new_block(graph_.value_info(node.outputs[i]).name, out.tensor.bytes(),
+                              step.on_device() ? Side::device : Side::host);
       extend(out, at);
       record(node.outputs[i], out);
       step.outputs.push_back(out);
@@ -456,11 +625,12 @@ class Planner {
 
   int step_count() const { return static_cast<int>(plan_.steps.size()); }
 
-  Place new_block(std::string_view name, int64_t bytes) {
-    plan_.blocks.push_back({std::string(name), {step_count(), step_count(), bytes}, 0});
+  Place new_block(std::string_view name, int64_t bytes, Side side) {
+    plan_.blocks.push_back({std::string(name), side, {step_count(), step_count(), bytes}, 0});
     block_last_use_.push_back(-1);
     Place place;
     place.kind = Place::Kind::arena;
+    place.side = side;
     place.index = plan_.part;
     place.block = static_cast<int32_t>(plan_.blocks.size()) - 1;
     return place;
@@ -480,24 +650,27 @@ class Planner {
 
   // Makes `out` the tensor of a value, and its block live as long as the value is used.
   void record(ValueId id, const PlacedTensor& out) {
-    plan_.values[id] = out;
+    values(out.place.side)[id] = out;
     note_use_of_state(id, out);
     if (out.place.kind != Place::Kind::arena || out.place.index != plan_.part) return;
     int& last = block_last_use_[static_cast<size_t>(out.place.block)];
     last = std::max({last, position_, last_use_[static_cast<size_t>(id)]});
   }
 
-  // A contiguous copy of a value, made once in this part.
+  // A contiguous copy of a value on its side, made once in this part.
   Result<PlacedTensor> contiguous(const PlacedTensor& in, ValueId id) {
-    if (const auto known = copies_.find(id); known != copies_.end()) {
+    auto& copies = copies_[static_cast<size_t>(in.place.side)];
+    if (const auto known = copies.find(id); known != copies.end()) {
       int& last = block_last_use_[static_cast<size_t>(known->second.place.block)];
       last = std::max(last, position_);
       return known->second;
     }
+    if (in.place.side == Side::device) return contiguous_on_device(in, id);
     const auto kernels = request_.registry->kernels("contiguous", Device::cpu);
     if (kernels.empty()) return internal("there is no CPU kernel for 'contiguous'");
     PlacedTensor out{unplaced(in.tensor.dtype, in.tensor.shape), {}};
-    out.place = new_block(text(graph_.value_info(id).name, " (contiguous)"), out.tensor.bytes());
+    out.place = new_block(text(graph_.value_info(id).name, " (contiguous)"), out.tensor.bytes(),
+                          Side::host);
     block_last_use_.back() = std::max(position_, last_use_[static_cast<size_t>(id)]);
     Step step;
     step.kernel = kernels.back();
@@ -508,7 +681,7 @@ class Planner {
     extend(in, step_count());
     extend(out, step_count());
     plan_.steps.push_back(std::move(step));
-    copies_[id] = out;
+    copies[id] = out;
     return out;
   }
 
@@ -518,27 +691,78 @@ class Planner {
     return node >= 0 && body_.nodes[static_cast<size_t>(node)].op->def.view == nullptr;
   }
 
+  Result<PlacedTensor> contiguous_on_device(const PlacedTensor& in, ValueId id) {
+    Node copy;
+    copy.op = request_.registry->find("contiguous");
+    if (copy.op == nullptr) return internal("there is no op 'contiguous'");
+    const PlacedTensor out_here{unplaced(in.tensor.dtype, in.tensor.shape), {}};
+    for (const KernelDef* kernel : request_.registry->kernels("contiguous", Device::vulkan)) {
+      PrepareContext context(AttrReader(copy.op, {}));
+      context.label_ = text("contiguous '", graph_.value_info(id).name, "'");
+      context.packs_ = &*device_packs_;
+      context.has_ = {true};
+      context.ids_ = {id};
+      context.inputs_ = {in.tensor};
+      context.outputs_ = {out_here.tensor};
+      if (kernel->accepts != nullptr && !kernel->accepts(context)) continue;
+      HG_TRY(kernel->prepare(context));
+      PlacedTensor out = out_here;
+      out.place = new_block(text(graph_.value_info(id).name, " (contiguous)"), out.tensor.bytes(),
+                            Side::device);
+      block_last_use_.back() = std::max(position_, last_use_[static_cast<size_t>(id)]);
+      Step step;
+      step.kernel = kernel;
+      step.label = context.label_;
+      step.state = context.state_;
+      step.inputs = {in};
+      step.outputs = {out};
+      step.bytes = 2 * out.tensor.bytes();
+      extend(in, step_count());
+      extend(out, step_count());
+      plan_.steps.push_back(std::move(step));
+      copies_[static_cast<size_t>(Side::device)][id] = out;
+      return out;
+    }
+    return unsupported("the device has no copy for '", graph_.value_info(id).name, "' of ",
+                       in.tensor.dtype);
+  }
+
   // What is assigned or returned must not lie in the memory of a state that the assignments at the
   // end of the run write.
   Status separate_assignments() {
     if (plan_.next_node != body_.nodes.size()) return {};
-    const auto separate = [&](ValueId id, bool needs_contiguous) -> Status {
-      const PlacedTensor value = placed(id);
+    const Side home = request_.device != nullptr ? Side::device : Side::host;  // of states
+    const auto separate = [&](ValueId id, Side side, bool needs_contiguous) -> Status {
+      HG_TRY_ASSIGN(const PlacedTensor value, at(id, side));
       const bool overwritten =
           value.place.kind == Place::Kind::state &&
           (*request_.mutable_states)[static_cast<size_t>(value.place.index)];
       if (!overwritten && !(needs_contiguous && !value.tensor.is_contiguous())) return {};
-      HG_TRY_ASSIGN(plan_.values[id], contiguous(value, id));
+      HG_TRY_ASSIGN(values(side)[id], contiguous(value, id));
       return {};
     };
-    for (const auto& [target, source] : body_.assignments) {
-      const Place& place = placed(source).place;
-      const bool in_place = target != source && place.kind == Place::Kind::state &&
-                            body_.states[static_cast<size_t>(place.index)].value == target &&
-                            updates_in_place(source);
-      if (!in_place) HG_TRY(separate(source, true));
+    const auto in_place = [&](ValueId target, ValueId source) {
+      const PlacedTensor* const value = plan_.find(source, home);
+      return target != source && value != nullptr && value->place.kind == Place::Kind::state &&
+             body_.states[static_cast<size_t>(value->place.index)].value == target &&
+             updates_in_place(source);
+    };
+    for (const auto& [target, source] : body_.assignments)
+      if (!in_place(target, source)) HG_TRY(separate(source, home, true));
+    const bool on_device = home == Side::device && request_.options->device_outputs;
+    for (const auto& [name, id] : body_.outputs) {
+      HG_TRY(separate(id, on_device ? Side::device : Side::host, on_device));
+      if (!on_device && plan_.find(id, Side::device) != nullptr)
+        HG_TRY(separate(id, Side::device, false));
     }
-    for (const auto& [name, id] : body_.outputs) HG_TRY(separate(id, false));
+    if (home == Side::host) return {};
+    for (const auto& [target, source] : body_.assignments) {
+      if (in_place(target, source)) continue;
+      const PlacedTensor from = *plan_.find(source, Side::device);
+      const int32_t state = graph_.value_info(target).state;
+      add_transfer(StepKind::copy, target, from,
+                   {from.tensor, Place::of_state(state, Side::device)});
+    }
     return {};
   }
 
@@ -562,12 +786,20 @@ class Planner {
   }
 
   void place_blocks() {
-    std::vector<Lifetime> lifetimes;
-    for (const Block& block : plan_.blocks) lifetimes.push_back(block.lifetime);
-    const Arena arena = plan_memory(lifetimes);
-    plan_.arena_bytes = lifetimes.empty() ? 0 : arena.bytes;
-    plan_.arena_lower_bound = arena.lower_bound;
-    for (size_t i = 0; i < plan_.blocks.size(); ++i) plan_.blocks[i].offset = arena.offsets[i];
+    for (const Side side : kSides) {
+      std::vector<Lifetime> lifetimes;
+      std::vector<Block*> blocks;
+      for (Block& block : plan_.blocks) {
+        if (block.side != side) continue;
+        lifetimes.push_back(block.lifetime);
+        blocks.push_back(&block);
+      }
+      if (blocks.empty()) continue;
+      const Arena arena = plan_memory(lifetimes);
+      for (size_t i = 0; i < blocks.size(); ++i) blocks[i]->offset = arena.offsets[i];
+      (side == Side::host ? plan_.arena_bytes : plan_.device_arena_bytes) = arena.bytes;
+      plan_.arena_lower_bound += arena.lower_bound;
+    }
     const auto move = [&](Place& place) {
       if (place.kind == Place::Kind::arena && place.index == plan_.part && place.block >= 0) {
         place.offset += plan_.blocks[static_cast<size_t>(place.block)].offset;
@@ -580,13 +812,15 @@ class Planner {
     };
     for (Step& step : plan_.steps) move_step(step);
     if (plan_.measure) move_step(*plan_.measure);
-    for (auto& [id, value] : plan_.values) move(value.place);
+    for (const Side side : kSides)
+      for (auto& [id, value] : values(side)) move(value.place);
   }
 
   const PlanRequest& request_;
   const Graph& graph_;
   const GraphBody& body_;
   int32_t* expand_node_;
+  std::optional<DevicePacks> device_packs_;
   Plan plan_;
   int position_ = 0;  // of the schedule
   std::vector<int> last_use_;        // of values: the last position that reads them
@@ -594,7 +828,7 @@ class Planner {
   std::vector<int> state_last_use_;  // of the memory of states
   std::vector<int> block_last_use_;  // of blocks: the last position that reads any value in them
   PreparedNodes prepared_;
-  std::unordered_map<ValueId, PlacedTensor> copies_;
+  std::unordered_map<ValueId, PlacedTensor> copies_[2];  // contiguous, on each Side
 };
 
 }  // namespace

@@ -2,6 +2,10 @@
 // A plan: which kernel runs each node for given sizes, in which order, on which memory. Making one is
 // a pure function of the graph and the sizes, apart from packing weights.
 //
+// With a device beside the CPU every node goes to the first kernel that takes it, the device's first.
+// A value lies on the side that made it; a step that needs it on the other side is preceded by an
+// upload or a download, made once.
+//
 // Sizes that only data decides cut a graph into parts: a plan covers the nodes from `first_node` up
 // to the first node whose output sizes are not known yet (`next_node`). That node is measured when
 // the part has run, and the next part is planned with its sizes.
@@ -18,18 +22,27 @@
 
 namespace hg {
 
+enum class Side : uint8_t { host, device };
+inline constexpr Side kSides[] = {Side::host, Side::device};
+constexpr Side other(Side side) { return side == Side::host ? Side::device : Side::host; }
+
 // Where the first byte of a tensor lies: an offset in the arena of a part, or in the memory of an
-// input or a state, or at an address that never changes.
+// input or a state, or at an address that never changes (on the device: in a copy of what is there).
 struct Place {
   enum class Kind : uint8_t { none, arena, input, state, fixed };
   Kind kind = Kind::none;
+  Side side = Side::host;
   int32_t index = 0;   // part, input or state
   int64_t offset = 0;  // bytes
   int32_t block = -1;  // of the part's Plan::blocks
   const void* address = nullptr;  // of fixed
 
-  static Place of_input(int32_t index) { return {Kind::input, index, 0, -1, nullptr}; }
-  static Place of_state(int32_t index) { return {Kind::state, index, 0, -1, nullptr}; }
+  static Place of_input(int32_t index, Side side = Side::host) {
+    return {Kind::input, side, index, 0, -1, nullptr};
+  }
+  static Place of_state(int32_t index, Side side = Side::host) {
+    return {Kind::state, side, index, 0, -1, nullptr};
+  }
 };
 
 struct PlacedTensor {
@@ -37,8 +50,13 @@ struct PlacedTensor {
   Place place;
 };
 
+// A transfer has one input and one output: upload to the device, download from it, and copy from
+// one place on the device to another.
+enum class StepKind : uint8_t { kernel, control, upload, download, copy };
+
 struct Step {
-  const KernelDef* kernel = nullptr;  // null for control flow
+  StepKind kind = StepKind::kernel;
+  const KernelDef* kernel = nullptr;  // null for control flow and transfers
   int32_t node = -1;                  // of the graph, or -1 for a copy that the planner added
   std::string label;
   std::vector<PlacedTensor> inputs, outputs;
@@ -46,10 +64,16 @@ struct Step {
   std::shared_ptr<void> state;
   double flops = 0;
   int64_t bytes = 0;
+
+  bool is_transfer() const { return kind > StepKind::control; }
+  bool on_device() const {
+    return is_transfer() || (kernel != nullptr && kernel->device != Device::cpu);
+  }
 };
 
 struct Block {
   std::string name;  // of the first value that uses it
+  Side side = Side::host;
   Lifetime lifetime;
   int64_t offset = 0;
 };
@@ -64,13 +88,22 @@ struct Plan {
   int part = 0;
   size_t first_node = 0, next_node = 0;  // next_node == node count when this is the last part
   std::vector<Step> steps;
-  std::unordered_map<ValueId, PlacedTensor> values;  // all that are known after this part
+  std::unordered_map<ValueId, PlacedTensor> values[2];  // on each Side: all known after this part
   std::vector<PlacedTensor> measured_inputs;         // of the node at next_node
   std::optional<Step> measure;                       // how to measure that node
   std::vector<Block> blocks;
   int64_t arena_bytes = 0, arena_lower_bound = 0;
   Schedule schedule;  // of the nodes of this part
   double extra_flops = 0;  // of nodes that the schedule repeats
+  int64_t device_arena_bytes = 0;
+  std::vector<std::string> remarks;  // why a node is not on the device
+
+  // The value on this side, or null.
+  const PlacedTensor* find(ValueId id, Side side) const {
+    const auto& known = values[static_cast<size_t>(side)];
+    const auto found = known.find(id);
+    return found == known.end() ? nullptr : &found->second;
+  }
 };
 
 // What the planner found out about a node, for further plans with the same sizes.
@@ -83,6 +116,7 @@ struct PreparedNode {
   std::vector<PlacedTensor> inputs;
   std::optional<Step> step;
   int64_t workspace = 0;
+  std::string remark;  // why it is not on the device, where there is one
 };
 using PreparedNodes = std::unordered_map<int32_t, PreparedNode>;
 
@@ -97,6 +131,7 @@ struct PlanRequest {
   int threads = 1;
   const Schedule* schedule = nullptr;  // null: the order of the graph
   PreparedNodes* prepared = nullptr;   // of plans for the same bindings; null: not kept
+  const DeviceInfo* device = nullptr;  // null: the CPU alone
 };
 
 // Fails with the first node that cannot be planned. When no kernel takes a node that has an

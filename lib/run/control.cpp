@@ -9,7 +9,7 @@ namespace hg {
 Status Program::make_controls(const Plan& plan) {
   controls_.resize(std::max(controls_.size(), graph_.nodes().size()));
   const auto make = [&](const Step& step) -> Status {
-    if (step.kernel != nullptr) return {};
+    if (step.kind != StepKind::control) return {};
     auto& control = controls_[static_cast<size_t>(step.node)];
     if (control != nullptr) return {};
     control = std::make_unique<Control>();
@@ -17,6 +17,7 @@ Status Program::make_controls(const Plan& plan) {
     options.dims.clear();
     options.memory_limit = 0;
     options.parallel_for = parallel_;
+    options.device_outputs = false;
     for (const auto& subgraph : graph_.nodes()[static_cast<size_t>(step.node)].subgraphs) {
       Result<std::unique_ptr<Program>> body = create(Graph(*subgraph), options, *registry_);
       if (!body.ok())

@@ -46,6 +46,9 @@ struct Program::Ready {
     int64_t offset;
   };
   std::vector<InputPatch> patches;
+  std::vector<int32_t> host_inputs;  // that a step on the CPU reads
+  std::vector<DeviceSegment> segments;
+  int64_t device_generation = -1;
   std::vector<double> ms;  // of the last run, when profiling
   int64_t generation = -1;
 };
@@ -80,6 +83,10 @@ Program::Program(Graph graph, const Options& options, const Registry& registry)
     parallel_ = openmp_parallel_for(options.threads > 0 ? options.threads : default_threads());
   random_.seed = options.seed;
   random_.run = options.first_run;
+  if (options.device == Device::vulkan) {
+    options_.gpu = options.gpu;
+    device_ = std::make_unique<DeviceSide>(options_.gpu.backend_, graph_.inputs().size());
+  }
   inputs_.resize(graph_.inputs().size());
   input_data_.resize(inputs_.size(), nullptr);
   input_copies_.resize(inputs_.size());
@@ -120,24 +127,53 @@ Status Program::prepare_states() {
     const auto lent = [](void*) {};
     GraphAccess::body(graph_).states[i].data = {own, std::shared_ptr<void>(own.data, lent)};
   }
+  if (device_ != nullptr) {
+    std::vector<Tensor> on_host;
+    for (size_t i = 0; i < states.size(); ++i)
+      on_host.push_back(view(state_data_[i], states[i].data.tensor.dtype, states[i].data.tensor.shape));
+    device_->set_states(std::move(on_host));
+  }
   return {};
 }
 
 // -- Inputs and sizes -------------------------------------------------------------------------------
 
+Status Program::check_input(const ValueInfo& info, DType dtype, const Sizes& shape) const {
+  HG_CHECK(dtype == info.type.dtype, "input '", info.name, "' takes ", info.type,
+           ", not a tensor of ", dtype);
+  HG_CHECK(shape.rank() == info.type.rank(), "input '", info.name, "' takes ", info.type,
+           " of rank ", info.type.rank(), ", not a tensor of shape ", shape);
+  for (int d = 0; d < shape.rank(); ++d) {
+    const Dim& dim = info.type.shape[static_cast<size_t>(d)];
+    HG_CHECK(shape[d] >= 0 && (!dim.is_constant() || dim.constant() == shape[d]), "input '",
+             info.name, "' takes ", info.type, ", not ", shape, ": dimension ", d, " is ", shape[d],
+             ", not ", dim);
+  }
+  return {};
+}
+
+Status Program::set_input(int index, const DeviceTensor& tensor) {
+  const auto i = static_cast<size_t>(index);
+  const ValueInfo& info = graph_.value_info(graph_.inputs()[i]);
+  HG_CHECK(device_ != nullptr, "input '", info.name,
+           "' is given on a device, but the session runs on the CPU");
+  HG_CHECK(tensor.memory != nullptr, "input '", info.name, "' is given an empty device tensor");
+  HG_TRY(check_input(info, tensor.dtype, tensor.shape));
+  if (!(inputs_[i].shape == tensor.shape) || input_data_[i] == nullptr) sizes_changed_ = true;
+  if (input_copies_[i].bytes() < std::max<int64_t>(tensor.bytes(), 1) &&
+      !input_copies_[i].allocate(options_.allocator, std::max<int64_t>(tensor.bytes(), 1)))
+    return out_of_memory("no memory for a copy of input '", info.name, "'");
+  input_data_[i] = input_copies_[i].data();
+  inputs_[i] = view(input_data_[i], tensor.dtype, tensor.shape);
+  device_->set_input(i, tensor);
+  return {};
+}
+
 Status Program::set_input(int index, const Tensor& tensor) {
   const auto i = static_cast<size_t>(index);
   const ValueInfo& info = graph_.value_info(graph_.inputs()[i]);
-  HG_CHECK(tensor.dtype == info.type.dtype, "input '", info.name, "' takes ", info.type,
-           ", not a tensor of ", tensor.dtype);
-  HG_CHECK(tensor.rank() == info.type.rank(), "input '", info.name, "' takes ", info.type,
-           " of rank ", info.type.rank(), ", not a tensor of shape ", tensor.shape);
-  for (int d = 0; d < tensor.rank(); ++d) {
-    const Dim& dim = info.type.shape[static_cast<size_t>(d)];
-    HG_CHECK(tensor.shape[d] >= 0 && (!dim.is_constant() || dim.constant() == tensor.shape[d]),
-             "input '", info.name, "' takes ", info.type, ", not ", tensor.shape, ": dimension ", d,
-             " is ", tensor.shape[d], ", not ", dim);
-  }
+  HG_TRY(check_input(info, tensor.dtype, tensor.shape));
+  if (device_ != nullptr) device_->set_input(i, {});
   HG_CHECK(tensor.data != nullptr || tensor.count() == 0, "input '", info.name,
            "' is given null data for ", tensor.bytes(), " bytes");
   if (!(inputs_[i].shape == tensor.shape) || input_data_[i] == nullptr) sizes_changed_ = true;
@@ -219,7 +255,8 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
   for (const auto& ready : cache)
     if (ready->plan.bindings == bindings) return ready.get();
   PlanRequest request{&graph_, registry_, &options_,        bindings,
-                      previous, &mutable_states_, &packs_, parallel_.threads};
+                      previous, &mutable_states_, &packs_, parallel_.threads,
+                      device_ != nullptr ? &options_.gpu.info() : nullptr};
   auto ready = std::make_unique<Ready>();
   PreparedNodes prepared;
   request.prepared = &prepared;
@@ -277,6 +314,11 @@ Status Program::make_ready(Ready& ready) {
       return out_of_memory("no memory for an arena of ", plan.arena_bytes, " bytes");
     ++generation_;
   }
+  if (device_ != nullptr) {
+    HG_TRY(device_->reserve(plan));
+    HG_TRY_ASSIGN(ready.segments, device_->record(plan));
+    ready.device_generation = device_->generation();
+  }
   size_t count = 0;
   const auto each_step = [&](auto visit) {
     for (const Step& step : plan.steps) visit(step);
@@ -289,8 +331,10 @@ Status Program::make_ready(Ready& ready) {
     RunContext context;
     context.inputs = {ready.tensors.data() + at, step.inputs.size()};
     for (const PlacedTensor& in : step.inputs) {
-      if (in.place.kind == Place::Kind::input)
+      if (in.place.kind == Place::Kind::input && in.place.side == Side::host) {
         ready.patches.push_back({at, in.place.index, in.place.offset});
+        if (step.kind != StepKind::upload) ready.host_inputs.push_back(in.place.index);
+      }
       ready.tensors[at++] = in.tensor;
     }
     context.outputs = {ready.tensors.data() + at, step.outputs.size()};
@@ -307,6 +351,7 @@ Status Program::make_ready(Ready& ready) {
 
 void* Program::base_of(const Place& place) const {
   const auto index = static_cast<size_t>(place.index);
+  if (place.side == Side::device) return nullptr;
   switch (place.kind) {
     case Place::Kind::none: return nullptr;
     case Place::Kind::arena: return static_cast<std::byte*>(arenas_[index].data()) + place.offset;
@@ -346,6 +391,7 @@ Status Program::run() {
   }
   if (sizes_changed_ || parts_.empty()) HG_TRY(plan({}));
   has_run_ = false;
+  fetched_.clear();
   parts_.resize(1);
   for (;;) {
     Ready& ready = *parts_.back();
@@ -361,9 +407,38 @@ Status Program::run() {
   return {};
 }
 
+// What the CPU reads of inputs that were given on the device.
+Status Program::fetch_inputs(const Ready& ready) {
+  for (const int32_t index : ready.host_inputs) {
+    const auto i = static_cast<size_t>(index);
+    if (device_->is_given(i)) HG_TRY(device_->fetch_input(i, inputs_[i].bytes(), input_data_[i]));
+  }
+  return {};
+}
+
 Status Program::run_part(Ready& ready) {
   resolve(ready);
+  if (device_ != nullptr) {
+    HG_TRY(fetch_inputs(ready));
+    if (ready.device_generation != device_->generation()) {
+      HG_TRY_ASSIGN(ready.segments, device_->record(ready.plan));
+      ready.device_generation = device_->generation();
+    }
+  }
+  size_t segment = 0;
   for (size_t i = 0; i < ready.plan.steps.size(); ++i) {
+    if (segment < ready.segments.size() && ready.segments[segment].begin == i) {
+      DeviceSegment& steps = ready.segments[segment++];
+      const auto start = std::chrono::steady_clock::now();
+      for (size_t k = 0; k < steps.transfers.size(); ++k)
+        steps.host[k] = base_of(*steps.transfers[k]);
+      HG_TRY(steps.recording->run(steps.host));
+      if (options_.profile)
+        ready.ms[i] = std::chrono::duration<double, std::milli>(
+                          std::chrono::steady_clock::now() - start).count();
+      i = steps.end - 1;
+      continue;
+    }
     if (!options_.profile) {
       HG_TRY(run_step(ready, i));
       continue;
@@ -379,7 +454,7 @@ Status Program::run_part(Ready& ready) {
 Status Program::run_step(Ready& ready, size_t index) {
   const Step& step = ready.plan.steps[index];
   const RunContext& context = ready.contexts[index];
-  if (step.kernel == nullptr) {
+  if (step.kind == StepKind::control) {
     if (!(ready.plan.first_node == static_cast<size_t>(step.node) && ready.plan.part > 0))
       HG_TRY(run_control(step, context, ready.plan.bindings));
     const Control& control = *controls_[static_cast<size_t>(step.node)];
@@ -406,7 +481,7 @@ Result<Bindings> Program::measure(Ready& ready) {
   const Node& node = graph_.nodes()[static_cast<size_t>(step.node)];
   const std::vector<Dim> fresh = GraphAccess::fresh_symbols(graph_, node);
   Bindings bindings = ready.plan.bindings;
-  if (step.kernel == nullptr) {
+  if (step.kind == StepKind::control) {
     HG_TRY(run_control(step, context, ready.plan.bindings));
     const Control& control = *controls_[static_cast<size_t>(step.node)];
     for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -427,9 +502,10 @@ Result<Bindings> Program::measure(Ready& ready) {
 }
 
 Status Program::assign_states() {
+  if (device_ != nullptr) return {};  // the plan's last steps did
   const Plan& last = parts_.back()->plan;
   for (const auto& [target, source] : graph_.assignments()) {
-    const PlacedTensor& from = last.values.at(source);
+    const PlacedTensor& from = *last.find(source, Side::host);
     Tensor tensor = from.tensor;
     tensor.data = base_of(from.place);
     const auto state = static_cast<size_t>(graph_.value_info(target).state);
@@ -449,6 +525,9 @@ Result<Tensor> Program::output(int index) const {
 Result<Tensor> Program::value(ValueId id) const {
   const ValueInfo& info = graph_.value_info(id);
   if (info.state >= 0) {
+    const auto state = static_cast<size_t>(info.state);
+    if (device_ != nullptr && mutable_states_[state])
+      HG_TRY(device_->fetch_state(state));
     const Tensor& tensor = graph_.states()[static_cast<size_t>(info.state)].data.tensor;
     return view(state_data_[static_cast<size_t>(info.state)], tensor.dtype, tensor.shape);
   }
@@ -458,12 +537,31 @@ Result<Tensor> Program::value(ValueId id) const {
 
 // What the last run made of a value: for a state that the run assigned, what it was before.
 Result<Tensor> Program::computed(ValueId id) const {
-  const auto& values = parts_.back()->plan.values;
-  const auto found = values.find(id);
-  if (found == values.end()) return not_found("'", graph_.value_info(id).name, "' is not computed by this session");
-  Tensor tensor = found->second.tensor;
-  tensor.data = base_of(found->second.place);
-  return tensor;
+  const Plan& plan = parts_.back()->plan;
+  if (const PlacedTensor* const here = plan.find(id, Side::host)) {
+    Tensor tensor = here->tensor;
+    tensor.data = base_of(here->place);
+    return tensor;
+  }
+  const PlacedTensor* const there = plan.find(id, Side::device);
+  if (there == nullptr)
+    return not_found("'", graph_.value_info(id).name, "' is not computed by this session");
+  TensorData& fetched = fetched_[id];
+  if (fetched.empty()) {
+    HG_TRY_ASSIGN(fetched, device_->fetch(*there));
+  }
+  return fetched.tensor;
+}
+
+Result<DeviceTensor> Program::device_output(int index) const {
+  const auto& [name, id] = graph_.outputs()[static_cast<size_t>(index)];
+  HG_CHECK(has_run_, "there are no outputs yet; call run() first");
+  HG_CHECK(device_ != nullptr, "output '", name, "' is not on a device: the session runs on the CPU");
+  const PlacedTensor* const there = parts_.back()->plan.find(id, Side::device);
+  HG_CHECK(there != nullptr && there->tensor.is_contiguous(), "output '", name,
+           "' does not lie on the device as a contiguous tensor; set Options::device_outputs");
+  HG_TRY_ASSIGN(const DeviceSpan span, device_->span_of(*there));
+  return DeviceTensor{there->tensor.dtype, there->tensor.shape, span.memory, span.offset};
 }
 
 Memory Program::memory() const {
@@ -481,6 +579,7 @@ Memory Program::memory() const {
       memory.weights_bytes += state.data.tensor.bytes();
   }
   memory.packed_bytes = packs_.bytes();
+  if (device_ != nullptr) memory.device_bytes = device_->bytes();
   memory.peak_bytes = memory.arena_bytes + memory.weights_bytes + memory.packed_bytes;
   for (const auto& control : controls_) {
     if (control == nullptr) continue;
@@ -523,7 +622,7 @@ std::vector<ProfileRow> Program::profile() const {
         row.module = node.origin.module;
       } else {
         row.node = step.label;
-        row.op = "contiguous";
+        row.op = step.is_transfer() ? step.label.substr(0, step.label.find(' ')) : "contiguous";
       }
       if (step.kernel != nullptr) row.kernel = step.kernel->name;
       row.ms = i < ready->ms.size() ? ready->ms[i] : 0;
@@ -535,16 +634,32 @@ std::vector<ProfileRow> Program::profile() const {
 }
 
 std::string Program::report() const {
-  std::string out = text("device cpu, ", parallel_.threads, " threads\n");
+  std::string out;
+  if (device_ != nullptr) {
+    const DeviceInfo& info = options_.gpu.info();
+    out += text("device vulkan: ", info.name, " (", name(info.type), ", ", info.driver, ")\n");
+    for (const Ready* ready : parts_)
+      for (const std::string& remark : ready->plan.remarks) out += text(remark, "\n");
+  }
+  out += text("device cpu, ", parallel_.threads, " threads\n");
   if (is_planned()) {
     const Memory m = memory();
     out += text("peak ", m.peak_bytes, " bytes: ", m.arena_bytes, " of arena, ", m.weights_bytes,
                 " of weights, ", m.packed_bytes, " packed\n");
+    if (device_ != nullptr) out += text(m.device_bytes, " bytes on the device\n");
     if (m.extra_flops > 0)
       out += text(m.extra_flops, " of ", flops(), " FLOPs compute values again to save memory\n");
   }
-  for (const ProfileRow& row : profile())
-    out += text(row.node, ": ", row.op, " by ", row.kernel.empty() ? "subgraphs" : row.kernel, "\n");
+  for (const Ready* ready : parts_)
+    for (const Step& step : ready->plan.steps) {
+      if (step.is_transfer()) {
+        out += text(step.label, "\n");
+        continue;
+      }
+      const std::string_view device = step.on_device() ? "vulkan " : "";
+      out += text(step.label, ": by ", device,
+                  step.kernel != nullptr ? step.kernel->name : "subgraphs", "\n");
+    }
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/plan/plan.h"
+#include "lib/run/device_side.h"
 #include "lib/run/memory.h"
 
 namespace hg {
@@ -22,14 +23,17 @@ class Program {
   ~Program();
 
   Status set_input(int index, const Tensor& tensor);
+  Status set_input(int index, const DeviceTensor& tensor);
   // Sizes of the graph that this one is a part of, for what the inputs alone do not tell.
   void set_outer_sizes(const Bindings& sizes);
   // Plans the first part for the sizes of the inputs and for `dims`.
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
   Status run();
   Result<Tensor> output(int index) const;
+  Result<DeviceTensor> device_output(int index) const;
   Result<Tensor> value(ValueId id) const;
 
+  const Gpu& gpu() const { return options_.gpu; }
   const Graph& graph() const { return graph_; }
   bool is_planned() const { return !parts_.empty(); }
   Memory memory() const;
@@ -50,6 +54,8 @@ class Program {
 
   Program(Graph graph, const Options& options, const Registry& registry);
   Status prepare_states();
+  Status check_input(const ValueInfo& info, DType dtype, const Sizes& shape) const;
+  Status fetch_inputs(const Ready& ready);
   Result<Bindings> bindings_of_inputs(
       std::span<const std::pair<std::string, int64_t>> dims) const;
   Result<Ready*> part(size_t index, const Bindings& bindings, const Plan* previous);
@@ -84,6 +90,8 @@ class Program {
   std::vector<Ready*> parts_;        // those of the last plan or run, in order
   std::vector<Memory64> arenas_;     // by part
   std::vector<std::unique_ptr<Control>> controls_;  // by node
+  std::unique_ptr<DeviceSide> device_;  // null: the CPU alone
+  mutable std::map<ValueId, TensorData> fetched_;  // values read from the device since the last run
   int64_t generation_ = 0;           // counts changes of addresses
   bool sizes_changed_ = true;
   bool has_run_ = false;

@@ -26,8 +26,9 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 Result<Session> Session::create(const Model& model, Options options) {
-  if (options.device == Device::vulkan)
-    return unsupported("this build has no Vulkan backend; use Device::cpu or Device::automatic");
+  if (options.device == Device::vulkan && !options.gpu) {
+    HG_TRY_ASSIGN(options.gpu, Gpu::open({.name = options.gpu_name}));
+  }
   HG_CHECK(options.threads >= 0, "threads is ", options.threads, "; it must not be negative");
   const Graph& graph = model.graph();
   auto body = std::make_unique<Body>();
@@ -41,16 +42,41 @@ Result<Session> Session::create(const Model& model, Options options) {
   return session;
 }
 
-Status Session::set_input(std::string_view name, const Tensor& tensor) {
+Result<int> Session::find_input(std::string_view name) const {
   std::vector<std::string_view> names;
   for (int i = 0; i < input_count(); ++i) {
-    if (input_name(i) == name) return set_input(i, tensor);
+    if (input_name(i) == name) return i;
     names.push_back(input_name(i));
   }
   return not_found("there is no input '", name, "'; the inputs are ", known_names(names));
 }
 
+Result<int> Session::find_output(std::string_view name) const {
+  std::vector<std::string_view> names;
+  for (int i = 0; i < output_count(); ++i) {
+    if (output_name(i) == name) return i;
+    names.push_back(output_name(i));
+  }
+  return not_found("there is no output '", name, "'; the outputs are ", known_names(names));
+}
+
+Status Session::set_input(std::string_view name, const Tensor& tensor) {
+  HG_TRY_ASSIGN(const int index, find_input(name));
+  return set_input(index, tensor);
+}
+
 Status Session::set_input(int index, const Tensor& tensor) {
+  if (index < 0 || index >= input_count())
+    return not_found("there is no input ", index, "; the model has ", input_count());
+  return body_->program->set_input(index, tensor);
+}
+
+Status Session::set_input(std::string_view name, const DeviceTensor& tensor) {
+  HG_TRY_ASSIGN(const int index, find_input(name));
+  return set_input(index, tensor);
+}
+
+Status Session::set_input(int index, const DeviceTensor& tensor) {
   if (index < 0 || index >= input_count())
     return not_found("there is no input ", index, "; the model has ", input_count());
   return body_->program->set_input(index, tensor);
@@ -65,18 +91,25 @@ Status Session::plan(std::span<const std::pair<std::string, int64_t>> dims) {
 Status Session::run() { return body_->program->run(); }
 
 Result<Tensor> Session::output(std::string_view name) const {
-  std::vector<std::string_view> names;
-  for (int i = 0; i < output_count(); ++i) {
-    if (output_name(i) == name) return output(i);
-    names.push_back(output_name(i));
-  }
-  return not_found("there is no output '", name, "'; the outputs are ", known_names(names));
+  HG_TRY_ASSIGN(const int index, find_output(name));
+  return output(index);
 }
 
 Result<Tensor> Session::output(int index) const {
   if (index < 0 || index >= output_count())
     return not_found("there is no output ", index, "; the model has ", output_count());
   return body_->program->output(index);
+}
+
+Result<DeviceTensor> Session::device_output(std::string_view name) const {
+  HG_TRY_ASSIGN(const int index, find_output(name));
+  return device_output(index);
+}
+
+Result<DeviceTensor> Session::device_output(int index) const {
+  if (index < 0 || index >= output_count())
+    return not_found("there is no output ", index, "; the model has ", output_count());
+  return body_->program->device_output(index);
 }
 
 Result<Tensor> Session::value(std::string_view name) const {
@@ -120,6 +153,7 @@ std::vector<ArenaBlock> Session::arena_blocks() const { return body_->program->a
 double Session::flops() const { return body_->program->flops(); }
 std::vector<ProfileRow> Session::profile() const { return body_->program->profile(); }
 const Graph& Session::compiled_graph() const { return body_->program->graph(); }
+const Gpu& Session::gpu() const { return body_->program->gpu(); }
 std::string Session::report() const { return body_->program->report(); }
 
 }  // namespace hg

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "hg/gpu.h"
 #include "hg/kernel.h"
 #include "hg/model.h"
 
@@ -45,6 +46,11 @@ struct Options {
   std::vector<std::string> kernels = {};  // "conv=reference": only this variant, for debugging
   uint64_t seed = 0;                // of random ops; equal seeds give equal runs
   uint64_t first_run = 0;           // the number that random ops take the first run for
+  // The device of Device::vulkan; empty: one that the session opens, chosen by `gpu_name` as in
+  // GpuOptions. What no kernel of the device serves runs on the CPU; report() shows the split.
+  Gpu gpu = {};
+  std::string gpu_name = {};
+  bool device_outputs = false;  // outputs stay on the device, for device_output()
   bool profile = false;
   bool keep_all_values = false;      // every value can be read by name after a run; for checking
   const Registry* registry = nullptr;  // kernels; null: those of the model's graph
@@ -57,6 +63,7 @@ struct Memory {
   int64_t weights_bytes = 0;      // as loaded; mapped from the file where it was mapped
   int64_t packed_bytes = 0;       // copies made for kernels
   double extra_flops = 0;         // of a run, for values that are computed again to save memory
+  int64_t device_bytes = 0;       // on the device: arena, weights and inputs
 };
 
 struct ProfileRow {
@@ -89,6 +96,9 @@ class Session {
   // input's, its shape must fit, and a symbol must mean one number in all inputs.
   Status set_input(std::string_view name, const Tensor& tensor);
   Status set_input(int index, const Tensor& tensor);
+  // On the session's own device, and of its dtype and shape; the memory is shared, not copied.
+  Status set_input(std::string_view name, const DeviceTensor& tensor);
+  Status set_input(int index, const DeviceTensor& tensor);
   // Plans for the sizes of the inputs set so far, or for `dims`. run() does it where it is not done.
   Status plan();
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
@@ -97,6 +107,9 @@ class Session {
   // A contiguous or strided view into the session's memory, valid until the next run or plan.
   Result<Tensor> output(std::string_view name) const;
   Result<Tensor> output(int index) const;
+  // An output that the last run computed on the device.
+  Result<DeviceTensor> device_output(std::string_view name) const;
+  Result<DeviceTensor> device_output(int index) const;
   // The present contents of a parameter or buffer, or, with keep_all_values, of any value.
   Result<Tensor> value(std::string_view name) const;
 
@@ -112,12 +125,15 @@ class Session {
   std::vector<ArenaBlock> arena_blocks() const;
   double flops() const;                        // multiplications and additions of one run
   std::vector<ProfileRow> profile() const;     // needs Options::profile
+  const Gpu& gpu() const;  // empty on the CPU
   const Graph& compiled_graph() const;         // after the passes
   std::string report() const;                  // devices, kernels and passes, as text
 
  private:
   struct Body;
   explicit Session(std::unique_ptr<Body> body);
+  Result<int> find_input(std::string_view name) const;
+  Result<int> find_output(std::string_view name) const;
   std::unique_ptr<Body> body_;
 };
 

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+# hg_shaders(TARGET NAME=SOURCE[:OPTION...] ...): compiles shaders/SOURCE.comp to SPIR-V with the
+# options of glslang after the colon, and gives TARGET a header hg_shaders.inc with a row of kShaders
+# for each NAME.
+find_program(HG_GLSLANG glslangValidator)
+
+function(hg_shaders target)
+  set(folder ${PROJECT_BINARY_DIR}/generated/shaders)
+  file(MAKE_DIRECTORY ${folder})
+  file(GLOB includes CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/shaders/*.glsl)
+  set(headers "")
+  set(rows "")
+  foreach(entry IN LISTS ARGN)
+    string(REGEX MATCH "^([a-z0-9_]+)=([a-z0-9_]+):?(.*)$" matched "${entry}")
+    set(name ${CMAKE_MATCH_1})
+    set(source ${PROJECT_SOURCE_DIR}/shaders/${CMAKE_MATCH_2}.comp)
+    string(REPLACE ":" ";" options "${CMAKE_MATCH_3}")
+    set(header ${folder}/${name}.h)
+    add_custom_command(OUTPUT ${header}
+      COMMAND ${HG_GLSLANG} -V --quiet --target-env vulkan1.1 -I${PROJECT_SOURCE_DIR}/shaders
+              ${options} --vn k_${name} -o ${header} ${source}
+      DEPENDS ${source} ${includes} VERBATIM)
+    list(APPEND headers ${header})
+    string(APPEND text "#include \"shaders/${name}.h\"\n")
+    string(APPEND rows "    {\"${name}\", k_${name}},\n")
+  endforeach()
+  file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/generated/hg_shaders.inc CONTENT
+"#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+namespace hg::vulkan {
+namespace {
+${text}
+constexpr std::pair<std::string_view, std::span<const uint32_t>> kShaders[] = {
+${rows}};
+}  // namespace
+}  // namespace hg::vulkan
+")
+  target_sources(${target} PRIVATE ${headers})
+endfunction()

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public handle of a device: a Backend.
+#include "hg/gpu.h"
+
+#include "lib/run/backend.h"
+
+namespace hg {
+
+std::string_view name(DeviceInfo::Type type) {
+  switch (type) {
+    case DeviceInfo::Type::discrete:
+      return "discrete";
+    case DeviceInfo::Type::integrated:
+      return "integrated";
+    case DeviceInfo::Type::virtual_gpu:
+      return "virtual";
+    case DeviceInfo::Type::software:
+      return "software";
+    case DeviceInfo::Type::other:
+      break;
+  }
+  return "other";
+}
+
+Result<std::vector<DeviceInfo>> list_devices() { return list_vulkan(); }
+
+Result<Gpu> Gpu::open(const GpuOptions& options) {
+  Gpu gpu;
+  HG_TRY_ASSIGN(gpu.backend_, open_vulkan(options));
+  return gpu;
+}
+
+const DeviceInfo& Gpu::info() const {
+  static const DeviceInfo kNone;
+  return backend_ != nullptr ? backend_->info() : kNone;
+}
+
+GpuCounters Gpu::counters() const {
+  return backend_ != nullptr ? backend_->counters() : GpuCounters();
+}
+
+Result<DeviceTensor> Gpu::upload(const Tensor& tensor) const {
+  HG_CHECK(backend_ != nullptr, "this Gpu is not open; use Gpu::open()");
+  DeviceTensor result{tensor.dtype, tensor.shape, nullptr, 0};
+  HG_TRY_ASSIGN(result.memory, backend_->allocate(tensor.bytes()));
+  TensorData packed;
+  const void* from = tensor.data;
+  if (!tensor.is_contiguous()) {
+    HG_TRY_ASSIGN(packed, TensorData::copy_of(tensor));
+    from = packed.tensor.data;
+  }
+  HG_TRY(backend_->upload({result.memory, 0, tensor.bytes()}, from));
+  return result;
+}
+
+Result<TensorData> Gpu::download(const DeviceTensor& tensor) const {
+  HG_CHECK(backend_ != nullptr, "this Gpu is not open; use Gpu::open()");
+  HG_CHECK(tensor.memory != nullptr, "the device tensor is empty");
+  HG_TRY_ASSIGN(TensorData data, TensorData::allocate(tensor.dtype, tensor.shape));
+  HG_TRY(backend_->download(data.tensor.data, {tensor.memory, tensor.offset, tensor.bytes()}));
+  return data;
+}
+
+Result<std::vector<std::byte>> Gpu::cache() const {
+  HG_CHECK(backend_ != nullptr, "this Gpu is not open; use Gpu::open()");
+  return backend_->cache();
+}
+
+}  // namespace hg

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/vulkan/commands.h"
+
+#include <algorithm>
+
+#include "lib/run/backend.h"
+
+// The SPIR-V of the shaders, made at build time.
+#include "hg_shaders.inc"
+
+namespace hg::vulkan {
+
+std::span<const uint32_t> shader(std::string_view name) {
+  for (const auto& [known, code] : kShaders)
+    if (known == name) return code;
+  return {};
+}
+
+std::array<int64_t, 3> groups_for(const DeviceInfo& device, int64_t invocations,
+                                  int64_t group_size) {
+  const int64_t groups = std::max<int64_t>(1, (invocations + group_size - 1) / group_size);
+  const int64_t most = std::min<int64_t>(device.max_groups, 65535);
+  if (groups <= most) return {groups, 1, 1};
+  const int64_t rows = (groups + most - 1) / most;
+  return {(groups + rows - 1) / rows, rows, 1};
+}
+
+Status add(PrepareContext& c, Dispatch dispatch) {
+  const DeviceInfo& device = device_of(c);
+  if (dispatch.code.empty() && dispatch.program == nullptr)
+    return internal(c.label(), ": its shader is not in this build");
+  if (static_cast<int>(dispatch.operands.size()) + 1 > device.max_bindings)
+    return c.fail("needs ", static_cast<int64_t>(dispatch.operands.size()) + 1,
+                  " bindings, the device has ", static_cast<int64_t>(device.max_bindings));
+  for (const int64_t groups : dispatch.groups)
+    if (groups > std::min<int64_t>(device.max_groups, 65535))
+      return c.fail("needs ", groups, " groups, the device has ", device.max_groups);
+  for (const Operand& operand : dispatch.operands) {
+    const int64_t size = size_of(operand.dtype);
+    if ((size == 1 && !device.storage_8) || (size == 2 && !device.storage_16))
+      return c.fail("the device does not store ", operand.dtype);
+  }
+  if (c.state_ == nullptr) c.make_state(Commands());
+  static_cast<Commands*>(c.state_.get())->dispatches.push_back(std::move(dispatch));
+  return {};
+}
+
+}  // namespace hg::vulkan

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions: shaders/conv.comp and conv_weight_grad.comp.
+#include "lib/run/backend.h"
+#include "kernels/conv_shape.h"
+#include "lib/vulkan/commands.h"
+
+namespace hg::vulkan {
+namespace {
+
+bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 || c.out(0).dtype == f16; }
+bool accepts_f32(const PrepareContext& c) { return c.out(0).dtype == f32; }
+
+void describe(Words& words, const kernels::ConvShape& s) {
+  words.u(s.group_c()).u(s.group_o()).u(s.groups);
+  for (const auto* spatial : {&s.in, &s.out, &s.kernel, &s.stride, &s.padding, &s.dilation})
+    for (const int64_t size : *spatial) words.u(size);
+}
+
+Status prepare_conv(PrepareContext& c) {
+  const kernels::ConvShape s = kernels::conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
+  if (c.out(0).count() == 0) return {};
+  if (c.in(0).count() == 0 || c.in(1).count() == 0) return c.fail("x or weight is empty");
+  const int64_t outputs = s.group_o() >= 8 ? 8 : s.group_o() >= 4 ? 4 : 1;
+  const int64_t blocks = (s.group_o() + outputs - 1) / outputs;
+  Dispatch dispatch;
+  dispatch.code = shader(c.out(0).dtype == f32 ? "conv_f32" : "conv_f16");
+  dispatch.constants = {static_cast<uint32_t>(outputs), c.has(2) ? 1u : 0u, c.has(3) ? 1u : 0u,
+                        static_cast<uint32_t>(s.activation), s.transposed ? 1u : 0u};
+  dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1),
+                       Operand::in(c, c.has(2) ? 2 : 1), Operand::in(c, c.has(3) ? 3 : 1)};
+  Words words;
+  describe(words, s);
+  dispatch.params = words.u(blocks).words();
+  dispatch.groups = {(s.out_size() + 63) / 64, blocks * s.groups, s.n};
+  return add(c, std::move(dispatch));
+}
+
+Status prepare_weight_grad(PrepareContext& c) {
+  const kernels::ConvShape s = kernels::conv_weight_grad_shape(c.in(0), c.in(1), c.attrs());
+  if (c.out(0).count() == 0) return {};
+  Dispatch dispatch;
+  dispatch.code = shader("conv_weight_grad");
+  dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1)};
+  Words words;
+  describe(words, s);
+  dispatch.params = words.u(s.n).words();
+  dispatch.groups = groups_for(device_of(c), c.out(0).count(), 64);
+  return add(c, std::move(dispatch));
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "conv", .device = hg::Device::vulkan, .name = "direct", .accepts = accepts,
+     .prepare = prepare_conv},
+    {.op = "conv_weight_grad", .device = hg::Device::vulkan, .name = "direct",
+     .accepts = accepts_f32, .prepare = prepare_weight_grad},
+};
+
+}  // namespace
+
+std::span<const KernelDef> conv() { return kKernels; }
+
+}  // namespace hg::vulkan

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pointwise programs as SPIR-V, written directly: the functions come from shaders/pointwise.comp,
+// main() is made here. No compiler runs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hg/tensor.h"
+
+namespace hg::vulkan {
+
+// One output from inputs of broadcast shapes. Registers 0, 1, ... are the inputs, then the results of
+// the calls; the last one is stored.
+struct PointwiseProgram {
+  enum class Access : uint8_t { flat, one, strided };
+  struct Input {
+    DType dtype = f32;
+    Access access = Access::flat;
+  };
+  struct Call {
+    std::string function;     // of pointwise.comp: "op_add"
+    std::vector<int> registers;
+    std::vector<int> params;  // numbers of float parameters, behind the registers
+  };
+  std::vector<Input> inputs;  // up to 6
+  std::vector<Call> calls;
+  DType result = f32;
+
+  // The table behind the offsets: count, rank, shape[rank], strides[rank] for each input, parameters.
+  int rank = 0;
+};
+
+// Null when there is no such function for these types.
+std::shared_ptr<const std::vector<uint32_t>> assemble(const PointwiseProgram& program);
+
+}  // namespace hg::vulkan

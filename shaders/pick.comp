@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements by index, for words of the element's size. Indices are i64, read as two words; one that is
+// out of range sets the flag.
+//   kWhat: 0 gather (index has y's shape), 1 rows of one dim (index_select, embedding)
+// gather: results, size of dim, stride of dim in x, rank, sizes of y, strides of x with 0 for dim.
+// rows: results, size of dim, block, indices.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_shader_8bit_storage : require
+#extension GL_EXT_shader_16bit_storage : require
+layout(local_size_x = 128) in;
+layout(constant_id = 0) const uint kWhat = 0;
+#include "common.glsl"
+layout(binding = 1) buffer Y { WORD y[]; };
+layout(binding = 2) readonly buffer X { WORD x[]; };
+layout(binding = 3) readonly buffer Index { uvec2 index[]; };
+layout(binding = 4) buffer Flag { uint flag[]; };
+#define AT 4
+
+void main() {
+  const uint i = invocation();
+  if (i >= P(AT)) return;
+  const uint size = P(AT + 1);
+  const uint block = P(AT + 2), indices = P(AT + 3);
+  const uvec2 at = index[P(2) + (kWhat == 0 ? i : i / block % indices)];
+  if (at.y != 0u || at.x >= size) {
+    flag[P(3)] = 1u;
+    return;
+  }
+  if (kWhat == 1) {
+    const uint outer = i / block / indices;
+    y[P(0) + i] = x[P(1) + (outer * size + at.x) * block + i % block];
+    return;
+  }
+  const uint rank = P(AT + 3);
+  int from = int(P(1)) + int(at.x) * S(AT + 2);
+  uint rest = i;
+  for (uint d = rank; d-- > 0u;) {
+    const uint extent = P(AT + 4 + d);
+    from += int(rest % extent) * S(AT + 4 + rank + d);
+    rest /= extent;
+  }
+  y[P(0) + i] = x[uint(from)];
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions on a Vulkan device: what stays there, what is counted, what fails as a value. Without a
+// device the tests are skipped; under CI (the variable CI is set) they fail.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <thread>
+
+#include "hg/hg.h"
+#include "hg/ops.h"
+
+namespace hg::test {
+namespace {
+
+class Vulkan : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Result<std::vector<DeviceInfo>> devices = list_devices();
+    if (!devices.ok()) {
+      const std::string why(devices.status().message());
+      if (std::getenv("CI") != nullptr) FAIL() << why;
+      GTEST_SKIP() << why;
+    }
+    Result<Gpu> gpu = Gpu::open({.name = devices->front().name});
+    ASSERT_TRUE(gpu.ok()) << gpu.status().message();
+    gpu_ = *gpu;
+  }
+
+  Options options() const {
+    Options options;
+    options.device = Device::vulkan;
+    options.gpu = gpu_;
+    return options;
+  }
+
+  Result<Session> session(const Graph& graph, Options options) const {
+    HG_TRY_ASSIGN(const Model model, Model::from_graph(graph));
+    return Session::create(model, std::move(options));
+  }
+
+  Gpu gpu_;
+};
+
+// y = relu(x w + 1) for x: [4, 8], w: [8, 8]
+Graph layer() {
+  Graph g;
+  const Value x = g.input("x", f32, {4, 8});
+  Result<TensorData> w = TensorData::allocate(f32, {8, 8});
+  for (int i = 0; i < 64; ++i) w->tensor.as<float>()[i] = static_cast<float>(i % 7) * 0.1f - 0.3f;
+  g.output("y", relu(matmul(x, g.parameter("w", *w)) + 1.0));
+  return g;
+}
+
+std::vector<float> numbers(int64_t count) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < count; ++i) values.push_back(std::sin(static_cast<float>(i)));
+  return values;
+}
+
+TEST_F(Vulkan, AChainOfModelsUploadsOnceAndDownloadsOnce) {
+  Options kept = options();
+  kept.device_outputs = true;
+  Result<Session> first = session(layer(), kept), second = session(layer(), kept);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  const std::vector<float> x = numbers(32);
+  const GpuCounters before = gpu_.counters();
+  const Result<DeviceTensor> on_device = gpu_.upload(view(x, {4, 8}));
+  ASSERT_TRUE(on_device.ok());
+  Status status = first->set_input("x", *on_device);
+  ASSERT_TRUE(status.ok()) << status.message();
+  Result<TensorData> y = not_found("");
+  for (int round = 0; round < 3; ++round) {
+    status = first->run();
+    ASSERT_TRUE(status.ok()) << status.message();
+    const Result<DeviceTensor> middle = first->device_output(0);
+    ASSERT_TRUE(middle.ok()) << middle.status().message();
+    ASSERT_TRUE(second->set_input("x", *middle).ok());
+    status = second->run();
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  const Result<DeviceTensor> last = second->device_output("y");
+  ASSERT_TRUE(last.ok()) << last.status().message();
+  const GpuCounters ran = gpu_.counters();
+  y = gpu_.download(*last);
+  ASSERT_TRUE(y.ok());
+  const GpuCounters after = gpu_.counters();
+  // The recordings bring their tables of parameters; no tensor but x moves.
+  EXPECT_EQ(ran.downloads, before.downloads);
+  EXPECT_EQ(after.downloads, before.downloads + 1);
+  EXPECT_EQ(after.download_bytes - before.download_bytes, 4 * 8 * 4);
+  EXPECT_EQ(ran.submits - before.submits - (ran.uploads - before.uploads), 6) << "one submit per run";
+
+  Options on_cpu;
+  Result<Session> a = session(layer(), on_cpu), b = session(layer(), on_cpu);
+  ASSERT_TRUE(a.ok() && b.ok());
+  ASSERT_TRUE(a->set_input("x", view(x, {4, 8})).ok() && a->run().ok());
+  ASSERT_TRUE(b->set_input("x", *a->output(0)).ok() && b->run().ok());
+  for (int i = 0; i < 32; ++i)
+    EXPECT_NEAR(y->tensor.as<float>()[i], b->output(0)->as<float>()[i], 1e-5) << i;
+}
+
+TEST_F(Vulkan, StatesStayOnTheDevice) {
+  Graph g;
+  const Value x = g.input("x", f32, {16});
+  const Result<TensorData> zeros = TensorData::allocate(f32, {16});
+  const Value sum = g.buffer("sum", *zeros);
+  const Value next = sum + x;
+  g.assign(sum, next);
+  g.output("twice", next * 2.0);
+  Result<Session> s = session(g, options());
+  ASSERT_TRUE(s.ok()) << s.status().message();
+  const std::vector<float> values = numbers(16);
+  ASSERT_TRUE(s->set_input("x", view(values, {16})).ok());
+  const Status warm = s->run();
+  ASSERT_TRUE(warm.ok()) << warm.message();
+  const GpuCounters before = gpu_.counters();
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(s->run().ok());
+  const GpuCounters after = gpu_.counters();
+  EXPECT_EQ(after.uploads - before.uploads, 4) << "x, once in each run";
+  EXPECT_EQ(after.downloads - before.downloads, 4) << "the output";
+  const Result<Tensor> state = s->value("sum");
+  ASSERT_TRUE(state.ok()) << state.status().message();
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_NEAR(state->as<float>()[i], 5 * values[i], 1e-5);
+    EXPECT_NEAR(s->output(0)->as<float>()[i], 10 * values[i], 1e-5);
+  }
+}
+
+TEST_F(Vulkan, WhatTheDeviceLacksRunsOnTheCpuAndIsReported) {
+  Graph g;
+  const Value x = g.input("x", f32, {64});
+  g.output("y", g.call("lgamma", {exp(x)}) + 1.0);
+  Result<Session> s = session(g, options());
+  ASSERT_TRUE(s.ok()) << s.status().message();
+  const std::vector<float> values = numbers(64);
+  ASSERT_TRUE(s->set_input("x", view(values, {64})).ok());
+  const Status ran = s->run();
+  ASSERT_TRUE(ran.ok()) << ran.message();
+  for (size_t i = 0; i < 64; ++i)
+    EXPECT_NEAR(s->output(0)->as<float>()[i], std::lgamma(std::exp(values[i])) + 1, 1e-5);
+  EXPECT_NE(s->report().find("runs on the CPU"), std::string::npos) << s->report();
+  EXPECT_NE(s->report().find("download"), std::string::npos) << s->report();
+}
+
+TEST_F(Vulkan, AWrongIndexFailsTheRun) {
+  Graph g;
+  const Value x = g.input("x", f32, {4, 3});
+  const Value index = g.input("index", i64, {2});
+  g.output("y", g.call("index_select", {x, index}, {{"dim", 0}}));
+  Result<Session> s = session(g, options());
+  ASSERT_TRUE(s.ok()) << s.status().message();
+  const std::vector<float> values = numbers(12);
+  std::vector<int64_t> rows = {3, 4};
+  ASSERT_TRUE(s->set_input("x", view(values, {4, 3})).ok());
+  ASSERT_TRUE(s->set_input("index", view(rows, {2})).ok());
+  const Status wrong = s->run();
+  EXPECT_EQ(wrong.code(), Code::invalid_argument);
+  EXPECT_NE(wrong.message().find("out of range"), std::string_view::npos) << wrong.message();
+  rows = {3, 0};
+  const Status right = s->run();
+  ASSERT_TRUE(right.ok()) << right.message();
+  EXPECT_EQ(s->output(0)->as<float>()[0], values[9]);
+}
+
+TEST_F(Vulkan, TwoSessionsOnTwoThreads) {
+  const auto work = [&](float offset, bool* same) {
+    Result<Session> s = session(layer(), options());
+    if (!s.ok()) return;
+    std::vector<float> x = numbers(32);
+    for (float& value : x) value += offset;
+    if (!s->set_input("x", view(x, {4, 8})).ok() || !s->run().ok()) return;
+    const Result<Tensor> y = s->output(0);
+    const std::vector<float> first(y->as<float>(), y->as<float>() + 32);
+    for (int i = 0; i < 20; ++i) {
+      if (!s->run().ok()) return;
+      for (size_t k = 0; k < 32; ++k)
+        if (s->output(0)->as<float>()[k] != first[k]) return;
+    }
+    *same = true;
+  };
+  bool same[2] = {false, false};
+  std::thread other(work, 0.5f, &same[0]);
+  work(-0.5f, &same[1]);
+  other.join();
+  EXPECT_TRUE(same[0] && same[1]);
+}
+
+TEST_F(Vulkan, TheCacheIsTakenBackAndDamageIsIgnored) {
+  Result<Session> s = session(layer(), options());
+  ASSERT_TRUE(s.ok()) << s.status().message();
+  Result<std::vector<std::byte>> cache = gpu_.cache();
+  ASSERT_TRUE(cache.ok()) << cache.status().message();
+  const std::string name = gpu_.info().name;
+  EXPECT_TRUE(Gpu::open({.name = name, .cache = *cache}).ok());
+  cache->back() = static_cast<std::byte>(~static_cast<unsigned>(cache->back()));
+  EXPECT_TRUE(Gpu::open({.name = name, .cache = *cache}).ok());
+  EXPECT_TRUE(Gpu::open({.name = name, .cache = std::span(*cache).first(9)}).ok());
+  EXPECT_EQ(Gpu::open({.name = "no such device"}).status().code(), Code::not_found);
+}
+
+}  // namespace
+}  // namespace hg::test

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/gpu.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace hg::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// $XDG_CACHE_HOME/hologram or ~/.cache/hologram; empty when there is neither.
+fs::path cache_folder() {
+  const char* const cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache != '\0') return fs::path(cache) / "hologram";
+  const char* const home = std::getenv("HOME");
+  if (home != nullptr && *home != '\0') return fs::path(home) / ".cache" / "hologram";
+  return {};
+}
+
+std::string file_name(const DeviceInfo& info) {
+  std::string name = "vulkan-" + info.name + "-" + info.driver + ".bin";
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-') c = '_';
+  return name;
+}
+
+std::vector<std::byte> read_all(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::byte> result(bytes.size());
+  for (size_t i = 0; i < bytes.size(); ++i) result[i] = static_cast<std::byte>(bytes[i]);
+  return result;
+}
+
+}  // namespace
+
+Result<Gpu> GpuOfTool::get() {
+  if (gpu_) return gpu_;
+  HG_TRY_ASSIGN(const std::vector<DeviceInfo> devices, list_devices());
+  const DeviceInfo* best = nullptr;
+  for (const DeviceInfo& device : devices)
+    if (best == nullptr || device.type < best->type) best = &device;
+  if (best == nullptr) return unsupported("there is no Vulkan device");
+  std::vector<std::byte> cache;
+  if (const fs::path folder = cache_folder(); !folder.empty()) {
+    cache_path_ = (folder / file_name(*best)).string();
+    cache = read_all(cache_path_);
+    cached_ = cache.size();
+  }
+  HG_TRY_ASSIGN(gpu_, Gpu::open({.name = std::to_string(best->index), .cache = cache}));
+  return gpu_;
+}
+
+// Into a file of another name that is then renamed, so that a reader sees all of it or nothing.
+GpuOfTool::~GpuOfTool() {
+  if (!gpu_ || cache_path_.empty()) return;
+  const Result<std::vector<std::byte>> cache = gpu_.cache();
+  if (!cache.ok() || cache->size() == cached_) return;
+  std::error_code error;
+  fs::create_directories(fs::path(cache_path_).parent_path(), error);
+  const std::string temporary = cache_path_ + "." + std::to_string(getpid());
+  std::ofstream file(temporary, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(cache->data()),
+             static_cast<std::streamsize>(cache->size()));
+  file.close();
+  if (file) fs::rename(temporary, cache_path_, error);
+  if (!file || error) fs::remove(temporary, error);
+}
+
+}  // namespace hg::tools
