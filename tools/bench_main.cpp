@@ -10,6 +10,7 @@
 
 #include "hg/model.h"
 #include "hg/session.h"
+#include "tools/gpu.h"
 #include "tools/inputs.h"
 #include "tools/profile.h"
 
@@ -89,6 +90,12 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   Options options;
   options.device = *device;
   options.threads = job.threads;
+  GpuOfTool gpu;
+  if (*device == Device::vulkan) {
+    Result<Gpu> open = gpu.get();
+    if (!open.ok()) return outcome(open.status());
+    options.gpu = *open;
+  }
   const bool profile = job.profile || !job.trace.empty();
   options.profile = profile;
   Result<Session> session = Session::create(*model, std::move(options));

@@ -8,6 +8,7 @@
 #include "tools/describe.h"
 #include "tools/draw/draw_graph.h"
 #include "tools/draw/draw_memory.h"
+#include "tools/gpu.h"
 
 namespace hg::tools {
 namespace {
@@ -46,7 +47,7 @@ std::string stem(const std::string& path) {
 }
 
 // A planned session; not_found when sizes are open.
-Result<Session> plan(const Model& model, Device device, const SymbolSizes& dims) {
+Result<Session> plan(const Model& model, Device device, GpuOfTool& gpu, const SymbolSizes& dims) {
   std::string open;
   for (const std::string& symbol : model.graph().symbols()) {
     const bool given =
@@ -56,6 +57,9 @@ Result<Session> plan(const Model& model, Device device, const SymbolSizes& dims)
   if (!open.empty()) return not_found("known once sizes are given, such as", open);
   Options options;
   options.device = device;
+  if (device == Device::vulkan) {
+    HG_TRY_ASSIGN(options.gpu, gpu.get());
+  }
   options.dims = dims;
   HG_TRY_ASSIGN(Session session, Session::create(model, std::move(options)));
   HG_TRY(session.plan(dims));
@@ -83,7 +87,8 @@ Outcome show(const InfoJob& job) {
   if (!model.ok()) return outcome(model.status());
   if (Outcome known = check_symbols(model->graph(), *dims); !known.ok()) return known;
 
-  Result<Session> session = plan(*model, *device, *dims);
+  GpuOfTool gpu;
+  Result<Session> session = plan(*model, *device, gpu, *dims);
   const bool needs_plan = job.compiled || !job.memory_svg.empty() || !job.dims.empty();
   if (needs_plan && !session.ok()) {
     const bool open = session.status().code() == Code::not_found;
@@ -118,6 +123,7 @@ Outcome show(const InfoJob& job) {
     std::puts(description_json(*model, description).c_str());
   } else {
     std::fputs(description_text(*model, description).c_str(), stdout);
+    if (session.ok() && *device != Device::cpu) std::fputs(session->report().c_str(), stdout);
   }
   return {};
 }

@@ -650,15 +650,16 @@ std::string Program::report() const {
     if (m.extra_flops > 0)
       out += text(m.extra_flops, " of ", flops(), " FLOPs compute values again to save memory\n");
   }
+  const std::vector<ProfileRow> rows = profile();
+  size_t row = 0;
   for (const Ready* ready : parts_)
     for (const Step& step : ready->plan.steps) {
-      if (step.is_transfer()) {
+      const ProfileRow& r = rows[row++];
+      if (step.is_transfer())
         out += text(step.label, "\n");
-        continue;
-      }
-      const std::string_view device = step.on_device() ? "vulkan " : "";
-      out += text(step.label, ": by ", device,
-                  step.kernel != nullptr ? step.kernel->name : "subgraphs", "\n");
+      else
+        out += text(r.node, ": ", r.op, " by ", r.kernel.empty() ? "subgraphs" : r.kernel,
+                    step.on_device() ? " on vulkan\n" : "\n");
     }
   return out;
 }
