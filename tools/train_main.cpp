@@ -298,6 +298,10 @@ int main(int argc, char** argv) {
   std::printf("%s: loss %.6g at first, %.6g at last, %lld steps of %.3g ms%s\n", job.out.c_str(),
               summary.first_loss, summary.last_loss, static_cast<long long>(summary.steps),
               summary.ms_per_step, summary.was_stopped ? ", interrupted" : "");
-  if (job.options.session.profile) std::fputs(profile_text(summary.profile).c_str(), stdout);
+  if (job.options.session.profile) {
+    const hg::Result<MachinePeak> peak = measure_peak(job.options.session.threads);
+    if (!peak.ok()) return finish("hg-train", outcome(peak.status()));
+    std::fputs(profile_text(summary.profile, *peak).c_str(), stdout);
+  }
   return summary.was_stopped ? 130 : 0;
 }

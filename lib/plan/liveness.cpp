@@ -15,11 +15,13 @@ Liveness::Liveness(const Graph& graph, const Plan& plan) : graph_(&graph), plan_
   cost_.assign(nodes, 0);
   workspace_.assign(nodes, 0);
   const auto place_of = [&](ValueId id) -> const PlacedTensor* {
-    const auto found = plan.values.find(id);
-    const bool is_here = found != plan.values.end() &&
-                         found->second.place.kind == Place::Kind::arena &&
-                         found->second.place.index == plan.part;
-    return is_here ? &found->second : nullptr;
+    for (const Side side : kSides) {
+      const PlacedTensor* placed = plan.find(id, side);
+      if (placed != nullptr && placed->place.kind == Place::Kind::arena &&
+          placed->place.index == plan.part)
+        return placed;
+    }
+    return nullptr;
   };
   for (const int32_t index : plan.schedule) {
     const Node& node = graph.nodes()[static_cast<size_t>(index)];

@@ -254,9 +254,16 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
   auto& cache = plans_[index];
   for (const auto& ready : cache)
     if (ready->plan.bindings == bindings) return ready.get();
-  PlanRequest request{&graph_, registry_, &options_,        bindings,
-                      previous, &mutable_states_, &packs_, parallel_.threads,
-                      device_ != nullptr ? &options_.gpu.info() : nullptr};
+  PlanRequest request;
+  request.graph = &graph_;
+  request.registry = registry_;
+  request.options = &options_;
+  request.bindings = bindings;
+  request.previous = previous;
+  request.mutable_states = &mutable_states_;
+  request.packs = &packs_;
+  request.threads = parallel_.threads;
+  if (device_ != nullptr) request.device = &options_.gpu.info();
   auto ready = std::make_unique<Ready>();
   PreparedNodes prepared;
   request.prepared = &prepared;

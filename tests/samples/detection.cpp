@@ -87,7 +87,7 @@ std::vector<Sample> detection() {
                    .attrs = attrs,
                    .tolerance = 1e-5});
     all.push_back({.op = "deform_conv2d",
-                   .inputs = {x, weight, offset, {.given = false}, {.given = false}},
+                   .inputs = {x, weight, offset, {.shape = {}, .given = false}, {.shape = {}, .given = false}},
                    .attrs = attrs,
                    .tolerance = 1e-5});
   }
