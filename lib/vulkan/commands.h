@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hg/gpu.h"
 #include "hg/kernel.h"
 
 namespace hg::vulkan {
