@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of the arena: lifetimes, outputs in the memory of inputs, offsets.
+#include <algorithm>
+
+#include "lib/plan/planner.h"
+
+namespace hg {
+namespace {
+
+// Whether another input of the step lies in the same memory but is not the same tensor.
+bool is_read_beside(const Step& step, size_t input) {
+  const PlacedTensor& one = step.inputs[input];
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    const PlacedTensor& other = step.inputs[i];
+    if (i == input || other.place.kind != one.place.kind || other.place.block != one.place.block ||
+        other.place.index != one.place.index)
+      continue;
+    if (!(other.tensor.shape == one.tensor.shape && other.tensor.strides == one.tensor.strides &&
+          other.tensor.dtype == one.tensor.dtype && other.place.offset == one.place.offset))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Place Planner::new_block(std::string_view name, int64_t bytes, Side side) {
+  plan_.blocks.push_back({std::string(name), side, {step_count(), step_count(), bytes}, 0});
+  block_last_use_.push_back(-1);
+  Place place;
+  place.kind = Place::Kind::arena;
+  place.side = side;
+  place.index = plan_.part;
+  place.block = static_cast<int32_t>(plan_.blocks.size()) - 1;
+  return place;
+}
+
+void Planner::extend_block(int32_t block, int step) {
+  Lifetime& lifetime = plan_.blocks[static_cast<size_t>(block)].lifetime;
+  lifetime.last = std::max(lifetime.last, step);
+}
+
+void Planner::extend(const PlacedTensor& value, int step) {
+  if (value.place.kind == Place::Kind::arena && value.place.index == plan_.part)
+    extend_block(value.place.block, step);
+}
+
+void Planner::record(ValueId id, const PlacedTensor& out) {
+  values(out.place.side)[id] = out;
+  note_use_of_state(id, out);
+  if (out.place.kind != Place::Kind::arena || out.place.index != plan_.part) return;
+  int& last = block_last_use_[static_cast<size_t>(out.place.block)];
+  last = std::max({last, position_, last_use_[static_cast<size_t>(id)]});
+}
+
+Place Planner::memory_of_input(const Node& node, const Step& step, size_t output,
+                               const Tensor& out) const {
+  if (request_.options->keep_all_values) return {};
+  const bool in_place = node.op->def.traits & kInPlace;
+  if (output > 0 && !in_place) return {};
+  size_t given = 0;
+  for (size_t i = 0; i < step.inputs.size() && i < 32; ++i) {
+    if (node.inputs[i] == kNoValue) continue;
+    if (in_place ? given++ != output : !((node.op->def.alias >> i) & 1u)) continue;
+    const PlacedTensor& in = step.inputs[i];
+    if (in.place.offset != 0 || !in.tensor.is_contiguous() || in.tensor.bytes() != out.bytes() ||
+        is_read_beside(step, i))
+      continue;
+    if (in.place.kind == Place::Kind::state) {
+      const auto state = static_cast<size_t>(in.place.index);
+      if (is_assigned(node.outputs[output], body_.states[state].value) &&
+          state_last_use_[state] <= position_)
+        return in.place;
+    }
+    if (in.place.kind != Place::Kind::arena || in.place.index != plan_.part) continue;
+    const Block& block = plan_.blocks[static_cast<size_t>(in.place.block)];
+    if (block.lifetime.bytes == out.bytes() && last_use_of_block(in.place.block) <= position_)
+      return in.place;
+  }
+  return {};
+}
+
+bool Planner::is_assigned(ValueId source, ValueId target) const {
+  return std::find(body_.assignments.begin(), body_.assignments.end(), std::pair(target, source)) !=
+         body_.assignments.end();
+}
+
+void Planner::count_repeated() {
+  std::vector<char> seen(body_.nodes.size(), 0);
+  for (const Step& step : plan_.steps)
+    if (step.node >= 0 && std::exchange(seen[static_cast<size_t>(step.node)], 1))
+      plan_.extra_flops += step.flops;
+}
+
+void Planner::end_lifetimes() {
+  const int end = std::max(0, step_count() - 1);
+  const auto next = static_cast<int>(plan_.schedule.size());
+  for (size_t i = 0; i < plan_.blocks.size(); ++i) {
+    Lifetime& lifetime = plan_.blocks[i].lifetime;
+    if (block_last_use_[i] >= next) lifetime.last = end;
+    lifetime.last = std::min(lifetime.last, end);
+    lifetime.first = std::min(lifetime.first, end);
+  }
+}
+
+void Planner::place_blocks() {
+  for (const Side side : kSides) {
+    std::vector<Lifetime> lifetimes;
+    std::vector<Block*> blocks;
+    for (Block& block : plan_.blocks) {
+      if (block.side != side) continue;
+      lifetimes.push_back(block.lifetime);
+      blocks.push_back(&block);
+    }
+    if (blocks.empty()) continue;
+    const Arena arena = plan_memory(lifetimes);
+    for (size_t i = 0; i < blocks.size(); ++i) blocks[i]->offset = arena.offsets[i];
+    (side == Side::host ? plan_.arena_bytes : plan_.device_arena_bytes) = arena.bytes;
+    plan_.arena_lower_bound += arena.lower_bound;
+  }
+  const auto move = [&](Place& place) {
+    if (place.kind == Place::Kind::arena && place.index == plan_.part && place.block >= 0) {
+      place.offset += plan_.blocks[static_cast<size_t>(place.block)].offset;
+    }
+  };
+  const auto move_step = [&](Step& step) {
+    for (PlacedTensor& in : step.inputs) move(in.place);
+    for (PlacedTensor& out : step.outputs) move(out.place);
+    move(step.workspace);
+  };
+  for (Step& step : plan_.steps) move_step(step);
+  if (plan_.measure) move_step(*plan_.measure);
+  for (const Side side : kSides)
+    for (auto& [id, value] : values(side)) move(value.place);
+}
+
+}  // namespace hg

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first kernel that takes a node, the device's before the CPU's, prepared once for these sizes.
+#include <algorithm>
+
+#include "lib/plan/planner.h"
+
+namespace hg {
+namespace {
+
+bool wants_any_strides(const KernelDef& kernel, size_t input) {
+  return (kernel.strided >> std::min<size_t>(input, 31)) & 1u;
+}
+
+std::string label_of_types(const std::vector<TensorType>& all) {
+  std::string types;
+  for (const TensorType& type : all) types += text(types.empty() ? "" : ", ", type);
+  return types;
+}
+
+}  // namespace
+
+PrepareContext Planner::prepare_context(const Node& node, const PreparedNode& concrete,
+                                        const KernelDef& kernel) {
+  PrepareContext context(AttrReader(node.op, concrete.attrs));
+  context.label_ = label(graph_, node);
+  context.threads_ = request_.threads;
+  context.packs_ = request_.packs;
+  if (side_of(kernel) == Side::device) context.packs_ = &*device_packs_;
+  context.ids_ = node.inputs;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const bool given = node.inputs[i] != kNoValue;
+    context.has_.push_back(given);
+    if (!given) {
+      context.inputs_.emplace_back();
+      continue;
+    }
+    const PlacedTensor value = input_for(kernel, node, i);
+    Tensor tensor = value.place.kind == Place::Kind::fixed
+                        ? value.tensor
+                        : expected(node.inputs[i], side_of(kernel));
+    if (wants_any_strides(kernel, i) || tensor.is_contiguous())
+      tensor.data = const_cast<void*>(constant_data(value));
+    else
+      tensor = unplaced(tensor.dtype, tensor.shape);
+    context.inputs_.push_back(tensor);
+  }
+  for (const TensorType& type : concrete.output_types)
+    context.outputs_.push_back(unplaced(type.dtype, concrete.known ? sizes_of(type) : Sizes()));
+  return context;
+}
+
+PlacedTensor Planner::input_for(const KernelDef& kernel, const Node& node, size_t i) {
+  const PlacedTensor* const here = plan_.find(node.inputs[i], side_of(kernel));
+  PlacedTensor value = here != nullptr ? *here : placed(node.inputs[i]);
+  const void* data = constant_data(value);
+  if (data == nullptr || wants_any_strides(kernel, i) || value.tensor.is_contiguous()) return value;
+  Tensor from = value.tensor;
+  from.data = const_cast<void*>(data);
+  // A view of a constant may have other sizes in the next plan: each layout has its own copy.
+  const void* packed = request_.packs->pack(
+      text("contiguous ", from.shape, from.strides), node.inputs[i], from.bytes(),
+      [](void* arg, void* to) {
+        const Tensor& source = *static_cast<const Tensor*>(arg);
+        copy(source, view(to, source.dtype, source.shape));
+      },
+      &from);
+  if (packed == nullptr) return value;
+  value.tensor = unplaced(from.dtype, from.shape);
+  value.place = {Place::Kind::fixed, side_of(kernel), 0, 0, -1, packed};
+  return value;
+}
+
+bool Planner::allowed(const KernelDef& kernel) const {
+  for (const std::string& choice : request_.options->kernels) {
+    const size_t equals = choice.find('=');
+    if (choice.substr(0, equals) == kernel.op)
+      return equals != std::string::npos && choice.substr(equals + 1) == kernel.name;
+  }
+  return true;
+}
+
+Result<Step> Planner::choose_kernel(int32_t index, const Node& node, PreparedNode& prepared,
+                                    Side most) {
+  if (node.op->def.traits & kControl) return control_step(index, node);
+  if (!is_prepared(node, prepared)) HG_TRY(prepare_kernel(index, node, prepared, most));
+  if (!prepared.remark.empty()) plan_.remarks.push_back(prepared.remark);
+  Step step = *prepared.step;
+  const Side side = side_of(*step.kernel);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == kNoValue) {
+      step.inputs.emplace_back();
+      continue;
+    }
+    PlacedTensor in = input_for(*step.kernel, node, i);
+    if (in.place.kind != Place::Kind::fixed) {
+      HG_TRY_ASSIGN(in, at(node.inputs[i], side));
+    }
+    if (!wants_any_strides(*step.kernel, i) && !in.tensor.is_contiguous()) {
+      HG_TRY_ASSIGN(in, contiguous(in, node.inputs[i]));
+    }
+    step.inputs.push_back(in);
+  }
+  if (prepared.workspace > 0) step.workspace = new_block("workspace", prepared.workspace, side);
+  return step;
+}
+
+bool Planner::is_prepared(const Node& node, const PreparedNode& prepared) const {
+  if (!prepared.step) return false;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == kNoValue) continue;
+    const PlacedTensor& before = prepared.inputs[i];
+    const Tensor now = expected(node.inputs[i], side_of(*prepared.step->kernel));
+    if (!(before.tensor.strides == now.strides) ||
+        before.place.kind != placed(node.inputs[i]).place.kind)
+      return false;
+  }
+  return true;
+}
+
+Status Planner::prepare_kernel(int32_t index, const Node& node, PreparedNode& prepared, Side most) {
+  std::vector<const KernelDef*> kernels;
+  const auto add = [&](Device device) {
+    const auto row = request_.registry->kernels(node.op->name(), device);
+    kernels.insert(kernels.end(), row.begin(), row.end());
+  };
+  const bool has_device = request_.device != nullptr && most == Side::device;
+  if (has_device) add(Device::vulkan);
+  const size_t of_device = kernels.size();
+  add(Device::cpu);
+  prepared.remark.clear();
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const KernelDef* const kernel = kernels[k];
+    const bool on_device = k < of_device;
+    if (k == of_device && has_device) prepared.remark = remark(node, prepared, of_device > 0);
+    if (!allowed(*kernel)) continue;
+    PrepareContext context = prepare_context(node, prepared, *kernel);
+    if (on_device && !fits_device(context)) continue;
+    if (kernel->accepts != nullptr && !kernel->accepts(context)) continue;
+    if (kernel->prepare != nullptr) {
+      const Status made = kernel->prepare(context);
+      if (on_device && made.code() == Code::unsupported) continue;
+      HG_TRY(made);
+    }
+    Step& step = prepared.step.emplace();
+    step.kernel = kernel;
+    step.node = index;
+    step.label = context.label_;
+    step.state = context.state_;
+    count_work(node, prepared, context, step);
+    prepared.workspace = context.workspace_;
+    prepared.inputs.clear();
+    for (const ValueId id : node.inputs) {
+      prepared.inputs.emplace_back();
+      if (id == kNoValue) continue;
+      prepared.inputs.back() = {expected(id, side_of(*kernel)), placed(id).place};
+    }
+    return {};
+  }
+  if (node.op->def.expand != nullptr) *expand_node_ = index;
+  return unsupported(label(graph_, node), ": no CPU kernel takes ",
+                     label_of_types(prepared.input_types));
+}
+
+bool Planner::fits_device(const PrepareContext& context) const {
+  const auto fits = [&](const Tensor& tensor) {
+    int64_t last = 0;
+    for (int d = 0; d < tensor.rank(); ++d)
+      last += (tensor.shape[d] - 1) * std::abs(tensor.strides[d]);
+    return tensor.count() == 0 ||
+           ((last + 1) * size_of(tensor.dtype) + 256 <= request_.device->max_binding_bytes &&
+            std::max(last, tensor.count()) < (int64_t{1} << 31) - 1024);
+  };
+  return std::all_of(context.inputs_.begin(), context.inputs_.end(), fits) &&
+         std::all_of(context.outputs_.begin(), context.outputs_.end(), fits);
+}
+
+std::string Planner::remark(const Node& node, const PreparedNode& prepared,
+                            bool has_kernels) const {
+  return text(label(graph_, node), " runs on the CPU: ",
+              has_kernels ? "no kernel of the device takes " : "the device has no kernel for it: ",
+              label_of_types(prepared.input_types));
+}
+
+void Planner::count_work(const Node& node, const PreparedNode& concrete,
+                         const PrepareContext& context, Step& step) {
+  std::vector<Sizes> in, out;
+  for (const Tensor& tensor : context.inputs_) in.push_back(tensor.shape);
+  for (const Tensor& tensor : context.outputs_) out.push_back(tensor.shape);
+  if (node.op->def.flops != nullptr) {
+    step.flops = node.op->def.flops(in, out, AttrReader(node.op, concrete.attrs));
+  } else {
+    for (const Sizes& sizes : out) step.flops += static_cast<double>(sizes.count());
+  }
+  for (size_t i = 0; i < context.inputs_.size(); ++i)
+    if (context.has_[i]) step.bytes += context.inputs_[i].bytes();
+  for (const Tensor& tensor : context.outputs_) step.bytes += tensor.bytes();
+}
+
+}  // namespace hg
