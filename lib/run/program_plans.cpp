@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plans of a program: made when sizes are first seen, kept for when they come again.
+#include "lib/graph/rewrite.h"
+#include "lib/plan/fit.h"
+#include "lib/run/ready.h"
+
+namespace hg {
+namespace {
+
+constexpr size_t kPlansPerPart = 16;  // bindings whose plans are kept
+
+}  // namespace
+
+Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
+                                      const Plan* previous) {
+  if (plans_.size() <= index) plans_.resize(index + 1);
+  auto& cache = plans_[index];
+  for (const auto& ready : cache)
+    if (ready->plan.bindings == bindings) return ready.get();
+  PlanRequest request;
+  request.graph = &graph_;
+  request.registry = registry_;
+  request.options = &options_;
+  request.bindings = bindings;
+  request.previous = previous;
+  request.mutable_states = &mutable_states_;
+  request.packs = &packs_;
+  request.threads = parallel_.threads;
+  if (device_ != nullptr) request.device = &options_.gpu.info();
+  auto ready = std::make_unique<Ready>();
+  PreparedNodes prepared;
+  request.prepared = &prepared;
+  for (;;) {
+    int32_t expand_node = -1;
+    Result<Plan> plan = make_plan(request, &expand_node);
+    if (plan.ok()) {
+      ready->plan = *std::move(plan);
+      break;
+    }
+    // Only the first part may still change the graph: later ones continue plans that refer to it.
+    if (expand_node < 0 || index > 0) return plan.status();
+    plans_.clear();
+    plans_.resize(1);
+    prepared.clear();
+    HG_TRY(rewrite(graph_, [&, at = int32_t{0}](const Node& node) mutable
+                           -> Result<std::optional<std::vector<Value>>> {
+      if (at++ != expand_node) return std::optional<std::vector<Value>>();
+      HG_TRY_ASSIGN(std::vector<Value> values, GraphAccess::expand(graph_, node));
+      return std::optional(std::move(values));
+    }));
+    HG_TRY(prepare_states());
+  }
+  HG_TRY(fit_limit(request, ready->plan));
+  HG_TRY(make_ready(*ready));
+  auto& plans = plans_[index];
+  if (plans.size() >= kPlansPerPart) {
+    for (size_t later = index; later < plans_.size(); ++later) plans_[later].clear();
+  }
+  plans.push_back(std::move(ready));
+  return plans.back().get();
+}
+
+// Looks for orders and repetitions that need less memory, within the limit where there is one.
+Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
+  int64_t own = 0, earlier = 0;
+  for (const Memory64& state : own_states_) own += state.bytes();
+  for (size_t i = 0; i < static_cast<size_t>(plan.part); ++i) earlier += arenas_[i].bytes();
+  const int64_t limit = options_.memory_limit, rest = limit - packs_.bytes() - own - earlier;
+  HG_TRY_ASSIGN(plan, fit_plan(request, std::move(plan), limit > 0 ? std::max<int64_t>(rest, 1) : 0));
+  if (limit <= 0 || plan.arena_bytes <= rest) return {};
+  const int64_t needed = plan.arena_bytes + packs_.bytes() + own + earlier;
+  return out_of_memory("the memory limit is ", limit, " bytes; the smallest that works is ", needed,
+                       " (", plan.arena_bytes, " of arena, where values are computed again, ",
+                       packs_.bytes(), " of packed weights, ", own, " of own state",
+                       earlier > 0 ? text(", ", earlier, " of earlier parts") : "", ")");
+}
+
+Status Program::make_ready(Ready& ready) {
+  const Plan& plan = ready.plan;
+  const auto part = static_cast<size_t>(plan.part);
+  if (arenas_.size() <= part) arenas_.resize(part + 1);
+  if (arenas_[part].bytes() < plan.arena_bytes) {
+    if (!arenas_[part].allocate(options_.allocator, plan.arena_bytes))
+      return out_of_memory("no memory for an arena of ", plan.arena_bytes, " bytes");
+    ++generation_;
+  }
+  if (device_ != nullptr) {
+    HG_TRY(device_->reserve(plan));
+    HG_TRY_ASSIGN(ready.segments, device_->record(plan));
+    ready.device_generation = device_->generation();
+  }
+  size_t count = 0;
+  const auto each_step = [&](auto visit) {
+    for (const Step& step : plan.steps) visit(step);
+    if (plan.measure) visit(*plan.measure);
+  };
+  each_step([&](const Step& step) { count += step.inputs.size() + step.outputs.size(); });
+  ready.tensors.resize(count);
+  size_t at = 0;
+  each_step([&](const Step& step) {
+    RunContext context;
+    context.inputs = {ready.tensors.data() + at, step.inputs.size()};
+    for (const PlacedTensor& in : step.inputs) {
+      if (in.place.kind == Place::Kind::input && in.place.side == Side::host) {
+        ready.patches.push_back({at, in.place.index, in.place.offset});
+        if (step.kind != StepKind::upload) ready.host_inputs.push_back(in.place.index);
+      }
+      ready.tensors[at++] = in.tensor;
+    }
+    context.outputs = {ready.tensors.data() + at, step.outputs.size()};
+    for (const PlacedTensor& out : step.outputs) ready.tensors[at++] = out.tensor;
+    context.prepared = step.state.get();
+    context.parallel = &parallel_;
+    context.error = &error_;
+    context.random = &random_;
+    ready.contexts.push_back(context);
+  });
+  if (options_.profile) ready.ms.resize(plan.steps.size(), 0);
+  return make_controls(plan);
+}
+
+void* Program::base_of(const Place& place) const {
+  const auto index = static_cast<size_t>(place.index);
+  if (place.side == Side::device) return nullptr;
+  switch (place.kind) {
+    case Place::Kind::none: return nullptr;
+    case Place::Kind::arena: return static_cast<std::byte*>(arenas_[index].data()) + place.offset;
+    case Place::Kind::input: return static_cast<std::byte*>(input_data_[index]) + place.offset;
+    case Place::Kind::state: return static_cast<std::byte*>(state_data_[index]) + place.offset;
+    case Place::Kind::fixed:
+      return static_cast<std::byte*>(const_cast<void*>(place.address)) + place.offset;
+  }
+  return nullptr;
+}
+
+void Program::resolve(Ready& ready) {
+  if (ready.generation != generation_) {
+    size_t at = 0, context = 0;
+    const auto resolve_step = [&](const Step& step) {
+      for (const PlacedTensor& in : step.inputs) ready.tensors[at++].data = base_of(in.place);
+      for (const PlacedTensor& out : step.outputs) ready.tensors[at++].data = base_of(out.place);
+      ready.contexts[context++].scratch = base_of(step.workspace);
+    };
+    for (const Step& step : ready.plan.steps) resolve_step(step);
+    if (ready.plan.measure) resolve_step(*ready.plan.measure);
+    ready.generation = generation_;
+  }
+  for (const Ready::InputPatch& patch : ready.patches)
+    ready.tensors[patch.tensor].data =
+        static_cast<std::byte*>(input_data_[static_cast<size_t>(patch.input)]) + patch.offset;
+}
+
+}  // namespace hg

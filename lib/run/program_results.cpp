@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program says of its last run and of its memory.
+#include <algorithm>
+
+#include "lib/graph/rewrite.h"
+#include "lib/run/ready.h"
+
+namespace hg {
+
+Result<Tensor> Program::output(int index) const {
+  HG_CHECK(has_run_, "there are no outputs yet; call run() first");
+  return computed(graph_.outputs()[static_cast<size_t>(index)].second);
+}
+
+Result<Tensor> Program::value(ValueId id) const {
+  const ValueInfo& info = graph_.value_info(id);
+  if (info.state >= 0) {
+    const auto state = static_cast<size_t>(info.state);
+    if (device_ != nullptr && mutable_states_[state])
+      HG_TRY(device_->fetch_state(state));
+    const Tensor& tensor = graph_.states()[static_cast<size_t>(info.state)].data.tensor;
+    return view(state_data_[static_cast<size_t>(info.state)], tensor.dtype, tensor.shape);
+  }
+  HG_CHECK(has_run_, "'", info.name, "' has no value yet; call run() first");
+  return computed(id);
+}
+
+// What the last run made of a value: for a state that the run assigned, what it was before.
+Result<Tensor> Program::computed(ValueId id) const {
+  const Plan& plan = parts_.back()->plan;
+  if (const PlacedTensor* const here = plan.find(id, Side::host)) {
+    Tensor tensor = here->tensor;
+    tensor.data = base_of(here->place);
+    return tensor;
+  }
+  const PlacedTensor* const there = plan.find(id, Side::device);
+  if (there == nullptr)
+    return not_found("'", graph_.value_info(id).name, "' is not computed by this session");
+  TensorData& fetched = fetched_[id];
+  if (fetched.empty()) {
+    HG_TRY_ASSIGN(fetched, device_->fetch(*there));
+  }
+  return fetched.tensor;
+}
+
+Result<DeviceTensor> Program::device_output(int index) const {
+  const auto& [name, id] = graph_.outputs()[static_cast<size_t>(index)];
+  HG_CHECK(has_run_, "there are no outputs yet; call run() first");
+  HG_CHECK(device_ != nullptr, "output '", name, "' is not on a device: the session runs on the CPU");
+  const PlacedTensor* const there = parts_.back()->plan.find(id, Side::device);
+  HG_CHECK(there != nullptr && there->tensor.is_contiguous(), "output '", name,
+           "' does not lie on the device as a contiguous tensor; set Options::device_outputs");
+  HG_TRY_ASSIGN(const DeviceSpan span, device_->span_of(*there));
+  return DeviceTensor{there->tensor.dtype, there->tensor.shape, span.memory, span.offset};
+}
+
+Memory Program::memory() const {
+  Memory memory;
+  for (const Ready* ready : parts_) {
+    memory.arena_bytes += ready->plan.arena_bytes;
+    memory.arena_lower_bound += ready->plan.arena_lower_bound;
+    memory.extra_flops += ready->plan.extra_flops;
+  }
+  // Weights that the passes replaced stay in the file that they are mapped from.
+  const std::vector<int> uses = use_counts(graph_);
+  for (size_t i = 0; i < graph_.states().size(); ++i) {
+    const State& state = graph_.states()[i];
+    if (uses[static_cast<size_t>(state.value)] > 0 || mutable_states_[i])
+      memory.weights_bytes += state.data.tensor.bytes();
+  }
+  memory.packed_bytes = packs_.bytes();
+  if (device_ != nullptr) memory.device_bytes = device_->bytes();
+  memory.peak_bytes = memory.arena_bytes + memory.weights_bytes + memory.packed_bytes;
+  for (const auto& control : controls_) {
+    if (control == nullptr) continue;
+    for (const auto& body : control->bodies) memory.peak_bytes += body->memory().peak_bytes;
+  }
+  return memory;
+}
+
+std::vector<ArenaBlock> Program::arena_blocks() const {
+  std::vector<ArenaBlock> blocks;
+  int64_t base = 0;
+  int step = 0;
+  for (const Ready* ready : parts_) {
+    for (const Block& block : ready->plan.blocks)
+      blocks.push_back({block.name, base + block.offset, block.lifetime.bytes,
+                        step + block.lifetime.first, step + block.lifetime.last});
+    base += ready->plan.arena_bytes;
+    step += static_cast<int>(ready->plan.steps.size());
+  }
+  return blocks;
+}
+
+double Program::flops() const {
+  double total = 0;
+  for (const Ready* ready : parts_)
+    for (const Step& step : ready->plan.steps) total += step.flops;
+  return total;
+}
+
+std::vector<ProfileRow> Program::profile() const {
+  std::vector<ProfileRow> rows;
+  for (const Ready* ready : parts_)
+    for (size_t i = 0; i < ready->plan.steps.size(); ++i) {
+      const Step& step = ready->plan.steps[i];
+      ProfileRow row;
+      if (step.node >= 0) {
+        const Node& node = graph_.nodes()[static_cast<size_t>(step.node)];
+        row.node = graph_.value_info(node.outputs[0]).name;
+        row.op = node.op->name();
+        row.module = node.origin.module;
+      } else {
+        row.node = step.label;
+        row.op = step.is_transfer() ? step.label.substr(0, step.label.find(' ')) : "contiguous";
+      }
+      if (step.kernel != nullptr) row.kernel = step.kernel->name;
+      row.ms = i < ready->ms.size() ? ready->ms[i] : 0;
+      row.flops = step.flops;
+      row.bytes = step.bytes;
+      rows.push_back(std::move(row));
+    }
+  return rows;
+}
+
+std::string Program::report() const {
+  std::string out;
+  if (device_ != nullptr) {
+    const DeviceInfo& info = options_.gpu.info();
+    out += text("device vulkan: ", info.name, " (", name(info.type), ", ", info.driver, ")\n");
+    for (const Ready* ready : parts_)
+      for (const std::string& remark : ready->plan.remarks) out += text(remark, "\n");
+  }
+  out += text("device cpu, ", parallel_.threads, " threads\n");
+  if (is_planned()) {
+    const Memory m = memory();
+    out += text("peak ", m.peak_bytes, " bytes: ", m.arena_bytes, " of arena, ", m.weights_bytes,
+                " of weights, ", m.packed_bytes, " packed\n");
+    if (device_ != nullptr) out += text(m.device_bytes, " bytes on the device\n");
+    if (m.extra_flops > 0)
+      out += text(m.extra_flops, " of ", flops(), " FLOPs compute values again to save memory\n");
+  }
+  const std::vector<ProfileRow> rows = profile();
+  size_t row = 0;
+  for (const Ready* ready : parts_)
+    for (const Step& step : ready->plan.steps) {
+      const ProfileRow& r = rows[row++];
+      if (step.is_transfer())
+        out += text(step.label, "\n");
+      else
+        out += text(r.node, ": ", r.op, " by ", r.kernel.empty() ? "subgraphs" : r.kernel,
+                    step.on_device() ? " on vulkan\n" : "\n");
+    }
+  return out;
+}
+
+}  // namespace hg
