@@ -80,7 +80,8 @@ class Planner {
   void add_transfer(StepKind kind, ValueId id, const PlacedTensor& from, const PlacedTensor& to);
   // A contiguous copy of a value on its side, made once in this part.
   Result<PlacedTensor> contiguous(const PlacedTensor& in, ValueId id);
-  Result<PlacedTensor> contiguous_on_device(const PlacedTensor& in, ValueId id);
+  // Gives the step a kernel of the device that copies `in` to `out`.
+  Status prepare_device_copy(const Tensor& in, const Tensor& out, ValueId id, Step& step);
   // Whether the value is a result that took the memory of a state, not a view of that state.
   bool updates_in_place(ValueId id) const;
   // What is assigned or returned must not lie in the memory of a state that the assignments at the

@@ -164,16 +164,19 @@ Result<PlacedTensor> Planner::contiguous(const PlacedTensor& in, ValueId id) {
     last = std::max(last, position_);
     return known->second;
   }
-  if (in.place.side == Side::device) return contiguous_on_device(in, id);
-  const auto kernels = request_.registry->kernels("contiguous", Device::cpu);
-  if (kernels.empty()) return internal("there is no CPU kernel for 'contiguous'");
-  PlacedTensor out{unplaced(in.tensor.dtype, in.tensor.shape), {}};
-  out.place =
-      new_block(text(graph_.value_info(id).name, " (contiguous)"), out.tensor.bytes(), Side::host);
-  block_last_use_.back() = std::max(position_, last_use_[static_cast<size_t>(id)]);
   Step step;
-  step.kernel = kernels.back();
   step.label = text("contiguous '", graph_.value_info(id).name, "'");
+  PlacedTensor out{unplaced(in.tensor.dtype, in.tensor.shape), {}};
+  if (in.place.side == Side::host) {
+    const auto kernels = request_.registry->kernels("contiguous", Device::cpu);
+    if (kernels.empty()) return internal("there is no CPU kernel for 'contiguous'");
+    step.kernel = kernels.back();
+  } else {
+    HG_TRY(prepare_device_copy(in.tensor, out.tensor, id, step));
+  }
+  out.place = new_block(text(graph_.value_info(id).name, " (contiguous)"), out.tensor.bytes(),
+                        in.place.side);
+  block_last_use_.back() = std::max(position_, last_use_[static_cast<size_t>(id)]);
   step.inputs = {in};
   step.outputs = {out};
   step.bytes = 2 * out.tensor.bytes();
@@ -184,40 +187,24 @@ Result<PlacedTensor> Planner::contiguous(const PlacedTensor& in, ValueId id) {
   return out;
 }
 
-Result<PlacedTensor> Planner::contiguous_on_device(const PlacedTensor& in, ValueId id) {
-  Node copy;
-  copy.op = request_.registry->find("contiguous");
-  if (copy.op == nullptr) return internal("there is no op 'contiguous'");
-  const PlacedTensor out_here{unplaced(in.tensor.dtype, in.tensor.shape), {}};
+Status Planner::prepare_device_copy(const Tensor& in, const Tensor& out, ValueId id, Step& step) {
+  const Op* const op = request_.registry->find("contiguous");
+  if (op == nullptr) return internal("there is no op 'contiguous'");
   for (const KernelDef* kernel : request_.registry->kernels("contiguous", Device::vulkan)) {
-    PrepareContext context(AttrReader(copy.op, {}));
-    context.label_ = text("contiguous '", graph_.value_info(id).name, "'");
+    PrepareContext context(AttrReader(op, {}));
+    context.label_ = step.label;
     context.packs_ = &*device_packs_;
     context.has_ = {true};
     context.ids_ = {id};
-    context.inputs_ = {in.tensor};
-    context.outputs_ = {out_here.tensor};
+    context.inputs_ = {in};
+    context.outputs_ = {out};
     if (kernel->accepts != nullptr && !kernel->accepts(context)) continue;
     HG_TRY(kernel->prepare(context));
-    PlacedTensor out = out_here;
-    out.place = new_block(text(graph_.value_info(id).name, " (contiguous)"), out.tensor.bytes(),
-                          Side::device);
-    block_last_use_.back() = std::max(position_, last_use_[static_cast<size_t>(id)]);
-    Step step;
     step.kernel = kernel;
-    step.label = context.label_;
     step.state = context.state_;
-    step.inputs = {in};
-    step.outputs = {out};
-    step.bytes = 2 * out.tensor.bytes();
-    extend(in, step_count());
-    extend(out, step_count());
-    plan_.steps.push_back(std::move(step));
-    copies_[static_cast<size_t>(Side::device)][id] = out;
-    return out;
+    return {};
   }
-  return unsupported("the device has no copy for '", graph_.value_info(id).name, "' of ",
-                     in.tensor.dtype);
+  return unsupported("the device has no copy for '", graph_.value_info(id).name, "' of ", in.dtype);
 }
 
 bool Planner::updates_in_place(ValueId id) const {
