@@ -8,7 +8,7 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kPiece = 256;  // pixels
+constexpr int64_t kPiece = 128;  // pixels, of several images where they are smaller
 constexpr int64_t kTile = 64;    // columns of dw
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -17,6 +17,7 @@ struct WeightGrad {
   ConvShape s;
   const GemmTable* table = nullptr;
   int64_t depth = 0, tiles = 0;  // columns of dw, tasks of a group
+  int64_t images = 1;            // of a piece
   int64_t lanes = 1, slot_bytes = 0;
 };
 
@@ -30,8 +31,11 @@ Status prepare(PrepareContext& c) {
   g.table = &gemm_table();
   g.depth = g.s.group_c() * g.s.kernel_size();
   g.tiles = ceil_div(g.depth, kTile);
+  const int64_t size = std::max<int64_t>(1, g.s.out_size());
+  g.images = std::clamp<int64_t>(kPiece / size, 1, std::max<int64_t>(1, g.s.n));
   g.lanes = tile_lanes(c, g.s.groups * g.tiles);
-  g.slot_bytes = 2 * kTile * kPiece * 4;  // patches, and the same as panels
+  // Patches, the same as panels, and the rows of dy of several images side by side.
+  g.slot_bytes = (2 * kTile * kPiece + (g.images > 1 ? g.s.group_o() * kPiece : 0)) * 4;
   c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
   c.make_state(g);
   return {};
@@ -54,15 +58,26 @@ void run(const RunContext& c) noexcept {
     const int64_t columns = std::min(kTile, g.depth - first);
     float* patches = slot;  // [columns, kPiece]
     float* panels = slot + kTile * kPiece;
+    float* beside = panels + kTile * kPiece;  // [rows, kPiece]
     bool add = false;
-    for (int64_t image = 0; image < s.n; ++image)
+    for (int64_t image = 0; image < s.n; image += g.images)
       for (int64_t p0 = 0; p0 < size; p0 += kPiece, add = true) {
-        const int64_t piece = std::min(kPiece, size - p0);
+        const int64_t images = std::min(g.images, s.n - image);
+        const int64_t each = std::min(kPiece, size - p0), piece = images * each;
         for (int64_t j = 0; j < columns; ++j)
-          patch_row(s, x + (image * s.c + group * s.group_c()) * s.in_size(), first + j,
-                    {p0, piece}, patches + j * kPiece);
+          for (int64_t k = 0; k < images; ++k)
+            patch_row(s, x + ((image + k) * s.c + group * s.group_c()) * s.in_size(), first + j,
+                      {p0, each}, patches + j * kPiece + k * each);
         g.table->pack(piece, columns, patches, 1, kPiece, panels, piece * nr);
         const float* from = dy + (image * s.o + group * rows) * size + p0;
+        int64_t row_step = size;
+        if (images > 1) {
+          for (int64_t i = 0; i < rows; ++i)
+            for (int64_t k = 0; k < images; ++k)
+              std::copy_n(from + (k * s.o + i) * size, each, beside + i * kPiece + k * each);
+          from = beside;
+          row_step = kPiece;
+        }
         const float* panel = panels;
         for (int64_t j = 0; j < columns; j += nr, panel += piece * nr) {
           const int width = static_cast<int>(std::min<int64_t>(nr, columns - j));
@@ -71,8 +86,8 @@ void run(const RunContext& c) noexcept {
             count = block_rows(rows - i, mr);
             g.table->block({.rows = count,
                             .k = piece,
-                            .a = from + i * size,
-                            .a_row = size,
+                            .a = from + i * row_step,
+                            .a_row = row_step,
                             .a_col = 1,
                             .y = dw + (group * rows + i) * g.depth + first + j,
                             .y_row = g.depth,

@@ -145,7 +145,7 @@ void for_windows(const PoolState& s, const F& f) {
 
 template <class T>
 bool beats(T v, T best) {
-  if constexpr (std::is_floating_point_v<T>) return v > best || v != v;
+  if constexpr (std::is_floating_point_v<T>) return (v > best) | (v != v);
   return v > best;
 }
 template <class T>
@@ -176,23 +176,63 @@ void max_plane(const PoolState& s, const T* x, T* y, int64_t* indices) {
   });
 }
 
-void indexed_max_run(const RunContext& c) noexcept {
-  const PoolState& s = c.state<PoolState>();
-  int64_t* indices = c.output_count() > 1 ? c.out(1).as<int64_t>() : nullptr;
-  for_number(c.out(0).dtype, [&]<class T>() {
-    for_planes(c, s, [&](int64_t plane) {
-      max_plane(s, c.in(0).as<T>() + plane * s.in_count(), c.out(0).as<T>() + plane * s.out_count(),
-                indices ? indices + plane * s.out_count() : nullptr);
-    });
-  });
-}
-
 // The outputs [first, last) for which tap k of the window lies inside of the input.
 void reached(const Axis& a, int64_t k, int64_t& first, int64_t& last) {
   const int64_t offset = k * a.dilation - a.padding;  // input = o stride + offset
   first = offset >= 0 ? 0 : (-offset + a.stride - 1) / a.stride;
   last = a.in <= offset ? first : std::min(a.out, (a.in - 1 - offset) / a.stride + 1);
   if (last < first) last = first;
+}
+
+constexpr int64_t kRowPart = 256;  // outputs of a row whose maxima are kept at once
+
+// As max_plane, but a row of outputs takes one tap at a time.
+template <class T>
+void max_rows(const PoolState& s, const T* x, T* y, int64_t* indices) {
+  using W = Wide<T>;
+  const Axis &ad = s.axes[0], &ah = s.axes[1], &aw = s.axes[2];
+  W best[kRowPart];
+  int64_t index[kRowPart];
+  for (int64_t row = 0; row < ad.out * ah.out; ++row) {
+    const Window wd = ad.window(row / ah.out), wh = ah.window(row % ah.out);
+    for (int64_t o0 = 0; o0 < aw.out; o0 += kRowPart) {
+      const int64_t o1 = std::min(aw.out, o0 + kRowPart);
+      for (int64_t o = o0; o < o1; ++o) {
+        best[o - o0] = lowest<W>();
+        index[o - o0] = (wd.begin * ah.in + wh.begin) * aw.in + aw.window(o).begin;
+      }
+      for (int64_t d = wd.begin; d < wd.end; d += ad.dilation)
+        for (int64_t h = wh.begin; h < wh.end; h += ah.dilation)
+          for (int64_t k = 0; k < aw.kernel; ++k) {
+            int64_t first, last;
+            reached(aw, k, first, last);
+            int64_t at = (d * ah.in + h) * aw.in + k * aw.dilation - aw.padding;
+            first = std::max(first, o0);
+            last = std::min(last, o1);
+            at += first * aw.stride;
+            for (int64_t o = first - o0; o < last - o0; ++o, at += aw.stride) {
+              const W v = load(x + at);
+              const bool is_better = beats(v, best[o]);  // no branch: data would mislead it
+              best[o] = is_better ? v : best[o];
+              index[o] = is_better ? at : index[o];
+            }
+          }
+      for (int64_t o = o0; o < o1; ++o) store(y + row * aw.out + o, best[o - o0]);
+      if (indices) std::copy_n(index, o1 - o0, indices + row * aw.out + o0);
+    }
+  }
+}
+
+void indexed_max_run(const RunContext& c) noexcept {
+  const PoolState& s = c.state<PoolState>();
+  int64_t* indices = c.output_count() > 1 ? c.out(1).as<int64_t>() : nullptr;
+  for_number(c.out(0).dtype, [&]<class T>() {
+    for_planes(c, s, [&](int64_t plane) {
+      const auto maxima = s.axes[2].adaptive ? max_plane<T> : max_rows<T>;
+      maxima(s, c.in(0).as<T>() + plane * s.in_count(), c.out(0).as<T>() + plane * s.out_count(),
+             indices ? indices + plane * s.out_count() : nullptr);
+    });
+  });
 }
 
 // A row of outputs takes one tap at a time, so that the inner loop runs over neighbours.

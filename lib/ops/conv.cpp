@@ -141,10 +141,39 @@ struct ConvAttrs {
   NamedAttrs plain() const { return named(false, std::vector<Dim>(g.stride.size(), Dim(0))); }
 };
 
+// Images of at least so many pixels, whose convolution reads rows, pay for a turned weight.
+constexpr int64_t kFewPixels = 32;
+
+// With steps of one the transposed convolution is a convolution with the weight turned around, its
+// channels exchanged. Empty where it is not, or where copying the weight would take too long.
+Value turned_conv(Graph& g, const ConvAttrs& a, const Value& dy, const Value& weight) {
+  if (!(a.groups == Dim(1))) return {};
+  Dim pixels = 1;
+  ConvAttrs turned = a;
+  std::vector<Dim> dims = {1, 0}, flipped;
+  for (size_t i = 0; i < a.g.stride.size(); ++i) {
+    const int dim = static_cast<int>(i) + 2;
+    const Dim& kernel = weight.dim(dim);
+    turned.g.padding[i] = a.g.dilation[i] * (kernel - 1) - a.g.padding[i];
+    if (!(a.g.stride[i] == Dim(1)) || !turned.g.padding[i].is_constant() ||
+        turned.g.padding[i].constant() < 0)
+      return {};
+    dims.emplace_back(dim);
+    if (!(kernel == Dim(1))) flipped.emplace_back(dim);
+    pixels = pixels * dy.dim(dim);
+  }
+  if (below(pixels, kFewPixels)) return {};
+  Value w = g.call("permute", {weight}, {{"dims", dims}});
+  if (!flipped.empty()) w = g.call("flip", {w}, {{"dims", flipped}});
+  return g.call("conv", {dy, w}, turned.plain());
+}
+
 // What a convolution with `weight` sends back to an input of the shape `shape`: the transposed
 // convolution, with the output padding that the forward rounding lost.
 Value conv_to_input(Graph& g, const ConvAttrs& a, const Value& dy, const Value& weight,
                     const Shape& shape) {
+  if (Value turned = turned_conv(g, a, dy, weight); turned && turned.shape() == shape)
+    return turned;
   std::vector<Dim> output_padding;
   for (size_t i = 0; i < a.g.stride.size(); ++i) {
     const Dim reach = a.g.dilation[i] * (weight.shape()[i + 2] - 1) + 1;
