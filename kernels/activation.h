@@ -20,12 +20,13 @@ enum class Activation : unsigned char {
   gelu,
   gelu_tanh
 };
+inline constexpr int kActivations = 10;
 
 inline Activation activation_named(std::string_view name) {
   constexpr std::string_view kNames[] = {"none", "relu",     "relu6",       "sigmoid",
                                          "tanh", "silu",     "hardsigmoid", "hardswish",
                                          "gelu", "gelu_tanh"};
-  for (unsigned char i = 0; i < 10; ++i)
+  for (unsigned char i = 0; i < kActivations; ++i)
     if (kNames[i] == name) return static_cast<Activation>(i);
   return Activation::none;
 }

@@ -7,7 +7,7 @@
 #include "kernels/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/safe_exp-inl.h"
+#include "kernels/vector_math-inl.h"
 #include "kernels/attention_block.h"
 // clang-format on
 
@@ -97,7 +97,7 @@ void soft_block(AttentionBlock& w, int64_t keys) {
     const auto shift = hn::Set(d, new_top);
     auto sum = hn::Zero(d);
     for (int64_t j = 0; j < keys; j += n) {
-      const auto p = safe_exp(d, hn::Sub(hn::LoadU(d, s + j), shift));
+      const auto p = exp_of(hn::Sub(hn::LoadU(d, s + j), shift));
       hn::StoreU(p, d, s + j);
       sum = hn::Add(sum, p);
     }
@@ -106,7 +106,7 @@ void soft_block(AttentionBlock& w, int64_t keys) {
       w.sum[i] += added;
       continue;
     }
-    const auto scale = safe_exp(d, hn::Set(d, old_top - new_top));
+    const auto scale = exp_of(hn::Set(d, old_top - new_top));
     w.sum[i] = w.sum[i] * hn::GetLane(scale) + added;
     float* y = w.gathered + i * w.padded_value_dim;
     for (int64_t j = 0; j < w.padded_value_dim; j += n)

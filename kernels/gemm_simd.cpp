@@ -3,7 +3,7 @@
 // registers while k runs: 6 rows of two vectors where there are 16 registers, 12 where there
 // are 32.
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <utility>
 
 #include "kernels/gemm.h"
@@ -14,8 +14,8 @@
 #include "kernels/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "hwy/contrib/math/math-inl.h"
 #include "kernels/rows-inl.h"
+#include "kernels/vector_math-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -123,11 +123,84 @@ template <class Source>
 constexpr BlockFunctions<Source> kTwoVectors =
     block_functions<Source, 2>(std::make_integer_sequence<int, kMr>());
 
-void finish(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row);
+template <Activation kActivation>
+HWY_INLINE V activated(V x) {
+  if constexpr (kActivation == Activation::relu) return relu_of(x);
+  if constexpr (kActivation == Activation::relu6) return clamp_of(x, 0, 6);
+  if constexpr (kActivation == Activation::sigmoid) return sigmoid_of(x);
+  if constexpr (kActivation == Activation::tanh) return tanh_of(x);
+  if constexpr (kActivation == Activation::silu) return silu_of(x);
+  if constexpr (kActivation == Activation::hardsigmoid) return hardsigmoid_of(x);
+  if constexpr (kActivation == Activation::hardswish) return hardswish_of(x);
+  if constexpr (kActivation == Activation::gelu) return gelu_of(x);
+  if constexpr (kActivation == Activation::gelu_tanh) return gelu_tanh_of(x);
+  return x;
+}
+
+template <Activation kActivation>
+void finish_with(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row) {
+  const D d;
+  for (int64_t i = 0; i < rows; ++i) {
+    float* row = y + i * y_row;
+    const float* residual = e.residual ? e.residual + i * y_row : nullptr;
+    const V row_bias = hn::Set(d, e.row_bias ? e.row_bias[i] : 0.0f);
+    int64_t j = 0;
+    for (; j + kLanes <= columns; j += kLanes) {
+      V x = hn::LoadU(d, row + j);
+      if (e.row_bias) x = hn::Add(x, row_bias);
+      if (e.column_bias) x = hn::Add(x, hn::LoadU(d, e.column_bias + j));
+      if (residual) x = hn::Add(x, hn::LoadU(d, residual + j));
+      hn::StoreU(activated<kActivation>(x), d, row + j);
+    }
+    if (j == columns) continue;
+    HWY_ALIGN float edge[kLanes] = {};
+    for (int64_t t = j; t < columns; ++t) {
+      float x = row[t];
+      if (e.row_bias) x += e.row_bias[i];
+      if (e.column_bias) x += e.column_bias[t];
+      if (residual) x += residual[t];
+      edge[t - j] = x;
+    }
+    hn::Store(activated<kActivation>(hn::Load(d, edge)), d, edge);
+    for (int64_t t = j; t < columns; ++t) row[t] = edge[t - j];
+  }
+}
+
+using Finish = void (*)(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row);
+
+template <int... kIndex>
+constexpr std::array<Finish, sizeof...(kIndex)> finishes(std::integer_sequence<int, kIndex...>) {
+  return {finish_with<static_cast<Activation>(kIndex)>...};
+}
+constexpr auto kFinish = finishes(std::make_integer_sequence<int, kActivations>());
+
+void finish(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row) {
+  kFinish[static_cast<size_t>(e.activation)](rows, columns, e, y, y_row);
+}
+
+// The activation alone, of kVectors whole vectors in each row: constants stay in registers.
+template <Activation kActivation, int kVectors>
+void activate_rows(int rows, float* y, int64_t y_row) {
+  const D d;
+  for (int i = 0; i < rows; ++i, y += y_row)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      hn::StoreU(activated<kActivation>(hn::LoadU(d, y + v * kLanes)), d, y + v * kLanes);
+}
+using Activate = void (*)(int rows, float* y, int64_t y_row);
+template <int kVectors, int... kIndex>
+constexpr std::array<Activate, sizeof...(kIndex)> activates(std::integer_sequence<int, kIndex...>) {
+  return {activate_rows<static_cast<Activation>(kIndex), kVectors>...};
+}
+constexpr auto kActivateOne = activates<1>(std::make_integer_sequence<int, kActivations>());
+constexpr auto kActivateTwo = activates<2>(std::make_integer_sequence<int, kActivations>());
 
 // What the block itself does not apply, while the elements are still in the first cache.
 HWY_INLINE void activate_block(const Block& block, int64_t at, int columns) {
   if (block.epilogue == nullptr || is_clamp(block.epilogue->activation)) return;
+  const auto activation = static_cast<size_t>(block.epilogue->activation);
+  if (columns == kNr) return kActivateTwo[activation](block.rows, block.y + at, block.y_row);
+  if (columns == kLanes) return kActivateOne[activation](block.rows, block.y + at, block.y_row);
   finish(block.rows, columns, {.activation = block.epilogue->activation}, block.y + at,
          block.y_row);
 }
@@ -145,119 +218,6 @@ void gather(const Block& block, const Columns& columns, const int64_t* offset) {
   functions.of[block.rows - 1](block, {{columns.x[0], columns.x[1]}, offset}, columns.at,
                                columns.valid);
   for (int v = 0; v < columns.vectors; ++v) activate_block(block, columns.at[v], columns.valid[v]);
-}
-
-// Abramowitz and Stegun 7.1.26 is too coarse: this is the rational minimax approximation of erf on
-// [-4, 4] that Eigen uses (generic_fast_erf), good to 2 ulp.
-HWY_INLINE V erf(D d, V x) {
-  const V limit = hn::Set(d, 4.0f);
-  x = hn::Max(hn::Min(x, limit), hn::Neg(limit));
-  const V s = hn::Mul(x, x);
-  const auto c = [&](float value) { return hn::Set(d, value); };
-  V p = c(-2.72614225801306e-10f);
-  p = hn::MulAdd(p, s, c(2.77068142495902e-08f));
-  p = hn::MulAdd(p, s, c(-2.10102402082508e-06f));
-  p = hn::MulAdd(p, s, c(-5.69250639462346e-05f));
-  p = hn::MulAdd(p, s, c(-7.34990630326855e-04f));
-  p = hn::MulAdd(p, s, c(-2.95459980854025e-03f));
-  p = hn::MulAdd(p, s, c(-1.60960333262415e-02f));
-  V q = c(-1.45660718464996e-05f);
-  q = hn::MulAdd(q, s, c(-2.13374055278905e-04f));
-  q = hn::MulAdd(q, s, c(-1.68282697438203e-03f));
-  q = hn::MulAdd(q, s, c(-7.37332916720468e-03f));
-  q = hn::MulAdd(q, s, c(-1.42647390514189e-02f));
-  return hn::Div(hn::Mul(x, p), q);
-}
-
-template <Activation kActivation>
-HWY_INLINE V activated(D d, V x) {
-  const V zero = hn::Zero(d), one = hn::Set(d, 1.0f), six = hn::Set(d, 6.0f);
-  const auto sigmoid = [&](V v)
-                           HWY_ATTR { return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Neg(v)))); };
-  // The order of Min and Max lets NaN through, which x86 gives as the second operand.
-  const auto clamp = [&](V v, V low, V high) HWY_ATTR {
-    return hn::IfThenElse(hn::Lt(v, low), low, hn::IfThenElse(hn::Gt(v, high), high, v));
-  };
-  const auto gate = [&](V v) HWY_ATTR {
-    return hn::Mul(clamp(hn::Add(v, hn::Set(d, 3.0f)), zero, six), hn::Set(d, 1.0f / 6));
-  };
-  if constexpr (kActivation == Activation::relu) {
-    return hn::IfThenElse(hn::Lt(x, zero), zero, x);
-  } else if constexpr (kActivation == Activation::relu6) {
-    return clamp(x, zero, six);
-  } else if constexpr (kActivation == Activation::sigmoid) {
-    return sigmoid(x);
-  } else if constexpr (kActivation == Activation::tanh) {
-    return hn::Tanh(d, x);
-  } else if constexpr (kActivation == Activation::silu) {
-    return hn::Mul(x, sigmoid(x));
-  } else if constexpr (kActivation == Activation::hardsigmoid) {
-    return gate(x);
-  } else if constexpr (kActivation == Activation::hardswish) {
-    return hn::Mul(x, gate(x));
-  } else if constexpr (kActivation == Activation::gelu) {
-    const V e = erf(d, hn::Mul(x, hn::Set(d, 0.70710678f)));
-    return hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)), hn::Add(one, e));
-  } else if constexpr (kActivation == Activation::gelu_tanh) {
-    const V cube = hn::Mul(hn::Mul(x, x), x);
-    const V u = hn::Mul(hn::MulAdd(cube, hn::Set(d, 0.044715f), x), hn::Set(d, 0.79788456f));
-    return hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)), hn::Add(one, hn::Tanh(d, u)));
-  }
-  return x;
-}
-
-template <Activation kActivation>
-void finish_with(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row) {
-  const D d;
-  for (int64_t i = 0; i < rows; ++i) {
-    float* row = y + i * y_row;
-    const float* residual = e.residual ? e.residual + i * y_row : nullptr;
-    const V row_bias = hn::Set(d, e.row_bias ? e.row_bias[i] : 0.0f);
-    int64_t j = 0;
-    for (; j + kLanes <= columns; j += kLanes) {
-      V x = hn::LoadU(d, row + j);
-      if (e.row_bias) x = hn::Add(x, row_bias);
-      if (e.column_bias) x = hn::Add(x, hn::LoadU(d, e.column_bias + j));
-      if (residual) x = hn::Add(x, hn::LoadU(d, residual + j));
-      hn::StoreU(activated<kActivation>(d, x), d, row + j);
-    }
-    if (j == columns) continue;
-    HWY_ALIGN float edge[kLanes] = {};
-    for (int64_t t = j; t < columns; ++t) {
-      float x = row[t];
-      if (e.row_bias) x += e.row_bias[i];
-      if (e.column_bias) x += e.column_bias[t];
-      if (residual) x += residual[t];
-      edge[t - j] = x;
-    }
-    hn::Store(activated<kActivation>(d, hn::Load(d, edge)), d, edge);
-    for (int64_t t = j; t < columns; ++t) row[t] = edge[t - j];
-  }
-}
-
-void finish(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row) {
-  switch (e.activation) {
-    case Activation::none:
-      return finish_with<Activation::none>(rows, columns, e, y, y_row);
-    case Activation::relu:
-      return finish_with<Activation::relu>(rows, columns, e, y, y_row);
-    case Activation::relu6:
-      return finish_with<Activation::relu6>(rows, columns, e, y, y_row);
-    case Activation::sigmoid:
-      return finish_with<Activation::sigmoid>(rows, columns, e, y, y_row);
-    case Activation::tanh:
-      return finish_with<Activation::tanh>(rows, columns, e, y, y_row);
-    case Activation::silu:
-      return finish_with<Activation::silu>(rows, columns, e, y, y_row);
-    case Activation::hardsigmoid:
-      return finish_with<Activation::hardsigmoid>(rows, columns, e, y, y_row);
-    case Activation::hardswish:
-      return finish_with<Activation::hardswish>(rows, columns, e, y, y_row);
-    case Activation::gelu:
-      return finish_with<Activation::gelu>(rows, columns, e, y, y_row);
-    case Activation::gelu_tanh:
-      return finish_with<Activation::gelu_tanh>(rows, columns, e, y, y_row);
-  }
 }
 
 #if HWY_TARGET != HWY_SCALAR

@@ -7,8 +7,8 @@
 
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/safe_exp-inl.h"
 #include "kernels/simd.h"
+#include "kernels/vector_math-inl.h"
 // clang-format on
 #include <cmath>
 
@@ -65,7 +65,7 @@ void softmax(const float* x, float* y, int64_t count) {
   V total = hn::Zero(d);
   int64_t i = 0;
   for (; i + n <= count; i += n) {
-    const V p = safe_exp(d, hn::Sub(hn::LoadU(d, x + i), shift));
+    const V p = exp_of(hn::Sub(hn::LoadU(d, x + i), shift));
     hn::StoreU(p, d, y + i);
     total = hn::Add(total, p);
   }
@@ -86,7 +86,7 @@ void log_softmax(const float* x, float* y, int64_t count) {
   const float top = largest(x, count);
   const V shift = hn::Set(d, top);
   const float sum = sum_of(
-      x, count, [&](V v, V s) HWY_ATTR { return hn::Add(s, safe_exp(D(), hn::Sub(v, shift))); },
+      x, count, [&](V v, V s) HWY_ATTR { return hn::Add(s, exp_of(hn::Sub(v, shift))); },
       [&](float v) HWY_ATTR { return std::exp(v - top); });
   const float log_sum = std::log(sum);
   const V low = hn::Set(d, log_sum);

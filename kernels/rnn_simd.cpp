@@ -10,8 +10,8 @@
 #include "kernels/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "hwy/contrib/math/math-inl.h"
 #include "kernels/rows-inl.h"
+#include "kernels/vector_math-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -29,32 +29,24 @@ void pack(Cell cell, int64_t hidden, const float* weight, float* to) {
           *to++ = u < hidden ? weight[(g * hidden + u) * hidden + k] : 0;
 }
 
-HWY_INLINE V sigmoid(V x) {
-  const D d;
-  const V one = hn::Set(d, 1.0f);
-  return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Neg(x))));
-}
-
 // The new states of one vector of units; products with their bias, inputs: the gates of the input.
 template <Cell kCell>
 HWY_INLINE V advance(const V* products, const V* inputs, V before, V& cell) {
-  const D d;
   if constexpr (kCell == Cell::lstm) {
-    const V in = sigmoid(hn::Add(inputs[0], products[0]));
-    const V forget = sigmoid(hn::Add(inputs[1], products[1]));
-    const V fresh = hn::Tanh(d, hn::Add(inputs[2], products[2]));
+    const V in = sigmoid_of(hn::Add(inputs[0], products[0]));
+    const V forget = sigmoid_of(hn::Add(inputs[1], products[1]));
+    const V fresh = tanh_of(hn::Add(inputs[2], products[2]));
     cell = hn::MulAdd(forget, cell, hn::Mul(in, fresh));
-    return hn::Mul(sigmoid(hn::Add(inputs[3], products[3])), hn::Tanh(d, cell));
+    return hn::Mul(sigmoid_of(hn::Add(inputs[3], products[3])), tanh_of(cell));
   } else if constexpr (kCell == Cell::gru) {
-    const V r = sigmoid(hn::Add(inputs[0], products[0]));
-    const V z = sigmoid(hn::Add(inputs[1], products[1]));
-    const V n = hn::Tanh(d, hn::MulAdd(r, products[2], inputs[2]));
+    const V r = sigmoid_of(hn::Add(inputs[0], products[0]));
+    const V z = sigmoid_of(hn::Add(inputs[1], products[1]));
+    const V n = tanh_of(hn::MulAdd(r, products[2], inputs[2]));
     return hn::MulAdd(z, hn::Sub(before, n), n);
   } else if constexpr (kCell == Cell::tanh) {
-    return hn::Tanh(d, hn::Add(inputs[0], products[0]));
+    return tanh_of(hn::Add(inputs[0], products[0]));
   } else {
-    const V x = hn::Add(inputs[0], products[0]);  // NaN stays NaN
-    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
+    return relu_of(hn::Add(inputs[0], products[0]));
   }
 }
 
