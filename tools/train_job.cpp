@@ -84,8 +84,7 @@ class Job {
   }
 
  private:
-  // -- Data
-  // -----------------------------------------------------------------------------------------
+  // -- Data --------------------------------------------------------------------------------------
 
   Outcome open_data(Model& model) {
     InputArrays& inputs = arrays_[0];
@@ -199,8 +198,7 @@ class Job {
     return {};
   }
 
-  // -- Options
-  // --------------------------------------------------------------------------------------
+  // -- Options -----------------------------------------------------------------------------------
 
   Outcome parse_rules() {
     for (const std::string& pattern : job_.freeze)
@@ -226,8 +224,7 @@ class Job {
     return {};
   }
 
-  // -- Training
-  // -------------------------------------------------------------------------------------
+  // -- Training ----------------------------------------------------------------------------------
 
   // Plans for the first batch, so that its memory is known, or refused, before the first step.
   Outcome plan(const Model& model, Trainer& trainer) {

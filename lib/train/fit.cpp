@@ -37,8 +37,7 @@ Tensor row_of(const Tensor& tensor, int64_t row) {
 
 }  // namespace
 
-// -- Batches
-// ----------------------------------------------------------------------------------------
+// -- Batches -------------------------------------------------------------------------------------
 
 Status Batches::prepare(const Dataset& data, int64_t batch) {
   inputs_ = data.inputs.size();

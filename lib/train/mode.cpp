@@ -31,7 +31,7 @@ bool matches(std::string_view pattern, std::string_view name) {
 bool is_frozen(std::span<const ParameterRule> rules, std::string_view name) {
   bool frozen = false;
   for (const ParameterRule& rule : rules)
-    if (matches(rule.pattern, name)) frozen = rule.frozen;
+    if (rule.frozen && matches(rule.pattern, name)) frozen = *rule.frozen;
   return frozen;
 }
 

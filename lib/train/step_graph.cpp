@@ -70,8 +70,7 @@ class Builder {
     return {};
   }
 
-  // -- Parameters
-  // -----------------------------------------------------------------------------------
+  // -- Parameters --------------------------------------------------------------------------------
 
   Status choose_parameters(const Value& loss) {
     Graph& g = step_.graph;
@@ -126,8 +125,7 @@ class Builder {
     return reach;
   }
 
-  // -- Inputs and counters
-  // ----------------------------------------------------------------------------
+  // -- Inputs and counters -----------------------------------------------------------------------
 
   // A buffer that a file may have saved; else made of `number`.
   Value buffer(const std::string& name, DType dtype, const Sizes& shape, double number = 0) {
@@ -164,8 +162,7 @@ class Builder {
     return g.take_status();
   }
 
-  // -- Gradients
-  // ------------------------------------------------------------------------------------
+  // -- Gradients ---------------------------------------------------------------------------------
 
   Result<std::vector<Value>> differentiate(const Objective& objective) {
     Graph& g = step_.graph;
@@ -242,8 +239,7 @@ class Builder {
     return step_.graph.states()[static_cast<size_t>(state)].data.tensor.shape;
   }
 
-  // -- Updates
-  // --------------------------------------------------------------------------------------
+  // -- Updates -----------------------------------------------------------------------------------
 
   Status add_updates(const std::vector<Value>& grads, const Value& scale) {
     const Optimizer& o = options_.optimizer;

@@ -66,8 +66,7 @@ TensorData borrowed(const Tensor& tensor) {
 
 }  // namespace
 
-// -- Making
-// -----------------------------------------------------------------------------------------
+// -- Making --------------------------------------------------------------------------------------
 
 Trainer::Trainer(std::unique_ptr<Body> body) : body_(std::move(body)) {}
 Trainer::Trainer(Trainer&&) noexcept = default;
@@ -109,8 +108,7 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
   return Trainer(std::move(body));
 }
 
-// -- Steps
-// ------------------------------------------------------------------------------------------
+// -- Steps ---------------------------------------------------------------------------------------
 
 Result<double> Trainer::step(std::span<const Tensor> inputs, std::span<const Tensor> targets) {
   Body& b = *body_;
@@ -211,8 +209,7 @@ Status Trainer::plan(std::span<const std::pair<std::string, int64_t>> dims) {
   return body_->session->plan(dims);
 }
 
-// -- The model
-// --------------------------------------------------------------------------------------
+// -- The model -----------------------------------------------------------------------------------
 
 Graph Trainer::Body::with_present_weights(const Graph& graph) const {
   Graph copy = graph;
@@ -246,8 +243,7 @@ Status Trainer::save(const std::string& path) const {
   return model.save(path);
 }
 
-// -- Evaluation
-// -------------------------------------------------------------------------------------
+// -- Evaluation ----------------------------------------------------------------------------------
 
 Result<Evaluation> Trainer::evaluate(const Dataset& data, int64_t batch) {
   return body_->evaluate(data, batch);

@@ -42,8 +42,8 @@ inline std::vector<Value> gradients(const Value& y, std::initializer_list<Value>
   return gradients(std::span(&y, 1), std::span(wrt.begin(), wrt.size()), std::span(&seed, 1));
 }
 
-// d y[i] / d x[j] in the shape of y followed by the shape of x. One walk back for each element of y,
-// whose number must be known.
+// d y[i] / d x[j] in the shape of y followed by the shape of x. One walk back for each element of
+// y, whose number must be known.
 Value jacobian(const Value& y, const Value& x);
 // The product of the second derivatives of `y`, a single number, by the directions: sum over j of
 // d2 y / (d wrt[i] d wrt[j]) directions[j], for each i. directions[j] has the type of wrt[j].
@@ -136,7 +136,7 @@ struct ParameterRule {
   std::optional<double> weight_decay = {};
   // Neither trained nor differentiated. batch_norm and dropout of a frozen layer run as in
   // inference.
-  bool frozen = false;
+  std::optional<bool> frozen = {};
 };
 
 // torch.optim.lr_scheduler's schedules; learning_rate() is their formula. A tick is an update, or

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// What TrainOptions change in a step: each option's effect is computed from steps without it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "hg/hg.h"
+
+namespace hg {
+namespace {
+
+constexpr int64_t kBatch = 12;
+constexpr double kLr = 0.125;
+
+std::vector<float> noise(int64_t count, uint64_t seed) {
+  std::vector<float> values(static_cast<size_t>(count));
+  uint64_t state = seed * 2 + 1;
+  for (float& value : values) {
+    state *= 0xf1357aea2e62a9c5u;
+    value = static_cast<float>(static_cast<double>(state >> 32) / 2147483648.0 - 1);
+  }
+  return values;
+}
+
+// Images [n, 3, 9, 8] to 4 scores and 2 numbers: a convolution that reads rows, one of small
+// images, pooling, batch_norm and layers of both outputs.
+Model images_network() {
+  Graph g;
+  const auto weight = [&](const char* name, const Sizes& shape, uint64_t seed) {
+    return g.parameter(name, f32, shape, init::kaiming_uniform(seed));
+  };
+  const Value x = g.input("x", f32, {"n", 3, 9, 8});
+  Value y = conv(x, weight("conv1.weight", {16, 3, 3, 3}, 1), weight("conv1.bias", {16}, 2),
+                 {.padding = {1}});
+  const auto buffer = [&](const char* name, float value) {
+    const std::vector<float> values(16, value);
+    return g.buffer(name, *TensorData::copy_of(view(values, {16})));
+  };
+  y = batch_norm(y, g.parameter("norm.weight", f32, {16}, init::ones()),
+                 g.parameter("norm.bias", f32, {16}), buffer("norm.running_mean", 0),
+                 buffer("norm.running_var", 1), false)
+          .y;
+  y = max_pool(relu(y), {2});
+  y = relu(conv(y, weight("conv2.weight", {24, 16, 3, 3}, 3), weight("conv2.bias", {24}, 4),
+                {.stride = {2}, .padding = {1}}));
+  y = mean(y, {2, 3});
+  g.output("scores", linear(y, weight("scores.weight", {4, 24}, 5), weight("scores.bias", {4}, 6)));
+  g.output("boxes", linear(y, weight("boxes.weight", {2, 24}, 7), weight("boxes.bias", {2}, 8)));
+  EXPECT_TRUE(g.status().ok()) << g.status().message();
+  return *Model::from_graph(std::move(g));
+}
+
+struct Data {
+  std::vector<float> x = noise(kBatch * 3 * 9 * 8, 1), boxes = noise(kBatch * 2, 2);
+  std::vector<int64_t> classes;
+  Tensor images, labels, places;
+  Data() {
+    for (int64_t i = 0; i < kBatch; ++i) classes.push_back(i % 4);
+    images = view(x, {kBatch, 3, 9, 8});
+    labels = view(classes, {kBatch});
+    places = view(boxes, {kBatch, 2});
+  }
+};
+
+const Loss kScores = {.kind = "cross_entropy", .output = "scores", .target = "labels"};
+const Loss kBoxes = {.kind = "mse", .output = "boxes", .target = "places"};
+
+TrainOptions plain(std::vector<Loss> losses = {kScores}) {
+  TrainOptions options;
+  options.losses = std::move(losses);
+  options.optimizer = sgd(kLr);
+  options.session.threads = 1;
+  return options;
+}
+
+struct Step {
+  double loss = 0;
+  std::vector<std::string> trained;
+  std::vector<std::pair<std::string, std::vector<float>>> before, after;
+
+  // after - before, of one parameter.
+  std::vector<float> moved(const std::string& name) const {
+    std::vector<float> by;
+    for (size_t i = 0; i < before.size(); ++i)
+      for (size_t k = 0; before[i].first == name && k < before[i].second.size(); ++k)
+        by.push_back(after[i].second[k] - before[i].second[k]);
+    return by;
+  }
+  const std::vector<float>& old(const std::string& name) const {
+    for (const auto& [known, values] : before)
+      if (known == name) return values;
+    ADD_FAILURE() << "there is no " << name;
+    return before[0].second;
+  }
+};
+
+std::vector<std::pair<std::string, std::vector<float>>> parameters(const Trainer& trainer) {
+  std::vector<std::pair<std::string, std::vector<float>>> all;
+  for (const char* name :
+       {"conv1.weight", "conv1.bias", "norm.weight", "norm.bias", "conv2.weight", "conv2.bias",
+        "scores.weight", "scores.bias", "boxes.weight", "boxes.bias"}) {
+    const Tensor t = *trainer.session().value(name);
+    all.emplace_back(name, std::vector<float>(t.as<float>(), t.as<float>() + t.count()));
+  }
+  return all;
+}
+
+Trainer make(const TrainOptions& options) {
+  Result<Trainer> trainer = Trainer::create(images_network(), options);
+  EXPECT_TRUE(trainer.ok()) << trainer.status().message();
+  return *std::move(trainer);
+}
+
+Result<double> take_step(Trainer& trainer, const Data& data, const TrainOptions& options) {
+  std::vector<Tensor> targets;
+  for (const Loss& loss : options.losses)
+    targets.push_back(loss.target == "labels" ? data.labels : data.places);
+  return trainer.step({&data.images, 1}, targets);
+}
+
+Step step_with(const TrainOptions& options) {
+  const Data data;
+  Trainer trainer = make(options);
+  Step step;
+  step.trained = trainer.trained();
+  step.before = parameters(trainer);
+  const Result<double> loss = take_step(trainer, data, options);
+  EXPECT_TRUE(loss.ok()) << loss.status().message();
+  step.loss = loss.ok() ? *loss : 0;
+  step.after = parameters(trainer);
+  return step;
+}
+
+void expect_near(const std::vector<float>& got, const std::vector<float>& expected,
+                 const std::string& what) {
+  ASSERT_EQ(got.size(), expected.size()) << what;
+  ASSERT_FALSE(got.empty()) << what;
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-6) << what << i;
+}
+
+TEST(TrainOptions, PenaltiesPullAtTheParametersThatMatch) {
+  const Step without = step_with(plain());
+  TrainOptions options = plain();
+  options.penalties = {{.pattern = "conv?.weight", .l1 = 0.01, .l2 = 0.02},
+                       {.pattern = "scores.*", .l2 = 0.5}};
+  const Step with = step_with(options);
+  double penalty = 0;
+  for (const auto& [name, values] : without.before) {
+    const bool is_conv = name == "conv1.weight" || name == "conv2.weight";
+    const bool is_scores = name.starts_with("scores.");
+    const double l1 = is_conv ? 0.01 : 0, l2 = is_conv ? 0.02 : is_scores ? 0.5 : 0;
+    std::vector<float> expected = without.moved(name);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double w = values[i];
+      penalty += l1 * std::abs(w) + l2 * w * w;
+      expected[i] -= static_cast<float>(kLr * (l1 * (w > 0 ? 1 : w < 0 ? -1 : 0) + 2 * l2 * w));
+    }
+    expect_near(with.moved(name), expected, name);
+  }
+  EXPECT_GT(penalty, 0.1);
+  EXPECT_NEAR(with.loss, without.loss + penalty, 1e-5);
+}
+
+TEST(TrainOptions, SeveralLossesAddUpByTheirWeights) {
+  const Step scores = step_with(plain({kScores})), boxes = step_with(plain({kBoxes}));
+  TrainOptions options = plain({kScores, kBoxes});
+  options.losses[0].weight = 0.5;
+  options.losses[1].weight = 3;
+  const Step both = step_with(options);
+  EXPECT_NEAR(both.loss, 0.5 * scores.loss + 3 * boxes.loss, 1e-5);
+  for (const auto& [name, values] : both.before) {
+    std::vector<float> expected = scores.moved(name);
+    const std::vector<float> other = boxes.moved(name);
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] = 0.5f * expected[i] + 3 * other[i];
+    expect_near(both.moved(name), expected, name);
+  }
+}
+
+TEST(TrainOptions, RatesAndWeightDecayGoByPattern) {
+  const Step without = step_with(plain());
+  TrainOptions options = plain();
+  options.optimizer.weight_decay = 0.25;
+  options.rules = {{.pattern = "conv*", .lr = kLr / 4},
+                   {.pattern = "*.bias", .weight_decay = 0},
+                   {.pattern = "conv2.*", .lr = kLr * 2}};
+  const Step with = step_with(options);
+  for (const auto& [name, values] : without.before) {
+    const bool is_bias = name.ends_with(".bias");
+    const float factor = name.starts_with("conv1") ? 0.25f : name.starts_with("conv2") ? 2.0f : 1;
+    if (name.starts_with("boxes")) continue;  // the loss does not depend on them
+    std::vector<float> expected = without.moved(name);
+    for (size_t i = 0; i < values.size(); ++i)
+      expected[i] = factor * (expected[i] - (is_bias ? 0 : float{kLr} * 0.25f * values[i]));
+    expect_near(with.moved(name), expected, name);
+  }
+}
+
+TEST(TrainOptions, SetLrKeepsTheProportionsOfRules) {
+  TrainOptions options = plain();
+  options.rules = {{.pattern = "conv2.*", .lr = 2 * kLr}};
+  const Data data;
+  Trainer trainer = make(options);
+  trainer.set_lr(kLr / 5);
+  const auto before = parameters(trainer);
+  ASSERT_TRUE(take_step(trainer, data, options).ok());
+  EXPECT_NEAR(trainer.lr(), kLr / 5, 1e-9);
+  const auto after = parameters(trainer);
+  const Step without = step_with(plain());
+  for (size_t p = 0; p < before.size(); ++p) {
+    const std::vector<float> expected = without.moved(before[p].first);
+    const float factor = before[p].first.starts_with("conv2") ? 0.4f : 0.2f;
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR(after[p].second[i] - before[p].second[i], factor * expected[i], 1e-6)
+          << before[p].first;
+  }
+}
+
+TEST(TrainOptions, ARuleThatDoesNotSpeakOfFrozenLeavesItAsItIs) {
+  TrainOptions options = plain();
+  options.rules = {{.pattern = "conv1.*", .frozen = true},
+                   {.pattern = "norm.*", .frozen = true},
+                   {.pattern = "*.bias", .weight_decay = 0},
+                   {.pattern = "conv1.weight", .lr = 1.0}};
+  Step step = step_with(options);
+  std::sort(step.trained.begin(), step.trained.end());
+  EXPECT_EQ(step.trained, (std::vector<std::string>{"conv2.bias", "conv2.weight", "scores.bias",
+                                                    "scores.weight"}));
+  for (const char* name : {"conv1.weight", "conv1.bias", "norm.weight", "norm.bias"})
+    for (const float by : step.moved(name)) EXPECT_EQ(by, 0) << name;
+}
+
+TEST(TrainOptions, SchedulesSpanAFit) {
+  TrainOptions options = plain();
+  options.schedule = {.kind = Schedule::Kind::cosine, .min_lr = 0.01};
+  const Data data;
+  Trainer trainer = make(options);
+  std::vector<double> rates;
+  const Status status =
+      trainer.fit({{data.images}, {data.labels}},
+                  {.epochs = 3, .batch = 5, .on_progress = [&](const Progress& p) {
+                     if (!p.is_epoch) rates.push_back(p.lr);
+                     return true;
+                   }});
+  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_EQ(rates.size(), 9u);
+  options.schedule.total = 9;
+  for (size_t t = 0; t < rates.size(); ++t)
+    EXPECT_NEAR(rates[t], learning_rate(options.schedule, kLr, static_cast<int64_t>(t)), 1e-7) << t;
+}
+
+TEST(TrainOptions, MetricsAreOfTheWholeDataSet) {
+  TrainOptions options = plain({kScores, kBoxes});
+  options.metrics = {{.kind = "accuracy", .output = "scores", .target = "labels"},
+                     {.kind = "mean_error", .output = "boxes", .target = "places"}};
+  const Data data;
+  Trainer trainer = make(options);
+  const Dataset set = {{data.images}, {data.labels, data.places}};
+  const Result<Evaluation> e = trainer.evaluate(set, 5);
+  ASSERT_TRUE(e.ok()) << e.status().message();
+  const Result<Model> model = trainer.model();
+  Result<Session> session = Session::create(*model);
+  ASSERT_TRUE(session.ok());
+  ASSERT_TRUE(session->set_input(0, data.images).ok() && session->run().ok());
+  const Tensor scores = *session->output(0), boxes = *session->output(1);
+  double right = 0, error = 0;
+  for (int64_t i = 0; i < kBatch; ++i) {
+    const float* row = scores.as<float>() + i * 4;
+    right += std::max_element(row, row + 4) - row == data.classes[static_cast<size_t>(i)];
+    for (int64_t k = i * 2; k < i * 2 + 2; ++k)
+      error += std::abs(boxes.as<float>()[k] - data.boxes[static_cast<size_t>(k)]);
+  }
+  EXPECT_NEAR(e->metrics[0], right / kBatch, 1e-7);
+  EXPECT_NEAR(e->metrics[1], error / (2 * kBatch), 1e-6);
+}
+
+TEST(TrainOptions, ConvolutionsTrainToTheSameBitsForEveryThreadCount) {
+  std::vector<std::byte> first;
+  for (const int threads : {1, 2, 3, 5}) {
+    TrainOptions options = plain({kScores, kBoxes});
+    options.optimizer = adamw(0.01);
+    options.clip_norm = 1;
+    options.session.threads = threads;
+    const Data data;
+    Trainer trainer = make(options);
+    ASSERT_TRUE(
+        trainer.fit({{data.images}, {data.labels, data.places}}, {.epochs = 4, .batch = 5}).ok());
+    const std::vector<std::byte> bytes = *trainer.model()->serialize();
+    if (first.empty()) first = bytes;
+    EXPECT_TRUE(first == bytes) << threads << " threads";
+  }
+}
+
+TEST(TrainOptions, ConvolutionsInHalfPrecisionFollowF32) {
+  const Data data;
+  std::vector<std::vector<double>> curves;
+  for (const DType compute : {f32, bf16, f16}) {
+    TrainOptions options = plain({kScores, kBoxes});
+    options.compute = compute;
+    options.optimizer.lr = 0.02;
+    Trainer trainer = make(options);
+    std::vector<double> losses;
+    int skipped = 0;  // f16 looks for the scale of the loss first
+    while (losses.size() < 25 && skipped < 20) {
+      const int64_t updates = trainer.updates();
+      const Result<double> loss = take_step(trainer, data, options);
+      ASSERT_TRUE(loss.ok()) << loss.status().message();
+      if (trainer.updates() == updates)
+        ++skipped;
+      else
+        losses.push_back(*loss);
+    }
+    ASSERT_EQ(losses.size(), 25u);
+    EXPECT_TRUE(compute == f16 || skipped == 0);
+    EXPECT_EQ(trainer.session().value("conv1.weight")->dtype, f32) << "master weights";
+    EXPECT_LT(losses.back(), 0.8 * losses.front());
+    curves.push_back(losses);
+  }
+  EXPECT_NE(curves[0][0], curves[1][0]);
+  for (size_t i = 0; i < 25; ++i) {
+    EXPECT_NEAR(curves[1][i], curves[0][i], 0.02 * curves[0][i]) << "bf16, step " << i;
+    EXPECT_NEAR(curves[2][i], curves[0][i], 0.004 * curves[0][i]) << "f16, step " << i;
+  }
+}
+
+}  // namespace
+}  // namespace hg
