@@ -3,6 +3,7 @@
 # what that folder says about them: lib/ops, kernels, kernels/reference, tests/samples, converter/rows.
 set(HG_STEMS
   pointwise
+  pointwise_program
   unary
   binary
   compare

@@ -10,7 +10,6 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int kMaxOperands = 4;      // inputs of one op
 constexpr int64_t kBlockSize = 512;  // elements of a gather buffer
 constexpr int64_t kGrain = 16384;    // elements of one task
 
@@ -18,8 +17,9 @@ constexpr int64_t kGrain = 16384;    // elements of one task
 struct PointwisePlan {
   Block block = nullptr;
   PointwiseParams params;
-  int inputs = 0;                 // those that are given
-  int source[kMaxOperands] = {};  // their numbers
+  std::shared_ptr<const void> program;  // of the params
+  int inputs = 0;                       // those that are given
+  int source[kMaxOperands] = {};        // their numbers
   int rank = 0;
   int64_t count = 0;
   Sizes shape;
@@ -162,10 +162,12 @@ void run_range(const PointwisePlan& plan, const RunContext& c, int64_t begin, in
 
 }  // namespace
 
-Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& params) {
+Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& params,
+                     std::shared_ptr<const void> program) {
   PointwisePlan plan;
   plan.block = block;
   plan.params = params;
+  plan.program = std::move(program);
   for (int i = 0; i < c.input_count(); ++i) {
     if (!c.has(i)) continue;
     if (plan.inputs == kMaxOperands) return c.fail("has more than ", kMaxOperands, " inputs");
@@ -213,6 +215,11 @@ Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& para
   }
   c.make_state(plan);
   return {};
+}
+
+ChosenBlock chosen_block(const PrepareContext& c) {
+  const auto& plan = *static_cast<const PointwisePlan*>(c.state_.get());
+  return {plan.block, plan.params};
 }
 
 Status prepare_pointwise(PrepareContext& c, const BlockTable& table) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <type_traits>
 
@@ -19,10 +20,13 @@
 
 namespace hg::kernels {
 
+constexpr int kMaxOperands = 8;  // inputs of one block function
+
 // Attributes of the op as the block functions take them.
 struct PointwiseParams {
   double a = 0, b = 0, c = 0;
   int64_t n = 0;
+  const void* program = nullptr;  // a block function's own, which the plan keeps alive
 };
 
 // y[i] = f(x[0][i], x[1][i], ...) for i < n. y may be one of the x.
@@ -38,7 +42,14 @@ struct BlockTable {
 
 Status prepare_pointwise(PrepareContext& c, const BlockTable& table);
 // The same with a block that the caller has chosen.
-Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& params);
+Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& params,
+                     std::shared_ptr<const void> program = nullptr);
+// What a kernel of run_pointwise has prepared.
+struct ChosenBlock {
+  Block block;
+  const PointwiseParams& params;
+};
+ChosenBlock chosen_block(const PrepareContext& c);
 void run_pointwise(const RunContext& c) noexcept;
 
 template <const BlockTable& table>

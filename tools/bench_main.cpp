@@ -45,6 +45,7 @@ struct BenchJob {
   bool profile = false;
   std::string trace;
   std::string output_dir;
+  std::vector<std::string> disabled_passes;
 };
 
 struct Measurement {
@@ -90,6 +91,7 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   Options options;
   options.device = *device;
   options.threads = job.threads;
+  options.disabled_passes = job.disabled_passes;
   GpuOfTool gpu;
   if (*device == Device::vulkan) {
     Result<Gpu> open = gpu.get();
@@ -234,6 +236,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--profile", job.profile, "also list the time of each node");
   app.add_option("--trace", job.trace, "write the nodes' times there as a Chrome trace");
+  app.add_option("--disable-pass", job.disabled_passes, "a pass of the compiler to leave out")
+      ->allow_extra_args(false);
   app.add_option("--output-dir,-o", job.output_dir, "write the outputs there as .npy files");
   app.add_flag("--json", as_json, "print one JSON object");
   try {

@@ -31,6 +31,7 @@ struct InfoJob {
   std::string device = "cpu";
   bool as_json = false, as_text = false, compiled = false, ops = false;
   std::string svg, memory_svg;
+  std::vector<std::string> disabled_passes;
 };
 
 Outcome write_file(const std::string& path, const std::string& content) {
@@ -47,7 +48,8 @@ std::string stem(const std::string& path) {
 }
 
 // A planned session; not_found when sizes are open.
-Result<Session> plan(const Model& model, Device device, GpuOfTool& gpu, const SymbolSizes& dims) {
+Result<Session> plan(const Model& model, Device device, GpuOfTool& gpu, const SymbolSizes& dims,
+                     const std::vector<std::string>& disabled_passes) {
   std::string open;
   for (const std::string& symbol : model.graph().symbols()) {
     const bool given =
@@ -61,6 +63,7 @@ Result<Session> plan(const Model& model, Device device, GpuOfTool& gpu, const Sy
     HG_TRY_ASSIGN(options.gpu, gpu.get());
   }
   options.dims = dims;
+  options.disabled_passes = disabled_passes;
   HG_TRY_ASSIGN(Session session, Session::create(model, std::move(options)));
   HG_TRY(session.plan(dims));
   return session;
@@ -88,7 +91,7 @@ Outcome show(const InfoJob& job) {
   if (Outcome known = check_symbols(model->graph(), *dims); !known.ok()) return known;
 
   GpuOfTool gpu;
-  Result<Session> session = plan(*model, *device, gpu, *dims);
+  Result<Session> session = plan(*model, *device, gpu, *dims, job.disabled_passes);
   const bool needs_plan = job.compiled || !job.memory_svg.empty() || !job.dims.empty();
   if (needs_plan && !session.ok()) {
     const bool open = session.status().code() == Code::not_found;
@@ -142,6 +145,8 @@ int main(int argc, char** argv) {
   app.add_option("--device", job.device, "cpu, vulkan or auto")->capture_default_str();
   app.add_flag("--text", job.as_text, "print the whole graph, one node a line");
   app.add_flag("--compiled", job.compiled, "show the graph after the passes");
+  app.add_option("--disable-pass", job.disabled_passes, "a pass of the compiler to leave out")
+      ->allow_extra_args(false);
   app.add_option("--svg", job.svg, "draw the graph into this file");
   app.add_option("--memory-svg", job.memory_svg, "draw the arena over time into this file");
   app.add_flag("--json", job.as_json, "print one JSON object");

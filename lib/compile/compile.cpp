@@ -21,6 +21,7 @@ constexpr Pass kPasses[] = {
     {"batch_norm", fold_batch_norm},
     {"epilogue", fuse_epilogues},
     {"dead_after_fusion", remove_dead},
+    {"programs", form_programs},
 };
 
 bool can_run(const Op& op, const CompileContext& context) {

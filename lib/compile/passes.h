@@ -39,6 +39,7 @@ Status find_activations(Graph& graph, const CompileContext& context);
 Status find_norms(Graph& graph, const CompileContext& context);
 Status find_attention(Graph& graph, const CompileContext& context);
 Status fuse_epilogues(Graph& graph, const CompileContext& context);
+Status form_programs(Graph& graph, const CompileContext& context);
 
 // The data of a value that no run changes: a constant, or a state that nothing assigns. Else null.
 const TensorData* fixed_data(const Graph& graph, const CompileContext& context, ValueId id);

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins elementwise nodes of one shape to pointwise programs, so that what lies between them is
+// not stored. A node joins its reader when nobody else reads it; results are the same bits.
+#include <algorithm>
+
+#include "hg/pointwise_program.h"
+#include "lib/compile/passes.h"
+
+namespace hg {
+namespace {
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(Graph& graph, const CompileContext& context)
+      : graph_(graph), context_(context), uses_(use_counts(graph)) {}
+
+  Status run() {
+    const std::vector<Node>& nodes = graph_.nodes();
+    taken_.assign(nodes.size(), false);
+    std::vector<Program> programs;
+    for (size_t i = nodes.size(); i-- > 0;) {
+      if (taken_[i] || !joins(nodes[i])) continue;
+      Program program = grow(static_cast<int32_t>(i));
+      if (program.nodes.size() < 2) continue;
+      for (const int32_t node : program.nodes) taken_[static_cast<size_t>(node)] = true;
+      by_root_[nodes[i].outputs[0]] = programs.size();
+      programs.push_back(std::move(program));
+    }
+    for (Program& program : programs) program.text = text_of(program);
+    HG_TRY(rewrite(graph_, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
+      const auto found = by_root_.find(node.outputs[0]);
+      if (found == by_root_.end()) return std::optional<std::vector<Value>>();
+      const Program& program = programs[found->second];
+      std::vector<Value> inputs;
+      for (const ValueId id : program.inputs) inputs.push_back(graph_.value(replaced(id)));
+      const Value y = graph_.call("pointwise_program", inputs, {{"program", program.text}});
+      replaced_[node.outputs[0]] = y.id();
+      return std::optional(std::vector<Value>{y});
+    }));
+    remove_dead_nodes(graph_);
+    return {};
+  }
+
+ private:
+  struct Program {
+    std::vector<int32_t> nodes;  // in order, the root last
+    std::vector<ValueId> inputs;
+    std::string text;
+  };
+
+  ValueId replaced(ValueId id) const {
+    const auto found = replaced_.find(id);
+    return found == replaced_.end() ? id : found->second;
+  }
+
+  // Whether the library's own elementwise kernels compute the node.
+  bool joins(const Node& node) const {
+    if (node.outputs.size() != 1 || node.op->def.view != nullptr || !node.subgraphs.empty() ||
+        (node.op->def.traits & (kRandom | kDataDependent | kControl | kInPlace)))
+      return false;
+    if (!node.op->signature.inputs.empty() && node.op->signature.inputs.back().variadic)
+      return false;
+    const auto kernels = context_.registry->kernels(node.op->name(), Device::cpu);
+    const auto own = Registry::built_in().kernels(node.op->name(), Device::cpu);
+    if (kernels.empty() || kernels.size() != own.size() || kernels.front() != own.front() ||
+        Registry::built_in().find(node.op->name()) == nullptr)
+      return false;
+    for (const KernelDef* kernel : kernels)
+      if (kernel->name != "pointwise" && kernel->name != "simd") return false;
+    return std::all_of(node.attrs.begin(), node.attrs.end(), PointwiseProgram::can_hold);
+  }
+
+  void collect_inputs(Program& program) const {
+    program.inputs.clear();
+    std::vector<ValueId> made;
+    for (const int32_t index : program.nodes) {
+      const Node& node = graph_.nodes()[static_cast<size_t>(index)];
+      for (const ValueId id : node.inputs) {
+        const auto is_known = [&](const std::vector<ValueId>& ids) {
+          return std::find(ids.begin(), ids.end(), id) != ids.end();
+        };
+        if (id != kNoValue && !is_known(made) && !is_known(program.inputs))
+          program.inputs.push_back(id);
+      }
+      made.push_back(node.outputs[0]);
+    }
+  }
+
+  // How often the nodes of the program read the value.
+  int reads(const Program& program, ValueId id) const {
+    int count = 0;
+    for (const int32_t index : program.nodes)
+      for (const ValueId in : graph_.nodes()[static_cast<size_t>(index)].inputs) count += in == id;
+    return count;
+  }
+
+  Program grow(int32_t root) const {
+    Program program{{root}, {}, ""};
+    collect_inputs(program);
+    if (program.inputs.empty() || program.inputs.size() > PointwiseProgram::kMostInputs) return {};
+    const Node& last = graph_.nodes()[static_cast<size_t>(root)];
+    const Shape& shape = graph_.value_info(last.outputs[0]).type.shape;
+    for (bool grown = true; grown;) {
+      grown = false;
+      for (const ValueId id : program.inputs) {
+        const int32_t index = graph_.value_info(id).node;
+        if (index < 0 || taken_[static_cast<size_t>(index)] ||
+            program.nodes.size() >= PointwiseProgram::kMostSteps ||
+            !(graph_.value_info(id).type.shape == shape) ||
+            uses_[static_cast<size_t>(id)] != reads(program, id) ||
+            !joins(graph_.nodes()[static_cast<size_t>(index)]))
+          continue;
+        Program larger = program;
+        larger.nodes.insert(std::lower_bound(larger.nodes.begin(), larger.nodes.end(), index),
+                            index);
+        collect_inputs(larger);
+        if (larger.inputs.empty() || larger.inputs.size() > PointwiseProgram::kMostInputs) continue;
+        program = std::move(larger);
+        grown = true;
+        break;
+      }
+    }
+    return program;
+  }
+
+  std::string text_of(const Program& program) const {
+    PointwiseProgram out;
+    out.input_count = static_cast<int>(program.inputs.size());
+    std::unordered_map<ValueId, int> numbers;
+    for (const ValueId id : program.inputs) numbers.emplace(id, static_cast<int>(numbers.size()));
+    for (const int32_t index : program.nodes) {
+      const Node& node = graph_.nodes()[static_cast<size_t>(index)];
+      PointwiseProgram::Step step;
+      step.op = node.op;
+      step.attrs = node.attrs;
+      for (size_t i = 0; i < node.op->signature.inputs.size(); ++i) {
+        const bool given = i < node.inputs.size() && node.inputs[i] != kNoValue;
+        step.args.push_back(given ? numbers.find(node.inputs[i])->second
+                                  : PointwiseProgram::kAbsent);
+      }
+      numbers.emplace(node.outputs[0], static_cast<int>(numbers.size()));
+      out.steps.push_back(std::move(step));
+    }
+    return out.text();
+  }
+
+  Graph& graph_;
+  const CompileContext& context_;
+  std::vector<int> uses_;
+  std::vector<bool> taken_;
+  std::unordered_map<ValueId, size_t> by_root_;
+  std::unordered_map<ValueId, ValueId> replaced_;
+};
+
+}  // namespace
+
+Status form_programs(Graph& graph, const CompileContext& context) {
+  if (context.options->device == Device::vulkan) return {};
+  return ProgramBuilder(graph, context).run();
+}
+
+}  // namespace hg
