@@ -89,6 +89,17 @@ TEST(Session, GivesTheSameBitsWithAnyThreadsPassesAndPools) {
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(unfused[i], expected[i], 1e-4);
 }
 
+TEST(Session, AutomaticWithoutADeviceIsTheCpu) {
+  const Model model = small_model();
+  Options options;
+  options.device = Device::automatic;
+  options.gpu_name = "no such device";
+  const Result<Session> session = Session::create(model, options);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  EXPECT_EQ(session->report().rfind("on the CPU: ", 0), 0u) << session->report();
+  EXPECT_EQ(run(model, options, 100), run(model, {}, 100));
+}
+
 TEST(Session, RunsEverySizeWithOneSession) {
   const Model model = small_model();
   Session session = *Session::create(model);

@@ -3,6 +3,7 @@
 // device the tests are skipped; under CI (the variable CI is set) they fail.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <thread>
@@ -198,6 +199,90 @@ TEST_F(Vulkan, TheCacheIsTakenBackAndDamageIsIgnored) {
   EXPECT_TRUE(Gpu::open({.name = name, .cache = *cache}).ok());
   EXPECT_TRUE(Gpu::open({.name = name, .cache = std::span(*cache).first(9)}).ok());
   EXPECT_EQ(Gpu::open({.name = "no such device"}).status().code(), Code::not_found);
+}
+
+// y = relu(x w) for x: [n, 96], w: [96, 96]: large enough for several threads.
+Graph open_layer() {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 96});
+  g.output("y", relu(matmul(x, g.parameter("w", f32, {96, 96}, init::uniform(-1, 1, 3)))));
+  return g;
+}
+
+std::vector<float> run_open_layer(Session& session) {
+  const std::vector<float> x = numbers(200 * 96);
+  EXPECT_TRUE(session.set_input("x", view(x, {200, 96})).ok());
+  const Status status = session.run();
+  EXPECT_TRUE(status.ok()) << status.message();
+  const Result<Tensor> y = session.output(0);
+  EXPECT_TRUE(y.ok()) << y.status().message();
+  return {y->as<float>(), y->as<float>() + y->count()};
+}
+
+TEST_F(Vulkan, AutomaticMeasuresAndKeepsTheFaster) {
+  Options cpu;
+  Result<Session> plain = session(open_layer(), cpu);
+  ASSERT_TRUE(plain.ok()) << plain.status().message();
+  const std::vector<float> expected = run_open_layer(*plain);
+
+  // A host whose threads are slow leaves the work to the device.
+  Options slow = options();
+  slow.device = Device::automatic;
+  slow.parallel_for.threads = 2;
+  slow.parallel_for.run = [](void*, int64_t count, void (*task)(void*, int64_t), void* arg) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    for (int64_t i = 0; i < count; ++i) task(arg, i);
+  };
+  Result<Session> s = session(open_layer(), slow);
+  ASSERT_TRUE(s.ok()) << s.status().message();
+  EXPECT_EQ(s->report().find("measured"), std::string::npos);  // n is not known yet
+  const std::vector<float> y = run_open_layer(*s);
+  ASSERT_EQ(y.size(), expected.size());
+  for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i], 1e-4) << i;
+  EXPECT_EQ(s->report().rfind("on " + gpu_.info().name + ": measured ", 0), 0u) << s->report();
+  EXPECT_TRUE(s->gpu());
+
+  // What was measured is remembered, by the device and by its cache.
+  const Result<std::vector<std::byte>> cache = gpu_.cache();
+  ASSERT_TRUE(cache.ok()) << cache.status().message();
+  Result<Gpu> again = Gpu::open({.name = gpu_.info().name, .cache = *cache});
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  slow.gpu = *again;
+  slow.dims = {{"n", 200}};
+  s = session(open_layer(), slow);
+  ASSERT_TRUE(s.ok()) << s.status().message();
+  EXPECT_EQ(s->report().rfind("on " + gpu_.info().name + ": measured ", 0), 0u) << s->report();
+  EXPECT_EQ(again->counters().dispatches, 0);
+}
+
+TEST_F(Vulkan, AutomaticKeepsTheCpuWhereItIsFaster) {
+  Options automatic = options();
+  automatic.device = Device::automatic;
+  automatic.threads = 1;
+  // Tiny steps that the CPU runs in a moment; the device takes longer for each barrier or transfer.
+  Graph g;
+  Value x = g.input("x", f32, {1, 2});
+  for (int i = 0; i < 400; ++i) x = g.call("cumsum", {x}, {{"dim", 1}});
+  g.output("y", x);
+  const Result<Session> s = session(g, automatic);
+  ASSERT_TRUE(s.ok()) << s.status().message();
+  EXPECT_EQ(s->report().rfind("on the CPU: measured ", 0), 0u) << s->report();
+  EXPECT_FALSE(s->gpu());
+}
+
+TEST_F(Vulkan, AutomaticGoesWhereAnInputLies) {
+  Options automatic = options();
+  automatic.device = Device::automatic;
+  Result<Session> s = session(open_layer(), automatic);
+  ASSERT_TRUE(s.ok()) << s.status().message();
+  const std::vector<float> x = numbers(3 * 96);
+  const Result<DeviceTensor> there = gpu_.upload(view(x, {3, 96}));
+  ASSERT_TRUE(there.ok()) << there.status().message();
+  const Status given = s->set_input("x", *there);
+  ASSERT_TRUE(given.ok()) << given.message();
+  ASSERT_TRUE(s->run().ok());
+  EXPECT_TRUE(s->device_output(0).ok());
+  EXPECT_NE(s->report().find("an input lies there"), std::string::npos) << s->report();
 }
 
 }  // namespace

@@ -93,11 +93,7 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   options.threads = job.threads;
   options.disabled_passes = job.disabled_passes;
   GpuOfTool gpu;
-  if (*device == Device::vulkan) {
-    Result<Gpu> open = gpu.get();
-    if (!open.ok()) return outcome(open.status());
-    options.gpu = *open;
-  }
+  if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
   const bool profile = job.profile || !job.trace.empty();
   options.profile = profile;
   Result<Session> session = Session::create(*model, std::move(options));

@@ -39,12 +39,25 @@ std::vector<std::byte> read_all(const fs::path& path) {
 
 }  // namespace
 
-Result<Gpu> GpuOfTool::get() {
+Status GpuOfTool::give_to(Options& options) {
+  if (options.device == Device::cpu) return {};
+  const bool by_name = options.device == Device::vulkan;
+  Result<Gpu> open = get(by_name);
+  if (open.ok())
+    options.gpu = *std::move(open);
+  else if (by_name)
+    return open.status();
+  return {};
+}
+
+Result<Gpu> GpuOfTool::get(bool software) {
   if (gpu_) return gpu_;
   HG_TRY_ASSIGN(const std::vector<DeviceInfo> devices, list_devices());
   const DeviceInfo* best = nullptr;
   for (const DeviceInfo& device : devices)
-    if (best == nullptr || device.type < best->type) best = &device;
+    if ((software || device.type != DeviceInfo::Type::software) &&
+        (best == nullptr || device.type < best->type))
+      best = &device;
   if (best == nullptr) return unsupported("there is no Vulkan device");
   std::vector<std::byte> cache;
   if (const fs::path folder = cache_folder(); !folder.empty()) {

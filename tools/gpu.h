@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device of --device vulkan: opened once in a process, its kernels kept for the next one in the
+// The device of --device vulkan and --device auto: opened once in a process, its kernels kept for the next one in the
 // user's cache folder.
 #pragma once
 
 #include <string>
 
-#include "hg/gpu.h"
+#include "hg/session.h"
 
 namespace hg::tools {
 
@@ -16,10 +16,13 @@ class GpuOfTool {
   GpuOfTool& operator=(const GpuOfTool&) = delete;
   ~GpuOfTool();  // writes the cache where kernels were added
 
-  // The best GPU, or else a software device: a tool was asked for Vulkan by name.
-  Result<Gpu> get();
+  // Gives the options of a session the best GPU. Where there is none, Vulkan that was asked for by
+  // name gets a software device, and automatic none.
+  Status give_to(Options& options);
 
  private:
+  Result<Gpu> get(bool software);
+
   Gpu gpu_;
   std::string cache_path_;
   size_t cached_ = 0;  // bytes that the cache had

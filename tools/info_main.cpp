@@ -59,9 +59,7 @@ Result<Session> plan(const Model& model, Device device, GpuOfTool& gpu, const Sy
   if (!open.empty()) return not_found("known once sizes are given, such as", open);
   Options options;
   options.device = device;
-  if (device == Device::vulkan) {
-    HG_TRY_ASSIGN(options.gpu, gpu.get());
-  }
+  HG_TRY(gpu.give_to(options));
   options.dims = dims;
   options.disabled_passes = disabled_passes;
   HG_TRY_ASSIGN(Session session, Session::create(model, std::move(options)));

@@ -117,11 +117,7 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written
   Options options;
   options.device = *device;
   options.threads = job.threads;
-  if (*device == Device::vulkan) {
-    Result<Gpu> open = gpu.get();
-    if (!open.ok()) return outcome(open.status());
-    options.gpu = *open;
-  }
+  if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
   Result<Session> session = Session::create(*model, std::move(options));
   if (!session.ok()) return outcome(session.status());
   if (Outcome set = set_inputs(*session, arrays); !set.ok()) return set;

@@ -12,6 +12,7 @@
 
 #include "hg/gpu.h"
 #include "hg/kernel.h"
+#include "lib/run/measured_times.h"
 
 namespace hg {
 
@@ -97,7 +98,11 @@ class Backend {
   virtual Result<std::unique_ptr<Recording>> record(std::span<const DeviceWork> work,
                                                     DeviceConstants& constants) = 0;
   virtual Result<std::vector<std::byte>> cache() = 0;
+
+  MeasuredTimes measured;
 };
+
+Backend& backend_of(const Gpu& gpu);  // an open one
 
 // Of lib/vulkan, or of lib/run/no_vulkan.cpp in a build without it.
 Result<std::shared_ptr<Backend>> open_vulkan(const GpuOptions& options);

@@ -22,11 +22,17 @@ std::string_view name(DeviceInfo::Type type) {
   return "other";
 }
 
+Backend& backend_of(const Gpu& gpu) { return *gpu.backend_; }
+
 Result<std::vector<DeviceInfo>> list_devices() { return list_vulkan(); }
 
 Result<Gpu> Gpu::open(const GpuOptions& options) {
   Gpu gpu;
-  HG_TRY_ASSIGN(gpu.backend_, open_vulkan(options));
+  MeasuredTimes measured;
+  GpuOptions inner = options;
+  inner.cache = measured.take_from(options.cache);
+  HG_TRY_ASSIGN(gpu.backend_, open_vulkan(inner));
+  gpu.backend_->measured.add(measured);
   return gpu;
 }
 
@@ -63,7 +69,9 @@ Result<TensorData> Gpu::download(const DeviceTensor& tensor) const {
 
 Result<std::vector<std::byte>> Gpu::cache() const {
   HG_CHECK(backend_ != nullptr, "this Gpu is not open; use Gpu::open()");
-  return backend_->cache();
+  HG_TRY_ASSIGN(std::vector<std::byte> blob, backend_->cache());
+  backend_->measured.append_to(blob);
+  return blob;
 }
 
 }  // namespace hg

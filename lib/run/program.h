@@ -34,6 +34,9 @@ class Program {
   Result<Tensor> value(ValueId id) const;
 
   const Gpu& gpu() const { return options_.gpu; }
+  // As the host gave them; without data where it did not yet.
+  std::span<const Tensor> inputs() const { return inputs_; }
+  const Bindings& bindings() const;  // once planned
   const Graph& graph() const { return graph_; }
   bool is_planned() const { return !parts_.empty(); }
   Memory memory() const;

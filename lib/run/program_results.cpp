@@ -7,6 +7,8 @@
 
 namespace hg {
 
+const Bindings& Program::bindings() const { return parts_.front()->plan.bindings; }
+
 Result<Tensor> Program::output(int index) const {
   HG_CHECK(has_run_, "there are no outputs yet; call run() first");
   return computed(graph_.outputs()[static_cast<size_t>(index)].second);

@@ -2,6 +2,7 @@
 // The public Session: names in front of a Program.
 #include "hg/session.h"
 
+#include "lib/run/device_choice.h"
 #include "lib/run/program.h"
 
 namespace hg {
@@ -18,7 +19,45 @@ std::string known_names(std::span<const std::string_view> names) {
 struct Session::Body {
   std::unique_ptr<Program> program;
   std::vector<TensorType> output_types;  // with symbols, as the model has them
+  std::string choice;                    // how Device::automatic was decided
+  // What Device::automatic needs until sizes are known; the program runs on the CPU until then.
+  struct Undecided {
+    Graph graph;
+    Options options;
+    const Registry* registry;
+  };
+  std::unique_ptr<Undecided> undecided;
+
+  Status decide();
+  Status move_to_gpu();
 };
+
+// After a plan.
+Status Session::Body::decide() {
+  if (undecided == nullptr) return {};
+  DeviceChoice chosen = choose_device(undecided->graph, undecided->options, *undecided->registry,
+                                      program->bindings());
+  choice = std::move(chosen.why);
+  if (chosen.device == Device::vulkan) {
+    const Bindings sizes = program->bindings();
+    HG_TRY(move_to_gpu());
+    HG_TRY(program->plan(sizes.all()));
+  }
+  undecided = nullptr;
+  return {};
+}
+
+Status Session::Body::move_to_gpu() {
+  Options options = undecided->options;
+  options.device = Device::vulkan;
+  HG_TRY_ASSIGN(std::unique_ptr<Program> moved,
+                Program::create(std::move(undecided->graph), options, *undecided->registry));
+  for (size_t i = 0; i < program->inputs().size(); ++i)
+    if (const Tensor& tensor = program->inputs()[i]; tensor.data != nullptr)
+      HG_TRY(moved->set_input(static_cast<int>(i), tensor));
+  program = std::move(moved);
+  return {};
+}
 
 Session::Session(std::unique_ptr<Body> body) : body_(std::move(body)) {}
 Session::Session(Session&&) noexcept = default;
@@ -26,9 +65,15 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 Result<Session> Session::create(const Model& model, Options options) {
-  if (options.device == Device::vulkan && !options.gpu) {
-    HG_TRY_ASSIGN(options.gpu, Gpu::open({.name = options.gpu_name}));
+  Status no_gpu;
+  if (options.device == Device::cpu) {
+    options.gpu = {};
+  } else if (!options.gpu) {
+    Result<Gpu> gpu = Gpu::open({.name = options.gpu_name});
+    if (gpu.ok()) options.gpu = *std::move(gpu);
+    else no_gpu = gpu.status();
   }
+  if (options.device == Device::vulkan) HG_TRY(no_gpu);
   HG_CHECK(options.threads >= 0, "threads is ", options.threads, "; it must not be negative");
   const Graph& graph = model.graph();
   auto body = std::make_unique<Body>();
@@ -36,6 +81,14 @@ Result<Session> Session::create(const Model& model, Options options) {
     body->output_types.push_back(graph.value_info(id).type);
   const Registry& registry =
       options.registry != nullptr ? *options.registry : graph.registry();
+  if (options.device == Device::automatic) {
+    if (options.gpu)
+      body->undecided.reset(new Body::Undecided{graph, options, &registry});
+    else
+      body->choice = text("on the CPU: ", no_gpu.message());
+    options.device = Device::cpu;
+    options.gpu = {};
+  }
   HG_TRY_ASSIGN(body->program, Program::create(graph, options, registry));
   Session session(std::move(body));
   if (graph.symbols().size() <= options.dims.size()) HG_TRY(session.plan());
@@ -79,16 +132,25 @@ Status Session::set_input(std::string_view name, const DeviceTensor& tensor) {
 Status Session::set_input(int index, const DeviceTensor& tensor) {
   if (index < 0 || index >= input_count())
     return not_found("there is no input ", index, "; the model has ", input_count());
+  if (body_->undecided != nullptr) {
+    body_->choice = text("on ", body_->undecided->options.gpu.info().name, ": an input lies there");
+    HG_TRY(body_->move_to_gpu());
+    body_->undecided = nullptr;
+  }
   return body_->program->set_input(index, tensor);
 }
 
-Status Session::plan() { return body_->program->plan({}); }
+Status Session::plan() { return plan({}); }
 
 Status Session::plan(std::span<const std::pair<std::string, int64_t>> dims) {
-  return body_->program->plan(dims);
+  HG_TRY(body_->program->plan(dims));
+  return body_->decide();
 }
 
-Status Session::run() { return body_->program->run(); }
+Status Session::run() {
+  if (body_->undecided != nullptr) HG_TRY(plan());
+  return body_->program->run();
+}
 
 Result<Tensor> Session::output(std::string_view name) const {
   HG_TRY_ASSIGN(const int index, find_output(name));
@@ -154,6 +216,9 @@ double Session::flops() const { return body_->program->flops(); }
 std::vector<ProfileRow> Session::profile() const { return body_->program->profile(); }
 const Graph& Session::compiled_graph() const { return body_->program->graph(); }
 const Gpu& Session::gpu() const { return body_->program->gpu(); }
-std::string Session::report() const { return body_->program->report(); }
+std::string Session::report() const {
+  const std::string choice = body_->choice.empty() ? "" : body_->choice + "\n";
+  return choice + body_->program->report();
+}
 
 }  // namespace hg

@@ -145,7 +145,7 @@ Result<std::shared_ptr<Buffer>> Device::buffer(int64_t bytes, Use use) {
   // A whole number of words, since shaders read words; a binding may reach to its alignment.
   const int64_t padded = (std::max<int64_t>(bytes, 1) + 255) / 256 * 256;
   auto result = std::make_shared<Buffer>();
-  result->device_ = shared_from_this();
+  result->device_ = weak_from_this().lock();
   VkBufferCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
   info.size = static_cast<VkDeviceSize>(padded);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/run/checksum.h"
 #include "lib/vulkan/device.h"
 
 namespace hg::vulkan {
@@ -15,12 +16,6 @@ struct BlobHeader {
   uint64_t bytes = 0, checksum = 0;
 };
 
-uint64_t checksum_of(const std::byte* data, size_t bytes) {  // FNV-1a
-  uint64_t hash = 0xcbf29ce484222325ull;
-  for (size_t i = 0; i < bytes; ++i) hash = (hash ^ static_cast<uint64_t>(data[i])) * 0x100000001b3ull;
-  return hash;
-}
-
 BlobHeader header_for(const VkPhysicalDeviceProperties& p, const std::byte* data, size_t bytes) {
   BlobHeader header;
   header.vendor = p.vendorID;
@@ -28,7 +23,7 @@ BlobHeader header_for(const VkPhysicalDeviceProperties& p, const std::byte* data
   header.driver = p.driverVersion;
   header.api = p.apiVersion;
   header.bytes = bytes;
-  header.checksum = checksum_of(data, bytes);
+  header.checksum = checksum_of({data, bytes});
   return header;
 }
 

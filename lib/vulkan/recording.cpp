@@ -305,7 +305,7 @@ class VulkanRecording final : public Recording {
 
 Result<std::unique_ptr<Recording>> Device::record(std::span<const DeviceWork> work,
                                                   DeviceConstants& constants) {
-  auto recording = std::make_unique<VulkanRecording>(shared_from_this());
+  auto recording = std::make_unique<VulkanRecording>(weak_from_this().lock());
   HG_TRY(recording->make(work, constants));
   return std::unique_ptr<Recording>(std::move(recording));
 }

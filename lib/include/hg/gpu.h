@@ -86,8 +86,8 @@ class Gpu {
   Result<std::vector<std::byte>> cache() const;
 
  private:
-  friend class Session;
   friend class Program;
+  friend Backend& backend_of(const Gpu& gpu);
   std::shared_ptr<Backend> backend_;
 };
 

@@ -33,6 +33,8 @@ struct Allocator {
 };
 
 struct Options {
+  // Device::automatic runs the model with zeros on the CPU and on the GPU as soon as its sizes are
+  // known, and keeps the faster; report() tells the times. Without a GPU it is the CPU.
   Device device = Device::cpu;
   int threads = 0;                  // 0: as many as OpenMP would take
   ParallelFor parallel_for = {};         // the host's own pool; then no OpenMP region is entered
@@ -46,7 +48,7 @@ struct Options {
   std::vector<std::string> kernels = {};  // "conv=reference": only this variant, for debugging
   uint64_t seed = 0;                // of random ops; equal seeds give equal runs
   uint64_t first_run = 0;           // the number that random ops take the first run for
-  // The device of Device::vulkan; empty: one that the session opens, chosen by `gpu_name` as in
+  // The device unless it is the CPU; empty: one that the session opens, chosen by `gpu_name` as in
   // GpuOptions. What no kernel of the device serves runs on the CPU; report() shows the split.
   Gpu gpu = {};
   std::string gpu_name = {};

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/device_choice.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "lib/run/backend.h"
+#include "lib/run/checksum.h"
+#include "lib/run/program.h"
+
+namespace hg {
+namespace {
+
+constexpr int kMostRuns = 4;     // the first of which only warms up
+constexpr double kMostMs = 100;  // after which no further run begins
+// The least time of a run of a program of its own, so that no state of the session changes.
+Result<double> measure(Device device, const Graph& graph, Options options, const Registry& registry,
+                       const Bindings& sizes) {
+  options.device = device;
+  options.profile = options.keep_all_values = false;
+  if (device == Device::cpu) options.gpu = {};
+  HG_TRY_ASSIGN(const std::unique_ptr<Program> program, Program::create(graph, options, registry));
+  std::vector<TensorData> zeros;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    const TensorType& type = graph.value_info(graph.inputs()[i]).type;
+    HG_TRY_ASSIGN(const Sizes shape, evaluate(type.shape, sizes));
+    HG_TRY_ASSIGN(TensorData data, TensorData::allocate(type.dtype, shape));
+    zeros.push_back(std::move(data));
+    HG_TRY(program->set_input(static_cast<int>(i), zeros.back().tensor));
+  }
+  HG_TRY(program->plan(sizes.all()));
+  using Clock = std::chrono::steady_clock;
+  double best = 0, sum = 0;
+  for (int i = 0; i < kMostRuns && (i < 2 || sum < kMostMs); ++i) {
+    const Clock::time_point begin = Clock::now();
+    HG_TRY(program->run());
+    const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+    sum += ms;
+    if (i > 0) best = i == 1 ? ms : std::min(best, ms);
+  }
+  return best;
+}
+
+uint64_t key_of(const Graph& graph, const Options& options, const Bindings& sizes) {
+  std::string all = graph.text();
+  for (const auto& [symbol, value] : sizes.all()) all += text(symbol, "=", value, ";");
+  all += text(options.parallel_for.run != nullptr ? options.parallel_for.threads : options.threads);
+  return checksum_of(std::as_bytes(std::span(all)));
+}
+
+std::string milliseconds(double ms) {
+  const auto micros = static_cast<int64_t>(ms * 1000 + 0.5);
+  return text(micros / 1000, ".", micros / 100 % 10, micros / 10 % 10, " ms");
+}
+
+}  // namespace
+
+DeviceChoice choose_device(const Graph& graph, const Options& options, const Registry& registry,
+                           const Bindings& sizes) {
+  MeasuredTimes& measured = backend_of(options.gpu).measured;
+  const std::string& name = options.gpu.info().name;
+  const uint64_t key = key_of(graph, options, sizes);
+  std::optional<DeviceTimes> times = measured.find(key);
+  if (!times) {
+    const Result<double> cpu = measure(Device::cpu, graph, options, registry, sizes);
+    const Result<double> gpu = measure(Device::vulkan, graph, options, registry, sizes);
+    if (!gpu.ok()) return {Device::cpu, text("on the CPU: ", name, ": ", gpu.status().message())};
+    if (!cpu.ok()) return {Device::cpu, text("on the CPU, not measured: ", cpu.status().message())};
+    times = {*cpu, *gpu};
+    measured.note(key, *times);
+  }
+  const bool is_gpu = times->gpu_ms < times->cpu_ms;
+  return {is_gpu ? Device::vulkan : Device::cpu,
+          text("on ", is_gpu ? name : "the CPU", ": measured ", milliseconds(times->cpu_ms),
+               " on the CPU, ", milliseconds(times->gpu_ms), " on ", name)};
+}
+
+}  // namespace hg

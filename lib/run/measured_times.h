@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// How fast models ran on the CPU and on a device, for Device::automatic.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace hg {
+
+// Times of a run in milliseconds.
+struct DeviceTimes {
+  double cpu_ms = 0, gpu_ms = 0;
+};
+
+// What was measured beside one device, by a checksum of graph, sizes and threads. Any thread.
+class MeasuredTimes {
+ public:
+  std::optional<DeviceTimes> find(uint64_t key) const;
+  void note(uint64_t key, const DeviceTimes& times);
+  void add(const MeasuredTimes& others);
+
+  // Behind the bytes of a cache blob; take_from() cuts it off there and ignores what is damaged.
+  void append_to(std::vector<std::byte>& blob) const;
+  std::span<const std::byte> take_from(std::span<const std::byte> blob);
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<uint64_t, DeviceTimes> known_;
+};
+
+}  // namespace hg
