@@ -6,7 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/install_deps.sh build converter tools
-scripts/configure.sh build -DHG_TOOLS=OFF -DHG_TESTS=OFF -DHG_BENCH=OFF -DHG_CONVERTER=ON -DHG_SAMPLES=ON
+scripts/configure.sh build -DHG_VULKAN=OFF -DHG_TOOLS=OFF -DHG_TESTS=OFF -DHG_BENCH=OFF -DHG_CONVERTER=ON \
+  -DHG_SAMPLES=ON
 cmake --build build --parallel "$(nproc)" --target hg-convert digits
 
 echo '$ hg-convert samples/digits/digits.pt -o build/digits.hgm --input image:f32[n,1,8,8]'

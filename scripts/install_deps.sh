@@ -2,19 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what Debian 12 or a relative of it lacks of the named groups; quick when nothing is missing.
 #
-#   scripts/install_deps.sh [build] [converter] [tools] [tests] [pictures]     (default: all but pictures)
+#   scripts/install_deps.sh [build] [vulkan] [converter] [tools] [tests] [pictures]     (default: all but pictures)
 set -euo pipefail
 
 declare -A packages=(
   [build]="g++ cmake ninja-build libhwy-dev libflatbuffers-dev flatbuffers-compiler"
+  [vulkan]="libvulkan-dev glslang-tools"
   [converter]="libtorch-dev"
   [tools]="libcli11-dev nlohmann-json3-dev"
-  [tests]="libgtest-dev pkg-config python3 python3-numpy python3-torch"
+  [tests]="libgtest-dev pkg-config python3 python3-numpy python3-torch mesa-vulkan-drivers vulkan-validationlayers"
   [pictures]="librsvg2-bin"
 )
 # Programs that may come from elsewhere, such as pip's cmake.
 declare -A programs=([cmake]=cmake [ninja-build]=ninja [g++]=g++ [python3]=python3
-                    [pkg-config]=pkg-config)
+                    [pkg-config]=pkg-config [glslang-tools]=glslangValidator)
 
 # pip's torch holds a libtorch too.
 pip_torch() {
@@ -37,7 +38,7 @@ installed() {
 }
 
 missing=()
-for group in "${@:-build converter tools tests}"; do
+for group in "${@:-build vulkan converter tools tests}"; do
   for name in $group; do
     [ -n "${packages[$name]:-}" ] || { echo "$0: there is no group '$name'" >&2; exit 1; }
     for package in ${packages[$name]}; do

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 jobs=$(nproc)
 
 scripts/install_deps.sh
-scripts/configure.sh build -DHG_TOOLS=ON -DHG_TESTS=ON -DHG_CONVERTER=ON -DHG_SAMPLES=ON
+scripts/configure.sh build -DHG_VULKAN=ON -DHG_TOOLS=ON -DHG_TESTS=ON -DHG_CONVERTER=ON -DHG_SAMPLES=ON
 cmake --build build --parallel "$jobs"
 
 installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -18,7 +18,7 @@ if grep -q '/site-packages/\|/dist-packages/' <(grep '^HG_TORCH_INCLUDE' build/C
    installed libtorch-dev && installed python3-torch; then
   other=1
   echo "== the converter with Debian's libtorch"
-  scripts/configure.sh build-debian-torch -DHG_TORCH=debian -DHG_TESTS=ON
+  scripts/configure.sh build-debian-torch -DHG_TORCH=debian -DHG_VULKAN=OFF -DHG_TESTS=ON
   cmake --build build-debian-torch --parallel "$jobs" --target hg-convert digits custom_op finetune convert_test semantics_test
   ctest --test-dir build-debian-torch --output-on-failure -j "$jobs" -L converter
 fi
