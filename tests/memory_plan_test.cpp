@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arena planner on random lifetimes, against a brute-force check of every pair.
-#include "lib/plan/memory.h"
-
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
+
+#include "lib/plan/memory.h"
 
 namespace hg {
 namespace {
@@ -46,6 +47,52 @@ TEST(MemoryPlan, AChainNeedsTwoBlocks) {
   const Arena arena = plan_memory(blocks);
   EXPECT_EQ(arena.bytes, 2 * align_up(1000));
   EXPECT_EQ(arena.lower_bound, 2 * align_up(1000));
+}
+
+// A rectangle of steps and bytes, cut into blocks: it is known that they fit without a gap.
+void cut(std::mt19937& random, int first, int last, int64_t units, std::vector<Lifetime>& blocks) {
+  const bool by_steps = last > first && random() % 2 == 0;
+  if (units < 8 && last - first < 4) {
+    blocks.push_back({first, last, units * kAlignment});
+  } else if (by_steps) {
+    const int middle = first + static_cast<int>(random() % static_cast<unsigned>(last - first));
+    cut(random, first, middle, units, blocks);
+    cut(random, middle + 1, last, units, blocks);
+  } else if (units > 1) {
+    const auto part = 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(units - 1));
+    cut(random, first, last, part, blocks);
+    cut(random, first, last, units - part, blocks);
+  } else {
+    blocks.push_back({first, last, units * kAlignment});
+  }
+}
+
+TEST(MemoryPlan, IsCloseToTheBoundWhereThatCanBeReached) {
+  std::mt19937 random(3);
+  double total = 0;
+  constexpr int kRounds = 40;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<Lifetime> blocks;
+    cut(random, 0, 30, 100, blocks);
+    std::shuffle(blocks.begin(), blocks.end(), random);
+    const Arena arena = plan_memory(blocks);
+    ASSERT_EQ(arena.lower_bound, 100 * kAlignment);
+    const double ratio = static_cast<double>(arena.bytes) / static_cast<double>(arena.lower_bound);
+    EXPECT_LE(ratio, 1.16) << "round " << round << ", " << blocks.size() << " blocks";
+    total += ratio;
+  }
+  EXPECT_LE(total / kRounds, 1.045);
+}
+
+// From the bottom alone there is no way: the second block has to lie at the top.
+TEST(MemoryPlan, PlacesFromBothEnds) {
+  constexpr int64_t k = 1024;
+  const std::vector<Lifetime> blocks = {{0, 1, 64 * k}, {1, 2, 64 * k}, {2, 3, 32 * k},
+                                        {3, 4, 96 * k}, {1, 1, 9 * k},  {2, 2, 34 * k},
+                                        {3, 3, 18 * k}};
+  const Arena arena = plan_memory(blocks);
+  EXPECT_EQ(arena.lower_bound, 146 * k);
+  EXPECT_EQ(arena.bytes, arena.lower_bound);
 }
 
 TEST(MemoryPlan, NothingNeedsNothing) {

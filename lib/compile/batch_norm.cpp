@@ -95,14 +95,20 @@ class BatchNormFolder {
     HG_TRY_ASSIGN(TensorData new_bias, TensorData::allocate(weight.dtype, {channels}));
     const int64_t outer = dim == 0 ? 1 : weight.shape[0];
     const int64_t inner = channels == 0 || outer == 0 ? 0 : weight.count() / channels / outer;
+    const auto* floats = weight.dtype == f32 ? weight.as<float>() : nullptr;
     for (int64_t c = 0; c < channels; ++c) {
       const double scale = parameter(norm.inputs[1], c, 1) /
                            std::sqrt(parameter(norm.inputs[4], c, 1) + eps);
-      for (int64_t o = 0; o < outer; ++o)
+      for (int64_t o = 0; o < outer; ++o) {
+        const int64_t at = (o * channels + c) * inner;
+        float* const to = floats != nullptr ? new_weight.tensor.as<float>() + at : nullptr;
         for (int64_t i = 0; i < inner; ++i) {
-          const int64_t at = (o * channels + c) * inner + i;
-          set_element(new_weight.tensor, at, element(weight, at) * scale);
+          if (to != nullptr)
+            to[i] = static_cast<float>(floats[at + i] * scale);
+          else
+            set_element(new_weight.tensor, at + i, element(weight, at + i) * scale);
         }
+      }
       const double bias = parameter(producer.inputs[2], c, 0);
       set_element(new_bias.tensor, c,
                   (bias - parameter(norm.inputs[3], c, 0)) * scale +

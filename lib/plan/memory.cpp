@@ -23,9 +23,16 @@ int64_t live_bytes_bound(std::span<const Lifetime> blocks) {
 
 enum class Fit { first, best };
 
-// Puts the blocks, in this order, into the first or the tightest gap between placed blocks that live
-// at the same time.
-Arena place(std::span<const Lifetime> blocks, std::span<const int> order, Fit fit) {
+// Blocks that are put into the last gap below `height`, at its end, where there is one.
+struct FromTop {
+  std::vector<bool> blocks;
+  int64_t height = 0;
+};
+
+// Puts the blocks, in this order, into the first or the tightest gap between placed blocks that
+// live at the same time.
+Arena place(std::span<const Lifetime> blocks, std::span<const int> order, Fit fit,
+            const FromTop* from_top = nullptr) {
   Arena arena;
   arena.offsets.assign(blocks.size(), 0);
   std::vector<int> placed;  // sorted by offset
@@ -34,6 +41,7 @@ Arena place(std::span<const Lifetime> blocks, std::span<const int> order, Fit fi
     const Lifetime& block = blocks[static_cast<size_t>(index)];
     const int64_t bytes = align_up(block.bytes);
     if (bytes == 0) continue;
+    const bool at_top = from_top != nullptr && from_top->blocks[static_cast<size_t>(index)];
     int64_t end = 0;  // of what is placed below
     int64_t found = -1, found_gap = std::numeric_limits<int64_t>::max();
     for (const int other : placed) {
@@ -41,13 +49,16 @@ Arena place(std::span<const Lifetime> blocks, std::span<const int> order, Fit fi
       if (neighbour.last < block.first || block.last < neighbour.first) continue;
       const int64_t offset = arena.offsets[static_cast<size_t>(other)];
       const int64_t gap = offset - end;
-      if (gap >= bytes && gap < found_gap) {
+      if (at_top) {
+        if (gap >= bytes) found = offset - bytes;
+      } else if (gap >= bytes && gap < found_gap) {
         found = end;
         found_gap = gap;
         if (fit == Fit::first) break;
       }
       end = std::max(end, offset + align_up(neighbour.bytes));
     }
+    if (at_top && from_top->height - end >= bytes) found = from_top->height - bytes;
     const int64_t offset = found >= 0 ? found : end;
     arena.offsets[static_cast<size_t>(index)] = offset;
     arena.bytes = std::max(arena.bytes, offset + bytes);
@@ -59,6 +70,57 @@ Arena place(std::span<const Lifetime> blocks, std::span<const int> order, Fit fi
   return arena;
 }
 
+// Changes the placing step by step, as long as the arena is above the bound: of a block at the top
+// and those that live beside it, one is placed from the other end, or the one at the top goes
+// before another. The same steps for the same blocks.
+void improve(std::span<const Lifetime> blocks, std::vector<int> order, Arena& best) {
+  constexpr int64_t kWork = 1'000'000;  // comparisons of blocks: a few milliseconds
+  const auto count = static_cast<int64_t>(blocks.size());
+  const auto offset = [](const Arena& arena, int i) {
+    return arena.offsets[static_cast<size_t>(i)];
+  };
+  const auto block = [&](int i) -> const Lifetime& { return blocks[static_cast<size_t>(i)]; };
+  std::erase_if(order, [&](int i) { return block(i).bytes == 0; });
+  FromTop from_top{std::vector<bool>(blocks.size(), false), best.lower_bound};
+  Arena current = place(blocks, order, Fit::best, &from_top);
+  uint32_t random = 1;
+  const auto next = [&random](size_t below) {
+    random = random * 1664525 + 1013904223;  // Numerical Recipes, 7.1
+    return static_cast<size_t>(random >> 8) % below;
+  };
+  for (int64_t work = 0; work < kWork && best.bytes > best.lower_bound; work += count * count) {
+    std::vector<size_t> top, beside;  // places in the order
+    for (size_t k = 0; k < order.size(); ++k)
+      if (offset(current, order[k]) + align_up(block(order[k]).bytes) == current.bytes)
+        top.push_back(k);
+    const size_t moved = top[next(top.size())];
+    const Lifetime& high = block(order[moved]);
+    for (size_t k = 0; k < order.size(); ++k)
+      if (block(order[k]).last >= high.first && block(order[k]).first <= high.last)
+        beside.push_back(k);
+    std::vector<int> changed = order;
+    const size_t other = beside[next(beside.size())];
+    const auto turned = static_cast<size_t>(order[other]);
+    const bool turns = other >= moved || next(2) == 0;
+    if (turns)
+      from_top.blocks[turned] = !from_top.blocks[turned];
+    else
+      std::rotate(changed.begin() + static_cast<int64_t>(other),
+                  changed.begin() + static_cast<int64_t>(moved),
+                  changed.begin() + static_cast<int64_t>(moved) + 1);
+    Arena arena = place(blocks, changed, Fit::best, &from_top);
+    if (arena.bytes > current.bytes) {
+      if (turns) from_top.blocks[turned] = !from_top.blocks[turned];
+      continue;
+    }
+    order = std::move(changed);
+    current = std::move(arena);
+    if (current.bytes >= best.bytes) continue;
+    current.lower_bound = best.lower_bound;
+    best = current;
+  }
+}
+
 }  // namespace
 
 Arena plan_memory(std::span<const Lifetime> blocks) {
@@ -67,14 +129,15 @@ Arena plan_memory(std::span<const Lifetime> blocks) {
   const auto span = [&](int i) {
     return int64_t{blocks[static_cast<size_t>(i)].last} - blocks[static_cast<size_t>(i)].first;
   };
-  std::vector<int> order(blocks.size());
+  std::vector<std::vector<int>> orders;
   Arena best;
   best.bytes = std::numeric_limits<int64_t>::max();
   const auto attempt = [&](auto before) {
+    std::vector<int>& order = orders.emplace_back(blocks.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), before);
     for (const Fit fit : {Fit::best, Fit::first}) {
       if (best.bytes == lower_bound) return;
-      std::iota(order.begin(), order.end(), 0);
-      std::stable_sort(order.begin(), order.end(), before);
       Arena arena = place(blocks, order, fit);
       if (arena.bytes < best.bytes) best = std::move(arena);
     }
@@ -89,6 +152,7 @@ Arena plan_memory(std::span<const Lifetime> blocks) {
     return blocks[static_cast<size_t>(a)].first < blocks[static_cast<size_t>(b)].first;
   });
   best.lower_bound = lower_bound;
+  for (std::vector<int>& order : orders) improve(blocks, std::move(order), best);
   return best;
 }
 
