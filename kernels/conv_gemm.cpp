@@ -135,34 +135,29 @@ void run(const RunContext& c) noexcept {
       int64_t end;
       for (int64_t begin = 0; begin < rows; begin = end) {
         end = end_of_rows(begin, rows, piece, mr);
-        const float* panel = slot;
-        for (int64_t j = 0; j < pixels.columns; j += nr, panel += piece * nr) {
-          const int columns = static_cast<int>(std::min<int64_t>(nr, pixels.columns - j));
-          const float* packed = all_packed ? all_packed + (group * depth + k0) * rows : nullptr;
-          int count;
-          for (int64_t i = begin; i < end; i += count) {
-            count = block_rows(rows - i, mr);
-            Block block = {.rows = count,
-                           .k = piece,
-                           .y = y + offset + i * size + j,
-                           .y_row = size,
-                           .add = k0 > 0};
-            if (packed) {
-              block.a = packed + i * piece;
-              block.a_row = 1;
-              block.a_col = count;
-            } else {
-              block.a = weight + (group * rows + i) * depth + k0;
-              block.a_row = depth;
-              block.a_col = 1;
-            }
-            const Epilogue e = {.activation = s.activation,
-                                .row_bias = bias ? bias + group * rows + i : nullptr,
-                                .residual = residual ? residual + offset + i * size + j : nullptr};
-            if (last && !e.empty()) block.epilogue = &e;
-            g.table->block(block, columns, panel);
-          }
+        const int64_t at = offset + begin * size;
+        const Epilogue e = {.activation = s.activation,
+                            .row_bias = bias ? bias + group * rows + begin : nullptr,
+                            .residual = residual ? residual + at : nullptr};
+        Sweep sweep = {.rows = end - begin,
+                       .columns = pixels.columns,
+                       .k = piece,
+                       .left = rows - begin,
+                       .is_packed = all_packed != nullptr,
+                       .panels = slot,
+                       .panel_step = piece * nr,
+                       .y = y + at,
+                       .y_row = size,
+                       .add = k0 > 0,
+                       .epilogue = last && !e.empty() ? &e : nullptr};
+        if (all_packed) {
+          sweep.a = all_packed + (group * depth + k0) * rows + begin * piece;
+        } else {
+          sweep.a = weight + (group * rows + begin) * depth + k0;
+          sweep.a_row = depth;
+          sweep.a_col = 1;
         }
+        g.table->sweep(sweep);
       }
     }
   });

@@ -218,6 +218,8 @@ void run(const RunContext& c) noexcept {
                          w.panel_floats, piece * nr);
         }
 
+        // Whole vectors: what lies beyond the tiles is room, and never read back.
+        const int64_t whole = ceil_div(tiles, nr / 2) * (nr / 2);
         const int64_t height = std::min(w.m * rows, s.out[1] - w.m * first);
         for (int64_t block = o_begin; block < o_end; block += kBlock) {
           const int64_t outs = std::min(kBlock, s.o - block);
@@ -226,25 +228,17 @@ void run(const RunContext& c) noexcept {
             for (int64_t k0 = 0; k0 < s.c; k0 += kPiece) {
               const int64_t piece = std::min(kPiece, s.c - k0);
               const float* from = panel + e * w.panel_floats + k0 * panels * nr;
-              for (int64_t j = 0; j < panels; ++j, from += piece * nr) {
-                const int columns = static_cast<int>(std::min(nr, tiles - j * nr));
-                // Whole vectors: what lies beyond the tiles is room, and never read back.
-                const int whole =
-                    columns > nr / 2 ? static_cast<int>(nr) : static_cast<int>(nr / 2);
-                int count;
-                for (int64_t i = 0; i < outs; i += count) {
-                  count = block_rows(outs - i, w.gemm->mr);
-                  w.gemm->block({.rows = count,
-                                 .k = piece,
-                                 .a = u + (e * s.c + k0) * outs + i * piece,
-                                 .a_row = 1,
-                                 .a_col = count,
-                                 .y = products + e * w.product_step + i * panels * nr + j * nr,
-                                 .y_row = panels * nr,
-                                 .add = k0 > 0},
-                                whole, from);
-                }
-              }
+              w.gemm->sweep({.rows = outs,
+                             .columns = whole,
+                             .k = piece,
+                             .left = outs,
+                             .a = u + (e * s.c + k0) * outs,
+                             .is_packed = true,
+                             .panels = from,
+                             .panel_step = piece * nr,
+                             .y = products + e * w.product_step,
+                             .y_row = panels * nr,
+                             .add = k0 > 0});
             }
           for (int64_t i = 0; i < outs; ++i) {
             const int64_t o = block + i;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul and linear in f32. y is cut into tiles that do not depend on the number of threads; a tile
-// runs over k in pieces whose panels of b fit the first cache, and finishes with the epilogue.
+// matmul and linear in f32. y is cut into tiles; what a tile computes does not depend on its size.
+// It runs over k in pieces whose panels of b fit the first cache, and finishes with the epilogue.
 // Constant b is packed once. Few rows are bound by reading b, which then is read where it lies.
 #include "kernels/gemm.h"
 
@@ -11,6 +11,7 @@
 namespace hg::kernels {
 namespace {
 
+constexpr int64_t kSlack = 16;   // floats that pack_rows may write beyond
 constexpr int64_t kPiece = 256;  // of k: a panel of b takes kPiece nr floats, 16 or 32 KiB
 
 int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
@@ -31,8 +32,9 @@ struct Gemm {
 
 bool is_gemm(const PrepareContext& c) { return c.out(0).dtype == f32; }
 
-// At most about 256 x 256 elements a tile, less while there are few tiles and much work.
-void choose_tiles(Gemm& g) {
+// At most about 256 x 256 elements a tile; with several threads less while there are few tiles and
+// much work.
+void choose_tiles(Gemm& g, int threads) {
   const MatmulShape& s = g.s;
   const int64_t mr = g.table->mr, nr = g.table->nr;
   g.tile_m = s.m <= 384 ? round_up(std::max<int64_t>(s.m, 1), mr)
@@ -41,9 +43,12 @@ void choose_tiles(Gemm& g) {
   const int64_t batches = s.batches();
   const auto tiles = [&] { return batches * g.tiles_m() * g.tiles_n(); };
   const auto work = [&] { return g.tile_m * g.tile_n * s.k; };
-  while (tiles() < 16 && work() > 400000 && (g.tile_n > 2 * nr || g.tile_m > 4 * mr)) {
-    // Narrow tiles pack b as often as wide ones, flat ones pack it more often.
-    if (g.tile_n > 2 * nr && (g.tile_n >= g.tile_m / 2 || g.tile_m <= 4 * mr))
+  const int64_t wanted = threads > 1 ? 4 * threads : 1;
+  while (tiles() < wanted && work() > 400000 && (g.tile_n > 2 * nr || g.tile_m > 4 * mr)) {
+    // Rows are packed for every tile: wide tiles use them longer.
+    if (g.tile_m > 4 * mr && g.tile_n <= 3 * g.tile_m)
+      g.tile_m = round_up(g.tile_m / 2, mr);
+    else if (g.tile_n > 2 * nr)
       g.tile_n = round_up(g.tile_n / 2, nr);
     else
       g.tile_m = round_up(g.tile_m / 2, mr);
@@ -54,7 +59,7 @@ Status prepare(PrepareContext& c, MatmulShape shape) {
   Gemm g;
   g.s = std::move(shape);
   g.table = &gemm_table();
-  choose_tiles(g);
+  choose_tiles(g, c.threads());
   const MatmulShape& s = g.s;
   const int nr = g.table->nr;
   if (c.is_constant(1) && s.batches() == 1 && s.n > 0 && s.k > 0) {
@@ -74,52 +79,13 @@ Status prepare(PrepareContext& c, MatmulShape shape) {
                  }
                }));
   }
-  // Columns of a that lie apart cost a cache line for each element, and rows that lie a multiple of
-  // a page apart share the same places of the cache; packed once, the tile's panels of b share
-  // them.
-  const bool same_places = s.a_row * 4 % 4096 == 0 && s.n >= 256;
-  g.pack_a = s.m > 1 && s.n > nr && (s.a_col != 1 || same_places);
+  // Packed rows lie in the order in which the panels of b meet them, one after the other.
+  g.pack_a = s.m > 1 && s.n > nr && (s.a_col != 1 || (s.m > 2 * g.table->mr && s.n >= 8 * nr));
   g.lanes = tile_lanes(c, s.batches() * g.tiles_m() * g.tiles_n());
-  g.slot_bytes = (g.slot_a() + (g.pack_a ? g.tile_m * kPiece : 0)) * 4;
+  g.slot_bytes = (g.slot_a() + (g.pack_a ? g.tile_m * kPiece + kSlack : 0)) * 4;
   c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
   c.make_state(std::move(g));
   return {};
-}
-
-// The blocks of one tile for one piece of k, in panels so that b stays in the first cache.
-struct Tile {
-  int64_t rows, columns;
-  float* y;
-  Epilogue epilogue;  // of the tile's first element
-};
-
-void multiply(const Gemm& g, const Tile& tile, int64_t piece, const float* a, const float* panels,
-              int64_t panel_step, bool add, bool last) {
-  const int64_t n = g.s.n;
-  for (int64_t j = 0; j < tile.columns; j += g.table->nr, panels += panel_step) {
-    const int columns = static_cast<int>(std::min<int64_t>(g.table->nr, tile.columns - j));
-    int rows;
-    for (int64_t i = 0; i < tile.rows; i += rows) {
-      rows = block_rows(tile.rows - i, g.table->mr);
-      Block block = {.rows = rows, .k = piece, .y = tile.y + i * n + j, .y_row = n, .add = add};
-      if (g.pack_a) {
-        block.a = a + i * piece;
-        block.a_row = 1;
-        block.a_col = rows;
-      } else {
-        block.a = a + i * g.s.a_row;
-        block.a_row = g.s.a_row;
-        block.a_col = g.s.a_col;
-      }
-      Epilogue e = tile.epilogue;
-      if (last && !e.empty()) {
-        if (e.column_bias) e.column_bias += j;
-        if (e.residual) e.residual += i * n + j;
-        block.epilogue = &e;
-      }
-      g.table->block(block, columns, panels);
-    }
-  }
 }
 
 void run(const RunContext& c, const float* bias, const float* residual) {
@@ -136,12 +102,10 @@ void run(const RunContext& c, const float* bias, const float* residual) {
         const int64_t batch = index / (tiles_m * tiles_n);
         const int64_t i0 = index % tiles_m * g.tile_m, j0 = index / tiles_m % tiles_n * g.tile_n;
         const int64_t offset = (batch * s.m + i0) * s.n + j0;
-        const Tile tile = {std::min(g.tile_m, s.m - i0),
-                           std::min(g.tile_n, s.n - j0),
-                           y + offset,
-                           {.activation = s.activation,
+        const int64_t rows = std::min(g.tile_m, s.m - i0), columns = std::min(g.tile_n, s.n - j0);
+        const Epilogue e = {.activation = s.activation,
                             .column_bias = bias ? bias + j0 : nullptr,
-                            .residual = residual ? residual + offset : nullptr}};
+                            .residual = residual ? residual + offset : nullptr};
         const float* tile_a = a + s.a_offset(batch) + i0 * s.a_row;
         const float* tile_b = b + s.b_offset(batch) + j0 * s.b_col;
         for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += kPiece) {
@@ -150,15 +114,31 @@ void run(const RunContext& c, const float* bias, const float* residual) {
           if (g.packed_b)
             from = g.packed_b + (k0 * panels + j0 / nr * piece) * nr;
           else
-            g.table->pack(piece, tile.columns, tile_b + k0 * s.b_row, s.b_row, s.b_col, slot,
+            g.table->pack(piece, columns, tile_b + k0 * s.b_row, s.b_row, s.b_col, slot,
                           piece * nr);
           const float* piece_a = tile_a + k0 * s.a_col;
           if (g.pack_a) {
             float* to = slot + g.slot_a();
-            pack_rows(tile.rows, piece, piece_a, s.a_row, s.a_col, g.table->mr, to);
+            if (s.a_col == 1)
+              g.table->pack_rows(rows, piece, piece_a, s.a_row, to);
+            else
+              pack_rows(rows, piece, piece_a, s.a_row, s.a_col, g.table->mr, to);
             piece_a = to;
           }
-          multiply(g, tile, piece, piece_a, from, piece * nr, k0 > 0, k0 + kPiece >= s.k);
+          g.table->sweep({.rows = rows,
+                          .columns = columns,
+                          .k = piece,
+                          .left = rows,
+                          .a = piece_a,
+                          .is_packed = g.pack_a,
+                          .a_row = s.a_row,
+                          .a_col = s.a_col,
+                          .panels = from,
+                          .panel_step = piece * nr,
+                          .y = y + offset,
+                          .y_row = s.n,
+                          .add = k0 > 0,
+                          .epilogue = k0 + kPiece >= s.k && !e.empty() ? &e : nullptr});
         }
       });
 }

@@ -46,10 +46,27 @@ struct Columns {
   int valid[2] = {};
 };
 
+// A block of rows under every panel of b: y[rows, columns] (+)= a[rows, k] b[k, columns].
+struct Sweep {
+  int64_t rows = 0, columns = 0, k = 0;
+  // Rows from the first one to the end of a, on which the sizes of the blocks depend.
+  int64_t left = 0;
+  const float* a = nullptr;
+  bool is_packed = false;  // a is what pack_rows made; otherwise it has these strides
+  int64_t a_row = 0, a_col = 0;
+  const float* panels = nullptr;
+  int64_t panel_step = 0;  // from one panel to the next
+  float* y = nullptr;
+  int64_t y_row = 0;
+  bool add = false;
+  const Epilogue* epilogue = nullptr;  // pointers at the first element
+};
+
 struct GemmTable {
   int mr = 0, nr = 0;  // rows and columns of y that registers hold: nr is two vectors
   // b is a panel; columns <= nr.
   void (*block)(const Block& block, int columns, const float* panel) = nullptr;
+  void (*sweep)(const Sweep& sweep) = nullptr;
   // column_bias does not serve here.
   void (*gather)(const Block& block, const Columns& columns, const int64_t* offset) = nullptr;
   void (*finish)(int64_t rows, int64_t columns, const Epilogue& e, float* y,
@@ -58,6 +75,8 @@ struct GemmTable {
   // starts of two panels.
   void (*pack)(int64_t k, int64_t columns, const float* b, int64_t b_row, int64_t b_col, float* to,
                int64_t panel_step) = nullptr;
+  // As the function pack_rows, where a is contiguous along k; writes up to 3 floats beyond.
+  void (*pack_rows)(int64_t rows, int64_t k, const float* a, int64_t a_row, float* to) = nullptr;
   // Copies one row of b into row 0 of its panels; what is missing in the last one becomes 0.
   void (*spread)(int64_t columns, const float* row, float* to, int64_t panel_step) = nullptr;
   // y[rows, columns] = a[rows, k] b[columns, k]^T for few rows; a and b are contiguous along k.

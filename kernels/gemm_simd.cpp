@@ -34,9 +34,13 @@ struct Gathered {
   HWY_INLINE const float* row(int64_t p, int v) const { return x[v] + offset[p]; }
 };
 
-template <int kRows, int kVectors, class Source>
+// kWhole: all columns of the vectors are stored.
+template <int kRows, int kVectors, bool kWhole, class Source>
 void block_of(const Block& block, const Source& source, const int64_t* at, const int* valid) {
   const D d;
+  const auto load = [d](const float* from, int count) HWY_ATTR {
+    return kWhole ? hn::LoadU(d, from) : load_part(d, from, count);
+  };
   const int64_t k = block.k, a_row = block.a_row, a_col = block.a_col;
   const float* HWY_RESTRICT a = block.a;
   V sums[kRows][kVectors];
@@ -63,7 +67,7 @@ void block_of(const Block& block, const Source& source, const int64_t* at, const
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v)
-        sums[i][v] = hn::Add(load_part(d, y + i * y_row + at[v], valid[v]), sums[i][v]);
+        sums[i][v] = hn::Add(load(y + i * y_row + at[v], valid[v]), sums[i][v]);
   }
   if (block.epilogue != nullptr) {
     const Epilogue& e = *block.epilogue;
@@ -77,7 +81,7 @@ void block_of(const Block& block, const Source& source, const int64_t* at, const
     if (e.column_bias != nullptr) {
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) {
-        const V bias = load_part(d, e.column_bias + at[v], valid[v]);
+        const V bias = load(e.column_bias + at[v], valid[v]);
 #pragma GCC unroll 12
         for (int i = 0; i < kRows; ++i) sums[i][v] = hn::Add(sums[i][v], bias);
       }
@@ -87,7 +91,7 @@ void block_of(const Block& block, const Source& source, const int64_t* at, const
       for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
         for (int v = 0; v < kVectors; ++v)
-          sums[i][v] = hn::Add(sums[i][v], load_part(d, e.residual + i * y_row + at[v], valid[v]));
+          sums[i][v] = hn::Add(sums[i][v], load(e.residual + i * y_row + at[v], valid[v]));
     }
     if (e.activation == Activation::relu || e.activation == Activation::relu6) {
       const V low = hn::Zero(d), high = hn::Set(d, 6.0f);
@@ -104,24 +108,32 @@ void block_of(const Block& block, const Source& source, const int64_t* at, const
 #pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) store_part(d, sums[i][v], valid[v], y + i * y_row + at[v]);
+    for (int v = 0; v < kVectors; ++v) {
+      if constexpr (kWhole)
+        hn::StoreU(sums[i][v], d, y + i * y_row + at[v]);
+      else
+        store_part(d, sums[i][v], valid[v], y + i * y_row + at[v]);
+    }
 }
 
 template <class Source>
-struct BlockFunctions {
-  using Function = void (*)(const Block&, const Source&, const int64_t*, const int*);
-  Function of[kMr];
-};
-template <class Source, int kVectors, int... kIndex>
-constexpr BlockFunctions<Source> block_functions(std::integer_sequence<int, kIndex...>) {
-  return {{block_of<kIndex + 1, kVectors, Source>...}};
+using BlockFunction = void (*)(const Block&, const Source&, const int64_t*, const int*);
+template <class Source, int kVectors, bool kWhole, int... kIndex>
+constexpr std::array<BlockFunction<Source>, kMr> functions_of(
+    std::integer_sequence<int, kIndex...>) {
+  return {block_of<kIndex + 1, kVectors, kWhole, Source>...};
 }
+template <class Source, int kVectors, bool kWhole>
+constexpr auto kBlocks =
+    functions_of<Source, kVectors, kWhole>(std::make_integer_sequence<int, kMr>());
+
 template <class Source>
-constexpr BlockFunctions<Source> kOneVector =
-    block_functions<Source, 1>(std::make_integer_sequence<int, kMr>());
-template <class Source>
-constexpr BlockFunctions<Source> kTwoVectors =
-    block_functions<Source, 2>(std::make_integer_sequence<int, kMr>());
+HWY_INLINE const BlockFunction<Source>* blocks_for(int vectors, const int* valid) {
+  if (vectors == 1)
+    return valid[0] == kLanes ? kBlocks<Source, 1, true>.data() : kBlocks<Source, 1, false>.data();
+  return valid[0] == kLanes && valid[1] == kLanes ? kBlocks<Source, 2, true>.data()
+                                                  : kBlocks<Source, 2, false>.data();
+}
 
 template <Activation kActivation>
 HWY_INLINE V activated(V x) {
@@ -205,18 +217,53 @@ HWY_INLINE void activate_block(const Block& block, int64_t at, int columns) {
          block.y_row);
 }
 
+constexpr int64_t kAt[2] = {0, kLanes};
+
 void block(const Block& block, int columns, const float* panel) {
-  constexpr int64_t kAt[2] = {0, kLanes};
   const int valid[2] = {std::min(columns, kLanes), columns - kLanes};
-  const auto& functions = columns > kLanes ? kTwoVectors<InPanel> : kOneVector<InPanel>;
-  functions.of[block.rows - 1](block, {panel}, kAt, valid);
+  blocks_for<InPanel>(columns > kLanes ? 2 : 1, valid)[block.rows - 1](block, {panel}, kAt, valid);
   activate_block(block, 0, columns);
 }
 
+void sweep(const Sweep& s) {
+  const int64_t blocks = (s.left + kMr - 1) / kMr;  // as block_rows has them, without its divisions
+  const int least = static_cast<int>(s.left / blocks);
+  const int64_t longer = s.left % blocks;
+  Block b = {.k = s.k, .a_row = s.a_row, .a_col = s.a_col, .y_row = s.y_row, .add = s.add};
+  Epilogue e;
+  if (s.epilogue != nullptr) b.epilogue = &e;
+  const float* panel = s.panels;
+  for (int64_t j = 0; j < s.columns; j += kNr, panel += s.panel_step) {
+    const int columns = static_cast<int>(std::min<int64_t>(kNr, s.columns - j));
+    const int valid[2] = {std::min(columns, kLanes), columns - kLanes};
+    const auto* functions = blocks_for<InPanel>(columns > kLanes ? 2 : 1, valid);
+    if (s.epilogue != nullptr) {
+      e = *s.epilogue;
+      if (e.column_bias) e.column_bias += j;
+      if (e.residual) e.residual += j;
+    }
+    b.a = s.a;
+    b.y = s.y + j;
+    for (int64_t i = 0, index = 0; i < s.rows; i += b.rows, ++index) {
+      b.rows = index < longer ? least + 1 : least;
+      if (s.is_packed) {
+        b.a_row = 1;
+        b.a_col = b.rows;
+      }
+      functions[b.rows - 1](b, {panel}, kAt, valid);
+      activate_block(b, 0, columns);
+      b.a += b.rows * (s.is_packed ? s.k : s.a_row);
+      b.y += b.rows * s.y_row;
+      if (e.row_bias) e.row_bias += b.rows;
+      if (e.residual) e.residual += b.rows * s.y_row;
+    }
+  }
+}
+
 void gather(const Block& block, const Columns& columns, const int64_t* offset) {
-  const auto& functions = columns.vectors > 1 ? kTwoVectors<Gathered> : kOneVector<Gathered>;
-  functions.of[block.rows - 1](block, {{columns.x[0], columns.x[1]}, offset}, columns.at,
-                               columns.valid);
+  const auto* functions = blocks_for<Gathered>(columns.vectors, columns.valid);
+  functions[block.rows - 1](block, {{columns.x[0], columns.x[1]}, offset}, columns.at,
+                            columns.valid);
   for (int v = 0; v < columns.vectors; ++v) activate_block(block, columns.at[v], columns.valid[v]);
 }
 
@@ -234,6 +281,38 @@ HWY_INLINE void transpose(const float* from, int64_t b_col, float* to) {
   }
 }
 #endif
+
+// The rows of a block in groups of four, the last of which has others in what the next column, or
+// the next block, writes again.
+void pack_some_rows(int64_t rows, int64_t k, const float* a, int64_t a_row, float* to) {
+  if (rows == 0) return;
+  const int64_t blocks = (rows + kMr - 1) / kMr, least = rows / blocks, longer = rows % blocks;
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t count = block < longer ? least + 1 : least;
+    int64_t p = 0;
+#if HWY_TARGET != HWY_SCALAR
+    const D d;
+    const hn::CappedTag<float, 4> four;
+    constexpr int kGroups = (kMr + 3) / 4;
+    HWY_ALIGN float mixed[kGroups * 4 * kLanes];
+    for (; p + kLanes <= k; p += kLanes) {
+      for (int64_t r = 0; r < count; r += 4) {
+        const auto row = [&](int64_t t) HWY_ATTR {
+          return hn::LoadU(d, a + std::min(t, count - 1) * a_row + p);
+        };
+        hn::StoreInterleaved4(row(r), row(r + 1), row(r + 2), row(r + 3), d, mixed + r * kLanes);
+      }
+      for (int t = 0; t < kLanes; ++t)
+        for (int64_t r = 0; r < count; r += 4)
+          hn::StoreU(hn::Load(four, mixed + r * kLanes + 4 * t), four, to + (p + t) * count + r);
+    }
+#endif
+    for (; p < k; ++p)
+      for (int64_t r = 0; r < count; ++r) to[p * count + r] = a[r * a_row + p];
+    a += count * a_row;
+    to += count * k;
+  }
+}
 
 void pack(int64_t k, int64_t columns, const float* b, int64_t b_row, int64_t b_col, float* to,
           int64_t panel_step) {
@@ -384,7 +463,8 @@ void combine(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a
   if (rows == 1) combine_rows<1>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
 }
 
-constexpr GemmTable kTable = {kMr, kNr, block, gather, finish, pack, spread, dots, combine};
+constexpr GemmTable kTable = {kMr,    kNr,  block,  sweep, gather, finish, pack, pack_some_rows,
+                              spread, dots, combine};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
