@@ -32,14 +32,14 @@ struct Gemm {
 
 bool is_gemm(const PrepareContext& c) { return c.out(0).dtype == f32; }
 
-// At most about 256 x 256 elements a tile; with several threads less while there are few tiles and
-// much work.
+// Rows are packed once for each tile. Several threads share tiles of about 256 x 256 elements, and
+// smaller ones while there are few tiles and much work.
 void choose_tiles(Gemm& g, int threads) {
   const MatmulShape& s = g.s;
   const int64_t mr = g.table->mr, nr = g.table->nr;
   g.tile_m = s.m <= 384 ? round_up(std::max<int64_t>(s.m, 1), mr)
                         : round_up(ceil_div(s.m, ceil_div(s.m, 256)), mr);
-  g.tile_n = round_up(std::clamp<int64_t>(s.n, 1, 256), nr);
+  g.tile_n = round_up(std::clamp<int64_t>(s.n, 1, threads > 1 ? 256 : 1024), nr);
   const int64_t batches = s.batches();
   const auto tiles = [&] { return batches * g.tiles_m() * g.tiles_n(); };
   const auto work = [&] { return g.tile_m * g.tile_n * s.k; };

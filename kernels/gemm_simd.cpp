@@ -14,6 +14,7 @@
 #include "kernels/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "hwy/cache_control.h"
 #include "kernels/rows-inl.h"
 #include "kernels/vector_math-inl.h"
 // clang-format on
@@ -48,6 +49,8 @@ void block_of(const Block& block, const Source& source, const int64_t* at, const
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
+  if (block.add)  // what the sums are added to arrives meanwhile
+    for (int i = 0; i < kRows; ++i) hwy::Prefetch(block.y + i * block.y_row + at[0]);
   for (int64_t p = 0; p < k; ++p) {
     V b[kVectors];
 #pragma GCC unroll 2
@@ -282,35 +285,44 @@ HWY_INLINE void transpose(const float* from, int64_t b_col, float* to) {
 }
 #endif
 
-// The rows of a block in groups of four, the last of which has others in what the next column, or
-// the next block, writes again.
-void pack_some_rows(int64_t rows, int64_t k, const float* a, int64_t a_row, float* to) {
-  if (rows == 0) return;
-  const int64_t blocks = (rows + kMr - 1) / kMr, least = rows / blocks, longer = rows % blocks;
-  for (int64_t block = 0; block < blocks; ++block) {
-    const int64_t count = block < longer ? least + 1 : least;
-    int64_t p = 0;
+// One block of rows: groups of four, the last of which has others in what the next column, or the
+// next block, writes again.
+template <int kRows>
+void pack_block(int64_t k, const float* a, int64_t a_row, float* to) {
+  int64_t p = 0;
 #if HWY_TARGET != HWY_SCALAR
-    const D d;
-    const hn::CappedTag<float, 4> four;
-    constexpr int kGroups = (kMr + 3) / 4;
-    HWY_ALIGN float mixed[kGroups * 4 * kLanes];
-    for (; p + kLanes <= k; p += kLanes) {
-      for (int64_t r = 0; r < count; r += 4) {
-        const auto row = [&](int64_t t) HWY_ATTR {
-          return hn::LoadU(d, a + std::min(t, count - 1) * a_row + p);
-        };
-        hn::StoreInterleaved4(row(r), row(r + 1), row(r + 2), row(r + 3), d, mixed + r * kLanes);
-      }
-      for (int t = 0; t < kLanes; ++t)
-        for (int64_t r = 0; r < count; r += 4)
-          hn::StoreU(hn::Load(four, mixed + r * kLanes + 4 * t), four, to + (p + t) * count + r);
-    }
+  const D d;
+  const hn::CappedTag<float, 4> four;
+  constexpr int kGroups = (kRows + 3) / 4;
+  const auto row = [&](int r) HWY_ATTR { return a + (r < kRows ? r : kRows - 1) * a_row; };
+  HWY_ALIGN float mixed[kGroups][4 * kLanes];
+  for (; p + kLanes <= k; p += kLanes) {
+#pragma GCC unroll 3
+    for (int g = 0; g < kGroups; ++g)
+      hn::StoreInterleaved4(hn::LoadU(d, row(4 * g) + p), hn::LoadU(d, row(4 * g + 1) + p),
+                            hn::LoadU(d, row(4 * g + 2) + p), hn::LoadU(d, row(4 * g + 3) + p), d,
+                            mixed[g]);
+#pragma GCC unroll 16
+    for (int t = 0; t < kLanes; ++t)
+#pragma GCC unroll 3
+      for (int g = 0; g < kGroups; ++g)
+        hn::StoreU(hn::Load(four, mixed[g] + 4 * t), four, to + (p + t) * kRows + 4 * g);
+  }
 #endif
-    for (; p < k; ++p)
-      for (int64_t r = 0; r < count; ++r) to[p * count + r] = a[r * a_row + p];
-    a += count * a_row;
-    to += count * k;
+  for (; p < k; ++p)
+    for (int r = 0; r < kRows; ++r) to[p * kRows + r] = a[r * a_row + p];
+}
+using PackBlock = void (*)(int64_t k, const float* a, int64_t a_row, float* to);
+template <int... kIndex>
+constexpr std::array<PackBlock, kMr> pack_blocks(std::integer_sequence<int, kIndex...>) {
+  return {pack_block<kIndex + 1>...};
+}
+constexpr auto kPackBlocks = pack_blocks(std::make_integer_sequence<int, kMr>());
+
+void pack_some_rows(int64_t rows, int64_t k, const float* a, int64_t a_row, float* to) {
+  for (int count; rows > 0; rows -= count, a += count * a_row, to += count * k) {
+    count = block_rows(rows, kMr);
+    kPackBlocks[static_cast<size_t>(count - 1)](k, a, a_row, to);
   }
 }
 
