@@ -10,6 +10,7 @@
 #include "kernels/vector_math-inl.h"
 #include "kernels/attention_block.h"
 // clang-format on
+#include <cmath>
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels {
@@ -19,84 +20,50 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 
-// c += a b. a: [rows, inner], b: [inner, columns], c: [rows, columns]; columns is a multiple of
-// kColumnStep, rows of four.
-void multiply_add(const float* a, int64_t lda, const float* b, int64_t ldb, float* c, int64_t ldc,
-                  int64_t rows, int64_t inner, int64_t columns) {
+// One row: its scores, and those beyond the keys up to a whole vector, which weigh nothing.
+template <bool kAdds>
+HWY_INLINE float raise(const AttentionScores& w, float* s, const float* added) {
   const D d;
   const int64_t n = static_cast<int64_t>(hn::Lanes(d));
-  const bool pairs = columns % (2 * n) == 0;
-  for (int64_t i = 0; i < rows; i += 4) {
-    const float* a0 = a + i * lda;
-    float* c0 = c + i * ldc;
-    if (pairs) {
-      for (int64_t j = 0; j < columns; j += 2 * n) {
-        auto c00 = hn::LoadU(d, c0 + j), c01 = hn::LoadU(d, c0 + j + n);
-        auto c10 = hn::LoadU(d, c0 + ldc + j), c11 = hn::LoadU(d, c0 + ldc + j + n);
-        auto c20 = hn::LoadU(d, c0 + 2 * ldc + j), c21 = hn::LoadU(d, c0 + 2 * ldc + j + n);
-        auto c30 = hn::LoadU(d, c0 + 3 * ldc + j), c31 = hn::LoadU(d, c0 + 3 * ldc + j + n);
-        const float* bk = b + j;
-        for (int64_t k = 0; k < inner; ++k, bk += ldb) {
-          const auto b0 = hn::LoadU(d, bk), b1 = hn::LoadU(d, bk + n);
-          const auto r0 = hn::Set(d, a0[k]), r1 = hn::Set(d, a0[lda + k]);
-          const auto r2 = hn::Set(d, a0[2 * lda + k]), r3 = hn::Set(d, a0[3 * lda + k]);
-          c00 = hn::MulAdd(r0, b0, c00);
-          c01 = hn::MulAdd(r0, b1, c01);
-          c10 = hn::MulAdd(r1, b0, c10);
-          c11 = hn::MulAdd(r1, b1, c11);
-          c20 = hn::MulAdd(r2, b0, c20);
-          c21 = hn::MulAdd(r2, b1, c21);
-          c30 = hn::MulAdd(r3, b0, c30);
-          c31 = hn::MulAdd(r3, b1, c31);
-        }
-        hn::StoreU(c00, d, c0 + j);
-        hn::StoreU(c01, d, c0 + j + n);
-        hn::StoreU(c10, d, c0 + ldc + j);
-        hn::StoreU(c11, d, c0 + ldc + j + n);
-        hn::StoreU(c20, d, c0 + 2 * ldc + j);
-        hn::StoreU(c21, d, c0 + 2 * ldc + j + n);
-        hn::StoreU(c30, d, c0 + 3 * ldc + j);
-        hn::StoreU(c31, d, c0 + 3 * ldc + j + n);
-      }
-      continue;
-    }
-    for (int64_t j = 0; j < columns; j += n) {
-      auto s0 = hn::LoadU(d, c0 + j), s1 = hn::LoadU(d, c0 + ldc + j);
-      auto s2 = hn::LoadU(d, c0 + 2 * ldc + j), s3 = hn::LoadU(d, c0 + 3 * ldc + j);
-      const float* bk = b + j;
-      for (int64_t k = 0; k < inner; ++k, bk += ldb) {
-        const auto b0 = hn::LoadU(d, bk);
-        s0 = hn::MulAdd(hn::Set(d, a0[k]), b0, s0);
-        s1 = hn::MulAdd(hn::Set(d, a0[lda + k]), b0, s1);
-        s2 = hn::MulAdd(hn::Set(d, a0[2 * lda + k]), b0, s2);
-        s3 = hn::MulAdd(hn::Set(d, a0[3 * lda + k]), b0, s3);
-      }
-      hn::StoreU(s0, d, c0 + j);
-      hn::StoreU(s1, d, c0 + ldc + j);
-      hn::StoreU(s2, d, c0 + 2 * ldc + j);
-      hn::StoreU(s3, d, c0 + 3 * ldc + j);
-    }
+  const auto scale = hn::Set(d, w.scale);
+  auto top = hn::Set(d, -HUGE_VALF);
+  int64_t j = 0;
+  for (; j + n <= w.keys; j += n) {
+    auto x = hn::Mul(hn::LoadU(d, s + j), scale);
+    if constexpr (kAdds) x = hn::Add(x, hn::LoadU(d, added + j));
+    hn::StoreU(x, d, s + j);
+    top = hn::Max(top, x);
   }
+  float largest = hn::GetLane(hn::MaxOfLanes(d, top));
+  const int64_t end = (w.keys + n - 1) / n * n;
+  for (; j < w.keys; ++j) {
+    s[j] *= w.scale;
+    if (kAdds) s[j] += added[j];
+    largest = s[j] > largest ? s[j] : largest;
+  }
+  for (; j < end; ++j) s[j] = -HUGE_VALF;
+  return largest;
 }
 
-// Turns the scores of a block into weights exp(s - m) and rescales what was gathered so far.
-void soft_block(AttentionBlock& w, int64_t keys) {
+}  // namespace
+
+void weigh(const AttentionScores& w) {
   const D d;
   const int64_t n = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t i = 0; i < kQueryBlock; ++i) {
+  for (int64_t i = 0; i < w.queries; ++i) {
     float* s = w.scores + i * kKeyBlock;
-    auto top = hn::Set(d, w.top[i]);
-    float old_top = w.top[i];
-    for (int64_t j = 0; j < keys; j += n) top = hn::Max(top, hn::LoadU(d, s + j));
-    float new_top = hn::GetLane(hn::MaxOfLanes(d, top));
+    const float largest =
+        w.added ? raise<true>(w, s, w.added + i * w.added_row) : raise<false>(w, s, nullptr);
+    const float old_top = w.top[i], new_top = largest > old_top ? largest : old_top;
     if (new_top == -HUGE_VALF) {  // no key so far
-      for (int64_t j = 0; j < keys; ++j) s[j] = 0;
+      for (int64_t j = 0; j < w.keys; ++j) s[j] = s[j] != s[j] ? s[j] : 0;
+      for (int64_t j = 0; j < w.keys; ++j) w.sum[i] += s[j];
       continue;
     }
     w.top[i] = new_top;
     const auto shift = hn::Set(d, new_top);
     auto sum = hn::Zero(d);
-    for (int64_t j = 0; j < keys; j += n) {
+    for (int64_t j = 0; j < w.keys; j += n) {
       const auto p = exp_of(hn::Sub(hn::LoadU(d, s + j), shift));
       hn::StoreU(p, d, s + j);
       sum = hn::Add(sum, p);
@@ -106,28 +73,15 @@ void soft_block(AttentionBlock& w, int64_t keys) {
       w.sum[i] += added;
       continue;
     }
-    const auto scale = exp_of(hn::Set(d, old_top - new_top));
-    w.sum[i] = w.sum[i] * hn::GetLane(scale) + added;
+    const auto shrink = exp_of(hn::Set(d, old_top - new_top));
+    w.sum[i] = w.sum[i] * hn::GetLane(shrink) + added;
     float* y = w.gathered + i * w.padded_value_dim;
     for (int64_t j = 0; j < w.padded_value_dim; j += n)
-      hn::StoreU(hn::Mul(hn::LoadU(d, y + j), scale), d, y + j);
+      hn::StoreU(hn::Mul(hn::LoadU(d, y + j), shrink), d, y + j);
   }
 }
 
-}  // namespace
-
-void attend_scores(AttentionBlock& w, int64_t dim) {
-  for (float& s : w.scores) s = 0;
-  multiply_add(w.queries, kMaxHeadDim, w.keys, kKeyBlock, w.scores, kKeyBlock, kQueryBlock, dim,
-               kKeyBlock);
-}
-void attend_values(AttentionBlock& w, int64_t keys, int64_t padded_keys) {
-  soft_block(w, padded_keys);
-  multiply_add(w.scores, kKeyBlock, w.values, w.padded_value_dim, w.gathered, w.padded_value_dim,
-               kQueryBlock, keys, w.padded_value_dim);
-}
-
-constexpr AttentionTable kTable = {attend_scores, attend_values};
+constexpr AttentionTable kTable = {weigh};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace hg::kernels
@@ -135,12 +89,22 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/attention_shape.h"
+#include "kernels/gemm.h"
+#include "kernels/half_simd.h"
 
 namespace hg::kernels {
 namespace {
 
 struct AttentionState : AttentionShape {
+  // Of "blocks" alone.
   const AttentionTable* attend = HG_SIMD_CHOOSE(kTable);
+  const GemmTable* gemm = &gemm_table();
+  int64_t query_block = 1, query_blocks = 0;
+  int64_t lanes = 1, slot_bytes = 0;
+
+  int64_t padded_value_dim() const {
+    return (value_dim + kColumnStep - 1) / kColumnStep * kColumnStep;
+  }
 };
 
 Status attention_prepare(PrepareContext& c) {
@@ -200,50 +164,122 @@ void plain_run(const RunContext& c) noexcept {
   });
 }
 
+// Where the parts of a slot begin, in floats. `wide` holds what is not f32 already.
+struct Slot {
+  int64_t wide, keys, values, scores, gathered, added, top, sum, end;  // queries come first
+  Slot(const AttentionState& s, bool widens) {
+    const int64_t padding = 2 * kColumnStep;  // panels end with whole ones
+    wide = widens ? kQueryBlock * s.dim : 0;
+    keys = wide + (widens ? kKeyBlock * std::max(s.dim, s.value_dim) : 0);
+    values = keys + kKeyBlock * s.dim;
+    scores = values + kKeyBlock * (s.value_dim + padding);
+    gathered = scores + kQueryBlock * kKeyBlock;
+    added = gathered + kQueryBlock * s.padded_value_dim();
+    top = added + kQueryBlock * kKeyBlock;
+    sum = top + kQueryBlock;
+    end = sum + kQueryBlock;
+  }
+};
+
+// A matrix in f32: where it lies, or a copy.
+struct Matrix {
+  const float* data;
+  int64_t row, column;
+};
 template <class T>
-void attend_block(const RunContext& c, const AttentionState& s, int64_t head, int64_t first) {
-  AttentionBlock w;
+Matrix as_floats(const T* from, int64_t rows, int64_t columns, int64_t row, int64_t column,
+                 float* copy) {
+  if constexpr (std::is_same_v<T, float>) {
+    return {from, row, column};
+  } else {
+    for (int64_t i = 0; i < rows; ++i) {
+      if (column == 1)
+        half_table().widen(columns, from + i * row, copy + i * columns);
+      else
+        for (int64_t j = 0; j < columns; ++j)
+          copy[i * columns + j] = load(from + i * row + j * column);
+    }
+    return {copy, columns, 1};
+  }
+}
+
+// What the mask adds to the scores of queries from `first` and keys from `key` on.
+template <class T>
+void find_added(const AttentionMask<T>& mask, int64_t first, int64_t key, float* buffer,
+                AttentionScores& w) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (mask.adds && !mask.causal && mask.key == 1) {
+      w.added = mask.adds + first * mask.time + key;
+      w.added_row = mask.time;
+      return;
+    }
+  }
+  const bool same_rows = !mask.causal && mask.time == 0;
+  for (int64_t i = 0; i < (same_rows ? 1 : w.queries); ++i)
+    for (int64_t j = 0; j < w.keys; ++j)
+      buffer[i * kKeyBlock + j] = static_cast<float>(mask(0, first + i, key + j));
+  w.added = buffer;
+  w.added_row = same_rows ? 0 : kKeyBlock;
+}
+
+template <class T>
+void attend_block(const RunContext& c, const AttentionState& s, int64_t head, int64_t first,
+                  float* memory) {
+  const Slot slot(s, !std::is_same_v<T, float>);
   const AttentionOffsets o = attention_offsets(s, head);
   const AttentionMask<T> mask = attention_mask<T>(c, s, o.mask);
-  const bool masked = s.causal || c.has(3);
-  const int64_t times = std::min(kQueryBlock, s.times - first);
-  w.padded_value_dim = (s.value_dim + kColumnStep - 1) / kColumnStep * kColumnStep;
-  const T* q = c.in(0).as<T>() + o.q + first * s.q_time;
-  for (int64_t i = 0; i < kQueryBlock; ++i) {
-    float* row = w.queries + i * kMaxHeadDim;
-    for (int64_t e = 0; e < s.dim; ++e)
-      row[e] = i < times ? static_cast<float>(load(q + i * s.q_time + e * s.q_dim)) *
-                               static_cast<float>(s.scale)
-                         : 0.0f;
+  const int nr = s.gemm->nr;
+  AttentionScores w = {.queries = std::min(s.query_block, s.times - first),
+                       .scores = memory + slot.scores,
+                       .scale = static_cast<float>(s.scale),
+                       .gathered = memory + slot.gathered,
+                       .padded_value_dim = s.padded_value_dim(),
+                       .top = memory + slot.top,
+                       .sum = memory + slot.sum};
+  const Matrix q = as_floats(c.in(0).as<T>() + o.q + first * s.q_time, w.queries, s.dim, s.q_time,
+                             s.q_dim, memory);
+  for (int64_t i = 0; i < w.queries; ++i) {
     w.top[i] = -HUGE_VALF;
     w.sum[i] = 0;
   }
-  for (int64_t i = 0; i < kQueryBlock * w.padded_value_dim; ++i) w.gathered[i] = 0;
-  const int64_t last_key = s.causal ? std::min(s.keys, first + times) : s.keys;
+  for (int64_t i = 0; i < w.queries * w.padded_value_dim; ++i) w.gathered[i] = 0;
+  const int64_t last_key = s.causal ? std::min(s.keys, first + w.queries) : s.keys;
   for (int64_t key = 0; key < last_key; key += kKeyBlock) {
-    const int64_t keys = std::min(kKeyBlock, last_key - key);
-    const T* k = c.in(1).as<T>() + o.k + key * s.k_time;
-    const T* v = c.in(2).as<T>() + o.v + key * s.v_time;
-    for (int64_t e = 0; e < s.dim; ++e)  // transposed: [dim, keys]
-      for (int64_t j = 0; j < kKeyBlock; ++j)
-        w.keys[e * kKeyBlock + j] =
-            j < keys ? static_cast<float>(load(k + j * s.k_time + e * s.k_dim)) : 0.0f;
-    for (int64_t j = 0; j < keys; ++j)
-      for (int64_t e = 0; e < w.padded_value_dim; ++e)
-        w.values[j * w.padded_value_dim + e] =
-            e < s.value_dim ? static_cast<float>(load(v + j * s.v_time + e * s.v_dim)) : 0.0f;
-    s.attend->scores(w, s.dim);
-    for (int64_t i = 0; i < kQueryBlock; ++i) {
-      float* scores = w.scores + i * kKeyBlock;
-      if (masked && i < times)
-        for (int64_t j = 0; j < keys; ++j)
-          scores[j] = static_cast<float>(mask(scores[j], first + i, key + j));
-      for (int64_t j = keys; j < kKeyBlock; ++j) scores[j] = -HUGE_VALF;
-    }
-    s.attend->values(w, keys, kKeyBlock);
+    w.keys = std::min(kKeyBlock, last_key - key);
+    const Matrix k = as_floats(c.in(1).as<T>() + o.k + key * s.k_time, w.keys, s.dim, s.k_time,
+                               s.k_dim, memory + slot.wide);
+    s.gemm->pack(s.dim, w.keys, k.data, k.column, k.row, memory + slot.keys, s.dim * nr);
+    s.gemm->sweep({.rows = w.queries,
+                   .columns = w.keys,
+                   .k = s.dim,
+                   .left = w.queries,
+                   .a = q.data,
+                   .a_row = q.row,
+                   .a_col = q.column,
+                   .panels = memory + slot.keys,
+                   .panel_step = s.dim * nr,
+                   .y = w.scores,
+                   .y_row = kKeyBlock});
+    if (s.causal || c.has(3)) find_added(mask, first, key, memory + slot.added, w);
+    s.attend->weigh(w);
+    const Matrix v = as_floats(c.in(2).as<T>() + o.v + key * s.v_time, w.keys, s.value_dim,
+                               s.v_time, s.v_dim, memory + slot.wide);
+    s.gemm->pack(w.keys, s.value_dim, v.data, v.row, v.column, memory + slot.values, w.keys * nr);
+    s.gemm->sweep({.rows = w.queries,
+                   .columns = s.value_dim,
+                   .k = w.keys,
+                   .left = w.queries,
+                   .a = w.scores,
+                   .a_row = kKeyBlock,
+                   .a_col = 1,
+                   .panels = memory + slot.values,
+                   .panel_step = w.keys * nr,
+                   .y = w.gathered,
+                   .y_row = w.padded_value_dim,
+                   .add = true});
   }
   T* y = c.out(0).as<T>() + (head * s.times + first) * s.value_dim;
-  for (int64_t i = 0; i < times; ++i) {
+  for (int64_t i = 0; i < w.queries; ++i) {
     const float scale = w.sum[i] == 0 ? 0.0f : 1 / w.sum[i];
     for (int64_t e = 0; e < s.value_dim; ++e)
       store(y + i * s.value_dim + e, w.gathered[i * w.padded_value_dim + e] * scale);
@@ -256,22 +292,27 @@ bool blocks_accept(const PrepareContext& c) {
 }
 
 Status blocks_prepare(PrepareContext& c) {
-  HG_TRY(attention_prepare(c));
-  c.set_workspace(0);
+  AttentionState s = {attention_shape(c)};
+  s.query_blocks = (s.times + kQueryBlock - 1) / kQueryBlock;
+  if (s.times > 0) s.query_block = (s.times + s.query_blocks - 1) / s.query_blocks;
+  const int64_t tiles = s.lead.count() * s.query_blocks;
+  const int64_t each = s.query_block * s.keys * (s.dim + s.value_dim);
+  s.lanes = tile_lanes(c, tiles * each > 1 << 18 ? tiles : 1);
+  s.slot_bytes = Slot(s, c.out(0).dtype != f32).end * 4;
+  c.set_workspace(tile_workspace(s.lanes, s.slot_bytes));
+  c.make_state(std::move(s));
   return {};
 }
 
 void blocks_run(const RunContext& c) noexcept {
   const AttentionState& s = c.state<AttentionState>();
-  const int64_t blocks = (s.times + kQueryBlock - 1) / kQueryBlock;
   for_float(c.out(0).dtype, [&]<class T>() {
     if constexpr (!std::is_same_v<T, double>) {
-      const int64_t each = kQueryBlock * s.keys * (s.dim + s.value_dim);
-      c.parallel_for(s.lead.count() * blocks, grain_of(each, 1 << 18),
-                     [&](int64_t begin, int64_t end) {
-                       for (int64_t i = begin; i < end; ++i)
-                         attend_block<T>(c, s, i / blocks, i % blocks * kQueryBlock);
-                     });
+      for_tiles(c, s.lead.count() * s.query_blocks, s.lanes, s.slot_bytes,
+                [&](int64_t index, float* slot) {
+                  attend_block<T>(c, s, index / s.query_blocks,
+                                  index % s.query_blocks * s.query_block, slot);
+                });
     }
   });
 }

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one block of queries keeps while it walks over the keys; lives on the stack (about 110 KiB).
+// What attention does between its two matrix products, for one block of queries and one of keys.
 #pragma once
 
 #include <cstdint>
 
 namespace hg::kernels {
 
-inline constexpr int64_t kQueryBlock = 32, kKeyBlock = 64, kMaxHeadDim = 128;
+inline constexpr int64_t kQueryBlock = 64, kKeyBlock = 128, kMaxHeadDim = 128;
 inline constexpr int64_t kColumnStep = 16;  // a multiple of every target's lanes
 
-struct AttentionBlock {
-  alignas(64) float queries[kQueryBlock * kMaxHeadDim];  // scaled: [queries, dim]
-  alignas(64) float keys[kMaxHeadDim * kKeyBlock];       // transposed: [dim, keys]
-  alignas(64) float values[kKeyBlock * kMaxHeadDim];     // [keys, padded_value_dim]
-  alignas(64) float scores[kQueryBlock * kKeyBlock];
-  alignas(64) float gathered[kQueryBlock * kMaxHeadDim];  // [queries, padded_value_dim]
-  float top[kQueryBlock];                                 // largest score so far
-  float sum[kQueryBlock];                                 // of exp(score - top)
-  int64_t padded_value_dim;
+// Scores become weights exp(scale score + added - top); where a larger top is found, what was
+// gathered under the old one shrinks.
+struct AttentionScores {
+  int64_t queries = 0, keys = 0;
+  float* scores = nullptr;  // [queries, kKeyBlock]
+  float scale = 1;
+  const float* added = nullptr;  // [queries, keys] with this distance of rows, or null
+  int64_t added_row = 0;
+  float* gathered = nullptr;  // [queries, padded_value_dim]
+  int64_t padded_value_dim = 0;
+  float* top = nullptr;  // largest score so far, of each query
+  float* sum = nullptr;  // of the weights
 };
 
-// The steps of a block, for one instruction set.
 struct AttentionTable {
-  void (*scores)(AttentionBlock& block, int64_t dim);
-  void (*values)(AttentionBlock& block, int64_t keys, int64_t padded_keys);
+  void (*weigh)(const AttentionScores& scores) = nullptr;
 };
 
 }  // namespace hg::kernels
