@@ -215,9 +215,18 @@ void find_added(const AttentionMask<T>& mask, int64_t first, int64_t key, float*
     }
   }
   const bool same_rows = !mask.causal && mask.time == 0;
-  for (int64_t i = 0; i < (same_rows ? 1 : w.queries); ++i)
-    for (int64_t j = 0; j < w.keys; ++j)
-      buffer[i * kKeyBlock + j] = static_cast<float>(mask(0, first + i, key + j));
+  for (int64_t i = 0; i < (same_rows ? 1 : w.queries); ++i) {
+    const int64_t t = first + i;
+    float* row = buffer + i * kKeyBlock;
+    if (mask.hides && mask.key == 1) {
+      const bool* shows = mask.hides + t * mask.time + key;
+      for (int64_t j = 0; j < w.keys; ++j) row[j] = shows[j] ? 0.0f : -HUGE_VALF;
+    } else {
+      for (int64_t j = 0; j < w.keys; ++j) row[j] = static_cast<float>(mask(0, t, key + j));
+    }
+    if (mask.causal)
+      for (int64_t j = std::max<int64_t>(0, t + 1 - key); j < w.keys; ++j) row[j] = -HUGE_VALF;
+  }
   w.added = buffer;
   w.added_row = same_rows ? 0 : kKeyBlock;
 }
@@ -260,7 +269,9 @@ void attend_block(const RunContext& c, const AttentionState& s, int64_t head, in
                    .panel_step = s.dim * nr,
                    .y = w.scores,
                    .y_row = kKeyBlock});
-    if (s.causal || c.has(3)) find_added(mask, first, key, memory + slot.added, w);
+    w.added = nullptr;
+    if (c.has(3) || (s.causal && key + w.keys > first + 1))
+      find_added(mask, first, key, memory + slot.added, w);
     s.attend->weigh(w);
     const Matrix v = as_floats(c.in(2).as<T>() + o.v + key * s.v_time, w.keys, s.value_dim,
                                s.v_time, s.v_dim, memory + slot.wide);
