@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/conv_patches.h"
 
+#include <cstring>
+
 namespace hg::kernels {
 namespace {
 
@@ -11,33 +13,33 @@ int64_t met(const ConvShape& s, size_t d, int64_t at, int64_t k) {
   int64_t in = at * s.stride[d] - s.padding[d] + k * s.dilation[d];
   if (s.transposed) {
     const int64_t scaled = at + s.padding[d] - k * s.dilation[d];
-    if (scaled < 0 || scaled % s.stride[d] != 0) return -1;
-    in = scaled / s.stride[d];
+    if (scaled < 0 || (s.stride[d] > 1 && scaled % s.stride[d] != 0)) return -1;
+    in = s.stride[d] > 1 ? scaled / s.stride[d] : scaled;
   }
   return in >= 0 && in < s.in[d] ? in : -1;
 }
 
-// The columns [x0, x1) of one output row. Input column = output column stride + shift, or, when
-// transposed, output column = input column stride + shift.
-void part_of_row(const ConvShape& s, const float* from, int64_t shift, int64_t x0, int64_t x1,
-                 float* to) {
+// Rows are short: what the library's copy does before it copies would take longer.
+void copy_short(const float* from, int64_t count, float* to) {
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4) std::memcpy(to + i, from + i, 16);
+  for (; i < count; ++i) to[i] = from[i];
+}
+void clear_short(int64_t count, float* to) {
+  constexpr float kZeros[4] = {};
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4) std::memcpy(to + i, kZeros, 16);
+  for (; i < count; ++i) to[i] = 0;
+}
+
+// Transposed with steps: output column = input column stride + shift.
+void spread_row(const ConvShape& s, const float* from, int64_t shift, int64_t x0, int64_t x1,
+                float* to) {
   const int64_t stride = s.stride[2];
-  if (s.transposed && stride > 1) {
-    std::fill(to, to + (x1 - x0), 0.0f);
-    const int64_t low = std::max<int64_t>(0, ceil_div(x0 - shift, stride));
-    const int64_t high = std::min(s.in[2], ceil_div(x1 - shift, stride));
-    for (int64_t i = low; i < high; ++i) to[i * stride + shift - x0] = from[i];
-    return;
-  }
-  if (s.transposed) shift = -shift;
-  const int64_t a = std::clamp(ceil_div(-shift, stride), x0, x1);
-  const int64_t b = std::clamp(ceil_div(s.in[2] - shift, stride), a, x1);
-  std::fill(to, to + (a - x0), 0.0f);
-  if (stride == 1)
-    std::copy(from + a + shift, from + b + shift, to + (a - x0));
-  else
-    for (int64_t x = a; x < b; ++x) to[x - x0] = from[x * stride + shift];
-  std::fill(to + (b - x0), to + (x1 - x0), 0.0f);
+  clear_short(x1 - x0, to);
+  const int64_t low = std::max<int64_t>(0, ceil_div(x0 - shift, stride));
+  const int64_t high = std::min(s.in[2], ceil_div(x1 - shift, stride));
+  for (int64_t i = low; i < high; ++i) to[i * stride + shift - x0] = from[i];
 }
 
 }  // namespace
@@ -47,16 +49,39 @@ void patch_row(const ConvShape& s, const float* x, int64_t p, const Pixels& pixe
   const int64_t kz = p / (s.kernel[1] * s.kernel[2]) % s.kernel[0];
   const float* plane = x + p / s.kernel_size() * s.in_size();
   const int64_t width = s.out[2], shift = kx * s.dilation[2] - s.padding[2];
-  const int64_t end = pixels.first + pixels.columns;
-  for (int64_t at = pixels.first; at < end;) {
-    const int64_t row = at / width, x0 = at % width, x1 = std::min(width, x0 + end - at);
-    const int64_t in_z = met(s, 0, row / s.out[1], kz), in_y = met(s, 1, row % s.out[1], ky);
-    if (in_z < 0 || in_y < 0)
-      std::fill(to, to + (x1 - x0), 0.0f);
-    else
-      part_of_row(s, plane + (in_z * s.in[1] + in_y) * s.in[2], shift, x0, x1, to);
-    to += x1 - x0;
-    at += x1 - x0;
+  const bool spreads = s.transposed && s.stride[2] > 1;
+  // Elsewhere the input column is output column step + start, and [low, high) of them are inside.
+  const int64_t step = s.transposed ? 1 : s.stride[2], start = s.transposed ? -shift : shift;
+  const int64_t low = std::clamp<int64_t>(ceil_div(-start, step), 0, width);
+  const int64_t high = std::clamp(ceil_div(s.in[2] - start, step), low, width);
+  const int64_t row = pixels.first / width;
+  int64_t x0 = pixels.first % width, y = row % s.out[1], z = row / s.out[1];
+  for (int64_t left = pixels.columns; left > 0;) {
+    const int64_t x1 = std::min(width, x0 + left), count = x1 - x0;
+    const int64_t in_z = met(s, 0, z, kz), in_y = met(s, 1, y, ky);
+    if (in_z < 0 || in_y < 0) {
+      clear_short(count, to);
+    } else {
+      const float* from = plane + (in_z * s.in[1] + in_y) * s.in[2];
+      if (spreads) {
+        spread_row(s, from, shift, x0, x1, to);
+      } else {
+        const int64_t a = std::clamp(low, x0, x1), b = std::clamp(high, a, x1);
+        clear_short(a - x0, to);
+        if (step == 1)
+          copy_short(from + a + start, b - a, to + (a - x0));
+        else
+          for (int64_t i = a; i < b; ++i) to[i - x0] = from[i * step + start];
+        clear_short(x1 - b, to + (b - x0));
+      }
+    }
+    to += count;
+    left -= count;
+    x0 = 0;
+    if (++y == s.out[1]) {
+      y = 0;
+      ++z;
+    }
   }
 }
 

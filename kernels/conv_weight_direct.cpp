@@ -28,7 +28,7 @@ struct WeightDirect {
   // The copy: [images][in_y][in_x][nr], every step_y-th row and step_x-th column of x.
   int64_t step_y = 1, step_x = 1, in_y = 1, in_x = 1;
   std::vector<int64_t> offset;  // [kernel element of a task][pixel of a piece]
-  // In a slot: the copy, dy of several images side by side, sums[kernel element][o][nr].
+  // In a slot: the copy, dy of several images side by side, sums[o][kernel element][nr].
   int64_t copy_floats = 0, beside_floats = 0, lanes = 1, slot_bytes = 0;
 
   int64_t pixels() const { return images * y * x; }
@@ -139,7 +139,7 @@ void run(const RunContext& c) noexcept {
   const float* all_dy = c.in(1).as<float>();
   float* dw = c.out(0).as<float>();
   const int mr = w.table->mr, nr = w.table->nr, lanes = nr / 2;
-  const int64_t rows = s.group_o(), size = s.out_size();
+  const int64_t rows = s.group_o(), size = s.out_size(), taps = w.taps();
   const int64_t tasks = s.groups * w.panels * w.parts();
   for_tiles(c, tasks, w.lanes, w.slot_bytes, [&](int64_t index, float* slot) {
     const int64_t group = index / (w.panels * w.parts());
@@ -168,29 +168,30 @@ void run(const RunContext& c) noexcept {
         dy_row = w.pixels();
       }
       const int64_t pixels = piece.images * piece.rows * piece.columns;
-      int count;
-      for (int64_t o = 0; o < rows; o += count) {
-        count = block_rows(rows - o, mr);
-        for (int64_t tap = 0; tap < w.taps(); ++tap)
-          for (int64_t p = 0; p < pixels; p += kTerms)
+      for (int64_t p = 0; p < pixels; p += kTerms) {
+        int count;
+        for (int64_t o = 0; o < rows; o += count) {
+          count = block_rows(rows - o, mr);
+          for (int64_t tap = 0; tap < taps; ++tap)
             w.table->gather({.rows = count,
                              .k = std::min(kTerms, pixels - p),
                              .a = dy + o * dy_row + p,
                              .a_row = dy_row,
                              .a_col = 1,
-                             .y = sums + (tap * rows + o) * nr,
-                             .y_row = nr,
+                             .y = sums + (o * taps + tap) * nr,
+                             .y_row = taps * nr,
                              .add = add || p > 0},
                             columns, w.offset.data() + tap * w.pixels() + p);
+        }
       }
       add = true;
     });
-    const int64_t kernel = s.kernel_size(), taps = w.taps();
+    const int64_t kernel = s.kernel_size();
     for (int64_t o = 0; o < rows; ++o)
       for (int64_t i = 0; i < channels; ++i) {
         float* to =
             dw + ((group * rows + o) * s.group_c() + channel + i) * kernel + ky * s.kernel[2];
-        for (int64_t tap = 0; tap < taps; ++tap) to[tap] = sums[(tap * rows + o) * nr + i];
+        for (int64_t tap = 0; tap < taps; ++tap) to[tap] = sums[(o * taps + tap) * nr + i];
       }
   });
 }

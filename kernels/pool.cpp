@@ -3,6 +3,8 @@
 // Window for each dim, so plain and adaptive pooling share the loops.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
@@ -44,9 +46,15 @@ struct Axis {
   }
 };
 
+// The outputs [first, last) of a row for which one tap of the window lies inside of the input.
+struct Reach {
+  int64_t first, last;
+};
+
 struct PoolState {
   int64_t planes = 1;
   Axis axes[3];
+  std::vector<Reach> reach;  // of the taps along the last axis, unless adaptive
   bool count_include_pad = true;
   int64_t divisor = 0;  // 0: the window's size
   int64_t in_count() const { return axes[0].in * axes[1].in * axes[2].in; }
@@ -82,6 +90,14 @@ void read_windows(PoolState& s, const KernelAttrs& attrs, int dims, bool dilated
     axis.padding = padding[i];
     axis.dilation = dilation[i];
   }
+  const Axis& a = s.axes[2];
+  for (int64_t k = 0; k < a.kernel; ++k) {
+    const int64_t offset = k * a.dilation - a.padding;  // input = output stride + offset
+    const int64_t first = offset >= 0 ? 0 : (-offset + a.stride - 1) / a.stride;
+    const int64_t last =
+        a.in <= offset ? first : std::min(a.out, (a.in - 1 - offset) / a.stride + 1);
+    s.reach.push_back({first, std::max(first, last)});
+  }
 }
 
 void read_divisor(PoolState& s, const KernelAttrs& attrs) {
@@ -92,33 +108,33 @@ void read_divisor(PoolState& s, const KernelAttrs& attrs) {
 Status max_pool_prepare(PrepareContext& c) {
   PoolState s = sizes_of(c.in(0), c.out(0));
   read_windows(s, c.attrs(), c.in(0).rank() - 2, true);
-  c.make_state(s);
+  c.make_state(std::move(s));
   return {};
 }
 Status avg_pool_prepare(PrepareContext& c) {
   PoolState s = sizes_of(c.in(0), c.out(0));
   read_windows(s, c.attrs(), c.in(0).rank() - 2, false);
   read_divisor(s, c.attrs());
-  c.make_state(s);
+  c.make_state(std::move(s));
   return {};
 }
 Status avg_pool_grad_prepare(PrepareContext& c) {
   PoolState s = sizes_of(c.out(0), c.in(0));
   read_windows(s, c.attrs(), c.in(0).rank() - 2, false);
   read_divisor(s, c.attrs());
-  c.make_state(s);
+  c.make_state(std::move(s));
   return {};
 }
 Status adaptive_prepare(PrepareContext& c) {
   PoolState s = sizes_of(c.in(0), c.out(0));
   for (Axis& axis : s.axes) axis.adaptive = true;
-  c.make_state(s);
+  c.make_state(std::move(s));
   return {};
 }
 Status adaptive_grad_prepare(PrepareContext& c) {
   PoolState s = sizes_of(c.out(0), c.in(0));
   for (Axis& axis : s.axes) axis.adaptive = true;
-  c.make_state(s);
+  c.make_state(std::move(s));
   return {};
 }
 
@@ -176,42 +192,35 @@ void max_plane(const PoolState& s, const T* x, T* y, int64_t* indices) {
   });
 }
 
-// The outputs [first, last) for which tap k of the window lies inside of the input.
-void reached(const Axis& a, int64_t k, int64_t& first, int64_t& last) {
-  const int64_t offset = k * a.dilation - a.padding;  // input = o stride + offset
-  first = offset >= 0 ? 0 : (-offset + a.stride - 1) / a.stride;
-  last = a.in <= offset ? first : std::min(a.out, (a.in - 1 - offset) / a.stride + 1);
-  if (last < first) last = first;
-}
-
 constexpr int64_t kRowPart = 256;  // outputs of a row whose maxima are kept at once
 
-// As max_plane, but a row of outputs takes one tap at a time.
-template <class T>
+// As max_plane, but a row of outputs takes one tap at a time, in loops over neighbours.
+template <class T, class Index>
 void max_rows(const PoolState& s, const T* x, T* y, int64_t* indices) {
   using W = Wide<T>;
   const Axis &ad = s.axes[0], &ah = s.axes[1], &aw = s.axes[2];
-  W best[kRowPart];
-  int64_t index[kRowPart];
+  W best[kRowPart], found[kRowPart];
+  Index index[kRowPart];
   for (int64_t row = 0; row < ad.out * ah.out; ++row) {
     const Window wd = ad.window(row / ah.out), wh = ah.window(row % ah.out);
     for (int64_t o0 = 0; o0 < aw.out; o0 += kRowPart) {
       const int64_t o1 = std::min(aw.out, o0 + kRowPart);
       for (int64_t o = o0; o < o1; ++o) {
         best[o - o0] = lowest<W>();
-        index[o - o0] = (wd.begin * ah.in + wh.begin) * aw.in + aw.window(o).begin;
+        index[o - o0] =
+            static_cast<Index>((wd.begin * ah.in + wh.begin) * aw.in + aw.window(o).begin);
       }
       for (int64_t d = wd.begin; d < wd.end; d += ad.dilation)
         for (int64_t h = wh.begin; h < wh.end; h += ah.dilation)
           for (int64_t k = 0; k < aw.kernel; ++k) {
-            int64_t first, last;
-            reached(aw, k, first, last);
-            int64_t at = (d * ah.in + h) * aw.in + k * aw.dilation - aw.padding;
-            first = std::max(first, o0);
-            last = std::min(last, o1);
-            at += first * aw.stride;
-            for (int64_t o = first - o0; o < last - o0; ++o, at += aw.stride) {
-              const W v = load(x + at);
+            const Reach& reach = s.reach[static_cast<size_t>(k)];
+            const int64_t first = std::max(reach.first, o0), last = std::min(reach.last, o1);
+            const int64_t tap = (d * ah.in + h) * aw.in + k * aw.dilation - aw.padding;
+            for (int64_t o = first; o < last; ++o) found[o - o0] = load(x + tap + o * aw.stride);
+            Index at = static_cast<Index>(tap + first * aw.stride);
+            const Index step = static_cast<Index>(aw.stride);
+            for (int64_t o = first - o0; o < last - o0; ++o, at += step) {
+              const W v = found[o];
               const bool is_better = beats(v, best[o]);  // no branch: data would mislead it
               best[o] = is_better ? v : best[o];
               index[o] = is_better ? at : index[o];
@@ -228,7 +237,10 @@ void indexed_max_run(const RunContext& c) noexcept {
   int64_t* indices = c.output_count() > 1 ? c.out(1).as<int64_t>() : nullptr;
   for_number(c.out(0).dtype, [&]<class T>() {
     for_planes(c, s, [&](int64_t plane) {
-      const auto maxima = s.axes[2].adaptive ? max_plane<T> : max_rows<T>;
+      const bool is_small = s.in_count() <= std::numeric_limits<int32_t>::max();
+      const auto maxima = s.axes[2].adaptive ? max_plane<T>
+                          : is_small         ? max_rows<T, int32_t>
+                                             : max_rows<T, int64_t>;
       maxima(s, c.in(0).as<T>() + plane * s.in_count(), c.out(0).as<T>() + plane * s.out_count(),
              indices ? indices + plane * s.out_count() : nullptr);
     });
@@ -238,10 +250,10 @@ void indexed_max_run(const RunContext& c) noexcept {
 // A row of outputs takes one tap at a time, so that the inner loop runs over neighbours.
 // `into(y, x)` folds an element in.
 template <class T, class F>
-void fold_row(const Axis& a, const T* x, T* y, const F& into) {
+void fold_row(const PoolState& s, const T* x, T* y, const F& into) {
+  const Axis& a = s.axes[2];
   for (int64_t k = 0; k < a.kernel; ++k) {
-    int64_t first, last;
-    reached(a, k, first, last);
+    const auto [first, last] = s.reach[static_cast<size_t>(k)];
     const T* from = x + k * a.dilation - a.padding;
     if (a.stride == 1) {
       for (int64_t o = first; o < last; ++o) y[o] = into(y[o], from[o]);
@@ -263,7 +275,7 @@ void fold_plane(const PoolState& s, const T* x, T* y, T start, const F& into) {
       for (int64_t o = 0; o < aw.out; ++o) y[o] = start;
       for (int64_t d = wd.begin; d < wd.end; d += ad.dilation)
         for (int64_t h = wh.begin; h < wh.end; h += ah.dilation)
-          fold_row(aw, x + (d * ah.in + h) * aw.in, y, into);
+          fold_row(s, x + (d * ah.in + h) * aw.in, y, into);
     }
   }
 }

@@ -112,6 +112,48 @@ TEST_F(Train, TwiceFiveEpochsAreTenAndAnInterruptedRunIsFinished) {
   EXPECT_EQ(slurp(folder_ / "ten.hgm"), slurp(folder_ / "finished.hgm"));
 }
 
+TEST_F(Train, OptionsReachTheTrainer) {
+  const std::string one = std::string(kFiles) + "--optimizer sgd --lr 0.1 --batch 50 --no-shuffle ";
+  const auto losses_with = [&](const std::string& more) {
+    EXPECT_EQ(run(one + "--epochs 2 --out t.hgm --json log.json " + more), 0) << more << err_;
+    const json steps = log()["steps"];
+    return std::pair(steps[0]["loss"].get<double>(), steps[1]["loss"].get<double>());
+  };
+  const auto [first, second] = losses_with("");
+  // sum w^2 + 0.5 sum |w| of the first weights
+  double squares = 0, sum = 0;
+  for (const float w : weights("m.hgm")) {
+    squares += double{w} * w;
+    sum += std::abs(w);
+  }
+  EXPECT_NEAR(losses_with("--l2 fc.weight=1 --l1 '*.weight=0.5'").first,
+              first + squares + 0.5 * sum, 1e-5);
+  EXPECT_NEAR(losses_with("--loss mse*2 --target y.npy").first, 3 * first, 1e-5) << "two losses";
+  EXPECT_NE(losses_with("--lr-for 'fc.weight=0.01'").second, second);
+  EXPECT_NE(losses_with("--weight-decay-for 'fc.weight=0.5'").second, second);
+  const auto [half, half_later] = losses_with("--precision bf16");
+  EXPECT_NE(half, first);
+  EXPECT_NEAR(half, first, 0.02 * first);
+  EXPECT_NEAR(half_later, second, 0.02 * second);
+  // A rule for rates leaves frozen what --freeze froze.
+  const std::vector<float> before = weights("m.hgm");
+  EXPECT_NE(losses_with("--freeze fc.weight --lr-for 'fc.*=0.2'").second, first)
+      << "the bias moves";
+  EXPECT_EQ(weights("t.hgm"), before);
+}
+
+TEST_F(Train, ValidatesAndKeepsTheBest) {
+  ASSERT_EQ(run("m.hgm --input x.npy --target y.npy --validation-split 0.2 --metric mean_error "
+                "--lr 0.5 --batch 8 --epochs 500 --patience 3 --best best.hgm --out t.hgm "
+                "--json log.json"),
+            0)
+      << err_;
+  const json log = this->log();
+  EXPECT_LT(log["steps"].size(), 500u * 5) << "40 samples in batches of 8, ended early";
+  EXPECT_TRUE(fs::exists(folder_ / "best.hgm"));
+  EXPECT_NE(slurp(folder_ / "best.hgm"), slurp(folder_ / "t.hgm"));
+}
+
 TEST_F(Train, CtrlCSavesWhatCanBeFinished) {
   const std::string options =
       "--input x.npy --target y.npy --lr 0.001 --batch 16 --epochs 4000 --seed 1 ";
