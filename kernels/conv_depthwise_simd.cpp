@@ -34,8 +34,21 @@ void pad_row(const float* from, int64_t count, int64_t padding, int64_t stride, 
   if (stride == 2) {
     first = std::min((padding + 1) / 2, width);
     last = std::clamp((count + padding) / 2, first, width);
-    if (last - first < kLanes) last = first;
     const D d;
+    if (last - first < kLanes && width <= 2 * kLanes && padding + count <= 4 * kLanes) {
+      HWY_ALIGN float line[4 * kLanes];
+      clear_row(4 * kLanes, line);
+      copy_row(from, count, line + padding);
+      for (int64_t j = 0; j < width; j += kLanes) {
+        const int valid = static_cast<int>(std::min<int64_t>(kLanes, width - j));
+        hn::Vec<D> even, odd;
+        hn::LoadInterleaved2(d, line + 2 * j, even, odd);
+        store_part(d, even, valid, to + j);
+        if (remainders > 1) store_part(d, odd, valid, to + width + j);
+      }
+      return;
+    }
+    if (last - first < kLanes) last = first;
     for (int64_t j = first; j < last; j += kLanes) {
       j = std::min<int64_t>(j, last - kLanes);  // the last vector again, shifted
       hn::Vec<D> even, odd;

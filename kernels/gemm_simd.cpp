@@ -220,6 +220,46 @@ HWY_INLINE void activate_block(const Block& block, int64_t at, int columns) {
          block.y_row);
 }
 
+// A few columns under packed rows: vectors along the rows, of which a block fits one.
+constexpr bool kHasNarrow = kMr <= kLanes;
+constexpr int kNarrow = 4;
+
+template <int kColumns>
+void narrow_of(const Block& block, const float* panel) {
+  const D d;
+  V sums[2][kColumns];
+#pragma GCC unroll 2
+  for (int t = 0; t < 2; ++t)
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; ++c) sums[t][c] = hn::Zero(d);
+  const float* a = block.a;
+  const auto step = [&](V(&sum)[kColumns]) HWY_ATTR {
+    const V left = load_part(d, a, block.rows);
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; ++c) sum[c] = hn::MulAdd(left, hn::Set(d, panel[c]), sum[c]);
+    a += block.rows;
+    panel += kNr;
+  };
+  int64_t p = 0;
+  for (; p + 2 <= block.k; p += 2) {
+    step(sums[0]);
+    step(sums[1]);
+  }
+  if (p < block.k) step(sums[0]);
+#pragma GCC unroll 4
+  for (int c = 0; c < kColumns; ++c) {
+    HWY_ALIGN float column[kLanes];
+    hn::Store(hn::Add(sums[0][c], sums[1][c]), d, column);
+    float* y = block.y + c;
+    for (int i = 0; i < block.rows; ++i, y += block.y_row)
+      *y = block.add ? *y + column[i] : column[i];
+  }
+  if (block.epilogue != nullptr)
+    finish(block.rows, kColumns, *block.epilogue, block.y, block.y_row);
+}
+constexpr void (*kNarrowBlocks[kNarrow])(const Block&, const float*) = {narrow_of<1>, narrow_of<2>,
+                                                                        narrow_of<3>, narrow_of<4>};
+
 constexpr int64_t kAt[2] = {0, kLanes};
 
 void block(const Block& block, int columns, const float* panel) {
@@ -253,8 +293,12 @@ void sweep(const Sweep& s) {
         b.a_row = 1;
         b.a_col = b.rows;
       }
-      functions[b.rows - 1](b, {panel}, kAt, valid);
-      activate_block(b, 0, columns);
+      if (kHasNarrow && s.is_packed && columns <= kNarrow) {
+        kNarrowBlocks[columns - 1](b, panel);
+      } else {
+        functions[b.rows - 1](b, {panel}, kAt, valid);
+        activate_block(b, 0, columns);
+      }
       b.a += b.rows * (s.is_packed ? s.k : s.a_row);
       b.y += b.rows * s.y_row;
       if (e.row_bias) e.row_bias += b.rows;

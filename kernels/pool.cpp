@@ -8,6 +8,7 @@
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
+#include "kernels/pool_simd.h"
 
 namespace hg::kernels {
 namespace {
@@ -280,9 +281,36 @@ void fold_plane(const PoolState& s, const T* x, T* y, T start, const F& into) {
   }
 }
 
+// Windows of one plane, without dilation: rows in vectors.
+void max_rows_run(const RunContext& c, const PoolState& s) {
+  const Axis &ad = s.axes[0], &ah = s.axes[1], &aw = s.axes[2];
+  const auto max_row = pool_table().max_row;
+  for_planes(c, s, [&](int64_t plane) {
+    const float* x = c.in(0).as<float>() + plane * s.in_count();
+    float* y = c.out(0).as<float>() + plane * s.out_count();
+    for (int64_t row = 0; row < ad.out * ah.out; ++row) {
+      const Window wd = ad.window(row / ah.out), wh = ah.window(row % ah.out);
+      max_row({.x = x + (wd.begin * ah.in + wh.begin) * aw.in,
+               .rows = wd.end > wd.begin ? std::max<int64_t>(0, wh.end - wh.begin) : 0,
+               .row_step = aw.in,
+               .columns = aw.in,
+               .padding = aw.padding,
+               .kernel = aw.kernel,
+               .stride = aw.stride,
+               .outputs = aw.out,
+               .y = y + row * aw.out});
+    }
+  });
+}
+
 void max_pool_run(const RunContext& c) noexcept {
   const PoolState& s = c.state<PoolState>();
   if (c.out(0).dtype != f32) return indexed_max_run(c);
+  const Axis& aw = s.axes[2];
+  if (!aw.adaptive && aw.dilation == 1 && s.axes[1].dilation == 1 && s.axes[0].kernel == 1 &&
+      (aw.stride == 1 || aw.stride == 2) && aw.padding < aw.kernel &&
+      std::max(aw.in + 2 * aw.padding, aw.out * aw.stride + aw.kernel) <= PoolTable::kMaxColumns)
+    return max_rows_run(c, s);
   for_planes(c, s, [&](int64_t plane) {
     fold_plane(s, c.in(0).as<float>() + plane * s.in_count(),
                c.out(0).as<float>() + plane * s.out_count(), lowest<float>(),

@@ -18,13 +18,18 @@ HWY_INLINE V number_like(V, float value) {
   return hwy::HWY_NAMESPACE::Set(hwy::HWY_NAMESPACE::DFromV<V>(), value);
 }
 
-// Min and Max of the instruction sets differ in what they make of NaN; comparisons do not.
+// Min and Max of the instruction sets differ in what they make of NaN; comparisons do not. Those of
+// x86 give their second operand where either is NaN.
 template <class V>
 HWY_INLINE V clamp_of(V x, float low, float high) {
   namespace hn = hwy::HWY_NAMESPACE;
   const V lowest = number_like(x, low), highest = number_like(x, high);
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  return hn::Min(highest, hn::Max(lowest, x));
+#else
   const V raised = hn::IfThenElse(hn::Lt(x, lowest), lowest, x);
   return hn::IfThenElse(hn::Gt(raised, highest), highest, raised);
+#endif
 }
 
 // e^x to one unit in the last place; 0 below -87, infinity where f32 ends.
@@ -44,13 +49,12 @@ HWY_INLINE V exp_of(V x) {
   V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
   r = hn::MulAdd(n, hn::Set(d, 2.12194440e-4f), r);
   // 2 e^r on [-ln 2 / 2, ln 2 / 2]: a minimax polynomial, off by 3e-9 of its value.
-  V p = hn::Set(d, 0.0027629081159830093f);
-  p = hn::MulAdd(p, r, hn::Set(d, 0.01673749089241028f));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.08333677798509598f));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.3333304226398468f));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.9999998807907104f));
-  p = hn::MulAdd(p, r, hn::Set(d, 2.0f));
-  p = hn::MulAdd(p, r, hn::Set(d, 2.0f));
+  const V square = hn::Mul(r, r);
+  const V low = hn::MulAdd(r, hn::Set(d, 2.0f), hn::Set(d, 2.0f));
+  const V middle = hn::MulAdd(r, hn::Set(d, 0.3333304226398468f), hn::Set(d, 0.9999998807907104f));
+  V p = hn::MulAdd(r, hn::Set(d, 0.01673749089241028f), hn::Set(d, 0.08333677798509598f));
+  p = hn::MulAdd(square, hn::Set(d, 0.0027629081159830093f), p);
+  p = hn::MulAdd(square, hn::MulAdd(square, p, middle), low);
   return hn::Mul(p, power);
 }
 

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Maxima of windows in f32, a row of them at a time, for every instruction set.
+#pragma once
+
+#include <cstdint>
+
+namespace hg::kernels {
+
+// One row of outputs: the maximum of `kernel` neighbours of rows of x that are folded into one
+// first.
+struct MaxRow {
+  const float* x = nullptr;  // the first row that the windows meet
+  int64_t rows = 0, row_step = 0;
+  int64_t columns = 0;                          // of x, at most kMaxColumns with the padding
+  int64_t padding = 0, kernel = 1, stride = 1;  // stride: 1 or 2
+  int64_t outputs = 0;
+  float* y = nullptr;
+};
+
+struct PoolTable {
+  static constexpr int64_t kMaxColumns = 1024;
+  void (*max_row)(const MaxRow& row) = nullptr;
+};
+
+const PoolTable& pool_table();
+
+}  // namespace hg::kernels
