@@ -26,7 +26,8 @@ struct Depthwise {
   const GemmTable* gemm = nullptr;
   int64_t phase_width = 0, row_step = 0;  // padded columns of one remainder, and of all
   int64_t tile_y = 1, tiles_y = 1, tile_o = 1, tiles_o = 1;
-  int64_t in_rows = 0;  // padded rows of x that a tile meets
+  bool steps_by_two = false;  // columns stay in order, and are read in pairs
+  int64_t in_rows = 0;        // padded rows of x that a tile meets
   int64_t offset[kMaxKernel] = {};
   int64_t lanes = 1, slot_bytes = 0;
 };
@@ -52,6 +53,10 @@ Status prepare(PrepareContext& c) {
     const int64_t reach = kx * s.dilation[2];
     w.offset[kx] = reach % s.stride[2] * w.phase_width + reach / s.stride[2];
   }
+  using Spatial = ConvShape::Spatial;
+  w.steps_by_two = s.stride == Spatial{1, 2, 2} && s.dilation == Spatial{1, 1, 1} &&
+                   s.kernel[1] == s.kernel[2] && (s.kernel[1] == 3 || s.kernel[1] == 5);
+  if (w.steps_by_two) w.phase_width = w.row_step = 2 * (s.out[2] - 1) + s.kernel[2];
   // Multiples of 4 rows, which the inner loop takes at a time.
   const int64_t fit = std::max<int64_t>(4, (kCopy / w.row_step - reach_y) / s.stride[1]);
   w.tiles_y = ceil_div(s.out[1], fit);
@@ -77,7 +82,7 @@ void copy_plane(const Depthwise& w, const float* x, int64_t first, int64_t rows,
   const int64_t end = std::min(rows, s.in[1] + s.padding[1] - first);
   const float* from = x + (first + begin - s.padding[1]) * s.in[2];
   to += begin * w.row_step;
-  if (s.stride[2] == 1 && end > begin) {
+  if ((s.stride[2] == 1 || w.steps_by_two) && end > begin) {
     const int64_t columns = std::min(s.in[2], w.row_step - s.padding[2]);
     return w.table->copy_rows(end - begin, columns, from, s.in[2], to + s.padding[2], w.row_step);
   }
@@ -114,6 +119,7 @@ void run(const RunContext& c) noexcept {
                       .row_dilation = s.dilation[1],
                       .x = slot,
                       .x_row = w.row_step,
+                      .steps_by_two = w.steps_by_two,
                       .offset = w.offset,
                       .weight = weight + o * s.kernel_size(),
                       .bias = bias ? bias[o] : 0.0f,

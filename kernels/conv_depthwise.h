@@ -11,12 +11,15 @@ namespace hg::kernels {
 
 // Some rows of one channel of y: y[row, column] = bias + sum over ky, kx of weight[ky, kx]
 // x[(row row_stride + ky row_dilation) x_row + column + offset[kx]], then the residual and the
-// activation if that is none, relu or relu6. x may be read one vector beyond the last column.
+// activation if that is none, relu or relu6. With steps_by_two the kernel is square, of 3 or 5,
+// both strides are 2, and column and offset are 2 column + kx instead. x may be read three vectors
+// beyond the last column.
 struct DepthwisePlane {
   int64_t rows = 0, columns = 0;
   int64_t kernel_y = 0, kernel_x = 0, row_stride = 1, row_dilation = 1;
   const float* x = nullptr;
   int64_t x_row = 0;
+  bool steps_by_two = false;
   const int64_t* offset = nullptr;  // [kernel_x]
   const float* weight = nullptr;
   float bias = 0;

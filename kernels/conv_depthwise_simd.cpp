@@ -34,21 +34,8 @@ void pad_row(const float* from, int64_t count, int64_t padding, int64_t stride, 
   if (stride == 2) {
     first = std::min((padding + 1) / 2, width);
     last = std::clamp((count + padding) / 2, first, width);
-    const D d;
-    if (last - first < kLanes && width <= 2 * kLanes && padding + count <= 4 * kLanes) {
-      HWY_ALIGN float line[4 * kLanes];
-      clear_row(4 * kLanes, line);
-      copy_row(from, count, line + padding);
-      for (int64_t j = 0; j < width; j += kLanes) {
-        const int valid = static_cast<int>(std::min<int64_t>(kLanes, width - j));
-        hn::Vec<D> even, odd;
-        hn::LoadInterleaved2(d, line + 2 * j, even, odd);
-        store_part(d, even, valid, to + j);
-        if (remainders > 1) store_part(d, odd, valid, to + width + j);
-      }
-      return;
-    }
     if (last - first < kLanes) last = first;
+    const D d;
     for (int64_t j = first; j < last; j += kLanes) {
       j = std::min<int64_t>(j, last - kLanes);  // the last vector again, shifted
       hn::Vec<D> even, odd;
@@ -99,6 +86,16 @@ HWY_INLINE void store_sums(const DepthwisePlane& p, int64_t row, int64_t column,
     store_part(d, sum, valid, p.y + at);
 }
 
+HWY_INLINE void load_pairs(const float* from, V& even, V& odd) {
+  const D d;
+#if HWY_TARGET == HWY_SCALAR
+  even = hn::LoadU(d, from);
+  odd = hn::LoadU(d, from + 1);
+#else
+  hn::LoadInterleaved2(d, from, even, odd);
+#endif
+}
+
 // kRows rows of y at a time: a row of x that several of them meet is read once.
 template <int kKernel, int kStride, int kRows>
 HWY_INLINE void square_rows(const DepthwisePlane& p, const V* weight, int64_t row) {
@@ -112,15 +109,23 @@ HWY_INLINE void square_rows(const DepthwisePlane& p, const V* weight, int64_t ro
     for (int r = 0; r < kRows; ++r) sums[r] = hn::Set(d, p.bias);
 #pragma GCC unroll 16
     for (int i = 0; i < (kRows - 1) * kStride + kKernel; ++i) {
-      const float* from = x + i * p.x_row + j;
+      V values[kKernel + 1];  // that the kernel's columns meet
+      if constexpr (kStride == 1) {
+#pragma GCC unroll 5
+        for (int kx = 0; kx < kKernel; ++kx)
+          values[kx] = hn::LoadU(d, x + i * p.x_row + j + p.offset[kx]);
+      } else {
+#pragma GCC unroll 5
+        for (int kx = 0; kx < kKernel; kx += 2)
+          load_pairs(x + i * p.x_row + 2 * j + kx, values[kx], values[kx + 1]);
+      }
 #pragma GCC unroll 5
       for (int kx = 0; kx < kKernel; ++kx) {
-        const V value = hn::LoadU(d, from + p.offset[kx]);
 #pragma GCC unroll 4
         for (int r = 0; r < kRows; ++r) {
           const int ky = i - r * kStride;
           if (ky >= 0 && ky < kKernel)
-            sums[r] = hn::MulAdd(weight[ky * kKernel + kx], value, sums[r]);
+            sums[r] = hn::MulAdd(weight[ky * kKernel + kx], values[kx], sums[r]);
         }
       }
     }
@@ -166,11 +171,12 @@ void any_shape(const DepthwisePlane& p) {
 }
 
 void plane(const DepthwisePlane& p) {
-  const bool square_kernel = p.kernel_y == p.kernel_x && p.row_dilation == 1;
-  if (square_kernel && p.kernel_x == 3 && p.row_stride == 1) return square<3, 1>(p);
-  if (square_kernel && p.kernel_x == 3 && p.row_stride == 2) return square<3, 2>(p);
-  if (square_kernel && p.kernel_x == 5 && p.row_stride == 1) return square<5, 1>(p);
-  if (square_kernel && p.kernel_x == 5 && p.row_stride == 2) return square<5, 2>(p);
+  if (p.kernel_y == p.kernel_x && p.row_dilation == 1) {
+    if (p.kernel_x == 3 && p.row_stride == 1) return square<3, 1>(p);
+    if (p.kernel_x == 5 && p.row_stride == 1) return square<5, 1>(p);
+    if (p.kernel_x == 3 && p.steps_by_two) return square<3, 2>(p);
+    if (p.kernel_x == 5 && p.steps_by_two) return square<5, 2>(p);
+  }
   any_shape(p);
 }
 
