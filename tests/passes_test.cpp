@@ -70,9 +70,9 @@ TEST(Passes, DoNotFoldWhatARunChanges) {
   EXPECT_NE(compiled(std::move(g)).find("neg_1 = neg(b)"), std::string::npos);
 }
 
-Graph conv_norm_relu(bool training) {
+Graph conv_norm_relu(bool training, Dim n = "n") {
   Graph g;
-  const Value x = g.input("x", f32, {"n", 3, 8, 8});
+  const Value x = g.input("x", f32, {n, 3, 8, 8});
   const Value w = g.parameter("w", f32, {5, 3, 3, 3}, init::uniform(-1, 1, 1));
   const Value y = g.call("conv", {x, w}, {{"padding", {1, 1}}});
   const Value mean = g.buffer("mean", filled({5}, 0.5f)), var = g.buffer("var", filled({5}, 2));
@@ -102,6 +102,29 @@ TEST(Passes, FoldedBatchNormComputesTheSame) {
   };
   const std::vector<float> fused = run({}), plain = run({.keep_all_values = true});
   for (size_t i = 0; i < fused.size(); ++i) ASSERT_NEAR(fused[i], plain[i], 1e-5);
+}
+
+// A weight that its kernel has packed is not kept beside, where no other size can come.
+TEST(Passes, FoldedWeightsAreHeldOnce) {
+  const auto run = [](Dim n, int64_t weights_bytes) {
+    const Model model = *Model::from_graph(conv_norm_relu(false, std::move(n)));
+    Session session = *Session::create(model);
+    std::vector<float> x(2 * 3 * 8 * 8);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 17) / 17 - 0.4f;
+    EXPECT_TRUE(session.set_input(0, view(x, {2, 3, 8, 8})).ok());
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(session.run().ok());
+    EXPECT_GE(session.memory()->packed_bytes, 540);
+    EXPECT_EQ(session.memory()->weights_bytes, weights_bytes);
+    const Tensor y = *session.output(0);
+    return std::vector<float>(y.as<float>(), y.as<float>() + y.count());
+  };
+  EXPECT_EQ(run(2, 20), run("n", 540 + 20));
+  // What is gone is not written as if it were there.
+  const Session session = *Session::create(*Model::from_graph(conv_norm_relu(false, 2)));
+  const Model compiled_model = *Model::from_graph(session.compiled_graph());
+  const Result<std::vector<std::byte>> written = compiled_model.serialize();
+  EXPECT_NE(written.status().message().find("'w_folded' has no data"), std::string_view::npos)
+      << written.status().message();
 }
 
 TEST(Passes, TakeAResidualIntoTheLaterProduct) {

@@ -102,12 +102,10 @@ class BatchNormFolder {
       for (int64_t o = 0; o < outer; ++o) {
         const int64_t at = (o * channels + c) * inner;
         float* const to = floats != nullptr ? new_weight.tensor.as<float>() + at : nullptr;
-        for (int64_t i = 0; i < inner; ++i) {
-          if (to != nullptr)
-            to[i] = static_cast<float>(floats[at + i] * scale);
-          else
-            set_element(new_weight.tensor, at + i, element(weight, at + i) * scale);
-        }
+        for (int64_t i = 0; to != nullptr && i < inner; ++i)
+          to[i] = static_cast<float>(floats[at + i] * scale);
+        for (int64_t i = 0; to == nullptr && i < inner; ++i)
+          set_element(new_weight.tensor, at + i, element(weight, at + i) * scale);
       }
       const double bias = parameter(producer.inputs[2], c, 0);
       set_element(new_bias.tensor, c,

@@ -34,7 +34,7 @@ Result<std::vector<TensorData>> evaluate_constants(Graph graph, const CompileCon
 
 Program::Program(Graph graph, const Options& options, const Registry& registry)
     : graph_(std::move(graph)), options_(options), registry_(&registry),
-      packs_(options.allocator) {
+      packs_(options.allocator, parallel_) {
   parallel_ = options.parallel_for;
   if (parallel_.run == nullptr)
     parallel_ = openmp_parallel_for(options.threads > 0 ? options.threads : default_threads());
@@ -59,6 +59,7 @@ Result<std::unique_ptr<Program>> Program::create(Graph graph, const Options& opt
   context.mutable_states.resize(program->graph_.states().size(), false);
   for (const auto& [target, source] : program->graph_.assignments())
     context.mutable_states[static_cast<size_t>(program->graph_.value_info(target).state)] = true;
+  program->first_made_state_ = program->graph_.states().size();
   HG_TRY(compile(program->graph_, context));
   HG_TRY(program->prepare_states());
   return program;

@@ -63,6 +63,7 @@ class Program {
       std::span<const std::pair<std::string, int64_t>> dims) const;
   Result<Ready*> part(size_t index, const Bindings& bindings, const Plan* previous);
   Status make_ready(Ready& ready);
+  void release_packed(const Plan& plan);
   Status fit_limit(const PlanRequest& request, Plan& plan) const;
   void resolve(Ready& ready);
   void* base_of(const Place& place) const;
@@ -83,6 +84,7 @@ class Program {
   ParallelFor parallel_;
   SessionPacks packs_;
   std::vector<bool> mutable_states_;
+  size_t first_made_state_ = 0;      // from there on they are the passes'
   std::vector<void*> state_data_;
   std::vector<Memory64> own_states_;
   std::vector<Tensor> inputs_;       // as the host gave them

@@ -51,6 +51,7 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
     HG_TRY(prepare_states());
   }
   HG_TRY(fit_limit(request, ready->plan));
+  release_packed(ready->plan);
   HG_TRY(make_ready(*ready));
   auto& plans = plans_[index];
   if (plans.size() >= kPlansPerPart) {
@@ -73,6 +74,24 @@ Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
                        " (", plan.arena_bytes, " of arena, where values are computed again, ",
                        packs_.bytes(), " of packed weights, ", own, " of own state",
                        earlier > 0 ? text(", ", earlier, " of earlier parts") : "", ")");
+}
+
+// Weights that the passes made and that their one reader has packed go, where no other plan will
+// need them.
+void Program::release_packed(const Plan& plan) {
+  if (device_ != nullptr || plan.part > 0 || plan.next_node < graph_.nodes().size() ||
+      !graph_.symbols().empty())
+    return;
+  const std::vector<int> uses = use_counts(graph_);
+  std::vector<State>& states = GraphAccess::body(graph_).states;
+  for (size_t i = first_made_state_; i < states.size(); ++i) {
+    State& state = states[i];
+    if (mutable_states_[i] || uses[static_cast<size_t>(state.value)] != 1 ||
+        !packs_.has(state.value))
+      continue;
+    state.data.owner.reset();
+    state_data_[i] = state.data.tensor.data = nullptr;
+  }
 }
 
 Status Program::make_ready(Ready& ready) {

@@ -20,8 +20,10 @@ Result<Tensor> Program::value(ValueId id) const {
     const auto state = static_cast<size_t>(info.state);
     if (device_ != nullptr && mutable_states_[state])
       HG_TRY(device_->fetch_state(state));
-    const Tensor& tensor = graph_.states()[static_cast<size_t>(info.state)].data.tensor;
-    return view(state_data_[static_cast<size_t>(info.state)], tensor.dtype, tensor.shape);
+    const Tensor& tensor = graph_.states()[state].data.tensor;
+    if (state_data_[state] == nullptr && tensor.count() > 0)
+      return not_found("'", info.name, "' is only kept as its kernel has packed it");
+    return view(state_data_[state], tensor.dtype, tensor.shape);
   }
   HG_CHECK(has_run_, "'", info.name, "' has no value yet; call run() first");
   return computed(id);
@@ -67,7 +69,8 @@ Memory Program::memory() const {
   const std::vector<int> uses = use_counts(graph_);
   for (size_t i = 0; i < graph_.states().size(); ++i) {
     const State& state = graph_.states()[i];
-    if (uses[static_cast<size_t>(state.value)] > 0 || mutable_states_[i])
+    const bool is_used = uses[static_cast<size_t>(state.value)] > 0 && !state.data.empty();
+    if (is_used || mutable_states_[i])
       memory.weights_bytes += state.data.tensor.bytes();
   }
   memory.packed_bytes = packs_.bytes();
