@@ -49,6 +49,7 @@ class TensorCell {
   std::optional<Known> known_;
   bool number_ = false;
   bool poisoned_ = false;
+  std::function<std::optional<Dim>()> size_;  // of a number that is computed from others
   std::optional<Layout> layout_;
   // Of a root: others that share its memory or do not, and why its own value is not known since
   // one of them was written.
@@ -84,6 +85,11 @@ class Memory {
 
   std::optional<Layout> layout(const TensorRef& tensor);
   void set_row_major(const TensorRef& root);
+  // A number that only data decides as a size: a symbol that is known when the graph runs, which
+  // fails where the number is negative. None when the number is no integer.
+  std::optional<Dim> size_of(const TensorRef& number);
+  // `size` gives the number as a size from those that it is computed from.
+  void set_size(const TensorRef& number, std::function<std::optional<Dim>()> size);
   // See Call::may_share.
   void may_share(const TensorRef& a, const TensorRef& b);
   // squeeze_ and its like: `tensor` itself becomes what `view` shows of it.
@@ -141,6 +147,7 @@ class Memory {
   std::vector<TensorRef> script_tensors_;
   std::vector<Value> state_values_;
   std::vector<std::weak_ptr<TensorCell>> views_;
+  std::map<std::pair<const Graph*, ValueId>, Dim> extents_;
   // Bodies stay alive as long as values may name them, so that no two have one address.
   std::vector<std::shared_ptr<Graph>> kept_;
 };

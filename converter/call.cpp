@@ -53,6 +53,9 @@ const Item& required(const Call& call, std::string_view argument) {
 Dim integer_of(const Call& call, std::string_view argument, const Item& item) {
   const auto scalar = scalar_of(item);
   if (scalar && scalar->is_integral()) return scalar->top;
+  if (const auto* number = std::get_if<TensorRef>(&item.value); number && (*number)->is_number())
+    if (const auto* node = dynamic_cast<const NodeCall*>(&call))
+      if (const auto size = node->memory().size_of(*number)) return *size;
   refuse_kind(call, argument, item, "an integer");
 }
 

@@ -466,6 +466,10 @@ TensorRef NodeCall::make_view(const TensorRef& base, Forward forward, Inverse in
   return view;
 }
 
+std::function<Value()> NodeCall::keep(Value value) {
+  return [&memory = memory(), tensor = make_tensor(value)] { return memory.read(tensor); };
+}
+
 void NodeCall::write(const TensorRef& tensor, Value value) { memory().write(tensor, value); }
 
 void NodeCall::returns(std::vector<Item> outputs) {

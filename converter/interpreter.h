@@ -37,6 +37,7 @@ class NodeCall final : public Call {
                       Relayout relayout) override;
   std::optional<Layout> layout(const TensorRef& tensor) const override;
   void may_share(const TensorRef& copy, const TensorRef& base) override;
+  std::function<Value()> keep(Value value) override;
   void write(const TensorRef& tensor, Value value) override;
   void returns(std::vector<Item> outputs) override;
   void note(std::string text) override;

@@ -178,11 +178,36 @@ bool range_list(NodeCall& call) {
   return true;
 }
 
+// Numbers that only data decides, as nested lists.
+Item listed(NodeCall& call, const Value& value) {
+  Graph& g = call.graph();
+  if (value.rank() == 0)
+    return Item(call.memory().make_number(
+        cast(value, is_float(value.dtype()) ? f64 : value.dtype() == boolean ? boolean : i64)));
+  const Dim size = value.dim(0);
+  if (!size.is_constant())
+    throw Refusal{text("tolist() of a tensor of shape ", value.shape(),
+                       ", whose number of elements is not known"),
+                  "give that size as a number in --input"};
+  Items items;
+  const Shape rest(value.shape().begin() + 1, value.shape().end());
+  for (int64_t i = 0; i < size.constant(); ++i) {
+    const Value row = g.call("slice", {value}, {{"dim", 0}, {"start", i}, {"end", i + 1}});
+    items.push_back(listed(call, g.call("reshape", {row}, {{"shape", rest}})));
+  }
+  return list_of(std::move(items));
+}
+
+bool list_of_data(NodeCall& call, const TensorRef& tensor) {
+  call.give(listed(call, call.memory().read(tensor)));
+  return true;
+}
+
 bool to_list(NodeCall& call) {  // tensor.tolist()
   const auto* tensor = std::get_if<TensorRef>(&call.at(0).value);
   if (tensor == nullptr) return false;
   if ((*tensor)->is_poisoned()) throw Poisoned();
-  if (!(*tensor)->known()) throw Refusal{"tolist() of a tensor that depends on data", ""};
+  if (!(*tensor)->known()) return list_of_data(call, *tensor);
   Items items;
   for (const Scalar& s : (*tensor)->known()->elements) items.push_back(item_of(call.memory(), s));
   call.give((*tensor)->known()->rank == 0 ? items[0] : list_of(std::move(items)));

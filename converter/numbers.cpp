@@ -79,6 +79,19 @@ void give_number(NodeCall& call, Value value) {
   call.give(Item(call.memory().make_number(cast(value, declared(call).value_or(value.dtype())))));
 }
 
+// The result of op as a size, from both as sizes.
+std::optional<Dim> size_of_two(Memory& memory, std::string_view op, const Item& a, const Item& b) {
+  const auto size = [&](const Item& item) -> std::optional<Scalar> {
+    if (const auto scalar = scalar_of(item)) return scalar;
+    const auto* tensor = std::get_if<TensorRef>(&item.value);
+    const auto dim = tensor ? memory.size_of(*tensor) : std::nullopt;
+    return dim ? std::optional(Scalar::of(*dim)) : std::nullopt;
+  };
+  const auto x = size(a), y = size(b);
+  const auto result = x && y ? apply(op, *x, *y) : std::nullopt;
+  return result && result->is_integral() ? std::optional(result->top) : std::nullopt;
+}
+
 }  // namespace
 
 Item combine(NodeCall& call, std::string_view op, std::string_view graph_op, const Item& a,
@@ -92,8 +105,13 @@ Item combine(NodeCall& call, std::string_view op, std::string_view graph_op, con
   if (dtype == i64 && y && y->top == Dim(0) &&
       (op == "floor_divide" || op == "remainder" || op == "trunc_divide" || op == "fmod"))
     throw Raised{"division by zero"};
-  return Item(
-      call.memory().make_number(call.graph().call(graph_op, {cast(p, dtype), cast(q, dtype)})));
+  const TensorRef number =
+      call.memory().make_number(call.graph().call(graph_op, {cast(p, dtype), cast(q, dtype)}));
+  if (dtype == i64)
+    call.memory().set_size(number, [&memory = call.memory(), op = std::string(op), a, b]() {
+      return size_of_two(memory, op, a, b);
+    });
+  return Item(number);
 }
 
 namespace {
@@ -101,7 +119,12 @@ namespace {
 bool binary_as(NodeCall& call, std::string_view op, std::string_view graph_op) {
   if (call.argument_count() < 2 || !is_numeric(call.at(0)) || !is_numeric(call.at(1))) return false;
   const Item result = combine(call, op, graph_op, call.at(0), call.at(1));
-  if (!give_scalar(call, scalar_of(result))) give_number(call, number_value(call.memory(), result));
+  if (give_scalar(call, scalar_of(result))) return true;
+  const Value value = number_value(call.memory(), result);
+  if (value.dtype() == declared(call).value_or(value.dtype()))
+    call.give(result);
+  else
+    give_number(call, value);
   return true;
 }
 
@@ -130,6 +153,14 @@ bool unary_as(NodeCall& call, std::string_view op, std::string_view graph_op, bo
     auto result = apply(op, *a);
     if (result && to_int) result = to_integer(*result);
     if (give_scalar(call, result)) return true;
+  }
+  if (op == "neg") {
+    const Item negative = combine(call, "sub", "sub", Item(0), call.at(0));
+    if (declared(call).value_or(i64) == i64 && negative.is_tensor() &&
+        std::get<TensorRef>(negative.value)->number_dtype() == i64) {
+      call.give(negative);
+      return true;
+    }
   }
   const Value x = number_value(call.memory(), call.at(0));
   const Value y = call.graph().call(graph_op, {cast(x, x.dtype() == boolean ? i64 : x.dtype())});

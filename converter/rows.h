@@ -51,6 +51,8 @@ class Call {
   // `copy` is a fresh tensor, or else memory of `base`: sizes or layouts that are not known decide.
   // A write to one of them makes the other's value unknown.
   virtual void may_share(const TensorRef& copy, const TensorRef& base) = 0;
+  // Reads the value wherever it is asked for later, as the forward and inverse of a view do.
+  virtual std::function<Value()> keep(Value value) = 0;
   // Writes the whole of `tensor`, and so of everything that shares memory with it.
   virtual void write(const TensorRef& tensor, Value value) = 0;
   // The outputs of the call, in order.

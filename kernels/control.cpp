@@ -15,12 +15,25 @@ void run_dims(const RunContext& c) noexcept {
   for (const int64_t value : c.state<Sizes>()) *out++ = value;
 }
 
+void measure_extent(const RunContext& c, std::span<int64_t> dims) noexcept {
+  const int64_t n = *c.in(0).as<int64_t>();
+  if (n < 0) c.fail("a size that data decides is negative");
+  dims[0] = n < 0 ? 0 : n;
+}
+
+void run_extent(const RunContext&) noexcept {}  // empty
+
 constexpr KernelDef kKernels[] = {
     {.op = "dims",
      .device = Device::cpu,
      .name = "plain",
      .prepare = prepare_dims,
      .run = run_dims},
+    {.op = "extent",
+     .device = Device::cpu,
+     .name = "plain",
+     .run = run_extent,
+     .measure = measure_extent},
 };
 
 }  // namespace

@@ -94,7 +94,8 @@ void scalar_tensor(Call& call) {
 
 std::optional<Scalar> known_scalar(Call& call, std::string_view argument, Dim fallback) {
   if (!call.has(argument)) return Scalar::of(std::move(fallback));
-  const auto scalar = scalar_of(*call.find(argument));
+  auto scalar = scalar_of(*call.find(argument));
+  if (!scalar && call.find(argument)->is_tensor()) scalar = Scalar::of(call.integer(argument));
   if (!scalar) call.refuse(argument, "depends on data");
   return scalar;
 }

@@ -55,12 +55,11 @@ Value data_index(Call& call, std::string_view argument, const Dim& size) {
 void select(Call& call) {
   const Along a = along(call);
   if (depends_on_data(call, "index")) {
-    const Value x = call.tensor("self");
-    const Value picked =
-        call.graph().call("index_select", {x, data_index(call, "index", a.size)}, {{"dim", a.dim}});
-    Shape shape = x.shape();
+    Shape shape = call.tensor("self").shape();
     shape.erase(shape.begin() + a.dim);
-    return call.returns(reshape(picked, shape));
+    View view = then(index_view(a.dim, call.keep(data_index(call, "index", a.size))),
+                     reshape_view(std::move(shape)));
+    return give_view(call, std::move(view));
   }
   give_view(call, select_view(a.dim, wrapped(call, "index", call.integer("index"), a.size)));
 }
@@ -70,8 +69,7 @@ void narrow(Call& call) {
   if (depends_on_data(call, "start")) {
     const Value steps = call.graph().call("arange", {}, {{"end", call.integer("length")}});
     const Value at = call.graph().call("add", {data_index(call, "start", a.size), steps});
-    return call.returns(
-        call.graph().call("index_select", {call.tensor("self"), at}, {{"dim", a.dim}}));
+    return give_view(call, index_view(a.dim, call.keep(at)));
   }
   const Dim given = call.integer("start"), length = call.integer("length");
   const Dim start = given.is_constant() && given.constant() < 0 ? a.size + given : given;

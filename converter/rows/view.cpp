@@ -75,6 +75,19 @@ View select_view(int dim, Dim index) {
           }};
 }
 
+View index_view(int dim, std::function<Value()> indices) {
+  return {[=](Value base) {
+            return base.graph()->call("index_select", {base, indices()}, {{"dim", dim}});
+          },
+          [=](Value base, Value value) {
+            Shape shape(static_cast<size_t>(base.rank()), Dim(1));
+            shape[static_cast<size_t>(dim)] = value.dim(dim);
+            const Value index = expand(reshape(indices(), shape), value.shape());
+            return base.graph()->call("scatter", {base, index, value}, {{"dim", dim}});
+          },
+          {}};
+}
+
 View expand_view(Shape shape) {
   return {[shape](Value base) { return expand(base, shape); },
           [shape](Value base, Value value) {
@@ -201,8 +214,19 @@ Shape resolved_shape(const Call& call, std::string_view argument, Shape sizes, c
 
 namespace {
 
+// Whether a symbol is of those that Graph::fresh_symbol makes.
+bool decided_by_data(const Dim& dim) {
+  std::vector<std::string> symbols;
+  dim.collect_symbols(symbols);
+  return std::any_of(symbols.begin(), symbols.end(), [](const std::string& symbol) {
+    return symbol.size() > 1 && symbol[0] == 'u' &&
+           symbol.find_first_not_of("0123456789", 1) == std::string::npos;
+  });
+}
+
 // Symbolic bounds are taken to lie within the dim, and so are -1, 0 and 1; the op's shape rule
-// checks the numbers, so that a run with other sizes fails instead of giving another result.
+// checks the numbers, so that a run with other sizes fails instead of giving another result. Those
+// that data decides may be anything.
 Dim bound(const Dim& given, const Dim& size) {
   if (given.is_constant()) {
     const int64_t value = given.constant();
@@ -216,6 +240,11 @@ Dim bound(const Dim& given, const Dim& size) {
     return value <= 1 ? given : min(given, size);
   }
   // Negative, or zero: counted from the end in the first case alone.
+  if (decided_by_data(given)) {
+    if (given.lower_bound() >= 0) return min(given, size);
+    const Dim is_negative = min(max(Dim(0) - given, 0), 1);
+    return max(min(given + size * is_negative, size), 0);
+  }
   if (given.upper_bound() <= 0) return given + size * min(Dim(0) - given, 1);
   return given;
 }
@@ -226,6 +255,8 @@ Bounds slice_bounds(const Call& call, const Dim& size) {
   Bounds b{bound(call.integer("start", 0), size), bound(call.integer("end", kFar), size)};
   const Dim length = b.end - b.start;
   if (length.is_constant() && length.constant() < 0) b.end = b.start;
+  if (length.lower_bound() < 0 && (decided_by_data(b.start) || decided_by_data(b.end)))
+    b.end = max(b.end, b.start);
   return b;
 }
 

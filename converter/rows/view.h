@@ -26,6 +26,7 @@ View permute_view(Dims dims);
 // [start, end) of dim, already within it.
 View slice_view(int dim, Dim start, Dim end, Dim step = 1);
 View select_view(int dim, Dim index);
+View index_view(int dim, std::function<Value()> indices);  // i64[k], none negative
 View expand_view(Shape shape);
 View diagonal_view(Dim offset, int dim1, int dim2);
 View then(View first, View second);

@@ -10,7 +10,9 @@ void dims(const Call& c) {
   for (int i = 0; i < values.rank(); ++i) c.out[0].at(i) = static_cast<double>(values[i]);
 }
 
-constexpr Row kRows[] = {{"dims", dims}};
+void extent(const Call&) {}  // empty
+
+constexpr Row kRows[] = {{"dims", dims}, {"extent", extent}};
 
 }  // namespace
 

@@ -284,7 +284,12 @@ void Graph::output(std::string name, Value value) {
 void Graph::set_origin(Origin origin) { body_->origin = std::move(origin); }
 
 Dim Graph::fresh_symbol() {
-  return Dim(std::string_view(hg::text("u", body_->fresh_count++)));
+  const std::vector<std::string> taken = symbols();
+  for (;;) {
+    const std::string name = hg::text("u", body_->fresh_count++);
+    if (std::find(taken.begin(), taken.end(), name) == taken.end())
+      return Dim(std::string_view(name));
+  }
 }
 
 const Status& Graph::status() const { return body_->status; }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/graph/rewrite.h"
 
+#include <algorithm>
 #include <numeric>
+#include <string>
+
+#include "lib/graph/symbols.h"
 
 namespace hg {
 
@@ -60,12 +64,19 @@ int remove_dead_nodes(Graph& graph) {
   GraphBody& body = GraphAccess::body(graph);
   std::vector<int> uses = use_counts(graph);
   std::vector<bool> dead(body.nodes.size(), false);
+  std::vector<std::string> sizes;  // in the attributes of nodes that are used
   int removed = 0;
   for (size_t i = body.nodes.size(); i-- > 0;) {
     const Node& node = body.nodes[i];
     bool used = false;
     for (const ValueId id : node.outputs) used |= uses[static_cast<size_t>(id)] > 0;
-    if (used) continue;
+    if (!sizes.empty() && (node.op->def.traits & (kDataDependent | kControl)))
+      for (const Dim& dim : GraphAccess::fresh_symbols(graph, node))
+        used |= std::find(sizes.begin(), sizes.end(), dim.symbol()) != sizes.end();
+    if (used) {
+      collect_symbols(node, sizes);
+      continue;
+    }
     dead[i] = true;
     ++removed;
     for (const ValueId id : node.inputs)

@@ -122,6 +122,13 @@ Status infer_dims(InferContext& c) {
   return {};
 }
 
+// A number that data decides becomes a size: that of an empty tensor.
+Status infer_extent(InferContext& c) {
+  if (!(c.in(0) == TensorType{i64, {}})) return c.fail("n is ", c.in(0), ", but must be i64[]");
+  c.out(0) = {boolean, {c.fresh_dim(), 0}};
+  return {};
+}
+
 constexpr OpDef kOps[] = {
     {.name = "if",
      .signature = "if(cond, xs...) -> ys...",
@@ -135,6 +142,10 @@ constexpr OpDef kOps[] = {
      .signature = "dims(values: int[]) -> y",
      .infer = infer_dims,
      .traits = kNoGradient},
+    {.name = "extent",
+     .signature = "extent(n) -> y",
+     .infer = infer_extent,
+     .traits = kNoGradient | kDataDependent},
 };
 
 }  // namespace

@@ -35,6 +35,12 @@ void Planner::find_last_uses() {
   for (const auto& [name, id] : body_.outputs) last_use_[static_cast<size_t>(id)] = kForever;
   for (const auto& [target, source] : body_.assignments)
     last_use_[static_cast<size_t>(source)] = kForever;
+  // A given order is that of one part: what the nodes of later parts read stays.
+  const auto end = std::max_element(plan_.schedule.begin(), plan_.schedule.end());
+  for (size_t i = end == plan_.schedule.end() ? body_.nodes.size() : static_cast<size_t>(*end) + 1;
+       i < body_.nodes.size(); ++i)
+    for (const ValueId id : body_.nodes[i].inputs)
+      if (id != kNoValue) last_use_[static_cast<size_t>(id)] = kForever;
   next_last_uses_.resize(plan_.schedule.size());
   for (size_t position = plan_.schedule.size(); position-- > 0;) {
     const Node& node = body_.nodes[static_cast<size_t>(plan_.schedule[position])];

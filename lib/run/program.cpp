@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "lib/compile/passes.h"
+#include "lib/graph/symbols.h"
 #include "lib/run/parallel.h"
 #include "lib/run/ready.h"
 
@@ -61,6 +62,7 @@ Result<std::unique_ptr<Program>> Program::create(Graph graph, const Options& opt
     context.mutable_states[static_cast<size_t>(program->graph_.value_info(target).state)] = true;
   program->first_made_state_ = program->graph_.states().size();
   HG_TRY(compile(program->graph_, context));
+  program->outer_symbols_ = outer_symbols(program->graph_);
   HG_TRY(program->prepare_states());
   return program;
 }

@@ -89,6 +89,7 @@ class Program {
   std::vector<Memory64> own_states_;
   std::vector<Tensor> inputs_;       // as the host gave them
   Bindings outer_sizes_;
+  std::vector<std::string> outer_symbols_;  // that only the graph around knows
   std::vector<void*> input_data_;    // contiguous: the host's memory or a copy
   std::vector<Memory64> input_copies_;
   std::vector<std::vector<std::unique_ptr<Ready>>> plans_;  // by part: the cache

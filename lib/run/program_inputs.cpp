@@ -119,6 +119,8 @@ Result<Bindings> Program::bindings_of_inputs(
       }
     }
   }
+  for (const std::string& symbol : outer_symbols_)
+    if (const auto size = outer_sizes_.find(symbol)) HG_TRY(bindings.bind(symbol, *size));
   for (const auto& [symbol, value] : options_.dims)
     if (!bindings.find(symbol)) HG_TRY(bind(symbol, value));
   for (const std::string& symbol : symbols)

@@ -243,6 +243,84 @@ class Refined(nn.Module):
         return x
 
 
+@case("f32[6,4]", "i64[]=1..5")
+class SizesOfData(nn.Module):
+    def forward(self, x: T, k: T):
+        i = int(k)
+        j = int(k.item())
+        heads = (x[:i] * i, x[i:], x[:-i], x[i - 1], x[i - 2 : i + 1])
+        return heads, torch.zeros(i, 2), torch.arange(i + 2), x.narrow(0, i, 1), x[:i].view(j, 2, 2)
+
+
+@case("f32[4,3]", "i64[3]=1..4")
+class MasksOfLengths(nn.Module):
+    def forward(self, x: T, lengths: T):
+        m = int(lengths.max())
+        mask = torch.arange(m)[None, :] < lengths[:, None]
+        return mask, x[:m], F.pad(x, (0, m - 1)), x.new_full((m, 2), 3.0), x.repeat(1, m)
+
+
+@case("f32[6]", "i64[3]=1..2")
+class SizesInLists(nn.Module):
+    def forward(self, x: T, k: T):
+        sizes: List[int] = k.tolist()
+        total = sizes[0] + sizes[1] + sizes[2]
+        return torch.split(x[:total], sizes)[0], x.narrow(0, sizes[0], 2)
+
+
+@case("x:f32[n,4]", "s:f32[3]")
+class SizesFromOutside(nn.Module):
+    def forward(self, x: T, s: T):
+        n = x.size(0)
+        found = (x > 0).nonzero().size(0)
+        y = s
+        while bool(y.sum() > -100):
+            y = y - torch.ones(n, 3).sum(0)
+        z = s
+        if bool(s.sum() > 0):
+            z = torch.ones(found, 3).sum(0) + torch.ones((s > 0).nonzero().size(0), 3).sum(0)
+        return y, z, torch.arange(found), x[:found], x[found:]
+
+
+@case("f32[2,7]")
+class WritesAtNumbersOfData(nn.Module):
+    def forward(self, x: T):
+        out = torch.zeros(2, 5, dtype=torch.long)
+        done = torch.zeros(2, dtype=torch.bool)
+        i = 0
+        while i < 5 and not bool(done.all()):
+            token = x.argmax(-1)
+            out[:, i] = torch.where(done, torch.zeros_like(token), token)
+            x.narrow(1, i, 2).mul_(2)
+            done = done | (token == 2)
+            x = torch.roll(x, 1, -1)
+            i += 1
+        return out, i
+
+
+@case("f32[40,10]")
+class PartsThatReadEarlierOnes(nn.Module):
+    """As detection models choose boxes: each class has sizes of its own."""
+
+    def forward(self, x: T):
+        scores: List[T] = []
+        boxes: List[T] = []
+        p = x[:, :6].softmax(-1)
+        for c in range(1, 6):
+            keep = p[:, c] > 0.05
+            best, at = p[:, c][keep].topk(2)
+            scores.append(best)
+            boxes.append((x[:, -4:] * 2)[keep][at])
+        return torch.cat(scores), torch.cat(boxes)
+
+
+@case("f32[u0,4]")
+class SymbolOfTheUser(nn.Module):
+    def forward(self, x: T):
+        found = (x > 0).nonzero()
+        return x[: found.size(0)], found
+
+
 # Memory that tensors share.
 
 
