@@ -133,7 +133,33 @@ Comparison compare_floats(const Tensor& got, const Tensor& want) {
   return result;
 }
 
+template <class T>
+void sort_elements(const Tensor& tensor) {
+  T* const data = tensor.as<T>();
+  std::sort(data, data + tensor.count(),
+            [](T a, T b) { return a < b || (std::isnan(double(b)) && !std::isnan(double(a))); });
+}
+
+// Of the dtypes that can be sorted; the others stay as they are.
+Result<TensorData> sorted(const Tensor& tensor) {
+  HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(tensor));
+  if (tensor.dtype == f32) sort_elements<float>(data.tensor);
+  if (tensor.dtype == f64) sort_elements<double>(data.tensor);
+  if (tensor.dtype == i64) sort_elements<int64_t>(data.tensor);
+  if (tensor.dtype == i32) sort_elements<int32_t>(data.tensor);
+  return data;
+}
+
 }  // namespace
+
+Comparison compare_sorted(const Tensor& got, const Tensor& want) {
+  const Result<TensorData> a = sorted(got), b = sorted(want);
+  if (a.ok() && b.ok()) return compare(a->tensor, b->tensor);
+  Comparison result;
+  result.equal = false;
+  result.difference = std::string((a.ok() ? b : a).status().message());
+  return result;
+}
 
 Comparison compare(const Tensor& got, const Tensor& want) {
   Comparison result;

@@ -18,5 +18,7 @@ struct Comparison {
 // dtype and shape must be equal, integers and bools too; NaN equals NaN, an infinity itself. Floats
 // may differ by rtol * |want| + atol, where atol grows with the size of the values in `want`.
 Comparison compare(const Tensor& got, const Tensor& want);
+// The same for the elements in ascending order.
+Comparison compare_sorted(const Tensor& got, const Tensor& want);
 
 }  // namespace hg::convert

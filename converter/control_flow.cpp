@@ -411,7 +411,9 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
   inputs.insert(inputs.end(), region.captured.begin(), region.captured.end());
   const std::vector<Value> outputs = memory_.graph().calls("while", inputs, {}, {region.graph});
   if (Status status = memory_.graph().take_status(); !status.ok())
-    throw Refusal{std::string(status.message()), ""};
+    throw Refusal{std::string(status.message()),
+                  "what grows in a loop that data ends can be written into a tensor of the final "
+                  "size, made before the loop"};
   size_t next = 1;
   std::vector<Item> results;
   for (size_t i = 0; i < leaves.size(); ++i) {

@@ -314,6 +314,16 @@ class PartsThatReadEarlierOnes(nn.Module):
         return torch.cat(scores), torch.cat(boxes)
 
 
+@case("i64[1,n]=0..9", exit=3, words="a tensor of the final size, made before the loop")
+class GrowsInLoops(nn.Module):
+    def forward(self, ids: T):
+        i = 0
+        while i < 6 and not bool((ids == 3).all()):
+            ids = torch.cat([ids, ids[:, :1] + i], 1)
+            i += 1
+        return ids
+
+
 @case("f32[u0,4]")
 class SymbolOfTheUser(nn.Module):
     def forward(self, x: T):
