@@ -7,10 +7,13 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <thread>
 
 #include "hg/hg.h"
 #include "hg/ops.h"
+#include "lib/run/backend.h"
+#include "lib/run/self_test.h"
 
 namespace hg::test {
 namespace {
@@ -92,7 +95,8 @@ TEST_F(Vulkan, AChainOfModelsUploadsOnceAndDownloadsOnce) {
   EXPECT_EQ(ran.downloads, before.downloads);
   EXPECT_EQ(after.downloads, before.downloads + 1);
   EXPECT_EQ(after.download_bytes - before.download_bytes, 4 * 8 * 4);
-  EXPECT_EQ(ran.submits - before.submits - (ran.uploads - before.uploads), 6) << "one submit per run";
+  EXPECT_EQ(ran.submits - before.submits - (ran.uploads - before.uploads), 6)
+      << "one submit per run";
 
   Options on_cpu;
   Result<Session> a = session(layer(), on_cpu), b = session(layer(), on_cpu);
@@ -287,6 +291,107 @@ TEST_F(Vulkan, AutomaticGoesWhereAnInputLies) {
   ASSERT_TRUE(s->run().ok());
   EXPECT_TRUE(s->device_output(0).ok());
   EXPECT_NE(s->report().find("an input lies there"), std::string::npos) << s->report();
+}
+
+// A chain of layers whose values all are needed at its end.
+Graph deep_network() {
+  Graph g;
+  Value x = g.input("x", f32, {64, 32});
+  std::vector<Value> kept;
+  for (int i = 0; i < 12; ++i) {
+    kept.push_back(x);
+    x = tanh(x * 0.9 + 0.1);
+  }
+  for (int i = 11; i >= 0; --i) x = x * 0.5 + kept[static_cast<size_t>(i)];
+  g.output("y", x);
+  return g;
+}
+
+TEST_F(Vulkan, AMemoryLimitIsKeptByComputingAgain) {
+  const std::vector<float> x = numbers(64 * 32);
+  std::vector<float> results[2];
+  int64_t arenas[2] = {0, 0};
+  for (const bool limited : {false, true}) {
+    Options o = options();
+    o.disabled_passes = {"programs"};
+    if (limited) o.memory_limit = arenas[0] * 8 / 10;
+    Result<Session> s = session(deep_network(), o);
+    ASSERT_TRUE(s.ok()) << s.status().message();
+    ASSERT_TRUE(s->set_input("x", view(x, {64, 32})).ok());
+    for (int run = 0; run < 2; ++run) {
+      const Status status = s->run();
+      ASSERT_TRUE(status.ok()) << status.message();
+    }
+    for (const ArenaBlock& block : s->arena_blocks())
+      arenas[limited] = std::max(arenas[limited], block.offset + block.bytes);
+    if (limited) {
+      EXPECT_GT(s->memory()->extra_flops, 0);
+    }
+    const Tensor y = *s->output(0);
+    results[limited].assign(y.as<float>(), y.as<float>() + y.count());
+  }
+  EXPECT_LE(arenas[1], arenas[0] * 8 / 10);
+  EXPECT_EQ(results[0], results[1]);
+}
+
+TEST_F(Vulkan, EveryKernelHasASelfTest) {
+  const Registry& registry = Registry::built_in();
+  for (const Op* op : registry.ops()) {
+    if (registry.kernels(op->name(), Device::vulkan).empty()) continue;
+    EXPECT_FALSE(self_test_case(*op, f32, registry).outputs().empty()) << op->name();
+  }
+}
+
+TEST_F(Vulkan, AKernelThatFailsItsSelfTestIsReplaced) {
+  const auto run_layer = [&](const Gpu& gpu, std::string* report) {
+    Options o = options();
+    o.gpu = gpu;
+    Result<Session> s = session(layer(), o);
+    EXPECT_TRUE(s.ok()) << s.status().message();
+    const std::vector<float> x = numbers(32);
+    EXPECT_TRUE(s->set_input("x", view(x, {4, 8})).ok() && s->run().ok());
+    *report = s->report();
+    const Tensor y = *s->output(0);
+    return std::vector<float>(y.as<float>(), y.as<float>() + y.count());
+  };
+  std::string report;
+  const std::vector<float> expected = run_layer(gpu_, &report);
+  EXPECT_EQ(report.find("fails its self-test"), std::string::npos) << report;
+  Result<Gpu> broken = Gpu::open({.name = gpu_.info().name});
+  ASSERT_TRUE(broken.ok());
+  for (const KernelDef* kernel : Registry::built_in().kernels("linear", Device::vulkan))
+    backend_of(*broken).fails_self_test.insert(text(kernel->op, "=", kernel->name));
+  std::vector<float> y = run_layer(*broken, &report);
+  EXPECT_NE(report.find("linear=tiles fails its self-test"), std::string::npos) << report;
+  EXPECT_NE(report.find("runs on the CPU"), std::string::npos) << report;
+  for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], expected[i], 1e-5);
+  // The verdict is in the cache.
+  const Result<std::vector<std::byte>> cache = broken->cache();
+  ASSERT_TRUE(cache.ok());
+  const Result<Gpu> again = Gpu::open({.name = gpu_.info().name, .cache = *cache});
+  ASSERT_TRUE(again.ok());
+  y = run_layer(*again, &report);
+  EXPECT_NE(report.find("linear=tiles fails its self-test"), std::string::npos) << report;
+}
+
+int64_t resident_pages() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident;
+}
+
+TEST_F(Vulkan, ManySessionsLeaveNothingBehind) {
+  const std::vector<float> x = numbers(32);
+  const auto once = [&] {
+    Result<Session> s = session(layer(), options());
+    ASSERT_TRUE(s.ok()) << s.status().message();
+    ASSERT_TRUE(s->set_input("x", view(x, {4, 8})).ok() && s->run().ok());
+  };
+  for (int i = 0; i < 100; ++i) once();
+  const int64_t before = resident_pages();
+  for (int i = 0; i < 900; ++i) once();
+  EXPECT_LT(resident_pages() - before, 1024) << "pages of 4 KiB";
 }
 
 }  // namespace

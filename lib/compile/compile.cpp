@@ -20,24 +20,31 @@ constexpr Pass kPasses[] = {
     {"attention", find_attention},
     {"batch_norm", fold_batch_norm},
     {"epilogue", fuse_epilogues},
+    {"expand_for_device", expand_for_device, true},
+    {"fold_for_device", fold_for_device},
     {"dead_after_fusion", remove_dead},
     {"programs", form_programs},
 };
 
-bool can_run(const Op& op, const CompileContext& context) {
+bool has_kernel(const Op& op, const CompileContext& context, Device device) {
   return op.def.view != nullptr || (op.def.traits & kControl) ||
-         !context.registry->kernels(op.name(), Device::cpu).empty();
+         !context.registry->kernels(op.name(), device).empty();
 }
 
-// On a device an op without a kernel is expanded, even if the CPU has one.
-bool stays(const Op& op, const CompileContext& context) {
-  if (op.def.view != nullptr || (op.def.traits & kControl)) return true;
-  if (!context.registry->kernels(op.name(), Device::vulkan).empty() &&
-      context.options->device == Device::vulkan)
-    return true;
-  const bool on_cpu = !context.registry->kernels(op.name(), Device::cpu).empty();
-  return on_cpu && (context.options->device != Device::vulkan ||
-                    (op.def.traits & (kRandom | kDataDependent)));
+// Expands what `stays` does not hold back. Expansions may hold composites again.
+template <class Stays>
+Status expand_all(Graph& graph, const Stays& stays) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    HG_TRY(rewrite(graph, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
+      if (node.op->def.expand == nullptr || stays(*node.op))
+        return std::optional<std::vector<Value>>();
+      HG_TRY_ASSIGN(std::vector<Value> values, GraphAccess::expand(graph, node));
+      changed = true;
+      return std::optional(std::move(values));
+    }));
+  }
+  return {};
 }
 
 }  // namespace
@@ -54,18 +61,21 @@ const TensorData* fixed_data(const Graph& graph, const CompileContext& context, 
 }
 
 Status expand_composites(Graph& graph, const CompileContext& context) {
-  // Expansions may hold composites again.
-  for (bool changed = true; changed;) {
-    changed = false;
-    HG_TRY(rewrite(graph, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
-      if (stays(*node.op, context) || node.op->def.expand == nullptr)
-        return std::optional<std::vector<Value>>();
-      HG_TRY_ASSIGN(std::vector<Value> values, GraphAccess::expand(graph, node));
-      changed = true;
-      return std::optional(std::move(values));
-    }));
-  }
-  return {};
+  return expand_all(graph, [&](const Op& op) {
+    return has_kernel(op, context, Device::cpu) ||
+           (context.options->device == Device::vulkan && has_kernel(op, context, Device::vulkan));
+  });
+}
+
+Status expand_for_device(Graph& graph, const CompileContext& context) {
+  if (context.options->device != Device::vulkan) return {};
+  return expand_all(graph, [&](const Op& op) {
+    return has_kernel(op, context, Device::vulkan) || (op.def.traits & (kRandom | kDataDependent));
+  });
+}
+
+Status fold_for_device(Graph& graph, const CompileContext& context) {
+  return context.options->device == Device::vulkan ? fold_constants(graph, context) : Status();
 }
 
 Status remove_dead(Graph& graph, const CompileContext&) {
@@ -89,7 +99,7 @@ Status compile(Graph& graph, const CompileContext& context) {
   }
   std::set<std::string_view> missing;
   for (const Node& node : graph.nodes())
-    if (!can_run(*node.op, context)) missing.insert(node.op->name());
+    if (!has_kernel(*node.op, context, Device::cpu)) missing.insert(node.op->name());
   if (missing.empty()) return {};
   std::string names;
   for (const std::string_view name : missing) names += text(names.empty() ? "" : ", ", name);

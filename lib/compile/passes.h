@@ -29,6 +29,9 @@ struct Pass {
 std::span<const Pass> all_passes();
 
 Status expand_composites(Graph& graph, const CompileContext& context);
+// What the fusions left of composites that only the CPU has a kernel for.
+Status expand_for_device(Graph& graph, const CompileContext& context);
+Status fold_for_device(Graph& graph, const CompileContext& context);
 Status remove_dead(Graph& graph, const CompileContext& context);
 Status fold_constants(Graph& graph, const CompileContext& context);
 Status merge_common(Graph& graph, const CompileContext& context);

@@ -71,6 +71,9 @@ PlacedTensor Planner::input_for(const KernelDef& kernel, const Node& node, size_
 }
 
 bool Planner::allowed(const KernelDef& kernel) const {
+  if (request_.distrusted != nullptr && side_of(kernel) == Side::device &&
+      request_.distrusted->count(text(kernel.op, "=", kernel.name)) > 0)
+    return false;
   for (const std::string& choice : request_.options->kernels) {
     const size_t equals = choice.find('=');
     if (choice.substr(0, equals) == kernel.op)

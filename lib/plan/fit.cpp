@@ -32,15 +32,15 @@ Result<Plan> fit_plan(PlanRequest request, Plan plan, int64_t arena_limit) {
     if (static_cast<double>(liveness.profile(order).peak) > kWorthwhile * static_cast<double>(peak))
       continue;
     HG_TRY_ASSIGN(Plan other, plan_of(request, base, order));
-    if (static_cast<double>(other.arena_bytes) <
-        kWorthwhile * static_cast<double>(plan.arena_bytes))
+    if (static_cast<double>(other.all_arena_bytes()) <
+        kWorthwhile * static_cast<double>(plan.all_arena_bytes()))
       plan = std::move(other);
   }
   if (request.options->checkpoint == Checkpoint::sqrt) {
     HG_TRY_ASSIGN(Plan other, plan_of(request, base, checkpoint_sqrt(liveness, plan.schedule)));
-    if (other.arena_bytes < plan.arena_bytes) plan = std::move(other);
+    if (other.all_arena_bytes() < plan.all_arena_bytes()) plan = std::move(other);
   }
-  if (arena_limit == 0 || plan.arena_bytes <= arena_limit) return plan;
+  if (arena_limit == 0 || plan.all_arena_bytes() <= arena_limit) return plan;
   Plan smallest = std::move(plan);
   std::vector<Rematerialized> choices = recompute(liveness, smallest.schedule);
   if (base.schedule != smallest.schedule)
@@ -53,8 +53,8 @@ Result<Plan> fit_plan(PlanRequest request, Plan plan, int64_t arena_limit) {
       if (is_near != likely) continue;
       HG_TRY_ASSIGN(Plan other,
                     plan_of(request, base, without_needless(liveness, r.schedule, r.peak)));
-      if (other.arena_bytes < smallest.arena_bytes) smallest = std::move(other);
-      if (smallest.arena_bytes <= arena_limit) return smallest;
+      if (other.all_arena_bytes() < smallest.all_arena_bytes()) smallest = std::move(other);
+      if (smallest.all_arena_bytes() <= arena_limit) return smallest;
     }
   }
   return smallest;

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -98,6 +99,7 @@ struct Plan {
   int64_t device_arena_bytes = 0;
   std::vector<std::string> remarks;  // why a node is not on the device
 
+  int64_t all_arena_bytes() const { return arena_bytes + device_arena_bytes; }
   // The value on this side, or null.
   const PlacedTensor* find(ValueId id, Side side) const {
     const auto& known = values[static_cast<size_t>(side)];
@@ -132,6 +134,7 @@ struct PlanRequest {
   const Schedule* schedule = nullptr;  // null: the order of the graph
   PreparedNodes* prepared = nullptr;   // of plans for the same bindings; null: not kept
   const DeviceInfo* device = nullptr;  // null: the CPU alone
+  const std::set<std::string>* distrusted = nullptr;  // "op=kernel": of the device, never chosen
 };
 
 // Fails with the first node that cannot be planned. When no kernel takes a node that has an

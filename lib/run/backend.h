@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -100,6 +101,7 @@ class Backend {
   virtual Result<std::vector<std::byte>> cache() = 0;
 
   MeasuredTimes measured;
+  std::set<std::string> fails_self_test;  // "op=kernel": tests make these fail (self_test.h)
 };
 
 Backend& backend_of(const Gpu& gpu);  // an open one

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast models ran on the CPU and on a device, for Device::automatic.
+// How fast models ran on the CPU and on a device, for Device::automatic; and kernels of the device
+// on their self-tests.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +13,13 @@
 
 namespace hg {
 
-// Times of a run in milliseconds.
+// Times of a run in milliseconds; infinite where the device's answers are wrong.
 struct DeviceTimes {
   double cpu_ms = 0, gpu_ms = 0;
 };
 
-// What was measured beside one device, by a checksum of graph, sizes and threads. Any thread.
+// What was measured beside one device, by a checksum of graph, sizes and threads, or of a kernel.
+// Any thread.
 class MeasuredTimes {
  public:
   std::optional<DeviceTimes> find(uint64_t key) const;

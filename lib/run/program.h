@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,7 @@ class Program {
   std::vector<Memory64> arenas_;     // by part
   std::vector<std::unique_ptr<Control>> controls_;  // by node
   std::unique_ptr<DeviceSide> device_;  // null: the CPU alone
+  std::set<std::string> distrusted_;    // kernels of the device that failed their self-test
   mutable std::map<ValueId, TensorData> fetched_;  // values read from the device since the last run
   int64_t generation_ = 0;           // counts changes of addresses
   bool sizes_changed_ = true;

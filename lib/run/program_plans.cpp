@@ -3,6 +3,7 @@
 #include "lib/graph/rewrite.h"
 #include "lib/plan/fit.h"
 #include "lib/run/ready.h"
+#include "lib/run/self_test.h"
 
 namespace hg {
 namespace {
@@ -26,11 +27,15 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
   request.mutable_states = &mutable_states_;
   request.packs = &packs_;
   request.threads = parallel_.threads;
-  if (device_ != nullptr) request.device = &options_.gpu.info();
+  if (device_ != nullptr) {
+    request.device = &options_.gpu.info();
+    request.distrusted = &distrusted_;
+  }
   auto ready = std::make_unique<Ready>();
   PreparedNodes prepared;
   request.prepared = &prepared;
   for (;;) {
+    if (device_ != nullptr) distrusted_ = distrusted_kernels(graph_, options_, *registry_);
     int32_t expand_node = -1;
     Result<Plan> plan = make_plan(request, &expand_node);
     if (plan.ok()) {
@@ -42,12 +47,13 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
     plans_.clear();
     plans_.resize(1);
     prepared.clear();
-    HG_TRY(rewrite(graph_, [&, at = int32_t{0}](const Node& node) mutable
-                           -> Result<std::optional<std::vector<Value>>> {
-      if (at++ != expand_node) return std::optional<std::vector<Value>>();
-      HG_TRY_ASSIGN(std::vector<Value> values, GraphAccess::expand(graph_, node));
-      return std::optional(std::move(values));
-    }));
+    HG_TRY(rewrite(graph_,
+                   [&, at = int32_t{0}](
+                       const Node& node) mutable -> Result<std::optional<std::vector<Value>>> {
+                     if (at++ != expand_node) return std::optional<std::vector<Value>>();
+                     HG_TRY_ASSIGN(std::vector<Value> values, GraphAccess::expand(graph_, node));
+                     return std::optional(std::move(values));
+                   }));
     HG_TRY(prepare_states());
   }
   HG_TRY(fit_limit(request, ready->plan));
@@ -67,11 +73,12 @@ Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
   for (const Memory64& state : own_states_) own += state.bytes();
   for (size_t i = 0; i < static_cast<size_t>(plan.part); ++i) earlier += arenas_[i].bytes();
   const int64_t limit = options_.memory_limit, rest = limit - packs_.bytes() - own - earlier;
-  HG_TRY_ASSIGN(plan, fit_plan(request, std::move(plan), limit > 0 ? std::max<int64_t>(rest, 1) : 0));
-  if (limit <= 0 || plan.arena_bytes <= rest) return {};
-  const int64_t needed = plan.arena_bytes + packs_.bytes() + own + earlier;
+  HG_TRY_ASSIGN(plan,
+                fit_plan(request, std::move(plan), limit > 0 ? std::max<int64_t>(rest, 1) : 0));
+  if (limit <= 0 || plan.all_arena_bytes() <= rest) return {};
+  const int64_t needed = plan.all_arena_bytes() + packs_.bytes() + own + earlier;
   return out_of_memory("the memory limit is ", limit, " bytes; the smallest that works is ", needed,
-                       " (", plan.arena_bytes, " of arena, where values are computed again, ",
+                       " (", plan.all_arena_bytes(), " of arena, where values are computed again, ",
                        packs_.bytes(), " of packed weights, ", own, " of own state",
                        earlier > 0 ? text(", ", earlier, " of earlier parts") : "", ")");
 }
@@ -142,10 +149,14 @@ void* Program::base_of(const Place& place) const {
   const auto index = static_cast<size_t>(place.index);
   if (place.side == Side::device) return nullptr;
   switch (place.kind) {
-    case Place::Kind::none: return nullptr;
-    case Place::Kind::arena: return static_cast<std::byte*>(arenas_[index].data()) + place.offset;
-    case Place::Kind::input: return static_cast<std::byte*>(input_data_[index]) + place.offset;
-    case Place::Kind::state: return static_cast<std::byte*>(state_data_[index]) + place.offset;
+    case Place::Kind::none:
+      return nullptr;
+    case Place::Kind::arena:
+      return static_cast<std::byte*>(arenas_[index].data()) + place.offset;
+    case Place::Kind::input:
+      return static_cast<std::byte*>(input_data_[index]) + place.offset;
+    case Place::Kind::state:
+      return static_cast<std::byte*>(state_data_[index]) + place.offset;
     case Place::Kind::fixed:
       return static_cast<std::byte*>(const_cast<void*>(place.address)) + place.offset;
   }

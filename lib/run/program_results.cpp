@@ -133,6 +133,8 @@ std::string Program::report() const {
   if (device_ != nullptr) {
     const DeviceInfo& info = options_.gpu.info();
     out += text("device vulkan: ", info.name, " (", name(info.type), ", ", info.driver, ")\n");
+    for (const std::string& kernel : distrusted_)
+      out += text(kernel, " fails its self-test on this device and is not used\n");
     for (const Ready* ready : parts_)
       for (const std::string& remark : ready->plan.remarks) out += text(remark, "\n");
   }

@@ -23,7 +23,8 @@ DeviceInfo::Type type_of(VkPhysicalDeviceType type) {
   }
 }
 
-DeviceInfo describe(const Instance& vk, VkPhysicalDevice device, const VkPhysicalDeviceProperties& p) {
+DeviceInfo describe(const Instance& vk, VkPhysicalDevice device,
+                    const VkPhysicalDeviceProperties& p) {
   uint32_t count = 0;
   vk.EnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr);
   std::vector<VkExtensionProperties> extensions(count);
@@ -80,17 +81,19 @@ DeviceInfo describe(const Instance& vk, VkPhysicalDevice device, const VkPhysica
   info.max_binding_bytes = p.limits.maxStorageBufferRange;
   info.max_allocation_bytes = static_cast<int64_t>(
       std::min<uint64_t>(maintenance.maxMemoryAllocationSize, uint64_t{1} << 62));
-  info.max_bindings = static_cast<int>(std::min(
-      {p.limits.maxPerStageDescriptorStorageBuffers, p.limits.maxDescriptorSetStorageBuffers, 64u}));
+  info.max_bindings = static_cast<int>(std::min({p.limits.maxPerStageDescriptorStorageBuffers,
+                                                 p.limits.maxDescriptorSetStorageBuffers, 64u}));
   info.max_workgroup = static_cast<int>(p.limits.maxComputeWorkGroupInvocations);
   info.max_shared_bytes = p.limits.maxComputeSharedMemorySize;
   info.max_groups = p.limits.maxComputeWorkGroupCount[0];
   info.binding_alignment =
       std::max<int64_t>(16, static_cast<int64_t>(p.limits.minStorageBufferOffsetAlignment));
   info.subgroup_size = static_cast<int>(subgroup.subgroupSize);
-  info.subgroup_arithmetic =
-      (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
-      (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) != 0;
+  // Sums over a subgroup, and telling a value to all of it.
+  constexpr VkSubgroupFeatureFlags kNeeded =
+      VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT;
+  info.subgroup_arithmetic = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
+                             (subgroup.supportedOperations & kNeeded) == kNeeded;
   info.f64 = features.features.shaderFloat64;
   info.i64 = features.features.shaderInt64;
   info.storage_16 = storage_16.storageBuffer16BitAccess;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul and linear: shaders/matmul.comp.
-#include "kernels/matmul_shape.h"
+#include <algorithm>
 
+#include "kernels/matmul_shape.h"
 #include "lib/run/backend.h"
 #include "lib/vulkan/commands.h"
 
@@ -9,19 +10,51 @@ namespace hg::vulkan {
 namespace {
 
 constexpr int64_t kTile = 64;
+// Results of a group of matmul_lanes.comp: kRows rows of kCols vectors.
+constexpr int64_t kLanes = 8, kRows = 16, kCols = 4;
 
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 || c.out(0).dtype == f16; }
 
+// A subgroup of eight lanes on the vectors of a CPU.
+bool accepts_lanes(const PrepareContext& c) {
+  const DeviceInfo& device = device_of(c);
+  return accepts(c) && device.type == DeviceInfo::Type::software && device.subgroup_size == 8 &&
+         device.subgroup_arithmetic;
+}
+
+// Whether two steps along k of a constant b are one aligned word of 64 bits.
+bool reads_pairs(const PrepareContext& c, const kernels::MatmulShape& s) {
+  const auto address = reinterpret_cast<uintptr_t>(c.in(1).data);
+  bool even = s.b_col % 2 == 0;
+  for (const int64_t stride : s.b_batch) even &= stride % 2 == 0;
+  return device_of(c).i64 && address != 0 && address % 8 == 0 && s.b_row == 1 && even;
+}
+
 // Inputs 0 and 1 are a and b; `bias` and `residual` are inputs, or -1.
-Status add_product(PrepareContext& c, const kernels::MatmulShape& s, int bias, int residual) {
+Status add_product(PrepareContext& c, const kernels::MatmulShape& s, int bias, int residual,
+                   bool lanes) {
   if (c.out(0).count() == 0) return {};
   if (s.k == 0) return c.fail("k is 0");
   const DeviceInfo& device = device_of(c);
   Dispatch dispatch;
-  dispatch.code = shader(c.out(0).dtype == f32 ? "matmul_f32" : "matmul_f16");
-  const bool shares = device.type != DeviceInfo::Type::software;
-  dispatch.constants = {shares ? 1u : 0u, bias >= 0 ? 1u : 0u, residual >= 0 ? 1u : 0u,
-                        static_cast<uint32_t>(s.activation)};
+  const bool is_f32 = c.out(0).dtype == f32;
+  const uint32_t has_bias = bias >= 0, has_residual = residual >= 0;
+  const auto activation = static_cast<uint32_t>(s.activation);
+  int64_t rows = kTile, cols = kTile;  // of a group
+  if (lanes) {
+    rows = std::min(s.m, kRows);
+    const int64_t vectors = std::min(kCols, (s.n + kLanes - 1) / kLanes);
+    cols = kLanes * vectors;
+    dispatch.code = shader(!is_f32             ? "matmul_lanes_f16"
+                           : reads_pairs(c, s) ? "matmul_lanes_pairs"
+                                               : "matmul_lanes_f32");
+    dispatch.constants = {static_cast<uint32_t>(rows), has_bias, has_residual, activation,
+                          static_cast<uint32_t>(vectors)};
+  } else {
+    const bool shares = device.type != DeviceInfo::Type::software;
+    dispatch.code = shader(is_f32 ? "matmul_f32" : "matmul_f16");
+    dispatch.constants = {shares ? 1u : 0u, has_bias, has_residual, activation};
+  }
   dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1),
                        Operand::in(c, bias >= 0 ? bias : 1),
                        Operand::in(c, residual >= 0 ? residual : 1)};
@@ -33,28 +66,52 @@ Status add_product(PrepareContext& c, const kernels::MatmulShape& s, int bias, i
     step *= s.batch[d];
   }
   dispatch.params = Words()
-                        .u(s.m).u(s.n).u(s.k).u(s.a_row).u(s.a_col).u(s.b_row).u(s.b_col).u(s.n)
-                        .u(s.batch.rank()).all(s.batch).all(s.a_batch).all(s.b_batch).all(y_batch)
+                        .u(s.m)
+                        .u(s.n)
+                        .u(s.k)
+                        .u(s.a_row)
+                        .u(s.a_col)
+                        .u(s.b_row)
+                        .u(s.b_col)
+                        .u(s.n)
+                        .u(s.batch.rank())
+                        .all(s.batch)
+                        .all(s.a_batch)
+                        .all(s.b_batch)
+                        .all(y_batch)
                         .words();
-  dispatch.groups = {(s.n + kTile - 1) / kTile, (s.m + kTile - 1) / kTile, s.batches()};
+  dispatch.groups = {(s.n + cols - 1) / cols, (s.m + rows - 1) / rows, s.batches()};
   return add(c, std::move(dispatch));
 }
 
+template <bool lanes>
 Status prepare_matmul(PrepareContext& c) {
-  return add_product(c, kernels::matmul_shape(c.in(0), c.in(1)), -1, -1);
+  return add_product(c, kernels::matmul_shape(c.in(0), c.in(1)), -1, -1, lanes);
 }
 
+template <bool lanes>
 Status prepare_linear(PrepareContext& c) {
   const auto activation = kernels::activation_named(c.attrs().string("activation"));
   return add_product(c, kernels::linear_shape(c.in(0), c.in(1), activation), c.has(2) ? 2 : -1,
-                     c.has(3) ? 3 : -1);
+                     c.has(3) ? 3 : -1, lanes);
+}
+
+constexpr KernelDef kernel(std::string_view op, std::string_view name,
+                           bool (*accepts)(const PrepareContext&),
+                           Status (*prepare)(PrepareContext&), uint32_t strided) {
+  return {.op = op,
+          .device = hg::Device::vulkan,
+          .name = name,
+          .accepts = accepts,
+          .prepare = prepare,
+          .strided = strided};
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "matmul", .device = hg::Device::vulkan, .name = "tiles", .accepts = accepts,
-     .prepare = prepare_matmul, .strided = 3},
-    {.op = "linear", .device = hg::Device::vulkan, .name = "tiles", .accepts = accepts,
-     .prepare = prepare_linear, .strided = 2},
+    kernel("matmul", "lanes", accepts_lanes, prepare_matmul<true>, 3),
+    kernel("matmul", "tiles", accepts, prepare_matmul<false>, 3),
+    kernel("linear", "lanes", accepts_lanes, prepare_linear<true>, 2),
+    kernel("linear", "tiles", accepts, prepare_linear<false>, 2),
 };
 
 }  // namespace

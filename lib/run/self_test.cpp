@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/self_test.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "lib/graph/access.h"
+#include "lib/run/backend.h"
+#include "lib/run/checksum.h"
+#include "lib/run/program.h"
+
+namespace hg {
+namespace {
+
+// Counted up when a shader or a case changes: verdicts of earlier ones no longer hold.
+constexpr std::string_view kVersion = "self-test 1";
+
+// Adds the inputs of a case to its graph.
+struct Inputs {
+  Graph& graph;
+  DType real;
+  int count = 0;
+  Value add(const Sizes& shape, DType dtype) {
+    std::vector<Dim> dims(shape.begin(), shape.end());
+    return graph.input(text("x", count++), dtype, Shape(dims));
+  }
+  Value x(const Sizes& shape) { return add(shape, real); }
+};
+
+using Ints = std::vector<Dim>;
+
+// Odd sizes beyond a vector, so that the edges of tiles are seen.
+struct Case {
+  std::string_view op;
+  void (*build)(Inputs& in);
+};
+constexpr Case kCases[] = {
+    {"matmul",
+     [](Inputs& in) {
+       in.graph.call("matmul", {in.x({2, 19, 21}), in.x({21, 37})});
+     }},
+    {"linear",
+     [](Inputs& in) {
+       in.graph.call("linear", {in.x({19, 22}), in.x({37, 22}), in.x({37}), in.x({19, 37})},
+                     {{"activation", "relu"}});
+     }},
+    {"conv",
+     [](Inputs& in) {
+       in.graph.call("conv", {in.x({2, 11, 9, 7}), in.x({18, 11, 3, 3}), in.x({18})},
+                     {{"stride", Ints{2, 1}}, {"padding", Ints{1}}});
+     }},
+    {"conv_weight_grad",
+     [](Inputs& in) {
+       in.graph.call("conv_weight_grad", {in.x({2, 3, 7, 7}), in.x({2, 5, 5, 5})},
+                     {{"kernel", Ints{3, 3}}});
+     }},
+    {"concat",
+     [](Inputs& in) {
+       in.graph.call("concat", {in.x({3, 5}), in.x({3, 7})}, {{"dim", 1}});
+     }},
+    {"pad",
+     [](Inputs& in) {
+       in.graph.call("pad", {in.x({5, 7})}, {{"pads", Ints{1, 2, 0, 3}}});
+     }},
+    {"gather",
+     [](Inputs& in) {
+       in.graph.call("gather", {in.x({5, 7}), in.add({3, 7}, i64)}, {{"dim", 0}});
+     }},
+    {"index_select",
+     [](Inputs& in) {
+       in.graph.call("index_select", {in.x({5, 7}), in.add({9}, i64)}, {{"dim", 1}});
+     }},
+    {"embedding",
+     [](Inputs& in) {
+       in.graph.call("embedding", {in.x({5, 7}), in.add({2, 3}, i64)});
+     }},
+    {"scatter",
+     [](Inputs& in) {
+       in.graph.call("scatter", {in.x({5, 7}), in.add({3, 7}, i64), in.x({3, 7})},
+                     {{"dim", 0}, {"reduce", "add"}});
+     }},
+    {"where",
+     [](Inputs& in) {
+       in.graph.call("where", {in.add({3, 37}, boolean), in.x({3, 37}), in.x({37})});
+     }},
+    {"clamp",
+     [](Inputs& in) {
+       in.graph.call("clamp", {in.x({3, 37}), in.x({1}), in.x({37})});
+     }},
+    {"cast",
+     [](Inputs& in) {
+       in.graph.call("cast", {in.x({3, 37})}, {{"dtype", i64}});
+     }},
+    {"threshold",
+     [](Inputs& in) {
+       in.graph.call("threshold", {in.x({3, 37})}, {{"threshold", 0.4}, {"value", -1.5}});
+     }},
+    {"layer_norm",
+     [](Inputs& in) {
+       in.graph.call("layer_norm", {in.x({3, 37}), in.x({37}), in.x({37})},
+                     {{"normalized_shape", Ints{37}}});
+     }},
+    {"rms_norm",
+     [](Inputs& in) {
+       in.graph.call("rms_norm", {in.x({3, 37}), in.x({37})}, {{"normalized_shape", Ints{37}}});
+     }},
+    {"group_norm",
+     [](Inputs& in) {
+       in.graph.call("group_norm", {in.x({2, 6, 7}), in.x({6}), in.x({6})}, {{"groups", 3}});
+     }},
+    {"max_pool",
+     [](Inputs& in) {
+       in.graph.call("max_pool", {in.x({1, 2, 7, 9})}, {{"kernel_size", Ints{3, 2}}});
+     }},
+    {"max_pool_with_indices",
+     [](Inputs& in) {
+       in.graph.call("max_pool_with_indices", {in.x({1, 2, 7, 9})}, {{"kernel_size", Ints{3, 2}}});
+     }},
+    {"avg_pool",
+     [](Inputs& in) {
+       in.graph.call("avg_pool", {in.x({1, 2, 7, 9})},
+                     {{"kernel_size", Ints{3, 2}}, {"padding", Ints{1}}});
+     }},
+    {"avg_pool_grad",
+     [](Inputs& in) {
+       in.graph.call("avg_pool_grad", {in.x({1, 2, 3, 4})},
+                     {{"input_size", Ints{6, 8}}, {"kernel_size", Ints{2, 2}}});
+     }},
+    {"adaptive_avg_pool",
+     [](Inputs& in) {
+       in.graph.call("adaptive_avg_pool", {in.x({1, 2, 7, 9})}, {{"output_size", Ints{3, 2}}});
+     }},
+    {"adaptive_avg_pool_grad",
+     [](Inputs& in) {
+       in.graph.call("adaptive_avg_pool_grad", {in.x({1, 2, 3, 2})}, {{"input_size", Ints{7, 9}}});
+     }},
+    {"adaptive_max_pool",
+     [](Inputs& in) {
+       in.graph.call("adaptive_max_pool", {in.x({1, 2, 7, 9})}, {{"output_size", Ints{3, 2}}});
+     }},
+};
+
+// The op on as many inputs as it must have; one of them is broadcast.
+void build_plainly(Inputs& in, const Op& op, DType dtype) {
+  std::vector<Value> xs;
+  NamedAttrs attrs;
+  for (const Signature::Input& input : op.signature.inputs)
+    if (!input.optional) xs.push_back(in.add(xs.empty() ? Sizes{3, 37} : Sizes{37}, dtype));
+  if (op.signature.find_attribute("dim") >= 0) attrs = {{"dim", 1}};
+  in.graph.call(op.name(), xs, attrs);
+}
+
+// Values that repeat after 31 elements, between 0.1 and 0.9, of several signs where allowed.
+void fill(const Tensor& tensor, int64_t seed) {
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    const int64_t at = (i * 7 + seed * 5) % 31;
+    const double real = 0.1 + 0.8 * static_cast<double>(at) / 31;
+    switch (tensor.dtype) {
+      case DType::f32:
+        tensor.as<float>()[i] = static_cast<float>(real);
+        break;
+      case DType::f16:
+        tensor.as<Half>()[i] = Half(static_cast<float>(real));
+        break;
+      case DType::bf16:
+        tensor.as<BFloat16>()[i] = BFloat16(static_cast<float>(real));
+        break;
+      case DType::i64:
+        tensor.as<int64_t>()[i] = at % 5;
+        break;
+      case DType::i32:
+        tensor.as<int32_t>()[i] = static_cast<int32_t>(at);
+        break;
+      default:
+        tensor.as<uint8_t>()[i] = at % 2 == 0;
+    }
+  }
+}
+
+double element(const Tensor& tensor, int64_t i) {
+  switch (tensor.dtype) {
+    case DType::f32:
+      return tensor.as<float>()[i];
+    case DType::f64:
+      return tensor.as<double>()[i];
+    case DType::f16:
+      return static_cast<float>(tensor.as<Half>()[i]);
+    case DType::bf16:
+      return static_cast<float>(tensor.as<BFloat16>()[i]);
+    case DType::i64:
+      return static_cast<double>(tensor.as<int64_t>()[i]);
+    case DType::i32:
+      return tensor.as<int32_t>()[i];
+    default:
+      return tensor.as<uint8_t>()[i];
+  }
+}
+
+Result<std::vector<TensorData>> answers(Graph graph, const Options& options,
+                                        const Registry& registry, double& ms) {
+  HG_TRY_ASSIGN(const std::unique_ptr<Program> program,
+                Program::create(std::move(graph), options, registry));
+  std::vector<TensorData> inputs;
+  for (const ValueId id : program->graph().inputs()) {
+    const TensorType& type = program->graph().value_info(id).type;
+    HG_TRY_ASSIGN(const Sizes shape, evaluate(type.shape, Bindings()));
+    HG_TRY_ASSIGN(TensorData data, TensorData::allocate(type.dtype, shape));
+    inputs.push_back(std::move(data));
+    fill(inputs.back().tensor, static_cast<int64_t>(inputs.size()));
+    HG_TRY(program->set_input(static_cast<int>(inputs.size()) - 1, inputs.back().tensor));
+  }
+  HG_TRY(program->plan({}));
+  const auto begin = std::chrono::steady_clock::now();
+  HG_TRY(program->run());
+  ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  std::vector<TensorData> results;
+  for (size_t i = 0; i < program->graph().outputs().size(); ++i) {
+    HG_TRY_ASSIGN(const Tensor tensor, program->output(static_cast<int>(i)));
+    HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(tensor));
+    results.push_back(std::move(data));
+  }
+  return results;
+}
+
+bool agree(const std::vector<TensorData>& got, const std::vector<TensorData>& expected) {
+  for (size_t k = 0; k < expected.size(); ++k) {
+    const Tensor &a = got[k].tensor, &b = expected[k].tensor;
+    if (!(a.shape == b.shape) || a.dtype != b.dtype) return false;
+    const double tolerance = size_of(b.dtype) == 2 ? 2e-2 : 1e-4;
+    for (int64_t i = 0; i < b.count(); ++i) {
+      const double x = element(a, i), y = element(b, i);
+      if (std::isnan(x) && std::isnan(y)) continue;
+      if (x != y && !(std::abs(x - y) <= tolerance * (1 + std::abs(y)))) return false;
+    }
+  }
+  return true;
+}
+
+// A kernel that does not take the case is not judged by it.
+DeviceTimes judge(const KernelDef& kernel, const Op& op, DType real, const Options& given,
+                  const Registry& registry) {
+  constexpr double kWrong = std::numeric_limits<double>::infinity();
+  Options options;
+  options.threads = 1;
+  options.parallel_for = given.parallel_for;
+  options.keep_all_values = true;  // no passes
+  DeviceTimes times;
+  const Graph graph = self_test_case(op, real, registry);
+  if (graph.outputs().empty()) return times;
+  const Result<std::vector<TensorData>> expected = answers(graph, options, registry, times.cpu_ms);
+  if (!expected.ok()) return times;
+  options.device = Device::vulkan;
+  options.gpu = given.gpu;
+  options.kernels = {text(kernel.op, "=", kernel.name)};
+  Result<std::vector<TensorData>> got = answers(graph, options, registry, times.gpu_ms);
+  if (!got.ok()) {
+    if (got.status().code() != Code::unsupported) times.gpu_ms = kWrong;
+    return times;
+  }
+  if (backend_of(given.gpu).fails_self_test.count(options.kernels[0])) got->front() = {};
+  if (!agree(*got, *expected)) times.gpu_ms = kWrong;
+  return times;
+}
+
+}  // namespace
+
+Graph self_test_case(const Op& op, DType real, const Registry& registry) {
+  const auto row = std::find_if(std::begin(kCases), std::end(kCases),
+                                [&](const Case& c) { return c.op == op.name(); });
+  for (const DType dtype : {real, i32, boolean}) {
+    Graph graph(registry);
+    Inputs in{graph, dtype};
+    if (row != std::end(kCases))
+      row->build(in);
+    else
+      build_plainly(in, op, dtype);
+    if (!graph.status().ok() || graph.nodes().empty()) continue;
+    int k = 0;
+    for (const ValueId id : graph.nodes().back().outputs)
+      graph.output(text("y", k++), Value(&graph, id));
+    return graph;
+  }
+  return Graph(registry);
+}
+
+std::set<std::string> distrusted_kernels(const Graph& graph, const Options& options,
+                                         const Registry& registry) {
+  std::set<std::string> distrusted;
+  if (!options.kernels.empty()) return distrusted;
+  std::set<std::pair<const Op*, DType>> used = {{registry.find("contiguous"), f32}};
+  for (const Node& node : graph.nodes()) {
+    DType real = f32;
+    for (const ValueId id : node.inputs)
+      if (id != kNoValue && size_of(graph.value_info(id).type.dtype) == 2 &&
+          is_float(graph.value_info(id).type.dtype))
+        real = graph.value_info(id).type.dtype;
+    used.insert({node.op, real});
+  }
+  MeasuredTimes& measured = backend_of(options.gpu).measured;
+  const DeviceInfo& info = options.gpu.info();
+  for (const auto& [op, real] : used) {
+    if (op == nullptr) continue;
+    for (const KernelDef* kernel : registry.kernels(op->name(), Device::vulkan)) {
+      const std::string name = text(kernel->op, "=", kernel->name);
+      const std::string all =
+          text(kVersion, ";", info.name, ";", info.driver, ";", name, ";", hg::name(real));
+      const uint64_t key = checksum_of(std::as_bytes(std::span(all)));
+      std::optional<DeviceTimes> verdict = measured.find(key);
+      if (!verdict) {
+        verdict = judge(*kernel, *op, real, options, registry);
+        measured.note(key, *verdict);
+      }
+      if (std::isinf(verdict->gpu_ms))
+        distrusted.insert(name);
+      else if (verdict->gpu_ms > 0)
+        break;  // those behind it are not needed
+    }
+  }
+  return distrusted;
+}
+
+}  // namespace hg
