@@ -27,9 +27,12 @@ class Vulkan : public testing::Test {
       if (std::getenv("CI") != nullptr) FAIL() << why;
       GTEST_SKIP() << why;
     }
-    Result<Gpu> gpu = Gpu::open({.name = devices->front().name});
-    ASSERT_TRUE(gpu.ok()) << gpu.status().message();
-    gpu_ = *gpu;
+    if (!shared_) {
+      Result<Gpu> gpu = Gpu::open({.name = devices->front().name});
+      ASSERT_TRUE(gpu.ok()) << gpu.status().message();
+      shared_ = *gpu;
+    }
+    gpu_ = shared_;
   }
 
   Options options() const {
@@ -44,7 +47,10 @@ class Vulkan : public testing::Test {
     return Session::create(model, std::move(options));
   }
 
+  static void TearDownTestSuite() { shared_ = {}; }
+
   Gpu gpu_;
+  static inline Gpu shared_;  // its kernels are compiled and tested once
 };
 
 // y = relu(x w + 1) for x: [4, 8], w: [8, 8]

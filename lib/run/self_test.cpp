@@ -31,7 +31,8 @@ struct Inputs {
 
 using Ints = std::vector<Dim>;
 
-// Odd sizes beyond a vector, so that the edges of tiles are seen.
+// Odd sizes beyond a vector, so that the edges of tiles are seen; products large enough for the
+// largest tiles.
 struct Case {
   std::string_view op;
   void (*build)(Inputs& in);
@@ -39,16 +40,16 @@ struct Case {
 constexpr Case kCases[] = {
     {"matmul",
      [](Inputs& in) {
-       in.graph.call("matmul", {in.x({2, 19, 21}), in.x({21, 37})});
+       in.graph.call("matmul", {in.x({2, 51, 67}), in.x({67, 45})});
      }},
     {"linear",
      [](Inputs& in) {
-       in.graph.call("linear", {in.x({19, 22}), in.x({37, 22}), in.x({37}), in.x({19, 37})},
+       in.graph.call("linear", {in.x({67, 66}), in.x({69, 66}), in.x({69}), in.x({67, 69})},
                      {{"activation", "relu"}});
      }},
     {"conv",
      [](Inputs& in) {
-       in.graph.call("conv", {in.x({2, 11, 9, 7}), in.x({18, 11, 3, 3}), in.x({18})},
+       in.graph.call("conv", {in.x({2, 19, 31, 13}), in.x({18, 19, 3, 3}), in.x({18})},
                      {{"stride", Ints{2, 1}}, {"padding", Ints{1}}});
      }},
     {"conv_weight_grad",

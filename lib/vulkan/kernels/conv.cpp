@@ -9,9 +9,11 @@
 namespace hg::vulkan {
 namespace {
 
-// Results of a group of conv_lanes.comp: kRows outputs at kCols vectors of positions. The best of
-// those tried on llvmpipe (AVX2).
+// Results of a group of conv_lanes.comp: kRows outputs at kCols vectors of positions, the best of
+// those tried on llvmpipe (AVX2). Below kSmall products the driver's compiler would take longer
+// than it saves.
 constexpr int64_t kLanes = 8, kRows = 16, kCols = 4, kDepthwiseCols = 8;
+constexpr int64_t kSmall = int64_t{1} << 18, kSmallRows = 4, kSmallCols = 1;
 
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 || c.out(0).dtype == f16; }
 bool accepts_f32(const PrepareContext& c) { return c.out(0).dtype == f32; }
@@ -65,9 +67,11 @@ Status prepare_lanes(PrepareContext& c) {
   const kernels::ConvShape s = kernels::conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   if (c.out(0).count() == 0) return {};
   if (c.in(0).count() == 0 || c.in(1).count() == 0) return c.fail("x or weight is empty");
-  const int64_t rows = std::min<int64_t>(s.group_o(), kRows);
-  const int64_t cols =
-      std::min<int64_t>(rows == 1 ? kDepthwiseCols : kCols, (s.out_size() + kLanes - 1) / kLanes);
+  const int64_t taps = s.kernel[0] * s.kernel[1] * s.kernel[2];
+  const bool small = c.out(0).count() * s.group_c() * taps < kSmall;
+  const int64_t rows = std::min(s.group_o(), small ? kSmallRows : kRows);
+  const int64_t most = small ? kSmallCols : rows == 1 ? kDepthwiseCols : kCols;
+  const int64_t cols = std::min(most, (s.out_size() + kLanes - 1) / kLanes);
   const int64_t blocks = (s.group_o() + rows - 1) / rows;
   Dispatch dispatch;
   dispatch.code = shader(c.out(0).dtype == f32 ? "conv_lanes_f32" : "conv_lanes_f16");

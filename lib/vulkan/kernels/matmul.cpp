@@ -10,8 +10,10 @@ namespace hg::vulkan {
 namespace {
 
 constexpr int64_t kTile = 64;
-// Results of a group of matmul_lanes.comp: kRows rows of kCols vectors.
+// Results of a group of matmul_lanes.comp: kRows rows of kCols vectors. Below kSmall products the
+// driver's compiler would take longer than it saves.
 constexpr int64_t kLanes = 8, kRows = 16, kCols = 4;
+constexpr int64_t kSmall = int64_t{1} << 18, kSmallRows = 4, kSmallCols = 1;
 
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 || c.out(0).dtype == f16; }
 
@@ -42,8 +44,9 @@ Status add_product(PrepareContext& c, const kernels::MatmulShape& s, int bias, i
   const auto activation = static_cast<uint32_t>(s.activation);
   int64_t rows = kTile, cols = kTile;  // of a group
   if (lanes) {
-    rows = std::min(s.m, kRows);
-    const int64_t vectors = std::min(kCols, (s.n + kLanes - 1) / kLanes);
+    const bool small = c.out(0).count() * s.k < kSmall;
+    rows = std::min(s.m, small ? kSmallRows : kRows);
+    const int64_t vectors = std::min(small ? kSmallCols : kCols, (s.n + kLanes - 1) / kLanes);
     cols = kLanes * vectors;
     dispatch.code = shader(!is_f32             ? "matmul_lanes_f16"
                            : reads_pairs(c, s) ? "matmul_lanes_pairs"
