@@ -102,8 +102,9 @@ void run(const RunContext& c) noexcept {
   const int64_t size = s.out_size();
   for_tiles(c, s.n * w.tiles_o * w.tiles_y, w.lanes, w.slot_bytes, [&](int64_t index, float* slot) {
     const int64_t image = index / (w.tiles_o * w.tiles_y);
-    const int64_t first = index % w.tiles_y * w.tile_y;
-    const int64_t o_begin = index / w.tiles_y % w.tiles_o * w.tile_o;
+    // Rows go with the pixels that neighbouring convolutions share out.
+    const int64_t first = index / w.tiles_o % w.tiles_y * w.tile_y;
+    const int64_t o_begin = index % w.tiles_o * w.tile_o;
     const int64_t o_end = std::min(s.o, o_begin + w.tile_o);
     const int64_t rows = std::min(w.tile_y, s.out[1] - first);
     w.table->clear(w.in_rows * w.row_step + kSlack, slot);

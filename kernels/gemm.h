@@ -120,30 +120,39 @@ inline void pack_rows(int64_t rows, int64_t k, const float* a, int64_t a_row, in
 
 // Runs body(tile, slot) for every tile in [0, tiles), where slot is memory of slot_bytes that no
 // other tile uses at the same time. Workspace: tile_workspace(). Which tile does what must not
-// depend on the slot.
-inline constexpr int64_t kTileCounterBytes = 64;
+// depend on the slot. A lane begins with its own part of the tiles, neighbours that are likely to
+// be in its cache, and then helps the others.
+inline constexpr int64_t kTileCounterBytes = 64;  // of a lane
 inline int64_t tile_lanes(const PrepareContext& c, int64_t tiles) {
   const int64_t threads = c.threads() < 1 ? 1 : c.threads();
   return tiles < threads ? (tiles < 1 ? 1 : tiles) : threads;
 }
 inline int64_t tile_workspace(int64_t lanes, int64_t slot_bytes) {
-  return kTileCounterBytes + lanes * ((slot_bytes + 63) / 64 * 64);
+  return lanes * (kTileCounterBytes + (slot_bytes + 63) / 64 * 64);
 }
 template <class Body>
 void for_tiles(const RunContext& c, int64_t tiles, int64_t lanes, int64_t slot_bytes,
                const Body& body) {
   char* base = c.workspace<char>();
   const int64_t step = (slot_bytes + 63) / 64 * 64;
+  const auto slot_of = [&](int64_t lane) {
+    return reinterpret_cast<float*>(base + lanes * kTileCounterBytes + lane * step);
+  };
   if (lanes <= 1) {
-    for (int64_t tile = 0; tile < tiles; ++tile)
-      body(tile, reinterpret_cast<float*>(base + kTileCounterBytes));
+    for (int64_t tile = 0; tile < tiles; ++tile) body(tile, slot_of(0));
     return;
   }
-  auto* next = new (base) std::atomic<int64_t>(0);
+  using Counter = std::atomic<int64_t>;
+  const auto next_of = [&](int64_t lane) {
+    return reinterpret_cast<Counter*>(base + lane * kTileCounterBytes);
+  };
+  for (int64_t lane = 0; lane < lanes; ++lane) new (next_of(lane)) Counter(lane * tiles / lanes);
   c.parallel_for(lanes, 1, [&](int64_t lane, int64_t) {
-    float* slot = reinterpret_cast<float*>(base + kTileCounterBytes + lane * step);
-    for (int64_t tile; (tile = next->fetch_add(1, std::memory_order_relaxed)) < tiles;)
-      body(tile, slot);
+    for (int64_t k = 0; k < lanes; ++k) {
+      const int64_t part = (lane + k) % lanes, end = (part + 1) * tiles / lanes;
+      for (int64_t tile; (tile = next_of(part)->fetch_add(1, std::memory_order_relaxed)) < end;)
+        body(tile, slot_of(lane));
+    }
   });
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/run/parallel.h"
 
+#include <atomic>
+
 #ifdef HG_OPENMP
 #include <omp.h>
 #endif
@@ -8,6 +10,15 @@
 namespace hg {
 
 #ifdef HG_OPENMP
+namespace {
+
+constexpr int kMaxTeam = 32;
+struct alignas(64) Part {
+  std::atomic<int64_t> next{0};
+  int64_t end = 0;
+};
+
+}  // namespace
 
 int default_threads() { return omp_get_max_threads(); }
 
@@ -19,8 +30,27 @@ ParallelFor openmp_parallel_for(int threads) {
   parallel.run = [](void* host, int64_t count, void (*task)(void*, int64_t), void* arg) {
     const auto limit = static_cast<int>(reinterpret_cast<intptr_t>(host));
     const int team = count < limit ? static_cast<int>(count) : limit;
+    if (team > kMaxTeam) {
 #pragma omp parallel for schedule(dynamic, 1) num_threads(team)
-    for (int64_t i = 0; i < count; ++i) task(arg, i);
+      for (int64_t i = 0; i < count; ++i) task(arg, i);
+      return;
+    }
+    // Each thread begins with its own part, the same in every region, so that it finds in its cache
+    // what it wrote; then it helps the others.
+    Part parts[kMaxTeam];
+    for (int t = 0; t < team; ++t) {
+      parts[t].next.store(t * count / team, std::memory_order_relaxed);
+      parts[t].end = (t + 1) * count / team;
+    }
+#pragma omp parallel num_threads(team)
+    {
+      const int own = omp_get_thread_num();
+      for (int k = 0; k < team; ++k) {
+        Part& part = parts[(own + k) % team];
+        for (int64_t i; (i = part.next.fetch_add(1, std::memory_order_relaxed)) < part.end;)
+          task(arg, i);
+      }
+    }
   };
   return parallel;
 }
