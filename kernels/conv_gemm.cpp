@@ -163,7 +163,51 @@ void run(const RunContext& c) noexcept {
   });
 }
 
+// One pixel, as where channels are weighed by their means: a product of the weights and a vector,
+// bound by reading the weights, which stay where they are.
+constexpr int64_t kFewImages = 4;
+
+bool accepts_pixel(const PrepareContext& c) {
+  if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || c.out(0).count() == 0) return false;
+  const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
+  return s.n <= kFewImages && s.groups == 1 && s.kernel_size() == 1 && s.in_size() == 1 &&
+         s.out_size() == 1 && s.padding == ConvShape::Spatial{0, 0, 0};
+}
+
+struct ConvPixel {
+  ConvShape s;
+  const GemmTable* table = nullptr;
+};
+
+Status prepare_pixel(PrepareContext& c) {
+  c.make_state(ConvPixel{conv_shape(c.in(0), c.in(1), c.out(0), c.attrs()), &gemm_table()});
+  return {};
+}
+
+void run_pixel(const RunContext& c) noexcept {
+  const ConvPixel& p = c.state<ConvPixel>();
+  const ConvShape& s = p.s;
+  const float* weight = c.in(1).as<float>();
+  const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
+  const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
+  float* y = c.out(0).as<float>();
+  const int64_t grain = std::max<int64_t>(64, 32768 / std::max<int64_t>(1, s.c) / 64 * 64);
+  c.parallel_for(s.o, grain, [&](int64_t begin, int64_t end) {
+    p.table->dots(s.n, end - begin, s.c, c.in(0).as<float>(), s.c, weight + begin * s.c, s.c,
+                  y + begin, s.o);
+    const Epilogue e = {.activation = s.activation,
+                        .column_bias = bias ? bias + begin : nullptr,
+                        .residual = residual ? residual + begin : nullptr};
+    if (!e.empty()) p.table->finish(s.n, end - begin, e, y + begin, s.o);
+  });
+}
+
 constexpr KernelDef kKernels[] = {
+    {.op = "conv",
+     .name = "pixel",
+     .accepts = accepts_pixel,
+     .prepare = prepare_pixel,
+     .run = run_pixel},
     {.op = "conv", .name = "gemm", .accepts = accepts, .prepare = prepare, .run = run},
 };
 
