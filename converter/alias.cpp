@@ -279,7 +279,8 @@ Value Memory::here(Value value) {
 
 Value Memory::capture(Value outer) { return here(outer); }
 
-std::vector<Value> Memory::enter(const std::vector<Value>& inputs) {
+std::vector<Value> Memory::enter(const std::vector<Value>& inputs,
+                                 const std::set<std::pair<size_t, size_t>>& changing) {
   Body body;
   body.owner = std::make_shared<Graph>(graph().registry());
   body.graph = body.owner.get();
@@ -290,8 +291,11 @@ std::vector<Value> Memory::enter(const std::vector<Value>& inputs) {
   }
   std::vector<Value> inside;
   for (const Value& input : inputs) {
+    Shape shape = input.shape();
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (changing.contains({inside.size(), d})) shape[d] = body.graph->fresh_symbol();
     inside.push_back(body.graph->input(text("in_", static_cast<int64_t>(inside.size())),
-                                       input.dtype(), input.shape()));
+                                       input.dtype(), std::move(shape)));
     body.captured.push_back(input);
   }
   regions_.push_back(std::move(body));

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -109,7 +110,9 @@ class Memory {
     std::vector<Write> writes;
   };
   // Starts a body whose first inputs are copies of `inputs`, values of the present graph.
-  std::vector<Value> enter(const std::vector<Value>& inputs);
+  // Of their sizes, those in `changing` (input, dim) get symbols of their own.
+  std::vector<Value> enter(const std::vector<Value>& inputs,
+                           const std::set<std::pair<size_t, size_t>>& changing = {});
   // Adds an input to the present body that has the type of `outer`.
   Value capture(Value outer);
   // Ends the body: all writes to tensors from outside are undone, and returned.

@@ -8,6 +8,7 @@ namespace hg::convert {
 namespace {
 
 constexpr int64_t kMostTrips = 100000;  // of an unrolled loop
+constexpr int kMostPasses = 16;         // over the body of a loop, to find out what it changes
 
 // True or false, or none when data or symbols decide.
 std::optional<bool> decided(const Item& item) {
@@ -326,22 +327,28 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
 
   // Which leaves and which tensors from outside change is known after a first look at the body.
   std::vector<bool> changes(leaves.size(), true);
+  std::set<std::pair<const Item*, size_t>> growing;  // leaves and their dims
   std::vector<TensorRef> touched;
   Memory::Region region;
   std::vector<Value> initial;
   std::vector<Item> last;
-  for (int pass = 0; pass < 3; ++pass) {
+  for (int pass = 0;; ++pass) {
+    if (pass == kMostPasses)
+      throw Refusal{"what a loop whose end data decides changes is not found out", ""};
     initial = {counter};
+    std::set<std::pair<size_t, size_t>> sizes;  // that change, of `initial`
     for (size_t i = 0; i < leaves.size(); ++i) {
       if (!changes[i]) continue;
       if (!leaves[i]->is_tensor() && !is_numeric(*leaves[i])) {
         changes[i] = false;
         continue;
       }
+      for (const auto& [leaf, dim] : growing)
+        if (leaf == leaves[i]) sizes.emplace(initial.size(), dim);
       initial.push_back(number_value(memory_, *leaves[i]));
     }
     for (const TensorRef& root : touched) initial.push_back(memory_.read(root));
-    const std::vector<Value> inside = memory_.enter(initial);
+    const std::vector<Value> inside = memory_.enter(initial, sizes);
     size_t next = 1;
     std::vector<Item> items;
     for (size_t i = 0; i < leaves.size(); ++i) {
@@ -391,7 +398,13 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       g.output("", advanced);
       size_t k = 1;
       for (size_t i = 0; i < leaves.size(); ++i)
-        if (changes[i]) g.output("", cast(number_value(memory_, *after[i]), initial[k++].dtype()));
+        if (changes[i]) {
+          const Value value = cast(number_value(memory_, *after[i]), initial[k].dtype());
+          const Shape &before = inside[k++].shape(), &shape = value.shape();
+          g.output("", value);
+          for (size_t d = 0; d < shape.size() && shape.size() == before.size(); ++d)
+            if (!(shape[d] == before[d])) settled &= !growing.emplace(leaves[i], d).second;
+        }
       for (const TensorRef& root : touched) g.output("", memory_.read(root));
       if (Status status = g.take_status(); !status.ok())
         throw Refusal{std::string(status.message()), ""};

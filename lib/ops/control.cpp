@@ -7,8 +7,9 @@
 namespace hg::ops {
 namespace {
 
-// The numbers that the symbols of a subgraph have outside of it.
-Status bind_inputs(InferContext& c, const Graph& body, int first, Bindings& bindings) {
+// The numbers that the symbols of a subgraph have outside of it, but for those that change.
+Status bind_inputs(InferContext& c, const Graph& body, int first, Bindings& bindings,
+                   const std::vector<std::string>& changing = {}) {
   const int given = c.input_count() - first;
   if (static_cast<int>(body.inputs().size()) != given)
     return c.fail("a subgraph takes ", static_cast<int64_t>(body.inputs().size()), " inputs, but ",
@@ -20,6 +21,7 @@ Status bind_inputs(InferContext& c, const Graph& body, int first, Bindings& bind
       return c.fail("a subgraph's input ", i, " is ", inside, ", but ", outside, " is given");
     for (size_t d = 0; d < inside.shape.size(); ++d) {
       const Dim &dim = inside.shape[d], &size = outside.shape[d];
+      if (std::find(changing.begin(), changing.end(), dim.symbol()) != changing.end()) continue;
       if (!dim.symbol().empty() && size.is_constant())
         HG_TRY(bindings.bind(dim.symbol(), size.constant()));
       else if (dim.is_constant() && size.is_constant() && !(dim == size))
@@ -89,26 +91,57 @@ Status infer_if(InferContext& c) {
   return {};
 }
 
-// The body takes (values..., captures...) and gives (cond, values...), all of the same types; the
-// inputs are (cond, values..., captures...).
+// The symbols of sizes of carried values that are others after a round: each stands alone for one
+// size of one of the body's inputs.
+Result<std::vector<std::string>> changing_sizes(InferContext& c, const Graph& body) {
+  std::vector<std::string> changing;
+  const auto type_of = [&](ValueId id) -> const TensorType& { return body.value_info(id).type; };
+  for (size_t i = 1; i < body.outputs().size(); ++i) {
+    const TensorType& before = type_of(body.inputs()[i - 1]);
+    const TensorType& after = type_of(body.outputs()[i].second);
+    bool fits = before.dtype == after.dtype && before.rank() == after.rank();
+    for (size_t d = 0; fits && d < before.shape.size(); ++d) {
+      const Dim& dim = before.shape[d];
+      if (dim == after.shape[d]) continue;
+      int uses = 0;
+      for (const ValueId id : body.inputs())
+        for (const Dim& other : type_of(id).shape) {
+          std::vector<std::string> symbols;
+          other.collect_symbols(symbols);
+          uses += std::find(symbols.begin(), symbols.end(), dim.symbol()) != symbols.end();
+        }
+      fits = !dim.symbol().empty() && uses == 1;
+      changing.emplace_back(dim.symbol());
+    }
+    if (!fits)
+      return c.fail("the body changes value ", static_cast<int64_t>(i) - 1, " from ", before,
+                    " to ", after);
+  }
+  return changing;
+}
+
+// The body takes (values..., captures...) and gives (cond, values...), all of the same types but for
+// sizes that change; the inputs are (cond, values..., captures...).
 Status infer_while(InferContext& c) {
   if (c.subgraphs().size() != 1)
     return c.fail("has ", static_cast<int64_t>(c.subgraphs().size()), " subgraphs, not 1");
   HG_TRY(check_condition(c, c.in(0)));
   const Graph& body = *c.subgraphs()[0];
-  Bindings bindings;
-  HG_TRY(bind_inputs(c, body, 1, bindings));
   if (body.outputs().empty() || body.outputs().size() > body.inputs().size() + 1)
     return c.fail("the body gives ", static_cast<int64_t>(body.outputs().size()),
                   " values and takes ", static_cast<int64_t>(body.inputs().size()));
+  HG_TRY_ASSIGN(const std::vector<std::string> changing, changing_sizes(c, body));
+  Bindings bindings;
+  HG_TRY(bind_inputs(c, body, 1, bindings, changing));
   HG_TRY(check_condition(c, output_type(body, 0, bindings)));
   const int carried = static_cast<int>(body.outputs().size()) - 1;
   c.set_output_count(carried);
   for (int i = 0; i < carried; ++i) {
-    const TensorType after = output_type(body, static_cast<size_t>(i) + 1, bindings);
-    if (!(after == c.in(i + 1)))
-      return c.fail("the body changes value ", i, " from ", c.in(i + 1), " to ", after);
     c.out(i) = c.in(i + 1);
+    const Shape& before = body.value_info(body.inputs()[static_cast<size_t>(i)]).type.shape;
+    for (size_t d = 0; d < before.size(); ++d)
+      if (std::find(changing.begin(), changing.end(), before[d].symbol()) != changing.end())
+        c.out(i).shape[d] = c.fresh_dim();
   }
   return {};
 }

@@ -111,6 +111,9 @@ class OfWhile {
       if (!GraphAccess::fresh_symbols(body_, inner).empty())
         return unsupported(label(graph_, node_), ": there is no gradient through a loop in which ",
                            label(body_, inner), " has a size that only data decides");
+    if (!GraphAccess::fresh_symbols(graph_, node_).empty())
+      return unsupported(label(graph_, node_),
+                         ": there is no gradient through a loop in which a size changes");
     const Value rounds = count_rounds();
     HG_TRY(graph_.take_status());
     const Value zeros = graph_.call(

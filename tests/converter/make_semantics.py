@@ -314,14 +314,53 @@ class PartsThatReadEarlierOnes(nn.Module):
         return torch.cat(scores), torch.cat(boxes)
 
 
-@case("i64[1,n]=0..9", exit=3, words="a tensor of the final size, made before the loop")
-class GrowsInLoops(nn.Module):
+@case("i64[1,n]=0..9")
+class GreedyWords(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(10, 8)
+        self.head = nn.Linear(8, 10)
+
     def forward(self, ids: T):
         i = 0
-        while i < 6 and not bool((ids == 3).all()):
-            ids = torch.cat([ids, ids[:, :1] + i], 1)
+        while i < 6:
+            scores = self.head(self.words(ids).mean(1))
+            word = scores.argmax(-1, keepdim=True)
+            ids = torch.cat([ids, word], 1)
             i += 1
-        return ids
+            if bool((word == 3).all()):
+                break
+        return ids, i
+
+
+@case("i64[1,n]=0..9")
+class BeamOfWords(GreedyWords):
+    def forward(self, ids: T):
+        beams = ids.repeat(3, 1)
+        scores = torch.zeros(3)
+        scores[1:] = -1e9
+        done = torch.zeros(3, dtype=torch.bool)
+        step = 0
+        while step < 4 and not bool(done.all()):
+            p = F.log_softmax(self.head(self.words(beams[:, -1])), -1)
+            p = torch.where(done.unsqueeze(1), torch.zeros_like(p), p)
+            scores, at = (scores.unsqueeze(1) + p).view(-1).topk(3)
+            parent = torch.div(at, 10, rounding_mode="floor")
+            word = at % 10
+            beams = torch.cat([beams[parent], word.unsqueeze(1)], 1)
+            done = done[parent] | (word == 0)
+            step += 1
+        return beams, scores
+
+
+@case("f32[n,4]")
+class ResultsOfLoopsOverData(nn.Module):
+    def forward(self, x: T):
+        found = (x[:, 0] > 0).nonzero().squeeze(1)
+        rows = torch.zeros(0, 4)
+        for i in range(found.size(0)):
+            rows = torch.cat([rows, x[found[i]].unsqueeze(0) * i])
+        return rows, rows.sum(0)
 
 
 @case("f32[u0,4]")
