@@ -343,7 +343,7 @@ class BeamOfWords(GreedyWords):
         step = 0
         while step < 4 and not bool(done.all()):
             p = F.log_softmax(self.head(self.words(beams[:, -1])), -1)
-            p = torch.where(done.unsqueeze(1), torch.zeros_like(p), p)
+            p = torch.where(done.unsqueeze(1), p - 100, p)
             scores, at = (scores.unsqueeze(1) + p).view(-1).topk(3)
             parent = torch.div(at, 10, rounding_mode="floor")
             word = at % 10
