@@ -164,6 +164,34 @@ std::string type_text(const c10::Type& type) {
   }
 }
 
+// A trace holds Python's numbers as constant tensors of rank 0. Where libtorch itself takes them
+// for numbers again, before it runs a graph, so that they do not count for the dtype of the result,
+// they are numbers here, too: for the reference as well, whose graph is not optimised.
+void restore_numbers(jit::Block* block) {
+  static const std::set<std::string> kKinds = {"aten::add",    "aten::sub",        "aten::mul",
+                                               "aten::div",    "aten::subtract",   "aten::multiply",
+                                               "aten::divide", "aten::true_divide"};
+  for (jit::Node* node : block->nodes()) {
+    for (jit::Block* inner : node->blocks()) restore_numbers(inner);
+    if (kKinds.count(node->kind().toQualString()) == 0 || node->inputs().size() < 2) continue;
+    const c10::FunctionSchema* schema = node->maybeSchema();
+    if (schema == nullptr || schema->overload_name() != "Tensor") continue;
+    const jit::Value* other = node->input(1);
+    if (other->node()->kind() != c10::prim::Constant) continue;
+    const auto value = jit::toIValue(other);
+    if (!value || !value->isTensor() || value->toTensor().dim() != 0 ||
+        value->toTensor().is_complex())
+      continue;
+    jit::WithInsertPoint before(node);
+    node->replaceInput(1, block->owningGraph()->insertConstant(value->toTensor().item()));
+  }
+}
+void restore_numbers(const jit::Module& module) {
+  for (const jit::Module& each : module.modules())
+    for (const jit::Method& method : each.get_methods())
+      restore_numbers(jit::toGraphFunction(method.function()).graph()->block());
+}
+
 // Inlines every call, depth first, and notes in each node's scope the path of its module.
 class Inliner {
  public:
@@ -533,6 +561,7 @@ Loaded load_script(const std::string& path, const std::vector<CustomOp>& custom)
                         (methods.empty() ? "" : ", only " + methods) +
                         "; trace or script a module whose forward does the work"};
     }
+    restore_numbers(module);
     torch->graph = Inliner(module).run(forward->function());
     loaded.program.libtorch_version = libtorch_version();
     loaded.program.traced_in_training_mode = module.hasattr("training") &&

@@ -12,6 +12,7 @@
 
 #include "converter/convert.h"
 #include "converter/load.h"
+#include "converter/op_table.h"
 #include "converter/report.h"
 #include "converter/rows.h"
 
@@ -169,7 +170,7 @@ int run(int argc, char** argv) {
   app.add_option("--json", json, "writes a report to this file, or - for standard output");
   app.add_option("--batch", batch, "converts the jobs of a JSON file, one answer a line");
   app.add_flag("--no-check", no_check, "does not run the model to compare it with libtorch");
-  app.add_flag("--list-ops", list_ops, "lists the TorchScript ops that can be converted");
+  app.add_flag("--list-ops", list_ops, "prints the table of ops, as JSON with --json -");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -177,8 +178,7 @@ int run(int argc, char** argv) {
     throw Failure{Exit::usage, std::string(error.what()) + "; see hg-convert --help"};
   }
   if (list_ops) {
-    for (std::string_view op : all_rows())
-      std::printf("%.*s\n", static_cast<int>(op.size()), op.data());
+    std::fputs(json.empty() ? op_table_text().c_str() : (op_table_json() + "\n").c_str(), stdout);
     return 0;
   }
   if (!batch.empty()) return run_batch(batch);

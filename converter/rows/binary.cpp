@@ -120,8 +120,11 @@ void power(Call& call) {
   call.returns(pow(x, v[1]));
 }
 void float_power(Call& call) {  // always in f64
-  const Values v = call.promoted({"self", "exponent"});
-  call.returns(pow(convert::cast(v[0], f64), convert::cast(v[1], f64)));
+  const auto wide = [&](std::string_view name) {
+    return call.find(name)->is_tensor() ? convert::cast(call.tensor(name), f64)
+                                        : call.graph().scalar(call.real(name), f64);
+  };
+  call.returns(pow(wide("self"), wide("exponent")));
 }
 
 void logaddexp2(Call& call) {

@@ -100,6 +100,28 @@ std::optional<Scalar> known_scalar(Call& call, std::string_view argument, Dim fa
   return scalar;
 }
 
+// Integers from numbers that are not: torch drops the fractions of start and step, and counts with
+// them in i64, without them in the other dtypes.
+Value arange_of_integers(Call& call, const Scalar& start, const Scalar& end, const Scalar& step,
+                         DType dtype) {
+  if (!start.is_constant() || !end.is_constant() || !step.is_constant())
+    call.refuse("dtype", "is an integer type for an arange of floats that depend on sizes");
+  if (dtype == boolean) call.refuse("dtype", "is bool for an arange of floats");
+  const auto whole = [](const Scalar& s) { return std::trunc(s.as_double()); };
+  const double first = whole(start), stride = whole(step);
+  if (stride == 0) call.refuse("step", "has no whole part");
+  const double size = dtype == i64
+                          ? std::ceil((whole(end) - first) / stride)
+                          : std::ceil((end.as_double() - start.as_double()) / step.as_double());
+  if (!(size >= 0 && size < 0x1p40)) call.refuse("end", "is not reached from start by step");
+  const auto number = [](double value) { return Dim(static_cast<int64_t>(value)); };
+  return call.graph().call("arange", {},
+                           {{"start", number(first)},
+                            {"end", number(first + size * stride)},
+                            {"step", number(stride)},
+                            {"dtype", dtype}});
+}
+
 void arange(Call& call) {
   check_layout(call);
   const auto start = known_scalar(call, "start", 0), end = known_scalar(call, "end", 0);
@@ -117,7 +139,7 @@ void arange(Call& call) {
                                 {"dtype", dtype == boolean ? i64 : dtype}});
     return call.returns(cast(count, dtype));
   }
-  if (!is_float(dtype)) call.refuse("dtype", "is an integer type for an arange of floats");
+  if (!is_float(dtype)) return call.returns(arange_of_integers(call, *start, *end, *step, dtype));
   // size = ceil((end - start) / step), elements start + i * step in double, rounded once
   auto size = apply("sub", *end, *start);
   if (size) size = apply("div", *size, *step);
@@ -136,9 +158,37 @@ void arange(Call& call) {
   call.returns(cast(y, dtype));
 }
 
+// start + i step up to the middle, end - (steps - 1 - i) step beyond it; integers drop fractions.
+Value linspace_of_tensors(Call& call, DType dtype) {
+  Graph& g = call.graph();
+  const Dim steps = call.integer("steps", 100);
+  const DType wide = is_float(dtype) ? (dtype == f64 ? f64 : f32) : f64;
+  const auto side = [&](std::string_view name) {
+    Value x = call.find(name)->is_tensor() ? call.tensor(name) : g.scalar(call.real(name), f64);
+    if (x.rank() != 0) call.refuse(name, text("has the shape ", x.shape(), ", not one number"));
+    if (!is_float(dtype)) x = cast(x, dtype);
+    return cast(x, wide);
+  };
+  const Value start = side("start"), end = side("end");
+  if (steps == Dim(1)) return cast(g.call("reshape", {start}, {{"shape", Shape{1}}}), dtype);
+  const auto count = [&](const Dim& from, const Dim& to, int step) {
+    return cast(g.call("arange", {}, {{"start", from}, {"end", to}, {"step", step}}), wide);
+  };
+  const Value last =
+      g.call("reshape", {g.call("dims", {}, {{"values", Shape{steps - 1}}})}, {{"shape", Shape{}}});
+  const Value step = g.call("div", {g.call("sub", {end, start}), cast(last, wide)});
+  const Dim half = floordiv(steps, 2);
+  const Value low = g.call("add", {start, g.call("mul", {step, count(0, half, 1)})});
+  const Value high = g.call("sub", {end, g.call("mul", {step, count(steps - half - 1, -1, -1)})});
+  return cast(g.call("concat", {low, high}, {{"dim", 0}}), dtype);
+}
+
 void linspace(Call& call) {
   check_layout(call);
   const DType dtype = call.dtype("dtype", call.has("out") ? call.tensor("out").dtype() : f32);
+  for (std::string_view name : {"start", "end"})
+    if (call.find(name)->is_tensor() && !scalar_of(*call.find(name)))
+      return call.returns(linspace_of_tensors(call, dtype));
   call.returns(call.graph().call("linspace", {},
                                  {{"start", call.real("start")},
                                   {"end", call.real("end")},

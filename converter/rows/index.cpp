@@ -148,12 +148,13 @@ void embedding(Call& call) {
 void embedding_bag(Call& call) {
   Graph& g = call.graph();
   const Value weight = call.tensor("weight"), indices = wide_index(call, "indices");
-  Value offsets = wide_index(call, "offsets");
+  const Value offsets = wide_index(call, "offsets");
   if (indices.rank() != 1 || offsets.rank() != 1)
     call.refuse("indices", "and offsets must have one dim");
   if (call.flag("scale_grad_by_freq", false)) call.refuse("scale_grad_by_freq", "is true");
   const int64_t mode = call.number("mode", 0);
-  if (call.flag("include_last_offset", false)) offsets = slice(offsets, 0, 0, offsets.dim(0) - 1);
+  // The last offset then begins a bag that nobody sees.
+  const bool closed = call.flag("include_last_offset", false);
   const Dim n = indices.dim(0), bags = offsets.dim(0), width = weight.dim(1);
   const auto zeros = [&](DType dtype, Shape shape) {
     return expand(g.scalar(int64_t{0}, dtype), std::move(shape));
@@ -203,6 +204,7 @@ void embedding_bag(Call& call) {
     else
       y = g.call("where", {g.call("ge", {size, one}), y, g.scalar(0.0, y.dtype())});
   }
+  if (closed) y = slice(y, 0, 0, bags - 1);
   // The others hold what torch's own gradient needs.
   call.returns({Item(call.make_tensor(y)), Item(), Item(), Item()});
 }

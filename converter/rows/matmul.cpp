@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "converter/rows.h"
+#include "hg/op.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -250,7 +251,58 @@ void matrix_power(Call& call) {
   call.returns(y);
 }
 
+// x_i y_k - x_k y_i, where i and k follow the place of the result along dim, around
+void cross_along(Call& call, int64_t dim, const std::vector<Value>& v) {
+  Graph& g = call.graph();
+  const auto turned = [&](const Value& x, int by) {
+    return g.call("roll", {x}, {{"shifts", Shape{-by}}, {"dims", Shape{dim}}});
+  };
+  call.returns(g.call("sub", {g.call("mul", {turned(v[0], 1), turned(v[1], 2)}),
+                              g.call("mul", {turned(v[0], 2), turned(v[1], 1)})}));
+}
+// torch.cross without dim takes the first dim of size 3; linalg.cross the last.
+void cross(Call& call) {
+  std::vector<Value> v = call.promoted({"self", "other"});
+  const Result<Shape> shape = broadcast(v[0].shape(), v[1].shape());
+  if (!shape.ok()) call.refuse("other", shape.status().message());
+  for (Value& x : v)
+    if (x.shape() != *shape) x = call.graph().call("expand", {x}, {{"shape", *shape}});
+  const int rank = static_cast<int>(shape->size());
+  int64_t dim = call.kind() == "aten::cross" ? -rank - 1 : -1;
+  if (call.has("dim")) dim = call.number("dim");
+  for (int d = 0; dim < -rank && d < rank; ++d)
+    if ((*shape)[static_cast<size_t>(d)] == Dim(3)) dim = d;
+  if (dim < 0) dim += rank;
+  if (dim < 0 || dim >= rank || !((*shape)[static_cast<size_t>(dim)] == Dim(3)))
+    call.refuse("dim", text("must name a dim of size 3 of ", *shape));
+  cross_along(call, dim, v);
+}
+
+// Every element of self times the whole of other.
+void kron(Call& call) {
+  Graph& g = call.graph();
+  const std::vector<Value> v = call.promoted({"self", "other"});
+  const int rank = std::max(v[0].rank(), v[1].rank());
+  Shape apart[2], joined;
+  for (int d = 0; d < rank; ++d) {
+    Dim sizes[2];
+    for (int i = 0; i < 2; ++i) {
+      const int own = d - (rank - v[static_cast<size_t>(i)].rank());
+      sizes[i] = own < 0 ? Dim(1) : v[static_cast<size_t>(i)].dim(own);
+    }
+    for (const Dim& size : {sizes[0], Dim(1)}) apart[0].push_back(size);
+    for (const Dim& size : {Dim(1), sizes[1]}) apart[1].push_back(size);
+    joined.push_back(sizes[0] * sizes[1]);
+  }
+  const Value y = g.call("mul", {g.call("reshape", {v[0]}, {{"shape", apart[0]}}),
+                                 g.call("reshape", {v[1]}, {{"shape", apart[1]}})});
+  call.returns(g.call("reshape", {y}, {{"shape", joined}}));
+}
+
 constexpr Row kRows[] = {
+    {"aten::cross", cross},
+    {"aten::linalg_cross", cross},
+    {"aten::kron", kron},
     {"aten::matmul", matmul_row},
     {"aten::linalg_matmul", matmul_row},
     {"aten::__rmatmul__", matmul_row},

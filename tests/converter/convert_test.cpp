@@ -110,11 +110,26 @@ TEST_F(ConvertTest, FilesThatAreNoModel) {
   EXPECT_NE(outcome.text.find("is a directory"), std::string::npos) << outcome.text;
 }
 
+TEST_F(ConvertTest, NumbersOfATraceKeepTheDtypeOfFloats) {
+  if (!has_models()) GTEST_SKIP();
+  expect("numbers.pt --input 'i64[n]'", 0, {"output_0: f32[n]", "output_1: f32[n]"});
+}
+
+TEST_F(ConvertTest, TorchvisionIsNotNeeded) {
+  if (!has_models()) GTEST_SKIP();
+  expect("nms.pt --input 'f32[n,4]' --input 'f32[n]'", 0,
+         {"output_0: i64[", "1 of 1 outputs equal"});
+  expect("roi_align.pt --input 'f32[1,2,h,6]' --input 'f32[n,5]=0..0.5'", 0,
+         {"output_0: f32[n, 2, 2, 2]", "1 of 1 outputs equal"});
+}
+
 TEST_F(ConvertTest, CommandLine) {
   EXPECT_EQ(run_shell(tool() + "--help").exit, 0);
   EXPECT_NE(run_shell(tool() + "--help").text.find("Examples:"), std::string::npos);
   EXPECT_EQ(run_shell(tool() + "--version").exit, 0);
   EXPECT_NE(run_shell(tool() + "--list-ops").text.find("aten::add"), std::string::npos);
+  EXPECT_NE(run_shell(tool() + "--list-ops --json -").text.find("\"op\": \"nms\""),
+            std::string::npos);
   EXPECT_EQ(run_shell(tool()).exit, 1);
   EXPECT_EQ(run_shell(tool() + "--bogus").exit, 1);
   const std::pair<std::string, std::string> kSpecs[] = {

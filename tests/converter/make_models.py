@@ -44,6 +44,18 @@ class Baked(nn.Module):
         return x.view(len(x), 2, 2) * 2
 
 
+class Numbers(nn.Module):
+    """The tracer turns Python's numbers into tensors, which must not count for the result's dtype."""
+
+    def forward(self, x):
+        return x + 1.5, x * 0.5
+
+
+class Product(nn.Module):
+    def forward(self, left, right):
+        return torch.matmul(left, right)
+
+
 class Unsupported(nn.Module):
     def forward(self, x):
         y = torch.linalg.matrix_exp(x) + torch.linalg.slogdet(x)[1]
@@ -78,6 +90,8 @@ save("net.pt", net, torch.randn(2, 4))
 save("conv.pt", nn.Conv2d(3, 4, 3), torch.randn(1, 3, 8, 8))
 save("two.pt", Two(), torch.randn(2, 4), torch.randn(2, 4))
 save("baked.pt", Baked(), torch.randn(2, 4))
+save("numbers.pt", Numbers(), torch.arange(3))
+save("product.pt", Product(), torch.randn(3, 4), torch.randn(4))
 save("unsupported.pt", Unsupported(), torch.randn(4, 4))
 save("noisy.pt", Noisy(), torch.randn(2, 3))
 torch.jit.script(net).save(str(folder / "scripted.pt"))
@@ -96,6 +110,9 @@ rewrite("two.pt", "newer.pt", lambda code: code.replace("torch.mul(", "torch.mul
 rewrite("two.pt", "newer_argument.pt", lambda code: code.replace("torch.mul(left, right)", "torch.mul(left, right, speed=2)"))
 rewrite("two.pt", "custom.pt", lambda code: code.replace("torch.mul(left, right)", "ops.acme.wave(left, right, 2., gain=3)"))
 rewrite("two.pt", "custom_two.pt", lambda code: code.replace("torch.mul(left, right)", "ops.acme.wave(left, 2., other=right, gain=3)"))
+for name, arguments in (("nms", "0.5"), ("roi_align", "0.5, 2, 2, 0, False")):
+    call = f"ops.torchvision.{name}(left, right, {arguments})"
+    rewrite("product.pt", name + ".pt", lambda code: code.replace("torch.matmul(left, right)", call))
 whole = (folder / "net.pt").read_bytes()
 (folder / "truncated.pt").write_bytes(whole[: len(whole) // 2])
 (folder / "made").write_text(torch.__version__ + "\n")
