@@ -148,13 +148,23 @@ void embedding(Call& call) {
 void embedding_bag(Call& call) {
   Graph& g = call.graph();
   const Value weight = call.tensor("weight"), indices = wide_index(call, "indices");
-  const Value offsets = wide_index(call, "offsets");
+  Value offsets = wide_index(call, "offsets");
   if (indices.rank() != 1 || offsets.rank() != 1)
     call.refuse("indices", "and offsets must have one dim");
   if (call.flag("scale_grad_by_freq", false)) call.refuse("scale_grad_by_freq", "is true");
   const int64_t mode = call.number("mode", 0);
-  // The last offset then begins a bag that nobody sees.
+  // embedding_bag counts a negative padding_idx from the end; -1 of _embedding_bag means none.
+  int64_t padding = call.number("padding_idx", -1);
+  if (call.has("padding_idx") && call.kind() == "aten::embedding_bag" && padding < 0) {
+    if (!weight.dim(0).is_constant()) call.refuse("padding_idx", "is negative for an open size");
+    padding += weight.dim(0).constant();
+  }
+  const bool padded = padding >= 0;
+  // What lies beyond a last offset below the count belongs to no bag where torch adds in place, to
+  // the last bag elsewhere: in f64, with padding, and in maxima.
   const bool closed = call.flag("include_last_offset", false);
+  const bool in_place = mode != 2 && !padded && weight.dtype() != f64;
+  if (closed && !in_place) offsets = slice(offsets, 0, 0, offsets.dim(0) - 1);
   const Dim n = indices.dim(0), bags = offsets.dim(0), width = weight.dim(1);
   const auto zeros = [&](DType dtype, Shape shape) {
     return expand(g.scalar(int64_t{0}, dtype), std::move(shape));
@@ -171,13 +181,6 @@ void embedding_bag(Call& call) {
   Value rows = g.call("index_select", {weight, indices}, {{"dim", 0}});  // [n, width]
   if (const Value scale = call.tensor_or_none("per_sample_weights"))
     rows = g.call("mul", {rows, reshape(cast(scale, rows.dtype()), {n, 1})});
-  // embedding_bag counts a negative padding_idx from the end; -1 of _embedding_bag means none.
-  int64_t padding = call.number("padding_idx", -1);
-  if (call.has("padding_idx") && call.kind() == "aten::embedding_bag" && padding < 0) {
-    if (!weight.dim(0).is_constant()) call.refuse("padding_idx", "is negative for an open size");
-    padding += weight.dim(0).constant();
-  }
-  const bool padded = padding >= 0;
   Value counted = ones(weight.dtype(), {n});
   Value valid;
   if (padded) {
@@ -204,7 +207,7 @@ void embedding_bag(Call& call) {
     else
       y = g.call("where", {g.call("ge", {size, one}), y, g.scalar(0.0, y.dtype())});
   }
-  if (closed) y = slice(y, 0, 0, bags - 1);
+  if (closed && in_place) y = slice(y, 0, 0, bags - 1);
   // The others hold what torch's own gradient needs.
   call.returns({Item(call.make_tensor(y)), Item(), Item(), Item()});
 }

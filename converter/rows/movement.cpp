@@ -281,9 +281,9 @@ void unfold(Call& call) {
                    [=](const Layout& base, const Shape&) {
                      Layout layout = base;
                      if (layout.strides.empty()) return std::optional(Layout{{1}, base.offset});
-                     Dim& stride = layout.strides[static_cast<size_t>(dim)];
+                     const Dim stride = layout.strides[static_cast<size_t>(dim)];
+                     layout.strides[static_cast<size_t>(dim)] = stride * step;
                      layout.strides.push_back(stride);
-                     stride = stride * step;
                      return std::optional(layout);
                    }});
 }
