@@ -220,7 +220,7 @@ double polynomial(PolynomialKind kind, double x, double degree) {
   if (x != x || degree != degree) return std::numeric_limits<double>::quiet_NaN();
   constexpr double kMost = 1e7;  // beyond, the recurrence would not end
   if (degree > kMost) return std::numeric_limits<double>::quiet_NaN();
-  const int64_t n = degree < 0 ? -1 : static_cast<int64_t>(degree);
+  const int64_t n = degree <= -1 ? -1 : static_cast<int64_t>(degree);
   using Kind = PolynomialKind;
   if (n < 0) return 0;
   if (kind >= Kind::shifted_chebyshev_t && kind <= Kind::shifted_chebyshev_w) {

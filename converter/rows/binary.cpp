@@ -50,6 +50,10 @@ void div(Call& call) {
   if (v[0].dtype() == boolean) call.refuse("self", "must not be bool");
   if (mode == "floor") return call.returns(hg::floor_divide(v[0], v[1]));
   if (mode != "trunc") call.refuse("rounding_mode", "must be 'trunc' or 'floor'");
+  // By several numbers in 16 bits, torch rounds the quotient before it cuts.
+  const bool is_half = v[0].dtype() == f16 || v[0].dtype() == bf16;
+  if (is_half && !(count(v[1].shape()) == Dim(1)))
+    return call.returns(hg::trunc(hg::div(v[0], v[1])));
   call.returns(hg::trunc_divide(v[0], v[1]));
 }
 

@@ -94,7 +94,8 @@ void index_reduce(Call& call) {
                        reduction(call, call.string("reduce")), call.flag("include_self", true)));
 }
 
-// Where the index marks a place; so the gradient of value counts each place once.
+// Where the index marks a place; so the gradient of value counts each place once. Negative places
+// count from the end.
 void index_fill(Call& call) {
   Graph& g = call.graph();
   const Value x = call.tensor("self");
@@ -104,7 +105,10 @@ void index_fill(Call& call) {
   Shape shape(static_cast<size_t>(x.rank()), Dim(1));
   const Dim size = x.rank() == 0 ? Dim(1) : x.dim(dim);
   if (!shape.empty()) shape[static_cast<size_t>(dim)] = size;
-  const Value index = at_least_1d(wide_index(call));
+  Value index = at_least_1d(wide_index(call));
+  const Value length = reshape(g.call("arange", {}, {{"start", size}, {"end", size + 1}}), Shape{});
+  const Value is_negative = g.call("lt", {index, g.scalar(int64_t{0}, i64)});
+  index = g.call("where", {is_negative, g.call("add", {index, length}), index});
   const auto all = [&](int64_t bit, const Dim& n) { return expand(g.scalar(bit, boolean), {n}); };
   const Value marks = g.call("index_reduce", {all(0, size), index, all(1, index.dim(0))},
                              {{"dim", 0}, {"reduce", "none"}});

@@ -44,9 +44,9 @@ bool depends_on_data(const Call& call, std::string_view argument) {
 }
 
 // An index that data decides, as one element that is not negative.
-Value data_index(Call& call, std::string_view argument, const Dim& size) {
+Value data_index(Call& call, const Value& given, const Dim& size) {
   Graph& g = call.graph();
-  const Value index = reshape(cast(call.tensor(argument), i64), {1});
+  const Value index = reshape(cast(given, i64), {1});
   const Value sizes = g.call("arange", {}, {{"start", size}, {"end", size + 1}});
   const Value zero = g.scalar(int64_t{0}, i64);
   return g.call("where", {g.call("lt", {index, zero}), g.call("add", {index, sizes}), index});
@@ -57,7 +57,7 @@ void select(Call& call) {
   if (depends_on_data(call, "index")) {
     Shape shape = call.tensor("self").shape();
     shape.erase(shape.begin() + a.dim);
-    View view = then(index_view(a.dim, call.keep(data_index(call, "index", a.size))),
+    View view = then(index_view(a.dim, call.keep(data_index(call, call.tensor("index"), a.size))),
                      reshape_view(std::move(shape)));
     return give_view(call, std::move(view));
   }
@@ -68,7 +68,8 @@ void narrow(Call& call) {
   const Along a = along(call);
   if (depends_on_data(call, "start")) {
     const Value steps = call.graph().call("arange", {}, {{"end", call.integer("length")}});
-    const Value at = call.graph().call("add", {data_index(call, "start", a.size), steps});
+    const Value at =
+        call.graph().call("add", {data_index(call, call.tensor("start"), a.size), steps});
     return give_view(call, index_view(a.dim, call.keep(at)));
   }
   const Dim given = call.integer("start"), length = call.integer("length");
@@ -160,15 +161,38 @@ void cuts_of(Call& call, const Along& a, const Dims& indices) {
   give_views(call, std::move(views));
 }
 
+// Cuts that data decides: each part keeps the places from its first to before its last.
+void cuts_of_data(Call& call, const Along& a, const Value& given) {
+  Graph& g = call.graph();
+  if (given.rank() != 1 || !given.dim(0).is_constant())
+    call.refuse("tensor_indices_or_sections",
+                "depends on data, so that the number of parts is not known");
+  const Value places = g.call("arange", {}, {{"end", a.size}});
+  const int64_t count = given.dim(0).constant();
+  std::vector<View> views;
+  Value behind =
+      g.call("ge", {places, g.scalar(int64_t{0}, i64)});  // the places from the part's first on
+  for (int64_t i = 0; i <= count; ++i) {
+    Value kept = behind;
+    if (i < count) {
+      const Value cut = data_index(call, slice(given, 0, i, i + 1), a.size);
+      kept = g.call("logical_and", {behind, g.call("lt", {places, cut})});
+      behind = g.call("ge", {places, cut});
+    }
+    const Value found = g.call("nonzero", {kept});
+    const Value at = reshape(found, {found.dim(0)});
+    views.push_back(index_view(a.dim, call.keep(at)));
+  }
+  give_views(call, std::move(views));
+}
+
 void split_along(Call& call, const Along& a) {
   if (call.has("indices")) return cuts_of(call, a, call.integers("indices"));
   if (call.has("sections")) return sections_of(call, a, call.number("sections"));
   // A constant tensor: one number without dims, or a list of indices.
   const Value given = call.tensor("tensor_indices_or_sections");
   const TensorData* data = call.graph().constant_of(given.id());
-  if (data == nullptr || data->tensor.dtype != i64)
-    call.refuse("tensor_indices_or_sections",
-                "depends on data, so that the number of parts is not known");
+  if (data == nullptr || data->tensor.dtype != i64) return cuts_of_data(call, a, given);
   if (given.rank() == 0) return sections_of(call, a, *data->tensor.as<int64_t>());
   const Result<TensorData> listed = TensorData::copy_of(data->tensor);
   if (!listed.ok()) call.refuse("tensor_indices_or_sections", listed.status().message());

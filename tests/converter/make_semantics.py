@@ -499,4 +499,32 @@ class OutArguments(nn.Module):
         return o, q
 
 
+# Arguments of ops.
+
+
+@case("f32[n,9]", "i64[2]=0..9")
+class PartsByData(nn.Module):
+    def forward(self, x: T, cuts: T):
+        return torch.tensor_split(x, cuts, dim=1)
+
+
+@case("i64[]", exit=3, words="tensor_indices_or_sections")
+class SectionsByData(nn.Module):
+    def forward(self, sections: T):
+        return torch.tensor_split(torch.ones(4), sections)
+
+
+@case("f32[n,40]")
+class WideUnfold(nn.Module):
+    def forward(self, x: T):
+        return x.unfold(1, 2, 7), x.unfold(-1, 40, 1).unfold(0, 1, 2)
+
+
+@case("f32[9,4]", "i64[n]=0..9", "i64[3]=0..1")
+class BagsWithALastOffset(nn.Module):
+    def forward(self, weight: T, rows: T, offsets: T):
+        largest = F.embedding_bag(rows, weight, offsets, mode="max", include_last_offset=True)
+        return largest, F.embedding_bag(rows, weight, offsets, mode="sum", include_last_offset=True)
+
+
 (folder / "cases.txt").write_text("".join(line + "\n" for line in lines))

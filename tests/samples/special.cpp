@@ -24,7 +24,7 @@ std::vector<Sample> special() {
         "shifted_chebyshev_u", "shifted_chebyshev_v", "shifted_chebyshev_w", "hermite_h",
         "hermite_he", "laguerre_l", "legendre_p"})
     s.push_back({"polynomial",
-                 {{f32, {7, 1}, 0.1, 0.9}, {f32, {9}, 0, 0, {-1, 0, 1, 2, 3, 4, 5, 6, 7}}},
+                 {{f32, {7, 1}, 0.1, 0.9}, {f32, {9}, 0, 0, {-1, -0.5, 0, 1, 2, 3.5, 5, 6, 7}}},
                  {{"kind", kind}},
                  1e-4,
                  false});
