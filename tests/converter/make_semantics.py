@@ -527,4 +527,11 @@ class BagsWithALastOffset(nn.Module):
         return largest, F.embedding_bag(rows, weight, offsets, mode="sum", include_last_offset=True)
 
 
+@case("f32[n,4]")
+class PlacesFromTheEnd(nn.Module):
+    def forward(self, x: T):
+        halves = torch.div((x * 100).to(torch.int16), x.half() + 9, rounding_mode="trunc")
+        return x.index_fill(1, torch.tensor([-1, 0]), 2.), halves
+
+
 (folder / "cases.txt").write_text("".join(line + "\n" for line in lines))
