@@ -175,9 +175,12 @@ void embedding_bag(Call& call) {
   const auto added = [&](const Value& x, const Value& at, const Value& src) {
     return g.call("index_reduce", {x, at, src}, {{"dim", 0}, {"reduce", "add"}});
   };
-  const Value starts = added(zeros(i64, {n + 1}), offsets, ones(i64, {bags}));
-  const Value ranks = g.call("cumsum", {starts}, {{"dim", 0}});
-  const Value bag = g.call("sub", {slice(ranks, 0, 0, n), g.scalar(int64_t{1}, i64)});
+  const auto bag_of_each = [&](const Value& begins) {
+    const Value starts = added(zeros(i64, {n + 1}), begins, ones(i64, {begins.dim(0)}));
+    const Value ranks = g.call("cumsum", {starts}, {{"dim", 0}});
+    return g.call("sub", {slice(ranks, 0, 0, n), g.scalar(int64_t{1}, i64)});
+  };
+  const Value bag = bag_of_each(offsets);
   Value rows = g.call("index_select", {weight, indices}, {{"dim", 0}});  // [n, width]
   if (const Value scale = call.tensor_or_none("per_sample_weights"))
     rows = g.call("mul", {rows, reshape(cast(scale, rows.dtype()), {n, 1})});
@@ -200,14 +203,19 @@ void embedding_bag(Call& call) {
     y = added(empty, bag, masked(0));
   }
   if (mode == 1 || (mode == 2 && padded)) {
-    const Value size = reshape(added(zeros(weight.dtype(), {bags}), bag, counted), {bags, 1});
+    // Torch counts what lies beyond a last offset as the last bag's, though it adds none of it.
+    const bool beyond = closed && in_place;
+    const Dim sized = beyond ? bags - 1 : bags;
+    const Value owner = beyond ? bag_of_each(slice(offsets, 0, 0, sized)) : bag;
+    const Value size = reshape(added(zeros(weight.dtype(), {sized}), owner, counted), {sized, 1});
+    if (beyond) y = slice(y, 0, 0, sized);
     const Value one = g.scalar(int64_t{1}, weight.dtype());
     if (mode == 1)
       y = g.call("div", {y, g.call("maximum", {size, one})});
     else
       y = g.call("where", {g.call("ge", {size, one}), y, g.scalar(0.0, y.dtype())});
   }
-  if (closed && in_place) y = slice(y, 0, 0, bags - 1);
+  if (closed && in_place && mode == 0) y = slice(y, 0, 0, bags - 1);
   // The others hold what torch's own gradient needs.
   call.returns({Item(call.make_tensor(y)), Item(), Item(), Item()});
 }

@@ -524,7 +524,8 @@ class WideUnfold(nn.Module):
 class BagsWithALastOffset(nn.Module):
     def forward(self, weight: T, rows: T, offsets: T):
         largest = F.embedding_bag(rows, weight, offsets, mode="max", include_last_offset=True)
-        return largest, F.embedding_bag(rows, weight, offsets, mode="sum", include_last_offset=True)
+        mean = F.embedding_bag(rows, weight, offsets, mode="mean", include_last_offset=True)
+        return largest, mean, F.embedding_bag(rows, weight, offsets, mode="sum", include_last_offset=True)
 
 
 @case("f32[n,4]")
