@@ -230,6 +230,15 @@ TEST(ModelFile, NoFileOfOurs) {
 }
 
 // Damage that happens to give another valid file is read; all other damage is refused by a Status.
+TEST(ModelFile, WhatTheFuzzerFoundIsRefused) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(HG_FUZZ_FOUND)) {
+    EXPECT_EQ(Model::load(entry.path()).status().code(), Code::corrupt_model) << entry.path();
+    ++files;
+  }
+  EXPECT_GT(files, 0);
+}
+
 TEST(ModelFile, DamagedBytesNeverCrash) {
   const std::vector<std::byte> bytes = bytes_of(sample());
   std::mt19937 random(1);

@@ -50,6 +50,9 @@ class Budget {
   template <class T>
   Result<std::vector<T>> read(const flatbuffers::Vector<T>* vector) {
     HG_TRY(take(size_of_vector(vector) * sizeof(T)));
+    // flatbuffers' verifier looks at the length's alignment alone.
+    if (vector != nullptr && reinterpret_cast<uintptr_t>(vector->Data()) % alignof(T) != 0)
+      return corrupt_model("a list of numbers does not lie at a multiple of their size");
     return vector == nullptr ? std::vector<T>() : std::vector<T>(vector->begin(), vector->end());
   }
 

@@ -523,9 +523,16 @@ class WideUnfold(nn.Module):
 @case("f32[9,4]", "i64[n]=0..9", "i64[3]=0..1")
 class BagsWithALastOffset(nn.Module):
     def forward(self, weight: T, rows: T, offsets: T):
-        largest = F.embedding_bag(rows, weight, offsets, mode="max", include_last_offset=True)
         mean = F.embedding_bag(rows, weight, offsets, mode="mean", include_last_offset=True)
-        return largest, mean, F.embedding_bag(rows, weight, offsets, mode="sum", include_last_offset=True)
+        return mean, F.embedding_bag(rows, weight, offsets, mode="sum", include_last_offset=True)
+
+
+if not torch.__version__.startswith("1."):  # where libtorch itself writes out of bounds
+
+    @case("f32[9,4]", "i64[n]=0..9", "i64[3]=0..1")
+    class LargestOfBagsWithALastOffset(nn.Module):
+        def forward(self, weight: T, rows: T, offsets: T):
+            return F.embedding_bag(rows, weight, offsets, mode="max", include_last_offset=True)
 
 
 @case("f32[n,4]")
