@@ -19,7 +19,7 @@ if grep -q '/site-packages/\|/dist-packages/' <(grep '^HG_TORCH_INCLUDE' build/C
   other=1
   echo "== the converter with Debian's libtorch"
   scripts/configure.sh build-debian-torch -DHG_TORCH=debian -DHG_VULKAN=OFF -DHG_TESTS=ON
-  cmake --build build-debian-torch --parallel "$jobs" --target hg-convert digits custom_op finetune convert_test semantics_test
+  cmake --build build-debian-torch --parallel "$jobs" --target converter_tests
   ctest --test-dir build-debian-torch --output-on-failure -j "$jobs" -L converter
 fi
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "tests/noise.h"
 
 namespace hg {
 namespace {
@@ -15,15 +16,7 @@ namespace {
 constexpr int64_t kBatch = 12;
 constexpr double kLr = 0.125;
 
-std::vector<float> noise(int64_t count, uint64_t seed) {
-  std::vector<float> values(static_cast<size_t>(count));
-  uint64_t state = seed * 2 + 1;
-  for (float& value : values) {
-    state *= 0xf1357aea2e62a9c5u;
-    value = static_cast<float>(static_cast<double>(state >> 32) / 2147483648.0 - 1);
-  }
-  return values;
-}
+using test::noise;
 
 // Images [n, 3, 9, 8] to 4 scores and 2 numbers: a convolution that reads rows, one of small
 // images, pooling, batch_norm and layers of both outputs.

@@ -9,19 +9,12 @@
 
 #include "hg/hg.h"
 #include "tests/allocation_count.h"
+#include "tests/noise.h"
 
 namespace hg {
 namespace {
 
-std::vector<float> noise(int64_t count, uint64_t seed) {
-  std::vector<float> values(static_cast<size_t>(count));
-  uint64_t state = seed * 2 + 1;
-  for (float& value : values) {
-    state *= 0xf1357aea2e62a9c5u;
-    value = static_cast<float>(static_cast<double>(state >> 32) / 2147483648.0 - 1);
-  }
-  return values;
-}
+using test::noise;
 
 // n rows of 6 numbers to 3 classes, with batch_norm and dropout between.
 Model small_network(bool traced_training = false) {

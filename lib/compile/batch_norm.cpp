@@ -4,27 +4,10 @@
 #include <cmath>
 
 #include "lib/compile/passes.h"
+#include "lib/graph/element.h"
 
 namespace hg {
 namespace {
-
-double element(const Tensor& tensor, int64_t i) {
-  switch (tensor.dtype) {
-    case f32: return tensor.as<float>()[i];
-    case f64: return tensor.as<double>()[i];
-    case f16: return static_cast<float>(tensor.as<Half>()[i]);
-    default: return static_cast<float>(tensor.as<BFloat16>()[i]);
-  }
-}
-
-void set_element(const Tensor& tensor, int64_t i, double value) {
-  switch (tensor.dtype) {
-    case f32: tensor.as<float>()[i] = static_cast<float>(value); break;
-    case f64: tensor.as<double>()[i] = value; break;
-    case f16: tensor.as<Half>()[i] = Half(static_cast<float>(value)); break;
-    default: tensor.as<BFloat16>()[i] = BFloat16(static_cast<float>(value)); break;
-  }
-}
 
 const Attr& attr(const Node& node, std::string_view name) {
   return node.attrs[static_cast<size_t>(node.op->signature.find_attribute(name))];

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/graph/access.h"
+#include "lib/graph/element.h"
 
 namespace hg {
 
@@ -109,18 +110,7 @@ void fill(const Tensor& tensor, const init::Rule& rule) {
       const double radius = __builtin_sqrt(-2 * __builtin_log(1 - uniform01(state)));
       value = rule.a + rule.b * radius * __builtin_cos(6.283185307179586 * uniform01(state));
     }
-    switch (tensor.dtype) {
-      case f32: tensor.as<float>()[i] = static_cast<float>(value); break;
-      case f64: tensor.as<double>()[i] = value; break;
-      case f16: tensor.as<Half>()[i] = Half(static_cast<float>(value)); break;
-      case bf16: tensor.as<BFloat16>()[i] = BFloat16(static_cast<float>(value)); break;
-      case i64: tensor.as<int64_t>()[i] = static_cast<int64_t>(value); break;
-      case i32: tensor.as<int32_t>()[i] = static_cast<int32_t>(value); break;
-      case i16: tensor.as<int16_t>()[i] = static_cast<int16_t>(value); break;
-      case i8: tensor.as<int8_t>()[i] = static_cast<int8_t>(value); break;
-      case u8: tensor.as<uint8_t>()[i] = static_cast<uint8_t>(value); break;
-      case boolean: tensor.as<bool>()[i] = value != 0; break;
-    }
+    set_element(tensor, i, value);
   }
 }
 

@@ -20,14 +20,7 @@ Result<double> measure(Device device, const Graph& graph, Options options, const
   options.profile = options.keep_all_values = false;
   if (device == Device::cpu) options.gpu = {};
   HG_TRY_ASSIGN(const std::unique_ptr<Program> program, Program::create(graph, options, registry));
-  std::vector<TensorData> zeros;
-  for (size_t i = 0; i < graph.inputs().size(); ++i) {
-    const TensorType& type = graph.value_info(graph.inputs()[i]).type;
-    HG_TRY_ASSIGN(const Sizes shape, evaluate(type.shape, sizes));
-    HG_TRY_ASSIGN(TensorData data, TensorData::allocate(type.dtype, shape));
-    zeros.push_back(std::move(data));
-    HG_TRY(program->set_input(static_cast<int>(i), zeros.back().tensor));
-  }
+  HG_TRY_ASSIGN(const std::vector<TensorData> zeros, program->give_zeros(sizes));
   HG_TRY(program->plan(sizes.all()));
   using Clock = std::chrono::steady_clock;
   double best = 0, sum = 0;

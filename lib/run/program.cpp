@@ -22,13 +22,7 @@ Result<std::vector<TensorData>> evaluate_constants(Graph graph, const CompileCon
   HG_TRY_ASSIGN(const std::unique_ptr<Program> program,
                 Program::create(std::move(graph), options, *context.registry));
   HG_TRY(program->run());
-  std::vector<TensorData> results;
-  for (size_t i = 0; i < program->graph().outputs().size(); ++i) {
-    HG_TRY_ASSIGN(const Tensor tensor, program->output(static_cast<int>(i)));
-    HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(tensor));
-    results.push_back(std::move(data));
-  }
-  return results;
+  return program->copies_of_outputs();
 }
 
 }  // namespace

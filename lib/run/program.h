@@ -25,12 +25,15 @@ class Program {
 
   Status set_input(int index, const Tensor& tensor);
   Status set_input(int index, const DeviceTensor& tensor);
+  // Gives all inputs zeros of these sizes, which the caller keeps for as long as it runs.
+  Result<std::vector<TensorData>> give_zeros(const Bindings& sizes);
   // Sizes of the graph that this one is a part of, for what the inputs alone do not tell.
   void set_outer_sizes(const Bindings& sizes);
   // Plans the first part for the sizes of the inputs and for `dims`.
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
   Status run();
   Result<Tensor> output(int index) const;
+  Result<std::vector<TensorData>> copies_of_outputs() const;
   Result<DeviceTensor> device_output(int index) const;
   Result<Tensor> value(ValueId id) const;
 

@@ -81,6 +81,18 @@ Status Program::set_input(int index, const Tensor& tensor) {
   return {};
 }
 
+Result<std::vector<TensorData>> Program::give_zeros(const Bindings& sizes) {
+  std::vector<TensorData> zeros;
+  for (size_t i = 0; i < graph_.inputs().size(); ++i) {
+    const TensorType& type = graph_.value_info(graph_.inputs()[i]).type;
+    HG_TRY_ASSIGN(const Sizes shape, evaluate(type.shape, sizes));
+    HG_TRY_ASSIGN(TensorData data, TensorData::allocate(type.dtype, shape));
+    zeros.push_back(std::move(data));
+    HG_TRY(set_input(static_cast<int>(i), zeros.back().tensor));
+  }
+  return zeros;
+}
+
 void Program::set_outer_sizes(const Bindings& sizes) {
   if (sizes == outer_sizes_) return;
   outer_sizes_ = sizes;

@@ -14,6 +14,16 @@ Result<Tensor> Program::output(int index) const {
   return computed(graph_.outputs()[static_cast<size_t>(index)].second);
 }
 
+Result<std::vector<TensorData>> Program::copies_of_outputs() const {
+  std::vector<TensorData> copies;
+  for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+    HG_TRY_ASSIGN(const Tensor tensor, output(static_cast<int>(i)));
+    HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(tensor));
+    copies.push_back(std::move(data));
+  }
+  return copies;
+}
+
 Result<Tensor> Program::value(ValueId id) const {
   const ValueInfo& info = graph_.value_info(id);
   if (info.state >= 0) {

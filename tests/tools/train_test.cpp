@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hg/hg.h"
+#include "tests/noise.h"
 #include "tools/npy.h"
 
 namespace hg::tools {
@@ -42,17 +43,10 @@ class Train : public testing::Test {
     const Value b = g.parameter("fc.bias", f32, {1});
     g.output("", g.call("linear", {x, w, b}));
     ASSERT_TRUE(Model::from_graph(std::move(g))->save(folder_ / "m.hgm").ok());
-    std::vector<float> xs, ys;
-    uint64_t state = 9;
-    for (int i = 0; i < 50; ++i) {
-      float y = 0.5f;
-      for (const float weight : {1.0f, -2.0f, 3.0f, 0.25f}) {
-        state *= 0xf1357aea2e62a9c5u;
-        xs.push_back(static_cast<float>(static_cast<double>(state >> 32) / 2147483648.0 - 1));
-        y += weight * xs.back();
-      }
-      ys.push_back(y);
-    }
+    const std::vector<float> xs = test::noise(50 * 4, 4);
+    std::vector<float> ys;
+    for (size_t i = 0; i < xs.size(); i += 4)
+      ys.push_back(0.5f + xs[i] - 2 * xs[i + 1] + 3 * xs[i + 2] + 0.25f * xs[i + 3]);
     ASSERT_TRUE(write_npy(folder_ / "x.npy", view(xs, {50, 4})).ok());
     ASSERT_TRUE(write_npy(folder_ / "y.npy", view(ys, {50})).ok());
     ys[7] = HUGE_VALF;
