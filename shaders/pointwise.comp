@@ -13,7 +13,7 @@ layout(local_size_x = 128) in;
 
 // -- Where things lie -------------------------------------------------------------------------------
 
-// Binding 1 is written, 2 to 7 are read.
+// Binding 1 is written, 2 to 9 are read.
 #define SLOT(k)                                                          \
   layout(binding = k) buffer F32_##k { float f32_##k[]; };               \
   layout(binding = k) buffer F64_##k { double f64_##k[]; };              \
@@ -43,6 +43,8 @@ LOADS(4)
 LOADS(5)
 LOADS(6)
 LOADS(7)
+LOADS(8)
+LOADS(9)
 
 // To nearest even; NaN stays NaN.
 uint half_bits(const float x) {
@@ -69,6 +71,16 @@ void store_i16(const uint i, const int x) { i16_1[i] = int16_t(x); }
 void store_i8(const uint i, const int x) { i8_1[i] = int8_t(x); }
 void store_u8(const uint i, const int x) { u8_1[i] = uint8_t(x); }
 void store_bool(const uint i, const bool x) { u8_1[i] = uint8_t(x ? 1u : 0u); }
+
+// What a store and a load make of a value that a program keeps in a register.
+float kept_f16(const float x) { return unpackHalf2x16(half_bits(x)).x; }
+float kept_bf16(const float x) {
+  const uint bits = floatBitsToUint(x);
+  return is_nan(x) ? x : uintBitsToFloat((bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u);
+}
+int kept_i16(const int x) { return x << 16 >> 16; }
+int kept_i8(const int x) { return x << 24 >> 24; }
+int kept_u8(const int x) { return x & 255; }
 
 bool inside(const uint i, const uint count_at) { return i < P(count_at); }
 uint at_flat(const uint i, const uint slot) { return P(slot - 1u) + i; }

@@ -221,6 +221,11 @@ TEST(Session, AssignsStateAtTheEndOfARun) {
   EXPECT_EQ(copy_of(*session.output("before")), (std::vector<float>{2, 20}));
   EXPECT_EQ(copy_of(*session.output("after")), (std::vector<float>{3, 30}));
   EXPECT_EQ(copy_of(*session.value("sum")), (std::vector<float>{3, 30}));
+  ASSERT_TRUE(session.set_value("sum", view(one, {2})).ok());
+  ASSERT_TRUE(session.run().ok());
+  EXPECT_EQ(copy_of(*session.output("after")), (std::vector<float>{2, 20}));
+  EXPECT_EQ(session.set_value("none", view(one, {2})).code(), Code::not_found);
+  EXPECT_EQ(session.set_value("sum", view(one, {1, 2})).code(), Code::invalid_argument);
   // The model is as it was.
   Session fresh = *Session::create(model);
   EXPECT_EQ(copy_of(*fresh.value("sum")), (std::vector<float>{0, 0}));

@@ -1,73 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions on a Vulkan device: what stays there, what is counted, what fails as a value. Without a
-// device the tests are skipped; under CI (the variable CI is set) they fail.
-#include <gtest/gtest.h>
-
+// Sessions on a Vulkan device: what stays there, what is counted, what fails as a value.
 #include <chrono>
-#include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <thread>
 
-#include "hg/hg.h"
-#include "hg/ops.h"
 #include "lib/run/backend.h"
 #include "lib/run/self_test.h"
+#include "tests/vulkan_fixture.h"
 
 namespace hg::test {
 namespace {
-
-class Vulkan : public testing::Test {
- protected:
-  void SetUp() override {
-    const Result<std::vector<DeviceInfo>> devices = list_devices();
-    if (!devices.ok()) {
-      const std::string why(devices.status().message());
-      if (std::getenv("CI") != nullptr) FAIL() << why;
-      GTEST_SKIP() << why;
-    }
-    if (!shared_) {
-      Result<Gpu> gpu = Gpu::open({.name = devices->front().name});
-      ASSERT_TRUE(gpu.ok()) << gpu.status().message();
-      shared_ = *gpu;
-    }
-    gpu_ = shared_;
-  }
-
-  Options options() const {
-    Options options;
-    options.device = Device::vulkan;
-    options.gpu = gpu_;
-    return options;
-  }
-
-  Result<Session> session(const Graph& graph, Options options) const {
-    HG_TRY_ASSIGN(const Model model, Model::from_graph(graph));
-    return Session::create(model, std::move(options));
-  }
-
-  static void TearDownTestSuite() { shared_ = {}; }
-
-  Gpu gpu_;
-  static inline Gpu shared_;  // its kernels are compiled and tested once
-};
-
-// y = relu(x w + 1) for x: [4, 8], w: [8, 8]
-Graph layer() {
-  Graph g;
-  const Value x = g.input("x", f32, {4, 8});
-  Result<TensorData> w = TensorData::allocate(f32, {8, 8});
-  for (int i = 0; i < 64; ++i) w->tensor.as<float>()[i] = static_cast<float>(i % 7) * 0.1f - 0.3f;
-  g.output("y", relu(matmul(x, g.parameter("w", *w)) + 1.0));
-  return g;
-}
-
-std::vector<float> numbers(int64_t count) {
-  std::vector<float> values;
-  for (int64_t i = 0; i < count; ++i) values.push_back(std::sin(static_cast<float>(i)));
-  return values;
-}
 
 TEST_F(Vulkan, AChainOfModelsUploadsOnceAndDownloadsOnce) {
   Options kept = options();
@@ -138,6 +81,28 @@ TEST_F(Vulkan, StatesStayOnTheDevice) {
     EXPECT_NEAR(state->as<float>()[i], 5 * values[i], 1e-5);
     EXPECT_NEAR(s->output(0)->as<float>()[i], 10 * values[i], 1e-5);
   }
+  ASSERT_TRUE(s->set_value("sum", view(values, {16})).ok());
+  ASSERT_TRUE(s->run().ok());
+  for (size_t i = 0; i < 16; ++i) EXPECT_NEAR(s->output(0)->as<float>()[i], 4 * values[i], 1e-5);
+}
+
+TEST_F(Vulkan, PrewarmMakesKernelsReady) {
+  const Model model = *Model::from_graph(layer());
+  Options o = options();
+  o.gpu = {};
+  EXPECT_EQ(Session::prewarm(model, o).code(), Code::invalid_argument);
+  Result<Gpu> fresh = Gpu::open({.name = gpu_.info().name});
+  ASSERT_TRUE(fresh.ok());
+  o.gpu = *fresh;
+  const Status warm = Session::prewarm(model, o);
+  ASSERT_TRUE(warm.ok()) << warm.message();
+  const int64_t before = fresh->counters().pipelines;
+  EXPECT_GT(before, 0);
+  Result<Session> s = session(layer(), o);
+  ASSERT_TRUE(s.ok()) << s.status().message();
+  const std::vector<float> x = numbers(32);
+  ASSERT_TRUE(s->set_input("x", view(x, {4, 8})).ok() && s->run().ok());
+  EXPECT_EQ(fresh->counters().pipelines, before);
 }
 
 TEST_F(Vulkan, WhatTheDeviceLacksRunsOnTheCpuAndIsReported) {

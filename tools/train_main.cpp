@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "tools/gpu.h"
 #include "tools/profile.h"
 #include "tools/train_job.h"
 
@@ -267,6 +268,7 @@ int main(int argc, char** argv) {
   CLI::App app("Trains a Hologram model on .npy files.", "hg-train");
   app.footer(kExamples);
   app.set_version_flag("--version", version_text("hg-train"));
+  GpuOfTool gpu;
   TrainJob job;
   Words words;
   add_files(app, job);
@@ -281,6 +283,8 @@ int main(int argc, char** argv) {
     return finish("hg-train", usage(error.what(), "; see hg-train --help"));
   }
   if (const Outcome o = complete(job, words); !o.ok()) return finish("hg-train", o);
+  if (const hg::Status opened = gpu.give_to(job.options.session); !opened.ok())
+    return finish("hg-train", outcome(opened));
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
   ProgressLine line;

@@ -55,6 +55,7 @@ class ProgramBuilder {
 
   // Whether the library's own elementwise kernels compute the node.
   bool joins(const Node& node) const {
+    if (context_.options->device == Device::vulkan && !joins_on_device(node)) return false;
     if (node.outputs.size() != 1 || node.op->def.view != nullptr || !node.subgraphs.empty() ||
         (node.op->def.traits & (kRandom | kDataDependent | kControl | kInPlace)))
       return false;
@@ -68,6 +69,18 @@ class ProgramBuilder {
     for (const KernelDef* kernel : kernels)
       if (kernel->name != "pointwise" && kernel->name != "simd") return false;
     return std::all_of(node.attrs.begin(), node.attrs.end(), PointwiseProgram::can_hold);
+  }
+
+  // A program is on one side: only nodes that every device can compute join there.
+  bool joins_on_device(const Node& node) const {
+    const auto suits = [&](ValueId id) {
+      const DType dtype = id == kNoValue ? f32 : graph_.value_info(id).type.dtype;
+      return dtype == f32 || dtype == f16 || dtype == bf16 || dtype == boolean;
+    };
+    const auto kernels = context_.registry->kernels(node.op->name(), Device::vulkan);
+    return !kernels.empty() && kernels.front()->name == "pointwise" &&
+           std::all_of(node.inputs.begin(), node.inputs.end(), suits) &&
+           std::all_of(node.outputs.begin(), node.outputs.end(), suits);
   }
 
   void collect_inputs(Program& program) const {
@@ -155,7 +168,6 @@ class ProgramBuilder {
 }  // namespace
 
 Status form_programs(Graph& graph, const CompileContext& context) {
-  if (context.options->device == Device::vulkan) return {};
   return ProgramBuilder(graph, context).run();
 }
 

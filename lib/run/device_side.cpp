@@ -179,6 +179,12 @@ Status DeviceSide::fetch_state(size_t index) {
   return backend_->download(state.data, {span.memory, span.offset, span.bytes, 0});
 }
 
+Status DeviceSide::store_state(size_t index) {
+  const Tensor& state = states_[index];
+  HG_TRY_ASSIGN(const DeviceSpan span, constants_.copy_of(state.data, state.bytes()));
+  return backend_->upload({span.memory, span.offset, span.bytes, 0}, state.data);
+}
+
 Result<TensorData> DeviceSide::fetch(const PlacedTensor& value) {
   HG_TRY_ASSIGN(const DeviceSpan span, span_of(value));
   // The bytes from the lowest to the highest element, looked at with the value's strides.

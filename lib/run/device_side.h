@@ -40,6 +40,7 @@ class DeviceSide {
 
   Status fetch_input(size_t index, int64_t bytes, void* to);
   Status fetch_state(size_t index);  // to where the host has it
+  Status store_state(size_t index);  // from there
   Result<TensorData> fetch(const PlacedTensor& value);
 
  private:

@@ -131,6 +131,7 @@ Status Program::run_part(Ready& ready) {
   if (device_ != nullptr) {
     HG_TRY(fetch_inputs(ready));
     if (ready.device_generation != device_->generation()) {
+      HG_TRY(device_->reserve(ready.plan));
       HG_TRY_ASSIGN(ready.segments, device_->record(ready.plan));
       ready.device_generation = device_->generation();
     }

@@ -36,6 +36,7 @@ class Program {
   Result<std::vector<TensorData>> copies_of_outputs() const;
   Result<DeviceTensor> device_output(int index) const;
   Result<Tensor> value(ValueId id) const;
+  Status set_state(size_t index, const Tensor& tensor);
 
   const Gpu& gpu() const { return options_.gpu; }
   // As the host gave them; without data where it did not yet.

@@ -35,7 +35,9 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
   PreparedNodes prepared;
   request.prepared = &prepared;
   for (;;) {
-    if (device_ != nullptr) distrusted_ = distrusted_kernels(graph_, options_, *registry_);
+    if (device_ != nullptr) {
+      HG_TRY_ASSIGN(distrusted_, distrusted_kernels(graph_, options_, *registry_));
+    }
     int32_t expand_node = -1;
     Result<Plan> plan = make_plan(request, &expand_node);
     if (plan.ok()) {

@@ -39,6 +39,16 @@ Result<Tensor> Program::value(ValueId id) const {
   return computed(id);
 }
 
+Status Program::set_state(size_t index, const Tensor& tensor) {
+  const State& state = graph_.states()[index];
+  const Tensor& own = state.data.tensor;
+  HG_CHECK(mutable_states_[index], "'", state.name, "' cannot be set: no run changes it");
+  HG_CHECK(tensor.dtype == own.dtype && tensor.shape == own.shape, "'", state.name, "' is ",
+           own.dtype, own.shape, ", not ", tensor.dtype, tensor.shape);
+  copy(tensor, view(state_data_[index], own.dtype, own.shape));
+  return device_ != nullptr ? device_->store_state(index) : Status();
+}
+
 // What the last run made of a value: for a state that the run assigned, what it was before.
 Result<Tensor> Program::computed(ValueId id) const {
   const Plan& plan = parts_.back()->plan;

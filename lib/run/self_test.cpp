@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "hg/pointwise_program.h"
 #include "lib/graph/access.h"
 #include "lib/graph/element.h"
 #include "lib/run/backend.h"
@@ -31,6 +32,22 @@ struct Inputs {
 };
 
 using Ints = std::vector<Dim>;
+
+// An optimizer's step with all that it may be given. fill() makes the second input true and the
+// seventh 4: `go` and the number of the step.
+void build_step(Inputs& in, std::string_view op, int states, NamedAttrs attrs) {
+  const Value x = in.x({3, 37}), go = in.add({}, boolean);
+  std::vector<Value> inputs = {x};
+  for (int i = 0; i < states; ++i) inputs.push_back(in.x({3, 37}));
+  const Value sum = in.x({3, 37});
+  Value gradient, lr;
+  if (states == 1) gradient = in.x({3, 37}), lr = in.x({2});
+  const Value step = in.add({}, i64);
+  if (states != 1) gradient = in.x({3, 37}), lr = in.x({2});
+  inputs.insert(inputs.end(), {sum, gradient, lr, step, in.x({}), go});
+  attrs.insert(attrs.end(), {{"group", 1}, {"weight_decay", 0.1}, {"clip_value", 0.2}});
+  in.graph.calls(op, inputs, attrs);
+}
 
 // Odd sizes beyond a vector, so that the edges of tiles are seen; products large enough for the
 // largest tiles.
@@ -58,6 +75,16 @@ constexpr Case kCases[] = {
        in.graph.call("conv_weight_grad", {in.x({2, 3, 7, 7}), in.x({2, 5, 5, 5})},
                      {{"kernel", Ints{3, 3}}});
      }},
+    {"pointwise_program",
+     [](Inputs& in) {
+       in.graph.call("pointwise_program", {in.x({3, 37}), in.x({37}), in.x({1})},
+                     {{"program", "mul x0 x1; leaky_relu s0 negative_slope=0.2; ge s1 x2; "
+                                  "where s2 s1 x0; clamp s3 - x2"}});
+     }},
+    {"sgd_step",
+     [](Inputs& in) { build_step(in, "sgd_step", 1, {{"momentum", 0.9}, {"nesterov", true}}); }},
+    {"adam_step", [](Inputs& in) { build_step(in, "adam_step", 3, {{"decoupled", true}}); }},
+    {"rmsprop_step", [](Inputs& in) { build_step(in, "rmsprop_step", 3, {{"momentum", 0.9}}); }},
     {"concat",
      [](Inputs& in) {
        in.graph.call("concat", {in.x({3, 5}), in.x({3, 7})}, {{"dim", 1}});
@@ -192,8 +219,8 @@ bool agree(const std::vector<TensorData>& got, const std::vector<TensorData>& ex
   return true;
 }
 
-// A kernel that does not take the case is not judged by it.
-DeviceTimes judge(const KernelDef& kernel, const Op& op, DType real, const Options& given,
+// A kernel that does not take the case is not judged by it. Fails when the device does.
+Result<DeviceTimes> judge(const KernelDef& kernel, const Op& op, DType real, const Options& given,
                   const Registry& registry) {
   constexpr double kWrong = std::numeric_limits<double>::infinity();
   Options options;
@@ -210,7 +237,9 @@ DeviceTimes judge(const KernelDef& kernel, const Op& op, DType real, const Optio
   options.kernels = {text(kernel.op, "=", kernel.name)};
   Result<std::vector<TensorData>> got = answers(graph, options, registry, times.gpu_ms);
   if (!got.ok()) {
-    if (got.status().code() != Code::unsupported) times.gpu_ms = kWrong;
+    const Code code = got.status().code();
+    if (code == Code::device_lost || code == Code::out_of_memory) return got.status();
+    if (code != Code::unsupported) times.gpu_ms = kWrong;
     return times;
   }
   if (backend_of(given.gpu).fails_self_test.count(options.kernels[0])) got->front() = {};
@@ -239,10 +268,11 @@ Graph self_test_case(const Op& op, DType real, const Registry& registry) {
   return Graph(registry);
 }
 
-std::set<std::string> distrusted_kernels(const Graph& graph, const Options& options,
-                                         const Registry& registry) {
+Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Options& options,
+                                                 const Registry& registry) {
   std::set<std::string> distrusted;
   if (!options.kernels.empty()) return distrusted;
+  std::set<std::string> joined;  // kernels whose functions are parts of programs
   std::set<std::pair<const Op*, DType>> used = {{registry.find("contiguous"), f32}};
   for (const Node& node : graph.nodes()) {
     DType real = f32;
@@ -251,6 +281,14 @@ std::set<std::string> distrusted_kernels(const Graph& graph, const Options& opti
           is_float(graph.value_info(id).type.dtype))
         real = graph.value_info(id).type.dtype;
     used.insert({node.op, real});
+    if (node.op->name() != "pointwise_program") continue;
+    HG_TRY_ASSIGN(const PointwiseProgram program,
+                  PointwiseProgram::parse(AttrReader(node.op, node.attrs).string("program"),
+                                          static_cast<int>(node.inputs.size()), registry));
+    for (const PointwiseProgram::Step& step : program.steps) {
+      used.insert({step.op, real});
+      joined.insert(text(step.op->name(), "=pointwise"));
+    }
   }
   MeasuredTimes& measured = backend_of(options.gpu).measured;
   const DeviceInfo& info = options.gpu.info();
@@ -263,7 +301,7 @@ std::set<std::string> distrusted_kernels(const Graph& graph, const Options& opti
       const uint64_t key = checksum_of(std::as_bytes(std::span(all)));
       std::optional<DeviceTimes> verdict = measured.find(key);
       if (!verdict) {
-        verdict = judge(*kernel, *op, real, options, registry);
+        HG_TRY_ASSIGN(verdict, judge(*kernel, *op, real, options, registry));
         measured.note(key, *verdict);
       }
       if (std::isinf(verdict->gpu_ms))
@@ -272,6 +310,8 @@ std::set<std::string> distrusted_kernels(const Graph& graph, const Options& opti
         break;  // those behind it are not needed
     }
   }
+  for (const std::string& name : joined)
+    if (distrusted.count(name) > 0) distrusted.insert("pointwise_program=pointwise");
   return distrusted;
 }
 

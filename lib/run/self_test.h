@@ -13,8 +13,8 @@ namespace hg {
 // The kernels of the device, as "op=kernel", whose answers for the ops of this graph are wrong. Those
 // behind one that is right are not tested.
 // `options.gpu` is open. With `options.kernels` nothing is tested: the host has chosen.
-std::set<std::string> distrusted_kernels(const Graph& graph, const Options& options,
-                                         const Registry& registry);
+Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Options& options,
+                                                 const Registry& registry);
 
 // A graph whose only node is this op, on inputs of this type where it takes any; empty outputs when
 // there is no case for the op.

@@ -95,6 +95,13 @@ Result<Session> Session::create(const Model& model, Options options) {
   return session;
 }
 
+Status Session::prewarm(const Model& model, Options options) {
+  HG_CHECK(options.gpu, "prewarm needs Options::gpu");
+  options.device = Device::vulkan;
+  HG_TRY_ASSIGN(Session session, create(model, std::move(options)));
+  return session.plan();
+}
+
 Result<int> Session::find_input(std::string_view name) const {
   std::vector<std::string_view> names;
   for (int i = 0; i < input_count(); ++i) {
@@ -183,6 +190,13 @@ Result<Tensor> Session::value(std::string_view name) const {
     for (const std::string& alias : state.aliases)
       if (alias == name) return body_->program->value(state.value);
   return not_found("there is no value '", name, "'");
+}
+
+Status Session::set_value(std::string_view name, const Tensor& tensor) {
+  const auto& states = body_->program->graph().states();
+  for (size_t i = 0; i < states.size(); ++i)
+    if (states[i].name == name) return body_->program->set_state(i, tensor);
+  return not_found("there is no parameter or buffer '", name, "'");
 }
 
 int Session::input_count() const {

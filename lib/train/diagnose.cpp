@@ -51,7 +51,8 @@ Status Trainer::Body::diagnose(std::span<const Tensor> inputs, std::span<const T
                                double loss) {
   const std::string what =
       text("the loss of batch ", static_cast<int64_t>(counters.batches) + 1, " is ", loss, ": ");
-  HG_TRY_ASSIGN(const Model model, Model::from_graph(with_present_weights(step.forward)));
+  HG_TRY_ASSIGN(Graph forward, with_present_weights(step.forward));
+  HG_TRY_ASSIGN(const Model model, Model::from_graph(std::move(forward)));
   Options again = options.session;
   again.memory_limit = 0;
   again.checkpoint = Checkpoint::none;

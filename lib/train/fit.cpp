@@ -138,7 +138,7 @@ class Fit {
     const double done = c_.epochs;
     if (!options_.finish) {
       c_.first_epoch = done;
-      c_.first_update = static_cast<double>(b_.updates());
+      c_.first_update = static_cast<double>(b_.updates);
       c_.epochs_since_best = 0;
     }
     last_epoch_ = c_.first_epoch + static_cast<double>(options_.epochs);

@@ -223,6 +223,7 @@ class Builder {
   void add_step_count() {
     next_step_ = step_count_ + cast(go_, i64);
     step_.graph.assign(step_count_, next_step_);
+    step_.graph.output("updates", next_step_);
   }
 
   Value sum_of(size_t i) {

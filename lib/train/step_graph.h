@@ -18,7 +18,7 @@ namespace hg {
 inline constexpr std::string_view kTrainPrefix = "train/";
 
 struct StepGraph {
-  Graph graph;
+  Graph graph;                              // gives the loss, then the number of updates so far
   Graph forward;                            // as far as the loss, which is its output
   std::vector<std::string> targets;         // names of inputs, which follow the model's
   std::vector<double> rates;                // of the groups, in the order of the input train/lr

@@ -94,10 +94,10 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
   session.first_run = static_cast<uint64_t>(body->counters.batches);
   HG_TRY_ASSIGN(Session made, Session::create(step, session));
   body->session = std::make_unique<Session>(std::move(made));
+  body->options.session.gpu = session.gpu ? session.gpu : body->session->gpu();
   for (const State& state : step.graph().states()) {
-    HG_TRY_ASSIGN(const Tensor tensor, body->session->value(state.name));
-    if (is_training_state(state)) body->training_states.emplace_back(state.name, tensor);
-    if (body->states.size() < body->base.graph().states().size()) body->states.push_back(tensor);
+    if (is_training_state(state)) body->training_states.emplace_back(state.name, Tensor());
+    if (state.name == "train/step") body->updates = *state.data.tensor.as<int64_t>();
   }
   for (const double rate : body->step.rates) body->rates.push_back(static_cast<float>(rate));
   const auto groups = static_cast<int64_t>(body->rates.size());
@@ -124,10 +124,17 @@ Result<double> Trainer::step(std::span<const Tensor> inputs, std::span<const Ten
   return b.run_batch(inputs, targets, go, static_cast<float>(1 / each));
 }
 
-int64_t Trainer::Body::updates() const {
-  for (const auto& [name, tensor] : training_states)
-    if (name == "train/step") return *tensor.as<int64_t>();
-  return 0;
+// Downloads them where the session runs on a device.
+Status Trainer::Body::fetch_states() {
+  const auto& all = base.graph().states();
+  states.resize(all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    HG_TRY_ASSIGN(states[i], session->value(all[i].name));
+  }
+  for (auto& [name, tensor] : training_states) {
+    HG_TRY_ASSIGN(tensor, session->value(name));
+  }
+  return {};
 }
 
 Status Trainer::Body::set_rates() {
@@ -135,7 +142,7 @@ Status Trainer::Body::set_rates() {
   if (s.total == 0) s.total = schedule_total;
   const bool by_epoch = s.by_epoch || s.kind == Schedule::Kind::plateau;
   const double tick = by_epoch ? counters.epochs - counters.first_epoch
-                               : static_cast<double>(updates()) - counters.first_update;
+                               : static_cast<double>(updates) - counters.first_update;
   for (size_t i = 0; i < rates.size(); ++i) {
     double rate = learning_rate(s, step.rates[i] * lr_factor, static_cast<int64_t>(tick));
     if (s.kind == Schedule::Kind::plateau && counters.plateau_drops > 0)
@@ -160,11 +167,15 @@ Result<double> Trainer::Body::run_batch(std::span<const Tensor> inputs,
   HG_TRY(session->run());
   HG_TRY_ASSIGN(const Tensor result, session->output(0));
   const double loss = *result.as<float>();
+  HG_TRY_ASSIGN(const Tensor count, session->output(1));
+  updates = *count.as<int64_t>();
   if (!std::isfinite(loss)) [[unlikely]] {
     Status status = diagnose(inputs, targets, loss);
-    for (const auto& [name, tensor] : training_states)
-      if (name.starts_with("train/sum/"))
-        std::memset(tensor.data, 0, static_cast<size_t>(tensor.bytes()));
+    for (const auto& [name, tensor] : training_states) {
+      if (!name.starts_with("train/sum/")) continue;
+      HG_TRY_ASSIGN(const TensorData zeros, TensorData::allocate(tensor.dtype, tensor.shape));
+      HG_TRY(session->set_value(name, zeros.tensor));
+    }
     counters.gathered = 0;
     return status;
   }
@@ -200,7 +211,7 @@ void Trainer::set_lr(double lr) {
   body_->rates[0] = static_cast<float>(lr);
 }
 double Trainer::lr() const { return body_->rates[0]; }
-int64_t Trainer::updates() const { return body_->updates(); }
+int64_t Trainer::updates() const { return body_->updates; }
 const std::vector<std::string>& Trainer::trained() const { return body_->step.trained; }
 const std::vector<std::string>& Trainer::notes() const { return body_->step.notes; }
 const Session& Trainer::session() const { return *body_->session; }
@@ -211,7 +222,8 @@ Status Trainer::plan(std::span<const std::pair<std::string, int64_t>> dims) {
 
 // -- The model -----------------------------------------------------------------------------------
 
-Graph Trainer::Body::with_present_weights(const Graph& graph) const {
+Result<Graph> Trainer::Body::with_present_weights(const Graph& graph) {
+  HG_TRY(fetch_states());
   Graph copy = graph;
   auto& all = GraphAccess::body(copy).states;
   for (size_t i = 0; i < states.size(); ++i)
@@ -219,9 +231,9 @@ Graph Trainer::Body::with_present_weights(const Graph& graph) const {
   return copy;
 }
 
-Result<Model> Trainer::Body::snapshot() const {
+Result<Model> Trainer::Body::snapshot() {
   Model model = base;
-  model.graph() = with_present_weights(base.graph());
+  HG_TRY_ASSIGN(model.graph(), with_present_weights(base.graph()));
   for (const auto& [name, tensor] : training_states) model.graph().buffer(name, borrowed(tensor));
   HG_TRY_ASSIGN(const TensorData progress, TensorData::allocate(f64, {kCounterCount}));
   std::memcpy(progress.tensor.data, &counters, sizeof counters);
@@ -252,7 +264,7 @@ Result<Evaluation> Trainer::evaluate(const Dataset& data, int64_t batch) {
 // An inference session of the present weights: they are its constants, folded and packed.
 Result<Evaluation> Trainer::Body::evaluate(const Dataset& data, int64_t batch) {
   HG_TRY_ASSIGN(const int64_t samples, count_samples(*this, data));
-  Graph graph = with_present_weights(base.graph());
+  HG_TRY_ASSIGN(Graph graph, with_present_weights(base.graph()));
   if (options.mode == TrainOptions::Mode::training) HG_TRY(set_inference(graph));
   HG_TRY_ASSIGN(const Objective objective, add_objective(graph, options));
   GraphAccess::body(graph).outputs.clear();

@@ -31,9 +31,11 @@ struct Trainer::Body {
   TrainOptions options;
   StepGraph step;  // without its graph, which the session has
   std::unique_ptr<Session> session;
-  std::vector<Tensor> states;  // of base, in its order, as they are now
+  // The states of base, in its order, and those that training added, as of fetch_states().
+  std::vector<Tensor> states;
   std::vector<std::pair<std::string, Tensor>> training_states;
   Counters counters;
+  int64_t updates = 0;  // since training began
   double lr_factor = 1;      // what set_lr() did to all rates
   std::vector<float> rates;  // what the input train/lr shows
   bool go = true;
@@ -41,19 +43,18 @@ struct Trainer::Body {
   int64_t schedule_total = 0;  // ticks of the present fit()
 
   int first_target() const { return static_cast<int>(base.graph().inputs().size()); }
-  int64_t updates() const;
-
+  Status fetch_states();
   // One batch; `go` is whether the update follows and `weight` the batch's part of the gradient.
   Result<double> run_batch(std::span<const Tensor> inputs, std::span<const Tensor> targets, bool go,
                            float weight);
   // Sets the rates of the next update.
   Status set_rates();
   void after_epoch(double loss);  // the plateau schedule
-  // The model with these weights: borrowed from the session, valid while it lives.
-  Graph with_present_weights(const Graph& graph) const;
+  // The model with these weights: borrowed from the session, valid until its next run.
+  Result<Graph> with_present_weights(const Graph& graph);
   Status diagnose(std::span<const Tensor> inputs, std::span<const Tensor> targets, double loss);
   Result<Evaluation> evaluate(const Dataset& data, int64_t batch);
-  Result<Model> snapshot() const;  // borrowed
+  Result<Model> snapshot();  // borrowed
 };
 
 // Checks that all tensors have one first dim, and that there is one for each input and target.

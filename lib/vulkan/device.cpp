@@ -44,17 +44,19 @@ Buffer::~Buffer() {
   if (memory_ != VK_NULL_HANDLE) vk.FreeMemory(device_->handle(), memory_, nullptr);
 }
 
-Result<std::shared_ptr<Device>> Device::open(const GpuOptions& options) {
+Result<std::shared_ptr<Device>> Device::open(const GpuOptions& options,
+                                             void (*change)(DeviceFunctions&)) {
   HG_TRY_ASSIGN(std::shared_ptr<Instance> instance, open_instance());
   HG_TRY_ASSIGN(const Found found, choose(find_devices(*instance), options.name));
   auto device = std::make_shared<Device>();
   device->instance_ = std::move(instance);
   device->info_ = found.info;
-  HG_TRY(device->create(options, found.handle));
+  HG_TRY(device->create(options, found.handle, change));
   return device;
 }
 
-Status Device::create(const GpuOptions& options, VkPhysicalDevice physical) {
+Status Device::create(const GpuOptions& options, VkPhysicalDevice physical,
+                      void (*change)(DeviceFunctions&)) {
   instance_->GetPhysicalDeviceProperties(physical, &properties_);
   instance_->GetPhysicalDeviceMemoryProperties(physical, &memory_);
   uint32_t count = 0;
@@ -98,6 +100,7 @@ Status Device::create(const GpuOptions& options, VkPhysicalDevice physical) {
   create.ppEnabledExtensionNames = extensions.data();
   HG_VK_TRY(instance_->CreateDevice(physical, &create, nullptr, &device_), "vkCreateDevice");
   HG_TRY(vk_.load(*instance_, device_));
+  if (change != nullptr) change(vk_);
   vk_.GetDeviceQueue(device_, queue_family_, 0, &queue_);
   HG_TRY(create_cache(options.cache));
 
@@ -231,14 +234,24 @@ Status Device::submit(VkCommandBuffer commands, VkFence fence) {
   info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
   info.commandBufferCount = 1;
   info.pCommandBuffers = &commands;
+  if (is_lost_) return failure(VK_ERROR_DEVICE_LOST, "vkQueueSubmit");
+  HG_VK_TRY(vk_.ResetFences(device_, 1, &fence), "vkResetFences");
+  VkResult result = VK_SUCCESS;
   {
     const std::lock_guard<std::mutex> lock(queue_mutex_);
-    HG_VK_TRY(vk_.QueueSubmit(queue_, 1, &info, fence), "vkQueueSubmit");
+    result = vk_.QueueSubmit(queue_, 1, &info, fence);
   }
+  if (result != VK_SUCCESS) return submit_failed(result, "vkQueueSubmit");
   counters_.submits += 1;
-  HG_VK_TRY(vk_.WaitForFences(device_, 1, &fence, VK_TRUE, kNoLimit), "vkWaitForFences");
-  HG_VK_TRY(vk_.ResetFences(device_, 1, &fence), "vkResetFences");
-  return {};
+  result = vk_.WaitForFences(device_, 1, &fence, VK_TRUE, kNoLimit);
+  return result == VK_SUCCESS ? Status() : submit_failed(result, "vkWaitForFences");
+}
+
+// What was submitted may still run: nobody may free or write what it uses before it has ended.
+Status Device::submit_failed(VkResult result, std::string_view what) {
+  const std::lock_guard<std::mutex> lock(queue_mutex_);
+  if (result == VK_ERROR_DEVICE_LOST || vk_.DeviceWaitIdle(device_) != VK_SUCCESS) is_lost_ = true;
+  return failure(result, what);
 }
 
 }  // namespace hg::vulkan

@@ -44,7 +44,9 @@ struct Counters {
 
 class Device final : public Backend, public std::enable_shared_from_this<Device> {
  public:
-  static Result<std::shared_ptr<Device>> open(const GpuOptions& options);
+  // `change` may replace the device's functions: tests make them fail.
+  static Result<std::shared_ptr<Device>> open(const GpuOptions& options,
+                                              void (*change)(DeviceFunctions&) = nullptr);
   ~Device() override;
 
   const DeviceInfo& info() const override { return info_; }
@@ -59,7 +61,8 @@ class Device final : public Backend, public std::enable_shared_from_this<Device>
   enum class Use : uint8_t { storage, staging };
   Result<std::shared_ptr<Buffer>> buffer(int64_t bytes, Use use);
   Result<Pipeline> pipeline(const Dispatch& dispatch);
-  // Submits and waits; one submit at a time goes to the queue.
+  // Submits and waits; one submit at a time goes to the queue. Once the device is lost, nothing is
+  // submitted any more.
   Status submit(VkCommandBuffer commands, VkFence fence);
   const DeviceFunctions& vk() const { return vk_; }
   VkDevice handle() const { return device_; }
@@ -67,7 +70,9 @@ class Device final : public Backend, public std::enable_shared_from_this<Device>
   Counters& count() { return counters_; }
 
  private:
-  Status create(const GpuOptions& options, VkPhysicalDevice physical);
+  Status create(const GpuOptions& options, VkPhysicalDevice physical,
+                void (*change)(DeviceFunctions&));
+  Status submit_failed(VkResult result, std::string_view what);
   Status create_cache(std::span<const std::byte> blob);
   Result<Pipeline> layout_of(size_t bindings);
   Status transfer(const DeviceSpan& device, std::byte* host, bool up);
@@ -88,6 +93,7 @@ class Device final : public Backend, public std::enable_shared_from_this<Device>
   VkCommandBuffer transfer_commands_ = VK_NULL_HANDLE;
   VkFence transfer_fence_ = VK_NULL_HANDLE;
   Counters counters_;
+  std::atomic<bool> is_lost_{false};
 };
 
 // The physical devices of an instance and what the public list says of them.

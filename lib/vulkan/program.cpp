@@ -115,7 +115,7 @@ class Library {
     return found == names_.end() ? 0 : found->second;
   }
 
-  std::vector<uint32_t> link(const PointwiseProgram& program, bool& ok) const;
+  std::vector<uint32_t> link(const ShaderProgram& program, bool& ok) const;
 
  private:
   std::span<const uint32_t> code_;
@@ -150,7 +150,7 @@ void emit(std::vector<uint32_t>& to, uint32_t op, std::initializer_list<uint32_t
   to.insert(to.end(), words);
 }
 
-std::vector<uint32_t> Library::link(const PointwiseProgram& program, bool& ok) const {
+std::vector<uint32_t> Library::link(const ShaderProgram& program, bool& ok) const {
   uint32_t next = bound_;
   std::vector<uint32_t> constants, body;
   std::map<uint32_t, uint32_t> numbers;
@@ -209,21 +209,21 @@ std::vector<uint32_t> Library::link(const PointwiseProgram& program, bool& ok) c
   };
   std::vector<Register> registers;
   for (size_t i = 0; i < program.inputs.size(); ++i) {
-    const PointwiseProgram::Input& input = program.inputs[i];
+    const ShaderProgram::Input& input = program.inputs[i];
     const auto slot = static_cast<int64_t>(i) + 2;
     uint32_t at = 0;
-    if (input.access == PointwiseProgram::Access::strided)
+    if (input.access == ShaderProgram::Access::strided)
       at = call("at_strided(u1;u1;u1;u1;",
                 {index, number(slot), number(at_shape),
                  number(at_strides + program.rank * static_cast<int64_t>(i))});
     else
-      at = call(input.access == PointwiseProgram::Access::flat ? "at_flat(u1;u1;" : "at_one(u1;u1;",
+      at = call(input.access == ShaderProgram::Access::flat ? "at_flat(u1;u1;" : "at_one(u1;u1;",
                 {index, number(slot)});
     registers.push_back(
         {call(text("load_", name(input.dtype), "_", slot, "(u1;"), {at}),
          std::string(mangled(input.dtype))});
   }
-  for (const PointwiseProgram::Call& step : program.calls) {
+  for (const ShaderProgram::Call& step : program.calls) {
     std::string function = step.function + "(";
     std::vector<uint32_t> arguments;
     for (const int index_of : step.registers) {
@@ -331,7 +331,7 @@ std::vector<uint32_t> Library::link(const PointwiseProgram& program, bool& ok) c
 
 }  // namespace
 
-std::shared_ptr<const std::vector<uint32_t>> assemble(const PointwiseProgram& program) {
+std::shared_ptr<const std::vector<uint32_t>> assemble(const ShaderProgram& program) {
   static const Library library(shader("pointwise"));
   bool ok = true;
   std::vector<uint32_t> words = library.link(program, ok);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointwise programs as SPIR-V, written directly: the functions come from shaders/pointwise.comp,
+// Elementwise programs as SPIR-V, written directly: the functions come from shaders/pointwise.comp,
 // main() is made here. No compiler runs.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace hg::vulkan {
 
 // One output from inputs of broadcast shapes. Registers 0, 1, ... are the inputs, then the results of
 // the calls; the last one is stored.
-struct PointwiseProgram {
+struct ShaderProgram {
   enum class Access : uint8_t { flat, one, strided };
   struct Input {
     DType dtype = f32;
@@ -24,7 +24,8 @@ struct PointwiseProgram {
     std::vector<int> registers;
     std::vector<int> params;  // numbers of float parameters, behind the registers
   };
-  std::vector<Input> inputs;  // up to 6
+  static constexpr size_t kMostInputs = 8;
+  std::vector<Input> inputs;
   std::vector<Call> calls;
   DType result = f32;
 
@@ -33,6 +34,6 @@ struct PointwiseProgram {
 };
 
 // Null when there is no such function for these types.
-std::shared_ptr<const std::vector<uint32_t>> assemble(const PointwiseProgram& program);
+std::shared_ptr<const std::vector<uint32_t>> assemble(const ShaderProgram& program);
 
 }  // namespace hg::vulkan

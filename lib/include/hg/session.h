@@ -90,6 +90,10 @@ class Session {
   // Copies what it needs of the model; weights are shared. Fails with the first node that cannot
   // be compiled.
   static Result<Session> create(const Model& model, Options options = {});
+  // Makes ready what a session with these options needs of `options.gpu`, which must be given: its
+  // kernels are tested and compiled. Sessions that come later on that Gpu start at once, and through
+  // Gpu::cache() those of the next process. All sizes must be known: give `options.dims`.
+  static Status prewarm(const Model& model, Options options);
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();
@@ -114,6 +118,8 @@ class Session {
   Result<DeviceTensor> device_output(int index) const;
   // The present contents of a parameter or buffer, or, with keep_all_values, of any value.
   Result<Tensor> value(std::string_view name) const;
+  // Overwrites a parameter or buffer that runs change; `tensor` has its dtype and shape.
+  Status set_value(std::string_view name, const Tensor& tensor);
 
   int input_count() const;
   int output_count() const;

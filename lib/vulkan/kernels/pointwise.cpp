@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// All elementwise ops: each is a pointwise program of one function of shaders/pointwise.comp.
+// All elementwise ops, and several of them in one node: programs of the functions of
+// shaders/pointwise.comp.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
 
+#include "hg/pointwise_program.h"
 #include "lib/run/backend.h"
 #include "lib/vulkan/commands.h"
 #include "lib/vulkan/kernels/strides.h"
@@ -18,10 +21,10 @@ using Params = std::vector<double>;
 struct Row {
   std::string_view op;
   // Fills in the program's calls and the parameters. Null: one call of "op_" and the op's name.
-  void (*build)(const PrepareContext&, PointwiseProgram&, Params&) = nullptr;
+  void (*build)(const PrepareContext&, ShaderProgram&, Params&) = nullptr;
 };
 
-void call(PointwiseProgram& p, std::string_view function, std::vector<int> registers,
+void call(ShaderProgram& p, std::string_view function, std::vector<int> registers,
           size_t params = 0) {
   std::vector<int> numbers;
   for (size_t i = 0; i < params; ++i) numbers.push_back(static_cast<int>(i));
@@ -29,18 +32,18 @@ void call(PointwiseProgram& p, std::string_view function, std::vector<int> regis
 }
 
 // One call with attributes as parameters.
-void call_with(const PrepareContext& c, PointwiseProgram& p, Params& params,
+void call_with(const PrepareContext& c, ShaderProgram& p, Params& params,
                std::string_view function, std::initializer_list<const char*> attrs) {
   for (const char* attr : attrs) params.push_back(c.attrs().real(attr));
   call(p, function, {0}, params.size());
 }
 
-void round_decimals(const PrepareContext& c, PointwiseProgram& p, Params& params) {
+void round_decimals(const PrepareContext& c, ShaderProgram& p, Params& params) {
   const auto decimals = static_cast<double>(c.attrs().integer("decimals"));
   params = {decimals, std::pow(10.0, std::abs(decimals))};
   call(p, "op_round", {0}, 2);
 }
-void nan_to_num(const PrepareContext& c, PointwiseProgram& p, Params& params) {
+void nan_to_num(const PrepareContext& c, ShaderProgram& p, Params& params) {
   const DType dtype = c.in(0).dtype;
   const double largest = dtype == f16    ? 65504.0
                          : dtype == bf16 ? 0x1.fep127
@@ -49,14 +52,14 @@ void nan_to_num(const PrepareContext& c, PointwiseProgram& p, Params& params) {
             c.attrs().has("neginf") ? c.attrs().real("neginf") : -largest};
   call(p, "op_nan_to_num", {0}, 3);
 }
-void gelu(const PrepareContext& c, PointwiseProgram& p, Params&) {
+void gelu(const PrepareContext& c, ShaderProgram& p, Params&) {
   call(p, c.attrs().string("approximate") == "tanh" ? "op_gelu_tanh" : "op_gelu", {0});
 }
-void logit(const PrepareContext& c, PointwiseProgram& p, Params& params) {
+void logit(const PrepareContext& c, ShaderProgram& p, Params& params) {
   params = {c.attrs().has("eps") ? c.attrs().real("eps") : -1.0};
   call(p, "op_logit", {0}, 1);
 }
-void cast(const PrepareContext& c, PointwiseProgram& p, Params&) {
+void cast(const PrepareContext& c, ShaderProgram& p, Params&) {
   switch (c.out(0).dtype) {
     case DType::f64:
       return call(p, "to_f64", {0});
@@ -73,7 +76,7 @@ void cast(const PrepareContext& c, PointwiseProgram& p, Params&) {
       return call(p, "to_f32", {0});
   }
 }
-void clamp(const PrepareContext& c, PointwiseProgram& p, Params&) {
+void clamp(const PrepareContext& c, ShaderProgram& p, Params&) {
   int result = 0;
   int next = static_cast<int>(p.inputs.size());
   int input = 1;
@@ -102,81 +105,175 @@ constexpr Row kRows[] = {
     {"cast", cast},
     {"clamp", clamp},
     {"leaky_relu",
-     [](const PrepareContext& c, PointwiseProgram& p, Params& params) {
+     [](const PrepareContext& c, ShaderProgram& p, Params& params) {
        call_with(c, p, params, "op_leaky_relu", {"negative_slope"});
      }},
     {"elu",
-     [](const PrepareContext& c, PointwiseProgram& p, Params& params) {
+     [](const PrepareContext& c, ShaderProgram& p, Params& params) {
        call_with(c, p, params, "op_elu", {"alpha", "scale", "input_scale"});
      }},
     {"softplus",
-     [](const PrepareContext& c, PointwiseProgram& p, Params& params) {
+     [](const PrepareContext& c, ShaderProgram& p, Params& params) {
        call_with(c, p, params, "op_softplus", {"beta", "threshold"});
      }},
     {"hardtanh",
-     [](const PrepareContext& c, PointwiseProgram& p, Params& params) {
+     [](const PrepareContext& c, ShaderProgram& p, Params& params) {
        call_with(c, p, params, "op_hardtanh", {"min_val", "max_val"});
      }},
     {"hardshrink",
-     [](const PrepareContext& c, PointwiseProgram& p, Params& params) {
+     [](const PrepareContext& c, ShaderProgram& p, Params& params) {
        call_with(c, p, params, "op_hardshrink", {"lambd"});
      }},
     {"softshrink",
-     [](const PrepareContext& c, PointwiseProgram& p, Params& params) {
+     [](const PrepareContext& c, ShaderProgram& p, Params& params) {
        call_with(c, p, params, "op_softshrink", {"lambd"});
      }},
     {"threshold",
-     [](const PrepareContext& c, PointwiseProgram& p, Params& params) {
+     [](const PrepareContext& c, ShaderProgram& p, Params& params) {
        call_with(c, p, params, "op_threshold", {"threshold", "value"});
      }},
 };
 
-Status prepare_row(PrepareContext& c, const Row& row) {
+// The operands of a node, in the order of the program's inputs: y first.
+struct Operands {
+  std::vector<Operand> operands;
+  Joined joined;  // shape, and the strides of y and of each input
+};
+
+bool computes(const DeviceInfo& device, DType dtype) {
+  return (dtype != i64 || device.i64) && (dtype != f64 || device.f64);
+}
+
+Result<Operands> operands_of(const PrepareContext& c, ShaderProgram& program) {
   const Tensor& y = c.out(0);
-  PointwiseProgram program;
   program.result = y.dtype;
-  Dispatch dispatch;
-  dispatch.operands.push_back(Operand::out(c, 0));
+  Operands all;
+  all.operands.push_back(Operand::out(c, 0));
   std::vector<Sizes> strides = {contiguous_strides(y.shape)};
+  if (!computes(device_of(c), y.dtype)) return c.fail("the device does not compute in ", y.dtype);
   for (int i = 0; i < c.input_count(); ++i) {
     if (!c.has(i)) continue;
     const Tensor& x = c.in(i);
-    if ((x.dtype == i64 && !device_of(c).i64) || (x.dtype == f64 && !device_of(c).f64))
-      return c.fail("the device does not compute in ", x.dtype);
-    program.inputs.push_back({x.dtype, PointwiseProgram::Access::strided});
-    dispatch.operands.push_back(Operand::in(c, i));
+    if (!computes(device_of(c), x.dtype)) return c.fail("the device does not compute in ", x.dtype);
+    program.inputs.push_back({x.dtype, ShaderProgram::Access::strided});
+    all.operands.push_back(Operand::in(c, i));
     strides.push_back(broadcast_strides(x, y.shape));
   }
-  if ((y.dtype == i64 && !device_of(c).i64) || (y.dtype == f64 && !device_of(c).f64))
-    return c.fail("the device does not compute in ", y.dtype);
-  if (y.count() == 0) return {};
-  const Joined joined = join_dims(y.shape, strides);
+  all.joined = join_dims(y.shape, strides);
   for (size_t i = 0; i < program.inputs.size(); ++i) {
-    const Sizes& s = joined.strides[i + 1];
+    const Sizes& s = all.joined.strides[i + 1];
     bool is_one = true;
     for (const int64_t stride : s) is_one &= stride == 0;
-    if (is_one) program.inputs[i].access = PointwiseProgram::Access::one;
-    else if (s == joined.strides[0]) program.inputs[i].access = PointwiseProgram::Access::flat;
+    if (is_one) program.inputs[i].access = ShaderProgram::Access::one;
+    else if (s == all.joined.strides[0]) program.inputs[i].access = ShaderProgram::Access::flat;
   }
-  program.rank = joined.shape.rank();
-  Params params;
-  if (row.build != nullptr) {
-    row.build(c, program, params);
-  } else {
-    std::vector<int> all;
-    for (size_t i = 0; i < program.inputs.size(); ++i) all.push_back(static_cast<int>(i));
-    call(program, text("op_", row.op), all);
-  }
-  if (!params.empty() && y.dtype == f64) return c.fail("the device's parameters are f32");
+  program.rank = all.joined.shape.rank();
+  return all;
+}
+
+// The calls of one op on the registers 0, 1, ... of its inputs, which the program has.
+void add_calls(const PrepareContext& c, const Row& row, ShaderProgram& program, Params& params) {
+  if (row.build != nullptr) return row.build(c, program, params);
+  std::vector<int> all;
+  for (size_t i = 0; i < program.inputs.size(); ++i) all.push_back(static_cast<int>(i));
+  call(program, text("op_", row.op), all);
+}
+
+Status add_program(PrepareContext& c, const ShaderProgram& program, Operands operands,
+                   const Params& params) {
+  Dispatch dispatch;
+  dispatch.operands = std::move(operands.operands);
   dispatch.program = assemble(program);
   if (dispatch.program == nullptr) return c.fail("the device has no function for ", c.in(0).dtype);
   Words words;
-  words.u(y.count()).u(joined.shape.rank()).all(joined.shape);
+  const Joined& joined = operands.joined;
+  words.u(c.out(0).count()).u(joined.shape.rank()).all(joined.shape);
   for (size_t i = 1; i < joined.strides.size(); ++i) words.all(joined.strides[i]);
   for (const double value : params) words.f(value);
   dispatch.params = words.words();
-  dispatch.groups = groups_for(device_of(c), y.count());
+  dispatch.groups = groups_for(device_of(c), c.out(0).count());
   return add(c, std::move(dispatch));
+}
+
+Status prepare_row(PrepareContext& c, const Row& row) {
+  ShaderProgram program;
+  HG_TRY_ASSIGN(Operands operands, operands_of(c, program));
+  if (c.out(0).count() == 0) return {};
+  Params params;
+  add_calls(c, row, program, params);
+  if (!params.empty() && c.out(0).dtype == f64) return c.fail("the device's parameters are f32");
+  return add_program(c, program, std::move(operands), params);
+}
+
+// -- Programs of several ops --------------------------------------------------------------------------
+
+// Adds a step to the program: its op's calls, and what storing its result would make of it.
+Status add_step(const PrepareContext& c, const PointwiseProgram::Step& step,
+                const std::vector<DType>& dtypes, std::vector<int>& registers,
+                ShaderProgram& program, Params& params) {
+  const Row* const row = std::find_if(std::begin(kRows), std::end(kRows),
+                                      [&](const Row& r) { return r.op == step.op->name(); });
+  if (row == std::end(kRows)) return c.fail("the device does not join '", step.op->name(), "'");
+  PrepareContext one{AttrReader(step.op, step.attrs)};
+  ShaderProgram own;
+  std::vector<int> from;  // its registers in those of the program
+  for (const int arg : step.args) {
+    const bool given = arg != PointwiseProgram::kAbsent;
+    const DType dtype = given ? dtypes[static_cast<size_t>(arg)] : f32;
+    one.has_.push_back(given);
+    one.inputs_.push_back(given ? view(static_cast<void*>(nullptr), dtype, {1}) : Tensor());
+    if (!given) continue;
+    if (!computes(device_of(c), dtype)) return c.fail("the device does not compute in ", dtype);
+    own.inputs.push_back({dtype});
+    from.push_back(registers[static_cast<size_t>(arg)]);
+  }
+  one.outputs_.push_back(view(static_cast<void*>(nullptr), step.dtype, {1}));
+  if (!computes(device_of(c), step.dtype))
+    return c.fail("the device does not compute in ", step.dtype);
+  Params numbers;
+  add_calls(one, *row, own, numbers);
+  if (!numbers.empty() && step.dtype == f64) return c.fail("the device's parameters are f32");
+  const auto next = [&] { return static_cast<int>(program.inputs.size() + program.calls.size()); };
+  for (ShaderProgram::Call& call : own.calls) {
+    for (int& r : call.registers) r = from[static_cast<size_t>(r)];
+    for (int& p : call.params) p += static_cast<int>(params.size());
+    from.push_back(next());
+    program.calls.push_back(std::move(call));
+  }
+  params.insert(params.end(), numbers.begin(), numbers.end());
+  const bool is_kept = step.dtype == f16 || step.dtype == bf16 || step.dtype == i16 ||
+                       step.dtype == i8 || step.dtype == u8;
+  if (is_kept) {
+    from.push_back(next());
+    program.calls.push_back({text("kept_", name(step.dtype)), {from[from.size() - 2]}, {}});
+  }
+  registers.push_back(from.back());
+  return {};
+}
+
+Status prepare_program(PrepareContext& c) {
+  if (static_cast<size_t>(c.input_count()) > ShaderProgram::kMostInputs)
+    return c.fail("has ", c.input_count(), " inputs, the device's programs have up to ",
+                  static_cast<int64_t>(ShaderProgram::kMostInputs));
+  HG_TRY_ASSIGN(
+      PointwiseProgram given,
+      PointwiseProgram::parse(c.attrs().string("program"), c.input_count(), Registry::built_in()));
+  std::vector<DType> dtypes;
+  std::vector<int> registers;
+  for (int i = 0; i < c.input_count(); ++i) {
+    dtypes.push_back(c.in(i).dtype);
+    registers.push_back(i);
+  }
+  HG_TRY(given.infer_dtypes(dtypes));
+  ShaderProgram program;
+  HG_TRY_ASSIGN(Operands operands, operands_of(c, program));
+  if (c.out(0).count() == 0) return {};
+  Params params;
+  for (const PointwiseProgram::Step& step : given.steps) {
+    HG_TRY(add_step(c, step, dtypes, registers, program, params));
+    dtypes.push_back(step.dtype);
+  }
+  return add_program(c, program, std::move(operands), params);
 }
 
 template <size_t index>
@@ -185,7 +282,12 @@ Status prepare(PrepareContext& c) {
 }
 template <size_t... index>
 constexpr auto rows(std::index_sequence<index...>) {
-  return std::array{KernelDef{.op = kRows[index].op,
+  return std::array{KernelDef{.op = "pointwise_program",
+                              .device = hg::Device::vulkan,
+                              .name = "pointwise",
+                              .prepare = &prepare_program,
+                              .strided = kAllStrided},
+                    KernelDef{.op = kRows[index].op,
                               .device = hg::Device::vulkan,
                               .name = "pointwise",
                               .prepare = &prepare<index>,

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tests on a Vulkan device share. Without a device they are skipped; under CI (the variable CI
+// is set) they fail.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "hg/hg.h"
+#include "hg/ops.h"
+
+namespace hg::test {
+
+class Vulkan : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Result<std::vector<DeviceInfo>> devices = list_devices();
+    if (!devices.ok()) {
+      const std::string why(devices.status().message());
+      if (std::getenv("CI") != nullptr) FAIL() << why;
+      GTEST_SKIP() << why;
+    }
+    if (!shared_) {
+      Result<Gpu> gpu = Gpu::open({.name = devices->front().name});
+      ASSERT_TRUE(gpu.ok()) << gpu.status().message();
+      shared_ = *gpu;
+    }
+    gpu_ = shared_;
+  }
+
+  Options options() const {
+    Options options;
+    options.device = Device::vulkan;
+    options.gpu = gpu_;
+    return options;
+  }
+
+  Result<Session> session(const Graph& graph, Options options) const {
+    HG_TRY_ASSIGN(const Model model, Model::from_graph(graph));
+    return Session::create(model, std::move(options));
+  }
+
+  static void TearDownTestSuite() { shared_ = {}; }
+
+  Gpu gpu_;
+  static inline Gpu shared_;  // its kernels are compiled and tested once
+};
+
+// y = relu(x w + 1) for x: [4, 8], w: [8, 8]
+inline Graph layer() {
+  Graph g;
+  const Value x = g.input("x", f32, {4, 8});
+  Result<TensorData> w = TensorData::allocate(f32, {8, 8});
+  for (int i = 0; i < 64; ++i) w->tensor.as<float>()[i] = static_cast<float>(i % 7) * 0.1f - 0.3f;
+  g.output("y", relu(matmul(x, g.parameter("w", *w)) + 1.0));
+  return g;
+}
+
+inline std::vector<float> numbers(int64_t count) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < count; ++i) values.push_back(std::sin(static_cast<float>(i)));
+  return values;
+}
+
+}  // namespace hg::test

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise programs on a device: the answers of the CPU, and SPIR-V that its validator accepts.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <set>
+
+#include "hg/pointwise_program.h"
+#include "lib/run/backend.h"
+#include "lib/run/self_test.h"
+#include "lib/vulkan/device.h"
+#include "tests/vulkan_fixture.h"
+
+namespace hg::test {
+namespace {
+
+class VulkanProgram : public Vulkan {
+ protected:
+  // The answers of both sides on inputs of these shapes.
+  void compare(const std::string& program, DType dtype, const std::vector<Sizes>& shapes,
+               double tolerance) {
+    Graph g;
+    std::vector<Value> xs;
+    for (const Sizes& shape : shapes)
+      xs.push_back(g.input(text("x", int64_t(xs.size())), dtype, to_shape(shape)));
+    const Value y = g.call("pointwise_program", xs, {{"program", program}});
+    g.output("y", cast(y, f32));
+    std::vector<float> results[2];
+    for (const Device device : {Device::cpu, Device::vulkan}) {
+      Options o = options();
+      o.device = device;
+      Result<Session> s = session(g, o);
+      ASSERT_TRUE(s.ok()) << s.status().message();
+      std::vector<TensorData> data;
+      for (size_t i = 0; i < shapes.size(); ++i) {
+        const std::vector<float> values = numbers(shapes[i].count() + 3);
+        const Tensor from = view(values.data() + i, f32, shapes[i]);
+        data.push_back(*TensorData::allocate(dtype, shapes[i]));
+        for (int64_t k = 0; k < from.count(); ++k) {
+          const float v = from.as<float>()[k];
+          if (dtype == f16) data.back().tensor.as<Half>()[k] = Half(v);
+          else if (dtype == bf16) data.back().tensor.as<BFloat16>()[k] = BFloat16(v);
+          else data.back().tensor.as<float>()[k] = v;
+        }
+        ASSERT_TRUE(s->set_input(static_cast<int>(i), data.back().tensor).ok());
+      }
+      const Status ran = s->run();
+      ASSERT_TRUE(ran.ok()) << ran.message();
+      const Tensor out = *s->output(0);
+      results[device == Device::vulkan].assign(out.as<float>(), out.as<float>() + out.count());
+      if (device == Device::vulkan) {
+        EXPECT_EQ(s->report().find("runs on the CPU"), std::string::npos) << s->report();
+      }
+    }
+    ASSERT_EQ(results[0].size(), results[1].size());
+    for (size_t i = 0; i < results[0].size(); ++i)
+      EXPECT_NEAR(results[1][i], results[0][i], tolerance * (1 + std::abs(results[0][i])))
+          << program << " " << name(dtype) << " " << i;
+  }
+};
+
+TEST_F(VulkanProgram, GivesTheAnswersOfTheCpu) {
+  const std::string written = "mul x0 x1; exp s0; leaky_relu s1 negative_slope=0.2; add s2 x2; sub s3 x0";
+  const std::string compares = "gt x0 x1; where s0 x0 x2; clamp s1 - x1; tanh s2";
+  for (const auto& [dtype, tolerance] :
+       {std::pair(f32, 1e-5), std::pair(f16, 2e-3), std::pair(bf16, 2e-2)})
+    for (const std::string& program : {written, compares}) {
+      compare(program, dtype, {{5, 33}, {5, 33}, {5, 33}}, tolerance);
+      compare(program, dtype, {{2, 5, 33}, {33}, {2, 1, 1}}, tolerance);
+      compare(program, dtype, {{1}, {7, 3}, {1, 1}}, tolerance);
+    }
+}
+
+// 16-bit results between the ops are rounded as the CPU rounds them: adding one half of an ulp to 1
+// again and again never moves it.
+TEST_F(VulkanProgram, RoundsBetweenItsOps) {
+  for (const DType dtype : {f16, bf16}) {
+    Graph g;
+    const Value x = g.input("x", dtype, {4}), small = g.input("small", dtype, {4});
+    g.output("y", g.call("pointwise_program", {x, small},
+                         {{"program", "add x0 x1; add s0 x1; add s1 x1; add s2 x1"}}));
+    Result<Session> s = session(g, options());
+    ASSERT_TRUE(s.ok()) << s.status().message();
+    const double step = dtype == f16 ? 0x1p-11 : 0x1p-8;
+    TensorData ones = *TensorData::allocate(dtype, {4}), smalls = *TensorData::allocate(dtype, {4});
+    for (int i = 0; i < 4; ++i) {
+      const auto put = [&](TensorData& to, double v) {
+        if (dtype == f16) to.tensor.as<Half>()[i] = Half(static_cast<float>(v));
+        else to.tensor.as<BFloat16>()[i] = BFloat16(static_cast<float>(v));
+      };
+      put(ones, 1);
+      put(smalls, step);
+    }
+    ASSERT_TRUE(s->set_input(0, ones.tensor).ok() && s->set_input(1, smalls.tensor).ok());
+    ASSERT_TRUE(s->run().ok());
+    EXPECT_EQ(std::memcmp(s->output(0)->data, ones.tensor.data, 8), 0);
+  }
+}
+
+TEST_F(VulkanProgram, AChainIsOneDispatch) {
+  Graph g;
+  const Value x = g.input("x", f32, {64, 64}), b = g.input("b", f32, {64});
+  g.output("y", tanh((x + b) * 0.5 + 1.0) * x);
+  const std::vector<float> xs = numbers(64 * 64), bs = numbers(64);
+  int64_t dispatches[2] = {0, 0};
+  for (const bool joined : {false, true}) {
+    Options o = options();
+    if (!joined) o.disabled_passes = {"programs"};
+    Result<Session> s = session(g, o);
+    ASSERT_TRUE(s.ok()) << s.status().message();
+    ASSERT_TRUE(s->set_input("x", view(xs, {64, 64})).ok() && s->set_input("b", view(bs, {64})).ok());
+    const int64_t before = gpu_.counters().dispatches;
+    ASSERT_TRUE(s->run().ok());
+    dispatches[joined] = gpu_.counters().dispatches - before;
+    for (size_t i = 0; i < xs.size(); ++i)
+      ASSERT_NEAR(s->output(0)->as<float>()[i], std::tanh((xs[i] + bs[i % 64]) * 0.5f + 1) * xs[i],
+                  1e-5);
+  }
+  EXPECT_EQ(dispatches[0], 5);
+  EXPECT_EQ(dispatches[1], 1);
+}
+
+// A program is not trusted when one of its ops is not.
+TEST_F(VulkanProgram, FailsWithItsOps) {
+  Result<Gpu> broken = Gpu::open({.name = gpu_.info().name});
+  ASSERT_TRUE(broken.ok());
+  backend_of(*broken).fails_self_test.insert("tanh=pointwise");
+  Graph g;
+  const Value x = g.input("x", f32, {64});
+  g.output("y", tanh(x * 0.5) * x);
+  Options o = options();
+  o.gpu = *broken;
+  const Result<Session> s = session(g, o);
+  ASSERT_TRUE(s.ok()) << s.status().message();
+  EXPECT_NE(s->report().find("pointwise_program=pointwise fails its self-test"), std::string::npos)
+      << s->report();
+}
+
+std::set<std::vector<uint32_t>> modules;
+PFN_vkCreateShaderModule create_module = nullptr;
+VkResult VKAPI_PTR note_module(VkDevice device, const VkShaderModuleCreateInfo* info,
+                               const VkAllocationCallbacks* allocator, VkShaderModule* module) {
+  modules.insert({info->pCode, info->pCode + info->codeSize / 4});
+  return create_module(device, info, allocator, module);
+}
+
+// Every kernel's self-test makes its modules; programs of several types are among them.
+TEST_F(VulkanProgram, WhatIsWrittenIsValid) {
+  if (std::system("spirv-val --version > /dev/null 2>&1") != 0)
+    GTEST_SKIP() << "spirv-val is not installed";
+  const Result<Gpu> fresh = Gpu::open({.name = gpu_.info().name});
+  ASSERT_TRUE(fresh.ok());
+  auto& functions = const_cast<vulkan::DeviceFunctions&>(
+      static_cast<const vulkan::Device&>(backend_of(*fresh)).vk());
+  create_module = std::exchange(functions.CreateShaderModule, &note_module);
+  const Registry& registry = Registry::built_in();
+  for (const Op* op : registry.ops()) {
+    if (registry.kernels(op->name(), Device::vulkan).empty()) continue;
+    for (const DType dtype : {f32, f16, bf16, i64}) {
+      const Graph g = self_test_case(*op, dtype, registry);
+      if (g.outputs().empty()) continue;
+      Options o = options();
+      o.gpu = *fresh;
+      o.kernels = {"none"};  // no self-test
+      const Result<Session> s = session(g, o);
+      EXPECT_TRUE(s.ok()) << op->name() << ": " << s.status().message();
+    }
+  }
+  EXPECT_GT(modules.size(), 150u);
+  const std::string file = text(testing::TempDir(), "program-", int64_t(getpid()), ".spv");
+  const std::string command = "spirv-val --target-env vulkan1.1 " + file;
+  for (const std::vector<uint32_t>& words : modules) {
+    std::FILE* const out = std::fopen(file.c_str(), "wb");
+    ASSERT_NE(out, nullptr);
+    std::fwrite(words.data(), 4, words.size(), out);
+    std::fclose(out);
+    EXPECT_EQ(std::system(command.c_str()), 0) << words.size() << " words";
+  }
+  std::remove(file.c_str());
+}
+
+}  // namespace
+}  // namespace hg::test
