@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trainer: steps, epochs, modes, resuming, and what it refuses.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -115,6 +119,31 @@ TEST(Trainer, StatesAreUpdatedInPlace) {
   // gradient: new parameters and moments have no memory of their own.
   for (const ArenaBlock& block : trainer.session().arena_blocks())
     EXPECT_EQ(block.value.find("_step"), std::string::npos) << block.value;
+}
+
+TEST(Trainer, KeepsNoSecondCopyOfWhatItChanges) {
+  const std::string path = testing::TempDir() + "/hg_trainer_" + std::to_string(getpid()) + ".hgm";
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 2048});
+  const Value w = g.parameter("w", f32, {1, 2048}, init::kaiming_uniform(1));
+  g.buffer("count", *TensorData::allocate(i64, {}));
+  g.output("y", g.call("linear", {x, w, Value()}));
+  ASSERT_TRUE(Model::from_graph(std::move(g))->save(path).ok());
+  std::weak_ptr<void> file;
+  std::optional<Trainer> trainer;
+  {
+    const Result<Model> model = Model::load(path);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    file = model->graph().states()[0].data.owner;
+    trainer.emplace(make(*model, {.optimizer = sgd(0.1)}));
+    EXPECT_FALSE(file.expired());
+  }
+  EXPECT_TRUE(file.expired()) << "the mapped file is still held";
+  const std::vector<float> xs = noise(4 * 2048, 1), ys = noise(4, 2);
+  const Tensor input = view(xs, {4, 2048}), target = view(ys, {4, 1});
+  EXPECT_TRUE(trainer->step({&input, 1}, {&target, 1}).ok());
+  EXPECT_TRUE(trainer->save(path).ok());
+  std::remove(path.c_str());
 }
 
 TEST(Trainer, SameBitsForEveryThreadCount) {

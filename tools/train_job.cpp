@@ -68,7 +68,8 @@ class Job {
     if (Outcome o = parse_rules(); !o.ok()) return o;
     Result<Trainer> trainer = Trainer::create(*model, options_);
     if (!trainer.ok()) return outcome(trainer.status());
-    if (Outcome o = plan(*model, *trainer); !o.ok()) return o;
+    *model = Model();  // and its file, of which the trainer has what it needs
+    if (Outcome o = plan(*trainer); !o.ok()) return o;
     for (const Metric& metric : options_.metrics) log_.metric_names.push_back(metric.kind);
     log_.trained = trainer->trained();
     const Outcome trained = fit(*trainer);
@@ -227,11 +228,11 @@ class Job {
   // -- Training ----------------------------------------------------------------------------------
 
   // Plans for the first batch, so that its memory is known, or refused, before the first step.
-  Outcome plan(const Model& model, Trainer& trainer) {
+  Outcome plan(Trainer& trainer) {
     SymbolSizes dims;
     for (size_t i = 0; i < data_.inputs.size(); ++i) {
       const Tensor& tensor = data_.inputs[i];
-      const TensorType& type = model.graph().value_info(model.graph().inputs()[i]).type;
+      const TensorType& type = trainer.session().input_type(static_cast<int>(i));
       for (int d = 0; d < std::min(type.rank(), tensor.rank()); ++d) {
         const std::string symbol(type.shape[static_cast<size_t>(d)].symbol());
         const int64_t size = d == 0 ? std::min(job_.fit.batch, tensor.shape[0]) : tensor.shape[d];

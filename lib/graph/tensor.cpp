@@ -3,6 +3,7 @@
 #include "hg/tensor.h"
 
 #include <bit>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -24,8 +25,8 @@ void copy_dims(const std::byte* from, const int64_t* from_strides, std::byte* to
     return;
   }
   for (int64_t i = 0; i < shape[0]; ++i)
-    copy_dims(from + i * from_strides[0] * bytes, from_strides + 1,
-              to + i * to_strides[0] * bytes, to_strides + 1, shape + 1, rank - 1, bytes);
+    copy_dims(from + i * from_strides[0] * bytes, from_strides + 1, to + i * to_strides[0] * bytes,
+              to_strides + 1, shape + 1, rank - 1, bytes);
 }
 
 }  // namespace
@@ -81,13 +82,13 @@ Half::operator float() const {
 
 BFloat16::BFloat16(float value) {
   const uint32_t x = std::bit_cast<uint32_t>(value);
-  if ((x & 0x7fffffffu) > 0x7f800000u) bits = static_cast<uint16_t>((x >> 16) | 0x40u);
-  else bits = static_cast<uint16_t>((x + 0x7fffu + ((x >> 16) & 1u)) >> 16);
+  if ((x & 0x7fffffffu) > 0x7f800000u)
+    bits = static_cast<uint16_t>((x >> 16) | 0x40u);
+  else
+    bits = static_cast<uint16_t>((x + 0x7fffu + ((x >> 16) & 1u)) >> 16);
 }
 
-BFloat16::operator float() const {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
+BFloat16::operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 void append_text(std::string& out, const Sizes& sizes) {
   out.push_back('[');
@@ -134,11 +135,12 @@ Result<TensorData> TensorData::allocate(DType dtype, const Sizes& shape) {
   for (int64_t size : shape)
     if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes))
       return invalid_argument("a tensor of ", shape, " does not fit into memory");
-  const auto padded = (static_cast<size_t>(bytes) + 64) / 64 * 64;
-  void* memory = std::aligned_alloc(64, padded);
-  if (memory == nullptr) return out_of_memory("no memory for a tensor of ", bytes, " bytes");
-  std::memset(memory, 0, padded);
-  return TensorData{view(memory, dtype, shape), std::shared_ptr<void>(memory, std::free)};
+  // Fresh pages of the system are zero already; they take memory when they are first written.
+  void* const whole = std::calloc(1, static_cast<size_t>(bytes) + 128);
+  if (whole == nullptr) return out_of_memory("no memory for a tensor of ", bytes, " bytes");
+  void* const memory = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(whole) + 63) / 64 * 64);
+  return TensorData{view(memory, dtype, shape),
+                    std::shared_ptr<void>(memory, [whole](void*) { std::free(whole); })};
 }
 
 Result<TensorData> TensorData::copy_of(const Tensor& source) {

@@ -13,6 +13,8 @@
 namespace hg {
 namespace {
 
+constexpr int64_t kSmall = 4096;  // bytes
+
 bool is_training_state(const State& state) {
   return state.kind == State::Kind::buffer && state.name.starts_with(kTrainPrefix);
 }
@@ -78,6 +80,11 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
   auto body = std::make_unique<Body>();
   body->base = model;
   body->options = std::move(options);
+  // Counters and the like shall not keep a whole mapped file in memory.
+  for (State& state : GraphAccess::body(body->base.graph()).states)
+    if (state.data.tensor.bytes() <= kSmall) {
+      HG_TRY_ASSIGN(state.data, TensorData::copy_of(state.data.tensor));
+    }
   std::vector<State> saved = take_training_state(body->base.graph());
   if (!saved.empty() && !(body->options.resume && resumes(saved, body->options.optimizer))) {
     if (body->options.resume)
@@ -99,6 +106,9 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
     if (is_training_state(state)) body->training_states.emplace_back(state.name, Tensor());
     if (state.name == "train/step") body->updates = *state.data.tensor.as<int64_t>();
   }
+  // What the session has memory of its own for is not kept a second time.
+  body->base.graph() = body->with_present_weights(body->base.graph());
+  body->step.forward = body->with_present_weights(body->step.forward);
   for (const double rate : body->step.rates) body->rates.push_back(static_cast<float>(rate));
   const auto groups = static_cast<int64_t>(body->rates.size());
   HG_TRY(body->session->set_input("train/lr", view(body->rates, {groups})));
