@@ -135,7 +135,8 @@ class Conversion {
     hash_ = std::async(std::launch::async, sha256_of_file, path);  // beside libtorch's reading
     Loaded loaded = load_script(path, job().custom);
     note_custom(loaded);
-    warn_of_weights(loaded.program);
+    std::future<std::string> bad_weights =
+        std::async(std::launch::async, warning_of_weights, std::cref(loaded.program));
 
     stage("import");
     std::string note;
@@ -161,9 +162,6 @@ class Conversion {
                   text(job().model, ": the imported graph is not valid: ", status.message()));
     Result<Model> model = Model::from_graph(std::move(imported.graph));
     if (!model.ok()) return fail(Exit::unsupported, std::string(model.status().message()));
-    report_.source_hash = hash_.get();
-    model->set_info(
-        {text("hg-convert ", HG_VERSION), "libtorch " + report_.libtorch, report_.source_hash});
     describe(model->graph());
 
     check_sizes(input_specs(model->graph()), job());  // names of --check-size
@@ -171,11 +169,16 @@ class Conversion {
       stage("check");
       report_.check = check_model(loaded, *model, imported.trace, job(), progress_);
       for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
-      if (report_.check.exit != Exit::ok)
-        return fail(report_.check.exit, text(job().model, ": ", report_.check.message));
     }
+    if (std::string warning = bad_weights.get(); !warning.empty())
+      report_.warnings.push_back(std::move(warning));
+    if (report_.check.exit != Exit::ok)
+      return fail(report_.check.exit, text(job().model, ": ", report_.check.message));
 
     stage("write");
+    report_.source_hash = hash_.get();
+    model->set_info(
+        {text("hg-convert ", HG_VERSION), "libtorch " + report_.libtorch, report_.source_hash});
     write(*model);
   }
 
@@ -218,17 +221,16 @@ class Conversion {
     }
   }
 
-  void warn_of_weights(const ScriptProgram& program) {
+  static std::string warning_of_weights(const ScriptProgram& program) {
     std::string bad;
     int64_t count = 0;
     for (const ScriptTensor& tensor : program.tensors) {
       if (tensor.names.empty() || !has_nan(tensor.data.tensor)) continue;
       if (count++ < 5) bad += text(bad.empty() ? "'" : ", '", tensor.names[0], "'");
     }
-    if (count > 0)
-      report_.warnings.push_back(text("weights that hold NaN: ", bad,
-                                      count > 5 ? text(" and ", count - 5, " more") : "",
-                                      "; the model was probably saved from a failed training"));
+    if (count == 0) return "";
+    return text("weights that hold NaN: ", bad, count > 5 ? text(" and ", count - 5, " more") : "",
+                "; the model was probably saved from a failed training");
   }
 
   template <class T>

@@ -63,13 +63,11 @@ void declare_unknown(const std::string& op, const OpUse& use, const CustomOp* cu
   for (const std::string& keyword : use.keywords)
     arguments.emplace_back(keyword, c10::AnyType::get(), c10::nullopt, c10::IValue(), true);
   for (const c10::Argument& argument : arguments) names.push_back(argument.name());
-  const int count =
-      custom && !custom->bare ? static_cast<int>(custom->likes.size()) : use.results;
+  const int count = custom && !custom->bare ? static_cast<int>(custom->likes.size()) : use.results;
   for (int i = 0; i < count; ++i) results.emplace_back("", c10::TensorType::get());
-  jit::registerOperator(
-      jit::Operator(op, "", std::move(arguments), std::move(results),
-                    custom ? stand_in(*custom, std::move(names)) : cannot_run(op),
-                    c10::AliasAnalysisKind::CONSERVATIVE));
+  jit::registerOperator(jit::Operator(op, "", std::move(arguments), std::move(results),
+                                      custom ? stand_in(*custom, std::move(names)) : cannot_run(op),
+                                      c10::AliasAnalysisKind::CONSERVATIVE));
 }
 
 std::vector<std::string> declare_missing_ops(const std::string& path,

@@ -11,7 +11,10 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kPiece = 256;    // of c kernel
+constexpr int64_t kPiece = 256;  // of c kernel
+// Of transposed kernels, whose sums are often differences of large terms: rounding grows with the
+// number of terms that are added one after the other.
+constexpr int64_t kTransposedPiece = 32;
 constexpr int64_t kMaxTile = 256;  // pixels of a tile
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -22,6 +25,7 @@ struct ConvGemm {
   const float* packed = nullptr;  // [groups][pieces of k][blocks of rows][piece][rows]
   bool plain = false;             // the patches are x
   int64_t depth = 0;              // k: group_c kernel_size
+  int64_t piece = kPiece;         // of k, at most
   int64_t tile = 0, tiles = 0;    // pixels of a tile, tiles of an image's group
   int64_t lanes = 1, slot_bytes = 0;
   int64_t packed_at = 0;  // in the workspace, for transposed weights that are not constant
@@ -37,8 +41,8 @@ void pack_weight(const ConvGemm& g, const float* weight, float* to) {
   const ConvShape& s = g.s;
   const int64_t rows = s.group_o(), depth = g.depth, taps = s.kernel_size();
   for (int64_t group = 0; group < s.groups; ++group)
-    for (int64_t k0 = 0; k0 < depth; k0 += kPiece) {
-      const int64_t piece = std::min(kPiece, depth - k0);
+    for (int64_t k0 = 0; k0 < depth; k0 += g.piece) {
+      const int64_t piece = std::min(g.piece, depth - k0);
       float* at = to + (group * depth + k0) * rows;
       if (!s.transposed) {
         pack_rows(rows, piece, weight + group * rows * depth + k0, depth, 1, g.table->mr, at);
@@ -62,6 +66,7 @@ Status prepare(PrepareContext& c) {
   const ConvShape& s = g.s;
   g.table = &gemm_table();
   g.depth = s.group_c() * s.kernel_size();
+  if (s.transposed) g.piece = kTransposedPiece;
   g.plain = s.kernel_size() == 1 && s.stride == ConvShape::Spatial{1, 1, 1} && s.in == s.out &&
             s.padding == ConvShape::Spatial{0, 0, 0};
   const int64_t rows = s.group_o(), nr = g.table->nr, depth = g.depth;
@@ -82,7 +87,7 @@ Status prepare(PrepareContext& c) {
   }
   g.lanes = tile_lanes(c, others * g.tiles);
   // Panels of a piece, and one row of patches.
-  g.slot_bytes = (g.tile * std::min(kPiece, depth) + g.tile) * 4;
+  g.slot_bytes = (g.tile * std::min(g.piece, depth) + g.tile) * 4;
   g.packed_at = tile_workspace(g.lanes, g.slot_bytes);
   const bool pack_each_run = s.transposed && g.packed == nullptr;
   c.set_workspace(g.packed_at + (pack_each_run ? s.o * depth * 4 : 0));
@@ -128,10 +133,10 @@ void run(const RunContext& c) noexcept {
     const Pixels pixels = {first, std::min(g.tile, size - first)};
     const int64_t offset = (image * s.o + group * rows) * size + first;
     const float* tile_x = x + (image * s.c + group * s.group_c()) * s.in_size();
-    for (int64_t k0 = 0; k0 == 0 || k0 < depth; k0 += kPiece) {
-      const int64_t piece = std::min(kPiece, depth - k0);
-      const bool last = k0 + kPiece >= depth;
-      pack_patches(g, tile_x, k0, piece, pixels, slot, slot + g.tile * std::min(kPiece, depth));
+    for (int64_t k0 = 0; k0 == 0 || k0 < depth; k0 += g.piece) {
+      const int64_t piece = std::min(g.piece, depth - k0);
+      const bool last = k0 + g.piece >= depth;
+      pack_patches(g, tile_x, k0, piece, pixels, slot, slot + g.tile * std::min(g.piece, depth));
       int64_t end;
       for (int64_t begin = 0; begin < rows; begin = end) {
         end = end_of_rows(begin, rows, piece, mr);

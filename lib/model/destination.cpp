@@ -72,7 +72,13 @@ Destination::~Destination() {
 Status Destination::failed(int error) const { return cannot_write(path_, error); }
 
 Status Destination::write(const void* data, uint64_t bytes) {
-  if (bytes > 0 && std::fwrite(data, 1, bytes, file_) != bytes) return failed(errno);
+  // Linux writes 64 MB at once several times slower than a MB at a time.
+  constexpr uint64_t kMost = 1 << 20;
+  const char* from = static_cast<const char*>(data);
+  for (uint64_t count; bytes > 0; bytes -= count, from += count) {
+    count = bytes < kMost ? bytes : kMost;
+    if (std::fwrite(from, 1, count, file_) != count) return failed(errno);
+  }
   return {};
 }
 
