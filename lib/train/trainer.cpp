@@ -107,8 +107,8 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
     if (state.name == "train/step") body->updates = *state.data.tensor.as<int64_t>();
   }
   // What the session has memory of its own for is not kept a second time.
-  body->base.graph() = body->with_present_weights(body->base.graph());
-  body->step.forward = body->with_present_weights(body->step.forward);
+  HG_TRY_ASSIGN(body->base.graph(), body->with_present_weights(body->base.graph()));
+  HG_TRY_ASSIGN(body->step.forward, body->with_present_weights(body->step.forward));
   for (const double rate : body->step.rates) body->rates.push_back(static_cast<float>(rate));
   const auto groups = static_cast<int64_t>(body->rates.size());
   HG_TRY(body->session->set_input("train/lr", view(body->rates, {groups})));
