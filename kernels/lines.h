@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "hg/kernel.h"
-#include "kernels/reduce.h"
 
 namespace hg::kernels {
 
@@ -63,6 +63,14 @@ void for_float_type(DType dtype, const F& f) {
   }
 }
 
+// What kernels compute with: floats of 16 bits as float.
+template <class T>
+auto wide(T x) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+    return static_cast<float>(x);
+  else
+    return x;
+}
 // Stores a value that was computed in another type.
 template <class T, class V>
 T narrowed(V value) {

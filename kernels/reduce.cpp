@@ -1,17 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over any dims: sum mean prod amax amin all any argmax argmin max min var norm.
-#include "kernels/reduce.h"
-
+//
+// A reducer says how a state starts, takes an element, merges with another and ends. One driver
+// walks any strides, row-wise or column-wise, and splits the work. Reducers see float, double or
+// int64_t; elements stored otherwise are converted block by block. Long reductions are cut into
+// chunks of fixed length, so results do not depend on the threads.
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 
 #include "kernels/lines.h"
 
 namespace hg::kernels {
+namespace {
 
-ReducePlan plan_reduction(const PrepareContext& c, const Sizes& dims) {
+constexpr int64_t kChunk = 32768;  // elements of one partial state
+constexpr int kTile = 64;          // results that are reduced side by side
+constexpr int64_t kBlock = 512;    // elements that are converted together
+constexpr int64_t kWidest = 8;     // bytes of an element as reducers see it
+constexpr int64_t kLargestState = 24;
+
+// Kept dims in the order of the output, reduced dims in the order of the input.
+struct Plan {
+  Sizes kept_shape, kept_strides, shape, strides;
+  int64_t outputs = 1, count = 1;  // results; elements of each
+  int64_t chunks = 1;              // partial states of each result
+  bool by_column = false;          // neighbouring results read neighbouring elements
+  double parameter = 0;            // norm: the order; var: the correction
+};
+
+Status prepare_over(PrepareContext& c, const Sizes& dims, double parameter = 0) {
   const Tensor& x = c.in(0);
-  ReducePlan plan;
+  Plan plan;
+  plan.parameter = parameter;
   bool reduced[kMaxRank] = {};
   for (int d = 0; d < x.rank(); ++d) reduced[d] = dims.empty();
   for (int64_t d : dims)
@@ -38,272 +60,373 @@ ReducePlan plan_reduction(const PrepareContext& c, const Sizes& dims) {
   const int kept = plan.kept_shape.rank() - 1, last = plan.shape.rank() - 1;
   plan.by_column = kept >= 0 && last >= 0 && plan.kept_strides[kept] == 1 &&
                    plan.kept_shape[kept] >= 8 && plan.strides[last] != 1;
-  if (!plan.by_column)
-    plan.chunks = std::max<int64_t>(1, (plan.count + kReduceChunk - 1) / kReduceChunk);
-  return plan;
+  if (!plan.by_column) plan.chunks = std::max<int64_t>(1, (plan.count + kChunk - 1) / kChunk);
+  if (plan.chunks > 1) c.set_workspace(plan.outputs * plan.chunks * kLargestState);
+  c.make_state(plan);
+  return {};
+}
+Status prepare(PrepareContext& c) { return prepare_over(c, c.attrs().axes("dim", c.in(0).rank())); }
+Status prepare_one_dim(PrepareContext& c) {
+  Sizes dims;
+  if (c.attrs().has("dim")) dims.push_back(c.attrs().axis("dim", c.in(0).rank()));
+  return prepare_over(c, dims);
+}
+Status prepare_var(PrepareContext& c) {
+  return prepare_over(c, c.attrs().axes("dim", c.in(0).rank()), c.attrs().real("correction"));
+}
+Status prepare_norm(PrepareContext& c) {
+  return prepare_over(c, c.attrs().axes("dim", c.in(0).rank()), c.attrs().real("ord"));
 }
 
-namespace {
+// Position of element `index` of a row-major shape.
+int64_t offset_of(int64_t index, const Sizes& shape, const Sizes& strides) {
+  int64_t offset = 0;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    offset += index % shape[d] * strides[d];
+    index /= shape[d];
+  }
+  return offset;
+}
 
-template <class T>
-constexpr bool kFloating = std::is_same_v<T, float> || std::is_same_v<T, double> ||
-                           std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+// Element `index` of an output, in its dtype.
+template <class V>
+void put(const RunContext& c, int output, int64_t index, V value) {
+  const Tensor& y = c.out(output);
+  for_type(y.dtype,
+           [&](auto zero) { y.as<decltype(zero)>()[index] = narrowed<decltype(zero)>(value); });
+}
 
-template <class T>
-using Element = decltype(wide(T()));
+// Sums and products: floats in double, integers and bool in 64 bits with wrap-around.
+template <class X>
+using Total = std::conditional_t<std::is_floating_point_v<X>, double, uint64_t>;
 
-// Sums and products: floats in double, integers and bool in i64 with wrap-around.
-template <class T>
-using Total = std::conditional_t<kFloating<T>, double, uint64_t>;
-
-template <class T>
+template <class X>
 struct Sum {
-  using State = Total<T>;
+  using State = Total<X>;
   static constexpr bool kLanes = true;
-  static State start(const ReduceParams&) { return 0; }
-  static void add(State& s, Element<T> x, int64_t, const ReduceParams&) {
-    s += static_cast<State>(x);
-  }
-  static void merge(State& s, const State& other, const ReduceParams&) { s += other; }
+  static State start(double) { return 0; }
+  static void add(State& s, X x, int64_t, double) { s += static_cast<State>(x); }
+  static void merge(State& s, const State& other, double) { s += other; }
+  static void end(const RunContext& c, const Plan&, int64_t o, State s) { put(c, 0, o, s); }
 };
-template <class T>
+template <class X>
+struct Mean : Sum<X> {
+  static void end(const RunContext& c, const Plan& plan, int64_t o, Total<X> s) {
+    put(c, 0, o, static_cast<double>(s) / static_cast<double>(plan.count));
+  }
+};
+template <class X>
 struct Prod {
-  using State = Total<T>;
+  using State = Total<X>;
   static constexpr bool kLanes = true;
-  static State start(const ReduceParams&) { return 1; }
-  static void add(State& s, Element<T> x, int64_t, const ReduceParams&) {
-    s *= static_cast<State>(x);
-  }
-  static void merge(State& s, const State& other, const ReduceParams&) { s *= other; }
+  static State start(double) { return 1; }
+  static void add(State& s, X x, int64_t, double) { s *= static_cast<State>(x); }
+  static void merge(State& s, const State& other, double) { s *= other; }
+  static void end(const RunContext& c, const Plan&, int64_t o, State s) { put(c, 0, o, s); }
 };
-// The largest, NaN when there is one; reductions of nothing are refused by the shape rule.
-template <class T>
-struct Amax {
-  using State = Element<T>;
+
+// The largest (smallest), NaN when there is one; reductions of nothing are refused by the shape
+// rule.
+template <class X, bool largest>
+struct Bound {
+  using State = X;
   static constexpr bool kLanes = true;
-  static State start(const ReduceParams&) {
-    if constexpr (std::is_floating_point_v<State>)
-      return -std::numeric_limits<State>::infinity();
+  static State start(double) {
+    using Limits = std::numeric_limits<X>;
+    if constexpr (Limits::has_infinity)
+      return largest ? -Limits::infinity() : Limits::infinity();
     else
-      return std::numeric_limits<State>::lowest();
+      return largest ? Limits::lowest() : Limits::max();
   }
-  static void add(State& s, State x, int64_t, const ReduceParams&) { s = s != s || s > x ? s : x; }
-  static void merge(State& s, const State& other, const ReduceParams& p) { add(s, other, 0, p); }
-};
-template <class T>
-struct Amin {
-  using State = Element<T>;
-  static constexpr bool kLanes = true;
-  static State start(const ReduceParams&) {
-    if constexpr (std::is_floating_point_v<State>)
-      return std::numeric_limits<State>::infinity();
-    else
-      return std::numeric_limits<State>::max();
+  static void add(State& s, X x, int64_t, double) {
+    s = s != s || (largest ? s > x : s < x) ? s : x;
   }
-  static void add(State& s, State x, int64_t, const ReduceParams&) { s = s != s || s < x ? s : x; }
-  static void merge(State& s, const State& other, const ReduceParams& p) { add(s, other, 0, p); }
+  static void merge(State& s, const State& other, double p) { add(s, other, 0, p); }
+  static void end(const RunContext& c, const Plan&, int64_t o, State s) { put(c, 0, o, s); }
 };
-template <class T>
-struct All {
+template <class X>
+struct Amax : Bound<X, true> {};
+template <class X>
+struct Amin : Bound<X, false> {};
+
+// Whether all (any) elements are not 0.
+template <class X, bool all>
+struct Test {
   using State = uint8_t;
   static constexpr bool kLanes = true;
-  static State start(const ReduceParams&) { return 1; }
-  static void add(State& s, Element<T> x, int64_t, const ReduceParams&) {
-    s = static_cast<uint8_t>(s & (x != Element<T>(0)));
+  static State start(double) { return all; }
+  static void add(State& s, X x, int64_t, double p) { merge(s, x != X(0), p); }
+  static void merge(State& s, const State& other, double) {
+    s = static_cast<State>(all ? s & other : s | other);
   }
-  static void merge(State& s, const State& other, const ReduceParams&) { s &= other; }
+  static void end(const RunContext& c, const Plan&, int64_t o, State s) { put(c, 0, o, s); }
 };
-template <class T>
-struct Any {
-  using State = uint8_t;
-  static constexpr bool kLanes = true;
-  static State start(const ReduceParams&) { return 0; }
-  static void add(State& s, Element<T> x, int64_t, const ReduceParams&) {
-    s = static_cast<uint8_t>(s | (x != Element<T>(0)));
-  }
-  static void merge(State& s, const State& other, const ReduceParams&) { s |= other; }
-};
+template <class X>
+struct All : Test<X, true> {};
+template <class X>
+struct Any : Test<X, false> {};
 
 // The first of the largest (smallest) elements, or the first NaN, and its index.
-template <class T, bool largest>
+template <class X, bool largest>
 struct Extreme {
   struct State {
-    Element<T> value{};
+    X value{};
     int64_t index = -1;  // none yet
   };
   static constexpr bool kLanes = false;
-  static State start(const ReduceParams&) { return {}; }
-  static void add(State& s, Element<T> x, int64_t i, const ReduceParams&) {
+  static State start(double) { return {}; }
+  static void add(State& s, X x, int64_t i, double) {
     const bool better = largest ? x > s.value : x < s.value;
     if (s.index < 0 || (s.value == s.value && (better || x != x))) s = {x, i};
   }
-  static void merge(State& s, const State& other, const ReduceParams& p) {
+  static void merge(State& s, const State& other, double p) {
     if (other.index >= 0) add(s, other.value, other.index, p);
   }
+  // max and min give the value and the index; argmax and argmin the index alone.
+  static void end(const RunContext& c, const Plan&, int64_t o, const State& s) {
+    if (c.output_count() == 2) put(c, 0, o, s.value);
+    put(c, c.output_count() - 1, o, s.index);
+  }
 };
-template <class T>
-struct Largest : Extreme<T, true> {};
-template <class T>
-struct Smallest : Extreme<T, false> {};
+template <class X>
+struct Largest : Extreme<X, true> {};
+template <class X>
+struct Smallest : Extreme<X, false> {};
 
 // Mean and sum of squared distances from it: Welford; merged as by Chan, Golub and LeVeque, 1979.
-template <class T>
-struct Moments {
+template <class X>
+struct Var {
   struct State {
     double mean = 0, squares = 0, n = 0;
   };
   static constexpr bool kLanes = true;
-  static State start(const ReduceParams&) { return {}; }
-  static void add(State& s, Element<T> x, int64_t, const ReduceParams&) {
+  static State start(double) { return {}; }
+  static void add(State& s, X x, int64_t, double) {
     s.n += 1;
     const double distance = static_cast<double>(x) - s.mean;
     s.mean += distance / s.n;
     s.squares += distance * (static_cast<double>(x) - s.mean);
   }
-  static void merge(State& s, const State& other, const ReduceParams&) {
+  static void merge(State& s, const State& other, double) {
     if (other.n == 0) return;
     const double n = s.n + other.n, distance = other.mean - s.mean;
     s.mean += distance * other.n / n;
     s.squares += other.squares + distance * distance * s.n * other.n / n;
     s.n = n;
   }
+  static void end(const RunContext& c, const Plan& plan, int64_t o, const State& s) {
+    put(c, 0, o, s.squares / std::max(0.0, static_cast<double>(plan.count) - plan.parameter));
+  }
 };
 
-// sum |x|^a for finite a, the number of elements that are not 0 for a = 0, the largest or
-// smallest |x| for infinite a
-template <class T>
-struct NormSum {
+// sum |x|^p for finite p, the number of elements that are not 0 for p = 0, the largest or
+// smallest |x| for infinite p
+template <class X>
+struct Norm {
   using State = double;
   static constexpr bool kLanes = true;
-  static State start(const ReduceParams& p) {
-    return p.a == -std::numeric_limits<double>::infinity() ? -p.a : 0;
-  }
-  static void add(State& s, Element<T> x, int64_t, const ReduceParams& p) {
+  static State start(double p) { return p == -std::numeric_limits<double>::infinity() ? -p : 0; }
+  static void add(State& s, X x, int64_t, double p) {
     const double size = std::abs(static_cast<double>(x));
-    if (p.a == 2)
+    if (p == 2)
       s += size * size;
-    else if (p.a == 1)
+    else if (p == 1)
       s += size;
-    else if (p.a == 0)
+    else if (p == 0)
       s += size != 0;
-    else if (std::isinf(p.a))
-      s = s != s || (p.a > 0 ? s > size : s < size) ? s : size;
+    else if (std::isinf(p))
+      merge(s, size, p);
     else
-      s += std::pow(size, p.a);
+      s += std::pow(size, p);
   }
-  static void merge(State& s, const State& other, const ReduceParams& p) {
-    if (std::isinf(p.a))
-      s = s != s || (p.a > 0 ? s > other : s < other) ? s : other;
+  static void merge(State& s, const State& other, double p) {
+    if (std::isinf(p))
+      s = s != s || (p > 0 ? s > other : s < other) ? s : other;
     else
       s += other;
   }
+  static void end(const RunContext& c, const Plan& plan, int64_t o, State s) {
+    const double p = plan.parameter;
+    if (p == 2)
+      s = std::sqrt(s);
+    else if (p != 0 && p != 1 && !std::isinf(p))
+      s = std::pow(s, 1 / p);
+    put(c, 0, o, s);
+  }
 };
 
-template <class Y, class V>
-void store(const RunContext& c, int output, int64_t index, V value) {
-  c.out(output).as<Y>()[index] = narrowed<Y>(value);
+// A reducer of one type, on arrays of states and elements.
+struct Steps {
+  int64_t state_bytes;
+  void (*start)(void* states, int64_t n, double p);
+  // Element k goes to the one state; its index is `index` + k.
+  void (*row)(void* state, const void* x, int64_t n, int64_t index, double p);
+  // Element k goes to state k; all have the same index.
+  void (*columns)(void* states, const void* x, int64_t n, int64_t index, double p);
+  void (*merge)(void* state, const void* later, double p);
+  void (*end)(const RunContext& c, const Plan& plan, int64_t first, const void* states, int64_t n);
+};
+
+template <class R, class X>
+struct StepsOf {
+  using State = typename R::State;
+  static_assert(sizeof(State) <= kLargestState);
+
+  static void start(void* states, int64_t n, double p) {
+    std::fill_n(static_cast<State*>(states), n, R::start(p));
+  }
+  static void row(void* state, const void* elements, int64_t n, int64_t index, double p) {
+    State s = *static_cast<State*>(state);
+    const X* x = static_cast<const X*>(elements);
+    int64_t i = 0;
+    if constexpr (R::kLanes) {
+      constexpr int kWidth = 16;
+      if (n >= 2 * kWidth) {
+        State lanes[kWidth];
+        for (State& lane : lanes) lane = R::start(p);
+        for (; i + kWidth <= n; i += kWidth)
+          for (int k = 0; k < kWidth; ++k) R::add(lanes[k], x[i + k], index + i + k, p);
+        for (const State& lane : lanes) R::merge(s, lane, p);
+      }
+    }
+    for (; i < n; ++i) R::add(s, x[i], index + i, p);
+    *static_cast<State*>(state) = s;
+  }
+  static void columns(void* states, const void* x, int64_t n, int64_t index, double p) {
+    for (int64_t k = 0; k < n; ++k)
+      R::add(static_cast<State*>(states)[k], static_cast<const X*>(x)[k], index, p);
+  }
+  static void merge(void* state, const void* later, double p) {
+    R::merge(*static_cast<State*>(state), *static_cast<const State*>(later), p);
+  }
+  static void end(const RunContext& c, const Plan& plan, int64_t first, const void* states,
+                  int64_t n) {
+    for (int64_t k = 0; k < n; ++k)
+      R::end(c, plan, first + k, static_cast<const State*>(states)[k]);
+  }
+  static constexpr Steps kSteps = {sizeof(State), start, row, columns, merge, end};
+};
+
+template <template <class> class R>
+const Steps& steps_for(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return StepsOf<R<double>, double>::kSteps;
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16:
+      return StepsOf<R<float>, float>::kSteps;
+    default:
+      return StepsOf<R<int64_t>, int64_t>::kSteps;
+  }
 }
 
-constexpr int64_t kLargestState = 32;
+// Elements `stride` apart as the reducers see them: where they lie, or at most kBlock of them
+// converted into `room`.
+struct Reader {
+  const Tensor& x;
+  int64_t element_bytes = size_of(x.dtype);
+  bool as_stored = x.dtype == DType::f32 || x.dtype == DType::f64 || x.dtype == DType::i64;
 
-Status prepare_with(PrepareContext& c, const Sizes& dims, ReduceParams params = {}) {
-  ReducePlan plan = plan_reduction(c, dims);
-  plan.params = params;
-  if (plan.chunks > 1) c.set_workspace(plan.outputs * plan.chunks * kLargestState);
-  c.make_state(plan);
-  return {};
-}
-Status prepare(PrepareContext& c) { return prepare_with(c, c.attrs().axes("dim", c.in(0).rank())); }
-Status prepare_one_dim(PrepareContext& c) {
-  Sizes dims;
-  if (c.attrs().has("dim")) dims.push_back(c.attrs().axis("dim", c.in(0).rank()));
-  return prepare_with(c, dims);
-}
-Status prepare_var(PrepareContext& c) {
-  return prepare_with(c, c.attrs().axes("dim", c.in(0).rank()),
-                      {.a = c.attrs().real("correction")});
-}
-Status prepare_norm(PrepareContext& c) {
-  return prepare_with(c, c.attrs().axes("dim", c.in(0).rank()), {.a = c.attrs().real("ord")});
+  int64_t at_once(int64_t stride) const {
+    return as_stored && stride == 1 ? std::numeric_limits<int64_t>::max() : kBlock;
+  }
+  const void* read(int64_t offset, int64_t stride, int64_t n, void* room) const {
+    const std::byte* from = static_cast<const std::byte*>(x.data) + offset * element_bytes;
+    if (as_stored && stride == 1) return from;
+    for_type(x.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      using X = std::conditional_t<std::is_integral_v<T>, int64_t, decltype(wide(T()))>;
+      const T* in = reinterpret_cast<const T*>(from);
+      X* out = static_cast<X*>(room);
+      if (stride == 1)
+        for (int64_t k = 0; k < n; ++k) out[k] = static_cast<X>(in[k]);
+      else
+        for (int64_t k = 0; k < n; ++k) out[k] = static_cast<X>(in[k * stride]);
+    });
+    return room;
+  }
+};
+
+// Elements [begin, end) of the result whose first element is at `base`.
+void reduce_row(const Plan& plan, const Steps& steps, const Reader& reader, int64_t base,
+                int64_t begin, int64_t end, void* state) {
+  alignas(kWidest) std::byte room[kBlock * kWidest];
+  const int last = plan.shape.rank() - 1;
+  const int64_t inner = last < 0 ? 1 : plan.shape[last], stride = last < 0 ? 1 : plan.strides[last];
+  steps.start(state, 1, plan.parameter);
+  for (int64_t at = begin; at < end;) {
+    const int64_t n = std::min({end - at, inner - at % inner, reader.at_once(stride)});
+    const int64_t offset = base + offset_of(at, plan.shape, plan.strides);
+    steps.row(state, reader.read(offset, stride, n, room), n, at, plan.parameter);
+    at += n;
+  }
 }
 
-// Integers and bool give i64.
+void reduce_rows(const RunContext& c, const Plan& plan, const Steps& steps, const Reader& reader) {
+  const int64_t grain = std::max<int64_t>(1, kChunk / std::max<int64_t>(1, plan.count));
+  c.parallel_for(plan.outputs, grain, [&](int64_t begin, int64_t end) {
+    alignas(kWidest) std::byte state[kLargestState];
+    for (int64_t o = begin; o < end; ++o) {
+      reduce_row(plan, steps, reader, offset_of(o, plan.kept_shape, plan.kept_strides), 0,
+                 plan.count, state);
+      steps.end(c, plan, o, state, 1);
+    }
+  });
+}
+
+void reduce_chunks(const RunContext& c, const Plan& plan, const Steps& steps,
+                   const Reader& reader) {
+  std::byte* partial = c.workspace<std::byte>();
+  c.parallel_for(plan.outputs * plan.chunks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t base = offset_of(task / plan.chunks, plan.kept_shape, plan.kept_strides);
+      const int64_t from = task % plan.chunks * kChunk;
+      reduce_row(plan, steps, reader, base, from, std::min(plan.count, from + kChunk),
+                 partial + task * steps.state_bytes);
+    }
+  });
+  for (int64_t o = 0; o < plan.outputs; ++o) {
+    std::byte* state = partial + o * plan.chunks * steps.state_bytes;
+    for (int64_t k = 1; k < plan.chunks; ++k)
+      steps.merge(state, state + k * steps.state_bytes, plan.parameter);
+    steps.end(c, plan, o, state, 1);
+  }
+}
+
+void reduce_columns(const RunContext& c, const Plan& plan, const Steps& steps,
+                    const Reader& reader) {
+  const int64_t inner = plan.kept_shape[plan.kept_shape.rank() - 1];
+  const int64_t tiles = (inner + kTile - 1) / kTile;
+  const int64_t grain = std::max<int64_t>(1, kChunk / std::max<int64_t>(1, plan.count * kTile));
+  c.parallel_for(plan.outputs / inner * tiles, grain, [&](int64_t begin, int64_t end) {
+    alignas(64) std::byte states[kTile * kLargestState];
+    alignas(64) std::byte room[kTile * kWidest];
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t first = task / tiles * inner + task % tiles * kTile;
+      const int64_t width = std::min<int64_t>(kTile, inner - task % tiles * kTile);
+      const int64_t base = offset_of(first, plan.kept_shape, plan.kept_strides);
+      steps.start(states, width, plan.parameter);
+      for (int64_t i = 0; i < plan.count; ++i) {
+        const int64_t offset = base + offset_of(i, plan.shape, plan.strides);
+        steps.columns(states, reader.read(offset, 1, width, room), width, i, plan.parameter);
+      }
+      steps.end(c, plan, first, states, width);
+    }
+  });
+}
+
 template <template <class> class R>
-void run_total(const RunContext& c) noexcept {
-  const ReducePlan& plan = c.state<ReducePlan>();
-  for_type(c.in(0).dtype, [&](auto zero) {
-    using T = decltype(zero);
-    using Y = std::conditional_t<kFloating<T>, T, int64_t>;
-    Reduction<R<T>, T>::run(c, plan, [&](int64_t o, Total<T> s) { store<Y>(c, 0, o, s); });
-  });
-}
-void run_mean(const RunContext& c) noexcept {
-  const ReducePlan& plan = c.state<ReducePlan>();
-  for_float_type(c.in(0).dtype, [&](auto zero) {
-    using T = decltype(zero);
-    Reduction<Sum<T>, T>::run(c, plan, [&](int64_t o, double s) {
-      store<T>(c, 0, o, s / static_cast<double>(plan.count));
-    });
-  });
-}
-template <template <class> class R>
-void run_same(const RunContext& c) noexcept {
-  const ReducePlan& plan = c.state<ReducePlan>();
-  for_type(c.in(0).dtype, [&](auto zero) {
-    using T = decltype(zero);
-    Reduction<R<T>, T>::run(c, plan, [&](int64_t o, auto s) { store<T>(c, 0, o, s); });
-  });
-}
-template <template <class> class R>
-void run_test(const RunContext& c) noexcept {
-  const ReducePlan& plan = c.state<ReducePlan>();
-  for_type(c.in(0).dtype, [&](auto zero) {
-    using T = decltype(zero);
-    Reduction<R<T>, T>::run(c, plan, [&](int64_t o, uint8_t s) { store<uint8_t>(c, 0, o, s); });
-  });
-}
-template <template <class> class R>
-void run_index(const RunContext& c) noexcept {
-  const ReducePlan& plan = c.state<ReducePlan>();
-  for_type(c.in(0).dtype, [&](auto zero) {
-    using T = decltype(zero);
-    Reduction<R<T>, T>::run(c, plan,
-                            [&](int64_t o, const auto& s) { store<int64_t>(c, 0, o, s.index); });
-  });
-}
-template <template <class> class R>
-void run_value_and_index(const RunContext& c) noexcept {
-  const ReducePlan& plan = c.state<ReducePlan>();
-  for_type(c.in(0).dtype, [&](auto zero) {
-    using T = decltype(zero);
-    Reduction<R<T>, T>::run(c, plan, [&](int64_t o, const auto& s) {
-      store<T>(c, 0, o, s.value);
-      store<int64_t>(c, 1, o, s.index);
-    });
-  });
-}
-void run_var(const RunContext& c) noexcept {
-  const ReducePlan& plan = c.state<ReducePlan>();
-  const double divisor = std::max(0.0, static_cast<double>(plan.count) - plan.params.a);
-  for_float_type(c.in(0).dtype, [&](auto zero) {
-    using T = decltype(zero);
-    Reduction<Moments<T>, T>::run(
-        c, plan, [&](int64_t o, const auto& s) { store<T>(c, 0, o, s.squares / divisor); });
-  });
-}
-void run_norm(const RunContext& c) noexcept {
-  const ReducePlan& plan = c.state<ReducePlan>();
-  const double p = plan.params.a;
-  for_float_type(c.in(0).dtype, [&](auto zero) {
-    using T = decltype(zero);
-    Reduction<NormSum<T>, T>::run(c, plan, [&](int64_t o, double s) {
-      if (p == 2)
-        s = std::sqrt(s);
-      else if (p != 0 && p != 1 && !std::isinf(p))
-        s = std::pow(s, 1 / p);
-      store<T>(c, 0, o, s);
-    });
-  });
+void run(const RunContext& c) noexcept {
+  const Plan& plan = c.state<Plan>();
+  const Steps& steps = steps_for<R>(c.in(0).dtype);
+  const Reader reader{c.in(0)};
+  if (plan.by_column)
+    reduce_columns(c, plan, steps, reader);
+  else if (plan.chunks > 1)
+    reduce_chunks(c, plan, steps, reader);
+  else
+    reduce_rows(c, plan, steps, reader);
 }
 
 constexpr KernelDef row(std::string_view op, Status (*prepare)(PrepareContext&),
@@ -312,19 +435,19 @@ constexpr KernelDef row(std::string_view op, Status (*prepare)(PrepareContext&),
 }
 
 constexpr KernelDef kKernels[] = {
-    row("sum", prepare, run_total<Sum>),
-    row("prod", prepare, run_total<Prod>),
-    row("mean", prepare, run_mean),
-    row("amax", prepare, run_same<Amax>),
-    row("amin", prepare, run_same<Amin>),
-    row("all", prepare, run_test<All>),
-    row("any", prepare, run_test<Any>),
-    row("argmax", prepare_one_dim, run_index<Largest>),
-    row("argmin", prepare_one_dim, run_index<Smallest>),
-    row("max", prepare_one_dim, run_value_and_index<Largest>),
-    row("min", prepare_one_dim, run_value_and_index<Smallest>),
-    row("var", prepare_var, run_var),
-    row("norm", prepare_norm, run_norm),
+    row("sum", prepare, run<Sum>),
+    row("prod", prepare, run<Prod>),
+    row("mean", prepare, run<Mean>),
+    row("amax", prepare, run<Amax>),
+    row("amin", prepare, run<Amin>),
+    row("all", prepare, run<All>),
+    row("any", prepare, run<Any>),
+    row("argmax", prepare_one_dim, run<Largest>),
+    row("argmin", prepare_one_dim, run<Smallest>),
+    row("max", prepare_one_dim, run<Largest>),
+    row("min", prepare_one_dim, run<Smallest>),
+    row("var", prepare_var, run<Var>),
+    row("norm", prepare_norm, run<Norm>),
 };
 
 }  // namespace

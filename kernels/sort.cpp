@@ -51,51 +51,69 @@ Status prepare_kthvalue(PrepareContext& c) {
 }
 Status prepare_one(PrepareContext& c) { return prepare_lines(c, {}, !c.attrs().has("dim")); }
 
-// Sorts each line and calls f(keys, order, line) with the line's elements and their order.
-template <class T, class F>
+// The type that orders elements of a dtype as well: f.template operator()<Key>().
+template <class F>
+void for_key(DType dtype, const F& f) {
+  if (dtype == DType::f64) return f.template operator()<double>();
+  if (is_float(dtype)) return f.template operator()<float>();
+  f.template operator()<int64_t>();
+}
+
+// The keys of a line of x and, in `order`, the places of its elements in their order.
+template <class Key>
+void sort_line(const Tensor& x, const SortPlan& plan, int64_t line, Key* keys, int64_t* order,
+               int64_t* spare) {
+  const int64_t n = plan.lines.length;
+  for_type(x.dtype, [&](auto zero) {
+    const auto* from = x.as<decltype(zero)>() + plan.lines.start(line);
+    for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<Key>(wide(from[i * plan.lines.stride]));
+  });
+  for (int64_t i = 0; i < n; ++i) order[i] = i;
+  if (plan.descending)
+    merge_sort(order, spare, n, [&](int64_t a, int64_t b) {
+      return keys[a] > keys[b] || (keys[a] != keys[a] && keys[b] == keys[b]);
+    });
+  else
+    merge_sort(order, spare, n, [&](int64_t a, int64_t b) {
+      return keys[a] < keys[b] || (keys[a] == keys[a] && keys[b] != keys[b]);
+    });
+}
+
+// Sorts each line and calls f(keys, order, line).
+template <class Key, class F>
 void each_sorted_line(const RunContext& c, const F& f) {
   const SortPlan& plan = c.state<SortPlan>();
-  using Key = decltype(wide(T()));
   const int64_t n = plan.lines.length;
-  const T* x = c.in(0).as<T>();
   c.parallel_for(plan.tasks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       int64_t* order = c.workspace<int64_t>() + task * n * 3;
-      int64_t* spare = order + n;
       Key* keys = reinterpret_cast<Key*>(order + 2 * n);
       for (int64_t line = task; line < plan.lines.count; line += plan.tasks) {
-        const T* from = x + plan.lines.start(line);
-        for (int64_t i = 0; i < n; ++i) {
-          keys[i] = wide(from[i * plan.lines.stride]);
-          order[i] = i;
-        }
-        if (plan.descending)
-          merge_sort(order, spare, n, [&](int64_t a, int64_t b) {
-            return keys[a] > keys[b] || (keys[a] != keys[a] && keys[b] == keys[b]);
-          });
-        else
-          merge_sort(order, spare, n, [&](int64_t a, int64_t b) {
-            return keys[a] < keys[b] || (keys[a] == keys[a] && keys[b] != keys[b]);
-          });
+        sort_line(c.in(0), plan, line, keys, order, order + n);
         f(keys, order, line);
       }
     }
   });
 }
 
-void run_sort(const RunContext& c) noexcept {
-  const SortPlan& plan = c.state<SortPlan>();
-  for_type(c.in(0).dtype, [&](auto zero) {
+// Elements order[i] of a line as values and indices, from element `at` on, `step` apart.
+template <class Key>
+void report(const RunContext& c, const Key* keys, const int64_t* order, int64_t n, int64_t at,
+            int64_t step) {
+  int64_t* indices = c.out(1).as<int64_t>() + at;
+  for (int64_t i = 0; i < n; ++i) indices[i * step] = order[i];
+  for_type(c.out(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    T* values = c.out(0).as<T>();
-    int64_t* indices = c.out(1).as<int64_t>();
-    each_sorted_line<T>(c, [&](const auto* keys, const int64_t* order, int64_t line) {
-      const Lines& to = plan.out_lines;
-      int64_t at = to.start(line);
-      for (int64_t i = 0; i < to.length; ++i, at += to.stride) {
-        values[at] = narrowed<T>(keys[order[i]]);
-        indices[at] = order[i];
-      }
+    T* values = c.out(0).as<T>() + at;
+    for (int64_t i = 0; i < n; ++i) values[i * step] = narrowed<T>(keys[order[i]]);
+  });
+}
+
+void run_sort(const RunContext& c) noexcept {
+  const Lines& to = c.state<SortPlan>().out_lines;
+  for_key(c.in(0).dtype, [&]<class Key>() {
+    each_sorted_line<Key>(c, [&](const Key* keys, const int64_t* order, int64_t line) {
+      report(c, keys, order, to.length, to.start(line), to.stride);
     });
   });
 }
@@ -104,21 +122,15 @@ void run_sort(const RunContext& c) noexcept {
 template <class Pick>
 void run_pick(const RunContext& c, const Pick& pick) {
   const SortPlan& plan = c.state<SortPlan>();
-  for_type(c.in(0).dtype, [&](auto zero) {
-    using T = decltype(zero);
-    T* values = c.out(0).as<T>();
-    int64_t* indices = c.out(1).as<int64_t>();
+  for_key(c.in(0).dtype, [&]<class Key>() {
     if (plan.lines.length == 0) {  // the median of nothing
       if (plan.lines.count == 0 || c.out(0).count() == 0) return;
-      values[0] =
-          narrowed<T>(is_float(c.in(0).dtype) ? std::numeric_limits<double>::quiet_NaN() : 0.0);
-      indices[0] = 0;
-      return;
+      constexpr Key kNothing = std::numeric_limits<Key>::quiet_NaN();  // 0 for integers
+      const int64_t first = 0;
+      return report(c, &kNothing, &first, 1, 0, 1);
     }
-    each_sorted_line<T>(c, [&](const auto* keys, const int64_t* order, int64_t line) {
-      const int64_t at = order[pick(keys, order, plan.lines.length)];
-      values[line] = narrowed<T>(keys[at]);
-      indices[line] = at;
+    each_sorted_line<Key>(c, [&](const Key* keys, const int64_t* order, int64_t line) {
+      report(c, keys, order + pick(keys, order, plan.lines.length), 1, line, 1);
     });
   });
 }
