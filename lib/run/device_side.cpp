@@ -116,7 +116,7 @@ int64_t DeviceSide::bytes() const {
 
 // -- Recording --------------------------------------------------------------------------------------
 
-Result<std::vector<DeviceSegment>> DeviceSide::record(const Plan& plan) {
+Result<std::vector<DeviceSegment>> DeviceSide::record(const Plan& plan, bool each) {
   std::vector<DeviceSegment> segments;
   for (size_t begin = 0; begin < plan.steps.size();) {
     if (!plan.steps[begin].on_device()) {
@@ -126,7 +126,9 @@ Result<std::vector<DeviceSegment>> DeviceSide::record(const Plan& plan) {
     DeviceSegment segment;
     segment.begin = segment.end = begin;
     std::vector<DeviceWork> work;
-    for (; segment.end < plan.steps.size() && plan.steps[segment.end].on_device(); ++segment.end) {
+    for (; segment.end < plan.steps.size() && plan.steps[segment.end].on_device() &&
+           !(each && segment.end > begin);
+         ++segment.end) {
       const Step& step = plan.steps[segment.end];
       DeviceWork item;
       item.label = step.label;

@@ -32,7 +32,8 @@ class DeviceSide {
   bool is_given(size_t index) const { return given_[index].memory != nullptr; }
   // Where the host has each state; what was copied before is forgotten.
   void set_states(std::vector<Tensor> states);
-  Result<std::vector<DeviceSegment>> record(const Plan& plan);
+  // With `each`, every step is submitted alone, so that it can be timed.
+  Result<std::vector<DeviceSegment>> record(const Plan& plan, bool each);
   Result<DeviceSpan> span_of(const PlacedTensor& value);
   // Changes whenever recordings must be made again.
   int64_t generation() const { return generation_; }

@@ -132,7 +132,7 @@ Status Program::run_part(Ready& ready) {
     HG_TRY(fetch_inputs(ready));
     if (ready.device_generation != device_->generation()) {
       HG_TRY(device_->reserve(ready.plan));
-      HG_TRY_ASSIGN(ready.segments, device_->record(ready.plan));
+      HG_TRY_ASSIGN(ready.segments, device_->record(ready.plan, options_.profile));
       ready.device_generation = device_->generation();
     }
   }

@@ -114,7 +114,7 @@ Status Program::make_ready(Ready& ready) {
   }
   if (device_ != nullptr) {
     HG_TRY(device_->reserve(plan));
-    HG_TRY_ASSIGN(ready.segments, device_->record(plan));
+    HG_TRY_ASSIGN(ready.segments, device_->record(plan, options_.profile));
     ready.device_generation = device_->generation();
   }
   size_t count = 0;

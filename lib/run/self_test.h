@@ -11,13 +11,14 @@
 namespace hg {
 
 // The kernels of the device, as "op=kernel", whose answers for the ops of this graph are wrong. Those
-// behind one that is right are not tested.
+// behind one that is right are not tested, unless it has a case of its own, as one for few shapes has.
 // `options.gpu` is open. With `options.kernels` nothing is tested: the host has chosen.
 Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Options& options,
                                                  const Registry& registry);
 
-// A graph whose only node is this op, on inputs of this type where it takes any; empty outputs when
-// there is no case for the op.
-Graph self_test_case(const Op& op, DType real, const Registry& registry);
+// A graph whose only node is this op, on inputs of this type where it takes any: the case of the
+// kernel or else that of the op; empty outputs when there is none.
+Graph self_test_case(const Op& op, DType real, const Registry& registry,
+                     std::string_view kernel = "");
 
 }  // namespace hg

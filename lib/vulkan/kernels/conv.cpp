@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions: shaders/conv.comp and conv_weight_grad.comp.
+// Convolutions: shaders/conv.comp, conv_lanes.comp, winograd_in.comp, winograd_out.comp and
+// conv_weight_grad.comp.
 #include <algorithm>
 
 #include "kernels/conv_shape.h"
 #include "lib/run/backend.h"
-#include "lib/vulkan/commands.h"
+#include "lib/vulkan/kernels/product.h"
 
 namespace hg::vulkan {
 namespace {
@@ -56,12 +57,7 @@ Status prepare_weight_grad(PrepareContext& c) {
   return add(c, std::move(dispatch));
 }
 
-// A subgroup of eight lanes on the vectors of a CPU.
-bool accepts_lanes(const PrepareContext& c) {
-  const DeviceInfo& device = device_of(c);
-  return accepts(c) && device.type == DeviceInfo::Type::software && device.subgroup_size == 8 &&
-         device.subgroup_arithmetic;
-}
+bool accepts_lanes(const PrepareContext& c) { return accepts(c) && has_lanes(device_of(c)); }
 
 Status prepare_lanes(PrepareContext& c) {
   const kernels::ConvShape s = kernels::conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
@@ -91,7 +87,101 @@ Status prepare_lanes(PrepareContext& c) {
   return add(c, std::move(dispatch));
 }
 
+// -- F(4x4, 3x3) ---------------------------------------------------------------------------------------
+
+constexpr int64_t kSide = 6, kElements = kSide * kSide;  // of a transformed tile
+
+bool accepts_winograd(const PrepareContext& c) {
+  if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || !c.is_constant(1)) return false;
+  const kernels::ConvShape s = kernels::conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
+  using Spatial = kernels::ConvShape::Spatial;
+  return s.kernel == Spatial{1, 3, 3} && s.in[0] == 1 && s.out[0] == 1 && s.padding[0] == 0 &&
+         s.stride == Spatial{1, 1, 1} && s.dilation == Spatial{1, 1, 1} && s.groups == 1 &&
+         s.c >= 16 && s.o >= 16 && s.out_size() >= 16 && s.n > 0;
+}
+
+// u[e, o, c] = element e of G g G^T.
+void transform_weight(const float* weight, int64_t kernels, float* u) {
+  constexpr double kG[kSide][3] = {{1.0 / 4, 0, 0},
+                                   {-1.0 / 6, -1.0 / 6, -1.0 / 6},
+                                   {-1.0 / 6, 1.0 / 6, -1.0 / 6},
+                                   {1.0 / 24, 1.0 / 12, 1.0 / 6},
+                                   {1.0 / 24, -1.0 / 12, 1.0 / 6},
+                                   {0, 0, 1}};
+  for (int64_t k = 0; k < kernels; ++k) {
+    const float* const g = weight + 9 * k;
+    double half[kSide][3] = {};
+    for (int i = 0; i < kSide; ++i)
+      for (int j = 0; j < 3; ++j)
+        for (int p = 0; p < 3; ++p) half[i][j] += kG[i][p] * static_cast<double>(g[3 * p + j]);
+    for (int i = 0; i < kSide; ++i)
+      for (int j = 0; j < kSide; ++j) {
+        double sum = 0;
+        for (int p = 0; p < 3; ++p) sum += half[i][p] * kG[j][p];
+        u[(i * kSide + j) * kernels + k] = static_cast<float>(sum);
+      }
+  }
+}
+
+Status prepare_winograd(PrepareContext& c) {
+  const kernels::ConvShape s = kernels::conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
+  const int64_t rows = (s.out[1] + 3) / 4, columns = (s.out[2] + 3) / 4;
+  const int64_t tiles = s.n * rows * columns;
+  const int64_t in_bytes = kElements * s.c * tiles * 4, out_bytes = kElements * s.o * tiles * 4;
+  const int64_t most = device_of(c).max_binding_bytes - 512;
+  if (in_bytes > most || out_bytes > most) return c.fail("its tiles take ", in_bytes, " bytes");
+  const int64_t weight_bytes = kElements * s.o * s.c * 4;
+  const void* const u = c.pack(1, "vulkan winograd", weight_bytes, [&](void* to) {
+    transform_weight(c.in(1).as<float>(), s.o * s.c, static_cast<float*>(to));
+  });
+  if (u == nullptr)
+    return out_of_memory(c.label(), ": no memory for ", weight_bytes, " bytes of packed weights");
+  const int64_t out_at = (in_bytes + 255) / 256 * 256;
+  c.set_workspace(out_at + out_bytes);
+  const auto v = [&](bool writes) { return Operand::workspace(f32, 0, in_bytes, writes); };
+  const auto m = [&](bool writes) { return Operand::workspace(f32, out_at, out_bytes, writes); };
+
+  Dispatch in;
+  in.code = shader("winograd_in");
+  in.operands = {v(true), Operand::in(c, 0)};
+  in.params = Words().u(tiles).u(s.c).u(s.in[1]).u(s.in[2]).u(rows).u(columns).u(s.padding[1])
+                  .u(s.padding[2]).words();
+  in.groups = groups_for(device_of(c), tiles * s.c, 64);
+  HG_TRY(add(c, std::move(in)));
+
+  Product product;
+  product.shape.m = s.o;
+  product.shape.n = tiles;
+  product.shape.k = s.c;
+  product.shape.a_row = s.c;
+  product.shape.a_col = 1;
+  product.shape.b_row = tiles;
+  product.shape.b_col = 1;
+  product.shape.batch = {kElements};
+  product.shape.a_batch = {s.o * s.c};
+  product.shape.b_batch = {s.c * tiles};
+  product.y = m(true);
+  product.a = Operand::constant(f32, u, weight_bytes);
+  product.b = v(false);
+  HG_TRY(add_product(c, product, has_lanes(device_of(c))));
+
+  Dispatch out;
+  out.code = shader("winograd_out");
+  out.constants = {c.has(2) ? 1u : 0u, c.has(3) ? 1u : 0u, static_cast<uint32_t>(s.activation)};
+  out.operands = {Operand::out(c, 0), m(false), Operand::in(c, c.has(2) ? 2 : 1),
+                  Operand::in(c, c.has(3) ? 3 : 1)};
+  out.params =
+      Words().u(tiles).u(s.o).u(s.out[1]).u(s.out[2]).u(rows).u(columns).words();
+  out.groups = groups_for(device_of(c), tiles * s.o, 64);
+  return add(c, std::move(out));
+}
+
 constexpr KernelDef kKernels[] = {
+    {.op = "conv",
+     .device = hg::Device::vulkan,
+     .name = "winograd",
+     .accepts = accepts_winograd,
+     .prepare = prepare_winograd},
     {.op = "conv",
      .device = hg::Device::vulkan,
      .name = "lanes",

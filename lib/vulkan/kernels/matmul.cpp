@@ -2,9 +2,8 @@
 // matmul and linear: shaders/matmul.comp.
 #include <algorithm>
 
-#include "kernels/matmul_shape.h"
 #include "lib/run/backend.h"
-#include "lib/vulkan/commands.h"
+#include "lib/vulkan/kernels/product.h"
 
 namespace hg::vulkan {
 namespace {
@@ -16,13 +15,7 @@ constexpr int64_t kLanes = 8, kRows = 16, kCols = 4;
 constexpr int64_t kSmall = int64_t{1} << 18, kSmallRows = 4, kSmallCols = 1;
 
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 || c.out(0).dtype == f16; }
-
-// A subgroup of eight lanes on the vectors of a CPU.
-bool accepts_lanes(const PrepareContext& c) {
-  const DeviceInfo& device = device_of(c);
-  return accepts(c) && device.type == DeviceInfo::Type::software && device.subgroup_size == 8 &&
-         device.subgroup_arithmetic;
-}
+bool accepts_lanes(const PrepareContext& c) { return accepts(c) && has_lanes(device_of(c)); }
 
 // Whether two steps along k of a constant b are one aligned word of 64 bits.
 bool reads_pairs(const PrepareContext& c, const kernels::MatmulShape& s) {
@@ -33,34 +26,83 @@ bool reads_pairs(const PrepareContext& c, const kernels::MatmulShape& s) {
 }
 
 // Inputs 0 and 1 are a and b; `bias` and `residual` are inputs, or -1.
-Status add_product(PrepareContext& c, const kernels::MatmulShape& s, int bias, int residual,
-                   bool lanes) {
+Status add_node(PrepareContext& c, const kernels::MatmulShape& s, int bias, int residual,
+                bool lanes) {
   if (c.out(0).count() == 0) return {};
   if (s.k == 0) return c.fail("k is 0");
-  const DeviceInfo& device = device_of(c);
+  Product product;
+  product.shape = s;
+  product.dtype = c.out(0).dtype;
+  product.y = Operand::out(c, 0);
+  product.a = Operand::in(c, 0);
+  product.b = Operand::in(c, 1);
+  if (bias >= 0) product.bias = Operand::in(c, bias);
+  if (residual >= 0) product.residual = Operand::in(c, residual);
+  product.b_in_pairs = reads_pairs(c, s);
+  return add_product(c, product, lanes);
+}
+
+template <bool lanes>
+Status prepare_matmul(PrepareContext& c) {
+  return add_node(c, kernels::matmul_shape(c.in(0), c.in(1)), -1, -1, lanes);
+}
+
+template <bool lanes>
+Status prepare_linear(PrepareContext& c) {
+  const auto activation = kernels::activation_named(c.attrs().string("activation"));
+  return add_node(c, kernels::linear_shape(c.in(0), c.in(1), activation), c.has(2) ? 2 : -1,
+                     c.has(3) ? 3 : -1, lanes);
+}
+
+constexpr KernelDef kernel(std::string_view op, std::string_view name,
+                           bool (*accepts)(const PrepareContext&),
+                           Status (*prepare)(PrepareContext&), uint32_t strided) {
+  return {.op = op,
+          .device = hg::Device::vulkan,
+          .name = name,
+          .accepts = accepts,
+          .prepare = prepare,
+          .strided = strided};
+}
+
+constexpr KernelDef kKernels[] = {
+    kernel("matmul", "lanes", accepts_lanes, prepare_matmul<true>, 3),
+    kernel("matmul", "tiles", accepts, prepare_matmul<false>, 3),
+    kernel("linear", "lanes", accepts_lanes, prepare_linear<true>, 2),
+    kernel("linear", "tiles", accepts, prepare_linear<false>, 2),
+};
+
+}  // namespace
+
+bool has_lanes(const DeviceInfo& device) {
+  return device.type == DeviceInfo::Type::software && device.subgroup_size == kLanes &&
+         device.subgroup_arithmetic;
+}
+
+Status add_product(PrepareContext& c, const Product& product, bool lanes) {
+  const kernels::MatmulShape& s = product.shape;
   Dispatch dispatch;
-  const bool is_f32 = c.out(0).dtype == f32;
-  const uint32_t has_bias = bias >= 0, has_residual = residual >= 0;
+  const bool is_f32 = product.dtype == f32;
+  const uint32_t has_bias = product.bias.has_value(), has_residual = product.residual.has_value();
   const auto activation = static_cast<uint32_t>(s.activation);
   int64_t rows = kTile, cols = kTile;  // of a group
   if (lanes) {
-    const bool small = c.out(0).count() * s.k < kSmall;
+    const bool small = s.batches() * s.m * s.n * s.k < kSmall;
     rows = std::min(s.m, small ? kSmallRows : kRows);
     const int64_t vectors = std::min(small ? kSmallCols : kCols, (s.n + kLanes - 1) / kLanes);
     cols = kLanes * vectors;
-    dispatch.code = shader(!is_f32             ? "matmul_lanes_f16"
-                           : reads_pairs(c, s) ? "matmul_lanes_pairs"
-                                               : "matmul_lanes_f32");
+    dispatch.code = shader(!is_f32              ? "matmul_lanes_f16"
+                           : product.b_in_pairs ? "matmul_lanes_pairs"
+                                                : "matmul_lanes_f32");
     dispatch.constants = {static_cast<uint32_t>(rows), has_bias, has_residual, activation,
                           static_cast<uint32_t>(vectors)};
   } else {
-    const bool shares = device.type != DeviceInfo::Type::software;
+    const bool shares = device_of(c).type != DeviceInfo::Type::software;
     dispatch.code = shader(is_f32 ? "matmul_f32" : "matmul_f16");
     dispatch.constants = {shares ? 1u : 0u, has_bias, has_residual, activation};
   }
-  dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1),
-                       Operand::in(c, bias >= 0 ? bias : 1),
-                       Operand::in(c, residual >= 0 ? residual : 1)};
+  dispatch.operands = {product.y, product.a, product.b, product.bias.value_or(product.b),
+                       product.residual.value_or(product.b)};
   // Results lie batch after batch.
   Sizes y_batch(s.batch.rank(), 0);
   int64_t step = s.m * s.n;
@@ -86,38 +128,6 @@ Status add_product(PrepareContext& c, const kernels::MatmulShape& s, int bias, i
   dispatch.groups = {(s.n + cols - 1) / cols, (s.m + rows - 1) / rows, s.batches()};
   return add(c, std::move(dispatch));
 }
-
-template <bool lanes>
-Status prepare_matmul(PrepareContext& c) {
-  return add_product(c, kernels::matmul_shape(c.in(0), c.in(1)), -1, -1, lanes);
-}
-
-template <bool lanes>
-Status prepare_linear(PrepareContext& c) {
-  const auto activation = kernels::activation_named(c.attrs().string("activation"));
-  return add_product(c, kernels::linear_shape(c.in(0), c.in(1), activation), c.has(2) ? 2 : -1,
-                     c.has(3) ? 3 : -1, lanes);
-}
-
-constexpr KernelDef kernel(std::string_view op, std::string_view name,
-                           bool (*accepts)(const PrepareContext&),
-                           Status (*prepare)(PrepareContext&), uint32_t strided) {
-  return {.op = op,
-          .device = hg::Device::vulkan,
-          .name = name,
-          .accepts = accepts,
-          .prepare = prepare,
-          .strided = strided};
-}
-
-constexpr KernelDef kKernels[] = {
-    kernel("matmul", "lanes", accepts_lanes, prepare_matmul<true>, 3),
-    kernel("matmul", "tiles", accepts, prepare_matmul<false>, 3),
-    kernel("linear", "lanes", accepts_lanes, prepare_linear<true>, 2),
-    kernel("linear", "tiles", accepts, prepare_linear<false>, 2),
-};
-
-}  // namespace
 
 std::span<const KernelDef> matmul() { return kKernels; }
 
