@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens when Vulkan fails: every call that can fail is made to, one after the other. Calls are
-// counted in the device's table of functions; the validation layers below see what is left behind.
+// What happens when Vulkan fails: every call that can fail is made to, one after the other. Calls
+// are counted in the device's table of functions; the validation layers below see what is left
+// behind.
 #include <atomic>
 #include <thread>
 

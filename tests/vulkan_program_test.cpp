@@ -39,9 +39,12 @@ class VulkanProgram : public Vulkan {
         data.push_back(*TensorData::allocate(dtype, shapes[i]));
         for (int64_t k = 0; k < from.count(); ++k) {
           const float v = from.as<float>()[k];
-          if (dtype == f16) data.back().tensor.as<Half>()[k] = Half(v);
-          else if (dtype == bf16) data.back().tensor.as<BFloat16>()[k] = BFloat16(v);
-          else data.back().tensor.as<float>()[k] = v;
+          if (dtype == f16)
+            data.back().tensor.as<Half>()[k] = Half(v);
+          else if (dtype == bf16)
+            data.back().tensor.as<BFloat16>()[k] = BFloat16(v);
+          else
+            data.back().tensor.as<float>()[k] = v;
         }
         ASSERT_TRUE(s->set_input(static_cast<int>(i), data.back().tensor).ok());
       }
@@ -61,7 +64,8 @@ class VulkanProgram : public Vulkan {
 };
 
 TEST_F(VulkanProgram, GivesTheAnswersOfTheCpu) {
-  const std::string written = "mul x0 x1; exp s0; leaky_relu s1 negative_slope=0.2; add s2 x2; sub s3 x0";
+  const std::string written =
+      "mul x0 x1; exp s0; leaky_relu s1 negative_slope=0.2; add s2 x2; sub s3 x0";
   const std::string compares = "gt x0 x1; where s0 x0 x2; clamp s1 - x1; tanh s2";
   for (const auto& [dtype, tolerance] :
        {std::pair(f32, 1e-5), std::pair(f16, 2e-3), std::pair(bf16, 2e-2)})
@@ -86,8 +90,10 @@ TEST_F(VulkanProgram, RoundsBetweenItsOps) {
     TensorData ones = *TensorData::allocate(dtype, {4}), smalls = *TensorData::allocate(dtype, {4});
     for (int i = 0; i < 4; ++i) {
       const auto put = [&](TensorData& to, double v) {
-        if (dtype == f16) to.tensor.as<Half>()[i] = Half(static_cast<float>(v));
-        else to.tensor.as<BFloat16>()[i] = BFloat16(static_cast<float>(v));
+        if (dtype == f16)
+          to.tensor.as<Half>()[i] = Half(static_cast<float>(v));
+        else
+          to.tensor.as<BFloat16>()[i] = BFloat16(static_cast<float>(v));
       };
       put(ones, 1);
       put(smalls, step);
@@ -109,7 +115,8 @@ TEST_F(VulkanProgram, AChainIsOneDispatch) {
     if (!joined) o.disabled_passes = {"programs"};
     Result<Session> s = session(g, o);
     ASSERT_TRUE(s.ok()) << s.status().message();
-    ASSERT_TRUE(s->set_input("x", view(xs, {64, 64})).ok() && s->set_input("b", view(bs, {64})).ok());
+    ASSERT_TRUE(s->set_input("x", view(xs, {64, 64})).ok() &&
+                s->set_input("b", view(bs, {64})).ok());
     const int64_t before = gpu_.counters().dispatches;
     ASSERT_TRUE(s->run().ok());
     dispatches[joined] = gpu_.counters().dispatches - before;

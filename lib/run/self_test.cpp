@@ -17,7 +17,7 @@ namespace hg {
 namespace {
 
 // Counted up when a shader or a case changes: verdicts of earlier ones no longer hold.
-constexpr std::string_view kVersion = "self-test 3";
+constexpr std::string_view kVersion = "self-test 4";
 
 // Adds the inputs of a case to its graph.
 struct Inputs {
@@ -49,13 +49,15 @@ void build_step(Inputs& in, std::string_view op, int states, NamedAttrs attrs) {
   in.graph.calls(op, inputs, attrs);
 }
 
-// Values that repeat after 31 elements: between 0.1 and 0.9, or small numbers that serve as indices.
+// Values that repeat after 31 elements: between 0.1 and 0.9, or small numbers that serve as
+// indices.
 void fill(const Tensor& tensor, int64_t seed) {
   for (int64_t i = 0; i < tensor.count(); ++i) {
     const int64_t at = (i * 7 + seed * 5) % 31;
     const int64_t whole = tensor.dtype == i64 ? at % 5 : tensor.dtype == i32 ? at : at % 2 == 0;
-    set_element(tensor, i, is_float(tensor.dtype) ? 0.1 + 0.8 * static_cast<double>(at) / 31
-                                                  : static_cast<double>(whole));
+    set_element(tensor, i,
+                is_float(tensor.dtype) ? 0.1 + 0.8 * static_cast<double>(at) / 31
+                                       : static_cast<double>(whole));
   }
 }
 
@@ -90,24 +92,36 @@ constexpr Case kCases[] = {
      }},
     {"conv_weight_grad",
      [](Inputs& in) {
-       in.graph.call("conv_weight_grad", {in.x({2, 3, 7, 7}), in.x({2, 5, 5, 5})},
-                     {{"kernel", Ints{3, 3}}});
+       in.graph.call("conv_weight_grad", {in.x({2, 5, 9, 21}), in.x({2, 18, 5, 11})},
+                     {{"kernel", Ints{3, 3}}, {"stride", Ints{2}}, {"padding", Ints{1}}});
      }},
     {"pointwise_program",
      [](Inputs& in) {
        in.graph.call("pointwise_program", {in.x({3, 37}), in.x({37}), in.x({1})},
-                     {{"program", "mul x0 x1; leaky_relu s0 negative_slope=0.2; ge s1 x2; "
-                                  "where s2 s1 x0; clamp s3 - x2"}});
+                     {{"program",
+                       "mul x0 x1; leaky_relu s0 negative_slope=0.2; ge s1 x2; "
+                       "where s2 s1 x0; clamp s3 - x2"}});
      }},
-    {"kthvalue", [](Inputs& in) { in.graph.call("kthvalue", {in.x({3, 37})}, {{"k", 5}}); }},
+    {"kthvalue",
+     [](Inputs& in) {
+       in.graph.call("kthvalue", {in.x({3, 37})}, {{"k", 5}});
+     }},
     {"topk",
      [](Inputs& in) {
        in.graph.call("topk", {in.x({7, 37})}, {{"k", 5}, {"dim", 0}});
      }},
     {"sgd_step",
-     [](Inputs& in) { build_step(in, "sgd_step", 1, {{"momentum", 0.9}, {"nesterov", true}}); }},
-    {"adam_step", [](Inputs& in) { build_step(in, "adam_step", 3, {{"decoupled", true}}); }},
-    {"rmsprop_step", [](Inputs& in) { build_step(in, "rmsprop_step", 3, {{"momentum", 0.9}}); }},
+     [](Inputs& in) {
+       build_step(in, "sgd_step", 1, {{"momentum", 0.9}, {"nesterov", true}});
+     }},
+    {"adam_step",
+     [](Inputs& in) {
+       build_step(in, "adam_step", 3, {{"decoupled", true}});
+     }},
+    {"rmsprop_step",
+     [](Inputs& in) {
+       build_step(in, "rmsprop_step", 3, {{"momentum", 0.9}});
+     }},
     {"concat",
      [](Inputs& in) {
        in.graph.call("concat", {in.x({3, 5}), in.x({3, 7})}, {{"dim", 1}});
@@ -214,8 +228,7 @@ Result<std::vector<TensorData>> answers(Graph graph, const Options& options,
   HG_TRY_ASSIGN(const std::unique_ptr<Program> program,
                 Program::create(std::move(graph), options, registry));
   HG_TRY_ASSIGN(const std::vector<TensorData> inputs, program->give_zeros(Bindings()));
-  for (size_t i = 0; i < inputs.size(); ++i)
-    fill(inputs[i].tensor, static_cast<int64_t>(i) + 1);
+  for (size_t i = 0; i < inputs.size(); ++i) fill(inputs[i].tensor, static_cast<int64_t>(i) + 1);
   HG_TRY(program->plan({}));
   const auto begin = std::chrono::steady_clock::now();
   HG_TRY(program->run());
@@ -239,7 +252,7 @@ bool agree(const std::vector<TensorData>& got, const std::vector<TensorData>& ex
 
 // A kernel that does not take the case is not judged by it. Fails when the device does.
 Result<DeviceTimes> judge(const KernelDef& kernel, const Op& op, DType real, const Options& given,
-                  const Registry& registry) {
+                          const Registry& registry) {
   constexpr double kWrong = std::numeric_limits<double>::infinity();
   Options options;
   options.threads = 1;

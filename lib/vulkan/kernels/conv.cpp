@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions: shaders/conv.comp, conv_lanes.comp, winograd_in.comp, winograd_out.comp and
-// conv_weight_grad.comp.
+// Convolutions: shaders/conv.comp, conv_lanes.comp, winograd_in.comp, winograd_out.comp,
+// conv_weight_grad.comp and conv_weight_grad_lanes.comp.
 #include <algorithm>
 
 #include "kernels/conv_shape.h"
@@ -10,14 +10,17 @@
 namespace hg::vulkan {
 namespace {
 
-// Results of a group of conv_lanes.comp: kRows outputs at kCols vectors of positions, the best of
-// those tried on llvmpipe (AVX2). Below kSmall products the driver's compiler would take longer
-// than it saves.
+// Results of a group of the shaders for lanes: kRows outputs at kCols vectors of positions, the
+// best of those tried on llvmpipe (AVX2). Below kSmall products the driver's compiler would take
+// longer than it saves.
 constexpr int64_t kLanes = 8, kRows = 16, kCols = 4, kDepthwiseCols = 8;
 constexpr int64_t kSmall = int64_t{1} << 18, kSmallRows = 4, kSmallCols = 1;
 
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 || c.out(0).dtype == f16; }
 bool accepts_f32(const PrepareContext& c) { return c.out(0).dtype == f32; }
+bool accepts_lanes_f32(const PrepareContext& c) {
+  return accepts_f32(c) && has_lanes(device_of(c)) && c.in(0).count() > 0 && c.in(1).count() > 0;
+}
 
 void describe(Words& words, const kernels::ConvShape& s) {
   words.u(s.group_c()).u(s.group_o()).u(s.groups);
@@ -44,16 +47,29 @@ Status prepare_conv(PrepareContext& c) {
   return add(c, std::move(dispatch));
 }
 
+template <bool lanes>
 Status prepare_weight_grad(PrepareContext& c) {
   const kernels::ConvShape s = kernels::conv_weight_grad_shape(c.in(0), c.in(1), c.attrs());
   if (c.out(0).count() == 0) return {};
   Dispatch dispatch;
-  dispatch.code = shader("conv_weight_grad");
   dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1)};
   Words words;
   describe(words, s);
-  dispatch.params = words.u(s.n).words();
-  dispatch.groups = groups_for(device_of(c), c.out(0).count(), 64);
+  words.u(s.n);
+  if (lanes) {
+    const int64_t places = s.group_c() * s.kernel_size();
+    const int64_t rows = std::min(s.group_o(), kRows);
+    const int64_t cols = std::min(kCols, (places + kLanes - 1) / kLanes);
+    const int64_t blocks = (s.group_o() + rows - 1) / rows;
+    dispatch.code = shader("conv_weight_grad_lanes");
+    dispatch.constants = {static_cast<uint32_t>(rows), static_cast<uint32_t>(cols)};
+    words.u(blocks);
+    dispatch.groups = {(places + kLanes * cols - 1) / (kLanes * cols), blocks * s.groups, 1};
+  } else {
+    dispatch.code = shader("conv_weight_grad");
+    dispatch.groups = groups_for(device_of(c), c.out(0).count(), 64);
+  }
+  dispatch.params = words.words();
   return add(c, std::move(dispatch));
 }
 
@@ -87,7 +103,8 @@ Status prepare_lanes(PrepareContext& c) {
   return add(c, std::move(dispatch));
 }
 
-// -- F(4x4, 3x3) ---------------------------------------------------------------------------------------
+// -- F(4x4, 3x3)
+// ---------------------------------------------------------------------------------------
 
 constexpr int64_t kSide = 6, kElements = kSide * kSide;  // of a transformed tile
 
@@ -144,8 +161,16 @@ Status prepare_winograd(PrepareContext& c) {
   Dispatch in;
   in.code = shader("winograd_in");
   in.operands = {v(true), Operand::in(c, 0)};
-  in.params = Words().u(tiles).u(s.c).u(s.in[1]).u(s.in[2]).u(rows).u(columns).u(s.padding[1])
-                  .u(s.padding[2]).words();
+  in.params = Words()
+                  .u(tiles)
+                  .u(s.c)
+                  .u(s.in[1])
+                  .u(s.in[2])
+                  .u(rows)
+                  .u(columns)
+                  .u(s.padding[1])
+                  .u(s.padding[2])
+                  .words();
   in.groups = groups_for(device_of(c), tiles * s.c, 64);
   HG_TRY(add(c, std::move(in)));
 
@@ -170,8 +195,7 @@ Status prepare_winograd(PrepareContext& c) {
   out.constants = {c.has(2) ? 1u : 0u, c.has(3) ? 1u : 0u, static_cast<uint32_t>(s.activation)};
   out.operands = {Operand::out(c, 0), m(false), Operand::in(c, c.has(2) ? 2 : 1),
                   Operand::in(c, c.has(3) ? 3 : 1)};
-  out.params =
-      Words().u(tiles).u(s.o).u(s.out[1]).u(s.out[2]).u(rows).u(columns).words();
+  out.params = Words().u(tiles).u(s.o).u(s.out[1]).u(s.out[2]).u(rows).u(columns).words();
   out.groups = groups_for(device_of(c), tiles * s.o, 64);
   return add(c, std::move(out));
 }
@@ -194,9 +218,14 @@ constexpr KernelDef kKernels[] = {
      .prepare = prepare_conv},
     {.op = "conv_weight_grad",
      .device = hg::Device::vulkan,
+     .name = "lanes",
+     .accepts = accepts_lanes_f32,
+     .prepare = prepare_weight_grad<true>},
+    {.op = "conv_weight_grad",
+     .device = hg::Device::vulkan,
      .name = "direct",
      .accepts = accepts_f32,
-     .prepare = prepare_weight_grad},
+     .prepare = prepare_weight_grad<false>},
 };
 
 }  // namespace

@@ -51,7 +51,7 @@ template <bool lanes>
 Status prepare_linear(PrepareContext& c) {
   const auto activation = kernels::activation_named(c.attrs().string("activation"));
   return add_node(c, kernels::linear_shape(c.in(0), c.in(1), activation), c.has(2) ? 2 : -1,
-                     c.has(3) ? 3 : -1, lanes);
+                  c.has(3) ? 3 : -1, lanes);
 }
 
 constexpr KernelDef kernel(std::string_view op, std::string_view name,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that order a line: shaders/rank.comp. The work is the elements times the length of a line; where
-// that is far more than the CPU's, the CPU does it.
+// Ops that order a line: shaders/rank.comp. The work is the elements times the length of a line;
+// where that is far more than the CPU's, the CPU does it.
 #include "lib/run/backend.h"
 #include "lib/vulkan/commands.h"
 
@@ -77,10 +77,8 @@ constexpr KernelDef kernel(std::string_view op, Status (*prepare)(PrepareContext
 }
 
 constexpr KernelDef kKernels[] = {
-    kernel("sort", prepare_sort),
-    kernel("topk", prepare_topk),
-    kernel("kthvalue", prepare_kthvalue),
-    kernel("median", prepare_median),
+    kernel("sort", prepare_sort),           kernel("topk", prepare_topk),
+    kernel("kthvalue", prepare_kthvalue),   kernel("median", prepare_median),
     kernel("nanmedian", prepare_nanmedian),
 };
 
