@@ -2,12 +2,14 @@
 // y = x, and where index says so, combined with src: an invocation computes one element of y from all
 // of its line of src, in order, so that nothing depends on chance. An index out of range sets the flag.
 //   kReduce: 0 the last one, 1 add, 2 prod, 3 amax, 4 amin, 5 mean
-// Parameters: results, rank, dim, includes itself, sizes of y, sizes of index, strides of src.
+//   kSequential: an invocation makes a whole line of y, element after element of src; y itself counts
+// Parameters: results or lines, rank, dim, includes itself, sizes of y, sizes of index, strides of src.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 layout(local_size_x = 64) in;
 layout(constant_id = 0) const uint kReduce = 0;
+layout(constant_id = 1) const bool kSequential = false;
 #include "common.glsl"
 #include "math.glsl"
 layout(binding = 1) buffer Y { ELEMENT y[]; };
@@ -37,14 +39,19 @@ void main() {
   if (i >= P(AT)) return;
   const uint rank = P(AT + 1), dim = P(AT + 2);
   uint rest = i, me = 0, size = 1, length = 1, index_step = 1, step = 1;
-  uint index_at = P(2);
+  uint index_at = P(2), y_at = 0, y_step = 1, below = 1;  // elements of y below a dim
   int src_at = int(P(3)), src_step = 0;
   bool inside = true;
   for (uint d = rank; d-- > 0u;) {
     const uint extent = P(AT + 4 + d), given = P(AT + 4 + rank + d);
-    const uint at = rest % extent;
-    rest /= extent;
+    uint at = 0;
+    if (!kSequential || d != dim) {
+      at = rest % extent;
+      rest /= extent;
+    }
+    y_at += at * below;
     if (d == dim) {
+      y_step = below;
       me = at;
       size = extent;
       length = given;
@@ -56,6 +63,20 @@ void main() {
       src_at += int(at) * S(AT + 4 + 2 * rank + d);
     }
     step *= given;
+    below *= extent;
+  }
+  if (kSequential) {
+    for (uint k = 0; k < size; ++k) y[P(0) + y_at + k * y_step] = x[P(1) + y_at + k * y_step];
+    for (uint k = 0; inside && k < length; ++k) {
+      const uvec2 to = index[index_at + k * index_step];
+      if (to.y != 0u || to.x >= size) {
+        flag[P(4)] = 1u;
+        return;
+      }
+      const uint place = P(0) + y_at + to.x * y_step;
+      y[place] = combine(y[place], src[uint(src_at + int(k) * src_step)]);
+    }
+    return;
   }
   ELEMENT value = x[P(1) + i];
   uint found = 0;

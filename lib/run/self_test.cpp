@@ -17,7 +17,7 @@ namespace hg {
 namespace {
 
 // Counted up when a shader or a case changes: verdicts of earlier ones no longer hold.
-constexpr std::string_view kVersion = "self-test 4";
+constexpr std::string_view kVersion = "self-test 5";
 
 // Adds the inputs of a case to its graph.
 struct Inputs {
@@ -141,6 +141,11 @@ constexpr Case kCases[] = {
     {"embedding",
      [](Inputs& in) {
        in.graph.call("embedding", {in.x({5, 7}), in.add({2, 3}, i64)});
+     }},
+    {"scatter=sequential",
+     [](Inputs& in) {
+       in.graph.call("scatter", {in.x({2, 7, 40}), in.add({2, 9, 33}, i64), in.x({2, 9, 33})},
+                     {{"dim", 1}, {"reduce", "add"}});
      }},
     {"scatter",
      [](Inputs& in) {

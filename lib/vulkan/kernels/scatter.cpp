@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// scatter: shaders/scatter.comp. The work is the elements of y times the length of a line of index;
-// where that is far more than the CPU's, the CPU does it.
+// scatter: shaders/scatter.comp. Many lines go one to an invocation. Else the work is the elements
+// of y times the length of a line of index; where that is far more than the CPU's, the CPU does it.
 #include <algorithm>
 
 #include "lib/run/backend.h"
@@ -10,15 +10,32 @@ namespace hg::vulkan {
 namespace {
 
 constexpr int64_t kMostWork = int64_t{1} << 30;
+constexpr int64_t kManyLines = 64;  // of y, so that one for each invocation is enough
 
-bool accepts(const PrepareContext& c) {
-  const Tensor& y = c.out(0);
-  const bool sums = c.attrs().string("reduce") == "mean";
-  const int64_t length = c.in(1).rank() == 0 ? 1 : c.in(1).shape[c.attrs().axis("dim", c.in(1).rank())];
-  return c.in(1).dtype == i64 && (y.dtype == f32 || (y.dtype == i64 && device_of(c).i64 && !sums)) &&
-         y.count() < kMostWork / std::max<int64_t>(1, length);
+int64_t length_along(const PrepareContext& c, const Tensor& tensor) {
+  return tensor.rank() == 0 ? 1 : tensor.shape[c.attrs().axis("dim", tensor.rank())];
 }
 
+bool accepts_types(const PrepareContext& c) {
+  const DType dtype = c.out(0).dtype;
+  const bool is_mean = c.attrs().string("reduce") == "mean";
+  return c.in(1).dtype == i64 && (dtype == f32 || (dtype == i64 && device_of(c).i64 && !is_mean));
+}
+
+bool accepts_lines(const PrepareContext& c) {
+  const int64_t length = std::max<int64_t>(1, length_along(c, c.in(1)));
+  return accepts_types(c) && c.out(0).count() < kMostWork / length;
+}
+
+bool accepts_sequential(const PrepareContext& c) {
+  const std::string& reduce = c.attrs().string("reduce");
+  const int64_t length = std::max<int64_t>(1, length_along(c, c.out(0)));
+  return accepts_types(c) && reduce != "mean" &&
+         (reduce == "none" || c.attrs().flag("include_self")) &&
+         c.out(0).count() / length >= kManyLines;
+}
+
+template <bool sequential>
 Status prepare(PrepareContext& c) {
   const Tensor &y = c.out(0), &index = c.in(1), &src = c.in(2);
   if (y.count() == 0) return {};
@@ -29,25 +46,39 @@ Status prepare(PrepareContext& c) {
   const Sizes one = {1};
   Dispatch dispatch;
   dispatch.code = shader(y.dtype == f32 ? "scatter_f32" : "scatter_i64");
-  dispatch.constants = {reduce};
+  dispatch.constants = {reduce, sequential ? 1u : 0u};
   dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1), Operand::in(c, 2),
                        Operand::flag()};
   const bool includes = reduce == 0 || c.attrs().flag("include_self");
+  const int64_t work = sequential ? y.count() / length_along(c, y) : y.count();
   dispatch.params = Words()
-                        .u(y.count()).u(scalar ? 1 : y.rank())
-                        .u(scalar ? 0 : c.attrs().axis("dim", y.rank())).u(includes ? 1 : 0)
-                        .all(scalar ? one : y.shape).all(scalar ? one : index.shape)
+                        .u(work)
+                        .u(scalar ? 1 : y.rank())
+                        .u(scalar ? 0 : c.attrs().axis("dim", y.rank()))
+                        .u(includes ? 1 : 0)
+                        .all(scalar ? one : y.shape)
+                        .all(scalar ? one : index.shape)
                         .all(scalar ? one : src.strides)
                         .words();
-  dispatch.groups = groups_for(device_of(c), y.count(), 64);
+  dispatch.groups = groups_for(device_of(c), work, 64);
   HG_TRY(add(c, std::move(dispatch)));
   static_cast<Commands*>(c.state_.get())->error = "an index is out of range";
   return {};
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "scatter", .device = hg::Device::vulkan, .name = "lines", .accepts = accepts,
-     .prepare = prepare, .strided = 4},
+    {.op = "scatter",
+     .device = hg::Device::vulkan,
+     .name = "sequential",
+     .accepts = accepts_sequential,
+     .prepare = prepare<true>,
+     .strided = 4},
+    {.op = "scatter",
+     .device = hg::Device::vulkan,
+     .name = "lines",
+     .accepts = accepts_lines,
+     .prepare = prepare<false>,
+     .strided = 4},
 };
 
 }  // namespace
