@@ -121,6 +121,31 @@ TEST_F(Vulkan, WhatTheDeviceLacksRunsOnTheCpuAndIsReported) {
   EXPECT_NE(s->report().find("download"), std::string::npos) << s->report();
 }
 
+TEST_F(Vulkan, RecurrencesRunOnTheCpu) {
+  Graph g;
+  const Value gates = g.input("gates", f32, {9, 2, 8}), h = g.input("h", f32, {2, 8});
+  const Value w = g.parameter("w", f32, {8, 8}, init::uniform(-1, 1, 1));
+  g.output("y", relu(g.calls("rnn_scan", {gates, h, w, {}}, {})[0]));
+  const std::vector<float> xs = numbers(9 * 2 * 8), hs = numbers(16);
+  std::vector<float> results[2];
+  for (const Device device : {Device::cpu, Device::vulkan}) {
+    Options o = options();
+    o.device = device;
+    Result<Session> s = session(g, o);
+    ASSERT_TRUE(s.ok()) << s.status().message();
+    ASSERT_TRUE(s->set_input(0, view(xs, {9, 2, 8})).ok() && s->set_input(1, view(hs, {2, 8})).ok());
+    const Status ran = s->run();
+    ASSERT_TRUE(ran.ok()) << ran.message();
+    const Tensor y = *s->output(0);
+    results[device == Device::vulkan].assign(y.as<float>(), y.as<float>() + y.count());
+    if (device == Device::vulkan) {
+      EXPECT_NE(s->report().find("rnn_scan"), std::string::npos) << s->report();
+      EXPECT_NE(s->report().find("runs on the CPU"), std::string::npos) << s->report();
+    }
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
 TEST_F(Vulkan, AWrongIndexFailsTheRun) {
   Graph g;
   const Value x = g.input("x", f32, {4, 3});

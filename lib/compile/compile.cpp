@@ -69,8 +69,13 @@ Status expand_composites(Graph& graph, const CompileContext& context) {
 
 Status expand_for_device(Graph& graph, const CompileContext& context) {
   if (context.options->device != Device::vulkan) return {};
+  // A scan goes step by step: the CPU's kernel is done before a device has begun all the dispatches.
+  const auto is_scan = [&](const Op& op) {
+    return op.name().ends_with("_scan") && has_kernel(op, context, Device::cpu);
+  };
   return expand_all(graph, [&](const Op& op) {
-    return has_kernel(op, context, Device::vulkan) || (op.def.traits & (kRandom | kDataDependent));
+    return has_kernel(op, context, Device::vulkan) || is_scan(op) ||
+           (op.def.traits & (kRandom | kDataDependent));
   });
 }
 
