@@ -20,6 +20,7 @@ set(HG_STEMS
   index
   scatter
   matmul
+  linalg
   conv
   pool
   image

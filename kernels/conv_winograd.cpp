@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // 3x3 convolutions with stride 1 in f32 after Winograd: F(2x2, 3x3) takes 2.25 times fewer
 // multiplications than the direct sum, F(4x4, 3x3) 4 times fewer, with transformed weights of 16 /
-// 9 and 4 times the size. The second rounds more, and is taken
 // 9 and 4 times the size. The second rounds more, and is taken where it is clearly cheaper for the
 // shape.
+//
 // A task has some rows of tiles of one image and some of the output channels. It transforms its
 // tiles of all input channels into panels, then multiplies and transforms back kBlock output
 // channels at a time.

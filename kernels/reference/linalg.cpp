@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decompositions of matrices: determinants by minors, systems by Cramer's rule, eigenvalues by
+// classical Jacobi, singular values as eigenvalues of [0 x; x^T 0].
+#include <cmath>
+#include <numbers>
+
+#include "kernels/reference/reference.h"
+
+namespace hg::reference::rows {
+namespace {
+
+struct Matrix {
+  int64_t rows = 0, columns = 0;
+  std::vector<double> values;
+  Matrix(int64_t m, int64_t n) : rows(m), columns(n), values(static_cast<size_t>(m * n)) {}
+  double& at(int64_t i, int64_t j) { return values[static_cast<size_t>(i * columns + j)]; }
+  double at(int64_t i, int64_t j) const { return values[static_cast<size_t>(i * columns + j)]; }
+};
+
+int64_t rows_of(const Array& x) { return x.shape[x.shape.rank() - 2]; }
+int64_t columns_of(const Array& x) { return x.shape[x.shape.rank() - 1]; }
+int64_t matrices_of(const Array& x) {
+  int64_t count = 1;
+  for (int d = 0; d + 2 < x.shape.rank(); ++d) count *= x.shape[d];
+  return count;
+}
+Matrix matrix(const Array& x, int64_t index) {
+  Matrix m(rows_of(x), columns_of(x));
+  for (int64_t i = 0; i < m.rows * m.columns; ++i)
+    m.values[static_cast<size_t>(i)] = x.at(index * m.rows * m.columns + i);
+  return m;
+}
+void put(const Matrix& from, Array& y, int64_t index) {
+  for (int64_t i = 0; i < from.rows * from.columns; ++i)
+    y.at(index * from.rows * from.columns + i) = from.values[static_cast<size_t>(i)];
+}
+
+double determinant(const Matrix& x) {
+  if (x.rows == 0) return 1;
+  double sum = 0;
+  for (int64_t j = 0; j < x.columns; ++j) {
+    Matrix minor(x.rows - 1, x.columns - 1);
+    for (int64_t i = 1; i < x.rows; ++i)
+      for (int64_t p = 0; p < x.columns; ++p)
+        if (p != j) minor.at(i - 1, p - (p > j)) = x.at(i, p);
+    sum += (j % 2 == 0 ? 1 : -1) * x.at(0, j) * determinant(minor);
+  }
+  return sum;
+}
+Matrix cramer(const Matrix& a, const Matrix& b) {
+  Matrix x(b.rows, b.columns);
+  for (int64_t j = 0; j < b.columns; ++j)
+    for (int64_t i = 0; i < a.columns; ++i) {
+      Matrix changed = a;
+      for (int64_t r = 0; r < a.rows; ++r) changed.at(r, i) = b.at(r, j);
+      x.at(i, j) = determinant(changed) / determinant(a);
+    }
+  return x;
+}
+
+void solve(const Call& c) {
+  for (int64_t i = 0; i < matrices_of(c.in[0]); ++i)
+    put(cramer(matrix(c.in[0], i), matrix(c.in[1], i)), c.out[0], i);
+}
+void solve_triangular(const Call& c) {
+  const bool upper = c.attrs.flag("upper");
+  for (int64_t k = 0; k < matrices_of(c.in[0]); ++k) {
+    Matrix a = matrix(c.in[0], k);
+    for (int64_t i = 0; i < a.rows; ++i)
+      for (int64_t j = 0; j < a.rows; ++j) {
+        if (upper ? i > j : i < j) a.at(i, j) = 0;
+        if (i == j && c.attrs.flag("unitriangular")) a.at(i, j) = 1;
+      }
+    put(cramer(a, matrix(c.in[1], k)), c.out[0], k);
+  }
+}
+void det(const Call& c) {
+  for (int64_t i = 0; i < matrices_of(c.in[0]); ++i)
+    c.out[0].at(i) = determinant(matrix(c.in[0], i));
+}
+void slogdet(const Call& c) {
+  for (int64_t i = 0; i < matrices_of(c.in[0]); ++i) {
+    const double value = determinant(matrix(c.in[0], i));
+    c.out[0].at(i) = value < 0 ? -1 : value > 0;
+    c.out[1].at(i) = std::log(std::fabs(value));
+  }
+}
+
+// By Cholesky, Banachiewicz: row after row.
+void cholesky(const Call& c) {
+  const bool upper = c.attrs.flag("upper");
+  for (int64_t k = 0; k < matrices_of(c.in[0]); ++k) {
+    const Matrix a = matrix(c.in[0], k);
+    Matrix l(a.rows, a.rows), y(a.rows, a.rows);
+    for (int64_t i = 0; i < a.rows; ++i)
+      for (int64_t j = 0; j <= i; ++j) {
+        double sum = upper ? a.at(j, i) : a.at(i, j);
+        for (int64_t p = 0; p < j; ++p) sum -= l.at(i, p) * l.at(j, p);
+        l.at(i, j) = i == j ? std::sqrt(sum) : sum / l.at(j, j);
+        (upper ? y.at(j, i) : y.at(i, j)) = l.at(i, j);
+      }
+    put(y, c.out[0], k);
+  }
+}
+
+// By whole Householder reflections; no sign of a column is chosen in another way.
+void qr(const Call& c) {
+  for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
+    Matrix r = matrix(c.in[0], index);
+    const int64_t m = r.rows, n = r.columns, k = std::min(m, n);
+    Matrix q(m, m);
+    for (int64_t i = 0; i < m; ++i) q.at(i, i) = 1;
+    for (int64_t j = 0; j < std::min(m - 1, n); ++j) {
+      Matrix v(m, 1);
+      double length = 0, square = 0;
+      for (int64_t i = j; i < m; ++i) length += r.at(i, j) * r.at(i, j);
+      for (int64_t i = j; i < m; ++i) v.at(i, 0) = r.at(i, j);
+      v.at(j, 0) += (r.at(j, j) < 0 ? -1 : 1) * std::sqrt(length);
+      for (int64_t i = j; i < m; ++i) square += v.at(i, 0) * v.at(i, 0);
+      if (square == 0) continue;
+      const auto reflected = [&](const Matrix& x) {  // (1 - 2 v v^T / v^T v) x
+        Matrix y = x;
+        for (int64_t row = 0; row < m; ++row)
+          for (int64_t col = 0; col < x.columns; ++col)
+            for (int64_t p = 0; p < m; ++p)
+              y.at(row, col) -= 2 * v.at(row, 0) * v.at(p, 0) / square * x.at(p, col);
+        return y;
+      };
+      r = reflected(r);
+      q = reflected(q);
+    }
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < k; ++j) c.out[0].at((index * m + i) * k + j) = q.at(j, i);
+    for (int64_t i = 0; i < k; ++i)
+      for (int64_t j = 0; j < n; ++j)
+        c.out[1].at((index * k + i) * n + j) = i <= j ? r.at(i, j) : 0;
+  }
+}
+
+// Eigenvalues of a symmetric matrix in ascending order; vectors are columns.
+void symmetric_eigen(Matrix a, std::vector<double>& values, Matrix& vectors) {
+  const int64_t n = a.rows;
+  Matrix v(n, n);
+  for (int64_t i = 0; i < n; ++i) v.at(i, i) = 1;
+  for (int step = 0; step < 100000; ++step) {
+    int64_t p = 0, q = 0;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = i + 1; j < n; ++j)
+        if (p == q || std::fabs(a.at(i, j)) > std::fabs(a.at(p, q))) p = i, q = j;
+    if (p == q || std::fabs(a.at(p, q)) < 1e-18) break;
+    const double angle = 0.5 * std::atan2(2 * a.at(p, q), a.at(q, q) - a.at(p, p));
+    const double cosine = std::cos(angle), sine = std::sin(angle);
+    const auto turn = [&](double& x, double& y) {
+      const double old = x;
+      x = cosine * old - sine * y;
+      y = sine * old + cosine * y;
+    };
+    for (int64_t i = 0; i < n; ++i) turn(a.at(i, p), a.at(i, q));
+    for (int64_t i = 0; i < n; ++i) turn(a.at(p, i), a.at(q, i));
+    for (int64_t i = 0; i < n; ++i) turn(v.at(i, p), v.at(i, q));
+  }
+  std::vector<bool> used(static_cast<size_t>(n));
+  for (int64_t j = 0; j < n; ++j) {
+    int64_t best = -1;
+    for (int64_t i = 0; i < n; ++i)
+      if (!used[static_cast<size_t>(i)] && (best < 0 || a.at(i, i) < a.at(best, best))) best = i;
+    used[static_cast<size_t>(best)] = true;
+    values.push_back(a.at(best, best));
+    for (int64_t i = 0; i < n; ++i) vectors.at(i, j) = v.at(i, best);
+  }
+}
+// 1, or -1 where the largest of the elements is negative
+double sign_of(const Matrix& x, int64_t column, int64_t first, int64_t count) {
+  double largest = 0;
+  for (int64_t i = first; i < first + count; ++i)
+    if (std::fabs(x.at(i, column)) > std::fabs(largest) * (1 + 1e-10)) largest = x.at(i, column);
+  return largest < 0 ? -1 : 1;
+}
+
+void eigh(const Call& c) {
+  for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
+    Matrix a = matrix(c.in[0], index);
+    const int64_t n = a.rows;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j)
+        if (c.attrs.flag("upper") ? i > j : i < j) a.at(i, j) = a.at(j, i);
+    std::vector<double> values;
+    Matrix vectors(n, n);
+    symmetric_eigen(a, values, vectors);
+    for (int64_t j = 0; j < n; ++j) {
+      c.out[0].at(index * n + j) = values[static_cast<size_t>(j)];
+      for (int64_t i = 0; i < n; ++i)
+        c.out[1].at((index * n + i) * n + j) = sign_of(vectors, j, 0, n) * vectors.at(i, j);
+    }
+  }
+}
+void svd(const Call& c) {
+  for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
+    const Matrix x = matrix(c.in[0], index);
+    const int64_t m = x.rows, n = x.columns, k = std::min(m, n);
+    Matrix both(m + n, m + n), vectors(m + n, m + n);
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) both.at(i, m + j) = both.at(m + j, i) = x.at(i, j);
+    std::vector<double> values;
+    symmetric_eigen(both, values, vectors);
+    for (int64_t j = 0; j < k; ++j) {
+      const int64_t from = m + n - 1 - j;
+      const double scale = std::numbers::sqrt2 * sign_of(vectors, from, 0, m);
+      c.out[1].at(index * k + j) = values[static_cast<size_t>(from)];
+      for (int64_t i = 0; i < m; ++i)
+        c.out[0].at((index * m + i) * k + j) = scale * vectors.at(i, from);
+      for (int64_t i = 0; i < n; ++i)
+        c.out[2].at((index * k + j) * n + i) = scale * vectors.at(m + i, from);
+    }
+  }
+}
+
+constexpr Row kRows[] = {
+    {"solve", solve},       {"solve_triangular", solve_triangular},
+    {"det", det},           {"slogdet", slogdet},
+    {"cholesky", cholesky}, {"qr", qr},
+    {"eigh", eigh},         {"svd", svd},
+};
+
+}  // namespace
+
+std::span<const Row> linalg() { return kRows; }
+
+}  // namespace hg::reference::rows

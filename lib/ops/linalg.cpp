@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decompositions and systems of linear equations, for batches of matrices in the last two dims:
+// solve, solve_triangular, det, slogdet, cholesky, qr, eigh, svd. All of f32 or f64; kernels
+// compute in f64. Gradients are those of the decompositions' differentials (Giles 2008).
+#include "hg/op.h"
+#include "lib/ops/row.h"
+#include "lib/ops/terms.h"
+
+namespace hg::ops {
+namespace {
+
+using term::transpose_last;
+
+// ---- formulas ----
+
+Value product(const Value& a, const Value& b) { return term::op("matmul", a, b); }
+Value solved(const Value& a, const Value& b) { return term::op("solve", a, b); }
+Value solved_triangular(const Value& a, const Value& b, bool upper, bool unit = false) {
+  return a.graph()->call("solve_triangular", {a, b}, {{"upper", upper}, {"unitriangular", unit}});
+}
+Value triangle(const Value& x, bool upper, int diagonal = 0) {
+  return x.graph()->call(upper ? "triu" : "tril", {x}, {{"diagonal", diagonal}});
+}
+Value widen(const Value& x, int dim) {  // a dim of size 1 more, before `dim` counted from the end
+  Shape shape = x.shape();
+  shape.insert(shape.end() - dim, Dim(1));
+  return term::reshape(x, std::move(shape));
+}
+Value identity(const Value& like, const Dim& n) {
+  return like.graph()->call("eye", {}, {{"n", n}, {"m", n}, {"dtype", like.dtype()}});
+}
+// x - x^T
+Value skew(const Value& x) { return x - transpose_last(x); }
+// e[i, j] = v[j] - v[i], 1 on the diagonal
+Value gaps(const Value& v) { return widen(v, 1) - widen(v, 0) + identity(v, v.dim(-1)); }
+
+// ---- shape rules ----
+
+Status check_matrix(InferContext& c, int input, bool square) {
+  const TensorType& x = c.in(input);
+  if (x.dtype != f32 && x.dtype != f64)
+    return c.fail("matrices must be f32 or f64, they are ", x.dtype);
+  if (x.rank() < 2) return c.fail("a matrix has at least two dims, this has the shape ", x.shape);
+  const Dim &rows = x.shape[x.shape.size() - 2], &columns = x.shape.back();
+  if (square && differ(rows, columns))
+    return c.fail("the matrices must be square, they have the shape ", x.shape);
+  return {};
+}
+Shape batch_of(const TensorType& x) { return Shape(x.shape.begin(), x.shape.end() - 2); }
+Shape with(Shape batch, std::initializer_list<Dim> dims) {
+  batch.insert(batch.end(), dims);
+  return batch;
+}
+
+// a: [..., n, n], b: [..., n, k]
+Status solve_infer(InferContext& c) {
+  HG_TRY(check_matrix(c, 0, true));
+  HG_TRY(check_matrix(c, 1, false));
+  const TensorType &a = c.in(0), &b = c.in(1);
+  bool fits = a.dtype == b.dtype && a.rank() == b.rank();
+  for (size_t d = 0; fits && d + 1 < a.shape.size(); ++d) fits = !differ(a.shape[d], b.shape[d]);
+  if (!fits) return c.fail("a is ", a, ", b is ", b, ": they do not fit each other");
+  c.out(0) = b;
+  return {};
+}
+Status det_infer(InferContext& c) {
+  HG_TRY(check_matrix(c, 0, true));
+  for (int i = 0; i < c.output_count(); ++i) c.out(i) = {c.in(0).dtype, batch_of(c.in(0))};
+  return {};
+}
+Status cholesky_infer(InferContext& c) {
+  HG_TRY(check_matrix(c, 0, true));
+  c.out(0) = c.in(0);
+  return {};
+}
+Status eigh_infer(InferContext& c) {
+  HG_TRY(check_matrix(c, 0, true));
+  const TensorType& x = c.in(0);
+  c.out(0) = {x.dtype, with(batch_of(x), {x.shape.back()})};
+  c.out(1) = x;
+  return {};
+}
+Status qr_infer(InferContext& c) {
+  HG_TRY(check_matrix(c, 0, false));
+  const TensorType& x = c.in(0);
+  const Dim m = x.shape[x.shape.size() - 2], n = x.shape.back(), k = min(m, n);
+  c.out(0) = {x.dtype, with(batch_of(x), {m, k})};
+  c.out(1) = {x.dtype, with(batch_of(x), {k, n})};
+  return {};
+}
+Status svd_infer(InferContext& c) {
+  HG_TRY(check_matrix(c, 0, false));
+  const TensorType& x = c.in(0);
+  const Dim m = x.shape[x.shape.size() - 2], n = x.shape.back(), k = min(m, n);
+  c.out(0) = {x.dtype, with(batch_of(x), {m, k})};
+  c.out(1) = {x.dtype, with(batch_of(x), {k})};
+  c.out(2) = {x.dtype, with(batch_of(x), {k, n})};
+  return {};
+}
+
+// ---- gradients ----
+
+// a x = b: db = a^-T dx, da = -db x^T
+Status solve_grad(GradContext& c) {
+  const Value db = solved(transpose_last(c.in(0)), c.dout(0));
+  if (c.needs(1)) c.set_grad(1, db);
+  if (c.needs(0)) c.set_grad(0, -product(db, transpose_last(c.out(0))));
+  return {};
+}
+Status solve_triangular_grad(GradContext& c) {
+  const bool upper = c.attrs().flag("upper"), unit = c.attrs().flag("unitriangular");
+  const Value db = solved_triangular(transpose_last(c.in(0)), c.dout(0), !upper, unit);
+  if (c.needs(1)) c.set_grad(1, db);
+  if (c.needs(0))
+    c.set_grad(0, triangle(-product(db, transpose_last(c.out(0))), upper,
+                           !unit   ? 0
+                           : upper ? 1
+                                   : -1));
+  return {};
+}
+// a^-T
+Value inverse_transposed(const Value& a) {
+  Graph& g = *a.graph();
+  const Value one = term::expand(identity(a, a.dim(-1)), a.shape());
+  return g.call("solve", {transpose_last(a), one});
+}
+// d det = det tr(a^-1 da)
+Status det_grad(GradContext& c) {
+  c.set_grad(0, widen(widen(c.dout(0) * c.out(0), 0), 0) * inverse_transposed(c.in(0)));
+  return {};
+}
+Status slogdet_grad(GradContext& c) {
+  c.set_grad(0, widen(widen(c.dout(1), 0), 0) * inverse_transposed(c.in(0)));
+  return {};
+}
+// a = l l^T: da = l^-T phi(l^T dl) l^-1, phi being the lower triangle with half the diagonal; both
+// triangles get the same.
+Status cholesky_grad(GradContext& c) {
+  const bool upper = c.attrs().flag("upper");
+  const Value l = upper ? transpose_last(c.out(0)) : c.out(0);
+  const Value dl = upper ? transpose_last(c.dout(0)) : c.dout(0);
+  const Value inner = product(transpose_last(l), dl);
+  const Value phi = (triangle(inner, false) + triangle(inner, false, -1)) * 0.5;
+  const Value half = solved_triangular(transpose_last(l), phi, true);
+  const Value da = transpose_last(solved_triangular(transpose_last(l), transpose_last(half), true));
+  c.set_grad(0, (da + transpose_last(da)) * 0.5);
+  return {};
+}
+// x = q r with r square: dx = (dq + q sym(triu(dr r^T - q^T dq))) r^-T
+Status qr_grad(GradContext& c) {
+  const Value q = c.out(0), r = c.out(1), dq = c.dout(0), dr = c.dout(1);
+  if (!(r.dim(-1) == r.dim(-2)))
+    return unsupported("qr has no gradient for matrices with more columns than rows, of shape ",
+                       c.in(0).shape());
+  const Value inner = product(dr, transpose_last(r)) - product(transpose_last(q), dq);
+  const Value sides = triangle(inner, true, 1);
+  const Value middle = triangle(triangle(inner, true), false);
+  const Value b = dq + product(q, sides + transpose_last(sides) + middle);
+  c.set_grad(0, transpose_last(solved_triangular(r, transpose_last(b), true)));
+  return {};
+}
+// x = v diag(w) v^T: dx = v (diag(dw) + (v^T dv) / (w_j - w_i)) v^T
+Status eigh_grad(GradContext& c) {
+  const Value w = c.out(0), v = c.out(1);
+  const Value one = identity(w, w.dim(-1));
+  Value middle = one * widen(c.dout(0), 1);
+  if (c.has_dout(1))
+    middle = middle + product(transpose_last(v), c.dout(1)) / gaps(w) * (1.0 - one);
+  c.set_grad(0, product(product(v, middle), transpose_last(v)));
+  return {};
+}
+// x = u diag(s) vh, with e the gaps of s^2: dx = u [skew(u^T du) / e s + s skew(vh dvh^T) / e +
+// diag(ds)] vh, and what du and dvh have outside of the spans of u and vh.
+Status svd_grad(GradContext& c) {
+  const Value u = c.out(0), s = c.out(1), vh = c.out(2);
+  const Value one = identity(s, s.dim(-1)), row = widen(s, 1), column = widen(s, 0);
+  Value middle = one * widen(c.dout(1), 1);
+  const Value e = c.has_dout(0) || c.has_dout(2) ? gaps(s * s) : Value();
+  if (c.has_dout(0)) middle = middle + skew(product(transpose_last(u), c.dout(0))) / e * row;
+  if (c.has_dout(2)) middle = middle + column * (skew(product(vh, transpose_last(c.dout(2)))) / e);
+  Value dx = product(product(u, middle), vh);
+  if (c.has_dout(0) && !(u.dim(-1) == u.dim(-2))) {
+    const Value du = c.dout(0) / row;
+    dx = dx + product(du - product(u, product(transpose_last(u), du)), vh);
+  }
+  if (c.has_dout(2) && !(vh.dim(-1) == vh.dim(-2))) {
+    const Value dvh = c.dout(2) / column;
+    dx = dx + product(u, dvh - product(product(dvh, transpose_last(vh)), vh));
+  }
+  c.set_grad(0, dx);
+  return {};
+}
+
+constexpr OpDef kOps[] = {
+    row("solve", "solve(a, b) -> x", solve_infer, solve_grad),
+    row("solve_triangular", "solve_triangular(a, b, upper: bool, unitriangular: bool = false) -> x",
+        solve_infer, solve_triangular_grad),
+    row("det", "det(x) -> y", det_infer, det_grad),
+    row("slogdet", "slogdet(x) -> sign, logabsdet", det_infer, slogdet_grad),
+    // The other triangle of x is not looked at.
+    row("cholesky", "cholesky(x, upper: bool = false) -> y", cholesky_infer, cholesky_grad),
+    row("qr", "qr(x) -> q, r", qr_infer, qr_grad),
+    // Eigenvalues in ascending order. The other triangle of x is not looked at. The largest element
+    // of each vector is positive.
+    row("eigh", "eigh(x, upper: bool = false) -> values, vectors", eigh_infer, eigh_grad),
+    // Singular values in descending order. The largest element of each column of u is positive.
+    row("svd", "svd(x) -> u, s, vh", svd_infer, svd_grad),
+};
+
+}  // namespace
+
+std::span<const OpDef> linalg() { return kOps; }
+
+}  // namespace hg::ops

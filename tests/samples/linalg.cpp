@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Samples of lib/ops/linalg.cpp. cholesky and eigh look at one triangle and share the gradient out
+// to both, which finite differences do not.
+#include "tests/samples.h"
+
+namespace hg::test::samples {
+
+std::vector<Sample> linalg() {
+  std::vector<Sample> s;
+  // Diagonally dominant, so far from singular; symmetric where the other triangle does not count.
+  const std::vector<double> three = {3, 0.5, -1, 0.7, 4, 0.2, -0.4, 0.6, 2.5};
+  const std::vector<double> negative = {-3, 0.5, -1, 0.7, 4, 0.2, -0.4, 0.6, 2.5};
+  const std::vector<double> two = {0.1, 2, -3, 0.4, 5, 1, 0.3, 2};  // two matrices of 2 x 2
+  const std::vector<double> tall = {1, 0.2, -0.5, 3, 0.7, -2, 0.3, 0.1};
+  for (const DType dtype : {f32, f64}) {
+    const SampleInput a = {dtype, {3, 3}, 0, 0, three}, pair = {dtype, {2, 2, 2}, 0, 0, two};
+    s.push_back({"solve", {a, {dtype, {3, 2}}}});
+    s.push_back({"solve", {pair, {dtype, {2, 2, 1}}}});
+    s.push_back({"solve", {{dtype, {1, 1}, 2, 3}, {dtype, {1, 5}}}});
+    s.push_back({"solve", {{dtype, {0, 0}}, {dtype, {0, 2}}}});
+    for (const bool upper : {false, true}) {
+      for (const bool unit : {false, true})
+        s.push_back({"solve_triangular",
+                     {a, {dtype, {3, 2}}},
+                     {{"upper", upper}, {"unitriangular", unit}}});
+      s.push_back({"solve_triangular", {pair, {dtype, {2, 2, 3}}}, {{"upper", upper}}});
+      s.push_back(
+          {.op = "cholesky", .inputs = {a}, .attrs = {{"upper", upper}}, .gradient = false});
+      s.push_back({.op = "eigh", .inputs = {a}, .attrs = {{"upper", upper}}, .gradient = false});
+      s.push_back({.op = "eigh", .inputs = {pair}, .attrs = {{"upper", upper}}, .gradient = false});
+    }
+    s.push_back({.op = "eigh", .inputs = {{dtype, {1, 1}}}, .gradient = false});
+    s.push_back({"det", {a}});
+    s.push_back({"det", {{dtype, {3, 3}, 0, 0, negative}}});
+    s.push_back({"det", {pair}});
+    s.push_back({"slogdet", {a}});
+    s.push_back({"slogdet", {{dtype, {3, 3}, 0, 0, negative}}});
+    s.push_back({"slogdet", {pair}});
+    s.push_back({"qr", {a}});
+    s.push_back({"qr", {pair}});
+    s.push_back({"qr", {{dtype, {4, 2}, 0, 0, tall}}});
+    s.push_back({.op = "qr", .inputs = {{dtype, {2, 4}, 0, 0, tall}}, .gradient = false});
+    s.push_back({"svd", {a}});
+    s.push_back({"svd", {pair}});
+    s.push_back({"svd", {{dtype, {4, 2}, 0, 0, tall}}});
+    s.push_back({"svd", {{dtype, {2, 4}, 0, 0, tall}}});
+    s.push_back({"svd", {{dtype, {1, 1}}}});
+  }
+  return s;
+}
+
+}  // namespace hg::test::samples
