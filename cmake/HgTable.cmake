@@ -21,6 +21,7 @@ set(HG_STEMS
   scatter
   matmul
   linalg
+  statistics
   conv
   pool
   image

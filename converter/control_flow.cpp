@@ -119,7 +119,11 @@ void Interpreter::check_change(const void* container) const {
   if (memory_.depth() == 0) return;
   const auto found = container_depth_.find(container);
   if (found == container_depth_.end() || found->second < memory_.depth())
-    throw Refusal{"a list, dict or attribute is changed where data decides whether it happens", ""};
+    throw Refusal{
+        "a list, dict or attribute is changed where data or a symbolic size decide whether "
+        "it happens",
+        "write into a tensor of the final size, or give a size that counts the steps as a "
+        "number"};
 }
 
 bool Interpreter::ends_in_raise(const ScriptBlock& block) const {

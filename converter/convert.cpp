@@ -60,15 +60,17 @@ std::string list_unsupported(const std::vector<Unsupported>& all) {
   return out;
 }
 
-// A row for the op exists, so it is this call that does not fit.
-bool has_row(const std::string& op) {
-  size_t dot = op.find('.');
-  return find_row(op.substr(0, dot), dot == std::string::npos ? "" : op.substr(dot + 1)) != nullptr;
+// The op exists here, so it is this call that does not fit.
+bool is_call(const Unsupported& each) {
+  const std::string& op = each.op;
+  const size_t dot = op.find('.');
+  return !each.suggestion.empty() ||
+         find_row(op.substr(0, dot), dot == std::string::npos ? "" : op.substr(dot + 1)) != nullptr;
 }
 
 void suggest(std::vector<Unsupported>& all, const std::vector<std::string>& unknown_ops) {
   for (Unsupported& each : all) {
-    if (!each.suggestion.empty() || has_row(each.op)) continue;
+    if (is_call(each)) continue;
     bool custom = std::find(unknown_ops.begin(), unknown_ops.end(), each.op) != unknown_ops.end();
     each.suggestion = custom ? text("a custom op: declare it with --custom '",
                                     each.op.substr(0, each.op.find("::")), ".",
@@ -150,8 +152,10 @@ class Conversion {
     for (std::string& line : imported.warnings) report_.warnings.push_back(std::move(line));
     if (!imported.unsupported.empty()) {
       report_.unsupported = std::move(imported.unsupported);
+      const bool calls = std::all_of(report_.unsupported.begin(), report_.unsupported.end(),
+                                     [](const Unsupported& each) { return is_call(each); });
       suggest(report_.unsupported, loaded.unknown_ops);
-      return explain_unsupported(loaded, specs);
+      return explain_unsupported(loaded, specs, calls);
     }
 
     stage("verify");
@@ -255,10 +259,8 @@ class Conversion {
   }
 
   // Is it the op, the inputs that do not fit the model, or a size that cannot stay open?
-  void explain_unsupported(const Loaded& loaded, const std::vector<InputSpec>& specs) {
+  void explain_unsupported(const Loaded& loaded, const std::vector<InputSpec>& specs, bool calls) {
     const std::vector<Unsupported>& all = report_.unsupported;
-    bool calls = std::all_of(all.begin(), all.end(),
-                             [](const Unsupported& each) { return has_row(each.op); });
     if (calls) {
       stage("diagnose");
       std::string trouble = input_trouble(loaded, specs, job());
@@ -279,22 +281,30 @@ class Conversion {
               " not supported: ", list_unsupported(all), hint));
   }
 
-  // Whether the model can be converted with numbers for its symbols.
-  std::string fixed_sizes_hint(const Loaded& loaded, std::vector<InputSpec> specs) const {
-    auto cases = check_sizes(specs, job());
+  // Whether the model can be converted with numbers for its symbols: for one of them, or for all.
+  std::string fixed_sizes_hint(const Loaded& loaded, const std::vector<InputSpec>& specs) const {
+    const auto cases = check_sizes(specs, job());
     if (cases.empty() || cases[0].empty()) return "";
-    Bindings bindings;
-    std::string options;
-    for (const auto& [symbol, size] : cases[0]) {
-      if (!bindings.bind(symbol, size).ok()) return "";
-      options += text(" --dim ", symbol, "=", size);
+    std::vector<std::vector<std::pair<std::string, int64_t>>> trials;
+    for (const auto& size : cases[0]) trials.push_back({size});
+    if (cases[0].size() > 1) trials.push_back(cases[0]);
+    for (const auto& sizes : trials) {
+      Bindings bindings;
+      std::string options;
+      for (const auto& [symbol, size] : sizes) {
+        if (!bindings.bind(symbol, size).ok()) return "";
+        options += text(" --dim ", symbol, "=", size);
+      }
+      std::vector<InputSpec> fixed = specs;
+      for (InputSpec& spec : fixed)
+        for (Dim& dim : spec.type.shape) dim = dim.substitute(bindings);
+      if (import_program(loaded.program, fixed, custom_.registry()).unsupported.empty())
+        return text("; with a number for ", sizes.size() > 1 ? "each size" : "this size", " (",
+                    options.substr(1),
+                    ") it can be converted: what a trace has baked in is to be "
+                    "computed from x.size()");
     }
-    for (InputSpec& spec : specs)
-      for (Dim& dim : spec.type.shape) dim = dim.substitute(bindings);
-    Imported fixed = import_program(loaded.program, specs, custom_.registry());
-    if (!fixed.unsupported.empty()) return "";
-    return text("; with numbers for the sizes (", options.substr(1),
-                ") it can be converted, so a size is baked in there: compute it from x.size()");
+    return "";
   }
 
   void describe(const Graph& graph) {

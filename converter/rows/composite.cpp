@@ -21,13 +21,6 @@ void prelu_kernel(Call& call) {
                                 g.call("mul", {call.tensor("weight"), x})}));
 }
 
-// Outside of training the slope is the mean of its limits.
-void rrelu(Call& call) {
-  if (call.flag("training", false)) call.refuse("training", "random slopes are not supported");
-  const double slope = (call.real("lower", 0.125) + call.real("upper", 1.0 / 3)) / 2;
-  call.returns(call.graph().call("leaky_relu", {call.tensor("self")}, {{"negative_slope", slope}}));
-}
-
 void cosine_similarity(Call& call) {
   const std::vector<Value> x = call.promoted({"x1", "x2"});
   if (!is_float(x[0].dtype())) call.refuse("x1", "must be a float tensor");
@@ -48,7 +41,6 @@ constexpr Row kRows[] = {
     {"aten::glu", glu},
     {"aten::prelu", prelu},
     {"aten::_prelu_kernel", prelu_kernel},
-    {"aten::rrelu", rrelu},
     {"aten::cosine_similarity", cosine_similarity},
     {"aten::pairwise_distance", pairwise_distance},
 };

@@ -232,18 +232,20 @@ void vecdot(Call& call) {
                       {{"dim", std::vector<Dim>{call.integer("dim", -1)}}, {"keepdim", false}}));
 }
 
-// By repeated squaring. The zeroth power is the identity.
+// By repeated squaring, of the inverse where n is negative. The zeroth power is the identity.
 void matrix_power(Call& call) {
   const Value x = call.tensor("self");
   Graph& g = call.graph();
   int64_t n = call.number("n");
-  if (n < 0) call.refuse("n", "is negative, which needs the inverse");
   if (x.rank() < 2) call.refuse("self", "must have two dims or more");
-  if (n == 0) {
+  const auto identity = [&] {
     const Value eye = g.call("eye", {}, {{"n", x.dim(-2)}, {"m", x.dim(-1)}, {"dtype", x.dtype()}});
-    return call.returns(g.call("expand", {eye}, {{"shape", x.shape()}}));
-  }
-  Value square = x, y;
+    return g.call("expand", {eye}, {{"shape", x.shape()}});
+  };
+  if (n == 0) return call.returns(identity());
+  if (n < 0 && x.dtype() != f32 && x.dtype() != f64) call.refuse("n", "is negative");
+  Value square = n < 0 ? g.call("solve", {x, identity()}) : x, y;
+  n = std::abs(n);
   for (; n > 0; n /= 2) {
     if (n % 2 == 1) y = y ? matmul(y, square) : square;
     if (n > 1) square = matmul(square, square);

@@ -119,6 +119,83 @@ void max_unpool(Call& call) {
   give(call, i, {g.call("reshape", {y}, {{"shape", shape}})});
 }
 
+// Where the windows of one dim begin (Graham 2014): floor((i + u) a) - floor(u a), a being (in -
+// kernel) / (out - 1), and the last one at the end. u: [n, c]
+Value fractional_starts(const Value& u, const Dim& in, const Dim& kernel, const Dim& out) {
+  Graph& g = *u.graph();
+  const auto number = [&](const Dim& d) {
+    const Value v = g.call("dims", {}, {{"values", Shape{d}}});
+    return cast(g.call("reshape", {v}, {{"shape", Shape{}}}), u.dtype());
+  };
+  const Shape column = {u.dim(0), u.dim(1), 1}, all = {u.dim(0), u.dim(1), out};
+  const Value sample = g.call("reshape", {u}, {{"shape", column}});
+  const Value place = g.call("arange", {}, {{"start", 0}, {"end", out}});
+  const Value step = g.call("div", {number(in - kernel), number(out - 1)});
+  const auto whole = [&](const Value& v) { return cast(g.call("mul", {v, step}), i64); };
+  const Value start =
+      g.call("sub", {whole(g.call("add", {sample, cast(place, u.dtype())})), whole(sample)});
+  const Value end = g.call("expand", {cast(number(in - kernel), i64)}, {{"shape", all}});
+  const Value is_last = g.call("eq", {place, cast(number(out - 1), i64)});
+  return g.call("where", {is_last, end, g.call("expand", {start}, {{"shape", all}})});
+}
+
+// random_samples[n, c, dims] counts the dims from the last one in 2-d, from the first one in 3-d.
+template <int kDims>
+void fractional_max_pool(Call& call) {
+  Graph& g = call.graph();
+  const Images i = images(call, kDims);
+  const Dims kernel = call.integers("kernel_size", kDims),
+             out = call.integers("output_size", kDims);
+  const Value samples = call.tensor("random_samples");
+  if (!is_float(i.x.dtype()) || samples.dtype() != i.x.dtype() || samples.rank() != 3)
+    call.refuse("random_samples", "must have three dims and the float dtype of the input");
+  const Shape lead = {i.x.dim(0), i.x.dim(1)};
+  // places[n, c, out..., kernel...] in the flat input
+  Value places;
+  Dim pixels = 1, window = 1;
+  Shape shape = lead;
+  for (int d = kDims - 1; d >= 0; --d) {
+    const auto k = static_cast<size_t>(d);
+    const int column = kDims == 2 ? 1 - d : d;
+    Value u = g.call("slice", {samples}, {{"dim", 2}, {"start", column}, {"end", column + 1}});
+    u = g.call("reshape", {u}, {{"shape", Shape{samples.dim(0), samples.dim(1)}}});
+    u = g.call("expand", {u}, {{"shape", lead}});
+    Shape starts_shape = lead, steps_shape(2 + 2 * kDims, 1);
+    for (int e = 0; e < 2 * kDims; ++e) starts_shape.push_back(e == d ? out[k] : Dim(1));
+    steps_shape[2 + kDims + k] = kernel[k];
+    const Value starts =
+        g.call("reshape", {fractional_starts(u, i.x.dim(d + 2), kernel[k], out[k])},
+               {{"shape", starts_shape}});
+    const Value steps =
+        g.call("reshape", {g.call("arange", {}, {{"start", 0}, {"end", kernel[k]}})},
+               {{"shape", steps_shape}});
+    Value at = g.call("add", {starts, steps});
+    if (places) {
+      Value stride = g.call("dims", {}, {{"values", Shape{pixels}}});
+      stride = g.call("reshape", {stride}, {{"shape", Shape{}}});
+      at = g.call("add", {g.call("mul", {at, stride}), places});
+    }
+    places = at;
+    pixels = pixels * i.x.dim(d + 2);
+    window = window * kernel[k];
+  }
+  shape.insert(shape.end(), out.begin(), out.end());
+  Shape windows = shape;
+  windows.push_back(window);
+  const Shape flat = {lead[0], lead[1], count(out) * window};
+  places = g.call("reshape", {places}, {{"shape", flat}});
+  const Value x = g.call("reshape", {i.x}, {{"shape", Shape{lead[0], lead[1], pixels}}});
+  const Values largest = g.calls(
+      "max",
+      {g.call("reshape", {g.call("gather", {x, places}, {{"dim", 2}})}, {{"shape", windows}})},
+      {{"dim", -1}, {"keepdim", true}});
+  const Value chosen = g.call(
+      "gather", {g.call("reshape", {places}, {{"shape", windows}}), largest[1]}, {{"dim", -1}});
+  give(call, i,
+       {g.call("reshape", {largest[0]}, {{"shape", shape}}),
+        g.call("reshape", {chosen}, {{"shape", shape}})});
+}
+
 constexpr Row kRows[] = {
     {"aten::max_pool1d", max_pool<1>},
     {"aten::max_pool2d", max_pool<2>},
@@ -138,6 +215,8 @@ constexpr Row kRows[] = {
     {"aten::adaptive_max_pool1d", adaptive_max_pool<1>},
     {"aten::adaptive_max_pool2d", adaptive_max_pool<2>},
     {"aten::adaptive_max_pool3d", adaptive_max_pool<3>},
+    {"aten::fractional_max_pool2d", fractional_max_pool<2>},
+    {"aten::fractional_max_pool3d", fractional_max_pool<3>},
     {"aten::max_unpool2d", max_unpool<2>},
     {"aten::max_unpool3d", max_unpool<3>},
 };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers and dropout. The numbers are not torch's; the distributions are.
+#include <cmath>
+
 #include "converter/rows/view.h"
+#include "hg/ops/binary.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -30,13 +33,39 @@ void dropout_of(Call& call, bool channels) {
 void dropout(Call& call) { dropout_of(call, false); }
 void feature_dropout(Call& call) { dropout_of(call, true); }
 
-// alpha_dropout keeps mean and variance of selu's output; what it does in training is not an op
-// here.
-void alpha_dropout(Call& call) {
+// What is dropped becomes selu's limit, and all is scaled so that mean and variance stay (Klambauer
+// et al. 2017): y = x kept a + (kept - 1) alpha a + alpha a p. Of features, whole channels drop.
+void alpha_dropout_of(Call& call, bool features) {
+  Graph& g = call.graph();
   const Value x = call.tensor("input");
-  if (call.flag("train", true) && call.real("p") > 0)
-    call.refuse("train", "is true: alpha dropout is supported in eval mode only");
-  call.returns(x);
+  const double p = call.real("p");
+  if (!is_float(x.dtype())) call.refuse("input", "is not a float tensor");
+  if (!call.flag("train", true) || p == 0) return call.returns(x);
+  call.note("dropout runs in training mode, as traced");
+  constexpr double kAlpha = 1.7580993408473766;
+  const double a = p == 1 ? 0 : 1 / std::sqrt((kAlpha * kAlpha * p + 1) * (1 - p));
+  Shape shape = x.shape();
+  if (features && shape.size() < 2) call.refuse("input", "has no dim of channels");
+  for (size_t d = 2; features && d < shape.size(); ++d) shape[d] = 1;
+  const Value noise = g.call("rand", {}, {{"shape", shape}, {"stream", next_stream(call)}});
+  const Value kept = cast(g.call("ge", {noise, g.scalar(p)}), x.dtype());
+  call.returns(x * (kept * a) + ((kept - 1.0) * (kAlpha * a) + kAlpha * a * p));
+}
+void alpha_dropout(Call& call) { alpha_dropout_of(call, false); }
+void feature_alpha_dropout(Call& call) { alpha_dropout_of(call, true); }
+
+// x, or a random slope times x where x is negative. Outside of training the slope is the mean.
+void rrelu(Call& call) {
+  Graph& g = call.graph();
+  const Value x = call.tensor("self");
+  const double lower = call.real("lower", 0.125), upper = call.real("upper", 1.0 / 3);
+  if (!call.flag("training", false))
+    return call.returns(g.call("leaky_relu", {x}, {{"negative_slope", (lower + upper) / 2}}));
+  call.note("rrelu runs in training mode, as traced");
+  const Value u = g.call(
+      "rand", {}, {{"shape", x.shape()}, {"dtype", x.dtype()}, {"stream", next_stream(call)}});
+  call.returns(g.call(
+      "where", {g.call("le", {x, number_like(x, 0)}), x * (u * (upper - lower) + lower), x}));
 }
 
 // native_dropout(x, p, train?) -> (y, mask)
@@ -188,11 +217,38 @@ void randperm(Call& call) {
   call.returns(cast(g.calls("sort", {noise}, {{"dim", 0}})[1], call.dtype("dtype", i64)));
 }
 
+// Places drawn by weight along the last dim. Without replacement: the largest of weight / e, e
+// being exponential (Efraimidis, Spirakis 2006); with it, where uniform numbers fall into the
+// running sums.
+void multinomial(Call& call) {
+  Graph& g = call.graph();
+  Value p = call.tensor("self");
+  if (!is_float(p.dtype()) || p.rank() < 1 || p.rank() > 2)
+    call.refuse("self", "must be one or two dims of float weights");
+  p = cast(p, f64);
+  const Dim count = call.integer("num_samples");
+  if (!call.flag("replacement", false)) {
+    const Value u = drawn(call, "rand", p.shape(), p.dtype());
+    const Value e =
+        maximum(g.call("neg", {g.call("log1p", {g.call("neg", {u})})}), g.scalar(1e-300, f64));
+    return call.returns(g.calls("topk", {g.call("div", {p, e})}, {{"k", count}, {"dim", -1}})[1]);
+  }
+  Shape shape = p.shape();
+  shape.back() = count;
+  const Value sums = g.call("cumsum", {p}, {{"dim", -1}});
+  const Value total =
+      g.call("slice", {sums}, {{"dim", -1}, {"start", p.dim(-1) - 1}, {"end", p.dim(-1)}});
+  const Value at = g.call("mul", {drawn(call, "rand", shape, p.dtype()), total});
+  call.returns(g.call("searchsorted", {sums, at}, {{"right", true}}));
+}
+
 constexpr Row kRows[] = {
     {"aten::dropout", dropout},
     {"aten::feature_dropout", feature_dropout},
     {"aten::alpha_dropout", alpha_dropout},
-    {"aten::feature_alpha_dropout", alpha_dropout},
+    {"aten::feature_alpha_dropout", feature_alpha_dropout},
+    {"aten::rrelu", rrelu},
+    {"aten::multinomial", multinomial},
     {"aten::native_dropout", native_dropout},
     {"aten::rand", rand},
     {"aten::randn", randn},

@@ -8,6 +8,8 @@
 #include "hg/op.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/linalg.h"
+#include "hg/ops/movement.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 
@@ -47,15 +49,12 @@ void prod_of(Call& call) {
   const Value y = hg::prod(x, dims_of(call), keepdim(call));
   call.returns(call.has("dtype") ? convert::cast(y, x.dtype()) : y);
 }
-void mean_of(Call& call) {
-  call.returns(hg::mean(float_self(call), dims_of(call), keepdim(call)));
-}
+void mean_of(Call& call) { call.returns(hg::mean(float_self(call), dims_of(call), keepdim(call))); }
 // the sum of the numbers over how many there are
 void nanmean(Call& call) {
   const Value x = float_self(call);
   const Value missing = isnan(x);
-  const Value total =
-      hg::sum(where(missing, number_like(x, 0), x), dims_of(call), keepdim(call));
+  const Value total = hg::sum(where(missing, number_like(x, 0), x), dims_of(call), keepdim(call));
   const Value present =
       hg::sum(convert::cast(logical_not(missing), x.dtype()), dims_of(call), keepdim(call));
   call.returns(total / present);
@@ -123,8 +122,8 @@ void logsumexp_of(Call& call) {
 }
 void count_nonzero(Call& call) {
   const Value x = call.tensor("self");
-  call.returns(hg::sum(ne(x, convert::cast(call.graph().scalar(0.0, f32), x.dtype())),
-                       dims_of(call)));
+  call.returns(
+      hg::sum(ne(x, convert::cast(call.graph().scalar(0.0, f32), x.dtype())), dims_of(call)));
 }
 
 // The order of a norm as a number: also from text such as "inf".
@@ -152,16 +151,35 @@ void norm_of(Call& call) { vector_norm_of(call, order_of(call, "p", 2)); }
 void vector_norm(Call& call) { vector_norm_of(call, order_of(call, "ord", 2)); }
 void frobenius_norm(Call& call) { vector_norm_of(call, 2); }
 
-// Norms of matrices that need no singular values: the largest or smallest sum of a row or column.
+int64_t axis_of(const Value& x, const Dim& dim) {
+  return dim.constant() < 0 ? dim.constant() + x.rank() : dim.constant();
+}
+
+// amax, amin or sum of the singular values.
+Value singular_norm(Call& call, const Value& x, const Dims& dims, std::string_view reduction) {
+  if (x.dtype() != f32 && x.dtype() != f64)
+    call.refuse("ord", text("needs singular values, which ", x.dtype(), " has not"));
+  const int64_t rows = axis_of(x, dims[0]), columns = axis_of(x, dims[1]);
+  Dims order;
+  for (int64_t d = 0; d < x.rank(); ++d)
+    if (d != rows && d != columns) order.emplace_back(d);
+  order.emplace_back(rows);
+  order.emplace_back(columns);
+  const Value s = hg::svd(hg::permute(x, std::move(order)))[1];
+  const Value y = x.graph()->call(reduction, {s}, {{"dim", Dims{-1}}});
+  if (!keepdim(call)) return y;
+  Shape shape = x.shape();
+  shape[static_cast<size_t>(rows)] = shape[static_cast<size_t>(columns)] = 1;
+  return hg::reshape(y, std::move(shape));
+}
+// The largest or smallest sum of a row or column, or singular value.
 Value matrix_norm_value(Call& call, const Value& x, Dims dims, double order) {
   const bool columns = std::abs(order) == 1;
+  if (std::abs(order) == 2) return singular_norm(call, x, dims, order > 0 ? "amax" : "amin");
   if (!columns && !std::isinf(order))
-    call.refuse("ord", "needs singular values, which is not supported");
-  const auto axis = [&](const Dim& d) {
-    return d.constant() < 0 ? d.constant() + x.rank() : d.constant();
-  };
-  const int64_t inner = axis(columns ? dims[0] : dims[1]);
-  int64_t outer = axis(columns ? dims[1] : dims[0]);
+    call.refuse("ord", text("is ", order, ", which is no norm of a matrix"));
+  const int64_t inner = axis_of(x, columns ? dims[0] : dims[1]);
+  int64_t outer = axis_of(x, columns ? dims[1] : dims[0]);
   const bool keep = keepdim(call);
   const Value sums = hg::sum(abs(x), {inner}, keep);
   if (!keep && outer > inner) --outer;
@@ -173,13 +191,15 @@ void matrix_norm(Call& call) {
   if (dims.empty()) dims = {-2, -1};
   const Item* ord = call.find("ord");
   if (ord == nullptr || ord->is_none() || ord->is_string()) {
-    if (call.string("ord", "fro") != "fro")
-      call.refuse("ord", "needs singular values, which is not supported");
+    const std::string name = call.string("ord", "fro");
+    if (name == "nuc") return call.returns(singular_norm(call, x, dims, "sum"));
+    if (name != "fro") call.refuse("ord", "must be a number, 'fro' or 'nuc'");
     return call.returns(hg::norm(x, 2, dims, keepdim(call)));
   }
   call.returns(matrix_norm_value(call, x, dims, call.real("ord")));
 }
-// linalg.norm: a matrix norm over two dims or of a matrix, a vector norm over one dim or of a vector
+// linalg.norm: a matrix norm over two dims or of a matrix, a vector norm over one dim or of a
+// vector
 void linalg_norm(Call& call) {
   const Value x = float_self(call);
   const Dims dims = dims_of(call);

@@ -192,8 +192,11 @@ TEST_F(ConvertTest, WhatTheModelUses) {
   expect("custom.pt --input 'f32[2]' --input 'f32[2]'", 3,
          {"acme::wave", "--custom 'acme.wave(x, ...) -> like x'"});
   expect("unsupported.pt --input 'f32[4,4]'", 3,
-         {"2 ops", "aten::linalg_matrix_exp (2x)", "aten::linalg_slogdet", "report: hg-convert"});
-  expect("baked.pt --input 'f32[n,4]'", 4, {"n=3", "aten::view", "baked in"});
+         {"2 ops", "aten::linalg_matrix_exp (2x)", "aten::linalg_lu_factor", "report: hg-convert"});
+  // Which node of which module has a size baked in, and what to do.
+  expect("baked.pt --input 'f32[n,4]'", 4,
+         {"n=3", "aten::view in module 'head' (", "make_models.py:", "baked in",
+          "compute it there from x.size()"});
 }
 
 TEST_F(ConvertTest, CustomOps) {

@@ -11,6 +11,7 @@
 #include "hg/ops/conv.h"
 #include "hg/ops/detection.h"
 #include "hg/ops/image.h"
+#include "hg/ops/linalg.h"
 #include "hg/ops/loss.h"
 #include "hg/ops/matmul.h"
 #include "hg/ops/movement.h"

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums under curves, covariances, distances and pairs of the rows of one tensor.
+#include "converter/rows.h"
+#include "hg/op.h"
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/matmul.h"
+#include "hg/ops/movement.h"
+#include "hg/ops/pointwise.h"
+#include "hg/ops/reduce.h"
+#include "hg/ops/unary.h"
+
+namespace hg::convert::rows {
+namespace {
+
+int axis_of(Call& call, const Value& x, int64_t fallback) {
+  const Result<int> axis = normalize_axis(call.number("dim", fallback), x.rank());
+  if (!axis.ok() || x.rank() == 0) call.refuse("dim", "is not a dim of the tensor");
+  return *axis;
+}
+Value part(const Value& x, int dim, const Dim& from, const Dim& to) {
+  return slice(x, dim, from, to);
+}
+
+// (y_i + y_{i+1}) / 2 times the step, along the dim in `axis`.
+Value trapezoids(Call& call, int& axis) {
+  const bool spaced = call.has("x");
+  Value y = call.tensor("y");
+  axis = axis_of(call, y, -1);
+  if (!is_float(y.dtype())) y = convert::cast(y, f32);
+  const Value sums = part(y, axis, 1, y.dim(axis)) + part(y, axis, 0, y.dim(axis) - 1);
+  if (!spaced) return sums * (call.real("dx", 1) / 2);
+  Value x = convert::cast(call.tensor("x"), y.dtype());
+  if (x.rank() == 1) {
+    Shape shape(static_cast<size_t>(y.rank()), 1);
+    shape[static_cast<size_t>(axis)] = x.dim(0);
+    x = reshape(x, std::move(shape));
+  } else if (x.rank() != y.rank()) {
+    call.refuse("x", text("has the shape ", x.shape(), ", y has ", y.shape()));
+  }
+  return sums * (part(x, axis, 1, x.dim(axis)) - part(x, axis, 0, x.dim(axis) - 1)) * 0.5;
+}
+void trapezoid(Call& call) {
+  int axis;
+  const Value steps = trapezoids(call, axis);
+  call.returns(sum(steps, {axis}));
+}
+void cumulative_trapezoid(Call& call) {
+  int axis;
+  const Value steps = trapezoids(call, axis);
+  call.returns(call.graph().call("cumsum", {steps}, {{"dim", axis}}));
+}
+
+// Rows are variables, columns observations.
+Value covariance(Call& call, double correction) {
+  Value x = call.tensor("self");
+  if (x.rank() > 2) call.refuse("self", "has more than two dims");
+  if (call.has("fweights") || call.has("aweights"))
+    call.refuse(call.has("fweights") ? "fweights" : "aweights", "is given");
+  if (!is_float(x.dtype())) x = convert::cast(x, f32);
+  const bool single = x.rank() < 2;
+  x = reshape(x, {single ? Dim(1) : x.dim(0), x.rank() == 0 ? Dim(1) : x.dim(-1)});
+  const Value d = x - mean(x, {-1}, true);
+  const Value observations = convert::cast(
+      reshape(call.graph().call("dims", {}, {{"values", Shape{x.dim(1)}}}), Shape{}), x.dtype());
+  const Value freedom = maximum(observations - correction, number_like(x, 0));
+  const Value y = matmul(d, permute(d, {1, 0})) / freedom;
+  return single ? reshape(y, Shape{}) : y;
+}
+void cov(Call& call) {
+  call.returns(covariance(call, static_cast<double>(call.number("correction", 1))));
+}
+void corrcoef(Call& call) {
+  const Value c = covariance(call, 1);
+  if (c.rank() == 0) return call.returns(c / c);
+  const Value d = sqrt(diagonal(c));
+  const Value y = c / reshape(d, {d.dim(0), 1}) / reshape(d, {1, d.dim(0)});
+  call.returns(clamp(y, number_like(y, -1), number_like(y, 1)));
+}
+
+// Indices of all combinations of r of n things, one row of each list for the r-th.
+std::vector<std::vector<int64_t>> combinations_of(int64_t n, int64_t r, bool again) {
+  std::vector<std::vector<int64_t>> places(static_cast<size_t>(r));
+  std::vector<int64_t> chosen;
+  const auto choose = [&](const auto& self, int64_t from) -> void {
+    if (chosen.size() == static_cast<size_t>(r)) {
+      for (size_t i = 0; i < chosen.size(); ++i) places[i].push_back(chosen[i]);
+      return;
+    }
+    for (int64_t i = from; i < n; ++i) {
+      chosen.push_back(i);
+      self(self, again ? i : i + 1);
+      chosen.pop_back();
+    }
+  };
+  choose(choose, 0);
+  return places;
+}
+Value chosen(Call& call, const Value& x, const std::vector<int64_t>& places) {
+  Result<TensorData> data = TensorData::allocate(i64, {static_cast<int64_t>(places.size())});
+  if (!data.ok()) call.refuse("self", std::string(data.status().message()));
+  std::copy(places.begin(), places.end(), data->tensor.as<int64_t>());
+  return index_select(x, call.graph().constant(*std::move(data)), 0);
+}
+constexpr int64_t kMostThings = 4096;  // whose pairs are listed in the file
+void check_known(Call& call, const Value& x) {
+  if (x.rank() == 0 || !x.dim(0).is_constant())
+    call.refuse("self", "has a symbolic first dim: give it as a number");
+  if (x.dim(0).constant() > kMostThings)
+    call.refuse("self", text("has ", x.dim(0), " rows, at most ", kMostThings, " are supported"));
+}
+void combinations(Call& call) {
+  const Value x = call.tensor("self");
+  check_known(call, x);
+  const int64_t r = call.number("r", 2);
+  if (x.rank() != 1) call.refuse("self", "must have one dim");
+  if (r < 0 || r > 3) call.refuse("r", text("is ", r, ", at most 3 are supported"));
+  if (r == 0) return call.returns(slice(x, 0, 0, 0));
+  std::vector<Value> columns;
+  for (const auto& places :
+       combinations_of(x.dim(0).constant(), r, call.flag("with_replacement", false)))
+    columns.push_back(reshape(chosen(call, x, places), {static_cast<int64_t>(places.size()), 1}));
+  call.returns(concat(columns, 1));
+}
+// The distances of all pairs of rows.
+void pdist(Call& call) {
+  const Value x = call.tensor("self");
+  check_known(call, x);
+  if (x.rank() != 2 || !is_float(x.dtype())) call.refuse("self", "must be a float matrix");
+  const auto places = combinations_of(x.dim(0).constant(), 2, false);
+  const Value d = chosen(call, x, places[0]) - chosen(call, x, places[1]);
+  call.returns(norm(d, call.real("p", 2), {1}));
+}
+
+// Slices along dim whose norm is above the limit are scaled down to it.
+void renorm(Call& call) {
+  const Value x = call.tensor("self");
+  const int axis = axis_of(call, x, 0);
+  std::vector<Dim> others;
+  for (int d = 0; d < x.rank(); ++d)
+    if (d != axis) others.emplace_back(d);
+  const double limit = call.real("maxnorm");
+  if (others.empty()) call.refuse("self", "must have two dims or more");
+  const Value size = norm(x, call.real("p"), others, true);
+  call.returns(
+      x * where(gt(size, number_like(size, limit)), limit / (size + 1e-7), number_like(size, 1)));
+}
+
+// Dims that the size has as 1, or not at all, are summed.
+void sum_to_size(Call& call) {
+  Value x = call.tensor("self");
+  const Shape to = call.integers("size");
+  const size_t more = x.shape().size() - to.size();
+  if (to.size() > x.shape().size()) call.refuse("size", "has more dims than the tensor");
+  std::vector<Dim> dims;
+  for (size_t d = 0; d < x.shape().size(); ++d)
+    if (d < more || (to[d - more] == Dim(1) && !(x.shape()[d] == Dim(1))))
+      dims.emplace_back(static_cast<int64_t>(d));
+  if (!dims.empty()) x = sum(x, dims, true);
+  call.returns(reshape(x, to));
+}
+
+// 0, or pi for negative numbers; NaN stays.
+void angle(Call& call) {
+  Value x = call.tensor("self");
+  if (!is_float(x.dtype())) x = convert::cast(x, f32);
+  const Value zero = number_like(x, 0);
+  const Value y = where(lt(x, zero), number_like(x, 3.141592653589793), zero);
+  call.returns(where(isnan(x), x, y));
+}
+
+// The zero frequency to the middle, or back.
+void shift_frequencies(Call& call, bool back) {
+  const Value x = call.tensor("self");
+  std::vector<Dim> dims = call.integers("dim", 1), shifts;
+  if (dims.empty())
+    for (int d = 0; d < x.rank(); ++d) dims.emplace_back(d);
+  for (const Dim& dim : dims) {
+    const Result<int> axis = normalize_axis(dim.constant(), x.rank());
+    if (!axis.ok()) call.refuse("dim", std::string(axis.status().message()));
+    shifts.push_back(floordiv(x.dim(*axis) + Dim(back ? 1 : 0), 2));
+  }
+  if (dims.empty()) return call.returns(x + 0.0);
+  call.returns(call.graph().call("roll", {x}, {{"shifts", shifts}, {"dims", dims}}));
+}
+void fftshift(Call& call) { shift_frequencies(call, false); }
+void ifftshift(Call& call) { shift_frequencies(call, true); }
+
+constexpr Row kRows[] = {
+    {"aten::trapezoid", trapezoid},
+    {"aten::trapz", trapezoid},
+    {"aten::cumulative_trapezoid", cumulative_trapezoid},
+    {"aten::cov", cov},
+    {"aten::corrcoef", corrcoef},
+    {"aten::combinations", combinations},
+    {"aten::pdist", pdist},
+    {"aten::_pdist_forward", pdist},
+    {"aten::renorm", renorm},
+    {"aten::sum_to_size", sum_to_size},
+    {"aten::angle", angle},
+    {"aten::fft_fftshift", fftshift},
+    {"aten::fft_ifftshift", ifftshift},
+};
+
+}  // namespace
+
+std::span<const Row> statistics() { return kRows; }
+
+}  // namespace hg::convert::rows
