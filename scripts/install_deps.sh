@@ -10,7 +10,7 @@ declare -A packages=(
   [vulkan]="libvulkan-dev glslang-tools"
   [converter]="libtorch-dev"
   [tools]="libcli11-dev nlohmann-json3-dev"
-  [tests]="libgtest-dev pkg-config python3 python3-numpy python3-torch mesa-vulkan-drivers vulkan-validationlayers"
+  [tests]="libgtest-dev pkg-config python3 python3-numpy python3-torch mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
   [pictures]="librsvg2-bin"
 )
 # Programs that may come from elsewhere, such as pip's cmake.
