@@ -1,76 +1,234 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times single ops at shapes of real models, through a session with one thread.
+// Times the kernels of each family at shapes of real models, through a session, beside what the
+// machine can do: `of_roof` is the least time that the arithmetic, or else the bytes read and
+// written, would take at the measured peaks, divided by the time. Data that stays in a cache moves
+// faster than the peak of memory: then it is above 1.
 #include <benchmark/benchmark.h>
 
-#include <vector>
+#include <algorithm>
+#include <cstdlib>
+#include <string>
 
 #include "hg/hg.h"
+#include "tools/inputs.h"
+#include "tools/machine_peak.h"
 
 namespace {
 
 using namespace hg;
+using Ints = std::vector<Dim>;
 
-Value random_parameter(Graph& g, const char* name, const Sizes& shape) {
-  return g.parameter(name, f32, shape, init::uniform(-1, 1, 7));
-}
-
-void run_graph(benchmark::State& state, Graph graph, const Sizes& input) {
-  Result<Model> model = Model::from_graph(std::move(graph));
-  if (!model.ok()) return state.SkipWithError(std::string(model.status().message()).c_str());
-  Options options;
-  options.threads = 1;
-  Result<Session> session = Session::create(*model, options);
-  if (!session.ok()) return state.SkipWithError(std::string(session.status().message()).c_str());
-  std::vector<float> x(static_cast<size_t>(input.count()), 0.5f);
-  const Status set = session->set_input(0, view(x, input));
-  if (!set.ok()) return state.SkipWithError(std::string(set.message()).c_str());
-  for (auto _ : state) {
-    const Status ran = session->run();
-    if (!ran.ok()) return state.SkipWithError(std::string(ran.message()).c_str());
+// Builds into an empty graph; all that is an input gets random numbers.
+struct Nodes {
+  Graph& g;
+  int count = 0;
+  Value x(const Sizes& shape, DType dtype = f32) {
+    return g.input(text("x", count++), dtype, to_shape(shape));
   }
-  state.counters["flops"] =
-      benchmark::Counter(session->flops(), benchmark::Counter::kIsIterationInvariantRate);
+  Value weight(const Sizes& shape) {
+    return g.parameter(text("w", count++), f32, shape, init::uniform(-1, 1, 7));
+  }
+  Value call(std::string_view op, std::vector<Value> inputs, NamedAttrs attrs = {}) {
+    return g.calls(op, inputs, attrs)[0];
+  }
+};
+
+struct Case {
+  const char* name;
+  Value (*build)(Nodes& n);
+};
+
+Value linear(Nodes& n, int64_t rows, int64_t in, int64_t out) {
+  return n.call("linear", {n.x({rows, in}), n.weight({out, in}), n.weight({out})});
+}
+Value conv(Nodes& n, int64_t c, int64_t size, int64_t o, int64_t kernel, int64_t stride,
+           int64_t groups) {
+  return n.call("conv", {n.x({1, c, size, size}), n.weight({o, c / groups, kernel, kernel})},
+                {{"stride", Ints{stride}}, {"padding", Ints{kernel / 2}}, {"groups", groups}});
 }
 
-void linear(benchmark::State& state) {  // rows, in, out
-  const Sizes x = {state.range(0), state.range(1)};
-  Graph g;
-  const Value w = random_parameter(g, "w", {state.range(2), state.range(1)});
-  const Value b = random_parameter(g, "b", {state.range(2)});
-  g.output("y", hg::linear(g.input("x", f32, to_shape(x)), w, b));
-  run_graph(state, std::move(g), x);
-}
-BENCHMARK(linear)
-    ->Args({1, 2048, 1000})
-    ->Args({1, 4096, 4096})
-    ->Args({32, 256, 128})
-    ->Args({128, 384, 1536})
-    ->Args({197, 768, 3072})
-    ->Args({1024, 1024, 1024});
+constexpr Case kCases[] = {
+    {"matmul/linear_1x2048x1000", [](Nodes& n) { return linear(n, 1, 2048, 1000); }},
+    {"matmul/linear_1x4096x4096", [](Nodes& n) { return linear(n, 1, 4096, 4096); }},
+    {"matmul/linear_32x256x128", [](Nodes& n) { return linear(n, 32, 256, 128); }},
+    {"matmul/linear_128x384x1536", [](Nodes& n) { return linear(n, 128, 384, 1536); }},
+    {"matmul/linear_197x768x3072", [](Nodes& n) { return linear(n, 197, 768, 3072); }},
+    {"matmul/linear_1024x1024x1024", [](Nodes& n) { return linear(n, 1024, 1024, 1024); }},
+    {"matmul/batched_12x128x64x128",
+     [](Nodes& n) {
+       return n.call("matmul", {n.x({12, 128, 64}), n.x({12, 64, 128})});
+     }},
+    {"conv/first_7x7_3x224x64", [](Nodes& n) { return conv(n, 3, 224, 64, 7, 2, 1); }},
+    {"conv/first_3x3_3x224x64", [](Nodes& n) { return conv(n, 3, 224, 64, 3, 2, 1); }},
+    {"conv/3x3_64x56x64", [](Nodes& n) { return conv(n, 64, 56, 64, 3, 1, 1); }},
+    {"conv/3x3_step_64x56x128", [](Nodes& n) { return conv(n, 64, 56, 128, 3, 2, 1); }},
+    {"conv/3x3_256x14x256", [](Nodes& n) { return conv(n, 256, 14, 256, 3, 1, 1); }},
+    {"conv/3x3_512x7x512", [](Nodes& n) { return conv(n, 512, 7, 512, 3, 1, 1); }},
+    {"conv/1x1_64x56x256", [](Nodes& n) { return conv(n, 64, 56, 256, 1, 1, 1); }},
+    {"conv/1x1_16x112x96", [](Nodes& n) { return conv(n, 16, 112, 96, 1, 1, 1); }},
+    {"conv/1x1_96x14x576", [](Nodes& n) { return conv(n, 96, 14, 576, 1, 1, 1); }},
+    {"conv/1x1_160x7x960", [](Nodes& n) { return conv(n, 160, 7, 960, 1, 1, 1); }},
+    {"conv/1x1_960x7x160", [](Nodes& n) { return conv(n, 960, 7, 160, 1, 1, 1); }},
+    {"conv/depthwise_3x3_144x56", [](Nodes& n) { return conv(n, 144, 56, 144, 3, 1, 144); }},
+    {"conv/depthwise_3x3_step_96x112", [](Nodes& n) { return conv(n, 96, 112, 96, 3, 2, 96); }},
+    {"conv/depthwise_5x5_672x14", [](Nodes& n) { return conv(n, 672, 14, 672, 5, 1, 672); }},
+    {"conv/depthwise_5x5_960x7", [](Nodes& n) { return conv(n, 960, 7, 960, 5, 1, 960); }},
+    {"conv/transposed_4x4_step_64x32x32",
+     [](Nodes& n) {
+       return n.call("conv", {n.x({1, 64, 32, 32}), n.weight({64, 32, 4, 4})},
+                     {{"stride", Ints{2}}, {"padding", Ints{1}}, {"transposed", true}});
+     }},
+    {"attention/12x197x64",
+     [](Nodes& n) {
+       return n.call("attention",
+                     {n.x({1, 12, 197, 64}), n.x({1, 12, 197, 64}), n.x({1, 12, 197, 64})});
+     }},
+    {"attention/causal_12x128x64",
+     [](Nodes& n) {
+       return n.call("attention",
+                     {n.x({1, 12, 128, 64}), n.x({1, 12, 128, 64}), n.x({1, 12, 128, 64})},
+                     {{"causal", true}});
+     }},
+    {"norm/layer_norm_128x768",
+     [](Nodes& n) {
+       return n.call("layer_norm", {n.x({128, 768}), n.weight({768}), n.weight({768})},
+                     {{"normalized_shape", Ints{768}}});
+     }},
+    {"norm/rms_norm_128x768",
+     [](Nodes& n) {
+       return n.call("rms_norm", {n.x({128, 768}), n.weight({768})},
+                     {{"normalized_shape", Ints{768}}});
+     }},
+    {"norm/group_norm_256x32x32",
+     [](Nodes& n) {
+       return n.call("group_norm", {n.x({1, 256, 32, 32}), n.weight({256}), n.weight({256})},
+                     {{"groups", 32}});
+     }},
+    {"norm/softmax_64x1000",
+     [](Nodes& n) {
+       return n.call("softmax", {n.x({64, 1000})});
+     }},
+    {"pool/max_3x3_step_64x112",
+     [](Nodes& n) {
+       return n.call("max_pool", {n.x({1, 64, 112, 112})},
+                     {{"kernel_size", Ints{3}}, {"stride", Ints{2}}, {"padding", Ints{1}}});
+     }},
+    {"pool/avg_2x2_64x56",
+     [](Nodes& n) {
+       return n.call("avg_pool", {n.x({1, 64, 56, 56})}, {{"kernel_size", Ints{2}}});
+     }},
+    {"pool/means_960x7",
+     [](Nodes& n) {
+       return n.call("adaptive_avg_pool", {n.x({1, 960, 7, 7})}, {{"output_size", Ints{1}}});
+     }},
+    {"pointwise/add_10k",
+     [](Nodes& n) {
+       return n.call("add", {n.x({10000}), n.x({10000})});
+     }},
+    {"pointwise/add_broadcast_128x3072",
+     [](Nodes& n) {
+       return n.call("add", {n.x({128, 3072}), n.x({3072})});
+     }},
+    {"pointwise/gelu_128x3072",
+     [](Nodes& n) {
+       return n.call("gelu", {n.x({128, 3072})});
+     }},
+    {"pointwise/exp_1m", [](Nodes& n) { return n.call("exp", {n.x({1000000})}); }},
+    {"pointwise/program_128x3072",
+     [](Nodes& n) {
+       const Value x = n.x({128, 3072}), y = n.x({128, 3072});
+       return n.call("mul", {n.call("sigmoid", {n.call("add", {x, y})}), n.call("sub", {x, y})});
+     }},
+    {"reduce/sum_last_1000x1000",
+     [](Nodes& n) {
+       return n.call("sum", {n.x({1000, 1000})}, {{"dim", Ints{-1}}});
+     }},
+    {"reduce/sum_first_1000x1000",
+     [](Nodes& n) {
+       return n.call("sum", {n.x({1000, 1000})}, {{"dim", Ints{0}}});
+     }},
+    {"index/embedding_128x768",
+     [](Nodes& n) {
+       return n.call("embedding", {n.weight({1000, 768}), n.x({128}, i64)});
+     }},
+    {"index/permute_12x197x64",
+     [](Nodes& n) {
+       const Value y = n.call("permute", {n.x({1, 12, 197, 64})}, {{"dims", Ints{0, 2, 1, 3}}});
+       return n.call("contiguous", {y});
+     }},
+    {"sort/sort_1000x100",
+     [](Nodes& n) {
+       return n.call("sort", {n.x({1000, 100})});
+     }},
+    {"sort/topk_10_of_100k",
+     [](Nodes& n) {
+       return n.call("topk", {n.x({100000})}, {{"k", 10}});
+     }},
+    {"rnn/lstm_scan_50x1x128",
+     [](Nodes& n) {
+       return n.call("lstm_scan", {n.x({50, 1, 512}), n.x({1, 128}), n.x({1, 128}),
+                                   n.weight({512, 128}), n.weight({512})});
+     }},
+};
 
-void conv(benchmark::State& state) {  // c, size, o, kernel, stride, groups
-  const int64_t c = state.range(0), size = state.range(1), kernel = state.range(3);
-  const Sizes x = {1, c, size, size};
-  Graph g;
-  const Value w = random_parameter(g, "w", {state.range(2), c / state.range(5), kernel, kernel});
-  const ConvOptions options = {
-      .stride = {state.range(4)}, .padding = {kernel / 2}, .groups = state.range(5)};
-  g.output("y", hg::conv(g.input("x", f32, to_shape(x)), w, {}, options));
-  run_graph(state, std::move(g), x);
+int threads() {
+  const char* const given = std::getenv("HG_THREADS");
+  return given != nullptr ? std::max(1, std::atoi(given)) : 1;
 }
-BENCHMARK(conv)
-    ->Args({3, 224, 64, 7, 2, 1})
-    ->Args({64, 56, 64, 3, 1, 1})
-    ->Args({64, 56, 128, 3, 2, 1})
-    ->Args({256, 14, 256, 3, 1, 1})
-    ->Args({512, 7, 512, 3, 1, 1})
-    ->Args({64, 56, 256, 1, 1, 1})
-    ->Args({16, 112, 96, 1, 1, 1})
-    ->Args({96, 14, 576, 1, 1, 1})
-    ->Args({160, 7, 960, 1, 1, 1})
-    ->Args({960, 7, 160, 1, 1, 1})
-    ->Args({144, 56, 144, 3, 1, 144})
-    ->Args({144, 56, 144, 3, 2, 144})
-    ->Args({960, 7, 960, 3, 1, 960});
+
+const tools::MachinePeak& peak() {
+  static const tools::MachinePeak measured = [] {
+    const Result<tools::MachinePeak> peak = tools::measure_peak(threads());
+    return peak.ok() ? *peak : tools::MachinePeak{1, 1};
+  }();
+  return measured;
+}
+
+void run(benchmark::State& state, const Case& row) {
+  Graph graph;
+  Nodes nodes{graph};
+  graph.output("y", row.build(nodes));
+  const auto fail = [&](std::string_view why) { state.SkipWithError(std::string(why).c_str()); };
+  if (!graph.status().ok()) return fail(graph.status().message());
+  const Result<Model> model = Model::from_graph(std::move(graph));
+  if (!model.ok()) return fail(model.status().message());
+  tools::InputArrays arrays;
+  const tools::Outcome made = tools::make_inputs(model->graph(), {}, arrays);
+  if (!made.ok()) return fail(made.message);
+  double flops = 0, bytes = 0;
+  // A profile tells the work; the runs that are timed make none.
+  for (const bool profile : {true, false}) {
+    Options options;
+    options.threads = threads();
+    options.profile = profile;
+    Result<Session> session = Session::create(*model, options);
+    if (!session.ok()) return fail(session.status().message());
+    if (const tools::Outcome set = tools::set_inputs(*session, arrays); !set.ok())
+      return fail(set.message);
+    if (const Status ran = session->run(); !ran.ok()) return fail(ran.message());
+    for (const ProfileRow& node : session->profile()) {
+      flops += node.flops;
+      bytes += static_cast<double>(node.bytes);
+    }
+    if (profile) continue;
+    for (auto _ : state)
+      if (const Status ran = session->run(); !ran.ok()) return fail(ran.message());
+  }
+  using benchmark::Counter;
+  const double roof = std::max(flops * 1e-9 / peak().gflops, bytes * 1e-9 / peak().gbytes);
+  state.counters["flops"] = Counter(flops, Counter::kIsIterationInvariantRate);
+  state.counters["bytes"] = Counter(bytes, Counter::kIsIterationInvariantRate);
+  state.counters["of_roof"] = Counter(roof, Counter::kIsIterationInvariantRate);
+}
 
 }  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  for (const Case& row : kCases)
+    benchmark::RegisterBenchmark(row.name, [&row](benchmark::State& state) {
+      run(state, row);
+    })->UseRealTime();
+  benchmark::RunSpecifiedBenchmarks();
+}
