@@ -29,6 +29,7 @@ set(HG_STEMS
   norm
   norm_grad
   attention
+  rope
   rnn
   random
   control

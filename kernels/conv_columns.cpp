@@ -123,7 +123,7 @@ Status prepare(PrepareContext& c) {
         text("conv.columns", s.transposed ? ".transposed" : "", g.table->mr, "/", step[0], ",",
              step[1], ",", step[2], "/", s.padding[0] % step[0], ",", s.padding[1] % step[1], ",",
              s.padding[2] % step[2], "/", int64_t(g.phases.size()));
-    g.packed = static_cast<const float*>(c.pack(1, key, s.o * all_depths * 4, [&](void* to) {
+    g.packed = static_cast<const float*>(c.pack(1, key, s.o * all_depths * 4, [g, weight](void* to) {
       pack_blocks(g, weight, 0, g.blocks, static_cast<float*>(to));
     }));
   }

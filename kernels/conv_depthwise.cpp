@@ -16,7 +16,10 @@ namespace {
 constexpr int64_t kSlack = 64;       // elements that the inner loop may read beyond the rows
 constexpr int64_t kMaxKernel = 256;  // columns
 constexpr int64_t kCopy = 4096;      // elements of a copy that stay in the first cache
-constexpr int64_t kTile = 32768;     // elements of y in a tile, about
+// Below, the loop would read elements that are still on their way to the cache: the next channel is
+// copied before this one is summed.
+constexpr int64_t kSmallCopy = 1024;
+constexpr int64_t kTile = 32768;  // elements of y in a tile, about
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -29,6 +32,7 @@ struct Depthwise {
   bool steps_by_two = false;  // columns stay in order, and are read in pairs
   int64_t in_rows = 0;        // padded rows of x that a tile meets
   int64_t offset[kMaxKernel] = {};
+  int64_t copy_floats = 0, copies = 1;
   int64_t lanes = 1, slot_bytes = 0;
 };
 
@@ -68,7 +72,9 @@ Status prepare(PrepareContext& c) {
   w.tile_o = ceil_div(s.o, w.tiles_o);
   w.tiles_o = ceil_div(s.o, w.tile_o);
   w.lanes = tile_lanes(c, s.n * w.tiles_o * w.tiles_y);
-  w.slot_bytes = (w.in_rows * w.row_step + kSlack) * 4;
+  w.copy_floats = (w.in_rows * w.row_step + kSlack + 15) / 16 * 16;
+  w.copies = w.copy_floats <= kSmallCopy ? 2 : 1;
+  w.slot_bytes = w.copies * w.copy_floats * 4;
   c.set_workspace(tile_workspace(w.lanes, w.slot_bytes));
   c.make_state(w);
   return {};
@@ -107,10 +113,16 @@ void run(const RunContext& c) noexcept {
     const int64_t o_begin = index % w.tiles_o * w.tile_o;
     const int64_t o_end = std::min(s.o, o_begin + w.tile_o);
     const int64_t rows = std::min(w.tile_y, s.out[1] - first);
-    w.table->clear(w.in_rows * w.row_step + kSlack, slot);
+    w.table->clear(w.copies * w.copy_floats, slot);
+    const auto copy_of = [&](int64_t o) { return slot + o % w.copies * w.copy_floats; };
+    const auto copy = [&](int64_t o) {
+      if (o < o_end)
+        copy_plane(w, x + (image * s.c + o / s.group_o()) * s.in_size(), first * s.stride[1],
+                   w.in_rows - (w.tile_y - rows) * s.stride[1], copy_of(o));
+    };
+    if (w.copies == 2) copy(o_begin);
     for (int64_t o = o_begin; o < o_end; ++o) {
-      copy_plane(w, x + (image * s.c + o / s.group_o()) * s.in_size(), first * s.stride[1],
-                 w.in_rows - (w.tile_y - rows) * s.stride[1], slot);
+      copy(o + w.copies - 1);
       const int64_t at = (image * s.o + o) * size + first * s.out[2];
       w.table->plane({.rows = rows,
                       .columns = s.out[2],
@@ -118,7 +130,7 @@ void run(const RunContext& c) noexcept {
                       .kernel_x = s.kernel[2],
                       .row_stride = s.stride[1],
                       .row_dilation = s.dilation[1],
-                      .x = slot,
+                      .x = copy_of(o),
                       .x_row = w.row_step,
                       .steps_by_two = w.steps_by_two,
                       .offset = w.offset,

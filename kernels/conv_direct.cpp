@@ -12,9 +12,10 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kPiece = 320;  // of c kernel, at most, whole channels
-constexpr int64_t kTile = 256;   // output pixels of a tile
-constexpr int64_t kSlack = 64;   // elements that the last vectors may read beyond the copy
+constexpr int64_t kPiece = 320;        // of c kernel, at most, whole channels
+constexpr int64_t kTile = 256;         // output pixels of a tile
+constexpr int64_t kFirstCache = 6144;  // floats of a copy that stays there
+constexpr int64_t kSlack = 64;         // elements that the last vectors may read beyond the copy
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -104,13 +105,13 @@ Status prepare(PrepareContext& c) {
   if (c.is_constant(1)) {
     const float* weight = c.in(1).as<float>();
     const int64_t rows = s.group_o(), depth = w.depth(), piece_depth = w.channels * w.taps();
-    w.packed = static_cast<const float*>(
-        c.pack(1, text("conv.direct", w.table->mr), s.o * depth * 4, [&](void* to) {
-          for (int64_t group = 0; group < s.groups; ++group)
+    w.packed = static_cast<const float*>(c.pack(
+        1, text("conv.direct", w.table->mr), s.o * depth * 4,
+        [=, groups = s.groups, mr = w.table->mr](void* to) {
+          for (int64_t group = 0; group < groups; ++group)
             for (int64_t k0 = 0; k0 < depth; k0 += piece_depth)
               pack_rows(rows, std::min(piece_depth, depth - k0), weight + group * rows * depth + k0,
-                        depth, 1, w.table->mr,
-                        static_cast<float*>(to) + (group * depth + k0) * rows);
+                        depth, 1, mr, static_cast<float*>(to) + (group * depth + k0) * rows);
         }));
   }
   w.lanes = tile_lanes(c, s.n * s.groups * s.out[0] * w.tiles_y * w.tiles_x * w.tiles_o);
@@ -188,7 +189,7 @@ void run(const RunContext& c) noexcept {
           int64_t end;
           for (int64_t begin = o_range[0]; begin < o_range[1]; begin = end) {
             end = std::min(o_range[1], end_of_rows(begin, s.group_o(), piece, w.table->mr));
-            for (int64_t v = 0; v < vectors; v += 2) {
+            const auto columns_at = [&](int64_t v) {
               Columns columns = {.vectors = static_cast<int>(std::min<int64_t>(2, vectors - v))};
               for (int t = 0; t < columns.vectors; ++t) {
                 const int64_t row = (v + t) / row_vectors, column = (v + t) % row_vectors * lanes;
@@ -196,28 +197,44 @@ void run(const RunContext& c) noexcept {
                 columns.at[t] = row * s.out[2] + column;
                 columns.valid[t] = static_cast<int>(std::min(lanes, tile.columns - column));
               }
-              int count;
+              return columns;
+            };
+            const auto multiply = [&](const Columns& columns, int64_t o, int count) {
+              Block block = {.rows = count,
+                             .k = piece,
+                             .y = y + first + o * size,
+                             .y_row = size,
+                             .add = c0 > 0};
+              if (w.packed) {
+                block.a = w.packed + (group * depth + k0) * s.group_o() + o * piece;
+                block.a_row = 1;
+                block.a_col = count;
+              } else {
+                block.a = weight + (group * s.group_o() + o) * depth + k0;
+                block.a_row = depth;
+                block.a_col = 1;
+              }
+              const Epilogue e = {.activation = s.activation,
+                                  .row_bias = bias ? bias + group * s.group_o() + o : nullptr,
+                                  .residual = residual ? residual + first + o * size : nullptr};
+              if (c0 + channels == s.group_c() && !e.empty()) block.epilogue = &e;
+              w.table->gather(block, columns, w.offset.data());
+            };
+            // Rows of y are written in one run each where the copy stays in the first cache.
+            const bool rows_first = channels * w.channel_step <= kFirstCache;
+            int count;
+            if (rows_first) {
               for (int64_t o = begin; o < end; o += count) {
                 count = block_rows(s.group_o() - o, w.table->mr);
-                Block block = {.rows = count,
-                               .k = piece,
-                               .y = y + first + o * size,
-                               .y_row = size,
-                               .add = c0 > 0};
-                if (w.packed) {
-                  block.a = w.packed + (group * depth + k0) * s.group_o() + o * piece;
-                  block.a_row = 1;
-                  block.a_col = count;
-                } else {
-                  block.a = weight + (group * s.group_o() + o) * depth + k0;
-                  block.a_row = depth;
-                  block.a_col = 1;
-                }
-                const Epilogue e = {.activation = s.activation,
-                                    .row_bias = bias ? bias + group * s.group_o() + o : nullptr,
-                                    .residual = residual ? residual + first + o * size : nullptr};
-                if (c0 + channels == s.group_c() && !e.empty()) block.epilogue = &e;
-                w.table->gather(block, columns, w.offset.data());
+                for (int64_t v = 0; v < vectors; v += 2) multiply(columns_at(v), o, count);
+              }
+              continue;
+            }
+            for (int64_t v = 0; v < vectors; v += 2) {
+              const Columns columns = columns_at(v);
+              for (int64_t o = begin; o < end; o += count) {
+                count = block_rows(s.group_o() - o, w.table->mr);
+                multiply(columns, o, count);
               }
             }
           }

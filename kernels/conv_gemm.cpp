@@ -4,9 +4,11 @@
 // kernels read x itself. Transposed convolutions have zeros in their patches where the stride
 // leaves holes.
 #include <algorithm>
+#include <vector>
 
 #include "kernels/conv_patches.h"
 #include "kernels/gemm.h"
+#include "kernels/half_simd.h"
 
 namespace hg::kernels {
 namespace {
@@ -15,20 +17,24 @@ constexpr int64_t kPiece = 256;  // of c kernel
 // Of transposed kernels, whose sums are often differences of large terms: rounding grows with the
 // number of terms that are added one after the other.
 constexpr int64_t kTransposedPiece = 32;
-constexpr int64_t kMaxTile = 256;  // pixels of a tile
+constexpr int64_t kMaxTile = 256;       // pixels of a tile
+constexpr int64_t kMostPacked = 32768;  // floats of packed rows that end_of_rows gives, at most
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct ConvGemm {
   ConvShape s;
   const GemmTable* table = nullptr;
-  const float* packed = nullptr;  // [groups][pieces of k][blocks of rows][piece][rows]
-  bool plain = false;             // the patches are x
-  int64_t depth = 0;              // k: group_c kernel_size
-  int64_t piece = kPiece;         // of k, at most
-  int64_t tile = 0, tiles = 0;    // pixels of a tile, tiles of an image's group
+  const float* packed = nullptr;      // [groups][pieces of k][blocks of rows][piece][rows]
+  const BFloat16* rounded = nullptr;  // the same for Precision::bf16, widened for each tile
+  const HalfTable* half = nullptr;
+  bool plain = false;           // the patches are x
+  int64_t depth = 0;            // k: group_c kernel_size
+  int64_t piece = kPiece;       // of k, at most
+  int64_t tile = 0, tiles = 0;  // pixels of a tile, tiles of an image's group
   int64_t lanes = 1, slot_bytes = 0;
-  int64_t packed_at = 0;  // in the workspace, for transposed weights that are not constant
+  int64_t widened_at = 0;  // in a slot, in floats
+  int64_t packed_at = 0;   // in the workspace, for transposed weights that are not constant
 };
 
 // Transposed depthwise convolutions have too little to multiply.
@@ -65,6 +71,7 @@ Status prepare(PrepareContext& c) {
   g.s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   const ConvShape& s = g.s;
   g.table = &gemm_table();
+  g.half = &half_table();
   g.depth = s.group_c() * s.kernel_size();
   if (s.transposed) g.piece = kTransposedPiece;
   g.plain = s.kernel_size() == 1 && s.stride == ConvShape::Spatial{1, 1, 1} && s.in == s.out &&
@@ -81,15 +88,26 @@ Status prepare(PrepareContext& c) {
   if (c.is_constant(1) && rows > 0 && depth > 0) {
     const float* weight = c.in(1).as<float>();
     const std::string key = text("conv.", s.transposed ? "transposed" : "rows", g.table->mr);
-    g.packed = static_cast<const float*>(c.pack(1, key, s.o * depth * 4, [&](void* to) {
-      pack_weight(g, weight, static_cast<float*>(to));
-    }));
+    if (c.precision() == Precision::bf16)
+      g.rounded = static_cast<const BFloat16*>(
+          c.pack(1, key + ".bf16", s.o * depth * 2, [g, weight](void* to) {
+            std::vector<float> exact(static_cast<size_t>(g.s.o * g.depth));
+            pack_weight(g, weight, exact.data());
+            auto* const rounded = static_cast<BFloat16*>(to);
+            for (size_t i = 0; i < exact.size(); ++i) rounded[i] = BFloat16(exact[i]);
+          }));
+    else
+      g.packed = static_cast<const float*>(c.pack(1, key, s.o * depth * 4, [g, weight](void* to) {
+        pack_weight(g, weight, static_cast<float*>(to));
+      }));
   }
   g.lanes = tile_lanes(c, others * g.tiles);
   // Panels of a piece, and one row of patches.
-  g.slot_bytes = (g.tile * std::min(g.piece, depth) + g.tile) * 4;
+  g.widened_at = g.tile * std::min(g.piece, depth) + g.tile;
+  const int64_t widened = g.rounded ? std::min(rows * std::min(g.piece, depth), kMostPacked) : 0;
+  g.slot_bytes = (g.widened_at + widened) * 4;
   g.packed_at = tile_workspace(g.lanes, g.slot_bytes);
-  const bool pack_each_run = s.transposed && g.packed == nullptr;
+  const bool pack_each_run = s.transposed && g.packed == nullptr && g.rounded == nullptr;
   c.set_workspace(g.packed_at + (pack_each_run ? s.o * depth * 4 : 0));
   c.make_state(std::move(g));
   return {};
@@ -122,7 +140,7 @@ void run(const RunContext& c) noexcept {
   const int64_t rows = s.group_o(), size = s.out_size(), depth = g.depth;
   if (size == 0 || rows == 0) return;
   const float* all_packed = g.packed;
-  if (s.transposed && all_packed == nullptr) {
+  if (s.transposed && all_packed == nullptr && g.rounded == nullptr) {
     float* to = reinterpret_cast<float*>(c.workspace<char>() + g.packed_at);
     pack_weight(g, weight, to);
     all_packed = to;
@@ -148,14 +166,19 @@ void run(const RunContext& c) noexcept {
                        .columns = pixels.columns,
                        .k = piece,
                        .left = rows - begin,
-                       .is_packed = all_packed != nullptr,
+                       .is_packed = all_packed != nullptr || g.rounded != nullptr,
                        .panels = slot,
                        .panel_step = piece * nr,
                        .y = y + at,
                        .y_row = size,
                        .add = k0 > 0,
                        .epilogue = last && !e.empty() ? &e : nullptr};
-        if (all_packed) {
+        if (g.rounded) {
+          float* const widened = slot + g.widened_at;
+          g.half->widen((end - begin) * piece,
+                        g.rounded + (group * depth + k0) * rows + begin * piece, widened);
+          sweep.a = widened;
+        } else if (all_packed) {
           sweep.a = all_packed + (group * depth + k0) * rows + begin * piece;
         } else {
           sweep.a = weight + (group * rows + begin) * depth + k0;
@@ -182,10 +205,19 @@ bool accepts_pixel(const PrepareContext& c) {
 struct ConvPixel {
   ConvShape s;
   const GemmTable* table = nullptr;
+  const BFloat16* rounded = nullptr;  // the weights for Precision::bf16
 };
 
 Status prepare_pixel(PrepareContext& c) {
-  c.make_state(ConvPixel{conv_shape(c.in(0), c.in(1), c.out(0), c.attrs()), &gemm_table()});
+  ConvPixel p{conv_shape(c.in(0), c.in(1), c.out(0), c.attrs()), &gemm_table()};
+  if (c.precision() == Precision::bf16 && c.is_constant(1))
+    p.rounded = static_cast<const BFloat16*>(
+        c.pack(1, "conv.bf16.pixel", p.s.o * p.s.c * 2,
+               [count = p.s.o * p.s.c, weight = c.in(1).as<float>()](void* to) {
+                 auto* const rounded = static_cast<BFloat16*>(to);
+                 for (int64_t i = 0; i < count; ++i) rounded[i] = BFloat16(weight[i]);
+               }));
+  c.make_state(p);
   return {};
 }
 
@@ -198,8 +230,12 @@ void run_pixel(const RunContext& c) noexcept {
   float* y = c.out(0).as<float>();
   const int64_t grain = std::max<int64_t>(64, 32768 / std::max<int64_t>(1, s.c) / 64 * 64);
   c.parallel_for(s.o, grain, [&](int64_t begin, int64_t end) {
-    p.table->dots(s.n, end - begin, s.c, c.in(0).as<float>(), s.c, weight + begin * s.c, s.c,
-                  y + begin, s.o);
+    if (p.rounded)
+      p.table->dots_bf16(s.n, end - begin, s.c, c.in(0).as<float>(), s.c, p.rounded + begin * s.c,
+                         s.c, y + begin, s.o);
+    else
+      p.table->dots(s.n, end - begin, s.c, c.in(0).as<float>(), s.c, weight + begin * s.c, s.c,
+                    y + begin, s.o);
     const Epilogue e = {.activation = s.activation,
                         .column_bias = bias ? bias + begin : nullptr,
                         .residual = residual ? residual + begin : nullptr};

@@ -41,7 +41,8 @@ struct Winograd {
 };
 
 bool accepts(const PrepareContext& c) {
-  if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || !c.is_constant(1)) return false;
+  if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || !c.is_constant(1) || c.low_memory())
+    return false;
   const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   using Spatial = ConvShape::Spatial;
   return s.kernel == Spatial{1, 3, 3} && s.in[0] == 1 && s.out[0] == 1 && s.padding[0] == 0 &&
@@ -145,7 +146,13 @@ Status prepare(PrepareContext& c) {
   w.row_tasks = ceil_div(w.tiles_y, fit);
   w.task_rows = ceil_div(w.tiles_y, w.row_tasks);
   w.row_tasks = ceil_div(w.tiles_y, w.task_rows);
-  // Few tasks with much work share the rows and divide the output channels.
+  // Few tasks with much work: fewer rows each, as long as they fill two pairs of vectors; then they
+  // share the rows and divide the output channels.
+  while (s.n * w.row_tasks < 4 && w.task_rows > 1 &&
+         ceil_div(w.task_rows, 2) * w.tiles_x >= 2 * nr) {
+    w.task_rows = ceil_div(w.task_rows, 2);
+    w.row_tasks = ceil_div(w.tiles_y, w.task_rows);
+  }
   w.o_tasks = 1;
   const int64_t blocks = ceil_div(s.o, kBlock);
   while (s.n * w.row_tasks * w.o_tasks < 4 && w.o_tasks * 4 <= blocks) w.o_tasks *= 2;
@@ -153,9 +160,11 @@ Status prepare(PrepareContext& c) {
   w.o_tasks = ceil_div(s.o, w.task_o);
 
   const int64_t packed_bytes = w.elements() * s.o * s.c * 4;
-  w.packed = static_cast<const float*>(
-      c.pack(1, text("winograd", w.m, ".", w.gemm->mr), packed_bytes,
-             [&](void* to) { pack_weight(w, c.in(1).as<float>(), static_cast<float*>(to)); }));
+  w.packed =
+      static_cast<const float*>(c.pack(1, text("winograd", w.m, ".", w.gemm->mr), packed_bytes,
+                                       [w, weight = c.in(1).as<float>()](void* to) {
+                                         pack_weight(w, weight, static_cast<float*>(to));
+                                       }));
   if (w.packed == nullptr)
     return out_of_memory(c.label(), ": no memory for ", packed_bytes, " bytes of packed weights");
   const int64_t panels = ceil_div(w.tiles(), nr);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "kernels/half_simd.h"
 #include "kernels/matmul_shape.h"
 
 namespace hg::kernels {
@@ -14,6 +15,8 @@ namespace {
 constexpr int64_t kSlack = 16;   // floats that pack_rows may write beyond
 constexpr int64_t kPiece = 256;  // of k: a panel of b takes kPiece nr floats, 16 or 32 KiB
 
+constexpr int64_t kMostColumns = 32;  // of a panel
+
 int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -21,6 +24,9 @@ struct Gemm {
   MatmulShape s;
   const GemmTable* table = nullptr;
   const float* packed_b = nullptr;  // [pieces of k][panels][piece][nr]
+  // The same rounded, for Precision::bf16; a tile's panels are widened when it needs them.
+  const BFloat16* rounded_b = nullptr;
+  const HalfTable* half = nullptr;
   bool pack_a = false;
   int64_t tile_m = 0, tile_n = 0;
   int64_t lanes = 1, slot_bytes = 0;
@@ -55,10 +61,26 @@ void choose_tiles(Gemm& g, int threads) {
   }
 }
 
+// The panels of b[k, n] in bf16.
+void round_panels(const GemmTable& table, int64_t n, int64_t k, const float* b, int64_t b_row,
+                  int64_t b_col, BFloat16* to) {
+  const int64_t nr = table.nr;
+  alignas(64) float panel[kPiece * kMostColumns];
+  for (int64_t k0 = 0; k0 < k; k0 += kPiece) {
+    const int64_t piece = std::min(kPiece, k - k0);
+    for (int64_t j = 0; j < n; j += nr, to += piece * nr) {
+      table.pack(piece, std::min(nr, n - j), b + k0 * b_row + j * b_col, b_row, b_col, panel,
+                 piece * nr);
+      for (int64_t i = 0; i < piece * nr; ++i) to[i] = BFloat16(panel[i]);
+    }
+  }
+}
+
 Status prepare(PrepareContext& c, MatmulShape shape) {
   Gemm g;
   g.s = std::move(shape);
   g.table = &gemm_table();
+  g.half = &half_table();
   choose_tiles(g, c.threads());
   const MatmulShape& s = g.s;
   const int nr = g.table->nr;
@@ -66,18 +88,26 @@ Status prepare(PrepareContext& c, MatmulShape shape) {
     const float* b = c.in(1).as<float>();
     const GemmTable* table = g.table;
     const int64_t panels = ceil_div(s.n, nr);
-    g.packed_b = static_cast<const float*>(
-        c.pack(1,
-               nr == 32   ? "gemm.b32"
-               : nr == 16 ? "gemm.b16"
-                          : "gemm.b",
-               panels * nr * s.k * 4, [&](void* to) {
-                 for (int64_t k0 = 0; k0 < s.k; k0 += kPiece) {
-                   const int64_t piece = std::min(kPiece, s.k - k0);
-                   table->pack(piece, s.n, b + k0 * s.b_row, s.b_row, s.b_col,
-                               static_cast<float*>(to) + k0 * panels * nr, piece * nr);
-                 }
-               }));
+    const bool rounds = c.precision() == Precision::bf16;
+    const std::string key = text(rounds ? "gemm.bf16." : "gemm.b", nr);
+    const int64_t bytes = panels * nr * s.k * (rounds ? 2 : 4);
+    const auto* packed = c.pack(
+        1, key, bytes,
+        [table, panels, nr, b, n = s.n, k = s.k, row = s.b_row, col = s.b_col, rounds](void* to) {
+          if (rounds) {
+            round_panels(*table, n, k, b, row, col, static_cast<BFloat16*>(to));
+            return;
+          }
+          for (int64_t k0 = 0; k0 < k; k0 += kPiece) {
+            const int64_t piece = std::min(kPiece, k - k0);
+            table->pack(piece, n, b + k0 * row, row, col,
+                        static_cast<float*>(to) + k0 * panels * nr, piece * nr);
+          }
+        });
+    if (rounds)
+      g.rounded_b = static_cast<const BFloat16*>(packed);
+    else
+      g.packed_b = static_cast<const float*>(packed);
   }
   // Packed rows lie in the order in which the panels of b meet them, one after the other.
   g.pack_a = s.m > 1 && s.n > nr && (s.a_col != 1 || (s.m > 2 * g.table->mr && s.n >= 8 * nr));
@@ -113,6 +143,9 @@ void run(const RunContext& c, const float* bias, const float* residual) {
           const float* from = slot;
           if (g.packed_b)
             from = g.packed_b + (k0 * panels + j0 / nr * piece) * nr;
+          else if (g.rounded_b)
+            g.half->widen(round_up(columns, nr) * piece,
+                          g.rounded_b + (k0 * panels + j0 / nr * piece) * nr, slot);
           else
             g.table->pack(piece, columns, tile_b + k0 * s.b_row, s.b_row, s.b_col, slot,
                           piece * nr);
@@ -170,17 +203,33 @@ bool is_linear_few_rows(const PrepareContext& c) {
 struct FewRows {
   MatmulShape s;
   const GemmTable* table = nullptr;
+  const BFloat16* rounded_b = nullptr;  // [n, k], for Precision::bf16
 };
 
-Status matmul_few_prepare(PrepareContext& c) {
-  c.make_state(FewRows{matmul_shape(c.in(0), c.in(1)), &gemm_table()});
+bool takes_dots(const MatmulShape& s) {
+  return s.b_row == 1 && s.a_col == 1 && (s.b_col != 1 || s.k > 1);
+}
+
+Status few_prepare(PrepareContext& c, MatmulShape shape) {
+  FewRows f{std::move(shape), &gemm_table()};
+  const MatmulShape& s = f.s;
+  if (c.precision() == Precision::bf16 && c.is_constant(1) && s.batches() == 1 && takes_dots(s))
+    f.rounded_b = static_cast<const BFloat16*>(
+        c.pack(1, "gemm.bf16.rows", s.n * s.k * 2,
+               [b = c.in(1).as<float>(), n = s.n, k = s.k, step = s.b_col](void* to) {
+                 auto* const rounded = static_cast<BFloat16*>(to);
+                 for (int64_t j = 0; j < n; ++j)
+                   for (int64_t p = 0; p < k; ++p) rounded[j * k + p] = BFloat16(b[j * step + p]);
+               }));
+  c.make_state(std::move(f));
   return {};
 }
+Status matmul_few_prepare(PrepareContext& c) {
+  return few_prepare(c, matmul_shape(c.in(0), c.in(1)));
+}
 Status linear_few_prepare(PrepareContext& c) {
-  c.make_state(
-      FewRows{linear_shape(c.in(0), c.in(1), activation_named(c.attrs().string("activation"))),
-              &gemm_table()});
-  return {};
+  return few_prepare(
+      c, linear_shape(c.in(0), c.in(1), activation_named(c.attrs().string("activation"))));
 }
 
 void few_run(const RunContext& c, const float* bias, const float* residual) {
@@ -201,7 +250,10 @@ void few_run(const RunContext& c, const float* bias, const float* residual) {
       const int64_t columns = std::min(width, s.n - j), offset = batch * s.m * s.n + j;
       const float* ai = a + s.a_offset(batch);
       const float* bj = b + s.b_offset(batch) + j * s.b_col;
-      if (s.b_row == 1 && s.a_col == 1 && (s.b_col != 1 || s.k > 1))
+      if (f.rounded_b)
+        f.table->dots_bf16(s.m, columns, s.k, ai, s.a_row, f.rounded_b + j * s.k, s.k, y + offset,
+                           s.n);
+      else if (takes_dots(s))
         f.table->dots(s.m, columns, s.k, ai, s.a_row, bj, s.b_col, y + offset, s.n);
       else
         f.table->combine(s.m, columns, s.k, ai, s.a_row, s.a_col, bj, s.b_row, y + offset, s.n);

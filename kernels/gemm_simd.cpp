@@ -268,18 +268,68 @@ void block(const Block& block, int columns, const float* panel) {
   activate_block(block, 0, columns);
 }
 
+// The blocks of rows of a sweep, as block_rows has them, without its divisions.
+struct RowBlocks {
+  int least;
+  int64_t longer;
+  explicit RowBlocks(int64_t left) {
+    const int64_t blocks = (left + kMr - 1) / kMr;
+    least = static_cast<int>(left / blocks);
+    longer = left % blocks;
+  }
+  HWY_INLINE int rows(int64_t index) const { return index < longer ? least + 1 : least; }
+};
+
+HWY_INLINE void set_rows(const Sweep& s, int rows, Block& b) {
+  b.rows = rows;
+  if (!s.is_packed) return;
+  b.a_row = 1;
+  b.a_col = rows;
+}
+
+HWY_INLINE void under_panel(const Sweep& s, const Block& b, int columns, const float* panel) {
+  if (kHasNarrow && s.is_packed && columns <= kNarrow) return kNarrowBlocks[columns - 1](b, panel);
+  const int valid[2] = {std::min(columns, kLanes), columns - kLanes};
+  blocks_for<InPanel>(columns > kLanes ? 2 : 1, valid)[b.rows - 1](b, {panel}, kAt, valid);
+  activate_block(b, 0, columns);
+}
+
+// Rows of y are written in one run each, while the panels stay in the first cache.
+void sweep_rows(const Sweep& s) {
+  const RowBlocks blocks(s.left);
+  Block b = {.k = s.k, .a_row = s.a_row, .a_col = s.a_col, .y_row = s.y_row, .add = s.add};
+  Epilogue e;
+  if (s.epilogue != nullptr) b.epilogue = &e;
+  b.a = s.a;
+  for (int64_t i = 0, index = 0; i < s.rows; i += b.rows, ++index) {
+    set_rows(s, blocks.rows(index), b);
+    if (s.epilogue != nullptr) {
+      e = *s.epilogue;
+      if (e.row_bias) e.row_bias += i;
+      if (e.residual) e.residual += i * s.y_row;
+    }
+    b.y = s.y + i * s.y_row;
+    const float* panel = s.panels;
+    for (int64_t j = 0; j < s.columns; j += kNr, panel += s.panel_step) {
+      under_panel(s, b, static_cast<int>(std::min<int64_t>(kNr, s.columns - j)), panel);
+      b.y += kNr;
+      if (e.column_bias) e.column_bias += kNr;
+      if (e.residual) e.residual += kNr;
+    }
+    b.a += b.rows * (s.is_packed ? s.k : s.a_row);
+  }
+}
+
 void sweep(const Sweep& s) {
-  const int64_t blocks = (s.left + kMr - 1) / kMr;  // as block_rows has them, without its divisions
-  const int least = static_cast<int>(s.left / blocks);
-  const int64_t longer = s.left % blocks;
+  constexpr int64_t kFirstCache = 6144;  // floats of it that panels may fill
+  if (s.columns > kNr && s.columns * s.k <= kFirstCache) return sweep_rows(s);
+  const RowBlocks blocks(s.left);
   Block b = {.k = s.k, .a_row = s.a_row, .a_col = s.a_col, .y_row = s.y_row, .add = s.add};
   Epilogue e;
   if (s.epilogue != nullptr) b.epilogue = &e;
   const float* panel = s.panels;
   for (int64_t j = 0; j < s.columns; j += kNr, panel += s.panel_step) {
     const int columns = static_cast<int>(std::min<int64_t>(kNr, s.columns - j));
-    const int valid[2] = {std::min(columns, kLanes), columns - kLanes};
-    const auto* functions = blocks_for<InPanel>(columns > kLanes ? 2 : 1, valid);
     if (s.epilogue != nullptr) {
       e = *s.epilogue;
       if (e.column_bias) e.column_bias += j;
@@ -288,17 +338,8 @@ void sweep(const Sweep& s) {
     b.a = s.a;
     b.y = s.y + j;
     for (int64_t i = 0, index = 0; i < s.rows; i += b.rows, ++index) {
-      b.rows = index < longer ? least + 1 : least;
-      if (s.is_packed) {
-        b.a_row = 1;
-        b.a_col = b.rows;
-      }
-      if (kHasNarrow && s.is_packed && columns <= kNarrow) {
-        kNarrowBlocks[columns - 1](b, panel);
-      } else {
-        functions[b.rows - 1](b, {panel}, kAt, valid);
-        activate_block(b, 0, columns);
-      }
+      set_rows(s, blocks.rows(index), b);
+      under_panel(s, b, columns, panel);
       b.a += b.rows * (s.is_packed ? s.k : s.a_row);
       b.y += b.rows * s.y_row;
       if (e.row_bias) e.row_bias += b.rows;
@@ -416,10 +457,18 @@ void spread(int64_t columns, const float* row, float* to, int64_t panel_step) {
   for (int64_t j = columns; j < kNr; ++j) to[j] = 0;
 }
 
+HWY_INLINE V load_wide(D d, const float* from) { return hn::LoadU(d, from); }
+HWY_INLINE V load_wide(D d, const BFloat16* from) {
+  const hn::RebindToUnsigned<D> bits;
+  const hn::Rebind<uint16_t, D> narrow;
+  const auto half = hn::LoadU(narrow, reinterpret_cast<const uint16_t*>(from));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, half)));
+}
+
 // kRows x kColumns dot products at once; two sums each where that still fits the registers.
-template <int kRows, int kColumns>
+template <int kRows, int kColumns, class T>
 HWY_INLINE void dots_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row,
-                        const float* HWY_RESTRICT b, int64_t b_row, float* y, int64_t y_row) {
+                        const T* HWY_RESTRICT b, int64_t b_row, float* y, int64_t y_row) {
   const D d;
   V sums[kRows][kColumns];
 #pragma GCC unroll 4
@@ -433,7 +482,7 @@ HWY_INLINE void dots_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row,
     for (int i = 0; i < kRows; ++i) left[i] = hn::LoadU(d, a + i * a_row + p);
 #pragma GCC unroll 8
     for (int j = 0; j < kColumns; ++j) {
-      const V right = hn::LoadU(d, b + j * b_row + p);
+      const V right = load_wide(d, b + j * b_row + p);
 #pragma GCC unroll 4
       for (int i = 0; i < kRows; ++i) sums[i][j] = hn::MulAdd(left[i], right, sums[i][j]);
     }
@@ -443,14 +492,15 @@ HWY_INLINE void dots_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row,
 #pragma GCC unroll 8
     for (int j = 0; j < kColumns; ++j) {
       float sum = hn::GetLane(hn::SumOfLanes(d, sums[i][j]));
-      for (int64_t q = p; q < k; ++q) sum += a[i * a_row + q] * b[j * b_row + q];
+      for (int64_t q = p; q < k; ++q)
+        sum += a[i * a_row + q] * static_cast<float>(b[j * b_row + q]);
       y[i * y_row + j] = sum;
     }
 }
 
-template <int kRows>
-void dots_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, const float* b,
-               int64_t b_row, float* y, int64_t y_row) {
+template <int kRows, class T>
+void dots_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, const T* b, int64_t b_row,
+               float* y, int64_t y_row) {
   constexpr int kColumns = kRows == 1 ? 8 : kRows == 2 ? 4 : kRows == 3 ? 3 : 2;
   int64_t j = 0;
   for (; j + kColumns <= columns; j += kColumns)
@@ -458,7 +508,8 @@ void dots_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, const 
   for (; j < columns; ++j) dots_of<kRows, 1>(k, a, a_row, b + j * b_row, b_row, y + j, y_row);
 }
 
-void dots(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row, const float* b,
+template <class T>
+void dots(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row, const T* b,
           int64_t b_row, float* y, int64_t y_row) {
   for (; rows >= 4; rows -= 4, a += 4 * a_row, y += 4 * y_row)
     dots_rows<4>(columns, k, a, a_row, b, b_row, y, y_row);
@@ -519,8 +570,9 @@ void combine(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a
   if (rows == 1) combine_rows<1>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
 }
 
-constexpr GemmTable kTable = {kMr,    kNr,  block,  sweep, gather, finish, pack, pack_some_rows,
-                              spread, dots, combine};
+constexpr GemmTable kTable = {kMr,    kNr,         block,          sweep,
+                              gather, finish,      pack,           pack_some_rows,
+                              spread, dots<float>, dots<BFloat16>, combine};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

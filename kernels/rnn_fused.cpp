@@ -36,9 +36,10 @@ Status prepare_scan(PrepareContext& c, FusedScan s) {
   s.grain = std::max<int64_t>(1, (int64_t{1} << 17) / work);
   s.packed_floats = s.blocks * s.table->units * gate_count(s.cell) * s.hidden;
   s.packed = static_cast<const float*>(
-      c.pack(s.weight, text("rnn", s.table->units), s.packed_floats * 4, [&](void* to) {
-        s.table->pack(s.cell, s.hidden, c.in(s.weight).as<float>(), static_cast<float*>(to));
-      }));
+      c.pack(s.weight, text("rnn", s.table->units), s.packed_floats * 4,
+             [s, weight = c.in(s.weight).as<float>()](void* to) {
+               s.table->pack(s.cell, s.hidden, weight, static_cast<float*>(to));
+             }));
   s.state_floats = (s.batch * s.hidden + 15) / 16 * 16;
   c.set_workspace((3 * s.state_floats + (s.packed ? 0 : s.packed_floats)) * 4);
   c.make_state(s);

@@ -426,5 +426,41 @@ TEST(Passes, ProgramsSayWhatIsWrongWithThem) {
   EXPECT_EQ(message("elu x0 alpha=2.5; neg s0"), "");
 }
 
+TEST(Passes, RunConvolutionsOf16BitsInF32) {
+  const auto half_conv = [] {
+    Graph g;
+    const Value x = g.input("x", bf16, {1, 3, 8, 8});
+    const Value w = g.parameter("w", bf16, {5, 3, 3, 3}, init::uniform(-1, 1, 1));
+    g.output("y", g.call("relu", {g.call("conv", {x, w})}));
+    return g;
+  };
+  EXPECT_EQ(compiled(half_conv()),
+            "  cast_1 = cast(x, dtype=f32) : f32[1, 3, 8, 8]\n"
+            "  conv_3 = conv(cast_1, w_f32, none, none, activation=\"relu\") : f32[1, 5, 6, 6]\n"
+            "  relu_1 = cast(conv_3, dtype=bf16) : bf16[1, 5, 6, 6]\n");
+  const std::string off = compiled(half_conv(), {.disabled_passes = {"half_conv"}});
+  EXPECT_EQ(off.find("cast"), std::string::npos) << off;
+}
+
+// x cos + [-b, a] sin, with [a, b] = x
+Graph rotated(int64_t from) {
+  Graph g;
+  const Value x = g.input("x", f32, {1, 4, "t", 8});
+  const Value cos = g.input("cos", f32, {"t", 8}), sin = g.input("sin", f32, {"t", 8});
+  const auto part = [&](Dim start, Dim end) {
+    return g.call("slice", {x}, {{"dim", -1}, {"start", start}, {"end", end}});
+  };
+  const Value turned =
+      g.call("concat", {g.call("neg", {part(from, 8)}), part(0, from)}, {{"dim", -1}});
+  g.output("y", g.call("add", {g.call("mul", {x, cos}), g.call("mul", {turned, sin})}));
+  return g;
+}
+
+TEST(Passes, FindRope) {
+  EXPECT_EQ(compiled(rotated(4)), "  add_1 = rope(x, cos, sin) : f32[1, 4, t, 8]\n");
+  EXPECT_EQ(compiled(rotated(3)).find("rope"), std::string::npos);
+  EXPECT_EQ(compiled(rotated(4), {.disabled_passes = {"rope"}}).find("rope"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace hg

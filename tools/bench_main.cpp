@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "hg/model.h"
@@ -22,11 +23,14 @@ constexpr char kExamples[] = R"(Examples:
   hg-bench resnet18.hgm --dim n=8 --repeat 20 --profile
   hg-bench resnet18.hgm --input x.npy --trace resnet18.json
   hg-bench bert.hgm --input ids.npy --input mask.npy --json --output-dir out
+  hg-bench resnet18.hgm --autotune --tuning resnet18.tuning
 
 Without --input every input gets random numbers in its own shape, with the sizes that --dim gives.
 load_ms counts from opening the file to the planned session; create_ms is the part of it that
 compiles and plans. peak_bytes is all that the session holds while it runs, besides the weights
 that it maps from the file.
+
+--tuning names a file of what --autotune measured: it is read where it is there, and written again.
 
 A profile has the least time of each node over the timed runs, and how much that is of what this
 machine was measured to reach just before: in matrix products, or in reading and writing memory,
@@ -46,6 +50,11 @@ struct BenchJob {
   std::string trace;
   std::string output_dir;
   std::vector<std::string> disabled_passes;
+  std::vector<std::string> kernels;
+  bool low_memory = false;
+  std::string precision = "f32";
+  bool autotune = false;
+  std::string tuning;
 };
 
 struct Measurement {
@@ -71,6 +80,22 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+std::vector<std::byte> bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string all{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const auto bytes = std::as_bytes(std::span(all));
+  return {bytes.begin(), bytes.end()};
+}
+
+Outcome write_tuning(const std::string& path, const Session& session) {
+  const std::vector<std::byte> bytes = session.tuning();
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  if (!file.flush()) return usage("--tuning ", path, ": cannot be written");
+  return {};
+}
+
 Outcome measure(const BenchJob& job, Measurement& result) {
   Result<Device> device = parse_device(job.device);
   if (!device.ok()) return usage(device.status().message());
@@ -92,6 +117,11 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   options.device = *device;
   options.threads = job.threads;
   options.disabled_passes = job.disabled_passes;
+  options.kernels = job.kernels;
+  options.low_memory = job.low_memory;
+  options.precision = job.precision == "bf16" ? Precision::bf16 : Precision::f32;
+  options.autotune = job.autotune;
+  if (!job.tuning.empty()) options.tuning = bytes_of(job.tuning);
   GpuOfTool gpu;
   if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
   const bool profile = job.profile || !job.trace.empty();
@@ -102,6 +132,8 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   if (Status planned = session->plan(); !planned.ok()) return outcome(planned);
   result.create_ms = ms_since(create);
   result.load_ms += result.create_ms;
+  if (!job.tuning.empty())
+    if (Outcome written = write_tuning(job.tuning, *session); !written.ok()) return written;
 
   for (int i = 0; i < job.warmup + job.repeat; ++i) {
     const Clock::time_point begin = Clock::now();
@@ -234,6 +266,14 @@ int main(int argc, char** argv) {
   app.add_option("--trace", job.trace, "write the nodes' times there as a Chrome trace");
   app.add_option("--disable-pass", job.disabled_passes, "a pass of the compiler to leave out")
       ->allow_extra_args(false);
+  app.add_option("--kernel", job.kernels, "conv=gemm: only this kernel for this op")
+      ->allow_extra_args(false);
+  app.add_flag("--low-memory", job.low_memory, "use weights where they lie");
+  app.add_option("--precision", job.precision, "bf16: constant weights of products in 16 bits")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
+  app.add_flag("--autotune", job.autotune, "measure which kernels are the fastest");
+  app.add_option("--tuning", job.tuning, "a file of what --autotune measured");
   app.add_option("--output-dir,-o", job.output_dir, "write the outputs there as .npy files");
   app.add_flag("--json", as_json, "print one JSON object");
   try {

@@ -17,12 +17,14 @@ constexpr Pass kPasses[] = {
     {"views", simplify_views},
     {"activations", find_activations},
     {"norms", find_norms},
+    {"rope", find_rope},
     {"attention", find_attention},
     {"batch_norm", fold_batch_norm},
     {"epilogue", fuse_epilogues},
     {"expand_for_device", expand_for_device, true},
     {"fold_for_device", fold_for_device},
     {"dead_after_fusion", remove_dead},
+    {"half_conv", widen_convs},
     {"programs", form_programs},
 };
 

@@ -40,8 +40,10 @@ Status form_linear(Graph& graph, const CompileContext& context);
 Status simplify_views(Graph& graph, const CompileContext& context);
 Status find_activations(Graph& graph, const CompileContext& context);
 Status find_norms(Graph& graph, const CompileContext& context);
+Status find_rope(Graph& graph, const CompileContext& context);
 Status find_attention(Graph& graph, const CompileContext& context);
 Status fuse_epilogues(Graph& graph, const CompileContext& context);
+Status widen_convs(Graph& graph, const CompileContext& context);
 Status form_programs(Graph& graph, const CompileContext& context);
 
 // The data of a value that no run changes: a constant, or a state that nothing assigns. Else null.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -20,6 +21,7 @@ struct GraphBody {
   std::deque<ValueInfo> values;  // references stay valid while values are added
   std::vector<Node> nodes;       // each after the producers of its inputs
   std::vector<State> states;
+  std::shared_ptr<void> file;    // the owner of all data that lies in a mapped file, or null
   std::vector<ValueId> inputs;
   std::vector<std::pair<std::string, ValueId>> outputs;
   std::vector<std::pair<ValueId, ValueId>> assignments;
@@ -71,6 +73,10 @@ struct GraphAccess {
                                          const std::vector<Value>& douts,
                                          const std::vector<bool>& needs);
 };
+
+// Lets the system take the pages of data that lies in the graph's file; it reads them again when they
+// are used. Does nothing for other data.
+void release_pages(const Graph& graph, const TensorData& data);
 
 // "conv 'layer1.0.conv1'", or "conv 'conv_3'" when the module path is not known.
 std::string label(const Graph& graph, const Node& node);

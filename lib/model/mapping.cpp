@@ -36,7 +36,8 @@ Result<Mapping> map_file(const std::string& path) {
   close(file);
   if (memory == MAP_FAILED) return out_of_memory("cannot map '", path, "': ", std::strerror(error));
   return Mapping{{static_cast<const std::byte*>(memory), bytes},
-                 std::shared_ptr<void>(memory, [bytes](void* m) { munmap(m, bytes); })};
+                 std::shared_ptr<void>(memory, [bytes](void* m) { munmap(m, bytes); }),
+                 true};
 }
 
 Result<Mapping> copy_bytes(std::span<const std::byte> bytes) {

@@ -14,6 +14,7 @@ namespace hg {
 struct Mapping {
   std::span<const std::byte> bytes;  // 64-byte aligned
   std::shared_ptr<void> owner;
+  bool is_file = false;  // else memory
 };
 
 // Read only. Fails with not_found, or corrupt_model for what is not a regular file.

@@ -186,6 +186,7 @@ class Reader {
 
   Status read_graph(const file::Graph& source, Graph& graph) {
     GraphBody& body = GraphAccess::body(graph);
+    if (mapping_.is_file) body.file = mapping_.owner;
     body.fresh_count = source.fresh_symbols();
     for (size_t i = 0; i < size_of_vector(source.values()); ++i) {
       const file::Value& value = *source.values()->Get(static_cast<flatbuffers::uoffset_t>(i));

@@ -24,6 +24,8 @@ PrepareContext Planner::prepare_context(const Node& node, const PreparedNode& co
   PrepareContext context(AttrReader(node.op, concrete.attrs));
   context.label_ = label(graph_, node);
   context.threads_ = request_.threads;
+  context.precision_ = request_.options->precision;
+  context.low_memory_ = request_.options->low_memory;
   context.packs_ = request_.packs;
   if (side_of(kernel) == Side::device) context.packs_ = &*device_packs_;
   context.ids_ = node.inputs;
@@ -59,11 +61,7 @@ PlacedTensor Planner::input_for(const KernelDef& kernel, const Node& node, size_
   // A view of a constant may have other sizes in the next plan: each layout has its own copy.
   const void* packed = request_.packs->pack(
       text("contiguous ", from.shape, from.strides), node.inputs[i], from.bytes(),
-      [](void* arg, void* to) {
-        const Tensor& source = *static_cast<const Tensor*>(arg);
-        copy(source, view(to, source.dtype, source.shape));
-      },
-      &from);
+      [&from](void* to) { copy(from, view(to, from.dtype, from.shape)); }, true);
   if (packed == nullptr) return value;
   value.tensor = unplaced(from.dtype, from.shape);
   value.place = {Place::Kind::fixed, side_of(kernel), 0, 0, -1, packed};
@@ -130,6 +128,13 @@ Status Planner::prepare_kernel(int32_t index, const Node& node, PreparedNode& pr
   if (has_device) add(Device::vulkan);
   const size_t of_device = kernels.size();
   add(Device::cpu);
+  if (request_.preferred != nullptr) {
+    const auto preferred = request_.preferred->find(index);
+    if (preferred != request_.preferred->end())
+      std::stable_partition(
+          kernels.begin() + static_cast<std::ptrdiff_t>(of_device), kernels.end(),
+          [&](const KernelDef* kernel) { return kernel->name == preferred->second; });
+  }
   prepared.remark.clear();
   for (size_t k = 0; k < kernels.size(); ++k) {
     const KernelDef* const kernel = kernels[k];

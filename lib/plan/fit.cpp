@@ -25,6 +25,12 @@ Result<Plan> plan_of(PlanRequest& request, const Plan& base, Schedule schedule) 
 
 Result<Plan> fit_plan(PlanRequest request, Plan plan, int64_t arena_limit) {
   if (request.options->keep_all_values || plan.schedule.size() < 3) return plan;
+  if (plan.joined > 0) {  // which brings memory to life earlier
+    request.join = false;
+    HG_TRY_ASSIGN(Plan apart, plan_of(request, plan, plan.schedule));
+    request.join = plan.all_arena_bytes() <= apart.all_arena_bytes();
+    if (!request.join) plan = std::move(apart);
+  }
   const Plan base = plan;
   const Liveness liveness(*request.graph, base);
   const int64_t peak = liveness.profile(base.schedule).peak;

@@ -48,6 +48,7 @@ Result<Plan> Planner::make() {
       plan_.schedule.push_back(static_cast<int32_t>(i));
   }
   find_last_uses();
+  find_joined();
   plan_.next_node = body_.nodes.size();
   for (position_ = 0; position_ < static_cast<int>(plan_.schedule.size()); ++position_) {
     const int32_t index = plan_.schedule[static_cast<size_t>(position_)];
@@ -119,6 +120,7 @@ Status Planner::plan_node(int32_t index, bool& known) {
   if (!known) return plan_measure(index, node, prepared);
   begin_results(node);
   if (node.op->def.view != nullptr) return plan_view(node, prepared);
+  if (plan_joined(node, prepared)) return {};
   HG_TRY_ASSIGN(Step step, choose_kernel(index, node, prepared));
   return add_outputs(node, prepared, std::move(step));
 }
@@ -176,7 +178,9 @@ Status Planner::add_outputs(const Node& node, const PreparedNode& concrete, Step
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorType& type = concrete.output_types[i];
     PlacedTensor out{unplaced(type.dtype, sizes_of(type)), {}};
-    out.place = memory_of_input(node, step, i, out.tensor);
+    out.place = joined_place(node.outputs[i]);
+    if (out.place.kind == Place::Kind::none)
+      out.place = memory_of_input(node, step, i, out.tensor);
     if (out.place.kind == Place::Kind::none)
       out.place = new_block(graph_.value_info(node.outputs[i]).name, out.tensor.bytes(),
                             step.on_device() ? Side::device : Side::host);

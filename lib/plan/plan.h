@@ -97,6 +97,7 @@ struct Plan {
   Schedule schedule;  // of the nodes of this part
   double extra_flops = 0;  // of nodes that the schedule repeats
   int64_t device_arena_bytes = 0;
+  int joined = 0;  // concatenations that need no copy
   std::vector<std::string> remarks;  // why a node is not on the device
 
   int64_t all_arena_bytes() const { return arena_bytes + device_arena_bytes; }
@@ -122,6 +123,9 @@ struct PreparedNode {
 };
 using PreparedNodes = std::unordered_map<int32_t, PreparedNode>;
 
+// The kernel that is to be asked before all others, by node.
+using NodeKernels = std::unordered_map<int32_t, std::string>;
+
 struct PlanRequest {
   const Graph* graph = nullptr;
   const Registry* registry = nullptr;
@@ -135,6 +139,8 @@ struct PlanRequest {
   PreparedNodes* prepared = nullptr;   // of plans for the same bindings; null: not kept
   const DeviceInfo* device = nullptr;  // null: the CPU alone
   const std::set<std::string>* distrusted = nullptr;  // "op=kernel": of the device, never chosen
+  bool join = true;                                   // whether concatenations may need no copy
+  const NodeKernels* preferred = nullptr;             // of the CPU; null: none
 };
 
 // Fails with the first node that cannot be planned. When no kernel takes a node that has an

@@ -88,6 +88,23 @@ class Planner {
   // end of the run write.
   Status separate_assignments();
 
+  // -- Concatenations -----------------------------------------------------------------------------
+
+  struct Joined {
+    ValueId whole = kNoValue;
+    int64_t offset = 0;  // bytes
+  };
+  struct Whole {
+    int64_t bytes = 0;
+    Place place;  // once it has a block
+  };
+  void find_joined();
+  void join(const Node& node, std::span<const int> position_of);
+  // Where a part of a concatenation, or its result, lies; of kind none for other values.
+  Place joined_place(ValueId id);
+  // Whether all that the node concatenates was written to where it belongs.
+  bool plan_joined(const Node& node, const PreparedNode& concrete);
+
   // -- Kernels ------------------------------------------------------------------------------------
 
   PrepareContext prepare_context(const Node& node, const PreparedNode& concrete,
@@ -141,6 +158,8 @@ class Planner {
   std::vector<int> state_last_use_;               // of the memory of states
   std::vector<int> block_last_use_;  // of blocks: the last position that reads any value in them
   PreparedNodes prepared_;
+  std::unordered_map<ValueId, Joined> joined_;
+  std::unordered_map<ValueId, Whole> wholes_;
   std::unordered_map<ValueId, PlacedTensor> copies_[2];  // contiguous, on each Side
 };
 

@@ -23,8 +23,9 @@ class DevicePacks final : public PackCache {
  public:
   DevicePacks(const DeviceInfo& device, PackCache* packs) : device_(&device), packs_(packs) {}
   void* pack(std::string_view kernel, ValueId value, int64_t bytes,
-             void (*fill)(void* arg, void* to), void* arg) override {
-    return packs_ != nullptr ? packs_->pack(kernel, value, bytes, fill, arg) : nullptr;
+             std::function<void(void* to)> fill, bool at_once) override {
+    return packs_ != nullptr ? packs_->pack(kernel, value, bytes, std::move(fill), at_once)
+                             : nullptr;
   }
   const DeviceInfo& device() const { return *device_; }
 

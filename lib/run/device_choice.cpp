@@ -2,7 +2,6 @@
 #include "lib/run/device_choice.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "lib/run/backend.h"
 #include "lib/run/checksum.h"
@@ -22,16 +21,7 @@ Result<double> measure(Device device, const Graph& graph, Options options, const
   HG_TRY_ASSIGN(const std::unique_ptr<Program> program, Program::create(graph, options, registry));
   HG_TRY_ASSIGN(const std::vector<TensorData> zeros, program->give_zeros(sizes));
   HG_TRY(program->plan(sizes.all()));
-  using Clock = std::chrono::steady_clock;
-  double best = 0, sum = 0;
-  for (int i = 0; i < kMostRuns && (i < 2 || sum < kMostMs); ++i) {
-    const Clock::time_point begin = Clock::now();
-    HG_TRY(program->run());
-    const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-    sum += ms;
-    if (i > 0) best = i == 1 ? ms : std::min(best, ms);
-  }
-  return best;
+  return program->least_ms(kMostRuns, kMostMs);
 }
 
 uint64_t key_of(const Graph& graph, const Options& options, const Bindings& sizes) {

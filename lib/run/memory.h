@@ -6,12 +6,13 @@
 #include <sys/mman.h>
 #endif
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "hg/session.h"
 
@@ -76,48 +77,23 @@ class Memory64 {
 // Weights packed for kernels, once for each (kernel, value).
 class SessionPacks final : public PackCache {
  public:
-  SessionPacks(const Allocator& allocator, const ParallelFor& parallel)
-      : allocator_(allocator), parallel_(&parallel) {}
+  explicit SessionPacks(const Allocator& allocator) : allocator_(allocator) {}
   void* pack(std::string_view kernel, ValueId value, int64_t bytes,
-             void (*fill)(void* arg, void* to), void* arg) override {
-    auto [entry, is_new] = packed_.try_emplace({std::string(kernel), value});
-    if (is_new) {
-      if (!entry->second.allocate(allocator_, bytes)) {
-        packed_.erase(entry);
-        return nullptr;
-      }
-      touch(entry->second);
-      fill(arg, entry->second.data());
-      bytes_ += entry->second.bytes();
-    }
-    return entry->second.data();
-  }
+             std::function<void(void* to)> fill, bool at_once) override;
+  // Writes what was put off, on all threads, the largest first. `done` is called, from any thread,
+  // with each value that is no longer read for that.
+  void fill(const ParallelFor& parallel, const std::function<void(ValueId)>& done);
   int64_t bytes() const { return bytes_; }
-  bool has(ValueId value) const {
-    return std::any_of(packed_.begin(), packed_.end(),
-                       [value](const auto& entry) { return entry.first.second == value; });
-  }
 
  private:
-  // The system clears new pages when they are first written, which takes longer than to pack: all
-  // threads have it done.
-  void touch(const Memory64& memory) const {
-    constexpr int64_t kPart = int64_t{2} << 20, kPage = 4096;
-    if (memory.bytes() < 2 * kPart || parallel_->threads < 2) return;
-    parallel_->run(
-        parallel_->host, (memory.bytes() + kPart - 1) / kPart,
-        [](void* arg, int64_t part) {
-          const Memory64& all = *static_cast<const Memory64*>(arg);
-          const int64_t end = std::min(all.bytes(), (part + 1) * kPart);
-          for (int64_t at = part * kPart; at < end; at += kPage)
-            static_cast<volatile char*>(all.data())[at] = 0;
-        },
-        const_cast<Memory64*>(&memory));
-  }
-
+  struct Pending {
+    ValueId value = kNoValue;
+    int64_t bytes = 0;
+    std::vector<std::pair<void*, std::function<void(void* to)>>> fills;
+  };
   Allocator allocator_;
-  const ParallelFor* parallel_;
   std::map<std::pair<std::string, ValueId>, Memory64> packed_;
+  std::map<ValueId, Pending> pending_;
   int64_t bytes_ = 0;
 };
 

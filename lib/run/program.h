@@ -13,6 +13,7 @@
 #include "lib/plan/plan.h"
 #include "lib/run/device_side.h"
 #include "lib/run/memory.h"
+#include "lib/run/tuning.h"
 
 namespace hg {
 
@@ -32,6 +33,8 @@ class Program {
   // Plans the first part for the sizes of the inputs and for `dims`.
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
   Status run();
+  // Of several runs, the first of which only warms up; none begins when they took `most_ms`.
+  Result<double> least_ms(int most_runs, double most_ms);
   Result<Tensor> output(int index) const;
   Result<std::vector<TensorData>> copies_of_outputs() const;
   Result<DeviceTensor> device_output(int index) const;
@@ -49,6 +52,7 @@ class Program {
   double flops() const;
   std::vector<ProfileRow> profile() const;
   std::string report() const;
+  std::vector<std::byte> tuning() const { return tuning_.blob(); }
 
  private:
   // A plan with pointers.
@@ -68,7 +72,7 @@ class Program {
       std::span<const std::pair<std::string, int64_t>> dims) const;
   Result<Ready*> part(size_t index, const Bindings& bindings, const Plan* previous);
   Status make_ready(Ready& ready);
-  void release_packed(const Plan& plan);
+  void fill_packed(const Plan& plan);
   Status fit_limit(const PlanRequest& request, Plan& plan) const;
   void resolve(Ready& ready);
   void* base_of(const Place& place) const;
@@ -88,6 +92,7 @@ class Program {
   const Registry* registry_;
   ParallelFor parallel_;
   SessionPacks packs_;
+  Tuning tuning_;
   std::vector<bool> mutable_states_;
   size_t first_made_state_ = 0;      // from there on they are the passes'
   std::vector<void*> state_data_;

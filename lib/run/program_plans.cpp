@@ -33,10 +33,14 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
   }
   auto ready = std::make_unique<Ready>();
   PreparedNodes prepared;
+  NodeKernels preferred;
   request.prepared = &prepared;
+  request.preferred = &preferred;
   for (;;) {
     if (device_ != nullptr) {
       HG_TRY_ASSIGN(distrusted_, distrusted_kernels(graph_, options_, *registry_));
+    } else {
+      preferred = tuning_.choose(request, options_.autotune);
     }
     int32_t expand_node = -1;
     Result<Plan> plan = make_plan(request, &expand_node);
@@ -59,7 +63,7 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
     HG_TRY(prepare_states());
   }
   HG_TRY(fit_limit(request, ready->plan));
-  release_packed(ready->plan);
+  fill_packed(ready->plan);
   HG_TRY(make_ready(*ready));
   auto& plans = plans_[index];
   if (plans.size() >= kPlansPerPart) {
@@ -85,22 +89,30 @@ Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
                        earlier > 0 ? text(", ", earlier, " of earlier parts") : "", ")");
 }
 
-// Weights that the passes made and that their one reader has packed go, where no other plan will
-// need them.
-void Program::release_packed(const Plan& plan) {
-  if (device_ != nullptr || plan.part > 0 || plan.next_node < graph_.nodes().size() ||
-      !graph_.symbols().empty())
-    return;
+// The system reads the pages of a mapped file again when they are used after all. Weights that the
+// passes made go once their one reader has packed them, where no other plan will need them.
+void Program::fill_packed(const Plan& plan) {
+  const bool is_last = device_ == nullptr && plan.part == 0 &&
+                       plan.next_node == graph_.nodes().size() && graph_.symbols().empty();
   const std::vector<int> uses = use_counts(graph_);
   std::vector<State>& states = GraphAccess::body(graph_).states;
-  for (size_t i = first_made_state_; i < states.size(); ++i) {
-    State& state = states[i];
-    if (mutable_states_[i] || uses[static_cast<size_t>(state.value)] != 1 ||
-        !packs_.has(state.value))
-      continue;
+  packs_.fill(parallel_, [&](ValueId value) {
+    ValueId id = value;
+    const auto info = [&]() -> const ValueInfo& { return graph_.value_info(id); };
+    while (info().state < 0) {  // a look at a weight
+      const int32_t node = info().node;
+      if (node < 0 || graph_.nodes()[static_cast<size_t>(node)].op->def.view == nullptr) return;
+      id = graph_.nodes()[static_cast<size_t>(node)].inputs[0];
+    }
+    const auto index = static_cast<size_t>(info().state);
+    State& state = states[index];
+    release_pages(graph_, state.data);
+    if (!is_last || id != value || index < first_made_state_ || mutable_states_[index] ||
+        uses[static_cast<size_t>(id)] != 1)
+      return;
     state.data.owner.reset();
-    state_data_[i] = state.data.tensor.data = nullptr;
-  }
+    state_data_[index] = state.data.tensor.data = nullptr;
+  });
 }
 
 Status Program::make_ready(Ready& ready) {

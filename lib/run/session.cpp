@@ -229,6 +229,7 @@ std::vector<ArenaBlock> Session::arena_blocks() const { return body_->program->a
 double Session::flops() const { return body_->program->flops(); }
 std::vector<ProfileRow> Session::profile() const { return body_->program->profile(); }
 const Graph& Session::compiled_graph() const { return body_->program->graph(); }
+std::vector<std::byte> Session::tuning() const { return body_->program->tuning(); }
 const Gpu& Session::gpu() const { return body_->program->gpu(); }
 std::string Session::report() const {
   const std::string choice = body_->choice.empty() ? "" : body_->choice + "\n";

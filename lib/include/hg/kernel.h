@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -25,6 +26,13 @@ struct ParallelFor {
   void (*run)(void* host, int64_t count, void (*task)(void* arg, int64_t index), void* arg) = nullptr;
   void* host = nullptr;
   int threads = 1;
+};
+
+// What a session may round where the model does not.
+enum class Precision : uint8_t {
+  f32,   // nothing
+  bf16,  // constant f32 weights of products and of convolutions that are products: kept in 16 bits
+         // and widened where they are used, which is an error of at most 2^-9 of each; sums are f32
 };
 
 // What random ops draw from: equal states give equal numbers.
@@ -78,9 +86,10 @@ class KernelAttrs {
 class PackCache {
  public:
   virtual ~PackCache() = default;
-  // 64-byte aligned memory that `fill` wrote once for this key; null when memory is short.
+  // 64-byte aligned memory that `fill` writes once for this key: at once, or else before the first
+  // run, beside other fills on other threads. Null when memory is short.
   virtual void* pack(std::string_view kernel, ValueId value, int64_t bytes,
-                     void (*fill)(void* arg, void* to), void* arg) = 0;
+                     std::function<void(void* to)> fill, bool at_once) = 0;
 };
 
 class PrepareContext {
@@ -95,6 +104,9 @@ class PrepareContext {
   bool is_constant(int i) const { return has(i) && in(i).data != nullptr; }
   const KernelAttrs& attrs() const { return attrs_; }
   int threads() const { return threads_; }
+  Precision precision() const { return precision_; }
+  // Whether weights are to be used where they lie: pack() gives null.
+  bool low_memory() const { return low_memory_; }
   std::string label() const { return label_; }
 
   // Scratch memory of run(), 64-byte aligned, contents undefined.
@@ -107,13 +119,13 @@ class PrepareContext {
     state_ = std::move(owned);
     return reference;
   }
-  // A packed copy of a constant input, made once per session. `fill` is called with the memory.
-  // Null when the input is not constant or memory is short.
-  template <class Fill>
-  void* pack(int input, std::string_view kernel, int64_t bytes, Fill fill) const {
-    if (!is_constant(input) || packs_ == nullptr) return nullptr;
-    return packs_->pack(kernel, ids_[static_cast<size_t>(input)], bytes,
-                        [](void* arg, void* to) { (*static_cast<Fill*>(arg))(to); }, &fill);
+  // A packed copy of a constant input, made once per session. `fill` is called with the memory after
+  // this kernel and others are prepared, on any thread: it owns what it needs beside the input's
+  // data. Null when the input is not constant, or memory is short or to be spared.
+  void* pack(int input, std::string_view kernel, int64_t bytes,
+             std::function<void(void* to)> fill) const {
+    if (!is_constant(input) || packs_ == nullptr || low_memory_) return nullptr;
+    return packs_->pack(kernel, ids_[static_cast<size_t>(input)], bytes, std::move(fill), false);
   }
   template <class... Parts>
   Status fail(const Parts&... parts) const {
@@ -128,6 +140,8 @@ class PrepareContext {
   KernelAttrs attrs_;
   std::string label_;
   int threads_ = 1;
+  Precision precision_ = Precision::f32;
+  bool low_memory_ = false;
   int64_t workspace_ = 0;
   std::shared_ptr<void> state_;
   PackCache* packs_ = nullptr;

@@ -43,6 +43,13 @@ struct Options {
   // saves the memory; results stay the same bits.
   int64_t memory_limit = 0;
   Checkpoint checkpoint = Checkpoint::none;
+  bool low_memory = false;  // weights are used where they lie, not packed for kernels: slower
+  Precision precision = Precision::f32;  // on the CPU
+  // Whether plan() measures which CPU kernel is the fastest for each large node, and takes that one
+  // instead of the one that counting predicts. Results may then differ by rounding from one
+  // measurement to the next, unless `tuning` has them already.
+  bool autotune = false;
+  std::vector<std::byte> tuning = {};  // what Session::tuning() gave before, here or elsewhere
   std::vector<std::pair<std::string, int64_t>> dims = {};  // sizes for symbols, to plan at creation
   std::vector<std::string> disabled_passes = {};           // by name, for debugging
   std::vector<std::string> kernels = {};  // "conv=reference": only this variant, for debugging
@@ -133,6 +140,8 @@ class Session {
   std::vector<ArenaBlock> arena_blocks() const;
   double flops() const;                        // multiplications and additions of one run
   std::vector<ProfileRow> profile() const;     // needs Options::profile
+  // What Options::autotune measured so far, and Options::tuning: to be stored, for the next session.
+  std::vector<std::byte> tuning() const;
   const Gpu& gpu() const;  // empty on the CPU
   const Graph& compiled_graph() const;         // after the passes
   std::string report() const;                  // devices, kernels and passes, as text

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions in f16 and bf16 run in f32, between casts, where all the fast kernels are; the
+// result is rounded once, after the epilogue. Constant weights are widened now, and go once they
+// are packed.
+#include "lib/compile/passes.h"
+#include "lib/graph/element.h"
+
+namespace hg {
+namespace {
+
+using Replacement = std::optional<std::vector<Value>>;
+
+Result<Value> widened(Graph& graph, const CompileContext& context, ValueId id) {
+  if (id == kNoValue) return Value();
+  const TensorData* const data = fixed_data(graph, context, id);
+  if (data == nullptr) return graph.call("cast", {graph.value(id)}, {{"dtype", f32}});
+  HG_TRY_ASSIGN(TensorData wide, TensorData::allocate(f32, data->tensor.shape));
+  for (int64_t i = 0; i < wide.tensor.count(); ++i)
+    wide.tensor.as<float>()[i] = static_cast<float>(element(data->tensor, i));
+  release_pages(graph, *data);
+  return graph.constant(std::move(wide), graph.value_info(id).name + "_f32");
+}
+
+}  // namespace
+
+Status widen_convs(Graph& graph, const CompileContext& context) {
+  if (context.options->device != Device::cpu) return {};
+  return rewrite(graph, [&](const Node& node) -> Result<Replacement> {
+    const DType dtype = graph.value_info(node.outputs[0]).type.dtype;
+    if (node.op->name() != "conv" || (dtype != f16 && dtype != bf16)) return Replacement();
+    const Node conv = node;  // adding nodes moves it
+    std::vector<Value> inputs;
+    for (const ValueId id : conv.inputs) {
+      HG_TRY_ASSIGN(const Value wide, widened(graph, context, id));
+      inputs.push_back(wide);
+    }
+    NamedAttrs attrs;
+    for (size_t i = 0; i < conv.attrs.size(); ++i)
+      attrs.push_back({conv.op->signature.attributes[i].name, conv.attrs[i]});
+    graph.set_origin(conv.origin);
+    const Value y = graph.call("conv", inputs, attrs);
+    return Replacement({graph.call("cast", {y}, {{"dtype", dtype}})});
+  });
+}
+
+}  // namespace hg

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/tuning.h"
+
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "lib/plan/planner.h"
+#include "lib/run/checksum.h"
+#include "lib/run/program.h"
+
+namespace hg {
+namespace {
+
+constexpr std::string_view kMagic = "HGTUNE01";
+constexpr double kLeastFlops = 200000;  // below, all kernels take microseconds
+constexpr int kMostRuns = 12;
+constexpr double kMostMs = 15;        // after which no further run of a kernel begins
+constexpr double kMuchFaster = 0.97;  // of the time of one that is preferred
+
+std::string processor() {
+#if defined(__x86_64__)
+  unsigned words[12] = {};
+  for (unsigned i = 0; i < 3; ++i)
+    if (__get_cpuid(0x80000002u + i, words + 4 * i, words + 4 * i + 1, words + 4 * i + 2,
+                    words + 4 * i + 3) == 0)
+      return "x86-64";
+  return std::string(reinterpret_cast<const char*>(words), sizeof(words));
+#else
+  return "";
+#endif
+}
+
+// A node alone: what is constant stays so, and all sizes are numbers.
+struct Alone {
+  Graph graph;
+  double flops = 0;
+  uint64_t key = 0;
+};
+
+std::optional<Alone> alone(const PlanRequest& request, const Node& node) {
+  const Graph& graph = *request.graph;
+  if (node.op->def.flops == nullptr || node.op->def.view != nullptr ||
+      (node.op->def.traits & (kControl | kRandom | kDataDependent)))
+    return std::nullopt;
+  Alone made{Graph(*request.registry)};
+  std::string all = text(node.op->name(), ";", request.threads, ";", processor(), ";",
+                         int(request.options->precision), request.options->low_memory, ";");
+  std::vector<Value> inputs;
+  std::vector<Sizes> in, out;
+  for (const ValueId id : node.inputs) {
+    if (id == kNoValue) {
+      inputs.emplace_back();
+      all += "-;";
+      continue;
+    }
+    const ValueInfo& info = graph.value_info(id);
+    const Result<Sizes> sizes = evaluate(info.type.shape, request.bindings);
+    if (!sizes.ok()) return std::nullopt;
+    in.push_back(*sizes);
+    const bool is_fixed =
+        info.state >= 0 && !(*request.mutable_states)[static_cast<size_t>(info.state)];
+    all += text(info.type.dtype, *sizes, is_fixed ? "=;" : ";");
+    const std::string name = text("x", int64_t(inputs.size()));
+    inputs.push_back(
+        is_fixed ? made.graph.constant(graph.states()[static_cast<size_t>(info.state)].data, name)
+                 : made.graph.input(name, info.type.dtype, to_shape(*sizes)));
+  }
+  std::vector<Attr> numbers;
+  NamedAttrs attrs;
+  for (size_t i = 0; i < node.attrs.size(); ++i) {
+    numbers.push_back(with_numbers(node.attrs[i], request.bindings));
+    attrs.push_back({node.op->signature.attributes[i].name, numbers.back()});
+    all += text(attrs.back().name, "=", numbers.back(), ";");
+  }
+  int k = 0;
+  for (const Value& y : made.graph.calls(node.op->name(), inputs, attrs)) {
+    if (!made.graph.status().ok()) return std::nullopt;
+    made.graph.output(text("y", k++), y);
+    const Result<Sizes> sizes = evaluate(y.shape(), Bindings());
+    if (!sizes.ok()) return std::nullopt;
+    out.push_back(*sizes);
+  }
+  if (!made.graph.status().ok()) return std::nullopt;
+  made.flops = node.op->def.flops(in, out, AttrReader(node.op, numbers));
+  made.key = checksum_of(std::as_bytes(std::span(all)));
+  return made;
+}
+
+// The least time of a run, on zeros.
+Result<double> measure(const Graph& graph, const PlanRequest& request, const KernelDef& kernel) {
+  Options options;
+  options.threads = request.threads;
+  options.parallel_for = request.options->parallel_for;
+  options.allocator = request.options->allocator;
+  options.low_memory = request.options->low_memory;
+  options.precision = request.options->precision;
+  options.keep_all_values = true;  // no pass may change the node
+  options.kernels = {text(kernel.op, "=", kernel.name)};
+  HG_TRY_ASSIGN(const std::unique_ptr<Program> program,
+                Program::create(graph, options, *request.registry));
+  HG_TRY_ASSIGN(const std::vector<TensorData> zeros, program->give_zeros(Bindings()));
+  HG_TRY(program->plan({}));
+  return program->least_ms(kMostRuns, kMostMs);
+}
+
+// The fastest, of equally fast ones that which is preferred; empty where none can serve.
+std::string fastest(const Graph& graph, const PlanRequest& request,
+                    std::span<const KernelDef* const> kernels) {
+  std::string name;
+  double best = std::numeric_limits<double>::infinity();
+  for (const KernelDef* kernel : kernels) {
+    if (kernel->name == "reference") continue;
+    const Result<double> ms = measure(graph, request, *kernel);
+    if (!ms.ok() || *ms > best * kMuchFaster) continue;
+    best = *ms;
+    name = kernel->name;
+  }
+  return name;
+}
+
+template <class T>
+void append(std::vector<std::byte>& blob, const T& value) {
+  const auto bytes = std::as_bytes(std::span(&value, 1));
+  blob.insert(blob.end(), bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+// The magic, a checksum of what follows, and for each node its key, the length of the kernel's
+// name, and the name.
+std::vector<std::byte> Tuning::blob() const {
+  std::vector<std::byte> rows;
+  for (const auto& [key, name] : known_) {
+    append(rows, key);
+    append(rows, static_cast<uint8_t>(name.size()));
+    const auto bytes = std::as_bytes(std::span(name));
+    rows.insert(rows.end(), bytes.begin(), bytes.end());
+  }
+  const auto magic = std::as_bytes(std::span(kMagic));
+  std::vector<std::byte> blob(magic.begin(), magic.end());
+  append(blob, checksum_of(rows));
+  blob.insert(blob.end(), rows.begin(), rows.end());
+  return blob;
+}
+
+Tuning::Tuning(std::span<const std::byte> blob) {
+  uint64_t checksum = 0, key = 0;
+  if (blob.size() < kMagic.size() + sizeof(checksum) ||
+      std::memcmp(blob.data(), kMagic.data(), kMagic.size()) != 0)
+    return;
+  std::memcpy(&checksum, blob.data() + kMagic.size(), sizeof(checksum));
+  std::span<const std::byte> rows = blob.subspan(kMagic.size() + sizeof(checksum));
+  if (checksum_of(rows) != checksum) return;
+  while (rows.size() > sizeof(key)) {
+    std::memcpy(&key, rows.data(), sizeof(key));
+    const auto length = static_cast<size_t>(rows[sizeof(key)]);
+    rows = rows.subspan(sizeof(key) + 1);
+    if (rows.size() < length) return;
+    known_[key] = std::string(reinterpret_cast<const char*>(rows.data()), length);
+    rows = rows.subspan(length);
+  }
+}
+
+NodeKernels Tuning::choose(const PlanRequest& request, bool may_measure) {
+  NodeKernels chosen;
+  if (known_.empty() && !may_measure) return chosen;
+  const std::vector<Node>& nodes = request.graph->nodes();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const auto kernels = request.registry->kernels(nodes[i].op->name(), Device::cpu);
+    if (kernels.size() < 2) continue;
+    const std::optional<Alone> node = alone(request, nodes[i]);
+    if (!node || node->flops < kLeastFlops) continue;
+    auto found = known_.find(node->key);
+    if (found == known_.end()) {
+      if (!may_measure) continue;
+      found = known_.emplace(node->key, fastest(node->graph, request, kernels)).first;
+    }
+    if (!found->second.empty()) chosen[static_cast<int32_t>(i)] = found->second;
+  }
+  return chosen;
+}
+
+}  // namespace hg
