@@ -27,7 +27,10 @@ PrepareContext Planner::prepare_context(const Node& node, const PreparedNode& co
   context.precision_ = request_.options->precision;
   context.low_memory_ = request_.options->low_memory;
   context.packs_ = request_.packs;
-  if (side_of(kernel) == Side::device) context.packs_ = &*device_packs_;
+  if (side_of(kernel) == Side::device) {
+    context.packs_ = &*device_packs_;
+    context.low_memory_ = false;
+  }
   context.ids_ = node.inputs;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const bool given = node.inputs[i] != kNoValue;

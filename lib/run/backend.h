@@ -23,9 +23,9 @@ class DevicePacks final : public PackCache {
  public:
   DevicePacks(const DeviceInfo& device, PackCache* packs) : device_(&device), packs_(packs) {}
   void* pack(std::string_view kernel, ValueId value, int64_t bytes,
-             std::function<void(void* to)> fill, bool at_once) override {
-    return packs_ != nullptr ? packs_->pack(kernel, value, bytes, std::move(fill), at_once)
-                             : nullptr;
+             std::function<void(void* to)> fill, bool /*at_once*/) override {
+    // Recordings copy what is packed to the device while nodes are still being prepared.
+    return packs_ != nullptr ? packs_->pack(kernel, value, bytes, std::move(fill), true) : nullptr;
   }
   const DeviceInfo& device() const { return *device_; }
 

@@ -148,9 +148,10 @@ Status prepare_winograd(PrepareContext& c) {
   const int64_t most = device_of(c).max_binding_bytes - 512;
   if (in_bytes > most || out_bytes > most) return c.fail("its tiles take ", in_bytes, " bytes");
   const int64_t weight_bytes = kElements * s.o * s.c * 4;
-  const void* const u = c.pack(1, "vulkan winograd", weight_bytes, [&](void* to) {
-    transform_weight(c.in(1).as<float>(), s.o * s.c, static_cast<float*>(to));
-  });
+  const void* const u =
+      c.pack(1, "vulkan winograd", weight_bytes, [s, weight = c.in(1).as<float>()](void* to) {
+        transform_weight(weight, s.o * s.c, static_cast<float*>(to));
+      });
   if (u == nullptr)
     return out_of_memory(c.label(), ": no memory for ", weight_bytes, " bytes of packed weights");
   const int64_t out_at = (in_bytes + 255) / 256 * 256;
