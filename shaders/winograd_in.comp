@@ -10,19 +10,22 @@ layout(binding = 1) buffer V { float v[]; };
 layout(binding = 2) readonly buffer X { float x[]; };
 #define AT 2
 
-// B^T of six numbers.
-#define TRANSFORM(a, b, c, d, e, f)                           \
-  {                                                           \
-    const float k0 = 4.0 * a - 5.0 * c + e;                   \
-    const float k1 = e - 4.0 * c, k2 = d - 4.0 * b;           \
-    const float k3 = e - c, k4 = 2.0 * (d - b);               \
-    const float k5 = 4.0 * b - 5.0 * d + f;                   \
-    a = k0;                                                   \
-    b = k1 + k2;                                              \
-    c = k1 - k2;                                              \
-    d = k3 + k4;                                              \
-    e = k3 - k4;                                              \
-    f = k5;                                                   \
+// B^T of six numbers, for the points 0, +-A, +-B with A = sqrt(1/2), B = sqrt(2), whose rounding errors
+// are a third of those of whole points (as kernels/conv_winograd_simd.cpp).
+#define A 0.70710678118654752
+#define B 1.41421356237309505
+#define TRANSFORM(a, b, c, d, e, f)                 \
+  {                                                 \
+    const float k0 = a + e - 2.5 * c;               \
+    const float k1 = e - 2.0 * c, k2 = A * d - B * b; \
+    const float k3 = e - 0.5 * c, k4 = B * d - A * b; \
+    const float k5 = b + f - 2.5 * d;               \
+    a = k0;                                         \
+    b = k1 + k2;                                    \
+    c = k1 - k2;                                    \
+    d = k3 + k4;                                    \
+    e = k3 - k4;                                    \
+    f = k5;                                         \
   }
 
 void main() {

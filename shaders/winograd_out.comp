@@ -16,15 +16,17 @@ layout(binding = 3) readonly buffer Bias { float bias[]; };
 layout(binding = 4) readonly buffer Residual { float residual[]; };
 #define AT 4
 
-// A^T of six numbers, in the first four.
+// A^T of six numbers, in the first four, for the points of winograd_in.comp.
+#define A 0.70710678118654752
+#define B 1.41421356237309505
 #define TRANSFORM(a, b, c, d, e, f)                       \
   {                                                       \
     const float k0 = b + c, k1 = b - c;                   \
-    const float k2 = d + e, k3 = 2.0 * (d - e);           \
+    const float k2 = d + e, k3 = d - e;                   \
     a = a + k0 + k2;                                      \
-    b = k1 + k3;                                          \
-    c = k0 + 4.0 * k2;                                    \
-    d = k1 + 4.0 * k3 + f;                                \
+    b = A * k1 + B * k3;                                  \
+    c = 0.5 * k0 + 2.0 * k2;                              \
+    d = 0.5 * A * k1 + 2.0 * B * k3 + f;                  \
   }
 
 void main() {

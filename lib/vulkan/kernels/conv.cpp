@@ -119,11 +119,12 @@ bool accepts_winograd(const PrepareContext& c) {
 
 // u[e, o, c] = element e of G g G^T.
 void transform_weight(const float* weight, int64_t kernels, float* u) {
-  constexpr double kG[kSide][3] = {{1.0 / 4, 0, 0},
-                                   {-1.0 / 6, -1.0 / 6, -1.0 / 6},
-                                   {-1.0 / 6, 1.0 / 6, -1.0 / 6},
-                                   {1.0 / 24, 1.0 / 12, 1.0 / 6},
-                                   {1.0 / 24, -1.0 / 12, 1.0 / 6},
+  constexpr double kRoot = 0.70710678118654752440;  // the points are 0, +-root, +-2 root
+  constexpr double kG[kSide][3] = {{1, 0, 0},
+                                   {-1 / 1.5, -kRoot / 1.5, -0.5 / 1.5},
+                                   {-1 / 1.5, kRoot / 1.5, -0.5 / 1.5},
+                                   {1 / 6.0, 2 * kRoot / 6, 2 / 6.0},
+                                   {1 / 6.0, -2 * kRoot / 6, 2 / 6.0},
                                    {0, 0, 1}};
   for (int64_t k = 0; k < kernels; ++k) {
     const float* const g = weight + 9 * k;
