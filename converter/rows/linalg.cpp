@@ -187,9 +187,9 @@ Values eigen(Call& call) {
 void eigh_of(Call& call) { call.returns(eigen(call)); }
 void eigvalsh(Call& call) { call.returns(eigen(call)[0]); }
 
-// Singular values up to max(atol, rtol times the largest) count as 0: as a tensor like the last dim
-// of s.
-Value negligible(Call& call, const Value& x, const Value& s) {
+// Singular values up to this count as 0: max(atol, rtol times the largest), [..., 1] as s is [...,
+// k].
+Value bound_of(Call& call, const Value& x, const Value& s) {
   if (call.flag("hermitian", false))
     call.refuse("hermitian", "is true, which looks at one triangle only");
   const auto limit = [&](std::string_view name) {
@@ -212,21 +212,21 @@ Value negligible(Call& call, const Value& x, const Value& s) {
     if (absolute) relative = where(gt(absolute, number_like(s, 0)), number_like(s, 0), relative);
   }
   Value bound = relative * hg::amax(s, {-1}, true);
-  if (absolute) bound = s.graph()->call("maximum", {bound, absolute});
-  return le(s, bound);
+  return absolute ? maximum(bound, absolute) : bound;
 }
 void pinv(Call& call) {
   const Value x = matrices(call, "self");
-  const Values v = svd(x);
-  const Value zero = negligible(call, x, v[1]);
-  const Value one = number_like(v[1], 1);
-  const Value scale = where(zero, number_like(v[1], 0), one / where(zero, one, v[1]));
-  call.returns(matmul(transposed(v[2]) * widened(scale, 1), transposed(v[0])));
+  if (x.dim(-1) == Dim(0) || x.dim(-2) == Dim(0))
+    return call.returns(expand(number_like(x, 0), transposed(x).shape()));
+  call.returns(x.graph()->call("pinv", {x, bound_of(call, x, svd(x)[1])}));
 }
 void matrix_rank(Call& call) {
   const Value x = matrices(call, call.has("input") ? "input" : "self");
+  if (x.dim(-1) == Dim(0) || x.dim(-2) == Dim(0))
+    return call.returns(
+        x.graph()->call("full", {}, {{"shape", batch_of(x)}, {"value", 0.0}, {"dtype", i64}}));
   const Value s = svd(x)[1];
-  call.returns(hg::sum(convert::cast(logical_not(negligible(call, x, s)), i64), {-1}));
+  call.returns(hg::sum(convert::cast(gt(s, bound_of(call, x, s)), i64), {-1}));
 }
 void cond(Call& call) {
   const Value s = svd(matrices(call, "self"))[1];

@@ -39,8 +39,8 @@ void alpha_dropout_of(Call& call, bool features) {
   Graph& g = call.graph();
   const Value x = call.tensor("input");
   const double p = call.real("p");
-  if (!is_float(x.dtype())) call.refuse("input", "is not a float tensor");
   if (!call.flag("train", true) || p == 0) return call.returns(x);
+  if (!is_float(x.dtype())) call.refuse("input", "is not a float tensor");
   call.note("dropout runs in training mode, as traced");
   constexpr double kAlpha = 1.7580993408473766;
   const double a = p == 1 ? 0 : 1 / std::sqrt((kAlpha * kAlpha * p + 1) * (1 - p));

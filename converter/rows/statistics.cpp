@@ -58,7 +58,9 @@ Value covariance(Call& call, double correction) {
   if (call.has("fweights") || call.has("aweights"))
     call.refuse(call.has("fweights") ? "fweights" : "aweights", "is given");
   if (!is_float(x.dtype())) x = convert::cast(x, f32);
-  const bool single = x.rank() < 2;
+  const bool single = x.rank() < 2 || x.dim(0) == Dim(1);
+  if (!single && !x.dim(0).is_constant())
+    call.refuse("self", "has a symbolic number of variables; one alone would give a number");
   x = reshape(x, {single ? Dim(1) : x.dim(0), x.rank() == 0 ? Dim(1) : x.dim(-1)});
   const Value d = x - mean(x, {-1}, true);
   const Value observations = convert::cast(
@@ -156,7 +158,7 @@ void sum_to_size(Call& call) {
   for (size_t d = 0; d < x.shape().size(); ++d)
     if (d < more || (to[d - more] == Dim(1) && !(x.shape()[d] == Dim(1))))
       dims.emplace_back(static_cast<int64_t>(d));
-  if (!dims.empty()) x = sum(x, dims, true);
+  if (!dims.empty() || to.empty()) x = sum(x, dims, true);
   call.returns(reshape(x, to));
 }
 

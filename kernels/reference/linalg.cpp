@@ -215,11 +215,33 @@ void svd(const Call& c) {
   }
 }
 
+// The sum of v u^T / s over the singular values above the bound: eigenvectors [u v] / sqrt 2.
+void pinv(const Call& c) {
+  for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
+    const Matrix x = matrix(c.in[0], index);
+    const int64_t m = x.rows, n = x.columns;
+    Matrix both(m + n, m + n), vectors(m + n, m + n);
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) both.at(i, m + j) = both.at(m + j, i) = x.at(i, j);
+    std::vector<double> values;
+    symmetric_eigen(both, values, vectors);
+    for (int64_t k = 0; k < m + n; ++k) {
+      const double value = values[static_cast<size_t>(k)];
+      if (value <= c.in[1].at(0)) continue;
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < m; ++j)
+          c.out[0].at((index * n + i) * m + j) +=
+              2 * vectors.at(m + i, k) * vectors.at(j, k) / value;
+    }
+  }
+}
+
 constexpr Row kRows[] = {
     {"solve", solve},       {"solve_triangular", solve_triangular},
     {"det", det},           {"slogdet", slogdet},
     {"cholesky", cholesky}, {"qr", qr},
     {"eigh", eigh},         {"svd", svd},
+    {"pinv", pinv},
 };
 
 }  // namespace

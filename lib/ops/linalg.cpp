@@ -159,14 +159,16 @@ Status qr_grad(GradContext& c) {
   c.set_grad(0, transpose_last(solved_triangular(r, transpose_last(b), true)));
   return {};
 }
-// x = v diag(w) v^T: dx = v (diag(dw) + (v^T dv) / (w_j - w_i)) v^T
+// x = v diag(w) v^T: dx = v (diag(dw) + (v^T dv) / (w_j - w_i)) v^T; both triangles
+// get the same.
 Status eigh_grad(GradContext& c) {
   const Value w = c.out(0), v = c.out(1);
   const Value one = identity(w, w.dim(-1));
   Value middle = one * widen(c.dout(0), 1);
   if (c.has_dout(1))
     middle = middle + product(transpose_last(v), c.dout(1)) / gaps(w) * (1.0 - one);
-  c.set_grad(0, product(product(v, middle), transpose_last(v)));
+  const Value dx = product(product(v, middle), transpose_last(v));
+  c.set_grad(0, (dx + transpose_last(dx)) * 0.5);
   return {};
 }
 // x = u diag(s) vh, with e the gaps of s^2: dx = u [skew(u^T du) / e s + s skew(vh dvh^T) / e +
@@ -191,6 +193,30 @@ Status svd_grad(GradContext& c) {
   return {};
 }
 
+// y = v diag(1 / s) u^T, where singular values up to bound[..., 1] count as 0 and stay 0
+Status pinv_expand(ExpandContext& c) {
+  const Value x = c.in(0);
+  if ((x.dtype() != f32 && x.dtype() != f64) || x.rank() < 2)
+    return invalid_argument("pinv takes f32 or f64 matrices, not ", x.dtype(), x.shape());
+  const std::vector<Value> parts = c.graph().calls("svd", {x});
+  const Value s = parts[1], zero = c.graph().call("le", {s, c.in(1)});
+  const Value one = term::full_like(s, 1);
+  const Value inverse = c.graph().call(
+      "where", {zero, term::full_like(s, 0), one / c.graph().call("where", {zero, one, s})});
+  c.set_out(0, product(transpose_last(parts[2]) * widen(inverse, 1), transpose_last(parts[0])));
+  return {};
+}
+// At constant rank (Golub, Pereyra 1973), with g = dy^T:
+// dx = -(y g y)^T + (1 - x y) g y y^T + y^T y g (1 - y x)
+Status pinv_grad(GradContext& c) {
+  const Value x = c.in(0), y = c.out(0), yt = transpose_last(y), g = transpose_last(c.dout(0));
+  const Value gy = product(g, y), yg = product(y, g);
+  const Value left = product(gy, yt), right = product(yt, yg);
+  c.set_grad(0, -transpose_last(product(y, gy)) + left - product(product(x, y), left) + right -
+                    product(product(right, y), x));
+  return {};
+}
+
 constexpr OpDef kOps[] = {
     row("solve", "solve(a, b) -> x", solve_infer, solve_grad),
     row("solve_triangular", "solve_triangular(a, b, upper: bool, unitriangular: bool = false) -> x",
@@ -205,6 +231,7 @@ constexpr OpDef kOps[] = {
     row("eigh", "eigh(x, upper: bool = false) -> values, vectors", eigh_infer, eigh_grad),
     // Singular values in descending order. The largest element of each column of u is positive.
     row("svd", "svd(x) -> u, s, vh", svd_infer, svd_grad),
+    {.name = "pinv", .signature = "pinv(x, bound) -> y", .grad = pinv_grad, .expand = pinv_expand},
 };
 
 }  // namespace

@@ -45,6 +45,9 @@ std::vector<Sample> linalg() {
     s.push_back({"svd", {{dtype, {4, 2}, 0, 0, tall}}});
     s.push_back({"svd", {{dtype, {2, 4}, 0, 0, tall}}});
     s.push_back({"svd", {{dtype, {1, 1}}}});
+    const SampleInput bound = {dtype, {1}, 0, 0, {0.01}};
+    for (const SampleInput& x : {a, SampleInput{dtype, {4, 2}, 0, 0, tall}})
+      s.push_back({.op = "pinv", .inputs = {x, bound}});
   }
   return s;
 }
