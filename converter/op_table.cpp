@@ -38,7 +38,8 @@ std::string op_table_text() {
       "docs/ops.md`.\n\n"
       "A device runs an op with the kernels that are named, as a view of its input, as its "
       "expansion into other ops, or, where nothing stands, not at all. Its gradient is a rule, "
-      "that of the expansion, or none, where a result is no smooth function of the inputs.\n\n"
+      "that of the expansion, none, where a result is no smooth function of the inputs, or, where "
+      "nothing stands, refused.\n\n"
       "| op | CPU | Vulkan | gradient |\n|---|---|---|---|\n";
   for (const Op* op : Registry::built_in().ops())
     out += text("| `", op->def.signature, "` | ", support(*op, Device::cpu), " | ",

@@ -3,6 +3,8 @@
 // differences.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "hg/hg.h"
 
 namespace hg {
@@ -167,6 +169,46 @@ TEST(Gradients, OfSecondOrderNeedASingleNumber) {
   EXPECT_NE(g.status().message().find("'x' has the shape [2]"), std::string::npos);
 }
 
+// Through log_softmax, whose results are what ctc_loss expects.
+TEST(Gradients, OfCtcLossEqualDifferences) {
+  Graph g;
+  const auto integers = [&](const std::vector<int64_t>& values, const Sizes& shape) {
+    return g.constant(*TensorData::copy_of(view(values, shape)));
+  };
+  const Value x = g.input("x", f64, {48});
+  const Value scores = log_softmax(reshape(x, {6, 2, 4}), 2);
+  const Value y = g.call("ctc_loss", {scores, integers({1, 3, 2, 2, 1, 3}, {2, 3}),
+                                      integers({6, 5}, {2}), integers({3, 2}, {2})});
+  const Graph forward = [&] {
+    Graph f = g;
+    f.output("", f.value(sum(f.value(y.id())).id()));
+    return f;
+  }();
+  g.output("", gradients(y, {x})[0]);
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  std::vector<double> at(48);
+  for (size_t i = 0; i < at.size(); ++i) at[i] = std::sin(3.0 * static_cast<double>(i));
+  const std::vector<double> dx = evaluate(std::move(g), {at});
+  for (size_t i = 0; i < at.size(); ++i) {
+    constexpr double kStep = 1e-5;
+    std::vector<double> above = at, below = at;
+    above[i] += kStep;
+    below[i] -= kStep;
+    const double difference = evaluate(forward, {above})[0] - evaluate(forward, {below})[0];
+    EXPECT_NEAR(dx[i], difference / (2 * kStep), 1e-8) << i;
+  }
+}
+
+TEST(Gradients, OfSecondOrderAreRefusedWhereNoRuleIsKnown) {
+  Graph g;
+  const Value x = g.input("x", f32, {1, 2, 3, 3}), grid = g.input("grid", f32, {1, 2, 2, 2});
+  const Value y = sum(g.call("grid_sample", {x, grid}));
+  const std::vector<Value> first = gradients(y, {grid});
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_TRUE(gradients(sum(first[0]), {grid}).empty()) << "not zero in silence";
+  EXPECT_EQ(g.status().message(), "these ops have no gradient: grid_sample_grad");
+}
+
 TEST(Gradients, ListAllOpsWithoutOne) {
   constexpr OpDef kWave = {.name = "acme.wave",
                            .signature = "acme.wave(x) -> y",
@@ -183,11 +225,16 @@ TEST(Gradients, ListAllOpsWithoutOne) {
   const Value x = g.input("x", f32, {2});
   const Value y = g.call("acme.tide", {g.call("neg", {g.call("acme.wave", {x})})});
   EXPECT_TRUE(gradients(y, {x}).empty());
-  EXPECT_EQ(g.status().message(), "these ops have no gradient: acme.tide");
+  EXPECT_EQ(g.status().message(), "these ops have no gradient: acme.tide, acme.wave");
   const Value other = g.input("other", f32, {2});
   (void)g.take_status();
   EXPECT_TRUE(gradients(g.call("add", {y, g.call("acme.wave", {other})}), {x, other}).empty());
   EXPECT_EQ(g.status().message(), "these ops have no gradient: acme.tide, acme.wave");
+  (void)g.take_status();
+  EXPECT_TRUE(gradients(g.call("igamma", {x, g.call("bessel_j0", {y})}), {x}).empty());
+  EXPECT_EQ(g.status().message(),
+            "these ops have no gradient: acme.tide, acme.wave, bessel_j0, igamma for its first "
+            "argument");
 }
 
 }  // namespace

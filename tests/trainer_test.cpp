@@ -277,6 +277,12 @@ TEST(Trainer, StopsAtALossThatIsNotFinite) {
   EXPECT_NE(message.find("model.py:7"), std::string::npos) << message;
   EXPECT_EQ(floats(trainer, "w"), std::vector<float>{1}) << "nothing was updated";
   values[2] = 3;
+  target[0] = 1e30f;
+  const Result<double> square = trainer.step(inputs, targets);
+  ASSERT_FALSE(square.ok());
+  EXPECT_NE(square.status().message().find("the mse loss of 'y'"), std::string_view::npos)
+      << square.status().message();
+  target[0] = 0;
   EXPECT_TRUE(trainer.step(inputs, targets).ok());
   EXPECT_EQ(trainer.updates(), 1);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 
 #include "tools/inputs.h"
 #include "tools/train_log.h"
@@ -66,11 +67,12 @@ class Job {
     if (!model.ok()) return outcome(model.status());
     if (Outcome o = open_data(*model); !o.ok()) return o;
     if (Outcome o = parse_rules(); !o.ok()) return o;
+    if (Outcome o = parse_metrics(); !o.ok()) return o;
     Result<Trainer> trainer = Trainer::create(*model, options_);
     if (!trainer.ok()) return outcome(trainer.status());
     *model = Model();  // and its file, of which the trainer has what it needs
     if (Outcome o = plan(*trainer); !o.ok()) return o;
-    for (const Metric& metric : options_.metrics) log_.metric_names.push_back(metric.kind);
+    log_.metric_names = job_.metrics;
     log_.trained = trainer->trained();
     const Outcome trained = fit(*trainer);
     summary_.notes = log_.notes = trainer->notes();
@@ -106,6 +108,9 @@ class Job {
       return check_samples(validation_);
     }
     if (job_.validation_split > 0) return split();
+    if (!job_.metrics.empty())
+      return usage("--metric ", job_.metrics[0],
+                   " is of validation data; give --validation-split or --validation-input");
     return {};
   }
 
@@ -225,6 +230,26 @@ class Job {
     return {};
   }
 
+  // A metric compares an output with the target of the first loss of that output.
+  Outcome parse_metrics() {
+    for (const std::string& given : job_.metrics) {
+      const size_t equals = given.rfind('=');
+      const bool has_output = equals != std::string::npos;
+      Metric metric{.kind = has_output ? given.substr(equals + 1) : given};
+      if (has_output) metric.output = given.substr(0, equals);
+      const auto loss =
+          std::find_if(options_.losses.begin(), options_.losses.end(), [&](const Loss& l) {
+            return l.kind != "output" && (!has_output || l.output == metric.output);
+          });
+      if (loss == options_.losses.end())
+        return usage("--metric ", given, ": no --loss compares that output with a target");
+      metric.output = loss->output;
+      metric.target = loss->target;
+      options_.metrics.push_back(metric);
+    }
+    return {};
+  }
+
   // -- Training ----------------------------------------------------------------------------------
 
   // Plans for the first batch, so that its memory is known, or refused, before the first step.
@@ -266,6 +291,7 @@ class Job {
       } else {
         if (first_epoch < 0) first_epoch = p.epoch - 1;
         ++summary_.epochs;
+        if (p.validation != nullptr) summary_.validation = describe(*p.validation);
         if (job_.save_every > 0 && p.epoch % job_.save_every == 0) checkpoint = save(trainer);
       }
       if (!checkpoint.ok()) return false;
@@ -280,6 +306,18 @@ class Job {
       log_.stopped = "early";
     if (!checkpoint.ok()) return checkpoint;
     return outcome(status);
+  }
+
+  std::string describe(const Evaluation& evaluation) const {
+    const auto named = [](std::string_view name, double value) {
+      char digits[32];
+      std::snprintf(digits, sizeof digits, " %.6g", value);
+      return text(name, digits);
+    };
+    std::string out = named("loss", evaluation.loss);
+    for (size_t i = 0; i < evaluation.metrics.size(); ++i)
+      out += text(", ", named(job_.metrics[i], evaluation.metrics[i]));
+    return out;
   }
 
   Outcome save(const Trainer& trainer) const {

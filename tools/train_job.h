@@ -18,6 +18,7 @@ struct TrainJob {
   double validation_split = 0;                // the last part of the samples
   std::vector<std::string> losses = {"mse"};  // [OUTPUT=]KIND[*WEIGHT]
   Loss loss;                                  // what all of them have in common
+  std::vector<std::string> metrics;           // [OUTPUT=]KIND
   std::vector<std::string> freeze, l1, l2, lr_for, weight_decay_for;  // PATTERN[=NUMBER]
   TrainOptions options;
   FitOptions fit;
@@ -31,6 +32,7 @@ struct TrainSummary {
   int64_t steps = 0, epochs = 0;
   double first_loss = 0, last_loss = 0, ms_per_step = 0;
   bool was_stopped = false;  // by OnProgress
+  std::string validation;    // of the last epoch: "loss 0.3, accuracy 0.9"; empty without data
   std::vector<std::string> notes;
   std::vector<ProfileRow> profile;  // of the last step, when Options::profile
 };

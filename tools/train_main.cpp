@@ -130,7 +130,6 @@ struct Words {  // what needs translation once all is parsed
   double weight_decay = -1, lr = -1;
   std::vector<double> betas;
   bool no_shuffle = false, fresh = false;
-  std::vector<std::string> metrics;
 };
 
 void add_files(CLI::App& app, TrainJob& job) {
@@ -154,7 +153,7 @@ void add_files(CLI::App& app, TrainJob& job) {
   app.add_option("--svg", job.svg, "draw the loss curve into this file");
 }
 
-void add_goal(CLI::App& app, TrainJob& job, Words& words) {
+void add_goal(CLI::App& app, TrainJob& job) {
   app.add_option("--loss", job.losses,
                  "[OUTPUT=]KIND[*WEIGHT]; KIND is mse, l1, smooth_l1, huber, cross_entropy, nll, "
                  "bce, bce_with_logits, kl_div, or output: the model's output is the loss")
@@ -167,7 +166,8 @@ void add_goal(CLI::App& app, TrainJob& job, Words& words) {
       ->allow_extra_args(false);
   app.add_option("--beta", job.loss.beta, "of smooth_l1, and delta of huber");
   app.add_flag("--log-target", job.loss.log_target, "of kl_div");
-  app.add_option("--metric", words.metrics, "accuracy or mean_error, on the validation data")
+  app.add_option("--metric", job.metrics,
+                 "[OUTPUT=]KIND, of the validation data; KIND is accuracy or mean_error")
       ->allow_extra_args(false);
   app.add_option("--l1", job.l1, "PATTERN=NUMBER: adds NUMBER * sum |w|")->allow_extra_args(false);
   app.add_option("--l2", job.l2, "PATTERN=NUMBER: adds NUMBER * sum w^2")->allow_extra_args(false);
@@ -256,7 +256,6 @@ Outcome complete(TrainJob& job, const Words& words) {
   if (words.betas.size() == 2) o.beta1 = words.betas[0], o.beta2 = words.betas[1];
   job.fit.shuffle = !words.no_shuffle;
   job.options.resume = !words.fresh;
-  for (const std::string& metric : words.metrics) job.options.metrics.push_back({.kind = metric});
   return {};
 }
 
@@ -272,7 +271,7 @@ int main(int argc, char** argv) {
   TrainJob job;
   Words words;
   add_files(app, job);
-  add_goal(app, job, words);
+  add_goal(app, job);
   add_optimizer(app, job, words);
   add_run(app, job, words);
   try {
@@ -302,6 +301,7 @@ int main(int argc, char** argv) {
   std::printf("%s: loss %.6g at first, %.6g at last, %lld steps of %.3g ms%s\n", job.out.c_str(),
               summary.first_loss, summary.last_loss, static_cast<long long>(summary.steps),
               summary.ms_per_step, summary.was_stopped ? ", interrupted" : "");
+  if (!summary.validation.empty()) std::printf("validation: %s\n", summary.validation.c_str());
   if (job.options.session.profile) {
     const hg::Result<MachinePeak> peak = measure_peak(job.options.session.threads);
     if (!peak.ok()) return finish("hg-train", outcome(peak.status()));

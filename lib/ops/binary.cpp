@@ -105,7 +105,6 @@ Status hypot_grad(GradContext& c) {
   return {};
 }
 // torch has none either.
-Status nextafter_grad(GradContext&) { return unsupported("nextafter has no gradient"); }
 // y = |a| sign(b): da = dy y / a, 0 where a is 0; db = 0
 Status copysign_grad(GradContext& c) {
   const Value a = c.in(0), dy = c.dout(0);
@@ -147,7 +146,7 @@ constexpr OpDef kOps[] = {
     row<kOfEither>("fmin", "fmin(a, b) -> y", infer_any_binary, fmin_grad),
     row<kOfEither>("atan2", "atan2(a, b) -> y", infer_float_binary, atan2_grad),
     row<kOfEither>("hypot", "hypot(a, b) -> y", infer_float_binary, hypot_grad),
-    row<kOfEither>("nextafter", "nextafter(a, b) -> y", infer_float_binary, nextafter_grad),
+    row<kOfEither>("nextafter", "nextafter(a, b) -> y", infer_float_binary),
     row<kOfEither>("copysign", "copysign(a, b) -> y", infer_float_binary, copysign_grad),
     row<kOfEither>("logaddexp", "logaddexp(a, b) -> y", infer_float_binary, logaddexp_grad),
     row<kOfEither>("xlogy", "xlogy(a, b) -> y", infer_float_binary, xlogy_grad),

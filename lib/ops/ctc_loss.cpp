@@ -62,8 +62,7 @@ constexpr OpDef kOps[] = {
     {.name = "ctc_loss_grad",
      .signature = "ctc_loss_grad(dy, log_probs, targets, input_lengths, target_lengths, blank: int "
                   "= 0, zero_infinity: bool = false) -> dlog_probs",
-     .infer = grad_infer,
-     .traits = kNoGradient},
+     .infer = grad_infer},
 };
 
 }  // namespace

@@ -225,8 +225,7 @@ constexpr OpDef kOps[] = {
     {.name = "deform_im2col_grad",
      .signature = "deform_im2col_grad(dy, x, offset, mask, kernel_size: int[], stride: int[] = "
                   "[1], padding: int[] = [0], dilation: int[] = [1]) -> dx, doffset, dmask",
-     .infer = deform_im2col_grad_infer,
-     .traits = kNoGradient},
+     .infer = deform_im2col_grad_infer},
     {.name = "deform_conv2d",
      .signature = "deform_conv2d(x, weight, offset, bias?, mask?, stride: int[] = [1], padding: "
                   "int[] = [0], dilation: int[] = [1], groups: int = 1) -> y",

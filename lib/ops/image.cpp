@@ -208,8 +208,7 @@ constexpr OpDef kOps[] = {
     {.name = "grid_sample_grad",
      .signature = "grid_sample_grad(dy, x, grid, mode: str = \"bilinear\", padding_mode: str = "
                   "\"zeros\", align_corners: bool = false) -> dx, dgrid",
-     .infer = grid_sample_grad_infer,
-     .traits = kNoGradient},
+     .infer = grid_sample_grad_infer},
     // [n, c, h, w] -> [n, c * kernel, blocks]
     {.name = "im2col",
      .signature = "im2col(x, kernel_size: int[], dilation: int[] = [1], padding: int[] = [0], "

@@ -13,12 +13,13 @@ namespace hg::ops {
 
 inline constexpr uint32_t kOfFirst = 1, kOfEither = 3;
 
+// Without `grad` a gradient is refused by name.
 template <uint32_t alias = 0>
 constexpr OpDef row(std::string_view name, std::string_view signature,
-                    Status (*infer)(InferContext&), Status (*grad)(GradContext&)) {
+                    Status (*infer)(InferContext&), Status (*grad)(GradContext&) = nullptr) {
   return {.name = name, .signature = signature, .infer = infer, .grad = grad, .alias = alias};
 }
-// Ops without a gradient: the same with nullptr in its place.
+// Ops whose gradient is zero or no matter: the same with nullptr in its place.
 template <uint32_t alias = 0>
 constexpr OpDef row(std::string_view name, std::string_view signature,
                     Status (*infer)(InferContext&), std::nullptr_t) {

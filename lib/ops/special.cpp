@@ -78,25 +78,24 @@ Value gamma_density(const Value& a, const Value& x) {
   return exp((a - 1.0) * log(x) - x - lgamma(a));
 }
 Status igamma_grad(GradContext& c) {
-  if (c.needs(0)) return unsupported("igamma has no gradient for its first argument");
+  if (c.needs(0)) return unsupported("for its first argument");
   if (c.needs(1)) c.set_grad(1, c.dout(0) * gamma_density(c.in(0), c.in(1)));
   return {};
 }
 Status igammac_grad(GradContext& c) {
-  if (c.needs(0)) return unsupported("igammac has no gradient for its first argument");
+  if (c.needs(0)) return unsupported("for its first argument");
   if (c.needs(1)) c.set_grad(1, -c.dout(0) * gamma_density(c.in(0), c.in(1)));
   return {};
 }
 // d zeta / dq = -s zeta(s + 1, q); not defined here for s
 Status zeta_grad(GradContext& c) {
-  if (c.needs(0)) return unsupported("zeta has no gradient for its first argument");
+  if (c.needs(0)) return unsupported("for its first argument");
   const Value s = c.in(0);
   if (c.needs(1)) c.set_grad(1, -c.dout(0) * (s * zeta(s + 1.0, c.in(1))));
   return {};
 }
 
-// torch differentiates neither the other Bessel functions nor the polynomials.
-Status no_grad(GradContext&) { return unsupported("this function has no gradient"); }
+// torch differentiates neither the other Bessel functions nor the polynomials: they have no rule.
 
 constexpr std::string_view kPolynomials[] = {
     "chebyshev_t",         "chebyshev_u",         "chebyshev_v",         "chebyshev_w",
@@ -115,18 +114,18 @@ constexpr OpDef kOps[] = {
     row<kOfFirst>("bessel_i0e", "bessel_i0e(x) -> y", infer_float_unary, i0e_grad),
     row<kOfFirst>("bessel_i1", "bessel_i1(x) -> y", infer_float_unary, i1_grad),
     row<kOfFirst>("bessel_i1e", "bessel_i1e(x) -> y", infer_float_unary, i1e_grad),
-    row<kOfFirst>("bessel_k0", "bessel_k0(x) -> y", infer_float_unary, no_grad),
-    row<kOfFirst>("bessel_k0e", "bessel_k0e(x) -> y", infer_float_unary, no_grad),
-    row<kOfFirst>("bessel_k1", "bessel_k1(x) -> y", infer_float_unary, no_grad),
-    row<kOfFirst>("bessel_k1e", "bessel_k1e(x) -> y", infer_float_unary, no_grad),
-    row<kOfFirst>("bessel_j0", "bessel_j0(x) -> y", infer_float_unary, no_grad),
-    row<kOfFirst>("bessel_j1", "bessel_j1(x) -> y", infer_float_unary, no_grad),
-    row<kOfFirst>("bessel_y0", "bessel_y0(x) -> y", infer_float_unary, no_grad),
-    row<kOfFirst>("bessel_y1", "bessel_y1(x) -> y", infer_float_unary, no_grad),
+    row<kOfFirst>("bessel_k0", "bessel_k0(x) -> y", infer_float_unary),
+    row<kOfFirst>("bessel_k0e", "bessel_k0e(x) -> y", infer_float_unary),
+    row<kOfFirst>("bessel_k1", "bessel_k1(x) -> y", infer_float_unary),
+    row<kOfFirst>("bessel_k1e", "bessel_k1e(x) -> y", infer_float_unary),
+    row<kOfFirst>("bessel_j0", "bessel_j0(x) -> y", infer_float_unary),
+    row<kOfFirst>("bessel_j1", "bessel_j1(x) -> y", infer_float_unary),
+    row<kOfFirst>("bessel_y0", "bessel_y0(x) -> y", infer_float_unary),
+    row<kOfFirst>("bessel_y1", "bessel_y1(x) -> y", infer_float_unary),
     row<kOfEither>("zeta", "zeta(s, q) -> y", infer_float_binary, zeta_grad),
     row<kOfEither>("igamma", "igamma(a, x) -> y", infer_float_binary, igamma_grad),
     row<kOfEither>("igammac", "igammac(a, x) -> y", infer_float_binary, igammac_grad),
-    row<kOfEither>("polynomial", "polynomial(x, n, kind: str) -> y", polynomial_infer, no_grad),
+    row<kOfEither>("polynomial", "polynomial(x, n, kind: str) -> y", polynomial_infer),
     {.name = "polygamma",
      .signature = "polygamma(x, n: int) -> y",
      .infer = polygamma_infer,

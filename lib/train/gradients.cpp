@@ -94,20 +94,25 @@ class Backward {
     if (node.op->def.grad != nullptr || is_control) {
       std::vector<bool> needs;
       for (const ValueId id : node.inputs) needs.push_back(depends_.count(id) > 0);
-      HG_TRY_ASSIGN(const std::vector<Value> grads,
-                    is_control ? control_gradients(graph_, node, douts, needs)
-                               : GraphAccess::grad(graph_, node, douts, needs));
+      const Result<std::vector<Value>> grads = is_control
+                                                   ? control_gradients(graph_, node, douts, needs)
+                                                   : GraphAccess::grad(graph_, node, douts, needs);
+      if (!is_control && grads.status().code() == Code::unsupported) {
+        miss(node, text(node.op->name(), " ", grads.status().message()));
+        return {};
+      }
+      HG_TRY(grads.status());
       bool any = false;
-      for (size_t k = 0; k < grads.size(); ++k) {
-        if (!needs[k] || !grads[k]) continue;
-        add(node.inputs[k], grads[k]);
+      for (size_t k = 0; k < grads->size(); ++k) {
+        if (!needs[k] || !(*grads)[k]) continue;
+        add(node.inputs[k], (*grads)[k]);
         any = true;
       }
       // A rule that gives nothing leaves the call to the expansion.
       if (any || node.op->def.expand == nullptr) return {};
     }
     if (node.op->def.expand == nullptr) {
-      missing_.insert(std::string(node.op->name()));
+      miss(node, std::string(node.op->name()));
       return {};
     }
     const size_t first = graph_.nodes().size();
@@ -117,6 +122,13 @@ class Backward {
     for (size_t k = 0; k < douts.size(); ++k)
       if (douts[k]) add(outputs[k].id(), douts[k]);
     return walk(first, last);
+  }
+
+  // Walks on, so that what is missing beyond is listed too.
+  void miss(const Node& node, std::string name) {
+    missing_.insert(std::move(name));
+    for (const ValueId id : node.inputs)
+      if (depends_.count(id) > 0) add(id, filled(graph_, 0, graph_.value(id)));
   }
 
   Graph& graph_;

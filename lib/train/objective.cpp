@@ -35,6 +35,7 @@ class Builder {
     HG_CHECK(!options_.losses.empty(), "there is no loss to minimise");
     for (const Loss& loss : options_.losses) HG_TRY(add_loss(loss));
     for (const Penalty& penalty : options_.penalties) HG_TRY(add_penalty(penalty));
+    graph_.set_origin({});
     const Value& mean = result_.mean;
     const Value& sum = result_.sum;
     result_.total = mean && sum ? mean + sum : mean ? mean : sum;
@@ -82,6 +83,8 @@ class Builder {
     HG_CHECK(loss.reduction == "mean" || loss.reduction == "sum", "loss ", loss.kind,
              ": training needs the reduction mean or sum, not '", loss.reduction, "'");
     HG_TRY_ASSIGN(Value y, find_output(loss.output));
+    const std::string& name = loss.output.empty() ? graph_.outputs()[0].first : loss.output;
+    graph_.set_origin({"", text("the ", loss.kind, " loss of '", name, "'")});
     HG_CHECK(is_float(y.dtype()), "loss ", loss.kind, ": the output '", y.name(), "' is ",
              y.dtype(), ", not a float");
     if (y.dtype() != f64) y = as_type(y, f32);

@@ -29,7 +29,7 @@ std::vector<Sample> binary() {
     s.push_back({"trunc_divide", {{f64, a, -9, 9}, {f64, b, 0.5, 2}}});
     s.push_back({"remainder", {{f64, a, -9, 9}, {f64, b, 0.5, 2}}});
     s.push_back({"fmod", {{f64, a, -9, 9}, {f64, b, 0.5, 2}}});
-    s.push_back({"nextafter", {{f64, a, -9, 9}, {f64, b, 0.5, 2}}, {}, 0, false});
+    s.push_back({"nextafter", {{f64, a, -9, 9}, {f64, b, 0.5, 2}}});
     for (std::string_view op : {"add", "mul", "maximum", "minimum", "fmax", "fmin", "bitwise_and",
                                 "bitwise_or", "bitwise_xor"})
       s.push_back({op, {{boolean, a, 0, 1}, {boolean, b, 0, 1}}});

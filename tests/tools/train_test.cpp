@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -140,6 +141,7 @@ TEST_F(Train, OptionsReachTheTrainer) {
 
 TEST_F(Train, ValidatesAndKeepsTheBest) {
   ASSERT_EQ(run("m.hgm --input x.npy --target y.npy --validation-split 0.2 --metric mean_error "
+                "--metric output_0=mean_error --loss output_0=mse "
                 "--lr 0.5 --batch 8 --epochs 500 --patience 3 --best best.hgm --out t.hgm "
                 "--json log.json"),
             0)
@@ -147,6 +149,14 @@ TEST_F(Train, ValidatesAndKeepsTheBest) {
   const json log = this->log();
   EXPECT_LT(log["steps"].size(), 500u * 5) << "40 samples in batches of 8, ended early";
   EXPECT_TRUE(fs::exists(folder_ / "best.hgm"));
+  const json last = log["epochs"].back();
+  const double loss = last["validation_loss"], error = last["metrics"]["mean_error"];
+  char line[200];
+  std::snprintf(line, sizeof line,
+                "validation: loss %.6g, mean_error %.6g, output_0=mean_error %.6g\n", loss, error,
+                error);
+  EXPECT_NE(slurp(folder_ / "stdout.txt").find(line), std::string::npos)
+      << slurp(folder_ / "stdout.txt") << line;
   EXPECT_NE(slurp(folder_ / "best.hgm"), slurp(folder_ / "t.hgm"));
 }
 
@@ -201,6 +211,9 @@ TEST_F(Train, RefusesWithOneSentence) {
   refused("", 1, "no MODEL is given");
   refused(kFiles, 1, "no --out is given");
   refused("m.hgm --input x.npy" + out, 1, "there are 1 losses and 0 --target files");
+  refused(kFiles + std::string("--metric accuracy") + out, 1, "give --validation-split or");
+  refused(kFiles + std::string("--validation-split 0.5 --metric other=accuracy") + out, 1,
+          "no --loss compares that output with a target");
   refused(kFiles + std::string("--optimizer adagrad") + out, 1, "adagrad is not one of");
   refused(kFiles + std::string("--memory-limit lots") + out, 1, "lots is not a size");
   refused(kFiles + std::string("--l2 0.1") + out, 1, "expected is PATTERN=NUMBER");
