@@ -169,6 +169,27 @@ TEST(Gradients, OfSecondOrderNeedASingleNumber) {
   EXPECT_NE(g.status().message().find("'x' has the shape [2]"), std::string::npos);
 }
 
+// d sum(y) / d x against differences, at some point; x is a vector.
+void expect_differences(Graph& g, const Value& x, const Value& y) {
+  const Value total = sum(y);
+  Graph forward = g;
+  forward.output("", forward.value(total.id()));
+  g.output("", gradients(total, {x})[0]);
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  std::vector<double> at(static_cast<size_t>(x.dim(0).constant()));
+  for (size_t i = 0; i < at.size(); ++i) at[i] = std::sin(static_cast<double>(i * i));
+  const std::vector<double> dx = evaluate(std::move(g), {at});
+  for (size_t i = 0; i < at.size(); ++i) {
+    constexpr double kStep = 1e-5;
+    std::vector<double> above = at, below = at;
+    above[i] += kStep;
+    below[i] -= kStep;
+    const double difference = evaluate(forward, {above})[0] - evaluate(forward, {below})[0];
+    const double expected = difference / (2 * kStep);
+    EXPECT_NEAR(dx[i], expected, 1e-7 * (1 + std::abs(expected))) << i;
+  }
+}
+
 // Through log_softmax, whose results are what ctc_loss expects.
 TEST(Gradients, OfCtcLossEqualDifferences) {
   Graph g;
@@ -177,25 +198,25 @@ TEST(Gradients, OfCtcLossEqualDifferences) {
   };
   const Value x = g.input("x", f64, {48});
   const Value scores = log_softmax(reshape(x, {6, 2, 4}), 2);
-  const Value y = g.call("ctc_loss", {scores, integers({1, 3, 2, 2, 1, 3}, {2, 3}),
-                                      integers({6, 5}, {2}), integers({3, 2}, {2})});
-  const Graph forward = [&] {
-    Graph f = g;
-    f.output("", f.value(sum(f.value(y.id())).id()));
-    return f;
-  }();
-  g.output("", gradients(y, {x})[0]);
-  ASSERT_TRUE(g.status().ok()) << g.status().message();
-  std::vector<double> at(48);
-  for (size_t i = 0; i < at.size(); ++i) at[i] = std::sin(3.0 * static_cast<double>(i));
-  const std::vector<double> dx = evaluate(std::move(g), {at});
-  for (size_t i = 0; i < at.size(); ++i) {
-    constexpr double kStep = 1e-5;
-    std::vector<double> above = at, below = at;
-    above[i] += kStep;
-    below[i] -= kStep;
-    const double difference = evaluate(forward, {above})[0] - evaluate(forward, {below})[0];
-    EXPECT_NEAR(dx[i], difference / (2 * kStep), 1e-8) << i;
+  expect_differences(g, x,
+                     g.call("ctc_loss", {scores, integers({1, 3, 2, 2, 1, 3}, {2, 3}),
+                                         integers({6, 5}, {2}), integers({3, 2}, {2})}));
+}
+
+// x x^T + 3, whatever moves: symmetric, as both ops expect.
+TEST(Gradients, OfSymmetricMatricesEqualDifferences) {
+  for (const char* op : {"cholesky", "eigh"}) {
+    SCOPED_TRACE(op);
+    Graph g;
+    const Value x = g.input("x", f64, {16}), square = reshape(x, {4, 4});
+    const std::vector<double> three = {3, 0, 0, 0, 0, 3, 0, 0, 0, 0, 3, 0, 0, 0, 0, 3};
+    const Value matrix = matmul(square, permute(square, {1, 0})) +
+                         g.constant(*TensorData::copy_of(view(three, {4, 4})));
+    const std::vector<Value> y = g.calls(op, {matrix});
+    ASSERT_FALSE(y.empty()) << g.status().message();
+    Value all = sum(y[0] * y[0] * y[0]);
+    if (y.size() > 1) all = all + sum(y[1] * y[1] * y[1] * y[1]);  // whatever the vectors' signs
+    expect_differences(g, x, all);
   }
 }
 
