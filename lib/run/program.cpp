@@ -82,6 +82,7 @@ Status Program::prepare_states() {
     state_data_[i] = own_states_[i].data();
     const Tensor own = view(state_data_[i], tensor.dtype, tensor.shape);
     copy(tensor, own);
+    release_pages(graph_, states[i].data);
     // The bytes it started from are not kept for this session's sake.
     const auto lent = [](void*) {};
     GraphAccess::body(graph_).states[i].data = {own, std::shared_ptr<void>(own.data, lent)};
