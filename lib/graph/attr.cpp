@@ -75,6 +75,15 @@ void append_quoted(std::string& out, std::string_view text) {
 
 }  // namespace
 
+bool operator==(const Attr& a, const Attr& b) {  // std::variant's own brings code that throws
+  if (a.value.index() != b.value.index()) return false;
+  bool equal = false;
+  visit(a, [&](const auto& value) {
+    equal = value == *std::get_if<std::decay_t<decltype(value)>>(&b.value);
+  });
+  return equal;
+}
+
 void append_text(std::string& out, const Attr& attr) {
   struct Printer {
     std::string& out;

@@ -45,7 +45,7 @@ class Attr {
   Attr(std::vector<std::string> v) : value(std::move(v)) {}
 
   bool is_none() const { return std::holds_alternative<std::monostate>(value); }
-  friend bool operator==(const Attr&, const Attr&) = default;
+  friend bool operator==(const Attr& a, const Attr& b);
 
   Variant value;
 };
