@@ -123,10 +123,10 @@ std::string fastest(const Graph& graph, const PlanRequest& request,
   return name;
 }
 
-template <class T>
-void append(std::vector<std::byte>& blob, const T& value) {
-  const auto bytes = std::as_bytes(std::span(&value, 1));
-  blob.insert(blob.end(), bytes.begin(), bytes.end());
+void append(std::vector<std::byte>& blob, const void* data, size_t size) {
+  const size_t at = blob.size();
+  blob.resize(at + size);
+  if (size > 0) std::memcpy(blob.data() + at, data, size);
 }
 
 }  // namespace
@@ -136,15 +136,16 @@ void append(std::vector<std::byte>& blob, const T& value) {
 std::vector<std::byte> Tuning::blob() const {
   std::vector<std::byte> rows;
   for (const auto& [key, name] : known_) {
-    append(rows, key);
-    append(rows, static_cast<uint8_t>(name.size()));
-    const auto bytes = std::as_bytes(std::span(name));
-    rows.insert(rows.end(), bytes.begin(), bytes.end());
+    const auto length = static_cast<uint8_t>(name.size());
+    append(rows, &key, sizeof key);
+    append(rows, &length, sizeof length);
+    append(rows, name.data(), name.size());
   }
-  const auto magic = std::as_bytes(std::span(kMagic));
-  std::vector<std::byte> blob(magic.begin(), magic.end());
-  append(blob, checksum_of(rows));
-  blob.insert(blob.end(), rows.begin(), rows.end());
+  const uint64_t checksum = checksum_of(rows);
+  std::vector<std::byte> blob;
+  append(blob, kMagic.data(), kMagic.size());
+  append(blob, &checksum, sizeof checksum);
+  append(blob, rows.data(), rows.size());
   return blob;
 }
 
