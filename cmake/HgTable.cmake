@@ -23,6 +23,7 @@ set(HG_STEMS
   linalg
   statistics
   conv
+  conv_channels_last
   pool
   image
   detection

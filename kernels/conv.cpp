@@ -44,6 +44,23 @@ ConvShape conv_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
   return s;
 }
 
+ConvShape channels_last_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
+                              const KernelAttrs& attrs) {
+  ConvShape s;
+  s.n = x.shape[0];
+  s.c = s.o = s.groups = x.shape[3];
+  for (int i = 0; i < 2; ++i) {
+    s.in[size_t(1 + i)] = x.shape[1 + i];
+    s.out[size_t(1 + i)] = y.shape[1 + i];
+    s.kernel[size_t(1 + i)] = weight.shape[2 + i];
+  }
+  read_spatial(attrs, "stride", 2, s.stride);
+  read_spatial(attrs, "padding", 2, s.padding);
+  read_spatial(attrs, "dilation", 2, s.dilation);
+  s.activation = activation_named(attrs.string("activation"));
+  return s;
+}
+
 ConvShape conv_weight_grad_shape(const Tensor& x, const Tensor& dy, const KernelAttrs& attrs) {
   ConvShape s;
   read_geometry(attrs, x, dy, s);

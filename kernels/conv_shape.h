@@ -30,6 +30,9 @@ struct ConvShape {
 // Of the op conv: x, y, and the attributes.
 ConvShape conv_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
                      const KernelAttrs& attrs);
+// Of the op conv_channels_last, as that of the convolution it is.
+ConvShape channels_last_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
+                              const KernelAttrs& attrs);
 // Of the op conv_weight_grad.
 ConvShape conv_weight_grad_shape(const Tensor& x, const Tensor& dy, const KernelAttrs& attrs);
 

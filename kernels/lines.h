@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "hg/kernel.h"
+#include "kernels/element.h"
 
 namespace hg::kernels {
 
@@ -49,35 +49,15 @@ void for_type(DType dtype, const F& f) {
       return f(uint8_t());
   }
 }
-template <class F>
-void for_float_type(DType dtype, const F& f) {
-  switch (dtype) {
-    case DType::f64:
-      return f(double());
-    case DType::f16:
-      return f(Half());
-    case DType::bf16:
-      return f(BFloat16());
-    default:
-      return f(float());
-  }
-}
 
-// What kernels compute with: floats of 16 bits as float.
+// What kernels compute with, of a value instead of a pointer, and back.
 template <class T>
-auto wide(T x) {
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
-    return static_cast<float>(x);
-  else
-    return x;
+Wide<T> wide(T x) {
+  return static_cast<Wide<T>>(x);
 }
-// Stores a value that was computed in another type.
 template <class T, class V>
 T narrowed(V value) {
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
-    return T(static_cast<float>(value));
-  else
-    return static_cast<T>(value);
+  return static_cast<T>(static_cast<Wide<T>>(value));
 }
 
 }  // namespace hg::kernels

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "kernels/lines.h"
+#include "kernels/reduce_simd.h"
 
 namespace hg::kernels {
 namespace {
@@ -28,12 +29,14 @@ struct Plan {
   int64_t chunks = 1;              // partial states of each result
   bool by_column = false;          // neighbouring results read neighbouring elements
   double parameter = 0;            // norm: the order; var: the correction
+  const ReduceTable* table = nullptr;
 };
 
 Status prepare_over(PrepareContext& c, const Sizes& dims, double parameter = 0) {
   const Tensor& x = c.in(0);
   Plan plan;
   plan.parameter = parameter;
+  plan.table = &reduce_table();
   bool reduced[kMaxRank] = {};
   for (int d = 0; d < x.rank(); ++d) reduced[d] = dims.empty();
   for (int64_t d : dims)
@@ -336,7 +339,7 @@ struct Reader {
     if (as_stored && stride == 1) return from;
     for_type(x.dtype, [&](auto zero) {
       using T = decltype(zero);
-      using X = std::conditional_t<std::is_integral_v<T>, int64_t, decltype(wide(T()))>;
+      using X = std::conditional_t<std::is_integral_v<T>, int64_t, Wide<T>>;
       const T* in = reinterpret_cast<const T*>(from);
       X* out = static_cast<X*>(room);
       if (stride == 1)
@@ -394,8 +397,9 @@ void reduce_chunks(const RunContext& c, const Plan& plan, const Steps& steps,
   }
 }
 
-void reduce_columns(const RunContext& c, const Plan& plan, const Steps& steps,
-                    const Reader& reader) {
+// `adds`: the states are sums of f32.
+void reduce_columns(const RunContext& c, const Plan& plan, const Steps& steps, const Reader& reader,
+                    bool adds) {
   const int64_t inner = plan.kept_shape[plan.kept_shape.rank() - 1];
   const int64_t tiles = (inner + kTile - 1) / kTile;
   const int64_t grain = std::max<int64_t>(1, kChunk / std::max<int64_t>(1, plan.count * kTile));
@@ -407,8 +411,15 @@ void reduce_columns(const RunContext& c, const Plan& plan, const Steps& steps,
       const int64_t width = std::min<int64_t>(kTile, inner - task % tiles * kTile);
       const int64_t base = offset_of(first, plan.kept_shape, plan.kept_strides);
       steps.start(states, width, plan.parameter);
+      const bool is_one_dim = plan.shape.rank() == 1;
       for (int64_t i = 0; i < plan.count; ++i) {
-        const int64_t offset = base + offset_of(i, plan.shape, plan.strides);
+        const int64_t offset =
+            base + (is_one_dim ? i * plan.strides[0] : offset_of(i, plan.shape, plan.strides));
+        if (adds) {
+          plan.table->add_row(reinterpret_cast<double*>(states),
+                              static_cast<const float*>(reader.x.data) + offset, width);
+          continue;
+        }
         steps.columns(states, reader.read(offset, 1, width, room), width, i, plan.parameter);
       }
       steps.end(c, plan, first, states, width);
@@ -422,7 +433,8 @@ void run(const RunContext& c) noexcept {
   const Steps& steps = steps_for<R>(c.in(0).dtype);
   const Reader reader{c.in(0)};
   if (plan.by_column)
-    reduce_columns(c, plan, steps, reader);
+    reduce_columns(c, plan, steps, reader,
+                   std::is_base_of_v<Sum<float>, R<float>> && c.in(0).dtype == f32);
   else if (plan.chunks > 1)
     reduce_chunks(c, plan, steps, reader);
   else

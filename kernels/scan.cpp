@@ -9,7 +9,7 @@ namespace hg::kernels {
 namespace {
 
 template <class T>
-constexpr bool kReal = std::is_floating_point_v<decltype(wide(T()))>;
+constexpr bool kReal = std::is_floating_point_v<Wide<T>>;
 
 template <class F>
 void each_line(const RunContext& c, const F& f) {
@@ -71,8 +71,7 @@ void run_extreme(const RunContext& c) noexcept {
 }
 
 void run_logcumsumexp(const RunContext& c) noexcept {
-  for_float_type(c.in(0).dtype, [&](auto zero) {
-    using T = decltype(zero);
+  for_float(c.in(0).dtype, [&]<class T>() {
     const T* x = c.in(0).as<T>();
     T* y = c.out(0).as<T>();
     each_line(c, [&](const Lines& lines, int64_t at) {

@@ -181,9 +181,8 @@ Status prepare_histc(PrepareContext& c) {
 }
 void run_histc(const RunContext& c) noexcept {
   const int64_t bins = c.out(0).count(), n = c.in(0).count();
-  for_float_type(c.in(0).dtype, [&](auto zero) {
-    using T = decltype(zero);
-    using Number = decltype(wide(T()));
+  for_float(c.in(0).dtype, [&]<class T>() {
+    using Number = Wide<T>;
     const T* x = c.in(0).as<const T>();
     T* y = c.out(0).as<T>();
     const Range given = c.state<Range>();

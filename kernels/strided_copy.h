@@ -55,14 +55,20 @@ inline void copy_run(const T* from, int64_t from_stride, T* to, int64_t to_strid
 template <class T>
 inline void copy_transposed(const T* from, int64_t from_columns, T* to, int64_t to_rows,
                             int64_t rows, int64_t columns) {
-  constexpr int64_t kTile = 16;
+  constexpr int64_t kTile = 16;  // rows, whose lines of the cache stay while columns pass
   for (int64_t r = 0; r < rows; r += kTile) {
     const int64_t r_end = std::min(rows, r + kTile);
-    for (int64_t c = 0; c < columns; c += kTile) {
-      const int64_t c_end = std::min(columns, c + kTile);
-      for (int64_t i = r; i < r_end; ++i)
-        for (int64_t j = c; j < c_end; ++j) to[i * to_rows + j] = from[i + j * from_columns];
+    int64_t c = 0;
+    for (; c + 4 <= columns; c += 4) {
+      const T* at = from + c * from_columns;
+      for (int64_t i = r; i < r_end; ++i) {
+        const T four[4] = {at[i], at[i + from_columns], at[i + 2 * from_columns],
+                           at[i + 3 * from_columns]};
+        std::memcpy(to + i * to_rows + c, four, sizeof(four));
+      }
     }
+    for (; c < columns; ++c)
+      for (int64_t i = r; i < r_end; ++i) to[i * to_rows + c] = from[i + c * from_columns];
   }
 }
 

@@ -442,6 +442,47 @@ TEST(Passes, RunConvolutionsOf16BitsInF32) {
   EXPECT_EQ(off.find("cast"), std::string::npos) << off;
 }
 
+// An inverted residual: 1x1, depthwise, channels weighed by their means, 1x1 and the sum.
+Graph inverted_residual(bool is_read_outside) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 4, 6, 6});
+  const auto conv = [&](const Value& in, const char* name, const Sizes& weight, int64_t groups) {
+    return g.call("conv", {in, g.parameter(name, f32, weight, init::uniform(-1, 1, 1))},
+                  {{"padding", Dim(weight[2] / 2)}, {"groups", groups}});
+  };
+  const Value wide = g.call("relu", {conv(x, "a", {16, 4, 1, 1}, 1)});
+  const Value mixed = conv(wide, "b", {16, 1, 3, 3}, 16);
+  const Value mean = g.call("adaptive_avg_pool", {mixed}, {{"output_size", Dim(1)}});
+  const Value gate = g.call("sigmoid", {conv(mean, "c", {16, 16, 1, 1}, 1)});
+  g.output("y", g.call("add", {x, conv(g.call("mul", {mixed, gate}), "d", {4, 16, 1, 1}, 1)}));
+  if (is_read_outside) {
+    const Value pooled = g.call("max_pool", {mixed}, {{"kernel_size", Dim(2)}});
+    g.output("z", g.call("max_pool", {wide}, {{"kernel_size", Dim(2)}}));
+    g.output("p", pooled);
+  }
+  return g;
+}
+
+TEST(Passes, LayChannelsLast) {
+  EXPECT_EQ(compiled(inverted_residual(false)),
+            "  permute_1 = permute(x, dims=[0, 2, 3, 1]) : f32[n, 6, 6, 4]\n"
+            "  linear_1 = linear(permute_1, a_matrix, none, none, activation=\"relu\") : f32[n, 6, "
+            "6, 16]\n"
+            "  conv_channels_last_1 = conv_channels_last(linear_1, b, none, none, padding=[1]) : "
+            "f32[n, 6, 6, 16]\n"
+            "  mean_1 = mean(conv_channels_last_1, dim=[1, 2], keepdim=true) : f32[n, 1, 1, 16]\n"
+            "  linear_2 = linear(mean_1, c_matrix, none, none, activation=\"sigmoid\") : "
+            "f32[n, 1, 1, 16]\n"
+            "  mul_2 = mul(conv_channels_last_1, linear_2) : f32[n, 6, 6, 16]\n"
+            "  linear_3 = linear(mul_2, d_matrix, none, permute_1) : f32[n, 6, 6, 4]\n"
+            "  add_1 = permute(linear_3, dims=[0, 3, 1, 2]) : f32[n, 4, 6, 6]\n");
+  // What a region reads and gives outside costs more than it gains.
+  EXPECT_EQ(compiled(inverted_residual(true)).find("conv_channels_last"), std::string::npos);
+  EXPECT_EQ(compiled(inverted_residual(false), {.disabled_passes = {"channels_last"}})
+                .find("conv_channels_last"),
+            std::string::npos);
+}
+
 // x cos + [-b, a] sin, with [a, b] = x
 Graph rotated(int64_t from) {
   Graph g;

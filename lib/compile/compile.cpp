@@ -25,6 +25,7 @@ constexpr Pass kPasses[] = {
     {"fold_for_device", fold_for_device},
     {"dead_after_fusion", remove_dead},
     {"half_conv", widen_convs},
+    {"channels_last", lay_channels_last},
     {"programs", form_programs},
 };
 

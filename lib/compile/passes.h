@@ -44,10 +44,14 @@ Status find_rope(Graph& graph, const CompileContext& context);
 Status find_attention(Graph& graph, const CompileContext& context);
 Status fuse_epilogues(Graph& graph, const CompileContext& context);
 Status widen_convs(Graph& graph, const CompileContext& context);
+Status lay_channels_last(Graph& graph, const CompileContext& context);
 Status form_programs(Graph& graph, const CompileContext& context);
 
 // The data of a value that no run changes: a constant, or a state that nothing assigns. Else null.
 const TensorData* fixed_data(const Graph& graph, const CompileContext& context, ValueId id);
+
+// Whether the library's own elementwise kernels compute the node on the CPU.
+bool is_elementwise(const Node& node, const CompileContext& context);
 
 // Runs all passes that are not disabled, and tells of ops that nothing can run: all of them.
 Status compile(Graph& graph, const CompileContext& context);

@@ -53,22 +53,10 @@ class ProgramBuilder {
     return found == replaced_.end() ? id : found->second;
   }
 
-  // Whether the library's own elementwise kernels compute the node.
   bool joins(const Node& node) const {
     if (context_.options->device == Device::vulkan && !joins_on_device(node)) return false;
-    if (node.outputs.size() != 1 || node.op->def.view != nullptr || !node.subgraphs.empty() ||
-        (node.op->def.traits & (kRandom | kDataDependent | kControl | kInPlace)))
-      return false;
-    if (!node.op->signature.inputs.empty() && node.op->signature.inputs.back().variadic)
-      return false;
-    const auto kernels = context_.registry->kernels(node.op->name(), Device::cpu);
-    const auto own = Registry::built_in().kernels(node.op->name(), Device::cpu);
-    if (kernels.empty() || kernels.size() != own.size() || kernels.front() != own.front() ||
-        Registry::built_in().find(node.op->name()) == nullptr)
-      return false;
-    for (const KernelDef* kernel : kernels)
-      if (kernel->name != "pointwise" && kernel->name != "simd") return false;
-    return std::all_of(node.attrs.begin(), node.attrs.end(), PointwiseProgram::can_hold);
+    return is_elementwise(node, context_) &&
+           std::all_of(node.attrs.begin(), node.attrs.end(), PointwiseProgram::can_hold);
   }
 
   // A program is on one side: only nodes that every device can compute join there.
@@ -166,6 +154,21 @@ class ProgramBuilder {
 };
 
 }  // namespace
+
+bool is_elementwise(const Node& node, const CompileContext& context) {
+  if (node.outputs.size() != 1 || node.op->def.view != nullptr || !node.subgraphs.empty() ||
+      (node.op->def.traits & (kRandom | kDataDependent | kControl | kInPlace)))
+    return false;
+  if (!node.op->signature.inputs.empty() && node.op->signature.inputs.back().variadic) return false;
+  const auto kernels = context.registry->kernels(node.op->name(), Device::cpu);
+  const auto own = Registry::built_in().kernels(node.op->name(), Device::cpu);
+  if (kernels.empty() || kernels.size() != own.size() || kernels.front() != own.front() ||
+      Registry::built_in().find(node.op->name()) == nullptr)
+    return false;
+  return std::all_of(kernels.begin(), kernels.end(), [](const KernelDef* kernel) {
+    return kernel->name == "pointwise" || kernel->name == "simd";
+  });
+}
 
 Status form_programs(Graph& graph, const CompileContext& context) {
   return ProgramBuilder(graph, context).run();

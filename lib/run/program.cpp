@@ -59,8 +59,14 @@ Result<std::unique_ptr<Program>> Program::create(Graph graph, const Options& opt
   HG_TRY(compile(program->graph_, context));
   // What the passes made other weights of.
   const std::vector<int> uses = use_counts(program->graph_);
-  for (const State& state : program->graph_.states())
-    if (uses[static_cast<size_t>(state.value)] == 0) release_pages(program->graph_, state.data);
+  std::vector<State>& states = GraphAccess::body(program->graph_).states;
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (uses[static_cast<size_t>(states[i].value)] > 0) continue;
+    release_pages(program->graph_, states[i].data);
+    if (i < program->first_made_state_ || options.device != Device::cpu) continue;
+    states[i].data.owner.reset();  // made by one pass for another
+    states[i].data.tensor.data = nullptr;
+  }
   program->outer_symbols_ = outer_symbols(program->graph_);
   HG_TRY(program->prepare_states());
   return program;

@@ -42,13 +42,14 @@ struct Alone {
   uint64_t key = 0;
 };
 
-std::optional<Alone> alone(const PlanRequest& request, const Node& node) {
+std::optional<Alone> alone(const PlanRequest& request, const Node& node,
+                           std::string_view processor) {
   const Graph& graph = *request.graph;
   if (node.op->def.flops == nullptr || node.op->def.view != nullptr ||
       (node.op->def.traits & (kControl | kRandom | kDataDependent)))
     return std::nullopt;
   Alone made{Graph(*request.registry)};
-  std::string all = text(node.op->name(), ";", request.threads, ";", processor(), ";",
+  std::string all = text(node.op->name(), ";", request.threads, ";", processor, ";",
                          int(request.options->precision), request.options->low_memory, ";");
   std::vector<Value> inputs;
   std::vector<Sizes> in, out;
@@ -171,10 +172,11 @@ NodeKernels Tuning::choose(const PlanRequest& request, bool may_measure) {
   NodeKernels chosen;
   if (known_.empty() && !may_measure) return chosen;
   const std::vector<Node>& nodes = request.graph->nodes();
+  const std::string here = processor();  // asking is slow in a virtual machine
   for (size_t i = 0; i < nodes.size(); ++i) {
     const auto kernels = request.registry->kernels(nodes[i].op->name(), Device::cpu);
     if (kernels.size() < 2) continue;
-    const std::optional<Alone> node = alone(request, nodes[i]);
+    const std::optional<Alone> node = alone(request, nodes[i], here);
     if (!node || node->flops < kLeastFlops) continue;
     auto found = known_.find(node->key);
     if (found == known_.end()) {

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of rows of f32 in f64, for every instruction set.
+#pragma once
+
+#include <cstdint>
+
+namespace hg::kernels {
+
+struct ReduceTable {
+  // sums[k] += x[k]
+  void (*add_row)(double* sums, const float* x, int64_t count) = nullptr;
+};
+
+const ReduceTable& reduce_table();
+
+}  // namespace hg::kernels

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Depthwise convolutions of images whose channels are the last dim, as the pass channels_last
+// writes them: x and y are [n, h, w, c], the weight is [c, 1, kernel...] as that of conv.
+#include "lib/ops/terms.h"
+
+namespace hg::ops {
+namespace {
+
+Status expand(ExpandContext& c) {
+  Graph& g = c.graph();
+  if (c.in(0).rank() != 4 || c.in(1).rank() != 4 || !(c.in(1).dim(1) == Dim(1)))
+    return invalid_argument(
+        "conv_channels_last: x must be [n, h, w, c] and weight [c, 1, kernel_h,",
+        " kernel_w]: x is ", c.in(0).shape(), ", weight is ", c.in(1).shape());
+  const auto turned = [&](const Value& x, Dims dims) {
+    return g.call("permute", {x}, {{"dims", std::move(dims)}});
+  };
+  Value residual = input_or_none(c, 3);
+  if (residual) residual = turned(residual, {0, 3, 1, 2});
+  NamedAttrs attrs = {{"groups", c.in(0).dim(3)}};
+  for (const std::string_view name : {"stride", "padding", "dilation", "activation"})
+    attrs.push_back({name, c.attrs().raw(name)});
+  const Value y = g.call(
+      "conv", {turned(c.in(0), {0, 3, 1, 2}), c.in(1), input_or_none(c, 2), residual}, attrs);
+  c.set_out(0, turned(y, {0, 2, 3, 1}));
+  return {};
+}
+
+double flops(std::span<const Sizes> in, std::span<const Sizes> out, const AttrReader&) {
+  return 2.0 * static_cast<double>(in[1][2] * in[1][3]) * static_cast<double>(out[0].count());
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "conv_channels_last",
+     .signature = "conv_channels_last(x, weight, bias?, residual?, stride: int[] = [1], "
+                  "padding: int[] = [0], dilation: int[] = [1], activation: str = \"none\") -> y",
+     .expand = expand,
+     .flops = flops},
+};
+
+}  // namespace
+
+std::span<const OpDef> conv_channels_last() { return kOps; }
+
+}  // namespace hg::ops

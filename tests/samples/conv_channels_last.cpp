@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Samples of lib/ops/conv_channels_last.cpp: tiles of 7, 4 and 1 columns, all square kernels and
+// one that is not, channels around whole vectors.
+#include "tests/samples.h"
+
+namespace hg::test::samples {
+namespace {
+
+using Dims = std::vector<Dim>;
+
+struct Case {
+  Sizes x, kernel;
+  Dims stride = {1}, padding = {0}, dilation = {1};
+};
+
+Sample sample(const Case& c, bool bias, const char* activation = "none") {
+  const Sizes weight = {c.x[3], 1, c.kernel[0], c.kernel[1]};
+  Sample s{.op = "conv_channels_last",
+           .inputs = {{.shape = c.x},
+                      {.shape = weight, .low = -0.6, .high = 0.6, .constant = bias},
+                      {.shape = {c.x[3]}, .given = bias}}};
+  s.attrs = {{"stride", c.stride},
+             {"padding", c.padding},
+             {"dilation", c.dilation},
+             {"activation", activation}};
+  return s;
+}
+
+}  // namespace
+
+std::vector<Sample> conv_channels_last() {
+  const Case cases[] = {
+      {{1, 1, 1, 1}, {1, 1}},
+      {{1, 7, 7, 5}, {3, 3}, {1}, {1}},
+      {{2, 5, 4, 8}, {3, 3}, {1}, {1}},
+      {{1, 9, 10, 3}, {3, 3}, {2}, {1}},
+      {{1, 6, 3, 17}, {5, 5}, {1}, {2}},
+      {{1, 10, 8, 2}, {5, 5}, {2}, {2}},
+      {{1, 4, 8, 3}, {7, 7}, {1}, {3}},
+      {{1, 9, 9, 2}, {7, 7}, {2}, {3}},
+      {{1, 8, 9, 4}, {3, 3}, {1}, {2}, {2}},
+      {{2, 7, 6, 3}, {2, 3}, {3, 1}, {1, 0}, {1, 2}},
+      {{0, 5, 5, 4}, {3, 3}, {1}, {1}},
+  };
+  std::vector<Sample> all;
+  for (const Case& c : cases)
+    for (const bool bias : {false, true}) all.push_back(sample(c, bias));
+  const Case large[] = {
+      {{2, 14, 14, 100}, {3, 3}, {1}, {1}},   {{1, 29, 30, 72}, {3, 3}, {2}, {1}},
+      {{1, 28, 28, 40}, {5, 5}, {1}, {2}},    {{1, 15, 14, 67}, {5, 5}, {2}, {2}},
+      {{1, 56, 57, 24}, {7, 7}, {1}, {3}},    {{1, 21, 300, 9}, {3, 3}, {1}, {1}},
+      {{1, 31, 16, 33}, {4, 2}, {2}, {1, 0}},
+  };
+  for (const Case& c : large) {
+    all.push_back(sample(c, true));
+    all.back().gradient = false;
+  }
+  const Case keep = {{2, 6, 8, 11}, {3, 3}, {1}, {1}};
+  for (const char* activation : {"none", "relu", "relu6", "sigmoid", "tanh", "silu", "hardsigmoid",
+                                 "hardswish", "gelu", "gelu_tanh"}) {
+    Sample s = sample(keep, true, activation);
+    s.inputs.push_back({.shape = keep.x});
+    const std::string_view name = activation;
+    s.gradient = name != "relu" && name != "relu6" && !name.starts_with("hard");
+    all.push_back(s);
+  }
+  for (const DType dtype : {i64, u8}) {
+    Sample s = sample(cases[9], true);
+    for (SampleInput& input : s.inputs) {
+      input.dtype = dtype;
+      input.low = 0;
+      input.high = 3;
+    }
+    s.gradient = false;
+    all.push_back(s);
+  }
+  return all;
+}
+
+}  // namespace hg::test::samples
