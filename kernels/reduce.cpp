@@ -411,15 +411,15 @@ void reduce_columns(const RunContext& c, const Plan& plan, const Steps& steps, c
       const int64_t width = std::min<int64_t>(kTile, inner - task % tiles * kTile);
       const int64_t base = offset_of(first, plan.kept_shape, plan.kept_strides);
       steps.start(states, width, plan.parameter);
-      const bool is_one_dim = plan.shape.rank() == 1;
+      if (adds && plan.shape.rank() == 1) {
+        plan.table->add_rows(reinterpret_cast<double*>(states),
+                             static_cast<const float*>(reader.x.data) + base, plan.count,
+                             plan.strides[0], width);
+        steps.end(c, plan, first, states, width);
+        continue;
+      }
       for (int64_t i = 0; i < plan.count; ++i) {
-        const int64_t offset =
-            base + (is_one_dim ? i * plan.strides[0] : offset_of(i, plan.shape, plan.strides));
-        if (adds) {
-          plan.table->add_row(reinterpret_cast<double*>(states),
-                              static_cast<const float*>(reader.x.data) + offset, width);
-          continue;
-        }
+        const int64_t offset = base + offset_of(i, plan.shape, plan.strides);
         steps.columns(states, reader.read(offset, 1, width, room), width, i, plan.parameter);
       }
       steps.end(c, plan, first, states, width);

@@ -14,18 +14,36 @@ HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-void add_row(double* HWY_RESTRICT sums, const float* HWY_RESTRICT x, int64_t count) {
-  const hn::ScalableTag<double> d;
-  const hn::Rebind<float, decltype(d)> narrow;
-  constexpr int64_t kStep = static_cast<int64_t>(hn::MaxLanes(d));
-  int64_t k = 0;
-  for (; k + kStep <= count; k += kStep)
-    hn::StoreU(hn::Add(hn::LoadU(d, sums + k), hn::PromoteTo(d, hn::LoadU(narrow, x + k))), d,
-               sums + k);
-  for (; k < count; ++k) sums[k] += static_cast<double>(x[k]);
+using Sums = hn::ScalableTag<double>;
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Sums()));
+
+// kVectors vectors of sums stay in registers.
+template <int kVectors>
+HWY_INLINE void add_columns(double* HWY_RESTRICT sums, const float* HWY_RESTRICT x, int64_t rows,
+                            int64_t step) {
+  const Sums d;
+  const hn::Rebind<float, Sums> narrow;
+  hn::Vec<Sums> total[kVectors];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) total[v] = hn::LoadU(d, sums + v * kLanes);
+  for (int64_t i = 0; i < rows; ++i, x += step) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v)
+      total[v] = hn::Add(total[v], hn::PromoteTo(d, hn::LoadU(narrow, x + v * kLanes)));
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(total[v], d, sums + v * kLanes);
 }
 
-constexpr ReduceTable kTable = {add_row};
+void add_rows(double* sums, const float* x, int64_t rows, int64_t step, int64_t count) {
+  int64_t k = 0;
+  for (; k + 8 * kLanes <= count; k += 8 * kLanes) add_columns<8>(sums + k, x + k, rows, step);
+  for (; k + kLanes <= count; k += kLanes) add_columns<1>(sums + k, x + k, rows, step);
+  for (; k < count; ++k)
+    for (int64_t i = 0; i < rows; ++i) sums[k] += static_cast<double>(x[i * step + k]);
+}
+
+constexpr ReduceTable kTable = {add_rows};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

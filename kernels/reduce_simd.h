@@ -7,8 +7,9 @@
 namespace hg::kernels {
 
 struct ReduceTable {
-  // sums[k] += x[k]
-  void (*add_row)(double* sums, const float* x, int64_t count) = nullptr;
+  // sums[k] += x[row step + k] for each of the rows, in order.
+  void (*add_rows)(double* sums, const float* x, int64_t rows, int64_t step,
+                   int64_t count) = nullptr;
 };
 
 const ReduceTable& reduce_table();
