@@ -76,9 +76,9 @@ void round_panels(const GemmTable& table, int64_t n, int64_t k, const float* b, 
   }
 }
 
-Status prepare(PrepareContext& c, MatmulShape shape) {
+Status prepare(PrepareContext& c) {
   Gemm g;
-  g.s = std::move(shape);
+  g.s = product_shape(c);
   g.table = &gemm_table();
   g.half = &half_table();
   choose_tiles(g, c.threads());
@@ -118,11 +118,13 @@ Status prepare(PrepareContext& c, MatmulShape shape) {
   return {};
 }
 
-void run(const RunContext& c, const float* bias, const float* residual) {
+void run(const RunContext& c) noexcept {
   const Gemm& g = c.state<Gemm>();
   const MatmulShape& s = g.s;
   const float* a = c.in(0).as<float>();
   const float* b = c.in(1).as<float>();
+  const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
+  const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
   float* y = c.out(0).as<float>();
   const int nr = g.table->nr;
   const int64_t panels = ceil_div(s.n, nr), tiles_m = g.tiles_m(), tiles_n = g.tiles_n();
@@ -176,28 +178,14 @@ void run(const RunContext& c, const float* bias, const float* residual) {
       });
 }
 
-Status matmul_prepare(PrepareContext& c) { return prepare(c, matmul_shape(c.in(0), c.in(1))); }
-Status linear_prepare(PrepareContext& c) {
-  return prepare(c,
-                 linear_shape(c.in(0), c.in(1), activation_named(c.attrs().string("activation"))));
-}
-void matmul_run(const RunContext& c) noexcept { run(c, nullptr, nullptr); }
-void linear_run(const RunContext& c) noexcept {
-  run(c, c.has(2) ? c.in(2).as<float>() : nullptr, c.has(3) ? c.in(3).as<float>() : nullptr);
-}
-
 // Few rows: every element of b is used once or a few times, so packing would cost more than it
 // saves. b contiguous along k gives dot products, along n sums of rows.
 constexpr int64_t kFewRows = 4;
 
-bool is_few_rows(const MatmulShape& s) {
+bool is_few_rows(const PrepareContext& c) {
+  if (c.out(0).dtype != f32) return false;
+  const MatmulShape s = product_shape(c);
   return s.m <= kFewRows && (s.b_col == 1 || (s.b_row == 1 && s.a_col == 1));
-}
-bool is_matmul_few_rows(const PrepareContext& c) {
-  return c.out(0).dtype == f32 && is_few_rows(matmul_shape(c.in(0), c.in(1)));
-}
-bool is_linear_few_rows(const PrepareContext& c) {
-  return c.out(0).dtype == f32 && is_few_rows(linear_shape(c.in(0), c.in(1), Activation::none));
 }
 
 struct FewRows {
@@ -210,8 +198,8 @@ bool takes_dots(const MatmulShape& s) {
   return s.b_row == 1 && s.a_col == 1 && (s.b_col != 1 || s.k > 1);
 }
 
-Status few_prepare(PrepareContext& c, MatmulShape shape) {
-  FewRows f{std::move(shape), &gemm_table()};
+Status few_prepare(PrepareContext& c) {
+  FewRows f{product_shape(c), &gemm_table()};
   const MatmulShape& s = f.s;
   if (c.precision() == Precision::bf16 && c.is_constant(1) && s.batches() == 1 && takes_dots(s))
     f.rounded_b = static_cast<const BFloat16*>(
@@ -224,19 +212,14 @@ Status few_prepare(PrepareContext& c, MatmulShape shape) {
   c.make_state(std::move(f));
   return {};
 }
-Status matmul_few_prepare(PrepareContext& c) {
-  return few_prepare(c, matmul_shape(c.in(0), c.in(1)));
-}
-Status linear_few_prepare(PrepareContext& c) {
-  return few_prepare(
-      c, linear_shape(c.in(0), c.in(1), activation_named(c.attrs().string("activation"))));
-}
 
-void few_run(const RunContext& c, const float* bias, const float* residual) {
+void few_run(const RunContext& c) noexcept {
   const FewRows& f = c.state<FewRows>();
   const MatmulShape& s = f.s;
   const float* a = c.in(0).as<float>();
   const float* b = c.in(1).as<float>();
+  const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
+  const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
   float* y = c.out(0).as<float>();
   // Pieces of columns that read about 64 KiB of b or more.
   const int64_t width =
@@ -264,35 +247,30 @@ void few_run(const RunContext& c, const float* bias, const float* residual) {
     }
   });
 }
-void matmul_few_run(const RunContext& c) noexcept { few_run(c, nullptr, nullptr); }
-void linear_few_run(const RunContext& c) noexcept {
-  few_run(c, c.has(2) ? c.in(2).as<float>() : nullptr, c.has(3) ? c.in(3).as<float>() : nullptr);
-}
-
 constexpr KernelDef kKernels[] = {
     {.op = "matmul",
      .name = "few_rows",
-     .accepts = is_matmul_few_rows,
-     .prepare = matmul_few_prepare,
-     .run = matmul_few_run,
+     .accepts = is_few_rows,
+     .prepare = few_prepare,
+     .run = few_run,
      .strided = kAllStrided},
     {.op = "matmul",
      .name = "gemm",
      .accepts = is_gemm,
-     .prepare = matmul_prepare,
-     .run = matmul_run,
+     .prepare = prepare,
+     .run = run,
      .strided = kAllStrided},
     {.op = "linear",
      .name = "few_rows",
-     .accepts = is_linear_few_rows,
-     .prepare = linear_few_prepare,
-     .run = linear_few_run,
+     .accepts = is_few_rows,
+     .prepare = few_prepare,
+     .run = few_run,
      .strided = 1u << 1},
     {.op = "linear",
      .name = "gemm",
      .accepts = is_gemm,
-     .prepare = linear_prepare,
-     .run = linear_run,
+     .prepare = prepare,
+     .run = run,
      .strided = 1u << 1},
 };
 

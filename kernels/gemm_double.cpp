@@ -105,22 +105,19 @@ struct GemmDouble {
 
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f64 && c.out(0).count() > 0; }
 
-Status prepare(PrepareContext& c, MatmulShape shape) {
-  GemmDouble g{std::move(shape), HG_SIMD_CHOOSE(kDoubleTable)};
+Status prepare(PrepareContext& c) {
+  GemmDouble g{product_shape(c), HG_SIMD_CHOOSE(kDoubleTable)};
   g.lanes = tile_lanes(c, g.s.batches() * g.tiles_m() * g.tiles_n());
   g.slot_bytes = kPiece * g.table->columns * 8;
   c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
   c.make_state(std::move(g));
   return {};
 }
-Status matmul_prepare(PrepareContext& c) { return prepare(c, matmul_shape(c.in(0), c.in(1))); }
-Status linear_prepare(PrepareContext& c) {
-  return prepare(c,
-                 linear_shape(c.in(0), c.in(1), activation_named(c.attrs().string("activation"))));
-}
 
-void run(const RunContext& c, const double* bias, const double* residual) {
+void run(const RunContext& c) noexcept {
   const GemmDouble& g = c.state<GemmDouble>();
+  const double* bias = c.has(2) ? c.in(2).as<double>() : nullptr;
+  const double* residual = c.has(3) ? c.in(3).as<double>() : nullptr;
   const MatmulShape& s = g.s;
   const int64_t tiles_m = g.tiles_m(), tiles_n = g.tiles_n(), width = g.table->columns;
   for_tiles(c, s.batches() * tiles_m * tiles_n, g.lanes, g.slot_bytes,
@@ -159,23 +156,19 @@ void run(const RunContext& c, const double* bias, const double* residual) {
                 }
             });
 }
-void matmul_run(const RunContext& c) noexcept { run(c, nullptr, nullptr); }
-void linear_run(const RunContext& c) noexcept {
-  run(c, c.has(2) ? c.in(2).as<double>() : nullptr, c.has(3) ? c.in(3).as<double>() : nullptr);
-}
 
 constexpr KernelDef kKernels[] = {
     {.op = "matmul",
      .name = "gemm_double",
      .accepts = accepts,
-     .prepare = matmul_prepare,
-     .run = matmul_run,
+     .prepare = prepare,
+     .run = run,
      .strided = kAllStrided},
     {.op = "linear",
      .name = "gemm_double",
      .accepts = accepts,
-     .prepare = linear_prepare,
-     .run = linear_run,
+     .prepare = prepare,
+     .run = run,
      .strided = 1u << 1},
 };
 

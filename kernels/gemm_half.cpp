@@ -47,9 +47,9 @@ bool accepts(const PrepareContext& c) {
   return (c.out(0).dtype == f16 || c.out(0).dtype == bf16) && c.out(0).count() > 0;
 }
 
-Status prepare(PrepareContext& c, MatmulShape shape) {
+Status prepare(PrepareContext& c) {
   GemmHalf g;
-  g.s = std::move(shape);
+  g.s = product_shape(c);
   g.table = &gemm_table();
   g.half = &half_table();
   g.tile_m = std::clamp<int64_t>(g.s.m, 1, kTileM);
@@ -58,11 +58,6 @@ Status prepare(PrepareContext& c, MatmulShape shape) {
   c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
   c.make_state(std::move(g));
   return {};
-}
-Status matmul_prepare(PrepareContext& c) { return prepare(c, matmul_shape(c.in(0), c.in(1))); }
-Status linear_prepare(PrepareContext& c) {
-  return prepare(c,
-                 linear_shape(c.in(0), c.in(1), activation_named(c.attrs().string("activation"))));
 }
 
 // to[i, p] = from[i row + p column], lines being contiguous in f32 whichever way they lie in
@@ -133,34 +128,32 @@ void run_tile(const GemmHalf& g, int64_t index, float* memory, const T* a, const
 }
 
 template <class T>
-void run_all(const RunContext& c, bool is_linear) {
+void run_all(const RunContext& c) {
   const GemmHalf& g = c.state<GemmHalf>();
-  const T* bias = is_linear && c.has(2) ? c.in(2).as<T>() : nullptr;
-  const T* residual = is_linear && c.has(3) ? c.in(3).as<T>() : nullptr;
+  const T* bias = c.has(2) ? c.in(2).as<T>() : nullptr;
+  const T* residual = c.has(3) ? c.in(3).as<T>() : nullptr;
   for_tiles(c, g.s.batches() * g.tiles_m() * g.tiles_n(), g.lanes, g.slot_bytes,
             [&](int64_t index, float* slot) {
               run_tile<T>(g, index, slot, c.in(0).as<T>(), c.in(1).as<T>(), bias, residual,
                           c.out(0).as<T>());
             });
 }
-void run(const RunContext& c, bool is_linear) {
-  return c.out(0).dtype == f16 ? run_all<Half>(c, is_linear) : run_all<BFloat16>(c, is_linear);
+void run(const RunContext& c) noexcept {
+  c.out(0).dtype == f16 ? run_all<Half>(c) : run_all<BFloat16>(c);
 }
-void matmul_run(const RunContext& c) noexcept { run(c, false); }
-void linear_run(const RunContext& c) noexcept { run(c, true); }
 
 constexpr KernelDef kKernels[] = {
     {.op = "matmul",
      .name = "gemm_half",
      .accepts = accepts,
-     .prepare = matmul_prepare,
-     .run = matmul_run,
+     .prepare = prepare,
+     .run = run,
      .strided = kAllStrided},
     {.op = "linear",
      .name = "gemm_half",
      .accepts = accepts,
-     .prepare = linear_prepare,
-     .run = linear_run,
+     .prepare = prepare,
+     .run = run,
      .strided = 1u << 1},
 };
 

@@ -35,13 +35,89 @@ struct Gathered {
   HWY_INLINE const float* row(int64_t p, int v) const { return x[v] + offset[p]; }
 };
 
+// relu or relu6; NaN stays NaN.
+HWY_INLINE V clamped(V x, bool has_high) {
+  const D d;
+  const V low = hn::Zero(d), high = hn::Set(d, 6.0f);
+  x = hn::IfThenElse(hn::Lt(x, low), low, x);
+  return has_high ? hn::IfThenElse(hn::Gt(x, high), high, x) : x;
+}
+
+// Adds, finishes and stores as store_whole does, but some columns of vectors only. sums holds the
+// vectors of one row after the other.
+HWY_NOINLINE void store_edge(const Block& block, const float* sums, int vectors, const int64_t* at,
+                             const int* valid) {
+  const D d;
+  const Epilogue none;
+  const Epilogue& e = block.epilogue != nullptr ? *block.epilogue : none;
+  for (int i = 0; i < block.rows; ++i)
+    for (int v = 0; v < vectors; ++v, sums += kLanes) {
+      const int64_t offset = i * block.y_row + at[v];
+      V x = hn::Load(d, sums);
+      if (block.add) x = hn::Add(load_part(d, block.y + offset, valid[v]), x);
+      if (e.row_bias != nullptr) x = hn::Add(x, hn::Set(d, e.row_bias[i]));
+      if (e.column_bias != nullptr) x = hn::Add(x, load_part(d, e.column_bias + at[v], valid[v]));
+      if (e.residual != nullptr) x = hn::Add(x, load_part(d, e.residual + offset, valid[v]));
+      if (e.activation == Activation::relu || e.activation == Activation::relu6)
+        x = clamped(x, e.activation == Activation::relu6);
+      store_part(d, x, valid[v], block.y + offset);
+    }
+}
+
+template <int kRows, int kVectors>
+HWY_INLINE void store_whole(const Block& block, V (&sums)[kRows][kVectors], const int64_t* at) {
+  const D d;
+  float* const y = block.y;
+  const int64_t y_row = block.y_row;
+  if (block.add) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v)
+        sums[i][v] = hn::Add(hn::LoadU(d, y + i * y_row + at[v]), sums[i][v]);
+  }
+  if (block.epilogue != nullptr) {
+    const Epilogue& e = *block.epilogue;
+    if (e.row_bias != nullptr) {
+#pragma GCC unroll 12
+      for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v)
+          sums[i][v] = hn::Add(sums[i][v], hn::Set(d, e.row_bias[i]));
+    }
+    if (e.column_bias != nullptr) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        const V bias = hn::LoadU(d, e.column_bias + at[v]);
+#pragma GCC unroll 12
+        for (int i = 0; i < kRows; ++i) sums[i][v] = hn::Add(sums[i][v], bias);
+      }
+    }
+    if (e.residual != nullptr) {
+#pragma GCC unroll 12
+      for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v)
+          sums[i][v] = hn::Add(sums[i][v], hn::LoadU(d, e.residual + i * y_row + at[v]));
+    }
+    if (e.activation == Activation::relu || e.activation == Activation::relu6) {
+      const bool has_high = e.activation == Activation::relu6;
+#pragma GCC unroll 12
+      for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) sums[i][v] = clamped(sums[i][v], has_high);
+    }
+  }
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, y + i * y_row + at[v]);
+}
+
 // kWhole: all columns of the vectors are stored.
 template <int kRows, int kVectors, bool kWhole, class Source>
 void block_of(const Block& block, const Source& source, const int64_t* at, const int* valid) {
   const D d;
-  const auto load = [d](const float* from, int count) HWY_ATTR {
-    return kWhole ? hn::LoadU(d, from) : load_part(d, from, count);
-  };
   const int64_t k = block.k, a_row = block.a_row, a_col = block.a_col;
   const float* HWY_RESTRICT a = block.a;
   V sums[kRows][kVectors];
@@ -63,60 +139,17 @@ void block_of(const Block& block, const Source& source, const int64_t* at, const
     }
     a += a_col;
   }
-  float* const y = block.y;
-  const int64_t y_row = block.y_row;
-  if (block.add) {
+  if constexpr (kWhole) {
+    store_whole(block, sums, at);
+  } else {
+    HWY_ALIGN float edge[kRows * kVectors * kLanes];
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v)
-        sums[i][v] = hn::Add(load(y + i * y_row + at[v], valid[v]), sums[i][v]);
+        hn::Store(sums[i][v], d, edge + (i * kVectors + v) * kLanes);
+    store_edge(block, edge, kVectors, at, valid);
   }
-  if (block.epilogue != nullptr) {
-    const Epilogue& e = *block.epilogue;
-    if (e.row_bias != nullptr) {
-#pragma GCC unroll 12
-      for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
-        for (int v = 0; v < kVectors; ++v)
-          sums[i][v] = hn::Add(sums[i][v], hn::Set(d, e.row_bias[i]));
-    }
-    if (e.column_bias != nullptr) {
-#pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) {
-        const V bias = load(e.column_bias + at[v], valid[v]);
-#pragma GCC unroll 12
-        for (int i = 0; i < kRows; ++i) sums[i][v] = hn::Add(sums[i][v], bias);
-      }
-    }
-    if (e.residual != nullptr) {
-#pragma GCC unroll 12
-      for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
-        for (int v = 0; v < kVectors; ++v)
-          sums[i][v] = hn::Add(sums[i][v], load(e.residual + i * y_row + at[v], valid[v]));
-    }
-    if (e.activation == Activation::relu || e.activation == Activation::relu6) {
-      const V low = hn::Zero(d), high = hn::Set(d, 6.0f);
-      const bool has_high = e.activation == Activation::relu6;
-#pragma GCC unroll 12
-      for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
-        for (int v = 0; v < kVectors; ++v) {  // NaN stays NaN
-          const V x = hn::IfThenElse(hn::Lt(sums[i][v], low), low, sums[i][v]);
-          sums[i][v] = has_high ? hn::IfThenElse(hn::Gt(x, high), high, x) : x;
-        }
-    }
-  }
-#pragma GCC unroll 12
-  for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) {
-      if constexpr (kWhole)
-        hn::StoreU(sums[i][v], d, y + i * y_row + at[v]);
-      else
-        store_part(d, sums[i][v], valid[v], y + i * y_row + at[v]);
-    }
 }
 
 template <class Source>

@@ -47,7 +47,9 @@ MatmulShape matmul_shape(const Tensor& a, const Tensor& b) {
   return s;
 }
 
-MatmulShape linear_shape(const Tensor& x, const Tensor& weight, Activation activation) {
+MatmulShape product_shape(const PrepareContext& c) {
+  if (!c.attrs().has("activation")) return matmul_shape(c.in(0), c.in(1));
+  const Tensor &x = c.in(0), &weight = c.in(1);
   MatmulShape s;
   s.k = weight.shape[1];
   s.n = weight.shape[0];
@@ -56,7 +58,7 @@ MatmulShape linear_shape(const Tensor& x, const Tensor& weight, Activation activ
   s.a_row = s.k;  // x is contiguous
   s.a_col = 1;
   for (int i = 0; i + 1 < x.rank(); ++i) s.m *= x.shape[i];
-  s.activation = activation;
+  s.activation = activation_named(c.attrs().string("activation"));
   return s;
 }
 
@@ -99,24 +101,12 @@ void product(const RunContext& c, const MatmulShape& s, const T* a, const T* b, 
   });
 }
 
-Status matmul_prepare(PrepareContext& c) {
-  c.make_state(matmul_shape(c.in(0), c.in(1)));
+Status product_prepare(PrepareContext& c) {
+  c.make_state(product_shape(c));
   return {};
 }
 
-void matmul_run(const RunContext& c) noexcept {
-  with_number_type(c.out(0).dtype, [&]<class T>() {
-    product<T>(c, c.state<MatmulShape>(), c.in(0).as<T>(), c.in(1).as<T>(), nullptr, nullptr,
-               c.out(0).as<T>());
-  });
-}
-
-Status linear_prepare(PrepareContext& c) {
-  c.make_state(linear_shape(c.in(0), c.in(1), activation_named(c.attrs().string("activation"))));
-  return {};
-}
-
-void linear_run(const RunContext& c) noexcept {
+void product_run(const RunContext& c) noexcept {
   with_number_type(c.out(0).dtype, [&]<class T>() {
     product<T>(c, c.state<MatmulShape>(), c.in(0).as<T>(), c.in(1).as<T>(),
                c.has(2) ? c.in(2).as<T>() : nullptr, c.has(3) ? c.in(3).as<T>() : nullptr,
@@ -195,13 +185,13 @@ void cdist_run(const RunContext& c) noexcept {
 constexpr KernelDef kKernels[] = {
     {.op = "matmul",
      .name = "loops",
-     .prepare = matmul_prepare,
-     .run = matmul_run,
+     .prepare = product_prepare,
+     .run = product_run,
      .strided = kAllStrided},
     {.op = "linear",
      .name = "loops",
-     .prepare = linear_prepare,
-     .run = linear_run,
+     .prepare = product_prepare,
+     .run = product_run,
      .strided = 1u << 1},
     {.op = "cdist",
      .name = "loops",

@@ -32,6 +32,9 @@ struct MatmulShape {
 };
 
 MatmulShape matmul_shape(const Tensor& a, const Tensor& b);
-MatmulShape linear_shape(const Tensor& x, const Tensor& weight, Activation activation);
+
+// Of a node of matmul, or of linear, which alone has an activation. Their kernels are one: linear's
+// bias and residual are inputs 2 and 3, which matmul has not.
+MatmulShape product_shape(const PrepareContext& c);
 
 }  // namespace hg::kernels

@@ -2,29 +2,15 @@
 // Matrix products: matmul with torch's broadcasting, linear with a fused epilogue, cdist.
 #include "hg/op.h"
 #include "lib/ops/fused.h"
+#include "lib/ops/terms.h"
 
 namespace hg::ops {
 namespace {
 
-Value transposed(Graph& g, const Value& x) {  // the last two dims swapped
-  std::vector<Dim> dims;
-  for (int i = 0; i < x.rank(); ++i) dims.emplace_back(i);
-  std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
-  return g.call("permute", {x}, {{"dims", dims}});
-}
-
-Value reshaped(Graph& g, const Value& x, Shape shape) {
-  return x.shape() == shape ? x : g.call("reshape", {x}, {{"shape", std::move(shape)}});
-}
-
 // x as a matrix of rows: [..., last] -> [rows, last]
-Value rows_of(Graph& g, const Value& x) {
+Value rows_of(const Value& x) {
   Shape lead(x.shape().begin(), x.shape().end() - 1);
-  return reshaped(g, x, {count(lead), x.dim(-1)});
-}
-
-bool differ(const Dim& a, const Dim& b) {
-  return a.is_constant() && b.is_constant() && a.constant() != b.constant();
+  return term::reshape(x, {count(lead), x.dim(-1)});
 }
 
 // a: [..., m, k] or [k], b: [..., k, n] or [k] -> [..., m, n] without the missing dims
@@ -63,10 +49,10 @@ Status matmul_grad(GradContext& c) {
     if (c.needs(0)) {
       Shape column = dy.shape();
       column.emplace_back(1);
-      c.set_grad(0, g.call("mul", {reshaped(g, dy, column), b}));
+      c.set_grad(0, g.call("mul", {term::reshape(dy, column), b}));
     }
     if (c.needs(1))
-      c.set_grad(1, g.call("matmul", {reshaped(g, dy, {count(dy.shape())}), rows_of(g, a)}));
+      c.set_grad(1, g.call("matmul", {term::reshape(dy, {count(dy.shape())}), rows_of(a)}));
     return {};
   }
   if (a.rank() == 1) {  // dy: [..., n], b: [..., k, n]
@@ -75,20 +61,20 @@ Status matmul_grad(GradContext& c) {
     Shape column = dy.shape();
     column.emplace_back(1);
     if (c.needs(0)) {
-      const Value da = g.call("matmul", {b, reshaped(g, dy, column)});  // [..., k, 1]
+      const Value da = g.call("matmul", {b, term::reshape(dy, column)});  // [..., k, 1]
       Shape shape(da.shape().begin(), da.shape().end() - 1);
-      c.set_grad(0, reshaped(g, da, shape));
+      c.set_grad(0, term::reshape(da, shape));
     }
     if (c.needs(1))
-      c.set_grad(1, g.call("mul", {reshaped(g, a, {a.dim(0), 1}), reshaped(g, dy, row)}));
+      c.set_grad(1, g.call("mul", {term::reshape(a, {a.dim(0), 1}), term::reshape(dy, row)}));
     return {};
   }
-  if (c.needs(0)) c.set_grad(0, g.call("matmul", {dy, transposed(g, b)}));
+  if (c.needs(0)) c.set_grad(0, g.call("matmul", {dy, term::transpose_last(b)}));
   if (c.needs(1)) {
     if (b.rank() == 2)  // one product over all rows of a
-      c.set_grad(1, g.call("matmul", {transposed(g, rows_of(g, a)), rows_of(g, dy)}));
+      c.set_grad(1, g.call("matmul", {term::transpose_last(rows_of(a)), rows_of(dy)}));
     else
-      c.set_grad(1, g.call("matmul", {transposed(g, a), dy}));
+      c.set_grad(1, g.call("matmul", {term::transpose_last(a), dy}));
   }
   return {};
 }
@@ -131,9 +117,9 @@ Status linear_grad(GradContext& c) {
     const Value residual = c.input_count() > 3 && c.has(3) ? c.in(3) : Value();
     du = activation_grad(g, activation, g.call("linear", {x, weight, bias, residual}), du);
   }
-  const Value rows = rows_of(g, du);
+  const Value rows = rows_of(du);
   if (c.needs(0)) c.set_grad(0, g.call("matmul", {du, weight}));
-  if (c.needs(1)) c.set_grad(1, g.call("matmul", {transposed(g, rows), rows_of(g, x)}));
+  if (c.needs(1)) c.set_grad(1, g.call("matmul", {term::transpose_last(rows), rows_of(x)}));
   if (c.has(2) && c.needs(2))
     c.set_grad(2, g.call("sum", {rows}, {{"dim", std::vector<Dim>{0}}, {"keepdim", false}}));
   if (c.input_count() > 3 && c.has(3) && c.needs(3)) c.set_grad(3, du);
@@ -142,7 +128,7 @@ Status linear_grad(GradContext& c) {
 
 Status linear_expand(ExpandContext& c) {
   Graph& g = c.graph();
-  Value y = g.call("matmul", {c.in(0), transposed(g, c.in(1))});
+  Value y = g.call("matmul", {c.in(0), term::transpose_last(c.in(1))});
   if (c.input_count() > 2 && c.has(2)) y = g.call("add", {y, c.in(2)});
   if (c.input_count() > 3 && c.has(3)) y = g.call("add", {y, c.in(3)});
   c.set_out(0, apply_activation(g, c.attrs().string("activation"), y));
@@ -178,7 +164,7 @@ Status cdist_grad(GradContext& c) {
   auto with_one = [&](const Value& x, int from_end) {
     Shape shape = x.shape();
     shape.insert(shape.end() - from_end, Dim(1));
-    return reshaped(g, x, shape);
+    return term::reshape(x, shape);
   };
   const Value a = c.in(0), b = c.in(1);
   const Value d = g.call("sub", {with_one(a, 1), with_one(b, 2)});  // [..., p, r, m]

@@ -25,33 +25,20 @@ bool reads_pairs(const PrepareContext& c, const kernels::MatmulShape& s) {
   return device_of(c).i64 && address != 0 && address % 8 == 0 && s.b_row == 1 && even;
 }
 
-// Inputs 0 and 1 are a and b; `bias` and `residual` are inputs, or -1.
-Status add_node(PrepareContext& c, const kernels::MatmulShape& s, int bias, int residual,
-                bool lanes) {
+template <bool lanes>
+Status prepare(PrepareContext& c) {
   if (c.out(0).count() == 0) return {};
-  if (s.k == 0) return c.fail("k is 0");
   Product product;
-  product.shape = s;
+  product.shape = kernels::product_shape(c);
+  if (product.shape.k == 0) return c.fail("k is 0");
   product.dtype = c.out(0).dtype;
   product.y = Operand::out(c, 0);
   product.a = Operand::in(c, 0);
   product.b = Operand::in(c, 1);
-  if (bias >= 0) product.bias = Operand::in(c, bias);
-  if (residual >= 0) product.residual = Operand::in(c, residual);
-  product.b_in_pairs = reads_pairs(c, s);
+  if (c.has(2)) product.bias = Operand::in(c, 2);
+  if (c.has(3)) product.residual = Operand::in(c, 3);
+  product.b_in_pairs = reads_pairs(c, product.shape);
   return add_product(c, product, lanes);
-}
-
-template <bool lanes>
-Status prepare_matmul(PrepareContext& c) {
-  return add_node(c, kernels::matmul_shape(c.in(0), c.in(1)), -1, -1, lanes);
-}
-
-template <bool lanes>
-Status prepare_linear(PrepareContext& c) {
-  const auto activation = kernels::activation_named(c.attrs().string("activation"));
-  return add_node(c, kernels::linear_shape(c.in(0), c.in(1), activation), c.has(2) ? 2 : -1,
-                  c.has(3) ? 3 : -1, lanes);
 }
 
 constexpr KernelDef kernel(std::string_view op, std::string_view name,
@@ -66,10 +53,10 @@ constexpr KernelDef kernel(std::string_view op, std::string_view name,
 }
 
 constexpr KernelDef kKernels[] = {
-    kernel("matmul", "lanes", accepts_lanes, prepare_matmul<true>, 3),
-    kernel("matmul", "tiles", accepts, prepare_matmul<false>, 3),
-    kernel("linear", "lanes", accepts_lanes, prepare_linear<true>, 2),
-    kernel("linear", "tiles", accepts, prepare_linear<false>, 2),
+    kernel("matmul", "lanes", accepts_lanes, prepare<true>, 3),
+    kernel("matmul", "tiles", accepts, prepare<false>, 3),
+    kernel("linear", "lanes", accepts_lanes, prepare<true>, 2),
+    kernel("linear", "tiles", accepts, prepare<false>, 2),
 };
 
 }  // namespace
