@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <future>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "converter/inputs.h"
@@ -41,6 +42,33 @@ class Spool {
 
  private:
   std::FILE* file_;
+};
+
+// The file is written while the check still runs; it takes its place when keep() is called, and
+// nothing of it stays otherwise.
+class PendingFile {
+ public:
+  PendingFile(Model& model, std::string path, std::function<Model::Info()> info)
+      : saved_(
+            std::async(std::launch::async,
+                       [this, &model, path = std::move(path), info = std::move(info)]() -> Status {
+                         model.set_info(info());
+                         return model.save(path, [this] { return keep_.get_future().get(); });
+                       })) {}
+  ~PendingFile() {
+    if (saved_.valid()) keep_.set_value(false);
+  }
+  PendingFile(const PendingFile&) = delete;
+  PendingFile& operator=(const PendingFile&) = delete;
+
+  Status keep() {
+    keep_.set_value(true);
+    return saved_.get();
+  }
+
+ private:
+  std::promise<bool> keep_;
+  std::future<Status> saved_;  // its end waits for the thread
 };
 
 // Each op once: how often, where first, and why.
@@ -169,6 +197,12 @@ class Conversion {
     describe(model->graph());
 
     check_sizes(input_specs(model->graph()), job());  // names of --check-size
+    const auto info = [this]() -> Model::Info {
+      return {text("hg-convert ", HG_VERSION), "libtorch " + report_.libtorch, hash_.get()};
+    };
+    const bool streams = is_stream();
+    std::optional<PendingFile> file;
+    if (!streams) file.emplace(*model, job().output, info);
     if (job().check) {
       stage("check");
       report_.check = check_model(loaded, *model, imported.trace, job(), progress_);
@@ -180,10 +214,12 @@ class Conversion {
       return fail(report_.check.exit, text(job().model, ": ", report_.check.message));
 
     stage("write");
-    report_.source_hash = hash_.get();
-    model->set_info(
-        {text("hg-convert ", HG_VERSION), "libtorch " + report_.libtorch, report_.source_hash});
-    write(*model);
+    if (streams) {
+      model->set_info(info());
+      return write_stream(*model);
+    }
+    if (Status saved = file->keep(); !saved.ok())
+      fail(Exit::unreadable, std::string(saved.message()));
   }
 
   void apply_dims() {
@@ -321,20 +357,14 @@ class Conversion {
     }
   }
 
-  void write(const Model& model) {
+  // A pipe or a device, which get nothing before the check has passed.
+  bool is_stream() const {
     std::error_code ignored;
-    std::filesystem::path path = job().output;
-    // A link stays a link; a pipe or a device is written, not replaced.
-    if (std::filesystem::is_symlink(path, ignored))
-      path = std::filesystem::weakly_canonical(path, ignored);
-    std::filesystem::file_status status = std::filesystem::status(path, ignored);
+    const std::filesystem::file_status status = std::filesystem::status(job().output, ignored);
     if (status.type() == std::filesystem::file_type::directory)
-      return fail(Exit::usage, job().output + " is a directory; give a file with -o");
-    bool stream = job().output == "-" ||
-                  (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status));
-    if (stream) return write_stream(model);
-    Status saved = model.save(path.string());
-    if (!saved.ok()) fail(Exit::unreadable, std::string(saved.message()));
+      throw Failure{Exit::usage, job().output + " is a directory; give a file with -o"};
+    return job().output == "-" ||
+           (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status));
   }
 
   void write_stream(const Model& model) {
@@ -355,7 +385,7 @@ class Conversion {
   const std::function<void(const std::string&)>& progress_;
   CustomRegistry custom_;
   std::unique_ptr<Spool> spool_;
-  std::future<std::string> hash_;  // reads the spool
+  std::shared_future<std::string> hash_;  // reads the spool
   Report report_;
   std::string stage_;
   std::chrono::steady_clock::time_point stage_start_;

@@ -54,6 +54,11 @@ struct Item {
   Item(T v) : value(std::in_place_type<T>, std::move(v)) {}  // NOLINT: implicit
   Item(int64_t v) : value(Dim(v)) {}                         // NOLINT: implicit
   Item(int v) : value(Dim(v)) {}                             // NOLINT: implicit
+  Item(const Item&);
+  Item(Item&&) noexcept;
+  Item& operator=(const Item&);
+  Item& operator=(Item&&) noexcept;
+  ~Item();
 
   bool is_none() const { return std::holds_alternative<None>(value); }
   bool is_tensor() const { return std::holds_alternative<TensorRef>(value); }

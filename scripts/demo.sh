@@ -4,10 +4,17 @@
 # converter, converts a PyTorch model that reads handwritten digits, and lets it read some.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+options=(-DHG_VULKAN=OFF -DHG_TOOLS=OFF -DHG_TESTS=OFF -DHG_BENCH=OFF -DHG_SAMPLES=ON)
 
-scripts/install_deps.sh build converter tools
-scripts/configure.sh build -DHG_VULKAN=OFF -DHG_TOOLS=OFF -DHG_TESTS=OFF -DHG_BENCH=OFF -DHG_CONVERTER=ON \
-  -DHG_SAMPLES=ON
+scripts/install_deps.sh build tools
+# libtorch is large: it arrives while the library is built, which does without.
+scripts/install_deps.sh converter &
+installing=$!
+trap wait EXIT
+scripts/configure.sh build "${options[@]}" -DHG_CONVERTER=OFF
+cmake --build build --parallel "$(nproc)" --target hologram
+wait $installing
+scripts/configure.sh build "${options[@]}" -DHG_CONVERTER=ON
 cmake --build build --parallel "$(nproc)" --target hg-convert digits
 
 echo '$ hg-convert samples/digits/digits.pt -o build/digits.hgm --input image:f32[n,1,8,8]'

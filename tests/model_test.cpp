@@ -151,6 +151,26 @@ TEST(ModelFile, ALinkIsFollowed) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(ModelFile, ASavedFileMayBeGivenUpBeforeItTakesItsPlace) {
+  const std::filesystem::path folder = testing::TempDir() + "hg_model_keep";
+  std::filesystem::create_directory(folder);
+  const std::filesystem::path path = folder / "x.hgm";
+  ASSERT_TRUE(sample().save(path).ok());
+  const auto before = std::filesystem::last_write_time(path);
+  ASSERT_TRUE(sample()
+                  .save(path,
+                        [&] {
+                          EXPECT_EQ(std::filesystem::last_write_time(path), before);
+                          return false;
+                        })
+                  .ok());
+  EXPECT_EQ(std::filesystem::last_write_time(path), before);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  ASSERT_TRUE(sample().save(path, [] { return true; }).ok());
+  EXPECT_NE(std::filesystem::last_write_time(path), before);
+  std::filesystem::remove_all(folder);
+}
+
 // A file of ours around a graph made by hand.
 std::vector<std::byte> file_of(flatbuffers::FlatBufferBuilder& fbb,
                                flatbuffers::Offset<file::Graph> graph) {

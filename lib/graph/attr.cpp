@@ -9,28 +9,44 @@ namespace {
 
 std::string_view type_name(AttrType type) {
   switch (type) {
-    case AttrType::boolean: return "bool";
-    case AttrType::integer: return "int";
-    case AttrType::real: return "float";
-    case AttrType::string: return "str";
-    case AttrType::dtype: return "dtype";
-    case AttrType::integers: return "int[]";
-    case AttrType::reals: return "float[]";
-    case AttrType::strings: return "str[]";
+    case AttrType::boolean:
+      return "bool";
+    case AttrType::integer:
+      return "int";
+    case AttrType::real:
+      return "float";
+    case AttrType::string:
+      return "str";
+    case AttrType::dtype:
+      return "dtype";
+    case AttrType::integers:
+      return "int[]";
+    case AttrType::reals:
+      return "float[]";
+    case AttrType::strings:
+      return "str[]";
   }
   return "unknown";
 }
 
 bool has_type(const Attr& attr, AttrType type) {
   switch (type) {
-    case AttrType::boolean: return std::holds_alternative<bool>(attr.value);
-    case AttrType::integer: return std::holds_alternative<Dim>(attr.value);
-    case AttrType::real: return std::holds_alternative<double>(attr.value);
-    case AttrType::string: return std::holds_alternative<std::string>(attr.value);
-    case AttrType::dtype: return std::holds_alternative<DType>(attr.value);
-    case AttrType::integers: return std::holds_alternative<std::vector<Dim>>(attr.value);
-    case AttrType::reals: return std::holds_alternative<std::vector<double>>(attr.value);
-    case AttrType::strings: return std::holds_alternative<std::vector<std::string>>(attr.value);
+    case AttrType::boolean:
+      return std::holds_alternative<bool>(attr.value);
+    case AttrType::integer:
+      return std::holds_alternative<Dim>(attr.value);
+    case AttrType::real:
+      return std::holds_alternative<double>(attr.value);
+    case AttrType::string:
+      return std::holds_alternative<std::string>(attr.value);
+    case AttrType::dtype:
+      return std::holds_alternative<DType>(attr.value);
+    case AttrType::integers:
+      return std::holds_alternative<std::vector<Dim>>(attr.value);
+    case AttrType::reals:
+      return std::holds_alternative<std::vector<double>>(attr.value);
+    case AttrType::strings:
+      return std::holds_alternative<std::vector<std::string>>(attr.value);
   }
   return false;
 }
@@ -74,6 +90,26 @@ void append_quoted(std::string& out, std::string_view text) {
 }
 
 }  // namespace
+
+// Here, once: std::variant's code is large, and most files hold attributes.
+Attr::Attr() = default;
+Attr::Attr(bool v) : value(v) {}
+Attr::Attr(int v) : value(Dim(v)) {}
+Attr::Attr(int64_t v) : value(Dim(v)) {}
+Attr::Attr(Dim v) : value(std::move(v)) {}
+Attr::Attr(double v) : value(v) {}
+Attr::Attr(const char* v) : value(std::string(v)) {}
+Attr::Attr(std::string v) : value(std::move(v)) {}
+Attr::Attr(DType v) : value(v) {}
+Attr::Attr(std::vector<Dim> v) : value(std::move(v)) {}
+Attr::Attr(std::initializer_list<Dim> v) : value(std::vector<Dim>(v)) {}
+Attr::Attr(std::vector<double> v) : value(std::move(v)) {}
+Attr::Attr(std::vector<std::string> v) : value(std::move(v)) {}
+Attr::Attr(const Attr&) = default;
+Attr::Attr(Attr&&) noexcept = default;
+Attr& Attr::operator=(const Attr&) = default;
+Attr& Attr::operator=(Attr&&) noexcept = default;
+Attr::~Attr() = default;
 
 bool operator==(const Attr& a, const Attr& b) {  // std::variant's own brings code that throws
   if (a.value.index() != b.value.index()) return false;

@@ -82,12 +82,12 @@ Status Destination::write(const void* data, uint64_t bytes) {
   return {};
 }
 
-Status Destination::finish() {
+Status Destination::finish(const std::function<bool()>& keep) {
   if (std::fflush(file_) != 0) return failed(errno);
   // Pipes and the like have no disk to wait for.
   if (fsync(fileno(file_)) != 0 && errno != EINVAL && errno != EROFS) return failed(errno);
   if (std::fclose(std::exchange(file_, nullptr)) != 0) return failed(errno);
-  if (temporary_.empty()) return {};
+  if (temporary_.empty() || (keep && !keep())) return {};
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return failed(errno);
   temporary_.clear();
   return {};

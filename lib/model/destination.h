@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <string>
 
 #include "hg/status.h"
@@ -19,7 +20,8 @@ class Destination {
   ~Destination();  // without finish(), nothing of the new file stays
 
   Status write(const void* data, uint64_t bytes);
-  Status finish();  // on the disk when it returns
+  // On the disk when it returns; a new file takes its place unless `keep` is given and says no.
+  Status finish(const std::function<bool()>& keep);
 
  private:
   Destination() = default;

@@ -203,12 +203,12 @@ Result<std::vector<std::byte>> Model::serialize() const {
   return bytes;
 }
 
-Status Model::save(const std::string& path) const {
+Status Model::save(const std::string& path, const std::function<bool()>& keep) const {
   HG_TRY_ASSIGN(Destination destination, Destination::open(path));
   HG_TRY(write_file(*this, [&](const void* data, uint64_t count) -> Status {
     return destination.write(data, count);
   }));
-  return destination.finish();
+  return destination.finish(keep);
 }
 
 }  // namespace hg

@@ -30,19 +30,24 @@ class Attr {
  public:
   using Variant = std::variant<std::monostate, bool, Dim, double, std::string, DType,
                                std::vector<Dim>, std::vector<double>, std::vector<std::string>>;
-  Attr() = default;  // none: an optional attribute that is not given
-  Attr(bool v) : value(v) {}                       // NOLINT: implicit, as all below
-  Attr(int v) : value(Dim(v)) {}
-  Attr(int64_t v) : value(Dim(v)) {}
-  Attr(Dim v) : value(std::move(v)) {}
-  Attr(double v) : value(v) {}
-  Attr(const char* v) : value(std::string(v)) {}
-  Attr(std::string v) : value(std::move(v)) {}
-  Attr(DType v) : value(v) {}
-  Attr(std::vector<Dim> v) : value(std::move(v)) {}
-  Attr(std::initializer_list<Dim> v) : value(std::vector<Dim>(v)) {}
-  Attr(std::vector<double> v) : value(std::move(v)) {}
-  Attr(std::vector<std::string> v) : value(std::move(v)) {}
+  Attr();  // none: an optional attribute that is not given
+  Attr(bool value);  // NOLINT: implicit, as all below
+  Attr(int value);
+  Attr(int64_t value);
+  Attr(Dim value);
+  Attr(double value);
+  Attr(const char* value);
+  Attr(std::string value);
+  Attr(DType value);
+  Attr(std::vector<Dim> value);
+  Attr(std::initializer_list<Dim> value);
+  Attr(std::vector<double> value);
+  Attr(std::vector<std::string> value);
+  Attr(const Attr&);
+  Attr(Attr&&) noexcept;
+  Attr& operator=(const Attr&);
+  Attr& operator=(Attr&&) noexcept;
+  ~Attr();
 
   bool is_none() const { return std::holds_alternative<std::monostate>(value); }
   friend bool operator==(const Attr& a, const Attr& b);

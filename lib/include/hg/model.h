@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,9 +26,11 @@ class Model {
   // Takes a graph whose status() is ok.
   static Result<Model> from_graph(Graph graph);
 
-  // Writes to a temporary file beside `path` and renames it: the old file stays until the new one is
-  // whole. Two saves of one model give the same bytes.
-  Status save(const std::string& path) const;
+  // Writes to a temporary file beside `path` and renames it: the old file stays until the new one
+  // is whole. Two saves of one model give the same bytes. `keep`, when given, is asked by the
+  // calling thread once all bytes are on the disk, and may wait for an answer: false removes them,
+  // and the old file stays, which is no error.
+  Status save(const std::string& path, const std::function<bool()>& keep = {}) const;
   Result<std::vector<std::byte>> serialize() const;
 
   const Graph& graph() const { return graph_; }
