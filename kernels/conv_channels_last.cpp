@@ -127,6 +127,7 @@ namespace {
 constexpr int64_t kFirstCache = 6144;   // floats of x that the channels of a tile meet, about
 constexpr int64_t kTileFloats = 32768;  // of y in the rows that one task computes, about
 constexpr int64_t kMostPixels = 2048;   // whose pointers a task keeps
+constexpr int64_t kLeastShared = 8192;  // elements of an image of y that are worth sharing
 
 struct ChannelsLast {
   ConvShape s;
@@ -136,7 +137,8 @@ struct ChannelsLast {
   const float* packed = nullptr;  // [kernel...][c]
   int64_t columns = 0;            // of the padded x
   int64_t tile_y = 1, tiles_y = 1, in_rows = 1;
-  int64_t block = 1;  // channels
+  int64_t block = 1;              // channels whose rows of x stay in the first cache
+  int64_t part_c = 1, parts = 1;  // channels of a task
   int64_t lanes = 1, slot_bytes = 0, packed_at = 0;
 };
 
@@ -168,14 +170,18 @@ Status prepare(PrepareContext& c) {
   w.tile = is_square ? table.square[(k - 3) / 2][step - 1][choice] : table.any[choice];
   const int64_t reach_y = (k - 1) * s.dilation[1];
   w.columns = (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
-  const int64_t fit = std::min(kTileFloats / (s.out[2] * s.c),
-                               (kMostPixels / w.columns - reach_y - 1) / s.stride[1] + 1);
-  w.tiles_y = (s.out[1] + std::max<int64_t>(1, fit) - 1) / std::max<int64_t>(1, fit);
-  w.tile_y = (s.out[1] + w.tiles_y - 1) / w.tiles_y;
+  int64_t fit = std::min(kTileFloats / (s.out[2] * s.c),
+                         (kMostPixels / w.columns - reach_y - 1) / s.stride[1] + 1);
+  // Several threads share rows, and channels too, as the rows of small images do not divide well.
+  const int64_t threads = s.out_size() * s.c > kLeastShared ? c.threads() : 1;
+  if (threads > 1) fit = std::min(fit, s.out[1] / (4 * threads));
+  w.tile_y = std::clamp<int64_t>(fit, 1, s.out[1]);
   w.tiles_y = (s.out[1] + w.tile_y - 1) / w.tile_y;
+  w.part_c = ((s.c + threads - 1) / threads + 15) / 16 * 16;
+  w.parts = (s.c + w.part_c - 1) / w.part_c;
   w.in_rows = (w.tile_y - 1) * s.stride[1] + reach_y + 1;
   w.block = std::max<int64_t>(16, kFirstCache / (k * w.columns) / 16 * 16);
-  w.lanes = tile_lanes(c, s.n * w.tiles_y);
+  w.lanes = tile_lanes(c, s.n * w.tiles_y * w.parts);
   w.slot_bytes = w.in_rows * w.columns * static_cast<int64_t>(sizeof(float*)) + s.c * 4;
   w.packed_at = tile_workspace(w.lanes, w.slot_bytes);
   const int64_t bytes = s.kernel_size() * s.c * 4;
@@ -212,12 +218,15 @@ void run(const RunContext& c) noexcept {
   }
   const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
   const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
-  for_tiles(c, s.n * w.tiles_y, w.lanes, w.slot_bytes, [&](int64_t index, float* slot) {
-    const int64_t image = index / w.tiles_y, first = index % w.tiles_y * w.tile_y;
+  const int64_t tasks = s.n * w.tiles_y * w.parts;
+  for_tiles(c, tasks, w.lanes, w.slot_bytes, [&](int64_t task, float* slot) {
+    const int64_t first_c = task % w.parts * w.part_c, end_c = std::min(s.c, first_c + w.part_c);
+    const int64_t index = task / w.parts, image = index / w.tiles_y,
+                  first = index % w.tiles_y * w.tile_y;
     const int64_t rows = std::min(w.tile_y, s.out[1] - first);
     const auto** pixels = reinterpret_cast<const float**>(slot);
     auto* zeros = reinterpret_cast<float*>(pixels + w.in_rows * w.columns);
-    std::fill(zeros, zeros + s.c, 0.0f);
+    std::fill(zeros + first_c, zeros + end_c, 0.0f);
     find_pixels(w, c.in(0).as<float>() + image * s.in_size() * s.c, first * s.stride[1], zeros,
                 pixels);
     ChannelsTile tile = {.x_row = w.columns * s.dilation[1],
@@ -229,8 +238,8 @@ void run(const RunContext& c) noexcept {
                          .weight = weight,
                          .bias = bias,
                          .activation = is_clamp(s.activation) ? s.activation : Activation::none};
-    for (tile.begin = 0; tile.begin < s.c; tile.begin = tile.end) {
-      tile.end = std::min(s.c, tile.begin + w.block);
+    for (tile.begin = first_c; tile.begin < end_c; tile.begin = tile.end) {
+      tile.end = std::min(end_c, tile.begin + w.block);
       for (int64_t row = 0; row < rows; ++row) {
         const int64_t at = ((image * s.out[1] + first + row) * s.out[2]) * s.c;
         float* const y = c.out(0).as<float>() + at;

@@ -15,7 +15,11 @@ namespace {
 constexpr int64_t kPiece = 320;        // of c kernel, at most, whole channels
 constexpr int64_t kTile = 256;         // output pixels of a tile
 constexpr int64_t kFirstCache = 6144;  // floats of a copy that stays there
-constexpr int64_t kSlack = 64;         // elements that the last vectors may read beyond the copy
+constexpr int64_t kFewColumns = 4;
+// Measured: of reading what is multiplied through offsets, and of gathering an element, in products
+// of it.
+constexpr double kOffsetCost = 1.08, kGatherCost = 16;
+constexpr int64_t kSlack = 64;  // elements that the last vectors may read beyond the copy
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -41,11 +45,15 @@ bool accepts(const PrepareContext& c) {
   if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || c.out(0).count() == 0) return false;
   const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   if (s.group_c() == 0) return false;
-  const bool plain = s.kernel_size() == 1 && s.stride == ConvShape::Spatial{1, 1, 1} &&
-                     s.padding == ConvShape::Spatial{0, 0, 0};
-  const int64_t nr = gemm_table().nr, lanes = nr / 2;
+  const bool plain = s.kernel_size() == 1 && s.padding == ConvShape::Spatial{0, 0, 0};
+  const int64_t nr = gemm_table().nr, lanes = nr / 2, rest = s.out_size() % nr;
   const int64_t direct = s.out[0] * s.out[1] * ceil_div(s.out[2], lanes) * lanes;
-  return !plain && direct * 3 <= ceil_div(s.out_size(), nr) * nr * 4;
+  // The other way columns beyond the last panel but one are multiplied alone where they are few,
+  // and an element of the patches is gathered for the products with each output channel.
+  const int64_t columns = s.out_size() - rest + (rest > kFewColumns ? nr : rest);
+  return !plain &&
+         static_cast<double>(direct) * kOffsetCost <=
+             static_cast<double>(columns) * (1 + kGatherCost / static_cast<double>(s.group_o()));
 }
 
 void choose_tiles(ConvDirect& w) {
@@ -70,11 +78,8 @@ void choose_tiles(ConvDirect& w) {
   while (others * w.tiles_y * w.tiles_o < 8 && w.tiles_o * 8 <= blocks &&
          work / (w.tiles_y * w.tiles_o) > 4000000)
     w.tiles_o *= 2;
-  int64_t done = 0;
-  for (int64_t o = 0; o < s.group_o(); o += block_rows(s.group_o() - o, w.table->mr), ++done)
-    if (done % ceil_div(blocks, w.tiles_o) == 0) w.first_o.push_back(o);
-  w.tiles_o = static_cast<int64_t>(w.first_o.size());
-  w.first_o.push_back(s.group_o());
+  w.first_o = row_parts(s.group_o(), w.table->mr, w.tiles_o);
+  w.tiles_o = static_cast<int64_t>(w.first_o.size()) - 1;
 }
 
 Status prepare(PrepareContext& c) {

@@ -18,6 +18,7 @@ constexpr int64_t kPiece = 256;  // of c kernel
 // number of terms that are added one after the other.
 constexpr int64_t kTransposedPiece = 32;
 constexpr int64_t kMaxTile = 256;       // pixels of a tile
+constexpr int64_t kLeastRows = 96;      // output channels that are worth sharing
 constexpr int64_t kMostPacked = 32768;  // floats of packed rows that end_of_rows gives, at most
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -28,13 +29,16 @@ struct ConvGemm {
   const float* packed = nullptr;      // [groups][pieces of k][blocks of rows][piece][rows]
   const BFloat16* rounded = nullptr;  // the same for Precision::bf16, widened for each tile
   const HalfTable* half = nullptr;
-  bool plain = false;           // the patches are x
-  int64_t depth = 0;            // k: group_c kernel_size
-  int64_t piece = kPiece;       // of k, at most
-  int64_t tile = 0, tiles = 0;  // pixels of a tile, tiles of an image's group
+  bool plain = false;            // the patches are x
+  int64_t depth = 0;             // k: group_c kernel_size
+  int64_t piece = kPiece;        // of k, at most
+  int64_t tile = 0, tiles = 0;   // pixels of a tile, tiles of an image's group
+  std::vector<int64_t> first_o;  // of each part of the output channels, and the end
   int64_t lanes = 1, slot_bytes = 0;
   int64_t widened_at = 0;  // in a slot, in floats
   int64_t packed_at = 0;   // in the workspace, for transposed weights that are not constant
+
+  int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
 };
 
 // Transposed depthwise convolutions have too little to multiply.
@@ -77,14 +81,18 @@ Status prepare(PrepareContext& c) {
   g.plain = s.kernel_size() == 1 && s.stride == ConvShape::Spatial{1, 1, 1} && s.in == s.out &&
             s.padding == ConvShape::Spatial{0, 0, 0};
   const int64_t rows = s.group_o(), nr = g.table->nr, depth = g.depth;
-  // Tiles of about kMaxTile pixels; more and narrower ones while an image is all there is.
+  // Tiles of about kMaxTile pixels; several threads share their output channels where tiles are
+  // few.
   const int64_t panels = std::max<int64_t>(1, ceil_div(s.out_size(), nr));
-  int64_t tiles = ceil_div(panels * nr, kMaxTile);
-  const int64_t others = std::max<int64_t>(1, s.n * s.groups);
-  while (tiles * others < 16 && tiles < panels && panels / tiles * nr * depth * rows > 800000)
-    ++tiles;
+  const int64_t tiles = ceil_div(panels * nr, kMaxTile);
   g.tile = ceil_div(panels, tiles) * nr;
   g.tiles = ceil_div(panels * nr, g.tile);
+  const int64_t others = std::max<int64_t>(1, s.n * s.groups) * g.tiles;
+  int64_t parts = 1;
+  while (c.threads() > 1 && others * parts < 4 * c.threads() && rows / parts >= kLeastRows &&
+         g.tile * depth * rows / parts > 800000)
+    ++parts;
+  g.first_o = row_parts(rows, g.table->mr, parts);
   if (c.is_constant(1) && rows > 0 && depth > 0) {
     const float* weight = c.in(1).as<float>();
     const std::string key = text("conv.", s.transposed ? "transposed" : "rows", g.table->mr);
@@ -101,7 +109,7 @@ Status prepare(PrepareContext& c) {
         pack_weight(g, weight, static_cast<float*>(to));
       }));
   }
-  g.lanes = tile_lanes(c, others * g.tiles);
+  g.lanes = tile_lanes(c, others * g.parts());
   // Panels of a piece, and one row of patches.
   g.widened_at = g.tile * std::min(g.piece, depth) + g.tile;
   const int64_t widened = g.rounded ? std::min(rows * std::min(g.piece, depth), kMostPacked) : 0;
@@ -145,8 +153,11 @@ void run(const RunContext& c) noexcept {
     pack_weight(g, weight, to);
     all_packed = to;
   }
-  for_tiles(c, s.n * s.groups * g.tiles, g.lanes, g.slot_bytes, [&](int64_t index, float* slot) {
-    const int64_t image = index / (s.groups * g.tiles), group = index / g.tiles % s.groups;
+  const int64_t tasks = s.n * s.groups * g.tiles * g.parts();
+  for_tiles(c, tasks, g.lanes, g.slot_bytes, [&](int64_t task, float* slot) {
+    const int64_t* o_range = &g.first_o[static_cast<size_t>(task % g.parts())];
+    const int64_t index = task / g.parts(), image = index / (s.groups * g.tiles),
+                  group = index / g.tiles % s.groups;
     const int64_t first = index % g.tiles * g.tile;
     const Pixels pixels = {first, std::min(g.tile, size - first)};
     const int64_t offset = (image * s.o + group * rows) * size + first;
@@ -156,8 +167,8 @@ void run(const RunContext& c) noexcept {
       const bool last = k0 + g.piece >= depth;
       pack_patches(g, tile_x, k0, piece, pixels, slot, slot + g.tile * std::min(g.piece, depth));
       int64_t end;
-      for (int64_t begin = 0; begin < rows; begin = end) {
-        end = end_of_rows(begin, rows, piece, mr);
+      for (int64_t begin = o_range[0]; begin < o_range[1]; begin = end) {
+        end = std::min(o_range[1], end_of_rows(begin, rows, piece, mr));
         const int64_t at = offset + begin * size;
         const Epilogue e = {.activation = s.activation,
                             .row_bias = bias ? bias + group * rows + begin : nullptr,

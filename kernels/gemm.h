@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <new>
+#include <vector>
 
 #include "hg/kernel.h"
 #include "kernels/activation.h"
@@ -96,6 +97,17 @@ const GemmTable& gemm_table();
 inline int block_rows(int64_t left, int mr) {
   const int64_t blocks = (left + mr - 1) / mr;
   return static_cast<int>((left + blocks - 1) / blocks);
+}
+
+// Where each of about `parts` equal parts of the blocks of `rows` begins, and the end.
+inline std::vector<int64_t> row_parts(int64_t rows, int mr, int64_t parts) {
+  const int64_t blocks = (rows + mr - 1) / mr, each = (blocks + parts - 1) / parts;
+  std::vector<int64_t> first;
+  int64_t done = 0;
+  for (int64_t i = 0; i < rows; i += block_rows(rows - i, mr), ++done)
+    if (done % each == 0) first.push_back(i);
+  first.push_back(rows);
+  return first;
 }
 
 // The end of the blocks from `begin` on whose packed rows, `depth` long, stay in the second cache

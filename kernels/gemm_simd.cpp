@@ -313,6 +313,21 @@ struct RowBlocks {
   HWY_INLINE int rows(int64_t index) const { return index < longer ? least + 1 : least; }
 };
 
+// Brings a panel from memory to the second cache, in parts beside the blocks of the one before it.
+struct NextPanel {
+  static constexpr int64_t kLine = 16;  // floats
+  const float* at = nullptr;
+  const float* end = nullptr;
+  int64_t each = 0;  // floats of a part
+
+  NextPanel(const float* panel, int64_t floats, int64_t parts)
+      : at(panel), end(panel + floats), each((floats / parts / kLine + 1) * kLine) {}
+  HWY_INLINE void bring_part() {
+    for (const float* const stop = std::min(end, at + each); at < stop; at += kLine)
+      __builtin_prefetch(at, 0, 2);
+  }
+};
+
 HWY_INLINE void set_rows(const Sweep& s, int rows, Block& b) {
   b.rows = rows;
   if (!s.is_packed) return;
@@ -370,7 +385,10 @@ void sweep(const Sweep& s) {
     }
     b.a = s.a;
     b.y = s.y + j;
+    NextPanel next(panel + s.panel_step, j + kNr < s.columns ? s.k * kNr : 0,
+                   (s.rows + kMr - 1) / kMr);
     for (int64_t i = 0, index = 0; i < s.rows; i += b.rows, ++index) {
+      next.bring_part();
       set_rows(s, blocks.rows(index), b);
       under_panel(s, b, columns, panel);
       b.a += b.rows * (s.is_packed ? s.k : s.a_row);
