@@ -3,6 +3,7 @@
 // so that vectors are full and nothing is multiplied with zeros: those of several small images,
 // and, transposed with steps, those of one phase. A phase is the pixels of y of equal remainder
 // modulo the stride; the same kernel elements meet all of them, with steps of one.
+#include <algorithm>
 #include <vector>
 
 #include "kernels/conv_patches.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr int64_t kColumns = 128;  // of a product, about
 constexpr int64_t kPiece = 256;    // of c kernel: the panels of a piece stay in the second cache
+constexpr int64_t kMostPacked = 262144;  // weights that a run packs as a whole, where it may not
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -33,6 +35,7 @@ struct ConvColumns {
   int64_t blocks = 0;             // of rows
   // The workspace: panels of the patches, products [o, columns], and packed weights of this run.
   int64_t panel_floats = 0, product_floats = 0;
+  bool packs_all = false, packs_pieces = false;  // in this run
 
   int64_t first_row(int64_t block) const { return s.o * block / blocks; }
 };
@@ -44,13 +47,15 @@ bool has_steps(const ConvShape& s) {
 // Of a phase's pixels and kernel elements.
 int64_t phase_step(const ConvShape& s, size_t d) { return has_steps(s) ? s.stride[d] : 1; }
 
-// Rows of y that are shorter than two vectors waste more than gathering their patches costs.
+// Rows of y that are shorter than two vectors waste more than gathering their patches costs. The
+// gradients of small images come transposed (lib/ops/conv.cpp).
 bool accepts(const PrepareContext& c) {
   if (c.out(0).dtype != f32 || c.out(0).count() == 0 || c.attrs().integer("groups") != 1)
     return false;
   const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   if (s.c == 0) return false;
-  if (!has_steps(s)) return s.n > 1 && s.out_size() < gemm_table().nr && s.o >= gemm_table().mr;
+  const int64_t few = (s.transposed ? 2 : 1) * gemm_table().nr;
+  if (!has_steps(s)) return s.n > 1 && s.out_size() < few && s.o >= gemm_table().mr;
   for (size_t d = 0; d < 3; ++d)
     if (s.stride[d] > 1 && s.dilation[d] > 1) return false;
   return true;
@@ -79,22 +84,25 @@ Phase phase_of(const ConvShape& s, const ConvShape::Spatial& first) {
   return phase;
 }
 
-// The weights of the blocks [begin, end) as left sides: element p of row r at [p, r].
-void pack_blocks(const ConvColumns& g, const float* weight, int64_t begin, int64_t end, float* to) {
+// Elements [k0, k0 + piece) of the weights of the blocks [begin, end), as left sides: element p of
+// row r at [p, r].
+void pack_blocks(const ConvColumns& g, const Phase& phase, const float* weight, int64_t k0,
+                 int64_t piece, int64_t begin, int64_t end, float* to) {
   const ConvShape& s = g.s;
+  const int64_t taps = phase.s.kernel_size();
   const int64_t row_step = (s.transposed ? 1 : s.c) * s.kernel_size();
   const int64_t channel_step = (s.transposed ? s.o : 1) * s.kernel_size();
   for (int64_t block = begin; block < end; ++block) {
     const int64_t first = g.first_row(block), rows = g.first_row(block + 1) - first;
-    for (int64_t channel = 0; channel < s.c; ++channel) {
-      const float* from = weight + channel * channel_step + first * row_step;
-      for (const Phase& phase : g.phases) {
-        const int64_t taps = phase.s.kernel_size();
-        float* at = to + phase.packed_at + first * phase.depth + channel * taps * rows;
-        for (int64_t r = 0; r < rows; ++r)
-          for (int64_t tap = 0; tap < taps; ++tap)
-            at[tap * rows + r] = from[r * row_step + phase.taps[static_cast<size_t>(tap)]];
-      }
+    float* at = to + first * piece;
+    int64_t count;  // of one channel
+    for (int64_t k = k0; k < k0 + piece; k += count, at += count * rows) {
+      const int64_t tap = k % taps;
+      count = std::min(taps - tap, k0 + piece - k);
+      const float* from = weight + k / taps * channel_step + first * row_step;
+      const int64_t* tap_at = phase.taps.data() + tap;
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t i = 0; i < count; ++i) at[i * rows + r] = from[r * row_step + tap_at[i]];
     }
   }
 }
@@ -123,13 +131,24 @@ Status prepare(PrepareContext& c) {
         text("conv.columns", s.transposed ? ".transposed" : "", g.table->mr, "/", step[0], ",",
              step[1], ",", step[2], "/", s.padding[0] % step[0], ",", s.padding[1] % step[1], ",",
              s.padding[2] % step[2], "/", int64_t(g.phases.size()));
-    g.packed = static_cast<const float*>(c.pack(1, key, s.o * all_depths * 4, [g, weight](void* to) {
-      pack_blocks(g, weight, 0, g.blocks, static_cast<float*>(to));
-    }));
+    g.packed =
+        static_cast<const float*>(c.pack(1, key, s.o * all_depths * 4, [g, weight](void* to) {
+          for (const Phase& phase : g.phases)
+            pack_blocks(g, phase, weight, 0, phase.depth, 0, g.blocks,
+                        static_cast<float*>(to) + phase.packed_at);
+        }));
+  }
+  if (g.packed == nullptr && s.transposed) {
+    // A piece of the weights is packed where it is used, unless several products use it.
+    const bool is_large = s.o * all_depths > kMostPacked;
+    g.packs_pieces = is_large && std::all_of(g.phases.begin(), g.phases.end(), [&](const Phase& p) {
+                       return ceil_div(s.n, p.images) * ceil_div(p.s.out_size(), p.pixels) <= 1;
+                     });
+    g.packs_all = !g.packs_pieces;
   }
   g.panel_floats = kPiece * ceil_div(columns, g.table->nr) * g.table->nr;
   g.product_floats = s.o * columns;
-  const int64_t pack_floats = g.packed == nullptr && s.transposed ? s.o * all_depths : 0;
+  const int64_t pack_floats = s.o * (g.packs_all ? all_depths : g.packs_pieces ? kPiece : 0);
   c.set_workspace((g.panel_floats + g.product_floats + pack_floats) * 4);
   c.make_state(std::move(g));
   return {};
@@ -144,7 +163,7 @@ struct Part {
 
 // products[o, columns] = weight patches
 void multiply(const RunContext& c, const ConvColumns& g, const Phase& phase, const Part& part,
-              const float* packed, float* panels, float* products) {
+              const float* packed, float* panels, float* products, float* own) {
   const GemmTable& table = *g.table;
   const float* x = c.in(0).as<float>();
   const float* weight = c.in(1).as<float>();
@@ -167,8 +186,10 @@ void multiply(const RunContext& c, const ConvColumns& g, const Phase& phase, con
       for (int64_t index = begin; index < end; ++index) {
         const int64_t first = g.first_row(index), rows = g.first_row(index + 1) - first;
         Block block = {.rows = static_cast<int>(rows), .k = piece, .y_row = columns, .add = k0 > 0};
-        if (packed != nullptr) {
-          block.a = packed + phase.packed_at + first * depth + k0 * rows;
+        if (packed != nullptr || g.packs_pieces) {
+          if (g.packs_pieces) pack_blocks(g, phase, weight, k0, piece, index, index + 1, own);
+          block.a = g.packs_pieces ? own + first * piece
+                                   : packed + phase.packed_at + first * depth + k0 * rows;
           block.a_row = 1;
           block.a_col = rows;
         } else {
@@ -224,20 +245,20 @@ void run(const RunContext& c) noexcept {
   float* y = c.out(0).as<float>();
   float* panels = c.workspace<float>();
   float* products = panels + g.panel_floats;
-  const float* packed = g.packed;
-  if (packed == nullptr && s.transposed) {
-    float* own = products + g.product_floats;
-    c.parallel_for(g.blocks, 1,
-                   [&](int64_t begin, int64_t end) { pack_blocks(g, weight, begin, end, own); });
-    packed = own;
-  }
+  float* own = products + g.product_floats;
+  if (g.packs_all)
+    c.parallel_for(g.blocks, 1, [&](int64_t begin, int64_t end) {
+      for (const Phase& phase : g.phases)
+        pack_blocks(g, phase, weight, 0, phase.depth, begin, end, own + phase.packed_at);
+    });
+  const float* packed = g.packs_all ? own : g.packed;
   for (const Phase& phase : g.phases)
     for (int64_t image = 0; image < s.n; image += phase.images)
       for (int64_t first = 0; first < phase.s.out_size(); first += phase.pixels) {
         const Part part = {image,
                            std::min(phase.images, s.n - image),
                            {first, std::min(phase.pixels, phase.s.out_size() - first)}};
-        multiply(c, g, phase, part, packed, panels, products);
+        multiply(c, g, phase, part, packed, panels, products, own);
         put_down(c, g, phase, part, products, y);
       }
   const Epilogue all = {.activation = s.activation,

@@ -23,8 +23,8 @@ struct StepParams {
   double decoupled_decay = 0;
   double clip_value = 0;  // 0: none
   bool maximize = false;
-  int64_t group = 0;
-  int gradient = 0;  // the index of that input
+  int64_t group = 0, first = 0;  // of the rates, of the elements
+  int gradient = 0;              // the index of that input
 };
 
 template <Kind kKind>
@@ -32,6 +32,8 @@ Status prepare(PrepareContext& c) {
   const KernelAttrs& a = c.attrs();
   StepParams& p = c.make_state(StepParams());
   p.group = a.integer("group");
+  if (c.in(0).rank() > 0)
+    p.first = a.integer("first") * c.in(0).count() / std::max<int64_t>(1, c.in(0).shape[0]);
   p.maximize = a.flag("maximize");
   p.clip_value = a.has("clip_value") ? a.real("clip_value") : 0;
   StepNumbers& n = p.numbers;
@@ -80,12 +82,13 @@ void run(const RunContext& c) noexcept {
   for_float(c.in(0).dtype, [&]<class T>() {
     using W = Wide<T>;
     T* states[kMostStates + 1] = {};
-    const Tensor* olds[kMostStates + 1] = {};
     int output = 0;
     for (int i = 0; i < p.gradient; ++i) {
       if (!c.has(i)) continue;
-      olds[i] = &c.in(i);
       states[i] = c.out(output++).as<T>();
+      if (c.in(i).data != states[i])
+        std::memcpy(states[i], c.in(i).data, static_cast<size_t>(c.in(i).bytes()));
+      states[i] += p.first;
     }
     T* const sum = states[state_count];
     const T* const gradient = c.in(p.gradient).as<T>();
@@ -103,11 +106,7 @@ void run(const RunContext& c) noexcept {
     const W factor = static_cast<W>(p.maximize ? -scale : scale);
     const W limit = static_cast<W>(p.clip_value);
 
-    c.parallel_for(c.in(0).count(), 16 * kChunk, [&](int64_t begin, int64_t end) {
-      for (int i = 0; i <= state_count; ++i)
-        if (states[i] != nullptr && olds[i]->data != states[i])
-          std::memcpy(states[i] + begin, olds[i]->as<T>() + begin,
-                      static_cast<size_t>(end - begin) * sizeof(T));
+    c.parallel_for(c.in(p.gradient).count(), 16 * kChunk, [&](int64_t begin, int64_t end) {
       W g[kChunk];
       W wide[kMostStates][kChunk];
       for (int64_t at = begin; at < end; at += kChunk) {

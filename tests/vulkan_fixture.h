@@ -44,6 +44,28 @@ class Vulkan : public testing::Test {
     return Session::create(model, std::move(options));
   }
 
+  // The first output of a graph, in f32, on both sides, and what the device's session reports.
+  struct Both {
+    std::vector<float> cpu, device;
+    std::string report;
+  };
+  Result<Both> run_both(const Graph& graph, const std::vector<Tensor>& inputs) const {
+    Both both;
+    for (const Device device : {Device::cpu, Device::vulkan}) {
+      Options o = options();
+      o.device = device;
+      HG_TRY_ASSIGN(Session s, session(graph, o));
+      for (size_t i = 0; i < inputs.size(); ++i)
+        HG_TRY(s.set_input(static_cast<int>(i), inputs[i]));
+      HG_TRY(s.run());
+      HG_TRY_ASSIGN(const Tensor y, s.output(0));
+      (device == Device::cpu ? both.cpu : both.device)
+          .assign(y.as<float>(), y.as<float>() + y.count());
+      if (device == Device::vulkan) both.report = s.report();
+    }
+    return both;
+  }
+
   static void TearDownTestSuite() { shared_ = {}; }
 
   Gpu gpu_;

@@ -26,39 +26,28 @@ class VulkanProgram : public Vulkan {
       xs.push_back(g.input(text("x", int64_t(xs.size())), dtype, to_shape(shape)));
     const Value y = g.call("pointwise_program", xs, {{"program", program}});
     g.output("y", cast(y, f32));
-    std::vector<float> results[2];
-    for (const Device device : {Device::cpu, Device::vulkan}) {
-      Options o = options();
-      o.device = device;
-      Result<Session> s = session(g, o);
-      ASSERT_TRUE(s.ok()) << s.status().message();
-      std::vector<TensorData> data;
-      for (size_t i = 0; i < shapes.size(); ++i) {
-        const std::vector<float> values = numbers(shapes[i].count() + 3);
-        const Tensor from = view(values.data() + i, f32, shapes[i]);
-        data.push_back(*TensorData::allocate(dtype, shapes[i]));
-        for (int64_t k = 0; k < from.count(); ++k) {
-          const float v = from.as<float>()[k];
-          if (dtype == f16)
-            data.back().tensor.as<Half>()[k] = Half(v);
-          else if (dtype == bf16)
-            data.back().tensor.as<BFloat16>()[k] = BFloat16(v);
-          else
-            data.back().tensor.as<float>()[k] = v;
-        }
-        ASSERT_TRUE(s->set_input(static_cast<int>(i), data.back().tensor).ok());
-      }
-      const Status ran = s->run();
-      ASSERT_TRUE(ran.ok()) << ran.message();
-      const Tensor out = *s->output(0);
-      results[device == Device::vulkan].assign(out.as<float>(), out.as<float>() + out.count());
-      if (device == Device::vulkan) {
-        EXPECT_EQ(s->report().find("runs on the CPU"), std::string::npos) << s->report();
+    std::vector<TensorData> data;
+    std::vector<Tensor> inputs;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      const std::vector<float> values = numbers(shapes[i].count() + 3);
+      data.push_back(*TensorData::allocate(dtype, shapes[i]));
+      inputs.push_back(data.back().tensor);
+      for (int64_t k = 0; k < shapes[i].count(); ++k) {
+        const float v = values[i + static_cast<size_t>(k)];
+        if (dtype == f16)
+          inputs.back().as<Half>()[k] = Half(v);
+        else if (dtype == bf16)
+          inputs.back().as<BFloat16>()[k] = BFloat16(v);
+        else
+          inputs.back().as<float>()[k] = v;
       }
     }
-    ASSERT_EQ(results[0].size(), results[1].size());
-    for (size_t i = 0; i < results[0].size(); ++i)
-      EXPECT_NEAR(results[1][i], results[0][i], tolerance * (1 + std::abs(results[0][i])))
+    const Result<Both> both = run_both(g, inputs);
+    ASSERT_TRUE(both.ok()) << both.status().message();
+    EXPECT_EQ(both->report.find("runs on the CPU"), std::string::npos) << both->report;
+    ASSERT_EQ(both->cpu.size(), both->device.size());
+    for (size_t i = 0; i < both->cpu.size(); ++i)
+      EXPECT_NEAR(both->device[i], both->cpu[i], tolerance * (1 + std::abs(both->cpu[i])))
           << program << " " << name(dtype) << " " << i;
   }
 };

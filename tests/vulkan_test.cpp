@@ -127,23 +127,11 @@ TEST_F(Vulkan, RecurrencesRunOnTheCpu) {
   const Value w = g.parameter("w", f32, {8, 8}, init::uniform(-1, 1, 1));
   g.output("y", relu(g.calls("rnn_scan", {gates, h, w, {}}, {})[0]));
   const std::vector<float> xs = numbers(9 * 2 * 8), hs = numbers(16);
-  std::vector<float> results[2];
-  for (const Device device : {Device::cpu, Device::vulkan}) {
-    Options o = options();
-    o.device = device;
-    Result<Session> s = session(g, o);
-    ASSERT_TRUE(s.ok()) << s.status().message();
-    ASSERT_TRUE(s->set_input(0, view(xs, {9, 2, 8})).ok() && s->set_input(1, view(hs, {2, 8})).ok());
-    const Status ran = s->run();
-    ASSERT_TRUE(ran.ok()) << ran.message();
-    const Tensor y = *s->output(0);
-    results[device == Device::vulkan].assign(y.as<float>(), y.as<float>() + y.count());
-    if (device == Device::vulkan) {
-      EXPECT_NE(s->report().find("rnn_scan"), std::string::npos) << s->report();
-      EXPECT_NE(s->report().find("runs on the CPU"), std::string::npos) << s->report();
-    }
-  }
-  EXPECT_EQ(results[0], results[1]);
+  const Result<Both> both = run_both(g, {view(xs, {9, 2, 8}), view(hs, {2, 8})});
+  ASSERT_TRUE(both.ok()) << both.status().message();
+  EXPECT_NE(both->report.find("rnn_scan"), std::string::npos) << both->report;
+  EXPECT_NE(both->report.find("runs on the CPU"), std::string::npos) << both->report;
+  EXPECT_EQ(both->cpu, both->device);
 }
 
 TEST_F(Vulkan, AWrongIndexFailsTheRun) {

@@ -21,13 +21,21 @@ void for_elements(const Call& c, size_t states, const F& rule) {
   const size_t g = states + 1, go = g + 4;
   const bool has_sum = c.in[states].given;
   const bool updates = go >= c.in.size() || !c.in[go].given || c.in[go].at(0) != 0;
+  const int64_t count = c.in[g].count(), rows = c.in[0].shape.rank() > 0 ? c.in[0].shape[0] : 1;
+  const int64_t first = c.attrs.integer("first") * (c.in[0].count() / std::max<int64_t>(1, rows));
   for (int64_t i = 0; i < c.in[0].count(); ++i) {
+    if (i < first || i >= first + count) {
+      size_t out = 0;
+      for (size_t s = 0; s <= states; ++s)
+        if (c.in[s].given) c.out[out++].at(i) = c.in[s].at(i);
+      continue;
+    }
     Element e = {};
     e.x = c.in[0].at(i);
     for (size_t s = 1; s < states; ++s) e.state[s] = c.in[s].given ? c.in[s].at(i) : 0;
     e.lr = c.in[g + 1].at(c.attrs.integer("group"));
     e.step = c.in[g + 2].at(0);
-    e.g = c.in[g].at(i) + (has_sum ? c.in[states].at(i) : 0);
+    e.g = c.in[g].at(i - first) + (has_sum ? c.in[states].at(i) : 0);
     const double sum = e.g;
     if (g + 3 < c.in.size() && c.in[g + 3].given) e.g *= c.in[g + 3].at(0);
     if (c.attrs.has("clip_value")) {

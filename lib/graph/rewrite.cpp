@@ -60,6 +60,24 @@ std::vector<int> use_counts(const Graph& graph) {
   return uses;
 }
 
+std::vector<ValueId> updated_states(const Graph& graph) {
+  std::vector<ValueId> states(static_cast<size_t>(graph.value_count()), kNoValue);
+  for (const auto& [target, source] : graph.assignments()) {
+    ValueId id = source;
+    while (id != target && std::exchange(states[static_cast<size_t>(id)], target) == kNoValue) {
+      const int32_t index = graph.value_info(id).node;
+      if (index < 0) break;
+      const Node& node = graph.nodes()[static_cast<size_t>(index)];
+      if (!(node.op->def.traits & kInPlace)) break;
+      // Outputs stand in the order of the inputs that are given.
+      auto left = std::find(node.outputs.begin(), node.outputs.end(), id) - node.outputs.begin();
+      for (const ValueId input : node.inputs)
+        if (input != kNoValue && left-- == 0) id = input;
+    }
+  }
+  return states;
+}
+
 int remove_dead_nodes(Graph& graph) {
   GraphBody& body = GraphAccess::body(graph);
   std::vector<int> uses = use_counts(graph);

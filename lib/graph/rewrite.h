@@ -23,4 +23,8 @@ int remove_dead_nodes(Graph& graph);
 // How often each value is used: by nodes, outputs and assignments.
 std::vector<int> use_counts(const Graph& graph);
 
+// For each value, the state whose new contents it is at the end, or at a stage of updates in place
+// one after the other; else kNoValue.
+std::vector<ValueId> updated_states(const Graph& graph);
+
 }  // namespace hg

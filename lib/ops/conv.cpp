@@ -144,26 +144,37 @@ struct ConvAttrs {
 // Images of at least so many pixels, whose convolution reads rows, pay for a turned weight.
 constexpr int64_t kFewPixels = 32;
 
-// With steps of one the transposed convolution is a convolution with the weight turned around, its
-// channels exchanged. Empty where it is not, or where copying the weight would take too long.
+// With steps of one the transposed convolution is a convolution with the weight turned around, the
+// channels of each group exchanged. Empty where it is not, or where copying the weight would take
+// too long.
 Value turned_conv(Graph& g, const ConvAttrs& a, const Value& dy, const Value& weight) {
-  if (!(a.groups == Dim(1))) return {};
+  const bool is_depthwise = weight.dim(0) == a.groups && weight.dim(1) == Dim(1);
   Dim pixels = 1;
   ConvAttrs turned = a;
-  std::vector<Dim> dims = {1, 0}, flipped;
+  std::vector<Dim> flipped;
   for (size_t i = 0; i < a.g.stride.size(); ++i) {
-    const int dim = static_cast<int>(i) + 2;
-    const Dim& kernel = weight.dim(dim);
+    const Dim& kernel = weight.shape()[i + 2];
     turned.g.padding[i] = a.g.dilation[i] * (kernel - 1) - a.g.padding[i];
     if (!(a.g.stride[i] == Dim(1)) || !turned.g.padding[i].is_constant() ||
         turned.g.padding[i].constant() < 0)
       return {};
-    dims.emplace_back(dim);
-    if (!(kernel == Dim(1))) flipped.emplace_back(dim);
-    pixels = pixels * dy.dim(dim);
+    if (!(kernel == Dim(1))) flipped.emplace_back(static_cast<int64_t>(i) + 2);
+    pixels = pixels * dy.shape()[i + 2];
   }
-  if (below(pixels, kFewPixels)) return {};
-  Value w = g.call("permute", {weight}, {{"dims", dims}});
+  if (!is_depthwise && below(pixels, kFewPixels)) return {};
+  Value w = weight;
+  if (!is_depthwise) {  // [groups, o, c, kernel...] to [groups, c, o, kernel...]
+    Shape parts = weight.shape(), whole = parts;
+    parts[0] = floordiv(parts[0], a.groups);
+    parts.insert(parts.begin(), a.groups);
+    whole[0] = parts[2] * a.groups;
+    whole[1] = parts[1];
+    std::vector<Dim> dims = {0, 2, 1};
+    for (int i = 3; i < static_cast<int>(parts.size()); ++i) dims.emplace_back(i);
+    w = g.call("reshape", {w}, {{"shape", parts}});
+    w = g.call("permute", {w}, {{"dims", dims}});
+    w = g.call("reshape", {w}, {{"shape", whole}});
+  }
   if (!flipped.empty()) w = g.call("flip", {w}, {{"dims", flipped}});
   return g.call("conv", {dy, w}, turned.plain());
 }

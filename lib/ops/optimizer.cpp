@@ -5,7 +5,9 @@
 // What all share: g = the gradient, plus what was accumulated; g *= scale; g is limited to
 // [-clip_value, clip_value]; g = -g when maximizing; g += weight_decay x, but for decoupled decay.
 // `lr` holds the rates of all groups, `step` counts updates, this one included. Without `go`
-// nothing changes but `accumulated`, which becomes the sum and is 0 after an update.
+// nothing changes but `accumulated`, which becomes the sum and is 0 after an update. A gradient
+// with fewer rows than x is that of the rows from `first` on, and the others stay as they are:
+// gradients of large parameters come and go in parts.
 #include "lib/ops/terms.h"
 
 namespace hg::ops {
@@ -27,7 +29,17 @@ Status infer(InferContext& c) {
                   ", not ", type);
   };
   if (!is_float(c.in(0).dtype)) return c.fail("x is ", c.in(0).dtype, ", not a float");
-  for (int i = 1; i <= at.gradient; ++i) HG_TRY(check(i, c.in(0)));
+  for (int i = 1; i < at.gradient; ++i) HG_TRY(check(i, c.in(0)));
+  TensorType part = c.in(0);
+  const Dim first = c.attrs().integer("first");
+  if (part.rank() > 0 && c.in(at.gradient).rank() > 0) {
+    const Dim rows = part.shape[0], given_rows = c.in(at.gradient).shape[0];
+    if (below(first, 0) || below(rows - first - given_rows, 0))
+      return c.fail("the rows from ", first, " to ", first + given_rows,
+                    " of the gradient are none of x, which is ", part);
+    if (!(first == Dim(0)) || given_rows.is_constant()) part.shape[0] = given_rows;
+  }
+  HG_TRY(check(at.gradient, part));
   HG_TRY(check(at.step, {i64, {}}));
   HG_TRY(check(at.go, {boolean, {}}));
   if (given(c, at.scale) && (!is_float(c.in(at.scale).dtype) || c.in(at.scale).rank() != 0))
@@ -47,12 +59,12 @@ Status infer(InferContext& c) {
 // The formulas in the dtype of x.
 class Update {
  public:
-  explicit Update(ExpandContext& c) : c_(c), at_(slots_of(c.attrs().op())), x(c.in(0)) {
+  explicit Update(ExpandContext& c) : c_(c), at_(slots_of(c.attrs().op())), x(state(0)) {
     const AttrReader& a = c.attrs();
     lr = cast(term::slice(c.in(at_.lr), 0, a.integer("group"), a.integer("group") + 1), x.dtype());
     lr = term::reshape(lr, {});
     g = c.in(at_.gradient);
-    if (given(c, at_.gradient - 1)) g = sum_ = c.in(at_.gradient - 1) + g;
+    if (given(c, at_.gradient - 1)) g = sum_ = state(at_.gradient - 1) + g;
     if (given(c, at_.scale)) g = g * cast(c.in(at_.scale), x.dtype());
     if (a.has("clip_value")) {
       const double limit = a.real("clip_value");
@@ -69,18 +81,35 @@ class Update {
     return cast(1 - hg::pow(term::number(step, beta), step), x.dtype());
   }
   Value is_first() const { return le(c_.in(at_.step), x.graph()->scalar(int64_t{1}, i64)); }
+  // The rows of input i that have a gradient.
+  Value state(int i) const {
+    return is_part() ? term::slice(c_.in(i), 0, first(), end()) : c_.in(i);
+  }
   // The new contents of input i, which is given.
   void set(int i, const Value& value) {
     const bool gated = given(c_, at_.go);
-    c_.set_out(outputs_++, gated ? where(c_.in(at_.go), value, c_.in(i)) : value);
+    set_rows(i, gated ? where(c_.in(at_.go), value, state(i)) : value);
   }
   void set_accumulated() {
     if (!sum_) return;
     const Value none = term::full_like(sum_, 0);
-    c_.set_out(outputs_, given(c_, at_.go) ? where(c_.in(at_.go), none, sum_) : none);
+    set_rows(at_.gradient - 1, given(c_, at_.go) ? where(c_.in(at_.go), none, sum_) : none);
   }
 
  private:
+  Dim first() const { return c_.attrs().integer("first"); }
+  Dim end() const { return first() + c_.in(at_.gradient).dim(0); }
+  bool is_part() const { return !(c_.in(at_.gradient).shape() == c_.in(0).shape()); }
+  void set_rows(int i, Value value) {
+    if (is_part()) {
+      const Value whole = c_.in(i);
+      const Value before = term::slice(whole, 0, 0, first());
+      const Value after = term::slice(whole, 0, end(), whole.dim(0));
+      value = x.graph()->call("concat", {before, value, after}, {{"dim", 0}});
+    }
+    c_.set_out(outputs_++, value);
+  }
+
   ExpandContext& c_;
   Slots at_;
   Value sum_;
@@ -102,7 +131,7 @@ Status sgd(ExpandContext& c) {
   }
   const AttrReader& a = c.attrs();
   const double momentum = a.real("momentum");
-  const Value moved = c.in(1) * momentum + u.g * (1 - a.real("dampening"));
+  const Value moved = u.state(1) * momentum + u.g * (1 - a.real("dampening"));
   const Value buffer = where(u.is_first(), u.g, moved);
   u.set(0, u.x - u.lr * (a.flag("nesterov") ? u.g + buffer * momentum : buffer));
   u.set(1, buffer);
@@ -123,9 +152,9 @@ Status adam(ExpandContext& c) {
     u.decay();
   else
     x = x * (1 - u.lr * a.real("weight_decay"));
-  const Value mean = c.in(1) + (u.g - c.in(1)) * (1 - beta1);
-  const Value square = c.in(2) * beta2 + u.g * u.g * (1 - beta2);
-  const Value largest = given(c, 3) ? maximum(c.in(3), square) : square;
+  const Value mean = u.state(1) + (u.g - u.state(1)) * (1 - beta1);
+  const Value square = u.state(2) * beta2 + u.g * u.g * (1 - beta2);
+  const Value largest = given(c, 3) ? maximum(u.state(3), square) : square;
   const Value root = sqrt(largest) / sqrt(u.correction(beta2)) + a.real("eps");
   u.set(0, x - u.lr / u.correction(beta1) * mean / root);
   u.set(1, mean);
@@ -142,14 +171,14 @@ Status rmsprop(ExpandContext& c) {
   const AttrReader& a = c.attrs();
   const double alpha = a.real("alpha");
   u.decay();
-  const Value square = c.in(1) * alpha + u.g * u.g * (1 - alpha);
+  const Value square = u.state(1) * alpha + u.g * u.g * (1 - alpha);
   Value mean, var = square;
   if (given(c, 2)) {
-    mean = c.in(2) + (u.g - c.in(2)) * (1 - alpha);
+    mean = u.state(2) + (u.g - u.state(2)) * (1 - alpha);
     var = square - mean * mean;
   }
   Value d = u.g / (sqrt(var) + a.real("eps"));
-  if (given(c, 3)) d = c.in(3) * a.real("momentum") + d;
+  if (given(c, 3)) d = u.state(3) * a.real("momentum") + d;
   u.set(0, u.x - u.lr * d);
   u.set(1, square);
   if (mean) u.set(2, mean);
@@ -161,25 +190,25 @@ Status rmsprop(ExpandContext& c) {
 constexpr OpDef kOps[] = {
     {.name = "sgd_step",
      .signature = "sgd_step(x, momentum_buffer?, accumulated?, gradient, lr, step, scale?, go?, "
-                  "group: int = 0, momentum: float = 0, dampening: float = 0, nesterov: bool = "
-                  "false, weight_decay: float = 0, clip_value: float? = none, maximize: bool = "
-                  "false) -> updated...",
+                  "group: int = 0, first: int = 0, momentum: float = 0, dampening: float = 0, "
+                  "nesterov: bool = false, weight_decay: float = 0, clip_value: float? = none, "
+                  "maximize: bool = false) -> updated...",
      .infer = infer,
      .expand = sgd,
      .traits = kNoGradient | kInPlace},
     {.name = "adam_step",
      .signature = "adam_step(x, mean, square, largest?, accumulated?, gradient, lr, step, scale?, "
-                  "go?, group: int = 0, beta1: float = 0.9, beta2: float = 0.999, eps: float = "
-                  "1e-8, weight_decay: float = 0, decoupled: bool = false, clip_value: float? = "
-                  "none, maximize: bool = false) -> updated...",
+                  "go?, group: int = 0, first: int = 0, beta1: float = 0.9, beta2: float = 0.999, "
+                  "eps: float = 1e-8, weight_decay: float = 0, decoupled: bool = false, "
+                  "clip_value: float? = none, maximize: bool = false) -> updated...",
      .infer = infer,
      .expand = adam,
      .traits = kNoGradient | kInPlace},
     {.name = "rmsprop_step",
      .signature = "rmsprop_step(x, square, mean?, momentum_buffer?, accumulated?, gradient, lr, "
-                  "step, scale?, go?, group: int = 0, alpha: float = 0.99, eps: float = 1e-8, "
-                  "weight_decay: float = 0, momentum: float = 0, clip_value: float? = none, "
-                  "maximize: bool = false) -> updated...",
+                  "step, scale?, go?, group: int = 0, first: int = 0, alpha: float = 0.99, "
+                  "eps: float = 1e-8, weight_decay: float = 0, momentum: float = 0, "
+                  "clip_value: float? = none, maximize: bool = false) -> updated...",
      .infer = infer,
      .expand = rmsprop,
      .traits = kNoGradient | kInPlace},

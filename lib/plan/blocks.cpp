@@ -68,7 +68,7 @@ Place Planner::memory_of_input(const Node& node, const Step& step, size_t output
       continue;
     if (in.place.kind == Place::Kind::state) {
       const auto state = static_cast<size_t>(in.place.index);
-      if (is_assigned(node.outputs[output], body_.states[state].value) &&
+      if (updated_[static_cast<size_t>(node.outputs[output])] == body_.states[state].value &&
           state_last_use_[state] <= position_)
         return in.place;
     }
@@ -78,11 +78,6 @@ Place Planner::memory_of_input(const Node& node, const Step& step, size_t output
       return in.place;
   }
   return {};
-}
-
-bool Planner::is_assigned(ValueId source, ValueId target) const {
-  return std::find(body_.assignments.begin(), body_.assignments.end(), std::pair(target, source)) !=
-         body_.assignments.end();
 }
 
 void Planner::count_repeated() {

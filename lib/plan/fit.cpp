@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/plan/fit.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "lib/plan/order.h"
 #include "lib/plan/recompute.h"
 
@@ -9,8 +12,15 @@ namespace {
 
 // An order that is not the graph's must save this much.
 constexpr double kWorthwhile = 0.99;
+// The part of a training step's cost that it may take longer for less memory without being asked.
+constexpr double kAllButFree = 1.0 / 128;
 // How far the planner may stay below the estimate.
 constexpr double kEstimate = 0.8;
+
+bool is_training_step(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                     [](const Node& node) { return (node.op->def.traits & kInPlace) != 0; });
+}
 
 // `base` is a plan of the same part. The node that ends the part comes last.
 Result<Plan> plan_of(PlanRequest& request, const Plan& base, Schedule schedule) {
@@ -23,33 +33,42 @@ Result<Plan> plan_of(PlanRequest& request, const Plan& base, Schedule schedule) 
 
 }  // namespace
 
-Result<Plan> fit_plan(PlanRequest request, Plan plan, int64_t arena_limit) {
-  if (request.options->keep_all_values || plan.schedule.size() < 3) return plan;
-  if (plan.joined > 0) {  // which brings memory to life earlier
+Result<Plan> fit_plan(PlanRequest request, Plan base, int64_t arena_limit) {
+  if (request.options->keep_all_values || base.schedule.size() < 3) return base;
+  if (base.joined > 0) {  // which brings memory to life earlier
     request.join = false;
-    HG_TRY_ASSIGN(Plan apart, plan_of(request, plan, plan.schedule));
-    request.join = plan.all_arena_bytes() <= apart.all_arena_bytes();
-    if (!request.join) plan = std::move(apart);
+    HG_TRY_ASSIGN(Plan apart, plan_of(request, base, base.schedule));
+    request.join = base.all_arena_bytes() <= apart.all_arena_bytes();
+    if (!request.join) base = std::move(apart);
   }
-  const Plan base = plan;
   const Liveness liveness(*request.graph, base);
   const int64_t peak = liveness.profile(base.schedule).peak;
-  for (const Schedule& order : other_orders(liveness)) {
-    if (static_cast<double>(liveness.profile(order).peak) > kWorthwhile * static_cast<double>(peak))
-      continue;
-    HG_TRY_ASSIGN(Plan other, plan_of(request, base, order));
-    if (static_cast<double>(other.all_arena_bytes()) <
-        kWorthwhile * static_cast<double>(plan.all_arena_bytes()))
-      plan = std::move(other);
+  std::optional<Plan> better;
+  const auto best = [&]() -> Plan& { return better ? *better : base; };
+  // Keeps the plan where it takes less than this part of the best one's bytes.
+  const auto keep = [&](Result<Plan> other, double part) -> Status {
+    HG_TRY(other.status());
+    if (static_cast<double>(other->all_arena_bytes()) <
+        part * static_cast<double>(best().all_arena_bytes()))
+      better = *std::move(other);
+    return {};
+  };
+  for (const Schedule& order : other_orders(liveness))
+    if (static_cast<double>(liveness.profile(order).peak) <=
+        kWorthwhile * static_cast<double>(peak))
+      HG_TRY(keep(plan_of(request, base, order), kWorthwhile));
+  if (request.options->checkpoint == Checkpoint::sqrt)
+    HG_TRY(keep(plan_of(request, base, checkpoint_sqrt(liveness, best().schedule)), 1));
+  if (arena_limit == 0 && request.device == nullptr && is_training_step(*request.graph)) {
+    // Normalisations and activations, which are cheap to compute again.
+    double cost = 0;
+    for (const int32_t node : base.schedule) cost += liveness.cost(node);
+    const Rematerialized least = recompute(liveness, best().schedule, kAllButFree * cost).back();
+    HG_TRY(keep(plan_of(request, base, least.schedule), kWorthwhile));
   }
-  if (request.options->checkpoint == Checkpoint::sqrt) {
-    HG_TRY_ASSIGN(Plan other, plan_of(request, base, checkpoint_sqrt(liveness, plan.schedule)));
-    if (other.all_arena_bytes() < plan.all_arena_bytes()) plan = std::move(other);
-  }
-  if (arena_limit == 0 || plan.all_arena_bytes() <= arena_limit) return plan;
-  Plan smallest = std::move(plan);
-  std::vector<Rematerialized> choices = recompute(liveness, smallest.schedule);
-  if (base.schedule != smallest.schedule)
+  if (arena_limit == 0 || best().all_arena_bytes() <= arena_limit) return std::move(best());
+  std::vector<Rematerialized> choices = recompute(liveness, best().schedule);
+  if (base.schedule != best().schedule)
     for (Rematerialized& r : recompute(liveness, base.schedule)) choices.push_back(std::move(r));
   // What the estimate puts far above the limit is tried only when all else is above it too.
   for (const bool likely : {true, false}) {
@@ -57,13 +76,11 @@ Result<Plan> fit_plan(PlanRequest request, Plan plan, int64_t arena_limit) {
       const bool is_near =
           kEstimate * static_cast<double>(r.peak) <= static_cast<double>(arena_limit);
       if (is_near != likely) continue;
-      HG_TRY_ASSIGN(Plan other,
-                    plan_of(request, base, without_needless(liveness, r.schedule, r.peak)));
-      if (other.all_arena_bytes() < smallest.all_arena_bytes()) smallest = std::move(other);
-      if (smallest.all_arena_bytes() <= arena_limit) return smallest;
+      HG_TRY(keep(plan_of(request, base, without_needless(liveness, r.schedule, r.peak)), 1));
+      if (best().all_arena_bytes() <= arena_limit) return std::move(best());
     }
   }
-  return smallest;
+  return std::move(best());
 }
 
 }  // namespace hg

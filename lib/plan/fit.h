@@ -7,8 +7,8 @@
 
 namespace hg {
 
-// `plan` is the one of the request in the order of the graph. A limit of 0 is none. When no
+// `base` is the plan of the request in the order of the graph. A limit of 0 is none. When no
 // schedule fits, the result is the smallest plan that was found, and it is above the limit.
-Result<Plan> fit_plan(PlanRequest request, Plan plan, int64_t arena_limit);
+Result<Plan> fit_plan(PlanRequest request, Plan base, int64_t arena_limit);
 
 }  // namespace hg

@@ -4,6 +4,11 @@
 #include <algorithm>
 
 namespace hg {
+namespace {
+
+constexpr double kByteCost = 4;  // operations that take as long as a byte from memory
+
+}  // namespace
 
 Liveness::Liveness(const Graph& graph, const Plan& plan) : graph_(&graph), plan_(&plan) {
   const size_t values = static_cast<size_t>(graph.value_count()), nodes = graph.nodes().size();
@@ -46,7 +51,7 @@ Liveness::Liveness(const Graph& graph, const Plan& plan) : graph_(&graph), plan_
   for (const Step& step : plan.steps) {
     if (step.node < 0) continue;
     const auto node = static_cast<size_t>(step.node);
-    cost_[node] = step.flops + static_cast<double>(step.bytes);
+    cost_[node] = step.flops + kByteCost * static_cast<double>(step.bytes);
     if (step.workspace.block >= 0)
       workspace_[node] =
           align_up(plan.blocks[static_cast<size_t>(step.workspace.block)].lifetime.bytes);

@@ -40,7 +40,7 @@ class Liveness {
     return views_[static_cast<size_t>(root)];
   }
   bool is_view(int32_t node) const { return is_view_[static_cast<size_t>(node)]; }
-  // Operations and bytes moved by one run of the node.
+  // What one run of the node takes, counted in operations.
   double cost(int32_t node) const { return cost_[static_cast<size_t>(node)]; }
   int64_t workspace(int32_t node) const { return workspace_[static_cast<size_t>(node)]; }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lib/graph/rewrite.h"
+
 namespace hg {
 namespace {
 
@@ -31,14 +33,13 @@ struct Links {
     std::vector<int32_t> state_of(static_cast<size_t>(graph.value_count()), -1);
     for (size_t i = 0; i < graph.states().size(); ++i)
       state_of[static_cast<size_t>(graph.states()[i].value)] = static_cast<int32_t>(i);
-    std::vector<int32_t> target(static_cast<size_t>(graph.value_count()), -1);
-    for (const auto& [state, source] : graph.assignments())
-      target[static_cast<size_t>(source)] = graph.value_info(state).state;
+    const std::vector<ValueId> updated = updated_states(graph);
     for (const int32_t index : base) {
       const Node& node = graph.nodes()[static_cast<size_t>(index)];
       for (const ValueId id : node.outputs) {
-        const int32_t state = target[static_cast<size_t>(id)];
-        if (state < 0) continue;
+        const ValueId target = updated[static_cast<size_t>(id)];
+        if (target == kNoValue) continue;
+        const int32_t state = graph.value_info(target).state;
         for (const int32_t reader : readers[static_cast<size_t>(state)]) {
           if (reader == index) continue;
           needs[static_cast<size_t>(index)].push_back(reader);

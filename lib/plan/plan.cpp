@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/graph/rewrite.h"
 #include "lib/plan/planner.h"
 
 namespace hg {
@@ -47,6 +48,7 @@ Result<Plan> Planner::make() {
     for (size_t i = plan_.first_node; i < body_.nodes.size(); ++i)
       plan_.schedule.push_back(static_cast<int32_t>(i));
   }
+  updated_ = updated_states(graph_);
   find_last_uses();
   find_joined();
   plan_.next_node = body_.nodes.size();

@@ -140,7 +140,6 @@ class Planner {
   void record(ValueId id, const PlacedTensor& out);
   // The memory of an input that dies here, when this output may take it.
   Place memory_of_input(const Node& node, const Step& step, size_t output, const Tensor& out) const;
-  bool is_assigned(ValueId source, ValueId target) const;
   void count_repeated();
   // Blocks that later parts, outputs or assignments read live to the end.
   void end_lifetimes();
@@ -153,6 +152,7 @@ class Planner {
   std::optional<DevicePacks> device_packs_;
   Plan plan_;
   int position_ = 0;                              // of the schedule
+  std::vector<ValueId> updated_;                  // of values: see updated_states()
   std::vector<int> last_use_;                     // of values: the last position that reads them
   std::vector<std::vector<int>> next_last_uses_;  // of the results of each position
   std::vector<int> state_last_use_;               // of the memory of states

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <set>
 
+#include "lib/graph/rewrite.h"
+
 namespace hg {
 namespace {
 
@@ -103,26 +105,27 @@ class Chain {
   std::set<int32_t> nodes_;  // the graph's order is an order in which they can run
 };
 
-// The position that updates each state, after which the old contents may be gone.
+// The position that first updates each state in place, after which its old contents are gone. The
+// planner puts other updates aside where the state is read later.
 std::vector<int> state_updates(const Graph& graph, const Schedule& schedule) {
-  std::vector<int> position(graph.nodes().size(), -1);
-  for (size_t i = 0; i < schedule.size(); ++i)
-    position[static_cast<size_t>(schedule[i])] = static_cast<int>(i);
   std::vector<int> updates(graph.states().size(), static_cast<int>(schedule.size()));
-  for (const auto& [target, source] : graph.assignments()) {
-    const int32_t node = graph.value_info(source).node;
-    if (node >= 0 && position[static_cast<size_t>(node)] >= 0)
-      updates[static_cast<size_t>(graph.value_info(target).state)] =
-          position[static_cast<size_t>(node)];
+  const std::vector<ValueId> updated = updated_states(graph);
+  for (size_t i = schedule.size(); i-- > 0;) {
+    const Node& node = graph.nodes()[static_cast<size_t>(schedule[i])];
+    if (!(node.op->def.traits & kInPlace)) continue;
+    for (const ValueId id : node.outputs)
+      if (const ValueId state = updated[static_cast<size_t>(id)]; state != kNoValue)
+        updates[static_cast<size_t>(graph.value_info(state).state)] = static_cast<int>(i);
   }
   return updates;
 }
 
-// One value less at the peak; false when there is none.
-bool free_at_peak(const Liveness& liveness, const Profile& profile, Schedule& schedule) {
+// One value less at the peak, for some of the cost that is left; false when there is none.
+bool free_at_peak(const Liveness& liveness, const Profile& profile, Schedule& schedule,
+                  double& cost_left) {
   const std::vector<int> updates = state_updates(liveness.graph(), schedule);
   const int peak_at = profile.peak_at;
-  double best_score = 0;
+  double best_score = 0, best_cost = 0;
   std::vector<int32_t> best;
   int best_at = -1;
   for (const Span& span : profile.spans) {
@@ -135,26 +138,29 @@ bool free_at_peak(const Liveness& liveness, const Profile& profile, Schedule& sc
     if (!chain.add(span.value)) continue;
     if (profile.live[static_cast<size_t>(*next)] + chain.bytes(span.value) >= profile.peak)
       continue;
-    const double score = (chain.cost() + 1) / static_cast<double>(bytes);
-    if (best_at >= 0 && score >= best_score) continue;
+    const double cost = chain.cost(), score = (cost + 1) / static_cast<double>(bytes);
+    if (cost > cost_left || (best_at >= 0 && score >= best_score)) continue;
     best_score = score;
+    best_cost = cost;
     best = chain.nodes();
     best_at = *next;
   }
   if (best_at < 0) return false;
+  cost_left -= best_cost;
   schedule.insert(schedule.begin() + best_at, best.begin(), best.end());
   return true;
 }
 
 }  // namespace
 
-std::vector<Rematerialized> recompute(const Liveness& liveness, const Schedule& base) {
+std::vector<Rematerialized> recompute(const Liveness& liveness, const Schedule& base,
+                                      double most_cost) {
   Schedule schedule = base;
   Profile profile = liveness.profile(schedule);
   std::vector<Rematerialized> results = {{schedule, profile.peak}};
   // A value may go from a peak that stays as high elsewhere: only a lower peak makes a result.
   for (int round = 0; round < kMostRounds; ++round) {
-    if (!free_at_peak(liveness, profile, schedule)) break;
+    if (!free_at_peak(liveness, profile, schedule, most_cost)) break;
     profile = liveness.profile(schedule);
     if (static_cast<double>(profile.peak) <= static_cast<double>(results.back().peak) * (1 - kStep))
       results.push_back({schedule, profile.peak});

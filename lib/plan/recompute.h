@@ -2,6 +2,7 @@
 // Schedules that compute values again instead of keeping them, to need less memory.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "lib/plan/liveness.h"
@@ -13,9 +14,11 @@ struct Rematerialized {
   int64_t peak = 0;  // estimated bytes
 };
 
-// From `base`, in steps of some percent less memory each, down to the least that is found. Each
-// step frees what is alive at the peak and cheapest to compute again for the bytes it frees.
-std::vector<Rematerialized> recompute(const Liveness& liveness, const Schedule& base);
+// From `base`, in steps of some percent less memory each, down to the least that is found, or that
+// costs at most `most_cost` more. Each step frees what is alive at the peak and cheapest to compute
+// again for the bytes it frees.
+std::vector<Rematerialized> recompute(const Liveness& liveness, const Schedule& base,
+                                      double most_cost = std::numeric_limits<double>::infinity());
 
 // Drops repetitions as long as the estimate stays within `bytes`, the dearest first.
 Schedule without_needless(const Liveness& liveness, Schedule schedule, int64_t bytes);

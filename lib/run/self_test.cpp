@@ -17,7 +17,7 @@ namespace hg {
 namespace {
 
 // Counted up when a shader or a case changes: verdicts of earlier ones no longer hold.
-constexpr std::string_view kVersion = "self-test 6";
+constexpr std::string_view kVersion = "self-test 7";
 
 // Adds the inputs of a case to its graph.
 struct Inputs {
@@ -47,6 +47,12 @@ void build_step(Inputs& in, std::string_view op, int states, NamedAttrs attrs) {
   inputs.insert(inputs.end(), {sum, gradient, lr, step, in.x({}), go});
   attrs.insert(attrs.end(), {{"group", 1}, {"weight_decay", 0.1}, {"clip_value", 0.2}});
   in.graph.calls(op, inputs, attrs);
+}
+
+// Two channels of y for each of x, in strips that do not fill.
+void build_depthwise(Inputs& in) {
+  in.graph.call("conv", {in.x({2, 5, 23, 13}), in.x({10, 1, 3, 5}), in.x({10})},
+                {{"groups", 5}, {"stride", Ints{2, 1}}, {"padding", Ints{1, 2}}});
 }
 
 // Values that repeat after 31 elements: between 0.1 and 0.9, or small numbers that serve as
@@ -89,6 +95,15 @@ constexpr Case kCases[] = {
        fill(w->tensor, 7);
        in.graph.call("conv", {in.x({2, 19, 13, 10}), in.graph.parameter("w", *w), in.x({18})},
                      {{"padding", Ints{1, 0}}, {"activation", "relu"}});
+     }},
+    {"conv=depthwise_lanes", build_depthwise},
+    {"conv=depthwise", build_depthwise},
+    {"attention",
+     [](Inputs& in) {
+       in.graph.call(
+           "attention",
+           {in.x({2, 4, 21, 12}), in.x({2, 2, 19, 12}), in.x({2, 2, 19, 13}), in.x({21, 19})},
+           {{"causal", true}});
      }},
     {"conv_weight_grad",
      [](Inputs& in) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "hg/ops.h"
 #include "lib/graph/rewrite.h"
@@ -13,6 +14,9 @@ namespace hg {
 namespace {
 
 constexpr float kFirstScale = 65536, kGoodSteps = 2000;  // as torch's GradScaler
+// Gradients of convolutions' weights come in parts of so many bytes, and at least so many rows,
+// which fill the matrix kernels.
+constexpr int64_t kPartBytes = 2 << 20, kPartRows = 128;
 
 struct Trained {
   ValueId value;
@@ -48,7 +52,7 @@ class Builder {
     HG_TRY(add_updates(grads, scale));
     HG_TRY(g.take_status());
     remove_dead_nodes(g);
-    update_early();
+    update_early(g, part_of_);
     HG_CHECK(g.inputs().size() >= inputs, "inputs were lost");
     return std::move(step_);
   }
@@ -293,64 +297,65 @@ class Builder {
                                      : buffer(text(kTrainPrefix, kind, "/", state, "/", t.name),
                                               x.dtype(), shape_of(t)));
     inputs.push_back(options_.accumulate > 1 ? sum_of(i) : Value());
-    std::vector<Value> kept;
-    for (const Value& state : inputs)
-      if (state) kept.push_back(state);
-    inputs.insert(inputs.end(), {as_type(gradient, x.dtype()), lr_, next_step_, scale, go_});
-    const std::vector<Value> updated = g.calls(text(kind, "_step"), inputs, attrs);
-    HG_TRY(g.take_status());
-    for (size_t k = 0; k < kept.size(); ++k) g.assign(kept[k], updated[k]);
+    std::vector<Value> kept = inputs;
+    for (const Part& part : parts_of(gradient, t.value)) {
+      std::vector<Value> given = inputs;
+      given.insert(given.end(), {as_type(part.gradient, x.dtype()), lr_, next_step_, scale, go_});
+      NamedAttrs all = attrs;
+      if (part.first > 0) all.push_back({"first", part.first});
+      const std::vector<Value> updated = g.calls(text(kind, "_step"), given, all);
+      HG_TRY(g.take_status());
+      size_t output = 0;
+      for (Value& state : inputs)
+        if (state) state = updated[output++];
+    }
+    for (size_t k = 0; k < kept.size(); ++k)
+      if (kept[k]) g.assign(kept[k], inputs[k]);
     return g.take_status();
   }
 
-  // Moves each update to where its gradient is ready and nobody reads the old parameter any more:
-  // gradients then live for a short time only.
-  void update_early() {
-    GraphBody& body = GraphAccess::body(step_.graph);
-    std::vector<int> readers(body.values.size(), 0);  // of a state, through views too
-    std::vector<ValueId> root(body.values.size(), kNoValue);
-    std::vector<bool> ready(body.values.size(), true);
-    std::vector<Node> old = std::exchange(body.nodes, {});
-    std::vector<Node*> waiting;
-    for (const State& state : body.states) root[static_cast<size_t>(state.value)] = state.value;
-    const auto is_update = [](const Node& node) { return (node.op->def.traits & kInPlace) != 0; };
-    const auto each_root = [&](const Node& node, auto visit) {
-      for (const ValueId id : node.inputs)
-        if (id != kNoValue && root[static_cast<size_t>(id)] != kNoValue)
-          visit(static_cast<size_t>(root[static_cast<size_t>(id)]));
-    };
-    for (Node& node : old) {
-      for (const ValueId id : node.outputs) ready[static_cast<size_t>(id)] = false;
-      if (node.op->def.view != nullptr)
-        root[static_cast<size_t>(node.outputs[0])] = root[static_cast<size_t>(node.inputs[0])];
-      if (is_update(node))
-        waiting.push_back(&node);
-      else
-        each_root(node, [&](size_t state) { ++readers[state]; });
+  struct Part {  // rows from `first` on
+    Value gradient;
+    int64_t first = 0;
+  };
+
+  // A large gradient of a convolution's weight in parts, one for some of the output channels: each
+  // is gone after its update. All of it where something else reads it, or where it is computed in
+  // another type. On a device one dispatch is better.
+  std::vector<Part> parts_of(const Value& gradient, ValueId parameter) {
+    std::vector<Part> parts = {{gradient, 0}};
+    Graph& g = step_.graph;
+    const int32_t index = g.value_info(gradient.id()).node;
+    if (index < 0 || options_.clip_norm > 0 || loss_scale_ ||
+        options_.session.device != Device::cpu)
+      return parts;
+    const Node& node = g.nodes()[static_cast<size_t>(index)];
+    if (node.op->name() != "conv_weight_grad") return parts;
+    NamedAttrs attrs;
+    const AttrReader reader(node.op, node.attrs);
+    for (const std::string_view name : {"stride", "padding", "dilation", "kernel", "groups"})
+      attrs.push_back({name, reader.raw(name)});
+    const Result<Sizes> shape = evaluate(gradient.shape(), Bindings());
+    if (!shape.ok() || !(reader.integer("groups") == Dim(1))) return parts;
+    const int64_t rows = (*shape)[0], bytes = shape->count() * size_of(gradient.dtype());
+    const int64_t count = std::min(bytes / kPartBytes, rows / kPartRows);
+    if (count < 2) return parts;
+    const Value x = g.value(node.inputs[0]), dy = g.value(node.inputs[1]);
+    parts.clear();
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t first = rows * k / count, end = rows * (k + 1) / count;
+      const Value dy_part = slice(dy, 1, first, end);
+      parts.push_back({g.call("conv_weight_grad", {x, dy_part}, attrs), first});
+      part_of_[dy_part.id()] = part_of_[parts.back().gradient.id()] = parameter;
     }
-    const auto emit = [&](Node& node) {
-      for (const ValueId id : node.outputs) ready[static_cast<size_t>(id)] = true;
-      GraphAccess::push_node(step_.graph, std::move(node));
-    };
-    for (Node& node : old) {
-      if (is_update(node)) continue;
-      each_root(node, [&](size_t state) { --readers[state]; });
-      emit(node);
-      std::erase_if(waiting, [&](Node* update) {
-        for (const ValueId id : update->inputs)
-          if (id != kNoValue && !ready[static_cast<size_t>(id)]) return false;
-        bool is_read = false;
-        each_root(*update, [&](size_t state) { is_read |= readers[state] > 0; });
-        if (!is_read) emit(*update);
-        return !is_read;
-      });
-    }
+    return parts;
   }
 
   const TrainOptions& options_;
   const std::vector<State>& saved_;
   StepGraph step_;
   std::vector<Trained> trained_;
+  std::map<ValueId, ValueId> part_of_;  // what makes a part of a gradient, and the parameter
   std::vector<Value> sums_;
   Value lr_, finite_, go_, weight_, loss_scale_, step_count_, next_step_;
 };

@@ -110,6 +110,13 @@ std::vector<Sample> conv() {
     if (c.weight.rank() == 4 && c.weight[2] == 3 && c.stride[0] == 1) all.back().tolerance = 6e-6;
     all.back().gradient = false;
   }
+  // Weights that are packed a piece at a time.
+  const Case deep_back = {{3, 300, 2, 2}, {300, 110, 3, 3}, {1}, {1}, {1}, 1, true};
+  const Case deep_back_steps = {{2, 300, 2, 3}, {300, 110, 3, 3}, {2}, {1}, {1}, 1, true, {1}};
+  for (const Case& c : {deep_back, deep_back_steps}) {
+    all.push_back(sample(c, true, false));
+    all.back().gradient = false;
+  }
   const Case keep_3x3 = {{2, 9, 10, 13}, {7, 9, 3, 3}, {1}, {1}};
   const Case keep_1x1 = {{2, 9, 5, 7}, {7, 9, 1, 1}};
   const Case keep_depthwise = {{1, 8, 9, 21}, {8, 1, 3, 3}, {1}, {1}, {1}, 8};

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of lib/ops/optimizer.cpp.
+#include <tuple>
+
 #include "tests/samples.h"
 
 namespace hg::test::samples {
@@ -9,8 +11,15 @@ std::vector<Sample> optimizer() {
   const SampleInput none = {.dtype = f32, .shape = {}, .given = false};
   const SampleInput lr = {.dtype = f32, .shape = {2}, .values = {0.25, 0.0625}};
   const SampleInput scale = {.dtype = f32, .shape = {}, .values = {0.5}};
-  for (const Sizes& shape : {Sizes{}, Sizes{3, 7}, Sizes{2039}}) {
-    const SampleInput x = {.shape = shape}, g = {.shape = shape};
+  for (const auto& [shape, first, rows] : {std::tuple(Sizes{}, 0, 0),
+                                           {Sizes{3, 7}, 0, 3},
+                                           {Sizes{2039}, 0, 2039},
+                                           {Sizes{5, 7}, 0, 2},
+                                           {Sizes{5, 7}, 1, 2},
+                                           {Sizes{2039}, 11, 2028}}) {
+    Sizes part = shape;
+    if (part.rank() > 0) part[0] = rows;
+    const SampleInput x = {.shape = shape}, g = {.shape = part};
     const SampleInput square = {.shape = shape, .low = 1, .high = 2};  // above mean^2
     for (const double count : {1.0, 3.0}) {
       const SampleInput step = {.dtype = i64, .shape = {}, .values = {count}};
@@ -21,6 +30,7 @@ std::vector<Sample> optimizer() {
           states.push_back(all_inputs ? x : none);
           states.insert(states.end(), {g, lr, step});
           if (all_inputs) states.insert(states.end(), {scale, go});
+          if (first > 0) attrs.push_back({"first", first});
           all.push_back({.op = op, .inputs = std::move(states), .attrs = std::move(attrs)});
         };
         if (going != 0) {

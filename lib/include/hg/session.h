@@ -21,7 +21,7 @@ namespace hg {
 // What of the values between a loss and its gradients is computed again instead of kept. A limit of
 // memory that asks for more recomputes more.
 enum class Checkpoint : uint8_t {
-  none,  // keep all, unless the limit asks for recomputing
+  none,  // keep all but what a training step computes again in less than a hundredth of its time
   sqrt,  // keep what crosses between about sqrt(n) segments of the n nodes before the peak
 };
 

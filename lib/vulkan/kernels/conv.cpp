@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions: shaders/conv.comp, conv_lanes.comp, winograd_in.comp, winograd_out.comp,
-// conv_weight_grad.comp and conv_weight_grad_lanes.comp.
+// Convolutions: shaders/conv.comp, conv_lanes.comp, conv_depthwise.comp, winograd_in.comp,
+// winograd_out.comp, conv_weight_grad.comp and conv_weight_grad_lanes.comp.
 #include <algorithm>
 
 #include "kernels/conv_shape.h"
@@ -13,7 +13,7 @@ namespace {
 // Results of a group of the shaders for lanes: kRows outputs at kCols vectors of positions, the
 // best of those tried on llvmpipe (AVX2). Below kSmall products the driver's compiler would take
 // longer than it saves.
-constexpr int64_t kLanes = 8, kRows = 16, kCols = 4, kDepthwiseCols = 8;
+constexpr int64_t kLanes = 8, kRows = 16, kCols = 4;
 constexpr int64_t kSmall = int64_t{1} << 18, kSmallRows = 4, kSmallCols = 1;
 
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 || c.out(0).dtype == f16; }
@@ -82,7 +82,7 @@ Status prepare_lanes(PrepareContext& c) {
   const int64_t taps = s.kernel[0] * s.kernel[1] * s.kernel[2];
   const bool small = c.out(0).count() * s.group_c() * taps < kSmall;
   const int64_t rows = std::min(s.group_o(), small ? kSmallRows : kRows);
-  const int64_t most = small ? kSmallCols : rows == 1 ? kDepthwiseCols : kCols;
+  const int64_t most = small ? kSmallCols : kCols;
   const int64_t cols = std::min(most, (s.out_size() + kLanes - 1) / kLanes);
   const int64_t blocks = (s.group_o() + rows - 1) / rows;
   Dispatch dispatch;
@@ -100,6 +100,56 @@ Status prepare_lanes(PrepareContext& c) {
   describe(words, s);
   dispatch.params = words.u(blocks).words();
   dispatch.groups = {(s.out_size() + kLanes * cols - 1) / (kLanes * cols), blocks * s.groups, s.n};
+  return add(c, std::move(dispatch));
+}
+
+// -- Depthwise
+// ---------------------------------------------------------------------------------------
+
+constexpr int64_t kMostTaps = 49, kMostStrip = 8;
+
+template <bool lanes>
+bool accepts_depthwise(const PrepareContext& c) {
+  if (c.attrs().flag("transposed") || c.in(0).count() == 0 ||
+      (lanes ? !accepts_lanes_f32(c) : !accepts(c)))
+    return false;
+  const kernels::ConvShape s = kernels::conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
+  return s.group_c() == 1 && s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 &&
+         s.padding[0] == 0 && s.dilation[1] == 1 && s.kernel_size() <= kMostTaps;
+}
+
+template <bool lanes>
+Status prepare_depthwise(PrepareContext& c) {
+  const kernels::ConvShape s = kernels::conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
+  if (c.out(0).count() == 0) return {};
+  const int64_t strips = (s.out[1] + kMostStrip - 1) / kMostStrip;
+  const int64_t strip = (s.out[1] + strips - 1) / strips, group = lanes ? kLanes : 64;
+  Dispatch dispatch;
+  dispatch.code = shader(lanes                    ? "conv_depthwise_lanes"
+                         : c.out(0).dtype == f32 ? "conv_depthwise_f32"
+                                                  : "conv_depthwise_f16");
+  dispatch.constants = {static_cast<uint32_t>(s.kernel[1]),
+                        static_cast<uint32_t>(s.kernel[2]),
+                        static_cast<uint32_t>(s.stride[1]),
+                        static_cast<uint32_t>(strip),
+                        c.has(2) ? 1u : 0u,
+                        c.has(3) ? 1u : 0u,
+                        static_cast<uint32_t>(s.activation)};
+  dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1),
+                       Operand::in(c, c.has(2) ? 2 : 1), Operand::in(c, c.has(3) ? 3 : 1)};
+  dispatch.params = Words()
+                        .u(s.o)
+                        .u(s.group_o())
+                        .u(s.in[1])
+                        .u(s.in[2])
+                        .u(s.out[1])
+                        .u(s.out[2])
+                        .u(s.stride[2])
+                        .u(s.padding[1])
+                        .u(s.padding[2])
+                        .u(s.dilation[2])
+                        .words();
+  dispatch.groups = {(s.out[2] * strips + group - 1) / group, s.o, s.n};
   return add(c, std::move(dispatch));
 }
 
@@ -208,6 +258,16 @@ constexpr KernelDef kKernels[] = {
      .name = "winograd",
      .accepts = accepts_winograd,
      .prepare = prepare_winograd},
+    {.op = "conv",
+     .device = hg::Device::vulkan,
+     .name = "depthwise_lanes",
+     .accepts = accepts_depthwise<true>,
+     .prepare = prepare_depthwise<true>},
+    {.op = "conv",
+     .device = hg::Device::vulkan,
+     .name = "depthwise",
+     .accepts = accepts_depthwise<false>,
+     .prepare = prepare_depthwise<false>},
     {.op = "conv",
      .device = hg::Device::vulkan,
      .name = "lanes",

@@ -16,8 +16,8 @@ constexpr int gradient_of(Kind kind) { return kind == kSgd ? 3 : 5; }
 template <Kind kind>
 bool accepts(const PrepareContext& c) {
   const int gradient = gradient_of(kind), scale = gradient + 3;
-  return c.in(0).dtype == f32 && c.in(gradient + 1).dtype == f32 &&
-         (!c.has(scale) || c.in(scale).dtype == f32);
+  return c.in(0).dtype == f32 && c.in(gradient).shape == c.in(0).shape &&
+         c.in(gradient + 1).dtype == f32 && (!c.has(scale) || c.in(scale).dtype == f32);
 }
 
 template <Kind kind>

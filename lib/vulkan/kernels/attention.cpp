@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention: shaders/attention.comp.
+#include <algorithm>
+
+#include "kernels/attention_shape.h"
+#include "lib/run/backend.h"
+#include "lib/vulkan/kernels/product.h"
+
+namespace hg::vulkan {
+namespace {
+
+constexpr int64_t kMostDim = 256;  // an invocation holds a query and its result
+// Of a group of the shader for lanes: queries in kCols vectors, keys in rounds of kKeys.
+constexpr int64_t kLanes = 8, kCols = 2, kKeys = 4;
+constexpr int64_t kGroup = 64;
+
+bool accepts(const PrepareContext& c) {
+  const Tensor &q = c.in(0), &v = c.in(2);
+  return (q.dtype == f32 || q.dtype == f16) && q.count() > 0 && v.count() > 0 &&
+         q.shape.back() <= kMostDim && v.shape.back() <= kMostDim;
+}
+bool accepts_lanes(const PrepareContext& c) {
+  return c.in(0).dtype == f32 && accepts(c) && has_lanes(device_of(c));
+}
+
+template <bool lanes>
+Status prepare(PrepareContext& c) {
+  const kernels::AttentionShape s = kernels::attention_shape(c);
+  const int64_t cols = lanes && s.times > kLanes ? kCols : 1;
+  const int64_t queries = (lanes ? kLanes : kGroup) * cols;
+  const bool hides = c.has(3) && c.in(3).dtype == boolean;
+  Dispatch dispatch;
+  const std::string_view real = c.out(0).dtype == f32 ? "f32" : "f16";
+  dispatch.code = shader(text("attention_", lanes ? "lanes_" : "", real, hides ? "_hides" : ""));
+  dispatch.constants = {static_cast<uint32_t>(s.dim), static_cast<uint32_t>(s.value_dim),
+                        c.has(3) ? 1u : 0u,           s.causal ? 1u : 0u,
+                        static_cast<uint32_t>(cols),  static_cast<uint32_t>(lanes ? kKeys : 1)};
+  dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1), Operand::in(c, 2),
+                       Operand::in(c, c.has(3) ? 3 : 0)};
+  dispatch.params = Words()
+                        .u(s.times)
+                        .u(s.keys)
+                        .f(s.scale)
+                        .u(s.q_time)
+                        .u(s.q_dim)
+                        .u(s.k_time)
+                        .u(s.k_dim)
+                        .u(s.v_time)
+                        .u(s.v_dim)
+                        .u(s.mask_time)
+                        .u(s.mask_key)
+                        .u(s.heads_per_key_head)
+                        .u(s.lead.rank())
+                        .all(s.lead)
+                        .all(s.q_lead)
+                        .all(s.k_lead)
+                        .all(s.v_lead)
+                        .all(s.mask_lead)
+                        .words();
+  dispatch.groups = {(s.times + queries - 1) / queries, s.lead.count(), 1};
+  return add(c, std::move(dispatch));
+}
+
+constexpr KernelDef kernel(std::string_view name, bool (*accepts)(const PrepareContext&),
+                           Status (*prepare)(PrepareContext&)) {
+  return {.op = "attention",
+          .device = hg::Device::vulkan,
+          .name = name,
+          .accepts = accepts,
+          .prepare = prepare,
+          .strided = 15};
+}
+
+constexpr KernelDef kKernels[] = {
+    kernel("lanes", accepts_lanes, prepare<true>),
+    kernel("online", accepts, prepare<false>),
+};
+
+}  // namespace
+
+std::span<const KernelDef> attention() { return kKernels; }
+
+}  // namespace hg::vulkan

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention without the matrix of scores. An invocation holds kCols queries and what it has gathered
+// for them, and walks over the keys, kKeys at a time, with a running maximum and sum (Dao et al. 2022,
+// FlashAttention, algorithm 1). With TELL a group is a subgroup of eight on the vectors of a CPU: each
+// lane loads one element of a key, and tells it to the others.
+// With HIDES the mask is bool, otherwise it is added.
+// Parameters: times, keys, scale, strides of q, k, v along time and dim, and of the mask along time and
+// keys; the number of leading dims; their sizes, and their strides in q, k, v and mask; how many heads
+// share one of k and v.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_shader_16bit_storage : require
+#ifdef HIDES
+#extension GL_EXT_shader_8bit_storage : require
+#endif
+#ifdef TELL
+#extension GL_KHR_shader_subgroup_ballot : require
+#define LANES 8
+#else
+#define LANES 64
+#endif
+layout(local_size_x = LANES) in;
+layout(constant_id = 0) const uint kDim = 8;
+layout(constant_id = 1) const uint kValueDim = 8;
+layout(constant_id = 2) const bool kMask = false;
+layout(constant_id = 3) const bool kCausal = false;
+layout(constant_id = 4) const uint kCols = 1;
+layout(constant_id = 5) const uint kKeys = 4;
+#include "common.glsl"
+#include "math.glsl"
+layout(binding = 1) buffer Y { REAL y[]; };
+layout(binding = 2) readonly buffer Q { REAL q[]; };
+layout(binding = 3) readonly buffer K { REAL k[]; };
+layout(binding = 4) readonly buffer V { REAL v[]; };
+#ifdef HIDES
+layout(binding = 5) readonly buffer Mask { uint8_t mask[]; };
+#else
+layout(binding = 5) readonly buffer Mask { REAL mask[]; };
+#endif
+#define AT 5
+
+float query[kDim][kCols], sum[kValueDim][kCols];
+float score[kKeys][kCols];
+
+// body(d, x), with x = element d of the row of `from` at `at`, for d < size.
+#ifdef TELL
+#define PART(e, size, body)                               \
+  if (d0 + e < size) {                                    \
+    const uint d = d0 + e;                                \
+    const float x = subgroupBroadcast(told, e);           \
+    body                                                  \
+  }
+#define EACH(from, at, step, size, body)                                                          \
+  [[unroll]] for (uint d0 = 0; d0 < size; d0 += LANES) {                                          \
+    const float told = float(from[uint((at) + int(min(d0 + gl_SubgroupInvocationID, size - 1)) * step)]); \
+    PART(0, size, body) PART(1, size, body) PART(2, size, body) PART(3, size, body)               \
+    PART(4, size, body) PART(5, size, body) PART(6, size, body) PART(7, size, body)               \
+  }
+#else
+#define EACH(from, at, step, size, body)                  \
+  [[unroll]] for (uint d = 0; d < size; ++d) {            \
+    const float x = float(from[uint((at) + int(d) * step)]); \
+    body                                                  \
+  }
+#endif
+
+void main() {
+  const int times = S(AT), keys = S(AT + 1);
+  const float scale = F(AT + 2);
+  const int q_time = S(AT + 3), q_dim = S(AT + 4), k_time = S(AT + 5), k_dim = S(AT + 6);
+  const int v_time = S(AT + 7), v_dim = S(AT + 8), mask_time = S(AT + 9), mask_key = S(AT + 10);
+  const uint rank = P(AT + 12);
+  int q_at = int(P(1)), k_at = int(P(2)), v_at = int(P(3)), mask_at = int(P(4));
+  uint rest = gl_WorkGroupID.y;
+  for (uint d = rank; d-- > 0u;) {
+    const uint size = P(AT + 13 + d), at = rest % size;
+    rest /= size;
+    const int key_at = int(d + 1 == rank ? at / P(AT + 11) : at);
+    q_at += int(at) * S(AT + 13 + rank + d);
+    k_at += key_at * S(AT + 13 + 2 * rank + d);
+    v_at += key_at * S(AT + 13 + 3 * rank + d);
+    mask_at += int(at) * S(AT + 13 + 4 * rank + d);
+  }
+  const int group_first = int(gl_WorkGroupID.x * LANES * kCols);
+  int time[kCols];
+  float top[kCols], total[kCols];
+  [[unroll]] for (uint j = 0; j < kCols; ++j) {
+    time[j] = group_first + int(LANES * j + gl_LocalInvocationID.x);
+    top[j] = -infinity();
+    total[j] = 0.0;
+    const int from = q_at + min(time[j], times - 1) * q_time;
+    [[unroll]] for (uint d = 0; d < kDim; ++d) query[d][j] = float(q[uint(from + int(d) * q_dim)]) * scale;
+    [[unroll]] for (uint d = 0; d < kValueDim; ++d) sum[d][j] = 0.0;
+  }
+  const int end = kCausal ? min(keys, group_first + int(LANES * kCols)) : keys;
+  for (int first = 0; first < end; first += int(kKeys)) {
+    [[unroll]] for (uint i = 0; i < kKeys; ++i) {
+      [[unroll]] for (uint j = 0; j < kCols; ++j) score[i][j] = 0.0;
+      const int at = k_at + min(first + int(i), keys - 1) * k_time;
+      EACH(k, at, k_dim, kDim, [[unroll]] for (uint j = 0; j < kCols; ++j) score[i][j] += x * query[d][j];)
+    }
+    [[unroll]] for (uint j = 0; j < kCols; ++j) {
+      const float old_top = top[j];
+      [[unroll]] for (uint i = 0; i < kKeys; ++i) {
+        const int key = first + int(i);
+        bool hides = key >= keys || (kCausal && key > time[j]);
+        if (kMask) {
+          const int at = mask_at + min(time[j], times - 1) * mask_time + min(key, keys - 1) * mask_key;
+#ifdef HIDES
+          hides = hides || uint(mask[uint(at)]) == 0u;
+#else
+          score[i][j] += float(mask[uint(at)]);
+#endif
+        }
+        if (hides) score[i][j] = -infinity();
+        top[j] = score[i][j] > top[j] ? score[i][j] : top[j];
+      }
+      const float shrink = old_top == top[j] ? 1.0 : op_exp(old_top - top[j]);
+      total[j] *= shrink;
+      [[unroll]] for (uint d = 0; d < kValueDim; ++d) sum[d][j] *= shrink;
+      [[unroll]] for (uint i = 0; i < kKeys; ++i) {
+        score[i][j] = score[i][j] == -infinity() ? 0.0 : op_exp(score[i][j] - top[j]);
+        total[j] += score[i][j];
+      }
+    }
+    [[unroll]] for (uint i = 0; i < kKeys; ++i) {
+      const int at = v_at + min(first + int(i), keys - 1) * v_time;
+      EACH(v, at, v_dim, kValueDim, [[unroll]] for (uint j = 0; j < kCols; ++j) sum[d][j] += x * score[i][j];)
+    }
+  }
+  [[unroll]] for (uint j = 0; j < kCols; ++j) {
+    if (time[j] >= times) continue;
+    // A query that sees no key gives 0.
+    const float weight = total[j] == 0.0 ? 0.0 : 1.0 / total[j];
+    const uint to = P(0) + (gl_WorkGroupID.y * uint(times) + uint(time[j])) * kValueDim;
+    [[unroll]] for (uint d = 0; d < kValueDim; ++d) y[to + d] = REAL(sum[d][j] * weight);
+  }
+}
