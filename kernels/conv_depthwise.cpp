@@ -2,10 +2,13 @@
 // Depthwise convolutions in f32 (each channel of y sees one channel of x), 1-D and 2-D. Some rows
 // of a plane of x at a time are copied with their zeros around them, the columns of equal remainder
 // modulo the stride side by side, so that the inner loop has neither borders nor strides. The zeros
-// are the same for all channels, and are written once for a tile of several.
+// are the same for all channels, and are written once for a tile of several. Transposed ones are
+// convolutions with steps of one, of x with zeros between its elements and the weight turned
+// around.
 #include "kernels/conv_depthwise.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/conv_shape.h"
 #include "kernels/gemm.h"
@@ -24,7 +27,8 @@ constexpr int64_t kTile = 32768;  // elements of y in a tile, about
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Depthwise {
-  ConvShape s;
+  ConvShape s;                                           // of the convolution that is computed
+  ConvShape::Spatial x = {1, 1, 1}, x_step = {1, 1, 1};  // size of a plane, places between elements
   const DepthwiseTable* table = nullptr;
   const GemmTable* gemm = nullptr;
   int64_t phase_width = 0, row_step = 0;  // padded columns of one remainder, and of all
@@ -37,8 +41,12 @@ struct Depthwise {
 };
 
 bool accepts(const PrepareContext& c) {
-  if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || c.out(0).count() == 0) return false;
+  if (c.out(0).dtype != f32 || c.out(0).count() == 0) return false;
   const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
+  for (const size_t d : {1, 2})
+    if (s.transposed &&
+        (s.group_o() != 1 || s.in[d] == 0 || s.padding[d] > (s.kernel[d] - 1) * s.dilation[d]))
+      return false;
   return s.group_c() == 1 && s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 &&
          s.padding[0] == 0 && s.kernel[2] <= kMaxKernel;
 }
@@ -51,6 +59,13 @@ Status prepare(PrepareContext& c) {
   w.gemm = &gemm_table();
   const int64_t reach_y = (s.kernel[1] - 1) * s.dilation[1];
   const int64_t reach_x = (s.kernel[2] - 1) * s.dilation[2];
+  w.x = s.in;
+  if (s.transposed) {
+    w.x_step = std::exchange(w.s.stride, {1, 1, 1});
+    for (const size_t d : {1, 2}) w.s.in[d] = (w.x[d] - 1) * w.x_step[d] + 1;
+    w.s.padding[1] = reach_y - s.padding[1];
+    w.s.padding[2] = reach_x - s.padding[2];
+  }
   w.phase_width = s.out[2] + reach_x / s.stride[2];
   w.row_step = std::min(s.stride[2], reach_x + 1) * w.phase_width;
   for (int64_t kx = 0; kx < s.kernel[2]; ++kx) {
@@ -74,7 +89,7 @@ Status prepare(PrepareContext& c) {
   w.lanes = tile_lanes(c, s.n * w.tiles_o * w.tiles_y);
   w.copy_floats = (w.in_rows * w.row_step + kSlack + 15) / 16 * 16;
   w.copies = w.copy_floats <= kSmallCopy ? 2 : 1;
-  w.slot_bytes = w.copies * w.copy_floats * 4;
+  w.slot_bytes = (w.copies * w.copy_floats + (s.transposed ? s.kernel_size() : 0)) * 4;
   c.set_workspace(tile_workspace(w.lanes, w.slot_bytes));
   c.make_state(w);
   return {};
@@ -84,6 +99,16 @@ Status prepare(PrepareContext& c) {
 // writes.
 void copy_plane(const Depthwise& w, const float* x, int64_t first, int64_t rows, float* to) {
   const ConvShape& s = w.s;
+  if (s.transposed) {
+    const int64_t skipped = std::max<int64_t>(0, first - s.padding[1]);
+    for (int64_t i = ceil_div(skipped, w.x_step[1]); i < w.x[1]; ++i) {
+      const int64_t row = i * w.x_step[1] + s.padding[1] - first;
+      if (row >= rows) break;
+      for (int64_t j = 0; j < w.x[2]; ++j)
+        to[row * w.row_step + s.padding[2] + j * w.x_step[2]] = x[i * w.x[2] + j];
+    }
+    return;
+  }
   const int64_t begin = std::max<int64_t>(0, s.padding[1] - first);
   const int64_t end = std::min(rows, s.in[1] + s.padding[1] - first);
   const float* from = x + (first + begin - s.padding[1]) * s.in[2];
@@ -117,13 +142,19 @@ void run(const RunContext& c) noexcept {
     const auto copy_of = [&](int64_t o) { return slot + o % w.copies * w.copy_floats; };
     const auto copy = [&](int64_t o) {
       if (o < o_end)
-        copy_plane(w, x + (image * s.c + o / s.group_o()) * s.in_size(), first * s.stride[1],
-                   w.in_rows - (w.tile_y - rows) * s.stride[1], copy_of(o));
+        copy_plane(w, x + (image * s.c + o / s.group_o()) * ConvShape::product(w.x),
+                   first * s.stride[1], w.in_rows - (w.tile_y - rows) * s.stride[1], copy_of(o));
     };
     if (w.copies == 2) copy(o_begin);
     for (int64_t o = o_begin; o < o_end; ++o) {
       copy(o + w.copies - 1);
       const int64_t at = (image * s.o + o) * size + first * s.out[2];
+      const float* taps = weight + o * s.kernel_size();
+      if (s.transposed) {
+        float* turned = slot + w.copies * w.copy_floats;
+        std::reverse_copy(taps, taps + s.kernel_size(), turned);
+        taps = turned;
+      }
       w.table->plane({.rows = rows,
                       .columns = s.out[2],
                       .kernel_y = s.kernel[1],
@@ -134,7 +165,7 @@ void run(const RunContext& c) noexcept {
                       .x_row = w.row_step,
                       .steps_by_two = w.steps_by_two,
                       .offset = w.offset,
-                      .weight = weight + o * s.kernel_size(),
+                      .weight = taps,
                       .bias = bias ? bias[o] : 0.0f,
                       .residual = residual ? residual + at : nullptr,
                       .activation = s.activation,
