@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention without the matrix of scores. An invocation holds kCols queries and what it has gathered
-// for them, and walks over the keys, kKeys at a time, with a running maximum and sum (Dao et al. 2022,
-// FlashAttention, algorithm 1). With TELL a group is a subgroup of eight on the vectors of a CPU: each
+// for them, and walks over the keys with a running maximum and sum (Dao et al. 2022, FlashAttention,
+// algorithm 1). With TELL a group is a subgroup of eight on the vectors of a CPU: each
 // lane loads one element of a key, and tells it to the others.
 // With HIDES the mask is bool, otherwise it is added.
 // Parameters: times, keys, scale, strides of q, k, v along time and dim, and of the mask along time and
@@ -25,7 +25,6 @@ layout(constant_id = 1) const uint kValueDim = 8;
 layout(constant_id = 2) const bool kMask = false;
 layout(constant_id = 3) const bool kCausal = false;
 layout(constant_id = 4) const uint kCols = 1;
-layout(constant_id = 5) const uint kKeys = 4;
 #include "common.glsl"
 #include "math.glsl"
 layout(binding = 1) buffer Y { REAL y[]; };
@@ -40,7 +39,7 @@ layout(binding = 5) readonly buffer Mask { REAL mask[]; };
 #define AT 5
 
 float query[kDim][kCols], sum[kValueDim][kCols];
-float score[kKeys][kCols];
+float score[kCols];
 
 // body(d, x), with x = element d of the row of `from` at `at`, for d < size.
 #ifdef TELL
@@ -93,40 +92,30 @@ void main() {
     [[unroll]] for (uint d = 0; d < kValueDim; ++d) sum[d][j] = 0.0;
   }
   const int end = kCausal ? min(keys, group_first + int(LANES * kCols)) : keys;
-  for (int first = 0; first < end; first += int(kKeys)) {
-    [[unroll]] for (uint i = 0; i < kKeys; ++i) {
-      [[unroll]] for (uint j = 0; j < kCols; ++j) score[i][j] = 0.0;
-      const int at = k_at + min(first + int(i), keys - 1) * k_time;
-      EACH(k, at, k_dim, kDim, [[unroll]] for (uint j = 0; j < kCols; ++j) score[i][j] += x * query[d][j];)
-    }
+  for (int key = 0; key < end; ++key) {
+    [[unroll]] for (uint j = 0; j < kCols; ++j) score[j] = 0.0;
+    EACH(k, k_at + key * k_time, k_dim, kDim,
+         [[unroll]] for (uint j = 0; j < kCols; ++j) score[j] += x * query[d][j];)
     [[unroll]] for (uint j = 0; j < kCols; ++j) {
-      const float old_top = top[j];
-      [[unroll]] for (uint i = 0; i < kKeys; ++i) {
-        const int key = first + int(i);
-        bool hides = key >= keys || (kCausal && key > time[j]);
-        if (kMask) {
-          const int at = mask_at + min(time[j], times - 1) * mask_time + min(key, keys - 1) * mask_key;
+      bool hides = kCausal && key > time[j];
+      if (kMask) {
+        const uint at = uint(mask_at + min(time[j], times - 1) * mask_time + key * mask_key);
 #ifdef HIDES
-          hides = hides || uint(mask[uint(at)]) == 0u;
+        hides = hides || uint(mask[at]) == 0u;
 #else
-          score[i][j] += float(mask[uint(at)]);
+        score[j] += float(mask[at]);
 #endif
-        }
-        if (hides) score[i][j] = -infinity();
-        top[j] = score[i][j] > top[j] ? score[i][j] : top[j];
       }
+      if (hides) score[j] = -infinity();
+      const float old_top = top[j];
+      top[j] = score[j] > old_top ? score[j] : old_top;
       const float shrink = old_top == top[j] ? 1.0 : op_exp(old_top - top[j]);
-      total[j] *= shrink;
+      score[j] = score[j] == -infinity() ? 0.0 : op_exp(score[j] - top[j]);
+      total[j] = total[j] * shrink + score[j];
       [[unroll]] for (uint d = 0; d < kValueDim; ++d) sum[d][j] *= shrink;
-      [[unroll]] for (uint i = 0; i < kKeys; ++i) {
-        score[i][j] = score[i][j] == -infinity() ? 0.0 : op_exp(score[i][j] - top[j]);
-        total[j] += score[i][j];
-      }
     }
-    [[unroll]] for (uint i = 0; i < kKeys; ++i) {
-      const int at = v_at + min(first + int(i), keys - 1) * v_time;
-      EACH(v, at, v_dim, kValueDim, [[unroll]] for (uint j = 0; j < kCols; ++j) sum[d][j] += x * score[i][j];)
-    }
+    EACH(v, v_at + key * v_time, v_dim, kValueDim,
+         [[unroll]] for (uint j = 0; j < kCols; ++j) sum[d][j] += x * score[j];)
   }
   [[unroll]] for (uint j = 0; j < kCols; ++j) {
     if (time[j] >= times) continue;

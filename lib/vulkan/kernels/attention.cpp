@@ -10,8 +10,9 @@ namespace hg::vulkan {
 namespace {
 
 constexpr int64_t kMostDim = 256;  // an invocation holds a query and its result
-// Of a group of the shader for lanes: queries in kCols vectors, keys in rounds of kKeys.
-constexpr int64_t kLanes = 8, kCols = 2, kKeys = 4;
+// Of a group of the shader for lanes: queries in vectors, of which the driver's compiler takes long
+// for the most.
+constexpr int64_t kLanes = 8, kMostCols = 4, kFewCols = 2, kManyTimes = 64;
 constexpr int64_t kGroup = 64;
 
 bool accepts(const PrepareContext& c) {
@@ -26,15 +27,15 @@ bool accepts_lanes(const PrepareContext& c) {
 template <bool lanes>
 Status prepare(PrepareContext& c) {
   const kernels::AttentionShape s = kernels::attention_shape(c);
-  const int64_t cols = lanes && s.times > kLanes ? kCols : 1;
+  const int64_t vectors = lanes ? (s.times + kLanes - 1) / kLanes : 1;
+  const int64_t cols = std::min(vectors, s.times < kManyTimes ? kFewCols : kMostCols);
   const int64_t queries = (lanes ? kLanes : kGroup) * cols;
   const bool hides = c.has(3) && c.in(3).dtype == boolean;
   Dispatch dispatch;
   const std::string_view real = c.out(0).dtype == f32 ? "f32" : "f16";
   dispatch.code = shader(text("attention_", lanes ? "lanes_" : "", real, hides ? "_hides" : ""));
   dispatch.constants = {static_cast<uint32_t>(s.dim), static_cast<uint32_t>(s.value_dim),
-                        c.has(3) ? 1u : 0u,           s.causal ? 1u : 0u,
-                        static_cast<uint32_t>(cols),  static_cast<uint32_t>(lanes ? kKeys : 1)};
+                        c.has(3) ? 1u : 0u, s.causal ? 1u : 0u, static_cast<uint32_t>(cols)};
   dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1), Operand::in(c, 2),
                        Operand::in(c, c.has(3) ? 3 : 0)};
   dispatch.params = Words()
