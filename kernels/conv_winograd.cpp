@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kPiece = 256;  // of the input channels
 constexpr int64_t kBlock = 24;   // output channels
+constexpr double kLittleMemory = 2 << 20;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -135,11 +136,11 @@ Status prepare(PrepareContext& c) {
   const ConvShape& s = w.s;
   w.gemm = &gemm_table();
   const int64_t nr = w.gemm->nr;
-  // The larger transform rounds more, and its weights take more memory: both must be worth it, a
-  // byte a vector operation of a run.
+  // The larger transform rounds more and must be worth it. Large weights also take more memory: a
+  // byte of it must save a vector operation of a run.
   const double two = cost(s, 2, nr / 2), four = cost(s, 4, nr / 2);
   const double more_bytes = static_cast<double>((36 - 16) * s.c * s.o * 4);
-  w.m = 1.25 * four < two && two - four > more_bytes ? 4 : 2;
+  w.m = 1.25 * four < two && (more_bytes < kLittleMemory || two - four > more_bytes) ? 4 : 2;
   w.table = &winograd_table(w.m);
   w.tiles_y = ceil_div(s.out[1], w.m);
   w.tiles_x = ceil_div(s.out[2], w.m);

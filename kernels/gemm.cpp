@@ -51,13 +51,12 @@ void choose_tiles(Gemm& g, int threads) {
   const auto work = [&] { return g.tile_m * g.tile_n * s.k; };
   const int64_t wanted = threads > 1 ? 4 * threads : 1;
   while (tiles() < wanted && work() > 400000 && (g.tile_n > 2 * nr || g.tile_m > 4 * mr)) {
-    // Rows are packed for every tile: wide tiles use them longer.
-    if (g.tile_m > 4 * mr && g.tile_n <= 3 * g.tile_m)
+    // Rows are packed for every tile, which wide tiles use longer; panels of b come from memory, and
+    // few tiles of rows read them more often than once.
+    if (g.tile_m > 20 * mr ? g.tile_n <= 3 * g.tile_m : g.tile_m > 4 * mr && g.tile_n <= 4 * nr)
       g.tile_m = round_up(g.tile_m / 2, mr);
-    else if (g.tile_n > 2 * nr)
-      g.tile_n = round_up(g.tile_n / 2, nr);
     else
-      g.tile_m = round_up(g.tile_m / 2, mr);
+      g.tile_n = round_up(g.tile_n / 2, nr);
   }
 }
 
