@@ -18,7 +18,7 @@ constexpr int64_t kPiece = 256;  // of c kernel
 // number of terms that are added one after the other.
 constexpr int64_t kTransposedPiece = 32;
 constexpr int64_t kMaxTile = 256;       // pixels of a tile
-constexpr int64_t kLeastRows = 96;      // output channels that are worth sharing
+constexpr int64_t kLeastRows = 48;      // output channels that are worth sharing
 constexpr int64_t kMostPacked = 32768;  // floats of packed rows that end_of_rows gives, at most
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -88,10 +88,13 @@ Status prepare(PrepareContext& c) {
   g.tile = ceil_div(panels, tiles) * nr;
   g.tiles = ceil_div(panels * nr, g.tile);
   const int64_t others = std::max<int64_t>(1, s.n * s.groups) * g.tiles;
+  // Each part gathers its patches again.
+  const int64_t threads = c.threads(), wanted = g.plain ? 4 * threads : threads;
   int64_t parts = 1;
-  while (c.threads() > 1 && others * parts < 4 * c.threads() && rows / parts >= kLeastRows &&
-         g.tile * depth * rows / parts > 800000)
-    ++parts;
+  for (int64_t more = threads; threads > 1 && others * parts < wanted &&
+                               rows / more >= kLeastRows && g.tile * depth * rows / parts > 800000;
+       more += threads)
+    parts = more;
   g.first_o = row_parts(rows, g.table->mr, parts);
   if (c.is_constant(1) && rows > 0 && depth > 0) {
     const float* weight = c.in(1).as<float>();
