@@ -6,7 +6,7 @@
 
 namespace hg::kernels {
 
-inline constexpr int64_t kQueryBlock = 64, kKeyBlock = 128, kMaxHeadDim = 128;
+inline constexpr int64_t kQueryBlock = 112, kKeyBlock = 128, kMaxHeadDim = 128;
 inline constexpr int64_t kColumnStep = 16;  // a multiple of every target's lanes
 
 // Scores become weights exp(scale score + added - top); where a larger top is found, what was
