@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of depthwise convolutions in f32, and copies of x with zeros around it, for every
-// instruction set.
+// The inner loops of depthwise convolutions in f32 and of their gradients, and copies of x with
+// zeros around it, for every instruction set.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,18 @@ struct DepthwisePlane {
   float* y = nullptr;
 };
 
+// The gradient of one channel's weight from some rows of dy: sums[ky, kx] += sum over rows and
+// columns of dy[row, column] x[(row row_stride + ky row_dilation) x_row + column + offset[kx]].
+struct DepthwiseGrad {
+  int64_t rows = 0, columns = 0;
+  int64_t kernel_y = 0, kernel_x = 0, row_stride = 1, row_dilation = 1;
+  const float* x = nullptr;
+  int64_t x_row = 0;
+  const int64_t* offset = nullptr;  // [kernel_x]
+  const float* dy = nullptr;
+  double* sums = nullptr;
+};
+
 struct DepthwiseTable {
   // to[remainder, column] = from[column stride + remainder - padding], or 0 outside of [0, count);
   // for `width` columns of each remainder below `remainders`, which is at most the stride.
@@ -39,6 +51,7 @@ struct DepthwiseTable {
   void (*copy_rows)(int64_t rows, int64_t columns, const float* from, int64_t from_row, float* to,
                     int64_t to_row) = nullptr;
   void (*plane)(const DepthwisePlane& plane) = nullptr;
+  void (*grad)(const DepthwiseGrad& grad) = nullptr;
 };
 
 const DepthwiseTable& depthwise_table();
