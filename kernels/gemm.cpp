@@ -27,7 +27,7 @@ struct Gemm {
   // The same rounded, for Precision::bf16; a tile's panels are widened when it needs them.
   const BFloat16* rounded_b = nullptr;
   const HalfTable* half = nullptr;
-  bool pack_a = false;
+  bool pack_a = false, by_rows = false;
   int64_t tile_m = 0, tile_n = 0;
   int64_t lanes = 1, slot_bytes = 0;
 
@@ -51,8 +51,8 @@ void choose_tiles(Gemm& g, int threads) {
   const auto work = [&] { return g.tile_m * g.tile_n * s.k; };
   const int64_t wanted = threads > 1 ? 4 * threads : 1;
   while (tiles() < wanted && work() > 400000 && (g.tile_n > 2 * nr || g.tile_m > 4 * mr)) {
-    // Rows are packed for every tile, which wide tiles use longer; panels of b come from memory, and
-    // few tiles of rows read them more often than once.
+    // Rows are packed for every tile, which wide tiles use longer; panels of b come from memory,
+    // and few tiles of rows read them more often than once.
     if (g.tile_m > 20 * mr ? g.tile_n <= 3 * g.tile_m : g.tile_m > 4 * mr && g.tile_n <= 4 * nr)
       g.tile_m = round_up(g.tile_m / 2, mr);
     else
@@ -110,6 +110,7 @@ Status prepare(PrepareContext& c) {
   }
   // Packed rows lie in the order in which the panels of b meet them, one after the other.
   g.pack_a = s.m > 1 && s.n > nr && (s.a_col != 1 || (s.m > 2 * g.table->mr && s.n >= 8 * nr));
+  g.by_rows = s.m * (s.k + s.n) > s.k * s.n;
   g.lanes = tile_lanes(c, s.batches() * g.tiles_m() * g.tiles_n());
   g.slot_bytes = (g.slot_a() + (g.pack_a ? g.tile_m * kPiece + kSlack : 0)) * 4;
   c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
@@ -129,9 +130,11 @@ void run(const RunContext& c) noexcept {
   const int64_t panels = ceil_div(s.n, nr), tiles_m = g.tiles_m(), tiles_n = g.tiles_n();
   for_tiles(
       c, s.batches() * tiles_m * tiles_n, g.lanes, g.slot_bytes, [&](int64_t index, float* slot) {
-        // Neighbouring tiles share the columns.
-        const int64_t batch = index / (tiles_m * tiles_n);
-        const int64_t i0 = index % tiles_m * g.tile_m, j0 = index / tiles_m % tiles_n * g.tile_n;
+        // Neighbouring tiles share the columns, or where rows are most of the bytes, the rows:
+        // those that a thread's own part of the layer before has written.
+        const int64_t batch = index / (tiles_m * tiles_n), tile = index % (tiles_m * tiles_n);
+        const int64_t i0 = (g.by_rows ? tile / tiles_n : tile % tiles_m) * g.tile_m;
+        const int64_t j0 = (g.by_rows ? tile % tiles_n : tile / tiles_m) * g.tile_n;
         const int64_t offset = (batch * s.m + i0) * s.n + j0;
         const int64_t rows = std::min(g.tile_m, s.m - i0), columns = std::min(g.tile_n, s.n - j0);
         const Epilogue e = {.activation = s.activation,
