@@ -132,6 +132,36 @@ int64_t resident(const std::string& path) {
   return sum;
 }
 
+// A large gradient comes in parts, unless its norm is wanted first, even if that limits nothing.
+TEST(Trainer, GradientsInPartsGiveTheSameBits) {
+  Graph g;
+  const Value x = g.input("x", f32, {2, 256, 2, 2});
+  const Value w = g.parameter("w", f32, {512, 256, 3, 3}, init::uniform(-0.02, 0.02, 1));
+  g.output("y", g.call("conv", {x, w}, {{"padding", std::vector<Dim>{1}}}));
+  const Model model = *Model::from_graph(std::move(g));
+  const std::vector<float> xs = noise(2 * 256 * 4, 1), ys = noise(2 * 512 * 4, 2);
+  const Tensor input = view(xs, {2, 256, 2, 2}), target = view(ys, {2, 512, 2, 2});
+  for (const Optimizer& optimizer : {sgd(0.01, 0.9), adamw(0.01), rmsprop(0.01)})
+    for (const int accumulate : {1, 2}) {
+      std::vector<float> weights[2];
+      int64_t arena[2] = {};
+      for (const bool whole : {false, true}) {
+        TrainOptions options;
+        options.optimizer = optimizer;
+        options.accumulate = accumulate;
+        options.clip_norm = whole ? 1e30 : 0;
+        Trainer trainer = make(model, options);
+        for (int step = 0; step < 2; ++step)
+          ASSERT_TRUE(trainer.step(std::span(&input, 1), std::span(&target, 1)).ok());
+        const Tensor trained = *trainer.session().value("w");
+        weights[whole].assign(trained.as<float>(), trained.as<float>() + trained.count());
+        arena[whole] = trainer.session().memory()->arena_bytes;
+      }
+      EXPECT_EQ(weights[0], weights[1]);
+      EXPECT_LT(arena[0], arena[1] * 3 / 4);
+    }
+}
+
 TEST(Trainer, KeepsNoSecondCopyOfWhatItChanges) {
   const std::string path = testing::TempDir() + "hg_trainer_" + std::to_string(getpid()) + ".hgm";
   constexpr int64_t kWidth = 1 << 18;
