@@ -21,6 +21,7 @@ set(HG_STEMS
   scatter
   matmul
   linalg
+  fft
   statistics
   conv
   conv_channels_last

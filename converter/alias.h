@@ -34,6 +34,11 @@ class TensorCell {
   bool is_number() const { return number_; }
   DType number_dtype() const { return known() ? known()->dtype : value_.dtype(); }
   bool is_poisoned() const;
+  // A pair of reals for each element: the value has a last dim of 2 that the script does not see.
+  bool is_complex() const { return complex_; }
+  std::optional<Packed> packed() const {
+    return packed_ && packed_version_ == version_ ? packed_ : std::nullopt;
+  }
   bool is_view() const { return base_ != nullptr; }
   bool may_share() const { return !twins_.empty(); }  // of a root
   const std::optional<Known>& known() const;
@@ -50,6 +55,9 @@ class TensorCell {
   std::optional<Known> known_;
   bool number_ = false;
   bool poisoned_ = false;
+  bool complex_ = false;
+  std::optional<Packed> packed_;  // of the version that it was set for
+  int64_t packed_version_ = 0;
   std::function<std::optional<Dim>()> size_;  // of a number that is computed from others
   std::optional<Layout> layout_;
   // Of a root: others that share its memory or do not, and why its own value is not known since
@@ -75,6 +83,10 @@ class Memory {
   // A view of known numbers that are known, too.
   TensorRef make_known_view(const TensorRef& base, Known known, Call::Forward forward,
                             Call::Inverse inverse);
+  // A tensor, number or complex tensor as `like` is one.
+  TensorRef make_like(const TensorRef& like, Value value);
+  void set_packed(const TensorRef& tensor, Packed packed);
+  void set_complex(const TensorRef& tensor) { tensor->complex_ = true; }
   TensorRef make_poison();
   TensorRef of_script(int32_t index);
 

@@ -363,6 +363,10 @@ const Row* find_row(std::string_view kind, std::string_view overload) {
   return row_named(kind);
 }
 
+std::vector<std::span<const Row>> movement_tables() {
+  return {rows::movement(), rows::slice(), rows::copy()};
+}
+
 bool keeps_row_major(std::string_view kind) {
   // By tables: the others have ops whose results are permuted, as those of attention are.
   static const std::set<std::string_view> kKinds = [] {

@@ -2,6 +2,7 @@
 // What a script asks of its tensors and of its surroundings: sizes, dtypes, devices, modes.
 #include <algorithm>
 
+#include "converter/complex.h"
 #include "converter/interpreter.h"
 #include "converter/type_names.h"
 
@@ -11,7 +12,14 @@ namespace {
 TensorType type_of(NodeCall& call, int index = 0) {
   const auto* tensor = std::get_if<TensorRef>(&call.at(index).value);
   if (tensor == nullptr) call.refuse(text(index), "is not a tensor");
-  return call.memory().type(*tensor);
+  TensorType type = call.memory().type(*tensor);
+  if ((*tensor)->is_complex()) type.shape.pop_back();
+  return type;
+}
+
+bool is_complex(NodeCall& call) {
+  const auto* tensor = std::get_if<TensorRef>(&call.at(0).value);
+  return tensor != nullptr && (*tensor)->is_complex();
 }
 
 bool is_tensor(NodeCall& call) { return call.argument_count() > 0 && call.at(0).is_tensor(); }
@@ -256,7 +264,13 @@ bool create_object(NodeCall& call) {
 }
 
 bool constant(NodeCall& call) {
-  give_resolved(call, call.node().constant);
+  const Item& value = call.node().constant;
+  if (const auto* object = std::get_if<std::shared_ptr<Object>>(&value.value);
+      object && (*object)->type == kComplexNumber) {
+    call.give(complex_number(call, **object));
+    return true;
+  }
+  give_resolved(call, value);
   return true;
 }
 
@@ -311,20 +325,25 @@ constexpr Builtin kBuiltins[] = {
      }},
     {"aten::element_size",
      [](NodeCall& call) {
-       call.give(Item(size_of(type_of(call).dtype)));
+       call.give(Item(size_of(type_of(call).dtype) * (is_complex(call) ? 2 : 1)));
        return true;
      }},
     {"prim::dtype",
      [](NodeCall& call) {
-       call.give(Item(torch_of_dtype(type_of(call).dtype)));
+       const DType dtype = type_of(call).dtype;
+       call.give(Item(is_complex(call) ? torch_of_complex(dtype) : torch_of_dtype(dtype)));
        return true;
      }},
     {"aten::is_floating_point",
      [](NodeCall& call) {
-       call.give(Item(is_float(type_of(call).dtype)));
+       call.give(Item(is_float(type_of(call).dtype) && !is_complex(call)));
        return true;
      }},
-    {"aten::is_complex", always<false>},
+    {"aten::is_complex",
+     [](NodeCall& call) {
+       call.give(Item(is_complex(call)));
+       return true;
+     }},
     {"aten::is_signed",
      [](NodeCall& call) {
        const DType dtype = type_of(call).dtype;

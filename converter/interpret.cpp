@@ -149,6 +149,9 @@ void Interpreter::add_output(const std::string& name, const Item& item) {
   };
   if (item.is_none()) return;
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
+    if ((*list)->grown)
+      throw Refusal{"the model returns a list whose length only data or a symbolic size decides",
+                    "return torch.stack(list)"};
     for (size_t k = 0; k < (*list)->items.size(); ++k) add_output(child(k), (*list)->items[k]);
   } else if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value)) {
     for (size_t k = 0; k < (*tuple)->items.size(); ++k)
@@ -159,6 +162,10 @@ void Interpreter::add_output(const std::string& name, const Item& item) {
   } else if (item.is_tensor() || item.is_number()) {
     const Value value = item.is_tensor() ? memory_.read(std::get<TensorRef>(item.value))
                                          : number_value(memory_, item);
+    if (const auto* tensor = std::get_if<TensorRef>(&item.value); tensor && (*tensor)->is_complex())
+      note(text("the output ", static_cast<int64_t>(top_.outputs().size()),
+                " is complex: it holds the real and the imaginary parts, as torch.view_as_real "
+                "gives them"));
     std::string unique = name;
     for (int k = 1; !name.empty(); ++k) {
       const auto& all = top_.outputs();
@@ -294,6 +301,10 @@ void Interpreter::write_back(const TensorRef& self, const Item& result) {
   if (!result.is_tensor()) throw Refusal{"an in-place op gives no tensor", ""};
   const TensorRef& tensor = std::get<TensorRef>(result.value);
   const TensorType type = memory_.type(self);
+  if (tensor->is_complex() != self->is_complex())
+    throw Refusal{self->is_complex() ? "real numbers are written in place into a complex tensor"
+                                     : "complex numbers are written in place into a real tensor",
+                  ""};
   if (tensor->known() && !self->is_view() && tensor->known()->dtype == type.dtype &&
       memory_.type(tensor).shape == type.shape) {
     memory_.write(self, *tensor->known());
@@ -308,7 +319,8 @@ void Interpreter::write_back(const TensorRef& self, const Item& result) {
 }
 
 Item Interpreter::copied(const Item& item) {
-  if (item.is_tensor()) return Item(memory_.make(memory_.read(std::get<TensorRef>(item.value))));
+  if (const auto* tensor = std::get_if<TensorRef>(&item.value))
+    return Item(memory_.make_like(*tensor, memory_.read(*tensor)));
   if (!item.is_list()) return item;
   auto list = std::make_shared<List>();
   for (const Item& element : std::get<std::shared_ptr<List>>(item.value)->items)
@@ -376,7 +388,10 @@ bool Interpreter::run_row(const ScriptNode& node) {
   NodeCall call(*this, node, kept->second);
   const Item* out = node.overload.ends_with("out") ? call.find("out") : nullptr;
   const bool reshapes = in_place && is_shape_change(kind);
-  if (in_place && !reshapes && run_known(call)) {
+  const bool complex = is_complex_call(call);
+  if (complex) {
+    run_complex(call, row);
+  } else if (in_place && !reshapes && run_known(call)) {
     // As a row.
   } else {
     if (row == nullptr) return false;
@@ -414,9 +429,19 @@ void Interpreter::dispatch(const ScriptNode& node) {
           node.kind != "prim::TupleConstruct" && node.kind != "prim::DictConstruct")
         throw Poisoned();
   NodeCall call(*this, node, node.kind);
+  if (std::any_of(node.inputs.begin(), node.inputs.end(),
+                  [&](ScriptId id) { return has_grown(get(id)); })) {
+    run_on_grown(call);
+    return finish_call(node, call);
+  }
+  const bool complex = is_complex_call(call);
+  if (complex && !passes_complex(node.kind)) {
+    if (run_row(node)) return;
+    throw Refusal{"the op is not supported for complex numbers", ""};
+  }
   if (run_builtin(call)) return finish_call(node, call);
   if (!node.kind.starts_with("prim::")) {
-    if (run_known(call)) return finish_call(node, call);
+    if (!complex && run_known(call)) return finish_call(node, call);
     if (run_row(node)) return;
     if (const Op* op = find_custom(top_.registry(), node.kind)) {
       call_custom(call, *op);
@@ -433,110 +458,6 @@ Imported import_program(const ScriptProgram& program, std::span<const InputSpec>
   Interpreter(program, inputs, graph, result).run();
   result.graph = std::move(graph);
   return result;
-}
-
-// NodeCall.
-
-Graph& NodeCall::graph() { return memory().graph(); }
-Memory& NodeCall::memory() const { return interpreter_.memory(); }
-Value NodeCall::read(const TensorRef& tensor) { return memory().read(tensor); }
-
-TensorRef NodeCall::make_tensor(Value value) {
-  // Rows go on after a failed op; stop at the first value that does not exist.
-  if (!value) {
-    Status status = graph().take_status();
-    throw Refusal{status.ok() ? "an op gives no value" : std::string(status.message()), ""};
-  }
-  return memory().make(value);
-}
-
-std::optional<Layout> NodeCall::layout(const TensorRef& tensor) const {
-  return memory().layout(tensor);
-}
-
-void NodeCall::may_share(const TensorRef& copy, const TensorRef& base) {
-  memory().may_share(copy, base);
-}
-
-TensorRef NodeCall::make_view(const TensorRef& base, Forward forward, Inverse inverse,
-                              Relayout relayout) {
-  TensorRef view = memory().make_view(base, std::move(forward), std::move(inverse), relayout);
-  if (Status status = graph().take_status(); !status.ok())
-    throw Refusal{std::string(status.message()), ""};
-  return view;
-}
-
-std::function<Value()> NodeCall::keep(Value value) {
-  return [&memory = memory(), tensor = make_tensor(value)] { return memory.read(tensor); };
-}
-
-void NodeCall::write(const TensorRef& tensor, Value value) { memory().write(tensor, value); }
-
-void NodeCall::returns(std::vector<Item> outputs) {
-  returned_ = true;
-  results_ = std::move(outputs);
-  for (size_t i = 0; i < results_.size() && i < node_.output_types.size(); ++i) {
-    const std::string& type = node_.output_types[i];
-    if (type != "int" && type != "float" && type != "bool" && type != "Scalar" && type != "number")
-      continue;
-    // A number that only the graph knows.
-    if (const auto* tensor = std::get_if<TensorRef>(&results_[i].value);
-        tensor && !(*tensor)->is_number() && !(*tensor)->is_poisoned()) {
-      if (const auto scalar = scalar_of(results_[i]))
-        results_[i] = item_of(memory(), *scalar);
-      else
-        results_[i] = Item(memory().make_number(memory().read(*tensor)));
-    }
-  }
-}
-
-void NodeCall::note(std::string line) { interpreter_.note(line); }
-
-const Item* NodeCall::find(std::string_view name) const {
-  for (size_t i = 0; i < node_.argument_names.size() && i < node_.inputs.size(); ++i)
-    if (node_.argument_names[i] == name) return &interpreter_.get(node_.inputs[i]);
-  return nullptr;
-}
-
-const Item& NodeCall::argument(int index) const {
-  return interpreter_.get(node_.inputs.at(static_cast<size_t>(index)));
-}
-
-const Item& NodeCall::at(int index) const {
-  if (index >= argument_count()) refuse(text(index), "is missing");
-  return argument(index);
-}
-
-Dim NodeCall::integer_at(int index) const {
-  const auto scalar = scalar_of(at(index));
-  if (!scalar || !scalar->is_integral())
-    refuse(text(index), text("is ", describe(at(index)), ", not an integer"));
-  return scalar->top;
-}
-
-int64_t NodeCall::number_at(int index) const {
-  const Dim value = integer_at(index);
-  if (!value.is_constant())
-    refuse(text(index), text("depends on the size ", value, ", but must be a constant"));
-  return value.constant();
-}
-
-const std::string& NodeCall::string_at(int index) const {
-  const auto* value = std::get_if<std::string>(&at(index).value);
-  if (value == nullptr) refuse(text(index), "is not a string");
-  return *value;
-}
-
-std::shared_ptr<List> NodeCall::list_at(int index) const {
-  const auto* value = std::get_if<std::shared_ptr<List>>(&at(index).value);
-  if (value == nullptr) refuse(text(index), "is not a list");
-  return *value;
-}
-
-std::shared_ptr<Dict> NodeCall::dict_at(int index) const {
-  const auto* value = std::get_if<std::shared_ptr<Dict>>(&at(index).value);
-  if (value == nullptr) refuse(text(index), "is not a dict");
-  return *value;
 }
 
 }  // namespace hg::convert

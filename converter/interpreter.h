@@ -41,6 +41,11 @@ class NodeCall final : public Call {
   void write(const TensorRef& tensor, Value value) override;
   void returns(std::vector<Item> outputs) override;
   void note(std::string text) override;
+  bool is_complex(const TensorRef& tensor) const override { return tensor->is_complex(); }
+  TensorRef as_complex(TensorRef tensor) override;
+  std::optional<Packed> packed(const TensorRef& tensor) const override { return tensor->packed(); }
+  void set_packed(const TensorRef& tensor, Packed packed) override;
+  Dim size_of(const Value& number) override;
 
   Interpreter& interpreter() const { return interpreter_; }
   Memory& memory() const;
@@ -55,13 +60,22 @@ class NodeCall final : public Call {
   const std::string& string_at(int index) const;
   std::shared_ptr<List> list_at(int index) const;
   std::shared_ptr<Dict> dict_at(int index) const;
+  // Other arguments than the node's, for the real or the imaginary parts of complex ones.
+  struct Part {
+    std::vector<Item> arguments;
+    std::vector<std::pair<TensorRef, TensorRef>> stand_ins;  // and the complex tensors they are of
+  };
+  void set_part(const Part* part) { part_ = part; }
   void give(Item item) { returns(std::vector<Item>{std::move(item)}); }
 
  private:
   Interpreter& interpreter_;
   const ScriptNode& node_;
   std::string_view kind_;
+  TensorRef make_complex_view(const TensorRef& base, Forward forward, Inverse inverse);
+
   bool returned_ = false;
+  const Part* part_ = nullptr;
   std::vector<Item> results_;
 };
 
@@ -95,6 +109,25 @@ Item combine(NodeCall& call, std::string_view op, std::string_view graph_op, con
 // The type of the object that stands for a value that is never read.
 inline constexpr std::string_view kUndefined = "undefined";
 
+// Thrown where the body of a loop whose end data decides appends `element` to a list from outside;
+// the loop starts over with the list as one tensor that grows.
+struct Growing {
+  std::shared_ptr<List> list;
+  Item element;
+};
+// complex.cpp: a call of an op with complex tensors, numbers or dtypes.
+bool is_complex_call(const NodeCall& call);
+// Whether the op takes complex tensors as what they are: sizes, containers.
+bool passes_complex(std::string_view kind);
+void run_complex(NodeCall& call, const Row* row);
+
+// Whether the item is, or holds, a list that such a loop fills.
+bool has_grown(const Item& item);
+// An op on such a list; throws Refusal when the op needs the elements one by one.
+void run_on_grown(NodeCall& call);
+// Turns the list of `growing` into one that grows.
+void start_growing(Memory& memory, const Growing& growing);
+
 // Thrown by prim::RaiseException.
 struct Raised {
   std::string text;
@@ -116,6 +149,8 @@ class Interpreter {
   void warn(const std::string& text);
   // Containers are changed in place: refused inside of a body when they come from outside of it.
   void check_change(const void* container) const;
+  // Appends to a list from outside the present body, where the body is a loop's.
+  bool may_grow(const void* list) const;
   void made(const Item& item);  // its containers belong to the present body
 
  private:
@@ -137,6 +172,7 @@ class Interpreter {
   void list_missing(const ScriptBlock& block);
   void if_on_data(const ScriptNode& node, const Item& condition);
   void while_on_data(const ScriptNode& node, const Item& trips, Dim done, Item condition);
+  int depth_of(const void* container) const;
   std::vector<Item> block_results(const ScriptBlock& block) const;
   bool ends_in_raise(const ScriptBlock& block) const;
   TensorRef data_condition(const Item& item);
@@ -152,6 +188,7 @@ class Interpreter {
   std::vector<std::shared_ptr<void>> containers_;
   std::set<std::string> said_;
   int64_t sequence_ = 0;
+  std::vector<int> loops_;  // depths of the bodies of loops that the graph keeps
 };
 
 }  // namespace hg::convert

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a TorchScript value is while the converter interprets a program: numbers, text, containers
-// and tensors of the graph that is being built. Sizes are Dims, so arithmetic on them stays symbolic.
+// and tensors of the graph that is being built. Sizes are Dims, so arithmetic on them stays
+// symbolic.
 #pragma once
 
 #include <memory>
@@ -19,15 +20,19 @@ struct Item;
 
 struct List {  // shared by reference, as in Python
   std::vector<Item> items;
+  // Of a list that a loop of unknown length fills: its elements as one tensor, [length, ...], while
+  // `items` is empty. See grown_lists.cpp.
+  TensorRef grown;
 };
 struct Dict {
   std::vector<std::pair<Item, Item>> items;  // in order of insertion
 };
-struct Object {  // a module, or an instance of a scripted class
+struct Object {      // a module, or an instance of a scripted class
   std::string type;  // "__torch__.torchvision.models.resnet.ResNet"
   std::string path;  // "layer1.0"; empty for the root
   std::vector<std::pair<std::string, Item>> attributes;
 };
+inline constexpr char kComplexNumber[] = "complex";  // the type of an Object {real, imag}
 struct Tuple {
   std::vector<Item> items;
   std::vector<std::string> names;  // of a NamedTuple, else empty

@@ -9,6 +9,8 @@ namespace {
 
 bool append(NodeCall& call) {
   if (!first_is_list(call)) return false;
+  if (call.interpreter().may_grow(call.list_at(0).get()))
+    throw Growing{call.list_at(0), call.at(1)};
   changed_list(call).push_back(call.at(1));
   call.returns(Items(call.node().outputs.size(), call.at(0)));
   return true;
@@ -18,6 +20,8 @@ bool extend(NodeCall& call) {
   if (!first_is_list(call)) return false;
   const Items* more = elements_of(call.at(1));
   if (more == nullptr) return false;
+  if (!more->empty() && call.interpreter().may_grow(call.list_at(0).get()))
+    throw Growing{call.list_at(0), more->front()};
   const Items copy = *more;
   Items& items = changed_list(call);
   items.insert(items.end(), copy.begin(), copy.end());
@@ -27,6 +31,8 @@ bool extend(NodeCall& call) {
 
 bool insert(NodeCall& call) {
   if (!first_is_list(call)) return false;
+  if (call.interpreter().may_grow(call.list_at(0).get()))
+    throw Growing{call.list_at(0), call.at(2)};
   Items& items = changed_list(call);
   int64_t at = call.number_at(1);
   const auto size = static_cast<int64_t>(items.size());
@@ -96,6 +102,8 @@ bool join_lists(NodeCall& call) {  // list + list; += changes the first
   Items all = *a;
   all.insert(all.end(), b->begin(), b->end());
   if (call.kind() == "aten::add_") {
+    if (!b->empty() && call.at(0).is_list() && call.interpreter().may_grow(call.list_at(0).get()))
+      throw Growing{call.list_at(0), b->front()};
     changed_list(call) = std::move(all);
     call.give(call.at(0));
   } else {
@@ -182,8 +190,9 @@ bool range_list(NodeCall& call) {
 Item listed(NodeCall& call, const Value& value) {
   Graph& g = call.graph();
   if (value.rank() == 0)
-    return Item(call.memory().make_number(
-        cast(value, is_float(value.dtype()) ? f64 : value.dtype() == boolean ? boolean : i64)));
+    return Item(call.memory().make_number(cast(value, is_float(value.dtype())    ? f64
+                                                      : value.dtype() == boolean ? boolean
+                                                                                 : i64)));
   const Dim size = value.dim(0);
   if (!size.is_constant())
     throw Refusal{text("tolist() of a tensor of shape ", value.shape(),

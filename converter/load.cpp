@@ -317,6 +317,7 @@ class ProgramReader {
       ScriptTensor& entry = program_.tensors[i];
       entry.data = data_of(torch_.tensors[i], entry.kind != State::Kind::parameter);
       entry.row_major = torch_.tensors[i].is_contiguous();
+      entry.complex = is_pairs(torch_.tensors[i]);
     }
   }
 
@@ -369,6 +370,8 @@ class ProgramReader {
     if (tensor.is_quantized()) return "quantized";
     if (tensor.dim() > kMaxRank)
       return "rank " + std::to_string(tensor.dim()) + ", at most " + std::to_string(kMaxRank);
+    if (is_pairs(tensor))
+      return tensor.dim() < kMaxRank ? "" : "complex, rank " + std::to_string(tensor.dim());
     try {
       dtype_of_torch(static_cast<int64_t>(tensor.scalar_type()));
     } catch (const Refusal&) {
@@ -381,6 +384,7 @@ class ProgramReader {
   // since libtorch may write to its own while it runs.
   static TensorData data_of(const at::Tensor& tensor, bool copy) {
     at::Tensor dense = tensor.detach().contiguous();
+    if (is_pairs(dense)) dense = at::view_as_real(dense.resolve_conj());
     if (dense.is_conj() || dense.is_neg()) dense = dense.clone().resolve_conj().resolve_neg();
     if (copy) dense = dense.clone();
     Sizes shape(std::span<const int64_t>(dense.sizes().data(), dense.sizes().size()));
@@ -467,8 +471,13 @@ class ProgramReader {
     }
     if (value.isObject()) return object(value.toObject(), path);
     auto other = std::make_shared<Object>();
-    other->type = value.isComplexDouble() ? "complex" : value.type()->str();
+    other->type = value.type()->str();
     other->path = path;
+    if (value.isComplexDouble()) {
+      other->type = kComplexNumber;
+      other->attributes = {{"real", Item(value.toComplexDouble().real())},
+                           {"imag", Item(value.toComplexDouble().imag())}};
+    }
     return other;
   }
 

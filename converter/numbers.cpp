@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "converter/interpreter.h"
+#include "converter/surely.h"
 
 namespace hg::convert {
 
@@ -360,6 +361,11 @@ bool convert(NodeCall& call) {  // Int Float Bool and the implicit ones
                         : T == boolean ? to_boolean(*scalar)
                                        : to_real(*scalar);
     if (give_scalar(call, result)) return true;
+  }
+  if (const auto* tensor = std::get_if<TensorRef>(&a.value);
+      tensor && T == boolean && is_surely_true(call.read(*tensor))) {
+    call.give(Item(true));
+    return true;
   }
   const Value value =
       a.is_tensor() ? single(call, std::get<TensorRef>(a.value)) : number_value(call.memory(), a);

@@ -46,7 +46,9 @@ std::string op_table_text() {
                 support(*op, Device::vulkan), " | ", gradient(*op), " |\n");
   out +=
       "\n## TorchScript\n\nWhat becomes nodes of these ops. In-place and `out` forms count to "
-      "the op that they are named after; an op without an overload stands for all of them.\n\n";
+      "the op that they are named after; an op without an overload stands for all of them; "
+      "`complex::x` is `aten::x` of complex "
+      "tensors.\n\n";
   for (std::string_view row : all_rows()) out += text("- `", row, "`\n");
   return out;
 }

@@ -30,6 +30,7 @@ TensorData to_ours(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
   at::Tensor dense = tensor.detach();
   if (dense.layout() != at::kStrided || dense.is_quantized() || dense.dim() > kMaxRank) return {};
+  if (is_pairs(dense)) dense = at::view_as_real(dense.resolve_conj().resolve_neg());
   DType dtype;
   try {
     dtype = dtype_of_torch(static_cast<int64_t>(dense.scalar_type()));
@@ -222,7 +223,7 @@ class Restore {
     for (size_t i = 0; i < tensors.size(); ++i) {
       const ScriptTensor& ours = loaded_.program.tensors[i];
       if (version(tensors[i]) == versions_[i] || ours.kind == State::Kind::parameter) continue;
-      at::Tensor target = tensors[i];
+      at::Tensor target = is_pairs(tensors[i]) ? at::view_as_real(tensors[i]) : tensors[i];
       target.copy_(to_torch(ours.data.tensor));
     }
   }

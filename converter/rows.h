@@ -24,6 +24,13 @@ struct Refusal {
   std::string suggestion;  // what to do, may be empty
 };
 
+// Sequences of several lengths, packed without what follows their ends.
+struct Packed {
+  std::function<Value()> lengths;  // i64[batch]
+  Dim time, batch;                 // of the padded sequences
+  std::function<Value()> padded;   // [time, batch, ...]; none for the batch sizes
+};
+
 // One call of an aten op with its arguments by their schema names. Arguments that an older schema
 // does not have count as not given.
 class Call {
@@ -55,6 +62,14 @@ class Call {
   virtual std::function<Value()> keep(Value value) = 0;
   // Writes the whole of `tensor`, and so of everything that shares memory with it.
   virtual void write(const TensorRef& tensor, Value value) = 0;
+  // Complex tensors are pairs of reals: their values have one dim more, the last, of 2.
+  virtual bool is_complex(const TensorRef& tensor) const = 0;
+  virtual TensorRef as_complex(TensorRef tensor) = 0;  // a tensor whose value holds pairs
+  // What a tensor is that packing has made; none for others, and after writes.
+  virtual std::optional<Packed> packed(const TensorRef& tensor) const = 0;
+  virtual void set_packed(const TensorRef& tensor, Packed packed) = 0;
+  // An integer of the graph as a size; throws Refusal when it is no i64[].
+  virtual Dim size_of(const Value& number) = 0;
   // The outputs of the call, in order.
   virtual void returns(std::vector<Item> outputs) = 0;
   // A line for the report: "dropout runs in training mode, as traced".
@@ -110,11 +125,14 @@ int64_t torch_of_dtype(DType dtype);
 struct Row {
   std::string_view op;  // "aten::conv2d", for all overloads; "aten::max.dim" for one of them
   void (*run)(Call&);
+  bool takes_complex = false;  // by itself; see complex.h for the others
 };
 
 // The row for an overload, else for the op; null when there is none.
 const Row* find_row(std::string_view kind, std::string_view overload);
 std::vector<std::string_view> all_rows();  // sorted
+// Tables of ops that only move elements.
+std::vector<std::span<const Row>> movement_tables();
 // Whether the op's results are row-major in torch when all its tensors are.
 bool keeps_row_major(std::string_view kind);
 

@@ -41,6 +41,7 @@ struct ScriptTensor {
   State::Kind kind = State::Kind::constant;
   TensorData data;
   bool row_major = true;  // as libtorch holds it
+  bool complex = false;   // `data` holds pairs of reals, [..., 2]
 };
 
 struct ScriptInput {

@@ -14,6 +14,11 @@
 
 namespace hg::convert {
 
+// Complex numbers become pairs of reals, [..., 2].
+inline bool is_pairs(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kComplexFloat || tensor.scalar_type() == at::kComplexDouble;
+}
+
 struct TorchModule {
   torch::jit::Module module;
   std::shared_ptr<torch::jit::Graph> graph;                    // of forward, all calls inlined

@@ -396,7 +396,119 @@ void run_svd(const RunContext& c) noexcept {
   });
 }
 
+// ---- LU factors as results ----
+
+struct Orders {
+  int64_t count = 1, k = 0, n = 0;
+};
+Status prepare_lu(PrepareContext& c) {
+  return prepare(c, [](const Batch& s) { return s.m * s.n; });
+}
+void run_lu(const RunContext& c) noexcept {
+  each_matrix(c, [&](const Batch& s, int64_t index, double* a, auto zero) {
+    using T = decltype(zero);
+    const int64_t m = s.m, n = s.n, k = std::min(m, n);
+    load<T>(c.in(0), index, m * n, a);
+    int32_t* pivots = c.out(1).as<int32_t>() + index * k;
+    int64_t* rows = c.out(2).as<int64_t>() + index * m;
+    for (int64_t i = 0; i < m; ++i) rows[i] = i;
+    for (int64_t j = 0; j < k; ++j) {
+      int64_t pivot = j;
+      for (int64_t i = j + 1; i < m; ++i)
+        if (std::fabs(a[i * n + j]) > std::fabs(a[pivot * n + j])) pivot = i;
+      pivots[j] = static_cast<int32_t>(pivot + 1);
+      if (pivot != j) {
+        std::swap_ranges(a + j * n, a + (j + 1) * n, a + pivot * n);
+        std::swap(rows[j], rows[pivot]);
+      }
+      if (a[j * n + j] == 0) continue;  // nothing but zeros below
+      for (int64_t i = j + 1; i < m; ++i) {
+        const double f = a[i * n + j] /= a[j * n + j];
+        for (int64_t p = j + 1; p < n; ++p) a[i * n + p] -= f * a[j * n + p];
+      }
+    }
+    save<T>(c.out(0), index, m * n, a);
+  });
+}
+Status prepare_rows(PrepareContext& c) {
+  Orders s;
+  const Tensor& x = c.in(0);
+  for (int d = 0; d + 1 < x.rank(); ++d) s.count *= x.shape[d];
+  s.k = x.shape[x.rank() - 1];
+  s.n = c.attrs().integer("n");
+  c.make_state(s);
+  return {};
+}
+void run_rows(const RunContext& c) noexcept {
+  const Orders& s = c.state<Orders>();
+  for (int64_t index = 0; index < s.count; ++index) {
+    const int32_t* pivots = c.in(0).as<const int32_t>() + index * s.k;
+    int64_t* rows = c.out(0).as<int64_t>() + index * s.n;
+    for (int64_t i = 0; i < s.n; ++i) rows[i] = i;
+    for (int64_t j = 0; j < s.k; ++j) {
+      if (j >= s.n || pivots[j] < 1 || pivots[j] > s.n) return c.fail("a pivot is out of range");
+      std::swap(rows[j], rows[pivots[j] - 1]);
+    }
+  }
+}
+
+// ---- e^x: Taylor's polynomial of x / 2^s, squared s times (Higham, Functions of Matrices, 10.3)
+// ----
+
+constexpr int kTaylorTerms = 20;  // of a matrix of norm 1/2 at most: 0.5^21 / 21! is below 1e-25
+
+void multiply(const double* a, const double* b, int64_t n, double* y) {
+  std::fill_n(y, n * n, 0.0);
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t p = 0; p < n; ++p)
+      for (int64_t j = 0; j < n; ++j) y[i * n + j] += a[i * n + p] * b[p * n + j];
+}
+
+Status prepare_exp(PrepareContext& c) {
+  return prepare(c, [](const Batch& s) { return 3 * s.n * s.n; });
+}
+void run_exp(const RunContext& c) noexcept {
+  each_matrix(c, [&](const Batch& s, int64_t index, double* x, auto zero) {
+    using T = decltype(zero);
+    const int64_t n = s.n;
+    double *y = x + n * n, *z = y + n * n;
+    load<T>(c.in(0), index, n * n, x);
+    double norm = 0;  // the largest sum of a row's sizes
+    bool finite = true;
+    for (int64_t i = 0; i < n; ++i) {
+      double sum = 0;
+      for (int64_t j = 0; j < n; ++j) sum += std::fabs(x[i * n + j]);
+      finite = finite && std::isfinite(sum);
+      norm = std::max(norm, sum);
+    }
+    if (!finite) {
+      std::fill_n(y, n * n, std::nan(""));
+      return save<T>(c.out(0), index, n * n, y);
+    }
+    int squarings = 0;
+    for (; norm > 0.5; norm *= 0.5) ++squarings;
+    for (int64_t i = 0; i < n * n; ++i) x[i] = std::ldexp(x[i], -squarings);
+    const auto identity = [&](double* to) {
+      for (int64_t i = 0; i < n * n; ++i) to[i] = i / n == i % n;
+    };
+    identity(y);
+    for (int k = kTaylorTerms; k > 0; --k) {  // y = 1 + x y / k
+      multiply(x, y, n, z);
+      identity(y);
+      for (int64_t i = 0; i < n * n; ++i) y[i] += z[i] / k;
+    }
+    for (int k = 0; k < squarings; ++k) {
+      multiply(y, y, n, z);
+      std::swap(y, z);
+    }
+    save<T>(c.out(0), index, n * n, y);
+  });
+}
+
 constexpr KernelDef kKernels[] = {
+    {.op = "lu", .name = "loop", .prepare = prepare_lu, .run = run_lu},
+    {.op = "lu_rows", .name = "loop", .prepare = prepare_rows, .run = run_rows},
+    {.op = "matrix_exp", .name = "taylor", .prepare = prepare_exp, .run = run_exp},
     {.op = "solve", .name = "lu", .prepare = prepare_solve, .run = run_solve},
     {.op = "solve_triangular",
      .name = "substitution",

@@ -84,19 +84,18 @@ void grid_sampler(Call& call) {
 }
 
 // Where the pixels of one dim lie in [-1, 1]: the middles of size equal parts, or with
-// align_corners the ends and what is between them.
+// align_corners the ends and what is between them; a pixel alone lies at 0.
 Value positions(Call& call, const Dim& size, DType dtype, bool align_corners) {
-  if (!size.is_constant()) call.refuse("size", "must be known numbers");
-  const int64_t count = size.constant();
-  Result<TensorData> data = TensorData::allocate(f64, {count});
-  if (!data.ok()) return call.graph().fail(data.status());
-  for (int64_t i = 0; i < count; ++i) {
-    double at = align_corners ? -1 + 2.0 * static_cast<double>(i) / static_cast<double>(count - 1)
-                              : (2.0 * static_cast<double>(i) + 1) / static_cast<double>(count) - 1;
-    if (count == 1) at = 0;
-    data->tensor.as<double>()[i] = at;
-  }
-  return cast(call.graph().constant(*std::move(data)), dtype);
+  Graph& g = call.graph();
+  const Value index = g.call("arange", {}, {{"end", size}, {"dtype", f64}});
+  const Dim parts = align_corners ? max(size - Dim(1), Dim(1)) : size;
+  const Value number = cast(g.call("dims", {}, {{"values", std::vector<Dim>{parts}}}), f64);
+  const Value alone =
+      cast(g.call("dims", {}, {{"values", std::vector<Dim>{max(Dim(2) - size, Dim(0))}}}), f64);
+  const Value two = g.scalar(2.0, f64), one = g.scalar(1.0, f64);
+  Value at = g.call("mul", {index, two});
+  at = g.call("add", {at, align_corners ? alone : one});
+  return cast(g.call("sub", {g.call("div", {at, number}), one}), dtype);
 }
 
 // grid = (x, y, 1) theta^T for every pixel; theta: [n, 2, 3], or [n, 3, 4] with depth

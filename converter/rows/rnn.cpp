@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recurrent layers: for each layer and direction a linear over all time steps and a scan.
-#include "converter/rows.h"
+#include "converter/rows/packed.h"
+#include "converter/rows/view.h"
+#include "hg/ops/binary.h"
 
 namespace hg::convert::rows {
 namespace {
 
 using Values = std::vector<Value>;
-using Dims = std::vector<Dim>;
 
 enum class Kind { lstm, gru, tanh, relu };
 
-Value reshape(const Value& x, Shape shape) {
-  return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", shape}});
-}
 Value linear(const Value& x, const Value& weight, const Value& bias) {
   return x.graph()->call("linear", {x, weight, bias});
 }
@@ -47,14 +45,68 @@ Value state_at(const Value& all, int i) {
 // A state as a step of a stack: [batch, out] -> [1, batch, out]
 Value as_step(const Value& h) { return reshape(h, {Dim(1), h.dim(0), h.dim(1)}); }
 
+// ---- Packed sequences ----
+
+// Each sequence with its steps in reverse; what follows its end stays. x: [time, batch, n]
+Value reversed(const Value& x, const Packed& packed) {
+  Graph& g = *x.graph();
+  const Value time = reshape(g.call("arange", {}, {{"end", packed.time}}), {packed.time, 1});
+  const Value last = reshape(packed.lengths(), {1, packed.batch}) - g.scalar(int64_t{1}, i64);
+  const Value from = g.call("where", {going_on(g, packed), last - time, time});
+  return g.call("gather", {x, expand(reshape(from, {packed.time, packed.batch, 1}), x.shape())},
+                {{"dim", 0}});
+}
+
+// The last step of each sequence: [batch, n]
+Value last_of(const Value& y, const Packed& packed) {
+  Graph& g = *y.graph();
+  const Value last = packed.lengths() - g.scalar(int64_t{1}, i64);
+  const Value step = g.call(
+      "gather", {y, expand(reshape(last, {1, packed.batch, 1}), {1, packed.batch, y.dim(2)})},
+      {{"dim", 0}});
+  return reshape(step, {packed.batch, y.dim(2)});
+}
+
+// After its end a sequence keeps its cell: the input gate is shut, the forget gate open. No product
+// of weights and states comes near this number.
+constexpr double kShut = 1e4;
+
+Values scan_packed(Kind kind, const Value& x, const Weights& w, const Value& h0, const Value& c0,
+                   bool reverse, const Packed& packed) {
+  Graph& g = *x.graph();
+  const Value steps = reverse ? reversed(x, packed) : x;
+  Values out;
+  if (kind == Kind::lstm) {
+    const Value gates = linear(steps, w.ih, w.b_ih);
+    const Dim hidden = floordiv(w.hh.dim(0), 4);
+    const auto part = [&](double value, const Dim& n) {
+      return expand(g.scalar(value, x.dtype()), {n});
+    };
+    const Value shut =
+        g.call("concat", {part(-kShut, hidden), part(kShut, hidden), part(0, hidden + hidden)},
+               {{"dim", 0}});
+    const Value going = reshape(going_on(g, packed), {packed.time, packed.batch, 1});
+    out = g.calls("lstm_scan", {g.call("where", {going, gates, shut}), h0, c0, w.hh, w.b_hh, w.hr},
+                  {{"reverse", false}});
+  } else {
+    out = scan(kind, steps, w, h0, c0, false);
+  }
+  out[1] = last_of(out[0], packed);
+  if (reverse) out[0] = reversed(out[0], packed);
+  return out;
+}
+
 void recurrent(Call& call, Kind kind) {
-  if (call.overload() == "data" || call.find("batch_sizes") != nullptr)
-    call.refuse("batch_sizes", "packed sequences are not supported; pad them");
   Graph& g = call.graph();
-  Value x = call.tensor("input");
+  const bool is_packed = call.find("batch_sizes") != nullptr;
+  std::optional<Packed> packed;
+  if (is_packed) packed = call.packed(call.ref("batch_sizes"));
+  if (is_packed && !packed) call.refuse("batch_sizes", "comes of no pack_padded_sequence");
+  Value x =
+      packed ? padded_of(call, call.ref("data"), call.ref("batch_sizes")) : call.tensor("input");
   if (x.rank() != 3) call.refuse("input", "must have the dims time, batch and features");
   const Values params = call.tensors("params");
-  const bool has_biases = call.flag("has_biases"), batch_first = call.flag("batch_first");
+  const bool has_biases = call.flag("has_biases"), batch_first = call.flag("batch_first", false);
   const int layers = static_cast<int>(call.number("num_layers"));
   const int directions = call.flag("bidirectional") ? 2 : 1;
   const double dropout = call.real("dropout", 0.0);
@@ -87,8 +139,9 @@ void recurrent(Call& call, Kind kind) {
         w.b_hh = p[3];
       }
       if (each > plain) w.hr = p[plain];
-      const Values out =
-          scan(kind, x, w, state_at(h0, cell), c0 ? state_at(c0, cell) : Value(), direction == 1);
+      const Value h = state_at(h0, cell), c = c0 ? state_at(c0, cell) : Value();
+      const Values out = packed ? scan_packed(kind, x, w, h, c, direction == 1, *packed)
+                                : scan(kind, x, w, h, c, direction == 1);
       both.push_back(out.at(0));
       last_h.push_back(as_step(out.at(1)));
       if (kind == Kind::lstm) last_c.push_back(as_step(out.at(2)));
@@ -101,6 +154,12 @@ void recurrent(Call& call, Kind kind) {
     }
   }
   if (batch_first) x = g.call("permute", {x}, {{"dims", Dims{1, 0, 2}}});
+  if (packed) {
+    std::vector<Item> results = {Item(pack(call, x, *packed)),
+                                 Item(call.make_tensor(concat(g, last_h, 0)))};
+    if (kind == Kind::lstm) results.emplace_back(call.make_tensor(concat(g, last_c, 0)));
+    return call.returns(std::move(results));
+  }
   Values outputs = {x, concat(g, last_h, 0)};
   if (kind == Kind::lstm) outputs.push_back(concat(g, last_c, 0));
   call.returns(outputs);

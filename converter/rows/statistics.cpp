@@ -18,9 +18,6 @@ int axis_of(Call& call, const Value& x, int64_t fallback) {
   if (!axis.ok() || x.rank() == 0) call.refuse("dim", "is not a dim of the tensor");
   return *axis;
 }
-Value part(const Value& x, int dim, const Dim& from, const Dim& to) {
-  return slice(x, dim, from, to);
-}
 
 // (y_i + y_{i+1}) / 2 times the step, along the dim in `axis`.
 Value trapezoids(Call& call, int& axis) {
@@ -28,7 +25,7 @@ Value trapezoids(Call& call, int& axis) {
   Value y = call.tensor("y");
   axis = axis_of(call, y, -1);
   if (!is_float(y.dtype())) y = convert::cast(y, f32);
-  const Value sums = part(y, axis, 1, y.dim(axis)) + part(y, axis, 0, y.dim(axis) - 1);
+  const Value sums = slice(y, axis, 1, y.dim(axis)) + slice(y, axis, 0, y.dim(axis) - 1);
   if (!spaced) return sums * (call.real("dx", 1) / 2);
   Value x = convert::cast(call.tensor("x"), y.dtype());
   if (x.rank() == 1) {
@@ -38,7 +35,7 @@ Value trapezoids(Call& call, int& axis) {
   } else if (x.rank() != y.rank()) {
     call.refuse("x", text("has the shape ", x.shape(), ", y has ", y.shape()));
   }
-  return sums * (part(x, axis, 1, x.dim(axis)) - part(x, axis, 0, x.dim(axis) - 1)) * 0.5;
+  return sums * (slice(x, axis, 1, x.dim(axis)) - slice(x, axis, 0, x.dim(axis) - 1)) * 0.5;
 }
 void trapezoid(Call& call) {
   int axis;
@@ -104,30 +101,35 @@ Value chosen(Call& call, const Value& x, const std::vector<int64_t>& places) {
   std::copy(places.begin(), places.end(), data->tensor.as<int64_t>());
   return index_select(x, call.graph().constant(*std::move(data)), 0);
 }
-constexpr int64_t kMostThings = 4096;  // whose pairs are listed in the file
-void check_known(Call& call, const Value& x) {
+constexpr int64_t kMostRows = int64_t{1} << 23;  // of indices that are listed in the file
+void check_known(Call& call, const Value& x, int64_t r, bool again) {
   if (x.rank() == 0 || !x.dim(0).is_constant())
     call.refuse("self", "has a symbolic first dim: give it as a number");
-  if (x.dim(0).constant() > kMostThings)
-    call.refuse("self", text("has ", x.dim(0), " rows, at most ", kMostThings, " are supported"));
+  double rows = 1;  // the binomial coefficient of n, or n + r - 1, and r
+  for (int64_t i = 0; i < r; ++i)
+    rows *=
+        static_cast<double>(x.dim(0).constant() + (again ? i : -i)) / static_cast<double>(i + 1);
+  if (rows > static_cast<double>(kMostRows))
+    call.refuse("self", text("has ", x.dim(0), " rows and so ", rows, " choices of ", r,
+                             ", at most ", kMostRows, " are supported"));
 }
 void combinations(Call& call) {
   const Value x = call.tensor("self");
-  check_known(call, x);
   const int64_t r = call.number("r", 2);
+  const bool again = call.flag("with_replacement", false);
+  if (r < 0) call.refuse("r", text("is ", r));
+  check_known(call, x, r, again);
   if (x.rank() != 1) call.refuse("self", "must have one dim");
-  if (r < 0 || r > 3) call.refuse("r", text("is ", r, ", at most 3 are supported"));
   if (r == 0) return call.returns(slice(x, 0, 0, 0));
   std::vector<Value> columns;
-  for (const auto& places :
-       combinations_of(x.dim(0).constant(), r, call.flag("with_replacement", false)))
+  for (const auto& places : combinations_of(x.dim(0).constant(), r, again))
     columns.push_back(reshape(chosen(call, x, places), {static_cast<int64_t>(places.size()), 1}));
   call.returns(concat(columns, 1));
 }
 // The distances of all pairs of rows.
 void pdist(Call& call) {
   const Value x = call.tensor("self");
-  check_known(call, x);
+  check_known(call, x, 2, false);
   if (x.rank() != 2 || !is_float(x.dtype())) call.refuse("self", "must be a float matrix");
   const auto places = combinations_of(x.dim(0).constant(), 2, false);
   const Value d = chosen(call, x, places[0]) - chosen(call, x, places[1]);

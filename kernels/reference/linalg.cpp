@@ -236,11 +236,68 @@ void pinv(const Call& c) {
   }
 }
 
+// The sum of x^k / k!
+void matrix_exp(const Call& c) {
+  for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
+    const Matrix x = matrix(c.in[0], index);
+    const int64_t n = x.rows;
+    Matrix term(n, n), sum(n, n);
+    for (int64_t i = 0; i < n; ++i) term.at(i, i) = sum.at(i, i) = 1;
+    for (int k = 1; k < 100; ++k) {
+      Matrix next(n, n);
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < n; ++j)
+          for (int64_t p = 0; p < n; ++p) next.at(i, j) += term.at(i, p) * x.at(p, j) / k;
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < n; ++j) sum.at(i, j) += next.at(i, j);
+      term = next;
+    }
+    for (int64_t i = 0; i < n * n; ++i) c.out[0].at(index * n * n + i) = sum.at(i / n, i % n);
+  }
+}
+
+// Column by column: what is left of x is divided by its largest element.
+void lu(const Call& c) {
+  for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
+    Matrix x = matrix(c.in[0], index);
+    const int64_t m = x.rows, n = x.columns, k = std::min(m, n);
+    for (int64_t i = 0; i < m; ++i) c.out[2].at(index * m + i) = static_cast<double>(i);
+    for (int64_t j = 0; j < k; ++j) {
+      int64_t pivot = j;
+      for (int64_t i = j; i < m; ++i)
+        if (std::abs(x.at(i, j)) > std::abs(x.at(pivot, j))) pivot = i;
+      c.out[1].at(index * k + j) = static_cast<double>(pivot + 1);
+      std::swap(c.out[2].at(index * m + j), c.out[2].at(index * m + pivot));
+      for (int64_t p = 0; p < n; ++p) std::swap(x.at(j, p), x.at(pivot, p));
+      for (int64_t i = j + 1; i < m && x.at(j, j) != 0; ++i) {
+        x.at(i, j) /= x.at(j, j);
+        for (int64_t p = j + 1; p < n; ++p) x.at(i, p) -= x.at(i, j) * x.at(j, p);
+      }
+    }
+    for (int64_t i = 0; i < m * n; ++i) c.out[0].at(index * m * n + i) = x.at(i / n, i % n);
+  }
+}
+void lu_rows(const Call& c) {
+  const int64_t k = c.in[0].shape[c.in[0].shape.rank() - 1], n = c.attrs.integer("n");
+  for (int64_t i = 0; i < c.out[0].count(); ++i) c.out[0].at(i) = static_cast<double>(i % n);
+  for (int64_t i = 0; i < c.in[0].count(); ++i) {
+    const int64_t row = i / k * n;
+    std::swap(c.out[0].at(row + i % k), c.out[0].at(row + static_cast<int64_t>(c.in[0].at(i)) - 1));
+  }
+}
+
 constexpr Row kRows[] = {
-    {"solve", solve},       {"solve_triangular", solve_triangular},
-    {"det", det},           {"slogdet", slogdet},
-    {"cholesky", cholesky}, {"qr", qr},
-    {"eigh", eigh},         {"svd", svd},
+    {"lu", lu},
+    {"lu_rows", lu_rows},
+    {"matrix_exp", matrix_exp},
+    {"solve", solve},
+    {"solve_triangular", solve_triangular},
+    {"det", det},
+    {"slogdet", slogdet},
+    {"cholesky", cholesky},
+    {"qr", qr},
+    {"eigh", eigh},
+    {"svd", svd},
     {"pinv", pinv},
 };
 

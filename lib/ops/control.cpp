@@ -37,17 +37,31 @@ Status check_condition(InferContext& c, const TensorType& type) {
   return {};
 }
 
-// Sizes that the subgraph's inputs decide are the same outside; others are new to the outside.
-Result<Shape> outer_shape(InferContext& c, const Shape& a, const Shape* b,
-                          const std::vector<std::string>& known) {
+// The symbols of a subgraph's inputs that mean the same outside, or have a number there.
+std::vector<std::string> outer_symbols(InferContext& c, const Graph& body, int first) {
+  std::vector<std::string> symbols;
+  for (size_t i = 0; i < body.inputs().size(); ++i) {
+    const Shape& inside = body.value_info(body.inputs()[i]).type.shape;
+    const Shape& outside = c.in(first + static_cast<int>(i)).shape;
+    for (size_t d = 0; d < inside.size(); ++d)
+      if (inside[d] == outside[d] || outside[d].is_constant()) inside[d].collect_symbols(symbols);
+  }
+  return symbols;
+}
+
+// Sizes that both sides and the outside know are the same outside; others are new there. Symbols
+// decide that, never their numbers: a graph whose sizes are numbers has the same new ones.
+Shape outer_shape(InferContext& c, const Shape& a, const Shape& b,
+                  const std::vector<std::string>& known, const Bindings& bindings) {
   Shape shape;
   for (size_t d = 0; d < a.size(); ++d) {
     std::vector<std::string> symbols;
     a[d].collect_symbols(symbols);
-    bool outer = b == nullptr || a[d] == (*b)[d];
-    for (const std::string& s : symbols)
-      outer = outer && std::find(known.begin(), known.end(), s) != known.end();
-    shape.push_back(outer ? a[d] : c.fresh_dim());
+    const bool outer =
+        a[d] == b[d] && std::all_of(symbols.begin(), symbols.end(), [&](const std::string& s) {
+          return std::find(known.begin(), known.end(), s) != known.end();
+        });
+    shape.push_back(outer ? a[d].substitute(bindings) : c.fresh_dim());
   }
   return shape;
 }
@@ -56,13 +70,6 @@ TensorType output_type(const Graph& body, size_t i, const Bindings& bindings) {
   TensorType type = body.value_info(body.outputs()[i].second).type;
   for (Dim& dim : type.shape) dim = dim.substitute(bindings);
   return type;
-}
-
-std::vector<std::string> symbols_of(InferContext& c, int first) {
-  std::vector<std::string> symbols;
-  for (int i = first; i < c.input_count(); ++i)
-    for (const Dim& dim : c.in(i).shape) dim.collect_symbols(symbols);
-  return symbols;
 }
 
 // Both subgraphs take (xs...) and give (ys...).
@@ -79,14 +86,14 @@ Status infer_if(InferContext& c) {
     return c.fail("the subgraphs give ", static_cast<int64_t>(count), " and ",
                   static_cast<int64_t>(no.outputs().size()), " values");
   c.set_output_count(static_cast<int>(count));
-  const std::vector<std::string> known = symbols_of(c, 1);
+  const std::vector<std::string> known = outer_symbols(c, yes, 1);
   for (size_t i = 0; i < count; ++i) {
-    const TensorType a = output_type(yes, i, of_yes), b = output_type(no, i, of_no);
+    const TensorType& a = yes.value_info(yes.outputs()[i].second).type;
+    const TensorType& b = no.value_info(no.outputs()[i].second).type;
     if (a.dtype != b.dtype || a.rank() != b.rank())
       return c.fail("output ", static_cast<int64_t>(i), " is ", a, " in one subgraph and ", b,
                     " in the other");
-    HG_TRY_ASSIGN(Shape shape, outer_shape(c, a.shape, &b.shape, known));
-    c.out(static_cast<int>(i)) = {a.dtype, std::move(shape)};
+    c.out(static_cast<int>(i)) = {a.dtype, outer_shape(c, a.shape, b.shape, known, of_yes)};
   }
   return {};
 }
@@ -120,8 +127,8 @@ Result<std::vector<std::string>> changing_sizes(InferContext& c, const Graph& bo
   return changing;
 }
 
-// The body takes (values..., captures...) and gives (cond, values...), all of the same types but for
-// sizes that change; the inputs are (cond, values..., captures...).
+// The body takes (values..., captures...) and gives (cond, values...), all of the same types but
+// for sizes that change; the inputs are (cond, values..., captures...).
 Status infer_while(InferContext& c) {
   if (c.subgraphs().size() != 1)
     return c.fail("has ", static_cast<int64_t>(c.subgraphs().size()), " subgraphs, not 1");
@@ -163,10 +170,7 @@ Status infer_extent(InferContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    {.name = "if",
-     .signature = "if(cond, xs...) -> ys...",
-     .infer = infer_if,
-     .traits = kControl},
+    {.name = "if", .signature = "if(cond, xs...) -> ys...", .infer = infer_if, .traits = kControl},
     {.name = "while",
      .signature = "while(cond, xs...) -> ys...",
      .infer = infer_while,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decompositions and systems of linear equations, for batches of matrices in the last two dims:
-// solve, solve_triangular, det, slogdet, cholesky, qr, eigh, svd. All of f32 or f64; kernels
-// compute in f64. Gradients are those of the decompositions' differentials (Giles 2008).
+// solve, solve_triangular, det, slogdet, cholesky, qr, eigh, svd, lu, matrix_exp. All of f32 or
+// f64; kernels compute in f64. Gradients are those of the decompositions' differentials (Giles
+// 2008).
 #include "hg/op.h"
 #include "lib/ops/row.h"
 #include "lib/ops/terms.h"
@@ -95,6 +96,25 @@ Status svd_infer(InferContext& c) {
   c.out(0) = {x.dtype, with(batch_of(x), {m, k})};
   c.out(1) = {x.dtype, with(batch_of(x), {k})};
   c.out(2) = {x.dtype, with(batch_of(x), {k, n})};
+  return {};
+}
+
+// x: [..., m, n]; row i of the product of the factors is row rows[i] of x.
+Status lu_infer(InferContext& c) {
+  HG_TRY(check_matrix(c, 0, false));
+  const TensorType& x = c.in(0);
+  const Dim m = x.shape[x.shape.size() - 2], n = x.shape.back();
+  c.out(0) = x;
+  c.out(1) = {i32, with(batch_of(x), {min(m, n)})};
+  c.out(2) = {i64, with(batch_of(x), {m})};
+  return {};
+}
+Status lu_rows_infer(InferContext& c) {
+  const TensorType& pivots = c.in(0);
+  if (pivots.dtype != i32 || pivots.rank() < 1)
+    return c.fail("pivots are ", pivots, ", but must be i32[..., k]");
+  c.out(0) = {i64, pivots.shape};
+  c.out(0).shape.back() = c.attrs().integer("n");
   return {};
 }
 
@@ -217,6 +237,41 @@ Status pinv_grad(GradContext& c) {
   return {};
 }
 
+// p x = l u of square x: dx = p^T l^-T (tril(l^T dl, -1) + triu(du u^T)) u^-T
+Status lu_grad(GradContext& c) {
+  const Value lu = c.out(0), d = c.dout(0);
+  if (!(lu.dim(-1) == lu.dim(-2)))
+    return unsupported("lu has no gradient for matrices that are not square, of shape ",
+                       lu.shape());
+  const Value one = identity(lu, lu.dim(-1));
+  const Value l = triangle(lu, false, -1) + one, u = triangle(lu, true);
+  const Value inner = triangle(product(transpose_last(l), triangle(d, false, -1)), false, -1) +
+                      triangle(product(triangle(d, true), transpose_last(u)), true);
+  const Value left = solved_triangular(transpose_last(l), inner, true, true);
+  const Value dx = transpose_last(solved_triangular(u, transpose_last(left), true));
+  const Value columns = c.graph().call("arange", {}, {{"end", lu.dim(-1)}});
+  const Value p = cast(eq(widen(c.out(2), 0), columns), lu.dtype());
+  c.set_grad(0, product(transpose_last(p), dx));
+  return {};
+}
+// The adjoint of the derivative of exp at x in the direction dy is that of exp at x^T, which is the
+// upper right block of exp([x^T dy; 0 x^T]) (Mathias 1996).
+Status matrix_exp_grad(GradContext& c) {
+  Graph& g = c.graph();
+  const Value x = transpose_last(c.in(0)), dy = c.dout(0);
+  const Dim n = x.dim(-1), twice = n + n;
+  const int rows = x.rank() - 2, columns = x.rank() - 1;
+  const auto beside = [&](const Value& a, const Value& b, int dim) {
+    return g.call("concat", {a, b}, {{"dim", dim}});
+  };
+  const Value both =
+      beside(beside(x, dy, columns), beside(term::full_like(x, 0), x, columns), rows);
+  const Value y = g.call("matrix_exp", {both});
+  const Value upper = g.call("slice", {y}, {{"dim", rows}, {"start", 0}, {"end", n}});
+  c.set_grad(0, g.call("slice", {upper}, {{"dim", columns}, {"start", n}, {"end", twice}}));
+  return {};
+}
+
 constexpr OpDef kOps[] = {
     row("solve", "solve(a, b) -> x", solve_infer, solve_grad),
     row("solve_triangular", "solve_triangular(a, b, upper: bool, unitriangular: bool = false) -> x",
@@ -231,6 +286,11 @@ constexpr OpDef kOps[] = {
     row("eigh", "eigh(x, upper: bool = false) -> values, vectors", eigh_infer, eigh_grad),
     // Singular values in descending order. The largest element of each column of u is positive.
     row("svd", "svd(x) -> u, s, vh", svd_infer, svd_grad),
+    // Both factors in one matrix, the diagonal of ones left out; pivots count from 1.
+    row("lu", "lu(x) -> lu, pivots, rows", lu_infer, lu_grad),
+    // The exchanges of rows with those pivots, one after the other, as one order of n rows.
+    row("lu_rows", "lu_rows(pivots, n: int) -> rows", lu_rows_infer, nullptr),
+    row("matrix_exp", "matrix_exp(x) -> y", cholesky_infer, matrix_exp_grad),
     {.name = "pinv", .signature = "pinv(x, bound) -> y", .grad = pinv_grad, .expand = pinv_expand},
 };
 

@@ -90,6 +90,10 @@ Status Planner::concretize(const Node& node, PreparedNode& c) {
     return Status(types.status().code(),
                   text("with ", bound_sizes(), ": ", types.status().message()));
   c.output_types = *std::move(types);
+  // The results of a subgraph may have sizes of which only the whole graph knows the symbols.
+  if (!node.subgraphs.empty())
+    for (TensorType& type : c.output_types)
+      for (Dim& dim : type.shape) dim = dim.substitute(plan_.bindings);
   if (!c.known) return {};
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const ValueInfo& info = graph_.value_info(node.outputs[i]);

@@ -30,6 +30,15 @@ std::vector<Sample> linalg() {
       s.push_back({.op = "eigh", .inputs = {pair}, .attrs = {{"upper", upper}}, .gradient = false});
     }
     s.push_back({.op = "eigh", .inputs = {{dtype, {1, 1}}}, .gradient = false});
+    s.push_back({"lu", {a}});
+    s.push_back({"lu", {pair}});
+    for (const Sizes& shape : {Sizes{5, 3}, Sizes{2, 3, 5}, Sizes{1, 1}, Sizes{0, 0}, Sizes{7, 7}})
+      s.push_back({.op = "lu", .inputs = {{dtype, shape}}, .gradient = false});
+    s.push_back({"matrix_exp", {a}, {}, dtype == f32 ? 1e-5 : 0});
+    s.push_back({"matrix_exp", {pair}, {}, dtype == f32 ? 1e-5 : 0});
+    s.push_back({"matrix_exp", {{dtype, {5, 5}, -0.1, 0.1}}});
+    s.push_back({"matrix_exp", {{dtype, {2, 1, 1}}}});
+    s.push_back({"matrix_exp", {{dtype, {0, 0}}}});
     s.push_back({"det", {a}});
     s.push_back({"det", {{dtype, {3, 3}, 0, 0, negative}}});
     s.push_back({"det", {pair}});
@@ -49,6 +58,8 @@ std::vector<Sample> linalg() {
     for (const SampleInput& x : {a, SampleInput{dtype, {4, 2}, 0, 0, tall}})
       s.push_back({.op = "pinv", .inputs = {x, bound}});
   }
+  s.push_back({"lu_rows", {{i32, {2, 3}, 0, 0, {2, 3, 3, 4, 2, 4}}}, {{"n", 4}}});
+  s.push_back({"lu_rows", {{i32, {0}}}, {{"n", 2}}});
   return s;
 }
 

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/leaves.h"
+
+#include <algorithm>
+
+namespace hg::convert {
+
+std::optional<bool> decided(const Item& item) {
+  const auto scalar = scalar_of(item);
+  const auto truth = scalar ? to_boolean(*scalar) : std::nullopt;
+  if (!truth) return std::nullopt;
+  return truth->top != Dim(0);
+}
+
+void collect(const Item& item, std::vector<const Item*>& leaves) {
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
+    if ((*list)->grown)
+      throw Refusal{"data decides which list it is that a loop of unknown length has filled", ""};
+    for (const Item& element : (*list)->items) collect(element, leaves);
+  } else if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value)) {
+    for (const Item& element : (*tuple)->items) collect(element, leaves);
+  } else if (const auto* dict = std::get_if<std::shared_ptr<Dict>>(&item.value)) {
+    for (const auto& [key, value] : (*dict)->items) collect(value, leaves);
+  } else {
+    leaves.push_back(&item);
+  }
+}
+
+Item rebuild(const Item& item, const std::vector<Item>& leaves, size_t& next) {
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
+    auto copy = std::make_shared<List>();
+    for (const Item& element : (*list)->items)
+      copy->items.push_back(rebuild(element, leaves, next));
+    return Item(std::move(copy));
+  }
+  if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value)) {
+    auto copy = std::make_shared<Tuple>();
+    copy->names = (*tuple)->names;
+    for (const Item& element : (*tuple)->items)
+      copy->items.push_back(rebuild(element, leaves, next));
+    return Item(std::move(copy));
+  }
+  if (const auto* dict = std::get_if<std::shared_ptr<Dict>>(&item.value)) {
+    auto copy = std::make_shared<Dict>();
+    for (const auto& [key, value] : (*dict)->items)
+      copy->items.emplace_back(key, rebuild(value, leaves, next));
+    return Item(std::move(copy));
+  }
+  return leaves[next++];
+}
+
+bool same_structure(const Item& a, const Item& b) {
+  const auto both = [&](const std::vector<Item>& x, const std::vector<Item>& y) {
+    return x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(), same_structure);
+  };
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&a.value))
+    return b.is_list() && both((*list)->items, std::get<std::shared_ptr<List>>(b.value)->items);
+  if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&a.value))
+    return b.is_tuple() && both((*tuple)->items, std::get<std::shared_ptr<Tuple>>(b.value)->items);
+  if (const auto* dict = std::get_if<std::shared_ptr<Dict>>(&a.value)) {
+    if (!b.is_dict()) return false;
+    const auto &x = (*dict)->items, &y = std::get<std::shared_ptr<Dict>>(b.value)->items;
+    return x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(), [](auto& p, auto& q) {
+             return equal(p.first, q.first).value_or(false) && same_structure(p.second, q.second);
+           });
+  }
+  return !b.is_list() && !b.is_tuple() && !b.is_dict();
+}
+
+bool is_numeric(const Item& item) {
+  return item.is_number() || (item.is_tensor() && std::get<TensorRef>(item.value)->is_number());
+}
+
+bool keeps(const Item& a, const Item& b) {
+  if (a.is_tensor() && b.is_tensor())
+    return std::get<TensorRef>(a.value) == std::get<TensorRef>(b.value);
+  if (a.is_none() && b.is_none()) return true;
+  return equal(a, b).value_or(false);
+}
+
+bool is_complex(const Item& item) {
+  const auto* tensor = std::get_if<TensorRef>(&item.value);
+  return tensor != nullptr && (*tensor)->is_complex();
+}
+
+bool is_undefined(const Item& item) {
+  const auto* object = std::get_if<std::shared_ptr<Object>>(&item.value);
+  return object != nullptr && (*object)->type == kUndefined;
+}
+
+}  // namespace hg::convert

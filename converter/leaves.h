@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What control flow asks of the items that cross its border: the tensors and numbers inside of
+// containers, and whether two of them are the same.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "converter/interpreter.h"
+
+namespace hg::convert {
+
+// True or false, or none when data or symbols decide.
+std::optional<bool> decided(const Item& item);
+// The tensors and numbers inside of an item, in order.
+void collect(const Item& item, std::vector<const Item*>& leaves);
+// The same containers with other leaves, from `next` on.
+Item rebuild(const Item& item, const std::vector<Item>& leaves, size_t& next);
+bool same_structure(const Item& a, const Item& b);
+// A number, or a tensor that stands for one.
+bool is_numeric(const Item& item);
+// Neither a tensor nor a number that could become one, or the same constant in both.
+bool keeps(const Item& a, const Item& b);
+bool is_complex(const Item& item);
+// What prim::Uninitialized gives: a value that is never read, whatever it is.
+bool is_undefined(const Item& item);
+
+}  // namespace hg::convert

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops: unrolled where constants decide, kept as graph ops where data or symbolic sizes do.
+#include <algorithm>
+
+#include "converter/leaves.h"
+
+namespace hg::convert {
+namespace {
+
+constexpr int64_t kMostTrips = 100000;  // of an unrolled loop
+constexpr int kMostPasses = 16;         // over the body of a loop, to find out what it changes
+
+}  // namespace
+
+void Interpreter::run_loop(const ScriptNode& node) {
+  // inputs: trip count, condition, carried values; block: counter, carried -> condition, carried
+  const Item trips = get(node.inputs.at(0));
+  Item condition = get(node.inputs.at(1));
+  const ScriptBlock& block = node.blocks.at(0);
+  const size_t carried = node.outputs.size();
+  for (size_t i = 0; i < carried; ++i) set(block.inputs[i + 1], get(node.inputs[i + 2]));
+  int64_t done = 0;
+  for (;;) {
+    for (const Item* item : {&trips, static_cast<const Item*>(&condition)})
+      if (const auto* tensor = std::get_if<TensorRef>(&item->value))
+        if ((*tensor)->is_poisoned()) {
+          list_missing(block);
+          return poison_outputs(node);
+        }
+    const auto count = scalar_of(trips);
+    const auto more = count ? compare("lt", Scalar::of(Dim(done)), *count) : std::nullopt;
+    const auto go_on = decided(condition);
+    if ((more && !*more) || (go_on && !*go_on)) break;
+    // A symbolic trip count may admit some trips for sure; the rest are for the graph to count.
+    if (!go_on || !count || !count->is_constant())
+      return while_on_data(node, trips, done, condition);
+    if (done >= kMostTrips) throw Refusal{text("a loop runs more than ", kMostTrips, " times"), ""};
+    set(block.inputs[0], Item(done));
+    run_block(block);
+    ++done;
+    condition = get(block.outputs[0]);
+    std::vector<Item> next = block_results(block);
+    for (size_t i = 0; i < carried; ++i) set(block.inputs[i + 1], next[i + 1]);
+  }
+  for (size_t i = 0; i < carried; ++i) set(node.outputs[i], get(block.inputs[i + 1]));
+}
+
+void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim done,
+                                Item condition) {
+  const ScriptBlock& block = node.blocks.at(0);
+  const size_t carried = node.outputs.size();
+  const size_t failures = result_.unsupported.size();
+  const bool counted = !(scalar_of(trips) && scalar_of(trips)->is_constant() &&
+                         scalar_of(trips)->as_double() > 1e15);  // `while` has no trip count
+  std::vector<Item> start;
+  for (size_t i = 0; i < carried; ++i) start.push_back(get(block.inputs[i + 1]));
+  std::vector<const Item*> leaves;
+  for (const Item& item : start) collect(item, leaves);
+
+  const auto and_more = [&](Value go_on, Value counter) {
+    if (!counted) return go_on;
+    const Value limit = cast(number_value(memory_, trips), i64);
+    return memory_.graph().call("logical_and",
+                                {go_on, memory_.graph().call("lt", {counter, limit})});
+  };
+  const Value counter = memory_.materialize({i64, 0, {Scalar::of(done)}});
+  const Value first = and_more(memory_.read(data_condition(condition)), counter);
+
+  // Which leaves and which tensors from outside change is known after a first look at the body.
+  std::vector<bool> changes(leaves.size(), true);
+  std::set<std::pair<const void*, size_t>> growing;  // leaves or tensors from outside, and a dim
+  std::vector<TensorRef> touched;
+  // Notes the dims that a round changes; whether there are new ones.
+  const auto grows = [&](const void* what, const Shape& before, const Shape& after) {
+    bool news = false;
+    for (size_t d = 0; d < after.size() && after.size() == before.size(); ++d)
+      if (!(after[d] == before[d])) news |= growing.emplace(what, d).second;
+    return news;
+  };
+  Memory::Region region;
+  std::vector<Value> initial;
+  std::vector<Item> last;
+  for (int pass = 0;; ++pass) {
+    if (pass == kMostPasses)
+      throw Refusal{"what a loop whose end data decides changes is not found out", ""};
+    initial = {counter};
+    std::set<std::pair<size_t, size_t>> sizes;  // that change, of `initial`
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      if (!changes[i]) continue;
+      if (!leaves[i]->is_tensor() && !is_numeric(*leaves[i])) {
+        changes[i] = false;
+        continue;
+      }
+      for (const auto& [leaf, dim] : growing)
+        if (leaf == leaves[i]) sizes.emplace(initial.size(), dim);
+      initial.push_back(number_value(memory_, *leaves[i]));
+    }
+    for (const TensorRef& root : touched) {
+      for (const auto& [tensor, dim] : growing)
+        if (tensor == root.get()) sizes.emplace(initial.size(), dim);
+      initial.push_back(memory_.read(root));
+    }
+    const std::vector<Value> inside = memory_.enter(initial, sizes);
+    loops_.push_back(memory_.depth());
+    size_t next = 1;
+    std::vector<Item> items;
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      if (!changes[i])
+        items.push_back(*leaves[i]);
+      else if (is_numeric(*leaves[i]))
+        items.emplace_back(memory_.make_number(inside[next++]));
+      else
+        items.emplace_back(
+            memory_.make_like(std::get<TensorRef>(leaves[i]->value), inside[next++]));
+    }
+    for (const TensorRef& root : touched) memory_.set_root(root, inside[next++]);
+    next = 0;
+    for (size_t i = 0; i < carried; ++i) {
+      Item item = rebuild(start[i], items, next);
+      set(block.inputs[i + 1], item);
+    }
+    set(block.inputs[0], Item(memory_.make_number(inside[0])));
+    bool settled = true;
+    try {
+      run_block(block);
+      last = block_results(block);
+      if (result_.unsupported.size() > failures) {
+        loops_.pop_back();
+        memory_.leave();
+        return poison_outputs(node);
+      }
+      std::vector<const Item*> after;
+      for (size_t i = 0; i < carried; ++i) {
+        if (!same_structure(start[i], last[i + 1]))
+          throw Refusal{text("a loop whose end data decides changes ", describe(start[i]), " to ",
+                             describe(last[i + 1])),
+                        ""};
+        collect(last[i + 1], after);
+      }
+      for (size_t i = 0; i < leaves.size(); ++i) {
+        const bool same = keeps(items[i], *after[i]);
+        if (changes[i] && same) {
+          changes[i] = false;
+          settled = false;
+        } else if (is_complex(items[i]) != is_complex(*after[i])) {
+          throw Refusal{"a loop whose end data decides turns a real tensor into a complex one", ""};
+        } else if (!changes[i] && !same) {
+          throw Refusal{text("a loop whose end data decides changes ", describe(items[i])), ""};
+        }
+      }
+      Graph& g = memory_.graph();
+      const Value one = g.scalar(int64_t{1}, i64);
+      const Value advanced = g.call("add", {inside[0], one});
+      g.output("", and_more(memory_.read(data_condition(last[0])), advanced));
+      g.output("", advanced);
+      size_t k = 1;
+      for (size_t i = 0; i < leaves.size(); ++i)
+        if (changes[i]) {
+          const Value value = cast(number_value(memory_, *after[i]), initial[k].dtype());
+          g.output("", value);
+          settled &= !grows(leaves[i], inside[k++].shape(), value.shape());
+        }
+      for (const TensorRef& root : touched) {
+        const Value value = memory_.read(root);
+        g.output("", value);
+        settled &= !grows(root.get(), inside[k++].shape(), value.shape());
+      }
+      if (Status status = g.take_status(); !status.ok())
+        throw Refusal{std::string(status.message()), ""};
+    } catch (const Growing& found) {
+      loops_.pop_back();
+      memory_.leave();
+      if (depth_of(found.list.get()) < memory_.depth()) throw;
+      start_growing(memory_, found);
+      continue;
+    } catch (...) {
+      loops_.pop_back();
+      memory_.leave();
+      throw;
+    }
+    loops_.pop_back();
+    region = memory_.leave();
+    for (const Memory::Write& write : region.writes)
+      if (std::find(touched.begin(), touched.end(), write.root) == touched.end()) {
+        touched.push_back(write.root);
+        settled = false;
+      }
+    if (settled) break;
+  }
+  std::vector<Value> inputs = {first};
+  inputs.insert(inputs.end(), region.captured.begin(), region.captured.end());
+  const std::vector<Value> outputs = memory_.graph().calls("while", inputs, {}, {region.graph});
+  if (Status status = memory_.graph().take_status(); !status.ok())
+    throw Refusal{std::string(status.message()),
+                  "what grows in a loop that data ends can be written into a tensor of the final "
+                  "size, made before the loop"};
+  // What grows by so much in each round of a loop that sizes count has a size that is known.
+  const auto limit = scalar_of(trips);
+  const bool sure = decided(last[0]).value_or(false) && decided(condition).value_or(false) &&
+                    limit && limit->is_integral();
+  const auto with_length = [&](const Value& before, const Value& after, size_t k) {
+    Shape shape = after.shape();
+    const Graph& body = *region.graph;
+    const auto type_of = [&](ValueId id) -> const TensorType& { return body.value_info(id).type; };
+    for (size_t d = 0; sure && d < shape.size(); ++d) {
+      if (shape[d] == before.dim(static_cast<int>(d))) continue;
+      const Dim step =
+          type_of(body.outputs()[k + 1].second).shape[d] - type_of(body.inputs()[k]).shape[d];
+      if (step.is_constant())
+        shape[d] = before.dim(static_cast<int>(d)) + step * (limit->top - done);
+    }
+    if (shape == after.shape()) return after;
+    return memory_.graph().call("reshape", {after}, {{"shape", shape}});
+  };
+  size_t next = 1;
+  std::vector<Item> results;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    if (!changes[i]) {
+      results.push_back(*leaves[i]);
+      continue;
+    }
+    const Value value = with_length(initial[next], outputs[next], next);
+    ++next;
+    results.emplace_back(is_numeric(*leaves[i])
+                             ? memory_.make_number(value)
+                             : memory_.make_like(std::get<TensorRef>(leaves[i]->value), value));
+  }
+  for (size_t i = 0; i < touched.size(); ++i, ++next)
+    memory_.write(touched[i], with_length(initial[next], outputs[next], next));
+  next = 0;
+  for (size_t i = 0; i < carried; ++i) set(node.outputs[i], rebuild(start[i], results, next));
+}
+
+}  // namespace hg::convert

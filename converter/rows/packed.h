@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packed sequences: the steps of all sequences that have not ended, one time after the other. The
+// graph works on the padded ones, [time, batch, ...], and on their lengths.
+#pragma once
+
+#include "converter/rows.h"
+
+namespace hg::convert::rows {
+
+// bool[time, batch]: whether a sequence goes on at a time.
+Value going_on(Graph& g, const Packed& packed);
+// The padded sequences of `data`, which has the steps that `sizes` counts.
+Value padded_of(Call& call, const TensorRef& data, const TensorRef& sizes);
+// The tensor `data` of a packed sequence.
+TensorRef pack(Call& call, Value padded, Packed packed);
+
+}  // namespace hg::convert::rows

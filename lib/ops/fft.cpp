@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The discrete Fourier transform. There is no complex dtype: a complex tensor is a real one whose
+// last dim holds the real and the imaginary part.
+#include "lib/ops/row.h"
+
+namespace hg::ops {
+namespace {
+
+Status infer_fft(InferContext& c) {
+  const TensorType& x = c.in(0);
+  if (x.dtype != f32 && x.dtype != f64) return c.fail("x is ", x.dtype, ", but must be f32 or f64");
+  if (x.rank() < 2 || !(x.shape.back() == Dim(2)))
+    return c.fail("x is ", x, ", but its last dim must hold real and imaginary parts: 2");
+  HG_TRY_ASSIGN(const int axis, c.axis("dim", x.rank()));
+  if (axis == x.rank() - 1) return c.fail("dim ", axis, " is that of the two parts");
+  const std::string_view norm = c.attrs().string("norm");
+  if (norm != "none" && norm != "n" && norm != "sqrt")
+    return c.fail("norm '", norm, "' is none of none, n, sqrt");
+  c.out(0) = x;
+  return {};
+}
+
+// y_k = s sum_j x_j e^(-+2 pi i jk/n), as a real matrix on pairs: its transpose is the transform
+// the other way round, with the same factor s.
+Status fft_grad(GradContext& c) {
+  c.set_grad(0, c.graph().call("fft", {c.dout(0)},
+                               {{"dim", c.attrs().integer("dim")},
+                                {"inverse", !c.attrs().flag("inverse")},
+                                {"norm", c.attrs().string("norm")}}));
+  return {};
+}
+
+constexpr OpDef kOps[] = {
+    row("fft", "fft(x, dim: int, inverse: bool = false, norm: str = \"none\") -> y", infer_fft,
+        fft_grad),
+};
+
+}  // namespace
+
+std::span<const OpDef> fft() { return kOps; }
+
+}  // namespace hg::ops

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decorator that makes a file and a line of cases.txt of a module."""
+import sys
+import warnings
+from pathlib import Path
+
+import torch
+
+warnings.simplefilter("ignore")
+T = torch.Tensor
+folder = Path(sys.argv[1])
+lines = []
+
+
+def case(*inputs, exit=0, words=""):
+    """Scripts the module; without inputs it takes one matrix of n rows."""
+
+    def write(module):
+        name = module.__name__ + ".pt"
+        torch.manual_seed(0)
+        torch.jit.script(module().eval()).save(str(folder / name))
+        options = inputs or ("f32[n,4]",)
+        lines.append("\t".join([name, str(exit), words, *options]))
+        return module
+
+    return write

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Complex numbers and Fourier transforms."""
+
+import torch
+from torch import nn
+
+from semantics.case import T, case
+
+
+@case("f32[n,t,6]")
+class Transforms(nn.Module):
+    def forward(self, x: T):
+        half, whole = torch.fft.rfft(x), torch.fft.fft2(x)
+        many = torch.fft.rfftn(x, dim=[0, 1, 2], norm="ortho")
+        short = torch.fft.fft(x, n=4, dim=1, norm="forward")
+        return (torch.fft.irfft(half, n=x.size(2)), torch.fft.ifft2(whole).real, half, many, short,
+                torch.fft.irfftn(many, s=x.shape, norm="ortho"), torch.fft.ihfft(x),
+                torch.fft.hfft(half, n=x.size(2)), torch.fft.fftfreq(x.size(1)))
+
+
+@case("f32[n,t,6]", "f32[n,t,6]")
+class Arithmetic(nn.Module):
+    def forward(self, x: T, y: T):
+        z = torch.complex(x, y)
+        w = (z * x + 3.0 - z.conj()) / (z + 4)
+        return (torch.view_as_real(w), w.abs(), w.angle(), torch.exp(z), z * w, z ** 2,
+                z @ w.transpose(1, 2), torch.einsum("ntk,nsk->nts", z, w), w.real, z.imag.sum())
+
+
+@case("f32[n,t,6]", "f32[n,t,6]")
+class Moves(nn.Module):
+    def forward(self, x: T, y: T):
+        z = torch.complex(x, y)
+        return (z.permute(2, 0, 1)[1:, :, ::2], torch.cat([z, x], 2).reshape(z.size(0), -1),
+                torch.stack([z, z.conj()]).sum(0), z.unsqueeze(1).expand(-1, 3, -1, -1).mean(1),
+                torch.where(x > 0, z, -z), z.flip(1).roll(1, 2), z.size(2), z.dim())
+
+
+@case("f32[n,4]")
+class WritesIntoParts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3, dtype=torch.cfloat))
+        self.register_buffer("total", torch.zeros(3, dtype=torch.cfloat))
+
+    def forward(self, x: T):
+        z = torch.zeros(x.size(0), 3, dtype=torch.cfloat)
+        z[:, 1:] += self.weight[1:]
+        z.real[:, 0] = 1.5
+        torch.view_as_real(z)[:, 2, 1] = x[:, 0]
+        self.total += z.sum(0)
+        return z, z.is_complex(), self.total * 1.0
+
+
+@case("f32[n,80]")
+class ShortTime(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("window", torch.hann_window(16))
+
+    def forward(self, x: T):
+        z = torch.stft(x, 16, 4, 16, window=self.window, return_complex=True)
+        y = torch.istft(z, 16, 4, 16, window=self.window, length=80)
+        return z.abs(), y
+
+
+@case("f32[n,t,4]", exit=3, words="not supported for complex numbers")
+class SortOfComplexNumbers(nn.Module):
+    def forward(self, x: T):
+        return torch.cumprod(torch.fft.fft(x), 1)

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs, outputs and the values of Python."""
+import math
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from semantics.case import T, case
+
+
+@case("a:f32[n,4]", "b:f32[n,4]")
+class TupleInput(nn.Module):
+    def forward(self, x: Tuple[T, T]):
+        return {"sum": x[0] + x[1], "difference": x[0] - x[1]}
+
+
+@case("u:f32[n,4]", "v:f32[n,4]")
+class DictInput(nn.Module):
+    def forward(self, x: Dict[str, T]):
+        return x["u"] * 2 + x["v"], (x["u"], [x["v"]])
+
+
+class Pair(NamedTuple):
+    a: torch.Tensor
+    b: torch.Tensor
+
+
+@case("a:f32[n,4]", "b:f32[n,4]")
+class NamedTupleInput(nn.Module):
+    def forward(self, x: Pair) -> Pair:
+        return Pair(x.a - x.b, x.b * 2)
+
+
+@case()
+class OptionalLeftOut(nn.Module):
+    def forward(self, x: T, mask: Optional[T] = None, scale: float = 2.0):
+        if mask is not None:
+            x = x * mask
+        return x * scale
+
+
+@case("f32[n,4]", "f32[n,4]")
+class OptionalGiven(OptionalLeftOut):
+    pass
+
+
+# Values of Python.
+
+
+@torch.jit.script
+class Accumulator(object):
+    def __init__(self, x: torch.Tensor, k: int):
+        self.x = x
+        self.k = k
+
+    def add(self, other: torch.Tensor) -> torch.Tensor:
+        self.x = self.x + other
+        self.k += 1
+        return self.x * self.k
+
+
+@case()
+class ScriptedClass(nn.Module):
+    def forward(self, x: T):
+        p = Accumulator(x, 3)
+        a = p.add(x)
+        b = p.add(a)
+        return a, b, p.x
+
+
+@case()
+class Lists(nn.Module):
+    def forward(self, x: T):
+        parts = [x * i for i in range(3)]
+        sums = [a + b for a, b in zip(parts, parts[1:])]
+        columns = torch.jit.annotate(List[T], [])
+        for i in range(x.size(1)):
+            columns.append(x[:, i])
+        columns.insert(0, x[:, -1])
+        taken = columns.pop(1)
+        columns.reverse()
+        columns.extend([taken, taken])
+        numbers = [3, 1, 2]
+        numbers.sort()
+        return torch.stack(sums), torch.stack(columns[1:-1], 1), numbers[-1] + len(columns)
+
+
+@case()
+class Dicts(nn.Module):
+    def forward(self, x: T):
+        d = {"a": 1, "b": 2}
+        d["c"] = 3
+        v = d.pop("a")
+        total = v
+        for key, value in d.items():
+            total += value
+        if "a" in d:
+            total += 100
+        return x * total, d.get("zz", 9)
+
+
+@case()
+class Integers(nn.Module):
+    def forward(self, x: T):
+        n = x.size(0)
+        a = (-7 // 2, -7 % 3, 7 // -2, 7 % -3, (-n) // 3, (-n) % 3, -n // 2, (n - 3) % 2)
+        b = (n / 2, int(n / 2), round(2.5), 2**3, -7.5 // 2, -7.5 % 2, math.sqrt(n))
+        c = (1 << n, n & 3, n ^ 5, math.gcd(n, 6), n**2, min(n, 4), int(-3.7), n > 3)
+        return x, a, b, c
+
+
+@case(exit=3, words="division by zero")
+class DivisionByZero(nn.Module):
+    def forward(self, x: T):
+        return x * (3 % (x.size(1) - 4))
+
+
+@case("f32[4]", "i64[]=1..5")
+class NumbersOfData(nn.Module):
+    def forward(self, x: T, k: T):
+        i = int(k)
+        return x * (7 // i) + (-7 % i), -7 // i, min([i, 3]), sum([i, 2])
+
+
+@case()
+class Texts(nn.Module):
+    def forward(self, x: T):
+        assert x.dim() == 2, "dim {}".format(x.dim())
+        print("x", x.shape)
+        if "{}-{}".format(1, 2) == "1-2":
+            x = x + 1
+        assert bool((x == x).all()), "nan"
+        return x
+
+
+@case()
+class Refined(nn.Module):
+    def forward(self, x: T, y: Optional[T] = None):
+        if torch.jit.isinstance(y, T):
+            return x + y
+        return x
+
+
+@case("f32[6,4]", "i64[]=1..5")
+class SizesOfData(nn.Module):
+    def forward(self, x: T, k: T):
+        i = int(k)
+        j = int(k.item())
+        heads = (x[:i] * i, x[i:], x[:-i], x[i - 1], x[i - 2 : i + 1])
+        return heads, torch.zeros(i, 2), torch.arange(i + 2), x.narrow(0, i, 1), x[:i].view(j, 2, 2)
+
+
+@case("f32[4,3]", "i64[3]=1..4")
+class MasksOfLengths(nn.Module):
+    def forward(self, x: T, lengths: T):
+        m = int(lengths.max())
+        mask = torch.arange(m)[None, :] < lengths[:, None]
+        return mask, x[:m], F.pad(x, (0, m - 1)), x.new_full((m, 2), 3.0), x.repeat(1, m)
+
+
+@case("f32[6]", "i64[3]=1..2")
+class SizesInLists(nn.Module):
+    def forward(self, x: T, k: T):
+        sizes: List[int] = k.tolist()
+        total = sizes[0] + sizes[1] + sizes[2]
+        return torch.split(x[:total], sizes)[0], x.narrow(0, sizes[0], 2)
+
+
+@case("x:f32[n,4]", "s:f32[3]")
+class SizesFromOutside(nn.Module):
+    def forward(self, x: T, s: T):
+        n = x.size(0)
+        found = (x > 0).nonzero().size(0)
+        y = s
+        while bool(y.sum() > -100):
+            y = y - torch.ones(n, 3).sum(0)
+        z = s
+        if bool(s.sum() > 0):
+            z = torch.ones(found, 3).sum(0) + torch.ones((s > 0).nonzero().size(0), 3).sum(0)
+        return y, z, torch.arange(found), x[:found], x[found:]
+
+
+@case("f32[2,7]")
+class WritesAtNumbersOfData(nn.Module):
+    def forward(self, x: T):
+        out = torch.zeros(2, 5, dtype=torch.long)
+        done = torch.zeros(2, dtype=torch.bool)
+        i = 0
+        while i < 5 and not bool(done.all()):
+            token = x.argmax(-1)
+            out[:, i] = torch.where(done, torch.zeros_like(token), token)
+            x.narrow(1, i, 2).mul_(2)
+            done = done | (token == 2)
+            x = torch.roll(x, 1, -1)
+            i += 1
+        return out, i
+
+
+@case("f32[40,10]")
+class PartsThatReadEarlierOnes(nn.Module):
+    """As detection models choose boxes: each class has sizes of its own."""
+
+    def forward(self, x: T):
+        scores: List[T] = []
+        boxes: List[T] = []
+        p = x[:, :6].softmax(-1)
+        for c in range(1, 6):
+            keep = p[:, c] > 0.05
+            best, at = p[:, c][keep].topk(2)
+            scores.append(best)
+            boxes.append((x[:, -4:] * 2)[keep][at])
+        return torch.cat(scores), torch.cat(boxes)
+
+
+@case("i64[1,n]=0..9")
+class GreedyWords(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(10, 8)
+        self.head = nn.Linear(8, 10)
+
+    def forward(self, ids: T):
+        i = 0
+        while i < 6:
+            scores = self.head(self.words(ids).mean(1))
+            word = scores.argmax(-1, keepdim=True)
+            ids = torch.cat([ids, word], 1)
+            i += 1
+            if bool((word == 3).all()):
+                break
+        return ids, i
+
+
+@case("i64[1,n]=0..9")
+class BeamOfWords(GreedyWords):
+    def forward(self, ids: T):
+        beams = ids.repeat(3, 1)
+        scores = torch.zeros(3)
+        scores[1:] = -1e9
+        done = torch.zeros(3, dtype=torch.bool)
+        step = 0
+        while step < 4 and not bool(done.all()):
+            p = F.log_softmax(self.head(self.words(beams[:, -1])), -1)
+            p = torch.where(done.unsqueeze(1), p - 100, p)
+            scores, at = (scores.unsqueeze(1) + p).view(-1).topk(3)
+            parent = torch.div(at, 10, rounding_mode="floor")
+            word = at % 10
+            beams = torch.cat([beams[parent], word.unsqueeze(1)], 1)
+            done = done[parent] | (word == 0)
+            step += 1
+        return beams, scores
+
+
+@case("f32[n,4]")
+class ResultsOfLoopsOverData(nn.Module):
+    def forward(self, x: T):
+        found = (x[:, 0] > 0).nonzero().squeeze(1)
+        rows = torch.zeros(0, 4)
+        for i in range(found.size(0)):
+            rows = torch.cat([rows, x[found[i]].unsqueeze(0) * i])
+        return rows, rows.sum(0)
+
+
+@case("f32[u0,4]")
+class SymbolOfTheUser(nn.Module):
+    def forward(self, x: T):
+        found = (x > 0).nonzero()
+        return x[: found.size(0)], found

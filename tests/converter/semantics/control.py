@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Control flow."""
+from typing import List
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from semantics.case import T, case
+
+
+@case()
+class EarlyReturn(nn.Module):
+    def forward(self, x: T) -> T:
+        if x.size(0) > 100:
+            return x * 2
+        if x.sum() > 0:
+            return x + 1
+        return x - 1
+
+
+@case()
+class WhileOverData(nn.Module):
+    def forward(self, x: T):
+        i = 0
+        while bool(x.abs().sum() < 100):
+            x = x * 2
+            i += 1
+        return x, i
+
+
+@case()
+class WritesInBranches(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        if bool(x.sum() > 0):
+            y[:, 1:3] += 1
+            y[0] = 5
+        else:
+            y.mul_(3)
+        return y
+
+
+@case()
+class ModulesInLists(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+        self.heads = nn.ModuleDict({"a": nn.Linear(4, 2), "b": nn.Linear(4, 3)})
+
+    def forward(self, x: T):
+        for i, layer in enumerate(self.layers):
+            x = layer(x) + i
+        outs: List[T] = []
+        for name, head in self.heads.items():
+            outs.append(head(x))
+        return torch.cat(outs, 1)
+
+
+@case()
+class Forked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: T):
+        calls: List[torch.jit.Future[T]] = []
+        for i in range(2):
+            calls.append(torch.jit.fork(self.layer, x * i))
+        other = torch.jit.fork(F.relu, x)
+        return torch.stack([torch.jit.wait(c) for c in calls]) + torch.jit.wait(other)

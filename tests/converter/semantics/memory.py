@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that tensors share."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from semantics.case import T, case
+
+
+@case()
+class State(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x: T):
+        self.count += 1
+        self.mean = self.mean * 0.9 + x.mean(0) * 0.1
+        return x + self.mean, self.count.clone()
+
+
+@case()
+class WritesThroughViews(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        y[:, 1:3] += 10
+        y.t()[0].copy_(y[:, 1])
+        y[:, 3][0] = 7
+        v = y[:, 1:][:, :2]
+        v.mul_(2)
+        v[0].fill_(3)
+        a, b = y.chunk(2, 1)
+        a.add_(1)
+        for i, column in enumerate(y.unbind(1)):
+            column.sub_(i)
+        y.detach()[0] = 1
+        y[:, 1:] = y[:, :-1].clone()
+        return y, v
+
+
+@case()
+class WritesToInputs(nn.Module):
+    def forward(self, x: T):
+        x.add_(1)
+        y = x * 2
+        x[0] = 0
+        return x, y
+
+
+@case()
+class ReshapesThatShare(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        y.reshape(-1)[1] = 100
+        y.flatten()[2] = 50
+        y.view(-1, 2, 2)[:, 0].add_(1)
+        y.contiguous()[0] = 3
+        z = F.dropout(y, 0.5, False)
+        z[:, 1] = 8
+        return y
+
+
+@case("f32[n,3,4]")
+class ReshapesThatCopy(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        z = y.transpose(1, 2).reshape(-1, 12)
+        z.add_(5)
+        w = y[:, :, 1:3].flatten()
+        w.zero_()
+        c = y.transpose(1, 2).contiguous()
+        y.mul_(2)
+        return y, z, w, c
+
+
+@case(exit=3, words="decide whether the two share memory")
+class ReshapesThatMayCopy(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        y.t().contiguous().zero_()
+        return y
+
+
+@case()
+class NewShapesInPlace(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        z = y.view(-1)
+        y.unsqueeze_(1)
+        z[0] = 9
+        y.add_(1)
+        w = y
+        y.squeeze_(1)
+        t = x.clone().t_()
+        return y, z, w.dim(), t, x.clone().transpose_(0, 1)
+
+
+@case()
+class KnownNumbersWritten(nn.Module):
+    def forward(self, x: T):
+        k = torch.tensor([1, 2, 3, 4])
+        k[0] = 5
+        k.view(2, 2)[1, 1] = 7
+        k[1:3].mul_(2)
+        return x * k, k
+
+
+@case(exit=3, words="expand")
+class WritesToExpanded(nn.Module):
+    def forward(self, x: T):
+        y = x[0].clone().unsqueeze(0).expand(3, 4)
+        y.add_(1)
+        return y
+
+
+@case("f32[n,3,4]")
+class Strides(nn.Module):
+    def forward(self, x: T):
+        y = x.transpose(1, 2)
+        return (x.stride(0), y.stride(1), y.is_contiguous(), x[:, 1:].storage_offset(),
+                x[1:].is_contiguous(), y.reshape(-1).is_contiguous())
+
+
+@case()
+class OutArguments(nn.Module):
+    def forward(self, x: T):
+        o = torch.empty_like(x)
+        torch.add(x, x, out=o)
+        torch.sub(x[:, 0], 1, out=o[:, 1])
+        q = torch.zeros_like(x)
+        torch.cumsum(x, 0, out=q)
+        return o, q

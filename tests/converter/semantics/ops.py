@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of ops."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from semantics.case import T, case
+
+
+@case("f32[n,9]", "i64[2]=0..9")
+class PartsByData(nn.Module):
+    def forward(self, x: T, cuts: T):
+        return torch.tensor_split(x, cuts, dim=1)
+
+
+@case("i64[]", exit=3, words="tensor_indices_or_sections")
+class SectionsByData(nn.Module):
+    def forward(self, sections: T):
+        return torch.tensor_split(torch.ones(4), sections)
+
+
+@case("f32[n,40]")
+class WideUnfold(nn.Module):
+    def forward(self, x: T):
+        return x.unfold(1, 2, 7), x.unfold(-1, 40, 1).unfold(0, 1, 2)
+
+
+@case("f32[9,4]", "i64[n]=0..9", "i64[3]=0..1")
+class BagsWithALastOffset(nn.Module):
+    def forward(self, weight: T, rows: T, offsets: T):
+        mean = F.embedding_bag(rows, weight, offsets, mode="mean", include_last_offset=True)
+        return mean, F.embedding_bag(rows, weight, offsets, mode="sum", include_last_offset=True)
+
+
+if not torch.__version__.startswith("1."):  # where libtorch itself writes out of bounds
+
+    @case("f32[9,4]", "i64[n]=0..9", "i64[3]=0..1")
+    class LargestOfBagsWithALastOffset(nn.Module):
+        def forward(self, weight: T, rows: T, offsets: T):
+            return F.embedding_bag(rows, weight, offsets, mode="max", include_last_offset=True)
+
+
+@case("f32[n,4]")
+class PlacesFromTheEnd(nn.Module):
+    def forward(self, x: T):
+        halves = torch.div((x * 100).to(torch.int16), x.half() + 9, rounding_mode="trunc")
+        return x.index_fill(1, torch.tensor([-1, 0]), 2.), halves
+
+
+@case("f32[n,3,3]=0.1..1", "f32[n,3,2]")
+class Systems(nn.Module):
+    def forward(self, x: T, b: T):
+        a = x @ x.transpose(1, 2) + 2 * torch.eye(3)
+        l = torch.linalg.cholesky(a)
+        return (torch.linalg.solve(a, b), torch.inverse(a) @ b[0], torch.cholesky_solve(b, l),
+                torch.linalg.solve_triangular(l, b, upper=False), torch.linalg.det(x),
+                torch.slogdet(a)[1], torch.logdet(a), torch.linalg.matrix_power(a, -2),
+                torch.linalg.solve(a, b[:, :, 0]), torch.linalg.inv_ex(a)[1])
+
+
+@case("f32[n,4,3]")
+class SingularValues(nn.Module):
+    def forward(self, x: T):
+        u, s, vh = torch.linalg.svd(x, full_matrices=False)
+        w, v = torch.linalg.eigh(x.transpose(1, 2) @ x)
+        q, r = torch.linalg.qr(x)
+        return (u * s.unsqueeze(1) @ vh, s, w, v.abs(), q @ r, torch.linalg.pinv(x), r,
+                torch.linalg.matrix_norm(x, 2), torch.linalg.matrix_norm(x, "nuc", keepdim=True),
+                torch.linalg.matrix_norm(x, -2, dim=(2, 0)), torch.linalg.matrix_rank(x))
+
+
+@case("f32[4,3]", exit=3, words="full_matrices")
+class FullSingularVectors(nn.Module):
+    def forward(self, x: T):
+        return torch.linalg.svd(x)[0]
+
+
+@case("f32[5,n]")
+class Statistics(nn.Module):
+    def forward(self, x: T):
+        return (torch.trapezoid(x, dim=0), torch.cumulative_trapezoid(x, dx=0.5), torch.cov(x),
+                torch.corrcoef(x), torch.cov(x, correction=0), torch.pdist(x), torch.angle(x),
+                torch.renorm(x, 2, 0, 0.5), torch.combinations(x[:, 0], 2),
+                torch.fft.fftshift(x), torch.fft.ifftshift(x, dim=0), x.sum_to_size(5, 1))
+
+
+@case("f32[3,n]=0.1..1")
+class Drawn(nn.Module):
+    def forward(self, x: T):
+        some = torch.multinomial(x, 2)
+        many = torch.multinomial(x, 9, replacement=True)
+        return ((some >= 0) & (some < x.size(1)), some[:, 0] != some[:, 1],
+                many.max() < x.size(1), F.alpha_dropout(x, 0.5, training=True).size(),
+                F.rrelu(x, training=True))
+
+
+@case("f32[n,2,9,7]", "f32[n,2,2]=0..1", "f32[2,6,7,5]", "f32[1,2,3]=0..1")
+class FractionalPools(nn.Module):
+    def forward(self, x: T, u: T, y: T, v: T):
+        plane = torch.ops.aten.fractional_max_pool2d(x, [2, 3], [4, 3], u)
+        space = torch.ops.aten.fractional_max_pool3d(y, [2, 2, 1], [3, 1, 4], v)
+        return plane[0], plane[1], space[0], space[1]
