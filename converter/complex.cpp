@@ -82,7 +82,8 @@ const Kinds& alike() {
       for (const Row& row : table) kinds.insert(row.op.substr(0, row.op.find('.')));
     for (const std::string_view other :
          {"aten::mH", "aten::matrix_H", "aten::adjoint", "aten::as_strided",
-          "aten::as_strided_copy", "aten::tril_indices", "aten::triu_indices"})
+          "aten::as_strided_copy", "aten::broadcast_tensors", "aten::tril_indices",
+          "aten::triu_indices"})
       kinds.erase(other);
     return kinds;
   }();
@@ -108,9 +109,10 @@ const Kinds kOfAbsolute = {"aten::norm", "aten::linalg_vector_norm", "aten::coun
 
 // Arguments whose numbers count; the others are indices, masks and the like.
 bool is_operand(std::string_view name) {
-  static const Kinds kNames = {"self",    "other",    "tensors",    "tensor",   "src", "source",
-                               "value",   "values",   "input",      "mat2",     "vec", "vec2",
-                               "tensor1", "operands", "fill_value", "matrices", "end"};
+  static const Kinds kNames = {"self",     "other", "tensors", "tensor",   "src",
+                               "source",   "value", "values",  "input",    "mat2",
+                               "vec",      "vec2",  "tensor1", "operands", "fill_value",
+                               "matrices", "end",   "prepend", "append"};
   return kNames.contains(name);
 }
 
@@ -457,6 +459,8 @@ void run_complex(NodeCall& call, const Row* row) {
   if (row == nullptr) throw Refusal{"the op is not supported", ""};
   if (row->takes_complex) return row->run(call);
   if (alike().contains(call.kind())) {
+    if (call.kind() == "aten::view" && call.overload() == "dtype")
+      call.refuse("dtype", "asks for the bits of complex numbers as another dtype");
     if (call.has("alpha") && is_complex(*call.find("alpha")))
       call.refuse("alpha", "is complex, which is not supported");
     return run_alike(call, *row);

@@ -192,8 +192,8 @@ void complex_of(Call& call) {
   const auto x = call.promoted({"real", "imag"}, true);
   if (x[0].dtype() != f32 && x[0].dtype() != f64)
     call.refuse("real", text("is ", x[0].dtype(), ", not f32 or f64"));
-  const Value zero = number(x[0], 0);
-  return_complex(call, {x[0] + x[1] * zero, x[1] + x[0] * zero});
+  const Shape shape = broadcast_shape(call, "imag", x[0].shape(), x[1].shape());
+  return_complex(call, {expand(x[0], shape), expand(x[1], shape)});
 }
 
 void polar(Call& call) {
