@@ -264,7 +264,9 @@ bool create_object(NodeCall& call) {
 }
 
 bool constant(NodeCall& call) {
-  const Item& value = call.node().constant;
+  Item value = call.node().constant;
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&value.value))
+    value = Item(std::make_shared<List>(**list));  // the program's own stays as it is
   if (const auto* object = std::get_if<std::shared_ptr<Object>>(&value.value);
       object && (*object)->type == kComplexNumber) {
     call.give(complex_number(call, **object));

@@ -29,6 +29,33 @@ size_t fixed_tensors(const std::string& type) {
   return 1;
 }
 
+// A copy of its own for each import, which changes lists, dicts and attributes in place.
+Item copy_of(const Item& item, std::map<const void*, Item>& known) {
+  const auto make = [&](const auto& from, const auto& fill) {
+    const auto found = known.find(from.get());
+    if (found != known.end()) return found->second;
+    auto copy = std::make_shared<typename std::decay_t<decltype(from)>::element_type>(*from);
+    const Item result(copy);
+    known.emplace(from.get(), result);
+    fill(*copy);
+    return result;
+  };
+  const auto each = [&](auto& all) {
+    for (Item& one : all.items) one = copy_of(one, known);
+  };
+  const auto seconds = [&](auto& pairs) {
+    for (auto& [key, value] : pairs) value = copy_of(value, known);
+  };
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) return make(*list, each);
+  if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value))
+    return make(*tuple, each);
+  if (const auto* dict = std::get_if<std::shared_ptr<Dict>>(&item.value))
+    return make(*dict, [&](Dict& copy) { seconds(copy.items); });
+  if (const auto* object = std::get_if<std::shared_ptr<Object>>(&item.value))
+    return make(*object, [&](Object& copy) { seconds(copy.attributes); });
+  return item;
+}
+
 }  // namespace
 
 Interpreter::Interpreter(const ScriptProgram& program, std::span<const InputSpec> inputs,
@@ -126,7 +153,8 @@ void Interpreter::bind_inputs() {
   };
   size_t fixed = 0, next = 0;
   for (const ScriptInput& input : program_.inputs) fixed += needs(input);
-  set(program_.body.inputs.at(0), Item(program_.root));
+  std::map<const void*, Item> known;
+  set(program_.body.inputs.at(0), copy_of(Item(program_.root), known));
   for (size_t i = 0; i < program_.inputs.size(); ++i) {
     const ScriptInput& input = program_.inputs[i];
     fixed -= needs(input);

@@ -14,8 +14,7 @@ std::optional<bool> decided(const Item& item) {
 
 void collect(const Item& item, std::vector<const Item*>& leaves) {
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
-    if ((*list)->grown)
-      throw Refusal{"data decides which list it is that a loop of unknown length has filled", ""};
+    if ((*list)->grown) return leaves.push_back(&item);  // that list, and no other
     for (const Item& element : (*list)->items) collect(element, leaves);
   } else if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value)) {
     for (const Item& element : (*tuple)->items) collect(element, leaves);
@@ -28,6 +27,7 @@ void collect(const Item& item, std::vector<const Item*>& leaves) {
 
 Item rebuild(const Item& item, const std::vector<Item>& leaves, size_t& next) {
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
+    if ((*list)->grown) return leaves[next++];
     auto copy = std::make_shared<List>();
     for (const Item& element : (*list)->items)
       copy->items.push_back(rebuild(element, leaves, next));
@@ -54,7 +54,8 @@ bool same_structure(const Item& a, const Item& b) {
     return x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(), same_structure);
   };
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&a.value))
-    return b.is_list() && both((*list)->items, std::get<std::shared_ptr<List>>(b.value)->items);
+    return b.is_list() && !(*list)->grown == !std::get<std::shared_ptr<List>>(b.value)->grown &&
+           both((*list)->items, std::get<std::shared_ptr<List>>(b.value)->items);
   if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&a.value))
     return b.is_tuple() && both((*tuple)->items, std::get<std::shared_ptr<Tuple>>(b.value)->items);
   if (const auto* dict = std::get_if<std::shared_ptr<Dict>>(&a.value)) {
@@ -74,6 +75,8 @@ bool is_numeric(const Item& item) {
 bool keeps(const Item& a, const Item& b) {
   if (a.is_tensor() && b.is_tensor())
     return std::get<TensorRef>(a.value) == std::get<TensorRef>(b.value);
+  if (a.is_list() && b.is_list())  // that grow
+    return std::get<std::shared_ptr<List>>(a.value) == std::get<std::shared_ptr<List>>(b.value);
   if (a.is_none() && b.is_none()) return true;
   return equal(a, b).value_or(false);
 }

@@ -7,10 +7,18 @@
 namespace hg::convert {
 namespace {
 
+// What the list of a loop of unknown length has as elements, as a value of its own: views end with
+// the body that they are made in.
+Growing growing_by(NodeCall& call, const Item& element) {
+  const auto* tensor = std::get_if<TensorRef>(&element.value);
+  return {call.list_at(0),
+          tensor ? Item(call.memory().make_like(*tensor, call.read(*tensor))) : element};
+}
+
 bool append(NodeCall& call) {
   if (!first_is_list(call)) return false;
   if (call.interpreter().may_grow(call.list_at(0).get()))
-    throw Growing{call.list_at(0), call.at(1)};
+    throw growing_by(call, call.at(1));
   changed_list(call).push_back(call.at(1));
   call.returns(Items(call.node().outputs.size(), call.at(0)));
   return true;
@@ -21,7 +29,7 @@ bool extend(NodeCall& call) {
   const Items* more = elements_of(call.at(1));
   if (more == nullptr) return false;
   if (!more->empty() && call.interpreter().may_grow(call.list_at(0).get()))
-    throw Growing{call.list_at(0), more->front()};
+    throw growing_by(call, more->front());
   const Items copy = *more;
   Items& items = changed_list(call);
   items.insert(items.end(), copy.begin(), copy.end());
@@ -32,7 +40,7 @@ bool extend(NodeCall& call) {
 bool insert(NodeCall& call) {
   if (!first_is_list(call)) return false;
   if (call.interpreter().may_grow(call.list_at(0).get()))
-    throw Growing{call.list_at(0), call.at(2)};
+    throw growing_by(call, call.at(2));
   Items& items = changed_list(call);
   int64_t at = call.number_at(1);
   const auto size = static_cast<int64_t>(items.size());
@@ -103,7 +111,7 @@ bool join_lists(NodeCall& call) {  // list + list; += changes the first
   all.insert(all.end(), b->begin(), b->end());
   if (call.kind() == "aten::add_") {
     if (!b->empty() && call.at(0).is_list() && call.interpreter().may_grow(call.list_at(0).get()))
-      throw Growing{call.list_at(0), b->front()};
+      throw growing_by(call, b->front());
     changed_list(call) = std::move(all);
     call.give(call.at(0));
   } else {

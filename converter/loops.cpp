@@ -115,9 +115,13 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
     }
     for (const TensorRef& root : touched) memory_.set_root(root, inside[next++]);
     next = 0;
+    std::vector<std::pair<const void*, std::shared_ptr<List>>> copies;  // of lists
     for (size_t i = 0; i < carried; ++i) {
-      Item item = rebuild(start[i], items, next);
-      set(block.inputs[i + 1], item);
+      set(block.inputs[i + 1], rebuild(start[i], items, next));
+      const auto* list = std::get_if<std::shared_ptr<List>>(&start[i].value);
+      if (list != nullptr)
+        copies.emplace_back(std::get<std::shared_ptr<List>>(get(block.inputs[i + 1]).value).get(),
+                            *list);
     }
     set(block.inputs[0], Item(memory_.make_number(inside[0])));
     bool settled = true;
@@ -171,8 +175,13 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       loops_.pop_back();
       memory_.leave();
       if (depth_of(found.list.get()) < memory_.depth()) throw;
-      start_growing(memory_, found);
-      continue;
+      // Once more from the start, with a list that is a tensor.
+      Growing growing_list = found;
+      for (const auto& [copy, list] : copies)
+        if (copy == found.list.get()) growing_list.list = list;
+      start_growing(memory_, growing_list);
+      for (size_t i = 0; i < carried; ++i) set(block.inputs[i + 1], start[i]);
+      return while_on_data(node, trips, done, std::move(condition));
     } catch (...) {
       loops_.pop_back();
       memory_.leave();

@@ -149,6 +149,25 @@ bool math(NodeCall& call) {
   return true;
 }
 
+// Lists of numbers of which data decides some: whether all are equal, or not.
+bool equal_by_data(NodeCall& call, const Item& a, const Item& b) {
+  if (!a.is_list() || !b.is_list()) return false;
+  const auto &x = std::get<std::shared_ptr<List>>(a.value)->items,
+             &y = std::get<std::shared_ptr<List>>(b.value)->items;
+  if (x.size() != y.size() || x.empty() || !std::all_of(x.begin(), x.end(), is_numeric) ||
+      !std::all_of(y.begin(), y.end(), is_numeric))
+    return false;
+  Value all;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const Value p = cast(number_value(call.memory(), x[i]), f64);
+    const Value q = cast(number_value(call.memory(), y[i]), f64);
+    const Value same = call.graph().call("eq", {p, q});
+    all = all ? call.graph().call("logical_and", {all, same}) : same;
+  }
+  give_number(call, op_of(call) == "eq" ? all : call.graph().call("logical_not", {all}));
+  return true;
+}
+
 bool compare_items(NodeCall& call) {
   if (call.argument_count() < 2) return false;
   const Item &a = call.at(0), &b = call.at(1);
@@ -176,6 +195,7 @@ bool compare_items(NodeCall& call) {
   }
   if (op != "eq" && op != "ne") return false;
   const auto result = equal(a, b);
+  if (!result && equal_by_data(call, a, b)) return true;
   if (!result)
     throw Refusal{
         text("whether ", describe(a), " equals ", describe(b), " is not known for all sizes"),
