@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fourier transforms of real and of complex tensors, over one dim or several, and short-time ones.
 #include <algorithm>
+#include <numbers>
 
 #include "converter/complex.h"
 #include "converter/rows/view.h"
@@ -172,6 +173,36 @@ void frequencies(Call& call) {
   call.returns(cast(cast(k, f64) / (cast(size, f64) * step), dtype));
 }
 
+// ---- Windows ----
+
+enum class Curve { hann, hamming, blackman, bartlett };
+
+// a - b cos t + c cos 2 t with t = 2 pi k / n, or n - 1 where it is not periodic; bartlett's is
+// 1 - |2 k / n - 1|.
+template <Curve curve>
+void window(Call& call) {
+  Graph& g = call.graph();
+  const int64_t n = call.number("window_length");
+  const DType dtype = call.dtype("dtype", f32);
+  if (n == 1)
+    return call.returns(g.call("full", {}, {{"shape", Dims{1}}, {"value", 1.0}, {"dtype", dtype}}));
+  const auto real = [&](double value) { return g.scalar(value, f64); };
+  const Value k = cast(g.call("arange", {}, {{"end", n}}), f64);
+  const double size = static_cast<double>(call.flag("periodic", true) ? n : n - 1);
+  Value w;
+  if (curve == Curve::bartlett) {
+    w = real(1) - g.call("abs", {k * real(2 / size) - real(1)});
+  } else {
+    const bool black = curve == Curve::blackman, ham = curve == Curve::hamming;
+    const double a = black ? 0.42 : ham ? call.real("alpha", 0.54) : 0.5;
+    const double b = ham ? call.real("beta", 0.46) : 0.5;
+    const Value t = k * real(2 * std::numbers::pi / size);
+    w = real(a) - real(b) * g.call("cos", {t});
+    if (black) w = w + real(0.08) * g.call("cos", {t + t});
+  }
+  call.returns(cast(w, dtype));
+}
+
 // ---- Short-time transforms ----
 
 Value window_of(Call& call, DType dtype, int64_t size, int64_t length) {
@@ -322,6 +353,10 @@ constexpr Row kRows[] = {
     {"aten::fft_hfftn", complex_to_real<false>, true},
     {"aten::fft_fftfreq", frequencies<false>},
     {"aten::fft_rfftfreq", frequencies<true>},
+    {"aten::hann_window", window<Curve::hann>},
+    {"aten::hamming_window", window<Curve::hamming>},
+    {"aten::blackman_window", window<Curve::blackman>},
+    {"aten::bartlett_window", window<Curve::bartlett>},
     {"aten::stft", stft, true},
     {"aten::istft", istft, true},
 };

@@ -187,15 +187,6 @@ Values eigen(Call& call) {
 void eigh_of(Call& call) { call.returns(eigen(call)); }
 void eigvalsh(Call& call) { call.returns(eigen(call)[0]); }
 
-// With `hermitian` the lower triangle stands for both.
-Value maybe_hermitian(Call& call, const Value& x) {
-  if (!call.flag("hermitian", false)) return x;
-  const auto lower = [&](int diagonal) {
-    return x.graph()->call("tril", {x}, {{"diagonal", diagonal}});
-  };
-  return lower(0) + transposed(lower(-1));
-}
-
 // Singular values up to this count as 0: max(atol, rtol times the largest), [..., 1] as s is [...,
 // k].
 Value bound_of(Call& call, const Value& x, const Value& s) {
@@ -221,18 +212,27 @@ Value bound_of(Call& call, const Value& x, const Value& s) {
   Value bound = relative * hg::amax(s, {-1}, true);
   return absolute ? maximum(bound, absolute) : bound;
 }
+// Sizes of eigenvalues are singular values where the lower triangle stands for both.
+Value hermitian_values(const Value& x) { return x.graph()->call("abs", {eigh(x, false)[0]}); }
 void pinv(Call& call) {
-  const Value x = maybe_hermitian(call, matrices(call, "self"));
+  const Value x = matrices(call, "self");
   if (x.dim(-1) == Dim(0) || x.dim(-2) == Dim(0))
     return call.returns(expand(number_like(x, 0), transposed(x).shape()));
-  call.returns(x.graph()->call("pinv", {x, bound_of(call, x, svd(x)[1])}));
+  if (!call.flag("hermitian", false))
+    return call.returns(x.graph()->call("pinv", {x, bound_of(call, x, svd(x)[1])}));
+  const Values v = eigh(x, false);
+  const Value size = x.graph()->call("abs", {v[0]});
+  const Value none = x.graph()->call("le", {size, bound_of(call, x, size)});
+  const Value one = number_like(x, 1);
+  const Value inverse = where(none, number_like(x, 0), one / where(none, one, v[0]));
+  call.returns(matmul(v[1] * widened(inverse, 1), transposed(v[1])));
 }
 void matrix_rank(Call& call) {
-  const Value x = maybe_hermitian(call, matrices(call, call.has("input") ? "input" : "self"));
+  const Value x = matrices(call, call.has("input") ? "input" : "self");
   if (x.dim(-1) == Dim(0) || x.dim(-2) == Dim(0))
     return call.returns(
         x.graph()->call("full", {}, {{"shape", batch_of(x)}, {"value", 0.0}, {"dtype", i64}}));
-  const Value s = svd(x)[1];
+  const Value s = call.flag("hermitian", false) ? hermitian_values(x) : svd(x)[1];
   call.returns(hg::sum(convert::cast(gt(s, bound_of(call, x, s)), i64), {-1}));
 }
 void cond(Call& call) {
