@@ -216,16 +216,11 @@ Value bound_of(Call& call, const Value& x, const Value& s) {
 Value hermitian_values(const Value& x) { return x.graph()->call("abs", {eigh(x, false)[0]}); }
 void pinv(Call& call) {
   const Value x = matrices(call, "self");
+  if (call.flag("hermitian", false))
+    call.refuse("hermitian", "is true, which looks at one triangle only");
   if (x.dim(-1) == Dim(0) || x.dim(-2) == Dim(0))
     return call.returns(expand(number_like(x, 0), transposed(x).shape()));
-  if (!call.flag("hermitian", false))
-    return call.returns(x.graph()->call("pinv", {x, bound_of(call, x, svd(x)[1])}));
-  const Values v = eigh(x, false);
-  const Value size = x.graph()->call("abs", {v[0]});
-  const Value none = x.graph()->call("le", {size, bound_of(call, x, size)});
-  const Value one = number_like(x, 1);
-  const Value inverse = where(none, number_like(x, 0), one / where(none, one, v[0]));
-  call.returns(matmul(v[1] * widened(inverse, 1), transposed(v[1])));
+  call.returns(x.graph()->call("pinv", {x, bound_of(call, x, svd(x)[1])}));
 }
 void matrix_rank(Call& call) {
   const Value x = matrices(call, call.has("input") ? "input" : "self");
