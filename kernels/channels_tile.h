@@ -3,6 +3,7 @@
 // pixels of a row of y at once, vector by vector along the channels.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "kernels/activation.h"
@@ -25,14 +26,14 @@ struct ChannelsTile {
 };
 
 // How many pixels of y a tile may have; the last one is 1.
-inline constexpr int kTileColumns[] = {7, 4, 1};
-inline constexpr int kTileWidths = 3;
+inline constexpr std::array<int, 3> kTileColumns = {7, 4, 1};
 
 struct ChannelsTable {
   using Tile = void (*)(const ChannelsTile&);
-  Tile any[kTileWidths] = {};
+  using Tiles = std::array<Tile, kTileColumns.size()>;
+  Tiles any = {};
   // Square kernels of 3, 5 and 7 without dilation, with steps of 1 and 2.
-  Tile square[3][2][kTileWidths] = {};
+  Tiles square[3][2] = {};
 };
 
 }  // namespace hg::kernels

@@ -102,15 +102,16 @@ void tile(const ChannelsTile& t) {
   if (c < t.end) one_vector<kKernel, kStride, kColumns, false>(t, c, static_cast<int>(t.end - c));
 }
 
+template <int kKernel, int kStride>
+constexpr ChannelsTable::Tiles kTiles = {tile<kKernel, kStride, kTileColumns[0]>,
+                                         tile<kKernel, kStride, kTileColumns[1]>,
+                                         tile<kKernel, kStride, kTileColumns[2]>};
+
 }  // namespace
 
-#define HG_TILES(kernel, stride) \
-  { tile<kernel, stride, 7>, tile<kernel, stride, 4>, tile<kernel, stride, 1> }
-constexpr ChannelsTable kTable = {HG_TILES(0, 1),
-                                  {{HG_TILES(3, 1), HG_TILES(3, 2)},
-                                   {HG_TILES(5, 1), HG_TILES(5, 2)},
-                                   {HG_TILES(7, 1), HG_TILES(7, 2)}}};
-#undef HG_TILES
+constexpr ChannelsTable kTable = {
+    kTiles<0, 1>,
+    {{kTiles<3, 1>, kTiles<3, 2>}, {kTiles<5, 1>, kTiles<5, 2>}, {kTiles<7, 1>, kTiles<7, 2>}}};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace hg::kernels
@@ -156,11 +157,13 @@ Status prepare(PrepareContext& c) {
   const ConvShape& s = w.s;
   w.gemm = &gemm_table();
   // Least pixels that are computed twice, then wide tiles.
-  int choice = kTileWidths - 1;
-  const auto computed = [&](int64_t width) { return (s.out[2] + width - 1) / width * width; };
-  for (int i = kTileWidths - 2; i >= 0; --i)
+  size_t choice = kTileColumns.size() - 1;
+  const auto computed = [&](size_t i) {
+    return (s.out[2] + kTileColumns[i] - 1) / kTileColumns[i] * kTileColumns[i];
+  };
+  for (size_t i = choice; i-- > 0;)
     if (kTileColumns[i] <= s.out[2] &&
-        (choice == kTileWidths - 1 || computed(kTileColumns[i]) <= computed(kTileColumns[choice])))
+        (kTileColumns[choice] == 1 || computed(i) <= computed(choice)))
       choice = i;
   w.width = kTileColumns[choice];
   const ChannelsTable& table = *HG_SIMD_CHOOSE(kTable);
