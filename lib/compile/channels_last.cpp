@@ -17,7 +17,8 @@ namespace {
 using Dims = std::vector<Dim>;
 using Replacement = std::optional<std::vector<Value>>;
 
-const Dims kToLast = {0, 2, 3, 1}, kToFirst = {0, 3, 1, 2};
+Dims to_last() { return {0, 2, 3, 1}; }
+Dims to_first() { return {0, 3, 1, 2}; }
 
 enum class Kind { other, point, depthwise, elementwise, mean };
 
@@ -138,7 +139,7 @@ class ChannelsLast {
     std::vector<int> outside = use_counts(graph_);
     std::set<std::pair<size_t, ValueId>> entered;
     for (size_t i = 0; i < nodes.size(); ++i) {
-      const bool turns_back = is_permute(nodes[i], kToLast);
+      const bool turns_back = is_permute(nodes[i], to_last());
       for (const ValueId id : nodes[i].inputs)
         if (id != kNoValue && (kinds[i] != Kind::other || turns_back))
           --outside[static_cast<size_t>(id)];
@@ -148,8 +149,9 @@ class ChannelsLast {
       for (const ValueId id : images_of(nodes[i])) {
         const int64_t from = producer(id);
         const bool is_free =
-            is_pixel(id) || (from >= 0 && (kinds[static_cast<size_t>(from)] != Kind::other ||
-                                           is_permute(nodes[static_cast<size_t>(from)], kToFirst)));
+            is_pixel(id) ||
+            (from >= 0 && (kinds[static_cast<size_t>(from)] != Kind::other ||
+                           is_permute(nodes[static_cast<size_t>(from)], to_first())));
         if (!is_free && entered.insert({region, id}).second) worth[region] -= elements(id);
       }
     }
@@ -200,7 +202,7 @@ class ChannelsLast {
     else if (x.rank() == 4 && is_pixel(id))
       y = reshaped(x, {x.dim(0), Dim(1), Dim(1), x.dim(1)});
     else if (x.rank() == 4)
-      y = graph_.call("permute", {x}, {{"dims", kToLast}});
+      y = graph_.call("permute", {x}, {{"dims", to_last()}});
     last_[id] = y.id();
     return y;
   }
@@ -208,14 +210,14 @@ class ChannelsLast {
   Value turned_back(const Value& y) {
     const bool is_pixel = y.dim(1) == Dim(1) && y.dim(2) == Dim(1);
     const Value x = is_pixel ? reshaped(y, {y.dim(0), y.dim(3), Dim(1), Dim(1)})
-                             : graph_.call("permute", {y}, {{"dims", kToFirst}});
+                             : graph_.call("permute", {y}, {{"dims", to_first()}});
     last_[x.id()] = y.id();
     return x;
   }
 
   Result<Replacement> visit(const Node& visited) {
-    if (is_permute(visited, kToFirst)) last_[visited.outputs[0]] = visited.inputs[0];
-    if (is_permute(visited, kToLast))
+    if (is_permute(visited, to_first())) last_[visited.outputs[0]] = visited.inputs[0];
+    if (is_permute(visited, to_last()))
       if (const auto known = last_.find(visited.inputs[0]); known != last_.end())
         return Replacement({graph_.value(known->second)});
     const auto found = chosen_.find(visited.outputs[0]);
