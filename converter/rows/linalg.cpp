@@ -222,6 +222,43 @@ void pinv(Call& call) {
     return call.returns(expand(number_like(x, 0), transposed(x).shape()));
   call.returns(x.graph()->call("pinv", {x, bound_of(call, x, svd(x)[1])}));
 }
+// The shortest of the best solutions: solution, residuals, rank, singular values. The drivers gelsy
+// and gels alone leave the last of them empty, and the residuals for sizes that do not show.
+void lstsq(Call& call) {
+  Value a = matrices(call, "self"), b = call.tensor("b");
+  const std::string driver = call.has("driver") ? call.string("driver") : "gelsy";
+  if (driver != "gelsy" && driver != "gels")
+    call.refuse("driver", text("is '", driver, "', not gelsy or gels"));
+  const bool vector = b.rank() == a.rank() - 1;
+  if (vector) b = widened(b, 0);
+  share_batch(call, "b", a, b);
+  const Dim &m = a.dim(-2), &n = a.dim(-1);
+  if (!m.is_constant() || !n.is_constant())
+    call.refuse("self", "has symbolic sizes, which decide how many singular values count as 0");
+  const Value nothing = expand(number_like(a, 0), Shape{0});
+  const bool empty = m == Dim(0) || n == Dim(0);
+  if (empty) call.refuse("self", "has no elements");
+  const double epsilon = a.dtype() == f64 ? 0x1p-52 : 0x1p-23;
+  const double relative = call.has("rcond")
+                              ? call.real("rcond")
+                              : epsilon * static_cast<double>(std::max(m.constant(), n.constant()));
+  const Value s = svd(a)[1];
+  const Value bound = number_like(a, relative) * hg::amax(s, {-1}, true);
+  const Value x = matmul(a.graph()->call("pinv", {a, bound}), b);
+  Value residuals = nothing, rank = convert::cast(nothing, i64);
+  if (driver == "gelsy") {
+    rank = hg::sum(convert::cast(gt(s, bound), i64), {-1});
+  } else if (m.constant() > n.constant()) {
+    const Value left = matmul(a, x) - b;
+    residuals = hg::sum(left * left, {-2});
+  }
+  call.returns(
+      Values{vector ? reshape(x, Shape(x.shape().begin(), x.shape().end() - 1)) : x,
+             vector && residuals.rank() > 1
+                 ? reshape(residuals, Shape(residuals.shape().begin(), residuals.shape().end() - 1))
+                 : residuals,
+             rank, nothing});
+}
 void matrix_rank(Call& call) {
   const Value x = matrices(call, call.has("input") ? "input" : "self");
   if (x.dim(-1) == Dim(0) || x.dim(-2) == Dim(0))
@@ -391,6 +428,7 @@ constexpr Row kRows[] = {
     {"aten::linalg_svdvals", svdvals},
     {"aten::linalg_eigh", eigh_of},
     {"aten::linalg_eigvalsh", eigvalsh},
+    {"aten::linalg_lstsq", lstsq},
     {"aten::linalg_pinv", pinv},
     {"aten::pinverse", pinv},
     {"aten::linalg_matrix_rank", matrix_rank},

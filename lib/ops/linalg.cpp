@@ -237,20 +237,51 @@ Status pinv_grad(GradContext& c) {
   return {};
 }
 
-// p x = l u of square x: dx = p^T l^-T (tril(l^T dl, -1) + triu(du u^T)) u^-T
+// p x = l u. With square l and u: p dx = l^-T (tril(l^T dl, -1) + triu(du u^T)) u^-T. Columns
+// beyond them are l u', which gives l^-T du' and takes du' u'^T from l^T dl; rows below are l' u,
+// which gives dl' u^-T and takes l'^T dl' from du u^T.
 Status lu_grad(GradContext& c) {
   const Value lu = c.out(0), d = c.dout(0);
-  if (!(lu.dim(-1) == lu.dim(-2)))
-    return unsupported("lu has no gradient for matrices that are not square, of shape ",
+  const Dim m = lu.dim(-2), n = lu.dim(-1);
+  const bool wide = m.is_constant() && n.is_constant() && m.constant() < n.constant();
+  const bool tall = m.is_constant() && n.is_constant() && m.constant() > n.constant();
+  if (!(m == n) && !wide && !tall)
+    return unsupported("lu has no gradient for matrices of symbolic sizes that differ, of shape ",
                        lu.shape());
-  const Value one = identity(lu, lu.dim(-1));
-  const Value l = triangle(lu, false, -1) + one, u = triangle(lu, true);
-  const Value inner = triangle(product(transpose_last(l), triangle(d, false, -1)), false, -1) +
-                      triangle(product(triangle(d, true), transpose_last(u)), true);
-  const Value left = solved_triangular(transpose_last(l), inner, true, true);
-  const Value dx = transpose_last(solved_triangular(u, transpose_last(left), true));
-  const Value columns = c.graph().call("arange", {}, {{"end", lu.dim(-1)}});
-  const Value p = cast(eq(widen(c.out(2), 0), columns), lu.dtype());
+  Graph& g = c.graph();
+  const Dim k = wide ? m : n;
+  const int rows = lu.rank() - 2, columns = lu.rank() - 1;
+  const auto cut = [&](const Value& x, int dim, const Dim& start, const Dim& end) {
+    return g.call("slice", {x}, {{"dim", dim}, {"start", start}, {"end", end}});
+  };
+  const auto square = [&](const Value& x) {
+    return wide ? cut(x, columns, 0, k) : tall ? cut(x, rows, 0, k) : x;
+  };
+  const Value one = identity(lu, k);
+  const Value l = triangle(square(lu), false, -1) + one, u = triangle(square(lu), true);
+  const auto over_l = [&](const Value& x) {  // l^-T x
+    return solved_triangular(transpose_last(l), x, true, true);
+  };
+  const auto over_u = [&](const Value& x) {  // x u^-T
+    return transpose_last(solved_triangular(u, transpose_last(x), true));
+  };
+  Value of_l = product(transpose_last(l), triangle(square(d), false, -1));
+  Value of_u = product(triangle(square(d), true), transpose_last(u));
+  Value more;
+  if (wide) {
+    const Value du = cut(d, columns, k, n);
+    of_l = of_l - product(du, transpose_last(cut(lu, columns, k, n)));
+    more = over_l(du);
+  }
+  if (tall) {
+    const Value dl = cut(d, rows, k, m);
+    of_u = of_u - product(transpose_last(cut(lu, rows, k, m)), dl);
+    more = over_u(dl);
+  }
+  Value dx = over_u(over_l(triangle(of_l, false, -1) + triangle(of_u, true)));
+  if (more) dx = g.call("concat", {dx, more}, {{"dim", wide ? columns : rows}});
+  const Value all = g.call("arange", {}, {{"end", m}});
+  const Value p = cast(eq(widen(c.out(2), 0), all), lu.dtype());
   c.set_grad(0, product(transpose_last(p), dx));
   return {};
 }

@@ -32,6 +32,8 @@ std::vector<Sample> linalg() {
     s.push_back({.op = "eigh", .inputs = {{dtype, {1, 1}}}, .gradient = false});
     s.push_back({"lu", {a}});
     s.push_back({"lu", {pair}});
+    s.push_back({"lu", {{dtype, {2, 4}, 0, 0, tall}}});
+    s.push_back({"lu", {{dtype, {4, 2}, 0, 0, tall}}});
     for (const Sizes& shape : {Sizes{5, 3}, Sizes{2, 3, 5}, Sizes{1, 1}, Sizes{0, 0}, Sizes{7, 7}})
       s.push_back({.op = "lu", .inputs = {{dtype, shape}}, .gradient = false});
     s.push_back({"matrix_exp", {a}, {}, dtype == f32 ? 1e-5 : 0});
