@@ -42,8 +42,9 @@ void main() {
     plane[j] = at / taps * in_positions;
     shift[j] = ivec3(tap / (kernel.y * kernel.z), tap / kernel.z % kernel.y, tap % kernel.z) * dilation - padding;
   }
+  float total[kRows][kCols];  // of the rows of dy, each summed up by itself
   [[unroll]] for (uint i = 0; i < kRows; ++i)
-    [[unroll]] for (uint j = 0; j < kCols; ++j) sum[i][j] = 0.0;
+    [[unroll]] for (uint j = 0; j < kCols; ++j) total[i][j] = 0.0;
   for (uint image = 0; image < images; ++image) {
     const uint x_at = P(1) + (image * groups + group) * channels * in_positions;
     const uint dy_at = P(2) + (image * groups + group) * outputs * positions;
@@ -56,6 +57,8 @@ void main() {
           hits[j] = ix >= 0 && ix < in_size.x && iy >= 0 && iy < in_size.y;
           line[j] = hits[j] ? x_at + plane[j] + uint((ix * in_size.y + iy) * in_size.z) : P(1);
         }
+        [[unroll]] for (uint i = 0; i < kRows; ++i)
+          [[unroll]] for (uint j = 0; j < kCols; ++j) sum[i][j] = 0.0;
         const uint dy_line = dy_at + uint((ox * out_size.y + oy) * out_size.z);
         for (int oz = 0; oz < out_size.z; oz += LANES) {
           const uint left = uint(out_size.z - oz);
@@ -65,12 +68,14 @@ void main() {
             told[i] = lane < left ? dy[mine + min(first + i, outputs - 1) * positions] : 0.0;
           STEP(0) STEP(1) STEP(2) STEP(3) STEP(4) STEP(5) STEP(6) STEP(7)
         }
+        [[unroll]] for (uint i = 0; i < kRows; ++i)
+          [[unroll]] for (uint j = 0; j < kCols; ++j) total[i][j] += sum[i][j];
       }
   }
   [[unroll]] for (uint i = 0; i < kRows; ++i)
     [[unroll]] for (uint j = 0; j < kCols; ++j) {
       const uint at = place + LANES * j;
       if (first + i >= outputs || at >= places) continue;
-      dw[P(0) + (group * outputs + first + i) * places + at] = sum[i][j];
+      dw[P(0) + (group * outputs + first + i) * places + at] = total[i][j];
     }
 }
