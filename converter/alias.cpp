@@ -195,15 +195,33 @@ void Memory::may_share(const TensorRef& a, const TensorRef& b) {
 void Memory::raise_doubts(const TensorRef& root) {
   root->doubt_.clear();
   std::vector<TensorRef> reached = {root};
-  for (size_t i = 0; i < reached.size(); ++i)
-    for (const std::weak_ptr<TensorCell>& weak : reached[i]->twins_)
-      if (const TensorRef twin = weak.lock();
-          twin && std::find(reached.begin(), reached.end(), twin) == reached.end()) {
-        twin->doubt_ =
-            "a tensor is read after a write to another one, and sizes or memory layouts that are "
-            "not known decide whether the two share memory";
-        reached.push_back(twin);
-      }
+  const auto reach = [&](const TensorRef& other) {
+    if (!other || std::find(reached.begin(), reached.end(), other) != reached.end()) return;
+    other->doubt_ =
+        "a tensor is read after a write to another one, and sizes or memory layouts that are not "
+        "known, or the length of a list, decide whether the two share memory";
+    reached.push_back(other);
+  };
+  for (size_t i = 0; i < reached.size(); ++i) {
+    const TensorRef from = reached[i];
+    for (const std::weak_ptr<TensorCell>& weak : from->twins_) reach(weak.lock());
+    for (const TensorRef& list : from->lists_) reach(list);
+  }
+}
+
+void Memory::add_to_list(const TensorRef& element, const TensorRef& list) {
+  root_of(element)->lists_.push_back(list);
+}
+
+bool Memory::share_lists(const TensorRef& from, const TensorRef& to) {
+  bool news = false;
+  for (const TensorRef& list : root_of(from)->lists_) {
+    auto& lists = root_of(to)->lists_;
+    if (std::find(lists.begin(), lists.end(), list) != lists.end()) continue;
+    lists.push_back(list);
+    news = true;
+  }
+  return news;
 }
 
 void Memory::become(const TensorRef& tensor, const TensorRef& view) {

@@ -64,6 +64,7 @@ class TensorCell {
   // one of them was written.
   std::vector<std::weak_ptr<TensorCell>> twins_;
   std::string doubt_;
+  std::vector<TensorRef> lists_;  // of a root: grown lists that have it as an element
 };
 
 // All tensors of one import, and the graph that is being built: a stack of subgraphs while the body
@@ -105,6 +106,10 @@ class Memory {
   void set_size(const TensorRef& number, std::function<std::optional<Dim>()> size);
   // See Call::may_share.
   void may_share(const TensorRef& a, const TensorRef& b);
+  // `element` is in the grown list from now on: a write to it makes the list's value unknown.
+  void add_to_list(const TensorRef& element, const TensorRef& list);
+  // `to` is in the lists that `from` is in; whether that is news.
+  bool share_lists(const TensorRef& from, const TensorRef& to);
   // squeeze_ and its like: `tensor` itself becomes what `view` shows of it.
   void become(const TensorRef& tensor, const TensorRef& view);
 

@@ -39,6 +39,11 @@ Value as_row(NodeCall& call, const Value& all, const Item& element) {
   return reshape(value, shape);
 }
 
+void add_element(Memory& memory, const Item& element, const TensorRef& list) {
+  if (const auto* tensor = std::get_if<TensorRef>(&element.value))
+    if (!(*tensor)->is_number()) memory.add_to_list(*tensor, list);
+}
+
 bool append(NodeCall& call) {
   const std::shared_ptr<List> list = grown_at(call, 0);
   if (!list) return false;
@@ -49,6 +54,7 @@ bool append(NodeCall& call) {
     throw Refusal{"an element is inserted into the middle of a list whose length is not known", ""};
   const std::vector<Value> parts = inserts ? std::vector{row, all} : std::vector{all, row};
   call.memory().write(list->grown, call.graph().call("concat", parts, {{"dim", 0}}));
+  add_element(call.memory(), call.at(inserts ? 2 : 1), list->grown);
   call.returns(Items(call.node().outputs.size(), call.at(0)));
   return true;
 }
@@ -62,6 +68,7 @@ bool extend(NodeCall& call) {  // list.extend(list), list += list
   for (const Item& item : *more) parts.push_back(as_row(call, all, item));
   if (parts.size() > 1)
     call.memory().write(list->grown, call.graph().call("concat", parts, {{"dim", 0}}));
+  for (const Item& item : *more) add_element(call.memory(), item, list->grown);
   call.returns(Items(call.node().outputs.size(), call.at(0)));
   return true;
 }
@@ -84,8 +91,13 @@ bool get_item(NodeCall& call) {
   index = g.call("where", {g.call("lt", {index, zero}), g.call("add", {index, size}), index});
   const Value row = g.call("index_select", {all, reshape(index, {Dim(1)})}, {{"dim", 0}});
   const Value element = reshape(row, Shape(all.shape().begin() + 1, all.shape().end()));
-  call.give(Item(list->grown->is_number() ? call.memory().make_number(element)
-                                          : call.make_tensor(element)));
+  if (list->grown->is_number()) {
+    call.give(Item(call.memory().make_number(element)));
+    return true;
+  }
+  const TensorRef tensor = call.make_tensor(element);
+  call.memory().add_to_list(tensor, list->grown);
+  call.give(Item(tensor));
   return true;
 }
 
@@ -142,7 +154,8 @@ bool copy(NodeCall& call) {  // list(x), x.copy(), reversed in place
     return true;
   }
   auto other = std::make_shared<List>();
-  other->grown = list->grown->is_number() ? memory.make_number(all) : memory.make(all);
+  other->grown = memory.make_like(list->grown, all);
+  memory.add_to_list(list->grown, other->grown);
   call.give(Item(std::move(other)));
   return true;
 }
@@ -220,6 +233,7 @@ void start_growing(Memory& memory, const Growing& growing) {
   if (Status status = g.take_status(); !status.ok())
     throw Refusal{std::string(status.message()), ""};
   growing.list->grown = numbers ? memory.make_number(all) : memory.make(all);
+  for (const Item& item : items) add_element(memory, item, growing.list->grown);
   growing.list->items.clear();
 }
 

@@ -77,6 +77,12 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       if (!(after[d] == before[d])) news |= growing.emplace(what, d).second;
     return news;
   };
+  // What the leaves are that a round leaves behind, for the lists that hold them.
+  std::vector<TensorRef> left(leaves.size());
+  const auto tensor_of = [](const Item& item) {
+    const auto* tensor = std::get_if<TensorRef>(&item.value);
+    return tensor != nullptr && !(*tensor)->is_number() ? *tensor : TensorRef();
+  };
   Memory::Region region;
   std::vector<Value> initial;
   std::vector<Item> last;
@@ -113,6 +119,11 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
         items.emplace_back(
             memory_.make_like(std::get<TensorRef>(leaves[i]->value), inside[next++]));
     }
+    for (size_t i = 0; i < leaves.size(); ++i)
+      if (const TensorRef item = tensor_of(items[i]); item && changes[i]) {
+        if (const TensorRef before = tensor_of(*leaves[i])) memory_.share_lists(before, item);
+        if (left[i]) memory_.share_lists(left[i], item);
+      }
     for (const TensorRef& root : touched) memory_.set_root(root, inside[next++]);
     next = 0;
     std::vector<std::pair<const void*, std::shared_ptr<List>>> copies;  // of lists
@@ -152,6 +163,12 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
           throw Refusal{text("a loop whose end data decides changes ", describe(items[i])), ""};
         }
       }
+      for (size_t i = 0; i < leaves.size(); ++i)
+        if (const TensorRef item = tensor_of(items[i]), end = tensor_of(*after[i]);
+            item && end && changes[i]) {
+          left[i] = memory_.root_of(end);
+          settled &= !memory_.share_lists(end, item);
+        }
       Graph& g = memory_.graph();
       const Value one = g.scalar(int64_t{1}, i64);
       const Value advanced = g.call("add", {inside[0], one});
@@ -233,6 +250,8 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
     results.emplace_back(is_numeric(*leaves[i])
                              ? memory_.make_number(value)
                              : memory_.make_like(std::get<TensorRef>(leaves[i]->value), value));
+    if (const TensorRef result = tensor_of(results.back()); result && left[i])
+      memory_.share_lists(left[i], result);
   }
   for (size_t i = 0; i < touched.size(); ++i, ++next)
     memory_.write(touched[i], with_length(initial[next], outputs[next], next));

@@ -103,3 +103,25 @@ class PackedGRU(nn.Module):
         z, end = self.other(y)
         padded, _ = pad_packed_sequence(z, padding_value=-1.0, total_length=x.size(0))
         return padded, last, end, y.data.sum(0)
+
+
+@case("f32[n,t,4]", exit=3, words="after a write")
+class WritesToElementsOfAList(nn.Module):
+    def forward(self, x: T):
+        outs: List[T] = []
+        for step in range(x.size(1)):
+            y = x[:, step] * 2
+            outs.append(y)
+            y.add_(1)
+        return torch.stack(outs)
+
+
+@case("f32[n,t,4]", exit=3, words="after a write")
+class WritesToTheLastElementOfAList(nn.Module):
+    def forward(self, x: T):
+        outs: List[T] = []
+        h = torch.zeros(x.size(0), 4)
+        for step in range(x.size(1)):
+            h.add_(x[:, step])
+            outs.append(h)
+        return torch.stack(outs)
