@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/conv_patches.h"
+#include "kernels/few_rows_simd.h"
 #include "kernels/gemm.h"
 #include "kernels/half_simd.h"
 
@@ -218,12 +219,13 @@ bool accepts_pixel(const PrepareContext& c) {
 
 struct ConvPixel {
   ConvShape s;
-  const GemmTable* table = nullptr;
+  const FewRowsTable* few = nullptr;
+  const GemmTable* table = nullptr;   // for the epilogue
   const BFloat16* rounded = nullptr;  // the weights for Precision::bf16
 };
 
 Status prepare_pixel(PrepareContext& c) {
-  ConvPixel p{conv_shape(c.in(0), c.in(1), c.out(0), c.attrs()), &gemm_table()};
+  ConvPixel p{conv_shape(c.in(0), c.in(1), c.out(0), c.attrs()), &few_rows_table(), &gemm_table()};
   if (c.precision() == Precision::bf16 && c.is_constant(1))
     p.rounded = static_cast<const BFloat16*>(
         c.pack(1, "conv.bf16.pixel", p.s.o * p.s.c * 2,
@@ -245,11 +247,11 @@ void run_pixel(const RunContext& c) noexcept {
   const int64_t grain = std::max<int64_t>(64, 32768 / std::max<int64_t>(1, s.c) / 64 * 64);
   c.parallel_for(s.o, grain, [&](int64_t begin, int64_t end) {
     if (p.rounded)
-      p.table->dots_bf16(s.n, end - begin, s.c, c.in(0).as<float>(), s.c, p.rounded + begin * s.c,
-                         s.c, y + begin, s.o);
+      p.few->dots_bf16(s.n, end - begin, s.c, c.in(0).as<float>(), s.c, p.rounded + begin * s.c,
+                       s.c, y + begin, s.o);
     else
-      p.table->dots(s.n, end - begin, s.c, c.in(0).as<float>(), s.c, weight + begin * s.c, s.c,
-                    y + begin, s.o);
+      p.few->dots(s.n, end - begin, s.c, c.in(0).as<float>(), s.c, weight + begin * s.c, s.c,
+                  y + begin, s.o);
     const Epilogue e = {.activation = s.activation,
                         .column_bias = bias ? bias + begin : nullptr,
                         .residual = residual ? residual + begin : nullptr};

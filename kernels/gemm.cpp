@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "kernels/few_rows_simd.h"
 #include "kernels/half_simd.h"
 #include "kernels/matmul_shape.h"
 
@@ -192,7 +193,8 @@ bool is_few_rows(const PrepareContext& c) {
 
 struct FewRows {
   MatmulShape s;
-  const GemmTable* table = nullptr;
+  const FewRowsTable* few = nullptr;
+  const GemmTable* table = nullptr;     // for the epilogue
   const BFloat16* rounded_b = nullptr;  // [n, k], for Precision::bf16
 };
 
@@ -201,7 +203,7 @@ bool takes_dots(const MatmulShape& s) {
 }
 
 Status few_prepare(PrepareContext& c) {
-  FewRows f{product_shape(c), &gemm_table()};
+  FewRows f{product_shape(c), &few_rows_table(), &gemm_table()};
   const MatmulShape& s = f.s;
   if (c.precision() == Precision::bf16 && c.is_constant(1) && s.batches() == 1 && takes_dots(s))
     f.rounded_b = static_cast<const BFloat16*>(
@@ -236,12 +238,12 @@ void few_run(const RunContext& c) noexcept {
       const float* ai = a + s.a_offset(batch);
       const float* bj = b + s.b_offset(batch) + j * s.b_col;
       if (f.rounded_b)
-        f.table->dots_bf16(s.m, columns, s.k, ai, s.a_row, f.rounded_b + j * s.k, s.k, y + offset,
-                           s.n);
+        f.few->dots_bf16(s.m, columns, s.k, ai, s.a_row, f.rounded_b + j * s.k, s.k, y + offset,
+                         s.n);
       else if (takes_dots(s))
-        f.table->dots(s.m, columns, s.k, ai, s.a_row, bj, s.b_col, y + offset, s.n);
+        f.few->dots(s.m, columns, s.k, ai, s.a_row, bj, s.b_col, y + offset, s.n);
       else
-        f.table->combine(s.m, columns, s.k, ai, s.a_row, s.a_col, bj, s.b_row, y + offset, s.n);
+        f.few->combine(s.m, columns, s.k, ai, s.a_row, s.a_col, bj, s.b_row, y + offset, s.n);
       const Epilogue e = {.activation = s.activation,
                           .column_bias = bias ? bias + j : nullptr,
                           .residual = residual ? residual + offset : nullptr};

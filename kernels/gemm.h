@@ -80,15 +80,6 @@ struct GemmTable {
   void (*pack_rows)(int64_t rows, int64_t k, const float* a, int64_t a_row, float* to) = nullptr;
   // Copies one row of b into row 0 of its panels; what is missing in the last one becomes 0.
   void (*spread)(int64_t columns, const float* row, float* to, int64_t panel_step) = nullptr;
-  // y[rows, columns] = a[rows, k] b[columns, k]^T for few rows; a and b are contiguous along k.
-  void (*dots)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
-               const float* b, int64_t b_row, float* y, int64_t y_row) = nullptr;
-  // The same where b is in bf16.
-  void (*dots_bf16)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
-                    const BFloat16* b, int64_t b_row, float* y, int64_t y_row) = nullptr;
-  // y[rows, columns] = a[rows, k] b[k, columns] for few rows; b is contiguous along columns.
-  void (*combine)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
-                  int64_t a_col, const float* b, int64_t b_row, float* y, int64_t y_row) = nullptr;
 };
 
 const GemmTable& gemm_table();

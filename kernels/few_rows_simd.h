@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with so few rows that reading b is what takes the time, for every instruction set: b is
+// read once, where it lies.
+#pragma once
+
+#include <cstdint>
+
+#include "hg/tensor.h"
+
+namespace hg::kernels {
+
+struct FewRowsTable {
+  // y[rows, columns] = a[rows, k] b[columns, k]^T; a and b are contiguous along k.
+  void (*dots)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
+               const float* b, int64_t b_row, float* y, int64_t y_row) = nullptr;
+  // The same where b is in bf16.
+  void (*dots_bf16)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
+                    const BFloat16* b, int64_t b_row, float* y, int64_t y_row) = nullptr;
+  // y[rows, columns] = a[rows, k] b[k, columns]; b is contiguous along columns.
+  void (*combine)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
+                  int64_t a_col, const float* b, int64_t b_row, float* y, int64_t y_row) = nullptr;
+};
+
+const FewRowsTable& few_rows_table();
+
+}  // namespace hg::kernels
