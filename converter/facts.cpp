@@ -186,6 +186,35 @@ bool same_tensor(NodeCall& call) {
   return true;
 }
 
+bool detached(NodeCall& call) {
+  if (!is_tensor(call)) return false;
+  call.give(call.interpreter().detached(call.at(0)));
+  return true;
+}
+
+bool set_grad_enabled(NodeCall& call) {
+  const auto scalar = scalar_of(call.at(0));
+  if (!scalar || !scalar->top.is_constant())
+    throw Refusal{"whether there are gradients depends on sizes or data", ""};
+  call.interpreter().set_gradients(scalar->top != Dim(0));
+  return nothing(call);
+}
+
+// `with`: of torch's own managers, no_grad and those that only measure.
+bool enter(NodeCall& call) {
+  const auto* object = std::get_if<std::shared_ptr<Object>>(&call.at(0).value);
+  const std::string_view type = object ? std::string_view((*object)->type) : "";
+  const bool ends = type.ends_with("grad_mode.no_grad");
+  if (!ends && type.find("profiler") == type.npos)
+    throw Refusal{text("the context manager ", type, " is not supported"), ""};
+  call.interpreter().begin_gradients(!ends);
+  return nothing(call);
+}
+bool leave(NodeCall& call) {
+  call.interpreter().end_gradients();
+  return nothing(call);
+}
+
 // Tensors of the file, also inside of containers, become tensors of the import.
 void resolve(Memory& memory, Item& item) {
   if (const auto* tensor = std::get_if<ScriptTensorIndex>(&item.value)) {
@@ -292,8 +321,8 @@ constexpr Builtin kBuiltins[] = {
     {"aten::warn", warning},
     {"prim::AutogradZero", nothing},
     {"prim::annotate", same_tensor},
-    {"prim::data", same_tensor},
-    {"aten::data", same_tensor},
+    {"prim::data", detached},
+    {"aten::data", detached},
     {"prim::shape", size},
     {"aten::size", size},
     {"aten::sym_size", size},
@@ -396,7 +425,7 @@ constexpr Builtin kBuiltins[] = {
     {"aten::get_device", number<-1>},
     {"prim::grad", nothing},
     {"aten::is_grad_enabled", always<false>},
-    {"aten::set_grad_enabled", nothing},
+    {"aten::set_grad_enabled", set_grad_enabled},
     {"aten::is_autocast_enabled", always<false>},
     {"aten::is_autocast_cpu_enabled", always<false>},
     {"aten::get_autocast_dtype", number<15>},
@@ -411,10 +440,9 @@ constexpr Builtin kBuiltins[] = {
     {"profiler::_record_function_enter", nothing},
     {"profiler::_record_function_enter_new", nothing},
     {"profiler::_record_function_exit", nothing},
-    {"prim::Enter", nothing},
-    {"prim::Exit", nothing},
+    {"prim::Enter", enter},
+    {"prim::Exit", leave},
     {"aten::requires_grad_", same_tensor},
-    {"aten::detach_", same_tensor},
     {"aten::wait",
      [](NodeCall& call) {
        call.give(call.at(0));  // fork ran to its end

@@ -7,6 +7,7 @@
 
 #include "converter/custom.h"
 #include "converter/interpreter.h"
+#include "converter/rows/view.h"
 #include "converter/type_names.h"
 
 namespace hg::convert {
@@ -241,7 +242,32 @@ void Interpreter::run() {
 }
 
 void Interpreter::run_block(const ScriptBlock& block) {
+  struct Level {  // a loop that starts over leaves its blocks early
+    std::vector<bool>& all;
+    size_t count = all.size();
+    ~Level() { all.resize(count); }
+  } level{gradients_};
   for (const ScriptNode& node : block.nodes) run_node(node);
+}
+
+Item Interpreter::detached(const Item& item) {
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
+    for (Item& element : (*list)->items) element = detached(element);
+    return item;
+  }
+  if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value)) {
+    for (Item& element : (*tuple)->items) element = detached(element);
+    return item;
+  }
+  const auto* tensor = std::get_if<TensorRef>(&item.value);
+  if (!tensor || (*tensor)->is_poisoned() || (*tensor)->known() ||
+      !is_float(memory_.type(*tensor).dtype))
+    return item;
+  if ((*tensor)->is_complex() || (*tensor)->is_number())
+    return Item(memory_.make_like(*tensor, rows::detach(memory_.read(*tensor))));
+  rows::View view = rows::detach_view();
+  return Item(
+      memory_.make_view(*tensor, std::move(view.forward), std::move(view.inverse), view.relayout));
 }
 
 void Interpreter::run_node(const ScriptNode& node) {
@@ -338,7 +364,8 @@ void Interpreter::write_back(const TensorRef& self, const Item& result) {
     memory_.write(self, *tensor->known());
     return;
   }
-  const Value value = cast(memory_.read(tensor), type.dtype);
+  Value value = cast(memory_.read(tensor), type.dtype);
+  if (!gradients_.back() && is_float(type.dtype)) value = rows::detach(value);
   if (value.shape() != type.shape)
     throw Refusal{text("the result of shape ", value.shape(), " is written in place into a tensor",
                        " of shape ", type.shape),
@@ -443,6 +470,8 @@ bool Interpreter::run_row(const ScriptNode& node) {
     if (call.results().empty()) throw Refusal{"the op gives no result to write in place", ""};
     write_back(std::get<TensorRef>(target->value), call.results()[0]);
     call.results()[0] = *target;
+  } else if (!gradients_.back()) {
+    for (Item& result : call.results()) result = detached(result);
   }
   finish_call(node, call);
   return true;

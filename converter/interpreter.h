@@ -152,6 +152,12 @@ class Interpreter {
   // Appends to a list from outside the present body, where the body is a loop's.
   bool may_grow(const void* list) const;
   void made(const Item& item);  // its containers belong to the present body
+  // The tensor, or the tensors of a new list or tuple, as constants for gradients.
+  Item detached(const Item& item);
+  // While gradients are off all results are detached. Blocks of `with` nest.
+  void begin_gradients(bool on) { gradients_.push_back(on && gradients_.back()); }
+  void end_gradients() { gradients_.pop_back(); }
+  void set_gradients(bool on) { gradients_.back() = on; }
 
  private:
   struct Side;  // control_flow.cpp
@@ -188,6 +194,7 @@ class Interpreter {
   std::vector<std::shared_ptr<void>> containers_;
   std::set<std::string> said_;
   int64_t sequence_ = 0;
+  std::vector<bool> gradients_ = {true};
   std::vector<int> loops_;  // depths of the bodies of loops that the graph keeps
 };
 

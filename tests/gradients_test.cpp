@@ -90,6 +90,15 @@ TEST(Gradients, AreZeroWhereNothingDepends) {
   EXPECT_EQ(evaluate(std::move(g), {{1, 2}, {3, 4}}), (std::vector<double>{0, 0, 1, 4}));
 }
 
+TEST(Gradients, EndWhereAValueIsDetached) {
+  Graph g;
+  const Value x = g.input("x", f64, {3});
+  const Value y = detach(x * x) * x;
+  for (const Value& d : gradients(y, {x})) g.output("", d);
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  EXPECT_EQ(evaluate(std::move(g), {{1, 2, -3}}), (std::vector<double>{1, 4, 9}));
+}
+
 // y = cond ? x x z : x + z
 TEST(Gradients, GoThroughTheBranchThatIsTaken) {
   for (const bool choice : {true, false}) {

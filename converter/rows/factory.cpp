@@ -311,6 +311,11 @@ void cast_to(Call& call) {
 
 void clone(Call& call) { call.returns(call.tensor("self")); }
 
+void detach_copy(Call& call) {
+  const Value self = call.tensor("self");
+  call.returns(is_float(self.dtype()) ? call.graph().call("detach", {self}) : self);
+}
+
 void copy(Call& call) {  // of copy_: src in the shape and dtype of self
   const Value self = call.tensor("self"), src = call.tensor("src");
   if (src.rank() > self.rank())
@@ -376,7 +381,7 @@ constexpr Row kRows[] = {
     {"aten::_cast_Byte", cast_to<u8>},
     {"aten::clone", clone},
     {"aten::alias_copy", clone},
-    {"aten::detach_copy", clone},
+    {"aten::detach_copy", detach_copy},
     {"aten::conj_physical", clone},
     {"aten::lift", clone},
     {"aten::lift_fresh_copy", clone},

@@ -75,6 +75,12 @@ void contiguous(Call& call) {
 // Another tensor of the same memory.
 void alias(Call& call) { to_shape(call, shape_of(call)); }
 
+// Another tensor of the same memory, through which no gradient goes.
+void detach(Call& call) {
+  if (!is_float(call.tensor("self").dtype())) return alias(call);
+  give_view(call, detach_view());
+}
+
 void unflatten(Call& call) {
   const Shape shape = shape_of(call);
   const int dim = axis_of(call, "dim", static_cast<int>(shape.size()), 0);
@@ -315,7 +321,7 @@ constexpr Row kRows[] = {
     {"aten::view_copy", view},
     {"aten::reshape", reshape_row},
     {"aten::contiguous", contiguous},
-    {"aten::detach", alias},
+    {"aten::detach", detach},
     {"aten::alias", alias},
     {"aten::_reshape_alias", view},
     {"aten::_unsafe_view", view},

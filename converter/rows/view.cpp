@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "hg/ops/binary.h"
+#include "hg/ops/unary.h"
+
 namespace hg::convert::rows {
 namespace {
 
@@ -129,6 +132,14 @@ View then(View first, View second) {
             return first.inverse(base, second.inverse(first.forward(base), value));
           },
           {}};
+}
+
+View detach_view() {
+  return {[](Value base) { return detach(base); },
+          [](Value base, Value value) {
+            return detach(value) + nan_to_num(base - detach(base));  // 0, also of infinity
+          },
+          [](const Layout& base, const Shape&) { return std::optional(base); }};
 }
 
 Item view_of(Call& call, const TensorRef& base, View view) {

@@ -29,6 +29,8 @@ View select_view(int dim, Dim index);
 View index_view(int dim, std::function<Value()> indices);  // i64[k], none negative
 View expand_view(Shape shape);
 View diagonal_view(Dim offset, int dim1, int dim2);
+// The same floats, through which no gradient goes: a write changes the numbers alone.
+View detach_view();
 View then(View first, View second);
 
 // Ops of the graph.
@@ -44,6 +46,8 @@ inline Value permute(const Value& x, Dims dims) {
 inline Value slice(const Value& x, int dim, const Dim& start, const Dim& end) {
   return x.graph()->call("slice", {x}, {{"dim", dim}, {"start", start}, {"end", end}});
 }
+
+inline Value detach(const Value& x) { return x.graph()->call("detach", {x}); }
 
 // The view, or its value alone where the op is a `_copy` one.
 Item view_of(Call& call, const TensorRef& base, View view);

@@ -203,6 +203,7 @@ void eye(const Call& c) {
 constexpr Row kRows[] = {
     {"reshape", same_order},
     {"contiguous", same_order},
+    {"detach", same_order},
     {"permute", permute},
     {"expand", expand},
     {"slice", slice},

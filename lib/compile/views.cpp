@@ -70,7 +70,7 @@ constexpr Rule kRules[] = {
     {"y: reshape(reshape(x))", to_shape_of_root},
     {"y: permute[outer](permute[inner](x))", merge_permutes},
     {"y: permute[p](x)", permute_of_ones},
-    {"y: reshape(x) | expand(x)", keep_shape},
+    {"y: reshape(x) | expand(x) | detach(x)", keep_shape},
     {"flat: reshape[r](x)\n"
      "y: reshape(linear[l](flat, w, b)) | reshape(linear[l](flat, w))",
      linear_of_reshape},

@@ -369,6 +369,16 @@ bool as_strided_view(ViewContext& c) {
   return true;
 }
 
+// x, whose gradient ends here
+Status detach_infer(InferContext& c) {
+  c.out(0) = c.in(0);
+  return {};
+}
+bool detach_view(ViewContext& c) {
+  c.set(0, c.in_strides());
+  return true;
+}
+
 constexpr OpDef kOps[] = {
     {.name = "reshape",
      .signature = "reshape(x, shape: int[]) -> y",
@@ -390,6 +400,11 @@ constexpr OpDef kOps[] = {
      .infer = slice_infer,
      .grad = slice_grad,
      .view = slice_view},
+    {.name = "detach",
+     .signature = "detach(x) -> y",
+     .infer = detach_infer,
+     .view = detach_view,
+     .traits = kNoGradient},
     {.name = "flip",
      .signature = "flip(x, dims: int[]) -> y",
      .infer = flip_infer,

@@ -67,8 +67,19 @@ class Product(nn.Module):
 
 class Unsupported(nn.Module):
     def forward(self, x):
-        y = torch.linalg.matrix_exp(x) + torch.linalg.lu_factor(x)[0]
-        return y + torch.linalg.matrix_exp(y)
+        y = torch.special.airy_ai(x) + torch.linalg.ldl_factor(x)[0]
+        return y + torch.special.airy_ai(y)
+
+
+class Detached(nn.Module):  # its gradient is x^2 + 4 x + 2
+    def forward(self, x: torch.Tensor):
+        with torch.no_grad():
+            square = x * x
+        double = x * 2
+        double.detach().mul_(3)  # the numbers alone
+        triple = x * 3
+        triple.detach_()
+        return square * x + x.data * x + double + triple * x
 
 
 class Noisy(nn.Module):
@@ -104,6 +115,7 @@ save("product.pt", Product(), torch.randn(3, 4), torch.randn(4))
 save("unsupported.pt", Unsupported(), torch.randn(4, 4))
 save("noisy.pt", Noisy(), torch.randn(2, 3))
 torch.jit.script(net).save(str(folder / "scripted.pt"))
+torch.jit.script(Detached()).save(str(folder / "detached.pt"))
 torch.save(net.state_dict(), str(folder / "state_dict.pt"))
 torch.save({"model": net.state_dict(), "epoch": 3}, str(folder / "checkpoint.pt"))
 torch.save(net, str(folder / "pickled.pt"))

@@ -21,6 +21,7 @@ std::vector<Sample> movement() {
   one("reshape", {}, {{"shape", Dims{1, 1}}});
   one("reshape", {0, 3}, {{"shape", Dims{3, 0}}});
   one("contiguous", {3, 17}, {});
+  one("detach", {5, 3}, {});
   one("permute", {2, 3, 5}, {{"dims", Dims{2, 0, 1}}});
   one("permute", {33, 65}, {{"dims", Dims{-1, -2}}});
   one("expand", {3, 1}, {{"shape", Dims{2, 3, 7}}});

@@ -15,6 +15,8 @@ namespace hg {
 inline Value reshape(const Value& x, Shape shape) {
   return x.graph()->call("reshape", {x}, {{"shape", std::move(shape)}});
 }
+// x as a constant for gradients: they are zero beyond.
+inline Value detach(const Value& x) { return x.graph()->call("detach", {x}); }
 // Dim i of the result is dim dims[i] of x.
 inline Value permute(const Value& x, std::vector<Dim> dims) {
   return x.graph()->call("permute", {x}, {{"dims", std::move(dims)}});
