@@ -3,6 +3,7 @@
 // module whose code it is, which libtorch's own inliner keeps only in part.
 #include "converter/load.h"
 
+#include <ATen/ops/view_as_real.h>
 #include <caffe2/serialize/file_adapter.h>
 #include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/jit/runtime/operator.h>
