@@ -82,12 +82,12 @@ std::optional<bool> equal(const Item& a, const Item& b) {
   if (const auto* p = std::get_if<std::shared_ptr<Dict>>(&a.value)) {
     const auto& q = std::get<std::shared_ptr<Dict>>(b.value);
     if ((*p)->items.size() != q->items.size()) return false;
-    for (const auto& [key, value] : (*p)->items) {
+    for (const auto& entry : (*p)->items) {
       const auto at = std::find_if(q->items.begin(), q->items.end(), [&](const auto& other) {
-        return equal(key, other.first).value_or(false);
+        return equal(entry.first, other.first).value_or(false);
       });
       if (at == q->items.end()) return false;
-      const auto same_value = equal(value, at->second);
+      const auto same_value = equal(entry.second, at->second);
       if (!same_value || !*same_value) return same_value;
     }
     return true;

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -54,7 +55,8 @@ struct Item {
 
   Item() = default;
   template <class T>
-    requires std::is_constructible_v<Variant, std::in_place_type_t<T>, T>
+    requires std::conjunction_v<std::negation<std::is_same<T, Item>>,
+                                std::is_constructible<Variant, std::in_place_type_t<T>, T>>
   Item(T v) : value(std::in_place_type<T>, std::move(v)) {}  // NOLINT: implicit
   Item(int64_t v) : value(Dim(v)) {}                         // NOLINT: implicit
   Item(int v) : value(Dim(v)) {}                             // NOLINT: implicit

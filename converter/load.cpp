@@ -91,8 +91,9 @@ std::vector<std::string> declare_missing_ops(const std::string& path,
                 known.front()->schema().arguments()[0].name() == "argument_0";
     if (!known.empty() && !ours) continue;
     if (ours) jit::deregisterOperator(known.front()->schema());
-    const auto declared = std::find_if(custom.begin(), custom.end(),
-                                       [&](const CustomOp& each) { return each.kind() == op; });
+    const auto declared =
+        std::find_if(custom.begin(), custom.end(),
+                     [kind = op](const CustomOp& each) { return each.kind() == kind; });
     declare_unknown(op, use, declared == custom.end() ? nullptr : &*declared);
     unknown.push_back(op);
   }
