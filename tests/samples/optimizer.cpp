@@ -25,8 +25,8 @@ std::vector<Sample> optimizer() {
       const SampleInput step = {.dtype = i64, .shape = {}, .values = {count}};
       for (const double going : {0.0, 1.0}) {
         const SampleInput go = {.dtype = boolean, .shape = {}, .values = {going}};
-        auto add = [&](std::string_view op, std::vector<SampleInput> states, NamedAttrs attrs,
-                       bool all_inputs) {
+        auto add = [&, first = first](std::string_view op, std::vector<SampleInput> states,
+                                      NamedAttrs attrs, bool all_inputs) {
           states.push_back(all_inputs ? x : none);
           states.insert(states.end(), {g, lr, step});
           if (all_inputs) states.insert(states.end(), {scale, go});
