@@ -14,7 +14,9 @@ cmake --build build --parallel "$jobs"
 installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
 other=0
-if grep -q '/site-packages/\|/dist-packages/' <(grep '^HG_TORCH_INCLUDE' build/CMakeCache.txt) &&
+# pip's, unlike Debian's python3-torch, which is libtorch-dev again.
+is_pip() { [[ $1 == */site-packages/* || ($1 == */dist-packages/* && $1 != /usr/lib/python3/*) ]]; }
+if is_pip "$(sed -n 's/^HG_TORCH_INCLUDE:PATH=//p' build/CMakeCache.txt)" &&
    installed libtorch-dev && installed python3-torch; then
   other=1
   echo "== the converter with Debian's libtorch"
