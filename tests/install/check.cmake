@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DBUILD=... -DSOURCE=... -DCOMPILER=... -DMODEL=... -P check.cmake: installs BUILD into a folder of
-# its own, builds the application SOURCE against it, with find_package and with pkg-config, and has
+# cmake -DBUILD=... -DSOURCE=... -DGENERATOR=... -DCOMPILER=... -DMODEL=... -P check.cmake: installs BUILD into
+# a folder of its own, builds the application SOURCE against it, with find_package and with pkg-config, and has
 # both read a digit with MODEL.
 set(prefix ${BUILD}/install-check)
 file(REMOVE_RECURSE ${prefix} ${prefix}-build)
@@ -18,7 +18,7 @@ function(reads program)
   endif()
 endfunction()
 must(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix} --component hologram)
-must(${CMAKE_COMMAND} -S ${SOURCE} -B ${prefix}-build -DCMAKE_PREFIX_PATH=${prefix}
+must(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE} -B ${prefix}-build -DCMAKE_PREFIX_PATH=${prefix}
   -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=Release)
 must(${CMAKE_COMMAND} --build ${prefix}-build)
 reads(${prefix}-build/minimal)
