@@ -189,12 +189,7 @@ class PartMaker {
     if (tensor->is_number()) return Item(memory.make_number(part_of(memory.read(tensor), k)));
     const TensorRef real = memory.make_view(
         tensor, [k](Value base) { return part_of(base, k); },
-        [k](Value base, Value value) {
-          Complex x = parts_of(base);
-          (k == 0 ? x.re : x.im) = value;
-          return pairs_of(x);
-        },
-        {});
+        [k](Value base, Value value) { return with_part(base, k, value); }, {});
     if (part != nullptr) part->stand_ins.emplace_back(real, tensor);
     return Item(real);
   }
@@ -344,6 +339,12 @@ Value part_of(const Value& pairs, int k) {
 
 Complex parts_of(const Value& pairs) { return {part_of(pairs, 0), part_of(pairs, 1)}; }
 
+Value with_part(const Value& pairs, int k, const Value& part) {
+  Complex x = parts_of(pairs);
+  (k == 0 ? x.re : x.im) = part;
+  return pairs_of(x);
+}
+
 Value imaginary(const Complex& x) { return x.im ? x.im : zeros_like(x.re); }
 
 Value pairs_of(const Complex& x) {
@@ -431,17 +432,27 @@ bool is_complex_call(const NodeCall& call) {
 }
 
 bool passes_complex(std::string_view kind) {
-  static const Kinds kKinds = {"aten::size",         "aten::dim",
-                               "aten::ndimension",   "aten::numel",
-                               "aten::sym_numel",    "aten::sym_size",
-                               "aten::is_complex",   "aten::is_floating_point",
-                               "aten::element_size", "aten::append",
-                               "aten::insert",       "aten::extend",
-                               "aten::__getitem__",  "aten::_set_item",
-                               "aten::list",         "aten::copy",
-                               "aten::pop",          "aten::len",
-                               "aten::__is__",       "aten::__isnot__",
-                               "aten::detach_",      "aten::requires_grad_",
+  static const Kinds kKinds = {"aten::size",
+                               "aten::dim",
+                               "aten::ndimension",
+                               "aten::numel",
+                               "aten::sym_numel",
+                               "aten::sym_size",
+                               "aten::is_complex",
+                               "aten::is_floating_point",
+                               "aten::element_size",
+                               "aten::append",
+                               "aten::insert",
+                               "aten::extend",
+                               "aten::__getitem__",
+                               "aten::_set_item",
+                               "aten::list",
+                               "aten::copy",
+                               "aten::pop",
+                               "aten::len",
+                               "aten::__is__",
+                               "aten::__isnot__",
+                               "aten::requires_grad_",
                                "aten::get_device"};
   static const Kinds kNot = {"prim::NumToTensor", "prim::min", "prim::max", "prim::tolist",
                              "prim::Print"};

@@ -16,7 +16,8 @@ struct Complex {
 Complex parts_of(const Value& pairs);      // [..., 2]
 Value pairs_of(const Complex& x);          // [..., 2]
 Value part_of(const Value& pairs, int k);  // 0 real, 1 imaginary
-Value imaginary(const Complex& x);         // zeros for a real value
+Value with_part(const Value& pairs, int k, const Value& part);
+Value imaginary(const Complex& x);  // zeros for a real value
 // The constant that prim::Constant holds as an Object of type kComplexNumber.
 Item complex_number(NodeCall& call, const Object& number);
 // torch's dtypes: 9 and 10 for pairs of f32 and f64, and the way back; 0 for others.

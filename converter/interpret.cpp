@@ -251,14 +251,10 @@ void Interpreter::run_block(const ScriptBlock& block) {
 }
 
 Item Interpreter::detached(const Item& item) {
-  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value))
     for (Item& element : (*list)->items) element = detached(element);
-    return item;
-  }
-  if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value)) {
+  if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value))
     for (Item& element : (*tuple)->items) element = detached(element);
-    return item;
-  }
   const auto* tensor = std::get_if<TensorRef>(&item.value);
   if (!tensor || (*tensor)->is_poisoned() || (*tensor)->known() ||
       !is_float(memory_.type(*tensor).dtype))

@@ -148,6 +148,10 @@ TEST(ModelFile, ALinkIsFollowed) {
   ASSERT_TRUE(sample().save(folder / "link.hgm").ok());
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link.hgm"));
   EXPECT_TRUE(Model::load(folder / "link.hgm").ok());
+  std::filesystem::create_symlink("new.hgm", folder / "early.hgm");  // to nothing yet
+  ASSERT_TRUE(sample().save(folder / "early.hgm").ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "early.hgm"));
+  EXPECT_TRUE(Model::load(folder / "new.hgm").ok());
   std::filesystem::remove_all(folder);
 }
 

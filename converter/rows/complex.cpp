@@ -142,11 +142,7 @@ template <int k>
 void part(Call& call) {
   give(call, view(
                  call, [](Value base) { return part_of(base, k); },
-                 [](Value base, Value value) {
-                   Complex x = parts_of(base);
-                   (k == 0 ? x.re : x.im) = value;
-                   return pairs_of(x);
-                 }));
+                 [](Value base, Value value) { return with_part(base, k, value); }));
 }
 
 Value conjugated(const Value& pairs) { return pairs_of(conjugate(parts_of(pairs))); }

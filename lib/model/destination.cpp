@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 namespace hg {
@@ -19,10 +20,20 @@ Status cannot_write(const std::string& path, int error) {
                 text("cannot write '", path, "': ", std::strerror(error)));
 }
 
-// Where links lead; `path` itself when there is nothing yet.
+// Where links lead, to a file that may not be there yet.
 std::string resolved(const std::string& path) {
   const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), std::free);
-  return real ? std::string(real.get()) : path;
+  if (real) return real.get();
+  std::string at = path;
+  char target[4096];
+  for (int links = 0; links < 40; ++links) {  // as many as Linux follows
+    const ssize_t length = readlink(at.c_str(), target, sizeof target);
+    if (length <= 0 || length == static_cast<ssize_t>(sizeof target)) return at;
+    const std::string_view to(target, static_cast<size_t>(length));
+    const size_t folder = to.starts_with('/') ? 0 : at.rfind('/') + 1;
+    at = at.substr(0, folder).append(to);
+  }
+  return path;
 }
 
 }  // namespace
