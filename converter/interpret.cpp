@@ -362,6 +362,15 @@ void Interpreter::write_back(const TensorRef& self, const Item& result) {
   }
   Value value = cast(memory_.read(tensor), type.dtype);
   if (!gradients_.back() && is_float(type.dtype)) value = rows::detach(value);
+  // Sizes that broadcasting could not prove equal, as those of a stride and of a pool, are equal
+  // where the script runs at all: in place nothing may grow.
+  const auto may_be_equal = [](const Dim& a, const Dim& b) {
+    return a == b || !a.is_constant() || !b.is_constant();
+  };
+  if (value.shape() != type.shape &&
+      std::equal(value.shape().begin(), value.shape().end(), type.shape.begin(), type.shape.end(),
+                 may_be_equal))
+    value = rows::expand(value, type.shape);
   if (value.shape() != type.shape)
     throw Refusal{text("the result of shape ", value.shape(), " is written in place into a tensor",
                        " of shape ", type.shape),

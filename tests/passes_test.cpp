@@ -319,6 +319,18 @@ TEST(Passes, GiveRepeatedHeadsToAttention) {
             std::string::npos);
 }
 
+TEST(Passes, SumsThatRepeatAReshapedProductStayBehindIt) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 4}), image = g.input("image", f32, {"n", 3, 5, 5});
+  const Value product = g.call("linear", {x, g.constant(filled({3, 4}, 1), "w")});
+  const Value column = g.call("reshape", {product}, {{"shape", {"n", 3, 1, 1}}});
+  g.output("y", g.call("add", {image, column}));
+  EXPECT_EQ(compiled(std::move(g), {.disabled_passes = {"programs"}}),
+            "  linear_1 = linear(x, w, none, none) : f32[n, 3]\n"
+            "  reshape_1 = reshape(linear_1, shape=[n, 3, 1, 1]) : f32[n, 3, 1, 1]\n"
+            "  add_1 = add(image, reshape_1) : f32[n, 3, 5, 5]\n");
+}
+
 // -- Pointwise programs ---------------------------------------------------------------------------
 
 // f32[n, 300] and f32[300], through dtypes, broadcasts, optional inputs and 16-bit floats.

@@ -61,7 +61,8 @@ Value linear_of_reshape(const Match& m) {
 // Sums and functions of a reshaped product are computed in its form, where they join its epilogue.
 Value add_before_reshape(const Match& m) {
   const Value product = m.value("product"), r = m.value("r");
-  if (!(r.shape() == m.root().shape())) return Value();
+  const Shape& shape = m.root().shape();
+  if (!(r.shape() == shape) || !(m.value("shaped").shape() == shape)) return Value();
   const Value sum = m.graph().call("add", {product, reshape(r, product.shape())});
   return reshape(sum, m.root().shape());
 }
@@ -75,7 +76,7 @@ constexpr Rule kRules[] = {
      "y: reshape(linear[l](flat, w, b)) | reshape(linear[l](flat, w))",
      linear_of_reshape},
     {"l: linear[product](x, w, b) | linear[product](x, w)\n"
-     "y: add(reshape(l), r)",
+     "y: add(reshape[shaped](l), r)",
      add_before_reshape},
 };
 

@@ -132,3 +132,12 @@ class OutArguments(nn.Module):
         q = torch.zeros_like(x)
         torch.cumsum(x, 0, out=q)
         return o, q
+
+
+@case("f32[n,3,h,w]")
+class InPlaceOfSizesThatRoundOtherwise(nn.Module):
+    def forward(self, x: T):
+        y = F.max_pool2d(F.max_pool2d(x, 2, ceil_mode=True), 2, ceil_mode=True)
+        y += F.avg_pool2d(x, 4, ceil_mode=True)
+        y -= x[:, :, 3::4, 3::4]
+        return y
