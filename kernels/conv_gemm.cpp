@@ -99,7 +99,8 @@ Status prepare(PrepareContext& c) {
   g.first_o = row_parts(rows, g.table->mr, parts);
   if (c.is_constant(1) && rows > 0 && depth > 0) {
     const float* weight = c.in(1).as<float>();
-    const std::string key = text("conv.", s.transposed ? "transposed" : "rows", g.table->mr);
+    const std::string key =
+        text("conv.", s.transposed ? "transposed" : "rows", g.table->mr, "/", s.groups);
     if (c.precision() == Precision::bf16)
       g.rounded = static_cast<const BFloat16*>(
           c.pack(1, key + ".bf16", s.o * depth * 2, [g, weight](void* to) {

@@ -119,6 +119,45 @@ TEST(Session, RunsEverySizeWithOneSession) {
   }
 }
 
+// Views of one parameter: as a factor and as the transpose of one, and as another part of it in
+// each plan.
+TEST(Session, PacksEveryUseOfAConstantForItself) {
+  const std::vector<float> weights = ramp(32 * 16);
+  std::vector<float> owned = weights;
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 16});
+  const Value w = g.parameter("w", *TensorData::copy_of(view(owned, {32, 16})));
+  const Value square = g.call("slice", {w}, {{"dim", 0}, {"start", 4}, {"end", 20}});
+  g.output("linear", g.call("linear", {x, square}));
+  g.output("matmul", g.call("matmul", {x, square}));
+  const Dim n("n");
+  const Value part = g.call("slice", {w}, {{"dim", 0}, {"start", n}, {"end", n + Dim(8)}});
+  g.output("part", g.call("linear", {x, part}));
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model, {});
+  for (const int64_t rows : {3, 7, 3}) {
+    std::vector<float> values = ramp(rows * 16);
+    ASSERT_TRUE(session.set_input("x", view(values, {rows, 16})).ok());
+    const Status status = session.run();
+    ASSERT_TRUE(status.ok()) << status.message();
+    const auto expect = [&](const char* name, int64_t first, int64_t columns, bool transposed) {
+      const std::vector<float> got = copy_of(*session.output(name));
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t j = 0; j < columns; ++j) {
+          double sum = 0;
+          for (int64_t k = 0; k < 16; ++k) {
+            const int64_t at = transposed ? (first + k) * 16 + j : (first + j) * 16 + k;
+            sum += double{values[size_t(i * 16 + k)]} * weights[size_t(at)];
+          }
+          ASSERT_NEAR(got[size_t(i * columns + j)], sum, 1e-5) << name << " with n=" << rows;
+        }
+    };
+    expect("linear", 4, 16, false);
+    expect("matmul", 4, 16, true);
+    expect("part", rows, 8, false);
+  }
+}
+
 TEST(Session, AllocatesNothingInRun) {
   const Model model = small_model();
   Session session = *Session::create(model, {.threads = 2});

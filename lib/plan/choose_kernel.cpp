@@ -44,7 +44,7 @@ PrepareContext Planner::prepare_context(const Node& node, const PreparedNode& co
                         ? value.tensor
                         : expected(node.inputs[i], side_of(kernel));
     if (wants_any_strides(kernel, i) || tensor.is_contiguous())
-      tensor.data = const_cast<void*>(constant_data(value));
+      tensor.data = varies(node.inputs[i]) ? nullptr : const_cast<void*>(constant_data(value));
     else
       tensor = unplaced(tensor.dtype, tensor.shape);
     context.inputs_.push_back(tensor);
@@ -63,8 +63,8 @@ PlacedTensor Planner::input_for(const KernelDef& kernel, const Node& node, size_
   from.data = const_cast<void*>(data);
   // A view of a constant may have other sizes in the next plan: each layout has its own copy.
   const void* packed = request_.packs->pack(
-      text("contiguous ", from.shape, from.strides), node.inputs[i], from.bytes(),
-      [&from](void* to) { copy(from, view(to, from.dtype, from.shape)); }, true);
+      text("contiguous ", from.shape, from.strides, value.place.offset), node.inputs[i],
+      from.bytes(), [&from](void* to) { copy(from, view(to, from.dtype, from.shape)); }, true);
   if (packed == nullptr) return value;
   value.tensor = unplaced(from.dtype, from.shape);
   value.place = {Place::Kind::fixed, side_of(kernel), 0, 0, -1, packed};

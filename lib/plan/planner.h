@@ -66,6 +66,9 @@ class Planner {
   const PlacedTensor& placed(ValueId id) const;
   // The bytes of a constant tensor, or null.
   const void* constant_data(const PlacedTensor& value) const;
+  // Whether the value is a view of a constant that other plans see otherwise: what a kernel made of
+  // this one would be wrong there.
+  bool varies(ValueId id) const;
   // The node that makes the value by looking at an input or a constant in another way, or null.
   // These keep their memory, so that they can be looked at again.
   const Node* view_node(ValueId id) const;

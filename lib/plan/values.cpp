@@ -88,6 +88,15 @@ const void* Planner::constant_data(const PlacedTensor& value) const {
   return body_.states[index].data.tensor.as<std::byte>() + value.place.offset;
 }
 
+bool Planner::varies(ValueId id) const {
+  const auto depends = [&](const Attr& attr) {
+    return !(with_numbers(attr, plan_.bindings) == attr);
+  };
+  for (const Node* node = view_node(id); node != nullptr; node = view_node(node->inputs[0]))
+    if (std::any_of(node->attrs.begin(), node->attrs.end(), depends)) return true;
+  return false;
+}
+
 const Node* Planner::view_node(ValueId id) const {
   const int32_t index = graph_.value_info(id).node;
   if (index < 0) return nullptr;
