@@ -54,7 +54,7 @@ bool accepts(const PrepareContext& c) {
     return false;
   const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   if (s.c == 0) return false;
-  const int64_t few = (s.transposed ? 2 : 1) * gemm_table().nr;
+  const int64_t few = 2 * gemm_table().nr;
   if (!has_steps(s)) return s.n > 1 && s.out_size() < few && s.o >= gemm_table().mr;
   for (size_t d = 0; d < 3; ++d)
     if (s.stride[d] > 1 && s.dilation[d] > 1) return false;
@@ -171,13 +171,23 @@ void multiply(const RunContext& c, const ConvColumns& g, const Phase& phase, con
   if (depth == 0) std::fill_n(products, g.s.o * columns, 0.0f);
   for (int64_t k0 = 0; k0 < depth; k0 += kPiece) {
     const int64_t piece = std::min(kPiece, depth - k0);
+    const float* images = x + part.image * g.s.c * g.s.in_size();
     c.parallel_for(piece, 64, [&](int64_t begin, int64_t end) {
-      float row[kColumns];
-      for (int64_t p = begin; p < end; ++p) {
-        for (int64_t i = 0; i < part.images; ++i)
-          patch_row(phase.s, x + (part.image + i) * g.s.c * g.s.in_size(), k0 + p, part.pixels,
-                    row + i * part.pixels.columns);
+      float row[kColumns + PaddedImages::kSlack];
+      const auto spread = [&](int64_t p) {
         table.spread(columns, row, panels + p * nr, piece * nr);
+      };
+      if (part.pixels.columns == phase.s.out_size() && PaddedImages::serves(phase.s, part.images)) {
+        PaddedImages padded(phase.s, part.images);
+        for (int64_t p = begin; p < end; ++p) {
+          padded.row(images, k0 + p, row);
+          spread(p);
+        }
+        return;
+      }
+      for (int64_t p = begin; p < end; ++p) {
+        patch_row(phase.s, images, k0 + p, part.pixels, row, part.images);
+        spread(p);
       }
     });
     const int64_t block_work = piece * columns * table.mr;

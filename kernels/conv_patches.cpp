@@ -42,9 +42,18 @@ void spread_row(const ConvShape& s, const float* from, int64_t shift, int64_t x0
   for (int64_t i = low; i < high; ++i) to[i * stride + shift - x0] = from[i];
 }
 
+// Padding before dim `d` when the convolution is written as one that is not transposed.
+int64_t padding_before(const ConvShape& s, size_t d) {
+  return s.transposed ? (s.kernel[d] - 1) * s.dilation[d] - s.padding[d] : s.padding[d];
+}
+int64_t padded_size(const ConvShape& s, size_t d) {
+  return s.out[d] + (s.kernel[d] - 1) * s.dilation[d];
+}
+
 }  // namespace
 
-void patch_row(const ConvShape& s, const float* x, int64_t p, const Pixels& pixels, float* to) {
+void patch_row(const ConvShape& s, const float* x, int64_t p, const Pixels& pixels, float* to,
+               int64_t images) {
   const int64_t kx = p % s.kernel[2], ky = p / s.kernel[2] % s.kernel[1];
   const int64_t kz = p / (s.kernel[1] * s.kernel[2]) % s.kernel[0];
   const float* plane = x + p / s.kernel_size() * s.in_size();
@@ -55,33 +64,80 @@ void patch_row(const ConvShape& s, const float* x, int64_t p, const Pixels& pixe
   const int64_t low = std::clamp<int64_t>(ceil_div(-start, step), 0, width);
   const int64_t high = std::clamp(ceil_div(s.in[2] - start, step), low, width);
   const int64_t row = pixels.first / width;
-  int64_t x0 = pixels.first % width, y = row % s.out[1], z = row / s.out[1];
-  for (int64_t left = pixels.columns; left > 0;) {
-    const int64_t x1 = std::min(width, x0 + left), count = x1 - x0;
-    const int64_t in_z = met(s, 0, z, kz), in_y = met(s, 1, y, ky);
-    if (in_z < 0 || in_y < 0) {
-      clear_short(count, to);
-    } else {
-      const float* from = plane + (in_z * s.in[1] + in_y) * s.in[2];
-      if (spreads) {
-        spread_row(s, from, shift, x0, x1, to);
+  const int64_t first_x = pixels.first % width, first_y = row % s.out[1], first_z = row / s.out[1];
+  for (int64_t image = 0; image < images; ++image, plane += s.c * s.in_size()) {
+    int64_t x0 = first_x, y = first_y, z = first_z;
+    for (int64_t left = pixels.columns; left > 0;) {
+      const int64_t x1 = std::min(width, x0 + left), count = x1 - x0;
+      const int64_t in_z = met(s, 0, z, kz), in_y = met(s, 1, y, ky);
+      if (in_z < 0 || in_y < 0) {
+        clear_short(count, to);
       } else {
-        const int64_t a = std::clamp(low, x0, x1), b = std::clamp(high, a, x1);
-        clear_short(a - x0, to);
-        if (step == 1)
-          copy_short(from + a + start, b - a, to + (a - x0));
-        else
-          for (int64_t i = a; i < b; ++i) to[i - x0] = from[i * step + start];
-        clear_short(x1 - b, to + (b - x0));
+        const float* from = plane + (in_z * s.in[1] + in_y) * s.in[2];
+        if (spreads) {
+          spread_row(s, from, shift, x0, x1, to);
+        } else {
+          const int64_t a = std::clamp(low, x0, x1), b = std::clamp(high, a, x1);
+          clear_short(a - x0, to);
+          if (step == 1)
+            copy_short(from + a + start, b - a, to + (a - x0));
+          else
+            for (int64_t i = a; i < b; ++i) to[i - x0] = from[i * step + start];
+          clear_short(x1 - b, to + (b - x0));
+        }
+      }
+      to += count;
+      left -= count;
+      x0 = 0;
+      if (++y == s.out[1]) {
+        y = 0;
+        ++z;
       }
     }
-    to += count;
-    left -= count;
-    x0 = 0;
-    if (++y == s.out[1]) {
-      y = 0;
-      ++z;
-    }
+  }
+}
+
+bool PaddedImages::serves(const ConvShape& s, int64_t images) {
+  return s.stride == ConvShape::Spatial{1, 1, 1} && s.kernel[0] == 1 && s.in[0] == 1 &&
+         s.out[0] == 1 && s.padding[0] == 0 && padding_before(s, 1) >= 0 &&
+         padding_before(s, 2) >= 0 && images * padded_size(s, 1) * padded_size(s, 2) <= kFloats;
+}
+
+PaddedImages::PaddedImages(const ConvShape& s, int64_t images)
+    : s_(s),
+      images_(images),
+      height_(padded_size(s, 1)),
+      width_(padded_size(s, 2)),
+      top_(padding_before(s, 1)),
+      left_(padding_before(s, 2)) {
+  std::fill_n(data_, images * height_ * width_ + kSlack, 0.0f);
+}
+
+// What lies further right or below than any pixel of y sees is left out.
+void PaddedImages::fill(const float* x, int64_t channel) {
+  channel_ = channel;
+  const int64_t rows = std::min(s_.in[1], height_ - top_);
+  const int64_t columns = std::min(s_.in[2], width_ - left_);
+  const float* image = x + channel * s_.in_size();
+  float* to = data_ + top_ * width_ + left_;
+  for (int64_t i = 0; i < images_; ++i, image += s_.c * s_.in_size(), to += height_ * width_)
+    for (int64_t y = 0; y < rows; ++y) copy_short(image + y * s_.in[2], columns, to + y * width_);
+}
+
+void PaddedImages::row(const float* x, int64_t p, float* to) {
+  const int64_t taps = s_.kernel_size();
+  if (p / taps != channel_) fill(x, p / taps);
+  int64_t ky = p % taps / s_.kernel[2], kx = p % s_.kernel[2];
+  if (s_.transposed) {
+    ky = s_.kernel[1] - 1 - ky;
+    kx = s_.kernel[2] - 1 - kx;
+  }
+  const int64_t wide = s_.out[2];
+  const float* image = data_ + ky * s_.dilation[1] * width_ + kx * s_.dilation[2];
+  for (int64_t i = 0; i < images_; ++i, image += height_ * width_) {
+    const float* from = image;
+    for (int64_t y = 0; y < s_.out[1]; ++y, from += width_, to += wide)
+      for (int64_t j = 0; j < wide; j += kSlack) std::memcpy(to + j, from + j, 16);
   }
 }
 

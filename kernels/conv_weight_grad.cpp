@@ -65,9 +65,8 @@ void run(const RunContext& c) noexcept {
         const int64_t images = std::min(g.images, s.n - image);
         const int64_t each = std::min(kPiece, size - p0), piece = images * each;
         for (int64_t j = 0; j < columns; ++j)
-          for (int64_t k = 0; k < images; ++k)
-            patch_row(s, x + ((image + k) * s.c + group * s.group_c()) * s.in_size(), first + j,
-                      {p0, each}, patches + j * kPiece + k * each);
+          patch_row(s, x + (image * s.c + group * s.group_c()) * s.in_size(), first + j, {p0, each},
+                    patches + j * kPiece, images);
         g.table->pack(piece, columns, patches, 1, kPiece, panels, piece * nr);
         const float* from = dy + (image * s.o + group * rows) * size + p0;
         int64_t row_step = size;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of rnn_simd.h: two vectors of units with all their gates at a time.
+// The inner loops of rnn_simd.h: forward, two vectors of units with all their gates at a time.
 #include "kernels/rnn_simd.h"
 
 #include <algorithm>
@@ -108,7 +108,93 @@ void step(Cell cell, const RnnStep& s, int64_t first_block, int64_t end_block) {
   }
 }
 
-constexpr RnnTable kTable = {kUnits, pack, step};
+// body(first, valid) for each vector of the units.
+template <class Body>
+HWY_INLINE void for_vectors(int64_t hidden, const Body& body) {
+  for (int64_t j = 0; j < hidden; j += kLanes)
+    body(j, static_cast<int>(std::min<int64_t>(kLanes, hidden - j)));
+}
+
+void advance_cell(int64_t hidden, const float* gates, const float* before, float* active,
+                  float* after) {
+  const D d;
+  for_vectors(hidden, [&](int64_t j, int valid) {
+    const auto gate = [&](int k) { return load_part(d, gates + k * hidden + j, valid); };
+    const V in = sigmoid_of(gate(0)), forget = sigmoid_of(gate(1)), fresh = tanh_of(gate(2));
+    const V out = sigmoid_of(gate(3));
+    const V cell = hn::MulAdd(forget, load_part(d, before + j, valid), hn::Mul(in, fresh));
+    store_part(d, in, valid, active + j);
+    store_part(d, forget, valid, active + hidden + j);
+    store_part(d, fresh, valid, active + 2 * hidden + j);
+    store_part(d, out, valid, active + 3 * hidden + j);
+    store_part(d, cell, valid, after + j);
+  });
+}
+
+HWY_INLINE V with_slope_of_sigmoid(V dy, V y) { return hn::Mul(dy, hn::NegMulAdd(y, y, y)); }
+HWY_INLINE V with_slope_of_tanh(V dy, V y) { return hn::NegMulAdd(dy, hn::Mul(y, y), dy); }
+
+void lstm_back(const RnnBack& b) {
+  const D d;
+  for_vectors(b.hidden, [&](int64_t j, int valid) {
+    const auto gate = [&](int k) { return load_part(d, b.gates + k * b.hidden + j, valid); };
+    const V in = gate(0), forget = gate(1), fresh = gate(2), out = gate(3);
+    const V squashed = tanh_of(load_part(d, b.after + j, valid));
+    V dh = load_part(d, b.dh + j, valid);
+    if (b.dy != nullptr) dh = hn::Add(dh, load_part(d, b.dy + j, valid));
+    const V dcell =
+        hn::Add(load_part(d, b.dcell + j, valid), with_slope_of_tanh(hn::Mul(dh, out), squashed));
+    const auto give = [&](int k, V da) { store_part(d, da, valid, b.dgates + k * b.hidden + j); };
+    give(0, with_slope_of_sigmoid(hn::Mul(dcell, fresh), in));
+    give(1, with_slope_of_sigmoid(hn::Mul(dcell, load_part(d, b.before + j, valid)), forget));
+    give(2, with_slope_of_tanh(hn::Mul(dcell, in), fresh));
+    give(3, with_slope_of_sigmoid(hn::Mul(dh, squashed), out));
+    store_part(d, hn::Mul(dcell, forget), valid, b.dcell + j);
+  });
+}
+
+void gru_back(const RnnBack& b) {
+  const D d;
+  for_vectors(b.hidden, [&](int64_t j, int valid) {
+    const auto gate = [&](int k) { return load_part(d, b.gates + k * b.hidden + j, valid); };
+    const auto back = [&](int k) { return load_part(d, b.back + k * b.hidden + j, valid); };
+    const V r = sigmoid_of(hn::Add(gate(0), back(0))), z = sigmoid_of(hn::Add(gate(1), back(1)));
+    const V product = back(2), n = tanh_of(hn::MulAdd(r, product, gate(2)));
+    V dh = load_part(d, b.dh + j, valid);
+    if (b.dy != nullptr) dh = hn::Add(dh, load_part(d, b.dy + j, valid));
+    const V past = hn::Mul(dh, z), dn = with_slope_of_tanh(hn::Sub(dh, past), n);
+    const V dr = with_slope_of_sigmoid(hn::Mul(dn, product), r);
+    const V dz =
+        with_slope_of_sigmoid(hn::Mul(dh, hn::Sub(load_part(d, b.before + j, valid), n)), z);
+    const auto give = [&](int k, V da, V du) {
+      store_part(d, da, valid, b.dgates + k * b.hidden + j);
+      store_part(d, du, valid, b.dback + k * b.hidden + j);
+    };
+    give(0, dr, dr);
+    give(1, dz, dz);
+    give(2, dn, hn::Mul(dn, r));
+    store_part(d, past, valid, b.dh + j);
+  });
+}
+
+void plain_back(const RnnBack& b, bool relu) {
+  const D d;
+  for_vectors(b.hidden, [&](int64_t j, int valid) {
+    const V y = load_part(d, b.after + j, valid);
+    V dh = load_part(d, b.dh + j, valid);
+    if (b.dy != nullptr) dh = hn::Add(dh, load_part(d, b.dy + j, valid));
+    const V da = relu ? hn::IfThenElseZero(hn::Gt(y, hn::Zero(d)), dh) : with_slope_of_tanh(dh, y);
+    store_part(d, da, valid, b.dgates + j);
+  });
+}
+
+void back(Cell cell, const RnnBack& b) {
+  if (cell == Cell::lstm) return lstm_back(b);
+  if (cell == Cell::gru) return gru_back(b);
+  plain_back(b, cell == Cell::relu);
+}
+
+constexpr RnnTable kTable = {kUnits, pack, step, advance_cell, back};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

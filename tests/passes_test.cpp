@@ -454,6 +454,29 @@ TEST(Passes, RunConvolutionsOf16BitsInF32) {
   EXPECT_EQ(off.find("cast"), std::string::npos) << off;
 }
 
+// A kernel as large as the image, with steps that do not matter, and a transposed one of one pixel.
+TEST(Passes, MultiplyWholeImages) {
+  const auto head = [](int64_t padding) {
+    Graph g;
+    const Value x = g.input("x", f32, {"n", 3, 4, 5});
+    const Value w = g.parameter("w", f32, {6, 3, 4, 5}, init::uniform(-1, 1, 1));
+    const Value b = g.parameter("b", f32, {6}, init::uniform(-1, 1, 2));
+    const Value v = g.parameter("v", f32, {6, 2, 3, 3}, init::uniform(-1, 1, 3));
+    const Value y = g.call("conv", {x, w, b}, {{"stride", Dim(2)}});
+    g.output("y", g.call("relu", {y}));
+    g.output("z", g.call("conv", {y, v}, {{"transposed", true}, {"padding", Dim(padding)}}));
+    return g;
+  };
+  const std::string all = compiled(head(0));
+  EXPECT_EQ(all.find("conv"), all.find("conv_1")) << all;
+  EXPECT_NE(all.find("linear("), std::string::npos) << all;
+  EXPECT_NE(all.find("f32[n, 2, 3, 3]"), std::string::npos) << all;
+  const std::string padded = compiled(head(1));
+  EXPECT_NE(padded.find("transposed=true"), std::string::npos) << padded;
+  const std::string off = compiled(head(0), {.disabled_passes = {"whole_images"}});
+  EXPECT_EQ(off.find("linear("), std::string::npos) << off;
+}
+
 // An inverted residual: 1x1, depthwise, channels weighed by their means, 1x1 and the sum.
 Graph inverted_residual(bool is_read_outside) {
   Graph g;

@@ -14,6 +14,7 @@ constexpr Pass kPasses[] = {
     {"cse", merge_common},
     {"fold", fold_constants},
     {"linear", form_linear},
+    {"whole_images", multiply_whole_images},
     {"views", simplify_views},
     {"activations", find_activations},
     {"norms", find_norms},
@@ -72,9 +73,11 @@ Status expand_composites(Graph& graph, const CompileContext& context) {
 
 Status expand_for_device(Graph& graph, const CompileContext& context) {
   if (context.options->device != Device::vulkan) return {};
-  // A scan goes step by step: the CPU's kernel is done before a device has begun all the dispatches.
+  // A scan goes step by step: the CPU's kernel is done before a device has begun all the
+  // dispatches.
   const auto is_scan = [&](const Op& op) {
-    return op.name().ends_with("_scan") && has_kernel(op, context, Device::cpu);
+    return (op.name().ends_with("_scan") || op.name().ends_with("_scan_grad")) &&
+           has_kernel(op, context, Device::cpu);
   };
   return expand_all(graph, [&](const Op& op) {
     return has_kernel(op, context, Device::vulkan) || is_scan(op) ||
