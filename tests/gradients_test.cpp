@@ -149,6 +149,28 @@ TEST(Gradients, WalkBackOverTheRoundsOfALoop) {
   }
 }
 
+// h = relu(x_t + w h) over any number of steps, and against their order.
+TEST(Gradients, WalkBackOverSequencesOfAnyLength) {
+  for (const DType dtype : {f32, f16})
+    for (const bool reverse : {false, true}) {
+      Graph g;
+      const Value x = g.input("x", f64, {"t"}), w = g.input("w", f64, {1});
+      const auto as = [&](const Value& v, const Shape& shape) {
+        return g.call("cast", {g.call("reshape", {v}, {{"shape", shape}})}, {{"dtype", dtype}});
+      };
+      const Value h0 =
+          g.call("full", {}, {{"shape", Shape{1, 1}}, {"value", 0.0}, {"dtype", dtype}});
+      const Value h = g.calls("rnn_scan", {as(x, {x.dim(0), 1, 1}), h0, as(w, {1, 1})},
+                              {{"nonlinearity", "relu"}, {"reverse", reverse}})[1];
+      for (const Value& d : gradients(h, {x, w})) g.output("", d);
+      ASSERT_TRUE(g.status().ok()) << g.status().message();
+      // h3 = x3 + w (x2 + w x1): dw = x2 + 2 w x1
+      EXPECT_EQ(evaluate(g, {{1, 2, 3}, {2}}), reverse ? (std::vector<double>{1, 2, 4, 2 + 4 * 3})
+                                                       : (std::vector<double>{4, 2, 1, 2 + 4 * 1}));
+      EXPECT_EQ(evaluate(g, {{5}, {2}}), (std::vector<double>{1, 0}));
+    }
+}
+
 TEST(Gradients, MakeUpJacobians) {
   Graph g;
   const Value x = g.input("x", f64, {2});
