@@ -31,8 +31,11 @@ Status prepare_scan(PrepareContext& c, ScanGrad s) {
   s.reverse = c.attrs().flag("reverse");
   s.table = &rnn_table();
   s.gemm = &gemm_table();
-  s.grain =
-      std::max<int64_t>(1, (int64_t{1} << 17) / std::max<int64_t>(1, s.time * s.width * s.hidden));
+  // As many samples together as the threads leave: their products share the weights.
+  const int64_t work = std::max<int64_t>(1, s.time * s.width * s.hidden);
+  const int64_t threads = std::max(1, c.threads());
+  s.grain = std::max((int64_t{1} << 17) / work, (s.batch + threads - 1) / threads);
+  s.grain = std::max<int64_t>(1, s.grain);
   s.panel_floats = (s.hidden + s.gemm->nr - 1) / s.gemm->nr * s.gemm->nr * s.width;
   const int64_t cells = s.cell == Cell::lstm ? s.time * s.batch * s.hidden : 0;
   c.set_workspace((s.panel_floats + cells) * 4);
