@@ -20,6 +20,7 @@ set(HG_STEMS
   index
   scatter
   matmul
+  grouped_mm
   linalg
   fft
   statistics

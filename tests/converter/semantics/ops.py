@@ -101,3 +101,28 @@ class FractionalPools(nn.Module):
         plane = torch.ops.aten.fractional_max_pool2d(x, [2, 3], [4, 3], u)
         space = torch.ops.aten.fractional_max_pool3d(y, [2, 2, 1], [3, 1, 4], v)
         return plane[0], plane[1], space[0], space[1]
+
+
+if hasattr(torch, "_grouped_mm"):
+
+    @case("f32[7,8]", "f32[8,3]", "f32[3,8,5]")
+    class ExpertsOfSortedRows(nn.Module):
+        def forward(self, x: T, router: T, weight: T):
+            expert = (x @ router).argmax(-1)
+            order = expert.argsort()
+            ends = F.one_hot(expert, 3).sum(0).cumsum(0).to(torch.int32)
+            rows = torch._grouped_mm(x[order], weight, offs=ends)
+            columns = torch._grouped_mm(weight.transpose(1, 2), x[order].t(), offs=ends)
+            each = torch._grouped_mm(x[order].t(), x[order], offs=ends)
+            return rows, columns, each, torch._grouped_mm(weight, weight.transpose(1, 2))
+
+
+@case("f32[n,8]")
+class SumsOfReshapedProducts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.advantage, self.state = nn.Linear(8, 12), nn.Linear(8, 4)
+
+    def forward(self, x: T):
+        advantage, state = self.advantage(x).view(-1, 3, 4), self.state(x).view(-1, 1, 4)
+        return state + advantage - advantage.mean(1, keepdim=True)

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products in groups of rows, as layers of experts ask for.
+#include "converter/rows.h"
+
+namespace hg::convert::rows {
+namespace {
+
+Value transposed(const Value& x) {
+  std::vector<Dim> dims;
+  for (int i = 0; i < x.rank(); ++i) dims.emplace_back(i);
+  std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
+  return x.graph()->call("permute", {x}, {{"dims", std::move(dims)}});
+}
+
+// 2 dims by 3: rows in groups; 2 by 2: groups of the inner dim; 3 by 2: columns in groups;
+// 3 by 3: a product for each, without groups.
+void grouped_mm(Call& call) {
+  const Value a = call.tensor("self"), b = call.tensor("mat2");
+  const Value given = call.tensor_or_none("offs");
+  Value y;
+  if (a.rank() == 3 && b.rank() == 3) {
+    if (given) call.refuse("offs", "goes with a matrix of 2 dims only");
+    y = call.graph().call("matmul", {a, b});
+  } else if (!given) {
+    call.refuse("offs", "is missing");
+  } else {
+    const Value ends = cast(given, i64);
+    // y^T = b^T a^T, where columns of b are rows
+    y = a.rank() == 3
+            ? transposed(call.graph().call("grouped_mm", {transposed(b), transposed(a), ends}))
+            : call.graph().call("grouped_mm", {a, b, ends});
+  }
+  if (call.has("bias")) call.refuse("bias", "is not supported");
+  call.returns(cast(y, call.dtype("out_dtype", y.dtype())));
+}
+
+constexpr Row kRows[] = {
+    {"aten::_grouped_mm", grouped_mm},
+};
+
+}  // namespace
+
+std::span<const Row> grouped_mm() { return kRows; }
+
+}  // namespace hg::convert::rows

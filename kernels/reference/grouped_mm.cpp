@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products in groups: which group a row is in is asked for every row.
+#include "kernels/reference/reference.h"
+
+namespace hg::reference::rows {
+namespace {
+
+// The group of the row; as many as there are for a row behind the last end.
+int64_t group_of(const Array& ends, int64_t row) {
+  int64_t e = 0;
+  while (e < ends.count() && static_cast<double>(row) >= ends.at(e)) ++e;
+  return e;
+}
+
+void run(const Call& c) {
+  const Array &a = c.in[0], &b = c.in[1], &ends = c.in[2];
+  const int64_t m = a.shape[0], k = a.shape[1], n = b.shape.back(), groups = ends.count();
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t p = 0; p < k; ++p)
+      for (int64_t j = 0; j < n; ++j) {
+        const int64_t e = group_of(ends, b.shape.rank() == 3 ? i : p);
+        if (e == groups) continue;
+        if (b.shape.rank() == 3)
+          c.out[0].at(i * n + j) += a.at(i * k + p) * b.at((e * k + p) * n + j);
+        else
+          c.out[0].at((e * m + i) * n + j) += a.at(i * k + p) * b.at(p * n + j);
+      }
+}
+
+constexpr Row kRows[] = {{"grouped_mm", run}};
+
+}  // namespace
+
+std::span<const Row> grouped_mm() { return kRows; }
+
+}  // namespace hg::reference::rows

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products in groups, as layers of experts have them: ends[e] is where group e of the rows
+// ends, and the next one begins. What lies behind the last end belongs to no group.
+#include "hg/op.h"
+#include "lib/ops/terms.h"
+
+namespace hg::ops {
+namespace {
+
+// b of rank 3: a [rows, k], b [groups, k, n] -> y [rows, n], each row by the matrix of its group.
+// b of rank 2: a [m, rows], b [rows, n] -> y [groups, m, n], a sum over the rows of each group.
+Status infer(InferContext& c) {
+  const TensorType &a = c.in(0), &b = c.in(1), &ends = c.in(2);
+  if (a.dtype != b.dtype || !is_float(a.dtype))
+    return c.fail("both matrices must have one float dtype, they are ", a.dtype, " and ", b.dtype);
+  if (a.rank() != 2 || (b.rank() != 2 && b.rank() != 3))
+    return c.fail("a must have 2 dims and b 2 or 3: a is ", a.shape, ", b is ", b.shape);
+  if (ends.dtype != i64 || ends.rank() != 1)
+    return c.fail("ends must be i64[groups], it is ", ends);
+  if (differ(a.shape[1], b.shape[b.shape.size() - 2]))
+    return c.fail("inner sizes differ: a is ", a.shape, ", b is ", b.shape);
+  if (b.rank() == 3 && differ(b.shape[0], ends.shape[0]))
+    return c.fail("b has ", b.shape[0], " groups, ends ", ends.shape[0]);
+  Shape shape = {a.shape[0], b.shape.back()};
+  if (b.rank() == 2) shape.insert(shape.begin(), ends.shape[0]);
+  c.out(0) = {a.dtype, std::move(shape)};
+  return {};
+}
+
+// Rank 3: da = dy b^T in the groups, db[e] = a^T dy over the rows of e.
+// Rank 2: da^T = b dy^T in the groups, db = a^T dy in the groups.
+Status grad(GradContext& c) {
+  Graph& g = c.graph();
+  const Value a = c.in(0), b = c.in(1), ends = c.in(2), dy = c.dout(0);
+  const auto product = [&](const Value& x, const Value& z) {
+    return g.call("grouped_mm", {x, z, ends});
+  };
+  if (c.needs(0))
+    c.set_grad(0, b.rank() == 3 ? product(dy, term::transpose_last(b))
+                                : term::transpose_last(product(b, term::transpose_last(dy))));
+  if (c.needs(1)) c.set_grad(1, product(term::transpose_last(a), dy));
+  return {};
+}
+
+// Every row is in one group.
+double flops(std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
+  return 2.0 * static_cast<double>(in[0].count()) * static_cast<double>(in[1].back());
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "grouped_mm",
+     .signature = "grouped_mm(a, b, ends) -> y",
+     .infer = infer,
+     .grad = grad,
+     .flops = flops},
+};
+
+}  // namespace
+
+std::span<const OpDef> grouped_mm() { return kOps; }
+
+}  // namespace hg::ops
