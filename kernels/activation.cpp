@@ -4,9 +4,27 @@
 #include <cmath>
 #include <numbers>
 
-#include "kernels/pointwise.h"
+#include "kernels/pointwise_simd.h"
 
 namespace hg::kernels {
+
+void leaky_relu_params(const PrepareContext& c, PointwiseParams& p) {
+  p.a = c.attrs().real("negative_slope");
+}
+void elu_params(const PrepareContext& c, PointwiseParams& p) {
+  p.a = c.attrs().real("alpha");
+  p.b = c.attrs().real("scale");
+  p.c = c.attrs().real("input_scale");
+}
+void softplus_params(const PrepareContext& c, PointwiseParams& p) {
+  p.a = c.attrs().real("beta");
+  p.b = c.attrs().real("threshold");
+}
+void hardtanh_params(const PrepareContext& c, PointwiseParams& p) {
+  p.a = c.attrs().real("min_val");
+  p.b = c.attrs().real("max_val");
+}
+
 namespace {
 
 struct Relu {  // NaN stays NaN
@@ -21,9 +39,6 @@ struct LeakyRelu {
     return x > 0 ? x : x * static_cast<T>(p.a);
   }
 };
-void leaky_relu_params(const PrepareContext& c, PointwiseParams& p) {
-  p.a = c.attrs().real("negative_slope");
-}
 
 // scale * (x > 0 ? x : alpha * (exp(input_scale * x) - 1))
 struct Elu {
@@ -33,11 +48,6 @@ struct Elu {
                  : std::expm1(x * static_cast<T>(p.c)) * static_cast<T>(p.a * p.b);
   }
 };
-void elu_params(const PrepareContext& c, PointwiseParams& p) {
-  p.a = c.attrs().real("alpha");
-  p.b = c.attrs().real("scale");
-  p.c = c.attrs().real("input_scale");
-}
 
 template <class T>
 T sigmoid(T x) {
@@ -80,10 +90,6 @@ struct Softplus {
     return scaled > static_cast<T>(p.b) ? x : std::log1p(std::exp(scaled)) / static_cast<T>(p.a);
   }
 };
-void softplus_params(const PrepareContext& c, PointwiseParams& p) {
-  p.a = c.attrs().real("beta");
-  p.b = c.attrs().real("threshold");
-}
 struct LogSigmoid {
   template <class T>
   T operator()(T x) const {
@@ -98,10 +104,6 @@ struct Hardtanh {
     return raised > high ? high : raised;
   }
 };
-void hardtanh_params(const PrepareContext& c, PointwiseParams& p) {
-  p.a = c.attrs().real("min_val");
-  p.b = c.attrs().real("max_val");
-}
 template <class T>
 T clamp_to_six(T x) {
   const T raised = x < T(0) ? T(0) : x;

@@ -153,21 +153,38 @@ void square(const DepthwisePlane& p) {
   }
 }
 
-void any_shape(const DepthwisePlane& p) {
+// kRows rows of y at a time, whose sums do not wait for each other.
+template <int kRows>
+HWY_INLINE void any_rows(const DepthwisePlane& p, int64_t row) {
   const D d;
   const int64_t last = std::max<int64_t>(0, p.columns - kLanes);
-  for (int64_t row = 0; row < p.rows; ++row)
-    for (int64_t j = 0; j < p.columns; j += kLanes) {
-      j = p.columns < kLanes ? 0 : std::min(j, last);
-      V sum = hn::Set(d, p.bias);
-      for (int64_t ky = 0; ky < p.kernel_y; ++ky) {
-        const float* from = p.x + (row * p.row_stride + ky * p.row_dilation) * p.x_row + j;
-        for (int64_t kx = 0; kx < p.kernel_x; ++kx)
-          sum = hn::MulAdd(hn::Set(d, p.weight[ky * p.kernel_x + kx]),
-                           hn::LoadU(d, from + p.offset[kx]), sum);
+  const int64_t step = p.row_stride * p.x_row;
+  for (int64_t j = 0; j < p.columns; j += kLanes) {
+    j = p.columns < kLanes ? 0 : std::min(j, last);
+    V sums[kRows];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) sums[r] = hn::Set(d, p.bias);
+    const float* weight = p.weight;
+    const float* x = p.x + row * step + j;
+    for (int64_t ky = 0; ky < p.kernel_y; ++ky, x += p.row_dilation * p.x_row)
+      for (int64_t kx = 0; kx < p.kernel_x; ++kx) {
+        const V factor = hn::Set(d, *weight++);
+        const float* const from = x + p.offset[kx];
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r)
+          sums[r] = hn::MulAdd(factor, hn::LoadU(d, from + r * step), sums[r]);
       }
-      store_sums(p, row, j, sum);
-    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) store_sums(p, row + r, j, sums[r]);
+  }
+}
+
+void any_shape(const DepthwisePlane& p) {
+  int64_t row = 0;
+  for (; row + 8 <= p.rows; row += 8) any_rows<8>(p, row);
+  for (; row + 4 <= p.rows; row += 4) any_rows<4>(p, row);
+  for (; row + 2 <= p.rows; row += 2) any_rows<2>(p, row);
+  if (row < p.rows) any_rows<1>(p, row);
 }
 
 void plane(const DepthwisePlane& p) {

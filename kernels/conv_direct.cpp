@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/conv_depthwise.h"
+#include "kernels/conv_patches.h"
 #include "kernels/conv_shape.h"
 #include "kernels/gemm.h"
 
@@ -44,7 +45,7 @@ struct ConvDirect {
 bool accepts(const PrepareContext& c) {
   if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || c.out(0).count() == 0) return false;
   const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
-  if (s.group_c() == 0) return false;
+  if (s.group_c() == 0 || skips_taps(s)) return false;
   const bool plain = s.kernel_size() == 1 && s.padding == ConvShape::Spatial{0, 0, 0};
   const int64_t nr = gemm_table().nr, lanes = nr / 2, rest = s.out_size() % nr;
   const int64_t direct = s.out[0] * s.out[1] * ceil_div(s.out[2], lanes) * lanes;

@@ -19,6 +19,7 @@ constexpr int64_t kPiece = 256;  // of c kernel
 // number of terms that are added one after the other.
 constexpr int64_t kTransposedPiece = 32;
 constexpr int64_t kMaxTile = 256;       // pixels of a tile
+constexpr int64_t kTapTile = 64;        // of one that leaves out what meets only zeros
 constexpr int64_t kLeastRows = 48;      // output channels that are worth sharing
 constexpr int64_t kMostPacked = 32768;  // floats of packed rows that end_of_rows gives, at most
 
@@ -31,6 +32,7 @@ struct ConvGemm {
   const BFloat16* rounded = nullptr;  // the same for Precision::bf16, widened for each tile
   const HalfTable* half = nullptr;
   bool plain = false;            // the patches are x
+  bool by_taps = false;          // k is [kernel, group_c]; otherwise [group_c, kernel]
   int64_t depth = 0;             // k: group_c kernel_size
   int64_t piece = kPiece;        // of k, at most
   int64_t tile = 0, tiles = 0;   // pixels of a tile, tiles of an image's group
@@ -40,6 +42,16 @@ struct ConvGemm {
   int64_t packed_at = 0;   // in the workspace, for transposed weights that are not constant
 
   int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
+  // Where the piece that begins at k0 ends.
+  int64_t end_of_piece(int64_t k0) const {
+    const int64_t end = by_taps ? (k0 / s.group_c() + 1) * s.group_c() : depth;
+    return std::min(k0 + piece, end);
+  }
+  // The element of [group_c, kernel] at k.
+  int64_t element(int64_t k) const {
+    return by_taps ? k % s.group_c() * s.kernel_size() + k / s.group_c() : k;
+  }
+  int64_t element_step() const { return by_taps ? s.kernel_size() : 1; }
 };
 
 // Transposed depthwise convolutions have too little to multiply.
@@ -52,11 +64,12 @@ void pack_weight(const ConvGemm& g, const float* weight, float* to) {
   const ConvShape& s = g.s;
   const int64_t rows = s.group_o(), depth = g.depth, taps = s.kernel_size();
   for (int64_t group = 0; group < s.groups; ++group)
-    for (int64_t k0 = 0; k0 < depth; k0 += g.piece) {
-      const int64_t piece = std::min(g.piece, depth - k0);
+    for (int64_t k0 = 0, piece = 0; k0 < depth; k0 += piece) {
+      piece = g.end_of_piece(k0) - k0;
       float* at = to + (group * depth + k0) * rows;
       if (!s.transposed) {
-        pack_rows(rows, piece, weight + group * rows * depth + k0, depth, 1, g.table->mr, at);
+        pack_rows(rows, piece, weight + group * rows * depth + g.element(k0), depth,
+                  g.element_step(), g.table->mr, at);
         continue;
       }
       int count;
@@ -81,11 +94,12 @@ Status prepare(PrepareContext& c) {
   if (s.transposed) g.piece = kTransposedPiece;
   g.plain = s.kernel_size() == 1 && s.stride == ConvShape::Spatial{1, 1, 1} && s.in == s.out &&
             s.padding == ConvShape::Spatial{0, 0, 0};
+  g.by_taps = skips_taps(s);
   const int64_t rows = s.group_o(), nr = g.table->nr, depth = g.depth;
   // Tiles of about kMaxTile pixels; several threads share their output channels where tiles are
   // few.
   const int64_t panels = std::max<int64_t>(1, ceil_div(s.out_size(), nr));
-  const int64_t tiles = ceil_div(panels * nr, kMaxTile);
+  const int64_t tiles = ceil_div(panels * nr, g.by_taps ? kTapTile : kMaxTile);
   g.tile = ceil_div(panels, tiles) * nr;
   g.tiles = ceil_div(panels * nr, g.tile);
   const int64_t others = std::max<int64_t>(1, s.n * s.groups) * g.tiles;
@@ -99,8 +113,8 @@ Status prepare(PrepareContext& c) {
   g.first_o = row_parts(rows, g.table->mr, parts);
   if (c.is_constant(1) && rows > 0 && depth > 0) {
     const float* weight = c.in(1).as<float>();
-    const std::string key =
-        text("conv.", s.transposed ? "transposed" : "rows", g.table->mr, "/", s.groups);
+    const char* order = s.transposed ? "transposed" : g.by_taps ? "taps" : "rows";
+    const std::string key = text("conv.", order, g.table->mr, "/", s.groups);
     if (c.precision() == Precision::bf16)
       g.rounded = static_cast<const BFloat16*>(
           c.pack(1, key + ".bf16", s.o * depth * 2, [g, weight](void* to) {
@@ -136,7 +150,7 @@ void pack_patches(const ConvGemm& g, const float* x, int64_t k0, int64_t piece,
     return;
   }
   for (int64_t p = 0; p < piece; ++p) {
-    patch_row(s, x, k0 + p, pixels, row);
+    patch_row(s, x, g.element(k0 + p), pixels, row);
     g.table->spread(pixels.columns, row, panels + p * g.table->nr, piece * g.table->nr);
   }
 }
@@ -167,9 +181,19 @@ void run(const RunContext& c) noexcept {
     const Pixels pixels = {first, std::min(g.tile, size - first)};
     const int64_t offset = (image * s.o + group * rows) * size + first;
     const float* tile_x = x + (image * s.c + group * s.group_c()) * s.in_size();
-    for (int64_t k0 = 0; k0 == 0 || k0 < depth; k0 += g.piece) {
-      const int64_t piece = std::min(g.piece, depth - k0);
-      const bool last = k0 + g.piece >= depth;
+    // Past kernel elements that meet nothing; the last one stays where all are such.
+    const auto skip = [&](int64_t k) {
+      const int64_t channels = s.group_c();
+      while (g.by_taps && k % channels == 0 && k < depth && !meets(s, k / channels, pixels))
+        k += channels;
+      return k;
+    };
+    const int64_t first_k = g.by_taps ? std::min(skip(0), depth - s.group_c()) : 0;
+    int64_t k0 = first_k;
+    do {
+      const int64_t next = skip(g.end_of_piece(k0));
+      const int64_t piece = g.end_of_piece(k0) - k0;
+      const bool last = next >= depth;
       pack_patches(g, tile_x, k0, piece, pixels, slot, slot + g.tile * std::min(g.piece, depth));
       int64_t end;
       for (int64_t begin = o_range[0]; begin < o_range[1]; begin = end) {
@@ -187,7 +211,7 @@ void run(const RunContext& c) noexcept {
                        .panel_step = piece * nr,
                        .y = y + at,
                        .y_row = size,
-                       .add = k0 > 0,
+                       .add = k0 > first_k,
                        .epilogue = last && !e.empty() ? &e : nullptr};
         if (g.rounded) {
           float* const widened = slot + g.widened_at;
@@ -197,13 +221,14 @@ void run(const RunContext& c) noexcept {
         } else if (all_packed) {
           sweep.a = all_packed + (group * depth + k0) * rows + begin * piece;
         } else {
-          sweep.a = weight + (group * rows + begin) * depth + k0;
+          sweep.a = weight + (group * rows + begin) * depth + g.element(k0);
           sweep.a_row = depth;
-          sweep.a_col = 1;
+          sweep.a_col = g.element_step();
         }
         g.table->sweep(sweep);
       }
-    }
+      k0 = next;
+    } while (k0 < depth);
   });
 }
 

@@ -52,6 +52,30 @@ int64_t padded_size(const ConvShape& s, size_t d) {
 
 }  // namespace
 
+bool meets(const ConvShape& s, int64_t tap, const Pixels& pixels) {
+  const ConvShape::Spatial k = {tap / (s.kernel[1] * s.kernel[2]), tap / s.kernel[2] % s.kernel[1],
+                                tap % s.kernel[2]};
+  bool has_column = false;
+  for (int64_t x = 0; x < s.out[2] && !has_column; ++x) has_column = met(s, 2, x, k[2]) >= 0;
+  const int64_t last = (pixels.first + pixels.columns - 1) / s.out[2];
+  for (int64_t row = pixels.first / s.out[2]; has_column && row <= last; ++row)
+    if (met(s, 0, row / s.out[1], k[0]) >= 0 && met(s, 1, row % s.out[1], k[1]) >= 0) return true;
+  return false;
+}
+
+bool skips_taps(const ConvShape& s) {
+  constexpr int64_t kLeastChannels = 32;  // of a product of one tap
+  if (s.transposed || s.group_c() < kLeastChannels || s.out_size() == 0) return false;
+  double part = 1;
+  for (size_t d = 0; d < 3; ++d) {
+    int64_t count = 0;
+    for (int64_t k = 0; k < s.kernel[d]; ++k)
+      for (int64_t at = 0; at < s.out[d]; ++at) count += met(s, d, at, k) >= 0;
+    part *= static_cast<double>(count) / static_cast<double>(s.kernel[d] * s.out[d]);
+  }
+  return part < 0.75;
+}
+
 void patch_row(const ConvShape& s, const float* x, int64_t p, const Pixels& pixels, float* to,
                int64_t images) {
   const int64_t kx = p % s.kernel[2], ky = p / s.kernel[2] % s.kernel[1];

@@ -37,4 +37,10 @@ class PaddedImages {
   float data_[kFloats + kSlack];
 };
 
+// Whether the kernel element `tap` meets x, not only zeros, for one of these pixels.
+bool meets(const ConvShape& s, int64_t tap, const Pixels& pixels);
+// Whether many kernel elements meet only zeros around x, as with a large dilation, so that it pays
+// to take the elements one after the other and to leave those out.
+bool skips_taps(const ConvShape& s);
+
 }  // namespace hg::kernels

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// 3x3 convolutions with stride 1 in f32 after Winograd: F(2x2, 3x3) takes 2.25 times fewer
+// 3x3 convolutions with steps of 1 in f32 after Winograd: F(2x2, 3x3) takes 2.25 times fewer
 // multiplications than the direct sum, F(4x4, 3x3) 4 times fewer, with transformed weights of 16 /
 // 9 and 4 times the size. The second rounds more, and is taken where it is clearly cheaper for the
 // shape.
+//
+// Of 3-D convolutions each plane of y is an image, whose input channels are the planes of x that it
+// meets.
 //
 // A task has some rows of tiles of one image and some of the output channels. It transforms its
 // tiles of all input channels into panels, then multiplies and transforms back kBlock output
@@ -29,6 +32,7 @@ struct Winograd {
   const GemmTable* gemm = nullptr;
   const WinogradTable* table = nullptr;
   const float* packed = nullptr;  // [blocks of o][elements][pieces of c][rows of gemm][piece][rows]
+  int64_t images = 0, c = 0;  // planes of y that all output channels have, and of x that one meets
   int64_t tiles_x = 0, tiles_y = 0;
   int64_t task_rows = 0, row_tasks = 0;  // rows of tiles of a task, tasks of an image
   int64_t task_o = 0, o_tasks = 0;       // output channels of a task
@@ -45,22 +49,24 @@ bool accepts(const PrepareContext& c) {
   if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || !c.is_constant(1) || c.low_memory())
     return false;
   const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
-  using Spatial = ConvShape::Spatial;
-  return s.kernel == Spatial{1, 3, 3} && s.in[0] == 1 && s.out[0] == 1 && s.padding[0] == 0 &&
-         s.stride == Spatial{1, 1, 1} && s.dilation == Spatial{1, 1, 1} && s.groups == 1 &&
-         s.c >= 16 && s.o >= 16 && s.out_size() >= 36 && s.n > 0;
+  const auto suits = [&](size_t d) {
+    return s.kernel[d] == 3 && s.stride[d] == 1 && s.dilation[d] == 1;
+  };
+  return suits(1) && suits(2) && s.groups == 1 && s.c * s.kernel[0] >= 16 && s.o >= 16 &&
+         s.out[1] * s.out[2] >= 36 && s.n * s.out[0] > 0;
 }
 
 // What F(m x m, 3x3) costs on one core, in vector operations: the products, in pairs of vectors of
 // tiles, or reading the weights where tiles are few, and the transforms.
-double cost(const ConvShape& s, int m, int64_t lanes) {
-  const double elements = (m + 2) * (m + 2), channels = static_cast<double>(s.c * s.o);
+double cost(const Winograd& w, int m, int64_t lanes) {
+  const ConvShape& s = w.s;
+  const double elements = (m + 2) * (m + 2), channels = static_cast<double>(w.c * s.o);
   const int64_t tiles = ceil_div(s.out[1], m) * ceil_div(s.out[2], m);
-  const double vectors = static_cast<double>(s.n * ceil_div(tiles, lanes));
+  const double vectors = static_cast<double>(w.images * ceil_div(tiles, lanes));
   // A lone vector does not fill the pipelines; a vector operation reads 8 bytes meanwhile.
   const double products = elements * channels * (vectors < 2 ? 1.4 : vectors);
   const double weights = elements * channels * 4 / 8;
-  return std::max(products, weights) + 3 * elements * vectors * static_cast<double>(s.c + s.o);
+  return std::max(products, weights) + 3 * elements * vectors * static_cast<double>(w.c + s.o);
 }
 
 // One dimension of u = G g G^T: 3 elements at `from` to m + 2 at `to`, for kLine kernels at once.
@@ -109,17 +115,17 @@ void pack_weight(const Winograd& w, const float* weight, float* to) {
     filled = 0;
   };
   for (int64_t block = 0; block < s.o; block += kBlock) {
-    const int64_t rows = std::min(kBlock, s.o - block), element_step = rows * s.c;
-    float* block_to = to + block * s.c * w.elements();
-    for (int64_t k0 = 0; k0 < s.c; k0 += kPiece) {
-      const int64_t piece = std::min(kPiece, s.c - k0);
+    const int64_t rows = std::min(kBlock, s.o - block), element_step = rows * w.c;
+    float* block_to = to + block * w.c * w.elements();
+    for (int64_t k0 = 0; k0 < w.c; k0 += kPiece) {
+      const int64_t piece = std::min(kPiece, w.c - k0);
       float* at = block_to + k0 * rows;
       int count;
       for (int64_t first = 0; first < rows; first += count) {
         count = block_rows(rows - first, w.gemm->mr);
         for (int64_t i = k0; i < k0 + piece; ++i)
           for (int r = 0; r < count; ++r) {
-            kernels[filled++] = (block + first + r) * s.c + i;
+            kernels[filled++] = (block + first + r) * w.c + i;
             if (filled < kLine) continue;
             flush(at, element_step);
             at += kLine;
@@ -136,34 +142,36 @@ Status prepare(PrepareContext& c) {
   const ConvShape& s = w.s;
   w.gemm = &gemm_table();
   const int64_t nr = w.gemm->nr;
+  w.images = s.n * s.out[0];
+  w.c = s.c * s.kernel[0];
   // The larger transform rounds more and must be worth it. Large weights also take more memory: a
   // byte of it must save a vector operation of a run.
-  const double two = cost(s, 2, nr / 2), four = cost(s, 4, nr / 2);
-  const double more_bytes = static_cast<double>((36 - 16) * s.c * s.o * 4);
+  const double two = cost(w, 2, nr / 2), four = cost(w, 4, nr / 2);
+  const double more_bytes = static_cast<double>((36 - 16) * w.c * s.o * 4);
   w.m = 1.25 * four < two && (more_bytes < kLittleMemory || two - four > more_bytes) ? 4 : 2;
   w.table = &winograd_table(w.m);
   w.tiles_y = ceil_div(s.out[1], w.m);
   w.tiles_x = ceil_div(s.out[2], w.m);
   // As many rows of tiles as keep the transformed input in the second cache, in equal parts.
-  const int64_t most = std::clamp<int64_t>(147456 / (s.c * w.elements()), 16, 256);
+  const int64_t most = std::clamp<int64_t>(147456 / (w.c * w.elements()), 16, 256);
   const int64_t fit = std::max<int64_t>(1, most / w.tiles_x);
   w.row_tasks = ceil_div(w.tiles_y, fit);
   w.task_rows = ceil_div(w.tiles_y, w.row_tasks);
   w.row_tasks = ceil_div(w.tiles_y, w.task_rows);
   // Few tasks with much work: fewer rows each, as long as they fill two pairs of vectors; then they
   // share the rows and divide the output channels.
-  while (s.n * w.row_tasks < 4 && w.task_rows > 1 &&
+  while (w.images * w.row_tasks < 4 && w.task_rows > 1 &&
          ceil_div(w.task_rows, 2) * w.tiles_x >= 2 * nr) {
     w.task_rows = ceil_div(w.task_rows, 2);
     w.row_tasks = ceil_div(w.tiles_y, w.task_rows);
   }
   w.o_tasks = 1;
   const int64_t blocks = ceil_div(s.o, kBlock);
-  while (s.n * w.row_tasks * w.o_tasks < 4 && w.o_tasks * 4 <= blocks) w.o_tasks *= 2;
+  while (w.images * w.row_tasks * w.o_tasks < 4 && w.o_tasks * 4 <= blocks) w.o_tasks *= 2;
   w.task_o = ceil_div(blocks, w.o_tasks) * kBlock;
   w.o_tasks = ceil_div(s.o, w.task_o);
 
-  const int64_t packed_bytes = w.elements() * s.o * s.c * 4;
+  const int64_t packed_bytes = w.elements() * s.o * w.c * 4;
   w.packed =
       static_cast<const float*>(c.pack(1, text("winograd", w.m, ".", w.gemm->mr), packed_bytes,
                                        [w, weight = c.in(1).as<float>()](void* to) {
@@ -174,12 +182,12 @@ Status prepare(PrepareContext& c) {
   const int64_t panels = ceil_div(w.tiles(), nr);
   // Odd numbers of cache lines, so that the elements do not share their places of the cache.
   const auto step = [](int64_t floats) { return (ceil_div(floats, 16) | 1) * 16; };
-  w.panel_floats = step(panels * nr * s.c);  // of one element
+  w.panel_floats = step(panels * nr * w.c);  // of one element
   w.product_step = step(kBlock * panels * nr);
   w.in_step = step((w.task_rows + 1) * w.tiles_x + kWinogradSlack);
   w.out_step = step(w.tiles() + kWinogradSlack);
   w.row_width = w.m * (w.tiles_x + kWinogradSlack);
-  w.lanes = tile_lanes(c, s.n * w.row_tasks * w.o_tasks);
+  w.lanes = tile_lanes(c, w.images * w.row_tasks * w.o_tasks);
   w.slot_bytes = (w.elements() * (w.panel_floats + w.product_step) + kWinogradSlack + w.row_width +
                   std::max(w.m * w.side() * w.in_step, w.m * w.m * w.out_step)) *
                  4;
@@ -188,8 +196,8 @@ Status prepare(PrepareContext& c) {
   return {};
 }
 
-// The rows of x that `rows` rows of tiles from `first` on need, with zeros around them, as planes
-// of equal places in the tiles.
+// The rows of a plane of x (zeros when that is null) that `rows` rows of tiles from `first` on
+// need, with zeros around them, as planes of equal places in the tiles.
 void split_rows(const Winograd& w, const float* x, int64_t first, int64_t rows, float* row_buffer,
                 float* planes) {
   const ConvShape& s = w.s;
@@ -197,7 +205,7 @@ void split_rows(const Winograd& w, const float* x, int64_t first, int64_t rows, 
   const int64_t right = std::clamp<int64_t>(left + s.in[2], left, used);
   for (int64_t row = 0; row < w.m * rows + 2; ++row) {
     const int64_t in_y = w.m * first + row - s.padding[1];
-    const float* from = in_y < 0 || in_y >= s.in[1] ? nullptr : x + in_y * s.in[2];
+    const float* from = x == nullptr || in_y < 0 || in_y >= s.in[1] ? nullptr : x + in_y * s.in[2];
     w.table->pad_row(from, left, right - left, used, row_buffer);
     w.table->split(row_buffer, w.tiles_x,
                    planes + row % w.m * w.side() * w.in_step + row / w.m * w.tiles_x, w.in_step);
@@ -213,11 +221,13 @@ void run(const RunContext& c) noexcept {
   float* y = c.out(0).as<float>();
   const int64_t nr = w.gemm->nr, width = s.out[2];
   for_tiles(
-      c, s.n * w.row_tasks * w.o_tasks, w.lanes, w.slot_bytes, [&](int64_t index, float* slot) {
+      c, w.images * w.row_tasks * w.o_tasks, w.lanes, w.slot_bytes,
+      [&](int64_t index, float* slot) {
         const int64_t o_begin = index % w.o_tasks * w.task_o;
         const int64_t o_end = std::min(s.o, o_begin + w.task_o);
         const int64_t first = index / w.o_tasks % w.row_tasks * w.task_rows;
-        const int64_t image = index / (w.o_tasks * w.row_tasks);
+        const int64_t image = index / (w.o_tasks * w.row_tasks) / s.out[0];
+        const int64_t z = index / (w.o_tasks * w.row_tasks) % s.out[0];
         const int64_t rows = std::min(w.task_rows, w.tiles_y - first), tiles = rows * w.tiles_x;
         const int64_t panels = ceil_div(tiles, nr);
         float* panel = slot;
@@ -226,9 +236,13 @@ void run(const RunContext& c) noexcept {
         float* planes = row_buffer + w.row_width;
 
         // Element e of channel i lies in the panels e of [pieces of c][panels][piece][nr].
-        for (int64_t i = 0; i < s.c; ++i) {
-          split_rows(w, x + (image * s.c + i) * s.in_size(), first, rows, row_buffer, planes);
-          const int64_t k0 = i / kPiece * kPiece, piece = std::min(kPiece, s.c - k0);
+        for (int64_t i = 0; i < w.c; ++i) {
+          const int64_t in_z = z * s.stride[0] - s.padding[0] + i % s.kernel[0] * s.dilation[0];
+          const int64_t plane = (image * s.c + i / s.kernel[0]) * s.in[0] + in_z;
+          const bool is_inside = in_z >= 0 && in_z < s.in[0];
+          split_rows(w, is_inside ? x + plane * s.in[1] * s.in[2] : nullptr, first, rows,
+                     row_buffer, planes);
+          const int64_t k0 = i / kPiece * kPiece, piece = std::min(kPiece, w.c - k0);
           w.table->input(tiles, w.tiles_x, planes, w.in_step, panel + (k0 * panels + (i - k0)) * nr,
                          w.panel_floats, piece * nr);
         }
@@ -238,16 +252,16 @@ void run(const RunContext& c) noexcept {
         const int64_t height = std::min(w.m * rows, s.out[1] - w.m * first);
         for (int64_t block = o_begin; block < o_end; block += kBlock) {
           const int64_t outs = std::min(kBlock, s.o - block);
-          const float* u = w.packed + block * s.c * w.elements();
+          const float* u = w.packed + block * w.c * w.elements();
           for (int64_t e = 0; e < w.elements(); ++e)
-            for (int64_t k0 = 0; k0 < s.c; k0 += kPiece) {
-              const int64_t piece = std::min(kPiece, s.c - k0);
+            for (int64_t k0 = 0; k0 < w.c; k0 += kPiece) {
+              const int64_t piece = std::min(kPiece, w.c - k0);
               const float* from = panel + e * w.panel_floats + k0 * panels * nr;
               w.gemm->sweep({.rows = outs,
                              .columns = whole,
                              .k = piece,
                              .left = outs,
-                             .a = u + (e * s.c + k0) * outs,
+                             .a = u + (e * w.c + k0) * outs,
                              .is_packed = true,
                              .panels = from,
                              .panel_step = piece * nr,
@@ -257,7 +271,8 @@ void run(const RunContext& c) noexcept {
             }
           for (int64_t i = 0; i < outs; ++i) {
             const int64_t o = block + i;
-            const int64_t offset = ((image * s.o + o) * s.out[1] + w.m * first) * width;
+            const int64_t offset =
+                (((image * s.o + o) * s.out[0] + z) * s.out[1] + w.m * first) * width;
             w.table->output(rows, w.tiles_x, products + i * panels * nr, w.product_step, row_buffer,
                             w.out_step, y + offset, height, width);
             const Epilogue e = {.activation = s.activation,

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resampling by size. Every mode is one linear map per dim: output o reads the input elements
-// index[o][tap] with weight[o][tap]; the weights are made when the kernel is prepared. Also im2col.
+// index[o][tap] with weight[o][tap]; the weights are made when the kernel is prepared. A row of x
+// is resampled along itself once for the neighbouring rows of y that read it.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
+#include "kernels/gemm.h"
 
 namespace hg::kernels {
 namespace {
@@ -16,6 +19,16 @@ struct AxisTaps {
   int taps = 1;
   std::vector<int64_t> index = {0};
   std::vector<double> weight = {1};
+  std::vector<float> narrow = {1};  // the same weights, as f32 computes with them
+  std::vector<int> used = {1};      // of the taps, by each output
+
+  template <class W>
+  W weight_at(size_t tap) const {
+    if constexpr (std::is_same_v<W, float>)
+      return narrow[tap];
+    else
+      return weight[tap];
+  }
 };
 
 enum class Mode { nearest, nearest_exact, linear, cubic };
@@ -48,6 +61,7 @@ void plain_taps(AxisTaps& a, Mode mode, bool align_corners, double scale) {
   a.taps = mode == Mode::cubic ? 4 : 2;
   a.index.resize(static_cast<size_t>(a.out * a.taps));
   a.weight.resize(a.index.size());
+  a.used.assign(static_cast<size_t>(a.out), a.taps);
   for (int64_t o = 0; o < a.out; ++o) {
     W source =
         align_corners ? step * static_cast<W>(o) : step * (static_cast<W>(o) + W(0.5)) - W(0.5);
@@ -80,11 +94,13 @@ void smooth_taps(AxisTaps& a, Mode mode, bool align_corners, double scale) {
   a.taps = static_cast<int>(std::ceil(support)) * 2 + 1;
   a.index.assign(static_cast<size_t>(a.out * a.taps), 0);
   a.weight.assign(a.index.size(), 0);
+  a.used.resize(static_cast<size_t>(a.out));
   for (int64_t o = 0; o < a.out; ++o) {
     const W centre = step * (static_cast<W>(o) + W(0.5));
     const int64_t first = std::max<int64_t>(static_cast<int64_t>(centre - support + W(0.5)), 0);
     const int64_t count = std::clamp<int64_t>(
         std::min(static_cast<int64_t>(centre + support + W(0.5)), a.in) - first, 0, a.taps);
+    a.used[static_cast<size_t>(o)] = static_cast<int>(count);
     int64_t* index = a.index.data() + o * a.taps;
     double* weight = a.weight.data() + o * a.taps;
     W total = 0;
@@ -106,6 +122,7 @@ void nearest_taps(AxisTaps& a, Mode mode, double scale) {
   a.taps = 1;
   a.index.resize(static_cast<size_t>(a.out));
   a.weight.assign(a.index.size(), 1);
+  a.used.assign(a.index.size(), 1);
   for (int64_t o = 0; o < a.out; ++o) {
     int64_t source;
     if (mode == Mode::nearest_exact)
@@ -120,9 +137,16 @@ void nearest_taps(AxisTaps& a, Mode mode, double scale) {
   }
 }
 
+constexpr int64_t kBand = 32768;  // elements of y in the rows that one task computes, about
+
 struct ResizeState {
   int64_t planes = 1;
   AxisTaps axes[3];
+  int64_t repeat = 0;                // of each element along a row, where that is all
+  int64_t band_rows = 1, bands = 1;  // rows of y in a task, tasks of a plane
+  int64_t lanes = 1, slot_bytes = 0;
+  int64_t rows() const { return axes[0].out * axes[1].out; }
+  int64_t row_taps() const { return axes[0].taps * axes[1].taps; }
   int64_t in_count() const { return axes[0].in * axes[1].in * axes[2].in; }
   int64_t out_count() const { return axes[0].out * axes[1].out * axes[2].out; }
   int64_t work() const {
@@ -146,7 +170,7 @@ void fill_taps(ResizeState& s, const KernelAttrs& attrs, int dims) {
   }
 }
 
-Status prepare_resize(PrepareContext& c, const Tensor& in, const Tensor& out) {
+ResizeState resize_of(const PrepareContext& c, const Tensor& in, const Tensor& out) {
   ResizeState s;
   s.planes = in.shape[0] * in.shape[1];
   const int dims = in.rank() - 2;
@@ -158,74 +182,139 @@ Status prepare_resize(PrepareContext& c, const Tensor& in, const Tensor& out) {
     fill_taps<double>(s, c.attrs(), dims);
   else
     fill_taps<float>(s, c.attrs(), dims);
+  for (AxisTaps& a : s.axes) a.narrow.assign(a.weight.begin(), a.weight.end());
+  return s;
+}
+
+Status resize_prepare(PrepareContext& c) {
+  ResizeState s = resize_of(c, c.in(0), c.out(0));
+  const AxisTaps& w = s.axes[2];
+  if (w.in > 0 && w.out % w.in == 0) {
+    s.repeat = w.out / w.in;
+    for (int64_t o = 0; o < w.out && s.repeat > 0; ++o)
+      if (w.taps != 1 || w.index[static_cast<size_t>(o)] != o / s.repeat) s.repeat = 0;
+  }
+  s.band_rows =
+      std::clamp<int64_t>(kBand / std::max<int64_t>(1, w.out), 8, std::max<int64_t>(8, s.rows()));
+  s.bands = (s.rows() + s.band_rows - 1) / s.band_rows;
+  s.lanes = s.planes * s.work() < kBand ? 1 : tile_lanes(c, s.planes * s.bands);
+  const int64_t wide = c.out(0).dtype == f64 ? 8 : 4;
+  s.slot_bytes = s.row_taps() * 8 + (s.row_taps() + 1) * w.out * wide;
+  c.set_workspace(tile_workspace(s.lanes, s.slot_bytes));
   c.make_state(std::move(s));
   return {};
 }
-Status resize_prepare(PrepareContext& c) { return prepare_resize(c, c.in(0), c.out(0)); }
 Status resize_grad_prepare(PrepareContext& c) {
   if (c.out(0).dtype == f16 || c.out(0).dtype == bf16)
     c.set_workspace(c.out(0).count() * static_cast<int64_t>(sizeof(float)));
-  return prepare_resize(c, c.out(0), c.in(0));
+  c.make_state(resize_of(c, c.out(0), c.in(0)));
+  return {};
 }
 
+// Rows [begin, end) of a plane of y, where each element is one of x.
 template <class T>
-void copy_plane(const ResizeState& s, const T* x, T* y) {  // one tap of weight 1 each
+void copy_rows(const ResizeState& s, const T* x, int64_t begin, int64_t end, T* y) {
   const AxisTaps &d = s.axes[0], &h = s.axes[1], &w = s.axes[2];
-  for (int64_t od = 0; od < d.out; ++od)
-    for (int64_t oh = 0; oh < h.out; ++oh) {
-      const T* row = x + (d.index[size_t(od)] * h.in + h.index[size_t(oh)]) * w.in;
-      for (int64_t ow = 0; ow < w.out; ++ow) *y++ = row[w.index[size_t(ow)]];
+  const T* before = nullptr;
+  for (int64_t row = begin; row < end; ++row, y += w.out) {
+    const auto od = static_cast<size_t>(row / h.out), oh = static_cast<size_t>(row % h.out);
+    const T* from = x + (d.index[od] * h.in + h.index[oh]) * w.in;
+    if (from == before) {
+      std::copy_n(y - w.out, w.out, y);
+    } else if (s.repeat == 1) {
+      std::copy_n(from, w.out, y);
+    } else if (s.repeat == 2) {
+      for (int64_t j = 0; j < w.in; ++j) y[2 * j] = y[2 * j + 1] = from[j];
+    } else {
+      for (int64_t ow = 0; ow < w.out; ++ow) y[ow] = from[w.index[static_cast<size_t>(ow)]];
     }
+    before = from;
+  }
 }
 
 template <class T>
-void weigh_plane(const ResizeState& s, const T* x, T* y) {
+void along_row(const AxisTaps& w, const T* x, Wide<T>* to) {
+  using W = Wide<T>;
+  const int64_t* index = w.index.data();
+  if (w.taps == 2) {
+    for (int64_t o = 0; o < w.out; ++o, index += 2) {
+      const auto first = static_cast<size_t>(2 * o);
+      to[o] = w.weight_at<W>(first) * load(x + index[0]) +
+              w.weight_at<W>(first + 1) * load(x + index[1]);
+    }
+    return;
+  }
+  for (int64_t o = 0; o < w.out; ++o, index += w.taps) {
+    const size_t first = static_cast<size_t>(o * w.taps);
+    W sum = 0;
+    for (size_t k = 0; k < static_cast<size_t>(w.used[static_cast<size_t>(o)]); ++k)
+      sum += w.weight_at<W>(first + k) * load(x + index[k]);
+    to[o] = sum;
+  }
+}
+
+// The same where each is a sum of some. The slot keeps the last rows of x, resampled along.
+template <class T>
+void weigh_rows(const ResizeState& s, const T* x, int64_t begin, int64_t end, T* y, void* slot) {
   using W = Wide<T>;
   const AxisTaps &d = s.axes[0], &h = s.axes[1], &w = s.axes[2];
-  for (int64_t od = 0; od < d.out; ++od)
-    for (int64_t oh = 0; oh < h.out; ++oh)
-      for (int64_t ow = 0; ow < w.out; ++ow) {
-        const int64_t* iw = w.index.data() + ow * w.taps;
-        const double* ww = w.weight.data() + ow * w.taps;
-        W sum = 0;
-        for (int kd = 0; kd < d.taps; ++kd) {
-          const size_t td = static_cast<size_t>(od * d.taps + kd);
-          for (int kh = 0; kh < h.taps; ++kh) {
-            const size_t th = static_cast<size_t>(oh * h.taps + kh);
-            const W outer = static_cast<W>(d.weight[td]) * static_cast<W>(h.weight[th]);
-            const T* row = x + (d.index[td] * h.in + h.index[th]) * w.in;
-            W along = 0;
-            for (int kw = 0; kw < w.taps; ++kw)
-              along += static_cast<W>(ww[kw]) * load(row + iw[kw]);
-            sum += outer * along;
-          }
-        }
-        store(y++, sum);
+  auto* const kept = static_cast<int64_t*>(slot);
+  auto* const rows = reinterpret_cast<W*>(kept + s.row_taps());
+  W* const sums = rows + s.row_taps() * w.out;
+  std::fill_n(kept, s.row_taps(), -1);
+  for (int64_t row = begin; row < end; ++row, y += w.out) {
+    const int64_t od = row / h.out, oh = row % h.out;
+    W* const to = std::is_same_v<T, W> ? reinterpret_cast<W*>(y) : sums;
+    std::fill_n(to, w.out, W(0));
+    for (int kd = 0; kd < d.used[static_cast<size_t>(od)]; ++kd)
+      for (int kh = 0; kh < h.used[static_cast<size_t>(oh)]; ++kh) {
+        const auto td = static_cast<size_t>(od * d.taps + kd);
+        const auto th = static_cast<size_t>(oh * h.taps + kh);
+        const int64_t source = d.index[td] * h.in + h.index[th];
+        const int64_t place = d.index[td] % d.taps * h.taps + h.index[th] % h.taps;
+        W* const along = rows + place * w.out;
+        if (kept[place] != source) along_row(w, x + source * w.in, along);
+        kept[place] = source;
+        const W outer = d.weight_at<W>(td) * h.weight_at<W>(th);
+        for (int64_t j = 0; j < w.out; ++j) to[j] += outer * along[j];
       }
+    if constexpr (!std::is_same_v<T, W>)
+      for (int64_t j = 0; j < w.out; ++j) store(y + j, to[j]);
+  }
 }
 
 void resize_run(const RunContext& c) noexcept {
   const ResizeState& s = c.state<ResizeState>();
-  const bool copies = s.axes[0].taps * s.axes[1].taps * s.axes[2].taps == 1;
-  auto over = [&]<class T>(auto plane) {
-    c.parallel_for(s.planes, grain_of(s.work(), 1 << 15), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        plane(s, c.in(0).as<T>() + i * s.in_count(), c.out(0).as<T>() + i * s.out_count());
+  const bool copies = s.row_taps() * s.axes[2].taps == 1;
+  const auto over = [&]<class T>(const auto& rows) {
+    for_tiles(c, s.planes * s.bands, s.lanes, s.slot_bytes, [&](int64_t task, float* slot) {
+      const int64_t plane = task / s.bands, begin = task % s.bands * s.band_rows;
+      rows(c.in(0).as<T>() + plane * s.in_count(), begin, std::min(s.rows(), begin + s.band_rows),
+           c.out(0).as<T>() + plane * s.out_count() + begin * s.axes[2].out, slot);
+    });
+  };
+  const auto copy = [&]<class T>() {
+    over.template operator()<T>([&](const T* x, int64_t begin, int64_t end, T* y, void*) {
+      copy_rows(s, x, begin, end, y);
     });
   };
   if (copies) {  // elements are moved as they are
     switch (size_of(c.out(0).dtype)) {
       case 1:
-        return over.template operator()<uint8_t>(copy_plane<uint8_t>);
+        return copy.template operator()<uint8_t>();
       case 2:
-        return over.template operator()<int16_t>(copy_plane<int16_t>);
+        return copy.template operator()<int16_t>();
       case 4:
-        return over.template operator()<int32_t>(copy_plane<int32_t>);
+        return copy.template operator()<int32_t>();
       default:
-        return over.template operator()<int64_t>(copy_plane<int64_t>);
+        return copy.template operator()<int64_t>();
     }
   }
-  for_float(c.out(0).dtype, [&]<class T>() { over.template operator()<T>(weigh_plane<T>); });
+  for_float(c.out(0).dtype, [&]<class T>() {
+    over.template operator()<T>([&](const T* x, int64_t begin, int64_t end, T* y, void* slot) {
+      weigh_rows(s, x, begin, end, y, slot);
+    });
+  });
 }
 
 void resize_grad_run(const RunContext& c) noexcept {
@@ -264,94 +353,6 @@ void resize_grad_run(const RunContext& c) noexcept {
   });
 }
 
-struct BlockState {
-  int64_t channels = 1, height = 1, width = 1;  // of the image
-  int64_t rows = 1, columns = 1;                // blocks
-  int64_t kernel[2], dilation[2], padding[2], stride[2];
-  int64_t planes = 1;
-};
-
-void read_blocks(PrepareContext& c, const Sizes& image) {
-  BlockState s;
-  s.planes = image[0] * image[1];
-  s.channels = image[1];
-  s.height = image[2];
-  s.width = image[3];
-  auto read = [&](std::string_view name, int64_t* to) {
-    const Sizes listed = c.attrs().integers(name);
-    to[0] = listed[0];
-    to[1] = listed[listed.rank() - 1];
-  };
-  read("kernel_size", s.kernel);
-  read("dilation", s.dilation);
-  read("padding", s.padding);
-  read("stride", s.stride);
-  s.rows = (s.height + 2 * s.padding[0] - s.dilation[0] * (s.kernel[0] - 1) - 1) / s.stride[0] + 1;
-  s.columns =
-      (s.width + 2 * s.padding[1] - s.dilation[1] * (s.kernel[1] - 1) - 1) / s.stride[1] + 1;
-  c.make_state(s);
-}
-Status im2col_prepare(PrepareContext& c) {
-  read_blocks(c, c.in(0).shape);
-  return {};
-}
-Status col2im_prepare(PrepareContext& c) {
-  read_blocks(c, c.out(0).shape);
-  return {};
-}
-
-void im2col_run(const RunContext& c) noexcept {
-  const BlockState& s = c.state<BlockState>();
-  const int64_t area = s.kernel[0] * s.kernel[1], blocks = s.rows * s.columns;
-  for_float(c.out(0).dtype, [&]<class T>() {
-    c.parallel_for(s.planes, grain_of(area * blocks), [&](int64_t begin, int64_t end) {
-      for (int64_t plane = begin; plane < end; ++plane) {
-        const T* x = c.in(0).as<T>() + plane * s.height * s.width;
-        T* y = c.out(0).as<T>() + plane * area * blocks;
-        for (int64_t k = 0; k < area; ++k)
-          for (int64_t r = 0; r < s.rows; ++r) {
-            const int64_t h = r * s.stride[0] - s.padding[0] + k / s.kernel[1] * s.dilation[0];
-            int64_t w = k % s.kernel[1] * s.dilation[1] - s.padding[1];
-            const bool inside = h >= 0 && h < s.height;
-            for (int64_t q = 0; q < s.columns; ++q, w += s.stride[1])
-              *y++ = inside && w >= 0 && w < s.width ? x[h * s.width + w] : T();
-          }
-      }
-    });
-  });
-}
-
-// Each pixel gathers from the blocks that cover it.
-void col2im_run(const RunContext& c) noexcept {
-  const BlockState& s = c.state<BlockState>();
-  const int64_t area = s.kernel[0] * s.kernel[1], blocks = s.rows * s.columns;
-  for_float(c.out(0).dtype, [&]<class T>() {
-    using W = Wide<T>;
-    c.parallel_for(s.planes, grain_of(area * blocks), [&](int64_t begin, int64_t end) {
-      for (int64_t plane = begin; plane < end; ++plane) {
-        const T* x = c.in(0).as<T>() + plane * area * blocks;
-        T* y = c.out(0).as<T>() + plane * s.height * s.width;
-        for (int64_t h = 0; h < s.height; ++h)
-          for (int64_t w = 0; w < s.width; ++w) {
-            W sum = 0;
-            for (int64_t kh = 0; kh < s.kernel[0]; ++kh) {
-              const int64_t at_h = h + s.padding[0] - kh * s.dilation[0];
-              if (at_h < 0 || at_h % s.stride[0] != 0 || at_h / s.stride[0] >= s.rows) continue;
-              for (int64_t kw = 0; kw < s.kernel[1]; ++kw) {
-                const int64_t at_w = w + s.padding[1] - kw * s.dilation[1];
-                if (at_w < 0 || at_w % s.stride[1] != 0 || at_w / s.stride[1] >= s.columns)
-                  continue;
-                sum += load(x + (kh * s.kernel[1] + kw) * blocks + at_h / s.stride[0] * s.columns +
-                            at_w / s.stride[1]);
-              }
-            }
-            store(y + h * s.width + w, sum);
-          }
-      }
-    });
-  });
-}
-
 constexpr KernelDef kKernels[] = {
     {.op = "interpolate",
      .device = Device::cpu,
@@ -363,16 +364,6 @@ constexpr KernelDef kKernels[] = {
      .name = "taps",
      .prepare = resize_grad_prepare,
      .run = resize_grad_run},
-    {.op = "im2col",
-     .device = Device::cpu,
-     .name = "rows",
-     .prepare = im2col_prepare,
-     .run = im2col_run},
-    {.op = "col2im",
-     .device = Device::cpu,
-     .name = "gather",
-     .prepare = col2im_prepare,
-     .run = col2im_run},
 };
 
 }  // namespace

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax and normalisations for all float dtypes. Sums are kept in kLanes partial sums, which a
 // compiler can hold in vector registers and which bound the rounding error.
+#include <algorithm>
 #include <cmath>
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
 #include "kernels/norm_simd.h"
+#include "kernels/pointwise.h"
 
 namespace hg::kernels {
 namespace {
@@ -287,27 +289,43 @@ void batch_norm_run(const RunContext& c) noexcept {
     T* new_mean = c.out(1).as<T>();
     T* new_var = c.out(2).as<T>();
     const int64_t each = s.rows * s.space;
+    // What (x - mean) scale + shift of the channel k is made with.
+    const auto read_channel = [&](int64_t k, W& mean, W& scale, W& shift) {
+      Moments<T> m;
+      if (s.training) {
+        m = channel_moments(x + k * s.space, s);
+        const W momentum = old_mean ? static_cast<W>(s.momentum) : W(1);
+        const W unbiased = m.var * static_cast<W>(each) / static_cast<W>(each - 1);
+        const W keep = old_mean ? W(1) - momentum : W(0);
+        store(new_mean + k, m.mean * momentum + (old_mean ? load(old_mean + k) * keep : W(0)));
+        store(new_var + k, unbiased * momentum + (old_mean ? load(old_var + k) * keep : W(0)));
+      } else {
+        m = {load(old_mean + k), load(old_var + k)};
+        new_mean[k] = old_mean[k];
+        new_var[k] = old_var[k];
+      }
+      mean = m.mean;
+      scale = W(1) / std::sqrt(m.var + static_cast<W>(s.eps));
+      if (weight) scale *= load(weight + k);
+      shift = bias ? load(bias + k) : W(0);
+    };
     c.parallel_for(s.groups, grain_of(each), [&](int64_t begin, int64_t end) {
-      for (int64_t k = begin; k < end; ++k) {
-        Moments<T> m;
-        if (s.training) {
-          m = channel_moments(x + k * s.space, s);
-          const W momentum = old_mean ? static_cast<W>(s.momentum) : W(1);
-          const W unbiased = m.var * static_cast<W>(each) / static_cast<W>(each - 1);
-          const W keep = old_mean ? W(1) - momentum : W(0);
-          store(new_mean + k, m.mean * momentum + (old_mean ? load(old_mean + k) * keep : W(0)));
-          store(new_var + k, unbiased * momentum + (old_mean ? load(old_var + k) * keep : W(0)));
-        } else {
-          m = {load(old_mean + k), load(old_var + k)};
-          new_mean[k] = old_mean[k];
-          new_var[k] = old_var[k];
-        }
-        W scale = W(1) / std::sqrt(m.var + static_cast<W>(s.eps));
-        if (weight) scale *= load(weight + k);
-        const W shift = bias ? load(bias + k) : W(0);
+      // One channel after the other, unless those are neighbours in memory.
+      constexpr int64_t kPart = 128;
+      const int64_t part = s.space == 1 ? kPart : 1;
+      W mean[kPart], scale[kPart], shift[kPart];
+      for (int64_t first = begin; first < end; first += part) {
+        const int64_t count = std::min(part, end - first);
+        for (int64_t k = 0; k < count; ++k) read_channel(first + k, mean[k], scale[k], shift[k]);
         for (int64_t i = 0; i < s.rows; ++i) {
-          const int64_t at = (i * s.groups + k) * s.space;
-          affine_line(s, x + at, y + at, s.space, m.mean, scale, shift);
+          const int64_t at = (i * s.groups + first) * s.space;
+          if (s.space != 1) {
+            affine_line(s, x + at, y + at, s.space, mean[0], scale[0], shift[0]);
+            continue;
+          }
+          HG_INDEPENDENT_LOOP
+          for (int64_t k = 0; k < count; ++k)
+            store(y + at + k, (load(x + at + k) - mean[k]) * scale[k] + shift[k]);
         }
       }
     });

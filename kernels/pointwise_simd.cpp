@@ -11,6 +11,7 @@
 #include "kernels/pointwise_simd.h"
 // clang-format on
 #include <cstring>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
@@ -50,6 +51,98 @@ struct Hardswish {
 struct Relu {
   HWY_INLINE V operator()(V x) const { return relu_of(x); }
 };
+// Those below take attributes, which F(params) spreads over vectors.
+HWY_INLINE V spread(double value) { return hn::Set(D(), static_cast<float>(value)); }
+struct LeakyRelu {
+  explicit LeakyRelu(const PointwiseParams& p) : slope(spread(p.a)) {}
+  HWY_INLINE V operator()(V x) const {
+    return hn::IfThenElse(hn::Gt(x, hn::Zero(D())), x, hn::Mul(x, slope));
+  }
+  V slope;
+};
+struct Elu {
+  explicit Elu(const PointwiseParams& p)
+      : high(spread(p.b)), low(spread(p.a * p.b)), input(spread(p.c)) {}
+  HWY_INLINE V operator()(V x) const {
+    return hn::IfThenElse(hn::Gt(x, hn::Zero(D())), hn::Mul(x, high),
+                          hn::Mul(expm1_of(hn::Mul(x, input)), low));
+  }
+  V high, low, input;
+};
+// tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2), e = e^x; 1 from 20 on
+struct Mish {
+  HWY_INLINE V operator()(V x) const {
+    const V limit = spread(20), two = spread(2);
+    const V e = exp_of(hn::IfThenElse(hn::Gt(x, limit), limit, x));
+    const V n = hn::Mul(e, hn::Add(e, two));
+    return hn::Div(hn::Mul(x, n), hn::Add(n, two));
+  }
+};
+// log(1 + e^-|x|), the part that is not max(x, 0)
+HWY_INLINE V softplus_rest(V x) { return log1p_of(exp_of(hn::Neg(hn::Abs(x)))); }
+struct Softplus {
+  explicit Softplus(const PointwiseParams& p) : beta(spread(p.a)), threshold(spread(p.b)) {}
+  HWY_INLINE V operator()(V x) const {
+    const V scaled = hn::Mul(x, beta);
+    const V y = hn::Div(hn::Add(relu_of(scaled), softplus_rest(scaled)), beta);
+    return hn::IfThenElse(hn::Gt(scaled, threshold), x, y);
+  }
+  V beta, threshold;
+};
+struct LogSigmoid {
+  HWY_INLINE V operator()(V x) const {
+    const V zero = hn::Zero(D());
+    return hn::Sub(hn::IfThenElse(hn::Gt(x, zero), zero, x), softplus_rest(x));
+  }
+};
+struct Hardtanh {
+  explicit Hardtanh(const PointwiseParams& p) : low(spread(p.a)), high(spread(p.b)) {}
+  HWY_INLINE V operator()(V x) const {
+    const V raised = hn::IfThenElse(hn::Lt(x, low), low, x);
+    return hn::IfThenElse(hn::Gt(raised, high), high, raised);
+  }
+  V low, high;
+};
+struct Expm1 {
+  HWY_INLINE V operator()(V x) const { return expm1_of(x); }
+};
+struct Log {
+  HWY_INLINE V operator()(V x) const { return log_of(x); }
+};
+struct Sqrt {
+  HWY_INLINE V operator()(V x) const { return hn::Sqrt(x); }
+};
+struct Rsqrt {
+  HWY_INLINE V operator()(V x) const { return hn::Div(spread(1), hn::Sqrt(x)); }
+};
+struct Reciprocal {
+  HWY_INLINE V operator()(V x) const { return hn::Div(spread(1), x); }
+};
+struct Neg {
+  HWY_INLINE V operator()(V x) const { return hn::Neg(x); }
+};
+struct Abs {
+  HWY_INLINE V operator()(V x) const { return hn::Abs(x); }
+};
+struct Floor {
+  HWY_INLINE V operator()(V x) const { return hn::Floor(x); }
+};
+struct Ceil {
+  HWY_INLINE V operator()(V x) const { return hn::Ceil(x); }
+};
+struct Trunc {
+  HWY_INLINE V operator()(V x) const { return hn::Trunc(x); }
+};
+struct Maximum {  // NaN if one is NaN
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::IfThenElse(hn::Or(hn::Ne(a, a), hn::Gt(a, b)), a, b);
+  }
+};
+struct Minimum {
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::IfThenElse(hn::Or(hn::Ne(a, a), hn::Lt(a, b)), a, b);
+  }
+};
 struct Add {
   HWY_INLINE V operator()(V a, V b) const { return hn::Add(a, b); }
 };
@@ -64,17 +157,26 @@ struct Div {
 };
 
 template <class F>
-void unary(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
+HWY_INLINE F made(const PointwiseParams& params) {
+  if constexpr (std::is_constructible_v<F, const PointwiseParams&>)
+    return F(params);
+  else
+    return F();
+}
+
+template <class F>
+void unary(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
   const D d;
+  const F f = made<F>(params);
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const float* a = static_cast<const float*>(x[0]);
   float* out = static_cast<float*>(y);
   int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(F()(hn::LoadU(d, a + i)), d, out + i);
+  for (; i + lanes <= n; i += lanes) hn::StoreU(f(hn::LoadU(d, a + i)), d, out + i);
   if (i == n) return;
   HWY_ALIGN float rest[hn::MaxLanes(D())] = {};
   std::memcpy(rest, a + i, static_cast<size_t>(n - i) * sizeof(float));
-  hn::Store(F()(hn::Load(d, rest)), d, rest);
+  hn::Store(f(hn::Load(d, rest)), d, rest);
   std::memcpy(out + i, rest, static_cast<size_t>(n - i) * sizeof(float));
 }
 template <class F>
@@ -99,10 +201,38 @@ void binary(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
 
 }  // namespace
 
-constexpr PointwiseSimd kPointwiseSimd = {
-    unary<Exp>,  unary<Sigmoid>,  unary<Silu>,        unary<Tanh>,      unary<Erf>,
-    unary<Gelu>, unary<GeluTanh>, unary<Hardsigmoid>, unary<Hardswish>, unary<Relu>,
-    binary<Add>, binary<Sub>,     binary<Mul>,        binary<Div>};
+constexpr PointwiseSimd kPointwiseSimd = {.exp = unary<Exp>,
+                                          .sigmoid = unary<Sigmoid>,
+                                          .silu = unary<Silu>,
+                                          .tanh = unary<Tanh>,
+                                          .erf = unary<Erf>,
+                                          .gelu = unary<Gelu>,
+                                          .gelu_tanh = unary<GeluTanh>,
+                                          .hardsigmoid = unary<Hardsigmoid>,
+                                          .hardswish = unary<Hardswish>,
+                                          .relu = unary<Relu>,
+                                          .leaky_relu = unary<LeakyRelu>,
+                                          .elu = unary<Elu>,
+                                          .mish = unary<Mish>,
+                                          .softplus = unary<Softplus>,
+                                          .log_sigmoid = unary<LogSigmoid>,
+                                          .hardtanh = unary<Hardtanh>,
+                                          .expm1 = unary<Expm1>,
+                                          .log = unary<Log>,
+                                          .sqrt = unary<Sqrt>,
+                                          .rsqrt = unary<Rsqrt>,
+                                          .reciprocal = unary<Reciprocal>,
+                                          .neg = unary<Neg>,
+                                          .abs = unary<Abs>,
+                                          .floor = unary<Floor>,
+                                          .ceil = unary<Ceil>,
+                                          .trunc = unary<Trunc>,
+                                          .add = binary<Add>,
+                                          .sub = binary<Sub>,
+                                          .mul = binary<Mul>,
+                                          .div = binary<Div>,
+                                          .maximum = binary<Maximum>,
+                                          .minimum = binary<Minimum>};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -118,9 +248,11 @@ bool in_f32(const PrepareContext& c) {
   const DType dtype = c.in(0).dtype;
   return dtype == f32 || dtype == f16 || dtype == bf16;
 }
-template <Block PointwiseSimd::*block>
+template <Block PointwiseSimd::*block, ParamsFunction read = nullptr>
 Status prepare_simd(PrepareContext& c) {
-  return prepare_block(c, pointwise_simd_blocks().*block, {});
+  PointwiseParams params;
+  if constexpr (read != nullptr) read(c, params);
+  return prepare_block(c, pointwise_simd_blocks().*block, params);
 }
 Status prepare_gelu(PrepareContext& c) {
   const PointwiseSimd& blocks = pointwise_simd_blocks();
@@ -146,10 +278,28 @@ constexpr KernelDef kKernels[] = {
     row("hardsigmoid", prepare_simd<&PointwiseSimd::hardsigmoid>),
     row("hardswish", prepare_simd<&PointwiseSimd::hardswish>),
     row("relu", prepare_simd<&PointwiseSimd::relu>),
+    row("leaky_relu", prepare_simd<&PointwiseSimd::leaky_relu, leaky_relu_params>),
+    row("elu", prepare_simd<&PointwiseSimd::elu, elu_params>),
+    row("mish", prepare_simd<&PointwiseSimd::mish>),
+    row("softplus", prepare_simd<&PointwiseSimd::softplus, softplus_params>),
+    row("log_sigmoid", prepare_simd<&PointwiseSimd::log_sigmoid>),
+    row("hardtanh", prepare_simd<&PointwiseSimd::hardtanh, hardtanh_params>),
+    row("expm1", prepare_simd<&PointwiseSimd::expm1>),
+    row("log", prepare_simd<&PointwiseSimd::log>),
+    row("sqrt", prepare_simd<&PointwiseSimd::sqrt>),
+    row("rsqrt", prepare_simd<&PointwiseSimd::rsqrt>),
+    row("reciprocal", prepare_simd<&PointwiseSimd::reciprocal>),
+    row("neg", prepare_simd<&PointwiseSimd::neg>),
+    row("abs", prepare_simd<&PointwiseSimd::abs>),
+    row("floor", prepare_simd<&PointwiseSimd::floor>),
+    row("ceil", prepare_simd<&PointwiseSimd::ceil>),
+    row("trunc", prepare_simd<&PointwiseSimd::trunc>),
     row("add", prepare_simd<&PointwiseSimd::add>),
     row("sub", prepare_simd<&PointwiseSimd::sub>),
     row("mul", prepare_simd<&PointwiseSimd::mul>),
     row("div", prepare_simd<&PointwiseSimd::div>),
+    row("maximum", prepare_simd<&PointwiseSimd::maximum>),
+    row("minimum", prepare_simd<&PointwiseSimd::minimum>),
 };
 
 }  // namespace

@@ -58,6 +58,8 @@ struct PoolState {
   std::vector<Reach> reach;  // of the taps along the last axis, unless adaptive
   bool count_include_pad = true;
   int64_t divisor = 0;  // 0: the window's size
+  // What the sum of each output of a row is divided by, besides the other dims; 1 for no elements.
+  std::vector<float> widths;
   int64_t in_count() const { return axes[0].in * axes[1].in * axes[2].in; }
   int64_t out_count() const { return axes[0].out * axes[1].out * axes[2].out; }
   int64_t grain() const { return grain_of(std::max(in_count(), out_count()), 1 << 15); }
@@ -116,6 +118,13 @@ Status avg_pool_prepare(PrepareContext& c) {
   PoolState s = sizes_of(c.in(0), c.out(0));
   read_windows(s, c.attrs(), c.in(0).rank() - 2, false);
   read_divisor(s, c.attrs());
+  for (int64_t o = 0; o < s.axes[2].out; ++o) {
+    const Window w = s.axes[2].window(o);
+    const int64_t width = s.divisor != 0        ? s.divisor
+                          : s.count_include_pad ? w.padded
+                                                : w.end - w.begin;
+    s.widths.push_back(static_cast<float>(w.end > w.begin ? width : 1));
+  }
   c.make_state(std::move(s));
   return {};
 }
@@ -281,24 +290,34 @@ void fold_plane(const PoolState& s, const T* x, T* y, T start, const F& into) {
   }
 }
 
-// Windows of one plane, without dilation: rows in vectors.
-void max_rows_run(const RunContext& c, const PoolState& s) {
+// Windows of one plane, without dilation, whose rows are taken in vectors.
+bool is_row_pool(const PoolState& s) {
+  const Axis& a = s.axes[2];
+  return !a.adaptive && a.dilation == 1 && s.axes[1].dilation == 1 && s.axes[0].kernel == 1 &&
+         (a.stride == 1 || a.stride == 2) && a.padding < a.kernel &&
+         std::max(a.in + 2 * a.padding, a.out * a.stride + a.kernel) <= PoolTable::kMaxColumns;
+}
+
+// after(window of depth, of height, y) for every row of y, once it is there.
+template <class F>
+void pool_rows(const RunContext& c, const PoolState& s, void (*fold)(const WindowRow&),
+               const F& after) {
   const Axis &ad = s.axes[0], &ah = s.axes[1], &aw = s.axes[2];
-  const auto max_row = pool_table().max_row;
   for_planes(c, s, [&](int64_t plane) {
     const float* x = c.in(0).as<float>() + plane * s.in_count();
     float* y = c.out(0).as<float>() + plane * s.out_count();
-    for (int64_t row = 0; row < ad.out * ah.out; ++row) {
+    for (int64_t row = 0; row < ad.out * ah.out; ++row, y += aw.out) {
       const Window wd = ad.window(row / ah.out), wh = ah.window(row % ah.out);
-      max_row({.x = x + (wd.begin * ah.in + wh.begin) * aw.in,
-               .rows = wd.end > wd.begin ? std::max<int64_t>(0, wh.end - wh.begin) : 0,
-               .row_step = aw.in,
-               .columns = aw.in,
-               .padding = aw.padding,
-               .kernel = aw.kernel,
-               .stride = aw.stride,
-               .outputs = aw.out,
-               .y = y + row * aw.out});
+      fold({.x = x + (wd.begin * ah.in + wh.begin) * aw.in,
+            .rows = wd.end > wd.begin ? std::max<int64_t>(0, wh.end - wh.begin) : 0,
+            .row_step = aw.in,
+            .columns = aw.in,
+            .padding = aw.padding,
+            .kernel = aw.kernel,
+            .stride = aw.stride,
+            .outputs = aw.out,
+            .y = y});
+      after(wd, wh, y);
     }
   });
 }
@@ -306,11 +325,8 @@ void max_rows_run(const RunContext& c, const PoolState& s) {
 void max_pool_run(const RunContext& c) noexcept {
   const PoolState& s = c.state<PoolState>();
   if (c.out(0).dtype != f32) return indexed_max_run(c);
-  const Axis& aw = s.axes[2];
-  if (!aw.adaptive && aw.dilation == 1 && s.axes[1].dilation == 1 && s.axes[0].kernel == 1 &&
-      (aw.stride == 1 || aw.stride == 2) && aw.padding < aw.kernel &&
-      std::max(aw.in + 2 * aw.padding, aw.out * aw.stride + aw.kernel) <= PoolTable::kMaxColumns)
-    return max_rows_run(c, s);
+  if (is_row_pool(s))
+    return pool_rows(c, s, pool_table().max_row, [](const Window&, const Window&, float*) {});
   for_planes(c, s, [&](int64_t plane) {
     fold_plane(s, c.in(0).as<float>() + plane * s.in_count(),
                c.out(0).as<float>() + plane * s.out_count(), lowest<float>(),
@@ -354,8 +370,22 @@ void global_avg_plane(const T* x, T* y, int64_t count) {
   store(y, lanes[0] / static_cast<Wide<T>>(count));
 }
 
+// Sums to means.
+void divide_row(const PoolState& s, const Window& wd, const Window& wh, float* y) {
+  const int64_t rows = s.divisor != 0        ? 1
+                       : s.count_include_pad ? wd.padded * wh.padded
+                                             : (wd.end - wd.begin) * (wh.end - wh.begin);
+  const auto by = static_cast<float>(rows);
+  for (size_t o = 0; o < s.widths.size(); ++o) y[o] /= by * s.widths[o];
+  if (is_empty(wd) || is_empty(wh)) std::fill_n(y, s.widths.size(), 0.0f);
+}
+
 void avg_pool_run(const RunContext& c) noexcept {
   const PoolState& s = c.state<PoolState>();
+  if (c.out(0).dtype == f32 && is_row_pool(s))
+    return pool_rows(c, s, pool_table().sum_row, [&](const Window& wd, const Window& wh, float* y) {
+      divide_row(s, wd, wh, y);
+    });
   const bool folds = c.out(0).dtype == f32 && !s.axes[2].adaptive;
   const bool global = s.axes[2].adaptive && s.out_count() == 1;
   for_float(c.out(0).dtype, [&]<class T>() {

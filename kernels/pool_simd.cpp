@@ -17,64 +17,70 @@
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 
-// The larger; NaN where x or best is.
-HWY_INLINE V larger(V best, V x) {
-  return hn::IfThenElse(hn::Or(hn::Gt(x, best), hn::Ne(x, x)), x, best);
-}
+struct Max {  // NaN where one is NaN
+  static HWY_INLINE V start() { return hn::Set(D(), -HUGE_VALF); }
+  static HWY_INLINE V fold(V best, V x) {
+    return hn::IfThenElse(hn::Or(hn::Gt(x, best), hn::Ne(x, x)), x, best);
+  }
+};
+struct Sum {
+  static HWY_INLINE V start() { return hn::Zero(D()); }
+  static HWY_INLINE V fold(V sum, V x) { return hn::Add(sum, x); }
+};
 
-// The maxima of vectors of outputs, from a row with its padding.
-template <int kStride>
+// Vectors of outputs, from a row with its padding.
+template <class F, int kStride>
 HWY_INLINE V fold(const float* line, int64_t kernel) {
   const D d;
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (kStride == 2) {
     V even, odd;
     hn::LoadInterleaved2(d, line, even, odd);
-    V best = kernel > 1 ? larger(even, odd) : even;
+    V y = kernel > 1 ? F::fold(even, odd) : even;
     for (int64_t k = 2; k < kernel; k += 2) {
       hn::LoadInterleaved2(d, line + k, even, odd);
-      best = larger(best, even);
-      if (k + 1 < kernel) best = larger(best, odd);
+      y = F::fold(y, even);
+      if (k + 1 < kernel) y = F::fold(y, odd);
     }
-    return best;
+    return y;
   }
 #endif
-  V best = hn::LoadU(d, line);
-  for (int64_t k = 1; k < kernel; ++k) best = larger(best, hn::LoadU(d, line + k));
-  return best;
+  V y = hn::LoadU(d, line);
+  for (int64_t k = 1; k < kernel; ++k) y = F::fold(y, hn::LoadU(d, line + k));
+  return y;
 }
 
-void max_row(const MaxRow& r) {
+template <class F>
+void window_row(const WindowRow& r) {
   const D d;
   // Loads of the last vector go beyond the padding on the right.
   HWY_ALIGN float line[PoolTable::kMaxColumns + 6 * kLanes];
-  const V low = hn::Set(d, -HUGE_VALF);
+  const V start = F::start();
   const int64_t end = r.outputs * r.stride + r.kernel + 2 * kLanes;
-  for (int64_t j = 0; j < r.padding; j += kLanes) hn::StoreU(low, d, line + j);
+  for (int64_t j = 0; j < r.padding; j += kLanes) hn::StoreU(start, d, line + j);
   float* row = line + r.padding;
   int64_t j = 0;
   for (; j + kLanes <= r.columns; j += kLanes) {
-    V best = low;
-    for (int64_t i = 0; i < r.rows; ++i)
-      best = larger(best, hn::LoadU(d, r.x + i * r.row_step + j));
-    hn::StoreU(best, d, row + j);
+    V y = start;
+    for (int64_t i = 0; i < r.rows; ++i) y = F::fold(y, hn::LoadU(d, r.x + i * r.row_step + j));
+    hn::StoreU(y, d, row + j);
   }
   if (j < r.columns) {
     const int rest = static_cast<int>(r.columns - j);
-    V best = low;
+    V y = start;
     for (int64_t i = 0; i < r.rows; ++i)
-      best = larger(best, load_part(d, r.x + i * r.row_step + j, rest));
-    hn::StoreU(best, d, row + j);
+      y = F::fold(y, load_part(d, r.x + i * r.row_step + j, rest));
+    hn::StoreU(y, d, row + j);
   }
-  for (j = r.padding + r.columns; j < end; j += kLanes) hn::StoreU(low, d, line + j);
+  for (j = r.padding + r.columns; j < end; j += kLanes) hn::StoreU(start, d, line + j);
   for (int64_t o = 0; o < r.outputs; o += kLanes) {
     const int valid = static_cast<int>(std::min<int64_t>(kLanes, r.outputs - o));
-    const V best = r.stride == 2 ? fold<2>(line + 2 * o, r.kernel) : fold<1>(line + o, r.kernel);
-    store_part(d, best, valid, r.y + o);
+    const V y = r.stride == 2 ? fold<F, 2>(line + 2 * o, r.kernel) : fold<F, 1>(line + o, r.kernel);
+    store_part(d, y, valid, r.y + o);
   }
 }
 
-constexpr PoolTable kTable = {max_row};
+constexpr PoolTable kTable = {window_row<Max>, window_row<Sum>};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maxima of windows in f32, a row of them at a time, for every instruction set.
+// Maxima and sums of windows in f32, a row of them at a time, for every instruction set.
 #pragma once
 
 #include <cstdint>
 
 namespace hg::kernels {
 
-// One row of outputs: the maximum of `kernel` neighbours of rows of x that are folded into one
-// first.
-struct MaxRow {
+// One row of outputs: the maximum, or the sum, of `kernel` neighbours of rows of x that are folded
+// into one first. What lies beyond x does not count.
+struct WindowRow {
   const float* x = nullptr;  // the first row that the windows meet
   int64_t rows = 0, row_step = 0;
   int64_t columns = 0;                          // of x, at most kMaxColumns with the padding
@@ -19,7 +19,8 @@ struct MaxRow {
 
 struct PoolTable {
   static constexpr int64_t kMaxColumns = 1024;
-  void (*max_row)(const MaxRow& row) = nullptr;
+  void (*max_row)(const WindowRow& row) = nullptr;
+  void (*sum_row)(const WindowRow& row) = nullptr;
 };
 
 const PoolTable& pool_table();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of rnn_simd.h: forward, two vectors of units with all their gates at a time.
+// The inner loops of rnn_simd.h: forward, two vectors of units with all their gates at a time, or
+// one of several sequences.
 #include "kernels/rnn_simd.h"
 
 #include <algorithm>
@@ -22,10 +23,11 @@ constexpr int kUnits = kVectors * kLanes;
 
 void pack(Cell cell, int64_t hidden, const float* weight, float* to) {
   const int gates = gate_count(cell);
-  for (int64_t first = 0; first < hidden; first += kUnits)
+  const int64_t end = (hidden + kUnits - 1) / kUnits * kUnits;
+  for (int64_t first = 0; first < end; first += kLanes)
     for (int64_t k = 0; k < hidden; ++k)
       for (int g = 0; g < gates; ++g)
-        for (int64_t u = first; u < first + kUnits; ++u)
+        for (int64_t u = first; u < first + kLanes; ++u)
           *to++ = u < hidden ? weight[(g * hidden + u) * hidden + k] : 0;
 }
 
@@ -50,49 +52,92 @@ HWY_INLINE V advance(const V* products, const V* inputs, V before, V& cell) {
   }
 }
 
-template <Cell kCell>
-void step_of(const RnnStep& s, int64_t first_block, int64_t end_block) {
+// kVectors vectors of units of kRows sequences: a weight is read once for all of these.
+template <Cell kCell, int kRows, int kVectors>
+HWY_INLINE void advance_rows(const RnnStep& s, int64_t first_vector, int64_t row) {
   constexpr int kGates = gate_count(kCell);
   const D d;
-  const int64_t block_floats = s.hidden * kGates * kUnits;
-  for (int64_t block = first_block; block < end_block; ++block)
-    for (int64_t i = 0; i < s.batch; ++i) {
-      const float* before = s.before + i * s.hidden;
-      const float* weight = s.packed + block * block_floats;
-      V sums[kGates][kVectors];
+  const int64_t vector_floats = s.hidden * kGates * kLanes;
+  const float* weight = s.packed + first_vector * vector_floats;
+  const float* const before = s.before + row * s.hidden;
+  V sums[kRows][kVectors][kGates];
 #pragma GCC unroll 4
-      for (int g = 0; g < kGates; ++g)
+  for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
-        for (int v = 0; v < kVectors; ++v) sums[g][v] = hn::Zero(d);
-      for (int64_t k = 0; k < s.hidden; ++k, weight += kGates * kUnits) {
-        const V state = hn::Set(d, before[k]);
+    for (int v = 0; v < kVectors; ++v)
 #pragma GCC unroll 4
-        for (int g = 0; g < kGates; ++g)
+      for (int g = 0; g < kGates; ++g) sums[r][v][g] = hn::Zero(d);
+  // One vector of the shorter side is in a register at a time: sixteen hold all of it.
+  for (int64_t k = 0; k < s.hidden; ++k, weight += kGates * kLanes) {
 #pragma GCC unroll 2
-          for (int v = 0; v < kVectors; ++v)
-            sums[g][v] =
-                hn::MulAdd(state, hn::Load(d, weight + g * kUnits + v * kLanes), sums[g][v]);
-      }
-      for (int v = 0; v < kVectors; ++v) {
-        const int64_t unit = block * kUnits + v * kLanes;
-        if (unit >= s.hidden) break;
-        const int valid = static_cast<int>(std::min<int64_t>(kLanes, s.hidden - unit));
-        V products[kGates], inputs[kGates];
+    for (int v = 0; v < kVectors; ++v) {
+      const float* const factors = weight + v * vector_floats;
+      if constexpr (kRows > kGates) {
+        V factor[kGates];
+#pragma GCC unroll 4
+        for (int g = 0; g < kGates; ++g) factor[g] = hn::Load(d, factors + g * kLanes);
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) {
+          const V state = hn::Set(d, before[r * s.hidden + k]);
+#pragma GCC unroll 4
+          for (int g = 0; g < kGates; ++g)
+            sums[r][v][g] = hn::MulAdd(state, factor[g], sums[r][v][g]);
+        }
+      } else {
+        V state[kRows];
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) state[r] = hn::Set(d, before[r * s.hidden + k]);
 #pragma GCC unroll 4
         for (int g = 0; g < kGates; ++g) {
-          const int64_t at = g * s.hidden + unit;
-          products[g] = sums[g][v];
-          if (s.bias != nullptr)
-            products[g] = hn::Add(products[g], load_part(d, s.bias + at, valid));
-          inputs[g] = load_part(d, s.gates + i * kGates * s.hidden + at, valid);
+          const V factor = hn::Load(d, factors + g * kLanes);
+#pragma GCC unroll 4
+          for (int r = 0; r < kRows; ++r)
+            sums[r][v][g] = hn::MulAdd(state[r], factor, sums[r][v][g]);
         }
-        const int64_t at = i * s.hidden + unit;
-        V cell = kCell == Cell::lstm ? load_part(d, s.cell + at, valid) : hn::Zero(d);
-        const V after = advance<kCell>(products, inputs, load_part(d, before + unit, valid), cell);
-        if (kCell == Cell::lstm) store_part(d, cell, valid, s.cell + at);
-        store_part(d, after, valid, s.after + at);
       }
     }
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t unit = (first_vector + v) * kLanes;
+    if (unit >= s.hidden) break;
+    const int valid = static_cast<int>(std::min<int64_t>(kLanes, s.hidden - unit));
+    for (int r = 0; r < kRows; ++r) {
+      V products[kGates], inputs[kGates];
+#pragma GCC unroll 4
+      for (int g = 0; g < kGates; ++g) {
+        const int64_t at = g * s.hidden + unit;
+        products[g] = sums[r][v][g];
+        if (s.bias != nullptr) products[g] = hn::Add(products[g], load_part(d, s.bias + at, valid));
+        inputs[g] = load_part(d, s.gates + (row + r) * kGates * s.hidden + at, valid);
+      }
+      const int64_t at = (row + r) * s.hidden + unit;
+      V cell = kCell == Cell::lstm ? load_part(d, s.cell + at, valid) : hn::Zero(d);
+      const V after = advance<kCell>(products, inputs, load_part(d, s.before + at, valid), cell);
+      if (kCell == Cell::lstm) store_part(d, cell, valid, s.cell + at);
+      store_part(d, after, valid, s.after + at);
+    }
+  }
+}
+
+// As many sequences at a time as leave registers for their sums; a lone one has two vectors.
+template <Cell kCell>
+void step_of(const RnnStep& s, int64_t first_block, int64_t end_block) {
+  constexpr int kRows = gate_count(kCell) == 4 ? 3 : 4;
+  const int64_t together = s.batch % kRows == 1 ? s.batch - 1 : s.batch;
+  for (int64_t block = first_block; block < end_block; ++block) {
+    const int64_t vector = block * kVectors;
+    for (int v = 0; v < kVectors; ++v)
+      for (int64_t row = 0; row < together; row += kRows) {
+        const int64_t rows = std::min<int64_t>(kRows, together - row);
+        if (rows == 2)
+          advance_rows<kCell, 2, 1>(s, vector + v, row);
+        else if (rows == 3)
+          advance_rows<kCell, 3, 1>(s, vector + v, row);
+        else
+          advance_rows<kCell, kRows, 1>(s, vector + v, row);
+      }
+    if (together < s.batch) advance_rows<kCell, 1, kVectors>(s, vector, together);
+  }
 }
 
 void step(Cell cell, const RnnStep& s, int64_t first_block, int64_t end_block) {

@@ -39,7 +39,7 @@ struct RnnBack {
 
 struct RnnTable {
   int units = 0;  // of a block
-  // weight: [gates hidden, hidden] to [blocks of units][hidden][gates][units], zeros for missing
+  // weight: [gates hidden, hidden] to [vectors of units][hidden][gates][units], zeros for missing
   // units: hidden rounded up to blocks, times gates hidden, floats.
   void (*pack)(Cell cell, int64_t hidden, const float* weight, float* to) = nullptr;
   void (*step)(Cell cell, const RnnStep& step, int64_t first_block, int64_t end_block) = nullptr;

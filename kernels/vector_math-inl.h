@@ -58,6 +58,61 @@ HWY_INLINE V exp_of(V x) {
   return hn::Mul(p, power);
 }
 
+// log x to one unit in the last place: NaN below 0, -infinity at 0.
+template <class V>
+HWY_INLINE V log_of(V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::DFromV<V> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  // x = 2^n (1 + r), 1 + r in [sqrt(1/2), sqrt(2)); the smallest numbers are made larger before.
+  const auto small = hn::Lt(x, hn::Set(d, 1.17549435e-38f));
+  const V large = hn::IfThenElse(small, hn::Mul(x, hn::Set(d, 8388608.0f)), x);
+  const auto bits = hn::BitCast(di, large);
+  const auto shifted = hn::Sub(bits, hn::Set(di, 0x3f3504f3));
+  const V whole = hn::ConvertTo(d, hn::ShiftRight<23>(shifted));
+  const V n = hn::Sub(whole, hn::IfThenElseZero(small, hn::Set(d, 23.0f)));
+  const auto kept = hn::Sub(bits, hn::And(shifted, hn::Set(di, static_cast<int32_t>(0xff800000))));
+  const V r = hn::Sub(hn::BitCast(d, kept), hn::Set(d, 1.0f));
+  // The polynomial of Cephes: log(1 + r) = r - r^2 / 2 + r^3 p(r).
+  constexpr float kSeries[] = {-1.1514610310e-1f, 1.1676998740e-1f,  -1.2420140846e-1f,
+                               1.4249322787e-1f,  -1.6668057665e-1f, 2.0000714765e-1f,
+                               -2.4999993993e-1f, 3.3333331174e-1f};
+  V p = hn::Set(d, 7.0376836292e-2f);
+  for (const float coefficient : kSeries) p = hn::MulAdd(p, r, hn::Set(d, coefficient));
+  const V square = hn::Mul(r, r);
+  V y = hn::Mul(hn::Mul(p, r), square);
+  y = hn::MulAdd(n, hn::Set(d, -2.12194440e-4f), y);
+  y = hn::NegMulAdd(square, hn::Set(d, 0.5f), y);
+  y = hn::MulAdd(n, hn::Set(d, 0.693359375f), hn::Add(r, y));
+  const V infinity = hn::Inf(d);
+  y = hn::IfThenElse(hn::Lt(x, infinity), y, x);  // infinity and NaN stay
+  y = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Neg(infinity), y);
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::NaN(d), y);
+}
+
+// log(1 + x) for x >= 0: what 1 + x loses is made good (Kahan).
+template <class V>
+HWY_INLINE V log1p_of(V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const V one = number_like(x, 1), sum = hn::Add(one, x), kept = hn::Sub(sum, one);
+  const V y = hn::Mul(log_of(sum), hn::Div(x, kept));
+  const auto is_end =
+      hn::Or(hn::Eq(kept, number_like(x, 0)), hn::Eq(kept, hn::Inf(hn::DFromV<V>())));
+  return hn::IfThenElse(is_end, x, y);
+}
+
+// e^x - 1; the series within 0.5, where the difference loses digits
+template <class V>
+HWY_INLINE V expm1_of(V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  V near = number_like(x, 1.f / 362880);
+  for (const float factorial : {40320.f, 5040.f, 720.f, 120.f, 24.f, 6.f, 2.f})
+    near = hn::MulAdd(near, x, number_like(x, 1 / factorial));
+  near = hn::MulAdd(hn::Mul(near, x), x, x);
+  const V far = hn::Sub(exp_of(x), number_like(x, 1));
+  return hn::IfThenElse(hn::Lt(hn::Abs(x), number_like(x, 0.5f)), near, far);
+}
+
 template <class V>
 HWY_INLINE V silu_of(V x) {
   namespace hn = hwy::HWY_NAMESPACE;

@@ -73,6 +73,15 @@ std::vector<Sample> conv() {
       {{2, 17, 9, 11}, {29, 17, 3, 3}, {1}, {1}},
       {{1, 16, 15, 8}, {19, 16, 3, 3}, {1}, {0, 2}},
       {{1, 2, 4, 5, 6}, {3, 2, 3, 3, 3}, {1}, {1}},
+      {{1, 6, 4, 6, 7}, {17, 6, 3, 3, 3}, {2, 1, 1}, {1}},
+      {{2, 8, 4, 8, 6}, {16, 8, 2, 3, 3}, {1}, {2, 0, 1}, {3, 1, 1}},
+      {{1, 9, 21, 19}, {9, 1, 7, 7}, {1}, {3}, {1}, 9},  // rows of one channel, eight at a time
+      {{2, 33, 9, 8}, {7, 33, 3, 3}, {1}, {6, 12}, {6, 12}},  // elements that meet only zeros
+      {{1, 64, 5, 6}, {6, 32, 3, 2}, {1}, {6, 3}, {4, 7}, 2},
+      {{2, 17, 5, 6}, {17, 5, 4, 4}, {2}, {1}, {1}, 1, true},  // transposed, with 16 channels or
+                                                               // more
+      {{1, 16, 4, 7}, {16, 3, 3, 5}, {1, 3}, {2, 1}, {2, 1}, 1, true, {0, 2}},
+      {{1, 18, 6}, {18, 7, 5}, {3}, {1}, {2}, 1, true, {1}},
       {{2, 4, 5, 4, 6}, {4, 2, 2, 3, 1}, {2, 1, 2}, {1, 0, 0}, {1, 1, 2}, 2},
       {{7, 13, 4, 5}, {27, 13, 3, 3}, {1}, {1}},  // small images
       {{15, 12, 3, 3}, {12, 25, 3, 3}, {1}, {1}, {1}, 1, true},
@@ -105,17 +114,19 @@ std::vector<Sample> conv() {
   const Case long_strided = {{1, 2, 1501}, {5, 2, 7}, {3}, {1}, {2}};
   const Case many_channels = {{1, 64, 24, 23}, {300, 64, 3, 3}, {2}, {1}};
   const Case volume = {{1, 21, 5, 9, 17}, {13, 21, 3, 3, 3}, {2, 1, 2}, {1}, {1, 2, 1}};
+  const Case solid = {{1, 24, 5, 20, 22}, {40, 24, 3, 3, 3}, {1}, {1}};
   for (const Case& c :
-       {large, deep, wide, strided, long_row, long_strided, many_channels, volume}) {
+       {large, deep, wide, solid, strided, long_row, long_strided, many_channels, volume}) {
     all.push_back(sample(c, true, true));
     // F(4x4, 3x3) adds up numbers several times larger than their sum.
-    if (c.weight.rank() == 4 && c.weight[2] == 3 && c.stride[0] == 1) all.back().tolerance = 6e-6;
+    if (c.weight.rank() >= 4 && c.weight[2] == 3 && c.stride[0] == 1) all.back().tolerance = 6e-6;
     all.back().gradient = false;
   }
-  // Weights that are packed a piece at a time.
+  // Weights that are packed a piece at a time, and products of some rows and some channels.
+  const Case up = {{1, 270, 19, 17}, {270, 45, 4, 4}, {2}, {1}, {1}, 1, true};
   const Case deep_back = {{3, 300, 2, 2}, {300, 110, 3, 3}, {1}, {1}, {1}, 1, true};
   const Case deep_back_steps = {{2, 300, 2, 3}, {300, 110, 3, 3}, {2}, {1}, {1}, 1, true, {1}};
-  for (const Case& c : {deep_back, deep_back_steps}) {
+  for (const Case& c : {deep_back, deep_back_steps, up}) {
     all.push_back(sample(c, true, false));
     all.back().gradient = false;
   }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of lib/ops/unary.cpp.
+#include <limits>
+
 #include "tests/samples.h"
 
 namespace hg::test::samples {
@@ -37,6 +39,16 @@ std::vector<Sample> unary() {
       s.back().gradient = f.op != "frac";
     }
   }
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  for (std::string_view op : {"log", "sqrt", "rsqrt", "reciprocal", "abs", "neg", "floor", "ceil"})
+    s.push_back({op,
+                 {{f32, {9}, 0, 0, {-kInfinity, -1, -0.0, 0, 1e-30, 0.9999, 1, kInfinity, kNan}}},
+                 {},
+                 5e-6,
+                 false});
+  s.push_back({"expm1", {{f32, {7}, 0, 0, {-kInfinity, -90, -1e-6, 0, 1e-6, 0.5, kNan}}}});
+  s.back().gradient = false;
   s.push_back({"exp", {{f32, {40, 1031}, -3, 3}}, {}, 2e-6, false});
   s.push_back({"round", {{f32, {5}, 0, 0, {0.5, 1.5, 2.5, -0.5, -1.5}}}});
   s.push_back({"round", {{f32, {31}, -40, 40}}, {{"decimals", 1}}, 1e-2});
