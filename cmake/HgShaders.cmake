@@ -15,6 +15,9 @@ function(hg_shaders target)
     set(name ${CMAKE_MATCH_1})
     set(source ${PROJECT_SOURCE_DIR}/shaders/${CMAKE_MATCH_2}.comp)
     string(REPLACE ":" ";" options "${CMAKE_MATCH_3}")
+    if(NOT "--keep-uncalled" IN_LIST options)  # the functions of a library are found by their names
+      list(APPEND options -g0)
+    endif()
     set(header ${folder}/${name}.h)
     add_custom_command(OUTPUT ${header}
       COMMAND ${HG_GLSLANG} -V --quiet --target-env vulkan1.1 -I${PROJECT_SOURCE_DIR}/shaders

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention without the matrix of scores. An invocation holds kCols queries and what it has gathered
-// for them, and walks over the keys with a running maximum and sum (Dao et al. 2022, FlashAttention,
-// algorithm 1). With TELL a group is a subgroup of eight on the vectors of a CPU: each
-// lane loads one element of a key, and tells it to the others.
+// Attention without the matrix of scores (Dao et al. 2022, FlashAttention, algorithm 1): a group has
+// kBlock queries of one head and takes keys and values through shared memory, kBlock at a time, with a
+// running maximum and sum. Eight invocations work on the queries q and q + kBlock / 2.
 // With HIDES the mask is bool, otherwise it is added.
 // Parameters: times, keys, scale, strides of q, k, v along time and dim, and of the mask along time and
 // keys; the number of leading dims; their sizes, and their strides in q, k, v and mask; how many heads
@@ -13,18 +12,19 @@
 #ifdef HIDES
 #extension GL_EXT_shader_8bit_storage : require
 #endif
-#ifdef TELL
-#extension GL_KHR_shader_subgroup_ballot : require
-#define LANES 8
-#else
-#define LANES 64
-#endif
-layout(local_size_x = LANES) in;
-layout(constant_id = 0) const uint kDim = 8;
-layout(constant_id = 1) const uint kValueDim = 8;
-layout(constant_id = 2) const bool kMask = false;
-layout(constant_id = 3) const bool kCausal = false;
-layout(constant_id = 4) const uint kCols = 1;
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint kInvocations = 128;  // 4 kBlock
+layout(constant_id = 1) const uint kBlock = 32;
+layout(constant_id = 2) const uint kDim = 8;
+layout(constant_id = 3) const uint kValueDim = 8;
+layout(constant_id = 4) const uint kQueries = 288;  // kBlock (kDim + 1)
+layout(constant_id = 5) const uint kKeys = 288;     // kBlock (the larger dim + 1)
+layout(constant_id = 6) const uint kScores = 1056;  // kBlock (kBlock + 1)
+layout(constant_id = 7) const uint kMyKeys = 4;     // kBlock / 8
+layout(constant_id = 8) const uint kMyDims = 1;     // kValueDim / 8, rounded up
+layout(constant_id = 9) const uint kHalf = 16;      // kBlock / 2
+layout(constant_id = 10) const bool kMask = false;
+layout(constant_id = 11) const bool kCausal = false;
 #include "common.glsl"
 #include "math.glsl"
 layout(binding = 1) buffer Y { REAL y[]; };
@@ -37,37 +37,13 @@ layout(binding = 5) readonly buffer Mask { uint8_t mask[]; };
 layout(binding = 5) readonly buffer Mask { REAL mask[]; };
 #endif
 #define AT 5
-
-float query[kDim][kCols], sum[kValueDim][kCols];
-float score[kCols];
-
-// body(d, x), with x = element d of the row of `from` at `at`, for d < size.
-#ifdef TELL
-#define PART(e, size, body)                               \
-  if (d0 + e < size) {                                    \
-    const uint d = d0 + e;                                \
-    const float x = subgroupBroadcast(told, e);           \
-    body                                                  \
-  }
-#define EACH(from, at, step, size, body)                                                          \
-  [[unroll]] for (uint d0 = 0; d0 < size; d0 += LANES) {                                          \
-    const float told = float(from[uint((at) + int(min(d0 + gl_SubgroupInvocationID, size - 1)) * step)]); \
-    PART(0, size, body) PART(1, size, body) PART(2, size, body) PART(3, size, body)               \
-    PART(4, size, body) PART(5, size, body) PART(6, size, body) PART(7, size, body)               \
-  }
-#else
-#define EACH(from, at, step, size, body)                  \
-  [[unroll]] for (uint d = 0; d < size; ++d) {            \
-    const float x = float(from[uint((at) + int(d) * step)]); \
-    body                                                  \
-  }
-#endif
+shared float queries[kQueries];
+shared float keys_part[kKeys];
+shared float scores[kScores];
 
 void main() {
   const int times = S(AT), keys = S(AT + 1);
   const float scale = F(AT + 2);
-  const int q_time = S(AT + 3), q_dim = S(AT + 4), k_time = S(AT + 5), k_dim = S(AT + 6);
-  const int v_time = S(AT + 7), v_dim = S(AT + 8), mask_time = S(AT + 9), mask_key = S(AT + 10);
   const uint rank = P(AT + 12);
   int q_at = int(P(1)), k_at = int(P(2)), v_at = int(P(3)), mask_at = int(P(4));
   uint rest = gl_WorkGroupID.y;
@@ -80,48 +56,99 @@ void main() {
     v_at += key_at * S(AT + 13 + 3 * rank + d);
     mask_at += int(at) * S(AT + 13 + 4 * rank + d);
   }
-  const int group_first = int(gl_WorkGroupID.x * LANES * kCols);
-  int time[kCols];
-  float top[kCols], total[kCols];
-  [[unroll]] for (uint j = 0; j < kCols; ++j) {
-    time[j] = group_first + int(LANES * j + gl_LocalInvocationID.x);
-    top[j] = -infinity();
-    total[j] = 0.0;
-    const int from = q_at + min(time[j], times - 1) * q_time;
-    [[unroll]] for (uint d = 0; d < kDim; ++d) query[d][j] = float(q[uint(from + int(d) * q_dim)]) * scale;
-    [[unroll]] for (uint d = 0; d < kValueDim; ++d) sum[d][j] = 0.0;
+  const uint me = gl_LocalInvocationID.x, row = me / 8u, lane = me % 8u;
+  const int first = int(gl_WorkGroupID.x * kBlock);
+  for (uint e = me; e < kBlock * kDim; e += kInvocations) {
+    const int time = min(first + int(e / kDim), times - 1);
+    queries[e / kDim * (kDim + 1) + e % kDim] =
+        float(q[uint(q_at + time * S(AT + 3) + int(e % kDim) * S(AT + 4))]) * scale;
   }
-  const int end = kCausal ? min(keys, group_first + int(LANES * kCols)) : keys;
-  for (int key = 0; key < end; ++key) {
-    [[unroll]] for (uint j = 0; j < kCols; ++j) score[j] = 0.0;
-    EACH(k, k_at + key * k_time, k_dim, kDim,
-         [[unroll]] for (uint j = 0; j < kCols; ++j) score[j] += x * query[d][j];)
-    [[unroll]] for (uint j = 0; j < kCols; ++j) {
-      bool hides = kCausal && key > time[j];
-      if (kMask) {
-        const uint at = uint(mask_at + min(time[j], times - 1) * mask_time + key * mask_key);
-#ifdef HIDES
-        hides = hides || uint(mask[at]) == 0u;
-#else
-        score[j] += float(mask[at]);
-#endif
-      }
-      if (hides) score[j] = -infinity();
-      const float old_top = top[j];
-      top[j] = score[j] > old_top ? score[j] : old_top;
-      const float shrink = old_top == top[j] ? 1.0 : op_exp(old_top - top[j]);
-      score[j] = score[j] == -infinity() ? 0.0 : op_exp(score[j] - top[j]);
-      total[j] = total[j] * shrink + score[j];
-      [[unroll]] for (uint d = 0; d < kValueDim; ++d) sum[d][j] *= shrink;
+  float top[2], total[2], sum[2][kMyDims];
+  [[unroll]] for (uint i = 0; i < 2; ++i) {
+    top[i] = -infinity();
+    total[i] = 0.0;
+    [[unroll]] for (uint j = 0; j < kMyDims; ++j) sum[i][j] = 0.0;
+  }
+  const int end = kCausal ? min(keys, first + int(kBlock)) : keys;
+  for (int key0 = 0; key0 < end; key0 += int(kBlock)) {
+    barrier();
+    for (uint e = me; e < kBlock * kDim; e += kInvocations) {
+      const int key = min(key0 + int(e / kDim), keys - 1);
+      keys_part[e / kDim * (kDim + 1) + e % kDim] =
+          float(k[uint(k_at + key * S(AT + 5) + int(e % kDim) * S(AT + 6))]);
     }
-    EACH(v, v_at + key * v_time, v_dim, kValueDim,
-         [[unroll]] for (uint j = 0; j < kCols; ++j) sum[d][j] += x * score[j];)
+    barrier();
+    float score[2][kMyKeys];
+    [[unroll]] for (uint i = 0; i < 2; ++i)
+      [[unroll]] for (uint j = 0; j < kMyKeys; ++j) score[i][j] = 0.0;
+    for (uint d = 0; d < kDim; ++d) {
+      const float q0 = queries[row * (kDim + 1) + d], q1 = queries[(row + kHalf) * (kDim + 1) + d];
+      [[unroll]] for (uint j = 0; j < kMyKeys; ++j) {
+        const float x = keys_part[(lane + 8 * j) * (kDim + 1) + d];
+        score[0][j] += q0 * x;
+        score[1][j] += q1 * x;
+      }
+    }
+    [[unroll]] for (uint i = 0; i < 2; ++i) {
+      const int time = first + int(row + i * kHalf);
+      [[unroll]] for (uint j = 0; j < kMyKeys; ++j) {
+        const int key = key0 + int(lane + 8 * j);
+        bool hides = key >= keys || kCausal && key > time;
+        if (kMask) {
+          const uint at = uint(mask_at + min(time, times - 1) * S(AT + 9) + min(key, keys - 1) * S(AT + 10));
+#ifdef HIDES
+          hides = hides || uint(mask[at]) == 0u;
+#else
+          score[i][j] += float(mask[at]);
+#endif
+        }
+        scores[(row + i * kHalf) * (kBlock + 1) + lane + 8 * j] = hides ? -infinity() : score[i][j];
+      }
+    }
+    barrier();
+    for (uint e = me; e < kBlock * kValueDim; e += kInvocations) {
+      const int key = min(key0 + int(e / kValueDim), keys - 1);
+      keys_part[e / kValueDim * (kValueDim + 1) + e % kValueDim] =
+          float(v[uint(v_at + key * S(AT + 7) + int(e % kValueDim) * S(AT + 8))]);
+    }
+    // What hides all keys of a query so far leaves its maximum at -inf, and its weights at 0.
+    [[unroll]] for (uint i = 0; i < 2; ++i) {
+      const uint at = (row + i * kHalf) * (kBlock + 1);
+      const float old_top = top[i];
+      for (uint p = 0; p < kBlock; ++p) {
+        const float s = scores[at + p];
+        top[i] = is_nan(top[i]) || top[i] > s ? top[i] : s;
+      }
+      const float shrink = old_top == top[i] ? 1.0 : op_exp(old_top - top[i]);
+      total[i] *= shrink;
+      [[unroll]] for (uint j = 0; j < kMyDims; ++j) sum[i][j] *= shrink;
+    }
+    barrier();
+    [[unroll]] for (uint i = 0; i < 2; ++i)
+      [[unroll]] for (uint j = 0; j < kMyKeys; ++j) {
+        const uint at = (row + i * kHalf) * (kBlock + 1) + lane + 8 * j;
+        const float s = scores[at];
+        scores[at] = s == -infinity() ? 0.0 : op_exp(s - top[i]);
+      }
+    barrier();
+    for (uint p = 0; p < kBlock; ++p) {
+      const float p0 = scores[row * (kBlock + 1) + p], p1 = scores[(row + kHalf) * (kBlock + 1) + p];
+      total[0] += p0;
+      total[1] += p1;
+      [[unroll]] for (uint j = 0; j < kMyDims; ++j) {
+        const float x = keys_part[p * (kValueDim + 1) + min(lane + 8 * j, kValueDim - 1)];
+        sum[0][j] += p0 * x;
+        sum[1][j] += p1 * x;
+      }
+    }
   }
-  [[unroll]] for (uint j = 0; j < kCols; ++j) {
-    if (time[j] >= times) continue;
+  [[unroll]] for (uint i = 0; i < 2; ++i) {
+    const uint time = uint(first) + row + i * kHalf;
+    if (time >= uint(times)) continue;
     // A query that sees no key gives 0.
-    const float weight = total[j] == 0.0 ? 0.0 : 1.0 / total[j];
-    const uint to = P(0) + (gl_WorkGroupID.y * uint(times) + uint(time[j])) * kValueDim;
-    [[unroll]] for (uint d = 0; d < kValueDim; ++d) y[to + d] = REAL(sum[d][j] * weight);
+    const float weight = total[i] == 0.0 ? 0.0 : 1.0 / total[i];
+    const uint to = P(0) + (gl_WorkGroupID.y * uint(times) + time) * kValueDim;
+    [[unroll]] for (uint j = 0; j < kMyDims; ++j)
+      if (lane + 8 * j < kValueDim) y[to + lane + 8 * j] = REAL(sum[i][j] * weight);
   }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax and norms: one group of 64 invocations for each line, or one invocation (not kTogether).
+// With SUBGROUPS what the invocations of a group know is put together by subgroups first.
 //   kWhat: 0 softmax, 1 log_softmax, 2 layer_norm, 3 rms_norm, 4 group_norm
 // Line l begins at l / inner * outer_step + l % inner * inner_step; element i of it lies at
 // i / space * far + i % space. Parameters: lines, count, inner, outer_step, inner_step, space, far,
@@ -8,6 +9,9 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_16bit_storage : require
+#ifdef SUBGROUPS
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#endif
 layout(local_size_x = 64) in;
 layout(constant_id = 0) const uint kWhat = 0;
 layout(constant_id = 1) const bool kTogether = true;
@@ -22,20 +26,32 @@ layout(binding = 4) readonly buffer Bias { REAL bias[]; };
 #define AT 4
 shared float part[64];
 
+// NaN is the largest of all.
+float both(const float a, const float b, const bool largest) {
+  return !largest ? a + b : is_nan(a) || a > b ? a : b;
+}
+
 float all_of(const float mine, const bool largest) {
   if (!kTogether) return mine;
   const uint me = gl_LocalInvocationID.x;
   barrier();
+#ifdef SUBGROUPS
+  float known = subgroupAdd(mine);
+  if (largest) known = subgroupMax(is_nan(mine) ? 1u : 0u) != 0u ? known : subgroupMax(mine);
+  if (subgroupElect()) part[gl_SubgroupID] = known;
+  barrier();
+  known = part[0];
+  for (uint i = 1; i < gl_NumSubgroups; ++i) known = both(known, part[i], largest);
+  return known;
+#else
   part[me] = mine;
   for (uint half_of = 32u; half_of > 0u; half_of /= 2u) {
     barrier();
-    if (me < half_of) {
-      const float a = part[me], b = part[me + half_of];
-      part[me] = !largest ? a + b : is_nan(a) || a > b ? a : b;
-    }
+    if (me < half_of) part[me] = both(part[me], part[me + half_of], largest);
   }
   barrier();
   return part[0];
+#endif
 }
 
 void main() {

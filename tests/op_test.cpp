@@ -349,8 +349,11 @@ void check_dtype(const Sample& sample, DType floats) {
   compare(*plain, "plain");
   if (testing::Test::HasFatalFailure()) return;
   if (device_under_test) {
-    const auto on_vulkan = [&](const Case& graph, bool strided, const char* how) {
-      const Result<std::vector<Answer>> answers = run(graph, on_device(), strided);
+    const auto on_vulkan = [&](const Case& graph, bool strided, const std::string& how,
+                               Options options = on_device()) {
+      const bool is_forced = !options.kernels.empty();
+      const Result<std::vector<Answer>> answers = run(graph, std::move(options), strided);
+      if (is_forced && answers.status().code() == Code::unsupported) return;
       ASSERT_TRUE(answers.ok()) << what << " " << how << ": " << answers.status().message();
       compare(*answers, how);
     };
@@ -359,6 +362,13 @@ void check_dtype(const Sample& sample, DType floats) {
     Result<std::unique_ptr<Case>> copied = build(sample, floats, true);
     ASSERT_TRUE(copied.ok()) << copied.status().message();
     on_vulkan(**copied, false, "vulkan, aliased");
+    // Those for other devices, too: each must be right here.
+    for (const KernelDef* kernel : Registry::built_in().kernels(sample.op, Device::vulkan))
+      for (const bool is_strided : {false, true}) {
+        Options options = on_device();
+        options.kernels = {text(sample.op, "=", kernel->name)};
+        on_vulkan(**c, is_strided, options.kernels[0], options);
+      }
     return;
   }
 

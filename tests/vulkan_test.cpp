@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sessions on a Vulkan device: what stays there, what is counted, what fails as a value.
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <thread>
@@ -322,8 +323,24 @@ TEST_F(Vulkan, EveryKernelHasASelfTest) {
   const Registry& registry = Registry::built_in();
   for (const Op* op : registry.ops()) {
     if (registry.kernels(op->name(), Device::vulkan).empty()) continue;
-    EXPECT_FALSE(self_test_case(*op, f32, registry).outputs().empty()) << op->name();
+    EXPECT_FALSE(self_test_cases(*op, f32, registry).empty()) << op->name();
   }
+}
+
+// Those for other devices, too, with every size of their tiles.
+TEST_F(Vulkan, EveryKernelIsRightOnItsCases) {
+  const Registry& registry = Registry::built_in();
+  for (const Op* op : registry.ops())
+    for (const KernelDef* kernel : registry.kernels(op->name(), Device::vulkan)) {
+      bool runs = kernel->name == "cooperative" && !gpu_.info().cooperative_matrix;
+      for (const DType real : {f32, f16}) {
+        const Result<DeviceTimes> times = judge(*kernel, *op, real, options(), registry);
+        ASSERT_TRUE(times.ok()) << times.status().message();
+        EXPECT_TRUE(std::isfinite(times->gpu_ms)) << op->name() << "=" << kernel->name;
+        runs = runs || times->gpu_ms > 0;
+      }
+      EXPECT_TRUE(runs) << op->name() << "=" << kernel->name << " takes none of its cases";
+    }
 }
 
 TEST_F(Vulkan, AKernelThatFailsItsSelfTestIsReplaced) {

@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trust in a device: before a kernel of it is used for the first time it computes a small case that
+// Trust in a device: before a kernel of it is used for the first time it computes small cases that
 // the CPU computes too. Verdicts are kept with what else was measured on the device, in its cache.
 #pragma once
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "hg/session.h"
+#include "lib/run/measured_times.h"
 
 namespace hg {
 
 // The kernels of the device, as "op=kernel", whose answers for the ops of this graph are wrong. Those
-// behind one that is right are not tested, unless it has a case of its own, as one for few shapes has.
+// behind one that is right are not tested, unless it has cases of its own, as one for few shapes has.
 // `options.gpu` is open. With `options.kernels` nothing is tested: the host has chosen.
 Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Options& options,
                                                  const Registry& registry);
 
-// A graph whose only node is this op, on inputs of this type where it takes any: the case of the
-// kernel or else that of the op; empty outputs when there is none.
-Graph self_test_case(const Op& op, DType real, const Registry& registry,
-                     std::string_view kernel = "");
+// Graphs whose only node is this op, on inputs of this type where it takes any: the cases of the
+// kernel or else those of the op; none when there are none.
+std::vector<Graph> self_test_cases(const Op& op, DType real, const Registry& registry,
+                                   std::string_view kernel = "");
+
+// How long the cases of a kernel took, of those that it takes: 0 where it takes none, infinity on the
+// device where an answer is wrong. Fails when the device does.
+Result<DeviceTimes> judge(const KernelDef& kernel, const Op& op, DType real, const Options& options,
+                          const Registry& registry);
 
 }  // namespace hg

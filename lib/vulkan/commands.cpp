@@ -9,6 +9,16 @@
 #include "hg_shaders.inc"
 
 namespace hg::vulkan {
+namespace {
+
+constexpr size_t shader_bytes() {
+  size_t sum = 0;
+  for (const auto& [name, code] : kShaders) sum += code.size_bytes();
+  return sum;
+}
+static_assert(shader_bytes() < 1'000'000, "programs that link the archive carry the shaders");
+
+}  // namespace
 
 std::span<const uint32_t> shader(std::string_view name) {
   for (const auto& [known, code] : kShaders)
@@ -32,6 +42,12 @@ Status add(PrepareContext& c, Dispatch dispatch) {
   if (static_cast<int>(dispatch.operands.size()) + 1 > device.max_bindings)
     return c.fail("needs ", static_cast<int64_t>(dispatch.operands.size()) + 1,
                   " bindings, the device has ", static_cast<int64_t>(device.max_bindings));
+  if (dispatch.invocations > device.max_workgroup)
+    return c.fail("needs groups of ", dispatch.invocations, " invocations, the device has ",
+                  static_cast<int64_t>(device.max_workgroup));
+  if (dispatch.shared_bytes > device.max_shared_bytes)
+    return c.fail("needs ", dispatch.shared_bytes, " bytes of shared memory, the device has ",
+                  device.max_shared_bytes);
   for (const int64_t groups : dispatch.groups)
     if (groups > std::min<int64_t>(device.max_groups, 65535))
       return c.fail("needs ", groups, " groups, the device has ", device.max_groups);

@@ -73,6 +73,8 @@ struct Dispatch {
   std::vector<Operand> operands;                        // bindings 1, 2, ...
   std::vector<uint32_t> params;
   std::array<int64_t, 3> groups = {1, 1, 1};
+  int64_t invocations = 128;  // of a group, at most
+  int64_t shared_bytes = 0;   // of a group, where they are more than a few
 };
 
 struct Commands {

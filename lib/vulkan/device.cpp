@@ -91,6 +91,22 @@ Status Device::create(const GpuOptions& options, VkPhysicalDevice physical,
     if (properties_.apiVersion < VK_API_VERSION_1_2)
       extensions = {VK_KHR_8BIT_STORAGE_EXTENSION_NAME, VK_KHR_STORAGE_BUFFER_STORAGE_CLASS_EXTENSION_NAME};
   }
+  VkPhysicalDeviceShaderFloat16Int8Features small{};
+  small.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
+  small.shaderFloat16 = VK_TRUE;
+  VkPhysicalDeviceVulkanMemoryModelFeatures memory_model{};
+  memory_model.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES;
+  memory_model.pNext = &small;
+  memory_model.vulkanMemoryModel = VK_TRUE;
+  VkPhysicalDeviceCooperativeMatrixFeaturesNV cooperative{};
+  cooperative.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV;
+  cooperative.pNext = &memory_model;
+  cooperative.cooperativeMatrix = VK_TRUE;
+  if (info_.cooperative_matrix) {
+    small.pNext = features.pNext;
+    features.pNext = &cooperative;
+    extensions.push_back(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
+  }
   VkDeviceCreateInfo create{};
   create.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
   create.pNext = &features;

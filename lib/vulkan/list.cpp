@@ -23,6 +23,22 @@ DeviceInfo::Type type_of(VkPhysicalDeviceType type) {
   }
 }
 
+// Whether its matrix units multiply 16 x 16 pieces of f16 and add in f32.
+bool multiplies_pieces(const Instance& vk, VkPhysicalDevice device) {
+  if (vk.GetPhysicalDeviceCooperativeMatrixPropertiesNV == nullptr) return false;
+  uint32_t count = 0;
+  vk.GetPhysicalDeviceCooperativeMatrixPropertiesNV(device, &count, nullptr);
+  VkCooperativeMatrixPropertiesNV kind{};
+  kind.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV;
+  std::vector<VkCooperativeMatrixPropertiesNV> kinds(count, kind);
+  vk.GetPhysicalDeviceCooperativeMatrixPropertiesNV(device, &count, kinds.data());
+  return std::any_of(kinds.begin(), kinds.end(), [](const VkCooperativeMatrixPropertiesNV& k) {
+    return k.MSize == 16 && k.NSize == 16 && k.KSize == 16 && k.scope == VK_SCOPE_SUBGROUP_NV &&
+           k.AType == VK_COMPONENT_TYPE_FLOAT16_NV && k.BType == VK_COMPONENT_TYPE_FLOAT16_NV &&
+           k.CType == VK_COMPONENT_TYPE_FLOAT32_NV && k.DType == VK_COMPONENT_TYPE_FLOAT32_NV;
+  });
+}
+
 DeviceInfo describe(const Instance& vk, VkPhysicalDevice device,
                     const VkPhysicalDeviceProperties& p) {
   uint32_t count = 0;
@@ -50,6 +66,12 @@ DeviceInfo describe(const Instance& vk, VkPhysicalDevice device,
   chain(storage_16);
   if (is_1_2 || has(VK_KHR_8BIT_STORAGE_EXTENSION_NAME)) chain(storage_8);
   if (is_1_2 || has(VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME)) chain(small);
+  VkPhysicalDeviceVulkanMemoryModelFeatures memory_model{};
+  memory_model.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES;
+  VkPhysicalDeviceCooperativeMatrixFeaturesNV cooperative{};
+  cooperative.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV;
+  if (is_1_2) chain(memory_model);
+  if (has(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME)) chain(cooperative);
   vk.GetPhysicalDeviceFeatures2(device, &features);
 
   VkPhysicalDeviceSubgroupProperties subgroup{};
@@ -100,7 +122,8 @@ DeviceInfo describe(const Instance& vk, VkPhysicalDevice device,
   info.storage_8 = storage_8.storageBuffer8BitAccess;
   info.f16 = small.shaderFloat16;
   info.i8 = small.shaderInt8;
-  info.cooperative_matrix = has("VK_KHR_cooperative_matrix") || has("VK_NV_cooperative_matrix");
+  info.cooperative_matrix = cooperative.cooperativeMatrix && memory_model.vulkanMemoryModel &&
+                            info.f16 && info.storage_16 && multiplies_pieces(vk, device);
   return info;
 }
 

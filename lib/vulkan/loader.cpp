@@ -60,6 +60,9 @@ Result<std::shared_ptr<Instance>> open_instance() {
   if (instance->name == nullptr) return unsupported("the Vulkan driver has no vk" #name);
   HG_VK_INSTANCE_FUNCTIONS(HG_VK_LOAD)
 #undef HG_VK_LOAD
+  instance->GetPhysicalDeviceCooperativeMatrixPropertiesNV =
+      reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV>(
+          get(instance->handle, "vkGetPhysicalDeviceCooperativeMatrixPropertiesNV"));
   return instance;
 }
 

@@ -72,6 +72,8 @@ struct Instance {
   VkInstance handle = VK_NULL_HANDLE;
 #define HG_VK_MEMBER(name) PFN_vk##name name = nullptr;
   HG_VK_INSTANCE_FUNCTIONS(HG_VK_MEMBER)
+  // Of an extension: null where no driver has it.
+  HG_VK_MEMBER(GetPhysicalDeviceCooperativeMatrixPropertiesNV)
 
   Instance() = default;
   Instance(const Instance&) = delete;

@@ -280,7 +280,7 @@ TEST_F(ConvertTest, WritesWholeFilesOnly) {
   }
   outcome = run_shell(tool() + model + "-o '" + (folder_ / "no/such/out.hgm").string() + "'");
   EXPECT_EQ(outcome.exit, 2) << outcome.text;
-  outcome = run_shell(std::string("cat '") + (kModels / "net.pt").string() + "' | " + tool() +
+  outcome = run_shell("cat '" + (kModels / "net.pt").string() + "' | " + tool() +
                       "- -o - --input 'f32[n,4]' 2>/dev/null > '" + output().string() + "'");
   EXPECT_EQ(outcome.exit, 0);
   EXPECT_EQ(read(output()).substr(0, 8), "HGMODEL\n");

@@ -37,7 +37,7 @@ struct DeviceInfo {
   bool f64 = false, i64 = false;        // arithmetic
   bool storage_16 = false, storage_8 = false;
   bool f16 = false, i8 = false;         // arithmetic
-  bool cooperative_matrix = false;
+  bool cooperative_matrix = false;  // 16x16 pieces of f16 with f32 sums (VK_NV_cooperative_matrix)
 };
 std::string_view name(DeviceInfo::Type type);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention: shaders/attention.comp.
+// Attention: shaders/attention.comp and attention_lanes.comp.
 #include <algorithm>
 
 #include "kernels/attention_shape.h"
@@ -9,11 +9,11 @@
 namespace hg::vulkan {
 namespace {
 
-constexpr int64_t kMostDim = 256;  // an invocation holds a query and its result
+constexpr int64_t kMostDim = 256;
 // Of a group of the shader for lanes: queries in vectors, of which the driver's compiler takes long
 // for the most.
 constexpr int64_t kLanes = 8, kMostCols = 4, kFewCols = 2, kManyTimes = 64;
-constexpr int64_t kGroup = 64;
+constexpr int64_t kMostBlock = 32;  // queries of a group on a GPU
 
 bool accepts(const PrepareContext& c) {
   const Tensor &q = c.in(0), &v = c.in(2);
@@ -24,18 +24,44 @@ bool accepts_lanes(const PrepareContext& c) {
   return c.in(0).dtype == f32 && accepts(c) && has_lanes(device_of(c));
 }
 
+// The queries of a group of attention.comp: as many as shared memory holds, and more than there are
+// only by a part of a block.
+int64_t shared_bytes(const kernels::AttentionShape& s, int64_t block) {
+  return 4 * block * (s.dim + 1 + std::max(s.dim, s.value_dim) + 1 + block + 1);
+}
+int64_t block_for(const DeviceInfo& device, const kernels::AttentionShape& s) {
+  int64_t block = kMostBlock;
+  while (block > 8 && (shared_bytes(s, block) > device.max_shared_bytes || s.times <= block / 2))
+    block /= 2;
+  return block;
+}
+
 template <bool lanes>
 Status prepare(PrepareContext& c) {
   const kernels::AttentionShape s = kernels::attention_shape(c);
-  const int64_t vectors = lanes ? (s.times + kLanes - 1) / kLanes : 1;
-  const int64_t cols = std::min(vectors, s.times < kManyTimes ? kFewCols : kMostCols);
-  const int64_t queries = (lanes ? kLanes : kGroup) * cols;
+  const uint32_t masks = c.has(3), causal = s.causal;
   const bool hides = c.has(3) && c.in(3).dtype == boolean;
   Dispatch dispatch;
   const std::string_view real = c.out(0).dtype == f32 ? "f32" : "f16";
   dispatch.code = shader(text("attention_", lanes ? "lanes_" : "", real, hides ? "_hides" : ""));
-  dispatch.constants = {static_cast<uint32_t>(s.dim), static_cast<uint32_t>(s.value_dim),
-                        c.has(3) ? 1u : 0u, s.causal ? 1u : 0u, static_cast<uint32_t>(cols)};
+  int64_t queries = 0;  // of a group
+  if (lanes) {
+    const int64_t vectors = (s.times + kLanes - 1) / kLanes;
+    const int64_t cols = std::min(vectors, s.times < kManyTimes ? kFewCols : kMostCols);
+    queries = kLanes * cols;
+    dispatch.constants = {static_cast<uint32_t>(s.dim), static_cast<uint32_t>(s.value_dim), masks,
+                          causal, static_cast<uint32_t>(cols)};
+  } else {
+    const int64_t block = block_for(device_of(c), s);
+    queries = block;
+    dispatch.invocations = 4 * block;
+    dispatch.shared_bytes = shared_bytes(s, block);
+    for (const int64_t constant : {4 * block, block, s.dim, s.value_dim, block * (s.dim + 1),
+                                   block * (std::max(s.dim, s.value_dim) + 1), block * (block + 1),
+                                   block / 8, (s.value_dim + 7) / 8, block / 2})
+      dispatch.constants.push_back(static_cast<uint32_t>(constant));
+    dispatch.constants.insert(dispatch.constants.end(), {masks, causal});
+  }
   dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1), Operand::in(c, 2),
                        Operand::in(c, c.has(3) ? 3 : 0)};
   dispatch.params = Words()
@@ -74,7 +100,7 @@ constexpr KernelDef kernel(std::string_view name, bool (*accepts)(const PrepareC
 
 constexpr KernelDef kKernels[] = {
     kernel("lanes", accepts_lanes, prepare<true>),
-    kernel("online", accepts, prepare<false>),
+    kernel("blocks", accepts, prepare<false>),
 };
 
 }  // namespace

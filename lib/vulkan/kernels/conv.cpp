@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions: shaders/conv.comp, conv_lanes.comp, conv_depthwise.comp, winograd_in.comp,
-// winograd_out.comp, conv_weight_grad.comp and conv_weight_grad_lanes.comp.
+// Convolutions: shaders/conv.comp, conv_tiles.comp, conv_lanes.comp, conv_depthwise.comp,
+// winograd_in.comp, winograd_out.comp, conv_weight_grad.comp and conv_weight_grad_lanes.comp.
 #include <algorithm>
 
 #include "kernels/conv_shape.h"
@@ -44,6 +44,36 @@ Status prepare_conv(PrepareContext& c) {
   describe(words, s);
   dispatch.params = words.u(blocks).words();
   dispatch.groups = {(s.out_size() + 63) / 64, blocks * s.groups, s.n};
+  return add(c, std::move(dispatch));
+}
+
+// Outputs of a group from which on tiles pay.
+constexpr int64_t kTileOutputs = 16;
+
+bool accepts_tiles(const PrepareContext& c) {
+  if (!accepts(c) || c.in(0).count() == 0 || c.in(1).count() == 0) return false;
+  return kernels::conv_shape(c.in(0), c.in(1), c.out(0), c.attrs()).group_o() >= kTileOutputs;
+}
+
+Status prepare_tiles(PrepareContext& c) {
+  const kernels::ConvShape s = kernels::conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
+  if (c.out(0).count() == 0) return {};
+  const int64_t columns = s.n * s.out_size();
+  const Tile tile = tile_for(device_of(c), s.group_o(), columns, s.groups);
+  Dispatch dispatch;
+  dispatch.code = shader(c.out(0).dtype == f32 ? "conv_tiles_f32" : "conv_tiles_f16");
+  use_tile(dispatch, tile);
+  for (const int64_t constant :
+       {int64_t{c.has(2)}, int64_t{c.has(3)}, static_cast<int64_t>(s.activation),
+        int64_t{s.transposed}, s.kernel[0], s.kernel[1], s.kernel[2], s.kernel_size()})
+    dispatch.constants.push_back(static_cast<uint32_t>(constant));
+  dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1),
+                       Operand::in(c, c.has(2) ? 2 : 1), Operand::in(c, c.has(3) ? 3 : 1)};
+  Words words;
+  describe(words, s);
+  dispatch.params = words.u(s.n).words();
+  dispatch.groups = {(columns + tile.cols - 1) / tile.cols,
+                     (s.group_o() + tile.rows - 1) / tile.rows, s.groups};
   return add(c, std::move(dispatch));
 }
 
@@ -125,9 +155,9 @@ Status prepare_depthwise(PrepareContext& c) {
   const int64_t strips = (s.out[1] + kMostStrip - 1) / kMostStrip;
   const int64_t strip = (s.out[1] + strips - 1) / strips, group = lanes ? kLanes : 64;
   Dispatch dispatch;
-  dispatch.code = shader(lanes                    ? "conv_depthwise_lanes"
+  dispatch.code = shader(lanes                   ? "conv_depthwise_lanes"
                          : c.out(0).dtype == f32 ? "conv_depthwise_f32"
-                                                  : "conv_depthwise_f16");
+                                                 : "conv_depthwise_f16");
   dispatch.constants = {static_cast<uint32_t>(s.kernel[1]),
                         static_cast<uint32_t>(s.kernel[2]),
                         static_cast<uint32_t>(s.stride[1]),
@@ -240,7 +270,7 @@ Status prepare_winograd(PrepareContext& c) {
   product.y = m(true);
   product.a = Operand::constant(f32, u, weight_bytes);
   product.b = v(false);
-  HG_TRY(add_product(c, product, has_lanes(device_of(c))));
+  HG_TRY(add_product(c, product, split_for(device_of(c), product.shape)));
 
   Dispatch out;
   out.code = shader("winograd_out");
@@ -273,6 +303,11 @@ constexpr KernelDef kKernels[] = {
      .name = "lanes",
      .accepts = accepts_lanes,
      .prepare = prepare_lanes},
+    {.op = "conv",
+     .device = hg::Device::vulkan,
+     .name = "tiles",
+     .accepts = accepts_tiles,
+     .prepare = prepare_tiles},
     {.op = "conv",
      .device = hg::Device::vulkan,
      .name = "direct",

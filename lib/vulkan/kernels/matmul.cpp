@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul and linear: shaders/matmul.comp.
+// matmul and linear: shaders/matmul.comp, matmul_cooperative.comp, matmul_rows.comp and
+// matmul_lanes.comp.
 #include <algorithm>
 
 #include "lib/run/backend.h"
@@ -8,7 +9,15 @@
 namespace hg::vulkan {
 namespace {
 
-constexpr int64_t kTile = 64;
+// Tiles from large to small, each taken where it makes kManyGroups of them or more: enough for the
+// processors of a large GPU, some of which wait for memory. The last is for all others.
+constexpr Tile kTiles[] = {{128, 128, 8, 8, 8}, {64, 64, 4, 4, 16}, {32, 32, 4, 4, 16}};
+constexpr int64_t kManyGroups = 96;
+// Of matmul_cooperative.comp: results of a group along both sides, invocations of a subgroup, and
+// bytes of shared memory.
+constexpr int64_t kCooperativeSide = 64, kSubgroup = 32, kCooperativeShared = 27136;
+// Of matmul_rows.comp: rows of a, and invocations along what lies together in b.
+constexpr int64_t kFewRows = 8, kTogether = 32;
 // Results of a group of matmul_lanes.comp: kRows rows of kCols vectors. Below kSmall products the
 // driver's compiler would take longer than it saves.
 constexpr int64_t kLanes = 8, kRows = 16, kCols = 4;
@@ -16,6 +25,14 @@ constexpr int64_t kSmall = int64_t{1} << 18, kSmallRows = 4, kSmallCols = 1;
 
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 || c.out(0).dtype == f16; }
 bool accepts_lanes(const PrepareContext& c) { return accepts(c) && has_lanes(device_of(c)); }
+bool accepts_cooperative(const PrepareContext& c) {
+  const DeviceInfo& device = device_of(c);
+  return c.out(0).dtype == f16 && device.cooperative_matrix && device.subgroup_size == kSubgroup &&
+         kernels::product_shape(c).m > kFewRows;
+}
+bool accepts_rows(const PrepareContext& c) {
+  return accepts(c) && kernels::product_shape(c).m <= kFewRows;
+}
 
 // Whether two steps along k of a constant b are one aligned word of 64 bits.
 bool reads_pairs(const PrepareContext& c, const kernels::MatmulShape& s) {
@@ -25,7 +42,7 @@ bool reads_pairs(const PrepareContext& c, const kernels::MatmulShape& s) {
   return device_of(c).i64 && address != 0 && address % 8 == 0 && s.b_row == 1 && even;
 }
 
-template <bool lanes>
+template <Split split>
 Status prepare(PrepareContext& c) {
   if (c.out(0).count() == 0) return {};
   Product product;
@@ -38,7 +55,7 @@ Status prepare(PrepareContext& c) {
   if (c.has(2)) product.bias = Operand::in(c, 2);
   if (c.has(3)) product.residual = Operand::in(c, 3);
   product.b_in_pairs = reads_pairs(c, product.shape);
-  return add_product(c, product, lanes);
+  return add_product(c, product, split);
 }
 
 constexpr KernelDef kernel(std::string_view op, std::string_view name,
@@ -53,10 +70,14 @@ constexpr KernelDef kernel(std::string_view op, std::string_view name,
 }
 
 constexpr KernelDef kKernels[] = {
-    kernel("matmul", "lanes", accepts_lanes, prepare<true>, 3),
-    kernel("matmul", "tiles", accepts, prepare<false>, 3),
-    kernel("linear", "lanes", accepts_lanes, prepare<true>, 2),
-    kernel("linear", "tiles", accepts, prepare<false>, 2),
+    kernel("matmul", "lanes", accepts_lanes, prepare<Split::lanes>, 3),
+    kernel("matmul", "cooperative", accepts_cooperative, prepare<Split::cooperative>, 3),
+    kernel("matmul", "rows", accepts_rows, prepare<Split::rows>, 3),
+    kernel("matmul", "tiles", accepts, prepare<Split::tiles>, 3),
+    kernel("linear", "lanes", accepts_lanes, prepare<Split::lanes>, 2),
+    kernel("linear", "cooperative", accepts_cooperative, prepare<Split::cooperative>, 2),
+    kernel("linear", "rows", accepts_rows, prepare<Split::rows>, 2),
+    kernel("linear", "tiles", accepts, prepare<Split::tiles>, 2),
 };
 
 }  // namespace
@@ -66,14 +87,43 @@ bool has_lanes(const DeviceInfo& device) {
          device.subgroup_arithmetic;
 }
 
-Status add_product(PrepareContext& c, const Product& product, bool lanes) {
+Tile tile_for(const DeviceInfo& device, int64_t m, int64_t n, int64_t batches) {
+  for (const Tile& tile : kTiles) {
+    const int64_t invocations = tile.rows / tile.my_rows * (tile.cols / tile.my_cols);
+    const int64_t groups =
+        (m + tile.rows - 1) / tile.rows * ((n + tile.cols - 1) / tile.cols) * batches;
+    if (groups >= kManyGroups && std::min(m, n) > tile.rows / 2 &&
+        invocations <= device.max_workgroup)
+      return tile;
+  }
+  return std::end(kTiles)[-1];
+}
+
+void use_tile(Dispatch& dispatch, const Tile& tile) {
+  const int64_t down = tile.rows / tile.my_rows, across = tile.cols / tile.my_cols;
+  const int64_t invocations = down * across;
+  const int64_t part_a = (tile.rows + 1) * tile.steps, part_b = (tile.cols + 1) * tile.steps;
+  dispatch.constants.clear();
+  for (const int64_t constant :
+       {invocations, tile.rows, tile.cols, tile.my_rows, tile.my_cols, down, across, tile.steps,
+        tile.rows * tile.steps / invocations, tile.cols * tile.steps / invocations, part_a, part_b})
+    dispatch.constants.push_back(static_cast<uint32_t>(constant));
+  dispatch.invocations = invocations;
+  dispatch.shared_bytes = 4 * (part_a + part_b);
+}
+
+Split split_for(const DeviceInfo& device, const kernels::MatmulShape& shape) {
+  return has_lanes(device) ? Split::lanes : shape.m <= kFewRows ? Split::rows : Split::tiles;
+}
+
+Status add_product(PrepareContext& c, const Product& product, Split split) {
   const kernels::MatmulShape& s = product.shape;
   Dispatch dispatch;
   const bool is_f32 = product.dtype == f32;
   const uint32_t has_bias = product.bias.has_value(), has_residual = product.residual.has_value();
   const auto activation = static_cast<uint32_t>(s.activation);
-  int64_t rows = kTile, cols = kTile;  // of a group
-  if (lanes) {
+  int64_t rows = 0, cols = 0;  // of a group
+  if (split == Split::lanes) {
     const bool small = s.batches() * s.m * s.n * s.k < kSmall;
     rows = std::min(s.m, small ? kSmallRows : kRows);
     const int64_t vectors = std::min(small ? kSmallCols : kCols, (s.n + kLanes - 1) / kLanes);
@@ -83,10 +133,31 @@ Status add_product(PrepareContext& c, const Product& product, bool lanes) {
                                                 : "matmul_lanes_f32");
     dispatch.constants = {static_cast<uint32_t>(rows), has_bias, has_residual, activation,
                           static_cast<uint32_t>(vectors)};
+  } else if (split == Split::rows) {
+    const bool along = s.b_row <= s.b_col;
+    const int64_t others = device_of(c).max_workgroup >= 8 * kTogether ? 8 : 4;
+    const int64_t deep = along ? kTogether : others, wide = along ? others : kTogether;
+    rows = s.m;
+    cols = wide;
+    dispatch.code = shader(is_f32 ? "matmul_rows_f32" : "matmul_rows_f16");
+    for (const int64_t constant : {deep * wide, rows, deep, wide, rows * deep * wide})
+      dispatch.constants.push_back(static_cast<uint32_t>(constant));
+    dispatch.constants.insert(dispatch.constants.end(),
+                              {along ? 1u : 0u, has_bias, has_residual, activation});
+    dispatch.invocations = deep * wide;
+    dispatch.shared_bytes = 4 * rows * deep * wide;
+  } else if (split == Split::cooperative) {
+    rows = cols = kCooperativeSide;
+    dispatch.code = shader("matmul_cooperative");
+    dispatch.constants = {has_bias, has_residual, activation};
+    dispatch.shared_bytes = kCooperativeShared;
   } else {
-    const bool shares = device_of(c).type != DeviceInfo::Type::software;
+    const Tile tile = tile_for(device_of(c), s.m, s.n, s.batches());
+    rows = tile.rows;
+    cols = tile.cols;
     dispatch.code = shader(is_f32 ? "matmul_f32" : "matmul_f16");
-    dispatch.constants = {shares ? 1u : 0u, has_bias, has_residual, activation};
+    use_tile(dispatch, tile);
+    dispatch.constants.insert(dispatch.constants.end(), {has_bias, has_residual, activation});
   }
   dispatch.operands = {product.y, product.a, product.b, product.bias.value_or(product.b),
                        product.residual.value_or(product.b)};

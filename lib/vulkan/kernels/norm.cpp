@@ -15,24 +15,35 @@ struct Layout {
           channels = 1;
 };
 
+template <bool subgroups>
 Status add_lines(PrepareContext& c, What what, const Layout& l, int weight, int bias, double eps) {
   if (c.out(0).count() == 0) return {};
   // Lines across others are walked side by side, one by each invocation.
   const bool together = l.count >= 32 && (l.space > 1 || l.far == 1);
   Dispatch dispatch;
-  dispatch.code = shader(c.out(0).dtype == f32 ? "lines_f32" : "lines_f16");
+  dispatch.code = shader(
+      text(subgroups ? "lines_subgroups_" : "lines_", c.out(0).dtype == f32 ? "f32" : "f16"));
   dispatch.constants = {what, together ? 1u : 0u, weight >= 0 ? 1u : 0u, bias >= 0 ? 1u : 0u};
-  dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, weight >= 0 ? weight : 0),
+  dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0),
+                       Operand::in(c, weight >= 0 ? weight : 0),
                        Operand::in(c, bias >= 0 ? bias : 0)};
   dispatch.params = Words()
-                        .u(l.lines).u(l.count).u(l.inner).u(l.outer_step).u(l.inner_step).u(l.space)
-                        .u(l.far).u(l.channels).f(eps)
+                        .u(l.lines)
+                        .u(l.count)
+                        .u(l.inner)
+                        .u(l.outer_step)
+                        .u(l.inner_step)
+                        .u(l.space)
+                        .u(l.far)
+                        .u(l.channels)
+                        .f(eps)
                         .words();
-  dispatch.groups = together ? groups_for(device_of(c), l.lines, 1) : groups_for(device_of(c), l.lines, 64);
+  dispatch.groups =
+      together ? groups_for(device_of(c), l.lines, 1) : groups_for(device_of(c), l.lines, 64);
   return add(c, std::move(dispatch));
 }
 
-template <What what>
+template <What what, bool subgroups>
 Status prepare_softmax(PrepareContext& c) {
   const Tensor& x = c.in(0);
   Layout l;
@@ -43,19 +54,21 @@ Status prepare_softmax(PrepareContext& c) {
   l.outer_step = l.count * l.inner;
   l.inner_step = 1;
   l.far = l.inner;
-  return add_lines(c, what, l, -1, -1, 0);
+  return add_lines<subgroups>(c, what, l, -1, -1, 0);
 }
 
-template <What what>
+template <What what, bool subgroups>
 Status prepare_trailing(PrepareContext& c) {
   Layout l;
   l.count = c.attrs().integers("normalized_shape").count();
   l.lines = l.count == 0 ? 0 : c.in(0).count() / l.count;
   l.outer_step = l.count;
   const bool has_bias = what == kLayerNorm && c.has(2);
-  return add_lines(c, what, l, c.has(1) ? 1 : -1, has_bias ? 2 : -1, c.attrs().real("eps"));
+  return add_lines<subgroups>(c, what, l, c.has(1) ? 1 : -1, has_bias ? 2 : -1,
+                              c.attrs().real("eps"));
 }
 
+template <bool subgroups>
 Status prepare_group_norm(PrepareContext& c) {
   const Sizes& shape = c.in(0).shape;
   Layout l;
@@ -67,22 +80,36 @@ Status prepare_group_norm(PrepareContext& c) {
   l.count = l.channels * l.space;
   l.inner_step = l.count;
   l.outer_step = l.count * l.inner;
-  return add_lines(c, kGroupNorm, l, c.has(1) ? 1 : -1, c.has(2) ? 2 : -1, c.attrs().real("eps"));
+  return add_lines<subgroups>(c, kGroupNorm, l, c.has(1) ? 1 : -1, c.has(2) ? 2 : -1,
+                              c.attrs().real("eps"));
 }
 
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 || c.out(0).dtype == f16; }
 
+bool accepts_subgroups(const PrepareContext& c) {
+  return accepts(c) && device_of(c).subgroup_arithmetic;
+}
+
+template <bool subgroups>
 constexpr KernelDef kernel(std::string_view op, Status (*prepare)(PrepareContext&)) {
-  return {.op = op, .device = hg::Device::vulkan, .name = "lines", .accepts = accepts,
+  return {.op = op,
+          .device = hg::Device::vulkan,
+          .name = subgroups ? "subgroups" : "lines",
+          .accepts = subgroups ? accepts_subgroups : accepts,
           .prepare = prepare};
 }
 
 constexpr KernelDef kKernels[] = {
-    kernel("softmax", prepare_softmax<kSoftmax>),
-    kernel("log_softmax", prepare_softmax<kLogSoftmax>),
-    kernel("layer_norm", prepare_trailing<kLayerNorm>),
-    kernel("rms_norm", prepare_trailing<kRmsNorm>),
-    kernel("group_norm", prepare_group_norm),
+    kernel<true>("softmax", prepare_softmax<kSoftmax, true>),
+    kernel<false>("softmax", prepare_softmax<kSoftmax, false>),
+    kernel<true>("log_softmax", prepare_softmax<kLogSoftmax, true>),
+    kernel<false>("log_softmax", prepare_softmax<kLogSoftmax, false>),
+    kernel<true>("layer_norm", prepare_trailing<kLayerNorm, true>),
+    kernel<false>("layer_norm", prepare_trailing<kLayerNorm, false>),
+    kernel<true>("rms_norm", prepare_trailing<kRmsNorm, true>),
+    kernel<false>("rms_norm", prepare_trailing<kRmsNorm, false>),
+    kernel<true>("group_norm", prepare_group_norm<true>),
+    kernel<false>("group_norm", prepare_group_norm<false>),
 };
 
 }  // namespace
