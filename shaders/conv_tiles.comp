@@ -9,10 +9,9 @@
 #include "activation.glsl"
 #include "tiles.glsl"
 layout(constant_id = 15) const bool kTransposed = false;
-layout(constant_id = 16) const uint kKernelX = 1;
-layout(constant_id = 17) const uint kKernelY = 1;
-layout(constant_id = 18) const uint kKernelZ = 1;
-layout(constant_id = 19) const uint kTaps = 1;
+layout(constant_id = 16) const uint kKernelY = 1;
+layout(constant_id = 17) const uint kKernelZ = 1;
+layout(constant_id = 18) const uint kTaps = 1;
 layout(binding = 1) buffer Y { REAL y[]; };
 layout(binding = 2) readonly buffer X { REAL x[]; };
 layout(binding = 3) readonly buffer W { REAL w[]; };

@@ -83,6 +83,12 @@ void build_conv(Inputs& in, int64_t images, int64_t outputs, bool transposed) {
                 {{"padding", Ints{1}}, {"stride", Ints{1, 2}}, {"transposed", transposed}});
 }
 
+void build_weight_grad(Inputs& in, int64_t images, int64_t channels, int64_t outputs) {
+  in.graph.call("conv_weight_grad",
+                {in.x({images, channels, 23, 19}), in.x({images, outputs, 12, 18})},
+                {{"kernel", Ints{3, 2}}, {"stride", Ints{2, 1}}, {"padding", Ints{1, 0}}});
+}
+
 // Odd sizes beyond a vector, so that the edges of tiles are seen; an op (or kernel) may have
 // several rows, as one that chooses among tiles by the sizes has.
 struct Case {
@@ -145,6 +151,8 @@ constexpr Case kCases[] = {
            {in.x({2, 4, 21, 12}), in.x({2, 2, 19, 12}), in.x({2, 2, 19, 13}), in.x({21, 19})},
            {{"causal", true}});
      }},
+    {"conv_weight_grad=tiles", [](Inputs& in) { build_weight_grad(in, 2, 5, 18); }},
+    {"conv_weight_grad=tiles", [](Inputs& in) { build_weight_grad(in, 19, 45, 67); }},
     {"conv_weight_grad",
      [](Inputs& in) {
        in.graph.call("conv_weight_grad", {in.x({2, 5, 9, 21}), in.x({2, 18, 5, 11})},

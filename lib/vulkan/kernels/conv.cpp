@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions: shaders/conv.comp, conv_tiles.comp, conv_lanes.comp, conv_depthwise.comp,
-// winograd_in.comp, winograd_out.comp, conv_weight_grad.comp and conv_weight_grad_lanes.comp.
+// winograd_in.comp and winograd_out.comp.
 #include <algorithm>
 
 #include "kernels/conv_shape.h"
 #include "lib/run/backend.h"
+#include "lib/vulkan/kernels/geometry.h"
 #include "lib/vulkan/kernels/product.h"
 
 namespace hg::vulkan {
@@ -17,15 +18,9 @@ constexpr int64_t kLanes = 8, kRows = 16, kCols = 4;
 constexpr int64_t kSmall = int64_t{1} << 18, kSmallRows = 4, kSmallCols = 1;
 
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 || c.out(0).dtype == f16; }
-bool accepts_f32(const PrepareContext& c) { return c.out(0).dtype == f32; }
 bool accepts_lanes_f32(const PrepareContext& c) {
-  return accepts_f32(c) && has_lanes(device_of(c)) && c.in(0).count() > 0 && c.in(1).count() > 0;
-}
-
-void describe(Words& words, const kernels::ConvShape& s) {
-  words.u(s.group_c()).u(s.group_o()).u(s.groups);
-  for (const auto* spatial : {&s.in, &s.out, &s.kernel, &s.stride, &s.padding, &s.dilation})
-    for (const int64_t size : *spatial) words.u(size);
+  return c.out(0).dtype == f32 && has_lanes(device_of(c)) && c.in(0).count() > 0 &&
+         c.in(1).count() > 0;
 }
 
 Status prepare_conv(PrepareContext& c) {
@@ -65,7 +60,7 @@ Status prepare_tiles(PrepareContext& c) {
   use_tile(dispatch, tile);
   for (const int64_t constant :
        {int64_t{c.has(2)}, int64_t{c.has(3)}, static_cast<int64_t>(s.activation),
-        int64_t{s.transposed}, s.kernel[0], s.kernel[1], s.kernel[2], s.kernel_size()})
+        int64_t{s.transposed}, s.kernel[1], s.kernel[2], s.kernel_size()})
     dispatch.constants.push_back(static_cast<uint32_t>(constant));
   dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1),
                        Operand::in(c, c.has(2) ? 2 : 1), Operand::in(c, c.has(3) ? 3 : 1)};
@@ -74,32 +69,6 @@ Status prepare_tiles(PrepareContext& c) {
   dispatch.params = words.u(s.n).words();
   dispatch.groups = {(columns + tile.cols - 1) / tile.cols,
                      (s.group_o() + tile.rows - 1) / tile.rows, s.groups};
-  return add(c, std::move(dispatch));
-}
-
-template <bool lanes>
-Status prepare_weight_grad(PrepareContext& c) {
-  const kernels::ConvShape s = kernels::conv_weight_grad_shape(c.in(0), c.in(1), c.attrs());
-  if (c.out(0).count() == 0) return {};
-  Dispatch dispatch;
-  dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1)};
-  Words words;
-  describe(words, s);
-  words.u(s.n);
-  if (lanes) {
-    const int64_t places = s.group_c() * s.kernel_size();
-    const int64_t rows = std::min(s.group_o(), kRows);
-    const int64_t cols = std::min(kCols, (places + kLanes - 1) / kLanes);
-    const int64_t blocks = (s.group_o() + rows - 1) / rows;
-    dispatch.code = shader("conv_weight_grad_lanes");
-    dispatch.constants = {static_cast<uint32_t>(rows), static_cast<uint32_t>(cols)};
-    words.u(blocks);
-    dispatch.groups = {(places + kLanes * cols - 1) / (kLanes * cols), blocks * s.groups, 1};
-  } else {
-    dispatch.code = shader("conv_weight_grad");
-    dispatch.groups = groups_for(device_of(c), c.out(0).count(), 64);
-  }
-  dispatch.params = words.words();
   return add(c, std::move(dispatch));
 }
 
@@ -313,16 +282,6 @@ constexpr KernelDef kKernels[] = {
      .name = "direct",
      .accepts = accepts,
      .prepare = prepare_conv},
-    {.op = "conv_weight_grad",
-     .device = hg::Device::vulkan,
-     .name = "lanes",
-     .accepts = accepts_lanes_f32,
-     .prepare = prepare_weight_grad<true>},
-    {.op = "conv_weight_grad",
-     .device = hg::Device::vulkan,
-     .name = "direct",
-     .accepts = accepts_f32,
-     .prepare = prepare_weight_grad<false>},
 };
 
 }  // namespace

@@ -9,10 +9,9 @@
 namespace hg::vulkan {
 namespace {
 
-// Tiles from large to small, each taken where it makes kManyGroups of them or more: enough for the
-// processors of a large GPU, some of which wait for memory. The last is for all others.
+// Tiles from large to small, each taken where it makes kManyGroups of them or more. The last is for
+// all others.
 constexpr Tile kTiles[] = {{128, 128, 8, 8, 8}, {64, 64, 4, 4, 16}, {32, 32, 4, 4, 16}};
-constexpr int64_t kManyGroups = 96;
 // Of matmul_cooperative.comp: results of a group along both sides, invocations of a subgroup, and
 // bytes of shared memory.
 constexpr int64_t kCooperativeSide = 64, kSubgroup = 32, kCooperativeShared = 27136;

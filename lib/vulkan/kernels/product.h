@@ -35,6 +35,8 @@ bool has_lanes(const DeviceInfo& device);
 struct Tile {
   int64_t rows = 0, cols = 0, my_rows = 0, my_cols = 0, steps = 0;
 };
+// Enough groups for the processors of a large GPU, some of which wait for memory.
+inline constexpr int64_t kManyGroups = 96;
 // The largest tile that still gives the device many groups for m x n results in each of `batches`.
 Tile tile_for(const DeviceInfo& device, int64_t m, int64_t n, int64_t batches);
 // Sets constants 0 to 11 of shaders/tiles.glsl, and what a group needs.

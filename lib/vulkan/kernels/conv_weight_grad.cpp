@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of a convolution's weight: shaders/conv_weight_grad.comp, conv_weight_grad_tiles.comp
+// and conv_weight_grad_lanes.comp.
+#include <algorithm>
+
+#include "lib/run/backend.h"
+#include "lib/vulkan/kernels/geometry.h"
+#include "lib/vulkan/kernels/product.h"
+
+namespace hg::vulkan {
+namespace {
+
+// Results of a group of the shader for lanes: kRows outputs at kCols vectors of places.
+constexpr int64_t kLanes = 8, kRows = 16, kCols = 4;
+// Outputs of a group from which on tiles pay, and steps from which on a part of the sum is worth a
+// result of its own.
+constexpr int64_t kTileOutputs = 16, kPartSteps = 256;
+
+bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32; }
+bool accepts_lanes(const PrepareContext& c) {
+  return accepts(c) && has_lanes(device_of(c)) && c.in(0).count() > 0 && c.in(1).count() > 0;
+}
+
+template <bool lanes>
+Status prepare(PrepareContext& c) {
+  const kernels::ConvShape s = kernels::conv_weight_grad_shape(c.in(0), c.in(1), c.attrs());
+  if (c.out(0).count() == 0) return {};
+  Dispatch dispatch;
+  dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1)};
+  Words words;
+  describe(words, s);
+  words.u(s.n);
+  if (lanes) {
+    const int64_t places = s.group_c() * s.kernel_size();
+    const int64_t rows = std::min(s.group_o(), kRows);
+    const int64_t cols = std::min(kCols, (places + kLanes - 1) / kLanes);
+    const int64_t blocks = (s.group_o() + rows - 1) / rows;
+    dispatch.code = shader("conv_weight_grad_lanes");
+    dispatch.constants = {static_cast<uint32_t>(rows), static_cast<uint32_t>(cols)};
+    words.u(blocks);
+    dispatch.groups = {(places + kLanes * cols - 1) / (kLanes * cols), blocks * s.groups, 1};
+  } else {
+    dispatch.code = shader("conv_weight_grad");
+    dispatch.groups = groups_for(device_of(c), c.out(0).count(), 64);
+  }
+  dispatch.params = words.words();
+  return add(c, std::move(dispatch));
+}
+
+bool accepts_tiles(const PrepareContext& c) {
+  if (!accepts(c) || c.in(0).count() == 0 || c.in(1).count() == 0) return false;
+  return kernels::conv_weight_grad_shape(c.in(0), c.in(1), c.attrs()).group_o() >= kTileOutputs;
+}
+
+Status prepare_tiles(PrepareContext& c) {
+  const kernels::ConvShape s = kernels::conv_weight_grad_shape(c.in(0), c.in(1), c.attrs());
+  const int64_t results = c.out(0).count();
+  if (results == 0) return {};
+  const int64_t columns = s.group_c() * s.kernel_size(), steps = s.n * s.out_size();
+  const int64_t most_parts = std::max<int64_t>(1, steps / kPartSteps);
+  const Tile tile = tile_for(device_of(c), s.group_o(), columns, s.groups * most_parts);
+  const int64_t across = (columns + tile.cols - 1) / tile.cols;
+  const int64_t down = (s.group_o() + tile.rows - 1) / tile.rows, tiles = across * down * s.groups;
+  int64_t parts = std::min((2 * kManyGroups + tiles - 1) / tiles, most_parts);
+  const int64_t part_steps = (steps + parts - 1) / parts;
+  parts = (steps + part_steps - 1) / part_steps;
+  const int64_t part_bytes = 4 * parts * results;
+  if (part_bytes > device_of(c).max_binding_bytes)
+    return c.fail("its parts take ", part_bytes, " bytes");
+  Operand sums = Operand::out(c, 0);
+  if (parts > 1) {
+    c.set_workspace(part_bytes);
+    sums = Operand::workspace(f32, 0, part_bytes, true);
+  }
+  Dispatch dispatch;
+  dispatch.code = shader("conv_weight_grad_tiles");
+  use_tile(dispatch, tile);
+  for (const int64_t constant : {int64_t{0}, int64_t{0}, int64_t{0},  // no epilogue
+                                 s.kernel[1], s.kernel[2], s.kernel_size()})
+    dispatch.constants.push_back(static_cast<uint32_t>(constant));
+  dispatch.operands = {sums, Operand::in(c, 0), Operand::in(c, 1)};
+  Words words;
+  describe(words, s);
+  dispatch.params = words.u(s.n).u(part_steps).words();
+  dispatch.groups = {across, down, s.groups * parts};
+  HG_TRY(add(c, std::move(dispatch)));
+  if (parts == 1) return {};
+  Dispatch total;
+  total.code = shader("reduce_f32");
+  total.constants = {0, 0};  // a sum, of which each invocation has one
+  total.operands = {Operand::out(c, 0), Operand::workspace(f32, 0, part_bytes, false),
+                    Operand::out(c, 0)};
+  total.params =
+      Words().u(results).u(parts).u(1).u(results).u(1).u(1).u(parts).u(results).f(0).words();
+  total.groups = groups_for(device_of(c), results, 64);
+  return add(c, std::move(total));
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "conv_weight_grad",
+     .device = hg::Device::vulkan,
+     .name = "lanes",
+     .accepts = accepts_lanes,
+     .prepare = prepare<true>},
+    {.op = "conv_weight_grad",
+     .device = hg::Device::vulkan,
+     .name = "tiles",
+     .accepts = accepts_tiles,
+     .prepare = prepare_tiles},
+    {.op = "conv_weight_grad",
+     .device = hg::Device::vulkan,
+     .name = "direct",
+     .accepts = accepts,
+     .prepare = prepare<false>},
+};
+
+}  // namespace
+
+std::span<const KernelDef> conv_weight_grad() { return kKernels; }
+
+}  // namespace hg::vulkan
