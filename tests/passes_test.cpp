@@ -477,6 +477,36 @@ TEST(Passes, MultiplyWholeImages) {
   EXPECT_EQ(off.find("linear("), std::string::npos) << off;
 }
 
+// The gradient of v comes first, but is computed when v may change, and w is read once more.
+TEST(Passes, UpdateEarly) {
+  const auto step = [] {
+    Graph g;
+    const Value x = g.input("x", f32, {2, 2}), lr = g.input("lr", f32, {1});
+    const Value v = g.parameter("v", f32, {2, 2}, init::ones());
+    const Value w = g.parameter("w", f32, {2, 2}, init::ones());
+    const Value count = g.scalar(int64_t{1}, i64);
+    const Value dv = g.call("exp", {x}), dw = g.call("sum", {x}, {{"dim", 0}, {"keepdim", true}});
+    const auto update = [&](const Value& state, const Value& gradient) {
+      g.assign(state, g.calls("sgd_step", {state, Value(), Value(), gradient, lr, count})[0]);
+    };
+    update(w, g.call("expand", {dw}, {{"shape", Shape{2, 2}}}));
+    const Value y = g.call("matmul", {x, v});
+    update(v, dv);
+    g.output("z", g.call("matmul", {g.call("matmul", {y, w}), y}));
+    g.output("dw", dw);
+    return g;
+  };
+  const auto order = [](const std::string& nodes) {
+    std::string ops;
+    for (size_t at = nodes.find(" = "); at != std::string::npos; at = nodes.find(" = ", at + 1))
+      ops += nodes.substr(at + 3, nodes.find('(', at) - at - 3) + " ";
+    return ops;
+  };
+  EXPECT_EQ(order(compiled(step())), "sum matmul exp sgd_step matmul expand sgd_step matmul ");
+  EXPECT_EQ(order(compiled(step(), {.disabled_passes = {"updates"}})),
+            "exp sum expand sgd_step matmul sgd_step matmul matmul ");
+}
+
 // An inverted residual: 1x1, depthwise, channels weighed by their means, 1x1 and the sum.
 Graph inverted_residual(bool is_read_outside) {
   Graph g;

@@ -28,6 +28,7 @@ constexpr Pass kPasses[] = {
     {"half_conv", widen_convs},
     {"channels_last", lay_channels_last},
     {"programs", form_programs},
+    {"updates", update_early},
 };
 
 bool has_kernel(const Op& op, const CompileContext& context, Device device) {

@@ -47,6 +47,7 @@ Status fuse_epilogues(Graph& graph, const CompileContext& context);
 Status widen_convs(Graph& graph, const CompileContext& context);
 Status lay_channels_last(Graph& graph, const CompileContext& context);
 Status form_programs(Graph& graph, const CompileContext& context);
+Status update_early(Graph& graph, const CompileContext& context);
 
 // The data of a value that no run changes: a constant, or a state that nothing assigns. Else null.
 const TensorData* fixed_data(const Graph& graph, const CompileContext& context, ValueId id);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "hg/ops.h"
 #include "lib/graph/rewrite.h"
@@ -52,7 +51,6 @@ class Builder {
     HG_TRY(add_updates(grads, scale));
     HG_TRY(g.take_status());
     remove_dead_nodes(g);
-    update_early(g, part_of_);
     HG_CHECK(g.inputs().size() >= inputs, "inputs were lost");
     return std::move(step_);
   }
@@ -153,7 +151,13 @@ class Builder {
       go_ = logical_and(go_, g.input("train/go", boolean, {}));
       weight_ = g.input("train/weight", f32, {});
     }
+    step_count_ = buffer("train/step", i64, {});
+    // Counted now, updates need wait for no other gradient than their own.
+    if (!needs_all_gradients()) add_step_count();
   }
+
+  // Whether an update depends on all gradients: on their norm, or on one that overflowed.
+  bool needs_all_gradients() const { return options_.clip_norm > 0 || options_.compute == f16; }
 
   // Running statistics do not take what came of a loss that is not finite.
   Status keep_finite_buffers() {
@@ -189,12 +193,8 @@ class Builder {
   // What the updates multiply the gradients with, or none.
   Result<Value> clip(std::vector<Value>& grads) {
     Graph& g = step_.graph;
-    step_count_ = buffer("train/step", i64, {});
     Value scale;
-    if (options_.clip_norm == 0 && !loss_scale_) {
-      add_step_count();
-      return scale;
-    }
+    if (!needs_all_gradients()) return scale;
     std::vector<Value> norms;
     for (size_t i = 0; i < grads.size(); ++i) {
       Value gradient = grads[i];
@@ -298,7 +298,7 @@ class Builder {
                                               x.dtype(), shape_of(t)));
     inputs.push_back(options_.accumulate > 1 ? sum_of(i) : Value());
     std::vector<Value> kept = inputs;
-    for (const Part& part : parts_of(gradient, t.value)) {
+    for (const Part& part : parts_of(gradient)) {
       std::vector<Value> given = inputs;
       given.insert(given.end(), {as_type(part.gradient, x.dtype()), lr_, next_step_, scale, go_});
       NamedAttrs all = attrs;
@@ -322,7 +322,7 @@ class Builder {
   // A large gradient of a convolution's weight in parts, one for some of the output channels: each
   // is gone after its update. All of it where something else reads it, or where it is computed in
   // another type. On a device one dispatch is better.
-  std::vector<Part> parts_of(const Value& gradient, ValueId parameter) {
+  std::vector<Part> parts_of(const Value& gradient) {
     std::vector<Part> parts = {{gradient, 0}};
     Graph& g = step_.graph;
     const int32_t index = g.value_info(gradient.id()).node;
@@ -344,9 +344,7 @@ class Builder {
     parts.clear();
     for (int64_t k = 0; k < count; ++k) {
       const int64_t first = rows * k / count, end = rows * (k + 1) / count;
-      const Value dy_part = slice(dy, 1, first, end);
-      parts.push_back({g.call("conv_weight_grad", {x, dy_part}, attrs), first});
-      part_of_[dy_part.id()] = part_of_[parts.back().gradient.id()] = parameter;
+      parts.push_back({g.call("conv_weight_grad", {x, slice(dy, 1, first, end)}, attrs), first});
     }
     return parts;
   }
@@ -355,7 +353,6 @@ class Builder {
   const std::vector<State>& saved_;
   StepGraph step_;
   std::vector<Trained> trained_;
-  std::map<ValueId, ValueId> part_of_;  // what makes a part of a gradient, and the parameter
   std::vector<Value> sums_;
   Value lr_, finite_, go_, weight_, loss_scale_, step_count_, next_step_;
 };

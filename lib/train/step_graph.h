@@ -2,7 +2,6 @@
 // The graph of one training step: forward, backward, clipping and the optimizer's updates.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -30,10 +29,5 @@ struct StepGraph {
 // `model` has no training state; `saved` holds what a file had, by name.
 Result<StepGraph> build_step(const Graph& model, const TrainOptions& options,
                              const std::vector<State>& saved);
-
-// Moves each update to where its gradient is ready and nobody reads the old parameter any more, and
-// with it the parts of its gradient: they then live for a short time only. `part_of` gives the
-// parameter of each value that makes a part of a gradient.
-void update_early(Graph& graph, const std::map<ValueId, ValueId>& part_of);
 
 }  // namespace hg
