@@ -17,6 +17,9 @@ struct ChannelsTile {
   const float* const* x = nullptr;  // pointers at pixels, or at zeros
   int64_t x_row = 0;
   int64_t kernel_y = 1, kernel_x = 1, stride = 1, dilation = 1;
+  // Pointers at pixels that a later tile meets, in ahead_rows rows: they may be far away.
+  const float* const* ahead = nullptr;
+  int64_t ahead_rows = 0, ahead_row = 0;
   int64_t channels = 0, begin = 0, end = 0;
   const float* weight = nullptr;
   const float* bias = nullptr;      // or null

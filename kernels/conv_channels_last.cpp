@@ -8,6 +8,7 @@
 #include "kernels/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "hwy/cache_control.h"
 #include "kernels/channels_tile.h"
 #include "kernels/rows-inl.h"
 // clang-format on
@@ -94,8 +95,21 @@ HWY_INLINE void one_vector(const ChannelsTile& t, int64_t c, int valid) {
   }
 }
 
+// Asks for what the tile below meets beyond this one: it may be in memory, or in the cache of
+// another processor.
+template <int kColumns>
+HWY_INLINE void expect(const ChannelsTile& t) {
+  constexpr int64_t kLine = 16;  // floats
+  for (int64_t row = 0; row < t.ahead_rows; ++row) {
+    const float* const* x = t.ahead + row * t.ahead_row;
+    for (int64_t j = 0; j <= (kColumns - 1) * t.stride; ++j)
+      for (int64_t c = t.begin; c < t.end; c += kLine) hwy::Prefetch(x[j] + c);
+  }
+}
+
 template <int kKernel, int kStride, int kColumns>
 void tile(const ChannelsTile& t) {
+  expect<kColumns>(t);
   int64_t c = t.begin;
   for (; c + kLanes <= t.end; c += kLanes)
     one_vector<kKernel, kStride, kColumns, true>(t, c, kLanes);
@@ -227,6 +241,10 @@ void run(const RunContext& c) noexcept {
     const int64_t index = task / w.parts, image = index / w.tiles_y,
                   first = index % w.tiles_y * w.tile_y;
     const int64_t rows = std::min(w.tile_y, s.out[1] - first);
+    // The rows that only the next row of tiles meets.
+    const int64_t all_reach = (s.kernel[1] - 1) * s.dilation[1] + 1;
+    const int64_t ahead = std::min(s.stride[1], all_reach);
+    const int64_t reach = all_reach + s.stride[1] - ahead;
     const auto** pixels = reinterpret_cast<const float**>(slot);
     auto* zeros = reinterpret_cast<float*>(pixels + w.in_rows * w.columns);
     std::fill(zeros + first_c, zeros + end_c, 0.0f);
@@ -237,6 +255,7 @@ void run(const RunContext& c) noexcept {
                          .kernel_x = s.kernel[2],
                          .stride = s.stride[2],
                          .dilation = s.dilation[2],
+                         .ahead_row = w.columns,
                          .channels = s.c,
                          .weight = weight,
                          .bias = bias,
@@ -251,6 +270,8 @@ void run(const RunContext& c) noexcept {
           tile.x = pixels + row * s.stride[1] * w.columns + j * s.stride[2];
           tile.residual = residual ? residual + at + j * s.c : nullptr;
           tile.y = y + j * s.c;
+          tile.ahead_rows = row + 1 < rows ? ahead : 0;
+          tile.ahead = tile.x + reach * w.columns;
           w.tile(tile);
         }
         if (!is_clamp(s.activation))

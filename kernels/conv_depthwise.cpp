@@ -23,6 +23,8 @@ constexpr int64_t kCopy = 4096;      // elements of a copy that stay in the firs
 // copied before this one is summed.
 constexpr int64_t kSmallCopy = 1024;
 constexpr int64_t kTile = 32768;  // elements of y in a tile, about
+// Of one channel of x. More are a product, which reads the patches once for several of them.
+constexpr int64_t kMostOutputs = 8;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -47,7 +49,7 @@ bool accepts(const PrepareContext& c) {
     if (s.transposed &&
         (s.group_o() != 1 || s.in[d] == 0 || s.padding[d] > (s.kernel[d] - 1) * s.dilation[d]))
       return false;
-  return s.group_c() == 1 && s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 &&
+  return s.group_c() == 1 && s.group_o() <= kMostOutputs && s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 &&
          s.padding[0] == 0 && s.kernel[2] <= kMaxKernel;
 }
 

@@ -153,29 +153,45 @@ void square(const DepthwisePlane& p) {
   }
 }
 
-// kRows rows of y at a time, whose sums do not wait for each other.
+// kVectors vectors of kRows rows of y at a time, whose sums do not wait for each other.
+template <int kRows, int kVectors>
+HWY_INLINE void any_part(const DepthwisePlane& p, int64_t row, int64_t j) {
+  const D d;
+  const int64_t step = p.row_stride * p.x_row;
+  V sums[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::Set(d, p.bias);
+  const float* weight = p.weight;
+  const float* x = p.x + row * step + j;
+  for (int64_t ky = 0; ky < p.kernel_y; ++ky, x += p.row_dilation * p.x_row)
+    for (int64_t kx = 0; kx < p.kernel_x; ++kx) {
+      const V factor = hn::Set(d, *weight++);
+      const float* const from = x + p.offset[kx];
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v)
+          sums[r][v] = hn::MulAdd(factor, hn::LoadU(d, from + r * step + v * kLanes), sums[r][v]);
+    }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) store_sums(p, row + r, j + v * kLanes, sums[r][v]);
+}
+
 template <int kRows>
 HWY_INLINE void any_rows(const DepthwisePlane& p, int64_t row) {
-  const D d;
+  constexpr int kVectors = 8 / kRows;
+  int64_t j = 0;
+  if (kVectors > 1)
+    for (; j + kVectors * kLanes <= p.columns; j += kVectors * kLanes)
+      any_part<kRows, kVectors>(p, row, j);
   const int64_t last = std::max<int64_t>(0, p.columns - kLanes);
-  const int64_t step = p.row_stride * p.x_row;
-  for (int64_t j = 0; j < p.columns; j += kLanes) {
+  for (; j < p.columns; j += kLanes) {
     j = p.columns < kLanes ? 0 : std::min(j, last);
-    V sums[kRows];
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) sums[r] = hn::Set(d, p.bias);
-    const float* weight = p.weight;
-    const float* x = p.x + row * step + j;
-    for (int64_t ky = 0; ky < p.kernel_y; ++ky, x += p.row_dilation * p.x_row)
-      for (int64_t kx = 0; kx < p.kernel_x; ++kx) {
-        const V factor = hn::Set(d, *weight++);
-        const float* const from = x + p.offset[kx];
-#pragma GCC unroll 8
-        for (int r = 0; r < kRows; ++r)
-          sums[r] = hn::MulAdd(factor, hn::LoadU(d, from + r * step), sums[r]);
-      }
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) store_sums(p, row + r, j, sums[r]);
+    any_part<kRows, 1>(p, row, j);
   }
 }
 

@@ -4,6 +4,7 @@
 // are 32.
 #include <algorithm>
 #include <array>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/gemm.h"
@@ -34,6 +35,15 @@ struct Gathered {
   const int64_t* offset;
   HWY_INLINE const float* row(int64_t p, int v) const { return x[v] + offset[p]; }
 };
+
+// Asks for a line that is going to be written: the other processor may have it.
+HWY_INLINE void expect_write(const float* at) {
+#if HWY_ARCH_X86
+  asm volatile("prefetchw %0" : : "m"(*at));
+#else
+  __builtin_prefetch(at, 1, 3);
+#endif
+}
 
 // relu or relu6; NaN stays NaN.
 HWY_INLINE V clamped(V x, bool has_high) {
@@ -125,8 +135,16 @@ void block_of(const Block& block, const Source& source, const int64_t* at, const
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
-  if (block.add)  // what the sums are added to arrives meanwhile
+  // What is written, or what the sums are added to, arrives meanwhile. Where b is in panels,
+  // products are long enough for stores to wait.
+  if (block.add) {
     for (int i = 0; i < kRows; ++i) hwy::Prefetch(block.y + i * block.y_row + at[0]);
+  } else if constexpr (std::is_same_v<Source, Gathered>) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) expect_write(block.y + i * block.y_row + at[v]);
+  }
   for (int64_t p = 0; p < k; ++p) {
     V b[kVectors];
 #pragma GCC unroll 2

@@ -16,10 +16,12 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kChunk = 32768;  // elements of one partial state
-constexpr int kTile = 64;          // results that are reduced side by side
-constexpr int64_t kBlock = 512;    // elements that are converted together
-constexpr int64_t kWidest = 8;     // bytes of an element as reducers see it
+constexpr int64_t kChunk = 32768;    // elements of one partial state
+constexpr int64_t kRowPart = 16384;  // elements of a part of the rows under some columns
+constexpr int64_t kMostParts = 16;
+constexpr int kTile = 64;        // results that are reduced side by side
+constexpr int64_t kBlock = 512;  // elements that are converted together
+constexpr int64_t kWidest = 8;   // bytes of an element as reducers see it
 constexpr int64_t kLargestState = 24;
 
 // Kept dims in the order of the output, reduced dims in the order of the input.
@@ -28,6 +30,7 @@ struct Plan {
   int64_t outputs = 1, count = 1;  // results; elements of each
   int64_t chunks = 1;              // partial states of each result
   bool by_column = false;          // neighbouring results read neighbouring elements
+  int64_t row_parts = 1;           // of the rows that a sum of columns adds, each a task
   double parameter = 0;            // norm: the order; var: the correction
   const ReduceTable* table = nullptr;
 };
@@ -69,6 +72,19 @@ Status prepare_over(PrepareContext& c, const Sizes& dims, double parameter = 0) 
   return {};
 }
 Status prepare(PrepareContext& c) { return prepare_over(c, c.attrs().axes("dim", c.in(0).rank())); }
+// Sums of long columns: parts of the rows are added for themselves, by the threads that are likely
+// to have written them.
+Status prepare_sum(PrepareContext& c) {
+  HG_TRY(prepare(c));
+  Plan& plan = *static_cast<Plan*>(c.state_.get());
+  if (!plan.by_column || plan.shape.rank() != 1 || c.in(0).dtype != f32) return {};
+  const int64_t inner = plan.kept_shape[plan.kept_shape.rank() - 1];
+  plan.row_parts = std::clamp<int64_t>(plan.count * inner / kRowPart, 1,
+                                       std::clamp<int64_t>(plan.count, 1, kMostParts));
+  if (plan.row_parts > 1)
+    c.set_workspace(plan.outputs * plan.row_parts * static_cast<int64_t>(sizeof(double)));
+  return {};
+}
 Status prepare_one_dim(PrepareContext& c) {
   Sizes dims;
   if (c.attrs().has("dim")) dims.push_back(c.attrs().axis("dim", c.in(0).rank()));
@@ -427,12 +443,40 @@ void reduce_columns(const RunContext& c, const Plan& plan, const Steps& steps, c
   });
 }
 
+// Sums of f32 by parts of the rows; [outer][parts][inner] in the workspace.
+void sum_parts(const RunContext& c, const Plan& plan, const Steps& steps) {
+  const int64_t inner = plan.kept_shape[plan.kept_shape.rank() - 1], parts = plan.row_parts;
+  const float* x = c.in(0).as<float>();
+  double* const partial = c.workspace<double>();
+  c.parallel_for(plan.outputs / inner * parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t part = task % parts, first = part * plan.count / parts;
+      const int64_t rows = (part + 1) * plan.count / parts - first;
+      const float* from = x + offset_of(task / parts * inner, plan.kept_shape, plan.kept_strides) +
+                          first * plan.strides[0];
+      double* const to = partial + task * inner;
+      std::fill_n(to, inner, 0.0);
+      for (int64_t k = 0; k < inner; k += kTile)
+        plan.table->add_rows(to + k, from + k, rows, plan.strides[0],
+                             std::min<int64_t>(kTile, inner - k));
+    }
+  });
+  for (int64_t outer = 0; outer < plan.outputs / inner; ++outer) {
+    double* const sums = partial + outer * parts * inner;
+    for (int64_t part = 1; part < parts; ++part)
+      for (int64_t k = 0; k < inner; ++k) sums[k] += sums[part * inner + k];
+    steps.end(c, plan, outer * inner, sums, inner);
+  }
+}
+
 template <template <class> class R>
 void run(const RunContext& c) noexcept {
   const Plan& plan = c.state<Plan>();
   const Steps& steps = steps_for<R>(c.in(0).dtype);
   const Reader reader{c.in(0)};
-  if (plan.by_column)
+  if (plan.row_parts > 1)
+    sum_parts(c, plan, steps);
+  else if (plan.by_column)
     reduce_columns(c, plan, steps, reader,
                    std::is_base_of_v<Sum<float>, R<float>> && c.in(0).dtype == f32);
   else if (plan.chunks > 1)
@@ -447,9 +491,9 @@ constexpr KernelDef row(std::string_view op, Status (*prepare)(PrepareContext&),
 }
 
 constexpr KernelDef kKernels[] = {
-    row("sum", prepare, run<Sum>),
+    row("sum", prepare_sum, run<Sum>),
     row("prod", prepare, run<Prod>),
-    row("mean", prepare, run<Mean>),
+    row("mean", prepare_sum, run<Mean>),
     row("amax", prepare, run<Amax>),
     row("amin", prepare, run<Amin>),
     row("all", prepare, run<All>),
