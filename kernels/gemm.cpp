@@ -17,6 +17,8 @@ constexpr int64_t kSlack = 16;   // floats that pack_rows may write beyond
 constexpr int64_t kPiece = 256;  // of k: a panel of b takes kPiece nr floats, 16 or 32 KiB
 
 constexpr int64_t kMostColumns = 32;  // of a panel
+constexpr int64_t kKeptRows = 65536;  // floats of packed rows that a lane keeps for its next tile
+constexpr int64_t kKeyBytes = 64;     // of a slot: which rows those are
 
 int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -29,18 +31,21 @@ struct Gemm {
   const BFloat16* rounded_b = nullptr;
   const HalfTable* half = nullptr;
   bool pack_a = false, by_rows = false;
+  bool keeps_a = false;  // packed rows stay in the slot, where tiles of the same rows find them
   int64_t tile_m = 0, tile_n = 0;
   int64_t lanes = 1, slot_bytes = 0;
 
   int64_t tiles_m() const { return ceil_div(s.m, tile_m); }
   int64_t tiles_n() const { return ceil_div(s.n, tile_n); }
+  int64_t packed_rows() const { return tile_m * (keeps_a ? s.k : kPiece) + kSlack; }  // floats
   int64_t slot_a() const { return packed_b ? 0 : round_up(tile_n, table->nr) * kPiece; }
 };
 
 bool is_gemm(const PrepareContext& c) { return c.out(0).dtype == f32; }
 
-// Rows are packed once for each tile. Several threads share tiles of about 256 x 256 elements, and
-// smaller ones while there are few tiles and much work.
+// Rows are packed once for each tile, or once by each lane where few rows meet many columns.
+// Several threads share tiles of about 256 x 256 elements, and smaller ones while there are few
+// tiles and much work.
 void choose_tiles(Gemm& g, int threads) {
   const MatmulShape& s = g.s;
   const int64_t mr = g.table->mr, nr = g.table->nr;
@@ -52,9 +57,13 @@ void choose_tiles(Gemm& g, int threads) {
   const auto work = [&] { return g.tile_m * g.tile_n * s.k; };
   const int64_t wanted = threads > 1 ? 4 * threads : 1;
   while (tiles() < wanted && work() > 400000 && (g.tile_n > 2 * nr || g.tile_m > 4 * mr)) {
+    const bool divides_columns = !g.by_rows && g.tile_m * s.k <= kKeptRows && g.tile_n > 2 * nr;
     // Rows are packed for every tile, which wide tiles use longer; panels of b come from memory,
     // and few tiles of rows read them more often than once.
-    if (g.tile_m > 20 * mr ? g.tile_n <= 3 * g.tile_m : g.tile_m > 4 * mr && g.tile_n <= 4 * nr)
+    if (divides_columns)
+      g.tile_n = round_up(g.tile_n / 2, nr);
+    else if (g.tile_m > 20 * mr ? g.tile_n <= 3 * g.tile_m
+                                : g.tile_m > 4 * mr && g.tile_n <= 4 * nr)
       g.tile_m = round_up(g.tile_m / 2, mr);
     else
       g.tile_n = round_up(g.tile_n / 2, nr);
@@ -81,8 +90,9 @@ Status prepare(PrepareContext& c) {
   g.s = product_shape(c);
   g.table = &gemm_table();
   g.half = &half_table();
-  choose_tiles(g, c.threads());
   const MatmulShape& s = g.s;
+  g.by_rows = s.m * (s.k + s.n) > s.k * s.n;
+  choose_tiles(g, c.threads());
   const int nr = g.table->nr;
   if (c.is_constant(1) && s.batches() == 1 && s.n > 0 && s.k > 0) {
     const float* b = c.in(1).as<float>();
@@ -113,9 +123,9 @@ Status prepare(PrepareContext& c) {
   }
   // Packed rows lie in the order in which the panels of b meet them, one after the other.
   g.pack_a = s.m > 1 && s.n > nr && (s.a_col != 1 || (s.m > 2 * g.table->mr && s.n >= 8 * nr));
-  g.by_rows = s.m * (s.k + s.n) > s.k * s.n;
+  g.keeps_a = g.pack_a && g.tiles_n() > 1 && g.tile_m * s.k <= kKeptRows;
   g.lanes = tile_lanes(c, s.batches() * g.tiles_m() * g.tiles_n());
-  g.slot_bytes = (g.slot_a() + (g.pack_a ? g.tile_m * kPiece + kSlack : 0)) * 4;
+  g.slot_bytes = (g.slot_a() + (g.pack_a ? g.packed_rows() : 0)) * 4 + (g.keeps_a ? kKeyBytes : 0);
   c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
   c.make_state(std::move(g));
   return {};
@@ -131,6 +141,11 @@ void run(const RunContext& c) noexcept {
   float* y = c.out(0).as<float>();
   const int nr = g.table->nr;
   const int64_t panels = ceil_div(s.n, nr), tiles_m = g.tiles_m(), tiles_n = g.tiles_n();
+  // The rows that a slot keeps, as a number of them; at the end of the slot.
+  const int64_t key_at = round_up(g.slot_a() + g.packed_rows(), 2);
+  const auto key_of = [&](float* slot) { return reinterpret_cast<int64_t*>(slot + key_at); };
+  for (int64_t lane = 0; g.keeps_a && lane < g.lanes; ++lane)
+    *key_of(tile_slot(c, g.lanes, g.slot_bytes, lane)) = -1;
   for_tiles(
       c, s.batches() * tiles_m * tiles_n, g.lanes, g.slot_bytes, [&](int64_t index, float* slot) {
         // Neighbouring tiles share the columns, or where rows are most of the bytes, the rows:
@@ -145,6 +160,8 @@ void run(const RunContext& c) noexcept {
                             .residual = residual ? residual + offset : nullptr};
         const float* tile_a = a + s.a_offset(batch) + i0 * s.a_row;
         const float* tile_b = b + s.b_offset(batch) + j0 * s.b_col;
+        const int64_t key = batch * s.m + i0;
+        const bool has_rows = g.keeps_a && *key_of(slot) == key;
         for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += kPiece) {
           const int64_t piece = std::min(kPiece, s.k - k0);
           const float* from = slot;
@@ -158,10 +175,10 @@ void run(const RunContext& c) noexcept {
                           piece * nr);
           const float* piece_a = tile_a + k0 * s.a_col;
           if (g.pack_a) {
-            float* to = slot + g.slot_a();
-            if (s.a_col == 1)
+            float* to = slot + g.slot_a() + (g.keeps_a ? rows * k0 : 0);
+            if (!has_rows && s.a_col == 1)
               g.table->pack_rows(rows, piece, piece_a, s.a_row, to);
-            else
+            else if (!has_rows)
               pack_rows(rows, piece, piece_a, s.a_row, s.a_col, g.table->mr, to);
             piece_a = to;
           }
@@ -180,6 +197,7 @@ void run(const RunContext& c) noexcept {
                           .add = k0 > 0,
                           .epilogue = k0 + kPiece >= s.k && !e.empty() ? &e : nullptr});
         }
+        if (g.keeps_a) *key_of(slot) = key;
       });
 }
 

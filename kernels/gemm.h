@@ -136,14 +136,16 @@ inline int64_t tile_lanes(const PrepareContext& c, int64_t tiles) {
 inline int64_t tile_workspace(int64_t lanes, int64_t slot_bytes) {
   return lanes * (kTileCounterBytes + (slot_bytes + 63) / 64 * 64);
 }
+// The slot that a lane uses; it keeps what a tile left there for the lane's next one.
+inline float* tile_slot(const RunContext& c, int64_t lanes, int64_t slot_bytes, int64_t lane) {
+  return reinterpret_cast<float*>(c.workspace<char>() + lanes * kTileCounterBytes +
+                                  lane * ((slot_bytes + 63) / 64 * 64));
+}
 template <class Body>
 void for_tiles(const RunContext& c, int64_t tiles, int64_t lanes, int64_t slot_bytes,
                const Body& body) {
   char* base = c.workspace<char>();
-  const int64_t step = (slot_bytes + 63) / 64 * 64;
-  const auto slot_of = [&](int64_t lane) {
-    return reinterpret_cast<float*>(base + lanes * kTileCounterBytes + lane * step);
-  };
+  const auto slot_of = [&](int64_t lane) { return tile_slot(c, lanes, slot_bytes, lane); };
   if (lanes <= 1) {
     for (int64_t tile = 0; tile < tiles; ++tile) body(tile, slot_of(0));
     return;
