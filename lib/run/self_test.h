@@ -22,6 +22,10 @@ Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Optio
 // kernel or else those of the op; none when there are none.
 std::vector<Graph> self_test_cases(const Op& op, DType real, const Registry& registry,
                                    std::string_view kernel = "");
+// Whether a kernel, as "op=kernel", has cases of its own.
+bool has_self_test_cases(std::string_view kernel);
+// Values that repeat after 31 elements: between 0.1 and 0.9, or small numbers that serve as indices.
+void fill_case(const Tensor& tensor, int64_t seed);
 
 // How long the cases of a kernel took, of those that it takes: 0 where it takes none, infinity on the
 // device where an answer is wrong. Fails when the device does.
