@@ -253,6 +253,11 @@ void Memory::set_packed(const TensorRef& tensor, Packed packed) {
   tensor->packed_version_ = tensor->version_;
 }
 
+void Memory::set_nested(const TensorRef& tensor, Nested nested) {
+  tensor->nested_ = std::move(nested);
+  tensor->nested_version_ = tensor->version_;
+}
+
 TensorRef Memory::make_poison() {
   TensorRef cell = make(Value());
   cell->poisoned_ = true;

@@ -25,6 +25,12 @@ struct Known {
   std::vector<Scalar> elements;
 };
 
+// What belongs to a nested tensor [batch, time, ...], which stays padded: see nested.cpp.
+struct Nested {
+  std::function<Value()> counts;  // bool[batch, time]: what is no padding
+  std::function<Value()> keeps;   // bool[batch, time]: what padding at the end leaves as it is
+};
+
 // Thrown on use of a value that an unsupported op should have made; the user hears of that op only.
 struct Poisoned {};
 
@@ -38,6 +44,9 @@ class TensorCell {
   bool is_complex() const { return complex_; }
   std::optional<Packed> packed() const {
     return packed_ && packed_version_ == version_ ? packed_ : std::nullopt;
+  }
+  std::optional<Nested> nested() const {
+    return nested_version_ == version_ ? nested_ : std::nullopt;
   }
   bool is_view() const { return base_ != nullptr; }
   bool may_share() const { return !twins_.empty(); }  // of a root
@@ -58,6 +67,8 @@ class TensorCell {
   bool complex_ = false;
   std::optional<Packed> packed_;  // of the version that it was set for
   int64_t packed_version_ = 0;
+  std::optional<Nested> nested_;  // likewise
+  int64_t nested_version_ = 0;
   std::function<std::optional<Dim>()> size_;  // of a number that is computed from others
   std::optional<Layout> layout_;
   // Of a root: others that share its memory or do not, and why its own value is not known since
@@ -87,6 +98,7 @@ class Memory {
   // A tensor, number or complex tensor as `like` is one.
   TensorRef make_like(const TensorRef& like, Value value);
   void set_packed(const TensorRef& tensor, Packed packed);
+  void set_nested(const TensorRef& tensor, Nested nested);
   void set_complex(const TensorRef& tensor) { tensor->complex_ = true; }
   TensorRef make_poison();
   TensorRef of_script(int32_t index);

@@ -25,13 +25,13 @@ bool first_is_dict(NodeCall& call) { return call.argument_count() > 0 && call.at
 
 Items& changed_list(NodeCall& call) {
   const std::shared_ptr<List> list = call.list_at(0);
-  call.interpreter().check_change(list.get());
+  call.interpreter().check_change(call.at(0));
   return list->items;
 }
 
 Dict& changed_dict(NodeCall& call) {
   const std::shared_ptr<Dict> dict = call.dict_at(0);
-  call.interpreter().check_change(dict.get());
+  call.interpreter().check_change(call.at(0));
   return *dict;
 }
 
@@ -138,7 +138,7 @@ bool set_item(NodeCall& call) {
     items[position(call, 1, items.size())] = call.at(2);
   } else if (first_is_dict(call)) {
     const auto dict = call.dict_at(0);
-    call.interpreter().check_change(dict.get());
+    call.interpreter().check_change(call.at(0));
     put(*dict, call.at(1), call.at(2));
   } else {
     return false;
@@ -227,7 +227,7 @@ bool length(NodeCall& call) {
 bool pop(NodeCall& call) {
   if (first_is_dict(call)) {
     const auto dict = call.dict_at(0);
-    call.interpreter().check_change(dict.get());
+    call.interpreter().check_change(call.at(0));
     const size_t i = find_key(*dict, call.at(1));
     if (i == dict->items.size()) {
       if (call.argument_count() < 3)
@@ -253,7 +253,7 @@ bool pop(NodeCall& call) {
 bool remove(NodeCall& call) {  // list.remove, del list[i], del dict[key]
   if (first_is_dict(call)) {
     const auto dict = call.dict_at(0);
-    call.interpreter().check_change(dict.get());
+    call.interpreter().check_change(call.at(0));
     const size_t i = find_key(*dict, call.at(1));
     if (i == dict->items.size())
       throw Refusal{text("the dict has no key ", describe(call.at(1))), ""};
@@ -279,7 +279,7 @@ bool clear(NodeCall& call) {
   if (first_is_list(call)) {
     changed_list(call).clear();
   } else if (first_is_dict(call)) {
-    call.interpreter().check_change(call.dict_at(0).get());
+    call.interpreter().check_change(call.at(0));
     call.dict_at(0)->items.clear();
   } else {
     return false;

@@ -40,8 +40,10 @@ bool Interpreter::may_grow(const void* list) const {
   return !loops_.empty() && loops_.back() > depth_of(list);
 }
 
-void Interpreter::check_change(const void* container) const {
-  if (depth_of(container) < memory_.depth())
+void Interpreter::check_change(const Item& container) const {
+  const void* const identity = identity_of(container);
+  if (may_grow(identity) && !container.is_object()) throw Changing{container};
+  if (depth_of(identity) < memory_.depth())
     throw Refusal{
         "a list, dict or attribute is changed where data or a symbolic size decide whether "
         "it happens",

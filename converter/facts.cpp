@@ -258,7 +258,7 @@ bool get_attribute(NodeCall& call) {
 bool set_attribute(NodeCall& call) {
   const auto* object = std::get_if<std::shared_ptr<Object>>(&call.at(0).value);
   if (object == nullptr) throw Refusal{"an attribute of something that is no object is set", ""};
-  call.interpreter().check_change(object->get());
+  call.interpreter().check_change(call.at(0));
   auto& attributes = (*object)->attributes;
   const Item& value = call.at(1);
   for (auto& [name, item] : attributes) {
@@ -399,7 +399,6 @@ constexpr Builtin kBuiltins[] = {
     {"prim::is_mkldnn", always<false>},
     {"prim::is_quantized", always<false>},
     {"prim::is_sparse", always<false>},
-    {"prim::is_nested", always<false>},
     {"prim::is_meta", always<false>},
     {"prim::requires_grad", always<false>},
     {"aten::requires_grad", always<false>},

@@ -160,6 +160,44 @@ bool copy(NodeCall& call) {  // list(x), x.copy(), reversed in place
   return true;
 }
 
+bool slice(NodeCall& call) {  // list[start:end], list[::-1]
+  const std::shared_ptr<List> list = grown_at(call, 0);
+  if (!list) return false;
+  const auto given = [&](int i) { return i < call.argument_count() && !call.at(i).is_none(); };
+  const Value all = call.read(list->grown);
+  const Dim size = all.dim(0);
+  const int64_t step = given(3) ? call.number_at(3) : 1;
+  Value part;
+  if (step == -1 && !given(1) && !given(2)) {
+    part = call.graph().call("flip", {all}, {{"dims", std::vector<Dim>{0}}});
+  } else if (step < 1) {
+    throw Refusal{text("a slice with step ", step, " of a list whose length is not known"), ""};
+  } else {
+    const auto bound = [&](int i, const Dim& fallback) {
+      if (!given(i)) return fallback;
+      const int64_t at = call.number_at(i);
+      return at < 0 ? max(size + at, Dim(0)) : min(Dim(at), size);
+    };
+    const Dim start = bound(1, Dim(0)), end = max(bound(2, size), start);
+    part = call.graph().call("slice", {all},
+                             {{"dim", 0}, {"start", start}, {"end", end}, {"step", step}});
+  }
+  auto other = std::make_shared<List>();
+  other->grown = call.memory().make_like(list->grown, part);
+  call.memory().add_to_list(list->grown, other->grown);
+  call.give(Item(std::move(other)));
+  return true;
+}
+
+bool unpack(NodeCall& call) {
+  const std::shared_ptr<List> list = grown_at(call, 0);
+  if (!list) return false;
+  throw Refusal{
+      text("a list of length ", call.read(list->grown).dim(0), " is unpacked into ",
+           static_cast<int64_t>(call.node().outputs.size()), " parts, so this number is baked in"),
+      ""};
+}
+
 // What only passes the list on.
 bool pass(NodeCall& call) {
   for (const Builtin& builtin : container_builtins())
@@ -168,12 +206,13 @@ bool pass(NodeCall& call) {
 }
 
 constexpr Builtin kBuiltins[] = {
-    {"aten::append", append},    {"aten::extend", extend},    {"aten::add_", extend},
-    {"aten::insert", append},    {"aten::len", length},       {"aten::__getitem__", get_item},
-    {"aten::stack", stack},      {"aten::cat", cat},          {"aten::concat", cat},
-    {"aten::concatenate", cat},  {"aten::tensor", to_tensor}, {"aten::list", copy},
-    {"aten::copy", copy},        {"aten::reverse", copy},     {"prim::TupleConstruct", pass},
-    {"prim::TupleUnpack", pass}, {"prim::TupleIndex", pass},
+    {"aten::append", append},     {"aten::extend", extend},    {"aten::add_", extend},
+    {"aten::insert", append},     {"aten::len", length},       {"aten::__getitem__", get_item},
+    {"aten::stack", stack},       {"aten::cat", cat},          {"aten::concat", cat},
+    {"aten::concatenate", cat},   {"aten::tensor", to_tensor}, {"aten::list", copy},
+    {"aten::copy", copy},         {"aten::reverse", copy},     {"prim::TupleConstruct", pass},
+    {"prim::TupleUnpack", pass},  {"prim::TupleIndex", pass},  {"aten::slice", slice},
+    {"prim::ListUnpack", unpack},
 };
 
 }  // namespace
@@ -191,6 +230,25 @@ void run_on_grown(NodeCall& call) {
   throw Refusal{"the op takes a list whose length only data or a symbolic size decides",
                 "use torch.stack or torch.cat on the list first, or give a size that counts the "
                 "steps as a number"};
+}
+
+// x.unbind() along a symbolic size: a list of unknown length from the start.
+bool unbind_grown(NodeCall& call) {
+  const TensorRef x = call.ref("self");
+  const TensorType type = call.memory().type(x);
+  if (x->is_complex() || type.shape.empty()) return false;
+  const int64_t dim = axis(call, type.rank());
+  if (type.shape[static_cast<size_t>(dim)].is_constant()) return false;
+  std::vector<Dim> order = {Dim(dim)};
+  for (int64_t d = 0; d < type.rank(); ++d)
+    if (d != dim) order.emplace_back(d);
+  Value all = call.read(x);
+  if (dim != 0) all = call.graph().call("permute", {all}, {{"dims", order}});
+  auto list = std::make_shared<List>();
+  list->grown = call.make_tensor(all);
+  call.may_share(list->grown, x);
+  call.give(Item(std::move(list)));
+  return true;
 }
 
 void start_growing(Memory& memory, const Growing& growing) {

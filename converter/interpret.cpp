@@ -14,9 +14,9 @@ namespace hg::convert {
 namespace {
 
 // In the order in which they are asked.
-std::array<std::span<const Builtin>, 6> builtin_tables() {
-  return {number_builtins(), container_builtins(), list_builtins(),
-          dict_builtins(),   text_builtins(),      fact_builtins()};
+std::array<std::span<const Builtin>, 7> builtin_tables() {
+  return {number_builtins(), container_builtins(), list_builtins(),  dict_builtins(),
+          text_builtins(),   fact_builtins(),      nested_builtins()};
 }
 
 // Tensors that a type takes at least; lists and dicts take what is left over.
@@ -496,6 +496,12 @@ void Interpreter::dispatch(const ScriptNode& node) {
     run_on_grown(call);
     return finish_call(node, call);
   }
+  if (!takes_nested(node.kind) && !node.kind.starts_with("prim::"))
+    for (const ScriptId id : node.inputs)
+      if (const auto* tensor = std::get_if<TensorRef>(&get(id).value);
+          tensor && (*tensor)->nested())
+        throw Refusal{"the op is not supported for nested tensors",
+                      "build nn.TransformerEncoder with enable_nested_tensor=False"};
   const bool complex = is_complex_call(call);
   if (complex && !passes_complex(node.kind)) {
     if (run_row(node)) return;

@@ -91,6 +91,9 @@ std::span<const Builtin> list_builtins();       // lists.cpp
 std::span<const Builtin> dict_builtins();       // dicts.cpp
 std::span<const Builtin> text_builtins();       // texts.cpp
 std::span<const Builtin> fact_builtins();       // facts.cpp
+std::span<const Builtin> nested_builtins();     // nested.cpp
+// Whether an op takes nested tensors.
+bool takes_nested(std::string_view kind);
 
 // numbers.cpp: numbers as script values.
 std::optional<Scalar> scalar_of(const Item& item);  // also of tensors that hold one known number
@@ -115,6 +118,11 @@ struct Growing {
   std::shared_ptr<List> list;
   Item element;
 };
+// Thrown where the body of such a loop changes the elements of a list or dict from outside; the
+// loop starts over and carries them.
+struct Changing {
+  Item container;
+};
 // complex.cpp: a call of an op with complex tensors, numbers or dtypes.
 bool is_complex_call(const NodeCall& call);
 // Whether the op takes complex tensors as what they are: sizes, containers.
@@ -123,6 +131,8 @@ void run_complex(NodeCall& call, const Row* row);
 
 // Whether the item is, or holds, a list that such a loop fills.
 bool has_grown(const Item& item);
+// unbind() along a symbolic size, which gives such a list; false when the size is known.
+bool unbind_grown(NodeCall& call);
 // An op on such a list; throws Refusal when the op needs the elements one by one.
 void run_on_grown(NodeCall& call);
 // Turns the list of `growing` into one that grows.
@@ -147,8 +157,9 @@ class Interpreter {
   void run_loop(const ScriptNode& node);
   void note(const std::string& text);
   void warn(const std::string& text);
-  // Containers are changed in place: refused inside of a body when they come from outside of it.
-  void check_change(const void* container) const;
+  // A container is about to be changed in place: one from outside of the present body becomes what
+  // the loop carries, by Changing, and is refused where that body is no loop's.
+  void check_change(const Item& container) const;
   // Appends to a list from outside the present body, where the body is a loop's.
   bool may_grow(const void* list) const;
   void made(const Item& item);  // its containers belong to the present body
@@ -157,10 +168,14 @@ class Interpreter {
   // While gradients are off all results are detached. Blocks of `with` nest.
   void begin_gradients(bool on) { gradients_.push_back(on && gradients_.back()); }
   void end_gradients() { gradients_.pop_back(); }
+  // The script asks whether a mask is left-aligned before it makes nested tensors.
+  void ask_alignment() { asked_alignment_ = true; }
+  bool asked_alignment() const { return asked_alignment_; }
   void set_gradients(bool on) { gradients_.back() = on; }
 
  private:
   struct Side;  // control_flow.cpp
+  class Held;   // loops.cpp
   void bind_inputs();
   Item bind_input(const std::string& name, const std::string& type, size_t& next, size_t spare);
   Item input_tensor(const std::string& name, size_t& next);
@@ -177,7 +192,8 @@ class Interpreter {
   void poison_outputs(const ScriptNode& node);
   void list_missing(const ScriptBlock& block);
   void if_on_data(const ScriptNode& node, const Item& condition);
-  void while_on_data(const ScriptNode& node, const Item& trips, Dim done, Item condition);
+  void while_on_data(const ScriptNode& node, const Item& trips, Dim done, Item condition,
+                     std::vector<Item> held = {});
   int depth_of(const void* container) const;
   std::vector<Item> block_results(const ScriptBlock& block) const;
   bool ends_in_raise(const ScriptBlock& block) const;
@@ -195,6 +211,7 @@ class Interpreter {
   std::set<std::string> said_;
   int64_t sequence_ = 0;
   std::vector<bool> gradients_ = {true};
+  bool asked_alignment_ = false;
   std::vector<int> loops_;  // depths of the bodies of loops that the graph keeps
 };
 

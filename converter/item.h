@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a TorchScript value is while the converter interprets a program: numbers, text, containers
-// and tensors of the graph that is being built. Sizes are Dims, so arithmetic on them stays symbolic.
+// and tensors of the graph that is being built. Sizes are Dims, so arithmetic on them stays
+// symbolic.
 #pragma once
 
 #include <memory>
@@ -27,7 +28,7 @@ struct List {  // shared by reference, as in Python
 struct Dict {
   std::vector<std::pair<Item, Item>> items;  // in order of insertion
 };
-struct Object {  // a module, or an instance of a scripted class
+struct Object {      // a module, or an instance of a scripted class
   std::string type;  // "__torch__.torchvision.models.resnet.ResNet"
   std::string path;  // "layer1.0"; empty for the root
   std::vector<std::pair<std::string, Item>> attributes;
@@ -55,8 +56,8 @@ struct Item {
 
   Item() = default;
   template <class T>
-    requires std::conjunction_v<std::negation<std::is_same<T, Item>>,
-                                std::is_constructible<Variant, std::in_place_type_t<T>, T>>
+  requires std::conjunction_v<std::negation<std::is_same<T, Item>>,
+                              std::is_constructible<Variant, std::in_place_type_t<T>, T>>
   Item(T v) : value(std::in_place_type<T>, std::move(v)) {}  // NOLINT: implicit
   Item(int64_t v) : value(Dim(v)) {}                         // NOLINT: implicit
   Item(int v) : value(Dim(v)) {}                             // NOLINT: implicit

@@ -68,6 +68,47 @@ bool same_structure(const Item& a, const Item& b) {
   return !b.is_list() && !b.is_tuple() && !b.is_dict();
 }
 
+const void* identity_of(const Item& item) {
+  return std::visit(
+      [](const auto& value) -> const void* {
+        if constexpr (requires { value.get(); })
+          return value.get();
+        else
+          return nullptr;
+      },
+      item.value);
+}
+
+bool holds(const Item& item, const void* container) {
+  if (identity_of(item) == container) return true;
+  const auto any = [&](const std::vector<Item>& items) {
+    return std::any_of(items.begin(), items.end(),
+                       [&](const Item& each) { return holds(each, container); });
+  };
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value))
+    return any((*list)->items);
+  if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value))
+    return any((*tuple)->items);
+  if (const auto* dict = std::get_if<std::shared_ptr<Dict>>(&item.value))
+    return std::any_of((*dict)->items.begin(), (*dict)->items.end(),
+                       [&](const auto& entry) { return holds(entry.second, container); });
+  return false;
+}
+
+Item snapshot(const Item& container) {
+  if (const auto* dict = std::get_if<std::shared_ptr<Dict>>(&container.value))
+    return Item(std::make_shared<Dict>(**dict));
+  return Item(std::make_shared<List>(*std::get<std::shared_ptr<List>>(container.value)));
+}
+
+void restore(const Item& container, const Item& from) {
+  if (const auto* dict = std::get_if<std::shared_ptr<Dict>>(&container.value))
+    **dict = *std::get<std::shared_ptr<Dict>>(from.value);
+  else
+    *std::get<std::shared_ptr<List>>(container.value) =
+        *std::get<std::shared_ptr<List>>(from.value);
+}
+
 bool is_numeric(const Item& item) {
   return item.is_number() || (item.is_tensor() && std::get<TensorRef>(item.value)->is_number());
 }

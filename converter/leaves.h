@@ -17,6 +17,14 @@ void collect(const Item& item, std::vector<const Item*>& leaves);
 // The same containers with other leaves, from `next` on.
 Item rebuild(const Item& item, const std::vector<Item>& leaves, size_t& next);
 bool same_structure(const Item& a, const Item& b);
+// What two items have in common that are the same list, tuple, dict or object; null for others.
+const void* identity_of(const Item& item);
+// Whether the container is the item, or inside of it.
+bool holds(const Item& item, const void* container);
+// A list or dict of its own with the same elements, and back: the elements of `from` become those
+// of the container.
+Item snapshot(const Item& container);
+void restore(const Item& container, const Item& from);
 // A number, or a tensor that stands for one.
 bool is_numeric(const Item& item);
 // Neither a tensor nor a number that could become one, or the same constant in both.

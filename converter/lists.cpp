@@ -17,8 +17,7 @@ Growing growing_by(NodeCall& call, const Item& element) {
 
 bool append(NodeCall& call) {
   if (!first_is_list(call)) return false;
-  if (call.interpreter().may_grow(call.list_at(0).get()))
-    throw growing_by(call, call.at(1));
+  if (call.interpreter().may_grow(call.list_at(0).get())) throw growing_by(call, call.at(1));
   changed_list(call).push_back(call.at(1));
   call.returns(Items(call.node().outputs.size(), call.at(0)));
   return true;
@@ -39,8 +38,7 @@ bool extend(NodeCall& call) {
 
 bool insert(NodeCall& call) {
   if (!first_is_list(call)) return false;
-  if (call.interpreter().may_grow(call.list_at(0).get()))
-    throw growing_by(call, call.at(2));
+  if (call.interpreter().may_grow(call.list_at(0).get())) throw growing_by(call, call.at(2));
   Items& items = changed_list(call);
   int64_t at = call.number_at(1);
   const auto size = static_cast<int64_t>(items.size());
@@ -232,6 +230,7 @@ bool to_list(NodeCall& call) {  // tensor.tolist()
 }
 
 constexpr Builtin kBuiltins[] = {
+    {"aten::unbind", unbind_grown},
     {"aten::append", append},
     {"aten::extend", extend},
     {"aten::insert", insert},

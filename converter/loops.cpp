@@ -45,8 +45,38 @@ void Interpreter::run_loop(const ScriptNode& node) {
   for (size_t i = 0; i < carried; ++i) set(node.outputs[i], get(block.inputs[i + 1]));
 }
 
-void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim done,
-                                Item condition) {
+// Lists and dicts from outside that the body of a loop changes: they have the elements of a round
+// while it is interpreted, and their own again when it was.
+class Interpreter::Held {
+ public:
+  Held(Interpreter& in, const std::vector<Item>& containers) : in_(in), containers_(containers) {
+    for (const Item& container : containers_) {
+      before_.push_back(snapshot(container));
+      int& depth = in_.container_depth_[identity_of(container)];
+      depths_.push_back(depth);
+      depth = in_.memory_.depth();
+    }
+  }
+  ~Held() { release(); }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  void release() {
+    for (size_t i = 0; i < before_.size(); ++i) {
+      restore(containers_[i], before_[i]);
+      in_.container_depth_[identity_of(containers_[i])] = depths_[i];
+    }
+    before_.clear();
+  }
+
+ private:
+  Interpreter& in_;
+  const std::vector<Item>& containers_;
+  std::vector<Item> before_;
+  std::vector<int> depths_;
+};
+
+void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim done, Item condition,
+                                std::vector<Item> held) {
   const ScriptBlock& block = node.blocks.at(0);
   const size_t carried = node.outputs.size();
   const size_t failures = result_.unsupported.size();
@@ -54,6 +84,7 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
                          scalar_of(trips)->as_double() > 1e15);  // `while` has no trip count
   std::vector<Item> start;
   for (size_t i = 0; i < carried; ++i) start.push_back(get(block.inputs[i + 1]));
+  for (const Item& container : held) start.push_back(snapshot(container));
   std::vector<const Item*> leaves;
   for (const Item& item : start) collect(item, leaves);
 
@@ -108,6 +139,7 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
     }
     const std::vector<Value> inside = memory_.enter(initial, sizes);
     loops_.push_back(memory_.depth());
+    Held holding(*this, held);
     size_t next = 1;
     std::vector<Item> items;
     for (size_t i = 0; i < leaves.size(); ++i) {
@@ -134,18 +166,21 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
         copies.emplace_back(std::get<std::shared_ptr<List>>(get(block.inputs[i + 1]).value).get(),
                             *list);
     }
+    for (size_t i = 0; i < held.size(); ++i)
+      restore(held[i], rebuild(start[carried + i], items, next));
     set(block.inputs[0], Item(memory_.make_number(inside[0])));
     bool settled = true;
     try {
       run_block(block);
       last = block_results(block);
+      for (const Item& container : held) last.push_back(snapshot(container));
       if (result_.unsupported.size() > failures) {
         loops_.pop_back();
         memory_.leave();
         return poison_outputs(node);
       }
       std::vector<const Item*> after;
-      for (size_t i = 0; i < carried; ++i) {
+      for (size_t i = 0; i < start.size(); ++i) {
         if (!same_structure(start[i], last[i + 1]))
           throw Refusal{text("a loop whose end data decides changes ", describe(start[i]), " to ",
                              describe(last[i + 1])),
@@ -188,9 +223,27 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       }
       if (Status status = g.take_status(); !status.ok())
         throw Refusal{std::string(status.message()), ""};
+    } catch (const Changing& found) {
+      loops_.pop_back();
+      memory_.leave();
+      holding.release();
+      check_change(found.container);
+      const void* const container = identity_of(found.container);
+      for (const Item& item : start)
+        if (holds(item, container))
+          throw Refusal{"a list or dict that a loop of unknown length carries is changed in place",
+                        "make a new one in each round"};
+      for (const Item& other : held)
+        if (holds(found.container, identity_of(other)))
+          throw Refusal{"a loop of unknown length changes a list or dict and another inside of it",
+                        ""};
+      held.push_back(found.container);
+      for (size_t i = 0; i < carried; ++i) set(block.inputs[i + 1], start[i]);
+      return while_on_data(node, trips, done, std::move(condition), std::move(held));
     } catch (const Growing& found) {
       loops_.pop_back();
       memory_.leave();
+      holding.release();
       if (depth_of(found.list.get()) < memory_.depth()) throw;
       // Once more from the start, with a list that is a tensor.
       Growing growing_list = found;
@@ -198,7 +251,7 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
         if (copy == found.list.get()) growing_list.list = list;
       start_growing(memory_, growing_list);
       for (size_t i = 0; i < carried; ++i) set(block.inputs[i + 1], start[i]);
-      return while_on_data(node, trips, done, std::move(condition));
+      return while_on_data(node, trips, done, std::move(condition), std::move(held));
     } catch (...) {
       loops_.pop_back();
       memory_.leave();
@@ -257,6 +310,8 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
     memory_.write(touched[i], with_length(initial[next], outputs[next], next));
   next = 0;
   for (size_t i = 0; i < carried; ++i) set(node.outputs[i], rebuild(start[i], results, next));
+  for (size_t i = 0; i < held.size(); ++i)
+    restore(held[i], rebuild(start[carried + i], results, next));
 }
 
 }  // namespace hg::convert

@@ -55,7 +55,37 @@ bool are_same(const Graph& graph, ValueId a, ValueId b, int steps) {
   return true;
 }
 
+// Computed in the same way of the same values.
+bool are_alike(const Graph& graph, ValueId a, ValueId b, int steps) {
+  if (a == b) return true;
+  if (a == kNoValue || b == kNoValue || steps == 0) return false;
+  const TensorData *x = graph.constant_of(a), *y = graph.constant_of(b);
+  if (x != nullptr && y != nullptr)
+    return x->tensor.dtype == y->tensor.dtype && x->tensor.shape == y->tensor.shape &&
+           std::memcmp(x->tensor.data, y->tensor.data, static_cast<size_t>(x->tensor.bytes())) == 0;
+  const Node *first = producer(graph, a), *second = producer(graph, b);
+  if (first == nullptr || second == nullptr || first->op != second->op ||
+      (first->op->def.traits & kRandom) != 0 || !first->subgraphs.empty() ||
+      !(first->attrs == second->attrs) || first->inputs.size() != second->inputs.size() ||
+      first->outputs.size() != 1)
+    return false;
+  for (size_t i = 0; i < first->inputs.size(); ++i)
+    if (!are_alike(graph, first->inputs[i], second->inputs[i], steps - 1)) return false;
+  return true;
+}
+
 }  // namespace
+
+Value computed_before(std::string_view op, const Value& x) {
+  constexpr int kMostBack = 8;  // ops between the question and what both have in common
+  Graph& graph = *x.graph();
+  for (size_t i = graph.nodes().size(); i-- > 0;) {
+    const Node& node = graph.nodes()[i];
+    if (node.op->name() == op && are_alike(graph, node.inputs.at(0), x.id(), kMostBack))
+      return graph.value(node.outputs.at(0));
+  }
+  return Value();
+}
 
 bool is_surely_true(const Value& value) {
   const Graph& graph = *value.graph();

@@ -182,6 +182,18 @@ Value fast_path_mask(Call& call, const Value& mask) {
   return m.dtype() == boolean ? g.call("logical_not", {m}) : m;
 }
 
+// The fast path has no number where all keys are hidden; the op `attention` has 0 there.
+Value attend_or_nan(const Value& q, const Value& k, const Value& v, const Value& mask) {
+  Graph& g = *q.graph();
+  const Value y = g.call("attention", {q, k, v, mask});
+  if (!mask) return y;
+  const Value hidden = mask.dtype() == boolean
+                           ? g.call("logical_not", {mask})
+                           : g.call("eq", {mask, g.scalar(-HUGE_VAL, mask.dtype())});
+  const Value none = g.call("all", {hidden}, {{"dim", Dims{-1}}, {"keepdim", true}});
+  return g.call("where", {none, g.scalar(std::nan(""), y.dtype()), y});
+}
+
 struct Projections {
   Value q, k, v;  // [batch, heads, time, dim]
 };
@@ -206,7 +218,7 @@ void native_multi_head_attention(Call& call) {
   const Value proj_weight = call.tensor("proj_weight"),
               proj_bias = call.tensor_or_none("proj_bias");
   if (!call.flag("need_weights", true)) {
-    const Value y = g.call("attention", {p.q, p.k, p.v, mask});
+    const Value y = attend_or_nan(p.q, p.k, p.v, mask);
     call.returns({Item(call.make_tensor(linear(join_heads(y), proj_weight, proj_bias))), Item()});
     return;
   }
@@ -232,8 +244,8 @@ void transformer_encoder_layer(Call& call) {
   };
   auto attend = [&](const Value& x) {
     const Projections p = project(call, x, x, x, heads);
-    return linear(join_heads(g.call("attention", {p.q, p.k, p.v, mask})),
-                  call.tensor("proj_weight"), call.tensor_or_none("proj_bias"));
+    return linear(join_heads(attend_or_nan(p.q, p.k, p.v, mask)), call.tensor("proj_weight"),
+                  call.tensor_or_none("proj_bias"));
   };
   auto feed_forward = [&](const Value& x) {
     Value h = linear(x, call.tensor("ffn_weight_1"), call.tensor_or_none("ffn_bias_1"));

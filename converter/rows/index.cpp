@@ -111,8 +111,6 @@ void put(Call& call) {
   call.returns(reshape(y, x.shape()));
 }
 
-Value nonzero_of(const Value& x) { return x.graph()->call("nonzero", {x}); }
-
 void nonzero(Call& call) { call.returns(nonzero_of(call.tensor("self"))); }
 
 void nonzero_lists(Call& call, const Value& x) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "converter/rows/view.h"
+#include "converter/surely.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -49,6 +50,11 @@ Value Indexing::placed(const Value& y) const {
 
 Value Indexing::unplaced(const Value& y) const {
   return permuted(y, moved(y.rank(), at, indices[0].rank(), 0));
+}
+
+Value nonzero_of(const Value& x) {
+  const Value before = computed_before("nonzero", x);
+  return before ? before : x.graph()->call("nonzero", {x});
 }
 
 std::vector<Value> columns(const Value& positions) {
@@ -99,7 +105,7 @@ Indexing indexing_of(Call& call, const Value& x) {
           call.refuse("indices", text("holds a mask of shape ", index.shape(),
                                       " for a tensor of shape ", x.shape()));
       }
-      for (const Value& column : columns(call.graph().call("nonzero", {index}))) {
+      for (const Value& column : columns(nonzero_of(index))) {
         result.indices.push_back(column);
         dims.push_back(at++);
       }

@@ -26,6 +26,8 @@ struct Indexing {
 Indexing indexing_of(Call& call, const Value& x);
 // The mask, in a shape that broadcasts to x's, when it is the only index; else no value.
 Value only_mask(Call& call, const Value& x);
+// The positions i64[n, rank] of what is not zero: one node for all that ask it of the same x.
+Value nonzero_of(const Value& x);
 // The columns [n] of the positions [n, rank] that nonzero gives.
 std::vector<Value> columns(const Value& positions);
 // values broadcast to a shape; leading dims of one element may be too many.
