@@ -49,6 +49,18 @@ void same_batch(Call& call, Value& q, Value& k, Value& v, bool grouped) {
     shape.push_back(x->dim(-1));
     *x = expand(*x, shape);
   }
+  if (!grouped || rank < 3 || k.dim(-3) == v.dim(-3)) return;
+  for (Value* x : {&k, &v}) {  // the op has one number of heads for both: each is repeated
+    const Dim heads = x->dim(-3), times = floordiv(q.dim(-3), heads);
+    Shape shape = x->shape();
+    shape.insert(shape.end() - 2, times);
+    Shape each = x->shape();
+    each.insert(each.end() - 2, Dim(1));
+    *x = expand(reshape(*x, each), shape);
+    shape.erase(shape.end() - 3);
+    shape[shape.size() - 3] = heads * times;
+    *x = reshape(*x, shape);
+  }
 }
 
 NamedAttrs attention_attrs(Call& call, bool causal) {

@@ -124,12 +124,20 @@ Value arange_of_integers(Call& call, const Scalar& start, const Scalar& end, con
 
 void arange(Call& call) {
   check_layout(call);
-  const auto start = known_scalar(call, "start", 0), end = known_scalar(call, "end", 0);
-  const auto step = known_scalar(call, "step", 1);
-  const bool whole = start->is_integral() && end->is_integral() && step->is_integral();
+  auto start = known_scalar(call, "start", 0), end = known_scalar(call, "end", 0);
+  auto step = known_scalar(call, "step", 1);
+  bool whole = start->is_integral() && end->is_integral() && step->is_integral();
   DType dtype = whole ? i64 : f32;
   if (call.has("out")) dtype = call.tensor("out").dtype();
   dtype = call.dtype("dtype", dtype);
+  // Floats without fractions count as integers do.
+  for (auto* number : {&start, &end, &step}) {
+    const Scalar& x = **number;
+    if (x.kind == Scalar::Kind::real && std::trunc(x.number) == x.number &&
+        std::abs(x.number) < 0x1p40)
+      *number = Scalar::of(Dim(static_cast<int64_t>(x.number)));
+  }
+  whole = start->is_integral() && end->is_integral() && step->is_integral();
   Graph& g = call.graph();
   if (whole) {
     const Value count = g.call("arange", {},

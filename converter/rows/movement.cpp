@@ -300,20 +300,46 @@ NamedAttrs strided_attrs(Call& call) {
           {"storage_offset", call.integer("storage_offset", 0)}};
 }
 
+// The order of dims in which the tensor's elements follow each other in memory from its start, or
+// none when that is not known, or there are gaps.
+std::optional<Dims> order_in_memory(const Layout& layout, const Shape& shape) {
+  if (layout.offset != Dim(0) || shape.size() > 6) return std::nullopt;
+  std::vector<size_t> order(shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  do {
+    Layout turned;
+    Shape sizes;
+    for (const size_t d : order) {
+      turned.strides.push_back(layout.strides[d]);
+      sizes.push_back(shape[d]);
+    }
+    if (is_row_major(turned, sizes) == true) {
+      Dims dims;
+      for (const size_t d : order) dims.emplace_back(static_cast<int64_t>(d));
+      return dims;
+    }
+  } while (std::next_permutation(order.begin(), order.end()));
+  return std::nullopt;
+}
+
 void as_strided(Call& call) {
   const NamedAttrs attrs = strided_attrs(call);
-  // The op counts in the elements of `self`, torch in those of the memory it lies in.
-  const auto base = call.layout(call.ref("self"));
-  if (!base || is_row_major(*base, shape_of(call)) != true || base->offset != Dim(0))
-    call.refuse("self", "is not contiguous from the start of its memory");
-  give_view(call, {[=](Value base) { return base.graph()->call("as_strided", {base}, attrs); },
-                   [=](Value base, Value value) {
-                     return base.graph()->call("as_strided_scatter", {base, value}, attrs);
-                   },
-                   [=, strides = call.integers("stride"),
-                    offset = call.integer("storage_offset", 0)](const Layout&, const Shape&) {
-                     return std::optional(Layout{strides, offset});
-                   }});
+  // The op counts in the elements of its input, torch in those of the memory that `self` lies in.
+  const auto layout = call.layout(call.ref("self"));
+  const auto order = layout ? order_in_memory(*layout, shape_of(call)) : std::nullopt;
+  if (!order) call.refuse("self", "does not fill its memory from the start");
+  const View memory = permute_view(*order);
+  give_view(
+      call,
+      {[=](Value base) { return base.graph()->call("as_strided", {memory.forward(base)}, attrs); },
+       [=](Value base, Value value) {
+         const Value all = memory.forward(base);
+         return memory.inverse(base, base.graph()->call("as_strided_scatter", {all, value}, attrs));
+       },
+       [=, strides = call.integers("stride"), offset = call.integer("storage_offset", 0)](
+           const Layout&, const Shape&) {
+         return std::optional(Layout{strides, offset});
+       }});
 }
 
 constexpr Row kRows[] = {

@@ -141,3 +141,13 @@ class InPlaceOfSizesThatRoundOtherwise(nn.Module):
         y += F.avg_pool2d(x, 4, ceil_mode=True)
         y -= x[:, :, 3::4, 3::4]
         return y
+
+
+@case("f32[n,4,6]")
+class OverlapsOfTransposed(nn.Module):
+    def forward(self, x: T):
+        y = (x * 2).transpose(0, 1).transpose(1, 2)
+        s = y.stride()
+        windows = y.as_strided([3, 6, y.size(2), 2], [s[0], s[1], s[2], s[0]])
+        y.as_strided([2, 6, y.size(2)], [s[0], s[1], s[2]]).mul_(3)
+        return windows.sum(-1), y

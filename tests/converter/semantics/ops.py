@@ -126,3 +126,33 @@ class SumsOfReshapedProducts(nn.Module):
     def forward(self, x: T):
         advantage, state = self.advantage(x).view(-1, 3, 4), self.state(x).view(-1, 1, 4)
         return state + advantage - advantage.mean(1, keepdim=True)
+
+
+if not torch.__version__.startswith("1."):  # which has neither
+
+    @case("f32[n,4,5,8]", "f32[n,2,5,8]")
+    class KeysAndValuesOfOtherHeads(nn.Module):
+        def forward(self, q: T, k: T):
+            v = torch.cat([k, -k], 1)
+            return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+
+    @case("f32[n,5,8]", "bool[n,5]")
+    class NothingToAttendTo(nn.Module):
+        """The fast path has no number where all keys are hidden."""
+
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+        def forward(self, x: T, padding: T):
+            hidden = torch.cat([torch.ones_like(padding[:1]), padding[1:]])
+            return self.attention(x, x, x, key_padding_mask=hidden, need_weights=False)[0]
+
+
+@case("f32[n,4]")
+class CountsInWholeFloats(nn.Module):
+    def forward(self, x: T):
+        n = x.size(0)
+        down = torch.arange(n, -n, -1.0, dtype=torch.int64)
+        return down, torch.arange(0.0, float(n), 2.0), torch.arange(n, 0, -2.0)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops over symbolic lengths, the lists that they fill, and packed sequences."""
-from typing import List
+from typing import Dict, List
 
 import torch
 from torch import nn
@@ -125,3 +125,100 @@ class WritesToTheLastElementOfAList(nn.Module):
             h.add_(x[:, step])
             outs.append(h)
         return torch.stack(outs)
+
+
+@case("f32[n,t,4]")
+class ListOfStates(nn.Module):
+    """A list and a dict from outside that a loop of unknown length writes to."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.ModuleList([nn.LSTMCell(4, 4) for _ in range(2)])
+
+    def forward(self, x: T):
+        zero = torch.zeros(x.size(0), 4)
+        states = [(zero, zero) for _ in range(2)]
+        last: Dict[str, T] = {"top": zero, "sum": zero}
+        untouched = [zero + 1]
+        outs: List[T] = []
+        for step in range(x.size(1)):
+            h = x[:, step]
+            for i, cell in enumerate(self.cells):
+                h, c = cell(h, states[i])
+                states[i] = (h, c)
+            last["top"] = h + untouched[0]
+            last["sum"] = last["sum"] + h
+            outs.append(h)
+        return torch.stack(outs), states[0][1], states[1][0], last["top"], last["sum"]
+
+
+@case("f32[n,t,4]")
+class ListOfLoopsInLoops(nn.Module):
+    def forward(self, x: T):
+        sums = [torch.zeros(4), torch.zeros(4)]
+        for i in range(x.size(0)):
+            for j in range(x.size(1)):
+                sums[1] = sums[1] + x[i, j] * j
+            sums[0] = sums[0] * 0.5 + sums[1]
+        return sums[0], sums[1]
+
+
+@case("f32[n,t,4]", exit=3, words="decide")
+class ListInABranchOfALoop(nn.Module):
+    def forward(self, x: T):
+        kept = [torch.zeros(4)]
+        for i in range(x.size(0)):
+            if bool(x[i].sum() > 0):
+                kept[0] = x[i, 0]
+        return kept[0]
+
+
+@case("f32[t,n,4]", "f32[n,t,4]")
+class PartsOfUnknownNumber(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(4, 4)
+
+    def forward(self, x: T, y: T):
+        h, outs = torch.zeros(x.size(1), 4), torch.jit.annotate(List[T], [])
+        for part in x.unbind(0):
+            h = self.cell(part, h)
+            outs.append(h)
+        columns = y.unbind(1)
+        return torch.stack(outs[::-1]), torch.stack(outs[1:]), columns[-1] + columns[0]
+
+
+@case("f32[t,n,4]", exit=3, words="share")
+class PartsOfWhatIsWritten(nn.Module):
+    def forward(self, x: T):
+        y = x * 2
+        parts = y.unbind(0)
+        y.add_(1)
+        return parts[0]
+
+
+if not torch.__version__.startswith("1."):  # which pads to the longest sequence alone
+
+    @case("f32[n,t,8]", "bool[n,t]")
+    class PaddedEncoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+            self.encoder = nn.TransformerEncoder(layer, 2)
+
+        def forward(self, x: T, padding: T):
+            lengths = (~padding).sum(1, keepdim=True)
+            aligned = torch.arange(x.size(1)) >= lengths
+            return self.encoder(x, src_key_padding_mask=padding), self.encoder(
+                x, src_key_padding_mask=aligned
+            )
+
+
+@case("f32[n,t,8]", "bool[n,t]")
+class RowsOfAMask(nn.Module):
+    """The number of true elements is the same each time that it is asked."""
+
+    def forward(self, x: T, mask: T):
+        y = x.clone()
+        y[~mask] += x[~mask].abs()
+        return y, x[mask] * y[mask]
