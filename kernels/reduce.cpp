@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over any dims: sum mean prod amax amin all any argmax argmin max min var norm.
 //
-// A reducer says how a state starts, takes an element, merges with another and ends. One driver
-// walks any strides, row-wise or column-wise, and splits the work. Reducers see float, double or
-// int64_t; elements stored otherwise are converted block by block. Long reductions are cut into
-// chunks of fixed length, so results do not depend on the threads.
+// One driver walks any strides, row-wise or column-wise, and splits the work. Elements that the
+// reducers (reducers.h) do not see as they are stored are converted block by block. Long reductions
+// are cut into chunks of fixed length, so results do not depend on the threads.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -12,9 +11,12 @@
 
 #include "kernels/lines.h"
 #include "kernels/reduce_simd.h"
+#include "kernels/reducers.h"
 
 namespace hg::kernels {
 namespace {
+
+using namespace reducers;
 
 constexpr int64_t kChunk = 32768;    // elements of one partial state
 constexpr int64_t kRowPart = 16384;  // elements of a part of the rows under some columns
@@ -24,20 +26,9 @@ constexpr int64_t kBlock = 512;  // elements that are converted together
 constexpr int64_t kWidest = 8;   // bytes of an element as reducers see it
 constexpr int64_t kLargestState = 24;
 
-// Kept dims in the order of the output, reduced dims in the order of the input.
-struct Plan {
-  Sizes kept_shape, kept_strides, shape, strides;
-  int64_t outputs = 1, count = 1;  // results; elements of each
-  int64_t chunks = 1;              // partial states of each result
-  bool by_column = false;          // neighbouring results read neighbouring elements
-  int64_t row_parts = 1;           // of the rows that a sum of columns adds, each a task
-  double parameter = 0;            // norm: the order; var: the correction
-  const ReduceTable* table = nullptr;
-};
-
 Status prepare_over(PrepareContext& c, const Sizes& dims, double parameter = 0) {
   const Tensor& x = c.in(0);
-  Plan plan;
+  ReducePlan plan;
   plan.parameter = parameter;
   plan.table = &reduce_table();
   bool reduced[kMaxRank] = {};
@@ -76,7 +67,7 @@ Status prepare(PrepareContext& c) { return prepare_over(c, c.attrs().axes("dim",
 // to have written them.
 Status prepare_sum(PrepareContext& c) {
   HG_TRY(prepare(c));
-  Plan& plan = *static_cast<Plan*>(c.state_.get());
+  ReducePlan& plan = *static_cast<ReducePlan*>(c.state_.get());
   if (!plan.by_column || plan.shape.rank() != 1 || c.in(0).dtype != f32) return {};
   const int64_t inner = plan.kept_shape[plan.kept_shape.rank() - 1];
   plan.row_parts = std::clamp<int64_t>(plan.count * inner / kRowPart, 1,
@@ -107,173 +98,6 @@ int64_t offset_of(int64_t index, const Sizes& shape, const Sizes& strides) {
   return offset;
 }
 
-// Element `index` of an output, in its dtype.
-template <class V>
-void put(const RunContext& c, int output, int64_t index, V value) {
-  const Tensor& y = c.out(output);
-  for_type(y.dtype,
-           [&](auto zero) { y.as<decltype(zero)>()[index] = narrowed<decltype(zero)>(value); });
-}
-
-// Sums and products: floats in double, integers and bool in 64 bits with wrap-around.
-template <class X>
-using Total = std::conditional_t<std::is_floating_point_v<X>, double, uint64_t>;
-
-template <class X>
-struct Sum {
-  using State = Total<X>;
-  static constexpr bool kLanes = true;
-  static State start(double) { return 0; }
-  static void add(State& s, X x, int64_t, double) { s += static_cast<State>(x); }
-  static void merge(State& s, const State& other, double) { s += other; }
-  static void end(const RunContext& c, const Plan&, int64_t o, State s) { put(c, 0, o, s); }
-};
-template <class X>
-struct Mean : Sum<X> {
-  static void end(const RunContext& c, const Plan& plan, int64_t o, Total<X> s) {
-    put(c, 0, o, static_cast<double>(s) / static_cast<double>(plan.count));
-  }
-};
-template <class X>
-struct Prod {
-  using State = Total<X>;
-  static constexpr bool kLanes = true;
-  static State start(double) { return 1; }
-  static void add(State& s, X x, int64_t, double) { s *= static_cast<State>(x); }
-  static void merge(State& s, const State& other, double) { s *= other; }
-  static void end(const RunContext& c, const Plan&, int64_t o, State s) { put(c, 0, o, s); }
-};
-
-// The largest (smallest), NaN when there is one; reductions of nothing are refused by the shape
-// rule.
-template <class X, bool largest>
-struct Bound {
-  using State = X;
-  static constexpr bool kLanes = true;
-  static State start(double) {
-    using Limits = std::numeric_limits<X>;
-    if constexpr (Limits::has_infinity)
-      return largest ? -Limits::infinity() : Limits::infinity();
-    else
-      return largest ? Limits::lowest() : Limits::max();
-  }
-  static void add(State& s, X x, int64_t, double) {
-    s = s != s || (largest ? s > x : s < x) ? s : x;
-  }
-  static void merge(State& s, const State& other, double p) { add(s, other, 0, p); }
-  static void end(const RunContext& c, const Plan&, int64_t o, State s) { put(c, 0, o, s); }
-};
-template <class X>
-struct Amax : Bound<X, true> {};
-template <class X>
-struct Amin : Bound<X, false> {};
-
-// Whether all (any) elements are not 0.
-template <class X, bool all>
-struct Test {
-  using State = uint8_t;
-  static constexpr bool kLanes = true;
-  static State start(double) { return all; }
-  static void add(State& s, X x, int64_t, double p) { merge(s, x != X(0), p); }
-  static void merge(State& s, const State& other, double) {
-    s = static_cast<State>(all ? s & other : s | other);
-  }
-  static void end(const RunContext& c, const Plan&, int64_t o, State s) { put(c, 0, o, s); }
-};
-template <class X>
-struct All : Test<X, true> {};
-template <class X>
-struct Any : Test<X, false> {};
-
-// The first of the largest (smallest) elements, or the first NaN, and its index.
-template <class X, bool largest>
-struct Extreme {
-  struct State {
-    X value{};
-    int64_t index = -1;  // none yet
-  };
-  static constexpr bool kLanes = false;
-  static State start(double) { return {}; }
-  static void add(State& s, X x, int64_t i, double) {
-    const bool better = largest ? x > s.value : x < s.value;
-    if (s.index < 0 || (s.value == s.value && (better || x != x))) s = {x, i};
-  }
-  static void merge(State& s, const State& other, double p) {
-    if (other.index >= 0) add(s, other.value, other.index, p);
-  }
-  // max and min give the value and the index; argmax and argmin the index alone.
-  static void end(const RunContext& c, const Plan&, int64_t o, const State& s) {
-    if (c.output_count() == 2) put(c, 0, o, s.value);
-    put(c, c.output_count() - 1, o, s.index);
-  }
-};
-template <class X>
-struct Largest : Extreme<X, true> {};
-template <class X>
-struct Smallest : Extreme<X, false> {};
-
-// Mean and sum of squared distances from it: Welford; merged as by Chan, Golub and LeVeque, 1979.
-template <class X>
-struct Var {
-  struct State {
-    double mean = 0, squares = 0, n = 0;
-  };
-  static constexpr bool kLanes = true;
-  static State start(double) { return {}; }
-  static void add(State& s, X x, int64_t, double) {
-    s.n += 1;
-    const double distance = static_cast<double>(x) - s.mean;
-    s.mean += distance / s.n;
-    s.squares += distance * (static_cast<double>(x) - s.mean);
-  }
-  static void merge(State& s, const State& other, double) {
-    if (other.n == 0) return;
-    const double n = s.n + other.n, distance = other.mean - s.mean;
-    s.mean += distance * other.n / n;
-    s.squares += other.squares + distance * distance * s.n * other.n / n;
-    s.n = n;
-  }
-  static void end(const RunContext& c, const Plan& plan, int64_t o, const State& s) {
-    put(c, 0, o, s.squares / std::max(0.0, static_cast<double>(plan.count) - plan.parameter));
-  }
-};
-
-// sum |x|^p for finite p, the number of elements that are not 0 for p = 0, the largest or
-// smallest |x| for infinite p
-template <class X>
-struct Norm {
-  using State = double;
-  static constexpr bool kLanes = true;
-  static State start(double p) { return p == -std::numeric_limits<double>::infinity() ? -p : 0; }
-  static void add(State& s, X x, int64_t, double p) {
-    const double size = std::abs(static_cast<double>(x));
-    if (p == 2)
-      s += size * size;
-    else if (p == 1)
-      s += size;
-    else if (p == 0)
-      s += size != 0;
-    else if (std::isinf(p))
-      merge(s, size, p);
-    else
-      s += std::pow(size, p);
-  }
-  static void merge(State& s, const State& other, double p) {
-    if (std::isinf(p))
-      s = s != s || (p > 0 ? s > other : s < other) ? s : other;
-    else
-      s += other;
-  }
-  static void end(const RunContext& c, const Plan& plan, int64_t o, State s) {
-    const double p = plan.parameter;
-    if (p == 2)
-      s = std::sqrt(s);
-    else if (p != 0 && p != 1 && !std::isinf(p))
-      s = std::pow(s, 1 / p);
-    put(c, 0, o, s);
-  }
-};
-
 // A reducer of one type, on arrays of states and elements.
 struct Steps {
   int64_t state_bytes;
@@ -283,7 +107,8 @@ struct Steps {
   // Element k goes to state k; all have the same index.
   void (*columns)(void* states, const void* x, int64_t n, int64_t index, double p);
   void (*merge)(void* state, const void* later, double p);
-  void (*end)(const RunContext& c, const Plan& plan, int64_t first, const void* states, int64_t n);
+  void (*end)(const RunContext& c, const ReducePlan& plan, int64_t first, const void* states,
+              int64_t n);
 };
 
 template <class R, class X>
@@ -318,7 +143,7 @@ struct StepsOf {
   static void merge(void* state, const void* later, double p) {
     R::merge(*static_cast<State*>(state), *static_cast<const State*>(later), p);
   }
-  static void end(const RunContext& c, const Plan& plan, int64_t first, const void* states,
+  static void end(const RunContext& c, const ReducePlan& plan, int64_t first, const void* states,
                   int64_t n) {
     for (int64_t k = 0; k < n; ++k)
       R::end(c, plan, first + k, static_cast<const State*>(states)[k]);
@@ -368,7 +193,7 @@ struct Reader {
 };
 
 // Elements [begin, end) of the result whose first element is at `base`.
-void reduce_row(const Plan& plan, const Steps& steps, const Reader& reader, int64_t base,
+void reduce_row(const ReducePlan& plan, const Steps& steps, const Reader& reader, int64_t base,
                 int64_t begin, int64_t end, void* state) {
   alignas(kWidest) std::byte room[kBlock * kWidest];
   const int last = plan.shape.rank() - 1;
@@ -382,7 +207,8 @@ void reduce_row(const Plan& plan, const Steps& steps, const Reader& reader, int6
   }
 }
 
-void reduce_rows(const RunContext& c, const Plan& plan, const Steps& steps, const Reader& reader) {
+void reduce_rows(const RunContext& c, const ReducePlan& plan, const Steps& steps,
+                 const Reader& reader) {
   const int64_t grain = std::max<int64_t>(1, kChunk / std::max<int64_t>(1, plan.count));
   c.parallel_for(plan.outputs, grain, [&](int64_t begin, int64_t end) {
     alignas(kWidest) std::byte state[kLargestState];
@@ -394,7 +220,7 @@ void reduce_rows(const RunContext& c, const Plan& plan, const Steps& steps, cons
   });
 }
 
-void reduce_chunks(const RunContext& c, const Plan& plan, const Steps& steps,
+void reduce_chunks(const RunContext& c, const ReducePlan& plan, const Steps& steps,
                    const Reader& reader) {
   std::byte* partial = c.workspace<std::byte>();
   c.parallel_for(plan.outputs * plan.chunks, 1, [&](int64_t begin, int64_t end) {
@@ -414,8 +240,8 @@ void reduce_chunks(const RunContext& c, const Plan& plan, const Steps& steps,
 }
 
 // `adds`: the states are sums of f32.
-void reduce_columns(const RunContext& c, const Plan& plan, const Steps& steps, const Reader& reader,
-                    bool adds) {
+void reduce_columns(const RunContext& c, const ReducePlan& plan, const Steps& steps,
+                    const Reader& reader, bool adds) {
   const int64_t inner = plan.kept_shape[plan.kept_shape.rank() - 1];
   const int64_t tiles = (inner + kTile - 1) / kTile;
   const int64_t grain = std::max<int64_t>(1, kChunk / std::max<int64_t>(1, plan.count * kTile));
@@ -444,7 +270,7 @@ void reduce_columns(const RunContext& c, const Plan& plan, const Steps& steps, c
 }
 
 // Sums of f32 by parts of the rows; [outer][parts][inner] in the workspace.
-void sum_parts(const RunContext& c, const Plan& plan, const Steps& steps) {
+void sum_parts(const RunContext& c, const ReducePlan& plan, const Steps& steps) {
   const int64_t inner = plan.kept_shape[plan.kept_shape.rank() - 1], parts = plan.row_parts;
   const float* x = c.in(0).as<float>();
   double* const partial = c.workspace<double>();
@@ -471,7 +297,7 @@ void sum_parts(const RunContext& c, const Plan& plan, const Steps& steps) {
 
 template <template <class> class R>
 void run(const RunContext& c) noexcept {
-  const Plan& plan = c.state<Plan>();
+  const ReducePlan& plan = c.state<ReducePlan>();
   const Steps& steps = steps_for<R>(c.in(0).dtype);
   const Reader reader{c.in(0)};
   if (plan.row_parts > 1)
