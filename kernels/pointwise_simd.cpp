@@ -135,12 +135,12 @@ struct Trunc {
 };
 struct Maximum {  // NaN if one is NaN
   HWY_INLINE V operator()(V a, V b) const {
-    return hn::IfThenElse(hn::Or(hn::Ne(a, a), hn::Gt(a, b)), a, b);
+    return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::Gt(a, b)), a, b);
   }
 };
 struct Minimum {
   HWY_INLINE V operator()(V a, V b) const {
-    return hn::IfThenElse(hn::Or(hn::Ne(a, a), hn::Lt(a, b)), a, b);
+    return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::Lt(a, b)), a, b);
   }
 };
 struct Add {

@@ -20,7 +20,7 @@ namespace hg::kernels::HWY_NAMESPACE {
 struct Max {  // NaN where one is NaN
   static HWY_INLINE V start() { return hn::Set(D(), -HUGE_VALF); }
   static HWY_INLINE V fold(V best, V x) {
-    return hn::IfThenElse(hn::Or(hn::Gt(x, best), hn::Ne(x, x)), x, best);
+    return hn::IfThenElse(hn::Or(hn::Gt(x, best), hn::IsNaN(x)), x, best);
   }
 };
 struct Sum {

@@ -419,6 +419,9 @@ TEST(Trainer, RefusesWithASentence) {
   EXPECT_EQ(refusal(o), "no parameter matches the pattern 'backbone.*'");
   o.rules = {{.pattern = "*", .frozen = true}};
   EXPECT_NE(refusal(o).find("there is no parameter to train"), std::string::npos);
+  o = classify();
+  o.optimizer.lr = -0.5;
+  EXPECT_EQ(refusal(o), "the optimizer's learning rate is -0.5, it may not be negative");
   Trainer trainer = make(model, classify());
   const Data data(8);
   EXPECT_FALSE(trainer.fit({data.set.inputs, {}}, {}).ok());

@@ -59,6 +59,22 @@ class Builder {
   Status check_options() const {
     const TrainOptions& o = options_;
     HG_CHECK(o.accumulate >= 1, "accumulate is ", o.accumulate, ", it must be 1 or more");
+    const Optimizer& how = o.optimizer;
+    const std::pair<const char*, double> none_negative[] = {{"learning rate", how.lr},
+                                                            {"weight decay", how.weight_decay},
+                                                            {"momentum", how.momentum},
+                                                            {"eps", how.eps},
+                                                            {"alpha", how.alpha}};
+    for (const auto& [name, value] : none_negative)
+      HG_CHECK(value >= 0, "the optimizer's ", name, " is ", value, ", it may not be negative");
+    for (const double beta : {how.beta1, how.beta2})
+      HG_CHECK(beta >= 0 && beta < 1, "a beta of the optimizer is ", beta,
+               ", it must be from 0 to below 1");
+    for (const ParameterRule& rule : o.rules)
+      HG_CHECK(rule.lr.value_or(0) >= 0 && rule.weight_decay.value_or(0) >= 0, "the rule for '",
+               rule.pattern, "' has a learning rate of ", rule.lr.value_or(0),
+               " and a weight decay of ", rule.weight_decay.value_or(0),
+               ", neither may be negative");
     HG_CHECK(o.clip_norm >= 0 && o.clip_value >= 0, "clipping to ", o.clip_norm, " and ",
              o.clip_value, " is not possible: neither may be negative");
     HG_CHECK(o.compute == f32 || o.compute == bf16 || o.compute == f16, "compute is ", o.compute,

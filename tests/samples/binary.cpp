@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of lib/ops/binary.cpp.
+#include <limits>
+
 #include "tests/samples.h"
 
 namespace hg::test::samples {
@@ -21,6 +23,15 @@ std::vector<Sample> binary() {
                               "atan2", "hypot", "copysign", "logaddexp"}) {
     for (const auto& [a, b] : kShapes)
       s.push_back({op, {{f32, a, -3, 3}, {f32, b, 0.5, 4}}, {}, 5e-6});
+  }
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  for (std::string_view op : {"maximum", "minimum", "fmax", "fmin"}) {
+    s.push_back({op,
+                 {{f32, {9}, 0, 0, {kNan, 1, kNan, -1, 2, 3, -0.5, kNan, 5}},
+                  {f32, {9}, 0, 0, {1, kNan, kNan, 2, -1, 3, 4, -6, kNan}}},
+                 {},
+                 0,
+                 false});
   }
   for (const auto& [a, b] : kShapes) {
     s.push_back({"pow", {{f32, a, 0.3, 3}, {f32, b, -2, 3}}, {}, 1e-5});

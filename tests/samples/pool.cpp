@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of lib/ops/pool.cpp.
+#include <limits>
+
 #include "tests/samples.h"
 
 namespace hg::test::samples {
@@ -69,7 +71,15 @@ std::vector<Sample> pool() {
       all.push_back({.op = "avg_pool_grad", .inputs = {{.shape = c.pooled}}, .attrs = average});
     }
   }
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   for (std::string_view op : {"max_pool", "max_pool_with_indices"}) {
+    all.push_back(
+        {.op = op,
+         .inputs = {{.shape = {1, 1, 3, 8}, .values = {kNan, 1,    2, 3, 4, 5, 6,    7,  //
+                                                       1,    2,    3, 4, 5, 6, kNan, 8,  //
+                                                       9,    kNan, 8, 7, 6, 5, 4,    kNan}}},
+         .attrs = {{"kernel_size", Dims{2}}, {"stride", Dims{1}}},
+         .gradient = false});
     all.push_back({.op = op,
                    .inputs = {{.shape = {1, 2, 9, 11}}},
                    .attrs = {{"kernel_size", Dims{3, 2}},
