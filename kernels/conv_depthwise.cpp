@@ -49,8 +49,8 @@ bool accepts(const PrepareContext& c) {
     if (s.transposed &&
         (s.group_o() != 1 || s.in[d] == 0 || s.padding[d] > (s.kernel[d] - 1) * s.dilation[d]))
       return false;
-  return s.group_c() == 1 && s.group_o() <= kMostOutputs && s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 &&
-         s.padding[0] == 0 && s.kernel[2] <= kMaxKernel;
+  return s.group_c() == 1 && s.group_o() <= kMostOutputs && s.kernel[0] == 1 && s.in[0] == 1 &&
+         s.out[0] == 1 && s.padding[0] == 0 && s.kernel[2] <= kMaxKernel;
 }
 
 Status prepare(PrepareContext& c) {
@@ -141,9 +141,12 @@ void run(const RunContext& c) noexcept {
     const int64_t o_end = std::min(s.o, o_begin + w.tile_o);
     const int64_t rows = std::min(w.tile_y, s.out[1] - first);
     w.table->clear(w.copies * w.copy_floats, slot);
-    const auto copy_of = [&](int64_t o) { return slot + o % w.copies * w.copy_floats; };
+    // Outputs of one channel share its copy.
+    const auto copy_of = [&](int64_t o) {
+      return slot + o / s.group_o() % w.copies * w.copy_floats;
+    };
     const auto copy = [&](int64_t o) {
-      if (o < o_end)
+      if (o < o_end && (o == o_begin || o % s.group_o() == 0))
         copy_plane(w, x + (image * s.c + o / s.group_o()) * ConvShape::product(w.x),
                    first * s.stride[1], w.in_rows - (w.tile_y - rows) * s.stride[1], copy_of(o));
     };

@@ -198,7 +198,13 @@ void run(const RunContext& c) noexcept {
             const auto columns_at = [&](int64_t v) {
               Columns columns = {.vectors = static_cast<int>(std::min<int64_t>(2, vectors - v))};
               for (int t = 0; t < columns.vectors; ++t) {
-                const int64_t row = (v + t) / row_vectors, column = (v + t) % row_vectors * lanes;
+                const int64_t row = (v + t) / row_vectors;
+                int64_t column = (v + t) % row_vectors * lanes;
+                // The last vector of a row is whole where the one before it is in the same block.
+                if (t == 1 && column > 0 && column + lanes > tile.columns) {
+                  columns.shared = static_cast<int>(column + lanes - tile.columns);
+                  column = tile.columns - lanes;
+                }
                 columns.x[t] = slot + row * s.stride[1] * w.row_step + column;
                 columns.at[t] = row * s.out[2] + column;
                 columns.valid[t] = static_cast<int>(std::min(lanes, tile.columns - column));

@@ -45,6 +45,7 @@ struct Columns {
   const float* x[2] = {};
   int64_t at[2] = {};
   int valid[2] = {};
+  int shared = 0;  // the first columns of vector 1 that are columns of vector 0 too
 };
 
 // A block of rows under every panel of b: y[rows, columns] (+)= a[rows, k] b[k, columns].

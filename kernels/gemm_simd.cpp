@@ -419,7 +419,10 @@ void gather(const Block& block, const Columns& columns, const int64_t* offset) {
   const auto* functions = blocks_for<Gathered>(columns.vectors, columns.valid);
   functions[block.rows - 1](block, {{columns.x[0], columns.x[1]}, offset}, columns.at,
                             columns.valid);
-  for (int v = 0; v < columns.vectors; ++v) activate_block(block, columns.at[v], columns.valid[v]);
+  for (int v = 0; v < columns.vectors; ++v) {
+    const int shared = v == 0 ? 0 : columns.shared;
+    activate_block(block, columns.at[v] + shared, columns.valid[v] - shared);
+  }
 }
 
 constexpr GemmTable kTable = {kMr, kNr, block, sweep, gather, finish, pack, pack_some_rows, spread};

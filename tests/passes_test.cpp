@@ -455,6 +455,46 @@ TEST(Passes, RunConvolutionsOf16BitsInF32) {
 }
 
 // A kernel as large as the image, with steps that do not matter, and a transposed one of one pixel.
+TEST(Passes, PadCausalConvolutionsInFront) {
+  const auto cut = [](int64_t padding, Dim end) {
+    Graph g;
+    const Value x = g.input("x", f32, {2, 6, "t"});
+    const Value w = g.constant(filled({4, 3, 3}, 1), "w"), b = g.constant(filled({4}, 1), "b");
+    const Value y = g.call(
+        "conv", {x, w, b},
+        {{"padding", std::vector<Dim>{padding}}, {"dilation", std::vector<Dim>{2}}, {"groups", 2}});
+    g.output("y", g.call("slice", {y}, {{"dim", 2}, {"start", 0}, {"end", end}}));
+    return g;
+  };
+  const Dim t = "t";
+  EXPECT_EQ(compiled(cut(4, t)),
+            "  pad_1 = pad(x, pads=[0, 0, 0, 0, 4, 0]) : f32[2, 6, t + 4]\n"
+            "  slice_1 = conv(pad_1, w, b, none, dilation=[2], groups=2) : f32[2, 4, t]\n");
+  // Other paddings and ends stay as they are.
+  EXPECT_EQ(compiled(cut(4, t - Dim(1))).find("pad("), std::string::npos);
+  EXPECT_EQ(compiled(cut(3, t)).find("pad("), std::string::npos);
+
+  // The results are those of the plain graph.
+  const Model model = *Model::from_graph(cut(4, t));
+  std::vector<float> values[2];
+  for (const bool plain : {false, true}) {
+    Options options;
+    if (plain) options.disabled_passes = {"causal"};
+    Session session = *Session::create(model, options);
+    TensorData x = *TensorData::allocate(f32, {2, 6, 11});
+    for (int64_t i = 0; i < x.tensor.count(); ++i)
+      x.tensor.as<float>()[i] = static_cast<float>(i % 7) - 3;
+    ASSERT_TRUE(session.set_input("x", x.tensor).ok());
+    ASSERT_TRUE(session.run().ok());
+    const Tensor y = *session.output("y");
+    ASSERT_EQ(y.shape, (Sizes{2, 4, 11}));
+    for (int64_t o = 0; o < 8; ++o)
+      for (int64_t i = 0; i < 11; ++i)
+        values[plain].push_back(y.as<float>()[o * y.strides[1] + i * y.strides[2]]);
+  }
+  EXPECT_EQ(values[0], values[1]);
+}
+
 TEST(Passes, MultiplyWholeImages) {
   const auto head = [](int64_t padding) {
     Graph g;

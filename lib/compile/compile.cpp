@@ -14,6 +14,7 @@ constexpr Pass kPasses[] = {
     {"cse", merge_common},
     {"fold", fold_constants},
     {"linear", form_linear},
+    {"causal", pad_causal},
     {"whole_images", multiply_whole_images},
     {"views", simplify_views},
     {"activations", find_activations},

@@ -37,6 +37,7 @@ Status fold_constants(Graph& graph, const CompileContext& context);
 Status merge_common(Graph& graph, const CompileContext& context);
 Status fold_batch_norm(Graph& graph, const CompileContext& context);
 Status form_linear(Graph& graph, const CompileContext& context);
+Status pad_causal(Graph& graph, const CompileContext& context);
 Status multiply_whole_images(Graph& graph, const CompileContext& context);
 Status simplify_views(Graph& graph, const CompileContext& context);
 Status find_activations(Graph& graph, const CompileContext& context);
