@@ -14,9 +14,9 @@ namespace hg::convert {
 namespace {
 
 // In the order in which they are asked.
-std::array<std::span<const Builtin>, 7> builtin_tables() {
-  return {number_builtins(), container_builtins(), list_builtins(),  dict_builtins(),
-          text_builtins(),   fact_builtins(),      nested_builtins()};
+std::array<std::span<const Builtin>, 8> builtin_tables() {
+  return {number_builtins(), container_builtins(), list_builtins(),   dict_builtins(),
+          text_builtins(),   fact_builtins(),      object_builtins(), nested_builtins()};
 }
 
 // Tensors that a type takes at least; lists and dicts take what is left over.
@@ -367,9 +367,8 @@ void Interpreter::write_back(const TensorRef& self, const Item& result) {
   const auto may_be_equal = [](const Dim& a, const Dim& b) {
     return a == b || !a.is_constant() || !b.is_constant();
   };
-  if (value.shape() != type.shape &&
-      std::equal(value.shape().begin(), value.shape().end(), type.shape.begin(), type.shape.end(),
-                 may_be_equal))
+  if (value.shape() != type.shape && std::equal(value.shape().begin(), value.shape().end(),
+                                                type.shape.begin(), type.shape.end(), may_be_equal))
     value = rows::expand(value, type.shape);
   if (value.shape() != type.shape)
     throw Refusal{text("the result of shape ", value.shape(), " is written in place into a tensor",

@@ -160,7 +160,7 @@ Value diag_embedded(const Value& x, const Dim& offset, int dim1, int dim2) {
   shape.insert(shape.begin() + std::min(dim1, dim2), size);
   shape.insert(shape.begin() + std::max(dim1, dim2), size);
   Graph& g = *x.graph();
-  return g.call("diagonal_scatter", {expand(g.scalar(int64_t{0}, x.dtype()), shape), x},
+  return g.call("diagonal_scatter", {zeros(g, x.dtype(), shape), x},
                 {{"offset", offset}, {"dim1", dim1}, {"dim2", dim2}});
 }
 

@@ -11,10 +11,6 @@
 namespace hg::convert::rows {
 namespace {
 
-Value zeros(Graph& g, DType dtype, const Shape& shape) {
-  return g.call("expand", {g.scalar(int64_t{0}, dtype)}, {{"shape", shape}});
-}
-
 // The argument as pairs, [..., 2], also where it is real.
 Value pairs_argument(Call& call) {
   const Complex x = complex_operands(call, {"self"})[0];

@@ -57,7 +57,7 @@ void index_select(Call& call) {
 
 Value gathered(Call& call, const Value& x, const Value& index, int dim) {
   Graph& g = call.graph();
-  if (count(index.shape()) == Dim(0)) return expand(g.scalar(int64_t{0}, x.dtype()), index.shape());
+  if (count(index.shape()) == Dim(0)) return zeros(g, x.dtype(), index.shape());
   const Value y = g.call("gather", {at_least_1d(x), at_least_1d(index)}, {{"dim", dim}});
   return reshape(y, index.shape());
 }
@@ -164,9 +164,6 @@ void embedding_bag(Call& call) {
   const bool in_place = mode != 2 && !padded && weight.dtype() != f64;
   if (closed && !in_place) offsets = slice(offsets, 0, 0, offsets.dim(0) - 1);
   const Dim n = indices.dim(0), bags = offsets.dim(0), width = weight.dim(1);
-  const auto zeros = [&](DType dtype, Shape shape) {
-    return expand(g.scalar(int64_t{0}, dtype), std::move(shape));
-  };
   const auto ones = [&](DType dtype, Shape shape) {
     return expand(g.scalar(int64_t{1}, dtype), std::move(shape));
   };
@@ -174,7 +171,7 @@ void embedding_bag(Call& call) {
     return g.call("index_reduce", {x, at, src}, {{"dim", 0}, {"reduce", "add"}});
   };
   const auto bag_of_each = [&](const Value& begins) {
-    const Value starts = added(zeros(i64, {n + 1}), begins, ones(i64, {begins.dim(0)}));
+    const Value starts = added(zeros(g, i64, {n + 1}), begins, ones(i64, {begins.dim(0)}));
     const Value ranks = g.call("cumsum", {starts}, {{"dim", 0}});
     return g.call("sub", {slice(ranks, 0, 0, n), g.scalar(int64_t{1}, i64)});
   };
@@ -192,7 +189,7 @@ void embedding_bag(Call& call) {
   const auto masked = [&](double value) {
     return padded ? g.call("where", {valid, rows, g.scalar(value, rows.dtype())}) : rows;
   };
-  const Value empty = zeros(weight.dtype(), {bags, width});
+  const Value empty = zeros(g, weight.dtype(), {bags, width});
   Value y;
   if (mode == 2) {
     y = g.call("index_reduce", {empty, bag, masked(-std::numeric_limits<double>::infinity())},
@@ -205,7 +202,8 @@ void embedding_bag(Call& call) {
     const bool beyond = closed && in_place;
     const Dim sized = beyond ? bags - 1 : bags;
     const Value owner = beyond ? bag_of_each(slice(offsets, 0, 0, sized)) : bag;
-    const Value size = reshape(added(zeros(weight.dtype(), {sized}), owner, counted), {sized, 1});
+    const Value size =
+        reshape(added(zeros(g, weight.dtype(), {sized}), owner, counted), {sized, 1});
     if (beyond) y = slice(y, 0, 0, sized);
     const Value one = g.scalar(int64_t{1}, weight.dtype());
     if (mode == 1)

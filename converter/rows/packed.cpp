@@ -92,7 +92,7 @@ Value padded_of(Call& call, const TensorRef& data, const TensorRef& sizes) {
   const Value steps = call.read(data);
   Shape shape = steps.shape();
   shape[0] = packed->time * packed->batch;
-  const Value none = expand(g.scalar(int64_t{0}, steps.dtype()), shape);
+  const Value none = zeros(g, steps.dtype(), shape);
   const Value all = g.call("index_put", {none, steps, places(g, *packed)});
   shape[0] = packed->batch;
   shape.insert(shape.begin(), packed->time);

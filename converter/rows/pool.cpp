@@ -2,7 +2,7 @@
 // Pooling. A tensor without a batch dim gets one for the op, and loses it again.
 #include <algorithm>
 
-#include "converter/rows.h"
+#include "converter/rows/view.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -112,10 +112,9 @@ void max_unpool(Call& call) {
   auto flat = [&](const Value& v) {
     return g.call("reshape", {v}, {{"shape", Shape{lead[0], lead[1], given}}});
   };
-  const Value zeros = g.call("expand", {g.scalar(0.0, i.x.dtype())},
-                             {{"shape", Shape{lead[0], lead[1], positions}}});
+  const Value none = zeros(g, i.x.dtype(), Shape{lead[0], lead[1], positions});
   const Value y =
-      g.call("scatter", {zeros, flat(at.x), flat(i.x)}, {{"dim", 2}, {"reduce", "none"}});
+      g.call("scatter", {none, flat(at.x), flat(i.x)}, {{"dim", 2}, {"reduce", "none"}});
   give(call, i, {g.call("reshape", {y}, {{"shape", shape}})});
 }
 

@@ -47,6 +47,10 @@ inline Value slice(const Value& x, int dim, const Dim& start, const Dim& end) {
   return x.graph()->call("slice", {x}, {{"dim", dim}, {"start", start}, {"end", end}});
 }
 
+inline Value zeros(Graph& g, DType dtype, Shape shape) {
+  return g.call("expand", {g.scalar(int64_t{0}, dtype)}, {{"shape", std::move(shape)}});
+}
+
 inline Value detach(const Value& x) { return x.graph()->call("detach", {x}); }
 
 // The view, or its value alone where the op is a `_copy` one.

@@ -20,6 +20,18 @@ class SectionsByData(nn.Module):
         return torch.tensor_split(torch.ones(4), sections)
 
 
+@case("f32[n,3,4]")
+class FakeQuantize(nn.Module):
+    def forward(self, x: T):
+        scale = torch.tensor([0.1, 0.02, 0.3])
+        zero = torch.tensor([0, 3, -2], dtype=torch.int32)
+        return (torch.fake_quantize_per_tensor_affine(x, 0.05, 2, -8, 7),
+                torch.fake_quantize_per_tensor_affine(x, scale[1], zero[1], 0, 255),
+                torch.fake_quantize_per_channel_affine(x, scale, zero, 1, -128, 127),
+                torch.ops.aten.fake_quantize_per_channel_affine_cachemask(
+                    x, scale, zero, 1, -4, 3))
+
+
 @case("f32[n,40]")
 class WideUnfold(nn.Module):
     def forward(self, x: T):
