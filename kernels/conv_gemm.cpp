@@ -20,6 +20,8 @@ constexpr int64_t kPiece = 256;  // of c kernel
 constexpr int64_t kTransposedPiece = 32;
 constexpr int64_t kMaxTile = 256;       // pixels of a tile
 constexpr int64_t kTapTile = 64;        // of one that leaves out what meets only zeros
+constexpr int64_t kKept = 65536;        // floats of panels that a lane keeps
+constexpr int64_t kKeyBytes = 64;       // of a slot: which pixels those are
 constexpr int64_t kLeastRows = 48;      // output channels that are worth sharing
 constexpr int64_t kMostPacked = 32768;  // floats of packed rows that end_of_rows gives, at most
 
@@ -32,14 +34,15 @@ struct ConvGemm {
   const BFloat16* rounded = nullptr;  // the same for Precision::bf16, widened for each tile
   const HalfTable* half = nullptr;
   bool plain = false;            // the patches are x
+  bool keeps = false;            // a lane keeps its panels for the next part of the same pixels
   bool by_taps = false;          // k is [kernel, group_c]; otherwise [group_c, kernel]
   int64_t depth = 0;             // k: group_c kernel_size
   int64_t piece = kPiece;        // of k, at most
   int64_t tile = 0, tiles = 0;   // pixels of a tile, tiles of an image's group
   std::vector<int64_t> first_o;  // of each part of the output channels, and the end
   int64_t lanes = 1, slot_bytes = 0;
-  int64_t widened_at = 0;  // in a slot, in floats
-  int64_t packed_at = 0;   // in the workspace, for transposed weights that are not constant
+  int64_t widened_at = 0, key_at = 0;  // in a slot, in floats
+  int64_t packed_at = 0;  // in the workspace, for transposed weights that are not constant
 
   int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
   // Where the piece that begins at k0 ends.
@@ -130,9 +133,11 @@ Status prepare(PrepareContext& c) {
   }
   g.lanes = tile_lanes(c, others * g.parts());
   // Panels of a piece, and one row of patches.
-  g.widened_at = g.tile * std::min(g.piece, depth) + g.tile;
+  g.keeps = g.parts() > 1 && !g.by_taps && g.tile * depth <= kKept;
+  g.widened_at = g.tile * (g.keeps ? depth : std::min(g.piece, depth)) + g.tile;
   const int64_t widened = g.rounded ? std::min(rows * std::min(g.piece, depth), kMostPacked) : 0;
-  g.slot_bytes = (g.widened_at + widened) * 4;
+  g.key_at = g.widened_at + (widened + 1) / 2 * 2;
+  g.slot_bytes = g.key_at * 4 + (g.keeps ? kKeyBytes : 0);
   g.packed_at = tile_workspace(g.lanes, g.slot_bytes);
   const bool pack_each_run = s.transposed && g.packed == nullptr && g.rounded == nullptr;
   c.set_workspace(g.packed_at + (pack_each_run ? s.o * depth * 4 : 0));
@@ -173,6 +178,9 @@ void run(const RunContext& c) noexcept {
     all_packed = to;
   }
   const int64_t tasks = s.n * s.groups * g.tiles * g.parts();
+  const auto key_of = [&](float* slot) { return reinterpret_cast<int64_t*>(slot + g.key_at); };
+  for (int64_t lane = 0; g.keeps && lane < g.lanes; ++lane)
+    *key_of(tile_slot(c, g.lanes, g.slot_bytes, lane)) = -1;
   for_tiles(c, tasks, g.lanes, g.slot_bytes, [&](int64_t task, float* slot) {
     const int64_t* o_range = &g.first_o[static_cast<size_t>(task % g.parts())];
     const int64_t index = task / g.parts(), image = index / (s.groups * g.tiles),
@@ -194,7 +202,9 @@ void run(const RunContext& c) noexcept {
       const int64_t next = skip(g.end_of_piece(k0));
       const int64_t piece = g.end_of_piece(k0) - k0;
       const bool last = next >= depth;
-      pack_patches(g, tile_x, k0, piece, pixels, slot, slot + g.tile * std::min(g.piece, depth));
+      float* const panels = slot + (g.keeps ? k0 * g.tile : 0);
+      if (!g.keeps || *key_of(slot) != index)
+        pack_patches(g, tile_x, k0, piece, pixels, panels, slot + g.widened_at - g.tile);
       int64_t end;
       for (int64_t begin = o_range[0]; begin < o_range[1]; begin = end) {
         end = std::min(o_range[1], end_of_rows(begin, rows, piece, mr));
@@ -207,7 +217,7 @@ void run(const RunContext& c) noexcept {
                        .k = piece,
                        .left = rows - begin,
                        .is_packed = all_packed != nullptr || g.rounded != nullptr,
-                       .panels = slot,
+                       .panels = panels,
                        .panel_step = piece * nr,
                        .y = y + at,
                        .y_row = size,
@@ -229,6 +239,7 @@ void run(const RunContext& c) noexcept {
       }
       k0 = next;
     } while (k0 < depth);
+    if (g.keeps) *key_of(slot) = index;
   });
 }
 
