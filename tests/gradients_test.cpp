@@ -171,6 +171,18 @@ TEST(Gradients, WalkBackOverSequencesOfAnyLength) {
     }
 }
 
+// As of packed sequences, whose number is known from one side and left to data on the other.
+TEST(Gradients, TakeSizesThatMayBeEqual) {
+  Graph g;
+  const Value gates = g.input("gates", f64, {"t", "b", 12});
+  const Value h0 = g.input("h0", f64, {2, 3}), c0 = g.input("c0", f64, {2, 3});
+  const Value weight = g.input("weight", f64, {12, 3});
+  const Value y = g.calls("lstm_scan", {gates, h0, c0, weight})[0];
+  const std::vector<Value> d = gradients(g.call("sum", {y}), {gates, c0});
+  EXPECT_TRUE(g.status().ok()) << g.status().message();
+  EXPECT_EQ(d.size(), size_t{2});
+}
+
 TEST(Gradients, MakeUpJacobians) {
   Graph g;
   const Value x = g.input("x", f64, {2});

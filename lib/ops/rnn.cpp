@@ -2,6 +2,8 @@
 // The recurrent part of one direction of one layer; what the inputs contribute, x W_ih^T + b_ih, is
 // a linear before it. Its gradient is an op of its own that walks back through the steps; what it
 // gives for the gates is all that the weights' gradients need. Expansions are the loops unrolled.
+#include <algorithm>
+
 #include "hg/op.h"
 #include "lib/ops/terms.h"
 
@@ -226,6 +228,13 @@ Status rnn_grad(GradContext& c) {
   return {};
 }
 
+// One dtype, and no size that is certainly another: what data decides may be a number elsewhere.
+bool may_equal(const TensorType& a, const TensorType& b) {
+  return a.dtype == b.dtype &&
+         std::equal(a.shape.begin(), a.shape.end(), b.shape.begin(), b.shape.end(),
+                    [](const Dim& x, const Dim& y) { return !differ(x, y); });
+}
+
 // x: [time, batch, count hidden], weight: [count hidden, hidden]; inputs from `states` on, where
 // they are given: dy [time, batch, hidden] and then states [batch, hidden].
 Status check_scan_grad(const InferContext& c, int count, int weight, int states, Dim& hidden) {
@@ -239,7 +248,7 @@ Status check_scan_grad(const InferContext& c, int count, int weight, int states,
   const TensorType each = {x.dtype, {x.shape[0], x.shape[1], hidden}};
   const TensorType once = {x.dtype, {x.shape[1], hidden}};
   for (int i = states; i < c.input_count(); ++i)
-    if (given(c, i) && !(c.in(i) == (i == states ? each : once)))
+    if (given(c, i) && !may_equal(c.in(i), i == states ? each : once))
       return c.fail("input ", i, " is ", c.in(i), ", not ", i == states ? each : once);
   return {};
 }
@@ -250,7 +259,7 @@ Status lstm_grad_infer(InferContext& c) {
   const TensorType& gates = c.in(0);
   c.out(0) = gates;
   c.out(1) = c.out(2) = {gates.dtype, {gates.shape[1], hidden}};
-  if (!(c.in(1) == c.out(1))) return c.fail("c0 is ", c.in(1), ", not ", c.out(1));
+  if (!may_equal(c.in(1), c.out(1))) return c.fail("c0 is ", c.in(1), ", not ", c.out(1));
   return {};
 }
 Status gru_grad_infer(InferContext& c) {
@@ -260,7 +269,7 @@ Status gru_grad_infer(InferContext& c) {
   c.out(0) = c.out(1) = gates;
   c.out(2) = {gates.dtype, {gates.shape[1], hidden}};
   const TensorType before = {gates.dtype, {gates.shape[0], gates.shape[1], hidden}};
-  if (!(c.in(1) == gates) || !(c.in(2) == before))
+  if (!may_equal(c.in(1), gates) || !may_equal(c.in(2), before))
     return c.fail("back and before are ", c.in(1), " and ", c.in(2), ", not ", gates, " and ",
                   before);
   return {};
