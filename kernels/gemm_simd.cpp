@@ -133,15 +133,16 @@ void block_of(const Block& block, const Source& source, const int64_t* at, const
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
-  // What is written, or what the sums are added to, arrives meanwhile. Where b is in panels,
-  // products are long enough for stores to wait.
+  // What the sums are added to arrives meanwhile, or what the blocks after the next write. Where b
+  // is in panels, products are long enough for stores to wait.
   if (block.add) {
     for (int i = 0; i < kRows; ++i) hwy::Prefetch(block.y + i * block.y_row + at[0]);
   } else if constexpr (std::is_same_v<Source, Gathered>) {
+    constexpr int64_t kAhead = 3 * kNr;
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) expect_write(block.y + i * block.y_row + at[v]);
+      for (int v = 0; v < kVectors; ++v) expect_write(block.y + i * block.y_row + at[v] + kAhead);
   }
   for (int64_t p = 0; p < k; ++p) {
     V b[kVectors];
