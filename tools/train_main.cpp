@@ -127,7 +127,7 @@ int64_t parse_bytes(const std::string& word) {
 
 struct Words {  // what needs translation once all is parsed
   std::string device = "cpu";
-  double weight_decay = -1, lr = -1;
+  std::optional<double> weight_decay, lr;
   std::vector<double> betas;
   bool no_shuffle = false, fresh = false;
 };
@@ -249,10 +249,8 @@ Outcome complete(TrainJob& job, const Words& words) {
   if (!device.ok()) return usage(device.status().message());
   job.options.session.device = *device;
   Optimizer& o = job.options.optimizer;
-  o.lr = words.lr >= 0 ? words.lr : o.kind == Optimizer::Kind::rmsprop ? 1e-2 : 1e-3;
-  o.weight_decay = words.weight_decay >= 0            ? words.weight_decay
-                   : o.kind == Optimizer::Kind::adamw ? 0.01
-                                                      : 0;
+  o.lr = words.lr.value_or(o.kind == Optimizer::Kind::rmsprop ? 1e-2 : 1e-3);
+  o.weight_decay = words.weight_decay.value_or(o.kind == Optimizer::Kind::adamw ? 0.01 : 0);
   if (words.betas.size() == 2) o.beta1 = words.betas[0], o.beta2 = words.betas[1];
   job.fit.shuffle = !words.no_shuffle;
   job.options.resume = !words.fresh;
