@@ -52,13 +52,6 @@ CheckResult check_model(const Loaded& loaded, const Model& model, std::span<cons
 // some of them, or when it fails in an op that the converter has no row for.
 std::string input_trouble(const Loaded& loaded, std::span<const InputSpec> specs, const Job& job);
 
-// The sizes to check with: the job's, and two for each other symbol of the inputs.
-std::vector<std::vector<std::pair<std::string, int64_t>>> check_sizes(
-    std::span<const InputSpec> specs, const Job& job);
-std::vector<InputSpec> input_specs(const Graph& graph);
-
-// "n=2, s=5"
-std::string describe_sizes(const std::vector<std::pair<std::string, int64_t>>& sizes);
 // " in module 'layer1.0' (model.py:12)"
 std::string describe_origin(const Origin& origin);
 

@@ -361,6 +361,7 @@ constexpr Builtin kBuiltins[] = {
     {"aten::clear", clear},
     {"aten::__contains__", contains},
     {"aten::list", copy},
+    {"aten::Size", copy},
     {"aten::copy", copy},
     {"aten::dict", copy},
 };

@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 
+#include "converter/check_inputs.h"
 #include "converter/inputs.h"
 #include "converter/recognise.h"
 #include "converter/sha256.h"

@@ -85,14 +85,16 @@ struct Builtin {
   std::string_view kind;
   bool (*run)(NodeCall&);
 };
-std::span<const Builtin> number_builtins();     // numbers.cpp
-std::span<const Builtin> container_builtins();  // containers.cpp
-std::span<const Builtin> list_builtins();       // lists.cpp
-std::span<const Builtin> dict_builtins();       // dicts.cpp
-std::span<const Builtin> text_builtins();       // texts.cpp
-std::span<const Builtin> fact_builtins();       // facts.cpp
-std::span<const Builtin> object_builtins();     // objects.cpp
-std::span<const Builtin> nested_builtins();     // nested.cpp
+std::span<const Builtin> number_builtins();      // numbers.cpp
+std::span<const Builtin> comparison_builtins();  // comparisons.cpp
+std::span<const Builtin> conversion_builtins();  // conversions.cpp
+std::span<const Builtin> container_builtins();   // containers.cpp
+std::span<const Builtin> list_builtins();        // lists.cpp
+std::span<const Builtin> dict_builtins();        // dicts.cpp
+std::span<const Builtin> text_builtins();        // texts.cpp
+std::span<const Builtin> fact_builtins();        // facts.cpp
+std::span<const Builtin> object_builtins();      // objects.cpp
+std::span<const Builtin> nested_builtins();      // nested.cpp
 // Whether an op takes nested tensors.
 bool takes_nested(std::string_view kind);
 

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "converter/check_inputs.h"
 #include "converter/convert.h"
 #include "converter/load.h"
 #include "converter/op_table.h"

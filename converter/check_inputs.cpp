@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sizes that symbols have in the check, and seeded inputs of these sizes.
+#include "converter/check_inputs.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "converter/failure.h"
+
+namespace hg::convert {
+namespace {
+
+// Two sizes for a symbol that nobody gave any, by where it stands in the inputs. Each symbol has
+// others, so that a mix-up of two shows.
+std::pair<int64_t, int64_t> default_sizes(std::span<const InputSpec> specs,
+                                          const std::string& symbol, int index) {
+  bool batch = true, image = false;
+  for (const auto& [name, type] : specs) {
+    for (int d = 0; d < type.rank(); ++d) {
+      std::vector<std::string> used;
+      type.shape[static_cast<size_t>(d)].collect_symbols(used);
+      if (std::find(used.begin(), used.end(), symbol) == used.end()) continue;
+      batch = batch && d == 0;
+      image = image || (type.rank() >= 4 && d >= type.rank() - 2 && is_float(type.dtype));
+    }
+  }
+  if (batch) return {2 + index, 3 + index};
+  if (image) return {64 + 32 * index, 96 + 32 * index};
+  return {5 + 2 * index, 8 + 2 * index};
+}
+
+}  // namespace
+
+Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
+                   Filling filling) {
+  Bindings bindings;
+  for (const auto& [symbol, size] : sizes)
+    if (Status status = bindings.bind(symbol, size); !status.ok())
+      throw Failure{Exit::usage, std::string(status.message())};
+  Inputs inputs;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const auto& [name, type] = specs[i];
+    Result<Sizes> shape = evaluate(type.shape, bindings);
+    if (!shape.ok())
+      throw Failure{Exit::usage,
+                    text("input '", name, "' cannot have the shape ", type.shape, " with ",
+                         describe_sizes(sizes), ": ", shape.status().message())};
+    std::optional<std::pair<double, double>> range;
+    if (i < job.inputs.size()) range = job.inputs[i].range;
+    Result<TensorData> data = seeded_input(type.dtype, *shape, range, filling, job.seed + 977 * i);
+    if (!data.ok())
+      throw Failure{Exit::unsupported, text("input '", name, "' of ", describe_sizes(sizes), ": ",
+                                            data.status().message())};
+    inputs.data.push_back(*std::move(data));
+    inputs.reference.push_back({name, inputs.data.back().tensor});
+  }
+  return inputs;
+}
+
+// Models of sound want thousands of samples, which are the last dim of their input.
+int64_t largest_size(std::span<const InputSpec> specs, const std::string& symbol, int attempt) {
+  for (const auto& [name, type] : specs) {
+    const int rank = type.rank();
+    if (rank < 1 || rank > 3 || !is_float(type.dtype)) continue;
+    if (rank > 1 && type.shape.back() == Dim(symbol)) return 16384;
+  }
+  return attempt < 3 ? 512 : 0;
+}
+
+std::string describe_sizes(const Binding& sizes) {
+  std::string out;
+  for (const auto& [symbol, size] : sizes) out += text(out.empty() ? "" : ", ", symbol, "=", size);
+  return out.empty() ? "the given sizes" : out;
+}
+
+std::vector<InputSpec> input_specs(const Graph& graph) {
+  std::vector<InputSpec> specs;
+  for (ValueId id : graph.inputs())
+    specs.push_back({graph.value_info(id).name, graph.value_info(id).type});
+  return specs;
+}
+
+std::vector<Binding> check_sizes(std::span<const InputSpec> specs, const Job& job) {
+  std::vector<std::string> symbols;
+  for (const InputSpec& spec : specs)
+    for (const Dim& dim : spec.type.shape) dim.collect_symbols(symbols);
+  size_t cases = symbols.empty() ? 1 : 2;
+  for (const SizeOption& option : job.check_sizes) {
+    if (std::find(symbols.begin(), symbols.end(), option.symbol) == symbols.end()) {
+      std::string close = closest_name(option.symbol, symbols);
+      throw Failure{Exit::usage,
+                    text("--check-size ", option.symbol, ": no --input has a size ", option.symbol,
+                         close.empty() ? "" : ", did you mean " + close + "?")};
+    }
+    if (option.sizes.empty())
+      throw Failure{Exit::usage, text("--check-size ", option.symbol, ": no sizes are given")};
+    cases = std::max(cases, option.sizes.size());
+  }
+  // With sizes for every symbol, those alone count.
+  if (!symbols.empty() && job.check_sizes.size() == symbols.size()) {
+    cases = 1;
+    for (const SizeOption& option : job.check_sizes) cases = std::max(cases, option.sizes.size());
+  }
+  std::vector<Binding> result(cases);
+  for (size_t s = 0; s < symbols.size(); ++s) {
+    auto [first, second] = default_sizes(specs, symbols[s], static_cast<int>(s));
+    std::vector<int64_t> sizes = {first, second};
+    for (const SizeOption& option : job.check_sizes)
+      if (option.symbol == symbols[s]) sizes = option.sizes;
+    for (size_t k = 0; k < cases; ++k)
+      result[k].emplace_back(symbols[s], sizes[std::min(k, sizes.size() - 1)]);
+  }
+  return result;
+}
+
+}  // namespace hg::convert

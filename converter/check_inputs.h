@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sizes that symbols have in the check, and seeded inputs of these sizes.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "converter/interpret.h"
+#include "converter/options.h"
+#include "converter/reference.h"
+#include "converter/seeded.h"
+
+namespace hg::convert {
+
+using Binding = std::vector<std::pair<std::string, int64_t>>;
+
+struct Inputs {
+  std::vector<TensorData> data;
+  std::vector<ReferenceInput> reference;
+};
+
+Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
+                   Filling filling);
+// Up to where a size grows that nobody asked for, while libtorch refuses it, at this attempt.
+int64_t largest_size(std::span<const InputSpec> specs, const std::string& symbol, int attempt);
+// The sizes to check with: the job's, and two for each other symbol of the inputs.
+std::vector<Binding> check_sizes(std::span<const InputSpec> specs, const Job& job);
+std::vector<InputSpec> input_specs(const Graph& graph);
+// "n=2, s=5"
+std::string describe_sizes(const Binding& sizes);
+
+}  // namespace hg::convert
