@@ -248,10 +248,10 @@ bool in_f32(const PrepareContext& c) {
   const DType dtype = c.in(0).dtype;
   return dtype == f32 || dtype == f16 || dtype == bf16;
 }
-template <Block PointwiseSimd::*block, ParamsFunction read = nullptr>
+template <Block PointwiseSimd::*block, ParamsFunction... read>
 Status prepare_simd(PrepareContext& c) {
   PointwiseParams params;
-  if constexpr (read != nullptr) read(c, params);
+  (read(c, params), ...);
   return prepare_block(c, pointwise_simd_blocks().*block, params);
 }
 Status prepare_gelu(PrepareContext& c) {
