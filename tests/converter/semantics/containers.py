@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs, outputs and the values of Python."""
+import enum
 import math
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
@@ -8,6 +9,23 @@ import torch.nn.functional as F
 from torch import nn
 
 from semantics.case import T, case
+
+
+class Kind(enum.Enum):
+    FIRST = "first"
+    SECOND = "second"
+
+
+@case()
+class Enums(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kind = Kind.SECOND
+
+    def forward(self, x: T):
+        if self.kind != Kind.FIRST:
+            x = x * 2
+        return x + 1 if self.kind == Kind.SECOND else x
 
 
 @case("a:f32[n,4]", "b:f32[n,4]")
