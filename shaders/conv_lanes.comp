@@ -34,6 +34,10 @@ ivec3 V(const uint k) { return ivec3(S(AT + k), S(AT + k + 1), S(AT + k + 2)); }
     PRODUCTS(p, told, v)                                               \
   }
 
+// Sums of more steps are rounded too often: they are added up apart.
+#define LONG_SUM 128
+float total[kRows][kCols];
+
 void main() {
   const uint channels = P(AT), outputs = P(AT + 1), groups = P(AT + 2), blocks = P(AT + 21);
   const ivec3 in_size = V(3), out_size = V(6), kernel = V(9), stride = V(12), padding = V(15), dilation = V(18);
@@ -49,13 +53,13 @@ void main() {
     o[j] = ivec3(at / (out_size.y * out_size.z), at / out_size.z % out_size.y, at % out_size.z);
   }
   [[unroll]] for (uint i = 0; i < kRows; ++i)
-    [[unroll]] for (uint j = 0; j < kCols; ++j) sum[i][j] = 0.0;
+    [[unroll]] for (uint j = 0; j < kCols; ++j) sum[i][j] = total[i][j] = 0.0;
   // weight: [outputs, channels, taps], transposed: [channels, outputs, taps]
   const uint w_channel = kTransposed ? outputs * taps : taps;
   const uint w_output = kTransposed ? taps : channels * taps;
   const uint w_group = P(2) + group * channels * outputs * taps;
   const uint x_group = P(1) + (image * groups + group) * channels * in_positions;
-  uint tap = 0;
+  uint tap = 0, steps = 0;
   for (int kx = 0; kx < kernel.x; ++kx)
     for (int ky = 0; ky < kernel.y; ++ky)
       for (int kz = 0; kz < kernel.z; ++kz, ++tap) {
@@ -82,6 +86,14 @@ void main() {
             told[i] = lane < left ? float(w[mine + min(first + i, outputs - 1) * w_output]) : 0.0;
           STEP(0) STEP(1) STEP(2) STEP(3) STEP(4) STEP(5) STEP(6) STEP(7)
         }
+        steps += channels;
+        if (steps < LONG_SUM) continue;
+        steps = 0;
+        [[unroll]] for (uint i = 0; i < kRows; ++i)
+          [[unroll]] for (uint j = 0; j < kCols; ++j) {
+            total[i][j] += sum[i][j];
+            sum[i][j] = 0.0;
+          }
       }
   [[unroll]] for (uint j = 0; j < kCols; ++j)
     [[unroll]] for (uint i = 0; i < kRows; ++i) {
@@ -89,7 +101,7 @@ void main() {
       if (at >= positions || first + i >= outputs) continue;
       const uint channel = group * outputs + first + i;
       const uint to = (image * groups * outputs + channel) * positions + at;
-      float value = sum[i][j];
+      float value = total[i][j] + sum[i][j];
       if (kBias) value += float(bias[P(3) + channel]);
       if (kResidual) value += float(residual[P(4) + to]);
       y[P(0) + to] = REAL(activated(kActivation, value));
