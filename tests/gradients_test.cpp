@@ -181,6 +181,12 @@ TEST(Gradients, TakeSizesThatMayBeEqual) {
   const std::vector<Value> d = gradients(g.call("sum", {y}), {gates, c0});
   EXPECT_TRUE(g.status().ok()) << g.status().message();
   EXPECT_EQ(d.size(), size_t{2});
+  for (const int last : {16, 17}) {
+    Graph norm;
+    const Value x = norm.input("x", f32, {"b", "t", 16}), dy = norm.input("dy", f32, {2, 9, last});
+    norm.calls("layer_norm_grad", {x, Value(), dy}, {{"normalized_shape", std::vector<Dim>{16}}});
+    EXPECT_EQ(norm.status().ok(), last == 16) << norm.status().message();
+  }
 }
 
 TEST(Gradients, MakeUpJacobians) {

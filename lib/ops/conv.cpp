@@ -3,6 +3,7 @@
 // the gradient of a convolution's weight.
 #include "hg/op.h"
 #include "lib/ops/fused.h"
+#include "lib/ops/terms.h"
 
 namespace hg::ops {
 namespace {
@@ -42,10 +43,6 @@ Result<Geometry> geometry(const AttrReader& attrs, int dims, bool with_output_pa
              ", it must not be negative");
   }
   return g;
-}
-
-bool differ(const Dim& a, const Dim& b) {
-  return a.is_constant() && b.is_constant() && a.constant() != b.constant();
 }
 
 // x: [n, c, spatial...]; weight: [out, c / groups, kernel...], or [c, out / groups, kernel...] when

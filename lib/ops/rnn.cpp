@@ -2,8 +2,6 @@
 // The recurrent part of one direction of one layer; what the inputs contribute, x W_ih^T + b_ih, is
 // a linear before it. Its gradient is an op of its own that walks back through the steps; what it
 // gives for the gates is all that the weights' gradients need. Expansions are the loops unrolled.
-#include <algorithm>
-
 #include "hg/op.h"
 #include "lib/ops/terms.h"
 
@@ -226,13 +224,6 @@ Status rnn_grad(GradContext& c) {
   c.set_grad(1, d[1]);
   set_weight_grads(c, d[0], states_before(c), 2, 3);
   return {};
-}
-
-// One dtype, and no size that is certainly another: what data decides may be a number elsewhere.
-bool may_equal(const TensorType& a, const TensorType& b) {
-  return a.dtype == b.dtype &&
-         std::equal(a.shape.begin(), a.shape.end(), b.shape.begin(), b.shape.end(),
-                    [](const Dim& x, const Dim& y) { return !differ(x, y); });
 }
 
 // x: [time, batch, count hidden], weight: [count hidden, hidden]; inputs from `states` on, where

@@ -3,6 +3,7 @@
 // rules of this folder ask about symbolic sizes.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,12 @@ using Dims = std::vector<Dim>;
 
 inline bool differ(const Dim& a, const Dim& b) {  // certainly different
   return a.is_constant() && b.is_constant() && a.constant() != b.constant();
+}
+// One dtype, and no size that is certainly another: what data decides may be a number elsewhere.
+inline bool may_equal(const TensorType& a, const TensorType& b) {
+  return a.dtype == b.dtype &&
+         std::equal(a.shape.begin(), a.shape.end(), b.shape.begin(), b.shape.end(),
+                    [](const Dim& x, const Dim& y) { return !differ(x, y); });
 }
 inline bool below(const Dim& value, int64_t least) {  // certainly smaller
   return value.is_constant() && value.constant() < least;
