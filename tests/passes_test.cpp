@@ -423,7 +423,7 @@ TEST(Passes, ProgramsSayWhatIsWrongWithThem) {
   const auto message = [](const char* program) {
     Graph g;
     (void)g.call("pointwise_program", {g.input("x", f32, {4})}, {{"program", program}});
-    return g.status().message();
+    return std::string(g.status().message());
   };
   const auto expect = [&](const char* program, const char* part) {
     EXPECT_NE(message(program).find(part), std::string::npos) << message(program);
