@@ -5,6 +5,7 @@
 
 #include "hg/kernel.h"
 #include "kernels/arithmetic.h"
+#include "kernels/ceil_div.h"
 #include "kernels/conv_shape.h"
 
 namespace hg::kernels {
@@ -85,8 +86,6 @@ int64_t met(const ConvShape& s, size_t d, int64_t at, int64_t k) {
   }
   return in >= 0 && in < s.in[d] ? in : -1;
 }
-
-int64_t ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
 // sums[j] += w x[...] for the elements [first, first + columns) of one output row.
 template <class T>

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/ceil_div.h"
 #include "kernels/conv_patches.h"
 #include "kernels/gemm.h"
 
@@ -15,8 +16,6 @@ namespace {
 constexpr int64_t kColumns = 128;  // of a product, about
 constexpr int64_t kPiece = 256;    // of c kernel: the panels of a piece stay in the second cache
 constexpr int64_t kMostPacked = 262144;  // weights that a run packs as a whole, where it may not
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Phase {
   ConvShape s;                      // of these pixels alone

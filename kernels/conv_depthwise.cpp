@@ -5,6 +5,7 @@
 // are the same for all channels, and are written once for a tile of several. Transposed ones are
 // convolutions with steps of one, of x with zeros between its elements and the weight turned
 // around.
+#include "kernels/ceil_div.h"
 #include "kernels/conv_depthwise.h"
 
 #include <algorithm>
@@ -25,8 +26,6 @@ constexpr int64_t kSmallCopy = 1024;
 constexpr int64_t kTile = 32768;  // elements of y in a tile, about
 // Of one channel of x. More are a product, which reads the patches once for several of them.
 constexpr int64_t kMostOutputs = 8;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Depthwise {
   ConvShape s;                                           // of the convolution that is computed

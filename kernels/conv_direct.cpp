@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/ceil_div.h"
 #include "kernels/conv_depthwise.h"
 #include "kernels/conv_patches.h"
 #include "kernels/conv_shape.h"
@@ -21,8 +22,6 @@ constexpr int64_t kFewColumns = 4;
 // of it.
 constexpr double kOffsetCost = 1.08, kGatherCost = 16;
 constexpr int64_t kSlack = 64;  // elements that the last vectors may read beyond the copy
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct ConvDirect {
   ConvShape s;

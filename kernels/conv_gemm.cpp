@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/ceil_div.h"
 #include "kernels/conv_patches.h"
 #include "kernels/few_rows_simd.h"
 #include "kernels/gemm.h"
@@ -24,8 +25,6 @@ constexpr int64_t kKept = 65536;        // floats of panels that a lane keeps
 constexpr int64_t kKeyBytes = 64;       // of a slot: which pixels those are
 constexpr int64_t kLeastRows = 48;      // output channels that are worth sharing
 constexpr int64_t kMostPacked = 32768;  // floats of packed rows that end_of_rows gives, at most
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct ConvGemm {
   ConvShape s;

@@ -5,6 +5,7 @@
 // zeros.
 #include <algorithm>
 
+#include "kernels/ceil_div.h"
 #include "kernels/conv_shape.h"
 #include "kernels/gemm.h"
 
@@ -17,8 +18,6 @@ constexpr int64_t kProductFloats = 98304;  // of a task, about: they stay in the
 constexpr int64_t kLeastRows = 96;         // of a product that is worth packing x for
 constexpr int64_t kMostColumns = 1024;     // of x
 constexpr int64_t kLeastChannels = 16;     // below, the sums cost more than the product
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Overlap {
   ConvShape s;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/ceil_div.h"
 #include "kernels/conv_patches.h"
 
 #include <cstring>
 
 namespace hg::kernels {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
 // The input coordinate along dim `d` that meets the output coordinate `at`, or -1.
 int64_t met(const ConvShape& s, size_t d, int64_t at, int64_t k) {

@@ -3,6 +3,7 @@
 // of dy and adds up all images, in order; x is copied as kernels/conv_depthwise.cpp copies it.
 #include <algorithm>
 
+#include "kernels/ceil_div.h"
 #include "kernels/conv_depthwise.h"
 #include "kernels/conv_shape.h"
 #include "kernels/gemm.h"
@@ -13,8 +14,6 @@ namespace {
 constexpr int64_t kSlack = 64;       // elements that the inner loop may read beyond the rows
 constexpr int64_t kMaxKernel = 256;  // columns
 constexpr int64_t kCopy = 4096;      // elements of a copy that stay in the first cache
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct WeightDepthwise {
   ConvShape s;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/ceil_div.h"
 #include "kernels/conv_shape.h"
 #include "kernels/gemm.h"
 
@@ -16,8 +17,6 @@ constexpr int64_t kPixels = 384;      // of y in a piece, about
 constexpr int64_t kFewTasks = 8;      // fewer are split by rows of the kernel
 constexpr int64_t kLongestRow = 512;  // of y in one piece
 constexpr int64_t kTerms = 128;       // summed up by themselves, so that little is lost by rounding
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct WeightDirect {
   ConvShape s;

@@ -2,6 +2,7 @@
 // The gradient of a convolution's weight in f32 as a matrix product: dw[o, c kernel] = sum over the
 // images of dy[o, pixels] patches[c kernel, pixels]^T. A task has some columns of dw and adds up
 // all images, in order.
+#include "kernels/ceil_div.h"
 #include "kernels/conv_patches.h"
 #include "kernels/gemm.h"
 
@@ -10,8 +11,6 @@ namespace {
 
 constexpr int64_t kPiece = 128;  // pixels, of several images where they are smaller
 constexpr int64_t kTile = 64;    // columns of dw
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct WeightGrad {
   ConvShape s;

@@ -10,6 +10,7 @@
 // A task has some rows of tiles of one image and some of the output channels. It transforms its
 // tiles of all input channels into panels, then multiplies and transforms back kBlock output
 // channels at a time.
+#include "kernels/ceil_div.h"
 #include "kernels/conv_winograd.h"
 
 #include <algorithm>
@@ -23,8 +24,6 @@ namespace {
 constexpr int64_t kPiece = 256;  // of the input channels
 constexpr int64_t kBlock = 24;   // output channels
 constexpr double kLittleMemory = 2 << 20;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Winograd {
   ConvShape s;

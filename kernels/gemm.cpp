@@ -2,6 +2,7 @@
 // matmul and linear in f32. y is cut into tiles; what a tile computes does not depend on its size.
 // It runs over k in pieces whose panels of b fit the first cache, and finishes with the epilogue.
 // Constant b is packed once. Few rows are bound by reading b, which then is read where it lies.
+#include "kernels/ceil_div.h"
 #include "kernels/gemm.h"
 
 #include <algorithm>
@@ -21,8 +22,6 @@ constexpr int64_t kKeptRows = 65536;  // floats of packed rows that a lane keeps
 constexpr int64_t kKeyBytes = 64;     // of a slot: which rows those are
 
 int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 struct Gemm {
   MatmulShape s;
   const GemmTable* table = nullptr;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/ceil_div.h"
 #include "kernels/gemm.h"
 #include "kernels/matmul_shape.h"
 
@@ -91,8 +92,6 @@ namespace {
 
 constexpr int64_t kPiece = 256;  // of k
 constexpr int64_t kRows = 128;   // of a tile
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct GemmDouble {
   MatmulShape s;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/ceil_div.h"
 #include "kernels/element.h"
 #include "kernels/gemm.h"
 #include "kernels/half_simd.h"
@@ -15,8 +16,6 @@ namespace {
 constexpr int64_t kPiece = 256;  // of k
 constexpr int64_t kTileM = 240;  // a multiple of 6 and 12
 constexpr int64_t kTileN = 64;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct GemmHalf {
   MatmulShape s;

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many pieces of one size another takes.
+#pragma once
+
+#include <cstdint>
+
+namespace hg::kernels {
+
+// a / b rounded up, for b > 0.
+constexpr int64_t ceil_div(int64_t a, int64_t b) {
+  return a >= 0 ? (a + b - 1) / b : -(-a / b);
+}
+
+}  // namespace hg::kernels
