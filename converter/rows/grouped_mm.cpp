@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products in groups of rows, as layers of experts ask for.
-#include "converter/rows.h"
+#include "converter/rows/matrices.h"
 
 namespace hg::convert::rows {
 namespace {
-
-Value transposed(const Value& x) {
-  std::vector<Dim> dims;
-  for (int i = 0; i < x.rank(); ++i) dims.emplace_back(i);
-  std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
-  return x.graph()->call("permute", {x}, {{"dims", std::move(dims)}});
-}
 
 // 2 dims by 3: rows in groups; 2 by 2: groups of the inner dim; 3 by 2: columns in groups;
 // 3 by 3: a product for each, without groups.
