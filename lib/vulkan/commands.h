@@ -9,6 +9,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -75,6 +76,11 @@ struct Dispatch {
   std::array<int64_t, 3> groups = {1, 1, 1};
   int64_t invocations = 128;  // of a group, at most
   int64_t shared_bytes = 0;   // of a group, where they are more than a few
+
+  // Appends to `constants`.
+  void specialise(std::initializer_list<int64_t> values) {
+    for (const int64_t value : values) constants.push_back(static_cast<uint32_t>(value));
+  }
 };
 
 struct Commands {

@@ -39,7 +39,6 @@ int64_t block_for(const DeviceInfo& device, const kernels::AttentionShape& s) {
 template <bool lanes>
 Status prepare(PrepareContext& c) {
   const kernels::AttentionShape s = kernels::attention_shape(c);
-  const uint32_t masks = c.has(3), causal = s.causal;
   const bool hides = c.has(3) && c.in(3).dtype == boolean;
   Dispatch dispatch;
   const std::string_view real = c.out(0).dtype == f32 ? "f32" : "f16";
@@ -49,18 +48,15 @@ Status prepare(PrepareContext& c) {
     const int64_t vectors = (s.times + kLanes - 1) / kLanes;
     const int64_t cols = std::min(vectors, s.times < kManyTimes ? kFewCols : kMostCols);
     queries = kLanes * cols;
-    dispatch.constants = {static_cast<uint32_t>(s.dim), static_cast<uint32_t>(s.value_dim), masks,
-                          causal, static_cast<uint32_t>(cols)};
+    dispatch.specialise({s.dim, s.value_dim, c.has(3), s.causal, cols});
   } else {
     const int64_t block = block_for(device_of(c), s);
     queries = block;
     dispatch.invocations = 4 * block;
     dispatch.shared_bytes = shared_bytes(s, block);
-    for (const int64_t constant : {4 * block, block, s.dim, s.value_dim, block * (s.dim + 1),
-                                   block * (std::max(s.dim, s.value_dim) + 1), block * (block + 1),
-                                   block / 8, (s.value_dim + 7) / 8, block / 2})
-      dispatch.constants.push_back(static_cast<uint32_t>(constant));
-    dispatch.constants.insert(dispatch.constants.end(), {masks, causal});
+    dispatch.specialise({4 * block, block, s.dim, s.value_dim, block * (s.dim + 1),
+                         block * (std::max(s.dim, s.value_dim) + 1), block * (block + 1), block / 8,
+                         (s.value_dim + 7) / 8, block / 2, c.has(3), s.causal});
   }
   dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1), Operand::in(c, 2),
                        Operand::in(c, c.has(3) ? 3 : 0)};

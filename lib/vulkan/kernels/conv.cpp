@@ -23,6 +23,12 @@ bool accepts_lanes_f32(const PrepareContext& c) {
          c.in(1).count() > 0;
 }
 
+// y, x, weight, bias and residual; of an absent one nothing is read.
+std::vector<Operand> operands(const PrepareContext& c) {
+  return {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1),
+          Operand::in(c, c.has(2) ? 2 : 1), Operand::in(c, c.has(3) ? 3 : 1)};
+}
+
 Status prepare_conv(PrepareContext& c) {
   const kernels::ConvShape s = kernels::conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   if (c.out(0).count() == 0) return {};
@@ -31,10 +37,9 @@ Status prepare_conv(PrepareContext& c) {
   const int64_t blocks = (s.group_o() + outputs - 1) / outputs;
   Dispatch dispatch;
   dispatch.code = shader(c.out(0).dtype == f32 ? "conv_f32" : "conv_f16");
-  dispatch.constants = {static_cast<uint32_t>(outputs), c.has(2) ? 1u : 0u, c.has(3) ? 1u : 0u,
-                        static_cast<uint32_t>(s.activation), s.transposed ? 1u : 0u};
-  dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1),
-                       Operand::in(c, c.has(2) ? 2 : 1), Operand::in(c, c.has(3) ? 3 : 1)};
+  dispatch.specialise(
+      {outputs, c.has(2), c.has(3), static_cast<int64_t>(s.activation), s.transposed});
+  dispatch.operands = operands(c);
   Words words;
   describe(words, s);
   dispatch.params = words.u(blocks).words();
@@ -58,12 +63,9 @@ Status prepare_tiles(PrepareContext& c) {
   Dispatch dispatch;
   dispatch.code = shader(c.out(0).dtype == f32 ? "conv_tiles_f32" : "conv_tiles_f16");
   use_tile(dispatch, tile);
-  for (const int64_t constant :
-       {int64_t{c.has(2)}, int64_t{c.has(3)}, static_cast<int64_t>(s.activation),
-        int64_t{s.transposed}, s.kernel[1], s.kernel[2], s.kernel_size()})
-    dispatch.constants.push_back(static_cast<uint32_t>(constant));
-  dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1),
-                       Operand::in(c, c.has(2) ? 2 : 1), Operand::in(c, c.has(3) ? 3 : 1)};
+  dispatch.specialise({c.has(2), c.has(3), static_cast<int64_t>(s.activation), s.transposed,
+                       s.kernel[1], s.kernel[2], s.kernel_size()});
+  dispatch.operands = operands(c);
   Words words;
   describe(words, s);
   dispatch.params = words.u(s.n).words();
@@ -86,15 +88,9 @@ Status prepare_lanes(PrepareContext& c) {
   const int64_t blocks = (s.group_o() + rows - 1) / rows;
   Dispatch dispatch;
   dispatch.code = shader(c.out(0).dtype == f32 ? "conv_lanes_f32" : "conv_lanes_f16");
-  dispatch.constants = {static_cast<uint32_t>(rows),
-                        c.has(2) ? 1u : 0u,
-                        c.has(3) ? 1u : 0u,
-                        static_cast<uint32_t>(s.activation),
-                        s.transposed ? 1u : 0u,
-                        static_cast<uint32_t>(cols),
-                        static_cast<uint32_t>(std::min(kLanes, s.group_c()))};
-  dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1),
-                       Operand::in(c, c.has(2) ? 2 : 1), Operand::in(c, c.has(3) ? 3 : 1)};
+  dispatch.specialise({rows, c.has(2), c.has(3), static_cast<int64_t>(s.activation), s.transposed,
+                       cols, std::min(kLanes, s.group_c())});
+  dispatch.operands = operands(c);
   Words words;
   describe(words, s);
   dispatch.params = words.u(blocks).words();
@@ -127,15 +123,9 @@ Status prepare_depthwise(PrepareContext& c) {
   dispatch.code = shader(lanes                   ? "conv_depthwise_lanes"
                          : c.out(0).dtype == f32 ? "conv_depthwise_f32"
                                                  : "conv_depthwise_f16");
-  dispatch.constants = {static_cast<uint32_t>(s.kernel[1]),
-                        static_cast<uint32_t>(s.kernel[2]),
-                        static_cast<uint32_t>(s.stride[1]),
-                        static_cast<uint32_t>(strip),
-                        c.has(2) ? 1u : 0u,
-                        c.has(3) ? 1u : 0u,
-                        static_cast<uint32_t>(s.activation)};
-  dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1),
-                       Operand::in(c, c.has(2) ? 2 : 1), Operand::in(c, c.has(3) ? 3 : 1)};
+  dispatch.specialise({s.kernel[1], s.kernel[2], s.stride[1], strip, c.has(2), c.has(3),
+                       static_cast<int64_t>(s.activation)});
+  dispatch.operands = operands(c);
   dispatch.params = Words()
                         .u(s.o)
                         .u(s.group_o())

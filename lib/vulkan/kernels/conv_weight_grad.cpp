@@ -36,7 +36,7 @@ Status prepare(PrepareContext& c) {
     const int64_t cols = std::min(kCols, (places + kLanes - 1) / kLanes);
     const int64_t blocks = (s.group_o() + rows - 1) / rows;
     dispatch.code = shader("conv_weight_grad_lanes");
-    dispatch.constants = {static_cast<uint32_t>(rows), static_cast<uint32_t>(cols)};
+    dispatch.specialise({rows, cols});
     words.u(blocks);
     dispatch.groups = {(places + kLanes * cols - 1) / (kLanes * cols), blocks * s.groups, 1};
   } else {
@@ -75,9 +75,8 @@ Status prepare_tiles(PrepareContext& c) {
   Dispatch dispatch;
   dispatch.code = shader("conv_weight_grad_tiles");
   use_tile(dispatch, tile);
-  for (const int64_t constant : {int64_t{0}, int64_t{0}, int64_t{0},  // no epilogue
-                                 s.kernel[1], s.kernel[2], s.kernel_size()})
-    dispatch.constants.push_back(static_cast<uint32_t>(constant));
+  dispatch.specialise({0, 0, 0});  // no epilogue
+  dispatch.specialise({s.kernel[1], s.kernel[2], s.kernel_size()});
   dispatch.operands = {sums, Operand::in(c, 0), Operand::in(c, 1)};
   Words words;
   describe(words, s);

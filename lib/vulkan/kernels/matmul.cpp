@@ -102,11 +102,9 @@ void use_tile(Dispatch& dispatch, const Tile& tile) {
   const int64_t down = tile.rows / tile.my_rows, across = tile.cols / tile.my_cols;
   const int64_t invocations = down * across;
   const int64_t part_a = (tile.rows + 1) * tile.steps, part_b = (tile.cols + 1) * tile.steps;
-  dispatch.constants.clear();
-  for (const int64_t constant :
-       {invocations, tile.rows, tile.cols, tile.my_rows, tile.my_cols, down, across, tile.steps,
-        tile.rows * tile.steps / invocations, tile.cols * tile.steps / invocations, part_a, part_b})
-    dispatch.constants.push_back(static_cast<uint32_t>(constant));
+  dispatch.specialise({invocations, tile.rows, tile.cols, tile.my_rows, tile.my_cols, down, across,
+                       tile.steps, tile.rows * tile.steps / invocations,
+                       tile.cols * tile.steps / invocations, part_a, part_b});
   dispatch.invocations = invocations;
   dispatch.shared_bytes = 4 * (part_a + part_b);
 }
@@ -119,8 +117,8 @@ Status add_product(PrepareContext& c, const Product& product, Split split) {
   const kernels::MatmulShape& s = product.shape;
   Dispatch dispatch;
   const bool is_f32 = product.dtype == f32;
-  const uint32_t has_bias = product.bias.has_value(), has_residual = product.residual.has_value();
-  const auto activation = static_cast<uint32_t>(s.activation);
+  const bool has_bias = product.bias.has_value(), has_residual = product.residual.has_value();
+  const auto activation = static_cast<int64_t>(s.activation);
   int64_t rows = 0, cols = 0;  // of a group
   if (split == Split::lanes) {
     const bool small = s.batches() * s.m * s.n * s.k < kSmall;
@@ -130,8 +128,7 @@ Status add_product(PrepareContext& c, const Product& product, Split split) {
     dispatch.code = shader(!is_f32              ? "matmul_lanes_f16"
                            : product.b_in_pairs ? "matmul_lanes_pairs"
                                                 : "matmul_lanes_f32");
-    dispatch.constants = {static_cast<uint32_t>(rows), has_bias, has_residual, activation,
-                          static_cast<uint32_t>(vectors)};
+    dispatch.specialise({rows, has_bias, has_residual, activation, vectors});
   } else if (split == Split::rows) {
     const bool along = s.b_row <= s.b_col;
     const int64_t others = device_of(c).max_workgroup >= 8 * kTogether ? 8 : 4;
@@ -139,16 +136,14 @@ Status add_product(PrepareContext& c, const Product& product, Split split) {
     rows = s.m;
     cols = wide;
     dispatch.code = shader(is_f32 ? "matmul_rows_f32" : "matmul_rows_f16");
-    for (const int64_t constant : {deep * wide, rows, deep, wide, rows * deep * wide})
-      dispatch.constants.push_back(static_cast<uint32_t>(constant));
-    dispatch.constants.insert(dispatch.constants.end(),
-                              {along ? 1u : 0u, has_bias, has_residual, activation});
+    dispatch.specialise({deep * wide, rows, deep, wide, rows * deep * wide, along, has_bias,
+                         has_residual, activation});
     dispatch.invocations = deep * wide;
     dispatch.shared_bytes = 4 * rows * deep * wide;
   } else if (split == Split::cooperative) {
     rows = cols = kCooperativeSide;
     dispatch.code = shader("matmul_cooperative");
-    dispatch.constants = {has_bias, has_residual, activation};
+    dispatch.specialise({has_bias, has_residual, activation});
     dispatch.shared_bytes = kCooperativeShared;
   } else {
     const Tile tile = tile_for(device_of(c), s.m, s.n, s.batches());
@@ -156,7 +151,7 @@ Status add_product(PrepareContext& c, const Product& product, Split split) {
     cols = tile.cols;
     dispatch.code = shader(is_f32 ? "matmul_f32" : "matmul_f16");
     use_tile(dispatch, tile);
-    dispatch.constants.insert(dispatch.constants.end(), {has_bias, has_residual, activation});
+    dispatch.specialise({has_bias, has_residual, activation});
   }
   dispatch.operands = {product.y, product.a, product.b, product.bias.value_or(product.b),
                        product.residual.value_or(product.b)};

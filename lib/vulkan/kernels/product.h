@@ -39,7 +39,7 @@ struct Tile {
 inline constexpr int64_t kManyGroups = 96;
 // The largest tile that still gives the device many groups for m x n results in each of `batches`.
 Tile tile_for(const DeviceInfo& device, int64_t m, int64_t n, int64_t batches);
-// Sets constants 0 to 11 of shaders/tiles.glsl, and what a group needs.
+// Gives the first constants, 0 to 11 of shaders/tiles.glsl, and says what a group needs.
 void use_tile(Dispatch& dispatch, const Tile& tile);
 
 }  // namespace hg::vulkan
