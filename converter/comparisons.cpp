@@ -99,14 +99,17 @@ bool negation(NodeCall& call) {
 
 bool identity(NodeCall& call) {  // __is__ and __isnot__: None on either side, or bools
   const Item &a = call.at(0), &b = call.at(1);
-  bool same;
+  std::optional<bool> same;
   if (a.is_none() || b.is_none())
     same = a.is_none() && b.is_none();
   else if (a.is_tensor() && b.is_tensor())
     same = std::get<TensorRef>(a.value) == std::get<TensorRef>(b.value);
   else
-    same = equal(a, b).value_or(false);
-  call.give(Item(same == (call.kind() == "aten::__is__")));
+    same = equal(a, b);
+  if (!same)
+    throw Refusal{text("whether ", describe(a), " is ", describe(b), " is not known"),
+                  "compare with =="};
+  call.give(Item(*same == (call.kind() == "aten::__is__")));
   return true;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "converter/leaves.h"
 #include "converter/type_names.h"
 
 namespace hg::convert {
@@ -54,7 +55,12 @@ Items arguments(NodeCall& call) {
 }
 
 bool same_key(const Item& a, const Item& b) {
-  return a.value.index() == b.value.index() && equal(a, b).value_or(false);
+  if (a.value.index() != b.value.index() && !is_unknown_text(a) && !is_unknown_text(b) &&
+      !is_numeric(a) && !is_numeric(b))
+    return false;
+  const auto same = equal(a, b);
+  if (!same) throw Refusal{"which element of a dict is meant depends on sizes or data", ""};
+  return *same;
 }
 
 }  // namespace
@@ -264,7 +270,11 @@ bool remove(NodeCall& call) {  // list.remove, del list[i], del dict[key]
     if (call.kind() == "aten::Delete") {
       i = position(call, 1, items.size());
     } else {
-      while (i < items.size() && !equal(items[i], call.at(1)).value_or(false)) ++i;
+      for (; i < items.size(); ++i) {
+        const auto same = equal(items[i], call.at(1));
+        if (!same) throw Refusal{"the place of a value in a list depends on sizes or data", ""};
+        if (*same) break;
+      }
       if (i == items.size()) throw Refusal{"the list has no such element to remove", ""};
     }
     items.erase(items.begin() + static_cast<std::ptrdiff_t>(i));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers from text, tensors and other numbers, and back.
-#include <charconv>
-#include <limits>
+#include <cerrno>
+#include <cstdlib>
 
 #include "converter/leaves.h"
 #include "converter/numbers.h"
@@ -19,6 +19,17 @@ Value single(NodeCall& call, const TensorRef& tensor) {
   return call.graph().call("reshape", {value}, {{"shape", std::vector<Dim>()}});
 }
 
+// int("12") and float("1.5") as libtorch reads them: what C does, of the whole text and in range.
+template <class T, class Read>
+T number_of(const std::string& string, const char* name, Read read) {
+  char* end = nullptr;
+  errno = 0;
+  const T value = read(string.c_str(), &end);
+  if (end == string.c_str() || end != string.c_str() + string.size() || errno == ERANGE)
+    throw Refusal{text(name, "('", string, "') raises an exception in PyTorch"), ""};
+  return value;
+}
+
 template <DType T>
 bool convert(NodeCall& call) {  // Int Float Bool and the implicit ones
   const Item& a = call.at(0);
@@ -26,20 +37,10 @@ bool convert(NodeCall& call) {  // Int Float Bool and the implicit ones
     if constexpr (T == boolean) {
       call.give(Item(!string->empty()));
     } else if constexpr (T == i64) {
-      int64_t value = 0;
-      const char* end = string->data() + string->size();
-      if (std::from_chars(string->data(), end, value).ptr != end)
-        throw Refusal{text("int('", *string, "')"), ""};
-      call.give(Item(value));
+      call.give(Item(number_of<int64_t>(
+          *string, "int", [](const char* at, char** end) { return std::strtoll(at, end, 10); })));
     } else {
-      if (*string == "inf")
-        call.give(Item(std::numeric_limits<double>::infinity()));
-      else if (*string == "-inf")
-        call.give(Item(-std::numeric_limits<double>::infinity()));
-      else if (*string == "nan")
-        call.give(Item(std::numeric_limits<double>::quiet_NaN()));
-      else
-        call.give(Item(std::strtod(string->c_str(), nullptr)));
+      call.give(Item(number_of<double>(*string, "float", std::strtod)));
     }
     return true;
   }

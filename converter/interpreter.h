@@ -107,13 +107,15 @@ Value number_value(Memory& memory, const Item& item);
 bool run_known(NodeCall& call);
 // Equality as Python has it; no value when only sizes or data decide.
 std::optional<bool> equal(const Item& a, const Item& b);
-std::string describe(const Item& item);  // as Python's str()
+std::string describe(const Item& item);  // for messages
 // op of apply() on two numbers; the graph computes with graph_op what data decides.
 Item combine(NodeCall& call, std::string_view op, std::string_view graph_op, const Item& a,
              const Item& b);
 
 // The type of the object that stands for a value that is never read.
 inline constexpr std::string_view kUndefined = "undefined";
+// The type of the object that stands for text of which sizes or data decide a part.
+inline constexpr std::string_view kUnknownText = "text that sizes or data decide";
 
 // Thrown where the body of a loop whose end data decides appends `element` to a list from outside;
 // the loop starts over with the list as one tensor that grows.

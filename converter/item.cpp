@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "converter/interpreter.h"
+#include "converter/leaves.h"
 
 namespace hg::convert {
 
@@ -73,6 +73,7 @@ std::optional<bool> equal(const Item& a, const Item& b) {
       }
       return known ? std::optional(true) : std::nullopt;
     }
+  if (is_unknown_text(a) || is_unknown_text(b)) return std::nullopt;
   if (a.value.index() != b.value.index()) return false;
   if (a.is_none()) return true;
   if (const auto* s = std::get_if<std::string>(&a.value))
@@ -83,9 +84,13 @@ std::optional<bool> equal(const Item& a, const Item& b) {
     const auto& q = std::get<std::shared_ptr<Dict>>(b.value);
     if ((*p)->items.size() != q->items.size()) return false;
     for (const auto& entry : (*p)->items) {
+      bool unsure = false;
       const auto at = std::find_if(q->items.begin(), q->items.end(), [&](const auto& other) {
-        return equal(entry.first, other.first).value_or(false);
+        const auto same_key = equal(entry.first, other.first);
+        unsure |= !same_key;
+        return same_key.value_or(false);
       });
+      if (unsure) return std::nullopt;
       if (at == q->items.end()) return false;
       const auto same_value = equal(entry.second, at->second);
       if (!same_value || !*same_value) return same_value;

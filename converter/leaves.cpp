@@ -127,9 +127,16 @@ bool is_complex(const Item& item) {
   return tensor != nullptr && (*tensor)->is_complex();
 }
 
-bool is_undefined(const Item& item) {
+namespace {
+
+bool is_object_of(const Item& item, std::string_view type) {
   const auto* object = std::get_if<std::shared_ptr<Object>>(&item.value);
-  return object != nullptr && (*object)->type == kUndefined;
+  return object != nullptr && (*object)->type == type;
 }
+
+}  // namespace
+
+bool is_undefined(const Item& item) { return is_object_of(item, kUndefined); }
+bool is_unknown_text(const Item& item) { return is_object_of(item, kUnknownText); }
 
 }  // namespace hg::convert

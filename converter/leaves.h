@@ -32,5 +32,7 @@ bool keeps(const Item& a, const Item& b);
 bool is_complex(const Item& item);
 // What prim::Uninitialized gives: a value that is never read, whatever it is.
 bool is_undefined(const Item& item);
+// What str() and its like give where sizes or data decide.
+bool is_unknown_text(const Item& item);
 
 }  // namespace hg::convert

@@ -1,103 +1,196 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of the script: dtype and mode names that are compared, and messages of assertions.
+// Text of the script: names that are compared, and messages. Text with numbers that sizes or data
+// decide is unknown: it can go into messages, and every other use of it is refused.
 #include <algorithm>
+#include <climits>
+#include <cmath>
 #include <cstdio>
+#include <optional>
 
-#include "converter/interpreter.h"
+#include "converter/containers.h"
+#include "converter/leaves.h"
+#include "converter/numbers.h"
 
 namespace hg::convert {
 namespace {
 
 bool is_text(NodeCall& call) { return call.argument_count() > 0 && call.at(0).is_string(); }
 
-// "{} of {}".format(a, b), as far as messages need it.
+bool give_text(NodeCall& call, std::optional<std::string> out) {
+  call.give(out ? Item(*std::move(out))
+                : Item(std::make_shared<Object>(Object{std::string(kUnknownText), "", {}})));
+  return true;
+}
+
+// The text of a value as libtorch prints it, which is not always as Python does; nothing where
+// sizes or data decide it.
+std::optional<std::string> printed(const Item& item);
+
+std::optional<std::string> printed(const std::vector<Item>& items, std::string_view open,
+                                   std::string_view close) {
+  std::string out(open);
+  for (size_t i = 0; i < items.size(); ++i) {
+    const auto each = printed(items[i]);
+    if (!each) return std::nullopt;
+    out.append(i > 0 ? ", " : "").append(*each);
+  }
+  return out.append(close);
+}
+
+std::string printed(double x) {
+  char buffer[40];
+  const int kind = std::fpclassify(x);
+  const bool whole =
+      (kind == FP_NORMAL || kind == FP_ZERO) && std::fabs(x) < 1e10 && std::trunc(x) == x;
+  std::snprintf(buffer, sizeof buffer, whole ? "%.0f." : "%.17g", x);
+  return buffer;
+}
+
+std::optional<std::string> printed(const Item& item) {
+  if (item.is_none()) return "None";
+  if (const auto* b = std::get_if<bool>(&item.value)) return *b ? "True" : "False";
+  if (const auto* i = std::get_if<Dim>(&item.value))
+    return i->is_constant() ? std::optional(std::to_string(i->constant())) : std::nullopt;
+  if (const auto* d = std::get_if<double>(&item.value)) return printed(*d);
+  if (const auto* s = std::get_if<std::string>(&item.value)) return *s;
+  if (const auto* l = std::get_if<std::shared_ptr<List>>(&item.value))
+    return (*l)->grown ? std::nullopt : printed((*l)->items, "[", "]");
+  if (const auto* t = std::get_if<std::shared_ptr<Tuple>>(&item.value))
+    return printed((*t)->items, "(", (*t)->items.size() == 1 ? ",)" : ")");
+  return std::nullopt;
+}
+
+// "{} of {}".format(a, b): libtorch knows no other braces and leaves them as they are.
 bool format(NodeCall& call) {
+  if (call.argument_count() == 0 || !call.at(0).is_string()) return give_text(call, std::nullopt);
   const std::string& pattern = call.string_at(0);
   std::string out;
-  int next = 1;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    const char c = pattern[i];
-    if (c == '{' && i + 1 < pattern.size() && pattern[i + 1] == '{') {
-      out.push_back('{');
-      ++i;
-    } else if (c == '}' && i + 1 < pattern.size() && pattern[i + 1] == '}') {
-      out.push_back('}');
-      ++i;
-    } else if (c == '{') {
-      const size_t end = pattern.find('}', i);
-      if (end == std::string::npos) break;
-      if (next < call.argument_count()) out.append(describe(call.argument(next++)));
-      i = end;
-    } else {
-      out.push_back(c);
-    }
+  size_t begin = 0;
+  bool known = true;
+  for (int next = 1;; ++next) {
+    const size_t at = pattern.find("{}", begin);
+    out.append(pattern, begin, at == std::string::npos ? at : at - begin);
+    if (at == std::string::npos) break;
+    if (next >= call.argument_count())
+      throw Refusal{text("too few values for the text '", pattern, "'"), ""};
+    const auto value = printed(call.argument(next));
+    known &= value.has_value();
+    out.append(value.value_or(""));
+    begin = at + 2;
   }
-  call.give(Item(std::move(out)));
-  return true;
+  return give_text(call, known ? std::optional(out) : std::nullopt);
+}
+
+// One value of "%d of %s" % (a, b).
+std::optional<std::string> formatted(char key, const Item& item) {
+  if (key == 's') return printed(item);
+  const auto scalar = scalar_of(item);
+  const bool letter = key == 'c' && item.is_string();
+  if (!scalar && !letter && !item.is_tensor())
+    throw Refusal{text("%", std::string(1, key), " of ", describe(item)), ""};
+  if (letter) return std::get<std::string>(item.value);
+  if (!scalar || !scalar->is_constant()) return std::nullopt;
+  const double real = scalar->as_double();
+  char buffer[400];
+  switch (key) {
+    case 'd':
+    case 'i':
+      if (scalar->is_integral()) return std::to_string(scalar->top.constant());
+      if (!(std::fabs(real) < INT_MAX)) break;
+      return std::to_string(static_cast<int>(real));
+    case 'e':
+    case 'E':
+    case 'f':
+    case 'F':
+      if (scalar->is_integral()) return std::to_string(scalar->top.constant());
+      std::snprintf(buffer, sizeof buffer, text("%", std::string(1, key)).c_str(), real);
+      return buffer;
+    case 'c':
+      if (scalar->is_integral()) return std::string(1, static_cast<char>(scalar->top.constant()));
+      break;
+    default:
+      break;
+  }
+  throw Refusal{text("%", std::string(1, key), " of ", describe(item)), ""};
 }
 
 bool percent_format(NodeCall& call) {
+  if (call.argument_count() < 2 || !call.at(0).is_string()) return give_text(call, std::nullopt);
   const std::string& pattern = call.string_at(0);
-  std::vector<Item> values;
-  for (int i = 1; i < call.argument_count(); ++i) {
-    if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&call.argument(i).value))
-      values.insert(values.end(), (*tuple)->items.begin(), (*tuple)->items.end());
-    else
-      values.push_back(call.argument(i));
-  }
+  std::vector<Item> values = {call.argument(1)};
+  if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&call.argument(1).value))
+    values = (*tuple)->items;
   std::string out;
   size_t next = 0;
+  bool known = true;
   for (size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] != '%' || i + 1 == pattern.size()) {
+    if (pattern[i] != '%') {
       out.push_back(pattern[i]);
-    } else if (pattern[++i] == '%') {
-      out.push_back('%');
-    } else {
-      while (i < pattern.size() && !std::isalpha(static_cast<unsigned char>(pattern[i]))) ++i;
-      if (next < values.size()) out.append(describe(values[next++]));
+      continue;
     }
+    if (++i == pattern.size()) throw Refusal{text("the text '", pattern, "' ends in a %"), ""};
+    if (pattern[i] == '%') {
+      out.push_back('%');
+      continue;
+    }
+    if (std::string_view("diefEFcs").find(pattern[i]) == std::string_view::npos)
+      throw Refusal{text("the text '", pattern, "' has a % that libtorch does not know"), ""};
+    if (next >= values.size())
+      throw Refusal{text("too few values for the text '", pattern, "'"), ""};
+    const auto value = formatted(pattern[i], values[next++]);
+    known &= value.has_value();
+    out.append(value.value_or(""));
   }
-  call.give(Item(std::move(out)));
-  return true;
+  if (next < values.size()) throw Refusal{text("too many values for the text '", pattern, "'"), ""};
+  return give_text(call, known ? std::optional(out) : std::nullopt);
 }
 
-bool to_text(NodeCall& call) {
-  call.give(Item(describe(call.at(0))));
-  return true;
-}
+bool to_text(NodeCall& call) { return give_text(call, printed(call.at(0))); }
 
 bool join(NodeCall& call) {
   std::string out;
   bool first = true;
   for (const Item& item : call.list_at(1)->items) {
+    if (!item.is_string()) return give_text(call, std::nullopt);
     if (!first) out.append(call.string_at(0));
-    out.append(describe(item));
+    out.append(std::get<std::string>(item.value));
     first = false;
   }
-  call.give(Item(std::move(out)));
-  return true;
+  return give_text(call, std::move(out));
+}
+
+Item text_list(std::vector<std::string> parts) {
+  Items items;
+  for (std::string& part : parts) items.emplace_back(std::move(part));
+  return list_of(std::move(items));
 }
 
 bool split(NodeCall& call) {
   if (!is_text(call)) return false;
   const std::string& from = call.string_at(0);
-  const bool spaces = call.argument_count() < 2 || call.at(1).is_none();
-  const std::string separator = spaces ? " " : call.string_at(1);
+  std::vector<std::string> parts;
+  if (call.argument_count() < 2 || call.at(1).is_none()) {  // at spaces, however many there are
+    if (std::any_of(from.begin(), from.end(),
+                    [](char c) { return static_cast<signed char>(c) < 0; }))
+      throw Refusal{"split() of a text that is not ASCII", ""};
+    constexpr char kSpaces[] = " \t\n\r\v\f\x1c\x1d\x1e";
+    for (size_t at = 0; (at = from.find_first_not_of(kSpaces, at)) != std::string::npos;) {
+      const size_t end = std::min(from.find_first_of(kSpaces, at), from.size());
+      parts.push_back(from.substr(at, end - at));
+      at = end;
+    }
+    call.give(text_list(std::move(parts)));
+    return true;
+  }
+  const std::string separator = call.string_at(1);
   if (separator.empty()) throw Refusal{"split() with an empty separator", ""};
   int64_t most = call.argument_count() > 2 ? call.number_at(2) : -1;
-  auto list = std::make_shared<List>();
   size_t at = 0;
-  for (;;) {
-    const size_t end = most == 0 ? std::string::npos : from.find(separator, at);
-    std::string part = from.substr(at, end == std::string::npos ? end : end - at);
-    if (!spaces || !part.empty()) {
-      list->items.emplace_back(std::move(part));
-      --most;
-    }
-    if (end == std::string::npos) break;
-    at = end + separator.size();
-  }
-  call.give(Item(std::move(list)));
+  for (size_t end; most-- != 0 && (end = from.find(separator, at)) != std::string::npos;
+       at = end + separator.size())
+    parts.push_back(from.substr(at, end - at));
+  parts.push_back(from.substr(at));
+  call.give(text_list(std::move(parts)));
   return true;
 }
 
@@ -106,7 +199,9 @@ bool replace(NodeCall& call) {
   std::string out = call.string_at(0);
   const std::string &from = call.string_at(1), &to = call.string_at(2);
   if (from.empty()) throw Refusal{"replace() of an empty text", ""};
-  for (size_t at = 0; (at = out.find(from, at)) != std::string::npos; at += to.size())
+  int64_t most = call.argument_count() > 3 ? call.number_at(3) : -1;
+  for (size_t at = 0; most-- != 0 && (at = out.find(from, at)) != std::string::npos;
+       at += to.size())
     out.replace(at, from.size(), to);
   call.give(Item(std::move(out)));
   return true;
@@ -133,29 +228,49 @@ bool strip(NodeCall& call) {
   return true;
 }
 
+// The part of a text that find() and its relatives look at.
+std::string part_of(NodeCall& call) {
+  const std::string& all = call.string_at(0);
+  const auto size = static_cast<int64_t>(all.size());
+  const auto bound = [&](int argument, int64_t fallback) {
+    return call.argument_count() > argument ? call.number_at(argument) : fallback;
+  };
+  int64_t start = bound(2, 0), end = bound(3, -1);
+  if (start < 0) start = std::max<int64_t>(start + size, 0);
+  if (end < 0) end = std::max<int64_t>(end + size + 1, 0);
+  if (start > size || end < start)
+    throw Refusal{text(op_of(call), "() from ", start, " to ", end, " of a text of ", size), ""};
+  return all.substr(static_cast<size_t>(start), static_cast<size_t>(end - start));
+}
+
 bool starts_with(NodeCall& call) {
   if (!is_text(call)) return false;
-  call.give(Item(call.string_at(0).starts_with(call.string_at(1))));
+  call.give(Item(part_of(call).starts_with(call.string_at(1))));
   return true;
 }
 
 bool ends_with(NodeCall& call) {
   if (!is_text(call)) return false;
-  call.give(Item(call.string_at(0).ends_with(call.string_at(1))));
+  call.give(Item(part_of(call).ends_with(call.string_at(1))));
   return true;
 }
 
 bool find(NodeCall& call) {
   if (!is_text(call)) return false;
-  const size_t at = call.string_at(0).find(call.string_at(1));
+  const std::string part = part_of(call);
+  if (part.size() < call.string_at(0).size())
+    throw Refusal{"find() in a part of a text", "search in a slice of it"};
+  const size_t at = part.find(call.string_at(1));
   call.give(Item(at == std::string::npos ? int64_t{-1} : static_cast<int64_t>(at)));
   return true;
 }
 
 bool concat(NodeCall& call) {
-  if (call.argument_count() < 2 || !is_text(call) || !call.at(1).is_string()) return false;
-  call.give(Item(call.string_at(0) + call.string_at(1)));
-  return true;
+  if (call.argument_count() < 2) return false;
+  const Item &a = call.at(0), &b = call.at(1);
+  if (is_unknown_text(a) || is_unknown_text(b)) return give_text(call, std::nullopt);
+  if (!a.is_string() || !b.is_string()) return false;
+  return give_text(call, call.string_at(0) + call.string_at(1));
 }
 
 constexpr Builtin kBuiltins[] = {

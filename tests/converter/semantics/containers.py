@@ -286,3 +286,20 @@ class SymbolOfTheUser(nn.Module):
     def forward(self, x: T):
         found = (x > 0).nonzero()
         return x[: found.size(0)], found
+
+
+@case("f32[n,4]", "i64[]=0..3", exit=3, words="which element of a dict is meant")
+class KeysOfDataAreNotLookedUp(nn.Module):
+    def forward(self, x: T, k: T):
+        places = {1: 2.0, 2: 3.0}
+        if int(k) in places:
+            return x + 1
+        return x
+
+
+@case("f32[n,4]", "i64[]=0..3", exit=3, words="the place of a value in a list")
+class ValuesOfDataAreNotRemoved(nn.Module):
+    def forward(self, x: T, k: T):
+        places = [1, 2, int(k), 3]
+        places.remove(3)
+        return x * places[2]

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text: numbers that are read from it, and what libtorch prints."""
+from torch import nn
+
+from semantics.case import T, case
+
+
+def numbers_from_text(text, kind, **said):
+    """A module that reads a number from text, which raises in PyTorch where `said` says so."""
+
+    class FromText(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.text = text
+
+    class Int(FromText):
+        def forward(self, x: T):
+            return x * int(self.text)
+
+    class Float(FromText):
+        def forward(self, x: T):
+            return x * float(self.text)
+
+    module = {int: Int, float: Float}[kind]
+    module.__name__ = f"{kind.__name__}_{text.encode().hex()}"
+    case(**said)(module)
+
+
+for text in ("12", " 3", "+3", "-3", "007"):
+    numbers_from_text(text, int)
+for text in ("abc", "", "3 ", "0x10", "1_0", "1.5", "99999999999999999999"):
+    numbers_from_text(text, int, exit=3, words="raises an exception in PyTorch")
+for text in ("1.5", " 1.5", "0x10", ".5", "1e3", "Infinity", "-INF"):
+    numbers_from_text(text, float)
+for text in ("abc", "", "1.5 ", "1.5f", "1e400", "1_0.5"):
+    numbers_from_text(text, float, exit=3, words="raises an exception in PyTorch")
+
+
+@case()
+class TextsAreWhatLibtorchPrints(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tenth, self.numbers, self.words = 0.1, [1, 2], "a b\tc"
+
+    def forward(self, x: T):
+        right = [
+            str(self.tenth) == "0.10000000000000001",
+            str(2.0) == "2.",
+            str(self.numbers) == "[1, 2]",
+            "{:.2f}".format(1.5) == "{:.2f}",
+            "{} {}".format(1, "a") == "1 a",
+            "%d %s" % (3, "b") == "3 b",
+            "%f" % 1.5 == "1.500000",
+            self.words.split() == ["a", "b", "c"],
+            self.words.replace(" ", "", 0) == self.words,
+            "aXbX".replace("X", "", 1) == "abX",
+            "a,b,c".split(",", 1) == ["a", "b,c"],
+            "abc".startswith("b", 1),
+            "abc".endswith("b", 0, 2),
+        ]
+        return x, right
+
+
+@case(exit=3, words="is not known for all sizes")
+class TextOfSizesIsNotCompared(nn.Module):
+    def forward(self, x: T):
+        name = "{}".format(x.size(0))
+        if name == "n":
+            return x + 1
+        return x
+
+
+@case()
+class TextOfSizesIsLeftOut(nn.Module):
+    def forward(self, x: T):
+        print("rows: {}".format(x.size(0)) + "!")
+        return x
