@@ -34,6 +34,7 @@ set(HG_STEMS
   attention
   rope
   rnn
+  rnn_grad
   random
   control
   composite

@@ -9,9 +9,7 @@
 namespace hg::reference::rows {
 namespace {
 
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-double leaky_relu(double x, const KernelAttrs& a) {
-  return x > 0 ? x : x * a.real("negative_slope");
+return x > 0 ? x : x* a.real("negative_slope");
 }
 double elu(double x, const KernelAttrs& a) {
   return a.real("scale") * (x > 0 ? x : a.real("alpha") * std::expm1(x * a.real("input_scale")));

@@ -89,11 +89,16 @@ void reduce_into(const Call& c, const Array& src, int64_t count, const Place& pl
     double& y = c.out[0].at(to);
     double& seen = counts[static_cast<size_t>(to)];
     const double x = src.at(from);
-    if (reduce == "none" || seen == 0) y = x;
-    else if (reduce == "add" || reduce == "mean") y += x;
-    else if (reduce == "prod") y *= x;
-    else if (reduce == "amax") y = std::max(y, x);
-    else y = std::min(y, x);
+    if (reduce == "none" || seen == 0)
+      y = x;
+    else if (reduce == "add" || reduce == "mean")
+      y += x;
+    else if (reduce == "prod")
+      y *= x;
+    else if (reduce == "amax")
+      y = std::max(y, x);
+    else
+      y = std::min(y, x);
     ++seen;
   }
   if (reduce != "mean") return;
@@ -131,15 +136,9 @@ void masked_scatter(const Call& c) {
 }
 
 constexpr Row kRows[] = {
-    {"gather", gather},
-    {"index_select", index_select},
-    {"embedding", embedding},
-    {"index", index_tensor},
-    {"index_put", index_put},
-    {"one_hot", one_hot},
-    {"scatter", scatter},
-    {"index_reduce", index_reduce},
-    {"masked_scatter", masked_scatter},
+    {"gather", gather},      {"index_select", index_select}, {"embedding", embedding},
+    {"index", index_tensor}, {"index_put", index_put},       {"one_hot", one_hot},
+    {"scatter", scatter},    {"index_reduce", index_reduce}, {"masked_scatter", masked_scatter},
 };
 
 }  // namespace

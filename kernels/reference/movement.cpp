@@ -31,8 +31,7 @@ void expand(const Call& c) {
   const Sizes& in = c.in[0].shape;
   move(c, [&](const Sizes& p) {
     Sizes q(in.rank(), 0);
-    for (int i = 0; i < in.rank(); ++i)
-      q[i] = in[i] == 1 ? 0 : p[p.rank() - in.rank() + i];
+    for (int i = 0; i < in.rank(); ++i) q[i] = in[i] == 1 ? 0 : p[p.rank() - in.rank() + i];
     return q;
   });
 }
@@ -116,10 +115,14 @@ void pad(const Call& c) {
       int64_t& at = p[d];
       at -= pads[2 * d];
       if (at >= 0 && at < in[d]) continue;
-      if (mode == "reflect") at = at < 0 ? -at : 2 * (in[d] - 1) - at;
-      else if (mode == "replicate") at = at < 0 ? 0 : in[d] - 1;
-      else if (mode == "circular") at = ((at % in[d]) + in[d]) % in[d];
-      else outside = true;
+      if (mode == "reflect")
+        at = at < 0 ? -at : 2 * (in[d] - 1) - at;
+      else if (mode == "replicate")
+        at = at < 0 ? 0 : in[d] - 1;
+      else if (mode == "circular")
+        at = ((at % in[d]) + in[d]) % in[d];
+      else
+        outside = true;
     }
     c.out[0].at(i) = outside ? c.attrs.real("value") : c.in[0].at(flat(in, p));
   }

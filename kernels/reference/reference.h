@@ -4,6 +4,7 @@
 // (integers beyond 2^53 are not used in samples).
 #pragma once
 
+#include <cmath>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ struct Array {
   double at(int64_t i) const { return values[static_cast<size_t>(i)]; }
   int64_t count() const { return shape.count(); }
 };
+
+inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 // Where the flat row-major index `at` lies in `shape`, and the way back.
 inline Sizes position(const Sizes& shape, int64_t at) {

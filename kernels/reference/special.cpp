@@ -86,10 +86,11 @@ void polynomial(const Call& c) {
 }
 
 constexpr Row kRows[] = {
-    {"erfcx", unary<erfcx>},    {"bessel_i0", unary<i0>},   {"bessel_i0e", unary<i0e>},
-    {"bessel_i1", unary<i1>},   {"bessel_i1e", unary<i1e>}, {"bessel_k0", unary<k0>},
-    {"bessel_k0e", unary<k0e>}, {"bessel_k1", unary<k1>},   {"bessel_k1e", unary<k1e>},
-    {"polynomial", polynomial}, {"zeta", binary<zeta>},     {"igamma", binary<igamma>}, {"igammac", binary<igammac>},
+    {"erfcx", unary<erfcx>},      {"bessel_i0", unary<i0>},   {"bessel_i0e", unary<i0e>},
+    {"bessel_i1", unary<i1>},     {"bessel_i1e", unary<i1e>}, {"bessel_k0", unary<k0>},
+    {"bessel_k0e", unary<k0e>},   {"bessel_k1", unary<k1>},   {"bessel_k1e", unary<k1e>},
+    {"polynomial", polynomial},   {"zeta", binary<zeta>},     {"igamma", binary<igamma>},
+    {"igammac", binary<igammac>},
 };
 
 }  // namespace

@@ -36,23 +36,6 @@ std::vector<Sample> rnn() {
                      .inputs = {gates(1), h0, weight(1)},
                      .attrs = {{"reverse", reverse}, {"nonlinearity", "relu"}},
                      .gradient = false});
-      const SampleInput each = {.shape = {s.time, s.batch, s.hidden}};
-      all.push_back({.op = "lstm_scan_grad",
-                     .inputs = {gates(4), h0, weight(4), each, h0, h0},
-                     .attrs = attrs});
-      all.push_back(
-          {.op = "lstm_scan_grad", .inputs = {gates(4), h0, weight(4), none, h0}, .attrs = attrs});
-      all.push_back({.op = "gru_scan_grad",
-                     .inputs = {gates(3), gates(3), each, weight(3), each, h0},
-                     .attrs = attrs});
-      all.push_back({.op = "gru_scan_grad",
-                     .inputs = {gates(3), gates(3), each, weight(3), none, h0},
-                     .attrs = attrs});
-      all.push_back({.op = "rnn_scan_grad", .inputs = {each, weight(1), each, h0}, .attrs = attrs});
-      all.push_back({.op = "rnn_scan_grad",
-                     .inputs = {each, weight(1), each},
-                     .attrs = {{"reverse", reverse}, {"nonlinearity", "relu"}},
-                     .gradient = false});
     }
   }
   return all;
