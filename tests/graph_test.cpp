@@ -29,8 +29,8 @@ TEST(Dim, HasOneNormalForm) {
 }
 
 TEST(Dim, PrintsWhatItParses) {
-  for (const char* expression : {"n", "-n + 3", "floordiv(h - 1, 2) + 1", "2*h*w + 7",
-                                 "max(n, mod(m, 5))"}) {
+  for (const char* expression :
+       {"n", "-n + 3", "floordiv(h - 1, 2) + 1", "2*h*w + 7", "max(n, mod(m, 5))"}) {
     const Result<Dim> dim = Dim::parse(expression);
     ASSERT_TRUE(dim.ok());
     const Result<Dim> again = Dim::parse(text(*dim));
@@ -60,12 +60,14 @@ TEST(Dim, RefusesWhatIsNotASize) {
   EXPECT_FALSE(Dim::parse("sqrt(n, 2)").ok());
   EXPECT_FALSE(Dim::parse("99999999999999999999").ok());
   EXPECT_FALSE(Dim::parse(std::string(1000, '(')).ok());
-  EXPECT_FALSE(floordiv(Dim("n"), Dim("m") - 1).evaluate([] {
-    Bindings b;
-    (void)b.bind("n", 1);
-    (void)b.bind("m", 1);
-    return b;
-  }()).ok());
+  EXPECT_FALSE(floordiv(Dim("n"), Dim("m") - 1)
+                   .evaluate([] {
+                     Bindings b;
+                     (void)b.bind("n", 1);
+                     (void)b.bind("m", 1);
+                     return b;
+                   }())
+                   .ok());
 }
 
 // Twenty sums of five symbols have 10626 products.
@@ -123,14 +125,17 @@ TEST(Graph, ChecksAttributesAndInputs) {
     build(g, x);
     return std::string(g.status().message());
   };
-  EXPECT_NE(message([](Graph& g, Value x) { (void)g.call("softmax", {x}, {{"axis", 1}}); })
-                .find("there is no attribute 'axis'"),
+  EXPECT_NE(message([](Graph& g, Value x) {
+              (void)g.call("softmax", {x}, {{"axis", 1}});
+            }).find("there is no attribute 'axis'"),
             std::string::npos);
-  EXPECT_NE(message([](Graph& g, Value x) { (void)g.call("softmax", {x}, {{"dim", "last"}}); })
-                .find("not of type int"),
+  EXPECT_NE(message([](Graph& g, Value x) {
+              (void)g.call("softmax", {x}, {{"dim", "last"}});
+            }).find("not of type int"),
             std::string::npos);
-  EXPECT_NE(message([](Graph& g, Value x) { (void)g.call("softmax", {x}, {{"dim", 2}}); })
-                .find("dim 2 is not in [-2, 1]"),
+  EXPECT_NE(message([](Graph& g, Value x) {
+              (void)g.call("softmax", {x}, {{"dim", 2}});
+            }).find("dim 2 is not in [-2, 1]"),
             std::string::npos);
   EXPECT_NE(message([](Graph& g, Value x) { (void)g.call("add", {x}); }).find("is missing"),
             std::string::npos);

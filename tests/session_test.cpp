@@ -31,8 +31,7 @@ Model small_model() {
 
 std::vector<float> ramp(int64_t count) {
   std::vector<float> values(static_cast<size_t>(count));
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = std::sin(static_cast<float>(i) * 0.37f);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i) * 0.37f);
   return values;
 }
 
@@ -298,7 +297,9 @@ std::shared_ptr<Graph> subgraph(const std::function<void(Graph&, Value)>& build)
 TEST(Session, RunsTheBranchThatTheDataChooses) {
   Graph g;
   const Value cond = g.input("cond", boolean, {}), x = g.input("x", f32, {"n"});
-  const auto yes = subgraph([](Graph& b, Value v) { b.output("", b.call("add", {v, b.scalar(1.0)})); });
+  const auto yes = subgraph([](Graph& b, Value v) {
+    b.output("", b.call("add", {v, b.scalar(1.0)}));
+  });
   const auto no = subgraph([](Graph& b, Value v) { b.output("", b.call("mul", {v, v})); });
   const Value inputs[] = {cond, x};
   g.output("y", g.call("neg", {g.calls("if", inputs, {}, {yes, no})[0]}));
@@ -418,7 +419,7 @@ TEST(Session, RandomNumbersDependOnSeedAndRunAlone) {
   EXPECT_NEAR(square, 1, 0.04);
 }
 
-// -- Bad inputs ---------------------------------------------------------------------------------------
+// -- Bad inputs ---------------------------------------------------------------------------------
 
 void expect_message(const Status& status, Code code, std::string_view part) {
   EXPECT_EQ(status.code(), code) << status.message();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folds the batch_norm of inference into the convolution or linear layer before it:
-//   scale = gamma / sqrt(var + eps);  weight' = weight * scale;  bias' = (bias - mean) * scale + beta
+//   scale = gamma / sqrt(var + eps);  weight' = weight * scale;  bias' = (bias - mean) * scale +
+//   beta
 #include <cmath>
 
 #include "lib/compile/passes.h"
@@ -47,8 +48,8 @@ class BatchNormFolder {
     const bool is_linear = producer.op->name() == "linear";
     if (!is_linear && producer.op->name() != "conv") return Replacement();
     if (is_linear && graph_.value_info(x).type.rank() != 2) return Replacement();
-    const bool plain = producer.inputs[3] == kNoValue &&
-                       attr(producer, "activation") == Attr("none");
+    const bool plain =
+        producer.inputs[3] == kNoValue && attr(producer, "activation") == Attr("none");
     const int dim = channel_dim(producer);
     if (!plain || dim < 0 || !all_fixed(norm, producer)) return Replacement();
     return fold(norm, producer, dim);
@@ -80,8 +81,8 @@ class BatchNormFolder {
     const int64_t inner = channels == 0 || outer == 0 ? 0 : weight.count() / channels / outer;
     const auto* floats = weight.dtype == f32 ? weight.as<float>() : nullptr;
     for (int64_t c = 0; c < channels; ++c) {
-      const double scale = parameter(norm.inputs[1], c, 1) /
-                           std::sqrt(parameter(norm.inputs[4], c, 1) + eps);
+      const double scale =
+          parameter(norm.inputs[1], c, 1) / std::sqrt(parameter(norm.inputs[4], c, 1) + eps);
       for (int64_t o = 0; o < outer; ++o) {
         const int64_t at = (o * channels + c) * inner;
         float* const to = floats != nullptr ? new_weight.tensor.as<float>() + at : nullptr;
@@ -91,9 +92,9 @@ class BatchNormFolder {
           set_element(new_weight.tensor, at + i, element(weight, at + i) * scale);
       }
       const double bias = parameter(producer.inputs[2], c, 0);
-      set_element(new_bias.tensor, c,
-                  (bias - parameter(norm.inputs[3], c, 0)) * scale +
-                      parameter(norm.inputs[2], c, 0));
+      set_element(
+          new_bias.tensor, c,
+          (bias - parameter(norm.inputs[3], c, 0)) * scale + parameter(norm.inputs[2], c, 0));
     }
     release_pages(graph_, *fixed_data(graph_, context_, producer.inputs[1]));
     NamedAttrs attrs;
@@ -101,12 +102,11 @@ class BatchNormFolder {
       attrs.push_back({producer.op->signature.attributes[i].name, producer.attrs[i]});
     const std::string name = graph_.value_info(producer.inputs[1]).name;
     graph_.set_origin(producer.origin);
-    const Value y =
-        graph_.call(producer.op->name(),
-                    {graph_.value(producer.inputs[0]),
-                     graph_.constant(std::move(new_weight), name + "_folded"),
-                     graph_.constant(std::move(new_bias), name + "_folded_bias"), Value()},
-                    attrs);
+    const Value y = graph_.call(
+        producer.op->name(),
+        {graph_.value(producer.inputs[0]), graph_.constant(std::move(new_weight), name + "_folded"),
+         graph_.constant(std::move(new_bias), name + "_folded_bias"), Value()},
+        attrs);
     // The statistics are not used; any value of the right type stands for them.
     return Replacement({y, graph_.value(norm.inputs[3]), graph_.value(norm.inputs[4])});
   }

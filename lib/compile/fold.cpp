@@ -86,7 +86,8 @@ class Folder {
   void find_roots() {
     std::vector<bool> wanted(foldable_.size(), false);
     const auto want = [&](ValueId id) {
-      if (id != kNoValue && foldable_[static_cast<size_t>(id)]) wanted[static_cast<size_t>(id)] = true;
+      if (id != kNoValue && foldable_[static_cast<size_t>(id)])
+        wanted[static_cast<size_t>(id)] = true;
     };
     for (const auto& [name, id] : graph_.outputs()) want(id);
     for (const auto& [target, source] : graph_.assignments()) want(source);

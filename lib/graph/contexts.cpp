@@ -8,7 +8,8 @@ namespace hg {
 namespace {
 
 std::string label_of(const Op& op, const Origin* origin, std::string_view value) {
-  if (origin != nullptr && !origin->module.empty()) return text(op.name(), " '", origin->module, "'");
+  if (origin != nullptr && !origin->module.empty())
+    return text(op.name(), " '", origin->module, "'");
   if (!value.empty()) return text(op.name(), " '", value, "'");
   return std::string(op.name());
 }
@@ -43,13 +44,18 @@ Result<Shape> broadcast(const Shape& a, const Shape& b) {
     const Dim x = k <= a.size() ? a[a.size() - k] : Dim(1);
     const Dim y = k <= b.size() ? b[b.size() - k] : Dim(1);
     Dim& size = out[out.size() - k];
-    if (x == y || y == Dim(1)) size = x;
-    else if (x == Dim(1)) size = y;
+    if (x == y || y == Dim(1))
+      size = x;
+    else if (x == Dim(1))
+      size = y;
     else if (x.is_constant() && y.is_constant())
       return invalid_argument("shapes ", a, " and ", b, " do not broadcast: ", x, " is not ", y);
-    else if (x.is_constant()) size = x;
-    else if (y.is_constant()) size = y;
-    else size = max(x, y);
+    else if (x.is_constant())
+      size = x;
+    else if (y.is_constant())
+      size = y;
+    else
+      size = max(x, y);
   }
   return out;
 }
@@ -132,8 +138,7 @@ void GradContext::set_grad(int i, Value dx) {
   const int added = dx.rank() - x.rank();
   for (int d = 0; d < dx.rank(); ++d)
     if (d < added || (x.dim(d - added) == Dim(1) && !(dx.dim(d) == Dim(1)))) axes.emplace_back(d);
-  if (!axes.empty())
-    dx = graph_->call("sum", {dx}, {{"dim", axes}, {"keepdim", true}});
+  if (!axes.empty()) dx = graph_->call("sum", {dx}, {{"dim", axes}, {"keepdim", true}});
   if (added > 0) dx = graph_->call("reshape", {dx}, {{"shape", x.shape()}});
   grads_[static_cast<size_t>(i)] = dx;
 }
@@ -171,8 +176,8 @@ Result<std::vector<TensorType>> GraphAccess::infer(const InferCall& call) {
     HG_TRY(op.def.infer(context));
     for (const TensorType& type : context.outputs_)
       if (type.shape.size() > kMaxRank)
-        return context.fail("the result has rank ", int64_t(type.shape.size()),
-                            "; the limit is ", kMaxRank);
+        return context.fail("the result has rank ", int64_t(type.shape.size()), "; the limit is ",
+                            kMaxRank);
     return std::move(context.outputs_);
   }
   if (op.def.expand == nullptr)
@@ -183,9 +188,12 @@ Result<std::vector<TensorType>> GraphAccess::infer(const InferCall& call) {
   node.op = &op;
   node.attrs.assign(call.attrs.begin(), call.attrs.end());
   for (size_t i = 0; i < call.inputs.size(); ++i) {
-    if (call.inputs[i] == nullptr) node.inputs.push_back(kNoValue);
-    else if (call.constants[i] != nullptr) node.inputs.push_back(scratch.constant(*call.constants[i]).id());
-    else node.inputs.push_back(scratch.input("", call.inputs[i]->dtype, call.inputs[i]->shape).id());
+    if (call.inputs[i] == nullptr)
+      node.inputs.push_back(kNoValue);
+    else if (call.constants[i] != nullptr)
+      node.inputs.push_back(scratch.constant(*call.constants[i]).id());
+    else
+      node.inputs.push_back(scratch.input("", call.inputs[i]->dtype, call.inputs[i]->shape).id());
   }
   HG_TRY_ASSIGN(const std::vector<Value> outputs, expand(scratch, node));
   std::vector<TensorType> types;

@@ -156,8 +156,10 @@ Value Graph::scalar(double value, DType dtype) {
 Value Graph::scalar(int64_t value, DType dtype) {
   Result<TensorData> data = TensorData::allocate(dtype, {});
   if (!data.ok()) return fail(data.status());
-  if (dtype == i64) *data->tensor.as<int64_t>() = value;
-  else fill(data->tensor, init::constant(static_cast<double>(value)));
+  if (dtype == i64)
+    *data->tensor.as<int64_t>() = value;
+  else
+    fill(data->tensor, init::constant(static_cast<double>(value)));
   return constant(*std::move(data));
 }
 

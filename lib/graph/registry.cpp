@@ -6,24 +6,24 @@
 #include "hg/kernel.h"
 #include "hg/op.h"
 
-#define HG_TABLE(stem)                   \
-  namespace hg::ops {                    \
-  std::span<const hg::OpDef> stem();     \
+#define HG_TABLE(stem)               \
+  namespace hg::ops {                \
+  std::span<const hg::OpDef> stem(); \
   }
 #include "hg_ops_table.inc"
 #undef HG_TABLE
 
-#define HG_TABLE(stem)                     \
-  namespace hg::kernels {                  \
-  std::span<const hg::KernelDef> stem();   \
+#define HG_TABLE(stem)                   \
+  namespace hg::kernels {                \
+  std::span<const hg::KernelDef> stem(); \
   }
 #include "hg_kernels_table.inc"
 #undef HG_TABLE
 
 #if defined(HG_VULKAN)
-#define HG_TABLE(stem)                     \
-  namespace hg::vulkan {                   \
-  std::span<const hg::KernelDef> stem();   \
+#define HG_TABLE(stem)                   \
+  namespace hg::vulkan {                 \
+  std::span<const hg::KernelDef> stem(); \
   }
 #include "hg_vulkan_kernels_table.inc"
 #undef HG_TABLE
@@ -33,9 +33,12 @@ namespace hg {
 
 std::string_view name(Device device) {
   switch (device) {
-    case Device::automatic: return "auto";
-    case Device::cpu: return "cpu";
-    case Device::vulkan: return "vulkan";
+    case Device::automatic:
+      return "auto";
+    case Device::cpu:
+      return "cpu";
+    case Device::vulkan:
+      return "vulkan";
   }
   return "unknown";
 }
@@ -54,7 +57,8 @@ std::shared_ptr<const Op> parsed(const OpDef& def, Status& status) {
     return nullptr;
   }
   if (signature->name != def.name) {
-    status = invalid_argument("the op '", def.name, "' has the signature of '", signature->name, "'");
+    status =
+        invalid_argument("the op '", def.name, "' has the signature of '", signature->name, "'");
     return nullptr;
   }
   return std::make_shared<const Op>(Op{def, *std::move(signature)});
@@ -126,8 +130,8 @@ Status Registry::add(const OpDef& op) {
 Status Registry::add(const KernelDef& kernel) {
   HG_CHECK(find(kernel.op) != nullptr, "the kernel '", kernel.name, "' is for the op '", kernel.op,
            "', which is not registered; add the op first");
-  HG_CHECK(kernel.run != nullptr || kernel.device != Device::cpu, "the kernel '", kernel.name, "' of '", kernel.op,
-           "' has no run function");
+  HG_CHECK(kernel.run != nullptr || kernel.device != Device::cpu, "the kernel '", kernel.name,
+           "' of '", kernel.op, "' has no run function");
   auto& list = body_->kernels[{kernel.op, kernel.device}];
   list.insert(list.begin(), &kernel);
   return {};

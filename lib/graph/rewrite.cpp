@@ -103,7 +103,8 @@ int remove_dead_nodes(Graph& graph) {
   if (removed == 0) return 0;
   std::vector<Node> old = std::exchange(body.nodes, {});
   for (size_t i = 0; i < old.size(); ++i) {
-    if (!dead[i]) GraphAccess::push_node(graph, std::move(old[i]));
+    if (!dead[i])
+      GraphAccess::push_node(graph, std::move(old[i]));
     else
       for (const ValueId id : old[i].outputs) body.values[static_cast<size_t>(id)].node = -1;
   }

@@ -93,12 +93,18 @@ class SignatureParser {
   Status type(AttrType& out) {
     const std::string name = word();
     const bool list = take("[]");
-    if (name == "bool" && !list) out = AttrType::boolean;
-    else if (name == "int") out = list ? AttrType::integers : AttrType::integer;
-    else if (name == "float") out = list ? AttrType::reals : AttrType::real;
-    else if (name == "str") out = list ? AttrType::strings : AttrType::string;
-    else if (name == "dtype" && !list) out = AttrType::dtype;
-    else return error("has an unknown attribute type");
+    if (name == "bool" && !list)
+      out = AttrType::boolean;
+    else if (name == "int")
+      out = list ? AttrType::integers : AttrType::integer;
+    else if (name == "float")
+      out = list ? AttrType::reals : AttrType::real;
+    else if (name == "str")
+      out = list ? AttrType::strings : AttrType::string;
+    else if (name == "dtype" && !list)
+      out = AttrType::dtype;
+    else
+      return error("has an unknown attribute type");
     return {};
   }
 

@@ -7,14 +7,22 @@ namespace hg {
 
 std::string_view name(Code code) {
   switch (code) {
-    case Code::ok: return "ok";
-    case Code::invalid_argument: return "invalid_argument";
-    case Code::not_found: return "not_found";
-    case Code::unsupported: return "unsupported";
-    case Code::corrupt_model: return "corrupt_model";
-    case Code::out_of_memory: return "out_of_memory";
-    case Code::device_lost: return "device_lost";
-    case Code::internal: return "internal";
+    case Code::ok:
+      return "ok";
+    case Code::invalid_argument:
+      return "invalid_argument";
+    case Code::not_found:
+      return "not_found";
+    case Code::unsupported:
+      return "unsupported";
+    case Code::corrupt_model:
+      return "corrupt_model";
+    case Code::out_of_memory:
+      return "out_of_memory";
+    case Code::device_lost:
+      return "device_lost";
+    case Code::internal:
+      return "internal";
   }
   return "unknown";
 }

@@ -20,8 +20,7 @@ std::vector<std::string> outer_symbols(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     collect_symbols(node, named);
     if ((node.op->def.traits & (kDataDependent | kControl)) == 0) continue;
-    for (const Dim& dim : GraphAccess::fresh_symbols(graph, node))
-      own.emplace_back(dim.symbol());
+    for (const Dim& dim : GraphAccess::fresh_symbols(graph, node)) own.emplace_back(dim.symbol());
   }
   std::sort(named.begin(), named.end());
   named.erase(std::unique(named.begin(), named.end()), named.end());

@@ -13,7 +13,9 @@ constexpr int kMaxSubgraphDepth = 16;
 class Verifier {
  public:
   explicit Verifier(const Graph& graph, int depth)
-      : graph_(graph), body_(GraphAccess::body(graph)), defined_(body_.values.size(), false),
+      : graph_(graph),
+        body_(GraphAccess::body(graph)),
+        defined_(body_.values.size(), false),
         depth_(depth) {}
 
   Status verify() {
@@ -40,9 +42,7 @@ class Verifier {
     return {};
   }
 
-  bool exists(ValueId id) const {
-    return id >= 0 && static_cast<size_t>(id) < body_.values.size();
-  }
+  bool exists(ValueId id) const { return id >= 0 && static_cast<size_t>(id) < body_.values.size(); }
 
   Status define(ValueId id, std::string_view what) {
     HG_CHECK(exists(id), what, " refers to value ", id, " of ", int64_t(body_.values.size()));
@@ -128,8 +128,8 @@ class Verifier {
                    defined_[static_cast<size_t>(source)],
                "an assignment refers to a value that is not defined");
       const ValueInfo& info = graph_.value_info(target);
-      HG_CHECK(info.state >= 0 && body_.states[static_cast<size_t>(info.state)].kind !=
-                                      State::Kind::constant,
+      HG_CHECK(info.state >= 0 &&
+                   body_.states[static_cast<size_t>(info.state)].kind != State::Kind::constant,
                "'", info.name, "' is assigned, but is neither parameter nor buffer");
       HG_CHECK(info.type == graph_.value_info(source).type, "'", info.name, "' is ", info.type,
                ", but ", graph_.value_info(source).type, " is assigned to it");

@@ -75,9 +75,9 @@ void fused_grad(GradContext& c, std::string_view name, const NamedAttrs& attrs) 
     if (given(c, i)) c.set_grad(i, d[static_cast<size_t>(i)]);
 }
 Status layer_norm_grad(GradContext& c) {
-  fused_grad(c, "layer_norm_grad",
-             {{"normalized_shape", c.attrs().raw("normalized_shape")},
-              {"eps", c.attrs().real("eps")}});
+  fused_grad(
+      c, "layer_norm_grad",
+      {{"normalized_shape", c.attrs().raw("normalized_shape")}, {"eps", c.attrs().real("eps")}});
   return {};
 }
 Status rms_norm_infer(InferContext& c) { return trailing_infer(c, 1); }

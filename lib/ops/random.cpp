@@ -39,7 +39,8 @@ Status expand_dropout(ExpandContext& c) {
   Shape drawn = x.shape();
   if (c.attrs().flag("channels"))
     for (size_t i = 2; i < drawn.size(); ++i) drawn[i] = 1;
-  const Value noise = g.call("rand", {}, {{"shape", drawn}, {"stream", c.attrs().integer("stream")}});
+  const Value noise =
+      g.call("rand", {}, {{"shape", drawn}, {"stream", c.attrs().integer("stream")}});
   const Value kept = g.call("cast", {g.call("ge", {noise, g.scalar(p)})}, {{"dtype", x.dtype()}});
   const Value scale = g.call("mul", {kept, g.scalar(1 / (1 - p), x.dtype())});
   c.set_out(0, g.call("mul", {x, scale}));

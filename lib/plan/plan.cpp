@@ -185,8 +185,7 @@ Status Planner::add_outputs(const Node& node, const PreparedNode& concrete, Step
     const TensorType& type = concrete.output_types[i];
     PlacedTensor out{unplaced(type.dtype, sizes_of(type)), {}};
     out.place = joined_place(node.outputs[i]);
-    if (out.place.kind == Place::Kind::none)
-      out.place = memory_of_input(node, step, i, out.tensor);
+    if (out.place.kind == Place::Kind::none) out.place = memory_of_input(node, step, i, out.tensor);
     if (out.place.kind == Place::Kind::none)
       out.place = new_block(graph_.value_info(node.outputs[i]).name, out.tensor.bytes(),
                             step.on_device() ? Side::device : Side::host);

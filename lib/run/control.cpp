@@ -56,9 +56,9 @@ Status Program::run_if(Control& control, const Step& step, std::span<const Tenso
   return {};
 }
 
-// while(cond, values..., captures...): as long as cond is true the body takes (values, captures) and
-// gives (cond, values). The body's results are copied between rounds, since its inputs must not lie
-// in its own arena.
+// while(cond, values..., captures...): as long as cond is true the body takes (values, captures)
+// and gives (cond, values). The body's results are copied between rounds, since its inputs must not
+// lie in its own arena.
 Status Program::run_while(Control& control, const Step& step, std::span<const Tensor> inputs) {
   Program& body = *control.bodies[0];
   const size_t carried = body.graph().outputs().size() - 1;

@@ -10,7 +10,7 @@ constexpr int64_t kFirstChunk = int64_t{1} << 18, kLargestChunk = int64_t{1} << 
 
 }  // namespace
 
-// -- Constants --------------------------------------------------------------------------------------
+// -- Constants ----------------------------------------------------------------------------------
 
 Result<DeviceSpan> DeviceConstants::copy_of(const void* data, int64_t bytes) {
   if (const auto found = known_.find(data); found != known_.end()) return found->second;
@@ -35,7 +35,7 @@ void DeviceConstants::forget() {
   used_ = bytes_ = 0;
 }
 
-// -- Memory -----------------------------------------------------------------------------------------
+// -- Memory -------------------------------------------------------------------------------------
 
 Status DeviceSide::reserve(const Plan& plan) {
   const auto enlarge = [&](std::shared_ptr<DeviceMemory>& memory, int64_t bytes) -> Status {
@@ -114,7 +114,7 @@ int64_t DeviceSide::bytes() const {
   return sum;
 }
 
-// -- Recording --------------------------------------------------------------------------------------
+// -- Recording ----------------------------------------------------------------------------------
 
 Result<std::vector<DeviceSegment>> DeviceSide::record(const Plan& plan, bool each) {
   std::vector<DeviceSegment> segments;
@@ -169,7 +169,7 @@ Result<std::vector<DeviceSegment>> DeviceSide::record(const Plan& plan, bool eac
   return segments;
 }
 
-// -- Reading back -----------------------------------------------------------------------------------
+// -- Reading back -------------------------------------------------------------------------------
 
 Status DeviceSide::fetch_input(size_t index, int64_t bytes, void* to) {
   return backend_->download(to, {given_[index].memory, given_[index].offset, bytes, 0});

@@ -29,7 +29,10 @@ Result<std::vector<TensorData>> evaluate_constants(Graph graph, const CompileCon
 }  // namespace
 
 Program::Program(Graph graph, const Options& options, const Registry& registry)
-    : graph_(std::move(graph)), options_(options), registry_(&registry), packs_(options.allocator),
+    : graph_(std::move(graph)),
+      options_(options),
+      registry_(&registry),
+      packs_(options.allocator),
       tuning_(options.tuning) {
   parallel_ = options.parallel_for;
   if (parallel_.run == nullptr)
@@ -84,7 +87,8 @@ Status Program::prepare_states() {
     state_data_[i] = tensor.data;
     if (!mutable_states_[i] || own_states_[i].data() != nullptr) continue;
     if (!own_states_[i].allocate(options_.allocator, tensor.bytes()))
-      return out_of_memory("no memory for the ", tensor.bytes(), " bytes of '", states[i].name, "'");
+      return out_of_memory("no memory for the ", tensor.bytes(), " bytes of '", states[i].name,
+                           "'");
     state_data_[i] = own_states_[i].data();
     const Tensor own = view(state_data_[i], tensor.dtype, tensor.shape);
     copy(tensor, own);
@@ -96,13 +100,14 @@ Status Program::prepare_states() {
   if (device_ != nullptr) {
     std::vector<Tensor> on_host;
     for (size_t i = 0; i < states.size(); ++i)
-      on_host.push_back(view(state_data_[i], states[i].data.tensor.dtype, states[i].data.tensor.shape));
+      on_host.push_back(
+          view(state_data_[i], states[i].data.tensor.dtype, states[i].data.tensor.shape));
     device_->set_states(std::move(on_host));
   }
   return {};
 }
 
-// -- Running ------------------------------------------------------------------------------------------
+// -- Running ------------------------------------------------------------------------------------
 
 Status Program::run() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -170,8 +175,9 @@ Status Program::run_part(Ready& ready) {
         steps.host[k] = base_of(*steps.transfers[k]);
       HG_TRY(steps.recording->run(steps.host));
       if (options_.profile)
-        ready.ms[i] = std::chrono::duration<double, std::milli>(
-                          std::chrono::steady_clock::now() - start).count();
+        ready.ms[i] =
+            std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+                .count();
       i = steps.end - 1;
       continue;
     }
@@ -203,7 +209,8 @@ Status Program::run_step(Ready& ready, size_t index) {
     return {};
   }
   step.kernel->run(context);
-  if (error_.load(std::memory_order_relaxed) != nullptr) [[unlikely]] return failure(step);
+  if (error_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+    return failure(step);
   return {};
 }
 

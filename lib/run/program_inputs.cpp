@@ -110,8 +110,8 @@ Result<Bindings> Program::bindings_of_inputs(
     return bindings.bind(symbol, value);
   };
   for (const auto& [symbol, value] : dims) HG_TRY(bind(symbol, value));
-  // Plain symbols first, then those of the outer graph, then expressions of one symbol that is still
-  // unknown.
+  // Plain symbols first, then those of the outer graph, then expressions of one symbol that is
+  // still unknown.
   for (const bool plain : {true, false}) {
     for (const std::string& symbol : symbols)
       if (const auto size = outer_sizes_.find(symbol); !plain && size && !bindings.find(symbol))
@@ -136,7 +136,8 @@ Result<Bindings> Program::bindings_of_inputs(
   for (const auto& [symbol, value] : options_.dims)
     if (!bindings.find(symbol)) HG_TRY(bind(symbol, value));
   for (const std::string& symbol : symbols)
-    HG_CHECK(bindings.find(symbol), "the size '", symbol, "' is not known; set the input that has it, or give it in `dims`");
+    HG_CHECK(bindings.find(symbol), "the size '", symbol,
+             "' is not known; set the input that has it, or give it in `dims`");
   return bindings;
 }
 

@@ -28,8 +28,7 @@ Result<Tensor> Program::value(ValueId id) const {
   const ValueInfo& info = graph_.value_info(id);
   if (info.state >= 0) {
     const auto state = static_cast<size_t>(info.state);
-    if (device_ != nullptr && mutable_states_[state])
-      HG_TRY(device_->fetch_state(state));
+    if (device_ != nullptr && mutable_states_[state]) HG_TRY(device_->fetch_state(state));
     const Tensor& tensor = graph_.states()[state].data.tensor;
     if (state_data_[state] == nullptr && tensor.count() > 0)
       return not_found("'", info.name, "' is only kept as its kernel has packed it");
@@ -70,7 +69,8 @@ Result<Tensor> Program::computed(ValueId id) const {
 Result<DeviceTensor> Program::device_output(int index) const {
   const auto& [name, id] = graph_.outputs()[static_cast<size_t>(index)];
   HG_CHECK(has_run_, "there are no outputs yet; call run() first");
-  HG_CHECK(device_ != nullptr, "output '", name, "' is not on a device: the session runs on the CPU");
+  HG_CHECK(device_ != nullptr, "output '", name,
+           "' is not on a device: the session runs on the CPU");
   const PlacedTensor* const there = parts_.back()->plan.find(id, Side::device);
   HG_CHECK(there != nullptr && there->tensor.is_contiguous(), "output '", name,
            "' does not lie on the device as a contiguous tensor; set Options::device_outputs");
@@ -90,8 +90,7 @@ Memory Program::memory() const {
   for (size_t i = 0; i < graph_.states().size(); ++i) {
     const State& state = graph_.states()[i];
     const bool is_used = uses[static_cast<size_t>(state.value)] > 0 && !state.data.empty();
-    if (is_used || mutable_states_[i])
-      memory.weights_bytes += state.data.tensor.bytes();
+    if (is_used || mutable_states_[i]) memory.weights_bytes += state.data.tensor.bytes();
   }
   memory.packed_bytes = packs_.bytes();
   if (device_ != nullptr) memory.device_bytes = device_->bytes();

@@ -70,8 +70,10 @@ Result<Session> Session::create(const Model& model, Options options) {
     options.gpu = {};
   } else if (!options.gpu) {
     Result<Gpu> gpu = Gpu::open({.name = options.gpu_name});
-    if (gpu.ok()) options.gpu = *std::move(gpu);
-    else no_gpu = gpu.status();
+    if (gpu.ok())
+      options.gpu = *std::move(gpu);
+    else
+      no_gpu = gpu.status();
   }
   if (options.device == Device::vulkan) HG_TRY(no_gpu);
   HG_CHECK(options.threads >= 0, "threads is ", options.threads, "; it must not be negative");
@@ -79,8 +81,7 @@ Result<Session> Session::create(const Model& model, Options options) {
   auto body = std::make_unique<Body>();
   for (const auto& [name, id] : graph.outputs())
     body->output_types.push_back(graph.value_info(id).type);
-  const Registry& registry =
-      options.registry != nullptr ? *options.registry : graph.registry();
+  const Registry& registry = options.registry != nullptr ? *options.registry : graph.registry();
   if (options.device == Device::automatic) {
     if (options.gpu)
       body->undecided.reset(new Body::Undecided{graph, options, &registry});

@@ -12,7 +12,8 @@ constexpr uint64_t kNoLimit = ~uint64_t{0};
 
 // The device that the host asked for.
 Result<Found> choose(const std::vector<Found>& devices, const std::string& wanted) {
-  if (devices.empty()) return unsupported("there is no Vulkan driver of version 1.1 on this machine");
+  if (devices.empty())
+    return unsupported("there is no Vulkan driver of version 1.1 on this machine");
   std::string names;
   for (const Found& device : devices)
     names += text(names.empty() ? "" : ", ", "'", device.info.name, "'");
@@ -29,8 +30,7 @@ Result<Found> choose(const std::vector<Found>& devices, const std::string& wante
   const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), index);
   for (const Found& device : devices) {
     const bool is_index = error == std::errc() && end == wanted.data() + wanted.size();
-    if (is_index ? device.info.index == index
-                 : device.info.name.find(wanted) != std::string::npos)
+    if (is_index ? device.info.index == index : device.info.name.find(wanted) != std::string::npos)
       return device;
   }
   return not_found("there is no Vulkan device '", wanted, "'; there are ", names);
@@ -65,7 +65,8 @@ Status Device::create(const GpuOptions& options, VkPhysicalDevice physical,
   instance_->GetPhysicalDeviceQueueFamilyProperties(physical, &count, families.data());
   queue_family_ = count;
   for (uint32_t i = 0; i < count; ++i)
-    if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) && queue_family_ == count) queue_family_ = i;
+    if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) && queue_family_ == count)
+      queue_family_ = i;
   if (queue_family_ == count) return unsupported("'", info_.name, "' has no compute queue");
 
   const float priority = 1;
@@ -89,7 +90,8 @@ Status Device::create(const GpuOptions& options, VkPhysicalDevice physical,
   if (info_.storage_8) {
     storage_16.pNext = &storage_8;
     if (properties_.apiVersion < VK_API_VERSION_1_2)
-      extensions = {VK_KHR_8BIT_STORAGE_EXTENSION_NAME, VK_KHR_STORAGE_BUFFER_STORAGE_CLASS_EXTENSION_NAME};
+      extensions = {VK_KHR_8BIT_STORAGE_EXTENSION_NAME,
+                    VK_KHR_STORAGE_BUFFER_STORAGE_CLASS_EXTENSION_NAME};
   }
   VkPhysicalDeviceShaderFloat16Int8Features small{};
   small.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
@@ -154,11 +156,12 @@ Device::~Device() {
 }
 
 GpuCounters Device::counters() const {
-  return {counters_.uploads,    counters_.upload_bytes, counters_.downloads, counters_.download_bytes,
-          counters_.dispatches, counters_.submits,      counters_.pipelines};
+  return {counters_.uploads,        counters_.upload_bytes, counters_.downloads,
+          counters_.download_bytes, counters_.dispatches,   counters_.submits,
+          counters_.pipelines};
 }
 
-// -- Memory -----------------------------------------------------------------------------------------
+// -- Memory -------------------------------------------------------------------------------------
 
 Result<std::shared_ptr<Buffer>> Device::buffer(int64_t bytes, Use use) {
   // A whole number of words, since shaders read words; a binding may reach to its alignment.
@@ -196,7 +199,8 @@ Result<std::shared_ptr<Buffer>> Device::buffer(int64_t bytes, Use use) {
     return Status(why.code(), text(why.message(), "; ", padded, " bytes were asked for, '",
                                    info_.name, "' has ", info_.memory_bytes));
   }
-  HG_VK_TRY(vk_.BindBufferMemory(device_, result->buffer_, result->memory_, 0), "vkBindBufferMemory");
+  HG_VK_TRY(vk_.BindBufferMemory(device_, result->buffer_, result->memory_, 0),
+            "vkBindBufferMemory");
   if (use == Use::staging)
     HG_VK_TRY(vk_.MapMemory(device_, result->memory_, 0, VK_WHOLE_SIZE, 0, &result->mapped_),
               "vkMapMemory");

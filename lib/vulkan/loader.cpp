@@ -27,7 +27,8 @@ Status failure(VkResult result, std::string_view what) {
 
 Result<std::shared_ptr<Instance>> open_instance() {
   auto instance = std::make_shared<Instance>();
-  for (const char* file : {"libvulkan.so.1", "libvulkan.so", "libvulkan.dylib", "libMoltenVK.dylib"})
+  for (const char* file :
+       {"libvulkan.so.1", "libvulkan.so", "libvulkan.dylib", "libMoltenVK.dylib"})
     if (instance->library == nullptr) instance->library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (instance->library == nullptr)
     return unsupported("there is no Vulkan loader (libvulkan.so.1) on this machine");
@@ -35,8 +36,8 @@ Result<std::shared_ptr<Instance>> open_instance() {
       dlsym(instance->library, "vkGetInstanceProcAddr"));
   if (get == nullptr) return unsupported("the Vulkan loader has no vkGetInstanceProcAddr");
   const auto create = reinterpret_cast<PFN_vkCreateInstance>(get(nullptr, "vkCreateInstance"));
-  const auto version = reinterpret_cast<PFN_vkEnumerateInstanceVersion>(
-      get(nullptr, "vkEnumerateInstanceVersion"));
+  const auto version =
+      reinterpret_cast<PFN_vkEnumerateInstanceVersion>(get(nullptr, "vkEnumerateInstanceVersion"));
   uint32_t api = 0;
   if (create == nullptr || version == nullptr || version(&api) != VK_SUCCESS ||
       api < VK_API_VERSION_1_1)
@@ -55,8 +56,8 @@ Result<std::shared_ptr<Instance>> open_instance() {
       return unsupported("there is no Vulkan driver on this machine");
     return failure(created, "vkCreateInstance");
   }
-#define HG_VK_LOAD(name)                                                                     \
-  instance->name = reinterpret_cast<PFN_vk##name>(get(instance->handle, "vk" #name));        \
+#define HG_VK_LOAD(name)                                                              \
+  instance->name = reinterpret_cast<PFN_vk##name>(get(instance->handle, "vk" #name)); \
   if (instance->name == nullptr) return unsupported("the Vulkan driver has no vk" #name);
   HG_VK_INSTANCE_FUNCTIONS(HG_VK_LOAD)
 #undef HG_VK_LOAD
@@ -67,8 +68,8 @@ Result<std::shared_ptr<Instance>> open_instance() {
 }
 
 Status DeviceFunctions::load(const Instance& instance, VkDevice device) {
-#define HG_VK_LOAD(name)                                                                     \
-  name = reinterpret_cast<PFN_vk##name>(instance.GetDeviceProcAddr(device, "vk" #name));     \
+#define HG_VK_LOAD(name)                                                                 \
+  name = reinterpret_cast<PFN_vk##name>(instance.GetDeviceProcAddr(device, "vk" #name)); \
   if (name == nullptr) return unsupported("the Vulkan device has no vk" #name);
   HG_VK_DEVICE_FUNCTIONS(HG_VK_LOAD)
 #undef HG_VK_LOAD

@@ -105,8 +105,10 @@ Result<Pipeline> Device::pipeline(const Dispatch& dispatch) {
   append(sizes, sizeof(sizes));
   append(dispatch.constants.data(), dispatch.constants.size() * 4);
   const uint32_t* const address = code.data();
-  if (dispatch.program != nullptr) append(code.data(), code.size_bytes());
-  else append(&address, sizeof(address));
+  if (dispatch.program != nullptr)
+    append(code.data(), code.size_bytes());
+  else
+    append(&address, sizeof(address));
   if (const auto found = pipelines_.find(key); found != pipelines_.end()) {
     result.handle = found->second;
     return result;
@@ -116,7 +118,8 @@ Result<Pipeline> Device::pipeline(const Dispatch& dispatch) {
   module_info.codeSize = code.size_bytes();
   module_info.pCode = code.data();
   VkShaderModule module = VK_NULL_HANDLE;
-  HG_VK_TRY(vk_.CreateShaderModule(device_, &module_info, nullptr, &module), "vkCreateShaderModule");
+  HG_VK_TRY(vk_.CreateShaderModule(device_, &module_info, nullptr, &module),
+            "vkCreateShaderModule");
   std::vector<VkSpecializationMapEntry> entries;
   for (uint32_t i = 0; i < dispatch.constants.size(); ++i) entries.push_back({i, 4 * i, 4});
   const VkSpecializationInfo constants{static_cast<uint32_t>(entries.size()), entries.data(),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module of shaders/pointwise.comp is a library: its functions are found by name and by the types
-// of their parameters, main() is written anew, and what is not reached from it is left out, so that a
-// program asks the device for no more than it uses. Numbers are those of the SPIR-V specification.
+// The module of shaders/pointwise.comp is a library: its functions are found by name and by the
+// types of their parameters, main() is written anew, and what is not reached from it is left out,
+// so that a program asks the device for no more than it uses. Numbers are those of the SPIR-V
+// specification.
 #include "lib/vulkan/program.h"
 
 #include <map>
@@ -14,16 +15,47 @@ namespace hg::vulkan {
 namespace {
 
 enum Op : uint32_t {
-  kSource = 3, kSourceExtension = 4, kName = 5, kMemberName = 6, kExtension = 10, kExtInstImport = 11,
-  kExtInst = 12, kMemoryModel = 14, kEntryPoint = 15, kExecutionMode = 16, kCapability = 17,
-  kTypeVoid = 19, kTypeBool = 20, kTypeInt = 21, kTypeFloat = 22, kTypeVector = 23, kTypeArray = 28,
-  kTypePointer = 32, kConstant = 43, kFunction = 54, kFunctionParameter = 55, kFunctionEnd = 56,
-  kFunctionCall = 57, kVariable = 59, kDecorate = 71, kMemberDecorate = 72, kVectorShuffle = 79,
-  kCompositeExtract = 81, kCompositeInsert = 82, kLoopMerge = 246, kSelectionMerge = 247,
-  kLabel = 248, kBranch = 249, kBranchConditional = 250, kReturn = 253,
+  kSource = 3,
+  kSourceExtension = 4,
+  kName = 5,
+  kMemberName = 6,
+  kExtension = 10,
+  kExtInstImport = 11,
+  kExtInst = 12,
+  kMemoryModel = 14,
+  kEntryPoint = 15,
+  kExecutionMode = 16,
+  kCapability = 17,
+  kTypeVoid = 19,
+  kTypeBool = 20,
+  kTypeInt = 21,
+  kTypeFloat = 22,
+  kTypeVector = 23,
+  kTypeArray = 28,
+  kTypePointer = 32,
+  kConstant = 43,
+  kFunction = 54,
+  kFunctionParameter = 55,
+  kFunctionEnd = 56,
+  kFunctionCall = 57,
+  kVariable = 59,
+  kDecorate = 71,
+  kMemberDecorate = 72,
+  kVectorShuffle = 79,
+  kCompositeExtract = 81,
+  kCompositeInsert = 82,
+  kLoopMerge = 246,
+  kSelectionMerge = 247,
+  kLabel = 248,
+  kBranch = 249,
+  kBranchConditional = 250,
+  kReturn = 253,
 };
 enum Capability : uint32_t {
-  kFloat64 = 10, kInt64 = 11, kStorage16 = 4433, kStorage8 = 4448,
+  kFloat64 = 10,
+  kInt64 = 11,
+  kStorage16 = 4433,
+  kStorage8 = 4448,
 };
 
 struct Instruction {
@@ -219,9 +251,8 @@ std::vector<uint32_t> Library::link(const ShaderProgram& program, bool& ok) cons
     else
       at = call(input.access == ShaderProgram::Access::flat ? "at_flat(u1;u1;" : "at_one(u1;u1;",
                 {index, number(slot)});
-    registers.push_back(
-        {call(text("load_", name(input.dtype), "_", slot, "(u1;"), {at}),
-         std::string(mangled(input.dtype))});
+    registers.push_back({call(text("load_", name(input.dtype), "_", slot, "(u1;"), {at}),
+                         std::string(mangled(input.dtype))});
   }
   for (const ShaderProgram::Call& step : program.calls) {
     std::string function = step.function + "(";
@@ -273,7 +304,8 @@ std::vector<uint32_t> Library::link(const ShaderProgram& program, bool& ok) cons
   std::vector<bool> keep(functions_begin_, false);
   bool has_f64 = false, has_i64 = false, has_16 = false, has_8 = false;
   size_t globals = functions_begin_;
-  while (globals > 0 && all_[globals - 1].op() != kDecorate && all_[globals - 1].op() != kMemberDecorate)
+  while (globals > 0 && all_[globals - 1].op() != kDecorate &&
+         all_[globals - 1].op() != kMemberDecorate)
     --globals;
   for (size_t i = functions_begin_; i-- > globals;) {
     const Instruction& in = all_[i];

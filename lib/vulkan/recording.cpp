@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run of device steps as one command buffer: recorded once, submitted as often as the plan runs.
-// A barrier stands only before a step that touches what an earlier one wrote, or writes what it read.
+// A barrier stands only before a step that touches what was written, or writes what was read.
 #include <algorithm>
 #include <cstring>
 
@@ -70,7 +70,8 @@ class VulkanRecording final : public Recording {
     for (size_t i = 0; i < transfers_.size(); ++i) {
       const Transfer& transfer = transfers_[i];
       if (!transfer.up || transfer.bytes == 0) continue;
-      std::memcpy(staging_->mapped() + transfer.offset, host[i], static_cast<size_t>(transfer.bytes));
+      std::memcpy(staging_->mapped() + transfer.offset, host[i],
+                  static_cast<size_t>(transfer.bytes));
       count.uploads += 1;
       count.upload_bytes += transfer.bytes;
     }
@@ -80,7 +81,8 @@ class VulkanRecording final : public Recording {
     for (size_t i = 0; i < transfers_.size(); ++i) {
       const Transfer& transfer = transfers_[i];
       if (transfer.up || transfer.bytes == 0) continue;
-      std::memcpy(host[i], staging_->mapped() + transfer.offset, static_cast<size_t>(transfer.bytes));
+      std::memcpy(host[i], staging_->mapped() + transfer.offset,
+                  static_cast<size_t>(transfer.bytes));
       count.downloads += 1;
       count.download_bytes += transfer.bytes;
     }
@@ -126,7 +128,8 @@ class VulkanRecording final : public Recording {
       HG_TRY_ASSIGN(staging_, device_->buffer(staging, Device::Use::staging));
     }
     if (flagged > 0) {
-      HG_TRY_ASSIGN(flags_, device_->buffer(static_cast<int64_t>(4 * flagged), Device::Use::staging));
+      HG_TRY_ASSIGN(flags_,
+                    device_->buffer(static_cast<int64_t>(4 * flagged), Device::Use::staging));
     }
     for (const DeviceWork& item : work) {
       const Commands* const kernel = commands_of(item);
@@ -174,7 +177,8 @@ class VulkanRecording final : public Recording {
       const int64_t lowest = span.offset - span.before;
       const int64_t begin = lowest / alignment * alignment;
       // Whole words, and something even when the tensor is empty.
-      const int64_t end = std::min(buffer->bytes(), (span.offset + std::max<int64_t>(span.bytes, 1) + 15) / 16 * 16);
+      const int64_t end = std::min(buffer->bytes(),
+                                   (span.offset + std::max<int64_t>(span.bytes, 1) + 15) / 16 * 16);
       if (end - begin > device_->info().max_binding_bytes)
         return unsupported(item.label, ": a tensor of ", end - begin, " bytes is larger than the ",
                            device_->info().max_binding_bytes, " that the device can bind");
@@ -193,7 +197,8 @@ class VulkanRecording final : public Recording {
     VkCommandPoolCreateInfo pool{};
     pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
     pool.queueFamilyIndex = device_->queue_family();
-    HG_VK_TRY(vk.CreateCommandPool(device_->handle(), &pool, nullptr, &pool_), "vkCreateCommandPool");
+    HG_VK_TRY(vk.CreateCommandPool(device_->handle(), &pool, nullptr, &pool_),
+              "vkCreateCommandPool");
     VkCommandBufferAllocateInfo commands{};
     commands.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
     commands.commandPool = pool_;
@@ -242,7 +247,8 @@ class VulkanRecording final : public Recording {
     vk.CmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.handle);
     vk.CmdBindDescriptorSets(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.layout, 0, 1, &set,
                              0, nullptr);
-    vk.CmdPushConstants(commands_, pipeline.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, 4, &bound.params);
+    vk.CmdPushConstants(commands_, pipeline.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, 4,
+                        &bound.params);
     const auto& groups = bound.dispatch->groups;
     vk.CmdDispatch(commands_, static_cast<uint32_t>(groups[0]), static_cast<uint32_t>(groups[1]),
                    static_cast<uint32_t>(groups[2]));
@@ -252,7 +258,8 @@ class VulkanRecording final : public Recording {
   void record_copy(const DeviceWork& item, int64_t& staged) {
     const bool up = item.kind == DeviceWork::Kind::upload;
     const bool down = item.kind == DeviceWork::Kind::download;
-    const DeviceSpan from = up ? DeviceSpan{staging_, staged, item.outputs[0].bytes, 0} : item.inputs[0];
+    const DeviceSpan from =
+        up ? DeviceSpan{staging_, staged, item.outputs[0].bytes, 0} : item.inputs[0];
     const DeviceSpan to = down ? DeviceSpan{staging_, staged, from.bytes, 0} : item.outputs[0];
     if (up || down) staged += (from.bytes + 63) / 64 * 64;
     if (from.bytes == 0) return;

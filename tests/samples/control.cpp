@@ -6,7 +6,9 @@ namespace hg::test::samples {
 
 std::vector<Sample> control() {
   return {
-      {.op = "dims", .inputs = {}, .attrs = {{"values", std::vector<Dim>{3, -1, int64_t{1} << 40}}}},
+      {.op = "dims",
+       .inputs = {},
+       .attrs = {{"values", std::vector<Dim>{3, -1, int64_t{1} << 40}}}},
       {.op = "dims", .inputs = {}, .attrs = {{"values", std::vector<Dim>{}}}},
       {.op = "extent", .inputs = {{.dtype = i64, .shape = {}, .values = {7}}}},
       {.op = "extent", .inputs = {{.dtype = i64, .shape = {}, .values = {0}}}},

@@ -86,10 +86,12 @@ std::vector<Sample> detection() {
                    .inputs = {x, weight, offset, {.shape = {6}}, mask},
                    .attrs = attrs,
                    .tolerance = 1e-5});
-    all.push_back({.op = "deform_conv2d",
-                   .inputs = {x, weight, offset, {.shape = {}, .given = false}, {.shape = {}, .given = false}},
-                   .attrs = attrs,
-                   .tolerance = 1e-5});
+    all.push_back(
+        {.op = "deform_conv2d",
+         .inputs =
+             {x, weight, offset, {.shape = {}, .given = false}, {.shape = {}, .given = false}},
+         .attrs = attrs,
+         .tolerance = 1e-5});
   }
   return all;
 }

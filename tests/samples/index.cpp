@@ -27,12 +27,12 @@ std::vector<Sample> index() {
                  .attrs = {{"dim", 1}}});
   all.push_back(
       {.op = "embedding", .inputs = {{.shape = {7, 16}}, indices({2, 3}, {6, 0, 1, 1, 5, 3})}});
-  all.push_back({.op = "index",
-                 .inputs = {{.shape = {3, 4, 5}}, indices({2, 2}, {0, -1, 2, 1})}});
-  all.push_back({.op = "index",
-                 .inputs = {{.shape = {3, 4, 5}}, indices({3}, {0, 2, -3}), indices({3}, {3, -4, 1})}});
-  all.push_back({.op = "index_put",
-                 .inputs = {{.shape = {4, 3}}, {.shape = {2, 3}}, indices({2}, {3, -3})}});
+  all.push_back({.op = "index", .inputs = {{.shape = {3, 4, 5}}, indices({2, 2}, {0, -1, 2, 1})}});
+  all.push_back(
+      {.op = "index",
+       .inputs = {{.shape = {3, 4, 5}}, indices({3}, {0, 2, -3}), indices({3}, {3, -4, 1})}});
+  all.push_back(
+      {.op = "index_put", .inputs = {{.shape = {4, 3}}, {.shape = {2, 3}}, indices({2}, {3, -3})}});
   all.push_back({.op = "index_put",
                  .inputs = {{.shape = {4, 3}}, {.shape = {3, 3}}, indices({3}, {1, 1, 0})},
                  .attrs = {{"accumulate", true}}});
@@ -44,12 +44,11 @@ std::vector<Sample> index() {
   for (const char* reduce : {"add", "prod", "amax", "amin", "mean"})
     for (const bool include_self : {true, false}) {
       const NamedAttrs attrs = {{"dim", 0}, {"reduce", reduce}, {"include_self", include_self}};
-      all.push_back(
-          {.op = "scatter",
-           .inputs = {{.shape = {3, 3}},
-                      indices({3, 3}, {0, 1, 2, 0, 2, 2, 1, 1, 2}),
-                      {.shape = {3, 3}}},
-           .attrs = attrs});
+      all.push_back({.op = "scatter",
+                     .inputs = {{.shape = {3, 3}},
+                                indices({3, 3}, {0, 1, 2, 0, 2, 2, 1, 1, 2}),
+                                {.shape = {3, 3}}},
+                     .attrs = attrs});
       all.push_back({.op = "index_reduce",
                      .inputs = {{.shape = {3, 5}}, indices({4}, {0, 2, 2, 0}), {.shape = {4, 5}}},
                      .attrs = attrs});

@@ -12,7 +12,9 @@ std::vector<Sample> pointwise() {
       s.push_back(
           {"cast",
            {{from, {3, 17}, from == boolean || to == u8 ? 0.0 : -3.0, from == boolean ? 1.0 : 3.0}},
-           {{"dtype", to}}, 0, to != f16 && to != bf16});
+           {{"dtype", to}},
+           0,
+           to != f16 && to != bf16});
   s.push_back({"cast", {{f32, {0, 2}}}, {{"dtype", i64}}});
   for (DType dtype : {f32, i64, i32, i16, i8, u8, boolean}) {
     s.push_back({"where", {{boolean, {3, 1}, 0, 1}, {dtype, {17}, 0, 1}, {dtype, {3, 17}, 0, 1}}});

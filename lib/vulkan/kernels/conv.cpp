@@ -98,8 +98,7 @@ Status prepare_lanes(PrepareContext& c) {
   return add(c, std::move(dispatch));
 }
 
-// -- Depthwise
-// ---------------------------------------------------------------------------------------
+// -- Depthwise ----------------------------------------------------------------------------------
 
 constexpr int64_t kMostTaps = 49, kMostStrip = 8;
 
@@ -142,8 +141,7 @@ Status prepare_depthwise(PrepareContext& c) {
   return add(c, std::move(dispatch));
 }
 
-// -- F(4x4, 3x3)
-// ---------------------------------------------------------------------------------------
+// -- F(4x4, 3x3) --------------------------------------------------------------------------------
 
 constexpr int64_t kSide = 6, kElements = kSide * kSide;  // of a transformed tile
 

@@ -54,7 +54,8 @@ uint64_t bits_of(DType dtype, double value) {
 
 Status prepare_contiguous(PrepareContext& c) {
   const Tensor &x = c.in(0), &y = c.out(0);
-  return add_copy(c, Operand::out(c, 0), {0, y.strides}, Operand::in(c, 0), {0, x.strides}, x.shape);
+  return add_copy(c, Operand::out(c, 0), {0, y.strides}, Operand::in(c, 0), {0, x.strides},
+                  x.shape);
 }
 
 Status prepare_concat(PrepareContext& c) {

@@ -26,18 +26,23 @@ Status prepare_gather(PrepareContext& c) {
   const int axis = is_scalar ? 0 : c.attrs().axis("dim", x.rank());
   Sizes strides = x.strides;
   if (!is_scalar) strides[axis] = 0;
-  return add_pick(c, 0, Words()
-                            .u(y.count()).u(is_scalar ? 1 : x.shape[axis])
-                            .u(is_scalar ? 0 : x.strides[axis]).u(y.rank()).all(y.shape).all(strides));
+  return add_pick(c, 0,
+                  Words()
+                      .u(y.count())
+                      .u(is_scalar ? 1 : x.shape[axis])
+                      .u(is_scalar ? 0 : x.strides[axis])
+                      .u(y.rank())
+                      .all(y.shape)
+                      .all(strides));
 }
 
 Status add_rows(PrepareContext& c, int axis) {
   const Tensor& x = c.in(0);
   int64_t block = 1;
   for (int d = axis + 1; d < x.rank(); ++d) block *= x.shape[d];
-  return add_pick(c, 1, Words()
-                            .u(c.out(0).count()).u(x.rank() == 0 ? 1 : x.shape[axis]).u(block)
-                            .u(c.in(1).count()));
+  return add_pick(
+      c, 1,
+      Words().u(c.out(0).count()).u(x.rank() == 0 ? 1 : x.shape[axis]).u(block).u(c.in(1).count()));
 }
 Status prepare_index_select(PrepareContext& c) {
   return add_rows(c, c.in(0).rank() == 0 ? 0 : c.attrs().axis("dim", c.in(0).rank()));
@@ -48,8 +53,12 @@ bool accepts(const PrepareContext& c) { return c.in(1).dtype == i64; }
 
 constexpr KernelDef kernel(std::string_view op, Status (*prepare)(PrepareContext&),
                            uint32_t strided) {
-  return {.op = op, .device = hg::Device::vulkan, .name = "pick", .accepts = accepts,
-          .prepare = prepare, .strided = strided};
+  return {.op = op,
+          .device = hg::Device::vulkan,
+          .name = "pick",
+          .accepts = accepts,
+          .prepare = prepare,
+          .strided = strided};
 }
 
 constexpr KernelDef kKernels[] = {

@@ -32,8 +32,8 @@ void call(ShaderProgram& p, std::string_view function, std::vector<int> register
 }
 
 // One call with attributes as parameters.
-void call_with(const PrepareContext& c, ShaderProgram& p, Params& params,
-               std::string_view function, std::initializer_list<const char*> attrs) {
+void call_with(const PrepareContext& c, ShaderProgram& p, Params& params, std::string_view function,
+               std::initializer_list<const char*> attrs) {
   for (const char* attr : attrs) params.push_back(c.attrs().real(attr));
   call(p, function, {0}, params.size());
 }
@@ -88,16 +88,82 @@ void clamp(const PrepareContext& c, ShaderProgram& p, Params&) {
 }
 
 constexpr Row kRows[] = {
-    {"neg"}, {"abs"}, {"sign"}, {"sqrt"}, {"rsqrt"}, {"reciprocal"}, {"exp"}, {"exp2"}, {"expm1"},
-    {"log"}, {"log2"}, {"log10"}, {"log1p"}, {"sin"}, {"cos"}, {"tan"}, {"asin"}, {"acos"},
-    {"atan"}, {"sinh"}, {"cosh"}, {"tanh"}, {"asinh"}, {"acosh"}, {"atanh"}, {"erf"}, {"erfc"},
-    {"sigmoid"}, {"sinc"}, {"floor"}, {"ceil"}, {"trunc"}, {"isnan"}, {"isinf"}, {"isfinite"},
-    {"signbit"}, {"logical_not"}, {"bitwise_not"}, {"add"}, {"sub"}, {"mul"}, {"div"},
-    {"floor_divide"}, {"trunc_divide"}, {"remainder"}, {"fmod"}, {"pow"}, {"maximum"}, {"minimum"},
-    {"fmax"}, {"fmin"}, {"atan2"}, {"hypot"}, {"copysign"}, {"logaddexp"}, {"xlogy"},
-    {"bitwise_and"}, {"bitwise_or"}, {"bitwise_xor"}, {"eq"}, {"ne"}, {"lt"}, {"le"}, {"gt"},
-    {"ge"}, {"logical_and"}, {"logical_or"}, {"logical_xor"}, {"relu"}, {"silu"}, {"mish"},
-    {"log_sigmoid"}, {"hardsigmoid"}, {"hardswish"}, {"where"}, {"lerp"},
+    {"neg"},
+    {"abs"},
+    {"sign"},
+    {"sqrt"},
+    {"rsqrt"},
+    {"reciprocal"},
+    {"exp"},
+    {"exp2"},
+    {"expm1"},
+    {"log"},
+    {"log2"},
+    {"log10"},
+    {"log1p"},
+    {"sin"},
+    {"cos"},
+    {"tan"},
+    {"asin"},
+    {"acos"},
+    {"atan"},
+    {"sinh"},
+    {"cosh"},
+    {"tanh"},
+    {"asinh"},
+    {"acosh"},
+    {"atanh"},
+    {"erf"},
+    {"erfc"},
+    {"sigmoid"},
+    {"sinc"},
+    {"floor"},
+    {"ceil"},
+    {"trunc"},
+    {"isnan"},
+    {"isinf"},
+    {"isfinite"},
+    {"signbit"},
+    {"logical_not"},
+    {"bitwise_not"},
+    {"add"},
+    {"sub"},
+    {"mul"},
+    {"div"},
+    {"floor_divide"},
+    {"trunc_divide"},
+    {"remainder"},
+    {"fmod"},
+    {"pow"},
+    {"maximum"},
+    {"minimum"},
+    {"fmax"},
+    {"fmin"},
+    {"atan2"},
+    {"hypot"},
+    {"copysign"},
+    {"logaddexp"},
+    {"xlogy"},
+    {"bitwise_and"},
+    {"bitwise_or"},
+    {"bitwise_xor"},
+    {"eq"},
+    {"ne"},
+    {"lt"},
+    {"le"},
+    {"gt"},
+    {"ge"},
+    {"logical_and"},
+    {"logical_or"},
+    {"logical_xor"},
+    {"relu"},
+    {"silu"},
+    {"mish"},
+    {"log_sigmoid"},
+    {"hardsigmoid"},
+    {"hardswish"},
+    {"where"},
+    {"lerp"},
     {"round", round_decimals},
     {"nan_to_num", nan_to_num},
     {"gelu", gelu},
@@ -120,14 +186,10 @@ constexpr Row kRows[] = {
      [](const PrepareContext& c, ShaderProgram& p, Params& params) {
        call_with(c, p, params, "op_hardtanh", {"min_val", "max_val"});
      }},
-    {"hardshrink",
-     [](const PrepareContext& c, ShaderProgram& p, Params& params) {
-       call_with(c, p, params, "op_hardshrink", {"lambd"});
-     }},
-    {"softshrink",
-     [](const PrepareContext& c, ShaderProgram& p, Params& params) {
-       call_with(c, p, params, "op_softshrink", {"lambd"});
-     }},
+    {"hardshrink", [](const PrepareContext& c, ShaderProgram& p,
+                      Params& params) { call_with(c, p, params, "op_hardshrink", {"lambd"}); }},
+    {"softshrink", [](const PrepareContext& c, ShaderProgram& p,
+                      Params& params) { call_with(c, p, params, "op_softshrink", {"lambd"}); }},
     {"threshold",
      [](const PrepareContext& c, ShaderProgram& p, Params& params) {
        call_with(c, p, params, "op_threshold", {"threshold", "value"});
@@ -164,8 +226,10 @@ Result<Operands> operands_of(const PrepareContext& c, ShaderProgram& program) {
     const Sizes& s = all.joined.strides[i + 1];
     bool is_one = true;
     for (const int64_t stride : s) is_one &= stride == 0;
-    if (is_one) program.inputs[i].access = ShaderProgram::Access::one;
-    else if (s == all.joined.strides[0]) program.inputs[i].access = ShaderProgram::Access::flat;
+    if (is_one)
+      program.inputs[i].access = ShaderProgram::Access::one;
+    else if (s == all.joined.strides[0])
+      program.inputs[i].access = ShaderProgram::Access::flat;
   }
   program.rank = all.joined.shape.rank();
   return all;
@@ -205,7 +269,7 @@ Status prepare_row(PrepareContext& c, const Row& row) {
   return add_program(c, program, std::move(operands), params);
 }
 
-// -- Programs of several ops --------------------------------------------------------------------------
+// -- Programs of several ops --------------------------------------------------------------------
 
 // Adds a step to the program: its op's calls, and what storing its result would make of it.
 Status add_step(const PrepareContext& c, const PointwiseProgram::Step& step,

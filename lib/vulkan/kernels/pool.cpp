@@ -66,7 +66,10 @@ Status prepare(PrepareContext& c) {
 bool accepts(const PrepareContext& c) { return c.in(0).dtype == f32; }
 
 constexpr KernelDef kernel(std::string_view op, Status (*prepare)(PrepareContext&)) {
-  return {.op = op, .device = hg::Device::vulkan, .name = "windows", .accepts = accepts,
+  return {.op = op,
+          .device = hg::Device::vulkan,
+          .name = "windows",
+          .accepts = accepts,
           .prepare = prepare};
 }
 

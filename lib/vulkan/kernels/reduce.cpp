@@ -10,8 +10,21 @@ namespace hg::vulkan {
 namespace {
 
 enum What : uint32_t {
-  kSum, kProd, kMean, kAmax, kAmin, kAll, kAny, kArgmax, kArgmin, kMax, kMin, kVar, kPower,
-  kLargest, kSmallest,
+  kSum,
+  kProd,
+  kMean,
+  kAmax,
+  kAmin,
+  kAll,
+  kAny,
+  kArgmax,
+  kArgmin,
+  kMax,
+  kMin,
+  kVar,
+  kPower,
+  kLargest,
+  kSmallest,
 };
 
 // The reduced dims; none given means all.
@@ -45,7 +58,10 @@ Status add_reduction(PrepareContext& c, What what, const Sizes& axes, double num
   // Neighbouring results of one invocation each read neighbouring elements; long or few ones share.
   const bool by_column = !kept.empty() && kept_strides.back() == 1 && kept.back() >= 16;
   const bool together = !by_column && count >= 32;
-  std::string_view type = x.dtype == f32 ? "f32" : x.dtype == f16 ? "f16" : x.dtype == i64 ? "i64" : "";
+  std::string_view type = x.dtype == f32   ? "f32"
+                          : x.dtype == f16 ? "f16"
+                          : x.dtype == i64 ? "i64"
+                                           : "";
   if (x.dtype == boolean) type = "bool";
   const bool tests = what == kAll || what == kAny;
   if (type.empty() || (type == "bool" && !tests && what != kSum))
@@ -55,14 +71,22 @@ Status add_reduction(PrepareContext& c, What what, const Sizes& axes, double num
   Dispatch dispatch;
   dispatch.code = shader(text("reduce_", type, type == "bool" && what == kSum ? "_sum" : ""));
   dispatch.constants = {what, together ? 1u : 0u};
-  dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::out(c, has_index ? c.output_count() - 1 : 0)};
+  dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0),
+                       Operand::out(c, has_index ? c.output_count() - 1 : 0)};
   const Joined outer = join_dims(kept, {kept_strides}), inner = join_dims(shape, {strides});
   dispatch.params = Words()
-                        .u(results).u(count).u(outer.shape.rank()).all(outer.shape)
-                        .all(outer.strides[0]).u(inner.shape.rank()).all(inner.shape)
-                        .all(inner.strides[0]).f(number)
+                        .u(results)
+                        .u(count)
+                        .u(outer.shape.rank())
+                        .all(outer.shape)
+                        .all(outer.strides[0])
+                        .u(inner.shape.rank())
+                        .all(inner.shape)
+                        .all(inner.strides[0])
+                        .f(number)
                         .words();
-  dispatch.groups = together ? groups_for(device_of(c), results, 1) : groups_for(device_of(c), results, 64);
+  dispatch.groups =
+      together ? groups_for(device_of(c), results, 1) : groups_for(device_of(c), results, 64);
   return add(c, std::move(dispatch));
 }
 
@@ -96,8 +120,12 @@ bool accepts_index(const PrepareContext& c) {
 
 constexpr KernelDef kernel(std::string_view op, bool (*accepts)(const PrepareContext&),
                            Status (*prepare)(PrepareContext&)) {
-  return {.op = op, .device = hg::Device::vulkan, .name = "reduce", .accepts = accepts,
-          .prepare = prepare, .strided = kAllStrided};
+  return {.op = op,
+          .device = hg::Device::vulkan,
+          .name = "reduce",
+          .accepts = accepts,
+          .prepare = prepare,
+          .strided = kAllStrided};
 }
 
 constexpr KernelDef kKernels[] = {

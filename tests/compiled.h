@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs as tests of passes compare them: the text of what a session compiled.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "hg/hg.h"
+
+namespace hg {
+
+// The nodes of the graph that a session makes of `graph`, without inputs and states.
+inline std::string compiled(Graph graph, Options options = {}) {
+  EXPECT_TRUE(graph.status().ok()) << graph.status().message();
+  const Model model = *Model::from_graph(std::move(graph));
+  Result<Session> session = Session::create(model, std::move(options));
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  if (!session.ok()) return "";
+  const std::string all = session->compiled_graph().text();
+  std::string nodes;
+  for (size_t at = 0; at < all.size();) {
+    const size_t end = all.find('\n', at);
+    const std::string line = all.substr(at, end - at);
+    if (line.find(" = ") != std::string::npos && line.find("return") == std::string::npos)
+      nodes += line + "\n";
+    at = end + 1;
+  }
+  return nodes;
+}
+
+// An f32 tensor of one value.
+inline TensorData filled(const Sizes& shape, float value) {
+  TensorData data = *TensorData::allocate(f32, shape);
+  for (int64_t i = 0; i < data.tensor.count(); ++i) data.tensor.as<float>()[i] = value;
+  return data;
+}
+
+inline Value scaled(const Value& x, double factor) {
+  return x.graph()->call("mul", {x, x.graph()->scalar(factor)});
+}
+inline Value plus(const Value& x, double summand) {
+  return x.graph()->call("add", {x.graph()->scalar(summand), x});
+}
+
+}  // namespace hg

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// What models write out by hand, and the one op that passes make of it.
+#include <gtest/gtest.h>
+
+#include "hg/hg.h"
+#include "tests/compiled.h"
+
+namespace hg {
+namespace {
+
+// One model before a pass, and what the pass makes of it.
+struct Written {
+  const char* name;
+  const char* pass;
+  Value (*build)(Graph& g, const Value& x);  // x: f32[2, 3, 4]
+  const char* after;
+};
+
+std::vector<Dim> last_dim() { return {-1}; }
+Value mean_of(const Value& x) {
+  return x.graph()->call("mean", {x}, {{"dim", last_dim()}, {"keepdim", true}});
+}
+
+Value written_gelu_tanh(Graph& g, const Value& x) {
+  const Value cube = g.call("mul", {g.call("mul", {x, x}), x});
+  const Value inner = scaled(g.call("add", {x, scaled(cube, 0.044715)}), 0.7978845608028654);
+  return g.call("mul", {scaled(x, 0.5), plus(g.call("tanh", {inner}), 1)});
+}
+Value written_gelu(Graph& g, const Value& x) {
+  const Value e = g.call("erf", {g.call("div", {x, g.scalar(1.4142135623730951)})});
+  return g.call("mul", {scaled(x, 0.5), plus(e, 1)});
+}
+Value written_silu(Graph& g, const Value& x) { return g.call("mul", {g.call("sigmoid", {x}), x}); }
+Value written_hardswish(Graph& g, const Value& x) {
+  const Value six = g.call("hardtanh", {plus(x, 3)}, {{"min_val", 0.0}, {"max_val", 6.0}});
+  return g.call("div", {g.call("mul", {x, six}), g.scalar(6.0)});
+}
+Value written_rms_norm(Graph& g, const Value& x) {
+  const Value mean = mean_of(g.call("pow", {x, g.scalar(2.0)}));
+  const Value y = g.call("mul", {x, g.call("rsqrt", {plus(mean, 0.5)})});
+  return g.call("mul", {g.parameter("w", f32, {4}, init::uniform(-1, 1, 1)), y});
+}
+Value written_layer_norm(Graph& g, const Value& x) {
+  const Value centred = g.call("sub", {x, mean_of(x)});
+  const Value var = mean_of(g.call("mul", {centred, centred}));
+  const Value y = g.call("div", {centred, g.call("sqrt", {plus(var, 0.5)})});
+  const Value weighted = g.call("mul", {y, g.parameter("w", f32, {4}, init::uniform(-1, 1, 1))});
+  return g.call("add", {weighted, g.parameter("b", f32, {4}, init::uniform(-1, 1, 2))});
+}
+Value written_linear(Graph& g, const Value& x) {
+  const Value flat = g.call("reshape", {x}, {{"shape", {6, 4}}});
+  const Value y = g.call("matmul", {flat, g.parameter("w", f32, {4, 4}, init::uniform(-1, 1, 1))});
+  const Value sum = g.call("add", {y, g.parameter("b", f32, {4}, init::uniform(-1, 1, 2))});
+  return g.call("add", {x, g.call("reshape", {sum}, {{"shape", {2, 3, 4}}})});
+}
+Value written_attention(Graph& g, const Value& x) {
+  const Value k = g.call("exp", {x}), v = g.call("neg", {x});
+  const Value scores =
+      g.call("matmul", {scaled(x, 0.5), g.call("permute", {k}, {{"dims", {0, 2, 1}}})});
+  const Value mask =
+      g.call("where", {g.call("gt", {x, g.scalar(0.0)}), g.scalar(0.0), g.scalar(-3e38)});
+  const Value rows = g.call("slice", {mask}, {{"dim", 2}, {"start", 0}, {"end", 3}});
+  return g.call("matmul", {g.call("softmax", {g.call("add", {scores, rows})}), v});
+}
+Value written_views(Graph& g, const Value& x) {
+  const Value y = g.call("permute", {g.call("exp", {x})}, {{"dims", {1, 0, 2}}});
+  const Value z = g.call("permute", {y}, {{"dims", {2, 1, 0}}});
+  const Value wide = g.call("reshape", {z}, {{"shape", {4, 1, 6}}});
+  return g.call("permute", {wide}, {{"dims", {1, 0, 2}}});
+}
+
+constexpr Written kWritten[] = {
+    {"gelu_tanh", "activations", written_gelu_tanh,
+     "  mul_6 = gelu(x, approximate=\"tanh\") : f32[2, 3, 4]\n"},
+    {"gelu", "activations", written_gelu, "  mul_2 = gelu(x) : f32[2, 3, 4]\n"},
+    {"silu", "activations", written_silu, "  mul_1 = silu(x) : f32[2, 3, 4]\n"},
+    {"hardswish", "activations", written_hardswish, "  div_1 = hardswish(x) : f32[2, 3, 4]\n"},
+    {"rms_norm", "norms", written_rms_norm,
+     "  mul_2 = rms_norm(x, w, normalized_shape=[4], eps=0.5) : f32[2, 3, 4]\n"},
+    {"layer_norm", "norms", written_layer_norm,
+     "  add_2 = layer_norm(x, w, b, normalized_shape=[4], eps=0.5) : f32[2, 3, 4]\n"},
+    {"linear", "linear", written_linear,
+     "  permute_1 = permute(w, dims=[1, 0]) : f32[4, 4]\n"
+     "  add_2 = linear(x, permute_1, b, x) : f32[2, 3, 4]\n"},
+    {"attention", "attention", written_attention,
+     "  exp_1 = exp(x) : f32[2, 3, 4]\n"
+     "  neg_1 = neg(x) : f32[2, 3, 4]\n"
+     "  where_1 = pointwise_program(x, constant_1, constant_3, program=\"gt x0 x1; where s0 x1 "
+     "x2\") : f32[2, 3, 4]\n"
+     "  slice_1 = slice(where_1, dim=2, start=0, end=3) : f32[2, 3, 3]\n"
+     "  matmul_2 = attention(x, exp_1, neg_1, slice_1, scale=0.5) : f32[2, 3, 4]\n"},
+    {"views", "views", written_views,
+     "  exp_1 = exp(x) : f32[2, 3, 4]\n"
+     "  permute_2 = permute(exp_1, dims=[2, 0, 1]) : f32[4, 2, 3]\n"
+     "  permute_3 = reshape(permute_2, shape=[1, 4, 6]) : f32[1, 4, 6]\n"},
+};
+
+class WrittenByHand : public testing::TestWithParam<Written> {};
+
+TEST_P(WrittenByHand, BecomesOneOp) {
+  const Written& row = GetParam();
+  const auto build = [&](bool reads_the_middle) {
+    Graph g;
+    const Value x = g.input("x", f32, {2, 3, 4});
+    g.output("y", row.build(g, x));
+    if (reads_the_middle) {  // every value that a node computes
+      const int32_t count = g.value_count();
+      for (ValueId id = 0; id < count; ++id)
+        if (g.value_info(id).node >= 0 && g.value_info(id).type.dtype == f32)
+          g.output("", g.call("neg", {g.value(id)}));
+    }
+    return g;
+  };
+  EXPECT_EQ(compiled(build(false)), row.after);
+  EXPECT_NE(compiled(build(false), {.disabled_passes = {row.pass}}), row.after);
+  const auto run = [&](bool reads_the_middle, Options options) {
+    const Model model = *Model::from_graph(build(reads_the_middle));
+    Session session = *Session::create(model, std::move(options));
+    std::vector<float> x(24);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7 % 24) / 6 - 2;
+    EXPECT_TRUE(session.set_input(0, view(x, {2, 3, 4})).ok());
+    EXPECT_TRUE(session.run().ok());
+    std::vector<float> values;
+    for (int k = 0; k < session.output_count(); ++k) {
+      const Tensor y = *session.output(k);
+      const TensorData dense = *TensorData::allocate(f32, y.shape);
+      copy(y, dense.tensor);
+      values.insert(values.end(), dense.tensor.as<float>(), dense.tensor.as<float>() + y.count());
+    }
+    return values;
+  };
+  for (const bool reads_the_middle : {false, true}) {
+    const std::vector<float> fused = run(reads_the_middle, {});
+    const std::vector<float> plain = run(reads_the_middle, {.keep_all_values = true});
+    ASSERT_EQ(fused.size(), plain.size());
+    for (size_t i = 0; i < fused.size(); ++i) ASSERT_NEAR(fused[i], plain[i], 2e-6) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, WrittenByHand, testing::ValuesIn(kWritten),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// A query that -inf hides from all keys gives NaN where the model adds the mask, 0 in the op.
+TEST(Patterns, LeaveAttentionWithAnUnknownMask) {
+  Graph g;
+  const Value x = g.input("x", f32, {3, 4}), mask = g.input("mask", f32, {3, 3});
+  const Value scores = g.call("matmul", {x, g.call("permute", {x}, {{"dims", {1, 0}}})});
+  g.output("y", g.call("matmul", {g.call("softmax", {g.call("add", {scores, mask})}), x}));
+  EXPECT_EQ(compiled(std::move(g)).find("attention"), std::string::npos);
+}
+
+TEST(Patterns, LeaveActivationsWithOtherNumbers) {
+  Graph g;
+  const Value x = g.input("x", f32, {4});
+  const Value e = g.call("erf", {g.call("div", {x, g.scalar(1.414)})});
+  g.output("y", g.call("mul", {scaled(x, 0.5), plus(e, 1)}));
+  EXPECT_EQ(compiled(std::move(g)).find("gelu"), std::string::npos);
+}
+
+TEST(Patterns, GiveRepeatedHeadsToAttention) {
+  Graph g;
+  const Value q = g.input("q", f32, {"n", 4, 5, 8});
+  const Value k = g.input("k", f32, {"n", 2, 5, 8});
+  const Value split = g.call("reshape", {k}, {{"shape", {"n", 2, 1, 5, 8}}});
+  const Value spread = g.call("expand", {split}, {{"shape", {"n", 2, 2, 5, 8}}});
+  const Value wide = g.call("reshape", {spread}, {{"shape", {"n", 4, 5, 8}}});
+  g.output("y", g.call("attention", {scaled(q, 0.5), wide, wide}, {{"scale", 0.25}}));
+  EXPECT_NE(compiled(std::move(g)).find("attention(q, k, k, none, scale=0.125)"),
+            std::string::npos);
+}
+
+// x cos + [-b, a] sin, with [a, b] = x
+Graph rotated(int64_t from) {
+  Graph g;
+  const Value x = g.input("x", f32, {1, 4, "t", 8});
+  const Value cos = g.input("cos", f32, {"t", 8}), sin = g.input("sin", f32, {"t", 8});
+  const auto part = [&](Dim start, Dim end) {
+    return g.call("slice", {x}, {{"dim", -1}, {"start", start}, {"end", end}});
+  };
+  const Value turned =
+      g.call("concat", {g.call("neg", {part(from, 8)}), part(0, from)}, {{"dim", -1}});
+  g.output("y", g.call("add", {g.call("mul", {x, cos}), g.call("mul", {turned, sin})}));
+  return g;
+}
+
+TEST(Patterns, FindRope) {
+  EXPECT_EQ(compiled(rotated(4)), "  add_1 = rope(x, cos, sin) : f32[1, 4, t, 8]\n");
+  EXPECT_EQ(compiled(rotated(3)).find("rope"), std::string::npos);
+  EXPECT_EQ(compiled(rotated(4), {.disabled_passes = {"rope"}}).find("rope"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hg
