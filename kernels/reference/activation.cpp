@@ -9,7 +9,8 @@
 namespace hg::reference::rows {
 namespace {
 
-return x > 0 ? x : x* a.real("negative_slope");
+double leaky_relu(double x, const KernelAttrs& a) {
+  return x > 0 ? x : x * a.real("negative_slope");
 }
 double elu(double x, const KernelAttrs& a) {
   return a.real("scale") * (x > 0 ? x : a.real("alpha") * std::expm1(x * a.real("input_scale")));
