@@ -194,6 +194,7 @@ Status prepare(PrepareContext& c) {
   if (threads > 1) fit = std::min(fit, s.out[1] / (4 * threads));
   w.tile_y = std::clamp<int64_t>(fit, 1, s.out[1]);
   w.tiles_y = (s.out[1] + w.tile_y - 1) / w.tile_y;
+  w.tile_y = (s.out[1] + w.tiles_y - 1) / w.tiles_y;
   w.part_c = ((s.c + threads - 1) / threads + 15) / 16 * 16;
   w.parts = (s.c + w.part_c - 1) / w.part_c;
   w.in_rows = (w.tile_y - 1) * s.stride[1] + reach_y + 1;
@@ -239,8 +240,8 @@ void run(const RunContext& c) noexcept {
   for_tiles(c, tasks, w.lanes, w.slot_bytes, [&](int64_t task, float* slot) {
     const int64_t first_c = task % w.parts * w.part_c, end_c = std::min(s.c, first_c + w.part_c);
     const int64_t index = task / w.parts, image = index / w.tiles_y,
-                  first = index % w.tiles_y * w.tile_y;
-    const int64_t rows = std::min(w.tile_y, s.out[1] - first);
+                  first = part_begin(s.out[1], w.tiles_y, index % w.tiles_y);
+    const int64_t rows = part_begin(s.out[1], w.tiles_y, index % w.tiles_y + 1) - first;
     // The rows that only the next row of tiles meets.
     const int64_t all_reach = (s.kernel[1] - 1) * s.dilation[1] + 1;
     const int64_t ahead = std::min(s.stride[1], all_reach);

@@ -56,7 +56,7 @@ bool accepts(const PrepareContext& c) {
              static_cast<double>(columns) * (1 + kGatherCost / static_cast<double>(s.group_o()));
 }
 
-void choose_tiles(ConvDirect& w) {
+void choose_tiles(ConvDirect& w, int threads) {
   const ConvShape& s = w.s;
   const int64_t nr = w.table->nr;
   w.tiles_x = ceil_div(s.out[2], 2 * kTile);
@@ -71,8 +71,6 @@ void choose_tiles(ConvDirect& w) {
   while (others * w.tiles_y < 8 && w.tiles_y < s.out[1] && work / w.tiles_y > 2000000 &&
          s.out[1] / w.tiles_y > 3)
     ++w.tiles_y;
-  w.tile_y = ceil_div(s.out[1], w.tiles_y);
-  w.tiles_y = ceil_div(s.out[1], w.tile_y);
   const int64_t blocks = ceil_div(s.group_o(), w.table->mr);
   w.tiles_o = 1;
   while (others * w.tiles_y * w.tiles_o < 8 && w.tiles_o * 8 <= blocks &&
@@ -80,6 +78,9 @@ void choose_tiles(ConvDirect& w) {
     w.tiles_o *= 2;
   w.first_o = row_parts(s.group_o(), w.table->mr, w.tiles_o);
   w.tiles_o = static_cast<int64_t>(w.first_o.size()) - 1;
+  if (others * w.tiles_y * w.tiles_o > 1)
+    w.tiles_y = shared_equally(w.tiles_y, s.out[1], others * w.tiles_o, threads);
+  w.tile_y = ceil_div(s.out[1], w.tiles_y);
 }
 
 Status prepare(PrepareContext& c) {
@@ -90,7 +91,7 @@ Status prepare(PrepareContext& c) {
   w.rows = &depthwise_table();
   const int64_t most = std::clamp<int64_t>(kPiece / w.taps(), 1, s.group_c());
   w.channels = ceil_div(s.group_c(), ceil_div(s.group_c(), most));  // in equal parts
-  choose_tiles(w);
+  choose_tiles(w, c.threads());
   const auto reach = [&](size_t d) { return (s.kernel[d] - 1) * s.dilation[d]; };
   w.in_z = reach(0) + 1;
   w.in_y = (w.tile_y - 1) * s.stride[1] + reach(1) + 1;
@@ -176,9 +177,10 @@ void run(const RunContext& c) noexcept {
                       part = index / w.tiles_o % spatial;
         const int64_t group = image_group % s.groups;
         const int64_t* o_range = &w.first_o[static_cast<size_t>(index % w.tiles_o)];
-        Tile tile = {part / (w.tiles_y * w.tiles_x), part / w.tiles_x % w.tiles_y * w.tile_y,
+        const int64_t row_tile = part / w.tiles_x % w.tiles_y;
+        Tile tile = {part / (w.tiles_y * w.tiles_x), part_begin(s.out[1], w.tiles_y, row_tile),
                      part % w.tiles_x * w.tile_x, 0, 0};
-        tile.rows = std::min(w.tile_y, s.out[1] - tile.y);
+        tile.rows = part_begin(s.out[1], w.tiles_y, row_tile + 1) - tile.y;
         tile.columns = std::min(w.tile_x, s.out[2] - tile.x);
         // x: [n groups, group_c, ...], y: [n groups, group_o, ...]
         const int64_t first =

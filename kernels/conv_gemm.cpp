@@ -19,12 +19,14 @@ constexpr int64_t kPiece = 256;  // of c kernel
 // Of transposed kernels, whose sums are often differences of large terms: rounding grows with the
 // number of terms that are added one after the other.
 constexpr int64_t kTransposedPiece = 32;
-constexpr int64_t kMaxTile = 256;       // pixels of a tile
-constexpr int64_t kTapTile = 64;        // of one that leaves out what meets only zeros
-constexpr int64_t kKept = 65536;        // floats of panels that a lane keeps
-constexpr int64_t kKeyBytes = 64;       // of a slot: which pixels those are
-constexpr int64_t kLeastRows = 48;      // output channels that are worth sharing
-constexpr int64_t kMostPacked = 32768;  // floats of packed rows that end_of_rows gives, at most
+constexpr int64_t kMaxTile = 256;         // pixels of a tile
+constexpr int64_t kTapTile = 64;          // of one that leaves out what meets only zeros
+constexpr int64_t kKept = 65536;          // floats of panels that a lane keeps
+constexpr int64_t kKeyBytes = 64;         // of a slot: which pixels those are
+constexpr int64_t kLeastRows = 48;        // output channels that are worth sharing
+constexpr int64_t kLeastPanels = 2;       // of pixels that are
+constexpr int64_t kLeastShared = 400000;  // products of a convolution that is
+constexpr int64_t kMostPacked = 32768;    // floats of packed rows that end_of_rows gives, at most
 
 struct ConvGemm {
   ConvShape s;
@@ -37,13 +39,18 @@ struct ConvGemm {
   bool by_taps = false;          // k is [kernel, group_c]; otherwise [group_c, kernel]
   int64_t depth = 0;             // k: group_c kernel_size
   int64_t piece = kPiece;        // of k, at most
-  int64_t tile = 0, tiles = 0;   // pixels of a tile, tiles of an image's group
+  int64_t tile = 0, tiles = 0;   // pixels of the largest tile, tiles of an image's group
   std::vector<int64_t> first_o;  // of each part of the output channels, and the end
   int64_t lanes = 1, slot_bytes = 0;
   int64_t widened_at = 0, key_at = 0;  // in a slot, in floats
   int64_t packed_at = 0;  // in the workspace, for transposed weights that are not constant
 
   int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
+  // Where a tile begins.
+  int64_t pixel_at(int64_t index) const {
+    const int64_t panels = ceil_div(s.out_size(), table->nr);
+    return std::min(s.out_size(), part_begin(panels, tiles, index) * table->nr);
+  }
   // Where the piece that begins at k0 ends.
   int64_t end_of_piece(int64_t k0) const {
     const int64_t end = by_taps ? (k0 / s.group_c() + 1) * s.group_c() : depth;
@@ -99,19 +106,23 @@ Status prepare(PrepareContext& c) {
   g.by_taps = skips_taps(s);
   const int64_t rows = s.group_o(), nr = g.table->nr, depth = g.depth;
   // Tiles of about kMaxTile pixels; several threads share their output channels where tiles are
-  // few.
+  // few, or take as many tiles each.
   const int64_t panels = std::max<int64_t>(1, ceil_div(s.out_size(), nr));
-  const int64_t tiles = ceil_div(panels * nr, g.by_taps ? kTapTile : kMaxTile);
-  g.tile = ceil_div(panels, tiles) * nr;
-  g.tiles = ceil_div(panels * nr, g.tile);
-  const int64_t others = std::max<int64_t>(1, s.n * s.groups) * g.tiles;
+  const int64_t most = g.by_taps ? kTapTile : kMaxTile, least = ceil_div(panels * nr, most);
+  g.tiles = ceil_div(panels, ceil_div(panels, least));
+  const int64_t images = std::max<int64_t>(1, s.n * s.groups);
   // Each part gathers its patches again.
   const int64_t threads = c.threads(), wanted = g.plain ? 4 * threads : threads;
   int64_t parts = 1;
-  for (int64_t more = threads; threads > 1 && others * parts < wanted &&
-                               rows / more >= kLeastRows && g.tile * depth * rows / parts > 800000;
+  for (int64_t more = threads;
+       threads > 1 && images * g.tiles * parts < wanted && rows / more >= kLeastRows &&
+       panels * nr / g.tiles * depth * rows / parts > 800000;
        more += threads)
     parts = more;
+  if (parts == 1 && images * panels * nr * depth * rows > kLeastShared)
+    g.tiles = shared_equally(g.tiles, panels / kLeastPanels, images, threads);
+  g.tile = ceil_div(panels, g.tiles) * nr;
+  const int64_t others = images * g.tiles;
   g.first_o = row_parts(rows, g.table->mr, parts);
   if (c.is_constant(1) && rows > 0 && depth > 0) {
     const float* weight = c.in(1).as<float>();
@@ -184,8 +195,8 @@ void run(const RunContext& c) noexcept {
     const int64_t* o_range = &g.first_o[static_cast<size_t>(task % g.parts())];
     const int64_t index = task / g.parts(), image = index / (s.groups * g.tiles),
                   group = index / g.tiles % s.groups;
-    const int64_t first = index % g.tiles * g.tile;
-    const Pixels pixels = {first, std::min(g.tile, size - first)};
+    const int64_t first = g.pixel_at(index % g.tiles);
+    const Pixels pixels = {first, g.pixel_at(index % g.tiles + 1) - first};
     const int64_t offset = (image * s.o + group * rows) * size + first;
     const float* tile_x = x + (image * s.c + group * s.group_c()) * s.in_size();
     // Past kernel elements that meet nothing; the last one stays where all are such.

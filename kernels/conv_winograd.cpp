@@ -10,11 +10,11 @@
 // A task has some rows of tiles of one image and some of the output channels. It transforms its
 // tiles of all input channels into panels, then multiplies and transforms back kBlock output
 // channels at a time.
-#include "kernels/ceil_div.h"
 #include "kernels/conv_winograd.h"
 
 #include <algorithm>
 
+#include "kernels/ceil_div.h"
 #include "kernels/conv_shape.h"
 #include "kernels/gemm.h"
 
@@ -22,7 +22,7 @@ namespace hg::kernels {
 namespace {
 
 constexpr int64_t kPiece = 256;  // of the input channels
-constexpr int64_t kBlock = 24;   // output channels
+constexpr int64_t kBlock = 24;   // output channels, at most
 constexpr double kLittleMemory = 2 << 20;
 
 struct Winograd {
@@ -30,18 +30,25 @@ struct Winograd {
   int m = 2;  // of F(m x m, 3x3)
   const GemmTable* gemm = nullptr;
   const WinogradTable* table = nullptr;
-  const float* packed = nullptr;  // [blocks of o][elements][pieces of c][rows of gemm][piece][rows]
+  const float* packed = nullptr;  // [blocks][elements][pieces of c][rows of gemm][piece][rows]
   int64_t images = 0, c = 0;  // planes of y that all output channels have, and of x that one meets
   int64_t tiles_x = 0, tiles_y = 0;
-  int64_t task_rows = 0, row_tasks = 0;  // rows of tiles of a task, tasks of an image
-  int64_t task_o = 0, o_tasks = 0;       // output channels of a task
+  int64_t blocks = 0;                  // of output channels
+  int64_t row_tasks = 1, o_tasks = 1;  // parts of an image's rows of tiles, and of the blocks
   int64_t lanes = 1, slot_bytes = 0;
   // Parts of a slot, in floats.
   int64_t panel_floats = 0, product_step = 0, in_step = 0, out_step = 0, row_width = 0;
 
   int64_t side() const { return m + 2; }
   int64_t elements() const { return side() * side(); }
-  int64_t tiles() const { return task_rows * tiles_x; }
+  int64_t task_rows() const { return ceil_div(tiles_y, row_tasks); }  // of tiles, at most
+  int64_t tiles() const { return task_rows() * tiles_x; }
+  int64_t first_row(int64_t part) const { return part_begin(tiles_y, row_tasks, part); }
+  // The first output channel of a block, and the first block of a part.
+  int64_t first_o(int64_t block) const {
+    return std::min(s.o, part_begin(ceil_div(s.o, gemm->mr), blocks, block) * gemm->mr);
+  }
+  int64_t first_block(int64_t part) const { return part_begin(blocks, o_tasks, part); }
 };
 
 bool accepts(const PrepareContext& c) {
@@ -55,17 +62,43 @@ bool accepts(const PrepareContext& c) {
          s.out[1] * s.out[2] >= 36 && s.n * s.out[0] > 0;
 }
 
-// What F(m x m, 3x3) costs on one core, in vector operations: the products, in pairs of vectors of
-// tiles, or reading the weights where tiles are few, and the transforms.
-double cost(const Winograd& w, int m, int64_t lanes) {
-  const ConvShape& s = w.s;
-  const double elements = (m + 2) * (m + 2), channels = static_cast<double>(w.c * s.o);
-  const int64_t tiles = ceil_div(s.out[1], m) * ceil_div(s.out[2], m);
-  const double vectors = static_cast<double>(w.images * ceil_div(tiles, lanes));
+// What F(m x m, 3x3) costs on one core for `o` output channels, in vector operations: the products,
+// in pairs of vectors of tiles, or reading the weights where tiles are few, and the transforms.
+double cost(const Winograd& w, int m, int64_t vectors_of_tiles, int64_t o) {
+  const double elements = (m + 2) * (m + 2), channels = static_cast<double>(w.c * o);
+  const auto vectors = static_cast<double>(vectors_of_tiles);
   // A lone vector does not fill the pipelines; a vector operation reads 8 bytes meanwhile.
-  const double products = elements * channels * (vectors < 2 ? 1.4 : vectors);
+  const double products =
+      elements * channels * (vectors_of_tiles % 2 == 1 ? vectors + 0.4 : vectors);
   const double weights = elements * channels * 4 / 8;
-  return std::max(products, weights) + 3 * elements * vectors * static_cast<double>(w.c + s.o);
+  return std::max(products, weights) + 3 * elements * vectors * static_cast<double>(w.c + o);
+}
+
+// The rows of tiles, as many as keep the transformed input in the second cache or fewer, and the
+// output channels, whose parts transform the input each again, such that the busiest lane has
+// least to do.
+void choose_tasks(Winograd& w, int threads) {
+  const int64_t lanes = w.gemm->nr / 2;
+  const int64_t most = std::clamp<int64_t>(163840 / (w.c * w.elements()), 16, 256);
+  const int64_t least = ceil_div(w.tiles_y, std::max<int64_t>(1, most / w.tiles_x));
+  Winograd tried = w;
+  double best = 0;
+  for (tried.o_tasks = 1; tried.o_tasks <= std::min<int64_t>(threads, w.blocks); ++tried.o_tasks)
+    for (tried.row_tasks = least; tried.row_tasks <= w.tiles_y; ++tried.row_tasks) {
+      const int64_t parts = w.images * tried.row_tasks, tasks = parts * tried.o_tasks;
+      const double busiest = busiest_lane(tasks, threads, [&](int64_t task) {
+        const int64_t row = task % tried.row_tasks, o = task / parts;
+        const int64_t rows = tried.first_row(row + 1) - tried.first_row(row);
+        return cost(w, w.m, ceil_div(rows * w.tiles_x, lanes),
+                    tried.first_o(tried.first_block(o + 1)) - tried.first_o(tried.first_block(o)));
+      });
+      if (best == 0 || busiest < best) {
+        best = busiest;
+        w.o_tasks = tried.o_tasks;
+        w.row_tasks = tried.row_tasks;
+      }
+      if (tasks >= 4 * threads && tried.row_tasks >= least + threads - 1) break;
+    }
 }
 
 // One dimension of u = G g G^T: 3 elements at `from` to m + 2 at `to`, for kLine kernels at once.
@@ -96,7 +129,6 @@ void transform_line(int m, const double* from, int64_t from_step, double* to, in
 
 // The transformed weights in the order in which run() reads them.
 void pack_weight(const Winograd& w, const float* weight, float* to) {
-  const ConvShape& s = w.s;
   const int64_t side = w.side();
   int64_t kernels[kLine] = {};  // whose transforms lie side by side
   int filled = 0;
@@ -113,9 +145,10 @@ void pack_weight(const Winograd& w, const float* weight, float* to) {
         at[e * element_step + t] = static_cast<float>(u[e * kLine + t]);
     filled = 0;
   };
-  for (int64_t block = 0; block < s.o; block += kBlock) {
-    const int64_t rows = std::min(kBlock, s.o - block), element_step = rows * w.c;
-    float* block_to = to + block * w.c * w.elements();
+  for (int64_t block = 0; block < w.blocks; ++block) {
+    const int64_t first_o = w.first_o(block), rows = w.first_o(block + 1) - first_o;
+    const int64_t element_step = rows * w.c;
+    float* block_to = to + first_o * w.c * w.elements();
     for (int64_t k0 = 0; k0 < w.c; k0 += kPiece) {
       const int64_t piece = std::min(kPiece, w.c - k0);
       float* at = block_to + k0 * rows;
@@ -124,7 +157,7 @@ void pack_weight(const Winograd& w, const float* weight, float* to) {
         count = block_rows(rows - first, w.gemm->mr);
         for (int64_t i = k0; i < k0 + piece; ++i)
           for (int r = 0; r < count; ++r) {
-            kernels[filled++] = (block + first + r) * w.c + i;
+            kernels[filled++] = (first_o + first + r) * w.c + i;
             if (filled < kLine) continue;
             flush(at, element_step);
             at += kLine;
@@ -145,35 +178,25 @@ Status prepare(PrepareContext& c) {
   w.c = s.c * s.kernel[0];
   // The larger transform rounds more and must be worth it. Large weights also take more memory: a
   // byte of it must save a vector operation of a run.
-  const double two = cost(w, 2, nr / 2), four = cost(w, 4, nr / 2);
+  const auto cost_of = [&](int m) {
+    const int64_t tiles = ceil_div(s.out[1], m) * ceil_div(s.out[2], m);
+    return cost(w, m, w.images * ceil_div(tiles, nr / 2), s.o);
+  };
+  const double two = cost_of(2), four = cost_of(4);
   const double more_bytes = static_cast<double>((36 - 16) * w.c * s.o * 4);
   w.m = 1.25 * four < two && (more_bytes < kLittleMemory || two - four > more_bytes) ? 4 : 2;
   w.table = &winograd_table(w.m);
   w.tiles_y = ceil_div(s.out[1], w.m);
   w.tiles_x = ceil_div(s.out[2], w.m);
-  // As many rows of tiles as keep the transformed input in the second cache, in equal parts.
-  const int64_t most = std::clamp<int64_t>(147456 / (w.c * w.elements()), 16, 256);
-  const int64_t fit = std::max<int64_t>(1, most / w.tiles_x);
-  w.row_tasks = ceil_div(w.tiles_y, fit);
-  w.task_rows = ceil_div(w.tiles_y, w.row_tasks);
-  w.row_tasks = ceil_div(w.tiles_y, w.task_rows);
-  // Few tasks with much work: fewer rows each, as long as they fill two pairs of vectors; then they
-  // share the rows and divide the output channels.
-  while (w.images * w.row_tasks < 4 && w.task_rows > 1 &&
-         ceil_div(w.task_rows, 2) * w.tiles_x >= 2 * nr) {
-    w.task_rows = ceil_div(w.task_rows, 2);
-    w.row_tasks = ceil_div(w.tiles_y, w.task_rows);
-  }
-  w.o_tasks = 1;
-  const int64_t blocks = ceil_div(s.o, kBlock);
-  while (w.images * w.row_tasks * w.o_tasks < 4 && w.o_tasks * 4 <= blocks) w.o_tasks *= 2;
-  w.task_o = ceil_div(blocks, w.o_tasks) * kBlock;
-  w.o_tasks = ceil_div(s.o, w.task_o);
+  // As many blocks for each thread, where there are several.
+  w.blocks = ceil_div(s.o, kBlock);
+  if (w.blocks >= 2 * c.threads()) w.blocks = ceil_div(w.blocks, c.threads()) * c.threads();
+  choose_tasks(w, c.threads());
 
   const int64_t packed_bytes = w.elements() * s.o * w.c * 4;
   w.packed =
-      static_cast<const float*>(c.pack(1, text("winograd", w.m, ".", w.gemm->mr), packed_bytes,
-                                       [w, weight = c.in(1).as<float>()](void* to) {
+      static_cast<const float*>(c.pack(1, text("winograd", w.m, ".", w.gemm->mr, "/", w.blocks),
+                                       packed_bytes, [w, weight = c.in(1).as<float>()](void* to) {
                                          pack_weight(w, weight, static_cast<float*>(to));
                                        }));
   if (w.packed == nullptr)
@@ -183,7 +206,7 @@ Status prepare(PrepareContext& c) {
   const auto step = [](int64_t floats) { return (ceil_div(floats, 16) | 1) * 16; };
   w.panel_floats = step(panels * nr * w.c);  // of one element
   w.product_step = step(kBlock * panels * nr);
-  w.in_step = step((w.task_rows + 1) * w.tiles_x + kWinogradSlack);
+  w.in_step = step((w.task_rows() + 1) * w.tiles_x + kWinogradSlack);
   w.out_step = step(w.tiles() + kWinogradSlack);
   w.row_width = w.m * (w.tiles_x + kWinogradSlack);
   w.lanes = tile_lanes(c, w.images * w.row_tasks * w.o_tasks);
@@ -222,12 +245,12 @@ void run(const RunContext& c) noexcept {
   for_tiles(
       c, w.images * w.row_tasks * w.o_tasks, w.lanes, w.slot_bytes,
       [&](int64_t index, float* slot) {
-        const int64_t o_begin = index % w.o_tasks * w.task_o;
-        const int64_t o_end = std::min(s.o, o_begin + w.task_o);
-        const int64_t first = index / w.o_tasks % w.row_tasks * w.task_rows;
-        const int64_t image = index / (w.o_tasks * w.row_tasks) / s.out[0];
-        const int64_t z = index / (w.o_tasks * w.row_tasks) % s.out[0];
-        const int64_t rows = std::min(w.task_rows, w.tiles_y - first), tiles = rows * w.tiles_x;
+        // Neighbouring tasks have the output channels in common, whose weights are read once.
+        const int64_t parts = w.images * w.row_tasks, o_part = index / parts;
+        const int64_t row = index % w.row_tasks, first = w.first_row(row);
+        const int64_t image = index % parts / w.row_tasks / s.out[0];
+        const int64_t z = index % parts / w.row_tasks % s.out[0];
+        const int64_t rows = w.first_row(row + 1) - first, tiles = rows * w.tiles_x;
         const int64_t panels = ceil_div(tiles, nr);
         float* panel = slot;
         float* products = panel + w.elements() * w.panel_floats;
@@ -249,9 +272,9 @@ void run(const RunContext& c) noexcept {
         // Whole vectors: what lies beyond the tiles is room, and never read back.
         const int64_t whole = ceil_div(tiles, nr / 2) * (nr / 2);
         const int64_t height = std::min(w.m * rows, s.out[1] - w.m * first);
-        for (int64_t block = o_begin; block < o_end; block += kBlock) {
-          const int64_t outs = std::min(kBlock, s.o - block);
-          const float* u = w.packed + block * w.c * w.elements();
+        for (int64_t block = w.first_block(o_part); block < w.first_block(o_part + 1); ++block) {
+          const int64_t first_o = w.first_o(block), outs = w.first_o(block + 1) - first_o;
+          const float* u = w.packed + first_o * w.c * w.elements();
           for (int64_t e = 0; e < w.elements(); ++e)
             for (int64_t k0 = 0; k0 < w.c; k0 += kPiece) {
               const int64_t piece = std::min(kPiece, w.c - k0);
@@ -269,7 +292,7 @@ void run(const RunContext& c) noexcept {
                              .add = k0 > 0});
             }
           for (int64_t i = 0; i < outs; ++i) {
-            const int64_t o = block + i;
+            const int64_t o = first_o + i;
             const int64_t offset =
                 (((image * s.o + o) * s.out[0] + z) * s.out[1] + w.m * first) * width;
             w.table->output(rows, w.tiles_x, products + i * panels * nr, w.product_step, row_buffer,

@@ -2,11 +2,11 @@
 // matmul and linear in f32. y is cut into tiles; what a tile computes does not depend on its size.
 // It runs over k in pieces whose panels of b fit the first cache, and finishes with the epilogue.
 // Constant b is packed once. Few rows are bound by reading b, which then is read where it lies.
-#include "kernels/ceil_div.h"
 #include "kernels/gemm.h"
 
 #include <algorithm>
 
+#include "kernels/ceil_div.h"
 #include "kernels/few_rows_simd.h"
 #include "kernels/half_simd.h"
 #include "kernels/matmul_shape.h"
@@ -31,11 +31,19 @@ struct Gemm {
   const HalfTable* half = nullptr;
   bool pack_a = false, by_rows = false;
   bool keeps_a = false;  // packed rows stay in the slot, where tiles of the same rows find them
-  int64_t tile_m = 0, tile_n = 0;
+  int64_t tile_m = 0, tile_n = 0;  // of the largest tile
+  int64_t tiles_m = 0, tiles_n = 0;
   int64_t lanes = 1, slot_bytes = 0;
 
-  int64_t tiles_m() const { return ceil_div(s.m, tile_m); }
-  int64_t tiles_n() const { return ceil_div(s.n, tile_n); }
+  int64_t blocks() const { return ceil_div(s.m, table->mr); }
+  int64_t panels() const { return ceil_div(s.n, table->nr); }
+  // Where a tile begins.
+  int64_t row_at(int64_t tile) const {
+    return std::min(s.m, part_begin(blocks(), tiles_m, tile) * table->mr);
+  }
+  int64_t column_at(int64_t tile) const {
+    return std::min(s.n, part_begin(panels(), tiles_n, tile) * table->nr);
+  }
   int64_t packed_rows() const { return tile_m * (keeps_a ? s.k : kPiece) + kSlack; }  // floats
   int64_t slot_a() const { return packed_b ? 0 : round_up(tile_n, table->nr) * kPiece; }
 };
@@ -52,7 +60,7 @@ void choose_tiles(Gemm& g, int threads) {
                         : round_up(ceil_div(s.m, ceil_div(s.m, 256)), mr);
   g.tile_n = round_up(std::clamp<int64_t>(s.n, 1, threads > 1 ? 256 : 1024), nr);
   const int64_t batches = s.batches();
-  const auto tiles = [&] { return batches * g.tiles_m() * g.tiles_n(); };
+  const auto tiles = [&] { return batches * ceil_div(s.m, g.tile_m) * ceil_div(s.n, g.tile_n); };
   const auto work = [&] { return g.tile_m * g.tile_n * s.k; };
   const int64_t wanted = threads > 1 ? 4 * threads : 1;
   while (tiles() < wanted && work() > 400000 && (g.tile_n > 2 * nr || g.tile_m > 4 * mr)) {
@@ -67,6 +75,14 @@ void choose_tiles(Gemm& g, int threads) {
     else
       g.tile_n = round_up(g.tile_n / 2, nr);
   }
+  g.tiles_m = ceil_div(s.m, g.tile_m);
+  g.tiles_n = ceil_div(s.n, g.tile_n);
+  if (tiles() > 1 && g.by_rows)
+    g.tiles_m = shared_equally(g.tiles_m, g.blocks(), batches * g.tiles_n, threads);
+  else if (tiles() > 1)
+    g.tiles_n = shared_equally(g.tiles_n, g.panels(), batches * g.tiles_m, threads);
+  if (g.tiles_m > 0) g.tile_m = ceil_div(g.blocks(), g.tiles_m) * mr;
+  if (g.tiles_n > 0) g.tile_n = ceil_div(g.panels(), g.tiles_n) * nr;
 }
 
 // The panels of b[k, n] in bf16.
@@ -122,8 +138,8 @@ Status prepare(PrepareContext& c) {
   }
   // Packed rows lie in the order in which the panels of b meet them, one after the other.
   g.pack_a = s.m > 1 && s.n > nr && (s.a_col != 1 || (s.m > 2 * g.table->mr && s.n >= 8 * nr));
-  g.keeps_a = g.pack_a && g.tiles_n() > 1 && g.tile_m * s.k <= kKeptRows;
-  g.lanes = tile_lanes(c, s.batches() * g.tiles_m() * g.tiles_n());
+  g.keeps_a = g.pack_a && g.tiles_n > 1 && g.tile_m * s.k <= kKeptRows;
+  g.lanes = tile_lanes(c, s.batches() * g.tiles_m * g.tiles_n);
   g.slot_bytes = (g.slot_a() + (g.pack_a ? g.packed_rows() : 0)) * 4 + (g.keeps_a ? kKeyBytes : 0);
   c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
   c.make_state(std::move(g));
@@ -139,7 +155,7 @@ void run(const RunContext& c) noexcept {
   const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
   float* y = c.out(0).as<float>();
   const int nr = g.table->nr;
-  const int64_t panels = ceil_div(s.n, nr), tiles_m = g.tiles_m(), tiles_n = g.tiles_n();
+  const int64_t panels = g.panels(), tiles_m = g.tiles_m, tiles_n = g.tiles_n;
   // The rows that a slot keeps, as a number of them; at the end of the slot.
   const int64_t key_at = round_up(g.slot_a() + g.packed_rows(), 2);
   const auto key_of = [&](float* slot) { return reinterpret_cast<int64_t*>(slot + key_at); };
@@ -150,10 +166,11 @@ void run(const RunContext& c) noexcept {
         // Neighbouring tiles share the columns, or where rows are most of the bytes, the rows:
         // those that a thread's own part of the layer before has written.
         const int64_t batch = index / (tiles_m * tiles_n), tile = index % (tiles_m * tiles_n);
-        const int64_t i0 = (g.by_rows ? tile / tiles_n : tile % tiles_m) * g.tile_m;
-        const int64_t j0 = (g.by_rows ? tile % tiles_n : tile / tiles_m) * g.tile_n;
+        const int64_t tile_i = g.by_rows ? tile / tiles_n : tile % tiles_m;
+        const int64_t tile_j = g.by_rows ? tile % tiles_n : tile / tiles_m;
+        const int64_t i0 = g.row_at(tile_i), j0 = g.column_at(tile_j);
         const int64_t offset = (batch * s.m + i0) * s.n + j0;
-        const int64_t rows = std::min(g.tile_m, s.m - i0), columns = std::min(g.tile_n, s.n - j0);
+        const int64_t rows = g.row_at(tile_i + 1) - i0, columns = g.column_at(tile_j + 1) - j0;
         const Epilogue e = {.activation = s.activation,
                             .column_bias = bias ? bias + j0 : nullptr,
                             .residual = residual ? residual + offset : nullptr};

@@ -91,15 +91,29 @@ inline int block_rows(int64_t left, int mr) {
   return static_cast<int>((left + blocks - 1) / blocks);
 }
 
-// Where each of about `parts` equal parts of the blocks of `rows` begins, and the end.
+// Where part `index` of `parts` begins, which are as equal as they can be.
+inline int64_t part_begin(int64_t count, int64_t parts, int64_t index) {
+  return count * index / parts;
+}
+
+// Where each of at most `parts` equal parts of the blocks of `rows` begins, and the end.
 inline std::vector<int64_t> row_parts(int64_t rows, int mr, int64_t parts) {
-  const int64_t blocks = (rows + mr - 1) / mr, each = (blocks + parts - 1) / parts;
+  const int64_t blocks = (rows + mr - 1) / mr;
+  if (parts > blocks) parts = blocks;
   std::vector<int64_t> first;
   int64_t done = 0;
   for (int64_t i = 0; i < rows; i += block_rows(rows - i, mr), ++done)
-    if (done % each == 0) first.push_back(i);
+    if (done == part_begin(blocks, parts, static_cast<int64_t>(first.size()))) first.push_back(i);
   first.push_back(rows);
   return first;
+}
+
+// The first number of tiles from `least` to `most` that threads share equally, when each counts
+// `times`; `least` where there is none.
+inline int64_t shared_equally(int64_t least, int64_t most, int64_t times, int64_t threads) {
+  int64_t tiles = least;
+  while (tiles < most && tiles * times % threads != 0) ++tiles;
+  return tiles * times % threads == 0 ? tiles : least;
 }
 
 // The end of the blocks from `begin` on whose packed rows, `depth` long, stay in the second cache
@@ -142,6 +156,18 @@ inline float* tile_slot(const RunContext& c, int64_t lanes, int64_t slot_bytes, 
   return reinterpret_cast<float*>(c.workspace<char>() + lanes * kTileCounterBytes +
                                   lane * ((slot_bytes + 63) / 64 * 64));
 }
+// What the busiest lane of for_tiles has to do where none helps another.
+template <class Cost>
+double busiest_lane(int64_t tiles, int64_t lanes, const Cost& cost) {
+  double most = 0;
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    double sum = 0;
+    for (int64_t i = part_begin(tiles, lanes, lane); i < part_begin(tiles, lanes, lane + 1); ++i)
+      sum += cost(i);
+    if (sum > most) most = sum;
+  }
+  return most;
+}
 template <class Body>
 void for_tiles(const RunContext& c, int64_t tiles, int64_t lanes, int64_t slot_bytes,
                const Body& body) {
@@ -155,10 +181,11 @@ void for_tiles(const RunContext& c, int64_t tiles, int64_t lanes, int64_t slot_b
   const auto next_of = [&](int64_t lane) {
     return reinterpret_cast<Counter*>(base + lane * kTileCounterBytes);
   };
-  for (int64_t lane = 0; lane < lanes; ++lane) new (next_of(lane)) Counter(lane * tiles / lanes);
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    new (next_of(lane)) Counter(part_begin(tiles, lanes, lane));
   c.parallel_for(lanes, 1, [&](int64_t lane, int64_t) {
     for (int64_t k = 0; k < lanes; ++k) {
-      const int64_t part = (lane + k) % lanes, end = (part + 1) * tiles / lanes;
+      const int64_t part = (lane + k) % lanes, end = part_begin(tiles, lanes, part + 1);
       for (int64_t tile; (tile = next_of(part)->fetch_add(1, std::memory_order_relaxed)) < end;)
         body(tile, slot_of(lane));
     }

@@ -35,6 +35,12 @@ ParallelFor openmp_parallel_for(int threads) {
       for (int64_t i = 0; i < count; ++i) task(arg, i);
       return;
     }
+    // One task each, which needs no counters that threads would ask each other for.
+    if (count == team) {
+#pragma omp parallel num_threads(team)
+      for (int64_t i = omp_get_thread_num(); i < count; i += omp_get_num_threads()) task(arg, i);
+      return;
+    }
     // Each thread begins with its own part, the same in every region, so that it finds in its cache
     // what it wrote; then it helps the others.
     Part parts[kMaxTeam];

@@ -112,14 +112,15 @@ std::vector<Sample> conv() {
   const Case large = {{1, 24, 40, 52}, {70, 24, 3, 3}, {1}, {1}};
   const Case deep = {{2, 300, 7, 7}, {33, 300, 3, 3}, {1}, {1}};
   const Case wide = {{1, 40, 61, 67}, {21, 40, 1, 1}};
+  const Case few_pixels = {{1, 96, 13, 13}, {48, 96, 1, 1}};
   const Case strided = {{1, 19, 57, 51}, {34, 19, 3, 3}, {2}, {1}};
   const Case long_row = {{2, 3, 1501}, {8, 3, 5}, {1}, {2}};
   const Case long_strided = {{1, 2, 1501}, {5, 2, 7}, {3}, {1}, {2}};
   const Case many_channels = {{1, 64, 24, 23}, {300, 64, 3, 3}, {2}, {1}};
   const Case volume = {{1, 21, 5, 9, 17}, {13, 21, 3, 3, 3}, {2, 1, 2}, {1}, {1, 2, 1}};
   const Case solid = {{1, 24, 5, 20, 22}, {40, 24, 3, 3, 3}, {1}, {1}};
-  for (const Case& c :
-       {large, deep, wide, solid, strided, long_row, long_strided, many_channels, volume}) {
+  for (const Case& c : {large, deep, wide, few_pixels, solid, strided, long_row, long_strided,
+                        many_channels, volume}) {
     all.push_back(sample(c, true, true));
     // F(4x4, 3x3) adds up numbers several times larger than their sum.
     if (c.weight.rank() >= 4 && c.weight[2] == 3 && c.stride[0] == 1) all.back().tolerance = 6e-6;
