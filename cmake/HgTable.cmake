@@ -23,6 +23,7 @@ set(HG_STEMS
   grouped_mm
   linalg
   fft
+  gradient
   statistics
   conv
   conv_channels_last

@@ -44,7 +44,13 @@ bool convert(NodeCall& call) {  // Int Float Bool and the implicit ones
     }
     return true;
   }
+  // float(i) of an integer goes through single precision in libtorch.
+  const bool single_precision = T == f64 && call.overload() == "int";
   if (const auto scalar = scalar_of(a)) {
+    if (single_precision && scalar->is_constant()) {
+      call.give(Item(static_cast<double>(static_cast<float>(scalar->top.constant()))));
+      return true;
+    }
     const auto result = T == i64       ? to_integer(*scalar)
                         : T == boolean ? to_boolean(*scalar)
                                        : to_real(*scalar);
@@ -57,7 +63,7 @@ bool convert(NodeCall& call) {  // Int Float Bool and the implicit ones
   }
   const Value value =
       a.is_tensor() ? single(call, std::get<TensorRef>(a.value)) : number_value(call.memory(), a);
-  give_number(call, cast(value, T));
+  give_number(call, cast(single_precision ? cast(value, f32) : value, T));
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "converter/containers.h"
+#include "converter/numbers.h"
 
 namespace hg::convert {
 namespace {
@@ -148,8 +149,11 @@ bool extreme(NodeCall& call) {  // min and max of a list of numbers
   const bool least = call.kind() == "prim::min";
   Item best = items[0];
   for (const Item& item : items)
-    best = combine(call, least ? "min" : "max", least ? "minimum" : "maximum", best, item);
-  call.give(best);
+    best = combine(call, least ? "min" : "max", least ? "minimum" : "maximum", item, best);
+  if (declared(call) != boolean)
+    call.give(best);
+  else if (!give_scalar(call, scalar_of(best)))
+    give_number(call, number_value(call.memory(), best));
   return true;
 }
 

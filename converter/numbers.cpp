@@ -26,6 +26,7 @@ std::optional<DType> declared(const NodeCall& call) {
 
 bool give_scalar(NodeCall& call, std::optional<Scalar> scalar) {
   if (scalar && declared(call) == f64) scalar = to_real(*scalar);
+  if (scalar && declared(call) == boolean) scalar = to_boolean(*scalar);
   if (!scalar) return false;
   call.give(item_of(call.memory(), *scalar));
   return true;
@@ -52,19 +53,37 @@ std::optional<Dim> size_of_two(Memory& memory, std::string_view op, const Item& 
 
 }  // namespace
 
+namespace {
+
+// The graph's op on two numbers, in the order and with the rounding of libtorch's own arithmetic.
+Value computed(Graph& g, std::string_view op, std::string_view graph_op, const Value& p,
+               const Value& q) {
+  if (is_float(p.dtype())) {
+    if (op == "floor_divide") return g.call("floor", {g.call("div", {p, q})});
+    if (op == "remainder") return g.call("fmod", {g.call("add", {q, g.call("fmod", {p, q})}), q});
+    if (op == "min") return g.call("where", {g.call("lt", {p, q}), p, q});
+    if (op == "max") return g.call("where", {g.call("gt", {p, q}), p, q});
+  }
+  return g.call(graph_op, {p, q});
+}
+
+}  // namespace
+
 Item combine(NodeCall& call, std::string_view op, std::string_view graph_op, const Item& a,
              const Item& b) {
   const auto x = scalar_of(a), y = scalar_of(b);
   if (x && y)
     if (const auto result = apply(op, *x, *y)) return item_of(call.memory(), *result);
   Value p = number_value(call.memory(), a), q = number_value(call.memory(), b);
-  const DType dtype = is_float(p.dtype()) || is_float(q.dtype()) || op == "div" ? f64 : i64;
+  const bool real = is_float(p.dtype()) || is_float(q.dtype()) || op == "div" ||
+                    (op == "pow" && declared(call) == f64);
+  const DType dtype = real ? f64 : i64;
   // Where a tensor's division would give something, a number's raises.
   if (dtype == i64 && y && y->top == Dim(0) &&
       (op == "floor_divide" || op == "remainder" || op == "trunc_divide" || op == "fmod"))
     throw Raised{"division by zero"};
-  const TensorRef number =
-      call.memory().make_number(call.graph().call(graph_op, {cast(p, dtype), cast(q, dtype)}));
+  const TensorRef number = call.memory().make_number(
+      computed(call.graph(), op, graph_op, cast(p, dtype), cast(q, dtype)));
   if (dtype == i64)
     call.memory().set_size(number, [&memory = call.memory(), op = std::string(op), a, b]() {
       return size_of_two(memory, op, a, b);
@@ -97,6 +116,8 @@ bool pow_numbers(NodeCall& call) {
   if (a && b && a->is_constant() && b->is_constant()) {
     const bool real = call.node().output_types.at(0) == "float" || !a->is_integral() ||
                       !b->is_integral() || b->as_double() < 0;
+    if (a->as_double() == 0 && b->as_double() < 0)
+      throw Refusal{"0 to a negative power raises an exception in PyTorch", ""};
     if (real) {
       call.give(Item(std::pow(a->as_double(), b->as_double())));
       return true;
@@ -109,7 +130,13 @@ bool unary_as(NodeCall& call, std::string_view op, std::string_view graph_op, bo
   if (call.argument_count() < 1 || !is_numeric(call.at(0))) return false;
   if (const auto a = scalar_of(call.at(0))) {
     auto result = apply(op, *a);
-    if (result && to_int) result = to_integer(*result);
+    if (result && to_int) {
+      const bool constant = result->is_constant();
+      result = to_integer(*result);
+      if (!result && constant)
+        throw Refusal{text(op, "() of ", describe(call.at(0)), " raises an exception in PyTorch"),
+                      ""};
+    }
     if (give_scalar(call, result)) return true;
   }
   if (op == "neg") {
@@ -120,8 +147,10 @@ bool unary_as(NodeCall& call, std::string_view op, std::string_view graph_op, bo
       return true;
     }
   }
-  const Value x = number_value(call.memory(), call.at(0));
-  const Value y = call.graph().call(graph_op, {cast(x, x.dtype() == boolean ? i64 : x.dtype())});
+  Value y = number_value(call.memory(), call.at(0));
+  if (y.dtype() == boolean) y = cast(y, i64);
+  const bool rounds = op == "floor" || op == "ceil" || op == "round" || op == "trunc";
+  if (!rounds || is_float(y.dtype())) y = call.graph().call(graph_op, {y});
   give_number(call, to_int ? cast(y, i64) : y);
   return true;
 }
@@ -204,6 +233,8 @@ double radians(double x) { return x * kDegree; }
 double degrees(double x) { return x / kDegree; }
 
 bool divmod(NodeCall& call) {
+  if (const auto by = scalar_of(call.at(1)); by && by->is_constant() && by->as_double() == 0)
+    throw Raised{"division by zero"};
   const Item quotient = combine(call, "floor_divide", "floor_divide", call.at(0), call.at(1));
   const Item rest = combine(call, "remainder", "remainder", call.at(0), call.at(1));
   call.returns(std::vector<Item>{quotient, rest});
@@ -262,6 +293,9 @@ constexpr Builtin kBuiltins[] = {
     {"aten::sinh", math<std::sinh>},
     {"aten::cosh", math<std::cosh>},
     {"aten::tanh", math<std::tanh>},
+    {"aten::asinh", math<std::asinh>},
+    {"aten::acosh", math<std::acosh>},
+    {"aten::atanh", math<std::atanh>},
     {"aten::erf", math<std::erf>},
     {"aten::erfc", math<std::erfc>},
     {"aten::lgamma", math<std::lgamma>},

@@ -37,18 +37,15 @@ double real_result(std::string_view op, double x, double y, bool& known) {
   if (op == "sub") return x - y;
   if (op == "mul") return x * y;
   if (op == "pow") return std::pow(x, y);
-  if (op == "min") return y < x ? y : x;
-  if (op == "max") return y > x ? y : x;
+  if (op == "min") return x < y ? x : y;  // the second where one is NaN, as libtorch has it
+  if (op == "max") return x > y ? x : y;
   known = y != 0;  // Python raises on division by zero
   if (!known) return 0;
   if (op == "div") return x / y;
   if (op == "floor_divide") return std::floor(x / y);
   if (op == "trunc_divide") return std::trunc(x / y);
   if (op == "fmod") return std::fmod(x, y);
-  if (op == "remainder") {
-    const double rest = std::fmod(x, y);
-    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
-  }
+  if (op == "remainder") return std::fmod(y + std::fmod(x, y), y);
   known = false;
   return 0;
 }

@@ -42,7 +42,7 @@ std::string printed(double x) {
   const int kind = std::fpclassify(x);
   const bool whole =
       (kind == FP_NORMAL || kind == FP_ZERO) && std::fabs(x) < 1e10 && std::trunc(x) == x;
-  std::snprintf(buffer, sizeof buffer, whole ? "%.0f." : "%.17g", x);
+  std::snprintf(buffer, sizeof buffer, whole ? "%.0f." : "%.17g", x + 0.0);  // no -0
   return buffer;
 }
 

@@ -167,7 +167,7 @@ void arange(Call& call) {
 }
 
 // start + i step up to the middle, end - (steps - 1 - i) step beyond it; integers drop fractions.
-Value linspace_of_tensors(Call& call, DType dtype) {
+Value linspace_of_tensors(Call& call, DType dtype, DType result) {
   Graph& g = call.graph();
   const Dim steps = call.integer("steps", 100);
   const DType wide = is_float(dtype) ? (dtype == f64 ? f64 : f32) : f64;
@@ -178,7 +178,7 @@ Value linspace_of_tensors(Call& call, DType dtype) {
     return cast(x, wide);
   };
   const Value start = side("start"), end = side("end");
-  if (steps == Dim(1)) return cast(g.call("reshape", {start}, {{"shape", Shape{1}}}), dtype);
+  if (steps == Dim(1)) return cast(g.call("reshape", {start}, {{"shape", Shape{1}}}), result);
   const auto count = [&](const Dim& from, const Dim& to, int step) {
     return cast(g.call("arange", {}, {{"start", from}, {"end", to}, {"step", step}}), wide);
   };
@@ -188,7 +188,7 @@ Value linspace_of_tensors(Call& call, DType dtype) {
   const Dim half = floordiv(steps, 2);
   const Value low = g.call("add", {start, g.call("mul", {step, count(0, half, 1)})});
   const Value high = g.call("sub", {end, g.call("mul", {step, count(steps - half - 1, -1, -1)})});
-  return cast(g.call("concat", {low, high}, {{"dim", 0}}), dtype);
+  return cast(g.call("concat", {low, high}, {{"dim", 0}}), result);
 }
 
 void linspace(Call& call) {
@@ -196,7 +196,7 @@ void linspace(Call& call) {
   const DType dtype = call.dtype("dtype", call.has("out") ? call.tensor("out").dtype() : f32);
   for (std::string_view name : {"start", "end"})
     if (call.find(name)->is_tensor() && !scalar_of(*call.find(name)))
-      return call.returns(linspace_of_tensors(call, dtype));
+      return call.returns(linspace_of_tensors(call, dtype, dtype));
   call.returns(call.graph().call("linspace", {},
                                  {{"start", call.real("start")},
                                   {"end", call.real("end")},
@@ -209,11 +209,22 @@ void logspace(Call& call) {
   const DType dtype = call.dtype("dtype", call.has("out") ? call.tensor("out").dtype() : f32);
   const double base = call.real("base", 10);
   Graph& g = call.graph();
-  const Value exponents = g.call("linspace", {},
-                                 {{"start", call.real("start")},
-                                  {"end", call.real("end")},
-                                  {"steps", call.integer("steps", 100)},
-                                  {"dtype", f64}});
+  const auto is_data = [&](std::string_view name) {
+    return call.find(name)->is_tensor() && !scalar_of(*call.find(name));
+  };
+  Value exponents;
+  if (is_data("start") || is_data("end")) {
+    exponents = cast(linspace_of_tensors(call, dtype, f64), f64);
+  } else {
+    const auto side = [&](std::string_view name) {  // integers drop fractions
+      return is_float(dtype) ? call.real(name) : std::trunc(call.real(name));
+    };
+    exponents = g.call("linspace", {},
+                       {{"start", side("start")},
+                        {"end", side("end")},
+                        {"steps", call.integer("steps", 100)},
+                        {"dtype", f64}});
+  }
   Value y = g.call("pow", {g.scalar(base, f64), exponents});
   call.returns(cast(y, dtype));
 }

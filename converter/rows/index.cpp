@@ -113,6 +113,16 @@ void put(Call& call) {
 
 void nonzero(Call& call) { call.returns(nonzero_of(call.tensor("self"))); }
 
+// The first `size` places, and rows of fill_value where there are fewer.
+void nonzero_static(Call& call) {
+  const Value found = nonzero_of(call.tensor("self"));
+  Graph& g = call.graph();
+  const Dim size = call.integer("size");
+  const Value rest = expand(g.scalar(call.number("fill_value", -1), i64), {size, found.dim(1)});
+  const Value all = g.call("concat", {found, rest}, {{"dim", 0}});
+  call.returns(reshape(slice(all, 0, 0, size), {size, found.dim(1)}));
+}
+
 void nonzero_lists(Call& call, const Value& x) {
   call.returns_list(columns(nonzero_of(at_least_1d(x))));
 }
@@ -229,6 +239,7 @@ constexpr Row kRows[] = {
     {"aten::put", put},
     {"aten::nonzero", nonzero},
     {"aten::argwhere", nonzero},
+    {"aten::nonzero_static", nonzero_static},
     {"aten::nonzero_numpy", nonzero_numpy},
     {"aten::where", where_nonzero},
     {"aten::masked_select", masked_select},

@@ -129,6 +129,40 @@ void qr_of(Call& call) {
   call.returns(v);
 }
 
+// Reflections h_i = 1 - tau_i v_i v_i^T, whose v_i are the columns of x below its diagonal, with
+// ones on it: h_1 h_2 ... h_k = 1 - v t v^T, where t = (1 + d u)^-1 d, d = diag(tau) and u is what
+// stands above the diagonal of v^T v (Schreiber and Van Loan, 1989).
+struct Reflections {
+  Value v, t;  // [..., m, k] and [..., k, k]
+};
+Reflections reflections(const Value& x, Value tau) {
+  Graph& g = *x.graph();
+  const Dim m = x.dim(-2), k = tau.dim(-1);
+  tau = expand(tau, with(batch_of(x), {k}));
+  const Value ones = g.call("eye", {}, {{"n", m}, {"m", k}, {"dtype", x.dtype()}});
+  const Value below = g.call("tril", {slice(x, x.rank() - 1, 0, k)}, {{"diagonal", -1}});
+  const Value v = below + ones;
+  const Value u = g.call("triu", {matmul(transposed(v), v)}, {{"diagonal", 1}});
+  const Value d = widened(tau, 0);  // scales rows
+  return {v, solve_triangular(d * u, d * identity(u, k), true, true)};
+}
+void householder_product(Call& call) {
+  const Value x = matrices(call, call.has("input") ? "input" : "self");
+  const auto [v, t] = reflections(x, call.tensor(call.has("tau") ? "tau" : "input2"));
+  const Dim m = x.dim(-2), n = x.dim(-1);
+  const Value one = x.graph()->call("eye", {}, {{"n", m}, {"m", n}, {"dtype", x.dtype()}});
+  const Value top = transposed(slice(v, v.rank() - 2, 0, n));  // v^T of the first n columns of 1
+  call.returns(one - matmul(v, matmul(t, top)));
+}
+void ormqr(Call& call) {
+  Value x = matrices(call, "self"), other = matrices(call, "input3");
+  const auto r = reflections(x, call.tensor("input2"));
+  const Value v = r.v, t = call.flag("transpose", false) ? transposed(r.t) : r.t;
+  call.returns(call.flag("left", true)
+                   ? other - matmul(v, matmul(t, matmul(transposed(v), other)))
+                   : other - matmul(matmul(matmul(other, v), t), transposed(v)));
+}
+
 void svd_of(Call& call) {
   const Value x = self_or_a(call);
   if (call.flag("full_matrices", true)) refuse_full(call, "full_matrices", x.dim(-2) == x.dim(-1));
@@ -180,11 +214,11 @@ Value bound_of(Call& call, const Value& x, const Value& s) {
 Value hermitian_values(const Value& x) { return x.graph()->call("abs", {eigh(x, false)[0]}); }
 void pinv(Call& call) {
   const Value x = matrices(call, "self");
-  if (call.flag("hermitian", false))
-    call.refuse("hermitian", "is true, which looks at one triangle only");
+  const bool hermitian = call.flag("hermitian", false);
   if (x.dim(-1) == Dim(0) || x.dim(-2) == Dim(0))
     return call.returns(expand(number_like(x, 0), transposed(x).shape()));
-  call.returns(x.graph()->call("pinv", {x, bound_of(call, x, svd(x)[1])}));
+  const Value s = hermitian ? hermitian_values(x) : svd(x)[1];
+  call.returns(x.graph()->call("pinv", {x, bound_of(call, x, s)}, {{"hermitian", hermitian}}));
 }
 // The shortest of the best solutions: solution, residuals, rank, singular values. The drivers gelsy
 // and gels alone leave the last of them empty, and the residuals for sizes that do not show.
@@ -298,6 +332,9 @@ constexpr Row kRows[] = {
     {"aten::cholesky_inverse", cholesky_inverse},
     {"aten::linalg_qr", qr_of},
     {"aten::qr", qr_of},
+    {"aten::linalg_householder_product", householder_product},
+    {"aten::orgqr", householder_product},
+    {"aten::ormqr", ormqr},
     {"aten::linalg_svd", svd_of},
     {"aten::svd", old_svd},
     {"aten::linalg_svdvals", svdvals},

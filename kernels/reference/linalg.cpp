@@ -218,8 +218,11 @@ void svd(const Call& c) {
 // The sum of v u^T / s over the singular values above the bound: eigenvectors [u v] / sqrt 2.
 void pinv(const Call& c) {
   for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
-    const Matrix x = matrix(c.in[0], index);
+    Matrix x = matrix(c.in[0], index);
     const int64_t m = x.rows, n = x.columns;
+    if (c.attrs.flag("hermitian"))
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < i; ++j) x.at(j, i) = x.at(i, j);
     Matrix both(m + n, m + n), vectors(m + n, m + n);
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) both.at(i, m + j) = both.at(m + j, i) = x.at(i, j);

@@ -213,11 +213,13 @@ Status svd_grad(GradContext& c) {
   return {};
 }
 
-// y = v diag(1 / s) u^T, where singular values up to bound[..., 1] count as 0 and stay 0
+// y = v diag(1 / s) u^T, where singular values up to bound[..., 1] count as 0 and stay 0. Of a
+// hermitian x the lower triangle stands for both; its gradient is that of the x that is given.
 Status pinv_expand(ExpandContext& c) {
-  const Value x = c.in(0);
+  Value x = c.in(0);
   if ((x.dtype() != f32 && x.dtype() != f64) || x.rank() < 2)
     return invalid_argument("pinv takes f32 or f64 matrices, not ", x.dtype(), x.shape());
+  if (c.attrs().flag("hermitian")) x = triangle(x, false) + transpose_last(triangle(x, false, -1));
   const std::vector<Value> parts = c.graph().calls("svd", {x});
   const Value s = parts[1], zero = c.graph().call("le", {s, c.in(1)});
   const Value one = term::full_like(s, 1);
@@ -322,7 +324,10 @@ constexpr OpDef kOps[] = {
     // The exchanges of rows with those pivots, one after the other, as one order of n rows.
     row("lu_rows", "lu_rows(pivots, n: int) -> rows", lu_rows_infer, nullptr),
     row("matrix_exp", "matrix_exp(x) -> y", cholesky_infer, matrix_exp_grad),
-    {.name = "pinv", .signature = "pinv(x, bound) -> y", .grad = pinv_grad, .expand = pinv_expand},
+    {.name = "pinv",
+     .signature = "pinv(x, bound, hermitian: bool = false) -> y",
+     .grad = pinv_grad,
+     .expand = pinv_expand},
 };
 
 }  // namespace

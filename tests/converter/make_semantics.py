@@ -17,7 +17,16 @@ except ImportError:
     (folder / "skipped").write_text("this Python has no torch\n")
     sys.exit(0)
 
-from semantics import complex, containers, control, memory, ops, sequences, texts  # noqa: E402,F401
+from semantics import (  # noqa: E402,F401
+    complex,
+    containers,
+    control,
+    memory,
+    numbers,
+    ops,
+    sequences,
+    texts,
+)
 from semantics.case import lines  # noqa: E402
 
 (folder / "cases.txt").write_text("".join(line + "\n" for line in lines))

@@ -59,6 +59,10 @@ std::vector<Sample> linalg() {
     const SampleInput bound = {dtype, {1}, 0, 0, {0.01}};
     for (const SampleInput& x : {a, SampleInput{dtype, {4, 2}, 0, 0, tall}})
       s.push_back({.op = "pinv", .inputs = {x, bound}});
+    s.push_back({.op = "pinv",
+                 .inputs = {a, bound},
+                 .attrs = {{"hermitian", true}},
+                 .gradient = false});  // that of x as it is, not of the triangle
   }
   s.push_back({"lu_rows", {{i32, {2, 3}, 0, 0, {2, 3, 3, 4, 2, 4}}}, {{"n", 4}}});
   s.push_back({"lu_rows", {{i32, {0}}}, {{"n", 2}}});

@@ -168,3 +168,44 @@ class CountsInWholeFloats(nn.Module):
         n = x.size(0)
         down = torch.arange(n, -n, -1.0, dtype=torch.int64)
         return down, torch.arange(0.0, float(n), 2.0), torch.arange(n, 0, -2.0)
+
+
+@case("f32[n,6]", "f32[6]=1..2")
+class Gradients(nn.Module):
+    def forward(self, x: T, steps: T):
+        at = steps.cumsum(0)
+        return (
+            torch.gradient(x),
+            torch.gradient(x, spacing=0.5, dim=1, edge_order=2),
+            torch.gradient(x, spacing=[at], dim=[1]),
+            torch.gradient(x, spacing=[at], dim=[1], edge_order=2),
+            torch.gradient((x * 4).long(), dim=[1, 0]),
+        )
+
+
+@case("f32[b,5,3]", "f32[b,3]=0..2", "f32[b,5,2]")
+class HouseholderReflections(nn.Module):
+    def forward(self, a: T, tau: T, y: T):
+        q = torch.linalg.householder_product(a, tau)
+        return q, torch.ormqr(a, tau, y), torch.ormqr(a, tau, y.mT, left=False, transpose=True)
+
+
+if hasattr(torch, "nonzero_static"):  # not in 1.13
+
+    @case("f32[n,6]")
+    class PlacesOfFixedNumber(nn.Module):
+        def forward(self, x: T):
+            few = torch.nonzero_static(x > 0.5, size=4)
+            return few, torch.nonzero_static(x > 0.5, size=40, fill_value=7)
+
+
+@case("f32[b,4,4]")
+class SymmetricPseudoinverse(nn.Module):
+    def forward(self, x: T):
+        return torch.linalg.pinv(x @ x.mT + torch.eye(4), hermitian=True)
+
+
+@case("f32[]=1..2")
+class LogarithmicSteps(nn.Module):
+    def forward(self, x: T):
+        return torch.logspace(0.9, 4.2, 5, base=3.0, dtype=torch.int64), torch.logspace(x, 3.0, 7, base=2.0)
