@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times training steps of a model on noise and prints where the time goes, node by node:
+// Times training steps of a model on noise and prints where the time goes, node by node, and how
+// far the process grows once the weights are in memory (Linux):
 //   train_bench MODEL.hgm [LOSS [OPTIMIZER [THREADS [STEPS [MEMORY_LIMIT]]]]]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <random>
 #include <string>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "hg/hg.h"
 
@@ -18,10 +23,13 @@ int fail(const hg::Status& status) {
   return 1;
 }
 
+constexpr int64_t kSymbol = 8;  // the size of every symbol
+
 // Small numbers, or class indices.
 hg::TensorData noise(const hg::TensorType& type) {
   hg::Sizes shape;
-  for (const hg::Dim& dim : type.shape) shape.push_back(dim.is_constant() ? dim.constant() : 8);
+  for (const hg::Dim& dim : type.shape)
+    shape.push_back(dim.is_constant() ? dim.constant() : kSymbol);
   hg::TensorData data = *hg::TensorData::allocate(type.dtype, shape);
   std::mt19937 random(1);
   for (int64_t i = 0; i < shape.count(); ++i) {
@@ -31,6 +39,24 @@ hg::TensorData noise(const hg::TensorType& type) {
       data.tensor.as<float>()[i] = static_cast<float>(random() % 2001) / 1000 - 1;
   }
   return data;
+}
+
+// A line such as "VmRSS: 1024 kB" of the process, in MiB.
+double memory_mib(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;)
+    if (double kib = 0; word == field + ":" && status >> kib) return kib / 1024;
+  return 0;
+}
+
+// What the process takes with all weights read, from which on the highest is counted.
+double start_of_growth(const hg::Model& model) {
+  volatile std::byte seen{};
+  for (const hg::State& state : model.graph().states())
+    for (int64_t i = 0; i < state.data.tensor.bytes(); i += 4096)
+      seen = state.data.tensor.as<std::byte>()[i];
+  std::ofstream("/proc/self/clear_refs") << 5;
+  return memory_mib("VmRSS");
 }
 
 struct Row {
@@ -46,8 +72,10 @@ int main(int argc, char** argv) {
     return 1;
   }
   const auto given = [&](int i, const char* fallback) { return argc > i ? argv[i] : fallback; };
-  const hg::Result<hg::Model> model = hg::Model::load(argv[1]);
+  hg::Result<hg::Model> model = hg::Model::load(argv[1]);
   if (!model.ok()) return fail(model.status());
+  const double before = start_of_growth(*model);
+  const size_t of_model = model->graph().inputs().size();
   hg::TrainOptions options;
   options.losses[0].kind = given(2, "mse");
   options.optimizer = std::string(given(3, "sgd")) == "sgd" ? hg::sgd(0.01, 0.9) : hg::adamw();
@@ -57,14 +85,22 @@ int main(int argc, char** argv) {
   const auto start = std::chrono::steady_clock::now();
   hg::Result<hg::Trainer> trainer = hg::Trainer::create(*model, options);
   if (!trainer.ok()) return fail(trainer.status());
+  *model = hg::Model();  // and its file, of which the trainer has what it needs
   std::vector<hg::TensorData> inputs, targets;
-  const size_t of_model = model->graph().inputs().size();
   for (size_t i = 0; i < of_model + options.losses.size(); ++i)
     (i < of_model ? inputs : targets)
         .push_back(noise(trainer->session().input_type(static_cast<int>(i))));
   std::vector<hg::Tensor> x, y;
   for (const hg::TensorData& data : inputs) x.push_back(data.tensor);
   for (const hg::TensorData& data : targets) y.push_back(data.tensor);
+  std::vector<std::pair<std::string, int64_t>> sizes;
+  for (size_t i = 0; i < of_model; ++i)
+    for (const hg::Dim& dim : trainer->session().input_type(static_cast<int>(i)).shape)
+      if (!dim.symbol().empty()) sizes.emplace_back(dim.symbol(), kSymbol);
+  if (const hg::Status planned = trainer->plan(sizes); !planned.ok()) return fail(planned);
+#ifdef __GLIBC__
+  malloc_trim(0);  // what building the step took meanwhile
+#endif
   std::map<std::string, Row> rows;
   double least = 1e9, create = 0;
   for (int step = 0; step < std::atoi(given(5, "10")); ++step) {
@@ -85,6 +121,7 @@ int main(int argc, char** argv) {
       row.module = p.module;
     }
   }
+  const double growth = memory_mib("VmHWM") - before;
   const hg::Memory memory = *trainer->session().memory();
   std::vector<std::pair<std::string, Row>> sorted(rows.begin(), rows.end());
   std::sort(sorted.begin(), sorted.end(),
@@ -101,6 +138,7 @@ int main(int argc, char** argv) {
               static_cast<double>(memory.arena_lower_bound) / 1e6,
               static_cast<double>(memory.peak_bytes) / 1e6,
               100 * memory.extra_flops / (trainer->session().flops() - memory.extra_flops));
+  std::printf("the process grew by %.1f MiB once the weights were in memory\n", growth);
   std::vector<std::pair<double, std::string>> by_time;
   for (const auto& [op, sum] : ops)
     by_time.push_back({sum.first, op + " x " + std::to_string(sum.second)});

@@ -125,11 +125,12 @@ void run(const RunContext& c) noexcept {
         product(gemm, s.keys, s.value_dim, times, p, 1, s.keys, dy_panels, dv, s.value_dim, true);
         product(gemm, times, s.keys, s.value_dim, dy, s.value_dim, 1, v_t, dp, s.keys, false);
         for (int64_t t = 0; t < times; ++t) {
-          float sum, product_sum;
+          double sum, product_sum;
           const float* weights = p + t * s.keys;
           float* ds = dp + t * s.keys;
           g.norm->grad_sums(ds, weights, nullptr, s.keys, 0, sum, product_sum);
-          for (int64_t j = 0; j < s.keys; ++j) ds[j] = weights[j] * (ds[j] - product_sum) * scale;
+          const auto mean = static_cast<float>(product_sum);
+          for (int64_t j = 0; j < s.keys; ++j) ds[j] = weights[j] * (ds[j] - mean) * scale;
         }
         float* dq = c.out(0).as<float>() + row * s.dim;
         product(gemm, times, s.dim, s.keys, dp, s.keys, 1, k_panels, dq, s.dim, false);

@@ -26,7 +26,8 @@ struct WeightDirect {
   int64_t images = 1, y = 1, x = 1;  // size of a piece of dy
   // The copy: [images][in_y][in_x][nr], every step_y-th row and step_x-th column of x.
   int64_t step_y = 1, step_x = 1, in_y = 1, in_x = 1;
-  std::vector<int64_t> offset;  // [kernel element of a task][pixel of a piece]
+  std::vector<int64_t> offset;      // of each pixel of a piece in the copy
+  std::vector<int64_t> tap_offset;  // of each kernel element of a task, added to that
   // In a slot: the copy, dy of several images side by side, sums[o][kernel element][nr].
   int64_t copy_floats = 0, beside_floats = 0, lanes = 1, slot_bytes = 0;
 
@@ -72,15 +73,17 @@ Status prepare(PrepareContext& c) {
   if (reach_x == 0) w.step_x = s.stride[2];
   w.in_y = ((w.y - 1) * s.stride[1] + reach_y) / w.step_y + 1;
   w.in_x = ((w.x - 1) * s.stride[2] + reach_x) / w.step_x + 1;
+  const auto offset_of = [&](int64_t image, int64_t y, int64_t x) {
+    return ((image * w.in_y + y / w.step_y) * w.in_x + x / w.step_x) * nr;
+  };
+  for (int64_t image = 0; image < w.images; ++image)
+    for (int64_t y = 0; y < w.y; ++y)
+      for (int64_t x = 0; x < w.x; ++x)
+        w.offset.push_back(offset_of(image, y * s.stride[1], x * s.stride[2]));
+  // Where rows or columns are left out, the kernel elements of a task have one row or column.
   for (int64_t ky = 0; ky < w.kernel_rows; ++ky)
     for (int64_t kx = 0; kx < s.kernel[2]; ++kx)
-      for (int64_t image = 0; image < w.images; ++image)
-        for (int64_t y = 0; y < w.y; ++y)
-          for (int64_t x = 0; x < w.x; ++x) {
-            const int64_t row = (y * s.stride[1] + ky * s.dilation[1]) / w.step_y;
-            const int64_t column = (x * s.stride[2] + kx * s.dilation[2]) / w.step_x;
-            w.offset.push_back(((image * w.in_y + row) * w.in_x + column) * nr);
-          }
+      w.tap_offset.push_back(offset_of(0, ky * s.dilation[1], kx * s.dilation[2]));
   w.copy_floats = w.images * w.in_y * w.in_x * nr;
   w.beside_floats = w.images > 1 ? s.group_o() * w.pixels() : 0;
   w.lanes = tile_lanes(c, s.groups * w.panels * w.parts());
@@ -148,10 +151,13 @@ void run(const RunContext& c) noexcept {
     const float* x = all_x + (group * s.group_c() + channel) * s.in_size();
     float* beside = slot + w.copy_floats;
     float* sums = beside + w.beside_floats;
-    const Columns columns = {.vectors = channels > lanes ? 2 : 1,
-                             .x = {slot, slot + lanes},
-                             .at = {0, lanes},
-                             .valid = {lanes, lanes}};
+    const auto columns_at = [&](int64_t tap) {
+      const float* at = slot + w.tap_offset[static_cast<size_t>(tap)];
+      return Columns{.vectors = channels > lanes ? 2 : 1,
+                     .x = {at, at + lanes},
+                     .at = {0, lanes},
+                     .valid = {lanes, lanes}};
+    };
     bool add = false;
     for_pieces(w, [&](const Piece& piece) {
       copy_pixels(w, piece, ky, channels, x, slot);
@@ -180,7 +186,7 @@ void run(const RunContext& c) noexcept {
                              .y = sums + (o * taps + tap) * nr,
                              .y_row = taps * nr,
                              .add = add || p > 0},
-                            columns, w.offset.data() + tap * w.pixels() + p);
+                            columns_at(tap), w.offset.data() + p);
         }
       }
       add = true;

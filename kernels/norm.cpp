@@ -263,17 +263,29 @@ template <class T>
 Moments<T> channel_moments(const T* x, const NormState& s) {
   using W = Wide<T>;
   const int64_t step = s.groups * s.space;
-  const W n = static_cast<W>(s.rows * s.space);
-  W mean = 0, var = 0;
-  for (int64_t i = 0; i < s.rows; ++i)
-    mean += lane_sum<W>(s.space, [&](int64_t k) { return load(x + i * step + k); });
-  mean /= n;
-  for (int64_t i = 0; i < s.rows; ++i)
-    var += lane_sum<W>(s.space, [&](int64_t k) {
-      const W d = load(x + i * step + k) - mean;
-      return d * d;
-    });
-  return {mean, var / n};
+  const auto n = static_cast<double>(s.rows * s.space);
+  double sum = 0, square = 0, a = 0, b = 0;
+  const auto add_rows = [&](W shift) {
+    sum = square = 0;
+    for (int64_t i = 0; i < s.rows; ++i) {
+      const T* row = x + i * step;
+      if constexpr (std::is_same_v<T, float>) {
+        s.table->deviations(row, s.space, shift, a, b);
+      } else {
+        a = lane_sum<double>(s.space, [&](int64_t k) { return load(row + k) - shift; });
+        b = lane_sum<double>(s.space, [&](int64_t k) {
+          const double d = load(row + k) - shift;
+          return d * d;
+        });
+      }
+      sum += a;
+      square += b;
+    }
+  };
+  add_rows(W(0));
+  const W mean = static_cast<W>(sum / n);
+  add_rows(mean);
+  return {mean, static_cast<W>(std::max(square - sum * sum / n, 0.0) / n)};
 }
 
 void batch_norm_run(const RunContext& c) noexcept {

@@ -24,7 +24,8 @@ struct NormGrad {
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 || c.out(0).dtype == f64; }
 
 template <class T>
-void deviations(const NormGrad& s, const T* x, int64_t count, T shift, T& sum, T& square) {
+void deviations(const NormGrad& s, const T* x, int64_t count, T shift, double& sum,
+                double& square) {
   if constexpr (std::is_same_v<T, float>) return s.table->deviations(x, count, shift, sum, square);
   sum = square = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -36,7 +37,7 @@ void deviations(const NormGrad& s, const T* x, int64_t count, T shift, T& sum, T
 
 template <class T>
 void grad_sums(const NormGrad& s, const T* x, const T* dy, const T* weight, int64_t count, T mean,
-               T& sum, T& product) {
+               double& sum, double& product) {
   if constexpr (std::is_same_v<T, float>)
     return s.table->grad_sums(x, dy, weight, count, mean, sum, product);
   sum = product = 0;
@@ -69,6 +70,11 @@ void grad_affine(const NormGrad& s, const T* x, const T* dy, int64_t count, T me
   }
 }
 
+// From the sums of distances to a mean that was rounded, and of their squares.
+double variance(double n, double sum, double square) {
+  return std::max(square - sum * sum / n, 0.0) / n;
+}
+
 template <class F>
 void for_width(const RunContext& c, const F& f) {
   if (c.out(0).dtype == f32)
@@ -98,7 +104,7 @@ void layer_norm_run(const RunContext& c) noexcept {
     const T* dy = c.in(2).as<T>();
     T* dx = c.out(0).as<T>();
     T* sums = c.workspace<T>();  // [parts, 2, count]
-    const T n = static_cast<T>(s.count);
+    const auto n = static_cast<double>(s.count);
     c.parallel_for(s.parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t part = begin; part < end; ++part) {
         T* dweight = sums + part * 2 * s.count;
@@ -106,15 +112,17 @@ void layer_norm_run(const RunContext& c) noexcept {
         std::fill(dweight, dweight + 2 * s.count, T(0));
         for (int64_t r = s.rows * part / s.parts; r < s.rows * (part + 1) / s.parts; ++r) {
           const int64_t at = r * s.count;
-          T sum, square, g_sum, g_product;
+          double sum, square, g_sum, g_product;
           deviations<T>(s, x + at, s.count, T(0), sum, square);
-          const T mean = sum / n;
+          const T mean = static_cast<T>(sum / n);
           deviations<T>(s, x + at, s.count, mean, sum, square);
-          const T rstd = T(1) / std::sqrt(square / n + static_cast<T>(s.eps));
+          const double rstd = 1 / std::sqrt(variance(n, sum, square) + s.eps);
+          const T scale = static_cast<T>(rstd);
           grad_sums<T>(s, x + at, dy + at, weight, s.count, mean, g_sum, g_product);
-          grad_affine<T>(s, x + at, dy + at, s.count, mean, rstd, dweight, dbias);
-          grad_line<T>(s, x + at, dy + at, weight, dx + at, s.count, mean, rstd,
-                       -rstd * rstd * rstd * g_product / n, -rstd * g_sum / n);
+          grad_affine<T>(s, x + at, dy + at, s.count, mean, scale, dweight, dbias);
+          grad_line<T>(s, x + at, dy + at, weight, dx + at, s.count, mean, scale,
+                       static_cast<T>(-rstd * rstd * rstd * g_product / n),
+                       static_cast<T>(-rstd * g_sum / n));
         }
       }
     });
@@ -152,32 +160,34 @@ void batch_norm_run(const RunContext& c) noexcept {
     T* dweight = c.out(1).as<T>();
     T* dbias = c.out(2).as<T>();
     const int64_t step = s.channels * s.positions, each = s.rows * s.positions;
-    const T n = static_cast<T>(each);
+    const auto n = static_cast<double>(each);
     c.parallel_for(s.channels, grain_of(each, 1 << 12), [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) {
         const int64_t first = k * s.positions;
-        T mean = 0, var = 0, g_sum = 0, g_product = 0, a, b;
+        double sum = 0, d_sum = 0, square = 0, g_sum = 0, g_product = 0, a, b;
         for (int64_t i = 0; i < s.rows; ++i) {
           deviations<T>(s, x + first + i * step, s.positions, T(0), a, b);
-          mean += a;
+          sum += a;
         }
-        mean /= n;
+        const T mean = static_cast<T>(sum / n);
         for (int64_t i = 0; i < s.rows; ++i) {
           const int64_t at = first + i * step;
           deviations<T>(s, x + at, s.positions, mean, a, b);
-          var += b;
+          d_sum += a;
+          square += b;
           grad_sums<T>(s, x + at, dy + at, nullptr, s.positions, mean, a, b);
           g_sum += a;
           g_product += b;
         }
-        const T rstd = T(1) / std::sqrt(var / n + static_cast<T>(s.eps));
-        const T scale = weight ? weight[k] * rstd : rstd;
-        dweight[k] = g_product * rstd;
-        dbias[k] = g_sum;
+        const double rstd = 1 / std::sqrt(variance(n, d_sum, square) + s.eps);
+        const double scale = weight ? weight[k] * rstd : rstd;
+        dweight[k] = static_cast<T>(g_product * rstd);
+        dbias[k] = static_cast<T>(g_sum);
         for (int64_t i = 0; i < s.rows; ++i) {
           const int64_t at = first + i * step;
-          grad_line<T>(s, x + at, dy + at, nullptr, dx + at, s.positions, mean, scale,
-                       -scale * rstd * rstd * g_product / n, -scale * g_sum / n);
+          grad_line<T>(s, x + at, dy + at, nullptr, dx + at, s.positions, mean,
+                       static_cast<T>(scale), static_cast<T>(-scale * rstd * rstd * g_product / n),
+                       static_cast<T>(-scale * g_sum / n));
         }
       }
     });

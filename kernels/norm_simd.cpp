@@ -152,44 +152,68 @@ void affine_line(const float* x, float* y, int64_t count, float mean, float scal
   for (; i < count; ++i) y[i] = (x[i] - mean) * scale + shift;
 }
 
-void deviations(const float* x, int64_t count, float shift, float& sum, float& square) {
+using Wide = hn::ScalableTag<double>;
+
+// Adds the lanes to those of a sum in double.
+HWY_INLINE void add_lanes(V v, hn::Vec<Wide>& sum) {
+  const Wide w;
+  const hn::Rebind<float, Wide> narrow;
+  HWY_ALIGN float terms[hn::MaxLanes(D())];
+  hn::Store(v, D(), terms);
+  for (size_t i = 0; i < hn::Lanes(D()); i += hn::Lanes(w))
+    sum = hn::Add(sum, hn::PromoteTo(w, hn::LoadU(narrow, terms + i)));
+}
+constexpr int64_t kTerms = 8;  // of a lane that are added up in float
+
+// The sums of what terms(i, a, b) adds to a and b for the vectors at i; returns how many elements
+// those are.
+template <class Terms>
+HWY_INLINE int64_t long_sums(int64_t count, double& first, double& second, const Terms& terms) {
   const D d;
-  const int64_t n = lanes();
+  const Wide w;
+  const int64_t n = lanes(), all = count / n * n;
+  hn::Vec<Wide> as = hn::Zero(w), bs = hn::Zero(w);
+  for (int64_t i = 0; i < all;) {
+    V a = hn::Zero(d), b = hn::Zero(d);
+    const int64_t end = i + kTerms * n < all ? i + kTerms * n : all;
+    for (; i < end; i += n) terms(i, a, b);
+    add_lanes(a, as);
+    add_lanes(b, bs);
+  }
+  first = hn::GetLane(hn::SumOfLanes(w, as));
+  second = hn::GetLane(hn::SumOfLanes(w, bs));
+  return all;
+}
+
+void deviations(const float* x, int64_t count, float shift, double& sum, double& square) {
+  const D d;
   const V m = hn::Set(d, shift);
-  V a = hn::Zero(d), b = hn::Zero(d);
-  int64_t i = 0;
-  for (; i + n <= count; i += n) {
-    const V v = hn::Sub(hn::LoadU(d, x + i), m);
+  int64_t i = long_sums(count, sum, square, [&](int64_t at, V& a, V& b) HWY_ATTR {
+    const V v = hn::Sub(hn::LoadU(d, x + at), m);
     a = hn::Add(a, v);
     b = hn::MulAdd(v, v, b);
-  }
-  sum = hn::GetLane(hn::SumOfLanes(d, a));
-  square = hn::GetLane(hn::SumOfLanes(d, b));
+  });
   for (; i < count; ++i) {
-    sum += x[i] - shift;
-    square += (x[i] - shift) * (x[i] - shift);
+    const double v = static_cast<double>(x[i]) - static_cast<double>(shift);
+    sum += v;
+    square += v * v;
   }
 }
 
 void grad_sums(const float* x, const float* dy, const float* weight, int64_t count, float mean,
-               float& sum, float& product) {
+               double& sum, double& product) {
   const D d;
-  const int64_t n = lanes();
   const V m = hn::Set(d, mean);
-  V a = hn::Zero(d), b = hn::Zero(d);
-  int64_t i = 0;
-  for (; i + n <= count; i += n) {
-    V g = hn::LoadU(d, dy + i);
-    if (weight) g = hn::Mul(g, hn::LoadU(d, weight + i));
+  int64_t i = long_sums(count, sum, product, [&](int64_t at, V& a, V& b) HWY_ATTR {
+    V g = hn::LoadU(d, dy + at);
+    if (weight) g = hn::Mul(g, hn::LoadU(d, weight + at));
     a = hn::Add(a, g);
-    b = hn::MulAdd(g, hn::Sub(hn::LoadU(d, x + i), m), b);
-  }
-  sum = hn::GetLane(hn::SumOfLanes(d, a));
-  product = hn::GetLane(hn::SumOfLanes(d, b));
+    b = hn::MulAdd(g, hn::Sub(hn::LoadU(d, x + at), m), b);
+  });
   for (; i < count; ++i) {
-    const float g = weight ? dy[i] * weight[i] : dy[i];
+    const auto g = static_cast<double>(weight ? dy[i] * weight[i] : dy[i]);
     sum += g;
-    product += g * (x[i] - mean);
+    product += g * (static_cast<double>(x[i]) - static_cast<double>(mean));
   }
 }
 

@@ -19,11 +19,11 @@ struct NormTable {
   // y = (x - mean) scale + shift
   void (*affine_line)(const float* x, float* y, int64_t count, float mean, float scale,
                       float shift);
-  // The sums of x - shift and of its square.
-  void (*deviations)(const float* x, int64_t count, float shift, float& sum, float& square);
+  // The sums of x - shift and of its square; a few terms in float, those in double.
+  void (*deviations)(const float* x, int64_t count, float shift, double& sum, double& square);
   // The sums of g and of g (x - mean), where g = dy weight; weight as above.
   void (*grad_sums)(const float* x, const float* dy, const float* weight, int64_t count, float mean,
-                    float& sum, float& product);
+                    double& sum, double& product);
   // dx = a g + b (x - mean) + shift; dx may be the memory of x or of dy.
   void (*grad_line)(const float* x, const float* dy, const float* weight, float* dx, int64_t count,
                     float mean, float a, float b, float shift);

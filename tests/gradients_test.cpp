@@ -171,6 +171,43 @@ TEST(Gradients, WalkBackOverSequencesOfAnyLength) {
     }
 }
 
+// The projection of an LSTM over any number of steps: as over a known number, whose rule the
+// finite differences of the op tests check.
+TEST(Gradients, OfProjectionsWalkBackOverSequencesOfAnyLength) {
+  constexpr int64_t kTime = 5, kBatch = 2, kHidden = 3, kOut = 2;
+  const Shape shapes[] = {
+      {kBatch, kOut}, {kBatch, kHidden}, {4 * kHidden, kOut}, {4 * kHidden}, {kOut, kHidden}};
+  for (const bool reverse : {false, true}) {
+    const auto gradients_of = [&](const Dim& time, DType dtype) {
+      Graph g;
+      uint64_t seed = 1;
+      const Value x = g.input("x", f64, {time * kBatch * 4 * kHidden});
+      const auto noise = [&](const Shape& shape) {
+        return g.call("cast",
+                      {g.parameter(text("p", seed), f64, *evaluate(shape, Bindings()),
+                                   init::normal(0, 1, ++seed))},
+                      {{"dtype", dtype}});
+      };
+      std::vector<Value> in = {g.call("reshape", {g.call("cast", {x}, {{"dtype", dtype}})},
+                                      {{"shape", Shape{time, kBatch, 4 * kHidden}}})};
+      for (int i = 0; i < 5; ++i) in.push_back(noise(shapes[i]));
+      const std::vector<Value> y = g.calls("lstm_scan", in, {{"reverse", reverse}});
+      const std::vector<Value> seeds = {
+          g.call("slice", {in[0]}, {{"dim", 2}, {"start", 0}, {"end", kOut}}), noise(shapes[0])};
+      for (const Value& d : gradients(std::vector<Value>{y[0], y[1]}, in, seeds))
+        g.output("", g.call("cast", {d}, {{"dtype", f64}}));
+      EXPECT_TRUE(g.status().ok()) << g.status().message();
+      std::vector<double> data;
+      for (int64_t i = 0; i < kTime * kBatch * 4 * kHidden; ++i)
+        data.push_back(std::sin(static_cast<double>(i)));
+      return evaluate(std::move(g), {data});
+    };
+    const std::vector<double> any = gradients_of(Dim("t"), f32), known = gradients_of(kTime, f64);
+    ASSERT_EQ(any.size(), known.size());
+    for (size_t i = 0; i < any.size(); ++i) EXPECT_NEAR(any[i], known[i], 2e-6) << i;
+  }
+}
+
 // As of packed sequences, whose number is known from one side and left to data on the other.
 TEST(Gradients, TakeSizesThatMayBeEqual) {
   Graph g;

@@ -318,5 +318,34 @@ TEST(TrainOptions, ConvolutionsInHalfPrecisionFollowF32) {
   }
 }
 
+// Statistics of a batch are summed up in double, as torch's are: the square of a distance of one is
+// lost beside thousands of others in float.
+TEST(TrainOptions, StatisticsOfABatchAreThoseOfDouble) {
+  constexpr int64_t kRows = 3, kSize = 65536;
+  std::vector<float> x = noise(kRows * kSize, 1);
+  double sum = 0, square = 0;
+  for (float& v : x) sum += (v += 100);
+  const double mean = sum / static_cast<double>(x.size());
+  for (const float v : x) square += (v - mean) * (v - mean);
+  Graph g;
+  const auto values = [&](const char* name, float value) {
+    const std::vector<float> one(1, value);
+    return g.buffer(name, *TensorData::copy_of(view(one, {1})));
+  };
+  const Value in = g.input("x", f32, {kRows, 1, kSize});
+  const std::vector<Value> out =
+      g.calls("batch_norm", {in, Value(), Value(), values("mean", 0), values("var", 1)},
+              {{"training", true}, {"momentum", 1.0}});
+  g.output("mean", out[1]);
+  g.output("var", out[2]);
+  Result<Session> session = Session::create(*Model::from_graph(std::move(g)));
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  ASSERT_TRUE(session->set_input(0, view(x, {kRows, 1, kSize})).ok());
+  ASSERT_TRUE(session->run().ok());
+  EXPECT_NEAR(*session->output(0)->as<float>(), mean, 4e-6) << "half a unit in the last place";
+  const double var = square / static_cast<double>(x.size() - 1);
+  EXPECT_NEAR(*session->output(1)->as<float>() / var, 1, 1e-7);
+}
+
 }  // namespace
 }  // namespace hg

@@ -6,6 +6,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "tools/inputs.h"
 #include "tools/train_log.h"
@@ -72,6 +75,9 @@ class Job {
     if (!trainer.ok()) return outcome(trainer.status());
     *model = Model();  // and its file, of which the trainer has what it needs
     if (Outcome o = plan(*trainer); !o.ok()) return o;
+#ifdef __GLIBC__
+    malloc_trim(0);  // what building the step took meanwhile
+#endif
     log_.metric_names = job_.metrics;
     log_.trained = trainer->trained();
     const Outcome trained = fit(*trainer);
@@ -120,12 +126,14 @@ class Job {
   }
 
   Outcome check_samples(const Dataset& data) {
+    if (job_.fit.batch == 0) return {};
     int64_t samples = -1;
     for (const auto* list : {&data.inputs, &data.targets})
       for (const Tensor& tensor : *list) {
         if (tensor.rank() == 0) return mismatch("a file has no first dimension to count samples");
         if (samples >= 0 && tensor.shape[0] != samples)
-          return mismatch("one file has ", samples, " samples, another ", tensor.shape[0]);
+          return mismatch("one file has ", samples, " samples, another ", tensor.shape[0],
+                          "; where they are no samples, as nodes and edges, give --batch all");
         samples = tensor.shape[0];
       }
     if (samples == 0) return mismatch("the files have no samples");
@@ -187,6 +195,8 @@ class Job {
   }
 
   Outcome split() {
+    if (job_.fit.batch == 0)
+      return usage("--validation-split is of samples, which --batch all does not count");
     const int64_t samples = data_.inputs.empty() ? 0 : data_.inputs[0].shape[0];
     const auto kept = static_cast<int64_t>(
         std::llround(static_cast<double>(samples) * (1 - job_.validation_split)));
@@ -260,7 +270,9 @@ class Job {
       const TensorType& type = trainer.session().input_type(static_cast<int>(i));
       for (int d = 0; d < std::min(type.rank(), tensor.rank()); ++d) {
         const std::string symbol(type.shape[static_cast<size_t>(d)].symbol());
-        const int64_t size = d == 0 ? std::min(job_.fit.batch, tensor.shape[0]) : tensor.shape[d];
+        const int64_t size = d == 0 && job_.fit.batch > 0
+                                 ? std::min(job_.fit.batch, tensor.shape[0])
+                                 : tensor.shape[d];
         const auto known = std::find_if(dims.begin(), dims.end(),
                                         [&](const auto& pair) { return pair.first == symbol; });
         if (!symbol.empty() && known == dims.end()) dims.emplace_back(symbol, size);

@@ -22,8 +22,8 @@ constexpr char kExamples[] = R"(Examples:
            --best best.hgm --svg curve.svg --json log.json --out trained.hgm
   hg-train net.hgm --input x.npy --target y.npy --freeze 'backbone.*' --mode as-traced --out t.hgm
 
-The first dimension of every file counts samples. A pattern names parameters: '*' stands for any
-characters. The trained file has the optimizer's state: training it further continues exactly, and
+The first dimension of every file counts samples, but with --batch all. A pattern names parameters:
+'*' stands for any characters. The trained file has the optimizer's state: training it further continues exactly, and
 --finish with the same command completes a run that was interrupted. Ctrl-C saves and ends.
 Several losses add up: --loss boxes=smooth_l1*2 --loss classes=cross_entropy, with a --target each.
 
@@ -215,9 +215,17 @@ void add_optimizer(CLI::App& app, TrainJob& job, Words& words) {
 void add_run(CLI::App& app, TrainJob& job, Words& words) {
   app.add_option("--epochs", job.fit.epochs, "how often each sample is seen")
       ->check(CLI::PositiveNumber);
-  app.add_option("--batch", job.fit.batch, "samples of one step")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--batch",
+         [&job](const std::string& word) {
+           if (word != "all" &&
+               !(CLI::detail::lexical_cast(word, job.fit.batch) && job.fit.batch > 0))
+             throw CLI::ValidationError("--batch", text(word, " is no number of samples, or all"));
+           if (word == "all") job.fit.batch = 0;
+         },
+         "samples of one step; all: every step takes the files as they are, as for the nodes and "
+         "edges of a graph")
+      ->default_str("32");
   app.add_option("--patience", job.fit.patience, "stop after so many epochs without a better loss");
   app.add_option("--seed", job.options.session.seed, "of shuffling and dropout");
   app.add_flag("--no-shuffle", words.no_shuffle, "take the samples in their order");

@@ -134,32 +134,58 @@ Value states_before(const GradContext& c) {
 
 Value dout_or_none(GradContext& c, int i) { return c.has_dout(i) ? c.dout(i) : Value(); }
 
+Value rows_of(const Value& x) { return term::reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}); }
+
 // d: the gradient of W h + b of every step, with the h of `before`.
 void set_weight_grads(GradContext& c, const Value& d, const Value& before, int weight, int bias) {
-  const auto rows = [](const Value& x) {
-    return term::reshape(x, {x.dim(0) * x.dim(1), x.dim(2)});
-  };
   if (c.needs(weight))
-    c.set_grad(weight, term::op("matmul", term::transpose_last(rows(d)), rows(before)));
+    c.set_grad(weight, term::op("matmul", term::transpose_last(rows_of(d)), rows_of(before)));
   if (bias < c.input_count() && c.has(bias) && c.needs(bias))
-    c.set_grad(bias, term::sum(rows(d), {0}));
+    c.set_grad(bias, term::sum(rows_of(d), {0}));
 }
 
 bool has_no_steps(const GradContext& c) {
   return c.in(0).dim(0).is_constant() && c.in(0).dim(0).constant() == 0;
 }
 
-// Projections, and no steps at all, are left to the expansion.
+// No steps at all are left to the expansion. A projection, h = W_hr u, is taken into the weight: u
+// reaches the gates of the next step by W_hh W_hr, and what arrives at h reaches u by W_hr.
 Status lstm_grad(GradContext& c) {
-  if (given(c, 5) || has_no_steps(c)) return {};
-  const Value before = states_before(c);
-  const Value gates = c.in(0) + linear(before, c.in(3), input_or_none(c, 4));
+  if (has_no_steps(c)) return {};
+  const bool projects = given(c, 5), reverse = c.attrs().flag("reverse");
+  const Value before = states_before(c), cell = c.in(2), weight = c.in(3);
+  const Value gates = c.in(0) + linear(before, weight, input_or_none(c, 4));
+  const auto at_u = [&](const Value& v) {
+    return v && projects ? term::op("matmul", v, c.in(5)) : v;
+  };
+  const Value dy = dout_or_none(c, 0), dh = dout_or_none(c, 1);
   const std::vector<Value> d = c.graph().calls(
-      "lstm_scan_grad",
-      {gates, c.in(2), c.in(3), dout_or_none(c, 0), dout_or_none(c, 1), dout_or_none(c, 2)},
-      {{"reverse", c.attrs().flag("reverse")}});
-  for (size_t i = 0; i < d.size(); ++i) c.set_grad(static_cast<int>(i), d[i]);
-  if (!d.empty()) set_weight_grads(c, d[0], before, 3, 4);
+      "lstm_scan_grad", {gates, cell, at_u(weight), at_u(dy), at_u(dh), dout_or_none(c, 2)},
+      {{"reverse", reverse}});
+  if (d.empty()) return {};
+  c.set_grad(0, d[0]);
+  c.set_grad(1, d[1]);
+  c.set_grad(2, d[2]);
+  set_weight_grads(c, d[0], before, 3, 4);
+  if (!projects) return {};
+  // What arrives at h of each step: dy, and the gates of the next step by W_hh.
+  const Value back = term::op("matmul", d[0], weight);  // [time, batch, out]
+  const Dim time = back.dim(0), first = reverse ? time - 1 : Dim(0);
+  c.set_grad(1, term::reshape(term::slice(back, 0, first, first + 1), {back.dim(1), back.dim(2)}));
+  if (!c.needs(5)) return {};
+  const Value last = dh ? dh : term::full_like(c.in(1), 0);
+  const std::vector<Value> later = {
+      term::slice(back, 0, reverse ? Dim(0) : Dim(1), reverse ? time - 1 : time),
+      term::reshape(last, {Dim(1), last.dim(0), last.dim(1)})};
+  const Value shifted =
+      c.graph().call("concat", reverse ? std::vector{later[1], later[0]} : later, {{"dim", 0}});
+  const Value at_h = dy ? dy + term::reshape(shifted, dy.shape()) : shifted;
+  // u again: a scan that has no weight and whose gates have all.
+  const Value none = term::full_like(at_u(weight), 0);
+  const std::vector<Value> again = c.graph().calls(
+      "lstm_scan", {gates, term::full_like(cell, 0), cell, none}, {{"reverse", reverse}});
+  if (!again.empty())
+    c.set_grad(5, term::op("matmul", term::transpose_last(rows_of(at_h)), rows_of(again[0])));
   return {};
 }
 

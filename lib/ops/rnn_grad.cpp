@@ -185,8 +185,9 @@ double rnn_grad_flops(std::span<const Sizes> in, std::span<const Sizes>, const A
 }
 
 constexpr OpDef kOps[] = {
-    // Of a scan without projection. gates: [time, batch, 4 hidden], those of the input with
-    // W h + b added; dy: [time, batch, hidden], dh and dc: [batch, hidden], zeros when not given.
+    // Of a scan whose weight has its projection in it. gates: [time, batch, 4 hidden], those of
+    // the input with W h + b added; dy: [time, batch, hidden], dh and dc: [batch, hidden], zeros
+    // when not given.
     {.name = "lstm_scan_grad",
      .signature = "lstm_scan_grad(gates, c0, weight_hh, dy?, dh?, dc?, reverse: bool = false) -> "
                   "dgates, dh0, dc0",

@@ -64,7 +64,8 @@ Result<Plan> fit_plan(PlanRequest request, Plan base, int64_t arena_limit) {
     double cost = 0;
     for (const int32_t node : base.schedule) cost += liveness.cost(node);
     const Rematerialized least = recompute(liveness, best().schedule, kAllButFree * cost).back();
-    HG_TRY(keep(plan_of(request, base, least.schedule), kWorthwhile));
+    HG_TRY(keep(plan_of(request, base, without_needless(liveness, least.schedule, least.peak)),
+                kWorthwhile));
   }
   if (arena_limit == 0 || best().all_arena_bytes() <= arena_limit) return std::move(best());
   std::vector<Rematerialized> choices = recompute(liveness, best().schedule);

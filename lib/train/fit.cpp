@@ -43,7 +43,9 @@ Status Batches::prepare(const Dataset& data, int64_t batch) {
   inputs_ = data.inputs.size();
   all_ = data.inputs;
   all_.insert(all_.end(), data.targets.begin(), data.targets.end());
+  if (batch == 0) tensors_ = all_;
   for (const Tensor& tensor : all_) {
+    if (batch == 0) break;
     Sizes shape = tensor.shape;
     shape[0] = batch;
     HG_TRY_ASSIGN(TensorData memory, TensorData::allocate(tensor.dtype, shape));
@@ -54,7 +56,7 @@ Status Batches::prepare(const Dataset& data, int64_t batch) {
 }
 
 void Batches::take(const std::vector<int64_t>& order, int64_t first, int64_t count) {
-  for (size_t i = 0; i < all_.size(); ++i) {
+  for (size_t i = 0; i < memory_.size(); ++i) {
     Tensor& to = tensors_[i];
     to = memory_[i].tensor;
     to.shape[0] = count;
@@ -68,12 +70,13 @@ void Batches::take(const std::vector<int64_t>& order, int64_t first, int64_t cou
   }
 }
 
-Result<int64_t> count_samples(const Trainer::Body& body, const Dataset& data) {
+Result<int64_t> count_samples(const Trainer::Body& body, const Dataset& data, int64_t batch) {
   HG_CHECK(static_cast<int>(data.inputs.size()) == body.first_target() &&
                data.targets.size() == body.step.targets.size(),
            "the data has ", int64_t(data.inputs.size()), " inputs and ",
            int64_t(data.targets.size()), " targets; the model takes ", body.first_target(), " and ",
            int64_t(body.step.targets.size()));
+  if (batch == 0) return 1;
   int64_t samples = -1;
   for (const auto* list : {&data.inputs, &data.targets})
     for (const Tensor& tensor : *list) {
@@ -113,12 +116,14 @@ class Fit {
  private:
   Status prepare() {
     HG_CHECK(options_.epochs > 0, "epochs is ", options_.epochs);
-    HG_CHECK(options_.batch > 0, "batch is ", options_.batch);
-    HG_TRY_ASSIGN(samples_, count_samples(b_, data_));
-    if (options_.validation != nullptr) HG_TRY(count_samples(b_, *options_.validation).status());
-    batch_ = std::min(options_.batch, samples_);
+    HG_CHECK(options_.batch >= 0, "batch is ", options_.batch);
+    const bool whole = options_.batch == 0;
+    HG_TRY_ASSIGN(samples_, count_samples(b_, data_, options_.batch));
+    if (options_.validation != nullptr)
+      HG_TRY(count_samples(b_, *options_.validation, options_.batch).status());
+    batch_ = whole ? 1 : std::min(options_.batch, samples_);
     const auto& inputs = b_.base.graph().inputs();
-    if (!inputs.empty()) {
+    if (!inputs.empty() && !whole) {
       const TensorType& type = b_.base.graph().value_info(inputs[0]).type;
       if (type.rank() > 0 && type.shape[0].is_constant()) fixed_ = type.shape[0].constant();
     }
@@ -146,7 +151,7 @@ class Fit {
     const int64_t updates = (batches_ + each - 1) / each;
     b_.schedule_total = b_.options.schedule.by_epoch ? options_.epochs : options_.epochs * updates;
     order_.resize(options_.shuffle && batches_ > 1 ? static_cast<size_t>(samples_) : 0);
-    return rows_.prepare(data_, batch_);
+    return rows_.prepare(data_, whole ? 0 : batch_);
   }
 
   Status epoch(bool& stopped) {
@@ -205,7 +210,8 @@ class Fit {
     Evaluation validation;
     double judged = progress.loss;
     if (options_.validation != nullptr) {
-      HG_TRY_ASSIGN(validation, b_.evaluate(*options_.validation, batch_));
+      HG_TRY_ASSIGN(validation,
+                    b_.evaluate(*options_.validation, options_.batch == 0 ? 0 : batch_));
       progress.validation = &validation;
       judged = validation.loss;
     }

@@ -273,7 +273,8 @@ Result<Evaluation> Trainer::evaluate(const Dataset& data, int64_t batch) {
 
 // An inference session of the present weights: they are its constants, folded and packed.
 Result<Evaluation> Trainer::Body::evaluate(const Dataset& data, int64_t batch) {
-  HG_TRY_ASSIGN(const int64_t samples, count_samples(*this, data));
+  HG_CHECK(batch >= 0, "the batch is ", batch);
+  HG_TRY_ASSIGN(const int64_t samples, count_samples(*this, data, batch));
   HG_TRY_ASSIGN(Graph graph, with_present_weights(base.graph()));
   if (options.mode == TrainOptions::Mode::training) HG_TRY(set_inference(graph));
   HG_TRY_ASSIGN(const Objective objective, add_objective(graph, options));
@@ -289,16 +290,17 @@ Result<Evaluation> Trainer::Body::evaluate(const Dataset& data, int64_t batch) {
   const Dim first = session.input_count() > 0 && session.input_type(0).rank() > 0
                         ? session.input_type(0).shape[0]
                         : Dim("n");
-  if (first.is_constant()) batch = first.constant();
-  HG_CHECK(batch > 0, "the batch is ", batch);
+  const bool whole = batch == 0, is_fixed = first.is_constant() && !whole;
+  if (is_fixed) batch = first.constant();
   Batches batches;
   HG_TRY(batches.prepare(data, std::min(batch, samples)));
+  if (whole) batch = 1;
   Evaluation sum;
   sum.metrics.resize(options.metrics.size());
   double seen = 0;
   for (int64_t at = 0; at < samples; at += batch) {
     const int64_t count = std::min(batch, samples - at);
-    if (first.is_constant() && count < batch) break;
+    if (is_fixed && count < batch) break;
     batches.take({}, at, count);
     int input = 0;
     for (const Tensor& tensor : batches.inputs()) HG_TRY(session.set_input(input++, tensor));

@@ -35,7 +35,7 @@ struct Trainer::Body {
   std::vector<Tensor> states;
   std::vector<std::pair<std::string, Tensor>> training_states;
   Counters counters;
-  int64_t updates = 0;  // since training began
+  int64_t updates = 0;       // since training began
   double lr_factor = 1;      // what set_lr() did to all rates
   std::vector<float> rates;  // what the input train/lr shows
   bool go = true;
@@ -57,10 +57,12 @@ struct Trainer::Body {
   Result<Model> snapshot();  // borrowed
 };
 
-// Checks that all tensors have one first dim, and that there is one for each input and target.
-Result<int64_t> count_samples(const Trainer::Body& body, const Dataset& data);
+// Checks that there is a tensor for each input and target, and that all have one first dim. With a
+// batch of 0 all data are one sample.
+Result<int64_t> count_samples(const Trainer::Body& body, const Dataset& data, int64_t batch);
 
-// Batches of a data set: rows in an order, in memory of their own where they are not a slice.
+// Batches of a data set: rows in an order, in memory of their own where they are not a slice. A
+// batch of 0 is the data as they are.
 class Batches {
  public:
   Status prepare(const Dataset& data, int64_t batch);

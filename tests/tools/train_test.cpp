@@ -200,6 +200,37 @@ TEST_F(Train, ALossThatIsNotFiniteStops) {
   EXPECT_TRUE(fs::exists(folder_ / "t.hgm"));
 }
 
+// Nodes and edges of a graph differ in number: every step takes all of both.
+TEST_F(Train, FilesOfDifferentLengthsGoAsTheyAre) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 4}), edges = g.input("edges", i64, {"e"});
+  const Value w = g.parameter("fc.weight", f32, {1, 4}, init::uniform(-1, 1, 1));
+  const Value b = g.parameter("fc.bias", f32, {1});
+  const Value near = g.call("index_select", {x, edges}, {{"dim", 0}});
+  const Value mixed = g.call("index_reduce", {x, edges, near}, {{"dim", 0}, {"reduce", "add"}});
+  g.output("", g.call("linear", {mixed, w, b}));
+  ASSERT_TRUE(Model::from_graph(std::move(g))->save(folder_ / "graph.hgm").ok());
+  const std::vector<int64_t> nodes = {3, 3, 7, 11, 20, 49, 0};
+  ASSERT_TRUE(write_npy(folder_ / "edges.npy", view(nodes, {7})).ok());
+  const std::string options =
+      "graph.hgm --input x.npy --input edges.npy --target y.npy --out t.hgm "
+      "--json log.json --optimizer sgd --lr 0.1 --momentum 0.9 ";
+  EXPECT_EQ(run(options), 4);
+  EXPECT_NE(err_.find("give --batch all"), std::string::npos) << err_;
+  EXPECT_EQ(run(options + "--batch all --validation-split 0.1"), 1);
+  EXPECT_EQ(run(options + "--batch some"), 1);
+  EXPECT_NE(err_.find("some is no number of samples, or all"), std::string::npos) << err_;
+  ASSERT_EQ(run(options + "--batch all --epochs 60 --validation-input x.npy --validation-input "
+                          "edges.npy --validation-target y.npy"),
+            0)
+      << err_;
+  const json steps = log()["steps"];
+  ASSERT_EQ(steps.size(), 60u);
+  EXPECT_LT(steps[59]["loss"], 0.2 * steps[0]["loss"].get<double>());
+  EXPECT_NEAR(log()["epochs"][58]["validation_loss"], steps[59]["loss"], 1e-5)
+      << "what the next step begins with";
+}
+
 TEST_F(Train, RefusesWithOneSentence) {
   const auto refused = [&](const std::string& arguments, int exit, const std::string& part) {
     EXPECT_EQ(run(arguments), exit) << arguments;

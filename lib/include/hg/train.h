@@ -211,6 +211,8 @@ struct Progress {
 
 struct FitOptions {
   int64_t epochs = 1;
+  // Samples of one step. 0: each step takes all data as it is, whose first dims may then differ, as
+  // those of the nodes and the edges of a graph do.
   int64_t batch = 32;
   bool shuffle = true;  // by Options::seed and the epoch's number
   // `epochs` counts from where the training of a resumed file began, so that the call that was
@@ -241,7 +243,7 @@ class Trainer {
   // Epochs over a data set. The last batch of an epoch may be smaller, where the model's first dim
   // is a symbol; otherwise it is left out.
   Status fit(const Dataset& data, const FitOptions& options);
-  // Loss and metrics in inference mode, with the weights as they are now.
+  // Loss and metrics in inference mode, with the weights as they are now; `batch` as of FitOptions.
   Result<Evaluation> evaluate(const Dataset& data, int64_t batch = 32);
 
   // Sets the optimizer's rate; those of rules keep their proportion to it. Schedules go on from it.
