@@ -32,6 +32,23 @@ void read_geometry(const KernelAttrs& attrs, const Tensor& x, const Tensor& y, C
   read_spatial(attrs, "dilation", dims, s.dilation);
 }
 
+// Of images whose height is dim `first` of x and dim 1 of y; without the channels.
+ConvShape image_shape(const Tensor& x, int first, const Tensor& weight, const Tensor& y,
+                      const KernelAttrs& attrs) {
+  ConvShape s;
+  s.n = x.shape[0];
+  for (int i = 0; i < 2; ++i) {
+    s.in[size_t(1 + i)] = x.shape[first + i];
+    s.out[size_t(1 + i)] = y.shape[1 + i];
+    s.kernel[size_t(1 + i)] = weight.shape[2 + i];
+  }
+  read_spatial(attrs, "stride", 2, s.stride);
+  read_spatial(attrs, "padding", 2, s.padding);
+  read_spatial(attrs, "dilation", 2, s.dilation);
+  s.activation = activation_named(attrs.string("activation"));
+  return s;
+}
+
 }  // namespace
 
 ConvShape conv_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
@@ -47,18 +64,16 @@ ConvShape conv_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
 
 ConvShape channels_last_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
                               const KernelAttrs& attrs) {
-  ConvShape s;
-  s.n = x.shape[0];
+  ConvShape s = image_shape(x, 1, weight, y, attrs);
   s.c = s.o = s.groups = x.shape[3];
-  for (int i = 0; i < 2; ++i) {
-    s.in[size_t(1 + i)] = x.shape[1 + i];
-    s.out[size_t(1 + i)] = y.shape[1 + i];
-    s.kernel[size_t(1 + i)] = weight.shape[2 + i];
-  }
-  read_spatial(attrs, "stride", 2, s.stride);
-  read_spatial(attrs, "padding", 2, s.padding);
-  read_spatial(attrs, "dilation", 2, s.dilation);
-  s.activation = activation_named(attrs.string("activation"));
+  return s;
+}
+
+ConvShape to_channels_last_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
+                                 const KernelAttrs& attrs) {
+  ConvShape s = image_shape(x, 2, weight, y, attrs);
+  s.c = x.shape[1];
+  s.o = y.shape[3];
   return s;
 }
 

@@ -33,6 +33,9 @@ ConvShape conv_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
 // Of the op conv_channels_last, as that of the convolution it is.
 ConvShape channels_last_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
                               const KernelAttrs& attrs);
+// Of the op conv_to_channels_last, likewise.
+ConvShape to_channels_last_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
+                                 const KernelAttrs& attrs);
 // Of the op conv_weight_grad.
 ConvShape conv_weight_grad_shape(const Tensor& x, const Tensor& dy, const KernelAttrs& attrs);
 

@@ -287,5 +287,29 @@ TEST(Passes, LayChannelsLast) {
             std::string::npos);
 }
 
+TEST(Passes, BeginWithChannelsLast) {
+  const auto network = [](int64_t channels) {
+    Graph g;
+    const auto conv = [&](const Value& in, const char* name, const Sizes& weight, int64_t groups) {
+      return g.call("conv", {in, g.parameter(name, f32, weight, init::uniform(-1, 1, 1))},
+                    {{"padding", Dim(1)}, {"groups", groups}});
+    };
+    const Value x = g.input("x", f32, {"n", channels, 6, 6});
+    const Value first = g.call("relu", {conv(x, "a", {8, channels, 3, 3}, 1)});
+    g.output("y", conv(conv(first, "b", {8, 1, 3, 3}, 8), "c", {8, 1, 3, 3}, 8));
+    return g;
+  };
+  EXPECT_EQ(compiled(network(3)),
+            "  conv_to_channels_last_1 = conv_to_channels_last(x, a, none, padding=[1], "
+            "activation=\"relu\") : f32[n, 6, 6, 8]\n"
+            "  conv_channels_last_1 = conv_channels_last(conv_to_channels_last_1, b, none, none, "
+            "padding=[1]) : f32[n, 6, 6, 8]\n"
+            "  conv_channels_last_2 = conv_channels_last(conv_channels_last_1, c, none, none, "
+            "padding=[1]) : f32[n, 6, 6, 8]\n"
+            "  conv_3 = permute(conv_channels_last_2, dims=[0, 3, 1, 2]) : f32[n, 8, 6, 6]\n");
+  // Of more channels other kernels are faster, and what they give is turned: not worth it here.
+  EXPECT_EQ(compiled(network(5)).find("channels_last"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace hg

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolutions with the channels last, as their definition.
+// Depthwise convolutions with the channels last, and those that give such images, as their
+// definition.
 #include "kernels/activation.h"
 #include "kernels/reference/reference.h"
 
 namespace hg::reference::rows {
 namespace {
 
-void run(const Call& c) {
-  const Array &x = c.in[0], &weight = c.in[1];
+// element(position of y, channel, row and column of x) gives an element of x.
+template <class Element>
+void convolve(const Call& c, int64_t rows, int64_t columns, const Element& element) {
+  const Array& weight = c.in[1];
   Array& y = c.out[0];
   const auto number = [&](std::string_view name, int i) {
     const Sizes given = c.attrs.integers(name);
@@ -17,22 +20,36 @@ void run(const Call& c) {
   for (int64_t at = 0; at < y.count(); ++at) {
     const Sizes p = position(y.shape, at);
     double sum = c.in.size() > 2 && c.in[2].given ? c.in[2].at(p[3]) : 0;
-    for (int64_t ky = 0; ky < weight.shape[2]; ++ky)
-      for (int64_t kx = 0; kx < weight.shape[3]; ++kx) {
-        const int64_t i =
-            p[1] * number("stride", 0) - number("padding", 0) + ky * number("dilation", 0);
-        const int64_t j =
-            p[2] * number("stride", 1) - number("padding", 1) + kx * number("dilation", 1);
-        if (i < 0 || i >= x.shape[1] || j < 0 || j >= x.shape[2]) continue;
-        sum += x.at(flat(x.shape, {p[0], i, j, p[3]})) *
-               weight.at(flat(weight.shape, {p[3], 0, ky, kx}));
-      }
+    for (int64_t channel = 0; channel < weight.shape[1]; ++channel)
+      for (int64_t ky = 0; ky < weight.shape[2]; ++ky)
+        for (int64_t kx = 0; kx < weight.shape[3]; ++kx) {
+          const int64_t i =
+              p[1] * number("stride", 0) - number("padding", 0) + ky * number("dilation", 0);
+          const int64_t j =
+              p[2] * number("stride", 1) - number("padding", 1) + kx * number("dilation", 1);
+          if (i < 0 || i >= rows || j < 0 || j >= columns) continue;
+          sum += element(p, channel, i, j) * weight.at(flat(weight.shape, {p[3], channel, ky, kx}));
+        }
     if (c.in.size() > 3 && c.in[3].given) sum += c.in[3].at(at);
     y.at(at) = kernels::activate(activation, sum);
   }
 }
 
-constexpr Row kRows[] = {{"conv_channels_last", run}};
+void run(const Call& c) {
+  const Array& x = c.in[0];
+  convolve(c, x.shape[1], x.shape[2], [&](const Sizes& p, int64_t, int64_t i, int64_t j) {
+    return x.at(flat(x.shape, {p[0], i, j, p[3]}));
+  });
+}
+
+void run_entry(const Call& c) {
+  const Array& x = c.in[0];
+  convolve(c, x.shape[2], x.shape[3], [&](const Sizes& p, int64_t channel, int64_t i, int64_t j) {
+    return x.at(flat(x.shape, {p[0], channel, i, j}));
+  });
+}
+
+constexpr Row kRows[] = {{"conv_channels_last", run}, {"conv_to_channels_last", run_entry}};
 
 }  // namespace
 

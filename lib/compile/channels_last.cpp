@@ -2,7 +2,8 @@
 // Regions of depthwise and 1x1 convolutions, and of what is elementwise between them, run with the
 // channels as the last dim: 1x1 convolutions are then linear layers, and depthwise ones work on
 // vectors of channels. Images are turned at the edges of a region, if that is worth it: the
-// depthwise convolutions make more elements than cross the edges.
+// depthwise convolutions make more elements than cross the edges. Convolutions of few channels, as
+// models begin with, write their result turned.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -20,7 +21,9 @@ using Replacement = std::optional<std::vector<Value>>;
 Dims to_last() { return {0, 2, 3, 1}; }
 Dims to_first() { return {0, 3, 1, 2}; }
 
-enum class Kind { other, point, depthwise, elementwise, mean };
+enum class Kind { other, entry, point, depthwise, elementwise, mean };
+
+constexpr int64_t kFewChannels = 4;  // of an image that is not turned before its convolution
 
 class ChannelsLast {
  public:
@@ -74,11 +77,13 @@ class ChannelsLast {
     const Shape &x = type(conv.inputs[0]).shape, &weight = type(conv.inputs[1]).shape;
     if (attrs.flag("transposed")) return Kind::other;
     const Dim groups = attrs.integer("groups");
-    if (groups == Dim(1))
-      return weight[2] == Dim(1) && weight[3] == Dim(1) && all(attrs.integers("stride"), 1) &&
-                     all(attrs.integers("padding"), 0)
-                 ? Kind::point
-                 : Kind::other;
+    if (groups == Dim(1)) {
+      if (weight[2] == Dim(1) && weight[3] == Dim(1) && all(attrs.integers("stride"), 1) &&
+          all(attrs.integers("padding"), 0))
+        return Kind::point;
+      return x[1].constant() <= kFewChannels && conv.inputs[3] == kNoValue ? Kind::entry
+                                                                           : Kind::other;
+    }
     return groups == x[1] && weight[0] == x[1] ? Kind::depthwise : Kind::other;
   }
 
@@ -141,8 +146,7 @@ class ChannelsLast {
     for (size_t i = 0; i < nodes.size(); ++i) {
       const bool turns_back = is_permute(nodes[i], to_last());
       for (const ValueId id : nodes[i].inputs)
-        if (id != kNoValue && (kinds[i] != Kind::other || turns_back))
-          --outside[static_cast<size_t>(id)];
+        if (id != kNoValue && (is_laid(kinds[i]) || turns_back)) --outside[static_cast<size_t>(id)];
       if (kinds[i] == Kind::other) continue;
       const size_t region = region_of(i);
       if (kinds[i] == Kind::depthwise) worth[region] += elements(nodes[i].outputs[0]);
@@ -166,9 +170,13 @@ class ChannelsLast {
         chosen_.emplace(nodes[i].outputs[0], kinds[i]);
   }
 
+  // Whether a node of this kind reads its images with the channels last.
+  static bool is_laid(Kind kind) { return kind != Kind::other && kind != Kind::entry; }
+
   // The inputs that are turned. Of convolutions: x and the residual.
   std::vector<ValueId> images_of(const Node& node) const {
     std::vector<ValueId> images;
+    if (!is_laid(kind_of(node))) return images;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const bool is_weight = node.op->name() == "conv" && (i == 1 || i == 2);
       if (node.inputs[i] != kNoValue && !is_weight && is_image(node.inputs[i]))
@@ -239,16 +247,20 @@ class ChannelsLast {
       return Replacement({turned_back(graph_.call(node.op->name(), inputs, attrs))});
     }
     const AttrReader attrs = attrs_of(node);
-    const Value x = turned(node.inputs[0]), residual = turned(node.inputs[3]);
     const Value bias = node.inputs[2] == kNoValue ? Value() : graph_.value(node.inputs[2]);
+    NamedAttrs kept;
+    for (const std::string_view name : {"stride", "padding", "dilation", "activation"})
+      kept.push_back({name, attrs.raw(name)});
+    if (found->second == Kind::entry)
+      return Replacement({turned_back(
+          graph_.call("conv_to_channels_last",
+                      {graph_.value(node.inputs[0]), graph_.value(node.inputs[1]), bias}, kept))});
+    const Value x = turned(node.inputs[0]), residual = turned(node.inputs[3]);
     if (found->second == Kind::point)
       return Replacement(
           {turned_back(graph_.call("linear", {x, matrix(node.inputs[1]), bias, residual},
                                    {{"activation", attrs.raw("activation")}}))});
     const Value weight = graph_.value(node.inputs[1]);
-    NamedAttrs kept;
-    for (const std::string_view name : {"stride", "padding", "dilation", "activation"})
-      kept.push_back({name, attrs.raw(name)});
     return Replacement(
         {turned_back(graph_.call("conv_channels_last", {x, weight, bias, residual}, kept))});
   }

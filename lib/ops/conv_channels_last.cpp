@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Depthwise convolutions of images whose channels are the last dim, as the pass channels_last
-// writes them: x and y are [n, h, w, c], the weight is [c, 1, kernel...] as that of conv.
+// writes them: x and y are [n, h, w, c], the weight is [c, 1, kernel...] as that of conv. And
+// convolutions with which such images begin: x is [n, c, h, w].
 #include "lib/ops/terms.h"
 
 namespace hg::ops {
@@ -26,6 +27,24 @@ Status expand(ExpandContext& c) {
   return {};
 }
 
+// The convolution, turned.
+Status expand_entry(ExpandContext& c) {
+  if (c.in(0).rank() != 4)
+    return invalid_argument("conv_to_channels_last: x must be [n, c, h, w], it is ",
+                            c.in(0).shape());
+  NamedAttrs attrs;
+  for (const std::string_view name : {"stride", "padding", "dilation", "activation"})
+    attrs.push_back({name, c.attrs().raw(name)});
+  const Value y = c.graph().call("conv", {c.in(0), c.in(1), input_or_none(c, 2)}, attrs);
+  c.set_out(0, c.graph().call("permute", {y}, {{"dims", Dims{0, 2, 3, 1}}}));
+  return {};
+}
+
+double entry_flops(std::span<const Sizes> in, std::span<const Sizes> out, const AttrReader&) {
+  return 2.0 * static_cast<double>(in[1][1] * in[1][2] * in[1][3]) *
+         static_cast<double>(out[0].count());
+}
+
 double flops(std::span<const Sizes> in, std::span<const Sizes> out, const AttrReader&) {
   return 2.0 * static_cast<double>(in[1][2] * in[1][3]) * static_cast<double>(out[0].count());
 }
@@ -36,6 +55,11 @@ constexpr OpDef kOps[] = {
                   "padding: int[] = [0], dilation: int[] = [1], activation: str = \"none\") -> y",
      .expand = expand,
      .flops = flops},
+    {.name = "conv_to_channels_last",
+     .signature = "conv_to_channels_last(x, weight, bias?, stride: int[] = [1], "
+                  "padding: int[] = [0], dilation: int[] = [1], activation: str = \"none\") -> y",
+     .expand = expand_entry,
+     .flops = entry_flops},
 };
 
 }  // namespace

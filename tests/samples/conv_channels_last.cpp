@@ -26,6 +26,15 @@ Sample sample(const Case& c, bool bias, const char* activation = "none") {
   return s;
 }
 
+// x: [n, c, h, w].
+Sample entry(const Case& c, int64_t channels, bool is_constant, const char* activation = "none") {
+  Sample s = sample(c, is_constant, activation);
+  s.op = "conv_to_channels_last";
+  s.inputs[1].shape = {channels, c.x[1], c.kernel[0], c.kernel[1]};
+  s.inputs[2].shape = {channels};
+  return s;
+}
+
 }  // namespace
 
 std::vector<Sample> conv_channels_last() {
@@ -66,6 +75,36 @@ std::vector<Sample> conv_channels_last() {
   }
   for (const DType dtype : {i64, u8}) {
     Sample s = sample(cases[9], true);
+    for (SampleInput& input : s.inputs) {
+      input.dtype = dtype;
+      input.low = 0;
+      input.high = 3;
+    }
+    s.gradient = false;
+    all.push_back(s);
+  }
+  // Blocks of pixels that are whole, shifted and missing, steps of 1, 2 and more.
+  const Case entries[] = {
+      {{1, 1, 1, 1}, {1, 1}},
+      {{2, 3, 9, 13}, {3, 3}, {2}, {1}},
+      {{1, 2, 6, 7}, {3, 2}, {1}, {1, 0}},
+      {{1, 4, 13, 38}, {4, 4}, {4}},
+      {{1, 1, 7, 5}, {3, 3}, {1}, {2}, {2, 1}},
+      {{2, 3, 40, 66}, {3, 3}, {2}, {1}},
+      {{0, 3, 5, 5}, {3, 3}, {1}, {1}},
+  };
+  for (const Case& c : entries)
+    for (const int64_t channels : {5, 16, 35})
+      for (const bool is_constant : {false, true}) {
+        all.push_back(entry(c, channels, is_constant));
+        all.back().gradient = c.x.count() < 500;
+      }
+  for (const char* activation : {"relu", "relu6", "hardswish", "silu"}) {
+    all.push_back(entry(entries[1], 19, true, activation));
+    all.back().gradient = false;
+  }
+  for (const DType dtype : {i64, u8}) {
+    Sample s = entry(entries[1], 5, true);
     for (SampleInput& input : s.inputs) {
       input.dtype = dtype;
       input.low = 0;
