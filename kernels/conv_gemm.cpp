@@ -26,7 +26,9 @@ constexpr int64_t kKeyBytes = 64;         // of a slot: which pixels those are
 constexpr int64_t kLeastRows = 48;        // output channels that are worth sharing
 constexpr int64_t kLeastPanels = 2;       // of pixels that are
 constexpr int64_t kLeastShared = 400000;  // products of a convolution that is
-constexpr int64_t kMostPacked = 32768;    // floats of packed rows that end_of_rows gives, at most
+// Of an element of the patches, in products of it: to copy it and to gather it.
+constexpr double kPackCost = 8, kGatherCost = 24;
+constexpr int64_t kMostPacked = 32768;  // floats of packed rows that end_of_rows gives, at most
 
 struct ConvGemm {
   ConvShape s;
@@ -93,6 +95,52 @@ void pack_weight(const ConvGemm& g, const float* weight, float* to) {
     }
 }
 
+// Tiles of about kMaxTile pixels, or fewer, and parts of the output channels, each of which gathers
+// its patches again unless the lane keeps them: what leaves the busiest lane least to do. The
+// number of parts.
+int64_t choose_tiles(ConvGemm& g, int64_t threads) {
+  const ConvShape& s = g.s;
+  const int64_t rows = s.group_o(), nr = g.table->nr, images = std::max<int64_t>(1, s.n * s.groups);
+  const int64_t size = s.out_size(), panels = std::max<int64_t>(1, ceil_div(size, nr));
+  const int64_t least = ceil_div(panels * nr, g.by_taps ? kTapTile : kMaxTile);
+  g.tiles = ceil_div(panels, ceil_div(panels, least));
+  const int64_t work = images * panels * nr * g.depth * rows;
+  int64_t parts = 1;
+  const auto largest = [&](int64_t tiles) { return ceil_div(panels, tiles) * nr; };
+  const auto keeps = [&](int64_t tiles, int64_t count) {
+    return count > 1 && !g.by_taps && largest(tiles) * g.depth <= kKept;
+  };
+  if (threads > 1 && work > kLeastShared) {
+    const int64_t first = g.tiles,
+                  last = std::max(first, std::min(first + threads, panels / kLeastPanels));
+    double best = 0;
+    for (int64_t count = 1; count == 1 || (count <= 4 * threads && rows / count >= kLeastRows);
+         count = count == 1 ? threads : count + threads)
+      for (int64_t tiles = first; tiles <= last; ++tiles) {
+        const int64_t tasks = images * tiles * count;
+        const int64_t together =
+            keeps(tiles, count) ? std::min(count, ceil_div(tasks, threads)) : 1;
+        const double packing = (g.plain ? kPackCost : kGatherCost) / static_cast<double>(together);
+        const double busiest = busiest_lane(tasks, threads, [&](int64_t task) {
+          const int64_t tile = task / count % tiles, part = task % count;
+          const int64_t width = std::min(size, part_begin(panels, tiles, tile + 1) * nr) -
+                                part_begin(panels, tiles, tile) * nr;
+          const int64_t height = part_begin(rows, count, part + 1) - part_begin(rows, count, part);
+          return static_cast<double>(width) * (static_cast<double>(height) + packing);
+        });
+        // A few tasks more let lanes help each other.
+        const double time = tasks < 4 * threads ? 1.02 * busiest : busiest;
+        if (best != 0 && time >= best) continue;
+        best = time;
+        g.tiles = tiles;
+        parts = count;
+      }
+  }
+  g.tile = largest(g.tiles);
+  g.keeps = keeps(g.tiles, parts);
+  return parts;
+}
+
 Status prepare(PrepareContext& c) {
   ConvGemm g;
   g.s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
@@ -104,25 +152,8 @@ Status prepare(PrepareContext& c) {
   g.plain = s.kernel_size() == 1 && s.stride == ConvShape::Spatial{1, 1, 1} && s.in == s.out &&
             s.padding == ConvShape::Spatial{0, 0, 0};
   g.by_taps = skips_taps(s);
-  const int64_t rows = s.group_o(), nr = g.table->nr, depth = g.depth;
-  // Tiles of about kMaxTile pixels; several threads share their output channels where tiles are
-  // few, or take as many tiles each.
-  const int64_t panels = std::max<int64_t>(1, ceil_div(s.out_size(), nr));
-  const int64_t most = g.by_taps ? kTapTile : kMaxTile, least = ceil_div(panels * nr, most);
-  g.tiles = ceil_div(panels, ceil_div(panels, least));
-  const int64_t images = std::max<int64_t>(1, s.n * s.groups);
-  // Each part gathers its patches again.
-  const int64_t threads = c.threads(), wanted = g.plain ? 4 * threads : threads;
-  int64_t parts = 1;
-  for (int64_t more = threads;
-       threads > 1 && images * g.tiles * parts < wanted && rows / more >= kLeastRows &&
-       panels * nr / g.tiles * depth * rows / parts > 800000;
-       more += threads)
-    parts = more;
-  if (parts == 1 && images * panels * nr * depth * rows > kLeastShared)
-    g.tiles = shared_equally(g.tiles, panels / kLeastPanels, images, threads);
-  g.tile = ceil_div(panels, g.tiles) * nr;
-  const int64_t others = images * g.tiles;
+  const int64_t rows = s.group_o(), depth = g.depth;
+  const int64_t parts = choose_tiles(g, c.threads());
   g.first_o = row_parts(rows, g.table->mr, parts);
   if (c.is_constant(1) && rows > 0 && depth > 0) {
     const float* weight = c.in(1).as<float>();
@@ -141,9 +172,8 @@ Status prepare(PrepareContext& c) {
         pack_weight(g, weight, static_cast<float*>(to));
       }));
   }
-  g.lanes = tile_lanes(c, others * g.parts());
+  g.lanes = tile_lanes(c, s.n * s.groups * g.tiles * g.parts());
   // Panels of a piece, and one row of patches.
-  g.keeps = g.parts() > 1 && !g.by_taps && g.tile * depth <= kKept;
   g.widened_at = g.tile * (g.keeps ? depth : std::min(g.piece, depth)) + g.tile;
   const int64_t widened = g.rounded ? std::min(rows * std::min(g.piece, depth), kMostPacked) : 0;
   g.key_at = g.widened_at + (widened + 1) / 2 * 2;
