@@ -17,9 +17,13 @@ namespace {
 constexpr int64_t kSlack = 16;   // floats that pack_rows may write beyond
 constexpr int64_t kPiece = 256;  // of k: a panel of b takes kPiece nr floats, 16 or 32 KiB
 
-constexpr int64_t kMostColumns = 32;  // of a panel
-constexpr int64_t kKeptRows = 65536;  // floats of packed rows that a lane keeps for its next tile
-constexpr int64_t kKeyBytes = 64;     // of a slot: which rows those are
+constexpr int64_t kMostColumns = 32;    // of a panel
+constexpr int64_t kKeptRows = 65536;    // floats of packed rows that a lane keeps for its next tile
+constexpr int64_t kLeastWork = 200000;  // products of a tile that is worth sharing
+constexpr int64_t kSecondCache = 98304;  // floats of b that stay there
+// Of an element of a side, in products of it: to pack it, and to read it.
+constexpr double kPackCost = 10, kReadCost = 4;
+constexpr int64_t kKeyBytes = 64;  // of a slot: which rows those are
 
 int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 struct Gemm {
@@ -50,37 +54,60 @@ struct Gemm {
 
 bool is_gemm(const PrepareContext& c) { return c.out(0).dtype == f32; }
 
-// Rows are packed once for each tile, or once by each lane where few rows meet many columns.
-// Several threads share tiles of about 256 x 256 elements, and smaller ones while there are few
-// tiles and much work.
-void choose_tiles(Gemm& g, int threads) {
+// Tiles of at most about 256 rows and 1024 columns. Several threads share as many as leave the
+// busiest lane least to do: each tile packs its rows again, unless the lane keeps them, and reads
+// or packs its panels of b.
+void choose_tiles(Gemm& g, bool packs_b, int64_t threads) {
   const MatmulShape& s = g.s;
-  const int64_t mr = g.table->mr, nr = g.table->nr;
-  g.tile_m = s.m <= 384 ? round_up(std::max<int64_t>(s.m, 1), mr)
-                        : round_up(ceil_div(s.m, ceil_div(s.m, 256)), mr);
-  g.tile_n = round_up(std::clamp<int64_t>(s.n, 1, threads > 1 ? 256 : 1024), nr);
-  const int64_t batches = s.batches();
-  const auto tiles = [&] { return batches * ceil_div(s.m, g.tile_m) * ceil_div(s.n, g.tile_n); };
-  const auto work = [&] { return g.tile_m * g.tile_n * s.k; };
-  const int64_t wanted = threads > 1 ? 4 * threads : 1;
-  while (tiles() < wanted && work() > 400000 && (g.tile_n > 2 * nr || g.tile_m > 4 * mr)) {
-    const bool divides_columns = !g.by_rows && g.tile_m * s.k <= kKeptRows && g.tile_n > 2 * nr;
-    // Rows are packed for every tile, which wide tiles use longer; panels of b come from memory,
-    // and few tiles of rows read them more often than once.
-    if (divides_columns)
-      g.tile_n = round_up(g.tile_n / 2, nr);
-    else if (g.tile_m > 20 * mr ? g.tile_n <= 3 * g.tile_m
-                                : g.tile_m > 4 * mr && g.tile_n <= 4 * nr)
-      g.tile_m = round_up(g.tile_m / 2, mr);
-    else
-      g.tile_n = round_up(g.tile_n / 2, nr);
-  }
-  g.tiles_m = ceil_div(s.m, g.tile_m);
-  g.tiles_n = ceil_div(s.n, g.tile_n);
-  if (tiles() > 1 && g.by_rows)
-    g.tiles_m = shared_equally(g.tiles_m, g.blocks(), batches * g.tiles_n, threads);
-  else if (tiles() > 1)
-    g.tiles_n = shared_equally(g.tiles_n, g.panels(), batches * g.tiles_m, threads);
+  const int64_t mr = g.table->mr, nr = g.table->nr, batches = s.batches();
+  const int64_t least_m = s.m <= 384 ? std::min<int64_t>(s.m, 1) : ceil_div(s.m, 256);
+  const int64_t least_n = ceil_div(s.n, 1024);
+  g.tiles_m = least_m;
+  g.tiles_n = least_n;
+  const auto keeps = [&](int64_t tiles_m, int64_t tiles_n) {
+    return g.pack_a && tiles_n > 1 && ceil_div(g.blocks(), tiles_m) * mr * s.k <= kKeptRows;
+  };
+  const int64_t work = batches * s.m * s.n * s.k;
+  double best = 0;
+  for (int64_t wanted = threads; threads > 1 && work > wanted * kLeastWork && wanted <= 4 * threads;
+       wanted *= 2)
+    for (int64_t tiles_m = least_m; tiles_m <= g.blocks(); ++tiles_m) {
+      int64_t rows = tiles_m;
+      int64_t columns = std::max(least_n, std::min(ceil_div(wanted, batches * rows), g.panels()));
+      if (g.by_rows)
+        rows = shared_equally(rows, g.blocks(), batches * columns, threads);
+      else
+        columns = shared_equally(columns, g.panels(), batches * rows, threads);
+      const int64_t tiles = batches * rows * columns;
+      const bool together = keeps(rows, columns) && (g.by_rows || rows == 1);
+      const double row_cost =
+          !g.pack_a
+              ? kReadCost
+              : kPackCost /
+                    static_cast<double>(together ? std::min(columns, ceil_div(tiles, threads)) : 1);
+      const double column_cost = packs_b                    ? kPackCost
+                                 : s.n * s.k > kSecondCache ? kReadCost
+                                                            : kReadCost / 4;
+      const double busiest = busiest_lane(tiles, threads, [&](int64_t index) {
+        const int64_t tile = index % (rows * columns);
+        const int64_t i = g.by_rows ? tile / columns : tile % rows;
+        const int64_t j = g.by_rows ? tile % columns : tile / rows;
+        const auto height = static_cast<double>(
+            (part_begin(g.blocks(), rows, i + 1) - part_begin(g.blocks(), rows, i)) * mr);
+        const auto width = static_cast<double>(
+            (part_begin(g.panels(), columns, j + 1) - part_begin(g.panels(), columns, j)) * nr);
+        return height * (width + row_cost) + width * column_cost;
+      });
+      // A few tiles more let lanes help each other.
+      const double time = tiles < 4 * threads ? 1.03 * busiest : busiest;
+      if (best == 0 || time < best) {
+        best = time;
+        g.tiles_m = rows;
+        g.tiles_n = columns;
+      }
+      if (batches * tiles_m >= wanted) break;
+    }
+  g.keeps_a = keeps(g.tiles_m, g.tiles_n);
   if (g.tiles_m > 0) g.tile_m = ceil_div(g.blocks(), g.tiles_m) * mr;
   if (g.tiles_n > 0) g.tile_n = ceil_div(g.panels(), g.tiles_n) * nr;
 }
@@ -107,7 +134,6 @@ Status prepare(PrepareContext& c) {
   g.half = &half_table();
   const MatmulShape& s = g.s;
   g.by_rows = s.m * (s.k + s.n) > s.k * s.n;
-  choose_tiles(g, c.threads());
   const int nr = g.table->nr;
   if (c.is_constant(1) && s.batches() == 1 && s.n > 0 && s.k > 0) {
     const float* b = c.in(1).as<float>();
@@ -138,7 +164,7 @@ Status prepare(PrepareContext& c) {
   }
   // Packed rows lie in the order in which the panels of b meet them, one after the other.
   g.pack_a = s.m > 1 && s.n > nr && (s.a_col != 1 || (s.m > 2 * g.table->mr && s.n >= 8 * nr));
-  g.keeps_a = g.pack_a && g.tiles_n > 1 && g.tile_m * s.k <= kKeptRows;
+  choose_tiles(g, g.packed_b == nullptr, c.threads());
   g.lanes = tile_lanes(c, s.batches() * g.tiles_m * g.tiles_n);
   g.slot_bytes = (g.slot_a() + (g.pack_a ? g.packed_rows() : 0)) * 4 + (g.keeps_a ? kKeyBytes : 0);
   c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
