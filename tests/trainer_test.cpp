@@ -421,10 +421,23 @@ TEST(Trainer, RefusesWithASentence) {
   EXPECT_NE(refusal(o).find("there is no parameter to train"), std::string::npos);
   o = classify();
   o.optimizer.lr = -0.5;
-  EXPECT_EQ(refusal(o), "the optimizer's learning rate is -0.5, it may not be negative");
+  EXPECT_EQ(refusal(o), "the optimizer's learning rate is -0.5, it must be a number from 0 on");
+  o = classify();
+  o.schedule.warmup = -3;
+  EXPECT_EQ(refusal(o), "the schedule's warmup is -3, it must be a number from 0 on");
+  o.schedule = {.period = 0};
+  EXPECT_NE(refusal(o).find("are 0 ticks apart"), std::string::npos);
+  o.schedule = {.rise = 2};
+  EXPECT_NE(refusal(o).find("rise is 2"), std::string::npos);
   Trainer trainer = make(model, classify());
-  const Data data(8);
+  Data data(8);
   EXPECT_FALSE(trainer.fit({data.set.inputs, {}}, {}).ok());
+  EXPECT_EQ(trainer.fit(data.set, {.patience = -1}).message(), "patience is -1");
+  data.set.targets[0].as<int64_t>()[5] = 3000;
+  const std::string sentence =
+      "the target 'target' has the class 3000, the output has the classes 0";
+  EXPECT_EQ(trainer.fit(data.set, {}).message().substr(0, sentence.size()), sentence);
+  EXPECT_EQ(trainer.evaluate(data.set).status().message().substr(0, sentence.size()), sentence);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -66,6 +67,8 @@ class Job {
       : job_(job), options_(job.options), on_progress_(on_progress), summary_(summary) {}
 
   Outcome run() {
+    for (const std::string* path : {&job_.out, &job_.best, &job_.log, &job_.svg})
+      if (Outcome o = check_place(*path); !o.ok()) return o;
     Result<Model> model = Model::load(job_.model);
     if (!model.ok()) return outcome(model.status());
     if (Outcome o = open_data(*model); !o.ok()) return o;
@@ -93,12 +96,31 @@ class Job {
   }
 
  private:
+  // Training may take hours: a folder that is not there is told before.
+  static Outcome check_place(const std::string& path) {
+    if (path.empty()) return {};
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    std::error_code error;
+    if (std::filesystem::is_directory(path, error))
+      return {Exit::unreadable, text("cannot write '", path, "': it is a directory")};
+    if (folder.empty() || std::filesystem::is_directory(folder, error)) return {};
+    return {Exit::unreadable,
+            text("cannot write '", path, "': there is no directory '", folder.string(), "'")};
+  }
+
   // -- Data --------------------------------------------------------------------------------------
 
   Outcome open_data(Model& model) {
     InputArrays& inputs = arrays_[0];
     if (Outcome o = open_inputs(model.graph(), job_.inputs, false, inputs); !o.ok()) return o;
     if (Outcome o = open_targets(model.graph(), job_.targets, true, arrays_[1]); !o.ok()) return o;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const ValueInfo& info = model.graph().value_info(model.graph().inputs()[i]);
+      const DType given = inputs[i].tensor.dtype;
+      if (given != info.type.dtype)
+        return mismatch("input '", info.name, "' takes ", info.type, ", the file has ", given,
+                        "; save it with numpy's astype");
+    }
     fill(arrays_[0], arrays_[1], data_);
     if (Outcome o = check_samples(data_); !o.ok()) return o;
     if (!job_.validation_inputs.empty() || !job_.validation_targets.empty()) {

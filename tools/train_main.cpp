@@ -105,6 +105,19 @@ void add_choice(CLI::App& app, const std::string& name, T& value,
       about + ": " + words_of(names));
 }
 
+// A check that a whole number is from `least` on, and not one that nobody can mean.
+CLI::Validator from(int64_t least) {
+  static constexpr int64_t kMost = 1'000'000'000'000;
+  return CLI::Validator(
+      [least](std::string& word) {
+        int64_t value = 0;
+        const bool reads = CLI::detail::lexical_cast(word, value);
+        if (reads && value >= least && value <= kMost) return std::string();
+        return text(word, " is not a whole number from ", least, " to ", kMost);
+      },
+      "");
+}
+
 // "512M", "2G", "65536"
 int64_t parse_bytes(const std::string& word) {
   size_t used = 0;
@@ -120,7 +133,7 @@ int64_t parse_bytes(const std::string& word) {
                         : unit == "M" || unit == "MiB" ? 1024.0 * 1024
                         : unit == "G" || unit == "GiB" ? 1024.0 * 1024 * 1024
                                                        : -1;
-  if (used == 0 || value <= 0 || factor < 0)
+  if (used == 0 || !(value > 0) || factor < 0 || value * factor > 1e18)
     throw CLI::ValidationError("--memory-limit", text(word, " is not a size such as 512M"));
   return static_cast<int64_t>(value * factor);
 }
@@ -148,7 +161,7 @@ void add_files(CLI::App& app, TrainJob& job) {
   app.add_option("--out,-o", job.out, "where the trained model goes");
   app.add_option("--best", job.best, "where the model with the lowest loss so far goes");
   app.add_option("--save-every", job.save_every, "also save after so many epochs each")
-      ->check(CLI::NonNegativeNumber);
+      ->check(from(0));
   app.add_option("--json", job.log, "write losses, times and plan to this file");
   app.add_option("--svg", job.svg, "draw the loss curve into this file");
 }
@@ -198,8 +211,7 @@ void add_optimizer(CLI::App& app, TrainJob& job, Words& words) {
   app.add_flag("--maximize", o.maximize, "go up instead of down");
   app.add_option("--clip-norm", job.options.clip_norm, "of all gradients together");
   app.add_option("--clip-value", job.options.clip_value, "of each element of a gradient");
-  app.add_option("--accumulate", job.options.accumulate, "batches for one update")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--accumulate", job.options.accumulate, "batches for one update")->check(from(1));
   Schedule& s = job.options.schedule;
   add_choice(app, "--schedule", s.kind, kSchedules, "of the learning rate");
   app.add_flag("--schedule-by-epoch", s.by_epoch, "ticks are epochs instead of updates");
@@ -213,8 +225,7 @@ void add_optimizer(CLI::App& app, TrainJob& job, Words& words) {
 }
 
 void add_run(CLI::App& app, TrainJob& job, Words& words) {
-  app.add_option("--epochs", job.fit.epochs, "how often each sample is seen")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--epochs", job.fit.epochs, "how often each sample is seen")->check(from(1));
   app.add_option_function<std::string>(
          "--batch",
          [&job](const std::string& word) {
@@ -226,7 +237,8 @@ void add_run(CLI::App& app, TrainJob& job, Words& words) {
          "samples of one step; all: every step takes the files as they are, as for the nodes and "
          "edges of a graph")
       ->default_str("32");
-  app.add_option("--patience", job.fit.patience, "stop after so many epochs without a better loss");
+  app.add_option("--patience", job.fit.patience, "stop after so many epochs without a better loss")
+      ->check(from(0));
   app.add_option("--seed", job.options.session.seed, "of shuffling and dropout");
   app.add_flag("--no-shuffle", words.no_shuffle, "take the samples in their order");
   app.add_flag("--finish", job.fit.finish, "epochs count from where the file's training began");
@@ -243,7 +255,7 @@ void add_run(CLI::App& app, TrainJob& job, Words& words) {
   add_choice(app, "--precision", job.options.compute, kPrecisions, "of matrix products");
   app.add_option("--device", words.device, "cpu, vulkan or auto")->capture_default_str();
   app.add_option("--threads", job.options.session.threads, "threads to use; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(from(0));
   app.add_option_function<std::string>(
       "--memory-limit",
       [&job](const std::string& word) { job.options.session.memory_limit = parse_bytes(word); },

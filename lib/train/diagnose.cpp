@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds where a loss that is not finite came from: runs the forward pass again, keeping all values.
+// Finds where a loss that is not finite came from: runs the forward pass again, keeping all values;
+// and which class of a target the model does not have.
 #include <cmath>
 
 #include "lib/graph/access.h"
@@ -49,8 +50,8 @@ Content content_of(const Session& session, const Graph& graph, ValueId id) {
 // have none; infinities that a mask made on purpose are not on that way.
 Status Trainer::Body::diagnose(std::span<const Tensor> inputs, std::span<const Tensor> targets,
                                double loss) {
-  const std::string what =
-      text("the loss of batch ", static_cast<int64_t>(counters.batches) + 1, " is ", loss, ": ");
+  const std::string what = text("the loss of batch ", static_cast<int64_t>(counters.batches) + 1,
+                                " is ", std::isnan(loss) ? std::abs(loss) : loss, ": ");
   HG_TRY_ASSIGN(Graph forward, with_present_weights(step.forward));
   HG_TRY_ASSIGN(const Model model, Model::from_graph(std::move(forward)));
   Options again = options.session;
@@ -107,6 +108,23 @@ Status Trainer::Body::diagnose(std::span<const Tensor> inputs, std::span<const T
                               ") is the first that is not finite");
     current = next;
   }
+}
+
+Status Trainer::Body::explain(Status failed, std::span<const Tensor> targets) const {
+  if (failed.code() != Code::invalid_argument) return failed;
+  for (const ClassTarget& target : step.classes) {
+    const Tensor& given = targets[target.index];
+    if (!target.classes.is_constant()) continue;
+    HG_TRY_ASSIGN(const TensorData wide, TensorData::allocate(i64, given.shape));
+    copy(given, wide.tensor);
+    for (int64_t i = 0; i < given.count(); ++i) {
+      const int64_t label = wide.tensor.as<int64_t>()[i], classes = target.classes.constant();
+      if (label == target.ignored || (label >= 0 && label < classes)) continue;
+      return invalid_argument("the target '", target.name, "' has the class ", label,
+                              ", the output has the classes 0 to ", classes - 1);
+    }
+  }
+  return failed;
 }
 
 }  // namespace hg

@@ -116,6 +116,7 @@ class Fit {
  private:
   Status prepare() {
     HG_CHECK(options_.epochs > 0, "epochs is ", options_.epochs);
+    HG_CHECK(options_.patience >= 0, "patience is ", options_.patience);
     HG_CHECK(options_.batch >= 0, "batch is ", options_.batch);
     const bool whole = options_.batch == 0;
     HG_TRY_ASSIGN(samples_, count_samples(b_, data_, options_.batch));

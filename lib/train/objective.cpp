@@ -149,6 +149,11 @@ class Builder {
                "' is ", target.shape(), ", the classes are along dim ", dim);
       target = as_type(target, y.dtype());
     }
+    if (indices) {
+      const auto found = std::find(result_.targets.begin(), result_.targets.end(), loss.target);
+      result_.classes.push_back({static_cast<size_t>(found - result_.targets.begin()), loss.target,
+                                 y.dim(dim), loss.ignore_index});
+    }
     if (dim == -1 && y.rank() > 2) {  // rows of classes
       const Dim rows = count(without(y.shape(), -1)), classes = y.dim(-1);
       y = reshape(y, {rows, classes});

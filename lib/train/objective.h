@@ -14,13 +14,22 @@ inline Value as_type(const Value& x, DType dtype) {
   return x.dtype() == dtype ? x : cast(x, dtype);
 }
 
+// A target of class indices.
+struct ClassTarget {
+  size_t index = 0;  // among the targets
+  std::string name;
+  Dim classes;
+  int64_t ignored = -100;
+};
+
 struct Objective {
   // Sums of the weighted losses, scalars: of means, with penalties, and of sums; either may be
   // none.
   Value mean, sum;
   Value total;
   std::vector<std::string> targets;  // inputs that were added, in order
-  std::vector<Value> metrics;        // scalars
+  std::vector<ClassTarget> classes;
+  std::vector<Value> metrics;  // scalars
 };
 
 // Adds inputs for the targets, and the nodes; no outputs.

@@ -7,7 +7,6 @@
 #include "hg/ops.h"
 #include "lib/graph/rewrite.h"
 #include "lib/train/mode.h"
-#include "lib/train/objective.h"
 
 namespace hg {
 namespace {
@@ -40,6 +39,7 @@ class Builder {
     if (options_.compute != f32) HG_TRY(set_compute(g, options_.compute));
     HG_TRY_ASSIGN(const Objective objective, add_objective(g, options_));
     step_.targets = objective.targets;
+    step_.classes = objective.classes;
     GraphAccess::body(g).outputs.clear();
     g.output("loss", objective.total);
     step_.forward = g;
@@ -66,7 +66,8 @@ class Builder {
                                                             {"eps", how.eps},
                                                             {"alpha", how.alpha}};
     for (const auto& [name, value] : none_negative)
-      HG_CHECK(value >= 0, "the optimizer's ", name, " is ", value, ", it may not be negative");
+      HG_CHECK(value >= 0 && std::isfinite(value), "the optimizer's ", name, " is ", value,
+               ", it must be a number from 0 on");
     for (const double beta : {how.beta1, how.beta2})
       HG_CHECK(beta >= 0 && beta < 1, "a beta of the optimizer is ", beta,
                ", it must be from 0 to below 1");
@@ -77,6 +78,20 @@ class Builder {
                ", neither may be negative");
     HG_CHECK(o.clip_norm >= 0 && o.clip_value >= 0, "clipping to ", o.clip_norm, " and ",
              o.clip_value, " is not possible: neither may be negative");
+    const Schedule& s = o.schedule;
+    HG_CHECK(s.period > 0, "the schedule's drops are ", s.period,
+             " ticks apart, it must be 1 or more");
+    const std::pair<const char*, double> numbers[] = {{"warmup", static_cast<double>(s.warmup)},
+                                                      {"total", static_cast<double>(s.total)},
+                                                      {"patience", static_cast<double>(s.patience)},
+                                                      {"cooldown", static_cast<double>(s.cooldown)},
+                                                      {"gamma", s.gamma},
+                                                      {"lowest rate", s.min_lr},
+                                                      {"rise", s.rise}};
+    for (const auto& [name, value] : numbers)
+      HG_CHECK(value >= 0 && std::isfinite(value), "the schedule's ", name, " is ", value,
+               ", it must be a number from 0 on");
+    HG_CHECK(s.rise <= 1, "the schedule's rise is ", s.rise, " of the ticks, it must be 1 at most");
     HG_CHECK(o.compute == f32 || o.compute == bf16 || o.compute == f16, "compute is ", o.compute,
              "; known are f32 bf16 f16");
     if (o.compute == f16 && o.accumulate > 1)

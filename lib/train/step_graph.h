@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "hg/train.h"
+#include "lib/train/objective.h"
 
 namespace hg {
 
@@ -21,6 +21,7 @@ struct StepGraph {
   Graph graph;                              // gives the loss, then the number of updates so far
   Graph forward;                            // as far as the loss, which is its output
   std::vector<std::string> targets;         // names of inputs, which follow the model's
+  std::vector<ClassTarget> classes;         // those of them that are class indices
   std::vector<double> rates;                // of the groups, in the order of the input train/lr
   bool has_go = false, has_weight = false;  // inputs, used when gradients are accumulated
   std::vector<std::string> trained, notes;

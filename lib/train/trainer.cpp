@@ -174,7 +174,7 @@ Result<double> Trainer::Body::run_batch(std::span<const Tensor> inputs,
   for (const Tensor& target : targets) HG_TRY(session->set_input(at++, target));
   go = next_go;
   weight = next_weight;
-  HG_TRY(session->run());
+  if (Status ran = session->run(); !ran.ok()) return explain(std::move(ran), targets);
   HG_TRY_ASSIGN(const Tensor result, session->output(0));
   const double loss = *result.as<float>();
   HG_TRY_ASSIGN(const Tensor count, session->output(1));
@@ -305,7 +305,7 @@ Result<Evaluation> Trainer::Body::evaluate(const Dataset& data, int64_t batch) {
     int input = 0;
     for (const Tensor& tensor : batches.inputs()) HG_TRY(session.set_input(input++, tensor));
     for (const Tensor& tensor : batches.targets()) HG_TRY(session.set_input(input++, tensor));
-    HG_TRY(session.run());
+    if (Status ran = session.run(); !ran.ok()) return explain(std::move(ran), batches.targets());
     const auto part = static_cast<double>(count);
     for (int k = 0; k < session.output_count(); ++k) {
       HG_TRY_ASSIGN(const Tensor value, session.output(k));

@@ -53,6 +53,8 @@ struct Trainer::Body {
   // The model with these weights: borrowed from the session, valid until its next run.
   Result<Graph> with_present_weights(const Graph& graph);
   Status diagnose(std::span<const Tensor> inputs, std::span<const Tensor> targets, double loss);
+  // Why a run failed, where a class that there is not is the reason; else what it failed with.
+  Status explain(Status failed, std::span<const Tensor> targets) const;
   Result<Evaluation> evaluate(const Dataset& data, int64_t batch);
   Result<Model> snapshot();  // borrowed
 };

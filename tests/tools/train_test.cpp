@@ -50,6 +50,8 @@ class Train : public testing::Test {
     for (size_t i = 0; i < xs.size(); i += 4)
       ys.push_back(0.5f + xs[i] - 2 * xs[i + 1] + 3 * xs[i + 2] + 0.25f * xs[i + 3]);
     ASSERT_TRUE(write_npy(folder_ / "x.npy", view(xs, {50, 4})).ok());
+    const std::vector<double> wide(xs.begin(), xs.end());
+    ASSERT_TRUE(write_npy(folder_ / "x64.npy", view(wide, {50, 4})).ok());
     ASSERT_TRUE(write_npy(folder_ / "y.npy", view(ys, {50})).ok());
     ys[7] = HUGE_VALF;
     ASSERT_TRUE(write_npy(folder_ / "inf.npy", view(ys, {50})).ok());
@@ -254,6 +256,16 @@ TEST_F(Train, RefusesWithOneSentence) {
   refused("m.hgm --input x.npy --target x.npy" + out, 4, "the output");
   refused(kFiles + std::string("--freeze 'head.*'") + out, 4, "no parameter matches");
   refused("m.hgm --input x.npy --target y.npy --loss hinge" + out, 4, "there is no loss 'hinge'");
+  refused("m.hgm --input x64.npy --target y.npy" + out, 4, "takes f32[n, 4], the file has f64");
+  refused(kFiles + std::string("--epochs 0") + out, 1, "0 is not a whole number from 1");
+  refused(kFiles + std::string("--epochs 99999999999999999999") + out, 1, "is not a whole number");
+  refused(kFiles + std::string("--memory-limit 1e30G") + out, 1, "1e30G is not a size");
+  refused(kFiles + std::string("--warmup -3") + out, 4, "the schedule's warmup is -3");
+  // Before anything is computed, which might take hours.
+  for (const char* option : {"--best", "--json", "--svg"})
+    refused(kFiles + std::string(option) + " none/file" + out, 2, "there is no directory 'none'");
+  refused(kFiles + std::string("--epochs 1000000000 --out none/t.hgm"), 2,
+          "there is no directory 'none'");
 }
 
 }  // namespace
