@@ -15,17 +15,21 @@ namespace {
 // others, so that a mix-up of two shows.
 std::pair<int64_t, int64_t> default_sizes(std::span<const InputSpec> specs,
                                           const std::string& symbol, int index) {
-  bool batch = true, image = false;
+  bool batch = true, image = false, features = false;
   for (const auto& [name, type] : specs) {
     for (int d = 0; d < type.rank(); ++d) {
       std::vector<std::string> used;
       type.shape[static_cast<size_t>(d)].collect_symbols(used);
       if (std::find(used.begin(), used.end(), symbol) == used.end()) continue;
       batch = batch && d == 0;
-      image = image || (type.rank() >= 4 && d >= type.rank() - 2 && is_float(type.dtype));
+      if (type.rank() < 4 || d < type.rank() - 2 || !is_float(type.dtype)) continue;
+      // Pictures have one channel or three; what has others was made smaller by some model before.
+      const Dim& channels = type.shape[static_cast<size_t>(type.rank() - 3)];
+      (channels == Dim(1) || channels == Dim(3) ? image : features) = true;
     }
   }
   if (batch) return {2 + index, 3 + index};
+  if (features && !image) return {32 + 16 * index, 48 + 16 * index};
   if (image) return {64 + 32 * index, 96 + 32 * index};
   return {5 + 2 * index, 8 + 2 * index};
 }

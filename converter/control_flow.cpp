@@ -200,6 +200,7 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
   next = 0;
   for (size_t i = 0; i < node.outputs.size(); ++i)
     set(node.outputs[i], rebuild(yes.results[i], merged, next));
+  kept_control_ = true;
 }
 
 }  // namespace hg::convert

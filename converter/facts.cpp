@@ -2,6 +2,7 @@
 // What a script asks of its tensors and of its surroundings: sizes, dtypes, devices, modes.
 #include "converter/complex.h"
 #include "converter/interpreter.h"
+#include "converter/promotion.h"
 
 namespace hg::convert {
 namespace {
@@ -142,6 +143,26 @@ bool set_grad_enabled(NodeCall& call) {
   return nothing(call);
 }
 
+// The dtype that two tensors or numbers have in common.
+bool result_type(NodeCall& call) {
+  Promotion promotion;
+  for (const int i : {0, 1}) {
+    const Item& item = call.at(i);
+    const auto* tensor = std::get_if<TensorRef>(&item.value);
+    if (tensor != nullptr && (*tensor)->is_complex()) return false;
+    if (tensor != nullptr && !(*tensor)->is_number())
+      promotion.add_tensor(type_of(call, i).dtype, type_of(call, i).rank());
+    else if (tensor != nullptr)
+      promotion.add_number((*tensor)->number_dtype());
+    else if (item.is_number())
+      promotion.add_number(item.is_bool() ? boolean : item.is_int() ? i64 : f64);
+    else
+      return false;
+  }
+  call.give(Item(torch_of_dtype(promotion.result())));
+  return true;
+}
+
 // `with`: of torch's own managers, no_grad and those that only measure.
 bool enter(NodeCall& call) {
   const auto* object = std::get_if<std::shared_ptr<Object>>(&call.at(0).value);
@@ -196,6 +217,7 @@ constexpr Builtin kBuiltins[] = {
        call.give(Item(count(type_of(call).shape)));
        return true;
      }},
+    {"aten::result_type", result_type},
     {"aten::element_size",
      [](NodeCall& call) {
        call.give(Item(size_of(type_of(call).dtype) * (is_complex(call) ? 2 : 1)));

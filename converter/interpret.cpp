@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "converter/custom.h"
 #include "converter/interpreter.h"
@@ -123,17 +124,16 @@ void Interpreter::run_node(const ScriptNode& node) {
     poison_outputs(node);
     return;
   }
-  if (memory_.depth() > 0 || node.kind.starts_with("prim::")) return;
+  const bool kept = std::exchange(kept_control_, false);
+  if (memory_.depth() > 0 || (node.kind.starts_with("prim::") && !kept)) return;
   Executed executed{sequence, &node, {}};
-  bool any = false;
   for (const ScriptId id : node.outputs) {
     const auto* tensor = std::get_if<TensorRef>(&get(id).value);
     // Numbers that are known have no value in the graph unless something reads it.
     const bool has_value = tensor && !(*tensor)->is_poisoned() && !(*tensor)->known();
     executed.outputs.push_back(has_value ? memory_.read(*tensor).id() : kNoValue);
-    any |= has_value;
   }
-  if (any) result_.trace.push_back(std::move(executed));
+  result_.trace.push_back(std::move(executed));
 }
 
 void Interpreter::poison_outputs(const ScriptNode& node) {

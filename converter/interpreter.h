@@ -217,6 +217,7 @@ class Interpreter {
   int64_t sequence_ = 0;
   std::vector<bool> gradients_ = {true};
   bool asked_alignment_ = false;
+  bool kept_control_ = false;  // the loop or branch that ran last is one node of the graph
   std::vector<int> loops_;  // depths of the bodies of loops that the graph keeps
 };
 

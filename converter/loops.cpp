@@ -312,6 +312,7 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
   for (size_t i = 0; i < carried; ++i) set(node.outputs[i], rebuild(start[i], results, next));
   for (size_t i = 0; i < held.size(); ++i)
     restore(held[i], rebuild(start[carried + i], results, next));
+  kept_control_ = true;
 }
 
 }  // namespace hg::convert

@@ -25,6 +25,10 @@ TEST(Dim, HasOneNormalForm) {
   EXPECT_EQ(normal("min(n, n - 1)"), "n - 1");
   EXPECT_EQ(normal("max(min(t, 512), t)"), "t");
   EXPECT_EQ(normal("floordiv(floordiv(n, 2), 3)"), "floordiv(n, 6)");
+  EXPECT_EQ(normal("max(8*floordiv(w + 3, 32), floordiv(w + 3, 4))"), "floordiv(w + 3, 4)");
+  EXPECT_EQ(normal("min(n, 4*floordiv(n + 3, 4))"), "n");
+  EXPECT_EQ(normal("max(n + 1, 4*floordiv(n, 4))"), "n + 1");
+  EXPECT_EQ(normal("min(n, 4*floordiv(n + 2, 4))"), "min(4*floordiv(n + 2, 4), n)");
   EXPECT_EQ(normal("w*h - h*w"), "0");
 }
 

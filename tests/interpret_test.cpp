@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "hg/hg.h"
 #include "tests/script_text.h"
 
@@ -220,6 +222,13 @@ constexpr const char* kBranch = R"(
     %q:Tensor = aten::add.Scalar(self=%y, other=%k, alpha=1)
     return %r, %q)";
 
+// How often the search for a wrong node finds values of a node of this kind.
+int64_t traced(const Imported& imported, std::string_view kind) {
+  return std::count_if(imported.trace.begin(), imported.trace.end(), [&](const Executed& each) {
+    return each.node->kind == kind && each.outputs.at(0) != kNoValue;
+  });
+}
+
 TEST(Interpret, BranchesThatDataDecidesAreKept) {
   const ScriptProgram p = script({"x"}, kBranch);
   const Imported i = import(p, {{"x", {f32, {2}}}});
@@ -229,6 +238,7 @@ TEST(Interpret, BranchesThatDataDecidesAreKept) {
   out = run(i, {numbers({2}, {-1, 2})});
   EXPECT_EQ(out[0], (Values{1, -2}));
   EXPECT_EQ(out[1], (Values{1, 4}));
+  EXPECT_EQ(traced(i, "prim::If"), 1);
 }
 
 TEST(Interpret, LoopsThatDataEndsAreKept) {
@@ -251,6 +261,7 @@ TEST(Interpret, LoopsThatDataEndsAreKept) {
   EXPECT_EQ(out[0], (Values{192}));
   EXPECT_EQ(out[1], (Values{6}));
   EXPECT_EQ(out[2], (Values{9}));
+  EXPECT_EQ(traced(i, "prim::Loop"), 1);
 }
 
 TEST(Interpret, ChecksThatDataDecidesAreLeftOut) {

@@ -3,6 +3,7 @@
 // free: where the model shows them, the check sees that libtorch chose others.
 #include "hg/ops/linalg.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "converter/rows/matrices.h"
@@ -225,8 +226,6 @@ void pinv(Call& call) {
 void lstsq(Call& call) {
   Value a = matrices(call, "self"), b = call.tensor("b");
   const std::string driver = call.has("driver") ? call.string("driver") : "gelsy";
-  if (driver != "gelsy" && driver != "gels")
-    call.refuse("driver", text("is '", driver, "', not gelsy or gels"));
   const bool vector = b.rank() == a.rank() - 1;
   if (vector) b = widened(b, 0);
   share_batch(call, "b", a, b);
@@ -236,6 +235,12 @@ void lstsq(Call& call) {
   const Value nothing = expand(number_like(a, 0), Shape{0});
   const bool empty = m == Dim(0) || n == Dim(0);
   if (empty) call.refuse("self", "has no elements");
+  const bool values = driver == "gelsd" || driver == "gelss";
+  if (!values && driver != "gelsy" && driver != "gels")
+    call.refuse("driver", text("is '", driver, "'"));
+  if (values && m.constant() > n.constant())
+    call.refuse("driver", text("is '", driver,
+                               "', which has residuals only where data has full rank: take gelsy"));
   const double epsilon = a.dtype() == f64 ? 0x1p-52 : 0x1p-23;
   const double relative = call.has("rcond")
                               ? call.real("rcond")
@@ -244,7 +249,7 @@ void lstsq(Call& call) {
   const Value bound = number_like(a, relative) * hg::amax(s, {-1}, true);
   const Value x = matmul(a.graph()->call("pinv", {a, bound}), b);
   Value residuals = nothing, rank = convert::cast(nothing, i64);
-  if (driver == "gelsy") {
+  if (driver != "gels") {
     rank = hg::sum(convert::cast(gt(s, bound), i64), {-1});
   } else if (m.constant() > n.constant()) {
     const Value left = matmul(a, x) - b;
@@ -255,7 +260,7 @@ void lstsq(Call& call) {
              vector && residuals.rank() > 1
                  ? reshape(residuals, Shape(residuals.shape().begin(), residuals.shape().end() - 1))
                  : residuals,
-             rank, nothing});
+             rank, values ? s : nothing});
 }
 void matrix_rank(Call& call) {
   const Value x = matrices(call, call.has("input") ? "input" : "self");
@@ -287,8 +292,20 @@ void tensorinv(Call& call) {
   call.returns(reshape(y, std::move(shape)));
 }
 void tensorsolve(Call& call) {
-  const Value a = call.tensor("self"), b = call.tensor("other");
-  if (call.has("dims")) call.refuse("dims", "is given");
+  Value a = call.tensor("self");
+  const Value b = call.tensor("other");
+  if (call.has("dims")) {  // these go to the end
+    std::vector<Dim> order, last;
+    for (const Dim& dim : call.integers("dims")) {
+      const Result<int> axis = normalize_axis(dim.constant(), a.rank());
+      if (!axis.ok()) call.refuse("dims", std::string(axis.status().message()));
+      last.emplace_back(*axis);
+    }
+    for (int d = 0; d < a.rank(); ++d)
+      if (std::find(last.begin(), last.end(), Dim(d)) == last.end()) order.emplace_back(d);
+    order.insert(order.end(), last.begin(), last.end());
+    a = permute(a, order);
+  }
   if (b.rank() > a.rank()) call.refuse("other", "has more dims than self");
   const Shape result(a.shape().begin() + b.rank(), a.shape().end());
   const Value x =

@@ -52,18 +52,30 @@ void cumulative_trapezoid(Call& call) {
 Value covariance(Call& call, double correction) {
   Value x = call.tensor("self");
   if (x.rank() > 2) call.refuse("self", "has more than two dims");
-  if (call.has("fweights") || call.has("aweights"))
-    call.refuse(call.has("fweights") ? "fweights" : "aweights", "is given");
   if (!is_float(x.dtype())) x = convert::cast(x, f32);
   const bool single = x.rank() < 2 || x.dim(0) == Dim(1);
   if (!single && !x.dim(0).is_constant())
     call.refuse("self", "has a symbolic number of variables; one alone would give a number");
   x = reshape(x, {single ? Dim(1) : x.dim(0), x.rank() == 0 ? Dim(1) : x.dim(-1)});
-  const Value d = x - mean(x, {-1}, true);
-  const Value observations = convert::cast(
-      reshape(call.graph().call("dims", {}, {{"values", Shape{x.dim(1)}}}), Shape{}), x.dtype());
-  const Value freedom = maximum(observations - correction, number_like(x, 0));
-  const Value y = matmul(d, permute(d, {1, 0})) / freedom;
+  const Value often = call.tensor_or_none("fweights"), much = call.tensor_or_none("aweights");
+  Value weights, total;  // of the observations
+  for (const Value& each : {often, much}) {
+    if (!each) continue;
+    if (each.rank() > 1) call.refuse(each == often ? "fweights" : "aweights", "has not one dim");
+    const Value w = expand(convert::cast(each, x.dtype()), Shape{x.dim(1)});
+    weights = weights ? weights * w : w;
+  }
+  if (weights)
+    total = sum(weights, {0});
+  else
+    total = convert::cast(
+        reshape(call.graph().call("dims", {}, {{"values", Shape{x.dim(1)}}}), Shape{}), x.dtype());
+  const Value d = x - (weights ? sum(x * weights, {-1}, true) / total : mean(x, {-1}, true));
+  Value lost = number_like(x, correction);
+  if (much && correction != 0)
+    lost = sum(weights * convert::cast(much, x.dtype()), {0}) / total * correction;
+  const Value freedom = maximum(total - lost, number_like(x, 0));
+  const Value y = matmul(d, permute(weights ? d * weights : d, {1, 0})) / freedom;
   return single ? reshape(y, Shape{}) : y;
 }
 void cov(Call& call) {

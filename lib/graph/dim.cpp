@@ -8,6 +8,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <numeric>
 
 namespace hg {
 namespace {
@@ -174,6 +175,31 @@ struct DimAlgebra {
     return {saturate(low), saturate(high)};
   }
 
+  // The same with c floordiv(x, k) taken as c / g (y - r), where g divides c and k, y is
+  // floordiv(x, k / g) and 0 <= r < g: so 8 floordiv(x, 8) is never above x.
+  static Interval tight_bounds(const Dim& dim, int rounds = 3) {
+    const Interval plain = bounds(dim);
+    Dim rest(dim.constant_);
+    Wide low = 0, high = 0;  // of what the rests r add
+    for (const auto& [product, coefficient] : terms(dim)) {
+      const Atom* atom = product.size() == 1 ? product[0].get() : nullptr;
+      const bool divides = atom && atom->kind == Atom::Kind::floordiv && atom->b.is_constant() &&
+                           atom->b.constant() > 0 && coefficient != kMin;
+      const int64_t g = divides ? std::gcd(coefficient, atom->b.constant()) : 1;
+      if (g == 1) {
+        rest = rest + of_product(product, coefficient);
+        continue;
+      }
+      const int64_t times = coefficient / g;
+      rest = rest + floordiv(atom->a, Dim(atom->b.constant() / g)) * Dim(times);
+      (times > 0 ? low : high) -= Wide{times} * (g - 1);
+    }
+    if (rounds == 0 || rest == dim) return plain;
+    const Interval other = tight_bounds(rest, rounds - 1);
+    return {std::max(plain.low, saturate(other.low + low)),
+            std::min(plain.high, saturate(other.high + high))};
+  }
+
   // Multiplied out, a product of sums may grow without measure: about this many characters.
   static bool too_long(const Sum& a, const Sum& b) {
     const auto length = [](const Sum& sum) {
@@ -245,7 +271,7 @@ struct DimAlgebra {
   static Dim extremum(Atom::Kind kind, std::string_view name, const Dim& a, const Dim& b) {
     const bool is_max = kind == Atom::Kind::max;
     const Atom::Kind other = is_max ? Atom::Kind::min : Atom::Kind::max;
-    const Interval difference = bounds(a - b);
+    const Interval difference = tight_bounds(a - b);
     if (difference.low >= 0) return is_max ? a : b;
     if (difference.high <= 0) return is_max ? b : a;
     if (holds(b, kind, a) || holds(a, other, b)) return b;  // max(a, max(a, c)), max(min(b, c), b)
@@ -307,8 +333,8 @@ Dim Dim::substitute(const Bindings& bindings) const {
   return total;
 }
 
-int64_t Dim::lower_bound() const { return DimAlgebra::bounds(*this).low; }
-int64_t Dim::upper_bound() const { return DimAlgebra::bounds(*this).high; }
+int64_t Dim::lower_bound() const { return DimAlgebra::tight_bounds(*this).low; }
+int64_t Dim::upper_bound() const { return DimAlgebra::tight_bounds(*this).high; }
 
 Dim operator+(const Dim& a, const Dim& b) {
   const int64_t constant = wrapping_add(a.constant_, b.constant_);

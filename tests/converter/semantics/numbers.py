@@ -2,6 +2,7 @@
 """Arithmetic of Python's numbers as libtorch has it: constants, sizes and what data decides."""
 import math
 
+import torch
 from torch import nn
 
 from semantics.case import T, case
@@ -80,3 +81,10 @@ class NotesWhatNobodyReads(nn.Module):
     def forward(self, x: T):
         self.runs += 1
         return x
+
+
+@case("f16[n,2]", "i64[n,2]=0..3", "f64[]")
+class CommonTypes(nn.Module):
+    def forward(self, x: T, y: T, z: T):
+        wide = torch.result_type(x, y), torch.result_type(y, z), torch.result_type(y, 1.5), torch.result_type(x, z)
+        return wide, torch.zeros(2, dtype=torch.result_type(y, x.size(0)))

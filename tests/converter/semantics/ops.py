@@ -209,3 +209,21 @@ class SymmetricPseudoinverse(nn.Module):
 class LogarithmicSteps(nn.Module):
     def forward(self, x: T):
         return torch.logspace(0.9, 4.2, 5, base=3.0, dtype=torch.int64), torch.logspace(x, 3.0, 7, base=2.0)
+
+
+@case("f32[3,5]", "i64[5]=1..3", "f32[5]=0.5..2")
+class WeightedCovariance(nn.Module):
+    def forward(self, x: T, often: T, much: T):
+        return (
+            torch.cov(x, fweights=often),
+            torch.cov(x, correction=0, aweights=much),
+            torch.cov(x, fweights=often, aweights=much),
+        )
+
+
+@case("f32[2,6,3]", "f32[6]", "f32[2,4]", "f32[2,3]")
+class LeastSquaresAndTensors(nn.Module):
+    def forward(self, a: T, b: T, c: T, d: T):
+        one = 3 * torch.eye(6).view(6, 3, 2).movedim(2, 0)
+        few = torch.linalg.lstsq(c, d, driver="gelsd")
+        return torch.linalg.tensorsolve(one + a / 10, b, dims=(0,)), few.solution, few.singular_values, few.rank
