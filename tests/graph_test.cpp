@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <random>
+#include <utility>
 
 #include "hg/hg.h"
 #include "lib/graph/access.h"
@@ -29,7 +32,70 @@ TEST(Dim, HasOneNormalForm) {
   EXPECT_EQ(normal("min(n, 4*floordiv(n + 3, 4))"), "n");
   EXPECT_EQ(normal("max(n + 1, 4*floordiv(n, 4))"), "n + 1");
   EXPECT_EQ(normal("min(n, 4*floordiv(n + 2, 4))"), "min(4*floordiv(n + 2, 4), n)");
+  EXPECT_EQ(normal("mod(3*mod(n, 8), 4)"), "mod(3*n, 4)");
+  EXPECT_EQ(normal("n + mod(8 - mod(n, 8), 8)"), "8*floordiv(n + 7, 8)");
+  EXPECT_EQ(normal("n - mod(n, 8)"), "8*floordiv(n, 8)");
+  EXPECT_EQ(normal("n + 1 + mod(n, 8)"), "mod(n, 8) + n + 1");
+  EXPECT_EQ(normal("floordiv(n + mod(7 * n, 8), 8) * 8 + mod(h, 2)"),
+            "8*floordiv(n + 7, 8) + mod(h, 2)");
   EXPECT_EQ(normal("w*h - h*w"), "0");
+}
+
+// A size, and what it is for each of some values of n, h and w.
+struct Sized {
+  Dim dim;
+  std::array<int64_t, 8> values;
+};
+
+int64_t floor_of(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+Sized random_size(std::mt19937& random, int depth) {
+  Sized y;
+  const auto draw = [&](int64_t below) { return static_cast<int64_t>(random()) % below; };
+  if (depth == 0 || draw(8) == 0) {
+    const size_t symbol = static_cast<size_t>(draw(4));
+    const Dim kLeaves[] = {"n", "h", "w", draw(12) - 3};
+    y.dim = kLeaves[symbol];
+    for (size_t i = 0; i < y.values.size(); ++i)
+      y.values[i] =
+          symbol == 3 ? y.dim.constant() : static_cast<int64_t>(i * (5 + 6 * symbol) % 37);
+    return y;
+  }
+  const Sized a = random_size(random, depth - 1), b = random_size(random, depth - 1);
+  const int64_t k = 1 + draw(8), op = draw(8);
+  const Dim kDims[] = {a.dim + b.dim,      a.dim - b.dim,    a.dim * (k - 4),
+                       floordiv(a.dim, k), mod(a.dim, k),    a.dim + mod(-1 * a.dim, k),
+                       min(a.dim, b.dim),  max(a.dim, b.dim)};
+  y.dim = kDims[op];
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const int64_t x = a.values[i], z = b.values[i];
+    const int64_t kValues[] = {x + z,
+                               x - z,
+                               x * (k - 4),
+                               floor_of(x, k),
+                               x - floor_of(x, k) * k,
+                               -floor_of(-x, k) * k,
+                               std::min(x, z),
+                               std::max(x, z)};
+    y.values[i] = kValues[op];
+  }
+  return y;
+}
+
+TEST(Dim, SimplificationsKeepValuesAndBounds) {
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 2000; ++trial) {
+    const Sized size = random_size(random, 4);
+    for (size_t i = 0; i < size.values.size(); ++i) {
+      Bindings bindings;
+      for (const auto& [symbol, step] : {std::pair{"n", 5}, {"h", 11}, {"w", 17}})
+        ASSERT_TRUE(bindings.bind(symbol, static_cast<int64_t>(i) * step % 37).ok());
+      EXPECT_EQ(*size.dim.evaluate(bindings), size.values[i])
+          << text(size.dim) << ", trial " << trial;
+      EXPECT_LE(size.dim.lower_bound(), size.values[i]) << text(size.dim) << ", trial " << trial;
+      EXPECT_GE(size.dim.upper_bound(), size.values[i]) << text(size.dim) << ", trial " << trial;
+    }
+  }
 }
 
 TEST(Dim, PrintsWhatItParses) {

@@ -200,6 +200,28 @@ struct DimAlgebra {
             std::min(plain.high, saturate(other.high + high))};
   }
 
+  static Dim added(const Dim& a, const Dim& b) {
+    Sum sum = terms(a);
+    for (const auto& [product, coefficient] : terms(b))
+      sum[product] = wrapping_add(sum[product], coefficient);
+    return make(std::move(sum), wrapping_add(a.constant_, b.constant_));
+  }
+
+  // x + mod(-x, b) is x rounded up to a multiple of b, and x - mod(x, b) rounded down.
+  static Dim rounded(const Dim& dim) {
+    for (const auto& [product, coefficient] : terms(dim)) {
+      const Atom* atom = product.size() == 1 ? product[0].get() : nullptr;
+      if (!atom || atom->kind != Atom::Kind::mod || !atom->b.is_constant() ||
+          atom->b.constant() <= 0 || (coefficient != 1 && coefficient != -1))
+        continue;
+      const Dim rest = added(dim, of_product(product, -coefficient));
+      if (!(mod(added(rest, atom->a * Dim(coefficient)), atom->b) == Dim(0))) continue;
+      const Dim most = coefficient == 1 ? rest + atom->b - Dim(1) : rest;
+      return floordiv(most, atom->b) * atom->b;
+    }
+    return dim;
+  }
+
   // Multiplied out, a product of sums may grow without measure: about this many characters.
   static bool too_long(const Sum& a, const Sum& b) {
     const auto length = [](const Sum& sum) {
@@ -337,12 +359,8 @@ int64_t Dim::lower_bound() const { return DimAlgebra::tight_bounds(*this).low; }
 int64_t Dim::upper_bound() const { return DimAlgebra::tight_bounds(*this).high; }
 
 Dim operator+(const Dim& a, const Dim& b) {
-  const int64_t constant = wrapping_add(a.constant_, b.constant_);
-  if (!a.terms_ && !b.terms_) return constant;
-  Sum sum = DimAlgebra::terms(a);
-  for (const auto& [product, coefficient] : DimAlgebra::terms(b))
-    sum[product] = wrapping_add(sum[product], coefficient);
-  return DimAlgebra::make(std::move(sum), constant);
+  if (!a.terms_ && !b.terms_) return wrapping_add(a.constant_, b.constant_);
+  return DimAlgebra::rounded(DimAlgebra::added(a, b));
 }
 
 Dim operator*(const Dim& a, const Dim& b) {
@@ -409,8 +427,17 @@ Dim mod(const Dim& a, const Dim& b) {
   if (DimAlgebra::exact_quotient(a, b)) return 0;
   if (!b.is_constant() || b.constant() < 0) return DimAlgebra::call(Atom::Kind::mod, "mod", a, b);
   Dim rest = floor_modulo(a.constant(), b.constant());
-  for (const auto& [product, coefficient] : DimAlgebra::terms(a))
-    rest = rest + DimAlgebra::of_product(product, floor_modulo(coefficient, b.constant()));
+  bool nested = false;  // mod(mod(x, 8), 4) is mod(x, 4)
+  for (const auto& [product, coefficient] : DimAlgebra::terms(a)) {
+    const Atom* atom = product.size() == 1 ? product[0].get() : nullptr;
+    const int64_t factor = floor_modulo(coefficient, b.constant());
+    const bool same = atom && atom->kind == Atom::Kind::mod && atom->b.is_constant() &&
+                      atom->b.constant() > 0 && atom->b.constant() % b.constant() == 0;
+    nested |= same;
+    rest = DimAlgebra::added(
+        rest, same ? atom->a * Dim(factor) : DimAlgebra::of_product(product, factor));
+  }
+  if (nested) return mod(rest, b);
   if (rest.is_constant()) return floor_modulo(rest.constant(), b.constant());
   return DimAlgebra::call(Atom::Kind::mod, "mod", rest, b);
 }
