@@ -110,7 +110,7 @@ void max_pool_run(const RunContext& c) noexcept {
   const PoolState& s = c.state<PoolState>();
   if (c.out(0).dtype != f32) return indexed_max_run(c);
   if (is_row_pool(s))
-    return pool_rows(c, s, pool_table().max_row, [](const Window&, const Window&, float*) {});
+    return pool_rows(c, s, pool_table().max_rows, [](const Window&, const Window&, WindowRow&) {});
   for_planes(c, s, [&](int64_t plane) {
     fold_plane(s, c.in(0).as<float>() + plane * s.in_count(),
                c.out(0).as<float>() + plane * s.out_count(), lowest<float>(),

@@ -76,22 +76,21 @@ void global_avg_plane(const T* x, T* y, int64_t count) {
   store(y, lanes[0] / static_cast<Wide<T>>(count));
 }
 
-// Sums to means.
-void divide_row(const PoolState& s, const Window& wd, const Window& wh, float* y) {
+// How sums become means. Windows without elements have rows of zeros.
+void divide_row(const PoolState& s, const Window& wd, const Window& wh, WindowRow& row) {
   const int64_t rows = s.divisor != 0        ? 1
                        : s.count_include_pad ? wd.padded * wh.padded
                                              : (wd.end - wd.begin) * (wh.end - wh.begin);
-  const auto by = static_cast<float>(rows);
-  for (size_t o = 0; o < s.widths.size(); ++o) y[o] /= by * s.widths[o];
-  if (is_empty(wd) || is_empty(wh)) std::fill_n(y, s.widths.size(), 0.0f);
+  row.height = is_empty(wd) || is_empty(wh) ? 1.0f : static_cast<float>(rows);
+  row.widths = s.widths.data();
 }
 
 void avg_pool_run(const RunContext& c) noexcept {
   const PoolState& s = c.state<PoolState>();
   if (c.out(0).dtype == f32 && is_row_pool(s))
-    return pool_rows(c, s, pool_table().sum_row, [&](const Window& wd, const Window& wh, float* y) {
-      divide_row(s, wd, wh, y);
-    });
+    return pool_rows(
+        c, s, pool_table().sum_rows,
+        [&](const Window& wd, const Window& wh, WindowRow& row) { divide_row(s, wd, wh, row); });
   const bool folds = c.out(0).dtype == f32 && !s.axes[2].adaptive;
   const bool global = s.axes[2].adaptive && s.out_count() == 1;
   for_float(c.out(0).dtype, [&]<class T>() {

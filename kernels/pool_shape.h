@@ -170,26 +170,32 @@ inline bool is_row_pool(const PoolState& s) {
          std::max(a.in + 2 * a.padding, a.out * a.stride + a.kernel) <= PoolTable::kMaxColumns;
 }
 
-// after(window of depth, of height, y) for every row of y, once it is there.
+// add(window of depth, of height, row) completes every row of windows.
 template <class F>
-void pool_rows(const RunContext& c, const PoolState& s, void (*fold)(const WindowRow&),
-               const F& after) {
+void pool_rows(const RunContext& c, const PoolState& s, void (*fold)(const WindowRow*, int),
+               const F& add) {
   const Axis &ad = s.axes[0], &ah = s.axes[1], &aw = s.axes[2];
   for_planes(c, s, [&](int64_t plane) {
     const float* x = c.in(0).as<float>() + plane * s.in_count();
     float* y = c.out(0).as<float>() + plane * s.out_count();
-    for (int64_t row = 0; row < ad.out * ah.out; ++row, y += aw.out) {
-      const Window wd = ad.window(row / ah.out), wh = ah.window(row % ah.out);
-      fold({.x = x + (wd.begin * ah.in + wh.begin) * aw.in,
-            .rows = wd.end > wd.begin ? std::max<int64_t>(0, wh.end - wh.begin) : 0,
-            .row_step = aw.in,
-            .columns = aw.in,
-            .padding = aw.padding,
-            .kernel = aw.kernel,
-            .stride = aw.stride,
-            .outputs = aw.out,
-            .y = y});
-      after(wd, wh, y);
+    const int64_t rows = ad.out * ah.out;
+    for (int64_t first = 0; first < rows; first += PoolTable::kMaxRows) {
+      const auto count = static_cast<int>(std::min<int64_t>(PoolTable::kMaxRows, rows - first));
+      WindowRow some[PoolTable::kMaxRows];
+      for (int i = 0; i < count; ++i) {
+        const Window wd = ad.window((first + i) / ah.out), wh = ah.window((first + i) % ah.out);
+        some[i] = {.x = x + (wd.begin * ah.in + wh.begin) * aw.in,
+                   .rows = wd.end > wd.begin ? std::max<int64_t>(0, wh.end - wh.begin) : 0,
+                   .row_step = aw.in,
+                   .columns = aw.in,
+                   .padding = aw.padding,
+                   .kernel = aw.kernel,
+                   .stride = aw.stride,
+                   .outputs = aw.out,
+                   .y = y + (first + i) * aw.out};
+        add(wd, wh, some[i]);
+      }
+      fold(some, count);
     }
   });
 }

@@ -50,13 +50,11 @@ HWY_INLINE V fold(const float* line, int64_t kernel) {
   return y;
 }
 
+// The rows of x that the windows of a row of y meet, as one, with its padding: `end` elements.
 template <class F>
-void window_row(const WindowRow& r) {
+HWY_INLINE void fold_rows(const WindowRow& r, int64_t end, float* line) {
   const D d;
-  // Loads of the last vector go beyond the padding on the right.
-  HWY_ALIGN float line[PoolTable::kMaxColumns + 6 * kLanes];
   const V start = F::start();
-  const int64_t end = r.outputs * r.stride + r.kernel + 2 * kLanes;
   for (int64_t j = 0; j < r.padding; j += kLanes) hn::StoreU(start, d, line + j);
   float* row = line + r.padding;
   int64_t j = 0;
@@ -73,14 +71,31 @@ void window_row(const WindowRow& r) {
     hn::StoreU(y, d, row + j);
   }
   for (j = r.padding + r.columns; j < end; j += kLanes) hn::StoreU(start, d, line + j);
-  for (int64_t o = 0; o < r.outputs; o += kLanes) {
-    const int valid = static_cast<int>(std::min<int64_t>(kLanes, r.outputs - o));
-    const V y = r.stride == 2 ? fold<F, 2>(line + 2 * o, r.kernel) : fold<F, 1>(line + o, r.kernel);
-    store_part(d, y, valid, r.y + o);
+}
+
+template <class F>
+void window_rows(const WindowRow* rows, int count) {
+  const D d;
+  // Loads of the last vector go beyond the padding on the right.
+  constexpr int64_t kLine = PoolTable::kMaxColumns + 6 * kLanes;
+  HWY_ALIGN float lines[PoolTable::kMaxRows * kLine];
+  const WindowRow& first = rows[0];
+  const int64_t end = first.outputs * first.stride + first.kernel + 2 * kLanes;
+  for (int i = 0; i < count; ++i) fold_rows<F>(rows[i], end, lines + i * kLine);
+  for (int i = 0; i < count; ++i) {
+    const float* line = lines + i * kLine;
+    for (int64_t o = 0; o < first.outputs; o += kLanes) {
+      const int valid = static_cast<int>(std::min<int64_t>(kLanes, first.outputs - o));
+      V y = first.stride == 2 ? fold<F, 2>(line + 2 * o, first.kernel)
+                              : fold<F, 1>(line + o, first.kernel);
+      if (first.widths != nullptr)
+        y = hn::Div(y, hn::Mul(hn::Set(d, rows[i].height), load_part(d, first.widths + o, valid)));
+      store_part(d, y, valid, rows[i].y + o);
+    }
   }
 }
 
-constexpr PoolTable kTable = {window_row<Max>, window_row<Sum>};
+constexpr PoolTable kTable = {window_rows<Max>, window_rows<Sum>};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -15,12 +15,18 @@ struct WindowRow {
   int64_t padding = 0, kernel = 1, stride = 1;  // stride: 1 or 2
   int64_t outputs = 0;
   float* y = nullptr;
+  // Sums are divided by `height` times the width of each output.
+  float height = 1;
+  const float* widths = nullptr;
 };
 
 struct PoolTable {
   static constexpr int64_t kMaxColumns = 1024;
-  void (*max_row)(const WindowRow& row) = nullptr;
-  void (*sum_row)(const WindowRow& row) = nullptr;
+  static constexpr int kMaxRows = 4;
+  // `count` rows, which differ in x, rows, y and height alone. Several at once, as what one writes
+  // to the first cache cannot be read at other places right after.
+  void (*max_rows)(const WindowRow* rows, int count) = nullptr;
+  void (*sum_rows)(const WindowRow* rows, int count) = nullptr;
 };
 
 const PoolTable& pool_table();
