@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops: unrolled where constants decide, kept as graph ops where data or symbolic sizes do.
 #include <algorithm>
+#include <deque>
 
 #include "converter/leaves.h"
 
@@ -114,6 +115,9 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
     const auto* tensor = std::get_if<TensorRef>(&item.value);
     return tensor != nullptr && !(*tensor)->is_number() ? *tensor : TensorRef();
   };
+  // What the body alone gives a value, as an early return does, starts as zeros of its type.
+  std::deque<Item> seeds;
+  std::vector<bool> numeric(leaves.size(), false);  // of those
   Memory::Region region;
   std::vector<Value> initial;
   std::vector<Item> last;
@@ -170,6 +174,7 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       restore(held[i], rebuild(start[carried + i], items, next));
     set(block.inputs[0], Item(memory_.make_number(inside[0])));
     bool settled = true;
+    std::vector<std::pair<size_t, TensorType>> fresh;  // leaves that get their first value
     try {
       run_block(block);
       last = block_results(block);
@@ -188,6 +193,15 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
         collect(last[i + 1], after);
       }
       for (size_t i = 0; i < leaves.size(); ++i) {
+        if (is_undefined(items[i]) && (after[i]->is_tensor() || is_numeric(*after[i]))) {
+          if (is_complex(*after[i]))
+            throw Refusal{"a loop whose end data decides is left with a complex result", ""};
+          numeric[i] = is_numeric(*after[i]);
+          fresh.emplace_back(i, after[i]->is_tensor()
+                                    ? memory_.type(std::get<TensorRef>(after[i]->value))
+                                    : TensorType{number_value(memory_, *after[i]).dtype(), {}});
+          continue;
+        }
         const bool same = keeps(items[i], *after[i]);
         if (changes[i] && same) {
           changes[i] = false;
@@ -264,6 +278,15 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
         touched.push_back(write.root);
         settled = false;
       }
+    for (const auto& [i, type] : fresh) {
+      Graph& g = memory_.graph();
+      const Value zero =
+          cast(g.call("expand", {g.scalar(int64_t{0}, i64)}, {{"shape", type.shape}}), type.dtype);
+      seeds.push_back(numeric[i] ? Item(memory_.make_number(zero)) : Item(memory_.make(zero)));
+      leaves[i] = &seeds.back();
+      changes[i] = true;
+      settled = false;
+    }
     if (settled) break;
   }
   std::vector<Value> inputs = {first};

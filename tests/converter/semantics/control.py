@@ -69,3 +69,26 @@ class Forked(nn.Module):
             calls.append(torch.jit.fork(self.layer, x * i))
         other = torch.jit.fork(F.relu, x)
         return torch.stack([torch.jit.wait(c) for c in calls]) + torch.jit.wait(other)
+
+
+@case("f32[n,4]=0.5..1")
+class ReturnsFromALoop(nn.Module):
+    def forward(self, x: T):
+        i = 0
+        while i < x.size(0) * 9:
+            if bool(x.sum() > 30):
+                return i
+            x = x * 2
+            i += 1
+        return -1
+
+
+@case("f32[n,4]=0.5..1")
+class ReturnsFromALoopOverRows(nn.Module):
+    def forward(self, x: T):
+        total = x[0] * 0
+        for i in range(x.size(0)):
+            total = total + x[i]
+            if bool(total.sum() > 100):
+                return total * 2
+        return total
