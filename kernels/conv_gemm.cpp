@@ -116,7 +116,7 @@ int64_t choose_tiles(ConvGemm& g, int64_t threads) {
     double best = 0;
     for (int64_t count = 1; count == 1 || (count <= 4 * threads && rows / count >= kLeastRows);
          count = count == 1 ? threads : count + threads)
-      for (int64_t tiles = first; tiles <= last; ++tiles) {
+      for (const int64_t tiles : {first, shared_equally(first, last, images * count, threads)}) {
         const int64_t tasks = images * tiles * count;
         const int64_t together =
             keeps(tiles, count) ? std::min(count, ceil_div(tasks, threads)) : 1;

@@ -83,7 +83,9 @@ void choose_tasks(Winograd& w, int threads) {
   const int64_t least = ceil_div(w.tiles_y, std::max<int64_t>(1, most / w.tiles_x));
   Winograd tried = w;
   double best = 0;
-  for (tried.o_tasks = 1; tried.o_tasks <= std::min<int64_t>(threads, w.blocks); ++tried.o_tasks)
+  const int64_t most_o = std::min<int64_t>(threads, w.blocks);
+  for (tried.o_tasks = 1; tried.o_tasks <= most_o;
+       tried.o_tasks = tried.o_tasks < most_o ? std::min(2 * tried.o_tasks, most_o) : most_o + 1)
     for (tried.row_tasks = least; tried.row_tasks <= w.tiles_y; ++tried.row_tasks) {
       const int64_t parts = w.images * tried.row_tasks, tasks = parts * tried.o_tasks;
       const double busiest = busiest_lane(tasks, threads, [&](int64_t task) {
@@ -97,7 +99,7 @@ void choose_tasks(Winograd& w, int threads) {
         w.o_tasks = tried.o_tasks;
         w.row_tasks = tried.row_tasks;
       }
-      if (tasks >= 4 * threads && tried.row_tasks >= least + threads - 1) break;
+      if (tasks >= 16 * threads || (tasks >= 4 * threads && tried.row_tasks > least)) break;
     }
 }
 

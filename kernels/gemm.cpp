@@ -71,7 +71,7 @@ void choose_tiles(Gemm& g, bool packs_b, int64_t threads) {
   double best = 0;
   for (int64_t wanted = threads; threads > 1 && work > wanted * kLeastWork && wanted <= 4 * threads;
        wanted *= 2)
-    for (int64_t tiles_m = least_m; tiles_m <= g.blocks(); ++tiles_m) {
+    for (int64_t tiles_m = least_m; tiles_m <= g.blocks(); tiles_m += 1 + tiles_m / 8) {
       int64_t rows = tiles_m;
       int64_t columns = std::max(least_n, std::min(ceil_div(wanted, batches * rows), g.panels()));
       if (g.by_rows)
