@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sample_case.h"
+
+#include <cmath>
+
+#include "tests/elements.h"
+
+namespace hg::test {
+
+uint64_t next_random(uint64_t& state) {
+  uint64_t z = (state += 0x9e3779b97f4a7c15ull);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+namespace {
+
+std::vector<double> values_of(const SampleInput& input, size_t index) {
+  if (!input.values.empty()) return input.values;
+  uint64_t state = 1000 + index;
+  std::vector<double> values;
+  for (int64_t i = 0; i < input.shape.count(); ++i) {
+    const double unit = static_cast<double>(next_random(state) >> 11) * 0x1p-53;
+    values.push_back(is_float(input.dtype)
+                         ? input.low + unit * (input.high - input.low)
+                         : std::floor(input.low + unit * (input.high - input.low + 1)));
+  }
+  return values;
+}
+
+DType variant(DType dtype, DType floats) { return dtype == f32 ? floats : dtype; }
+
+// A layout with gaps: every stride is doubled, and the last dim starts at 1.
+Tensor spread(const Tensor& from, std::vector<char>& memory) {
+  memory.assign(static_cast<size_t>(2 * from.bytes() + 2 * size_of(from.dtype)), 0);
+  Tensor to = from;
+  to.data = memory.data() + size_of(from.dtype);
+  for (int64_t& stride : to.strides) stride *= 2;
+  copy(from, to);
+  return to;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats, bool copied) {
+  auto made_case = std::make_unique<Case>();  // its values point to its graph
+  Case& c = *made_case;
+  for (size_t i = 0; i < sample.inputs.size(); ++i) {
+    const SampleInput& input = sample.inputs[i];
+    if (!input.given) {
+      c.arguments.emplace_back();
+      continue;
+    }
+    const DType dtype = variant(input.dtype, floats);
+    Input made{text("x", static_cast<int64_t>(i)), rounded(values_of(input, i), dtype), {}};
+    if (static_cast<int64_t>(made.values.size()) != input.shape.count())
+      return invalid_argument("the sample gives ", static_cast<int64_t>(made.values.size()),
+                              " values for ", input.shape);
+    HG_TRY_ASSIGN(made.data, TensorData::allocate(dtype, input.shape));
+    for (size_t k = 0; k < made.values.size(); ++k)
+      write_element(made.data.tensor, static_cast<int64_t>(k), made.values[k]);
+    Value value = input.constant ? c.graph.constant(made.data, made.name)
+                                 : c.graph.input(made.name, dtype, to_shape(input.shape));
+    if (copied && !input.constant) value = c.graph.call("maximum", {value, value});
+    c.arguments.push_back(value);
+    c.inputs.push_back(std::move(made));
+  }
+  NamedAttrs attrs = sample.attrs;
+  for (NamedAttr& attr : attrs)
+    if (DType* dtype = std::get_if<DType>(&attr.value.value)) *dtype = variant(*dtype, floats);
+  c.node = static_cast<int>(c.graph.nodes().size());
+  c.outputs = c.graph.calls(sample.op, c.arguments, attrs);
+  HG_TRY(c.graph.status());
+  for (const Value& output : c.outputs) c.graph.output("", output);
+  return made_case;
+}
+
+Result<std::vector<Answer>> run(const Case& c, Options options, bool strided) {
+  HG_TRY_ASSIGN(Model model, Model::from_graph(c.graph));
+  const std::vector<std::string> forced = options.kernels;
+  HG_TRY_ASSIGN(Session session, Session::create(model, std::move(options)));
+  std::vector<std::vector<char>> memory(c.inputs.size());
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    bool is_input = false;
+    for (int k = 0; k < session.input_count(); ++k)
+      is_input = is_input || session.input_name(k) == c.inputs[i].name;
+    if (!is_input) continue;
+    const Tensor& tensor = c.inputs[i].data.tensor;
+    HG_TRY(session.set_input(c.inputs[i].name, strided ? spread(tensor, memory[i]) : tensor));
+  }
+  HG_TRY(session.run());
+  // Where the forced kernel refuses, the op may have been expanded: not what was asked for.
+  for (const std::string& kernel : forced) {
+    const size_t equals = kernel.find('=');
+    const std::string used = kernel.substr(0, equals) + " by " + kernel.substr(equals + 1) + "\n";
+    if (session.report().find(used) == std::string::npos) return unsupported(kernel, ": refused");
+  }
+  std::vector<Answer> answers;
+  for (int k = 0; k < session.output_count(); ++k) {
+    HG_TRY_ASSIGN(const Tensor y, session.output(k));
+    Answer answer{y.dtype, y.shape, read_all(y), {}};
+    if (y.is_contiguous() && y.bytes() > 0)
+      answer.bytes.assign(static_cast<char*>(y.data), static_cast<char*>(y.data) + y.bytes());
+    answers.push_back(std::move(answer));
+  }
+  return answers;
+}
+
+}  // namespace hg::test
