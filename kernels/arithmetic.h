@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "hg/tensor.h"
+#include "kernels/element.h"
 
 namespace hg::kernels {
 
@@ -30,33 +30,6 @@ T store(SumOf<T> value) {
     return static_cast<T>(static_cast<float>(value));
   else
     return static_cast<T>(value);
-}
-
-// Calls f.template operator()<T>() with the element type of a numeric dtype.
-template <class F>
-void with_number_type(DType dtype, const F& f) {
-  switch (dtype) {
-    case DType::f32:
-      return f.template operator()<float>();
-    case DType::f64:
-      return f.template operator()<double>();
-    case DType::f16:
-      return f.template operator()<Half>();
-    case DType::bf16:
-      return f.template operator()<BFloat16>();
-    case DType::i64:
-      return f.template operator()<int64_t>();
-    case DType::i32:
-      return f.template operator()<int32_t>();
-    case DType::i16:
-      return f.template operator()<int16_t>();
-    case DType::i8:
-      return f.template operator()<int8_t>();
-    case DType::u8:
-      return f.template operator()<uint8_t>();
-    case DType::bool_:
-      return;
-  }
 }
 
 }  // namespace hg::kernels

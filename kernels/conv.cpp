@@ -177,7 +177,7 @@ Status conv_prepare(PrepareContext& c) {
 }
 
 void conv_run(const RunContext& c) noexcept {
-  with_number_type(c.out(0).dtype, [&]<class T>() { conv_loops<T>(c, c.state<ConvShape>()); });
+  for_number(c.out(0).dtype, [&]<class T>() { conv_loops<T>(c, c.state<ConvShape>()); });
 }
 
 // One element of dw at a time; floats are summed in double, since the sum runs over all images.
@@ -228,7 +228,7 @@ Status weight_grad_prepare(PrepareContext& c) {
 }
 
 void weight_grad_run(const RunContext& c) noexcept {
-  with_number_type(c.out(0).dtype,
+  for_number(c.out(0).dtype,
                    [&]<class T>() { weight_grad_loops<T>(c, c.state<ConvShape>()); });
 }
 

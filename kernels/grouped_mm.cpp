@@ -102,7 +102,7 @@ void loops(const RunContext& c) {
 
 void run_loops(const RunContext& c) noexcept {
   clear_rest(c, c.state<Shapes>());
-  with_number_type(c.out(0).dtype, [&]<class T>() { loops<T>(c); });
+  for_number(c.out(0).dtype, [&]<class T>() { loops<T>(c); });
 }
 
 Status prepare_gemm(PrepareContext& c) {

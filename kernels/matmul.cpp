@@ -107,7 +107,7 @@ Status product_prepare(PrepareContext& c) {
 }
 
 void product_run(const RunContext& c) noexcept {
-  with_number_type(c.out(0).dtype, [&]<class T>() {
+  for_number(c.out(0).dtype, [&]<class T>() {
     product<T>(c, c.state<MatmulShape>(), c.in(0).as<T>(), c.in(1).as<T>(),
                c.has(2) ? c.in(2).as<T>() : nullptr, c.has(3) ? c.in(3).as<T>() : nullptr,
                c.out(0).as<T>());
