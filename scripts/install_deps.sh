@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what Debian 12 or a relative of it lacks of the named groups; quick when nothing is missing.
 #
-#   scripts/install_deps.sh [build] [vulkan] [converter] [tools] [tests] [pictures]     (default: all but pictures)
+#   scripts/install_deps.sh [build] [vulkan] [converter] [tools] [tests]     (default: these)
+#                           [pictures] [arm]
 set -euo pipefail
 
 declare -A packages=(
@@ -12,6 +13,7 @@ declare -A packages=(
   [tools]="libcli11-dev nlohmann-json3-dev"
   [tests]="libgtest-dev pkg-config python3 python3-numpy python3-torch mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
   [pictures]="librsvg2-bin"
+  [arm]="g++-aarch64-linux-gnu qemu-user-static libgtest-dev:arm64"
 )
 # Programs that may come from elsewhere, such as pip's cmake.
 declare -A programs=([cmake]=cmake [ninja-build]=ninja [g++]=g++ [python3]=python3
@@ -55,5 +57,6 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
+if [[ " ${missing[*]}" == *:arm64* ]]; then "${as_root[@]}" dpkg --add-architecture arm64; fi
 "${as_root[@]}" apt-get -qq update
 "${as_root[@]}" apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
