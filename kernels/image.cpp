@@ -14,6 +14,8 @@
 namespace hg::kernels {
 namespace {
 
+constexpr int64_t kMostTaps = int64_t{1} << 26;  // of an axis, which its tables hold
+
 struct AxisTaps {
   int64_t in = 1, out = 1;
   int taps = 1;
@@ -21,6 +23,22 @@ struct AxisTaps {
   std::vector<double> weight = {1};
   std::vector<float> narrow = {1};  // the same weights, as f32 computes with them
   std::vector<int> used = {1};      // of the taps, by each output
+
+  // Tables for `each` taps of every output; false where they would be too large.
+  bool make_tables(double each) {
+    if (out > 0 && !(each * static_cast<double>(out) <= kMostTaps)) return false;
+    taps = out > 0 ? static_cast<int>(each) : 1;
+    index.assign(static_cast<size_t>(out * taps), 0);
+    weight.assign(index.size(), 0);
+    used.assign(static_cast<size_t>(out), taps);
+    return true;
+  }
+  // The element at or below `position`, which may be any number.
+  template <class W>
+  int64_t element(W position) const {
+    if (!(position < static_cast<W>(in))) return in - 1;
+    return std::min(static_cast<int64_t>(std::floor(position)), in - 1);
+  }
 
   template <class W>
   W weight_at(size_t tap) const {
@@ -56,19 +74,16 @@ W step_of(int64_t in, int64_t out, bool align_corners, double scale) {
 }
 
 template <class W>
-void plain_taps(AxisTaps& a, Mode mode, bool align_corners, double scale) {
+bool plain_taps(AxisTaps& a, Mode mode, bool align_corners, double scale) {
   const W step = step_of<W>(a.in, a.out, align_corners, scale);
-  a.taps = mode == Mode::cubic ? 4 : 2;
-  a.index.resize(static_cast<size_t>(a.out * a.taps));
-  a.weight.resize(a.index.size());
-  a.used.assign(static_cast<size_t>(a.out), a.taps);
+  if (!a.make_tables(mode == Mode::cubic ? 4 : 2)) return false;
   for (int64_t o = 0; o < a.out; ++o) {
     W source =
         align_corners ? step * static_cast<W>(o) : step * (static_cast<W>(o) + W(0.5)) - W(0.5);
     if (mode == Mode::linear && source < 0) source = 0;
     int64_t* index = a.index.data() + o * a.taps;
     double* weight = a.weight.data() + o * a.taps;
-    const int64_t first = std::min(static_cast<int64_t>(std::floor(source)), a.in - 1);
+    const int64_t first = a.element(source);
     const W t = std::min(std::max(source - static_cast<W>(first), W(0)), W(1));
     if (mode == Mode::linear) {
       index[0] = first;
@@ -82,19 +97,17 @@ void plain_taps(AxisTaps& a, Mode mode, bool align_corners, double scale) {
       weight[k] = cubic<W>(t + W(1) - static_cast<W>(k), W(-0.75));
     }
   }
+  return true;
 }
 
 // With antialias the filter is as wide as the step, and its weights sum to one.
 template <class W>
-void smooth_taps(AxisTaps& a, Mode mode, bool align_corners, double scale) {
+bool smooth_taps(AxisTaps& a, Mode mode, bool align_corners, double scale) {
   const W step = step_of<W>(a.in, a.out, align_corners, scale);
   const W half = mode == Mode::cubic ? 2 : 1;
   const W support = step >= 1 ? half * step : half;
   const W inverse = step >= 1 ? W(1) / step : W(1);
-  a.taps = static_cast<int>(std::ceil(support)) * 2 + 1;
-  a.index.assign(static_cast<size_t>(a.out * a.taps), 0);
-  a.weight.assign(a.index.size(), 0);
-  a.used.resize(static_cast<size_t>(a.out));
+  if (!a.make_tables(std::ceil(static_cast<double>(support)) * 2 + 1)) return false;
   for (int64_t o = 0; o < a.out; ++o) {
     const W centre = step * (static_cast<W>(o) + W(0.5));
     const int64_t first = std::max<int64_t>(static_cast<int64_t>(centre - support + W(0.5)), 0);
@@ -114,27 +127,27 @@ void smooth_taps(AxisTaps& a, Mode mode, bool align_corners, double scale) {
     if (total != 0)
       for (int64_t k = 0; k < count; ++k) weight[k] = static_cast<W>(weight[k]) / total;
   }
+  return true;
 }
 
 template <class W>
-void nearest_taps(AxisTaps& a, Mode mode, double scale) {
+bool nearest_taps(AxisTaps& a, Mode mode, double scale) {
   const W step = step_of<W>(a.in, a.out, false, scale);
-  a.taps = 1;
-  a.index.resize(static_cast<size_t>(a.out));
-  a.weight.assign(a.index.size(), 1);
-  a.used.assign(a.index.size(), 1);
+  if (!a.make_tables(1)) return false;
+  std::fill(a.weight.begin(), a.weight.end(), 1);
   for (int64_t o = 0; o < a.out; ++o) {
     int64_t source;
     if (mode == Mode::nearest_exact)
-      source = static_cast<int64_t>(std::floor((static_cast<W>(o) + W(0.5)) * step));
+      source = a.element((static_cast<W>(o) + W(0.5)) * step);
     else if (a.out == a.in)
       source = o;
     else if (a.out == 2 * a.in)
       source = o >> 1;
     else
-      source = static_cast<int64_t>(std::floor(static_cast<W>(o) * step));
+      source = a.element(static_cast<W>(o) * step);
     a.index[static_cast<size_t>(o)] = std::min(source, a.in - 1);
   }
+  return true;
 }
 
 constexpr int64_t kBand = 32768;  // elements of y in the rows that one task computes, about
@@ -155,22 +168,23 @@ struct ResizeState {
 };
 
 template <class W>
-void fill_taps(ResizeState& s, const KernelAttrs& attrs, int dims) {
+Status fill_taps(ResizeState& s, const KernelAttrs& attrs, int dims) {
   const Mode mode = mode_of(attrs.string("mode"));
   const std::span<const double> scales = attrs.reals("scales");
   for (int i = 0; i < dims; ++i) {
     AxisTaps& a = s.axes[3 - dims + i];
     const double scale = scales.empty() ? 0 : scales[static_cast<size_t>(i)];
-    if (mode == Mode::nearest || mode == Mode::nearest_exact)
-      nearest_taps<W>(a, mode, scale);
-    else if (attrs.flag("antialias"))
-      smooth_taps<W>(a, mode, attrs.flag("align_corners"), scale);
-    else
-      plain_taps<W>(a, mode, attrs.flag("align_corners"), scale);
+    const bool made =
+        mode == Mode::nearest || mode == Mode::nearest_exact ? nearest_taps<W>(a, mode, scale)
+        : attrs.flag("antialias") ? smooth_taps<W>(a, mode, attrs.flag("align_corners"), scale)
+                                  : plain_taps<W>(a, mode, attrs.flag("align_corners"), scale);
+    if (!made)
+      return out_of_memory("the weights of ", a.out, " elements of ", a.in, " are too many");
   }
+  return {};
 }
 
-ResizeState resize_of(const PrepareContext& c, const Tensor& in, const Tensor& out) {
+Result<ResizeState> resize_of(const PrepareContext& c, const Tensor& in, const Tensor& out) {
   ResizeState s;
   s.planes = in.shape[0] * in.shape[1];
   const int dims = in.rank() - 2;
@@ -178,16 +192,14 @@ ResizeState resize_of(const PrepareContext& c, const Tensor& in, const Tensor& o
     s.axes[3 - dims + i].in = in.shape[i + 2];
     s.axes[3 - dims + i].out = out.shape[i + 2];
   }
-  if (in.dtype == f64)
-    fill_taps<double>(s, c.attrs(), dims);
-  else
-    fill_taps<float>(s, c.attrs(), dims);
+  HG_TRY(in.dtype == f64 ? fill_taps<double>(s, c.attrs(), dims)
+                         : fill_taps<float>(s, c.attrs(), dims));
   for (AxisTaps& a : s.axes) a.narrow.assign(a.weight.begin(), a.weight.end());
   return s;
 }
 
 Status resize_prepare(PrepareContext& c) {
-  ResizeState s = resize_of(c, c.in(0), c.out(0));
+  HG_TRY_ASSIGN(ResizeState s, resize_of(c, c.in(0), c.out(0)));
   const AxisTaps& w = s.axes[2];
   if (w.in > 0 && w.out % w.in == 0) {
     s.repeat = w.out / w.in;
@@ -207,7 +219,8 @@ Status resize_prepare(PrepareContext& c) {
 Status resize_grad_prepare(PrepareContext& c) {
   if (c.out(0).dtype == f16 || c.out(0).dtype == bf16)
     c.set_workspace(c.out(0).count() * static_cast<int64_t>(sizeof(float)));
-  c.make_state(resize_of(c, c.out(0), c.in(0)));
+  HG_TRY_ASSIGN(ResizeState s, resize_of(c, c.out(0), c.in(0)));
+  c.make_state(std::move(s));
   return {};
 }
 

@@ -24,6 +24,7 @@ Value triangle(const Value& x, bool upper, int diagonal = 0) {
 }
 Value widen(const Value& x, int dim) {  // a dim of size 1 more, before `dim` counted from the end
   Shape shape = x.shape();
+  if (x.rank() < dim) return x;  // of a graph that is broken already
   shape.insert(shape.end() - dim, Dim(1));
   return term::reshape(x, std::move(shape));
 }
