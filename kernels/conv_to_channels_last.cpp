@@ -228,7 +228,7 @@ void plain(const RunContext& c, const ConvShape& s) {
 }
 
 void plain_run(const RunContext& c) noexcept {
-  with_number_type(c.out(0).dtype, [&]<class T>() { plain<T>(c, c.state<ConvShape>()); });
+  for_number(c.out(0).dtype, [&]<class T>() { plain<T>(c, c.state<ConvShape>()); });
 }
 
 constexpr KernelDef kKernels[] = {

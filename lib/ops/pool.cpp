@@ -39,7 +39,7 @@ Status pooled_shape(const InferContext& c, const Shape& shape, bool dilated, Sha
       return c.fail("kernel_size ", k, ", stride ", s, " and dilation ", d,
                     " must be positive and padding ", p, " not negative");
     const Dim reach = d * (k - 1) + 1;
-    if (p.is_constant() && reach.is_constant() && p.constant() * 2 > reach.constant())
+    if (p.is_constant() && reach.is_constant() && p.constant() > reach.constant() / 2)
       return c.fail("padding ", p, " is more than half of the window, which is ", reach, " wide");
     const Dim room = shape[i + 2] + 2 * p - reach;
     Dim size;

@@ -79,6 +79,7 @@ inline Value permute(const Value& x, Dims dims) {
   return x.graph()->call("permute", {x}, {{"dims", std::move(dims)}});
 }
 inline Value transpose_last(const Value& x) {  // the last two dims swapped
+  if (x.rank() < 2) return x;  // of a graph that is broken already
   Dims dims;
   for (int i = 0; i < x.rank(); ++i) dims.emplace_back(i);
   std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
