@@ -50,12 +50,12 @@ void grad_sums(const NormGrad& s, const T* x, const T* dy, const T* weight, int6
 
 template <class T>
 void grad_line(const NormGrad& s, const T* x, const T* dy, const T* weight, T* dx, int64_t count,
-               T mean, T a, T b, T shift) {
+               T mean, T g_mean, T a, T b) {
   if constexpr (std::is_same_v<T, float>)
-    return s.table->grad_line(x, dy, weight, dx, count, mean, a, b, shift);
+    return s.table->grad_line(x, dy, weight, dx, count, mean, g_mean, a, b);
   for (int64_t i = 0; i < count; ++i) {
     const T g = weight ? dy[i] * weight[i] : dy[i];
-    dx[i] = g * a + ((x[i] - mean) * b + shift);
+    dx[i] = ((g - g_mean) + (x[i] - mean) * b) * a;
   }
 }
 
@@ -120,9 +120,9 @@ void layer_norm_run(const RunContext& c) noexcept {
           const T scale = static_cast<T>(rstd);
           grad_sums<T>(s, x + at, dy + at, weight, s.count, mean, g_sum, g_product);
           grad_affine<T>(s, x + at, dy + at, s.count, mean, scale, dweight, dbias);
-          grad_line<T>(s, x + at, dy + at, weight, dx + at, s.count, mean, scale,
-                       static_cast<T>(-rstd * rstd * rstd * g_product / n),
-                       static_cast<T>(-rstd * g_sum / n));
+          grad_line<T>(s, x + at, dy + at, weight, dx + at, s.count, mean,
+                       static_cast<T>(g_sum / n), scale,
+                       static_cast<T>(-rstd * rstd * g_product / n));
         }
       }
     });
@@ -180,14 +180,14 @@ void batch_norm_run(const RunContext& c) noexcept {
           g_product += b;
         }
         const double rstd = 1 / std::sqrt(variance(n, d_sum, square) + s.eps);
-        const double scale = weight ? weight[k] * rstd : rstd;
+        const T scale = static_cast<T>(weight ? weight[k] * rstd : rstd);
         dweight[k] = static_cast<T>(g_product * rstd);
         dbias[k] = static_cast<T>(g_sum);
         for (int64_t i = 0; i < s.rows; ++i) {
           const int64_t at = first + i * step;
           grad_line<T>(s, x + at, dy + at, nullptr, dx + at, s.positions, mean,
-                       static_cast<T>(scale), static_cast<T>(-scale * rstd * rstd * g_product / n),
-                       static_cast<T>(-scale * g_sum / n));
+                       static_cast<T>(g_sum / n), scale,
+                       static_cast<T>(-rstd * rstd * g_product / n));
         }
       }
     });

@@ -218,20 +218,20 @@ void grad_sums(const float* x, const float* dy, const float* weight, int64_t cou
 }
 
 void grad_line(const float* x, const float* dy, const float* weight, float* dx, int64_t count,
-               float mean, float a, float b, float shift) {
+               float mean, float g_mean, float a, float b) {
   const D d;
   const int64_t n = lanes();
-  const V m = hn::Set(d, mean), va = hn::Set(d, a), vb = hn::Set(d, b), vs = hn::Set(d, shift);
+  const V m = hn::Set(d, mean), gm = hn::Set(d, g_mean), va = hn::Set(d, a), vb = hn::Set(d, b);
   int64_t i = 0;
   for (; i + n <= count; i += n) {
     V g = hn::LoadU(d, dy + i);
     if (weight) g = hn::Mul(g, hn::LoadU(d, weight + i));
     const V v = hn::Sub(hn::LoadU(d, x + i), m);
-    hn::StoreU(hn::MulAdd(g, va, hn::MulAdd(v, vb, vs)), d, dx + i);
+    hn::StoreU(hn::Mul(hn::MulAdd(v, vb, hn::Sub(g, gm)), va), d, dx + i);
   }
   for (; i < count; ++i) {
     const float g = weight ? dy[i] * weight[i] : dy[i];
-    dx[i] = g * a + ((x[i] - mean) * b + shift);
+    dx[i] = ((g - g_mean) + (x[i] - mean) * b) * a;
   }
 }
 

@@ -24,9 +24,10 @@ struct NormTable {
   // The sums of g and of g (x - mean), where g = dy weight; weight as above.
   void (*grad_sums)(const float* x, const float* dy, const float* weight, int64_t count, float mean,
                     double& sum, double& product);
-  // dx = a g + b (x - mean) + shift; dx may be the memory of x or of dy.
+  // dx = a ((g - g_mean) + b (x - mean)), which is 0 for a line of one element; dx may be the
+  // memory of x or of dy.
   void (*grad_line)(const float* x, const float* dy, const float* weight, float* dx, int64_t count,
-                    float mean, float a, float b, float shift);
+                    float mean, float g_mean, float a, float b);
   // dweight += dy (x - mean) scale and dbias += dy, for each element.
   void (*grad_affine)(const float* x, const float* dy, int64_t count, float mean, float scale,
                       float* dweight, float* dbias);

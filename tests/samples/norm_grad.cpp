@@ -20,6 +20,14 @@ std::vector<Sample> norm_grad() {
   all.push_back({.op = "layer_norm_grad",
                  .inputs = {{.shape = {4, 5}}, {.shape = {4, 5}}, {.shape = {4, 5}}},
                  .attrs = {{"normalized_shape", std::vector<Dim>{4, 5}}, {"eps", 0.1}}});
+  // One element is its mean: its gradient is 0, whatever eps makes of 1 / sqrt(eps).
+  for (const Sizes& shape : {Sizes{1}, Sizes{6, 1}})
+    all.push_back({.op = "layer_norm_grad",
+                   .inputs = {{.shape = shape}, {.shape = {1}}, {.shape = shape}},
+                   .attrs = {{"normalized_shape", std::vector<Dim>{1}}, {"eps", 1e-5}}});
+  all.push_back({.op = "batch_norm_grad",
+                 .inputs = {{.shape = {1, 9}}, {.shape = {9}}, {.shape = {1, 9}}},
+                 .attrs = {{"eps", 1e-5}}});
   for (const Sizes& shape : {Sizes{5, 4}, Sizes{2, 3, 17}, Sizes{3, 5, 4, 4}, Sizes{2, 7, 9, 11}}) {
     const SampleInput x = {.shape = shape}, weight = {.shape = {shape[1]}};
     const bool small = shape.count() < 300;
