@@ -117,6 +117,8 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written
   Options options;
   options.device = *device;
   options.threads = job.threads;
+  options.kernels = job.kernels;
+  options.disabled_passes = job.disabled_passes;
   if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
   Result<Session> session = Session::create(*model, std::move(options));
   if (!session.ok()) return outcome(session.status());
@@ -127,7 +129,8 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written
                         job.output_dir);
 }
 
-Outcome run_batch(const std::string& list, void (*answer)(const std::string& line)) {
+Outcome run_batch(const std::string& list, const RunJob& defaults,
+                  void (*answer)(const std::string& line)) {
   std::ifstream file(list);
   if (!file) return {Exit::unreadable, text(list, ": cannot be opened")};
   const json jobs = json::parse(file, nullptr, false);
@@ -135,7 +138,7 @@ Outcome run_batch(const std::string& list, void (*answer)(const std::string& lin
   size_t failed = 0;
   GpuOfTool gpu;
   for (const json& entry : jobs) {
-    RunJob job;
+    RunJob job = defaults;
     Outcome result = read_job(entry, job);
     std::vector<std::string> written;
     if (result.ok()) result = run(job, gpu, written);

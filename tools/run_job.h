@@ -17,13 +17,15 @@ struct RunJob {
   std::vector<std::string> inputs;
   std::vector<std::string> grad_outputs;  // one file for each float output, or none
   std::string output_dir;
+  std::vector<std::string> kernels, disabled_passes;  // as in Options
 };
 
 // Loads, runs and writes; the paths of the files written are appended.
 Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written);
 
-// Runs the jobs of a JSON file one after the other. After each, `answer` gets one line of JSON. The
-// result is ok when every job was.
-Outcome run_batch(const std::string& list, void (*answer)(const std::string& line));
+// Runs the jobs of a JSON file one after the other; what a job does not say is taken from
+// `defaults`. After each, `answer` gets one line of JSON. The result is ok when every job was.
+Outcome run_batch(const std::string& list, const RunJob& defaults,
+                  void (*answer)(const std::string& line));
 
 }  // namespace hg::tools

@@ -56,7 +56,12 @@ int main(int argc, char** argv) {
   app.add_option("--grad-output", job.grad_outputs,
                  "FILE.npy, once for each float output: also write grad_input_0.npy ...")
       ->allow_extra_args(false);
-  app.add_option("--batch", batch, "run the jobs of this JSON file");
+  app.add_option("--kernel", job.kernels, "conv=gemm: only this kernel for this op")
+      ->allow_extra_args(false);
+  app.add_option("--disable-pass", job.disabled_passes, "a pass of the compiler to leave out")
+      ->allow_extra_args(false);
+  app.add_option("--batch", batch,
+                 "run the jobs of this JSON file; options given here are for all");
   app.add_flag("--json", as_json, "print what was written as JSON");
   try {
     app.parse(argc, argv);
@@ -67,7 +72,7 @@ int main(int argc, char** argv) {
   }
   if (!batch.empty()) {
     if (!job.model.empty()) return finish("hg-run", usage("--batch takes no MODEL"));
-    const Outcome result = run_batch(batch, print_line);
+    const Outcome result = run_batch(batch, job, print_line);
     return finish("hg-run", result);
   }
   if (job.model.empty()) return finish("hg-run", usage("no MODEL is given; see hg-run --help"));

@@ -2,6 +2,8 @@
 // The public Session: names in front of a Program.
 #include "hg/session.h"
 
+#include <algorithm>
+
 #include "lib/run/device_choice.h"
 #include "lib/run/program.h"
 
@@ -12,6 +14,20 @@ std::string known_names(std::span<const std::string_view> names) {
   std::string out;
   for (const std::string_view name : names) out += text(out.empty() ? "" : ", ", name);
   return out;
+}
+
+// Of Options::kernels: "conv=gemm".
+Status check_kernel(std::string_view choice, const Registry& registry) {
+  const size_t equals = std::min(choice.find('='), choice.size());
+  const std::string_view op = choice.substr(0, equals), wanted = choice.substr(equals);
+  std::vector<std::string_view> names;
+  for (const Device device : {Device::cpu, Device::vulkan})
+    for (const KernelDef* kernel : registry.kernels(op, device)) names.push_back(kernel->name);
+  if (names.empty())
+    return invalid_argument("'", choice, "' chooses no kernel: there is none of an op '", op, "'");
+  if (!wanted.empty() && std::find(names.begin(), names.end(), wanted.substr(1)) != names.end())
+    return {};
+  return invalid_argument("'", choice, "' chooses no kernel: ", op, " has ", known_names(names));
 }
 
 }  // namespace
@@ -82,6 +98,7 @@ Result<Session> Session::create(const Model& model, Options options) {
   for (const auto& [name, id] : graph.outputs())
     body->output_types.push_back(graph.value_info(id).type);
   const Registry& registry = options.registry != nullptr ? *options.registry : graph.registry();
+  for (const std::string& choice : options.kernels) HG_TRY(check_kernel(choice, registry));
   if (options.device == Device::automatic) {
     if (options.gpu)
       body->undecided.reset(new Body::Undecided{graph, options, &registry});

@@ -171,6 +171,20 @@ TEST_F(Programs, RunRefusesSenselessCommandLines) {
   expect_refusal("hg-run both.hgm -i a.npy -i b.npy -o text.npy/out", 1, "text.npy/out");
 }
 
+TEST_F(Programs, RunTakesAKernelAndLeavesOutPasses) {
+  EXPECT_EQ(run("hg-run both.hgm -i a.npy -i b.npy -o out --disable-pass cse").exit, 0);
+  expect_refusal("hg-run both.hgm -i a.npy -i b.npy -o out --disable-pass nothing", 4,
+                 "there is no pass 'nothing'");
+  expect_refusal("hg-run both.hgm -i a.npy -i b.npy -o out --kernel nothing=plain", 4,
+                 "there is none of an op 'nothing'");
+  expect_refusal("hg-run both.hgm -i a.npy -i b.npy -o out --kernel add=nothing", 4, "add has ");
+  const json jobs = {{{"model", "both.hgm"}, {"inputs", {"a.npy", "b.npy"}}, {"output_dir", "."}}};
+  std::ofstream(folder_ / "jobs.json") << jobs.dump();
+  const Ran ran = run("hg-run --batch jobs.json --kernel add=nothing");
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_NE(ran.out.find("add has "), std::string::npos) << ran.out;
+}
+
 TEST_F(Programs, BatchAnswersEachJob) {
   const json jobs = {
       {{"model", "both.hgm"}, {"inputs", {"a.npy", "b.npy"}}, {"output_dir", "."}},
