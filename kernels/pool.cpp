@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maxima of windows.
+// Maxima of windows, and their gradient.
 #include <limits>
 
+#include "kernels/gemm.h"
 #include "kernels/pool_shape.h"
 
 namespace hg::kernels {
@@ -53,9 +54,10 @@ void max_plane(const PoolState& s, const T* x, T* y, int64_t* indices) {
 
 constexpr int64_t kRowPart = 256;  // outputs of a row whose maxima are kept at once
 
-// As max_plane, but a row of outputs takes one tap at a time, in loops over neighbours.
-template <class T, class Index>
-void max_rows(const PoolState& s, const T* x, T* y, int64_t* indices) {
+// As max_plane, but a row of outputs takes one tap at a time, in loops over neighbours. y, or
+// indices, may be null.
+template <class T, class Index, class Out = int64_t>
+void max_rows(const PoolState& s, const T* x, T* y, Out* indices) {
   using W = Wide<T>;
   const Axis &ad = s.axes[0], &ah = s.axes[1], &aw = s.axes[2];
   W best[kRowPart], found[kRowPart];
@@ -85,7 +87,8 @@ void max_rows(const PoolState& s, const T* x, T* y, int64_t* indices) {
               index[o] = is_better ? at : index[o];
             }
           }
-      for (int64_t o = o0; o < o1; ++o) store(y + row * aw.out + o, best[o - o0]);
+      if (y)
+        for (int64_t o = o0; o < o1; ++o) store(y + row * aw.out + o, best[o - o0]);
       if (indices) std::copy_n(index, o1 - o0, indices + row * aw.out + o0);
     }
   }
@@ -118,12 +121,58 @@ void max_pool_run(const RunContext& c) noexcept {
   });
 }
 
+struct GradState {
+  PoolState pool;
+  bool is_small = true;  // positions of a plane fit into 32 bits
+  int64_t lanes = 1, slot_bytes = 0;
+};
+
+Status max_pool_grad_prepare(PrepareContext& c) {
+  GradState g{.pool = sizes_of(c.in(0), c.in(1))};
+  read_windows(g.pool, c.attrs(), c.in(0).rank() - 2, true);
+  g.is_small = g.pool.in_count() <= std::numeric_limits<int32_t>::max();
+  g.lanes = tile_lanes(c, g.pool.planes);
+  g.slot_bytes = g.pool.out_count() * (g.is_small ? 4 : 8);
+  c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
+  c.make_state(std::move(g));
+  return {};
+}
+
+// All maxima of a plane are found before dx, which may lie on x, is written.
+template <class T, class Index>
+void max_grad_plane(const PoolState& s, const T* x, const T* dy, T* dx, Index* at) {
+  max_rows<T, Index, Index>(s, x, nullptr, at);
+  std::fill_n(dx, s.in_count(), T{});
+  for (int64_t o = 0; o < s.out_count(); ++o) store(dx + at[o], load(dx + at[o]) + load(dy + o));
+}
+
+void max_pool_grad_run(const RunContext& c) noexcept {
+  const GradState& g = c.state<GradState>();
+  const PoolState& s = g.pool;
+  for_number(c.out(0).dtype, [&]<class T>() {
+    for_tiles(c, s.planes, g.lanes, g.slot_bytes, [&](int64_t plane, float* slot) {
+      const T* x = c.in(0).as<T>() + plane * s.in_count();
+      const T* dy = c.in(1).as<T>() + plane * s.out_count();
+      T* dx = c.out(0).as<T>() + plane * s.in_count();
+      if (g.is_small)
+        max_grad_plane(s, x, dy, dx, reinterpret_cast<int32_t*>(slot));
+      else
+        max_grad_plane(s, x, dy, dx, reinterpret_cast<int64_t*>(slot));
+    });
+  });
+}
+
 constexpr KernelDef kKernels[] = {
     {.op = "max_pool",
      .device = Device::cpu,
      .name = "taps",
      .prepare = max_pool_prepare,
      .run = max_pool_run},
+    {.op = "max_pool_grad",
+     .device = Device::cpu,
+     .name = "planes",
+     .prepare = max_pool_grad_prepare,
+     .run = max_pool_grad_run},
     {.op = "max_pool_with_indices",
      .device = Device::cpu,
      .name = "windows",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "lib/train/relu_late.h"
 #include "tests/noise.h"
 
 namespace hg {
@@ -267,6 +268,43 @@ TEST(TrainOptions, MetricsAreOfTheWholeDataSet) {
   }
   EXPECT_NEAR(e->metrics[0], right / kBatch, 1e-7);
   EXPECT_NEAR(e->metrics[1], error / (2 * kBatch), 1e-6);
+}
+
+// An image network whose relu comes before its max_pool; `is_read`: another output shows the relu.
+Graph relu_before_pool(bool is_read) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 3, 9, 8});
+  const Value weight = g.parameter("w", f32, {4, 3, 3, 3}, init::kaiming_uniform(1));
+  const Value seen = relu(conv(x, weight, {}, {.padding = {1}}));
+  // Windows that overlap, some of them without a positive element.
+  g.output("scores", mean(max_pool(seen, {3}, {.stride = {2}, .padding = {1}}), {2, 3}));
+  if (is_read) g.output("seen", seen);
+  EXPECT_TRUE(g.status().ok()) << g.status().message();
+  return g;
+}
+
+TEST(TrainOptions, AReluMovesBehindItsMaxPool) {
+  const auto op_before_mean = [](bool is_read) {
+    Graph g = relu_before_pool(is_read);
+    EXPECT_TRUE(relu_behind_max_pool(g).ok());
+    const auto maker = [&](ValueId id) {
+      return g.nodes()[static_cast<size_t>(g.value_info(id).node)];
+    };
+    return std::string(maker(maker(g.outputs()[0].second).inputs[0]).op->name());
+  };
+  EXPECT_EQ(op_before_mean(false), "relu");
+  EXPECT_EQ(op_before_mean(true), "max_pool");
+  const auto losses = [](bool is_read) {
+    Trainer trainer = *Trainer::create(*Model::from_graph(relu_before_pool(is_read)), plain());
+    const Data data;
+    const Tensor inputs[] = {data.images}, targets[] = {data.labels};
+    std::vector<double> all;
+    for (int i = 0; i < 5; ++i) all.push_back(*trainer.step(inputs, targets));
+    return all;
+  };
+  const std::vector<double> moved = losses(false);
+  EXPECT_EQ(moved, losses(true));  // the bits
+  EXPECT_LT(moved.back(), moved.front());
 }
 
 TEST(TrainOptions, ConvolutionsTrainToTheSameBitsForEveryThreadCount) {

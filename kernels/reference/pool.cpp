@@ -70,23 +70,37 @@ struct Windows {
   }
 };
 
+// The position in its plane of the largest element of window `at` of all.
+int64_t largest(const Windows& w, const Call& c, int64_t at) {
+  const int64_t in = plane_count(w.in), out = plane_count(w.out);
+  double best = -HUGE_VAL;
+  int64_t index = -1;
+  for (int64_t k = 0; k < in; ++k) {
+    if (!w.contains(spatial_position(w.out, at % out), spatial_position(w.in, k))) continue;
+    const double v = c.in[0].at(at / out * in + k);
+    if (index < 0 || v > best || std::isnan(v)) {
+      best = v;
+      index = k;
+    }
+  }
+  return index;
+}
+
 void max_of(const Call& c, Kind kind) {
   const Windows w{c.attrs, kind, c.in[0].shape, c.out[0].shape};
   const int64_t in = plane_count(w.in), out = plane_count(w.out);
   for (int64_t at = 0; at < c.out[0].count(); ++at) {
-    double best = -HUGE_VAL;
-    int64_t index = -1;
-    for (int64_t k = 0; k < in; ++k) {
-      if (!w.contains(spatial_position(w.out, at % out), spatial_position(w.in, k))) continue;
-      const double v = c.in[0].at(at / out * in + k);
-      if (index < 0 || v > best || std::isnan(v)) {
-        best = v;
-        index = k;
-      }
-    }
-    c.out[0].at(at) = best;
+    const int64_t index = largest(w, c, at);
+    c.out[0].at(at) = c.in[0].at(at / out * in + index);
     if (c.out.size() > 1) c.out[1].at(at) = static_cast<double>(index);
   }
+}
+
+void max_pool_grad_run(const Call& c) {
+  const Windows w{c.attrs, Kind::max, c.in[0].shape, c.in[1].shape};
+  const int64_t in = plane_count(w.in), out = plane_count(w.out);
+  for (int64_t at = 0; at < c.in[1].count(); ++at)
+    c.out[0].at(at / out * in + largest(w, c, at)) += c.in[1].at(at);
 }
 
 void avg_of(const Call& c, Kind kind) {
@@ -121,6 +135,7 @@ void adaptive_avg_grad_run(const Call& c) { avg_grad_of(c, Kind::adaptive); }
 
 constexpr Row kRows[] = {
     {"max_pool", max_pool_run},
+    {"max_pool_grad", max_pool_grad_run},
     {"max_pool_with_indices", max_pool_run},
     {"avg_pool", avg_pool_run},
     {"avg_pool_grad", avg_pool_grad_run},

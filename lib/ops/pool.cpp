@@ -82,12 +82,31 @@ Value scattered(const Value& x, const Value& indices, const Value& dy) {
   return reshape(dx, x.shape());
 }
 
-Status max_pool_grad(GradContext& c) {
+NamedAttrs max_attrs(const AttrReader& reader) {
   NamedAttrs attrs;
   for (std::string_view name : {"kernel_size", "stride", "padding", "dilation", "ceil_mode"})
-    attrs.push_back({name, c.attrs().raw(name)});
-  const std::vector<Value> found = c.graph().calls("max_pool_with_indices", {c.in(0)}, attrs);
-  if (found.size() == 2) c.set_grad(0, scattered(c.in(0), found[1], c.dout(0)));
+    attrs.push_back({name, reader.raw(name)});
+  return attrs;
+}
+
+Status max_pool_grad(GradContext& c) {
+  c.set_grad(0, c.graph().call("max_pool_grad", {c.in(0), c.dout(0)}, max_attrs(c.attrs())));
+  return {};
+}
+
+Status max_pool_grad_infer(InferContext& c) {
+  HG_TRY(max_pool_infer(c));
+  if (!is_float(c.in(0).dtype)) return c.fail("x must be a float tensor, it is ", c.in(0).dtype);
+  if (!may_equal(c.out(0), c.in(1)))
+    return c.fail("dy must be the gradient of ", c.out(0), ", it is ", c.in(1));
+  c.out(0) = c.in(0);
+  return {};
+}
+
+Status max_pool_grad_expand(ExpandContext& c) {
+  const std::vector<Value> found =
+      c.graph().calls("max_pool_with_indices", {c.in(0)}, max_attrs(c.attrs()));
+  if (found.size() == 2) c.set_out(0, scattered(c.in(0), found[1], c.in(1)));
   return {};
 }
 
@@ -97,10 +116,8 @@ Status indexed_grad(GradContext& c) {
 }
 
 Status max_pool_with_indices_expand_to_values(ExpandContext& c) {
-  NamedAttrs attrs;
-  for (std::string_view name : {"kernel_size", "stride", "padding", "dilation", "ceil_mode"})
-    attrs.push_back({name, c.attrs().raw(name)});
-  const std::vector<Value> found = c.graph().calls("max_pool_with_indices", {c.in(0)}, attrs);
+  const std::vector<Value> found =
+      c.graph().calls("max_pool_with_indices", {c.in(0)}, max_attrs(c.attrs()));
   if (found.size() == 2) c.set_out(0, found[0]);
   return {};
 }
@@ -228,6 +245,13 @@ constexpr OpDef kOps[] = {
      .infer = max_pool_infer,
      .grad = max_pool_grad,
      .expand = max_pool_with_indices_expand_to_values},
+    // dx is zero but where a window found its largest element, the first of equal ones: += dy.
+    {.name = "max_pool_grad",
+     .signature = "max_pool_grad(x, dy, kernel_size: int[], stride: int[] = [], padding: int[] = "
+                  "[0], dilation: int[] = [1], ceil_mode: bool = false) -> dx",
+     .infer = max_pool_grad_infer,
+     .expand = max_pool_grad_expand,
+     .alias = 1},
     // indices count the spatial positions of one channel of x, row-major.
     {.name = "max_pool_with_indices",
      .signature = "max_pool_with_indices(x, kernel_size: int[], stride: int[] = [], padding: int[] "

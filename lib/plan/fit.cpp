@@ -13,7 +13,7 @@ namespace {
 // An order that is not the graph's must save this much.
 constexpr double kWorthwhile = 0.99;
 // The part of a training step's cost that it may take longer for less memory without being asked.
-constexpr double kAllButFree = 1.0 / 128;
+constexpr double kAllButFree = 1.0 / 32;
 // How far the planner may stay below the estimate.
 constexpr double kEstimate = 0.8;
 
@@ -60,7 +60,7 @@ Result<Plan> fit_plan(PlanRequest request, Plan base, int64_t arena_limit) {
   if (request.options->checkpoint == Checkpoint::sqrt)
     HG_TRY(keep(plan_of(request, base, checkpoint_sqrt(liveness, best().schedule)), 1));
   if (arena_limit == 0 && request.device == nullptr && is_training_step(*request.graph)) {
-    // Normalisations and activations, which are cheap to compute again.
+    // Normalisations and activations above all, which are cheap to compute again.
     double cost = 0;
     for (const int32_t node : base.schedule) cost += liveness.cost(node);
     const Rematerialized least = recompute(liveness, best().schedule, kAllButFree * cost).back();

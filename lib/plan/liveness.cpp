@@ -92,7 +92,7 @@ Liveness::Profile Liveness::profile(const Schedule& schedule) const {
       p.spans.push_back({id, at, at, {}});
     }
   }
-  std::vector<int64_t> change(static_cast<size_t>(length) + 1, 0);
+  std::vector<int64_t> begun(static_cast<size_t>(length), 0), change(begun.size() + 1, 0);
   for (const std::vector<int>& spans : p.spans_of) {
     if (spans.empty()) continue;
     Span& last = p.spans[static_cast<size_t>(spans.back())];
@@ -100,11 +100,13 @@ Liveness::Profile Liveness::profile(const Schedule& schedule) const {
     for (const int index : spans) {
       const Span& span = p.spans[static_cast<size_t>(index)];
       const int64_t bytes = bytes_[static_cast<size_t>(span.value)];
+      begun[static_cast<size_t>(span.first)] += bytes;
       change[static_cast<size_t>(span.first)] += bytes;
       change[static_cast<size_t>(span.last) + 1] -= bytes;
     }
   }
   p.live.resize(static_cast<size_t>(length));
+  p.across.resize(static_cast<size_t>(length));
   int64_t live = 0;
   std::vector<std::vector<int>> ends(static_cast<size_t>(length));
   for (size_t i = 0; i < p.spans.size(); ++i)
@@ -113,6 +115,7 @@ Liveness::Profile Liveness::profile(const Schedule& schedule) const {
     const auto a = static_cast<size_t>(at);
     const auto index = static_cast<size_t>(schedule[a]);
     live += change[a];
+    p.across[a] = live - begun[a];
     int64_t here = live + workspace_[index];
     // A result that takes the memory of an input that dies here.
     const Node& node = graph_->nodes()[index];

@@ -22,7 +22,8 @@ class Liveness {
   };
   struct Profile {
     std::vector<Span> spans;
-    std::vector<int64_t> live;  // bytes at each position
+    std::vector<int64_t> live;    // bytes at each position
+    std::vector<int64_t> across;  // of them those that were there before, for this or later ones
     int64_t peak = 0;
     int peak_at = 0;
     // The spans of a value that holds memory, in order of `first`.

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <set>
 
 #include "lib/graph/rewrite.h"
@@ -51,15 +53,39 @@ class Chain {
     for (const int32_t index : nodes_) sum += liveness_.cost(index);
     return sum;
   }
-  // Alive at the worst while they run, beside what was alive before; `but` is counted already.
-  int64_t bytes(ValueId but) const {
-    int64_t sum = 0, workspace = 0;
-    for (const int32_t index : nodes_) {
-      workspace = std::max(workspace, liveness_.workspace(index));
-      for (const ValueId id : liveness_.graph().nodes()[static_cast<size_t>(index)].outputs)
-        if (liveness_.root(id) == id && id != but) sum += liveness_.bytes(id);
+  // Alive at the worst while they run, beside what was alive before; each until its last reader
+  // among them, `kept` until the end.
+  int64_t bytes(ValueId kept) const {
+    const Graph& graph = liveness_.graph();
+    const std::vector<int32_t> order = nodes();
+    std::map<ValueId, int32_t> last;  // reader of what they compute
+    for (const int32_t index : order) {
+      const Node& node = graph.nodes()[static_cast<size_t>(index)];
+      for (const ValueId id : node.inputs)
+        if (const auto found = last.find(root(id)); found != last.end()) found->second = index;
+      for (const ValueId id : node.outputs)
+        if (liveness_.root(id) == id) last[id] = index;
     }
-    return sum + workspace;
+    last[kept] = std::numeric_limits<int32_t>::max();
+    int64_t live = 0, most = 0;
+    for (const int32_t index : order) {
+      const Node& node = graph.nodes()[static_cast<size_t>(index)];
+      std::set<ValueId> ending;
+      for (const auto& [id, reader] : last)
+        if (reader == index) ending.insert(id);
+      int64_t begun = 0, taken = 0;
+      for (const ValueId id : node.outputs)
+        if (liveness_.root(id) == id) begun += liveness_.bytes(id);
+      for (size_t i = 0; i < node.inputs.size() && i < 32;
+           ++i)  // memory that the result takes over
+        if (((node.op->def.alias >> i) & 1u) && ending.count(node.inputs[i]) > 0 &&
+            liveness_.bytes(node.inputs[i]) == liveness_.bytes(node.outputs[0]))
+          taken = liveness_.bytes(node.inputs[i]);
+      live += begun;
+      most = std::max(most, live - taken + liveness_.workspace(index));
+      for (const ValueId id : ending) live -= liveness_.bytes(id);
+    }
+    return most;
   }
 
  private:
@@ -83,6 +109,8 @@ class Chain {
     }
     return true;
   }
+
+  ValueId root(ValueId id) const { return id == kNoValue ? kNoValue : liveness_.root(id); }
 
   bool is_alive(ValueId root) const {
     const std::vector<int>& spans = profile_.spans_of[static_cast<size_t>(root)];
@@ -136,7 +164,9 @@ bool free_at_peak(const Liveness& liveness, const Profile& profile, Schedule& sc
     if (next == span.readers.end() || *next == peak_at) continue;
     Chain chain(liveness, profile, updates, *next);
     if (!chain.add(span.value)) continue;
-    if (profile.live[static_cast<size_t>(*next)] + chain.bytes(span.value) >= profile.peak)
+    // Before its next reader, where it is not there yet.
+    if (profile.across[static_cast<size_t>(*next)] - bytes + chain.bytes(span.value) >=
+        profile.peak)
       continue;
     const double cost = chain.cost(), score = (cost + 1) / static_cast<double>(bytes);
     if (cost > cost_left || (best_at >= 0 && score >= best_score)) continue;

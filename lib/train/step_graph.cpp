@@ -7,6 +7,7 @@
 #include "hg/ops.h"
 #include "lib/graph/rewrite.h"
 #include "lib/train/mode.h"
+#include "lib/train/relu_late.h"
 
 namespace hg {
 namespace {
@@ -36,6 +37,7 @@ class Builder {
     const size_t inputs = g.inputs().size();
     if (options_.mode == TrainOptions::Mode::training)
       HG_TRY(set_training(g, options_.rules, step_.notes));
+    HG_TRY(relu_behind_max_pool(g));
     if (options_.compute != f32) HG_TRY(set_compute(g, options_.compute));
     HG_TRY_ASSIGN(const Objective objective, add_objective(g, options_));
     step_.targets = objective.targets;

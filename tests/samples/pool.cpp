@@ -60,6 +60,9 @@ std::vector<Sample> pool() {
                               {"ceil_mode", c.ceil}};
     for (std::string_view op : {"max_pool", "max_pool_with_indices"})
       all.push_back({.op = op, .inputs = {{.shape = c.shape}}, .attrs = attrs});
+    all.push_back({.op = "max_pool_grad",
+                   .inputs = {{.shape = c.shape}, {.shape = c.pooled}},
+                   .attrs = attrs});
     for (bool include : {true, false}) {
       NamedAttrs average = attrs;
       average.push_back({"count_include_pad", include});
@@ -71,6 +74,20 @@ std::vector<Sample> pool() {
       all.push_back({.op = "avg_pool_grad", .inputs = {{.shape = c.pooled}}, .attrs = average});
     }
   }
+  // Dilated windows, equal elements, of which the first counts, and 300 outputs in a row.
+  all.push_back({.op = "max_pool_grad",
+                 .inputs = {{.shape = {1, 2, 9, 11}}, {.shape = {1, 2, 4, 10}}},
+                 .attrs = {{"kernel_size", Dims{3, 2}},
+                           {"stride", Dims{2, 1}},
+                           {"padding", Dims{1, 1}},
+                           {"dilation", Dims{2, 3}}}});
+  all.push_back({.op = "max_pool_grad",
+                 .inputs = {{.shape = {1, 1, 3, 3}, .values = {1, 1, 2, 2, 1, 2, 2, 2, 1}},
+                            {.shape = {1, 1, 2, 2}}},
+                 .attrs = {{"kernel_size", Dims{2}}, {"stride", Dims{1}}}});
+  all.push_back({.op = "max_pool_grad",
+                 .inputs = {{.shape = {1, 40, 1, 301}}, {.shape = {1, 40, 1, 300}}},
+                 .attrs = {{"kernel_size", Dims{1, 2}}, {"stride", Dims{1}}}});
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   for (std::string_view op : {"max_pool", "max_pool_with_indices"}) {
     all.push_back(
