@@ -104,26 +104,31 @@ bool is_scalar(const PointwisePlan& plan, int k) {
   return true;
 }
 
-void run_range(const PointwisePlan& plan, const RunContext& c, int64_t begin, int64_t end) {
-  alignas(64) std::byte buffers[kMaxOperands + 1][kBlockSize * 8];
-  const void* x[kMaxOperands] = {};
-  const std::byte* base[kMaxOperands] = {};
-  bool filled[kMaxOperands] = {};
-  for (int k = 0; k < plan.inputs; ++k)
+// Elements [begin, end) of the result, at y.
+void run_range(const PointwisePlan& plan, const RunContext& c, int64_t begin, int64_t end,
+               std::byte* y) {
+  const void* x[kMaxOperands];
+  const std::byte* base[kMaxOperands];
+  for (int k = 0; k < plan.inputs; ++k) {
     base[k] = static_cast<const std::byte*>(c.in(plan.source[k]).data);
-  std::byte* y = static_cast<std::byte*>(c.out(0).data);
-  const int64_t y_size = size_of(plan.out_dtype);
-  if (plan.all_direct) {
-    for (int k = 0; k < plan.inputs; ++k) x[k] = base[k] + begin * size_of(plan.dtypes[k]);
-    plan.block(y + begin * y_size, x, end - begin, plan.params);
-    return;
+    x[k] = base[k] + begin * size_of(plan.dtypes[k]);
   }
+  if (plan.all_direct) return plan.block(y, x, end - begin, plan.params);
+  alignas(64) std::byte buffers[kMaxOperands + 1][kBlockSize * 8];
+  bool filled[kMaxOperands] = {};
+  const int64_t y_size = size_of(plan.out_dtype);
   const int64_t inner = plan.rank > 0 ? plan.shape[plan.rank - 1] : 1;
   // Long rows: chunks end with the row, so that dense rows are read in place.
   const bool by_row = inner >= 128;
+  int64_t index[kMaxRank] = {};  // of element `at`, where chunks end with the row
+  int64_t rest = begin;
+  for (int d = plan.rank - 1; by_row && d >= 0; --d) {
+    index[d] = rest % plan.shape[d];
+    rest /= plan.shape[d];
+  }
   for (int64_t at = begin; at < end;) {
     int64_t n = std::min(kBlockSize, end - at);
-    if (by_row) n = std::min(n, inner - at % inner);
+    if (by_row) n = std::min(n, inner - index[plan.rank - 1]);
     for (int k = 0; k < plan.inputs; ++k) {
       if (plan.linear[k] && !plan.widened[k]) {
         x[k] = base[k] + at * size_of(plan.dtypes[k]);
@@ -135,11 +140,8 @@ void run_range(const PointwisePlan& plan, const RunContext& c, int64_t begin, in
         }
         x[k] = buffers[k];
       } else if (by_row && !plan.widened[k] && plan.strides[k][plan.rank - 1] == 1) {
-        int64_t offset = at % inner, rest = at / inner;
-        for (int d = plan.rank - 2; d >= 0; --d) {
-          offset += rest % plan.shape[d] * plan.strides[k][d];
-          rest /= plan.shape[d];
-        }
+        int64_t offset = 0;
+        for (int d = 0; d < plan.rank; ++d) offset += index[d] * plan.strides[k][d];
         x[k] = base[k] + offset * size_of(plan.dtypes[k]);
       } else {
         gather_any(plan, k, base[k], at, n, buffers[k]);
@@ -150,13 +152,19 @@ void run_range(const PointwisePlan& plan, const RunContext& c, int64_t begin, in
       float* wide = reinterpret_cast<float*>(buffers[kMaxOperands]);
       plan.block(wide, x, n, plan.params);
       if (plan.out_dtype == f16)
-        narrow(wide, reinterpret_cast<Half*>(y) + at, n);
+        narrow(wide, reinterpret_cast<Half*>(y) + (at - begin), n);
       else
-        narrow(wide, reinterpret_cast<BFloat16*>(y) + at, n);
+        narrow(wide, reinterpret_cast<BFloat16*>(y) + (at - begin), n);
     } else {
-      plan.block(y + at * y_size, x, n, plan.params);
+      plan.block(y + (at - begin) * y_size, x, n, plan.params);
     }
     at += n;
+    if (!by_row) continue;
+    index[plan.rank - 1] += n;
+    for (int d = plan.rank - 1; d > 0 && index[d] == plan.shape[d]; --d) {
+      index[d] = 0;
+      ++index[d - 1];
+    }
   }
 }
 
@@ -234,8 +242,14 @@ Status prepare_pointwise(PrepareContext& c, const BlockTable& table) {
 
 void run_pointwise(const RunContext& c) noexcept {
   const PointwisePlan& plan = c.state<PointwisePlan>();
-  c.parallel_for(plan.count, kGrain,
-                 [&](int64_t begin, int64_t end) { run_range(plan, c, begin, end); });
+  std::byte* const y = static_cast<std::byte*>(c.out(0).data);
+  c.parallel_for(plan.count, kGrain, [&](int64_t begin, int64_t end) {
+    run_range(plan, c, begin, end, y + begin * size_of(plan.out_dtype));
+  });
+}
+
+void compute_block(const void* plan, const RunContext& c, int64_t begin, int64_t end, void* y) {
+  run_range(*static_cast<const PointwisePlan*>(plan), c, begin, end, static_cast<std::byte*>(y));
 }
 
 namespace {

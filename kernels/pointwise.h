@@ -50,6 +50,8 @@ struct ChosenBlock {
   const PointwiseParams& params;
 };
 ChosenBlock chosen_block(const PrepareContext& c);
+// Elements [begin, end) of the result of such a kernel, whose state is `plan`, in order, at `y`.
+void compute_block(const void* plan, const RunContext& c, int64_t begin, int64_t end, void* y);
 void run_pointwise(const RunContext& c) noexcept;
 
 template <const BlockTable& table>

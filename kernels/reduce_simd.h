@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of rows of f32 in f64, for every instruction set.
+// Sums of f32 in f64, for every instruction set.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,11 @@ struct ReduceTable {
   // sums[k] += x[row step + k] for each of the rows, in order.
   void (*add_rows)(double* sums, const float* x, int64_t rows, int64_t step,
                    int64_t count) = nullptr;
+  // lanes[i mod 16] += x[i]
+  void (*add_lanes)(double* lanes, const float* x, int64_t count) = nullptr;
+  // The same from zeros, and then the sum of the lanes: each of the first half takes one of the
+  // second, until one is left.
+  double (*add_run)(const float* x, int64_t count) = nullptr;
 };
 
 const ReduceTable& reduce_table();

@@ -18,12 +18,29 @@ struct ReduceTable;
 // input.
 struct ReducePlan {
   Sizes kept_shape, kept_strides, shape, strides;
+  DType dtype = DType::f32;        // of the elements
+  bool reduced[kMaxRank] = {};     // dims of the input
   int64_t outputs = 1, count = 1;  // results; elements of each
+  int64_t run = 1;                 // elements that are added side by side
   int64_t chunks = 1;              // partial states of each result
   bool by_column = false;          // neighbouring results read neighbouring elements
   int64_t row_parts = 1;           // of the rows that a sum of columns adds, each a task
   double parameter = 0;            // norm: the order; var: the correction
   const ReduceTable* table = nullptr;
+  const void* elements = nullptr;  // no tensor holds them: compute_block() gives them
+
+  bool in_order = true;  // those of one result follow each other, then those of the next
+
+  // The elements come from a plan of elementwise ops, which computes 16-bit floats as f32, in the
+  // order of the input, or else (`walked`) with the reduced dims behind the kept ones.
+  void compute(const void* plan, bool walked) {
+    elements = plan;
+    in_order = walked;
+    if (!walked) return;
+    strides = contiguous_strides(shape);
+    kept_strides = contiguous_strides(kept_shape);
+    for (int64_t& stride : kept_strides) stride *= count;
+  }
 };
 
 namespace reducers {

@@ -2,7 +2,13 @@
 // Pointwise programs: how elementwise nodes become one, what it computes, and its text.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
 #include "hg/hg.h"
+#include "hg/pointwise_program.h"
+#include "kernels/simd.h"
 #include "tests/compiled.h"
 
 namespace hg {
@@ -70,6 +76,174 @@ TEST(Programs, LeaveWhatOthersRead) {
             "s1\") : f32[4]\n");
 }
 
+// ---- Reductions at the end ----
+
+TEST(Programs, EndWithTheReductionThatReadsThem) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 300}), y = g.input("y", f32, {300});
+  const Value d = g.call("sub", {x, y});
+  g.output("mse", g.call("mean", {g.call("mul", {d, d})}));
+  const Value squares = g.call("mul", {x, x});
+  g.output("norms", g.call("sqrt", {g.call("sum", {squares},
+                                           {{"dim", std::vector<Dim>{-1}}, {"keepdim", true}})}));
+  // Read by two: stored, but what another reads may be an input.
+  const Value e = g.call("exp", {x});
+  g.output("total", g.call("sum", {e}));
+  g.output("largest", g.call("argmax", {g.call("neg", {e})}, {{"dim", 1}}));
+  // Two results, and a reduction of an input.
+  g.output("values", g.calls("max", {g.call("neg", {y})}, {{"dim", 0}})[0]);
+  g.output("sum", g.call("sum", {y}));
+  EXPECT_EQ(
+      compiled(g),
+      "  mean_1 = pointwise_reduction(x, y, program=\"sub x0 x1; mul s0 s0; mean s1\") : f32[]\n"
+      "  sum_1 = pointwise_reduction(x, program=\"mul x0 x0; sum s0 dim=-1 keepdim=true\") : "
+      "f32[n, "
+      "1]\n"
+      "  sqrt_1 = sqrt(sum_1) : f32[n, 1]\n"
+      "  exp_1 = exp(x) : f32[n, 300]\n"
+      "  sum_2 = sum(exp_1) : f32[]\n"
+      "  argmax_1 = pointwise_reduction(exp_1, program=\"neg x0; argmax s0 dim=1\") : i64[n]\n"
+      "  neg_2 = neg(y) : f32[300]\n"
+      "  max_1, max_2 = max(neg_2, dim=0) : f32[], i64[]\n"
+      "  sum_3 = sum(y) : f32[]\n");
+  EXPECT_EQ(compiled(g, {.disabled_passes = {"programs"}}).find("pointwise"), std::string::npos);
+}
+
+TEST(Programs, DoNotStoreWhatTheyReduce) {
+  const auto arena = [](Options options) {
+    Graph g;
+    const Value x = g.input("x", f32, {512, 512}), y = g.input("y", f32, {512, 512});
+    const Value d = g.call("sub", {x, y});
+    g.output("mse", g.call("mean", {g.call("mul", {d, d})}));
+    Session session = *Session::create(*Model::from_graph(std::move(g)), std::move(options));
+    return session.memory()->arena_bytes;
+  };
+  EXPECT_LT(arena({}), 16 * 1024);
+  EXPECT_GE(arena({.disabled_passes = {"programs"}}), 512 * 512 * 4);
+}
+
+TEST(Programs, LeaveReductionsWhoseElementsLieApart) {
+  const auto joins = [](Shape shape, std::vector<Dim> dims) {
+    Graph g;
+    const Value x = g.input("x", f32, shape);
+    g.output("y", g.call("sum", {g.call("mul", {x, x})}, {{"dim", dims}}));
+    return compiled(std::move(g)).find("pointwise_reduction") != std::string::npos;
+  };
+  EXPECT_FALSE(joins({1000, 3}, {0}));
+  EXPECT_FALSE(joins({1000, 3, 1}, {-3}));
+  EXPECT_TRUE(joins({1000, 3}, {1}));
+  EXPECT_TRUE(joins({1000, 3}, {}));
+  EXPECT_TRUE(joins({1000, 3, 3}, {0}));
+  EXPECT_TRUE(joins({1000, "n"}, {0}));
+}
+
+struct Reduced {
+  std::string program;
+  std::vector<Sizes> shapes;
+};
+
+// Every way in which a reduction goes through its elements: rows, parts of long rows, columns,
+// parts of many rows, and dims between others.
+std::vector<Reduced> reduced_programs() {
+  std::vector<Reduced> all;
+  const auto add = [&](const char* last, std::vector<Sizes> shapes) {
+    all.push_back({text("mul x0 x1; sub s0 x0; ", last), std::move(shapes)});
+  };
+  for (const char* op : {"sum", "mean", "prod", "amax", "amin", "var", "norm", "argmax"}) {
+    const bool is_one = std::string_view(op) == "argmax";
+    add(text(op, " s1").c_str(), {{90001}, {90001}});
+    for (const int64_t n : {1, 5, 40, 1000, 1025, 3000})
+      add(text(op, " s1 dim=-1").c_str(), {{7, n}, {7, 1}});
+    add(text(op, " s1 dim=0 keepdim=true").c_str(), {{70, 3}, {3}});
+    add(text(op, " s1 dim=0").c_str(), {{3000, 40}, {3000, 1}});
+    add(text(op, " s1 dim=1").c_str(), {{3, 60, 300}, {60, 300}});
+    if (is_one) continue;
+    add(text(op, " s1 dim=0,2").c_str(), {{6, 5, 70}, {5, 1}});
+    add(text(op, " s1 dim=0,2").c_str(), {{6, 5, 700, 3}, {3}});
+    add(text(op, " s1 dim=1,3 keepdim=true").c_str(), {{2, 1, 1, 50}, {9, 4, 50}});
+  }
+  add("sum s1 dim=1", {{4, 0}, {4, 1}});
+  add("sum s1 dim=1", {{0, 4}, {4}});
+  add("sum s1", {{}, {}});
+  add("norm s1 ord=-inf dim=0", {{70, 9}, {9}});
+  return all;
+}
+
+// The inputs hold a NaN now and then.
+std::vector<TensorData> inputs_of(const Reduced& r, DType dtype) {
+  std::vector<TensorData> inputs;
+  for (const Sizes& shape : r.shapes) {
+    TensorData wide = *TensorData::allocate(f32, shape);
+    for (int64_t i = 0; i < shape.count(); ++i)
+      wide.tensor.as<float>()[i] =
+          is_float(dtype) && i % 1999 == 1998 ? NAN : static_cast<float>(i * 37 % 101) / 30 - 1.5f;
+    Graph g;
+    g.output("y", g.call("cast", {g.input("x", f32, to_shape(shape))}, {{"dtype", dtype}}));
+    Session session = *Session::create(*Model::from_graph(std::move(g)));
+    EXPECT_TRUE(session.set_input(0, wide.tensor).ok());
+    EXPECT_TRUE(session.run().ok());
+    TensorData data = *TensorData::allocate(dtype, shape);
+    copy(*session.output(0), data.tensor);
+    inputs.push_back(std::move(data));
+  }
+  return inputs;
+}
+
+// The program as one node, or its ops one by one. None where the ops do not take the dtype.
+std::optional<Model> model_of(const Reduced& r, DType dtype, bool joined) {
+  Graph g;
+  std::vector<Value> values;
+  for (const Sizes& shape : r.shapes) values.push_back(g.input("", dtype, to_shape(shape)));
+  if (joined) {
+    g.output("y", g.call("pointwise_reduction", values, {{"program", r.program}}));
+  } else {
+    const auto program = PointwiseProgram::parse(r.program, 2, g.registry());
+    for (const PointwiseProgram::Step& step : program->steps) {
+      std::vector<Value> inputs;
+      for (const int arg : step.args) inputs.push_back(values[static_cast<size_t>(arg)]);
+      NamedAttrs attrs;
+      for (size_t i = 0; i < step.attrs.size(); ++i)
+        attrs.push_back({step.op->signature.attributes[i].name, step.attrs[i]});
+      values.push_back(g.call(step.op->name(), inputs, attrs));
+    }
+    g.output("y", values.back());
+  }
+  if (!g.status().ok()) return std::nullopt;
+  return *Model::from_graph(std::move(g));
+}
+
+TEST(Programs, ReduceToTheSameBits) {
+  using kernels::Isa;
+  const Isa best = kernels::chosen_isa();
+  for (const Reduced& r : reduced_programs())
+    for (const DType dtype : {f32, f64, f16, bf16, i64, i32, u8}) {
+      const std::optional<Model> by_ops = model_of(r, dtype, false);
+      if (!by_ops && !is_float(dtype)) continue;  // mean, var and norm of integers
+      const std::optional<Model> joined = model_of(r, dtype, true);
+      ASSERT_TRUE(by_ops && joined);
+      const std::vector<TensorData> inputs = inputs_of(r, dtype);
+      const auto bytes = [&](const Model& model, int threads) {
+        Options options{.threads = threads, .disabled_passes = {"programs"}};
+        Session session = *Session::create(model, std::move(options));
+        for (int k = 0; k < 2; ++k)
+          EXPECT_TRUE(session.set_input(k, inputs[static_cast<size_t>(k)].tensor).ok());
+        EXPECT_TRUE(session.run().ok());
+        const Tensor y = *session.output(0);
+        return std::string(static_cast<const char*>(y.data), static_cast<size_t>(y.bytes()));
+      };
+      for (const Isa isa : {Isa::baseline, Isa::sse4, Isa::avx2, Isa::avx512}) {
+        if (isa > best || (isa < best && dtype != f32 && dtype != f16)) continue;
+        kernels::limit_isa(isa);
+        const std::string plain = bytes(*by_ops, 1);
+        for (const int threads : {1, 2})
+          EXPECT_EQ(bytes(*joined, threads), plain)
+              << text(name(dtype), " ", r.program, " of ", r.shapes[0], " and ", r.shapes[1], ", ",
+                      threads, " threads, isa ", static_cast<int64_t>(isa));
+        kernels::limit_isa(Isa::avx512);
+      }
+    }
+}
+
 TEST(Programs, HaveGradients) {
   const auto gradient = [](bool as_program) {
     Graph g;
@@ -111,6 +285,24 @@ TEST(Programs, SayWhatIsWrongWithThem) {
   expect("neg x0 slope=2", "step 0, neg, has no attribute in 'slope=2'");
   expect("elu x0 alpha=big", "step 0, elu, cannot have 'alpha=big'");
   EXPECT_EQ(message("elu x0 alpha=2.5; neg s0"), "");
+}
+
+TEST(Programs, SayWhatIsWrongWithTheirReduction) {
+  const auto message = [](const char* program) {
+    Graph g;
+    const Value x = g.input("x", f32, {4, 3});
+    (void)g.call("pointwise_reduction", {x}, {{"program", program}});
+    return std::string(g.status().message());
+  };
+  const auto expect = [&](const char* program, const char* part) {
+    EXPECT_NE(message(program).find(part), std::string::npos) << message(program);
+  };
+  expect("sum x0", "sum must reduce the step before it to one result");
+  expect("neg x0; exp s0; sum s0", "sum must reduce the step before it to one result");
+  expect("neg x0; max s0 dim=0", "max must reduce the step before it to one result");
+  expect("neg x0; sum s0 dim=0,x", "step 1, sum, cannot have 'dim=0,x'");
+  expect("neg x0; sum s0 dim=2", "dim");
+  EXPECT_EQ(message("neg x0; sum s0 dim=0,-1"), "");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joins elementwise nodes of one shape to pointwise programs, so that what lies between them is
-// not stored. A node joins its reader when nobody else reads it; results are the same bits.
+// Joins elementwise nodes of one shape, and the reduction that reads them, to pointwise programs,
+// so that what lies between them is not stored. A node joins its reader when nobody else reads it;
+// results are the same bits.
 #include <algorithm>
 
 #include "hg/pointwise_program.h"
@@ -8,6 +9,30 @@
 
 namespace hg {
 namespace {
+
+constexpr size_t kMostOnDevice = 16;  // steps, whose results are registers there
+
+bool has_one_result(const Node& node) {
+  return node.outputs.size() == 1 && node.op->def.view == nullptr && node.subgraphs.empty() &&
+         !(node.op->def.traits & (kRandom | kDataDependent | kControl | kInPlace)) &&
+         (node.op->signature.inputs.empty() || !node.op->signature.inputs.back().variadic);
+}
+
+// Whether the op has the library's own kernels on the CPU, all of these names.
+bool runs_only(const Node& node, const CompileContext& context,
+               std::initializer_list<std::string_view> names) {
+  const auto kernels = context.registry->kernels(node.op->name(), Device::cpu);
+  const auto own = Registry::built_in().kernels(node.op->name(), Device::cpu);
+  return !kernels.empty() && kernels.size() == own.size() && kernels.front() == own.front() &&
+         Registry::built_in().find(node.op->name()) != nullptr &&
+         std::all_of(kernels.begin(), kernels.end(), [&](const KernelDef* kernel) {
+           return std::find(names.begin(), names.end(), kernel->name) != names.end();
+         });
+}
+
+bool is_reduction(const Node& node, const CompileContext& context) {
+  return has_one_result(node) && runs_only(node, context, {"reduce"});
+}
 
 class ProgramBuilder {
  public:
@@ -18,9 +43,18 @@ class ProgramBuilder {
     const std::vector<Node>& nodes = graph_.nodes();
     taken_.assign(nodes.size(), false);
     std::vector<Program> programs;
+    const size_t most_steps =
+        context_.options->device == Device::vulkan ? kMostOnDevice : PointwiseProgram::kMostSteps;
     for (size_t i = nodes.size(); i-- > 0;) {
-      if (taken_[i] || !joins(nodes[i])) continue;
-      Program program = grow(static_cast<int32_t>(i));
+      if (taken_[i]) continue;
+      Program program;
+      if (joins(nodes[i])) {
+        program = grow(static_cast<int32_t>(i), most_steps);
+      } else if (const int32_t root = reduced_node(nodes[i]); root >= 0) {
+        program = grow(root, most_steps - 1);
+        if (!program.nodes.empty()) program.nodes.push_back(static_cast<int32_t>(i));
+        program.op = "pointwise_reduction";
+      }
       if (program.nodes.size() < 2) continue;
       for (const int32_t node : program.nodes) taken_[static_cast<size_t>(node)] = true;
       by_root_[nodes[i].outputs[0]] = programs.size();
@@ -33,7 +67,7 @@ class ProgramBuilder {
       const Program& program = programs[found->second];
       std::vector<Value> inputs;
       for (const ValueId id : program.inputs) inputs.push_back(graph_.value(replaced(id)));
-      const Value y = graph_.call("pointwise_program", inputs, {{"program", program.text}});
+      const Value y = graph_.call(program.op, inputs, {{"program", program.text}});
       replaced_[node.outputs[0]] = y.id();
       return std::optional(std::vector<Value>{y});
     }));
@@ -46,6 +80,7 @@ class ProgramBuilder {
     std::vector<int32_t> nodes;  // in order, the root last
     std::vector<ValueId> inputs;
     std::string text;
+    std::string_view op = "pointwise_program";
   };
 
   ValueId replaced(ValueId id) const {
@@ -69,6 +104,40 @@ class ProgramBuilder {
     return !kernels.empty() && kernels.front()->name == "pointwise" &&
            std::all_of(node.inputs.begin(), node.inputs.end(), suits) &&
            std::all_of(node.outputs.begin(), node.outputs.end(), suits);
+  }
+
+  // Whether the results lie side by side, but only a few: each element would be gathered alone.
+  bool has_few_columns(const Node& node) const {
+    const Attr& attr = AttrReader(node.op, node.attrs).raw("dim");
+    std::vector<Dim> dims;
+    if (const auto* many = std::get_if<std::vector<Dim>>(&attr.value)) dims = *many;
+    if (const Dim* one = std::get_if<Dim>(&attr.value)) dims = {*one};
+    const Shape& shape = graph_.value_info(node.inputs[0]).type.shape;
+    const auto rank = static_cast<int64_t>(shape.size());
+    int64_t columns = 1;
+    for (int64_t d = rank - 1; d >= 0 && !dims.empty(); --d) {
+      const Dim& size = shape[static_cast<size_t>(d)];
+      if (size == Dim(1)) continue;
+      const bool reduced = std::find(dims.begin(), dims.end(), Dim(d)) != dims.end() ||
+                           std::find(dims.begin(), dims.end(), Dim(d - rank)) != dims.end();
+      if (reduced || !size.is_constant()) break;
+      columns *= size.constant();
+    }
+    return columns > 1 && columns < 8;
+  }
+
+  // The elementwise node that only this reduction reads; -1: there is none.
+  int32_t reduced_node(const Node& node) const {
+    if (context_.options->device == Device::vulkan || node.inputs.empty() ||
+        !is_reduction(node, context_) || has_few_columns(node) ||
+        !std::all_of(node.attrs.begin(), node.attrs.end(), PointwiseProgram::can_hold))
+      return -1;
+    const ValueId x = node.inputs[0];
+    const int32_t index = graph_.value_info(x).node;
+    const bool is_free = index >= 0 && !taken_[static_cast<size_t>(index)] &&
+                         uses_[static_cast<size_t>(x)] == 1 &&
+                         joins(graph_.nodes()[static_cast<size_t>(index)]);
+    return is_free ? index : -1;
   }
 
   void collect_inputs(Program& program) const {
@@ -95,7 +164,7 @@ class ProgramBuilder {
     return count;
   }
 
-  Program grow(int32_t root) const {
+  Program grow(int32_t root, size_t most_steps) const {
     Program program{{root}, {}, ""};
     collect_inputs(program);
     if (program.inputs.empty() || program.inputs.size() > PointwiseProgram::kMostInputs) return {};
@@ -105,8 +174,7 @@ class ProgramBuilder {
       grown = false;
       for (const ValueId id : program.inputs) {
         const int32_t index = graph_.value_info(id).node;
-        if (index < 0 || taken_[static_cast<size_t>(index)] ||
-            program.nodes.size() >= PointwiseProgram::kMostSteps ||
+        if (index < 0 || taken_[static_cast<size_t>(index)] || program.nodes.size() >= most_steps ||
             !(graph_.value_info(id).type.shape == shape) ||
             uses_[static_cast<size_t>(id)] != reads(program, id) ||
             !joins(graph_.nodes()[static_cast<size_t>(index)]))
@@ -156,18 +224,7 @@ class ProgramBuilder {
 }  // namespace
 
 bool is_elementwise(const Node& node, const CompileContext& context) {
-  if (node.outputs.size() != 1 || node.op->def.view != nullptr || !node.subgraphs.empty() ||
-      (node.op->def.traits & (kRandom | kDataDependent | kControl | kInPlace)))
-    return false;
-  if (!node.op->signature.inputs.empty() && node.op->signature.inputs.back().variadic) return false;
-  const auto kernels = context.registry->kernels(node.op->name(), Device::cpu);
-  const auto own = Registry::built_in().kernels(node.op->name(), Device::cpu);
-  if (kernels.empty() || kernels.size() != own.size() || kernels.front() != own.front() ||
-      Registry::built_in().find(node.op->name()) == nullptr)
-    return false;
-  return std::all_of(kernels.begin(), kernels.end(), [](const KernelDef* kernel) {
-    return kernel->name == "pointwise" || kernel->name == "simd";
-  });
+  return has_one_result(node) && runs_only(node, context, {"pointwise", "simd"});
 }
 
 Status form_programs(Graph& graph, const CompileContext& context) {

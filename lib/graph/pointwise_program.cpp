@@ -33,6 +33,11 @@ std::string text_of(const Attr& attr) {
   if (const Dim* dim = std::get_if<Dim>(&attr.value)) return text(dim->constant());
   if (const DType* dtype = std::get_if<DType>(&attr.value)) return std::string(name(*dtype));
   if (const std::string* word = std::get_if<std::string>(&attr.value)) return *word;
+  if (const auto* dims = std::get_if<std::vector<Dim>>(&attr.value)) {
+    std::string numbers;
+    for (const Dim& dim : *dims) numbers += text(numbers.empty() ? "" : ",", dim.constant());
+    return numbers;
+  }
   return "none";
 }
 
@@ -63,6 +68,16 @@ bool parse_attr(AttrType type, std::string_view word, Attr& to) {
           return true;
         }
       return false;
+    case AttrType::integers: {
+      std::vector<Dim> dims;
+      while (!word.empty()) {
+        int64_t number = 0;
+        if (!parse_number(take(word, ","), number)) return false;
+        dims.emplace_back(number);
+      }
+      to = Attr(std::move(dims));
+      return true;
+    }
     default:
       return false;
   }
@@ -72,6 +87,8 @@ bool parse_attr(AttrType type, std::string_view word, Attr& to) {
 
 bool PointwiseProgram::can_hold(const Attr& attr) {
   if (const Dim* dim = std::get_if<Dim>(&attr.value)) return dim->is_constant();
+  if (const auto* dims = std::get_if<std::vector<Dim>>(&attr.value))
+    return std::all_of(dims->begin(), dims->end(), [](const Dim& d) { return d.is_constant(); });
   if (const std::string* word = std::get_if<std::string>(&attr.value))
     return !word->empty() && word->find_first_of(" ;=") == std::string::npos && *word != "none";
   return attr.is_none() || std::holds_alternative<bool>(attr.value) ||

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several elementwise ops in one node (hg/pointwise_program.h), made by the compile pass.
+// Several elementwise ops in one node, and a reduction of what they give (hg/pointwise_program.h):
+// made by the compile pass.
 #include "hg/pointwise_program.h"
 
 namespace hg::ops {
 namespace {
 
-Status expand(ExpandContext& c) {
-  HG_TRY_ASSIGN(
-      const PointwiseProgram program,
-      PointwiseProgram::parse(c.attrs().string("program"), c.input_count(), c.graph().registry()));
+Result<PointwiseProgram> parsed(const ExpandContext& c) {
+  return PointwiseProgram::parse(c.attrs().string("program"), c.input_count(),
+                                 c.graph().registry());
+}
+
+void set_result(ExpandContext& c, const PointwiseProgram& program) {
   std::vector<Value> values;
   for (int i = 0; i < c.input_count(); ++i) values.push_back(c.in(i));
   for (const PointwiseProgram::Step& step : program.steps) {
@@ -22,6 +25,23 @@ Status expand(ExpandContext& c) {
     values.push_back(c.graph().call(step.op->name(), inputs, attrs));
   }
   c.set_out(0, values.back());
+}
+
+Status expand(ExpandContext& c) {
+  HG_TRY_ASSIGN(const PointwiseProgram program, parsed(c));
+  set_result(c, program);
+  return {};
+}
+
+Status expand_reduction(ExpandContext& c) {
+  HG_TRY_ASSIGN(const PointwiseProgram program, parsed(c));
+  const PointwiseProgram::Step& last = program.steps.back();
+  const int before = program.input_count + static_cast<int>(program.steps.size()) - 2;
+  HG_CHECK(last.args == std::vector<int>{before} && before >= program.input_count &&
+               last.op->signature.outputs.size() == 1,
+           "pointwise_reduction: ", last.op->name(),
+           " must reduce the step before it to one result");
+  set_result(c, program);
   return {};
 }
 
@@ -30,6 +50,9 @@ constexpr OpDef kOps[] = {
      .signature = "pointwise_program(xs..., program: str) -> y",
      .expand = expand,
      .alias = 0xff},
+    {.name = "pointwise_reduction",
+     .signature = "pointwise_reduction(xs..., program: str) -> y",
+     .expand = expand_reduction},
 };
 
 }  // namespace

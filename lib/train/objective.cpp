@@ -146,8 +146,7 @@ class Builder {
     } else {
       HG_CHECK(may_fit(y.shape(), target.shape()) && (dim == 1 || dim == -1), loss.kind,
                ": the output '", y.name(), "' is ", y.shape(), ", the target '", loss.target,
-               "' is ", target.shape(), " of ", target.dtype(),
-               ": class indices are integers, parts of classes have the output's shape");
+               "' is ", target.shape(), ", the classes are along dim ", dim);
       target = as_type(target, y.dtype());
     }
     if (indices) {

@@ -4,8 +4,49 @@
 
 namespace hg::test::samples {
 
+namespace {
+
+void add_reductions(std::vector<Sample>& s) {
+  const auto add = [&](std::string program, std::vector<SampleInput> inputs, bool gradient = true) {
+    s.push_back({.op = "pointwise_reduction",
+                 .inputs = std::move(inputs),
+                 .attrs = {{"program", program}},
+                 .gradient = gradient});
+  };
+  // Rows beside the length of a piece, of lanes and of a part; inputs broadcast in all ways.
+  for (int64_t n : {1, 3, 31, 32, 257, 1023, 1025, 2060})
+    add("mul x0 x1; sigmoid s0; add s1 x2; sum s2 dim=-1",
+        {{f32, {5, n}}, {f32, {5, 1}}, {f32, {}}});
+  add("sub x0 x1; mul s0 s0; mean s1", {{f32, {41, 821}}, {f32, {41, 821}}});
+  add("sub x0 x1; mul s0 s0; sum s1 dim=0,2 keepdim=true", {{f32, {7, 3, 90}}, {f32, {3, 1}}});
+  add("sub x0 x1; mul s0 s0; mean s1 dim=1", {{f32, {5, 1, 6}}, {f32, {9, 6}}});
+  // Columns: a few, more than a tile, many rows of them.
+  add("mul x0 x1; sum s0 dim=0", {{f32, {50, 3}, 0, 0.3}, {f32, {50, 3}, 0, 0.3}});
+  add("mul x0 x1; sum s0 dim=0", {{f32, {33, 301}, 0, 0.3}, {f32, {301}, 0, 0.3}});
+  add("mul x0 x1; tanh s0; sum s1 dim=0 keepdim=true",
+      {{f32, {2100, 24}, 0, 0.1}, {f32, {2100, 1}, 0, 0.1}});
+  add("mul x0 x1; norm s0 ord=3.0 dim=0,2", {{f32, {11, 9, 2, 12}, 0.5, 1}, {f32, {12}, 0.5, 1}});
+  for (const char* last : {"prod s0 dim=0", "amax s0 dim=-1", "amin s0 dim=0 keepdim=true",
+                           "var s0 dim=0,1 correction=0.0", "norm s0 dim=1", "norm s0 ord=inf"})
+    add(text("mul x0 x1; ", last), {{f32, {4, 70}, 0.9, 1.1}, {f32, {70}, 0.9, 1.1}}, false);
+  add("gt x0 x1; any s0 dim=1", {{f32, {9, 600}}, {f32, {}, 0.99, 0.99}}, false);
+  add("gt x0 x1; all s0", {{f32, {9, 60}}, {f32, {}, -2, -2}}, false);
+  add("mul x0 x1; argmax s0 dim=1", {{i32, {9, 700}, -99, 99}, {i32, {9, 1}, -1, 1}}, false);
+  add("mul x0 x1; argmin s0", {{i64, {9, 70}, -99, 99}, {i64, {}, 1, 1}}, false);
+  add("mul x0 x1; sum s0 dim=1", {{u8, {3, 1500}, 0, 255}, {u8, {}, 3, 3}}, false);
+  add("bitwise_and x0 x1; sum s0 dim=0", {{boolean, {90, 40}, 0, 1}, {boolean, {40}, 0, 1}}, false);
+  // Nothing, one, and a number.
+  add("neg x0; sum s0 dim=1", {{f32, {3, 0}}});
+  add("neg x0; sum s0 dim=1", {{f32, {0, 3}}});
+  add("neg x0; exp s0; mean s1 dim=0,1", {{f32, {1, 1}}});
+  add("exp x0; mul s0 x1; sum s1", {{f32, {}}, {f32, {}}});
+}
+
+}  // namespace
+
 std::vector<Sample> pointwise_program() {
   std::vector<Sample> s;
+  add_reductions(s);
   const auto add = [&](const char* program, std::vector<SampleInput> inputs, bool gradient = true) {
     s.push_back({.op = "pointwise_program",
                  .inputs = std::move(inputs),
@@ -27,7 +68,7 @@ std::vector<Sample> pointwise_program() {
   add("cast x0 dtype=f64; exp s0; cast s1 dtype=bf16; mul s2 s2", {{f32, {3, 90}}}, false);
   add("mul x0 x1; add s0 x2; bitwise_and s1 x3",
       {{i32, {9, 3}, -9, 9}, {i32, {3}, -9, 9}, {i32, {}, 0, 9}, {i32, {9, 1}, 0, 255}});
-  // As many results alive at once as a program can have, of as many inputs.
+  // As many inputs as a program can have, and many results alive at once.
   add("add x0 x1; add x2 x3; add x4 x5; add x6 x7; sub x0 x7; sub x1 x6; sub x2 x5; sub x3 x4; "
       "mul s0 s1; mul s2 s3; mul s4 s5; mul s6 s7; add s8 s9; add s10 s11; mul s12 s13; neg s14",
       {{f32, {2, 70}},
@@ -38,6 +79,11 @@ std::vector<Sample> pointwise_program() {
        {f32, {70}},
        {f32, {2, 1}},
        {f32, {2, 70}}});
+  // As many steps, and as many results alive at once.
+  std::string program = "neg x0";
+  for (int k = 1; k < 16; ++k) program += text("; mul x0 s", k - 1);
+  for (int k = 0; k < 15; ++k) program += text("; add s", k, " s", k + 15);
+  add((program + "; abs s30").c_str(), {{f32, {3, 700}, 0, 0.5}}, false);
   return s;
 }
 

@@ -9,6 +9,11 @@
 // `xK` is input K of the node, `sK` the result of step K, `-` an optional input that is not given.
 // The last step gives y. All steps are computed in y's shape, to which inputs broadcast, and each
 // result is rounded to its dtype as when the ops run one by one: results are the same bits.
+//
+// The op `pointwise_reduction(xs..., program: str) -> y` is such a program with one step more: a
+// reduction to one result (sum, mean, prod, amax, amin, all, any, argmax, argmin, var, norm) of the
+// step before it, whose result is reduced block by block and never stored:
+//   sub x0 x1; mul s0 s0; mean s1 dim=0,-1 keepdim=true
 #pragma once
 
 #include <span>
@@ -21,7 +26,7 @@
 namespace hg {
 
 struct PointwiseProgram {
-  static constexpr int kMostInputs = 8, kMostSteps = 16;
+  static constexpr int kMostInputs = 8, kMostSteps = 32;
   static constexpr int kAbsent = -1;
 
   struct Step {
@@ -37,7 +42,7 @@ struct PointwiseProgram {
   static Result<PointwiseProgram> parse(std::string_view text, int input_count,
                                         const Registry& registry);
   std::string text() const;
-  // Sets the dtype of every step from those of the inputs.
+  // Sets the dtype of every step, none a reduction, from those of the inputs.
   Status infer_dtypes(std::span<const DType> inputs);
   // Whether a program can hold an attribute of this value.
   static bool can_hold(const Attr& attr);
