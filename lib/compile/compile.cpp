@@ -30,6 +30,7 @@ constexpr Pass kPasses[] = {
     {"channels_last", lay_channels_last},
     {"programs", form_programs},
     {"updates", update_early},
+    {"branches", nullptr},  // the planner's: see lib/plan/branches.h
 };
 
 bool has_kernel(const Op& op, const CompileContext& context, Device device) {
@@ -105,7 +106,7 @@ Status compile(Graph& graph, const CompileContext& context) {
   for (const Pass& pass : kPasses) {
     const bool off = std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end() ||
                      context.options->keep_all_values;
-    if (!pass.required && off) continue;
+    if (pass.run == nullptr || (!pass.required && off)) continue;
     const Status status = pass.run(graph, context);
     if (!status.ok())
       return Status(status.code(), text("pass '", pass.name, "': ", status.message()));

@@ -21,7 +21,7 @@ struct CompileContext {
 
 struct Pass {
   std::string_view name;
-  Status (*run)(Graph& graph, const CompileContext& context);
+  Status (*run)(Graph& graph, const CompileContext& context);  // null: no change to the graph
   bool required = false;  // for running at all
 };
 

@@ -215,6 +215,13 @@ Status rnn_grad(GradContext& c) {
   return {};
 }
 
+double lstm_flops(std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
+  return scan_flops(in, 3);
+}
+double gru_or_rnn_flops(std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
+  return scan_flops(in, 2);
+}
+
 constexpr OpDef kOps[] = {
     // y: [time, batch, out], h and c: the state after the last step. With reverse the steps run
     // from the last to the first. weight_hr: [out, hidden] projects h.
@@ -224,18 +231,21 @@ constexpr OpDef kOps[] = {
          "-> y, h, c",
      .infer = lstm_infer,
      .grad = lstm_grad,
-     .expand = lstm_expand},
+     .expand = lstm_expand,
+     .flops = lstm_flops},
     {.name = "gru_scan",
      .signature = "gru_scan(gates, h0, weight_hh, bias_hh?, reverse: bool = false) -> y, h",
      .infer = gru_infer,
      .grad = gru_grad,
-     .expand = gru_expand},
+     .expand = gru_expand,
+     .flops = gru_or_rnn_flops},
     {.name = "rnn_scan",
      .signature = "rnn_scan(gates, h0, weight_hh, bias_hh?, nonlinearity: str = \"tanh\", reverse: "
                   "bool = false) -> y, h",
      .infer = rnn_infer,
      .grad = rnn_grad,
-     .expand = rnn_expand},
+     .expand = rnn_expand,
+     .flops = gru_or_rnn_flops},
 };
 
 }  // namespace

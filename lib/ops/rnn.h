@@ -19,6 +19,12 @@ inline Value at_time(const Value& x, int64_t t) {
   return term::reshape(term::slice(x, 0, t, t + 1), {x.dim(1), x.dim(2)});
 }
 
+// The recurrent weights times the state, or its gradient, for each step; in[0]: [time, batch,
+// width].
+inline double scan_flops(std::span<const Sizes> in, size_t weight) {
+  return 2 * static_cast<double>(in[0][0] * in[0][1]) * static_cast<double>(in[weight].count());
+}
+
 // One value for each time step, [batch, width] each; `like` has their type.
 inline Value stack(const std::vector<Value>& steps, const Value& like) {
   if (steps.empty()) return term::expand(term::number(like, 0), {Dim(0), like.dim(0), like.dim(1)});

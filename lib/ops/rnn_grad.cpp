@@ -170,10 +170,6 @@ Status rnn_grad_expand(ExpandContext& c) {
   return {};
 }
 
-// The gradients times the recurrent weights, for each step.
-double scan_flops(std::span<const Sizes> in, size_t weight) {
-  return 2 * static_cast<double>(in[0][0] * in[0][1]) * static_cast<double>(in[weight].count());
-}
 double lstm_grad_flops(std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
   return scan_flops(in, 2);
 }

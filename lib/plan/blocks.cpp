@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks of the arena: lifetimes, outputs in the memory of inputs, offsets.
 #include <algorithm>
+#include <utility>
 
 #include "lib/plan/planner.h"
 
@@ -98,35 +99,39 @@ void Planner::end_lifetimes() {
   }
 }
 
-void Planner::place_blocks() {
+void place_blocks(Plan& plan) {
+  std::vector<int64_t> moved(plan.blocks.size(), 0);
+  plan.arena_lower_bound = 0;
   for (const Side side : kSides) {
     std::vector<Lifetime> lifetimes;
-    std::vector<Block*> blocks;
-    for (Block& block : plan_.blocks) {
-      if (block.side != side) continue;
-      lifetimes.push_back(block.lifetime);
-      blocks.push_back(&block);
+    std::vector<size_t> blocks;
+    for (size_t i = 0; i < plan.blocks.size(); ++i) {
+      if (plan.blocks[i].side != side) continue;
+      lifetimes.push_back(plan.blocks[i].lifetime);
+      blocks.push_back(i);
     }
     if (blocks.empty()) continue;
     const Arena arena = plan_memory(lifetimes);
-    for (size_t i = 0; i < blocks.size(); ++i) blocks[i]->offset = arena.offsets[i];
-    (side == Side::host ? plan_.arena_bytes : plan_.device_arena_bytes) = arena.bytes;
-    plan_.arena_lower_bound += arena.lower_bound;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      int64_t& offset = plan.blocks[blocks[i]].offset;
+      moved[blocks[i]] = arena.offsets[i] - std::exchange(offset, arena.offsets[i]);
+    }
+    (side == Side::host ? plan.arena_bytes : plan.device_arena_bytes) = arena.bytes;
+    plan.arena_lower_bound += arena.lower_bound;
   }
   const auto move = [&](Place& place) {
-    if (place.kind == Place::Kind::arena && place.index == plan_.part && place.block >= 0) {
-      place.offset += plan_.blocks[static_cast<size_t>(place.block)].offset;
-    }
+    if (place.kind == Place::Kind::arena && place.index == plan.part && place.block >= 0)
+      place.offset += moved[static_cast<size_t>(place.block)];
   };
   const auto move_step = [&](Step& step) {
     for (PlacedTensor& in : step.inputs) move(in.place);
     for (PlacedTensor& out : step.outputs) move(out.place);
     move(step.workspace);
   };
-  for (Step& step : plan_.steps) move_step(step);
-  if (plan_.measure) move_step(*plan_.measure);
-  for (const Side side : kSides)
-    for (auto& [id, value] : values(side)) move(value.place);
+  for (Step& step : plan.steps) move_step(step);
+  if (plan.measure) move_step(*plan.measure);
+  for (auto& known : plan.values)
+    for (auto& [id, value] : known) move(value.place);
 }
 
 }  // namespace hg

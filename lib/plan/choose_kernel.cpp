@@ -23,7 +23,9 @@ PrepareContext Planner::prepare_context(const Node& node, const PreparedNode& co
                                         const KernelDef& kernel) {
   PrepareContext context(AttrReader(node.op, concrete.attrs));
   context.label_ = label(graph_, node);
-  context.threads_ = request_.threads;
+  const auto index = static_cast<size_t>(graph_.value_info(node.outputs[0]).node);
+  const bool is_alone = request_.alone != nullptr && (*request_.alone)[index];
+  context.threads_ = is_alone ? 1 : request_.threads;
   context.precision_ = request_.options->precision;
   context.low_memory_ = request_.options->low_memory;
   context.packs_ = request_.packs;

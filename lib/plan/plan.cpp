@@ -63,7 +63,7 @@ Result<Plan> Planner::make() {
   HG_TRY(separate_assignments());
   count_repeated();
   end_lifetimes();
-  place_blocks();
+  place_blocks(plan_);
   return std::move(plan_);
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan: which kernel runs each node for given sizes, in which order, on which memory. Making one is
-// a pure function of the graph and the sizes, apart from packing weights.
+// A plan: which kernel runs each node for given sizes, in which order, on which memory. Making one
+// is a pure function of the graph and the sizes, apart from packing weights.
 //
-// With a device beside the CPU every node goes to the first kernel that takes it, the device's first.
-// A value lies on the side that made it; a step that needs it on the other side is preceded by an
-// upload or a download, made once.
+// With a device beside the CPU every node goes to the first kernel that takes it, the device's
+// first. A value lies on the side that made it; a step that needs it on the other side is preceded
+// by an upload or a download, made once.
 //
 // Sizes that only data decides cut a graph into parts: a plan covers the nodes from `first_node` up
 // to the first node whose output sizes are not known yet (`next_node`). That node is measured when
@@ -28,14 +28,15 @@ inline constexpr Side kSides[] = {Side::host, Side::device};
 constexpr Side other(Side side) { return side == Side::host ? Side::device : Side::host; }
 
 // Where the first byte of a tensor lies: an offset in the arena of a part, or in the memory of an
-// input or a state, or at an address that never changes (on the device: in a copy of what is there).
+// input or a state, or at an address that never changes (on the device: in a copy of what is
+// there).
 struct Place {
   enum class Kind : uint8_t { none, arena, input, state, fixed };
   Kind kind = Kind::none;
   Side side = Side::host;
-  int32_t index = 0;   // part, input or state
-  int64_t offset = 0;  // bytes
-  int32_t block = -1;  // of the part's Plan::blocks
+  int32_t index = 0;              // part, input or state
+  int64_t offset = 0;             // bytes
+  int32_t block = -1;             // of the part's Plan::blocks
   const void* address = nullptr;  // of fixed
 
   static Place of_input(int32_t index, Side side = Side::host) {
@@ -79,6 +80,14 @@ struct Block {
   int64_t offset = 0;
 };
 
+// Steps of a plan that follow each other, of which those of one lane read and write nothing that
+// those of another lane write: the lanes run side by side, each on one thread, and all that they
+// need lives as long as the whole of them.
+struct Branches {
+  int begin = 0, end = 0;                   // steps
+  std::vector<std::vector<int32_t>> lanes;  // each in the order of the plan
+};
+
 // The nodes of a part in the order in which they run, each after those that it reads. A node may
 // stand more than once: from there on its results are those computed again, the same bits, and the
 // memory of the earlier ones is free when their last reader before that has run.
@@ -90,14 +99,14 @@ struct Plan {
   size_t first_node = 0, next_node = 0;  // next_node == node count when this is the last part
   std::vector<Step> steps;
   std::unordered_map<ValueId, PlacedTensor> values[2];  // on each Side: all known after this part
-  std::vector<PlacedTensor> measured_inputs;         // of the node at next_node
-  std::optional<Step> measure;                       // how to measure that node
+  std::optional<Step> measure;                          // how to measure that node
   std::vector<Block> blocks;
+  std::vector<Branches> branches;  // in order, apart from each other
   int64_t arena_bytes = 0, arena_lower_bound = 0;
-  Schedule schedule;  // of the nodes of this part
+  Schedule schedule;       // of the nodes of this part
   double extra_flops = 0;  // of nodes that the schedule repeats
   int64_t device_arena_bytes = 0;
-  int joined = 0;  // concatenations that need no copy
+  int joined = 0;                    // concatenations that need no copy
   std::vector<std::string> remarks;  // why a node is not on the device
 
   int64_t all_arena_bytes() const { return arena_bytes + device_arena_bytes; }
@@ -131,7 +140,7 @@ struct PlanRequest {
   const Registry* registry = nullptr;
   const Options* options = nullptr;
   Bindings bindings;
-  const Plan* previous = nullptr;  // the part before this one
+  const Plan* previous = nullptr;                     // the part before this one
   const std::vector<bool>* mutable_states = nullptr;  // those that a run changes
   PackCache* packs = nullptr;
   int threads = 1;
@@ -141,10 +150,14 @@ struct PlanRequest {
   const std::set<std::string>* distrusted = nullptr;  // "op=kernel": of the device, never chosen
   bool join = true;                                   // whether concatenations may need no copy
   const NodeKernels* preferred = nullptr;             // of the CPU; null: none
+  const std::vector<char>* alone = nullptr;  // by node: whether it gets one thread; null: none does
 };
 
 // Fails with the first node that cannot be planned. When no kernel takes a node that has an
 // expansion, `*expand_node` is its index and the status is `unsupported`: expand it and plan again.
 Result<Plan> make_plan(const PlanRequest& request, int32_t* expand_node);
+
+// Gives the blocks their places in the arena by their lifetimes, and moves all that lies in them.
+void place_blocks(Plan& plan);
 
 }  // namespace hg

@@ -146,7 +146,6 @@ class Planner {
   void count_repeated();
   // Blocks that later parts, outputs or assignments read live to the end.
   void end_lifetimes();
-  void place_blocks();
 
   const PlanRequest& request_;
   const Graph& graph_;

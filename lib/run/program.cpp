@@ -166,8 +166,14 @@ Status Program::run_part(Ready& ready) {
       ready.device_generation = device_->generation();
     }
   }
-  size_t segment = 0;
+  size_t segment = 0, branches = 0;
   for (size_t i = 0; i < ready.plan.steps.size(); ++i) {
+    if (branches < ready.plan.branches.size() &&
+        static_cast<size_t>(ready.plan.branches[branches].begin) == i) {
+      HG_TRY(run_branches(ready, branches));
+      i = static_cast<size_t>(ready.plan.branches[branches++].end) - 1;
+      continue;
+    }
     if (segment < ready.segments.size() && ready.segments[segment].begin == i) {
       DeviceSegment& steps = ready.segments[segment++];
       const auto start = std::chrono::steady_clock::now();
@@ -191,6 +197,52 @@ Status Program::run_part(Ready& ready) {
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   }
   return {};
+}
+
+// A lane stops where a step fails. Of several that do, the step that comes first in the plan has
+// failed as it would have with all steps one after another.
+Status Program::run_branches(Ready& ready, size_t index) {
+  const Branches& branches = ready.plan.branches[index];
+  struct Work {
+    Ready* ready;
+    const Branches* branches;
+    Ready::Lane* lanes;
+    bool profile;
+  } work{&ready, &branches, ready.lanes.get() + ready.first_lane[index], options_.profile};
+  parallel_.run(
+      parallel_.host, static_cast<int64_t>(branches.lanes.size()),
+      [](void* arg, int64_t lane_index) {
+        const Work& w = *static_cast<const Work*>(arg);
+        const auto lane = static_cast<size_t>(lane_index);
+        for (const int32_t step : w.branches->lanes[lane]) {
+          const auto i = static_cast<size_t>(step);
+          using Clock = std::chrono::steady_clock;
+          const Clock::time_point start = w.profile ? Clock::now() : Clock::time_point();
+          w.ready->plan.steps[i].kernel->run(w.ready->contexts[i]);
+          if (w.profile)
+            w.ready->ms[i] =
+                std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+          if (w.lanes[lane].error.load(std::memory_order_relaxed) == nullptr) continue;
+          w.lanes[lane].stopped_at = step;
+          return;
+        }
+      },
+      &work);
+  Ready::Lane* first = nullptr;
+  for (size_t lane = 0; lane < branches.lanes.size(); ++lane) {
+    Ready::Lane& other = work.lanes[lane];
+    if (other.stopped_at < 0) continue;
+    if (first == nullptr || other.stopped_at < first->stopped_at) first = &other;
+  }
+  if (first == nullptr) [[likely]]
+    return {};
+  const Step& step = ready.plan.steps[static_cast<size_t>(first->stopped_at)];
+  const Status status = invalid_argument(step.label, ": ", first->error.load());
+  for (size_t lane = 0; lane < branches.lanes.size(); ++lane) {
+    work.lanes[lane].error = nullptr;
+    work.lanes[lane].stopped_at = -1;
+  }
+  return status;
 }
 
 Status Program::run_step(Ready& ready, size_t index) {

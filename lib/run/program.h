@@ -78,6 +78,7 @@ class Program {
   void* base_of(const Place& place) const;
   Status run_part(Ready& ready);
   Status run_step(Ready& ready, size_t index);
+  Status run_branches(Ready& ready, size_t index);
   Result<Bindings> measure(Ready& ready);
   Status make_controls(const Plan& plan);
   Status run_control(const Step& step, const RunContext& context, const Bindings& sizes);

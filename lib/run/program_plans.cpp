@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plans of a program: made when sizes are first seen, kept for when they come again.
 #include "lib/graph/rewrite.h"
+#include "lib/plan/branches.h"
 #include "lib/plan/fit.h"
 #include "lib/run/ready.h"
 #include "lib/run/self_test.h"
@@ -9,6 +10,8 @@ namespace hg {
 namespace {
 
 constexpr size_t kPlansPerPart = 16;  // bindings whose plans are kept
+
+constexpr ParallelFor kOneThread;  // what a kernel in a lane gets: it runs its ranges itself
 
 }  // namespace
 
@@ -63,6 +66,7 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
     HG_TRY(prepare_states());
   }
   HG_TRY(fit_limit(request, ready->plan));
+  HG_TRY_ASSIGN(ready->plan, run_side_by_side(request, std::move(ready->plan)));
   fill_packed(ready->plan);
   HG_TRY(make_ready(*ready));
   auto& plans = plans_[index];
@@ -155,6 +159,22 @@ Status Program::make_ready(Ready& ready) {
     context.random = &random_;
     ready.contexts.push_back(context);
   });
+  size_t lanes = 0;
+  for (const Branches& branches : plan.branches) {
+    ready.first_lane.push_back(lanes);
+    lanes += branches.lanes.size();
+  }
+  ready.lanes = std::make_unique<Ready::Lane[]>(lanes);
+  for (size_t i = 0; i < plan.branches.size(); ++i) {
+    Ready::Lane* lane = ready.lanes.get() + ready.first_lane[i];
+    for (const std::vector<int32_t>& steps : plan.branches[i].lanes) {
+      for (const int32_t step : steps) {
+        ready.contexts[static_cast<size_t>(step)].parallel = &kOneThread;
+        ready.contexts[static_cast<size_t>(step)].error = &lane->error;
+      }
+      ++lane;
+    }
+  }
   if (options_.profile) ready.ms.resize(plan.steps.size(), 0);
   return make_controls(plan);
 }

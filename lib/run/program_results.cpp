@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program says of its last run and of its memory.
 #include <algorithm>
+#include <utility>
 
 #include "lib/graph/rewrite.h"
 #include "lib/run/ready.h"
@@ -177,6 +178,20 @@ std::string Program::report() const {
         out += text(r.node, ": ", r.op, " by ", r.kernel.empty() ? "subgraphs" : r.kernel,
                     step.on_device() ? " on vulkan\n" : "\n");
     }
+  row = 0;
+  for (const Ready* ready : parts_) {
+    const size_t first = std::exchange(row, row + ready->plan.steps.size());
+    for (const Branches& branches : ready->plan.branches) {
+      out += "side by side:";
+      for (const std::vector<int32_t>& lane : branches.lanes) {
+        out += lane == branches.lanes.front() ? " " : " | ";
+        for (const int32_t step : lane)
+          out +=
+              text(step == lane.front() ? "" : ", ", rows[first + static_cast<size_t>(step)].node);
+      }
+      out += "\n";
+    }
+  }
   return out;
 }
 

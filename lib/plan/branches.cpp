@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plan/branches.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace hg {
+namespace {
+
+// Estimates in microseconds, of a machine of today: what matters is when kernels share their work.
+constexpr double kFlops = 80e3, kBytes = 40e3;  // of one thread
+constexpr double kStep = 0.1;                   // of any step
+constexpr double kRegion = 5;                   // to share work among threads and wait for all
+constexpr double kShared = 0.87;  // of n threads' time, what kernels that share make use of
+constexpr double kBeside = 0.95;  // the same of branches
+constexpr int64_t kMostRead = 4;  // bytes for each that is written
+constexpr double kLeastGain = 2;
+constexpr double kWorthwhile = 0.95;  // of the time without branches
+
+constexpr int kMostSteps = 128;  // of a group
+constexpr int kMostLanes = 4;    // for each thread
+
+// By how much the arena may grow: always by kFreeBytes; else by a part of it and the weights that
+// is at most kGrowth of the part of the time that is saved, and at most kMostGrowth.
+constexpr int64_t kFreeBytes = 64 << 10;
+constexpr double kGrowth = 0.5, kMostGrowth = 1.0 / 16;
+
+// -- Who needs whom -------------------------------------------------------------------------------
+
+// Bytes of a block or of a state that a step reads or writes.
+struct Access {
+  int step = 0;
+  int64_t begin = 0, end = 0;
+  bool writes = false;
+};
+
+Access access(int step, const PlacedTensor& placed, bool writes) {
+  const Tensor& tensor = placed.tensor;
+  const int64_t size = size_of(tensor.dtype);
+  Access a{step, placed.place.offset, placed.place.offset, writes};
+  if (tensor.count() == 0) return a;
+  a.end += size;
+  for (int d = 0; d < tensor.rank(); ++d) {
+    const int64_t reach = (tensor.shape[d] - 1) * tensor.strides[d] * size;
+    (reach < 0 ? a.begin : a.end) += reach;
+  }
+  return a;
+}
+
+// For each step the earlier ones, not more than kMostSteps back, that it must come after: it reads
+// what they write, or writes what they read or write.
+std::vector<std::vector<int>> needs_of(const Plan& plan) {
+  std::vector<std::vector<int>> needs(plan.steps.size());
+  std::map<std::pair<Place::Kind, int32_t>, std::vector<Access>> known;  // by block or state
+  for (int step = 0; step < static_cast<int>(plan.steps.size()); ++step) {
+    const Step& s = plan.steps[static_cast<size_t>(step)];
+    std::vector<int>& mine = needs[static_cast<size_t>(step)];
+    const auto touch = [&](const PlacedTensor& placed, bool writes) {
+      const Place& place = placed.place;
+      const bool is_block = place.kind == Place::Kind::arena && place.index == plan.part;
+      if (!is_block && place.kind != Place::Kind::state) return;
+      std::vector<Access>& all = known[{place.kind, is_block ? place.block : place.index}];
+      const Access here = access(step, placed, writes);
+      for (auto before = all.rbegin(); before != all.rend(); ++before) {
+        if (step - before->step > kMostSteps) break;
+        if (before->step < step && (writes || before->writes) && before->begin < here.end &&
+            here.begin < before->end)
+          mine.push_back(before->step);
+      }
+      all.push_back(here);
+    };
+    for (const PlacedTensor& in : s.inputs) touch(in, false);
+    for (const PlacedTensor& out : s.outputs) touch(out, true);
+  }
+  return needs;
+}
+
+// A failing run must not leave states that another order of steps would not have changed, and
+// control flow has plans of its own.
+bool may_be_beside(const Step& step) {
+  return step.kind == StepKind::kernel && !step.on_device() &&
+         std::none_of(step.outputs.begin(), step.outputs.end(),
+                      [](const PlacedTensor& out) { return out.place.kind == Place::Kind::state; });
+}
+
+// -- What it takes --------------------------------------------------------------------------------
+
+// An op that does not say what it counts may look at a few rows of a large table.
+double alone_us(const Graph& graph, const Step& step) {
+  int64_t bytes = 0;
+  for (const PlacedTensor& out : step.outputs) bytes += out.tensor.bytes();
+  const bool counts =
+      step.node >= 0 && graph.nodes()[static_cast<size_t>(step.node)].op->def.flops != nullptr;
+  bytes = counts ? step.bytes : std::min(step.bytes, kMostRead * bytes);
+  return kStep + std::max(step.flops / kFlops, static_cast<double>(bytes) / kBytes);
+}
+double shared_us(double alone, int threads) {
+  return std::min(alone, kRegion + alone / (kShared * threads));
+}
+
+double beside_us(double longest) { return kRegion + longest / kBeside; }
+bool gains(double longest, double apart) {
+  return beside_us(longest) <= std::min(kWorthwhile * apart, apart - kLeastGain);
+}
+
+// Gives each of the costs, largest first, to the bin that has least; by cost, the bin.
+std::vector<int> fill_bins(std::span<const double> costs, int bins, double& fullest) {
+  std::vector<int> order(costs.size()), bin_of(costs.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return costs[static_cast<size_t>(a)] > costs[static_cast<size_t>(b)];
+  });
+  std::vector<double> sums(static_cast<size_t>(bins), 0);
+  for (const int i : order) {
+    const auto least = std::min_element(sums.begin(), sums.end());
+    *least += costs[static_cast<size_t>(i)];
+    bin_of[static_cast<size_t>(i)] = static_cast<int>(least - sums.begin());
+  }
+  fullest = *std::max_element(sums.begin(), sums.end());
+  return bin_of;
+}
+
+// Steps from `begin` on, joined where one needs the other. What hangs together has one root.
+class Joined {
+ public:
+  explicit Joined(int begin) : begin_(begin) {}
+  // The next step; what it needs before `begin` does not count.
+  void add(double us, std::span<const int> needs) {
+    const int step = begin_ + static_cast<int>(parent_.size());
+    parent_.push_back(step);
+    us_.push_back(us);
+    ++count_;
+    total_ += us;
+    longest_ = std::max(longest_, us);
+    for (const int need : needs) {
+      if (need < begin_) continue;
+      const int root = root_of(need), own = root_of(step);
+      if (root == own) continue;
+      parent_[at(own)] = root;
+      us_[at(root)] += us_[at(own)];
+      longest_ = std::max(longest_, us_[at(root)]);
+      --count_;
+    }
+  }
+  int root_of(int step) {
+    while (parent_[at(step)] != step) step = parent_[at(step)] = parent_[at(parent_[at(step)])];
+    return step;
+  }
+  int count() const { return count_; }
+  double total() const { return total_; }
+  double longest() const { return longest_; }
+  // The roots, and what hangs on each takes.
+  void list(std::vector<int>& roots, std::vector<double>& us) const {
+    roots.clear();
+    us.clear();
+    for (size_t i = 0; i < parent_.size(); ++i) {
+      if (parent_[i] != begin_ + static_cast<int>(i)) continue;
+      roots.push_back(parent_[i]);
+      us.push_back(us_[i]);
+    }
+  }
+
+ private:
+  size_t at(int step) const { return static_cast<size_t>(step - begin_); }
+  int begin_, count_ = 0;
+  double total_ = 0, longest_ = 0;
+  std::vector<int> parent_;
+  std::vector<double> us_;
+};
+
+Branches branches_of(int begin, int end, int threads, std::span<const double> us,
+                     const std::vector<std::vector<int>>& needs) {
+  Joined joined(begin);
+  for (int i = begin; i < end; ++i)
+    joined.add(us[static_cast<size_t>(i)], needs[static_cast<size_t>(i)]);
+  std::vector<int> roots;
+  std::vector<double> costs;
+  joined.list(roots, costs);
+  double fullest = 0;
+  const int most = std::min(joined.count(), kMostLanes * threads);
+  std::vector<int> lane_of = fill_bins(costs, most, fullest);
+  Branches branches{begin, end, {}};
+  branches.lanes.resize(static_cast<size_t>(most));
+  for (int i = begin; i < end; ++i) {
+    const auto root = std::lower_bound(roots.begin(), roots.end(), joined.root_of(i));
+    const int lane = lane_of[static_cast<size_t>(root - roots.begin())];
+    branches.lanes[static_cast<size_t>(lane)].push_back(i);
+  }
+  // Pools give each thread neighbouring lanes first: those that make the threads' shares equal.
+  std::vector<double> sums;
+  for (const auto& lane : branches.lanes) {
+    sums.push_back(0);
+    for (const int32_t step : lane) sums.back() += us[static_cast<size_t>(step)];
+  }
+  const std::vector<int> thread_of = fill_bins(sums, threads, fullest);
+  std::vector<size_t> order(branches.lanes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return thread_of[a] < thread_of[b]; });
+  std::vector<std::vector<int32_t>> lanes;
+  for (const size_t i : order) lanes.push_back(std::move(branches.lanes[i]));
+  branches.lanes = std::move(lanes);
+  return branches;
+}
+
+// Bytes alive at each step; and those that begin to live there, of workspaces those of one thread
+// if they are divided among the threads.
+struct Bytes {
+  explicit Bytes(const Plan& plan, int threads)
+      : alive(plan.steps.size(), 0), born(plan.steps.size(), 0) {
+    for (const Block& block : plan.blocks) {
+      const int64_t bytes = align_up(block.lifetime.bytes);
+      const auto end = static_cast<size_t>(block.lifetime.last) + 1;
+      born[static_cast<size_t>(block.lifetime.first)] += bytes;
+      alive[static_cast<size_t>(block.lifetime.first)] += bytes;
+      if (end < alive.size()) alive[end] -= bytes;
+    }
+    std::partial_sum(alive.begin(), alive.end(), alive.begin());
+    for (size_t i = 0; i < plan.steps.size(); ++i) {
+      if (plan.steps[i].workspace.block < 0) continue;
+      const Block& block = plan.blocks[static_cast<size_t>(plan.steps[i].workspace.block)];
+      const int64_t bytes = align_up(block.lifetime.bytes);
+      born[i] -= bytes - align_up(bytes / threads);
+    }
+  }
+  std::vector<int64_t> alive, born;
+};
+
+bool are_apart(const Branches& branches, const std::vector<std::vector<int>>& needs) {
+  std::vector<int> lane_of(needs.size(), -1);
+  for (size_t lane = 0; lane < branches.lanes.size(); ++lane)
+    for (const int32_t step : branches.lanes[lane])
+      lane_of[static_cast<size_t>(step)] = static_cast<int>(lane);
+  for (int i = branches.begin; i < branches.end; ++i)
+    for (const int need : needs[static_cast<size_t>(i)])
+      if (need >= branches.begin &&
+          lane_of[static_cast<size_t>(need)] != lane_of[static_cast<size_t>(i)])
+        return false;
+  return true;
+}
+
+bool have_same_steps(const Plan& a, const Plan& b) {
+  return a.next_node == b.next_node && std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(),
+                                                  b.steps.end(), [](const Step& x, const Step& y) {
+                                                    return x.node == y.node && x.kind == y.kind &&
+                                                           x.label == y.label;
+                                                  });
+}
+
+// Groups of steps of the plan whose lanes may run side by side, none of which has more than `spare`
+// bytes alive beyond the most that the plan has alive anyhow. It is the way through the steps that
+// takes least: best[i] is the time of the first i steps, of which those from from[i] on are one
+// group, or one step. `divides`: whether workspaces are thought to be divided among the threads.
+// `saved` is the part of the time that is saved.
+std::vector<Branches> find_branches(const Graph& graph, const Plan& plan, int threads,
+                                    int64_t spare, bool divides, double* saved) {
+  const auto count = static_cast<int>(plan.steps.size());
+  const auto at = [](int i) { return static_cast<size_t>(i); };
+  if (count < 2 || threads < 2) return {};
+  const std::vector<std::vector<int>> needs = needs_of(plan);
+  const Bytes bytes(plan, divides ? threads : 1);
+  const int64_t most = *std::max_element(bytes.alive.begin(), bytes.alive.end()) + spare;
+  std::vector<double> us(at(count)), best(at(count) + 1, 0);
+  for (int i = 0; i < count; ++i) us[at(i)] = alone_us(graph, plan.steps[at(i)]);
+  std::vector<int> from(at(count) + 1, -1), roots;
+  std::vector<double> costs;
+  for (int begin = 0; begin < count; ++begin) {
+    const auto offer = [&](int end, double time) {
+      if (from[at(end)] >= 0 && best[at(end)] <= time) return;
+      best[at(end)] = time;
+      from[at(end)] = begin;
+    };
+    offer(begin + 1, best[at(begin)] + shared_us(us[at(begin)], threads));
+    Joined joined(begin);
+    double apart = 0;  // one after another
+    int64_t alive = bytes.alive[at(begin)];
+    for (int i = begin; i < std::min(count, begin + kMostSteps); ++i) {
+      if (!may_be_beside(plan.steps[at(i)])) break;
+      joined.add(us[at(i)], needs[at(i)]);
+      apart += shared_us(us[at(i)], threads);
+      if (i > begin) alive += bytes.born[at(i)];
+      if (alive > most) break;
+      if (joined.count() < 2) continue;
+      const double longest = std::max(joined.longest(), joined.total() / threads);
+      if (!gains(longest, apart)) continue;
+      double fullest = 0;
+      joined.list(roots, costs);
+      fill_bins(costs, threads, fullest);
+      if (gains(fullest, apart)) offer(i + 1, best[at(begin)] + beside_us(fullest));
+    }
+  }
+  std::vector<Branches> found;
+  for (int end = count; end > 0; end = from[at(end)])
+    if (end - from[at(end)] > 1)
+      found.push_back(branches_of(from[at(end)], end, threads, us, needs));
+  std::reverse(found.begin(), found.end());
+  double apart = 0;
+  for (const double alone : us) apart += shared_us(alone, threads);
+  *saved = 1 - best.back() / apart;
+  return found;
+}
+
+int64_t weights_bytes(const Graph& graph) {
+  int64_t bytes = 0;
+  for (const State& state : graph.states()) bytes += state.data.tensor.bytes();
+  return bytes;
+}
+
+// The plan again, with kernels in branches prepared for one thread, and memory that suits them.
+Result<Plan> with_branches(PlanRequest request, const Plan& plan, std::vector<Branches> found) {
+  std::vector<char> alone(request.graph->nodes().size(), 0);
+  const auto prepare_again = [&] {
+    if (request.prepared == nullptr) return;
+    for (auto& [node, prepared] : *request.prepared)
+      if (alone[static_cast<size_t>(node)]) prepared.step.reset();
+  };
+  for (const Branches& branches : found)
+    for (int i = branches.begin; i < branches.end; ++i)
+      if (const int32_t node = plan.steps[static_cast<size_t>(i)].node; node >= 0)
+        alone[static_cast<size_t>(node)] = 1;
+  Schedule schedule = plan.schedule;
+  if (plan.next_node < request.graph->nodes().size())
+    schedule.push_back(static_cast<int32_t>(plan.next_node));
+  request.schedule = &schedule;
+  request.alone = &alone;
+  request.join = plan.joined > 0;
+  int32_t expand_node = -1;
+  prepare_again();
+  HG_TRY_ASSIGN(Plan beside, make_plan(request, &expand_node));
+  prepare_again();
+  if (!have_same_steps(plan, beside)) return plan;
+  const std::vector<std::vector<int>> needs = needs_of(beside);
+  std::erase_if(found, [&](const Branches& branches) { return !are_apart(branches, needs); });
+  // What lives anywhere in a group lives together at its begin.
+  for (const Branches& branches : found)
+    for (Block& block : beside.blocks) {
+      Lifetime& lifetime = block.lifetime;
+      if (lifetime.first < branches.end && lifetime.last >= branches.begin)
+        lifetime.first = std::min(lifetime.first, branches.begin);
+    }
+  beside.branches = std::move(found);
+  place_blocks(beside);
+  return beside;
+}
+
+}  // namespace
+
+Result<Plan> run_side_by_side(const PlanRequest& request, Plan plan) {
+  const Options& options = *request.options;
+  const auto& off = options.disabled_passes;
+  if (request.threads < 2 || request.device != nullptr || options.keep_all_values ||
+      std::find(off.begin(), off.end(), "branches") != off.end())
+    return plan;
+  const bool is_short = options.low_memory || options.memory_limit > 0;
+  const int64_t all = weights_bytes(*request.graph) + plan.arena_bytes;
+  const int64_t free = is_short ? 0 : kFreeBytes;
+  const int64_t most =
+      is_short ? 0 : std::max(free, static_cast<int64_t>(kMostGrowth * double(all)));
+  const std::pair<int64_t, bool> attempts[] = {{most, true}, {free, true}, {free, false}};
+  for (const auto& [spare, divides] : attempts) {
+    double saved = 0;  // of the time
+    std::vector<Branches> found =
+        find_branches(*request.graph, plan, request.threads, spare, divides, &saved);
+    if (found.empty()) return plan;
+    HG_TRY_ASSIGN(Plan beside, with_branches(request, plan, std::move(found)));
+    const int64_t grown = beside.arena_bytes - plan.arena_bytes;
+    if (grown <= free || (grown <= spare && double(grown) <= kGrowth * saved * double(all)))
+      return beside;
+  }
+  return plan;
+}
+
+}  // namespace hg
