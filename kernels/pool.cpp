@@ -132,18 +132,34 @@ Status max_pool_grad_prepare(PrepareContext& c) {
   read_windows(g.pool, c.attrs(), c.in(0).rank() - 2, true);
   g.is_small = g.pool.in_count() <= std::numeric_limits<int32_t>::max();
   g.lanes = tile_lanes(c, g.pool.planes);
-  g.slot_bytes = g.pool.out_count() * (g.is_small ? 4 : 8);
+  g.slot_bytes = (g.pool.out_count() + PoolTable::kMoreWritten) * (g.is_small ? 4 : 8);
   c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
   c.make_state(std::move(g));
   return {};
 }
 
+void max_places(const PoolState& s, const float* x, int32_t* places) {
+  const Axis &ad = s.axes[0], &ah = s.axes[1], &aw = s.axes[2];
+  for (int64_t row = 0; row < ad.out * ah.out; ++row) {
+    const Window wd = ad.window(row / ah.out), wh = ah.window(row % ah.out);
+    pool_table().max_places(row_of_windows(s, wd, wh, x),
+                            static_cast<int32_t>((wd.begin * ah.in + wh.begin) * aw.in),
+                            places + row * aw.out);
+  }
+}
+
 // All maxima of a plane are found before dx, which may lie on x, is written.
 template <class T, class Index>
-void max_grad_plane(const PoolState& s, const T* x, const T* dy, T* dx, Index* at) {
-  max_rows<T, Index, Index>(s, x, nullptr, at);
+void max_grad_plane(const PoolState& s, const T* x, const T* dy, T* dx, Index* places) {
+  bool found = false;
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<Index, int32_t>)
+    if (is_row_pool(s)) found = (max_places(s, x, places), true);
+  if (!found) max_rows<T, Index, Index>(s, x, nullptr, places);
   std::fill_n(dx, s.in_count(), T{});
-  for (int64_t o = 0; o < s.out_count(); ++o) store(dx + at[o], load(dx + at[o]) + load(dy + o));
+  for (int64_t o = 0; o < s.out_count(); ++o) {
+    T* to = dx + places[o];
+    store(to, load(to) + load(dy + o));
+  }
 }
 
 void max_pool_grad_run(const RunContext& c) noexcept {

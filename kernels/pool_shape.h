@@ -170,11 +170,25 @@ inline bool is_row_pool(const PoolState& s) {
          std::max(a.in + 2 * a.padding, a.out * a.stride + a.kernel) <= PoolTable::kMaxColumns;
 }
 
+// The windows of depth and height of a row of outputs, and what they have of the plane x.
+inline WindowRow row_of_windows(const PoolState& s, const Window& wd, const Window& wh,
+                                const float* x) {
+  const Axis &ah = s.axes[1], &aw = s.axes[2];
+  return {.x = x + (wd.begin * ah.in + wh.begin) * aw.in,
+          .rows = wd.end > wd.begin ? std::max<int64_t>(0, wh.end - wh.begin) : 0,
+          .row_step = aw.in,
+          .columns = aw.in,
+          .padding = aw.padding,
+          .kernel = aw.kernel,
+          .stride = aw.stride,
+          .outputs = aw.out};
+}
+
 // add(window of depth, of height, row) completes every row of windows.
 template <class F>
 void pool_rows(const RunContext& c, const PoolState& s, void (*fold)(const WindowRow*, int),
                const F& add) {
-  const Axis &ad = s.axes[0], &ah = s.axes[1], &aw = s.axes[2];
+  const Axis &ad = s.axes[0], &ah = s.axes[1];
   for_planes(c, s, [&](int64_t plane) {
     const float* x = c.in(0).as<float>() + plane * s.in_count();
     float* y = c.out(0).as<float>() + plane * s.out_count();
@@ -184,15 +198,8 @@ void pool_rows(const RunContext& c, const PoolState& s, void (*fold)(const Windo
       WindowRow some[PoolTable::kMaxRows];
       for (int i = 0; i < count; ++i) {
         const Window wd = ad.window((first + i) / ah.out), wh = ah.window((first + i) % ah.out);
-        some[i] = {.x = x + (wd.begin * ah.in + wh.begin) * aw.in,
-                   .rows = wd.end > wd.begin ? std::max<int64_t>(0, wh.end - wh.begin) : 0,
-                   .row_step = aw.in,
-                   .columns = aw.in,
-                   .padding = aw.padding,
-                   .kernel = aw.kernel,
-                   .stride = aw.stride,
-                   .outputs = aw.out,
-                   .y = y + (first + i) * aw.out};
+        some[i] = row_of_windows(s, wd, wh, x);
+        some[i].y = y + (first + i) * s.axes[2].out;
         add(wd, wh, some[i]);
       }
       fold(some, count);

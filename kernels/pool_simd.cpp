@@ -95,7 +95,60 @@ void window_rows(const WindowRow* rows, int count) {
   }
 }
 
-constexpr PoolTable kTable = {window_rows<Max>, window_rows<Sum>};
+// The elements at tap k of a vector of windows that begins at `line`.
+template <int kStride>
+HWY_INLINE V taps(const float* line, int64_t k) {
+  const D d;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (kStride == 2) {
+    V even, odd;
+    hn::LoadInterleaved2(d, line + k, even, odd);
+    return even;
+  }
+#endif
+  return hn::LoadU(d, line + k);
+}
+
+template <int kStride>
+void find_places(const WindowRow& r, int32_t first, int32_t* places) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  using I = hn::Vec<decltype(di)>;
+  HWY_ALIGN float line[PoolTable::kMaxColumns + 6 * kLanes];
+  HWY_ALIGN float maxima[PoolTable::kMaxColumns + kLanes];
+  std::fill(line, line + r.outputs * kStride + r.kernel + 2 * kLanes, -HUGE_VALF);
+  const auto padding = static_cast<int32_t>(r.padding);
+  const I lanes = hn::Mul(hn::Iota(di, 0), hn::Set(di, kStride));
+  for (int64_t i = 0; i < r.rows; ++i) {
+    copy_row(r.x + i * r.row_step, r.columns, line + r.padding);
+    const int32_t row = first + static_cast<int32_t>(i * r.row_step);
+    for (int64_t o = 0; o < r.outputs; o += kLanes) {
+      // Of tap 0, in its row; the left padding has none.
+      const I column = hn::Add(lanes, hn::Set(di, static_cast<int32_t>(o) * kStride - padding));
+      V best = hn::Set(d, -HUGE_VALF);
+      I place = hn::Add(hn::Max(column, hn::Zero(di)), hn::Set(di, row));
+      if (i > 0) {
+        best = hn::LoadU(d, maxima + o);
+        place = hn::LoadU(di, places + o);
+      }
+      for (int64_t k = 0; k < r.kernel; ++k) {
+        const V x = taps<kStride>(line + o * kStride, k);
+        const auto is_better = hn::Or(hn::Gt(x, best), hn::IsNaN(x));
+        best = hn::IfThenElse(is_better, x, best);
+        place = hn::IfThenElse(hn::RebindMask(di, is_better),
+                               hn::Add(column, hn::Set(di, row + static_cast<int32_t>(k))), place);
+      }
+      hn::StoreU(best, d, maxima + o);
+      hn::StoreU(place, di, places + o);
+    }
+  }
+}
+
+void max_places(const WindowRow& row, int32_t first, int32_t* places) {
+  (row.stride == 2 ? find_places<2> : find_places<1>)(row, first, places);
+}
+
+constexpr PoolTable kTable = {window_rows<Max>, window_rows<Sum>, max_places};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maxima and sums of windows in f32, a row of them at a time, for every instruction set.
+// Maxima, their places, and sums of windows in f32, a row of them at a time, for every instruction
+// set.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,10 @@ struct PoolTable {
   // to the first cache cannot be read at other places right after.
   void (*max_rows)(const WindowRow* rows, int count) = nullptr;
   void (*sum_rows)(const WindowRow* rows, int count) = nullptr;
+  // Where each window of a row finds its maximum, the first of equal ones, or its last NaN, in a
+  // plane in which row.x is at `first`. May write kMoreWritten numbers beyond the outputs.
+  static constexpr int64_t kMoreWritten = 64;
+  void (*max_places)(const WindowRow& row, int32_t first, int32_t* places) = nullptr;
 };
 
 const PoolTable& pool_table();

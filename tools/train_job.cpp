@@ -12,6 +12,7 @@
 #endif
 
 #include "tools/inputs.h"
+#include "tools/npy_cast.h"
 #include "tools/train_log.h"
 
 namespace hg::tools {
@@ -63,8 +64,13 @@ Result<Value> find_output(Graph& graph, const Loss& loss) {
 
 class Job {
  public:
-  Job(const TrainJob& job, const OnProgress& on_progress, TrainSummary& summary)
-      : job_(job), options_(job.options), on_progress_(on_progress), summary_(summary) {}
+  Job(const TrainJob& job, const OnStart& on_start, const OnProgress& on_progress,
+      TrainSummary& summary)
+      : job_(job),
+        options_(job.options),
+        on_start_(on_start),
+        on_progress_(on_progress),
+        summary_(summary) {}
 
   Outcome run() {
     for (const std::string* path : {&job_.out, &job_.best, &job_.log, &job_.svg})
@@ -83,8 +89,10 @@ class Job {
 #endif
     log_.metric_names = job_.metrics;
     log_.trained = trainer->trained();
+    log_.notes = notes_;
+    log_.notes.insert(log_.notes.end(), trainer->notes().begin(), trainer->notes().end());
+    if (on_start_) on_start_(log_.notes, log_.memory);
     const Outcome trained = fit(*trainer);
-    summary_.notes = log_.notes = trainer->notes();
     summary_.profile = trainer->session().profile();
     Outcome saved;
     // After a failure the weights are those before the step that failed.
@@ -113,14 +121,8 @@ class Job {
   Outcome open_data(Model& model) {
     InputArrays& inputs = arrays_[0];
     if (Outcome o = open_inputs(model.graph(), job_.inputs, false, inputs); !o.ok()) return o;
+    if (Outcome o = match_types(model.graph(), inputs); !o.ok()) return o;
     if (Outcome o = open_targets(model.graph(), job_.targets, true, arrays_[1]); !o.ok()) return o;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const ValueInfo& info = model.graph().value_info(model.graph().inputs()[i]);
-      const DType given = inputs[i].tensor.dtype;
-      if (given != info.type.dtype)
-        return mismatch("input '", info.name, "' takes ", info.type, ", the file has ", given,
-                        "; save it with numpy's astype");
-    }
     fill(arrays_[0], arrays_[1], data_);
     if (Outcome o = check_samples(data_); !o.ok()) return o;
     if (!job_.validation_inputs.empty() || !job_.validation_targets.empty()) {
@@ -129,6 +131,7 @@ class Job {
       if (Outcome o = open_inputs(model.graph(), job_.validation_inputs, false, arrays_[2]);
           !o.ok())
         return o;
+      if (Outcome o = match_types(model.graph(), arrays_[2]); !o.ok()) return o;
       if (Outcome o = open_targets(model.graph(), job_.validation_targets, false, arrays_[3]);
           !o.ok())
         return o;
@@ -139,6 +142,27 @@ class Job {
     if (!job_.metrics.empty())
       return usage("--metric ", job_.metrics[0],
                    " is of validation data; give --validation-split or --validation-input");
+    return {};
+  }
+
+  // What the files hold becomes what the inputs take where only digits are lost.
+  Outcome match_types(const Graph& graph, InputArrays& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const ValueInfo& info = graph.value_info(graph.inputs()[i]);
+      const DType given = inputs[i].tensor.dtype;
+      if (given == info.type.dtype) continue;
+      std::optional<NpyArray> as_taken = cast(inputs[i], info.type.dtype);
+      if (!as_taken)
+        return mismatch("input '", info.name, "' takes ", info.type, ", the file has ", given,
+                        "; save it with numpy's astype",
+                        given == u8 && is_float(info.type.dtype)
+                            ? ", scaled as the model expects its images"
+                            : "");
+      inputs[i] = *std::move(as_taken);
+      std::string note = text("input '", info.name, "': ", given, " is taken as ", info.type.dtype);
+      if (std::find(notes_.begin(), notes_.end(), note) == notes_.end())
+        notes_.push_back(std::move(note));
+    }
     return {};
   }
 
@@ -175,8 +199,8 @@ class Job {
         continue;
       }
       if (next >= files.size())
-        return usage("there are ", int64_t(job_.losses.size()), " losses and ",
-                     int64_t(files.size()), " --target files");
+        return usage("--loss ", given, " has no --target FILE.npy: ", int64_t(files.size()),
+                     " are given");
       Result<NpyArray> array = read_npy(files[next]);
       if (!array.ok()) return outcome(array.status());
       const Result<Value> y = find_output(graph, loss);
@@ -313,18 +337,21 @@ class Job {
     fit.best_path = job_.best;
     Outcome checkpoint;
     double ms = 0;
-    int64_t first_epoch = -1;
     bool was_last = false;
     fit.on_progress = [&](const Progress& p) {
       log_.add(p);
       was_last = p.is_epoch && p.epoch == p.epochs;
       if (!p.is_epoch) {
         if (summary_.steps++ == 0) summary_.first_loss = p.loss;
-        summary_.last_loss = p.loss;
+        if (summary_.epochs == 0) summary_.last_loss = p.loss;
         ms += p.ms;
       } else {
-        if (first_epoch < 0) first_epoch = p.epoch - 1;
         ++summary_.epochs;
+        summary_.last_loss = p.loss;
+        if (p.is_best) {
+          summary_.best_epoch = p.epoch;
+          summary_.best_loss = p.validation != nullptr ? p.validation->loss : p.loss;
+        }
         if (p.validation != nullptr) summary_.validation = describe(*p.validation);
         if (job_.save_every > 0 && p.epoch % job_.save_every == 0) checkpoint = save(trainer);
       }
@@ -337,7 +364,7 @@ class Job {
     if (summary_.was_stopped)
       log_.stopped = "interrupted";
     else if (!was_last && summary_.steps > 0)
-      log_.stopped = "early";
+      log_.stopped = "early", summary_.was_early = status.ok();
     if (!checkpoint.ok()) return checkpoint;
     return outcome(status);
   }
@@ -362,17 +389,20 @@ class Job {
 
   const TrainJob& job_;
   TrainOptions options_;
+  const OnStart& on_start_;
   const OnProgress& on_progress_;
   TrainSummary& summary_;
   InputArrays arrays_[4];  // inputs and targets to train and to validate with
   Dataset data_, validation_;
   TrainLog log_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace
 
-Outcome train(const TrainJob& job, const OnProgress& on_progress, TrainSummary& summary) {
-  return Job(job, on_progress, summary).run();
+Outcome train(const TrainJob& job, const OnStart& on_start, const OnProgress& on_progress,
+              TrainSummary& summary) {
+  return Job(job, on_start, on_progress, summary).run();
 }
 
 }  // namespace hg::tools

@@ -25,20 +25,25 @@ struct TrainJob {
   int64_t save_every = 0;  // epochs; 0: at the end only
 };
 
+// Called once before the first step, with what is worth knowing and the memory that it will take.
+using OnStart = std::function<void(const std::vector<std::string>& notes, const Memory&)>;
 // Called for each batch and epoch; false stops the training.
 using OnProgress = std::function<bool(const Progress&)>;
 
 struct TrainSummary {
   int64_t steps = 0, epochs = 0;
-  double first_loss = 0, last_loss = 0, ms_per_step = 0;
-  bool was_stopped = false;  // by OnProgress
-  std::string validation;    // of the last epoch: "loss 0.3, accuracy 0.9"; empty without data
-  std::vector<std::string> notes;
+  double first_loss = 0, last_loss = 0, ms_per_step = 0;  // last: of the last epoch that ended
+  bool was_stopped = false;                               // by OnProgress
+  bool was_early = false;                                 // by TrainJob::fit.patience
+  int64_t best_epoch = 0;                                 // from 1; 0: no epoch ended
+  double best_loss = 0;
+  std::string validation;  // of the last epoch: "loss 0.3, accuracy 0.9"; empty without data
   std::vector<ProfileRow> profile;  // of the last step, when Options::profile
 };
 
 // Loads, trains and saves. Nothing is written before every file was read and the plan was made, and
 // what was at `out` before stays until the new model is whole.
-Outcome train(const TrainJob& job, const OnProgress& on_progress, TrainSummary& summary);
+Outcome train(const TrainJob& job, const OnStart& on_start, const OnProgress& on_progress,
+              TrainSummary& summary);
 
 }  // namespace hg::tools

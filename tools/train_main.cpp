@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 
@@ -44,7 +45,14 @@ class ProgressLine {
 
   void update(const Progress& p) {
     const auto now = std::chrono::steady_clock::now();
-    if (first_step_ < 0) first_step_ = p.step - 1, start_ = now;
+    if (p.is_epoch) {
+      if (p.validation != nullptr) validation_ = text("  validation ", number(p.validation->loss));
+      return;
+    }
+    if (first_step_ < 0) {
+      first_step_ = p.step - 1;
+      start_ = now - std::chrono::microseconds(static_cast<int64_t>(p.ms * 1000));
+    }
     if (!shown_ || (now - last_ < std::chrono::milliseconds(100) && p.step < p.steps)) return;
     last_ = now;
     const double seconds = std::chrono::duration<double>(now - start_).count();
@@ -54,9 +62,11 @@ class ProgressLine {
     constexpr int kBar = 24;
     char bar[kBar + 1] = {};
     for (int i = 0; i < kBar; ++i) bar[i] = i < done / all * kBar ? '#' : '.';
-    std::fprintf(stderr, "\r[%s] epoch %lld/%lld  loss %.5g  lr %.3g  %.1f steps/s  %.0f s left  ",
-                 bar, static_cast<long long>(p.epoch), static_cast<long long>(p.epochs), p.loss,
-                 p.lr, done / std::max(seconds, 1e-9), left);
+    // What is left of a longer line goes.
+    std::fprintf(stderr,
+                 "\r[%s] epoch %lld/%lld  loss %.5g%s  lr %.3g  %.1f steps/s  %s left\033[K", bar,
+                 static_cast<long long>(p.epoch), static_cast<long long>(p.epochs), p.loss,
+                 validation_.c_str(), p.lr, done / std::max(seconds, 1e-9), span(left).c_str());
     is_open_ = true;
   }
   void finish() {
@@ -65,7 +75,27 @@ class ProgressLine {
   }
 
  private:
+  static std::string number(double value) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%.5g", value);
+    return digits;
+  }
+  // "45 s", "12:07" or "3:05:00"
+  static std::string span(double seconds) {
+    const auto all = static_cast<long long>(std::ceil(seconds));
+    char digits[64];
+    if (all < 60)
+      std::snprintf(digits, sizeof digits, "%lld s", all);
+    else if (all < 3600)
+      std::snprintf(digits, sizeof digits, "%lld:%02lld", all / 60, all % 60);
+    else
+      std::snprintf(digits, sizeof digits, "%lld:%02lld:%02lld", all / 3600, all / 60 % 60,
+                    all % 60);
+    return digits;
+  }
+
   bool shown_, is_open_ = false;
+  std::string validation_;  // of the last epoch
   int64_t first_step_ = -1;
   std::chrono::steady_clock::time_point start_, last_;
 };
@@ -308,18 +338,35 @@ int main(int argc, char** argv) {
   TrainSummary summary;
   const Outcome result = train(
       job,
+      [&](const std::vector<std::string>& notes, const hg::Memory& memory) {
+        for (const std::string& note : notes) std::printf("note: %s\n", note.c_str());
+        if (job.options.session.memory_limit > 0 ||
+            job.options.session.checkpoint != hg::Checkpoint::none)
+          std::printf("a step takes %.4g MB and computes %.3g MFLOPs again\n",
+                      static_cast<double>(memory.peak_bytes) / 1e6, memory.extra_flops / 1e6);
+        std::fflush(stdout);
+      },
       [&](const hg::Progress& progress) {
-        if (!progress.is_epoch) line.update(progress);
+        line.update(progress);
         return interrupted == 0;
       },
       summary);
   line.finish();
   if (!result.ok()) return finish("hg-train", result);
-  for (const std::string& note : summary.notes) std::printf("note: %s\n", note.c_str());
-  std::printf("%s: loss %.6g at first, %.6g at last, %lld steps of %.3g ms%s\n", job.out.c_str(),
-              summary.first_loss, summary.last_loss, static_cast<long long>(summary.steps),
-              summary.ms_per_step, summary.was_stopped ? ", interrupted" : "");
+  std::printf("%s: loss %.6g at first, %.6g %s, %lld steps of %.3g ms\n", job.out.c_str(),
+              summary.first_loss, summary.last_loss,
+              summary.epochs > 0 ? "in the last epoch" : "at last",
+              static_cast<long long>(summary.steps), summary.ms_per_step);
   if (!summary.validation.empty()) std::printf("validation: %s\n", summary.validation.c_str());
+  if (summary.was_early)
+    std::printf("stopped early: no lower loss for %lld epochs\n",
+                static_cast<long long>(job.fit.patience));
+  if (!job.best.empty() && summary.best_epoch > 0)
+    std::printf("%s: loss %.6g, of epoch %lld\n", job.best.c_str(), summary.best_loss,
+                static_cast<long long>(summary.best_epoch));
+  if (summary.was_stopped)
+    std::printf("interrupted and saved; the same command with '%s' and --finish does the rest\n",
+                job.out.c_str());
   if (job.options.session.profile) {
     const hg::Result<MachinePeak> peak = measure_peak(job.options.session.threads);
     if (!peak.ok()) return finish("hg-train", outcome(peak.status()));

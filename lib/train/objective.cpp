@@ -146,7 +146,8 @@ class Builder {
     } else {
       HG_CHECK(may_fit(y.shape(), target.shape()) && (dim == 1 || dim == -1), loss.kind,
                ": the output '", y.name(), "' is ", y.shape(), ", the target '", loss.target,
-               "' is ", target.shape(), ", the classes are along dim ", dim);
+               "' is ", target.shape(), " of ", target.dtype(),
+               ": class indices are integers, parts of classes have the output's shape");
       target = as_type(target, y.dtype());
     }
     if (indices) {

@@ -89,6 +89,13 @@ std::vector<Sample> pool() {
                  .inputs = {{.shape = {1, 40, 1, 301}}, {.shape = {1, 40, 1, 300}}},
                  .attrs = {{"kernel_size", Dims{1, 2}}, {"stride", Dims{1}}}});
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  all.push_back({.op = "max_pool_grad",
+                 .inputs = {{.shape = {1, 1, 3, 8}, .values = {kNan, 1,    2, 3, 4, 5, 6,    7,  //
+                                                               1,    2,    3, 4, 5, 6, kNan, 8,  //
+                                                               9,    kNan, 8, 7, 6, 5, 4,    kNan}},
+                            {.shape = {1, 1, 2, 7}}},
+                 .attrs = {{"kernel_size", Dims{2}}, {"stride", Dims{1}}},
+                 .gradient = false});
   for (std::string_view op : {"max_pool", "max_pool_with_indices"}) {
     all.push_back(
         {.op = op,

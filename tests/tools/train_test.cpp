@@ -52,6 +52,8 @@ class Train : public testing::Test {
     ASSERT_TRUE(write_npy(folder_ / "x.npy", view(xs, {50, 4})).ok());
     const std::vector<double> wide(xs.begin(), xs.end());
     ASSERT_TRUE(write_npy(folder_ / "x64.npy", view(wide, {50, 4})).ok());
+    const std::vector<uint8_t> bytes(xs.size(), 7);
+    ASSERT_TRUE(write_npy(folder_ / "x8.npy", view(bytes, {50, 4})).ok());
     ASSERT_TRUE(write_npy(folder_ / "y.npy", view(ys, {50})).ok());
     ys[7] = HUGE_VALF;
     ASSERT_TRUE(write_npy(folder_ / "inf.npy", view(ys, {50})).ok());
@@ -233,6 +235,33 @@ TEST_F(Train, FilesOfDifferentLengthsGoAsTheyAre) {
       << "what the next step begins with";
 }
 
+TEST_F(Train, NumbersOfNumpyAreTakenAndTheNoteSaysSo) {
+  const std::string rest = " --target y.npy --epochs 3 --batch 16 --lr 0.05 ";
+  ASSERT_EQ(run("m.hgm --input x.npy" + rest + "--out one.hgm"), 0) << err_;
+  EXPECT_EQ(slurp(folder_ / "stdout.txt").find("note"), std::string::npos);
+  ASSERT_EQ(run("m.hgm --input x64.npy" + rest +
+                "--validation-input x64.npy --validation-target "
+                "y.npy --out two.hgm --json log.json"),
+            0)
+      << err_;
+  EXPECT_EQ(weights("one.hgm"), weights("two.hgm"));
+  EXPECT_EQ(log()["notes"], json::array({"input 'x': f64 is taken as f32"}));
+  const std::string said = slurp(folder_ / "stdout.txt");
+  EXPECT_EQ(said.find("note: input 'x': f64 is taken as f32"), 0u) << said;
+}
+
+TEST_F(Train, AnEarlyStopSaysSoAndWhichEpochWasBest) {
+  ASSERT_EQ(run(std::string(kFiles) + "--optimizer sgd --lr 2.5 --epochs 9 --batch 50 "
+                                      "--patience 2 --out t.hgm --best b.hgm --json log.json"),
+            0)
+      << err_;
+  const std::string said = slurp(folder_ / "stdout.txt");
+  EXPECT_NE(said.find("stopped early: no lower loss for 2 epochs"), std::string::npos) << said;
+  EXPECT_NE(said.find("b.hgm: loss "), std::string::npos) << said;
+  EXPECT_NE(said.find(", of epoch 1\n"), std::string::npos) << said;
+  EXPECT_EQ(log()["stopped"], "early");
+}
+
 TEST_F(Train, RefusesWithOneSentence) {
   const auto refused = [&](const std::string& arguments, int exit, const std::string& part) {
     EXPECT_EQ(run(arguments), exit) << arguments;
@@ -243,7 +272,7 @@ TEST_F(Train, RefusesWithOneSentence) {
   const std::string out = " --out t.hgm";
   refused("", 1, "no MODEL is given");
   refused(kFiles, 1, "no --out is given");
-  refused("m.hgm --input x.npy" + out, 1, "there are 1 losses and 0 --target files");
+  refused("m.hgm --input x.npy" + out, 1, "--loss mse has no --target FILE.npy");
   refused(kFiles + std::string("--metric accuracy") + out, 1, "give --validation-split or");
   refused(kFiles + std::string("--validation-split 0.5 --metric other=accuracy") + out, 1,
           "no --loss compares that output with a target");
@@ -256,7 +285,7 @@ TEST_F(Train, RefusesWithOneSentence) {
   refused("m.hgm --input x.npy --target x.npy" + out, 4, "the output");
   refused(kFiles + std::string("--freeze 'head.*'") + out, 4, "no parameter matches");
   refused("m.hgm --input x.npy --target y.npy --loss hinge" + out, 4, "there is no loss 'hinge'");
-  refused("m.hgm --input x64.npy --target y.npy" + out, 4, "takes f32[n, 4], the file has f64");
+  refused("m.hgm --input x8.npy --target y.npy" + out, 4, "takes f32[n, 4], the file has u8");
   refused(kFiles + std::string("--epochs 0") + out, 1, "0 is not a whole number from 1");
   refused(kFiles + std::string("--epochs 99999999999999999999") + out, 1, "is not a whole number");
   refused(kFiles + std::string("--memory-limit 1e30G") + out, 1, "1e30G is not a size");

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers of a file as those that a model takes.
+#pragma once
+
+#include <optional>
+
+#include "tools/npy.h"
+
+namespace hg::tools {
+
+// The same numbers as `type`, where no more than digits are lost: integers as i64, and f64, which
+// is what numpy makes, as f32. None for all other types.
+std::optional<NpyArray> cast(const NpyArray& array, DType type);
+
+}  // namespace hg::tools
