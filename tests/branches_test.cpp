@@ -225,6 +225,11 @@ TEST(Branches, AreChosenWhereTheyGain) {
   EXPECT_EQ(side_by_side(towers(), {.threads = 2, .keep_all_values = true}), "");
   EXPECT_EQ(side_by_side(towers(16), two), "") << "a region costs more than these";
   EXPECT_EQ(side_by_side(towers(), {.threads = 32}), "") << "there are more threads than towers";
+  for (const int threads : {2, 16})
+    EXPECT_EQ(side_by_side(both_directions(), {.threads = threads}),
+              "side by side: linear_1, lstm_scan_1 | linear_2, lstm_scan_4\n"
+              "side by side: linear_3, lstm_scan_7 | linear_4, lstm_scan_10\n")
+        << "a scan waits for all threads at each step";
 }
 
 TEST(Branches, GiveTheSameBits) {

@@ -12,6 +12,7 @@ namespace {
 constexpr double kFlops = 80e3, kBytes = 40e3;  // of one thread
 constexpr double kStep = 0.1;                   // of any step
 constexpr double kRegion = 5;                   // to share work among threads and wait for all
+constexpr double kNextRegion = 1.5;             // the same right after another
 constexpr double kShared = 0.87;  // of n threads' time, what kernels that share make use of
 constexpr double kBeside = 0.95;  // the same of branches
 constexpr int64_t kMostRead = 4;  // bytes for each that is written
@@ -86,17 +87,27 @@ bool may_be_beside(const Step& step) {
 
 // -- What it takes --------------------------------------------------------------------------------
 
-// An op that does not say what it counts may look at a few rows of a large table.
-double alone_us(const Graph& graph, const Step& step) {
+// What a step takes on one thread, and shared by all where its kernel is thought to do that.
+struct Cost {
+  double alone = 0, shared = 0;
+};
+Cost cost_of(const Graph& graph, const Step& step, int threads) {
+  const Op* const op = step.node < 0 ? nullptr : graph.nodes()[static_cast<size_t>(step.node)].op;
   int64_t bytes = 0;
   for (const PlacedTensor& out : step.outputs) bytes += out.tensor.bytes();
-  const bool counts =
-      step.node >= 0 && graph.nodes()[static_cast<size_t>(step.node)].op->def.flops != nullptr;
+  // An op that does not say what it counts may look at a few rows of a large table.
+  const bool counts = op != nullptr && op->def.flops != nullptr;
   bytes = counts ? step.bytes : std::min(step.bytes, kMostRead * bytes);
-  return kStep + std::max(step.flops / kFlops, static_cast<double>(bytes) / kBytes);
-}
-double shared_us(double alone, int threads) {
-  return std::min(alone, kRegion + alone / (kShared * threads));
+  double us = std::max(step.flops / kFlops, static_cast<double>(bytes) / kBytes);
+  double waiting = kRegion;
+  if (counts && op->name().ends_with("_scan")) {
+    // gates: [time, batch, width]. Each step of time reads the weights and waits for all threads.
+    const Sizes& gates = step.inputs[0].tensor.shape;
+    us *= std::max(1.0, 2.0 / static_cast<double>(std::max<int64_t>(1, gates[1])));
+    waiting = std::max(waiting, kNextRegion * static_cast<double>(gates[0]));
+  }
+  us += kStep;
+  return {us, std::min(us, waiting + us / (kShared * threads))};
 }
 
 double beside_us(double longest) { return kRegion + longest / kBeside; }
@@ -261,8 +272,12 @@ std::vector<Branches> find_branches(const Graph& graph, const Plan& plan, int th
   const std::vector<std::vector<int>> needs = needs_of(plan);
   const Bytes bytes(plan, divides ? threads : 1);
   const int64_t most = *std::max_element(bytes.alive.begin(), bytes.alive.end()) + spare;
-  std::vector<double> us(at(count)), best(at(count) + 1, 0);
-  for (int i = 0; i < count; ++i) us[at(i)] = alone_us(graph, plan.steps[at(i)]);
+  std::vector<double> us(at(count)), shared(at(count)), best(at(count) + 1, 0);
+  for (int i = 0; i < count; ++i) {
+    const Cost cost = cost_of(graph, plan.steps[at(i)], threads);
+    us[at(i)] = cost.alone;
+    shared[at(i)] = cost.shared;
+  }
   std::vector<int> from(at(count) + 1, -1), roots;
   std::vector<double> costs;
   for (int begin = 0; begin < count; ++begin) {
@@ -271,14 +286,14 @@ std::vector<Branches> find_branches(const Graph& graph, const Plan& plan, int th
       best[at(end)] = time;
       from[at(end)] = begin;
     };
-    offer(begin + 1, best[at(begin)] + shared_us(us[at(begin)], threads));
+    offer(begin + 1, best[at(begin)] + shared[at(begin)]);
     Joined joined(begin);
     double apart = 0;  // one after another
     int64_t alive = bytes.alive[at(begin)];
     for (int i = begin; i < std::min(count, begin + kMostSteps); ++i) {
       if (!may_be_beside(plan.steps[at(i)])) break;
       joined.add(us[at(i)], needs[at(i)]);
-      apart += shared_us(us[at(i)], threads);
+      apart += shared[at(i)];
       if (i > begin) alive += bytes.born[at(i)];
       if (alive > most) break;
       if (joined.count() < 2) continue;
@@ -295,9 +310,7 @@ std::vector<Branches> find_branches(const Graph& graph, const Plan& plan, int th
     if (end - from[at(end)] > 1)
       found.push_back(branches_of(from[at(end)], end, threads, us, needs));
   std::reverse(found.begin(), found.end());
-  double apart = 0;
-  for (const double alone : us) apart += shared_us(alone, threads);
-  *saved = 1 - best.back() / apart;
+  *saved = 1 - best.back() / std::accumulate(shared.begin(), shared.end(), 0.0);
   return found;
 }
 
