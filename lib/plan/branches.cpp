@@ -17,7 +17,7 @@ constexpr double kShared = 0.87;  // of n threads' time, what kernels that share
 constexpr double kBeside = 0.95;  // the same of branches
 constexpr int64_t kMostRead = 4;  // bytes for each that is written
 constexpr double kLeastGain = 2;
-constexpr double kWorthwhile = 0.95;  // of the time without branches
+constexpr double kWorthwhile = 0.85;  // of the time without branches
 
 constexpr int kMostSteps = 128;  // of a group
 constexpr int kMostLanes = 4;    // for each thread
