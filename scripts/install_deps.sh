@@ -3,7 +3,7 @@
 # Installs what Debian 12 or a relative of it lacks of the named groups; quick when nothing is missing.
 #
 #   scripts/install_deps.sh [build] [vulkan] [converter] [tools] [tests]     (default: these)
-#                           [pictures] [arm]
+#                           [pictures] [arm] [avx512]
 set -euo pipefail
 
 declare -A packages=(
@@ -14,6 +14,7 @@ declare -A packages=(
   [tests]="libgtest-dev pkg-config python3 python3-numpy python3-torch mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
   [pictures]="librsvg2-bin"
   [arm]="g++-aarch64-linux-gnu qemu-user-static libgtest-dev:arm64"
+  [avx512]="bochs bochs-term bochsbios vgabios grub-pc-bin grub-common xorriso mtools busybox-static cpio"
 )
 # Programs that may come from elsewhere, such as pip's cmake.
 declare -A programs=([cmake]=cmake [ninja-build]=ninja [g++]=g++ [python3]=python3

@@ -3,6 +3,7 @@
 // kernel variant and thread count, strided inputs, inputs whose memory the output may take, and
 // gradients against finite differences. A failing case prints the command that repeats it alone.
 // With --vulkan[=NAME] the same rows run on a Vulkan device instead, held against the same answers.
+// With --best-isa kernels run with the best instruction set alone, for emulators.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@ namespace hg::test {
 namespace {
 
 Gpu device_under_test;  // empty: the CPU
+bool best_isa_only = false;
 
 Options on_device() {
   Options options;
@@ -167,20 +169,11 @@ void check_dtype(const Sample& sample, DType floats) {
     return;
   }
 
-  const Result<std::vector<Answer>> threaded = run(**c, on_threads(3));
-  ASSERT_TRUE(threaded.ok()) << threaded.status().message();
-  for (size_t k = 0; k < plain->size(); ++k)
-    ASSERT_EQ((*plain)[k].bytes, (*threaded)[k].bytes) << what << ": 3 threads give other bits";
-
-  const Result<std::vector<Answer>> strided = run(**c, on_threads(1), true);
-  ASSERT_TRUE(strided.ok()) << strided.status().message();
-  compare(*strided, "strided");
-
   // Every variant, with every instruction set that this processor has; 16-bit kernels share theirs.
   using kernels::Isa;
   const Isa best = kernels::chosen_isa();
   for (Isa isa : {Isa::baseline, Isa::sse4, Isa::avx2, Isa::avx512}) {
-    if (isa > best || (isa < best && floats != f32 && floats != f16)) continue;
+    if (isa > best || (isa < best && (best_isa_only || (floats != f32 && floats != f16)))) continue;
     const LimitedIsa limited(isa);
     for (const KernelDef* kernel : Registry::built_in().kernels(sample.op, Device::cpu)) {
       Options options = on_threads(1);
@@ -192,6 +185,17 @@ void check_dtype(const Sample& sample, DType floats) {
       compare(*forced, how);
     }
   }
+  if (best_isa_only) return;
+
+  const Result<std::vector<Answer>> threaded = run(**c, on_threads(3));
+  ASSERT_TRUE(threaded.ok()) << threaded.status().message();
+  for (size_t k = 0; k < plain->size(); ++k)
+    ASSERT_EQ((*plain)[k].bytes, (*threaded)[k].bytes) << what << ": 3 threads give other bits";
+
+  const Result<std::vector<Answer>> strided = run(**c, on_threads(1), true);
+  ASSERT_TRUE(strided.ok()) << strided.status().message();
+  compare(*strided, "strided");
+
   Result<std::unique_ptr<Case>> copied = build(sample, floats, true);
   ASSERT_TRUE(copied.ok()) << copied.status().message();
   const Result<std::vector<Answer>> aliased = run(**copied, on_threads(1));
@@ -305,7 +309,7 @@ class SampleTest : public testing::Test {
       if (dtype == f32 || floats) check_dtype(sample_, dtype);
       if (HasFatalFailure()) return;
     }
-    if (floats && !device_under_test) check_gradient(sample_);
+    if (floats && !device_under_test && !best_isa_only) check_gradient(sample_);
   }
 
  private:
@@ -374,6 +378,7 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
+    if (argument == "--best-isa") hg::test::best_isa_only = true;
     if (!argument.starts_with("--vulkan")) continue;
     const hg::Status opened =
         hg::test::open_device(argument.substr(std::min<size_t>(9, argument.size())));
