@@ -47,16 +47,20 @@ int64_t far_index(const Geometry& g, const Sizes& near, const Sizes& kernel, con
   return index;
 }
 
-// Calls pair(near element, far element, kernel element), all inside one plane: near is y (x when
-// transposed), far is x (y when transposed).
-template <class F>
-void for_pairs(const Geometry& g, const Sizes& near, const Sizes& far, const Sizes& kernel,
-               F pair) {
+struct Pair {
+  int64_t near, far, kernel;  // elements of one plane, or of the kernel
+};
+
+// All that meet in one plane: near is y (x when transposed), far is x (y when transposed).
+std::vector<Pair> pairs_of(const Geometry& g, const Sizes& near, const Sizes& far,
+                           const Sizes& kernel) {
+  std::vector<Pair> pairs;
   for (int64_t i = 0; i < near.count(); ++i)
     for (int64_t k = 0; k < kernel.count(); ++k) {
       const int64_t at = far_index(g, position(i, near), position(k, kernel), far);
-      if (at >= 0) pair(i, at, k);
+      if (at >= 0) pairs.push_back({i, at, k});
     }
+  return pairs;
 }
 
 void conv_run(const Call& c) {
@@ -67,6 +71,8 @@ void conv_run(const Call& c) {
   const Sizes x_size = from(x.shape, 2), y_size = from(y.shape, 2), kernel = from(weight.shape, 2);
   const Geometry g = geometry(c.attrs, x_size.rank());
   const int64_t group_c = x.shape[1] / groups, group_o = y.shape[1] / groups;
+  const std::vector<Pair> pairs =
+      transposed ? pairs_of(g, x_size, y_size, kernel) : pairs_of(g, y_size, x_size, kernel);
   for (int64_t n = 0; n < x.shape[0]; ++n)
     for (int64_t o = 0; o < y.shape[1]; ++o)
       for (int64_t i = 0; i < group_c; ++i) {
@@ -75,15 +81,9 @@ void conv_run(const Call& c) {
         const int64_t y_plane = (n * y.shape[1] + o) * y_size.count();
         const int64_t w =
             (transposed ? channel * group_o + o % group_o : o * group_c + i) * kernel.count();
-        if (transposed) {
-          for_pairs(g, x_size, y_size, kernel, [&](int64_t near, int64_t far, int64_t k) {
-            y.at(y_plane + far) += x.at(x_plane + near) * weight.at(w + k);
-          });
-        } else {
-          for_pairs(g, y_size, x_size, kernel, [&](int64_t near, int64_t far, int64_t k) {
-            y.at(y_plane + near) += x.at(x_plane + far) * weight.at(w + k);
-          });
-        }
+        for (const Pair& pair : pairs)
+          y.at(y_plane + (transposed ? pair.far : pair.near)) +=
+              x.at(x_plane + (transposed ? pair.near : pair.far)) * weight.at(w + pair.kernel);
       }
   const kernels::Activation activation = kernels::activation_named(c.attrs.string("activation"));
   for (int64_t at = 0; at < y.count(); ++at) {
@@ -100,16 +100,16 @@ void conv_weight_grad_run(const Call& c) {
   const Geometry g = geometry(c.attrs, x_size.rank());
   const int64_t groups = c.attrs.integer("groups");
   const int64_t group_c = x.shape[1] / groups, group_o = dy.shape[1] / groups;
+  const std::vector<Pair> pairs = pairs_of(g, dy_size, x_size, kernel);
   for (int64_t n = 0; n < x.shape[0]; ++n)
     for (int64_t o = 0; o < dy.shape[1]; ++o)
       for (int64_t i = 0; i < group_c; ++i) {
         const int64_t channel = o / group_o * group_c + i;
         const int64_t x_plane = (n * x.shape[1] + channel) * x_size.count();
         const int64_t dy_plane = (n * dy.shape[1] + o) * dy_size.count();
-        for_pairs(g, dy_size, x_size, kernel, [&](int64_t near, int64_t far, int64_t k) {
-          dw.at((o * group_c + i) * kernel.count() + k) +=
-              dy.at(dy_plane + near) * x.at(x_plane + far);
-        });
+        for (const Pair& pair : pairs)
+          dw.at((o * group_c + i) * kernel.count() + pair.kernel) +=
+              dy.at(dy_plane + pair.near) * x.at(x_plane + pair.far);
       }
 }
 

@@ -22,9 +22,10 @@ int64_t plane_count(const Sizes& shape) {
   for (int i = 2; i < shape.rank(); ++i) count *= shape[i];
   return count;
 }
-int64_t listed(const KernelAttrs& attrs, std::string_view name, int i) {
+// One number for each dim of a plane; one that is given is for all.
+Sizes listed(const KernelAttrs& attrs, std::string_view name, int dims) {
   const Sizes all = attrs.integers(name);
-  return all.rank() == 1 ? all[0] : all[i];
+  return all.rank() == 1 ? Sizes(dims, all[0]) : all;
 }
 
 enum class Kind { max, avg, adaptive };
@@ -33,10 +34,18 @@ struct Windows {
   const KernelAttrs& attrs;
   Kind kind;
   Sizes in, out;  // whole shapes
+  Sizes kernel = {}, stride = {}, padding = {}, dilation = {};
 
-  int64_t stride(int i) const {
-    return listed(attrs, attrs.integers("stride").empty() ? "kernel_size" : "stride", i);
+  Windows(const KernelAttrs& a, Kind k, const Sizes& in_shape, const Sizes& out_shape)
+      : attrs(a), kind(k), in(in_shape), out(out_shape) {
+    if (kind == Kind::adaptive) return;
+    const int dims = in.rank() - 2;
+    kernel = listed(attrs, "kernel_size", dims);
+    stride = attrs.integers("stride").empty() ? kernel : listed(attrs, "stride", dims);
+    padding = listed(attrs, "padding", dims);
+    dilation = kind == Kind::max ? listed(attrs, "dilation", dims) : Sizes(dims, 1);
   }
+
   bool contains(const Sizes& o, const Sizes& p) const {
     for (int i = 0; i < o.rank(); ++i) {
       if (kind == Kind::adaptive) {
@@ -44,9 +53,8 @@ struct Windows {
         if (p[i] < o[i] * s / t || p[i] >= ((o[i] + 1) * s + t - 1) / t) return false;
         continue;
       }
-      const int64_t d = kind == Kind::max ? listed(attrs, "dilation", i) : 1;
-      const int64_t offset = p[i] - o[i] * stride(i) + listed(attrs, "padding", i);
-      if (offset < 0 || offset % d != 0 || offset / d >= listed(attrs, "kernel_size", i))
+      const int64_t offset = p[i] - o[i] * stride[i] + padding[i];
+      if (offset < 0 || offset % dilation[i] != 0 || offset / dilation[i] >= kernel[i])
         return false;
     }
     return true;
@@ -60,10 +68,8 @@ struct Windows {
     if (!attrs.flag("count_include_pad")) return static_cast<double>(inside);
     for (int i = 0; i < o.rank(); ++i) {
       int64_t count = 0;
-      for (int64_t k = 0; k < listed(attrs, "kernel_size", i); ++k) {
-        const int64_t at = o[i] * stride(i) - listed(attrs, "padding", i) + k;
-        count += at < in[i + 2] + listed(attrs, "padding", i);
-      }
+      for (int64_t k = 0; k < kernel[i]; ++k)
+        count += o[i] * stride[i] - padding[i] + k < in[i + 2] + padding[i];
       padded *= count;
     }
     return static_cast<double>(padded);
@@ -73,10 +79,11 @@ struct Windows {
 // The position in its plane of the largest element of window `at` of all.
 int64_t largest(const Windows& w, const Call& c, int64_t at) {
   const int64_t in = plane_count(w.in), out = plane_count(w.out);
+  const Sizes o = spatial_position(w.out, at % out);
   double best = -HUGE_VAL;
   int64_t index = -1;
   for (int64_t k = 0; k < in; ++k) {
-    if (!w.contains(spatial_position(w.out, at % out), spatial_position(w.in, k))) continue;
+    if (!w.contains(o, spatial_position(w.in, k))) continue;
     const double v = c.in[0].at(at / out * in + k);
     if (index < 0 || v > best || std::isnan(v)) {
       best = v;
@@ -120,9 +127,9 @@ void avg_grad_of(const Call& c, Kind kind) {
   const int64_t in = plane_count(w.in), out = plane_count(w.out);
   for (int64_t at = 0; at < c.in[0].count(); ++at) {
     const Sizes o = spatial_position(w.out, at % out);
+    const double share = c.in[0].at(at) / w.divisor(o);
     for (int64_t k = 0; k < in; ++k)
-      if (w.contains(o, spatial_position(w.in, k)))
-        c.out[0].at(at / out * in + k) += c.in[0].at(at) / w.divisor(o);
+      if (w.contains(o, spatial_position(w.in, k))) c.out[0].at(at / out * in + k) += share;
   }
 }
 
