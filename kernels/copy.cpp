@@ -74,6 +74,22 @@ struct Sources {
   Bits value{};
   // Dims from `inner` on are the same in x and y.
   int inner = 0;
+  // Of the dim before them: neighbours in y that are neighbours in x, or padded.
+  struct Run {
+    int64_t source, count;
+    int64_t next() const { return source < 0 ? -1 : source + count; }
+  };
+  std::vector<Run> runs;
+
+  void find_runs() {
+    if (inner == 0) return;
+    for (const int64_t source : of[inner - 1]) {
+      if (!runs.empty() && source == runs.back().next())
+        ++runs.back().count;
+      else
+        runs.push_back({source, 1});
+    }
+  }
 };
 
 int64_t wrapped(int64_t i, int64_t n) {
@@ -108,6 +124,7 @@ Status pad_prepare(PrepareContext& c) {
       sources.of[d].push_back(mode == "circular" ? circular_source(i, begin, end, shape[d])
                                                  : source_of(mode, i - begin, shape[d]));
   }
+  sources.find_runs();
   c.make_state(std::move(sources));
   return {};
 }
@@ -125,25 +142,21 @@ Status roll_prepare(PrepareContext& c) {
   for (int d = 0; d < shape.rank(); ++d)
     for (int64_t i = 0; i < shape[d]; ++i)
       sources.of[d].push_back(wrapped(i - wrapped(shifts[d], shape[d]), shape[d]));
+  sources.find_runs();
   c.make_state(std::move(sources));
   return {};
 }
 
 // One row of y: the last dim with sources of its own, and `each` elements that stay together.
 template <class T>
-void map_row(const T* from, T* to, const std::vector<int64_t>& source, int64_t each, T value) {
-  const auto n = static_cast<int64_t>(source.size());
-  for (int64_t i = 0; i < n;) {
-    const int64_t first = source[static_cast<size_t>(i)];
-    int64_t run = 1;
-    if (first < 0) {
-      while (i + run < n && source[static_cast<size_t>(i + run)] < 0) ++run;
-      std::fill_n(to + i * each, run * each, value);
-    } else {
-      while (i + run < n && source[static_cast<size_t>(i + run)] == first + run) ++run;
-      std::memcpy(to + i * each, from + first * each, static_cast<size_t>(run * each) * sizeof(T));
-    }
-    i += run;
+void map_row(const T* from, T* to, const std::vector<Sources::Run>& runs, int64_t each, T value) {
+  for (const Sources::Run& run : runs) {
+    const int64_t n = run.count * each;
+    if (run.source < 0)
+      std::fill_n(to, n, value);
+    else
+      std::memcpy(to, from + run.source * each, static_cast<size_t>(n) * sizeof(T));
+    to += n;
   }
 }
 
@@ -174,7 +187,7 @@ void map_elements(const RunContext& c) {
       if (padded)
         std::fill_n(to + r * row, row, value);
       else
-        map_row(from + offset, to + r * row, sources.of[last], each, value);
+        map_row(from + offset, to + r * row, sources.runs, each, value);
     }
   });
 }
