@@ -112,6 +112,7 @@ void indexed_max_run(const RunContext& c) noexcept {
 void max_pool_run(const RunContext& c) noexcept {
   const PoolState& s = c.state<PoolState>();
   if (c.out(0).dtype != f32) return indexed_max_run(c);
+  if (is_pair_pool(s)) return pool_pairs(c, s, pool_table().max_pairs);
   if (is_row_pool(s))
     return pool_rows(c, s, pool_table().max_rows, [](const Window&, const Window&, WindowRow&) {});
   for_planes(c, s, [&](int64_t plane) {

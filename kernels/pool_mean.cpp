@@ -87,6 +87,8 @@ void divide_row(const PoolState& s, const Window& wd, const Window& wh, WindowRo
 
 void avg_pool_run(const RunContext& c) noexcept {
   const PoolState& s = c.state<PoolState>();
+  if (c.out(0).dtype == f32 && is_pair_pool(s) && (s.divisor == 0 || s.divisor == 4))
+    return pool_pairs(c, s, pool_table().mean_pairs);
   if (c.out(0).dtype == f32 && is_row_pool(s))
     return pool_rows(
         c, s, pool_table().sum_rows,

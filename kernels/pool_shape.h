@@ -170,6 +170,26 @@ inline bool is_row_pool(const PoolState& s) {
          std::max(a.in + 2 * a.padding, a.out * a.stride + a.kernel) <= PoolTable::kMaxColumns;
 }
 
+// Windows of 2 x 2 that cover planes without gaps: rows of all planes follow each other.
+inline bool is_pair_pool(const PoolState& s) {
+  const auto is_halved = [](const Axis& a) {
+    return !a.adaptive && a.kernel == 2 && a.stride == 2 && a.padding == 0 && a.dilation == 1 &&
+           a.in == 2 * a.out;
+  };
+  return s.axes[0].in == 1 && s.axes[0].out == 1 && s.axes[0].kernel == 1 && is_halved(s.axes[1]) &&
+         is_halved(s.axes[2]) && s.axes[2].in > 0 && s.axes[2].in <= PoolTable::kMaxColumns;
+}
+
+inline void pool_pairs(const RunContext& c, const PoolState& s,
+                       void (*pairs)(const float*, int64_t, int64_t, float*)) {
+  const int64_t outputs = s.axes[2].out;
+  c.parallel_for(s.planes * s.axes[1].out, grain_of(4 * outputs, 1 << 15),
+                 [&](int64_t begin, int64_t end) {
+                   pairs(c.in(0).as<float>() + begin * 4 * outputs, end - begin, outputs,
+                         c.out(0).as<float>() + begin * outputs);
+                 });
+}
+
 // The windows of depth and height of a row of outputs, and what they have of the plane x.
 inline WindowRow row_of_windows(const PoolState& s, const Window& wd, const Window& wh,
                                 const float* x) {

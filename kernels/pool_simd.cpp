@@ -95,6 +95,45 @@ void window_rows(const WindowRow* rows, int count) {
   }
 }
 
+// A vector of outputs from twice as many neighbours.
+template <class F>
+HWY_INLINE V fold_pairs(const float* line) {
+#if HWY_TARGET == HWY_SCALAR
+  return F::fold(hn::LoadU(D(), line), hn::LoadU(D(), line + 1));
+#else
+  V even, odd;
+  hn::LoadInterleaved2(D(), line, even, odd);
+  return F::fold(even, odd);
+#endif
+}
+
+// Many rows become one line first, so that vectors of outputs go on from one to the next.
+template <class F, bool kMean>
+void pair_rows(const float* x, int64_t rows, int64_t outputs, float* y) {
+  const D d;
+  HWY_ALIGN float line[PoolTable::kMaxColumns + 2 * kLanes];
+  const int64_t columns = 2 * outputs, most = PoolTable::kMaxColumns / columns;
+  const float* const end = x + rows * 2 * columns;
+  for (int64_t r = 0; r < rows; r += most) {
+    const int64_t count = std::min(most, rows - r);
+    for (int64_t i = 0; i < count; ++i, x += 2 * columns)
+      for (int64_t j = 0; j < columns; j += kLanes) {
+        const float* const below = x + columns + j;
+        const bool is_inside = end - below >= kLanes;
+        const int valid = static_cast<int>(std::min<int64_t>(kLanes, columns - j));
+        const V a = is_inside ? hn::LoadU(d, x + j) : load_part(d, x + j, valid);
+        const V b = is_inside ? hn::LoadU(d, below) : load_part(d, below, valid);
+        hn::StoreU(F::fold(F::fold(F::start(), a), b), d, line + i * columns + j);
+      }
+    for (int64_t o = 0; o < count * outputs; o += kLanes) {
+      V z = fold_pairs<F>(line + 2 * o);
+      if (kMean) z = hn::Mul(z, hn::Set(d, 0.25f));
+      store_part(d, z, static_cast<int>(std::min<int64_t>(kLanes, count * outputs - o)), y + o);
+    }
+    y += count * outputs;
+  }
+}
+
 // The elements at tap k of a vector of windows that begins at `line`.
 template <int kStride>
 HWY_INLINE V taps(const float* line, int64_t k) {
@@ -148,7 +187,8 @@ void max_places(const WindowRow& row, int32_t first, int32_t* places) {
   (row.stride == 2 ? find_places<2> : find_places<1>)(row, first, places);
 }
 
-constexpr PoolTable kTable = {window_rows<Max>, window_rows<Sum>, max_places};
+constexpr PoolTable kTable = {window_rows<Max>, window_rows<Sum>, pair_rows<Max, false>,
+                              pair_rows<Sum, true>, max_places};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

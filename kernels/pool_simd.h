@@ -28,6 +28,10 @@ struct PoolTable {
   // to the first cache cannot be read at other places right after.
   void (*max_rows)(const WindowRow* rows, int count) = nullptr;
   void (*sum_rows)(const WindowRow* rows, int count) = nullptr;
+  // Windows of 2 x 2 without gaps: row r of `outputs` is made of rows 2r and 2r + 1 of x, which are
+  // twice as long, at most kMaxColumns. Maxima, and means.
+  void (*max_pairs)(const float* x, int64_t rows, int64_t outputs, float* y) = nullptr;
+  void (*mean_pairs)(const float* x, int64_t rows, int64_t outputs, float* y) = nullptr;
   // Where each window of a row finds its maximum, the first of equal ones, or its last NaN, in a
   // plane in which row.x is at `first`. May write kMoreWritten numbers beyond the outputs.
   static constexpr int64_t kMoreWritten = 64;

@@ -52,6 +52,11 @@ std::vector<Sample> pool() {
        .padding = {1, 1, 0},
        .pooled = {1, 2, 3, 5, 3}},
       {.shape = {0, 2, 4, 4}, .kernel = {2}, .pooled = {0, 2, 2, 2}},
+      // Halves of planes: rows beside vectors, many and few of them to a line.
+      {.shape = {2, 3, 10, 10}, .kernel = {2}, .pooled = {2, 3, 5, 5}},
+      {.shape = {7, 5, 2, 2}, .kernel = {2}, .pooled = {7, 5, 1, 1}},
+      {.shape = {1, 3, 28, 34}, .kernel = {2}, .pooled = {1, 3, 14, 17}},
+      {.shape = {1, 1, 2, 514}, .kernel = {2}, .pooled = {1, 1, 1, 257}},
   };
   for (const Case& c : cases) {
     const NamedAttrs attrs = {{"kernel_size", c.kernel},
