@@ -3,6 +3,7 @@
 // differences.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "hg/hg.h"
@@ -209,6 +210,29 @@ TEST(Gradients, OfProjectionsWalkBackOverSequencesOfAnyLength) {
 }
 
 // As of packed sequences, whose number is known from one side and left to data on the other.
+// The slices of a split give their gradients side by side; others lie in zeros.
+TEST(Gradients, OfSlicesThatMakeUpAValueArePutTogether) {
+  for (const bool has_more : {false, true}) {
+    Graph g;
+    const Value x = g.input("x", f64, {6});
+    const Value a = slice(x, 0, 0, 2), b = slice(x, 0, 2, 5), c = slice(x, 0, 5, 6);
+    Value y = sum(b * b) + sum(c * 5) + sum(a * 2);
+    if (has_more) y = y + sum(slice(x, 0, 1, 4)) + sum(slice(x, -1, 0, 6) * 100);
+    g.output("", gradients(y, {x})[0]);
+    ASSERT_TRUE(g.status().ok()) << g.status().message();
+    const auto count = [&](std::string_view op) {
+      return std::count_if(g.nodes().begin(), g.nodes().end(),
+                           [&](const Node& node) { return node.op->name() == op; });
+    };
+    EXPECT_EQ(count("concat"), 1);
+    EXPECT_EQ(count("slice_scatter"), has_more ? 1 : 0);
+    const std::vector<double> expected = has_more
+                                             ? std::vector<double>{102, 103, 107, 109, 110, 105}
+                                             : std::vector<double>{2, 2, 6, 8, 10, 5};
+    EXPECT_EQ(evaluate(std::move(g), {{1, 2, 3, 4, 5, 6}}), expected);
+  }
+}
+
 TEST(Gradients, TakeSizesThatMayBeEqual) {
   Graph g;
   const Value gates = g.input("gates", f64, {"t", "b", 12});

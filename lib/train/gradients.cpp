@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reverse accumulation: one walk against the order of the nodes, which is exact on graphs with
 // reuse because a node's outputs have all their gradient before the node is reached.
+#include <algorithm>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -50,8 +51,8 @@ class Backward {
   }
 
   Value gradient_of(const Value& x) {
-    const auto found = grads_.find(x.id());
-    return found != grads_.end() ? found->second : filled(graph_, 0, x);
+    const Value sum = total(x.id());
+    return sum ? sum : filled(graph_, 0, x);
   }
 
  private:
@@ -72,16 +73,82 @@ class Backward {
     sum = sum ? graph_.call("add", {sum, gradient}) : gradient;
   }
 
+  // What has come together of a value's gradient, or none.
+  Value total(ValueId id) {
+    if (const auto found = slices_.find(id); found != slices_.end()) {
+      const std::vector<Slice> slices = std::move(found->second);
+      slices_.erase(found);
+      for (const Value& part : join(graph_.value(id), slices)) add(id, part);
+    }
+    const auto found = grads_.find(id);
+    return found != grads_.end() ? found->second : Value();
+  }
+
+  // A slice of a value, with every element of [start, end), and its gradient.
+  struct Slice {
+    int dim = 0;
+    Dim start, end;
+    Value gradient;
+  };
+
+  // False where the node is something else, or leaves out elements.
+  bool keep_slice(const Node& node, const Value& gradient) {
+    if (node.op->name() != "slice") return false;
+    const AttrReader attrs(node.op, node.attrs);
+    if (!(attrs.integer("step") == Dim(1))) return false;
+    const auto dim = static_cast<int>(attrs.integer("dim").constant());
+    slices_[node.inputs[0]].push_back({dim < 0 ? dim + gradient.rank() : dim,
+                                       attrs.integer("start"), attrs.integer("end"), gradient});
+    return true;
+  }
+
+  // Gradients of x: slices that make it up, as those of a split, are put together; around others
+  // there are zeros.
+  std::vector<Value> join(const Value& x, std::vector<Slice> slices) {
+    std::vector<Value> whole;
+    while (!slices.empty()) {
+      const int dim = slices[0].dim;
+      std::vector<size_t> row;
+      Dim at = 0, size = 0;
+      for (bool grows = true; grows && !(at == x.dim(dim));) {
+        grows = false;
+        for (size_t i = 0; i < slices.size() && !grows; ++i) {
+          const Slice& s = slices[i];
+          const bool is_used = std::find(row.begin(), row.end(), i) != row.end();
+          if (s.dim != dim || is_used || !(s.start == at) || s.end == at) continue;
+          row.push_back(i);
+          at = s.end;
+          size = size + s.gradient.dim(dim);
+          grows = true;
+        }
+      }
+      if (!row.empty() && at == x.dim(dim) && size == x.dim(dim)) {
+        std::vector<Value> parts;
+        for (const size_t i : row) parts.push_back(slices[i].gradient);
+        whole.push_back(parts.size() == 1 ? parts[0]
+                                          : graph_.call("concat", parts, {{"dim", dim}}));
+        std::sort(row.rbegin(), row.rend());
+        for (const size_t i : row) slices.erase(slices.begin() + static_cast<int64_t>(i));
+        continue;
+      }
+      const Slice s = slices[0];
+      slices.erase(slices.begin());
+      whole.push_back(graph_.call("slice_scatter", {filled(graph_, 0, x), s.gradient},
+                                  {{"dim", s.dim}, {"start", s.start}, {"end", s.end}}));
+    }
+    return whole;
+  }
+
   Status walk(size_t first, size_t last) {
     for (size_t i = last; i-- > first;) {
       const Node node = graph_.nodes()[i];  // the list grows while gradients are added
       std::vector<Value> douts(node.outputs.size());
       bool reached = false;
       for (size_t k = 0; k < node.outputs.size(); ++k) {
-        const auto found = grads_.find(node.outputs[k]);
-        if (found == grads_.end() || !depends_.count(node.outputs[k])) continue;
-        douts[k] = found->second;
-        reached = true;
+        if (!depends_.count(node.outputs[k])) continue;
+        graph_.set_origin(node.origin);
+        douts[k] = total(node.outputs[k]);
+        reached |= static_cast<bool>(douts[k]);
       }
       if (reached) HG_TRY(through(node, douts));
     }
@@ -90,6 +157,7 @@ class Backward {
 
   Status through(const Node& node, const std::vector<Value>& douts) {
     graph_.set_origin(node.origin);
+    if (keep_slice(node, douts[0])) return {};
     const bool is_control = node.op->def.traits & kControl;
     if (node.op->def.grad != nullptr || is_control) {
       std::vector<bool> needs;
@@ -134,6 +202,7 @@ class Backward {
   Graph& graph_;
   std::set<ValueId> depends_;  // wrt, and the values that depend on it
   std::unordered_map<ValueId, Value> grads_;
+  std::unordered_map<ValueId, std::vector<Slice>> slices_;  // that are not in grads_ yet
   std::set<std::string> missing_;
 };
 
