@@ -112,8 +112,11 @@ int main(int argc, char** argv) {
     };
     if (step == 0) create = ms(after - start);
     least = std::min(least, ms(after - before));
+    std::map<std::string, int> seen;  // nodes that are computed again come several times
     for (const hg::ProfileRow& p : trainer->session().profile()) {
-      Row& row = rows[p.op + " " + p.node];
+      std::string name = p.op + " " + p.node;
+      if (const int again = seen[name]++; again > 0) name += " again " + std::to_string(again);
+      Row& row = rows[name];
       row.ms = std::min(row.ms, p.ms);
       row.flops = p.flops;
       row.bytes = static_cast<double>(p.bytes);

@@ -23,10 +23,11 @@ constexpr char kExamples[] = R"(Examples:
            --best best.hgm --svg curve.svg --json log.json --out trained.hgm
   hg-train net.hgm --input x.npy --target y.npy --freeze 'backbone.*' --mode as-traced --out t.hgm
 
-The first dimension of every file counts samples, but with --batch all. A pattern names parameters:
-'*' stands for any characters. The trained file has the optimizer's state: training it further continues exactly, and
---finish with the same command completes a run that was interrupted. Ctrl-C saves and ends.
+The first dimension of every file counts samples, but with --batch all. Files of f64 serve inputs of
+f32, and whole numbers those of i64. A pattern names parameters: '*' stands for any characters.
 Several losses add up: --loss boxes=smooth_l1*2 --loss classes=cross_entropy, with a --target each.
+The trained file has the optimizer's state: training it further continues exactly, and --finish with
+the same command completes a run that was interrupted. Ctrl-C saves and ends.
 
 Exit codes: 0 ok, 1 usage, 2 a file that cannot be read or written, 3 unsupported, 4 model, data and
 options do not fit, or a loss that is not finite, 130 interrupted by Ctrl-C, and saved.)";
