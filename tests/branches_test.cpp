@@ -25,11 +25,11 @@ using Tensors = std::map<std::string, std::vector<float>>;
 
 using Task = void (*)(void* arg, int64_t index);
 
-ParallelFor backwards() {
+ParallelFor backwards(int threads = 2) {
   return {[](void*, int64_t count, Task task, void* arg) {
             for (int64_t i = count; i-- > 0;) task(arg, i);
           },
-          nullptr, 2};
+          nullptr, threads};
 }
 // Threads of its own, not OpenMP's, which the thread sanitizer understands.
 ParallelFor threads(int count) {
@@ -217,16 +217,18 @@ std::string side_by_side(Graph graph, Options options) {
 }
 
 TEST(Branches, AreChosenWhereTheyGain) {
-  const Options two = {.threads = 2};
+  const Options two = {.parallel_for = backwards()};
   EXPECT_EQ(side_by_side(towers(), two),
             "side by side: relu_1, relu_2, relu_3 | relu_4, relu_5, relu_6\n");
-  EXPECT_EQ(side_by_side(towers(), {.threads = 1}), "");
-  EXPECT_EQ(side_by_side(towers(), {.threads = 2, .disabled_passes = {"branches"}}), "");
-  EXPECT_EQ(side_by_side(towers(), {.threads = 2, .keep_all_values = true}), "");
+  EXPECT_EQ(side_by_side(towers(), {.parallel_for = backwards(1)}), "");
+  EXPECT_EQ(side_by_side(towers(), {.parallel_for = backwards(), .disabled_passes = {"branches"}}),
+            "");
+  EXPECT_EQ(side_by_side(towers(), {.parallel_for = backwards(), .keep_all_values = true}), "");
   EXPECT_EQ(side_by_side(towers(16), two), "") << "a region costs more than these";
-  EXPECT_EQ(side_by_side(towers(), {.threads = 32}), "") << "there are more threads than towers";
+  EXPECT_EQ(side_by_side(towers(), {.parallel_for = backwards(32)}), "")
+      << "there are more threads than towers";
   for (const int threads : {2, 16})
-    EXPECT_EQ(side_by_side(both_directions(), {.threads = threads}),
+    EXPECT_EQ(side_by_side(both_directions(), {.parallel_for = backwards(threads)}),
               "side by side: linear_1, lstm_scan_1 | linear_2, lstm_scan_4\n"
               "side by side: linear_3, lstm_scan_7 | linear_4, lstm_scan_10\n")
         << "a scan waits for all threads at each step";
@@ -242,11 +244,11 @@ TEST(Branches, GiveTheSameBits) {
     const Model model = model_of(build());
     const Tensors expected = run_twice(model, {.threads = 1});
     std::string report;
-    EXPECT_EQ(run_twice(model, {.threads = 2}, &report), expected) << name;
+    EXPECT_EQ(run_twice(model, {.parallel_for = backwards()}, &report), expected) << name;
     EXPECT_NE(side_by_side(report), "") << name << "\n" << report;
+    EXPECT_EQ(run_twice(model, {.threads = 2}), expected) << name;
     EXPECT_EQ(run_twice(model, {.threads = 2, .disabled_passes = {"branches"}}), expected) << name;
     EXPECT_EQ(run_twice(model, {.threads = 5}), expected) << name;
-    EXPECT_EQ(run_twice(model, {.parallel_for = backwards()}), expected) << name;
     EXPECT_EQ(run_twice(model, {.parallel_for = threads(2)}), expected) << name;
     EXPECT_EQ(run_twice(model, {.parallel_for = threads(3)}), expected) << name;
   }
@@ -300,11 +302,12 @@ TEST(Branches, TakeNoMemoryThatIsShort) {
     EXPECT_EQ(session.memory()->arena_bytes, session.memory()->arena_lower_bound);
     return session.memory()->arena_bytes;
   };
-  const int64_t apart = arena({.threads = 2, .disabled_passes = {"branches"}});
-  EXPECT_LE(arena({.threads = 2}), apart + (64 << 10));
-  EXPECT_LE(arena({.threads = 2, .low_memory = true}),
-            arena({.threads = 2, .low_memory = true, .disabled_passes = {"branches"}}));
-  EXPECT_LE(arena({.threads = 2, .memory_limit = int64_t{1} << 30}), apart);
+  const int64_t apart = arena({.parallel_for = backwards(), .disabled_passes = {"branches"}});
+  EXPECT_LE(arena({.parallel_for = backwards()}), apart + (64 << 10));
+  EXPECT_LE(
+      arena({.parallel_for = backwards(), .low_memory = true}),
+      arena({.parallel_for = backwards(), .low_memory = true, .disabled_passes = {"branches"}}));
+  EXPECT_LE(arena({.parallel_for = backwards(), .memory_limit = int64_t{1} << 30}), apart);
 }
 
 // The rows of tables that indices pick, each in a branch of its own.
@@ -320,7 +323,7 @@ Graph lookups() {
 
 TEST(Branches, FailLikeTheFirstOfTheirSteps) {
   const Model model = model_of(lookups());
-  EXPECT_NE(side_by_side(lookups(), {.threads = 2}), "");
+  EXPECT_NE(side_by_side(lookups(), {.parallel_for = backwards()}), "");
   std::vector<int64_t> good(8, 7), bad(8, 100);
   const auto run = [&](Session& session, std::vector<int> broken) -> std::string {
     for (int i = 0; i < 4; ++i) {
@@ -343,7 +346,7 @@ TEST(Branches, FailLikeTheFirstOfTheirSteps) {
 }
 
 TEST(Branches, KeepTheTimeOfEachNode) {
-  Session session = session_of(model_of(heads(7)), {.threads = 2, .profile = true});
+  Session session = session_of(model_of(heads(7)), {.parallel_for = threads(2), .profile = true});
   std::vector<std::vector<float>> inputs;
   set_inputs(session, inputs);
   ASSERT_TRUE(session.run().ok());
