@@ -49,6 +49,30 @@ TEST(MemoryPlan, AChainNeedsTwoBlocks) {
   EXPECT_EQ(arena.lower_bound, 2 * align_up(1000));
 }
 
+// The layers of an encoder with two threads: products with workspaces of about two of their
+// results, and a result of four times the size between two of them.
+TEST(MemoryPlan, LayersOfAnEncoderNeedNoMoreThanIsAlive) {
+  constexpr int64_t kValue = 196608, kPacked = 405888;
+  std::vector<Lifetime> blocks = {{5, 69, 16384}, {0, 11, kValue}};
+  for (int at = 0; at < 60; at += 10) {
+    for (int i = 6; i < 9; ++i) {
+      blocks.push_back({at + i, at + i, kPacked});
+      blocks.push_back({at + i, at + 9, kValue});
+    }
+    blocks.push_back({at + 9, at + 9, 358272});
+    blocks.push_back({at + 9, at + 10, kValue});
+    blocks.push_back({at + 10, at + 11, kValue});
+    blocks.push_back({at + 11, at + 11, kPacked});
+    blocks.push_back({at + 11, at + 14, kValue});
+    blocks.push_back({at + 13, at + 13, kPacked});
+    blocks.push_back({at + 13, at + 14, 4 * kValue});
+    blocks.push_back({at + 14, at + 14, 270592});
+    blocks.push_back({at + 14, at + 21, kValue});
+  }
+  const Arena arena = plan_memory(blocks);
+  EXPECT_EQ(arena.bytes, arena.lower_bound);
+}
+
 // A rectangle of steps and bytes, cut into blocks: it is known that they fit without a gap.
 void cut(std::mt19937& random, int first, int last, int64_t units, std::vector<Lifetime>& blocks) {
   const bool by_steps = last > first && random() % 2 == 0;

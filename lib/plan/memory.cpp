@@ -142,6 +142,7 @@ Arena plan_memory(std::span<const Lifetime> blocks) {
       if (arena.bytes < best.bytes) best = std::move(arena);
     }
   };
+  attempt([&](int a, int b) { return size(a) != size(b) ? size(a) > size(b) : span(a) > span(b); });
   attempt([&](int a, int b) { return size(a) > size(b); });
   attempt([&](int a, int b) {  // by area in the plane of steps and bytes
     return static_cast<double>(size(a)) * static_cast<double>(span(a) + 1) >
