@@ -3,6 +3,8 @@
 // made by the compile pass.
 #include "hg/pointwise_program.h"
 
+#include <algorithm>
+
 namespace hg::ops {
 namespace {
 
@@ -45,6 +47,21 @@ Status expand_reduction(ExpandContext& c) {
   return {};
 }
 
+// One for each step and element.
+double reduction_flops(std::span<const Sizes> in, std::span<const Sizes>, const AttrReader& attrs) {
+  const std::string_view program = attrs.string("program");
+  double flops = 1 + static_cast<double>(std::count(program.begin(), program.end(), ';'));
+  int rank = 0;
+  for (const Sizes& shape : in) rank = std::max(rank, shape.rank());
+  for (int d = 1; d <= rank; ++d) {  // from the last on
+    int64_t size = 1;
+    for (const Sizes& shape : in)
+      if (d <= shape.rank() && shape[shape.rank() - d] != 1) size = shape[shape.rank() - d];
+    flops *= static_cast<double>(size);
+  }
+  return flops;
+}
+
 constexpr OpDef kOps[] = {
     {.name = "pointwise_program",
      .signature = "pointwise_program(xs..., program: str) -> y",
@@ -52,7 +69,8 @@ constexpr OpDef kOps[] = {
      .alias = 0xff},
     {.name = "pointwise_reduction",
      .signature = "pointwise_reduction(xs..., program: str) -> y",
-     .expand = expand_reduction},
+     .expand = expand_reduction,
+     .flops = reduction_flops},
 };
 
 }  // namespace
