@@ -139,6 +139,12 @@ Result<std::shared_ptr<const Program>> program_of(const PrepareContext& c, Point
 
 // Plans the driver of elementwise kernels for it.
 Status plan_blocks(PrepareContext& c, std::shared_ptr<const Program> program) {
+  // One op on the inputs as they come needs no program.
+  const Call& first = program->calls.front();
+  bool is_plain =
+      program->calls.size() == 1 && !is_half(first.rounds_to) && first.count == program->inputs;
+  for (int i = 0; i < first.count; ++i) is_plain = is_plain && first.from[i] == i;
+  if (is_plain) return prepare_block(c, first.block, first.params);
   PointwiseParams params;
   params.program = program.get();
   return prepare_block(c, &run_program, params, std::move(program));

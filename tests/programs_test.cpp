@@ -167,6 +167,10 @@ std::vector<Reduced> reduced_programs() {
   add("sum s1 dim=1", {{0, 4}, {4}});
   add("sum s1", {{}, {}});
   add("norm s1 ord=-inf dim=0", {{70, 9}, {9}});
+  // One op before the reduction.
+  all.push_back({"sub x0 x1; sum s0 dim=-1", {{7, 1000}, {7, 1}}});
+  all.push_back({"sub x1 x0; amax s0 dim=0", {{70, 40}, {40}}});
+  all.push_back({"maximum x0 x1; mean s0", {{90, 300}, {90, 300}}});
   return all;
 }
 
