@@ -172,7 +172,7 @@ Result<std::string> read_header_text(const std::string& path, std::FILE* file) {
     return corrupt_model(path, ": is a .npz archive of several arrays; save each as a .npy file");
   }
   if (got < 10 || std::memcmp(start, kMagic, kMagicBytes) != 0) {
-    return corrupt_model(path, ": is not a .npy file, which would start with \\x93NUMPY");
+    return corrupt_model(path, ": is not a .npy file, which would start with \\x93NUMPY; numpy.save writes one");
   }
   const int version = start[6];
   const auto byte = [&](int i) { return uint32_t{static_cast<unsigned char>(start[i])}; };
