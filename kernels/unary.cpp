@@ -88,7 +88,7 @@ struct Round {
 };
 void round_params(const PrepareContext& c, PointwiseParams& p) {
   p.n = c.attrs().integer("decimals");
-  p.a = std::pow(10.0, static_cast<double>(std::abs(p.n)));
+  p.a = std::pow(10.0, std::abs(static_cast<double>(p.n)));
 }
 
 struct IsNan {
