@@ -98,6 +98,7 @@ class Verifier {
   }
 
   Status check_outputs(const Node& node, int32_t index, const std::string& where) {
+    HG_CHECK(!node.outputs.empty(), where, " has no output");
     for (const ValueId id : node.outputs) {
       HG_TRY(define(id, where));
       HG_CHECK(graph_.value_info(id).node == index, where, " is not the producer of its output '",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Control flow nodes: their subgraphs are programs of their own.
 #include <algorithm>
+#include <cstdint>
+#include <utility>
 
 #include "lib/run/program.h"
 
@@ -56,9 +58,30 @@ Status Program::run_if(Control& control, const Step& step, std::span<const Tenso
   return {};
 }
 
+namespace {
+
+// Whether any element of the tensor lies in the memory.
+bool lies_in(const Tensor& tensor, const Memory64& memory) {
+  if (memory.bytes() == 0 || tensor.count() == 0) return false;
+  int64_t first = 0, last = 0;  // elements from tensor.data
+  for (int d = 0; d < tensor.rank(); ++d)
+    (tensor.strides[d] < 0 ? first : last) += (tensor.shape[d] - 1) * tensor.strides[d];
+  const auto base = reinterpret_cast<std::intptr_t>(tensor.data);
+  const auto begin = reinterpret_cast<std::intptr_t>(memory.data());
+  return base + first * size_of(tensor.dtype) < begin + memory.bytes() &&
+         base + (last + 1) * size_of(tensor.dtype) > begin;
+}
+
+bool are_same(const Tensor& a, const Tensor& b) {
+  return a.data == b.data && a.shape == b.shape && a.is_contiguous() && b.is_contiguous();
+}
+
+}  // namespace
+
 // while(cond, values..., captures...): as long as cond is true the body takes (values, captures)
-// and gives (cond, values). The body's results are copied between rounds, since its inputs must not
-// lie in its own arena.
+// and gives (cond, values). What a round gives lies in the body's arena, which the next round
+// overwrites, or is what the round took, or a view of it: a value passed on as it is stays where it
+// is, and the others are copied to where no other result of the round lies.
 Status Program::run_while(Control& control, const Step& step, std::span<const Tensor> inputs) {
   Program& body = *control.bodies[0];
   const size_t carried = body.graph().outputs().size() - 1;
@@ -73,16 +96,29 @@ Status Program::run_while(Control& control, const Step& step, std::span<const Te
     HG_TRY(body.run());
     HG_TRY_ASSIGN(const Tensor cond, body.output(0));
     go_on = *cond.as<bool>();
+    bool crosses = false;  // a result lies where another value of this round does
     for (size_t i = 0; i < carried; ++i) {
       HG_TRY_ASSIGN(const Tensor value, body.output(static_cast<int>(i) + 1));
-      TensorData& kept = control.carried[i];
-      if (kept.empty() || !(kept.tensor.shape == value.shape)) {
-        HG_TRY_ASSIGN(kept, TensorData::copy_of(value));
-      } else {
-        copy(value, kept.tensor);
-      }
-      control.results[i] = kept.tensor;
+      control.carried[i].moves = !are_same(value, control.results[i]);
+      for (const Control::Carried& other : control.carried)
+        crosses |= control.carried[i].moves && lies_in(value, other.now);
     }
+    for (size_t i = 0; i < carried; ++i) {
+      Control::Carried& kept = control.carried[i];
+      if (!kept.moves) continue;
+      HG_TRY_ASSIGN(const Tensor value, body.output(static_cast<int>(i) + 1));
+      Memory64& to = crosses ? kept.next : kept.now;
+      // What grows in each round gets room for more than one.
+      if (to.bytes() < value.bytes() &&
+          !to.allocate(options_.allocator, std::max(value.bytes(), to.bytes() + to.bytes() / 2)))
+        return out_of_memory("no memory for the ", value.bytes(), " bytes of value ",
+                             static_cast<int64_t>(i), " of the loop");
+      control.results[i] = view(to.data(), value.dtype, value.shape);
+      copy(value, control.results[i]);
+    }
+    if (!crosses) continue;
+    for (Control::Carried& kept : control.carried)
+      if (kept.moves) std::swap(kept.now, kept.next);
   }
   return {};
 }

@@ -61,7 +61,12 @@ class Program {
   struct Control {
     std::vector<std::unique_ptr<Program>> bodies;
     std::vector<Tensor> results;
-    std::vector<TensorData> carried;  // of a loop, from one round to the next
+    // Of a value that a loop carries: what a round reads, and what the next one will read.
+    struct Carried {
+      Memory64 now, next;
+      bool moves = false;  // `next` takes the place of `now`
+    };
+    std::vector<Carried> carried;
   };
 
   Program(Graph graph, const Options& options, const Registry& registry);
