@@ -5,6 +5,7 @@
 #include <ATen/ops/view_as_real.h>
 #include <caffe2/serialize/file_adapter.h>
 #include <caffe2/serialize/inline_container.h>
+#include <dlfcn.h>
 #include <torch/csrc/jit/runtime/operator.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/version.h>
@@ -415,6 +416,12 @@ jit::Module load_module(const std::string& path) {
 }  // namespace
 
 std::string libtorch_version() { return TORCH_VERSION; }
+
+std::string libtorch_file() {
+  Dl_info info;
+  const auto* symbol = reinterpret_cast<const void*>(&jit::getAllOperators);
+  return dladdr(symbol, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
+}
 
 Loaded load_script(const std::string& path, const std::vector<CustomOp>& custom) {
   Loaded loaded;

@@ -29,5 +29,7 @@ Loaded load_script(const std::string& path, const std::vector<CustomOp>& custom)
 
 // "1.13.1": of the libtorch that this program runs with.
 std::string libtorch_version();
+// The shared library that is linked to this process; empty when that is not known.
+std::string libtorch_file();
 
 }  // namespace hg::convert

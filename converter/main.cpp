@@ -147,7 +147,7 @@ int run(int argc, char** argv) {
   CLI::App app{"Converts a TorchScript file to a .hgm file and proves that both compute the same."};
   app.footer(kExamples);
   app.set_version_flag("--version", [] {
-    return text("hg-convert ", HG_VERSION, ", libtorch ", libtorch_version());
+    return text("hg-convert ", HG_VERSION, ", libtorch ", libtorch_version(), " (", libtorch_file(), ")");
   });
   Job job;
   std::string json, batch;

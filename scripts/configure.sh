@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# cmake with Ninja where there is one.
+# cmake with Ninja where there is one; prints errors, and which libtorch was taken.
 #
 #   scripts/configure.sh FOLDER [options of cmake]
 set -euo pipefail
@@ -14,3 +14,4 @@ if ! cmake -S "$(dirname "$0")/.." -B "$folder" "${generator[@]}" "$@" >"$log" 2
   cat "$log" >&2
   exit 1
 fi
+grep -- '-- libtorch:' "$log" || true
