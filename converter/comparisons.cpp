@@ -7,6 +7,13 @@
 #include "converter/numbers.h"
 
 namespace hg::convert {
+
+Value compared(NodeCall& call, std::string_view op, const Item& a, const Item& b) {
+  const Value p = number_value(call.memory(), a), q = number_value(call.memory(), b);
+  const DType dtype = is_float(p.dtype()) || is_float(q.dtype()) ? f64 : i64;
+  return call.graph().call(op, {cast(p, dtype), cast(q, dtype)});
+}
+
 namespace {
 
 // Lists of numbers of which data decides some: whether all are equal, or not.
@@ -19,9 +26,7 @@ bool equal_by_data(NodeCall& call, const Item& a, const Item& b) {
     return false;
   Value all;
   for (size_t i = 0; i < x.size(); ++i) {
-    const Value p = cast(number_value(call.memory(), x[i]), f64);
-    const Value q = cast(number_value(call.memory(), y[i]), f64);
-    const Value same = call.graph().call("eq", {p, q});
+    const Value same = compared(call, "eq", x[i], y[i]);
     all = all ? call.graph().call("logical_and", {all, same}) : same;
   }
   give_number(call, op_of(call) == "eq" ? all : call.graph().call("logical_not", {all}));
@@ -39,9 +44,7 @@ bool compare_items(NodeCall& call) {
         call.give(Item(*result));
         return true;
       }
-    Value p = number_value(call.memory(), a), q = number_value(call.memory(), b);
-    const DType dtype = is_float(p.dtype()) || is_float(q.dtype()) ? f64 : i64;
-    give_number(call, call.graph().call(op, {cast(p, dtype), cast(q, dtype)}));
+    give_number(call, compared(call, op, a, b));
     return true;
   }
   if (a.is_tensor() || b.is_tensor()) return false;

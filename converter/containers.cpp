@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "converter/leaves.h"
+#include "converter/numbers.h"
 #include "converter/type_names.h"
 
 namespace hg::convert {
@@ -310,17 +311,27 @@ bool contains(NodeCall& call) {
   }
   const Items* items = elements_of(call.at(0));
   if (items == nullptr) return false;
-  bool unsure = false;
+  std::vector<const Item*> unsure;
   for (const Item& item : *items) {
     const auto same = equal(item, call.at(1));
     if (same && *same) {
       call.give(Item(true));
       return true;
     }
-    unsure |= !same;
+    if (!same) unsure.push_back(&item);
   }
-  if (unsure) throw Refusal{"whether a list contains a value depends on sizes or data", ""};
-  call.give(Item(false));
+  if (unsure.empty()) {
+    call.give(Item(false));
+    return true;
+  }
+  Value any;
+  for (const Item* item : unsure) {
+    if (!is_numeric(*item) || !is_numeric(call.at(1)))
+      throw Refusal{"whether a list contains a value depends on sizes or data", ""};
+    const Value same = compared(call, "eq", *item, call.at(1));
+    any = any ? call.graph().call("logical_or", {any, same}) : same;
+  }
+  give_number(call, any);
   return true;
 }
 

@@ -9,15 +9,17 @@
 #include "converter/custom.h"
 #include "converter/interpreter.h"
 #include "converter/rows/view.h"
+#include "converter/texts.h"
 
 namespace hg::convert {
 namespace {
 
 // In the order in which they are asked.
-std::array<std::span<const Builtin>, 10> builtin_tables() {
-  return {number_builtins(), comparison_builtins(), conversion_builtins(), container_builtins(),
-          list_builtins(),   dict_builtins(),       text_builtins(),       fact_builtins(),
-          object_builtins(), nested_builtins()};
+std::array<std::span<const Builtin>, 11> builtin_tables() {
+  return {number_builtins(),    comparison_builtins(), conversion_builtins(),
+          container_builtins(), list_builtins(),       dict_builtins(),
+          text_builtins(),      fact_builtins(),       text_method_builtins(),
+          object_builtins(),    nested_builtins()};
 }
 
 }  // namespace

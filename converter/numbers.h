@@ -17,5 +17,7 @@ bool give_scalar(NodeCall& call, std::optional<Scalar> scalar);
 void give_number(NodeCall& call, Value value);
 // The dtype of a number that the script says the node gives; none for `Scalar`.
 std::optional<DType> declared(const NodeCall& call);
+// The graph's comparison of two numbers, of which sizes or data decide one.
+Value compared(NodeCall& call, std::string_view op, const Item& a, const Item& b);
 
 }  // namespace hg::convert

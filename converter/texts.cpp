@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of the script: names that are compared, and messages. Text with numbers that sizes or data
-// decide is unknown: it can go into messages, and every other use of it is refused.
-#include <algorithm>
+// Text that is made of values: names that are compared, and messages. Text with numbers that sizes
+// or data decide is unknown: it can go into messages, and every other use of it is refused.
+#include "converter/texts.h"
+
 #include <climits>
 #include <cmath>
 #include <cstdio>
-#include <optional>
 
-#include "converter/containers.h"
 #include "converter/leaves.h"
 #include "converter/numbers.h"
 
 namespace hg::convert {
-namespace {
-
-bool is_text(NodeCall& call) { return call.argument_count() > 0 && call.at(0).is_string(); }
 
 bool give_text(NodeCall& call, std::optional<std::string> out) {
   call.give(out ? Item(*std::move(out))
                 : Item(std::make_shared<Object>(Object{std::string(kUnknownText), "", {}})));
   return true;
 }
+
+namespace {
 
 // The text of a value as libtorch prints it, which is not always as Python does; nothing where
 // sizes or data decide it.
@@ -147,124 +145,6 @@ bool percent_format(NodeCall& call) {
 
 bool to_text(NodeCall& call) { return give_text(call, printed(call.at(0))); }
 
-bool join(NodeCall& call) {
-  std::string out;
-  bool first = true;
-  for (const Item& item : call.list_at(1)->items) {
-    if (!item.is_string()) return give_text(call, std::nullopt);
-    if (!first) out.append(call.string_at(0));
-    out.append(std::get<std::string>(item.value));
-    first = false;
-  }
-  return give_text(call, std::move(out));
-}
-
-Item text_list(std::vector<std::string> parts) {
-  Items items;
-  for (std::string& part : parts) items.emplace_back(std::move(part));
-  return list_of(std::move(items));
-}
-
-bool split(NodeCall& call) {
-  if (!is_text(call)) return false;
-  const std::string& from = call.string_at(0);
-  std::vector<std::string> parts;
-  if (call.argument_count() < 2 || call.at(1).is_none()) {  // at spaces, however many there are
-    if (std::any_of(from.begin(), from.end(),
-                    [](char c) { return static_cast<signed char>(c) < 0; }))
-      throw Refusal{"split() of a text that is not ASCII", ""};
-    constexpr char kSpaces[] = " \t\n\r\v\f\x1c\x1d\x1e";
-    for (size_t at = 0; (at = from.find_first_not_of(kSpaces, at)) != std::string::npos;) {
-      const size_t end = std::min(from.find_first_of(kSpaces, at), from.size());
-      parts.push_back(from.substr(at, end - at));
-      at = end;
-    }
-    call.give(text_list(std::move(parts)));
-    return true;
-  }
-  const std::string separator = call.string_at(1);
-  if (separator.empty()) throw Refusal{"split() with an empty separator", ""};
-  int64_t most = call.argument_count() > 2 ? call.number_at(2) : -1;
-  size_t at = 0;
-  for (size_t end; most-- != 0 && (end = from.find(separator, at)) != std::string::npos;
-       at = end + separator.size())
-    parts.push_back(from.substr(at, end - at));
-  parts.push_back(from.substr(at));
-  call.give(text_list(std::move(parts)));
-  return true;
-}
-
-bool replace(NodeCall& call) {
-  if (!is_text(call)) return false;
-  std::string out = call.string_at(0);
-  const std::string &from = call.string_at(1), &to = call.string_at(2);
-  if (from.empty()) throw Refusal{"replace() of an empty text", ""};
-  int64_t most = call.argument_count() > 3 ? call.number_at(3) : -1;
-  for (size_t at = 0; most-- != 0 && (at = out.find(from, at)) != std::string::npos;
-       at += to.size())
-    out.replace(at, from.size(), to);
-  call.give(Item(std::move(out)));
-  return true;
-}
-
-template <int (*F)(int)>
-bool letters(NodeCall& call) {
-  if (!is_text(call)) return false;
-  std::string out = call.string_at(0);
-  for (char& c : out) c = static_cast<char>(F(static_cast<unsigned char>(c)));
-  call.give(Item(std::move(out)));
-  return true;
-}
-
-bool strip(NodeCall& call) {
-  if (!is_text(call)) return false;
-  std::string out = call.string_at(0);
-  const std::string set = call.argument_count() > 1 && call.at(1).is_string()
-                              ? call.string_at(1)
-                              : std::string(" \n\t\f\v");
-  if (call.kind() != "aten::rstrip") out.erase(0, std::min(out.find_first_not_of(set), out.size()));
-  if (call.kind() != "aten::lstrip") out.erase(out.find_last_not_of(set) + 1);
-  call.give(Item(std::move(out)));
-  return true;
-}
-
-// The part of a text that find() and its relatives look at.
-std::string part_of(NodeCall& call) {
-  const std::string& all = call.string_at(0);
-  const auto size = static_cast<int64_t>(all.size());
-  const auto bound = [&](int argument, int64_t fallback) {
-    return call.argument_count() > argument ? call.number_at(argument) : fallback;
-  };
-  int64_t start = bound(2, 0), end = bound(3, -1);
-  if (start < 0) start = std::max<int64_t>(start + size, 0);
-  if (end < 0) end = std::max<int64_t>(end + size + 1, 0);
-  if (start > size || end < start)
-    throw Refusal{text(op_of(call), "() from ", start, " to ", end, " of a text of ", size), ""};
-  return all.substr(static_cast<size_t>(start), static_cast<size_t>(end - start));
-}
-
-bool starts_with(NodeCall& call) {
-  if (!is_text(call)) return false;
-  call.give(Item(part_of(call).starts_with(call.string_at(1))));
-  return true;
-}
-
-bool ends_with(NodeCall& call) {
-  if (!is_text(call)) return false;
-  call.give(Item(part_of(call).ends_with(call.string_at(1))));
-  return true;
-}
-
-bool find(NodeCall& call) {
-  if (!is_text(call)) return false;
-  const std::string part = part_of(call);
-  if (part.size() < call.string_at(0).size())
-    throw Refusal{"find() in a part of a text", "search in a slice of it"};
-  const size_t at = part.find(call.string_at(1));
-  call.give(Item(at == std::string::npos ? int64_t{-1} : static_cast<int64_t>(at)));
-  return true;
-}
-
 bool concat(NodeCall& call) {
   if (call.argument_count() < 2) return false;
   const Item &a = call.at(0), &b = call.at(1);
@@ -274,21 +154,8 @@ bool concat(NodeCall& call) {
 }
 
 constexpr Builtin kBuiltins[] = {
-    {"aten::format", format},
-    {"aten::percentFormat", percent_format},
-    {"aten::str", to_text},
-    {"prim::str", to_text},
-    {"aten::join", join},
-    {"aten::split", split},
-    {"aten::replace", replace},
-    {"aten::lower", letters<std::tolower>},
-    {"aten::upper", letters<std::toupper>},
-    {"aten::strip", strip},
-    {"aten::lstrip", strip},
-    {"aten::rstrip", strip},
-    {"aten::startswith", starts_with},
-    {"aten::endswith", ends_with},
-    {"aten::find", find},
+    {"aten::format", format}, {"aten::percentFormat", percent_format},
+    {"aten::str", to_text},   {"prim::str", to_text},
     {"aten::add", concat},
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of two tensors. Integers wrap around; a division by zero gives zero.
+// Arithmetic of two tensors. Integers wrap around; a division of them by zero fails the run.
 #include <cmath>
 #include <limits>
 
@@ -45,17 +45,21 @@ struct Div {
   }
 };
 
+template <class T>
+bool is_zero_divisor(T b, const PointwiseParams& p) {
+  if (b != 0) return false;
+  *p.divided_by_zero = true;
+  return true;
+}
 // The quotient cut towards zero; the smallest integer over -1 wraps around.
 template <class T>
 T quotient(T a, T b) {
-  if (b == 0) return 0;
   if constexpr (std::is_signed_v<T>)
     if (b == -1) return static_cast<T>(Wrapping<T>(0) - Wrapping<T>(a));
   return static_cast<T>(a / b);
 }
 template <class T>
 T modulo(T a, T b) {
-  if (b == 0) return 0;
   if constexpr (std::is_signed_v<T>)
     if (b == -1) return 0;
   return static_cast<T>(a % b);
@@ -63,7 +67,7 @@ T modulo(T a, T b) {
 
 struct FloorDivide {
   template <class T>
-  T operator()(T a, T b) const {
+  T operator()(T a, T b, [[maybe_unused]] const PointwiseParams& p) const {
     if constexpr (kIsFloat<T>) {  // c10::div_floor_floating
       if (b == 0) return a / b;
       const T rest = std::fmod(a, b);
@@ -73,6 +77,7 @@ struct FloorDivide {
       const T whole = std::floor(result);
       return result - whole > T(0.5) ? whole + 1 : whole;
     } else {
+      if (is_zero_divisor(b, p)) return 0;
       const T result = quotient(a, b);
       if constexpr (std::is_signed_v<T>)
         if ((a < 0) != (b < 0) && modulo(a, b) != 0) return static_cast<T>(result - 1);
@@ -82,20 +87,21 @@ struct FloorDivide {
 };
 struct TruncDivide {
   template <class T>
-  T operator()(T a, T b) const {
+  T operator()(T a, T b, [[maybe_unused]] const PointwiseParams& p) const {
     if constexpr (kIsFloat<T>)
       return std::trunc(a / b);
     else
-      return quotient(a, b);
+      return is_zero_divisor(b, p) ? T(0) : quotient(a, b);
   }
 };
 struct Remainder {  // of the divisor's sign
   template <class T>
-  T operator()(T a, T b) const {
+  T operator()(T a, T b, [[maybe_unused]] const PointwiseParams& p) const {
     if constexpr (kIsFloat<T>) {
       const T rest = std::fmod(a, b);
       return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
     } else {
+      if (is_zero_divisor(b, p)) return 0;
       const T rest = modulo(a, b);
       if constexpr (std::is_signed_v<T>)
         if (rest != 0 && (b < 0) != (rest < 0)) return static_cast<T>(rest + b);
@@ -105,11 +111,11 @@ struct Remainder {  // of the divisor's sign
 };
 struct Fmod {  // of the dividend's sign
   template <class T>
-  T operator()(T a, T b) const {
+  T operator()(T a, T b, [[maybe_unused]] const PointwiseParams& p) const {
     if constexpr (kIsFloat<T>)
       return std::fmod(a, b);
     else
-      return modulo(a, b);
+      return is_zero_divisor(b, p) ? T(0) : modulo(a, b);
   }
 };
 struct Pow {

@@ -104,16 +104,15 @@ bool is_scalar(const PointwisePlan& plan, int k) {
   return true;
 }
 
-// Elements [begin, end) of the result, at y.
-void run_range(const PointwisePlan& plan, const RunContext& c, int64_t begin, int64_t end,
-               std::byte* y) {
+void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const RunContext& c,
+                int64_t begin, int64_t end, std::byte* y) {
   const void* x[kMaxOperands];
   const std::byte* base[kMaxOperands];
   for (int k = 0; k < plan.inputs; ++k) {
     base[k] = static_cast<const std::byte*>(c.in(plan.source[k]).data);
     x[k] = base[k] + begin * size_of(plan.dtypes[k]);
   }
-  if (plan.all_direct) return plan.block(y, x, end - begin, plan.params);
+  if (plan.all_direct) return plan.block(y, x, end - begin, params);
   alignas(64) std::byte buffers[kMaxOperands + 1][kBlockSize * 8];
   bool filled[kMaxOperands] = {};
   const int64_t y_size = size_of(plan.out_dtype);
@@ -150,13 +149,13 @@ void run_range(const PointwisePlan& plan, const RunContext& c, int64_t begin, in
     }
     if (plan.narrowed) {
       float* wide = reinterpret_cast<float*>(buffers[kMaxOperands]);
-      plan.block(wide, x, n, plan.params);
+      plan.block(wide, x, n, params);
       if (plan.out_dtype == f16)
         narrow(wide, reinterpret_cast<Half*>(y) + (at - begin), n);
       else
         narrow(wide, reinterpret_cast<BFloat16*>(y) + (at - begin), n);
     } else {
-      plan.block(y + (at - begin) * y_size, x, n, plan.params);
+      plan.block(y + (at - begin) * y_size, x, n, params);
     }
     at += n;
     if (!by_row) continue;
@@ -166,6 +165,16 @@ void run_range(const PointwisePlan& plan, const RunContext& c, int64_t begin, in
       ++index[d - 1];
     }
   }
+}
+
+// Elements [begin, end) of the result, at y.
+void run_range(const PointwisePlan& plan, const RunContext& c, int64_t begin, int64_t end,
+               std::byte* y) {
+  bool divided_by_zero = false;
+  PointwiseParams params = plan.params;
+  params.divided_by_zero = &divided_by_zero;
+  run_blocks(plan, params, c, begin, end, y);
+  if (divided_by_zero) c.fail("an integer is divided by zero");
 }
 
 }  // namespace

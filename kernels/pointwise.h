@@ -27,6 +27,8 @@ struct PointwiseParams {
   double a = 0, b = 0, c = 0;
   int64_t n = 0;
   const void* program = nullptr;  // a block function's own, which the plan keeps alive
+  // Where the blocks of integer divisions say that a divisor was zero; the run then fails.
+  bool* divided_by_zero = nullptr;
 };
 
 // y[i] = f(x[0][i], x[1][i], ...) for i < n. y may be one of the x.

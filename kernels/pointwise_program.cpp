@@ -54,7 +54,9 @@ void run_program(void* y, const void* const* x, int64_t n, const PointwiseParams
       void* out = call.slot < 0
                       ? static_cast<void*>(static_cast<std::byte*>(y) + at * program.out_size)
                       : slots + call.slot * program.piece * 8;
-      call.block(out, in, count, call.params);
+      PointwiseParams own = call.params;
+      own.divided_by_zero = params.divided_by_zero;
+      call.block(out, in, count, own);
       if (call.rounds_to == f16) round_to<Half>(static_cast<float*>(out), count);
       if (call.rounds_to == bf16) round_to<BFloat16>(static_cast<float*>(out), count);
     }

@@ -75,7 +75,7 @@ struct Mish {
     const V limit = spread(20), two = spread(2);
     const V e = exp_of(hn::IfThenElse(hn::Gt(x, limit), limit, x));
     const V n = hn::Mul(e, hn::Add(e, two));
-    return hn::Div(hn::Mul(x, n), hn::Add(n, two));
+    return hn::Mul(x, hn::Div(n, hn::Add(n, two)));
   }
 };
 // log(1 + e^-|x|), the part that is not max(x, 0)

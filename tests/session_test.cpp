@@ -494,5 +494,28 @@ TEST(Session, RefusesSizesThatDoNotBroadcast) {
   expect_message(session.run(), Code::invalid_argument, "do not broadcast");
 }
 
+// Alone, with a constant, and inside of a pointwise program.
+TEST(Session, DivisionsOfIntegersByZeroFailTheRun) {
+  for (const char* op : {"floor_divide", "trunc_divide", "remainder", "fmod"}) {
+    for (const bool fused : {false, true}) {
+      Graph g;
+      const Value a = g.input("a", i64, {"n"});
+      const Value b = g.input("b", i64, {"n"});
+      const Value y = g.call(op, {a, b});
+      g.output("y", fused ? g.call("neg", {g.call("add", {y, a})}) : y);
+      const Model model = *Model::from_graph(std::move(g));
+      Session session = *Session::create(model, {.threads = 2});
+      std::vector<int64_t> x(40000, 7), divisors(40000, 2);
+      ASSERT_TRUE(session.set_input("a", view(x, {40000})).ok());
+      ASSERT_TRUE(session.set_input("b", view(divisors, {40000})).ok());
+      EXPECT_TRUE(session.run().ok());
+      divisors[39999] = 0;
+      expect_message(session.run(), Code::invalid_argument, "divided by zero");
+      divisors[39999] = -1;
+      EXPECT_TRUE(session.run().ok());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hg

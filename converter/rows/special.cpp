@@ -77,10 +77,22 @@ void log_ndtr(Call& call) {
   const Value tail = log(erfcx(-t_low) * 0.5) - t_low * t_low;
   call.returns(hg::where(low, tail, log1p(erfc(t_high) * -0.5)));
 }
+// sqrt(2) erfinv(2p - 1). Near 0 that has no digits left: there log Phi(y) = log p is solved for y
+// with Newton's steps from the first terms of its asymptotic series, where
+// Phi(y) = e^(-y^2 / 2) erfcx(-y / sqrt(2)) / 2.
 void ndtri(Call& call) {
   const Value x = float_self(call);
-  const Value y = erfinv(convert::cast(x, f64) * 2.0 - 1.0) * std::numbers::sqrt2;
-  call.returns(convert::cast(y, x.dtype()));
+  const Value p = convert::cast(x, f64), half = number_like(p, 0.5);
+  const Value is_low = logical_and(lt(p, number_like(p, 1e-5)), ne(p, number_like(p, 0)));
+  const Value high = erfinv(hg::where(is_low, half, p) * 2.0 - 1.0) * std::numbers::sqrt2;
+  const Value log_p = log(hg::where(is_low, p, number_like(p, 1e-6)));
+  Value y = -sqrt(log_p * -2.0 - log(log_p * -2.0) - std::log(2 * std::numbers::pi));
+  for (int step = 0; step < 3; ++step) {
+    const Value e = erfcx(y * (-std::numbers::sqrt2 / 2));
+    y = y -
+        (log(e * 0.5) - y * y * 0.5 - log_p) * e / (std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
+  }
+  call.returns(convert::cast(hg::where(is_low, y, high), x.dtype()));
 }
 // x log(1 + y), 0 where x is 0 and y is a number
 void xlog1py(Call& call) {

@@ -29,11 +29,12 @@ std::vector<Sample> activation() {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   for (std::string_view op :
        {"leaky_relu", "elu", "mish", "softplus", "log_sigmoid", "hardtanh", "silu", "sigmoid"})
-    s.push_back({op,
-                 {{f32, {9}, 0, 0, {-kInfinity, -90, -20, -1e-4, 0, 1e-4, 20.5, kInfinity, kNan}}},
-                 {},
-                 4e-6,
-                 false});
+    s.push_back(
+        {op,
+         {{f32, {10}, 0, 0, {-kInfinity, -90, -20, -1e-4, 0, 1e-4, 20.5, 1e37, kInfinity, kNan}}},
+         {},
+         4e-6,
+         false});
   s.push_back({"relu", {{i32, {19}, -5, 5}}});
   s.push_back({"hardtanh", {{i64, {19}, -9, 9}}, {{"min_val", -2.0}, {"max_val", 3.0}}});
   s.push_back({"gelu", {{f32, {37, 1031}, -4, 4}}, {}, 4e-6, false});

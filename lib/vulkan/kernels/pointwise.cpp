@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hg/pointwise_program.h"
+#include "lib/graph/element.h"
 #include "lib/run/backend.h"
 #include "lib/vulkan/commands.h"
 #include "lib/vulkan/kernels/strides.h"
@@ -259,7 +260,19 @@ Status add_program(PrepareContext& c, const ShaderProgram& program, Operands ope
   return add(c, std::move(dispatch));
 }
 
+// A division of integers by zero fails the run, which no shader can do.
+bool may_divide_by_zero(const PrepareContext& c, const Row& row) {
+  const bool divides = row.op == "floor_divide" || row.op == "trunc_divide" ||
+                       row.op == "remainder" || row.op == "fmod";
+  if (!divides || is_float(c.in(0).dtype)) return false;
+  if (!c.is_constant(1) || !c.in(1).is_contiguous()) return true;
+  for (int64_t i = 0; i < c.in(1).count(); ++i)
+    if (element(c.in(1), i) == 0) return true;
+  return false;
+}
+
 Status prepare_row(PrepareContext& c, const Row& row) {
+  if (may_divide_by_zero(c, row)) return c.fail("the device cannot report a division by zero");
   ShaderProgram program;
   HG_TRY_ASSIGN(Operands operands, operands_of(c, program));
   if (c.out(0).count() == 0) return {};

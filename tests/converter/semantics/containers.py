@@ -303,3 +303,14 @@ class ValuesOfDataAreNotRemoved(nn.Module):
         places = [1, 2, int(k), 3]
         places.remove(3)
         return x * places[2]
+
+
+@case("k:i64[n]=1..5")
+class ListsHoldWhatSizesAndDataDecide(nn.Module):
+    def forward(self, k: T):
+        total, half = int(k.sum()), float(k[0]) / 2
+        found = [total in [4, 6, 8, 10], total not in [5, 7], half in [0.5, 1.5], k.size(0) in [1, 2]]
+        found += [3 in [total, 3], k.size(0) in [k.size(0), total], "b" in ["a", "b"], 2.5 in [1.5]]
+        if total in [3, 6, 9, 12]:
+            return k * 2, found
+        return k, found

@@ -227,3 +227,10 @@ class LeastSquaresAndTensors(nn.Module):
         one = 3 * torch.eye(6).view(6, 3, 2).movedim(2, 0)
         few = torch.linalg.lstsq(c, d, driver="gelsd")
         return torch.linalg.tensorsolve(one + a / 10, b, dims=(0,)), few.solution, few.singular_values, few.rank
+
+
+@case("f32[n,9]=0..1", "f64[n]=-1..1")
+class QuantilesFarOut(nn.Module):
+    def forward(self, x: T, y: T):
+        return torch.special.ndtri(x), torch.special.ndtri(x**20 * 1e-20), torch.special.ndtri(y * 1e-30), \
+            torch.special.ndtri(x.double() ** 200)

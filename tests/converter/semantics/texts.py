@@ -75,3 +75,35 @@ class TextOfSizesIsLeftOut(nn.Module):
     def forward(self, x: T):
         print("rows: {}".format(x.size(0)) + "!")
         return x
+
+
+@case()
+class TextHasTheMethodsOfLibtorch(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = ["12", "ab", "a1", "", " ", "Ab Cd", "AB", "Hello World", "A_b", "aXbXc", "a\nb"]
+
+    def forward(self, x: T):
+        right, parts = [False], [""]
+        for w in self.words:
+            right += [w.isnumeric(), w.isdigit(), w.isdecimal(), w.isalpha(), w.isalnum()]
+            right += [w.isupper(), w.islower(), w.isspace(), w.istitle(), w.isidentifier()]
+            right += [w.isprintable(), "b" in w, w.count("b") == 1, w.rfind("X") == 3]
+            parts += [w.capitalize(), w.title(), w.swapcase(), w.upper(), w.zfill(5)]
+            parts += [w.center(9), w.center(8, "-"), w.ljust(7), w.rjust(7, "*"), w.expandtabs(3)]
+            parts += w.partition("X")
+            parts += w.rpartition("X")
+            parts += w.rsplit("X", 1)
+            parts += w.splitlines()
+        codes = [0]
+        for part in parts:
+            codes.append(len(part))
+            for letter in part:
+                codes.append(ord(letter))
+        return x, right, codes
+
+
+@case(exit=4, words="substring not found")
+class TextHasNoSuchPart(nn.Module):
+    def forward(self, x: T):
+        return x * "abc".index("d")
