@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random TorchScript programs: converted once, run at many sizes and scales, and held against PyTorch.
+
+    python3 tests/nightly/programs --hg-bin build/bin --count 20000 --seed 1 --jobs 2
+    python3 tests/nightly/programs --hg-bin build/bin --count 20000 --traced
+
+Every program is scripted, or traced at one size with --traced, converted with symbolic sizes, and run at sizes
+0, 1, 2, 3 and 6 with inputs that are small, large, negated and zero. Its verdict:
+
+- equal: hg-run answers what PyTorch answers wherever it does, or stops with a sentence (counted by run);
+- refused, mismatch: hg-convert exits with 3 or 4, counted by reason;
+- unsteady: PyTorch itself gives the other answer when inputs move by a few roundings;
+- WRONG: another answer, or an answer where PyTorch raises (an assert or raise of the program itself, which a
+  graph cannot throw, and a write from or to memory that overlaps are counted apart); CRASH: a tool died; UNLOADABLE: the file never runs.
+
+Fails when one of the last three is found; they are shrunk and printed as scripts that repeat them alone.
+Needs torch and numpy; without them nothing is run, and that is said.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import pickle
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+try:
+    import numpy  # noqa: F401
+    import torch  # noqa: F401
+except ImportError:
+    print("no Python with torch and numpy: the programs are left out")
+    sys.exit(77)
+
+import tools
+import truth
+from generate import Program, generate
+from judge import FATAL, MISMATCH, REFUSED, UNSTEADY, USELESS, Verdict, judge
+from shrink import script, shrink
+
+AT_ONCE = 100
+
+
+def judge_seeds(seeds: list[str], options: argparse.Namespace, folder: Path) -> list[tuple[str, Program, Verdict]]:
+    programs = [generate(seed, options.traced) for seed in seeds]
+    return list(zip(seeds, programs, judge(programs, folder / "jobs", options.hg_bin)))
+
+
+def work(seeds: list[str], options: argparse.Namespace, folder: Path) -> None:
+    truth.prepare()
+    (folder / "verdicts").write_bytes(pickle.dumps(judge_seeds(seeds, options, folder)))
+
+
+class Chunk:
+    """Seeds in a process of their own: PyTorch may die, too."""
+
+    def __init__(self, seeds: list[str], options: argparse.Namespace, root: Path):
+        self.seeds = seeds
+        self.folder = Path(tempfile.mkdtemp(dir=root))
+        self.process = multiprocessing.Process(target=work, args=(seeds, options, self.folder))
+        self.process.start()
+
+    def results(self) -> list[tuple[str, Program, Verdict]] | None:
+        found = self.folder / "verdicts"
+        value = pickle.loads(found.read_bytes()) if found.exists() else None
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return value
+
+
+def judge_all(seeds: list[str], options: argparse.Namespace, root: Path):
+    """Verdicts as they come."""
+    waiting = [seeds[start:start + AT_ONCE] for start in range(0, len(seeds), AT_ONCE)][::-1]
+    running: list[Chunk] = []
+    while waiting or running:
+        while waiting and len(running) < options.jobs:
+            running.append(Chunk(waiting.pop(), options, root))
+        done = [chunk for chunk in running if not chunk.process.is_alive()]
+        running = [chunk for chunk in running if chunk not in done]
+        if not done:
+            time.sleep(0.02)
+        for chunk in done:
+            chunk.process.join()
+            results = chunk.results()
+            if results is not None:
+                yield from results
+            elif len(chunk.seeds) > 1:
+                half = len(chunk.seeds) // 2
+                waiting += [chunk.seeds[:half], chunk.seeds[half:]]
+            else:
+                yield chunk.seeds[0], generate(chunk.seeds[0], options.traced), Verdict(USELESS, "PyTorch dies, or does not end")
+
+
+def show(counts: Counter, most: int) -> None:
+    for reason, count in counts.most_common(most):
+        print(f"    {count:6}  {reason}")
+
+
+def report(verdicts: list[tuple[str, Program, Verdict]], options: argparse.Namespace) -> None:
+    kinds = Counter(verdict.kind for _, _, verdict in verdicts)
+    useful = max(sum(kinds.values()) - kinds[USELESS], 1)
+    converted = useful - kinds[REFUSED] - kinds[MISMATCH] - sum(v.kind == "CRASH" and "convert" in v.reason for _, _, v in verdicts)
+    print(f"{useful} programs that PyTorch answers, {100 * converted / useful:.1f} % convert: "
+          + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
+    for kind in (*FATAL, MISMATCH, REFUSED, USELESS):
+        reasons = Counter(verdict.reason for _, _, verdict in verdicts if verdict.kind == kind)
+        if reasons:
+            print(f"  {kind}:")
+            show(reasons, options.reasons)
+    stopped = sum((verdict.stopped for _, _, verdict in verdicts), Counter())
+    print(f"  runs that hg-run stops where PyTorch answers: {stopped.total()}, in "
+          f"{sum(bool(verdict.stopped) for _, _, verdict in verdicts)} programs")
+    show(stopped, options.reasons)
+    unraised = sum((verdict.unraised for _, _, verdict in verdicts), Counter())
+    print(f"  runs that answer where PyTorch raises what a graph does not: {unraised.total()}")
+    show(unraised, options.reasons)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hg-bin", type=Path, required=True, help="the folder of hg-convert and hg-run")
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first program of the seed")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--traced", action="store_true", help="programs that jit.trace takes, with open sizes")
+    parser.add_argument("--json", type=Path, help="writes the verdicts to this file")
+    parser.add_argument("--reasons", type=int, default=12, help="reasons to print of each kind")
+    parser.add_argument("--shrink", type=int, default=8, help="findings to shrink, one of each reason first")
+    parser.add_argument("--also", nargs="*", default=[], metavar="KIND", help="kinds to shrink besides the fatal ones")
+    parser.add_argument("--match", default="", help="shrink only what has this text in its reason")
+    parser.add_argument("--show", action="store_true", help="print the programs and verdicts")
+    parser.add_argument("--findings", type=Path, help="a folder for the scripts of the findings")
+    options = parser.parse_args()
+    options.hg_bin = options.hg_bin.resolve()
+    tools.require(options.hg_bin)
+    memory = Path("/dev/shm")
+    root = Path(tempfile.mkdtemp(prefix="programs-", dir=memory if memory.is_dir() else None))
+    try:
+        return run(options, root)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def run(options: argparse.Namespace, root: Path) -> int:
+    seeds = [f"{options.seed}:{number}" for number in range(options.first, options.first + options.count)]
+    verdicts = []
+    for seed, program, verdict in judge_all(seeds, options, root):
+        verdicts.append((seed, program, verdict))
+        if options.show:
+            print(f"--- {seed}: {verdict.kind} {verdict.detail or verdict.reason}\n{program.source}")
+        if len(verdicts) % 1000 == 0:
+            kinds = Counter(each.kind for _, _, each in verdicts)
+            print(f"... {len(verdicts)}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()), flush=True)
+    verdicts.sort(key=lambda each: int(each[0].split(":")[1]))
+    report(verdicts, options)
+    if options.json:
+        options.json.write_text(json.dumps([
+            {"seed": seed, "verdict": verdict.kind, "reason": verdict.reason, "detail": verdict.detail,
+             "stopped": dict(verdict.stopped), "unraised": dict(verdict.unraised), "inputs": program.options(), "source": program.source}
+            for seed, program, verdict in verdicts], indent=1))
+    failed = [each for each in verdicts if each[2].kind in FATAL]
+    asked = [each for each in verdicts if each[2].kind in (*FATAL, *options.also) and options.match in each[2].reason]
+    seen: Counter = Counter()
+    order = []
+    for seed, program, verdict in asked:
+        order.append((seen[verdict.reason], verdict.kind not in FATAL, len(program.source), seed, program, verdict))
+        seen[verdict.reason] += 1
+    truth.prepare()
+    for *_, seed, program, verdict in sorted(order, key=lambda each: each[:4])[:options.shrink]:
+        small, verdict = shrink(program, verdict, root / "shrink", options.hg_bin)
+        text = script(small, verdict)
+        print(f"\n#### {seed}\n{text}", flush=True)
+        if options.findings:
+            options.findings.mkdir(parents=True, exist_ok=True)
+            (options.findings / f"{verdict.kind}_{'traced_' if small.traced else ''}{seed.replace(':', '_')}.py").write_text(text)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One random program of a seed."""
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import statements
+from scope import Impossible, Number, Scope, Tensor
+
+FIRST = {("f32", ("n",)): 3, ("f32", ("n", "4")): 9, ("f32", ("n", "k")): 3, ("i64", ("n",)): 2, ("i64", ("n", "3")): 1,
+         ("f32", ("n", "2", "3")): 1}
+SECOND = {("f32", ("n",)): 3, ("f32", ("n", "4")): 3, ("f32", ("m",)): 2, ("f32", ("m", "4")): 2, ("i64", ("n",)): 2,
+          ("f32", ("4",)): 1, ("f32", ("n", "k")): 1}
+
+
+@dataclass(frozen=True)
+class Program:
+    source: str  # of a function `forward`
+    inputs: tuple[tuple[str, tuple[str, ...]], ...]  # dtype and sizes
+    traced: bool = False
+
+    def options(self) -> list[str]:
+        return [f"{dtype}[{','.join(dims)}]" for dtype, dims in self.inputs]
+
+
+def generate(seed: str, traced: bool = False) -> Program:
+    attempt = 0
+    while True:
+        rng = random.Random(f"{seed}/{attempt}")
+        attempt += 1
+        try:
+            return write_program(rng, traced)
+        except Impossible:
+            continue
+
+
+def write_program(rng: random.Random, traced: bool) -> Program:
+    s = Scope(rng, traced)
+    inputs = [s.weighted(FIRST)]
+    if s.chance(0.35):
+        inputs.append(s.weighted(SECOND))
+    for name, (dtype, dims) in zip("xy", inputs):
+        # Programs rarely write to what they are given.
+        s.names[name] = Tensor(dtype, dims, writable=s.chance(0.1))
+        for d, dim in enumerate(dims):
+            if not dim.isdigit():
+                s.sizes.setdefault(dim, f"{name}.size({d})")
+    arguments = ", ".join(f"{name}: Tensor" for name, _ in zip("xy", inputs))
+    s.results = tuple(results(s))
+    for name, _ in zip("xy", inputs):
+        if s.chance(0.7):
+            kind = s.names[name]
+            new = s.fresh("t")
+            s.emit(f"{new} = {name}{s.pick(['.clone()', ' * 2', ' + 1', '.clone()', ' * 1'])}")
+            s.names[new] = Tensor(kind.dtype, kind.dims)
+    statements.body(s, s.weighted({2: 1, 3: 2, 4: 3, 5: 3, 6: 3, 8: 2, 11: 1}))
+    made = [name for name, kind in s.names.items() if isinstance(kind, Tensor) and name not in "xy"]
+    last = statements.returned(s)
+    # What was written is seen in what is returned.
+    seen = s.rng.sample(made, min(len(made), 2))
+    s.emit(f"return {last}" if not seen or any(line.lstrip().startswith("return") for line in s.lines)
+           else f"return {', '.join([last, *seen])}")
+    source = f"def forward({arguments}):\n" + "\n".join(s.lines) + "\n"
+    return Program(source, tuple(inputs), traced)
+
+
+def results(s: Scope):
+    for _ in range(s.pick([1, 2, 2, 3])):
+        if s.traced or s.chance(0.75):
+            kind = s.names[s.pick("xy" if "y" in s.names and s.chance(0.3) else "x")]
+            yield Tensor(kind.dtype, kind.dims if s.chance(0.8) else kind.dims[1:])
+        else:
+            yield Number(s.pick(["int", "float", "bool"]))

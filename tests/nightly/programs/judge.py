@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs through PyTorch, hg-convert and hg-run, and a verdict of each."""
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+import points
+import tools
+import truth
+from generate import Program
+
+EQUAL, REFUSED, MISMATCH, UNSTEADY, USELESS = "equal", "refused", "mismatch", "unsteady", "useless"
+WRONG, CRASH, UNLOADABLE = "WRONG", "CRASH", "UNLOADABLE"
+FATAL = (WRONG, CRASH, UNLOADABLE)
+
+
+@dataclass
+class Verdict:
+    kind: str
+    reason: str = ""  # in words that are alike for like programs
+    detail: str = ""
+    stopped: Counter = field(default_factory=Counter)  # runs that hg-run refuses where PyTorch answers
+    unraised: Counter = field(default_factory=Counter)  # runs that answer where PyTorch raises and a graph need not
+
+
+def general(message: str) -> str:
+    """The message without names and numbers."""
+    message = re.sub(r"^\S+\.pt: ", "", message)
+    message = re.sub(r" ?\((in |at )?<string>[^)]*\)", "", message)
+    message = re.sub(r"\S*<string>:\d+", "LINE", message)
+    message = re.sub(r"/\S+/", "", message)
+    message = re.sub(r"'[^']*'", "'...'", message)
+    message = re.sub(r"\[[^\]]*\]", "[...]", message)
+    return re.sub(r"-?\b\d+(\.\d+)?(e[+-]?\d+)?\b", "N", message)[:200]
+
+
+def judge(programs: list[Program], folder: Path, hg_bin: Path) -> list[Verdict]:
+    """A verdict of every program; useless ones are those that PyTorch does not script, or never answer."""
+    verdicts: list[Verdict | None] = [None] * len(programs)
+    expected: dict[int, dict] = {}
+    shutil.rmtree(folder, ignore_errors=True)
+    data = folder / "data"
+    data.mkdir(parents=True)
+    for i, program in enumerate(programs):
+        try:
+            function = truth.compile_program(program)
+            wanted = truth.answers(program, function)
+        except Exception as error:  # noqa: BLE001: whatever PyTorch raises
+            lines = str(error).strip().splitlines()
+            verdicts[i] = Verdict(USELESS, (lines or [""])[0][:100])
+            continue
+        if all(answer.values is None for answer in wanted.values()):
+            verdicts[i] = Verdict(USELESS, "PyTorch never answers")
+            continue
+        (folder / str(i)).mkdir()
+        function.save(str(folder / str(i) / "model.pt"))
+        expected[i] = wanted
+    chosen = list(expected)
+    jobs = [{"model": str(folder / str(i) / "model.pt"), "output_dir": str(folder / str(i)),
+             "inputs": programs[i].options()} for i in chosen]
+    runs: list[tuple[int, points.Point]] = []
+    for i, answer in zip(chosen, tools.batch(hg_bin / "hg-convert", jobs, folder, 2)):
+        message = answer["message"]
+        if answer["status"] == tools.DIED:
+            verdicts[i] = Verdict(CRASH, "hg-convert: " + general(message), message)
+        elif answer["status"] == "mismatch":
+            verdicts[i] = Verdict(MISMATCH, general(message), message)
+        elif answer["status"] != "ok":
+            verdicts[i] = Verdict(REFUSED, general(message), message)
+        else:
+            runs += [(i, point) for point in expected[i]]
+    jobs = []
+    for k, (i, point) in enumerate(runs):
+        out = folder / f"out{k}"
+        out.mkdir()
+        jobs.append({"model": str(folder / str(i) / "model.hgm"), "output_dir": str(out), "threads": 1,
+                     "inputs": points.files(data, programs[i], point)})
+    found: dict[int, dict] = {}
+    for k, ((i, point), answer) in enumerate(zip(runs, tools.batch(hg_bin / "hg-run", jobs, folder, 1))):
+        found.setdefault(i, {})[point] = (answer, folder / f"out{k}")
+    for i, results in found.items():
+        verdicts[i] = compare(programs[i], expected[i], results)
+    return [verdict or Verdict(USELESS) for verdict in verdicts]
+
+
+def load(folder: Path) -> list[np.ndarray]:
+    count = sum(1 for path in folder.iterdir() if re.fullmatch(r"output_\d+\.npy", path.name))
+    return [np.load(folder / f"output_{k}.npy") for k in range(count)]
+
+
+def compare(program: Program, expected: dict, results: dict) -> Verdict:
+    verdict = Verdict(EQUAL)
+    for point, wanted in expected.items():
+        answer, folder = results[point]
+        where = f"at {point}"
+        if answer["status"] == tools.DIED:
+            return Verdict(CRASH, "hg-run: " + general(answer["message"]), f"{where}: {answer['message']}")
+        if answer["status"] != "ok":
+            if wanted.values is not None:
+                verdict.stopped[general(answer["message"])] += 1
+            continue
+        values = load(folder)
+        if wanted.values is None:
+            if wanted.excuse:
+                verdict.unraised[wanted.excuse] += 1
+                continue
+            return Verdict(WRONG, "answers where PyTorch raises: " + general(wanted.raised),
+                           f"{where}: PyTorch raises {wanted.raised!r}")
+        unlike = truth.difference(values, wanted.values)
+        if unlike and truth.is_unsteady(program, point, values):
+            verdict.kind = UNSTEADY
+        elif unlike:
+            return Verdict(WRONG, general(unlike), f"{where}: {unlike}")
+    answered = sum(wanted.values is not None for wanted in expected.values())
+    if answered and sum(verdict.stopped.values()) == answered:
+        message = verdict.stopped.most_common(1)[0][0]
+        return Verdict(UNLOADABLE, message, message)
+    return verdict

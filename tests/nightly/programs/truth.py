@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's side: programs as TorchScript, and what they answer."""
+from __future__ import annotations
+
+import os
+import re
+import signal
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Dict, List, Optional, Tuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from generate import Program
+from points import POINTS, TRACED_AT, Point, arrays
+
+NAMES = {"__name__": "program", "torch": torch, "Tensor": Tensor, "List": List, "Dict": Dict, "Optional": Optional, "Tuple": Tuple}
+SECONDS = 20  # of one program
+# What PyTorch raises, by its words, and a graph does not: it throws nothing, and its values share no memory.
+EXCUSES = {"no such value": "a raise of the program", "AssertionError": "an assert of the program",
+           "refer to a single memory location": "a write from overlapping memory",
+           "single memory location": "a write to overlapping memory"}
+
+
+@dataclass
+class Answer:
+    """The tensors of an answer in order, or the first line of what was raised."""
+
+    values: list[np.ndarray] | None
+    raised: str = ""
+    excuse: str = ""  # why a graph need not raise it, too
+
+
+def prepare() -> None:
+    """Once a process: the plain interpreter, one thread, and no word on standard output."""
+    torch.set_num_threads(1)
+    torch._C._jit_set_profiling_executor(False)
+    torch._C._jit_set_profiling_mode(False)
+    torch._C._set_graph_executor_optimize(False)
+    warnings.simplefilter("ignore")
+
+
+@contextmanager
+def silence():
+    """print() of a program writes to the process's standard output."""
+    kept, null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(null)
+
+
+def compile_program(program: Program):
+    """The function as libtorch runs it, which can be saved. Raises what PyTorch raises."""
+    if not program.traced:
+        return torch.jit.CompilationUnit(program.source).forward
+    arguments = tuple(torch.from_numpy(each.copy()) for each in arrays(program, TRACED_AT))
+    return torch.jit.trace(eager(program), arguments, check_trace=False)
+
+
+def eager(program: Program):
+    names = dict(NAMES)
+    exec(compile(program.source, "program", "exec"), names)  # noqa: S102
+    return names["forward"]
+
+
+def flat(value, into: list[np.ndarray]) -> list[np.ndarray]:
+    if isinstance(value, Tensor):
+        into.append(value.detach().numpy().copy())
+    elif isinstance(value, bool):
+        into.append(np.array(value))
+    elif isinstance(value, int):
+        into.append(np.array(value, np.int64))
+    elif isinstance(value, float):
+        into.append(np.array(value, np.float64))
+    elif isinstance(value, dict):
+        for each in value.values():
+            flat(each, into)
+    elif value is not None:
+        for each in value:
+            flat(each, into)
+    return into
+
+
+def ask(function, inputs: list[np.ndarray]) -> Answer:
+    try:
+        return Answer(flat(function(*(torch.from_numpy(each.copy()) for each in inputs)), []))
+    except Exception as error:  # noqa: BLE001: whatever PyTorch raises
+        lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+        text = lines[-1] if lines else type(error).__name__
+        return Answer(None, text[:160], next((why for words, why in EXCUSES.items() if words in text), ""))
+
+
+def answers(program: Program, function) -> dict[Point, Answer]:
+    """What PyTorch answers at every point; of a traced program where the trace says what eager says."""
+    signal.alarm(SECONDS)
+    try:
+        with silence():
+            result = {point: ask(function, arrays(program, point)) for point in POINTS}
+            if program.traced:
+                plain = eager(program)
+                for point in POINTS:
+                    expected = ask(plain, arrays(program, point))
+                    if expected.values is None or not same(result[point].values, expected.values):
+                        del result[point]
+    finally:
+        signal.alarm(0)
+    return result
+
+
+def same(found: list[np.ndarray] | None, wanted: list[np.ndarray] | None) -> bool:
+    """Whether both are answers, equal to rounding."""
+    return found is not None and wanted is not None and not difference(found, wanted)
+
+
+def difference(found: list[np.ndarray], wanted: list[np.ndarray]) -> str:
+    if len(found) != len(wanted):
+        return f"{len(found)} outputs instead of {len(wanted)}"
+    for k, (a, b) in enumerate(zip(found, wanted)):
+        if a.dtype != b.dtype:
+            return f"output {k} is {a.dtype} instead of {b.dtype}"
+        if a.shape != b.shape:
+            return f"output {k} is of {a.shape} instead of {b.shape}"
+        if a.dtype.kind != "f":
+            if not np.array_equal(a, b):
+                return f"output {k} is {shown(a)} instead of {shown(b)}"
+            continue
+        with np.errstate(all="ignore"):
+            a64, b64 = a.astype(np.float64), b.astype(np.float64)
+            finite = b64[np.isfinite(b64)]
+            bound = 1e-4 * np.abs(b64) + 1e-5 * (np.abs(finite).max() if finite.size else 0) + 1e-7
+            close = (np.abs(a64 - b64) <= bound) | (a64 == b64) | (np.isnan(a64) & np.isnan(b64))
+        if not close.all():
+            return f"output {k} is {shown(a)} instead of {shown(b)}"
+    return ""
+
+
+def shown(value: np.ndarray) -> str:
+    text = np.array2string(value, precision=5, threshold=24, separator=", ").replace("\n", "")
+    return re.sub(r"\s+", " ", text)[:300]
+
+
+def is_unsteady(program: Program, point: Point, found: list[np.ndarray]) -> bool:
+    """Whether PyTorch gives the found answer when inputs and constants move by a few roundings."""
+    rng = np.random.default_rng(1)
+    functions = [compile_program(program)]
+    for shift in (1 - 1e-6, 1 + 1e-6):
+        moved = re.sub(r"\b\d+\.\d+\b", lambda number: repr(float(number[0]) * shift), program.source)
+        functions.append(compile_program(Program(moved, program.inputs, program.traced)))
+    with silence():
+        for draw in range(24):
+            inputs = [each if each.dtype.kind != "f" else
+                      (each * (1 + rng.choice([-1, 1, 0], each.shape) * 10.0 ** -(5 + draw % 3))).astype(each.dtype)
+                      for each in arrays(program, point)]
+            if same(ask(functions[draw % 3], inputs).values, found):
+                return True
+    return False
