@@ -182,6 +182,24 @@ struct Nextafter {
     return std::nextafter(a, b);
   }
 };
+// Of a 16-bit float, whose bits without the sign count up with its size.
+template <class T16>
+struct Nextafter16 {
+  float operator()(float a, float b) const {
+    if (std::isnan(a) || std::isnan(b)) return a + b;
+    if (a == b) return b;
+    T16 next(a);
+    if (a == 0) {
+      next.bits = 1;
+      return std::copysign(static_cast<float>(next), b);
+    }
+    next.bits = static_cast<uint16_t>((a < b) == (a > 0) ? next.bits + 1 : next.bits - 1);
+    return static_cast<float>(next);
+  }
+};
+constexpr BlockTable kNextafter = {
+    .blocks = {binary_block<Nextafter, float>, binary_block<Nextafter, double>,
+               binary_block<Nextafter16<Half>, float>, binary_block<Nextafter16<BFloat16>, float>}};
 struct Copysign {
   template <class T>
   T operator()(T a, T b) const {
@@ -257,8 +275,9 @@ struct Lcm {
   T operator()(T a, T b) const {
     const T divisor = greatest_divisor(a, b);
     if (divisor == 0) return 0;
-    const T result = Mul()(static_cast<T>(a / divisor), b);
-    return result < 0 ? static_cast<T>(Wrapping<T>(0) - Wrapping<T>(result)) : result;
+    using Wide = std::conditional_t<sizeof(T) < 4, int32_t, T>;  // as integers are promoted in C
+    const Wide result = Mul()(static_cast<Wide>(a / divisor), static_cast<Wide>(b));
+    return static_cast<T>(result < 0 ? Wrapping<Wide>(0) - Wrapping<Wide>(result) : Wrapping<Wide>(result));
   }
 };
 
@@ -278,7 +297,7 @@ constexpr KernelDef kKernels[] = {
     pointwise_kernel<any_binary<Fmin, BitAnd>>("fmin"),
     pointwise_kernel<float_binary<Atan2>>("atan2"),
     pointwise_kernel<float_binary<Hypot>>("hypot"),
-    pointwise_kernel<float_binary<Nextafter>>("nextafter"),
+    pointwise_kernel<kNextafter>("nextafter"),
     pointwise_kernel<float_binary<Copysign>>("copysign"),
     pointwise_kernel<float_binary<Logaddexp>>("logaddexp"),
     pointwise_kernel<float_binary<Xlogy>>("xlogy"),

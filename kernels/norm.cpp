@@ -66,8 +66,8 @@ void softmax_line(const T* x, T* y, int64_t count, int64_t stride) {
   W sum = 0;
   if constexpr (kLog) {
     sum = lane_sum<W>(count, [&](int64_t i) { return std::exp(load(x + i * stride) - m); });
-    const W shift = m + std::log(sum);
-    for (int64_t i = 0; i < count; ++i) store(y + i * stride, load(x + i * stride) - shift);
+    const W log_sum = std::log(sum);  // not added to m, beside which it has few digits left
+    for (int64_t i = 0; i < count; ++i) store(y + i * stride, load(x + i * stride) - m - log_sum);
   } else {
     sum = lane_sum<W>(count, [&](int64_t i) { return std::exp(load(x + i * stride) - m); });
     const W scale = W(1) / sum;

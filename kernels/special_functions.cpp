@@ -5,10 +5,13 @@
 #include <limits>
 
 namespace hg::kernels {
+namespace {
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+}  // namespace
 
 // M. Giles, Approximating the erfinv function, 2010; then two steps of Newton.
 double erfinv(double y) {
-  if (!(std::abs(y) <= 1)) return std::numeric_limits<double>::quiet_NaN();
+  if (!(std::abs(y) <= 1)) return kNaN;
   if (std::abs(y) == 1) return std::copysign(std::numeric_limits<double>::infinity(), y);
   double w = -std::log1p(-y * y);
   double p;
@@ -41,7 +44,7 @@ double erfinv(double y) {
 double digamma(double x) {
   if (x == 0) return std::copysign(std::numeric_limits<double>::infinity(), -x);
   if (x < 0) {
-    if (x == std::trunc(x)) return std::numeric_limits<double>::quiet_NaN();
+    if (x == std::trunc(x)) return kNaN;
     const double rest = x - std::trunc(x);  // tan has period 1 here
     return digamma(1 - x) - std::numbers::pi / std::tan(std::numbers::pi * rest);
   }
@@ -99,7 +102,7 @@ double scaled_i(int order, double x) {
 // e^x K_order(x) for x > 0: the integral of e^(-x (cosh t - 1)) cosh(order t) over t > 0 by the
 // trapezoidal rule, which converges as fast as it is refined.
 double scaled_k(int order, double x) {
-  if (x < 0 || x != x) return std::numeric_limits<double>::quiet_NaN();
+  if (x < 0 || x != x) return kNaN;
   if (x == 0) return std::numeric_limits<double>::infinity();
   constexpr double kStep = 1.0 / 32;
   double sum = 0.5;
@@ -123,18 +126,19 @@ double bessel_k0e(double x) { return scaled_k(0, x); }
 double bessel_k0(double x) { return scaled_k(0, x) * std::exp(-x); }
 double bessel_k1e(double x) { return scaled_k(1, x); }
 double bessel_k1(double x) { return scaled_k(1, x) * std::exp(-x); }
-double bessel_j0(double x) { return ::j0(x); }
-double bessel_j1(double x) { return ::j1(x); }
-double bessel_y0(double x) { return x < 0 ? std::numeric_limits<double>::quiet_NaN() : ::y0(x); }
-double bessel_y1(double x) { return x < 0 ? std::numeric_limits<double>::quiet_NaN() : ::y1(x); }
+// Waves that have no value at infinity, as PyTorch has it; the C library gives their limit.
+double bessel_j0(double x) { return std::isinf(x) ? kNaN : ::j0(x); }
+double bessel_j1(double x) { return std::isinf(x) ? kNaN : ::j1(x); }
+double bessel_y0(double x) { return x < 0 || std::isinf(x) ? kNaN : ::y0(x); }
+double bessel_y1(double x) { return x < 0 || std::isinf(x) ? kNaN : ::y1(x); }
 
 // Euler and Maclaurin: ten terms of the sum, then the integral and corrections.
 double zeta(double s, double q) {
   if (s == 1) return std::numeric_limits<double>::infinity();
-  if (s < 1 || s != s || q != q) return std::numeric_limits<double>::quiet_NaN();
+  if (s < 1 || s != s || q != q) return kNaN;
   if (q <= 0) {
     if (q == std::floor(q)) return std::numeric_limits<double>::infinity();
-    if (s != std::floor(s)) return std::numeric_limits<double>::quiet_NaN();
+    if (s != std::floor(s)) return kNaN;
   }
   double sum = 0;
   double a = q;
@@ -189,18 +193,18 @@ double upper_gamma(double a, double x) {
 }  // namespace
 
 double igamma(double a, double x) {
-  if (x < 0 || a < 0 || a != a || x != x) return std::numeric_limits<double>::quiet_NaN();
-  if (a == 0) return x > 0 ? 1 : std::numeric_limits<double>::quiet_NaN();
+  if (x < 0 || a < 0 || a != a || x != x) return kNaN;
+  if (a == 0) return x > 0 ? 1 : kNaN;
   if (x == 0) return 0;
-  if (std::isinf(a)) return std::isinf(x) ? std::numeric_limits<double>::quiet_NaN() : 0;
+  if (std::isinf(a)) return std::isinf(x) ? kNaN : 0;
   if (std::isinf(x)) return 1;
   return x < a + 1 ? lower_gamma(a, x) : 1 - upper_gamma(a, x);
 }
 double igammac(double a, double x) {
-  if (x < 0 || a < 0 || a != a || x != x) return std::numeric_limits<double>::quiet_NaN();
-  if (a == 0) return x > 0 ? 0 : std::numeric_limits<double>::quiet_NaN();
+  if (x < 0 || a < 0 || a != a || x != x) return kNaN;
+  if (a == 0) return x > 0 ? 0 : kNaN;
   if (x == 0) return 1;
-  if (std::isinf(a)) return std::isinf(x) ? std::numeric_limits<double>::quiet_NaN() : 1;
+  if (std::isinf(a)) return std::isinf(x) ? kNaN : 1;
   if (std::isinf(x)) return 0;
   return x < a + 1 ? 1 - lower_gamma(a, x) : upper_gamma(a, x);
 }
@@ -217,9 +221,9 @@ PolynomialKind polynomial_named(std::string_view name) {
 
 // By the recurrences of Abramowitz and Stegun 22.7.
 double polynomial(PolynomialKind kind, double x, double degree) {
-  if (x != x || degree != degree) return std::numeric_limits<double>::quiet_NaN();
+  if (x != x || degree != degree) return kNaN;
   constexpr double kMost = 1e7;  // beyond, the recurrence would not end
-  if (degree > kMost) return std::numeric_limits<double>::quiet_NaN();
+  if (degree > kMost) return kNaN;
   const int64_t n = degree <= -1 ? -1 : static_cast<int64_t>(degree);
   using Kind = PolynomialKind;
   if (n < 0) return 0;
@@ -248,7 +252,7 @@ double polynomial(PolynomialKind kind, double x, double degree) {
       y = 1 - x;
       break;
     default:
-      return std::numeric_limits<double>::quiet_NaN();
+      return kNaN;
   }
   if (n == 0) return 1;
   for (int64_t k = 1; k < n; ++k) {

@@ -78,10 +78,10 @@ void main() {
     EACH(i, at) sum += op_exp(float(x[from + at]) - top); }
     sum = all_of(sum, false);
     if (!mine) return;
-    const float shift = top + op_log(sum);
+    const float log_sum = op_log(sum);  // not added to top, beside which it has few digits left
     EACH(i, at)
-      const float v = float(x[from + at]);
-      y[to + at] = REAL(kWhat == 1 ? v - shift : op_exp(v - top) / sum);
+      const float v = float(x[from + at]) - top;
+      y[to + at] = REAL(kWhat == 1 ? v - log_sum : op_exp(v) / sum);
     }
     return;
   }

@@ -21,6 +21,7 @@ from semantics import (  # noqa: E402,F401
     complex,
     containers,
     control,
+    edges,
     memory,
     numbers,
     ops,

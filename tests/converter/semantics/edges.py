@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops at the edges of their dtypes, where seeded inputs never come."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from semantics.case import T, case
+
+ENDS = [0., -0., 1., -1., 6e-8, 65504., -65504., 3e4, 1e-3, math.inf, -math.inf, math.nan]
+
+
+class Values(nn.Module):
+    """Has the values in a dtype, and all pairs of them."""
+
+    def __init__(self, values, dtype):
+        super().__init__()
+        values = torch.tensor(values, dtype=dtype)
+        self.register_buffer("v", values)
+        first, second = torch.meshgrid(values, values, indexing="ij")
+        self.register_buffer("a", first.reshape(-1).contiguous())
+        self.register_buffer("b", second.reshape(-1).contiguous())
+
+
+@case("f32[n]")
+class NextOfHalf(Values):
+    def __init__(self):
+        super().__init__(ENDS, torch.float16)
+
+    def forward(self, x: T):
+        return torch.nextafter(self.a, self.b).double(), x
+
+
+@case("f32[n]")
+class NextOfBfloat(Values):
+    def __init__(self):
+        super().__init__(ENDS, torch.bfloat16)
+
+    def forward(self, x: T):
+        return torch.nextafter(self.a, self.b).double(), x
+
+
+@case("f32[n]")
+class MultiplesThatOverflow(Values):
+    def __init__(self):
+        super().__init__([0, 1, 7, 100, 126, -100, -7, 127], torch.int8)
+
+    def forward(self, x: T):
+        return torch.lcm(self.a, self.b), x
+
+
+@case("f32[n]")
+class LargeLogits(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("v", torch.tensor([[1e30, 1e30], [1e30, -3.], [1e30, 1e30], [-1e30, 1e9]]).double())
+
+    def forward(self, x: T):
+        return F.log_softmax(self.v, 0), F.log_softmax(self.v.float(), 0), F.log_softmax(self.v, 1), x
+
+
+@case("f32[n]")
+class BesselAtInfinity(Values):
+    def __init__(self):
+        super().__init__([math.inf, -math.inf, math.nan, 0., 2.], torch.float32)
+
+    def forward(self, x: T):
+        return (torch.special.bessel_j0(self.v), torch.special.bessel_j1(self.v), torch.special.bessel_y0(self.v),
+                torch.special.bessel_y1(self.v), x)
