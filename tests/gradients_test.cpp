@@ -82,6 +82,19 @@ TEST(Gradients, SumOverBroadcastDimsAndTakeSeeds) {
             (std::vector<double>{10, 0, -10, 1 - 3}));
 }
 
+// What has no direction at a point gets none from there, as in PyTorch, rather than NaN.
+TEST(Gradients, OfAnglesAndSignsAreZeroWhereTheyHaveNone) {
+  const auto gradients_of = [](const char* op, std::vector<double> x, std::vector<double> y) {
+    Graph g;
+    const Value a = g.input("a", f64, {2}), b = g.input("b", f64, {2});
+    for (const Value& d : gradients(g.call(op, {a, b}), {a, b})) g.output("", d);
+    EXPECT_TRUE(g.status().ok()) << g.status().message();
+    return evaluate(std::move(g), {std::move(x), std::move(y)});
+  };
+  EXPECT_EQ(gradients_of("atan2", {0, 2}, {0, -2}), (std::vector<double>{0, -0.25, 0, -0.25}));
+  EXPECT_EQ(gradients_of("copysign", {0, 2}, {HUGE_VAL, -2}), (std::vector<double>{0, -1, 0, 0}));
+}
+
 TEST(Gradients, AreZeroWhereNothingDepends) {
   Graph g;
   const Value x = g.input("x", f64, {2}), z = g.input("z", f64, {2});

@@ -89,10 +89,10 @@ Status fmin_grad(GradContext& c) {
   if (c.needs(1)) c.set_grad(1, where(first, zeros(dy), dy));
   return {};
 }
-// y = atan2(a, b): da = dy b / (a^2 + b^2), db = -dy a / (a^2 + b^2)
+// y = atan2(a, b): da = dy b / (a^2 + b^2), db = -dy a / (a^2 + b^2), 0 at the origin
 Status atan2_grad(GradContext& c) {
-  const Value a = c.in(0), b = c.in(1);
-  const Value scaled = c.dout(0) / (a * a + b * b);
+  const Value a = c.in(0), b = c.in(1), square = a * a + b * b;
+  const Value scaled = where(eq(square, zeros(square)), zeros(square), c.dout(0) / square);
   if (c.needs(0)) c.set_grad(0, scaled * b);
   if (c.needs(1)) c.set_grad(1, -scaled * a);
   return {};
@@ -109,7 +109,7 @@ Status hypot_grad(GradContext& c) {
 Status copysign_grad(GradContext& c) {
   const Value a = c.in(0), dy = c.dout(0);
   if (c.needs(0)) c.set_grad(0, dy * where(eq(a, zeros(a)), zeros(a), c.out(0) / a));
-  if (c.needs(1)) c.set_grad(1, zeros(dy) * c.in(1));
+  if (c.needs(1)) c.set_grad(1, zeros(c.in(1)));
   return {};
 }
 // y = log(e^a + e^b): da = dy / (1 + e^(b - a)), db = dy / (1 + e^(a - b))
