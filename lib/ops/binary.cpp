@@ -109,7 +109,7 @@ Status hypot_grad(GradContext& c) {
 Status copysign_grad(GradContext& c) {
   const Value a = c.in(0), dy = c.dout(0);
   if (c.needs(0)) c.set_grad(0, dy * where(eq(a, zeros(a)), zeros(a), c.out(0) / a));
-  if (c.needs(1)) c.set_grad(1, zeros(c.in(1)));
+  if (c.needs(1)) c.set_grad(1, c.graph().call("expand", {zeros(dy)}, {{"shape", c.in(1).shape()}}));
   return {};
 }
 // y = log(e^a + e^b): da = dy / (1 + e^(b - a)), db = dy / (1 + e^(a - b))
