@@ -7,10 +7,9 @@
 namespace hg::convert {
 namespace {
 
-// The dtype of a number as a tensor.
-DType number_dtype(Memory& memory, const Item& item) {
-  if (const auto* tensor = std::get_if<TensorRef>(&item.value)) return memory.type(*tensor).dtype;
-  return item.is_bool() ? boolean : item.is_int() ? i64 : f64;
+// Of a number as a tensor.
+TensorType number_type(const Item& item) {
+  return {item.is_bool() ? boolean : item.is_int() ? i64 : f64, {}};
 }
 
 DType common_dtype(DType a, DType b) {
@@ -97,6 +96,11 @@ TensorRef Interpreter::data_condition(const Item& item) {
 struct Interpreter::Side {
   std::vector<Item> results;
   std::vector<const Item*> leaves;
+  std::map<const void*, TensorType> types;  // of tensors; the side alone may know its views
+  TensorType type(const Item& leaf) const {
+    const auto found = types.find(identity_of(leaf));
+    return found != types.end() ? found->second : number_type(leaf);
+  }
   Memory::Region region;
 };
 
@@ -105,7 +109,8 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
   const size_t failures = result_.unsupported.size();
   // Each side is run once to see what it gives, reads and writes, and again, now that the other is
   // known, to become a subgraph: both take the same inputs and give the same outputs.
-  const auto run_side = [&](int side, const std::vector<Value>& captured, const auto& finish) {
+  const auto run_side = [&](int side, const Side* other, const std::vector<Value>& captured,
+                            const auto& finish) {
     Side result;
     memory_.enter({});
     try {
@@ -113,7 +118,13 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
       const ScriptBlock& block = node.blocks[static_cast<size_t>(side)];
       run_block(block);
       result.results = block_results(block);
+      for (size_t i = 0; other != nullptr && i < result.results.size(); ++i)
+        result.results[i] = defined_like(result.results[i], other->results[i]);
       for (const Item& leaf : result.results) collect(leaf, result.leaves);
+      for (const Item* leaf : result.leaves)
+        if (const auto* tensor = std::get_if<TensorRef>(&leaf->value);
+            tensor != nullptr && !(*tensor)->is_poisoned())
+          result.types.emplace(tensor->get(), memory_.type(*tensor));
       finish(result);
       if (Status status = memory_.graph().take_status(); !status.ok())
         throw Refusal{std::string(status.message()), ""};
@@ -124,8 +135,13 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
     result.region = memory_.leave();
     return result;
   };
-  const Side yes = run_side(0, {}, [](const Side&) {});
-  const Side no = run_side(1, yes.region.captured, [](const Side&) {});
+  Side yes = run_side(0, nullptr, {}, [](const Side&) {});
+  const Side no = run_side(1, &yes, yes.region.captured, [](const Side&) {});
+  yes.leaves.clear();
+  for (size_t i = 0; i < yes.results.size(); ++i) {
+    yes.results[i] = defined_like(yes.results[i], no.results[i]);
+    collect(yes.results[i], yes.leaves);
+  }
   if (result_.unsupported.size() > failures) return poison_outputs(node);
 
   for (size_t i = 0; i < yes.results.size(); ++i)
@@ -136,7 +152,8 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
   std::vector<bool> kept;
   for (size_t i = 0; i < yes.leaves.size(); ++i) {
     const Item &a = *yes.leaves[i], &b = *no.leaves[i];
-    kept.push_back(keeps(a, b) || (is_undefined(a) && is_undefined(b)));
+    kept.push_back(keeps(a, b) || (is_undefined(a) && (is_undefined(b) || is_constant(b))) ||
+                   (is_undefined(b) && is_constant(a)));
     if (kept.back()) continue;
     for (const Item* side : {&a, &b})
       if (!side->is_tensor() && !is_numeric(*side) && !is_undefined(*side))
@@ -145,7 +162,7 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
       throw Refusal{"data decides between a complex tensor and a real one", ""};
   }
   std::vector<TensorRef> touched;  // tensors from outside that either side writes
-  for (const Side* side : {&yes, &no})
+  for (const Side* side : std::initializer_list<const Side*>{&yes, &no})
     for (const Memory::Write& write : side->region.writes)
       if (std::find(touched.begin(), touched.end(), write.root) == touched.end())
         touched.push_back(write.root);
@@ -156,24 +173,22 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
       if (kept[i]) continue;
       const Item& mine = *present.leaves[i];
       const Item &a = *yes.leaves[i], &b = *no.leaves[i];
-      const Item& typed = is_undefined(a) ? b : a;
       Value value;
       if (is_undefined(mine)) {
-        const TensorType type = typed.is_tensor() ? memory_.type(std::get<TensorRef>(typed.value))
-                                                  : TensorType{number_dtype(memory_, typed), {}};
+        const TensorType type = is_undefined(a) ? no.type(b) : yes.type(a);
         value = cast(g.call("expand", {g.scalar(int64_t{0}, i64)}, {{"shape", type.shape}}),
                      type.dtype);
       } else {
         value = number_value(memory_, mine);
         if (is_numeric(a) && is_numeric(b))
-          value = cast(value, common_dtype(number_dtype(memory_, a), number_dtype(memory_, b)));
+          value = cast(value, common_dtype(yes.type(a).dtype, no.type(b).dtype));
       }
       g.output("", value);
     }
     for (const TensorRef& root : touched) g.output("", memory_.read(root));
   };
-  const Side first = run_side(0, no.region.captured, finish);
-  const Side second = run_side(1, first.region.captured, finish);
+  const Side first = run_side(0, &no, no.region.captured, finish);
+  const Side second = run_side(1, &yes, first.region.captured, finish);
   for (size_t i = first.region.captured.size(); i < second.region.captured.size(); ++i) {
     const Value& value = second.region.captured[i];
     first.region.graph->input(text("in_", static_cast<int64_t>(i)), value.dtype(), value.shape());

@@ -137,6 +137,28 @@ bool is_object_of(const Item& item, std::string_view type) {
 }  // namespace
 
 bool is_undefined(const Item& item) { return is_object_of(item, kUndefined); }
+Item defined_like(const Item& item, const Item& other) {
+  std::vector<const Item*> leaves;
+  if (is_undefined(item)) {
+    collect(other, leaves);
+    size_t next = 0;
+    return rebuild(other, std::vector<Item>(leaves.size(), item), next);
+  }
+  const auto* mine = std::get_if<std::shared_ptr<Tuple>>(&item.value);
+  const auto* theirs = std::get_if<std::shared_ptr<Tuple>>(&other.value);
+  if (!mine || !theirs || (*mine)->items.size() != (*theirs)->items.size()) return item;
+  auto copy = std::make_shared<Tuple>(**mine);
+  for (size_t i = 0; i < copy->items.size(); ++i)
+    copy->items[i] = defined_like(copy->items[i], (*theirs)->items[i]);
+  return Item(std::move(copy));
+}
+
+bool is_constant(const Item& item) {
+  const Dim* size = std::get_if<Dim>(&item.value);
+  return item.is_none() || item.is_bool() || item.is_real() || item.is_string() ||
+         (size != nullptr && size->is_constant());
+}
+
 bool is_unknown_text(const Item& item) { return is_object_of(item, kUnknownText); }
 
 }  // namespace hg::convert

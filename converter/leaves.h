@@ -32,6 +32,11 @@ bool keeps(const Item& a, const Item& b);
 bool is_complex(const Item& item);
 // What prim::Uninitialized gives: a value that is never read, whatever it is.
 bool is_undefined(const Item& item);
+// The item, of which what is undefined takes the containers of the other: a result of an early
+// return is undefined as a whole on the way that goes on.
+Item defined_like(const Item& item, const Item& other);
+// A constant: the same inside and outside of a body, so that it may stand for what is undefined.
+bool is_constant(const Item& item);
 // What str() and its like give where sizes or data decide.
 bool is_unknown_text(const Item& item);
 

@@ -11,6 +11,9 @@ namespace {
 constexpr int64_t kMostTrips = 100000;  // of an unrolled loop
 constexpr int kMostPasses = 16;         // over the body of a loop, to find out what it changes
 
+// Thrown where the body gives what is undefined before the loop its containers; it starts over.
+struct Shaped {};
+
 }  // namespace
 
 void Interpreter::run_loop(const ScriptNode& node) {
@@ -185,6 +188,15 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
         return poison_outputs(node);
       }
       std::vector<const Item*> after;
+      bool shaped = true;
+      for (size_t i = 0; i < carried; ++i) {
+        last[i + 1] = defined_like(last[i + 1], start[i]);
+        const Item defined = defined_like(start[i], last[i + 1]);
+        if (same_structure(start[i], defined)) continue;
+        start[i] = defined;
+        shaped = false;
+      }
+      if (!shaped) throw Shaped();
       for (size_t i = 0; i < start.size(); ++i) {
         if (!same_structure(start[i], last[i + 1]))
           throw Refusal{text("a loop whose end data decides changes ", describe(start[i]), " to ",
@@ -200,6 +212,12 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
           fresh.emplace_back(i, after[i]->is_tensor()
                                     ? memory_.type(std::get<TensorRef>(after[i]->value))
                                     : TensorType{number_value(memory_, *after[i]).dtype(), {}});
+          continue;
+        }
+        if (is_undefined(items[i]) && is_constant(*after[i])) {
+          seeds.push_back(*after[i]);
+          leaves[i] = &seeds.back();
+          settled = false;
           continue;
         }
         const bool same = keeps(items[i], *after[i]);
@@ -252,6 +270,12 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
           throw Refusal{"a loop of unknown length changes a list or dict and another inside of it",
                         ""};
       held.push_back(found.container);
+      for (size_t i = 0; i < carried; ++i) set(block.inputs[i + 1], start[i]);
+      return while_on_data(node, trips, done, std::move(condition), std::move(held));
+    } catch (const Shaped&) {
+      loops_.pop_back();
+      memory_.leave();
+      holding.release();
       for (size_t i = 0; i < carried; ++i) set(block.inputs[i + 1], start[i]);
       return while_on_data(node, trips, done, std::move(condition), std::move(held));
     } catch (const Growing& found) {

@@ -92,3 +92,34 @@ class ReturnsFromALoopOverRows(nn.Module):
             if bool(total.sum() > 100):
                 return total * 2
         return total
+
+
+@case()
+class EarlyReturnsOfTuples(nn.Module):
+    def forward(self, x: T):
+        if bool(x.sum() > 100):
+            return x + 1, (2, x.sum()), None
+        if bool(x.sum() > 0):
+            return x - 1, (x.size(0), x.max()), None
+        return x, (1, x.min()), None
+
+
+@case("f32[n,4]=0.5..1")
+class TuplesFromALoop(nn.Module):
+    def forward(self, x: T):
+        i = 0
+        while i < 5:
+            x = x * 2
+            if bool(x.sum() > 30):
+                return x, [x[0], x.sum()], {"i": i}, None
+            i += 1
+        return x - 1, [x[0] * 2, x.max()], {"i": 7}, None
+
+
+@case()
+class ListsFromALoopOverRows(nn.Module):
+    def forward(self, x: T):
+        for i in range(x.size(0)):
+            if bool(x[i].sum() > 0.5):
+                return [x[i], x[0]], True
+        return [x[0] * 2, x[0]], False
