@@ -87,9 +87,10 @@ TensorData data_of(const Known& known) {
 }  // namespace
 
 bool TensorCell::is_poisoned() const {
-  for (const TensorCell* cell = this; cell; cell = cell->base_.get())
-    if (cell->poisoned_) return true;
-  return false;
+  const TensorCell* cell = this;
+  while (!cell->poisoned_ && cell->base_) cell = cell->base_.get();
+  return cell->poisoned_ || std::any_of(cell->roots_.begin(), cell->roots_.end(),
+                                        [](const TensorRef& root) { return root->poisoned_; });
 }
 
 const std::optional<Known>& TensorCell::known() const {
@@ -148,7 +149,7 @@ TensorRef Memory::make_known_view(const TensorRef& base, Known known, Call::Forw
   cell->base_ = base;
   cell->forward_ = std::move(forward);
   cell->inverse_ = std::move(inverse);
-  cell->version_ = root_of(base)->version_;
+  cell->version_ = version(base);
   cell->region_ = depth();
   cell->known_ = std::move(known);
   views_.push_back(cell);
@@ -176,7 +177,7 @@ void Memory::set_size(const TensorRef& number, std::function<std::optional<Dim>(
 }
 
 std::optional<Layout> Memory::layout(const TensorRef& tensor) {
-  if (tensor->layout_ || tensor->base_) return tensor->layout_;
+  if (tensor->layout_ || !tensor->is_root()) return tensor->layout_;
   const bool known =
       tensor->known() || (tensor->script_tensor_ >= 0 &&
                           program_.tensors[static_cast<size_t>(tensor->script_tensor_)].row_major);
@@ -186,9 +187,37 @@ std::optional<Layout> Memory::layout(const TensorRef& tensor) {
 void Memory::set_row_major(const TensorRef& root) { root->layout_ = row_major(type(root).shape); }
 
 void Memory::may_share(const TensorRef& a, const TensorRef& b) {
-  const TensorRef x = root_of(a), y = root_of(b);
-  x->twins_.push_back(y);
-  y->twins_.push_back(x);
+  for (const TensorRef& x : roots_of(a))
+    for (const TensorRef& y : roots_of(b)) {
+      if (x == y) continue;
+      x->twins_.push_back(y);
+      y->twins_.push_back(x);
+    }
+}
+
+std::vector<TensorRef> Memory::twins_of(const TensorRef& tensor) const {
+  std::vector<TensorRef> reached = roots_of(tensor);
+  for (size_t i = 0; i < reached.size(); ++i)
+    for (const std::weak_ptr<TensorCell>& weak : TensorRef(reached[i])->twins_)
+      if (const TensorRef twin = weak.lock();
+          twin && std::find(reached.begin(), reached.end(), twin) == reached.end())
+        reached.push_back(twin);
+  return reached;
+}
+
+namespace {
+
+constexpr std::string_view kDoubt =
+    "a tensor is read after a write to another one, and data, sizes or memory layouts that are not "
+    "known, or the length of a list, decide whether the two share memory";
+
+}  // namespace
+
+void Memory::doubt(const std::vector<TensorRef>& roots) {
+  for (const TensorRef& root : roots) {
+    save(root);
+    root->doubt_ = kDoubt;
+  }
 }
 
 // After a write to `root`: tensors that may share its memory are no longer known.
@@ -197,9 +226,7 @@ void Memory::raise_doubts(const TensorRef& root) {
   std::vector<TensorRef> reached = {root};
   const auto reach = [&](const TensorRef& other) {
     if (!other || std::find(reached.begin(), reached.end(), other) != reached.end()) return;
-    other->doubt_ =
-        "a tensor is read after a write to another one, and sizes or memory layouts that are not "
-        "known, or the length of a list, decide whether the two share memory";
+    doubt({other});
     reached.push_back(other);
   };
   for (size_t i = 0; i < reached.size(); ++i) {
@@ -209,18 +236,27 @@ void Memory::raise_doubts(const TensorRef& root) {
   }
 }
 
+const std::string& Memory::doubt_of(const TensorRef& tensor) const {
+  static const std::string kNone;
+  for (const TensorRef& root : roots_of(tensor))
+    if (!root->doubt_.empty()) return root->doubt_;
+  return kNone;
+}
+
 void Memory::add_to_list(const TensorRef& element, const TensorRef& list) {
-  root_of(element)->lists_.push_back(list);
+  for (const TensorRef& root : roots_of(element)) root->lists_.push_back(list);
 }
 
 bool Memory::share_lists(const TensorRef& from, const TensorRef& to) {
   bool news = false;
-  for (const TensorRef& list : root_of(from)->lists_) {
-    auto& lists = root_of(to)->lists_;
-    if (std::find(lists.begin(), lists.end(), list) != lists.end()) continue;
-    lists.push_back(list);
-    news = true;
-  }
+  for (const TensorRef& source : roots_of(from))
+    for (const TensorRef& list : std::vector<TensorRef>(source->lists_))
+      for (const TensorRef& root : roots_of(to)) {
+        if (std::find(root->lists_.begin(), root->lists_.end(), list) != root->lists_.end())
+          continue;
+        root->lists_.push_back(list);
+        news = true;
+      }
   return news;
 }
 
@@ -232,6 +268,11 @@ void Memory::become(const TensorRef& tensor, const TensorRef& view) {
   if (tensor->region_ < depth())
     throw Refusal{"the shape of a tensor is changed in place where data decides whether it happens",
                   "use the op without underscore"};
+  for (const std::weak_ptr<TensorCell>& weak : choices_)
+    if (const TensorRef choice = weak.lock();
+        choice && (choice == tensor || choice->yes_ == tensor || choice->no_ == tensor))
+      throw Refusal{"the shape of a tensor is changed in place, and data decides which tensor it is",
+                    "use the op without underscore"};
   const TensorRef before = std::make_shared<TensorCell>(*tensor);
   for (const std::weak_ptr<TensorCell>& weak : views_)
     if (const TensorRef other = weak.lock(); other && other->base_ == tensor) other->base_ = before;
@@ -276,10 +317,19 @@ TensorRef Memory::of_script(int32_t index) {
   return cell;
 }
 
-TensorRef Memory::root_of(const TensorRef& tensor) const {
+std::vector<TensorRef> Memory::roots_of(const TensorRef& tensor) const {
   TensorRef root = tensor;
   while (root->base_) root = root->base_;
-  return root;
+  return root->is_choice() ? root->roots_ : std::vector<TensorRef>{root};
+}
+
+int64_t Memory::version(const TensorRef& tensor) const {
+  const TensorCell* cell = tensor.get();
+  while (cell->base_) cell = cell->base_.get();
+  if (!cell->is_choice()) return cell->version_;
+  int64_t writes = 0;
+  for (const TensorRef& root : cell->roots_) writes += root->version_;
+  return writes;
 }
 
 Value Memory::create_state(TensorCell& cell) {
@@ -331,14 +381,19 @@ Value Memory::materialize(const Known& known) {
 
 Value Memory::read(const TensorRef& tensor) {
   if (tensor->is_poisoned()) throw Poisoned();
-  if (!tensor->doubt_.empty()) throw Refusal{tensor->doubt_, "write to a copy: x = x.clone()"};
-  if (tensor->base_) {
-    const int64_t version = root_of(tensor)->version_;
-    if (tensor->version_ != version || !is_open(tensor->value_.graph())) {
-      const Value base = read(tensor->base_);
-      if (tensor->version_ != version) tensor->known_.reset();
-      tensor->value_ = tensor->forward_(base);
-      tensor->version_ = version;
+  if (const std::string& doubt = doubt_of(tensor); !doubt.empty())
+    throw Refusal{doubt, "write to a copy: x = x.clone()"};
+  if (!tensor->is_root()) {
+    const int64_t present = version(tensor);
+    if (tensor->version_ != present || !is_open(tensor->value_.graph())) {
+      if (tensor->version_ != present) tensor->known_.reset();
+      if (tensor->base_)
+        tensor->value_ = tensor->forward_(read(tensor->base_));
+      else if (tensor->yes_ && tensor->no_)
+        tensor->value_ = choose(tensor->condition_, read(tensor->yes_), read(tensor->no_));
+      else
+        tensor->value_ = read(tensor->yes_ ? tensor->yes_ : tensor->no_);
+      tensor->version_ = present;
     }
     return here(tensor->value_);
   }
@@ -349,7 +404,9 @@ Value Memory::read(const TensorRef& tensor) {
     tensor->value_ = value;
     return value;
   }
-  if (tensor->script_tensor_ < 0) throw Refusal{"a tensor is used before it is made", ""};
+  if (tensor->script_tensor_ < 0)
+    throw Refusal{"a tensor made inside of a branch or loop is needed outside of it",
+                  "compute it before the branch or loop"};
   tensor->value_ = create_state(*tensor);
   return here(tensor->value_);
 }
@@ -361,18 +418,20 @@ TensorType Memory::type(const TensorRef& tensor) {
     if (known->rank == 1) type.shape.push_back(static_cast<int64_t>(known->elements.size()));
     return type;
   }
-  if (!tensor->base_ && !tensor->value_ && tensor->script_tensor_ >= 0) {
+  if (tensor->is_root() && !tensor->value_ && tensor->script_tensor_ >= 0) {
     const Tensor& t = program_.tensors[static_cast<size_t>(tensor->script_tensor_)].data.tensor;
     return {t.dtype, to_shape(t.shape)};
   }
-  if (!tensor->base_ && tensor->value_) return {tensor->value_.dtype(), tensor->value_.shape()};
+  if (tensor->is_root() && tensor->value_)
+    return {tensor->value_.dtype(), tensor->value_.shape()};
   const Value value = read(tensor);
   return {value.dtype(), value.shape()};
 }
 
 void Memory::write(const TensorRef& tensor, Value value) {
   if (tensor->is_poisoned()) throw Poisoned();
-  if (!tensor->base_) {
+  if (tensor->is_choice()) return write_choice(tensor, value);
+  if (tensor->is_root()) {
     save(tensor);
     tensor->value_ = value;
     tensor->known_.reset();
@@ -388,11 +447,11 @@ void Memory::write(const TensorRef& tensor, Value value) {
   // The view's own value is what was written.
   tensor->value_ = value;
   tensor->known_.reset();
-  tensor->version_ = root_of(tensor)->version_;
+  tensor->version_ = version(tensor);
 }
 
 void Memory::write(const TensorRef& tensor, Known known) {
-  if (tensor->base_) {
+  if (!tensor->is_root()) {
     write(tensor, materialize(known));
     return;
   }
@@ -404,16 +463,17 @@ void Memory::write(const TensorRef& tensor, Known known) {
 }
 
 void Memory::poison(const TensorRef& tensor) {
-  const TensorRef root = root_of(tensor);
-  save(root);
-  root->poisoned_ = true;
+  for (const TensorRef& root : roots_of(tensor)) {
+    save(root);
+    root->poisoned_ = true;
+  }
 }
 
 void Memory::finish() {
   Graph& top = *regions_.front().graph;
   for (size_t i = 0; i < script_tensors_.size(); ++i) {
     const TensorRef& cell = script_tensors_[i];
-    if (!cell || cell->version_ == 0 || cell->poisoned_) continue;
+    if (!cell || (cell->version_ == 0 && cell->doubt_.empty()) || cell->poisoned_) continue;
     if (program_.tensors[i].kind == State::Kind::constant) continue;
     const Value state = create_state(*cell), value = read(cell);
     if (value != state) top.assign(state, value);

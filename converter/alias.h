@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functionalisation: tensors of the script that share memory, on top of values that never change.
 // A root tensor holds the present value; a view recomputes its own when the root was written since,
-// and a write through a chain of views becomes a new value of the root.
+// and a write through a chain of views becomes a new value of the root. A choice is one of two
+// tensors, and data decides which: a write to it is one to either, under its condition.
 #pragma once
 
 #include <map>
@@ -48,18 +49,24 @@ class TensorCell {
   std::optional<Nested> nested() const {
     return nested_version_ == version_ ? nested_ : std::nullopt;
   }
-  bool is_view() const { return base_ != nullptr; }
+  bool is_root() const { return base_ == nullptr && !is_choice(); }
+  bool is_choice() const { return yes_ != nullptr || no_ != nullptr; }
   bool may_share() const { return !twins_.empty(); }  // of a root
   const std::optional<Known>& known() const;
 
  private:
   friend class Memory;
-  TensorRef base_;  // null for a root
+  friend class Leaving;
+  TensorRef base_;  // of a view
   Call::Forward forward_;
   Call::Inverse inverse_;
+  Value condition_;  // of a choice
+  TensorRef yes_, no_;
+  std::vector<TensorRef> roots_;
+  int64_t serial_ = 0;  // choices that it leads to have smaller ones
   Value value_;          // invalid when not yet made
-  int64_t version_ = 0;  // of a root: counts writes; of a view: the root's when value_ was made
-  int region_ = 0;       // the depth of control flow in which a root was made
+  int64_t version_ = 0;  // of a root: counts writes; of others: Memory::version when value_ was made
+  int region_ = 0;       // the depth of control flow in which the tensor was made
   int32_t script_tensor_ = -1;  // a root that is ScriptProgram::tensors[i]
   std::optional<Known> known_;
   bool number_ = false;
@@ -95,6 +102,9 @@ class Memory {
   // A view of known numbers that are known, too.
   TensorRef make_known_view(const TensorRef& base, Known known, Call::Forward forward,
                             Call::Inverse inverse);
+  // `yes` where the condition holds, and else `no`; null where nobody will ask. `value` is what it is
+  // now.
+  TensorRef make_choice(Value condition, TensorRef yes, TensorRef no, Value value);
   // A tensor, number or complex tensor as `like` is one.
   TensorRef make_like(const TensorRef& like, Value value);
   void set_packed(const TensorRef& tensor, Packed packed);
@@ -137,6 +147,7 @@ class Memory {
     std::shared_ptr<Graph> graph;
     std::vector<Value> captured;  // of the graph around, for each input of the body
     std::vector<Write> writes;
+    std::vector<TensorRef> doubted;  // tensors from outside that are no longer known
   };
   // Starts a body whose first inputs are copies of `inputs`, values of the present graph.
   // Of their sizes, those in `changing` (input, dim) get symbols of their own.
@@ -146,19 +157,39 @@ class Memory {
   Value capture(Value outer);
   // Ends the body: all writes to tensors from outside are undone, and returned.
   Region leave();
+  // The sizes that the graphs around the present body know.
+  std::set<std::string> symbols_outside() const;
+  // The tensors are no longer known, as a body may have written what they share memory with.
+  void doubt(const std::vector<TensorRef>& roots);
+  bool is_known(const TensorRef& tensor) const { return doubt_of(tensor).empty(); }
   // In a body: the root has this value from now on.
   void set_root(const TensorRef& root, Value value);
-  TensorRef root_of(const TensorRef& tensor) const;
+  std::vector<TensorRef> roots_of(const TensorRef& tensor) const;
+  // The roots, and all that may share memory with them.
+  std::vector<TensorRef> twins_of(const TensorRef& tensor) const;
+  // Made before the present body of control flow.
+  bool is_outer(const TensorRef& tensor) const { return tensor->region_ < depth(); }
+  // What a tensor is, and where: itself, or what choices made in the present body lead to.
+  struct Place {
+    Value condition;  // invalid: always
+    TensorRef tensor;
+  };
+  std::vector<Place> places_of(const TensorRef& tensor);
+  // Conditions of places, of which an invalid one always holds.
+  Value both(const Value& a, const Value& b);
+  Value either(const Value& a, const Value& b);
 
   // Adds the assignments of buffers that were written.
   void finish();
 
  private:
+  friend class Leaving;
   struct Saved {
     TensorRef root;
     Value value;
     std::optional<Known> known;
     bool poisoned;
+    std::string doubt;
   };
   struct Body {
     std::shared_ptr<Graph> owner;
@@ -172,13 +203,19 @@ class Memory {
   Value capture_into(size_t level, Value outer);
   void save(const TensorRef& root);
   void raise_doubts(const TensorRef& root);
+  const std::string& doubt_of(const TensorRef& tensor) const;
+  int64_t version(const TensorRef& tensor) const;
+  std::vector<Place> places_of(const TensorRef& tensor, int region);
+  Value choose(const Value& condition, const Value& yes, const Value& no);
+  void write_choice(const TensorRef& tensor, const Value& value);
   Value create_state(TensorCell& cell);
 
   const ScriptProgram& program_;
   std::vector<Body> regions_;
   std::vector<TensorRef> script_tensors_;
   std::vector<Value> state_values_;
-  std::vector<std::weak_ptr<TensorCell>> views_;
+  std::vector<std::weak_ptr<TensorCell>> views_, choices_;
+  int64_t choice_count_ = 0;
   std::map<std::pair<const Graph*, ValueId>, Dim> extents_;
   // Bodies stay alive as long as values may name them, so that no two have one address.
   std::vector<std::shared_ptr<Graph>> kept_;

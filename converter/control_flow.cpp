@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // If: followed where constants and sizes decide, kept as a graph op where data does.
 #include <algorithm>
+#include <optional>
 
 #include "converter/leaves.h"
+#include "converter/leaving.h"
+#include "converter/rows/view.h"
 
 namespace hg::convert {
 namespace {
@@ -101,8 +104,22 @@ struct Interpreter::Side {
     const auto found = types.find(identity_of(leaf));
     return found != types.end() ? found->second : number_type(leaf);
   }
+  std::optional<Leaving> leaving;
   Memory::Region region;
 };
+
+// What stands for a value that the other side alone has.
+Value Interpreter::filler(const TensorType& type) {
+  const std::set<std::string> known = memory_.symbols_outside();
+  Shape shape = type.shape;
+  for (Dim& dim : shape) {
+    std::vector<std::string> symbols;
+    dim.collect_symbols(symbols);
+    for (const std::string& symbol : symbols)
+      if (!known.contains(symbol)) dim = 0;
+  }
+  return rows::zeros(memory_.graph(), type.dtype, shape);
+}
 
 void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
   const Value condition = memory_.read(data_condition(item));
@@ -121,10 +138,14 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
       for (size_t i = 0; other != nullptr && i < result.results.size(); ++i)
         result.results[i] = defined_like(result.results[i], other->results[i]);
       for (const Item& leaf : result.results) collect(leaf, result.leaves);
-      for (const Item* leaf : result.leaves)
+      std::vector<TensorRef> tensors;
+      for (const Item* leaf : result.leaves) {
+        tensors.push_back(tracks_memory_ ? tensor_of(*leaf) : nullptr);
         if (const auto* tensor = std::get_if<TensorRef>(&leaf->value);
             tensor != nullptr && !(*tensor)->is_poisoned())
           result.types.emplace(tensor->get(), memory_.type(*tensor));
+      }
+      if (result_.unsupported.size() == failures) result.leaving.emplace(memory_, tensors);
       finish(result);
       if (Status status = memory_.graph().take_status(); !status.ok())
         throw Refusal{std::string(status.message()), ""};
@@ -161,12 +182,18 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
     if (is_complex(a) != is_complex(b) && !is_undefined(a) && !is_undefined(b))
       throw Refusal{"data decides between a complex tensor and a real one", ""};
   }
-  std::vector<TensorRef> touched;  // tensors from outside that either side writes
-  for (const Side* side : std::initializer_list<const Side*>{&yes, &no})
+  // Tensors from outside that either side writes, and those that are no longer known.
+  const Side* const sides[] = {&yes, &no};
+  std::vector<TensorRef> touched, doubted;
+  for (const Side* side : sides)
+    doubted.insert(doubted.end(), side->region.doubted.begin(), side->region.doubted.end());
+  for (const Side* side : sides)
     for (const Memory::Write& write : side->region.writes)
-      if (std::find(touched.begin(), touched.end(), write.root) == touched.end())
+      if (std::find(touched.begin(), touched.end(), write.root) == touched.end() &&
+          std::find(doubted.begin(), doubted.end(), write.root) == doubted.end())
         touched.push_back(write.root);
 
+  bool is_first = true;
   const auto finish = [&](const Side& present) {
     Graph& g = memory_.graph();
     for (size_t i = 0; i < kept.size(); ++i) {
@@ -175,9 +202,7 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
       const Item &a = *yes.leaves[i], &b = *no.leaves[i];
       Value value;
       if (is_undefined(mine)) {
-        const TensorType type = is_undefined(a) ? no.type(b) : yes.type(a);
-        value = cast(g.call("expand", {g.scalar(int64_t{0}, i64)}, {{"shape", type.shape}}),
-                     type.dtype);
+        value = filler(is_undefined(a) ? no.type(b) : yes.type(a));
       } else {
         value = number_value(memory_, mine);
         if (is_numeric(a) && is_numeric(b))
@@ -186,12 +211,29 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
       g.output("", value);
     }
     for (const TensorRef& root : touched) g.output("", memory_.read(root));
+    for (const Side* side : sides) {
+      const bool is_mine = side == (is_first ? &yes : &no);
+      if (is_mine && present.leaving->told().size() != side->leaving->types().size())
+        throw Refusal{"what a branch shares memory with is not found out", ""};
+      for (size_t i = 0; i < side->leaving->types().size(); ++i)
+        g.output("", is_mine ? present.leaving->told()[i] : filler(side->leaving->types()[i]));
+    }
   };
-  const Side first = run_side(0, &no, no.region.captured, finish);
-  const Side second = run_side(1, &yes, first.region.captured, finish);
+  Side first = run_side(0, &no, no.region.captured, finish);
+  is_first = false;
+  Side second = run_side(1, &yes, first.region.captured, finish);
   for (size_t i = first.region.captured.size(); i < second.region.captured.size(); ++i) {
     const Value& value = second.region.captured[i];
     first.region.graph->input(text("in_", static_cast<int64_t>(i)), value.dtype(), value.shape());
+  }
+  if (first.region.graph->outputs().empty()) {  // nothing that shows: a print, a check
+    size_t next = 0;
+    std::vector<Item> same;
+    for (size_t i = 0; i < yes.leaves.size(); ++i)
+      same.push_back(is_undefined(*yes.leaves[i]) ? *no.leaves[i] : *yes.leaves[i]);
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      set(node.outputs[i], rebuild(yes.results[i], same, next));
+    return memory_.doubt(doubted);
   }
   std::vector<Value> inputs = {condition};
   inputs.insert(inputs.end(), second.region.captured.begin(), second.region.captured.end());
@@ -200,18 +242,40 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
   if (Status status = memory_.graph().take_status(); !status.ok())
     throw Refusal{std::string(status.message()), ""};
 
+  size_t next = static_cast<size_t>(std::count(kept.begin(), kept.end(), false));
+  for (const TensorRef& root : touched) memory_.write(root, outputs[next++]);
+  memory_.doubt(doubted);
+  for (Side* side : {&first, &second}) {
+    const size_t told = side->leaving->told().size();
+    side->leaving->arrive(std::span(outputs).subspan(next, told));
+    next += told;
+  }
   std::vector<Item> merged;
-  size_t next = 0;
+  next = 0;
   for (size_t i = 0; i < kept.size(); ++i) {
     const Item& typed = is_undefined(*yes.leaves[i]) ? *no.leaves[i] : *yes.leaves[i];
-    if (kept[i])
+    if (kept[i]) {
       merged.push_back(typed);
-    else if (is_numeric(typed))
+    } else if (is_numeric(typed)) {
       merged.emplace_back(memory_.make_number(outputs[next++]));
-    else
-      merged.emplace_back(memory_.make_like(std::get<TensorRef>(typed.value), outputs[next++]));
+    } else {
+      const Value value = outputs[next++];
+      TensorRef own, is_on[2];
+      for (Side* side : {&first, &second}) {
+        TensorRef& is = is_on[side == &second];
+        is = side->leaving->outside(i);
+        if (is || is_undefined(*side->leaves[i])) continue;
+        if (!own) own = memory_.make_like(std::get<TensorRef>(typed.value), value);
+        side->leaving->became(i, own);
+        is = own;
+      }
+      const bool is_one = is_on[0] == is_on[1] || (own && (!is_on[0] || !is_on[1]));
+      merged.emplace_back(
+          is_one ? (is_on[0] ? is_on[0] : is_on[1])
+                 : memory_.make_choice(condition, is_on[0], is_on[1], value));
+    }
   }
-  for (const TensorRef& root : touched) memory_.write(root, outputs[next++]);
+  for (Side* side : {&first, &second}) side->leaving->share();
   next = 0;
   for (size_t i = 0; i < node.outputs.size(); ++i)
     set(node.outputs[i], rebuild(yes.results[i], merged, next));

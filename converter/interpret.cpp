@@ -22,6 +22,15 @@ std::array<std::span<const Builtin>, 11> builtin_tables() {
           object_builtins(),    nested_builtins()};
 }
 
+bool writes_in_place(const ScriptBlock& block) {
+  return std::any_of(block.nodes.begin(), block.nodes.end(), [](const ScriptNode& node) {
+    const std::string_view kind = node.kind;
+    return (kind.ends_with('_') && !kind.ends_with("__")) || kind.starts_with("aten::__i") ||
+           node.overload.ends_with("out") ||
+           std::any_of(node.blocks.begin(), node.blocks.end(), writes_in_place);
+  });
+}
+
 }  // namespace
 
 Interpreter::Interpreter(const ScriptProgram& program, std::span<const InputSpec> inputs,
@@ -31,7 +40,8 @@ Interpreter::Interpreter(const ScriptProgram& program, std::span<const InputSpec
       top_(graph),
       result_(result),
       memory_(graph, program),
-      values_(static_cast<size_t>(program.value_count)) {}
+      values_(static_cast<size_t>(program.value_count)),
+      tracks_memory_(writes_in_place(program.body)) {}
 
 void Interpreter::note(const std::string& line) {
   if (said_.insert(line).second) result_.notes.push_back(line);
@@ -196,7 +206,7 @@ void Interpreter::write_back(const TensorRef& self, const Item& result) {
     throw Refusal{self->is_complex() ? "real numbers are written in place into a complex tensor"
                                      : "complex numbers are written in place into a real tensor",
                   ""};
-  if (tensor->known() && !self->is_view() && tensor->known()->dtype == type.dtype &&
+  if (tensor->known() && self->is_root() && tensor->known()->dtype == type.dtype &&
       memory_.type(tensor).shape == type.shape) {
     memory_.write(self, *tensor->known());
     return;
@@ -233,7 +243,7 @@ void Interpreter::settle_layout(NodeCall& call) {
   const auto settle = [&] {
     for (const Item& result : call.results())
       if (const auto* tensor = std::get_if<TensorRef>(&result.value);
-          tensor && !(*tensor)->is_view() && !(*tensor)->is_poisoned())
+          tensor && (*tensor)->is_root() && !(*tensor)->is_poisoned())
         memory_.set_row_major(*tensor);
   };
   const std::string_view kind = call.kind();

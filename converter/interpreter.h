@@ -197,6 +197,7 @@ class Interpreter {
   void poison_outputs(const ScriptNode& node);
   void list_missing(const ScriptBlock& block);
   void if_on_data(const ScriptNode& node, const Item& condition);
+  Value filler(const TensorType& type);
   void while_on_data(const ScriptNode& node, const Item& trips, Dim done, Item condition,
                      std::vector<Item> held = {});
   int depth_of(const void* container) const;
@@ -217,6 +218,7 @@ class Interpreter {
   int64_t sequence_ = 0;
   std::vector<bool> gradients_ = {true};
   bool asked_alignment_ = false;
+  bool tracks_memory_;         // some op of the program writes in place
   bool kept_control_ = false;  // the loop or branch that ran last is one node of the graph
   std::vector<int> loops_;  // depths of the bodies of loops that the graph keeps
 };

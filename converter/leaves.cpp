@@ -113,6 +113,11 @@ bool is_numeric(const Item& item) {
   return item.is_number() || (item.is_tensor() && std::get<TensorRef>(item.value)->is_number());
 }
 
+TensorRef tensor_of(const Item& item) {
+  const auto* tensor = std::get_if<TensorRef>(&item.value);
+  return tensor != nullptr && !(*tensor)->is_number() ? *tensor : nullptr;
+}
+
 bool keeps(const Item& a, const Item& b) {
   if (a.is_tensor() && b.is_tensor())
     return std::get<TensorRef>(a.value) == std::get<TensorRef>(b.value);

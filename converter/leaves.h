@@ -27,6 +27,8 @@ Item snapshot(const Item& container);
 void restore(const Item& container, const Item& from);
 // A number, or a tensor that stands for one.
 bool is_numeric(const Item& item);
+// The tensor that the item is; null where it stands for a number or is something else.
+TensorRef tensor_of(const Item& item);
 // Neither a tensor nor a number that could become one, or the same constant in both.
 bool keeps(const Item& a, const Item& b);
 bool is_complex(const Item& item);

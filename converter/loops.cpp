@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "converter/carried.h"
 #include "converter/leaves.h"
 
 namespace hg::convert {
@@ -104,7 +105,10 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
   // Which leaves and which tensors from outside change is known after a first look at the body.
   std::vector<bool> changes(leaves.size(), true);
   std::set<std::pair<const void*, size_t>> growing;  // leaves or tensors from outside, and a dim
-  std::vector<TensorRef> touched;
+  std::vector<TensorRef> touched, doubted;
+  std::vector<TensorRef> before;
+  for (const Item* leaf : leaves) before.push_back(tracks_memory_ ? tensor_of(*leaf) : nullptr);
+  Carried memory_of_leaves(memory_, before);
   // Notes the dims that a round changes; whether there are new ones.
   const auto grows = [&](const void* what, const Shape& before, const Shape& after) {
     bool news = false;
@@ -114,10 +118,6 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
   };
   // What the leaves are that a round leaves behind, for the lists that hold them.
   std::vector<TensorRef> left(leaves.size());
-  const auto tensor_of = [](const Item& item) {
-    const auto* tensor = std::get_if<TensorRef>(&item.value);
-    return tensor != nullptr && !(*tensor)->is_number() ? *tensor : TensorRef();
-  };
   // What the body alone gives a value, as an early return does, starts as zeros of its type.
   std::deque<Item> seeds;
   std::vector<bool> numeric(leaves.size(), false);  // of those
@@ -144,26 +144,35 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
         if (tensor == root.get()) sizes.emplace(initial.size(), dim);
       initial.push_back(memory_.read(root));
     }
+    const size_t first_number = initial.size();
+    for (const Value& number : memory_of_leaves.numbers(changes)) initial.push_back(number);
     const std::vector<Value> inside = memory_.enter(initial, sizes);
     loops_.push_back(memory_.depth());
     Held holding(*this, held);
     size_t next = 1;
     std::vector<Item> items;
+    std::vector<TensorRef> own(leaves.size());
     for (size_t i = 0; i < leaves.size(); ++i) {
-      if (!changes[i])
+      if (!changes[i]) {
         items.push_back(*leaves[i]);
-      else if (is_numeric(*leaves[i]))
+      } else if (is_numeric(*leaves[i])) {
         items.emplace_back(memory_.make_number(inside[next++]));
-      else
-        items.emplace_back(
-            memory_.make_like(std::get<TensorRef>(leaves[i]->value), inside[next++]));
+      } else {
+        own[i] = memory_.make_like(std::get<TensorRef>(leaves[i]->value), inside[next++]);
+        items.emplace_back(own[i]);
+      }
     }
+    for (const TensorRef& root : touched) memory_.set_root(root, inside[next++]);
+    memory_.doubt(doubted);
+    const std::vector<TensorRef> placed = memory_of_leaves.placed(
+        own, {inside.begin() + static_cast<std::ptrdiff_t>(first_number), inside.end()});
+    for (size_t i = 0; i < leaves.size(); ++i)
+      if (own[i]) items[i] = Item(placed[i]);
     for (size_t i = 0; i < leaves.size(); ++i)
       if (const TensorRef item = tensor_of(items[i]); item && changes[i]) {
         if (const TensorRef before = tensor_of(*leaves[i])) memory_.share_lists(before, item);
         if (left[i]) memory_.share_lists(left[i], item);
       }
-    for (const TensorRef& root : touched) memory_.set_root(root, inside[next++]);
     next = 0;
     std::vector<std::pair<const void*, std::shared_ptr<List>>> copies;  // of lists
     for (size_t i = 0; i < carried; ++i) {
@@ -233,7 +242,7 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       for (size_t i = 0; i < leaves.size(); ++i)
         if (const TensorRef item = tensor_of(items[i]), end = tensor_of(*after[i]);
             item && end && changes[i]) {
-          left[i] = memory_.root_of(end);
+          left[i] = end;
           settled &= !memory_.share_lists(end, item);
         }
       Graph& g = memory_.graph();
@@ -249,10 +258,15 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
           settled &= !grows(leaves[i], inside[k++].shape(), value.shape());
         }
       for (const TensorRef& root : touched) {
+        if (!memory_.is_known(root)) continue;
         const Value value = memory_.read(root);
         g.output("", value);
         settled &= !grows(root.get(), inside[k++].shape(), value.shape());
       }
+      std::vector<TensorRef> ends(leaves.size());
+      for (size_t i = 0; i < leaves.size(); ++i)
+        if (tracks_memory_ && changes[i]) ends[i] = tensor_of(*after[i]);
+      for (const Value& number : memory_of_leaves.next(ends, settled)) g.output("", number);
       if (Status status = g.take_status(); !status.ok())
         throw Refusal{std::string(status.message()), ""};
     } catch (const Changing& found) {
@@ -282,7 +296,10 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       loops_.pop_back();
       memory_.leave();
       holding.release();
-      if (depth_of(found.list.get()) < memory_.depth()) throw;
+      if (depth_of(found.list.get()) < memory_.depth()) {
+        if (may_grow(found.list.get())) throw;
+        check_change(Item(found.list));
+      }
       // Once more from the start, with a list that is a tensor.
       Growing growing_list = found;
       for (const auto& [copy, list] : copies)
@@ -300,6 +317,12 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
     for (const Memory::Write& write : region.writes)
       if (std::find(touched.begin(), touched.end(), write.root) == touched.end()) {
         touched.push_back(write.root);
+        settled = false;
+      }
+    for (const TensorRef& root : region.doubted)
+      if (std::find(doubted.begin(), doubted.end(), root) == doubted.end()) {
+        doubted.push_back(root);
+        std::erase(touched, root);
         settled = false;
       }
     for (const auto& [i, type] : fresh) {
@@ -333,13 +356,14 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       const Dim step =
           type_of(body.outputs()[k + 1].second).shape[d] - type_of(body.inputs()[k]).shape[d];
       if (step.is_constant())
-        shape[d] = before.dim(static_cast<int>(d)) + step * (limit->top - done);
+        shape[d] = before.dim(static_cast<int>(d)) + step * max(limit->top - done, 0);
     }
     if (shape == after.shape()) return after;
     return memory_.graph().call("reshape", {after}, {{"shape", shape}});
   };
   size_t next = 1;
   std::vector<Item> results;
+  std::vector<TensorRef> own(leaves.size());
   for (size_t i = 0; i < leaves.size(); ++i) {
     if (!changes[i]) {
       results.push_back(*leaves[i]);
@@ -347,14 +371,21 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
     }
     const Value value = with_length(initial[next], outputs[next], next);
     ++next;
-    results.emplace_back(is_numeric(*leaves[i])
-                             ? memory_.make_number(value)
-                             : memory_.make_like(std::get<TensorRef>(leaves[i]->value), value));
-    if (const TensorRef result = tensor_of(results.back()); result && left[i])
-      memory_.share_lists(left[i], result);
+    if (is_numeric(*leaves[i])) {
+      results.emplace_back(memory_.make_number(value));
+      continue;
+    }
+    own[i] = memory_.make_like(std::get<TensorRef>(leaves[i]->value), value);
+    results.emplace_back(own[i]);
+    if (left[i]) memory_.share_lists(left[i], own[i]);
   }
   for (size_t i = 0; i < touched.size(); ++i, ++next)
     memory_.write(touched[i], with_length(initial[next], outputs[next], next));
+  memory_.doubt(doubted);
+  const std::vector<TensorRef> placed = memory_of_leaves.placed(
+      own, {outputs.begin() + static_cast<std::ptrdiff_t>(next), outputs.end()});
+  for (size_t i = 0; i < leaves.size(); ++i)
+    if (own[i]) results[i] = Item(placed[i]);
   next = 0;
   for (size_t i = 0; i < carried; ++i) set(node.outputs[i], rebuild(start[i], results, next));
   for (size_t i = 0; i < held.size(); ++i)

@@ -35,6 +35,9 @@ Value Memory::capture_into(size_t level, Value outer) {
 }
 
 Value Memory::here(Value value) {
+  if (!is_open(value.graph()))
+    throw Refusal{"a value from inside of a branch or loop is needed outside of it",
+                  "compute it before the branch or loop"};
   size_t level = 0;
   while (regions_[level].graph != value.graph()) ++level;
   while (++level < regions_.size()) value = capture_into(level, value);
@@ -68,13 +71,13 @@ std::vector<Value> Memory::enter(const std::vector<Value>& inputs,
 
 Memory::Region Memory::leave() {
   Body& body = regions_.back();
-  Region region{body.owner, {}, {}};
+  Region region{body.owner, {}, {}, {}};
   std::vector<std::pair<TensorRef, bool>> poisoned;
   for (Saved& saved : body.saved) {
-    if (!saved.root->doubt_.empty())
-      throw Refusal{saved.root->doubt_, "write to a copy: x = x.clone()"};
     if (saved.root->poisoned_ && !saved.poisoned)
       poisoned.emplace_back(saved.root, true);
+    else if (!saved.root->doubt_.empty())
+      region.doubted.push_back(saved.root);
     else
       region.writes.push_back({saved.root, read(saved.root)});
   }
@@ -83,6 +86,7 @@ Memory::Region Memory::leave() {
     saved.root->value_ = saved.value;
     saved.root->known_ = saved.known;
     saved.root->poisoned_ = saved.poisoned;
+    saved.root->doubt_ = saved.doubt;
     ++saved.root->version_;
   }
   regions_.pop_back();
@@ -90,12 +94,22 @@ Memory::Region Memory::leave() {
   return region;
 }
 
+std::set<std::string> Memory::symbols_outside() const {
+  std::vector<std::string> symbols;
+  for (size_t level = 0; level + 1 < regions_.size(); ++level) {
+    const Graph& graph = *regions_[level].graph;
+    for (ValueId id = 0; id < graph.value_count(); ++id)
+      for (const Dim& dim : graph.value_info(id).type.shape) dim.collect_symbols(symbols);
+  }
+  return {symbols.begin(), symbols.end()};
+}
+
 void Memory::save(const TensorRef& root) {
   if (root->region_ >= depth()) return;
   Body& body = regions_.back();
   for (const Saved& saved : body.saved)
     if (saved.root == root) return;
-  body.saved.push_back({root, root->value_, root->known_, root->poisoned_});
+  body.saved.push_back({root, root->value_, root->known_, root->poisoned_, root->doubt_});
 }
 
 void Memory::set_root(const TensorRef& root, Value value) {

@@ -18,6 +18,7 @@ except ImportError:
     sys.exit(0)
 
 from semantics import (  # noqa: E402,F401
+    aliases,
     complex,
     containers,
     control,

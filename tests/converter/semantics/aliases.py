@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors that branches and loops pass on: which of several a name stands for, and writes to it."""
+from typing import List
+
+import torch
+from torch import nn
+
+from semantics.case import T, case
+
+
+@case("f32[n]=50..100")
+class ThePointBefore(nn.Module):
+    def forward(self, x: T):
+        p = x
+        old = x
+        while bool(p.abs().max() > 10):
+            old = p
+            p = p * 0.5
+        return p, old
+
+
+@case()
+class Rotations(nn.Module):
+    def forward(self, x: T):
+        a, b, c = x, x + 1, x + 2
+        for _ in range(x.size(0) * 2):
+            a, b, c = b, c, a
+        u, v = x.t(), x.t() * 2
+        for i in range(x.size(0)):
+            u, v = v, u + v
+        return a, b, c, u, v
+
+
+@case("f32[4,4]", "f32[n]")
+class TurnsOverItself(nn.Module):
+    def forward(self, x: T, y: T):
+        for _ in range(y.size(0) + 1):
+            x = x.t()
+        return x
+
+
+@case("f32[n,4]=-1..1")
+class ViewsThatDataChooses(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        v = y[0]
+        if bool(x.sum() > -100):
+            v = y[1]
+        if bool(x.sum() < 100):
+            v.fill_(3.0)
+        w = y[:, 1]
+        if bool(x[0, 0] > 0):
+            w = y[:, 2]
+        w.add_(1)
+        y.mul_(2)
+        return y, v, w
+
+
+@case("f32[n,4]=-1..1")
+class TheBestIsAnAlias(nn.Module):
+    def forward(self, x: T):
+        h = x.clone()
+        best = x * 0
+        for i in range(x.size(0) * 3):
+            if bool(h.sum() < i - 2) or i == 1:
+                best = h
+            h.mul_(0.9)
+            if i == 2:
+                h = h + 1
+        return best, h
+
+
+@case("f32[n,4]=-1..1")
+class SwapsOfWrittenTensors(nn.Module):
+    def forward(self, x: T):
+        a = x.clone()
+        b = x + 1
+        first = a
+        for i in range(x.size(0) + 1):
+            a.add_(1)
+            a, b = b, a
+            if bool(a.sum() > b.sum()):
+                b.mul_(0.5)
+                a = b
+        a.sub_(3)
+        return a, b, first
+
+
+@case("f32[n,4]=-1..1")
+class WritesBeforeANewName(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        a = y
+        for i in range(x.size(0)):
+            a.add_(1)
+            a = a * 2
+        if bool(x.sum() > 100):
+            a = y
+        a.neg_()
+        return y, a
+
+
+@case("f32[n,4]=-1..1")
+class TwoNamesFromOneSide(nn.Module):
+    def forward(self, x: T):
+        a = x.clone()
+        b = x + 1
+        if bool(x[0, 0] > x[0, 1]):
+            a = x * 2
+            b = a[:]
+        a.add_(1)
+        b[0].mul_(3)
+        return a, b
+
+
+@case("f32[n,4]=-1..1")
+class NestedChoices(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        z = x * 2
+        v = y
+        if bool(x[0, 0] > 0):
+            if bool(x[0, 1] > 0):
+                v = z
+            else:
+                v = v.t().t()
+                v[0] = 9
+        w = v[1:]
+        for i in range(x.size(0)):
+            w.add_(1)
+            v = v + i
+        return y, z, v, w
+
+
+@case("f32[n,4]=-1..1", exit=3, words="share memory")
+class RowsThatARoundChooses(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        v = y[0]
+        for i in range(x.size(0)):
+            v = y[i]
+        v.fill_(7)
+        return y
+
+
+@case("f32[n,4]=-1..1", exit=3, words="share memory")
+class ReshapesInBranchesThatMayShare(nn.Module):
+    def forward(self, x: T):
+        y = x.t().contiguous()
+        v = y[0]
+        if bool(x.sum() > 0):
+            v = y.t().reshape(-1)[:2]
+        else:
+            v = y.t().reshape(-1)[2:4]
+        v.zero_()
+        return y
+
+
+@case("f32[n,4]=-1..1")
+class OnlyPrints(nn.Module):
+    def forward(self, x: T):
+        y = x * 2
+        if bool(y.max() > 1000):
+            print("large", y.max())
+        for i in range(x.size(0)):
+            if bool(y.sum() > 1000):
+                print("larger", i)
+                if bool(y.sum() > 2000):
+                    print("largest", i)
+        return y
+
+
+@case("f32[n,4]=-1..1", exit=3, words="a list, dict or attribute is changed where")
+class ListsThatGrowInABranch(nn.Module):
+    def forward(self, x: T):
+        parts: List[T] = []
+        if bool(x.sum() > 0):
+            for i in range(x.size(0)):
+                parts.append(x[i])
+        return torch.stack(parts + [x[0]])
+
+
+@case("f32[n,4]=-1..1", exit=3, words="4 elements are unpacked into 3 names")
+class UnpacksTooFew(nn.Module):
+    def forward(self, x: T):
+        a, b, c = x.unbind(1)
+        return a + b + c
