@@ -316,6 +316,8 @@ TEST(Session, RunsTheBranchThatTheDataChooses) {
       const std::vector<float> y = copy_of(*session.output("y"));
       for (size_t i = 0; i < y.size(); ++i)
         EXPECT_EQ(y[i], choice ? -values[i] - 1 : -values[i] * values[i]);
+      ASSERT_EQ(session.ways().size(), 1u);
+      EXPECT_EQ(session.ways()[0].taken, (std::vector<int64_t>{n - 1, choice ? n - 2 : n - 1}));
     }
   }
 }
@@ -344,6 +346,16 @@ TEST(Session, RunsALoopAsLongAsTheDataSays) {
   values = {100, 1, 1};
   ASSERT_TRUE(session.run().ok());
   EXPECT_EQ(copy_of(*session.output("y")), values);
+  ASSERT_EQ(session.ways().size(), 1u);
+  EXPECT_EQ(session.ways()[0].op, "while");
+  EXPECT_EQ(session.ways()[0].taken, (std::vector<int64_t>{1, 0, 1}));
+
+  Session limited = *Session::create(model, {.most_rounds = 5});
+  ASSERT_TRUE(limited.set_input("x", view(values, {3})).ok());
+  values = {1, 2, 3};
+  for (int run = 0; run < 2; ++run) EXPECT_TRUE(limited.run().ok()) << "takes 5 rounds each time";
+  values = {0, 0, 0};
+  EXPECT_NE(limited.run().message().find("more than 5 rounds"), std::string::npos);
 }
 
 // The rows of x where x > 0 somewhere decide a size; what follows is planned when it is known.
@@ -369,6 +381,9 @@ TEST(Session, PlansOnWhenDataHasDecidedASize) {
   EXPECT_EQ(run({-1, 2, 0, 1}), std::pair(Floats({4, 2}), Floats({0, 0, 1})));
   EXPECT_EQ(run({1, 1, 1, 1}), std::pair(Floats({2, 2, 2, 2}), Floats({0, 1, 2, 3})));
   EXPECT_EQ(run({-1, -2, 0, -1}), std::pair(Floats(), Floats()));
+  ASSERT_FALSE(session.ways().empty());
+  EXPECT_EQ(session.ways()[0].op, "nonzero");
+  EXPECT_EQ(session.ways()[0].taken, (std::vector<int64_t>{1, 0, 2})) << "empty, one, more";
 }
 
 TEST(Session, AnIndexOutOfRangeFailsTheRun) {

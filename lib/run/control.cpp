@@ -24,6 +24,7 @@ Status Program::make_controls(const Plan& plan) {
       Result<std::unique_ptr<Program>> body = create(Graph(*subgraph), options, *registry_);
       if (!body.ok())
         return Status(body.status().code(), text(step.label, ": ", body.status().message()));
+      (*body)->rounds_left_ = rounds_left_;
       control->bodies.push_back(*std::move(body));
     }
     return {};
@@ -46,7 +47,10 @@ Status Program::run_control(const Step& step, const RunContext& context, const B
 // if(cond, captures...): the first subgraph when cond is true, else the second; each takes the
 // captures.
 Status Program::run_if(Control& control, const Step& step, std::span<const Tensor> inputs) {
-  Program& body = *control.bodies[*inputs[0].as<bool>() ? 0 : 1];
+  const size_t side = *inputs[0].as<bool>() ? 0 : 1;
+  ++control.taken[side];
+  control.runs = {side == 0, side == 1};
+  Program& body = *control.bodies[side];
   for (size_t i = 1; i < step.inputs.size(); ++i)
     HG_TRY(body.set_input(static_cast<int>(i) - 1, inputs[i]));
   HG_TRY(body.run());
@@ -90,7 +94,11 @@ Status Program::run_while(Control& control, const Step& step, std::span<const Te
   bool go_on = *inputs[0].as<bool>();
   for (size_t i = 1 + carried; i < step.inputs.size(); ++i)
     HG_TRY(body.set_input(static_cast<int>(i) - 1, inputs[i]));
-  while (go_on) {
+  int64_t rounds = 0;
+  for (; go_on; ++rounds) {
+    if (options_.most_rounds > 0 && --*rounds_left_ < 0)
+      return invalid_argument("its loops take more than ", options_.most_rounds,
+                              " rounds, the limit that was set");
     for (size_t i = 0; i < carried; ++i)
       HG_TRY(body.set_input(static_cast<int>(i), control.results[i]));
     HG_TRY(body.run());
@@ -120,6 +128,8 @@ Status Program::run_while(Control& control, const Step& step, std::span<const Te
     for (Control::Carried& kept : control.carried)
       if (kept.moves) std::swap(kept.now, kept.next);
   }
+  ++control.taken[static_cast<size_t>(std::min<int64_t>(rounds, 2))];
+  control.runs[0] = rounds;
   return {};
 }
 

@@ -118,6 +118,7 @@ Status Program::run() {
   }
   if (sizes_changed_ || parts_.empty()) HG_TRY(plan({}));
   has_run_ = false;
+  own_rounds_left_ = options_.most_rounds;
   fetched_.clear();
   parts_.resize(1);
   for (;;) {
@@ -292,7 +293,12 @@ Result<Bindings> Program::measure(Ready& ready) {
   std::vector<int64_t> sizes(fresh.size(), 0);
   step.kernel->measure(context, sizes);
   if (error_.load(std::memory_order_relaxed) != nullptr) return failure(step);
-  for (size_t i = 0; i < fresh.size(); ++i) HG_TRY(bindings.bind(fresh[i].symbol(), sizes[i]));
+  std::vector<int64_t>& taken = size_ways_[step.node];
+  taken.resize(3 * fresh.size());
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    HG_TRY(bindings.bind(fresh[i].symbol(), sizes[i]));
+    ++taken[3 * i + static_cast<size_t>(std::min<int64_t>(sizes[i], 2))];
+  }
   return bindings;
 }
 

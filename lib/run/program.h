@@ -3,7 +3,9 @@
 // flow nodes of another program.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -51,6 +53,7 @@ class Program {
   std::vector<ArenaBlock> arena_blocks() const;
   double flops() const;
   std::vector<ProfileRow> profile() const;
+  std::vector<WaysRow> ways() const;
   std::string report() const;
   std::vector<std::byte> tuning() const { return tuning_.blob(); }
 
@@ -67,6 +70,8 @@ class Program {
       bool moves = false;  // `next` takes the place of `now`
     };
     std::vector<Carried> carried;
+    std::array<int64_t, 3> taken{};   // as WaysRow has it
+    std::array<int64_t, 2> runs{};    // of the bodies, in the last run
   };
 
   Program(Graph graph, const Options& options, const Registry& registry);
@@ -112,6 +117,9 @@ class Program {
   std::vector<Ready*> parts_;        // those of the last plan or run, in order
   std::vector<Memory64> arenas_;     // by part
   std::vector<std::unique_ptr<Control>> controls_;  // by node
+  std::map<int32_t, std::vector<int64_t>> size_ways_;  // by node: the sizes that data gave
+  int64_t own_rounds_left_ = 0;
+  int64_t* rounds_left_ = &own_rounds_left_;  // of a body: those of the outermost program
   std::unique_ptr<DeviceSide> device_;  // null: the CPU alone
   std::set<std::string> distrusted_;    // kernels of the device that failed their self-test
   mutable std::map<ValueId, TensorData> fetched_;  // values read from the device since the last run

@@ -55,6 +55,8 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
     if (expand_node < 0 || index > 0) return plan.status();
     plans_.clear();
     plans_.resize(1);
+    controls_.clear();  // they and the sizes are known by the numbers of nodes
+    size_ways_.clear();
     prepared.clear();
     HG_TRY(rewrite(graph_,
                    [&, at = int32_t{0}](

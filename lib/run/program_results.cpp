@@ -121,6 +121,10 @@ double Program::flops() const {
   double total = 0;
   for (const Ready* ready : parts_)
     for (const Step& step : ready->plan.steps) total += step.flops;
+  for (const auto& control : controls_)
+    for (size_t i = 0; control != nullptr && i < control->bodies.size(); ++i)
+      if (control->runs[i] > 0)
+        total += static_cast<double>(control->runs[i]) * control->bodies[i]->flops();
   return total;
 }
 
@@ -145,6 +149,34 @@ std::vector<ProfileRow> Program::profile() const {
       row.bytes = step.bytes;
       rows.push_back(std::move(row));
     }
+  return rows;
+}
+
+std::vector<WaysRow> Program::ways() const {
+  std::vector<WaysRow> rows;
+  for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+    const Node& node = graph_.nodes()[i];
+    const auto sizes = size_ways_.find(static_cast<int32_t>(i));
+    if (node.outputs.empty() || (node.subgraphs.empty() && sizes == size_ways_.end())) continue;
+    WaysRow row{
+        graph_.value_info(node.outputs[0]).name, std::string(node.op->name()), node.origin, {}};
+    if (node.subgraphs.empty()) {
+      row.taken = sizes->second;
+      rows.push_back(std::move(row));
+      continue;
+    }
+    const Control* const control = i < controls_.size() ? controls_[i].get() : nullptr;
+    const auto ways = row.op == "if" ? 2 : 3;
+    row.taken.resize(ways, 0);
+    if (control != nullptr) std::copy_n(control->taken.begin(), ways, row.taken.begin());
+    rows.push_back(row);
+    if (control == nullptr) continue;
+    for (size_t side = 0; side < control->bodies.size(); ++side)
+      for (WaysRow& inner : control->bodies[side]->ways()) {
+        inner.node = text(row.node, "/", static_cast<int64_t>(side), "/", inner.node);
+        rows.push_back(std::move(inner));
+      }
+  }
   return rows;
 }
 

@@ -246,6 +246,7 @@ Result<Memory> Session::memory() const {
 std::vector<ArenaBlock> Session::arena_blocks() const { return body_->program->arena_blocks(); }
 double Session::flops() const { return body_->program->flops(); }
 std::vector<ProfileRow> Session::profile() const { return body_->program->profile(); }
+std::vector<WaysRow> Session::ways() const { return body_->program->ways(); }
 const Graph& Session::compiled_graph() const { return body_->program->graph(); }
 std::vector<std::byte> Session::tuning() const { return body_->program->tuning(); }
 const Gpu& Session::gpu() const { return body_->program->gpu(); }

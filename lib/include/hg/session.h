@@ -61,6 +61,9 @@ struct Options {
   std::string gpu_name = {};
   bool device_outputs = false;  // outputs stay on the device, for device_output()
   bool profile = false;
+  // Rounds of all loops that one run may take, for models and inputs that nobody vouches for: one
+  // more is an error. 0: no limit.
+  int64_t most_rounds = 0;
   bool keep_all_values = false;      // every value can be read by name after a run; for checking
   const Registry* registry = nullptr;  // kernels; null: those of the model's graph
 };
@@ -83,6 +86,16 @@ struct ProfileRow {
   double ms = 0;       // of the last run
   double flops = 0;
   int64_t bytes = 0;   // read and written
+};
+
+// How often the ways of a node that data or sizes decide were taken since the session was created.
+struct WaysRow {
+  std::string node;  // its name; "if_3/0/while_1" of one in the first subgraph of another
+  std::string op;
+  Origin origin;
+  // Of `if`: its first subgraph, the second. Of `while`: no round, one, more. Of another op, for
+  // each size that data gives: 0, 1, more.
+  std::vector<int64_t> taken;
 };
 
 // One block of the arena over the steps of a run, for drawing.
@@ -140,6 +153,7 @@ class Session {
   std::vector<ArenaBlock> arena_blocks() const;
   double flops() const;                        // multiplications and additions of one run
   std::vector<ProfileRow> profile() const;     // needs Options::profile
+  std::vector<WaysRow> ways() const;
   // What Options::autotune measured so far, and Options::tuning: to be stored, for the next session.
   std::vector<std::byte> tuning() const;
   const Gpu& gpu() const;  // empty on the CPU
