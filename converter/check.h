@@ -11,11 +11,13 @@
 #include "converter/interpret.h"
 #include "converter/load.h"
 #include "converter/options.h"
+#include "converter/wrong_node.h"
 #include "hg/model.h"
 
 namespace hg::convert {
 
 struct CheckedOutput {
+  static constexpr const char kNoElement[] = "it has no element";
   std::string name;
   std::string type;  // "f32[2, 10]"
   enum class Verdict { equal, different, unchecked } verdict = Verdict::equal;
@@ -25,14 +27,8 @@ struct CheckedOutput {
 
 struct CheckedCase {
   std::vector<std::pair<std::string, int64_t>> sizes;
+  std::string values;  // "all values 100"; empty: the usual ones
   std::vector<CheckedOutput> outputs;
-};
-
-struct WrongNode {
-  std::string op;
-  Origin origin;
-  std::string difference;
-  double largest_error = 0;
 };
 
 struct CheckResult {
@@ -41,18 +37,19 @@ struct CheckResult {
   std::vector<CheckedCase> cases;
   std::vector<WrongNode> wrong_nodes;  // the first one, when it was found
   std::vector<std::string> warnings;
+  std::vector<std::string> not_exercised;  // "the else of `if` at model.py:12"
 };
 
-// `trace` belongs to the model's graph; its nodes are those of `loaded.program`. `progress` is told
-// what happens now.
-CheckResult check_model(const Loaded& loaded, const Model& model, std::span<const Executed> trace,
-                        const Job& job, const std::function<void(const std::string&)>& progress);
+// `graph` is the one that was imported, whose `trace` has the nodes of `loaded.program`; `written`
+// is asked for the model with that graph as it was read back, which is what runs, once libtorch
+// has run. `progress` is told what happens now.
+CheckResult check_model(const Loaded& loaded, const Graph& graph,
+                        const std::function<const Model&()>& written,
+                        std::span<const Executed> trace, const Job& job,
+                        const std::function<void(const std::string&)>& progress);
 
 // Why libtorch refuses seeded inputs of these types at the first check sizes; empty when it takes
 // some of them, or when it fails in an op that the converter has no row for.
 std::string input_trouble(const Loaded& loaded, std::span<const InputSpec> specs, const Job& job);
-
-// " in module 'layer1.0' (model.py:12)"
-std::string describe_origin(const Origin& origin);
 
 }  // namespace hg::convert

@@ -36,8 +36,12 @@ std::pair<int64_t, int64_t> default_sizes(std::span<const InputSpec> specs,
 
 }  // namespace
 
-Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
-                   Filling filling) {
+namespace {
+
+// fill(i, dtype, shape, range, seed) gives the i-th input.
+template <class Fill>
+Inputs filled_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
+                     const Fill& fill) {
   Bindings bindings;
   for (const auto& [symbol, size] : sizes)
     if (Status status = bindings.bind(symbol, size); !status.ok())
@@ -52,7 +56,7 @@ Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const
                          describe_sizes(sizes), ": ", shape.status().message())};
     std::optional<std::pair<double, double>> range;
     if (i < job.inputs.size()) range = job.inputs[i].range;
-    Result<TensorData> data = seeded_input(type.dtype, *shape, range, filling, job.seed + 977 * i);
+    Result<TensorData> data = fill(i, type.dtype, *shape, range, job.seed + 977 * i);
     if (!data.ok())
       throw Failure{Exit::unsupported, text("input '", name, "' of ", describe_sizes(sizes), ": ",
                                             data.status().message())};
@@ -60,6 +64,28 @@ Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const
     inputs.reference.push_back({name, inputs.data.back().tensor});
   }
   return inputs;
+}
+
+}  // namespace
+
+Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
+                   Filling filling) {
+  return filled_inputs(
+      specs, sizes, job,
+      [&](size_t, DType dtype, const Sizes& shape, const auto& range, uint64_t seed) {
+        return seeded_input(dtype, shape, range, filling, seed);
+      });
+}
+
+Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
+                   std::span<const Recipe* const> chosen, uint64_t seed) {
+  return filled_inputs(
+      specs, sizes, job,
+      [&](size_t i, DType dtype, const Sizes& shape, const auto& range, uint64_t own) {
+        if (chosen[i] == nullptr)
+          return seeded_input(dtype, shape, range, Filling::usual, own + seed);
+        return seeded_input(dtype, shape, range, *chosen[i], own + seed);
+      });
 }
 
 // Models of sound want thousands of samples, which are the last dim of their input.

@@ -72,9 +72,15 @@ void Interpreter::run_if(const ScriptNode& node) {
     // An exception that data decides cannot be thrown by a graph: the check is left out.
     for (int side = 0; side < 2; ++side)
       if (ends_in_raise(node.blocks[static_cast<size_t>(side)])) taken = 1 - side;
-    if (taken >= 0)
+    if (taken >= 0) {
+      const std::string at = node.origin.source.empty() ? node.origin.module : node.origin.source;
+      std::string gap = text("the exception at ", at, ", which is left out");
+      if (std::find(result_.left_out.begin(), result_.left_out.end(), gap) ==
+          result_.left_out.end())
+        result_.left_out.push_back(std::move(gap));
       note(text("a check that raises an exception is left out: ",
                 node.origin.module.empty() ? node.origin.source : node.origin.module));
+    }
   }
   if (taken < 0) return if_on_data(node, condition);
   const ScriptBlock& block = node.blocks.at(static_cast<size_t>(taken));

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <future>
 #include <map>
 #include <optional>
@@ -17,7 +16,7 @@
 #include "converter/inputs.h"
 #include "converter/recognise.h"
 #include "converter/sha256.h"
-#include "hg/session.h"
+#include "converter/written.h"
 
 namespace hg::convert {
 namespace {
@@ -43,33 +42,6 @@ class Spool {
 
  private:
   std::FILE* file_;
-};
-
-// The file is written while the check still runs; it takes its place when keep() is called, and
-// nothing of it stays otherwise.
-class PendingFile {
- public:
-  PendingFile(Model& model, std::string path, std::function<Model::Info()> info)
-      : saved_(
-            std::async(std::launch::async,
-                       [this, &model, path = std::move(path), info = std::move(info)]() -> Status {
-                         model.set_info(info());
-                         return model.save(path, [this] { return keep_.get_future().get(); });
-                       })) {}
-  ~PendingFile() {
-    if (saved_.valid()) keep_.set_value(false);
-  }
-  PendingFile(const PendingFile&) = delete;
-  PendingFile& operator=(const PendingFile&) = delete;
-
-  Status keep() {
-    keep_.set_value(true);
-    return saved_.get();
-  }
-
- private:
-  std::promise<bool> keep_;
-  std::future<Status> saved_;  // its end waits for the thread
 };
 
 // Each op once: how often, where first, and why.
@@ -199,28 +171,38 @@ class Conversion {
 
     check_sizes(input_specs(model->graph()), job());  // names of --check-size
     const auto info = [this]() -> Model::Info {
-      return {text("hg-convert ", HG_VERSION), "libtorch " + report_.libtorch, hash_.get()};
+      Model::Info made{text("hg-convert ", HG_VERSION), "libtorch " + report_.libtorch,
+                       hash_.get()};
+      if (!job().check) made.not_exercised = {"anything: it was converted without the check"};
+      return made;
     };
-    const bool streams = is_stream();
-    std::optional<PendingFile> file;
-    if (!streams) file.emplace(*model, job().output, info);
+    WrittenModel written(*model, job().output, custom_.registry(), info);
     if (job().check) {
       stage("check");
-      report_.check = check_model(loaded, *model, imported.trace, job(), progress_);
+      report_.check = check_model(
+          loaded, model->graph(), [&]() -> const Model& { return written.read_back(); },
+          imported.trace, job(), progress_);
       for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
+      for (std::string& line : imported.left_out)
+        report_.check.not_exercised.push_back(std::move(line));
     }
     if (std::string warning = bad_weights.get(); !warning.empty())
       report_.warnings.push_back(std::move(warning));
     if (report_.check.exit != Exit::ok)
       return fail(report_.check.exit, text(job().model, ": ", report_.check.message));
+    if (job().strict && !report_.check.not_exercised.empty()) return refuse_gaps();
 
     stage("write");
-    if (streams) {
-      model->set_info(info());
-      return write_stream(*model);
-    }
-    if (Status saved = file->keep(); !saved.ok())
-      fail(Exit::unreadable, std::string(saved.message()));
+    written.keep(report_.check.not_exercised);
+  }
+
+  void refuse_gaps() {
+    std::string gaps;
+    for (const std::string& way : report_.check.not_exercised)
+      gaps += text(gaps.empty() ? "" : "; ", way);
+    fail(Exit::mismatch,
+         text(job().model, ": --strict: the check did not exercise ", gaps,
+              "; give ranges of values or sizes that take them, as in 'x:f32[n]=0..100'"));
   }
 
   void apply_dims() {
@@ -356,31 +338,6 @@ class Conversion {
       report_.weight_bytes += state.data.tensor.bytes();
       if (state.kind == State::Kind::parameter) report_.parameters += state.data.tensor.count();
     }
-  }
-
-  // A pipe or a device, which get nothing before the check has passed.
-  bool is_stream() const {
-    std::error_code ignored;
-    const std::filesystem::file_status status = std::filesystem::status(job().output, ignored);
-    if (status.type() == std::filesystem::file_type::directory)
-      throw Failure{Exit::usage, job().output + " is a directory; give a file with -o"};
-    return job().output == "-" ||
-           (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status));
-  }
-
-  void write_stream(const Model& model) {
-    Result<std::vector<std::byte>> bytes = model.serialize();
-    if (!bytes.ok()) return fail(Exit::unreadable, std::string(bytes.status().message()));
-    bool standard = job().output == "-";
-    std::FILE* file = standard ? stdout : std::fopen(job().output.c_str(), "wb");
-    errno = 0;
-    bool written = file && std::fwrite(bytes->data(), 1, bytes->size(), file) == bytes->size() &&
-                   std::fflush(file) == 0;
-    std::string reason = std::strerror(errno);
-    if (file && !standard) std::fclose(file);
-    if (!written)
-      fail(Exit::unreadable,
-           text(standard ? "standard output" : job().output, ": cannot be written: ", reason));
   }
 
   const std::function<void(const std::string&)>& progress_;

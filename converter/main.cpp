@@ -81,11 +81,14 @@ void print_success(const Report& report) {
       error = std::max(error,
                        output.verdict == CheckedOutput::Verdict::equal ? output.largest_error : 0);
     }
-    line = text("  checked with ", describe_sizes(checked.sizes), ": ", equal, " of ",
+    line = text("  checked with ", describe_sizes(checked.sizes),
+                checked.values.empty() ? "" : " and ", checked.values, ": ", equal, " of ",
                 static_cast<int64_t>(checked.outputs.size()),
                 " outputs equal libtorch's, largest error ", error);
     std::fprintf(out, "%s\n", line.c_str());
   }
+  for (const std::string& way : report.check.not_exercised)
+    std::fprintf(out, "  not exercised: %s\n", way.c_str());
 }
 
 int run_one(const Job& job, const std::string& json) {
@@ -171,6 +174,8 @@ int run(int argc, char** argv) {
   app.add_option("--json", json, "writes a report to this file, or - for standard output");
   app.add_option("--batch", batch, "converts the jobs of a JSON file, one answer a line");
   app.add_flag("--no-check", no_check, "does not run the model to compare it with libtorch");
+  app.add_flag("--strict", job.strict,
+               "refuses a model of which the check did not exercise all ways (exit code 4)");
   app.add_flag("--list-ops", list_ops, "prints the table of ops, as JSON with --json -");
   try {
     app.parse(argc, argv);
@@ -195,6 +200,8 @@ int run(int argc, char** argv) {
       throw Failure{Exit::usage, "--dim '" + dim + "': a symbol becomes one number, as in n=2"};
   }
   job.check = !no_check;
+  if (job.strict && no_check)
+    throw Failure{Exit::usage, "--strict needs the check that --no-check leaves out"};
   if (job.output.empty()) job.output = default_output(job.model);
   if (job.output == "-" && json == "-")
     throw Failure{Exit::usage, "-o - and --json - cannot both write standard output"};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 
 namespace hg::convert {
@@ -114,6 +115,8 @@ InputOption parse_input(std::string_view whole) {
       usage("--input '", whole, "': '", range, "' behind the shape is no range like =0..255");
     option.range = {number(range.substr(1, dots - 1), whole),
                     number(range.substr(dots + 2), whole)};
+    if (!std::isfinite(option.range->first) || !std::isfinite(option.range->second))
+      usage("--input '", whole, "': the ends of a range are finite numbers, as in =0..255");
     if (option.range->first > option.range->second)
       usage("--input '", whole, "': the range's first number exceeds its second");
   }

@@ -38,6 +38,7 @@ struct Job {
   std::vector<SizeOption> dims;  // --dim n=2: the symbol becomes this number in the file
   std::vector<CustomOp> custom;  // --custom
   bool check = true;
+  bool strict = false;  // what the check did not exercise refuses the model
   uint64_t seed = 1;
 };
 

@@ -9,6 +9,7 @@
 #include <torch/csrc/jit/runtime/operator.h>
 #include <torch/csrc/jit/runtime/print_handler.h>
 
+#include <limits>
 #include <map>
 #include <set>
 
@@ -270,10 +271,11 @@ struct Stop {};  // the observer has seen enough
 
 class NodeRunner {
  public:
-  NodeRunner(const TorchModule& torch, uint64_t seed, const Observer& observer)
+  NodeRunner(const TorchModule& torch, uint64_t seed, const Observer& observer, int64_t most_rounds)
       : torch_(torch),
         seed_(seed),
         observer_(observer),
+        rounds_left_(most_rounds > 0 ? most_rounds : std::numeric_limits<int64_t>::max()),
         values_(static_cast<size_t>(torch.id_count)) {}
 
   void set(const jit::Value* value, IValue to) { values_[id(value)] = std::move(to); }
@@ -319,6 +321,7 @@ class NodeRunner {
     std::vector<IValue> carried;
     for (size_t i = 2; i < node.inputs().size(); ++i) carried.push_back(get(node.inputs()[i]));
     for (int64_t step = 0; step < most && more; ++step) {
+      TORCH_CHECK(--rounds_left_ >= 0, "the loops of the model take too many rounds");
       set(block->inputs()[0], step);
       for (size_t i = 0; i < carried.size(); ++i) set(block->inputs()[i + 1], carried[i]);
       run(*block, script.blocks[0]);
@@ -415,6 +418,7 @@ class NodeRunner {
   const TorchModule& torch_;
   uint64_t seed_;
   const Observer& observer_;
+  int64_t rounds_left_;
   std::vector<IValue> values_;
   std::map<const ScriptNode*, int64_t> occurrences_;
 };
@@ -462,14 +466,14 @@ std::vector<TensorData> run_reference(const Loaded& loaded, std::span<const Refe
 
 std::vector<TensorData> run_reference_nodes(const Loaded& loaded,
                                             std::span<const ReferenceInput> inputs, uint64_t seed,
-                                            const Observer& observer) {
+                                            const Observer& observer, int64_t most_rounds) {
   at::NoGradGuard no_grad;
   Silence silence;
   Restore restore(loaded);
   at::manual_seed(seed);
   std::vector<IValue> arguments = arguments_of(loaded, inputs);
   const TorchModule& torch = *loaded.module;
-  NodeRunner runner(torch, seed, observer);
+  NodeRunner runner(torch, seed, observer, most_rounds);
   runner.set(torch.graph->inputs()[0], torch.module._ivalue());
   for (size_t i = 0; i < arguments.size(); ++i)
     runner.set(torch.graph->inputs()[i + 1], std::move(arguments[i]));

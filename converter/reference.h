@@ -39,10 +39,11 @@ using Observer = std::function<bool(const ScriptNode& node, int64_t occurrence,
                                     std::span<const TensorData> outputs)>;
 
 // The same node by node. Memory that ops such as aten::empty leave as it was is filled with a
-// pattern that depends on the seed. Throws ReferenceFailure, which names the node.
+// pattern that depends on the seed. Throws ReferenceFailure, which names the node, also when all
+// loops together take more than `most_rounds`, which is none where it is 0.
 std::vector<TensorData> run_reference_nodes(const Loaded& loaded,
                                             std::span<const ReferenceInput> inputs, uint64_t seed,
-                                            const Observer& observer);
+                                            const Observer& observer, int64_t most_rounds = 0);
 
 // Some op of the program draws random numbers or returns memory as it was, so that two seeds may
 // give two results.

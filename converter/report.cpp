@@ -28,7 +28,7 @@ Json case_json(const CheckedCase& checked) {
                        {"largest_error", output.largest_error},
                        {"allowed", output.allowed},
                        {"reason", output.reason}});
-  return {{"sizes", sizes}, {"outputs", outputs}};
+  return {{"sizes", sizes}, {"values", checked.values}, {"outputs", outputs}};
 }
 
 // Text in another encoding than UTF-8 is shown with replacement characters, not refused.
@@ -53,6 +53,7 @@ BatchJob read_job(const Json& entry) {
     for (const auto& [symbol, size] : dims.items())
       job.dims.push_back({symbol, {size.get<int64_t>()}});
     job.check = entry.value("check", true);
+    job.strict = entry.value("strict", false);
   } catch (const Failure& failure) {
     result.trouble = failure.message;
   } catch (const nlohmann::json::exception& error) {
@@ -99,6 +100,7 @@ std::string report_json(const Report& report) {
                {"unsupported", unsupported},
                {"checked", report.job.check},
                {"checks", cases},
+               {"not_exercised", report.check.not_exercised},
                {"wrong_nodes", wrong},
                {"warnings", report.warnings},
                {"notes", report.notes},

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "converter/seeded.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace hg::convert {
 namespace {
@@ -57,7 +59,106 @@ void put(void* data, DType dtype, int64_t i, double value) {
   }
 }
 
+using Kind = Recipe::Kind;
+constexpr Recipe kRecipes[] = {
+    {Kind::normal, 0, 10},      {Kind::uniform, 0, 1},      {Kind::uniform, -1, 1},
+    {Kind::constant, 0, 0},     {Kind::constant, 1, 0},     {Kind::constant, -1, 0},
+    {Kind::normal, 0, 0.1},     {Kind::sparse, 0, 1},       {Kind::rising, 0, 1},
+    {Kind::rising, 0, -1},      {Kind::normal, 0, 100},     {Kind::normal, 0, 0.01},
+    {Kind::uniform, 0, 10},     {Kind::uniform, -10, 10},   {Kind::constant, 10, 0},
+    {Kind::constant, -10, 0},   {Kind::constant, 2, 0},     {Kind::constant, 0.5, 0},
+    {Kind::normal, 5, 1},       {Kind::normal, -5, 1},      {Kind::magnitudes, 0, 1},
+    {Kind::uniform, 0, 100},    {Kind::normal, 0, 1000},    {Kind::sparse, 0, 100},
+    {Kind::constant, 100, 0},   {Kind::constant, -100, 0},  {Kind::constant, 3, 0},
+    {Kind::uniform, -100, 100}, {Kind::normal, 0, 1e-4},    {Kind::uniform, 0, 1000},
+    {Kind::constant, 1000, 0},  {Kind::constant, -1000, 0}, {Kind::normal, 0, 1e4},
+    {Kind::constant, 1e-6, 0},  {Kind::rising, 0, 100},
+};
+
+double least(DType dtype) {
+  switch (dtype) {
+    case u8:
+      return 0;
+    case i8:
+      return -128;
+    case i16:
+      return -32768;
+    case i32:
+      return -2147483648.0;
+    default:
+      return -1e15;
+  }
+}
+double most(DType dtype) { return dtype == u8 ? 255 : dtype == i64 ? 1e15 : -least(dtype) - 1; }
+
 }  // namespace
+
+std::span<const Recipe> recipes() { return kRecipes; }
+
+std::string describe(const Recipe& recipe) {
+  const auto around = [&](const char* what) {
+    return text(what, recipe.at != 0 ? text(" around ", recipe.at) : std::string(), " of scale ",
+                recipe.scale);
+  };
+  switch (recipe.kind) {
+    case Kind::normal:
+      return around("normal values");
+    case Kind::uniform:
+      return text("values from ", recipe.at, " to ", recipe.at + recipe.scale);
+    case Kind::constant:
+      return text("all values ", recipe.at);
+    case Kind::rising:
+      return around(recipe.scale > 0 ? "rising values" : "falling values");
+    case Kind::sparse:
+      return around("sparse values");
+    case Kind::magnitudes:
+      break;
+  }
+  return "values of mixed magnitudes";
+}
+
+Result<TensorData> seeded_input(DType dtype, const Sizes& shape,
+                                const std::optional<std::pair<double, double>>& range,
+                                const Recipe& recipe, uint64_t seed) {
+  HG_TRY_ASSIGN(TensorData data, TensorData::allocate(dtype, shape));
+  Random random{seed * 0x2545F4914F6CDD1D + 2};
+  random.next();
+  std::vector<double> values(static_cast<size_t>(data.tensor.count()));
+  for (double& value : values) {
+    switch (recipe.kind) {
+      case Kind::normal:
+      case Kind::rising:
+        value = random.normal();
+        break;
+      case Kind::uniform:
+        value = random.uniform();
+        break;
+      case Kind::constant:
+        value = 0;
+        break;
+      case Kind::sparse:
+        value = random.uniform() < 0.1 ? random.normal() : 0;
+        break;
+      case Kind::magnitudes:
+        value = random.normal() * std::pow(10, 6 * random.uniform() - 3);
+        break;
+    }
+  }
+  if (recipe.kind == Kind::rising) std::sort(values.begin(), values.end());
+  for (size_t i = 0; i < values.size(); ++i) {
+    double value = recipe.at + recipe.scale * values[i];
+    if (range) {
+      const double middle = (range->first + range->second) / 2;
+      value = std::clamp(middle + (range->second - middle) * value, range->first, range->second);
+    }
+    if (!is_float(dtype) && dtype != boolean) {
+      value = std::clamp(std::round(value), least(dtype), most(dtype));
+      if (range) value = std::clamp(value, std::ceil(range->first), std::floor(range->second));
+    }
+    put(data.tensor.data, dtype, static_cast<int64_t>(i), dtype == boolean ? value > 0 : value);
+  }
+  return data;
+}
 
 Result<TensorData> seeded_input(DType dtype, const Sizes& shape,
                                 const std::optional<std::pair<double, double>>& range,

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "hg/tensor.h"
@@ -17,6 +19,21 @@ enum class Filling {
   positive,  // floats from 0.1 to 1; integers 1
 };
 inline constexpr Filling kFillings[] = {Filling::usual, Filling::zeros, Filling::positive};
+
+// Other values, for what usual ones do not reach.
+struct Recipe {
+  enum class Kind { normal, uniform, constant, rising, sparse, magnitudes } kind;
+  double at, scale;  // at + scale * (normal(0, 1), [0, 1), 0, sorted normal, normal in a tenth of
+                     // all places, normal times 10^(-3 .. 3))
+};
+std::span<const Recipe> recipes();  // mild ones first
+std::string describe(const Recipe& recipe);
+
+// With a range, -1 to 1 of a recipe is all of it, and what lies beyond its ends. Integers are
+// rounded, bools are whether the value exceeds 0.
+Result<TensorData> seeded_input(DType dtype, const Sizes& shape,
+                                const std::optional<std::pair<double, double>>& range,
+                                const Recipe& recipe, uint64_t seed);
 
 // With a range, values are uniform between its ends, both included. Fails with out_of_memory.
 Result<TensorData> seeded_input(DType dtype, const Sizes& shape,

@@ -95,6 +95,9 @@ TEST(ModelFile, LoadsFromDisk) {
   Result<Model> back = Model::load(path);
   ASSERT_TRUE(back.ok()) << back.status().message();
   EXPECT_EQ(back->graph().text(), model.graph().text());
+  EXPECT_TRUE(back->info().not_exercised.empty());
+  back->set_info({.producer = "p", .not_exercised = {"the else of `if`", "a loop"}});
+  EXPECT_EQ(Model::read(*back->serialize())->info().not_exercised, back->info().not_exercised);
   std::remove(path.c_str());
   EXPECT_EQ(Model::load(path).status().code(), Code::not_found);
   EXPECT_FALSE(model.save("/nowhere/at/all/x.hgm").ok());
@@ -163,14 +166,15 @@ TEST(ModelFile, ASavedFileMayBeGivenUpBeforeItTakesItsPlace) {
   const auto before = std::filesystem::last_write_time(path);
   ASSERT_TRUE(sample()
                   .save(path,
-                        [&] {
+                        [&](const std::string& temporary) {
                           EXPECT_EQ(std::filesystem::last_write_time(path), before);
+                          EXPECT_TRUE(Model::load(temporary).ok());
                           return false;
                         })
                   .ok());
   EXPECT_EQ(std::filesystem::last_write_time(path), before);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
-  ASSERT_TRUE(sample().save(path, [] { return true; }).ok());
+  ASSERT_TRUE(sample().save(path, [](const std::string&) { return true; }).ok());
   EXPECT_NE(std::filesystem::last_write_time(path), before);
   std::filesystem::remove_all(folder);
 }

@@ -74,6 +74,8 @@ std::string description_text(const Model& model, const Description& d) {
   std::string out = text(d.file, "\n");
   if (!info.producer.empty()) out += text("  made by     ", info.producer, "\n");
   if (!info.source.empty()) out += text("  from        ", info.source, "\n");
+  for (const std::string& way : info.not_exercised)
+    out += text("  unproven    not exercised: ", way, "\n");
   for (ValueId id : graph.inputs()) {
     const ValueInfo& value = graph.value_info(id);
     out += text("  input       ", value.name, ": ", value.type, "\n");
@@ -113,6 +115,7 @@ std::string description_json(const Model& model, const Description& d) {
                                 {"producer", model.info().producer},
                                 {"source", model.info().source},
                                 {"source_hash", model.info().source_hash},
+                                {"not_exercised", model.info().not_exercised},
                                 {"inputs", nlohmann::ordered_json::array()},
                                 {"outputs", nlohmann::ordered_json::array()},
                                 {"symbols", graph.symbols()},

@@ -93,12 +93,17 @@ Status Destination::write(const void* data, uint64_t bytes) {
   return {};
 }
 
-Status Destination::finish(const std::function<bool()>& keep) {
+Status Destination::finish(const std::function<bool(const std::string& temporary)>& keep) {
   if (std::fflush(file_) != 0) return failed(errno);
+#ifdef __linux__
+  // The disk works while `keep` waits; what it could not write is an error of fsync.
+  if (keep) (void)sync_file_range(fileno(file_), 0, 0, SYNC_FILE_RANGE_WRITE);
+#endif
+  if (!temporary_.empty() && keep && !keep(temporary_)) return {};
   // Pipes and the like have no disk to wait for.
   if (fsync(fileno(file_)) != 0 && errno != EINVAL && errno != EROFS) return failed(errno);
   if (std::fclose(std::exchange(file_, nullptr)) != 0) return failed(errno);
-  if (temporary_.empty() || (keep && !keep())) return {};
+  if (temporary_.empty()) return {};
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return failed(errno);
   temporary_.clear();
   return {};

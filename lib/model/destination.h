@@ -21,7 +21,7 @@ class Destination {
 
   Status write(const void* data, uint64_t bytes);
   // On the disk when it returns; a new file takes its place unless `keep` is given and says no.
-  Status finish(const std::function<bool()>& keep);
+  Status finish(const std::function<bool(const std::string& temporary)>& keep);
 
  private:
   Destination() = default;

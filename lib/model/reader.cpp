@@ -88,8 +88,9 @@ class Reader {
     HG_TRY_ASSIGN(const std::string_view producer, budget_.read(model.producer()));
     HG_TRY_ASSIGN(const std::string_view origin, budget_.read(model.source()));
     HG_TRY_ASSIGN(const std::string_view hash, budget_.read(model.source_hash()));
-    return std::pair(std::move(graph),
-                     Model::Info{std::string(producer), std::string(origin), std::string(hash)});
+    HG_TRY_ASSIGN(std::vector<std::string> not_exercised, read_texts(model.not_exercised()));
+    return std::pair(std::move(graph), Model::Info{std::string(producer), std::string(origin),
+                                                   std::string(hash), std::move(not_exercised)});
   }
 
  private:

@@ -58,9 +58,10 @@ class GraphWriter {
   }
 
   void finish(flatbuffers::Offset<file::Graph> graph, const Model::Info& info) {
-    file::FinishModelBuffer(fbb_, file::CreateModel(fbb_, graph, fbb_.CreateString(info.producer),
-                                                    fbb_.CreateString(info.source),
-                                                    fbb_.CreateString(info.source_hash)));
+    file::FinishModelBuffer(
+        fbb_, file::CreateModel(fbb_, graph, fbb_.CreateString(info.producer),
+                                fbb_.CreateString(info.source), fbb_.CreateString(info.source_hash),
+                                texts(info.not_exercised)));
   }
 
   const Status& status() const { return status_; }
@@ -203,7 +204,8 @@ Result<std::vector<std::byte>> Model::serialize() const {
   return bytes;
 }
 
-Status Model::save(const std::string& path, const std::function<bool()>& keep) const {
+Status Model::save(const std::string& path,
+                   const std::function<bool(const std::string& temporary)>& keep) const {
   HG_TRY_ASSIGN(Destination destination, Destination::open(path));
   HG_TRY(write_file(*this, [&](const void* data, uint64_t count) -> Status {
     return destination.write(data, count);

@@ -144,6 +144,8 @@ TEST_F(ConvertTest, CommandLine) {
       {"x:f32[n!]", "neither a number"},
       {"x:f32[2]=5", "no range"},
       {"x:f32[2]=5..1", "exceeds"},
+      {"x:f32[2]=nan..nan", "finite numbers"},
+      {"x:f32[2]=0..inf", "finite numbers"},
   };
   for (const auto& [spec, words] : kSpecs) {
     Outcome outcome = run_shell(tool() + "model.pt --input '" + spec + "'");
@@ -284,6 +286,38 @@ TEST_F(ConvertTest, WritesWholeFilesOnly) {
                       "- -o - --input 'f32[n,4]' 2>/dev/null > '" + output().string() + "'");
   EXPECT_EQ(outcome.exit, 0);
   EXPECT_EQ(read(output()).substr(0, 8), "HGMODEL\n");
+}
+
+TEST_F(ConvertTest, TheCheckTakesAllWays) {
+  if (!has_models()) GTEST_SKIP() << "no Python with torch";
+  expect("far.pt --input 'f32[n,4]' --strict", 0,
+         {"checked with n=2 and normal values of scale 10: 2 of 2", "scale 100: 2 of 2"});
+  // The clamp of a slice, and an op whose result data makes empty.
+  expect("head.pt --input 'f32[n,4]' --strict", 0, {"checked with n=6 and the usual values"});
+}
+
+TEST_F(ConvertTest, TheCheckSaysWhatItDidNotTake) {
+  if (!has_models()) GTEST_SKIP() << "no Python with torch";
+  const char* never = "the body of `if` at ";
+  expect("never.pt --input 'f32[n,4]'", 0, {std::string("not exercised: ") + never});
+  expect("never.pt --input 'f32[n,4]' --strict", 4, {std::string("did not exercise ") + never});
+  // A range keeps the search inside.
+  expect("far.pt --input 'f32[n,4]=-5..5'", 0, {std::string("not exercised: ") + never});
+  expect("endless.pt --input 'f32[n,4]'", 0, {"not exercised: more than one round of a loop at "});
+  expect("raises.pt --input 'f32[n,4]'", 0, {"not exercised: the exception at "});
+  expect("raises.pt --input 'f32[n,4]' --strict", 4, {"the exception at "});
+  expect("net.pt --input 'f32[n,4]' --strict --no-check", 1, {"--strict needs the check"});
+  expect("net.pt --input 'f32[n,4]' --check-size n=0", 0,
+         {"nothing is checked: no output has an element with n=0"});
+  expect("net.pt --input 'f32[n,4]' --check-size n=0 --strict", 4, {"any element of an output"});
+  const Outcome outcome = run_shell(tool() + "'" + (kModels / "never.pt").string() +
+                                    "' --input 'f32[n,4]' -o '" + output().string() + "' --json -");
+  EXPECT_NE(outcome.text.find("\"not_exercised\": [\n    \"the body"), std::string::npos)
+      << outcome.text;
+  const hg::Result<hg::Model> model = hg::Model::load(output().string());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  ASSERT_EQ(model->info().not_exercised.size(), 1u);
+  EXPECT_EQ(model->info().not_exercised[0].find(never), 0u);
 }
 
 TEST_F(ConvertTest, Batch) {

@@ -87,6 +87,45 @@ class Noisy(nn.Module):
         return x + torch.rand(3), x * 2
 
 
+class Far(nn.Module):
+    """Usual values take neither the body nor more than no round."""
+
+    def forward(self, x):
+        rounds = 0
+        if bool(x.abs().max() > 50):
+            x = x / 2
+        while bool(x.abs().max() > 10):
+            x = x * 0.5
+            rounds += 1
+        return x, rounds
+
+
+class Never(nn.Module):
+    def forward(self, x):
+        if bool(x.abs().sum() < 0):
+            return x * 2
+        return x + 1
+
+
+class Endless(nn.Module):
+    def forward(self, x):
+        while bool(x.sum() > 5):
+            x = x * 1.0
+        return x
+
+
+class Raises(nn.Module):
+    def forward(self, x):
+        if bool(x.sum() > 1e6):
+            raise ValueError("too large")
+        return x * 2
+
+
+class Head(nn.Module):
+    def forward(self, x):
+        return x[:5] * 2, torch.nonzero(x[0] > 2)
+
+
 def save(name, module, *inputs):
     torch.manual_seed(0)
     torch.jit.trace(module.eval(), inputs, check_trace=False).save(str(folder / name))
@@ -116,6 +155,8 @@ save("unsupported.pt", Unsupported(), torch.randn(4, 4))
 save("noisy.pt", Noisy(), torch.randn(2, 3))
 torch.jit.script(net).save(str(folder / "scripted.pt"))
 torch.jit.script(Detached()).save(str(folder / "detached.pt"))
+for module in (Far, Never, Endless, Raises, Head):
+    torch.jit.script(module()).save(str(folder / (module.__name__.lower() + ".pt")))
 torch.save(net.state_dict(), str(folder / "state_dict.pt"))
 torch.save({"model": net.state_dict(), "epoch": 3}, str(folder / "checkpoint.pt"))
 torch.save(net, str(folder / "pickled.pt"))

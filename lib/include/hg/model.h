@@ -28,9 +28,10 @@ class Model {
 
   // Writes to a temporary file beside `path` and renames it: the old file stays until the new one
   // is whole. Two saves of one model give the same bytes. `keep`, when given, is asked by the
-  // calling thread once all bytes are on the disk, and may wait for an answer: false removes them,
-  // and the old file stays, which is no error.
-  Status save(const std::string& path, const std::function<bool()>& keep = {}) const;
+  // calling thread once the temporary file, whose path it gets, has all bytes, and may wait for an
+  // answer: false removes that file, and the old one stays, which is no error.
+  Status save(const std::string& path,
+              const std::function<bool(const std::string& temporary)>& keep = {}) const;
   Result<std::vector<std::byte>> serialize() const;
 
   const Graph& graph() const { return graph_; }
@@ -40,6 +41,8 @@ class Model {
     std::string producer;     // "hg-convert 0.1.0"
     std::string source;       // "libtorch 2.13.0"
     std::string source_hash;  // of the file it was converted from
+    // What the proof of the conversion did not run: "the else of `if` at model.py:12".
+    std::vector<std::string> not_exercised = {};
   };
   const Info& info() const { return info_; }
   void set_info(Info info) { info_ = std::move(info); }

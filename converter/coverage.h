@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which ways of a converted model the check has run: the sides of each `if`, the rounds of each
+// loop, the results that data makes empty, and which side of each min and max of sizes is less.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hg/session.h"
+
+namespace hg::convert {
+
+class Coverage {
+ public:
+  explicit Coverage(const Graph& graph);
+
+  // Counts what was run under these sizes as exercised; whether any of it is new.
+  bool add(const std::vector<WaysRow>& rows, const Bindings& sizes);
+  // Whether the graph has nodes of which data or sizes decide the way, and each took all of them.
+  bool has_rows() const { return !rows_.empty(); }
+  bool has_all_rows() const;
+  bool has_loops() const;
+  // Whether sizes decide a way that no run so far has taken and these would take.
+  bool has_news(const Bindings& sizes) const;
+  bool is_complete() const { return not_exercised().empty(); }
+  // "the else of `if` at model.py:12", each once.
+  std::vector<std::string> not_exercised() const;
+
+ private:
+  struct Choice {  // min(a, b) or max(a, b)
+    Dim a, b;
+    Origin origin;
+    bool less = false, more = false;  // a < b, a > b was seen
+  };
+  void find_choices(const Graph& graph);
+  void find_choices(const Dim& dim, const Origin& origin);
+
+  std::vector<WaysRow> rows_;              // of all sessions
+  std::map<std::string, size_t> row_of_;   // by WaysRow::node
+  std::map<std::string, Choice> choices_;  // by text
+};
+
+// What a session ran between two looks at its ways.
+std::vector<WaysRow> rows_between(const std::vector<WaysRow>& before,
+                                  const std::vector<WaysRow>& after);
+// The same text for runs of the same sizes that took the same ways.
+std::string path_of(const std::vector<WaysRow>& rows,
+                    const std::vector<std::pair<std::string, int64_t>>& sizes);
+
+}  // namespace hg::convert
