@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "converter/containers.h"
+#include "converter/rows/view.h"
 
 namespace hg::convert {
 namespace {
@@ -39,6 +40,19 @@ Value as_row(NodeCall& call, const Value& all, const Item& element) {
   return reshape(value, shape);
 }
 
+// As unbind() gives them: the elements are parts of the tensor, which is a view, and not copies.
+bool is_of_views(const List& list) { return !list.grown->is_root(); }
+
+// Writes a list whose elements are its own from now on. What they were parts of may share their
+// memory, but is not written.
+void set_elements(NodeCall& call, const std::shared_ptr<List>& list, const Value& all) {
+  if (!is_of_views(*list)) return call.memory().write(list->grown, all);
+  call.interpreter().check_change(Item(list));
+  const TensorRef parts = list->grown;
+  list->grown = call.make_tensor(all);
+  call.may_share(list->grown, parts);
+}
+
 void add_element(Memory& memory, const Item& element, const TensorRef& list) {
   if (const auto* tensor = std::get_if<TensorRef>(&element.value))
     if (!(*tensor)->is_number()) memory.add_to_list(*tensor, list);
@@ -53,7 +67,7 @@ bool append(NodeCall& call) {
   if (inserts && call.number_at(1) != 0)
     throw Refusal{"an element is inserted into the middle of a list whose length is not known", ""};
   const std::vector<Value> parts = inserts ? std::vector{row, all} : std::vector{all, row};
-  call.memory().write(list->grown, call.graph().call("concat", parts, {{"dim", 0}}));
+  set_elements(call, list, call.graph().call("concat", parts, {{"dim", 0}}));
   add_element(call.memory(), call.at(inserts ? 2 : 1), list->grown);
   call.returns(Items(call.node().outputs.size(), call.at(0)));
   return true;
@@ -67,7 +81,7 @@ bool extend(NodeCall& call) {  // list.extend(list), list += list
   std::vector<Value> parts = {all};
   for (const Item& item : *more) parts.push_back(as_row(call, all, item));
   if (parts.size() > 1)
-    call.memory().write(list->grown, call.graph().call("concat", parts, {{"dim", 0}}));
+    set_elements(call, list, call.graph().call("concat", parts, {{"dim", 0}}));
   for (const Item& item : *more) add_element(call.memory(), item, list->grown);
   call.returns(Items(call.node().outputs.size(), call.at(0)));
   return true;
@@ -80,9 +94,29 @@ bool length(NodeCall& call) {
   return true;
 }
 
+// An element that is a part of the tensor that was unbound.
+TensorRef part(NodeCall& call, const TensorRef& parts) {
+  const TensorType type = call.memory().type(parts);
+  const auto at = scalar_of(call.at(1));
+  const Dim& size = type.shape.front();
+  rows::View view;
+  if (at && at->is_integral()) {
+    view = rows::select_view(0, at->top.upper_bound() < 0 ? size + at->top : at->top);
+  } else {
+    const Value index = rows::data_index(call, number_value(call.memory(), call.at(1)), size);
+    view = rows::then(rows::index_view(0, call.keep(index)),
+                      rows::reshape_view(Shape(type.shape.begin() + 1, type.shape.end())));
+  }
+  return call.make_view(parts, std::move(view.forward), std::move(view.inverse), view.relayout);
+}
+
 bool get_item(NodeCall& call) {
   const std::shared_ptr<List> list = grown_at(call, 0);
   if (!list) return false;
+  if (is_of_views(*list)) {
+    call.give(Item(part(call, list->grown)));
+    return true;
+  }
   Graph& g = call.graph();
   const Value all = call.read(list->grown);
   const Value zero = g.scalar(int64_t{0}, i64);
@@ -147,9 +181,13 @@ bool copy(NodeCall& call) {  // list(x), x.copy(), reversed in place
   const std::shared_ptr<List> list = grown_at(call, 0);
   if (!list) return false;
   Memory& memory = call.memory();
+  if (is_of_views(*list) && call.kind() != "aten::reverse") {
+    call.give(Item(std::make_shared<List>(*list)));
+    return true;
+  }
   const Value all = call.read(list->grown);
   if (call.kind() == "aten::reverse") {
-    memory.write(list->grown, call.graph().call("flip", {all}, {{"dims", std::vector<Dim>{0}}}));
+    set_elements(call, list, call.graph().call("flip", {all}, {{"dims", std::vector<Dim>{0}}}));
     call.returns(Items(call.node().outputs.size()));
     return true;
   }
@@ -167,6 +205,7 @@ bool slice(NodeCall& call) {  // list[start:end], list[::-1]
   const Value all = call.read(list->grown);
   const Dim size = all.dim(0);
   const int64_t step = given(3) ? call.number_at(3) : 1;
+  auto other = std::make_shared<List>();
   Value part;
   if (step == -1 && !given(1) && !given(2)) {
     part = call.graph().call("flip", {all}, {{"dims", std::vector<Dim>{0}}});
@@ -179,12 +218,20 @@ bool slice(NodeCall& call) {  // list[start:end], list[::-1]
       return at < 0 ? max(size + at, Dim(0)) : min(Dim(at), size);
     };
     const Dim start = bound(1, Dim(0)), end = max(bound(2, size), start);
+    if (is_of_views(*list)) {
+      const rows::View view = rows::slice_view(0, start, end, step);
+      other->grown = call.make_view(list->grown, view.forward, view.inverse, view.relayout);
+      call.give(Item(std::move(other)));
+      return true;
+    }
     part = call.graph().call("slice", {all},
                              {{"dim", 0}, {"start", start}, {"end", end}, {"step", step}});
   }
-  auto other = std::make_shared<List>();
   other->grown = call.memory().make_like(list->grown, part);
-  call.memory().add_to_list(list->grown, other->grown);
+  if (is_of_views(*list))
+    call.may_share(other->grown, list->grown);
+  else
+    call.memory().add_to_list(list->grown, other->grown);
   call.give(Item(std::move(other)));
   return true;
 }
@@ -239,14 +286,12 @@ bool unbind_grown(NodeCall& call) {
   if (x->is_complex() || type.shape.empty()) return false;
   const int64_t dim = axis(call, type.rank());
   if (type.shape[static_cast<size_t>(dim)].is_constant()) return false;
-  std::vector<Dim> order = {Dim(dim)};
+  rows::Dims order = {Dim(dim)};
   for (int64_t d = 0; d < type.rank(); ++d)
     if (d != dim) order.emplace_back(d);
-  Value all = call.read(x);
-  if (dim != 0) all = call.graph().call("permute", {all}, {{"dims", order}});
+  const rows::View view = rows::permute_view(order);
   auto list = std::make_shared<List>();
-  list->grown = call.make_tensor(all);
-  call.may_share(list->grown, x);
+  list->grown = call.make_view(x, view.forward, view.inverse, view.relayout);
   call.give(Item(std::move(list)));
   return true;
 }

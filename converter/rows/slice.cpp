@@ -43,15 +43,6 @@ bool depends_on_data(const Call& call, std::string_view argument) {
   return item != nullptr && item->is_tensor() && !std::get<TensorRef>(item->value)->known();
 }
 
-// An index that data decides, as one element that is not negative.
-Value data_index(Call& call, const Value& given, const Dim& size) {
-  Graph& g = call.graph();
-  const Value index = reshape(cast(given, i64), {1});
-  const Value sizes = g.call("arange", {}, {{"start", size}, {"end", size + 1}});
-  const Value zero = g.scalar(int64_t{0}, i64);
-  return g.call("where", {g.call("lt", {index, zero}), g.call("add", {index, sizes}), index});
-}
-
 void select(Call& call) {
   const Along a = along(call);
   if (depends_on_data(call, "index")) {
@@ -292,6 +283,14 @@ constexpr Row kRows[] = {
 };
 
 }  // namespace
+
+Value data_index(Call& call, const Value& given, const Dim& size) {
+  Graph& g = call.graph();
+  const Value index = reshape(cast(given, i64), {1});
+  const Value sizes = g.call("arange", {}, {{"start", size}, {"end", size + 1}});
+  const Value zero = g.scalar(int64_t{0}, i64);
+  return g.call("where", {g.call("lt", {index, zero}), g.call("add", {index, sizes}), index});
+}
 
 std::span<const Row> slice() { return kRows; }
 

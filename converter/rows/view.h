@@ -29,6 +29,8 @@ View select_view(int dim, Dim index);
 View index_view(int dim, std::function<Value()> indices);  // i64[k], none negative
 View expand_view(Shape shape);
 View diagonal_view(Dim offset, int dim1, int dim2);
+// An index along a dim of this size that data decides, as one element that is not negative.
+Value data_index(Call& call, const Value& given, const Dim& size);
 // The same floats, through which no gradient goes: a write changes the numbers alone.
 View detach_view();
 View then(View first, View second);

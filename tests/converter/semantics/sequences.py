@@ -188,7 +188,7 @@ class PartsOfUnknownNumber(nn.Module):
         return torch.stack(outs[::-1]), torch.stack(outs[1:]), columns[-1] + columns[0]
 
 
-@case("f32[t,n,4]", exit=3, words="share")
+@case("f32[t,n,4]")
 class PartsOfWhatIsWritten(nn.Module):
     def forward(self, x: T):
         y = x * 2
@@ -222,3 +222,37 @@ class RowsOfAMask(nn.Module):
         y = x.clone()
         y[~mask] += x[~mask].abs()
         return y, x[mask] * y[mask]
+
+
+@case()
+class WritesThroughPartsOfOpenNumber(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        for r in y:
+            r.mul_(2)
+        for i, r in enumerate(y.unbind(1)):
+            r.add_(i)
+        parts = y.unbind(0)
+        parts[-1].fill_(-1)
+        y.add_(1)
+        a = parts[0] + parts[-1]
+        y[0] = 7
+        parts[0].mul_(3)
+        i = 0
+        while i < 3 and bool(y.sum() > -100):
+            parts[i % len(parts)].sub_(1)
+            i += 1
+        return y, a, torch.stack(parts), torch.cat(parts[1:]), len(parts)
+
+
+@case()
+class PartsInAListThatGrows(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        parts = y.unbind(0)
+        s = torch.zeros_like(x[0])
+        for r in parts[1:]:
+            s = s + r
+            r.zero_()
+        parts.append(s)
+        return torch.stack(parts), y

@@ -239,8 +239,10 @@ def returned(s: Scope) -> str:
     for kind in s.results:
         if isinstance(kind, Tensor) and not s.chance(0.07):
             texts.append(tensor(s, kind, s.pick([0, 0, 1])))
-        elif isinstance(kind, Tensor):
-            texts.append(s.pick(s.tensors(lambda each: each.dtype == kind.dtype)))
+        elif isinstance(kind, Tensor):  # of other sizes
+            same = [name for name in s.tensors(lambda each: each.dtype == kind.dtype and each.dims is not None)
+                    if len(s.names[name].dims) == len(kind.dims)]
+            texts.append(s.pick(same) if same else tensor(s, kind, 0))
         else:
             texts.append(scalars.number(s, kind.kind))
     return ", ".join(texts)
