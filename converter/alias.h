@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -65,7 +66,7 @@ class TensorCell {
   std::vector<TensorRef> roots_;
   int64_t serial_ = 0;  // choices that it leads to have smaller ones
   Value value_;          // invalid when not yet made
-  int64_t version_ = 0;  // of a root: counts writes; of others: Memory::version when value_ was made
+  int64_t version_ = 0;  // of a root: counts writes; of others: when value_ was made
   int region_ = 0;       // the depth of control flow in which the tensor was made
   int32_t script_tensor_ = -1;  // a root that is ScriptProgram::tensors[i]
   std::optional<Known> known_;
@@ -102,8 +103,8 @@ class Memory {
   // A view of known numbers that are known, too.
   TensorRef make_known_view(const TensorRef& base, Known known, Call::Forward forward,
                             Call::Inverse inverse);
-  // `yes` where the condition holds, and else `no`; null where nobody will ask. `value` is what it is
-  // now.
+  // `yes` where the condition holds, and else `no`; null where nobody will ask. `value` is what it
+  // is now.
   TensorRef make_choice(Value condition, TensorRef yes, TensorRef no, Value value);
   // A tensor, number or complex tensor as `like` is one.
   TensorRef make_like(const TensorRef& like, Value value);
@@ -158,7 +159,7 @@ class Memory {
   // Ends the body: all writes to tensors from outside are undone, and returned.
   Region leave();
   // The sizes that the graphs around the present body know.
-  std::set<std::string> symbols_outside() const;
+  const std::set<std::string>& symbols_outside();
   // The tensors are no longer known, as a body may have written what they share memory with.
   void doubt(const std::vector<TensorRef>& roots);
   bool is_known(const TensorRef& tensor) const { return doubt_of(tensor).empty(); }
@@ -175,9 +176,22 @@ class Memory {
     TensorRef tensor;
   };
   std::vector<Place> places_of(const TensorRef& tensor);
-  // Conditions of places, of which an invalid one always holds.
+  // Conditions of places, of which an invalid one always holds. The same ones give the same Value.
   Value both(const Value& a, const Value& b);
   Value either(const Value& a, const Value& b);
+  Value negated(const Value& a);
+  // What a view makes of its base, in nodes that see nothing else and sizes that the graphs around
+  // the present body know; none where that is not so. A view without steps is its base.
+  struct Step {
+    const Op* op;
+    std::vector<Attr> attrs;
+    std::vector<int> inputs;  // the base is 0
+    friend bool operator==(const Step&, const Step&) = default;
+  };
+  std::optional<std::vector<Step>> steps_of(const TensorRef& view);
+  const TensorRef& base_of(const TensorRef& view) const { return view->base_; }
+  // The same view of another base; null where it needs values of a body that has ended.
+  TensorRef again(const TensorRef& view, const TensorRef& base);
 
   // Adds the assignments of buffers that were written.
   void finish();
@@ -197,6 +211,7 @@ class Memory {
     std::vector<Value> captured;
     std::map<ValueId, Value> inside;  // by id in the graph around
     std::vector<Saved> saved;
+    std::optional<std::set<std::string>> symbols_outside;
   };
   bool is_open(const Graph* graph) const;
   Value here(Value value);  // a value of an open graph, brought into graph()
@@ -216,6 +231,7 @@ class Memory {
   std::vector<Value> state_values_;
   std::vector<std::weak_ptr<TensorCell>> views_, choices_;
   int64_t choice_count_ = 0;
+  std::map<std::tuple<const Graph*, char, ValueId, ValueId>, Value> conditions_;
   std::map<std::pair<const Graph*, ValueId>, Dim> extents_;
   // Bodies stay alive as long as values may name them, so that no two have one address.
   std::vector<std::shared_ptr<Graph>> kept_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the tensors that a loop carries share memory with, from round to round: tensors from outside
-// of the loop, or each other. A number for each of them, which the loop carries too, says which.
+// of the loop, each other, and views of both. A number for each of them, which the loop carries
+// too, says which it is.
 #pragma once
 
 #include <set>
@@ -13,7 +14,7 @@ namespace hg::convert {
 class Carried {
  public:
   // What the leaves are before the loop; null for those that are no tensors.
-  Carried(Memory& memory, std::vector<TensorRef> start);
+  Carried(Memory& memory, const std::vector<TensorRef>& start);
 
   // The numbers before the loop, of the leaves that it carries.
   std::vector<Value> numbers(const std::vector<bool>& carried);
@@ -25,10 +26,17 @@ class Carried {
   std::vector<Value> next(const std::vector<TensorRef>& left, bool& settled);
 
  private:
+  // A tensor from outside, or a leaf's own, or a view of one that each round makes alike.
   struct Target {
-    TensorRef outside;
-    size_t leaf = 0;  // whose own tensor it is when there is none outside
-    friend bool operator==(const Target&, const Target&) = default;
+    TensorRef base;  // from outside
+    size_t leaf = 0;
+    std::vector<std::vector<Memory::Step>> steps;  // of the views, the last one first
+    std::vector<TensorRef> views;
+    TensorRef outside;  // the tensor that it is, where there is a base
+    bool is_lost = false;
+    bool is(const Target& other) const {
+      return base == other.base && leaf == other.leaf && steps == other.steps;
+    }
   };
   struct Leaf {
     std::vector<Target> targets;  // the number counts them from 1, and 0 is a tensor of its own
@@ -36,7 +44,17 @@ class Carried {
     std::set<TensorRef> vague;    // roots outside that its own tensor may share memory with
     std::set<size_t> vague_leaves;
   };
-  int64_t code(Leaf& leaf, const Target& target, bool& settled);
+  // A way from a tensor that a round leaves through choices and views of the body.
+  struct Way {
+    Value condition;
+    TensorRef tensor;
+    std::vector<std::vector<Memory::Step>> steps;
+    std::vector<TensorRef> views;
+    bool is_steady = true;  // other rounds make the same views
+  };
+  void follow(const TensorRef& tensor, const Way& so_far, std::vector<Way>& ways);
+  TensorRef viewed(const Target& target, TensorRef tensor);
+  void share_views(const std::vector<std::vector<Way>>& ways, size_t i, size_t j, bool& settled);
 
   Memory& memory_;
   std::vector<Leaf> leaves_;

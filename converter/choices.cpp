@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choices: tensors that are one of two others, as data decides. Choices of choices have many ways to
-// few tensors, so their places are found in one walk, later choices before those that they lead to.
+// Choices: tensors that are one of two others, as data decides. Choices of choices have many ways
+// to few tensors, so their places are found in one walk, later choices before earlier ones.
 #include <algorithm>
+#include <span>
 
 #include "converter/alias.h"
 
@@ -27,12 +28,65 @@ TensorRef Memory::make_choice(Value condition, TensorRef yes, TensorRef no, Valu
 
 Value Memory::both(const Value& a, const Value& b) {
   if (!a || !b) return a ? a : b;
-  return graph().call("logical_and", {here(a), here(b)});
+  const Value x = here(a), y = here(b);
+  Value& known = conditions_[{&graph(), '&', x.id(), y.id()}];
+  if (!known) known = x == y ? x : graph().call("logical_and", {x, y});
+  return known;
 }
 
 Value Memory::either(const Value& a, const Value& b) {
   if (!a || !b) return Value();
-  return graph().call("logical_or", {here(a), here(b)});
+  const Value x = here(a), y = here(b);
+  Value& known = conditions_[{&graph(), '|', x.id(), y.id()}];
+  if (!known) known = x == y ? x : graph().call("logical_or", {x, y});
+  return known;
+}
+
+Value Memory::negated(const Value& a) {
+  const Value x = here(a);
+  Value& known = conditions_[{&graph(), '!', x.id(), x.id()}];
+  if (!known) known = graph().call("logical_not", {x});
+  return known;
+}
+
+std::optional<std::vector<Memory::Step>> Memory::steps_of(const TensorRef& view) {
+  const Value base = read(view->base_);
+  const auto first = static_cast<std::ptrdiff_t>(graph().nodes().size());
+  const Value result = view->forward_(base);
+  std::vector<ValueId> known = {base.id()};
+  std::vector<Step> steps;
+  const std::span<const Node> nodes(graph().nodes().begin() + first, graph().nodes().end());
+  for (const Node& node : nodes) {
+    if (!node.subgraphs.empty()) return std::nullopt;
+    Step& step = steps.emplace_back(Step{node.op, node.attrs, {}});
+    for (const ValueId id : node.inputs) {
+      const auto at = std::find(known.begin(), known.end(), id);
+      if (at == known.end()) return std::nullopt;
+      step.inputs.push_back(static_cast<int>(at - known.begin()));
+    }
+    known.insert(known.end(), node.outputs.begin(), node.outputs.end());
+    std::vector<std::string> symbols;
+    for (const Attr& attr : node.attrs) {
+      if (const Dim* dim = std::get_if<Dim>(&attr.value)) dim->collect_symbols(symbols);
+      if (const auto* dims = std::get_if<std::vector<Dim>>(&attr.value))
+        for (const Dim& dim : *dims) dim.collect_symbols(symbols);
+    }
+    for (const std::string& symbol : symbols)
+      if (!symbols_outside().contains(symbol)) return std::nullopt;
+  }
+  if (result.id() != known.back()) return std::nullopt;
+  return steps;
+}
+
+TensorRef Memory::again(const TensorRef& view, const TensorRef& base) {
+  TensorRef result;
+  try {
+    result = make_view(base, view->forward_, view->inverse_, {});
+    result->complex_ = view->complex_;
+  } catch (const Refusal&) {
+    // It is made of values of a body.
+  }
+  return graph().take_status().ok() ? result : nullptr;
 }
 
 std::vector<Memory::Place> Memory::places_of(const TensorRef& tensor, int region) {
@@ -60,9 +114,7 @@ std::vector<Memory::Place> Memory::places_of(const TensorRef& tensor, int region
     choices.erase(std::prev(choices.end()));
     const Value condition = here(last.tensor->condition_);
     arrive(last.tensor->yes_, both(last.condition, condition));
-    if (last.tensor->no_)
-      arrive(last.tensor->no_,
-             both(last.condition, graph().call("logical_not", {condition})));
+    if (last.tensor->no_) arrive(last.tensor->no_, both(last.condition, negated(condition)));
   }
   return places;
 }

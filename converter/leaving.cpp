@@ -22,7 +22,7 @@ void Leaving::look_at(const TensorRef& tensor, bool chosen) {
   if (!tensor || memory_.is_outer(tensor) || !seen_.emplace(tensor, chosen).second) return;
   if (tensor->base_) {
     look_at(tensor->base_, chosen);
-    if (makes_sense_outside(tensor)) fixed_.insert(tensor);
+    if (memory_.steps_of(tensor)) fixed_.insert(tensor);
     return;
   }
   const bool is_told = std::find(order_.begin(), order_.end(), tensor) != order_.end();
@@ -37,23 +37,6 @@ void Leaving::look_at(const TensorRef& tensor, bool chosen) {
     order_.push_back(tensor);
     told_.push_back(memory_.read(tensor));
   }
-}
-
-// Whether the outside knows the sizes that make the view.
-bool Leaving::makes_sense_outside(const TensorRef& view) {
-  Graph& graph = memory_.graph();
-  const size_t first = graph.nodes().size();
-  if (known_.empty()) known_ = memory_.symbols_outside();
-  view->forward_(memory_.read(view->base_));
-  std::vector<std::string> symbols;
-  for (size_t i = first; i < graph.nodes().size(); ++i)
-    for (const Attr& attr : graph.nodes()[i].attrs) {
-      if (const Dim* dim = std::get_if<Dim>(&attr.value)) dim->collect_symbols(symbols);
-      if (const auto* dims = std::get_if<std::vector<Dim>>(&attr.value))
-        for (const Dim& dim : *dims) dim.collect_symbols(symbols);
-    }
-  return std::all_of(symbols.begin(), symbols.end(),
-                     [this](const std::string& symbol) { return known_.contains(symbol); });
 }
 
 void Leaving::arrive(std::span<const Value> told) {
@@ -74,13 +57,7 @@ TensorRef Leaving::moved(const TensorRef& tensor) {
   TensorRef result;
   if (tensor->base_) {
     const TensorRef base = fixed_.contains(tensor) ? moved(tensor->base_) : nullptr;
-    try {
-      if (base) result = memory_.make_view(base, tensor->forward_, tensor->inverse_, {});
-    } catch (const Refusal&) {
-      // It is made of values of the side.
-    }
-    if (!memory_.graph().take_status().ok()) result = nullptr;
-    if (result) result->complex_ = tensor->complex_;
+    if (base) result = memory_.again(tensor, base);
   } else if (tensor->is_choice()) {
     const TensorRef yes = moved(tensor->yes_), no = moved(tensor->no_);
     if (!yes == !tensor->yes_ && !no == !tensor->no_)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the results of a body of control flow share memory with: tensors from outside, or each other.
+// What the results of a body of control flow share memory with: tensors from outside, or each
+// other.
 #pragma once
 
 #include <map>
 #include <set>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,7 +33,6 @@ class Leaving {
 
  private:
   void look_at(const TensorRef& tensor, bool chosen);
-  bool makes_sense_outside(const TensorRef& view);
   TensorRef moved(const TensorRef& tensor);
 
   Memory& memory_;
@@ -44,7 +43,6 @@ class Leaving {
   std::vector<TensorRef> order_;            // the choices and roots that are told of
   std::vector<Value> told_;
   std::vector<TensorType> types_;
-  std::set<std::string> known_;             // sizes of the graphs around
   std::set<TensorRef> fixed_;               // views that are the same outside
   std::map<TensorRef, TensorRef> arrived_;  // tensors of the side, outside
   std::map<TensorRef, Value> conditions_;   // of choices, outside

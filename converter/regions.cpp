@@ -94,14 +94,16 @@ Memory::Region Memory::leave() {
   return region;
 }
 
-std::set<std::string> Memory::symbols_outside() const {
+const std::set<std::string>& Memory::symbols_outside() {
+  auto& known = regions_.back().symbols_outside;
+  if (known) return *known;  // no graph around grows while a body is interpreted
   std::vector<std::string> symbols;
   for (size_t level = 0; level + 1 < regions_.size(); ++level) {
     const Graph& graph = *regions_[level].graph;
     for (ValueId id = 0; id < graph.value_count(); ++id)
       for (const Dim& dim : graph.value_info(id).type.shape) dim.collect_symbols(symbols);
   }
-  return {symbols.begin(), symbols.end()};
+  return known.emplace(symbols.begin(), symbols.end());
 }
 
 void Memory::save(const TensorRef& root) {

@@ -127,9 +127,27 @@ class NestedChoices(nn.Module):
                 v[0] = 9
         w = v[1:]
         for i in range(x.size(0)):
+            if bool(w.sum() > 3):
+                w = z[1:]
             w.add_(1)
-            v = v + i
         return y, z, v, w
+
+
+@case("f32[n,4]=-1..1")
+class ViewsOfWhatALoopCarries(nn.Module):
+    def forward(self, x: T):
+        a = x.clone()
+        r = x[0] * 2
+        s = r
+        for i in range(x.size(0) * 2):
+            if bool(a.sum() < 100):
+                r = a[0]
+            a.add_(1)
+            if i % 2 == 1:
+                a = a * 0.5
+            r.mul_(2)
+        r.neg_()
+        return a, r, s
 
 
 @case("f32[n,4]=-1..1", exit=3, words="share memory")
