@@ -243,6 +243,16 @@ TensorRef Memory::of_script(int32_t index) {
   return cell;
 }
 
+void Memory::rebind(int32_t index, const TensorRef& tensor) {
+  const ScriptTensor& known = program_.tensors[static_cast<size_t>(index)];
+  if (known.names.size() > 1)
+    throw Refusal{text("'", known.names[0], "' becomes another tensor, but '", known.names[1],
+                       "' is the same one and does not"),
+                  "use copy_()"};
+  script_tensors_[static_cast<size_t>(index)] = tensor;
+  rebound_.insert(index);
+}
+
 std::vector<TensorRef> Memory::roots_of(const TensorRef& tensor) const {
   TensorRef root = tensor;
   while (root->base_) root = root->base_;
@@ -258,8 +268,8 @@ int64_t Memory::version(const TensorRef& tensor) const {
   return writes;
 }
 
-Value Memory::create_state(TensorCell& cell) {
-  const auto index = static_cast<size_t>(cell.script_tensor_);
+Value Memory::create_state(int32_t script_tensor) {
+  const auto index = static_cast<size_t>(script_tensor);
   if (!state_values_[index]) {
     Graph& top = *regions_.front().graph;
     const ScriptTensor& tensor = program_.tensors[index];
@@ -333,7 +343,7 @@ Value Memory::read(const TensorRef& tensor) {
   if (tensor->script_tensor_ < 0)
     throw Refusal{"a tensor made inside of a branch or loop is needed outside of it",
                   "compute it before the branch or loop"};
-  tensor->value_ = create_state(*tensor);
+  tensor->value_ = create_state(tensor->script_tensor_);
   return here(tensor->value_);
 }
 
@@ -397,11 +407,19 @@ void Memory::poison(const TensorRef& tensor) {
 
 void Memory::finish() {
   Graph& top = *regions_.front().graph;
+  std::map<TensorRef, size_t> holders;  // of roots: the state that ends with them
   for (size_t i = 0; i < script_tensors_.size(); ++i) {
     const TensorRef& cell = script_tensors_[i];
-    if (!cell || (cell->version_ == 0 && cell->doubt_.empty()) || cell->poisoned_) continue;
-    if (program_.tensors[i].kind == State::Kind::constant) continue;
-    const Value state = create_state(*cell), value = read(cell);
+    const auto index = static_cast<int32_t>(i);
+    if (!cell || program_.tensors[i].kind == State::Kind::constant) continue;
+    for (const TensorRef& root : rebound_.empty() ? std::vector<TensorRef>() : roots_of(cell))
+      if (const auto [holder, fresh] = holders.emplace(root, i); !fresh)
+        throw Refusal{text("the buffers '", program_.tensors[holder->second].names.at(0), "' and '",
+                           program_.tensors[i].names.at(0), "' may be one tensor after a run"),
+                      "bind one of them to a copy"};
+    const bool is_written = rebound_.contains(index) || cell->version_ > 0 || !cell->doubt_.empty();
+    if (!is_written || cell->is_poisoned()) continue;
+    const Value state = create_state(index), value = read(cell);
     if (value != state) top.assign(state, value);
   }
 }

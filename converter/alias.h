@@ -84,6 +84,7 @@ class TensorCell {
   std::vector<std::weak_ptr<TensorCell>> twins_;
   std::string doubt_;
   std::vector<TensorRef> lists_;  // of a root: grown lists that have it as an element
+  std::vector<std::weak_ptr<TensorCell>> elements_;  // of such a list
 };
 
 // All tensors of one import, and the graph that is being built: a stack of subgraphs while the body
@@ -113,6 +114,8 @@ class Memory {
   void set_complex(const TensorRef& tensor) { tensor->complex_ = true; }
   TensorRef make_poison();
   TensorRef of_script(int32_t index);
+  // The name of a buffer or parameter is that of another tensor from now on.
+  void rebind(int32_t index, const TensorRef& tensor);
 
   Value read(const TensorRef& tensor);  // a value of graph()
   TensorType type(const TensorRef& tensor);
@@ -223,11 +226,12 @@ class Memory {
   std::vector<Place> places_of(const TensorRef& tensor, int region);
   Value choose(const Value& condition, const Value& yes, const Value& no);
   void write_choice(const TensorRef& tensor, const Value& value);
-  Value create_state(TensorCell& cell);
+  Value create_state(int32_t index);
 
   const ScriptProgram& program_;
   std::vector<Body> regions_;
   std::vector<TensorRef> script_tensors_;
+  std::set<int32_t> rebound_;  // of the script's tensors: names of others now
   std::vector<Value> state_values_;
   std::vector<std::weak_ptr<TensorCell>> views_, choices_;
   int64_t choice_count_ = 0;

@@ -33,17 +33,77 @@ void Interpreter::made(const Item& item) {
   if (const auto* object = std::get_if<std::shared_ptr<Object>>(&item.value)) mark(*object);
 }
 
+void Interpreter::freeze(const Item& container) {
+  std::visit(
+      [&](const auto& value) {
+        if constexpr (requires { value.get(); }) {
+          if (frozen_.insert(value.get()).second) containers_.push_back(value);
+        }
+      },
+      container.value);
+}
+
+Item Interpreter::merged(const Item& a, const Item& b, Merge& merge) {
+  const auto is_outer = [&](const Item& item) {
+    return depth_of(identity_of(item)) <= memory_.depth();
+  };
+  const bool changes = a.is_list() || a.is_dict();
+  if (changes && identity_of(a) == identity_of(b) && is_outer(a)) {
+    std::vector<const Item*> inside;
+    collect(a, inside);
+    merge.next += inside.size();
+    return a;
+  }
+  Item result;
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&a.value); list && !(*list)->grown) {
+    const List& other = *std::get<std::shared_ptr<List>>(b.value);
+    auto copy = std::make_shared<List>();
+    for (size_t i = 0; i < (*list)->items.size(); ++i)
+      copy->items.push_back(merged((*list)->items[i], other.items[i], merge));
+    result = Item(std::move(copy));
+  } else if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&a.value)) {
+    const Tuple& other = *std::get<std::shared_ptr<Tuple>>(b.value);
+    auto copy = std::make_shared<Tuple>();
+    copy->names = (*tuple)->names;
+    for (size_t i = 0; i < (*tuple)->items.size(); ++i)
+      copy->items.push_back(merged((*tuple)->items[i], other.items[i], merge));
+    return Item(std::move(copy));
+  } else if (const auto* dict = std::get_if<std::shared_ptr<Dict>>(&a.value)) {
+    const Dict& other = *std::get<std::shared_ptr<Dict>>(b.value);
+    auto copy = std::make_shared<Dict>();
+    for (size_t i = 0; i < (*dict)->items.size(); ++i) {
+      const auto& [key, value] = (*dict)->items[i];
+      copy->items.emplace_back(key, merged(value, other.items[i].second, merge));
+    }
+    result = Item(std::move(copy));
+  } else {
+    return merge.leaves[merge.next++];
+  }
+  made(result);
+  if (is_outer(a) || is_outer(b))
+    for (const Item* each : {&a, &b, static_cast<const Item*>(&result)}) freeze(*each);
+  for (const Item* each : {&a, &b})
+    if (const auto [other, fresh] = merge.given.emplace(identity_of(*each), result); !fresh) {
+      freeze(other->second);
+      freeze(result);
+    }
+  return result;
+}
+
 int Interpreter::depth_of(const void* container) const {
   const auto found = container_depth_.find(container);
   return found == container_depth_.end() ? 0 : found->second;
 }
 
 bool Interpreter::may_grow(const void* list) const {
-  return !loops_.empty() && loops_.back() > depth_of(list);
+  return !frozen_.contains(list) && !loops_.empty() && loops_.back() > depth_of(list);
 }
 
 void Interpreter::check_change(const Item& container) const {
   const void* const identity = identity_of(container);
+  if (frozen_.contains(identity))
+    throw Refusal{"a list or dict is changed, and data decides whether it is the same as another",
+                  "make a new one"};
   if (may_grow(identity) && !container.is_object()) throw Changing{container};
   if (depth_of(identity) < memory_.depth())
     throw Refusal{
@@ -233,12 +293,11 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
     first.region.graph->input(text("in_", static_cast<int64_t>(i)), value.dtype(), value.shape());
   }
   if (first.region.graph->outputs().empty()) {  // nothing that shows: a print, a check
-    size_t next = 0;
-    std::vector<Item> same;
+    Merge same;
     for (size_t i = 0; i < yes.leaves.size(); ++i)
-      same.push_back(is_undefined(*yes.leaves[i]) ? *no.leaves[i] : *yes.leaves[i]);
+      same.leaves.push_back(is_undefined(*yes.leaves[i]) ? *no.leaves[i] : *yes.leaves[i]);
     for (size_t i = 0; i < node.outputs.size(); ++i)
-      set(node.outputs[i], rebuild(yes.results[i], same, next));
+      set(node.outputs[i], merged(yes.results[i], no.results[i], same));
     return memory_.doubt(doubted);
   }
   std::vector<Value> inputs = {condition};
@@ -256,14 +315,14 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
     side->leaving->arrive(std::span(outputs).subspan(next, told));
     next += told;
   }
-  std::vector<Item> merged;
+  Merge merge;
   next = 0;
   for (size_t i = 0; i < kept.size(); ++i) {
     const Item& typed = is_undefined(*yes.leaves[i]) ? *no.leaves[i] : *yes.leaves[i];
     if (kept[i]) {
-      merged.push_back(typed);
+      merge.leaves.push_back(typed);
     } else if (is_numeric(typed)) {
-      merged.emplace_back(memory_.make_number(outputs[next++]));
+      merge.leaves.emplace_back(memory_.make_number(outputs[next++]));
     } else {
       const Value value = outputs[next++];
       TensorRef own, is_on[2];
@@ -276,15 +335,14 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
         is = own;
       }
       const bool is_one = is_on[0] == is_on[1] || (own && (!is_on[0] || !is_on[1]));
-      merged.emplace_back(
+      merge.leaves.emplace_back(
           is_one ? (is_on[0] ? is_on[0] : is_on[1])
                  : memory_.make_choice(condition, is_on[0], is_on[1], value));
     }
   }
   for (Side* side : {&first, &second}) side->leaving->share();
-  next = 0;
   for (size_t i = 0; i < node.outputs.size(); ++i)
-    set(node.outputs[i], rebuild(yes.results[i], merged, next));
+    set(node.outputs[i], merged(yes.results[i], no.results[i], merge));
   kept_control_ = true;
 }
 

@@ -54,6 +54,8 @@ void Memory::raise_doubts(const TensorRef& root) {
     const TensorRef from = reached[i];
     for (const std::weak_ptr<TensorCell>& weak : from->twins_) reach(weak.lock());
     for (const TensorRef& list : from->lists_) reach(list);
+    if (i == 0) continue;  // a list that grows leaves its elements as they are
+    for (const std::weak_ptr<TensorCell>& weak : from->elements_) reach(weak.lock());
   }
 }
 
@@ -65,7 +67,10 @@ const std::string& Memory::doubt_of(const TensorRef& tensor) const {
 }
 
 void Memory::add_to_list(const TensorRef& element, const TensorRef& list) {
-  for (const TensorRef& root : roots_of(element)) root->lists_.push_back(list);
+  for (const TensorRef& root : roots_of(element)) {
+    root->lists_.push_back(list);
+    list->elements_.push_back(root);
+  }
 }
 
 bool Memory::share_lists(const TensorRef& from, const TensorRef& to) {
@@ -76,6 +81,7 @@ bool Memory::share_lists(const TensorRef& from, const TensorRef& to) {
         if (std::find(root->lists_.begin(), root->lists_.end(), list) != root->lists_.end())
           continue;
         root->lists_.push_back(list);
+        list->elements_.push_back(root);
         news = true;
       }
   return news;

@@ -111,11 +111,13 @@ Item Interpreter::detached(const Item& item) {
   if (!tensor || (*tensor)->is_poisoned() || (*tensor)->known() ||
       !is_float(memory_.type(*tensor).dtype))
     return item;
-  if ((*tensor)->is_complex() || (*tensor)->is_number())
-    return Item(memory_.make_like(*tensor, rows::detach(memory_.read(*tensor))));
+  if ((*tensor)->is_number())
+    return Item(memory_.make_number(rows::detach(memory_.read(*tensor))));
   rows::View view = rows::detach_view();
-  return Item(
-      memory_.make_view(*tensor, std::move(view.forward), std::move(view.inverse), view.relayout));
+  const TensorRef result =
+      memory_.make_view(*tensor, std::move(view.forward), std::move(view.inverse), view.relayout);
+  if ((*tensor)->is_complex()) memory_.set_complex(result);
+  return Item(result);
 }
 
 void Interpreter::run_node(const ScriptNode& node) {

@@ -201,6 +201,15 @@ class Interpreter {
   void while_on_data(const ScriptNode& node, const Item& trips, Dim done, Item condition,
                      std::vector<Item> held = {});
   int depth_of(const void* container) const;
+  // What control flow gives for results that were `a` on one way and `b` on the other, with these
+  // leaves: the same container, or a new one, and then none of the three may be changed.
+  struct Merge {
+    std::vector<Item> leaves;
+    size_t next = 0;
+    std::map<const void*, Item> given;  // for containers made inside
+  };
+  Item merged(const Item& a, const Item& b, Merge& merge);
+  void freeze(const Item& container);
   std::vector<Item> block_results(const ScriptBlock& block) const;
   bool ends_in_raise(const ScriptBlock& block) const;
   TensorRef data_condition(const Item& item);
@@ -214,6 +223,7 @@ class Interpreter {
   std::map<std::string, std::string, std::less<>> row_kinds_;
   std::map<const void*, int> container_depth_;
   std::vector<std::shared_ptr<void>> containers_;
+  std::set<const void*> frozen_;  // containers that may be others, as data decides
   std::set<std::string> said_;
   int64_t sequence_ = 0;
   std::vector<bool> gradients_ = {true};

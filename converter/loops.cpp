@@ -207,6 +207,10 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       }
       if (!shaped) throw Shaped();
       for (size_t i = 0; i < start.size(); ++i) {
+        for (const Item& container : held)
+          if (i < carried && holds(last[i + 1], identity_of(container)))
+            throw Refusal{"a loop of unknown length carries a list or dict that it changes",
+                          "make a new one in each round"};
         if (!same_structure(start[i], last[i + 1]))
           throw Refusal{text("a loop whose end data decides changes ", describe(start[i]), " to ",
                              describe(last[i + 1])),
@@ -253,7 +257,12 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       size_t k = 1;
       for (size_t i = 0; i < leaves.size(); ++i)
         if (changes[i]) {
-          const Value value = cast(number_value(memory_, *after[i]), initial[k].dtype());
+          const Value given = number_value(memory_, *after[i]);
+          if (!is_numeric(*leaves[i]) && given.dtype() != initial[k].dtype())
+            throw Refusal{text("a loop whose end data decides changes a tensor of ",
+                               initial[k].dtype(), " to one of ", given.dtype()),
+                          "cast it to one dtype before the loop and in it"};
+          const Value value = cast(given, initial[k].dtype());
           g.output("", value);
           settled &= !grows(leaves[i], inside[k++].shape(), value.shape());
         }
@@ -386,8 +395,13 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       own, {outputs.begin() + static_cast<std::ptrdiff_t>(next), outputs.end()});
   for (size_t i = 0; i < leaves.size(); ++i)
     if (own[i]) results[i] = Item(placed[i]);
-  next = 0;
-  for (size_t i = 0; i < carried; ++i) set(node.outputs[i], rebuild(start[i], results, next));
+  // A container that no round makes anew is the one from before the loop.
+  Merge merge{results, 0, {}};
+  for (size_t i = 0; i < carried; ++i) {
+    const bool is_same = identity_of(last[i + 1]) == identity_of(get(block.inputs[i + 1]));
+    set(node.outputs[i], merged(start[i], is_same ? start[i] : last[i + 1], merge));
+  }
+  next = merge.next;
   for (size_t i = 0; i < held.size(); ++i)
     restore(held[i], rebuild(start[carried + i], results, next));
   kept_control_ = true;

@@ -117,13 +117,13 @@ bool set_attribute(NodeCall& call) {
   const Item& value = call.at(1);
   for (auto& [name, item] : attributes) {
     if (name != call.node().attribute) continue;
-    // A buffer that is bound to another tensor keeps that tensor's value for the next run.
+    // The next run begins with the value of the tensor that a buffer is bound to.
     if (const auto* old = std::get_if<ScriptTensorIndex>(&item.value); old && value.is_tensor()) {
       const TensorRef state = call.memory().of_script(old->index);
       const TensorRef& tensor = std::get<TensorRef>(value.value);
       if (state == tensor) return changed(call);
       if (call.memory().type(state) == call.memory().type(tensor)) {
-        call.memory().write(state, call.memory().read(tensor));
+        call.memory().rebind(old->index, tensor);
         return changed(call);
       }
       throw Refusal{text("the buffer '", name, "' changes its type from ",

@@ -203,3 +203,95 @@ class UnpacksTooFew(nn.Module):
     def forward(self, x: T):
         a, b, c = x.unbind(1)
         return a + b + c
+
+
+@case("f32[n,4]=-1..1", exit=3, words="whether it is the same as another")
+class ListsThatDataChooses(nn.Module):
+    def forward(self, x: T):
+        first = [x, x * 2]
+        second = [x * 3, x * 4]
+        chosen = first
+        if bool(x.sum() > 0):
+            chosen = second
+        chosen.append(x)
+        return torch.stack(first), torch.stack(second)
+
+
+@case("f32[n,4]=-1..1", exit=3, words="whether it is the same as another")
+class ListsThatALoopChooses(nn.Module):
+    def forward(self, x: T):
+        first = [x, x * 2]
+        second = first
+        for i in range(x.size(0)):
+            first = second
+            if i > 1:
+                first = [x, x]
+        first.append(x)
+        return torch.stack(first), torch.stack(second)
+
+
+@case("f32[n,4]=-1..1", exit=3, words="a tensor of f32 to one of f64")
+class AnotherDtypeInARound(nn.Module):
+    def forward(self, x: T):
+        i = 0
+        while bool(x.abs().max() > 1) and i < 5:
+            x = (x * 0.5).double()
+            i += 1
+        return x
+
+
+@case("f32[n,4]=-1..1")
+class ComplexViewsWithoutGradients(nn.Module):
+    def forward(self, x: T):
+        z = torch.complex(x, x)
+        with torch.no_grad():
+            v = z[0]
+            v.mul_(2)
+            if bool(x.sum() > 0):
+                v = z[-1]
+            v.add_(1)
+        return torch.view_as_real(z)
+
+
+@case("f32[n,4]=-1..1")
+class BuffersThatAreNamesOfOthers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("last", torch.ones(4))
+
+    def forward(self, x: T):
+        old = self.mean
+        total = x.sum(0)
+        self.mean = total
+        total.add_(1)
+        old.sub_(2)
+        swapped = self.last
+        self.last = old
+        self.last.mul_(0.5)
+        return old, self.mean * 1.0, self.last * 1.0, swapped
+
+
+@case("f32[n,4]=-1..1", exit=3, words="may be one tensor after a run")
+class OneBufferWithTwoNames(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("last", torch.ones(4))
+
+    def forward(self, x: T):
+        self.last = self.mean
+        self.mean.add_(x[0])
+        return x + self.last
+
+
+@case("f32[n,4]=-1..1", exit=3, words="share memory")
+class ElementsOfAListAreNamesOfOthers(nn.Module):
+    def forward(self, x: T):
+        parts = [x.clone()]
+        for i in range(x.size(0)):
+            parts.append(x * i)
+        first = parts[0]
+        second = parts[-1]
+        first.add_(1)
+        return second
