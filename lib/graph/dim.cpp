@@ -1,33 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbolic sizes. The normal form is constant + sum of coefficient * product of atoms; an atom is a
-// symbol or a floordiv, mod, min or max that did not simplify, or a product too long to multiply
-// out. Products and sums are sorted by the text of their atoms, which makes equality structural.
+// The normal form of symbolic sizes: sums and products are multiplied out, floordiv and mod give
+// what they can as whole numbers of something, min and max hold no operand that another decides.
 #include "hg/dim.h"
 
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <numeric>
+#include <span>
+
+#include "lib/graph/atom.h"
 
 namespace hg {
 namespace {
 
-constexpr int64_t kSymbolLimit = int64_t{1} << 40;
-constexpr size_t kMaxMultipliedOut = 2048;  // characters
+using Kind = Atom::Kind;
+
+constexpr size_t kMaxMultipliedOut = 128;  // summands of a product of sums
+constexpr size_t kMaxFactors = 32;         // atoms of one product
+constexpr size_t kMaxOperands = 16;        // of a min or max that was nested
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
-int64_t floor_divide(int64_t a, int64_t b) {
-  const int64_t quotient = a / b;
-  return quotient - ((a % b != 0) && ((a < 0) != (b < 0)));
-}
-
-int64_t floor_modulo(int64_t a, int64_t b) { return a - floor_divide(a, b) * b; }
-
-__extension__ using Wide = __int128;
-
-// Coefficients wrap around on overflow; evaluate() checks.
+// Numbers and coefficients wrap around on overflow, as those of scripts do.
 int64_t wrapping_add(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
@@ -35,450 +29,457 @@ int64_t wrapping_multiply(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
 
-uint64_t magnitude(int64_t value) {
-  return value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+int64_t constant_of(const Dim& dim) { return DimAlgebra::constant(dim); }
+std::span<const Summand> sum_of(const Dim& dim) { return DimAlgebra::sum(dim); }
+
+// How many summands the size has as text.
+size_t length(const Dim& dim) { return sum_of(dim).size() + (constant_of(dim) != 0 ? 1 : 0); }
+
+// a + factor * b
+Dim added(const Dim& a, const Dim& b, int64_t factor) {
+  const auto x = sum_of(a), y = sum_of(b);
+  Sum sum;
+  sum.reserve(x.size() + y.size());
+  const auto give = [&](const Product& product, int64_t coefficient) {
+    if (coefficient != 0) sum.push_back({product, coefficient});
+  };
+  size_t i = 0, k = 0;
+  while (i < x.size() || k < y.size()) {
+    const int order = i == x.size() ? 1 : k == y.size() ? -1 : compare(x[i].product, y[k].product);
+    if (order < 0) {
+      give(x[i].product, x[i].coefficient);
+    } else if (order > 0) {
+      give(y[k].product, wrapping_multiply(y[k].coefficient, factor));
+    } else {
+      give(x[i].product,
+           wrapping_add(x[i].coefficient, wrapping_multiply(y[k].coefficient, factor)));
+    }
+    i += order <= 0;
+    k += order >= 0;
+  }
+  return DimAlgebra::make(std::move(sum),
+                          wrapping_add(constant_of(a), wrapping_multiply(constant_of(b), factor)));
 }
 
-struct Atom {
-  enum class Kind : uint8_t { symbol, floordiv, mod, min, max, mul };
-  Kind kind = Kind::symbol;
-  std::string text;  // the symbol, or the printed call; the sorting key
-  Dim a, b;
-};
+Dim multiplied(const Dim& dim, int64_t factor) { return added(Dim(0), dim, factor); }
 
-using AtomPtr = std::shared_ptr<const Atom>;
-using Product = std::vector<AtomPtr>;  // sorted by text
+// In pairs, since adding to a long sum copies it.
+Dim total_of(std::vector<Dim> parts) {
+  if (parts.empty()) return 0;
+  for (size_t step = 1; step < parts.size(); step *= 2)
+    for (size_t i = 0; i + step < parts.size(); i += 2 * step)
+      parts[i] = added(parts[i], parts[i + step], 1);
+  return std::move(parts[0]);
+}
 
-bool atom_less(const AtomPtr& x, const AtomPtr& y) { return x->text < y->text; }
+Product product_of(const Product& a, const Product& b) {
+  Product product;
+  product.reserve(a.size() + b.size());
+  std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(product),
+             [](const AtomPtr& x, const AtomPtr& y) { return x->key < y->key; });
+  return product;
+}
 
-struct ProductLess {
-  bool operator()(const Product& a, const Product& b) const {
-    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), atom_less);
+// What is left of `product` without the atoms of `divisor`, if it has all of them.
+std::optional<Product> without(const Product& product, const Product& divisor) {
+  Product left;
+  size_t k = 0;
+  for (const AtomPtr& atom : product) {
+    if (k < divisor.size() && atom->key == divisor[k]->key)
+      ++k;
+    else
+      left.push_back(atom);
+  }
+  if (k < divisor.size()) return std::nullopt;
+  return left;
+}
+
+Product common_atoms(const Product& a, const Product& b) {
+  Product common;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(common),
+                        [](const AtomPtr& x, const AtomPtr& y) { return x->key < y->key; });
+  return common;
+}
+
+// What all summands have in common: a number above 0, and atoms.
+Summand content(const Dim& dim) {
+  Summand common{{}, constant_of(dim)};
+  const auto sum = sum_of(dim);
+  if (constant_of(dim) == 0 && !sum.empty()) common.product = sum[0].product;
+  for (const Summand& summand : sum) {
+    common.coefficient = common.coefficient == kMin || summand.coefficient == kMin
+                             ? 1
+                             : std::gcd(common.coefficient, summand.coefficient);
+    if (!common.product.empty()) common.product = common_atoms(common.product, summand.product);
+  }
+  if (common.coefficient < 0)
+    common.coefficient = common.coefficient == kMin ? 1 : -common.coefficient;
+  return common;
+}
+
+// dim / (coefficient * product), which divides every summand.
+Dim divided(const Dim& dim, const Summand& divisor) {
+  std::vector<Dim> parts = {constant_of(dim) / divisor.coefficient};
+  for (const Summand& summand : sum_of(dim))
+    parts.push_back(of_product(*without(summand.product, divisor.product),
+                               summand.coefficient / divisor.coefficient));
+  return total_of(std::move(parts));
+}
+
+Dim call(Kind kind, const Dim& a, const Dim& b) {
+  return of_atom(
+      std::make_shared<const Atom>(kind, key_of(kind, a, b), call_bounds(kind, a, b), a, b));
+}
+
+bool is_one_summand(const Dim& dim) {
+  return !dim.is_constant() && length(dim) == 1 && sum_of(dim)[0].coefficient != kMin;
+}
+
+// One summand: what all summands have in common, times the rest of the sum as an atom.
+Dim kept_sum(const Dim& dim) {
+  if (length(dim) == 1) return dim;
+  Summand common = content(dim);
+  if (sum_of(dim)[0].coefficient < 0) common.coefficient = -common.coefficient;
+  const Dim atom = sum_atom(divided(dim, common));
+  return DimAlgebra::make(
+      {{product_of(common.product, sum_of(atom)[0].product), common.coefficient}}, 0);
+}
+
+size_t most_factors(const Dim& dim) {
+  size_t most = 0;
+  for (const Summand& summand : sum_of(dim)) most = std::max(most, summand.product.size());
+  return most;
+}
+
+// The quotient when b divides a exactly as polynomials.
+std::optional<Dim> exact_quotient(const Dim& a, const Dim& b) {
+  if (a == b) return Dim(1);
+  const auto divisor = sum_of(b);
+  if (divisor.empty()) return std::nullopt;
+  const Summand& lead = divisor.back();
+  Dim rest = a, quotient(0);
+  for (int step = 0; step < 64; ++step) {
+    if (rest == Dim(0)) return quotient;
+    const auto sum = sum_of(rest);
+    std::optional<Dim> factor;
+    for (auto it = sum.rbegin(); it != sum.rend() && !factor; ++it) {
+      if (lead.coefficient == -1 ? it->coefficient == kMin
+                                 : it->coefficient % lead.coefficient != 0)
+        continue;
+      if (const auto left = without(it->product, lead.product))
+        factor = of_product(*left, it->coefficient / lead.coefficient);
+    }
+    if (!factor) break;
+    quotient = quotient + *factor;
+    rest = rest - *factor * b;
+  }
+  // A factor that was not multiplied out.
+  if (length(b) < 2) return std::nullopt;
+  return exact_quotient(a, kept_sum(b));
+}
+
+bool has_symbols_only(const Product& product) {
+  return std::all_of(product.begin(), product.end(),
+                     [](const AtomPtr& atom) { return atom->kind == Kind::symbol; });
+}
+
+// floor(x / d) for a number d > 0, with `whole` + `sign` * that as the result.
+struct Division {
+  Dim x;
+  int64_t d;
+  Dim whole = 0;
+  int64_t sign = 1;
+
+  // What d divides is whole. Of symbols more is, and d - 1 is -1 there, as mod(-n, d) is
+  // mod((d - 1) n, d); of calls that would make a longer sum layer by layer.
+  void take_whole() {
+    Sum quotients, rests;
+    for (const auto& [product, coefficient] : sum_of(x)) {
+      int64_t quotient = coefficient / d, rest = coefficient % d;
+      if (rest != 0 && !has_symbols_only(product)) {
+        quotient = 0;
+        rest = coefficient;
+      } else if (d > 2 && (rest == d - 1 || rest == 1 - d)) {
+        quotient += rest > 0 ? 1 : -1;
+        rest = rest > 0 ? -1 : 1;
+      }
+      if (quotient != 0) quotients.push_back({product, quotient});
+      if (rest != 0) rests.push_back({product, rest});
+    }
+    const int64_t constant = constant_of(x), quotient = floor_divide(constant, d);
+    whole = added(whole, DimAlgebra::make(std::move(quotients), quotient), sign);
+    x = DimAlgebra::make(std::move(rests), constant - quotient * d);
+  }
+
+  // floor((g y + c) / (g e)) is floor((y + floor(c / g)) / e).
+  bool cancel() {
+    int64_t g = d;
+    for (const Summand& summand : sum_of(x)) g = std::gcd(g, summand.coefficient);
+    if (g == 1) return false;
+    Sum sum(sum_of(x).begin(), sum_of(x).end());
+    for (Summand& summand : sum) summand.coefficient /= g;
+    x = DimAlgebra::make(std::move(sum), floor_divide(constant_of(x), g));
+    d /= g;
+    return true;
+  }
+
+  // floor((floor(y / k) + r) / d) is floor((y + k r) / (k d)), and -floor(y / k) is
+  // floor((k - 1 - y) / k).
+  bool flatten() {
+    for (const Summand& summand : sum_of(x)) {
+      const Atom* atom = summand.product.size() == 1 ? summand.product[0].get() : nullptr;
+      if (!atom || atom->kind != Kind::floordiv || !atom->b.is_constant() ||
+          atom->b.constant() <= 0 || (summand.coefficient != 1 && summand.coefficient != -1))
+        continue;
+      const int64_t k = atom->b.constant();
+      if (k > kSymbolLimit / d) continue;
+      const Dim rest = added(x, of_product(summand.product, summand.coefficient), -1);
+      const Dim top = summand.coefficient == 1 ? atom->a : added(Dim(k - 1), atom->a, -1);
+      const auto flat = scaled_sum(rest, k, top);
+      if (!flat) continue;
+      x = *flat;
+      d *= k;
+      return true;
+    }
+    return false;
+  }
+
+  // floor(-x / d) is -floor((x + d - 1) / d).
+  bool turn() {
+    if (sum_of(x)[0].coefficient > 0) return false;
+    x = added(Dim(d - 1), x, -1);
+    sign = -sign;
+    return true;
+  }
+
+  Dim result() {
+    for (;;) {
+      take_whole();
+      if (x.is_constant()) return whole;
+      if (cancel() || flatten() || turn()) continue;
+      const Interval range = bounds(x);
+      const int64_t low = floor_divide(range.low, d);
+      const Dim quotient =
+          low == floor_divide(range.high, d) ? Dim(low) : call(Kind::floordiv, x, d);
+      return added(whole, quotient, sign);
+    }
   }
 };
-using Sum = std::map<Product, int64_t, ProductLess>;  // the empty product is the constant
+
+// What b, which is one summand, divides of a; the rest of a is left there.
+Dim whole_part(Dim& a, const Summand& b) {
+  Sum rests;
+  std::vector<Dim> quotients;
+  for (const Summand& summand : sum_of(a)) {
+    const auto left = without(summand.product, b.product);
+    const bool divides =
+        left && summand.coefficient != kMin && summand.coefficient % b.coefficient == 0;
+    if (divides)
+      quotients.push_back(of_product(*left, summand.coefficient / b.coefficient));
+    else
+      rests.push_back(summand);
+  }
+  a = DimAlgebra::make(std::move(rests), constant_of(a));
+  return total_of(std::move(quotients));
+}
+
+// The operands of nested calls of this kind.
+void collect_operands(const Dim& dim, Kind kind, std::vector<Dim>& out) {
+  const Atom* atom = single_atom(dim);
+  if (!atom || atom->kind != kind || out.size() >= kMaxOperands) {
+    out.push_back(dim);
+    return;
+  }
+  collect_operands(atom->a, kind, out);
+  collect_operands(atom->b, kind, out);
+}
+
+// Whether a min or max that has x needs no y.
+bool decides(Kind kind, const Dim& x, const Dim& y) {
+  const Interval difference = bounds(added(x, y, -1));
+  return kind == Kind::max ? difference.low >= 0 : difference.high <= 0;
+}
+
+Dim extremum(Kind kind, const Dim& a, const Dim& b) {
+  if (a.is_constant() && b.is_constant())
+    return kind == Kind::max ? std::max(a.constant(), b.constant())
+                             : std::min(a.constant(), b.constant());
+  std::vector<Dim> operands, added_operands;
+  collect_operands(a, kind, operands);
+  collect_operands(b, kind, added_operands);
+  for (Dim& y : added_operands) {
+    const auto no_need = [&](const Dim& x) { return decides(kind, x, y); };
+    if (std::any_of(operands.begin(), operands.end(), no_need)) continue;
+    std::erase_if(operands, [&](const Dim& x) { return decides(kind, y, x); });
+    operands.push_back(std::move(y));
+  }
+  std::vector<std::pair<std::string, Dim>> sorted;
+  for (Dim& operand : operands) sorted.emplace_back(key_of(operand), std::move(operand));
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto& x, const auto& y) { return x.first < y.first; });
+  Dim result = std::move(sorted[0].second);
+  for (size_t i = 1; i < sorted.size(); ++i) result = call(kind, result, sorted[i].second);
+  return result;
+}
 
 }  // namespace
 
-struct Dim::Terms {
-  Sum sum;  // without the empty product; never empty
-};
-
-// What needs to look inside a Dim.
-struct DimAlgebra {
-  static Sum terms(const Dim& dim) { return dim.terms_ ? dim.terms_->sum : Sum(); }
-
-  static Sum with_constant(const Dim& dim) {
-    Sum sum = terms(dim);
-    if (dim.constant_ != 0) sum[{}] = dim.constant_;
-    return sum;
-  }
-
-  static Dim make(Sum sum, int64_t constant) {
-    std::erase_if(sum, [](const auto& term) { return term.second == 0; });
-    Dim dim(constant);
-    if (!sum.empty()) dim.terms_ = std::make_shared<Dim::Terms>(Dim::Terms{std::move(sum)});
-    return dim;
-  }
-
-  static Dim of_product(const Product& product, int64_t coefficient) {
-    if (product.empty()) return Dim(coefficient);
-    Sum sum;
-    sum[product] = coefficient;
-    return make(std::move(sum), 0);
-  }
-
-  static Dim of_atom(Atom atom) {
-    return of_product({std::make_shared<const Atom>(std::move(atom))}, 1);
-  }
-
-  static Dim call(Atom::Kind kind, std::string_view name, const Dim& a, const Dim& b) {
-    return of_atom({kind, text(name, "(", a, ", ", b, ")"), a, b});
-  }
-
-  static const Atom* single_atom(const Dim& dim) {
-    if (dim.constant_ != 0 || !dim.terms_ || dim.terms_->sum.size() != 1) return nullptr;
-    const auto& [product, coefficient] = *dim.terms_->sum.begin();
-    return coefficient == 1 && product.size() == 1 ? product[0].get() : nullptr;
-  }
-
-  // The quotient when b divides a exactly as polynomials.
-  static std::optional<Dim> exact_quotient(const Dim& a, const Dim& b) {
-    const Sum divisor = with_constant(b);
-    if (divisor.empty()) return std::nullopt;
-    const auto& [lead, lead_coefficient] = *divisor.rbegin();
-    Dim rest = a, quotient(0);
-    for (int step = 0; step < 64; ++step) {
-      const Sum sum = with_constant(rest);
-      if (sum.empty()) return quotient;
-      bool divided = false;
-      for (auto it = sum.rbegin(); it != sum.rend() && !divided; ++it) {
-        const auto& [product, coefficient] = *it;
-        if (coefficient % lead_coefficient != 0) continue;
-        Product left;
-        std::set_difference(product.begin(), product.end(), lead.begin(), lead.end(),
-                            std::back_inserter(left), atom_less);
-        if (left.size() + lead.size() != product.size()) continue;
-        const Dim factor = of_product(left, coefficient / lead_coefficient);
-        quotient = quotient + factor;
-        rest = rest - factor * b;
-        divided = true;
-      }
-      if (!divided) return std::nullopt;
-    }
-    return std::nullopt;
-  }
-
-  struct Interval {
-    int64_t low, high;
-  };
-  static int64_t saturate(Wide value) {
-    return value < kMin ? kMin : value > kMax ? kMax : static_cast<int64_t>(value);
-  }
-  static Interval times(Interval x, Interval y) {
-    const Wide p[] = {Wide{x.low} * y.low, Wide{x.low} * y.high, Wide{x.high} * y.low,
-                      Wide{x.high} * y.high};
-    return {saturate(*std::min_element(p, p + 4)), saturate(*std::max_element(p, p + 4))};
-  }
-  static Interval bounds(const Atom& atom) {
-    if (atom.kind == Atom::Kind::symbol) return {0, kSymbolLimit};
-    const Interval a = bounds(atom.a), b = bounds(atom.b);
-    switch (atom.kind) {
-      case Atom::Kind::min:
-        return {std::min(a.low, b.low), std::min(a.high, b.high)};
-      case Atom::Kind::max:
-        return {std::max(a.low, b.low), std::max(a.high, b.high)};
-      case Atom::Kind::floordiv:
-        if (b.low >= 1)
-          return {floor_divide(a.low, a.low < 0 ? b.low : b.high),
-                  floor_divide(a.high, a.high < 0 ? b.high : b.low)};
-        if (a.low >= 0 && b.low >= 0) return {0, a.high};
-        return {kMin, kMax};
-      case Atom::Kind::mod:
-        if (b.low >= 0) return {0, std::max<int64_t>(b.high - 1, 0)};
-        return {kMin, kMax};
-      case Atom::Kind::mul:
-        return times(a, b);
-      case Atom::Kind::symbol:
-        break;
-    }
-    return {kMin, kMax};
-  }
-  static Interval bounds(const Dim& dim) {
-    Wide low = dim.constant_, high = dim.constant_;
-    for (const auto& [product, coefficient] : terms(dim)) {
-      Interval range{coefficient, coefficient};
-      for (const AtomPtr& atom : product) range = times(range, bounds(*atom));
-      low += range.low;
-      high += range.high;
-    }
-    return {saturate(low), saturate(high)};
-  }
-
-  // The same with c floordiv(x, k) taken as c / g (y - r), where g divides c and k, y is
-  // floordiv(x, k / g) and 0 <= r < g: so 8 floordiv(x, 8) is never above x.
-  static Interval tight_bounds(const Dim& dim, int rounds = 3) {
-    const Interval plain = bounds(dim);
-    Dim rest(dim.constant_);
-    Wide low = 0, high = 0;  // of what the rests r add
-    for (const auto& [product, coefficient] : terms(dim)) {
-      const Atom* atom = product.size() == 1 ? product[0].get() : nullptr;
-      const bool divides = atom && atom->kind == Atom::Kind::floordiv && atom->b.is_constant() &&
-                           atom->b.constant() > 0 && coefficient != kMin;
-      const int64_t g = divides ? std::gcd(coefficient, atom->b.constant()) : 1;
-      if (g == 1) {
-        rest = rest + of_product(product, coefficient);
-        continue;
-      }
-      const int64_t times = coefficient / g;
-      rest = rest + floordiv(atom->a, Dim(atom->b.constant() / g)) * Dim(times);
-      (times > 0 ? low : high) -= Wide{times} * (g - 1);
-    }
-    if (rounds == 0 || rest == dim) return plain;
-    const Interval other = tight_bounds(rest, rounds - 1);
-    return {std::max(plain.low, saturate(other.low + low)),
-            std::min(plain.high, saturate(other.high + high))};
-  }
-
-  static Dim added(const Dim& a, const Dim& b) {
-    Sum sum = terms(a);
-    for (const auto& [product, coefficient] : terms(b))
-      sum[product] = wrapping_add(sum[product], coefficient);
-    return make(std::move(sum), wrapping_add(a.constant_, b.constant_));
-  }
-
-  // x + mod(-x, b) is x rounded up to a multiple of b, and x - mod(x, b) rounded down.
-  static Dim rounded(const Dim& dim) {
-    for (const auto& [product, coefficient] : terms(dim)) {
-      const Atom* atom = product.size() == 1 ? product[0].get() : nullptr;
-      if (!atom || atom->kind != Atom::Kind::mod || !atom->b.is_constant() ||
-          atom->b.constant() <= 0 || (coefficient != 1 && coefficient != -1))
-        continue;
-      const Dim rest = added(dim, of_product(product, -coefficient));
-      if (!(mod(added(rest, atom->a * Dim(coefficient)), atom->b) == Dim(0))) continue;
-      const Dim most = coefficient == 1 ? rest + atom->b - Dim(1) : rest;
-      return floordiv(most, atom->b) * atom->b;
-    }
-    return dim;
-  }
-
-  // Multiplied out, a product of sums may grow without measure: about this many characters.
-  static bool too_long(const Sum& a, const Sum& b) {
-    const auto length = [](const Sum& sum) {
-      size_t characters = 0;
-      for (const auto& [product, coefficient] : sum)
-        for (const AtomPtr& atom : product) characters += atom->text.size() + 1;
-      return characters;
-    };
-    return length(a) * b.size() + length(b) * a.size() > kMaxMultipliedOut;
-  }
-
-  static Result<int64_t> evaluate(const Atom& atom, const Bindings& bindings) {
-    if (atom.kind == Atom::Kind::symbol) {
-      if (const auto value = bindings.find(atom.text)) return *value;
-      return invalid_argument("the size '", atom.text, "' is not known");
-    }
-    HG_TRY_ASSIGN(const int64_t a, atom.a.evaluate(bindings));
-    HG_TRY_ASSIGN(const int64_t b, atom.b.evaluate(bindings));
-    if (atom.kind == Atom::Kind::mul) {
-      int64_t product = 0;
-      HG_CHECK(!__builtin_mul_overflow(a, b, &product), "the size ", atom.text, " overflows");
-      return product;
-    }
-    if (atom.kind == Atom::Kind::min) return std::min(a, b);
-    if (atom.kind == Atom::Kind::max) return std::max(a, b);
-    if (b == 0) return invalid_argument("the size ", atom.text, " divides ", a, " by zero");
-    HG_CHECK(b != -1 || a != kMin, "the size ", atom.text, " overflows");
-    return atom.kind == Atom::Kind::floordiv ? floor_divide(a, b) : floor_modulo(a, b);
-  }
-
-  static Dim substitute(const Atom& atom, const Bindings& bindings) {
-    if (atom.kind == Atom::Kind::symbol) {
-      const auto value = bindings.find(atom.text);
-      return value ? Dim(*value) : Dim(std::string_view(atom.text));
-    }
-    const Dim a = atom.a.substitute(bindings), b = atom.b.substitute(bindings);
-    switch (atom.kind) {
-      case Atom::Kind::floordiv:
-        return floordiv(a, b);
-      case Atom::Kind::mod:
-        return mod(a, b);
-      case Atom::Kind::mul:
-        return a * b;
-      case Atom::Kind::min:
-        return min(a, b);
-      default:
-        return max(a, b);
-    }
-  }
-
-  static void collect(const Dim& dim, std::vector<std::string>& out) {
-    for (const auto& [product, coefficient] : terms(dim))
-      for (const AtomPtr& atom : product) {
-        if (atom->kind == Atom::Kind::symbol) {
-          if (std::find(out.begin(), out.end(), atom->text) == out.end()) out.push_back(atom->text);
-        } else {
-          collect(atom->a, out);
-          collect(atom->b, out);
-        }
-      }
-  }
-
-  // Whether `dim` is an atom of this kind with `x` among its operands.
-  static bool holds(const Dim& dim, Atom::Kind kind, const Dim& x) {
-    const Atom* atom = single_atom(dim);
-    return atom && atom->kind == kind && (atom->a == x || atom->b == x);
-  }
-
-  static Dim extremum(Atom::Kind kind, std::string_view name, const Dim& a, const Dim& b) {
-    const bool is_max = kind == Atom::Kind::max;
-    const Atom::Kind other = is_max ? Atom::Kind::min : Atom::Kind::max;
-    const Interval difference = tight_bounds(a - b);
-    if (difference.low >= 0) return is_max ? a : b;
-    if (difference.high <= 0) return is_max ? b : a;
-    if (holds(b, kind, a) || holds(a, other, b)) return b;  // max(a, max(a, c)), max(min(b, c), b)
-    if (holds(a, kind, b) || holds(b, other, a)) return a;
-    return text(a) < text(b) ? call(kind, name, a, b) : call(kind, name, b, a);
-  }
-};
-
-std::optional<int64_t> Bindings::find(std::string_view symbol) const {
-  for (const auto& [name, value] : values_)
-    if (name == symbol) return value;
-  return std::nullopt;
+std::span<const Summand> DimAlgebra::sum(const Dim& dim) {
+  return dim.terms_ ? std::span<const Summand>(dim.terms_->sum) : std::span<const Summand>();
 }
 
-Status Bindings::bind(std::string_view symbol, int64_t value) {
-  if (const auto known = find(symbol)) {
-    HG_CHECK(*known == value, "the size '", symbol, "' is ", *known, " in one place and ", value,
-             " in another");
-    return {};
+Dim DimAlgebra::make(Sum sum, int64_t constant) {
+  Dim dim(constant);
+  if (!sum.empty()) dim.terms_ = std::make_shared<Dim::Terms>(Dim::Terms{std::move(sum)});
+  return dim;
+}
+
+int compare(const Product& a, const Product& b) {
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    if (a[i] == b[i]) continue;
+    if (const int order = a[i]->key.compare(b[i]->key); order != 0) return order;
   }
-  values_.emplace_back(std::string(symbol), value);
-  return {};
+  return a.size() == b.size() ? 0 : a.size() < b.size() ? -1 : 1;
+}
+
+Dim of_atom(AtomPtr atom) {
+  Sum sum;
+  sum.push_back({{std::move(atom)}, 1});
+  return DimAlgebra::make(std::move(sum), 0);
+}
+
+Dim of_product(const Product& product, int64_t coefficient) {
+  if (product.empty() || coefficient == 0) return coefficient;
+  if (product.size() == 1 && product[0]->kind == Kind::sum)
+    return multiplied(product[0]->a, coefficient);
+  Sum sum;
+  sum.push_back({product, coefficient});
+  return DimAlgebra::make(std::move(sum), 0);
+}
+
+const Atom* single_atom(const Dim& dim) {
+  const auto sum = sum_of(dim);
+  if (constant_of(dim) != 0 || sum.size() != 1) return nullptr;
+  return sum[0].coefficient == 1 && sum[0].product.size() == 1 ? sum[0].product[0].get() : nullptr;
+}
+
+Dim sum_atom(const Dim& dim) {
+  return of_atom(
+      std::make_shared<const Atom>(Kind::sum, key_of(Kind::sum, dim, 0), bounds(dim), dim));
+}
+
+std::optional<Dim> scaled_sum(const Dim& dim, int64_t factor, const Dim& other) {
+  constexpr int64_t kSafe = int64_t{1} << 61;
+  const auto fits = [&](int64_t value, int64_t times) {
+    return value != kMin && (value < 0 ? -value : value) < kSafe / times;
+  };
+  const auto all_fit = [&](const Dim& of, int64_t times) {
+    return fits(constant_of(of), times) &&
+           std::all_of(sum_of(of).begin(), sum_of(of).end(),
+                       [&](const Summand& summand) { return fits(summand.coefficient, times); });
+  };
+  const bool safe = factor != kMin && factor != 0 && all_fit(other, 1) &&
+                    all_fit(dim, factor < 0 ? -factor : factor);
+  return safe ? std::optional(added(other, dim, factor)) : std::nullopt;
 }
 
 Dim::Dim(const char* symbol) : Dim(std::string_view(symbol)) {}
 
 Dim::Dim(std::string_view symbol) {
-  *this = DimAlgebra::of_atom({Atom::Kind::symbol, std::string(symbol), {}, {}});
+  *this = of_atom(
+      std::make_shared<const Atom>(Kind::symbol, std::string(symbol), Interval{0, kSymbolLimit}));
 }
 
 std::string_view Dim::symbol() const {
-  const Atom* atom = DimAlgebra::single_atom(*this);
-  return atom && atom->kind == Atom::Kind::symbol ? std::string_view(atom->text)
-                                                  : std::string_view();
+  const Atom* atom = single_atom(*this);
+  return atom && atom->kind == Kind::symbol ? std::string_view(atom->key) : std::string_view();
 }
-
-void Dim::collect_symbols(std::vector<std::string>& out) const { DimAlgebra::collect(*this, out); }
-
-Result<int64_t> Dim::evaluate(const Bindings& bindings) const {
-  int64_t total = constant_;
-  for (const auto& [product, coefficient] : DimAlgebra::terms(*this)) {
-    int64_t term = coefficient;
-    for (const AtomPtr& atom : product) {
-      HG_TRY_ASSIGN(const int64_t factor, DimAlgebra::evaluate(*atom, bindings));
-      HG_CHECK(!__builtin_mul_overflow(term, factor, &term), "the size ", *this, " overflows");
-    }
-    HG_CHECK(!__builtin_add_overflow(total, term, &total), "the size ", *this, " overflows");
-  }
-  return total;
-}
-
-Dim Dim::substitute(const Bindings& bindings) const {
-  Dim total(constant_);
-  for (const auto& [product, coefficient] : DimAlgebra::terms(*this)) {
-    Dim term(coefficient);
-    for (const AtomPtr& atom : product) term = term * DimAlgebra::substitute(*atom, bindings);
-    total = total + term;
-  }
-  return total;
-}
-
-int64_t Dim::lower_bound() const { return DimAlgebra::tight_bounds(*this).low; }
-int64_t Dim::upper_bound() const { return DimAlgebra::tight_bounds(*this).high; }
 
 Dim operator+(const Dim& a, const Dim& b) {
-  if (!a.terms_ && !b.terms_) return wrapping_add(a.constant_, b.constant_);
-  return DimAlgebra::rounded(DimAlgebra::added(a, b));
+  if (b.is_constant() && b.constant_ == 0) return a;
+  return added(a, b, 1);
+}
+
+Dim operator-(const Dim& a, const Dim& b) {
+  if (b.is_constant() && b.constant_ == 0) return a;
+  return added(a, b, -1);
 }
 
 Dim operator*(const Dim& a, const Dim& b) {
-  if (!a.terms_ && !b.terms_) return wrapping_multiply(a.constant_, b.constant_);
-  const Sum left = DimAlgebra::with_constant(a), right = DimAlgebra::with_constant(b);
-  if (a.terms_ && b.terms_ && DimAlgebra::too_long(left, right))
-    return text(a) < text(b) ? DimAlgebra::call(Atom::Kind::mul, "mul", a, b)
-                             : DimAlgebra::call(Atom::Kind::mul, "mul", b, a);
-  Sum sum;
-  for (const auto& [p, x] : left)
-    for (const auto& [q, y] : right) {
-      Product product = p;
-      product.insert(product.end(), q.begin(), q.end());
-      std::sort(product.begin(), product.end(), atom_less);
-      sum[product] = wrapping_add(sum[product], wrapping_multiply(x, y));
-    }
-  const auto constant = sum.extract(Product());
-  return DimAlgebra::make(std::move(sum), constant.empty() ? 0 : constant.mapped());
+  if (a.is_constant()) return a.constant_ == 1 ? b : multiplied(b, a.constant_);
+  if (b.is_constant()) return b.constant_ == 1 ? a : multiplied(a, b.constant_);
+  if (length(a) > 1 && length(b) > 1 && length(a) * length(b) > kMaxMultipliedOut)
+    return kept_sum(a) * kept_sum(b);
+  if (most_factors(a) + most_factors(b) > kMaxFactors)
+    return most_factors(a) < 2 ? a * sum_atom(b) : sum_atom(a) * b;
+  std::vector<Dim> parts;
+  for (const Summand& x : sum_of(a)) {
+    Sum sum;
+    for (const Summand& y : sum_of(b))
+      sum.push_back(
+          {product_of(x.product, y.product), wrapping_multiply(x.coefficient, y.coefficient)});
+    std::sort(sum.begin(), sum.end(),
+              [](const Summand& s, const Summand& t) { return compare(s.product, t.product) < 0; });
+    std::erase_if(sum, [](const Summand& summand) { return summand.coefficient == 0; });
+    parts.push_back(DimAlgebra::make(std::move(sum), 0));
+    parts.push_back(of_product(x.product, wrapping_multiply(x.coefficient, constant_of(b))));
+  }
+  parts.push_back(multiplied(b, constant_of(a)));
+  return total_of(std::move(parts));
 }
-
-Dim operator-(const Dim& a, const Dim& b) { return a + b * Dim(-1); }
 
 bool operator==(const Dim& a, const Dim& b) {
   if (a.constant_ != b.constant_) return false;
   if (a.terms_ == b.terms_) return true;
-  if (!a.terms_ || !b.terms_) return false;
-  const Sum &x = a.terms_->sum, &y = b.terms_->sum;
-  const ProductLess less;
-  return x.size() == y.size() &&
-         std::equal(x.begin(), x.end(), y.begin(), [&](const auto& s, const auto& t) {
-           return s.second == t.second && !less(s.first, t.first) && !less(t.first, s.first);
-         });
+  const auto x = sum_of(a), y = sum_of(b);
+  return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const Summand& s, const Summand& t) {
+    return s.coefficient == t.coefficient && compare(s.product, t.product) == 0;
+  });
 }
 
 Dim floordiv(const Dim& a, const Dim& b) {
-  using Kind = Atom::Kind;
   if (b == Dim(1)) return a;
-  if (b == Dim(0)) return DimAlgebra::call(Kind::floordiv, "floordiv", a, b);
-  if (a.is_constant() && b.is_constant()) return floor_divide(a.constant(), b.constant());
-  if (const auto quotient = DimAlgebra::exact_quotient(a, b)) return *quotient;
-  if (!b.is_constant() || b.constant() < 0)
-    return DimAlgebra::call(Kind::floordiv, "floordiv", a, b);
-  // b is a positive number: take out what it divides.
-  const int64_t divisor = b.constant();
-  Dim whole = floor_divide(a.constant(), divisor);
-  Dim rest = floor_modulo(a.constant(), divisor);
-  for (const auto& [product, coefficient] : DimAlgebra::terms(a)) {
-    if (coefficient % divisor == 0)
-      whole = whole + DimAlgebra::of_product(product, coefficient / divisor);
-    else
-      rest = rest + DimAlgebra::of_product(product, coefficient);
+  if (b == Dim(0)) return call(Kind::floordiv, a, b);
+  if (b.is_constant()) {
+    if (b.constant() == -1) return -a;
+    if (b.constant() < 0 && b.constant() != kMin) return floordiv(-a, -b);
+    if (a.is_constant()) return floor_divide(a.constant(), b.constant());
+    if (b.constant() == kMin) return call(Kind::floordiv, a, b);
+    return Division{a, b.constant()}.result();
   }
-  if (rest.is_constant()) return whole;
-  if (const Atom* inner = DimAlgebra::single_atom(rest);
-      inner && inner->kind == Kind::floordiv && inner->b.is_constant() && inner->b.constant() > 0)
-    return whole + floordiv(inner->a, inner->b * b);
-  return whole + DimAlgebra::call(Kind::floordiv, "floordiv", rest, b);
+  if (const auto quotient = exact_quotient(a, b)) return *quotient;
+  Dim top = a, bottom = b, whole = 0;
+  if (is_one_summand(b)) whole = whole_part(top, sum_of(b)[0]);
+  if (sum_of(bottom)[0].coefficient < 0) {
+    top = -top;
+    bottom = -bottom;
+  }
+  if (top == Dim(0)) return whole;
+  Summand common = content(bottom);
+  const Summand other = content(top);
+  common.coefficient = std::gcd(common.coefficient, other.coefficient);
+  common.product = common_atoms(common.product, other.product);
+  if (common.coefficient != 1 || !common.product.empty())
+    return whole + floordiv(divided(top, common), divided(bottom, common));
+  // Floor of a floor.
+  if (const Atom* atom = single_atom(top);
+      atom && atom->kind == Kind::floordiv && bounds(atom->b).low > 0 && bounds(bottom).low >= 0)
+    return whole + floordiv(atom->a, atom->b * bottom);
+  if (bounds(top).low >= 0 && bounds(bottom).low > 0 && bounds(bottom - top).low > 0) return whole;
+  return whole + call(Kind::floordiv, top, bottom);
 }
 
 Dim mod(const Dim& a, const Dim& b) {
-  if (b == Dim(1)) return 0;
-  if (b == Dim(0)) return DimAlgebra::call(Atom::Kind::mod, "mod", a, b);
-  if (a.is_constant() && b.is_constant()) return floor_modulo(a.constant(), b.constant());
-  if (DimAlgebra::exact_quotient(a, b)) return 0;
-  if (!b.is_constant() || b.constant() < 0) return DimAlgebra::call(Atom::Kind::mod, "mod", a, b);
-  Dim rest = floor_modulo(a.constant(), b.constant());
-  bool nested = false;  // mod(mod(x, 8), 4) is mod(x, 4)
-  for (const auto& [product, coefficient] : DimAlgebra::terms(a)) {
-    const Atom* atom = product.size() == 1 ? product[0].get() : nullptr;
-    const int64_t factor = floor_modulo(coefficient, b.constant());
-    const bool same = atom && atom->kind == Atom::Kind::mod && atom->b.is_constant() &&
-                      atom->b.constant() > 0 && atom->b.constant() % b.constant() == 0;
-    nested |= same;
-    rest = DimAlgebra::added(
-        rest, same ? atom->a * Dim(factor) : DimAlgebra::of_product(product, factor));
-  }
-  if (nested) return mod(rest, b);
-  if (rest.is_constant()) return floor_modulo(rest.constant(), b.constant());
-  return DimAlgebra::call(Atom::Kind::mod, "mod", rest, b);
+  if (b == Dim(1) || b == Dim(-1)) return 0;
+  if (b == Dim(0)) return call(Kind::mod, a, b);
+  if (b.is_constant() || is_one_summand(b)) return a - floordiv(a, b) * b;
+  if (exact_quotient(a, b)) return 0;
+  return call(Kind::mod, a, b);
 }
 
-Dim min(const Dim& a, const Dim& b) { return DimAlgebra::extremum(Atom::Kind::min, "min", a, b); }
-Dim max(const Dim& a, const Dim& b) { return DimAlgebra::extremum(Atom::Kind::max, "max", a, b); }
+Dim min(const Dim& a, const Dim& b) { return extremum(Kind::min, a, b); }
+Dim max(const Dim& a, const Dim& b) { return extremum(Kind::max, a, b); }
 Dim ceildiv(const Dim& a, const Dim& b) { return floordiv(a + b - Dim(1), b); }
-
-void append_text(std::string& out, const Dim& dim) {
-  bool first = true;
-  for (const auto& [product, coefficient] : DimAlgebra::terms(dim)) {
-    if (first)
-      out.append(coefficient < 0 ? "-" : "");
-    else
-      out.append(coefficient < 0 ? " - " : " + ");
-    if (magnitude(coefficient) != 1) {
-      append_text(out, magnitude(coefficient));
-      out.push_back('*');
-    }
-    for (size_t i = 0; i < product.size(); ++i) {
-      if (i > 0) out.push_back('*');
-      out.append(product[i]->text);
-    }
-    first = false;
-  }
-  if (first) {
-    append_text(out, dim.constant());
-  } else if (dim.constant_ != 0) {
-    out.append(dim.constant_ < 0 ? " - " : " + ");
-    append_text(out, magnitude(dim.constant_));
-  }
-}
-
-void append_text(std::string& out, const Shape& shape) {
-  out.push_back('[');
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (i > 0) out.append(", ");
-    append_text(out, shape[i]);
-  }
-  out.push_back(']');
-}
 
 Dim count(const Shape& shape) {
   Dim product = 1;
@@ -490,26 +491,6 @@ Shape to_shape(const Sizes& sizes) { return Shape(sizes.begin(), sizes.end()); }
 
 bool is_constant(const Shape& shape) {
   return std::all_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_constant(); });
-}
-
-Result<Sizes> evaluate(const Shape& shape, const Bindings& bindings) {
-  HG_CHECK(shape.size() <= kMaxRank, "a tensor of rank ", int64_t(shape.size()),
-           " exceeds the limit of ", kMaxRank, " dimensions");
-  Sizes sizes;
-  int64_t bytes = 8;  // of the largest element
-  for (const Dim& dim : shape) {
-    HG_TRY_ASSIGN(const int64_t size, dim.evaluate(bindings));
-    HG_CHECK(size >= 0, "the size ", dim, " would be ", size);
-    HG_CHECK(size == 0 || !__builtin_mul_overflow(bytes, size, &bytes), "a tensor of shape ", shape,
-             " exceeds 2^63 bytes");
-    sizes.push_back(size);
-  }
-  return sizes;
-}
-
-void append_text(std::string& out, const TensorType& type) {
-  append_text(out, type.dtype);
-  append_text(out, type.shape);
 }
 
 }  // namespace hg

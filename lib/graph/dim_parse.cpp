@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a Dim from text. Grammar:
 //   sum := product (('+' | '-') product)*        product := factor ('*' factor)*
-//   factor := number | symbol | name '(' sum ',' sum ')' | '(' sum ')' | '-' factor
+//   factor := number | symbol | name '(' sum ',' sum ')' | 'sum' '(' sum ')' | '(' sum ')'
+//             | '-' factor | '@' number
+//   size := sum [' where @0 = ' factor (', @1 = ' factor) ...]
 #include <charconv>
 #include <vector>
 
-#include "hg/dim.h"
+#include "lib/graph/atom.h"
+#include "lib/graph/dim_text.h"
 
 namespace hg {
 namespace {
@@ -19,13 +22,21 @@ bool is_word(char c) {
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  Parser(std::string_view text, NamedSizes& named) : text_(text), named_(named) {}
 
   Result<Dim> all() {
     HG_TRY_ASSIGN(Dim dim, sum(0));
     skip();
     if (at_ != text_.size()) return error("has trailing characters");
     return dim;
+  }
+
+  Status definition() {
+    HG_TRY_ASSIGN(Dim size, factor(0));
+    skip();
+    if (at_ != text_.size()) return error("has trailing characters");
+    named_.sizes.push_back(std::move(size));
+    return {};
   }
 
  private:
@@ -64,7 +75,10 @@ class Parser {
       HG_TRY_ASSIGN(const Dim next, factor(depth));
       total = total * next;
     }
-    return total;
+    const auto sum = DimAlgebra::sum(total);  // sum(...) is one factor of several, or itself
+    return sum.size() == 1 && DimAlgebra::constant(total) == 0
+               ? of_product(sum[0].product, sum[0].coefficient)
+               : total;
   }
   Result<Dim> factor(int depth) {
     if (depth > kMaxDepth) return error("is nested too deeply");
@@ -77,9 +91,19 @@ class Parser {
       if (!take(')')) return error("misses ')'");
       return value;
     }
-    skip();
+    if (take('@')) return named();
     if (at_ >= text_.size()) return error("ends too early");
     return is_digit(text_[at_]) ? number() : word(depth);
+  }
+  Result<Dim> named() {
+    HG_TRY_ASSIGN(const Dim index, number());
+    const auto k = static_cast<uint64_t>(index.constant());
+    if (k >= named_.sizes.size()) return error("has a name that is not defined");
+    const Dim& size = named_.sizes[k];
+    const uint64_t summands = DimAlgebra::sum(size).size() + 1;
+    if (summands > named_.summands_left) return error("is too long");
+    named_.summands_left -= summands;
+    return size;
   }
   Result<Dim> number() {
     int64_t value = 0;
@@ -96,6 +120,7 @@ class Parser {
     const std::string_view name = text_.substr(start, at_ - start);
     if (!take('(')) return Dim(name);
     HG_TRY_ASSIGN(const Dim a, sum(depth + 1));
+    if (name == "sum") return take(')') ? Result<Dim>(sum_atom(a)) : error("misses ')'");
     if (!take(',')) return error("misses ','");
     HG_TRY_ASSIGN(const Dim b, sum(depth + 1));
     if (!take(')')) return error("misses ')'");
@@ -104,15 +129,35 @@ class Parser {
     if (name == "min") return min(a, b);
     if (name == "max") return max(a, b);
     if (name == "mul") return a * b;
-    return error("calls a function other than floordiv, mod, min, max and mul");
+    return error("calls a function other than floordiv, mod, min, max, mul and sum");
   }
 
   std::string_view text_;
+  NamedSizes& named_;
   size_t at_ = 0;
 };
 
 }  // namespace
 
-Result<Dim> Dim::parse(std::string_view text) { return Parser(text).all(); }
+Status define_size(std::string_view text, NamedSizes& named) {
+  return Parser(text, named).definition();
+}
+
+Result<Dim> parse_size(std::string_view text, NamedSizes& named) {
+  return Parser(text, named).all();
+}
+
+Result<Dim> Dim::parse(std::string_view text) {
+  constexpr std::string_view kWhere = " where @0 = ";
+  NamedSizes named;
+  const size_t end = text.find(kWhere);
+  for (size_t at = end; at < text.size();) {
+    at = text.find('=', at) + 2;
+    const size_t next = text.find(hg::text(", @", named.sizes.size() + 1, " = "), at);
+    HG_TRY(define_size(text.substr(at, next - at), named));
+    at = next;
+  }
+  return parse_size(text.substr(0, end), named);
+}
 
 }  // namespace hg

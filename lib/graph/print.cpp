@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph as text. Attributes that have their default are left out.
+// A graph as text. Attributes that have their default are left out; long parts of sizes stand once,
+// below the inputs.
 #include "lib/graph/access.h"
+#include "lib/graph/dim_text.h"
 
 namespace hg {
 namespace {
 
 void append_indent(std::string& out, int depth) { out.append(static_cast<size_t>(2 * depth), ' '); }
 
-void append_graph(std::string& out, const Graph& graph, int depth);
+void append_graph(std::string& out, const Graph& graph, const SizeNames& sizes, int depth);
 
-void append_node(std::string& out, const Graph& graph, const Node& node, int depth) {
+void append_node(std::string& out, const Graph& graph, const SizeNames& sizes, const Node& node,
+                 int depth) {
   append_indent(out, depth);
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (i > 0) out.append(", ");
@@ -30,28 +33,32 @@ void append_node(std::string& out, const Graph& graph, const Node& node, int dep
     if (!attribute.required && node.attrs[i] == attribute.fallback) continue;
     separate();
     out.append(attribute.name).append("=");
-    append_text(out, node.attrs[i]);
+    sizes.append(out, node.attrs[i]);
   }
   out.append(") : ");
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (i > 0) out.append(", ");
-    append_text(out, graph.value_info(node.outputs[i]).type);
+    sizes.append(out, graph.value_info(node.outputs[i]).type);
   }
   if (!node.origin.module.empty()) out.append("  # ").append(node.origin.module);
   out.push_back('\n');
-  for (const auto& subgraph : node.subgraphs) append_graph(out, *subgraph, depth + 1);
+  for (const auto& subgraph : node.subgraphs) append_graph(out, *subgraph, sizes, depth + 1);
 }
 
-void append_graph(std::string& out, const Graph& graph, int depth) {
+void append_graph(std::string& out, const Graph& graph, const SizeNames& sizes, int depth) {
   append_indent(out, depth);
   out.append("graph(");
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     const ValueInfo& info = graph.value_info(graph.inputs()[i]);
     if (i > 0) out.append(", ");
     out.append(info.name).append(": ");
-    append_text(out, info.type);
+    sizes.append(out, info.type);
   }
   out.append(")\n");
+  for (size_t i = 0; depth == 0 && i < sizes.definitions().size(); ++i) {
+    append_indent(out, 1);
+    out.append(text("@", i, " = ", sizes.definitions()[i], "\n"));
+  }
   for (const State& state : graph.states()) {
     append_indent(out, depth + 1);
     constexpr std::string_view kKinds[] = {"parameter ", "buffer ", "constant "};
@@ -60,7 +67,7 @@ void append_graph(std::string& out, const Graph& graph, int depth) {
     for (const std::string& alias : state.aliases) out.append(" = ").append(alias);
     out.push_back('\n');
   }
-  for (const Node& node : graph.nodes()) append_node(out, graph, node, depth + 1);
+  for (const Node& node : graph.nodes()) append_node(out, graph, sizes, node, depth + 1);
   for (const auto& [target, source] : graph.assignments()) {
     append_indent(out, depth + 1);
     out.append(graph.value_info(target).name).append(" := ");
@@ -80,7 +87,9 @@ void append_graph(std::string& out, const Graph& graph, int depth) {
 
 std::string Graph::text() const {
   std::string out;
-  append_graph(out, *this, 0);
+  SizeNames sizes;
+  sizes.add(*this);
+  append_graph(out, *this, sizes, 0);
   return out;
 }
 

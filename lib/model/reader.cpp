@@ -12,6 +12,7 @@
 #include "flatbuffers/flatbuffers.h"
 #include "hg/model.h"
 #include "lib/graph/access.h"
+#include "lib/graph/dim_text.h"
 #include "lib/model/header.h"
 #include "lib/model/mapping.h"
 #include "model_generated.h"
@@ -81,6 +82,7 @@ class Reader {
     HG_TRY(check_ops(*model.graph(), Budget(size)));
     budget_ = Budget(size);
     unscanned_ = Budget(header_.data_bytes);
+    HG_TRY(read_sizes(model.sizes()));
     Graph graph(registry_);
     HG_TRY(read_graph(*model.graph(), graph));
     if (const Status status = graph.verify(); !status.ok())
@@ -146,14 +148,33 @@ class Reader {
     return {};
   }
 
-  Result<Dim> read_dim(const file::Dim* dim) {
-    if (dim == nullptr) return corrupt_model("a size is missing");
-    if (dim->expression() == nullptr) return Dim(dim->constant());
-    HG_TRY_ASSIGN(const std::string_view expression, budget_.read(dim->expression()));
+  Result<std::string_view> read_expression(const flatbuffers::String* text) {
+    HG_TRY_ASSIGN(const std::string_view expression, budget_.read(text));
     if (expression.size() > kMaxExpression)
       return corrupt_model("a size has an expression of ", uint64_t{expression.size()},
                            " characters");
-    Result<Dim> parsed = Dim::parse(expression);
+    return expression;
+  }
+
+  using TextVector = flatbuffers::Vector<flatbuffers::Offset<file::Text>>;
+  Status read_sizes(const TextVector* list) {
+    if (size_of_vector(list) > kMaxNamedSizes)
+      return corrupt_model("there are ", uint64_t{size_of_vector(list)}, " named sizes");
+    sizes_.summands_left = header_.graph_bytes;  // most uses are one summand, of two characters
+    for (size_t i = 0; i < size_of_vector(list); ++i) {
+      const auto* entry = list->Get(static_cast<flatbuffers::uoffset_t>(i));
+      HG_TRY_ASSIGN(const std::string_view expression, read_expression(entry->value()));
+      if (const Status status = define_size(expression, sizes_); !status.ok())
+        return corrupt_model(status.message());
+    }
+    return {};
+  }
+
+  Result<Dim> read_dim(const file::Dim* dim) {
+    if (dim == nullptr) return corrupt_model("a size is missing");
+    if (dim->expression() == nullptr) return Dim(dim->constant());
+    HG_TRY_ASSIGN(const std::string_view expression, read_expression(dim->expression()));
+    Result<Dim> parsed = parse_size(expression, sizes_);
     if (!parsed.ok()) return corrupt_model(parsed.status().message());
     return parsed;
   }
@@ -168,7 +189,6 @@ class Reader {
     return dims;
   }
 
-  using TextVector = flatbuffers::Vector<flatbuffers::Offset<file::Text>>;
   Result<std::vector<std::string>> read_texts(const TextVector* list) {
     std::vector<std::string> texts;
     for (size_t i = 0; i < size_of_vector(list); ++i) {
@@ -352,6 +372,7 @@ class Reader {
   const Registry& registry_;
   FileHeader header_{};
   Budget budget_{0};
+  NamedSizes sizes_;
   Budget unscanned_{0};  // of the data section, for checks that read it
   std::set<std::pair<const void*, int64_t>> scanned_;
 };

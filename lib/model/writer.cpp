@@ -6,6 +6,7 @@
 #include "flatbuffers/flatbuffers.h"
 #include "hg/model.h"
 #include "lib/graph/access.h"
+#include "lib/graph/dim_text.h"
 #include "lib/model/destination.h"
 #include "lib/model/header.h"
 #include "model_generated.h"
@@ -25,8 +26,14 @@ uint64_t align_blob(uint64_t bytes) {
 
 class GraphWriter {
  public:
-  // Without defaults -0.0, which equals the default 0, would come back without its sign.
-  GraphWriter() { fbb_.ForceDefaults(true); }
+  explicit GraphWriter(const Graph& graph) {
+    // Without defaults -0.0, which equals the default 0, would come back without its sign.
+    fbb_.ForceDefaults(true);
+    sizes_.add(graph);
+    if (sizes_.definitions().size() > kMaxNamedSizes)
+      status_ = unsupported("the sizes have ", uint64_t{sizes_.definitions().size()},
+                            " long parts; a file takes ", uint64_t{kMaxNamedSizes}, " at most");
+  }
 
   flatbuffers::Offset<file::Graph> write(const Graph& graph) {
     const GraphBody& body = GraphAccess::body(graph);
@@ -58,10 +65,11 @@ class GraphWriter {
   }
 
   void finish(flatbuffers::Offset<file::Graph> graph, const Model::Info& info) {
+    const auto not_exercised = texts(info.not_exercised), sizes = texts(sizes_.definitions());
     file::FinishModelBuffer(
         fbb_, file::CreateModel(fbb_, graph, fbb_.CreateString(info.producer),
                                 fbb_.CreateString(info.source), fbb_.CreateString(info.source_hash),
-                                texts(info.not_exercised)));
+                                not_exercised, sizes));
   }
 
   const Status& status() const { return status_; }
@@ -79,7 +87,8 @@ class GraphWriter {
 
   flatbuffers::Offset<file::Dim> write(const Dim& dim) {
     if (dim.is_constant()) return file::CreateDim(fbb_, dim.constant());
-    const std::string expression = text(dim);
+    std::string expression;
+    sizes_.append(expression, dim);
     if (expression.size() > kMaxExpression && status_.ok())
       status_ = unsupported("a size has an expression of ", uint64_t{expression.size()},
                             " characters; a file takes ", uint64_t{kMaxExpression}, " at most");
@@ -152,6 +161,7 @@ class GraphWriter {
   }
 
   FlatBufferBuilder fbb_;
+  SizeNames sizes_;
   Status status_;
   std::vector<Tensor> blobs_;
   std::map<std::pair<const void*, int64_t>, uint64_t> offsets_;
@@ -162,7 +172,7 @@ class GraphWriter {
 template <class Sink>
 Status write_file(const Model& model, const Sink& sink) {
   HG_TRY(model.graph().verify());
-  GraphWriter writer;
+  GraphWriter writer(model.graph());
   writer.finish(writer.write(model.graph()), model.info());
   HG_TRY(writer.status());
   static constexpr char kZeros[kBlobAlignment] = {};

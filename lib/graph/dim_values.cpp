@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a size is for given symbols. Each atom is computed once, after its operands.
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "lib/graph/atom.h"
+
+namespace hg {
+namespace {
+
+using Kind = Atom::Kind;
+using Values = std::unordered_map<const Atom*, int64_t>;
+
+constexpr int kShallow = 64;  // atoms in atoms that may be freed by recursion
+
+// Sums on the way may be longer than 64 bits: floor((n + 2^20 h) / 2^30) need not overflow.
+Result<Wide> sum_of_values(const Dim& dim, const Values& values) {
+  Wide total = DimAlgebra::constant(dim);
+  for (const Summand& summand : DimAlgebra::sum(dim)) {
+    Wide product = summand.coefficient;
+    for (const AtomPtr& atom : summand.product)
+      HG_CHECK(!__builtin_mul_overflow(product, Wide{values.find(atom.get())->second}, &product),
+               "the size ", dim, " overflows");
+    HG_CHECK(!__builtin_add_overflow(total, product, &total), "the size ", dim, " overflows");
+  }
+  return total;
+}
+
+Result<int64_t> narrow(Wide value, const Dim& dim) {
+  const auto result = static_cast<int64_t>(value);
+  HG_CHECK(result == value, "the size ", dim, " overflows");
+  return result;
+}
+
+Result<Wide> value_of(const Atom& atom, const Values& values) {
+  HG_TRY_ASSIGN(const Wide a, sum_of_values(atom.a, values));
+  HG_TRY_ASSIGN(const Wide b, sum_of_values(atom.b, values));
+  switch (atom.kind) {
+    case Kind::min:
+      return std::min(a, b);
+    case Kind::max:
+      return std::max(a, b);
+    case Kind::sum:
+      return a;
+    default:
+      if (b == 0) {
+        HG_TRY_ASSIGN(const int64_t top, narrow(a, atom.a));
+        return invalid_argument("the size ", name(atom.kind), "(", atom.a, ", ", atom.b,
+                                ") divides ", top, " by zero");
+      }
+      return atom.kind == Kind::floordiv ? floor_divide(a, b) : a - floor_divide(a, b) * b;
+  }
+}
+
+}  // namespace
+
+Atom::Atom(Kind kind, std::string key, Interval bounds, Dim a, Dim b)
+    : kind(kind), key(std::move(key)), bounds(bounds), a(std::move(a)), b(std::move(b)), depth(0) {
+  for (const Dim* operand : {&this->a, &this->b})
+    for (const Summand& summand : DimAlgebra::sum(*operand))
+      for (const AtomPtr& atom : summand.product) depth = std::max(depth, atom->depth + 1);
+}
+
+// The end of a long chain would be reached by recursion. What an operand's atoms refer to is held
+// until that operand is gone, so that only one of them goes at a time.
+Atom::~Atom() {
+  if (depth < kShallow) return;
+  std::vector<Dim> pending = {std::move(a), std::move(b)};
+  while (!pending.empty()) {
+    const Dim dim = std::move(pending.back());
+    pending.pop_back();
+    if (DimAlgebra::use_count(dim) != 1) continue;
+    for (const Summand& summand : DimAlgebra::sum(dim))
+      for (const AtomPtr& atom : summand.product) {
+        if (atom.use_count() != 1) continue;
+        pending.push_back(atom->a);
+        pending.push_back(atom->b);
+      }
+  }
+}
+
+std::vector<const Atom*> post_order(const Dim& dim) {
+  std::vector<const Atom*> order, open;
+  std::unordered_set<const Atom*> done;
+  const auto push = [&](const Dim& operand) {
+    const auto sum = DimAlgebra::sum(operand);
+    for (auto summand = sum.rbegin(); summand != sum.rend(); ++summand)
+      for (auto atom = summand->product.rbegin(); atom != summand->product.rend(); ++atom)
+        if (!done.contains(atom->get())) open.push_back(atom->get());
+  };
+  push(dim);
+  while (!open.empty()) {
+    const Atom* atom = open.back();
+    const size_t before = open.size();
+    if (!done.contains(atom)) {
+      push(atom->b);
+      push(atom->a);
+      if (open.size() > before) continue;
+      done.insert(atom);
+      order.push_back(atom);
+    }
+    open.pop_back();
+  }
+  return order;
+}
+
+std::optional<int64_t> Bindings::find(std::string_view symbol) const {
+  for (const auto& [name, value] : values_)
+    if (name == symbol) return value;
+  return std::nullopt;
+}
+
+Status Bindings::bind(std::string_view symbol, int64_t value) {
+  if (const auto known = find(symbol)) {
+    HG_CHECK(*known == value, "the size '", symbol, "' is ", *known, " in one place and ", value,
+             " in another");
+    return {};
+  }
+  values_.emplace_back(std::string(symbol), value);
+  return {};
+}
+
+void Dim::collect_symbols(std::vector<std::string>& out) const {
+  for (const Atom* atom : post_order(*this))
+    if (atom->kind == Kind::symbol && std::find(out.begin(), out.end(), atom->key) == out.end())
+      out.push_back(atom->key);
+}
+
+Result<int64_t> Dim::evaluate(const Bindings& bindings) const {
+  if (is_constant()) return constant_;
+  Values values;
+  for (const Atom* atom : post_order(*this)) {
+    if (atom->kind == Kind::symbol) {
+      const auto value = bindings.find(atom->key);
+      if (!value) return invalid_argument("the size '", atom->key, "' is not known");
+      values.emplace(atom, *value);
+      continue;
+    }
+    HG_TRY_ASSIGN(const Wide value, value_of(*atom, values));
+    const auto number = static_cast<int64_t>(value);
+    HG_CHECK(number == value, "the size ", name(atom->kind), "(", atom->a, ", ", atom->b,
+             ") overflows");
+    values.emplace(atom, number);
+  }
+  HG_TRY_ASSIGN(const Wide total, sum_of_values(*this, values));
+  return narrow(total, *this);
+}
+
+Dim Dim::substitute(const Bindings& bindings) const {
+  if (is_constant()) return *this;
+  if (const Result<int64_t> value = evaluate(bindings); value.ok()) return *value;
+  std::unordered_map<const Atom*, Dim> values;
+  const auto substituted = [&](const Dim& dim) {
+    Dim total = DimAlgebra::constant(dim);
+    for (const Summand& summand : DimAlgebra::sum(dim)) {
+      Dim product = summand.coefficient;
+      for (const AtomPtr& atom : summand.product)
+        product = product * values.find(atom.get())->second;
+      total = total + product;
+    }
+    return total;
+  };
+  for (const Atom* atom : post_order(*this)) {
+    const Dim a = substituted(atom->a), b = substituted(atom->b);
+    Dim& value = values[atom];
+    switch (atom->kind) {
+      case Kind::symbol: {
+        const auto number = bindings.find(atom->key);
+        value = number ? Dim(*number) : Dim(std::string_view(atom->key));
+        break;
+      }
+      case Kind::floordiv:
+        value = floordiv(a, b);
+        break;
+      case Kind::mod:
+        value = mod(a, b);
+        break;
+      case Kind::min:
+        value = min(a, b);
+        break;
+      case Kind::max:
+        value = max(a, b);
+        break;
+      case Kind::sum:
+        value = a;
+        break;
+    }
+  }
+  return substituted(*this);
+}
+
+Result<Sizes> evaluate(const Shape& shape, const Bindings& bindings) {
+  HG_CHECK(shape.size() <= kMaxRank, "a tensor of rank ", int64_t(shape.size()),
+           " exceeds the limit of ", kMaxRank, " dimensions");
+  Sizes sizes;
+  int64_t bytes = 8;  // of the largest element
+  for (const Dim& dim : shape) {
+    HG_TRY_ASSIGN(const int64_t size, dim.evaluate(bindings));
+    HG_CHECK(size >= 0, "the size ", dim, " would be ", size);
+    HG_CHECK(size == 0 || !__builtin_mul_overflow(bytes, size, &bytes), "a tensor of shape ", shape,
+             " exceeds 2^63 bytes");
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
+}  // namespace hg
