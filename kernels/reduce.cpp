@@ -326,10 +326,10 @@ void reduce_row(const ReducePlan& plan, const Steps& steps, Elements& elements, 
   const int last = plan.shape.rank() - 1;
   const int64_t inner = last < 0 ? 1 : plan.shape[last], stride = last < 0 ? 1 : plan.strides[last];
   steps.start(state, 1, plan);
+  if (begin >= end) return;  // of a dim without elements, too
   if (last <= 0 && end - begin <= std::min(plan.run, elements.at_once())) {
-    if (begin < end)
-      steps.row(state, elements.read(base + begin * stride, stride, end - begin, limit),
-                end - begin, begin, plan);
+    steps.row(state, elements.read(base + begin * stride, stride, end - begin, limit), end - begin,
+              begin, plan);
     return;
   }
   int64_t left = last > 0 ? inner - begin % inner : end - begin;  // in the innermost dim

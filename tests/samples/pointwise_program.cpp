@@ -38,6 +38,8 @@ void add_reductions(std::vector<Sample>& s) {
   // Nothing, one, and a number.
   add("neg x0; sum s0 dim=1", {{f32, {3, 0}}});
   add("neg x0; sum s0 dim=1", {{f32, {0, 3}}});
+  add("neg x0; sum s0 dim=0,1", {{f32, {5, 0}}});
+  add("neg x0; mean s0 dim=0,2", {{f32, {5, 3, 0}}});
   add("neg x0; exp s0; mean s1 dim=0,1", {{f32, {1, 1}}});
   add("exp x0; mul s0 x1; sum s1", {{f32, {}}, {f32, {}}});
 }

@@ -47,7 +47,9 @@ std::vector<Sample> reduce() {
     s.push_back(
         {"norm", {{f32, {4, 19}, 0.5, 1.5}}, {{"ord", ord}, {"dim", {-1}}}, 2e-5, ord != 0});
   for (std::string_view op : {"sum", "prod", "mean", "all", "any", "var"})
-    s.push_back({op, {{f32, {2, 0, 3}}}, {{"dim", {1}}}});
+    for (const std::vector<Dim>& dims : {std::vector<Dim>{1}, {0, 1}, {1, 2}, {0, 1, 2}, {}})
+      for (const Sizes& shape : {Sizes{2, 0, 3}, Sizes{2, 3, 0}, Sizes{0, 2, 3}})
+        s.push_back({op, {{f32, shape}}, {{"dim", dims}}});
   s.push_back({"var", {{f32, {4, 19}}}, {{"dim", {1}}, {"correction", 0.0}}, 1e-5});
   return s;
 }
