@@ -103,6 +103,7 @@ Status read_targets(ExpandContext& c, std::string_view op, Targets& t) {
 }
 
 Value picked(const Value& x, const Value& index) {  // x[n, index[n, ...], ...]
+  if (!index) return index;  // of a graph that failed
   Shape column = index.shape();
   column.insert(column.begin() + 1, Dim(1));
   const Value taken = x.graph()->call("gather", {x, term::reshape(index, column)}, {{"dim", 1}});

@@ -8,15 +8,18 @@
 namespace hg {
 namespace {
 
-// Whether another input of the step lies in the same memory but is not the same tensor.
-bool is_read_beside(const Step& step, size_t input) {
+// Whether another input of the step lies in the same memory. The same tensor once more is no harm
+// where the output may take the memory of either.
+bool is_read_beside(const Step& step, size_t input, uint32_t alias) {
   const PlacedTensor& one = step.inputs[input];
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     const PlacedTensor& other = step.inputs[i];
     if (i == input || other.place.kind != one.place.kind || other.place.block != one.place.block ||
         other.place.index != one.place.index)
       continue;
-    if (!(other.tensor.shape == one.tensor.shape && other.tensor.strides == one.tensor.strides &&
+    const bool may_take_either = ((alias >> std::min<size_t>(i, 31)) & 1u) != 0;
+    if (!(may_take_either && other.tensor.shape == one.tensor.shape &&
+          other.tensor.strides == one.tensor.strides &&
           other.tensor.dtype == one.tensor.dtype && other.place.offset == one.place.offset))
       return true;
   }
@@ -65,7 +68,7 @@ Place Planner::memory_of_input(const Node& node, const Step& step, size_t output
     if (in_place ? given++ != output : !((node.op->def.alias >> i) & 1u)) continue;
     const PlacedTensor& in = step.inputs[i];
     if (in.place.offset != 0 || !in.tensor.is_contiguous() || in.tensor.bytes() != out.bytes() ||
-        is_read_beside(step, i))
+        is_read_beside(step, i, in_place ? 0 : node.op->def.alias))
       continue;
     if (in.place.kind == Place::Kind::state) {
       const auto state = static_cast<size_t>(in.place.index);
