@@ -80,14 +80,5 @@ std::vector<double> read_all(const Tensor& t) {
   }
   return values;
 }
-std::vector<double> rounded(std::vector<double> values, DType dtype) {
-  double memory = 0;
-  const Tensor one = view(static_cast<void*>(&memory), dtype, {});
-  for (double& value : values) {
-    write_element(one, 0, value);
-    value = read_element(one, 0);
-  }
-  return values;
-}
 
 }  // namespace hg::test

@@ -13,7 +13,5 @@ double read_element(const Tensor& t, int64_t offset);
 void write_element(const Tensor& t, int64_t offset, double value);
 // In row-major order, whatever the strides.
 std::vector<double> read_all(const Tensor& t);
-// As the dtype stores them.
-std::vector<double> rounded(std::vector<double> values, DType dtype);
 
 }  // namespace hg::test

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sample_case.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "kernels/reference/rounded.h"
 #include "tests/elements.h"
 
 namespace hg::test {
@@ -43,17 +45,31 @@ Tensor spread(const Tensor& from, std::vector<char>& memory) {
 
 }  // namespace
 
-Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats, bool copied) {
-  auto made_case = std::make_unique<Case>();  // its values point to its graph
+Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats, Wiring wiring) {
+  auto made_case = std::make_unique<Case>();
   Case& c = *made_case;
   for (size_t i = 0; i < sample.inputs.size(); ++i) {
     const SampleInput& input = sample.inputs[i];
     if (!input.given) {
       c.arguments.emplace_back();
+      c.input_of.push_back(-1);
       continue;
     }
     const DType dtype = variant(input.dtype, floats);
-    Input made{text("x", static_cast<int64_t>(i)), rounded(values_of(input, i), dtype), {}};
+    const auto is_same = [&](int k) {
+      const Tensor& other = c.inputs[static_cast<size_t>(k)].data.tensor;
+      return other.dtype == dtype && other.shape == input.shape;
+    };
+    int same = 0;
+    while (same < static_cast<int>(c.inputs.size()) && !is_same(same)) ++same;
+    if (wiring == Wiring::shared && same < static_cast<int>(c.inputs.size())) {
+      const auto at = std::find(c.input_of.begin(), c.input_of.end(), same) - c.input_of.begin();
+      c.arguments.push_back(c.arguments[static_cast<size_t>(at)]);
+      c.input_of.push_back(same);
+      continue;
+    }
+    Input made{
+        text("x", static_cast<int64_t>(i)), reference::rounded(values_of(input, i), dtype), {}};
     if (static_cast<int64_t>(made.values.size()) != input.shape.count())
       return invalid_argument("the sample gives ", static_cast<int64_t>(made.values.size()),
                               " values for ", input.shape);
@@ -62,8 +78,9 @@ Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats, bool cop
       write_element(made.data.tensor, static_cast<int64_t>(k), made.values[k]);
     Value value = input.constant ? c.graph.constant(made.data, made.name)
                                  : c.graph.input(made.name, dtype, to_shape(input.shape));
-    if (copied && !input.constant) value = c.graph.call("maximum", {value, value});
+    if (wiring != Wiring::plain && !input.constant) value = c.graph.call("maximum", {value, value});
     c.arguments.push_back(value);
+    c.input_of.push_back(static_cast<int>(c.inputs.size()));
     c.inputs.push_back(std::move(made));
   }
   NamedAttrs attrs = sample.attrs;
@@ -76,35 +93,55 @@ Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats, bool cop
   return made_case;
 }
 
-Result<std::vector<Answer>> run(const Case& c, Options options, bool strided) {
-  HG_TRY_ASSIGN(Model model, Model::from_graph(c.graph));
-  const std::vector<std::string> forced = options.kernels;
+Status CaseRun::create(const Model& model, Options options) {
+  forced_ = options.kernels;
   HG_TRY_ASSIGN(Session session, Session::create(model, std::move(options)));
-  std::vector<std::vector<char>> memory(c.inputs.size());
-  for (size_t i = 0; i < c.inputs.size(); ++i) {
+  memory_.resize(case_->inputs.size());
+  for (size_t i = 0; i < case_->inputs.size(); ++i) {
+    const Input& input = case_->inputs[i];
     bool is_input = false;
     for (int k = 0; k < session.input_count(); ++k)
-      is_input = is_input || session.input_name(k) == c.inputs[i].name;
+      is_input = is_input || session.input_name(k) == input.name;
     if (!is_input) continue;
-    const Tensor& tensor = c.inputs[i].data.tensor;
-    HG_TRY(session.set_input(c.inputs[i].name, strided ? spread(tensor, memory[i]) : tensor));
+    const Tensor& tensor = input.data.tensor;
+    HG_TRY(session.set_input(input.name, strided_ ? spread(tensor, memory_[i]) : tensor));
   }
-  HG_TRY(session.run());
-  // Where the forced kernel refuses, the op may have been expanded: not what was asked for.
-  for (const std::string& kernel : forced) {
-    const size_t equals = kernel.find('=');
-    const std::string used = kernel.substr(0, equals) + " by " + kernel.substr(equals + 1) + "\n";
-    if (session.report().find(used) == std::string::npos) return unsupported(kernel, ": refused");
-  }
+  session_.emplace(std::move(session));
+  return {};
+}
+
+// Where the forced kernel refuses, the op may have been expanded: not what was asked for.
+Status CaseRun::run() {
+  HG_TRY(session_->run());
+  for (const std::string& kernel : forced_)
+    if (!uses(kernel)) return unsupported(kernel, ": refused");
+  return {};
+}
+
+bool CaseRun::uses(std::string_view kernel) const {
+  const size_t equals = kernel.find('=');
+  return session_->report().find(text(kernel.substr(0, equals), " by ", kernel.substr(equals + 1),
+                                      "\n")) != std::string::npos;
+}
+
+Result<std::vector<Answer>> CaseRun::answers() const {
   std::vector<Answer> answers;
-  for (int k = 0; k < session.output_count(); ++k) {
-    HG_TRY_ASSIGN(const Tensor y, session.output(k));
+  for (int k = 0; k < session_->output_count(); ++k) {
+    HG_TRY_ASSIGN(const Tensor y, session_->output(k));
     Answer answer{y.dtype, y.shape, read_all(y), {}};
     if (y.is_contiguous() && y.bytes() > 0)
       answer.bytes.assign(static_cast<char*>(y.data), static_cast<char*>(y.data) + y.bytes());
     answers.push_back(std::move(answer));
   }
   return answers;
+}
+
+Result<std::vector<Answer>> run(const Case& c, Options options, bool strided) {
+  HG_TRY_ASSIGN(const Model model, Model::from_graph(c.graph));
+  CaseRun once(c, strided);
+  HG_TRY(once.create(model, std::move(options)));
+  HG_TRY(once.run());
+  return once.answers();
 }
 
 }  // namespace hg::test

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,12 +23,16 @@ struct Case {
   Graph graph;
   std::vector<Value> arguments;  // of the op
   std::vector<Input> inputs;     // those that are inputs of the graph or constants
+  std::vector<int> input_of;     // for each argument: which of them, or -1
   int node = 0;                  // of the op
   std::vector<Value> outputs;
 };
 
-// `copied`: each input goes through an op first, so that it lies in the arena.
-Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats, bool copied = false);
+// `copied`: each input goes through an op first, so that it lies in the arena. `shared`: and an input
+// of the dtype and shape of an earlier one is that one again.
+enum class Wiring { plain, copied, shared };
+Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats,
+                                    Wiring wiring = Wiring::plain);
 
 struct Answer {
   DType dtype = f32;
@@ -36,7 +41,25 @@ struct Answer {
   std::vector<char> bytes;
 };
 
-// `strided`: the inputs have gaps. Refused where another kernel was used than `options` force.
+// A session of the case's graph, which may have been saved and read meanwhile. `strided`: the
+// inputs have gaps. Refused where another kernel was used than `options` force.
+class CaseRun {
+ public:
+  CaseRun(const Case& c, bool strided = false) : case_(&c), strided_(strided) {}
+  Status create(const Model& model, Options options);
+  Status run();
+  Result<std::vector<Answer>> answers() const;
+  bool is_created() const { return session_.has_value(); }
+  // Whether the op of the case is served by this kernel: "conv=gemm".
+  bool uses(std::string_view kernel) const;
+
+ private:
+  const Case* case_;
+  bool strided_;
+  std::vector<std::string> forced_;
+  std::vector<std::vector<char>> memory_;  // of inputs with gaps
+  std::optional<Session> session_;
+};
 Result<std::vector<Answer>> run(const Case& c, Options options, bool strided = false);
 
 // The next number of a sequence: splitmix64.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/samples.h"
 
+#include <algorithm>
+
 #define HG_TABLE(stem)                  \
   namespace hg::test::samples {         \
   std::vector<hg::test::Sample> stem(); \
@@ -9,6 +11,16 @@
 #undef HG_TABLE
 
 namespace hg::test {
+
+bool Sample::has_floats() const {
+  const auto is_f32 = [](const NamedAttr& attr) {
+    const DType* dtype = std::get_if<DType>(&attr.value.value);
+    return dtype != nullptr && *dtype == f32;
+  };
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const SampleInput& input) { return input.dtype == f32; }) ||
+         std::any_of(attrs.begin(), attrs.end(), is_f32);
+}
 
 std::vector<Sample> all_samples() {
   std::vector<Sample> all;

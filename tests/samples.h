@@ -19,8 +19,8 @@ struct SampleInput {
   Sizes shape;
   double low = -1, high = 1;
   std::vector<double> values = {};  // instead of random ones
-  bool constant = false;       // given to the graph as a constant instead of an input
-  bool given = true;           // false for an optional input that is left out
+  bool constant = false;            // given to the graph as a constant instead of an input
+  bool given = true;                // false for an optional input that is left out
 };
 
 struct Sample {
@@ -29,10 +29,16 @@ struct Sample {
   NamedAttrs attrs = {};
   double tolerance = 0;  // relative to 1 + |expected|; 0: that of the dtype
   bool gradient = true;  // false where finite differences make no sense (kinks, ties)
+  bool twice = true;     // false where one value in the place of two is ill-conditioned
+  // What every f32 of the row, in inputs and attributes, also becomes: no more and no less is
+  // taken.
+  std::vector<DType> floats = {f32, f64, f16, bf16};
+  bool has_floats() const;
 };
 
-// Floats become this dtype too: rows written for f32 are also run in f64 (and f16, bf16 where the
-// kernels take them).
+// Of ops that 16 bits do not suffice for.
+inline const std::vector<DType> kWideFloats = {f32, f64};
+
 std::vector<Sample> all_samples();
 
 }  // namespace hg::test

@@ -114,12 +114,13 @@ void roi_pool_run(const Call& c) {
 // f(column element, pixel of x or -1, mask element, y and x offset element, weight, its slopes in
 // y and x) for every column and the pixels near the place where it reads.
 template <class F>
-void for_columns(const KernelAttrs& attrs, const Array& x, const Array& offset, const F& f) {
+void for_columns(const KernelAttrs& attrs, const Sizes& kernel, const Array& x, const Array& offset,
+                 const F& f) {
   const auto pair = [&](std::string_view name, int d) {
     const Sizes list = attrs.integers(name);
     return list[list.rank() == 1 ? 0 : d];
   };
-  const int64_t kw = pair("kernel_size", 1), area = pair("kernel_size", 0) * kw;
+  const int64_t kw = kernel.back(), area = kernel[0] * kw;
   const int64_t rows = offset.shape[2], columns = offset.shape[3], points = rows * columns;
   const int64_t channels = x.shape[1], groups = offset.shape[1] / (2 * area);
   for (int64_t o = 0; o < x.shape[0] * channels * area * points; ++o) {
@@ -146,15 +147,19 @@ void for_columns(const KernelAttrs& attrs, const Array& x, const Array& offset, 
       }
   }
 }
+Sizes kernel_of(const KernelAttrs& attrs) {
+  const Sizes list = attrs.integers("kernel_size");
+  return {list[0], list.back()};
+}
 void deform_im2col_run(const Call& c) {
-  for_columns(c.attrs, c.in[0], c.in[1],
+  for_columns(c.attrs, kernel_of(c.attrs), c.in[0], c.in[1],
               [&](int64_t o, int64_t i, int64_t m, const int64_t*, double w, double, double) {
                 c.out[0].at(o) += w * c.in[0].at(i) * c.in[2].at(m);
               });
 }
 void deform_im2col_grad_run(const Call& c) {
   const Array &x = c.in[1], &mask = c.in[3];
-  for_columns(c.attrs, x, c.in[2],
+  for_columns(c.attrs, kernel_of(c.attrs), x, c.in[2],
               [&](int64_t o, int64_t i, int64_t m, const int64_t* shift, double w, double slope_y,
                   double slope_x) {
                 const double dy = c.in[0].at(o);
@@ -165,7 +170,29 @@ void deform_im2col_grad_run(const Call& c) {
               });
 }
 
+// weight: [out, channels / groups, kernel...]
+void deform_conv2d_run(const Call& c) {
+  const Array &x = c.in[0], &weight = c.in[1], &mask = c.in[4];
+  const Sizes& y = c.out[0].shape;
+  const int64_t area = weight.shape[2] * weight.shape[3], points = y[2] * y[3];
+  const int64_t groups = c.attrs.integer("groups"), of_group = y[1] / groups;
+  for_columns(c.attrs, {weight.shape[2], weight.shape[3]}, x, c.in[2],
+              [&](int64_t o, int64_t i, int64_t m, const int64_t*, double w, double, double) {
+                const int64_t point = o % points, tap = o / points % area;
+                const int64_t ch = o / (points * area) % x.shape[1],
+                              image = o / (points * area * x.shape[1]);
+                const int64_t group = ch / weight.shape[1];
+                for (int64_t out = group * of_group; out < (group + 1) * of_group; ++out)
+                  c.out[0].at((image * y[1] + out) * points + point) +=
+                      weight.at((out * weight.shape[1] + ch % weight.shape[1]) * area + tap) * w *
+                      x.at(i) * (mask.given ? mask.at(m) : 1);
+              });
+  for (int64_t i = 0; i < c.out[0].count() && c.in[3].given; ++i)
+    c.out[0].at(i) += c.in[3].at(i / points % y[1]);
+}
+
 constexpr Row kRows[] = {
+    {"deform_conv2d", deform_conv2d_run},
     {"nms", nms_run},
     {"roi_align", roi_align_run},
     {"roi_align_grad", roi_align_grad_run},

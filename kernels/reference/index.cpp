@@ -135,10 +135,31 @@ void masked_scatter(const Call& c) {
     c.out[0].at(i) = c.in[1].at(i) != 0 ? c.in[2].at(next++) : c.in[0].at(i);
 }
 
+void nonzero(const Call& c) {
+  int64_t found = 0;
+  for (int64_t i = 0; i < c.in[0].count(); ++i)
+    if (c.in[0].at(i) != 0)
+      for (int64_t p : position(c.in[0].shape, i)) c.out[0].at(found++) = static_cast<double>(p);
+}
+
+void repeat_interleave(const Call& c) {
+  int64_t at = 0;
+  for (int64_t i = 0; i < c.in[0].count(); ++i)
+    for (int64_t k = 0; k < integer_at(c.in[0], i); ++k) c.out[0].at(at++) = static_cast<double>(i);
+}
+
 constexpr Row kRows[] = {
-    {"gather", gather},      {"index_select", index_select}, {"embedding", embedding},
-    {"index", index_tensor}, {"index_put", index_put},       {"one_hot", one_hot},
-    {"scatter", scatter},    {"index_reduce", index_reduce}, {"masked_scatter", masked_scatter},
+    {"gather", gather},
+    {"index_select", index_select},
+    {"embedding", embedding},
+    {"index", index_tensor},
+    {"index_put", index_put},
+    {"one_hot", one_hot},
+    {"scatter", scatter},
+    {"index_reduce", index_reduce},
+    {"masked_scatter", masked_scatter},
+    {"nonzero", nonzero},
+    {"repeat_interleave", repeat_interleave},
 };
 
 }  // namespace

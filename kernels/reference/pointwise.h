@@ -2,6 +2,9 @@
 // Elementwise references: a function of doubles, applied to broadcast inputs.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "kernels/reference/reference.h"
 
 namespace hg::reference {
@@ -15,6 +18,34 @@ inline double broadcast_at(const Array& array, const Sizes& shape, int64_t index
     step *= array.shape[k];
   }
   return array.at(at);
+}
+
+// What these shapes broadcast to.
+inline Sizes common_shape(std::initializer_list<Sizes> shapes) {
+  int rank = 0;
+  for (const Sizes& shape : shapes) rank = std::max(rank, shape.rank());
+  Sizes common(rank, 1);
+  for (const Sizes& shape : shapes)
+    for (int d = 1; d <= shape.rank(); ++d)
+      if (shape[shape.rank() - d] != 1) common[rank - d] = shape[shape.rank() - d];
+  return common;
+}
+
+// Element `k` of line `line` along `dim`, where lines are counted in row-major order of the others.
+inline int64_t along(const Sizes& shape, int dim, int64_t line, int64_t k) {
+  int64_t stride = 1;
+  for (int d = dim + 1; d < shape.rank(); ++d) stride *= shape[d];
+  return (line / stride * shape[dim] + k) * stride + line % stride;
+}
+
+// The p-norm: of 0 the number of elements that are not 0, of infinity the largest.
+inline double p_norm(const std::vector<double>& x, double p) {
+  double sum = 0, most = 0;
+  for (double value : x) {
+    sum += p == 0 ? double(value != 0) : std::pow(std::abs(value), p);
+    most = std::max(most, std::abs(value));
+  }
+  return std::isinf(p) ? most : p == 0 ? sum : std::pow(sum, 1 / p);
 }
 
 template <double (*f)(double)>

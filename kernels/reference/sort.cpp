@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that order the elements along one dim.
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "kernels/reference/reference.h"
@@ -47,7 +48,7 @@ Line topk(Line line, const KernelAttrs& a) {
 Line kthvalue(Line line, const KernelAttrs& a) {
   return {sorted(line, false)[static_cast<size_t>(a.integer("k") - 1)]};
 }
-Line median(Line line, const KernelAttrs&) { return {sorted(line, false)[(line.size() - 1) / 2]}; }
+Line middle(Line line, const KernelAttrs&) { return {sorted(line, false)[(line.size() - 1) / 2]}; }
 Line mode(Line line, const KernelAttrs&) {
   std::map<double, Line> groups;
   for (const Item& item : line) groups[item.value].push_back(item);
@@ -57,10 +58,20 @@ Line mode(Line line, const KernelAttrs&) {
   return {best.back()};
 }
 
+// The median of nothing is NaN.
+void median(const Call& c) {
+  each_line<middle>(c);
+  if (c.in[0].count() == 0 && is_float(c.in[0].dtype))
+    for (double& value : c.out[0].values) value = std::numeric_limits<double>::quiet_NaN();
+}
+
 constexpr Row kRows[] = {
-    {"sort", each_line<sort_line>},    {"topk", each_line<topk>},
-    {"kthvalue", each_line<kthvalue>}, {"median", each_line<median>},
-    {"nanmedian", each_line<median>},  {"mode", each_line<mode>},
+    {"sort", each_line<sort_line>},
+    {"topk", each_line<topk>},
+    {"kthvalue", each_line<kthvalue>},
+    {"median", median},
+    {"nanmedian", median},
+    {"mode", each_line<mode>},
 };
 
 }  // namespace

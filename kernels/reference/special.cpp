@@ -53,6 +53,28 @@ double igamma(double a, double x) {
 }
 double igammac(double a, double x) { return 1 - igamma(a, x); }
 
+// Abramowitz and Stegun 9.1.22
+double j(int n, double x) {
+  return integral(0, std::numbers::pi,
+                  [&](double t) { return std::cos(n * t - x * std::sin(t)); }) /
+         std::numbers::pi;
+}
+double y(int n, double x) {
+  const double sign = n % 2 == 0 ? 1 : -1;
+  return (integral(0, std::numbers::pi,
+                   [&](double t) { return std::sin(x * std::sin(t) - n * t); }) -
+          integral(0, 9,
+                   [&](double t) {
+                     return (std::exp(n * t) + sign * std::exp(-n * t)) *
+                            std::exp(-x * std::sinh(t));
+                   })) /
+         std::numbers::pi;
+}
+double j0(double x) { return j(0, x); }
+double j1(double x) { return j(1, x); }
+double y0(double x) { return y(0, x); }
+double y1(double x) { return y(1, x); }
+
 double factorial(double n) { return std::round(std::tgamma(n + 1)); }
 double choose(double n, double k) { return factorial(n) / factorial(k) / factorial(n - k); }
 
@@ -85,12 +107,26 @@ void polynomial(const Call& c) {
                                       static_cast<int>(broadcast_at(c.in[1], shape, i)));
 }
 
+// Abramowitz and Stegun 6.3.16, 6.4.10; the rest of the first sum as an integral.
+double polygamma(double x, const KernelAttrs& attrs) {
+  const auto n = static_cast<int>(attrs.integer("n"));
+  if (n > 0) return (n % 2 == 0 ? -1 : 1) * factorial(n) * zeta(n + 1, x);
+  constexpr int kTerms = 100000;
+  double sum = -std::numbers::egamma + std::log((kTerms + x - 0.5) / (kTerms + 0.5));
+  for (int k = 0; k < kTerms; ++k) sum += (x - 1) / ((k + 1.0) * (k + x));
+  return sum;
+}
+
 constexpr Row kRows[] = {
-    {"erfcx", unary<erfcx>},      {"bessel_i0", unary<i0>},   {"bessel_i0e", unary<i0e>},
-    {"bessel_i1", unary<i1>},     {"bessel_i1e", unary<i1e>}, {"bessel_k0", unary<k0>},
-    {"bessel_k0e", unary<k0e>},   {"bessel_k1", unary<k1>},   {"bessel_k1e", unary<k1e>},
-    {"polynomial", polynomial},   {"zeta", binary<zeta>},     {"igamma", binary<igamma>},
-    {"igammac", binary<igammac>},
+    {"erfcx", unary<erfcx>},      {"bessel_i0", unary<i0>},
+    {"bessel_i0e", unary<i0e>},   {"bessel_i1", unary<i1>},
+    {"bessel_i1e", unary<i1e>},   {"bessel_k0", unary<k0>},
+    {"bessel_k0e", unary<k0e>},   {"bessel_k1", unary<k1>},
+    {"bessel_k1e", unary<k1e>},   {"polynomial", polynomial},
+    {"zeta", binary<zeta>},       {"igamma", binary<igamma>},
+    {"igammac", binary<igammac>}, {"bessel_j0", unary<j0>},
+    {"bessel_j1", unary<j1>},     {"bessel_y0", unary<y0>},
+    {"bessel_y1", unary<y1>},     {"polygamma", unary_with_attrs<polygamma>},
 };
 
 }  // namespace

@@ -93,6 +93,8 @@ std::vector<Sample> detection() {
          .attrs = attrs,
          .tolerance = 1e-5});
   }
+  for (Sample& sample : all)
+    if (sample.op != "nms" && sample.op != "deform_conv2d") sample.floats = kWideFloats;
   return all;
 }
 

@@ -20,6 +20,7 @@ std::vector<Sample> fft() {
   s.push_back({"fft", {{f32, {0, 3, 2}}}, {{"dim", 1}}});
   s.push_back({"fft", {{f32, {9, 360, 2}}}, {{"dim", 1}}, 1e-5, false});
   s.push_back({"fft", {{f32, {5, 262, 2}}}, {{"dim", 1}}, 1e-5, false});
+  for (Sample& sample : s) sample.floats = kWideFloats;
   return s;
 }
 

@@ -57,6 +57,19 @@ std::vector<Sample> index() {
                  .inputs = {{.shape = {2, 3}},
                             {.dtype = boolean, .shape = {2, 3}, .values = {1, 0, 1, 1, 0, 0}},
                             {.shape = {4}}}});
+  for (DType dtype : {f32, i64, u8, boolean})
+    all.push_back({.op = "nonzero",
+                   .inputs = {{.dtype = dtype, .shape = {2, 3}, .values = {1, 0, 1, 1, 0, 0}}}});
+  all.push_back({.op = "nonzero", .inputs = {{.shape = {5}, .values = {0, 0, 0, 0, 0}}}});
+  all.push_back({.op = "nonzero", .inputs = {{.shape = {3, 0}}}});
+  all.push_back({.op = "nonzero", .inputs = {{.shape = {}, .values = {2}}}});
+  all.push_back(
+      {.op = "nonzero", .inputs = {{.dtype = boolean, .shape = {7, 5, 31}, .low = 0, .high = 1}}});
+  all.push_back({.op = "repeat_interleave", .inputs = {indices({4}, {2, 0, 1, 3})}});
+  all.push_back({.op = "repeat_interleave", .inputs = {indices({2}, {0, 0})}});
+  all.push_back({.op = "repeat_interleave", .inputs = {{.dtype = i64, .shape = {0}}}});
+  all.push_back(
+      {.op = "repeat_interleave", .inputs = {{.dtype = i64, .shape = {131}, .low = 0, .high = 5}}});
   return all;
 }
 

@@ -66,6 +66,7 @@ std::vector<Sample> linalg() {
   }
   s.push_back({"lu_rows", {{i32, {2, 3}, 0, 0, {2, 3, 3, 4, 2, 4}}}, {{"n", 4}}});
   s.push_back({"lu_rows", {{i32, {0}}}, {{"n", 2}}});
+  for (Sample& sample : s) sample.floats = kWideFloats;
   return s;
 }
 

@@ -61,17 +61,25 @@ std::vector<Sample> loss() {
     add("cross_entropy", {x, share}, {{"label_smoothing", 0.2}});
   }
   const SampleInput scores = {.shape = {6, 2, 4}, .low = -3, .high = -0.5};
-  const std::vector<SampleInput> given = {scores,
-                                          classes({2, 3}, 4),
-                                          {.dtype = i64, .shape = {2}, .values = {6, 5}},
+  const SampleInput targets = {.dtype = i64, .shape = {2, 3}, .values = {0, 2, 2, 3, 3, 0}};
+  const SampleInput in_a_row = {.dtype = i64, .shape = {5}, .values = {0, 2, 2, 3, 3}};
+  for (double time : {5, 2})  // two do not suffice for a label that comes twice
+    for (const SampleInput& labels : {targets, in_a_row})
+      for (bool zero_infinity : {false, true}) {
+        const NamedAttrs attrs = {{"zero_infinity", zero_infinity}, {"blank", 1}};
+        std::vector<SampleInput> given = {scores,
+                                          labels,
+                                          {.dtype = i64, .shape = {2}, .values = {6, time}},
                                           {.dtype = i64, .shape = {2}, .values = {3, 2}}};
-  std::vector<SampleInput> back = given;
-  back.insert(back.begin(), SampleInput{.shape = {2}});
-  for (bool zero_infinity : {false, true}) {
-    const NamedAttrs attrs = {{"zero_infinity", zero_infinity}, {"blank", 1}};
-    all.push_back({.op = "ctc_loss", .inputs = given, .attrs = attrs, .gradient = false});
-    all.push_back({.op = "ctc_loss_grad", .inputs = back, .attrs = attrs, .gradient = false});
-  }
+        all.push_back(
+            {.op = "ctc_loss", .inputs = given, .attrs = attrs, .gradient = false, .twice = false});
+        given.insert(given.begin(), SampleInput{.shape = {2}});
+        all.push_back({.op = "ctc_loss_grad",
+                       .inputs = given,
+                       .attrs = attrs,
+                       .gradient = false,
+                       .twice = false});
+      }
   return all;
 }
 

@@ -31,7 +31,11 @@ std::vector<Sample> optimizer() {
           states.insert(states.end(), {g, lr, step});
           if (all_inputs) states.insert(states.end(), {scale, go});
           if (first > 0) attrs.push_back({"first", first});
-          all.push_back({.op = op, .inputs = std::move(states), .attrs = std::move(attrs)});
+          const bool has_variance = op == "rmsprop_step";  // square - mean^2 must be positive
+          all.push_back({.op = op,
+                         .inputs = std::move(states),
+                         .attrs = std::move(attrs),
+                         .twice = !has_variance});
         };
         if (going != 0) {
           add("sgd_step", {x, none}, {}, false);

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gates, similarities and distances.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/reference/pointwise.h"
+
+namespace hg::reference::rows {
+namespace {
+
+void glu(const Call& c) {
+  const Sizes& shape = c.in[0].shape;
+  const int dim = c.attrs.axis("dim", shape.rank());
+  for (int64_t i = 0; i < c.out[0].count(); ++i) {
+    Sizes at = position(c.out[0].shape, i);
+    const double a = c.in[0].at(flat(shape, at));
+    at[dim] += shape[dim] / 2;
+    c.out[0].at(i) = a * sigmoid(c.in[0].at(flat(shape, at)));
+  }
+}
+
+void prelu(const Call& c) {
+  const Array &x = c.in[0], &weight = c.in[1];
+  for (int64_t i = 0; i < x.count(); ++i) {
+    const double w = weight.at(weight.count() == 1 ? 0 : position(x.shape, i)[1]);
+    c.out[0].at(i) = x.at(i) > 0 ? x.at(i) : w * x.at(i);
+  }
+}
+
+void cosine_similarity(const Call& c) {
+  const Sizes shape = common_shape({c.in[0].shape, c.in[1].shape});
+  const int dim = c.attrs.axis("dim", shape.rank());
+  const double eps = c.attrs.real("eps");
+  for (int64_t o = 0; o < c.out[0].count(); ++o) {
+    double ab = 0, aa = 0, bb = 0;
+    for (int64_t k = 0; k < shape[dim]; ++k) {
+      const int64_t i = along(shape, dim, o, k);
+      const double a = broadcast_at(c.in[0], shape, i), b = broadcast_at(c.in[1], shape, i);
+      ab += a * b;
+      aa += a * a;
+      bb += b * b;
+    }
+    c.out[0].at(o) = ab / (std::max(std::sqrt(aa), eps) * std::max(std::sqrt(bb), eps));
+  }
+}
+
+void pairwise_distance(const Call& c) {
+  const Sizes shape = common_shape({c.in[0].shape, c.in[1].shape});
+  const double p = c.attrs.real("p"), eps = c.attrs.real("eps");
+  const int64_t length = shape.back();
+  for (int64_t o = 0; o < c.out[0].count(); ++o) {
+    std::vector<double> d;
+    for (int64_t i = o * length; i < (o + 1) * length; ++i)
+      d.push_back(broadcast_at(c.in[0], shape, i) - broadcast_at(c.in[1], shape, i) + eps);
+    c.out[0].at(o) = p_norm(d, p);
+  }
+}
+
+constexpr Row kRows[] = {
+    {"glu", glu},
+    {"prelu", prelu},
+    {"cosine_similarity", cosine_similarity},
+    {"pairwise_distance", pairwise_distance},
+};
+
+}  // namespace
+
+std::span<const Row> composite() { return kRows; }
+
+}  // namespace hg::reference::rows

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a dtype keeps of numbers.
+#pragma once
+
+#include <vector>
+
+#include "hg/tensor.h"
+
+namespace hg::reference {
+
+// As the dtype stores them: floats rounded to the nearest, integers cut and wrapped around.
+std::vector<double> rounded(std::vector<double> values, DType dtype);
+
+}  // namespace hg::reference
