@@ -386,6 +386,21 @@ TEST(Session, PlansOnWhenDataHasDecidedASize) {
   EXPECT_EQ(session.ways()[0].taken, (std::vector<int64_t>{1, 0, 2})) << "empty, one, more";
 }
 
+TEST(Session, SumsATransposedTensorWithoutElements) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", "k"});
+  g.output("y", g.call("sum", {g.call("permute", {x}, {{"dims", {1, 0}}})}));
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model);
+  std::vector<float> none(1);
+  for (const Sizes& shape : {Sizes{0, 4}, Sizes{4, 0}, Sizes{0, 0}}) {
+    ASSERT_TRUE(session.set_input("x", view(none.data(), f32, shape)).ok());
+    const Status status = session.run();
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(copy_of(*session.output("y")), std::vector<float>{0});
+  }
+}
+
 TEST(Session, AnIndexOutOfRangeFailsTheRun) {
   Graph g;
   const Value x = g.input("x", f32, {3}), at = g.input("at", i64, {2});
