@@ -184,6 +184,11 @@ std::optional<Layout> Memory::layout(const TensorRef& tensor) {
   return known ? std::optional(row_major(type(tensor).shape)) : std::nullopt;
 }
 
+bool Memory::is_surely_row_major(const TensorRef& tensor) {
+  const auto known = layout(tensor);
+  return known && is_row_major(*known, type(tensor).shape) == true;
+}
+
 void Memory::set_row_major(const TensorRef& root) { root->layout_ = row_major(type(root).shape); }
 
 void Memory::become(const TensorRef& tensor, const TensorRef& view) {

@@ -125,6 +125,7 @@ class Memory {
 
   std::optional<Layout> layout(const TensorRef& tensor);
   void set_row_major(const TensorRef& root);
+  bool is_surely_row_major(const TensorRef& tensor);
   // A number that only data decides as a size: a symbol that is known when the graph runs, which
   // fails where the number is negative. None when the number is no integer.
   std::optional<Dim> size_of(const TensorRef& number);

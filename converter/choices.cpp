@@ -16,6 +16,12 @@ TensorRef Memory::make_choice(Value condition, TensorRef yes, TensorRef no, Valu
     for (const TensorRef& root : side ? roots_of(side) : std::vector<TensorRef>())
       if (std::find(cell->roots_.begin(), cell->roots_.end(), root) == cell->roots_.end())
         cell->roots_.push_back(root);
+  const auto layout_of = [this](const TensorRef& side) {
+    return side ? layout(side) : std::nullopt;
+  };
+  if (const auto a = layout_of(yes ? yes : no), b = layout_of(no ? no : yes);
+      a && b && a->strides == b->strides && a->offset == b->offset)
+    cell->layout_ = a;
   cell->yes_ = std::move(yes);
   cell->no_ = std::move(no);
   cell->region_ = depth();

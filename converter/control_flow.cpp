@@ -170,6 +170,7 @@ struct Interpreter::Side {
     const auto found = types.find(identity_of(leaf));
     return found != types.end() ? found->second : number_type(leaf);
   }
+  std::vector<bool> row_major;  // by leaf
   std::optional<Leaving> leaving;
   Memory::Region region;
 };
@@ -210,6 +211,8 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
         if (const auto* tensor = std::get_if<TensorRef>(&leaf->value);
             tensor != nullptr && !(*tensor)->is_poisoned())
           result.types.emplace(tensor->get(), memory_.type(*tensor));
+        result.row_major.push_back(tensors.back() && !tensors.back()->is_poisoned() &&
+                                   memory_.is_surely_row_major(tensors.back()));
       }
       if (result_.unsupported.size() == failures) result.leaving.emplace(memory_, tensors);
       finish(result);
@@ -326,14 +329,17 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
     } else {
       const Value value = outputs[next++];
       TensorRef own, is_on[2];
+      bool is_row_major = true;
       for (Side* side : {&first, &second}) {
         TensorRef& is = is_on[side == &second];
         is = side->leaving->outside(i);
         if (is || is_undefined(*side->leaves[i])) continue;
         if (!own) own = memory_.make_like(std::get<TensorRef>(typed.value), value);
+        is_row_major &= side->row_major[i];
         side->leaving->became(i, own);
         is = own;
       }
+      if (own && is_row_major) memory_.set_row_major(own);
       const bool is_one = is_on[0] == is_on[1] || (own && (!is_on[0] || !is_on[1]));
       merge.leaves.emplace_back(
           is_one ? (is_on[0] ? is_on[0] : is_on[1])

@@ -30,21 +30,26 @@ void Leaving::look_at(const TensorRef& tensor, bool chosen) {
     if (!is_told) {
       order_.push_back(tensor);
       told_.push_back(memory_.here(tensor->condition_));
+      row_major_.push_back(false);
     }
     look_at(tensor->yes_, true);
     look_at(tensor->no_, true);
   } else if ((chosen || uses_[tensor] > 1) && !is_told) {
     order_.push_back(tensor);
     told_.push_back(memory_.read(tensor));
+    row_major_.push_back(memory_.is_surely_row_major(tensor));
   }
 }
 
 void Leaving::arrive(std::span<const Value> told) {
   for (size_t i = 0; i < order_.size(); ++i) {
-    if (order_[i]->is_choice())
+    if (order_[i]->is_choice()) {
       conditions_[order_[i]] = told[i];
-    else
-      arrived_[order_[i]] = memory_.make_like(order_[i], told[i]);
+      continue;
+    }
+    TensorRef& root = arrived_[order_[i]];
+    root = memory_.make_like(order_[i], told[i]);
+    if (row_major_[i]) memory_.set_row_major(root);
   }
   for (size_t i = 0; i < results_.size(); ++i) outside_[i] = moved(results_[i]);
 }

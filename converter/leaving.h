@@ -43,6 +43,7 @@ class Leaving {
   std::vector<TensorRef> order_;            // the choices and roots that are told of
   std::vector<Value> told_;
   std::vector<TensorType> types_;
+  std::vector<bool> row_major_;             // of what is told
   std::set<TensorRef> fixed_;               // views that are the same outside
   std::map<TensorRef, TensorRef> arrived_;  // tensors of the side, outside
   std::map<TensorRef, Value> conditions_;   // of choices, outside

@@ -109,6 +109,9 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
   std::vector<TensorRef> before;
   for (const Item* leaf : leaves) before.push_back(tracks_memory_ ? tensor_of(*leaf) : nullptr);
   Carried memory_of_leaves(memory_, before);
+  std::vector<bool> row_major;  // leaves that are so after every round
+  for (const TensorRef& leaf : before)
+    row_major.push_back(leaf && memory_.is_surely_row_major(leaf));
   // Notes the dims that a round changes; whether there are new ones.
   const auto grows = [&](const void* what, const Shape& before, const Shape& after) {
     bool news = false;
@@ -146,6 +149,7 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
     }
     const size_t first_number = initial.size();
     for (const Value& number : memory_of_leaves.numbers(changes)) initial.push_back(number);
+    const std::vector<bool> is_taken = changes;
     const std::vector<Value> inside = memory_.enter(initial, sizes);
     loops_.push_back(memory_.depth());
     Held holding(*this, held);
@@ -159,6 +163,7 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
         items.emplace_back(memory_.make_number(inside[next++]));
       } else {
         own[i] = memory_.make_like(std::get<TensorRef>(leaves[i]->value), inside[next++]);
+        if (row_major[i]) memory_.set_row_major(own[i]);
         items.emplace_back(own[i]);
       }
     }
@@ -255,26 +260,32 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       g.output("", and_more(memory_.read(data_condition(last[0])), advanced));
       g.output("", advanced);
       size_t k = 1;
-      for (size_t i = 0; i < leaves.size(); ++i)
-        if (changes[i]) {
-          const Value given = number_value(memory_, *after[i]);
-          if (!is_numeric(*leaves[i]) && given.dtype() != initial[k].dtype())
-            throw Refusal{text("a loop whose end data decides changes a tensor of ",
-                               initial[k].dtype(), " to one of ", given.dtype()),
-                          "cast it to one dtype before the loop and in it"};
-          const Value value = cast(given, initial[k].dtype());
-          g.output("", value);
-          settled &= !grows(leaves[i], inside[k++].shape(), value.shape());
-        }
+      for (size_t i = 0; i < leaves.size(); ++i) {
+        if (!is_taken[i]) continue;
+        const Value& taken = inside[k++];
+        if (!changes[i]) continue;
+        const Value given = number_value(memory_, *after[i]);
+        if (!is_numeric(*leaves[i]) && given.dtype() != taken.dtype())
+          throw Refusal{text("a loop whose end data decides changes a tensor of ", taken.dtype(),
+                             " to one of ", given.dtype()),
+                        "cast it to one dtype before the loop and in it"};
+        const Value value = cast(given, taken.dtype());
+        g.output("", value);
+        settled &= !grows(leaves[i], taken.shape(), value.shape());
+      }
       for (const TensorRef& root : touched) {
+        const Value& taken = inside[k++];
         if (!memory_.is_known(root)) continue;
         const Value value = memory_.read(root);
         g.output("", value);
-        settled &= !grows(root.get(), inside[k++].shape(), value.shape());
+        settled &= !grows(root.get(), taken.shape(), value.shape());
       }
       std::vector<TensorRef> ends(leaves.size());
       for (size_t i = 0; i < leaves.size(); ++i)
         if (tracks_memory_ && changes[i]) ends[i] = tensor_of(*after[i]);
+      for (size_t i = 0; i < leaves.size(); ++i)
+        if (row_major[i] && ends[i] && !memory_.is_surely_row_major(ends[i]))
+          row_major[i] = settled = false;
       for (const Value& number : memory_of_leaves.next(ends, settled)) g.output("", number);
       if (Status status = g.take_status(); !status.ok())
         throw Refusal{std::string(status.message()), ""};
@@ -385,6 +396,7 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       continue;
     }
     own[i] = memory_.make_like(std::get<TensorRef>(leaves[i]->value), value);
+    if (row_major[i]) memory_.set_row_major(own[i]);
     results.emplace_back(own[i]);
     if (left[i]) memory_.share_lists(left[i], own[i]);
   }

@@ -295,3 +295,22 @@ class ElementsOfAListAreNamesOfOthers(nn.Module):
         second = parts[-1]
         first.add_(1)
         return second
+
+
+@case("f32[n,4]=-1..1")
+class ReshapesOfWhatALoopGives(nn.Module):
+    def forward(self, x: T):
+        a = x.clone()
+        b = x * 2
+        for i in range(x.size(0) + 1):
+            if bool(a.sum() > 1):
+                a = a - 1
+            else:
+                b = a
+            a.reshape(-1).add_(0.5)
+            a, b = b, a
+        if bool(b.sum() > 0):
+            b = b.abs()
+        b.flatten()[:2].mul_(2)
+        b.contiguous().add_(1)
+        return a, b
