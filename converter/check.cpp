@@ -127,7 +127,7 @@ void Checker::check_case(Session& session, Reference& reference, size_t k) {
                 text("the converted model has ", session.output_count(), " outputs", with,
                      ", libtorch has ", static_cast<int64_t>(expected.size())));
   CheckedCase report{sizes, "", check_outputs(session, inputs, expected, first_again)};
-  explain(session, report.outputs, inputs, with);
+  explain(session, report.outputs, inputs, expected, with);
   if (result_.exit == Exit::ok && !varies_ &&
       (!graph_.assignments().empty() || sets_attributes(loaded_.program.body)))
     check_second_run(session, inputs, report, with);

@@ -20,7 +20,7 @@ struct CheckedOutput {
   static constexpr const char kNoElement[] = "it has no element";
   std::string name;
   std::string type;  // "f32[2, 10]"
-  enum class Verdict { equal, different, unchecked } verdict = Verdict::equal;
+  enum class Verdict { equal, different, unchecked, ill_conditioned } verdict = Verdict::equal;
   double largest_error = 0, allowed = 0;
   std::string reason;  // of a difference, or of not checking
 };

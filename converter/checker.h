@@ -51,7 +51,7 @@ class Checker {
   CheckedOutput check_output(const Session& session, int index, const TensorData& expected,
                              const TensorData* again);
   void explain(const Session& session, std::vector<CheckedOutput>& outputs, const Inputs& inputs,
-               const std::string& with);
+               const std::vector<TensorData>& expected, const std::string& with);
 
   // exercise.cpp: the ways that the cases did not take
   void exercise(Session& checked);

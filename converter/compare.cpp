@@ -10,10 +10,6 @@
 namespace hg::convert {
 namespace {
 
-struct Tolerance {
-  double rtol, atol;
-};
-
 Tolerance tolerance(DType dtype) {
   switch (dtype) {
     case f64:
@@ -93,20 +89,26 @@ Comparison compare_integers(const Tensor& got, const Tensor& want) {
   return result;
 }
 
-Comparison compare_floats(const Tensor& got, const Tensor& want) {
-  Comparison result;
-  Tolerance limit = tolerance(want.dtype);
-  Reader read = reader(want.dtype);
-  int64_t count = want.count(), finite = 0;
+// The root of the mean square of the finite values.
+double size_of_values(const Tensor& tensor) {
+  const Reader read = reader(tensor.dtype);
+  int64_t finite = 0;
   double squares = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    double value = read(want.data, i);
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    const double value = read(tensor.data, i);
     if (!std::isfinite(value)) continue;
     squares += value * value;
     ++finite;
   }
-  double size = finite > 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0;
-  double atol = limit.atol * std::max(size, 0.1);
+  return finite > 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0;
+}
+
+Comparison compare_floats(const Tensor& got, const Tensor& want) {
+  Comparison result;
+  const Tolerance limit = tolerance_for(want);
+  Reader read = reader(want.dtype);
+  int64_t count = want.count();
+  double atol = limit.atol;
   int64_t wrong = 0, worst = -1;
   double worst_excess = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -133,33 +135,7 @@ Comparison compare_floats(const Tensor& got, const Tensor& want) {
   return result;
 }
 
-template <class T>
-void sort_elements(const Tensor& tensor) {
-  T* const data = tensor.as<T>();
-  std::sort(data, data + tensor.count(),
-            [](T a, T b) { return a < b || (std::isnan(double(b)) && !std::isnan(double(a))); });
-}
-
-// Of the dtypes that can be sorted; the others stay as they are.
-Result<TensorData> sorted(const Tensor& tensor) {
-  HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(tensor));
-  if (tensor.dtype == f32) sort_elements<float>(data.tensor);
-  if (tensor.dtype == f64) sort_elements<double>(data.tensor);
-  if (tensor.dtype == i64) sort_elements<int64_t>(data.tensor);
-  if (tensor.dtype == i32) sort_elements<int32_t>(data.tensor);
-  return data;
-}
-
 }  // namespace
-
-Comparison compare_sorted(const Tensor& got, const Tensor& want) {
-  const Result<TensorData> a = sorted(got), b = sorted(want);
-  if (a.ok() && b.ok()) return compare(a->tensor, b->tensor);
-  Comparison result;
-  result.equal = false;
-  result.difference = std::string((a.ok() ? b : a).status().message());
-  return result;
-}
 
 Comparison compare(const Tensor& got, const Tensor& want) {
   Comparison result;
@@ -173,19 +149,52 @@ Comparison compare(const Tensor& got, const Tensor& want) {
     result.difference = text("the shape is ", got.shape, ", libtorch has ", want.shape);
     return result;
   }
-  Tensor a = got;
-  TensorData dense;
-  if (!got.is_contiguous()) {
-    Result<TensorData> copied = TensorData::copy_of(got);
-    if (!copied.ok()) {
-      result.equal = false;
-      result.difference = std::string(copied.status().message());
-      return result;
-    }
-    dense = *std::move(copied);
-    a = dense.tensor;
+  TensorData owner;
+  const Result<Tensor> a = row_major(got, owner);
+  if (!a.ok()) {
+    result.equal = false;
+    result.difference = std::string(a.status().message());
+    return result;
   }
-  return is_float(want.dtype) ? compare_floats(a, want) : compare_integers(a, want);
+  return is_float(want.dtype) ? compare_floats(*a, want) : compare_integers(*a, want);
+}
+
+double number_at(const Tensor& tensor, int64_t index) {
+  return is_float(tensor.dtype) ? reader(tensor.dtype)(tensor.data, index)
+                                : static_cast<double>(integer_at(tensor.data, tensor.dtype, index));
+}
+
+Result<Tensor> row_major(const Tensor& tensor, TensorData& owner) {
+  if (tensor.is_contiguous()) return tensor;
+  HG_TRY_ASSIGN(owner, TensorData::copy_of(tensor));
+  return owner.tensor;
+}
+
+Tolerance tolerance_for(const Tensor& want) {
+  if (!is_float(want.dtype)) return {};
+  const Tolerance limit = tolerance(want.dtype);
+  return {limit.rtol, limit.atol * std::max(size_of_values(want), 0.1)};
+}
+
+bool is_rounding(const Tensor& got, const Tensor& want, double ulps) {
+  if (got.dtype != want.dtype || got.shape != want.shape) return false;
+  TensorData owner;
+  const Result<Tensor> a = row_major(got, owner);
+  if (!a.ok()) return false;
+  if (!is_float(want.dtype)) return compare_integers(*a, want).equal;
+  const double ulp = want.dtype == f64    ? 0x1p-52
+                     : want.dtype == f16  ? 0x1p-10
+                     : want.dtype == bf16 ? 0x1p-7
+                                          : 0x1p-23;
+  const double least = std::min(ulps * ulp, tolerance(want.dtype).rtol);
+  const double size = size_of_values(want);
+  const Reader read = reader(want.dtype);
+  for (int64_t i = 0; i < want.count(); ++i) {
+    const double x = read(a->data, i), y = read(want.data, i);
+    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+    if (!(std::abs(x - y) <= least * (std::abs(y) + size))) return false;
+  }
+  return true;
 }
 
 }  // namespace hg::convert

@@ -13,8 +13,9 @@ namespace {
 constexpr int kMostAttempts = 200;     // with other values
 constexpr int kAlways = 6;             // of them are compared though they take no new way
 constexpr int kFewSizes = 8;           // are tried where data or sizes decide anything
-constexpr double kMostWork = 4e9;      // operations and bytes of all runs
-constexpr double kWorkOfARun = 1e6;    // at least: planning, and all that is no kernel
+constexpr double kMostWork = 2e9;      // of all runs: floating-point operations, or what costs as
+constexpr double kWorkOfANode = 3e5;   // much: a node, on both sides,
+constexpr double kWorkOfASize = 2e7;   // and a size that data gives, after which plans are made
 constexpr int64_t kMostRounds = 2000;  // of the loops of one run: values may keep one going forever
 
 Bindings bindings_of(const Binding& sizes) {
@@ -23,12 +24,22 @@ Bindings bindings_of(const Binding& sizes) {
   return bindings;
 }
 
+double nodes_of(const Graph& graph) {
+  double count = 0;
+  for (const Node& node : graph.nodes()) {
+    ++count;
+    for (const auto& body : node.subgraphs) count += nodes_of(*body);
+  }
+  return count;
+}
+
 }  // namespace
 
 struct Checker::Trying {
   Session session;
   std::vector<WaysRow> before = {};  // of the session, when the last run ended
   std::set<std::string> paths = {};  // that were compared
+  double work_of_a_run = 0;          // but for kernels
   double work_left = kMostWork;
 };
 
@@ -39,8 +50,12 @@ void Checker::exercise(Session& checked) {
   Options options;
   options.most_rounds = kMostRounds;
   Result<Session> session = Session::create(*model_, options);
-  if (checked.flops() < kMostWork && session.ok()) {
-    Trying trying{*std::move(session)};
+  double sizes_of_data = 0;
+  for (const WaysRow& row : checked.ways())
+    if (row.op != "if" && row.op != "while") sizes_of_data += 1;
+  const double work = kWorkOfANode * nodes_of(graph_) + kWorkOfASize * sizes_of_data;
+  if (checked.flops() + work < kMostWork && session.ok()) {
+    Trying trying{.session = *std::move(session), .work_of_a_run = work};
     const auto go_on = [&] { return result_.exit == Exit::ok && trying.work_left > 0; };
     int few = coverage_.has_rows() ? kFewSizes : 0;
     for (const Binding& sizes : search.sizes()) {
@@ -74,7 +89,8 @@ void Checker::try_one(Trying& trying, const Binding& sizes, const Search& search
   std::vector<WaysRow> after = session.ways();
   const std::vector<WaysRow> taken = rows_between(trying.before, after);
   trying.before = std::move(after);
-  trying.work_left -= status.ok() ? std::max(kWorkOfARun, session.flops()) : kMostWork / 20;
+  trying.work_left -=
+      status.ok() ? trying.work_of_a_run + session.flops() : trying.work_of_a_run + kMostWork / 20;
   const std::string path = path_of(taken, sizes);
   if (status.ok() && number >= kAlways && trying.paths.count(path) > 0) return;
 
@@ -93,7 +109,7 @@ void Checker::try_one(Trying& trying, const Binding& sizes, const Search& search
   if (varies_ && again.size() != expected.size()) return;
   CheckedCase report{sizes, attempt.values,
                      check_outputs(session, attempt.inputs, expected, again)};
-  explain(session, report.outputs, attempt.inputs, with);
+  explain(session, report.outputs, attempt.inputs, expected, with);
   if (result_.exit != Exit::ok) return result_.cases.push_back(std::move(report));
   trying.paths.insert(path);
   if (coverage_.add(taken, bindings_of(sizes))) result_.cases.push_back(std::move(report));

@@ -75,16 +75,18 @@ void print_success(const Report& report) {
     std::fprintf(out, "  output %s\n", output.c_str());
   for (const CheckedCase& checked : report.check.cases) {
     double error = 0;
-    int equal = 0;
+    int equal = 0, rounded = 0;
     for (const CheckedOutput& output : checked.outputs) {
       equal += output.verdict == CheckedOutput::Verdict::equal;
+      rounded += output.verdict == CheckedOutput::Verdict::ill_conditioned;
       error = std::max(error,
                        output.verdict == CheckedOutput::Verdict::equal ? output.largest_error : 0);
     }
     line = text("  checked with ", describe_sizes(checked.sizes),
                 checked.values.empty() ? "" : " and ", checked.values, ": ", equal, " of ",
                 static_cast<int64_t>(checked.outputs.size()),
-                " outputs equal libtorch's, largest error ", error);
+                " outputs equal libtorch's, largest error ", error,
+                rounded > 0 ? text("; ", rounded, " but for rounding") : "");
     std::fprintf(out, "%s\n", line.c_str());
   }
   for (const std::string& way : report.check.not_exercised)
@@ -150,7 +152,8 @@ int run(int argc, char** argv) {
   CLI::App app{"Converts a TorchScript file to a .hgm file and proves that both compute the same."};
   app.footer(kExamples);
   app.set_version_flag("--version", [] {
-    return text("hg-convert ", HG_VERSION, ", libtorch ", libtorch_version(), " (", libtorch_file(), ")");
+    return text("hg-convert ", HG_VERSION, ", libtorch ", libtorch_version(), " (", libtorch_file(),
+                ")");
   });
   Job job;
   std::string json, batch;

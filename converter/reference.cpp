@@ -6,15 +6,10 @@
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
-#include <torch/csrc/jit/runtime/operator.h>
 #include <torch/csrc/jit/runtime/print_handler.h>
 
-#include <limits>
-#include <map>
-#include <set>
-
+#include "converter/node_runner.h"
 #include "converter/rows.h"
-#include "converter/torch_module.h"
 
 namespace hg::convert {
 
@@ -53,24 +48,6 @@ namespace {
 
 namespace jit = torch::jit;
 using c10::IValue;
-
-std::string one_line(std::string_view what) {
-  // An interpreter's error has a stack of TorchScript in front of the reason.
-  constexpr std::string_view kReason = "Error: ";
-  size_t start = what.starts_with("The following operation failed") ? what.rfind(kReason) : 0;
-  if (start == std::string_view::npos)
-    start = 0;
-  else if (start > 0)
-    start += kReason.size();
-  what = what.substr(start);
-  what = what.substr(0, what.find('\n'));
-  size_t place = what.find(" (at ");
-  if (place != std::string_view::npos) what = what.substr(0, place);
-  place = what.find("Exception raised from");
-  if (place != std::string_view::npos) what = what.substr(0, place);
-  while (!what.empty() && (what.back() == ' ' || what.back() == '.')) what.remove_suffix(1);
-  return std::string(what);
-}
 
 void flatten(const IValue& value, std::vector<TensorData>& out) {
   if (value.isTensor()) {
@@ -251,13 +228,6 @@ class Restore {
   std::vector<uint32_t> versions_;
 };
 
-bool is_uninitialised(const jit::Node& node) {
-  static const std::set<std::string> kKinds = {
-      "aten::empty",          "aten::empty_like",        "aten::empty_strided", "aten::new_empty",
-      "aten::empty_permuted", "aten::new_empty_strided", "aten::resize_"};
-  return kKinds.count(node.kind().toQualString()) > 0;
-}
-
 bool any_node(const jit::Block* block, const std::function<bool(const jit::Node&)>& question) {
   for (const jit::Node* node : block->nodes()) {
     if (question(*node)) return true;
@@ -266,162 +236,6 @@ bool any_node(const jit::Block* block, const std::function<bool(const jit::Node&
   }
   return false;
 }
-
-struct Stop {};  // the observer has seen enough
-
-class NodeRunner {
- public:
-  NodeRunner(const TorchModule& torch, uint64_t seed, const Observer& observer, int64_t most_rounds)
-      : torch_(torch),
-        seed_(seed),
-        observer_(observer),
-        rounds_left_(most_rounds > 0 ? most_rounds : std::numeric_limits<int64_t>::max()),
-        values_(static_cast<size_t>(torch.id_count)) {}
-
-  void set(const jit::Value* value, IValue to) { values_[id(value)] = std::move(to); }
-  const IValue& get(const jit::Value* value) const { return values_[id(value)]; }
-
-  void run(const jit::Block& block, const ScriptBlock& script) {
-    size_t i = 0;
-    for (jit::Node* node : const_cast<jit::Block&>(block).nodes()) run(*node, script.nodes[i++]);
-  }
-
- private:
-  size_t id(const jit::Value* value) const { return static_cast<size_t>(torch_.ids.at(value)); }
-
-  void run(jit::Node& node, const ScriptNode& script) {
-    try {
-      execute(node, script);
-    } catch (const std::exception& error) {
-      throw ReferenceFailure{script.kind, script.origin, one_line(error.what())};
-    }
-    if (is_uninitialised(node) && get(node.output()).isTensor()) {
-      at::Tensor tensor = get(node.output()).toTensor();
-      bool truth = tensor.scalar_type() == at::kBool;
-      tensor.fill_(static_cast<int64_t>(truth ? seed_ % 2 : seed_ % 89 + 3));
-    }
-    if (!observer_) return;
-    std::vector<TensorData> outputs;
-    for (const jit::Value* value : node.outputs())
-      outputs.push_back(get(value).isTensor() ? to_ours(get(value).toTensor()) : TensorData());
-    if (!observer_(script, occurrences_[&script]++, outputs)) throw Stop();
-  }
-
-  void branch(const jit::Node& node, const ScriptNode& script, size_t index) {
-    const jit::Block* block = node.blocks()[index];
-    run(*block, script.blocks[index]);
-    for (size_t i = 0; i < node.outputs().size(); ++i)
-      set(node.outputs()[i], IValue(get(block->outputs()[i])));
-  }
-
-  void loop(const jit::Node& node, const ScriptNode& script) {
-    const jit::Block* block = node.blocks()[0];
-    int64_t most = get(node.inputs()[0]).toInt();
-    bool more = get(node.inputs()[1]).toBool();
-    std::vector<IValue> carried;
-    for (size_t i = 2; i < node.inputs().size(); ++i) carried.push_back(get(node.inputs()[i]));
-    for (int64_t step = 0; step < most && more; ++step) {
-      TORCH_CHECK(--rounds_left_ >= 0, "the loops of the model take too many rounds");
-      set(block->inputs()[0], step);
-      for (size_t i = 0; i < carried.size(); ++i) set(block->inputs()[i + 1], carried[i]);
-      run(*block, script.blocks[0]);
-      more = get(block->outputs()[0]).toBool();
-      for (size_t i = 0; i < carried.size(); ++i) carried[i] = get(block->outputs()[i + 1]);
-    }
-    for (size_t i = 0; i < carried.size(); ++i) set(node.outputs()[i], carried[i]);
-  }
-
-  void execute(jit::Node& node, const ScriptNode& script) {
-    const c10::Symbol kind = node.kind();
-    jit::Stack stack;
-    if (kind == c10::prim::If) return branch(node, script, get(node.input()).toBool() ? 0 : 1);
-    if (kind == c10::prim::Loop) return loop(node, script);
-    if (kind == c10::prim::Constant) {
-      auto value = jit::toIValue(node.output());
-      return set(node.output(), value ? *value : IValue());
-    }
-    if (kind == c10::prim::GetAttr)
-      return set(node.output(), get(node.input()).toObject()->getAttr(node.s(jit::attr::name)));
-    if (kind == c10::prim::SetAttr)
-      return get(node.inputs()[0])
-          .toObject()
-          ->setAttr(node.s(jit::attr::name), get(node.inputs()[1]));
-    if (kind == c10::prim::Uninitialized) return set(node.output(), IValue());
-    if (kind == c10::prim::unchecked_cast) return set(node.output(), IValue(get(node.input())));
-    if (kind == c10::prim::TupleUnpack) {
-      auto tuple = get(node.input()).toTuple();
-      for (size_t i = 0; i < node.outputs().size(); ++i)
-        set(node.outputs()[i], tuple->elements()[i]);
-      return;
-    }
-    if (kind == c10::prim::ListUnpack) {
-      c10::List<IValue> list = get(node.input()).toList();
-      TORCH_CHECK(list.size() == node.outputs().size(), "expected ", node.outputs().size(),
-                  " elements in a list but found ", list.size());
-      for (size_t i = 0; i < list.size(); ++i) set(node.outputs()[i], list.get(i));
-      return;
-    }
-    if (kind == c10::prim::isinstance) {
-      bool any = false;
-      c10::TypePtr type = get(node.input()).type();
-      for (const c10::TypePtr& candidate : node.tys(jit::attr::types))
-        any = any || type->isSubtypeOf(*candidate);
-      return set(node.output(), any);
-    }
-    for (const jit::Value* value : node.inputs()) stack.push_back(get(value));
-    if (node.outputs().size() == 1) {
-      IValue made = construct(node, stack);
-      if (!made.isNone()) return set(node.output(), std::move(made));
-    }
-    if (const c10::FunctionSchema* schema = node.maybeSchema(); schema && schema->is_vararg())
-      stack.emplace_back(static_cast<int64_t>(node.inputs().size()));
-    node.getOperation()(stack);
-    size_t first = stack.size() - node.outputs().size();
-    for (size_t i = 0; i < node.outputs().size(); ++i) set(node.outputs()[i], stack[first + i]);
-  }
-
-  // What prim::ListConstruct and its like make of their inputs; None for other nodes.
-  static IValue construct(const jit::Node& node, const jit::Stack& inputs) {
-    const c10::Symbol kind = node.kind();
-    const c10::TypePtr& type = node.output()->type();
-    if (kind == c10::prim::ListConstruct) {
-      c10::impl::GenericList list(type->containedType(0));
-      for (const IValue& value : inputs) list.push_back(value);
-      return list;
-    }
-    if (kind == c10::prim::DictConstruct) {
-      c10::impl::GenericDict dict(type->containedType(0), type->containedType(1));
-      for (size_t i = 0; i + 1 < inputs.size(); i += 2) dict.insert(inputs[i], inputs[i + 1]);
-      return dict;
-    }
-    if (kind == c10::prim::TupleConstruct) {
-      auto tuple_type = type->expect<c10::TupleType>();
-      std::vector<IValue> elements(inputs.begin(), inputs.end());
-      return tuple_type->name() ? c10::ivalue::Tuple::createNamed(std::move(elements), tuple_type)
-                                : c10::ivalue::Tuple::create(std::move(elements));
-    }
-    if (kind == c10::prim::TupleSlice) {
-      auto tuple = inputs[0].toTuple();
-      auto first = tuple->elements().begin();
-      return c10::ivalue::Tuple::create(
-          std::vector<IValue>(first + node.i(jit::attr::beg), first + node.i(jit::attr::end)));
-    }
-    if (kind == c10::prim::CreateObject) {
-      auto class_type = type->expect<c10::ClassType>();
-      return c10::ivalue::Object::create(
-          c10::StrongTypePtr(class_type->compilation_unit(), class_type),
-          class_type->numAttributes());
-    }
-    return IValue();
-  }
-
-  const TorchModule& torch_;
-  uint64_t seed_;
-  const Observer& observer_;
-  int64_t rounds_left_;
-  std::vector<IValue> values_;
-  std::map<const ScriptNode*, int64_t> occurrences_;
-};
 
 std::vector<IValue> arguments_of(const Loaded& loaded, std::span<const ReferenceInput> inputs) {
   const TorchModule& torch = *loaded.module;
@@ -480,12 +294,51 @@ std::vector<TensorData> run_reference_nodes(const Loaded& loaded,
   std::vector<TensorData> outputs;
   try {
     runner.run(*torch.graph->block(), loaded.program.body);
-  } catch (const Stop&) {
+  } catch (const NodeRunner::Stop&) {
     return outputs;
   }
   for (const jit::Value* value : torch.graph->outputs()) flatten(runner.get(value), outputs);
   refuse_written_parameter(restore);
   return outputs;
+}
+
+std::vector<TensorData> run_reference_moved(const Loaded& loaded,
+                                            std::span<const ReferenceInput> inputs, uint64_t seed,
+                                            double ulps, uint64_t noise) {
+  at::NoGradGuard no_grad;
+  at::manual_seed(noise);
+  const auto move = [&](const at::Tensor& tensor) {
+    if (!at::isFloatingType(tensor.scalar_type()) || tensor.is_inference()) return false;
+    const double ulp = tensor.scalar_type() == at::kDouble     ? 0x1p-52
+                       : tensor.scalar_type() == at::kHalf     ? 0x1p-10
+                       : tensor.scalar_type() == at::kBFloat16 ? 0x1p-7
+                                                               : 0x1p-23;
+    const at::Tensor by = at::rand(tensor.sizes(), at::kDouble).mul_(2).sub_(1);
+    tensor.copy_(tensor.to(at::kDouble).mul(by.mul_(ulps * ulp).add_(1)));
+    return true;
+  };
+  // Its own copies of the inputs; the weights are put back.
+  std::vector<ReferenceInput> moved(inputs.begin(), inputs.end());
+  std::vector<at::Tensor> owners;
+  for (ReferenceInput& input : moved) {
+    owners.push_back(to_torch(input.tensor).contiguous());
+    move(owners.back());
+    input.tensor = view(owners.back().data_ptr(), input.tensor.dtype, input.tensor.shape);
+  }
+  struct Weights {
+    std::vector<std::pair<at::Tensor, at::Tensor>> before;  // and what it was
+    ~Weights() {
+      for (auto& [tensor, was] : before) tensor.copy_(was);
+    }
+  } weights;
+  for (const at::Tensor& tensor : loaded.module->tensors) {
+    const at::Tensor reals = is_pairs(tensor) ? at::view_as_real(tensor) : tensor;
+    if (reals.dim() > 0 && reals.layout() == at::kStrided && !reals.is_quantized()) {
+      at::Tensor was = reals.clone();
+      if (move(reals)) weights.before.emplace_back(reals, std::move(was));
+    }
+  }
+  return run_reference(loaded, moved, seed);
 }
 
 bool may_vary(const Loaded& loaded) {

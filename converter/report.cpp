@@ -18,7 +18,7 @@ Json origin_json(const std::string& op, const Origin& origin) {
 }
 
 Json case_json(const CheckedCase& checked) {
-  constexpr const char* kVerdicts[] = {"equal", "different", "unchecked"};
+  constexpr const char* kVerdicts[] = {"equal", "different", "unchecked", "ill-conditioned"};
   Json sizes = Json::object(), outputs = Json::array();
   for (const auto& [symbol, size] : checked.sizes) sizes[symbol] = size;
   for (const CheckedOutput& output : checked.outputs)

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A difference in an output leads to a second run that keeps every value, beside libtorch's run
-// node by node: the first node whose result differs is where the conversion is wrong.
+// node by node. The first node whose result differs is where the conversion is wrong, unless the
+// node is right and decides by what rounding or its order leaves open: then libtorch goes on from
+// our result, and what follows has to be equal again.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "converter/check_inputs.h"
 #include "converter/interpret.h"
@@ -19,6 +22,9 @@ struct WrongNode {
   Origin origin;
   std::string difference;
   double largest_error = 0;
+  // libtorch's own ops, given our inputs, disagree with our results here or before; otherwise it
+  // may be that rounding has grown.
+  bool sure = false;
 };
 
 // What both are to be run with.
@@ -31,10 +37,17 @@ struct Trial {
   bool varies = false;  // libtorch's results may depend on the seed
 };
 
+struct NodeReport {
+  std::optional<WrongNode> wrong;  // the first one
+  // "equal values are ordered in another way by aten::sort (model.py:12)", of the first nodes.
+  std::vector<std::string> open;
+  // libtorch's outputs, where nodes that leave something open gave our results; none when the run
+  // came to no end.
+  std::vector<TensorData> outputs;
+};
+
 Result<Session> run_with_all_values(const Trial& trial);
-std::optional<WrongNode> find_wrong_node(const Trial& trial, const Session& kept);
-// The values of a sort are right, but equal ones may come from other places.
-bool is_tie(const WrongNode& wrong);
+NodeReport compare_nodes(const Trial& trial, const Session& kept);
 
 // Equal bytes have equal fingerprints.
 uint64_t fingerprint(const TensorData& data);

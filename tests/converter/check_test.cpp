@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The proof itself: conversions that are broken here on purpose are found, also where usual inputs
+// do not go, and right ones whose answers hang on rounding are not refused. The models come from
+// make_checked.py; without a Python that has torch they are skipped.
+#include "converter/check.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "converter/inputs.h"
+#include "lib/graph/access.h"
+
+namespace hg::convert {
+namespace {
+
+const std::filesystem::path kModels = HG_TEST_CHECKED;
+using Verdict = CheckedOutput::Verdict;
+using Tamper = std::function<void(Graph&)>;
+
+CheckResult check(const std::string& name, const std::string& input, const Tamper& tamper = {}) {
+  const Loaded loaded = load_script((kModels / (name + ".pt")).string(), {});
+  Job job;
+  std::string note;
+  job.inputs = fit_inputs(loaded.program, {parse_input(input)}, note);
+  std::vector<InputSpec> specs;
+  for (const InputOption& option : job.inputs) specs.push_back(option.spec);
+  Imported imported = import_program(loaded.program, specs, Registry::built_in());
+  EXPECT_TRUE(imported.unsupported.empty());
+  if (tamper) tamper(imported.graph);
+  const Model model = *Model::from_graph(std::move(imported.graph));
+  const std::function<const Model&()> written = [&]() -> const Model& { return model; };
+  return check_model(loaded, model.graph(), written, imported.trace, job,
+                     [](const std::string&) {});
+}
+
+// Puts another op in the place of all nodes of an op, in bodies too; it has the first of its
+// attributes, if any.
+void replace_op(Graph& graph, std::string_view op, std::string_view by) {
+  for (Node& node : GraphAccess::body(graph).nodes) {
+    if (node.op->name() == op) {
+      node.op = graph.registry().find(by);
+      node.attrs.resize(node.op->signature.attributes.size());
+    }
+    for (const auto& body : node.subgraphs) replace_op(*body, op, by);
+  }
+}
+
+Tamper instead(std::string_view op, std::string_view by) {
+  return [op, by](Graph& graph) { replace_op(graph, op, by); };
+}
+
+#define SKIP_WITHOUT_MODELS() \
+  if (!std::filesystem::exists(kModels / "made")) GTEST_SKIP() << "no Python with torch"
+
+std::string verdicts(const CheckResult& result) {
+  std::string all = result.message;
+  for (const CheckedCase& checked : result.cases)
+    for (const CheckedOutput& output : checked.outputs)
+      all += text("\n", checked.values, " ", output.name, " ", static_cast<int>(output.verdict),
+                  " ", output.reason);
+  return all;
+}
+
+void expect_verdicts(const CheckResult& result, const std::vector<Verdict>& most) {
+  EXPECT_EQ(result.exit, Exit::ok) << verdicts(result);
+  for (const CheckedCase& checked : result.cases) {
+    ASSERT_EQ(checked.outputs.size(), most.size());
+    for (size_t i = 0; i < most.size(); ++i)
+      EXPECT_TRUE(checked.outputs[i].verdict == Verdict::equal ||
+                  checked.outputs[i].verdict == most[i])
+          << verdicts(result);
+  }
+}
+
+TEST(Check, AWrongBodyThatUsualValuesDoNotReachIsFound) {
+  SKIP_WITHOUT_MODELS();
+  EXPECT_EQ(check("sides", "f32[n,4]").exit, Exit::ok);
+  const CheckResult wrong = check("sides", "f32[n,4]", instead("add", "sub"));
+  EXPECT_EQ(wrong.exit, Exit::mismatch);
+  EXPECT_NE(wrong.message.find("normal values of scale"), std::string::npos) << wrong.message;
+  // What the range keeps out cannot be found, and is said.
+  const CheckResult unseen = check("sides", "f32[n,4]=-1..1", instead("add", "sub"));
+  EXPECT_EQ(unseen.exit, Exit::ok);
+  ASSERT_EQ(unseen.not_exercised.size(), 1u);
+  EXPECT_EQ(unseen.not_exercised[0].find("the body of `if` at "), 0u) << unseen.not_exercised[0];
+}
+
+TEST(Check, AWrongLoopThatUsualValuesDoNotEnterIsFound) {
+  SKIP_WITHOUT_MODELS();
+  const CheckResult right = check("rounds", "f32[n,4]");
+  EXPECT_EQ(right.exit, Exit::ok) << right.message;
+  EXPECT_TRUE(right.not_exercised.empty()) << right.not_exercised[0];
+  EXPECT_EQ(check("rounds", "f32[n,4]", instead("add", "sub")).exit, Exit::mismatch);
+}
+
+TEST(Check, AWrongClampOfASliceIsFound) {
+  SKIP_WITHOUT_MODELS();
+  EXPECT_TRUE(check("slice", "f32[n,4]").not_exercised.empty());
+  // Right for n up to 5, as the usual sizes are.
+  const CheckResult wrong = check("slice", "f32[n,4]", [](Graph& graph) {
+    const auto shrink = [](Dim& dim) {
+      if (text(dim) == text(min(Dim("n"), Dim(6)))) dim = min(Dim("n"), Dim(5));
+    };
+    for (Node& node : GraphAccess::body(graph).nodes)
+      for (Attr& attr : node.attrs)
+        if (auto* dim = std::get_if<Dim>(&attr.value)) shrink(*dim);
+    for (ValueInfo& value : GraphAccess::body(graph).values)
+      for (Dim& dim : value.type.shape) shrink(dim);
+  });
+  EXPECT_EQ(wrong.exit, Exit::mismatch);
+  EXPECT_NE(wrong.message.find("n=6"), std::string::npos) << wrong.message;
+}
+
+TEST(Check, PhasesOfRealNumbersDifferByTheirSign) {
+  SKIP_WITHOUT_MODELS();
+  expect_verdicts(check("phase", "f32[n,16]"),
+                  {Verdict::ill_conditioned, Verdict::ill_conditioned, Verdict::equal});
+  EXPECT_EQ(check("phase", "f32[n,16]", instead("add", "sub")).exit, Exit::mismatch);
+}
+
+TEST(Check, AnOrderThatIsOpenIsNoMismatch) {
+  SKIP_WITHOUT_MODELS();
+  expect_verdicts(check("unsorted", "f32[n,40]"),
+                  {Verdict::ill_conditioned, Verdict::ill_conditioned, Verdict::ill_conditioned});
+  EXPECT_EQ(check("unsorted", "f32[n,40]", instead("add", "sub")).exit, Exit::mismatch);
+  expect_verdicts(check("ties", "f32[n,40]"), {Verdict::ill_conditioned, Verdict::ill_conditioned});
+  EXPECT_EQ(check("ties", "f32[n,40]", instead("round", "floor")).exit, Exit::mismatch);
+}
+
+TEST(Check, RoundingDecidesOnSteps) {
+  SKIP_WITHOUT_MODELS();
+  expect_verdicts(check("threshold", "f32[n,256]"),
+                  {Verdict::ill_conditioned, Verdict::ill_conditioned, Verdict::equal});
+  EXPECT_EQ(check("threshold", "f32[n,256]", instead("sin", "cos")).exit, Exit::mismatch);
+}
+
+}  // namespace
+}  // namespace hg::convert

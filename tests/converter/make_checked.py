@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the models that check_test checks: branches far from usual values, and ill-conditioned ones.
+
+Usage: make_checked.py FOLDER. Writes nothing but a file `skipped` where torch is missing.
+"""
+import sys
+import warnings
+from pathlib import Path
+
+folder = Path(sys.argv[1])
+folder.mkdir(parents=True, exist_ok=True)
+try:
+    import torch
+except ImportError:
+    (folder / "skipped").write_text("this Python has no torch\n")
+    sys.exit(0)
+
+from torch import nn
+
+warnings.simplefilter("ignore")
+
+
+class Sides(nn.Module):
+    def forward(self, x):
+        if bool(x.abs().max() > 100):
+            y = x + 1
+        else:
+            y = x * 2
+        return y
+
+
+class Rounds(nn.Module):
+    def forward(self, x):
+        while bool(x.abs().max() > 10):
+            x = x * 0.5 + 0.125
+        return x
+
+
+class Slice(nn.Module):
+    def forward(self, x):
+        return x[:6] * 2
+
+
+class Phase(nn.Module):
+    """The first and the last of its numbers are real: their phase is 0, pi or -pi."""
+
+    def forward(self, x):
+        phase = torch.fft.rfft(x).angle()
+        return phase, phase + 1, x * 2
+
+
+class Unsorted(nn.Module):
+    def forward(self, x):
+        values, indices = torch.topk(x, 5, sorted=False)
+        return values, indices, values * 2 + indices
+
+
+class Ties(nn.Module):
+    def forward(self, x):
+        order = torch.argsort(torch.round(x), dim=1)
+        return order, torch.gather(x, 1, order)
+
+
+class Threshold(nn.Module):
+    """The rounding of a product decides on which side of a step its elements lie."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(256, 64))
+
+    def forward(self, x):
+        y = x @ self.weight
+        return torch.remainder(torch.round(y * 1e5), 2), (y * 1e6).sin(), y
+
+
+torch.manual_seed(0)
+for module in (Sides, Rounds, Slice):
+    torch.jit.script(module()).save(str(folder / (module.__name__.lower() + ".pt")))
+for module, example in ((Phase, (2, 16)), (Unsorted, (2, 40)), (Ties, (2, 40)), (Threshold, (2, 256))):
+    traced = torch.jit.trace(module().eval(), torch.randn(example), check_trace=False)
+    traced.save(str(folder / (module.__name__.lower() + ".pt")))
+(folder / "made").write_text(torch.__version__ + "\n")
