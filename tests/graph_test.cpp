@@ -118,6 +118,44 @@ TEST(Graph, VerifyComparesWhatSizesAre) {
   EXPECT_FALSE(other.verify().ok());
 }
 
+TEST(Graph, GuardsSayWhatTheSizesMustBe) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", "m"});
+  g.set_origin({"head", "model.py:12"});
+  g.guard("n", Relation::ne, 1, "squeeze");
+  g.guard("n", Relation::ne, 1, "squeeze");  // known already
+  g.guard(0, Relation::le, "n", "select");   // true of every size
+  g.guard(2, Relation::le, Dim("m") - 1, "index 2");
+  g.guard(floordiv("m", 2), Relation::eq, "n", "");
+  g.output("y", g.call("relu", {x}));
+  ASSERT_TRUE(g.verify().ok()) << g.verify().message();
+  EXPECT_EQ(g.text(),
+            "graph(x: f32[n, m])\n"
+            "  guard n != 1, because of squeeze at model.py:12\n"
+            "  guard 2 <= m - 1, because of index 2 at model.py:12\n"
+            "  guard floordiv(m, 2) == n at model.py:12\n"
+            "  relu_1 = relu(x) : f32[n, m]  # head\n"
+            "  return y = relu_1\n");
+  Bindings sizes;
+  EXPECT_TRUE(check(g.guards()[0], sizes).ok());  // not known yet
+  ASSERT_TRUE(sizes.bind("n", 1).ok() && sizes.bind("m", 2).ok());
+  EXPECT_EQ(check(g.guards()[0], sizes).message(),
+            "n is 1, but the model was converted for n other than 1, because of squeeze at "
+            "model.py:12");
+  EXPECT_EQ(check(g.guards()[1], sizes).message(),
+            "with m=2: m - 1 is 1, but the model was converted for m - 1 at least 2, because of "
+            "index 2 at model.py:12");
+  EXPECT_TRUE(check(g.guards()[2], sizes).ok());
+
+  Graph impossible(g);
+  impossible.guard(Dim("n") + 1, Relation::lt, 1, "a test");
+  EXPECT_EQ(impossible.status().message(),
+            "no size is such that n + 1 < 1, because of a test at model.py:12");
+  Graph unknown(g);
+  unknown.guard("u7", Relation::eq, 1, "a test");
+  EXPECT_NE(unknown.verify().message().find("'u7'"), std::string::npos);
+}
+
 TEST(Graph, InitialisationIsDeterministic) {
   const auto first = [](uint64_t seed) {
     Graph g;

@@ -32,6 +32,8 @@ Model sample() {
   const Value moved = g.call("permute", {x}, {{"dims", Attr({Dim(0), Dim(2), Dim(1)})}});
   const Value y = g.call("linear", {moved, w});
   g.set_origin({"block.second", "model.py:13"});
+  g.guard("n", Relation::ne, 1, "squeeze");
+  g.guard(Dim("h") * 2, Relation::lt, Dim("n") + 100, "");
   const Value z = g.call("softmax", {g.call("mul", {y, g.scalar(0.5)})}, {{"dim", -1}});
   g.output("", z);
   g.add_alias(w, "head.weight");
@@ -45,6 +47,7 @@ Model sample() {
     auto graph = std::make_shared<Graph>();
     const Value v = graph->input("v", f32, {"n", 3, "h"});
     graph->output("", graph->call(op, {v}));
+    graph->guard("h", Relation::le, 1000, "a branch");
     return graph;
   };
   const Value choice[] = {g.input("choice", boolean, {}), x};
@@ -70,6 +73,8 @@ TEST(ModelFile, ComesBackEqual) {
   EXPECT_EQ(back->graph().text(), model.graph().text());
   EXPECT_EQ(back->info().source_hash, "0123456789abcdef");
   EXPECT_EQ(back->graph().nodes()[0].origin, (Origin{"block.first", "model.py:12"}));
+  EXPECT_EQ(back->graph().guards().size(), 2u);
+  EXPECT_EQ(back->graph().guards(), model.graph().guards());
   const std::vector<State>& before = model.graph().states();
   const std::vector<State>& after = back->graph().states();
   ASSERT_EQ(before.size(), after.size());

@@ -507,6 +507,49 @@ TEST(Session, FindsSizesFromExpressions) {
   EXPECT_FALSE(session.run().ok());
 }
 
+TEST(Session, RefusesSizesThatAGuardRulesOut) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", "m"});
+  g.set_origin({"", "model.py:3"});
+  g.guard("n", Relation::ne, 1, "squeeze");
+  const auto body = [&](bool guarded) {
+    auto graph = std::make_shared<Graph>();
+    const Value v = graph->input("v", f32, {"n", "m"});
+    if (guarded) graph->guard("m", Relation::lt, 4, "a branch");
+    graph->output("", graph->call("neg", {v}));
+    return graph;
+  };
+  const Value chosen[] = {g.call("any", {g.call("lt", {x, g.scalar(0.0)})}), x};
+  g.output("y", g.calls("if", chosen, {}, {body(true), body(false)})[0]);
+  // Of the elements above 0 there must be fewer than 3.
+  const Value found = g.call("nonzero", {g.call("gt", {x, g.scalar(0.0)})});
+  g.guard(found.dim(0), Relation::lt, 3, "a list");
+  ASSERT_TRUE(g.verify().ok()) << g.verify().message();
+  const Model model = *Model::from_graph(std::move(g));
+
+  const auto answer = [&](Session& session, std::vector<float> values, Sizes shape) {
+    Status status = session.set_input("x", view(values, shape));
+    if (status.ok()) status = session.run();
+    return std::string(status.message());
+  };
+  Session session = *Session::create(model, {});
+  EXPECT_EQ(answer(session, {1, 2, 0, 0}, {2, 2}), "");
+  EXPECT_EQ(answer(session, {1, 2}, {1, 2}),
+            "n is 1, but the model was converted for n other than 1, because of squeeze at "
+            "model.py:3");
+  EXPECT_EQ(answer(session, {0, 0, 0, 0, 0, 0, 0, 0}, {2, 4}), "");
+  EXPECT_NE(answer(session, {0, 0, -1, 0, 0, 0, 0, 0}, {2, 4}).find("m is 4"), std::string::npos);
+  EXPECT_NE(answer(session, {1, 1, 1, 1, 0, 0}, {2, 3}).find("below 3, because of a list"),
+            std::string::npos);
+  EXPECT_EQ(answer(session, {-1, 2, 0, 0}, {2, 2}), "");
+
+  Options options;
+  options.dims = {{"n", 1}, {"m", 2}};
+  const Result<Session> fixed = Session::create(model, options);
+  ASSERT_FALSE(fixed.ok());
+  EXPECT_NE(fixed.status().message().find("n is 1, but"), std::string::npos);
+}
+
 TEST(Session, RefusesSizesThatDoNotBroadcast) {
   Graph g;
   const Value a = g.input("a", f32, {"n"});

@@ -32,6 +32,13 @@ void count_states(const Graph& graph, Description& out) {
   }
 }
 
+// Those of bodies of control flow, too.
+void list_guards(const Graph& graph, std::vector<std::string>& out) {
+  for (const Guard& guard : graph.guards()) out.push_back(text(guard));
+  for (const Node& node : graph.nodes())
+    for (const std::shared_ptr<Graph>& subgraph : node.subgraphs) list_guards(*subgraph, out);
+}
+
 std::string states_text(const Description::States& states) {
   return text(states.tensors, " tensors, ", count_text(static_cast<double>(states.elements)),
               " elements, ", bytes_text(states.bytes));
@@ -60,6 +67,7 @@ Description describe(const Model& model, const std::string& file) {
   Description out;
   out.file = file;
   count_states(model.graph(), out);
+  list_guards(model.graph(), out.guards);
   std::map<std::string, int> counts;
   count_ops(model.graph(), counts);
   out.ops.assign(counts.begin(), counts.end());
@@ -83,6 +91,7 @@ std::string description_text(const Model& model, const Description& d) {
   for (const auto& [name, id] : graph.outputs()) {
     out += text("  output      ", name, ": ", graph.value_info(id).type, "\n");
   }
+  for (const std::string& guard : d.guards) out += text("  only for    ", guard, "\n");
   out += text("  parameters  ", states_text(d.parameters), "\n");
   if (d.buffers.tensors > 0) out += text("  buffers     ", states_text(d.buffers), "\n");
   if (d.constants.tensors > 0) out += text("  constants   ", states_text(d.constants), "\n");
@@ -119,6 +128,7 @@ std::string description_json(const Model& model, const Description& d) {
                                 {"inputs", nlohmann::ordered_json::array()},
                                 {"outputs", nlohmann::ordered_json::array()},
                                 {"symbols", graph.symbols()},
+                                {"guards", d.guards},
                                 {"parameters", states_json(d.parameters)},
                                 {"buffers", states_json(d.buffers)},
                                 {"constants", states_json(d.constants)},

@@ -37,6 +37,7 @@ class Folder {
     GraphBody& body = GraphAccess::body(constants);
     body.outputs.clear();
     body.assignments.clear();
+    body.guards.clear();
     for (const ValueId id : roots_) constants.output("", constants.value(id));
     remove_dead_nodes(constants);
     body.inputs.clear();

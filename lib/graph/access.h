@@ -25,6 +25,7 @@ struct GraphBody {
   std::vector<ValueId> inputs;
   std::vector<std::pair<std::string, ValueId>> outputs;
   std::vector<std::pair<ValueId, ValueId>> assignments;
+  std::vector<Guard> guards;
   std::unordered_map<std::string, ValueId> names;
   std::unordered_map<std::string, int32_t> name_counters;
   Origin origin;

@@ -138,6 +138,10 @@ void SizeNames::add(const Attr& attr) {
 }
 
 void SizeNames::add(const Graph& graph) {
+  for (const Guard& guard : graph.guards()) {
+    add(guard.left);
+    add(guard.right);
+  }
   const GraphBody& body = GraphAccess::body(graph);
   for (const ValueInfo& value : body.values) add(value.type.shape);
   for (const Node& node : body.nodes) {

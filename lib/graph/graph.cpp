@@ -275,6 +275,24 @@ void Graph::output(std::string name, Value value) {
 
 void Graph::set_origin(Origin origin) { body_->origin = std::move(origin); }
 
+void Graph::guard(Dim left, Relation relation, Dim right, std::string reason) {
+  Guard guard{std::move(left), relation, std::move(right), std::move(reason), body_->origin};
+  if (const std::optional<bool> known = truth(guard)) {
+    if (*known) return;
+    Status status = check(guard, Bindings());
+    fail(status.ok() ? invalid_argument("no size is such that ", guard) : std::move(status));
+    return;
+  }
+  const bool is_new =
+      std::none_of(body_->guards.begin(), body_->guards.end(), [&](const Guard& other) {
+        return other.left == guard.left && other.relation == guard.relation &&
+               other.right == guard.right;
+      });
+  if (is_new) body_->guards.push_back(std::move(guard));
+}
+
+const std::vector<Guard>& Graph::guards() const { return body_->guards; }
+
 Dim Graph::fresh_symbol() {
   const std::vector<std::string> taken = symbols();
   for (;;) {

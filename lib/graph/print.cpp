@@ -67,6 +67,10 @@ void append_graph(std::string& out, const Graph& graph, const SizeNames& sizes, 
     for (const std::string& alias : state.aliases) out.append(" = ").append(alias);
     out.push_back('\n');
   }
+  for (const Guard& guard : graph.guards()) {
+    append_indent(out, depth + 1);
+    out.append("guard ").append(text(guard)).push_back('\n');
+  }
   for (const Node& node : graph.nodes()) append_node(out, graph, sizes, node, depth + 1);
   for (const auto& [target, source] : graph.assignments()) {
     append_indent(out, depth + 1);

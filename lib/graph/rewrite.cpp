@@ -82,7 +82,8 @@ int remove_dead_nodes(Graph& graph) {
   GraphBody& body = GraphAccess::body(graph);
   std::vector<int> uses = use_counts(graph);
   std::vector<bool> dead(body.nodes.size(), false);
-  std::vector<std::string> sizes;  // in the attributes of nodes that are used
+  // In the attributes of nodes that are used, and in guards.
+  std::vector<std::string> sizes = guarded_symbols(graph);
   int removed = 0;
   for (size_t i = body.nodes.size(); i-- > 0;) {
     const Node& node = body.nodes[i];

@@ -15,8 +15,15 @@ void collect_symbols(const Node& node, std::vector<std::string>& out) {
     for (std::string& symbol : outer_symbols(*subgraph)) out.push_back(std::move(symbol));
 }
 
+std::vector<std::string> guarded_symbols(const Graph& graph) {
+  std::vector<std::string> symbols;
+  for (const Guard& guard : graph.guards())
+    for (const Dim* side : {&guard.left, &guard.right}) side->collect_symbols(symbols);
+  return symbols;
+}
+
 std::vector<std::string> outer_symbols(const Graph& graph) {
-  std::vector<std::string> named, own = graph.symbols();
+  std::vector<std::string> named = guarded_symbols(graph), own = graph.symbols();
   for (const Node& node : graph.nodes()) {
     collect_symbols(node, named);
     if ((node.op->def.traits & (kDataDependent | kControl)) == 0) continue;

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "lib/graph/access.h"
+#include "lib/graph/symbols.h"
 
 namespace hg {
 namespace {
@@ -56,6 +57,7 @@ class Verifier {
     for (const ValueId id : body_.inputs) HG_TRY(define(id, "an input"));
     for (size_t i = 0; i < body_.states.size(); ++i) HG_TRY(check_state(i));
     for (size_t i = 0; i < body_.nodes.size(); ++i) HG_TRY(check_node(i));
+    HG_TRY(check_guards());
     return check_results();
   }
 
@@ -145,6 +147,19 @@ class Verifier {
       HG_CHECK(agree(info.type, types[i]), where, ": output '", info.name, "' is ", info.type,
                ", its shape rule gives ", types[i]);
     }
+    return {};
+  }
+
+  // A guard of a body may name sizes of the graph around it.
+  Status check_guards() {
+    for (const Guard& guard : body_.guards)
+      HG_CHECK(guard.relation <= Relation::le, "a guard has the invalid relation ",
+               static_cast<int>(guard.relation));
+    if (depth_ > 0 || body_.guards.empty()) return {};
+    const std::vector<std::string> unknown = outer_symbols(graph_);
+    for (const std::string& symbol : guarded_symbols(graph_))
+      HG_CHECK(std::find(unknown.begin(), unknown.end(), symbol) == unknown.end(),
+               "a guard names the size '", symbol, "', which nothing in the graph decides");
     return {};
   }
 

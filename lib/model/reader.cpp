@@ -242,7 +242,26 @@ class Reader {
       HG_TRY(check_id(assignment.source(), body, "an assignment"));
       body.assignments.emplace_back(assignment.target(), assignment.source());
     }
+    for (size_t i = 0; i < size_of_vector(source.guards()); ++i) {
+      HG_TRY_ASSIGN(Guard guard, read_guard(*source.guards()->Get(
+                                     static_cast<flatbuffers::uoffset_t>(i))));
+      body.guards.push_back(std::move(guard));
+    }
     return {};
+  }
+
+  Result<Guard> read_guard(const file::Guard& source) {
+    Guard guard;
+    HG_TRY_ASSIGN(guard.left, read_dim(source.left()));
+    HG_TRY_ASSIGN(guard.right, read_dim(source.right()));
+    if (source.relation() > static_cast<uint8_t>(Relation::le))
+      return corrupt_model("a guard has the relation ", int{source.relation()},
+                           ", which does not exist");
+    guard.relation = static_cast<Relation>(source.relation());
+    HG_TRY_ASSIGN(guard.reason, budget_.read(source.reason()));
+    HG_TRY_ASSIGN(guard.origin.module, budget_.read(source.module_path()));
+    HG_TRY_ASSIGN(guard.origin.source, budget_.read(source.source()));
+    return guard;
   }
 
   static Status check_id(ValueId id, const GraphBody& body, std::string_view where) {

@@ -58,10 +58,12 @@ class GraphWriter {
     Offsets<file::Assignment> assignments;
     for (const auto& [target, source] : body.assignments)
       assignments.push_back(file::CreateAssignment(fbb_, target, source));
+    Offsets<file::Guard> guards;
+    for (const Guard& guard : body.guards) guards.push_back(write(guard));
     return file::CreateGraph(fbb_, fbb_.CreateVector(values), fbb_.CreateVector(body.inputs),
                              fbb_.CreateVector(states), fbb_.CreateVector(nodes),
                              fbb_.CreateVector(outputs), fbb_.CreateVector(assignments),
-                             body.fresh_count);
+                             body.fresh_count, fbb_.CreateVector(guards));
   }
 
   void finish(flatbuffers::Offset<file::Graph> graph, const Model::Info& info) {
@@ -99,6 +101,14 @@ class GraphWriter {
     Offsets<file::Dim> offsets;
     for (const Dim& dim : list) offsets.push_back(write(dim));
     return fbb_.CreateVector(offsets);
+  }
+
+  flatbuffers::Offset<file::Guard> write(const Guard& guard) {
+    const auto left = write(guard.left), right = write(guard.right);
+    return file::CreateGuard(fbb_, left, static_cast<uint8_t>(guard.relation), right,
+                             fbb_.CreateString(guard.reason),
+                             fbb_.CreateString(guard.origin.module),
+                             fbb_.CreateString(guard.origin.source));
   }
 
   flatbuffers::Offset<file::Node> write(const Node& node) {

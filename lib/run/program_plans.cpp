@@ -21,6 +21,7 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
   auto& cache = plans_[index];
   for (const auto& ready : cache)
     if (ready->plan.bindings == bindings) return ready.get();
+  for (const Guard& guard : graph_.guards()) HG_TRY(check(guard, bindings));
   PlanRequest request;
   request.graph = &graph_;
   request.registry = registry_;

@@ -101,6 +101,26 @@ struct Origin {
   friend bool operator==(const Origin&, const Origin&) = default;
 };
 
+// What a graph takes for granted about its sizes: left relation right. It is tested as soon as the
+// sizes are known, before anything runs with them; a body of control flow has guards of its own,
+// which are tested when that body runs.
+enum class Relation : uint8_t { eq, ne, lt, le };
+struct Guard {
+  Dim left;
+  Relation relation = Relation::eq;
+  Dim right;
+  std::string reason;  // what relies on it: "squeeze"
+  Origin origin;
+  friend bool operator==(const Guard&, const Guard&) = default;
+};
+// "n != 1, because of squeeze at model.py:12"
+void append_text(std::string& out, const Guard& guard);
+// True or false where it is so for all sizes, or for those that have a number; else none.
+std::optional<bool> truth(const Guard& guard);
+// Fails when the guard does not hold: "n is 1, but the model was converted for n other than 1,
+// because of squeeze at model.py:12". A guard of which a symbol has no number passes.
+Status check(const Guard& guard, const Bindings& sizes);
+
 struct Node {
   const Op* op = nullptr;
   std::vector<ValueId> inputs;    // kNoValue for optional inputs that are not given
@@ -189,7 +209,10 @@ class Graph {
   void assign(Value state, Value value);
   void output(std::string name, Value value);  // an empty name becomes "output_<k>"
 
-  // Nodes added from here on carry this origin.
+  // From here on the graph is only valid for sizes of which this holds. What holds of all sizes is
+  // not kept; what holds of none fails.
+  void guard(Dim left, Relation relation, Dim right, std::string reason);
+  // Nodes and guards added from here on carry this origin.
   void set_origin(Origin origin);
   // A symbol that no dim uses so far, for sizes that only data decides: "u0", "u1".
   Dim fresh_symbol();
@@ -215,6 +238,8 @@ class Graph {
   const std::vector<std::pair<std::string, ValueId>>& outputs() const;
   // What runs leave behind: pairs of (state value, new value).
   const std::vector<std::pair<ValueId, ValueId>>& assignments() const;
+  // Those of the graph itself: bodies of control flow have their own.
+  const std::vector<Guard>& guards() const;
   // Symbols of the inputs in order of first use.
   std::vector<std::string> symbols() const;
   // The constant that a value is, or null. Valid while the graph is not changed.

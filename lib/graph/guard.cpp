@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Guards: what a graph takes for granted about its sizes, in words and in numbers.
+#include "hg/graph.h"
+
+namespace hg {
+namespace {
+
+// What the side that is not a number must be: "other than 1", "below 8". `flipped`: the number
+// stands on the left.
+std::string_view demand(Relation relation, bool flipped) {
+  switch (relation) {
+    case Relation::eq:
+      return "equal to ";
+    case Relation::ne:
+      return "other than ";
+    case Relation::lt:
+      return flipped ? "above " : "below ";
+    case Relation::le:
+      return flipped ? "at least " : "at most ";
+  }
+  return "";
+}
+
+void append_reason(std::string& out, const Guard& guard) {
+  if (!guard.reason.empty()) append_text(out, text(", because of ", guard.reason));
+  const Origin& origin = guard.origin;
+  const std::string& place = origin.source.empty() ? origin.module : origin.source;
+  if (!place.empty()) append_text(out, text(" at ", place));
+}
+
+bool has_number(const Dim& dim, const Bindings& sizes) {
+  std::vector<std::string> symbols;
+  dim.collect_symbols(symbols);
+  for (const std::string& symbol : symbols)
+    if (!sizes.find(symbol)) return false;
+  return true;
+}
+
+}  // namespace
+
+void append_text(std::string& out, const Guard& guard) {
+  constexpr std::string_view kSigns[] = {" == ", " != ", " < ", " <= "};
+  append_text(out, guard.left);
+  out.append(kSigns[static_cast<size_t>(guard.relation)]);
+  append_text(out, guard.right);
+  append_reason(out, guard);
+}
+
+std::optional<bool> truth(const Guard& guard) {
+  const Dim room = guard.right - guard.left;
+  const int64_t low = room.lower_bound(), high = room.upper_bound();
+  const bool equal = low == 0 && high == 0, apart = low > 0 || high < 0;
+  switch (guard.relation) {
+    case Relation::eq:
+      return equal ? std::optional(true) : apart ? std::optional(false) : std::nullopt;
+    case Relation::ne:
+      return apart ? std::optional(true) : equal ? std::optional(false) : std::nullopt;
+    case Relation::lt:
+      return low > 0 ? std::optional(true) : high <= 0 ? std::optional(false) : std::nullopt;
+    case Relation::le:
+      return low >= 0 ? std::optional(true) : high < 0 ? std::optional(false) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+Status check(const Guard& guard, const Bindings& sizes) {
+  if (!has_number(guard.left, sizes) || !has_number(guard.right, sizes)) return {};
+  HG_TRY_ASSIGN(const int64_t left, guard.left.evaluate(sizes));
+  HG_TRY_ASSIGN(const int64_t right, guard.right.evaluate(sizes));
+  const bool holds = guard.relation == Relation::eq   ? left == right
+                     : guard.relation == Relation::ne ? left != right
+                     : guard.relation == Relation::lt ? left < right
+                                                      : left <= right;
+  if (holds) return {};
+  const bool flipped = guard.left.is_constant() && !guard.right.is_constant();
+  const Dim &subject = flipped ? guard.right : guard.left,
+            &limit = flipped ? guard.left : guard.right;
+  std::string message;
+  if (subject.symbol().empty()) {  // what the sizes themselves are
+    std::vector<std::string> symbols;
+    subject.collect_symbols(symbols);
+    for (const std::string& symbol : symbols)
+      message += text(message.empty() ? "with " : ", ", symbol, "=", *sizes.find(symbol));
+    if (!message.empty()) message += ": ";
+  }
+  message += text(subject, " is ", flipped ? right : left);
+  if (!limit.is_constant()) message += text(" and ", limit, " is ", flipped ? left : right);
+  message += text(", but the model was converted for ", subject, " ",
+                  demand(guard.relation, flipped), limit);
+  append_reason(message, guard);
+  return invalid_argument(message);
+}
+
+}  // namespace hg
