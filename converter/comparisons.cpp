@@ -16,6 +16,23 @@ Value compared(NodeCall& call, std::string_view op, const Item& a, const Item& b
 
 namespace {
 
+// Lists of numbers of which sizes decide some, such as two shapes.
+bool equal_by_sizes(NodeCall& call, const Item& a, const Item& b) {
+  if (!a.is_list() || !b.is_list()) return false;
+  const auto &x = std::get<std::shared_ptr<List>>(a.value)->items,
+             &y = std::get<std::shared_ptr<List>>(b.value)->items;
+  if (x.size() != y.size() || x.empty()) return false;
+  Scalar all = Scalar::of(true);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const auto p = scalar_of(x[i]), q = scalar_of(y[i]);
+    const auto same = p && q ? relate("eq", *p, *q) : std::nullopt;
+    if (!same) return false;
+    all = both(all, *same);
+  }
+  call.give(item_of(call.memory(), op_of(call) == "eq" ? all : negation(all)));
+  return true;
+}
+
 // Lists of numbers of which data decides some: whether all are equal, or not.
 bool equal_by_data(NodeCall& call, const Item& a, const Item& b) {
   if (!a.is_list() || !b.is_list()) return false;
@@ -40,8 +57,8 @@ bool compare_items(NodeCall& call) {
   if (is_numeric(a) && is_numeric(b)) {
     const auto x = scalar_of(a), y = scalar_of(b);
     if (x && y)
-      if (const auto result = compare(op, *x, *y)) {
-        call.give(Item(*result));
+      if (const auto result = relate(op, *x, *y)) {
+        call.give(item_of(call.memory(), *result));
         return true;
       }
     give_number(call, compared(call, op, a, b));
@@ -58,7 +75,7 @@ bool compare_items(NodeCall& call) {
   }
   if (op != "eq" && op != "ne") return false;
   const auto result = equal(a, b);
-  if (!result && equal_by_data(call, a, b)) return true;
+  if (!result && (equal_by_sizes(call, a, b) || equal_by_data(call, a, b))) return true;
   if (!result)
     throw Refusal{
         text("whether ", describe(a), " equals ", describe(b), " is not known for all sizes"),
@@ -78,6 +95,13 @@ bool logic(NodeCall& call) {
     call.give(bools ? Item(z != 0) : Item(z));
     return true;
   }
+  if (a && b && a->kind == Scalar::Kind::boolean && b->kind == Scalar::Kind::boolean) {
+    const Scalar all = both(*a, *b), any = either(*a, *b);
+    call.give(item_of(call.memory(), op == "__and__"  ? all
+                                     : op == "__or__" ? any
+                                                      : both(any, negation(all))));
+    return true;
+  }
   const Value x = number_value(call.memory(), call.at(0));
   const Value y = number_value(call.memory(), call.at(1));
   const DType dtype = x.dtype() == boolean && y.dtype() == boolean ? boolean : i64;
@@ -88,11 +112,11 @@ bool logic(NodeCall& call) {
   return true;
 }
 
-bool negation(NodeCall& call) {
+bool not_item(NodeCall& call) {
   const auto a = scalar_of(call.at(0));
   if (a)
     if (const auto truth = to_boolean(*a)) {
-      call.give(Item(truth->top == Dim(0)));
+      call.give(item_of(call.memory(), negation(*truth)));
       return true;
     }
   give_number(call, call.graph().call("logical_not",
@@ -142,14 +166,14 @@ bool to_bool_all(NodeCall& call) {  // aten::all and aten::any of bool[] or int[
   const auto* list = std::get_if<std::shared_ptr<List>>(&call.at(0).value);
   if (list == nullptr) return false;
   const bool all = call.kind() == "aten::all";
-  bool result = all;
+  Scalar result = Scalar::of(all);
   for (const Item& item : (*list)->items) {
     const auto scalar = scalar_of(item);
     const auto truth = scalar ? to_boolean(*scalar) : std::nullopt;
     if (!truth) return false;
-    result = all ? result && truth->top != Dim(0) : result || truth->top != Dim(0);
+    result = all ? both(result, *truth) : either(result, *truth);
   }
-  call.give(Item(result));
+  call.give(item_of(call.memory(), result));
   return true;
 }
 
@@ -158,7 +182,7 @@ constexpr Builtin kBuiltins[] = {
     {"aten::lt", compare_items},    {"aten::le", compare_items},
     {"aten::gt", compare_items},    {"aten::ge", compare_items},
     {"aten::__and__", logic},       {"aten::__or__", logic},
-    {"aten::__xor__", logic},       {"aten::__not__", negation},
+    {"aten::__xor__", logic},       {"aten::__not__", not_item},
     {"aten::__is__", identity},     {"aten::__isnot__", identity},
     {"aten::isnan", is_special},    {"aten::isinf", is_special},
     {"aten::isfinite", is_special}, {"aten::is_integer", is_integer_real},

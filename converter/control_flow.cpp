@@ -125,14 +125,17 @@ void Interpreter::run_if(const ScriptNode& node) {
       for (const ScriptBlock& block : node.blocks) list_missing(block);
       return poison_outputs(node);
     }
-  int taken = -1;
-  if (const auto truth = decided(condition)) {
-    taken = *truth ? 0 : 1;
-  } else {
+  if (const auto truth = decided(condition)) return take(node, *truth ? 0 : 1);
+  int raising = -1;
+  for (int side = 0; side < 2; ++side)
+    if (ends_in_raise(node.blocks[static_cast<size_t>(side)])) raising = side;
+  const auto scalar = scalar_of(condition);
+  const auto sizes = scalar ? to_boolean(*scalar) : std::nullopt;
+  if (raising >= 0) {
     // An exception that data decides cannot be thrown by a graph: the check is left out.
-    for (int side = 0; side < 2; ++side)
-      if (ends_in_raise(node.blocks[static_cast<size_t>(side)])) taken = 1 - side;
-    if (taken >= 0) {
+    if (sizes) {
+      assume(*sizes, raising == 1, "a check that raises an exception");
+    } else {
       const std::string at = node.origin.source.empty() ? node.origin.module : node.origin.source;
       std::string gap = text("the exception at ", at, ", which is left out");
       if (std::find(result_.left_out.begin(), result_.left_out.end(), gap) ==
@@ -141,11 +144,23 @@ void Interpreter::run_if(const ScriptNode& node) {
       note(text("a check that raises an exception is left out: ",
                 node.origin.module.empty() ? node.origin.source : node.origin.module));
     }
+    return take(node, 1 - raising);
   }
-  if (taken < 0) return if_on_data(node, condition);
-  const ScriptBlock& block = node.blocks.at(static_cast<size_t>(taken));
+  if (sizes) return if_on_sizes(node, condition, *sizes);
+  if_on_data(node, condition, nullptr);
+}
+
+void Interpreter::take(const ScriptNode& node, int side) {
+  const ScriptBlock& block = node.blocks.at(static_cast<size_t>(side));
   run_block(block);
   for (size_t i = 0; i < node.outputs.size(); ++i) set(node.outputs[i], get(block.outputs[i]));
+}
+
+void Interpreter::assume(const Scalar& condition, bool wanted, std::string_view reason) {
+  const Scalar holds = wanted ? condition : negation(condition);
+  const Guard guard =
+      holds.comparison ? *holds.comparison : Guard{holds.top, Relation::eq, 1, "", {}};
+  memory_.graph().guard(guard.left, guard.relation, guard.right, std::string(reason));
 }
 
 std::vector<Item> Interpreter::block_results(const ScriptBlock& block) const {
@@ -188,9 +203,95 @@ Value Interpreter::filler(const TensorType& type) {
   return rows::zeros(memory_.graph(), type.dtype, shape);
 }
 
-void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
-  const Value condition = memory_.read(data_condition(item));
+namespace {
+
+// Whether a symbol is younger than `last`, so that only a body knows it.
+bool is_inner(const Dim& dim, const Dim& last) {
+  const auto age = [](std::string_view symbol) -> std::optional<int64_t> {
+    int64_t number = 0;
+    if (symbol.size() < 2 || symbol.size() > 10 || symbol[0] != 'u') return std::nullopt;
+    for (const char c : symbol.substr(1)) {
+      if (c < '0' || c > '9') return std::nullopt;
+      number = number * 10 + (c - '0');
+    }
+    return number;
+  };
+  std::vector<std::string> symbols;
+  dim.collect_symbols(symbols);
+  return std::any_of(symbols.begin(), symbols.end(),
+                     [&](const std::string& s) { return age(s) > age(last.symbol()); });
+}
+
+Dim select(const Dim& condition, const Dim& a, const Dim& b) {
+  return a == b ? a : condition * a + (1 - condition) * b;
+}
+
+// a where the condition is 1, and b where it is 0; none where that is no term of sizes.
+std::optional<Item> chosen(Memory& memory, const Dim& condition, const Item& a, const Item& b,
+                           const Dim& last) {
+  if (!is_numeric(a) || !is_numeric(b)) return std::nullopt;
+  const auto x = scalar_of(a), y = scalar_of(b);
+  if (!x || !y || x->kind != y->kind || !x->is_integral() || is_inner(x->top, last) ||
+      is_inner(y->top, last))
+    return std::nullopt;
+  return item_of(memory, {x->kind, select(condition, x->top, y->top), 1, 0, {}});
+}
+
+// What one side of an `if` takes for granted, for numbers that leave it without the node: there the
+// condition is 1, or a guard of the side holds.
+void lift_guards(const Graph& side, const Dim& condition, const Dim& last, Graph& graph) {
+  for (const Guard& guard : side.guards()) {
+    if (is_inner(guard.left, last) || is_inner(guard.right, last)) continue;
+    constexpr std::string_view kOps[] = {"eq", "ne", "lt", "le"};
+    const auto holds = relate(kOps[static_cast<size_t>(guard.relation)], Scalar::of(guard.left),
+                              Scalar::of(guard.right));
+    graph.guard(max(condition, holds->top), Relation::eq, 1, guard.reason);
+  }
+}
+
+}  // namespace
+
+// What can be one node of the graph becomes one, whichever way the sizes go. Where the two ways
+// differ in rank, structure or types, or one of them fails, the usual one is taken under a guard.
+void Interpreter::if_on_sizes(const ScriptNode& node, const Item& item, const Scalar& condition) {
+  const std::vector<Unsupported> before = result_.unsupported;
+  const auto failed = [&] { return result_.unsupported.size() > before.size(); };
+  try {
+    if_on_data(node, item, &condition);
+    if (!failed()) return;
+  } catch (const Refusal&) {
+  } catch (const Raised&) {
+  }
+  (void)memory_.graph().take_status().ok();
+  result_.unsupported = before;
+  // Whether one way alone could be gone: 2 yes, 1 if it needs not be undone, 0 it raises.
+  const auto runs = [&](int side) {
+    int answer = 2;
+    memory_.enter({});
+    try {
+      run_block(node.blocks[static_cast<size_t>(side)]);
+      if (failed() || !memory_.graph().take_status().ok()) answer = 1;
+    } catch (const Refusal&) {
+      answer = 1;
+    } catch (const Raised&) {
+      answer = 0;
+    } catch (...) {
+      memory_.leave();
+      throw;
+    }
+    memory_.leave();
+    result_.unsupported = before;
+    return answer;
+  };
+  int side = usual_value(condition.top) != 0 ? 0 : 1;
+  if (runs(side) < runs(1 - side)) side = 1 - side;
+  assume(condition, side == 0, "`if`");
+  take(node, side);
+}
+
+void Interpreter::if_on_data(const ScriptNode& node, const Item& item, const Scalar* sizes) {
   const size_t failures = result_.unsupported.size();
+  const Dim last = memory_.graph().fresh_symbol();
   // Each side is run once to see what it gives, reads and writes, and again, now that the other is
   // known, to become a subgraph: both take the same inputs and give the same outputs.
   const auto run_side = [&](int side, const Side* other, const std::vector<Value>& captured,
@@ -239,12 +340,21 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
       throw Refusal{
           text("data decides between ", describe(yes.results[i]), " and ", describe(no.results[i])),
           ""};
-  std::vector<bool> kept;
+  std::vector<bool> kept;  // outside of the node: what both ways share, or sizes say
+  std::vector<Item> outside(yes.leaves.size());
   for (size_t i = 0; i < yes.leaves.size(); ++i) {
     const Item &a = *yes.leaves[i], &b = *no.leaves[i];
     kept.push_back(keeps(a, b) || (is_undefined(a) && (is_undefined(b) || is_constant(b))) ||
                    (is_undefined(b) && is_constant(a)));
-    if (kept.back()) continue;
+    if (kept.back()) {
+      outside[i] = is_undefined(a) ? b : a;
+      continue;
+    }
+    if (auto number = sizes ? chosen(memory_, sizes->top, a, b, last) : std::nullopt) {
+      outside[i] = *std::move(number);
+      kept.back() = true;
+      continue;
+    }
     for (const Item* side : {&a, &b})
       if (!side->is_tensor() && !is_numeric(*side) && !is_undefined(*side))
         throw Refusal{text("data decides between ", describe(a), " and ", describe(b)), ""};
@@ -262,6 +372,10 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
           std::find(doubted.begin(), doubted.end(), write.root) == doubted.end())
         touched.push_back(write.root);
 
+  if (sizes) {
+    lift_guards(*yes.region.graph, 1 - sizes->top, last, memory_.graph());
+    lift_guards(*no.region.graph, sizes->top, last, memory_.graph());
+  }
   bool is_first = true;
   const auto finish = [&](const Side& present) {
     Graph& g = memory_.graph();
@@ -297,18 +411,31 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
   }
   if (first.region.graph->outputs().empty()) {  // nothing that shows: a print, a check
     Merge same;
-    for (size_t i = 0; i < yes.leaves.size(); ++i)
-      same.leaves.push_back(is_undefined(*yes.leaves[i]) ? *no.leaves[i] : *yes.leaves[i]);
+    same.leaves = outside;
     for (size_t i = 0; i < node.outputs.size(); ++i)
       set(node.outputs[i], merged(yes.results[i], no.results[i], same));
     return memory_.doubt(doubted);
   }
+  const Value condition = memory_.read(data_condition(item));
   std::vector<Value> inputs = {condition};
   inputs.insert(inputs.end(), second.region.captured.begin(), second.region.captured.end());
-  const std::vector<Value> outputs =
+  std::vector<Value> outputs =
       memory_.graph().calls("if", inputs, {}, {first.region.graph, second.region.graph});
   if (Status status = memory_.graph().take_status(); !status.ok())
     throw Refusal{std::string(status.message()), ""};
+  // Sizes that the node makes new symbols of, though they are terms of those outside.
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const auto shape_in = [&](const Memory::Region& region) -> const Shape& {
+      return region.graph->value_info(region.graph->outputs()[k].second).type.shape;
+    };
+    const Shape &a = shape_in(first.region), &b = shape_in(second.region);
+    Shape shape = outputs[k].shape();
+    for (size_t d = 0; d < shape.size(); ++d)
+      if ((sizes || a[d] == b[d]) && !is_inner(a[d], last) && !is_inner(b[d], last))
+        shape[d] = a[d] == b[d] ? a[d] : select(sizes->top, a[d], b[d]);
+    if (shape != outputs[k].shape())
+      outputs[k] = memory_.graph().call("reshape", {outputs[k]}, {{"shape", shape}});
+  }
 
   size_t next = static_cast<size_t>(std::count(kept.begin(), kept.end(), false));
   for (const TensorRef& root : touched) memory_.write(root, outputs[next++]);
@@ -323,7 +450,7 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item) {
   for (size_t i = 0; i < kept.size(); ++i) {
     const Item& typed = is_undefined(*yes.leaves[i]) ? *no.leaves[i] : *yes.leaves[i];
     if (kept[i]) {
-      merge.leaves.push_back(typed);
+      merge.leaves.push_back(outside[i]);
     } else if (is_numeric(typed)) {
       merge.leaves.emplace_back(memory_.make_number(outputs[next++]));
     } else {

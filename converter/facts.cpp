@@ -61,9 +61,8 @@ bool is_contiguous(NodeCall& call) {
   const auto& tensor = std::get<TensorRef>(call.at(0).value);
   if (call.argument_count() > 1 && call.number_at(1) != 0)
     throw Refusal{"whether a tensor has another memory format than the contiguous one", ""};
-  const auto answer = is_row_major(layout_of(call, tensor), call.memory().type(tensor).shape);
-  if (!answer) call.note("is_contiguous() is answered for sizes above 1");
-  call.give(Item(answer.value_or(false)));
+  const Scalar answer = is_row_major_at(layout_of(call, tensor), call.memory().type(tensor).shape);
+  call.give(item_of(call.memory(), answer));
   return true;
 }
 
@@ -247,9 +246,11 @@ constexpr Builtin kBuiltins[] = {
      }},
     {"aten::is_same_size",
      [](NodeCall& call) {
-       const auto same = equal(list_of(type_of(call).shape), list_of(type_of(call, 1).shape));
-       if (!same) throw Refusal{"whether two shapes are equal is not known for all sizes", ""};
-       call.give(Item(*same));
+       const Shape a = type_of(call).shape, b = type_of(call, 1).shape;
+       Scalar same = Scalar::of(a.size() == b.size());
+       for (size_t d = 0; d < a.size() && a.size() == b.size(); ++d)
+         same = both(same, *relate("eq", Scalar::of(a[d]), Scalar::of(b[d])));
+       call.give(item_of(call.memory(), same));
        return true;
      }},
     {"aten::is_contiguous", is_contiguous},

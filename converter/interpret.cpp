@@ -15,8 +15,8 @@ namespace hg::convert {
 namespace {
 
 // In the order in which they are asked.
-std::array<std::span<const Builtin>, 11> builtin_tables() {
-  return {number_builtins(),    comparison_builtins(), conversion_builtins(),
+std::array<std::span<const Builtin>, 12> builtin_tables() {
+  return {number_builtins(),    comparison_builtins(), conversion_builtins(), piece_builtins(),
           container_builtins(), list_builtins(),       dict_builtins(),
           text_builtins(),      fact_builtins(),       text_method_builtins(),
           object_builtins(),    nested_builtins()};
@@ -100,6 +100,7 @@ void Interpreter::run_block(const ScriptBlock& block) {
     ~Level() { all.resize(count); }
   } level{gradients_};
   for (const ScriptNode& node : block.nodes) run_node(node);
+  for (const ScriptId id : block.outputs) settle_pieces(get(id));
 }
 
 Item Interpreter::detached(const Item& item) {
@@ -335,6 +336,9 @@ bool Interpreter::run_row(const ScriptNode& node) {
 }
 
 void Interpreter::dispatch(const ScriptNode& node) {
+  if (node.kind != "aten::len" && node.kind != "aten::__getitem__")
+    for (const ScriptId id : node.inputs)
+      settle_pieces(get(id), node.kind == "prim::ListUnpack" ? int64_t(node.outputs.size()) : 0);
   if (node.kind == "prim::If") return run_if(node);
   if (node.kind == "prim::Loop") return run_loop(node);
   for (const ScriptId id : node.inputs)

@@ -89,6 +89,7 @@ std::span<const Builtin> number_builtins();      // numbers.cpp
 std::span<const Builtin> comparison_builtins();  // comparisons.cpp
 std::span<const Builtin> conversion_builtins();  // conversions.cpp
 std::span<const Builtin> container_builtins();   // containers.cpp
+std::span<const Builtin> piece_builtins();       // pieces.cpp
 std::span<const Builtin> list_builtins();        // lists.cpp
 std::span<const Builtin> dict_builtins();        // dicts.cpp
 std::span<const Builtin> text_builtins();        // texts.cpp
@@ -162,6 +163,8 @@ class Interpreter {
   void run_loop(const ScriptNode& node);
   void note(const std::string& text);
   void warn(const std::string& text);
+  // From here on the graph is for sizes of which the condition is what is wanted, or fails.
+  void assume(const Scalar& condition, bool wanted, std::string_view reason);
   // A container is about to be changed in place: one from outside of the present body becomes what
   // the loop carries, by Changing, and is refused where that body is no loop's.
   void check_change(const Item& container) const;
@@ -196,8 +199,14 @@ class Interpreter {
   void record(const ScriptNode& node, const Refusal& refusal);
   void poison_outputs(const ScriptNode& node);
   void list_missing(const ScriptBlock& block);
-  void if_on_data(const ScriptNode& node, const Item& condition);
+  void if_on_sizes(const ScriptNode& node, const Item& item, const Scalar& condition);
+  void if_on_data(const ScriptNode& node, const Item& item, const Scalar* sizes);
   Value filler(const TensorType& type);
+  void take(const ScriptNode& node, int side);
+  // A list of parts becomes a list of so many elements, or of the usual number where that is 0.
+  void settle_pieces(const Item& item, int64_t expected = 0);
+  bool while_on_sizes(const ScriptNode& node, const Item& trips, const Dim& done,
+                      const Item& condition);
   void while_on_data(const ScriptNode& node, const Item& trips, Dim done, Item condition,
                      std::vector<Item> held = {});
   int depth_of(const void* container) const;

@@ -30,7 +30,7 @@ Item item_of(Memory& memory, const Scalar& scalar) {
   switch (scalar.kind) {
     case Scalar::Kind::boolean:
       if (scalar.top.is_constant()) return Item(scalar.top != Dim(0));
-      break;
+      return Item(memory.make_known({boolean, 0, {scalar}}, true));
     case Scalar::Kind::integer:
       return Item(scalar.top);
     case Scalar::Kind::real:

@@ -19,11 +19,25 @@ class TensorCell;  // alias.h: a tensor that in-place ops may write through its 
 using TensorRef = std::shared_ptr<TensorCell>;
 struct Item;
 
+// Parts of a tensor along a dim whose number sizes decide, as chunk() and split() give them: equal
+// ones, the last of which may be shorter.
+struct Pieces {
+  TensorRef base;
+  int dim = 0;
+  Dim size;           // of a part
+  Dim count;          // of parts
+  int64_t usual = 0;  // how many there are for most sizes; 0 where that is not known
+  bool copies = false;
+  Graph* home = nullptr;  // where the list was made
+};
+
 struct List {  // shared by reference, as in Python
   std::vector<Item> items;
   // Of a list that a loop of unknown length fills: its elements as one tensor, [length, ...], while
   // `items` is empty. See grown_lists.cpp.
   TensorRef grown;
+  // While nothing but the length and single elements were asked for: see pieces.cpp.
+  std::shared_ptr<Pieces> pieces;
 };
 struct Dict {
   std::vector<std::pair<Item, Item>> items;  // in order of insertion

@@ -105,7 +105,7 @@ std::optional<Known> elementwise(NodeCall& call, std::string_view op, const Item
     if (!x || !y) return std::nullopt;
     std::optional<Scalar> z;
     if (comparison) {
-      if (const auto truth = compare(op, *x, *y)) z = Scalar::of(*truth);
+      z = relate(op, *x, *y);
     } else {
       z = apply(op, *x, *y);
       if (z) z = stored(*z, dtype);

@@ -111,6 +111,20 @@ std::optional<bool> is_row_major(const Layout& layout, const Shape& shape) {
   });
 }
 
+Scalar is_row_major_at(const Layout& layout, const Shape& shape) {
+  if (layout.strides == row_major(shape).strides) return Scalar::of(true);
+  const auto equal = [](const Dim& a, const Dim& b) {
+    return *relate("eq", Scalar::of(a), Scalar::of(b));
+  };
+  Scalar all = Scalar::of(true);
+  Dim step = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    all = both(all, either(equal(shape[d], 1), equal(layout.strides[d], step)));
+    step = step * max(shape[d], Dim(1));
+  }
+  return either(all, equal(count(shape), 0));
+}
+
 std::optional<bool> can_view(const Layout& layout, const Shape& from, const Shape& to) {
   if (layout.strides == row_major(from).strides) return true;
   return for_all_sizes({&from, &layout.strides, &to}, [](const std::vector<Numbers>& of) {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <optional>
 
-#include "hg/dim.h"
+#include "converter/scalar.h"
 
 namespace hg::convert {
 
@@ -21,6 +21,8 @@ using Relayout = std::function<std::optional<Layout>(const Layout& base, const S
 Layout row_major(const Shape& shape, const Dim& offset = 0);
 // These give no answer where it is yes for some sizes and no for others.
 std::optional<bool> is_row_major(const Layout& layout, const Shape& shape);
+// The same as a boolean that sizes decide.
+Scalar is_row_major_at(const Layout& layout, const Shape& shape);
 std::optional<bool> can_view(const Layout& layout, const Shape& from, const Shape& to);
 // The layout of a reshape that shares memory; none when the sizes are too symbolic to tell.
 std::optional<Layout> viewed(const Layout& layout, const Shape& from, const Shape& to);

@@ -8,7 +8,7 @@ namespace hg::convert {
 std::optional<bool> decided(const Item& item) {
   const auto scalar = scalar_of(item);
   const auto truth = scalar ? to_boolean(*scalar) : std::nullopt;
-  if (!truth) return std::nullopt;
+  if (!truth || !truth->top.is_constant()) return std::nullopt;
   return truth->top != Dim(0);
 }
 

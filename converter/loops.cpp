@@ -10,6 +10,7 @@ namespace hg::convert {
 namespace {
 
 constexpr int64_t kMostTrips = 100000;  // of an unrolled loop
+constexpr int64_t kMostUnrolled = 64;   // trips that sizes count, of a loop that is not kept
 constexpr int kMostPasses = 16;         // over the body of a loop, to find out what it changes
 
 // Thrown where the body gives what is undefined before the loop its containers; it starts over.
@@ -19,14 +20,14 @@ struct Shaped {};
 
 void Interpreter::run_loop(const ScriptNode& node) {
   // inputs: trip count, condition, carried values; block: counter, carried -> condition, carried
-  const Item trips = get(node.inputs.at(0));
+  Item trips = get(node.inputs.at(0));
   Item condition = get(node.inputs.at(1));
   const ScriptBlock& block = node.blocks.at(0);
   const size_t carried = node.outputs.size();
   for (size_t i = 0; i < carried; ++i) set(block.inputs[i + 1], get(node.inputs[i + 2]));
   int64_t done = 0;
   for (;;) {
-    for (const Item* item : {&trips, static_cast<const Item*>(&condition)})
+    for (const Item* item : {&trips, &condition})
       if (const auto* tensor = std::get_if<TensorRef>(&item->value))
         if ((*tensor)->is_poisoned()) {
           list_missing(block);
@@ -37,8 +38,14 @@ void Interpreter::run_loop(const ScriptNode& node) {
     const auto go_on = decided(condition);
     if ((more && !*more) || (go_on && !*go_on)) break;
     // A symbolic trip count may admit some trips for sure; the rest are for the graph to count.
-    if (!go_on || !count || !count->is_constant())
-      return while_on_data(node, trips, done, condition);
+    if (!go_on || !count || !count->is_constant()) {
+      if (!go_on || !count || !count->is_integral() || count->top.upper_bound() > kMostUnrolled)
+        return while_on_data(node, trips, done, condition);
+      if (while_on_sizes(node, trips, done, condition)) return;
+      trips = Item(usual_value(count->top));
+      memory_.graph().guard(count->top, Relation::eq, usual_value(count->top), "a loop");
+      continue;
+    }
     if (done >= kMostTrips) throw Refusal{text("a loop runs more than ", kMostTrips, " times"), ""};
     set(block.inputs[0], Item(done));
     run_block(block);
@@ -48,6 +55,25 @@ void Interpreter::run_loop(const ScriptNode& node) {
     for (size_t i = 0; i < carried; ++i) set(block.inputs[i + 1], next[i + 1]);
   }
   for (size_t i = 0; i < carried; ++i) set(node.outputs[i], get(block.inputs[i + 1]));
+}
+
+// A loop that sizes count as a node of the graph. False, with nothing done, where it cannot be one.
+bool Interpreter::while_on_sizes(const ScriptNode& node, const Item& trips, const Dim& done,
+                                 const Item& condition) {
+  const ScriptBlock& block = node.blocks.at(0);
+  const std::vector<Unsupported> before = result_.unsupported;
+  std::vector<Item> start;
+  for (const ScriptId id : block.inputs) start.push_back(get(id));
+  try {
+    while_on_data(node, trips, done, condition);
+    if (result_.unsupported.size() == before.size()) return true;
+  } catch (const Refusal&) {
+  } catch (const Raised&) {
+  }
+  (void)memory_.graph().take_status().ok();
+  result_.unsupported = before;
+  for (size_t i = 0; i < start.size(); ++i) set(block.inputs[i], start[i]);
+  return false;
 }
 
 // Lists and dicts from outside that the body of a loop changes: they have the elements of a round

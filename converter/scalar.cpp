@@ -2,7 +2,11 @@
 // Arithmetic on constants and on sizes that depend on symbols.
 #include "converter/scalar.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
+#include <vector>
 
 namespace hg::convert {
 namespace {
@@ -12,18 +16,18 @@ using Kind = Scalar::Kind;
 Scalar ratio(Dim top, Dim bottom) {
   if (top.is_constant() && bottom.is_constant() && bottom.constant() != 0)
     return Scalar::of(static_cast<double>(top.constant()) / static_cast<double>(bottom.constant()));
-  return {Kind::ratio, std::move(top), std::move(bottom), 0};
+  return {Kind::ratio, std::move(top), std::move(bottom), 0, {}};
 }
 
 // A real constant as a fraction when it is one with a small power of two below: others would round
 // differently from the script's floating point arithmetic.
 std::optional<Scalar> as_ratio(const Scalar& a) {
   if (a.kind == Kind::ratio) return a;
-  if (a.is_integral()) return Scalar{Kind::ratio, a.top, 1, 0};
+  if (a.is_integral()) return Scalar{Kind::ratio, a.top, 1, 0, {}};
   for (int64_t bottom = 1; bottom <= 1024; bottom *= 2) {
     const double top = a.number * static_cast<double>(bottom);
     if (std::fabs(top) < 0x1p31 && top == std::floor(top))
-      return Scalar{Kind::ratio, Dim(static_cast<int64_t>(top)), bottom, 0};
+      return Scalar{Kind::ratio, Dim(static_cast<int64_t>(top)), bottom, 0, {}};
   }
   return std::nullopt;
 }
@@ -151,6 +155,25 @@ std::optional<Scalar> apply(std::string_view op, const Scalar& a) {
   return std::nullopt;
 }
 
+namespace {
+
+Relation relation_of(std::string_view op) {
+  return op == "eq"   ? Relation::eq
+         : op == "ne" ? Relation::ne
+         : op == "lt" ? Relation::lt
+                      : Relation::le;
+}
+
+// Both as terms of sizes, times the same positive number; none where one of them is a real.
+std::optional<std::pair<Dim, Dim>> comparable(const Scalar& a, const Scalar& b) {
+  if (a.is_integral() && b.is_integral()) return std::pair(a.top, b.top);
+  const auto x = as_ratio(a), y = as_ratio(b);
+  if (!x || !y || !is_nonnegative(x->bottom) || !is_nonnegative(y->bottom)) return std::nullopt;
+  return std::pair(x->top * y->bottom, y->top * x->bottom);
+}
+
+}  // namespace
+
 std::optional<bool> compare(std::string_view op, const Scalar& a, const Scalar& b) {
   if (op == "ne") {
     const auto equal = compare("eq", a, b);
@@ -162,33 +185,76 @@ std::optional<bool> compare(std::string_view op, const Scalar& a, const Scalar& 
     const double x = a.as_double(), y = b.as_double();
     return op == "eq" ? x == y : op == "lt" ? x < y : x <= y;
   }
-  Dim difference;  // b - a, times something positive
-  if (a.is_integral() && b.is_integral()) {
-    difference = b.top - a.top;
-  } else {
-    // A symbol beyond every finite number, or beside an infinity.
-    for (const auto* side : {&a, &b}) {
-      if (side->kind != Kind::real || !std::isinf(side->number)) continue;
-      if (op == "eq") return false;
-      return (side == &a) == (side->number < 0);
-    }
-    const auto x = as_ratio(a), y = as_ratio(b);
-    if (!x || !y || !is_nonnegative(x->bottom) || !is_nonnegative(y->bottom)) return std::nullopt;
-    difference = y->top * x->bottom - x->top * y->bottom;
+  // A symbol beyond every finite number, or beside an infinity.
+  for (const auto* side : {&a, &b}) {
+    if (side->kind != Kind::real || !std::isinf(side->number)) continue;
+    if (op == "eq") return false;
+    return (side == &a) == (side->number < 0);
   }
-  // Symbols count dims of real data: at least one.
-  const int64_t low = difference.lower_bound(), high = difference.upper_bound();
-  if (op == "eq") {
-    if (low == 0 && high == 0) return true;
-    if (low > 0 || high < 0) return false;
-  } else if (op == "lt") {
-    if (low > 0) return true;
-    if (high <= 0) return false;
-  } else if (op == "le") {
-    if (low >= 0) return true;
-    if (high < 0) return false;
+  const auto sides = comparable(a, b);
+  if (!sides) return std::nullopt;
+  const Guard guard{sides->first, relation_of(op), sides->second, "", {}};
+  return truth(guard);
+}
+
+std::optional<Scalar> relate(std::string_view op, const Scalar& a, const Scalar& b) {
+  if (op == "gt") return relate("lt", b, a);
+  if (op == "ge") return relate("le", b, a);
+  if (const auto known = compare(op, a, b)) return Scalar::of(*known);
+  const auto sides = comparable(a, b);
+  if (!sides) return std::nullopt;
+  const Relation relation = relation_of(op);
+  const Dim room = sides->second - sides->first;
+  const Dim differs = min(max(max(room, -room), 0), 1);  // the 0 is for its bounds
+  Scalar result{Kind::boolean, differs, 1, 0, {}};
+  if (relation == Relation::eq) result.top = 1 - differs;
+  if (relation == Relation::lt) result.top = min(max(room, 0), 1);
+  if (relation == Relation::le) result.top = min(max(room + 1, 0), 1);
+  result.comparison = std::make_shared<const Guard>(
+      Guard{sides->first, relation, sides->second, "", {}});
+  return result;
+}
+
+Scalar negation(const Scalar& a) {
+  Scalar result{Kind::boolean, 1 - a.top, 1, 0, {}};
+  if (!a.comparison) return result;
+  Guard guard = *a.comparison;
+  switch (guard.relation) {
+    case Relation::eq:
+      guard.relation = Relation::ne;
+      break;
+    case Relation::ne:
+      guard.relation = Relation::eq;
+      break;
+    case Relation::lt:
+    case Relation::le:
+      std::swap(guard.left, guard.right);
+      guard.relation = guard.relation == Relation::lt ? Relation::le : Relation::lt;
+      break;
   }
-  return std::nullopt;
+  result.comparison = std::make_shared<const Guard>(std::move(guard));
+  return result;
+}
+
+Scalar both(const Scalar& a, const Scalar& b) {
+  if (a.top.is_constant()) return a.top == Dim(1) ? b : a;
+  if (b.top.is_constant()) return b.top == Dim(1) ? a : b;
+  return {Kind::boolean, min(a.top, b.top), 1, 0, {}};
+}
+
+Scalar either(const Scalar& a, const Scalar& b) { return negation(both(negation(a), negation(b))); }
+
+int64_t usual_value(const Dim& dim) {
+  std::vector<std::string> symbols;
+  dim.collect_symbols(symbols);
+  std::map<int64_t, int> votes;
+  for (const int64_t size : {2, 3, 5, 8, 16, 31, 64, 100, 224}) {
+    Bindings sizes;
+    for (const std::string& symbol : symbols) (void)sizes.bind(symbol, size).ok();
+    if (const Result<int64_t> value = dim.evaluate(sizes); value.ok()) ++votes[*value];
+  }
+  const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
+  return votes.empty() ? 0 : std::max_element(votes.begin(), votes.end(), fewer)->first;
 }
 
 std::optional<Scalar> to_integer(const Scalar& a) {
@@ -203,13 +269,12 @@ std::optional<Scalar> to_integer(const Scalar& a) {
 std::optional<Scalar> to_real(const Scalar& a) {
   if (!a.is_integral()) return a;
   if (a.is_constant()) return Scalar::of(a.as_double());
-  return Scalar{Kind::ratio, a.top, 1, 0};
+  return Scalar{Kind::ratio, a.top, 1, 0, {}};
 }
 
 std::optional<Scalar> to_boolean(const Scalar& a) {
-  const auto zero = compare("eq", a, Scalar::of(Dim(0)));
-  if (!zero) return std::nullopt;
-  return Scalar::of(!*zero);
+  if (a.kind == Kind::boolean) return a;
+  return relate("ne", a, Scalar::of(Dim(0)));
 }
 
 }  // namespace hg::convert

@@ -264,22 +264,70 @@ TEST(Interpret, LoopsThatDataEndsAreKept) {
   EXPECT_EQ(traced(i, "prim::Loop"), 1);
 }
 
-TEST(Interpret, ChecksThatDataDecidesAreLeftOut) {
-  const ScriptProgram p = script({"x"}, R"(
-    %h:int = aten::size.int(self=%x, dim=0)
-    %c:bool = aten::gt.int(%h, 5)
+std::vector<std::string> guards(const Imported& imported) {
+  std::vector<std::string> all;
+  for (Guard guard : imported.graph.guards()) {
+    guard.origin = {};
+    all.push_back(text(guard));
+  }
+  return all;
+}
+
+constexpr const char* kRaise = R"(
     if %c {
       yield
     } else {
       prim::RaiseException("too small")
       yield
     }
-    return %x)");
+    return %x)";
+
+TEST(Interpret, ChecksThatDataDecidesAreLeftOut) {
+  const std::string start = R"(
+    %s:Tensor = aten::sum(self=%x, dtype=none)
+    %p:Tensor = aten::gt.Scalar(self=%s, other=0)
+    %c:bool = aten::Bool.Tensor(%p))";
+  const ScriptProgram p = script({"x"}, start + kRaise);
   const Imported i = import(p, {{"x", {f32, {"n"}}}});
   EXPECT_EQ(failures(i), "");
   EXPECT_EQ(i.notes.size(), 1u);
+}
+
+TEST(Interpret, ChecksThatSizesDecideAreGuards) {
+  const std::string start = R"(
+    %h:int = aten::size.int(self=%x, dim=0)
+    %c:bool = aten::gt.int(%h, 5))";
+  const ScriptProgram p = script({"x"}, start + kRaise);
+  const Imported i = import(p, {{"x", {f32, {"n"}}}});
+  EXPECT_EQ(failures(i), "");
+  EXPECT_EQ(guards(i), std::vector<std::string>{
+                           "5 < n, because of a check that raises an exception"});
   const Imported small = import(p, {{"x", {f32, {3}}}});
   EXPECT_NE(failures(small).find("too small"), std::string::npos);
+}
+
+TEST(Interpret, WhatSizesMustBeIsAGuard) {
+  const auto guards_of = [&](const std::string& line) {
+    const ScriptProgram p = script({"x"}, line + "\n    return %y");
+    const Imported i = import(p, {{"x", {f32, {"n", 4}}}});
+    EXPECT_EQ(failures(i), "") << line;
+    return guards(i);
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(guards_of("%y:Tensor = aten::squeeze.dim(self=%x, dim=0)"),
+            Texts{"n != 1, because of squeeze"});
+  EXPECT_EQ(guards_of("%y:Tensor = aten::select.int(self=%x, dim=0, index=2)"),
+            Texts{"2 < n, because of index 2"});
+  EXPECT_EQ(guards_of("%y:Tensor = aten::select.int(self=%x, dim=0, index=-1)"),
+            Texts{"1 <= n, because of index -1"});
+  EXPECT_EQ(guards_of("%y:Tensor = aten::select.int(self=%x, dim=1, index=2)"), Texts{});
+  EXPECT_EQ(guards_of("%y:Tensor = aten::narrow(self=%x, dim=0, start=1, length=3)"),
+            Texts{"4 <= n, because of narrow"});
+  const Texts parts = guards_of(
+      "%l:List = aten::chunk(self=%x, chunks=2, dim=0)\n"
+      "%y:Tensor, %z:Tensor = prim::ListUnpack(%l)");
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_TRUE(parts[0].ends_with(" == 2, because of a list of 2 parts")) << parts[0];
 }
 
 TEST(Interpret, PromotesAsTorchDoes) {

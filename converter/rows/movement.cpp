@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "converter/rows/view.h"
+#include "converter/scalar.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -98,9 +99,11 @@ void squeeze(Call& call) {
   Shape rest;
   for (size_t d = 0; d < shape.size(); ++d) {
     const bool named = std::find(axes.begin(), axes.end(), static_cast<int>(d)) != axes.end();
-    if (named && shape[d] == Dim(1)) continue;
-    if (named && !shape[d].is_constant())
-      call.note(text("squeeze() keeps the dim of symbolic size ", shape[d]));
+    if (named) {
+      const bool is_one = usual_value(shape[d]) == 1;
+      call.graph().guard(shape[d], is_one ? Relation::eq : Relation::ne, 1, "squeeze");
+      if (is_one) continue;
+    }
     rest.push_back(shape[d]);
   }
   to_shape(call, rest);

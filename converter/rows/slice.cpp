@@ -27,17 +27,6 @@ void slice_row(Call& call) {
   give_view(call, slice_view(a.dim, b.start, b.end, call.integer("step", 1)));
 }
 
-// An index in [-size, size), counted from the end when negative.
-Dim wrapped(const Call& call, std::string_view argument, const Dim& index, const Dim& size) {
-  const Dim at = index.is_constant()       ? (index.constant() < 0 ? size + index : index)
-                 : index.upper_bound() < 0 ? size + index
-                                           : index;
-  const Dim room = size - 1 - at;
-  if ((at.is_constant() && at.constant() < 0) || (room.is_constant() && room.constant() < 0))
-    call.refuse(argument, text("is ", index, ", which is out of range of a dim of size ", size));
-  return at;
-}
-
 bool depends_on_data(const Call& call, std::string_view argument) {
   const Item* item = call.find(argument);
   return item != nullptr && item->is_tensor() && !std::get<TensorRef>(item->value)->known();
@@ -64,7 +53,12 @@ void narrow(Call& call) {
     return give_view(call, index_view(a.dim, call.keep(at)));
   }
   const Dim given = call.integer("start"), length = call.integer("length");
-  const Dim start = given.is_constant() && given.constant() < 0 ? a.size + given : given;
+  // From the end where it is negative; the one behind the last is no index, but a start of nothing.
+  const Dim is_negative = min(max(-given, 0), 1);
+  const Dim start = given + a.size * is_negative;
+  call.graph().guard(0, Relation::le, start, "narrow");
+  call.graph().guard(0, Relation::le, length, "narrow");
+  call.graph().guard(start + length, Relation::le, a.size, "narrow");
   give_view(call, slice_view(a.dim, start, start + length));
 }
 
@@ -87,6 +81,7 @@ void parts_of_sizes(Call& call, std::string_view argument) {
   const Dim left = a.size - sum;
   if (left.is_constant() && left.constant() != 0)
     call.refuse(argument, text("sums up to ", sum, ", but the dim has size ", a.size));
+  call.graph().guard(sum, Relation::eq, a.size, "split");
   parts(call, a.dim, sizes);
 }
 
@@ -97,6 +92,18 @@ void equal_parts(Call& call, const Along& a, const Dim& size, int64_t pieces) {
   parts(call, a.dim, sizes);
 }
 
+// As many parts of `size` as sizes decide, which mostly are `usual`.
+void give_pieces(Call& call, const Along& a, const Dim& size, Dim count, int64_t usual) {
+  const TensorRef base = call.ref("self");
+  if (call.is_complex(base))
+    call.refuse("self", text("has the symbolic size ", a.size, " along dim ", a.dim,
+                             ", so the number of parts is not known"));
+  auto list = std::make_shared<List>();
+  list->pieces = std::make_shared<Pieces>(Pieces{base, a.dim, size, std::move(count), usual,
+                                                 is_copy(call), &call.graph()});
+  call.returns({Item(std::move(list))});
+}
+
 void split(Call& call) {
   const std::string_view name = call.find("split_size") != nullptr ? "split_size" : "split_sizes";
   if (call.find(name) != nullptr && call.find(name)->is_list()) return parts_of_sizes(call, name);
@@ -105,9 +112,7 @@ void split(Call& call) {
   if (a.size == Dim(0)) return parts(call, a.dim, {0});
   if (size.is_constant() && size.constant() <= 0) call.refuse(name, "must be positive");
   const Dim pieces = ceildiv(a.size, size);
-  if (!pieces.is_constant())
-    call.refuse("self", text("has the symbolic size ", a.size, " along dim ", a.dim,
-                             ", so the number of parts is not known"));
+  if (!pieces.is_constant()) return give_pieces(call, a, size, max(pieces, 1), 0);
   equal_parts(call, a, size, pieces.constant());
 }
 
@@ -122,7 +127,10 @@ void chunk(Call& call) {
   if (a.size.is_constant()) return equal_parts(call, a, size, ceildiv(a.size, size).constant());
   if (floordiv(a.size, chunks) * chunks == a.size)
     return parts(call, a.dim, Dims(static_cast<size_t>(chunks), floordiv(a.size, chunks)));
-  equal_parts(call, a, size, chunks);
+  // Of no elements there are as many parts as were asked for.
+  const Dim none = 1 - min(a.size, 1);
+  const Dim pieces = max(min(ceildiv(a.size, max(size, 1)), chunks), none * chunks);
+  give_pieces(call, a, size, pieces, chunks);
 }
 
 // `sections` parts, the first ones larger by one where the size does not divide.
@@ -136,18 +144,10 @@ void sections_of(Call& call, const Along& a, int64_t sections) {
 
 void cuts_of(Call& call, const Along& a, const Dims& indices) {
   std::vector<View> views;
-  Dim start = 0;
   for (size_t i = 0; i <= indices.size(); ++i) {
-    Dim end = a.size;
-    if (i < indices.size()) {
-      end = indices[i];
-      if (end.is_constant() && end.constant() < 0) end = max(a.size + end, 0);
-      if (end.is_constant() && !(end == Dim(0))) end = min(end, a.size);
-    }
-    const Dim length = end - start;
-    const Dim stop = length.is_constant() && length.constant() < 0 ? start : end;
-    views.push_back(slice_view(a.dim, start, stop));
-    start = end;
+    const Bounds b = bounds_of(call, i == 0 ? Dim(0) : indices[i - 1],
+                               i == indices.size() ? a.size : indices[i], a.size);
+    views.push_back(slice_view(a.dim, b.start, b.end));
   }
   give_views(call, std::move(views));
 }
@@ -201,9 +201,9 @@ void split_dim(Call& call, int dim) {
   if (x.rank() <= dim && !(x.rank() == 1 && dim == 1)) call.refuse("self", "has too few dims");
   if (x.rank() == 1) dim = 0;
   const Along a{dim, x.dim(dim)};
-  if (call.has("sections") && a.size.is_constant() &&
-      a.size.constant() % std::max<int64_t>(1, call.number("sections")) != 0)
-    call.refuse("sections", text("does not divide the size ", a.size));
+  if (call.has("sections"))
+    call.graph().guard(mod(a.size, std::max<int64_t>(1, call.number("sections"))), Relation::eq, 0,
+                       "sections that must divide the size");
   split_along(call, a);
 }
 void hsplit(Call& call) { split_dim(call, 1); }

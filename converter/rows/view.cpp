@@ -12,10 +12,6 @@ namespace {
 
 constexpr int64_t kFar = int64_t{1} << 62;  // Python's "to the end"
 
-bool is_copy(const Call& call) {
-  return call.kind().ends_with("_copy") || call.kind().starts_with("aten::unsafe_");
-}
-
 }  // namespace
 
 View reshape_view(Shape shape) {
@@ -142,6 +138,10 @@ View detach_view() {
           [](const Layout& base, const Shape&) { return std::optional(base); }};
 }
 
+bool is_copy(const Call& call) {
+  return call.kind().ends_with("_copy") || call.kind().starts_with("aten::unsafe_");
+}
+
 Item view_of(Call& call, const TensorRef& base, View view) {
   if (is_copy(call)) return Item(call.make_tensor(view.forward(call.read(base))));
   return Item(call.make_view(base, std::move(view.forward), std::move(view.inverse),
@@ -235,40 +235,85 @@ bool decided_by_data(const Dim& dim) {
   });
 }
 
-// Symbolic bounds are taken to lie within the dim, and so are -1, 0 and 1; the op's shape rule
-// checks the numbers, so that a run with other sizes fails instead of giving another result. Those
-// that data decides may be anything.
-Dim bound(const Dim& given, const Dim& size) {
-  if (given.is_constant()) {
-    const int64_t value = given.constant();
-    if (size.is_constant()) {
-      const int64_t n = size.constant();
-      return std::clamp<int64_t>(value < 0 ? value + n : value, 0, n);
-    }
-    if (value >= kFar) return size;
-    if (value == -1) return size - 1;
-    if (value < 0) return max(size + value, 0);
-    return value <= 1 ? given : min(given, size);
+// What the terms are for sizes that all are the same number; none where that is impossible.
+std::optional<int64_t> at_size(const Dim& dim, int64_t size) {
+  std::vector<std::string> symbols;
+  dim.collect_symbols(symbols);
+  Bindings sizes;
+  for (const std::string& symbol : symbols)
+    if (!sizes.bind(symbol, size).ok()) return std::nullopt;
+  const Result<int64_t> value = dim.evaluate(sizes);
+  return value.ok() ? std::optional(*value) : std::nullopt;
+}
+
+bool is_plausible(const Dim& dim) {
+  for (const int64_t size : {1, 2, 3, 5, 8, 13, 31, 64, 100, 257, 4097})
+    if (at_size(dim, size).value_or(0) < 0) return false;
+  return true;
+}
+
+constexpr int64_t kTable = 32;  // rows of a table of positions, or more
+
+// The smaller of both. Where sizes for which that is b are not to be expected, as those beyond a
+// table of positions, it is a under a guard: so that terms stay simple, and equal where they are.
+Dim at_most(Call& call, const Dim& a, const Dim& b) {
+  const Dim least = min(a, b);
+  if (least == a || least == b || decided_by_data(a) || decided_by_data(b)) return least;
+  if (a.is_constant() || !(b.is_constant() ? b.constant() >= kTable : is_plausible(b - a)))
+    return least;
+  call.graph().guard(a, Relation::le, b, "a slice that would be cut off");
+  return a;
+}
+
+// A bound of a slice from the start of the dim, within it.
+Dim bound(Call& call, const Dim& given, const Dim& size) {
+  if (given.is_constant() && given.constant() >= kFar) return size;
+  if (given.is_constant() && (given.constant() == 1 || given.constant() == -1) &&
+      !decided_by_data(size) && at_size(size, 1).value_or(0) >= 1) {
+    call.graph().guard(1, Relation::le, size, "a slice that would be cut off");
+    return given.constant() == 1 ? given : size - 1;
   }
-  // Negative, or zero: counted from the end in the first case alone.
-  if (decided_by_data(given)) {
-    if (given.lower_bound() >= 0) return min(given, size);
-    const Dim is_negative = min(max(Dim(0) - given, 0), 1);
-    return max(min(given + size * is_negative, size), 0);
+  if (given.lower_bound() >= 0) return at_most(call, given, size);
+  if (given.upper_bound() < 0) return max(size + given, 0);
+  if (!decided_by_data(given) && is_plausible(given)) {
+    call.graph().guard(0, Relation::le, given, "a slice from the end for other sizes");
+    return at_most(call, given, size);
   }
-  if (given.upper_bound() <= 0) return given + size * min(Dim(0) - given, 1);
-  return given;
+  // What is one or two below the size is counted from the end where that gives nothing either.
+  if (const Dim below = size - given; below == Dim(1) || below == Dim(2)) return max(given, 0);
+  // Negative for some sizes: counted from the end in that case alone.
+  const Dim is_negative = min(max(Dim(0) - given, 0), 1);
+  const Dim from_start = max(given, 0), from_end = max(size + given, 0);
+  if (given.upper_bound() <= 0) return from_end * is_negative;
+  return from_end * is_negative + min(from_start, size) * (1 - is_negative);
 }
 
 }  // namespace
 
-Bounds slice_bounds(const Call& call, const Dim& size) {
-  Bounds b{bound(call.integer("start", 0), size), bound(call.integer("end", kFar), size)};
+Bounds bounds_of(Call& call, const Dim& start, const Dim& end, const Dim& size) {
+  Bounds b{bound(call, start, size), bound(call, end, size)};
   const Dim length = b.end - b.start;
-  if (length.is_constant() && length.constant() < 0) b.end = b.start;
-  if (length.lower_bound() < 0 && (decided_by_data(b.start) || decided_by_data(b.end)))
+  if (length.lower_bound() >= 0) return b;
+  if (!decided_by_data(length) && is_plausible(length) && at_size(length, 0).value_or(0) >= 0)
+    call.graph().guard(b.start, Relation::le, b.end, "a slice that would be empty");
+  else
     b.end = max(b.end, b.start);
   return b;
+}
+
+Bounds slice_bounds(Call& call, const Dim& size) {
+  return bounds_of(call, call.integer("start", 0), call.integer("end", kFar), size);
+}
+
+Dim wrapped(Call& call, std::string_view argument, const Dim& index, const Dim& size) {
+  const std::string reason = text("index ", index);
+  Graph& g = call.graph();
+  g.guard(index, Relation::lt, size, reason);
+  if (index.lower_bound() < 0) g.guard(-index, Relation::le, size, reason);
+  if (Status status = g.take_status(); !status.ok())
+    call.refuse(argument, text("is ", index, ", which is out of range of a dim of size ", size));
+  if (index.lower_bound() >= 0) return index;
+  return index.upper_bound() < 0 ? size + index : mod(index, size);
 }
 
 }  // namespace hg::convert::rows

@@ -55,7 +55,9 @@ inline Value zeros(Graph& g, DType dtype, Shape shape) {
 
 inline Value detach(const Value& x) { return x.graph()->call("detach", {x}); }
 
-// The view, or its value alone where the op is a `_copy` one.
+// Whether the op gives copies where the one that it is named after gives views.
+bool is_copy(const Call& call);
+// The view, or its value alone where the op is one of those.
 Item view_of(Call& call, const TensorRef& base, View view);
 void give_view(Call& call, View view, std::string_view argument = "self");
 // A view where the layout of the argument allows one, as reshape() and contiguous() give it, and
@@ -74,10 +76,13 @@ std::vector<int> axes_of(const Call& call, std::string_view argument, int rank);
 Shape broadcast_shape(const Call& call, std::string_view argument, const Shape& a, const Shape& b);
 // `sizes` with its -1 replaced by what is left of `total` elements.
 Shape resolved_shape(const Call& call, std::string_view argument, Shape sizes, const Dim& total);
-// Bounds of a Python slice as numbers within [0, size].
+// Bounds of a Python slice as numbers within [0, size], in order.
 struct Bounds {
   Dim start, end;
 };
-Bounds slice_bounds(const Call& call, const Dim& size);
+Bounds slice_bounds(Call& call, const Dim& size);
+Bounds bounds_of(Call& call, const Dim& start, const Dim& end, const Dim& size);
+// An index in [-size, size) as one from the start; sizes of which it is out of range are refused.
+Dim wrapped(Call& call, std::string_view argument, const Dim& index, const Dim& size);
 
 }  // namespace hg::convert::rows

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Case {
-  std::string file, exit, words;
+  std::string file, exit, words, sizes;
   std::vector<std::string> inputs;
 };
 
@@ -30,7 +30,8 @@ std::vector<Case> read_cases(const fs::path& folder) {
         fields.emplace_back();
       else
         fields.back().push_back(c);
-    cases.push_back({fields.at(0), fields.at(1), fields.at(2), {fields.begin() + 3, fields.end()}});
+    cases.push_back({fields.at(0), fields.at(1), fields.at(2), fields.at(3),
+                     {fields.begin() + 4, fields.end()}});
   }
   return cases;
 }
@@ -47,7 +48,9 @@ TEST(Semantics, EveryModuleConvertsOrIsRefused) {
          << "\", \"output_dir\": \"" << out.string() << "\", \"inputs\": [";
     for (size_t k = 0; k < cases[i].inputs.size(); ++k)
       jobs << (k == 0 ? "\"" : ", \"") << cases[i].inputs[k] << "\"";
-    jobs << "]}";
+    jobs << "]";
+    if (!cases[i].sizes.empty()) jobs << ", \"check_sizes\": {\"n\": [" << cases[i].sizes << "]}";
+    jobs << "}";
   }
   jobs << "]\n";
   jobs.close();

@@ -12,15 +12,16 @@ folder = Path(sys.argv[1])
 lines = []
 
 
-def case(*inputs, exit=0, words=""):
-    """Scripts the module; without inputs it takes one matrix of n rows."""
+def case(*inputs, exit=0, words="", sizes=""):
+    """Scripts the module; without inputs it takes one matrix of n rows. `sizes` are those that the
+    check takes for n, such as "1,3"."""
 
     def write(module):
         name = module.__name__ + ".pt"
         torch.manual_seed(0)
         torch.jit.script(module().eval()).save(str(folder / name))
         options = inputs or ("f32[n,4]",)
-        lines.append("\t".join([name, str(exit), words, *options]))
+        lines.append("\t".join([name, str(exit), words, sizes, *options]))
         return module
 
     return write

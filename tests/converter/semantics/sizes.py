@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Structure that depends on a size: right at every size, or refused by name when it runs."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from semantics.case import T, case
+
+ONE = "n is 1, but the model was converted for n other than 1, because of squeeze at "
+
+
+@case(sizes="1,3", exit=4, words=ONE)
+class SqueezesTheBatch(nn.Module):
+    def forward(self, x: T) -> T:
+        return x.squeeze(0)
+
+
+@case(sizes="2,3")
+class SqueezesTheBatchOfSeveral(nn.Module):
+    def forward(self, x: T) -> T:
+        return x.squeeze(0)
+
+
+@case(sizes="1,3", exit=4, words=ONE)
+class AsksForTheRankAfterSqueeze(nn.Module):
+    def forward(self, x: T) -> T:
+        y = x.squeeze()
+        if y.dim() == 1:
+            return y * 2
+        return y.sum(0)
+
+
+@case(sizes="1,2,3")
+class SqueezesOneRow(nn.Module):
+    def forward(self, x: T):
+        return x[: x.size(0) // 2 + 1][:1].squeeze(0), x[-1:].squeeze(0)
+
+
+@case(sizes="1,2,3,6")
+class LastOfTheChunks(nn.Module):
+    def forward(self, x: T):
+        return x.chunk(2)[-1], len(x.chunk(2)), x.chunk(3)[0], len(x.chunk(4))
+
+
+@case(sizes="1,2,3,6")
+class FirstAndLastOfTheSplit(nn.Module):
+    def forward(self, x: T):
+        return x.split(2)[0], x.split(2)[-1], len(x.split(2))
+
+
+@case(sizes="2,3,6")
+class UnpacksChunks(nn.Module):
+    def forward(self, x: T):
+        a, b = x.chunk(2)
+        return a, b
+
+
+@case(sizes="1,2,3,6")
+class LoopsOverChunks(nn.Module):
+    def forward(self, x: T) -> T:
+        s = torch.zeros(1)
+        for part in x.chunk(3):
+            s = s * 2 + part.sum()
+        return s
+
+
+@case(sizes="1,2,3,6")
+class WritesIntoTheLastChunk(nn.Module):
+    def forward(self, x: T) -> T:
+        y = x.clone()
+        y.chunk(3)[-1].add_(1)
+        return y
+
+
+@case(sizes="1,2,3")
+class OtherValuesForOneRow(nn.Module):
+    def forward(self, x: T) -> T:
+        if x.size(0) == 1:
+            return x * 2
+        return x + x.sum(0)
+
+
+@case(sizes="1,2,3,6")
+class OtherSizesForOneRow(nn.Module):
+    def forward(self, x: T):
+        k = 1 if x.size(0) == 1 else x.size(0) // 2
+        y = x[:k]
+        if x.size(0) % 2 == 1:
+            y = torch.cat([y, y])
+        return y, k, y.view(y.size(0), 2, 2)
+
+
+@case(sizes="1,3", exit=4, words="for n other than 1, because of `if` at ")
+class OtherRankForOneRow(nn.Module):
+    def forward(self, x: T) -> T:
+        if x.size(0) == 1:
+            return x[0]
+        return x
+
+
+@case(sizes="2,3")
+class RaisesForOneRow(nn.Module):
+    def forward(self, x: T) -> T:
+        y = x + 1
+        if x.size(0) < 2:
+            y = x - 1
+        elif x.size(0) > 1000:
+            raise ValueError("too many")
+        return y[1]
+
+
+@case(sizes="1,5")
+class RaisesForManyRows(nn.Module):
+    def forward(self, x: T) -> T:
+        if x.size(0) > 5:
+            raise ValueError("too many")
+        return x * 2
+
+
+@case(sizes="1,2,3,6")
+class SlicesThatAreClamped(nn.Module):
+    def forward(self, x: T):
+        n = x.size(0)
+        return x[1:-1], x[n // 2 : n + 5], x[-3:], x[3:], x[-2:-1], x[: n - 2], x[-n:], x[2:4]
+
+
+@case(sizes="1,2,6")
+class IndicesFromTheEnd(nn.Module):
+    def forward(self, x: T):
+        n = x.size(0)
+        return x[-n], x[n - 1], x[-1], x[n // 2]
+
+
+@case(sizes="0,1,2")
+class NothingOfNothing(nn.Module):
+    def forward(self, x: T):
+        return x[:2], x[2:], x * 2, torch.cat([x, x]), x.sum(0)
+
+
+@case(sizes="1,3")
+class ContiguousForOneRow(nn.Module):
+    def forward(self, x: T) -> T:
+        if x.t().is_contiguous():
+            return x + 1
+        return x - 1
+
+
+@case("f32[n,1,t]")
+class PaddedToAValidLength(nn.Module):
+    """A denoiser: padded so that strides of 4 fit, narrowed and widened again, cropped."""
+
+    def __init__(self):
+        super().__init__()
+        self.down = nn.ModuleList([nn.Conv1d(1, 4, 8, 4), nn.Conv1d(4, 6, 8, 4)])
+        self.up = nn.ModuleList([nn.ConvTranspose1d(6, 4, 8, 4), nn.ConvTranspose1d(4, 1, 8, 4)])
+
+    def valid_length(self, length: int) -> int:
+        for _ in range(2):
+            length = max(int(torch.ceil(torch.tensor((length - 8) / 4)).item()) + 1, 1)
+        for _ in range(2):
+            length = (length - 1) * 4 + 8
+        return length
+
+    def forward(self, x: T) -> T:
+        length = x.size(-1)
+        x = F.pad(x, (0, self.valid_length(length) - length))
+        skips = []
+        for layer in self.down:
+            x = layer(x).relu()
+            skips.append(x)
+        for layer in self.up:
+            skip = skips.pop(-1)
+            x = layer(x + skip[..., : x.shape[-1]]).relu()
+        return x[..., :length]
