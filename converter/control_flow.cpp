@@ -283,8 +283,8 @@ void Interpreter::if_on_sizes(const ScriptNode& node, const Item& item, const Sc
     result_.unsupported = before;
     return answer;
   };
-  int side = usual_value(condition.top) != 0 ? 0 : 1;
-  if (runs(side) < runs(1 - side)) side = 1 - side;
+  int side = usual_value(condition.top).value_or(1) != 0 ? 0 : 1;
+  if (const int usual = runs(side); usual < 2 && usual < runs(1 - side)) side = 1 - side;
   assume(condition, side == 0, "`if`");
   take(node, side);
 }

@@ -39,11 +39,13 @@ void Interpreter::run_loop(const ScriptNode& node) {
     if ((more && !*more) || (go_on && !*go_on)) break;
     // A symbolic trip count may admit some trips for sure; the rest are for the graph to count.
     if (!go_on || !count || !count->is_constant()) {
-      if (!go_on || !count || !count->is_integral() || count->top.upper_bound() > kMostUnrolled)
-        return while_on_data(node, trips, done, condition);
+      const bool few = go_on && count && count->is_integral() &&
+                       count->top.upper_bound() <= kMostUnrolled;
+      const auto usual = few ? usual_value(count->top) : std::nullopt;
+      if (!usual) return while_on_data(node, trips, done, condition);
       if (while_on_sizes(node, trips, done, condition)) return;
-      trips = Item(usual_value(count->top));
-      memory_.graph().guard(count->top, Relation::eq, usual_value(count->top), "a loop");
+      memory_.graph().guard(count->top, Relation::eq, *usual, "a loop");
+      trips = Item(*usual);
       continue;
     }
     if (done >= kMostTrips) throw Refusal{text("a loop runs more than ", kMostTrips, " times"), ""};

@@ -2,7 +2,6 @@
 // Arithmetic on constants and on sizes that depend on symbols.
 #include "converter/scalar.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <string>
@@ -244,17 +243,19 @@ Scalar both(const Scalar& a, const Scalar& b) {
 
 Scalar either(const Scalar& a, const Scalar& b) { return negation(both(negation(a), negation(b))); }
 
-int64_t usual_value(const Dim& dim) {
+std::optional<int64_t> usual_value(const Dim& dim) {
   std::vector<std::string> symbols;
   dim.collect_symbols(symbols);
   std::map<int64_t, int> votes;
+  int asked = 0;
   for (const int64_t size : {2, 3, 5, 8, 16, 31, 64, 100, 224}) {
     Bindings sizes;
     for (const std::string& symbol : symbols) (void)sizes.bind(symbol, size).ok();
-    if (const Result<int64_t> value = dim.evaluate(sizes); value.ok()) ++votes[*value];
+    if (const Result<int64_t> value = dim.evaluate(sizes); value.ok()) ++votes[*value], ++asked;
   }
-  const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
-  return votes.empty() ? 0 : std::max_element(votes.begin(), votes.end(), fewer)->first;
+  for (const auto& [value, count] : votes)
+    if (count * 2 > asked) return value;
+  return std::nullopt;
 }
 
 std::optional<Scalar> to_integer(const Scalar& a) {

@@ -41,8 +41,8 @@ std::optional<Scalar> relate(std::string_view op, const Scalar& a, const Scalar&
 Scalar negation(const Scalar& a);
 Scalar both(const Scalar& a, const Scalar& b);
 Scalar either(const Scalar& a, const Scalar& b);
-// What the term is for most sizes, as far as some of them tell.
-int64_t usual_value(const Dim& dim);
+// What the term is for most sizes, as far as some of them tell; none where it is many things.
+std::optional<int64_t> usual_value(const Dim& dim);
 std::optional<Scalar> to_integer(const Scalar& a);  // rounds towards zero
 std::optional<Scalar> to_real(const Scalar& a);
 std::optional<Scalar> to_boolean(const Scalar& a);  // which sizes may decide

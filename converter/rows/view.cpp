@@ -205,7 +205,7 @@ Shape broadcast_shape(const Call& call, std::string_view argument, const Shape& 
   return *std::move(shape);
 }
 
-Shape resolved_shape(const Call& call, std::string_view argument, Shape sizes, const Dim& total) {
+Shape resolved_shape(Call& call, std::string_view argument, Shape sizes, const Dim& total) {
   Dim rest = 1;
   Dim* open = nullptr;
   for (Dim& size : sizes) {
@@ -219,6 +219,7 @@ Shape resolved_shape(const Call& call, std::string_view argument, Shape sizes, c
   }
   if (open == nullptr) return sizes;
   if (rest == Dim(0)) call.refuse(argument, "has a -1 beside a size of 0");
+  call.graph().guard(rest, Relation::ne, 0, "a -1 beside a size of 0");
   *open = floordiv(total, rest);
   return sizes;
 }
@@ -235,21 +236,36 @@ bool decided_by_data(const Dim& dim) {
   });
 }
 
-// What the terms are for sizes that all are the same number; none where that is impossible.
-std::optional<int64_t> at_size(const Dim& dim, int64_t size) {
+// What the term is where one symbol has a size, and all others another; none where that is impossible.
+std::optional<int64_t> at_sizes(const Dim& dim, int64_t size, std::string_view one = "",
+                                int64_t size_of_one = 0) {
   std::vector<std::string> symbols;
   dim.collect_symbols(symbols);
   Bindings sizes;
   for (const std::string& symbol : symbols)
-    if (!sizes.bind(symbol, size).ok()) return std::nullopt;
+    if (!sizes.bind(symbol, symbol == one ? size_of_one : size).ok()) return std::nullopt;
   const Result<int64_t> value = dim.evaluate(sizes);
   return value.ok() ? std::optional(*value) : std::nullopt;
 }
 
+constexpr int64_t kSomeSizes[] = {1, 2, 3, 5, 8, 13, 31, 64, 100, 257, 4097};
+
+// Whether the term is not negative where all symbols have one size.
 bool is_plausible(const Dim& dim) {
-  for (const int64_t size : {1, 2, 3, 5, 8, 13, 31, 64, 100, 257, 4097})
-    if (at_size(dim, size).value_or(0) < 0) return false;
+  for (const int64_t size : kSomeSizes)
+    if (at_sizes(dim, size).value_or(0) < 0) return false;
   return true;
+}
+
+// Likewise where one of them is larger.
+bool is_plausible_apart(const Dim& dim) {
+  std::vector<std::string> symbols;
+  dim.collect_symbols(symbols);
+  for (const std::string& symbol : symbols)
+    for (const int64_t size : kSomeSizes)
+      if (symbols.size() > 1 && at_sizes(dim, size, symbol, 2 * size + 1).value_or(0) < 0)
+        return false;
+  return is_plausible(dim);
 }
 
 constexpr int64_t kTable = 32;  // rows of a table of positions, or more
@@ -259,7 +275,7 @@ constexpr int64_t kTable = 32;  // rows of a table of positions, or more
 Dim at_most(Call& call, const Dim& a, const Dim& b) {
   const Dim least = min(a, b);
   if (least == a || least == b || decided_by_data(a) || decided_by_data(b)) return least;
-  if (a.is_constant() || !(b.is_constant() ? b.constant() >= kTable : is_plausible(b - a)))
+  if (a.is_constant() || !(b.is_constant() ? b.constant() >= kTable : is_plausible_apart(b - a)))
     return least;
   call.graph().guard(a, Relation::le, b, "a slice that would be cut off");
   return a;
@@ -269,7 +285,7 @@ Dim at_most(Call& call, const Dim& a, const Dim& b) {
 Dim bound(Call& call, const Dim& given, const Dim& size) {
   if (given.is_constant() && given.constant() >= kFar) return size;
   if (given.is_constant() && (given.constant() == 1 || given.constant() == -1) &&
-      !decided_by_data(size) && at_size(size, 1).value_or(0) >= 1) {
+      !decided_by_data(size) && at_sizes(size, 1).value_or(0) >= 1) {
     call.graph().guard(1, Relation::le, size, "a slice that would be cut off");
     return given.constant() == 1 ? given : size - 1;
   }
@@ -294,7 +310,7 @@ Bounds bounds_of(Call& call, const Dim& start, const Dim& end, const Dim& size) 
   Bounds b{bound(call, start, size), bound(call, end, size)};
   const Dim length = b.end - b.start;
   if (length.lower_bound() >= 0) return b;
-  if (!decided_by_data(length) && is_plausible(length) && at_size(length, 0).value_or(0) >= 0)
+  if (!decided_by_data(length) && is_plausible(length) && at_sizes(length, 0).value_or(0) >= 0)
     call.graph().guard(b.start, Relation::le, b.end, "a slice that would be empty");
   else
     b.end = max(b.end, b.start);

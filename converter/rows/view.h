@@ -75,7 +75,7 @@ Dims integer_list(const Call& call, std::string_view argument);
 std::vector<int> axes_of(const Call& call, std::string_view argument, int rank);
 Shape broadcast_shape(const Call& call, std::string_view argument, const Shape& a, const Shape& b);
 // `sizes` with its -1 replaced by what is left of `total` elements.
-Shape resolved_shape(const Call& call, std::string_view argument, Shape sizes, const Dim& total);
+Shape resolved_shape(Call& call, std::string_view argument, Shape sizes, const Dim& total);
 // Bounds of a Python slice as numbers within [0, size], in order.
 struct Bounds {
   Dim start, end;
