@@ -67,6 +67,85 @@ TEST(Graph, ChecksAttributesAndInputs) {
             std::string::npos);
 }
 
+TEST(Graph, ValuesStayValidWhenTheirGraphMoves) {
+  auto first = std::make_unique<Graph>();
+  const Value x = first->input("x", f32, {"n", 2});
+  Graph moved = std::move(*first);
+  first.reset();
+  EXPECT_EQ(x.graph(), &moved);
+  EXPECT_EQ(x.name(), "x");
+  moved.output("y", relu(x) + 1.0);
+  Graph assigned;
+  assigned = std::move(moved);
+  assigned.output("z", -x);
+  Model model = *Model::from_graph(std::move(assigned));
+  model.graph().output("again", exp(x));
+  EXPECT_EQ(x.graph(), &model.graph());
+  EXPECT_TRUE(model.graph().verify().ok());
+  EXPECT_EQ(model.graph().outputs().size(), 3u);
+  // A copy has values of its own.
+  Graph copy = model.graph();
+  copy.output("foreign", x);
+  EXPECT_EQ(copy.status().code(), Code::invalid_argument);
+  EXPECT_TRUE(model.graph().status().ok());
+}
+
+TEST(Graph, MovedFromItIsEmptyAndTakesNothing) {
+  Graph g;
+  const Value x = g.input("x", f32, {2});
+  const Graph moved = std::move(g);
+  EXPECT_EQ(g.status().code(), Code::invalid_argument);
+  EXPECT_FALSE(g.input("y", f32, {2}));
+  EXPECT_FALSE(g.parameter("w", f32, {2}));
+  EXPECT_FALSE(g.scalar(1.0));
+  EXPECT_FALSE(g.call("relu", {x}));
+  EXPECT_FALSE(g.fail(invalid_argument("other")));
+  g.output("y", x);
+  g.assign(x, x);
+  g.add_alias(x, "z");
+  g.set_origin({"module", "source"});
+  EXPECT_TRUE(g.nodes().empty());
+  EXPECT_TRUE(g.inputs().empty());
+  EXPECT_TRUE(g.states().empty());
+  EXPECT_EQ(g.verify().code(), Code::invalid_argument);
+  EXPECT_EQ(g.take_status().code(), Code::invalid_argument);
+  EXPECT_EQ(Model::from_graph(g).status().code(), Code::invalid_argument);
+  EXPECT_EQ(g.text(), Graph().text());
+  g = Graph();
+  EXPECT_TRUE(g.status().ok());
+  EXPECT_TRUE(g.input("x", f32, {2}));
+}
+
+TEST(Graph, BuildersOnAnEmptyValueFail) {
+  Graph g;
+  const Value x = g.input("x", f32, {2}), none;
+  EXPECT_FALSE(relu(none));
+  EXPECT_FALSE(none + x);
+  EXPECT_FALSE(none * 2.0);
+  EXPECT_FALSE(2.0 - none);
+  EXPECT_FALSE(linear(none, x, x));
+  EXPECT_FALSE(sum(none, {0}));
+  EXPECT_TRUE(gradients(none, {x}).empty());
+  EXPECT_FALSE(jacobian(none, x));
+  EXPECT_TRUE(g.status().ok());
+  g.output("y", relu(none));
+  EXPECT_EQ(g.status().code(), Code::invalid_argument);
+}
+
+TEST(Status, OkIsNoFailedResult) {
+  const Result<int> none = Status();
+  EXPECT_FALSE(none.ok());
+  EXPECT_EQ(none.status().code(), Code::internal);
+  const auto forwards = []() -> Status {
+    HG_TRY_ASSIGN(const int value, Result<int>(Status()));
+    return invalid_argument(value);
+  };
+  EXPECT_EQ(forwards().code(), Code::internal);
+  const Result<int> failed = not_found("it");
+  EXPECT_EQ(failed.status().code(), Code::not_found);
+  EXPECT_EQ(failed.status().message(), "it");
+}
+
 TEST(Graph, AsText) {
   Graph g;
   const Value x = g.input("x", f32, {"n", 3});

@@ -17,11 +17,12 @@
 namespace hg {
 
 struct GraphBody {
+  Graph* graph = nullptr;  // whose body this is, wherever it was moved to
   const Registry* registry = nullptr;
   std::deque<ValueInfo> values;  // references stay valid while values are added
   std::vector<Node> nodes;       // each after the producers of its inputs
   std::vector<State> states;
-  std::shared_ptr<void> file;    // the owner of all data that lies in a mapped file, or null
+  std::shared_ptr<void> file;  // the owner of all data that lies in a mapped file, or null
   std::vector<ValueId> inputs;
   std::vector<std::pair<std::string, ValueId>> outputs;
   std::vector<std::pair<ValueId, ValueId>> assignments;
@@ -34,8 +35,12 @@ struct GraphBody {
 };
 
 struct GraphAccess {
+  // Of a graph that was moved from: nothing, and its error.
+  static const GraphBody& body(const Graph& graph);
+  // Of a graph that was not.
   static GraphBody& body(Graph& graph) { return *graph.body_; }
-  static const GraphBody& body(const Graph& graph) { return *graph.body_; }
+  // A graph as one that was moved from.
+  static Graph without_body() { return Graph(std::unique_ptr<GraphBody>()); }
 
   // A new value without producer; the name is made unique.
   static ValueId add_value(Graph& graph, TensorType type, std::string_view name);
@@ -75,8 +80,8 @@ struct GraphAccess {
                                          const std::vector<bool>& needs);
 };
 
-// Lets the system take the pages of data that lies in the graph's file; it reads them again when they
-// are used. Does nothing for other data.
+// Lets the system take the pages of data that lies in the graph's file; it reads them again when
+// they are used. Does nothing for other data.
 void release_pages(const Graph& graph, const TensorData& data);
 
 // "conv 'layer1.0.conv1'", or "conv 'conv_3'" when the module path is not known.

@@ -10,17 +10,35 @@
 namespace hg {
 
 Graph::Graph() : Graph(Registry::built_in()) {}
-Graph::Graph(const Registry& registry) : body_(std::make_unique<GraphBody>()) {
+Graph::Graph(const Registry& registry) : Graph(std::make_unique<GraphBody>()) {
   body_->registry = &registry;
 }
-Graph::Graph(Graph&&) noexcept = default;
-Graph& Graph::operator=(Graph&&) noexcept = default;
-Graph::Graph(const Graph& other) : body_(std::make_unique<GraphBody>(*other.body_)) {}
+Graph::Graph(std::unique_ptr<GraphBody> body) : body_(std::move(body)) {
+  if (body_ != nullptr) body_->graph = this;
+}
+Graph::Graph(Graph&& other) noexcept : Graph(std::move(other.body_)) {}
+Graph& Graph::operator=(Graph&& other) noexcept {
+  body_ = std::move(other.body_);
+  if (body_ != nullptr) body_->graph = this;
+  return *this;
+}
+Graph::Graph(const Graph& other)
+    : Graph(other.body_ == nullptr ? nullptr : std::make_unique<GraphBody>(*other.body_)) {}
 Graph& Graph::operator=(const Graph& other) {
-  if (this != &other) body_ = std::make_unique<GraphBody>(*other.body_);
+  if (this != &other) *this = Graph(other);
   return *this;
 }
 Graph::~Graph() = default;
+
+const GraphBody& GraphAccess::body(const Graph& graph) {
+  static const GraphBody kNone = [] {
+    GraphBody none;
+    none.registry = &Registry::built_in();
+    none.status = invalid_argument("the graph was moved from; it is empty and takes nothing");
+    return none;
+  }();
+  return graph.body_ == nullptr ? kNone : *graph.body_;
+}
 
 ValueId GraphAccess::add_value(Graph& graph, TensorType type, std::string_view name) {
   GraphBody& b = body(graph);
@@ -49,11 +67,12 @@ void GraphAccess::push_node(Graph& graph, Node node) {
 }
 
 Value Graph::fail(Status status) {
-  if (body_->status.ok()) body_->status = std::move(status);
+  if (body_ != nullptr && body_->status.ok()) body_->status = std::move(status);
   return Value(this, kNoValue);
 }
 
 Value Graph::input(std::string name, DType dtype, Shape shape) {
+  if (body_ == nullptr) return {};
   if (name.empty()) name = hg::text("input_", int64_t(body_->inputs.size()));
   if (body_->names.contains(name))
     return fail(invalid_argument("there are two values named '", name, "'"));
@@ -124,19 +143,22 @@ Value Graph::parameter(std::string name, DType dtype, const Sizes& shape, const 
 }
 
 Value Graph::parameter(std::string name, TensorData data) {
+  if (body_ == nullptr) return {};
   return add_state(*this, State::Kind::parameter, std::move(name), std::move(data));
 }
 
 Value Graph::buffer(std::string name, TensorData data) {
+  if (body_ == nullptr) return {};
   return add_state(*this, State::Kind::buffer, std::move(name), std::move(data));
 }
 
 Value Graph::constant(TensorData data, std::string name) {
+  if (body_ == nullptr) return {};
   return add_state(*this, State::Kind::constant, std::move(name), std::move(data));
 }
 
 void Graph::add_alias(Value state, std::string name) {
-  if (!body_->status.ok()) return;
+  if (!status().ok()) return;
   if (!state || state.graph() != this || value_info(state.id()).state < 0) {
     fail(invalid_argument("'", name, "' cannot be another name of '", state.name(),
                           "', which is not a state"));
@@ -180,7 +202,7 @@ std::vector<Value> Graph::calls(std::string_view op_name, std::span<const Value>
     return {};
   }
   std::vector<Value> broken(op->signature.outputs.size(), Value(this, kNoValue));
-  if (!body_->status.ok()) return broken;
+  if (!status().ok()) return broken;
 
   const auto& expected = op->signature.inputs;
   const bool variadic = !expected.empty() && expected.back().variadic;
@@ -238,7 +260,7 @@ std::vector<Value> Graph::calls(std::string_view op_name, std::span<const Value>
 }
 
 void Graph::assign(Value state, Value new_value) {
-  if (!body_->status.ok()) return;
+  if (!status().ok()) return;
   if (!state || state.graph() != this || value_info(state.id()).state < 0 ||
       states()[static_cast<size_t>(value_info(state.id()).state)].kind == State::Kind::constant) {
     fail(invalid_argument("assign: '", state.name(), "' is not a parameter or buffer"));
@@ -259,7 +281,7 @@ void Graph::assign(Value state, Value new_value) {
 }
 
 void Graph::output(std::string name, Value value) {
-  if (!body_->status.ok()) return;
+  if (!status().ok()) return;
   if (name.empty()) name = hg::text("output_", int64_t(body_->outputs.size()));
   if (!value || value.graph() != this) {
     fail(invalid_argument("output '", name, "' is not a value of this graph"));
@@ -273,7 +295,9 @@ void Graph::output(std::string name, Value value) {
   body_->outputs.emplace_back(std::move(name), value.id());
 }
 
-void Graph::set_origin(Origin origin) { body_->origin = std::move(origin); }
+void Graph::set_origin(Origin origin) {
+  if (body_ != nullptr) body_->origin = std::move(origin);
+}
 
 void Graph::guard(Dim left, Relation relation, Dim right, std::string reason) {
   Guard guard{std::move(left), relation, std::move(right), std::move(reason), body_->origin};
@@ -294,6 +318,7 @@ void Graph::guard(Dim left, Relation relation, Dim right, std::string reason) {
 const std::vector<Guard>& Graph::guards() const { return body_->guards; }
 
 Dim Graph::fresh_symbol() {
+  if (body_ == nullptr) return Dim("u0");
   const std::vector<std::string> taken = symbols();
   for (;;) {
     const std::string name = hg::text("u", body_->fresh_count++);
@@ -302,26 +327,30 @@ Dim Graph::fresh_symbol() {
   }
 }
 
-const Status& Graph::status() const { return body_->status; }
-Status Graph::take_status() { return std::exchange(body_->status, Status()); }
-const Registry& Graph::registry() const { return *body_->registry; }
-const std::vector<Node>& Graph::nodes() const { return body_->nodes; }
-const std::vector<State>& Graph::states() const { return body_->states; }
-const ValueInfo& Graph::value_info(ValueId id) const {
-  return body_->values[static_cast<size_t>(id)];
+const Status& Graph::status() const { return GraphAccess::body(*this).status; }
+Status Graph::take_status() {
+  return body_ == nullptr ? status() : std::exchange(body_->status, Status());
 }
-int32_t Graph::value_count() const { return static_cast<int32_t>(body_->values.size()); }
-const std::vector<ValueId>& Graph::inputs() const { return body_->inputs; }
+const Registry& Graph::registry() const { return *GraphAccess::body(*this).registry; }
+const std::vector<Node>& Graph::nodes() const { return GraphAccess::body(*this).nodes; }
+const std::vector<State>& Graph::states() const { return GraphAccess::body(*this).states; }
+const ValueInfo& Graph::value_info(ValueId id) const {
+  return GraphAccess::body(*this).values[static_cast<size_t>(id)];
+}
+int32_t Graph::value_count() const {
+  return static_cast<int32_t>(GraphAccess::body(*this).values.size());
+}
+const std::vector<ValueId>& Graph::inputs() const { return GraphAccess::body(*this).inputs; }
 const std::vector<std::pair<std::string, ValueId>>& Graph::outputs() const {
-  return body_->outputs;
+  return GraphAccess::body(*this).outputs;
 }
 const std::vector<std::pair<ValueId, ValueId>>& Graph::assignments() const {
-  return body_->assignments;
+  return GraphAccess::body(*this).assignments;
 }
 
 std::vector<std::string> Graph::symbols() const {
   std::vector<std::string> symbols;
-  for (const ValueId id : body_->inputs)
+  for (const ValueId id : GraphAccess::body(*this).inputs)
     for (const Dim& dim : value_info(id).type.shape) dim.collect_symbols(symbols);
   return symbols;
 }
@@ -330,15 +359,25 @@ const TensorData* Graph::constant_of(ValueId id) const {
   if (id == kNoValue) return nullptr;
   const int32_t state = value_info(id).state;
   if (state < 0) return nullptr;
-  const State& s = body_->states[static_cast<size_t>(state)];
+  const State& s = GraphAccess::body(*this).states[static_cast<size_t>(state)];
   return s.kind == State::Kind::constant ? &s.data : nullptr;
 }
 
-DType Value::dtype() const { return *this ? graph_->value_info(id_).type.dtype : f32; }
+Value::Value(Graph* graph, ValueId id)
+    : body_(graph == nullptr ? nullptr : graph->body_.get()), id_(id) {}
+
+Graph* Value::graph() const {
+  static Graph nowhere = GraphAccess::without_body();
+  return body_ == nullptr ? &nowhere : body_->graph;
+}
+
+DType Value::dtype() const {
+  return *this ? body_->values[static_cast<size_t>(id_)].type.dtype : f32;
+}
 
 const Shape& Value::shape() const {
   static const Shape kNone;
-  return *this ? graph_->value_info(id_).type.shape : kNone;
+  return *this ? body_->values[static_cast<size_t>(id_)].type.shape : kNone;
 }
 
 const Dim& Value::dim(int i) const {
@@ -349,7 +388,7 @@ const Dim& Value::dim(int i) const {
 
 const std::string& Value::name() const {
   static const std::string kNone;
-  return *this ? graph_->value_info(id_).name : kNone;
+  return *this ? body_->values[static_cast<size_t>(id_)].name : kNone;
 }
 
 }  // namespace hg

@@ -27,6 +27,11 @@ std::string_view name(Code code) {
   return "unknown";
 }
 
+Status Status::as_failure() && {
+  if (!ok()) return std::move(*this);
+  return internal("a function gave neither a result nor an error");
+}
+
 namespace {
 
 template <class Number>

@@ -193,7 +193,7 @@ class Verifier {
 }  // namespace
 
 Status Graph::verify() const {
-  HG_TRY(body_->status);
+  HG_TRY(status());
   return Verifier(*this, 0).verify();
 }
 

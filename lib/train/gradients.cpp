@@ -210,7 +210,7 @@ class Backward {
 
 std::vector<Value> gradients(std::span<const Value> ys, std::span<const Value> wrt,
                              std::span<const Value> seeds) {
-  if (ys.empty() || ys[0].graph() == nullptr) return {};
+  if (ys.empty()) return {};
   Graph& graph = *ys[0].graph();
   if (!graph.status().ok()) return {};
   Backward backward(graph);

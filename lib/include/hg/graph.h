@@ -66,13 +66,15 @@ using ValueId = int32_t;
 inline constexpr ValueId kNoValue = -1;  // an optional input that is not given
 
 // A handle to one tensor of a graph; copying copies the handle. A default-constructed Value stands
-// for an optional input that is not given. Valid while its graph lives at the same address.
+// for an optional input that is not given. Valid while its graph lives, also where it is moved to.
 class Value {
  public:
   Value() = default;
-  Value(Graph* graph, ValueId id) : graph_(graph), id_(id) {}
+  Value(Graph* graph, ValueId id);
   explicit operator bool() const { return id_ != kNoValue; }
-  Graph* graph() const { return graph_; }
+  // Where builders add to; never null. That of a default-constructed Value takes nothing: what is
+  // built from it is again an empty Value, which no graph takes for an output.
+  Graph* graph() const;
   ValueId id() const { return id_; }
   DType dtype() const;
   const Shape& shape() const;
@@ -82,7 +84,7 @@ class Value {
   friend bool operator==(const Value&, const Value&) = default;
 
  private:
-  Graph* graph_ = nullptr;
+  GraphBody* body_ = nullptr;
   ValueId id_ = kNoValue;
 };
 
@@ -169,7 +171,8 @@ inline Rule kaiming_uniform(uint64_t seed) {
 }  // namespace init
 
 // Building never fails in the middle: the first error is kept, later calls return values of that
-// broken graph, and status() tells. Loading, compiling and saving check status() first.
+// broken graph, and status() tells. Loading, compiling and saving check status() first. A graph that
+// was moved from is such a broken graph until it is assigned to: empty, and invalid_argument.
 class Graph {
  public:
   Graph();  // with Registry::built_in()
@@ -246,7 +249,9 @@ class Graph {
   const TensorData* constant_of(ValueId id) const;
 
  private:
+  friend class Value;
   friend struct GraphAccess;  // lib/graph: passes and the reader rebuild graphs through it
+  explicit Graph(std::unique_ptr<GraphBody> body);
   std::unique_ptr<GraphBody> body_;
 };
 

@@ -46,6 +46,8 @@ class [[nodiscard]] Status {
   std::string_view message() const {
     return error_ ? std::string_view(error_->message) : std::string_view();
   }
+  // This one, or `internal` where it is ok: what a Result without a value holds.
+  Status as_failure() &&;
 
  private:
   struct Error {
@@ -60,7 +62,8 @@ template <class T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : value_(std::in_place_index<1>, std::move(value)) {}  // NOLINT: implicit
-  Result(Status status) : value_(std::in_place_index<0>, std::move(status)) {}  // NOLINT: implicit
+  Result(Status status)  // NOLINT: implicit
+      : value_(std::in_place_index<0>, std::move(status).as_failure()) {}
 
   bool ok() const { return value_.index() == 1; }
   Status status() const { return ok() ? Status() : *std::get_if<0>(&value_); }
