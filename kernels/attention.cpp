@@ -341,7 +341,8 @@ constexpr KernelDef kKernels[] = {
      .name = "plain",
      .prepare = attention_prepare,
      .run = plain_run,
-     .strided = kAllStrided},
+     .strided = kAllStrided,
+     .is_fallback = true},
 };
 
 }  // namespace

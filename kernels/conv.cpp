@@ -228,16 +228,16 @@ Status weight_grad_prepare(PrepareContext& c) {
 }
 
 void weight_grad_run(const RunContext& c) noexcept {
-  for_number(c.out(0).dtype,
-                   [&]<class T>() { weight_grad_loops<T>(c, c.state<ConvShape>()); });
+  for_number(c.out(0).dtype, [&]<class T>() { weight_grad_loops<T>(c, c.state<ConvShape>()); });
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "conv", .name = "loops", .prepare = conv_prepare, .run = conv_run},
+    {.op = "conv", .name = "loops", .prepare = conv_prepare, .run = conv_run, .is_fallback = true},
     {.op = "conv_weight_grad",
      .name = "loops",
      .prepare = weight_grad_prepare,
-     .run = weight_grad_run},
+     .run = weight_grad_run,
+     .is_fallback = true},
 };
 
 }  // namespace

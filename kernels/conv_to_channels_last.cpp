@@ -237,7 +237,11 @@ constexpr KernelDef kKernels[] = {
      .accepts = accepts,
      .prepare = prepare,
      .run = run},
-    {.op = "conv_to_channels_last", .name = "plain", .prepare = plain_prepare, .run = plain_run},
+    {.op = "conv_to_channels_last",
+     .name = "plain",
+     .prepare = plain_prepare,
+     .run = plain_run,
+     .is_fallback = true},
 };
 
 }  // namespace

@@ -164,7 +164,8 @@ constexpr KernelDef kKernels[] = {
      .name = "loops",
      .prepare = prepare_loops,
      .run = run_loops,
-     .strided = 0b11},
+     .strided = 0b11,
+     .is_fallback = true},
 };
 
 }  // namespace

@@ -64,6 +64,13 @@ std::shared_ptr<const Op> parsed(const OpDef& def, Status& status) {
   return std::make_shared<const Op>(Op{def, *std::move(signature)});
 }
 
+using KernelList = std::vector<const KernelDef*>;
+
+KernelList::iterator first_fallback(KernelList& list) {
+  return std::partition_point(list.begin(), list.end(),
+                              [](const KernelDef* kernel) { return !kernel->is_fallback; });
+}
+
 int edit_distance(std::string_view a, std::string_view b) {
   std::vector<int> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
@@ -90,8 +97,10 @@ const Registry& Registry::built_in() {
       for (const OpDef& row : rows) (void)registry.add(row);
     };
     const auto add_kernels = [&](std::span<const KernelDef> rows) {
-      for (const KernelDef& row : rows)
-        registry.body_->kernels[{row.op, row.device}].push_back(&row);
+      for (const KernelDef& row : rows) {
+        auto& list = registry.body_->kernels[{row.op, row.device}];
+        list.insert(row.is_fallback ? list.end() : first_fallback(list), &row);
+      }
     };
 #define HG_TABLE(stem) add_ops(ops::stem());
 #include "hg_ops_table.inc"
@@ -133,7 +142,7 @@ Status Registry::add(const KernelDef& kernel) {
   HG_CHECK(kernel.run != nullptr || kernel.device != Device::cpu, "the kernel '", kernel.name,
            "' of '", kernel.op, "' has no run function");
   auto& list = body_->kernels[{kernel.op, kernel.device}];
-  list.insert(list.begin(), &kernel);
+  list.insert(kernel.is_fallback ? first_fallback(list) : list.begin(), &kernel);
   return {};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/run/tuning.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -106,7 +107,21 @@ Result<double> measure(const Graph& graph, const PlanRequest& request, const Ker
                 Program::create(graph, options, *request.registry));
   HG_TRY_ASSIGN(const std::vector<TensorData> zeros, program->give_zeros(Bindings()));
   HG_TRY(program->plan({}));
+  // Where the kernel refuses, the node may have been expanded: that time is not the kernel's.
+  const std::vector<ProfileRow> rows = program->profile();
+  if (std::none_of(rows.begin(), rows.end(), [&](const ProfileRow& row) {
+        return row.op == kernel.op && row.kernel == kernel.name;
+      }))
+    return unsupported(kernel.op, ": '", kernel.name, "' refuses");
   return program->least_ms(kMostRuns, kMostMs);
+}
+
+// All but fallbacks, in order of preference.
+std::vector<const KernelDef*> measurable(const PlanRequest& request, const Node& node) {
+  std::vector<const KernelDef*> kernels;
+  for (const KernelDef* kernel : request.registry->kernels(node.op->name(), Device::cpu))
+    if (!kernel->is_fallback) kernels.push_back(kernel);
+  return kernels;
 }
 
 // The fastest, of equally fast ones that which is preferred; empty where none can serve.
@@ -115,7 +130,6 @@ std::string fastest(const Graph& graph, const PlanRequest& request,
   std::string name;
   double best = std::numeric_limits<double>::infinity();
   for (const KernelDef* kernel : kernels) {
-    if (kernel->name == "reference") continue;
     const Result<double> ms = measure(graph, request, *kernel);
     if (!ms.ok() || *ms > best * kMuchFaster) continue;
     best = *ms;
@@ -174,7 +188,7 @@ NodeKernels Tuning::choose(const PlanRequest& request, bool may_measure) {
   const std::vector<Node>& nodes = request.graph->nodes();
   const std::string here = processor();  // asking is slow in a virtual machine
   for (size_t i = 0; i < nodes.size(); ++i) {
-    const auto kernels = request.registry->kernels(nodes[i].op->name(), Device::cpu);
+    const std::vector<const KernelDef*> kernels = measurable(request, nodes[i]);
     if (kernels.size() < 2) continue;
     const std::optional<Alone> node = alone(request, nodes[i], here);
     if (!node || node->flops < kLeastFlops) continue;

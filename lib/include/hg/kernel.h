@@ -47,7 +47,7 @@ class RunContext;
 struct KernelDef {
   std::string_view op;
   Device device = Device::cpu;
-  std::string_view name;  // of this variant, unique among the op's: "reference", "gemm"
+  std::string_view name;  // of this variant, unique among the op's: "gemm", "winograd"
   // Whether this kernel can serve the call; null accepts everything.
   bool (*accepts)(const PrepareContext&) = nullptr;
   // Checks what infer could not, asks for workspace, packs constant inputs; may be null.
@@ -59,6 +59,9 @@ struct KernelDef {
   // Bit i: input i may have any strides (zero, negative, gaps). Other inputs arrive contiguous.
   // Outputs are always contiguous. Inputs of a variadic op beyond bit 31 count as bit 31.
   uint32_t strided = 0;
+  // Plain loops for what no other kernel takes, and slower than each of those: tried after them,
+  // and never measured by Options::autotune.
+  bool is_fallback = false;
 };
 inline constexpr uint32_t kAllStrided = 0xffffffffu;
 

@@ -106,7 +106,7 @@ class Registry {
 
   // The rows must outlive the registry. An op's name must be new and its signature must parse.
   Status add(const OpDef& op);
-  // A kernel is tried before those that were added earlier.
+  // A kernel is tried before those that were added earlier, a fallback after all that are none.
   Status add(const KernelDef& kernel);
 
   const Op* find(std::string_view name) const;  // null when unknown; valid while the registry lives

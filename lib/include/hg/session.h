@@ -52,7 +52,7 @@ struct Options {
   std::vector<std::byte> tuning = {};  // what Session::tuning() gave before, here or elsewhere
   std::vector<std::pair<std::string, int64_t>> dims = {};  // sizes for symbols, to plan at creation
   std::vector<std::string> disabled_passes = {};           // by name, for debugging
-  std::vector<std::string> kernels = {};  // "conv=reference": only this variant, for debugging
+  std::vector<std::string> kernels = {};  // "conv=gemm": only this variant, for debugging
   uint64_t seed = 0;                // of random ops; equal seeds give equal runs
   uint64_t first_run = 0;           // the number that random ops take the first run for
   // The device unless it is the CPU; empty: one that the session opens, chosen by `gpu_name` as in
