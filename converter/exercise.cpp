@@ -33,6 +33,16 @@ double nodes_of(const Graph& graph) {
   return count;
 }
 
+// Whether the file says itself that it is not for these sizes, so that refusing them is right.
+bool is_guarded(const Graph& graph, const Bindings& sizes) {
+  const auto fails = [&](const Guard& guard) { return !check(guard, sizes).ok(); };
+  const auto holds_guard = [&](const auto& subgraph) { return is_guarded(*subgraph, sizes); };
+  return std::any_of(graph.guards().begin(), graph.guards().end(), fails) ||
+         std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
+           return std::any_of(node.subgraphs.begin(), node.subgraphs.end(), holds_guard);
+         });
+}
+
 }  // namespace
 
 struct Checker::Trying {
@@ -103,6 +113,7 @@ void Checker::try_one(Trying& trying, const Binding& sizes, const Search& search
   }
   const std::string with =
       text(" with ", sizes.empty() ? "" : describe_sizes(sizes) + " and ", attempt.values);
+  if (!status.ok() && is_guarded(graph_, bindings_of(sizes))) return;
   if (!status.ok())
     return fail(Exit::mismatch, text("libtorch runs the model", with,
                                      ", but the converted model fails: ", status.message()));

@@ -104,6 +104,8 @@ TEST(Graph, MovedFromItIsEmptyAndTakesNothing) {
   g.assign(x, x);
   g.add_alias(x, "z");
   g.set_origin({"module", "source"});
+  g.guard("n", Relation::ne, 1, "");
+  EXPECT_TRUE(g.guards().empty());
   EXPECT_TRUE(g.nodes().empty());
   EXPECT_TRUE(g.inputs().empty());
   EXPECT_TRUE(g.states().empty());

@@ -300,6 +300,7 @@ void Graph::set_origin(Origin origin) {
 }
 
 void Graph::guard(Dim left, Relation relation, Dim right, std::string reason) {
+  if (body_ == nullptr) return;
   Guard guard{std::move(left), relation, std::move(right), std::move(reason), body_->origin};
   if (const std::optional<bool> known = truth(guard)) {
     if (*known) return;
@@ -315,7 +316,7 @@ void Graph::guard(Dim left, Relation relation, Dim right, std::string reason) {
   if (is_new) body_->guards.push_back(std::move(guard));
 }
 
-const std::vector<Guard>& Graph::guards() const { return body_->guards; }
+const std::vector<Guard>& Graph::guards() const { return GraphAccess::body(*this).guards; }
 
 Dim Graph::fresh_symbol() {
   if (body_ == nullptr) return Dim("u0");
