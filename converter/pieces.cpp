@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of parts whose number sizes decide, such as x.chunk(2) where x may have one row. Their
-// length and their elements are terms of sizes; whatever else is done with such a list takes it with
-// as many parts as there are for most sizes, under a guard.
+// length and their elements are terms of sizes; whatever else is done with such a list takes it
+// with as many parts as there are for most sizes, under a guard.
 #include "converter/interpreter.h"
 #include "converter/rows/view.h"
 

@@ -323,6 +323,10 @@ TEST(Interpret, WhatSizesMustBeIsAGuard) {
   EXPECT_EQ(guards_of("%y:Tensor = aten::select.int(self=%x, dim=1, index=2)"), Texts{});
   EXPECT_EQ(guards_of("%y:Tensor = aten::narrow(self=%x, dim=0, start=1, length=3)"),
             Texts{"4 <= n, because of narrow"});
+  EXPECT_EQ(guards_of("%y:Tensor = aten::slice.Tensor(self=%x, dim=0, start=1, end=none, step=1)"),
+            Texts{"1 <= n, because of a slice that would be cut off"});
+  EXPECT_EQ(guards_of("%y:Tensor = aten::slice.Tensor(self=%x, dim=0, start=none, end=7, step=1)"),
+            Texts{});
   const Texts parts = guards_of(
       "%l:List = aten::chunk(self=%x, chunks=2, dim=0)\n"
       "%y:Tensor, %z:Tensor = prim::ListUnpack(%l)");

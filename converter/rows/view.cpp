@@ -219,7 +219,8 @@ Shape resolved_shape(Call& call, std::string_view argument, Shape sizes, const D
   }
   if (open == nullptr) return sizes;
   if (rest == Dim(0)) call.refuse(argument, "has a -1 beside a size of 0");
-  call.graph().guard(rest, Relation::ne, 0, "a -1 beside a size of 0");
+  for (const Dim& size : sizes)
+    if (!(size == Dim(-1))) call.graph().guard(size, Relation::ne, 0, "a -1 beside a size of 0");
   *open = floordiv(total, rest);
   return sizes;
 }
@@ -236,7 +237,7 @@ bool decided_by_data(const Dim& dim) {
   });
 }
 
-// What the term is where one symbol has a size, and all others another; none where that is impossible.
+// What the term is where one symbol has a size and all others another; none where it is nothing.
 std::optional<int64_t> at_sizes(const Dim& dim, int64_t size, std::string_view one = "",
                                 int64_t size_of_one = 0) {
   std::vector<std::string> symbols;
@@ -310,7 +311,7 @@ Bounds bounds_of(Call& call, const Dim& start, const Dim& end, const Dim& size) 
   Bounds b{bound(call, start, size), bound(call, end, size)};
   const Dim length = b.end - b.start;
   if (length.lower_bound() >= 0) return b;
-  if (!decided_by_data(length) && is_plausible(length) && at_sizes(length, 0).value_or(0) >= 0)
+  if (!decided_by_data(length) && is_plausible(length))
     call.graph().guard(b.start, Relation::le, b.end, "a slice that would be empty");
   else
     b.end = max(b.end, b.start);
