@@ -104,10 +104,11 @@ void Checker::explain(const Session& session, std::vector<CheckedOutput>& output
     std::string reason;
     if (went_on && compare(*got, want).equal) {
       for (const std::string& open : nodes.open) reason += text(reason.empty() ? "" : "; ", open);
-    } else if (!varies_ && (nodes.wrong || is_kept_equal(i, want))) {
+    } else if (nodes.wrong || is_kept_equal(i, want)) {
       try {
         if (!conditioning) conditioning.emplace(loaded_, inputs, job_.seed);
-        reason = conditioning->excuse(i, *got, want);
+        reason = conditioning->excuse(i, *got, expected[i].tensor);
+        if (reason.empty() && went_on) reason = conditioning->excuse(i, *got, want);
       } catch (const ReferenceFailure&) {
         break;  // what is nearly the same input is refused
       }

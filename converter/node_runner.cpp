@@ -163,7 +163,7 @@ class NodeRunner::Run final : public NodeRun {
   static bool may_run_again(const jit::Node& node) {
     const c10::FunctionSchema* schema = node.maybeSchema();
     if (node.kind() == c10::prim::SetAttr || (schema != nullptr && schema->is_mutable()) ||
-        node.isNondeterministic() || is_uninitialised(node))
+        node.isNondeterministic())
       return false;
     for (const jit::Block* block : node.blocks())
       for (const jit::Node* inner : block->nodes())
