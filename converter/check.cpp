@@ -6,6 +6,7 @@
 #include <set>
 
 #include "converter/checker.h"
+#include "converter/fitting_sizes.h"
 
 namespace hg::convert {
 namespace {
@@ -37,8 +38,13 @@ CheckResult Checker::run() {
   std::vector<Reference> references;
   for (const Binding& sizes : check_sizes(specs_, job_)) {
     progress_(sizes.empty() ? "checking" : "checking with " + describe_sizes(sizes));
-    references.push_back(run_libtorch(sizes));
-    if (!references.back().known) break;
+    const bool is_first = references.empty();
+    Reference reference =
+        run_libtorch(sizes, is_first ? std::nullopt : std::optional(references[0].sizes));
+    const bool known = reference.known;
+    if (known || is_first || !is_only_size(references[0].sizes))
+      references.push_back(std::move(reference));
+    if (!known) break;
   }
   model_ = &written_();
   Result<Session> session = Session::create(*model_);
@@ -77,34 +83,40 @@ std::vector<TensorData> Checker::libtorch(const Inputs& inputs, uint64_t seed,
 }
 
 // Inputs that libtorch accepts, and its outputs; nothing when it refuses whatever it is given.
-// Sizes that nobody asked for are made larger until they fit.
-bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData>& expected) {
-  std::set<std::string> given;
-  for (const SizeOption& option : job_.check_sizes) given.insert(option.symbol);
-  for (int attempt = 0;; ++attempt) {
-    for (Filling filling : kFillings) {
-      inputs = make_inputs(specs_, sizes, job_, filling);
-      try {
-        expected = libtorch(inputs, job_.seed);
-        return true;
-      } catch (const ReferenceFailure& failure) {
-        if (attempt == 0 && filling == Filling::usual) refusal_ = failure;
-      }
+// Where nobody asked for the sizes, others are tried.
+bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData>& expected,
+                          const std::optional<Binding>& earlier) {
+  ReferenceFailure refusal;
+  const auto accepts = [&](const Binding& tried, Filling filling) {
+    inputs = make_inputs(specs_, tried, job_, filling);
+    try {
+      expected = libtorch(inputs, job_.seed);
+      sizes = tried;
+      return true;
+    } catch (const ReferenceFailure& failure) {
+      refusal = failure;
+      return false;
     }
-    bool grown = false;
-    for (auto& [symbol, size] : sizes) {
-      if (given.count(symbol) > 0 || size >= largest_size(specs_, symbol, attempt)) continue;
-      size *= 2;
-      grown = true;
-    }
-    if (!grown) break;
+  };
+  // Where the values make no difference, those of other sizes do not either.
+  std::set<std::string> reasons;
+  const Binding asked = sizes;
+  for (const Filling filling : kFillings) {
+    if (accepts(asked, filling)) return true;
+    if (reasons.empty()) refusal_ = refusal;
+    reasons.insert(refusal.reason);
   }
+  const std::span<const Filling> fillings(kFillings, reasons.size() > 1 ? std::size(kFillings) : 1);
+  for (const Binding& tried : fitting_sizes(specs_, job_, asked, refusal_.reason, earlier))
+    for (const Filling filling : fillings)
+      if (accepts(tried, filling)) return true;
   return false;
 }
 
-Checker::Reference Checker::run_libtorch(const Binding& sizes) {
+Checker::Reference Checker::run_libtorch(const Binding& sizes,
+                                         const std::optional<Binding>& earlier) {
   Reference reference{sizes, {}, {}, {}, false};
-  reference.known = find_inputs(reference.sizes, reference.inputs, reference.expected);
+  reference.known = find_inputs(reference.sizes, reference.inputs, reference.expected, earlier);
   if (!reference.known) {
     reference.sizes = sizes;
     reference.inputs = make_inputs(specs_, sizes, job_, Filling::usual);
@@ -112,6 +124,22 @@ Checker::Reference Checker::run_libtorch(const Binding& sizes) {
     reference.again = libtorch(reference.inputs, job_.seed + 1);
   }
   return reference;
+}
+
+// Whether a case is missing because libtorch takes no size but the one of the first case. Where
+// that is a size of batches, a trace has it baked in.
+bool Checker::is_only_size(const Binding& first) {
+  const auto is_free = [&](const auto& size) {
+    return std::none_of(job_.check_sizes.begin(), job_.check_sizes.end(),
+                        [&](const SizeOption& option) { return option.symbol == size.first; });
+  };
+  const bool only = std::all_of(first.begin(), first.end(), [&](const auto& size) {
+    return is_free(size) && !is_batch(specs_, size.first);
+  });
+  if (only)
+    warn(text("libtorch takes no other sizes than ", describe_sizes(first),
+              " of those that were tried: nothing else is checked"));
+  return only;
 }
 
 void Checker::check_case(Session& session, Reference& reference, size_t k) {
@@ -203,9 +231,12 @@ void Checker::report_refusal(const Inputs& inputs, const Binding& sizes, size_t 
                                      sizes.empty() ? ""
                                                    : "; if the model was traced with another "
                                                      "size, that one is baked in there: compute "
-                                                     "it from x.size(), or give a number"));
+                                                     "it from x.size(), or give a number, or "
+                                                     "choose sizes to check with by "
+                                                     "--check-size"));
   warn(text("nothing is checked: libtorch refuses the seeded inputs", with, where, ": ", why.reason,
-            "; give a range of values that the model takes, as in 'ids:i64[n]=0..99'"));
+            "; give a range of values that the model takes, as in 'ids:i64[n]=0..99'",
+            sizes.empty() ? "" : ", or sizes that it takes with --check-size"));
 }
 
 std::string input_trouble(const Loaded& loaded, std::span<const InputSpec> specs, const Job& job) {

@@ -15,20 +15,21 @@ namespace {
 // others, so that a mix-up of two shows.
 std::pair<int64_t, int64_t> default_sizes(std::span<const InputSpec> specs,
                                           const std::string& symbol, int index) {
-  bool batch = true, image = false, features = false;
+  bool image = false, features = false, volume = false;
   for (const auto& [name, type] : specs) {
     for (int d = 0; d < type.rank(); ++d) {
       std::vector<std::string> used;
       type.shape[static_cast<size_t>(d)].collect_symbols(used);
       if (std::find(used.begin(), used.end(), symbol) == used.end()) continue;
-      batch = batch && d == 0;
+      volume = volume || (type.rank() > 4 && d >= type.rank() - 3 && is_float(type.dtype));
       if (type.rank() < 4 || d < type.rank() - 2 || !is_float(type.dtype)) continue;
       // Pictures have one channel or three; what has others was made smaller by some model before.
       const Dim& channels = type.shape[static_cast<size_t>(type.rank() - 3)];
       (channels == Dim(1) || channels == Dim(3) ? image : features) = true;
     }
   }
-  if (batch) return {2 + index, 3 + index};
+  if (is_batch(specs, symbol)) return {2 + index, 3 + index};
+  if (volume) return {8 + 8 * index, 16 + 8 * index};
   if (features && !image) return {32 + 16 * index, 48 + 16 * index};
   if (image) return {64 + 32 * index, 96 + 32 * index};
   return {5 + 2 * index, 8 + 2 * index};
@@ -88,14 +89,14 @@ Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const
       });
 }
 
-// Models of sound want thousands of samples, which are the last dim of their input.
-int64_t largest_size(std::span<const InputSpec> specs, const std::string& symbol, int attempt) {
-  for (const auto& [name, type] : specs) {
-    const int rank = type.rank();
-    if (rank < 1 || rank > 3 || !is_float(type.dtype)) continue;
-    if (rank > 1 && type.shape.back() == Dim(symbol)) return 16384;
-  }
-  return attempt < 3 ? 512 : 0;
+bool is_batch(std::span<const InputSpec> specs, const std::string& symbol) {
+  for (const InputSpec& spec : specs)
+    for (int d = 1; d < spec.type.rank(); ++d) {
+      std::vector<std::string> used;
+      spec.type.shape[static_cast<size_t>(d)].collect_symbols(used);
+      if (std::find(used.begin(), used.end(), symbol) != used.end()) return false;
+    }
+  return true;
 }
 
 std::string describe_sizes(const Binding& sizes) {

@@ -26,8 +26,8 @@ Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const
 // The i-th input as `chosen[i]` says, null for the usual way.
 Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
                    std::span<const Recipe* const> chosen, uint64_t seed);
-// Up to where a size grows that nobody asked for, while libtorch refuses it, at this attempt.
-int64_t largest_size(std::span<const InputSpec> specs, const std::string& symbol, int attempt);
+// Whether a symbol stands in first dims alone.
+bool is_batch(std::span<const InputSpec> specs, const std::string& symbol);
 // The sizes to check with: the job's, and two for each other symbol of the inputs.
 std::vector<Binding> check_sizes(std::span<const InputSpec> specs, const Job& job);
 std::vector<InputSpec> input_specs(const Graph& graph);

@@ -35,8 +35,10 @@ class Checker {
   // check.cpp: libtorch alone, and the cases
   std::vector<TensorData> libtorch(const Inputs& inputs, uint64_t seed,
                                    int64_t most_rounds = 0) const;
-  bool find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData>& expected);
-  Reference run_libtorch(const Binding& sizes);
+  bool find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData>& expected,
+                   const std::optional<Binding>& earlier);
+  Reference run_libtorch(const Binding& sizes, const std::optional<Binding>& earlier);
+  bool is_only_size(const Binding& first);
   void check_case(Session& session, Reference& reference, size_t k);
   void check_second_run(Session& session, const Inputs& inputs, CheckedCase& report,
                         const std::string& with);

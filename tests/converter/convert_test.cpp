@@ -188,6 +188,20 @@ TEST_F(ConvertTest, InputsThatDoNotFit) {
   expect("net.pt --input 'f32[n,4]' --dim m=2", 1, {"no --input has a size m"});
 }
 
+TEST_F(ConvertTest, FindsSizesThatFit) {
+  if (!has_models()) GTEST_SKIP() << "no Python with torch";
+  expect("linear.pt --input 'f32[n,n]'", 0,
+         {"checked with n=6: 1 of 1", "no other sizes than n=6"});
+  expect("positions.pt --input 'i64[b,t]=0..49' --input 'f32[b,p,8]'", 0,
+         {"checked with b=2, t=1, p=2: 1 of 1", "checked with b=3, t="});
+  expect("positions.pt --input 'i64[b,t]=0..49' --input 'f32[b,p,8]' --check-size p=9", 4,
+         {"index out of range", "--check-size"});
+  expect("volume.pt --input 'f32[n,1,d,h,w]'", 0,
+         {"checked with n=2, d=16, h=24, w=32: 1 of 1", "checked with n=3, d=24, h=32, w=40: 1"});
+  expect("image.pt --input 'f32[n,3,h,w]'", 0,
+         {"checked with n=2, h=128, w=128: 1 of 1", "checked with n=3, h=256, w=384: 1 of 1"});
+}
+
 TEST_F(ConvertTest, WhatTheModelUses) {
   if (!has_models()) GTEST_SKIP() << "no Python with torch";
   expect("newer.pt --input 'f32[2]' --input 'f32[2]'", 3,

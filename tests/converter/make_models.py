@@ -53,6 +53,31 @@ class Baked(nn.Module):
         return self.head(torch.relu(x))
 
 
+class Positions(nn.Module):
+    """A short table, of which the entries from past * past + 8 on are read."""
+
+    def __init__(self):
+        super().__init__()
+        self.positions = nn.Embedding(16, 8)
+        self.words = nn.Embedding(50, 8)
+
+    def forward(self, ids: torch.Tensor, past: torch.Tensor):
+        start = past.size(1) * past.size(1) + 8
+        at = torch.arange(start, start + ids.size(1))
+        return torch.cat([past, self.words(ids) + self.positions(at)], 1)
+
+
+class Halved(nn.Module):
+    """Sizes that a power of two divides come back as they were."""
+
+    def __init__(self, pool, up):
+        super().__init__()
+        self.pool, self.up = pool, up
+
+    def forward(self, x):
+        return x + self.up(self.pool(x))
+
+
 class Numbers(nn.Module):
     """The tracer turns Python's numbers into tensors, which must not count for the result's dtype."""
 
@@ -154,6 +179,14 @@ save("product.pt", Product(), torch.randn(3, 4), torch.randn(4))
 save("unsupported.pt", Unsupported(), torch.randn(4, 4))
 save("noisy.pt", Noisy(), torch.randn(2, 3))
 torch.jit.script(net).save(str(folder / "scripted.pt"))
+torch.jit.script(nn.Linear(6, 3)).save(str(folder / "linear.pt"))
+torch.jit.script(Positions()).save(str(folder / "positions.pt"))
+torch.jit.script(Halved(nn.MaxPool3d(4), nn.ConvTranspose3d(1, 1, 4, 4))).save(
+    str(folder / "volume.pt")
+)
+torch.jit.script(Halved(nn.MaxPool2d(128), nn.ConvTranspose2d(3, 3, 128, 128))).save(
+    str(folder / "image.pt")
+)
 torch.jit.script(Detached()).save(str(folder / "detached.pt"))
 for module in (Far, Never, Endless, Raises, Head):
     torch.jit.script(module()).save(str(folder / (module.__name__.lower() + ".pt")))

@@ -23,6 +23,7 @@ from semantics import (  # noqa: E402,F401
     containers,
     control,
     edges,
+    lengths,
     memory,
     numbers,
     ops,
