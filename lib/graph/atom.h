@@ -60,6 +60,7 @@ struct DimAlgebra {
 
 // Orders products by the keys of their atoms: negative, 0 or positive.
 int compare(const Product& a, const Product& b);
+Product product_of(const Product& a, const Product& b);
 Dim of_atom(AtomPtr atom);
 // coefficient * product; a sum that stands alone is multiplied out.
 Dim of_product(const Product& product, int64_t coefficient);
@@ -67,6 +68,15 @@ Dim of_product(const Product& product, int64_t coefficient);
 const Atom* single_atom(const Dim& dim);
 // A sum as one factor, as the text "sum(...)" says; only for products, of_product has it alone.
 Dim sum_atom(const Dim& dim);
+// A sum as one summand: what all summands have in common, times the rest as a sum_atom.
+Dim kept_sum(const Dim& dim);
+// A call that did not simplify.
+Dim call_of(Atom::Kind kind, const Dim& a, const Dim& b);
+// How many summands the size has as text.
+size_t length(const Dim& dim);
+// a + factor * b
+Dim added(const Dim& a, const Dim& b, int64_t factor);
+Dim total_of(std::vector<Dim> parts);
 // `dim` times `factor` + `other`, unless a coefficient overflows.
 std::optional<Dim> scaled_sum(const Dim& dim, int64_t factor, const Dim& other);
 
