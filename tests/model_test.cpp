@@ -257,6 +257,7 @@ Model nested_sizes(int layers) {
     const Dim end = min(floordiv(x.dim(0), 3) + half, padded.dim(0) - floordiv(half, 7));
     x = g.call("slice", {padded}, {{"dim", 0}, {"start", 0}, {"end", end}, {"step", 1}});
   }
+  g.guard(floordiv(x.dim(0) * x.dim(0), Dim("n") + 1), Relation::ne, 7, "a test");
   g.output("y", x);
   Result<Model> model = Model::from_graph(std::move(g));
   EXPECT_TRUE(model.ok()) << model.status().message();

@@ -144,6 +144,10 @@ void SizeNames::add(const Graph& graph) {
   }
   const GraphBody& body = GraphAccess::body(graph);
   for (const ValueInfo& value : body.values) add(value.type.shape);
+  for (const Guard& guard : body.guards) {
+    add(guard.left);
+    add(guard.right);
+  }
   for (const Node& node : body.nodes) {
     for (const Attr& attr : node.attrs) add(attr);
     for (const auto& subgraph : node.subgraphs) add(*subgraph);
