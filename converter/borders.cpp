@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "converter/inputs.h"
 #include "converter/interpreter.h"
 #include "converter/type_names.h"
 
@@ -54,6 +55,9 @@ Item Interpreter::input_tensor(const std::string& name, size_t& next) {
     throw Refusal{text("the input '", name, "' has no --input"),
                   text("add --input '", name, ":f32[...]'")};
   const InputSpec& spec = inputs_[next++];
+  if (name.find('.') != std::string::npos && spec.name != name)
+    throw Refusal{text("the input '", name, "' has no --input; '", spec.name, "' is in its place"),
+                  "name the inputs in the order in which the argument holds them"};
   const Value value =
       top_.input(spec.name.empty() ? name : spec.name, spec.type.dtype, spec.type.shape);
   if (Status status = top_.take_status(); !status.ok())
@@ -65,8 +69,10 @@ Item Interpreter::input_tensor(const std::string& name, size_t& next) {
 
 Item Interpreter::bind_input(const std::string& name, const std::string& type, size_t& next,
                              size_t spare) {
+  const std::string given = next < inputs_.size() ? inputs_[next].name : "";
   if (const auto inner = inside_of(type, "Optional"))
-    return spare > 0 ? bind_input(name, *inner, next, spare) : Item();
+    return spare > 0 || is_path_into(given, name) ? bind_input(name, *inner, next, spare) : Item();
+  if (given != name && is_path_into(given, name)) return bind_by_path(name, type, next);
   if (const auto inner = inside_of(type, "Tuple")) {
     auto tuple = std::make_shared<Tuple>();
     int64_t k = 0;
@@ -111,6 +117,44 @@ Item Interpreter::bind_input(const std::string& name, const std::string& type, s
   return tensor;
 }
 
+// The container whose elements have names that lead to them: 'x.0', 'x.key', 'x.field.1'.
+Item Interpreter::bind_by_path(const std::string& name, const std::string& type, size_t& next) {
+  const auto child = [&](const auto& key) { return text(name, ".", key); };
+  const auto holds_more = [&](const std::string& path) {
+    return next < inputs_.size() && is_path_into(inputs_[next].name, path);
+  };
+  if (const auto inner = inside_of(type, "Tuple")) {
+    auto tuple = std::make_shared<Tuple>();
+    int64_t k = 0;
+    for (const NamedType& element : split_types(*inner)) {
+      if (!element.name.empty()) tuple->names.push_back(element.name);
+      tuple->items.push_back(
+          bind_input(element.name.empty() ? child(k) : child(element.name), element.type, next, 0));
+      ++k;
+    }
+    return Item(std::move(tuple));
+  }
+  if (const auto inner = inside_of(type, "List")) {
+    auto list = std::make_shared<List>();
+    for (int64_t k = 0; holds_more(child(k)); ++k)
+      list->items.push_back(bind_input(child(k), *inner, next, 0));
+    return Item(std::move(list));
+  }
+  if (const auto inner = inside_of(type, "Dict")) {
+    const std::vector<NamedType> types = split_types(*inner);
+    auto dict = std::make_shared<Dict>();
+    while (holds_more(name)) {
+      const std::string key = key_in_path(inputs_[next].name, name);
+      const Item item = types.front().type == "int" ? Item(int64_t{std::stoll(key)}) : Item(key);
+      dict->items.emplace_back(item, bind_input(child(key), types.back().type, next, 0));
+    }
+    return Item(std::move(dict));
+  }
+  throw Refusal{text("the input '", name, "' is of type ", type, ", which '", inputs_[next].name,
+                     "' is no part of"),
+                ""};
+}
+
 void Interpreter::bind_inputs() {
   const auto needs = [](const ScriptInput& input) {
     return input.has_default ? 0 : fixed_tensors(input.type);
@@ -123,9 +167,11 @@ void Interpreter::bind_inputs() {
     const ScriptInput& input = program_.inputs[i];
     fixed -= needs(input);
     const size_t left = inputs_.size() - std::min(next, inputs_.size());
-    const size_t spare = left > fixed ? left - fixed : 0;
-    Item item = input.has_default && spare == 0 ? input.default_value
-                                                : bind_input(input.name, input.type, next, spare);
+    size_t spare = left > fixed ? left - fixed : 0;
+    if (spare > 0 && is_for_another(program_.inputs, i, inputs_[next].name)) spare = 0;
+    Item item = input.is_constant || (input.has_default && spare == 0)
+                    ? copy_of(input.default_value, known)
+                    : bind_input(input.name, input.type, next, spare);
     made(item);
     set(program_.body.inputs.at(i + 1), std::move(item));
   }

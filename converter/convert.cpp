@@ -138,6 +138,7 @@ class Conversion {
     hash_ = std::async(std::launch::async, sha256_of_file, path);  // beside libtorch's reading
     Loaded loaded = load_script(path, job().custom);
     note_custom(loaded);
+    apply_constants(loaded.program, job().constants);
     std::future<std::string> bad_weights =
         std::async(std::launch::async, warning_of_weights, std::cref(loaded.program));
 

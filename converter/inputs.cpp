@@ -37,8 +37,9 @@ void add_leaves(const std::string& name, const std::string& type, bool optional,
 std::vector<Leaf> leaves_of(const ScriptProgram& program) {
   std::vector<Leaf> leaves;
   for (size_t i = 0; i < program.inputs.size(); ++i)
-    add_leaves(program.inputs[i].name, program.inputs[i].type, program.inputs[i].has_default,
-               program.body.inputs.at(i + 1), leaves);
+    if (!program.inputs[i].is_constant)
+      add_leaves(program.inputs[i].name, program.inputs[i].type, program.inputs[i].has_default,
+                 program.body.inputs.at(i + 1), leaves);
   return leaves;
 }
 
@@ -117,8 +118,9 @@ class Guess {
   std::unordered_map<ScriptId, Item> items_;
 };
 
-std::string option_text(const std::string& name, const std::optional<TensorType>& type) {
-  return text("--input '", name, ":", type ? text(*type) : std::string("f32[...]"), "'");
+std::string option_text(const Leaf& leaf, const std::optional<TensorType>& type) {
+  if (!type && takes_constant(leaf.type)) return text("--constant ", leaf.name, "=...");
+  return text("--input '", leaf.name, ":", type ? text(*type) : std::string("f32[...]"), "'");
 }
 
 std::vector<InputOption> infer(const ScriptProgram& program, const std::vector<Leaf>& leaves,
@@ -133,7 +135,7 @@ std::vector<InputOption> infer(const ScriptProgram& program, const std::vector<L
     if (leaf.type == "Tensor" && leaf.id >= 0) type = guess.of(leaf.id);
     if (leaf.type == "int") type = TensorType{i64, {}};
     all = all && type;
-    options += text(" ", option_text(leaf.name, type));
+    options += text(" ", option_text(leaf, type));
     if (type) result.push_back({{leaf.name, *type}, std::nullopt});
   }
   if (!all)
@@ -152,9 +154,25 @@ std::string suggested_inputs(const ScriptProgram& program) {
   for (const Leaf& leaf : leaves_of(program)) {
     std::optional<TensorType> type;
     if (leaf.type == "Tensor" && leaf.id >= 0) type = guess.of(leaf.id);
-    if (type) out += text(out.empty() ? "" : " ", option_text(leaf.name, type));
+    if (type) out += text(out.empty() ? "" : " ", option_text(leaf, type));
   }
   return out;
+}
+
+bool is_path_into(std::string_view path, std::string_view container) {
+  return !container.empty() && path.starts_with(container) &&
+         (path.size() == container.size() || path[container.size()] == '.');
+}
+
+std::string key_in_path(std::string_view path, std::string_view container) {
+  const std::string_view rest = path.substr(std::min(path.size(), container.size() + 1));
+  return std::string(rest.substr(0, rest.find('.')));
+}
+
+bool is_for_another(const std::vector<ScriptInput>& inputs, size_t i, std::string_view path) {
+  if (is_path_into(path, inputs[i].name)) return false;
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [&](const ScriptInput& each) { return is_path_into(path, each.name); });
 }
 
 std::string describe_inputs(const ScriptProgram& program) {
@@ -167,9 +185,14 @@ std::string describe_inputs(const ScriptProgram& program) {
 std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<InputOption> options,
                                     std::string& note) {
   std::vector<Leaf> leaves = leaves_of(program);
-  bool open = std::any_of(leaves.begin(), leaves.end(), [](const Leaf& l) { return l.open; });
+  // The names of the entries of lists and dicts, and paths into arguments, are the user's.
+  const bool open =
+      std::any_of(leaves.begin(), leaves.end(), [](const Leaf& l) { return l.open; }) ||
+      std::any_of(options.begin(), options.end(), [](const InputOption& option) {
+        return option.spec.name.find('.') != std::string::npos;
+      });
   if (options.empty()) return leaves.empty() ? options : infer(program, leaves, note);
-  if (open) return options;  // the names of dict entries are the user's
+  if (open) return options;
 
   std::vector<std::optional<InputOption>> placed(leaves.size());
   std::vector<std::string> names;
@@ -207,23 +230,17 @@ std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<In
     placed[next] = option;
   }
   std::vector<InputOption> result;
-  bool skipped = false;
-  std::string skipped_name;
   for (size_t i = 0; i < placed.size(); ++i) {
     if (placed[i]) {
-      if (skipped)
-        throw Failure{Exit::unsupported, text("--input '", leaves[i].name, "' is given without '",
-                                              skipped_name, "' before it; give both")};
+      // By its name the argument is found where optional ones before it are left out.
+      if (leaves[i].id >= 0 && placed[i]->spec.name.empty()) placed[i]->spec.name = leaves[i].name;
       result.push_back(*placed[i]);
-    } else if (leaves[i].optional) {
-      skipped = true;
-      skipped_name = leaves[i].name;
-    } else {
+    } else if (!leaves[i].optional) {
       Guess guess(program);
       std::optional<TensorType> type;
       if (leaves[i].id >= 0) type = guess.of(leaves[i].id);
       throw Failure{Exit::usage, text("the input '", leaves[i].name, "' (", leaves[i].type,
-                                      ") has no --input; add ", option_text(leaves[i].name, type))};
+                                      ") has no --input; add ", option_text(leaves[i], type))};
     }
   }
   return result;

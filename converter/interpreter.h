@@ -186,6 +186,7 @@ class Interpreter {
   class Held;   // loops.cpp
   void bind_inputs();
   Item bind_input(const std::string& name, const std::string& type, size_t& next, size_t spare);
+  Item bind_by_path(const std::string& name, const std::string& type, size_t& next);
   Item input_tensor(const std::string& name, size_t& next);
   void add_output(const std::string& name, const Item& item);
   void run_node(const ScriptNode& node);

@@ -29,6 +29,7 @@ Examples:
   hg-convert bert.pt --input 'ids:i64[n,s]=0..30521' --input 'mask:i64[n,s]' --check-size n=1,4
   hg-convert unet.pt -o unet_512.hgm --input 'f32[1,3,h,w]' --dim h=512 --dim w=512
   hg-convert net.pt --input 'f32[n,16]' --custom 'acme.wave(x, gain: float = 1) -> like x'
+  hg-convert voice.pt --input 'x:f32[n,t]' --constant sr=16000 --constant mode=mean
   cat model.pt | hg-convert - -o - --input 'f32[n,16]' > model.hgm
   hg-convert --list-ops
 
@@ -157,13 +158,16 @@ int run(int argc, char** argv) {
   });
   Job job;
   std::string json, batch;
-  std::vector<std::string> inputs, check_sizes, dims, custom;
+  std::vector<std::string> inputs, constants, check_sizes, dims, custom;
   bool no_check = false, list_ops = false;
   app.add_option("model", job.model, "the TorchScript file, or - for standard input");
   app.add_option("-o,--output", job.output,
                  "the .hgm file, or - for standard output; by default "
                  "the model's name with .hgm");
   app.add_option("--input", inputs, "an input of the model, such as 'x:f32[n,3,224,224]'")
+      ->allow_extra_args(false);
+  app.add_option("--constant", constants,
+                 "an argument of forward that is no tensor and never changes, such as sr=16000")
       ->allow_extra_args(false);
   app.add_option("--check-size", check_sizes, "sizes to check a symbol with, such as n=1,4")
       ->allow_extra_args(false);
@@ -194,6 +198,7 @@ int run(int argc, char** argv) {
   if (job.model.empty())
     throw Failure{Exit::usage, "no model is given; see hg-convert --help for examples"};
   for (const std::string& input : inputs) job.inputs.push_back(parse_input(input));
+  for (const std::string& constant : constants) job.constants.push_back(parse_constant(constant));
   for (const std::string& op : custom) job.custom.push_back(parse_custom(op));
   for (const std::string& size : check_sizes)
     job.check_sizes.push_back(parse_size("--check-size", size));

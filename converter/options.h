@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "converter/constants.h"
 #include "converter/custom.h"
 #include "converter/failure.h"
 #include "converter/interpret.h"
@@ -35,8 +36,9 @@ struct Job {
   std::string output;  // "-" writes standard output
   std::vector<InputOption> inputs;
   std::vector<SizeOption> check_sizes;
-  std::vector<SizeOption> dims;  // --dim n=2: the symbol becomes this number in the file
-  std::vector<CustomOp> custom;  // --custom
+  std::vector<SizeOption> dims;           // --dim n=2: the symbol becomes this number in the file
+  std::vector<CustomOp> custom;           // --custom
+  std::vector<ConstantOption> constants;  // --constant
   bool check = true;
   bool strict = false;  // what the check did not exercise refuses the model
   uint64_t seed = 1;

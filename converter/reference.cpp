@@ -9,6 +9,7 @@
 #include <torch/csrc/jit/runtime/print_handler.h>
 
 #include "converter/node_runner.h"
+#include "converter/reference_inputs.h"
 #include "converter/rows.h"
 
 namespace hg::convert {
@@ -64,99 +65,6 @@ void flatten(const IValue& value, std::vector<TensorData>& out) {
     for (const auto& entry : value.toGenericDict()) flatten(entry.value(), out);
   }
 }
-
-// Builds the arguments of forward from the flat list, by the rules of import_program.
-class InputBinder {
- public:
-  explicit InputBinder(std::span<const ReferenceInput> inputs) : inputs_(inputs) {}
-
-  std::vector<IValue> bind(const jit::Graph& graph, const std::vector<c10::Argument>& arguments) {
-    std::vector<IValue> result;
-    int64_t fixed = 0;
-    const auto optional = [&](size_t i) {
-      return i < arguments.size() && arguments[i].default_value().has_value();
-    };
-    const auto least = [&](size_t i) {
-      return optional(i) ? 0 : needed(*graph.inputs()[i]->type());
-    };
-    for (size_t i = 1; i < graph.inputs().size(); ++i) fixed += least(i);
-    for (size_t i = 1; i < graph.inputs().size(); ++i) {
-      const c10::TypePtr& type = graph.inputs()[i]->type();
-      fixed -= least(i);
-      int64_t left = static_cast<int64_t>(inputs_.size() - next_);
-      int64_t spare = std::max<int64_t>(left - fixed, 0);
-      if (optional(i) && spare == 0) {
-        result.push_back(*arguments[i].default_value());
-        continue;
-      }
-      result.push_back(value(type, spare));
-    }
-    return result;
-  }
-
- private:
-  static int64_t needed(const c10::Type& type) {
-    switch (type.kind()) {
-      case c10::TypeKind::OptionalType:
-      case c10::TypeKind::ListType:
-      case c10::TypeKind::DictType:
-        return 0;
-      case c10::TypeKind::TupleType: {
-        int64_t sum = 0;
-        for (const c10::TypePtr& element : type.containedTypes()) sum += needed(*element);
-        return sum;
-      }
-      default:
-        return 1;
-    }
-  }
-
-  IValue value(const c10::TypePtr& type, int64_t spare) {
-    switch (type->kind()) {
-      case c10::TypeKind::OptionalType:
-        return spare > 0 ? value(type->containedType(0), spare) : IValue();
-      case c10::TypeKind::TupleType: {
-        std::vector<IValue> elements;
-        for (const c10::TypePtr& element : type->containedTypes())
-          elements.push_back(value(element, spare));
-        auto tuple = type->expect<c10::TupleType>();
-        return tuple->name() ? c10::ivalue::Tuple::createNamed(std::move(elements), tuple)
-                             : c10::ivalue::Tuple::create(std::move(elements));
-      }
-      case c10::TypeKind::ListType: {
-        c10::impl::GenericList list(type->containedType(0));
-        for (size_t end = next_ + static_cast<size_t>(spare); next_ < end;)
-          list.push_back(value(type->containedType(0), 0));
-        return list;
-      }
-      case c10::TypeKind::DictType: {
-        c10::impl::GenericDict dict(type->containedType(0), type->containedType(1));
-        for (size_t end = next_ + static_cast<size_t>(spare); next_ < end;) {
-          std::string key = inputs_[next_].name;
-          dict.insert(key, value(type->containedType(1), 0));
-        }
-        return dict;
-      }
-      default:
-        break;
-    }
-    if (next_ >= inputs_.size()) throw ReferenceFailure{"", {}, "too few inputs"};
-    at::Tensor tensor = to_torch(inputs_[next_++].tensor);
-    switch (type->kind()) {
-      case c10::TypeKind::IntType:
-        return tensor.item().toLong();
-      case c10::TypeKind::FloatType:
-        return tensor.item().toDouble();
-      case c10::TypeKind::BoolType:
-        return tensor.item().toBool();
-      default:
-        return tensor;
-    }
-  }
-
-  std::span<const ReferenceInput> inputs_;
-  size_t next_ = 0;
-};
 
 using Slots = std::vector<std::pair<c10::intrusive_ptr<c10::ivalue::Object>, std::vector<IValue>>>;
 
@@ -241,7 +149,7 @@ std::vector<IValue> arguments_of(const Loaded& loaded, std::span<const Reference
   const TorchModule& torch = *loaded.module;
   const auto& schema = torch.module.get_method("forward").function().getSchema();
   try {
-    return InputBinder(inputs).bind(*torch.graph, schema.arguments());
+    return reference_arguments(*torch.graph, schema.arguments(), inputs, loaded.program.inputs);
   } catch (const std::exception& error) {
     throw ReferenceFailure{"", {}, one_line(error.what())};
   }

@@ -52,6 +52,11 @@ BatchJob read_job(const Json& entry) {
     const Json dims = entry.value("dims", Json::object());
     for (const auto& [symbol, size] : dims.items())
       job.dims.push_back({symbol, {size.get<int64_t>()}});
+    const Json constants = entry.value("constants", Json::object());
+    for (const auto& [name, value] : constants.items())
+      job.constants.push_back({name, value.is_string() ? value.get<std::string>()
+                                     : value.is_null() ? "None"
+                                                       : value.dump()});
     job.check = entry.value("check", true);
     job.strict = entry.value("strict", false);
   } catch (const Failure& failure) {
@@ -75,6 +80,8 @@ std::string report_json(const Report& report) {
     unsupported.push_back(entry);
   }
   for (const auto& [op, count] : report.ops) ops[op] = count;
+  Json constants = Json::object();
+  for (const auto& [name, value] : report.job.constants) constants[name] = value;
   for (const CheckedCase& checked : report.check.cases) cases.push_back(case_json(checked));
   for (const WrongNode& node : report.check.wrong_nodes) {
     Json entry = origin_json(node.op, node.origin);
@@ -93,6 +100,7 @@ std::string report_json(const Report& report) {
                {"libtorch", report.libtorch},
                {"source_sha256", report.source_hash},
                {"inputs", report.inputs},
+               {"constants", constants},
                {"outputs", report.outputs},
                {"parameters", report.parameters},
                {"weight_bytes", report.weight_bytes},

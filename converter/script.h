@@ -48,7 +48,8 @@ struct ScriptInput {
   std::string name;  // "x"
   std::string type;  // "Tensor", "Tuple[Tensor, int]", "Dict[str, Tensor]"
   bool has_default = false;
-  Item default_value;  // meaningful with has_default; never a tensor
+  Item default_value;        // meaningful with has_default; never a tensor
+  bool is_constant = false;  // always has the default value: no --input is for it
 };
 
 struct ScriptProgram {

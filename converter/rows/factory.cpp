@@ -4,6 +4,7 @@
 
 #include "converter/interpreter.h"
 #include "converter/rows.h"
+#include "converter/rows/linspace.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -166,7 +167,7 @@ void arange(Call& call) {
   call.returns(cast(y, dtype));
 }
 
-// start + i step up to the middle, end - (steps - 1 - i) step beyond it; integers drop fractions.
+// Integers drop fractions.
 Value linspace_of_tensors(Call& call, DType dtype, DType result) {
   Graph& g = call.graph();
   const Dim steps = call.integer("steps", 100);
@@ -177,18 +178,7 @@ Value linspace_of_tensors(Call& call, DType dtype, DType result) {
     if (!is_float(dtype)) x = cast(x, dtype);
     return cast(x, wide);
   };
-  const Value start = side("start"), end = side("end");
-  if (steps == Dim(1)) return cast(g.call("reshape", {start}, {{"shape", Shape{1}}}), result);
-  const auto count = [&](const Dim& from, const Dim& to, int step) {
-    return cast(g.call("arange", {}, {{"start", from}, {"end", to}, {"step", step}}), wide);
-  };
-  const Value last =
-      g.call("reshape", {g.call("dims", {}, {{"values", Shape{steps - 1}}})}, {{"shape", Shape{}}});
-  const Value step = g.call("div", {g.call("sub", {end, start}), cast(last, wide)});
-  const Dim half = floordiv(steps, 2);
-  const Value low = g.call("add", {start, g.call("mul", {step, count(0, half, 1)})});
-  const Value high = g.call("sub", {end, g.call("mul", {step, count(steps - half - 1, -1, -1)})});
-  return cast(g.call("concat", {low, high}, {{"dim", 0}}), result);
+  return cast(linspace_between(side("start"), side("end"), steps), result);
 }
 
 void linspace(Call& call) {
@@ -237,20 +227,30 @@ void eye(Call& call) {
       call.graph().call("eye", {}, {{"n", n}, {"m", call.integer("m", n)}, {"dtype", dtype}}));
 }
 
-// torch.tensor() of nested lists.
+// torch.tensor() of nested lists. libtorch rounds floats to f32, whatever the dtype.
 Value stacked(Call& call, const Item& item, DType dtype) {
   Graph& g = call.graph();
-  if (item.is_tensor()) return cast(call.read(std::get<TensorRef>(item.value)), dtype);
+  if (item.is_tensor()) {
+    const TensorRef& tensor = std::get<TensorRef>(item.value);
+    const Value value = call.read(tensor);
+    return cast(tensor->is_number() && value.dtype() == f64 ? cast(value, f32) : value, dtype);
+  }
   const auto* list = std::get_if<std::shared_ptr<List>>(&item.value);
   if (list == nullptr) {
     const auto scalar = scalar_of(item);
     if (!scalar) call.refuse("data", text("holds ", describe(item)));
     if (!scalar->is_constant()) {
-      const Value sizes = g.call("dims", {}, {{"values", std::vector<Dim>{scalar->top}}});
-      return cast(g.call("reshape", {sizes}, {{"shape", std::vector<Dim>()}}), dtype);
+      const auto number = [&](const Dim& dim) {
+        return g.call("reshape", {g.call("dims", {}, {{"values", Shape{dim}}})},
+                      {{"shape", Shape{}}});
+      };
+      if (scalar->is_integral()) return cast(number(scalar->top), dtype);
+      const Value ratio =
+          g.call("div", {cast(number(scalar->top), f64), cast(number(scalar->bottom), f64)});
+      return cast(cast(ratio, f32), dtype);
     }
     if (scalar->is_integral()) return cast(g.scalar(scalar->top.constant(), i64), dtype);
-    return g.scalar(scalar->as_double(), dtype);
+    return cast(g.scalar(scalar->as_double(), f32), dtype);
   }
   std::vector<Value> parts;
   for (const Item& element : (*list)->items) {
@@ -268,7 +268,12 @@ void widest(const Item& item, DType& dtype) {
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
     for (const Item& element : (*list)->items) widest(element, dtype);
   } else if (item.is_tensor()) {
-    dtype = f32;  // a number of the graph is read with its own dtype below
+    const TensorRef& tensor = std::get<TensorRef>(item.value);
+    const DType own = tensor->is_number() ? tensor->number_dtype() : f32;
+    if (is_float(own))
+      dtype = f32;
+    else if (own == i64 && dtype == boolean)
+      dtype = i64;
   } else if (item.is_real()) {
     dtype = f32;
   } else if (item.is_int() && dtype == boolean) {
@@ -410,6 +415,22 @@ constexpr Row kRows[] = {
 };
 
 }  // namespace
+
+Value linspace_between(const Value& start, const Value& end, const Dim& steps) {
+  Graph& g = *start.graph();
+  if (steps == Dim(1)) return g.call("reshape", {start}, {{"shape", Shape{1}}});
+  const auto count = [&](const Dim& from, const Dim& to, int step) {
+    return cast(g.call("arange", {}, {{"start", from}, {"end", to}, {"step", step}}),
+                start.dtype());
+  };
+  const Value last =
+      g.call("reshape", {g.call("dims", {}, {{"values", Shape{steps - 1}}})}, {{"shape", Shape{}}});
+  const Value step = g.call("div", {g.call("sub", {end, start}), cast(last, start.dtype())});
+  const Dim half = floordiv(steps, 2);
+  const Value low = g.call("add", {start, g.call("mul", {step, count(0, half, 1)})});
+  const Value high = g.call("sub", {end, g.call("mul", {step, count(steps - half - 1, -1, -1)})});
+  return g.call("concat", {low, high}, {{"dim", 0}});
+}
 
 std::span<const Row> factory() { return kRows; }
 

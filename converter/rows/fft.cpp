@@ -171,32 +171,43 @@ void frequencies(Call& call) {
 
 // ---- Windows ----
 
-enum class Curve { hann, hamming, blackman, bartlett };
+enum class Curve { hann, hamming, blackman, bartlett, kaiser };
 
 // a - b cos t + c cos 2 t with t = 2 pi k / n, or n - 1 where it is not periodic; bartlett's is
-// 1 - |2 k / n - 1|.
+// 1 - |x| and kaiser's I0(beta sqrt(1 - x^2)) / I0(beta) with x = 2 k / n - 1. One sample is 1.
 template <Curve curve>
 void window(Call& call) {
   Graph& g = call.graph();
-  const int64_t n = call.number("window_length");
+  const Dim n = call.integer("window_length");
   const DType dtype = call.dtype("dtype", f32);
-  if (n == 1)
-    return call.returns(g.call("full", {}, {{"shape", Dims{1}}, {"value", 1.0}, {"dtype", dtype}}));
   const auto real = [&](double value) { return g.scalar(value, f64); };
+  const Value one = g.call("full", {}, {{"shape", Dims{n}}, {"value", 1.0}, {"dtype", dtype}});
+  if (n == Dim(1)) return call.returns(one);
   const Value k = cast(g.call("arange", {}, {{"end", n}}), f64);
-  const double size = static_cast<double>(call.flag("periodic", true) ? n : n - 1);
+  const auto as_number = [&](const Dim& dim) {
+    return reshape(cast(g.call("dims", {}, {{"values", Dims{dim}}}), f64), Shape{});
+  };
+  const Value size = as_number(call.flag("periodic", true) ? n : n - 1);
   Value w;
-  if (curve == Curve::bartlett) {
-    w = real(1) - g.call("abs", {k * real(2 / size) - real(1)});
+  if (curve == Curve::bartlett || curve == Curve::kaiser) {
+    const Value x = k * real(2) / size - real(1);
+    w = real(1) - (curve == Curve::bartlett ? g.call("abs", {x}) : x * x);
+    if (curve == Curve::kaiser) {
+      const Value beta = real(call.real("beta", 12));
+      const Value root = g.call("sqrt", {g.call("maximum", {w, real(0)})});
+      w = g.call("bessel_i0", {beta * root}) / g.call("bessel_i0", {beta});
+    }
   } else {
     const bool black = curve == Curve::blackman, ham = curve == Curve::hamming;
     const double a = black ? 0.42 : ham ? call.real("alpha", 0.54) : 0.5;
     const double b = ham ? call.real("beta", 0.46) : 0.5;
-    const Value t = k * real(2 * std::numbers::pi / size);
+    const Value t = k * real(2 * std::numbers::pi) / size;
     w = real(a) - real(b) * g.call("cos", {t});
     if (black) w = w + real(0.08) * g.call("cos", {t + t});
   }
-  call.returns(cast(w, dtype));
+  w = cast(w, dtype);
+  if (!n.is_constant()) w = g.call("where", {g.call("eq", {as_number(n), real(1)}), one, w});
+  call.returns(w);
 }
 
 // ---- Short-time transforms ----
@@ -352,6 +363,7 @@ constexpr Row kRows[] = {
     {"aten::hann_window", window<Curve::hann>},
     {"aten::hamming_window", window<Curve::hamming>},
     {"aten::blackman_window", window<Curve::blackman>},
+    {"aten::kaiser_window", window<Curve::kaiser>},
     {"aten::bartlett_window", window<Curve::bartlett>},
     {"aten::stft", stft, true},
     {"aten::istft", istft, true},

@@ -94,6 +94,25 @@ void ndtri(Call& call) {
   }
   call.returns(convert::cast(hg::where(is_low, y, high), x.dtype()));
 }
+// x = m 2^e with m in [0.5, 1). Scaled by a power of two where that is not exact otherwise, and
+// corrected where log2 is rounded to the other side of an integer.
+void frexp(Call& call) {
+  const Value given = call.tensor("self");
+  if (!is_float(given.dtype())) call.refuse("self", text("is ", given.dtype()));
+  const Value x = convert::cast(given, f64);
+  const auto real = [&](double value) { return number_like(x, value); };
+  const Value is_tiny = lt(abs(x), real(0x1p-960));
+  const Value usual = logical_and(isfinite(x), ne(x, real(0)));
+  const Value y = hg::where(usual, hg::where(is_tiny, x * 0x1p100, x), real(1));
+  const Value e = floor(log2(abs(y))) + 1.0;
+  const Value m = y * exp2(-e);
+  const Value large = ge(abs(m), real(1)), small = lt(abs(m), real(0.5));
+  const Value mantissa = hg::where(large, m * 0.5, hg::where(small, m * 2.0, m));
+  const Value exponent = e + hg::where(large, real(1), hg::where(small, real(-1), real(0))) -
+                         hg::where(is_tiny, real(100), real(0));
+  call.returns(Values{convert::cast(hg::where(usual, mantissa, x), given.dtype()),
+                      convert::cast(hg::where(usual, exponent, real(0)), i32)});
+}
 // x log(1 + y), 0 where x is 0 and y is a number
 void xlog1py(Call& call) {
   const Values v = call.promoted({"self", "other"}, true);
@@ -116,6 +135,7 @@ void polynomial_of(Call& call) {
 }
 
 constexpr Row kRows[] = {
+    {"aten::frexp", frexp},
     {"aten::special_erfcx", unary_op<kErfcx>},
     {"aten::i0", unary_op<kI0>},
     {"aten::special_i0", unary_op<kI0>},

@@ -2,7 +2,7 @@
 """Writes small modules that use TorchScript the way people do, each with what hg-convert must say.
 
 Usage: make_semantics.py FOLDER. Every line of FOLDER/cases.txt has, between tabs: the file, the exit
-code, words of the message, sizes of n, and the --input options. Converting proves the result at two sizes, and
+code, words of the message, sizes of n, the --input options, and with an "=" in front the --constant ones. Converting proves the result at two sizes, and
 with two runs where there is state, so exit code 0 means that it equals libtorch's. Writes nothing
 but a file `skipped` where torch is missing.
 """

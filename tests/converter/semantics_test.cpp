@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 struct Case {
   std::string file, exit, words, sizes;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, constants;
 };
 
 std::vector<Case> read_cases(const fs::path& folder) {
@@ -30,8 +30,13 @@ std::vector<Case> read_cases(const fs::path& folder) {
         fields.emplace_back();
       else
         fields.back().push_back(c);
-    cases.push_back({fields.at(0), fields.at(1), fields.at(2), fields.at(3),
-                     {fields.begin() + 4, fields.end()}});
+    Case& each =
+        cases.emplace_back(Case{fields.at(0), fields.at(1), fields.at(2), fields.at(3), {}, {}});
+    for (size_t i = 4; i < fields.size(); ++i)
+      if (fields[i].starts_with("="))
+        each.constants.push_back(fields[i].substr(1));
+      else
+        each.inputs.push_back(fields[i]);
   }
   return cases;
 }
@@ -48,7 +53,14 @@ TEST(Semantics, EveryModuleConvertsOrIsRefused) {
          << "\", \"output_dir\": \"" << out.string() << "\", \"inputs\": [";
     for (size_t k = 0; k < cases[i].inputs.size(); ++k)
       jobs << (k == 0 ? "\"" : ", \"") << cases[i].inputs[k] << "\"";
-    jobs << "]";
+    jobs << "], \"constants\": {";
+    for (size_t k = 0; k < cases[i].constants.size(); ++k) {
+      const std::string& constant = cases[i].constants[k];
+      const size_t equals = constant.find('=');
+      jobs << (k == 0 ? "\"" : ", \"") << constant.substr(0, equals) << "\": \""
+           << constant.substr(equals + 1) << "\"";
+    }
+    jobs << "}";
     if (!cases[i].sizes.empty()) jobs << ", \"check_sizes\": {\"n\": [" << cases[i].sizes << "]}";
     jobs << "}";
   }
@@ -64,6 +76,7 @@ TEST(Semantics, EveryModuleConvertsOrIsRefused) {
     std::string answer;
     ASSERT_TRUE(std::getline(answers, answer)) << each.file << " ends hg-convert";
     const std::string wanted = each.exit == "0"   ? "\"ok\""
+                               : each.exit == "1" ? "\"usage\""
                                : each.exit == "4" ? "\"mismatch\""
                                                   : "\"unsupported\"";
     EXPECT_NE(answer.find(wanted), std::string::npos)

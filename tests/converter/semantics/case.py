@@ -12,16 +12,17 @@ folder = Path(sys.argv[1])
 lines = []
 
 
-def case(*inputs, exit=0, words="", sizes=""):
+def case(*inputs, exit=0, words="", sizes="", constants=()):
     """Scripts the module; without inputs it takes one matrix of n rows. `sizes` are those that the
-    check takes for n, such as "1,3"."""
+    check takes for n, such as "1,3"; constants are "name=value"."""
 
     def write(module):
         name = module.__name__ + ".pt"
         torch.manual_seed(0)
         torch.jit.script(module().eval()).save(str(folder / name))
         options = inputs or ("f32[n,4]",)
-        lines.append("\t".join([name, str(exit), words, sizes, *options]))
+        given = ["=" + constant for constant in constants]
+        lines.append("\t".join([name, str(exit), words, sizes, *options, *given]))
         return module
 
     return write

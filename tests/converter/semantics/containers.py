@@ -314,3 +314,113 @@ class ListsHoldWhatSizesAndDataDecide(nn.Module):
         if total in [3, 6, 9, 12]:
             return k * 2, found
         return k, found
+
+
+class WithSettings(nn.Module):
+    def forward(self, x: T, sr: int, mode: str, scale: float = 1.0, flip: bool = False, top: Optional[int] = None):
+        y = x * (sr // 8000) * scale
+        if mode in ["mean", "sum"]:
+            y = y.mean(1) if mode == "mean" else y.sum(1)
+        if flip:
+            y = y.flip(0)
+        return y if top is None else y[:top]
+
+
+@case("f32[n,4]", constants=["sr=16000", "mode=mean", "scale=.5", "flip=true", "top=1"])
+class EveryKindOfConstant(WithSettings):
+    pass
+
+
+@case("f32[n,4]", constants=["sr=16000", "mode=sum", "top=None"])
+class ConstantsAndDefaults(WithSettings):
+    pass
+
+
+@case("f32[n,4]", "i64[]=8000..24000", constants=["mode="])
+class AConstantBesideANumber(WithSettings):
+    pass
+
+
+@case("f32[n,4]", exit=1, words="--constant mode=", constants=["sr=16000"])
+class AConstantIsMissing(WithSettings):
+    pass
+
+
+@case("f32[n,4]", exit=1, words="'fast' is no value of type int", constants=["sr=fast", "mode=sum"])
+class AConstantOfAnotherType(WithSettings):
+    pass
+
+
+@case("f32[n,4]", exit=1, words="did you mean mode?", constants=["sr=1", "mod=sum"])
+class AConstantOfAnotherName(WithSettings):
+    pass
+
+
+@case("f32[n,4]", exit=1, words="which takes an --input", constants=["x=1", "sr=1", "mode=sum"])
+class ATensorAsConstant(WithSettings):
+    pass
+
+
+@case("f32[n,4]", constants=["sizes=[1, 3]", "pads=(1, 0)", "names=a,b"])
+class ConstantLists(nn.Module):
+    def forward(self, x: T, sizes: List[int], pads: Tuple[int, int], names: List[str]):
+        if names == ["a", "b"]:
+            return [F.pad(y, pads) for y in x.split(sizes, 1)]
+        return [x]
+
+
+@case("x.0.0:f32[n,4]", "x.0.1:f32[n,4]", "x.1.0:f32[n,4]", "x.1.1:f32[n,4]")
+class ListOfPairs(nn.Module):
+    def forward(self, x: List[Tuple[T, T]]):
+        total = x[0][0] * len(x)
+        for a, b in x:
+            total = total + a - 2 * b
+        return total
+
+
+@case("x.left.0:f32[n,4]", "x.left.1:f32[n,4]", "x.right.0:f32[n,4]", "y:f32[4]")
+class DictOfLists(nn.Module):
+    def forward(self, x: Dict[str, List[T]], y: T):
+        return x["left"][1] - x["right"][0] * y, len(x["left"]), [k for k in x.keys()] == ["left", "right"]
+
+
+class State(NamedTuple):
+    hidden: torch.Tensor
+    cells: List[torch.Tensor]
+    mask: Optional[torch.Tensor]
+
+
+@case("state.hidden:f32[n,4]", "state.cells.0:f32[n,4]", "state.mask:f32[n,1]", "past.3:f32[n,4]", "past.7:f32[n,4]")
+class NamedFieldsAndNumbers(nn.Module):
+    def forward(self, state: State, past: Dict[int, T]):
+        y = state.hidden - state.cells[0] + past[7] * 2 - past[3]
+        mask = state.mask
+        return y if mask is None else y * mask
+
+
+@case("state.hidden:f32[n,4]", "state.cells.0:f32[n,4]", "state.cells.1:f32[n,4]")
+class AFieldIsLeftOut(nn.Module):
+    def forward(self, state: State):
+        y = state.hidden - state.cells[1]
+        mask = state.mask
+        return y if mask is None else y * mask
+
+
+@case("x:f32[n,4]", "bias:f32[4]")
+class AnOptionalBeforeIsLeftOut(nn.Module):
+    def forward(self, x: T, mask: Optional[T] = None, bias: Optional[T] = None):
+        if mask is not None:
+            x = x * mask
+        return x if bias is None else x - bias
+
+
+@case("x:f32[n,4]", "y:f32[n,4]")
+class AnOptionalBetweenIsLeftOut(nn.Module):
+    def forward(self, x: T, mask: Optional[T], y: T):
+        return x - y if mask is None else x * mask
+
+
+@case("x.0.0:f32[n,4]", "x.1.0:f32[n,4]", exit=3, words="has no --input")
+class APairLacksOne(nn.Module):
+    def forward(self, x: List[Tuple[T, T]]):
+        return x[0][0]

@@ -234,3 +234,44 @@ class QuantilesFarOut(nn.Module):
     def forward(self, x: T, y: T):
         return torch.special.ndtri(x), torch.special.ndtri(x**20 * 1e-20), torch.special.ndtri(y * 1e-30), \
             torch.special.ndtri(x.double() ** 200)
+
+
+@case("f32[n,4]", "f64[n]=-1e-300..1e300", "f16[n]")
+class PartsOfFloats(nn.Module):
+    def forward(self, x: T, y: T, z: T):
+        powers = torch.exp2(torch.arange(-140, 120).float())
+        edges = torch.tensor([0.0, -0.0, float("inf"), float("nan"), 1e-45, 3e38, 0.5, 1.0, -2.0])
+        return (torch.frexp(x), torch.frexp(y), torch.frexp(z), torch.frexp(powers), torch.frexp(edges),
+                torch.frexp(y * 1e-310), torch.frexp(y * 1e8))
+
+
+@case("f32[n,9]=0..8", "f32[n,9]")
+class Histograms(nn.Module):
+    def forward(self, x: T, w: T):
+        whole = x.round()
+        edges = torch.tensor([-1.0, 0.0, 0.5, 3.0, 3.0, 9.0])
+        return (torch.histogram(x, 5), torch.histogram(whole, 8, range=[0.0, 8.0]),
+                torch.histogram(whole, 4, range=[1.0, 5.0], weight=w), torch.histogram(x, 3, weight=w, density=True),
+                torch.histogram(whole, edges, weight=w), torch.histogram(w.double(), 7, range=[-1.0, 1.0], density=True),
+                torch.histogram(torch.ones(3), 4), torch.histogram(whole, 2, range=[3.0, 3.0]),
+                torch.histogram(torch.where(x > 4, float("nan"), x), 4, range=[0.0, 8.0]))
+
+
+@case("f32[6,n]", "f64[6]=0.5..2")
+class Segments(nn.Module):
+    def forward(self, x: T, y: T):
+        lengths, offsets = torch.tensor([2, 0, 3, 1]), torch.tensor([0, 2, 2, 5, 6])
+        return ([torch.segment_reduce(x, kind, lengths=lengths) for kind in ["sum", "mean", "max", "min", "prod"]],
+                [torch.segment_reduce(x, kind, lengths=lengths, initial=0.5) for kind in ["sum", "mean", "max", "min"]],
+                torch.segment_reduce(y, "prod", offsets=offsets, initial=2.0),
+                torch.segment_reduce(y, "mean", lengths=lengths, axis=0))
+
+
+@case("f32[n,m]")
+class WindowsOfSymbolicSizes(nn.Module):
+    def forward(self, x: T):
+        n, m = x.size(0), x.size(1)
+        return (torch.hann_window(m), torch.hamming_window(n, False), torch.blackman_window(n + 1, False),
+                torch.bartlett_window(m), torch.bartlett_window(n, False), torch.kaiser_window(m),
+                torch.kaiser_window(n, False, 5.0, dtype=torch.float64), torch.hann_window(n - 1),
+                torch.hann_window(1), torch.kaiser_window(6))
