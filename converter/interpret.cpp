@@ -242,6 +242,25 @@ Item Interpreter::copied(const Item& item) {
 }
 
 // Results of most ops are row-major when the arguments are; what is not known stays open.
+namespace {
+
+// Whether torch's result is row-major, whatever the layout of the arguments.
+bool gives_row_major(const NodeCall& call, Memory& memory) {
+  static constexpr std::string_view kKinds[] = {
+      "aten::linear",     "aten::mm",           "aten::bmm",        "aten::addmm",
+      "aten::baddbmm",    "aten::mv",           "aten::embedding",  "aten::layer_norm",
+      "aten::contiguous", "aten::ravel",        "aten::softmax",    "aten::log_softmax",
+      "aten::gather",     "aten::index_select", "aten::masked_fill"};
+  if (std::find(std::begin(kKinds), std::end(kKinds), call.kind()) != std::end(kKinds)) return true;
+  const bool pads = call.kind() == "aten::constant_pad_nd" ||
+                    (call.kind() == "aten::pad" && call.string("mode", "constant") == "constant");
+  if (!pads) return false;
+  const int rank = memory.type(call.ref("self")).rank();  // others keep their channels last
+  return rank != 4 && rank != 5;
+}
+
+}  // namespace
+
 void Interpreter::settle_layout(NodeCall& call) {
   const auto settle = [&] {
     for (const Item& result : call.results())
@@ -250,7 +269,7 @@ void Interpreter::settle_layout(NodeCall& call) {
         memory_.set_row_major(*tensor);
   };
   const std::string_view kind = call.kind();
-  if (kind == "aten::contiguous" || kind == "aten::ravel") return settle();
+  if (gives_row_major(call, memory_)) return settle();
   if (kind == "aten::reshape" || kind == "aten::reshape_as" || kind == "aten::flatten") {
     const auto* tensor = std::get_if<TensorRef>(&call.results().at(0).value);
     if (tensor && !(*tensor)->may_share()) settle();  // it is a copy

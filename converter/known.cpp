@@ -296,10 +296,16 @@ bool create(NodeCall& call) {
   } else if (!is_number(data) || !add(data)) {
     return false;
   }
-  // scalar_tensor makes floats of whatever it gets.
-  result.dtype = real || pure_name(call) == "scalar_tensor" ? f32 : integer ? i64 : boolean;
+  // scalar_tensor makes floats of whatever it gets; the others round floats to f32, whatever the
+  // dtype.
+  const bool rounds = pure_name(call) != "scalar_tensor";
+  result.dtype = real || !rounds ? f32 : integer ? i64 : boolean;
   result.dtype = call.dtype("dtype", result.dtype);
   for (Scalar& s : result.elements) {
+    if (rounds && !s.is_integral()) {
+      if (!s.is_constant()) return false;
+      s = Scalar::of(double{static_cast<float>(s.as_double())});
+    }
     const auto y = stored(s, result.dtype);
     if (!y) return false;
     s = *y;

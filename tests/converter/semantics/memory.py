@@ -151,3 +151,31 @@ class OverlapsOfTransposed(nn.Module):
         windows = y.as_strided([3, 6, y.size(2), 2], [s[0], s[1], s[2], s[0]])
         y.as_strided([2, 6, y.size(2)], [s[0], s[1], s[2]]).mul_(3)
         return windows.sum(-1), y
+
+
+@case("f32[n,8,6]")
+class WindowsOverATransposedResult(nn.Module):
+    """As Longformer cuts its overlapping chunks."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.value = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def chunk(self, x: T, window: int):
+        x = x.view(x.size(0), x.size(1) // (window * 2), window * 2, x.size(2))
+        size, stride = x.size(), x.stride()
+        return x.as_strided([size[0], size[1] * 2 - 1, size[2], size[3]],
+                            [stride[0], stride[1] // 2, stride[2], stride[3]])
+
+    def forward(self, x: T):
+        n, length = x.size(0), x.size(1)
+        hidden = x.transpose(0, 1)
+        query = self.query(hidden)
+        query /= 2.0
+        query = query.view(length, n, 2, 3).transpose(0, 1)
+        query = query.transpose(1, 2).reshape(n * 2, length, 3)
+        value = self.value(hidden).view(length, n, 2, 3).transpose(0, 1)
+        value = torch.nn.functional.pad(value.transpose(1, 2).reshape(n * 2, length, 3), (0, 0, 2, 2), value=-1.0)
+        stride = value.stride()
+        windows = value.as_strided([n * 2, 4, 6, 3], [stride[0], stride[1] * 2, stride[1], stride[2]])
+        return self.chunk(query, 2), windows

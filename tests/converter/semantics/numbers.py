@@ -88,3 +88,17 @@ class CommonTypes(nn.Module):
     def forward(self, x: T, y: T, z: T):
         wide = torch.result_type(x, y), torch.result_type(y, z), torch.result_type(y, 1.5), torch.result_type(x, z)
         return wide, torch.zeros(2, dtype=torch.result_type(y, x.size(0)))
+
+
+@case("x:f64[n,4]", "k:i64[]=1..5")
+class TensorsOfNumbers(Numbers):
+    """Differences to numbers in double, which show what was rounded on the way."""
+
+    def forward(self, x: T, k: T):
+        n, i, r = x.size(0), int(k), float(x[0, 0])
+        f = torch.float64
+        return ((torch.tensor(self.f, dtype=f) - self.f) * 1e9, (torch.tensor([self.f, 1.0], dtype=f) - self.f) * 1e9,
+                (torch.tensor(r, dtype=f) - r) * 1e9, (torch.as_tensor(0.1, dtype=f) - 0.1) * 1e9,
+                torch.tensor([i, 2]), torch.tensor([i > 2, True]), torch.tensor([n, i]), torch.tensor(n / 3),
+                (torch.tensor(n / 3, dtype=f) - n / 3) * 1e9, torch.tensor([r, 1.0]),
+                torch.tensor(self.odd), torch.tensor(float(self.odd), dtype=torch.int64), torch.tensor(1e10, dtype=torch.int64))
