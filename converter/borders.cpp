@@ -168,7 +168,10 @@ void Interpreter::bind_inputs() {
     fixed -= needs(input);
     const size_t left = inputs_.size() - std::min(next, inputs_.size());
     size_t spare = left > fixed ? left - fixed : 0;
-    if (spare > 0 && is_for_another(program_.inputs, i, inputs_[next].name)) spare = 0;
+    // The keys of a dict may be names of other arguments.
+    const bool may_be_left_out = input.has_default || inside_of(input.type, "Optional").has_value();
+    if (spare > 0 && may_be_left_out && is_for_another(program_.inputs, i, inputs_[next].name))
+      spare = 0;
     Item item = input.is_constant || (input.has_default && spare == 0)
                     ? copy_of(input.default_value, known)
                     : bind_input(input.name, input.type, next, spare);

@@ -34,7 +34,8 @@ class InputBinder {
       fixed -= least(i);
       int64_t left = static_cast<int64_t>(inputs_.size() - next_);
       int64_t spare = std::max<int64_t>(left - fixed, 0);
-      if (spare > 0 && i - 1 < declared_.size() &&
+      const bool may_be_left_out = optional(i) || type->kind() == c10::TypeKind::OptionalType;
+      if (spare > 0 && may_be_left_out && i - 1 < declared_.size() &&
           is_for_another(declared_, i - 1, inputs_[next_].name))
         spare = 0;
       if (constant(i)) {

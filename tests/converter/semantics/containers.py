@@ -424,3 +424,10 @@ class AnOptionalBetweenIsLeftOut(nn.Module):
 class APairLacksOne(nn.Module):
     def forward(self, x: List[Tuple[T, T]]):
         return x[0][0]
+
+
+@case("mask:f32[n,4]", "u:f32[n,4]", "y:f32[n,4]")
+class AKeyIsTheNameOfAnArgument(nn.Module):
+    def forward(self, x: Dict[str, T], y: T, mask: Optional[T] = None):
+        y = x["mask"] - 2 * x["u"] * y
+        return y if mask is None else y * mask
