@@ -29,7 +29,7 @@ struct InfoJob {
   std::string model;
   std::vector<std::string> dims;
   std::string device = "cpu";
-  bool as_json = false, as_text = false, compiled = false, ops = false;
+  bool as_json = false, as_text = false, compiled = false, ops = false, verify = false;
   std::string svg, memory_svg;
   std::vector<std::string> disabled_passes;
 };
@@ -84,8 +84,13 @@ Outcome show(const InfoJob& job) {
   if (!device.ok()) return usage(device.status().message());
   Result<SymbolSizes> dims = parse_dims(job.dims);
   if (!dims.ok()) return usage(dims.status().message());
-  Result<Model> model = Model::load(job.model);
+  Result<Model> model =
+      Model::load(job.model, Registry::built_in(), {.verify_weights = job.verify});
   if (!model.ok()) return outcome(model.status());
+  if (job.verify) {
+    std::puts("the weights are as they were written: all checksums fit");
+    return {};
+  }
   if (Outcome known = check_symbols(model->graph(), *dims); !known.ok()) return known;
 
   GpuOfTool gpu;
@@ -147,6 +152,7 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   app.add_option("--svg", job.svg, "draw the graph into this file");
   app.add_option("--memory-svg", job.memory_svg, "draw the arena over time into this file");
+  app.add_flag("--verify", job.verify, "only hold the weights against their checksums");
   app.add_flag("--json", job.as_json, "print one JSON object");
   app.add_flag("--ops", job.ops, "list all ops of the library instead");
   try {

@@ -12,6 +12,7 @@
 #include "flatbuffers/flatbuffers.h"
 #include "hg/model.h"
 #include "lib/graph/access.h"
+#include "lib/model/crc32c.h"
 #include "lib/graph/dim_text.h"
 #include "lib/model/header.h"
 #include "lib/model/mapping.h"
@@ -63,8 +64,8 @@ class Budget {
 
 class Reader {
  public:
-  Reader(const Mapping& mapping, const Registry& registry)
-      : mapping_(mapping), registry_(registry) {}
+  Reader(const Mapping& mapping, const Registry& registry, const LoadOptions& options)
+      : mapping_(mapping), registry_(registry), options_(options) {}
 
   Result<std::pair<Graph, Model::Info>> read() {
     HG_TRY(read_header());
@@ -81,7 +82,7 @@ class Reader {
     const file::Model& model = *file::GetModel(bytes);
     HG_TRY(check_ops(*model.graph(), Budget(size)));
     budget_ = Budget(size);
-    unscanned_ = Budget(header_.data_bytes);
+    unscanned_ = unsummed_ = Budget(header_.data_bytes);
     HG_TRY(read_sizes(model.sizes()));
     Graph graph(registry_);
     HG_TRY(read_graph(*model.graph(), graph));
@@ -300,10 +301,26 @@ class Reader {
     tensor.data =
         const_cast<std::byte*>(mapping_.bytes.data() + header_.data_offset + source.offset());
     HG_TRY(check_bools(state.name, tensor));
+    if (options_.verify_weights) HG_TRY(check_sum(state.name, tensor, source));
     state.data = {tensor, mapping_.owner};
     HG_TRY_ASSIGN(state.aliases, read_texts(source.aliases()));
     info.state = static_cast<int32_t>(body.states.size());
     body.states.push_back(std::move(state));
+    return {};
+  }
+
+  Status check_sum(std::string_view name, const Tensor& tensor, const file::State& source) {
+    if (!source.crc32c().has_value())
+      return unsupported("state '", name, "' has no checksum: the file was written before 0.2");
+    const auto [sum, is_new] = sums_.try_emplace({tensor.data, tensor.bytes()}, 0);
+    if (is_new) {
+      HG_TRY(unsummed_.take(static_cast<uint64_t>(tensor.bytes())));
+      sum->second = crc32c(tensor.data, static_cast<size_t>(tensor.bytes()));
+    }
+    if (sum->second != *source.crc32c())
+      return corrupt_model("state '", name, "' is damaged: the checksum of its ", tensor.bytes(),
+                           " bytes is ", int64_t{sum->second}, ", the file says ",
+                           int64_t{*source.crc32c()});
     return {};
   }
 
@@ -389,18 +406,22 @@ class Reader {
 
   const Mapping& mapping_;
   const Registry& registry_;
+  const LoadOptions options_;
   FileHeader header_{};
   Budget budget_{0};
   NamedSizes sizes_;
   Budget unscanned_{0};  // of the data section, for checks that read it
   std::set<std::pair<const void*, int64_t>> scanned_;
+  Budget unsummed_{0};  // likewise, for checksums
+  std::map<std::pair<const void*, int64_t>, uint32_t> sums_;
 };
 
 }  // namespace
 
-Result<Model> Model::load(const std::string& path, const Registry& registry) {
+Result<Model> Model::load(const std::string& path, const Registry& registry,
+                          const LoadOptions& options) {
   HG_TRY_ASSIGN(const Mapping mapping, map_file(path));
-  Result<std::pair<Graph, Info>> read = Reader(mapping, registry).read();
+  Result<std::pair<Graph, Info>> read = Reader(mapping, registry, options).read();
   if (!read.ok())
     return Status(read.status().code(), text("'", path, "': ", read.status().message()));
   Model model;
@@ -408,9 +429,10 @@ Result<Model> Model::load(const std::string& path, const Registry& registry) {
   return model;
 }
 
-Result<Model> Model::read(std::span<const std::byte> bytes, const Registry& registry) {
+Result<Model> Model::read(std::span<const std::byte> bytes, const Registry& registry,
+                          const LoadOptions& options) {
   HG_TRY_ASSIGN(const Mapping mapping, copy_bytes(bytes));
-  HG_TRY_ASSIGN(auto read, Reader(mapping, registry).read());
+  HG_TRY_ASSIGN(auto read, Reader(mapping, registry, options).read());
   Model model;
   std::tie(model.graph_, model.info_) = std::move(read);
   return model;

@@ -6,6 +6,7 @@
 #include "flatbuffers/flatbuffers.h"
 #include "hg/model.h"
 #include "lib/graph/access.h"
+#include "lib/model/crc32c.h"
 #include "lib/graph/dim_text.h"
 #include "lib/model/destination.h"
 #include "lib/model/header.h"
@@ -48,7 +49,8 @@ class GraphWriter {
       const uint64_t offset = add_blob(tensor);
       states.push_back(file::CreateState(
           fbb_, static_cast<uint8_t>(state.kind), fbb_.CreateString(state.name), state.value,
-          texts(state.aliases), offset, static_cast<uint64_t>(tensor.bytes())));
+          texts(state.aliases), offset, static_cast<uint64_t>(tensor.bytes()),
+          crc32c(tensor.data, static_cast<size_t>(tensor.bytes()))));
     }
     Offsets<file::Node> nodes;
     for (const Node& node : body.nodes) nodes.push_back(write(node));

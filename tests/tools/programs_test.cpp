@@ -292,6 +292,15 @@ TEST_F(Programs, InfoDescribes) {
   EXPECT_NE(whole.out.find("relu"), std::string::npos);
 }
 
+TEST_F(Programs, InfoVerifiesTheWeights) {
+  EXPECT_NE(run("hg-info wide.hgm --verify").out.find("all checksums fit"), std::string::npos);
+  std::string bytes = slurp(folder_ / "wide.hgm");
+  bytes[bytes.size() - 100] ^= 1;
+  std::ofstream(folder_ / "flipped.hgm", std::ios::binary) << bytes;
+  EXPECT_EQ(run("hg-info flipped.hgm").exit, 0);
+  expect_refusal("hg-info flipped.hgm --verify", 2, "net.first.weight");
+}
+
 TEST_F(Programs, InfoDraws) {
   const Ran ran = run("hg-info wide.hgm --dim n=2 --svg graph.svg --memory-svg memory.svg");
   EXPECT_EQ(ran.exit, 0) << ran.err;

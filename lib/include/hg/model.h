@@ -13,16 +13,24 @@
 
 namespace hg {
 
+struct LoadOptions {
+  // Reads all weights and holds them against the checksums in the file: corrupt_model names the
+  // state that is damaged, unsupported a state without a checksum, as files of before 0.2 have.
+  bool verify_weights = false;
+};
+
 class Model {
  public:
   // Maps the file; weights are used from the mapping, which lives as long as any copy of them.
   // Fails with not_found, corrupt_model (what and where), or unsupported (an op that the registry
   // lacks). The registry must outlive the model.
   static Result<Model> load(const std::string& path,
-                            const Registry& registry = Registry::built_in());
+                            const Registry& registry = Registry::built_in(),
+                            const LoadOptions& options = {});
   // The same from memory, which is copied.
   static Result<Model> read(std::span<const std::byte> bytes,
-                            const Registry& registry = Registry::built_in());
+                            const Registry& registry = Registry::built_in(),
+                            const LoadOptions& options = {});
   // Takes a graph whose status() is ok.
   static Result<Model> from_graph(Graph graph);
 
