@@ -15,6 +15,7 @@ set(HG_STEMS
   search
   movement
   copy
+  complex
   scatter_view
   factory
   index

@@ -283,6 +283,7 @@ Value Memory::create_state(int32_t script_tensor) {
     switch (tensor.kind) {
       case State::Kind::parameter:
         value = top.parameter(name, tensor.data);
+        if (!tensor.requires_grad) top.set_requires_grad(value, false);
         break;
       case State::Kind::buffer:
         value = top.buffer(name, tensor.data);

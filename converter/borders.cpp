@@ -58,11 +58,13 @@ Item Interpreter::input_tensor(const std::string& name, size_t& next) {
   if (name.find('.') != std::string::npos && spec.name != name)
     throw Refusal{text("the input '", name, "' has no --input; '", spec.name, "' is in its place"),
                   "name the inputs in the order in which the argument holds them"};
-  const Value value =
+  Value value =
       top_.input(spec.name.empty() ? name : spec.name, spec.type.dtype, spec.type.shape);
+  if (is_complex(spec.type.dtype)) value = top_.call("view_as_real", {value});
   if (Status status = top_.take_status(); !status.ok())
     throw Refusal{std::string(status.message()), ""};
   const TensorRef tensor = memory_.make(value);
+  if (is_complex(spec.type.dtype)) memory_.set_complex(tensor);
   memory_.set_row_major(tensor);
   return Item(tensor);
 }
@@ -201,12 +203,10 @@ void Interpreter::add_output(const std::string& name, const Item& item) {
     for (const auto& [key, value] : (*dict)->items)
       add_output(name.empty() ? describe(key) : text(name, "_", describe(key)), value);
   } else if (item.is_tensor() || item.is_number()) {
-    const Value value = item.is_tensor() ? memory_.read(std::get<TensorRef>(item.value))
-                                         : number_value(memory_, item);
+    Value value = item.is_tensor() ? memory_.read(std::get<TensorRef>(item.value))
+                                   : number_value(memory_, item);
     if (const auto* tensor = std::get_if<TensorRef>(&item.value); tensor && (*tensor)->is_complex())
-      note(text("the output ", static_cast<int64_t>(top_.outputs().size()),
-                " is complex: it holds the real and the imaginary parts, as torch.view_as_real "
-                "gives them"));
+      value = top_.call("view_as_complex", {value});
     std::string unique = name;
     for (int k = 1; !name.empty(); ++k) {
       const auto& all = top_.outputs();

@@ -325,6 +325,7 @@ DType dtype_of_torch(int64_t type) {
 int64_t torch_of_dtype(DType dtype) {
   if (dtype == boolean) return 11;
   if (dtype == bf16) return 15;
+  if (is_complex(dtype)) return dtype == c64 ? 9 : 10;
   return std::find(std::begin(kTorchDTypes), std::end(kTorchDTypes), dtype) - kTorchDTypes;
 }
 

@@ -185,6 +185,7 @@ class ProgramReader {
       entry.data = data_of(torch_.tensors[i], entry.kind != State::Kind::parameter);
       entry.row_major = torch_.tensors[i].is_contiguous();
       entry.complex = is_pairs(torch_.tensors[i]);
+      entry.requires_grad = torch_.tensors[i].requires_grad();
     }
   }
 

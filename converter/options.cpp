@@ -53,10 +53,11 @@ DType parse_dtype(std::string_view word, std::string_view whole) {
   Result<DType> dtype = dtype_named(word);
   if (dtype.ok()) return *dtype;
   constexpr std::pair<std::string_view, DType> kTorch[] = {
-      {"float32", f32}, {"float", f32}, {"float64", f64},    {"double", f64},
-      {"float16", f16}, {"half", f16},  {"bfloat16", bf16},  {"int64", i64},
-      {"long", i64},    {"int32", i32}, {"int", i32},        {"int16", i16},
-      {"int8", i8},     {"uint8", u8},  {"boolean", boolean}};
+      {"float32", f32}, {"float", f32},       {"float64", f64},     {"double", f64},
+      {"float16", f16}, {"half", f16},        {"bfloat16", bf16},   {"int64", i64},
+      {"long", i64},    {"int32", i32},       {"int", i32},         {"int16", i16},
+      {"int8", i8},     {"uint8", u8},        {"boolean", boolean}, {"complex64", c64},
+      {"cfloat", c64},  {"complex128", c128}, {"cdouble", c128}};
   for (const auto& [name, value] : kTorch)
     if (name == word) return value;
   std::vector<std::string> names;

@@ -42,6 +42,7 @@ struct ScriptTensor {
   TensorData data;
   bool row_major = true;  // as libtorch holds it
   bool complex = false;   // `data` holds pairs of reals, [..., 2]
+  bool requires_grad = true;
 };
 
 struct ScriptInput {

@@ -56,6 +56,9 @@ void put(void* data, DType dtype, int64_t i, double value) {
     case boolean:
       static_cast<bool*>(data)[i] = value != 0;
       break;
+    case c64:
+    case c128:
+      break;  // filled as pairs
   }
 }
 
@@ -121,9 +124,11 @@ Result<TensorData> seeded_input(DType dtype, const Sizes& shape,
                                 const std::optional<std::pair<double, double>>& range,
                                 const Recipe& recipe, uint64_t seed) {
   HG_TRY_ASSIGN(TensorData data, TensorData::allocate(dtype, shape));
+  const Tensor parts = view_as_real(data.tensor);
+  dtype = parts.dtype;
   Random random{seed * 0x2545F4914F6CDD1D + 2};
   random.next();
-  std::vector<double> values(static_cast<size_t>(data.tensor.count()));
+  std::vector<double> values(static_cast<size_t>(parts.count()));
   for (double& value : values) {
     switch (recipe.kind) {
       case Kind::normal:
@@ -164,9 +169,11 @@ Result<TensorData> seeded_input(DType dtype, const Sizes& shape,
                                 const std::optional<std::pair<double, double>>& range,
                                 Filling filling, uint64_t seed) {
   HG_TRY_ASSIGN(TensorData data, TensorData::allocate(dtype, shape));
+  const Tensor parts = view_as_real(data.tensor);
+  dtype = parts.dtype;
   Random random{seed * 0x2545F4914F6CDD1D + 1};
   random.next();
-  for (int64_t i = 0; i < data.tensor.count(); ++i) {
+  for (int64_t i = 0; i < parts.count(); ++i) {
     double value;
     if (range && is_float(dtype)) {
       value = range->first + (range->second - range->first) * random.uniform();

@@ -298,6 +298,7 @@ constexpr BlockTable cast_row = {
                cast_block<X, int16_t>, cast_block<X, int8_t>, cast_block<X, uint8_t>,
                &MakeBlock<uint8_t, IsTrue, X>::run}};
 
+// Complex tensors are not cast.
 constexpr const BlockTable* kCastRows[kDTypeCount] = {
     &cast_row<float>,   &cast_row<double>,  &cast_row<float>,   &cast_row<float>,
     &cast_row<int64_t>, &cast_row<int32_t>, &cast_row<int16_t>, &cast_row<int8_t>,

@@ -135,6 +135,12 @@ inline void copy_strided(const RunContext& c, const Tensor& from, const Tensor& 
       return copy_elements(c, from.as<const uint16_t>(), to.as<uint16_t>(), s);
     case 4:
       return copy_elements(c, from.as<const uint32_t>(), to.as<uint32_t>(), s);
+    case 16: {
+      struct Words {
+        uint64_t low, high;
+      };
+      return copy_elements(c, from.as<const Words>(), to.as<Words>(), s);
+    }
     default:
       return copy_elements(c, from.as<const uint64_t>(), to.as<uint64_t>(), s);
   }

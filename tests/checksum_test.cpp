@@ -72,10 +72,26 @@ TEST(Checksum, FilesWithoutOneLoadAndSaySo) {
   const std::string path = HG_OLD_MODEL;
   const Result<Model> model = Model::load(path);
   ASSERT_TRUE(model.ok()) << model.status().message();
-  EXPECT_EQ(model->graph().states().size(), 4u);
+  for (const State& state : model->graph().states()) EXPECT_TRUE(state.requires_grad);
   const Status status = Model::load(path, Registry::built_in(), {.verify_weights = true}).status();
   EXPECT_EQ(status.code(), Code::unsupported);
   EXPECT_NE(status.message().find("before 0.2"), std::string_view::npos) << status.message();
+}
+
+TEST(RequiresGrad, IsKeptInTheFile) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 5});
+  const Value w = g.parameter("w", f32, {5, 5}, init::uniform(-1, 1, 1));
+  const Value v = g.parameter("v", f32, {5, 5}, init::uniform(-1, 1, 2));
+  g.set_requires_grad(w, false);
+  g.output("y", linear(linear(x, w), v));
+  const Model model = *Model::from_graph(std::move(g));
+  const Model back = *Model::read(*model.serialize());
+  EXPECT_FALSE(back.graph().states()[0].requires_grad);
+  EXPECT_TRUE(back.graph().states()[1].requires_grad);
+  Graph wrong;
+  wrong.set_requires_grad(wrong.input("x", f32, {2}), false);
+  EXPECT_FALSE(wrong.status().ok());
 }
 
 }  // namespace

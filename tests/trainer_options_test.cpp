@@ -102,8 +102,8 @@ std::vector<std::pair<std::string, std::vector<float>>> parameters(const Trainer
   return all;
 }
 
-Trainer make(const TrainOptions& options) {
-  Result<Trainer> trainer = Trainer::create(images_network(), options);
+Trainer make(const TrainOptions& options, const Model& model = images_network()) {
+  Result<Trainer> trainer = Trainer::create(model, options);
   EXPECT_TRUE(trainer.ok()) << trainer.status().message();
   return *std::move(trainer);
 }
@@ -133,6 +133,41 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& expect
   ASSERT_EQ(got.size(), expected.size()) << what;
   ASSERT_FALSE(got.empty()) << what;
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-6) << what << i;
+}
+
+TEST(TrainOptions, ParametersThatRequireNoGradientStayUnlessARuleThawsThem) {
+  const Data data;
+  Model model = images_network();
+  for (const State& state : model.graph().states())
+    if (state.name.starts_with("conv1") || state.name.starts_with("norm.weight"))
+      model.graph().set_requires_grad(model.graph().value(state.value), false);
+  const Step all = step_with(plain());
+  for (const bool thawed : {false, true}) {
+    TrainOptions options = plain();
+    if (thawed) options.rules = {{.pattern = "conv1.*", .frozen = false}};
+    Trainer trainer = make(options, model);
+    const auto before = parameters(trainer);
+    ASSERT_TRUE(take_step(trainer, data, options).ok());
+    const auto after = parameters(trainer);
+    for (size_t i = 0; i < before.size(); ++i) {
+      const std::string& name = before[i].first;
+      const bool stays = name == "norm.weight" || (!thawed && name.starts_with("conv1"));
+      if (stays)
+        EXPECT_EQ(before[i].second, after[i].second) << name;
+      else  // batch_norm takes the batch's statistics in both
+        EXPECT_EQ(after[i].second, all.after[i].second) << name;
+    }
+    bool said = false;
+    for (const std::string& note : trainer.notes())
+      said = said || note.find("requires_grad=False") != std::string::npos;
+    EXPECT_TRUE(said);
+  }
+  for (const State& state : model.graph().states())
+    if (state.kind == State::Kind::parameter)
+      model.graph().set_requires_grad(model.graph().value(state.value), false);
+  const Status status = Trainer::create(model, plain()).status();
+  EXPECT_NE(status.message().find("requires_grad=False"), std::string_view::npos)
+      << status.message();
 }
 
 TEST(TrainOptions, PenaltiesPullAtTheParametersThatMatch) {

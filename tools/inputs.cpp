@@ -130,6 +130,12 @@ Result<NpyArray> random_array(DType dtype, const Sizes& shape, uint64_t seed) {
     case DType::bool_:
       fill<bool>(data.tensor, random);
       break;
+    case DType::c64:
+      fill<float>(view_as_real(data.tensor), random);
+      break;
+    case DType::c128:
+      fill<double>(view_as_real(data.tensor), random);
+      break;
   }
   return NpyArray{data.tensor, data.owner};
 }

@@ -122,7 +122,7 @@ struct DTypeCode {
 };
 constexpr DTypeCode kCodes[] = {{f32, "f4"}, {f64, "f8"},    {f16, "f2"}, {bf16, "V2"},
                                 {i64, "i8"}, {i32, "i4"},    {i16, "i2"}, {i8, "i1"},
-                                {u8, "u1"},  {boolean, "b1"}};
+                                {u8, "u1"},  {boolean, "b1"}, {c64, "c8"}, {c128, "c16"}};
 
 Result<DType> parse_descr(const std::string& path, const std::string& descr) {
   if (descr == "bfloat16") return bf16;
@@ -140,7 +140,7 @@ Result<DType> parse_descr(const std::string& path, const std::string& descr) {
   if (descr == "record")
     return unsupported(path, ": holds records of several fields, not a tensor");
   return unsupported(path, ": elements of type '", descr,
-                     "' have no dtype here; there are f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool");
+                     "' have no dtype here; there are f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool c64 c128");
 }
 
 // Bytes of the elements, or nothing when they cannot be counted in 63 bits.

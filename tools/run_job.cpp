@@ -48,16 +48,18 @@ Outcome read_job(const json& entry, RunJob& job) {
   return result;
 }
 
-// Adds to the model an input for the gradient of each float output, and an output grad_input_<k>
-// for each float input: the vector-Jacobian products.
+bool has_gradient(DType dtype) { return is_float(dtype) || is_complex(dtype); }
+
+// Adds to the model an input for the gradient of each float or complex output, and an output
+// grad_input_<k> for each such input: the vector-Jacobian products.
 Outcome add_gradients(const RunJob& job, Model& model, InputArrays& arrays) {
   Graph graph = model.graph();
   std::vector<Value> ys, xs, seeds;
   for (ValueId id : graph.inputs()) {
-    if (is_float(graph.value_info(id).type.dtype)) xs.push_back(graph.value(id));
+    if (has_gradient(graph.value_info(id).type.dtype)) xs.push_back(graph.value(id));
   }
   for (const auto& [output, id] : graph.outputs()) {
-    if (is_float(graph.value_info(id).type.dtype)) ys.push_back(graph.value(id));
+    if (has_gradient(graph.value_info(id).type.dtype)) ys.push_back(graph.value(id));
   }
   if (ys.size() != job.grad_outputs.size()) {
     return mismatch(job.grad_outputs.size(), " output gradients are given, but the model has ",

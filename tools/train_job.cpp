@@ -263,6 +263,8 @@ class Job {
   // -- Options -----------------------------------------------------------------------------------
 
   Outcome parse_rules() {
+    for (const std::string& pattern : job_.thaw)
+      options_.rules.push_back({.pattern = pattern, .frozen = false});
     for (const std::string& pattern : job_.freeze)
       options_.rules.push_back({.pattern = pattern, .frozen = true});
     std::string pattern;

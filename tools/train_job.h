@@ -19,7 +19,7 @@ struct TrainJob {
   std::vector<std::string> losses = {"mse"};  // [OUTPUT=]KIND[*WEIGHT]
   Loss loss;                                  // what all of them have in common
   std::vector<std::string> metrics;           // [OUTPUT=]KIND
-  std::vector<std::string> freeze, l1, l2, lr_for, weight_decay_for;  // PATTERN[=NUMBER]
+  std::vector<std::string> freeze, thaw, l1, l2, lr_for, weight_decay_for;  // PATTERN[=NUMBER]
   TrainOptions options;
   FitOptions fit;
   int64_t save_every = 0;  // epochs; 0: at the end only

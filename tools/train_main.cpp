@@ -215,6 +215,10 @@ void add_goal(CLI::App& app, TrainJob& job) {
       ->allow_extra_args(false);
   app.add_option("--l1", job.l1, "PATTERN=NUMBER: adds NUMBER * sum |w|")->allow_extra_args(false);
   app.add_option("--l2", job.l2, "PATTERN=NUMBER: adds NUMBER * sum w^2")->allow_extra_args(false);
+  app.add_option("--thaw", job.thaw,
+                 "PATTERN: these parameters are trained, though the model has them with "
+                 "requires_grad=False")
+      ->allow_extra_args(false);
   app.add_option("--freeze", job.freeze, "PATTERN: these parameters and their layers stay")
       ->allow_extra_args(false);
   add_choice(app, "--mode", job.options.mode, kModes, "of dropout and batch_norm");

@@ -7,6 +7,20 @@
 namespace hg {
 namespace {
 
+// The first complex type of the call's, or null.
+template <class Types>
+const TensorType* complex_of(const Types& types) {
+  for (const auto& each : types) {
+    const TensorType* type;
+    if constexpr (std::is_pointer_v<std::decay_t<decltype(each)>>)
+      type = each;
+    else
+      type = &each;
+    if (type != nullptr && is_complex(type->dtype)) return type;
+  }
+  return nullptr;
+}
+
 std::string label_of(const Op& op, const Origin* origin, std::string_view value) {
   if (origin != nullptr && !origin->module.empty())
     return text(op.name(), " '", origin->module, "'");
@@ -173,7 +187,12 @@ Result<std::vector<TensorType>> GraphAccess::infer(const InferCall& call) {
     context.graph_ = call.graph;
     context.fresh_ = call.fresh;
     context.outputs_.resize(op.signature.outputs.size());
+    const bool takes_complex = op.def.traits & kComplex;
+    if (const TensorType* type = complex_of(call.inputs); type != nullptr && !takes_complex)
+      return context.fail("takes no tensor of ", type->dtype, "; view_as_real gives its parts");
     HG_TRY(op.def.infer(context));
+    if (const TensorType* type = complex_of(context.outputs_); type != nullptr && !takes_complex)
+      return context.fail("gives no tensor of ", type->dtype, "; view_as_complex makes one");
     for (const TensorType& type : context.outputs_)
       if (type.shape.size() > kMaxRank)
         return context.fail("the result has rank ", int64_t(type.shape.size()), "; the limit is ",

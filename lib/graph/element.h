@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One element of a contiguous tensor as a number, whatever its dtype. For folding, filling and
+// One element of a contiguous tensor as a number, whatever its dtype; of a complex one, the real
+// part. For folding, filling and
 // checking; kernels have loops of their own.
 #pragma once
 
@@ -19,6 +20,8 @@ inline double element(const Tensor& tensor, int64_t i) {
     case i8: return tensor.as<int8_t>()[i];
     case u8: return tensor.as<uint8_t>()[i];
     case boolean: return tensor.as<bool>()[i];
+    case c64: return tensor.as<float>()[2 * i];
+    case c128: return tensor.as<double>()[2 * i];
   }
   return 0;
 }
@@ -35,6 +38,14 @@ inline void set_element(const Tensor& tensor, int64_t i, double value) {
     case i8: tensor.as<int8_t>()[i] = static_cast<int8_t>(value); break;
     case u8: tensor.as<uint8_t>()[i] = static_cast<uint8_t>(value); break;
     case boolean: tensor.as<bool>()[i] = value != 0; break;
+    case c64:
+      tensor.as<float>()[2 * i] = static_cast<float>(value);
+      tensor.as<float>()[2 * i + 1] = 0;
+      break;
+    case c128:
+      tensor.as<double>()[2 * i] = value;
+      tensor.as<double>()[2 * i + 1] = 0;
+      break;
   }
 }
 

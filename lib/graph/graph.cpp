@@ -157,6 +157,17 @@ Value Graph::constant(TensorData data, std::string name) {
   return add_state(*this, State::Kind::constant, std::move(name), std::move(data));
 }
 
+void Graph::set_requires_grad(Value parameter, bool required) {
+  if (!body_->status.ok()) return;
+  const int32_t state =
+      parameter && parameter.graph() == this ? value_info(parameter.id()).state : -1;
+  if (state < 0 || body_->states[static_cast<size_t>(state)].kind != State::Kind::parameter) {
+    fail(invalid_argument("'", parameter.name(), "' is no parameter of this graph"));
+    return;
+  }
+  body_->states[static_cast<size_t>(state)].requires_grad = required;
+}
+
 void Graph::add_alias(Value state, std::string name) {
   if (!status().ok()) return;
   if (!state || state.graph() != this || value_info(state.id()).state < 0) {

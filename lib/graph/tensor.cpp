@@ -10,8 +10,8 @@
 namespace hg {
 namespace {
 
-constexpr std::string_view kNames[kDTypeCount] = {"f32", "f64", "f16", "bf16", "i64",
-                                                  "i32", "i16", "i8",  "u8",   "bool"};
+constexpr std::string_view kNames[kDTypeCount] = {"f32", "f64", "f16", "bf16", "i64", "i32",
+                                                  "i16", "i8",  "u8",  "bool", "c64", "c128"};
 
 // Copies `rank` dimensions, outermost first.
 void copy_dims(const std::byte* from, const int64_t* from_strides, std::byte* to,
@@ -40,7 +40,7 @@ Result<DType> dtype_named(std::string_view name) {
   for (int i = 0; i < kDTypeCount; ++i)
     if (kNames[i] == name) return static_cast<DType>(i);
   return invalid_argument("there is no dtype '", name,
-                          "'; use one of f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool");
+                          "'; use one of f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool c64 c128");
 }
 
 void append_text(std::string& out, DType dtype) { out.append(name(dtype)); }
@@ -118,6 +118,16 @@ bool Tensor::is_contiguous() const {
 
 Tensor view(void* data, DType dtype, const Sizes& shape) {
   return Tensor{data, dtype, shape, contiguous_strides(shape)};
+}
+
+Tensor view_as_real(const Tensor& tensor) {
+  if (!is_complex(tensor.dtype)) return tensor;
+  Tensor pairs = tensor;
+  pairs.dtype = real_of(tensor.dtype);
+  pairs.shape.push_back(2);
+  for (int64_t& stride : pairs.strides) stride *= 2;
+  pairs.strides.push_back(1);
+  return pairs;
 }
 
 void copy(const Tensor& from, const Tensor& to) {

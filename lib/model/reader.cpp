@@ -302,6 +302,7 @@ class Reader {
         const_cast<std::byte*>(mapping_.bytes.data() + header_.data_offset + source.offset());
     HG_TRY(check_bools(state.name, tensor));
     if (options_.verify_weights) HG_TRY(check_sum(state.name, tensor, source));
+    state.requires_grad = source.requires_grad();
     state.data = {tensor, mapping_.owner};
     HG_TRY_ASSIGN(state.aliases, read_texts(source.aliases()));
     info.state = static_cast<int32_t>(body.states.size());

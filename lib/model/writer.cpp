@@ -50,7 +50,7 @@ class GraphWriter {
       states.push_back(file::CreateState(
           fbb_, static_cast<uint8_t>(state.kind), fbb_.CreateString(state.name), state.value,
           texts(state.aliases), offset, static_cast<uint64_t>(tensor.bytes()),
-          crc32c(tensor.data, static_cast<size_t>(tensor.bytes()))));
+          crc32c(tensor.data, static_cast<size_t>(tensor.bytes())), state.requires_grad));
     }
     Offsets<file::Node> nodes;
     for (const Node& node : body.nodes) nodes.push_back(write(node));

@@ -13,7 +13,15 @@
 namespace hg {
 namespace {
 
+bool has_gradient(DType dtype) { return is_float(dtype) || is_complex(dtype); }
+
 Value filled(Graph& graph, double value, const Value& like) {
+  if (is_complex(like.dtype())) {
+    Shape pairs = like.shape();
+    pairs.emplace_back(2);
+    const Value part = graph.scalar(value, real_of(like.dtype()));
+    return graph.call("view_as_complex", {graph.call("expand", {part}, {{"shape", pairs}})});
+  }
   return graph.call("expand", {graph.scalar(value, like.dtype())}, {{"shape", like.shape()}});
 }
 
@@ -24,7 +32,8 @@ class Backward {
   Status run(std::span<const Value> ys, std::span<const Value> wrt, std::span<const Value> seeds) {
     for (const Value& x : wrt) {
       HG_CHECK(x && x.graph() == &graph_, "gradients: a value belongs to another graph");
-      HG_CHECK(is_float(x.dtype()), "gradients: '", x.name(), "' is ", x.dtype(), ", not a float");
+      HG_CHECK(has_gradient(x.dtype()), "gradients: '", x.name(), "' is ", x.dtype(),
+               ", not a float");
       depends_.insert(x.id());
     }
     const size_t count = graph_.nodes().size();
@@ -33,8 +42,10 @@ class Backward {
              int64_t(ys.size()), " values and ", int64_t(seeds.size()), " seeds");
     for (size_t i = 0; i < ys.size(); ++i) {
       HG_CHECK(ys[i] && ys[i].graph() == &graph_, "gradients: a value belongs to another graph");
-      HG_CHECK(is_float(ys[i].dtype()), "gradients: '", ys[i].name(), "' is ", ys[i].dtype(),
+      HG_CHECK(has_gradient(ys[i].dtype()), "gradients: '", ys[i].name(), "' is ", ys[i].dtype(),
                ", not a float");
+      HG_CHECK(!is_complex(ys[i].dtype()) || (i < seeds.size() && seeds[i]),
+               "gradients: the complex '", ys[i].name(), "' needs a seed");
       const Value seed = i < seeds.size() && seeds[i] ? seeds[i] : filled(graph_, 1, ys[i]);
       HG_TRY(graph_.take_status());
       HG_CHECK(seed.dtype() == ys[i].dtype() && seed.shape() == ys[i].shape(),
@@ -64,13 +75,20 @@ class Backward {
       for (const ValueId id : node.inputs) depends |= depends_.count(id) > 0;
       if (!depends) continue;
       for (const ValueId id : node.outputs)
-        if (is_float(graph_.value_info(id).type.dtype)) depends_.insert(id);
+        if (has_gradient(graph_.value_info(id).type.dtype)) depends_.insert(id);
     }
   }
 
   void add(ValueId id, const Value& gradient) {
     Value& sum = grads_[id];
-    sum = sum ? graph_.call("add", {sum, gradient}) : gradient;
+    if (!sum)
+      sum = gradient;
+    else if (is_complex(sum.dtype()))
+      sum = graph_.call("view_as_complex",
+                        {graph_.call("add", {graph_.call("view_as_real", {sum}),
+                                             graph_.call("view_as_real", {gradient})})});
+    else
+      sum = graph_.call("add", {sum, gradient});
   }
 
   // What has come together of a value's gradient, or none.

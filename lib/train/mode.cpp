@@ -28,11 +28,23 @@ bool matches(std::string_view pattern, std::string_view name) {
   return p == pattern.size();
 }
 
-bool is_frozen(std::span<const ParameterRule> rules, std::string_view name) {
-  bool frozen = false;
+namespace {
+
+bool last_said(std::span<const ParameterRule> rules, std::string_view name, bool frozen) {
   for (const ParameterRule& rule : rules)
     if (rule.frozen && matches(rule.pattern, name)) frozen = *rule.frozen;
   return frozen;
+}
+
+}  // namespace
+
+bool is_frozen(std::span<const ParameterRule> rules, std::string_view name) {
+  return last_said(rules, name, false);
+}
+
+bool is_trained(std::span<const ParameterRule> rules, const State& state) {
+  return state.kind == State::Kind::parameter && is_float(state.data.tensor.dtype) &&
+         !last_said(rules, state.name, !state.requires_grad);
 }
 
 namespace {

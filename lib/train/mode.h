@@ -16,6 +16,9 @@ bool matches(std::string_view pattern, std::string_view name);
 
 // Whether the last rule that matches freezes it.
 bool is_frozen(std::span<const ParameterRule> rules, std::string_view name);
+// Whether it is a parameter of floats that is trained: the last rule that matches says so, else its
+// requires_grad.
+bool is_trained(std::span<const ParameterRule> rules, const State& state);
 
 // dropout and batch_norm of layers that are not frozen run as in training, all others as in
 // inference. In training batch_norm's new statistics are assigned to the running ones. What cannot

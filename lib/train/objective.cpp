@@ -178,9 +178,7 @@ class Builder {
     bool found = false;
     for (size_t i = 0; i < graph_.states().size(); ++i) {
       const State& state = graph_.states()[i];
-      if (state.kind != State::Kind::parameter || !is_float(state.data.tensor.dtype) ||
-          !matches(penalty.pattern, state.name) || is_frozen(options_.rules, state.name))
-        continue;
+      if (!matches(penalty.pattern, state.name) || !is_trained(options_.rules, state)) continue;
       found = true;
       const Value w = as_type(graph_.value(state.value), f32);
       const auto add = [&](const Value& term) {

@@ -117,9 +117,16 @@ class Builder {
     }
     const std::vector<bool> reach = reaching(loss);
     step_.rates.push_back(options_.optimizer.lr);
+    std::string kept;
+    int64_t kept_count = 0;
     for (const State& state : g.states()) {
-      if (state.kind != State::Kind::parameter || !is_float(state.data.tensor.dtype)) continue;
-      if (is_frozen(options_.rules, state.name)) continue;
+      if (!is_trained(options_.rules, state)) {
+        const bool by_file = state.kind == State::Kind::parameter && !state.requires_grad &&
+                             is_float(state.data.tensor.dtype) &&
+                             !is_frozen(options_.rules, state.name);
+        if (by_file && kept_count++ == 0) kept = state.name;
+        continue;
+      }
       if (!reach[static_cast<size_t>(state.value)]) {
         step_.notes.push_back(
             text("the loss does not depend on '", state.name, "', which is not trained"));
@@ -138,8 +145,15 @@ class Builder {
       step_.trained.push_back(state.name);
       trained_.push_back(std::move(t));
     }
+    if (kept_count > 0)
+      step_.notes.push_back(
+          text(kept_count, kept_count == 1 ? " parameter is" : " parameters are",
+               " not trained, since the model has them with requires_grad=False: '", kept, "'",
+               kept_count == 1 ? "" : " and others", "; a rule that thaws them trains them"));
     HG_CHECK(!trained_.empty(), "there is no parameter to train: of ", int64_t(g.states().size()),
-             " tensors the loss depends on none that is a parameter, a float and not frozen");
+             " tensors the loss depends on none that is a parameter, a float and not frozen",
+             kept_count > 0 ? "; the model has some with requires_grad=False, which a rule can thaw"
+                            : "");
     return {};
   }
 

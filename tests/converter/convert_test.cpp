@@ -240,6 +240,24 @@ TEST_F(ConvertTest, GradientsEndWhereTorchEndsThem) {
   }
 }
 
+TEST_F(ConvertTest, ParametersKeepWhetherTheyRequireAGradient) {
+  if (!has_models()) GTEST_SKIP();
+  const std::string command = "cd '" + kModels.string() + "' && " + tool() +
+                              "tuned.pt --input 'f32[n,4]' -o '" + output().string() + "'";
+  const Outcome outcome = run_shell(command);
+  ASSERT_EQ(outcome.exit, 0) << outcome.text;
+  const hg::Result<hg::Model> model = hg::Model::load(output().string());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  int frozen = 0, trained = 0;
+  for (const hg::State& state : model->graph().states()) {
+    if (state.kind != hg::State::Kind::parameter) continue;
+    EXPECT_EQ(state.requires_grad, !state.name.starts_with("first.")) << state.name;
+    ++(state.requires_grad ? trained : frozen);
+  }
+  EXPECT_GT(frozen, 0);
+  EXPECT_GT(trained, 0);
+}
+
 TEST_F(ConvertTest, CustomOps) {
   if (!has_models()) GTEST_SKIP() << "no Python with torch";
   const std::string both = " --input 'f32[n,4]' --input 'f32[n,4]' --custom ";

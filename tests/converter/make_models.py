@@ -190,6 +190,9 @@ torch.jit.script(Halved(nn.MaxPool2d(128), nn.ConvTranspose2d(3, 3, 128, 128))).
 torch.jit.script(Detached()).save(str(folder / "detached.pt"))
 for module in (Far, Never, Endless, Raises, Head):
     torch.jit.script(module()).save(str(folder / (module.__name__.lower() + ".pt")))
+tuned = Net()
+tuned.first.requires_grad_(False)
+save("tuned.pt", tuned, torch.randn(2, 4))
 torch.save(net.state_dict(), str(folder / "state_dict.pt"))
 torch.save({"model": net.state_dict(), "epoch": 3}, str(folder / "checkpoint.pt"))
 torch.save(net, str(folder / "pickled.pt"))

@@ -145,6 +145,8 @@ struct State {
   ValueId value = kNoValue;
   // Further names of the same tensor: tied parameters are stored once.
   std::vector<std::string> aliases;
+  // Of a parameter: whether a trainer updates it when no rule says otherwise.
+  bool requires_grad = true;
 };
 
 // How a parameter made by an application starts. Deterministic in the seed.
@@ -191,6 +193,8 @@ class Graph {
   Value constant(TensorData data, std::string name = "");
   // One more name of a parameter or buffer: tied parameters are stored once.
   void add_alias(Value state, std::string name);
+  // Whether trainers update the parameter when no rule says otherwise; they do by default.
+  void set_requires_grad(Value parameter, bool required);
   Value scalar(double value, DType dtype = f32);  // a constant of rank 0
   Value scalar(int64_t value, DType dtype);
 

@@ -32,6 +32,7 @@ enum Traits : uint32_t {
   // Output k may take the memory of the k-th given input, for every k, when nobody else reads that:
   // a state that is assigned such an output is updated in place. Kernels tolerate that.
   kInPlace = 1 << 4,
+  kComplex = 1 << 5,  // takes or gives complex tensors, which all other ops refuse
 };
 
 // signature: "conv(x, weight, bias?, stride: int[] = [1], groups: int = 1) -> y"

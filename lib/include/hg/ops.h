@@ -8,6 +8,7 @@
 #include "hg/ops/attention.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/complex.h"
 #include "hg/ops/conv.h"
 #include "hg/ops/detection.h"
 #include "hg/ops/image.h"

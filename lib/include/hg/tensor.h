@@ -17,8 +17,8 @@
 namespace hg {
 
 // The order is part of the file format: append only.
-enum class DType : uint8_t { f32, f64, f16, bf16, i64, i32, i16, i8, u8, bool_ };
-inline constexpr int kDTypeCount = 10;
+enum class DType : uint8_t { f32, f64, f16, bf16, i64, i32, i16, i8, u8, bool_, c64, c128 };
+inline constexpr int kDTypeCount = 12;
 
 inline constexpr DType f32 = DType::f32;
 inline constexpr DType f64 = DType::f64;
@@ -30,13 +30,21 @@ inline constexpr DType i16 = DType::i16;
 inline constexpr DType i8 = DType::i8;
 inline constexpr DType u8 = DType::u8;
 inline constexpr DType boolean = DType::bool_;
+// Complex numbers: the real part, then the imaginary part, of f32 and of f64. Only inputs and outputs
+// of a graph are complex; view_as_real and view_as_complex lead in and out (hg/ops/complex.h).
+inline constexpr DType c64 = DType::c64;
+inline constexpr DType c128 = DType::c128;
 
 constexpr int64_t size_of(DType dtype) {  // bytes of one element
-  constexpr int64_t kBytes[kDTypeCount] = {4, 8, 2, 2, 8, 4, 2, 1, 1, 1};
+  constexpr int64_t kBytes[kDTypeCount] = {4, 8, 2, 2, 8, 4, 2, 1, 1, 1, 8, 16};
   return kBytes[static_cast<int>(dtype)];
 }
 constexpr bool is_float(DType dtype) { return dtype <= DType::bf16; }
 constexpr bool is_integer(DType dtype) { return dtype >= DType::i64 && dtype <= DType::u8; }
+constexpr bool is_complex(DType dtype) { return dtype == DType::c64 || dtype == DType::c128; }
+constexpr DType real_of(DType dtype) {  // of the parts of a complex dtype; else the same
+  return dtype == DType::c64 ? DType::f32 : dtype == DType::c128 ? DType::f64 : dtype;
+}
 std::string_view name(DType dtype);                  // "f32", "bool"
 Result<DType> dtype_named(std::string_view name);    // the reverse of name()
 void append_text(std::string& out, DType dtype);
@@ -167,6 +175,9 @@ Tensor view(Container& data, const Sizes& shape) {
   using Element = std::remove_cvref_t<decltype(*data.data())>;
   return view(static_cast<const void*>(data.data()), dtype_of<Element>(), shape);
 }
+
+// The memory of a complex tensor as its parts, [..., 2]; of another tensor, the tensor itself.
+Tensor view_as_real(const Tensor& tensor);
 
 // Copies `from` into `to`: equal shapes and dtypes, any strides, no overlap.
 void copy(const Tensor& from, const Tensor& to);

@@ -135,7 +135,9 @@ struct ParameterRule {
   std::optional<double> lr = {};
   std::optional<double> weight_decay = {};
   // Neither trained nor differentiated. batch_norm and dropout of a frozen layer run as in
-  // inference.
+  // inference. Parameters that no such rule matches are trained unless the model says that they do
+  // not require a gradient (State::requires_grad), which leaves the mode of their layer alone:
+  // {.pattern = "*", .frozen = false} trains all.
   std::optional<bool> frozen = {};
 };
 

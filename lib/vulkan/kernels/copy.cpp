@@ -54,6 +54,7 @@ uint64_t bits_of(DType dtype, double value) {
 
 Status prepare_contiguous(PrepareContext& c) {
   const Tensor &x = c.in(0), &y = c.out(0);
+  if (x.dtype == c128) return c.fail("the device does not copy elements of 16 bytes");
   return add_copy(c, Operand::out(c, 0), {0, y.strides}, Operand::in(c, 0), {0, x.strides},
                   x.shape);
 }

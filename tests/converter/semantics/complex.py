@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Complex numbers and Fourier transforms."""
 
+from typing import Dict
+
 import torch
 from torch import nn
 
@@ -68,3 +70,32 @@ class ShortTime(nn.Module):
 class SortOfComplexNumbers(nn.Module):
     def forward(self, x: T):
         return torch.cumprod(torch.fft.fft(x), 1)
+
+
+@case("z:c64[n,4]")
+class ComplexInput(nn.Module):
+    def forward(self, z: T):
+        return z * z.conj(), z.abs(), torch.fft.ifft(z), z.real, z[:, 1:].sum(1), z.size(1), z.is_complex()
+
+
+@case("z:c128[n,4]=-1..1", "x:f64[4]", "w:c64[n,1]")
+class ComplexInputsOfBothWidths(nn.Module):
+    def forward(self, z: T, x: T, w: T):
+        z[:, 0] = 1.0
+        return (z @ torch.complex(x, -x)).exp(), z + w, w.clone(), torch.view_as_real(z.t()), z.t()
+
+
+@case("z:c64[]", "u:c64[n]", "v:c64[n]")
+class ComplexInContainers(nn.Module):
+    def forward(self, z: T, x: Dict[str, T]):
+        if bool(z.real > 0):
+            r = x["u"] * z
+        else:
+            r = x["v"] - z
+        return {"r": r, "both": [x["u"], x["v"].conj()]}
+
+
+@case("z:c64[n,4]", exit=3, words="not supported for complex numbers")
+class ComplexSort(nn.Module):
+    def forward(self, z: T):
+        return torch.softmax(z, 1)

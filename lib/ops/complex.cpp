@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way into and out of complex tensors, which are pairs of reals inside of a graph. Gradients
+// are PyTorch's: that of z = a + bi is dL/da + i dL/db.
+#include "hg/op.h"
+
+namespace hg::ops {
+namespace {
+
+Status real_infer(InferContext& c) {
+  const TensorType& x = c.in(0);
+  if (!is_complex(x.dtype)) return c.fail("takes a complex tensor, not one of ", x.dtype);
+  c.out(0) = {real_of(x.dtype), x.shape};
+  c.out(0).shape.emplace_back(2);
+  return {};
+}
+
+// dx = view_as_complex(dy)
+Status real_grad(GradContext& c) {
+  c.set_grad(0, c.graph().call("view_as_complex", {c.dout(0)}));
+  return {};
+}
+
+bool real_view(ViewContext& c) {
+  Sizes strides = c.in_strides();
+  for (int64_t& stride : strides) stride *= 2;
+  strides.push_back(1);
+  c.set(0, strides);
+  return true;
+}
+
+Status complex_infer(InferContext& c) {
+  const TensorType& x = c.in(0);
+  if (x.dtype != f32 && x.dtype != f64) return c.fail("takes f32 or f64, not ", x.dtype);
+  if (x.rank() == 0 || !(x.shape.back() == Dim(2)))
+    return c.fail("takes pairs: the last dim of ", x.shape, " is not 2");
+  c.out(0) = {x.dtype == f32 ? c64 : c128, x.shape};
+  c.out(0).shape.pop_back();
+  return {};
+}
+
+// dx = view_as_real(dy)
+Status complex_grad(GradContext& c) {
+  c.set_grad(0, c.graph().call("view_as_real", {c.dout(0)}));
+  return {};
+}
+
+// Pairs must lie together, at every second element.
+bool complex_view(ViewContext& c) {
+  Sizes strides;
+  const int last = c.in_shape().rank() - 1;
+  if (c.in_strides()[last] != 1) return false;
+  for (int d = 0; d < last; ++d) {
+    if (c.in_strides()[d] % 2 != 0) return false;
+    strides.push_back(c.in_strides()[d] / 2);
+  }
+  c.set(0, strides);
+  return true;
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "view_as_real",
+     .signature = "view_as_real(x) -> y",
+     .infer = real_infer,
+     .grad = real_grad,
+     .view = real_view,
+     .traits = kComplex},
+    {.name = "view_as_complex",
+     .signature = "view_as_complex(x) -> y",
+     .infer = complex_infer,
+     .grad = complex_grad,
+     .view = complex_view,
+     .traits = kComplex},
+};
+
+}  // namespace
+
+std::span<const OpDef> complex() { return kOps; }
+
+}  // namespace hg::ops
