@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "converter/leaves.h"
+#include "converter/held.h"
 #include "converter/leaving.h"
 #include "converter/rows/view.h"
 
@@ -96,7 +96,7 @@ int Interpreter::depth_of(const void* container) const {
 }
 
 bool Interpreter::may_grow(const void* list) const {
-  return !frozen_.contains(list) && !loops_.empty() && loops_.back() > depth_of(list);
+  return !frozen_.contains(list) && depth_of(list) < memory_.depth();
 }
 
 void Interpreter::check_change(const Item& container) const {
@@ -104,13 +104,11 @@ void Interpreter::check_change(const Item& container) const {
   if (frozen_.contains(identity))
     throw Refusal{"a list or dict is changed, and data decides whether it is the same as another",
                   "make a new one"};
-  if (may_grow(identity) && !container.is_object()) throw Changing{container};
-  if (depth_of(identity) < memory_.depth())
-    throw Refusal{
-        "a list, dict or attribute is changed where data or a symbolic size decide whether "
-        "it happens",
-        "write into a tensor of the final size, or give a size that counts the steps as a "
-        "number"};
+  if (depth_of(identity) >= memory_.depth()) return;
+  if (!container.is_object()) throw Changing{container};
+  throw Refusal{
+      "an attribute is changed where data or a symbolic size decide whether it happens",
+      "write into a tensor that is there before, or give a size that counts the steps as a number"};
 }
 
 bool Interpreter::ends_in_raise(const ScriptBlock& block) const {
@@ -275,6 +273,8 @@ void Interpreter::if_on_sizes(const ScriptNode& node, const Item& item, const Sc
       answer = 1;
     } catch (const Raised&) {
       answer = 0;
+    } catch (const Changing&) {  // where the way is gone alone, it may
+    } catch (const Growing&) {
     } catch (...) {
       memory_.leave();
       throw;
@@ -290,6 +290,29 @@ void Interpreter::if_on_sizes(const ScriptNode& node, const Item& item, const Sc
 }
 
 void Interpreter::if_on_data(const ScriptNode& node, const Item& item, const Scalar* sizes) {
+  std::vector<std::pair<Item, Item>> grown;  // lists that became tensors, and what they were
+  for (std::vector<Item> held;;) {
+    try {
+      return merge_sides(node, item, sizes, held);
+    } catch (const Changing& found) {
+      check_change(found.container);
+      for (const Item& other : held)
+        if (holds(found.container, identity_of(other)) || holds(other, identity_of(found.container)))
+          throw Refusal{"a branch changes a list or dict and another inside of it", ""};
+      held.push_back(found.container);
+    } catch (const Growing& found) {
+      if (may_grow(found.list.get())) throw;
+      grown.emplace_back(Item(found.list), snapshot(Item(found.list)));
+      start_growing(memory_, found);
+    } catch (...) {
+      for (const auto& [list, before] : grown) restore(list, before);
+      throw;
+    }
+  }
+}
+
+void Interpreter::merge_sides(const ScriptNode& node, const Item& item, const Scalar* sizes,
+                              const std::vector<Item>& held) {
   const size_t failures = result_.unsupported.size();
   const Dim last = memory_.graph().fresh_symbol();
   // Each side is run once to see what it gives, reads and writes, and again, now that the other is
@@ -298,11 +321,16 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item, const Sca
                             const auto& finish) {
     Side result;
     memory_.enter({});
+    Held holding(*this, held);
     try {
       for (const Value& value : captured) memory_.capture(value);
       const ScriptBlock& block = node.blocks[static_cast<size_t>(side)];
       run_block(block);
       result.results = block_results(block);
+      for (const Item& container : held) {
+        result.results.push_back(snapshot(container));
+        made(result.results.back());
+      }
       for (size_t i = 0; other != nullptr && i < result.results.size(); ++i)
         result.results[i] = defined_like(result.results[i], other->results[i]);
       for (const Item& leaf : result.results) collect(leaf, result.leaves);
@@ -409,11 +437,20 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item, const Sca
     const Value& value = second.region.captured[i];
     first.region.graph->input(text("in_", static_cast<int64_t>(i)), value.dtype(), value.shape());
   }
+  const auto give_back = [&](Merge& merge) {
+    const size_t count = node.outputs.size();
+    for (size_t i = 0; i < yes.results.size(); ++i) {
+      const Item result = merged(yes.results[i], no.results[i], merge);
+      if (i < count)
+        set(node.outputs[i], result);
+      else
+        restore(held[i - count], result);
+    }
+  };
   if (first.region.graph->outputs().empty()) {  // nothing that shows: a print, a check
     Merge same;
     same.leaves = outside;
-    for (size_t i = 0; i < node.outputs.size(); ++i)
-      set(node.outputs[i], merged(yes.results[i], no.results[i], same));
+    give_back(same);
     return memory_.doubt(doubted);
   }
   const Value condition = memory_.read(data_condition(item));
@@ -474,8 +511,7 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item, const Sca
     }
   }
   for (Side* side : {&first, &second}) side->leaving->share();
-  for (size_t i = 0; i < node.outputs.size(); ++i)
-    set(node.outputs[i], merged(yes.results[i], no.results[i], merge));
+  give_back(merge);
   kept_control_ = true;
 }
 

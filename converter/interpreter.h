@@ -118,14 +118,14 @@ inline constexpr std::string_view kUndefined = "undefined";
 // The type of the object that stands for text of which sizes or data decide a part.
 inline constexpr std::string_view kUnknownText = "text that sizes or data decide";
 
-// Thrown where the body of a loop whose end data decides appends `element` to a list from outside;
-// the loop starts over with the list as one tensor that grows.
+// Thrown where a body that data decides appends `element` to a list from outside; the loop or branch
+// starts over with the list as one tensor that grows.
 struct Growing {
   std::shared_ptr<List> list;
   Item element;
 };
-// Thrown where the body of such a loop changes the elements of a list or dict from outside; the
-// loop starts over and carries them.
+// Thrown where such a body changes the elements of a list or dict from outside; the loop or branch
+// starts over and carries them.
 struct Changing {
   Item container;
 };
@@ -166,11 +166,11 @@ class Interpreter {
   // From here on the graph is for sizes of which the condition is what is wanted, or fails.
   void assume(const Scalar& condition, bool wanted, std::string_view reason);
   // A container is about to be changed in place: one from outside of the present body becomes what
-  // the loop carries, by Changing, and is refused where that body is no loop's.
+  // the loop or branch gives back, by Changing. Objects are refused.
   void check_change(const Item& container) const;
-  // Appends to a list from outside the present body, where the body is a loop's.
+  // The list is from outside the present body: what appends to it makes it grow.
   bool may_grow(const void* list) const;
-  void made(const Item& item);  // its containers belong to the present body
+  void made(const Item& item);  // the container belongs to the present body
   // The tensor, or the tensors of a new list or tuple, as constants for gradients.
   Item detached(const Item& item);
   // While gradients are off all results are detached. Blocks of `with` nest.
@@ -183,7 +183,7 @@ class Interpreter {
 
  private:
   struct Side;  // control_flow.cpp
-  class Held;   // loops.cpp
+  class Held;   // held.h
   void bind_inputs();
   Item bind_input(const std::string& name, const std::string& type, size_t& next, size_t spare);
   Item bind_by_path(const std::string& name, const std::string& type, size_t& next);
@@ -202,6 +202,8 @@ class Interpreter {
   void list_missing(const ScriptBlock& block);
   void if_on_sizes(const ScriptNode& node, const Item& item, const Scalar& condition);
   void if_on_data(const ScriptNode& node, const Item& item, const Scalar* sizes);
+  void merge_sides(const ScriptNode& node, const Item& item, const Scalar* sizes,
+                   const std::vector<Item>& held);
   Value filler(const TensorType& type);
   void take(const ScriptNode& node, int side);
   // A list of parts becomes a list of so many elements, or of the usual number where that is 0.
@@ -240,7 +242,6 @@ class Interpreter {
   bool asked_alignment_ = false;
   bool tracks_memory_;         // some op of the program writes in place
   bool kept_control_ = false;  // the loop or branch that ran last is one node of the graph
-  std::vector<int> loops_;  // depths of the bodies of loops that the graph keeps
 };
 
 }  // namespace hg::convert

@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "converter/carried.h"
-#include "converter/leaves.h"
+#include "converter/held.h"
 
 namespace hg::convert {
 namespace {
@@ -78,36 +78,6 @@ bool Interpreter::while_on_sizes(const ScriptNode& node, const Item& trips, cons
   return false;
 }
 
-// Lists and dicts from outside that the body of a loop changes: they have the elements of a round
-// while it is interpreted, and their own again when it was.
-class Interpreter::Held {
- public:
-  Held(Interpreter& in, const std::vector<Item>& containers) : in_(in), containers_(containers) {
-    for (const Item& container : containers_) {
-      before_.push_back(snapshot(container));
-      int& depth = in_.container_depth_[identity_of(container)];
-      depths_.push_back(depth);
-      depth = in_.memory_.depth();
-    }
-  }
-  ~Held() { release(); }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-  void release() {
-    for (size_t i = 0; i < before_.size(); ++i) {
-      restore(containers_[i], before_[i]);
-      in_.container_depth_[identity_of(containers_[i])] = depths_[i];
-    }
-    before_.clear();
-  }
-
- private:
-  Interpreter& in_;
-  const std::vector<Item>& containers_;
-  std::vector<Item> before_;
-  std::vector<int> depths_;
-};
-
 void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim done, Item condition,
                                 std::vector<Item> held) {
   const ScriptBlock& block = node.blocks.at(0);
@@ -179,7 +149,6 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
     for (const Value& number : memory_of_leaves.numbers(changes)) initial.push_back(number);
     const std::vector<bool> is_taken = changes;
     const std::vector<Value> inside = memory_.enter(initial, sizes);
-    loops_.push_back(memory_.depth());
     Held holding(*this, held);
     size_t next = 1;
     std::vector<Item> items;
@@ -225,7 +194,6 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       last = block_results(block);
       for (const Item& container : held) last.push_back(snapshot(container));
       if (result_.unsupported.size() > failures) {
-        loops_.pop_back();
         memory_.leave();
         return poison_outputs(node);
       }
@@ -318,7 +286,6 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       if (Status status = g.take_status(); !status.ok())
         throw Refusal{std::string(status.message()), ""};
     } catch (const Changing& found) {
-      loops_.pop_back();
       memory_.leave();
       holding.release();
       check_change(found.container);
@@ -335,13 +302,11 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       for (size_t i = 0; i < carried; ++i) set(block.inputs[i + 1], start[i]);
       return while_on_data(node, trips, done, std::move(condition), std::move(held));
     } catch (const Shaped&) {
-      loops_.pop_back();
       memory_.leave();
       holding.release();
       for (size_t i = 0; i < carried; ++i) set(block.inputs[i + 1], start[i]);
       return while_on_data(node, trips, done, std::move(condition), std::move(held));
     } catch (const Growing& found) {
-      loops_.pop_back();
       memory_.leave();
       holding.release();
       if (depth_of(found.list.get()) < memory_.depth()) {
@@ -356,11 +321,9 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, Dim d
       for (size_t i = 0; i < carried; ++i) set(block.inputs[i + 1], start[i]);
       return while_on_data(node, trips, done, std::move(condition), std::move(held));
     } catch (...) {
-      loops_.pop_back();
       memory_.leave();
       throw;
     }
-    loops_.pop_back();
     region = memory_.leave();
     for (const Memory::Write& write : region.writes)
       if (std::find(touched.begin(), touched.end(), write.root) == touched.end()) {

@@ -431,3 +431,46 @@ class AKeyIsTheNameOfAnArgument(nn.Module):
     def forward(self, x: Dict[str, T], y: T, mask: Optional[T] = None):
         y = x["mask"] - 2 * x["u"] * y
         return y if mask is None else y * mask
+
+
+@case()
+class ListsThatBranchesFill(nn.Module):
+    def forward(self, x: T):
+        found: List[T] = []
+        sizes: List[int] = []
+        if bool(x.sum() > 0):
+            found.append(x)
+            sizes.append(3)
+        if bool(x.sum() < 5):
+            found += [x + 1, x * 2]
+        rows: List[T] = []
+        for i in range(x.size(0)):
+            if bool(x[i].sum() > 0):
+                rows.append(x[i] * 2)
+                sizes.append(i)
+        total = x.sum(0)
+        for row in rows:
+            total = total + row
+        return torch.stack(found).sum(0), len(rows), total, len(sizes)
+
+
+@case()
+class ElementsThatBranchesChange(nn.Module):
+    def forward(self, x: T):
+        d = {"a": x, "b": x * 2}
+        k = [1, 2]
+        if bool(x.sum() > 0):
+            d["a"] = x + 1
+            k[0] = x.size(0)
+        else:
+            k[0] = 7
+            if bool(x.sum() < -3):
+                d["b"] = d["a"]
+        for i in range(x.size(0)):
+            both = [x, x] if bool(x[i].sum() > 0) else [x * 2, x]
+            both[1] = both[0] + i
+            if bool(x[i].max() > 1):
+                k[1] += i
+                both.append(x)
+                x = x + torch.stack(both).sum(0)
+        return d, k, x

@@ -18,11 +18,12 @@ from generate import Program
 from points import POINTS, TRACED_AT, Point, arrays
 
 NAMES = {"__name__": "program", "torch": torch, "Tensor": Tensor, "List": List, "Dict": Dict, "Optional": Optional, "Tuple": Tuple}
-SECONDS = 20  # of one program
+SECONDS = 60  # of one program
 # What PyTorch raises, by its words, and a graph does not: it throws nothing, and its values share no memory.
 EXCUSES = {"no such value": "a raise of the program", "AssertionError": "an assert of the program",
            "refer to a single memory location": "a write from overlapping memory",
-           "single memory location": "a write to overlapping memory"}
+           "single memory location": "a write to overlapping memory",
+           "INTERNAL ASSERT FAILED": "a fault of PyTorch", "Expected Tensor but got None": "a fault of PyTorch"}
 
 
 @dataclass
