@@ -63,7 +63,10 @@ bool convert(NodeCall& call) {  // Int Float Bool and the implicit ones
   }
   const Value value =
       a.is_tensor() ? single(call, std::get<TensorRef>(a.value)) : number_value(call.memory(), a);
-  give_number(call, cast(single_precision ? cast(value, f32) : value, T));
+  if (T == i64 && a.is_tensor() && is_float(value.dtype()))
+    give_number(call, call.graph().call("to_integer", {value}));
+  else
+    give_number(call, cast(single_precision ? cast(value, f32) : value, T));
   return true;
 }
 

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/element.h"
+
 namespace hg::kernels {
 namespace {
 
@@ -364,7 +366,21 @@ Status prepare_clamp(PrepareContext& c) {
   return prepare_pointwise(c, c.has(1) ? number_binary<ClampLow> : number_binary<ClampHigh>);
 }
 
+void run_to_integer(const RunContext& c) noexcept {
+  for_float(c.in(0).dtype, [&]<class T>() {
+    constexpr double kEnd = 9223372036854775808.0;  // 2^63
+    const T* x = c.in(0).as<const T>();
+    int64_t* y = c.out(0).as<int64_t>();
+    for (int64_t i = 0, n = c.out(0).count(); i < n; ++i) {
+      const auto value = static_cast<double>(static_cast<Wide<T>>(x[i]));
+      if (!(value >= -kEnd && value < kEnd)) return c.fail("a number is NaN or too large for i64");
+      y[i] = static_cast<int64_t>(value);
+    }
+  });
+}
+
 constexpr KernelDef kKernels[] = {
+    {.op = "to_integer", .name = "loop", .run = run_to_integer},
     {.op = "cast",
      .name = "pointwise",
      .prepare = &prepare_cast,

@@ -591,4 +591,19 @@ TEST(Session, DivisionsOfIntegersByZeroFailTheRun) {
 }
 
 }  // namespace
+TEST(Session, NumbersThatNoIntegerHasFailTheRun) {
+  Graph g;
+  g.output("y", g.call("to_integer", {g.input("x", f32, {"n"})}));
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model);
+  std::vector<float> x = {1.9f, -1.9f, -9.2e18f};
+  ASSERT_TRUE(session.set_input("x", view(x, {3})).ok());
+  ASSERT_TRUE(session.run().ok());
+  EXPECT_EQ(session.output("y")->as<int64_t>()[1], -1);
+  for (const float bad : {9.3e18f, -1e19f, std::nanf(""), INFINITY}) {
+    x[2] = bad;
+    expect_message(session.run(), Code::invalid_argument, "too large for i64");
+  }
+}
+
 }  // namespace hg

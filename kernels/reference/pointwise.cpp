@@ -29,6 +29,7 @@ double lerp(double a, double b, double w) { return a + w * (b - a); }
 
 constexpr Row kRows[] = {
     {"cast", cast},
+    {"to_integer", cast},
     {"clamp", clamp},
     {"where", ternary<where>},
     {"lerp", ternary<lerp>},

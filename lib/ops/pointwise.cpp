@@ -167,7 +167,23 @@ Status lerp_expand(ExpandContext& c) {
   return {};
 }
 
+Status to_integer_infer(InferContext& c) {
+  if (!is_float(c.in(0).dtype)) return c.fail("x must be floats, it is ", c.in(0).dtype);
+  c.out(0) = {i64, c.in(0).shape};
+  return {};
+}
+Status to_integer_expand(ExpandContext& c) {
+  c.set_out(0, cast(c.in(0), i64));
+  return {};
+}
+
 constexpr OpDef kOps[] = {
+    // Cut towards zero, as cast; a number that i64 does not have, and NaN, fail the run.
+    {.name = "to_integer",
+     .signature = "to_integer(x) -> y",
+     .infer = to_integer_infer,
+     .expand = to_integer_expand,
+     .traits = kNoGradient},
     {.name = "cast",
      .signature = "cast(x, dtype: dtype) -> y",
      .infer = cast_infer,
