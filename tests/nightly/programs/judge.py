@@ -49,8 +49,7 @@ def judge(programs: list[Program], folder: Path, hg_bin: Path) -> list[Verdict]:
     data.mkdir(parents=True)
     for i, program in enumerate(programs):
         try:
-            function = truth.compile_program(program)
-            wanted = truth.answers(program, function)
+            function, wanted = truth.answers(program)
         except Exception as error:  # noqa: BLE001: whatever PyTorch raises
             lines = str(error).strip().splitlines()
             verdicts[i] = Verdict(USELESS, (lines or [""])[0][:100])

@@ -115,7 +115,7 @@ class Scope:
                 self.loops.pop()
             else:
                 self.branches -= 1
-            self.names = {name: joined(kind, self.names[name]) for name, kind in before.items()}
+            self.names = {name: joined(kind, self.names.get(name, kind)) for name, kind in before.items()}
 
     @contextmanager
     def attempt(self):

@@ -317,6 +317,8 @@ def for_loop(s: Scope) -> None:
         if element is None or what in ("enumerate", "zip"):
             s.names[counter] = Number("int", True)
         s.counts = old | below
+        if what == "list":  # Python would not come to the end of a list that its loop makes longer
+            del s.names[name]
         body(s, s.rng.randrange(1, 5))
     s.counts = old
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import warnings
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from points import POINTS, TRACED_AT, Point, arrays
 
 NAMES = {"__name__": "program", "torch": torch, "Tensor": Tensor, "List": List, "Dict": Dict, "Optional": Optional, "Tuple": Tuple}
 SECONDS = 60  # of one program
+MEMORY = 6 << 30  # of a process
 # What PyTorch raises, by its words, and a graph does not: it throws nothing, and its values share no memory.
 EXCUSES = {"no such value": "a raise of the program", "AssertionError": "an assert of the program",
            "refer to a single memory location": "a write from overlapping memory",
@@ -38,6 +40,7 @@ class Answer:
 def prepare() -> None:
     """Once a process: the plain interpreter, one thread, and no word on standard output."""
     torch.set_num_threads(1)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     torch._C._jit_set_profiling_executor(False)
     torch._C._jit_set_profiling_mode(False)
     torch._C._set_graph_executor_optimize(False)
@@ -98,10 +101,12 @@ def ask(function, inputs: list[np.ndarray]) -> Answer:
         return Answer(None, text[:160], next((why for words, why in EXCUSES.items() if words in text), ""))
 
 
-def answers(program: Program, function) -> dict[Point, Answer]:
-    """What PyTorch answers at every point; of a traced program where the trace says what eager says."""
+def answers(program: Program) -> tuple[object, dict[Point, Answer]]:
+    """The compiled function, and what PyTorch answers at every point; of a traced program where the trace
+    says what eager says."""
     signal.alarm(SECONDS)
     try:
+        function = compile_program(program)
         with silence():
             result = {point: ask(function, arrays(program, point)) for point in POINTS}
             if program.traced:
@@ -112,7 +117,7 @@ def answers(program: Program, function) -> dict[Point, Answer]:
                         del result[point]
     finally:
         signal.alarm(0)
-    return result
+    return function, result
 
 
 def same(found: list[np.ndarray] | None, wanted: list[np.ndarray] | None) -> bool:
