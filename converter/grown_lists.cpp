@@ -87,6 +87,36 @@ bool extend(NodeCall& call) {  // list.extend(list), list += list
   return true;
 }
 
+bool join(NodeCall& call) {  // list + list
+  const std::shared_ptr<List> lists[] = {grown_at(call, 0), grown_at(call, 1)};
+  const std::shared_ptr<List>& known = lists[0] ? lists[0] : lists[1];
+  const Value all = call.read(known->grown);
+  std::vector<Value> parts;
+  for (int i = 0; i < 2; ++i) {
+    if (lists[i]) {
+      parts.push_back(call.read(lists[i]->grown));
+    } else if (const Items* items = elements_of(call.at(i))) {
+      for (const Item& item : *items) parts.push_back(as_row(call, all, item));
+    } else {
+      return false;
+    }
+  }
+  auto other = std::make_shared<List>();
+  other->grown =
+      call.memory().make_like(known->grown, call.graph().call("concat", parts, {{"dim", 0}}));
+  for (int i = 0; i < 2; ++i) {
+    if (lists[i] && is_of_views(*lists[i]))
+      call.may_share(other->grown, lists[i]->grown);
+    else if (lists[i])
+      call.memory().add_to_list(lists[i]->grown, other->grown);
+    else
+      for (const Item& item : *elements_of(call.at(i)))
+        add_element(call.memory(), item, other->grown);
+  }
+  call.give(Item(std::move(other)));
+  return true;
+}
+
 bool length(NodeCall& call) {
   const std::shared_ptr<List> list = grown_at(call, 0);
   if (!list) return false;
@@ -255,6 +285,7 @@ bool pass(NodeCall& call) {
 constexpr Builtin kBuiltins[] = {
     {"aten::append", append},     {"aten::extend", extend},    {"aten::add_", extend},
     {"aten::insert", append},     {"aten::len", length},       {"aten::__getitem__", get_item},
+    {"aten::add", join},
     {"aten::stack", stack},       {"aten::cat", cat},          {"aten::concat", cat},
     {"aten::concatenate", cat},   {"aten::tensor", to_tensor}, {"aten::list", copy},
     {"aten::copy", copy},         {"aten::reverse", copy},     {"prim::TupleConstruct", pass},

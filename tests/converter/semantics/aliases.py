@@ -188,7 +188,7 @@ class OnlyPrints(nn.Module):
         return y
 
 
-@case("f32[n,4]=-1..1", exit=3, words="a list, dict or attribute is changed where")
+@case("f32[n,4]=-1..1")
 class ListsThatGrowInABranch(nn.Module):
     def forward(self, x: T):
         parts: List[T] = []

@@ -163,7 +163,7 @@ class ListOfLoopsInLoops(nn.Module):
         return sums[0], sums[1]
 
 
-@case("f32[n,t,4]", exit=3, words="decide")
+@case("f32[n,t,4]")
 class ListInABranchOfALoop(nn.Module):
     def forward(self, x: T):
         kept = [torch.zeros(4)]
