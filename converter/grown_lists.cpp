@@ -131,7 +131,7 @@ TensorRef part(NodeCall& call, const TensorRef& parts) {
   const Dim& size = type.shape.front();
   rows::View view;
   if (at && at->is_integral()) {
-    view = rows::select_view(0, at->top.upper_bound() < 0 ? size + at->top : at->top);
+    view = rows::select_view(0, rows::wrapped(call, "idx", at->top, size));
   } else {
     const Value index = rows::data_index(call, number_value(call.memory(), call.at(1)), size);
     view = rows::then(rows::index_view(0, call.keep(index)),

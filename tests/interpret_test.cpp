@@ -327,6 +327,10 @@ TEST(Interpret, WhatSizesMustBeIsAGuard) {
             Texts{"1 <= n, because of a slice that would be cut off"});
   EXPECT_EQ(guards_of("%y:Tensor = aten::slice.Tensor(self=%x, dim=0, start=none, end=7, step=1)"),
             Texts{});
+  EXPECT_EQ(guards_of("%y:Tensor = aten::max(self=%x)"), Texts{"n != 0, because of max"});
+  EXPECT_EQ(guards_of("%y:Tensor = aten::amin(self=%x, dim=1, keepdim=false)"), Texts{});
+  EXPECT_EQ(guards_of("%y:Tensor = aten::argmax(self=%x, dim=0, keepdim=false)"),
+            Texts{"n != 0, because of argmax"});
   const Texts parts = guards_of(
       "%l:List = aten::chunk(self=%x, chunks=2, dim=0)\n"
       "%y:Tensor, %z:Tensor = prim::ListUnpack(%l)");

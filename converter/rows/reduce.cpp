@@ -60,18 +60,30 @@ void nanmean(Call& call) {
   call.returns(total / present);
 }
 
+// Of no elements there is no extreme value: PyTorch raises, whether somebody reads it or not.
+void need_elements(Call& call) {
+  const Value x = call.tensor("self");
+  for (const int axis : axes_of(call, "dim", x.rank()))
+    if (x.rank() > 0)
+      call.graph().guard(x.dim(axis), Relation::ne, 0, std::string(call.kind().substr(6)));
+}
+
 void amax_of(Call& call) {
+  need_elements(call);
   call.returns(hg::amax(call.tensor("self"), dims_of(call), keepdim(call)));
 }
 void amin_of(Call& call) {
+  need_elements(call);
   call.returns(hg::amin(call.tensor("self"), dims_of(call), keepdim(call)));
 }
 void aminmax(Call& call) {
+  need_elements(call);
   const Value x = call.tensor("self");
   call.returns(std::vector<Value>{hg::amin(x, dims_of(call), keepdim(call)),
                                   hg::amax(x, dims_of(call), keepdim(call))});
 }
 void extreme_dim(Call& call, std::string_view op) {
+  need_elements(call);
   call.returns(call.graph().calls(op, {call.tensor("self")},
                                   {{"dim", call.integer("dim")}, {"keepdim", keepdim(call)}}));
 }
@@ -79,6 +91,7 @@ void max_dim(Call& call) { extreme_dim(call, "max"); }
 void min_dim(Call& call) { extreme_dim(call, "min"); }
 
 void extreme_index(Call& call, std::string_view op) {
+  need_elements(call);
   NamedAttrs attrs = {{"keepdim", keepdim(call)}};
   if (call.has("dim")) attrs.push_back({"dim", call.integer("dim")});
   call.returns(call.graph().call(op, {call.tensor("self")}, attrs));
