@@ -13,12 +13,6 @@ bool is_wrong(const CheckedOutput& output) {
   return output.verdict == CheckedOutput::Verdict::different;
 }
 
-// An output as libtorch's are held here: complex numbers as pairs.
-Result<Tensor> output_parts(const Session& session, int index) {
-  HG_TRY_ASSIGN(const Tensor output, session.output(index));
-  return view_as_real(output);
-}
-
 }  // namespace
 
 Status Checker::run(Session& session, const Inputs& inputs) {
@@ -49,14 +43,13 @@ CheckedOutput Checker::check_output(const Session& session, int index, const Ten
                                     const TensorData* again) {
   CheckedOutput output;
   output.name = std::string(session.output_name(index));
-  const Result<Tensor> got = output_parts(session, index);
+  Result<Tensor> got = session.output(index);
   if (!got.ok()) {
     output.verdict = CheckedOutput::Verdict::different;
     output.reason = std::string(got.status().message());
     return output;
   }
-  const Tensor given = *session.output(index);
-  output.type = text(given.dtype, given.shape);
+  output.type = text(got->dtype, got->shape);
   if (expected.empty()) {
     output.verdict = CheckedOutput::Verdict::different;
     output.reason = "libtorch returns a tensor of a kind that the converted model does not have";
@@ -98,13 +91,13 @@ void Checker::explain(const Session& session, std::vector<CheckedOutput>& output
   // Where no node leaves anything open, our own run without optimisation has to be right.
   const auto is_kept_equal = [&](size_t i, const Tensor& want) {
     if (!kept.ok()) return false;
-    const Result<Tensor> plain = output_parts(*kept, static_cast<int>(i));
+    const Result<Tensor> plain = kept->output(static_cast<int>(i));
     return plain.ok() && compare(*plain, want).equal;
   };
   std::optional<Conditioning> conditioning;
   for (size_t i = 0; i < outputs.size() && !(nodes.wrong && nodes.wrong->sure); ++i) {
     if (!is_wrong(outputs[i])) continue;
-    const Result<Tensor> got = output_parts(session, static_cast<int>(i));
+    const Result<Tensor> got = session.output(static_cast<int>(i));
     if (!got.ok() || expected[i].empty()) break;
     const bool went_on = !nodes.wrong && i < nodes.outputs.size() && !nodes.open.empty();
     const Tensor& want = went_on ? nodes.outputs[i].tensor : expected[i].tensor;

@@ -156,6 +156,7 @@ Comparison compare(const Tensor& got, const Tensor& want) {
     result.difference = std::string(a.status().message());
     return result;
   }
+  if (is_complex(want.dtype)) return compare_floats(view_as_real(*a), view_as_real(want));
   return is_float(want.dtype) ? compare_floats(*a, want) : compare_integers(*a, want);
 }
 

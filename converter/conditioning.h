@@ -17,7 +17,7 @@ class Conditioning {
   Conditioning(const Loaded& loaded, const Inputs& inputs, uint64_t seed);
 
   // Why all elements of an output that differ from libtorch's may do so; empty where one may not.
-  std::string excuse(size_t output, const Tensor& got, const Tensor& want) const;
+  std::string excuse(size_t output, const Tensor& ours, const Tensor& theirs) const;
 
  private:
   std::vector<std::vector<TensorData>> runs_;  // [run][output]; the first one is not moved

@@ -48,6 +48,15 @@ IValue construct(const jit::Node& node, const jit::Stack& inputs) {
   return IValue();
 }
 
+// As values of the graph are: a complex tensor is its parts, [..., 2].
+TensorData to_parts(const at::Tensor& tensor) {
+  TensorData data = to_ours(tensor);
+  if (data.empty()) return data;
+  if (is_complex(data.tensor.dtype) && data.tensor.rank() == kMaxRank) return {};
+  data.tensor = view_as_real(data.tensor);
+  return data;
+}
+
 // A tensor of ours in the place of one of libtorch's, which may be complex.
 at::Tensor in_place_of(const at::Tensor& theirs, const Tensor& ours) {
   const at::Tensor tensor = to_torch(ours);
@@ -89,7 +98,7 @@ class NodeRunner::Run final : public NodeRun {
   std::vector<Argument> arguments() const override {
     std::vector<Argument> result;
     for_each_tensor([&](const at::Tensor& tensor) {
-      result.push_back({tensor.unsafeGetTensorImpl(), to_ours(tensor)});
+      result.push_back({tensor.unsafeGetTensorImpl(), to_parts(tensor)});
     });
     return result;
   }
@@ -104,7 +113,7 @@ class NodeRunner::Run final : public NodeRun {
     for (const jit::Value* value : of_.outputs())
       if (const IValue& output = runner_.get(value); output.isTensorList())
         for (const at::Tensor& element : output.toTensorVector())
-          result.push_back({element.unsafeGetTensorImpl(), to_ours(element)});
+          result.push_back({element.unsafeGetTensorImpl(), to_parts(element)});
     return result;
   }
 
@@ -197,9 +206,9 @@ class NodeRunner::Run final : public NodeRun {
       const IValue& output = runner_.get(value);
       if (output.isTensorList())
         for (const at::Tensor& element : output.toTensorVector())
-          result.push_back(to_ours(element));
+          result.push_back(to_parts(element));
       else
-        result.push_back(output.isTensor() ? to_ours(output.toTensor()) : TensorData());
+        result.push_back(output.isTensor() ? to_parts(output.toTensor()) : TensorData());
     }
     return result;
   }
@@ -247,7 +256,7 @@ void NodeRunner::run(jit::Node& node, const ScriptNode& script) {
   run.node = &script;
   run.occurrence = occurrences_[&script]++;
   for (const jit::Value* value : node.outputs())
-    run.outputs.push_back(get(value).isTensor() ? to_ours(get(value).toTensor()) : TensorData());
+    run.outputs.push_back(get(value).isTensor() ? to_parts(get(value).toTensor()) : TensorData());
   if (!observer_(run)) throw Stop();
 }
 

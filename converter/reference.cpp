@@ -8,6 +8,10 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/runtime/print_handler.h>
 
+#include <limits>
+#include <map>
+#include <set>
+
 #include "converter/node_runner.h"
 #include "converter/reference_inputs.h"
 #include "converter/rows.h"
@@ -27,14 +31,15 @@ TensorData to_ours(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
   at::Tensor dense = tensor.detach();
   if (dense.layout() != at::kStrided || dense.is_quantized() || dense.dim() > kMaxRank) return {};
-  if (is_pairs(dense)) dense = at::view_as_real(dense.resolve_conj().resolve_neg());
   DType dtype;
   try {
-    dtype = dtype_of_torch(static_cast<int64_t>(dense.scalar_type()));
+    dtype = !is_pairs(dense) ? dtype_of_torch(static_cast<int64_t>(dense.scalar_type()))
+            : dense.scalar_type() == at::kComplexFloat ? c64
+                                                       : c128;
   } catch (const Refusal&) {
     return {};
   }
-  dense = dense.resolve_neg().contiguous();
+  dense = dense.resolve_conj().resolve_neg().contiguous();
   auto owner = std::make_shared<at::Tensor>(dense);
   TensorData data;
   Sizes shape(std::span<const int64_t>(dense.sizes().data(), dense.sizes().size()));

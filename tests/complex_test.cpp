@@ -12,13 +12,12 @@ namespace {
 
 // (a + bi)(c + di) of pairs of reals.
 Value product(const Value& x, const Value& y) {
-  const auto part = [](const Value& pairs, int k) {
-    Shape shape = pairs.shape();
-    shape.pop_back();
-    return reshape(slice(pairs, pairs.rank() - 1, k, k + 1), shape);
+  const auto part = [](const Value& pairs, int k) {  // [..., 1]
+    return slice(pairs, pairs.rank() - 1, k, k + 1);
   };
   const Value a = part(x, 0), b = part(x, 1), c = part(y, 0), d = part(y, 1);
-  return stack({a * c - b * d, a * d + b * c}, -1);
+  const std::vector<Value> parts = {a * c - b * d, a * d + b * c};
+  return x.graph()->call("concat", parts, {{"dim", -1}});
 }
 
 Model products(DType dtype) {

@@ -28,7 +28,8 @@ TEST(Registry, EveryOpIsComplete) {
     const bool runs = !Registry::built_in().kernels(def.name, Device::cpu).empty() ||
                       def.view != nullptr || def.expand != nullptr || (def.traits & kControl) != 0;
     EXPECT_TRUE(runs) << def.name << " has neither a CPU kernel nor a view nor an expansion";
-    // Subgraphs and complex tensors do not fit a sample row: session_test, complex_test.
+    // Subgraphs do not fit a sample row: session_test.
+    // Neither do complex tensors: complex_test.
     const bool special = (def.traits & (kControl | kComplex)) != 0;
     if (!special && reference::find(def.name) == nullptr) without_reference += text(" ", def.name);
     // A gradient without a gradient of its own is refused by name where one asks for it.

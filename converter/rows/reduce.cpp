@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "converter/rows.h"
+#include "converter/rows/view.h"
 #include "hg/op.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
