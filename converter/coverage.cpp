@@ -22,13 +22,18 @@ std::string name_of(const WaysRow& row, size_t way) {
   constexpr const char* kSizes[] = {"no element of", "a single element of",
                                     "more than one element of"};
   if (row.op == "if") return text(kSides[way], place(row.origin));
+  if (row.op == "extent")  // a number that becomes a size
+    return text(way % 3 == 0   ? "a size of 0"
+                : way % 3 == 1 ? "a size of 1"
+                               : "a size of more than 1",
+                " that data decides", place(row.origin));
   if (row.op == "while") return text(kRounds[way], place(row.origin));
   return text(kSizes[way % 3], " ", row.op, place(row.origin));
 }
 
 }  // namespace
 
-Coverage::Coverage(const Graph& graph) { find_choices(graph); }
+Coverage::Coverage(const Graph& graph) : symbols_(graph.symbols()) { find_choices(graph); }
 
 void Coverage::find_choices(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
@@ -40,6 +45,15 @@ void Coverage::find_choices(const Graph& graph) {
         for (const Dim& dim : *dims) find_choices(dim, node.origin);
     }
   }
+}
+
+// Sizes that data decides are counted where data decides them.
+bool Coverage::is_of_inputs(const Dim& dim) const {
+  std::vector<std::string> used;
+  dim.collect_symbols(used);
+  return std::all_of(used.begin(), used.end(), [&](const std::string& symbol) {
+    return std::find(symbols_.begin(), symbols_.end(), symbol) != symbols_.end();
+  });
 }
 
 void Coverage::find_choices(const Dim& dim, const Origin& origin) {
@@ -60,7 +74,7 @@ void Coverage::find_choices(const Dim& dim, const Origin& origin) {
     std::string_view second = all.substr(comma + 1, end - comma - 1);
     while (second.starts_with(' ')) second.remove_prefix(1);
     const Result<Dim> a = Dim::parse(all.substr(at + 4, comma - at - 4)), b = Dim::parse(second);
-    if (!a.ok() || !b.ok()) continue;
+    if (!a.ok() || !b.ok() || !is_of_inputs(*a) || !is_of_inputs(*b)) continue;
     choices_.try_emplace(whole.substr(at, end + 1 - at), Choice{*a, *b, origin});
   }
 }

@@ -36,7 +36,9 @@ class Coverage {
   };
   void find_choices(const Graph& graph);
   void find_choices(const Dim& dim, const Origin& origin);
+  bool is_of_inputs(const Dim& dim) const;
 
+  std::vector<std::string> symbols_;       // of the inputs
   std::vector<WaysRow> rows_;              // of all sessions
   std::map<std::string, size_t> row_of_;   // by WaysRow::node
   std::map<std::string, Choice> choices_;  // by text
