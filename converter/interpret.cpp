@@ -26,7 +26,7 @@ bool writes_in_place(const ScriptBlock& block) {
   return std::any_of(block.nodes.begin(), block.nodes.end(), [](const ScriptNode& node) {
     const std::string_view kind = node.kind;
     return (kind.ends_with('_') && !kind.ends_with("__")) || kind.starts_with("aten::__i") ||
-           node.overload.ends_with("out") ||
+           !node.outs.empty() ||
            std::any_of(node.blocks.begin(), node.blocks.end(), writes_in_place);
   });
 }
@@ -66,6 +66,7 @@ void Interpreter::run() {
                          .overload = "",
                          .argument_names = {},
                          .inputs = {},
+                         .outs = {},
                          .outputs = {},
                          .output_types = {},
                          .blocks = {},
@@ -318,7 +319,6 @@ bool Interpreter::run_row(const ScriptNode& node) {
   }
   const auto kept = row_kinds_.emplace(kind, kind).first;
   NodeCall call(*this, node, kept->second);
-  const Item* out = node.overload.ends_with("out") ? call.find("out") : nullptr;
   const bool reshapes = in_place && is_shape_change(kind);
   const bool complex = is_complex_call(call);
   if (complex) {
@@ -342,12 +342,17 @@ bool Interpreter::run_row(const ScriptNode& node) {
   }
   if (copies)
     for (Item& result : call.results()) result = copied(result);
-  const Item* target = in_place ? &call.argument(0) : out;
-  if (target != nullptr && target->is_tensor()) {
-    if (call.results().empty()) throw Refusal{"the op gives no result to write in place", ""};
-    write_back(std::get<TensorRef>(target->value), call.results()[0]);
-    call.results()[0] = *target;
-  } else if (!gradients_.back()) {
+  std::vector<int> targets = node.outs;
+  if (in_place) targets = {0};
+  std::erase_if(targets, [&](int target) { return !call.argument(target).is_tensor(); });
+  if (call.results().size() < targets.size())
+    throw Refusal{"the op gives fewer results than it writes in place", ""};
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const Item target = call.argument(targets[i]);
+    write_back(std::get<TensorRef>(target.value), call.results()[i]);
+    call.results()[i] = target;
+  }
+  if (targets.empty() && !gradients_.back()) {
     for (Item& result : call.results()) result = detached(result);
   }
   finish_call(node, call);
@@ -384,7 +389,7 @@ void Interpreter::dispatch(const ScriptNode& node) {
   }
   if (run_builtin(call)) return finish_call(node, call);
   if (!node.kind.starts_with("prim::")) {
-    if (!complex && run_known(call)) return finish_call(node, call);
+    if (!complex && node.outs.empty() && run_known(call)) return finish_call(node, call);
     if (run_row(node)) return;
     if (const Op* op = find_custom(top_.registry(), node.kind)) {
       call_custom(call, *op);

@@ -380,7 +380,7 @@ constexpr KnownOp kOps[] = {
     {"aten::cpu", pass},
     {"aten::lift_fresh", pass},
     {"aten::tensor", create},
-    {"aten::as_tensor", create},
+    {"aten::as_tensor", [](NodeCall& c) { return !c.argument(0).is_tensor() && create(c); }},
     {"aten::scalar_tensor", create},
 };
 

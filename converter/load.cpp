@@ -371,8 +371,10 @@ class ProgramReader {
     result.kind = from->kind().toQualString();
     if (const c10::FunctionSchema* schema = from->maybeSchema()) {
       result.overload = schema->overload_name();
-      for (const c10::Argument& argument : schema->arguments())
+      for (const c10::Argument& argument : schema->arguments()) {
+        if (argument.is_out()) result.outs.push_back(static_cast<int>(result.argument_names.size()));
         result.argument_names.push_back(argument.name());
+      }
     }
     for (const jit::Value* value : from->inputs()) result.inputs.push_back(id_of(value));
     for (const jit::Value* value : from->outputs()) {

@@ -26,6 +26,7 @@ struct ScriptNode {
   std::string overload;                     // "Tensor"; empty for prim
   std::vector<std::string> argument_names;  // of the schema, for aten and custom ops
   std::vector<ScriptId> inputs;
+  std::vector<int> outs;  // the inputs that results are written to, in their order
   std::vector<ScriptId> outputs;
   std::vector<std::string> output_types;  // as TorchScript prints them: "Tensor", "int[]"
   std::vector<ScriptBlock> blocks;

@@ -302,6 +302,21 @@ void same(Call& call) {
   call.returns(std::vector<Item>{self});
 }
 
+void positive(Call& call) {
+  if (call.tensor("self").dtype() == boolean) call.refuse("self", "must not be bool");
+  same(call);
+}
+
+// A tensor of the wanted dtype is itself.
+void as_tensor(Call& call) {
+  const Item& data = call.argument(0);
+  const auto* self = std::get_if<TensorRef>(&data.value);
+  if (self == nullptr || (*self)->is_number()) return tensor(call);
+  const DType dtype = call.read(*self).dtype();
+  if (call.dtype("dtype", dtype) != dtype) return tensor(call);
+  call.returns(std::vector<Item>{data});
+}
+
 void converted(Call& call, DType dtype, bool copies) {
   const TensorRef self = call.ref("self");
   const Value x = call.read(self);
@@ -381,7 +396,7 @@ constexpr Row kRows[] = {
     {"aten::logspace", logspace},
     {"aten::eye", eye},
     {"aten::tensor", tensor},
-    {"aten::as_tensor", tensor},
+    {"aten::as_tensor", as_tensor},
     {"aten::lift_fresh", same},
     {"aten::cpu", same},
     {"aten::resolve_conj", same},
@@ -389,7 +404,7 @@ constexpr Row kRows[] = {
     {"aten::conj", same},
     {"aten::_conj", same},
     {"aten::real", same},
-    {"aten::positive", same},
+    {"aten::positive", positive},
     {"aten::to_dense", same},
     {"aten::pin_memory", same},
     {"aten::to", to},
@@ -406,7 +421,7 @@ constexpr Row kRows[] = {
     {"aten::clone", clone},
     {"aten::alias_copy", clone},
     {"aten::detach_copy", detach_copy},
-    {"aten::conj_physical", clone},
+    {"aten::conj_physical", same},
     {"aten::lift", clone},
     {"aten::lift_fresh_copy", clone},
     {"aten::copy", copy},

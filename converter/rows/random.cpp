@@ -39,7 +39,8 @@ void alpha_dropout_of(Call& call, bool features) {
   Graph& g = call.graph();
   const Value x = call.tensor("input");
   const double p = call.real("p");
-  if (!call.flag("train", true) || p == 0) return call.returns(x);
+  if (!call.flag("train", true) || p == 0)  // its argument itself
+    return call.returns(std::vector<Item>{Item(call.ref("input"))});
   if (!is_float(x.dtype())) call.refuse("input", "is not a float tensor");
   call.note("dropout runs in training mode, as traced");
   constexpr double kAlpha = 1.7580993408473766;

@@ -164,7 +164,7 @@ void renorm(Call& call) {
 
 // Dims that the size has as 1, or not at all, are summed.
 void sum_to_size(Call& call) {
-  Value x = call.tensor("self");
+  const Value x = call.tensor("self");
   const Shape to = call.integers("size");
   const size_t more = x.shape().size() - to.size();
   if (to.size() > x.shape().size()) call.refuse("size", "has more dims than the tensor");
@@ -172,8 +172,8 @@ void sum_to_size(Call& call) {
   for (size_t d = 0; d < x.shape().size(); ++d)
     if (d < more || (to[d - more] == Dim(1) && !(x.shape()[d] == Dim(1))))
       dims.emplace_back(static_cast<int64_t>(d));
-  if (!dims.empty() || to.empty()) x = sum(x, dims, true);
-  call.returns(reshape(x, to));
+  if (dims.empty() && !to.empty()) return give_view(call, reshape_view(to));  // the tensor itself
+  call.returns(reshape(sum(x, dims, true), to));
 }
 
 // 0, or pi for negative numbers; NaN stays.

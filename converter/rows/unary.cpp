@@ -55,11 +55,6 @@ void sign_of(Call& call) {
   const Value x = call.tensor("self");
   call.returns(x.dtype() == boolean ? x : sign(x));
 }
-void identity(Call& call) { call.returns(call.tensor("self")); }
-void positive(Call& call) {
-  if (call.tensor("self").dtype() == boolean) call.refuse("self", "must not be bool");
-  identity(call);
-}
 
 void round_to(Call& call) {
   const Value x = call.tensor("self");
@@ -111,10 +106,6 @@ constexpr Row kRows[] = {
     {"aten::absolute", absolute},
     {"aten::sign", sign_of},
     {"aten::sgn", sign_of},
-    {"aten::positive", positive},
-    {"aten::real", identity},
-    {"aten::conj", identity},
-    {"aten::conj_physical", identity},
     {"aten::sqrt", float_function},
     {"aten::rsqrt", float_function},
     {"aten::reciprocal", float_function},

@@ -314,3 +314,50 @@ class ReshapesOfWhatALoopGives(nn.Module):
         b.flatten()[:2].mul_(2)
         b.contiguous().add_(1)
         return a, b
+
+
+@case("f32[n,4]=-1..1")
+class ConversionsThatAreTheTensorItself(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        y.real.add_(1)
+        y.positive().mul_(2)
+        torch.conj(y).add_(1)
+        torch.conj_physical(y).mul_(2)
+        torch.as_tensor(y).sub_(3)
+        torch.as_tensor(y, dtype=torch.float64).sub_(3)
+        torch.nn.functional.alpha_dropout(y, 0.5, False).mul_(0.5)
+        y.sum_to_size(y.size(0), 4).add_(1)
+        y.sum_to_size(1, 4).add_(1)
+        k = torch.tensor([1.0, 2.0, 3.0, 4.0])
+        torch.as_tensor(k).add_(1)
+        torch.add(k, k, out=k)
+        return y, k
+
+
+@case("f32[n,4]=-1..1")
+class SeveralOutArguments(nn.Module):
+    def forward(self, x: T):
+        values = torch.zeros_like(x)
+        places = torch.zeros_like(x).long()
+        torch.sort(x, 1, values=values, indices=places)
+        best = values[:, 0]
+        largest = torch.zeros(x.size(0), 2)
+        torch.topk(x, 2, values=largest, indices=places[:, :2])
+        places.add_(1)
+        return values, places, best, largest
+
+
+@case("f32[n,4]=0.5..1")
+class LeavesThatStay(nn.Module):
+    def forward(self, x: T):
+        b = x * 2
+        c = b
+        j = 0
+        while b.sum().item() < 40 and j < 3:
+            j += 1
+            for _ in range(3):
+                b += x
+            c = b.view(-1, 4)
+        c.neg_()
+        return b, c
