@@ -274,6 +274,17 @@ bool pass(NodeCall& call) {
   return true;
 }
 
+// A size over a power of two is no other number in f32 while the size has at most 24 bits.
+bool stays_exact(NodeCall& call, const Scalar& ratio) {
+  constexpr int64_t kEnd = int64_t{1} << 24;
+  if (ratio.kind != Scalar::Kind::ratio || !ratio.bottom.is_constant()) return false;
+  const int64_t bottom = ratio.bottom.constant();
+  if (bottom <= 0 || (bottom & (bottom - 1)) != 0) return false;
+  call.graph().guard(ratio.top, Relation::lt, kEnd, "a tensor that holds the size as f32");
+  call.graph().guard(-kEnd, Relation::lt, ratio.top, "a tensor that holds the size as f32");
+  return true;
+}
+
 // torch.tensor() and its relatives on numbers, or on a flat list of them.
 bool create(NodeCall& call) {
   if (call.argument_count() == 0) return false;
@@ -303,8 +314,10 @@ bool create(NodeCall& call) {
   result.dtype = call.dtype("dtype", result.dtype);
   for (Scalar& s : result.elements) {
     if (rounds && !s.is_integral()) {
-      if (!s.is_constant()) return false;
-      s = Scalar::of(double{static_cast<float>(s.as_double())});
+      if (s.is_constant())
+        s = Scalar::of(double{static_cast<float>(s.as_double())});
+      else if (!stays_exact(call, s))
+        return false;
     }
     const auto y = stored(s, result.dtype);
     if (!y) return false;

@@ -230,7 +230,22 @@ void dist(Call& call) {
   call.returns(hg::norm(x, order));
 }
 
+// Dims that the size has as 1, or not at all, are summed.
+void sum_to_size(Call& call) {
+  const Value x = call.tensor("self");
+  const Shape to = call.integers("size");
+  const size_t more = x.shape().size() - to.size();
+  if (to.size() > x.shape().size()) call.refuse("size", "has more dims than the tensor");
+  std::vector<Dim> dims;
+  for (size_t d = 0; d < x.shape().size(); ++d)
+    if (d < more || (to[d - more] == Dim(1) && !(x.shape()[d] == Dim(1))))
+      dims.emplace_back(static_cast<int64_t>(d));
+  if (dims.empty() && !to.empty()) return give_view(call, reshape_view(to));  // the tensor itself
+  call.returns(hg::reshape(sum(x, dims, true), to));
+}
+
 constexpr Row kRows[] = {
+    {"aten::sum_to_size", sum_to_size},
     {"aten::sum", sum_of},
     {"aten::nansum", nansum},
     {"aten::prod", prod_of},

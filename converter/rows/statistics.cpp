@@ -162,20 +162,6 @@ void renorm(Call& call) {
       x * where(gt(size, number_like(size, limit)), limit / (size + 1e-7), number_like(size, 1)));
 }
 
-// Dims that the size has as 1, or not at all, are summed.
-void sum_to_size(Call& call) {
-  const Value x = call.tensor("self");
-  const Shape to = call.integers("size");
-  const size_t more = x.shape().size() - to.size();
-  if (to.size() > x.shape().size()) call.refuse("size", "has more dims than the tensor");
-  std::vector<Dim> dims;
-  for (size_t d = 0; d < x.shape().size(); ++d)
-    if (d < more || (to[d - more] == Dim(1) && !(x.shape()[d] == Dim(1))))
-      dims.emplace_back(static_cast<int64_t>(d));
-  if (dims.empty() && !to.empty()) return give_view(call, reshape_view(to));  // the tensor itself
-  call.returns(reshape(sum(x, dims, true), to));
-}
-
 // 0, or pi for negative numbers; NaN stays.
 void angle(Call& call) {
   Value x = call.tensor("self");
@@ -212,7 +198,6 @@ constexpr Row kRows[] = {
     {"aten::pdist", pdist},
     {"aten::_pdist_forward", pdist},
     {"aten::renorm", renorm},
-    {"aten::sum_to_size", sum_to_size},
     {"aten::angle", angle},
     {"aten::fft_fftshift", fftshift},
     {"aten::fft_ifftshift", ifftshift},

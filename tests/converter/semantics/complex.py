@@ -81,7 +81,7 @@ class ComplexInput(nn.Module):
 @case("z:c128[n,4]=-1..1", "x:f64[4]", "w:c64[n,1]")
 class ComplexInputsOfBothWidths(nn.Module):
     def forward(self, z: T, x: T, w: T):
-        z[:, 0] = 1.0
+        z[:, 0] = 2 * z[:, 1]
         return (z @ torch.complex(x, -x)).exp(), z + w, w.clone(), torch.view_as_real(z.t()), z.t()
 
 
@@ -96,6 +96,6 @@ class ComplexInContainers(nn.Module):
 
 
 @case("z:c64[n,4]", exit=3, words="not supported for complex numbers")
-class ComplexSort(nn.Module):
+class ProductsOfComplexInputs(nn.Module):
     def forward(self, z: T):
-        return torch.softmax(z, 1)
+        return torch.cumprod(z, 1)
