@@ -39,7 +39,7 @@ class Folder {
     body.assignments.clear();
     body.guards.clear();
     for (const ValueId id : roots_) constants.output("", constants.value(id));
-    remove_dead_nodes(constants);
+    remove_dead_nodes(constants, false);
     body.inputs.clear();
     HG_TRY_ASSIGN(std::vector<TensorData> results,
                   context_.evaluate(std::move(constants), context_));

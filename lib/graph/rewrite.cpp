@@ -78,7 +78,15 @@ std::vector<ValueId> updated_states(const Graph& graph) {
   return states;
 }
 
-int remove_dead_nodes(Graph& graph) {
+// What a body takes for granted is asked for even where nobody reads its results.
+static bool holds_guards(const Node& node) {
+  return std::any_of(node.subgraphs.begin(), node.subgraphs.end(), [](const auto& subgraph) {
+    return !subgraph->guards().empty() ||
+           std::any_of(subgraph->nodes().begin(), subgraph->nodes().end(), holds_guards);
+  });
+}
+
+int remove_dead_nodes(Graph& graph, bool keep_guards) {
   GraphBody& body = GraphAccess::body(graph);
   std::vector<int> uses = use_counts(graph);
   std::vector<bool> dead(body.nodes.size(), false);
@@ -87,7 +95,7 @@ int remove_dead_nodes(Graph& graph) {
   int removed = 0;
   for (size_t i = body.nodes.size(); i-- > 0;) {
     const Node& node = body.nodes[i];
-    bool used = false;
+    bool used = keep_guards && holds_guards(node);
     for (const ValueId id : node.outputs) used |= uses[static_cast<size_t>(id)] > 0;
     if (!sizes.empty() && (node.op->def.traits & (kDataDependent | kControl)))
       for (const Dim& dim : GraphAccess::fresh_symbols(graph, node))

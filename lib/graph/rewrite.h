@@ -17,8 +17,9 @@ namespace hg {
 Status rewrite(Graph& graph,
                const std::function<Result<std::optional<std::vector<Value>>>(const Node&)>& visit);
 
-// Removes nodes that neither outputs nor assignments need; returns how many went.
-int remove_dead_nodes(Graph& graph);
+// Removes nodes that neither outputs nor assignments need; returns how many went. Control flow whose
+// bodies hold guards stays, unless the graph is a part of another that keeps them.
+int remove_dead_nodes(Graph& graph, bool keep_guards = true);
 
 // How often each value is used: by nodes, outputs and assignments.
 std::vector<int> use_counts(const Graph& graph);

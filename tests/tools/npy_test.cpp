@@ -143,8 +143,8 @@ TEST_F(Npy, ElementTypesWithoutADType) {
   };
   of_type("'>f4'");
   expect_failure(Code::unsupported, "big-endian; save it with .astype('<f4')");
-  of_type("'<c8'");
-  expect_failure(Code::unsupported, "'<c8' have no dtype");
+  of_type("'<c32'");
+  expect_failure(Code::unsupported, "'<c32' have no dtype");
   of_type("'|O'");
   expect_failure(Code::unsupported, "'|O' have no dtype");
   of_type("[('a', '<f4')]");
