@@ -253,8 +253,15 @@ class Histograms(nn.Module):
         return (torch.histogram(x, 5), torch.histogram(whole, 8, range=[0.0, 8.0]),
                 torch.histogram(whole, 4, range=[1.0, 5.0], weight=w), torch.histogram(x, 3, weight=w, density=True),
                 torch.histogram(whole, edges, weight=w), torch.histogram(w.double(), 7, range=[-1.0, 1.0], density=True),
-                torch.histogram(torch.ones(3), 4), torch.histogram(whole, 2, range=[3.0, 3.0]),
-                torch.histogram(torch.where(x > 4, float("nan"), x), 4, range=[0.0, 8.0]))
+                torch.histogram(torch.ones(3), 4), torch.histogram(whole, 2, range=[3.0, 3.0]))
+
+
+if not torch.__version__.startswith("1."):  # which counts NaN in some bin
+
+    @case("f32[n,9]=0..8")
+    class HistogramOfNothing(nn.Module):
+        def forward(self, x: T):
+            return torch.histogram(torch.where(x > 4, float("nan"), x), 4, range=[0.0, 8.0])
 
 
 @case("f32[6,n]", "f64[6]=0.5..2")
