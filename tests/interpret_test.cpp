@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The interpreter on small script programs: what it resolves, what it keeps, and that the graph
 // computes what the script says.
-#include "converter/interpret.h"
+#include "converter/interpret/interpret.h"
 
 #include <gtest/gtest.h>
 

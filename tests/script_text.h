@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "converter/script.h"
+#include "converter/script/script.h"
 
 namespace hg::test {
 

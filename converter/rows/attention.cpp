@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 #include "hg/op.h"
 
 namespace hg::convert::rows {

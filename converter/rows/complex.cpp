@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Complex tensors: made of real ones, taken apart, and functions of them. complex::x is aten::x
 // where an argument is complex; see complex.h.
-#include "converter/complex.h"
+#include "converter/interpret/complex.h"
 
 #include "converter/rows/view.h"
 #include "hg/ops/activation.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions and transposed convolutions.
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 
 namespace hg::convert::rows {
 namespace {

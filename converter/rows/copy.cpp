@@ -2,7 +2,7 @@
 // Tensors joined, padded, repeated and turned around: the results have memory of their own.
 #include <algorithm>
 
-#include "converter/interpreter.h"
+#include "converter/interpret/interpreter.h"
 #include "converter/rows/view.h"
 
 namespace hg::convert::rows {

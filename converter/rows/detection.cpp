@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops of torchvision's detection models.
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 
 namespace hg::convert::rows {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 
 namespace hg::convert::rows {
 namespace {

@@ -2,9 +2,9 @@
 // Tensors made from sizes: zeros, full, arange, and dtype conversions.
 #include <cmath>
 
-#include "converter/interpreter.h"
-#include "converter/rows.h"
+#include "converter/interpret/interpreter.h"
 #include "converter/rows/linspace.h"
+#include "converter/rows/rows.h"
 
 namespace hg::convert::rows {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numbers>
 
-#include "converter/complex.h"
+#include "converter/interpret/complex.h"
 #include "converter/rows/view.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/unary.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch.gradient: derivatives along dims from differences of neighbours.
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 #include "hg/op.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/movement.h"

@@ -2,8 +2,8 @@
 // Elements that are gathered into bins, and rows that are reduced segment by segment.
 #include <limits>
 
-#include "converter/rows.h"
 #include "converter/rows/linspace.h"
+#include "converter/rows/rows.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/movement.h"

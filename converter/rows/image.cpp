@@ -2,7 +2,7 @@
 // Resampling, pixel shuffles, sliding blocks.
 #include <cmath>
 
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 
 namespace hg::convert::rows {
 namespace {

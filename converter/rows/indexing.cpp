@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "converter/interpret/surely.h"
 #include "converter/rows/view.h"
-#include "converter/surely.h"
 
 namespace hg::convert::rows {
 namespace {

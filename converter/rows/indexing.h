@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 
 namespace hg::convert::rows {
 

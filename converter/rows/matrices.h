@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 #include "hg/op.h"
 #include "hg/ops/movement.h"
 

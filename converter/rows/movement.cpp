@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "converter/interpret/scalar.h"
 #include "converter/rows/view.h"
-#include "converter/scalar.h"
 
 namespace hg::convert::rows {
 namespace {

@@ -2,7 +2,7 @@
 // Normalisations and softmax.
 #include <cmath>
 
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 #include "hg/op.h"
 
 namespace hg::convert::rows {

@@ -3,7 +3,7 @@
 // graph works on the padded ones, [time, batch, ...], and on their lengths.
 #pragma once
 
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 
 namespace hg::convert::rows {
 

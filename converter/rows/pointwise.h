@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 
 namespace hg::convert::rows {
 

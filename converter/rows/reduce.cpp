@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 #include "converter/rows/view.h"
 #include "hg/op.h"
 #include "hg/ops/binary.h"

@@ -2,7 +2,7 @@
 // Running reductions along one dim.
 #include "hg/ops/scan.h"
 
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
 

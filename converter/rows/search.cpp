@@ -2,7 +2,7 @@
 // Ops that find and count elements.
 #include "hg/ops/search.h"
 
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 #include "hg/ops/unary.h"
 
 namespace hg::convert::rows {

@@ -2,7 +2,7 @@
 // Views that show a part of a tensor, and lists of such parts.
 #include <algorithm>
 
-#include "converter/alias.h"
+#include "converter/interpret/alias.h"
 #include "converter/rows/view.h"
 
 namespace hg::convert::rows {

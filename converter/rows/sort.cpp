@@ -2,7 +2,7 @@
 // Ops that order the elements along one dim.
 #include "hg/ops/sort.h"
 
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/pointwise.h"

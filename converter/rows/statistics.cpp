@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums under curves, covariances, distances and pairs of the rows of one tensor.
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 #include "hg/op.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"

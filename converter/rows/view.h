@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "converter/rows.h"
+#include "converter/rows/rows.h"
 #include "hg/op.h"
 
 namespace hg::convert::rows {

@@ -2,14 +2,14 @@
 // The proof itself: conversions that are broken here on purpose are found, also where usual inputs
 // do not go, and right ones whose answers hang on rounding are not refused. The models come from
 // make_checked.py; without a Python that has torch they are skipped.
-#include "converter/check.h"
+#include "converter/check/check.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 
-#include "converter/inputs.h"
+#include "converter/cli/inputs.h"
 #include "lib/graph/access.h"
 
 namespace hg::convert {

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// libtorch runs all cases while the model is still being written; what was read back follows.
+#include "converter/check/check.h"
+
+#include <algorithm>
+#include <set>
+
+#include "converter/check/checker.h"
+#include "converter/check/fitting_sizes.h"
+
+namespace hg::convert {
+namespace {
+
+bool sets_attributes(const ScriptBlock& block) {
+  return std::any_of(block.nodes.begin(), block.nodes.end(), [](const ScriptNode& node) {
+    return node.kind == "prim::SetAttr" ||
+           std::any_of(node.blocks.begin(), node.blocks.end(), sets_attributes);
+  });
+}
+
+}  // namespace
+
+Checker::Checker(const Loaded& loaded, const Graph& graph,
+                 const std::function<const Model&()>& written, std::span<const Executed> trace,
+                 const Job& job, const std::function<void(const std::string&)>& progress)
+    : loaded_(loaded),
+      graph_(graph),
+      specs_(input_specs(graph)),
+      written_(written),
+      trace_(trace),
+      job_(job),
+      progress_(progress),
+      varies_(may_vary(loaded)),
+      uninitialised_(has_uninitialised(loaded)),
+      coverage_(graph) {}
+
+CheckResult Checker::run() {
+  std::vector<Reference> references;
+  for (const Binding& sizes : check_sizes(specs_, job_)) {
+    progress_(sizes.empty() ? "checking" : "checking with " + describe_sizes(sizes));
+    const bool is_first = references.empty();
+    Reference reference =
+        run_libtorch(sizes, is_first ? std::nullopt : std::optional(references[0].sizes));
+    const bool known = reference.known;
+    if (known || is_first || !is_only_size(references[0].sizes))
+      references.push_back(std::move(reference));
+    if (!known) break;
+  }
+  model_ = &written_();
+  Result<Session> session = Session::create(*model_);
+  for (size_t k = 0; k < references.size() && result_.exit == Exit::ok; ++k) {
+    // Each case starts from the buffers that the file holds.
+    if (k > 0 && !graph_.assignments().empty()) session = Session::create(*model_);
+    if (!session.ok()) {
+      fail(Exit::unsupported,
+           text("the converted model cannot be run: ", session.status().message()));
+      break;
+    }
+    check_case(*session, references[k], k);
+    Bindings sizes;
+    for (const auto& [symbol, size] : references[k].sizes) (void)sizes.bind(symbol, size);
+    if (references[k].known) coverage_.add(session->ways(), sizes);
+    references[k].expected.clear();
+    references[k].again.clear();
+  }
+  if (result_.exit == Exit::ok) exercise(*session);
+  if (result_.exit == Exit::ok) expect_elements();
+  return std::move(result_);
+}
+
+void Checker::fail(Exit exit, std::string message) {
+  result_.exit = exit;
+  result_.message = std::move(message);
+}
+
+// A limit of rounds, for values that may keep a loop going forever.
+std::vector<TensorData> Checker::libtorch(const Inputs& inputs, uint64_t seed,
+                                          int64_t most_rounds) const {
+  const bool limited = most_rounds > 0 && coverage_.has_loops();
+  return uninitialised_ || limited
+             ? run_reference_nodes(loaded_, inputs.reference, seed, {}, most_rounds)
+             : run_reference(loaded_, inputs.reference, seed);
+}
+
+// Inputs that libtorch accepts, and its outputs; nothing when it refuses whatever it is given.
+// Where nobody asked for the sizes, others are tried.
+bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData>& expected,
+                          const std::optional<Binding>& earlier) {
+  ReferenceFailure refusal;
+  const auto accepts = [&](const Binding& tried, Filling filling) {
+    inputs = make_inputs(specs_, tried, job_, filling);
+    try {
+      expected = libtorch(inputs, job_.seed);
+      sizes = tried;
+      return true;
+    } catch (const ReferenceFailure& failure) {
+      refusal = failure;
+      return false;
+    }
+  };
+  // Where the values make no difference, those of other sizes do not either.
+  std::set<std::string> reasons;
+  const Binding asked = sizes;
+  for (const Filling filling : kFillings) {
+    if (accepts(asked, filling)) return true;
+    if (reasons.empty()) refusal_ = refusal;
+    reasons.insert(refusal.reason);
+  }
+  const std::span<const Filling> fillings(kFillings, reasons.size() > 1 ? std::size(kFillings) : 1);
+  for (const Binding& tried : fitting_sizes(specs_, job_, asked, refusal_.reason, earlier))
+    for (const Filling filling : fillings)
+      if (accepts(tried, filling)) return true;
+  return false;
+}
+
+Checker::Reference Checker::run_libtorch(const Binding& sizes,
+                                         const std::optional<Binding>& earlier) {
+  Reference reference{sizes, {}, {}, {}, false};
+  reference.known = find_inputs(reference.sizes, reference.inputs, reference.expected, earlier);
+  if (!reference.known) {
+    reference.sizes = sizes;
+    reference.inputs = make_inputs(specs_, sizes, job_, Filling::usual);
+  } else if (varies_) {
+    reference.again = libtorch(reference.inputs, job_.seed + 1);
+  }
+  return reference;
+}
+
+// Whether a case is missing because libtorch takes no size but the one of the first case. Where
+// that is a size of batches, a trace has it baked in.
+bool Checker::is_only_size(const Binding& first) {
+  const auto is_free = [&](const auto& size) {
+    return std::none_of(job_.check_sizes.begin(), job_.check_sizes.end(),
+                        [&](const SizeOption& option) { return option.symbol == size.first; });
+  };
+  const bool only = std::all_of(first.begin(), first.end(), [&](const auto& size) {
+    return is_free(size) && !is_batch(specs_, size.first);
+  });
+  if (only)
+    warn(text("libtorch takes no other sizes than ", describe_sizes(first),
+              " of those that were tried: nothing else is checked"));
+  return only;
+}
+
+void Checker::check_case(Session& session, Reference& reference, size_t k) {
+  const auto& [sizes, inputs, expected, first_again, known] = reference;
+  const std::string with = sizes.empty() ? "" : " with " + describe_sizes(sizes);
+  const Status status = run(session, inputs);
+  if (!known) return report_refusal(inputs, sizes, k, status);
+  if (!status.ok())
+    return fail(Exit::mismatch, text("libtorch runs the model", with,
+                                     ", but the converted model fails: ", status.message()));
+  if (static_cast<int>(expected.size()) != session.output_count())
+    return fail(Exit::mismatch,
+                text("the converted model has ", session.output_count(), " outputs", with,
+                     ", libtorch has ", static_cast<int64_t>(expected.size())));
+  CheckedCase report{sizes, "", check_outputs(session, inputs, expected, first_again)};
+  explain(session, report.outputs, inputs, expected, with);
+  if (result_.exit == Exit::ok && !varies_ &&
+      (!graph_.assignments().empty() || sets_attributes(loaded_.program.body)))
+    check_second_run(session, inputs, report, with);
+  result_.cases.push_back(std::move(report));
+}
+
+// What the first run left in buffers and attributes shows in the second.
+void Checker::check_second_run(Session& session, const Inputs& inputs, CheckedCase& report,
+                               const std::string& with) {
+  std::vector<TensorData> expected;
+  try {
+    expected = run_reference(loaded_, inputs.reference, job_.seed, 2);
+  } catch (const ReferenceFailure& failure) {
+    return warn(text("a second run is unchecked: libtorch refuses it", with, ": ", failure.reason));
+  }
+  if (Status status = session.run(); !status.ok())
+    return fail(Exit::mismatch, text("a second run fails", with, ": ", status.message()));
+  for (int i = 0; i < session.output_count(); ++i) {
+    const CheckedOutput output =
+        check_output(session, i, expected[static_cast<size_t>(i)], nullptr);
+    if (output.verdict != CheckedOutput::Verdict::different) continue;
+    report.outputs[static_cast<size_t>(i)] = output;
+    return fail(Exit::mismatch,
+                text("output '", output.name, "' is right in the first run", with,
+                     " and wrong in the second, ",
+                     graph_.assignments().empty()
+                         ? "since a file does not keep the attributes that a run sets (make them "
+                           "buffers): "
+                         : "so a buffer is not updated as libtorch does: ",
+                     output.reason));
+  }
+}
+
+// A check that compares nothing proves nothing.
+void Checker::expect_elements() {
+  for (const CheckedCase& checked : result_.cases)
+    for (const CheckedOutput& output : checked.outputs)
+      if (output.reason != CheckedOutput::kNoElement) return;
+  result_.not_exercised.insert(result_.not_exercised.begin(), "any element of an output");
+  if (result_.cases.empty()) return;  // which was said
+  const Binding& sizes = result_.cases[0].sizes;
+  warn(text("nothing is checked: no output has an element",
+            sizes.empty()
+                ? ""
+                : text(" with ", describe_sizes(sizes), "; give other sizes with --check-size")));
+}
+
+void Checker::warn(std::string line) {
+  auto& all = result_.warnings;
+  if (std::find(all.begin(), all.end(), line) == all.end()) all.push_back(std::move(line));
+}
+
+// libtorch does not run the model on these inputs.
+void Checker::report_refusal(const Inputs& inputs, const Binding& sizes, size_t k,
+                             const Status& status) {
+  ReferenceFailure why = refusal_;
+  try {
+    run_reference_nodes(loaded_, inputs.reference, job_.seed, {});
+  } catch (const ReferenceFailure& failure) {
+    why = failure;
+  }
+  std::string with = sizes.empty() ? "" : " with " + describe_sizes(sizes);
+  std::string where = why.op.empty() ? "" : " at " + why.op + describe_origin(why.origin);
+  if (k > 0)
+    return fail(Exit::mismatch,
+                text("libtorch itself fails", with, where, ": ", why.reason,
+                     "; the trace has a size baked in, so compute it there from x.size() instead "
+                     "of a number, or give the input that size as a number, or choose other sizes "
+                     "with --check-size"));
+  if (!status.ok())
+    return fail(Exit::mismatch, text("inputs and model do not fit each other: libtorch fails", with,
+                                     where, ": ", why.reason,
+                                     sizes.empty() ? ""
+                                                   : "; if the model was traced with another "
+                                                     "size, that one is baked in there: compute "
+                                                     "it from x.size(), or give a number, or "
+                                                     "choose sizes to check with by "
+                                                     "--check-size"));
+  warn(text("nothing is checked: libtorch refuses the seeded inputs", with, where, ": ", why.reason,
+            "; give a range of values that the model takes, as in 'ids:i64[n]=0..99'",
+            sizes.empty() ? "" : ", or sizes that it takes with --check-size"));
+}
+
+std::string input_trouble(const Loaded& loaded, std::span<const InputSpec> specs, const Job& job) {
+  Binding sizes = check_sizes(specs, job).at(0);
+  std::string trouble;
+  for (Filling filling : kFillings) {
+    try {
+      run_reference_nodes(loaded, make_inputs(specs, sizes, job, filling).reference, job.seed, {});
+      return "";
+    } catch (const ReferenceFailure& failure) {
+      if (!failure.op.empty() && !find_row(failure.op, "")) return "";
+      if (trouble.empty())
+        trouble = text(failure.op, failure.op.empty() ? "" : describe_origin(failure.origin) + ": ",
+                       failure.reason);
+    }
+  }
+  return trouble;
+}
+
+CheckResult check_model(const Loaded& loaded, const Graph& graph,
+                        const std::function<const Model&()>& written,
+                        std::span<const Executed> trace, const Job& job,
+                        const std::function<void(const std::string&)>& progress) {
+  return Checker(loaded, graph, written, trace, job, progress).run();
+}
+
+}  // namespace hg::convert

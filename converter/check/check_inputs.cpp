@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sizes that symbols have in the check, and seeded inputs of these sizes.
+#include "converter/check/check_inputs.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "converter/script/failure.h"
+
+namespace hg::convert {
+namespace {
+
+// Two sizes for a symbol that nobody gave any, by where it stands in the inputs. Each symbol has
+// others, so that a mix-up of two shows.
+std::pair<int64_t, int64_t> default_sizes(std::span<const InputSpec> specs,
+                                          const std::string& symbol, int index) {
+  bool image = false, features = false, volume = false;
+  for (const auto& [name, type] : specs) {
+    for (int d = 0; d < type.rank(); ++d) {
+      std::vector<std::string> used;
+      type.shape[static_cast<size_t>(d)].collect_symbols(used);
+      if (std::find(used.begin(), used.end(), symbol) == used.end()) continue;
+      volume = volume || (type.rank() > 4 && d >= type.rank() - 3 && is_float(type.dtype));
+      if (type.rank() < 4 || d < type.rank() - 2 || !is_float(type.dtype)) continue;
+      // Pictures have one channel or three; what has others was made smaller by some model before.
+      const Dim& channels = type.shape[static_cast<size_t>(type.rank() - 3)];
+      (channels == Dim(1) || channels == Dim(3) ? image : features) = true;
+    }
+  }
+  if (is_batch(specs, symbol)) return {2 + index, 3 + index};
+  if (volume) return {8 + 8 * index, 16 + 8 * index};
+  if (features && !image) return {32 + 16 * index, 48 + 16 * index};
+  if (image) return {64 + 32 * index, 96 + 32 * index};
+  return {5 + 2 * index, 8 + 2 * index};
+}
+
+}  // namespace
+
+namespace {
+
+// fill(i, dtype, shape, range, seed) gives the i-th input.
+template <class Fill>
+Inputs filled_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
+                     const Fill& fill) {
+  Bindings bindings;
+  for (const auto& [symbol, size] : sizes)
+    if (Status status = bindings.bind(symbol, size); !status.ok())
+      throw Failure{Exit::usage, std::string(status.message())};
+  Inputs inputs;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const auto& [name, type] = specs[i];
+    Result<Sizes> shape = evaluate(type.shape, bindings);
+    if (!shape.ok())
+      throw Failure{Exit::usage,
+                    text("input '", name, "' cannot have the shape ", type.shape, " with ",
+                         describe_sizes(sizes), ": ", shape.status().message())};
+    std::optional<std::pair<double, double>> range;
+    if (i < job.inputs.size()) range = job.inputs[i].range;
+    Result<TensorData> data = fill(i, type.dtype, *shape, range, job.seed + 977 * i);
+    if (!data.ok())
+      throw Failure{Exit::unsupported, text("input '", name, "' of ", describe_sizes(sizes), ": ",
+                                            data.status().message())};
+    inputs.data.push_back(*std::move(data));
+    inputs.reference.push_back({name, inputs.data.back().tensor});
+  }
+  return inputs;
+}
+
+}  // namespace
+
+Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
+                   Filling filling) {
+  return filled_inputs(
+      specs, sizes, job,
+      [&](size_t, DType dtype, const Sizes& shape, const auto& range, uint64_t seed) {
+        return seeded_input(dtype, shape, range, filling, seed);
+      });
+}
+
+Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
+                   std::span<const Recipe* const> chosen, uint64_t seed) {
+  return filled_inputs(
+      specs, sizes, job,
+      [&](size_t i, DType dtype, const Sizes& shape, const auto& range, uint64_t own) {
+        if (chosen[i] == nullptr)
+          return seeded_input(dtype, shape, range, Filling::usual, own + seed);
+        return seeded_input(dtype, shape, range, *chosen[i], own + seed);
+      });
+}
+
+bool is_batch(std::span<const InputSpec> specs, const std::string& symbol) {
+  for (const InputSpec& spec : specs)
+    for (int d = 1; d < spec.type.rank(); ++d) {
+      std::vector<std::string> used;
+      spec.type.shape[static_cast<size_t>(d)].collect_symbols(used);
+      if (std::find(used.begin(), used.end(), symbol) != used.end()) return false;
+    }
+  return true;
+}
+
+std::string describe_sizes(const Binding& sizes) {
+  std::string out;
+  for (const auto& [symbol, size] : sizes) out += text(out.empty() ? "" : ", ", symbol, "=", size);
+  return out.empty() ? "the given sizes" : out;
+}
+
+std::vector<InputSpec> input_specs(const Graph& graph) {
+  std::vector<InputSpec> specs;
+  for (ValueId id : graph.inputs())
+    specs.push_back({graph.value_info(id).name, graph.value_info(id).type});
+  return specs;
+}
+
+std::vector<Binding> check_sizes(std::span<const InputSpec> specs, const Job& job) {
+  std::vector<std::string> symbols;
+  for (const InputSpec& spec : specs)
+    for (const Dim& dim : spec.type.shape) dim.collect_symbols(symbols);
+  size_t cases = symbols.empty() ? 1 : 2;
+  for (const SizeOption& option : job.check_sizes) {
+    if (std::find(symbols.begin(), symbols.end(), option.symbol) == symbols.end()) {
+      std::string close = closest_name(option.symbol, symbols);
+      throw Failure{Exit::usage,
+                    text("--check-size ", option.symbol, ": no --input has a size ", option.symbol,
+                         close.empty() ? "" : ", did you mean " + close + "?")};
+    }
+    if (option.sizes.empty())
+      throw Failure{Exit::usage, text("--check-size ", option.symbol, ": no sizes are given")};
+    cases = std::max(cases, option.sizes.size());
+  }
+  // With sizes for every symbol, those alone count.
+  if (!symbols.empty() && job.check_sizes.size() == symbols.size()) {
+    cases = 1;
+    for (const SizeOption& option : job.check_sizes) cases = std::max(cases, option.sizes.size());
+  }
+  std::vector<Binding> result(cases);
+  for (size_t s = 0; s < symbols.size(); ++s) {
+    auto [first, second] = default_sizes(specs, symbols[s], static_cast<int>(s));
+    std::vector<int64_t> sizes = {first, second};
+    for (const SizeOption& option : job.check_sizes)
+      if (option.symbol == symbols[s]) sizes = option.sizes;
+    for (size_t k = 0; k < cases; ++k)
+      result[k].emplace_back(symbols[s], sizes[std::min(k, sizes.size() - 1)]);
+  }
+  return result;
+}
+
+}  // namespace hg::convert

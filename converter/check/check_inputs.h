@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sizes that symbols have in the check, and seeded inputs of these sizes.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "converter/check/reference.h"
+#include "converter/check/seeded.h"
+#include "converter/cli/options.h"
+#include "converter/interpret/interpret.h"
+
+namespace hg::convert {
+
+using Binding = std::vector<std::pair<std::string, int64_t>>;
+
+struct Inputs {
+  std::vector<TensorData> data;
+  std::vector<ReferenceInput> reference;
+};
+
+Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
+                   Filling filling);
+// The i-th input as `chosen[i]` says, null for the usual way.
+Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
+                   std::span<const Recipe* const> chosen, uint64_t seed);
+// Whether a symbol stands in first dims alone.
+bool is_batch(std::span<const InputSpec> specs, const std::string& symbol);
+// The sizes to check with: the job's, and two for each other symbol of the inputs.
+std::vector<Binding> check_sizes(std::span<const InputSpec> specs, const Job& job);
+std::vector<InputSpec> input_specs(const Graph& graph);
+// "n=2, s=5"
+std::string describe_sizes(const Binding& sizes);
+
+}  // namespace hg::convert

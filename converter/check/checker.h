@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of check_model: one check of one model.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "converter/check/check.h"
+#include "converter/check/check_inputs.h"
+#include "converter/check/coverage.h"
+#include "converter/check/search.h"
+
+namespace hg::convert {
+
+class Checker {
+ public:
+  Checker(const Loaded& loaded, const Graph& graph, const std::function<const Model&()>& written,
+          std::span<const Executed> trace, const Job& job,
+          const std::function<void(const std::string&)>& progress);
+  CheckResult run();
+
+ private:
+  // What libtorch made of one binding of the sizes.
+  struct Reference {
+    Binding sizes;
+    Inputs inputs;
+    std::vector<TensorData> expected, again;  // again: with another seed, where it matters
+    bool known = false;                       // libtorch took the inputs
+  };
+
+  void fail(Exit exit, std::string message);
+  void warn(std::string line);
+
+  // check.cpp: libtorch alone, and the cases
+  std::vector<TensorData> libtorch(const Inputs& inputs, uint64_t seed,
+                                   int64_t most_rounds = 0) const;
+  bool find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData>& expected,
+                   const std::optional<Binding>& earlier);
+  Reference run_libtorch(const Binding& sizes, const std::optional<Binding>& earlier);
+  bool is_only_size(const Binding& first);
+  void check_case(Session& session, Reference& reference, size_t k);
+  void check_second_run(Session& session, const Inputs& inputs, CheckedCase& report,
+                        const std::string& with);
+  void report_refusal(const Inputs& inputs, const Binding& sizes, size_t k, const Status& status);
+  void expect_elements();
+
+  // check_outputs.cpp: both
+  static Status run(Session& session, const Inputs& inputs);
+  std::vector<CheckedOutput> check_outputs(const Session& session, const Inputs& inputs,
+                                           const std::vector<TensorData>& expected,
+                                           const std::vector<TensorData>& again);
+  CheckedOutput check_output(const Session& session, int index, const TensorData& expected,
+                             const TensorData* again);
+  void explain(const Session& session, std::vector<CheckedOutput>& outputs, const Inputs& inputs,
+               const std::vector<TensorData>& expected, const std::string& with);
+
+  // exercise.cpp: the ways that the cases did not take
+  void exercise(Session& checked);
+  struct Trying;
+  void try_one(Trying& trying, const Binding& sizes, const Search& search, int number);
+
+  const Loaded& loaded_;
+  const Graph& graph_;
+  std::vector<InputSpec> specs_;
+  const std::function<const Model&()>& written_;
+  const Model* model_ = nullptr;
+  std::span<const Executed> trace_;
+  const Job& job_;
+  const std::function<void(const std::string&)>& progress_;
+  bool varies_, uninitialised_;
+  ReferenceFailure refusal_;
+  Coverage coverage_;
+  CheckResult result_;
+};
+
+}  // namespace hg::convert

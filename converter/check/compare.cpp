@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/check/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "hg/dim.h"
+
+namespace hg::convert {
+namespace {
+
+Tolerance tolerance(DType dtype) {
+  switch (dtype) {
+    case f64:
+      return {1e-6, 1e-8};
+    case f16:
+      return {2e-2, 1e-2};
+    case bf16:
+      return {6e-2, 4e-2};
+    default:
+      return {1e-3, 1e-4};
+  }
+}
+
+template <class T>
+double as_double(const void* data, int64_t i) {
+  const T& value = static_cast<const T*>(data)[i];
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+    return static_cast<float>(value);
+  else
+    return static_cast<double>(value);
+}
+
+using Reader = double (*)(const void*, int64_t);
+
+Reader reader(DType dtype) {
+  switch (dtype) {
+    case f32:
+      return as_double<float>;
+    case f64:
+      return as_double<double>;
+    case f16:
+      return as_double<Half>;
+    default:
+      return as_double<BFloat16>;
+  }
+}
+
+Sizes place(int64_t flat, const Sizes& shape) {
+  Sizes result(shape.rank(), 0);
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    result[d] = flat % shape[d];
+    flat /= shape[d];
+  }
+  return result;
+}
+
+int64_t integer_at(const void* data, DType dtype, int64_t i) {
+  switch (dtype) {
+    case i64:
+      return static_cast<const int64_t*>(data)[i];
+    case i32:
+      return static_cast<const int32_t*>(data)[i];
+    case i16:
+      return static_cast<const int16_t*>(data)[i];
+    case i8:
+      return static_cast<const int8_t*>(data)[i];
+    default:
+      return static_cast<const uint8_t*>(data)[i];
+  }
+}
+
+Comparison compare_integers(const Tensor& got, const Tensor& want) {
+  Comparison result;
+  int64_t wrong = 0, first = -1;
+  for (int64_t i = 0; i < want.count(); ++i) {
+    int64_t a = integer_at(got.data, got.dtype, i), b = integer_at(want.data, want.dtype, i);
+    if (a == b) continue;
+    if (wrong++ == 0) first = i;
+    result.largest_error = std::max(result.largest_error, std::abs(double(a) - double(b)));
+  }
+  if (wrong > 0) {
+    result.equal = false;
+    result.difference = text(wrong, " of ", want.count(), " elements differ, first at ",
+                             place(first, want.shape), ": ", integer_at(got.data, got.dtype, first),
+                             ", libtorch has ", integer_at(want.data, want.dtype, first));
+  }
+  return result;
+}
+
+// The root of the mean square of the finite values.
+double size_of_values(const Tensor& tensor) {
+  const Reader read = reader(tensor.dtype);
+  int64_t finite = 0;
+  double squares = 0;
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    const double value = read(tensor.data, i);
+    if (!std::isfinite(value)) continue;
+    squares += value * value;
+    ++finite;
+  }
+  return finite > 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0;
+}
+
+Comparison compare_floats(const Tensor& got, const Tensor& want) {
+  Comparison result;
+  const Tolerance limit = tolerance_for(want);
+  Reader read = reader(want.dtype);
+  int64_t count = want.count();
+  double atol = limit.atol;
+  int64_t wrong = 0, worst = -1;
+  double worst_excess = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    double a = read(got.data, i), b = read(want.data, i);
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    double error = std::abs(a - b), allowed = atol + limit.rtol * std::abs(b);
+    if (std::isfinite(error)) result.largest_error = std::max(result.largest_error, error);
+    if (std::isfinite(b) && error <= allowed) continue;
+    double excess = std::isfinite(error) ? error / allowed : HUGE_VAL;
+    if (wrong++ == 0 || excess > worst_excess) {
+      worst = i;
+      worst_excess = excess;
+      result.allowed = allowed;
+    }
+  }
+  if (wrong > 0) {
+    result.equal = false;
+    result.difference =
+        text(wrong, " of ", count, " elements differ, worst at ", place(worst, want.shape), ": ",
+             read(got.data, worst), ", libtorch has ", read(want.data, worst));
+  } else {
+    result.allowed = atol;
+  }
+  return result;
+}
+
+}  // namespace
+
+Comparison compare(const Tensor& got, const Tensor& want) {
+  Comparison result;
+  if (got.dtype != want.dtype) {
+    result.equal = false;
+    result.difference = text("the dtype is ", got.dtype, ", libtorch has ", want.dtype);
+    return result;
+  }
+  if (got.shape != want.shape) {
+    result.equal = false;
+    result.difference = text("the shape is ", got.shape, ", libtorch has ", want.shape);
+    return result;
+  }
+  TensorData owner;
+  const Result<Tensor> a = row_major(got, owner);
+  if (!a.ok()) {
+    result.equal = false;
+    result.difference = std::string(a.status().message());
+    return result;
+  }
+  if (is_complex(want.dtype)) return compare_floats(view_as_real(*a), view_as_real(want));
+  return is_float(want.dtype) ? compare_floats(*a, want) : compare_integers(*a, want);
+}
+
+double number_at(const Tensor& tensor, int64_t index) {
+  return is_float(tensor.dtype) ? reader(tensor.dtype)(tensor.data, index)
+                                : static_cast<double>(integer_at(tensor.data, tensor.dtype, index));
+}
+
+Result<Tensor> row_major(const Tensor& tensor, TensorData& owner) {
+  if (tensor.is_contiguous()) return tensor;
+  HG_TRY_ASSIGN(owner, TensorData::copy_of(tensor));
+  return owner.tensor;
+}
+
+Tolerance tolerance_for(const Tensor& want) {
+  if (!is_float(want.dtype)) return {};
+  const Tolerance limit = tolerance(want.dtype);
+  return {limit.rtol, limit.atol * std::max(size_of_values(want), 0.1)};
+}
+
+bool is_rounding(const Tensor& got, const Tensor& want, double ulps) {
+  if (got.dtype != want.dtype || got.shape != want.shape) return false;
+  TensorData owner;
+  const Result<Tensor> a = row_major(got, owner);
+  if (!a.ok()) return false;
+  if (!is_float(want.dtype)) return compare_integers(*a, want).equal;
+  const double ulp = want.dtype == f64    ? 0x1p-52
+                     : want.dtype == f16  ? 0x1p-10
+                     : want.dtype == bf16 ? 0x1p-7
+                                          : 0x1p-23;
+  const double least = std::min(ulps * ulp, tolerance(want.dtype).rtol);
+  const double size = size_of_values(want);
+  const Reader read = reader(want.dtype);
+  for (int64_t i = 0; i < want.count(); ++i) {
+    const double x = read(a->data, i), y = read(want.data, i);
+    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+    if (!(std::abs(x - y) <= least * (std::abs(y) + size))) return false;
+  }
+  return true;
+}
+
+}  // namespace hg::convert

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/check/coverage.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace hg::convert {
+namespace {
+
+constexpr size_t kLongest = 1000;  // characters of a size that is looked into
+
+std::string place(const Origin& origin) {
+  const std::string& at = origin.source.empty() ? origin.module : origin.source;
+  return at.empty() ? "" : " at " + at;
+}
+
+// The names of the ways of a row; several sizes of one op share theirs.
+std::string name_of(const WaysRow& row, size_t way) {
+  constexpr const char* kSides[] = {"the body of `if`", "the else of `if`"};
+  constexpr const char* kRounds[] = {"no round of a loop", "a single round of a loop",
+                                     "more than one round of a loop"};
+  constexpr const char* kSizes[] = {"no element of", "a single element of",
+                                    "more than one element of"};
+  if (row.op == "if") return text(kSides[way], place(row.origin));
+  if (row.op == "extent")  // a number that becomes a size
+    return text(way % 3 == 0   ? "a size of 0"
+                : way % 3 == 1 ? "a size of 1"
+                               : "a size of more than 1",
+                " that data decides", place(row.origin));
+  if (row.op == "while") return text(kRounds[way], place(row.origin));
+  return text(kSizes[way % 3], " ", row.op, place(row.origin));
+}
+
+}  // namespace
+
+Coverage::Coverage(const Graph& graph) : symbols_(graph.symbols()) { find_choices(graph); }
+
+void Coverage::find_choices(const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    for (const ValueId id : node.outputs)
+      for (const Dim& dim : graph.value_info(id).type.shape) find_choices(dim, node.origin);
+    for (const Attr& attr : node.attrs) {
+      if (const auto* dim = std::get_if<Dim>(&attr.value)) find_choices(*dim, node.origin);
+      if (const auto* dims = std::get_if<std::vector<Dim>>(&attr.value))
+        for (const Dim& dim : *dims) find_choices(dim, node.origin);
+    }
+  }
+}
+
+// Sizes that data decides are counted where data decides them.
+bool Coverage::is_of_inputs(const Dim& dim) const {
+  std::vector<std::string> used;
+  dim.collect_symbols(used);
+  return std::all_of(used.begin(), used.end(), [&](const std::string& symbol) {
+    return std::find(symbols_.begin(), symbols_.end(), symbol) != symbols_.end();
+  });
+}
+
+void Coverage::find_choices(const Dim& dim, const Origin& origin) {
+  if (dim.is_constant() || !dim.symbol().empty()) return;
+  const std::string whole = text(dim);
+  if (whole.size() > kLongest) return;
+  for (size_t at = 0; at + 4 < whole.size(); ++at) {
+    const std::string_view word(whole.data() + at, 4);
+    if (word != "min(" && word != "max(") continue;
+    size_t comma = 0, end = at + 4;
+    for (int depth = 1; end < whole.size(); ++end) {
+      depth += whole[end] == '(' ? 1 : whole[end] == ')' ? -1 : 0;
+      if (depth == 0) break;
+      if (depth == 1 && whole[end] == ',') comma = end;
+    }
+    if (comma == 0 || end == whole.size()) continue;
+    const std::string_view all(whole);
+    std::string_view second = all.substr(comma + 1, end - comma - 1);
+    while (second.starts_with(' ')) second.remove_prefix(1);
+    const Result<Dim> a = Dim::parse(all.substr(at + 4, comma - at - 4)), b = Dim::parse(second);
+    if (!a.ok() || !b.ok() || !is_of_inputs(*a) || !is_of_inputs(*b)) continue;
+    choices_.try_emplace(whole.substr(at, end + 1 - at), Choice{*a, *b, origin});
+  }
+}
+
+bool Coverage::add(const std::vector<WaysRow>& rows, const Bindings& sizes) {
+  bool news = has_news(sizes);
+  for (const WaysRow& row : rows) {
+    const auto [found, is_new] = row_of_.try_emplace(row.node, rows_.size());
+    if (is_new) {
+      rows_.push_back(row);
+      std::fill(rows_.back().taken.begin(), rows_.back().taken.end(), 0);
+    }
+    WaysRow& mine = rows_[found->second];
+    for (size_t i = 0; i < row.taken.size(); ++i) {
+      news = news || (mine.taken[i] == 0 && row.taken[i] > 0);
+      mine.taken[i] += row.taken[i];
+    }
+  }
+  for (auto& [words, choice] : choices_) {
+    const Result<int64_t> a = choice.a.evaluate(sizes), b = choice.b.evaluate(sizes);
+    if (!a.ok() || !b.ok()) continue;
+    choice.less = choice.less || *a < *b;
+    choice.more = choice.more || *a > *b;
+  }
+  return news;
+}
+
+bool Coverage::has_all_rows() const {
+  return std::all_of(rows_.begin(), rows_.end(), [](const WaysRow& row) {
+    return std::count(row.taken.begin(), row.taken.end(), 0) == 0;
+  });
+}
+
+bool Coverage::has_loops() const {
+  return std::any_of(rows_.begin(), rows_.end(),
+                     [](const WaysRow& row) { return row.op == "while"; });
+}
+
+bool Coverage::has_news(const Bindings& sizes) const {
+  return std::any_of(choices_.begin(), choices_.end(), [&](const auto& entry) {
+    const Choice& choice = entry.second;
+    const Result<int64_t> a = choice.a.evaluate(sizes), b = choice.b.evaluate(sizes);
+    return a.ok() && b.ok() && ((*a < *b && !choice.less) || (*a > *b && !choice.more));
+  });
+}
+
+std::vector<std::string> Coverage::not_exercised() const {
+  std::vector<std::string> list;
+  const auto add = [&](std::string line) {
+    if (std::find(list.begin(), list.end(), line) == list.end()) list.push_back(std::move(line));
+  };
+  for (const WaysRow& row : rows_)
+    for (size_t way = 0; way < row.taken.size(); ++way)
+      if (row.taken[way] == 0) add(name_of(row, way));
+  for (const auto& [words, choice] : choices_) {
+    const std::string_view op(words.data(), 3);
+    if (!choice.less) add(text(choice.a, " < ", choice.b, " in a ", op, place(choice.origin)));
+    if (!choice.more) add(text(choice.a, " > ", choice.b, " in a ", op, place(choice.origin)));
+  }
+  return list;
+}
+
+std::vector<WaysRow> rows_between(const std::vector<WaysRow>& before,
+                                  const std::vector<WaysRow>& after) {
+  std::map<std::string, const WaysRow*> known;
+  for (const WaysRow& row : before) known[row.node] = &row;
+  std::vector<WaysRow> rows = after;
+  for (WaysRow& row : rows)
+    if (const auto found = known.find(row.node); found != known.end())
+      for (size_t i = 0; i < found->second->taken.size(); ++i)
+        row.taken[i] -= found->second->taken[i];
+  return rows;
+}
+
+std::string path_of(const std::vector<WaysRow>& rows,
+                    const std::vector<std::pair<std::string, int64_t>>& sizes) {
+  std::string path;
+  for (const auto& [symbol, size] : sizes) path += text(symbol, "=", size, " ");
+  for (const WaysRow& row : rows) {
+    for (const int64_t taken : row.taken) path += taken > 1 ? '+' : taken > 0 ? '1' : '0';
+    path += ' ';
+  }
+  return path;
+}
+
+}  // namespace hg::convert

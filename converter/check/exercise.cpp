@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks for inputs that take the ways of control flow which the cases did not take, and checks
+// there, too. The end is a matter of work and attempts, never of time: a slow machine finds the
+// same.
+#include <algorithm>
+#include <set>
+
+#include "converter/check/checker.h"
+
+namespace hg::convert {
+namespace {
+
+constexpr int kMostAttempts = 200;     // with other values
+constexpr int kAlways = 6;             // of them are compared though they take no new way
+constexpr int kFewSizes = 8;           // are tried where data or sizes decide anything
+constexpr double kMostWork = 2e9;      // of all runs: floating-point operations, or what costs as
+constexpr double kWorkOfANode = 3e5;   // much: a node, on both sides,
+constexpr double kWorkOfASize = 2e7;   // and a size that data gives, after which plans are made
+constexpr int64_t kMostRounds = 2000;  // of the loops of one run: values may keep one going forever
+
+Bindings bindings_of(const Binding& sizes) {
+  Bindings bindings;
+  for (const auto& [symbol, size] : sizes) (void)bindings.bind(symbol, size);
+  return bindings;
+}
+
+double nodes_of(const Graph& graph) {
+  double count = 0;
+  for (const Node& node : graph.nodes()) {
+    ++count;
+    for (const auto& body : node.subgraphs) count += nodes_of(*body);
+  }
+  return count;
+}
+
+// Whether the file says itself that it is not for these sizes, so that refusing them is right.
+bool is_guarded(const Graph& graph, const Bindings& sizes) {
+  const auto fails = [&](const Guard& guard) { return !check(guard, sizes).ok(); };
+  const auto holds_guard = [&](const auto& subgraph) { return is_guarded(*subgraph, sizes); };
+  return std::any_of(graph.guards().begin(), graph.guards().end(), fails) ||
+         std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
+           return std::any_of(node.subgraphs.begin(), node.subgraphs.end(), holds_guard);
+         });
+}
+
+}  // namespace
+
+struct Checker::Trying {
+  Session session;
+  std::vector<WaysRow> before = {};  // of the session, when the last run ended
+  std::set<std::string> paths = {};  // that were compared
+  double work_of_a_run = 0;          // but for kernels
+  double work_left = kMostWork;
+};
+
+void Checker::exercise(Session& checked) {
+  if (result_.cases.empty() || coverage_.is_complete()) return;
+  progress_("searching inputs for the ways that were not taken");
+  const Search search(specs_, result_.cases[0].sizes, job_);
+  Options options;
+  options.most_rounds = kMostRounds;
+  Result<Session> session = Session::create(*model_, options);
+  double sizes_of_data = 0;
+  for (const WaysRow& row : checked.ways())
+    if (row.op != "if" && row.op != "while") sizes_of_data += 1;
+  const double work = kWorkOfANode * nodes_of(graph_) + kWorkOfASize * sizes_of_data;
+  if (checked.flops() + work < kMostWork && session.ok()) {
+    Trying trying{.session = *std::move(session), .work_of_a_run = work};
+    const auto go_on = [&] { return result_.exit == Exit::ok && trying.work_left > 0; };
+    int few = coverage_.has_rows() ? kFewSizes : 0;
+    for (const Binding& sizes : search.sizes()) {
+      if (!go_on()) break;
+      if (few-- > 0 || coverage_.has_news(bindings_of(sizes))) try_one(trying, sizes, search, -1);
+    }
+    for (int number = 0; number < kMostAttempts; ++number)
+      if (go_on() && !coverage_.has_all_rows())
+        try_one(trying, search.sizes_of(number), search, number);
+  }
+  for (std::string& way : coverage_.not_exercised())
+    result_.not_exercised.push_back(std::move(way));
+}
+
+// The attempt of this number, or the usual values where it is negative.
+void Checker::try_one(Trying& trying, const Binding& sizes, const Search& search, int number) {
+  Search::Attempt attempt;
+  try {
+    attempt = search.attempt(sizes, number);
+  } catch (const Failure&) {
+    return;  // the inputs cannot have these sizes
+  }
+  Session& session = trying.session;
+  // Each attempt starts from the buffers that the file holds.
+  for (const auto& [target, source] : graph_.assignments()) {
+    const ValueInfo& info = graph_.value_info(target);
+    (void)session.set_value(info.name,
+                            model_->graph().states()[static_cast<size_t>(info.state)].data.tensor);
+  }
+  const Status status = run(session, attempt.inputs);
+  std::vector<WaysRow> after = session.ways();
+  const std::vector<WaysRow> taken = rows_between(trying.before, after);
+  trying.before = std::move(after);
+  trying.work_left -=
+      status.ok() ? trying.work_of_a_run + session.flops() : trying.work_of_a_run + kMostWork / 20;
+  const std::string path = path_of(taken, sizes);
+  if (status.ok() && number >= kAlways && trying.paths.count(path) > 0) return;
+
+  std::vector<TensorData> expected, again;
+  try {
+    expected = libtorch(attempt.inputs, job_.seed, kMostRounds);
+    if (varies_) again = libtorch(attempt.inputs, job_.seed + 1, kMostRounds);
+  } catch (const ReferenceFailure&) {
+    return;  // nothing to compare with
+  }
+  const std::string with =
+      text(" with ", sizes.empty() ? "" : describe_sizes(sizes) + " and ", attempt.values);
+  if (!status.ok() && is_guarded(graph_, bindings_of(sizes))) return;
+  if (!status.ok())
+    return fail(Exit::mismatch, text("libtorch runs the model", with,
+                                     ", but the converted model fails: ", status.message()));
+  if (varies_ && again.size() != expected.size()) return;
+  CheckedCase report{sizes, attempt.values,
+                     check_outputs(session, attempt.inputs, expected, again)};
+  explain(session, report.outputs, attempt.inputs, expected, with);
+  if (result_.exit != Exit::ok) return result_.cases.push_back(std::move(report));
+  trying.paths.insert(path);
+  if (coverage_.add(taken, bindings_of(sizes))) result_.cases.push_back(std::move(report));
+}
+
+}  // namespace hg::convert

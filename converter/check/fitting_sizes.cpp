@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/check/fitting_sizes.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+namespace hg::convert {
+namespace {
+
+constexpr int64_t kMostElements = int64_t{1} << 22;  // of all inputs
+constexpr int64_t kMostMultiple = int64_t{1} << 17;  // samples of sound
+constexpr int64_t kMostScanned = 24;                 // sizes that are tried one by one
+constexpr size_t kMostTries = 300;
+
+std::vector<int64_t> numbers_in(std::string_view text) {
+  std::vector<int64_t> numbers;
+  for (size_t at = 0; at < text.size();) {
+    int64_t number = 0;
+    const auto [end, problem] =
+        std::from_chars(text.data() + at, text.data() + text.size(), number);
+    if (problem == std::errc() && number > 0 && number <= kMostMultiple &&
+        std::find(numbers.begin(), numbers.end(), number) == numbers.end())
+      numbers.push_back(number);
+    at = std::max(at + 1, static_cast<size_t>(end - text.data()));
+  }
+  return numbers;
+}
+
+// Of all inputs; nothing where the sizes cannot be.
+std::optional<int64_t> elements(std::span<const InputSpec> specs, const Binding& sizes) {
+  Bindings bindings;
+  for (const auto& [symbol, size] : sizes) (void)bindings.bind(symbol, size);
+  int64_t sum = 0;
+  for (const InputSpec& spec : specs) {
+    const Result<Sizes> shape = evaluate(spec.type.shape, bindings);
+    if (!shape.ok()) return std::nullopt;
+    int64_t count = 1;
+    for (const int64_t size : *shape) count *= std::min(size, kMostElements + 1);
+    if (count > kMostElements) return std::nullopt;
+    sum += count;
+  }
+  return sum;
+}
+
+class Candidates {
+ public:
+  Candidates(std::span<const InputSpec> specs, const Job& job, const Binding& asked)
+      : specs_(specs), asked_(asked) {
+    for (size_t s = 0; s < asked.size(); ++s) {
+      const std::string& symbol = asked[s].first;
+      const bool is_given =
+          std::any_of(job.check_sizes.begin(), job.check_sizes.end(),
+                      [&](const SizeOption& option) { return option.symbol == symbol; });
+      if (!is_given) (is_batch(specs, symbol) ? batches_ : others_).push_back(s);
+    }
+  }
+
+  const std::vector<size_t>& batches() const { return batches_; }
+  const std::vector<size_t>& others() const { return others_; }
+
+  void add_alone(const std::vector<size_t>& symbols, int64_t size) {
+    for (const size_t s : symbols)
+      add([&](size_t i, int64_t other) { return i == s ? size : other; });
+  }
+
+  // As late as sizes that differ: a mix-up of two dims shows there alone.
+  void add_together(int64_t size) {
+    int64_t orders = 1;
+    for (size_t place = 2; place <= others_.size(); ++place) orders *= static_cast<int64_t>(place);
+    add_for_others([&](int64_t) { return size; }, orders);
+  }
+
+  // All but batches, with the place of each.
+  template <class SizeAt>
+  void add_for_others(const SizeAt& size_at, int64_t weight = 1) {
+    add(
+        [&](size_t i, int64_t other) {
+          const auto at = std::find(others_.begin(), others_.end(), i);
+          return at == others_.end() ? other : size_at(at - others_.begin());
+        },
+        weight);
+  }
+
+  std::vector<Binding> take_sorted() {
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<Binding> sorted;
+    for (auto& [count, sizes] : found_) sorted.push_back(std::move(sizes));
+    found_.clear();
+    return sorted;
+  }
+
+ private:
+  template <class SizeOf>
+  void add(const SizeOf& size_of, int64_t weight = 1) {
+    Binding sizes = asked_;
+    for (size_t s = 0; s < sizes.size(); ++s) sizes[s].second = size_of(s, sizes[s].second);
+    const auto count = elements(specs_, sizes);
+    if (count && sizes != asked_ && seen_.insert(sizes).second)
+      found_.emplace_back(*count * weight, sizes);
+  }
+
+  std::span<const InputSpec> specs_;
+  const Binding& asked_;
+  std::vector<size_t> batches_, others_;  // places in asked_
+  std::vector<std::pair<int64_t, Binding>> found_;
+  std::set<Binding> seen_;
+};
+
+}  // namespace
+
+std::vector<Binding> fitting_sizes(std::span<const InputSpec> specs, const Job& job,
+                                   const Binding& asked, std::string_view reason,
+                                   const std::optional<Binding>& earlier) {
+  Candidates candidates(specs, job, asked);
+  for (const int64_t number : numbers_in(reason)) {
+    candidates.add_together(number);
+    candidates.add_alone(candidates.others(), number);
+    candidates.add_alone(candidates.batches(), number);
+  }
+  std::vector<Binding> tries = candidates.take_sorted();
+  // Nets that halve their input want multiples of 2^k, some of them the same for all dims.
+  for (int64_t multiple = 1; multiple <= kMostMultiple; multiple *= 2) {
+    for (const int64_t first : {1, 2, 3})
+      candidates.add_for_others([&](int64_t place) { return multiple * (first + place); });
+    candidates.add_together(multiple);
+    if (multiple <= 64) candidates.add_alone(candidates.batches(), multiple);
+  }
+  for (int64_t size = 1; size <= kMostScanned; ++size) {
+    candidates.add_together(size);
+    candidates.add_alone(candidates.batches(), size);
+  }
+  for (Binding& sizes : candidates.take_sorted()) tries.push_back(std::move(sizes));
+  if (earlier) {
+    const auto repeats = [&](const Binding& sizes) {
+      return [&](size_t s) { return sizes[s] == (*earlier)[s]; };
+    };
+    std::erase_if(tries, [&](const Binding& sizes) {
+      const auto& all = candidates.batches().empty() ? candidates.others() : candidates.batches();
+      return std::any_of(candidates.batches().begin(), candidates.batches().end(),
+                         repeats(sizes)) ||
+             std::all_of(all.begin(), all.end(), repeats(sizes));
+    });
+    std::stable_partition(tries.begin(), tries.end(), [&](const Binding& sizes) {
+      return std::none_of(candidates.others().begin(), candidates.others().end(), repeats(sizes));
+    });
+  }
+  if (tries.size() > kMostTries) tries.resize(kMostTries);
+  return tries;
+}
+
+}  // namespace hg::convert

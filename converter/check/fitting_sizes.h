@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which sizes to try where libtorch refuses those that the check would take.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "converter/check/check_inputs.h"
+
+namespace hg::convert {
+
+// Other sizes for the symbols that the job gives none, those with the fewest elements first, but
+// before them the numbers in `reason`, for which libtorch refused `asked`. With the sizes of an
+// earlier case no symbol of batches repeats its size there, and others rather do not.
+std::vector<Binding> fitting_sizes(std::span<const InputSpec> specs, const Job& job,
+                                   const Binding& asked, std::string_view reason,
+                                   const std::optional<Binding>& earlier);
+
+}  // namespace hg::convert

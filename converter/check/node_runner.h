@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// libtorch's program node by node, for reference.cpp: knows libtorch.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "converter/check/reference.h"
+#include "converter/load/torch_module.h"
+
+namespace hg::convert {
+
+class NodeRunner {
+ public:
+  struct Stop {};  // thrown when the observer has seen enough
+
+  // All loops together take `most_rounds` at most, where it is not 0.
+  NodeRunner(const TorchModule& torch, uint64_t seed, const Observer& observer,
+             int64_t most_rounds);
+  void set(const torch::jit::Value* value, c10::IValue to) { values_[id(value)] = std::move(to); }
+  const c10::IValue& get(const torch::jit::Value* value) const { return values_[id(value)]; }
+  void run(const torch::jit::Block& block, const ScriptBlock& script);
+
+ private:
+  class Run;
+  size_t id(const torch::jit::Value* value) const {
+    return static_cast<size_t>(torch_.ids.at(value));
+  }
+  void run(torch::jit::Node& node, const ScriptNode& script);
+  void branch(const torch::jit::Node& node, const ScriptNode& script, size_t index);
+  void loop(const torch::jit::Node& node, const ScriptNode& script);
+  void execute(torch::jit::Node& node, const ScriptNode& script);
+
+  const TorchModule& torch_;
+  uint64_t seed_;
+  const Observer& observer_;
+  int64_t rounds_left_;
+  bool replays_ = false;  // a node with other inputs: no part of the run
+  std::vector<c10::IValue> values_;
+  std::map<const ScriptNode*, int64_t> occurrences_;
+};
+
+bool is_uninitialised(const torch::jit::Node& node);
+// The reason in what libtorch throws.
+std::string one_line(std::string_view what);
+
+}  // namespace hg::convert

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// libtorch writes to its own copies of buffers and constants only (see load.cpp); they and the
+// module's attributes are put back before each run, so that runs do not depend on each other.
+#include "converter/check/reference.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/runtime/print_handler.h>
+
+#include <limits>
+#include <map>
+#include <set>
+
+#include "converter/check/node_runner.h"
+#include "converter/check/reference_inputs.h"
+#include "converter/rows/rows.h"
+
+namespace hg::convert {
+
+at::Tensor to_torch(const Tensor& tensor) {
+  auto options =
+      at::TensorOptions().dtype(static_cast<at::ScalarType>(torch_of_dtype(tensor.dtype)));
+  std::vector<int64_t> sizes(tensor.shape.begin(), tensor.shape.end());
+  std::vector<int64_t> strides(tensor.strides.begin(), tensor.strides.end());
+  // A copy, since models may write to their inputs.
+  return at::from_blob(tensor.data, sizes, strides, options).clone();
+}
+
+TensorData to_ours(const at::Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  at::Tensor dense = tensor.detach();
+  if (dense.layout() != at::kStrided || dense.is_quantized() || dense.dim() > kMaxRank) return {};
+  DType dtype;
+  try {
+    dtype = !is_pairs(dense) ? dtype_of_torch(static_cast<int64_t>(dense.scalar_type()))
+            : dense.scalar_type() == at::kComplexFloat ? c64
+                                                       : c128;
+  } catch (const Refusal&) {
+    return {};
+  }
+  dense = dense.resolve_conj().resolve_neg().contiguous();
+  auto owner = std::make_shared<at::Tensor>(dense);
+  TensorData data;
+  Sizes shape(std::span<const int64_t>(dense.sizes().data(), dense.sizes().size()));
+  static const char kNothing = 0;  // an empty tensor has no memory
+  const void* memory = dense.numel() > 0 ? dense.data_ptr() : static_cast<const void*>(&kNothing);
+  data.tensor = view(memory, dtype, shape);
+  data.owner = std::shared_ptr<void>(owner, owner.get());
+  return data;
+}
+
+namespace {
+
+namespace jit = torch::jit;
+using c10::IValue;
+
+void flatten(const IValue& value, std::vector<TensorData>& out) {
+  if (value.isTensor()) {
+    // Copied, since the next run may write to it.
+    out.push_back(to_ours(value.toTensor().clone()));
+  } else if (value.isDouble() || value.isInt() || value.isBool()) {
+    at::ScalarType type = value.isDouble() ? at::kDouble : value.isInt() ? at::kLong : at::kBool;
+    out.push_back(to_ours(at::scalar_tensor(value.toScalar(), at::TensorOptions().dtype(type))));
+  } else if (value.isTuple()) {
+    for (const IValue& element : value.toTupleRef().elements()) flatten(element, out);
+  } else if (value.isList()) {
+    for (const IValue& element : value.toListRef()) flatten(element, out);
+  } else if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) flatten(entry.value(), out);
+  }
+}
+
+using Slots = std::vector<std::pair<c10::intrusive_ptr<c10::ivalue::Object>, std::vector<IValue>>>;
+
+void collect_slots(const c10::intrusive_ptr<c10::ivalue::Object>& object, Slots& out) {
+  for (const auto& known : out)
+    if (known.first == object) return;
+  out.emplace_back(object, std::vector<IValue>());
+  size_t mine = out.size() - 1;
+  for (size_t slot = 0; slot < object->type()->numAttributes(); ++slot) {
+    IValue value = object->getSlot(slot);
+    out[mine].second.push_back(value);
+    if (value.isObject()) collect_slots(value.toObject(), out);
+  }
+}
+
+// The model's own print() must not get into what hg-convert writes to standard output.
+class Silence {
+ public:
+  Silence() : before_(jit::getPrintHandler()) {
+    jit::setPrintHandler([](const std::string&) {});
+  }
+  ~Silence() { jit::setPrintHandler(before_); }
+  Silence(const Silence&) = delete;
+  Silence& operator=(const Silence&) = delete;
+
+ private:
+  jit::PrintHandler before_;
+};
+
+// Puts the module back as it was loaded when it goes out of scope.
+class Restore {
+ public:
+  explicit Restore(const Loaded& loaded) : loaded_(loaded) {
+    TorchModule& torch = *loaded.module;
+    collect_slots(torch.module._ivalue(), slots_);
+    for (const at::Tensor& tensor : torch.tensors) versions_.push_back(version(tensor));
+  }
+  ~Restore() {
+    for (auto& [object, values] : slots_)
+      for (size_t slot = 0; slot < values.size(); ++slot) object->setSlot(slot, values[slot]);
+    const auto& tensors = loaded_.module->tensors;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const ScriptTensor& ours = loaded_.program.tensors[i];
+      if (version(tensors[i]) == versions_[i] || ours.kind == State::Kind::parameter) continue;
+      at::Tensor target = is_pairs(tensors[i]) ? at::view_as_real(tensors[i]) : tensors[i];
+      target.copy_(to_torch(ours.data.tensor));
+    }
+  }
+  Restore(const Restore&) = delete;
+  Restore& operator=(const Restore&) = delete;
+
+  // The name of a parameter that forward wrote to, or nothing.
+  std::string written_parameter() const {
+    const auto& tensors = loaded_.module->tensors;
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (loaded_.program.tensors[i].kind == State::Kind::parameter &&
+          version(tensors[i]) != versions_[i])
+        return loaded_.program.tensors[i].names.empty() ? "a parameter"
+                                                        : loaded_.program.tensors[i].names[0];
+    return "";
+  }
+
+ private:
+  static uint32_t version(const at::Tensor& tensor) {
+    return tensor.is_inference() ? 0 : static_cast<uint32_t>(tensor._version());
+  }
+  const Loaded& loaded_;
+  Slots slots_;
+  std::vector<uint32_t> versions_;
+};
+
+bool any_node(const jit::Block* block, const std::function<bool(const jit::Node&)>& question) {
+  for (const jit::Node* node : block->nodes()) {
+    if (question(*node)) return true;
+    for (const jit::Block* inner : node->blocks())
+      if (any_node(inner, question)) return true;
+  }
+  return false;
+}
+
+std::vector<IValue> arguments_of(const Loaded& loaded, std::span<const ReferenceInput> inputs) {
+  const TorchModule& torch = *loaded.module;
+  const auto& schema = torch.module.get_method("forward").function().getSchema();
+  try {
+    return reference_arguments(*torch.graph, schema.arguments(), inputs, loaded.program.inputs);
+  } catch (const std::exception& error) {
+    throw ReferenceFailure{"", {}, one_line(error.what())};
+  }
+}
+
+void refuse_written_parameter(const Restore& restore) {
+  std::string name = restore.written_parameter();
+  if (!name.empty())
+    throw Failure{Exit::unsupported, "forward writes to the parameter '" + name +
+                                         "' in place; register it as a buffer instead"};
+}
+
+}  // namespace
+
+std::vector<TensorData> run_reference(const Loaded& loaded, std::span<const ReferenceInput> inputs,
+                                      uint64_t seed, int runs) {
+  at::NoGradGuard no_grad;
+  Silence silence;
+  Restore restore(loaded);
+  at::manual_seed(seed);
+  std::vector<TensorData> outputs;
+  try {
+    jit::GraphOptimizerEnabledGuard plain(false);
+    for (int run = 0; run < runs; ++run) {
+      outputs.clear();
+      flatten(loaded.module->module.get_method("forward")(arguments_of(loaded, inputs)), outputs);
+    }
+  } catch (const ReferenceFailure&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw ReferenceFailure{"", {}, one_line(error.what())};
+  }
+  refuse_written_parameter(restore);
+  return outputs;
+}
+
+std::vector<TensorData> run_reference_nodes(const Loaded& loaded,
+                                            std::span<const ReferenceInput> inputs, uint64_t seed,
+                                            const Observer& observer, int64_t most_rounds) {
+  at::NoGradGuard no_grad;
+  Silence silence;
+  Restore restore(loaded);
+  at::manual_seed(seed);
+  std::vector<IValue> arguments = arguments_of(loaded, inputs);
+  const TorchModule& torch = *loaded.module;
+  NodeRunner runner(torch, seed, observer, most_rounds);
+  runner.set(torch.graph->inputs()[0], torch.module._ivalue());
+  for (size_t i = 0; i < arguments.size(); ++i)
+    runner.set(torch.graph->inputs()[i + 1], std::move(arguments[i]));
+  std::vector<TensorData> outputs;
+  try {
+    runner.run(*torch.graph->block(), loaded.program.body);
+  } catch (const NodeRunner::Stop&) {
+    return outputs;
+  }
+  for (const jit::Value* value : torch.graph->outputs()) flatten(runner.get(value), outputs);
+  refuse_written_parameter(restore);
+  return outputs;
+}
+
+std::vector<TensorData> run_reference_moved(const Loaded& loaded,
+                                            std::span<const ReferenceInput> inputs, uint64_t seed,
+                                            double ulps, uint64_t noise) {
+  at::NoGradGuard no_grad;
+  at::manual_seed(noise);
+  const auto move = [&](const at::Tensor& tensor) {
+    if (!at::isFloatingType(tensor.scalar_type()) || tensor.is_inference()) return false;
+    const double ulp = tensor.scalar_type() == at::kDouble     ? 0x1p-52
+                       : tensor.scalar_type() == at::kHalf     ? 0x1p-10
+                       : tensor.scalar_type() == at::kBFloat16 ? 0x1p-7
+                                                               : 0x1p-23;
+    const at::Tensor by = at::rand(tensor.sizes(), at::kDouble).mul_(2).sub_(1);
+    tensor.copy_(tensor.to(at::kDouble).mul(by.mul_(ulps * ulp).add_(1)));
+    return true;
+  };
+  // Its own copies of the inputs; the weights are put back.
+  std::vector<ReferenceInput> moved(inputs.begin(), inputs.end());
+  std::vector<at::Tensor> owners;
+  for (ReferenceInput& input : moved) {
+    owners.push_back(to_torch(input.tensor).contiguous());
+    move(owners.back());
+    input.tensor = view(owners.back().data_ptr(), input.tensor.dtype, input.tensor.shape);
+  }
+  struct Weights {
+    std::vector<std::pair<at::Tensor, at::Tensor>> before;  // and what it was
+    ~Weights() {
+      for (auto& [tensor, was] : before) tensor.copy_(was);
+    }
+  } weights;
+  for (const at::Tensor& tensor : loaded.module->tensors) {
+    const at::Tensor reals = is_pairs(tensor) ? at::view_as_real(tensor) : tensor;
+    if (reals.dim() > 0 && reals.layout() == at::kStrided && !reals.is_quantized()) {
+      at::Tensor was = reals.clone();
+      if (move(reals)) weights.before.emplace_back(reals, std::move(was));
+    }
+  }
+  return run_reference(loaded, moved, seed);
+}
+
+bool may_vary(const Loaded& loaded) {
+  return any_node(loaded.module->graph->block(), [](const jit::Node& node) {
+    return is_uninitialised(node) || node.isNondeterministic();
+  });
+}
+
+bool has_uninitialised(const Loaded& loaded) {
+  return any_node(loaded.module->graph->block(), is_uninitialised);
+}
+
+}  // namespace hg::convert

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What inputs to try for ways of a model that usual inputs do not take: values of other signs,
+// scales and orders, and other sizes. The same for the same seed on every machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "converter/check/check_inputs.h"
+
+namespace hg::convert {
+
+// Attempts have numbers from 0: the plain recipes for all inputs alike, then random mixtures of
+// them at other sizes, too.
+class Search {
+ public:
+  // `base` are sizes that libtorch takes. Symbols that the job names keep to its sizes.
+  Search(std::span<const InputSpec> specs, const Binding& base, const Job& job);
+
+  // Bindings that are worth a look where sizes decide, small ones first.
+  const std::vector<Binding>& sizes() const { return sizes_; }
+  Binding sizes_of(int number) const;
+
+  struct Attempt {
+    Inputs inputs;
+    std::string values;  // "all values 100"
+  };
+  // The usual values where the number is negative. Throws Failure when inputs cannot have the
+  // sizes.
+  Attempt attempt(const Binding& sizes, int number) const;
+
+ private:
+  std::span<const InputSpec> specs_;
+  Binding base_;
+  const Job& job_;
+  std::vector<Binding> sizes_;
+};
+
+}  // namespace hg::convert

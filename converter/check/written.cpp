@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/check/written.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "converter/script/failure.h"
+
+namespace hg::convert {
+namespace {
+
+void require(const Status& status) {
+  if (status.ok()) return;
+  throw Failure{status.code() == Code::unsupported ? Exit::unsupported : Exit::unreadable,
+                std::string(status.message())};
+}
+
+bool is_stream(const std::string& output) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(output, ignored);
+  if (status.type() == std::filesystem::file_type::directory)
+    throw Failure{Exit::usage, output + " is a directory; give a file with -o"};
+  return output == "-" ||
+         (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status));
+}
+
+}  // namespace
+
+WrittenModel::WrittenModel(Model& model, std::string output, const Registry& registry,
+                           std::function<Model::Info()> info)
+    : model_(model), output_(std::move(output)), registry_(registry), stream_(is_stream(output_)) {
+  done_ = std::async(std::launch::async, [this, info = std::move(info)]() -> Status {
+    model_.set_info(info());
+    if (stream_) {
+      HG_TRY_ASSIGN(bytes_, model_.serialize());
+      return {};
+    }
+    bool is_told = false;
+    Status status = model_.save(output_, [&](const std::string& temporary) {
+      is_told = true;
+      temporary_.set_value(temporary);
+      return keep_.get_future().get();
+    });
+    if (!is_told) temporary_.set_value("");
+    return status;
+  });
+}
+
+WrittenModel::~WrittenModel() {
+  if (!answered_) keep_.set_value(false);
+}
+
+const Model& WrittenModel::read_back() {
+  if (is_read_) return back_;
+  if (stream_) require(done_.get());
+  const std::string temporary = stream_ ? "" : temporary_.get_future().get();
+  if (!stream_ && temporary.empty()) require(done_.get());
+  Result<Model> back = stream_ ? Model::read(bytes_, registry_) : Model::load(temporary, registry_);
+  if (!back.ok())
+    throw Failure{Exit::unsupported, text("the file that was written cannot be read back: ",
+                                          back.status().message(), "; please report it")};
+  back_ = *std::move(back);
+  is_read_ = true;
+  return back_;
+}
+
+void WrittenModel::keep(const std::vector<std::string>& not_exercised) {
+  read_back();
+  if (!not_exercised.empty()) return rewrite(not_exercised);
+  if (stream_) return send(bytes_);
+  answered_ = true;
+  keep_.set_value(true);
+  require(done_.get());
+}
+
+void WrittenModel::rewrite(const std::vector<std::string>& not_exercised) {
+  if (!stream_) {
+    answered_ = true;
+    keep_.set_value(false);
+    require(done_.get());
+  }
+  Model::Info info = model_.info();
+  info.not_exercised = not_exercised;
+  model_.set_info(std::move(info));
+  if (stream_) {
+    Result<std::vector<std::byte>> bytes = model_.serialize();
+    require(bytes.status());
+    if (is_same(Model::read(*bytes, registry_))) return send(*bytes);
+  } else {
+    bool kept = false;
+    require(model_.save(output_, [&](const std::string& temporary) {
+      return kept = is_same(Model::load(temporary, registry_));
+    }));
+    if (kept) return;
+  }
+  throw Failure{Exit::unreadable,
+                "the bytes that were written again are not those that were checked; is another "
+                "process writing there?"};
+}
+
+// The graph and the weights that were checked.
+bool WrittenModel::is_same(const Result<Model>& again) const {
+  bool same = again.ok() && again->graph().text() == back_.graph().text() &&
+              again->graph().states().size() == back_.graph().states().size();
+  for (size_t i = 0; same && i < back_.graph().states().size(); ++i) {
+    const Tensor& a = again->graph().states()[i].data.tensor;
+    const Tensor& b = back_.graph().states()[i].data.tensor;
+    same =
+        a.bytes() == b.bytes() && std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes())) == 0;
+  }
+  return same;
+}
+
+void WrittenModel::send(const std::vector<std::byte>& bytes) const {
+  const bool standard = output_ == "-";
+  std::FILE* file = standard ? stdout : std::fopen(output_.c_str(), "wb");
+  errno = 0;
+  const bool written = file && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size() &&
+                       std::fflush(file) == 0;
+  const std::string reason = std::strerror(errno);
+  if (file && !standard) std::fclose(file);
+  if (!written)
+    throw Failure{Exit::unreadable,
+                  text(standard ? "standard output" : output_, ": cannot be written: ", reason)};
+}
+
+}  // namespace hg::convert

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/check/wrong_node.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "converter/check/compare.h"
+#include "converter/check/selection.h"
+
+namespace hg::convert {
+namespace {
+
+using Execution = std::pair<const ScriptNode*, int64_t>;  // a node and its occurrence
+
+// Results of nodes that differ between two seeds.
+std::set<Execution> varying_nodes(const Trial& trial) {
+  std::map<Execution, uint64_t> first;
+  std::set<Execution> varying;
+  for (uint64_t seed : {trial.seed, trial.seed + 1}) {
+    run_reference_nodes(trial.loaded, trial.inputs.reference, seed, [&](NodeRun& run) {
+      uint64_t hash = 0;
+      for (const TensorData& data : run.outputs) hash = hash * 31 + fingerprint(data);
+      auto [entry, fresh] = first.try_emplace({run.node, run.occurrence}, hash);
+      if (!fresh && entry->second != hash) varying.insert(entry->first);
+      return true;
+    });
+  }
+  return varying;
+}
+
+// The walk along libtorch's nodes.
+class Walk {
+ public:
+  Walk(const Trial& trial, const Session& kept) : trial_(trial), kept_(kept) {
+    std::map<const ScriptNode*, int64_t> seen;
+    for (const Executed& executed : trial.trace)
+      converted_[{executed.node, seen[executed.node]++}] = &executed;
+    if (trial.varies) varying_ = varying_nodes(trial);
+  }
+
+  // An observer; false at a wrong node.
+  bool operator()(NodeRun& run) {
+    const Execution execution{run.node, run.occurrence};
+    const auto found = converted_.find(execution);
+    if (found == converted_.end() || varying_.count(execution) > 0) {
+      // Containers and branches pass on tensors that are known by their identity.
+      const std::string& kind = run.node->kind;
+      if (!kind.starts_with("prim::") || kind == "prim::NumToTensor") forget(run);
+      return true;
+    }
+    std::vector<Result<Tensor>> ours;
+    std::optional<WrongNode> wrong;
+    for (size_t i = 0; i < run.outputs.size(); ++i) {
+      const ValueId id = i < found->second->outputs.size() ? found->second->outputs[i] : kNoValue;
+      ours.push_back(id == kNoValue || run.outputs[i].empty()
+                         ? Result<Tensor>(not_found("no tensor"))
+                         : kept_.value(trial_.model.graph().value_info(id).name));
+      if (!ours[i].ok() || wrong) continue;  // folded away
+      const Comparison comparison = compare(*ours[i], run.outputs[i].tensor);
+      if (!comparison.equal)
+        wrong = WrongNode{run.node->kind, run.node->origin, comparison.difference,
+                          comparison.largest_error};
+    }
+    const auto is_far = [&](size_t i) {
+      return ours[i].ok() && !is_rounding(*ours[i], run.outputs[i].tensor);
+    };
+    bool far = false;
+    for (size_t i = 0; i < ours.size(); ++i) far = far || is_far(i);
+    if (far && !wrong) suspicious_ = suspicious_ || disagrees(run, ours);
+    if (wrong) {
+      const std::string reason = open_reason(run, ours, *wrong);
+      if (reason.empty()) {
+        report_.wrong = std::move(wrong);
+        return false;
+      }
+      if (report_.open.size() < kMostReasons)
+        report_.open.push_back(
+            text(reason, " ", run.node->kind, describe_origin(run.node->origin)));
+      for (size_t i = 0; i < ours.size(); ++i)
+        if (ours[i].ok()) run.replace(i, *ours[i]);
+    }
+    take_elements(run);
+    for (size_t i = 0; i < ours.size(); ++i) {
+      ours_.erase(run.identity(i));
+      if (ours[i].ok()) ours_[run.identity(i)] = *ours[i];
+    }
+    return true;
+  }
+
+  NodeReport take() { return std::move(report_); }
+
+ private:
+  static constexpr size_t kMostReasons = 3;
+
+  void forget(const NodeRun& run) {
+    for (size_t i = 0; i < run.outputs.size(); ++i) ours_.erase(run.identity(i));
+  }
+
+  // A list's tensors are no values of ours that have a name: what libtorch makes of our inputs
+  // stands for them, and shows in what reads them.
+  void take_elements(const NodeRun& run) {
+    const std::vector<NodeRun::Argument> elements = run.elements();
+    if (elements.empty()) return;
+    const std::vector<Tensor> given = given_to(run.arguments());
+    const auto again = run.outputs_of(given);
+    for (size_t i = 0; i < elements.size(); ++i) {
+      ours_.erase(elements[i].identity);
+      if (!again || again->size() != elements.size() || (*again)[i].empty()) continue;
+      owners_.push_back((*again)[i]);
+      ours_[elements[i].identity] = owners_.back().tensor;
+    }
+  }
+
+  // Our inputs in the places of the node's arguments, where they are known.
+  std::vector<Tensor> given_to(std::span<const NodeRun::Argument> arguments) const {
+    std::vector<Tensor> given(arguments.size());
+    for (size_t i = 0; i < arguments.size(); ++i)
+      if (const auto known = ours_.find(arguments[i].identity);
+          known != ours_.end() && !arguments[i].value.empty())
+        given[i] = known->second;
+    return given;
+  }
+
+  // libtorch, given our inputs, has other results than ours, by more than any order of sums.
+  bool disagrees(const NodeRun& run, std::span<const Result<Tensor>> ours) const {
+    if (selects(run.node->kind)) return false;
+    const auto again = run.outputs_of(given_to(run.arguments()));
+    for (size_t i = 0; again && i < ours.size() && i < again->size(); ++i)
+      if (ours[i].ok() && !is_rounding(*ours[i], (*again)[i].tensor)) return true;
+    return false;
+  }
+
+  // Why both results of a node are right; empty where they are not.
+  std::string open_reason(const NodeRun& run, std::span<const Result<Tensor>> ours,
+                          WrongNode& wrong) const {
+    const std::vector<NodeRun::Argument> arguments = run.arguments();
+    const std::vector<Tensor> given = given_to(arguments);
+    bool close = true;
+    for (size_t i = 0; i < arguments.size(); ++i)
+      close =
+          close && (given[i].data == nullptr || is_rounding(given[i], arguments[i].value.tensor));
+    wrong.sure = suspicious_;
+    if (!close) {
+      wrong.sure = wrong.sure || disagrees(run, ours);
+      return "";
+    }
+    const std::optional<std::vector<TensorData>> again = run.outputs_of(given);
+    if (!again) return "";
+    if (!given.empty() && selects(run.node->kind)) {
+      const Tensor source = given[0].data != nullptr ? given[0] : arguments[0].value.tensor;
+      if (is_selection(run, ours, source, *again))
+        return "equal values, or an order that is open, in";
+    }
+    for (size_t i = 0; i < ours.size() && i < again->size(); ++i)
+      if (ours[i].ok() && !compare(*ours[i], (*again)[i].tensor).equal) {
+        wrong.sure = true;
+        return "";
+      }
+    return "the rounding of its inputs decides the result of";
+  }
+
+  static bool selects(const std::string& kind) {
+    static const std::set<std::string> kKinds = {"aten::sort",     "aten::topk", "aten::argsort",
+                                                 "aten::kthvalue", "aten::mode", "aten::median"};
+    return kKinds.count(kind) > 0;
+  }
+
+  // Values and indices, or indices alone, that both sides have taken from one source along one dim.
+  static bool is_selection(const NodeRun& run, std::span<const Result<Tensor>> ours,
+                           const Tensor& source, std::span<const TensorData> theirs) {
+    const size_t at = run.outputs.size() == 1 ? 0 : 1;
+    if (!ours[at].ok() || (at == 1 && !ours[0].ok())) return false;
+    const bool in_order = run.node->kind != "aten::topk" || run.boolean("sorted").value_or(true);
+    for (int dim = 0; dim < std::max(source.rank(), 1); ++dim)
+      if (selects_equally(source, dim, at == 1 ? &*ours[0] : nullptr, *ours[at], theirs[at].tensor,
+                          in_order))
+        return true;
+    return false;
+  }
+
+  const Trial& trial_;
+  const Session& kept_;
+  std::map<Execution, const Executed*> converted_;
+  std::set<Execution> varying_;
+  std::map<NodeRun::Identity, Tensor> ours_;
+  std::vector<TensorData> owners_;
+  NodeReport report_;
+  bool suspicious_ = false;
+};
+
+}  // namespace
+
+uint64_t fingerprint(const TensorData& data) {
+  uint64_t hash = 0xCBF29CE484222325;  // FNV-1a
+  if (data.empty()) return 0;
+  const auto* bytes = static_cast<const unsigned char*>(data.tensor.data);
+  for (int64_t i = 0; i < data.tensor.bytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001B3;
+  return hash;
+}
+
+Result<Session> run_with_all_values(const Trial& trial) {
+  Options options;
+  options.keep_all_values = true;
+  HG_TRY_ASSIGN(Session session, Session::create(trial.model, options));
+  for (size_t i = 0; i < trial.inputs.data.size(); ++i)
+    HG_TRY(session.set_input(static_cast<int>(i), trial.inputs.data[i].tensor));
+  HG_TRY(session.run());
+  return session;
+}
+
+NodeReport compare_nodes(const Trial& trial, const Session& kept) {
+  Walk walk(trial, kept);
+  std::vector<TensorData> outputs;
+  try {
+    outputs = run_reference_nodes(trial.loaded, trial.inputs.reference, trial.seed,
+                                  [&](NodeRun& run) { return walk(run); });
+  } catch (const ReferenceFailure&) {
+    // The node-by-node run lacks some construct: what was found until there counts.
+  }
+  NodeReport report = walk.take();
+  report.outputs = std::move(outputs);
+  return report;
+}
+
+std::string describe_origin(const Origin& origin) {
+  std::string out;
+  if (!origin.module.empty()) out += text(" in module '", origin.module, "'");
+  if (!origin.source.empty()) out += text(" (", origin.source, ")");
+  return out;
+}
+
+}  // namespace hg::convert

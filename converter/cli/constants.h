@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arguments of forward that are no tensors, given as constants: --constant sr=16000.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "converter/script/script.h"
+
+namespace hg::convert {
+
+// "sr=16000": the argument's name and its value as text. What the text means is up to the
+// argument's type.
+struct ConstantOption {
+  std::string name, value;
+};
+ConstantOption parse_constant(std::string_view text);  // throws Failure (usage)
+
+// Makes the arguments constants of the program. Throws Failure (usage) where there is no such
+// argument, or its type does not take the value.
+void apply_constants(ScriptProgram& program, const std::vector<ConstantOption>& constants);
+// Whether an argument of the type can be a constant: int, float, bool, str, and optionals, lists
+// and tuples of them.
+bool takes_constant(const std::string& type);
+
+}  // namespace hg::convert

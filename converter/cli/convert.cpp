@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/cli/convert.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <future>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "converter/check/check_inputs.h"
+#include "converter/check/written.h"
+#include "converter/cli/inputs.h"
+#include "converter/load/recognise.h"
+#include "converter/load/sha256.h"
+
+namespace hg::convert {
+namespace {
+
+// A file that reads like standard input, which cannot be read twice.
+class Spool {
+ public:
+  Spool() : file_(std::tmpfile()) {
+    if (!file_) throw Failure{Exit::unreadable, text("no temporary file: ", std::strerror(errno))};
+    char buffer[1 << 16];
+    for (size_t got; (got = std::fread(buffer, 1, sizeof buffer, stdin)) > 0;)
+      if (std::fwrite(buffer, 1, got, file_) != got)
+        throw Failure{Exit::unreadable, text("standard input does not fit on the temporary disk: ",
+                                             std::strerror(errno))};
+    std::fflush(file_);
+  }
+  ~Spool() {
+    if (file_) std::fclose(file_);
+  }
+  Spool(const Spool&) = delete;
+  Spool& operator=(const Spool&) = delete;
+  std::string path() const { return "/dev/fd/" + std::to_string(fileno(file_)); }
+
+ private:
+  std::FILE* file_;
+};
+
+// Each op once: how often, where first, and why.
+std::string list_unsupported(const std::vector<Unsupported>& all) {
+  std::map<std::pair<std::string, std::string>, int64_t> counts;
+  for (const Unsupported& each : all) counts[{each.op, each.reason}] += each.count;
+  std::string out;
+  for (const Unsupported& each : all) {
+    auto entry = counts.find({each.op, each.reason});
+    if (entry == counts.end()) continue;
+    out += text(out.empty() ? "" : "; ", each.op);
+    if (entry->second > 1) out += text(" (", entry->second, "x), first");
+    out += text(describe_origin(each.origin), ": ", each.reason);
+    if (!each.suggestion.empty()) out += text(" (", each.suggestion, ")");
+    counts.erase(entry);
+  }
+  return out;
+}
+
+// The op exists here, so it is this call that does not fit.
+bool is_call(const Unsupported& each) {
+  const std::string& op = each.op;
+  const size_t dot = op.find('.');
+  return !each.suggestion.empty() ||
+         find_row(op.substr(0, dot), dot == std::string::npos ? "" : op.substr(dot + 1)) != nullptr;
+}
+
+void suggest(std::vector<Unsupported>& all, const std::vector<std::string>& unknown_ops) {
+  for (Unsupported& each : all) {
+    if (is_call(each)) continue;
+    bool custom = std::find(unknown_ops.begin(), unknown_ops.end(), each.op) != unknown_ops.end();
+    each.suggestion = custom ? text("a custom op: declare it with --custom '",
+                                    each.op.substr(0, each.op.find("::")), ".",
+                                    each.op.substr(each.op.find("::") + 2),
+                                    "(x, ...) -> like x' and let the application register it, or "
+                                    "write it with PyTorch's own ops")
+                             : "compute it outside of the model, or from ops that "
+                               "hg-convert --list-ops names";
+  }
+}
+
+class Conversion {
+ public:
+  Conversion(const Job& job, const std::function<void(const std::string&)>& progress)
+      : progress_(progress), custom_(job.custom) {
+    report_.job = job;
+  }
+
+  Report run() {
+    try {
+      steps();
+    } catch (const Failure& failure) {
+      fail(failure.exit, failure.message);
+    } catch (const Refusal& refusal) {
+      fail(Exit::unsupported, refusal.reason);
+    } catch (const std::bad_alloc&) {
+      fail(Exit::unsupported, job().model + ": there is not enough memory for this model");
+    } catch (const std::exception& error) {
+      std::string what = error.what();
+      fail(Exit::unsupported, job().model + ": " + what.substr(0, what.find('\n')));
+    }
+    if (hash_.valid()) report_.source_hash = hash_.get();
+    if (!stage_.empty()) stage("");
+    return std::move(report_);
+  }
+
+ private:
+  const Job& job() const { return report_.job; }
+
+  void fail(Exit exit, std::string message) {
+    report_.exit = exit;
+    report_.message = std::move(message);
+  }
+
+  void stage(const std::string& name) {
+    auto now = std::chrono::steady_clock::now();
+    if (!stage_.empty())
+      report_.stage_ms.emplace_back(
+          stage_, std::chrono::duration<double, std::milli>(now - stage_start_).count());
+    stage_ = name;
+    stage_start_ = now;
+    if (!name.empty()) progress_(name);
+  }
+
+  void steps() {
+    stage("load");
+    std::string path = job().model;
+    if (path == "-") {
+      spool_ = std::make_unique<Spool>();
+      path = spool_->path();
+    }
+    report_.libtorch = libtorch_version();
+    require_torchscript(path, job().model == "-" ? "standard input" : path);
+    hash_ = std::async(std::launch::async, sha256_of_file, path);  // beside libtorch's reading
+    Loaded loaded = load_script(path, job().custom);
+    note_custom(loaded);
+    apply_constants(loaded.program, job().constants);
+    std::future<std::string> bad_weights =
+        std::async(std::launch::async, warning_of_weights, std::cref(loaded.program));
+
+    stage("import");
+    std::string note;
+    report_.job.inputs = fit_inputs(loaded.program, report_.job.inputs, note);
+    if (!note.empty()) report_.notes.push_back(note);
+    apply_dims();
+    std::vector<InputSpec> specs;
+    for (const InputOption& option : job().inputs) specs.push_back(option.spec);
+    Imported imported = import_program(loaded.program, specs, custom_.registry());
+    for (std::string& line : imported.notes) report_.notes.push_back(std::move(line));
+    for (std::string& line : imported.warnings) report_.warnings.push_back(std::move(line));
+    if (!imported.unsupported.empty()) {
+      report_.unsupported = std::move(imported.unsupported);
+      const bool calls = std::all_of(report_.unsupported.begin(), report_.unsupported.end(),
+                                     [](const Unsupported& each) { return is_call(each); });
+      suggest(report_.unsupported, loaded.unknown_ops);
+      return explain_unsupported(loaded, specs, calls);
+    }
+
+    stage("verify");
+    Status status = imported.graph.status();
+    if (status.ok()) status = imported.graph.verify();
+    if (!status.ok())
+      return fail(Exit::unsupported,
+                  text(job().model, ": the imported graph is not valid: ", status.message()));
+    Result<Model> model = Model::from_graph(std::move(imported.graph));
+    if (!model.ok()) return fail(Exit::unsupported, std::string(model.status().message()));
+    describe(model->graph());
+
+    check_sizes(input_specs(model->graph()), job());  // names of --check-size
+    const auto info = [this]() -> Model::Info {
+      Model::Info made{text("hg-convert ", HG_VERSION), "libtorch " + report_.libtorch,
+                       hash_.get()};
+      if (!job().check) made.not_exercised = {"anything: it was converted without the check"};
+      return made;
+    };
+    WrittenModel written(*model, job().output, custom_.registry(), info);
+    if (job().check) {
+      stage("check");
+      report_.check = check_model(
+          loaded, model->graph(), [&]() -> const Model& { return written.read_back(); },
+          imported.trace, job(), progress_);
+      for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
+      for (std::string& line : imported.left_out)
+        report_.check.not_exercised.push_back(std::move(line));
+    }
+    if (std::string warning = bad_weights.get(); !warning.empty())
+      report_.warnings.push_back(std::move(warning));
+    if (report_.check.exit != Exit::ok)
+      return fail(report_.check.exit, text(job().model, ": ", report_.check.message));
+    if (job().strict && !report_.check.not_exercised.empty()) return refuse_gaps();
+
+    stage("write");
+    written.keep(report_.check.not_exercised);
+  }
+
+  void refuse_gaps() {
+    std::string gaps;
+    for (const std::string& way : report_.check.not_exercised)
+      gaps += text(gaps.empty() ? "" : "; ", way);
+    fail(Exit::mismatch,
+         text(job().model, ": --strict: the check did not exercise ", gaps,
+              "; give ranges of values or sizes that take them, as in 'x:f32[n]=0..100'"));
+  }
+
+  void apply_dims() {
+    Bindings bindings;
+    for (const SizeOption& option : job().dims) {
+      bool used = false;
+      for (const InputOption& input : job().inputs) {
+        std::vector<std::string> symbols;
+        for (const Dim& dim : input.spec.type.shape) dim.collect_symbols(symbols);
+        used = used || std::count(symbols.begin(), symbols.end(), option.symbol) > 0;
+      }
+      if (!used)
+        throw Failure{Exit::usage,
+                      text("--dim ", option.symbol, ": no --input has a size ", option.symbol)};
+      if (Status status = bindings.bind(option.symbol, option.sizes.at(0)); !status.ok())
+        throw Failure{Exit::usage, text("--dim: ", status.message())};
+    }
+    for (InputOption& input : report_.job.inputs)
+      for (Dim& dim : input.spec.type.shape) dim = dim.substitute(bindings);
+  }
+
+  // What is not proven here, since only the application has the op.
+  void note_custom(const Loaded& loaded) {
+    const std::vector<std::string>& unknown = loaded.unknown_ops;
+    for (const CustomOp& op : job().custom) {
+      if (std::find(unknown.begin(), unknown.end(), op.kind()) == unknown.end()) {
+        const std::string close = closest_name(op.kind(), unknown);
+        throw Failure{Exit::usage, text("--custom ", op.name, ": the model calls no such op",
+                                        close.empty() ? "" : text("; did you mean ", close, "?"))};
+      }
+      const std::string like = op.bare ? "its first tensor" : text("'", op.likes[0].first, "'");
+      if (op.bare)
+        report_.warnings.push_back(text(op.name, ": its result is taken to be like ", like,
+                                        "; an op of the application that gives another shape "
+                                        "refuses the file"));
+      if (job().check)
+        report_.warnings.push_back(text(op.name, ": checked with a stand-in that gives back ", like,
+                                        "; what the op itself computes is up to the application"));
+    }
+  }
+
+  static std::string warning_of_weights(const ScriptProgram& program) {
+    std::string bad;
+    int64_t count = 0;
+    for (const ScriptTensor& tensor : program.tensors) {
+      if (tensor.names.empty() || !has_nan(tensor.data.tensor)) continue;
+      if (count++ < 5) bad += text(bad.empty() ? "'" : ", '", tensor.names[0], "'");
+    }
+    if (count == 0) return "";
+    return text("weights that hold NaN: ", bad, count > 5 ? text(" and ", count - 5, " more") : "",
+                "; the model was probably saved from a failed training");
+  }
+
+  template <class T>
+  static bool any_nan(const Tensor& tensor) {
+    for (int64_t i = 0; i < tensor.count(); ++i)
+      if (std::isnan(static_cast<float>(tensor.as<const T>()[i]))) return true;
+    return false;
+  }
+  static bool has_nan(const Tensor& tensor) {
+    switch (tensor.dtype) {
+      case f32:
+        return any_nan<float>(tensor);
+      case f64:
+        return any_nan<double>(tensor);
+      case f16:
+        return any_nan<Half>(tensor);
+      case bf16:
+        return any_nan<BFloat16>(tensor);
+      default:
+        return false;
+    }
+  }
+
+  // Is it the op, the inputs that do not fit the model, or a size that cannot stay open?
+  void explain_unsupported(const Loaded& loaded, const std::vector<InputSpec>& specs, bool calls) {
+    const std::vector<Unsupported>& all = report_.unsupported;
+    if (calls) {
+      stage("diagnose");
+      std::string trouble = input_trouble(loaded, specs, job());
+      std::string fitting = suggested_inputs(loaded.program);
+      if (!fitting.empty()) fitting = "; its first layer takes " + fitting;
+      if (!trouble.empty())
+        return fail(
+            Exit::mismatch,
+            text(job().model, ": inputs and model do not fit each other: ", trouble, fitting));
+    }
+    std::string hint = calls ? fixed_sizes_hint(loaded, specs) : "";
+    std::set<std::string> ops;
+    for (const Unsupported& each : all) ops.insert(each.op);
+    fail(Exit::unsupported,
+         text(job().model, ": ",
+              ops.size() == 1 ? std::string("one op is")
+                              : text(static_cast<int64_t>(ops.size()), " ops are"),
+              " not supported: ", list_unsupported(all), hint));
+  }
+
+  // Whether the model can be converted with numbers for its symbols: for one of them, or for all.
+  std::string fixed_sizes_hint(const Loaded& loaded, const std::vector<InputSpec>& specs) const {
+    const auto cases = check_sizes(specs, job());
+    if (cases.empty() || cases[0].empty()) return "";
+    std::vector<std::vector<std::pair<std::string, int64_t>>> trials;
+    for (const auto& size : cases[0]) trials.push_back({size});
+    if (cases[0].size() > 1) trials.push_back(cases[0]);
+    for (const auto& sizes : trials) {
+      Bindings bindings;
+      std::string options;
+      for (const auto& [symbol, size] : sizes) {
+        if (!bindings.bind(symbol, size).ok()) return "";
+        options += text(" --dim ", symbol, "=", size);
+      }
+      std::vector<InputSpec> fixed = specs;
+      for (InputSpec& spec : fixed)
+        for (Dim& dim : spec.type.shape) dim = dim.substitute(bindings);
+      if (import_program(loaded.program, fixed, custom_.registry()).unsupported.empty())
+        return text("; with a number for ", sizes.size() > 1 ? "each size" : "this size", " (",
+                    options.substr(1),
+                    ") it can be converted: what a trace has baked in is to be "
+                    "computed from x.size()");
+    }
+    return "";
+  }
+
+  void describe(const Graph& graph) {
+    for (ValueId id : graph.inputs())
+      report_.inputs.push_back(text(graph.value_info(id).name, ": ", graph.value_info(id).type));
+    for (const auto& [name, id] : graph.outputs())
+      report_.outputs.push_back(text(name, ": ", graph.value_info(id).type));
+    std::map<std::string, int> counts;
+    for (const Node& node : graph.nodes()) ++counts[std::string(node.op->name())];
+    report_.ops.assign(counts.begin(), counts.end());
+    for (const State& state : graph.states()) {
+      report_.weight_bytes += state.data.tensor.bytes();
+      if (state.kind == State::Kind::parameter) report_.parameters += state.data.tensor.count();
+    }
+  }
+
+  const std::function<void(const std::string&)>& progress_;
+  CustomRegistry custom_;
+  std::unique_ptr<Spool> spool_;
+  std::shared_future<std::string> hash_;  // reads the spool
+  Report report_;
+  std::string stage_;
+  std::chrono::steady_clock::time_point stage_start_;
+};
+
+}  // namespace
+
+Report convert(const Job& job, const std::function<void(const std::string&)>& progress) {
+  return Conversion(job, progress).run();
+}
+
+std::string_view status_name(Exit exit) {
+  constexpr std::string_view kNames[] = {"ok", "usage", "unreadable", "unsupported", "mismatch"};
+  return kNames[static_cast<int>(exit)];
+}
+
+std::string summary_line(const Report& report) {
+  std::string line =
+      text("report: hg-convert ", HG_VERSION, ", libtorch ", report.libtorch, ", model ",
+           report.source_hash.substr(0, 12), ", ", status_name(report.exit));
+  for (size_t i = 0; i < report.unsupported.size(); ++i)
+    line += text(i == 0 ? ": " : ", ", report.unsupported[i].op, " x", report.unsupported[i].count);
+  for (const WrongNode& wrong : report.check.wrong_nodes)
+    line += text(": ", wrong.op, " error ", wrong.largest_error);
+  return line;
+}
+
+}  // namespace hg::convert

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// One conversion from file to file: load, import, verify, check, write. Nothing is written unless
+// all went well.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "converter/check/check.h"
+#include "converter/cli/options.h"
+
+namespace hg::convert {
+
+struct Report {
+  Exit exit = Exit::ok;
+  std::string message;  // one sentence, when exit is not ok
+  Job job;
+  std::vector<std::string> inputs;  // "x: f32[n, 3]"
+  std::vector<std::string> outputs;
+  std::vector<std::pair<std::string, int>> ops;  // of the graph, with their counts
+  std::vector<Unsupported> unsupported;
+  std::vector<std::string> warnings, notes;
+  CheckResult check;
+  std::string source_hash, libtorch;
+  int64_t parameters = 0;  // elements
+  int64_t weight_bytes = 0;
+  std::vector<std::pair<std::string, double>> stage_ms;
+};
+
+// Never throws. `progress` is told each stage.
+Report convert(const Job& job, const std::function<void(const std::string&)>& progress);
+
+std::string_view status_name(Exit exit);  // "unsupported"
+// One line for a bug report: versions, the model's hash, and what went wrong.
+std::string summary_line(const Report& report);
+
+}  // namespace hg::convert

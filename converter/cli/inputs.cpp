@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/cli/inputs.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "converter/script/type_names.h"
+
+namespace hg::convert {
+namespace {
+
+// One tensor that forward takes. Lists and dicts take any number, and are `open`.
+struct Leaf {
+  std::string name, type;
+  bool optional = false, open = false;
+  ScriptId id = -1;  // of a plain tensor argument
+};
+
+void add_leaves(const std::string& name, const std::string& type, bool optional, ScriptId id,
+                std::vector<Leaf>& out) {
+  if (const auto inner = inside_of(type, "Optional"))
+    return add_leaves(name, *inner, true, id, out);
+  if (const auto inner = inside_of(type, "Tuple")) {
+    int64_t k = 0;
+    for (const NamedType& element : split_types(*inner)) {
+      add_leaves(element.name.empty() ? text(name, "_", k) : element.name, element.type, optional,
+                 -1, out);
+      ++k;
+    }
+    return;
+  }
+  const bool open = type.starts_with("List[") || type.starts_with("Dict[");
+  out.push_back({name, type, optional, open, id});
+}
+
+std::vector<Leaf> leaves_of(const ScriptProgram& program) {
+  std::vector<Leaf> leaves;
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    if (!program.inputs[i].is_constant)
+      add_leaves(program.inputs[i].name, program.inputs[i].type, program.inputs[i].has_default,
+                 program.body.inputs.at(i + 1), leaves);
+  return leaves;
+}
+
+// Reads shapes off the first layer that an input goes into.
+class Guess {
+ public:
+  explicit Guess(const ScriptProgram& program) : program_(program) {
+    items_[program.body.inputs.at(0)] = Item(program.root);
+    collect(program.body);
+  }
+
+  std::optional<TensorType> of(ScriptId input) const { return search(program_.body, input); }
+
+ private:
+  void collect(const ScriptBlock& block) {
+    for (const ScriptNode& node : block.nodes) {
+      if (node.kind == "prim::Constant") items_[node.outputs[0]] = node.constant;
+      if (node.kind == "prim::GetAttr") {
+        auto owner = items_.find(node.inputs[0]);
+        if (owner != items_.end() && owner->second.is_object())
+          for (const auto& [name, item] :
+               std::get<std::shared_ptr<Object>>(owner->second.value)->attributes)
+            if (name == node.attribute) items_[node.outputs[0]] = item;
+      }
+      for (const ScriptBlock& inner : node.blocks) collect(inner);
+    }
+  }
+
+  const Item* argument(const ScriptNode& node, std::string_view name) const {
+    for (size_t i = 0; i < node.argument_names.size() && i < node.inputs.size(); ++i)
+      if (node.argument_names[i] == name) {
+        auto found = items_.find(node.inputs[i]);
+        return found == items_.end() ? nullptr : &found->second;
+      }
+    return nullptr;
+  }
+
+  std::optional<TensorType> search(const ScriptBlock& block, ScriptId input) const {
+    for (const ScriptNode& node : block.nodes) {
+      if (std::find(node.inputs.begin(), node.inputs.end(), input) != node.inputs.end()) {
+        if (auto type = from(node)) return type;
+        // The same values in the same shape.
+        if ((node.kind == "aten::to" || node.kind == "aten::contiguous") && node.inputs[0] == input)
+          if (auto type = search(program_.body, node.outputs[0])) return type;
+      }
+      for (const ScriptBlock& inner : node.blocks)
+        if (auto type = search(inner, input)) return type;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<TensorType> from(const ScriptNode& node) const {
+    const Item* item = argument(node, "weight");
+    const auto* tensor = item ? std::get_if<ScriptTensorIndex>(&item->value) : nullptr;
+    if (!tensor || tensor->index < 0) return std::nullopt;
+    const Tensor& weight = program_.tensors[static_cast<size_t>(tensor->index)].data.tensor;
+    if (node.kind == "aten::embedding") return TensorType{i64, {"n", "s"}};
+    if (node.kind == "aten::linear" && weight.rank() == 2)
+      return TensorType{weight.dtype, {"n", weight.shape[1]}};
+    bool conv = node.kind == "aten::_convolution" || node.kind == "aten::conv1d" ||
+                node.kind == "aten::conv2d" || node.kind == "aten::conv3d";
+    if (!conv || weight.rank() < 3 || weight.rank() > 5) return std::nullopt;
+    const Item* transposed = argument(node, "transposed");
+    if (transposed && transposed->is_bool() && std::get<bool>(transposed->value))
+      return std::nullopt;
+    const Item* groups = argument(node, "groups");
+    Dim count = groups && groups->is_int() ? std::get<Dim>(groups->value) : Dim(1);
+    Shape shape = {"n", Dim(weight.shape[1]) * count};
+    if (weight.rank() == 3) shape.push_back("t");
+    if (weight.rank() == 5) shape.push_back("d");
+    if (weight.rank() >= 4) shape.insert(shape.end(), {"h", "w"});
+    return TensorType{weight.dtype, shape};
+  }
+
+  const ScriptProgram& program_;
+  std::unordered_map<ScriptId, Item> items_;
+};
+
+std::string option_text(const Leaf& leaf, const std::optional<TensorType>& type) {
+  if (!type && takes_constant(leaf.type)) return text("--constant ", leaf.name, "=...");
+  return text("--input '", leaf.name, ":", type ? text(*type) : std::string("f32[...]"), "'");
+}
+
+std::vector<InputOption> infer(const ScriptProgram& program, const std::vector<Leaf>& leaves,
+                               std::string& note) {
+  Guess guess(program);
+  std::vector<InputOption> result;
+  std::string options;
+  bool all = true;
+  for (const Leaf& leaf : leaves) {
+    if (leaf.optional) continue;
+    std::optional<TensorType> type;
+    if (leaf.type == "Tensor" && leaf.id >= 0) type = guess.of(leaf.id);
+    if (leaf.type == "int") type = TensorType{i64, {}};
+    all = all && type;
+    options += text(" ", option_text(leaf, type));
+    if (type) result.push_back({{leaf.name, *type}, std::nullopt});
+  }
+  if (!all)
+    throw Failure{Exit::usage, text("the model takes (", describe_inputs(program),
+                                    "), and the file does not say their shapes; add", options,
+                                    ", with names such as n for sizes that may vary")};
+  if (!options.empty()) note = text("no --input was given; from the first layers:", options);
+  return result;
+}
+
+}  // namespace
+
+std::string suggested_inputs(const ScriptProgram& program) {
+  Guess guess(program);
+  std::string out;
+  for (const Leaf& leaf : leaves_of(program)) {
+    std::optional<TensorType> type;
+    if (leaf.type == "Tensor" && leaf.id >= 0) type = guess.of(leaf.id);
+    if (type) out += text(out.empty() ? "" : " ", option_text(leaf, type));
+  }
+  return out;
+}
+
+bool is_path_into(std::string_view path, std::string_view container) {
+  return !container.empty() && path.starts_with(container) &&
+         (path.size() == container.size() || path[container.size()] == '.');
+}
+
+std::string key_in_path(std::string_view path, std::string_view container) {
+  const std::string_view rest = path.substr(std::min(path.size(), container.size() + 1));
+  return std::string(rest.substr(0, rest.find('.')));
+}
+
+bool is_for_another(const std::vector<ScriptInput>& inputs, size_t i, std::string_view path) {
+  if (is_path_into(path, inputs[i].name)) return false;
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [&](const ScriptInput& each) { return is_path_into(path, each.name); });
+}
+
+std::string describe_inputs(const ScriptProgram& program) {
+  std::string out;
+  for (const ScriptInput& input : program.inputs)
+    out += text(out.empty() ? "" : ", ", input.name, ": ", input.type);
+  return out;
+}
+
+std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<InputOption> options,
+                                    std::string& note) {
+  std::vector<Leaf> leaves = leaves_of(program);
+  // The names of the entries of lists and dicts, and paths into arguments, are the user's.
+  const bool open =
+      std::any_of(leaves.begin(), leaves.end(), [](const Leaf& l) { return l.open; }) ||
+      std::any_of(options.begin(), options.end(), [](const InputOption& option) {
+        return option.spec.name.find('.') != std::string::npos;
+      });
+  if (options.empty()) return leaves.empty() ? options : infer(program, leaves, note);
+  if (open) return options;
+
+  std::vector<std::optional<InputOption>> placed(leaves.size());
+  std::vector<std::string> names;
+  for (const Leaf& leaf : leaves) names.push_back(leaf.name);
+  // The elements of a tuple may be named at will, in order.
+  const bool own_names =
+      std::any_of(leaves.begin(), leaves.end(), [](auto& l) { return l.id < 0; }) &&
+      options.size() <= leaves.size() &&
+      std::any_of(options.begin(), options.end(), [&](const auto& option) {
+        return !option.spec.name.empty() &&
+               std::find(names.begin(), names.end(), option.spec.name) == names.end();
+      });
+  for (InputOption& option : options) {
+    const std::string& name = option.spec.name;
+    if (name.empty() || own_names) continue;
+    size_t at = static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+    if (at == names.size()) {
+      std::string close = closest_name(name, names);
+      throw Failure{Exit::usage, text("the model has no input '", name, "'",
+                                      close.empty() ? "" : ", did you mean '" + close + "'",
+                                      "; it takes (", describe_inputs(program), ")")};
+    }
+    if (placed[at]) throw Failure{Exit::usage, text("--input '", name, "' is given twice")};
+    placed[at] = option;
+  }
+  size_t next = 0;
+  for (InputOption& option : options) {
+    if (!option.spec.name.empty() && !own_names) continue;
+    while (next < placed.size() && placed[next]) ++next;
+    if (next == placed.size())
+      throw Failure{Exit::usage, text(static_cast<int64_t>(options.size()),
+                                      " --input options are given, but the model takes ",
+                                      static_cast<int64_t>(leaves.size()), ": (",
+                                      describe_inputs(program), ")")};
+    placed[next] = option;
+  }
+  std::vector<InputOption> result;
+  for (size_t i = 0; i < placed.size(); ++i) {
+    if (placed[i]) {
+      // By its name the argument is found where optional ones before it are left out.
+      if (leaves[i].id >= 0 && placed[i]->spec.name.empty()) placed[i]->spec.name = leaves[i].name;
+      result.push_back(*placed[i]);
+    } else if (!leaves[i].optional) {
+      Guess guess(program);
+      std::optional<TensorType> type;
+      if (leaves[i].id >= 0) type = guess.of(leaves[i].id);
+      throw Failure{Exit::usage, text("the input '", leaves[i].name, "' (", leaves[i].type,
+                                      ") has no --input; add ", option_text(leaves[i], type))};
+    }
+  }
+  return result;
+}
+
+}  // namespace hg::convert

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fits the --input options to what the script's forward takes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "converter/cli/options.h"
+#include "converter/script/script.h"
+
+namespace hg::convert {
+
+// The options in the order of forward's tensors: named ones go to their place, the others fill the
+// rest in order. With no options at all, shapes are inferred where the first layer tells them, and
+// `note` says so. Throws Failure (usage) naming what is missing, unknown or too much.
+std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<InputOption> options,
+                                    std::string& note);
+
+// "--input 'x:f32[n, 4]'" for the inputs whose first layer tells their shape; may be empty.
+std::string suggested_inputs(const ScriptProgram& program);
+
+// Names of inputs are paths into the arguments of forward: 'x', 'x.0.key'. Whether the path is that
+// of the container, or leads into it.
+bool is_path_into(std::string_view path, std::string_view container);
+// "key", of the path 'x.key.0' into 'x'.
+std::string key_in_path(std::string_view path, std::string_view container);
+// Whether a path leads into another argument than the i-th.
+bool is_for_another(const std::vector<ScriptInput>& inputs, size_t i, std::string_view path);
+
+// "x: Tensor, mask: Optional[Tensor]"
+std::string describe_inputs(const ScriptProgram& program);
+
+}  // namespace hg::convert

@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/interpret/complex.h"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "converter/rows/promotion.h"
+
+namespace hg::convert {
+namespace {
+
+using Kinds = std::set<std::string_view>;
+
+// Ops that do with both parts what they do with real tensors, beside those of whole tables.
+const Kinds& alike() {
+  static const Kinds kKinds = [] {
+    Kinds kinds = {"aten::add",
+                   "aten::sub",
+                   "aten::subtract",
+                   "aten::rsub",
+                   "aten::neg",
+                   "aten::negative",
+                   "aten::positive",
+                   "aten::sum",
+                   "aten::mean",
+                   "aten::cumsum",
+                   "aten::trace",
+                   "aten::diff",
+                   "aten::zeros",
+                   "aten::zeros_like",
+                   "aten::new_zeros",
+                   "aten::empty",
+                   "aten::empty_like",
+                   "aten::new_empty",
+                   "aten::full",
+                   "aten::full_like",
+                   "aten::new_full",
+                   "aten::ones",
+                   "aten::ones_like",
+                   "aten::new_ones",
+                   "aten::eye",
+                   "aten::arange",
+                   "aten::linspace",
+                   "aten::to",
+                   "aten::_to_copy",
+                   "aten::type_as",
+                   "aten::clone",
+                   "aten::alias_copy",
+                   "aten::detach_copy",
+                   "aten::lift",
+                   "aten::lift_fresh",
+                   "aten::lift_fresh_copy",
+                   "aten::copy",
+                   "aten::fill",
+                   "aten::zero",
+                   "aten::resolve_conj",
+                   "aten::resolve_neg",
+                   "aten::cpu",
+                   "aten::index",
+                   "aten::_unsafe_index",
+                   "aten::index_put",
+                   "aten::_index_put_impl",
+                   "aten::_unsafe_index_put",
+                   "aten::index_select",
+                   "aten::gather",
+                   "aten::take",
+                   "aten::take_along_dim",
+                   "aten::where",
+                   "aten::masked_select",
+                   "aten::scatter_add",
+                   "aten::index_add",
+                   "aten::index_copy",
+                   "aten::index_fill",
+                   "aten::masked_fill",
+                   "aten::masked_scatter",
+                   "aten::fft_fftshift",
+                   "aten::fft_ifftshift",
+                   "aten::contiguous",
+                   "aten::lerp"};
+    for (const auto& table : movement_tables())
+      for (const Row& row : table) kinds.insert(row.op.substr(0, row.op.find('.')));
+    for (const std::string_view other :
+         {"aten::mH", "aten::matrix_H", "aten::adjoint", "aten::as_strided",
+          "aten::as_strided_copy", "aten::broadcast_tensors", "aten::tril_indices",
+          "aten::triu_indices"})
+      kinds.erase(other);
+    return kinds;
+  }();
+  return kKinds;
+}
+
+// Products: linear in each of the complex arguments.
+const Kinds kProducts = {"aten::matmul",       "aten::linalg_matmul",
+                         "aten::mm",           "aten::bmm",
+                         "aten::mv",           "aten::dot",
+                         "aten::einsum",       "aten::outer",
+                         "aten::ger",          "aten::inner",
+                         "aten::tensordot",    "aten::kron",
+                         "aten::chain_matmul", "aten::linalg_multi_dot"};
+
+// Whose imaginary part is zero, whatever the arguments.
+const Kinds kRealOnly = {"aten::ones", "aten::ones_like", "aten::new_ones",
+                         "aten::eye",  "aten::arange",    "aten::linspace"};
+// Whose argument `other` gives a shape alone.
+const Kinds kShapeOfOther = {"aten::expand_as", "aten::view_as", "aten::reshape_as"};
+// Reductions of absolute values.
+const Kinds kOfAbsolute = {"aten::norm", "aten::linalg_vector_norm", "aten::count_nonzero"};
+
+// Arguments whose numbers count; the others are indices, masks and the like.
+bool is_operand(std::string_view name) {
+  static const Kinds kNames = {"self",     "other", "tensors", "tensor",   "src",
+                               "source",   "value", "values",  "input",    "mat2",
+                               "vec",      "vec2",  "tensor1", "operands", "fill_value",
+                               "matrices", "end",   "prepend", "append"};
+  return kNames.contains(name);
+}
+
+bool is_complex(const Item& item) {
+  if (const auto* tensor = std::get_if<TensorRef>(&item.value)) return (*tensor)->is_complex();
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value))
+    return std::any_of((*list)->items.begin(), (*list)->items.end(), is_complex);
+  if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value))
+    return std::any_of((*tuple)->items.begin(), (*tuple)->items.end(), is_complex);
+  return false;
+}
+
+std::string_view name_of(const NodeCall& call, int i) {
+  const auto& names = call.node().argument_names;
+  return static_cast<size_t>(i) < names.size() ? std::string_view(names[static_cast<size_t>(i)])
+                                               : "";
+}
+
+// The complex dtype among the arguments, as the number of its parts' one.
+int64_t asked_part(const NodeCall& call) {
+  for (int i = 0; i < call.argument_count(); ++i)
+    if (name_of(call, i) == "dtype" && call.argument(i).is_int())
+      return part_of_torch(std::get<Dim>(call.argument(i).value).constant());
+  return 0;
+}
+
+bool asks_real(const NodeCall& call) {
+  for (int i = 0; i < call.argument_count(); ++i)
+    if (name_of(call, i) == "dtype" && call.argument(i).is_int())
+      return part_of_torch(std::get<Dim>(call.argument(i).value).constant()) == 0;
+  return false;
+}
+
+Value zeros_like(const Value& x) {
+  return x.graph()->call("expand", {x.graph()->scalar(int64_t{0}, x.dtype())},
+                         {{"shape", x.shape()}});
+}
+
+// The arguments with the k-th part in place of complex ones; of real ones the second part is zero.
+class PartMaker {
+ public:
+  explicit PartMaker(NodeCall& call) : call_(call) {}
+
+  NodeCall::Part make(int k) {
+    NodeCall::Part part;
+    for (int i = 0; i < call_.argument_count(); ++i) {
+      const std::string_view name = name_of(call_, i);
+      if (name == "dtype" && asked_part(call_) != 0)
+        part.arguments.emplace_back(asked_part(call_));
+      else
+        part.arguments.push_back(replaced(call_.argument(i), is_operand(name), k, part));
+    }
+    return part;
+  }
+
+  // Of the argument alone that is the n-th complex tensor, and how many there are.
+  int count() {
+    int total = 0;
+    for (int i = 0; i < call_.argument_count(); ++i) count(call_.argument(i), total);
+    return total;
+  }
+  // With the part of the n-th complex tensor that bit n says.
+  NodeCall::Part choose(uint32_t bits) {
+    NodeCall::Part part;
+    int n = 0;
+    for (int i = 0; i < call_.argument_count(); ++i)
+      part.arguments.push_back(chosen(call_.argument(i), bits, n));
+    return part;
+  }
+
+ private:
+  Item stand_in(const TensorRef& tensor, int k, NodeCall::Part* part) {
+    Memory& memory = call_.memory();
+    if (tensor->is_number()) return Item(memory.make_number(part_of(memory.read(tensor), k)));
+    const TensorRef real = memory.make_view(
+        tensor, [k](Value base) { return part_of(base, k); },
+        [k](Value base, Value value) { return with_part(base, k, value); }, {});
+    if (part != nullptr) part->stand_ins.emplace_back(real, tensor);
+    return Item(real);
+  }
+
+  Item replaced(const Item& item, bool operand, int k, NodeCall::Part& part) {
+    if (const auto* tensor = std::get_if<TensorRef>(&item.value)) {
+      if ((*tensor)->is_complex()) return stand_in(*tensor, k, &part);
+      if (!operand || k == 0) return item;
+      Memory& memory = call_.memory();
+      const Value zero = zeros_like(memory.read(*tensor));
+      return Item((*tensor)->is_number() ? memory.make_number(zero) : memory.make(zero));
+    }
+    if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
+      auto copy = std::make_shared<List>();
+      const bool tensors = std::any_of((*list)->items.begin(), (*list)->items.end(),
+                                       [](const Item& each) { return each.is_tensor(); });
+      for (const Item& each : (*list)->items)
+        copy->items.push_back(replaced(each, operand && tensors, k, part));
+      return Item(std::move(copy));
+    }
+    if (operand && k == 1) {
+      if (item.is_real()) return Item(0.0);
+      if (item.is_int()) return Item(0);
+      if (item.is_bool()) return Item(false);
+    }
+    return item;
+  }
+
+  static void count(const Item& item, int& total) {
+    if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value))
+      for (const Item& each : (*list)->items) count(each, total);
+    else if (is_complex(item))
+      ++total;
+  }
+
+  Item chosen(const Item& item, uint32_t bits, int& n) {
+    if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
+      auto copy = std::make_shared<List>();
+      for (const Item& each : (*list)->items) copy->items.push_back(chosen(each, bits, n));
+      return Item(std::move(copy));
+    }
+    if (!is_complex(item)) return item;
+    return stand_in(std::get<TensorRef>(item.value), static_cast<int>(bits >> n++ & 1), nullptr);
+  }
+
+  NodeCall& call_;
+};
+
+std::vector<Item> results_of(NodeCall& call, const Row& row, const NodeCall::Part& part) {
+  call.set_part(&part);
+  try {
+    row.run(call);
+    if (Status status = call.graph().take_status(); !status.ok())
+      throw Refusal{std::string(status.message()), ""};
+  } catch (...) {
+    call.set_part(nullptr);
+    throw;
+  }
+  call.set_part(nullptr);
+  return std::move(call.results());
+}
+
+bool is_done(const Item& item, const NodeCall::Part& part) {
+  if (const auto* tensor = std::get_if<TensorRef>(&item.value))
+    return (*tensor)->is_complex() ||
+           std::any_of(part.stand_ins.begin(), part.stand_ins.end(),
+                       [&](const auto& each) { return each.first == *tensor; });
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value))
+    return std::all_of((*list)->items.begin(), (*list)->items.end(),
+                       [&](const Item& each) { return is_done(each, part); });
+  return true;
+}
+
+// One result of both parts.
+Item joined(NodeCall& call, const Item& re, const Item& im, const NodeCall::Part& part) {
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&re.value)) {
+    const auto* other = std::get_if<std::shared_ptr<List>>(&im.value);
+    auto copy = std::make_shared<List>();
+    for (size_t i = 0; i < (*list)->items.size(); ++i)
+      copy->items.push_back(
+          joined(call, (*list)->items[i], other ? (*other)->items.at(i) : (*list)->items[i], part));
+    return Item(std::move(copy));
+  }
+  const auto* tensor = std::get_if<TensorRef>(&re.value);
+  if (tensor == nullptr || (*tensor)->is_complex()) return re;
+  for (const auto& [stand_in, complex] : part.stand_ins)
+    if (stand_in == *tensor) return Item(complex);
+  const Value a = call.read(*tensor);
+  const Value b =
+      im.is_tensor() ? cast(call.read(std::get<TensorRef>(im.value)), a.dtype()) : Value();
+  if (!is_float(a.dtype()) || (a.dtype() != f32 && a.dtype() != f64))
+    throw Refusal{text("complex numbers of two ", a.dtype(), " are not supported"), ""};
+  const TensorRef result = call.as_complex(call.make_tensor(pairs_of({a, b})));
+  if ((*tensor)->may_share())
+    for (const auto& [stand_in, complex] : part.stand_ins) call.may_share(result, complex);
+  return Item(result);
+}
+
+void run_alike(NodeCall& call, const Row& row) {
+  PartMaker maker(call);
+  const NodeCall::Part first = maker.make(0);
+  const std::vector<Item> re = results_of(call, row, first);
+  bool real = asks_real(call);
+  if (call.kind() == "aten::type_as") real = !is_complex(*call.find("other"));
+  if (kShapeOfOther.contains(call.kind())) real = !is_complex(*call.find("self"));
+  if (real) return call.returns(re);
+  std::vector<Item> im = re;
+  const bool done =
+      std::all_of(re.begin(), re.end(), [&](const Item& item) { return is_done(item, first); });
+  if (kRealOnly.contains(call.kind()))
+    im.assign(re.size(), Item());
+  else if (!done)
+    im = results_of(call, row, maker.make(1));
+  std::vector<Item> results;
+  for (size_t i = 0; i < re.size(); ++i) results.push_back(joined(call, re[i], im.at(i), first));
+  call.returns(std::move(results));
+}
+
+// (a + bi)(c + di) = ac - bd + (ad + bc)i, of as many factors as are complex.
+void run_product(NodeCall& call, const Row& row) {
+  PartMaker maker(call);
+  const int factors = maker.count();
+  if (factors > 4) throw Refusal{"a product of more than four complex tensors", ""};
+  Value sums[2];
+  for (uint32_t bits = 0; bits < 1u << factors; ++bits) {
+    const std::vector<Item> results = results_of(call, row, maker.choose(bits));
+    Value value = call.read(std::get<TensorRef>(results.at(0).value));
+    const int power = std::popcount(bits);  // of i
+    if (power % 4 >= 2) value = value.graph()->call("neg", {value});
+    Value& sum = sums[power % 2];
+    sum = sum ? value.graph()->call("add", {sum, value}) : value;
+  }
+  return_complex(call, {sums[0], sums[1]});
+}
+
+}  // namespace
+
+Value part_of(const Value& pairs, int k) {
+  Graph& g = *pairs.graph();
+  const int last = pairs.rank() - 1;
+  Shape shape = pairs.shape();
+  shape.pop_back();
+  return g.call("reshape",
+                {g.call("slice", {pairs}, {{"dim", last}, {"start", k}, {"end", k + 1}})},
+                {{"shape", shape}});
+}
+
+Complex parts_of(const Value& pairs) { return {part_of(pairs, 0), part_of(pairs, 1)}; }
+
+Value with_part(const Value& pairs, int k, const Value& part) {
+  Complex x = parts_of(pairs);
+  (k == 0 ? x.re : x.im) = part;
+  return pairs_of(x);
+}
+
+Value imaginary(const Complex& x) { return x.im ? x.im : zeros_like(x.re); }
+
+Value pairs_of(const Complex& x) {
+  Shape shape = x.re.shape();
+  shape.push_back(1);
+  Graph& g = *x.re.graph();
+  const Value re = g.call("reshape", {x.re}, {{"shape", shape}});
+  const Value im = g.call("reshape", {imaginary(x)}, {{"shape", shape}});
+  return g.call("concat", {re, im}, {{"dim", static_cast<int64_t>(shape.size()) - 1}});
+}
+
+Item complex_number(NodeCall& call, const Object& number) {
+  Graph& g = call.graph();
+  Value parts[2];
+  for (size_t k = 0; k < 2; ++k)
+    parts[k] = g.scalar(std::get<double>(number.attributes.at(k).second.value), f64);
+  const TensorRef tensor = call.memory().make_number(pairs_of({parts[0], parts[1]}));
+  call.memory().set_complex(tensor);
+  return Item(tensor);
+}
+
+int64_t torch_of_complex(DType part) { return part == f64 ? 10 : 9; }
+int64_t part_of_torch(int64_t type) {
+  return type == 9 ? torch_of_dtype(f32) : type == 10 ? torch_of_dtype(f64) : 0;
+}
+
+std::vector<Complex> complex_operands(Call& call, std::vector<std::string_view> names) {
+  // Real integers count for nothing; of the rest torch's rule is that of floats.
+  Promotion promotion;
+  for (const std::string_view name : names) {
+    const Item* item = call.find(name);
+    const auto* tensor = item ? std::get_if<TensorRef>(&item->value) : nullptr;
+    if (tensor == nullptr) continue;
+    const Value value = call.read(*tensor);
+    if (!is_float(value.dtype())) continue;
+    if ((*tensor)->is_number())
+      promotion.add_number(value.dtype());
+    else
+      promotion.add_tensor(value.dtype() == f64 ? f64 : f32,
+                           value.rank() - ((*tensor)->is_complex() ? 1 : 0));
+  }
+  const DType dtype = promotion.result();
+  std::vector<Complex> operands;
+  for (const std::string_view name : names) {
+    const Item* item = call.find(name);
+    const auto* tensor = item ? std::get_if<TensorRef>(&item->value) : nullptr;
+    if (tensor != nullptr && (*tensor)->is_complex()) {
+      const Complex x = parts_of(call.read(*tensor));
+      operands.push_back({cast(x.re, dtype), cast(x.im, dtype)});
+    } else if (item != nullptr && item->is_real()) {
+      operands.push_back({call.graph().scalar(std::get<double>(item->value), dtype), Value()});
+    } else {
+      operands.push_back({cast(call.tensor_or_number(name), dtype), Value()});
+    }
+  }
+  return operands;
+}
+
+void return_complex(Call& call, const Complex& x) {
+  call.returns(std::vector<Item>{Item(call.as_complex(call.make_tensor(pairs_of(x))))});
+}
+
+TensorRef NodeCall::make_complex_view(const TensorRef& base, Forward forward, Inverse inverse) {
+  Inverse both;
+  if (inverse)
+    both = [inverse = std::move(inverse)](Value whole, Value value) {
+      const Complex x = parts_of(whole), y = parts_of(value);
+      return pairs_of({inverse(x.re, y.re), inverse(x.im, y.im)});
+    };
+  const TensorRef view = memory().make_view(base,
+                                            [forward = std::move(forward)](Value whole) {
+                                              const Complex x = parts_of(whole);
+                                              return pairs_of({forward(x.re), forward(x.im)});
+                                            },
+                                            std::move(both), {});
+  if (Status status = graph().take_status(); !status.ok())
+    throw Refusal{std::string(status.message()), ""};
+  return as_complex(view);
+}
+
+bool is_complex_call(const NodeCall& call) {
+  for (int i = 0; i < call.argument_count(); ++i)
+    if (is_complex(call.argument(i))) return true;
+  return asked_part(call) != 0;
+}
+
+bool passes_complex(std::string_view kind) {
+  static const Kinds kKinds = {"aten::size",
+                               "aten::dim",
+                               "aten::ndimension",
+                               "aten::numel",
+                               "aten::sym_numel",
+                               "aten::sym_size",
+                               "aten::is_complex",
+                               "aten::is_floating_point",
+                               "aten::element_size",
+                               "aten::append",
+                               "aten::insert",
+                               "aten::extend",
+                               "aten::__getitem__",
+                               "aten::_set_item",
+                               "aten::list",
+                               "aten::copy",
+                               "aten::pop",
+                               "aten::len",
+                               "aten::__is__",
+                               "aten::__isnot__",
+                               "aten::requires_grad_",
+                               "aten::get_device"};
+  static const Kinds kNot = {"prim::NumToTensor", "prim::min", "prim::max", "prim::tolist",
+                             "prim::Print"};
+  return kKinds.contains(kind) || (kind.starts_with("prim::") && !kNot.contains(kind));
+}
+
+void run_complex(NodeCall& call, const Row* row) {
+  const std::string name(call.kind().substr(call.kind().find("::") + 2));
+  if (const Row* own = find_row("complex::" + name, call.overload())) {
+    own->run(call);
+    if (Status status = call.graph().take_status(); !status.ok())
+      throw Refusal{std::string(status.message()), ""};
+    return;
+  }
+  if (row == nullptr) throw Refusal{"the op is not supported", ""};
+  if (row->takes_complex) return row->run(call);
+  if (alike().contains(call.kind())) {
+    if (call.kind() == "aten::view" && call.overload() == "dtype")
+      call.refuse("dtype", "asks for the bits of complex numbers as another dtype");
+    if (call.has("alpha") && is_complex(*call.find("alpha")))
+      call.refuse("alpha", "is complex, which is not supported");
+    return run_alike(call, *row);
+  }
+  if (kProducts.contains(call.kind())) return run_product(call, *row);
+  if (kOfAbsolute.contains(call.kind())) {
+    const Row* absolute = find_row("complex::abs", "");
+    NodeCall::Part part = PartMaker(call).make(0);
+    absolute->run(call);
+    part.arguments.at(0) = call.results().at(0);
+    return call.returns(results_of(call, *row, part));
+  }
+  throw Refusal{"the op is not supported for complex numbers",
+                "compute with torch.view_as_real(x), or with x.real and x.imag"};
+}
+
+}  // namespace hg::convert

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Complex numbers. The graph has none: a complex tensor is a real value with one dim more, the
+// last, of the real and the imaginary part. Ops that act on both parts alike, and products, run
+// their row on the parts (complex.cpp); rows named complex::x compute aten::x of complex tensors.
+#pragma once
+
+#include "converter/interpret/interpreter.h"
+
+namespace hg::convert {
+
+// A complex value as its parts; no `im` means real.
+struct Complex {
+  Value re, im;
+};
+
+Complex parts_of(const Value& pairs);      // [..., 2]
+Value pairs_of(const Complex& x);          // [..., 2]
+Value part_of(const Value& pairs, int k);  // 0 real, 1 imaginary
+Value with_part(const Value& pairs, int k, const Value& part);
+Value imaginary(const Complex& x);  // zeros for a real value
+// The constant that prim::Constant holds as an Object of type kComplexNumber.
+Item complex_number(NodeCall& call, const Object& number);
+// torch's dtypes: 9 and 10 for pairs of f32 and f64, and the way back; 0 for others.
+int64_t torch_of_complex(DType part);
+int64_t part_of_torch(int64_t scalar_type);
+
+// Arguments of complex:: rows, with parts of the dtype that torch's promotion gives them. Numbers
+// and real tensors are real.
+std::vector<Complex> complex_operands(Call& call, std::vector<std::string_view> arguments);
+void return_complex(Call& call, const Complex& x);
+
+}  // namespace hg::convert

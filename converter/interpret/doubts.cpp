@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors that may share memory or not: after a write to one of them the others are in doubt, and
+// may be read no more.
+#include <algorithm>
+
+#include "converter/interpret/alias.h"
+
+namespace hg::convert {
+
+void Memory::may_share(const TensorRef& a, const TensorRef& b) {
+  for (const TensorRef& x : roots_of(a))
+    for (const TensorRef& y : roots_of(b)) {
+      if (x == y) continue;
+      x->twins_.push_back(y);
+      y->twins_.push_back(x);
+    }
+}
+
+std::vector<TensorRef> Memory::twins_of(const TensorRef& tensor) const {
+  std::vector<TensorRef> reached = roots_of(tensor);
+  for (size_t i = 0; i < reached.size(); ++i)
+    for (const std::weak_ptr<TensorCell>& weak : TensorRef(reached[i])->twins_)
+      if (const TensorRef twin = weak.lock();
+          twin && std::find(reached.begin(), reached.end(), twin) == reached.end())
+        reached.push_back(twin);
+  return reached;
+}
+
+namespace {
+
+constexpr std::string_view kDoubt =
+    "a tensor is read after a write to another one, and data, sizes or memory layouts that are not "
+    "known, or the length of a list, decide whether the two share memory";
+
+}  // namespace
+
+void Memory::doubt(const std::vector<TensorRef>& roots) {
+  for (const TensorRef& root : roots) {
+    save(root);
+    root->doubt_ = kDoubt;
+  }
+}
+
+// After a write to `root`: tensors that may share its memory are no longer known.
+void Memory::raise_doubts(const TensorRef& root) {
+  root->doubt_.clear();
+  std::vector<TensorRef> reached = {root};
+  const auto reach = [&](const TensorRef& other) {
+    if (!other || std::find(reached.begin(), reached.end(), other) != reached.end()) return;
+    doubt({other});
+    reached.push_back(other);
+  };
+  for (size_t i = 0; i < reached.size(); ++i) {
+    const TensorRef from = reached[i];
+    for (const std::weak_ptr<TensorCell>& weak : from->twins_) reach(weak.lock());
+    for (const TensorRef& list : from->lists_) reach(list);
+    if (i == 0) continue;  // a list that grows leaves its elements as they are
+    for (const std::weak_ptr<TensorCell>& weak : from->elements_) reach(weak.lock());
+  }
+}
+
+const std::string& Memory::doubt_of(const TensorRef& tensor) const {
+  static const std::string kNone;
+  for (const TensorRef& root : roots_of(tensor))
+    if (!root->doubt_.empty()) return root->doubt_;
+  return kNone;
+}
+
+void Memory::add_to_list(const TensorRef& element, const TensorRef& list) {
+  for (const TensorRef& root : roots_of(element)) {
+    root->lists_.push_back(list);
+    list->elements_.push_back(root);
+  }
+}
+
+bool Memory::share_lists(const TensorRef& from, const TensorRef& to) {
+  bool news = false;
+  for (const TensorRef& source : roots_of(from))
+    for (const TensorRef& list : std::vector<TensorRef>(source->lists_))
+      for (const TensorRef& root : roots_of(to)) {
+        if (std::find(root->lists_.begin(), root->lists_.end(), list) != root->lists_.end())
+          continue;
+        root->lists_.push_back(list);
+        list->elements_.push_back(root);
+        news = true;
+      }
+  return news;
+}
+
+}  // namespace hg::convert

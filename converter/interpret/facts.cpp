@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a script asks of its tensors and of its surroundings: sizes, dtypes, devices, modes.
+#include "converter/interpret/complex.h"
+#include "converter/interpret/interpreter.h"
+#include "converter/rows/promotion.h"
+
+namespace hg::convert {
+namespace {
+
+TensorType type_of(NodeCall& call, int index = 0) {
+  const auto* tensor = std::get_if<TensorRef>(&call.at(index).value);
+  if (tensor == nullptr) call.refuse(text(index), "is not a tensor");
+  TensorType type = call.memory().type(*tensor);
+  if ((*tensor)->is_complex()) type.shape.pop_back();
+  return type;
+}
+
+bool is_complex(NodeCall& call) {
+  const auto* tensor = std::get_if<TensorRef>(&call.at(0).value);
+  return tensor != nullptr && (*tensor)->is_complex();
+}
+
+bool is_tensor(NodeCall& call) { return call.argument_count() > 0 && call.at(0).is_tensor(); }
+
+Item list_of(const Shape& shape) {
+  auto list = std::make_shared<List>();
+  for (const Dim& dim : shape) list->items.emplace_back(dim);
+  return Item(std::move(list));
+}
+
+bool size(NodeCall& call) {
+  const Shape shape = type_of(call).shape;
+  if (call.argument_count() < 2) {
+    call.give(list_of(shape));
+    return true;
+  }
+  const Result<int> axis = normalize_axis(call.number_at(1), static_cast<int>(shape.size()));
+  if (!axis.ok() || shape.empty())
+    throw Refusal{text("size() of dimension ", call.number_at(1), " of a tensor of shape ", shape),
+                  ""};
+  call.give(Item(shape[static_cast<size_t>(*axis)]));
+  return true;
+}
+
+bool shape_as_tensor(NodeCall& call) {
+  Known known{i64, 1, {}};
+  for (const Dim& dim : type_of(call).shape) known.elements.push_back(Scalar::of(dim));
+  call.give(Item(call.memory().make_known(std::move(known))));
+  return true;
+}
+
+Layout layout_of(NodeCall& call, const TensorRef& tensor) {
+  const auto layout = call.memory().layout(tensor);
+  if (!layout)
+    throw Refusal{"the memory layout of a tensor is asked for that is not known",
+                  "ask that of a clone()"};
+  return *layout;
+}
+
+bool is_contiguous(NodeCall& call) {
+  const auto& tensor = std::get<TensorRef>(call.at(0).value);
+  if (call.argument_count() > 1 && call.number_at(1) != 0)
+    throw Refusal{"whether a tensor has another memory format than the contiguous one", ""};
+  const Scalar answer = is_row_major_at(layout_of(call, tensor), call.memory().type(tensor).shape);
+  call.give(item_of(call.memory(), answer));
+  return true;
+}
+
+Shape strides_of(NodeCall& call) {
+  const auto& tensor = std::get<TensorRef>(call.at(0).value);
+  return layout_of(call, tensor).strides;
+}
+
+bool stride(NodeCall& call) {
+  const Shape strides = strides_of(call);
+  if (call.argument_count() < 2) {
+    call.give(list_of(strides));
+    return true;
+  }
+  const Result<int> axis = normalize_axis(call.number_at(1), static_cast<int>(strides.size()));
+  if (!axis.ok()) throw Refusal{std::string(axis.status().message()), ""};
+  call.give(Item(strides[static_cast<size_t>(*axis)]));
+  return true;
+}
+
+template <bool V>
+bool always(NodeCall& call) {
+  call.give(Item(V));
+  return true;
+}
+
+template <int64_t V>
+bool number(NodeCall& call) {
+  call.give(Item(V));
+  return true;
+}
+
+bool nothing(NodeCall& call) {
+  call.returns(std::vector<Item>(call.node().outputs.size()));
+  return true;
+}
+
+bool cpu(NodeCall& call) {
+  call.give(Item(std::string("cpu")));
+  return true;
+}
+
+bool raise(NodeCall& call) {
+  std::string message;
+  for (int i = 0; i < call.argument_count() && message.empty(); ++i)
+    if (call.at(i).is_string()) message = std::get<std::string>(call.at(i).value);
+  throw Raised{message};
+}
+
+bool print(NodeCall& call) {
+  call.note("print() is left out");
+  return nothing(call);
+}
+
+bool warning(NodeCall& call) {
+  call.note(text("warnings.warn() is left out: ", describe(call.at(0))));
+  return nothing(call);
+}
+
+bool same_tensor(NodeCall& call) {
+  if (!is_tensor(call)) return false;
+  call.give(call.at(0));
+  return true;
+}
+
+bool detached(NodeCall& call) {
+  if (!is_tensor(call)) return false;
+  call.give(call.interpreter().detached(call.at(0)));
+  return true;
+}
+
+bool set_grad_enabled(NodeCall& call) {
+  const auto scalar = scalar_of(call.at(0));
+  if (!scalar || !scalar->top.is_constant())
+    throw Refusal{"whether there are gradients depends on sizes or data", ""};
+  call.interpreter().set_gradients(scalar->top != Dim(0));
+  return nothing(call);
+}
+
+// The dtype that two tensors or numbers have in common.
+bool result_type(NodeCall& call) {
+  Promotion promotion;
+  for (const int i : {0, 1}) {
+    const Item& item = call.at(i);
+    const auto* tensor = std::get_if<TensorRef>(&item.value);
+    if (tensor != nullptr && (*tensor)->is_complex()) return false;
+    if (tensor != nullptr && !(*tensor)->is_number())
+      promotion.add_tensor(type_of(call, i).dtype, type_of(call, i).rank());
+    else if (tensor != nullptr)
+      promotion.add_number((*tensor)->number_dtype());
+    else if (item.is_number())
+      promotion.add_number(item.is_bool() ? boolean : item.is_int() ? i64 : f64);
+    else
+      return false;
+  }
+  call.give(Item(torch_of_dtype(promotion.result())));
+  return true;
+}
+
+// `with`: of torch's own managers, no_grad and those that only measure.
+bool enter(NodeCall& call) {
+  const auto* object = std::get_if<std::shared_ptr<Object>>(&call.at(0).value);
+  const std::string_view type = object ? std::string_view((*object)->type) : "";
+  const bool ends = type.ends_with("grad_mode.no_grad");
+  if (!ends && type.find("profiler") == type.npos)
+    throw Refusal{text("the context manager ", type, " is not supported"), ""};
+  call.interpreter().begin_gradients(!ends);
+  return nothing(call);
+}
+bool leave(NodeCall& call) {
+  call.interpreter().end_gradients();
+  return nothing(call);
+}
+
+constexpr Builtin kBuiltins[] = {
+    {"prim::RaiseException", raise},
+    {"prim::Print", print},
+    {"aten::warn", warning},
+    {"prim::AutogradZero", nothing},
+    {"prim::annotate", same_tensor},
+    {"prim::data", detached},
+    {"aten::data", detached},
+    {"prim::shape", size},
+    {"aten::size", size},
+    {"aten::sym_size", size},
+    {"aten::_shape_as_tensor", shape_as_tensor},
+    {"aten::stride", stride},
+    {"aten::sym_stride", stride},
+    {"aten::storage_offset",
+     [](NodeCall& call) {
+       call.give(Item(layout_of(call, std::get<TensorRef>(call.at(0).value)).offset));
+       return true;
+     }},
+    {"aten::dim",
+     [](NodeCall& call) {
+       call.give(Item(int64_t{type_of(call).rank()}));
+       return true;
+     }},
+    {"aten::ndimension",
+     [](NodeCall& call) {
+       call.give(Item(int64_t{type_of(call).rank()}));
+       return true;
+     }},
+    {"aten::numel",
+     [](NodeCall& call) {
+       call.give(Item(count(type_of(call).shape)));
+       return true;
+     }},
+    {"aten::sym_numel",
+     [](NodeCall& call) {
+       call.give(Item(count(type_of(call).shape)));
+       return true;
+     }},
+    {"aten::result_type", result_type},
+    {"aten::element_size",
+     [](NodeCall& call) {
+       call.give(Item(size_of(type_of(call).dtype) * (is_complex(call) ? 2 : 1)));
+       return true;
+     }},
+    {"prim::dtype",
+     [](NodeCall& call) {
+       const DType dtype = type_of(call).dtype;
+       call.give(Item(is_complex(call) ? torch_of_complex(dtype) : torch_of_dtype(dtype)));
+       return true;
+     }},
+    {"aten::is_floating_point",
+     [](NodeCall& call) {
+       call.give(Item(is_float(type_of(call).dtype) && !is_complex(call)));
+       return true;
+     }},
+    {"aten::is_complex",
+     [](NodeCall& call) {
+       call.give(Item(is_complex(call)));
+       return true;
+     }},
+    {"aten::is_signed",
+     [](NodeCall& call) {
+       const DType dtype = type_of(call).dtype;
+       call.give(Item(dtype != u8 && dtype != boolean));
+       return true;
+     }},
+    {"aten::is_same_size",
+     [](NodeCall& call) {
+       const Shape a = type_of(call).shape, b = type_of(call, 1).shape;
+       Scalar same = Scalar::of(a.size() == b.size());
+       for (size_t d = 0; d < a.size() && a.size() == b.size(); ++d)
+         same = both(same, *relate("eq", Scalar::of(a[d]), Scalar::of(b[d])));
+       call.give(item_of(call.memory(), same));
+       return true;
+     }},
+    {"aten::is_contiguous", is_contiguous},
+    {"aten::is_neg", always<false>},
+    {"aten::is_conj", always<false>},
+    {"aten::is_inference", always<true>},
+    {"prim::is_cuda", always<false>},
+    {"prim::is_cpu", always<true>},
+    {"prim::is_xpu", always<false>},
+    {"prim::is_mps", always<false>},
+    {"prim::is_mkldnn", always<false>},
+    {"prim::is_quantized", always<false>},
+    {"prim::is_sparse", always<false>},
+    {"prim::is_meta", always<false>},
+    {"prim::requires_grad", always<false>},
+    {"aten::requires_grad", always<false>},
+    {"prim::is_leaf", always<true>},
+    {"prim::layout", number<0>},
+    {"prim::device", cpu},
+    {"aten::device",
+     [](NodeCall& call) {
+       call.give(call.at(0).is_string() ? call.at(0) : Item(std::string("cpu")));
+       return true;
+     }},
+    {"prim::type",
+     [](NodeCall& call) {
+       const std::string& device = call.string_at(0);
+       call.give(Item(device.substr(0, device.find(':'))));
+       return true;
+     }},
+    {"prim::index",
+     [](NodeCall& call) {
+       call.give(Item());
+       return true;
+     }},
+    {"aten::get_device", number<-1>},
+    {"prim::grad", nothing},
+    {"aten::is_grad_enabled", always<false>},
+    {"aten::set_grad_enabled", set_grad_enabled},
+    {"aten::is_autocast_enabled", always<false>},
+    {"aten::is_autocast_cpu_enabled", always<false>},
+    {"aten::get_autocast_dtype", number<15>},
+    {"prim::is_tracing", always<false>},
+    {"prim::is_scripting", always<true>},
+    {"aten::is_scripting", always<true>},
+    {"aten::_assert_async", nothing},
+    {"aten::_assert_tensor_metadata", nothing},
+    {"aten::sym_constrain_range_for_size", nothing},
+    {"prim::TimePoint", number<0>},
+    {"aten::manual_seed", nothing},
+    {"profiler::_record_function_enter", nothing},
+    {"profiler::_record_function_enter_new", nothing},
+    {"profiler::_record_function_exit", nothing},
+    {"prim::Enter", enter},
+    {"prim::Exit", leave},
+    {"aten::requires_grad_", same_tensor},
+    {"aten::wait",
+     [](NodeCall& call) {
+       call.give(call.at(0));  // fork ran to its end
+       return true;
+     }},
+};
+
+}  // namespace
+
+std::span<const Builtin> fact_builtins() { return kBuiltins; }
+
+}  // namespace hg::convert

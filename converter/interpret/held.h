@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Containers that the body of a loop or branch changes, while it is interpreted.
+#pragma once
+
+#include <vector>
+
+#include "converter/interpret/leaves.h"
+
+namespace hg::convert {
+
+// Lists and dicts from outside that a body changes: they have the elements of a round or a side while
+// it is interpreted, and their own again when it was.
+class Interpreter::Held {
+ public:
+  Held(Interpreter& in, const std::vector<Item>& containers) : in_(in), containers_(containers) {
+    for (const Item& container : containers_) {
+      before_.push_back(snapshot(container));
+      int& depth = in_.container_depth_[identity_of(container)];
+      depths_.push_back(depth);
+      depth = in_.memory_.depth();
+    }
+  }
+  ~Held() { release(); }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  void release() {
+    for (size_t i = 0; i < before_.size(); ++i) {
+      restore(containers_[i], before_[i]);
+      in_.container_depth_[identity_of(containers_[i])] = depths_[i];
+    }
+    before_.clear();
+  }
+
+ private:
+  Interpreter& in_;
+  const std::vector<Item>& containers_;
+  std::vector<Item> before_;
+  std::vector<int> depths_;
+};
+
+}  // namespace hg::convert

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interpreter's main road: one node after the other.
+#include "converter/interpret/interpret.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "converter/interpret/interpreter.h"
+#include "converter/interpret/texts.h"
+#include "converter/rows/view.h"
+#include "converter/script/custom.h"
+
+namespace hg::convert {
+namespace {
+
+// In the order in which they are asked.
+std::array<std::span<const Builtin>, 12> builtin_tables() {
+  return {number_builtins(),    comparison_builtins(), conversion_builtins(), piece_builtins(),
+          container_builtins(), list_builtins(),       dict_builtins(),
+          text_builtins(),      fact_builtins(),       text_method_builtins(),
+          object_builtins(),    nested_builtins()};
+}
+
+bool writes_in_place(const ScriptBlock& block) {
+  return std::any_of(block.nodes.begin(), block.nodes.end(), [](const ScriptNode& node) {
+    const std::string_view kind = node.kind;
+    return (kind.ends_with('_') && !kind.ends_with("__")) || kind.starts_with("aten::__i") ||
+           !node.outs.empty() ||
+           std::any_of(node.blocks.begin(), node.blocks.end(), writes_in_place);
+  });
+}
+
+}  // namespace
+
+Interpreter::Interpreter(const ScriptProgram& program, std::span<const InputSpec> inputs,
+                         Graph& graph, Imported& result)
+    : program_(program),
+      inputs_(inputs),
+      top_(graph),
+      result_(result),
+      memory_(graph, program),
+      values_(static_cast<size_t>(program.value_count)),
+      tracks_memory_(writes_in_place(program.body)) {}
+
+void Interpreter::note(const std::string& line) {
+  if (said_.insert(line).second) result_.notes.push_back(line);
+}
+
+void Interpreter::warn(const std::string& line) {
+  if (said_.insert(line).second) result_.warnings.push_back(line);
+}
+
+void Interpreter::record(const ScriptNode& node, const Refusal& refusal) {
+  const std::string op = node.overload.empty() ? node.kind : text(node.kind, ".", node.overload);
+  for (Unsupported& other : result_.unsupported)
+    if (other.op == op && other.origin == node.origin && other.reason == refusal.reason) {
+      ++other.count;
+      return;
+    }
+  result_.unsupported.push_back({op, 1, node.origin, refusal.reason, refusal.suggestion});
+}
+
+void Interpreter::run() {
+  const ScriptNode whole{.kind = "forward",
+                         .overload = "",
+                         .argument_names = {},
+                         .inputs = {},
+                         .outs = {},
+                         .outputs = {},
+                         .output_types = {},
+                         .blocks = {},
+                         .attribute = "",
+                         .constant = {},
+                         .origin = {}};
+  try {
+    bind_inputs();
+    run_block(program_.body);
+    for (const ScriptId id : program_.body.outputs) {
+      const Item& result = get(id);
+      add_output("", result);
+    }
+    if (top_.outputs().empty() && result_.unsupported.empty())
+      throw Refusal{"the model returns no tensor", ""};
+    memory_.finish();
+    if (Status status = top_.take_status(); !status.ok())
+      throw Refusal{std::string(status.message()), ""};
+  } catch (const Refusal& refusal) {
+    record(whole, refusal);
+  } catch (const Raised& raised) {
+    record(whole, {text("the model raises an exception: ", raised.text), ""});
+  } catch (const Poisoned&) {
+    // Comes of an op that is recorded.
+  }
+}
+
+void Interpreter::run_block(const ScriptBlock& block) {
+  struct Level {  // a loop that starts over leaves its blocks early
+    std::vector<bool>& all;
+    size_t count = all.size();
+    ~Level() { all.resize(count); }
+  } level{gradients_};
+  for (const ScriptNode& node : block.nodes) run_node(node);
+  for (const ScriptId id : block.outputs) settle_pieces(get(id));
+}
+
+Item Interpreter::detached(const Item& item) {
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value))
+    for (Item& element : (*list)->items) element = detached(element);
+  if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value))
+    for (Item& element : (*tuple)->items) element = detached(element);
+  const auto* tensor = std::get_if<TensorRef>(&item.value);
+  if (!tensor || (*tensor)->is_poisoned() || (*tensor)->known() ||
+      !is_float(memory_.type(*tensor).dtype))
+    return item;
+  if ((*tensor)->is_number())
+    return Item(memory_.make_number(rows::detach(memory_.read(*tensor))));
+  rows::View view = rows::detach_view();
+  const TensorRef result =
+      memory_.make_view(*tensor, std::move(view.forward), std::move(view.inverse), view.relayout);
+  if ((*tensor)->is_complex()) memory_.set_complex(result);
+  return Item(result);
+}
+
+void Interpreter::run_node(const ScriptNode& node) {
+  const int64_t sequence = sequence_++;
+  memory_.graph().set_origin(node.origin);
+  try {
+    dispatch(node);
+    if (Status status = memory_.graph().take_status(); !status.ok())
+      throw Refusal{std::string(status.message()), ""};
+  } catch (const Refusal& refusal) {
+    (void)memory_.graph().take_status().ok();
+    record(node, refusal);
+    poison_outputs(node);
+    return;
+  } catch (const Poisoned&) {
+    (void)memory_.graph().take_status().ok();
+    list_missing(ScriptBlock{{}, {node}, {}});
+    poison_outputs(node);
+    return;
+  }
+  const bool kept = std::exchange(kept_control_, false);
+  if (memory_.depth() > 0 || (node.kind.starts_with("prim::") && !kept)) return;
+  Executed executed{sequence, &node, {}};
+  for (const ScriptId id : node.outputs) {
+    const auto* tensor = std::get_if<TensorRef>(&get(id).value);
+    // Numbers that are known have no value in the graph unless something reads it.
+    const bool has_value = tensor && !(*tensor)->is_poisoned() && !(*tensor)->known();
+    executed.outputs.push_back(has_value ? memory_.read(*tensor).id() : kNoValue);
+  }
+  result_.trace.push_back(std::move(executed));
+}
+
+void Interpreter::poison_outputs(const ScriptNode& node) {
+  // An in-place op leaves its destination unknown, too.
+  if (node.kind.starts_with("aten::") && node.kind.ends_with('_') && !node.inputs.empty())
+    if (const auto* self = std::get_if<TensorRef>(&get(node.inputs[0]).value))
+      memory_.poison(*self);
+  for (const ScriptId id : node.outputs) set(id, Item(memory_.make_poison()));
+}
+
+// Ops that nothing could take, in blocks that cannot be run because something before failed.
+void Interpreter::list_missing(const ScriptBlock& block) {
+  for (const ScriptNode& node : block.nodes) {
+    for (const ScriptBlock& inner : node.blocks) list_missing(inner);
+    if (node.kind.starts_with("prim::")) continue;
+    const auto tables = builtin_tables();
+    if (std::any_of(tables.begin(), tables.end(), [&](std::span<const Builtin> table) {
+          return std::any_of(table.begin(), table.end(),
+                             [&](const Builtin& b) { return b.kind == node.kind; });
+        }))
+      continue;
+    if (find_row(node.kind, node.overload)) continue;
+    const std::string_view kind = node.kind;
+    if (kind.ends_with('_') && find_row(kind.substr(0, kind.size() - 1), node.overload)) continue;
+    if (kind.ends_with("_copy") && find_row(kind.substr(0, kind.size() - 5), node.overload))
+      continue;
+    if (find_custom(top_.registry(), kind)) continue;
+    record(node, {"the op is not supported", ""});
+  }
+}
+
+void Interpreter::finish_call(const ScriptNode& node, NodeCall& call) {
+  std::vector<Item>& results = call.results();
+  if (results.size() > node.outputs.size()) results.resize(node.outputs.size());
+  if (results.size() < node.outputs.size())
+    throw Refusal{
+        text("the op gives ", static_cast<int64_t>(results.size()),
+             " results where the script expects ", static_cast<int64_t>(node.outputs.size())),
+        ""};
+  for (size_t i = 0; i < results.size(); ++i) {
+    made(results[i]);
+    set(node.outputs[i], std::move(results[i]));
+  }
+}
+
+bool Interpreter::run_builtin(NodeCall& call) {
+  for (const auto table : builtin_tables())
+    for (const Builtin& builtin : table)
+      if (builtin.kind == call.kind() && builtin.run(call)) return true;
+  return false;
+}
+
+void Interpreter::write_back(const TensorRef& self, const Item& result) {
+  if (!result.is_tensor()) throw Refusal{"an in-place op gives no tensor", ""};
+  const TensorRef& tensor = std::get<TensorRef>(result.value);
+  const TensorType type = memory_.type(self);
+  if (tensor->is_complex() != self->is_complex())
+    throw Refusal{self->is_complex() ? "real numbers are written in place into a complex tensor"
+                                     : "complex numbers are written in place into a real tensor",
+                  ""};
+  if (tensor->known() && self->is_root() && tensor->known()->dtype == type.dtype &&
+      memory_.type(tensor).shape == type.shape) {
+    memory_.write(self, *tensor->known());
+    return;
+  }
+  Value value = cast(memory_.read(tensor), type.dtype);
+  if (!gradients_.back() && is_float(type.dtype)) value = rows::detach(value);
+  // Sizes that broadcasting could not prove equal, as those of a stride and of a pool, are equal
+  // where the script runs at all: in place nothing may grow.
+  const auto may_be_equal = [](const Dim& a, const Dim& b) {
+    return a == b || !a.is_constant() || !b.is_constant();
+  };
+  if (value.shape() != type.shape && std::equal(value.shape().begin(), value.shape().end(),
+                                                type.shape.begin(), type.shape.end(), may_be_equal))
+    value = rows::expand(value, type.shape);
+  if (value.shape() != type.shape)
+    throw Refusal{text("the result of shape ", value.shape(), " is written in place into a tensor",
+                       " of shape ", type.shape),
+                  ""};
+  memory_.write(self, value);
+}
+
+Item Interpreter::copied(const Item& item) {
+  if (const auto* tensor = std::get_if<TensorRef>(&item.value))
+    return Item(memory_.make_like(*tensor, memory_.read(*tensor)));
+  if (!item.is_list()) return item;
+  auto list = std::make_shared<List>();
+  for (const Item& element : std::get<std::shared_ptr<List>>(item.value)->items)
+    list->items.push_back(copied(element));
+  return Item(std::move(list));
+}
+
+// Results of most ops are row-major when the arguments are; what is not known stays open.
+namespace {
+
+// Whether torch's result is row-major, whatever the layout of the arguments.
+bool gives_row_major(const NodeCall& call, Memory& memory) {
+  static constexpr std::string_view kKinds[] = {
+      "aten::linear",     "aten::mm",           "aten::bmm",        "aten::addmm",
+      "aten::baddbmm",    "aten::mv",           "aten::embedding",  "aten::layer_norm",
+      "aten::contiguous", "aten::ravel",        "aten::softmax",    "aten::log_softmax",
+      "aten::gather",     "aten::index_select", "aten::masked_fill"};
+  if (std::find(std::begin(kKinds), std::end(kKinds), call.kind()) != std::end(kKinds)) return true;
+  const bool pads = call.kind() == "aten::constant_pad_nd" ||
+                    (call.kind() == "aten::pad" && call.string("mode", "constant") == "constant");
+  if (!pads) return false;
+  const int rank = memory.type(call.ref("self")).rank();  // others keep their channels last
+  return rank != 4 && rank != 5;
+}
+
+}  // namespace
+
+void Interpreter::settle_layout(NodeCall& call) {
+  const auto settle = [&] {
+    for (const Item& result : call.results())
+      if (const auto* tensor = std::get_if<TensorRef>(&result.value);
+          tensor && (*tensor)->is_root() && !(*tensor)->is_poisoned())
+        memory_.set_row_major(*tensor);
+  };
+  const std::string_view kind = call.kind();
+  if (gives_row_major(call, memory_)) return settle();
+  if (kind == "aten::reshape" || kind == "aten::reshape_as" || kind == "aten::flatten") {
+    const auto* tensor = std::get_if<TensorRef>(&call.results().at(0).value);
+    if (tensor && !(*tensor)->may_share()) settle();  // it is a copy
+    return;
+  }
+  if (!keeps_row_major(kind)) return;
+  std::vector<const Item*> arguments;
+  for (int i = 0; i < call.argument_count(); ++i) arguments.push_back(&call.argument(i));
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (const auto* list = std::get_if<std::shared_ptr<List>>(&arguments[i]->value))
+      for (const Item& element : (*list)->items) arguments.push_back(&element);
+    const auto* tensor = std::get_if<TensorRef>(&arguments[i]->value);
+    if (!tensor || (*tensor)->is_poisoned()) continue;
+    const auto layout = memory_.layout(*tensor);
+    if (!layout || is_row_major(*layout, memory_.type(*tensor).shape) != true) return;
+  }
+  settle();
+}
+
+// Ops whose in-place form changes the shape of the tensor and no element.
+bool is_shape_change(std::string_view kind) {
+  constexpr std::string_view kKinds[] = {"aten::squeeze",   "aten::unsqueeze", "aten::t",
+                                         "aten::transpose", "aten::swapaxes",  "aten::swapdims",
+                                         "aten::as_strided"};
+  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
+}
+
+bool Interpreter::run_row(const ScriptNode& node) {
+  const Row* row = find_row(node.kind, node.overload);
+  std::string kind = node.kind;
+  bool in_place = false;
+  if (row == nullptr && kind.starts_with("aten::__i") && kind.ends_with("__")) {
+    kind = text("aten::__", std::string_view(kind).substr(9));  // __iand__ is __and__ in place
+    in_place = true;
+    row = find_row(kind, node.overload);
+  } else if (row == nullptr && kind.ends_with('_') && !kind.ends_with("__")) {
+    kind.pop_back();
+    in_place = true;
+    row = find_row(kind, node.overload);
+  }
+  bool copies = false;  // aten::permute_copy is aten::permute that shares no memory
+  if (row == nullptr && !in_place && kind.ends_with("_copy")) {
+    kind.resize(kind.size() - 5);
+    copies = true;
+    row = find_row(kind, node.overload);
+  }
+  const auto kept = row_kinds_.emplace(kind, kind).first;
+  NodeCall call(*this, node, kept->second);
+  const bool reshapes = in_place && is_shape_change(kind);
+  const bool complex = is_complex_call(call);
+  if (complex) {
+    run_complex(call, row);
+  } else if (in_place && !reshapes && run_known(call)) {
+    // As a row.
+  } else {
+    if (row == nullptr) return false;
+    row->run(call);
+    if (Status status = memory_.graph().take_status(); !status.ok())
+      throw Refusal{std::string(status.message()), ""};
+    if (!call.returned()) call.returns(std::vector<Item>());
+    settle_layout(call);
+  }
+  if (reshapes) {
+    const TensorRef self = call.ref("self");
+    memory_.become(self, std::get<TensorRef>(call.results().at(0).value));
+    call.results()[0] = Item(self);
+    finish_call(node, call);
+    return true;
+  }
+  if (copies)
+    for (Item& result : call.results()) result = copied(result);
+  std::vector<int> targets = node.outs;
+  if (in_place) targets = {0};
+  std::erase_if(targets, [&](int target) { return !call.argument(target).is_tensor(); });
+  if (call.results().size() < targets.size())
+    throw Refusal{"the op gives fewer results than it writes in place", ""};
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const Item target = call.argument(targets[i]);
+    write_back(std::get<TensorRef>(target.value), call.results()[i]);
+    call.results()[i] = target;
+  }
+  if (targets.empty() && !gradients_.back()) {
+    for (Item& result : call.results()) result = detached(result);
+  }
+  finish_call(node, call);
+  return true;
+}
+
+void Interpreter::dispatch(const ScriptNode& node) {
+  if (node.kind != "aten::len" && node.kind != "aten::__getitem__")
+    for (const ScriptId id : node.inputs)
+      settle_pieces(get(id), node.kind == "prim::ListUnpack" ? int64_t(node.outputs.size()) : 0);
+  if (node.kind == "prim::If") return run_if(node);
+  if (node.kind == "prim::Loop") return run_loop(node);
+  for (const ScriptId id : node.inputs)
+    if (const auto* tensor = std::get_if<TensorRef>(&get(id).value))
+      if ((*tensor)->is_poisoned() && node.kind != "prim::ListConstruct" &&
+          node.kind != "prim::TupleConstruct" && node.kind != "prim::DictConstruct")
+        throw Poisoned();
+  NodeCall call(*this, node, node.kind);
+  if (std::any_of(node.inputs.begin(), node.inputs.end(),
+                  [&](ScriptId id) { return has_grown(get(id)); })) {
+    run_on_grown(call);
+    return finish_call(node, call);
+  }
+  if (!takes_nested(node.kind) && !node.kind.starts_with("prim::"))
+    for (const ScriptId id : node.inputs)
+      if (const auto* tensor = std::get_if<TensorRef>(&get(id).value);
+          tensor && (*tensor)->nested())
+        throw Refusal{"the op is not supported for nested tensors",
+                      "build nn.TransformerEncoder with enable_nested_tensor=False"};
+  const bool complex = is_complex_call(call);
+  if (complex && !passes_complex(node.kind)) {
+    if (run_row(node)) return;
+    throw Refusal{"the op is not supported for complex numbers", ""};
+  }
+  if (run_builtin(call)) return finish_call(node, call);
+  if (!node.kind.starts_with("prim::")) {
+    if (!complex && node.outs.empty() && run_known(call)) return finish_call(node, call);
+    if (run_row(node)) return;
+    if (const Op* op = find_custom(top_.registry(), node.kind)) {
+      call_custom(call, *op);
+      return finish_call(node, call);
+    }
+  }
+  throw Refusal{"the op is not supported", ""};
+}
+
+Imported import_program(const ScriptProgram& program, std::span<const InputSpec> inputs,
+                        const Registry& registry) {
+  Imported result;
+  Graph graph(registry);
+  Interpreter(program, inputs, graph, result).run();
+  result.graph = std::move(graph);
+  return result;
+}
+
+}  // namespace hg::convert

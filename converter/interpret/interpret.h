@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a script program on symbolic tensors: in-place ops become pure, containers, shape arithmetic
+// and control flow over constants are resolved, and each aten op adds nodes through its row.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "converter/rows/rows.h"
+#include "converter/script/script.h"
+#include "hg/graph.h"
+#include "hg/op.h"
+
+namespace hg::convert {
+
+// One input tensor. Inputs that are tuples, lists or dicts of the script take several, in order.
+struct InputSpec {
+  std::string name;  // empty: the script's own name
+  TensorType type;
+};
+
+// One execution of a node of the script (a node in a loop has several), in the order of execution.
+struct Executed {
+  int64_t sequence = 0;
+  const ScriptNode* node = nullptr;
+  std::vector<ValueId> outputs;  // one per output of the node; kNoValue where it is not a tensor
+};
+
+// What the converter cannot express, once for each op, place and reason.
+struct Unsupported {
+  std::string op;  // "aten::foo.Tensor"
+  int64_t count = 1;
+  Origin origin;
+  std::string reason;
+  std::string suggestion;
+};
+
+struct Imported {
+  Graph graph;
+  // Only nodes of the outermost graph: values inside of data-dependent branches are not reachable.
+  std::vector<Executed> trace;
+  // When this is not empty the graph is incomplete and must not be used.
+  std::vector<Unsupported> unsupported;
+  std::vector<std::string> notes;  // "dropout runs in training mode, as traced"
+  std::vector<std::string> warnings;
+  std::vector<std::string> left_out;  // exceptions that data decides, which a graph cannot raise
+};
+
+// The registry and the program must outlive the result.
+Imported import_program(const ScriptProgram& program, std::span<const InputSpec> inputs,
+                        const Registry& registry);
+
+}  // namespace hg::convert

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of import_program: the environment of script values and the ops that the interpreter does
+// itself, without a row: containers, numbers, shapes and control flow.
+#pragma once
+
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "converter/interpret/alias.h"
+#include "converter/interpret/interpret.h"
+
+namespace hg::convert {
+
+class Interpreter;
+
+// One node of the script with its arguments. For prim nodes arguments have positions only.
+class NodeCall final : public Call {
+ public:
+  // `kind` is the row's, without the underscore of in-place ops.
+  NodeCall(Interpreter& interpreter, const ScriptNode& node, std::string_view kind)
+      : interpreter_(interpreter), node_(node), kind_(kind) {}
+
+  using Call::returns;
+  Graph& graph() override;
+  std::string_view kind() const override { return kind_; }
+  std::string_view overload() const override { return node_.overload; }
+  const Item* find(std::string_view argument) const override;
+  const Item& argument(int index) const override;
+  int argument_count() const override { return static_cast<int>(node_.inputs.size()); }
+  Value read(const TensorRef& tensor) override;
+  TensorRef make_tensor(Value value) override;
+  TensorRef make_view(const TensorRef& base, Forward forward, Inverse inverse,
+                      Relayout relayout) override;
+  std::optional<Layout> layout(const TensorRef& tensor) const override;
+  void may_share(const TensorRef& copy, const TensorRef& base) override;
+  std::function<Value()> keep(Value value) override;
+  void write(const TensorRef& tensor, Value value) override;
+  void returns(std::vector<Item> outputs) override;
+  void note(std::string text) override;
+  bool is_complex(const TensorRef& tensor) const override { return tensor->is_complex(); }
+  TensorRef as_complex(TensorRef tensor) override;
+  std::optional<Packed> packed(const TensorRef& tensor) const override { return tensor->packed(); }
+  void set_packed(const TensorRef& tensor, Packed packed) override;
+  Dim size_of(const Value& number) override;
+
+  Interpreter& interpreter() const { return interpreter_; }
+  Memory& memory() const;
+  const ScriptNode& node() const { return node_; }
+  bool returned() const { return returned_; }
+  std::vector<Item>& results() { return results_; }
+
+  // Arguments by position; throws Refusal when there are fewer, or of another kind.
+  const Item& at(int index) const;
+  Dim integer_at(int index) const;
+  int64_t number_at(int index) const;
+  const std::string& string_at(int index) const;
+  std::shared_ptr<List> list_at(int index) const;
+  std::shared_ptr<Dict> dict_at(int index) const;
+  // Other arguments than the node's, for the real or the imaginary parts of complex ones.
+  struct Part {
+    std::vector<Item> arguments;
+    std::vector<std::pair<TensorRef, TensorRef>> stand_ins;  // and the complex tensors they are of
+  };
+  void set_part(const Part* part) { part_ = part; }
+  void give(Item item) { returns(std::vector<Item>{std::move(item)}); }
+
+ private:
+  Interpreter& interpreter_;
+  const ScriptNode& node_;
+  std::string_view kind_;
+  TensorRef make_complex_view(const TensorRef& base, Forward forward, Inverse inverse);
+
+  bool returned_ = false;
+  const Part* part_ = nullptr;
+  std::vector<Item> results_;
+};
+
+// An op without a row. Returns false when the arguments are not of its kind, so that a row or
+// another rule may take them.
+struct Builtin {
+  std::string_view kind;
+  bool (*run)(NodeCall&);
+};
+std::span<const Builtin> number_builtins();      // numbers.cpp
+std::span<const Builtin> comparison_builtins();  // comparisons.cpp
+std::span<const Builtin> conversion_builtins();  // conversions.cpp
+std::span<const Builtin> container_builtins();   // containers.cpp
+std::span<const Builtin> piece_builtins();       // pieces.cpp
+std::span<const Builtin> list_builtins();        // lists.cpp
+std::span<const Builtin> dict_builtins();        // dicts.cpp
+std::span<const Builtin> text_builtins();        // texts.cpp
+std::span<const Builtin> fact_builtins();        // facts.cpp
+std::span<const Builtin> object_builtins();      // objects.cpp
+std::span<const Builtin> nested_builtins();      // nested.cpp
+// Whether an op takes nested tensors.
+bool takes_nested(std::string_view kind);
+
+// numbers.cpp: numbers as script values.
+std::optional<Scalar> scalar_of(const Item& item);  // also of tensors that hold one known number
+Item item_of(Memory& memory, const Scalar& scalar);
+// The number as a tensor of rank 0: i64, f64 or bool.
+Value number_value(Memory& memory, const Item& item);
+// An op on tensors of which the import knows the numbers; false when it is not such.
+bool run_known(NodeCall& call);
+// Equality as Python has it; no value when only sizes or data decide.
+std::optional<bool> equal(const Item& a, const Item& b);
+std::string describe(const Item& item);  // for messages
+// op of apply() on two numbers; the graph computes with graph_op what data decides.
+Item combine(NodeCall& call, std::string_view op, std::string_view graph_op, const Item& a,
+             const Item& b);
+
+// The type of the object that stands for a value that is never read.
+inline constexpr std::string_view kUndefined = "undefined";
+// The type of the object that stands for text of which sizes or data decide a part.
+inline constexpr std::string_view kUnknownText = "text that sizes or data decide";
+
+// Thrown where a body that data decides appends `element` to a list from outside; the loop or branch
+// starts over with the list as one tensor that grows.
+struct Growing {
+  std::shared_ptr<List> list;
+  Item element;
+};
+// Thrown where such a body changes the elements of a list or dict from outside; the loop or branch
+// starts over and carries them.
+struct Changing {
+  Item container;
+};
+// complex.cpp: a call of an op with complex tensors, numbers or dtypes.
+bool is_complex_call(const NodeCall& call);
+// Whether the op takes complex tensors as what they are: sizes, containers.
+bool passes_complex(std::string_view kind);
+void run_complex(NodeCall& call, const Row* row);
+
+// Whether the item is, or holds, a list that such a loop fills.
+bool has_grown(const Item& item);
+// unbind() along a symbolic size, which gives such a list; false when the size is known.
+bool unbind_grown(NodeCall& call);
+// An op on such a list; throws Refusal when the op needs the elements one by one.
+void run_on_grown(NodeCall& call);
+// Turns the list of `growing` into one that grows.
+void start_growing(Memory& memory, const Growing& growing);
+
+// Thrown by prim::RaiseException.
+struct Raised {
+  std::string text;
+};
+
+class Interpreter {
+ public:
+  Interpreter(const ScriptProgram& program, std::span<const InputSpec> inputs, Graph& graph,
+              Imported& result);
+  void run();
+
+  Memory& memory() { return memory_; }
+  const Item& get(ScriptId id) const { return values_[static_cast<size_t>(id)]; }
+  void set(ScriptId id, Item item) { values_[static_cast<size_t>(id)] = std::move(item); }
+  void run_block(const ScriptBlock& block);
+  void run_if(const ScriptNode& node);
+  void run_loop(const ScriptNode& node);
+  void note(const std::string& text);
+  void warn(const std::string& text);
+  // From here on the graph is for sizes of which the condition is what is wanted, or fails.
+  void assume(const Scalar& condition, bool wanted, std::string_view reason);
+  // A container is about to be changed in place: one from outside of the present body becomes what
+  // the loop or branch gives back, by Changing. Objects are refused.
+  void check_change(const Item& container) const;
+  // The list is from outside the present body: what appends to it makes it grow.
+  bool may_grow(const void* list) const;
+  void made(const Item& item);  // the container belongs to the present body
+  // The tensor, or the tensors of a new list or tuple, as constants for gradients.
+  Item detached(const Item& item);
+  // While gradients are off all results are detached. Blocks of `with` nest.
+  void begin_gradients(bool on) { gradients_.push_back(on && gradients_.back()); }
+  void end_gradients() { gradients_.pop_back(); }
+  // The script asks whether a mask is left-aligned before it makes nested tensors.
+  void ask_alignment() { asked_alignment_ = true; }
+  bool asked_alignment() const { return asked_alignment_; }
+  void set_gradients(bool on) { gradients_.back() = on; }
+
+ private:
+  struct Side;  // control_flow.cpp
+  class Held;   // held.h
+  void bind_inputs();
+  Item bind_input(const std::string& name, const std::string& type, size_t& next, size_t spare);
+  Item bind_by_path(const std::string& name, const std::string& type, size_t& next);
+  Item input_tensor(const std::string& name, size_t& next);
+  void add_output(const std::string& name, const Item& item);
+  void run_node(const ScriptNode& node);
+  void dispatch(const ScriptNode& node);
+  bool run_builtin(NodeCall& call);
+  bool run_row(const ScriptNode& node);
+  Item copied(const Item& item);
+  void settle_layout(NodeCall& call);
+  void finish_call(const ScriptNode& node, NodeCall& call);
+  void write_back(const TensorRef& self, const Item& result);
+  void record(const ScriptNode& node, const Refusal& refusal);
+  void poison_outputs(const ScriptNode& node);
+  void list_missing(const ScriptBlock& block);
+  void if_on_sizes(const ScriptNode& node, const Item& item, const Scalar& condition);
+  void if_on_data(const ScriptNode& node, const Item& item, const Scalar* sizes);
+  void merge_sides(const ScriptNode& node, const Item& item, const Scalar* sizes,
+                   const std::vector<Item>& held);
+  Value filler(const TensorType& type);
+  void take(const ScriptNode& node, int side);
+  // A list of parts becomes a list of so many elements, or of the usual number where that is 0.
+  void settle_pieces(const Item& item, int64_t expected = 0);
+  bool while_on_sizes(const ScriptNode& node, const Item& trips, const Dim& done,
+                      const Item& condition);
+  void while_on_data(const ScriptNode& node, const Item& trips, Dim done, Item condition,
+                     std::vector<Item> held = {});
+  int depth_of(const void* container) const;
+  // What control flow gives for results that were `a` on one way and `b` on the other, with these
+  // leaves: the same container, or a new one, and then none of the three may be changed.
+  struct Merge {
+    std::vector<Item> leaves;
+    size_t next = 0;
+    std::map<const void*, Item> given;  // for containers made inside
+  };
+  Item merged(const Item& a, const Item& b, Merge& merge);
+  void freeze(const Item& container);
+  std::vector<Item> block_results(const ScriptBlock& block) const;
+  bool ends_in_raise(const ScriptBlock& block) const;
+  TensorRef data_condition(const Item& item);
+
+  const ScriptProgram& program_;
+  std::span<const InputSpec> inputs_;
+  Graph& top_;
+  Imported& result_;
+  Memory memory_;
+  std::vector<Item> values_;
+  std::map<std::string, std::string, std::less<>> row_kinds_;
+  std::map<const void*, int> container_depth_;
+  std::vector<std::shared_ptr<void>> containers_;
+  std::set<const void*> frozen_;  // containers that may be others, as data decides
+  std::set<std::string> said_;
+  int64_t sequence_ = 0;
+  std::vector<bool> gradients_ = {true};
+  bool asked_alignment_ = false;
+  bool tracks_memory_;         // some op of the program writes in place
+  bool kept_control_ = false;  // the loop or branch that ran last is one node of the graph
+};
+
+}  // namespace hg::convert

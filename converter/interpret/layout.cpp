@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/interpret/layout.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <vector>
+
+namespace hg::convert {
+namespace {
+
+// Strides of `to` over the memory of `from`, none when there are not any (after computeStride of
+// ATen/TensorUtils.cpp). T is int64_t or Dim; `more(a, b)` asks whether a is still below b.
+template <class T, class List, class More>
+std::optional<List> strides_of_view(const List& from, const List& strides, const List& to,
+                                    List result, More more) {
+  if (from.empty()) {
+    for (auto& stride : result) stride = T(1);
+    return result;
+  }
+  int left = static_cast<int>(to.size()) - 1;
+  T step = strides[from.size() - 1], have = 1, made = 1;
+  for (int d = static_cast<int>(from.size()) - 1; d >= 0; --d) {
+    have = have * from[static_cast<size_t>(d)];
+    const auto before = static_cast<size_t>(d - 1);
+    if (d > 0 && (from[before] == T(1) || strides[before] == have * step)) continue;
+    for (; left >= 0; --left) {
+      const auto at = static_cast<size_t>(left);
+      if (!more(made, have) && !(to[at] == T(1))) break;
+      result[at] = made * step;
+      made = made * to[at];
+    }
+    if (!(made == have)) return std::nullopt;
+    if (d > 0) step = strides[before];
+    have = made = 1;
+  }
+  return left < 0 ? std::optional(result) : std::nullopt;
+}
+
+using Numbers = std::vector<int64_t>;
+
+// Asks for many sizes of the symbols: what all agree on is taken for certain.
+template <class Question>
+std::optional<bool> for_all_sizes(std::initializer_list<const Shape*> shapes, Question question) {
+  std::vector<std::string> symbols;
+  for (const Shape* shape : shapes)
+    for (const Dim& dim : *shape) dim.collect_symbols(symbols);
+  std::sort(symbols.begin(), symbols.end());
+  symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
+  constexpr int64_t kSizes[] = {1, 2, 3, 6, 64, 101};
+  constexpr size_t kMostAsked = 216;
+  size_t total = 1;
+  for (size_t i = 0; i < symbols.size() && total < kMostAsked; ++i) total *= std::size(kSizes);
+  std::optional<bool> answer;
+  for (size_t n = 0; n < total; ++n) {
+    Bindings bindings;
+    size_t rest = n;
+    for (size_t i = 0; i < symbols.size(); ++i) {
+      // Beyond three symbols the further ones take other sizes than the first.
+      const size_t pick = i < 3 ? rest % std::size(kSizes) : (n + i) % std::size(kSizes);
+      if (i < 3) rest /= std::size(kSizes);
+      if (!bindings.bind(symbols[i], kSizes[pick]).ok()) return std::nullopt;
+    }
+    std::vector<Numbers> numbers;
+    bool known = true;
+    for (const Shape* shape : shapes) {
+      numbers.emplace_back();
+      for (const Dim& dim : *shape) {
+        const Result<int64_t> value = dim.evaluate(bindings);
+        known = known && value.ok() && *value >= 0;
+        numbers.back().push_back(value.ok() ? *value : 0);
+      }
+    }
+    if (!known) continue;
+    const bool yes = question(numbers);
+    if (answer && *answer != yes) return std::nullopt;
+    answer = yes;
+  }
+  return answer;
+}
+
+int64_t total_of(const Numbers& shape) {
+  int64_t total = 1;
+  for (const int64_t size : shape) total *= size;
+  return total;
+}
+
+}  // namespace
+
+Layout row_major(const Shape& shape, const Dim& offset) {
+  Layout layout{Shape(shape.size()), offset};
+  Dim step = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    layout.strides[i] = step;
+    step = step * max(shape[i], Dim(1));
+  }
+  return layout;
+}
+
+std::optional<bool> is_row_major(const Layout& layout, const Shape& shape) {
+  if (layout.strides == row_major(shape).strides) return true;
+  return for_all_sizes({&shape, &layout.strides}, [](const std::vector<Numbers>& of) {
+    const Numbers &sizes = of[0], &strides = of[1];
+    if (total_of(sizes) == 0) return true;
+    int64_t step = 1;
+    for (size_t i = sizes.size(); i-- > 0;) {
+      if (sizes[i] == 1) continue;
+      if (strides[i] != step) return false;
+      step *= sizes[i];
+    }
+    return true;
+  });
+}
+
+Scalar is_row_major_at(const Layout& layout, const Shape& shape) {
+  if (layout.strides == row_major(shape).strides) return Scalar::of(true);
+  const auto equal = [](const Dim& a, const Dim& b) {
+    return *relate("eq", Scalar::of(a), Scalar::of(b));
+  };
+  Scalar all = Scalar::of(true);
+  Dim step = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    all = both(all, either(equal(shape[d], 1), equal(layout.strides[d], step)));
+    step = step * max(shape[d], Dim(1));
+  }
+  return either(all, equal(count(shape), 0));
+}
+
+std::optional<bool> can_view(const Layout& layout, const Shape& from, const Shape& to) {
+  if (layout.strides == row_major(from).strides) return true;
+  return for_all_sizes({&from, &layout.strides, &to}, [](const std::vector<Numbers>& of) {
+    const Numbers& sizes = of[0];
+    if (total_of(sizes) == 0 || total_of(sizes) != total_of(of[2])) return true;
+    return strides_of_view<int64_t>(sizes, of[1], of[2], Numbers(of[2].size()),
+                                    [](int64_t a, int64_t b) { return a < b; })
+        .has_value();
+  });
+}
+
+std::optional<Layout> viewed(const Layout& layout, const Shape& from, const Shape& to) {
+  if (layout.strides == row_major(from).strides) return row_major(to, layout.offset);
+  const auto strides = strides_of_view<Dim>(from, layout.strides, to, Shape(to.size()),
+                                            [](const Dim& a, const Dim& b) { return !(a == b); });
+  return strides ? std::optional(Layout{*strides, layout.offset}) : std::nullopt;
+}
+
+}  // namespace hg::convert

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the elements of a tensor lie in torch's memory, as far as the import knows it: it decides
+// whether reshape() and contiguous() share memory or copy, and what stride() answers.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "converter/interpret/scalar.h"
+
+namespace hg::convert {
+
+struct Layout {
+  Shape strides;  // in elements
+  Dim offset = 0;
+};
+
+// The layout of a view, from that of its base and the base's shape.
+using Relayout = std::function<std::optional<Layout>(const Layout& base, const Shape& shape)>;
+
+Layout row_major(const Shape& shape, const Dim& offset = 0);
+// These give no answer where it is yes for some sizes and no for others.
+std::optional<bool> is_row_major(const Layout& layout, const Shape& shape);
+// The same as a boolean that sizes decide.
+Scalar is_row_major_at(const Layout& layout, const Shape& shape);
+std::optional<bool> can_view(const Layout& layout, const Shape& from, const Shape& to);
+// The layout of a reshape that shares memory; none when the sizes are too symbolic to tell.
+std::optional<Layout> viewed(const Layout& layout, const Shape& from, const Shape& to);
+
+}  // namespace hg::convert

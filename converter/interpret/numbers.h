@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the builtins on numbers share.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "converter/interpret/interpreter.h"
+
+namespace hg::convert {
+
+// "add" of "aten::add"
+std::string_view op_of(const NodeCall& call);
+// Gives the number as what the script says that the node gives; false when there is none.
+bool give_scalar(NodeCall& call, std::optional<Scalar> scalar);
+// Likewise a number of the graph.
+void give_number(NodeCall& call, Value value);
+// The dtype of a number that the script says the node gives; none for `Scalar`.
+std::optional<DType> declared(const NodeCall& call);
+// The graph's comparison of two numbers, of which sizes or data decide one.
+Value compared(NodeCall& call, std::string_view op, const Item& a, const Item& b);
+
+}  // namespace hg::convert

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the builtins on text share.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "converter/interpret/interpreter.h"
+
+namespace hg::convert {
+
+// Gives the text; without one, text that sizes or data decide. Always true.
+bool give_text(NodeCall& call, std::optional<std::string> out);
+std::span<const Builtin> text_method_builtins();  // text_methods.cpp
+
+}  // namespace hg::convert

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a TorchScript file with libtorch into a ScriptProgram. The program's tensors share memory
+// with libtorch's, so weights are held once.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "converter/script/custom.h"
+#include "converter/script/failure.h"
+#include "converter/script/script.h"
+
+namespace hg::convert {
+
+struct TorchModule;  // torch_module.h: the same program inside libtorch, for reference.h
+
+struct Loaded {
+  ScriptProgram program;
+  std::shared_ptr<TorchModule> module;
+  // Ops that this libtorch does not know, such as "acme::wave". Their calls are nodes of the
+  // program, but libtorch cannot run them.
+  std::vector<std::string> unknown_ops;
+};
+
+// Throws Failure. `path` names a file that starts like a TorchScript archive (see recognise.h).
+// libtorch runs the custom ops by their stand-ins.
+Loaded load_script(const std::string& path, const std::vector<CustomOp>& custom);
+
+// "1.13.1": of the libtorch that this program runs with.
+std::string libtorch_version();
+// The shared library that is linked to this process; empty when that is not known.
+std::string libtorch_file();
+
+}  // namespace hg::convert

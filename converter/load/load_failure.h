@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What libtorch's reasons for not loading a file mean to the person who has the file.
+#pragma once
+
+#include <string>
+
+#include "converter/script/failure.h"
+
+namespace hg::convert {
+
+// `what` is the text of libtorch's exception, often many lines; `version` is libtorch's.
+Failure load_failure(const std::string& path, const std::string& what, const std::string& version);
+
+}  // namespace hg::convert

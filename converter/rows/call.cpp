@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+// What rows share: arguments by name, dtypes, type promotion, and the table of rows.
+#include <algorithm>
+#include <set>
+
+#include "converter/interpret/alias.h"
+#include "converter/interpret/interpreter.h"
+#include "converter/rows/promotion.h"
+#include "converter/rows/rows.h"
+
+namespace hg::convert {
+namespace rows {
+#define HG_TABLE(stem) std::span<const Row> stem();
+#include "hg_convert_rows_table.inc"
+#undef HG_TABLE
+}  // namespace rows
+
+namespace {
+
+std::string kind_of(const Item& item) {
+  if (item.is_none()) return "None";
+  if (item.is_tensor())
+    return std::get<TensorRef>(item.value)->is_number() ? "a number that depends on data"
+                                                        : "a tensor";
+  if (item.is_bool()) return "a bool";
+  if (item.is_int()) return "an integer";
+  if (item.is_real()) return "a float";
+  if (item.is_string()) return "a string";
+  if (item.is_list()) return "a list";
+  if (item.is_tuple()) return "a tuple";
+  if (item.is_dict()) return "a dict";
+  return "an object";
+}
+
+const std::vector<Item>* elements_of(const Item& item) {
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) return &(*list)->items;
+  if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value)) return &(*tuple)->items;
+  return nullptr;
+}
+
+[[noreturn]] void refuse_kind(const Call& call, std::string_view argument, const Item& item,
+                              std::string_view wanted) {
+  if (item.is_tensor() && std::get<TensorRef>(item.value)->is_poisoned()) throw Poisoned();
+  call.refuse(argument, text("is ", kind_of(item), ", not ", wanted));
+}
+
+const Item& required(const Call& call, std::string_view argument) {
+  const Item* item = call.find(argument);
+  if (item == nullptr) call.refuse(argument, "is missing");
+  return *item;
+}
+
+Dim integer_of(const Call& call, std::string_view argument, const Item& item) {
+  const auto scalar = scalar_of(item);
+  if (scalar && scalar->is_integral()) return scalar->top;
+  if (const auto* number = std::get_if<TensorRef>(&item.value); number && (*number)->is_number())
+    if (const auto* node = dynamic_cast<const NodeCall*>(&call))
+      if (const auto size = node->memory().size_of(*number)) return *size;
+  refuse_kind(call, argument, item, "an integer");
+}
+
+double real_of(const Call& call, std::string_view argument, const Item& item) {
+  const auto scalar = scalar_of(item);
+  if (!scalar) refuse_kind(call, argument, item, "a number");
+  if (!scalar->is_constant())
+    call.refuse(argument, text("depends on the size ", scalar->top, ", but must be a constant"));
+  return scalar->as_double();
+}
+
+std::string_view describe_torch_dtype(int64_t type) {
+  switch (type) {
+    case 8:
+      return "complex32";
+    case 9:
+      return "complex64";
+    case 10:
+      return "complex128";
+    case 12:
+      return "qint8";
+    case 13:
+      return "quint8";
+    case 14:
+      return "qint32";
+    case 27:
+      return "uint16";
+    case 28:
+      return "uint32";
+    case 29:
+      return "uint64";
+  }
+  return "";
+}
+
+constexpr DType kTorchDTypes[] = {u8, i8, i16, i32, i64, f16, f32, f64};
+
+}  // namespace
+
+bool Call::has(std::string_view name) const {
+  const Item* item = find(name);
+  return item != nullptr && !item->is_none();
+}
+
+void Call::refuse(std::string_view name, std::string_view why) const {
+  throw Refusal{text("argument '", name, "' ", why), ""};
+}
+
+TensorRef Call::ref(std::string_view name) const {
+  const Item& item = required(*this, name);
+  if (!item.is_tensor()) refuse_kind(*this, name, item, "a tensor");
+  const TensorRef& tensor = std::get<TensorRef>(item.value);
+  if (tensor->is_poisoned()) throw Poisoned();
+  return tensor;
+}
+
+Value Call::tensor(std::string_view name) {
+  const Item& item = required(*this, name);
+  return item.is_number() ? tensor_or_number(name) : read(ref(name));
+}
+
+Value Call::tensor_or_none(std::string_view name) { return has(name) ? tensor(name) : Value(); }
+
+std::vector<Value> Call::tensors(std::string_view name) {
+  std::vector<Value> values = tensors_or_none(name);
+  for (const Value& value : values)
+    if (!value) refuse(name, "holds None where a tensor is needed");
+  return values;
+}
+
+std::vector<Value> Call::tensors_or_none(std::string_view name) {
+  const Item& item = required(*this, name);
+  const std::vector<Item>* items = elements_of(item);
+  if (items == nullptr) refuse_kind(*this, name, item, "a list of tensors");
+  std::vector<Value> values;
+  for (const Item& element : *items) {
+    if (element.is_none())
+      values.emplace_back();
+    else if (element.is_tensor())
+      values.push_back(read(std::get<TensorRef>(element.value)));
+    else
+      refuse_kind(*this, name, element, "a list of tensors");
+  }
+  return values;
+}
+
+Dim Call::integer(std::string_view name) const {
+  return integer_of(*this, name, required(*this, name));
+}
+
+Dim Call::integer(std::string_view name, const Dim& fallback) const {
+  return has(name) ? integer(name) : fallback;
+}
+
+int64_t Call::number(std::string_view name) const {
+  const Dim value = integer(name);
+  if (!value.is_constant())
+    refuse(name, text("depends on the size ", value, ", but must be a constant"));
+  return value.constant();
+}
+
+int64_t Call::number(std::string_view name, int64_t fallback) const {
+  return has(name) ? number(name) : fallback;
+}
+
+double Call::real(std::string_view name) const {
+  return real_of(*this, name, required(*this, name));
+}
+
+double Call::real(std::string_view name, double fallback) const {
+  return has(name) ? real(name) : fallback;
+}
+
+bool Call::flag(std::string_view name) const {
+  const Item& item = required(*this, name);
+  const auto scalar = scalar_of(item);
+  if (!scalar || !scalar->is_integral() || !scalar->is_constant())
+    refuse_kind(*this, name, item, "a bool");
+  return scalar->top != Dim(0);
+}
+
+bool Call::flag(std::string_view name, bool fallback) const {
+  return has(name) ? flag(name) : fallback;
+}
+
+std::string Call::string(std::string_view name) const {
+  const Item& item = required(*this, name);
+  if (!item.is_string()) refuse_kind(*this, name, item, "a string");
+  return std::get<std::string>(item.value);
+}
+
+std::string Call::string(std::string_view name, std::string fallback) const {
+  return has(name) ? string(name) : std::move(fallback);
+}
+
+std::vector<Dim> Call::integers(std::string_view name, int expected) const {
+  if (!has(name)) return {};
+  const Item& item = required(*this, name);
+  std::vector<Dim> values;
+  if (const std::vector<Item>* items = elements_of(item)) {
+    for (const Item& element : *items) values.push_back(integer_of(*this, name, element));
+  } else if (item.is_tensor() && std::get<TensorRef>(item.value)->known() &&
+             std::get<TensorRef>(item.value)->known()->rank == 1) {
+    for (const Scalar& s : std::get<TensorRef>(item.value)->known()->elements) {
+      if (!s.is_integral()) refuse_kind(*this, name, item, "a list of integers");
+      values.push_back(s.top);
+    }
+  } else {
+    values.push_back(integer_of(*this, name, item));
+  }
+  if (expected > 0 && values.size() == 1) values.resize(static_cast<size_t>(expected), values[0]);
+  return values;
+}
+
+std::vector<double> Call::reals(std::string_view name) const {
+  if (!has(name)) return {};
+  const Item& item = required(*this, name);
+  std::vector<double> values;
+  if (const std::vector<Item>* items = elements_of(item))
+    for (const Item& element : *items) values.push_back(real_of(*this, name, element));
+  else
+    values.push_back(real_of(*this, name, item));
+  return values;
+}
+
+DType Call::dtype(std::string_view name) const { return dtype_of_torch(number(name)); }
+
+DType Call::dtype(std::string_view name, DType fallback) const {
+  return has(name) ? dtype(name) : fallback;
+}
+
+Value Call::tensor_or_number(std::string_view name) {
+  const Item& item = required(*this, name);
+  if (const auto* b = std::get_if<bool>(&item.value)) return graph().scalar(int64_t{*b}, boolean);
+  if (const auto* d = std::get_if<double>(&item.value)) return graph().scalar(*d, f32);
+  if (const auto* i = std::get_if<Dim>(&item.value)) {
+    if (i->is_constant()) return graph().scalar(i->constant(), i64);
+    const Value sizes = graph().call("dims", {}, {{"values", std::vector<Dim>{*i}}});
+    return graph().call("reshape", {sizes}, {{"shape", std::vector<Dim>()}});
+  }
+  const TensorRef tensor = ref(name);
+  const Value value = read(tensor);
+  return tensor->is_number() && is_float(value.dtype()) ? cast(value, f32) : value;
+}
+
+namespace {
+
+bool is_exact(int64_t value, DType dtype) {
+  if (dtype == i64 || (value >= 0 && value <= 127)) return true;
+  return is_float(dtype) && value > -(1ll << 53) && value < (1ll << 53);
+}
+
+}  // namespace
+
+std::vector<Value> Call::promoted(std::initializer_list<std::string_view> names,
+                                  bool float_result) {
+  Promotion promotion;
+  for (const std::string_view name : names) {
+    if (!has(name)) continue;
+    const Item& item = required(*this, name);
+    if (item.is_bool()) {
+      promotion.add_number(boolean);
+    } else if (item.is_int()) {
+      promotion.add_number(i64);
+    } else if (item.is_real()) {
+      promotion.add_number(f32);
+    } else {
+      const TensorRef tensor = ref(name);
+      const Value value = read(tensor);
+      if (tensor->is_number())
+        promotion.add_number(value.dtype());
+      else
+        promotion.add_tensor(value.dtype(), value.rank());
+    }
+  }
+  DType dtype = promotion.result();
+  if (float_result && !is_float(dtype)) dtype = f32;
+
+  std::vector<Value> values;
+  for (const std::string_view name : names) {
+    if (!has(name)) {
+      values.emplace_back();
+      continue;
+    }
+    const Item& item = required(*this, name);
+    if (const auto* d = std::get_if<double>(&item.value))
+      values.push_back(graph().scalar(*d, dtype));  // rounded once
+    else if (const auto* i = std::get_if<Dim>(&item.value); i && i->is_constant())
+      values.push_back(is_exact(i->constant(), dtype)
+                           ? graph().scalar(i->constant(), dtype)
+                           : cast(graph().scalar(i->constant(), i64), dtype));
+    else if (item.is_tensor())
+      values.push_back(cast(read(ref(name)), dtype));
+    else
+      values.push_back(cast(tensor_or_number(name), dtype));
+  }
+  return values;
+}
+
+void Call::returns(const std::vector<Value>& values) {
+  std::vector<Item> items;
+  for (const Value& value : values) items.emplace_back(make_tensor(value));
+  returns(std::move(items));
+}
+
+void Call::returns_list(const std::vector<Value>& values) {
+  auto list = std::make_shared<List>();
+  for (const Value& value : values) list->items.emplace_back(make_tensor(value));
+  returns(std::vector<Item>{Item(std::move(list))});
+}
+
+Value cast(const Value& value, DType dtype) {
+  if (!value || value.dtype() == dtype) return value;
+  return value.graph()->call("cast", {value}, {{"dtype", dtype}});
+}
+
+DType dtype_of_torch(int64_t type) {
+  if (type >= 0 && type < 8) return kTorchDTypes[type];
+  if (type == 11) return boolean;
+  if (type == 15) return bf16;
+  const std::string_view known = describe_torch_dtype(type);
+  throw Refusal{known.empty() ? text("the dtype with torch's number ", type, " is not supported")
+                              : text("the dtype ", known, " is not supported"),
+                ""};
+}
+
+int64_t torch_of_dtype(DType dtype) {
+  if (dtype == boolean) return 11;
+  if (dtype == bf16) return 15;
+  if (is_complex(dtype)) return dtype == c64 ? 9 : 10;
+  return std::find(std::begin(kTorchDTypes), std::end(kTorchDTypes), dtype) - kTorchDTypes;
+}
+
+namespace {
+
+// Sorted by name, once.
+const std::vector<const Row*>& sorted_rows() {
+  static const std::vector<const Row*> kRows = [] {
+    std::vector<const Row*> all;
+    const std::span<const Row> tables[] = {
+#define HG_TABLE(stem) rows::stem(),
+#include "hg_convert_rows_table.inc"
+#undef HG_TABLE
+    };
+    for (const auto& table : tables)
+      for (const Row& row : table) all.push_back(&row);
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Row* a, const Row* b) { return a->op < b->op; });
+    return all;
+  }();
+  return kRows;
+}
+
+const Row* row_named(std::string_view name) {
+  const auto& all = sorted_rows();
+  const auto at = std::lower_bound(all.begin(), all.end(), name,
+                                   [](const Row* row, std::string_view n) { return row->op < n; });
+  return at != all.end() && (*at)->op == name ? *at : nullptr;
+}
+
+}  // namespace
+
+const Row* find_row(std::string_view kind, std::string_view overload) {
+  if (!overload.empty())
+    if (const Row* row = row_named(text(kind, ".", overload))) return row;
+  return row_named(kind);
+}
+
+std::vector<std::span<const Row>> movement_tables() {
+  return {rows::movement(), rows::slice(), rows::copy()};
+}
+
+bool keeps_row_major(std::string_view kind) {
+  // By tables: the others have ops whose results are permuted, as those of attention are.
+  static const std::set<std::string_view> kKinds = [] {
+    std::set<std::string_view> kinds = {"aten::embedding",     "aten::gather", "aten::index_select",
+                                        "aten::masked_select", "aten::take",   "aten::where"};
+    for (const auto& table : {rows::activation(), rows::binary(), rows::compare(), rows::conv(),
+                              rows::copy(), rows::factory(), rows::loss(), rows::matmul(),
+                              rows::norm(), rows::pointwise(), rows::pool(), rows::random(),
+                              rows::reduce(), rows::scan(), rows::special(), rows::unary()})
+      for (const Row& row : table) kinds.insert(row.op.substr(0, row.op.find('.')));
+    kinds.erase("aten::rot90");
+    kinds.erase("aten::empty_strided");
+    kinds.erase("aten::new_empty_strided");
+    kinds.erase("aten::empty_permuted");
+    return kinds;
+  }();
+  return kKinds.contains(kind);
+}
+
+std::vector<std::string_view> all_rows() {
+  std::vector<std::string_view> names;
+  for (const Row* row : sorted_rows()) names.push_back(row->op);
+  return names;
+}
+
+}  // namespace hg::convert

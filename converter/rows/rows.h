@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// One table row per aten op: how a call becomes nodes of the graph. Rows see no libtorch. They are
+// pure: `aten::add_` and `.out` overloads run the row of `aten::add`, and the interpreter writes
+// the result back (cast to the destination's dtype), through views where there are any.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "converter/interpret/item.h"
+#include "converter/interpret/layout.h"
+#include "hg/graph.h"
+
+namespace hg::convert {
+
+// Thrown by rows and by the interpreter; the converter reports it with the node's module path and
+// source line, and goes on to find the other unsupported ops.
+struct Refusal {
+  std::string reason;      // "argument 'mode' is 'circular', which is not supported"
+  std::string suggestion;  // what to do, may be empty
+};
+
+// Sequences of several lengths, packed without what follows their ends.
+struct Packed {
+  std::function<Value()> lengths;  // i64[batch]
+  Dim time, batch;                 // of the padded sequences
+  std::function<Value()> padded;   // [time, batch, ...]; none for the batch sizes
+};
+
+// One call of an aten op with its arguments by their schema names. Arguments that an older schema
+// does not have count as not given.
+class Call {
+ public:
+  virtual ~Call() = default;
+  virtual Graph& graph() = 0;
+  virtual std::string_view kind() const = 0;      // "aten::add"
+  virtual std::string_view overload() const = 0;  // "Tensor"
+  // Null when the call has no such argument; the value None is an Item.
+  virtual const Item* find(std::string_view argument) const = 0;
+  virtual const Item& argument(int index) const = 0;
+  virtual int argument_count() const = 0;
+  // The present value of a tensor, after all writes so far.
+  virtual Value read(const TensorRef& tensor) = 0;
+  // A fresh tensor that shares memory with nobody.
+  virtual TensorRef make_tensor(Value value) = 0;
+  // A tensor that is a view of `base`: forward computes it from base's value, and inverse gives
+  // base's new value when the view has become `value`.
+  using Forward = std::function<Value(Value base)>;
+  using Inverse = std::function<Value(Value base, Value value)>;
+  // `relayout` may be missing where nobody can tell.
+  virtual TensorRef make_view(const TensorRef& base, Forward forward, Inverse inverse,
+                              Relayout relayout) = 0;
+  virtual std::optional<Layout> layout(const TensorRef& tensor) const = 0;
+  // `copy` is a fresh tensor, or else memory of `base`: sizes or layouts that are not known decide.
+  // A write to one of them makes the other's value unknown.
+  virtual void may_share(const TensorRef& copy, const TensorRef& base) = 0;
+  // Reads the value wherever it is asked for later, as the forward and inverse of a view do.
+  virtual std::function<Value()> keep(Value value) = 0;
+  // Writes the whole of `tensor`, and so of everything that shares memory with it.
+  virtual void write(const TensorRef& tensor, Value value) = 0;
+  // Complex tensors are pairs of reals: their values have one dim more, the last, of 2.
+  virtual bool is_complex(const TensorRef& tensor) const = 0;
+  virtual TensorRef as_complex(TensorRef tensor) = 0;  // a tensor whose value holds pairs
+  // What a tensor is that packing has made; none for others, and after writes.
+  virtual std::optional<Packed> packed(const TensorRef& tensor) const = 0;
+  virtual void set_packed(const TensorRef& tensor, Packed packed) = 0;
+  // An integer of the graph as a size; throws Refusal when it is no i64[].
+  virtual Dim size_of(const Value& number) = 0;
+  // The outputs of the call, in order.
+  virtual void returns(std::vector<Item> outputs) = 0;
+  // A line for the report: "dropout runs in training mode, as traced".
+  virtual void note(std::string text) = 0;
+
+  // Arguments. Those without a default throw Refusal when the argument is missing, None, or of
+  // another kind, naming the argument.
+  bool has(std::string_view argument) const;  // present and not None
+  Value tensor(std::string_view argument);
+  Value tensor_or_none(std::string_view argument);  // Value() when missing or None
+  TensorRef ref(std::string_view argument) const;
+  std::vector<Value> tensors(std::string_view argument);          // a list or tuple of tensors
+  std::vector<Value> tensors_or_none(std::string_view argument);  // Value() for None in the list
+  Dim integer(std::string_view argument) const;
+  Dim integer(std::string_view argument, const Dim& fallback) const;  // when missing or None
+  int64_t number(std::string_view argument) const;                    // an integer without symbols
+  int64_t number(std::string_view argument, int64_t fallback) const;
+  double real(std::string_view argument) const;  // also from int and bool
+  double real(std::string_view argument, double fallback) const;
+  bool flag(std::string_view argument) const;
+  bool flag(std::string_view argument, bool fallback) const;
+  std::string string(std::string_view argument) const;
+  std::string string(std::string_view argument, std::string fallback) const;
+  // A list of integers; one integer stands for `expected` equal ones when expected > 0. Missing or
+  // None gives an empty list.
+  std::vector<Dim> integers(std::string_view argument, int expected = 0) const;
+  std::vector<double> reals(std::string_view argument) const;
+  DType dtype(std::string_view argument) const;                  // from torch's numbering
+  DType dtype(std::string_view argument, DType fallback) const;  // when missing or None
+  // A tensor argument as it is, or a Python number as a constant of rank 0 with torch's default
+  // dtype for it (i64, f32, bool).
+  Value tensor_or_number(std::string_view argument);
+
+  // The arguments (tensors or Python numbers) cast to the dtype that torch's promotion gives them:
+  // tensors with dims count before 0-d tensors, those before numbers, within kinds. With
+  // `float_result`, integer results become f32 (as division and sqrt do). Missing arguments and
+  // None give Value().
+  std::vector<Value> promoted(std::initializer_list<std::string_view> arguments,
+                              bool float_result = false);
+
+  void returns(Value value) { returns({Item(make_tensor(value))}); }
+  void returns(const std::vector<Value>& values);       // several tensor outputs
+  void returns_list(const std::vector<Value>& values);  // one output: a list of tensors
+  [[noreturn]] void refuse(std::string_view argument, std::string_view why) const;
+};
+
+// `value` as dtype; the same Value when it has it already.
+Value cast(const Value& value, DType dtype);
+// torch's numbers for dtypes (c10::ScalarType); throws Refusal for complex, quantized and others.
+DType dtype_of_torch(int64_t scalar_type);
+int64_t torch_of_dtype(DType dtype);
+
+struct Row {
+  std::string_view op;  // "aten::conv2d", for all overloads; "aten::max.dim" for one of them
+  void (*run)(Call&);
+  bool takes_complex = false;  // by itself; see complex.h for the others
+};
+
+// The row for an overload, else for the op; null when there is none.
+const Row* find_row(std::string_view kind, std::string_view overload);
+std::vector<std::string_view> all_rows();  // sorted
+// Tables of ops that only move elements.
+std::vector<std::span<const Row>> movement_tables();
+// Whether the op's results are row-major in torch when all its tensors are.
+bool keeps_row_major(std::string_view kind);
+
+}  // namespace hg::convert

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A TorchScript program without libtorch: what load.cpp reads from a file and everything after it
+// works on. All method calls are inlined.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "converter/interpret/item.h"
+
+namespace hg::convert {
+
+using ScriptId = int32_t;  // a value of the program, numbered over all blocks
+
+struct ScriptNode;
+
+struct ScriptBlock {
+  std::vector<ScriptId> inputs;
+  std::vector<ScriptNode> nodes;
+  std::vector<ScriptId> outputs;
+};
+
+struct ScriptNode {
+  std::string kind;                         // "aten::conv2d", "prim::If"
+  std::string overload;                     // "Tensor"; empty for prim
+  std::vector<std::string> argument_names;  // of the schema, for aten and custom ops
+  std::vector<ScriptId> inputs;
+  std::vector<int> outs;  // the inputs that results are written to, in their order
+  std::vector<ScriptId> outputs;
+  std::vector<std::string> output_types;  // as TorchScript prints them: "Tensor", "int[]"
+  std::vector<ScriptBlock> blocks;
+  std::string attribute;  // of prim::GetAttr and prim::SetAttr
+  Item constant;          // of prim::Constant; a tensor is a ScriptTensorIndex
+  Origin origin;
+};
+
+// A parameter, buffer or constant tensor. Views of one memory that are not the same tensor are
+// listed apart; equal ones (tied parameters) once, with all names.
+struct ScriptTensor {
+  std::vector<std::string> names;  // "encoder.weight"; empty for constants
+  State::Kind kind = State::Kind::constant;
+  TensorData data;
+  bool row_major = true;  // as libtorch holds it
+  bool complex = false;   // `data` holds pairs of reals, [..., 2]
+  bool requires_grad = true;
+};
+
+struct ScriptInput {
+  std::string name;  // "x"
+  std::string type;  // "Tensor", "Tuple[Tensor, int]", "Dict[str, Tensor]"
+  bool has_default = false;
+  Item default_value;        // meaningful with has_default; never a tensor
+  bool is_constant = false;  // always has the default value: no --input is for it
+};
+
+struct ScriptProgram {
+  ScriptBlock body;  // input 0 is the module itself
+  ScriptId value_count = 0;
+  std::vector<ScriptInput> inputs;  // without the module
+  std::shared_ptr<Object> root;     // the module; its tensors are Item(ScriptTensorIndex)
+  std::vector<ScriptTensor> tensors;
+  bool traced_in_training_mode = false;
+  std::string libtorch_version;
+};
+
+}  // namespace hg::convert
