@@ -45,17 +45,24 @@ set(HG_STEMS
   optimizer
 )
 
-# hg_table(TARGET KIND FOLDER STEM...): compiles FOLDER/STEM.cpp into TARGET, for the given stems, which
-# only this folder has, and then for those of HG_STEMS that the folder has a file of. Writes a row
-# HG_TABLE(STEM) for each to hg_KIND_table.inc, which the registry of that kind includes. A file whose
-# stem is not listed is not compiled, so nothing is half registered, and the linker can drop no row.
-function(hg_table target kind folder)
+# hg_table(TARGET KIND FOLDERS STEM...): compiles STEM.cpp of one of FOLDERS into TARGET, for the given
+# stems, which only these folders have, and then for those of HG_STEMS that they have a file of. Writes
+# a row HG_TABLE(STEM) for each to hg_KIND_table.inc, which the registry of that kind includes. A file
+# whose stem is not listed is not compiled, so nothing is half registered, and the linker can drop no row.
+function(hg_table target kind folders)
   set(rows "")
   foreach(stem IN LISTS ARGN HG_STEMS)
-    set(file ${PROJECT_SOURCE_DIR}/${folder}/${stem}.cpp)
-    if(stem IN_LIST ARGN OR EXISTS ${file})
+    unset(file)
+    foreach(folder IN LISTS folders)
+      if(EXISTS ${PROJECT_SOURCE_DIR}/${folder}/${stem}.cpp)
+        set(file ${PROJECT_SOURCE_DIR}/${folder}/${stem}.cpp)
+      endif()
+    endforeach()
+    if(file)
       target_sources(${target} PRIVATE ${file})
       string(APPEND rows "HG_TABLE(${stem})\n")
+    elseif(stem IN_LIST ARGN)
+      message(FATAL_ERROR "${stem}.cpp is in none of: ${folders}")
     endif()
   endforeach()
   set(generated ${PROJECT_BINARY_DIR}/generated)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What matmul and conv apply while they store, in the order of kernels/activation.h.
+// What matmul and conv apply while they store, in the order of kernels/pointwise/activation.h.
 #include "math.glsl"
 float activated(const uint what, const float x) {
   switch (what) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One update of a parameter, in place: lib/ops/optimizer.cpp has the formulas, kernels/optimizer.cpp
+// One update of a parameter, in place: lib/ops/optimizer.cpp has the formulas, kernels/train/optimizer.cpp
 // the order of the operations.
 //   kKind: 0 sgd, 1 adam, 2 rmsprop
 //   kHas: bit s for state s (0 is x), bit 4 accumulated, bit 5 scale, bit 6 go

@@ -14,7 +14,7 @@
 #include "hg/hg.h"
 #include "kernels/reference/reference.h"
 #include "kernels/reference/rounded.h"
-#include "kernels/simd.h"
+#include "kernels/simd/simd.h"
 #include "tests/elements.h"
 #include "tests/op_checks.h"
 

@@ -8,7 +8,7 @@
 
 #include "hg/hg.h"
 #include "hg/pointwise_program.h"
-#include "kernels/simd.h"
+#include "kernels/simd/simd.h"
 #include "tests/compiled.h"
 
 namespace hg {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 namespace hg::kernels {
 namespace {

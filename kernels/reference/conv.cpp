@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions as their definition: every input element meets every kernel element, and the pairs
 // that land on the same output element are summed.
-#include "kernels/activation.h"
+#include "kernels/pointwise/activation.h"
 #include "kernels/reference/reference.h"
 
 namespace hg::reference::rows {

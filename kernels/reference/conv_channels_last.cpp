@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Depthwise convolutions with the channels last, and those that give such images, as their
 // definition.
-#include "kernels/activation.h"
+#include "kernels/pointwise/activation.h"
 #include "kernels/reference/reference.h"
 
 namespace hg::reference::rows {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/activation.h"
+#include "kernels/pointwise/activation.h"
 #include "kernels/reference/reference.h"
 
 namespace hg::reference::rows {

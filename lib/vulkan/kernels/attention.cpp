@@ -2,7 +2,7 @@
 // Attention: shaders/attention.comp and attention_lanes.comp.
 #include <algorithm>
 
-#include "kernels/attention_shape.h"
+#include "kernels/attention/attention_shape.h"
 #include "lib/run/backend.h"
 #include "lib/vulkan/kernels/product.h"
 

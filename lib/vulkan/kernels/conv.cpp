@@ -3,7 +3,7 @@
 // winograd_in.comp and winograd_out.comp.
 #include <algorithm>
 
-#include "kernels/conv_shape.h"
+#include "kernels/conv/conv_shape.h"
 #include "lib/run/backend.h"
 #include "lib/vulkan/kernels/geometry.h"
 #include "lib/vulkan/kernels/product.h"

@@ -2,7 +2,7 @@
 // The numbers of a convolution as parameters of a shader, in the order of shaders/conv.comp.
 #pragma once
 
-#include "kernels/conv_shape.h"
+#include "kernels/conv/conv_shape.h"
 #include "lib/vulkan/commands.h"
 
 namespace hg::vulkan {

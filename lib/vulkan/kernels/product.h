@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "kernels/matmul_shape.h"
+#include "kernels/gemm/matmul_shape.h"
 #include "lib/vulkan/commands.h"
 
 namespace hg::vulkan {

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention without the matrix of scores: blocks of queries walk over blocks of keys and keep a
+// running maximum, sum and weighted mean (Dao et al. 2022, FlashAttention, algorithm 1).
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention/attention.cpp"
+// clang-format off
+#include "kernels/simd/simd.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/simd/vector_math-inl.h"
+#include "kernels/attention/attention_block.h"
+// clang-format on
+#include <cmath>
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+
+// One row: its scores, and those beyond the keys up to a whole vector, which weigh nothing.
+template <bool kAdds>
+HWY_INLINE float raise(const AttentionScores& w, float* s, const float* added) {
+  const D d;
+  const int64_t n = static_cast<int64_t>(hn::Lanes(d));
+  const auto scale = hn::Set(d, w.scale);
+  auto top = hn::Set(d, -HUGE_VALF);
+  int64_t j = 0;
+  for (; j + n <= w.keys; j += n) {
+    auto x = hn::Mul(hn::LoadU(d, s + j), scale);
+    if constexpr (kAdds) x = hn::Add(x, hn::LoadU(d, added + j));
+    hn::StoreU(x, d, s + j);
+    top = hn::Max(top, x);
+  }
+  float largest = hn::GetLane(hn::MaxOfLanes(d, top));
+  const int64_t end = (w.keys + n - 1) / n * n;
+  for (; j < w.keys; ++j) {
+    s[j] *= w.scale;
+    if (kAdds) s[j] += added[j];
+    largest = s[j] > largest ? s[j] : largest;
+  }
+  for (; j < end; ++j) s[j] = -HUGE_VALF;
+  return largest;
+}
+
+}  // namespace
+
+void weigh(const AttentionScores& w) {
+  const D d;
+  const int64_t n = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < w.queries; ++i) {
+    float* s = w.scores + i * kKeyBlock;
+    const float largest =
+        w.added ? raise<true>(w, s, w.added + i * w.added_row) : raise<false>(w, s, nullptr);
+    const float old_top = w.top[i], new_top = largest > old_top ? largest : old_top;
+    if (new_top == -HUGE_VALF) {  // no key so far
+      for (int64_t j = 0; j < w.keys; ++j) s[j] = s[j] != s[j] ? s[j] : 0;
+      for (int64_t j = 0; j < w.keys; ++j) w.sum[i] += s[j];
+      continue;
+    }
+    w.top[i] = new_top;
+    const auto shift = hn::Set(d, new_top);
+    auto sum = hn::Zero(d);
+    for (int64_t j = 0; j < w.keys; j += n) {
+      const auto p = exp_of(hn::Sub(hn::LoadU(d, s + j), shift));
+      hn::StoreU(p, d, s + j);
+      sum = hn::Add(sum, p);
+    }
+    const float added = hn::GetLane(hn::SumOfLanes(d, sum));
+    if (old_top == new_top) {
+      w.sum[i] += added;
+      continue;
+    }
+    const auto shrink = exp_of(hn::Set(d, old_top - new_top));
+    w.sum[i] = w.sum[i] * hn::GetLane(shrink) + added;
+    float* y = w.gathered + i * w.padded_value_dim;
+    for (int64_t j = 0; j < w.padded_value_dim; j += n)
+      hn::StoreU(hn::Mul(hn::LoadU(d, y + j), shrink), d, y + j);
+  }
+}
+
+constexpr AttentionTable kTable = {weigh};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace hg::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "kernels/attention/attention_shape.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/simd/half_simd.h"
+
+namespace hg::kernels {
+namespace {
+
+struct AttentionState : AttentionShape {
+  // Of "blocks" alone.
+  const AttentionTable* attend = HG_SIMD_CHOOSE(kTable);
+  const GemmTable* gemm = &gemm_table();
+  int64_t query_block = 1, query_blocks = 0;
+  int64_t lanes = 1, slot_bytes = 0;
+
+  int64_t padded_value_dim() const {
+    return (value_dim + kColumnStep - 1) / kColumnStep * kColumnStep;
+  }
+};
+
+Status attention_prepare(PrepareContext& c) {
+  const AttentionState s = {attention_shape(c)};
+  if (c.out(0).dtype == f16 || c.out(0).dtype == bf16)
+    c.set_workspace(c.out(0).count() * static_cast<int64_t>(sizeof(float)));
+  c.make_state(s);
+  return {};
+}
+
+// Any sizes: one query after the other, one key after the other.
+void plain_run(const RunContext& c) noexcept {
+  const AttentionState& s = c.state<AttentionState>();
+  for_float(c.out(0).dtype, [&]<class T>() {
+    using W = Wide<T>;
+    constexpr bool kDirect = std::is_same_v<T, W>;
+    c.parallel_for(s.lead.count() * s.times, grain_of(s.keys * (s.dim + s.value_dim)),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t row = begin; row < end; ++row) {
+                       const int64_t t = row % s.times;
+                       const AttentionOffsets o = attention_offsets(s, row / s.times);
+                       const AttentionMask<T> mask = attention_mask<T>(c, s, o.mask);
+                       const T* q = c.in(0).as<T>() + o.q + t * s.q_time;
+                       const T* k = c.in(1).as<T>() + o.k;
+                       const T* v = c.in(2).as<T>() + o.v;
+                       T* y = c.out(0).as<T>() + row * s.value_dim;
+                       W* sum = nullptr;
+                       if constexpr (kDirect)
+                         sum = y;
+                       else
+                         sum = c.workspace<W>() + row * s.value_dim;
+                       W top = -std::numeric_limits<W>::infinity(), total = 0;
+                       for (int64_t j = 0; j < s.value_dim; ++j) sum[j] = 0;
+                       for (int64_t key = 0; key < s.keys; ++key) {
+                         W score = 0;
+                         for (int64_t e = 0; e < s.dim; ++e)
+                           score += load(q + e * s.q_dim) * load(k + key * s.k_time + e * s.k_dim);
+                         score = mask(score * static_cast<W>(s.scale), t, key);
+                         if (score == -std::numeric_limits<W>::infinity()) continue;
+                         W weight = 1;
+                         if (score > top || std::isnan(score)) {
+                           const W shrink = std::exp(top - score);
+                           for (int64_t j = 0; j < s.value_dim; ++j) sum[j] *= shrink;
+                           total *= shrink;
+                           top = score;
+                         } else {
+                           weight = std::exp(score - top);
+                         }
+                         total += weight;
+                         for (int64_t j = 0; j < s.value_dim; ++j)
+                           sum[j] += weight * load(v + key * s.v_time + j * s.v_dim);
+                       }
+                       for (int64_t j = 0; j < s.value_dim; ++j)
+                         store(y + j, total == 0 ? W(0) : sum[j] / total);
+                     }
+                   });
+  });
+}
+
+// Where the parts of a slot begin, in floats. `wide` holds what is not f32 already.
+struct Slot {
+  int64_t wide, keys, values, scores, gathered, added, top, sum, end;  // queries come first
+  Slot(const AttentionState& s, bool widens) {
+    const int64_t padding = 2 * kColumnStep;  // panels end with whole ones
+    wide = widens ? kQueryBlock * s.dim : 0;
+    keys = wide + (widens ? kKeyBlock * std::max(s.dim, s.value_dim) : 0);
+    values = keys + kKeyBlock * s.dim;
+    scores = values + kKeyBlock * (s.value_dim + padding);
+    gathered = scores + kQueryBlock * kKeyBlock;
+    added = gathered + kQueryBlock * s.padded_value_dim();
+    top = added + kQueryBlock * kKeyBlock;
+    sum = top + kQueryBlock;
+    end = sum + kQueryBlock;
+  }
+};
+
+// A matrix in f32: where it lies, or a copy.
+struct Matrix {
+  const float* data;
+  int64_t row, column;
+};
+template <class T>
+Matrix as_floats(const T* from, int64_t rows, int64_t columns, int64_t row, int64_t column,
+                 float* copy) {
+  if constexpr (std::is_same_v<T, float>) {
+    return {from, row, column};
+  } else {
+    for (int64_t i = 0; i < rows; ++i) {
+      if (column == 1)
+        half_table().widen(columns, from + i * row, copy + i * columns);
+      else
+        for (int64_t j = 0; j < columns; ++j)
+          copy[i * columns + j] = load(from + i * row + j * column);
+    }
+    return {copy, columns, 1};
+  }
+}
+
+// What the mask adds to the scores of queries from `first` and keys from `key` on.
+template <class T>
+void find_added(const AttentionMask<T>& mask, int64_t first, int64_t key, float* buffer,
+                AttentionScores& w) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (mask.adds && !mask.causal && mask.key == 1) {
+      w.added = mask.adds + first * mask.time + key;
+      w.added_row = mask.time;
+      return;
+    }
+  }
+  const bool same_rows = !mask.causal && mask.time == 0;
+  for (int64_t i = 0; i < (same_rows ? 1 : w.queries); ++i) {
+    const int64_t t = first + i;
+    float* row = buffer + i * kKeyBlock;
+    if (mask.hides && mask.key == 1) {
+      const bool* shows = mask.hides + t * mask.time + key;
+      for (int64_t j = 0; j < w.keys; ++j) row[j] = shows[j] ? 0.0f : -HUGE_VALF;
+    } else {
+      for (int64_t j = 0; j < w.keys; ++j) row[j] = static_cast<float>(mask(0, t, key + j));
+    }
+    if (mask.causal)
+      for (int64_t j = std::max<int64_t>(0, t + 1 - key); j < w.keys; ++j) row[j] = -HUGE_VALF;
+  }
+  w.added = buffer;
+  w.added_row = same_rows ? 0 : kKeyBlock;
+}
+
+template <class T>
+void attend_block(const RunContext& c, const AttentionState& s, int64_t head, int64_t first,
+                  float* memory) {
+  const Slot slot(s, !std::is_same_v<T, float>);
+  const AttentionOffsets o = attention_offsets(s, head);
+  const AttentionMask<T> mask = attention_mask<T>(c, s, o.mask);
+  const int nr = s.gemm->nr;
+  AttentionScores w = {.queries = std::min(s.query_block, s.times - first),
+                       .scores = memory + slot.scores,
+                       .scale = static_cast<float>(s.scale),
+                       .gathered = memory + slot.gathered,
+                       .padded_value_dim = s.padded_value_dim(),
+                       .top = memory + slot.top,
+                       .sum = memory + slot.sum};
+  const Matrix q = as_floats(c.in(0).as<T>() + o.q + first * s.q_time, w.queries, s.dim, s.q_time,
+                             s.q_dim, memory);
+  for (int64_t i = 0; i < w.queries; ++i) {
+    w.top[i] = -HUGE_VALF;
+    w.sum[i] = 0;
+  }
+  for (int64_t i = 0; i < w.queries * w.padded_value_dim; ++i) w.gathered[i] = 0;
+  const int64_t last_key = s.causal ? std::min(s.keys, first + w.queries) : s.keys;
+  for (int64_t key = 0; key < last_key; key += kKeyBlock) {
+    w.keys = std::min(kKeyBlock, last_key - key);
+    const Matrix k = as_floats(c.in(1).as<T>() + o.k + key * s.k_time, w.keys, s.dim, s.k_time,
+                               s.k_dim, memory + slot.wide);
+    s.gemm->pack(s.dim, w.keys, k.data, k.column, k.row, memory + slot.keys, s.dim * nr);
+    s.gemm->sweep({.rows = w.queries,
+                   .columns = w.keys,
+                   .k = s.dim,
+                   .left = w.queries,
+                   .a = q.data,
+                   .a_row = q.row,
+                   .a_col = q.column,
+                   .panels = memory + slot.keys,
+                   .panel_step = s.dim * nr,
+                   .y = w.scores,
+                   .y_row = kKeyBlock});
+    w.added = nullptr;
+    if (c.has(3) || (s.causal && key + w.keys > first + 1))
+      find_added(mask, first, key, memory + slot.added, w);
+    s.attend->weigh(w);
+    const Matrix v = as_floats(c.in(2).as<T>() + o.v + key * s.v_time, w.keys, s.value_dim,
+                               s.v_time, s.v_dim, memory + slot.wide);
+    s.gemm->pack(w.keys, s.value_dim, v.data, v.row, v.column, memory + slot.values, w.keys * nr);
+    s.gemm->sweep({.rows = w.queries,
+                   .columns = s.value_dim,
+                   .k = w.keys,
+                   .left = w.queries,
+                   .a = w.scores,
+                   .a_row = kKeyBlock,
+                   .a_col = 1,
+                   .panels = memory + slot.values,
+                   .panel_step = w.keys * nr,
+                   .y = w.gathered,
+                   .y_row = w.padded_value_dim,
+                   .add = true});
+  }
+  T* y = c.out(0).as<T>() + (head * s.times + first) * s.value_dim;
+  for (int64_t i = 0; i < w.queries; ++i) {
+    const float scale = w.sum[i] == 0 ? 0.0f : 1 / w.sum[i];
+    for (int64_t e = 0; e < s.value_dim; ++e)
+      store(y + i * s.value_dim + e, w.gathered[i * w.padded_value_dim + e] * scale);
+  }
+}
+
+bool blocks_accept(const PrepareContext& c) {
+  const Sizes &q = c.in(0).shape, &v = c.in(2).shape;
+  return c.out(0).dtype != f64 && q.back() <= kMaxHeadDim && v.back() <= kMaxHeadDim;
+}
+
+Status blocks_prepare(PrepareContext& c) {
+  AttentionState s = {attention_shape(c)};
+  s.query_blocks = (s.times + kQueryBlock - 1) / kQueryBlock;
+  if (s.times > 0) s.query_block = (s.times + s.query_blocks - 1) / s.query_blocks;
+  const int64_t tiles = s.lead.count() * s.query_blocks;
+  const int64_t each = s.query_block * s.keys * (s.dim + s.value_dim);
+  s.lanes = tile_lanes(c, tiles * each > 1 << 18 ? tiles : 1);
+  s.slot_bytes = Slot(s, c.out(0).dtype != f32).end * 4;
+  c.set_workspace(tile_workspace(s.lanes, s.slot_bytes));
+  c.make_state(std::move(s));
+  return {};
+}
+
+void blocks_run(const RunContext& c) noexcept {
+  const AttentionState& s = c.state<AttentionState>();
+  for_float(c.out(0).dtype, [&]<class T>() {
+    if constexpr (!std::is_same_v<T, double>) {
+      for_tiles(c, s.lead.count() * s.query_blocks, s.lanes, s.slot_bytes,
+                [&](int64_t index, float* slot) {
+                  attend_block<T>(c, s, index / s.query_blocks,
+                                  index % s.query_blocks * s.query_block, slot);
+                });
+    }
+  });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "attention",
+     .device = Device::cpu,
+     .name = "blocks",
+     .accepts = blocks_accept,
+     .prepare = blocks_prepare,
+     .run = blocks_run,
+     .strided = kAllStrided},
+    {.op = "attention",
+     .device = Device::cpu,
+     .name = "plain",
+     .prepare = attention_prepare,
+     .run = plain_run,
+     .strided = kAllStrided,
+     .is_fallback = true},
+};
+
+}  // namespace
+
+std::span<const KernelDef> attention() { return kKernels; }
+
+}  // namespace hg::kernels
+#endif  // HWY_ONCE

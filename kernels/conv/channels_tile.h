@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops of depthwise convolutions whose channels lie side by side: some neighbouring
+// pixels of a row of y at once, vector by vector along the channels.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "kernels/pointwise/activation.h"
+
+namespace hg::kernels {
+
+// y[j, channel] = bias + sum over ky, kx of weight[ky, kx, channel]
+// x[ky x_row + j stride + kx dilation][channel] for the channels [begin, end), then the residual
+// and the activation if that is none, relu or relu6.
+struct ChannelsTile {
+  const float* const* x = nullptr;  // pointers at pixels, or at zeros
+  int64_t x_row = 0;
+  int64_t kernel_y = 1, kernel_x = 1, stride = 1, dilation = 1;
+  // Pointers at pixels that a later tile meets, in ahead_rows rows: they may be far away.
+  const float* const* ahead = nullptr;
+  int64_t ahead_rows = 0, ahead_row = 0;
+  int64_t channels = 0, begin = 0, end = 0;
+  const float* weight = nullptr;
+  const float* bias = nullptr;      // or null
+  const float* residual = nullptr;  // like y, or null
+  Activation activation = Activation::none;
+  float* y = nullptr;
+};
+
+// How many pixels of y a tile may have; the last one is 1.
+inline constexpr std::array<int, 3> kTileColumns = {7, 4, 1};
+
+struct ChannelsTable {
+  using Tile = void (*)(const ChannelsTile&);
+  using Tiles = std::array<Tile, kTileColumns.size()>;
+  Tiles any = {};
+  // Square kernels of 3, 5 and 7 without dilation, with steps of 1 and 2.
+  Tiles square[3][2] = {};
+};
+
+}  // namespace hg::kernels

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Depthwise convolutions in f32 (each channel of y sees one channel of x), 1-D and 2-D. Some rows
+// of a plane of x at a time are copied with their zeros around them, the columns of equal remainder
+// modulo the stride side by side, so that the inner loop has neither borders nor strides. The zeros
+// are the same for all channels, and are written once for a tile of several. Transposed ones are
+// convolutions with steps of one, of x with zeros between its elements and the weight turned
+// around.
+#include "kernels/conv/conv_depthwise.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/ceil_div.h"
+#include "kernels/conv/conv_shape.h"
+#include "kernels/gemm/gemm.h"
+
+namespace hg::kernels {
+namespace {
+
+constexpr int64_t kSlack = 64;       // elements that the inner loop may read beyond the rows
+constexpr int64_t kMaxKernel = 256;  // columns
+constexpr int64_t kCopy = 4096;      // elements of a copy that stay in the first cache
+// Below, the loop would read elements that are still on their way to the cache: the next channel is
+// copied before this one is summed.
+constexpr int64_t kSmallCopy = 1024;
+constexpr int64_t kTile = 32768;  // elements of y in a tile, about
+// Of one channel of x. More are a product, which reads the patches once for several of them.
+constexpr int64_t kMostOutputs = 8;
+
+struct Depthwise {
+  ConvShape s;                                           // of the convolution that is computed
+  ConvShape::Spatial x = {1, 1, 1}, x_step = {1, 1, 1};  // size of a plane, places between elements
+  const DepthwiseTable* table = nullptr;
+  const GemmTable* gemm = nullptr;
+  int64_t phase_width = 0, row_step = 0;  // padded columns of one remainder, and of all
+  int64_t tile_y = 1, tiles_y = 1, tile_o = 1, tiles_o = 1;
+  bool steps_by_two = false;  // columns stay in order, and are read in pairs
+  int64_t in_rows = 0;        // padded rows of x that a tile meets
+  int64_t offset[kMaxKernel] = {};
+  int64_t copy_floats = 0, copies = 1;
+  int64_t lanes = 1, slot_bytes = 0;
+};
+
+bool accepts(const PrepareContext& c) {
+  if (c.out(0).dtype != f32 || c.out(0).count() == 0) return false;
+  const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
+  for (const size_t d : {1, 2})
+    if (s.transposed &&
+        (s.group_o() != 1 || s.in[d] == 0 || s.padding[d] > (s.kernel[d] - 1) * s.dilation[d]))
+      return false;
+  return s.group_c() == 1 && s.group_o() <= kMostOutputs && s.kernel[0] == 1 && s.in[0] == 1 &&
+         s.out[0] == 1 && s.padding[0] == 0 && s.kernel[2] <= kMaxKernel;
+}
+
+Status prepare(PrepareContext& c) {
+  Depthwise w;
+  w.s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
+  const ConvShape& s = w.s;
+  w.table = &depthwise_table();
+  w.gemm = &gemm_table();
+  const int64_t reach_y = (s.kernel[1] - 1) * s.dilation[1];
+  const int64_t reach_x = (s.kernel[2] - 1) * s.dilation[2];
+  w.x = s.in;
+  if (s.transposed) {
+    w.x_step = std::exchange(w.s.stride, {1, 1, 1});
+    for (const size_t d : {1, 2}) w.s.in[d] = (w.x[d] - 1) * w.x_step[d] + 1;
+    w.s.padding[1] = reach_y - s.padding[1];
+    w.s.padding[2] = reach_x - s.padding[2];
+  }
+  w.phase_width = s.out[2] + reach_x / s.stride[2];
+  w.row_step = std::min(s.stride[2], reach_x + 1) * w.phase_width;
+  for (int64_t kx = 0; kx < s.kernel[2]; ++kx) {
+    const int64_t reach = kx * s.dilation[2];
+    w.offset[kx] = reach % s.stride[2] * w.phase_width + reach / s.stride[2];
+  }
+  using Spatial = ConvShape::Spatial;
+  w.steps_by_two = s.stride == Spatial{1, 2, 2} && s.dilation == Spatial{1, 1, 1} &&
+                   s.kernel[1] == s.kernel[2] && (s.kernel[1] == 3 || s.kernel[1] == 5);
+  if (w.steps_by_two) w.phase_width = w.row_step = 2 * (s.out[2] - 1) + s.kernel[2];
+  // Multiples of 4 rows, which the inner loop takes at a time.
+  const int64_t fit = std::max<int64_t>(4, (kCopy / w.row_step - reach_y) / s.stride[1]);
+  w.tiles_y = ceil_div(s.out[1], fit);
+  w.tile_y = std::min(s.out[1], ceil_div(ceil_div(s.out[1], w.tiles_y), 4) * 4);
+  w.tiles_y = ceil_div(s.out[1], w.tile_y);
+  w.in_rows = (w.tile_y - 1) * s.stride[1] + reach_y + 1;
+  const int64_t most = std::max<int64_t>(1, kTile / (w.tile_y * s.out[2]));
+  w.tiles_o = std::max(ceil_div(s.o, most), std::min<int64_t>(s.o, ceil_div(8, s.n * w.tiles_y)));
+  w.tile_o = ceil_div(s.o, w.tiles_o);
+  w.tiles_o = ceil_div(s.o, w.tile_o);
+  w.lanes = tile_lanes(c, s.n * w.tiles_o * w.tiles_y);
+  w.copy_floats = (w.in_rows * w.row_step + kSlack + 15) / 16 * 16;
+  w.copies = w.copy_floats <= kSmallCopy ? 2 : 1;
+  w.slot_bytes = (w.copies * w.copy_floats + (s.transposed ? s.kernel_size() : 0)) * 4;
+  c.set_workspace(tile_workspace(w.lanes, w.slot_bytes));
+  c.make_state(w);
+  return {};
+}
+
+// The rows [first, ...) of the padded x; to was cleared, and other channels wrote what this one
+// writes.
+void copy_plane(const Depthwise& w, const float* x, int64_t first, int64_t rows, float* to) {
+  const ConvShape& s = w.s;
+  if (s.transposed) {
+    const int64_t skipped = std::max<int64_t>(0, first - s.padding[1]);
+    for (int64_t i = ceil_div(skipped, w.x_step[1]); i < w.x[1]; ++i) {
+      const int64_t row = i * w.x_step[1] + s.padding[1] - first;
+      if (row >= rows) break;
+      for (int64_t j = 0; j < w.x[2]; ++j)
+        to[row * w.row_step + s.padding[2] + j * w.x_step[2]] = x[i * w.x[2] + j];
+    }
+    return;
+  }
+  const int64_t begin = std::max<int64_t>(0, s.padding[1] - first);
+  const int64_t end = std::min(rows, s.in[1] + s.padding[1] - first);
+  const float* from = x + (first + begin - s.padding[1]) * s.in[2];
+  to += begin * w.row_step;
+  if ((s.stride[2] == 1 || w.steps_by_two) && end > begin) {
+    const int64_t columns = std::min(s.in[2], w.row_step - s.padding[2]);
+    return w.table->copy_rows(end - begin, columns, from, s.in[2], to + s.padding[2], w.row_step);
+  }
+  for (int64_t row = begin; row < end; ++row, from += s.in[2], to += w.row_step)
+    w.table->pad_row(from, s.in[2], s.padding[2], s.stride[2], w.row_step / w.phase_width,
+                     w.phase_width, to);
+}
+
+void run(const RunContext& c) noexcept {
+  const Depthwise& w = c.state<Depthwise>();
+  const ConvShape& s = w.s;
+  const float* x = c.in(0).as<float>();
+  const float* weight = c.in(1).as<float>();
+  const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
+  const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
+  float* y = c.out(0).as<float>();
+  const int64_t size = s.out_size();
+  for_tiles(c, s.n * w.tiles_o * w.tiles_y, w.lanes, w.slot_bytes, [&](int64_t index, float* slot) {
+    const int64_t image = index / (w.tiles_o * w.tiles_y);
+    // Rows go with the pixels that neighbouring convolutions share out.
+    const int64_t first = index / w.tiles_o % w.tiles_y * w.tile_y;
+    const int64_t o_begin = index % w.tiles_o * w.tile_o;
+    const int64_t o_end = std::min(s.o, o_begin + w.tile_o);
+    const int64_t rows = std::min(w.tile_y, s.out[1] - first);
+    w.table->clear(w.copies * w.copy_floats, slot);
+    // Outputs of one channel share its copy.
+    const auto copy_of = [&](int64_t o) {
+      return slot + o / s.group_o() % w.copies * w.copy_floats;
+    };
+    const auto copy = [&](int64_t o) {
+      if (o < o_end && (o == o_begin || o % s.group_o() == 0))
+        copy_plane(w, x + (image * s.c + o / s.group_o()) * ConvShape::product(w.x),
+                   first * s.stride[1], w.in_rows - (w.tile_y - rows) * s.stride[1], copy_of(o));
+    };
+    if (w.copies == 2) copy(o_begin);
+    for (int64_t o = o_begin; o < o_end; ++o) {
+      copy(o + w.copies - 1);
+      const int64_t at = (image * s.o + o) * size + first * s.out[2];
+      const float* taps = weight + o * s.kernel_size();
+      if (s.transposed) {
+        float* turned = slot + w.copies * w.copy_floats;
+        std::reverse_copy(taps, taps + s.kernel_size(), turned);
+        taps = turned;
+      }
+      w.table->plane({.rows = rows,
+                      .columns = s.out[2],
+                      .kernel_y = s.kernel[1],
+                      .kernel_x = s.kernel[2],
+                      .row_stride = s.stride[1],
+                      .row_dilation = s.dilation[1],
+                      .x = copy_of(o),
+                      .x_row = w.row_step,
+                      .steps_by_two = w.steps_by_two,
+                      .offset = w.offset,
+                      .weight = taps,
+                      .bias = bias ? bias[o] : 0.0f,
+                      .residual = residual ? residual + at : nullptr,
+                      .activation = s.activation,
+                      .y = y + at});
+      if (!is_clamp(s.activation))
+        w.gemm->finish(1, rows * s.out[2], {.activation = s.activation}, y + at, 0);
+    }
+  });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "conv", .name = "depthwise", .accepts = accepts, .prepare = prepare, .run = run},
+};
+
+}  // namespace
+
+std::span<const KernelDef> conv_depthwise() { return kKernels; }
+
+}  // namespace hg::kernels

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops of conv_depthwise.h.
+#include <algorithm>
+
+#include "kernels/conv/conv_depthwise.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/conv/conv_depthwise_simd.cpp"
+// clang-format off
+#include "kernels/simd/simd.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/simd/rows-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels::HWY_NAMESPACE {
+
+void clear(int64_t count, float* to) { clear_row(count, to); }
+
+void pad_row(const float* from, int64_t count, int64_t padding, int64_t stride, int64_t remainders,
+             int64_t width, float* to) {
+  if (stride == 1) {
+    const int64_t low = std::min(padding, width);
+    const int64_t high = std::clamp(padding + count, low, width);
+    clear_row(low, to);
+    copy_row(from, high - low, to + low);
+    clear_row(width - high, to + high);
+    return;
+  }
+  // Columns [first, last) of the remainders 0 and 1 are whole in x.
+  int64_t first = 0, last = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if (stride == 2) {
+    first = std::min((padding + 1) / 2, width);
+    last = std::clamp((count + padding) / 2, first, width);
+    if (last - first < kLanes) last = first;
+    const D d;
+    for (int64_t j = first; j < last; j += kLanes) {
+      j = std::min<int64_t>(j, last - kLanes);  // the last vector again, shifted
+      hn::Vec<D> even, odd;
+      hn::LoadInterleaved2(d, from + 2 * j - padding, even, odd);
+      hn::StoreU(even, d, to + j);
+      if (remainders > 1) hn::StoreU(odd, d, to + width + j);
+    }
+  }
+#endif
+  const auto edge = [&](int64_t remainder, int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; ++j) {
+      const int64_t at = j * stride + remainder - padding;
+      to[j] = at >= 0 && at < count ? from[at] : 0;
+    }
+  };
+  for (int64_t remainder = 0; remainder < remainders; ++remainder, to += width) {
+    edge(remainder, 0, first);
+    edge(remainder, last, width);
+  }
+}
+
+void copy_rows(int64_t rows, int64_t columns, const float* from, int64_t from_row, float* to,
+               int64_t to_row) {
+  const D d;
+  const int64_t whole = columns / kLanes * kLanes;
+  const int rest = static_cast<int>(columns - whole);
+  for (int64_t i = 0; i < rows; ++i, from += from_row, to += to_row) {
+    for (int64_t j = 0; j < whole; j += kLanes) hn::StoreU(hn::LoadU(d, from + j), d, to + j);
+    if (rest > 0) hn::StoreU(load_part(d, from + whole, rest), d, to + whole);
+  }
+}
+
+// The last vector of a row starts early so that it is whole; rows of less than a vector overwrite
+// the start of the next one, which comes later, and the last row stops where it ends.
+HWY_INLINE void store_sums(const DepthwisePlane& p, int64_t row, int64_t column, V sum) {
+  const D d;
+  const int64_t at = row * p.columns + column;
+  const int valid = static_cast<int>(std::min<int64_t>(p.columns, kLanes));
+  if (p.residual != nullptr) sum = hn::Add(sum, load_part(d, p.residual + at, valid));
+  if (p.activation == Activation::relu || p.activation == Activation::relu6) {  // NaN stays NaN
+    sum = hn::IfThenElse(hn::Lt(sum, hn::Zero(d)), hn::Zero(d), sum);
+    const V high = hn::Set(d, 6.0f);
+    if (p.activation == Activation::relu6) sum = hn::IfThenElse(hn::Gt(sum, high), high, sum);
+  }
+  if (at + kLanes <= p.rows * p.columns)
+    hn::StoreU(sum, d, p.y + at);
+  else
+    store_part(d, sum, valid, p.y + at);
+}
+
+HWY_INLINE void load_pairs(const float* from, V& even, V& odd) {
+  const D d;
+#if HWY_TARGET == HWY_SCALAR
+  even = hn::LoadU(d, from);
+  odd = hn::LoadU(d, from + 1);
+#else
+  hn::LoadInterleaved2(d, from, even, odd);
+#endif
+}
+
+// kRows rows of y at a time: a row of x that several of them meet is read once.
+template <int kKernel, int kStride, int kRows>
+HWY_INLINE void square_rows(const DepthwisePlane& p, const V* weight, int64_t row) {
+  const D d;
+  const float* x = p.x + row * kStride * p.x_row;
+  const int64_t last = std::max<int64_t>(0, p.columns - kLanes);
+  for (int64_t j = 0; j < p.columns; j += kLanes) {
+    j = p.columns < kLanes ? 0 : std::min(j, last);
+    V sums[kRows];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) sums[r] = hn::Set(d, p.bias);
+#pragma GCC unroll 16
+    for (int i = 0; i < (kRows - 1) * kStride + kKernel; ++i) {
+      V values[kKernel + 1];  // that the kernel's columns meet
+      if constexpr (kStride == 1) {
+#pragma GCC unroll 5
+        for (int kx = 0; kx < kKernel; ++kx)
+          values[kx] = hn::LoadU(d, x + i * p.x_row + j + p.offset[kx]);
+      } else {
+#pragma GCC unroll 5
+        for (int kx = 0; kx < kKernel; kx += 2)
+          load_pairs(x + i * p.x_row + 2 * j + kx, values[kx], values[kx + 1]);
+      }
+#pragma GCC unroll 5
+      for (int kx = 0; kx < kKernel; ++kx) {
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) {
+          const int ky = i - r * kStride;
+          if (ky >= 0 && ky < kKernel)
+            sums[r] = hn::MulAdd(weight[ky * kKernel + kx], values[kx], sums[r]);
+        }
+      }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) store_sums(p, row + r, j, sums[r]);
+  }
+}
+
+template <int kKernel, int kStride>
+void square(const DepthwisePlane& p) {
+  const D d;
+  V weight[kKernel * kKernel];
+  for (int t = 0; t < kKernel * kKernel; ++t) weight[t] = hn::Set(d, p.weight[t]);
+  int64_t row = 0;
+  for (; row + 4 <= p.rows; row += 4) square_rows<kKernel, kStride, 4>(p, weight, row);
+  switch (p.rows - row) {
+    case 3:
+      return square_rows<kKernel, kStride, 3>(p, weight, row);
+    case 2:
+      return square_rows<kKernel, kStride, 2>(p, weight, row);
+    case 1:
+      return square_rows<kKernel, kStride, 1>(p, weight, row);
+    default:
+      return;
+  }
+}
+
+// kVectors vectors of kRows rows of y at a time, whose sums do not wait for each other.
+template <int kRows, int kVectors>
+HWY_INLINE void any_part(const DepthwisePlane& p, int64_t row, int64_t j) {
+  const D d;
+  const int64_t step = p.row_stride * p.x_row;
+  V sums[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::Set(d, p.bias);
+  const float* weight = p.weight;
+  const float* x = p.x + row * step + j;
+  for (int64_t ky = 0; ky < p.kernel_y; ++ky, x += p.row_dilation * p.x_row)
+    for (int64_t kx = 0; kx < p.kernel_x; ++kx) {
+      const V factor = hn::Set(d, *weight++);
+      const float* const from = x + p.offset[kx];
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v)
+          sums[r][v] = hn::MulAdd(factor, hn::LoadU(d, from + r * step + v * kLanes), sums[r][v]);
+    }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) store_sums(p, row + r, j + v * kLanes, sums[r][v]);
+}
+
+template <int kRows>
+HWY_INLINE void any_rows(const DepthwisePlane& p, int64_t row) {
+  constexpr int kVectors = 8 / kRows;
+  int64_t j = 0;
+  if (kVectors > 1)
+    for (; j + kVectors * kLanes <= p.columns; j += kVectors * kLanes)
+      any_part<kRows, kVectors>(p, row, j);
+  const int64_t last = std::max<int64_t>(0, p.columns - kLanes);
+  for (; j < p.columns; j += kLanes) {
+    j = p.columns < kLanes ? 0 : std::min(j, last);
+    any_part<kRows, 1>(p, row, j);
+  }
+}
+
+void any_shape(const DepthwisePlane& p) {
+  int64_t row = 0;
+  for (; row + 8 <= p.rows; row += 8) any_rows<8>(p, row);
+  for (; row + 4 <= p.rows; row += 4) any_rows<4>(p, row);
+  for (; row + 2 <= p.rows; row += 2) any_rows<2>(p, row);
+  if (row < p.rows) any_rows<1>(p, row);
+}
+
+void plane(const DepthwisePlane& p) {
+  if (p.kernel_y == p.kernel_x && p.row_dilation == 1) {
+    if (p.kernel_x == 3 && p.row_stride == 1) return square<3, 1>(p);
+    if (p.kernel_x == 5 && p.row_stride == 1) return square<5, 1>(p);
+    if (p.kernel_x == 3 && p.steps_by_two) return square<3, 2>(p);
+    if (p.kernel_x == 5 && p.steps_by_two) return square<5, 2>(p);
+  }
+  any_shape(p);
+}
+
+// kKernel elements of one row of the kernel, from kx on: dy is read once for all of them.
+template <int kKernel>
+HWY_INLINE void grad_row(const DepthwiseGrad& p, int64_t ky, int64_t kx) {
+  const D d;
+  const int64_t whole = p.columns / kLanes * kLanes;
+  const int rest = static_cast<int>(p.columns - whole);
+  const auto inside = hn::FirstN(d, static_cast<size_t>(rest));
+  V sums[kKernel];
+#pragma GCC unroll 5
+  for (int k = 0; k < kKernel; ++k) sums[k] = hn::Zero(d);
+  for (int64_t row = 0; row < p.rows; ++row) {
+    const float* x = p.x + (row * p.row_stride + ky * p.row_dilation) * p.x_row;
+    const float* dy = p.dy + row * p.columns;
+    for (int64_t j = 0; j < whole; j += kLanes) {
+      const V g = hn::LoadU(d, dy + j);
+#pragma GCC unroll 5
+      for (int k = 0; k < kKernel; ++k)
+        sums[k] = hn::MulAdd(g, hn::LoadU(d, x + j + p.offset[kx + k]), sums[k]);
+    }
+    if (rest == 0) continue;
+    const V g = load_part(d, dy + whole, rest);
+#pragma GCC unroll 5
+    for (int k = 0; k < kKernel; ++k) {
+      const V met = hn::IfThenElseZero(inside, hn::LoadU(d, x + whole + p.offset[kx + k]));
+      sums[k] = hn::MulAdd(g, met, sums[k]);
+    }
+  }
+#pragma GCC unroll 5
+  for (int k = 0; k < kKernel; ++k)
+    p.sums[ky * p.kernel_x + kx + k] +=
+        static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sums[k])));
+}
+
+void grad_rows(const DepthwiseGrad& p) {
+  for (int64_t ky = 0; ky < p.kernel_y; ++ky) {
+    int64_t kx = 0;
+    for (; p.kernel_x - kx == 5; kx += 5) grad_row<5>(p, ky, kx);
+    for (; p.kernel_x - kx >= 3; kx += 3) grad_row<3>(p, ky, kx);
+    for (; kx < p.kernel_x; ++kx) grad_row<1>(p, ky, kx);
+  }
+}
+
+void grad(const DepthwiseGrad& all) {
+  constexpr int64_t kTerms = 128;  // that one lane adds up: more would lose too much by rounding
+  DepthwiseGrad p = all;
+  const int64_t most = std::max<int64_t>(1, kTerms * kLanes / all.columns);
+  for (int64_t row = 0; row < all.rows; row += most) {
+    p.rows = std::min(most, all.rows - row);
+    p.x = all.x + row * all.row_stride * all.x_row;
+    p.dy = all.dy + row * all.columns;
+    grad_rows(p);
+  }
+}
+
+constexpr DepthwiseTable kTable = {pad_row, clear, copy_rows, plane, grad};
+
+}  // namespace hg::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hg::kernels {
+
+const DepthwiseTable& depthwise_table() { return *HG_SIMD_CHOOSE(kTable); }
+
+}  // namespace hg::kernels
+#endif

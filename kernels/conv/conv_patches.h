@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions as matrix products: row p of the patches has, for each output pixel, what the kernel
+// element p of the order [channel of the group, kernel...] meets there.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/conv/conv_shape.h"
+
+namespace hg::kernels {
+
+// The output pixels [first, first + columns) of an image, row by row.
+struct Pixels {
+  int64_t first, columns;
+};
+
+// One row of the patches, those of several images one behind the other; x points at the group's
+// first channel of the first image.
+void patch_row(const ConvShape& s, const float* x, int64_t p, const Pixels& pixels, float* to,
+               int64_t images = 1);
+
+// Small whole images with zeros around them, one channel after the other: rows of the patches are
+// copied from there without a look at the edges. Of two spatial dims and steps of one.
+class PaddedImages {
+ public:
+  static constexpr int64_t kSlack = 4;  // floats that row() may write beyond its end
+  static bool serves(const ConvShape& s, int64_t images);
+  PaddedImages(const ConvShape& s, int64_t images);
+  // As patch_row of all pixels.
+  void row(const float* x, int64_t p, float* to);
+
+ private:
+  static constexpr int64_t kFloats = 4096;
+  void fill(const float* x, int64_t channel);
+  const ConvShape& s_;
+  int64_t images_, channel_ = -1, height_, width_, top_, left_;
+  float data_[kFloats + kSlack];
+};
+
+// Whether the kernel element `tap` meets x, not only zeros, for one of these pixels.
+bool meets(const ConvShape& s, int64_t tap, const Pixels& pixels);
+// Whether many kernel elements meet only zeros around x, as with a large dilation, so that it pays
+// to take the elements one after the other and to leave those out.
+bool skips_taps(const ConvShape& s);
+
+}  // namespace hg::kernels

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// 3x3 convolutions with steps of 1 in f32 after Winograd: F(2x2, 3x3) takes 2.25 times fewer
+// multiplications than the direct sum, F(4x4, 3x3) 4 times fewer, with transformed weights of 16 /
+// 9 and 4 times the size. The second rounds more, and is taken where it is clearly cheaper for the
+// shape.
+//
+// Of 3-D convolutions each plane of y is an image, whose input channels are the planes of x that it
+// meets.
+//
+// A task has some rows of tiles of one image and some of the output channels. It transforms its
+// tiles of all input channels into panels, then multiplies and transforms back kBlock output
+// channels at a time.
+#include "kernels/conv/conv_winograd.h"
+
+#include <algorithm>
+
+#include "kernels/ceil_div.h"
+#include "kernels/conv/conv_shape.h"
+#include "kernels/gemm/gemm.h"
+
+namespace hg::kernels {
+namespace {
+
+constexpr int64_t kPiece = 256;  // of the input channels
+constexpr int64_t kBlock = 24;   // output channels, at most
+constexpr double kLittleMemory = 2 << 20;
+
+struct Winograd {
+  ConvShape s;
+  int m = 2;  // of F(m x m, 3x3)
+  const GemmTable* gemm = nullptr;
+  const WinogradTable* table = nullptr;
+  const float* packed = nullptr;  // [blocks][elements][pieces of c][rows of gemm][piece][rows]
+  int64_t images = 0, c = 0;  // planes of y that all output channels have, and of x that one meets
+  int64_t tiles_x = 0, tiles_y = 0;
+  int64_t blocks = 0;                  // of output channels
+  int64_t row_tasks = 1, o_tasks = 1;  // parts of an image's rows of tiles, and of the blocks
+  int64_t lanes = 1, slot_bytes = 0;
+  // Parts of a slot, in floats.
+  int64_t panel_floats = 0, product_step = 0, in_step = 0, out_step = 0, row_width = 0;
+
+  int64_t side() const { return m + 2; }
+  int64_t elements() const { return side() * side(); }
+  int64_t task_rows() const { return ceil_div(tiles_y, row_tasks); }  // of tiles, at most
+  int64_t tiles() const { return task_rows() * tiles_x; }
+  int64_t first_row(int64_t part) const { return part_begin(tiles_y, row_tasks, part); }
+  // The first output channel of a block, and the first block of a part.
+  int64_t first_o(int64_t block) const {
+    return std::min(s.o, part_begin(ceil_div(s.o, gemm->mr), blocks, block) * gemm->mr);
+  }
+  int64_t first_block(int64_t part) const { return part_begin(blocks, o_tasks, part); }
+};
+
+bool accepts(const PrepareContext& c) {
+  if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || !c.is_constant(1) || c.low_memory())
+    return false;
+  const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
+  const auto suits = [&](size_t d) {
+    return s.kernel[d] == 3 && s.stride[d] == 1 && s.dilation[d] == 1;
+  };
+  return suits(1) && suits(2) && s.groups == 1 && s.c * s.kernel[0] >= 16 && s.o >= 16 &&
+         s.out[1] * s.out[2] >= 36 && s.n * s.out[0] > 0;
+}
+
+// What F(m x m, 3x3) costs on one core for `o` output channels, in vector operations: the products,
+// in pairs of vectors of tiles, or reading the weights where tiles are few, and the transforms.
+double cost(const Winograd& w, int m, int64_t vectors_of_tiles, int64_t o) {
+  const double elements = (m + 2) * (m + 2), channels = static_cast<double>(w.c * o);
+  const auto vectors = static_cast<double>(vectors_of_tiles);
+  // A lone vector does not fill the pipelines; a vector operation reads 8 bytes meanwhile.
+  const double products =
+      elements * channels * (vectors_of_tiles % 2 == 1 ? vectors + 0.4 : vectors);
+  const double weights = elements * channels * 4 / 8;
+  return std::max(products, weights) + 3 * elements * vectors * static_cast<double>(w.c + o);
+}
+
+// The rows of tiles, as many as keep the transformed input in the second cache or fewer, and the
+// output channels, whose parts transform the input each again, such that the busiest lane has
+// least to do.
+void choose_tasks(Winograd& w, int threads) {
+  const int64_t lanes = w.gemm->nr / 2;
+  const int64_t most = std::clamp<int64_t>(163840 / (w.c * w.elements()), 16, 256);
+  const int64_t least = ceil_div(w.tiles_y, std::max<int64_t>(1, most / w.tiles_x));
+  Winograd tried = w;
+  double best = 0;
+  const int64_t most_o = std::min<int64_t>(threads, w.blocks);
+  for (tried.o_tasks = 1; tried.o_tasks <= most_o;
+       tried.o_tasks = tried.o_tasks < most_o ? std::min(2 * tried.o_tasks, most_o) : most_o + 1)
+    for (tried.row_tasks = least; tried.row_tasks <= w.tiles_y; ++tried.row_tasks) {
+      const int64_t parts = w.images * tried.row_tasks, tasks = parts * tried.o_tasks;
+      const double busiest = busiest_lane(tasks, threads, [&](int64_t task) {
+        const int64_t row = task % tried.row_tasks, o = task / parts;
+        const int64_t rows = tried.first_row(row + 1) - tried.first_row(row);
+        return cost(w, w.m, ceil_div(rows * w.tiles_x, lanes),
+                    tried.first_o(tried.first_block(o + 1)) - tried.first_o(tried.first_block(o)));
+      });
+      if (best == 0 || busiest < best) {
+        best = busiest;
+        w.o_tasks = tried.o_tasks;
+        w.row_tasks = tried.row_tasks;
+      }
+      if (tasks >= 16 * threads || (tasks >= 4 * threads && tried.row_tasks > least)) break;
+    }
+}
+
+// One dimension of u = G g G^T: 3 elements at `from` to m + 2 at `to`, for kLine kernels at once.
+// For m = 2: G = [1 0 0; 1/2 1/2 1/2; 1/2 -1/2 1/2; 0 0 1]; for m = 4 the row of a point p is
+// [1 p p^2] / N(p), N being the product of p's distances to the other points.
+constexpr int kLine = 16;
+void transform_line(int m, const double* from, int64_t from_step, double* to, int64_t to_step) {
+  struct Point {
+    double even, odd, square;  // of the pair +-p: 1 / N, p / N, p^2 / N
+  };
+  constexpr double kRoot = 0.70710678118654752440;
+  constexpr Point kTwo[] = {{0.5, 0.5, 0.5}};
+  constexpr Point kFour[] = {{-1 / 1.5, -kRoot / 1.5, -0.5 / 1.5},
+                             {1 / 6.0, 2 * kRoot / 6, 2 / 6.0}};
+  const double *g0 = from, *g1 = from + from_step, *g2 = from + 2 * from_step;
+  for (int t = 0; t < kLine; ++t) to[t] = g0[t];
+  for (int pair = 0; pair < m / 2; ++pair) {
+    const Point p = m == 2 ? kTwo[pair] : kFour[pair];
+    double *plus = to + (2 * pair + 1) * to_step, *minus = plus + to_step;
+    for (int t = 0; t < kLine; ++t) {
+      const double even = p.even * g0[t] + p.square * g2[t], odd = p.odd * g1[t];
+      plus[t] = even + odd;
+      minus[t] = even - odd;
+    }
+  }
+  for (int t = 0; t < kLine; ++t) to[(m + 1) * to_step + t] = g2[t];
+}
+
+// The transformed weights in the order in which run() reads them.
+void pack_weight(const Winograd& w, const float* weight, float* to) {
+  const int64_t side = w.side();
+  int64_t kernels[kLine] = {};  // whose transforms lie side by side
+  int filled = 0;
+  double g[9 * kLine] = {}, half[18 * kLine], u[36 * kLine];
+  const auto flush = [&](float* at, int64_t element_step) {
+    for (int t = 0; t < filled; ++t)
+      for (int e = 0; e < 9; ++e) g[e * kLine + t] = weight[kernels[t] * 9 + e];
+    for (int j = 0; j < 3; ++j)  // columns, then rows
+      transform_line(w.m, g + j * kLine, 3 * kLine, half + j * kLine, 3 * kLine);
+    for (int64_t i = 0; i < side; ++i)
+      transform_line(w.m, half + 3 * i * kLine, kLine, u + i * side * kLine, kLine);
+    for (int64_t e = 0; e < w.elements(); ++e)
+      for (int t = 0; t < filled; ++t)
+        at[e * element_step + t] = static_cast<float>(u[e * kLine + t]);
+    filled = 0;
+  };
+  for (int64_t block = 0; block < w.blocks; ++block) {
+    const int64_t first_o = w.first_o(block), rows = w.first_o(block + 1) - first_o;
+    const int64_t element_step = rows * w.c;
+    float* block_to = to + first_o * w.c * w.elements();
+    for (int64_t k0 = 0; k0 < w.c; k0 += kPiece) {
+      const int64_t piece = std::min(kPiece, w.c - k0);
+      float* at = block_to + k0 * rows;
+      int count;
+      for (int64_t first = 0; first < rows; first += count) {
+        count = block_rows(rows - first, w.gemm->mr);
+        for (int64_t i = k0; i < k0 + piece; ++i)
+          for (int r = 0; r < count; ++r) {
+            kernels[filled++] = (first_o + first + r) * w.c + i;
+            if (filled < kLine) continue;
+            flush(at, element_step);
+            at += kLine;
+          }
+      }
+      flush(at, element_step);
+    }
+  }
+}
+
+Status prepare(PrepareContext& c) {
+  Winograd w;
+  w.s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
+  const ConvShape& s = w.s;
+  w.gemm = &gemm_table();
+  const int64_t nr = w.gemm->nr;
+  w.images = s.n * s.out[0];
+  w.c = s.c * s.kernel[0];
+  // The larger transform rounds more and must be worth it. Large weights also take more memory: a
+  // byte of it must save a vector operation of a run.
+  const auto cost_of = [&](int m) {
+    const int64_t tiles = ceil_div(s.out[1], m) * ceil_div(s.out[2], m);
+    return cost(w, m, w.images * ceil_div(tiles, nr / 2), s.o);
+  };
+  const double two = cost_of(2), four = cost_of(4);
+  const double more_bytes = static_cast<double>((36 - 16) * w.c * s.o * 4);
+  w.m = 1.25 * four < two && (more_bytes < kLittleMemory || two - four > more_bytes) ? 4 : 2;
+  w.table = &winograd_table(w.m);
+  w.tiles_y = ceil_div(s.out[1], w.m);
+  w.tiles_x = ceil_div(s.out[2], w.m);
+  // As many blocks for each thread, where there are several.
+  w.blocks = ceil_div(s.o, kBlock);
+  if (w.blocks >= 2 * c.threads()) w.blocks = ceil_div(w.blocks, c.threads()) * c.threads();
+  choose_tasks(w, c.threads());
+
+  const int64_t packed_bytes = w.elements() * s.o * w.c * 4;
+  w.packed =
+      static_cast<const float*>(c.pack(1, text("winograd", w.m, ".", w.gemm->mr, "/", w.blocks),
+                                       packed_bytes, [w, weight = c.in(1).as<float>()](void* to) {
+                                         pack_weight(w, weight, static_cast<float*>(to));
+                                       }));
+  if (w.packed == nullptr)
+    return out_of_memory(c.label(), ": no memory for ", packed_bytes, " bytes of packed weights");
+  const int64_t panels = ceil_div(w.tiles(), nr);
+  // Odd numbers of cache lines, so that the elements do not share their places of the cache.
+  const auto step = [](int64_t floats) { return (ceil_div(floats, 16) | 1) * 16; };
+  w.panel_floats = step(panels * nr * w.c);  // of one element
+  w.product_step = step(kBlock * panels * nr);
+  w.in_step = step((w.task_rows() + 1) * w.tiles_x + kWinogradSlack);
+  w.out_step = step(w.tiles() + kWinogradSlack);
+  w.row_width = w.m * (w.tiles_x + kWinogradSlack);
+  w.lanes = tile_lanes(c, w.images * w.row_tasks * w.o_tasks);
+  w.slot_bytes = (w.elements() * (w.panel_floats + w.product_step) + kWinogradSlack + w.row_width +
+                  std::max(w.m * w.side() * w.in_step, w.m * w.m * w.out_step)) *
+                 4;
+  c.set_workspace(tile_workspace(w.lanes, w.slot_bytes));
+  c.make_state(w);
+  return {};
+}
+
+// The rows of a plane of x (zeros when that is null) that `rows` rows of tiles from `first` on
+// need, with zeros around them, as planes of equal places in the tiles.
+void split_rows(const Winograd& w, const float* x, int64_t first, int64_t rows, float* row_buffer,
+                float* planes) {
+  const ConvShape& s = w.s;
+  const int64_t used = w.m * w.tiles_x + 2, left = std::min(s.padding[2], used);
+  const int64_t right = std::clamp<int64_t>(left + s.in[2], left, used);
+  for (int64_t row = 0; row < w.m * rows + 2; ++row) {
+    const int64_t in_y = w.m * first + row - s.padding[1];
+    const float* from = x == nullptr || in_y < 0 || in_y >= s.in[1] ? nullptr : x + in_y * s.in[2];
+    w.table->pad_row(from, left, right - left, used, row_buffer);
+    w.table->split(row_buffer, w.tiles_x,
+                   planes + row % w.m * w.side() * w.in_step + row / w.m * w.tiles_x, w.in_step);
+  }
+}
+
+void run(const RunContext& c) noexcept {
+  const Winograd& w = c.state<Winograd>();
+  const ConvShape& s = w.s;
+  const float* x = c.in(0).as<float>();
+  const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
+  const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
+  float* y = c.out(0).as<float>();
+  const int64_t nr = w.gemm->nr, width = s.out[2];
+  for_tiles(
+      c, w.images * w.row_tasks * w.o_tasks, w.lanes, w.slot_bytes,
+      [&](int64_t index, float* slot) {
+        // Neighbouring tasks have the output channels in common, whose weights are read once.
+        const int64_t parts = w.images * w.row_tasks, o_part = index / parts;
+        const int64_t row = index % w.row_tasks, first = w.first_row(row);
+        const int64_t image = index % parts / w.row_tasks / s.out[0];
+        const int64_t z = index % parts / w.row_tasks % s.out[0];
+        const int64_t rows = w.first_row(row + 1) - first, tiles = rows * w.tiles_x;
+        const int64_t panels = ceil_div(tiles, nr);
+        float* panel = slot;
+        float* products = panel + w.elements() * w.panel_floats;
+        float* row_buffer = products + w.elements() * w.product_step + kWinogradSlack;
+        float* planes = row_buffer + w.row_width;
+
+        // Element e of channel i lies in the panels e of [pieces of c][panels][piece][nr].
+        for (int64_t i = 0; i < w.c; ++i) {
+          const int64_t in_z = z * s.stride[0] - s.padding[0] + i % s.kernel[0] * s.dilation[0];
+          const int64_t plane = (image * s.c + i / s.kernel[0]) * s.in[0] + in_z;
+          const bool is_inside = in_z >= 0 && in_z < s.in[0];
+          split_rows(w, is_inside ? x + plane * s.in[1] * s.in[2] : nullptr, first, rows,
+                     row_buffer, planes);
+          const int64_t k0 = i / kPiece * kPiece, piece = std::min(kPiece, w.c - k0);
+          w.table->input(tiles, w.tiles_x, planes, w.in_step, panel + (k0 * panels + (i - k0)) * nr,
+                         w.panel_floats, piece * nr);
+        }
+
+        // Whole vectors: what lies beyond the tiles is room, and never read back.
+        const int64_t whole = ceil_div(tiles, nr / 2) * (nr / 2);
+        const int64_t height = std::min(w.m * rows, s.out[1] - w.m * first);
+        for (int64_t block = w.first_block(o_part); block < w.first_block(o_part + 1); ++block) {
+          const int64_t first_o = w.first_o(block), outs = w.first_o(block + 1) - first_o;
+          const float* u = w.packed + first_o * w.c * w.elements();
+          for (int64_t e = 0; e < w.elements(); ++e)
+            for (int64_t k0 = 0; k0 < w.c; k0 += kPiece) {
+              const int64_t piece = std::min(kPiece, w.c - k0);
+              const float* from = panel + e * w.panel_floats + k0 * panels * nr;
+              w.gemm->sweep({.rows = outs,
+                             .columns = whole,
+                             .k = piece,
+                             .left = outs,
+                             .a = u + (e * w.c + k0) * outs,
+                             .is_packed = true,
+                             .panels = from,
+                             .panel_step = piece * nr,
+                             .y = products + e * w.product_step,
+                             .y_row = panels * nr,
+                             .add = k0 > 0});
+            }
+          for (int64_t i = 0; i < outs; ++i) {
+            const int64_t o = first_o + i;
+            const int64_t offset =
+                (((image * s.o + o) * s.out[0] + z) * s.out[1] + w.m * first) * width;
+            w.table->output(rows, w.tiles_x, products + i * panels * nr, w.product_step, row_buffer,
+                            w.out_step, y + offset, height, width);
+            const Epilogue e = {.activation = s.activation,
+                                .row_bias = bias ? bias + o : nullptr,
+                                .residual = residual ? residual + offset : nullptr};
+            if (!e.empty()) w.gemm->finish(1, height * width, e, y + offset, height * width);
+          }
+        }
+      });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "conv", .name = "winograd", .accepts = accepts, .prepare = prepare, .run = run},
+};
+
+}  // namespace
+
+std::span<const KernelDef> conv_winograd() { return kKernels; }
+
+}  // namespace hg::kernels

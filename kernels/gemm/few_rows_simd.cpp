@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of few_rows_simd.h: rows and columns of y whose sums fit the registers, at once.
+#include "kernels/gemm/few_rows_simd.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm/few_rows_simd.cpp"
+// clang-format off
+#include "kernels/simd/simd.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/simd/rows-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels::HWY_NAMESPACE {
+
+HWY_INLINE V load_wide(D d, const float* from) { return hn::LoadU(d, from); }
+HWY_INLINE V load_wide(D d, const BFloat16* from) {
+  const hn::RebindToUnsigned<D> bits;
+  const hn::Rebind<uint16_t, D> narrow;
+  const auto half = hn::LoadU(narrow, reinterpret_cast<const uint16_t*>(from));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, half)));
+}
+
+// kRows x kColumns dot products at once; two sums each where that still fits the registers.
+template <int kRows, int kColumns, class T>
+HWY_INLINE void dots_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row,
+                        const T* HWY_RESTRICT b, int64_t b_row, float* y, int64_t y_row) {
+  const D d;
+  V sums[kRows][kColumns];
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 8
+    for (int j = 0; j < kColumns; ++j) sums[i][j] = hn::Zero(d);
+  int64_t p = 0;
+  for (; p + kLanes <= k; p += kLanes) {
+    V left[kRows];
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) left[i] = hn::LoadU(d, a + i * a_row + p);
+#pragma GCC unroll 8
+    for (int j = 0; j < kColumns; ++j) {
+      const V right = load_wide(d, b + j * b_row + p);
+#pragma GCC unroll 4
+      for (int i = 0; i < kRows; ++i) sums[i][j] = hn::MulAdd(left[i], right, sums[i][j]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 8
+    for (int j = 0; j < kColumns; ++j) {
+      float sum = hn::GetLane(hn::SumOfLanes(d, sums[i][j]));
+      for (int64_t q = p; q < k; ++q)
+        sum += a[i * a_row + q] * static_cast<float>(b[j * b_row + q]);
+      y[i * y_row + j] = sum;
+    }
+}
+
+template <int kRows, class T>
+void dots_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, const T* b, int64_t b_row,
+               float* y, int64_t y_row) {
+  constexpr int kColumns = kRows == 1 ? 8 : kRows == 2 ? 4 : kRows == 3 ? 3 : 2;
+  int64_t j = 0;
+  for (; j + kColumns <= columns; j += kColumns)
+    dots_of<kRows, kColumns>(k, a, a_row, b + j * b_row, b_row, y + j, y_row);
+  for (; j < columns; ++j) dots_of<kRows, 1>(k, a, a_row, b + j * b_row, b_row, y + j, y_row);
+}
+
+template <class T>
+void dots(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row, const T* b,
+          int64_t b_row, float* y, int64_t y_row) {
+  for (; rows >= 4; rows -= 4, a += 4 * a_row, y += 4 * y_row)
+    dots_rows<4>(columns, k, a, a_row, b, b_row, y, y_row);
+  if (rows == 3) dots_rows<3>(columns, k, a, a_row, b, b_row, y, y_row);
+  if (rows == 2) dots_rows<2>(columns, k, a, a_row, b, b_row, y, y_row);
+  if (rows == 1) dots_rows<1>(columns, k, a, a_row, b, b_row, y, y_row);
+}
+
+template <int kRows, int kVectors>
+HWY_INLINE void combine_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_col,
+                           const float* HWY_RESTRICT b, int64_t b_row, float* y, int64_t y_row) {
+  const D d;
+  V sums[kRows][kVectors];
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
+  for (int64_t p = 0; p < k; ++p) {
+    V factor[kRows];
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) factor[i] = hn::Set(d, a[i * a_row + p * a_col]);
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      const V right = hn::LoadU(d, b + p * b_row + v * kLanes);
+#pragma GCC unroll 4
+      for (int i = 0; i < kRows; ++i) sums[i][v] = hn::MulAdd(factor[i], right, sums[i][v]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, y + i * y_row + v * kLanes);
+}
+
+template <int kRows>
+void combine_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, int64_t a_col,
+                  const float* b, int64_t b_row, float* y, int64_t y_row) {
+  constexpr int kVectors = kRows == 1 ? 8 : kRows == 2 ? 4 : kRows == 3 ? 3 : 2;
+  int64_t j = 0;
+  for (; j + kVectors * kLanes <= columns; j += kVectors * kLanes)
+    combine_of<kRows, kVectors>(k, a, a_row, a_col, b + j, b_row, y + j, y_row);
+  for (; j + kLanes <= columns; j += kLanes)
+    combine_of<kRows, 1>(k, a, a_row, a_col, b + j, b_row, y + j, y_row);
+  for (; j < columns; ++j)
+    for (int i = 0; i < kRows; ++i) {
+      float sum = 0;
+      for (int64_t p = 0; p < k; ++p) sum += a[i * a_row + p * a_col] * b[p * b_row + j];
+      y[i * y_row + j] = sum;
+    }
+}
+
+void combine(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row, int64_t a_col,
+             const float* b, int64_t b_row, float* y, int64_t y_row) {
+  for (; rows >= 4; rows -= 4, a += 4 * a_row, y += 4 * y_row)
+    combine_rows<4>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
+  if (rows == 3) combine_rows<3>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
+  if (rows == 2) combine_rows<2>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
+  if (rows == 1) combine_rows<1>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
+}
+
+constexpr FewRowsTable kTable = {dots<float>, dots<BFloat16>, combine};
+
+}  // namespace hg::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hg::kernels {
+
+const FewRowsTable& few_rows_table() { return *HG_SIMD_CHOOSE(kTable); }
+
+}  // namespace hg::kernels
+#endif

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+// matmul and linear in f32. y is cut into tiles; what a tile computes does not depend on its size.
+// It runs over k in pieces whose panels of b fit the first cache, and finishes with the epilogue.
+// Constant b is packed once. Few rows are bound by reading b, which then is read where it lies.
+#include "kernels/gemm/gemm.h"
+
+#include <algorithm>
+
+#include "kernels/ceil_div.h"
+#include "kernels/gemm/few_rows_simd.h"
+#include "kernels/gemm/matmul_shape.h"
+#include "kernels/simd/half_simd.h"
+
+namespace hg::kernels {
+namespace {
+
+constexpr int64_t kSlack = 16;   // floats that pack_rows may write beyond
+constexpr int64_t kPiece = 256;  // of k: a panel of b takes kPiece nr floats, 16 or 32 KiB
+
+constexpr int64_t kMostColumns = 32;    // of a panel
+constexpr int64_t kKeptRows = 65536;    // floats of packed rows that a lane keeps for its next tile
+constexpr int64_t kLeastWork = 200000;  // products of a tile that is worth sharing
+constexpr int64_t kSecondCache = 98304;  // floats of b that stay there
+// Of an element of a side, in products of it: to pack it, and to read it.
+constexpr double kPackCost = 10, kReadCost = 4;
+constexpr int64_t kKeyBytes = 64;  // of a slot: which rows those are
+
+int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+struct Gemm {
+  MatmulShape s;
+  const GemmTable* table = nullptr;
+  const float* packed_b = nullptr;  // [pieces of k][panels][piece][nr]
+  // The same rounded, for Precision::bf16; a tile's panels are widened when it needs them.
+  const BFloat16* rounded_b = nullptr;
+  const HalfTable* half = nullptr;
+  bool pack_a = false, by_rows = false;
+  bool keeps_a = false;  // packed rows stay in the slot, where tiles of the same rows find them
+  int64_t tile_m = 0, tile_n = 0;  // of the largest tile
+  int64_t tiles_m = 0, tiles_n = 0;
+  int64_t lanes = 1, slot_bytes = 0;
+
+  int64_t blocks() const { return ceil_div(s.m, table->mr); }
+  int64_t panels() const { return ceil_div(s.n, table->nr); }
+  // Where a tile begins.
+  int64_t row_at(int64_t tile) const {
+    return std::min(s.m, part_begin(blocks(), tiles_m, tile) * table->mr);
+  }
+  int64_t column_at(int64_t tile) const {
+    return std::min(s.n, part_begin(panels(), tiles_n, tile) * table->nr);
+  }
+  int64_t packed_rows() const { return tile_m * (keeps_a ? s.k : kPiece) + kSlack; }  // floats
+  int64_t slot_a() const { return packed_b ? 0 : round_up(tile_n, table->nr) * kPiece; }
+};
+
+bool is_gemm(const PrepareContext& c) { return c.out(0).dtype == f32; }
+
+// Tiles of at most about 256 rows and 1024 columns. Several threads share as many as leave the
+// busiest lane least to do: each tile packs its rows again, unless the lane keeps them, and reads
+// or packs its panels of b.
+void choose_tiles(Gemm& g, bool packs_b, int64_t threads) {
+  const MatmulShape& s = g.s;
+  const int64_t mr = g.table->mr, nr = g.table->nr, batches = s.batches();
+  const int64_t least_m = s.m <= 384 ? std::min<int64_t>(s.m, 1) : ceil_div(s.m, 256);
+  const int64_t least_n = ceil_div(s.n, 1024);
+  g.tiles_m = least_m;
+  g.tiles_n = least_n;
+  const auto keeps = [&](int64_t tiles_m, int64_t tiles_n) {
+    return g.pack_a && tiles_n > 1 && ceil_div(g.blocks(), tiles_m) * mr * s.k <= kKeptRows;
+  };
+  const int64_t work = batches * s.m * s.n * s.k;
+  double best = 0;
+  for (int64_t wanted = threads; threads > 1 && work > wanted * kLeastWork && wanted <= 4 * threads;
+       wanted *= 2)
+    for (int64_t tiles_m = least_m; tiles_m <= g.blocks(); tiles_m += 1 + tiles_m / 8) {
+      int64_t rows = tiles_m;
+      int64_t columns = std::max(least_n, std::min(ceil_div(wanted, batches * rows), g.panels()));
+      if (g.by_rows)
+        rows = shared_equally(rows, g.blocks(), batches * columns, threads);
+      else
+        columns = shared_equally(columns, g.panels(), batches * rows, threads);
+      const int64_t tiles = batches * rows * columns;
+      const bool together = keeps(rows, columns) && (g.by_rows || rows == 1);
+      const double row_cost =
+          !g.pack_a
+              ? kReadCost
+              : kPackCost /
+                    static_cast<double>(together ? std::min(columns, ceil_div(tiles, threads)) : 1);
+      const double column_cost = packs_b                    ? kPackCost
+                                 : s.n * s.k > kSecondCache ? kReadCost
+                                                            : kReadCost / 4;
+      const double busiest = busiest_lane(tiles, threads, [&](int64_t index) {
+        const int64_t tile = index % (rows * columns);
+        const int64_t i = g.by_rows ? tile / columns : tile % rows;
+        const int64_t j = g.by_rows ? tile % columns : tile / rows;
+        const auto height = static_cast<double>(
+            (part_begin(g.blocks(), rows, i + 1) - part_begin(g.blocks(), rows, i)) * mr);
+        const auto width = static_cast<double>(
+            (part_begin(g.panels(), columns, j + 1) - part_begin(g.panels(), columns, j)) * nr);
+        return height * (width + row_cost) + width * column_cost;
+      });
+      // A few tiles more let lanes help each other.
+      const double time = tiles < 4 * threads ? 1.03 * busiest : busiest;
+      if (best == 0 || time < best) {
+        best = time;
+        g.tiles_m = rows;
+        g.tiles_n = columns;
+      }
+      if (batches * tiles_m >= wanted) break;
+    }
+  g.keeps_a = keeps(g.tiles_m, g.tiles_n);
+  if (g.tiles_m > 0) g.tile_m = ceil_div(g.blocks(), g.tiles_m) * mr;
+  if (g.tiles_n > 0) g.tile_n = ceil_div(g.panels(), g.tiles_n) * nr;
+}
+
+// The panels of b[k, n] in bf16.
+void round_panels(const GemmTable& table, int64_t n, int64_t k, const float* b, int64_t b_row,
+                  int64_t b_col, BFloat16* to) {
+  const int64_t nr = table.nr;
+  alignas(64) float panel[kPiece * kMostColumns];
+  for (int64_t k0 = 0; k0 < k; k0 += kPiece) {
+    const int64_t piece = std::min(kPiece, k - k0);
+    for (int64_t j = 0; j < n; j += nr, to += piece * nr) {
+      table.pack(piece, std::min(nr, n - j), b + k0 * b_row + j * b_col, b_row, b_col, panel,
+                 piece * nr);
+      for (int64_t i = 0; i < piece * nr; ++i) to[i] = BFloat16(panel[i]);
+    }
+  }
+}
+
+Status prepare(PrepareContext& c) {
+  Gemm g;
+  g.s = product_shape(c);
+  g.table = &gemm_table();
+  g.half = &half_table();
+  const MatmulShape& s = g.s;
+  g.by_rows = s.m * (s.k + s.n) > s.k * s.n;
+  const int nr = g.table->nr;
+  if (c.is_constant(1) && s.batches() == 1 && s.n > 0 && s.k > 0) {
+    const float* b = c.in(1).as<float>();
+    const GemmTable* table = g.table;
+    const int64_t panels = ceil_div(s.n, nr);
+    const bool rounds = c.precision() == Precision::bf16;
+    // One matrix may be a factor here and its transpose one elsewhere.
+    const std::string key =
+        text(rounds ? "gemm.bf16." : "gemm.b", nr, "/", s.n, ",", s.k, ",", s.b_row, ",", s.b_col);
+    const int64_t bytes = panels * nr * s.k * (rounds ? 2 : 4);
+    const auto* packed = c.pack(
+        1, key, bytes,
+        [table, panels, nr, b, n = s.n, k = s.k, row = s.b_row, col = s.b_col, rounds](void* to) {
+          if (rounds) {
+            round_panels(*table, n, k, b, row, col, static_cast<BFloat16*>(to));
+            return;
+          }
+          for (int64_t k0 = 0; k0 < k; k0 += kPiece) {
+            const int64_t piece = std::min(kPiece, k - k0);
+            table->pack(piece, n, b + k0 * row, row, col,
+                        static_cast<float*>(to) + k0 * panels * nr, piece * nr);
+          }
+        });
+    if (rounds)
+      g.rounded_b = static_cast<const BFloat16*>(packed);
+    else
+      g.packed_b = static_cast<const float*>(packed);
+  }
+  // Packed rows lie in the order in which the panels of b meet them, one after the other.
+  g.pack_a = s.m > 1 && s.n > nr && (s.a_col != 1 || (s.m > 2 * g.table->mr && s.n >= 8 * nr));
+  choose_tiles(g, g.packed_b == nullptr, c.threads());
+  g.lanes = tile_lanes(c, s.batches() * g.tiles_m * g.tiles_n);
+  g.slot_bytes = (g.slot_a() + (g.pack_a ? g.packed_rows() : 0)) * 4 + (g.keeps_a ? kKeyBytes : 0);
+  c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
+  c.make_state(std::move(g));
+  return {};
+}
+
+void run(const RunContext& c) noexcept {
+  const Gemm& g = c.state<Gemm>();
+  const MatmulShape& s = g.s;
+  const float* a = c.in(0).as<float>();
+  const float* b = c.in(1).as<float>();
+  const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
+  const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
+  float* y = c.out(0).as<float>();
+  const int nr = g.table->nr;
+  const int64_t panels = g.panels(), tiles_m = g.tiles_m, tiles_n = g.tiles_n;
+  // The rows that a slot keeps, as a number of them; at the end of the slot.
+  const int64_t key_at = round_up(g.slot_a() + g.packed_rows(), 2);
+  const auto key_of = [&](float* slot) { return reinterpret_cast<int64_t*>(slot + key_at); };
+  for (int64_t lane = 0; g.keeps_a && lane < g.lanes; ++lane)
+    *key_of(tile_slot(c, g.lanes, g.slot_bytes, lane)) = -1;
+  for_tiles(
+      c, s.batches() * tiles_m * tiles_n, g.lanes, g.slot_bytes, [&](int64_t index, float* slot) {
+        // Neighbouring tiles share the columns, or where rows are most of the bytes, the rows:
+        // those that a thread's own part of the layer before has written.
+        const int64_t batch = index / (tiles_m * tiles_n), tile = index % (tiles_m * tiles_n);
+        const int64_t tile_i = g.by_rows ? tile / tiles_n : tile % tiles_m;
+        const int64_t tile_j = g.by_rows ? tile % tiles_n : tile / tiles_m;
+        const int64_t i0 = g.row_at(tile_i), j0 = g.column_at(tile_j);
+        const int64_t offset = (batch * s.m + i0) * s.n + j0;
+        const int64_t rows = g.row_at(tile_i + 1) - i0, columns = g.column_at(tile_j + 1) - j0;
+        const Epilogue e = {.activation = s.activation,
+                            .column_bias = bias ? bias + j0 : nullptr,
+                            .residual = residual ? residual + offset : nullptr};
+        const float* tile_a = a + s.a_offset(batch) + i0 * s.a_row;
+        const float* tile_b = b + s.b_offset(batch) + j0 * s.b_col;
+        const int64_t key = batch * s.m + i0;
+        const bool has_rows = g.keeps_a && *key_of(slot) == key;
+        for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += kPiece) {
+          const int64_t piece = std::min(kPiece, s.k - k0);
+          const float* from = slot;
+          if (g.packed_b)
+            from = g.packed_b + (k0 * panels + j0 / nr * piece) * nr;
+          else if (g.rounded_b)
+            g.half->widen(round_up(columns, nr) * piece,
+                          g.rounded_b + (k0 * panels + j0 / nr * piece) * nr, slot);
+          else
+            g.table->pack(piece, columns, tile_b + k0 * s.b_row, s.b_row, s.b_col, slot,
+                          piece * nr);
+          const float* piece_a = tile_a + k0 * s.a_col;
+          if (g.pack_a) {
+            float* to = slot + g.slot_a() + (g.keeps_a ? rows * k0 : 0);
+            if (!has_rows && s.a_col == 1)
+              g.table->pack_rows(rows, piece, piece_a, s.a_row, to);
+            else if (!has_rows)
+              pack_rows(rows, piece, piece_a, s.a_row, s.a_col, g.table->mr, to);
+            piece_a = to;
+          }
+          g.table->sweep({.rows = rows,
+                          .columns = columns,
+                          .k = piece,
+                          .left = rows,
+                          .a = piece_a,
+                          .is_packed = g.pack_a,
+                          .a_row = s.a_row,
+                          .a_col = s.a_col,
+                          .panels = from,
+                          .panel_step = piece * nr,
+                          .y = y + offset,
+                          .y_row = s.n,
+                          .add = k0 > 0,
+                          .epilogue = k0 + kPiece >= s.k && !e.empty() ? &e : nullptr});
+        }
+        if (g.keeps_a) *key_of(slot) = key;
+      });
+}
+
+// Few rows: every element of b is used once or a few times, so packing would cost more than it
+// saves. b contiguous along k gives dot products, along n sums of rows.
+constexpr int64_t kFewRows = 4;
+
+bool is_few_rows(const PrepareContext& c) {
+  if (c.out(0).dtype != f32) return false;
+  const MatmulShape s = product_shape(c);
+  return s.m <= kFewRows && (s.b_col == 1 || (s.b_row == 1 && s.a_col == 1));
+}
+
+struct FewRows {
+  MatmulShape s;
+  const FewRowsTable* few = nullptr;
+  const GemmTable* table = nullptr;     // for the epilogue
+  const BFloat16* rounded_b = nullptr;  // [n, k], for Precision::bf16
+};
+
+bool takes_dots(const MatmulShape& s) {
+  return s.b_row == 1 && s.a_col == 1 && (s.b_col != 1 || s.k > 1);
+}
+
+Status few_prepare(PrepareContext& c) {
+  FewRows f{product_shape(c), &few_rows_table(), &gemm_table()};
+  const MatmulShape& s = f.s;
+  if (c.precision() == Precision::bf16 && c.is_constant(1) && s.batches() == 1 && takes_dots(s))
+    f.rounded_b = static_cast<const BFloat16*>(
+        c.pack(1, text("gemm.bf16.rows/", s.n, ",", s.k, ",", s.b_col), s.n * s.k * 2,
+               [b = c.in(1).as<float>(), n = s.n, k = s.k, step = s.b_col](void* to) {
+                 auto* const rounded = static_cast<BFloat16*>(to);
+                 for (int64_t j = 0; j < n; ++j)
+                   for (int64_t p = 0; p < k; ++p) rounded[j * k + p] = BFloat16(b[j * step + p]);
+               }));
+  c.make_state(std::move(f));
+  return {};
+}
+
+void few_run(const RunContext& c) noexcept {
+  const FewRows& f = c.state<FewRows>();
+  const MatmulShape& s = f.s;
+  const float* a = c.in(0).as<float>();
+  const float* b = c.in(1).as<float>();
+  const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
+  const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
+  float* y = c.out(0).as<float>();
+  // Pieces of columns that read about 64 KiB of b or more.
+  const int64_t width =
+      std::min(round_up(s.n, 64), round_up(ceil_div(16384, std::max<int64_t>(1, s.k)), 64));
+  const int64_t pieces = ceil_div(s.n, std::max<int64_t>(1, width));
+  const int64_t grain =
+      std::max<int64_t>(1, 16384 / std::max<int64_t>(1, std::min(s.n, width) * s.k));
+  c.parallel_for(s.batches() * pieces, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index) {
+      const int64_t batch = index / pieces, j = index % pieces * width;
+      const int64_t columns = std::min(width, s.n - j), offset = batch * s.m * s.n + j;
+      const float* ai = a + s.a_offset(batch);
+      const float* bj = b + s.b_offset(batch) + j * s.b_col;
+      if (f.rounded_b)
+        f.few->dots_bf16(s.m, columns, s.k, ai, s.a_row, f.rounded_b + j * s.k, s.k, y + offset,
+                         s.n);
+      else if (takes_dots(s))
+        f.few->dots(s.m, columns, s.k, ai, s.a_row, bj, s.b_col, y + offset, s.n);
+      else
+        f.few->combine(s.m, columns, s.k, ai, s.a_row, s.a_col, bj, s.b_row, y + offset, s.n);
+      const Epilogue e = {.activation = s.activation,
+                          .column_bias = bias ? bias + j : nullptr,
+                          .residual = residual ? residual + offset : nullptr};
+      if (!e.empty()) f.table->finish(s.m, columns, e, y + offset, s.n);
+    }
+  });
+}
+constexpr KernelDef kKernels[] = {
+    {.op = "matmul",
+     .name = "few_rows",
+     .accepts = is_few_rows,
+     .prepare = few_prepare,
+     .run = few_run,
+     .strided = kAllStrided},
+    {.op = "matmul",
+     .name = "gemm",
+     .accepts = is_gemm,
+     .prepare = prepare,
+     .run = run,
+     .strided = kAllStrided},
+    {.op = "linear",
+     .name = "few_rows",
+     .accepts = is_few_rows,
+     .prepare = few_prepare,
+     .run = few_run,
+     .strided = 1u << 1},
+    {.op = "linear",
+     .name = "gemm",
+     .accepts = is_gemm,
+     .prepare = prepare,
+     .run = run,
+     .strided = 1u << 1},
+};
+
+}  // namespace
+
+std::span<const KernelDef> gemm() { return kKernels; }
+
+}  // namespace hg::kernels

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// matmul and linear in f64: panels of b of two vectors, under which 4 rows of a at a time keep
+// their sums in registers. What an element sums does not depend on how y is cut into tiles.
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/ceil_div.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/matmul_shape.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm/gemm_double.cpp"
+// clang-format off
+#include "kernels/simd/simd.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+#ifndef HG_KERNELS_GEMM_DOUBLE_ONCE
+#define HG_KERNELS_GEMM_DOUBLE_ONCE
+namespace hg::kernels {
+// y[rows, columns] (+)= a[rows, k] panel[k, columns of the panel], where rows <= 4.
+struct DoubleBlock {
+  int64_t rows, columns, k;
+  const double* a;
+  int64_t a_row, a_col;
+  const double* panel;
+  double* y;
+  int64_t y_row;
+  bool add;
+};
+struct DoubleTable {
+  int64_t columns;  // of a panel
+  void (*block)(const DoubleBlock& b);
+};
+}  // namespace hg::kernels
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using DD = hn::ScalableTag<double>;
+constexpr int kDoubles = static_cast<int>(hn::MaxLanes(DD()));
+
+template <int kRows>
+void double_rows(const DoubleBlock& b) {
+  const DD d;
+  hn::Vec<DD> sums[kRows][2];
+  HWY_ALIGN double out[2 * kDoubles];
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) sums[i][0] = sums[i][1] = hn::Zero(d);
+  const double *a = b.a, *panel = b.panel;
+  for (int64_t p = 0; p < b.k; ++p, a += b.a_col, panel += 2 * kDoubles) {
+    const auto left = hn::Load(d, panel), right = hn::Load(d, panel + kDoubles);
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) {
+      const auto factor = hn::Set(d, a[i * b.a_row]);
+      sums[i][0] = hn::MulAdd(factor, left, sums[i][0]);
+      sums[i][1] = hn::MulAdd(factor, right, sums[i][1]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) {
+    hn::Store(sums[i][0], d, out);
+    hn::Store(sums[i][1], d, out + kDoubles);
+    double* const y = b.y + i * b.y_row;
+    for (int64_t j = 0; j < b.columns; ++j) y[j] = b.add ? y[j] + out[j] : out[j];
+  }
+}
+
+void double_block(const DoubleBlock& b) {
+  switch (b.rows) {
+    case 4:
+      return double_rows<4>(b);
+    case 3:
+      return double_rows<3>(b);
+    case 2:
+      return double_rows<2>(b);
+    default:
+      return double_rows<1>(b);
+  }
+}
+
+constexpr DoubleTable kDoubleTable = {2 * kDoubles, double_block};
+
+}  // namespace hg::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hg::kernels {
+namespace {
+
+constexpr int64_t kPiece = 256;  // of k
+constexpr int64_t kRows = 128;   // of a tile
+
+struct GemmDouble {
+  MatmulShape s;
+  const DoubleTable* table = nullptr;
+  int64_t lanes = 1, slot_bytes = 0;
+
+  int64_t tiles_m() const { return ceil_div(s.m, kRows); }
+  int64_t tiles_n() const { return ceil_div(s.n, table->columns); }
+};
+
+bool accepts(const PrepareContext& c) { return c.out(0).dtype == f64 && c.out(0).count() > 0; }
+
+Status prepare(PrepareContext& c) {
+  GemmDouble g{product_shape(c), HG_SIMD_CHOOSE(kDoubleTable)};
+  g.lanes = tile_lanes(c, g.s.batches() * g.tiles_m() * g.tiles_n());
+  g.slot_bytes = kPiece * g.table->columns * 8;
+  c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
+  c.make_state(std::move(g));
+  return {};
+}
+
+void run(const RunContext& c) noexcept {
+  const GemmDouble& g = c.state<GemmDouble>();
+  const double* bias = c.has(2) ? c.in(2).as<double>() : nullptr;
+  const double* residual = c.has(3) ? c.in(3).as<double>() : nullptr;
+  const MatmulShape& s = g.s;
+  const int64_t tiles_m = g.tiles_m(), tiles_n = g.tiles_n(), width = g.table->columns;
+  for_tiles(c, s.batches() * tiles_m * tiles_n, g.lanes, g.slot_bytes,
+            [&](int64_t index, float* slot) {
+              auto* const panel = reinterpret_cast<double*>(slot);
+              const int64_t batch = index / (tiles_m * tiles_n);
+              const int64_t i0 = index % tiles_m * kRows, j0 = index / tiles_m % tiles_n * width;
+              const int64_t rows = std::min(kRows, s.m - i0), columns = std::min(width, s.n - j0);
+              const double* a = c.in(0).as<double>() + s.a_offset(batch) + i0 * s.a_row;
+              const double* b = c.in(1).as<double>() + s.b_offset(batch) + j0 * s.b_col;
+              const int64_t offset = (batch * s.m + i0) * s.n + j0;
+              double* const y = c.out(0).as<double>() + offset;
+              for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += kPiece) {
+                const int64_t piece = std::min(kPiece, s.k - k0);
+                for (int64_t p = 0; p < piece; ++p)
+                  for (int64_t j = 0; j < width; ++j)
+                    panel[p * width + j] = j < columns ? b[(k0 + p) * s.b_row + j * s.b_col] : 0;
+                for (int64_t i = 0; i < rows; i += 4)
+                  g.table->block({.rows = std::min<int64_t>(4, rows - i),
+                                  .columns = columns,
+                                  .k = piece,
+                                  .a = a + i * s.a_row + k0 * s.a_col,
+                                  .a_row = s.a_row,
+                                  .a_col = s.a_col,
+                                  .panel = panel,
+                                  .y = y + i * s.n,
+                                  .y_row = s.n,
+                                  .add = k0 > 0});
+              }
+              for (int64_t i = 0; i < rows; ++i)
+                for (int64_t j = 0; j < columns; ++j) {
+                  double sum = y[i * s.n + j];
+                  if (bias) sum += bias[j0 + j];
+                  if (residual) sum += residual[offset + i * s.n + j];
+                  y[i * s.n + j] = activate(s.activation, sum);
+                }
+            });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "matmul",
+     .name = "gemm_double",
+     .accepts = accepts,
+     .prepare = prepare,
+     .run = run,
+     .strided = kAllStrided},
+    {.op = "linear",
+     .name = "gemm_double",
+     .accepts = accepts,
+     .prepare = prepare,
+     .run = run,
+     .strided = 1u << 1},
+};
+
+}  // namespace
+
+std::span<const KernelDef> gemm_double() { return kKernels; }
+
+}  // namespace hg::kernels
+#endif

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// matmul and linear in f16 and bf16: weights stay as they are in memory, and become f32 panels of a
+// tile; sums are f32, and rounded once after the epilogue.
+#include <algorithm>
+#include <utility>
+
+#include "kernels/ceil_div.h"
+#include "kernels/element.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/matmul_shape.h"
+#include "kernels/simd/half_simd.h"
+
+namespace hg::kernels {
+namespace {
+
+constexpr int64_t kPiece = 256;  // of k
+constexpr int64_t kTileM = 240;  // a multiple of 6 and 12
+constexpr int64_t kTileN = 64;
+
+struct GemmHalf {
+  MatmulShape s;
+  const GemmTable* table = nullptr;
+  const HalfTable* half = nullptr;
+  int64_t tile_m = 1, lanes = 1, slot_bytes = 0;
+
+  int64_t tiles_m() const { return ceil_div(s.m, tile_m); }
+  int64_t tiles_n() const { return ceil_div(s.n, kTileN); }
+};
+
+// Parts of a slot.
+struct Slot {
+  float *panels, *rows, *a, *y, *bias;
+  Slot(float* at, int64_t tile_m) {
+    panels = at;
+    rows = panels + kTileN * kPiece;
+    a = rows + kTileN * kPiece;
+    y = a + tile_m * kPiece;
+    bias = y + tile_m * kTileN;
+  }
+  static int64_t floats(int64_t tile_m) {
+    return 2 * kTileN * kPiece + tile_m * (kPiece + kTileN) + kTileN;
+  }
+};
+
+bool accepts(const PrepareContext& c) {
+  return (c.out(0).dtype == f16 || c.out(0).dtype == bf16) && c.out(0).count() > 0;
+}
+
+Status prepare(PrepareContext& c) {
+  GemmHalf g;
+  g.s = product_shape(c);
+  g.table = &gemm_table();
+  g.half = &half_table();
+  g.tile_m = std::clamp<int64_t>(g.s.m, 1, kTileM);
+  g.lanes = tile_lanes(c, g.s.batches() * g.tiles_m() * g.tiles_n());
+  g.slot_bytes = Slot::floats(g.tile_m) * 4;
+  c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
+  c.make_state(std::move(g));
+  return {};
+}
+
+// to[i, p] = from[i row + p column], lines being contiguous in f32 whichever way they lie in
+// memory: returns the distances of rows and columns of what it wrote.
+template <class T>
+std::pair<int64_t, int64_t> widen(const HalfTable& half, int64_t rows, int64_t columns,
+                                  const T* from, int64_t row, int64_t column, float* to) {
+  if (column != 1 && row == 1) {
+    for (int64_t p = 0; p < columns; ++p) half.widen(rows, from + p * column, to + p * rows);
+    return {1, rows};
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    if (column == 1)
+      half.widen(columns, from + i * row, to + i * columns);
+    else
+      for (int64_t p = 0; p < columns; ++p) to[i * columns + p] = load(from + i * row + p * column);
+  }
+  return {columns, 1};
+}
+
+template <class T>
+void run_tile(const GemmHalf& g, int64_t index, float* memory, const T* a, const T* b,
+              const T* bias, const T* residual, T* y) {
+  const MatmulShape& s = g.s;
+  const int nr = g.table->nr;
+  const Slot slot(memory, g.tile_m);
+  const int64_t batch = index / (g.tiles_m() * g.tiles_n());
+  const int64_t i0 = index % g.tiles_m() * g.tile_m;
+  const int64_t j0 = index / g.tiles_m() % g.tiles_n() * kTileN;
+  const int64_t rows = std::min(g.tile_m, s.m - i0), columns = std::min(kTileN, s.n - j0);
+  a += s.a_offset(batch) + i0 * s.a_row;
+  b += s.b_offset(batch) + j0 * s.b_col;
+  for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += kPiece) {
+    const int64_t piece = std::min(kPiece, s.k - k0);
+    const auto [b_row, b_col] =
+        widen(*g.half, piece, columns, b + k0 * s.b_row, s.b_row, s.b_col, slot.rows);
+    g.table->pack(piece, columns, slot.rows, b_row, b_col, slot.panels, piece * nr);
+    const auto [a_row, a_col] =
+        widen(*g.half, rows, piece, a + k0 * s.a_col, s.a_row, s.a_col, slot.a);
+    for (int64_t j = 0; j < columns; j += nr) {
+      int count;
+      for (int64_t i = 0; i < rows; i += count) {
+        count = block_rows(rows - i, g.table->mr);
+        g.table->block({.rows = count,
+                        .k = piece,
+                        .a = slot.a + i * a_row,
+                        .a_row = a_row,
+                        .a_col = a_col,
+                        .y = slot.y + i * kTileN + j,
+                        .y_row = kTileN,
+                        .add = k0 > 0},
+                       static_cast<int>(std::min<int64_t>(nr, columns - j)),
+                       slot.panels + j * piece);
+      }
+    }
+  }
+  const int64_t offset = (batch * s.m + i0) * s.n + j0;
+  if (bias) g.half->widen(columns, bias + j0, slot.bias);
+  for (int64_t i = 0; i < rows; ++i) {
+    float* sums = slot.y + i * kTileN;
+    if (residual) g.half->widen(columns, residual + offset + i * s.n, slot.rows);
+    const Epilogue e = {.activation = s.activation,
+                        .column_bias = bias ? slot.bias : nullptr,
+                        .residual = residual ? slot.rows : nullptr};
+    if (!e.empty()) g.table->finish(1, columns, e, sums, kTileN);
+    for (int64_t j = 0; j < columns; ++j) store(y + offset + i * s.n + j, sums[j]);
+  }
+}
+
+template <class T>
+void run_all(const RunContext& c) {
+  const GemmHalf& g = c.state<GemmHalf>();
+  const T* bias = c.has(2) ? c.in(2).as<T>() : nullptr;
+  const T* residual = c.has(3) ? c.in(3).as<T>() : nullptr;
+  for_tiles(c, g.s.batches() * g.tiles_m() * g.tiles_n(), g.lanes, g.slot_bytes,
+            [&](int64_t index, float* slot) {
+              run_tile<T>(g, index, slot, c.in(0).as<T>(), c.in(1).as<T>(), bias, residual,
+                          c.out(0).as<T>());
+            });
+}
+void run(const RunContext& c) noexcept {
+  c.out(0).dtype == f16 ? run_all<Half>(c) : run_all<BFloat16>(c);
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "matmul",
+     .name = "gemm_half",
+     .accepts = accepts,
+     .prepare = prepare,
+     .run = run,
+     .strided = kAllStrided},
+    {.op = "linear",
+     .name = "gemm_half",
+     .accepts = accepts,
+     .prepare = prepare,
+     .run = run,
+     .strided = 1u << 1},
+};
+
+}  // namespace
+
+std::span<const KernelDef> gemm_half() { return kKernels; }
+
+}  // namespace hg::kernels

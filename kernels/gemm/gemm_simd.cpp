@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops of gemm.h for every instruction set. A block of y of mr x nr elements stays in
+// registers while k runs: 6 rows of two vectors where there are 16 registers, 12 where there
+// are 32.
+#include <algorithm>
+#include <array>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/gemm/gemm.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm/gemm_simd.cpp"
+// clang-format off
+#include "kernels/simd/simd.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "hwy/cache_control.h"
+#include "kernels/gemm/gemm_pack-inl.h"
+#include "kernels/simd/rows-inl.h"
+#include "kernels/simd/vector_math-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels::HWY_NAMESPACE {
+// Where the vectors of row p of b lie.
+struct InPanel {
+  const float* panel;
+  HWY_INLINE const float* row(int64_t p, int v) const { return panel + p * kNr + v * kLanes; }
+};
+struct Gathered {
+  const float* x[2];
+  const int64_t* offset;
+  HWY_INLINE const float* row(int64_t p, int v) const { return x[v] + offset[p]; }
+};
+
+// Asks for a line that is going to be written: the other processor may have it.
+HWY_INLINE void expect_write(const float* at) {
+#if HWY_ARCH_X86
+  asm volatile("prefetchw %0" : : "m"(*at));
+#else
+  __builtin_prefetch(at, 1, 3);
+#endif
+}
+
+// relu or relu6; NaN stays NaN.
+HWY_INLINE V clamped(V x, bool has_high) {
+  const D d;
+  const V low = hn::Zero(d), high = hn::Set(d, 6.0f);
+  x = hn::IfThenElse(hn::Lt(x, low), low, x);
+  return has_high ? hn::IfThenElse(hn::Gt(x, high), high, x) : x;
+}
+
+// Adds, finishes and stores as store_whole does, but some columns of vectors only. sums holds the
+// vectors of one row after the other.
+HWY_NOINLINE void store_edge(const Block& block, const float* sums, int vectors, const int64_t* at,
+                             const int* valid) {
+  const D d;
+  const Epilogue none;
+  const Epilogue& e = block.epilogue != nullptr ? *block.epilogue : none;
+  for (int i = 0; i < block.rows; ++i)
+    for (int v = 0; v < vectors; ++v, sums += kLanes) {
+      const int64_t offset = i * block.y_row + at[v];
+      V x = hn::Load(d, sums);
+      if (block.add) x = hn::Add(load_part(d, block.y + offset, valid[v]), x);
+      if (e.row_bias != nullptr) x = hn::Add(x, hn::Set(d, e.row_bias[i]));
+      if (e.column_bias != nullptr) x = hn::Add(x, load_part(d, e.column_bias + at[v], valid[v]));
+      if (e.residual != nullptr) x = hn::Add(x, load_part(d, e.residual + offset, valid[v]));
+      if (e.activation == Activation::relu || e.activation == Activation::relu6)
+        x = clamped(x, e.activation == Activation::relu6);
+      store_part(d, x, valid[v], block.y + offset);
+    }
+}
+
+template <int kRows, int kVectors>
+HWY_INLINE void store_whole(const Block& block, V (&sums)[kRows][kVectors], const int64_t* at) {
+  const D d;
+  float* const y = block.y;
+  const int64_t y_row = block.y_row;
+  if (block.add) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v)
+        sums[i][v] = hn::Add(hn::LoadU(d, y + i * y_row + at[v]), sums[i][v]);
+  }
+  if (block.epilogue != nullptr) {
+    const Epilogue& e = *block.epilogue;
+    if (e.row_bias != nullptr) {
+#pragma GCC unroll 12
+      for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v)
+          sums[i][v] = hn::Add(sums[i][v], hn::Set(d, e.row_bias[i]));
+    }
+    if (e.column_bias != nullptr) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        const V bias = hn::LoadU(d, e.column_bias + at[v]);
+#pragma GCC unroll 12
+        for (int i = 0; i < kRows; ++i) sums[i][v] = hn::Add(sums[i][v], bias);
+      }
+    }
+    if (e.residual != nullptr) {
+#pragma GCC unroll 12
+      for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v)
+          sums[i][v] = hn::Add(sums[i][v], hn::LoadU(d, e.residual + i * y_row + at[v]));
+    }
+    if (e.activation == Activation::relu || e.activation == Activation::relu6) {
+      const bool has_high = e.activation == Activation::relu6;
+#pragma GCC unroll 12
+      for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) sums[i][v] = clamped(sums[i][v], has_high);
+    }
+  }
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, y + i * y_row + at[v]);
+}
+
+// kWhole: all columns of the vectors are stored.
+template <int kRows, int kVectors, bool kWhole, class Source>
+void block_of(const Block& block, const Source& source, const int64_t* at, const int* valid) {
+  const D d;
+  const int64_t k = block.k, a_row = block.a_row, a_col = block.a_col;
+  const float* HWY_RESTRICT a = block.a;
+  V sums[kRows][kVectors];
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
+  // What the sums are added to arrives meanwhile, or what the blocks after the next write. Where b
+  // is in panels, products are long enough for stores to wait.
+  if (block.add) {
+    for (int i = 0; i < kRows; ++i) hwy::Prefetch(block.y + i * block.y_row + at[0]);
+  } else if constexpr (std::is_same_v<Source, Gathered>) {
+    constexpr int64_t kAhead = 3 * kNr;
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) expect_write(block.y + i * block.y_row + at[v] + kAhead);
+  }
+  for (int64_t p = 0; p < k; ++p) {
+    V b[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) b[v] = hn::LoadU(d, source.row(p, v));
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i) {
+      const V factor = hn::Set(d, a[i * a_row]);
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(factor, b[v], sums[i][v]);
+    }
+    a += a_col;
+  }
+  if constexpr (kWhole) {
+    store_whole(block, sums, at);
+  } else {
+    HWY_ALIGN float edge[kRows * kVectors * kLanes];
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v)
+        hn::Store(sums[i][v], d, edge + (i * kVectors + v) * kLanes);
+    store_edge(block, edge, kVectors, at, valid);
+  }
+}
+
+template <class Source>
+using BlockFunction = void (*)(const Block&, const Source&, const int64_t*, const int*);
+template <class Source, int kVectors, bool kWhole, int... kIndex>
+constexpr std::array<BlockFunction<Source>, kMr> functions_of(
+    std::integer_sequence<int, kIndex...>) {
+  return {block_of<kIndex + 1, kVectors, kWhole, Source>...};
+}
+template <class Source, int kVectors, bool kWhole>
+constexpr auto kBlocks =
+    functions_of<Source, kVectors, kWhole>(std::make_integer_sequence<int, kMr>());
+
+template <class Source>
+HWY_INLINE const BlockFunction<Source>* blocks_for(int vectors, const int* valid) {
+  if (vectors == 1)
+    return valid[0] == kLanes ? kBlocks<Source, 1, true>.data() : kBlocks<Source, 1, false>.data();
+  return valid[0] == kLanes && valid[1] == kLanes ? kBlocks<Source, 2, true>.data()
+                                                  : kBlocks<Source, 2, false>.data();
+}
+
+template <Activation kActivation>
+HWY_INLINE V activated(V x) {
+  if constexpr (kActivation == Activation::relu) return relu_of(x);
+  if constexpr (kActivation == Activation::relu6) return clamp_of(x, 0, 6);
+  if constexpr (kActivation == Activation::sigmoid) return sigmoid_of(x);
+  if constexpr (kActivation == Activation::tanh) return tanh_of(x);
+  if constexpr (kActivation == Activation::silu) return silu_of(x);
+  if constexpr (kActivation == Activation::hardsigmoid) return hardsigmoid_of(x);
+  if constexpr (kActivation == Activation::hardswish) return hardswish_of(x);
+  if constexpr (kActivation == Activation::gelu) return gelu_of(x);
+  if constexpr (kActivation == Activation::gelu_tanh) return gelu_tanh_of(x);
+  return x;
+}
+
+template <Activation kActivation>
+void finish_with(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row) {
+  const D d;
+  for (int64_t i = 0; i < rows; ++i) {
+    float* row = y + i * y_row;
+    const float* residual = e.residual ? e.residual + i * y_row : nullptr;
+    const V row_bias = hn::Set(d, e.row_bias ? e.row_bias[i] : 0.0f);
+    int64_t j = 0;
+    for (; j + kLanes <= columns; j += kLanes) {
+      V x = hn::LoadU(d, row + j);
+      if (e.row_bias) x = hn::Add(x, row_bias);
+      if (e.column_bias) x = hn::Add(x, hn::LoadU(d, e.column_bias + j));
+      if (residual) x = hn::Add(x, hn::LoadU(d, residual + j));
+      hn::StoreU(activated<kActivation>(x), d, row + j);
+    }
+    if (j == columns) continue;
+    HWY_ALIGN float edge[kLanes] = {};
+    for (int64_t t = j; t < columns; ++t) {
+      float x = row[t];
+      if (e.row_bias) x += e.row_bias[i];
+      if (e.column_bias) x += e.column_bias[t];
+      if (residual) x += residual[t];
+      edge[t - j] = x;
+    }
+    hn::Store(activated<kActivation>(hn::Load(d, edge)), d, edge);
+    for (int64_t t = j; t < columns; ++t) row[t] = edge[t - j];
+  }
+}
+
+using Finish = void (*)(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row);
+
+template <int... kIndex>
+constexpr std::array<Finish, sizeof...(kIndex)> finishes(std::integer_sequence<int, kIndex...>) {
+  return {finish_with<static_cast<Activation>(kIndex)>...};
+}
+constexpr auto kFinish = finishes(std::make_integer_sequence<int, kActivations>());
+
+void finish(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row) {
+  kFinish[static_cast<size_t>(e.activation)](rows, columns, e, y, y_row);
+}
+
+// The activation alone, of kVectors whole vectors in each row: constants stay in registers.
+template <Activation kActivation, int kVectors>
+void activate_rows(int rows, float* y, int64_t y_row) {
+  const D d;
+  for (int i = 0; i < rows; ++i, y += y_row)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      hn::StoreU(activated<kActivation>(hn::LoadU(d, y + v * kLanes)), d, y + v * kLanes);
+}
+using Activate = void (*)(int rows, float* y, int64_t y_row);
+template <int kVectors, int... kIndex>
+constexpr std::array<Activate, sizeof...(kIndex)> activates(std::integer_sequence<int, kIndex...>) {
+  return {activate_rows<static_cast<Activation>(kIndex), kVectors>...};
+}
+constexpr auto kActivateOne = activates<1>(std::make_integer_sequence<int, kActivations>());
+constexpr auto kActivateTwo = activates<2>(std::make_integer_sequence<int, kActivations>());
+
+// What the block itself does not apply, while the elements are still in the first cache.
+HWY_INLINE void activate_block(const Block& block, int64_t at, int columns) {
+  if (block.epilogue == nullptr || is_clamp(block.epilogue->activation)) return;
+  const auto activation = static_cast<size_t>(block.epilogue->activation);
+  if (columns == kNr) return kActivateTwo[activation](block.rows, block.y + at, block.y_row);
+  if (columns == kLanes) return kActivateOne[activation](block.rows, block.y + at, block.y_row);
+  finish(block.rows, columns, {.activation = block.epilogue->activation}, block.y + at,
+         block.y_row);
+}
+
+// A few columns under packed rows: vectors along the rows, of which a block fits one.
+constexpr bool kHasNarrow = kMr <= kLanes;
+constexpr int kNarrow = 4;
+
+template <int kColumns>
+void narrow_of(const Block& block, const float* panel) {
+  const D d;
+  V sums[2][kColumns];
+#pragma GCC unroll 2
+  for (int t = 0; t < 2; ++t)
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; ++c) sums[t][c] = hn::Zero(d);
+  const float* a = block.a;
+  const auto step = [&](V(&sum)[kColumns]) HWY_ATTR {
+    const V left = load_part(d, a, block.rows);
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; ++c) sum[c] = hn::MulAdd(left, hn::Set(d, panel[c]), sum[c]);
+    a += block.rows;
+    panel += kNr;
+  };
+  int64_t p = 0;
+  for (; p + 2 <= block.k; p += 2) {
+    step(sums[0]);
+    step(sums[1]);
+  }
+  if (p < block.k) step(sums[0]);
+#pragma GCC unroll 4
+  for (int c = 0; c < kColumns; ++c) {
+    HWY_ALIGN float column[kLanes];
+    hn::Store(hn::Add(sums[0][c], sums[1][c]), d, column);
+    float* y = block.y + c;
+    for (int i = 0; i < block.rows; ++i, y += block.y_row)
+      *y = block.add ? *y + column[i] : column[i];
+  }
+  if (block.epilogue != nullptr)
+    finish(block.rows, kColumns, *block.epilogue, block.y, block.y_row);
+}
+constexpr void (*kNarrowBlocks[kNarrow])(const Block&, const float*) = {narrow_of<1>, narrow_of<2>,
+                                                                        narrow_of<3>, narrow_of<4>};
+
+constexpr int64_t kAt[2] = {0, kLanes};
+
+void block(const Block& block, int columns, const float* panel) {
+  const int valid[2] = {std::min(columns, kLanes), columns - kLanes};
+  blocks_for<InPanel>(columns > kLanes ? 2 : 1, valid)[block.rows - 1](block, {panel}, kAt, valid);
+  activate_block(block, 0, columns);
+}
+
+// The blocks of rows of a sweep, as block_rows has them, without its divisions.
+struct RowBlocks {
+  int least;
+  int64_t longer;
+  explicit RowBlocks(int64_t left) {
+    const int64_t blocks = (left + kMr - 1) / kMr;
+    least = static_cast<int>(left / blocks);
+    longer = left % blocks;
+  }
+  HWY_INLINE int rows(int64_t index) const { return index < longer ? least + 1 : least; }
+};
+
+// Brings a panel from memory to the second cache, in parts beside the blocks of the one before it.
+struct NextPanel {
+  static constexpr int64_t kLine = 16;  // floats
+  const float* at = nullptr;
+  const float* end = nullptr;
+  int64_t each = 0;  // floats of a part
+
+  NextPanel(const float* panel, int64_t floats, int64_t parts)
+      : at(panel), end(panel + floats), each((floats / parts / kLine + 1) * kLine) {}
+  HWY_INLINE void bring_part() {
+    for (const float* const stop = std::min(end, at + each); at < stop; at += kLine)
+      __builtin_prefetch(at, 0, 2);
+  }
+};
+
+HWY_INLINE void set_rows(const Sweep& s, int rows, Block& b) {
+  b.rows = rows;
+  if (!s.is_packed) return;
+  b.a_row = 1;
+  b.a_col = rows;
+}
+
+HWY_INLINE void under_panel(const Sweep& s, const Block& b, int columns, const float* panel) {
+  if (kHasNarrow && s.is_packed && columns <= kNarrow) return kNarrowBlocks[columns - 1](b, panel);
+  const int valid[2] = {std::min(columns, kLanes), columns - kLanes};
+  blocks_for<InPanel>(columns > kLanes ? 2 : 1, valid)[b.rows - 1](b, {panel}, kAt, valid);
+  activate_block(b, 0, columns);
+}
+
+// Rows of y are written in one run each, while the panels stay in the first cache.
+void sweep_rows(const Sweep& s) {
+  const RowBlocks blocks(s.left);
+  Block b = {.k = s.k, .a_row = s.a_row, .a_col = s.a_col, .y_row = s.y_row, .add = s.add};
+  Epilogue e;
+  if (s.epilogue != nullptr) b.epilogue = &e;
+  b.a = s.a;
+  for (int64_t i = 0, index = 0; i < s.rows; i += b.rows, ++index) {
+    set_rows(s, blocks.rows(index), b);
+    if (s.epilogue != nullptr) {
+      e = *s.epilogue;
+      if (e.row_bias) e.row_bias += i;
+      if (e.residual) e.residual += i * s.y_row;
+    }
+    b.y = s.y + i * s.y_row;
+    const float* panel = s.panels;
+    for (int64_t j = 0; j < s.columns; j += kNr, panel += s.panel_step) {
+      under_panel(s, b, static_cast<int>(std::min<int64_t>(kNr, s.columns - j)), panel);
+      b.y += kNr;
+      if (e.column_bias) e.column_bias += kNr;
+      if (e.residual) e.residual += kNr;
+    }
+    b.a += b.rows * (s.is_packed ? s.k : s.a_row);
+  }
+}
+
+void sweep(const Sweep& s) {
+  constexpr int64_t kFirstCache = 6144;  // floats of it that panels may fill
+  if (s.columns > kNr && s.columns * s.k <= kFirstCache) return sweep_rows(s);
+  const RowBlocks blocks(s.left);
+  Block b = {.k = s.k, .a_row = s.a_row, .a_col = s.a_col, .y_row = s.y_row, .add = s.add};
+  Epilogue e;
+  if (s.epilogue != nullptr) b.epilogue = &e;
+  const float* panel = s.panels;
+  for (int64_t j = 0; j < s.columns; j += kNr, panel += s.panel_step) {
+    const int columns = static_cast<int>(std::min<int64_t>(kNr, s.columns - j));
+    if (s.epilogue != nullptr) {
+      e = *s.epilogue;
+      if (e.column_bias) e.column_bias += j;
+      if (e.residual) e.residual += j;
+    }
+    b.a = s.a;
+    b.y = s.y + j;
+    NextPanel next(panel + s.panel_step, j + kNr < s.columns ? s.k * kNr : 0,
+                   (s.rows + kMr - 1) / kMr);
+    for (int64_t i = 0, index = 0; i < s.rows; i += b.rows, ++index) {
+      next.bring_part();
+      set_rows(s, blocks.rows(index), b);
+      under_panel(s, b, columns, panel);
+      b.a += b.rows * (s.is_packed ? s.k : s.a_row);
+      b.y += b.rows * s.y_row;
+      if (e.row_bias) e.row_bias += b.rows;
+      if (e.residual) e.residual += b.rows * s.y_row;
+    }
+  }
+}
+
+void gather(const Block& block, const Columns& columns, const int64_t* offset) {
+  const auto* functions = blocks_for<Gathered>(columns.vectors, columns.valid);
+  functions[block.rows - 1](block, {{columns.x[0], columns.x[1]}, offset}, columns.at,
+                            columns.valid);
+  for (int v = 0; v < columns.vectors; ++v) {
+    const int shared = v == 0 ? 0 : columns.shared;
+    activate_block(block, columns.at[v] + shared, columns.valid[v] - shared);
+  }
+}
+
+constexpr GemmTable kTable = {kMr, kNr, block, sweep, gather, finish, pack, pack_some_rows, spread};
+
+}  // namespace hg::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hg::kernels {
+
+const GemmTable& gemm_table() { return *HG_SIMD_CHOOSE(kTable); }
+
+}  // namespace hg::kernels
+#endif

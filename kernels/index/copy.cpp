@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that only move elements, into memory of their own. They do not look at the elements, so one
+// instance serves all dtypes of a size.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "hg/kernel.h"
+#include "kernels/element.h"
+#include "kernels/index/bytes.h"
+#include "kernels/index/strided_copy.h"
+
+namespace hg::kernels {
+namespace {
+
+void contiguous_run(const RunContext& c) noexcept { copy_strided(c, c.in(0), c.out(0)); }
+
+// The part of `t` that starts at `start` of dim and has `size` elements there.
+Tensor part(const Tensor& t, int dim, int64_t start, int64_t size) {
+  Tensor p = t;
+  p.data = t.as<std::byte>() + start * t.strides[dim] * size_of(t.dtype);
+  p.shape[dim] = size;
+  return p;
+}
+
+struct Axis {
+  int dim;
+};
+
+Status axis_prepare(PrepareContext& c) {
+  c.make_state(Axis{c.attrs().axis("dim", c.out(0).rank())});
+  return {};
+}
+
+void concat_run(const RunContext& c) noexcept {
+  const int dim = c.state<Axis>().dim;
+  int64_t start = 0;
+  for (int i = 0; i < c.input_count(); ++i) {
+    const int64_t size = c.in(i).shape[dim];
+    copy_strided(c, c.in(i), part(c.out(0), dim, start, size));
+    start += size;
+  }
+}
+
+using Bits = std::array<std::byte, 8>;  // of one element of any dtype
+
+Bits bits_of(double value, DType dtype) {
+  Bits bits{};
+  const auto put = [&bits](auto element) { std::memcpy(bits.data(), &element, sizeof element); };
+  if (dtype == boolean) {
+    put(value != 0);
+  } else {
+    for_number(dtype, [&]<class T>() {
+      if constexpr (std::is_integral_v<T>)
+        put(static_cast<T>(static_cast<int64_t>(value)));
+      else
+        put(static_cast<T>(static_cast<Wide<T>>(value)));
+    });
+  }
+  return bits;
+}
+
+template <class T>
+T element_of(const Bits& bits) {
+  T value;
+  std::memcpy(&value, bits.data(), sizeof value);
+  return value;
+}
+
+// Where each index of y lies in x, for every dim; -1 is a padded element.
+struct Sources {
+  std::vector<int64_t> of[kMaxRank];
+  Bits value{};
+  // Dims from `inner` on are the same in x and y.
+  int inner = 0;
+  // Of the dim before them: neighbours in y that are neighbours in x, or padded.
+  struct Run {
+    int64_t source, count;
+    int64_t next() const { return source < 0 ? -1 : source + count; }
+  };
+  std::vector<Run> runs;
+
+  void find_runs() {
+    if (inner == 0) return;
+    for (const int64_t source : of[inner - 1]) {
+      if (!runs.empty() && source == runs.back().next())
+        ++runs.back().count;
+      else
+        runs.push_back({source, 1});
+    }
+  }
+};
+
+int64_t wrapped(int64_t i, int64_t n) {
+  const int64_t rest = n == 0 ? 0 : i % n;
+  return rest < 0 ? rest + n : rest;
+}
+
+int64_t source_of(std::string_view mode, int64_t i, int64_t n) {
+  if (i >= 0 && i < n) return i;
+  if (mode == "constant") return -1;
+  if (mode == "replicate") return i < 0 ? 0 : n - 1;
+  return i < 0 ? -i : 2 * (n - 1) - i;  // reflect
+}
+
+// Circular padding repeats what negative pads leave of x.
+int64_t circular_source(int64_t o, int64_t begin, int64_t end, int64_t n) {
+  const int64_t left = n + std::min<int64_t>(begin, 0) + std::min<int64_t>(end, 0);
+  return wrapped(o - std::max<int64_t>(begin, 0), left) - std::min<int64_t>(begin, 0);
+}
+
+Status pad_prepare(PrepareContext& c) {
+  Sources sources;
+  const Sizes& shape = c.in(0).shape;
+  const std::span<const Dim> pads = c.attrs().dims("pads");
+  sources.value = bits_of(c.attrs().real("value"), c.in(0).dtype);
+  for (int d = 0; d < shape.rank(); ++d) {
+    const int64_t begin = pads[static_cast<size_t>(2 * d)].constant();
+    const int64_t end = pads[static_cast<size_t>(2 * d + 1)].constant();
+    if (begin != 0 || end != 0) sources.inner = d + 1;
+    const std::string& mode = c.attrs().string("mode");
+    for (int64_t i = 0; i < c.out(0).shape[d]; ++i)
+      sources.of[d].push_back(mode == "circular" ? circular_source(i, begin, end, shape[d])
+                                                 : source_of(mode, i - begin, shape[d]));
+  }
+  sources.find_runs();
+  c.make_state(std::move(sources));
+  return {};
+}
+
+Status roll_prepare(PrepareContext& c) {
+  Sources sources;
+  const Sizes& shape = c.in(0).shape;
+  Sizes shifts(shape.rank(), 0);
+  const Sizes dims = c.attrs().axes("dims", shape.rank());
+  const std::span<const Dim> given = c.attrs().dims("shifts");
+  for (int i = 0; i < dims.rank() && shape.rank() > 0; ++i) {
+    shifts[dims[i]] = given[static_cast<size_t>(i)].constant();
+    sources.inner = std::max(sources.inner, static_cast<int>(dims[i]) + 1);
+  }
+  for (int d = 0; d < shape.rank(); ++d)
+    for (int64_t i = 0; i < shape[d]; ++i)
+      sources.of[d].push_back(wrapped(i - wrapped(shifts[d], shape[d]), shape[d]));
+  sources.find_runs();
+  c.make_state(std::move(sources));
+  return {};
+}
+
+// One row of y: the last dim with sources of its own, and `each` elements that stay together.
+template <class T>
+void map_row(const T* from, T* to, const std::vector<Sources::Run>& runs, int64_t each, T value) {
+  for (const Sources::Run& run : runs) {
+    const int64_t n = run.count * each;
+    if (run.source < 0)
+      std::fill_n(to, n, value);
+    else
+      std::memcpy(to, from + run.source * each, static_cast<size_t>(n) * sizeof(T));
+    to += n;
+  }
+}
+
+template <class T>
+void map_elements(const RunContext& c) {
+  const Sources& sources = c.state<Sources>();
+  const Tensor& x = c.in(0);
+  const Tensor& y = c.out(0);
+  const T* from = x.as<const T>();
+  T* to = y.as<T>();
+  if (y.count() == 0) return;
+  if (sources.inner == 0) return copy_strided(c, x, y);
+  const T value = element_of<T>(sources.value);
+  const int last = sources.inner - 1;
+  int64_t each = 1;
+  for (int d = sources.inner; d < y.rank(); ++d) each *= y.shape[d];
+  const int64_t row = y.shape[last] * each;
+  c.parallel_for(y.count() / row, grain_of(row, 1 << 15), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      int64_t at = r, offset = 0;
+      bool padded = false;
+      for (int d = last - 1; d >= 0; --d) {
+        const int64_t source = sources.of[d][static_cast<size_t>(at % y.shape[d])];
+        padded |= source < 0;
+        offset += source * x.strides[d];
+        at /= y.shape[d];
+      }
+      if (padded)
+        std::fill_n(to + r * row, row, value);
+      else
+        map_row(from + offset, to + r * row, sources.runs, each, value);
+    }
+  });
+}
+
+void map_run(const RunContext& c) noexcept {
+  for_bytes(c.out(0).dtype, [&]<class T>() { map_elements<T>(c); });
+}
+
+struct Triangle {
+  int64_t diagonal = 0;
+};
+
+Status triangle_prepare(PrepareContext& c) {
+  constexpr int64_t kFar = int64_t{1} << 60;  // beyond any row, and far from overflow
+  c.make_state(Triangle{std::clamp(c.attrs().integer("diagonal"), -kFar, kFar)});
+  return {};
+}
+
+// tril keeps [0, kept) of a row, triu keeps [kept, columns).
+template <bool kLower>
+void triangle_run(const RunContext& c) noexcept {
+  const Tensor& y = c.out(0);
+  if (y.count() == 0) return;
+  const int64_t columns = y.shape.back(), rows = y.shape[y.rank() - 2];
+  const int64_t diagonal = c.state<Triangle>().diagonal + (kLower ? 1 : 0);
+  for_bytes(y.dtype, [&]<class T>() {
+    const T* from = c.in(0).as<const T>();
+    T* to = y.as<T>();
+    c.parallel_for(y.count() / columns, grain_of(columns, 1 << 15),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t r = begin; r < end; ++r) {
+                       const int64_t row = r % rows;
+                       // Compared before adding: diagonal may be as large as an int64 is.
+                       const int64_t kept = diagonal >= columns ? columns
+                                            : diagonal <= -rows
+                                                ? 0
+                                                : std::clamp<int64_t>(row + diagonal, 0, columns);
+                       const int64_t first = kLower ? 0 : kept, last = kLower ? kept : columns;
+                       if (from != to && last > first)
+                         std::memcpy(to + r * columns + first, from + r * columns + first,
+                                     static_cast<size_t>(last - first) * sizeof(T));
+                       if (kLower)
+                         std::fill_n(to + r * columns + kept, columns - kept, T{0});
+                       else
+                         std::fill_n(to + r * columns, kept, T{0});
+                     }
+                   });
+  });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "contiguous", .name = "copy", .run = contiguous_run, .strided = 1},
+    {.op = "concat",
+     .name = "copy",
+     .prepare = axis_prepare,
+     .run = concat_run,
+     .strided = kAllStrided},
+    {.op = "pad", .name = "rows", .prepare = pad_prepare, .run = map_run},
+    {.op = "roll", .name = "rows", .prepare = roll_prepare, .run = map_run},
+    {.op = "tril", .name = "rows", .prepare = triangle_prepare, .run = triangle_run<true>},
+    {.op = "triu", .name = "rows", .prepare = triangle_prepare, .run = triangle_run<false>},
+};
+
+}  // namespace
+
+std::span<const KernelDef> copy() { return kKernels; }
+
+}  // namespace hg::kernels

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that pick elements by index. They do not look at the elements, so one instance serves all
+// dtypes of a size. Every index is checked; one that is out of range fails the run.
+#include <algorithm>
+#include <cstring>
+
+#include "hg/kernel.h"
+#include "kernels/element.h"
+#include "kernels/index/bytes.h"
+#include "kernels/index/strided_copy.h"
+
+namespace hg::kernels {
+namespace {
+
+constexpr const char* kOutOfRange = "an index is out of range";
+constexpr int64_t kGrain = 1 << 14;  // elements of one task
+
+struct Axis {
+  int dim = 0;
+};
+
+Status axis_prepare(PrepareContext& c) {
+  c.make_state(Axis{c.attrs().axis("dim", c.in(0).rank())});
+  return {};
+}
+
+// Rows of the last dim of index; x has any strides.
+template <class T>
+void gather(const RunContext& c) {
+  const Tensor& x = c.in(0);
+  const Tensor& y = c.out(0);
+  const int64_t* index = c.in(1).as<const int64_t>();
+  const int rank = y.rank(), last = rank - 1;
+  const T* from = x.as<const T>();
+  T* to = y.as<T>();
+  if (rank == 0) {
+    if (*index != 0) return c.fail(kOutOfRange);
+    *to = *from;
+    return;
+  }
+  const int dim = c.state<Axis>().dim;
+  const int64_t columns = y.shape[last], size = x.shape[dim], stride = x.strides[dim];
+  const int64_t step = dim == last ? 0 : x.strides[last];
+  c.parallel_for(y.count() / columns, grain_of(columns, kGrain), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      int64_t at = row, offset = 0;
+      for (int d = last - 1; d >= 0; --d) {
+        if (d != dim) offset += at % y.shape[d] * x.strides[d];
+        at /= y.shape[d];
+      }
+      for (int64_t j = 0; j < columns; ++j) {
+        const int64_t i = index[row * columns + j];
+        if (i < 0 || i >= size) return c.fail(kOutOfRange);
+        to[row * columns + j] = from[offset + i * stride + j * step];
+      }
+    }
+  });
+}
+
+void gather_run(const RunContext& c) noexcept {
+  if (c.out(0).count() == 0) return;
+  for_bytes(c.out(0).dtype, [&]<class T>() { gather<T>(c); });
+}
+
+void select_blocks(const RunContext& c, int dim) {
+  const Tensor& x = c.in(0);
+  const int64_t n = x.shape[dim], m = c.in(1).count();
+  int64_t outer = 1, block = size_of(x.dtype);
+  for (int d = 0; d < dim; ++d) outer *= x.shape[d];
+  for (int d = dim + 1; d < x.rank(); ++d) block *= x.shape[d];
+  const int64_t* index = c.in(1).as<const int64_t>();
+  const std::byte* from = x.as<const std::byte>();
+  std::byte* to = c.out(0).as<std::byte>();
+  c.parallel_for(outer * m, grain_of(block, 4 * kGrain), [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; ++at) {
+      const int64_t i = index[at % m];
+      if (i < 0 || i >= n) return c.fail(kOutOfRange);
+      if (block > 0)
+        std::memcpy(to + at * block, from + (at / m * n + i) * block, static_cast<size_t>(block));
+    }
+  });
+}
+
+void index_select_run(const RunContext& c) noexcept { select_blocks(c, c.state<Axis>().dim); }
+void embedding_run(const RunContext& c) noexcept { select_blocks(c, 0); }
+
+// The offset in `t` that the k-th indices point to; false when one is out of range.
+bool indexed_offset(const RunContext& c, int first, const Tensor& t, int64_t k, int64_t& offset) {
+  offset = 0;
+  for (int i = first; i < c.input_count(); ++i) {
+    const int d = i - first;
+    int64_t at = c.in(i).as<const int64_t>()[k];
+    if (at < -t.shape[d] || at >= t.shape[d]) return false;
+    if (at < 0) at += t.shape[d];
+    offset += at * t.strides[d];
+  }
+  return true;
+}
+
+Tensor tail(const Tensor& t, int from) {
+  Tensor rest{t.data, t.dtype, {}, {}};
+  for (int d = from; d < t.rank(); ++d) {
+    rest.shape.push_back(t.shape[d]);
+    rest.strides.push_back(t.strides[d]);
+  }
+  return rest;
+}
+
+void index_run(const RunContext& c) noexcept {
+  const Tensor& x = c.in(0);
+  const int64_t count = c.in(1).count(), bytes = size_of(x.dtype);
+  const Tensor from = tail(x, c.input_count() - 1);
+  const Tensor to = tail(c.out(0), c.in(1).rank());
+  const int64_t each = from.count();
+  const bool run = from.is_contiguous();
+  c.parallel_for(count, grain_of(each, kGrain), [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      int64_t offset;
+      if (!indexed_offset(c, 1, x, k, offset)) return c.fail(kOutOfRange);
+      Tensor source = from, target = to;
+      source.data = x.as<std::byte>() + offset * bytes;
+      target.data = to.as<std::byte>() + k * each * bytes;
+      if (run)
+        std::memcpy(target.data, source.data, static_cast<size_t>(each * bytes));
+      else
+        copy(source, target);
+    }
+  });
+}
+
+template <class T>
+void add_elements(const Tensor& from, const Tensor& to, int d) {
+  if (d == from.rank()) {
+    if constexpr (std::is_same_v<T, bool>)
+      *to.as<T>() = *to.as<T>() || *from.as<const T>();
+    else if constexpr (std::is_integral_v<T>)
+      *to.as<T>() = static_cast<T>(static_cast<uint64_t>(*to.as<T>()) +
+                                   static_cast<uint64_t>(*from.as<const T>()));
+    else
+      store(to.as<T>(), load(to.as<T>()) + load(from.as<const T>()));
+    return;
+  }
+  Tensor source = from, target = to;
+  for (int64_t i = 0; i < from.shape[d]; ++i) {
+    add_elements<T>(source, target, d + 1);
+    source.data = source.as<T>() + from.strides[d];
+    target.data = target.as<T>() + to.strides[d];
+  }
+}
+
+struct Accumulate {
+  bool add = false;
+};
+
+Status index_put_prepare(PrepareContext& c) {
+  c.make_state(Accumulate{c.attrs().flag("accumulate")});
+  return {};
+}
+
+// One position after the other, so that the last of several values for one element stays, and sums
+// have one order.
+void index_put_run(const RunContext& c) noexcept {
+  const Tensor& y = c.out(0);
+  const Tensor& values = c.in(1);
+  if (c.in(0).data != y.data) copy_strided(c, c.in(0), y);
+  const Tensor& first = c.in(2);
+  const Tensor from = tail(values, first.rank());
+  const Tensor to = tail(y, c.input_count() - 2);
+  const int64_t bytes = size_of(y.dtype);
+  for (int64_t k = 0; k < first.count(); ++k) {
+    int64_t offset;
+    if (!indexed_offset(c, 2, y, k, offset)) return c.fail(kOutOfRange);
+    Tensor source = from, target = to;
+    int64_t at = k, skipped = 0;
+    for (int d = first.rank() - 1; d >= 0; --d) {
+      skipped += at % first.shape[d] * values.strides[d];
+      at /= first.shape[d];
+    }
+    source.data = values.as<std::byte>() + skipped * bytes;
+    target.data = y.as<std::byte>() + offset * bytes;
+    if (!c.state<Accumulate>().add) {
+      copy(source, target);
+    } else if (y.dtype == boolean) {
+      add_elements<bool>(source, target, 0);
+    } else {
+      for_number(y.dtype, [&]<class T>() { add_elements<T>(source, target, 0); });
+    }
+  }
+}
+
+void one_hot_measure(const RunContext& c, std::span<int64_t> dims) noexcept {
+  int64_t largest = 0;
+  const int64_t* x = c.in(0).as<const int64_t>();
+  for (int64_t i = 0; i < c.in(0).count(); ++i) largest = std::max(largest, x[i]);
+  if (!dims.empty()) dims[0] = largest + 1;
+}
+
+void one_hot_run(const RunContext& c) noexcept {
+  const int64_t* x = c.in(0).as<const int64_t>();
+  int64_t* y = c.out(0).as<int64_t>();
+  const int64_t classes = c.out(0).shape.back();
+  c.parallel_for(c.in(0).count(), grain_of(classes, kGrain), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (x[i] < 0 || x[i] >= classes) return c.fail("a class is out of range");
+      std::fill_n(y + i * classes, classes, 0);
+      y[i * classes + x[i]] = 1;
+    }
+  });
+}
+
+// Whether an element of any dtype is not zero; -0.0 is zero.
+template <class F>
+void with_nonzero(const Tensor& x, const F& f) {
+  if (x.dtype == boolean) return f([p = x.as<const uint8_t>()](int64_t i) { return p[i] != 0; });
+  for_number(x.dtype, [&]<class T>() {
+    f([p = x.as<const T>()](int64_t i) { return load(p + i) != Wide<T>{0}; });
+  });
+}
+
+void nonzero_measure(const RunContext& c, std::span<int64_t> dims) noexcept {
+  int64_t found = 0;
+  with_nonzero(c.in(0), [&](const auto& is_nonzero) {
+    for (int64_t i = 0; i < c.in(0).count(); ++i) found += is_nonzero(i);
+  });
+  if (!dims.empty()) dims[0] = found;
+}
+
+void nonzero_run(const RunContext& c) noexcept {
+  const Sizes& shape = c.in(0).shape;
+  const int rank = shape.rank();
+  int64_t* y = c.out(0).as<int64_t>();
+  with_nonzero(c.in(0), [&](const auto& is_nonzero) {
+    for (int64_t i = 0; i < c.in(0).count(); ++i) {
+      if (!is_nonzero(i)) continue;
+      int64_t at = i;
+      for (int d = rank - 1; d >= 0; --d) {
+        y[d] = at % shape[d];
+        at /= shape[d];
+      }
+      y += rank;
+    }
+  });
+}
+
+void repeat_interleave_measure(const RunContext& c, std::span<int64_t> dims) noexcept {
+  int64_t sum = 0;
+  const int64_t* repeats = c.in(0).as<const int64_t>();
+  for (int64_t i = 0; i < c.in(0).count(); ++i) {
+    if (repeats[i] < 0) c.fail("repeats must not be negative");
+    sum += std::max<int64_t>(0, repeats[i]);
+  }
+  if (!dims.empty()) dims[0] = sum;
+}
+
+void repeat_interleave_run(const RunContext& c) noexcept {
+  const int64_t* repeats = c.in(0).as<const int64_t>();
+  int64_t* y = c.out(0).as<int64_t>();
+  for (int64_t i = 0; i < c.in(0).count(); ++i) {
+    std::fill_n(y, std::max<int64_t>(0, repeats[i]), i);
+    y += std::max<int64_t>(0, repeats[i]);
+  }
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "gather", .name = "rows", .prepare = axis_prepare, .run = gather_run, .strided = 1},
+    {.op = "index_select", .name = "blocks", .prepare = axis_prepare, .run = index_select_run},
+    {.op = "embedding", .name = "blocks", .run = embedding_run},
+    {.op = "index", .name = "blocks", .run = index_run, .strided = 1},
+    {.op = "index_put",
+     .name = "blocks",
+     .prepare = index_put_prepare,
+     .run = index_put_run,
+     .strided = 3},
+    {.op = "one_hot", .name = "rows", .run = one_hot_run, .measure = one_hot_measure},
+    {.op = "nonzero", .name = "loop", .run = nonzero_run, .measure = nonzero_measure},
+    {.op = "repeat_interleave",
+     .name = "loop",
+     .run = repeat_interleave_run,
+     .measure = repeat_interleave_measure},
+};
+
+}  // namespace
+
+std::span<const KernelDef> index() { return kKernels; }
+
+}  // namespace hg::kernels

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// x copied, then src written to the elements that a view of x looks at.
+#include "hg/kernel.h"
+#include "kernels/index/strided_copy.h"
+
+namespace hg::kernels {
+namespace {
+
+struct Target {
+  int64_t offset = 0;
+  Sizes strides;
+};
+
+Status slice_prepare(PrepareContext& c) {
+  Target target{0, c.out(0).strides};
+  const int dim = c.attrs().axis("dim", c.out(0).rank());
+  target.offset = c.attrs().integer("start") * target.strides[dim];
+  target.strides[dim] *= c.attrs().integer("step");
+  c.make_state(target);
+  return {};
+}
+
+Status diagonal_prepare(PrepareContext& c) {
+  Target target;
+  const Sizes& strides = c.out(0).strides;
+  const int rank = strides.rank();
+  const int dim1 = c.attrs().axis("dim1", rank), dim2 = c.attrs().axis("dim2", rank);
+  const int64_t offset = c.attrs().integer("offset");
+  for (int d = 0; d < rank; ++d)
+    if (d != dim1 && d != dim2) target.strides.push_back(strides[d]);
+  target.strides.push_back(strides[dim1] + strides[dim2]);
+  target.offset = offset >= 0 ? offset * strides[dim2] : -offset * strides[dim1];
+  c.make_state(target);
+  return {};
+}
+
+Status as_strided_prepare(PrepareContext& c) {
+  Target target;
+  for (const Dim& stride : c.attrs().dims("stride")) target.strides.push_back(stride.constant());
+  target.offset = c.attrs().integer("storage_offset");
+  c.make_state(target);
+  return {};
+}
+
+void write_run(const RunContext& c) noexcept {
+  const Target& target = c.state<Target>();
+  const Tensor& y = c.out(0);
+  if (c.in(0).data != y.data) copy_strided(c, c.in(0), y);
+  if (c.in(1).count() == 0) return;
+  Tensor part = c.in(1);
+  part.data = y.as<std::byte>() + target.offset * size_of(y.dtype);
+  part.strides = target.strides;
+  copy_strided(c, c.in(1), part);
+}
+
+// Elements of y may be written several times: in order, the last one stays.
+void as_strided_run(const RunContext& c) noexcept {
+  const Target& target = c.state<Target>();
+  const Tensor& y = c.out(0);
+  if (c.in(0).data != y.data) copy_strided(c, c.in(0), y);
+  Tensor part = c.in(1);
+  part.data = y.as<std::byte>() + target.offset * size_of(y.dtype);
+  part.strides = target.strides;
+  copy(c.in(1), part);
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "slice_scatter",
+     .name = "copy",
+     .prepare = slice_prepare,
+     .run = write_run,
+     .strided = 3},
+    {.op = "diagonal_scatter",
+     .name = "copy",
+     .prepare = diagonal_prepare,
+     .run = write_run,
+     .strided = 3},
+    {.op = "as_strided_scatter",
+     .name = "copy",
+     .prepare = as_strided_prepare,
+     .run = as_strided_run,
+     .strided = 3},
+};
+
+}  // namespace
+
+std::span<const KernelDef> scatter_view() { return kKernels; }
+
+}  // namespace hg::kernels

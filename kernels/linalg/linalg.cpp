@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decompositions of matrices, linear systems and the matrix exponential: LU with partial pivoting,
+// Cholesky, Householder's QR (Golub, Van Loan, Matrix Computations, 3.4, 4.2, 5.2), for small
+// matrices. What takes rotations is in jacobi.cpp.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/linalg/matrices.h"
+
+namespace hg::kernels {
+namespace {
+
+// ---- LU with partial pivoting ----
+
+// Turns a[n, n] into its factors; b[n, k] follows the exchanges of rows. Returns the sign of the
+// permutation, 0 where a pivot is 0.
+int factor(double* a, int64_t n, double* b, int64_t k) {
+  int sign = 1;
+  for (int64_t j = 0; j < n; ++j) {
+    int64_t pivot = j;
+    for (int64_t i = j + 1; i < n; ++i)
+      if (std::fabs(a[i * n + j]) > std::fabs(a[pivot * n + j])) pivot = i;
+    if (a[pivot * n + j] == 0) return 0;
+    if (pivot != j) {
+      std::swap_ranges(a + j * n, a + (j + 1) * n, a + pivot * n);
+      std::swap_ranges(b + j * k, b + (j + 1) * k, b + pivot * k);
+      sign = -sign;
+    }
+    for (int64_t i = j + 1; i < n; ++i) {
+      const double f = a[i * n + j] /= a[j * n + j];
+      if (f == 0) continue;
+      for (int64_t p = j + 1; p < n; ++p) a[i * n + p] -= f * a[j * n + p];
+    }
+  }
+  return sign;
+}
+
+// b[n, k] becomes a^-1 b of the triangle of a.
+void substitute(const double* a, int64_t n, bool upper, bool unit, double* b, int64_t k) {
+  for (int64_t step = 0; step < n; ++step) {
+    const int64_t i = upper ? n - 1 - step : step;
+    double* row = b + i * k;
+    const int64_t begin = upper ? i + 1 : 0, end = upper ? n : i;
+    for (int64_t p = begin; p < end; ++p) {
+      const double f = a[i * n + p];
+      for (int64_t j = 0; j < k; ++j) row[j] -= f * b[p * k + j];
+    }
+    if (unit) continue;
+    for (int64_t j = 0; j < k; ++j) row[j] /= a[i * n + i];
+  }
+}
+
+Status prepare_solve(PrepareContext& c) {
+  return prepare_matrices(c, [](const Matrices& s) { return s.n * s.n + s.n * s.k; });
+}
+Status prepare_substitution(PrepareContext& c) {
+  return prepare_matrices(
+      c, [](const Matrices& s) { return s.n * s.n + s.n * s.k; }, true, true);
+}
+void run_solve(const RunContext& c) noexcept {
+  each_matrix(c, [&](const Matrices& s, int64_t index, double* a, auto zero) {
+    using T = decltype(zero);
+    double* b = a + s.n * s.n;
+    load<T>(c.in(0), index, s.n * s.n, a);
+    load<T>(c.in(1), index, s.n * s.k, b);
+    if (s.n > 0 && factor(a, s.n, b, s.k) == 0) return c.fail("a matrix is singular");
+    substitute(a, s.n, false, true, b, s.k);
+    substitute(a, s.n, true, false, b, s.k);
+    save<T>(c.out(0), index, s.n * s.k, b);
+  });
+}
+void run_solve_triangular(const RunContext& c) noexcept {
+  each_matrix(c, [&](const Matrices& s, int64_t index, double* a, auto zero) {
+    using T = decltype(zero);
+    double* b = a + s.n * s.n;
+    load<T>(c.in(0), index, s.n * s.n, a);
+    load<T>(c.in(1), index, s.n * s.k, b);
+    substitute(a, s.n, s.upper, s.unit, b, s.k);
+    save<T>(c.out(0), index, s.n * s.k, b);
+  });
+}
+
+Status prepare_det(PrepareContext& c) {
+  return prepare_matrices(c, [](const Matrices& s) { return s.n * s.n; });
+}
+void run_det(const RunContext& c) noexcept {
+  each_matrix(c, [&](const Matrices& s, int64_t index, double* a, auto zero) {
+    using T = decltype(zero);
+    load<T>(c.in(0), index, s.n * s.n, a);
+    double det = factor(a, s.n, a, 0);
+    for (int64_t i = 0; i < s.n && det != 0; ++i) det *= a[i * s.n + i];
+    save<T>(c.out(0), index, 1, &det);
+  });
+}
+void run_slogdet(const RunContext& c) noexcept {
+  each_matrix(c, [&](const Matrices& s, int64_t index, double* a, auto zero) {
+    using T = decltype(zero);
+    load<T>(c.in(0), index, s.n * s.n, a);
+    double sign = factor(a, s.n, a, 0), logarithm = sign == 0 ? -HUGE_VAL : 0;
+    for (int64_t i = 0; i < s.n && sign != 0; ++i) {
+      if (a[i * s.n + i] < 0) sign = -sign;
+      logarithm += std::log(std::fabs(a[i * s.n + i]));
+    }
+    save<T>(c.out(0), index, 1, &sign);
+    save<T>(c.out(1), index, 1, &logarithm);
+  });
+}
+
+// ---- Cholesky ----
+
+Status prepare_cholesky(PrepareContext& c) {
+  return prepare_matrices(
+      c, [](const Matrices& s) { return 2 * s.n * s.n; }, true);
+}
+void run_cholesky(const RunContext& c) noexcept {
+  each_matrix(c, [&](const Matrices& s, int64_t index, double* a, auto zero) {
+    using T = decltype(zero);
+    const int64_t n = s.n;
+    load<T>(c.in(0), index, n * n, a);
+    double* l = a + n * n;
+    std::fill_n(l, n * n, 0.0);
+    const auto at = [&](int64_t i, int64_t j) -> double& {  // of the factor
+      return s.upper ? l[j * n + i] : l[i * n + j];
+    };
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t i = j; i < n; ++i) {
+        double sum = s.upper ? a[j * n + i] : a[i * n + j];
+        for (int64_t p = 0; p < j; ++p) sum -= at(i, p) * at(j, p);
+        if (i > j) {
+          at(i, j) = sum / at(j, j);
+          continue;
+        }
+        if (!(sum > 0)) return c.fail("a matrix is not positive definite");
+        at(j, j) = std::sqrt(sum);
+      }
+    save<T>(c.out(0), index, n * n, l);
+  });
+}
+
+// ---- QR ----
+
+Status prepare_qr(PrepareContext& c) {
+  return prepare_matrices(c, [](const Matrices& s) { return s.m * s.n + s.m * s.m + s.m; });
+}
+// x <- (1 - 2 v v^T / v^T v) x for the rows from `first` on, v[first] being 1 and `t` 2 / v^T v
+void reflect(const double* v, double t, int64_t first, int64_t m, double* x, int64_t width) {
+  for (int64_t j = 0; j < width; ++j) {
+    double dot = 0;
+    for (int64_t i = first; i < m; ++i) dot += v[i] * x[i * width + j];
+    for (int64_t i = first; i < m; ++i) x[i * width + j] -= t * dot * v[i];
+  }
+}
+void run_qr(const RunContext& c) noexcept {
+  each_matrix(c, [&](const Matrices& s, int64_t index, double* r, auto zero) {
+    using T = decltype(zero);
+    const int64_t m = s.m, n = s.n, k = std::min(m, n);
+    double *q = r + m * n, *v = q + m * m;  // q is held transposed
+    load<T>(c.in(0), index, m * n, r);
+    std::fill_n(q, m * m, 0.0);
+    for (int64_t i = 0; i < m; ++i) q[i * m + i] = 1;
+    for (int64_t j = 0; j < std::min(m - 1, n); ++j) {
+      double below = 0;
+      for (int64_t i = j + 1; i < m; ++i) below += r[i * n + j] * r[i * n + j];
+      if (below == 0) continue;
+      const double alpha = r[j * n + j], length = std::sqrt(alpha * alpha + below);
+      const double head = alpha + (alpha < 0 ? -length : length);
+      v[j] = 1;
+      for (int64_t i = j + 1; i < m; ++i) v[i] = r[i * n + j] / head;
+      const double t = 2 / (1 + below / (head * head));
+      reflect(v, t, j, m, r, n);
+      reflect(v, t, j, m, q, m);
+      for (int64_t i = j + 1; i < m; ++i) r[i * n + j] = 0;
+    }
+    T* to = c.out(0).as<T>() + index * m * k;
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < k; ++j) to[i * k + j] = static_cast<T>(q[j * m + i]);
+    save<T>(c.out(1), index, k * n, r);
+  });
+}
+
+// ---- LU factors as results ----
+
+struct Orders {
+  int64_t count = 1, k = 0, n = 0;
+};
+Status prepare_lu(PrepareContext& c) {
+  return prepare_matrices(c, [](const Matrices& s) { return s.m * s.n; });
+}
+void run_lu(const RunContext& c) noexcept {
+  each_matrix(c, [&](const Matrices& s, int64_t index, double* a, auto zero) {
+    using T = decltype(zero);
+    const int64_t m = s.m, n = s.n, k = std::min(m, n);
+    load<T>(c.in(0), index, m * n, a);
+    int32_t* pivots = c.out(1).as<int32_t>() + index * k;
+    int64_t* rows = c.out(2).as<int64_t>() + index * m;
+    for (int64_t i = 0; i < m; ++i) rows[i] = i;
+    for (int64_t j = 0; j < k; ++j) {
+      int64_t pivot = j;
+      for (int64_t i = j + 1; i < m; ++i)
+        if (std::fabs(a[i * n + j]) > std::fabs(a[pivot * n + j])) pivot = i;
+      pivots[j] = static_cast<int32_t>(pivot + 1);
+      if (pivot != j) {
+        std::swap_ranges(a + j * n, a + (j + 1) * n, a + pivot * n);
+        std::swap(rows[j], rows[pivot]);
+      }
+      if (a[j * n + j] == 0) continue;  // nothing but zeros below
+      for (int64_t i = j + 1; i < m; ++i) {
+        const double f = a[i * n + j] /= a[j * n + j];
+        for (int64_t p = j + 1; p < n; ++p) a[i * n + p] -= f * a[j * n + p];
+      }
+    }
+    save<T>(c.out(0), index, m * n, a);
+  });
+}
+Status prepare_rows(PrepareContext& c) {
+  Orders s;
+  const Tensor& x = c.in(0);
+  for (int d = 0; d + 1 < x.rank(); ++d) s.count *= x.shape[d];
+  s.k = x.shape[x.rank() - 1];
+  s.n = c.attrs().integer("n");
+  c.make_state(s);
+  return {};
+}
+void run_rows(const RunContext& c) noexcept {
+  const Orders& s = c.state<Orders>();
+  for (int64_t index = 0; index < s.count; ++index) {
+    const int32_t* pivots = c.in(0).as<const int32_t>() + index * s.k;
+    int64_t* rows = c.out(0).as<int64_t>() + index * s.n;
+    for (int64_t i = 0; i < s.n; ++i) rows[i] = i;
+    for (int64_t j = 0; j < s.k; ++j) {
+      if (j >= s.n || pivots[j] < 1 || pivots[j] > s.n) return c.fail("a pivot is out of range");
+      std::swap(rows[j], rows[pivots[j] - 1]);
+    }
+  }
+}
+
+// ---- e^x: Taylor's polynomial of x / 2^s, squared s times (Higham, Functions of Matrices, 10.3)
+// ----
+
+constexpr int kTaylorTerms = 20;  // of a matrix of norm 1/2 at most: 0.5^21 / 21! is below 1e-25
+
+void multiply(const double* a, const double* b, int64_t n, double* y) {
+  std::fill_n(y, n * n, 0.0);
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t p = 0; p < n; ++p)
+      for (int64_t j = 0; j < n; ++j) y[i * n + j] += a[i * n + p] * b[p * n + j];
+}
+
+Status prepare_exp(PrepareContext& c) {
+  return prepare_matrices(c, [](const Matrices& s) { return 3 * s.n * s.n; });
+}
+void run_exp(const RunContext& c) noexcept {
+  each_matrix(c, [&](const Matrices& s, int64_t index, double* x, auto zero) {
+    using T = decltype(zero);
+    const int64_t n = s.n;
+    double *y = x + n * n, *z = y + n * n;
+    load<T>(c.in(0), index, n * n, x);
+    double norm = 0;  // the largest sum of a row's sizes
+    bool finite = true;
+    for (int64_t i = 0; i < n; ++i) {
+      double sum = 0;
+      for (int64_t j = 0; j < n; ++j) sum += std::fabs(x[i * n + j]);
+      finite = finite && std::isfinite(sum);
+      norm = std::max(norm, sum);
+    }
+    if (!finite) {
+      std::fill_n(y, n * n, std::nan(""));
+      return save<T>(c.out(0), index, n * n, y);
+    }
+    int squarings = 0;
+    for (; norm > 0.5; norm *= 0.5) ++squarings;
+    for (int64_t i = 0; i < n * n; ++i) x[i] = std::ldexp(x[i], -squarings);
+    const auto identity = [&](double* to) {
+      for (int64_t i = 0; i < n * n; ++i) to[i] = i / n == i % n;
+    };
+    identity(y);
+    for (int k = kTaylorTerms; k > 0; --k) {  // y = 1 + x y / k
+      multiply(x, y, n, z);
+      identity(y);
+      for (int64_t i = 0; i < n * n; ++i) y[i] += z[i] / k;
+    }
+    for (int k = 0; k < squarings; ++k) {
+      multiply(y, y, n, z);
+      std::swap(y, z);
+    }
+    save<T>(c.out(0), index, n * n, y);
+  });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "lu", .name = "loop", .prepare = prepare_lu, .run = run_lu},
+    {.op = "lu_rows", .name = "loop", .prepare = prepare_rows, .run = run_rows},
+    {.op = "matrix_exp", .name = "taylor", .prepare = prepare_exp, .run = run_exp},
+    {.op = "solve", .name = "lu", .prepare = prepare_solve, .run = run_solve},
+    {.op = "solve_triangular",
+     .name = "substitution",
+     .prepare = prepare_substitution,
+     .run = run_solve_triangular},
+    {.op = "det", .name = "lu", .prepare = prepare_det, .run = run_det},
+    {.op = "slogdet", .name = "lu", .prepare = prepare_det, .run = run_slogdet},
+    {.op = "cholesky", .name = "loop", .prepare = prepare_cholesky, .run = run_cholesky},
+    {.op = "qr", .name = "householder", .prepare = prepare_qr, .run = run_qr},
+};
+
+}  // namespace
+
+std::span<const KernelDef> linalg() { return kKernels; }
+
+}  // namespace hg::kernels

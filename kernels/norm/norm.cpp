@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softmax and normalisations for all float dtypes. Sums are kept in kLanes partial sums, which a
+// compiler can hold in vector registers and which bound the rounding error.
+#include <algorithm>
+#include <cmath>
+
+#include "hg/kernel.h"
+#include "kernels/element.h"
+#include "kernels/norm/norm_simd.h"
+#include "kernels/pointwise/pointwise.h"
+
+namespace hg::kernels {
+namespace {
+
+constexpr int kLanes = 16;
+
+// The sum of f(i) over [0, count).
+template <class W, class F>
+W lane_sum(int64_t count, const F& f) {
+  W lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int k = 0; k < kLanes; ++k) lanes[k] += f(i + k);
+  for (int k = 0; i < count; ++i, ++k) lanes[k] += f(i);
+  for (int step = kLanes / 2; step > 0; step /= 2)
+    for (int k = 0; k < step; ++k) lanes[k] += lanes[k + step];
+  return lanes[0];
+}
+
+// The largest element; NaN when there is one, so that it spreads over the whole row.
+template <class T>
+Wide<T> largest(const T* x, int64_t count, int64_t stride) {
+  Wide<T> m = -std::numeric_limits<Wide<T>>::infinity();
+  for (int64_t i = 0; i < count; ++i) {
+    const Wide<T> v = load(x + i * stride);
+    if (v > m || std::isnan(v)) m = v;
+    if (std::isnan(m)) return m;
+  }
+  return m;
+}
+
+// x seen as [outer, count, inner], softmax over the middle.
+struct Lines {
+  int64_t outer = 1, count = 1, inner = 1;
+  const NormTable* table = &norm_table();
+};
+Lines lines_of(const Tensor& x, const KernelAttrs& attrs) {
+  Lines l;
+  if (x.rank() == 0) return l;
+  const int axis = attrs.axis("dim", x.rank());
+  for (int i = 0; i < x.rank(); ++i)
+    (i < axis ? l.outer : i == axis ? l.count : l.inner) *= x.shape[i];
+  return l;
+}
+
+Status softmax_prepare(PrepareContext& c) {
+  c.make_state(lines_of(c.in(0), c.attrs()));
+  return {};
+}
+
+template <class T, bool kLog>
+void softmax_line(const T* x, T* y, int64_t count, int64_t stride) {
+  using W = Wide<T>;
+  W m = largest(x, count, stride);
+  if (kLog && std::isinf(m) && m < 0) m = 0;  // exp(-inf) = 0; the log is -inf - (-inf) = NaN below
+  W sum = 0;
+  if constexpr (kLog) {
+    sum = lane_sum<W>(count, [&](int64_t i) { return std::exp(load(x + i * stride) - m); });
+    const W log_sum = std::log(sum);  // not added to m, beside which it has few digits left
+    for (int64_t i = 0; i < count; ++i) store(y + i * stride, load(x + i * stride) - m - log_sum);
+  } else {
+    sum = lane_sum<W>(count, [&](int64_t i) { return std::exp(load(x + i * stride) - m); });
+    const W scale = W(1) / sum;
+    for (int64_t i = 0; i < count; ++i)
+      store(y + i * stride, std::exp(load(x + i * stride) - m) * scale);
+  }
+}
+
+template <bool kLog>
+void softmax_run(const RunContext& c) noexcept {
+  const Lines l = c.state<Lines>();
+  for_float(c.out(0).dtype, [&]<class T>() {
+    const T* x = c.in(0).as<T>();
+    T* y = c.out(0).as<T>();
+    c.parallel_for(l.outer * l.inner, grain_of(l.count, 4096), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t at = i / l.inner * l.count * l.inner + i % l.inner;
+        if constexpr (std::is_same_v<T, float>) {
+          if (l.inner == 1) {
+            (kLog ? l.table->log_softmax : l.table->softmax)(x + at, y + at, l.count);
+            continue;
+          }
+        }
+        softmax_line<T, kLog>(x + at, y + at, l.count, l.inner);
+      }
+    });
+  });
+}
+
+struct NormState {
+  int64_t rows = 0, count = 0;              // x seen as [rows, count]
+  int64_t groups = 1, each = 1, space = 1;  // group_norm: channels of a group, positions
+  double eps = 0, momentum = 0;
+  bool training = false;
+  const NormTable* table = &norm_table();
+};
+
+// The mean and the mean square distance from it.
+template <class T>
+struct Moments {
+  Wide<T> mean, var;
+};
+template <class T>
+Moments<T> moments(const NormState& s, const T* x, int64_t count) {
+  using W = Wide<T>;
+  if constexpr (std::is_same_v<T, float>) {
+    Moments<T> m;
+    s.table->moments(x, count, m.mean, m.var);
+    return m;
+  }
+  const W n = static_cast<W>(count);
+  const W mean = lane_sum<W>(count, [&](int64_t i) { return load(x + i); }) / n;
+  const W var = lane_sum<W>(count,
+                            [&](int64_t i) {
+                              const W d = load(x + i) - mean;
+                              return d * d;
+                            }) /
+                n;
+  return {mean, var};
+}
+
+Status trailing_prepare(PrepareContext& c) {
+  NormState s;
+  s.count = c.attrs().integers("normalized_shape").count();
+  s.rows = s.count == 0 ? 0 : c.in(0).count() / s.count;
+  s.eps = c.attrs().real("eps");
+  c.make_state(s);
+  return {};
+}
+
+// y = (x - mean) * scale * weight + bias; weight and bias may be null.
+template <class T>
+void affine_row(const NormState& s, const T* x, T* y, int64_t count, Wide<T> mean, Wide<T> scale,
+                const T* weight, const T* bias) {
+  if constexpr (std::is_same_v<T, float>)
+    return s.table->affine_row(x, y, count, mean, scale, weight, bias);
+  for (int64_t i = 0; i < count; ++i) {
+    Wide<T> v = (load(x + i) - mean) * scale;
+    if (weight) v *= load(weight + i);
+    if (bias) v += load(bias + i);
+    store(y + i, v);
+  }
+}
+
+template <class T>
+const T* data_or_null(const RunContext& c, int i) {
+  return c.has(i) ? c.in(i).as<T>() : nullptr;
+}
+
+void layer_norm_run(const RunContext& c) noexcept {
+  const NormState& s = c.state<NormState>();
+  for_float(c.out(0).dtype, [&]<class T>() {
+    using W = Wide<T>;
+    const T* x = c.in(0).as<T>();
+    T* y = c.out(0).as<T>();
+    const T* weight = data_or_null<T>(c, 1);
+    const T* bias = data_or_null<T>(c, 2);
+    c.parallel_for(s.rows, grain_of(s.count), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const T* row = x + r * s.count;
+        const Moments<T> m = moments(s, row, s.count);
+        affine_row(s, row, y + r * s.count, s.count, m.mean,
+                   W(1) / std::sqrt(m.var + static_cast<W>(s.eps)), weight, bias);
+      }
+    });
+  });
+}
+
+void rms_norm_run(const RunContext& c) noexcept {
+  const NormState& s = c.state<NormState>();
+  for_float(c.out(0).dtype, [&]<class T>() {
+    using W = Wide<T>;
+    const T* x = c.in(0).as<T>();
+    T* y = c.out(0).as<T>();
+    const T* weight = data_or_null<T>(c, 1);
+    c.parallel_for(s.rows, grain_of(s.count), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const T* row = x + r * s.count;
+        W square;
+        if constexpr (std::is_same_v<T, float>)
+          square = s.table->mean_square(row, s.count);
+        else
+          square = lane_sum<W>(s.count, [&](int64_t i) { return load(row + i) * load(row + i); }) /
+                   static_cast<W>(s.count);
+        affine_row<T>(s, row, y + r * s.count, s.count, W(0),
+                      W(1) / std::sqrt(square + static_cast<W>(s.eps)), weight, nullptr);
+      }
+    });
+  });
+}
+
+// y = (x - mean) scale + shift for the positions of one channel.
+template <class T>
+void affine_line(const NormState& s, const T* x, T* y, int64_t count, Wide<T> mean, Wide<T> scale,
+                 Wide<T> shift) {
+  if constexpr (std::is_same_v<T, float>)
+    return s.table->affine_line(x, y, count, mean, scale, shift);
+  for (int64_t i = 0; i < count; ++i) store(y + i, (load(x + i) - mean) * scale + shift);
+}
+
+Status group_norm_prepare(PrepareContext& c) {
+  NormState s;
+  const Sizes& shape = c.in(0).shape;
+  s.groups = c.attrs().integer("groups");
+  s.each = shape[1] / s.groups;
+  for (int i = 2; i < shape.rank(); ++i) s.space *= shape[i];
+  s.rows = shape[0] * s.groups;
+  s.count = s.each * s.space;
+  s.eps = c.attrs().real("eps");
+  c.make_state(s);
+  return {};
+}
+
+void group_norm_run(const RunContext& c) noexcept {
+  const NormState& s = c.state<NormState>();
+  for_float(c.out(0).dtype, [&]<class T>() {
+    using W = Wide<T>;
+    const T* x = c.in(0).as<T>();
+    T* y = c.out(0).as<T>();
+    const T* weight = data_or_null<T>(c, 1);
+    const T* bias = data_or_null<T>(c, 2);
+    c.parallel_for(s.rows, grain_of(s.count), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const Moments<T> m = moments(s, x + r * s.count, s.count);
+        const W rstd = W(1) / std::sqrt(m.var + static_cast<W>(s.eps));
+        for (int64_t k = 0; k < s.each; ++k) {
+          const int64_t channel = r % s.groups * s.each + k;
+          const W scale = weight ? rstd * load(weight + channel) : rstd;
+          const W shift = bias ? load(bias + channel) : W(0);
+          const int64_t at = r * s.count + k * s.space;
+          affine_line(s, x + at, y + at, s.space, m.mean, scale, shift);
+        }
+      }
+    });
+  });
+}
+
+Status batch_norm_prepare(PrepareContext& c) {
+  NormState s;
+  const Sizes& shape = c.in(0).shape;
+  s.rows = shape[0];
+  s.groups = shape[1];
+  for (int i = 2; i < shape.rank(); ++i) s.space *= shape[i];
+  s.eps = c.attrs().real("eps");
+  s.momentum = c.attrs().real("momentum");
+  s.training = c.attrs().flag("training");
+  c.make_state(s);
+  return {};
+}
+
+// One channel of the batch: mean and mean square distance over n and the positions.
+template <class T>
+Moments<T> channel_moments(const T* x, const NormState& s) {
+  using W = Wide<T>;
+  const int64_t step = s.groups * s.space;
+  const auto n = static_cast<double>(s.rows * s.space);
+  double sum = 0, square = 0, a = 0, b = 0;
+  const auto add_rows = [&](W shift) {
+    sum = square = 0;
+    for (int64_t i = 0; i < s.rows; ++i) {
+      const T* row = x + i * step;
+      if constexpr (std::is_same_v<T, float>) {
+        s.table->deviations(row, s.space, shift, a, b);
+      } else {
+        a = lane_sum<double>(s.space, [&](int64_t k) { return load(row + k) - shift; });
+        b = lane_sum<double>(s.space, [&](int64_t k) {
+          const double d = load(row + k) - shift;
+          return d * d;
+        });
+      }
+      sum += a;
+      square += b;
+    }
+  };
+  add_rows(W(0));
+  const W mean = static_cast<W>(sum / n);
+  add_rows(mean);
+  return {mean, static_cast<W>(std::max(square - sum * sum / n, 0.0) / n)};
+}
+
+void batch_norm_run(const RunContext& c) noexcept {
+  const NormState& s = c.state<NormState>();
+  for_float(c.out(0).dtype, [&]<class T>() {
+    using W = Wide<T>;
+    const T* x = c.in(0).as<T>();
+    T* y = c.out(0).as<T>();
+    const T* weight = data_or_null<T>(c, 1);
+    const T* bias = data_or_null<T>(c, 2);
+    const T* old_mean = data_or_null<T>(c, 3);
+    const T* old_var = data_or_null<T>(c, 4);
+    T* new_mean = c.out(1).as<T>();
+    T* new_var = c.out(2).as<T>();
+    const int64_t each = s.rows * s.space;
+    // What (x - mean) scale + shift of the channel k is made with.
+    const auto read_channel = [&](int64_t k, W& mean, W& scale, W& shift) {
+      Moments<T> m;
+      if (s.training) {
+        m = channel_moments(x + k * s.space, s);
+        const W momentum = old_mean ? static_cast<W>(s.momentum) : W(1);
+        const W unbiased = m.var * static_cast<W>(each) / static_cast<W>(each - 1);
+        const W keep = old_mean ? W(1) - momentum : W(0);
+        store(new_mean + k, m.mean * momentum + (old_mean ? load(old_mean + k) * keep : W(0)));
+        store(new_var + k, unbiased * momentum + (old_mean ? load(old_var + k) * keep : W(0)));
+      } else {
+        m = {load(old_mean + k), load(old_var + k)};
+        new_mean[k] = old_mean[k];
+        new_var[k] = old_var[k];
+      }
+      mean = m.mean;
+      scale = W(1) / std::sqrt(m.var + static_cast<W>(s.eps));
+      if (weight) scale *= load(weight + k);
+      shift = bias ? load(bias + k) : W(0);
+    };
+    c.parallel_for(s.groups, grain_of(each), [&](int64_t begin, int64_t end) {
+      // One channel after the other, unless those are neighbours in memory.
+      constexpr int64_t kPart = 128;
+      const int64_t part = s.space == 1 ? kPart : 1;
+      W mean[kPart], scale[kPart], shift[kPart];
+      for (int64_t first = begin; first < end; first += part) {
+        const int64_t count = std::min(part, end - first);
+        for (int64_t k = 0; k < count; ++k) read_channel(first + k, mean[k], scale[k], shift[k]);
+        for (int64_t i = 0; i < s.rows; ++i) {
+          const int64_t at = (i * s.groups + first) * s.space;
+          if (s.space != 1) {
+            affine_line(s, x + at, y + at, s.space, mean[0], scale[0], shift[0]);
+            continue;
+          }
+          HG_INDEPENDENT_LOOP
+          for (int64_t k = 0; k < count; ++k)
+            store(y + at + k, (load(x + at + k) - mean[k]) * scale[k] + shift[k]);
+        }
+      }
+    });
+  });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "softmax",
+     .device = Device::cpu,
+     .name = "lines",
+     .prepare = softmax_prepare,
+     .run = softmax_run<false>},
+    {.op = "log_softmax",
+     .device = Device::cpu,
+     .name = "lines",
+     .prepare = softmax_prepare,
+     .run = softmax_run<true>},
+    {.op = "layer_norm",
+     .device = Device::cpu,
+     .name = "rows",
+     .prepare = trailing_prepare,
+     .run = layer_norm_run},
+    {.op = "rms_norm",
+     .device = Device::cpu,
+     .name = "rows",
+     .prepare = trailing_prepare,
+     .run = rms_norm_run},
+    {.op = "group_norm",
+     .device = Device::cpu,
+     .name = "groups",
+     .prepare = group_norm_prepare,
+     .run = group_norm_run},
+    {.op = "batch_norm",
+     .device = Device::cpu,
+     .name = "channels",
+     .prepare = batch_norm_prepare,
+     .run = batch_norm_run},
+};
+
+}  // namespace
+
+std::span<const KernelDef> norm() { return kKernels; }
+
+}  // namespace hg::kernels

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activation functions.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "kernels/pointwise/pointwise_simd.h"
+
+namespace hg::kernels {
+
+void leaky_relu_params(const PrepareContext& c, PointwiseParams& p) {
+  p.a = c.attrs().real("negative_slope");
+}
+void elu_params(const PrepareContext& c, PointwiseParams& p) {
+  p.a = c.attrs().real("alpha");
+  p.b = c.attrs().real("scale");
+  p.c = c.attrs().real("input_scale");
+}
+void softplus_params(const PrepareContext& c, PointwiseParams& p) {
+  p.a = c.attrs().real("beta");
+  p.b = c.attrs().real("threshold");
+}
+void hardtanh_params(const PrepareContext& c, PointwiseParams& p) {
+  p.a = c.attrs().real("min_val");
+  p.b = c.attrs().real("max_val");
+}
+
+namespace {
+
+struct Relu {  // NaN stays NaN
+  template <class T>
+  T operator()(T x) const {
+    return x < T(0) ? T(0) : x;
+  }
+};
+struct LeakyRelu {
+  template <class T>
+  T operator()(T x, const PointwiseParams& p) const {
+    return x > 0 ? x : x * static_cast<T>(p.a);
+  }
+};
+
+// scale * (x > 0 ? x : alpha * (exp(input_scale * x) - 1))
+struct Elu {
+  template <class T>
+  T operator()(T x, const PointwiseParams& p) const {
+    return x > 0 ? x * static_cast<T>(p.b)
+                 : std::expm1(x * static_cast<T>(p.c)) * static_cast<T>(p.a * p.b);
+  }
+};
+
+template <class T>
+T sigmoid(T x) {
+  return T(1) / (T(1) + std::exp(-x));
+}
+struct Gelu {
+  template <class T>
+  T operator()(T x) const {
+    return x * T(0.5) * (T(1) + std::erf(x * T(std::numbers::sqrt2 / 2)));
+  }
+};
+struct GeluTanh {
+  template <class T>
+  T operator()(T x) const {
+    constexpr T kBeta = T(std::numbers::sqrt2 * std::numbers::inv_sqrtpi);  // sqrt(2 / pi)
+    return T(0.5) * x * (T(1) + std::tanh(kBeta * (x + T(0.044715) * x * x * x)));
+  }
+};
+Status prepare_gelu(PrepareContext& c) {
+  return prepare_pointwise(
+      c, c.attrs().string("approximate") == "tanh" ? float_unary<GeluTanh> : float_unary<Gelu>);
+}
+struct Silu {
+  template <class T>
+  T operator()(T x) const {
+    return x / (T(1) + std::exp(-x));
+  }
+};
+struct Mish {
+  template <class T>
+  T operator()(T x) const {
+    return x * std::tanh(std::log1p(std::exp(x)));
+  }
+};
+// log(1 + exp(beta x)) / beta; x itself beyond the threshold
+struct Softplus {
+  template <class T>
+  T operator()(T x, const PointwiseParams& p) const {
+    const T scaled = x * static_cast<T>(p.a);
+    return scaled > static_cast<T>(p.b) ? x : std::log1p(std::exp(scaled)) / static_cast<T>(p.a);
+  }
+};
+struct LogSigmoid {
+  template <class T>
+  T operator()(T x) const {
+    return (x < T(0) ? x : x != x ? x : T(0)) - std::log1p(std::exp(-std::abs(x)));
+  }
+};
+struct Hardtanh {
+  template <class T>
+  T operator()(T x, const PointwiseParams& p) const {
+    const T low = static_cast<T>(p.a), high = static_cast<T>(p.b);
+    const T raised = x < low ? low : x;
+    return raised > high ? high : raised;
+  }
+};
+template <class T>
+T clamp_to_six(T x) {
+  const T raised = x < T(0) ? T(0) : x;
+  return raised > T(6) ? T(6) : raised;
+}
+struct Hardsigmoid {
+  template <class T>
+  T operator()(T x) const {
+    return clamp_to_six(x + T(3)) / T(6);
+  }
+};
+struct Hardswish {
+  template <class T>
+  T operator()(T x) const {
+    return x * clamp_to_six(x + T(3)) / T(6);
+  }
+};
+struct Hardshrink {
+  template <class T>
+  T operator()(T x, const PointwiseParams& p) const {
+    const T limit = static_cast<T>(p.a);
+    return x >= -limit && x <= limit ? T(0) : x;
+  }
+};
+struct Softshrink {
+  template <class T>
+  T operator()(T x, const PointwiseParams& p) const {
+    const T limit = static_cast<T>(p.a);
+    return x > limit ? x - limit : x < -limit ? x + limit : x * T(0);
+  }
+};
+void shrink_params(const PrepareContext& c, PointwiseParams& p) { p.a = c.attrs().real("lambd"); }
+
+struct Threshold {
+  template <class T>
+  T operator()(T x, const PointwiseParams& p) const {
+    return x <= static_cast<T>(p.a) ? static_cast<T>(p.b) : x;
+  }
+};
+void threshold_params(const PrepareContext& c, PointwiseParams& p) {
+  p.a = c.attrs().real("threshold");
+  p.b = c.attrs().real("value");
+}
+// log(x / (1 - x)), x clamped to [eps, 1 - eps] when there is an eps
+struct Logit {
+  template <class T>
+  T operator()(T x, const PointwiseParams& p) const {
+    if (p.n != 0) {
+      const T low = static_cast<T>(p.a), high = T(1) - low;
+      x = x < low ? low : x > high ? high : x;
+    }
+    return std::log(x / (T(1) - x));
+  }
+};
+void logit_params(const PrepareContext& c, PointwiseParams& p) {
+  p.n = c.attrs().has("eps") ? 1 : 0;
+  if (p.n != 0) p.a = c.attrs().real("eps");
+}
+
+constexpr KernelDef kKernels[] = {
+    pointwise_kernel<number_unary<Relu>>("relu"),
+    pointwise_kernel<float_unary<LeakyRelu, leaky_relu_params>>("leaky_relu"),
+    pointwise_kernel<float_unary<Elu, elu_params>>("elu"),
+    {.op = "gelu",
+     .name = "pointwise",
+     .prepare = &prepare_gelu,
+     .run = &run_pointwise,
+     .strided = kAllStrided},
+    pointwise_kernel<float_unary<Silu>>("silu"),
+    pointwise_kernel<float_unary<Mish>>("mish"),
+    pointwise_kernel<float_unary<Softplus, softplus_params>>("softplus"),
+    pointwise_kernel<float_unary<LogSigmoid>>("log_sigmoid"),
+    pointwise_kernel<number_unary<Hardtanh, hardtanh_params>>("hardtanh"),
+    pointwise_kernel<float_unary<Hardsigmoid>>("hardsigmoid"),
+    pointwise_kernel<float_unary<Hardswish>>("hardswish"),
+    pointwise_kernel<float_unary<Hardshrink, shrink_params>>("hardshrink"),
+    pointwise_kernel<float_unary<Softshrink, shrink_params>>("softshrink"),
+    pointwise_kernel<number_unary<Threshold, threshold_params>>("threshold"),
+    pointwise_kernel<float_unary<Logit, logit_params>>("logit"),
+};
+
+}  // namespace
+
+std::span<const KernelDef> activation() { return kKernels; }
+
+}  // namespace hg::kernels

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pointwise programs: one block function that calls those of its steps on pieces that stay in the
+// first cache. A reduction at the end reads what the block function gives instead of a tensor.
+#include "hg/pointwise_program.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "kernels/pointwise/pointwise.h"
+#include "kernels/reduce/reducers.h"
+
+namespace hg::kernels {
+namespace {
+
+// Results that are alive at one time, and elements of each.
+constexpr int kMostSlots = PointwiseProgram::kMostSteps;
+constexpr int64_t kShortest = 128, kLongest = 1024;
+constexpr int64_t kLongRow = 128;  // elements
+
+struct Call {
+  Block block = nullptr;
+  PointwiseParams params;
+  int count = 0;                // of inputs
+  int from[kMaxOperands] = {};  // input K of the program as K, slot K as inputs + K
+  int slot = -1;                // where the result goes; -1: to y
+  DType rounds_to = f32;        // f16 and bf16 are computed in f32
+};
+struct Program {
+  int inputs = 0;
+  int64_t in_size[PointwiseProgram::kMostInputs] = {};
+  int64_t out_size = 0;
+  int64_t piece = kShortest;  // elements
+  std::vector<Call> calls;
+};
+
+template <class T>
+void round_to(float* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) x[i] = static_cast<float>(T(x[i]));
+}
+
+void run_program(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
+  const Program& program = *static_cast<const Program*>(params.program);
+  alignas(64) std::byte slots[kMostSlots * kShortest * 8];
+  for (int64_t at = 0; at < n; at += program.piece) {
+    const int64_t count = std::min(program.piece, n - at);
+    for (const Call& call : program.calls) {
+      const void* in[kMaxOperands];
+      for (int i = 0; i < call.count; ++i) {
+        const int k = call.from[i];
+        in[i] = k < program.inputs ? static_cast<const std::byte*>(x[k]) + at * program.in_size[k]
+                                   : slots + (k - program.inputs) * program.piece * 8;
+      }
+      void* out = call.slot < 0
+                      ? static_cast<void*>(static_cast<std::byte*>(y) + at * program.out_size)
+                      : slots + call.slot * program.piece * 8;
+      PointwiseParams own = call.params;
+      own.divided_by_zero = params.divided_by_zero;
+      call.block(out, in, count, own);
+      if (call.rounds_to == f16) round_to<Half>(static_cast<float*>(out), count);
+      if (call.rounds_to == bf16) round_to<BFloat16>(static_cast<float*>(out), count);
+    }
+  }
+}
+
+bool is_half(DType dtype) { return dtype == f16 || dtype == bf16; }
+// Bytes of an element as blocks see it.
+int64_t size_in_blocks(DType dtype) { return is_half(dtype) ? 4 : size_of(dtype); }
+
+// The block that the op's own kernel would take for such inputs.
+Result<Call> call_of(const PrepareContext& c, const PointwiseProgram::Step& step,
+                     const std::vector<DType>& dtypes) {
+  for (const KernelDef* kernel : Registry::built_in().kernels(step.op->name(), Device::cpu)) {
+    PrepareContext one{AttrReader(step.op, step.attrs)};
+    one.label_ = c.label();
+    for (const int arg : step.args) {
+      one.has_.push_back(arg != PointwiseProgram::kAbsent);
+      one.ids_.push_back(kNoValue);
+      one.inputs_.push_back(
+          arg == PointwiseProgram::kAbsent
+              ? Tensor()
+              : view(static_cast<void*>(nullptr), dtypes[static_cast<size_t>(arg)], {kShortest}));
+    }
+    one.outputs_.push_back(view(static_cast<void*>(nullptr), step.dtype, {kShortest}));
+    if (kernel->run != &run_pointwise || (kernel->accepts != nullptr && !kernel->accepts(one)))
+      continue;
+    HG_TRY(kernel->prepare(one));
+    const ChosenBlock chosen = chosen_block(one);
+    Call call;
+    call.block = chosen.block;
+    call.params = chosen.params;
+    for (const int arg : step.args)
+      if (arg != PointwiseProgram::kAbsent) call.from[call.count++] = arg;
+    return call;
+  }
+  return c.fail("'", step.op->name(), "' is not elementwise");
+}
+
+// The elementwise steps; `stored`: the last result is rounded where it is stored.
+Result<std::shared_ptr<const Program>> program_of(const PrepareContext& c, PointwiseProgram& text,
+                                                  bool stored) {
+  std::vector<DType> dtypes;
+  for (int i = 0; i < c.input_count(); ++i) dtypes.push_back(c.in(i).dtype);
+  HG_TRY(text.infer_dtypes(dtypes));
+  auto program = std::make_shared<Program>();
+  program->inputs = c.input_count();
+  program->out_size = size_in_blocks(text.steps.back().dtype);
+  for (int i = 0; i < c.input_count(); ++i)
+    program->in_size[i] = size_in_blocks(dtypes[static_cast<size_t>(i)]);
+  const size_t count = text.steps.size();
+  std::vector<size_t> last_reader(count, 0);
+  for (size_t k = 0; k < count; ++k)
+    for (const int arg : text.steps[k].args)
+      if (arg >= c.input_count()) last_reader[static_cast<size_t>(arg - c.input_count())] = k;
+  std::vector<int> slot_of(count, -1);
+  bool taken[kMostSlots] = {};
+  for (size_t k = 0; k < count; ++k) {
+    const PointwiseProgram::Step& step = text.steps[k];
+    HG_TRY_ASSIGN(Call call, call_of(c, step, dtypes));
+    dtypes.push_back(step.dtype);
+    for (int i = 0; i < call.count; ++i)
+      if (call.from[i] >= program->inputs)
+        call.from[i] =
+            program->inputs + slot_of[static_cast<size_t>(call.from[i] - program->inputs)];
+    const bool is_last = k + 1 == count;
+    if (!is_last) {
+      int slot = 0;
+      while (taken[slot]) ++slot;
+      taken[slot] = true;
+      call.slot = slot_of[k] = slot;
+    }
+    if (is_half(step.dtype) && !(is_last && stored)) call.rounds_to = step.dtype;
+    program->calls.push_back(call);
+    for (size_t j = 0; j < k; ++j)
+      if (last_reader[j] == k && slot_of[j] >= 0) taken[slot_of[j]] = false;
+  }
+  const int64_t most = std::max<int64_t>(1, 1 + *std::max_element(slot_of.begin(), slot_of.end()));
+  program->piece = std::min(kLongest, kMostSlots * kShortest / most);
+  return std::shared_ptr<const Program>(std::move(program));
+}
+
+// Plans the driver of elementwise kernels for it.
+Status plan_blocks(PrepareContext& c, std::shared_ptr<const Program> program) {
+  // One op on the inputs as they come needs no program.
+  const Call& first = program->calls.front();
+  bool is_plain =
+      program->calls.size() == 1 && !is_half(first.rounds_to) && first.count == program->inputs;
+  for (int i = 0; i < first.count; ++i) is_plain = is_plain && first.from[i] == i;
+  if (is_plain) return prepare_block(c, first.block, first.params);
+  PointwiseParams params;
+  params.program = program.get();
+  return prepare_block(c, &run_program, params, std::move(program));
+}
+
+Status prepare(PrepareContext& c) {
+  HG_TRY_ASSIGN(
+      PointwiseProgram text,
+      PointwiseProgram::parse(c.attrs().string("program"), c.input_count(), Registry::built_in()));
+  HG_TRY_ASSIGN(std::shared_ptr<const Program> program, program_of(c, text, true));
+  return plan_blocks(c, std::move(program));
+}
+
+struct Reduction {
+  std::shared_ptr<const void> elements;  // plan of the steps before it
+  std::shared_ptr<void> plan;
+  void (*run)(const RunContext&) noexcept;
+};
+
+// The shape to which the inputs broadcast.
+Sizes shape_of_elements(const PrepareContext& c) {
+  int rank = 0;
+  for (int i = 0; i < c.input_count(); ++i) rank = std::max(rank, c.in(i).rank());
+  Sizes shape;
+  for (int d = 0; d < rank; ++d) {
+    int64_t size = 1;
+    for (int i = 0; i < c.input_count(); ++i) {
+      const int own = d - (rank - c.in(i).rank());
+      if (own >= 0 && c.in(i).shape[own] != 1) size = c.in(i).shape[own];
+    }
+    shape.push_back(size);
+  }
+  return shape;
+}
+
+// The input with the dims of the elements in the order of the walk.
+Tensor walked(const Tensor& x, const Sizes& shape, const std::vector<int>& order) {
+  Tensor y = view(static_cast<void*>(nullptr), x.dtype, {});
+  for (const int d : order) {
+    const int own = d - (shape.rank() - x.rank());
+    y.shape.push_back(shape[d]);
+    y.strides.push_back(own < 0 || x.shape[own] == 1 ? 0 : x.strides[own]);
+  }
+  return y;
+}
+
+Status prepare_reduction(PrepareContext& c) {
+  HG_TRY_ASSIGN(
+      PointwiseProgram text,
+      PointwiseProgram::parse(c.attrs().string("program"), c.input_count(), Registry::built_in()));
+  const PointwiseProgram::Step last = std::move(text.steps.back());
+  text.steps.pop_back();
+  HG_TRY_ASSIGN(std::shared_ptr<const Program> program, program_of(c, text, false));
+  const DType dtype = text.steps.back().dtype;
+  const Sizes shape = shape_of_elements(c);
+
+  PrepareContext whole{AttrReader(last.op, last.attrs)};
+  whole.label_ = c.label();
+  whole.has_ = {true};
+  whole.ids_ = {kNoValue};
+  whole.inputs_ = {view(static_cast<void*>(nullptr), dtype, shape)};
+  whole.outputs_ = {c.out(0)};
+  const auto kernels = Registry::built_in().kernels(last.op->name(), Device::cpu);
+  if (kernels.empty() || kernels.front()->name != "reduce")
+    return c.fail("'", last.op->name(), "' is no reduction");
+  HG_TRY(kernels.front()->prepare(whole));
+  ReducePlan& plan = *static_cast<ReducePlan*>(whole.state_.get());
+
+  // Long rows lie together as they are; other elements are walked as they are reduced.
+  const int inner = plan.shape.rank() - 1;
+  const bool in_order =
+      plan.by_column || (inner > 0 && plan.strides[inner] == 1 && plan.shape[inner] >= kLongRow);
+  std::vector<int> order;
+  for (const bool reduced : {false, true})
+    for (int d = 0; d < shape.rank(); ++d)
+      if (in_order ? !reduced : plan.reduced[d] == reduced) order.push_back(d);
+  PrepareContext elements{AttrReader(last.op, last.attrs)};
+  elements.label_ = c.label();
+  for (int i = 0; i < c.input_count(); ++i) {
+    elements.has_.push_back(true);
+    elements.ids_.push_back(kNoValue);
+    elements.inputs_.push_back(walked(c.in(i), shape, order));
+  }
+  Sizes walked_shape;
+  for (const int d : order) walked_shape.push_back(shape[d]);
+  elements.outputs_ = {
+      view(static_cast<void*>(nullptr), is_half(dtype) ? DType::f32 : dtype, walked_shape)};
+  HG_TRY(plan_blocks(elements, std::move(program)));
+  plan.compute(elements.state_.get(), !in_order);
+  c.set_workspace(whole.workspace_);
+  c.make_state(Reduction{elements.state_, whole.state_, kernels.front()->run});
+  return {};
+}
+
+void run_reduction(const RunContext& c) noexcept {
+  const Reduction& reduction = c.state<Reduction>();
+  RunContext own = c;
+  own.prepared = reduction.plan.get();
+  reduction.run(own);
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "pointwise_program",
+     .name = "pieces",
+     .prepare = prepare,
+     .run = &run_pointwise,
+     .strided = kAllStrided},
+    {.op = "pointwise_reduction",
+     .name = "pieces",
+     .prepare = prepare_reduction,
+     .run = run_reduction,
+     .strided = kAllStrided},
+};
+
+}  // namespace
+
+std::span<const KernelDef> pointwise_program() { return kKernels; }
+
+}  // namespace hg::kernels

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// The most frequent elementwise ops in f32, for each instruction set. A short last vector is
+// computed like a full one, so results do not depend on where a range begins.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/pointwise/pointwise_simd.cpp"
+// clang-format off
+#include "kernels/simd/simd.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/simd/vector_math-inl.h"
+#include "kernels/pointwise/pointwise_simd.h"
+// clang-format on
+#include <cstring>
+#include <type_traits>
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+struct Exp {
+  HWY_INLINE V operator()(V x) const { return exp_of(x); }
+};
+struct Sigmoid {
+  HWY_INLINE V operator()(V x) const { return sigmoid_of(x); }
+};
+struct Silu {
+  HWY_INLINE V operator()(V x) const { return silu_of(x); }
+};
+struct Tanh {
+  HWY_INLINE V operator()(V x) const { return tanh_of(x); }
+};
+struct Erf {
+  HWY_INLINE V operator()(V x) const { return erf_of(x); }
+};
+struct Gelu {
+  HWY_INLINE V operator()(V x) const { return gelu_of(x); }
+};
+struct GeluTanh {
+  HWY_INLINE V operator()(V x) const { return gelu_tanh_of(x); }
+};
+struct Hardsigmoid {
+  HWY_INLINE V operator()(V x) const { return hardsigmoid_of(x); }
+};
+struct Hardswish {
+  HWY_INLINE V operator()(V x) const { return hardswish_of(x); }
+};
+struct Relu {
+  HWY_INLINE V operator()(V x) const { return relu_of(x); }
+};
+// Those below take attributes, which F(params) spreads over vectors.
+HWY_INLINE V spread(double value) { return hn::Set(D(), static_cast<float>(value)); }
+struct LeakyRelu {
+  explicit LeakyRelu(const PointwiseParams& p) : slope(spread(p.a)) {}
+  HWY_INLINE V operator()(V x) const {
+    return hn::IfThenElse(hn::Gt(x, hn::Zero(D())), x, hn::Mul(x, slope));
+  }
+  V slope;
+};
+struct Elu {
+  explicit Elu(const PointwiseParams& p)
+      : high(spread(p.b)), low(spread(p.a * p.b)), input(spread(p.c)) {}
+  HWY_INLINE V operator()(V x) const {
+    return hn::IfThenElse(hn::Gt(x, hn::Zero(D())), hn::Mul(x, high),
+                          hn::Mul(expm1_of(hn::Mul(x, input)), low));
+  }
+  V high, low, input;
+};
+// tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2), e = e^x; 1 from 20 on
+struct Mish {
+  HWY_INLINE V operator()(V x) const {
+    const V limit = spread(20), two = spread(2);
+    const V e = exp_of(hn::IfThenElse(hn::Gt(x, limit), limit, x));
+    const V n = hn::Mul(e, hn::Add(e, two));
+    return hn::Mul(x, hn::Div(n, hn::Add(n, two)));
+  }
+};
+// log(1 + e^-|x|), the part that is not max(x, 0)
+HWY_INLINE V softplus_rest(V x) { return log1p_of(exp_of(hn::Neg(hn::Abs(x)))); }
+struct Softplus {
+  explicit Softplus(const PointwiseParams& p) : beta(spread(p.a)), threshold(spread(p.b)) {}
+  HWY_INLINE V operator()(V x) const {
+    const V scaled = hn::Mul(x, beta);
+    const V y = hn::Div(hn::Add(relu_of(scaled), softplus_rest(scaled)), beta);
+    return hn::IfThenElse(hn::Gt(scaled, threshold), x, y);
+  }
+  V beta, threshold;
+};
+struct LogSigmoid {
+  HWY_INLINE V operator()(V x) const {
+    const V zero = hn::Zero(D());
+    return hn::Sub(hn::IfThenElse(hn::Gt(x, zero), zero, x), softplus_rest(x));
+  }
+};
+struct Hardtanh {
+  explicit Hardtanh(const PointwiseParams& p) : low(spread(p.a)), high(spread(p.b)) {}
+  HWY_INLINE V operator()(V x) const {
+    const V raised = hn::IfThenElse(hn::Lt(x, low), low, x);
+    return hn::IfThenElse(hn::Gt(raised, high), high, raised);
+  }
+  V low, high;
+};
+struct Expm1 {
+  HWY_INLINE V operator()(V x) const { return expm1_of(x); }
+};
+struct Log {
+  HWY_INLINE V operator()(V x) const { return log_of(x); }
+};
+struct Sqrt {
+  HWY_INLINE V operator()(V x) const { return hn::Sqrt(x); }
+};
+struct Rsqrt {
+  HWY_INLINE V operator()(V x) const { return hn::Div(spread(1), hn::Sqrt(x)); }
+};
+struct Reciprocal {
+  HWY_INLINE V operator()(V x) const { return hn::Div(spread(1), x); }
+};
+struct Neg {
+  HWY_INLINE V operator()(V x) const { return hn::Neg(x); }
+};
+struct Abs {
+  HWY_INLINE V operator()(V x) const { return hn::Abs(x); }
+};
+struct Floor {
+  HWY_INLINE V operator()(V x) const { return hn::Floor(x); }
+};
+struct Ceil {
+  HWY_INLINE V operator()(V x) const { return hn::Ceil(x); }
+};
+struct Trunc {
+  HWY_INLINE V operator()(V x) const { return hn::Trunc(x); }
+};
+struct Maximum {  // NaN if one is NaN
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::Gt(a, b)), a, b);
+  }
+};
+struct Minimum {
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::Lt(a, b)), a, b);
+  }
+};
+struct Add {
+  HWY_INLINE V operator()(V a, V b) const { return hn::Add(a, b); }
+};
+struct Sub {
+  HWY_INLINE V operator()(V a, V b) const { return hn::Sub(a, b); }
+};
+struct Mul {
+  HWY_INLINE V operator()(V a, V b) const { return hn::Mul(a, b); }
+};
+struct Div {
+  HWY_INLINE V operator()(V a, V b) const { return hn::Div(a, b); }
+};
+
+template <class F>
+HWY_INLINE F made(const PointwiseParams& params) {
+  if constexpr (std::is_constructible_v<F, const PointwiseParams&>)
+    return F(params);
+  else
+    return F();
+}
+
+template <class F>
+void unary(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
+  const D d;
+  const F f = made<F>(params);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const float* a = static_cast<const float*>(x[0]);
+  float* out = static_cast<float*>(y);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(f(hn::LoadU(d, a + i)), d, out + i);
+  if (i == n) return;
+  HWY_ALIGN float rest[hn::MaxLanes(D())] = {};
+  std::memcpy(rest, a + i, static_cast<size_t>(n - i) * sizeof(float));
+  hn::Store(f(hn::Load(d, rest)), d, rest);
+  std::memcpy(out + i, rest, static_cast<size_t>(n - i) * sizeof(float));
+}
+template <class F>
+void binary(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const float* a = static_cast<const float*>(x[0]);
+  const float* b = static_cast<const float*>(x[1]);
+  float* out = static_cast<float*>(y);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(F()(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i);
+  if (i == n) return;
+  HWY_ALIGN float rest_a[hn::MaxLanes(D())] = {};
+  HWY_ALIGN float rest_b[hn::MaxLanes(D())] = {};
+  const size_t bytes = static_cast<size_t>(n - i) * sizeof(float);
+  std::memcpy(rest_a, a + i, bytes);
+  std::memcpy(rest_b, b + i, bytes);
+  hn::Store(F()(hn::Load(d, rest_a), hn::Load(d, rest_b)), d, rest_a);
+  std::memcpy(out + i, rest_a, bytes);
+}
+
+}  // namespace
+
+constexpr PointwiseSimd kPointwiseSimd = {.exp = unary<Exp>,
+                                          .sigmoid = unary<Sigmoid>,
+                                          .silu = unary<Silu>,
+                                          .tanh = unary<Tanh>,
+                                          .erf = unary<Erf>,
+                                          .gelu = unary<Gelu>,
+                                          .gelu_tanh = unary<GeluTanh>,
+                                          .hardsigmoid = unary<Hardsigmoid>,
+                                          .hardswish = unary<Hardswish>,
+                                          .relu = unary<Relu>,
+                                          .leaky_relu = unary<LeakyRelu>,
+                                          .elu = unary<Elu>,
+                                          .mish = unary<Mish>,
+                                          .softplus = unary<Softplus>,
+                                          .log_sigmoid = unary<LogSigmoid>,
+                                          .hardtanh = unary<Hardtanh>,
+                                          .expm1 = unary<Expm1>,
+                                          .log = unary<Log>,
+                                          .sqrt = unary<Sqrt>,
+                                          .rsqrt = unary<Rsqrt>,
+                                          .reciprocal = unary<Reciprocal>,
+                                          .neg = unary<Neg>,
+                                          .abs = unary<Abs>,
+                                          .floor = unary<Floor>,
+                                          .ceil = unary<Ceil>,
+                                          .trunc = unary<Trunc>,
+                                          .add = binary<Add>,
+                                          .sub = binary<Sub>,
+                                          .mul = binary<Mul>,
+                                          .div = binary<Div>,
+                                          .maximum = binary<Maximum>,
+                                          .minimum = binary<Minimum>};
+
+}  // namespace hg::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hg::kernels {
+
+const PointwiseSimd& pointwise_simd_blocks() { return *HG_SIMD_CHOOSE(kPointwiseSimd); }
+
+namespace {
+
+bool in_f32(const PrepareContext& c) {
+  const DType dtype = c.in(0).dtype;
+  return dtype == f32 || dtype == f16 || dtype == bf16;
+}
+template <Block PointwiseSimd::*block, ParamsFunction... read>
+Status prepare_simd(PrepareContext& c) {
+  PointwiseParams params;
+  (read(c, params), ...);
+  return prepare_block(c, pointwise_simd_blocks().*block, params);
+}
+Status prepare_gelu(PrepareContext& c) {
+  const PointwiseSimd& blocks = pointwise_simd_blocks();
+  const bool with_tanh = c.attrs().string("approximate") == "tanh";
+  return prepare_block(c, with_tanh ? blocks.gelu_tanh : blocks.gelu, {});
+}
+constexpr KernelDef row(std::string_view op, Status (*prepare)(PrepareContext&)) {
+  return {.op = op,
+          .name = "simd",
+          .accepts = &in_f32,
+          .prepare = prepare,
+          .run = &run_pointwise,
+          .strided = kAllStrided};
+}
+
+constexpr KernelDef kKernels[] = {
+    row("exp", prepare_simd<&PointwiseSimd::exp>),
+    row("sigmoid", prepare_simd<&PointwiseSimd::sigmoid>),
+    row("silu", prepare_simd<&PointwiseSimd::silu>),
+    row("tanh", prepare_simd<&PointwiseSimd::tanh>),
+    row("erf", prepare_simd<&PointwiseSimd::erf>),
+    row("gelu", prepare_gelu),
+    row("hardsigmoid", prepare_simd<&PointwiseSimd::hardsigmoid>),
+    row("hardswish", prepare_simd<&PointwiseSimd::hardswish>),
+    row("relu", prepare_simd<&PointwiseSimd::relu>),
+    row("leaky_relu", prepare_simd<&PointwiseSimd::leaky_relu, leaky_relu_params>),
+    row("elu", prepare_simd<&PointwiseSimd::elu, elu_params>),
+    row("mish", prepare_simd<&PointwiseSimd::mish>),
+    row("softplus", prepare_simd<&PointwiseSimd::softplus, softplus_params>),
+    row("log_sigmoid", prepare_simd<&PointwiseSimd::log_sigmoid>),
+    row("hardtanh", prepare_simd<&PointwiseSimd::hardtanh, hardtanh_params>),
+    row("expm1", prepare_simd<&PointwiseSimd::expm1>),
+    row("log", prepare_simd<&PointwiseSimd::log>),
+    row("sqrt", prepare_simd<&PointwiseSimd::sqrt>),
+    row("rsqrt", prepare_simd<&PointwiseSimd::rsqrt>),
+    row("reciprocal", prepare_simd<&PointwiseSimd::reciprocal>),
+    row("neg", prepare_simd<&PointwiseSimd::neg>),
+    row("abs", prepare_simd<&PointwiseSimd::abs>),
+    row("floor", prepare_simd<&PointwiseSimd::floor>),
+    row("ceil", prepare_simd<&PointwiseSimd::ceil>),
+    row("trunc", prepare_simd<&PointwiseSimd::trunc>),
+    row("add", prepare_simd<&PointwiseSimd::add>),
+    row("sub", prepare_simd<&PointwiseSimd::sub>),
+    row("mul", prepare_simd<&PointwiseSimd::mul>),
+    row("div", prepare_simd<&PointwiseSimd::div>),
+    row("maximum", prepare_simd<&PointwiseSimd::maximum>),
+    row("minimum", prepare_simd<&PointwiseSimd::minimum>),
+};
+
+}  // namespace
+
+std::span<const KernelDef> pointwise_simd() { return kKernels; }
+
+}  // namespace hg::kernels
+#endif

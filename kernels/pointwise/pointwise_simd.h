@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Block functions of f32 for each instruction set.
+#pragma once
+
+#include "kernels/pointwise/pointwise.h"
+
+namespace hg::kernels {
+
+struct PointwiseSimd {
+  Block exp, sigmoid, silu, tanh, erf, gelu, gelu_tanh, hardsigmoid, hardswish, relu;
+  Block leaky_relu, elu, mish, softplus, log_sigmoid, hardtanh;  // with the params below
+  Block expm1, log, sqrt, rsqrt, reciprocal, neg, abs, floor, ceil, trunc;
+  Block add, sub, mul, div, maximum, minimum;
+};
+const PointwiseSimd& pointwise_simd_blocks();
+
+// Attributes of activations as all their blocks take them.
+void leaky_relu_params(const PrepareContext& c, PointwiseParams& p);
+void elu_params(const PrepareContext& c, PointwiseParams& p);
+void softplus_params(const PrepareContext& c, PointwiseParams& p);
+void hardtanh_params(const PrepareContext& c, PointwiseParams& p);
+
+}  // namespace hg::kernels

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise functions of one tensor.
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "kernels/pointwise/pointwise.h"
+#include "kernels/pointwise/special_functions.h"
+
+namespace hg::kernels {
+namespace {
+
+struct Neg {
+  template <class T>
+  T operator()(T x) const {
+    if constexpr (std::is_floating_point_v<T>)
+      return -x;
+    else
+      return static_cast<T>(Wrapping<T>(0) - Wrapping<T>(x));
+  }
+};
+struct Abs {
+  template <class T>
+  T operator()(T x) const {
+    if constexpr (std::is_floating_point_v<T>)
+      return std::abs(x);
+    else
+      return x < T(0) ? Neg()(x) : x;
+  }
+};
+struct Sign {  // 0 for NaN
+  template <class T>
+  T operator()(T x) const {
+    return static_cast<T>((x > T(0)) - (x < T(0)));
+  }
+};
+
+// y = f(x) for one function of <cmath>: T -> T
+#define HG_FUNCTION(Name, expression) \
+  struct Name {                       \
+    template <class T>                \
+    T operator()(T x) const {         \
+      return expression;              \
+    }                                 \
+  }
+HG_FUNCTION(Sqrt, std::sqrt(x));
+HG_FUNCTION(Rsqrt, T(1) / std::sqrt(x));
+HG_FUNCTION(Reciprocal, T(1) / x);
+HG_FUNCTION(Exp, std::exp(x));
+HG_FUNCTION(Exp2, std::exp2(x));
+HG_FUNCTION(Expm1, std::expm1(x));
+HG_FUNCTION(Log, std::log(x));
+HG_FUNCTION(Log2, std::log2(x));
+HG_FUNCTION(Log10, std::log10(x));
+HG_FUNCTION(Log1p, std::log1p(x));
+HG_FUNCTION(Sin, std::sin(x));
+HG_FUNCTION(Cos, std::cos(x));
+HG_FUNCTION(Tan, std::tan(x));
+HG_FUNCTION(Asin, std::asin(x));
+HG_FUNCTION(Acos, std::acos(x));
+HG_FUNCTION(Atan, std::atan(x));
+HG_FUNCTION(Sinh, std::sinh(x));
+HG_FUNCTION(Cosh, std::cosh(x));
+HG_FUNCTION(Tanh, std::tanh(x));
+HG_FUNCTION(Asinh, std::asinh(x));
+HG_FUNCTION(Acosh, std::acosh(x));
+HG_FUNCTION(Atanh, std::atanh(x));
+HG_FUNCTION(Erf, std::erf(x));
+HG_FUNCTION(Erfc, std::erfc(x));
+HG_FUNCTION(Erfinv, static_cast<T>(erfinv(static_cast<double>(x))));
+HG_FUNCTION(Digamma, static_cast<T>(digamma(static_cast<double>(x))));
+HG_FUNCTION(Lgamma, static_cast<T>(log_gamma(static_cast<double>(x))));
+HG_FUNCTION(Sigmoid, T(1) / (T(1) + std::exp(-x)));
+HG_FUNCTION(Floor, std::floor(x));
+HG_FUNCTION(Ceil, std::ceil(x));
+HG_FUNCTION(Trunc, std::trunc(x));
+HG_FUNCTION(Sinc, sinc(x));
+#undef HG_FUNCTION
+
+// To even at ties. torch scales by 10^decimals, rounds, and scales back.
+struct Round {
+  template <class T>
+  T operator()(T x, const PointwiseParams& p) const {
+    if (p.n == 0) return std::nearbyint(x);
+    const T ten = static_cast<T>(p.a);
+    return p.n > 0 ? std::nearbyint(x * ten) / ten : std::nearbyint(x / ten) * ten;
+  }
+};
+void round_params(const PrepareContext& c, PointwiseParams& p) {
+  p.n = c.attrs().integer("decimals");
+  p.a = std::pow(10.0, std::abs(static_cast<double>(p.n)));
+}
+
+struct IsNan {
+  template <class T>
+  bool operator()(T x) const {
+    return x != x;
+  }
+};
+struct IsInf {
+  template <class T>
+  bool operator()(T x) const {
+    if constexpr (std::is_floating_point_v<T>)
+      return std::isinf(x);
+    else
+      return false;
+  }
+};
+struct IsFinite {
+  template <class T>
+  bool operator()(T x) const {
+    if constexpr (std::is_floating_point_v<T>)
+      return std::isfinite(x);
+    else
+      return true;
+  }
+};
+struct Signbit {
+  template <class T>
+  bool operator()(T x) const {
+    if constexpr (std::is_floating_point_v<T>)
+      return std::signbit(x);
+    else
+      return x < T(0);
+  }
+};
+struct LogicalNot {
+  template <class T>
+  bool operator()(T x) const {
+    return x == T(0);
+  }
+};
+struct BitwiseNot {
+  template <class T>
+  T operator()(T x) const {
+    return static_cast<T>(~x);
+  }
+};
+constexpr BlockTable kBitwiseNot = {
+    .blocks = {nullptr, nullptr, nullptr, nullptr, unary_block<BitwiseNot, int64_t>,
+               unary_block<BitwiseNot, int32_t>, unary_block<BitwiseNot, int16_t>,
+               unary_block<BitwiseNot, int8_t>, unary_block<BitwiseNot, uint8_t>,
+               &MakeBlock<uint8_t, LogicalNot, uint8_t>::run}};
+
+// NaN -> a, +inf -> b, -inf -> c; without b and c the largest finite numbers of the dtype
+struct NanToNum {
+  template <class T>
+  T operator()(T x, const PointwiseParams& p) const {
+    if (x != x) return static_cast<T>(p.a);
+    if (x == std::numeric_limits<T>::infinity()) return static_cast<T>(p.b);
+    if (x == -std::numeric_limits<T>::infinity()) return static_cast<T>(p.c);
+    return x;
+  }
+};
+void nan_to_num_params(const PrepareContext& c, PointwiseParams& p) {
+  const DType dtype = c.in(0).dtype;
+  const double largest = dtype == f64    ? std::numeric_limits<double>::max()
+                         : dtype == f16  ? 65504.0
+                         : dtype == bf16 ? 0x1.fep127
+                                         : double{std::numeric_limits<float>::max()};
+  p.a = c.attrs().real("nan");
+  p.b = c.attrs().has("posinf") ? c.attrs().real("posinf") : largest;
+  p.c = c.attrs().has("neginf") ? c.attrs().real("neginf") : -largest;
+}
+
+constexpr KernelDef kKernels[] = {
+    pointwise_kernel<number_unary<Neg>>("neg"),
+    pointwise_kernel<number_unary<Abs>>("abs"),
+    pointwise_kernel<number_unary<Sign>>("sign"),
+    pointwise_kernel<float_unary<Sqrt>>("sqrt"),
+    pointwise_kernel<float_unary<Rsqrt>>("rsqrt"),
+    pointwise_kernel<float_unary<Reciprocal>>("reciprocal"),
+    pointwise_kernel<float_unary<Exp>>("exp"),
+    pointwise_kernel<float_unary<Exp2>>("exp2"),
+    pointwise_kernel<float_unary<Expm1>>("expm1"),
+    pointwise_kernel<float_unary<Log>>("log"),
+    pointwise_kernel<float_unary<Log2>>("log2"),
+    pointwise_kernel<float_unary<Log10>>("log10"),
+    pointwise_kernel<float_unary<Log1p>>("log1p"),
+    pointwise_kernel<float_unary<Sin>>("sin"),
+    pointwise_kernel<float_unary<Cos>>("cos"),
+    pointwise_kernel<float_unary<Tan>>("tan"),
+    pointwise_kernel<float_unary<Asin>>("asin"),
+    pointwise_kernel<float_unary<Acos>>("acos"),
+    pointwise_kernel<float_unary<Atan>>("atan"),
+    pointwise_kernel<float_unary<Sinh>>("sinh"),
+    pointwise_kernel<float_unary<Cosh>>("cosh"),
+    pointwise_kernel<float_unary<Tanh>>("tanh"),
+    pointwise_kernel<float_unary<Asinh>>("asinh"),
+    pointwise_kernel<float_unary<Acosh>>("acosh"),
+    pointwise_kernel<float_unary<Atanh>>("atanh"),
+    pointwise_kernel<float_unary<Erf>>("erf"),
+    pointwise_kernel<float_unary<Erfc>>("erfc"),
+    pointwise_kernel<float_unary<Erfinv>>("erfinv"),
+    pointwise_kernel<float_unary<Lgamma>>("lgamma"),
+    pointwise_kernel<float_unary<Digamma>>("digamma"),
+    pointwise_kernel<float_unary<Sigmoid>>("sigmoid"),
+    pointwise_kernel<float_unary<Sinc>>("sinc"),
+    pointwise_kernel<float_unary<Floor>>("floor"),
+    pointwise_kernel<float_unary<Ceil>>("ceil"),
+    pointwise_kernel<float_unary<Trunc>>("trunc"),
+    pointwise_kernel<float_unary<Round, round_params>>("round"),
+    pointwise_kernel<float_unary<NanToNum, nan_to_num_params>>("nan_to_num"),
+    pointwise_kernel<test_unary<IsNan>>("isnan"),
+    pointwise_kernel<test_unary<IsInf>>("isinf"),
+    pointwise_kernel<test_unary<IsFinite>>("isfinite"),
+    pointwise_kernel<test_unary<Signbit>>("signbit"),
+    pointwise_kernel<test_unary<LogicalNot>>("logical_not"),
+    pointwise_kernel<kBitwiseNot>("bitwise_not"),
+};
+
+}  // namespace
+
+std::span<const KernelDef> unary() { return kKernels; }
+
+}  // namespace hg::kernels

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Maxima of windows, and their gradient.
+#include <limits>
+
+#include "kernels/gemm/gemm.h"
+#include "kernels/pool/pool_shape.h"
+
+namespace hg::kernels {
+namespace {
+
+Status max_pool_prepare(PrepareContext& c) {
+  PoolState s = sizes_of(c.in(0), c.out(0));
+  read_windows(s, c.attrs(), c.in(0).rank() - 2, true);
+  c.make_state(std::move(s));
+  return {};
+}
+Status adaptive_prepare(PrepareContext& c) {
+  c.make_state(adaptive_windows(c.in(0), c.out(0)));
+  return {};
+}
+
+template <class T>
+bool beats(T v, T best) {
+  if constexpr (std::is_floating_point_v<T>) return (v > best) | (v != v);
+  return v > best;
+}
+template <class T>
+T lowest() {
+  if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
+  return std::numeric_limits<T>::lowest();
+}
+
+template <class T>
+void max_plane(const PoolState& s, const T* x, T* y, int64_t* indices) {
+  using W = Wide<T>;
+  const Axis &ad = s.axes[0], &ah = s.axes[1], &aw = s.axes[2];
+  for_windows(s, [&](int64_t o, const Window& wd, const Window& wh, const Window& ww) {
+    W best = lowest<W>();
+    int64_t index = (wd.begin * ah.in + wh.begin) * aw.in + ww.begin;
+    for (int64_t d = wd.begin; d < wd.end; d += ad.dilation)
+      for (int64_t h = wh.begin; h < wh.end; h += ah.dilation)
+        for (int64_t w = ww.begin; w < ww.end; w += aw.dilation) {
+          const int64_t at = (d * ah.in + h) * aw.in + w;
+          const W v = load(x + at);
+          if (beats(v, best)) {
+            best = v;
+            index = at;
+          }
+        }
+    store(y + o, best);
+    if (indices) indices[o] = index;
+  });
+}
+
+constexpr int64_t kRowPart = 256;  // outputs of a row whose maxima are kept at once
+
+// As max_plane, but a row of outputs takes one tap at a time, in loops over neighbours. y, or
+// indices, may be null.
+template <class T, class Index, class Out = int64_t>
+void max_rows(const PoolState& s, const T* x, T* y, Out* indices) {
+  using W = Wide<T>;
+  const Axis &ad = s.axes[0], &ah = s.axes[1], &aw = s.axes[2];
+  W best[kRowPart], found[kRowPart];
+  Index index[kRowPart];
+  for (int64_t row = 0; row < ad.out * ah.out; ++row) {
+    const Window wd = ad.window(row / ah.out), wh = ah.window(row % ah.out);
+    for (int64_t o0 = 0; o0 < aw.out; o0 += kRowPart) {
+      const int64_t o1 = std::min(aw.out, o0 + kRowPart);
+      for (int64_t o = o0; o < o1; ++o) {
+        best[o - o0] = lowest<W>();
+        index[o - o0] =
+            static_cast<Index>((wd.begin * ah.in + wh.begin) * aw.in + aw.window(o).begin);
+      }
+      for (int64_t d = wd.begin; d < wd.end; d += ad.dilation)
+        for (int64_t h = wh.begin; h < wh.end; h += ah.dilation)
+          for (int64_t k = 0; k < aw.kernel; ++k) {
+            const Reach& reach = s.reach[static_cast<size_t>(k)];
+            const int64_t first = std::max(reach.first, o0), last = std::min(reach.last, o1);
+            const int64_t tap = (d * ah.in + h) * aw.in + k * aw.dilation - aw.padding;
+            for (int64_t o = first; o < last; ++o) found[o - o0] = load(x + tap + o * aw.stride);
+            Index at = static_cast<Index>(tap + first * aw.stride);
+            const Index step = static_cast<Index>(aw.stride);
+            for (int64_t o = first - o0; o < last - o0; ++o, at += step) {
+              const W v = found[o];
+              const bool is_better = beats(v, best[o]);  // no branch: data would mislead it
+              best[o] = is_better ? v : best[o];
+              index[o] = is_better ? at : index[o];
+            }
+          }
+      if (y)
+        for (int64_t o = o0; o < o1; ++o) store(y + row * aw.out + o, best[o - o0]);
+      if (indices) std::copy_n(index, o1 - o0, indices + row * aw.out + o0);
+    }
+  }
+}
+
+void indexed_max_run(const RunContext& c) noexcept {
+  const PoolState& s = c.state<PoolState>();
+  int64_t* indices = c.output_count() > 1 ? c.out(1).as<int64_t>() : nullptr;
+  for_number(c.out(0).dtype, [&]<class T>() {
+    for_planes(c, s, [&](int64_t plane) {
+      const bool is_small = s.in_count() <= std::numeric_limits<int32_t>::max();
+      const auto maxima = s.axes[2].adaptive ? max_plane<T>
+                          : is_small         ? max_rows<T, int32_t>
+                                             : max_rows<T, int64_t>;
+      maxima(s, c.in(0).as<T>() + plane * s.in_count(), c.out(0).as<T>() + plane * s.out_count(),
+             indices ? indices + plane * s.out_count() : nullptr);
+    });
+  });
+}
+
+void max_pool_run(const RunContext& c) noexcept {
+  const PoolState& s = c.state<PoolState>();
+  if (c.out(0).dtype != f32) return indexed_max_run(c);
+  if (is_pair_pool(s)) return pool_pairs(c, s, pool_table().max_pairs);
+  if (is_row_pool(s))
+    return pool_rows(c, s, pool_table().max_rows, [](const Window&, const Window&, WindowRow&) {});
+  for_planes(c, s, [&](int64_t plane) {
+    fold_plane(s, c.in(0).as<float>() + plane * s.in_count(),
+               c.out(0).as<float>() + plane * s.out_count(), lowest<float>(),
+               [](float best, float v) { return ((v > best) | (v != v)) ? v : best; });
+  });
+}
+
+struct GradState {
+  PoolState pool;
+  bool is_small = true;  // positions of a plane fit into 32 bits
+  int64_t lanes = 1, slot_bytes = 0;
+};
+
+Status max_pool_grad_prepare(PrepareContext& c) {
+  GradState g{.pool = sizes_of(c.in(0), c.in(1))};
+  read_windows(g.pool, c.attrs(), c.in(0).rank() - 2, true);
+  g.is_small = g.pool.in_count() <= std::numeric_limits<int32_t>::max();
+  g.lanes = tile_lanes(c, g.pool.planes);
+  g.slot_bytes = (g.pool.out_count() + PoolTable::kMoreWritten) * (g.is_small ? 4 : 8);
+  c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
+  c.make_state(std::move(g));
+  return {};
+}
+
+void max_places(const PoolState& s, const float* x, int32_t* places) {
+  const Axis &ad = s.axes[0], &ah = s.axes[1], &aw = s.axes[2];
+  for (int64_t row = 0; row < ad.out * ah.out; ++row) {
+    const Window wd = ad.window(row / ah.out), wh = ah.window(row % ah.out);
+    pool_table().max_places(row_of_windows(s, wd, wh, x),
+                            static_cast<int32_t>((wd.begin * ah.in + wh.begin) * aw.in),
+                            places + row * aw.out);
+  }
+}
+
+// All maxima of a plane are found before dx, which may lie on x, is written.
+template <class T, class Index>
+void max_grad_plane(const PoolState& s, const T* x, const T* dy, T* dx, Index* places) {
+  bool found = false;
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<Index, int32_t>)
+    if (is_row_pool(s)) found = (max_places(s, x, places), true);
+  if (!found) max_rows<T, Index, Index>(s, x, nullptr, places);
+  std::fill_n(dx, s.in_count(), T{});
+  for (int64_t o = 0; o < s.out_count(); ++o) {
+    T* to = dx + places[o];
+    store(to, load(to) + load(dy + o));
+  }
+}
+
+void max_pool_grad_run(const RunContext& c) noexcept {
+  const GradState& g = c.state<GradState>();
+  const PoolState& s = g.pool;
+  for_number(c.out(0).dtype, [&]<class T>() {
+    for_tiles(c, s.planes, g.lanes, g.slot_bytes, [&](int64_t plane, float* slot) {
+      const T* x = c.in(0).as<T>() + plane * s.in_count();
+      const T* dy = c.in(1).as<T>() + plane * s.out_count();
+      T* dx = c.out(0).as<T>() + plane * s.in_count();
+      if (g.is_small)
+        max_grad_plane(s, x, dy, dx, reinterpret_cast<int32_t*>(slot));
+      else
+        max_grad_plane(s, x, dy, dx, reinterpret_cast<int64_t*>(slot));
+    });
+  });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "max_pool",
+     .device = Device::cpu,
+     .name = "taps",
+     .prepare = max_pool_prepare,
+     .run = max_pool_run},
+    {.op = "max_pool_grad",
+     .device = Device::cpu,
+     .name = "planes",
+     .prepare = max_pool_grad_prepare,
+     .run = max_pool_grad_run},
+    {.op = "max_pool_with_indices",
+     .device = Device::cpu,
+     .name = "windows",
+     .prepare = max_pool_prepare,
+     .run = indexed_max_run},
+    {.op = "adaptive_max_pool",
+     .device = Device::cpu,
+     .name = "windows",
+     .prepare = adaptive_prepare,
+     .run = indexed_max_run},
+};
+
+}  // namespace
+
+std::span<const KernelDef> pool() { return kKernels; }
+
+}  // namespace hg::kernels

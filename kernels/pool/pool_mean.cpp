@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Means of windows, and their gradients.
+#include "kernels/pool/pool_shape.h"
+
+namespace hg::kernels {
+namespace {
+
+void read_divisor(PoolState& s, const KernelAttrs& attrs) {
+  s.count_include_pad = attrs.flag("count_include_pad");
+  if (attrs.has("divisor_override")) s.divisor = attrs.integer("divisor_override");
+}
+
+Status avg_pool_prepare(PrepareContext& c) {
+  PoolState s = sizes_of(c.in(0), c.out(0));
+  read_windows(s, c.attrs(), c.in(0).rank() - 2, false);
+  read_divisor(s, c.attrs());
+  for (int64_t o = 0; o < s.axes[2].out; ++o) {
+    const Window w = s.axes[2].window(o);
+    const int64_t width = s.divisor != 0        ? s.divisor
+                          : s.count_include_pad ? w.padded
+                                                : w.end - w.begin;
+    s.widths.push_back(static_cast<float>(w.end > w.begin ? width : 1));
+  }
+  c.make_state(std::move(s));
+  return {};
+}
+Status avg_pool_grad_prepare(PrepareContext& c) {
+  PoolState s = sizes_of(c.out(0), c.in(0));
+  read_windows(s, c.attrs(), c.in(0).rank() - 2, false);
+  read_divisor(s, c.attrs());
+  c.make_state(std::move(s));
+  return {};
+}
+Status adaptive_prepare(PrepareContext& c) {
+  c.make_state(adaptive_windows(c.in(0), c.out(0)));
+  return {};
+}
+Status adaptive_grad_prepare(PrepareContext& c) {
+  c.make_state(adaptive_windows(c.out(0), c.in(0)));
+  return {};
+}
+
+int64_t divisor_of(const PoolState& s, const Window& wd, const Window& wh, const Window& ww) {
+  if (s.divisor != 0) return s.divisor;
+  if (s.count_include_pad) return wd.padded * wh.padded * ww.padded;
+  return (wd.end - wd.begin) * (wh.end - wh.begin) * (ww.end - ww.begin);
+}
+bool is_empty(const Window& w) { return w.begin >= w.end; }
+
+template <class T>
+void avg_plane(const PoolState& s, const T* x, T* y) {
+  using W = Wide<T>;
+  const int64_t height = s.axes[1].in, width = s.axes[2].in;
+  for_windows(s, [&](int64_t o, const Window& wd, const Window& wh, const Window& ww) {
+    W sum = 0;
+    if (!is_empty(wd) && !is_empty(wh) && !is_empty(ww)) {
+      for (int64_t d = wd.begin; d < wd.end; ++d)
+        for (int64_t h = wh.begin; h < wh.end; ++h)
+          for (int64_t w = ww.begin; w < ww.end; ++w) sum += load(x + (d * height + h) * width + w);
+      sum /= static_cast<W>(divisor_of(s, wd, wh, ww));
+    }
+    store(y + o, sum);
+  });
+}
+
+// The mean of all positions: sixteen partial sums.
+template <class T>
+void global_avg_plane(const T* x, T* y, int64_t count) {
+  Wide<T> lanes[16] = {};
+  int64_t i = 0;
+  for (; i + 16 <= count; i += 16)
+    for (int k = 0; k < 16; ++k) lanes[k] += load(x + i + k);
+  for (int k = 0; i < count; ++i, ++k) lanes[k] += load(x + i);
+  for (int step = 8; step > 0; step /= 2)
+    for (int k = 0; k < step; ++k) lanes[k] += lanes[k + step];
+  store(y, lanes[0] / static_cast<Wide<T>>(count));
+}
+
+// How sums become means. Windows without elements have rows of zeros.
+void divide_row(const PoolState& s, const Window& wd, const Window& wh, WindowRow& row) {
+  const int64_t rows = s.divisor != 0        ? 1
+                       : s.count_include_pad ? wd.padded * wh.padded
+                                             : (wd.end - wd.begin) * (wh.end - wh.begin);
+  row.height = is_empty(wd) || is_empty(wh) ? 1.0f : static_cast<float>(rows);
+  row.widths = s.widths.data();
+}
+
+void avg_pool_run(const RunContext& c) noexcept {
+  const PoolState& s = c.state<PoolState>();
+  if (c.out(0).dtype == f32 && is_pair_pool(s) && (s.divisor == 0 || s.divisor == 4))
+    return pool_pairs(c, s, pool_table().mean_pairs);
+  if (c.out(0).dtype == f32 && is_row_pool(s))
+    return pool_rows(
+        c, s, pool_table().sum_rows,
+        [&](const Window& wd, const Window& wh, WindowRow& row) { divide_row(s, wd, wh, row); });
+  const bool folds = c.out(0).dtype == f32 && !s.axes[2].adaptive;
+  const bool global = s.axes[2].adaptive && s.out_count() == 1;
+  for_float(c.out(0).dtype, [&]<class T>() {
+    for_planes(c, s, [&](int64_t plane) {
+      const T* x = c.in(0).as<T>() + plane * s.in_count();
+      T* y = c.out(0).as<T>() + plane * s.out_count();
+      if (global) return global_avg_plane(x, y, s.in_count());
+      if constexpr (std::is_same_v<T, float>) {
+        if (folds) {
+          fold_plane(s, x, y, 0.0f, [](float sum, float v) { return sum + v; });
+          for_windows(s, [&](int64_t o, const Window& wd, const Window& wh, const Window& ww) {
+            if (is_empty(wd) || is_empty(wh) || is_empty(ww))
+              y[o] = 0;
+            else
+              y[o] /= static_cast<float>(divisor_of(s, wd, wh, ww));
+          });
+          return;
+        }
+      }
+      avg_plane(s, x, y);
+    });
+  });
+}
+
+// Each input element gathers from the windows that it is in.
+void avg_pool_grad_run(const RunContext& c) noexcept {
+  const PoolState& s = c.state<PoolState>();
+  const Axis &ad = s.axes[0], &ah = s.axes[1], &aw = s.axes[2];
+  for_float(c.out(0).dtype, [&]<class T>() {
+    using W = Wide<T>;
+    for_planes(c, s, [&](int64_t plane) {
+      const T* dy = c.in(0).as<T>() + plane * s.out_count();
+      T* dx = c.out(0).as<T>() + plane * s.in_count();
+      for (int64_t d = 0; d < ad.in; ++d) {
+        int64_t d0, d1, h0, h1, w0, w1;
+        ad.covering(d, d0, d1);
+        for (int64_t h = 0; h < ah.in; ++h) {
+          ah.covering(h, h0, h1);
+          for (int64_t w = 0; w < aw.in; ++w) {
+            aw.covering(w, w0, w1);
+            W sum = 0;
+            for (int64_t od = d0; od < d1; ++od)
+              for (int64_t oh = h0; oh < h1; ++oh)
+                for (int64_t ow = w0; ow < w1; ++ow)
+                  sum += load(dy + (od * ah.out + oh) * aw.out + ow) /
+                         static_cast<W>(divisor_of(s, ad.window(od), ah.window(oh), aw.window(ow)));
+            store(dx++, sum);
+          }
+        }
+      }
+    });
+  });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "avg_pool",
+     .device = Device::cpu,
+     .name = "taps",
+     .prepare = avg_pool_prepare,
+     .run = avg_pool_run},
+    {.op = "avg_pool_grad",
+     .device = Device::cpu,
+     .name = "gather",
+     .prepare = avg_pool_grad_prepare,
+     .run = avg_pool_grad_run},
+    {.op = "adaptive_avg_pool",
+     .device = Device::cpu,
+     .name = "windows",
+     .prepare = adaptive_prepare,
+     .run = avg_pool_run},
+    {.op = "adaptive_avg_pool_grad",
+     .device = Device::cpu,
+     .name = "gather",
+     .prepare = adaptive_grad_prepare,
+     .run = avg_pool_grad_run},
+};
+
+}  // namespace
+
+std::span<const KernelDef> pool_mean() { return kKernels; }
+
+}  // namespace hg::kernels

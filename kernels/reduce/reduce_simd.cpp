@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops of reduce_simd.h.
+#include "kernels/reduce/reduce_simd.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/reduce/reduce_simd.cpp"
+// clang-format off
+#include "kernels/simd/simd.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Sums = hn::ScalableTag<double>;
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Sums()));
+
+// kVectors vectors of sums stay in registers.
+template <int kVectors>
+HWY_INLINE void add_columns(double* HWY_RESTRICT sums, const float* HWY_RESTRICT x, int64_t rows,
+                            int64_t step) {
+  const Sums d;
+  const hn::Rebind<float, Sums> narrow;
+  hn::Vec<Sums> total[kVectors];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) total[v] = hn::LoadU(d, sums + v * kLanes);
+  for (int64_t i = 0; i < rows; ++i, x += step) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v)
+      total[v] = hn::Add(total[v], hn::PromoteTo(d, hn::LoadU(narrow, x + v * kLanes)));
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(total[v], d, sums + v * kLanes);
+}
+
+void add_rows(double* sums, const float* x, int64_t rows, int64_t step, int64_t count) {
+  int64_t k = 0;
+  for (; k + 8 * kLanes <= count; k += 8 * kLanes) add_columns<8>(sums + k, x + k, rows, step);
+  for (; k + kLanes <= count; k += kLanes) add_columns<1>(sums + k, x + k, rows, step);
+  for (; k < count; ++k)
+    for (int64_t i = 0; i < rows; ++i) sums[k] += static_cast<double>(x[i * step + k]);
+}
+
+void add_lanes(double* lanes, const float* x, int64_t count) {
+  constexpr int64_t kStep = std::min<int64_t>(16, 8 * kLanes);
+  const int64_t even = count / 16 * 16;
+  for (int64_t k = 0; k < 16; k += kStep)
+    add_columns<kStep / kLanes>(lanes + k, x + k, count / 16, 16);
+  for (int64_t k = even; k < count; ++k) lanes[k - even] += static_cast<double>(x[k]);
+}
+
+double add_run(const float* x, int64_t count) {
+  constexpr int64_t kVectors = 16 / kLanes;
+  const Sums d;
+  const hn::Rebind<float, Sums> narrow;
+  hn::Vec<Sums> total[kVectors];
+  const auto add = [&](int64_t v, auto part) {
+    total[v] = hn::Add(total[v], hn::PromoteTo(d, part));
+  };
+#pragma GCC unroll 16
+  for (int64_t v = 0; v < kVectors; ++v) total[v] = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+#pragma GCC unroll 16
+    for (int64_t v = 0; v < kVectors; ++v) add(v, hn::LoadU(narrow, x + i + v * kLanes));
+  }
+  if (i < count) {  // a lane that gets no element gets 0, which changes no sum that began with 0
+    HWY_ALIGN float part[16] = {};
+    for (int64_t k = 0; i + k < count; ++k) part[k] = x[i + k];
+#pragma GCC unroll 16
+    for (int64_t v = 0; v < kVectors; ++v) add(v, hn::Load(narrow, part + v * kLanes));
+  }
+#pragma GCC unroll 4
+  for (int64_t half = kVectors / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+    for (int64_t v = 0; v < half; ++v) total[v] = hn::Add(total[v], total[v + half]);
+  }
+  alignas(64) double lanes[kLanes];
+  hn::Store(total[0], d, lanes);
+  for (int64_t half = kLanes / 2; half > 0; half /= 2)
+    for (int64_t k = 0; k < half; ++k) lanes[k] += lanes[k + half];
+  return lanes[0];
+}
+
+constexpr ReduceTable kTable = {add_rows, add_lanes, add_run};
+
+}  // namespace hg::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hg::kernels {
+
+const ReduceTable& reduce_table() { return *HG_SIMD_CHOOSE(kTable); }
+
+}  // namespace hg::kernels
+#endif

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that find and count elements: unique, searchsorted, isin, bincount, histc.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/lines.h"
+#include "kernels/reduce/sort.h"
+
+namespace hg::kernels {
+namespace {
+
+// ---- unique: items are the slices along dim, or the elements ----
+
+struct UniquePlan {
+  Lines lines;  // item i is element i of every line
+  bool consecutive = false;
+};
+
+Status prepare_unique(PrepareContext& c) {
+  UniquePlan plan;
+  plan.consecutive = c.attrs().flag("consecutive");
+  const Sizes& shape = c.in(0).shape;
+  if (c.attrs().has("dim") && shape.rank() > 0)
+    plan.lines = lines_of(shape, c.attrs().axis("dim", shape.rank()));
+  else
+    plan.lines.length = shape.count();
+  c.set_workspace(plan.lines.length * 2 * 8);
+  c.make_state(plan);
+  return {};
+}
+
+// -1, 0 or 1; NaN comes last and equals nothing.
+template <class T>
+int compare_items(const T* x, const Lines& lines, int64_t a, int64_t b) {
+  for (int64_t line = 0; line < lines.count; ++line) {
+    const T* at = x + lines.start(line);
+    const auto p = wide(at[a * lines.stride]), q = wide(at[b * lines.stride]);
+    if (p < q) return -1;
+    if (p > q) return 1;
+    if (p != q) return p == p ? -1 : q == q ? 1 : a < b ? -1 : 1;
+  }
+  return 0;
+}
+
+// Calls f(item, is_new) for the items in order.
+template <class T, class F>
+void each_item(const RunContext& c, const T* x, const F& f) {
+  const UniquePlan& plan = c.state<UniquePlan>();
+  int64_t* order = c.workspace<int64_t>();
+  const int64_t n = plan.lines.length;
+  for (int64_t i = 0; i < n; ++i) order[i] = i;
+  if (!plan.consecutive)
+    merge_sort(order, order + n, n,
+               [&](int64_t a, int64_t b) { return compare_items(x, plan.lines, a, b) < 0; });
+  for (int64_t i = 0; i < n; ++i)
+    f(order[i], i == 0 || compare_items(x, plan.lines, order[i - 1], order[i]) != 0);
+}
+
+void measure_unique(const RunContext& c, std::span<int64_t> dims) noexcept {
+  int64_t found = 0;
+  for_type(c.in(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    each_item(c, c.in(0).as<const T>(), [&](int64_t, bool is_new) { found += is_new; });
+  });
+  if (!dims.empty()) dims[0] = found;
+}
+void run_unique(const RunContext& c) noexcept {
+  const UniquePlan& plan = c.state<UniquePlan>();
+  int64_t* inverse = c.out(1).as<int64_t>();
+  int64_t* counts = c.out(2).as<int64_t>();
+  Lines to = plan.lines;
+  to.length = c.out(2).count();
+  for_type(c.in(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* x = c.in(0).as<const T>();
+    T* values = c.out(0).as<T>();
+    int64_t place = -1;
+    each_item(c, x, [&](int64_t item, bool is_new) {
+      if (is_new) {
+        counts[++place] = 0;
+        for (int64_t line = 0; line < to.count; ++line)
+          values[to.start(line) + place * to.stride] =
+              x[plan.lines.start(line) + item * plan.lines.stride];
+      }
+      ++counts[place];
+      inverse[item] = place;
+    });
+  });
+}
+
+// ---- searchsorted ----
+
+Status prepare_searchsorted(PrepareContext& c) {
+  c.make_state(c.attrs().flag("right"));
+  return {};
+}
+void run_searchsorted(const RunContext& c) noexcept {
+  const bool right = c.state<bool>();
+  const Tensor &sorted = c.in(0), &values = c.in(1);
+  const int64_t n = sorted.shape.back();
+  const int64_t each =
+      sorted.rank() > 1 ? values.shape.back() : std::max<int64_t>(1, values.count());
+  int64_t* y = c.out(0).as<int64_t>();
+  for_type(sorted.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = sorted.as<const T>();
+    const T* x = values.as<const T>();
+    c.parallel_for(values.count(), 4096, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const T* line = from + i / each * n;
+        const auto value = wide(x[i]);
+        int64_t low = 0, high = n;
+        while (low < high) {
+          const int64_t middle = low + (high - low) / 2;
+          const auto other = wide(line[middle]);
+          const bool beyond = right ? !(other > value) : !(other >= value);
+          if (beyond)
+            low = middle + 1;
+          else
+            high = middle;
+        }
+        y[i] = low;
+      }
+    });
+  });
+}
+
+void run_isin(const RunContext& c) noexcept {
+  const int64_t n = c.in(1).count();
+  uint8_t* y = c.out(0).as<uint8_t>();
+  for_type(c.in(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* x = c.in(0).as<const T>();
+    const T* test = c.in(1).as<const T>();
+    const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, n));
+    c.parallel_for(c.in(0).count(), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        bool found = false;
+        for (int64_t k = 0; k < n && !found; ++k) found = wide(x[i]) == wide(test[k]);
+        y[i] = found;
+      }
+    });
+  });
+}
+
+// ---- counting ----
+
+Status prepare_bincount(PrepareContext& c) {
+  c.make_state(c.attrs().integer("minlength"));
+  return {};
+}
+void measure_bincount(const RunContext& c, std::span<int64_t> dims) noexcept {
+  int64_t size = c.state<int64_t>();
+  const int64_t* x = c.in(0).as<const int64_t>();
+  for (int64_t i = 0; i < c.in(0).count(); ++i) size = std::max(size, x[i] + 1);
+  if (!dims.empty()) dims[0] = size;
+}
+template <class T>
+void count_into(const RunContext& c, const T* weights) {
+  const int64_t size = c.out(0).count();
+  T* y = c.out(0).as<T>();
+  std::fill(y, y + size, T(0));
+  const int64_t* x = c.in(0).as<const int64_t>();
+  for (int64_t i = 0; i < c.in(0).count(); ++i) {
+    if (x[i] < 0 || x[i] >= size) return c.fail("an element is negative");
+    y[x[i]] += weights != nullptr ? weights[i] : T(1);
+  }
+}
+void run_bincount(const RunContext& c) noexcept {
+  if (!c.has(1)) return count_into<int64_t>(c, nullptr);
+  if (c.out(0).dtype == f32) return count_into(c, c.in(1).as<const float>());
+  count_into(c, c.in(1).as<const double>());
+}
+
+struct Range {
+  double low = 0, high = 0;
+};
+Status prepare_histc(PrepareContext& c) {
+  c.make_state(Range{c.attrs().real("min"), c.attrs().real("max")});
+  return {};
+}
+void run_histc(const RunContext& c) noexcept {
+  const int64_t bins = c.out(0).count(), n = c.in(0).count();
+  for_float(c.in(0).dtype, [&]<class T>() {
+    using Number = Wide<T>;
+    const T* x = c.in(0).as<const T>();
+    T* y = c.out(0).as<T>();
+    const Range given = c.state<Range>();
+    Number low = static_cast<Number>(given.low), high = static_cast<Number>(given.high);
+    if (low == high && n > 0) {
+      low = high = wide(x[0]);
+      for (int64_t i = 1; i < n; ++i) {
+        low = std::min(low, wide(x[i]));
+        high = std::max(high, wide(x[i]));
+      }
+    }
+    if (low == high) {
+      low -= 1;
+      high += 1;
+    }
+    std::fill(y, y + bins, narrowed<T>(0.0));
+    if (!std::isfinite(low) || !std::isfinite(high)) return c.fail("the range is not finite");
+    for (int64_t i = 0; i < n; ++i) {
+      const Number value = wide(x[i]);
+      if (!(value >= low && value <= high)) continue;
+      int64_t bin = static_cast<int64_t>((value - low) / (high - low) * static_cast<Number>(bins));
+      bin = std::min(bin, bins - 1);
+      y[bin] = narrowed<T>(wide(y[bin]) + 1);
+    }
+  });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "unique",
+     .name = "merge",
+     .prepare = prepare_unique,
+     .run = run_unique,
+     .measure = measure_unique},
+    {.op = "searchsorted",
+     .name = "bisection",
+     .prepare = prepare_searchsorted,
+     .run = run_searchsorted},
+    {.op = "isin", .name = "loop", .run = run_isin},
+    {.op = "bincount",
+     .name = "loop",
+     .prepare = prepare_bincount,
+     .run = run_bincount,
+     .measure = measure_bincount},
+    {.op = "histc", .name = "loop", .prepare = prepare_histc, .run = run_histc},
+};
+
+}  // namespace
+
+std::span<const KernelDef> search() { return kKernels; }
+
+}  // namespace hg::kernels

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that order the elements along one dim: each line is sorted in scratch memory of its task.
+#include "kernels/reduce/sort.h"
+
+#include <limits>
+
+#include "kernels/lines.h"
+
+namespace hg::kernels {
+namespace {
+
+constexpr int64_t kTasks = 64;  // each with scratch memory of its own
+
+struct SortPlan {
+  Lines lines, out_lines;
+  int64_t tasks = 1;
+  int64_t k = 0;
+  bool descending = false;
+};
+
+Status prepare_lines(PrepareContext& c, SortPlan plan, bool flatten) {
+  const Sizes& shape = c.in(0).shape;
+  if (flatten) {
+    plan.lines.length = shape.count();
+  } else {
+    const int axis = c.attrs().axis("dim", shape.rank());
+    plan.lines = lines_of(shape, axis);
+    plan.out_lines = plan.lines;
+    plan.out_lines.length =
+        shape.rank() > 0 && c.out(0).rank() == shape.rank() ? c.out(0).shape[axis] : 1;
+  }
+  plan.tasks = std::max<int64_t>(1, std::min(kTasks, plan.lines.count));
+  c.set_workspace(plan.tasks * plan.lines.length * 3 * 8);
+  c.make_state(plan);
+  return {};
+}
+Status prepare_sort(PrepareContext& c) {
+  SortPlan plan;
+  plan.descending = c.attrs().flag("descending");
+  return prepare_lines(c, plan, false);
+}
+Status prepare_topk(PrepareContext& c) {
+  SortPlan plan;
+  plan.descending = c.attrs().flag("largest");
+  return prepare_lines(c, plan, false);
+}
+Status prepare_kthvalue(PrepareContext& c) {
+  SortPlan plan;
+  plan.k = c.attrs().integer("k") - 1;
+  return prepare_lines(c, plan, false);
+}
+Status prepare_one(PrepareContext& c) { return prepare_lines(c, {}, !c.attrs().has("dim")); }
+
+// The type that orders elements of a dtype as well: f.template operator()<Key>().
+template <class F>
+void for_key(DType dtype, const F& f) {
+  if (dtype == DType::f64) return f.template operator()<double>();
+  if (is_float(dtype)) return f.template operator()<float>();
+  f.template operator()<int64_t>();
+}
+
+// The keys of a line of x and, in `order`, the places of its elements in their order.
+template <class Key>
+void sort_line(const Tensor& x, const SortPlan& plan, int64_t line, Key* keys, int64_t* order,
+               int64_t* spare) {
+  const int64_t n = plan.lines.length;
+  for_type(x.dtype, [&](auto zero) {
+    const auto* from = x.as<decltype(zero)>() + plan.lines.start(line);
+    for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<Key>(wide(from[i * plan.lines.stride]));
+  });
+  for (int64_t i = 0; i < n; ++i) order[i] = i;
+  if (plan.descending)
+    merge_sort(order, spare, n, [&](int64_t a, int64_t b) {
+      return keys[a] > keys[b] || (keys[a] != keys[a] && keys[b] == keys[b]);
+    });
+  else
+    merge_sort(order, spare, n, [&](int64_t a, int64_t b) {
+      return keys[a] < keys[b] || (keys[a] == keys[a] && keys[b] != keys[b]);
+    });
+}
+
+// Sorts each line and calls f(keys, order, line).
+template <class Key, class F>
+void each_sorted_line(const RunContext& c, const F& f) {
+  const SortPlan& plan = c.state<SortPlan>();
+  const int64_t n = plan.lines.length;
+  c.parallel_for(plan.tasks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      int64_t* order = c.workspace<int64_t>() + task * n * 3;
+      Key* keys = reinterpret_cast<Key*>(order + 2 * n);
+      for (int64_t line = task; line < plan.lines.count; line += plan.tasks) {
+        sort_line(c.in(0), plan, line, keys, order, order + n);
+        f(keys, order, line);
+      }
+    }
+  });
+}
+
+// Elements order[i] of a line as values and indices, from element `at` on, `step` apart.
+template <class Key>
+void report(const RunContext& c, const Key* keys, const int64_t* order, int64_t n, int64_t at,
+            int64_t step) {
+  int64_t* indices = c.out(1).as<int64_t>() + at;
+  for (int64_t i = 0; i < n; ++i) indices[i * step] = order[i];
+  for_type(c.out(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T* values = c.out(0).as<T>() + at;
+    for (int64_t i = 0; i < n; ++i) values[i * step] = narrowed<T>(keys[order[i]]);
+  });
+}
+
+void run_sort(const RunContext& c) noexcept {
+  const Lines& to = c.state<SortPlan>().out_lines;
+  for_key(c.in(0).dtype, [&]<class Key>() {
+    each_sorted_line<Key>(c, [&](const Key* keys, const int64_t* order, int64_t line) {
+      report(c, keys, order, to.length, to.start(line), to.stride);
+    });
+  });
+}
+
+// pick(keys, order, n): which place of the order to report
+template <class Pick>
+void run_pick(const RunContext& c, const Pick& pick) {
+  const SortPlan& plan = c.state<SortPlan>();
+  for_key(c.in(0).dtype, [&]<class Key>() {
+    if (plan.lines.length == 0) {  // the median of nothing
+      if (plan.lines.count == 0 || c.out(0).count() == 0) return;
+      constexpr Key kNothing = std::numeric_limits<Key>::quiet_NaN();  // 0 for integers
+      const int64_t first = 0;
+      return report(c, &kNothing, &first, 1, 0, 1);
+    }
+    each_sorted_line<Key>(c, [&](const Key* keys, const int64_t* order, int64_t line) {
+      report(c, keys, order + pick(keys, order, plan.lines.length), 1, line, 1);
+    });
+  });
+}
+
+void run_kthvalue(const RunContext& c) noexcept {
+  const int64_t k = c.state<SortPlan>().k;
+  run_pick(c, [k](const auto*, const int64_t*, int64_t) { return k; });
+}
+// How many are not NaN: they are sorted to the front.
+template <class Key>
+int64_t numbers(const Key* keys, const int64_t* order, int64_t n) {
+  int64_t count = n;
+  while (count > 0 && keys[order[count - 1]] != keys[order[count - 1]]) --count;
+  return count;
+}
+void run_median(const RunContext& c) noexcept {
+  run_pick(c, [](const auto* keys, const int64_t* order, int64_t n) {
+    const int64_t count = numbers(keys, order, n);
+    return count < n ? count : (n - 1) / 2;
+  });
+}
+void run_nanmedian(const RunContext& c) noexcept {
+  run_pick(c, [](const auto* keys, const int64_t* order, int64_t n) {
+    const int64_t count = numbers(keys, order, n);
+    return count == 0 ? int64_t{0} : (count - 1) / 2;
+  });
+}
+void run_mode(const RunContext& c) noexcept {
+  run_pick(c, [](const auto* keys, const int64_t* order, int64_t n) {
+    int64_t best = 0, best_length = 0;
+    for (int64_t begin = 0; begin < n;) {
+      int64_t end = begin + 1;
+      while (end < n && keys[order[end]] == keys[order[begin]]) ++end;
+      if (end - begin > best_length) {
+        best_length = end - begin;
+        best = end - 1;
+      }
+      begin = end;
+    }
+    return best;
+  });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "sort", .name = "merge", .prepare = prepare_sort, .run = run_sort},
+    {.op = "topk", .name = "merge", .prepare = prepare_topk, .run = run_sort},
+    {.op = "kthvalue", .name = "merge", .prepare = prepare_kthvalue, .run = run_kthvalue},
+    {.op = "median", .name = "merge", .prepare = prepare_one, .run = run_median},
+    {.op = "nanmedian", .name = "merge", .prepare = prepare_one, .run = run_nanmedian},
+    {.op = "mode", .name = "merge", .prepare = prepare_one, .run = run_mode},
+};
+
+}  // namespace
+
+std::span<const KernelDef> sort() { return kKernels; }
+
+}  // namespace hg::kernels
