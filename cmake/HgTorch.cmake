@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # hg_libtorch: the libtorch that the converter links, as HgTorchChoice.cmake chooses it. Its own CMake
-# package is not used, since that wants CUDA, MKL and protobuf found.
-set(HG_TORCH auto CACHE STRING "libtorch for hg-convert: auto, pip, debian, or a folder")
+# package is not used, since that wants CUDA, MKL and protobuf found. Without one, by HG_TORCH=none or
+# since none is there, there is no such target, and hg-convert reads exported programs (.pt2) alone.
+set(HG_TORCH auto CACHE STRING "libtorch for hg-convert: auto, pip, debian, a folder, or none")
 set(HG_TORCH_PYTHON python3 CACHE STRING "the Python whose torch is taken where nothing else names one")
+set(hg_without_torch "${HG_TORCH}: hg-convert reads .pt2 files alone, and cannot check what it writes")
+if(HG_TORCH STREQUAL "none")
+  set(HG_TORCH_MODELS_PYTHON ${HG_TORCH_PYTHON} CACHE INTERNAL "the Python that makes the tests' models")
+  message(STATUS "libtorch: ${hg_without_torch}")
+  return()
+endif()
 include(HgTorchChoice)
 hg_choose_torch()
 set(HG_TORCH_MODELS_PYTHON ${hg_torch_python} CACHE INTERNAL "the Python that makes the tests' models")
@@ -19,9 +26,17 @@ foreach(library torch torch_cpu c10)
   find_library(HG_TORCH_${library} ${library} PATH_SUFFIXES lib ${hg_torch_search})
   list(APPEND hg_torch_libraries ${HG_TORCH_${library}})
 endforeach()
+set(hg_torch_found TRUE)
 if(NOT HG_TORCH_INCLUDE OR NOT HG_TORCH_torch_cpu OR NOT HG_TORCH_c10)
+  set(hg_torch_found FALSE)
+endif()
+if(NOT hg_torch_found AND HG_TORCH STREQUAL "auto")
+  message(STATUS "libtorch: none was found for HG_TORCH=${hg_without_torch}")
+  return()
+endif()
+if(NOT hg_torch_found)
   message(FATAL_ERROR "hg-convert needs libtorch: install libtorch-dev or `pip install torch`, "
-    "or build without it with -DHG_CONVERTER=OFF")
+    "or build without it with -DHG_TORCH=none")
 endif()
 message(STATUS "libtorch: ${HG_TORCH_torch_cpu} (${hg_torch_reason})")
 

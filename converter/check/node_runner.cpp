@@ -48,7 +48,8 @@ IValue construct(const jit::Node& node, const jit::Stack& inputs) {
   return IValue();
 }
 
-// As values of the graph are: a complex tensor is its parts, [..., 2].
+}  // namespace
+
 TensorData to_parts(const at::Tensor& tensor) {
   TensorData data = to_ours(tensor);
   if (data.empty()) return data;
@@ -57,19 +58,23 @@ TensorData to_parts(const at::Tensor& tensor) {
   return data;
 }
 
-// A tensor of ours in the place of one of libtorch's, which may be complex.
 at::Tensor in_place_of(const at::Tensor& theirs, const Tensor& ours) {
   const at::Tensor tensor = to_torch(ours);
   return theirs.is_complex() ? at::view_as_complex(tensor) : tensor;
 }
 
-}  // namespace
-
-bool is_uninitialised(const jit::Node& node) {
-  static const std::set<std::string> kKinds = {
+bool leaves_memory(std::string_view kind) {
+  static const std::set<std::string_view> kKinds = {
       "aten::empty",          "aten::empty_like",        "aten::empty_strided", "aten::new_empty",
       "aten::empty_permuted", "aten::new_empty_strided", "aten::resize_"};
-  return kKinds.count(node.kind().toQualString()) > 0;
+  return kKinds.contains(kind);
+}
+
+bool is_uninitialised(const jit::Node& node) { return leaves_memory(node.kind().toQualString()); }
+
+void fill_memory(const at::Tensor& tensor, uint64_t seed) {
+  const bool truth = tensor.scalar_type() == at::kBool;
+  tensor.fill_(static_cast<int64_t>(truth ? seed % 2 : seed % 89 + 3));
 }
 
 std::string one_line(std::string_view what) {
@@ -246,11 +251,8 @@ void NodeRunner::run(jit::Node& node, const ScriptNode& script) {
   } catch (const std::exception& error) {
     throw ReferenceFailure{script.kind, script.origin, one_line(error.what())};
   }
-  if (is_uninitialised(node) && get(node.output()).isTensor()) {
-    at::Tensor tensor = get(node.output()).toTensor();
-    bool truth = tensor.scalar_type() == at::kBool;
-    tensor.fill_(static_cast<int64_t>(truth ? seed_ % 2 : seed_ % 89 + 3));
-  }
+  if (is_uninitialised(node) && get(node.output()).isTensor())
+    fill_memory(get(node.output()).toTensor(), seed_);
   if (!observer_ || replays_) return;
   Run run(*this, node);
   run.node = &script;

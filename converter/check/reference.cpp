@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 
+#include "converter/check/exported_reference.h"
 #include "converter/check/node_runner.h"
 #include "converter/check/reference_inputs.h"
 #include "converter/rows/rows.h"
@@ -50,8 +51,6 @@ TensorData to_ours(const at::Tensor& tensor) {
   return data;
 }
 
-namespace {
-
 namespace jit = torch::jit;
 using c10::IValue;
 
@@ -70,6 +69,8 @@ void flatten(const IValue& value, std::vector<TensorData>& out) {
     for (const auto& entry : value.toGenericDict()) flatten(entry.value(), out);
   }
 }
+
+namespace {
 
 using Slots = std::vector<std::pair<c10::intrusive_ptr<c10::ivalue::Object>, std::vector<IValue>>>;
 
@@ -171,6 +172,7 @@ void refuse_written_parameter(const Restore& restore) {
 
 std::vector<TensorData> run_reference(const Loaded& loaded, std::span<const ReferenceInput> inputs,
                                       uint64_t seed, int runs) {
+  if (!loaded.module) return run_exported(loaded, inputs, seed, {.runs = runs});
   at::NoGradGuard no_grad;
   Silence silence;
   Restore restore(loaded);
@@ -194,6 +196,8 @@ std::vector<TensorData> run_reference(const Loaded& loaded, std::span<const Refe
 std::vector<TensorData> run_reference_nodes(const Loaded& loaded,
                                             std::span<const ReferenceInput> inputs, uint64_t seed,
                                             const Observer& observer, int64_t most_rounds) {
+  if (!loaded.module)
+    return run_exported(loaded, inputs, seed, {.observer = observer, .most_rounds = most_rounds});
   at::NoGradGuard no_grad;
   Silence silence;
   Restore restore(loaded);
@@ -238,6 +242,10 @@ std::vector<TensorData> run_reference_moved(const Loaded& loaded,
     move(owners.back());
     input.tensor = view(owners.back().data_ptr(), input.tensor.dtype, input.tensor.shape);
   }
+  if (!loaded.module)
+    return run_exported(loaded, moved, seed, {.change_weight = [&](const at::Tensor& weight) {
+                          if (weight.dim() > 0) move(weight);
+                        }});
   struct Weights {
     std::vector<std::pair<at::Tensor, at::Tensor>> before;  // and what it was
     ~Weights() {
@@ -255,12 +263,14 @@ std::vector<TensorData> run_reference_moved(const Loaded& loaded,
 }
 
 bool may_vary(const Loaded& loaded) {
+  if (!loaded.module) return exported_varies(loaded.program.body);
   return any_node(loaded.module->graph->block(), [](const jit::Node& node) {
     return is_uninitialised(node) || node.isNondeterministic();
   });
 }
 
 bool has_uninitialised(const Loaded& loaded) {
+  if (!loaded.module) return exported_has_uninitialised(loaded.program.body);
   return any_node(loaded.module->graph->block(), is_uninitialised);
 }
 

@@ -15,6 +15,8 @@
 #include "converter/check/check_inputs.h"
 #include "converter/check/written.h"
 #include "converter/cli/inputs.h"
+#include "converter/cli/known_types.h"
+#include "converter/load/exported/exported.h"
 #include "converter/load/recognise.h"
 #include "converter/load/sha256.h"
 
@@ -134,9 +136,12 @@ class Conversion {
       path = spool_->path();
     }
     report_.libtorch = libtorch_version();
-    require_torchscript(path, job().model == "-" ? "standard input" : path);
-    hash_ = std::async(std::launch::async, sha256_of_file, path);  // beside libtorch's reading
-    Loaded loaded = load_script(path, job().custom);
+    const std::string label = job().model == "-" ? "standard input" : path;
+    const Format format = recognise(path, label);
+    hash_ = std::async(std::launch::async, sha256_of_file, path);  // beside the reading
+    Loaded loaded = format == Format::exported ? load_exported(path, label, job().custom)
+                                               : load_script(path, job().custom);
+    for (const std::string& line : loaded.program.notes) report_.notes.push_back(line);
     note_custom(loaded);
     apply_constants(loaded.program, job().constants);
     std::future<std::string> bad_weights =
@@ -147,6 +152,7 @@ class Conversion {
     report_.job.inputs = fit_inputs(loaded.program, report_.job.inputs, note);
     if (!note.empty()) report_.notes.push_back(note);
     apply_dims();
+    keep_in_ranges(loaded.program, report_.job);
     std::vector<InputSpec> specs;
     for (const InputOption& option : job().inputs) specs.push_back(option.spec);
     Imported imported = import_program(loaded.program, specs, custom_.registry());
@@ -172,13 +178,18 @@ class Conversion {
 
     check_sizes(input_specs(model->graph()), job());  // names of --check-size
     const auto info = [this]() -> Model::Info {
-      Model::Info made{text("hg-convert ", HG_VERSION), "libtorch " + report_.libtorch,
-                       hash_.get()};
+      Model::Info made{text("hg-convert ", HG_VERSION),
+                       report_.libtorch.empty() ? "" : "libtorch " + report_.libtorch, hash_.get()};
       if (!job().check) made.not_exercised = {"anything: it was converted without the check"};
       return made;
     };
     WrittenModel written(*model, job().output, custom_.registry(), info);
-    if (job().check) {
+    if (job().check && report_.libtorch.empty()) {
+      report_.check.not_exercised = {"anything: hg-convert is built without libtorch"};
+      report_.warnings.push_back(
+          "nothing is checked: this hg-convert is built without libtorch; compare the file's "
+          "answers with the model's");
+    } else if (job().check) {
       stage("check");
       report_.check = check_model(
           loaded, model->graph(), [&]() -> const Model& { return written.read_back(); },
@@ -283,7 +294,7 @@ class Conversion {
     const std::vector<Unsupported>& all = report_.unsupported;
     if (calls) {
       stage("diagnose");
-      std::string trouble = input_trouble(loaded, specs, job());
+      std::string trouble = report_.libtorch.empty() ? "" : input_trouble(loaded, specs, job());
       std::string fitting = suggested_inputs(loaded.program);
       if (!fitting.empty()) fitting = "; its first layer takes " + fitting;
       if (!trouble.empty())

@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "converter/cli/known_types.h"
 #include "converter/script/type_names.h"
 
 namespace hg::convert {
@@ -14,7 +15,8 @@ namespace {
 struct Leaf {
   std::string name, type;
   bool optional = false, open = false;
-  ScriptId id = -1;  // of a plain tensor argument
+  ScriptId id = -1;                    // of a plain tensor argument
+  const ScriptInput* input = nullptr;  // that it is, whole
 };
 
 void add_leaves(const std::string& name, const std::string& type, bool optional, ScriptId id,
@@ -36,10 +38,12 @@ void add_leaves(const std::string& name, const std::string& type, bool optional,
 
 std::vector<Leaf> leaves_of(const ScriptProgram& program) {
   std::vector<Leaf> leaves;
-  for (size_t i = 0; i < program.inputs.size(); ++i)
-    if (!program.inputs[i].is_constant)
-      add_leaves(program.inputs[i].name, program.inputs[i].type, program.inputs[i].has_default,
-                 program.body.inputs.at(i + 1), leaves);
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const ScriptInput& input = program.inputs[i];
+    if (input.is_constant) continue;
+    add_leaves(input.name, input.type, input.has_default, program.body.inputs.at(i + 1), leaves);
+    if (input.known) leaves.back().input = &input;
+  }
   return leaves;
 }
 
@@ -128,21 +132,26 @@ std::vector<InputOption> infer(const ScriptProgram& program, const std::vector<L
   Guess guess(program);
   std::vector<InputOption> result;
   std::string options;
-  bool all = true;
+  bool all = true, guessed = false;
   for (const Leaf& leaf : leaves) {
     if (leaf.optional) continue;
     std::optional<TensorType> type;
-    if (leaf.type == "Tensor" && leaf.id >= 0) type = guess.of(leaf.id);
-    if (leaf.type == "int") type = TensorType{i64, {}};
+    if (leaf.input) type = leaf.input->known;
+    guessed = guessed || !type;
+    if (!type && leaf.type == "Tensor" && leaf.id >= 0) type = guess.of(leaf.id);
+    if (!type && leaf.type == "int") type = TensorType{i64, {}};
     all = all && type;
     options += text(" ", option_text(leaf, type));
-    if (type) result.push_back({{leaf.name, *type}, std::nullopt});
+    if (type)
+      result.push_back(
+          {{leaf.name, *type}, leaf.input ? checked_numbers(*leaf.input) : std::nullopt});
   }
   if (!all)
     throw Failure{Exit::usage, text("the model takes (", describe_inputs(program),
                                     "), and the file does not say their shapes; add", options,
                                     ", with names such as n for sizes that may vary")};
-  if (!options.empty()) note = text("no --input was given; from the first layers:", options);
+  if (guessed && !options.empty())
+    note = text("no --input was given; from the first layers:", options);
   return result;
 }
 
@@ -230,7 +239,12 @@ std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<In
     placed[next] = option;
   }
   std::vector<InputOption> result;
+  Renamed renamed;
   for (size_t i = 0; i < placed.size(); ++i) {
+    if (const ScriptInput* input = leaves[i].input) {
+      if (!placed[i]) placed[i] = InputOption{{input->name, *input->known}, std::nullopt};
+      require_narrower(*placed[i], *input, renamed);
+    }
     if (placed[i]) {
       // By its name the argument is found where optional ones before it are left out.
       if (leaves[i].id >= 0 && placed[i]->spec.name.empty()) placed[i]->spec.name = leaves[i].name;

@@ -30,6 +30,7 @@ Examples:
   hg-convert unet.pt -o unet_512.hgm --input 'f32[1,3,h,w]' --dim h=512 --dim w=512
   hg-convert net.pt --input 'f32[n,16]' --custom 'acme.wave(x, gain: float = 1) -> like x'
   hg-convert voice.pt --input 'x:f32[n,t]' --constant sr=16000 --constant mode=mean
+  hg-convert exported.pt2
   cat model.pt | hg-convert - -o - --input 'f32[n,16]' > model.hgm
   hg-convert --list-ops
 
@@ -150,17 +151,21 @@ std::string default_output(const std::string& model) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Converts a TorchScript file to a .hgm file and proves that both compute the same."};
+  CLI::App app{
+      "Converts a TorchScript file or an exported program (.pt2) to a .hgm file and proves that "
+      "both "
+      "compute the same."};
   app.footer(kExamples);
   app.set_version_flag("--version", [] {
-    return text("hg-convert ", HG_VERSION, ", libtorch ", libtorch_version(), " (", libtorch_file(),
-                ")");
+    const std::string version = text("hg-convert ", HG_VERSION);
+    if (libtorch_version().empty()) return version + ", without libtorch";
+    return text(version, ", libtorch ", libtorch_version(), " (", libtorch_file(), ")");
   });
   Job job;
   std::string json, batch;
   std::vector<std::string> inputs, constants, check_sizes, dims, custom;
   bool no_check = false, list_ops = false;
-  app.add_option("model", job.model, "the TorchScript file, or - for standard input");
+  app.add_option("model", job.model, "the TorchScript or .pt2 file, or - for standard input");
   app.add_option("-o,--output", job.output,
                  "the .hgm file, or - for standard output; by default "
                  "the model's name with .hgm");

@@ -72,6 +72,7 @@ void Interpreter::run() {
                          .blocks = {},
                          .attribute = "",
                          .constant = {},
+                         .trouble = "",
                          .origin = {}};
   try {
     bind_inputs();
@@ -360,6 +361,7 @@ bool Interpreter::run_row(const ScriptNode& node) {
 }
 
 void Interpreter::dispatch(const ScriptNode& node) {
+  if (!node.trouble.empty()) throw Refusal{node.trouble, ""};
   if (node.kind != "aten::len" && node.kind != "aten::__getitem__")
     for (const ScriptId id : node.inputs)
       settle_pieces(get(id), node.kind == "prim::ListUnpack" ? int64_t(node.outputs.size()) : 0);

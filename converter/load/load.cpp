@@ -19,6 +19,7 @@
 #include "converter/load/archive_ops.h"
 #include "converter/load/inline.h"
 #include "converter/load/load_failure.h"
+#include "converter/load/source_place.h"
 #include "converter/load/torch_module.h"
 #include "converter/load/torchvision.h"
 #include "converter/rows/rows.h"
@@ -99,15 +100,6 @@ std::vector<std::string> declare_missing_ops(const std::string& path,
     unknown.push_back(op);
   }
   return unknown;
-}
-
-// Files of installed packages from the package on: "torch/nn/modules/linear.py".
-std::string short_path(const std::string& path) {
-  for (const char* folder : {"site-packages/", "dist-packages/"}) {
-    size_t at = path.rfind(folder);
-    if (at != std::string::npos) return path.substr(at + std::strlen(folder));
-  }
-  return path;
 }
 
 // The source line that the author of the model wrote, or else that of the archive's code.

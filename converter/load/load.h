@@ -17,17 +17,19 @@ struct TorchModule;  // torch_module.h: the same program inside libtorch, for re
 
 struct Loaded {
   ScriptProgram program;
-  std::shared_ptr<TorchModule> module;
+  std::shared_ptr<TorchModule> module;  // null unless the file is TorchScript's
   // Ops that this libtorch does not know, such as "acme::wave". Their calls are nodes of the
   // program, but libtorch cannot run them.
   std::vector<std::string> unknown_ops;
+  std::vector<CustomOp> custom;  // that the reference plays by their stand-ins
 };
 
 // Throws Failure. `path` names a file that starts like a TorchScript archive (see recognise.h).
 // libtorch runs the custom ops by their stand-ins.
 Loaded load_script(const std::string& path, const std::vector<CustomOp>& custom);
 
-// "1.13.1": of the libtorch that this program runs with.
+// "1.13.1": of the libtorch that this program runs with; empty where it is built without one, and
+// then nothing can be checked.
 std::string libtorch_version();
 // The shared library that is linked to this process; empty when that is not known.
 std::string libtorch_file();

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -116,9 +117,8 @@ std::string describe_pickle(std::string_view pickle) {
       "example_inputs)");
 }
 
-std::string describe_zip(File& file, bool& torchscript) {
+std::string describe_zip(File& file, std::optional<Format>& format) {
   std::vector<Entry> entries;
-  torchscript = false;
   if (!list_zip(file, entries))
     return "is a zip archive without a directory, so it is cut off; copy or download it again";
   auto find = [&](std::string_view suffix) -> const Entry* {
@@ -130,13 +130,14 @@ std::string describe_zip(File& file, bool& torchscript) {
     return entry.name.find("/code/") != std::string::npos;
   });
   if (code && find("/constants.pkl")) {
-    torchscript = true;
+    format = Format::torchscript;
     return "";
   }
   if (find("serialized_exported_program.json") || find("archive_format") ||
-      find("models/model.json"))
-    return std::string("is an exported program (.pt2, torch.export), which is another format; ") +
-           "trace the nn.Module instead: " + kSave;
+      find("models/model.json")) {
+    format = Format::exported;
+    return "";
+  }
   if (find("/bytecode.pkl") && !code)
     return std::string("is a model for the mobile interpreter without its code; ") + kSave;
   if (const Entry* pickle = find("/data.pkl"))
@@ -164,10 +165,9 @@ bool looks_like_onnx(std::string_view head) {
   return next == 0x12 || next == 0x3A || next == 0x42;
 }
 
-std::string describe(File& file, bool& torchscript) {
-  torchscript = false;
+std::string describe(File& file, std::optional<Format>& format) {
   std::string head = file.read(0, 4096);
-  if (head.starts_with("PK\x03\x04")) return describe_zip(file, torchscript);
+  if (head.starts_with("PK\x03\x04")) return describe_zip(file, format);
   std::string start = lower_start(head.substr(0, 512));
   if (start.starts_with("<!doctype html") || start.starts_with("<html"))
     return "is an HTML page, so the download gave a web page instead of the model; open the link "
@@ -213,12 +213,14 @@ std::string describe(File& file, bool& torchscript) {
   bool text = std::none_of(head.begin(), head.end(),
                            [](char c) { return static_cast<unsigned char>(c) < 9; });
   if (text) return std::string("is a text file, not a model; ") + kSave;
-  return std::string("is not a TorchScript archive, which is a zip file; ") + kSave;
+  return std::string(
+             "is neither a TorchScript archive nor an exported program, which are zip files; ") +
+         kSave;
 }
 
 }  // namespace
 
-void require_torchscript(const std::string& path, const std::string& label) {
+Format recognise(const std::string& path, const std::string& label) {
   const std::string& shown = label.empty() ? path : label;
   std::error_code error;
   std::filesystem::file_status status = std::filesystem::status(path, error);
@@ -226,7 +228,7 @@ void require_torchscript(const std::string& path, const std::string& label) {
     throw Failure{Exit::unreadable, shown + ": there is no such file; check the path"};
   if (status.type() == std::filesystem::file_type::directory)
     throw Failure{Exit::unreadable,
-                  shown + " is a directory; give the TorchScript file (.pt) in it"};
+                  shown + " is a directory; give the model file (.pt or .pt2) in it"};
   errno = 0;
   File file(path);
   if (!file.good())
@@ -235,9 +237,10 @@ void require_torchscript(const std::string& path, const std::string& label) {
                                         "); check its permissions"};
   if (file.size() == 0)
     throw Failure{Exit::unreadable, shown + " is empty; save or download the model again"};
-  bool torchscript = false;
-  std::string trouble = describe(file, torchscript);
-  if (!torchscript) throw Failure{Exit::unreadable, shown + " " + trouble};
+  std::optional<Format> format;
+  std::string trouble = describe(file, format);
+  if (!format) throw Failure{Exit::unreadable, shown + " " + trouble};
+  return *format;
 }
 
 }  // namespace hg::convert

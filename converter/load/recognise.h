@@ -6,8 +6,11 @@
 
 namespace hg::convert {
 
-// Throws Failure (unreadable), one sentence saying what the file is and what to do next, unless it
-// looks like a TorchScript archive. `label` stands for the path in messages, when not empty.
-void require_torchscript(const std::string& path, const std::string& label = "");
+enum class Format { torchscript, exported };
+
+// Of a file that looks like a model that can be converted. Throws Failure (unreadable) otherwise,
+// one sentence saying what the file is and what to do next. `label` stands for the path in
+// messages, when not empty.
+Format recognise(const std::string& path, const std::string& label = "");
 
 }  // namespace hg::convert

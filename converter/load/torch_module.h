@@ -32,5 +32,8 @@ at::Tensor to_torch(const Tensor& tensor);
 // As a row-major tensor that shares libtorch's memory where that is row-major; empty for tensors of
 // kinds or dtypes that this library does not have.
 TensorData to_ours(const at::Tensor& tensor);
+// Tensors and numbers, in order, out of what forward returns; copied, since the next run may write
+// to them.
+void flatten(const c10::IValue& value, std::vector<TensorData>& out);
 
 }  // namespace hg::convert

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TorchScript program without libtorch: what load.cpp reads from a file and everything after it
-// works on. All method calls are inlined.
+// A program without libtorch, in TorchScript's words: what a reader of a file format fills
+// (load/load.h, load/exported/exported.h) and everything after it works on. All method calls are
+// inlined.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +35,7 @@ struct ScriptNode {
   std::vector<ScriptBlock> blocks;
   std::string attribute;  // of prim::GetAttr and prim::SetAttr
   Item constant;          // of prim::Constant; a tensor is a ScriptTensorIndex
+  std::string trouble;    // why the reader has no words for the node; the import refuses it so
   Origin origin;
 };
 
@@ -52,6 +56,15 @@ struct ScriptInput {
   bool has_default = false;
   Item default_value;        // meaningful with has_default; never a tensor
   bool is_constant = false;  // always has the default value: no --input is for it
+  std::optional<TensorType> known = std::nullopt;  // where the file says the type
+  // Of a number, where the file says its smallest and largest one.
+  std::optional<std::pair<int64_t, int64_t>> numbers = std::nullopt;
+};
+
+// What the file says of a symbol in the types of its inputs.
+struct SymbolRange {
+  std::string symbol;
+  int64_t smallest = 0, largest = INT64_MAX;
 };
 
 struct ScriptProgram {
@@ -60,6 +73,8 @@ struct ScriptProgram {
   std::vector<ScriptInput> inputs;  // without the module
   std::shared_ptr<Object> root;     // the module; its tensors are Item(ScriptTensorIndex)
   std::vector<ScriptTensor> tensors;
+  std::vector<SymbolRange> ranges;
+  std::vector<std::string> notes;  // of the reader, for the report
   bool traced_in_training_mode = false;
   std::string libtorch_version;
 };

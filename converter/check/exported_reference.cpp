@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters are libtorch's views of the program's; buffers and constants are copied for each call,
+// since the program may write to them.
+#include "converter/check/exported_reference.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "converter/check/node_runner.h"
+#include "converter/load/torchvision.h"
+#include "converter/rows/rows.h"
+
+namespace hg::convert {
+namespace {
+
+namespace jit = torch::jit;
+using c10::IValue;
+
+// The op of this name and overload, or null.
+std::shared_ptr<jit::Operator> operator_of(const ScriptNode& node) {
+  declare_torchvision();
+  for (const auto& each : jit::getAllOperatorsFor(c10::Symbol::fromQualString(node.kind)))
+    if (each->schema().overload_name() == node.overload) return each;
+  return nullptr;
+}
+
+// `value` as the schema wants it: numbers for tensors, one number for a list of equal ones.
+IValue fitted(const IValue& value, const c10::TypePtr& type, c10::optional<int32_t> length) {
+  switch (type->kind()) {
+    case c10::TypeKind::OptionalType:
+      return value.isNone() ? value : fitted(value, type->containedType(0), length);
+    case c10::TypeKind::FloatType:
+      return value.isInt() ? IValue(static_cast<double>(value.toInt())) : value;
+    case c10::TypeKind::IntType:
+      return value.isBool() ? IValue(static_cast<int64_t>(value.toBool())) : value;
+    case c10::TypeKind::DeviceObjType:
+      return value.isString() ? IValue(c10::Device(value.toStringRef())) : value;
+    case c10::TypeKind::TensorType: {
+      if (!value.isScalar()) return value.isNone() ? IValue(at::Tensor()) : value;
+      at::Tensor number =
+          at::scalar_tensor(value.toScalar(), at::TensorOptions().dtype(value.toScalar().type()));
+      number.unsafeGetTensorImpl()->set_wrapped_number(true);
+      return number;
+    }
+    case c10::TypeKind::ListType: {
+      const c10::TypePtr& element = type->containedType(0);
+      // Lists that a loop fills are shared.
+      if (value.isList() && (element->kind() == c10::TypeKind::VarType ||
+                             (element->kind() == c10::TypeKind::TensorType &&
+                              value.toList().elementType()->kind() == element->kind())))
+        return value;
+      c10::impl::GenericList list(element);
+      if (value.isList()) {
+        for (const IValue& each : value.toListRef())
+          list.push_back(fitted(each, element, c10::nullopt));
+        return list;
+      }
+      if (value.isScalar() && length) {
+        for (int32_t i = 0; i < *length; ++i) list.push_back(fitted(value, element, c10::nullopt));
+        return list;
+      }
+      return value;
+    }
+    default:
+      return value;
+  }
+}
+
+// An op that gives the same again.
+bool is_repeatable(const ScriptNode& node) {
+  if (leaves_memory(node.kind)) return false;
+  const auto op = c10::Dispatcher::singleton().findSchema({node.kind, node.overload});
+  if (op && (op->schema().is_mutable() || op->hasTag(at::Tag::nondeterministic_seeded)))
+    return false;
+  if (node.kind == "aten::append") return false;
+  return std::all_of(node.blocks.begin(), node.blocks.end(), [](const ScriptBlock& block) {
+    return std::all_of(block.nodes.begin(), block.nodes.end(), is_repeatable);
+  });
+}
+
+class ProgramRunner {
+ public:
+  ProgramRunner(const Loaded& loaded, uint64_t seed, const ExportedRun& how)
+      : loaded_(loaded),
+        seed_(seed),
+        observer_(how.observer),
+        rounds_left_(how.most_rounds > 0 ? how.most_rounds : std::numeric_limits<int64_t>::max()),
+        values_(static_cast<size_t>(loaded.program.value_count)) {
+    for (const ScriptTensor& each : loaded.program.tensors) {
+      const bool shares = each.kind == State::Kind::parameter && !how.change_weight;
+      tensors_.push_back(tensor_of(each, shares));
+      if (how.change_weight) how.change_weight(tensors_.back());
+      versions_.push_back(tensors_.back()._version());
+    }
+    const std::vector<ScriptNode>& nodes = loaded.program.body.nodes;
+    std::vector<size_t> last(values_.size(), nodes.size());
+    for (size_t i = 0; i < nodes.size(); ++i) note_uses(nodes[i], i, last);
+    for (const ScriptId id : loaded.program.body.outputs)
+      last[static_cast<size_t>(id)] = nodes.size();
+    unused_after_.resize(nodes.size() + 1);
+    for (size_t id = 0; id < last.size(); ++id)
+      unused_after_[last[id]].push_back(static_cast<ScriptId>(id));
+  }
+
+  void run(std::span<const ReferenceInput> inputs) {
+    const ScriptProgram& program = loaded_.program;
+    if (inputs.size() != program.inputs.size())
+      throw ReferenceFailure{"",
+                             {},
+                             text("there are ", static_cast<int64_t>(inputs.size()), " inputs of ",
+                                  static_cast<int64_t>(program.inputs.size()))};
+    for (size_t i = 0; i < inputs.size(); ++i)
+      set(program.body.inputs.at(i + 1), input(program.inputs[i].type, inputs[i].tensor));
+    for (size_t i = 0; i < program.body.nodes.size(); ++i) {
+      run(program.body.nodes[i]);
+      for (const ScriptId id : unused_after_[i]) set(id, IValue());
+    }
+  }
+
+  std::vector<TensorData> outputs() const {
+    std::vector<TensorData> result;
+    for (const ScriptId id : loaded_.program.body.outputs) flatten(get(id), result);
+    return result;
+  }
+
+  void refuse_written_parameter() const {
+    for (size_t i = 0; i < tensors_.size(); ++i)
+      if (const ScriptTensor& each = loaded_.program.tensors[i];
+          each.kind == State::Kind::parameter && tensors_[i]._version() != versions_[i])
+        throw Failure{Exit::unsupported, "forward writes to the parameter '" + each.names.at(0) +
+                                             "' in place; register it as a buffer instead"};
+  }
+
+ private:
+  // What the observer sees of one execution.
+  class Run final : public NodeRun {
+   public:
+    explicit Run(ProgramRunner& runner) : runner_(runner) {}
+
+    std::vector<Argument> arguments() const override {
+      std::vector<Argument> result;
+      for (const ScriptId id : values_read()) add_tensors(runner_.get(id), true, result);
+      return result;
+    }
+
+    Identity identity(size_t output) const override {
+      const IValue& value = runner_.get(node->outputs[output]);
+      return value.isTensor() ? value.toTensor().unsafeGetTensorImpl() : nullptr;
+    }
+
+    std::vector<Argument> elements() const override {
+      std::vector<Argument> result;
+      for (const ScriptId id : node->outputs) add_tensors(runner_.get(id), false, result);
+      return result;
+    }
+
+    std::optional<bool> boolean(std::string_view argument) const override {
+      for (size_t i = 0; i < node->argument_names.size() && i < node->inputs.size(); ++i)
+        if (const IValue& value = runner_.get(node->inputs[i]);
+            node->argument_names[i] == argument && value.isBool())
+          return value.toBool();
+      return std::nullopt;
+    }
+
+    std::optional<std::vector<TensorData>> outputs_of(
+        std::span<const Tensor> given) const override {
+      if (!is_repeatable(*node)) return std::nullopt;
+      const std::vector<IValue> before = runner_.values_;
+      runner_.replays_ = true;
+      std::optional<std::vector<TensorData>> result = run_again(given);
+      runner_.replays_ = false;
+      runner_.values_ = before;
+      return result;
+    }
+
+    void replace(size_t output, const Tensor& tensor) override {
+      const at::Tensor theirs = runner_.get(node->outputs[output]).toTensor();
+      const at::Tensor ours = in_place_of(theirs, tensor);
+      // Written to where it lies, for what shares its memory.
+      if (theirs.sizes() == ours.sizes() && theirs.is_non_overlapping_and_dense())
+        theirs.copy_(ours);
+      else
+        runner_.set(node->outputs[output], ours);
+    }
+
+   private:
+    static void add_tensors(const IValue& value, bool single, std::vector<Argument>& result) {
+      const auto add = [&](const at::Tensor& tensor) {
+        result.push_back({tensor.unsafeGetTensorImpl(), to_parts(tensor)});
+      };
+      if (single && value.isTensor()) add(value.toTensor());
+      if (value.isTensorList())
+        for (const at::Tensor& element : value.toTensorVector()) add(element);
+    }
+
+    static void collect_read(const ScriptNode& of, std::set<ScriptId>& inside,
+                             std::vector<ScriptId>& read) {
+      const auto note = [&](const std::vector<ScriptId>& ids) {
+        for (const ScriptId id : ids)
+          if (inside.count(id) == 0 && std::find(read.begin(), read.end(), id) == read.end())
+            read.push_back(id);
+      };
+      note(of.inputs);
+      for (const ScriptBlock& block : of.blocks) {
+        inside.insert(block.inputs.begin(), block.inputs.end());
+        for (const ScriptNode& inner : block.nodes) {
+          collect_read(inner, inside, read);
+          inside.insert(inner.outputs.begin(), inner.outputs.end());
+        }
+        note(block.outputs);
+      }
+    }
+
+    // The node's inputs, and what its blocks take from around.
+    std::vector<ScriptId> values_read() const {
+      std::set<ScriptId> inside;
+      std::vector<ScriptId> read;
+      collect_read(*node, inside, read);
+      return read;
+    }
+
+    std::optional<std::vector<TensorData>> run_again(std::span<const Tensor> given) const {
+      size_t next = 0;
+      const auto replaced = [&](const at::Tensor& theirs) {
+        const Tensor& ours = given[next++];
+        return ours.data == nullptr ? theirs : in_place_of(theirs, ours);
+      };
+      try {
+        for (const ScriptId id : values_read()) {
+          const IValue theirs = runner_.get(id);
+          if (theirs.isTensor()) runner_.set(id, replaced(theirs.toTensor()));
+          if (!theirs.isTensorList()) continue;
+          c10::List<at::Tensor> list;
+          for (const at::Tensor& element : theirs.toTensorVector())
+            list.push_back(replaced(element));
+          runner_.set(id, std::move(list));
+        }
+        runner_.execute(*node);
+      } catch (const std::exception&) {
+        return std::nullopt;
+      } catch (const ReferenceFailure&) {
+        return std::nullopt;
+      }
+      std::vector<TensorData> result;
+      for (const ScriptId id : node->outputs) {
+        const IValue& output = runner_.get(id);
+        if (output.isTensorList())
+          for (const at::Tensor& element : output.toTensorVector())
+            result.push_back(to_parts(element));
+        else
+          result.push_back(output.isTensor() ? to_parts(output.toTensor()) : TensorData());
+      }
+      return result;
+    }
+
+    ProgramRunner& runner_;
+  };
+
+  void set(ScriptId id, IValue value) { values_[static_cast<size_t>(id)] = std::move(value); }
+  const IValue& get(ScriptId id) const { return values_[static_cast<size_t>(id)]; }
+
+  static at::Tensor tensor_of(const ScriptTensor& from, bool shares) {
+    const Tensor& tensor = from.data.tensor;
+    at::Tensor result;
+    if (shares)
+      result = at::from_blob(
+          tensor.data, {tensor.shape.begin(), static_cast<size_t>(tensor.rank())},
+          at::TensorOptions().dtype(static_cast<at::ScalarType>(torch_of_dtype(tensor.dtype))));
+    else
+      result = to_torch(tensor);
+    return from.complex ? at::view_as_complex(result) : result;
+  }
+
+  static IValue input(const std::string& type, const Tensor& from) {
+    at::Tensor tensor = to_torch(from);
+    if (type == "int") return tensor.item().toLong();
+    if (type == "float") return tensor.item().toDouble();
+    if (type == "bool") return tensor.item().toBool();
+    return tensor;
+  }
+
+  IValue value_of(const Item& item) const {
+    if (const auto* b = std::get_if<bool>(&item.value)) return *b;
+    if (const auto* i = std::get_if<Dim>(&item.value)) return i->constant();
+    if (const auto* d = std::get_if<double>(&item.value)) return *d;
+    if (const auto* s = std::get_if<std::string>(&item.value)) return *s;
+    if (const auto* t = std::get_if<ScriptTensorIndex>(&item.value))
+      return tensors_.at(static_cast<size_t>(t->index));
+    if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
+      c10::impl::GenericList result(c10::AnyType::get());
+      for (const Item& each : (*list)->items) result.push_back(value_of(each));
+      return result;
+    }
+    if (const auto* object = std::get_if<std::shared_ptr<Object>>(&item.value);
+        object && (*object)->type == kComplexNumber)
+      return c10::complex<double>(std::get<double>((*object)->attributes[0].second.value),
+                                  std::get<double>((*object)->attributes[1].second.value));
+    return IValue();
+  }
+
+  // The last of the outermost nodes that reads, or makes, each value.
+  static void note_uses(const ScriptNode& node, size_t at, std::vector<size_t>& last) {
+    const auto note = [&](const std::vector<ScriptId>& ids) {
+      for (const ScriptId id : ids) last[static_cast<size_t>(id)] = at;
+    };
+    note(node.inputs);
+    note(node.outputs);
+    for (const ScriptBlock& block : node.blocks) {
+      note(block.inputs);
+      note(block.outputs);
+      for (const ScriptNode& inner : block.nodes) note_uses(inner, at, last);
+    }
+  }
+
+  void run(const ScriptBlock& block) {
+    for (const ScriptNode& node : block.nodes) run(node);
+  }
+
+  void run(const ScriptNode& node) {
+    try {
+      execute(node);
+    } catch (const ReferenceFailure&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw ReferenceFailure{node.kind, node.origin, one_line(error.what())};
+    }
+    if (leaves_memory(node.kind) && get(node.outputs.at(0)).isTensor())
+      fill_memory(get(node.outputs[0]).toTensor(), seed_);
+    if (!observer_ || replays_) return;
+    Run run(*this);
+    run.node = &node;
+    run.occurrence = occurrences_[&node]++;
+    for (const ScriptId id : node.outputs)
+      run.outputs.push_back(get(id).isTensor() ? to_parts(get(id).toTensor()) : TensorData());
+    if (!observer_(run)) throw NodeRunner::Stop();
+  }
+
+  void branch(const ScriptNode& node) {
+    const ScriptBlock& block = node.blocks.at(get(node.inputs.at(0)).toBool() ? 0 : 1);
+    run(block);
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      set(node.outputs[i], IValue(get(block.outputs.at(i))));
+  }
+
+  void loop(const ScriptNode& node) {
+    const ScriptBlock& block = node.blocks.at(0);
+    const int64_t most = get(node.inputs.at(0)).toInt();
+    bool more = get(node.inputs.at(1)).toBool();
+    std::vector<IValue> carried;
+    for (size_t i = 2; i < node.inputs.size(); ++i) carried.push_back(get(node.inputs[i]));
+    for (int64_t step = 0; step < most && more; ++step) {
+      TORCH_CHECK(--rounds_left_ >= 0, "the loops of the model take too many rounds");
+      set(block.inputs.at(0), step);
+      for (size_t i = 0; i < carried.size(); ++i) set(block.inputs.at(i + 1), carried[i]);
+      run(block);
+      more = get(block.outputs.at(0)).toBool();
+      for (size_t i = 0; i < carried.size(); ++i) carried[i] = get(block.outputs.at(i + 1));
+    }
+    for (size_t i = 0; i < carried.size(); ++i) set(node.outputs[i], carried[i]);
+  }
+
+  void execute(const ScriptNode& node) {
+    if (node.kind == "prim::If") return branch(node);
+    if (node.kind == "prim::Loop") return loop(node);
+    if (node.kind == "aten::set_grad_enabled") return;  // no gradients are computed here
+    if (node.kind == "prim::Constant") return set(node.outputs.at(0), value_of(node.constant));
+    if (node.kind == "prim::GetAttr") {
+      for (const auto& [name, item] : loaded_.program.root->attributes)
+        if (name == node.attribute) return set(node.outputs.at(0), value_of(item));
+      throw std::runtime_error("there is no " + node.attribute);
+    }
+    if (node.kind == "prim::ListConstruct") {
+      const bool tensors = node.output_types.at(0) == "List[Tensor]";
+      c10::impl::GenericList list(tensors ? c10::TypePtr(c10::TensorType::get())
+                                          : c10::TypePtr(c10::AnyType::get()));
+      for (const ScriptId id : node.inputs) list.push_back(get(id));
+      return set(node.outputs.at(0), list);
+    }
+    if (node.kind == "prim::ListUnpack") {
+      const c10::List<IValue> list = get(node.inputs.at(0)).toList();
+      if (list.size() != node.outputs.size())
+        throw std::runtime_error(text("expected ", static_cast<int64_t>(node.outputs.size()),
+                                      " elements in a list but found ",
+                                      static_cast<int64_t>(list.size())));
+      for (size_t i = 0; i < list.size(); ++i) set(node.outputs[i], list.get(i));
+      return;
+    }
+    auto [at, fresh] = operators_.try_emplace(&node);
+    if (fresh) at->second = operator_of(node);
+    if (!at->second) return stand_in(node);
+    call(*at->second, node);
+  }
+
+  void call(const jit::Operator& op, const ScriptNode& node) {
+    jit::Stack stack;
+    for (size_t i = 0; i < op.schema().arguments().size(); ++i) {
+      const c10::Argument& argument = op.schema().arguments()[i];
+      const auto found =
+          std::find(node.argument_names.begin(), node.argument_names.end(), argument.name());
+      // Ops on numbers have arguments without names that count.
+      const bool numbered = op.schema().is_vararg() || !node.kind.starts_with("aten::") ||
+                            op.schema().arguments().size() == node.inputs.size();
+      const size_t given = found != node.argument_names.end()
+                               ? static_cast<size_t>(found - node.argument_names.begin())
+                           : numbered && i < node.inputs.size() ? i
+                                                                : node.inputs.size();
+      if (given < node.inputs.size())
+        stack.push_back(fitted(get(node.inputs[given]), argument.type(), argument.N()));
+      else if (argument.default_value())
+        stack.push_back(*argument.default_value());
+      else
+        throw std::runtime_error("the argument '" + argument.name() + "' is missing");
+    }
+    op.getOperation()(stack);
+    if (stack.size() != node.outputs.size())
+      throw std::runtime_error(text("it gives ", static_cast<int64_t>(stack.size()),
+                                    " results, not ", static_cast<int64_t>(node.outputs.size())));
+    for (size_t i = 0; i < node.outputs.size(); ++i) set(node.outputs[i], std::move(stack[i]));
+  }
+
+  // A custom op gives back copies of what its results are declared to be like.
+  void stand_in(const ScriptNode& node) {
+    const auto custom = std::find_if(loaded_.custom.begin(), loaded_.custom.end(),
+                                     [&](const CustomOp& op) { return op.kind() == node.kind; });
+    if (custom == loaded_.custom.end() || custom->likes.size() != node.outputs.size())
+      throw std::runtime_error("libtorch does not have the op " + node.kind);
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      const auto& [name, position] = custom->likes[k];
+      const IValue* like = nullptr;
+      int tensors = 0;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (!get(node.inputs[i]).isTensor()) continue;
+        if (node.argument_names[i] == name || (!like && tensors == position))
+          like = &get(node.inputs[i]);
+        ++tensors;
+      }
+      if (!like) throw std::runtime_error(custom->name + " gets no tensor '" + name + "'");
+      set(node.outputs[k], like->toTensor().clone());
+    }
+  }
+
+  const Loaded& loaded_;
+  uint64_t seed_;
+  const Observer& observer_;
+  int64_t rounds_left_;
+  bool replays_ = false;  // a node runs again for NodeRun::outputs_of()
+  std::vector<IValue> values_;
+  std::vector<uint32_t> versions_;  // of the weights before the run
+  std::vector<at::Tensor> tensors_;
+  std::vector<std::vector<ScriptId>> unused_after_;  // by outermost node
+  std::map<const ScriptNode*, std::shared_ptr<jit::Operator>> operators_;
+  std::map<const ScriptNode*, int64_t> occurrences_;
+};
+
+bool any_node(const ScriptBlock& block, const std::function<bool(const ScriptNode&)>& question) {
+  return std::any_of(block.nodes.begin(), block.nodes.end(), [&](const ScriptNode& node) {
+    return question(node) ||
+           std::any_of(node.blocks.begin(), node.blocks.end(),
+                       [&](const ScriptBlock& inner) { return any_node(inner, question); });
+  });
+}
+
+}  // namespace
+
+std::vector<TensorData> run_exported(const Loaded& loaded, std::span<const ReferenceInput> inputs,
+                                     uint64_t seed, const ExportedRun& how) {
+  at::NoGradGuard no_grad;
+  at::manual_seed(seed);
+  ProgramRunner runner(loaded, seed, how);
+  try {
+    for (int run = 0; run < how.runs; ++run) runner.run(inputs);
+  } catch (const NodeRunner::Stop&) {
+    return {};
+  }
+  runner.refuse_written_parameter();
+  return runner.outputs();
+}
+
+bool exported_varies(const ScriptBlock& block) {
+  return any_node(block, [](const ScriptNode& node) {
+    if (leaves_memory(node.kind)) return true;
+    const auto op = c10::Dispatcher::singleton().findSchema({node.kind, node.overload});
+    return op && op->hasTag(at::Tag::nondeterministic_seeded);
+  });
+}
+
+bool exported_has_uninitialised(const ScriptBlock& block) {
+  return any_node(block, [](const ScriptNode& node) { return leaves_memory(node.kind); });
+}
+
+}  // namespace hg::convert

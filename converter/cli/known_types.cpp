@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/cli/known_types.h"
+
+#include <algorithm>
+
+#include "converter/check/check_inputs.h"
+#include "converter/script/failure.h"
+
+namespace hg::convert {
+namespace {
+
+// The expression with what its symbols have become.
+Result<Dim> renamed_dim(const Dim& dim, const Renamed& renamed) {
+  const std::string from = text(dim);
+  std::string to;
+  const auto part = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  for (size_t at = 0; at < from.size();) {
+    size_t end = at;
+    while (end < from.size() && part(from[end])) ++end;
+    const std::string word = from.substr(at, std::max<size_t>(end - at, 1));
+    const auto found = std::find_if(renamed.begin(), renamed.end(),
+                                    [&](const auto& each) { return each.first == word; });
+    to += found == renamed.end() ? word : text("(", found->second, ")");
+    at += word.size();
+  }
+  return Dim::parse(to);
+}
+
+}  // namespace
+
+std::optional<std::pair<double, double>> checked_numbers(const ScriptInput& input) {
+  if (!input.numbers) return std::nullopt;
+  constexpr int64_t kFurther = 62;  // of a range without an end
+  const auto [smallest, largest] = *input.numbers;
+  const int64_t from = std::max(smallest, -kFurther);
+  const int64_t to = std::max(from, std::min(largest, from + kFurther));
+  return std::pair(static_cast<double>(from), static_cast<double>(to));
+}
+
+void require_narrower(InputOption& option, const ScriptInput& input, Renamed& renamed) {
+  const TensorType &given = option.spec.type, &known = *input.known;
+  const auto fail = [&](const std::string& why) {
+    return Failure{Exit::usage,
+                   text("--input '", input.name, "': ", why, "; the program takes ", known)};
+  };
+  if (given.dtype != known.dtype)
+    throw fail(text("the program's dtype is ", known.dtype, ", not ", given.dtype));
+  if (given.rank() != known.rank())
+    throw fail(text("the program's rank is ", known.rank(), ", not ", given.rank()));
+  for (int d = 0; d < given.rank(); ++d) {
+    const Dim& from = known.shape[static_cast<size_t>(d)];
+    const Dim& to = given.shape[static_cast<size_t>(d)];
+    const std::string symbol(from.symbol());
+    if (!symbol.empty() && std::none_of(renamed.begin(), renamed.end(),
+                                        [&](const auto& each) { return each.first == symbol; })) {
+      renamed.emplace_back(symbol, to);
+      continue;
+    }
+    const Result<Dim> want = renamed_dim(from, renamed);
+    if (!want.ok()) throw fail(std::string(want.status().message()));
+    if (!(*want == to)) throw fail(text("size ", d, " is ", *want, " in the program, not ", to));
+  }
+  if (!option.range) option.range = checked_numbers(input);
+}
+
+void keep_in_ranges(const ScriptProgram& program, Job& job) {
+  std::vector<InputSpec> specs;
+  for (const InputOption& option : job.inputs) specs.push_back(option.spec);
+  std::vector<SizeOption> added;
+  const std::vector<Binding> cases = check_sizes(specs, job);
+  for (const SymbolRange& range : program.ranges) {
+    const bool asked =
+        std::any_of(job.check_sizes.begin(), job.check_sizes.end(),
+                    [&](const SizeOption& option) { return option.symbol == range.symbol; });
+    SizeOption option{range.symbol, {}};
+    bool changed = false;
+    for (const Binding& each : cases)
+      for (const auto& [symbol, size] : each) {
+        if (symbol != range.symbol) continue;
+        int64_t fit = std::clamp(size, range.smallest, std::max(range.smallest, range.largest));
+        // Two cases are worth two sizes.
+        if (!option.sizes.empty() && option.sizes.back() == fit)
+          fit = fit < range.largest ? fit + 1 : std::max(fit - 1, range.smallest);
+        option.sizes.push_back(fit);
+        changed = changed || fit != size;
+      }
+    if (changed && !asked) added.push_back(std::move(option));
+  }
+  job.check_sizes.insert(job.check_sizes.end(), added.begin(), added.end());
+}
+
+}  // namespace hg::convert

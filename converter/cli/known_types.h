@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Formats that say the types of their inputs: what --input may still change, and the sizes that
+// their symbols may have in the check.
+#pragma once
+
+#include "converter/cli/options.h"
+#include "converter/script/script.h"
+
+namespace hg::convert {
+
+// The range of values that the check gives to a number, where the file says its own.
+std::optional<std::pair<double, double>> checked_numbers(const ScriptInput& input);
+
+// The option must be of the file's type, with numbers or other names for its symbols, and gets the
+// file's range where it has none. `renamed` collects what the symbols have become. Throws Failure
+// (usage).
+using Renamed = std::vector<std::pair<std::string, Dim>>;
+void require_narrower(InputOption& option, const ScriptInput& input, Renamed& renamed);
+
+// Adds --check-size for symbols whose usual sizes are outside of the file's ranges. A lower bound
+// of 2 stands for "not 0 or 1", which PyTorch does not enforce.
+void keep_in_ranges(const ScriptProgram& program, Job& job);
+
+}  // namespace hg::convert

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records of a zip archive, through libzip. Nothing is taken on trust: a record is read only
+// when its size is what the caller expects or below a limit, and an archive that unpacks to far
+// more than it holds is refused.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+struct zip;
+
+namespace hg::convert {
+
+// What torch.export.save of PyTorch 2.5 to 2.7 calls the program.
+inline constexpr char kProgramBefore28[] = "serialized_exported_program.json";
+
+class Archive {
+ public:
+  // `label` stands for the path in messages. Throws Failure (unreadable).
+  Archive(const std::string& path, std::string label);
+  // One that lies in another one.
+  struct Bytes {
+    std::string all;
+  };
+  Archive(Bytes bytes, std::string label);
+  ~Archive();
+  Archive(const Archive&) = delete;
+  Archive& operator=(const Archive&) = delete;
+
+  const std::string& label() const { return label_; }
+  // Of each record, by its name without the folder that torch puts around all of them.
+  const std::map<std::string, uint64_t>& sizes() const { return sizes_; }
+  bool has(const std::string& name) const { return sizes_.count(name) > 0; }
+  // A record of text. Throws Failure when it is missing or damaged.
+  std::string text_of(const std::string& name) const;
+  // Exactly `bytes` bytes to `to`. Throws Failure when the record has another size.
+  void read(const std::string& name, void* to, uint64_t bytes) const;
+
+ private:
+  void list(uint64_t held);
+  [[noreturn]] void fail(const std::string& name, const std::string& why) const;
+
+  std::string label_, folder_, bytes_;
+  zip* zip_ = nullptr;
+  std::map<std::string, uint64_t> sizes_;
+};
+
+}  // namespace hg::convert

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Higher-order ops of an exported program as TorchScript's if and loop, or as plain nodes. Their
+// graphs see nothing of what surrounds them but their operands.
+#include <limits>
+
+#include "converter/load/exported/graph.h"
+#include "converter/rows/rows.h"
+#include "converter/script/failure.h"
+
+namespace hg::convert {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& graph_of(const Json& inputs, size_t at) {
+  return inputs.at(at).at("arg").at("as_graph").at("graph");
+}
+
+bool flag_of(const Json& inputs, size_t at) {
+  return inputs.at(at).at("arg").at("as_bool").get<bool>();
+}
+
+}  // namespace
+
+std::vector<ExportedGraph::Value> ExportedGraph::operands(const Json& inputs, size_t from,
+                                                          const Scope& scope, ScriptBlock& block) {
+  std::vector<Value> result;
+  for (size_t i = from; i < inputs.size(); ++i) {
+    const Json& given = inputs[i].at("arg");
+    const std::string kind = given.begin().key();
+    const Json& value = given.begin().value();
+    if (kind == "as_tensors") {
+      for (const Json& one : value)
+        result.push_back(argument(Json{{"as_tensor", one}}, scope, block));
+    } else if (kind == "as_sym_ints") {
+      for (const Json& one : value)
+        result.push_back(argument(Json{{"as_sym_int", one}}, scope, block));
+    } else if (kind == "as_ints") {
+      for (const Json& one : value) result.push_back(argument(Json{{"as_int", one}}, scope, block));
+    } else {
+      result.push_back(argument(given, scope, block));
+    }
+  }
+  return result;
+}
+
+std::vector<ExportedGraph::Value> ExportedGraph::inlined(const Json& graph,
+                                                         const std::vector<Value>& operands,
+                                                         ScriptBlock& block) {
+  const Json& inputs = graph.at("inputs");
+  if (inputs.size() != operands.size())
+    throw Failure{Exit::unreadable,
+                  text("a graph of ", static_cast<int64_t>(inputs.size()),
+                       " inputs is called with ", static_cast<int64_t>(operands.size()))};
+  Scope scope;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Json& input = inputs[i].begin().value();
+    const char* key = input.contains("name") ? "name" : "as_name";
+    if (input.is_object() && input.contains(key))
+      scope[input.at(key).get<std::string>()] = operands[i];
+  }
+  read_nodes(graph, scope, block);
+  std::vector<Value> results;
+  for (const Json& output : graph.at("outputs")) results.push_back(argument(output, scope, block));
+  return results;
+}
+
+void ExportedGraph::read_higher_order(const Json& node, std::string_view op, Scope& scope,
+                                      ScriptBlock& block) {
+  if (op == "cond") return read_cond(node, scope, block);
+  if (op == "while_loop") return read_while(node, scope, block);
+  if (op == "scan") return read_each(node, true, scope, block);
+  if (op == "map_impl") return read_each(node, false, scope, block);
+  if (op == "wrap_with_set_grad_enabled") return read_gradient_region(node, scope, block);
+  if (op == "wrap_with_autocast") return read_autocast_region(node, scope, block);
+  const Json& inputs = node.at("inputs");
+  if (op == "invoke_subgraph")  // the graph, its name, the operands
+    return bind(node.at("outputs"),
+                inlined(graph_of(inputs, 0), operands(inputs, 2, scope, block), block), scope,
+                block);
+  throw Refusal{"the higher-order op is not supported", ""};
+}
+
+// cond(condition, graph, graph, operands)
+void ExportedGraph::read_cond(const Json& node, Scope& scope, ScriptBlock& block) {
+  const Json& inputs = node.at("inputs");
+  Value condition = argument(inputs.at(0).at("arg"), scope, block);
+  if (condition.type == "Tensor")
+    condition = emit({"aten::Bool", "Tensor", {"a"}, {condition}, {"bool"}}, block)[0];
+  const std::vector<Value> given = operands(inputs, 3, scope, block);
+  Call call{"prim::If", "", {}, {condition}, output_types(node.at("outputs"))};
+  for (const size_t way : {1u, 2u}) {
+    ScriptBlock inner;
+    for (const Value& output : inlined(graph_of(inputs, way), given, inner))
+      inner.outputs.push_back(output.id);
+    if (inner.outputs.size() != call.types.size())
+      throw Refusal{"a branch does not give as many results as the op", ""};
+    call.blocks.push_back(std::move(inner));
+  }
+  bind(node.at("outputs"), emit(std::move(call), block), scope, block);
+}
+
+// while_loop(condition's graph, body's graph, carried, further operands)
+void ExportedGraph::read_while(const Json& node, Scope& scope, ScriptBlock& block) {
+  const Json& inputs = node.at("inputs");
+  std::vector<Value> carried = operands(Json::array({inputs.at(2)}), 0, scope, block);
+  const std::vector<Value> further = operands(inputs, 3, scope, block);
+  const auto asked = [&](std::vector<Value> state, ScriptBlock& in) {
+    state.insert(state.end(), further.begin(), further.end());
+    const Value condition = inlined(graph_of(inputs, 0), state, in).at(0);
+    return condition.type == "Tensor"
+               ? emit({"aten::Bool", "Tensor", {"a"}, {condition}, {"bool"}}, in)[0]
+               : condition;
+  };
+  Call call{"prim::Loop", "", {}, {}, output_types(node.at("outputs"))};
+  call.inputs.push_back(constant(std::numeric_limits<int64_t>::max(), "int", block));
+  call.inputs.push_back(asked(carried, block));
+  ScriptBlock body;
+  body.inputs.push_back(fresh("int").id);
+  std::vector<Value> state;
+  for (const Value& value : carried) {
+    call.inputs.push_back(value);
+    state.push_back(fresh(value.type));
+    body.inputs.push_back(state.back().id);
+  }
+  std::vector<Value> all = state;
+  all.insert(all.end(), further.begin(), further.end());
+  const std::vector<Value> next = inlined(graph_of(inputs, 1), all, body);
+  if (next.size() != carried.size() || call.types.size() != carried.size())
+    throw Refusal{"the body does not give as many results as the loop carries", ""};
+  body.outputs.push_back(asked(next, body).id);
+  for (const Value& value : next) body.outputs.push_back(value.id);
+  call.blocks.push_back(std::move(body));
+  bind(node.at("outputs"), emit(std::move(call), block), scope, block);
+}
+
+// scan(graph, carried, xs, further operands) and map_impl(graph, xs, further operands): the graph
+// runs for each x along the first dim, and what it gives is stacked.
+void ExportedGraph::read_each(const Json& node, bool scan, Scope& scope, ScriptBlock& block) {
+  const Json& inputs = node.at("inputs");
+  const auto group = [&](size_t at) {
+    return operands(Json::array({inputs.at(at)}), 0, scope, block);
+  };
+  const std::vector<Value> carried = scan ? group(1) : std::vector<Value>();
+  const std::vector<Value> xs = group(scan ? 2 : 1);
+  const std::vector<Value> further = operands(inputs, scan ? 3 : 2, scope, block);
+  const std::vector<std::string> types = output_types(node.at("outputs"));
+  if (xs.empty() || types.size() < carried.size())
+    throw Refusal{"there is nothing to go through", ""};
+  const size_t made = types.size() - carried.size();
+
+  const Value first = constant(0, "int", block);
+  std::vector<Value> lists;
+  for (size_t k = 0; k < made; ++k) lists.push_back(list({}, "List[Tensor]", block));
+  Call call{"prim::Loop",
+            "",
+            {},
+            {},
+            {types.begin(), types.begin() + static_cast<int64_t>(carried.size())}};
+  call.inputs.push_back(
+      emit({"aten::size", "int", {"self", "dim"}, {xs[0], first}, {"int"}}, block)[0]);
+  call.inputs.push_back(constant(true, "bool", block));
+  ScriptBlock body;
+  const Value at = fresh("int");
+  body.inputs.push_back(at.id);
+  std::vector<Value> all;
+  for (const Value& value : carried) {
+    call.inputs.push_back(value);
+    all.push_back(fresh(value.type));
+    body.inputs.push_back(all.back().id);
+  }
+  for (const Value& x : xs)
+    all.push_back(emit(
+        {"aten::select", "int", {"self", "dim", "index"}, {x, first, at}, {"Tensor"}}, body)[0]);
+  all.insert(all.end(), further.begin(), further.end());
+  const std::vector<Value> results = inlined(graph_of(inputs, 0), all, body);
+  if (results.size() != types.size())
+    throw Refusal{"the graph does not give as many results as the op", ""};
+  body.outputs.push_back(constant(true, "bool", body).id);
+  for (size_t k = 0; k < results.size(); ++k) {
+    if (k < carried.size())
+      body.outputs.push_back(results[k].id);
+    else
+      emit({"aten::append",
+            "t",
+            {"self", "el"},
+            {lists[k - carried.size()], results[k]},
+            {"List[Tensor]"}},
+           body);
+  }
+  call.blocks.push_back(std::move(body));
+  std::vector<Value> outputs = emit(std::move(call), block);
+  for (const Value& each : lists)
+    outputs.push_back(
+        emit({"aten::stack", "", {"tensors", "dim"}, {each, first}, {"Tensor"}}, block)[0]);
+  bind(node.at("outputs"), outputs, scope, block);
+}
+
+// wrap_with_set_grad_enabled(enabled, graph, operands...)
+void ExportedGraph::read_gradient_region(const Json& node, Scope& scope, ScriptBlock& block) {
+  const Json& inputs = node.at("inputs");
+  const bool before = gradients_;
+  const auto set = [&](bool on) {
+    gradients_ = on;
+    emit({"aten::set_grad_enabled", "", {"val"}, {constant(on, "bool", block)}, {"NoneType"}},
+         block);
+  };
+  const std::vector<Value> given = operands(inputs, 2, scope, block);
+  set(flag_of(inputs, 0));
+  const std::vector<Value> results = inlined(graph_of(inputs, 1), given, block);
+  set(before);
+  bind(node.at("outputs"), results, scope, block);
+}
+
+// wrap_with_autocast(device, dtype, enabled, cache, graph, operands...)
+void ExportedGraph::read_autocast_region(const Json& node, Scope& scope, ScriptBlock& block) {
+  const Json& inputs = node.at("inputs");
+  if (flag_of(inputs, 2))
+    throw Refusal{
+        "a region of autocast does not say which ops are cast; save "
+        "program.run_decompositions(), in which the casts are written out",
+        ""};
+  const std::vector<Value> given = operands(inputs, 5, scope, block);
+  bind(node.at("outputs"), inlined(graph_of(inputs, 4), given, block), scope, block);
+}
+
+}  // namespace hg::convert

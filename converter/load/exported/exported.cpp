@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// An exported program's archive, and its signature: which inputs of the graph are parameters,
+// buffers and constants, which are the user's, and which outputs are written back to buffers.
+#include "converter/load/exported/exported.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "converter/load/exported/archive.h"
+#include "converter/load/exported/graph.h"
+#include "converter/load/exported/size_expression.h"
+#include "converter/load/exported/unused_numbers.h"
+#include "converter/load/exported/weights.h"
+#include "converter/rows/rows.h"
+#include "converter/script/failure.h"
+
+namespace hg::convert {
+namespace {
+
+using Json = nlohmann::json;
+using Value = ExportedGraph::Value;
+
+// PyTorch before 2.7 writes Infinity and NaN as they are, which is not JSON: as text, as newer
+// ones.
+std::string quoted(const std::string& json) {
+  if (json.find("Infinity") == json.npos && json.find("NaN") == json.npos) return json;
+  std::string result;
+  bool inside = false;
+  for (size_t at = 0; at < json.size(); ++at) {
+    const char c = json[at];
+    if (inside && c == '\\' && at + 1 < json.size()) {
+      result += c;
+      result += json[++at];
+      continue;
+    }
+    if (c == '"') inside = !inside;
+    size_t length = 0;
+    for (const std::string_view word : {"-Infinity", "Infinity", "NaN"})
+      if (!inside && length == 0 && json.compare(at, word.size(), word) == 0) length = word.size();
+    if (length == 0) {
+      result += c;
+      continue;
+    }
+    result += '"' + json.substr(at, length) + '"';
+    at += length - 1;
+  }
+  return result;
+}
+
+// Of "models/NAME.json". Several programs in an archive have one named model, or none is chosen.
+// Empty for an archive of PyTorch 2.5 to 2.7, which holds one without a name.
+std::string model_name(const Archive& archive) {
+  if (archive.has(kProgramBefore28)) return "";
+  std::vector<std::string> names;
+  for (const auto& [record, size] : archive.sizes())
+    if (record.starts_with("models/") && record.ends_with(".json"))
+      names.push_back(record.substr(7, record.size() - 12));
+  if (names.size() == 1) return names[0];
+  if (std::find(names.begin(), names.end(), "model") != names.end()) return "model";
+  const auto& all = archive.sizes();
+  const auto starts = [&](const char* folder) {
+    const auto at = all.lower_bound(folder);
+    return at != all.end() && at->first.starts_with(folder);
+  };
+  if (names.empty() && starts("data/aotinductor/"))
+    throw Failure{Exit::unreadable, text(archive.label(),
+                                         " holds a library that AOTInductor compiled, which has no "
+                                         "graph; save the program itself: "
+                                         "torch.export.save(torch.export.export(model, inputs), "
+                                         "\"model.pt2\")")};
+  if (names.empty())
+    throw Failure{Exit::unreadable,
+                  text(archive.label(), " holds no program (models/*.json); save it again")};
+  std::string listed;
+  for (const std::string& name : names) listed += (listed.empty() ? "'" : ", '") + name + "'";
+  throw Failure{Exit::unreadable, text(archive.label(), " holds several programs (", listed,
+                                       "); save one of them as a file of its own")};
+}
+
+class ProgramReader {
+ public:
+  ProgramReader(const Archive& archive, const std::string& model, ScriptProgram& program)
+      : archive_(archive),
+        all_(Json::parse(quoted(
+            archive.text_of(model.empty() ? kProgramBefore28 : text("models/", model, ".json"))))),
+        program_(program),
+        weights_(archive, model, program),
+        graph_(program) {}
+
+  void read() {
+    check_version();
+    program_.root = std::make_shared<Object>();
+    program_.root->type = "exported program";
+    program_.body.inputs.push_back(graph_.fresh("module").id);
+    const Json& module = all_.at("graph_module");
+    const Json& graph = module.at("graph");
+    const Json& signature = module.at("signature");
+    read_ranges(all_.at("range_constraints"));
+    read_inputs(graph, signature.at("input_specs"));
+    graph_.read_nodes(graph, scope_, program_.body);
+    read_outputs(graph, signature.at("output_specs"));
+    drop_unused_numbers(program_.body);
+  }
+
+  const std::vector<std::string>& foreign_ops() const { return graph_.foreign_ops(); }
+
+ private:
+  void check_version() const {
+    const int64_t major = all_.at("schema_version").at("major").get<int64_t>();
+    const std::string by = all_.value("torch_version", "");
+    if (major < 7 || major > 8)
+      throw Failure{Exit::unsupported,
+                    text(archive_.label(), " has version ", major, " of the schema, by PyTorch ",
+                         by.empty() ? "of another version" : by,
+                         "; 7 and 8 are read: save it with PyTorch 2.5 to 2.13")};
+    if (archive_.has("byteorder") && archive_.text_of("byteorder") != "little")
+      throw Failure{Exit::unsupported,
+                    text(archive_.label(), " was saved on a machine of another byte order")};
+  }
+
+  void read_ranges(const Json& ranges) {
+    const auto bound = [](const Json& value, int64_t open) {
+      return value.is_number_integer() ? value.get<int64_t>() : open;
+    };
+    for (const auto& [symbol, range] : ranges.items())
+      program_.ranges.push_back(
+          {symbol, bound(range.at("min_val"), 0), bound(range.at("max_val"), INT64_MAX)});
+  }
+
+  Value state(const std::string& name, State::Kind kind) {
+    program_.root->attributes.emplace_back(name,
+                                           Item(ScriptTensorIndex{weights_.index_of(name, kind)}));
+    const Value module{program_.body.inputs[0], "module"};
+    const Value value =
+        graph_.emit({"prim::GetAttr", "", {}, {module}, {"Tensor"}}, program_.body)[0];
+    program_.body.nodes.back().attribute = name;
+    states_[name] = value;
+    return value;
+  }
+
+  TensorType type_of(const Json& graph, const std::string& name) const {
+    const Json& meta = graph.at("tensor_values").at(name);
+    TensorType type;
+    try {
+      constexpr int64_t kComplexFloat = 9, kComplexDouble = 10;
+      const int64_t dtype = torch_dtype_of_schema(meta.at("dtype").get<int64_t>());
+      type.dtype = dtype == kComplexFloat    ? c64
+                   : dtype == kComplexDouble ? c128
+                                             : dtype_of_torch(dtype);
+      for (const Json& size : meta.at("sizes"))
+        type.shape.push_back(
+            size.contains("as_int")
+                ? Dim(size.at("as_int").get<int64_t>())
+                : parse_size_expression(size.at("as_expr").at("expr_str").get<std::string>()));
+    } catch (const Refusal& refusal) {
+      throw Failure{Exit::unsupported, text(archive_.label(), ": the input '", name,
+                                            "': ", refusal.reason, refusal.suggestion)};
+    }
+    return type;
+  }
+
+  ScriptInput& add_input(const std::string& name, const std::string& type, TensorType known) {
+    const Value value = graph_.fresh(type);
+    ScriptInput input;
+    input.name = name;
+    input.type = type;
+    input.known = std::move(known);
+    program_.inputs.push_back(std::move(input));
+    program_.body.inputs.push_back(value.id);
+    scope_[name] = value;
+    return program_.inputs.back();
+  }
+
+  // The range of the symbol that the number is.
+  void read_numbers(const Json& graph, ScriptInput& input) const {
+    const Json& size = graph.at("sym_int_values").at(input.name);
+    if (!size.contains("as_expr")) return;
+    const Dim value = parse_size_expression(size.at("as_expr").at("expr_str").get<std::string>());
+    for (const SymbolRange& range : program_.ranges)
+      if (value.symbol() == range.symbol) input.numbers = {range.smallest, range.largest};
+  }
+
+  void read_user_input(const Json& graph, const Json& argument) {
+    const std::string kind = argument.begin().key();
+    const Json& value = argument.begin().value();
+    if (kind == "as_tensor") {
+      const std::string name = value.at("name").get<std::string>();
+      add_input(name, "Tensor", type_of(graph, name));
+    } else if (value.is_object() && value.contains("as_name")) {  // else a constant of the program
+      const std::string name = value.at("as_name").get<std::string>();
+      if (kind == "as_sym_int") read_numbers(graph, add_input(name, "int", {i64, {}}));
+      if (kind == "as_sym_float") add_input(name, "float", {f64, {}});
+      if (kind == "as_sym_bool") add_input(name, "bool", {boolean, {}});
+    }
+  }
+
+  void read_inputs(const Json& graph, const Json& specs) {
+    for (const Json& spec : specs) {
+      const std::string kind = spec.begin().key();
+      const Json& value = spec.begin().value();
+      const auto name = [&] { return value.at("arg").at("name").get<std::string>(); };
+      const auto is = [&](const char* what) { return value.at(what).get<std::string>(); };
+      if (kind == "parameter")
+        scope_[name()] = state(is("parameter_name"), State::Kind::parameter);
+      else if (kind == "buffer")
+        scope_[name()] = state(is("buffer_name"), State::Kind::buffer);
+      else if (kind == "tensor_constant")
+        scope_[name()] = state(is("tensor_constant_name"), State::Kind::constant);
+      else if (kind == "constant_input")
+        scope_[is("name")] = graph_.argument(value.at("value"), scope_, program_.body);
+      else if (kind == "user_input")
+        read_user_input(graph, value.at("arg"));
+      else if (kind != "token")  // orders effects, and holds nothing
+        throw Failure{Exit::unsupported,
+                      text(archive_.label(), " takes an input of the kind '", kind,
+                           "', which has no place in a .hgm file; keep tensors in the model only")};
+    }
+  }
+
+  void read_outputs(const Json& graph, const Json& specs) {
+    const Json& outputs = graph.at("outputs");
+    if (outputs.size() != specs.size())
+      throw Failure{Exit::unreadable,
+                    text(archive_.label(), ": the graph has ", static_cast<int64_t>(outputs.size()),
+                         " outputs, its signature ", static_cast<int64_t>(specs.size()))};
+    std::vector<Value> results;
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const std::string kind = specs[i].begin().key();
+      const Json& value = specs[i].begin().value();
+      if (kind == "token") continue;
+      const Value output = graph_.argument(outputs[i], scope_, program_.body);
+      if (kind == "buffer_mutation")
+        write_back(value.at("buffer_name").get<std::string>(), output);
+      else if (kind == "parameter_mutation")
+        write_back(value.at("parameter_name").get<std::string>(), output);
+      else if (kind == "user_input_mutation")
+        program_.notes.push_back(text("the program writes to its input '",
+                                      value.at("user_input_name").get<std::string>(),
+                                      "', which a run of the file leaves as it is"));
+      else
+        results.push_back(output);
+    }
+    for (const Value& result : results) program_.body.outputs.push_back(result.id);
+  }
+
+  void write_back(const std::string& name, const Value& value) {
+    const auto found = states_.find(name);
+    if (found == states_.end())
+      throw Failure{Exit::unreadable,
+                    text(archive_.label(), " writes to '", name, "', which it does not have")};
+    const Value blocking = graph_.constant(false, "bool", program_.body);
+    graph_.emit({"aten::copy_",
+                 "",
+                 {"self", "src", "non_blocking"},
+                 {found->second, value, blocking},
+                 {"Tensor"}},
+                program_.body);
+  }
+
+  const Archive& archive_;
+  Json all_;
+  ScriptProgram& program_;
+  ExportedWeights weights_;
+  ExportedGraph graph_;
+  ExportedGraph::Scope scope_;
+  std::map<std::string, Value> states_;
+};
+
+}  // namespace
+
+Loaded load_exported(const std::string& path, const std::string& label,
+                     const std::vector<CustomOp>& custom) {
+  Loaded loaded;
+  loaded.custom = custom;
+  const Archive archive(path, label);
+  const std::string model = model_name(archive);
+  try {
+    ProgramReader reader(archive, model, loaded.program);
+    reader.read();
+    for (const std::string& op : reader.foreign_ops())
+      if (!find_row(op, "")) loaded.unknown_ops.push_back(op);
+  } catch (const Json::exception& error) {
+    throw Failure{Exit::unreadable,
+                  text(label,
+                       ": the program does not follow its schema, so it is damaged or of "
+                       "another version (",
+                       error.what(), "); save it again")};
+  } catch (const std::out_of_range& error) {
+    throw Failure{Exit::unreadable, text(label, ": the program is not complete; save it again")};
+  }
+  return loaded;
+}
+
+}  // namespace hg::convert

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graph of an exported program as blocks of a ScriptProgram. Ops keep their aten names; what
+// Python computes with sizes, and the higher-order ops, become what TorchScript has for the same.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "converter/script/script.h"
+
+namespace hg::convert {
+
+class ExportedGraph {
+ public:
+  using Json = nlohmann::json;
+
+  explicit ExportedGraph(ScriptProgram& program) : program_(program) {}
+
+  struct Value {
+    ScriptId id = -1;
+    std::string type;  // "Tensor", "int", "float", "bool", "NoneType", "List[Tensor]"
+  };
+  using Scope = std::unordered_map<std::string, Value>;
+
+  Value fresh(std::string type) { return {program_.value_count++, std::move(type)}; }
+  // The nodes of `graph`, appended to the block.
+  void read_nodes(const Json& graph, Scope& scope, ScriptBlock& block);
+  // An argument of the schema's union; constants and lists become nodes.
+  Value argument(const Json& argument, const Scope& scope, ScriptBlock& block);
+  Value constant(Item item, std::string type, ScriptBlock& block);
+
+  struct Call {
+    std::string kind, overload;
+    std::vector<std::string> names;  // of the arguments
+    std::vector<Value> inputs;
+    std::vector<std::string> types;  // of the outputs
+    std::vector<ScriptBlock> blocks = {};
+  };
+  std::vector<Value> emit(Call call, ScriptBlock& block);
+
+  // Namespaces other than aten that calls use: "acme::wave".
+  const std::vector<std::string>& foreign_ops() const { return foreign_; }
+
+ private:
+  void read_node(const Json& node, Scope& scope, ScriptBlock& block);
+  void read_op(const Json& node, std::string_view target, Scope& scope, ScriptBlock& block);
+  void read_number_op(const Json& node, std::string_view target, Scope& scope, ScriptBlock& block);
+  void bind(const Json& outputs, const std::vector<Value>& values, Scope& scope,
+            ScriptBlock& block);
+  static std::vector<std::string> output_types(const Json& outputs);
+  Value list(const std::vector<Value>& elements, const std::string& type, ScriptBlock& block);
+  Value named(const std::string& name, const Scope& scope) const;
+
+  // control.cpp
+  void read_higher_order(const Json& node, std::string_view op, Scope& scope, ScriptBlock& block);
+  void read_cond(const Json& node, Scope& scope, ScriptBlock& block);
+  void read_while(const Json& node, Scope& scope, ScriptBlock& block);
+  void read_each(const Json& node, bool scan, Scope& scope, ScriptBlock& block);
+  void read_gradient_region(const Json& node, Scope& scope, ScriptBlock& block);
+  void read_autocast_region(const Json& node, Scope& scope, ScriptBlock& block);
+  // Operands of a higher-order op, lists of them flattened.
+  std::vector<Value> operands(const Json& inputs, size_t from, const Scope& scope,
+                              ScriptBlock& block);
+  // The graph's nodes in the block, with the operands as its inputs; its outputs.
+  std::vector<Value> inlined(const Json& graph, const std::vector<Value>& operands,
+                             ScriptBlock& block);
+
+  ScriptProgram& program_;
+  Origin origin_;  // of the node that is read
+  std::vector<std::string> foreign_;
+  bool gradients_ = true;
+  int depth_ = 0;
+};
+
+}  // namespace hg::convert

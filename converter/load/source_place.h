@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where in somebody's Python a node comes from.
+#pragma once
+
+#include <string>
+
+namespace hg::convert {
+
+// Files of installed packages from the package on: "torch/nn/modules/linear.py".
+inline std::string short_path(const std::string& path) {
+  for (const std::string folder : {"site-packages/", "dist-packages/"})
+    if (const size_t at = path.rfind(folder); at != std::string::npos)
+      return path.substr(at + folder.size());
+  return path;
+}
+
+}  // namespace hg::convert

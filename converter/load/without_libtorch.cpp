@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What load.cpp and reference.cpp are in a build without libtorch: exported programs are read by
+// load/exported, and there is nothing to compare them with.
+#include "converter/check/reference.h"
+#include "converter/load/load.h"
+
+namespace hg::convert {
+namespace {
+
+constexpr char kReason[] = "this hg-convert is built without libtorch";
+
+}  // namespace
+
+Loaded load_script(const std::string& path, const std::vector<CustomOp>&) {
+  throw Failure{Exit::unsupported,
+                path + " is a TorchScript file, which needs libtorch, and " + kReason +
+                    "; build it with one, or save the model as an exported program: "
+                    "torch.export.save(torch.export.export(model, inputs), \"model.pt2\")"};
+}
+
+std::string libtorch_version() { return ""; }
+std::string libtorch_file() { return ""; }
+
+std::vector<TensorData> run_reference(const Loaded&, std::span<const ReferenceInput>, uint64_t,
+                                      int) {
+  throw ReferenceFailure{"", {}, kReason};
+}
+
+std::vector<TensorData> run_reference_nodes(const Loaded&, std::span<const ReferenceInput>,
+                                            uint64_t, const Observer&, int64_t) {
+  throw ReferenceFailure{"", {}, kReason};
+}
+
+std::vector<TensorData> run_reference_moved(const Loaded&, std::span<const ReferenceInput>,
+                                            uint64_t, double, uint64_t) {
+  throw ReferenceFailure{"", {}, kReason};
+}
+
+bool may_vary(const Loaded&) { return false; }
+bool has_uninitialised(const Loaded&) { return false; }
+
+}  // namespace hg::convert

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exported programs (.pt2) are converted without --input, run, and held against the module itself.
+
+Usage: exported FOLDER WITH_TOOLS SCRATCH_FOLDER. The reader is not among what answers here: the
+module runs in Python, at the example's sizes and at others. Exit code 77 where this Python has no
+torch that writes the archives.
+"""
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+try:
+    import numpy
+    import torch
+except ImportError:
+    sys.exit(77)
+if tuple(map(int, torch.__version__.split("+")[0].split(".")[:2])) < (2, 9):
+    sys.exit(77)
+
+sys.path.insert(0, str(Path(__file__).parent))
+import cases  # noqa: E402
+import damage  # noqa: E402
+import defaults  # noqa: E402
+import older  # noqa: E402
+
+tools, scratch = Path(sys.argv[1]), Path(sys.argv[2])
+only = sys.argv[3] if len(sys.argv) > 3 else ""
+
+
+def flat(value):
+    """Tensors and numbers in order, as the file has its outputs."""
+    if value is None:
+        return []
+    if isinstance(value, torch.Tensor):
+        return [value.detach()]
+    if isinstance(value, (bool, int, float)):
+        kind = {bool: torch.bool, int: torch.int64, float: torch.float64}[type(value)]
+        return [torch.tensor(value, dtype=kind)]
+    leaves, _ = torch.utils._pytree.tree_flatten(value)
+    return [each for leaf in leaves if leaf is not None for each in flat(leaf)]
+
+
+def difference(got, want):
+    if got.shape != tuple(want.shape) or got.dtype != want.numpy().dtype:
+        return f"is {got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
+    if not numpy.allclose(got, want.numpy(), rtol=1e-4, atol=1e-5, equal_nan=True):
+        return f"is wrong by {numpy.abs(got.astype(float) - want.numpy().astype(float)).max()}"
+    return ""
+
+
+def run(model, inputs, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.npy"):
+        old.unlink()
+    options = []
+    leaves, _ = torch.utils._pytree.tree_flatten(inputs)  # a bool is a constant of the program
+    for k, tensor in enumerate(flat([leaf for leaf in leaves if not isinstance(leaf, bool)])):
+        numpy.save(folder / f"in_{k}.npy", tensor.numpy())
+        options += ["--input", str(folder / f"in_{k}.npy")]
+    done = subprocess.run([str(tools / "hg-run"), str(model), *options, "--output-dir", str(folder)],
+                          capture_output=True, text=True)
+    return done.stderr.strip() if done.returncode else ""
+
+
+def check(case):
+    """What is wrong with a case, or nothing."""
+    folder = scratch / case.name
+    folder.mkdir(parents=True, exist_ok=True)
+    source, model = folder / "model.pt2", folder / "model.hgm"
+    torch.manual_seed(1)
+    module = case.module()
+    program = torch.export.export(module, case.args, case.kwargs or None, dynamic_shapes=case.dynamic,
+                                  strict=case.strict)
+    if case.decompose:
+        program = program.run_decompositions()
+    torch.export.save(program, source)
+    model.unlink(missing_ok=True)
+    done = subprocess.run([str(tools / "hg-convert"), str(source), "-o", str(model), *case.options],
+                          capture_output=True, text=True)
+    said = done.stdout + done.stderr
+    if done.returncode != case.exit:
+        return f"exit code {done.returncode}, not {case.exit}: {said.strip()[-600:]}"
+    for words in case.words:
+        if words not in said:
+            return f"hg-convert does not say '{words}': {said.strip()[-600:]}"
+    if case.exit:
+        return "" if not model.exists() else "a file is written all the same"
+    if "is unchecked" in said or "nothing is checked" in said:
+        return f"hg-convert checks nothing: {said.strip()[-600:]}"
+    for k, given in enumerate([(case.args, case.kwargs), *case.others]):
+        args, kwargs = given if isinstance(given[-1], dict) and len(given) == 2 and isinstance(given[0], tuple) else (given, {})
+        torch.manual_seed(1)
+        fresh = case.module()
+        fresh.load_state_dict(module_state[case.name])
+        want = flat(fresh(*torch.utils._pytree.tree_map(clone, args), **torch.utils._pytree.tree_map(clone, kwargs)))
+        trouble = run(model, (args, kwargs), folder / f"run_{k}")
+        if trouble:
+            return f"run {k}: hg-run says {trouble}"
+        for i, tensor in enumerate(want):
+            path = folder / f"run_{k}" / f"output_{i}.npy"
+            if not path.exists():
+                return f"run {k}: there is no output_{i}"
+            wrong = difference(numpy.load(path), tensor)
+            if wrong:
+                return f"run {k}: output_{i} {wrong}"
+    return ""
+
+
+def clone(leaf):
+    return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf
+
+
+module_state = {}
+failed = 0
+for case in cases.all_cases:
+    if only and only not in case.name:
+        continue
+    torch.manual_seed(1)
+    module_state[case.name] = case.module().state_dict()
+    try:
+        trouble = check(case)
+    except Exception as error:  # noqa: BLE001: a case that PyTorch refuses is one to repair
+        trouble = f"{type(error).__name__}: {str(error)[:600]}"
+    if trouble:
+        failed += 1
+        print(f"FAILED {case.name}: {trouble}", flush=True)
+if not only:
+    for troubles in (damage.troubles(tools, scratch), older.troubles(tools, scratch), defaults.troubles(tools)):
+        for trouble in troubles:
+            failed += 1
+            print(f"FAILED {trouble}", flush=True)
+print(json.dumps({"cases": len(cases.all_cases), "failed": failed}))
+sys.exit(1 if failed else 0)

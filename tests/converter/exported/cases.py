@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules, how they are exported, and at what other inputs the file must answer alike."""
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.export import Dim
+
+N = Dim("n", min=1, max=64)
+AUTO = Dim.AUTO
+
+
+@dataclass
+class Case:
+    name: str
+    module: Callable[[], nn.Module]
+    args: tuple
+    kwargs: dict = field(default_factory=dict)
+    dynamic: Any = None
+    others: list = field(default_factory=list)
+    decompose: bool = False
+    strict: bool = False
+    options: tuple = ()
+    exit: int = 0
+    words: tuple = ()
+
+
+all_cases: list[Case] = []
+
+
+def case(*args, decomposed=True, name="", **more):
+    """The module as it is exported, and its core aten decomposition too."""
+    def add(module):
+        title = name or module.__name__
+        all_cases.append(Case(title, module, args, **more))
+        if decomposed:
+            all_cases.append(Case(title + "_core", module, args, decompose=True, **more))
+        return module
+    return add
+
+
+def rand(*sizes):
+    return torch.randn(*sizes)
+
+
+torch.manual_seed(0)
+
+
+@case(rand(3, 4), dynamic=({0: N},), others=[(rand(1, 4),), (rand(7, 4),)])
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.second(F.gelu(self.first(x)))
+
+
+@case(rand(2, 3, 16, 16), dynamic=({0: N, 2: AUTO, 3: AUTO},), others=[(rand(1, 3, 20, 24),)])
+class ConvNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 8, 3, padding=1, stride=2), nn.BatchNorm2d(8)
+        self.depthwise, self.head = nn.Conv2d(8, 8, 3, groups=8), nn.Linear(8, 5)
+        self.eval()
+
+    def forward(self, x):
+        x = F.relu6(self.norm(self.conv(x)))
+        return self.head(F.adaptive_avg_pool2d(F.hardswish(self.depthwise(x)), 1).flatten(1))
+
+
+@case(rand(2, 5, 16), dynamic=({0: N, 1: Dim("t", min=1, max=128)},),
+      others=[(rand(1, 1, 16),), (rand(3, 9, 16),)])
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+        self.eval()
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+@case({"b": rand(2, 3), "a": [rand(2), (rand(3),)]}, kwargs={"scale": rand(3), "twice": True},
+      others=[(({"b": rand(2, 3), "a": [rand(2), (rand(3),)]},), {"scale": rand(3), "twice": True})])
+class Nested(nn.Module):
+    def forward(self, tree, *, scale=None, twice=False, missing=None):
+        y = tree["b"] * scale + tree["a"][1][0]
+        if twice:
+            y = y * 2
+        return {"z": [y, None, (tree["a"][0],)], "a": y.sum()}
+
+
+@case(rand(4), others=[(rand(4),)])
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+        self.register_buffer("total", torch.ones(4), persistent=False)
+
+    def forward(self, x):
+        self.steps.add_(1)
+        self.total += x
+        return self.total * 2 + self.steps
+
+
+@case(rand(4), others=[(rand(4),)])
+class Writes(nn.Module):
+    def forward(self, x):
+        x.mul_(2)
+        y = torch.zeros(4)
+        y[1:3] = x[1:3]
+        y[0].add_(5)
+        return y + 1
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(10, 6)
+        self.out = nn.Linear(6, 10, bias=False)
+        self.out.weight = self.embed.weight
+        self.register_buffer("flipped", torch.arange(12.).view(3, 4).t())
+
+    def forward(self, ids):
+        return self.out(self.embed(ids)) + self.flipped[0, 1]
+
+
+case(torch.randint(0, 2, (2, 5)), dynamic=({0: N, 1: AUTO},),
+     others=[(torch.randint(0, 2, (1, 3)),)], name="Tied")(Tied)
+
+
+@case(rand(6, 4), dynamic=({0: AUTO},), others=[(rand(9, 4),), (rand(2, 4),)])
+class Sizes(nn.Module):
+    def forward(self, x):
+        n, k = x.shape
+        half = n // 2
+        y = torch.cat([x[:half], x[half:]]).view(n * k // k, k)
+        return y * (n % 3) + torch.sym_max(n, 3) + torch.sym_float(n) / 2 - torch.sym_min(half, 4) + (n ** 2), n * 2 + 1
+
+
+@case(rand(4, 3), rand(8, 3), dynamic=({0: N}, {0: 2 * N}), others=[(rand(3, 3), rand(6, 3))])
+class Twice(nn.Module):
+    def forward(self, a, b):
+        return b.view(a.size(0), 2, 3).sum(1) + a
+
+
+@case(rand(8, 3), dynamic=({0: 4 * N},), others=[(rand(4, 3),), (rand(20, 3),)])
+class Derived(nn.Module):
+    def forward(self, x):
+        return x.view(-1, 4, 3).mean(1)
+
+
+@case(rand(5), 3, dynamic=({0: N}, AUTO), others=[(rand(7), 2)], decomposed=False)
+class Number(nn.Module):
+    def forward(self, x, k: int):
+        return x * k + x[:k].sum()
+
+
+@case(rand(3, 4), others=[(rand(3, 4) - 5,), (rand(3, 4) + 5,)])
+class Cond(nn.Module):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda v: (v.sin(), v.sum(0)), lambda v: (v.cos() * 2, v[1] * 1),
+                          (x,))
+
+
+@case(rand(3, 4), dynamic=({0: N},), others=[(rand(9, 4),), (rand(2, 4),)])
+class CondOnSize(nn.Module):
+    def forward(self, x):
+        return torch.cond(x.shape[0] > 4, lambda v: v.sin(), lambda v: v.cos(), (x,))
+
+
+@case(rand(3, 4), others=[(rand(3, 4) * 100,)])
+class While(nn.Module):
+    def forward(self, x):
+        from torch._higher_order_ops.while_loop import while_loop
+        return while_loop(lambda i, v: (v.abs().max() > 0.5) & (i < 20), lambda i, v: (i + 1, v * 0.5),
+                          (torch.zeros((), dtype=torch.long), x))
+
+
+@case(rand(3), rand(5, 3), others=[(rand(3), rand(5, 3))])
+class Scan(nn.Module):
+    def forward(self, start, xs):
+        from torch._higher_order_ops.scan import scan
+        return scan(lambda carry, x: (carry * 0.5 + x, (carry + x).tanh()), start, xs)
+
+
+@case(rand(5, 3), rand(3), others=[(rand(5, 3), rand(3))])
+class Map(nn.Module):
+    def forward(self, xs, y):
+        from torch._higher_order_ops.map import map as hop_map
+        return hop_map(lambda x, v: x.sin() + v, xs, y)
+
+
+@case(rand(3, 4), others=[(rand(3, 4),)])
+class NoGrad(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        with torch.no_grad():
+            y = self.linear(x)
+        return y + self.linear(x)
+
+
+@case(torch.tensor([1., 0., -2., 0., 3.]), others=[(torch.tensor([0., 0., 1., 0., 0.]),), (torch.zeros(5),)])
+class NonZero(nn.Module):
+    def forward(self, x):
+        at = x.nonzero()
+        return x[at[:, 0]] * 2, at
+
+
+@case(torch.tensor([1, 2, 3]), others=[(torch.tensor([3, 0, 1]),)])
+class Item(nn.Module):
+    def forward(self, x):
+        n = x[0].item()
+        torch._check(n >= 0)
+        torch._check(n < 100)
+        return torch.ones(n, 2) * n
+
+
+@case(rand(2, 5), torch.tensor([1, 3]), others=[(rand(2, 5), torch.tensor([0, 4]))], decomposed=False)
+class Asserted(nn.Module):
+    def forward(self, x, at):
+        return torch.tensor_split(x, at, dim=1)
+
+
+@case(rand(2, 3, 8), rand(2, 3, 8), others=[(rand(2, 3, 8), rand(2, 3, 8))])
+class Attention(nn.Module):
+    def forward(self, q, k):
+        mask = torch.ones(3, 3, dtype=torch.bool).tril()
+        return F.scaled_dot_product_attention(q, k, k, attn_mask=mask), F.scaled_dot_product_attention(q, k, k, is_causal=True)
+
+
+@case(rand(4, 6), others=[(rand(4, 6),)])
+class ManyResults(nn.Module):
+    def forward(self, x):
+        values, indices = x.topk(2, dim=1)
+        low, high = x.aminmax(dim=0)
+        first, *_, last = x.chunk(3, dim=1)
+        a, b = x.split([2, 4], dim=1)
+        return values, indices, low, high, first, last, b, torch.stack(x.unbind(1)[1:3]), x.std(dim=1, correction=0)
+
+
+@case(rand(4, 6), others=[(rand(4, 6),)])
+class Indexing(nn.Module):
+    def forward(self, x):
+        at = torch.tensor([2, 0, 1])
+        return x[:, at], x[at, None, at], x[x > 0].sum(), x[..., -1], x[::2, 1:5:3], x.gather(1, at.view(1, 3))
+
+
+@case(rand(4, 6), others=[(rand(4, 6),)])
+class Constants(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.arange(6.)
+
+    def forward(self, x):
+        y = x + self.table + torch.tensor([1., 2., 3., 4., 5., 6.])
+        y = y.masked_fill(y < 0, float("-inf")).to(torch.float64).clamp(min=-1e3)
+        return y.to(torch.int64), torch.full((2, 3), 7), torch.arange(0, 1, 0.25), y.new_zeros(2), torch.zeros_like(x, dtype=torch.bool)
+
+
+@case(rand(2, 5, 4), others=[(rand(2, 5, 4),)])
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.gru = nn.LSTM(4, 6, batch_first=True, bidirectional=True), nn.GRU(12, 3)
+
+    def forward(self, x):
+        y, (h, c) = self.lstm(x)
+        return self.gru(y)[0], h, c
+
+
+@case(rand(2, 3, 8, 8), others=[(rand(2, 3, 8, 8),)])
+class Images(nn.Module):
+    def forward(self, x):
+        return (F.interpolate(x, scale_factor=2, mode="bilinear"), F.max_pool2d(x, 2), F.avg_pool2d(x, 3, 1, 1),
+                F.pad(x, (1, 2, 0, 1), mode="reflect"), F.pixel_shuffle(x.repeat(1, 4, 1, 1), 2), F.group_norm(x, 3),
+                F.interpolate(x, size=(5, 7), mode="nearest"), F.unfold(x, 3))
+
+
+@case(rand(3, 4), exit=3, words=("autocast", "run_decompositions"), decomposed=False)
+class Autocast(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.linear(x).float()
+
+
+# What --input may change.
+case(rand(3, 4), dynamic=({0: N},), name="Narrowed", decomposed=False,
+     options=("--input", "x:f32[5,4]"), words=("f32[5, 4]",))(Mlp)
+all_cases[-1].args = (rand(5, 4),)
+case(rand(3, 4), dynamic=({0: N},), name="Renamed", decomposed=False,
+     options=("--input", "x:f32[batch,4]"), words=("f32[batch, 4]",), others=[(rand(9, 4),)])(Mlp)
+case(rand(3, 4), dynamic=({0: N},), name="Widened", decomposed=False, exit=1,
+     options=("--input", "x:f32[n,m]"), words=("size 1 is 4 in the program",))(Mlp)
+case(rand(3, 4), dynamic=({0: N},), name="OtherDtype", decomposed=False, exit=1,
+     options=("--input", "x:f64[n,4]"), words=("dtype is f32, not f64",))(Mlp)
