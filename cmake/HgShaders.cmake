@@ -8,6 +8,7 @@ function(hg_shaders target)
   set(folder ${PROJECT_BINARY_DIR}/generated/shaders)
   file(MAKE_DIRECTORY ${folder})
   file(GLOB includes CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/shaders/*.glsl)
+  list(APPEND includes ${PROJECT_SOURCE_DIR}/lib/include/hg/activations.inc)
   set(headers "")
   set(rows "")
   foreach(entry IN LISTS ARGN)
@@ -20,7 +21,7 @@ function(hg_shaders target)
     endif()
     set(header ${folder}/${name}.h)
     add_custom_command(OUTPUT ${header}
-      COMMAND ${HG_GLSLANG} -V --quiet --target-env vulkan1.1 -I${PROJECT_SOURCE_DIR}/shaders
+      COMMAND ${HG_GLSLANG} -V --quiet --target-env vulkan1.1 -I${PROJECT_SOURCE_DIR}/shaders -I${PROJECT_SOURCE_DIR}/lib/include
               ${options} --vn k_${name} -o ${header} ${source}
       DEPENDS ${source} ${includes} VERBATIM)
     list(APPEND headers ${header})

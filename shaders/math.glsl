@@ -141,3 +141,13 @@ float op_erfc(const float x) {
   const float r = erfc_positive(abs(x));
   return x < 0.0 ? 2.0 - r : r;
 }
+
+// Activations (hg/activations.inc), here and in activation.glsl.
+float op_gelu(const float x) { return x * 0.5 * op_erfc(-x * 0.7071067811865476); }
+float op_gelu_tanh(const float x) {
+  return 0.5 * x * (1.0 + op_tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+float op_silu(const float x) { return x / (1.0 + op_exp(-x)); }
+float clamp_to_six(const float x) { return x < 0.0 ? 0.0 : x > 6.0 ? 6.0 : x; }
+float op_hardsigmoid(const float x) { return clamp_to_six(x + 3.0) / 6.0; }
+float op_hardswish(const float x) { return x * clamp_to_six(x + 3.0) / 6.0; }

@@ -426,18 +426,11 @@ float op_leaky_relu(const float x, const float slope) { return x > 0.0 ? x : x *
 float op_elu(const float x, const float alpha, const float scale, const float input_scale) {
   return x > 0.0 ? x * scale : op_expm1(x * input_scale) * (alpha * scale);
 }
-float op_gelu(const float x) { return x * 0.5 * op_erfc(-x * 0.7071067811865476); }
-float op_gelu_tanh(const float x) {
-  return 0.5 * x * (1.0 + op_tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-}
-float op_silu(const float x) { return x / (1.0 + op_exp(-x)); }
 float op_mish(const float x) { return x * op_tanh(op_log1p(op_exp(x))); }
 float op_softplus(const float x, const float beta, const float limit) {
   return x * beta > limit ? x : op_log1p(op_exp(x * beta)) / beta;
 }
 float op_log_sigmoid(const float x) { return (x < 0.0 || is_nan(x) ? x : 0.0) - op_log1p(op_exp(-abs(x))); }
-float op_hardsigmoid(const float x) { return op_hardtanh(x + 3.0, 0.0, 6.0) / 6.0; }
-float op_hardswish(const float x) { return x * op_hardtanh(x + 3.0, 0.0, 6.0) / 6.0; }
 float op_hardshrink(const float x, const float l) { return x >= -l && x <= l ? 0.0 : x; }
 float op_softshrink(const float x, const float l) { return x > l ? x - l : x < -l ? x + l : x * 0.0; }
 float op_logit(const float x, const float low) {  // low < 0: not limited

@@ -51,6 +51,55 @@ TEST(Registry, EveryOpIsComplete) {
   EXPECT_EQ(without_differences, "") << "no sample compares the rule with finite differences";
 }
 
+// What ops say of themselves and what their kernels do, which passes ask for instead of names.
+TEST(Registry, TraitsAreThoseOfTheKernels) {
+  for (const Op* op : Registry::built_in().ops()) {
+    const uint32_t traits = op->def.traits;
+    const bool is_elementwise = traits & kElementwise, is_reduction = traits & kReduction;
+    EXPECT_FALSE(is_elementwise && is_reduction) << op->name();
+    for (const Device device : {Device::cpu, Device::vulkan})
+      for (const KernelDef* kernel : Registry::built_in().kernels(op->name(), device)) {
+        if (kernel->in_programs) EXPECT_TRUE(is_elementwise || is_reduction) << op->name();
+        if (is_elementwise || (is_reduction && device == Device::cpu))
+          EXPECT_TRUE(kernel->in_programs) << op->name() << "=" << kernel->name;
+      }
+    if (is_elementwise) {
+      EXPECT_EQ(op->signature.outputs.size(), 1u) << op->name();
+      EXPECT_EQ(traits & (kRandom | kDataDependent | kControl | kInPlace), 0u) << op->name();
+    }
+    if (is_reduction) EXPECT_GE(op->signature.find_attribute("dim"), 0) << op->name();
+    if (traits & kLoop) EXPECT_TRUE(traits & kControl) << op->name();
+    if (traits & kCommutative) EXPECT_GE(op->signature.inputs.size(), 2u) << op->name();
+  }
+}
+
+// Of f64, integers or truth values, whichever it takes.
+TEST(Registry, CommutativeOpsGiveTheSameWhenInputsChangePlaces) {
+  const auto commutes = [](const Op& op, DType dtype) {
+    Graph g;
+    const Value a = g.input("a", f64, {16}), b = g.input("b", f64, {16});
+    const Value x = cast(a, dtype), y = cast(b, dtype);
+    g.output("one", cast(g.call(op.name(), {x, y}), f64));
+    g.output("other", cast(g.call(op.name(), {y, x}), f64));
+    const Result<Model> model = Model::from_graph(std::move(g));
+    if (!model.ok()) return false;
+    Session session = *Session::create(*model);
+    std::vector<double> left(16), right(16);
+    for (size_t i = 0; i < 16; ++i) {
+      left[i] = static_cast<double>(i * 7 % 5) - 2;
+      right[i] = static_cast<double>(i * 3 % 7) - 3;
+    }
+    EXPECT_TRUE(session.set_input(0, view(left, {16})).ok());
+    EXPECT_TRUE(session.set_input(1, view(right, {16})).ok());
+    EXPECT_TRUE(session.run().ok()) << op.name();
+    const Tensor one = *session.output(0), other = *session.output(1);
+    return std::equal(one.as<double>(), one.as<double>() + 16, other.as<double>());
+  };
+  for (const Op* op : Registry::built_in().ops())
+    if (op->def.traits & kCommutative)
+      EXPECT_TRUE(commutes(*op, f64) || commutes(*op, i64) || commutes(*op, boolean)) << op->name();
+}
+
 // ---- Which kernel takes which dtypes ----
 
 using Taken = std::map<std::string, std::set<std::string>>;  // dtypes by "conv=gemm"

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "hg/hg.h"
+#include "lib/graph/activation.h"
 #include "tests/compiled.h"
 
 namespace hg {
@@ -63,6 +64,36 @@ TEST(Passes, FoldBatchNormAndActivationIntoConv) {
             "  relu_1 = conv(x, w_folded, w_folded_bias, none, padding=[1, 1], "
             "activation=\"relu\") : f32[n, 5, 8, 8]\n");
   EXPECT_NE(compiled(conv_norm_relu(true)).find("batch_norm"), std::string::npos);
+}
+
+TEST(Passes, EveryActivationJoinsTheProductBeforeIt) {
+  for (int i = 1; i < kActivationCount; ++i) {
+    const auto activation = static_cast<Activation>(i);
+    const auto graph = [&] {
+      Graph g;
+      const Value x = g.input("x", f32, {"n", 4});
+      const Value w = g.parameter("w", f32, {40, 4}, init::uniform(-1, 1, 1));
+      const Value y = apply_activation(g.call("linear", {x, w}), activation);
+      EXPECT_EQ(activation_of(g.nodes().back()), activation) << name_of(activation);
+      g.output("y", y);
+      return g;
+    };
+    const std::string text = compiled(graph());
+    EXPECT_NE(text.find("linear(x, w, none, none, activation=\"" + std::string(name_of(activation))),
+              std::string::npos)
+        << text;
+    const auto run = [&](Options options) {
+      const Model model = *Model::from_graph(graph());
+      Session session = *Session::create(model, std::move(options));
+      std::vector<float> x(7 * 4);
+      for (size_t k = 0; k < x.size(); ++k) x[k] = static_cast<float>(k * 5 % 17) - 8;
+      EXPECT_TRUE(session.set_input(0, view(x, {7, 4})).ok());
+      EXPECT_TRUE(session.run().ok());
+      const Tensor y = *session.output(0);
+      return std::vector<float>(y.as<float>(), y.as<float>() + y.count());
+    };
+    EXPECT_EQ(run({}), run({.disabled_passes = {"epilogue"}})) << name_of(activation);
+  }
 }
 
 TEST(Passes, FoldedBatchNormComputesTheSame) {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <optional>
+#include <string>
 
 #include "hg/hg.h"
 #include "hg/pointwise_program.h"
@@ -28,6 +30,24 @@ Graph elementwise_chains() {
   return g;
 }
 
+Graph reductions() {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 300}), y = g.input("y", f32, {300});
+  const Value d = g.call("sub", {x, y});
+  g.output("mse", g.call("mean", {g.call("mul", {d, d})}));
+  const Value squares = g.call("mul", {x, x});
+  g.output("norms", g.call("sqrt", {g.call("sum", {squares},
+                                           {{"dim", std::vector<Dim>{-1}}, {"keepdim", true}})}));
+  // Read by two: stored, but what another reads may be an input.
+  const Value e = g.call("exp", {x});
+  g.output("total", g.call("sum", {e}));
+  g.output("largest", g.call("argmax", {g.call("neg", {e})}, {{"dim", 1}}));
+  // Two results, and a reduction of an input.
+  g.output("values", g.calls("max", {g.call("neg", {y})}, {{"dim", 0}})[0]);
+  g.output("sum", g.call("sum", {y}));
+  return g;
+}
+
 TEST(Programs, JoinElementwiseNodes) {
   EXPECT_EQ(compiled(elementwise_chains()),
             "  mul_1 = mul(row, constant) : f32[300]\n"
@@ -36,6 +56,42 @@ TEST(Programs, JoinElementwiseNodes) {
             "  where_1 = pointwise_program(x, row, program=\"gt x0 x1; exp x0; where s0 s1 x1\") : "
             "f32[n, 300]\n");
   EXPECT_EQ(compiled(elementwise_chains(), {.disabled_passes = {"programs"}}).find("program"),
+            std::string::npos);
+}
+
+// A copy of each kernel under another name, before all others.
+struct Renamed {
+  Registry registry;
+  std::deque<KernelDef> rows;
+  std::deque<std::string> names;
+
+  Renamed() {
+    for (const Op* op : Registry::built_in().ops()) {
+      const auto kernels = Registry::built_in().kernels(op->name(), Device::cpu);
+      for (size_t i = kernels.size(); i-- > 0;) {
+        rows.push_back(*kernels[i]);
+        rows.back().name = names.emplace_back(std::string(kernels[i]->name) + "_renamed");
+        EXPECT_TRUE(registry.add(rows.back()).ok());
+      }
+    }
+  }
+};
+
+TEST(Programs, DoNotAskForTheNamesOfKernels) {
+  const Renamed renamed;
+  EXPECT_EQ(compiled(elementwise_chains(), {.registry = &renamed.registry}),
+            compiled(elementwise_chains()));
+  EXPECT_EQ(compiled(reductions(), {.registry = &renamed.registry}), compiled(reductions()));
+  EXPECT_NE(compiled(reductions()).find("pointwise_reduction"), std::string::npos);
+}
+
+// A kernel of the host is one that programs cannot call.
+TEST(Programs, LeaveOpsWithKernelsOfTheHost) {
+  KernelDef own = *Registry::built_in().kernels("sigmoid", Device::cpu).front();
+  own.run = [](const RunContext&) noexcept {};
+  Registry registry;
+  ASSERT_TRUE(registry.add(own).ok());
+  EXPECT_NE(compiled(elementwise_chains(), {.registry = &registry}).find("= sigmoid("),
             std::string::npos);
 }
 
@@ -79,22 +135,8 @@ TEST(Programs, LeaveWhatOthersRead) {
 // ---- Reductions at the end ----
 
 TEST(Programs, EndWithTheReductionThatReadsThem) {
-  Graph g;
-  const Value x = g.input("x", f32, {"n", 300}), y = g.input("y", f32, {300});
-  const Value d = g.call("sub", {x, y});
-  g.output("mse", g.call("mean", {g.call("mul", {d, d})}));
-  const Value squares = g.call("mul", {x, x});
-  g.output("norms", g.call("sqrt", {g.call("sum", {squares},
-                                           {{"dim", std::vector<Dim>{-1}}, {"keepdim", true}})}));
-  // Read by two: stored, but what another reads may be an input.
-  const Value e = g.call("exp", {x});
-  g.output("total", g.call("sum", {e}));
-  g.output("largest", g.call("argmax", {g.call("neg", {e})}, {{"dim", 1}}));
-  // Two results, and a reduction of an input.
-  g.output("values", g.calls("max", {g.call("neg", {y})}, {{"dim", 0}})[0]);
-  g.output("sum", g.call("sum", {y}));
   EXPECT_EQ(
-      compiled(g),
+      compiled(reductions()),
       "  mean_1 = pointwise_reduction(x, y, program=\"sub x0 x1; mul s0 s0; mean s1\") : f32[]\n"
       "  sum_1 = pointwise_reduction(x, program=\"mul x0 x0; sum s0 dim=-1 keepdim=true\") : "
       "f32[n, "
@@ -106,7 +148,8 @@ TEST(Programs, EndWithTheReductionThatReadsThem) {
       "  neg_2 = neg(y) : f32[300]\n"
       "  max_1, max_2 = max(neg_2, dim=0) : f32[], i64[]\n"
       "  sum_3 = sum(y) : f32[]\n");
-  EXPECT_EQ(compiled(g, {.disabled_passes = {"programs"}}).find("pointwise"), std::string::npos);
+  EXPECT_EQ(compiled(reductions(), {.disabled_passes = {"programs"}}).find("pointwise"),
+            std::string::npos);
 }
 
 TEST(Programs, DoNotStoreWhatTheyReduce) {

@@ -22,6 +22,11 @@ bool Sample::has_floats() const {
          std::any_of(attrs.begin(), attrs.end(), is_f32);
 }
 
+bool is_smooth(Activation activation) {
+  return activation != Activation::relu && activation != Activation::relu6 &&
+         activation != Activation::hardsigmoid && activation != Activation::hardswish;
+}
+
 std::vector<Sample> all_samples() {
   std::vector<Sample> all;
 #define HG_TABLE(stem) \

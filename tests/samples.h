@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hg/activation.h"
 #include "hg/graph.h"
 
 namespace hg::test {
@@ -38,6 +39,9 @@ struct Sample {
 
 // Of ops that 16 bits do not suffice for.
 inline const std::vector<DType> kWideFloats = {f32, f64};
+
+// Whether finite differences may differentiate it everywhere.
+bool is_smooth(Activation activation);
 
 std::vector<Sample> all_samples();
 

@@ -18,7 +18,7 @@
 #include "hwy/cache_control.h"
 #include "kernels/gemm/gemm_pack-inl.h"
 #include "kernels/simd/rows-inl.h"
-#include "kernels/simd/vector_math-inl.h"
+#include "kernels/pointwise/activation-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -189,20 +189,6 @@ HWY_INLINE const BlockFunction<Source>* blocks_for(int vectors, const int* valid
 }
 
 template <Activation kActivation>
-HWY_INLINE V activated(V x) {
-  if constexpr (kActivation == Activation::relu) return relu_of(x);
-  if constexpr (kActivation == Activation::relu6) return clamp_of(x, 0, 6);
-  if constexpr (kActivation == Activation::sigmoid) return sigmoid_of(x);
-  if constexpr (kActivation == Activation::tanh) return tanh_of(x);
-  if constexpr (kActivation == Activation::silu) return silu_of(x);
-  if constexpr (kActivation == Activation::hardsigmoid) return hardsigmoid_of(x);
-  if constexpr (kActivation == Activation::hardswish) return hardswish_of(x);
-  if constexpr (kActivation == Activation::gelu) return gelu_of(x);
-  if constexpr (kActivation == Activation::gelu_tanh) return gelu_tanh_of(x);
-  return x;
-}
-
-template <Activation kActivation>
 void finish_with(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row) {
   const D d;
   for (int64_t i = 0; i < rows; ++i) {
@@ -215,7 +201,7 @@ void finish_with(int64_t rows, int64_t columns, const Epilogue& e, float* y, int
       if (e.row_bias) x = hn::Add(x, row_bias);
       if (e.column_bias) x = hn::Add(x, hn::LoadU(d, e.column_bias + j));
       if (residual) x = hn::Add(x, hn::LoadU(d, residual + j));
-      hn::StoreU(activated<kActivation>(x), d, row + j);
+      hn::StoreU(Activated<kActivation>()(x), d, row + j);
     }
     if (j == columns) continue;
     HWY_ALIGN float edge[kLanes] = {};
@@ -226,7 +212,7 @@ void finish_with(int64_t rows, int64_t columns, const Epilogue& e, float* y, int
       if (residual) x += residual[t];
       edge[t - j] = x;
     }
-    hn::Store(activated<kActivation>(hn::Load(d, edge)), d, edge);
+    hn::Store(Activated<kActivation>()(hn::Load(d, edge)), d, edge);
     for (int64_t t = j; t < columns; ++t) row[t] = edge[t - j];
   }
 }
@@ -237,7 +223,7 @@ template <int... kIndex>
 constexpr std::array<Finish, sizeof...(kIndex)> finishes(std::integer_sequence<int, kIndex...>) {
   return {finish_with<static_cast<Activation>(kIndex)>...};
 }
-constexpr auto kFinish = finishes(std::make_integer_sequence<int, kActivations>());
+constexpr auto kFinish = finishes(std::make_integer_sequence<int, kActivationCount>());
 
 void finish(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row) {
   kFinish[static_cast<size_t>(e.activation)](rows, columns, e, y, y_row);
@@ -250,15 +236,15 @@ void activate_rows(int rows, float* y, int64_t y_row) {
   for (int i = 0; i < rows; ++i, y += y_row)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v)
-      hn::StoreU(activated<kActivation>(hn::LoadU(d, y + v * kLanes)), d, y + v * kLanes);
+      hn::StoreU(Activated<kActivation>()(hn::LoadU(d, y + v * kLanes)), d, y + v * kLanes);
 }
 using Activate = void (*)(int rows, float* y, int64_t y_row);
 template <int kVectors, int... kIndex>
 constexpr std::array<Activate, sizeof...(kIndex)> activates(std::integer_sequence<int, kIndex...>) {
   return {activate_rows<static_cast<Activation>(kIndex), kVectors>...};
 }
-constexpr auto kActivateOne = activates<1>(std::make_integer_sequence<int, kActivations>());
-constexpr auto kActivateTwo = activates<2>(std::make_integer_sequence<int, kActivations>());
+constexpr auto kActivateOne = activates<1>(std::make_integer_sequence<int, kActivationCount>());
+constexpr auto kActivateTwo = activates<2>(std::make_integer_sequence<int, kActivationCount>());
 
 // What the block itself does not apply, while the elements are still in the first cache.
 HWY_INLINE void activate_block(const Block& block, int64_t at, int columns) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activation functions.
+#include "kernels/pointwise/activation.h"
+
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "kernels/pointwise/pointwise_simd.h"
 
@@ -27,12 +28,6 @@ void hardtanh_params(const PrepareContext& c, PointwiseParams& p) {
 
 namespace {
 
-struct Relu {  // NaN stays NaN
-  template <class T>
-  T operator()(T x) const {
-    return x < T(0) ? T(0) : x;
-  }
-};
 struct LeakyRelu {
   template <class T>
   T operator()(T x, const PointwiseParams& p) const {
@@ -49,33 +44,11 @@ struct Elu {
   }
 };
 
-template <class T>
-T sigmoid(T x) {
-  return T(1) / (T(1) + std::exp(-x));
-}
-struct Gelu {
-  template <class T>
-  T operator()(T x) const {
-    return x * T(0.5) * (T(1) + std::erf(x * T(std::numbers::sqrt2 / 2)));
-  }
-};
-struct GeluTanh {
-  template <class T>
-  T operator()(T x) const {
-    constexpr T kBeta = T(std::numbers::sqrt2 * std::numbers::inv_sqrtpi);  // sqrt(2 / pi)
-    return T(0.5) * x * (T(1) + std::tanh(kBeta * (x + T(0.044715) * x * x * x)));
-  }
-};
 Status prepare_gelu(PrepareContext& c) {
-  return prepare_pointwise(
-      c, c.attrs().string("approximate") == "tanh" ? float_unary<GeluTanh> : float_unary<Gelu>);
+  return prepare_pointwise(c, c.attrs().string("approximate") == "tanh"
+                                  ? float_unary<Activated<Activation::gelu_tanh>>
+                                  : float_unary<Activated<Activation::gelu>>);
 }
-struct Silu {
-  template <class T>
-  T operator()(T x) const {
-    return x / (T(1) + std::exp(-x));
-  }
-};
 struct Mish {
   template <class T>
   T operator()(T x) const {
@@ -102,23 +75,6 @@ struct Hardtanh {
     const T low = static_cast<T>(p.a), high = static_cast<T>(p.b);
     const T raised = x < low ? low : x;
     return raised > high ? high : raised;
-  }
-};
-template <class T>
-T clamp_to_six(T x) {
-  const T raised = x < T(0) ? T(0) : x;
-  return raised > T(6) ? T(6) : raised;
-}
-struct Hardsigmoid {
-  template <class T>
-  T operator()(T x) const {
-    return clamp_to_six(x + T(3)) / T(6);
-  }
-};
-struct Hardswish {
-  template <class T>
-  T operator()(T x) const {
-    return x * clamp_to_six(x + T(3)) / T(6);
   }
 };
 struct Hardshrink {
@@ -164,21 +120,22 @@ void logit_params(const PrepareContext& c, PointwiseParams& p) {
 }
 
 constexpr KernelDef kKernels[] = {
-    pointwise_kernel<number_unary<Relu>>("relu"),
+    pointwise_kernel<number_unary<Activated<Activation::relu>>>("relu"),
     pointwise_kernel<float_unary<LeakyRelu, leaky_relu_params>>("leaky_relu"),
     pointwise_kernel<float_unary<Elu, elu_params>>("elu"),
     {.op = "gelu",
      .name = "pointwise",
      .prepare = &prepare_gelu,
      .run = &run_pointwise,
-     .strided = kAllStrided},
-    pointwise_kernel<float_unary<Silu>>("silu"),
+     .strided = kAllStrided,
+     .in_programs = true},
+    pointwise_kernel<float_unary<Activated<Activation::silu>>>("silu"),
     pointwise_kernel<float_unary<Mish>>("mish"),
     pointwise_kernel<float_unary<Softplus, softplus_params>>("softplus"),
     pointwise_kernel<float_unary<LogSigmoid>>("log_sigmoid"),
     pointwise_kernel<number_unary<Hardtanh, hardtanh_params>>("hardtanh"),
-    pointwise_kernel<float_unary<Hardsigmoid>>("hardsigmoid"),
-    pointwise_kernel<float_unary<Hardswish>>("hardswish"),
+    pointwise_kernel<float_unary<Activated<Activation::hardsigmoid>>>("hardsigmoid"),
+    pointwise_kernel<float_unary<Activated<Activation::hardswish>>>("hardswish"),
     pointwise_kernel<float_unary<Hardshrink, shrink_params>>("hardshrink"),
     pointwise_kernel<float_unary<Softshrink, shrink_params>>("softshrink"),
     pointwise_kernel<number_unary<Threshold, threshold_params>>("threshold"),

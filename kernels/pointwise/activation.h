@@ -1,70 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
-// The activations that linear and conv apply while they store (lib/ops/fused.h has the list), on
-// scalars. The vector versions are in gemm_simd.cpp.
+// The activations of hg/activations.inc on scalars, for their own ops and for linear and conv,
+// which apply them while they store. Those of vectors are in activation-inl.h.
 #pragma once
 
 #include <cmath>
+#include <numbers>
 #include <string_view>
 
+#include "hg/activation.h"
+
 namespace hg::kernels {
-
-enum class Activation : unsigned char {
-  none,
-  relu,
-  relu6,
-  sigmoid,
-  tanh,
-  silu,
-  hardsigmoid,
-  hardswish,
-  gelu,
-  gelu_tanh
-};
-inline constexpr int kActivations = 10;
-
-inline Activation activation_named(std::string_view name) {
-  constexpr std::string_view kNames[] = {"none", "relu",     "relu6",       "sigmoid",
-                                         "tanh", "silu",     "hardsigmoid", "hardswish",
-                                         "gelu", "gelu_tanh"};
-  for (unsigned char i = 0; i < kActivations; ++i)
-    if (kNames[i] == name) return static_cast<Activation>(i);
-  return Activation::none;
-}
 
 // What kernels apply to the sums themselves; the others go over the elements once more.
 inline bool is_clamp(Activation a) {
   return a == Activation::none || a == Activation::relu || a == Activation::relu6;
 }
 
-template <class T>  // float or double
+namespace activations {  // of float, double, and integers where the op takes them; NaN stays NaN
+
+template <class T>
+T none(T x) {
+  return x;
+}
+template <class T>
+T relu(T x) {
+  return x < T(0) ? T(0) : x;
+}
+template <class T>
+T relu6(T x) {
+  return x < T(0) ? T(0) : x > T(6) ? T(6) : x;
+}
+template <class T>
+T sigmoid(T x) {
+  return T(1) / (T(1) + std::exp(-x));
+}
+template <class T>
+T tanh(T x) {
+  return std::tanh(x);
+}
+template <class T>
+T silu(T x) {
+  return x / (T(1) + std::exp(-x));
+}
+template <class T>
+T hardsigmoid(T x) {
+  return relu6(x + T(3)) / T(6);
+}
+template <class T>
+T hardswish(T x) {
+  return x * relu6(x + T(3)) / T(6);
+}
+template <class T>
+T gelu(T x) {
+  return x * T(0.5) * (T(1) + std::erf(x * T(std::numbers::sqrt2 / 2)));
+}
+template <class T>
+T gelu_tanh(T x) {
+  constexpr T kBeta = T(std::numbers::sqrt2 * std::numbers::inv_sqrtpi);  // sqrt(2 / pi)
+  return T(0.5) * x * (T(1) + std::tanh(kBeta * (x + T(0.044715) * x * x * x)));
+}
+
+}  // namespace activations
+
+template <class T>
 T activate(Activation activation, T x) {
-  const auto gate = [](T v) {  // NaN stays NaN
-    const T s = v + T(3);
-    return (s < T(0) ? T(0) : s > T(6) ? T(6) : s) / T(6);
-  };
   switch (activation) {
-    case Activation::none:
-      return x;
-    case Activation::relu:
-      return x < T(0) ? T(0) : x;
-    case Activation::relu6:
-      return x < T(0) ? T(0) : x > T(6) ? T(6) : x;
-    case Activation::sigmoid:
-      return T(1) / (T(1) + std::exp(-x));
-    case Activation::tanh:
-      return std::tanh(x);
-    case Activation::silu:
-      return x / (T(1) + std::exp(-x));
-    case Activation::hardsigmoid:
-      return gate(x);
-    case Activation::hardswish:
-      return x * gate(x);
-    case Activation::gelu:
-      return x * T(0.5) * (T(1) + std::erf(x * T(0.7071067811865476)));
-    case Activation::gelu_tanh:
-      return x * T(0.5) * (T(1) + std::tanh(T(0.7978845608028654) * (x + T(0.044715) * x * x * x)));
+#define HG_ACTIVATION(number, name, op, attrs) \
+  case Activation::name:                       \
+    return activations::name(x);
+#include "hg/activations.inc"
   }
   return x;
 }
+
+// One of them as a function object.
+template <Activation kActivation>
+struct Activated {
+  template <class T>
+  T operator()(T x) const {
+#define HG_ACTIVATION(number, name, op, attrs) \
+  if constexpr (kActivation == Activation::name) return activations::name(x);
+#include "hg/activations.inc"
+  }
+};
 
 }  // namespace hg::kernels

@@ -67,7 +67,8 @@ constexpr KernelDef pointwise_kernel(std::string_view op) {
           .name = "pointwise",
           .prepare = &prepare_table<table>,
           .run = &run_pointwise,
-          .strided = kAllStrided};
+          .strided = kAllStrided,
+          .in_programs = true};
 }
 
 // Block functions made of a functor F with F()(x...) or F()(x..., params). Bool is uint8_t here.

@@ -210,7 +210,7 @@ Status prepare_reduction(PrepareContext& c) {
   whole.inputs_ = {view(static_cast<void*>(nullptr), dtype, shape)};
   whole.outputs_ = {c.out(0)};
   const auto kernels = Registry::built_in().kernels(last.op->name(), Device::cpu);
-  if (kernels.empty() || kernels.front()->name != "reduce")
+  if (!(last.op->def.traits & kReduction) || kernels.empty() || !kernels.front()->in_programs)
     return c.fail("'", last.op->name(), "' is no reduction");
   HG_TRY(kernels.front()->prepare(whole));
   ReducePlan& plan = *static_cast<ReducePlan*>(whole.state_.get());

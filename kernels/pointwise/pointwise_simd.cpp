@@ -7,7 +7,7 @@
 #include "kernels/simd/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/simd/vector_math-inl.h"
+#include "kernels/pointwise/activation-inl.h"
 #include "kernels/pointwise/pointwise_simd.h"
 // clang-format on
 #include <cstring>
@@ -24,32 +24,8 @@ using V = hn::Vec<D>;
 struct Exp {
   HWY_INLINE V operator()(V x) const { return exp_of(x); }
 };
-struct Sigmoid {
-  HWY_INLINE V operator()(V x) const { return sigmoid_of(x); }
-};
-struct Silu {
-  HWY_INLINE V operator()(V x) const { return silu_of(x); }
-};
-struct Tanh {
-  HWY_INLINE V operator()(V x) const { return tanh_of(x); }
-};
 struct Erf {
   HWY_INLINE V operator()(V x) const { return erf_of(x); }
-};
-struct Gelu {
-  HWY_INLINE V operator()(V x) const { return gelu_of(x); }
-};
-struct GeluTanh {
-  HWY_INLINE V operator()(V x) const { return gelu_tanh_of(x); }
-};
-struct Hardsigmoid {
-  HWY_INLINE V operator()(V x) const { return hardsigmoid_of(x); }
-};
-struct Hardswish {
-  HWY_INLINE V operator()(V x) const { return hardswish_of(x); }
-};
-struct Relu {
-  HWY_INLINE V operator()(V x) const { return relu_of(x); }
 };
 // Those below take attributes, which F(params) spreads over vectors.
 HWY_INLINE V spread(double value) { return hn::Set(D(), static_cast<float>(value)); }
@@ -201,16 +177,13 @@ void binary(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
 
 }  // namespace
 
-constexpr PointwiseSimd kPointwiseSimd = {.exp = unary<Exp>,
-                                          .sigmoid = unary<Sigmoid>,
-                                          .silu = unary<Silu>,
-                                          .tanh = unary<Tanh>,
+constexpr PointwiseSimd kPointwiseSimd = {.activations =
+                                              {
+#define HG_ACTIVATION(number, name, op, attrs) unary<Activated<Activation::name>>,
+#include "hg/activations.inc"
+                                              },
+                                          .exp = unary<Exp>,
                                           .erf = unary<Erf>,
-                                          .gelu = unary<Gelu>,
-                                          .gelu_tanh = unary<GeluTanh>,
-                                          .hardsigmoid = unary<Hardsigmoid>,
-                                          .hardswish = unary<Hardswish>,
-                                          .relu = unary<Relu>,
                                           .leaky_relu = unary<LeakyRelu>,
                                           .elu = unary<Elu>,
                                           .mish = unary<Mish>,
@@ -254,10 +227,14 @@ Status prepare_simd(PrepareContext& c) {
   (read(c, params), ...);
   return prepare_block(c, pointwise_simd_blocks().*block, params);
 }
+template <Activation activation>
+Status prepare_activation(PrepareContext& c) {
+  const auto index = static_cast<size_t>(activation);
+  return prepare_block(c, pointwise_simd_blocks().activations[index], {});
+}
 Status prepare_gelu(PrepareContext& c) {
-  const PointwiseSimd& blocks = pointwise_simd_blocks();
-  const bool with_tanh = c.attrs().string("approximate") == "tanh";
-  return prepare_block(c, with_tanh ? blocks.gelu_tanh : blocks.gelu, {});
+  return c.attrs().string("approximate") == "tanh" ? prepare_activation<Activation::gelu_tanh>(c)
+                                                   : prepare_activation<Activation::gelu>(c);
 }
 constexpr KernelDef row(std::string_view op, Status (*prepare)(PrepareContext&)) {
   return {.op = op,
@@ -265,19 +242,20 @@ constexpr KernelDef row(std::string_view op, Status (*prepare)(PrepareContext&))
           .accepts = &in_f32,
           .prepare = prepare,
           .run = &run_pointwise,
-          .strided = kAllStrided};
+          .strided = kAllStrided,
+          .in_programs = true};
 }
 
 constexpr KernelDef kKernels[] = {
     row("exp", prepare_simd<&PointwiseSimd::exp>),
-    row("sigmoid", prepare_simd<&PointwiseSimd::sigmoid>),
-    row("silu", prepare_simd<&PointwiseSimd::silu>),
-    row("tanh", prepare_simd<&PointwiseSimd::tanh>),
+    row("sigmoid", prepare_activation<Activation::sigmoid>),
+    row("silu", prepare_activation<Activation::silu>),
+    row("tanh", prepare_activation<Activation::tanh>),
     row("erf", prepare_simd<&PointwiseSimd::erf>),
     row("gelu", prepare_gelu),
-    row("hardsigmoid", prepare_simd<&PointwiseSimd::hardsigmoid>),
-    row("hardswish", prepare_simd<&PointwiseSimd::hardswish>),
-    row("relu", prepare_simd<&PointwiseSimd::relu>),
+    row("hardsigmoid", prepare_activation<Activation::hardsigmoid>),
+    row("hardswish", prepare_activation<Activation::hardswish>),
+    row("relu", prepare_activation<Activation::relu>),
     row("leaky_relu", prepare_simd<&PointwiseSimd::leaky_relu, leaky_relu_params>),
     row("elu", prepare_simd<&PointwiseSimd::elu, elu_params>),
     row("mish", prepare_simd<&PointwiseSimd::mish>),

@@ -2,12 +2,14 @@
 // Block functions of f32 for each instruction set.
 #pragma once
 
+#include "hg/activation.h"
 #include "kernels/pointwise/pointwise.h"
 
 namespace hg::kernels {
 
 struct PointwiseSimd {
-  Block exp, sigmoid, silu, tanh, erf, gelu, gelu_tanh, hardsigmoid, hardswish, relu;
+  Block activations[kActivationCount];  // by Activation
+  Block exp, erf;
   Block leaky_relu, elu, mish, softplus, log_sigmoid, hardtanh;  // with the params below
   Block expm1, log, sqrt, rsqrt, reciprocal, neg, abs, floor, ceil, trunc;
   Block add, sub, mul, div, maximum, minimum;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 
+#include "kernels/pointwise/activation.h"
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/pointwise/special_functions.h"
 
@@ -61,7 +62,6 @@ HG_FUNCTION(Acos, std::acos(x));
 HG_FUNCTION(Atan, std::atan(x));
 HG_FUNCTION(Sinh, std::sinh(x));
 HG_FUNCTION(Cosh, std::cosh(x));
-HG_FUNCTION(Tanh, std::tanh(x));
 HG_FUNCTION(Asinh, std::asinh(x));
 HG_FUNCTION(Acosh, std::acosh(x));
 HG_FUNCTION(Atanh, std::atanh(x));
@@ -70,7 +70,6 @@ HG_FUNCTION(Erfc, std::erfc(x));
 HG_FUNCTION(Erfinv, static_cast<T>(erfinv(static_cast<double>(x))));
 HG_FUNCTION(Digamma, static_cast<T>(digamma(static_cast<double>(x))));
 HG_FUNCTION(Lgamma, static_cast<T>(log_gamma(static_cast<double>(x))));
-HG_FUNCTION(Sigmoid, T(1) / (T(1) + std::exp(-x)));
 HG_FUNCTION(Floor, std::floor(x));
 HG_FUNCTION(Ceil, std::ceil(x));
 HG_FUNCTION(Trunc, std::trunc(x));
@@ -185,7 +184,7 @@ constexpr KernelDef kKernels[] = {
     pointwise_kernel<float_unary<Atan>>("atan"),
     pointwise_kernel<float_unary<Sinh>>("sinh"),
     pointwise_kernel<float_unary<Cosh>>("cosh"),
-    pointwise_kernel<float_unary<Tanh>>("tanh"),
+    pointwise_kernel<float_unary<Activated<Activation::tanh>>>("tanh"),
     pointwise_kernel<float_unary<Asinh>>("asinh"),
     pointwise_kernel<float_unary<Acosh>>("acosh"),
     pointwise_kernel<float_unary<Atanh>>("atanh"),
@@ -194,7 +193,7 @@ constexpr KernelDef kKernels[] = {
     pointwise_kernel<float_unary<Erfinv>>("erfinv"),
     pointwise_kernel<float_unary<Lgamma>>("lgamma"),
     pointwise_kernel<float_unary<Digamma>>("digamma"),
-    pointwise_kernel<float_unary<Sigmoid>>("sigmoid"),
+    pointwise_kernel<float_unary<Activated<Activation::sigmoid>>>("sigmoid"),
     pointwise_kernel<float_unary<Sinc>>("sinc"),
     pointwise_kernel<float_unary<Floor>>("floor"),
     pointwise_kernel<float_unary<Ceil>>("ceil"),

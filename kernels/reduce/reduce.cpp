@@ -467,7 +467,12 @@ void run(const RunContext& c) noexcept {
 
 constexpr KernelDef row(std::string_view op, Status (*prepare)(PrepareContext&),
                         void (*run)(const RunContext&) noexcept) {
-  return {.op = op, .name = "reduce", .prepare = prepare, .run = run, .strided = kAllStrided};
+  return {.op = op,
+          .name = "reduce",
+          .prepare = prepare,
+          .run = run,
+          .strided = kAllStrided,
+          .in_programs = true};
 }
 
 constexpr KernelDef kKernels[] = {

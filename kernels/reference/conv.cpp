@@ -85,7 +85,7 @@ void conv_run(const Call& c) {
           y.at(y_plane + (transposed ? pair.far : pair.near)) +=
               x.at(x_plane + (transposed ? pair.near : pair.far)) * weight.at(w + pair.kernel);
       }
-  const kernels::Activation activation = kernels::activation_named(c.attrs.string("activation"));
+  const Activation activation = *activation_named(c.attrs.string("activation"));
   for (int64_t at = 0; at < y.count(); ++at) {
     if (c.in.size() > 2 && c.in[2].given) y.at(at) += c.in[2].at(at / y_size.count() % y.shape[1]);
     if (c.in.size() > 3 && c.in[3].given) y.at(at) += c.in[3].at(at);

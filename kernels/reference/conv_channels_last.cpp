@@ -16,7 +16,7 @@ void convolve(const Call& c, int64_t rows, int64_t columns, const Element& eleme
     const Sizes given = c.attrs.integers(name);
     return given[given.rank() == 1 ? 0 : i];
   };
-  const kernels::Activation activation = kernels::activation_named(c.attrs.string("activation"));
+  const Activation activation = *activation_named(c.attrs.string("activation"));
   for (int64_t at = 0; at < y.count(); ++at) {
     const Sizes p = position(y.shape, at);
     double sum = c.in.size() > 2 && c.in[2].given ? c.in[2].at(p[3]) : 0;

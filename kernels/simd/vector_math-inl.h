@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of a vector of floats: exp and the activations. NaN stays NaN in all of them. Included
+// Functions of a vector of floats: exp and its like. NaN stays NaN in all of them. Included
 // once for every instruction set, as kernels/simd/simd.h describes.
 #if defined(HG_KERNELS_VECTOR_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HG_KERNELS_VECTOR_MATH_INL_H_
@@ -114,12 +114,6 @@ HWY_INLINE V expm1_of(V x) {
 }
 
 template <class V>
-HWY_INLINE V silu_of(V x) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  return hn::Div(x, hn::Add(number_like(x, 1), exp_of(hn::Neg(x))));
-}
-
-template <class V>
 HWY_INLINE V sigmoid_of(V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const V one = number_like(x, 1);
@@ -167,38 +161,10 @@ HWY_INLINE V erf_of(V x) {
 }
 
 template <class V>
-HWY_INLINE V gelu_of(V x) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  const V e = erf_of(hn::Mul(x, number_like(x, 0.70710678118654752f)));
-  return hn::Mul(hn::Mul(x, number_like(x, 0.5f)), hn::Add(number_like(x, 1), e));
-}
-
-// x (1 + tanh u) / 2 = x / (1 + e^-2u), u = sqrt(2 / pi) (x + 0.044715 x^3)
-template <class V>
-HWY_INLINE V gelu_tanh_of(V x) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  const V square = hn::Mul(x, x);
-  const V u = hn::MulAdd(hn::Mul(square, x), number_like(x, 0.044715f), x);
-  const V e = exp_of(hn::Mul(u, number_like(x, -1.5957691216057308f)));
-  return hn::Div(x, hn::Add(number_like(x, 1), e));
-}
-
-template <class V>
 HWY_INLINE V relu_of(V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const V zero = number_like(x, 0);
   return hn::IfThenElse(hn::Lt(x, zero), zero, x);
-}
-
-template <class V>
-HWY_INLINE V hardsigmoid_of(V x) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  return hn::Mul(clamp_of(hn::Add(x, number_like(x, 3)), 0, 6), number_like(x, 1.0f / 6));
-}
-
-template <class V>
-HWY_INLINE V hardswish_of(V x) {
-  return hwy::HWY_NAMESPACE::Mul(x, hardsigmoid_of(x));
 }
 
 }  // namespace hg::kernels::HWY_NAMESPACE

@@ -97,9 +97,7 @@ class BatchNormFolder {
           (bias - parameter(norm.inputs[3], c, 0)) * scale + parameter(norm.inputs[2], c, 0));
     }
     release_pages(graph_, *fixed_data(graph_, context_, producer.inputs[1]));
-    NamedAttrs attrs;
-    for (size_t i = 0; i < producer.attrs.size(); ++i)
-      attrs.push_back({producer.op->signature.attributes[i].name, producer.attrs[i]});
+    NamedAttrs attrs = named_attrs(producer);
     const std::string name = graph_.value_info(producer.inputs[1]).name;
     graph_.set_origin(producer.origin);
     const Value y = graph_.call(

@@ -241,10 +241,7 @@ class ChannelsLast {
     if (found->second == Kind::elementwise) {
       std::vector<Value> inputs;
       for (const ValueId id : node.inputs) inputs.push_back(turned(id));
-      NamedAttrs attrs;
-      for (size_t i = 0; i < node.attrs.size(); ++i)
-        attrs.push_back({node.op->signature.attributes[i].name, node.attrs[i]});
-      return Replacement({turned_back(graph_.call(node.op->name(), inputs, attrs))});
+      return Replacement({turned_back(graph_.call(node.op->name(), inputs, named_attrs(node)))});
     }
     const AttrReader attrs = attrs_of(node);
     const Value bias = node.inputs[2] == kNoValue ? Value() : graph_.value(node.inputs[2]);

@@ -79,8 +79,7 @@ Status expand_for_device(Graph& graph, const CompileContext& context) {
   // A scan goes step by step: the CPU's kernel is done before a device has begun all the
   // dispatches.
   const auto is_scan = [&](const Op& op) {
-    return (op.name().ends_with("_scan") || op.name().ends_with("_scan_grad")) &&
-           has_kernel(op, context, Device::cpu);
+    return (op.def.traits & kScan) && has_kernel(op, context, Device::cpu);
   };
   return expand_all(graph, [&](const Op& op) {
     return has_kernel(op, context, Device::vulkan) || is_scan(op) ||

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lets conv and linear add a residual and apply an activation while they store their result.
-#include <algorithm>
 #include <unordered_map>
 
 #include "lib/compile/passes.h"
+#include "lib/graph/activation.h"
 
 namespace hg {
 namespace {
-
-constexpr std::string_view kActivations[] = {"relu",        "sigmoid",   "tanh", "silu",
-                                             "hardsigmoid", "hardswish", "gelu"};
 
 class EpilogueFuser {
  public:
@@ -45,15 +42,13 @@ class EpilogueFuser {
     return node.attrs[index_of(node, "activation")] == Attr("none") ? &node : nullptr;
   }
 
-  Value emit(const Node& from, ValueId residual, std::string_view activation) {
+  Value emit(const Node& from, ValueId residual, Activation activation) {
     std::vector<Value> inputs;
     for (const ValueId id : from.inputs)
       inputs.push_back(id == kNoValue ? Value() : graph_.value(id));
     inputs[3] = residual == kNoValue ? Value() : graph_.value(residual);
-    NamedAttrs attrs;
-    for (size_t i = 0; i < from.attrs.size(); ++i)
-      attrs.push_back({from.op->signature.attributes[i].name, from.attrs[i]});
-    attrs[index_of(from, "activation")].value = Attr(std::string(activation));
+    NamedAttrs attrs = named_attrs(from);
+    attrs[index_of(from, "activation")].value = Attr(std::string(name_of(activation)));
     graph_.set_origin(from.origin);
     return graph_.call(from.op->name(), inputs, attrs);
   }
@@ -75,32 +70,16 @@ class EpilogueFuser {
     }
     if (best == nullptr) return Value();
     const Node from = *best;
-    return emit(from, residual, "none");
+    return emit(from, residual, Activation::none);
   }
 
   Value fuse_activation(const Node& node) {
-    const std::string_view name = activation_of(node);
-    if (name.empty()) return Value();
+    const Activation activation = activation_of(node);
+    if (activation == Activation::none) return Value();
     const Node* found = producer(node.inputs[0]);
     if (found == nullptr) return Value();
     const Node from = *found;
-    return emit(from, from.inputs[3], name);
-  }
-
-  // The name under which conv and linear know what the node does, or empty.
-  static std::string_view activation_of(const Node& node) {
-    const std::string_view op = node.op->name();
-    const auto has = [&](std::string_view attr, const Attr& value) {
-      const int index = node.op->signature.find_attribute(attr);
-      return index >= 0 && node.attrs[static_cast<size_t>(index)] == value;
-    };
-    if (op == "gelu" && has("approximate", "tanh")) return "gelu_tanh";
-    if (op == "gelu" && !has("approximate", "none")) return "";
-    if (op == "hardtanh" && has("min_val", 0.0) && has("max_val", 6.0)) return "relu6";
-    if (op == "relu6") return "relu6";
-    return std::find(std::begin(kActivations), std::end(kActivations), op) != std::end(kActivations)
-               ? op
-               : std::string_view();
+    return emit(from, from.inputs[3], activation);
   }
 
   Graph& graph_;

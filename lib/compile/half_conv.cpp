@@ -34,11 +34,8 @@ Status widen_convs(Graph& graph, const CompileContext& context) {
       HG_TRY_ASSIGN(const Value wide, widened(graph, context, id));
       inputs.push_back(wide);
     }
-    NamedAttrs attrs;
-    for (size_t i = 0; i < conv.attrs.size(); ++i)
-      attrs.push_back({conv.op->signature.attributes[i].name, conv.attrs[i]});
     graph.set_origin(conv.origin);
-    const Value y = graph.call("conv", inputs, attrs);
+    const Value y = graph.call("conv", inputs, named_attrs(conv));
     return Replacement({graph.call("cast", {y}, {{"dtype", dtype}})});
   });
 }

@@ -151,10 +151,6 @@ class PatternParser {
   std::vector<Definition> definitions_;
 };
 
-bool commutes(std::string_view op) {
-  return op == "add" || op == "mul" || op == "maximum" || op == "minimum";
-}
-
 }  // namespace
 
 // Matches one pattern by trying everything: the goals are what is still to be matched.
@@ -249,7 +245,8 @@ class Matcher {
     match_.inside_.push_back(goal.value);
     const std::vector<ValueId>& in = node->inputs;
     if (solve_inputs(term, in, false, goal.next)) return true;
-    return given == 2 && commutes(term.name) && solve_inputs(term, in, true, goal.next);
+    return given == 2 && (node->op->def.traits & kCommutative) &&
+           solve_inputs(term, in, true, goal.next);
   }
 
   bool solve_inputs(const Term& term, const std::vector<ValueId>& in, bool swapped,

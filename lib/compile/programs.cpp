@@ -12,26 +12,22 @@ namespace {
 
 constexpr size_t kMostOnDevice = 16;  // steps, whose results are registers there
 
-bool has_one_result(const Node& node) {
-  return node.outputs.size() == 1 && node.op->def.view == nullptr && node.subgraphs.empty() &&
-         !(node.op->def.traits & (kRandom | kDataDependent | kControl | kInPlace)) &&
-         (node.op->signature.inputs.empty() || !node.op->signature.inputs.back().variadic);
-}
-
-// Whether the op has the library's own kernels on the CPU, all of these names.
-bool runs_only(const Node& node, const CompileContext& context,
-               std::initializer_list<std::string_view> names) {
+// Whether each kernel that could serve the op on the CPU is, under whatever name, one that programs
+// know how to call.
+bool runs_in_programs(const Node& node, const CompileContext& context) {
   const auto kernels = context.registry->kernels(node.op->name(), Device::cpu);
   const auto own = Registry::built_in().kernels(node.op->name(), Device::cpu);
-  return !kernels.empty() && kernels.size() == own.size() && kernels.front() == own.front() &&
-         Registry::built_in().find(node.op->name()) != nullptr &&
-         std::all_of(kernels.begin(), kernels.end(), [&](const KernelDef* kernel) {
-           return std::find(names.begin(), names.end(), kernel->name) != names.end();
-         });
+  const auto is_own = [&](const KernelDef* kernel) {
+    return std::any_of(own.begin(), own.end(), [&](const KernelDef* one) {
+      return one->in_programs && one->prepare == kernel->prepare && one->run == kernel->run;
+    });
+  };
+  return !kernels.empty() && std::all_of(kernels.begin(), kernels.end(), is_own);
 }
 
-bool is_reduction(const Node& node, const CompileContext& context) {
-  return has_one_result(node) && runs_only(node, context, {"reduce"});
+bool joins_as(Traits trait, const Node& node, const CompileContext& context) {
+  return (node.op->def.traits & trait) && node.outputs.size() == 1 &&
+         runs_in_programs(node, context);
 }
 
 class ProgramBuilder {
@@ -101,7 +97,7 @@ class ProgramBuilder {
       return dtype == f32 || dtype == f16 || dtype == bf16 || dtype == boolean;
     };
     const auto kernels = context_.registry->kernels(node.op->name(), Device::vulkan);
-    return !kernels.empty() && kernels.front()->name == "pointwise" &&
+    return !kernels.empty() && kernels.front()->in_programs &&
            std::all_of(node.inputs.begin(), node.inputs.end(), suits) &&
            std::all_of(node.outputs.begin(), node.outputs.end(), suits);
   }
@@ -129,7 +125,7 @@ class ProgramBuilder {
   // The elementwise node that only this reduction reads; -1: there is none.
   int32_t reduced_node(const Node& node) const {
     if (context_.options->device == Device::vulkan || node.inputs.empty() ||
-        !is_reduction(node, context_) || has_few_columns(node) ||
+        !joins_as(kReduction, node, context_) || has_few_columns(node) ||
         !std::all_of(node.attrs.begin(), node.attrs.end(), PointwiseProgram::can_hold))
       return -1;
     const ValueId x = node.inputs[0];
@@ -224,7 +220,7 @@ class ProgramBuilder {
 }  // namespace
 
 bool is_elementwise(const Node& node, const CompileContext& context) {
-  return has_one_result(node) && runs_only(node, context, {"pointwise", "simd"});
+  return joins_as(kElementwise, node, context);
 }
 
 Status form_programs(Graph& graph, const CompileContext& context) {

@@ -84,6 +84,11 @@ struct GraphAccess {
 // they are used. Does nothing for other data.
 void release_pages(const Graph& graph, const TensorData& data);
 
+// The attributes of a node, or those of such an op in the order of its signature, as a call takes
+// them.
+NamedAttrs named_attrs(const Op& op, std::span<const Attr> attrs);
+inline NamedAttrs named_attrs(const Node& node) { return named_attrs(*node.op, node.attrs); }
+
 // "conv 'layer1.0.conv1'", or "conv 'conv_3'" when the module path is not known.
 std::string label(const Graph& graph, const Node& node);
 

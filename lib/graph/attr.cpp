@@ -148,6 +148,13 @@ Status GraphAccess::check_attr(const Op& op, size_t index, const Attr& attr) {
   return {};
 }
 
+NamedAttrs named_attrs(const Op& op, std::span<const Attr> attrs) {
+  NamedAttrs named;
+  for (size_t i = 0; i < attrs.size(); ++i)
+    named.push_back({op.signature.attributes[i].name, attrs[i]});
+  return named;
+}
+
 Result<std::vector<Attr>> GraphAccess::normalize_attrs(const Op& op, const NamedAttrs& attrs) {
   const auto& expected = op.signature.attributes;
   std::vector<Attr> values(expected.size());

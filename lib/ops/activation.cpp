@@ -239,7 +239,8 @@ constexpr OpDef row(std::string_view name, std::string_view signature,
           .infer = infer,
           .grad = grad,
           .expand = expand,
-          .alias = 1};
+          .alias = 1,
+          .traits = kElementwise};
 }
 
 constexpr OpDef kOps[] = {

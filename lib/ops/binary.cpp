@@ -109,7 +109,8 @@ Status hypot_grad(GradContext& c) {
 Status copysign_grad(GradContext& c) {
   const Value a = c.in(0), dy = c.dout(0);
   if (c.needs(0)) c.set_grad(0, dy * where(eq(a, zeros(a)), zeros(a), c.out(0) / a));
-  if (c.needs(1)) c.set_grad(1, c.graph().call("expand", {zeros(dy)}, {{"shape", c.in(1).shape()}}));
+  if (c.needs(1))
+    c.set_grad(1, c.graph().call("expand", {zeros(dy)}, {{"shape", c.in(1).shape()}}));
   return {};
 }
 // y = log(e^a + e^b): da = dy / (1 + e^(b - a)), db = dy / (1 + e^(a - b))
@@ -131,34 +132,35 @@ Status xlogy_grad(GradContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    row<kOfEither>("add", "add(a, b) -> y", infer_any_binary, add_grad),
-    row<kOfEither>("sub", "sub(a, b) -> y", infer_number_binary, sub_grad),
-    row<kOfEither>("mul", "mul(a, b) -> y", infer_any_binary, mul_grad),
-    row<kOfEither>("div", "div(a, b) -> y", infer_float_binary, div_grad),
-    row<kOfEither>("floor_divide", "floor_divide(a, b) -> y", infer_number_binary, nullptr),
-    row<kOfEither>("trunc_divide", "trunc_divide(a, b) -> y", infer_number_binary, nullptr),
-    row<kOfEither>("remainder", "remainder(a, b) -> y", infer_number_binary, remainder_grad),
-    row<kOfEither>("fmod", "fmod(a, b) -> y", infer_number_binary, fmod_grad),
-    row<kOfEither>("pow", "pow(a, b) -> y", infer_number_binary, pow_grad),
-    row<kOfEither>("maximum", "maximum(a, b) -> y", infer_any_binary, maximum_grad),
-    row<kOfEither>("minimum", "minimum(a, b) -> y", infer_any_binary, minimum_grad),
-    row<kOfEither>("fmax", "fmax(a, b) -> y", infer_any_binary, fmax_grad),
-    row<kOfEither>("fmin", "fmin(a, b) -> y", infer_any_binary, fmin_grad),
-    row<kOfEither>("atan2", "atan2(a, b) -> y", infer_float_binary, atan2_grad),
-    row<kOfEither>("hypot", "hypot(a, b) -> y", infer_float_binary, hypot_grad),
-    row<kOfEither>("nextafter", "nextafter(a, b) -> y", infer_float_binary),
-    row<kOfEither>("copysign", "copysign(a, b) -> y", infer_float_binary, copysign_grad),
-    row<kOfEither>("logaddexp", "logaddexp(a, b) -> y", infer_float_binary, logaddexp_grad),
-    row<kOfEither>("xlogy", "xlogy(a, b) -> y", infer_float_binary, xlogy_grad),
-    row<kOfEither>("bitwise_and", "bitwise_and(a, b) -> y", infer_bit_binary, nullptr),
-    row<kOfEither>("bitwise_or", "bitwise_or(a, b) -> y", infer_bit_binary, nullptr),
-    row<kOfEither>("bitwise_xor", "bitwise_xor(a, b) -> y", infer_bit_binary, nullptr),
-    row<kOfEither>("bitwise_left_shift", "bitwise_left_shift(a, b) -> y", infer_integer_binary,
-                   nullptr),
-    row<kOfEither>("bitwise_right_shift", "bitwise_right_shift(a, b) -> y", infer_integer_binary,
-                   nullptr),
-    row<kOfEither>("gcd", "gcd(a, b) -> y", infer_integer_binary, nullptr),
-    row<kOfEither>("lcm", "lcm(a, b) -> y", infer_integer_binary, nullptr),
+    binary_row<kCommutative>("add", "add(a, b) -> y", infer_any_binary, add_grad),
+    binary_row("sub", "sub(a, b) -> y", infer_number_binary, sub_grad),
+    binary_row<kCommutative>("mul", "mul(a, b) -> y", infer_any_binary, mul_grad),
+    binary_row("div", "div(a, b) -> y", infer_float_binary, div_grad),
+    binary_row("floor_divide", "floor_divide(a, b) -> y", infer_number_binary, nullptr),
+    binary_row("trunc_divide", "trunc_divide(a, b) -> y", infer_number_binary, nullptr),
+    binary_row("remainder", "remainder(a, b) -> y", infer_number_binary, remainder_grad),
+    binary_row("fmod", "fmod(a, b) -> y", infer_number_binary, fmod_grad),
+    binary_row("pow", "pow(a, b) -> y", infer_number_binary, pow_grad),
+    binary_row<kCommutative>("maximum", "maximum(a, b) -> y", infer_any_binary, maximum_grad),
+    binary_row<kCommutative>("minimum", "minimum(a, b) -> y", infer_any_binary, minimum_grad),
+    binary_row<kCommutative>("fmax", "fmax(a, b) -> y", infer_any_binary, fmax_grad),
+    binary_row<kCommutative>("fmin", "fmin(a, b) -> y", infer_any_binary, fmin_grad),
+    binary_row("atan2", "atan2(a, b) -> y", infer_float_binary, atan2_grad),
+    binary_row<kCommutative>("hypot", "hypot(a, b) -> y", infer_float_binary, hypot_grad),
+    binary_row("nextafter", "nextafter(a, b) -> y", infer_float_binary),
+    binary_row("copysign", "copysign(a, b) -> y", infer_float_binary, copysign_grad),
+    binary_row<kCommutative>("logaddexp", "logaddexp(a, b) -> y", infer_float_binary,
+                             logaddexp_grad),
+    binary_row("xlogy", "xlogy(a, b) -> y", infer_float_binary, xlogy_grad),
+    binary_row<kCommutative>("bitwise_and", "bitwise_and(a, b) -> y", infer_bit_binary, nullptr),
+    binary_row<kCommutative>("bitwise_or", "bitwise_or(a, b) -> y", infer_bit_binary, nullptr),
+    binary_row<kCommutative>("bitwise_xor", "bitwise_xor(a, b) -> y", infer_bit_binary, nullptr),
+    binary_row("bitwise_left_shift", "bitwise_left_shift(a, b) -> y", infer_integer_binary,
+               nullptr),
+    binary_row("bitwise_right_shift", "bitwise_right_shift(a, b) -> y", infer_integer_binary,
+               nullptr),
+    binary_row<kCommutative>("gcd", "gcd(a, b) -> y", infer_integer_binary, nullptr),
+    binary_row<kCommutative>("lcm", "lcm(a, b) -> y", infer_integer_binary, nullptr),
 };
 
 }  // namespace

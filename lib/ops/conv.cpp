@@ -201,55 +201,51 @@ Value weight_grad(Graph& g, const ConvAttrs& a, const Value& x, const Value& dy,
                  {"kernel", std::vector<Dim>(weight.begin() + 2, weight.end())}});
 }
 
-// With du = dy activation'(u): dx is the convolution the other way round, dweight correlates x and
-// du (exchanged when transposed), dbias sums du over all but the channels.
+// dx is the convolution the other way round, dweight correlates x and dy (exchanged when
+// transposed), dbias sums dy over all but the channels. That through an activation is left to the
+// expansion.
 Status conv_grad(GradContext& c) {
+  if (activation_attr(c.attrs()) != Activation::none) return {};
   Graph& g = c.graph();
   const Value x = c.in(0), weight = c.in(1);
   ConvAttrs a;
   HG_TRY_ASSIGN(a.g, geometry(c.attrs(), x.rank() - 2, true));
   a.groups = c.attrs().integer("groups");
   const bool is_transposed = c.attrs().flag("transposed");
-  const std::string& activation = c.attrs().string("activation");
-  Value du = c.dout(0);
-  if (activation != "none") {
-    const Value bias = c.input_count() > 2 && c.has(2) ? c.in(2) : Value();
-    const Value residual = c.input_count() > 3 && c.has(3) ? c.in(3) : Value();
-    const Value u =
-        g.call("conv", {x, weight, bias, residual}, a.named(is_transposed, a.g.output_padding));
-    du = activation_grad(g, activation, u, du);
-  }
+  const Value dy = c.dout(0);
   if (c.needs(0)) {
-    c.set_grad(0, is_transposed ? cropped(g, g.call("conv", {du, weight}, a.plain()), x.shape())
-                                : conv_to_input(g, a, du, weight, x.shape()));
+    c.set_grad(0, is_transposed ? cropped(g, g.call("conv", {dy, weight}, a.plain()), x.shape())
+                                : conv_to_input(g, a, dy, weight, x.shape()));
   }
   if (c.needs(1)) {
-    c.set_grad(1, is_transposed ? weight_grad(g, a, du, x, weight.shape())
-                                : weight_grad(g, a, x, du, weight.shape()));
+    c.set_grad(1, is_transposed ? weight_grad(g, a, dy, x, weight.shape())
+                                : weight_grad(g, a, x, dy, weight.shape()));
   }
   if (c.input_count() > 2 && c.has(2) && c.needs(2)) {
     std::vector<Dim> dims = {0};
     for (int i = 2; i < x.rank(); ++i) dims.emplace_back(i);
-    c.set_grad(2, g.call("sum", {du}, {{"dim", dims}, {"keepdim", false}}));
+    c.set_grad(2, g.call("sum", {dy}, {{"dim", dims}, {"keepdim", false}}));
   }
-  if (c.input_count() > 3 && c.has(3) && c.needs(3)) c.set_grad(3, du);
+  if (c.input_count() > 3 && c.has(3) && c.needs(3)) c.set_grad(3, dy);
   return {};
 }
 
 Status conv_expand(ExpandContext& c) {
   Graph& g = c.graph();
-  const bool has_residual = c.input_count() > 3 && c.has(3);
-  const std::string& activation = c.attrs().string("activation");
-  if (!has_residual && activation == "none")
+  const Value bias = input_or_none(c, 2), residual = input_or_none(c, 3);
+  const Activation activation = activation_attr(c.attrs());
+  if (!residual && activation == Activation::none)
     return unsupported("conv: no kernel of this device takes it");
   NamedAttrs attrs;
   for (std::string_view name :
        {"stride", "padding", "dilation", "transposed", "output_padding", "groups"})
     attrs.push_back({name, c.attrs().raw(name)});
-  const Value bias = c.input_count() > 2 && c.has(2) ? c.in(2) : Value();
-  Value y = g.call("conv", {c.in(0), c.in(1), bias}, attrs);
-  if (has_residual) y = g.call("add", {y, c.in(3)});
-  c.set_out(0, apply_activation(g, activation, y));
+  if (activation != Activation::none) {
+    const Value u = g.call("conv", {c.in(0), c.in(1), bias, residual}, attrs);
+    c.set_out(0, apply_activation(u, activation));
+    return {};
+  }
+  c.set_out(0, g.call("add", {g.call("conv", {c.in(0), c.in(1), bias}, attrs), residual}));
   return {};
 }
 

@@ -106,32 +106,34 @@ Status linear_infer(InferContext& c) {
   return {};
 }
 
-// With du = dy activation'(u): dx = du weight, dweight = du^T x, dbias = sum of du over rows.
+// dx = dy weight, dweight = dy^T x, dbias = sum of dy over rows. That through an activation is left
+// to the expansion.
 Status linear_grad(GradContext& c) {
+  if (activation_attr(c.attrs()) != Activation::none) return {};
   Graph& g = c.graph();
-  const Value x = c.in(0), weight = c.in(1);
-  const std::string& activation = c.attrs().string("activation");
-  Value du = c.dout(0);
-  if (activation != "none") {
-    const Value bias = c.has(2) ? c.in(2) : Value();
-    const Value residual = c.input_count() > 3 && c.has(3) ? c.in(3) : Value();
-    du = activation_grad(g, activation, g.call("linear", {x, weight, bias, residual}), du);
-  }
-  const Value rows = rows_of(du);
-  if (c.needs(0)) c.set_grad(0, g.call("matmul", {du, weight}));
+  const Value x = c.in(0), weight = c.in(1), dy = c.dout(0);
+  const Value rows = rows_of(dy);
+  if (c.needs(0)) c.set_grad(0, g.call("matmul", {dy, weight}));
   if (c.needs(1)) c.set_grad(1, g.call("matmul", {term::transpose_last(rows), rows_of(x)}));
   if (c.has(2) && c.needs(2))
     c.set_grad(2, g.call("sum", {rows}, {{"dim", std::vector<Dim>{0}}, {"keepdim", false}}));
-  if (c.input_count() > 3 && c.has(3) && c.needs(3)) c.set_grad(3, du);
+  if (c.input_count() > 3 && c.has(3) && c.needs(3)) c.set_grad(3, dy);
   return {};
 }
 
 Status linear_expand(ExpandContext& c) {
   Graph& g = c.graph();
+  const Value bias = input_or_none(c, 2), residual = input_or_none(c, 3);
+  const Activation activation = activation_attr(c.attrs());
+  if (activation != Activation::none) {
+    const Value u = g.call("linear", {c.in(0), c.in(1), bias, residual});
+    c.set_out(0, apply_activation(u, activation));
+    return {};
+  }
   Value y = g.call("matmul", {c.in(0), term::transpose_last(c.in(1))});
-  if (c.input_count() > 2 && c.has(2)) y = g.call("add", {y, c.in(2)});
-  if (c.input_count() > 3 && c.has(3)) y = g.call("add", {y, c.in(3)});
-  c.set_out(0, apply_activation(g, c.attrs().string("activation"), y));
+  if (bias) y = g.call("add", {y, bias});
+  if (residual) y = g.call("add", {y, residual});
+  c.set_out(0, y);
   return {};
 }
 
@@ -169,7 +171,7 @@ Status cdist_grad(GradContext& c) {
   const Value a = c.in(0), b = c.in(1);
   const Value d = g.call("sub", {with_one(a, 1), with_one(b, 2)});  // [..., p, r, m]
   const Value y = with_one(c.out(0), 0), dy = with_one(c.dout(0), 0);
-  const Value zero = constant_like(g, a, 0), one = constant_like(g, a, 1);
+  const Value zero = number_like(a, 0), one = number_like(a, 1);
   const Value at_zero = g.call("eq", {y, zero});
   const Value safe = g.call("where", {at_zero, one, y});
   Value slope;
@@ -185,7 +187,7 @@ Status cdist_grad(GradContext& c) {
     // A difference of 0 has slope 0, also for p < 1, where the power alone would be infinite.
     const Value zero_d = g.call("eq", {d, zero});
     const Value ratio = g.call("div", {g.call("where", {zero_d, one, g.call("abs", {d})}), safe});
-    const Value power = g.call("pow", {ratio, constant_like(g, a, p - 1)});
+    const Value power = g.call("pow", {ratio, number_like(a, p - 1)});
     slope = g.call("mul", {g.call("sign", {d}), power});
   }
   const Value grad = g.call("mul", {dy, g.call("where", {at_zero, zero, slope})});

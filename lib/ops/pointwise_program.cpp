@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "lib/graph/access.h"
+
 namespace hg::ops {
 namespace {
 
@@ -21,10 +23,7 @@ void set_result(ExpandContext& c, const PointwiseProgram& program) {
     for (const int arg : step.args)
       inputs.push_back(arg == PointwiseProgram::kAbsent ? Value()
                                                         : values[static_cast<size_t>(arg)]);
-    NamedAttrs attrs;
-    for (size_t i = 0; i < step.attrs.size(); ++i)
-      attrs.push_back({step.op->signature.attributes[i].name, step.attrs[i]});
-    values.push_back(c.graph().call(step.op->name(), inputs, attrs));
+    values.push_back(c.graph().call(step.op->name(), inputs, named_attrs(*step.op, step.attrs)));
   }
   c.set_out(0, values.back());
 }

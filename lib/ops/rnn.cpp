@@ -232,12 +232,14 @@ constexpr OpDef kOps[] = {
      .infer = lstm_infer,
      .grad = lstm_grad,
      .expand = lstm_expand,
+     .traits = kScan,
      .flops = lstm_flops},
     {.name = "gru_scan",
      .signature = "gru_scan(gates, h0, weight_hh, bias_hh?, reverse: bool = false) -> y, h",
      .infer = gru_infer,
      .grad = gru_grad,
      .expand = gru_expand,
+     .traits = kScan,
      .flops = gru_or_rnn_flops},
     {.name = "rnn_scan",
      .signature = "rnn_scan(gates, h0, weight_hh, bias_hh?, nonlinearity: str = \"tanh\", reverse: "
@@ -245,6 +247,7 @@ constexpr OpDef kOps[] = {
      .infer = rnn_infer,
      .grad = rnn_grad,
      .expand = rnn_expand,
+     .traits = kScan,
      .flops = gru_or_rnn_flops},
 };
 

@@ -190,6 +190,7 @@ constexpr OpDef kOps[] = {
      .infer = lstm_grad_infer,
      .expand = lstm_grad_expand,
      .alias = 0b1,
+     .traits = kScan,
      .flops = lstm_grad_flops},
     // gates: those of the input; back: W h + b of each step; before: its h.
     {.name = "gru_scan_grad",
@@ -198,6 +199,7 @@ constexpr OpDef kOps[] = {
      .infer = gru_grad_infer,
      .expand = gru_grad_expand,
      .alias = 0b1,
+     .traits = kScan,
      .flops = gru_grad_flops},
     {.name = "rnn_scan_grad",
      .signature = "rnn_scan_grad(y, weight_hh, dy?, dh?, nonlinearity: str = \"tanh\", reverse: "
@@ -205,6 +207,7 @@ constexpr OpDef kOps[] = {
      .infer = rnn_grad_infer,
      .expand = rnn_grad_expand,
      .alias = 0b1,
+     .traits = kScan,
      .flops = rnn_grad_flops},
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The short form of a table row: an op with a shape rule and a gradient. The result may take the
-// memory of the inputs whose bits are set in `alias`.
+// The short forms of a table row: an op with a shape rule and a gradient.
 #pragma once
 
 #include <cstddef>
@@ -11,24 +10,33 @@
 
 namespace hg::ops {
 
-inline constexpr uint32_t kOfFirst = 1, kOfEither = 3;
-
 // Without `grad` a gradient is refused by name.
-template <uint32_t alias = 0>
+template <uint32_t traits = kNoTraits>
 constexpr OpDef row(std::string_view name, std::string_view signature,
                     Status (*infer)(InferContext&), Status (*grad)(GradContext&) = nullptr) {
-  return {.name = name, .signature = signature, .infer = infer, .grad = grad, .alias = alias};
+  return {.name = name, .signature = signature, .infer = infer, .grad = grad, .traits = traits};
 }
 // Ops whose gradient is zero or no matter: the same with nullptr in its place.
-template <uint32_t alias = 0>
+template <uint32_t traits = kNoTraits>
 constexpr OpDef row(std::string_view name, std::string_view signature,
                     Status (*infer)(InferContext&), std::nullptr_t) {
-  return {.name = name,
-          .signature = signature,
-          .infer = infer,
-          .grad = nullptr,
-          .alias = alias,
-          .traits = kNoGradient};
+  return {.name = name, .signature = signature, .infer = infer, .traits = traits | kNoGradient};
+}
+
+// Elementwise ops, whose result may take the memory of any input.
+template <uint32_t traits = kNoTraits, class Grad = Status (*)(GradContext&)>
+constexpr OpDef unary_row(std::string_view name, std::string_view signature,
+                          Status (*infer)(InferContext&), Grad grad = nullptr) {
+  OpDef def = row<traits | kElementwise>(name, signature, infer, grad);
+  def.alias = 0b1;
+  return def;
+}
+template <uint32_t traits = kNoTraits, class Grad = Status (*)(GradContext&)>
+constexpr OpDef binary_row(std::string_view name, std::string_view signature,
+                           Status (*infer)(InferContext&), Grad grad = nullptr) {
+  OpDef def = row<traits | kElementwise>(name, signature, infer, grad);
+  def.alias = 0b11;
+  return def;
 }
 
 }  // namespace hg::ops

@@ -100,7 +100,7 @@ Cost cost_of(const Graph& graph, const Step& step, int threads) {
   bytes = counts ? step.bytes : std::min(step.bytes, kMostRead * bytes);
   double us = std::max(step.flops / kFlops, static_cast<double>(bytes) / kBytes);
   double waiting = kRegion;
-  if (counts && op->name().ends_with("_scan")) {
+  if (counts && (op->def.traits & kScan)) {
     // gates: [time, batch, width]. Each step of time reads the weights and waits for all threads.
     const Sizes& gates = step.inputs[0].tensor.shape;
     us *= std::max(1.0, 2.0 / static_cast<double>(std::max<int64_t>(1, gates[1])));

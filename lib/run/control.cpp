@@ -37,9 +37,9 @@ Status Program::make_controls(const Plan& plan) {
 Status Program::run_control(const Step& step, const RunContext& context, const Bindings& sizes) {
   Control& control = *controls_[static_cast<size_t>(step.node)];
   for (const auto& body : control.bodies) body->set_outer_sizes(sizes);
-  const Status status = graph_.nodes()[static_cast<size_t>(step.node)].op->name() == "while"
-                            ? run_while(control, step, context.inputs)
-                            : run_if(control, step, context.inputs);
+  const Op& op = *graph_.nodes()[static_cast<size_t>(step.node)].op;
+  const Status status = op.def.traits & kLoop ? run_while(control, step, context.inputs)
+                                              : run_if(control, step, context.inputs);
   if (!status.ok()) return Status(status.code(), text(step.label, ": ", status.message()));
   return {};
 }

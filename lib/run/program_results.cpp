@@ -166,7 +166,7 @@ std::vector<WaysRow> Program::ways() const {
       continue;
     }
     const Control* const control = i < controls_.size() ? controls_[i].get() : nullptr;
-    const auto ways = row.op == "if" ? 2 : 3;
+    const auto ways = node.op->def.traits & kLoop ? 3 : 2;
     row.taken.resize(ways, 0);
     if (control != nullptr) std::copy_n(control->taken.begin(), ways, row.taken.begin());
     rows.push_back(row);

@@ -80,11 +80,8 @@ std::vector<Value> inlined(Graph& to, const Graph& body, const std::vector<Value
     std::vector<Value> xs;
     for (const ValueId id : node.inputs)
       xs.push_back(id == kNoValue ? Value() : values[static_cast<size_t>(id)]);
-    NamedAttrs attrs;
-    for (size_t i = 0; i < node.attrs.size(); ++i)
-      attrs.push_back({node.op->signature.attributes[i].name, node.attrs[i]});
     to.set_origin(node.origin);
-    const std::vector<Value> ys = to.calls(node.op->name(), xs, attrs, node.subgraphs);
+    const std::vector<Value> ys = to.calls(node.op->name(), xs, named_attrs(node), node.subgraphs);
     for (size_t i = 0; i < ys.size(); ++i) values[static_cast<size_t>(node.outputs[i])] = ys[i];
   }
   std::vector<Value> outputs;
@@ -262,8 +259,8 @@ class OfWhile {
 Result<std::vector<Value>> control_gradients(Graph& graph, const Node& node,
                                              const std::vector<Value>& douts,
                                              const std::vector<bool>& needs) {
-  if (node.op->name() == "if") return OfIf(graph, node, douts, needs).run();
-  return OfWhile(graph, node, douts, needs).run();
+  if (node.op->def.traits & kLoop) return OfWhile(graph, node, douts, needs).run();
+  return OfIf(graph, node, douts, needs).run();
 }
 
 }  // namespace hg

@@ -161,10 +161,8 @@ Status set_compute(Graph& graph, DType dtype) {
     std::vector<Value> inputs;
     for (const ValueId id : node.inputs)
       inputs.push_back(id == kNoValue ? Value() : cast(graph.value(id), dtype));
-    NamedAttrs attrs;
-    for (size_t i = 0; i < node.attrs.size(); ++i)
-      attrs.push_back({node.op->signature.attributes[i].name, node.attrs[i]});
-    return std::optional(std::vector{cast(graph.call(node.op->name(), inputs, attrs), f32)});
+    return std::optional(
+        std::vector{cast(graph.call(node.op->name(), inputs, named_attrs(node)), f32)});
   });
 }
 

@@ -16,10 +16,7 @@ Status relu_behind_max_pool(Graph& graph) {
     if (maker == nullptr || maker->op->name() != "relu" ||
         uses[static_cast<size_t>(node.inputs[0])] != 1)
       return pooled;
-    NamedAttrs attrs;
-    for (size_t i = 0; i < node.attrs.size(); ++i)
-      attrs.push_back({node.op->signature.attributes[i].name, node.attrs[i]});
-    pooled = {relu(graph.call("max_pool", {graph.value(maker->inputs[0])}, attrs))};
+    pooled = {relu(graph.call("max_pool", {graph.value(maker->inputs[0])}, named_attrs(node)))};
     return pooled;
   });
 }

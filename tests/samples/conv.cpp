@@ -18,7 +18,7 @@ struct Case {
   Dims output_padding = {0};
 };
 
-Sample sample(const Case& c, bool bias, bool constant, const char* activation = "none") {
+Sample sample(const Case& c, bool bias, bool constant, Activation activation = Activation::none) {
   // Sums that stay near 1, whatever their length is.
   const int64_t length = c.weight.count() / std::max<int64_t>(1, c.weight[0]);
   const double bound = length > 4 ? 2 / std::sqrt(static_cast<double>(length)) : 1;
@@ -33,18 +33,17 @@ Sample sample(const Case& c, bool bias, bool constant, const char* activation = 
              {"transposed", c.transposed},
              {"output_padding", c.output_padding},
              {"groups", c.groups},
-             {"activation", activation}};
+             {"activation", std::string(name_of(activation))}};
   return s;
 }
 
 // The residual of a convolution with stride 1 that keeps the size.
-Sample with_residual(const Case& c, const char* activation) {
+Sample with_residual(const Case& c, Activation activation) {
   Sample s = sample(c, true, true, activation);
   Sizes y = c.x;
   y[1] = c.weight[0];
   s.inputs.push_back({.shape = y});
-  const std::string_view name = activation;
-  s.gradient = name != "relu" && name != "relu6" && !name.starts_with("hard");
+  s.gradient = is_smooth(activation);
   return s;
 }
 
@@ -138,9 +137,8 @@ std::vector<Sample> conv() {
   const Case keep_1x1 = {{2, 9, 5, 7}, {7, 9, 1, 1}};
   const Case keep_depthwise = {{1, 8, 9, 21}, {8, 1, 3, 3}, {1}, {1}, {1}, 8};
   for (const Case& c : {keep_3x3, keep_1x1, keep_depthwise})
-    for (const char* activation : {"none", "relu", "relu6", "sigmoid", "tanh", "silu",
-                                   "hardsigmoid", "hardswish", "gelu", "gelu_tanh"})
-      all.push_back(with_residual(c, activation));
+    for (int i = 0; i < kActivationCount; ++i)
+      all.push_back(with_residual(c, static_cast<Activation>(i)));
   for (DType dtype : {i64, i32, u8}) {
     Sample s = sample(cases[10], true, false);
     for (SampleInput& input : s.inputs) {

@@ -13,7 +13,7 @@ struct Case {
   Dims stride = {1}, padding = {0}, dilation = {1};
 };
 
-Sample sample(const Case& c, bool bias, const char* activation = "none") {
+Sample sample(const Case& c, bool bias, Activation activation = Activation::none) {
   const Sizes weight = {c.x[3], 1, c.kernel[0], c.kernel[1]};
   Sample s{.op = "conv_channels_last",
            .inputs = {{.shape = c.x},
@@ -22,12 +22,13 @@ Sample sample(const Case& c, bool bias, const char* activation = "none") {
   s.attrs = {{"stride", c.stride},
              {"padding", c.padding},
              {"dilation", c.dilation},
-             {"activation", activation}};
+             {"activation", std::string(name_of(activation))}};
   return s;
 }
 
 // x: [n, c, h, w].
-Sample entry(const Case& c, int64_t channels, bool is_constant, const char* activation = "none") {
+Sample entry(const Case& c, int64_t channels, bool is_constant,
+             Activation activation = Activation::none) {
   Sample s = sample(c, is_constant, activation);
   s.op = "conv_to_channels_last";
   s.inputs[1].shape = {channels, c.x[1], c.kernel[0], c.kernel[1]};
@@ -65,12 +66,11 @@ std::vector<Sample> conv_channels_last() {
     all.back().gradient = false;
   }
   const Case keep = {{2, 6, 8, 11}, {3, 3}, {1}, {1}};
-  for (const char* activation : {"none", "relu", "relu6", "sigmoid", "tanh", "silu", "hardsigmoid",
-                                 "hardswish", "gelu", "gelu_tanh"}) {
+  for (int i = 0; i < kActivationCount; ++i) {
+    const auto activation = static_cast<Activation>(i);
     Sample s = sample(keep, true, activation);
     s.inputs.push_back({.shape = keep.x});
-    const std::string_view name = activation;
-    s.gradient = name != "relu" && name != "relu6" && !name.starts_with("hard");
+    s.gradient = is_smooth(activation);
     all.push_back(s);
   }
   for (const DType dtype : {i64, u8}) {
@@ -99,8 +99,8 @@ std::vector<Sample> conv_channels_last() {
         all.push_back(entry(c, channels, is_constant));
         all.back().gradient = c.x.count() < 500;
       }
-  for (const char* activation : {"relu", "relu6", "hardswish", "silu"}) {
-    all.push_back(entry(entries[1], 19, true, activation));
+  for (int i = 1; i < kActivationCount; ++i) {
+    all.push_back(entry(entries[1], 19, true, static_cast<Activation>(i)));
     all.back().gradient = false;
   }
   for (const DType dtype : {i64, u8}) {

@@ -65,18 +65,16 @@ std::vector<Sample> matmul() {
                               {.dtype = dtype, .shape = {2, 5, 4}, .low = low, .high = 3}},
                    .gradient = false});
   }
-  for (const char* activation : {"none", "relu", "relu6", "sigmoid", "tanh", "silu", "hardsigmoid",
-                                 "hardswish", "gelu", "gelu_tanh"}) {
-    const std::string_view name = activation;
-    const bool smooth = name != "relu" && name != "relu6" && !name.starts_with("hard");
+  for (int i = 0; i < kActivationCount; ++i) {
+    const auto activation = static_cast<Activation>(i);
     for (bool constant : {false, true}) {
       all.push_back({.op = "linear",
                      .inputs = {{.shape = {7, 13}, .low = -3, .high = 3},
                                 weight({19, 13}, 13, constant),
                                 {.shape = {19}},
                                 {.shape = {7, 19}}},
-                     .attrs = {{"activation", activation}},
-                     .gradient = smooth});
+                     .attrs = {{"activation", std::string(name_of(activation))}},
+                     .gradient = is_smooth(activation)});
     }
   }
   for (const Sizes& x : {Sizes{3}, Sizes{1, 3}, Sizes{2, 5, 3}, Sizes{4, 3}, Sizes{0, 3}}) {

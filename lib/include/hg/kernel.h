@@ -62,6 +62,9 @@ struct KernelDef {
   // Plain loops for what no other kernel takes, and slower than each of those: tried after them,
   // and never measured by Options::autotune.
   bool is_fallback = false;
+  // Of the library's kernels: can be a step of a pointwise program, which computes elementwise ops,
+  // and a reduction at their end, without storing what lies between them.
+  bool in_programs = false;
 };
 inline constexpr uint32_t kAllStrided = 0xffffffffu;
 

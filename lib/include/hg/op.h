@@ -33,6 +33,13 @@ enum Traits : uint32_t {
   // a state that is assigned such an output is updated in place. Kernels tolerate that.
   kInPlace = 1 << 4,
   kComplex = 1 << 5,  // takes or gives complex tensors, which all other ops refuse
+  // Each element of the one result is made of the elements at its place, to which inputs broadcast.
+  kElementwise = 1 << 6,
+  kCommutative = 1 << 7,  // the first two inputs may change places
+  kReduction = 1 << 8,    // the elements along the dims of `dim`, or all, become one
+  // Goes along the first dim of its first input, [time, batch, width], each step after the last.
+  kScan = 1 << 9,
+  kLoop = 1 << 10,  // of control: repeats its subgraph instead of choosing one
 };
 
 // signature: "conv(x, weight, bias?, stride: int[] = [1], groups: int = 1) -> y"

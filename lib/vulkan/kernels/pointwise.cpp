@@ -368,7 +368,8 @@ constexpr auto rows(std::index_sequence<index...>) {
                               .device = hg::Device::vulkan,
                               .name = "pointwise",
                               .prepare = &prepare<index>,
-                              .strided = kAllStrided}...};
+                              .strided = kAllStrided,
+                              .in_programs = true}...};
 }
 constexpr auto kKernels = rows(std::make_index_sequence<std::size(kRows)>());
 

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The activations that linear and conv apply while they store. activations.inc is their table.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string_view>
+
+namespace hg {
+
+enum class Activation : uint8_t {
+#define HG_ACTIVATION(number, name, op, attrs) name = number,
+#include "hg/activations.inc"
+};
+
+inline constexpr std::string_view kActivationNames[] = {
+#define HG_ACTIVATION(number, name, op, attrs) #name,
+#include "hg/activations.inc"
+};
+inline constexpr int kActivationCount = static_cast<int>(std::size(kActivationNames));
+
+constexpr std::string_view name_of(Activation activation) {
+  return kActivationNames[static_cast<size_t>(activation)];
+}
+// Nothing for a name that is in no row.
+constexpr std::optional<Activation> activation_named(std::string_view name) {
+  for (int i = 0; i < kActivationCount; ++i)
+    if (kActivationNames[i] == name) return static_cast<Activation>(i);
+  return std::nullopt;
+}
+
+}  // namespace hg
