@@ -370,6 +370,8 @@ class ProgramRunner {
     if (node.kind == "prim::If") return branch(node);
     if (node.kind == "prim::Loop") return loop(node);
     if (node.kind == "aten::set_grad_enabled") return;  // no gradients are computed here
+    if (node.kind == "prim::RaiseException")
+      throw std::runtime_error(get(node.inputs.at(0)).toStringRef());
     if (node.kind == "prim::Constant") return set(node.outputs.at(0), value_of(node.constant));
     if (node.kind == "prim::GetAttr") {
       for (const auto& [name, item] : loaded_.program.root->attributes)

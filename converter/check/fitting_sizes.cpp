@@ -71,6 +71,16 @@ class Candidates {
     add_for_others([&](int64_t) { return size; }, orders);
   }
 
+  // All that the file says the size of in its example, so many times that.
+  void add_example(const std::vector<SizeOption>& example, int64_t times) {
+    if (example.empty()) return;
+    add([&](size_t i, int64_t other) {
+      for (const SizeOption& option : example)
+        if (option.symbol == asked_[i].first && is_free(i)) return option.sizes.at(0) * times;
+      return other;
+    });
+  }
+
   // All but batches, with the place of each.
   template <class SizeAt>
   void add_for_others(const SizeAt& size_at, int64_t weight = 1) {
@@ -92,6 +102,12 @@ class Candidates {
   }
 
  private:
+  bool is_free(size_t s) const {
+    return std::count(batches_.begin(), batches_.end(), s) +
+               std::count(others_.begin(), others_.end(), s) >
+           0;
+  }
+
   template <class SizeOf>
   void add(const SizeOf& size_of, int64_t weight = 1) {
     Binding sizes = asked_;
@@ -114,12 +130,17 @@ std::vector<Binding> fitting_sizes(std::span<const InputSpec> specs, const Job& 
                                    const Binding& asked, std::string_view reason,
                                    const std::optional<Binding>& earlier) {
   Candidates candidates(specs, job, asked);
+  std::vector<Binding> tries;
+  for (const int64_t times : {1, 2, 3}) {
+    candidates.add_example(job.examples, times);
+    for (Binding& sizes : candidates.take_sorted()) tries.push_back(std::move(sizes));
+  }
   for (const int64_t number : numbers_in(reason)) {
     candidates.add_together(number);
     candidates.add_alone(candidates.others(), number);
     candidates.add_alone(candidates.batches(), number);
   }
-  std::vector<Binding> tries = candidates.take_sorted();
+  for (Binding& sizes : candidates.take_sorted()) tries.push_back(std::move(sizes));
   // Nets that halve their input want multiples of 2^k, some of them the same for all dims.
   for (int64_t multiple = 1; multiple <= kMostMultiple; multiple *= 2) {
     for (const int64_t first : {1, 2, 3})

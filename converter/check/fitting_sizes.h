@@ -12,8 +12,9 @@
 namespace hg::convert {
 
 // Other sizes for the symbols that the job gives none, those with the fewest elements first, but
-// before them the numbers in `reason`, for which libtorch refused `asked`. With the sizes of an
-// earlier case no symbol of batches repeats its size there, and others rather do not.
+// before them multiples of the job's examples and the numbers in `reason`, for which libtorch
+// refused `asked`. With the sizes of an earlier case no symbol of batches repeats its size there,
+// and others rather do not.
 std::vector<Binding> fitting_sizes(std::span<const InputSpec> specs, const Job& job,
                                    const Binding& asked, std::string_view reason,
                                    const std::optional<Binding>& earlier);

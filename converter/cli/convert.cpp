@@ -152,7 +152,8 @@ class Conversion {
     report_.job.inputs = fit_inputs(loaded.program, report_.job.inputs, note);
     if (!note.empty()) report_.notes.push_back(note);
     apply_dims();
-    keep_in_ranges(loaded.program, report_.job);
+    for (const SymbolRange& range : loaded.program.ranges)
+      if (range.example > 0) report_.job.examples.push_back({range.symbol, {range.example}});
     std::vector<InputSpec> specs;
     for (const InputOption& option : job().inputs) specs.push_back(option.spec);
     Imported imported = import_program(loaded.program, specs, custom_.registry());

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "converter/check/check_inputs.h"
 #include "converter/script/failure.h"
 
 namespace hg::convert {
@@ -63,32 +62,6 @@ void require_narrower(InputOption& option, const ScriptInput& input, Renamed& re
     if (!(*want == to)) throw fail(text("size ", d, " is ", *want, " in the program, not ", to));
   }
   if (!option.range) option.range = checked_numbers(input);
-}
-
-void keep_in_ranges(const ScriptProgram& program, Job& job) {
-  std::vector<InputSpec> specs;
-  for (const InputOption& option : job.inputs) specs.push_back(option.spec);
-  std::vector<SizeOption> added;
-  const std::vector<Binding> cases = check_sizes(specs, job);
-  for (const SymbolRange& range : program.ranges) {
-    const bool asked =
-        std::any_of(job.check_sizes.begin(), job.check_sizes.end(),
-                    [&](const SizeOption& option) { return option.symbol == range.symbol; });
-    SizeOption option{range.symbol, {}};
-    bool changed = false;
-    for (const Binding& each : cases)
-      for (const auto& [symbol, size] : each) {
-        if (symbol != range.symbol) continue;
-        int64_t fit = std::clamp(size, range.smallest, std::max(range.smallest, range.largest));
-        // Two cases are worth two sizes.
-        if (!option.sizes.empty() && option.sizes.back() == fit)
-          fit = fit < range.largest ? fit + 1 : std::max(fit - 1, range.smallest);
-        option.sizes.push_back(fit);
-        changed = changed || fit != size;
-      }
-    if (changed && !asked) added.push_back(std::move(option));
-  }
-  job.check_sizes.insert(job.check_sizes.end(), added.begin(), added.end());
 }
 
 }  // namespace hg::convert

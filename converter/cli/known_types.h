@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats that say the types of their inputs: what --input may still change, and the sizes that
-// their symbols may have in the check.
+// Formats that say the types of their inputs: what --input may still change.
 #pragma once
 
 #include "converter/cli/options.h"
@@ -16,9 +15,5 @@ std::optional<std::pair<double, double>> checked_numbers(const ScriptInput& inpu
 // (usage).
 using Renamed = std::vector<std::pair<std::string, Dim>>;
 void require_narrower(InputOption& option, const ScriptInput& input, Renamed& renamed);
-
-// Adds --check-size for symbols whose usual sizes are outside of the file's ranges. A lower bound
-// of 2 stands for "not 0 or 1", which PyTorch does not enforce.
-void keep_in_ranges(const ScriptProgram& program, Job& job);
 
 }  // namespace hg::convert

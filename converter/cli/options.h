@@ -36,6 +36,7 @@ struct Job {
   std::string output;  // "-" writes standard output
   std::vector<InputOption> inputs;
   std::vector<SizeOption> check_sizes;
+  std::vector<SizeOption> examples;       // sizes that the model is known to take, by its file
   std::vector<SizeOption> dims;           // --dim n=2: the symbol becomes this number in the file
   std::vector<CustomOp> custom;           // --custom
   std::vector<ConstantOption> constants;  // --constant

@@ -65,6 +65,7 @@ struct ScriptInput {
 struct SymbolRange {
   std::string symbol;
   int64_t smallest = 0, largest = INT64_MAX;
+  int64_t example = 0;  // its size in the inputs that the program was made with; 0 where not said
 };
 
 struct ScriptProgram {

@@ -4,11 +4,13 @@
 #include "converter/load/exported/exported.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "converter/load/exported/archive.h"
 #include "converter/load/exported/graph.h"
+#include "converter/load/exported/guards.h"
 #include "converter/load/exported/size_expression.h"
 #include "converter/load/exported/unused_numbers.h"
 #include "converter/load/exported/weights.h"
@@ -98,6 +100,7 @@ class ProgramReader {
     const Json& signature = module.at("signature");
     read_ranges(all_.at("range_constraints"));
     read_inputs(graph, signature.at("input_specs"));
+    read_guards();
     graph_.read_nodes(graph, scope_, program_.body);
     read_outputs(graph, signature.at("output_specs"));
     drop_unused_numbers(program_.body);
@@ -139,7 +142,17 @@ class ProgramReader {
     return value;
   }
 
-  TensorType type_of(const Json& graph, const std::string& name) const {
+  // The size that a symbol had in the inputs that the program was made with.
+  void read_example(const Json& size) {
+    if (!size.contains("as_expr")) return;
+    const Json& hint = size.at("as_expr").value("hint", Json());
+    if (!hint.is_object() || !hint.contains("as_int")) return;
+    const Dim of = parse_size_expression(size.at("as_expr").at("expr_str").get<std::string>());
+    for (SymbolRange& range : program_.ranges)
+      if (of.symbol() == range.symbol) range.example = hint.at("as_int").get<int64_t>();
+  }
+
+  TensorType type_of(const Json& graph, const std::string& name) {
     const Json& meta = graph.at("tensor_values").at(name);
     TensorType type;
     try {
@@ -148,6 +161,7 @@ class ProgramReader {
       type.dtype = dtype == kComplexFloat    ? c64
                    : dtype == kComplexDouble ? c128
                                              : dtype_of_torch(dtype);
+      for (const Json& size : meta.at("sizes")) read_example(size);
       for (const Json& size : meta.at("sizes"))
         type.shape.push_back(
             size.contains("as_int")
@@ -173,12 +187,15 @@ class ProgramReader {
   }
 
   // The range of the symbol that the number is.
-  void read_numbers(const Json& graph, ScriptInput& input) const {
+  void read_numbers(const Json& graph, ScriptInput& input) {
     const Json& size = graph.at("sym_int_values").at(input.name);
     if (!size.contains("as_expr")) return;
     const Dim value = parse_size_expression(size.at("as_expr").at("expr_str").get<std::string>());
-    for (const SymbolRange& range : program_.ranges)
-      if (value.symbol() == range.symbol) input.numbers = {range.smallest, range.largest};
+    for (const SymbolRange& range : program_.ranges) {
+      if (value.symbol() != range.symbol) continue;
+      input.numbers = {range.smallest, range.largest};
+      numbers_[range.symbol] = scope_.at(input.name);
+    }
   }
 
   void read_user_input(const Json& graph, const Json& argument) {
@@ -216,6 +233,69 @@ class ProgramReader {
                       text(archive_.label(), " takes an input of the kind '", kind,
                            "', which has no place in a .hgm file; keep tensors in the model only")};
     }
+  }
+
+  // The ranges of the inputs' symbols, and what tracing took for granted of sizes and numbers. That
+  // a size is at least 2 is said of any open one, and enforced by nobody.
+  void read_guards() {
+    constexpr int64_t kSmallestOpen = 2;
+    for (const SymbolRange& range : program_.ranges) {
+      const auto [value, times] = size_with(range.symbol);
+      if (value.id < 0) continue;  // data decide it, and the graph asserts its range
+      graph_.set_origin({"", text("torch.export's range of ", range.symbol)});
+      const auto bound = [&](const char* relation, int64_t of) {
+        const Value limit = graph_.constant(of * times, "int", program_.body);
+        graph_.require(graph_.compute(relation, {value, limit}, "bool", program_.body),
+                       text(range.symbol, " is out of its range"), program_.body);
+      };
+      if (range.smallest > kSmallestOpen) bound("_operator.ge", range.smallest);
+      if (range.largest < INT64_MAX / times) bound("_operator.le", range.largest);
+    }
+    for (const Json& line : all_.value("guards_code", Json::array())) read_guard_line(line);
+    graph_.set_origin({});
+  }
+
+  void read_guard_line(const std::string& line) {
+    graph_.set_origin({"", "torch.export's guard " + line});
+    const auto input = [&](const std::string& name) -> const Value* {
+      std::string lower = name;
+      std::transform(lower.begin(), lower.end(), lower.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      const auto found = scope_.find(lower);
+      return found != scope_.end() ? &found->second : nullptr;
+    };
+    try {
+      read_guard(line, input, graph_, program_.body);
+    } catch (const Refusal& refusal) {
+      graph_.emit({"torch.export", "", {}, {}, {}}, program_.body);
+      program_.body.nodes.back().trouble = refusal.reason;
+    }
+  }
+
+  // A size of an input that is the symbol, or a number of times it; no value where none is.
+  std::pair<Value, int64_t> size_with(const std::string& symbol) {
+    if (const auto number = numbers_.find(symbol); number != numbers_.end())
+      return {number->second, 1};
+    Bindings one;
+    (void)one.bind(symbol, 1).ok();
+    std::pair<Value, int64_t> found{{}, 0};
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      const ScriptInput& input = program_.inputs[i];
+      const Value value{program_.body.inputs[i + 1], input.type};
+      for (int d = 0; d < input.known->rank(); ++d) {
+        const Dim& size = input.known->shape[static_cast<size_t>(d)];
+        const Dim times = size.substitute(one);
+        if (!times.is_constant() || times.constant() < 1 ||
+            !(size == Dim(symbol) * times.constant()))
+          continue;
+        if (found.second > 0 && found.second <= times.constant()) continue;
+        const Value dim = graph_.constant(d, "int", program_.body);
+        found = {graph_.emit({"aten::size", "int", {"self", "dim"}, {value, dim}, {"int"}},
+                             program_.body)[0],
+                 times.constant()};
+      }
+    }
+    return found;
   }
 
   void read_outputs(const Json& graph, const Json& specs) {
@@ -265,6 +345,7 @@ class ProgramReader {
   ExportedGraph graph_;
   ExportedGraph::Scope scope_;
   std::map<std::string, Value> states_;
+  std::map<std::string, Value> numbers_;  // of inputs, by their symbols
 };
 
 }  // namespace

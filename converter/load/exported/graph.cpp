@@ -277,15 +277,7 @@ void ExportedGraph::read_op(const Json& node, std::string_view target, Scope& sc
   call.kind = text(target.substr(0, dot), "::", target.substr(dot + 1, second - dot - 1));
   call.overload = target.substr(second + 1);
   if (call.overload == "default") call.overload.clear();
-  // Facts about sizes and data that PyTorch asserts; within them the model answers alike.
-  if (call.kind == "aten::sym_constrain_range" ||
-      call.kind == "aten::sym_constrain_range_for_size" || call.kind == "aten::_assert_scalar" ||
-      call.kind == "aten::_assert_async" || call.kind == "aten::_functional_assert_async" ||
-      call.kind == "aten::_assert_tensor_metadata") {
-    const Json& outputs = node.at("outputs");
-    if (!outputs.empty()) bind(outputs, {constant(Item(), "NoneType", block)}, scope, block);
-    return;
-  }
+  if (read_assertion(node, call.kind, scope, block)) return;
   if (call.kind.starts_with("aten::sym_")) call.kind.erase(6, 4);  // aten::sym_size is aten::size
   if (call.kind == "aten::_local_scalar_dense") call.kind = "aten::item";
   if (!call.kind.starts_with("aten::") &&
@@ -312,11 +304,27 @@ void ExportedGraph::read_op(const Json& node, std::string_view target, Scope& sc
                                                : constant(item, "default", block));
   }
   call.types = output_types(node.at("outputs"));
-  bind(node.at("outputs"), emit(std::move(call), block), scope, block);
+  const bool of_layout = call.kind == "aten::storage_offset" || call.kind == "aten::stride";
+  const std::vector<Value> results = emit(std::move(call), block);
+  for (const Value& result : results)
+    if (of_layout) of_layout_.insert(result.id);
+  bind(node.at("outputs"), results, scope, block);
 }
 
 void ExportedGraph::read_number_op(const Json& node, std::string_view target, Scope& scope,
                                    ScriptBlock& block) {
+  std::vector<Value> arguments;
+  for (const Json& input : node.at("inputs"))
+    arguments.push_back(argument(input.at("arg"), scope, block));
+  const Json& outputs = node.at("outputs");
+  const std::vector<std::string> types = output_types(outputs);
+  if (types.size() != 1) throw Refusal{"the function does not give one number", ""};
+  bind(outputs, {compute(target, arguments, types[0], block)}, scope, block);
+}
+
+ExportedGraph::Value ExportedGraph::compute(std::string_view target,
+                                            const std::vector<Value>& arguments,
+                                            const std::string& result, ScriptBlock& block) {
   static const std::map<std::string_view, std::string_view> kKinds = {
       {"_operator.add", "aten::add"},
       {"_operator.sub", "aten::sub"},
@@ -350,22 +358,17 @@ void ExportedGraph::read_number_op(const Json& node, std::string_view target, Sc
       {"torch._sym_log2", "aten::log2"},
       {"_operator.abs", "prim::abs"},
   };
-  std::vector<Value> arguments;
-  for (const Json& input : node.at("inputs"))
-    arguments.push_back(argument(input.at("arg"), scope, block));
-  const Json& outputs = node.at("outputs");
-  const std::vector<std::string> types = output_types(outputs);
   const auto type = [&](size_t i) { return arguments.at(i).type; };
   // What leaves its argument as it is.
   const bool same = target == "_operator.pos" || (target == "torch.sym_int" && type(0) == "int") ||
                     (target == "torch.sym_float" && type(0) == "float") ||
                     ((target == "math.trunc" || target == "math.floor" || target == "math.ceil") &&
                      type(0) == "int");
-  if (same) return bind(outputs, {arguments.at(0)}, scope, block);
+  if (same) return arguments.at(0);
   if (target == "torch.sym_ite") {
-    Call call{"prim::If", "", {}, {arguments.at(0)}, types};
+    Call call{"prim::If", "", {}, {arguments.at(0)}, {result}};
     for (size_t way : {1u, 2u}) call.blocks.push_back({{}, {}, {arguments.at(way).id}});
-    return bind(outputs, emit(std::move(call), block), scope, block);
+    return emit(std::move(call), block)[0];
   }
   const auto found = kKinds.find(target);
   if (found == kKinds.end()) throw Refusal{"the function is not supported", ""};
@@ -373,13 +376,13 @@ void ExportedGraph::read_number_op(const Json& node, std::string_view target, Sc
   if (arguments.size() == 2 && type(0) != type(1)) overload += "_" + type(1);
   if (found->second == "aten::pow" && overload == "int") overload = "int_to_int";
   if (found->second == "aten::__not__" || found->second == "prim::abs") overload.clear();
-  bind(outputs,
-       emit({std::string(found->second), overload,
-             arguments.size() == 2 ? std::vector<std::string>{"a", "b"}
-                                   : std::vector<std::string>{"a"},
-             arguments, types},
-            block),
-       scope, block);
+  const std::vector<std::string> names =
+      arguments.size() == 2 ? std::vector<std::string>{"a", "b"} : std::vector<std::string>{"a"};
+  const Value value =
+      emit({std::string(found->second), overload, names, arguments, {result}}, block)[0];
+  for (const Value& each : arguments)
+    if (of_layout_.contains(each.id)) of_layout_.insert(value.id);
+  return value;
 }
 
 }  // namespace hg::convert

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "converter/script/script.h"
@@ -41,6 +42,14 @@ class ExportedGraph {
   };
   std::vector<Value> emit(Call call, ScriptBlock& block);
 
+  // A function on numbers, by the name that an export has for it: "_operator.floordiv".
+  Value compute(std::string_view target, const std::vector<Value>& arguments,
+                const std::string& result, ScriptBlock& block);
+  // What the program takes for granted: a bool, a number or a tensor of one truth (assertions.cpp).
+  void require(Value condition, const std::string& message, ScriptBlock& block);
+  // Nodes from here on come from there.
+  void set_origin(Origin origin) { origin_ = std::move(origin); }
+
   // Namespaces other than aten that calls use: "acme::wave".
   const std::vector<std::string>& foreign_ops() const { return foreign_; }
 
@@ -54,6 +63,8 @@ class ExportedGraph {
   Value list(const std::vector<Value>& elements, const std::string& type, ScriptBlock& block);
   Value named(const std::string& name, const Scope& scope) const;
 
+  // assertions.cpp; false when the op asserts nothing
+  bool read_assertion(const Json& node, std::string_view kind, Scope& scope, ScriptBlock& block);
   // control.cpp
   void read_higher_order(const Json& node, std::string_view op, Scope& scope, ScriptBlock& block);
   void read_cond(const Json& node, Scope& scope, ScriptBlock& block);
@@ -71,6 +82,7 @@ class ExportedGraph {
   ScriptProgram& program_;
   Origin origin_;  // of the node that is read
   std::vector<std::string> foreign_;
+  std::unordered_set<ScriptId> of_layout_;  // numbers that tell where tensors lie in memory
   bool gradients_ = true;
   int depth_ = 0;
 };

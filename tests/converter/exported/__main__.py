@@ -104,6 +104,10 @@ def check(case):
             wrong = difference(numpy.load(path), tensor)
             if wrong:
                 return f"run {k}: output_{i} {wrong}"
+    for args in case.refused:
+        said = run(model, (args, {}), folder / "refused")
+        if "the model was converted for" not in said:
+            return f"at {[list(each.shape) for each in args]} hg-run says '{said}'"
     return ""
 
 

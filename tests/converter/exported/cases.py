@@ -20,6 +20,7 @@ class Case:
     kwargs: dict = field(default_factory=dict)
     dynamic: Any = None
     others: list = field(default_factory=list)
+    refused: list = field(default_factory=list)  # what the export's guards exclude, and hg-run too
     decompose: bool = False
     strict: bool = False
     options: tuple = ()
@@ -132,7 +133,7 @@ case(torch.randint(0, 2, (2, 5)), dynamic=({0: N, 1: AUTO},),
      others=[(torch.randint(0, 2, (1, 3)),)], name="Tied")(Tied)
 
 
-@case(rand(6, 4), dynamic=({0: AUTO},), others=[(rand(9, 4),), (rand(2, 4),)])
+@case(rand(6, 4), dynamic=({0: AUTO},), others=[(rand(9, 4),), (rand(4, 4),)], refused=[(rand(2, 4),)])
 class Sizes(nn.Module):
     def forward(self, x):
         n, k = x.shape
@@ -141,13 +142,32 @@ class Sizes(nn.Module):
         return y * (n % 3) + torch.sym_max(n, 3) + torch.sym_float(n) / 2 - torch.sym_min(half, 4) + (n ** 2), n * 2 + 1
 
 
+@case(rand(12), rand(4), dynamic=({0: AUTO}, {0: AUTO}), others=[(rand(6), rand(2))],
+      refused=[(rand(3), rand(1)), (rand(12), rand(3)), (rand(60), rand(20))])
+class Branches(nn.Module):
+    def forward(self, x, y):
+        torch._check(x.shape[0] <= 50)
+        z = x.sin() if x.shape[0] > 4 else x.cos()
+        return z.view(-1, 3, y.shape[0])
+
+
+@case(torch.tensor([2, 5, 1]), rand(6), dynamic=(None, {0: AUTO}),
+      options=("--input", "at:i64[3]=1..2"), words=("an exception", "left out"))
+class Unbacked(nn.Module):
+    def forward(self, at, x):
+        k = at[0].item()
+        torch._check(k >= 1)
+        torch._check(k < x.shape[0])
+        return x[:k] * 2, torch.ones(k)
+
+
 @case(rand(4, 3), rand(8, 3), dynamic=({0: N}, {0: 2 * N}), others=[(rand(3, 3), rand(6, 3))])
 class Twice(nn.Module):
     def forward(self, a, b):
         return b.view(a.size(0), 2, 3).sum(1) + a
 
 
-@case(rand(8, 3), dynamic=({0: 4 * N},), others=[(rand(4, 3),), (rand(20, 3),)])
+@case(rand(8, 3), dynamic=({0: 4 * N},), others=[(rand(12, 3),), (rand(20, 3),)], refused=[(rand(4, 3),)])
 class Derived(nn.Module):
     def forward(self, x):
         return x.view(-1, 4, 3).mean(1)

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The guards of an exported program: what its inputs must be like for the ways that tracing took.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "converter/load/exported/graph.h"
+
+namespace hg::convert {
+
+// The guard, a line of Python such as "L['x'].size()[0] % 8 == 0", as a node of the block. `input`
+// gives the value of the input that torch.export names so ("x", "tree_a_0"), or null. Throws
+// Refusal for what is no expression of numbers and sizes.
+void read_guard(const std::string& line,
+                const std::function<const ExportedGraph::Value*(const std::string&)>& input,
+                ExportedGraph& graph, ScriptBlock& block);
+
+}  // namespace hg::convert
