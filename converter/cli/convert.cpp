@@ -17,6 +17,7 @@
 #include "converter/cli/inputs.h"
 #include "converter/cli/known_types.h"
 #include "converter/load/exported/exported.h"
+#include "converter/load/onnx/onnx.h"
 #include "converter/load/recognise.h"
 #include "converter/load/sha256.h"
 
@@ -140,7 +141,9 @@ class Conversion {
     const Format format = recognise(path, label);
     hash_ = std::async(std::launch::async, sha256_of_file, path);  // beside the reading
     Loaded loaded = format == Format::exported ? load_exported(path, label, job().custom)
+                    : format == Format::onnx   ? load_onnx(path, label)
                                                : load_script(path, job().custom);
+    if (format == Format::onnx) report_.libtorch.clear();  // it has no part in this
     for (const std::string& line : loaded.program.notes) report_.notes.push_back(line);
     note_custom(loaded);
     apply_constants(loaded.program, job().constants);

@@ -22,6 +22,22 @@ std::array<std::span<const Builtin>, 12> builtin_tables() {
           object_builtins(),    nested_builtins()};
 }
 
+// Nothing that ONNX names is a Python op, and the other way round.
+bool is_of_onnx(std::string_view kind) {
+  return !kind.starts_with("aten::") && !kind.starts_with("prim::");
+}
+
+const Builtin* find_builtin(std::span<const std::span<const Builtin>> tables,
+                            std::string_view kind) {
+  for (const auto table : tables)
+    for (const Builtin& builtin : table)
+      if (builtin.kind == kind) return &builtin;
+  return nullptr;
+}
+
+// Room for the arguments and results of ops that rows run: see run_op.
+constexpr size_t kSpareValues = 256;
+
 bool writes_in_place(const ScriptBlock& block) {
   return std::any_of(block.nodes.begin(), block.nodes.end(), [](const ScriptNode& node) {
     const std::string_view kind = node.kind;
@@ -41,7 +57,35 @@ Interpreter::Interpreter(const ScriptProgram& program, std::span<const InputSpec
       result_(result),
       memory_(graph, program),
       values_(static_cast<size_t>(program.value_count)),
-      tracks_memory_(writes_in_place(program.body)) {}
+      tracks_memory_(writes_in_place(program.body)) {
+  // References to values stay valid while an op runs others.
+  values_.reserve(values_.size() + kSpareValues);
+}
+
+std::vector<Item> Interpreter::run_op(std::string_view kind,
+                                      std::vector<std::pair<std::string, Item>> arguments,
+                                      int results, const Origin& origin) {
+  const size_t first = values_.size(), count = arguments.size() + static_cast<size_t>(results);
+  if (first + count > values_.capacity())
+    throw Refusal{text("the op stands for more than ", int64_t{kSpareValues}, " values"), ""};
+  ScriptNode node;
+  node.kind = kind;
+  node.origin = origin;
+  for (auto& [name, item] : arguments) {
+    node.argument_names.push_back(std::move(name));
+    node.inputs.push_back(static_cast<ScriptId>(values_.size()));
+    values_.push_back(std::move(item));
+  }
+  for (int i = 0; i < results; ++i) {
+    node.outputs.push_back(static_cast<ScriptId>(values_.size()));
+    node.output_types.emplace_back("Tensor");
+    values_.emplace_back();
+  }
+  dispatch(node);
+  std::vector<Item> given(values_.end() - results, values_.end());
+  values_.resize(first);
+  return given;
+}
 
 void Interpreter::note(const std::string& line) {
   if (said_.insert(line).second) result_.notes.push_back(line);
@@ -166,12 +210,8 @@ void Interpreter::list_missing(const ScriptBlock& block) {
   for (const ScriptNode& node : block.nodes) {
     for (const ScriptBlock& inner : node.blocks) list_missing(inner);
     if (node.kind.starts_with("prim::")) continue;
-    const auto tables = builtin_tables();
-    if (std::any_of(tables.begin(), tables.end(), [&](std::span<const Builtin> table) {
-          return std::any_of(table.begin(), table.end(),
-                             [&](const Builtin& b) { return b.kind == node.kind; });
-        }))
-      continue;
+    if (find_builtin(builtin_tables(), node.kind)) continue;
+    if (is_of_onnx(node.kind) && find_builtin(onnx_builtins(), node.kind)) continue;
     if (find_row(node.kind, node.overload)) continue;
     const std::string_view kind = node.kind;
     if (kind.ends_with('_') && find_row(kind.substr(0, kind.size() - 1), node.overload)) continue;
@@ -388,6 +428,12 @@ void Interpreter::dispatch(const ScriptNode& node) {
   if (complex && !passes_complex(node.kind)) {
     if (run_row(node)) return;
     throw Refusal{"the op is not supported for complex numbers", ""};
+  }
+  if (is_of_onnx(node.kind)) {
+    if (const Builtin* builtin = find_builtin(onnx_builtins(), node.kind)) {
+      builtin->run(call);
+      return finish_call(node, call);
+    }
   }
   if (run_builtin(call)) return finish_call(node, call);
   if (!node.kind.starts_with("prim::")) {

@@ -96,6 +96,7 @@ std::span<const Builtin> text_builtins();        // texts.cpp
 std::span<const Builtin> fact_builtins();        // facts.cpp
 std::span<const Builtin> object_builtins();      // objects.cpp
 std::span<const Builtin> nested_builtins();      // nested.cpp
+std::span<const std::span<const Builtin>> onnx_builtins();  // converter/onnx/rows.cpp
 // Whether an op takes nested tensors.
 bool takes_nested(std::string_view kind);
 
@@ -156,6 +157,11 @@ class Interpreter {
   void run();
 
   Memory& memory() { return memory_; }
+  const ScriptProgram& program() const { return program_; }
+  // An op that the program does not have itself, as one of its nodes would run; its results.
+  std::vector<Item> run_op(std::string_view kind,
+                           std::vector<std::pair<std::string, Item>> arguments, int results,
+                           const Origin& origin);
   const Item& get(ScriptId id) const { return values_[static_cast<size_t>(id)]; }
   void set(ScriptId id, Item item) { values_[static_cast<size_t>(id)] = std::move(item); }
   void run_block(const ScriptBlock& block);

@@ -158,11 +158,11 @@ std::string lower_start(std::string text) {
 }
 
 // ONNX is a protobuf without a magic number: field 1 (ir_version, varint) comes first, and the
-// producer or the graph follows.
+// producer, the functions, the graph or the opsets follow.
 bool looks_like_onnx(std::string_view head) {
-  if (head.size() < 4 || head[0] != '\x08' || head[1] > 0x20) return false;
-  unsigned char next = static_cast<unsigned char>(head[2]);
-  return next == 0x12 || next == 0x3A || next == 0x42;
+  if (head.size() < 4 || head[0] != '\x08' || head[1] < 1 || head[1] > 0x20) return false;
+  constexpr std::string_view kNext = "\x12\x1A\x22\x28\x32\x3A\x42\x72";
+  return kNext.find(head[2]) != std::string_view::npos;
 }
 
 std::string describe(File& file, std::optional<Format>& format) {
@@ -204,9 +204,10 @@ std::string describe(File& file, std::optional<Format>& format) {
         "example_inputs)");
   if (head.size() > 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5)
     return describe_pickle(file.read(0, int64_t{1} << 24));
-  if (looks_like_onnx(head))
-    return std::string("looks like an ONNX model; convert the PyTorch model it was made from: ") +
-           kSave;
+  if (looks_like_onnx(head)) {
+    format = Format::onnx;
+    return "";
+  }
   if (head.starts_with("\x7f"
                        "ELF"))
     return std::string("is a program or a library; ") + kSave;

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# hg_onnx_messages(TARGET): compiles ONNX's own definition of its files into TARGET, which then includes
+# "hg_onnx.pb.h". Other libraries of the process, such as libtorch, hold the same messages, so these get
+# a package of their own, and none of protobuf's descriptors, which are unique in a process.
+function(hg_onnx_messages target)
+  find_package(Protobuf REQUIRED)
+  set(folder ${PROJECT_BINARY_DIR}/generated/onnx)
+  file(READ ${PROJECT_SOURCE_DIR}/schema/third_party/onnx.proto text)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/schema/third_party/onnx.proto)
+  string(REPLACE "package onnx;" "package hg.onnx_file;" text "${text}")
+  file(CONFIGURE OUTPUT ${folder}/hg_onnx.proto CONTENT "${text}" @ONLY)
+  add_custom_command(
+    OUTPUT ${folder}/hg_onnx.pb.cc ${folder}/hg_onnx.pb.h
+    COMMAND ${PROTOBUF_PROTOC_EXECUTABLE} --proto_path=${folder} --cpp_out=${folder} hg_onnx.proto
+    DEPENDS ${folder}/hg_onnx.proto
+    VERBATIM)
+  target_sources(${target} PRIVATE ${folder}/hg_onnx.pb.cc ${folder}/hg_onnx.pb.h)
+  set_source_files_properties(${folder}/hg_onnx.pb.cc PROPERTIES COMPILE_OPTIONS -w)
+  target_include_directories(${target} SYSTEM PRIVATE ${folder} ${Protobuf_INCLUDE_DIRS})
+  target_link_libraries(${target} PRIVATE ${Protobuf_LITE_LIBRARIES})
+endfunction()

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// An ONNX file as protobuf reads it, and the tensors in it. Weights stay where they are read: in
+// the message, or in a mapped file beside it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "converter/script/script.h"
+#include "hg_onnx.pb.h"
+
+namespace hg::convert::onnx {
+
+namespace file = hg::onnx_file;
+
+// Throws Failure (unreadable). `label` stands for the path in messages.
+std::shared_ptr<file::ModelProto> read_model(const std::string& path, const std::string& label);
+
+// The dtype of TensorProto.DataType; none where Hologram has no such dtype.
+std::optional<DType> dtype_of_onnx(int data_type);
+// "uint16", "string"; for messages.
+std::string describe_onnx_dtype(int data_type);
+
+class Weights {
+ public:
+  // `path` is the model's: external data lies beside it.
+  Weights(std::shared_ptr<file::ModelProto> model, std::string path);
+
+  // Throws Failure (unreadable) where the bytes are missing or are not as many as the shape says.
+  // None for element types that Hologram lacks.
+  std::optional<TensorData> read(const file::TensorProto& tensor);
+
+ private:
+  TensorData external(const file::TensorProto& tensor, DType dtype, const Sizes& shape);
+
+  std::shared_ptr<file::ModelProto> model_;
+  std::string path_;
+  struct Mapped {
+    std::shared_ptr<void> owner;
+    int64_t bytes = 0;
+  };
+  std::map<std::string, Mapped> mapped_;
+};
+
+}  // namespace hg::convert::onnx

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/load/onnx/graph.h"
+
+#include <algorithm>
+
+#include "converter/load/onnx/onnx.h"
+#include "converter/script/failure.h"
+
+namespace hg::convert::onnx {
+namespace {
+
+constexpr int kMostCalls = 64;  // functions within functions; the specification forbids recursion
+
+std::string domain_of(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+std::string function_key(const std::string& domain, const std::string& name,
+                         const std::string& overload) {
+  return text(domain_of(domain), "::", name, ":", overload);
+}
+
+Item list_of(std::vector<Item> items) {
+  auto list = std::make_shared<List>();
+  list->items = std::move(items);
+  return Item(std::move(list));
+}
+
+// Inputs that say how an op computes, rather than what a training could improve.
+bool is_setting(const std::string& op, int input) {
+  if (op == "BatchNormalization") return input >= 3;
+  if (op == "Resize" || op == "Upsample" || op == "Clip" || op == "Pad" || op == "OneHot")
+    return input >= 1;
+  if (op == "DequantizeLinear" || op == "QuantizeLinear") return input >= 1;
+  return op.starts_with("QLinear");
+}
+
+}  // namespace
+
+GraphReader::GraphReader(const file::ModelProto& model, Weights& weights, ScriptProgram& program)
+    : model_(model), weights_(weights), program_(program) {
+  for (const file::FunctionProto& function : model.functions())
+    functions_[function_key(function.domain(), function.name(), function.overload())] = &function;
+}
+
+void GraphReader::read() {
+  program_.root = std::make_shared<Object>();
+  program_.body.inputs.push_back(fresh());
+  scopes_.emplace_back();
+  find_roles(model_.graph());
+  read_inputs();
+  read_initializers(model_.graph(), program_.body);
+  const Place place{&model_.opset_import(), nullptr, "", 0};
+  read_nodes(model_.graph().node(), program_.body, place);
+  std::vector<ScriptId> named;
+  for (const file::ValueInfoProto& output : model_.graph().output()) {
+    named.push_back(constant(program_.body, Item(output.name())));
+    named.push_back(find(output.name()));
+  }
+  program_.body.outputs.push_back(fresh());
+  add(program_.body, "prim::DictConstruct", std::move(named), program_.body.outputs, {});
+}
+
+ScriptId GraphReader::find(const std::string& name) const {
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
+    if (const auto found = scope->find(name); found != scope->end()) return found->second;
+  throw Failure{Exit::unreadable, text("the graph uses a value '", name,
+                                       "' that nothing before it gives; export the model again")};
+}
+
+ScriptNode& GraphReader::add(ScriptBlock& block, std::string kind, std::vector<ScriptId> inputs,
+                             std::vector<ScriptId> outputs, const Origin& origin) {
+  ScriptNode node;
+  node.kind = std::move(kind);
+  node.inputs = std::move(inputs);
+  node.output_types.assign(outputs.size(), "Tensor");
+  node.outputs = std::move(outputs);
+  node.origin = origin;
+  block.nodes.push_back(std::move(node));
+  return block.nodes.back();
+}
+
+ScriptId GraphReader::constant(ScriptBlock& block, Item item) {
+  const ScriptId id = fresh();
+  add(block, "prim::Constant", {}, {id}, {}).constant = std::move(item);
+  return id;
+}
+
+ScriptId GraphReader::number(ScriptBlock& block, ScriptId tensor, const Origin& origin) {
+  const ScriptId id = fresh();
+  add(block, "onnx.control::number", {tensor}, {id}, origin);
+  return id;
+}
+
+void GraphReader::find_roles(const file::GraphProto& graph) {
+  for (const file::NodeProto& node : graph.node()) {
+    for (int i = 0; i < node.input_size(); ++i)
+      if (is_setting(node.op_type(), i))
+        roles_[node.input(i)] =
+            node.op_type() == "BatchNormalization" ? State::Kind::buffer : State::Kind::constant;
+    for (const file::AttributeProto& attribute : node.attribute())
+      if (attribute.has_g()) find_roles(attribute.g());
+  }
+}
+
+Item GraphReader::tensor_item(const file::TensorProto& tensor, State::Kind kind) {
+  std::optional<TensorData> data = weights_.read(tensor);
+  if (!data) {
+    // Only a node that uses it is refused.
+    auto missing = std::make_shared<Object>();
+    missing->type = text("a tensor of ", describe_onnx_dtype(tensor.data_type()));
+    return Item(std::move(missing));
+  }
+  ScriptTensor made;
+  if (!is_float(data->tensor.dtype) || data->tensor.count() <= 1) kind = State::Kind::constant;
+  if (kind != State::Kind::constant) made.names.push_back(tensor.name());
+  made.kind = kind;
+  made.data = std::move(*data);
+  made.requires_grad = kind == State::Kind::parameter;
+  program_.tensors.push_back(std::move(made));
+  return Item(ScriptTensorIndex{static_cast<int32_t>(program_.tensors.size() - 1)});
+}
+
+// As the dense tensor that it stands for.
+Item GraphReader::sparse_item(const file::SparseTensorProto& sparse) {
+  const std::optional<TensorData> values = weights_.read(sparse.values());
+  const std::optional<TensorData> indices = weights_.read(sparse.indices());
+  Sizes shape;
+  for (const int64_t size : sparse.dims()) shape.push_back(size);
+  const auto fail = [&] {
+    return Failure{Exit::unreadable,
+                   text("the sparse tensor '", sparse.values().name(), "' is damaged")};
+  };
+  if (!values || !indices || indices->tensor.dtype != i64 || shape.overflowed()) throw fail();
+  Result<TensorData> dense = TensorData::allocate(values->tensor.dtype, shape);
+  if (!dense.ok()) throw Failure{Exit::unsupported, std::string(dense.status().message())};
+  const int64_t count = values->tensor.count(), bytes = size_of(values->tensor.dtype);
+  const bool flat = indices->tensor.rank() == 1;
+  if (indices->tensor.count() != (flat ? count : count * shape.rank())) throw fail();
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t at = 0;
+    const int64_t* index = indices->tensor.as<int64_t>();
+    if (flat) at = index[i];
+    for (int d = 0; d < shape.rank() && !flat; ++d)
+      at = at * shape[d] + index[i * shape.rank() + d];
+    if (at < 0 || at >= shape.count()) throw fail();
+    std::copy_n(values->tensor.as<const char>() + i * bytes, bytes,
+                dense->tensor.as<char>() + at * bytes);
+  }
+  ScriptTensor made;
+  made.data = std::move(*dense);
+  program_.tensors.push_back(std::move(made));
+  return Item(ScriptTensorIndex{static_cast<int32_t>(program_.tensors.size() - 1)});
+}
+
+void GraphReader::read_inputs() {
+  std::unordered_map<std::string, bool> has_value;
+  for (const file::TensorProto& tensor : model_.graph().initializer()) has_value[tensor.name()];
+  int64_t unnamed = 0;
+  const auto symbol_of = [&](const std::string& param) {
+    const auto known = symbols_.find(param);
+    if (known != symbols_.end()) return known->second;
+    std::string symbol;
+    for (const char c : param)
+      symbol += (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_';
+    if (symbol.empty() || (symbol[0] >= '0' && symbol[0] <= '9')) symbol.insert(0, "d_");
+    const auto taken = [&] {
+      return symbol == "min" || symbol == "max" || symbol == "mod" || symbol == "floordiv" ||
+             std::any_of(symbols_.begin(), symbols_.end(),
+                         [&](const auto& each) { return each.second == symbol; });
+    };
+    while (taken()) symbol += '_';
+    symbols_[param] = symbol;
+    return symbol;
+  };
+  const auto dim_of = [&](const file::TensorShapeProto::Dimension& dim) -> Dim {
+    if (dim.has_dim_value()) return dim.dim_value();
+    const std::string& param = dim.dim_param();
+    if (param.empty()) return Dim(std::string_view(symbol_of(text(" unnamed ", unnamed++))));
+    // torch.onnx.export writes sums and products of names.
+    if (const Result<Dim> parsed = Dim::parse(param); parsed.ok() && parsed->symbol().empty())
+      return *parsed;
+    return Dim(std::string_view(symbol_of(param)));
+  };
+  for (const file::ValueInfoProto& input : model_.graph().input()) {
+    if (has_value.contains(input.name())) continue;  // before IR 4 all initializers are listed
+    ScriptInput made;
+    made.name = input.name();
+    made.type = "Tensor";
+    if (!input.type().has_tensor_type())
+      throw Failure{Exit::unsupported,
+                    text("the input '", input.name(), "' is no tensor but ",
+                         input.type().has_sequence_type()   ? "a sequence"
+                         : input.type().has_optional_type() ? "an optional"
+                                                            : "of a kind",
+                         " that hg-convert does not take")};
+    const auto& type = input.type().tensor_type();
+    const std::optional<DType> dtype = dtype_of_onnx(type.elem_type());
+    if (!dtype)
+      throw Failure{Exit::unsupported,
+                    text("the input '", input.name(), "' is ", describe_onnx_dtype(type.elem_type()),
+                         ", a dtype that Hologram lacks")};
+    if (type.has_shape()) {
+      TensorType known{*dtype, {}};
+      for (const auto& dim : type.shape().dim()) known.shape.push_back(dim_of(dim));
+      made.known = std::move(known);
+    }
+    program_.body.inputs.push_back(fresh());
+    bind(input.name(), program_.body.inputs.back());
+    program_.inputs.push_back(std::move(made));
+  }
+}
+
+void GraphReader::read_initializers(const file::GraphProto& graph, ScriptBlock& block) {
+  for (const file::TensorProto& tensor : graph.initializer()) {
+    const auto role = roles_.find(tensor.name());
+    const bool inner = &graph != &model_.graph();
+    const State::Kind kind = inner                    ? State::Kind::constant
+                             : role != roles_.end() ? role->second
+                                                      : State::Kind::parameter;
+    bind(tensor.name(), constant(block, tensor_item(tensor, kind)));
+  }
+  for (const file::SparseTensorProto& sparse : graph.sparse_initializer())
+    bind(sparse.values().name(), constant(block, sparse_item(sparse)));
+}
+
+Item GraphReader::attribute_item(const file::AttributeProto& attribute) {
+  std::vector<Item> items;
+  switch (attribute.type()) {
+    case file::AttributeProto::INT:
+      return Item(int64_t{attribute.i()});
+    case file::AttributeProto::FLOAT:
+      return Item(double{attribute.f()});
+    case file::AttributeProto::STRING:
+      return Item(attribute.s());
+    case file::AttributeProto::TENSOR:
+      return tensor_item(attribute.t(), State::Kind::constant);
+    case file::AttributeProto::SPARSE_TENSOR:
+      return sparse_item(attribute.sparse_tensor());
+    case file::AttributeProto::INTS:
+      for (const int64_t value : attribute.ints()) items.emplace_back(value);
+      return list_of(std::move(items));
+    case file::AttributeProto::FLOATS:
+      for (const float value : attribute.floats()) items.emplace_back(double{value});
+      return list_of(std::move(items));
+    case file::AttributeProto::STRINGS:
+      for (const std::string& value : attribute.strings()) items.emplace_back(value);
+      return list_of(std::move(items));
+    default:
+      return Item();
+  }
+}
+
+GraphReader::Attributes GraphReader::attributes_of(const file::NodeProto& node,
+                                                   const Place& place) const {
+  Attributes result;
+  for (const file::AttributeProto& attribute : node.attribute()) {
+    if (attribute.ref_attr_name().empty()) {
+      result[attribute.name()] = &attribute;
+      continue;
+    }
+    if (place.given == nullptr) continue;
+    const auto given = place.given->find(attribute.ref_attr_name());
+    if (given != place.given->end()) result[attribute.name()] = given->second;
+  }
+  return result;
+}
+
+int64_t GraphReader::version_of(const std::string& domain, const Place& place) const {
+  for (const auto* opsets : {place.opsets, &model_.opset_import()})
+    for (const file::OperatorSetIdProto& each : *opsets)
+      if (domain_of(each.domain()) == domain_of(domain)) return each.version();
+  return 1;
+}
+
+void GraphReader::read_nodes(const google::protobuf::RepeatedPtrField<file::NodeProto>& nodes,
+                             ScriptBlock& block, const Place& place) {
+  for (const file::NodeProto& node : nodes) read_node(node, block, place);
+}
+
+std::vector<ScriptId> GraphReader::outputs_of(const file::NodeProto& node) {
+  std::vector<ScriptId> ids;
+  for (const std::string& name : node.output()) {
+    ids.push_back(fresh());
+    if (!name.empty()) bind(name, ids.back());
+  }
+  return ids;
+}
+
+void GraphReader::read_node(const file::NodeProto& node, ScriptBlock& block, const Place& place) {
+  std::string module = node.name();
+  if (module.empty() && node.output_size() > 0) module = node.output(0);
+  const Origin origin{place.path.empty() ? module : text(place.path, "/", module), ""};
+  const auto function = functions_.find(function_key(node.domain(), node.op_type(), node.overload()));
+  if (function != functions_.end()) return read_call(node, *function->second, block, place);
+  const Attributes attributes = attributes_of(node, place);
+  const std::string domain = domain_of(node.domain());
+  if (domain.empty()) {
+    if (node.op_type() == "Constant") return read_constant(node, attributes, block, origin);
+    if (node.op_type() == "If") return read_if(node, attributes, block, place, origin);
+    if (node.op_type() == "Loop") return read_loop(node, attributes, block, place, origin);
+    if (node.op_type() == "Scan") return read_scan(node, attributes, block, place, origin);
+  }
+  std::vector<ScriptId> inputs;
+  for (const std::string& name : node.input())
+    inputs.push_back(name.empty() ? constant(block, Item()) : find(name));
+  auto dict = std::make_shared<Dict>();
+  dict->items.emplace_back(Item(std::string(kOpset)), Item(version_of(domain, place)));
+  for (const auto& [name, attribute] : attributes)
+    dict->items.emplace_back(Item(name), attribute_item(*attribute));
+  std::vector<ScriptId> outputs = outputs_of(node);
+  ScriptNode& made = add(block, text(domain.empty() ? "onnx" : domain, "::", node.op_type()),
+                         std::move(inputs), std::move(outputs), origin);
+  made.constant = Item(std::move(dict));
+}
+
+void GraphReader::read_call(const file::NodeProto& node, const file::FunctionProto& function,
+                            ScriptBlock& block, const Place& place) {
+  if (place.depth >= kMostCalls)
+    throw Failure{Exit::unreadable, text("the function ", function.name(), " calls itself")};
+  Attributes given = attributes_of(node, place);
+  for (const file::AttributeProto& fallback : function.attribute_proto())
+    given.emplace(fallback.name(), &fallback);
+  Scope scope;
+  for (int i = 0; i < function.input_size(); ++i)
+    scope[function.input(i)] = i < node.input_size() && !node.input(i).empty()
+                                   ? find(node.input(i))
+                                   : constant(block, Item());
+  std::vector<Scope> around = std::exchange(scopes_, {});
+  scopes_.push_back(std::move(scope));
+  const std::string name = node.name().empty() ? function.name() : node.name();
+  const Place inside{&function.opset_import(), &given,
+                     place.path.empty() ? name : text(place.path, "/", name), place.depth + 1};
+  read_nodes(function.node(), block, inside);
+  std::vector<ScriptId> results;
+  for (int i = 0; i < node.output_size(); ++i)
+    results.push_back(node.output(i).empty() ? -1 : find(function.output(i)));
+  scopes_ = std::move(around);
+  for (int i = 0; i < node.output_size(); ++i)
+    if (!node.output(i).empty()) bind(node.output(i), results[static_cast<size_t>(i)]);
+}
+
+}  // namespace hg::convert::onnx

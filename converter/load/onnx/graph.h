@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nodes of an ONNX graph as nodes of a ScriptProgram: functions of the file are inlined, If,
+// Loop and Scan become prim::If and prim::Loop.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "converter/load/onnx/file.h"
+
+namespace hg::convert::onnx {
+
+class GraphReader {
+ public:
+  GraphReader(const file::ModelProto& model, Weights& weights, ScriptProgram& program);
+  // The whole model. Throws Failure.
+  void read();
+
+ private:
+  using Attributes = std::map<std::string, const file::AttributeProto*>;
+  // Where a node stands: the names it sees, the opsets it is written for, and, in a function, the
+  // attributes of the call.
+  struct Place {
+    const google::protobuf::RepeatedPtrField<file::OperatorSetIdProto>* opsets = nullptr;
+    const Attributes* given = nullptr;
+    std::string path;  // of function calls around, for messages
+    int depth = 0;     // of function calls
+  };
+  using Scope = std::unordered_map<std::string, ScriptId>;
+
+  ScriptId fresh() { return program_.value_count++; }
+  ScriptId find(const std::string& name) const;
+  void bind(const std::string& name, ScriptId id) { scopes_.back()[name] = id; }
+  ScriptId constant(ScriptBlock& block, Item item);
+  ScriptNode& add(ScriptBlock& block, std::string kind, std::vector<ScriptId> inputs,
+                  std::vector<ScriptId> outputs, const Origin& origin);
+  ScriptId number(ScriptBlock& block, ScriptId tensor, const Origin& origin);
+
+  void read_inputs();
+  void read_initializers(const file::GraphProto& graph, ScriptBlock& block);
+  void find_roles(const file::GraphProto& graph);
+  Item tensor_item(const file::TensorProto& tensor, State::Kind kind);
+  Item sparse_item(const file::SparseTensorProto& tensor);
+  Item attribute_item(const file::AttributeProto& attribute);
+  Attributes attributes_of(const file::NodeProto& node, const Place& place) const;
+  int64_t version_of(const std::string& domain, const Place& place) const;
+
+  void read_nodes(const google::protobuf::RepeatedPtrField<file::NodeProto>& nodes,
+                  ScriptBlock& block, const Place& place);
+  void read_node(const file::NodeProto& node, ScriptBlock& block, const Place& place);
+  void read_call(const file::NodeProto& node, const file::FunctionProto& function,
+                 ScriptBlock& block, const Place& place);
+  void read_constant(const file::NodeProto& node, const Attributes& attributes, ScriptBlock& block,
+                     const Origin& origin);
+  void read_if(const file::NodeProto& node, const Attributes& attributes, ScriptBlock& block,
+               const Place& place, const Origin& origin);
+  void read_loop(const file::NodeProto& node, const Attributes& attributes, ScriptBlock& block,
+                 const Place& place, const Origin& origin);
+  void read_scan(const file::NodeProto& node, const Attributes& attributes, ScriptBlock& block,
+                 const Place& place, const Origin& origin);
+  // The nodes of a body; what it gives.
+  std::vector<ScriptId> read_body(const file::GraphProto& graph, ScriptBlock& block,
+                                  const Place& place);
+  std::vector<ScriptId> outputs_of(const file::NodeProto& node);
+
+  const file::ModelProto& model_;
+  Weights& weights_;
+  ScriptProgram& program_;
+  std::vector<Scope> scopes_;
+  std::unordered_map<std::string, const file::FunctionProto*> functions_;
+  std::unordered_map<std::string, State::Kind> roles_;  // of initializers that are no parameters
+  std::map<std::string, std::string> symbols_;          // by dim_param
+};
+
+}  // namespace hg::convert::onnx

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between tensors, which is all that ONNX has, and the numbers that prim::If and prim::Loop take.
+#include "converter/onnx/node.h"
+
+namespace hg::convert::onnx {
+namespace {
+
+// A tensor of one element as a condition or a count.
+bool number(NodeCall& call) {
+  const Node n(call);
+  const Item& given = n.item(0);
+  if (!given.is_tensor()) {
+    call.give(given);
+    return true;
+  }
+  if (const auto known = n.known(0); known && known->elements.size() == 1) {
+    call.give(hg::convert::item_of(call.memory(), known->elements[0]));
+    return true;
+  }
+  const Value value = n.in(0);
+  if (!(count(value.shape()) == Dim(1)))
+    n.refuse(text("a condition or a count is ", value.shape(), ", not one element"));
+  const DType dtype = value.dtype() == boolean ? boolean : i64;
+  call.give(Item(call.memory().make_number(cast(reshape(value, {}), dtype))));
+  return true;
+}
+
+bool tensor(NodeCall& call) {
+  const Node n(call);
+  const Item& given = n.item(0);
+  if (const auto scalar = scalar_of(given)) {
+    const DType dtype = scalar->kind == Scalar::Kind::boolean ? boolean : i64;
+    call.give(Item(call.memory().make_known(Known{dtype, 0, {*scalar}})));
+  } else {
+    const Value value = n.in(0);
+    call.give(n.item_of(value.dtype() == boolean ? value : cast(value, i64)));
+  }
+  return true;
+}
+
+constexpr Builtin kRows[] = {
+    {"onnx.control::number", number},
+    {"onnx.control::tensor", tensor},
+};
+
+}  // namespace
+
+Rows control_rows() { return kRows; }
+
+}  // namespace hg::convert::onnx

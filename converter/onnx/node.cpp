@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/onnx/node.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "converter/load/onnx/onnx.h"
+
+namespace hg::convert::onnx {
+namespace {
+
+double element(const Tensor& tensor, int64_t i) {
+  switch (tensor.dtype) {
+    case f32:
+      return tensor.as<const float>()[i];
+    case f64:
+      return tensor.as<const double>()[i];
+    case f16:
+      return static_cast<float>(tensor.as<const Half>()[i]);
+    case bf16:
+      return static_cast<float>(tensor.as<const BFloat16>()[i]);
+    case i64:
+      return static_cast<double>(tensor.as<const int64_t>()[i]);
+    case i32:
+      return tensor.as<const int32_t>()[i];
+    case i16:
+      return tensor.as<const int16_t>()[i];
+    case i8:
+      return tensor.as<const int8_t>()[i];
+    default:
+      return tensor.as<const uint8_t>()[i];
+  }
+}
+
+std::string ordinal(int i) { return text("input ", int64_t{i}); }
+
+}  // namespace
+
+Node::Node(NodeCall& call) : call_(call) {
+  if (const auto* dict = std::get_if<std::shared_ptr<Dict>>(&call.node().constant.value)) {
+    attributes_ = dict->get();
+    opset_ = integer(kOpset, 1);
+  }
+}
+
+std::string_view Node::name() const {
+  const std::string_view kind = call_.kind();
+  return kind.substr(kind.rfind(':') + 1);
+}
+
+void Node::refuse(std::string why, std::string suggestion) const {
+  throw Refusal{std::move(why), std::move(suggestion)};
+}
+
+bool Node::has(int i) const { return i < input_count() && !call_.argument(i).is_none(); }
+
+const Item& Node::item(int i) const {
+  if (!has(i)) refuse(text(ordinal(i), " is missing"));
+  const Item& item = call_.argument(i);
+  if (const auto* object = std::get_if<std::shared_ptr<Object>>(&item.value))
+    refuse(text(ordinal(i), " is ", (*object)->type, ", which Hologram does not have"));
+  return item;
+}
+
+Value Node::in(int i) const {
+  const Item& given = item(i);
+  if (given.is_list()) refuse(text(ordinal(i), " is a sequence, not a tensor"));
+  if (!given.is_tensor()) return number_value(call_.memory(), given);
+  return call_.read(std::get<TensorRef>(given.value));
+}
+
+Value Node::in_or_none(int i) const { return has(i) ? in(i) : Value(); }
+
+TensorType Node::type(int i) const {
+  const Item& given = item(i);
+  if (const auto* tensor = std::get_if<TensorRef>(&given.value))
+    return call_.memory().type(*tensor);
+  const Value value = in(i);
+  return {value.dtype(), value.shape()};
+}
+
+std::vector<Item> Node::list(int i) const {
+  const auto* given = std::get_if<std::shared_ptr<List>>(&item(i).value);
+  if (given == nullptr) refuse(text(ordinal(i), " is not a sequence"));
+  return (*given)->items;
+}
+
+std::optional<Known> Node::known(int i) const {
+  if (!has(i)) return std::nullopt;
+  const auto* tensor = std::get_if<TensorRef>(&item(i).value);
+  if (tensor == nullptr) return std::nullopt;
+  if ((*tensor)->is_poisoned()) throw Poisoned();
+  return (*tensor)->known();
+}
+
+Dims Node::dims(int i) const {
+  Dims result;
+  const TensorType given = type(i);
+  if (!is_integer(given.dtype) || given.rank() > 1)
+    refuse(text(ordinal(i), " is ", given, ", not a list of integers"));
+  if (const auto numbers = known(i)) {
+    for (const Scalar& each : numbers->elements) {
+      if (!each.is_integral()) refuse(text(ordinal(i), " is not a list of integers"));
+      result.push_back(each.top);
+    }
+    return result;
+  }
+  const Value value = in(i);
+  if (const TensorData* data = graph().constant_of(value.id())) {
+    for (int64_t k = 0; k < data->tensor.count(); ++k)
+      result.emplace_back(static_cast<int64_t>(element(data->tensor, k)));
+    return result;
+  }
+  if (given.rank() == 0) return {call_.size_of(cast(value, i64))};
+  const Dim count = given.shape[0];
+  if (!count.is_constant())
+    refuse(text(ordinal(i), " has ", count, " elements, of which only data decides the values"),
+           "give it with --constant NAME=FILE.npy");
+  for (int64_t k = 0; k < count.constant(); ++k)
+    result.push_back(call_.size_of(cast(reshape(slice(value, 0, k, k + 1), {}), i64)));
+  return result;
+}
+
+Dim Node::dim(int i) const {
+  const Dims all = dims(i);
+  if (all.size() != 1) refuse(text(ordinal(i), " has ", int64_t(all.size()), " elements, not one"));
+  return all[0];
+}
+
+std::vector<int64_t> Node::integers(int i) const {
+  std::vector<int64_t> result;
+  for (const double value : reals(i)) result.push_back(static_cast<int64_t>(value));
+  return result;
+}
+
+int64_t Node::integer(int i) const { return static_cast<int64_t>(real(i)); }
+
+bool Node::is_constant(int i) const {
+  if (const auto numbers = known(i))
+    return std::all_of(numbers->elements.begin(), numbers->elements.end(),
+                       [](const Scalar& each) { return each.is_constant(); });
+  return has(i) && graph().constant_of(in(i).id()) != nullptr;
+}
+
+std::vector<double> Node::reals(int i) const {
+  std::vector<double> result;
+  if (const auto numbers = known(i)) {
+    for (const Scalar& each : numbers->elements) {
+      if (!each.is_constant())
+        refuse(text(ordinal(i), " depends on the size ", each.top, ", but must be a constant"),
+               "give a number for the size with --dim");
+      result.push_back(each.as_double());
+    }
+    return result;
+  }
+  const TensorData* data = graph().constant_of(in(i).id());
+  if (data == nullptr)
+    refuse(text(ordinal(i), " is computed by the model, but must be a constant"),
+           "where it is an input of the model, give it with --constant NAME=FILE.npy");
+  for (int64_t k = 0; k < data->tensor.count(); ++k) result.push_back(element(data->tensor, k));
+  return result;
+}
+
+double Node::real(int i) const {
+  const std::vector<double> all = reals(i);
+  if (all.size() != 1) refuse(text(ordinal(i), " has ", int64_t(all.size()), " elements, not one"));
+  return all[0];
+}
+
+const Item* Node::find(std::string_view attribute) const {
+  if (attributes_ == nullptr) return nullptr;
+  for (const auto& [key, value] : attributes_->items)
+    if (std::get<std::string>(key.value) == attribute) return &value;
+  return nullptr;
+}
+
+bool Node::has(std::string_view attribute) const { return find(attribute) != nullptr; }
+
+int64_t Node::integer(std::string_view attribute, std::optional<int64_t> fallback) const {
+  const Item* item = find(attribute);
+  if (item == nullptr && fallback) return *fallback;
+  if (item == nullptr || !item->is_int()) refuse(text("attribute '", attribute, "' is no integer"));
+  return std::get<Dim>(item->value).constant();
+}
+
+double Node::real(std::string_view attribute, std::optional<double> fallback) const {
+  const Item* item = find(attribute);
+  if (item == nullptr && fallback) return *fallback;
+  if (item == nullptr || !item->is_real()) refuse(text("attribute '", attribute, "' is no float"));
+  return std::get<double>(item->value);
+}
+
+std::string Node::string(std::string_view attribute, std::optional<std::string> fallback) const {
+  const Item* item = find(attribute);
+  if (item == nullptr && fallback) return *fallback;
+  if (item == nullptr || !item->is_string()) refuse(text("attribute '", attribute, "' is no text"));
+  return std::get<std::string>(item->value);
+}
+
+namespace {
+const std::vector<Item>* items_of(const Item* item) {
+  if (item == nullptr) return nullptr;
+  const auto* list = std::get_if<std::shared_ptr<List>>(&item->value);
+  return list == nullptr ? nullptr : &(*list)->items;
+}
+}  // namespace
+
+std::vector<int64_t> Node::integers(std::string_view attribute) const {
+  std::vector<int64_t> result;
+  if (const auto* items = items_of(find(attribute)))
+    for (const Item& each : *items) {
+      if (!each.is_int()) refuse(text("attribute '", attribute, "' is no list of integers"));
+      result.push_back(std::get<Dim>(each.value).constant());
+    }
+  return result;
+}
+
+std::vector<double> Node::reals(std::string_view attribute) const {
+  std::vector<double> result;
+  if (const auto* items = items_of(find(attribute)))
+    for (const Item& each : *items) {
+      if (!each.is_real()) refuse(text("attribute '", attribute, "' is no list of floats"));
+      result.push_back(std::get<double>(each.value));
+    }
+  return result;
+}
+
+std::vector<std::string> Node::strings(std::string_view attribute) const {
+  std::vector<std::string> result;
+  if (const auto* items = items_of(find(attribute)))
+    for (const Item& each : *items) {
+      if (!each.is_string()) refuse(text("attribute '", attribute, "' is no list of texts"));
+      result.push_back(std::get<std::string>(each.value));
+    }
+  return result;
+}
+
+const TensorData& Node::tensor(std::string_view attribute) const {
+  const Item* item = find(attribute);
+  const auto* index = item ? std::get_if<ScriptTensorIndex>(&item->value) : nullptr;
+  if (index == nullptr)
+    refuse(text("attribute '", attribute, "' is missing, or of a dtype that Hologram lacks"));
+  return call_.interpreter().program().tensors[static_cast<size_t>(index->index)].data;
+}
+
+int Node::axis(int64_t given, int rank) const {
+  const int64_t all = std::max(rank, 1);
+  if (given < -all || given >= all)
+    refuse(text("axis ", given, " is out of range for rank ", int64_t{rank}));
+  return static_cast<int>(given < 0 ? given + all : given);
+}
+
+void Node::give(const Values& values) const {
+  std::vector<Item> items;
+  for (const Value& value : values) {
+    if (!value && items.size() >= static_cast<size_t>(output_count())) break;
+    items.push_back(Item(call_.make_tensor(value)));
+  }
+  call_.returns(std::move(items));
+}
+
+void Node::give(Known known) const {
+  call_.give(Item(call_.memory().make_known(std::move(known))));
+}
+
+std::vector<Item> Node::aten(std::string_view kind,
+                             std::vector<std::pair<std::string, Item>> arguments,
+                             int results) const {
+  return call_.interpreter().run_op(kind, std::move(arguments), results, call_.node().origin);
+}
+
+Value Node::aten_value(std::string_view kind,
+                       std::vector<std::pair<std::string, Item>> arguments) const {
+  const Item item = aten(kind, std::move(arguments)).at(0);
+  if (!item.is_tensor()) return number_value(call_.memory(), item);
+  return call_.read(std::get<TensorRef>(item.value));
+}
+
+Value constant_of(Graph& g, DType dtype, double value) {
+  if (is_float(dtype)) return g.scalar(value, dtype);
+  return g.scalar(static_cast<int64_t>(value), dtype);
+}
+
+Value constant_like(const Value& x, double value) {
+  return constant_of(*x.graph(), x.dtype(), value);
+}
+
+Value constant_list(Graph& g, const std::vector<int64_t>& values) {
+  return g.constant(*TensorData::copy_of(view(values, {static_cast<int64_t>(values.size())})));
+}
+
+Value constant_list(Graph& g, const std::vector<double>& values, DType dtype) {
+  return cast(
+      g.constant(*TensorData::copy_of(view(values, {static_cast<int64_t>(values.size())}))), dtype);
+}
+
+Dims range(int count) {
+  Dims dims;
+  for (int i = 0; i < count; ++i) dims.emplace_back(i);
+  return dims;
+}
+
+Dims one_each(int count, const Dim& value) { return Dims(static_cast<size_t>(count), value); }
+
+Dims dims_of(const std::vector<int64_t>& values) { return Dims(values.begin(), values.end()); }
+
+Item list_item(const Dims& values) {
+  auto list = std::make_shared<List>();
+  for (const Dim& value : values) list->items.emplace_back(value);
+  return Item(std::move(list));
+}
+
+}  // namespace hg::convert::onnx

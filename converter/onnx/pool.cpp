@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pools over windows, and over all spatial dims.
+#include <algorithm>
+#include <cmath>
+
+#include "converter/onnx/windows.h"
+
+namespace hg::convert::onnx {
+namespace {
+
+// x with just the padding that the windows reach: `out` windows fit exactly.
+Value fitted(const Value& x, const Windows& w, double value) {
+  Dims pads = {0, 0, 0, 0};
+  for (int d = 0; d < w.count(); ++d) {
+    const auto i = static_cast<size_t>(d);
+    pads.push_back(w.begin[i]);
+    const Dim needed = (w.out[i] - Dim(1)) * w.strides[i] + w.reach(d);
+    pads.push_back(needed - x.dim(d + 2) - w.begin[i]);
+  }
+  if (std::all_of(pads.begin(), pads.end(), [](const Dim& p) { return p == Dim(0); })) return x;
+  return pad(x, std::move(pads), "constant", value);
+}
+
+// The sums over the windows of an x that they fit.
+Value sums(const Value& x, const Windows& w) {
+  if (!w.is_dilated()) {
+    PoolOptions options;
+    options.stride = w.strides;
+    double elements = 1;
+    for (const Dim& k : w.kernel) elements *= static_cast<double>(k.constant());
+    return avg_pool(x, w.kernel, options) * elements;
+  }
+  // A convolution of each channel with ones.
+  ConvOptions options;
+  options.stride = w.strides;
+  options.dilation = w.dilations;
+  Shape single = {x.dim(0) * x.dim(1), Dim(1)}, ones = {Dim(1), Dim(1)}, shape = {x.dim(0), x.dim(1)};
+  single.insert(single.end(), x.shape().begin() + 2, x.shape().end());
+  ones.insert(ones.end(), w.kernel.begin(), w.kernel.end());
+  shape.insert(shape.end(), w.out.begin(), w.out.end());
+  return reshape(conv(reshape(x, single), expand(constant_like(x, 1), ones), {}, options), shape);
+}
+
+Windows pool_windows(Node& n, const Shape& x) {
+  if (!n.has("kernel_shape")) n.refuse("attribute 'kernel_shape' is missing");
+  return windows_of(n, x, dims_of(n.integers("kernel_shape")));
+}
+
+// Whether torch's pools have the same windows: even padding, of at most half the kernel.
+bool is_plain(const Windows& w) {
+  for (size_t d = 0; d < w.kernel.size(); ++d)
+    if (!w.begin[d].is_constant() || 2 * w.begin[d].constant() > w.kernel[d].constant())
+      return false;
+  return w.is_symmetric();
+}
+
+void average_pool(Node& n) {
+  const Value x = n.in(0);
+  const Windows w = pool_windows(n, x.shape());
+  const bool counts = n.flag("count_include_pad"), up = n.flag("ceil_mode");
+  if (is_plain(w) && !w.is_dilated()) {
+    PoolOptions options;
+    options.stride = w.strides;
+    options.padding = w.begin;
+    options.ceil_mode = up;
+    options.count_include_pad = counts;
+    return n.give(avg_pool(x, w.kernel, options));
+  }
+  // How many elements each window has: all inside of the input, or of its padding.
+  Shape spatial = {1, 1};
+  Windows around = w;
+  for (size_t d = 0; d < w.kernel.size(); ++d) {
+    spatial.push_back(counts ? x.dim(static_cast<int>(d) + 2) + w.begin[d] + w.end[d]
+                             : x.dim(static_cast<int>(d) + 2));
+    if (counts) around.begin[d] = 0;
+  }
+  const Value ones = expand(constant_like(x, 1), spatial);
+  n.give(sums(fitted(x, w, 0), w) / sums(fitted(ones, around, 0), around));
+}
+
+// The places in the whole tensor from those in each plane: ONNX counts [n, c, spatial...] as one,
+// row-major or with the first spatial axis fastest.
+Value whole_places(Node& n, const Value& x, const Value& places) {
+  Graph& g = n.graph();
+  if (!is_constant(x.shape())) n.refuse("the sizes are open, and places among all are asked for");
+  int64_t plane = 1;
+  for (int d = 2; d < x.rank(); ++d) plane *= x.dim(d).constant();
+  Shape planes = {x.dim(0), x.dim(1)};
+  planes.resize(static_cast<size_t>(x.rank()), Dim(1));
+  const Value offset = reshape(g.call("arange", {}, {{"end", x.dim(0) * x.dim(1)}}), planes) *
+                       g.scalar(plane, i64);
+  if (n.integer("storage_order", 0) == 0) return places + offset;
+  Value rest = places, turned = g.scalar(int64_t{0}, i64);
+  std::vector<Value> at(static_cast<size_t>(x.rank()));
+  for (int d = x.rank() - 1; d >= 2; --d) {
+    const Value size = g.scalar(x.dim(d).constant(), i64);
+    at[static_cast<size_t>(d)] = remainder(rest, size);
+    rest = floor_divide(rest, size);
+  }
+  for (int d = x.rank() - 1; d >= 2; --d)
+    turned = turned * g.scalar(x.dim(d).constant(), i64) + at[static_cast<size_t>(d)];
+  return turned + offset;
+}
+
+void max_pool_of(Node& n) {
+  Value x = n.in(0);
+  const DType dtype = x.dtype();
+  Windows w = pool_windows(n, x.shape());
+  // 8-bit integers are exact as floats.
+  if (!is_float(dtype)) x = cast(x, f32);
+  const bool plain = is_plain(w), places = n.output_count() > 1;
+  const Value source = x;
+  if (!plain && places) n.refuse("places together with uneven padding are not supported");
+  if (!plain) x = fitted(x, w, -INFINITY);
+  const NamedAttrs attrs = {{"kernel_size", w.kernel},
+                            {"stride", w.strides},
+                            {"padding", plain ? w.begin : one_each(w.count(), 0)},
+                            {"dilation", w.dilations},
+                            {"ceil_mode", plain && n.flag("ceil_mode")}};
+  if (!places) return n.give(cast(n.op("max_pool", {x}, attrs), dtype));
+  const Values both = n.graph().calls("max_pool_with_indices", {x}, attrs);
+  if (both.size() != 2) n.refuse("the windows do not fit");
+  n.give({cast(both[0], dtype), whole_places(n, source, both[1])});
+}
+
+void max_unpool(Node& n) {
+  const Value x = n.in(0), places = n.in(1);
+  const Dims kernel = dims_of(n.integers("kernel_shape"));
+  Dims strides = dims_of(n.integers("strides")), pads = dims_of(n.integers("pads"));
+  if (strides.empty()) strides = one_each(static_cast<int>(kernel.size()), 1);
+  if (pads.empty()) pads = one_each(2 * static_cast<int>(kernel.size()), 0);
+  Shape natural = {x.dim(0), x.dim(1)};
+  for (size_t d = 0; d < kernel.size(); ++d)
+    natural.push_back((x.dim(static_cast<int>(d) + 2) - Dim(1)) * strides[d] + kernel[d] - pads[d] -
+                      pads[kernel.size() + d]);
+  const Value flat = expand(constant_like(x, 0), {count(natural)});
+  const Dim total = count(x.shape());
+  const Value y = n.op("scatter", {flat, reshape(places, {total}), reshape(x, {total})}, {{"dim", 0}});
+  Value out = reshape(y, natural);
+  if (n.has(2)) {
+    const Dims wanted = n.dims(2);
+    Dims more;
+    for (size_t d = 0; d < wanted.size(); ++d) {
+      more.emplace_back(0);
+      more.push_back(wanted[d] - natural.at(d));
+    }
+    out = pad(out, std::move(more));
+  }
+  n.give(out);
+}
+
+void lp_pool(Node& n) {
+  const Value x = n.in(0);
+  const Windows w = pool_windows(n, x.shape());
+  const double p = static_cast<double>(n.integer("p", 2));
+  const Value powers = p == 2 ? x * x : pow(hg::abs(x), constant_like(x, p));
+  const Value total = sums(fitted(powers, w, 0), w);
+  n.give(p == 2 ? hg::sqrt(total) : pow(total, constant_like(x, 1 / p)));
+}
+
+Dims spatial_of(const Value& x) {
+  Dims dims = range(x.rank());
+  dims.erase(dims.begin(), dims.begin() + std::min<long>(2, x.rank()));
+  return dims;
+}
+void global_average(Node& n) {
+  const Value x = n.in(0);
+  n.give(mean(x, spatial_of(x), true));
+}
+void global_max(Node& n) {
+  const Value x = n.in(0);
+  n.give(amax(x, spatial_of(x), true));
+}
+void global_lp(Node& n) {
+  const Value x = n.in(0);
+  n.give(norm(x, static_cast<double>(n.integer("p", 2)), spatial_of(x), true));
+}
+
+constexpr Builtin kRows[] = {
+    {"onnx::AveragePool", row<average_pool>},
+    {"onnx::MaxPool", row<max_pool_of>},
+    {"onnx::MaxUnpool", row<max_unpool>},
+    {"onnx::LpPool", row<lp_pool>},
+    {"onnx::GlobalAveragePool", row<global_average>},
+    {"onnx::GlobalMaxPool", row<global_max>},
+    {"onnx::GlobalLpPool", row<global_lp>},
+};
+
+}  // namespace
+
+Rows pool_rows() { return kRows; }
+
+}  // namespace hg::convert::onnx

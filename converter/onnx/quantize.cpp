@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantised ops, by the numbers that they stand for. Sums of products of 8-bit integers are exact in
+// f64.
+#include <algorithm>
+#include <limits>
+
+#include "converter/onnx/windows.h"
+
+namespace hg::convert::onnx {
+namespace {
+
+struct Limits {
+  double low = 0, high = 0;
+};
+Limits limits_of(Node& n, DType dtype) {
+  switch (dtype) {
+    case u8:
+      return {0, 255};
+    case i8:
+      return {-128, 127};
+    case i16:
+      return {-32768, 32767};
+    default:
+      n.refuse(text("it quantises to ", dtype));
+  }
+}
+
+// A scale or a zero point beside x: one number, one along the axis, or one for each block.
+Value beside(Node& n, const Value& v, const Value& x, int64_t given_axis, int64_t block) {
+  if (v.rank() == 0 || (v.rank() == 1 && v.dim(0) == Dim(1) && x.rank() != 1)) return reshape(v, {});
+  const int axis = n.axis(given_axis, x.rank());
+  Shape shape(static_cast<size_t>(x.rank()), Dim(1));
+  if (block == 0) {
+    if (v.rank() != 1) n.refuse(text("its scale is ", v.shape()));
+    shape[static_cast<size_t>(axis)] = v.dim(0);
+    return reshape(v, std::move(shape));
+  }
+  Shape apart = v.shape(), wide = v.shape(), whole = v.shape();
+  apart.insert(apart.begin() + axis + 1, Dim(1));
+  wide.insert(wide.begin() + axis + 1, Dim(block));
+  whole[static_cast<size_t>(axis)] = whole[static_cast<size_t>(axis)] * Dim(block);
+  const Value repeated = reshape(expand(reshape(v, apart), wide), whole);
+  return slice(repeated, axis, 0, x.dim(axis));
+}
+
+// round(x / scale) + zero, within the limits of the dtype.
+Value quantized(Node& n, const Value& ratio, const Value& zero, DType dtype) {
+  const Limits limits = limits_of(n, dtype);
+  Value y = hg::round(ratio);
+  if (zero) y = y + cast(zero, y.dtype());
+  return cast(hardtanh(y, limits.low, limits.high), dtype);
+}
+
+void quantize_linear(Node& n) {
+  const Value x = n.in(0);
+  const int64_t axis = n.integer("axis", 1), block = n.integer("block_size", 0);
+  DType dtype = u8;
+  if (n.has(2))
+    dtype = n.type(2).dtype;
+  else if (n.integer("output_dtype", 0) == 3)
+    dtype = i8;
+  else if (n.integer("output_dtype", 0) == 5)
+    dtype = i16;
+  else if (n.integer("output_dtype", 0) != 0 && n.integer("output_dtype", 0) != 2)
+    n.refuse("attribute 'output_dtype' names a dtype that Hologram does not have");
+  const Value scale = beside(n, n.in(1), x, axis, block);
+  const Value wide = is_float(x.dtype()) ? x : cast(x, scale.dtype());
+  Value zero;
+  if (n.has(2)) zero = beside(n, n.in(2), x, axis, block);
+  const Value exact = wide.dtype() == f16 || wide.dtype() == bf16 ? cast(wide, f32) : wide;
+  n.give(quantized(n, exact / cast(scale, exact.dtype()), zero, dtype));
+}
+
+Value dequantized(Node& n, const Value& x, const Value& scale, const Value& zero, int64_t axis,
+                  int64_t block) {
+  const Value s = beside(n, scale, x, axis, block);
+  const DType wide = s.dtype() == f64 ? f64 : f32;
+  Value y = cast(x, x.dtype() == i32 ? f64 : wide);
+  if (zero) y = y - cast(beside(n, zero, x, axis, block), y.dtype());
+  return cast(cast(y, wide) * cast(s, wide), s.dtype());
+}
+
+void dequantize_linear(Node& n) {
+  const int64_t to = n.integer("output_dtype", 0);
+  Value y = dequantized(n, n.in(0), n.in(1), n.in_or_none(2), n.integer("axis", 1),
+                        n.integer("block_size", 0));
+  if (to == 1) y = cast(y, f32);
+  if (to == 10) y = cast(y, f16);
+  if (to != 0 && to != 1 && to != 10) n.refuse("attribute 'output_dtype' is not supported");
+  n.give(y);
+}
+
+void dynamic_quantize_linear(Node& n) {
+  const Value x = n.in(0);
+  const Value zero = constant_like(x, 0);
+  const Value high = maximum(amax(x), zero), low = minimum(amin(x), zero);
+  const Value scale = (high - low) / 255.0;
+  const Value point = hg::round(hardtanh((0.0 - low) / scale, 0, 255));
+  n.give({quantized(n, x / scale, point, u8), scale, cast(point, u8)});
+}
+
+// The integers of a matrix or an image less their zero point, as f64.
+Value centred(Node& n, int i, int zero, int axis) {
+  const Value x = cast(n.in(i), f64);
+  if (!n.has(zero)) return x;
+  const Value point = cast(n.in(zero), f64);
+  if (point.rank() == 0 || (point.rank() == 1 && point.dim(0) == Dim(1)))
+    return x - reshape(point, {});
+  if (point.rank() > 1) return x - point;
+  Shape shape(static_cast<size_t>(x.rank()), Dim(1));
+  shape[static_cast<size_t>(axis < 0 ? axis + x.rank() : axis)] = point.dim(0);
+  return x - reshape(point, std::move(shape));
+}
+
+void mat_mul_integer(Node& n) {
+  n.give(cast(matmul(centred(n, 0, 2, -2), centred(n, 1, 3, -1)), i32));
+}
+
+// A scale of one number, or of one for each row or column.
+Value scale_beside(const Value& scale, const Value& x, int axis) {
+  if (scale.rank() == 0) return scale;
+  if (scale.rank() > 1) return scale;
+  if (scale.dim(0) == Dim(1)) return reshape(scale, {});
+  Shape shape(static_cast<size_t>(x.rank()), Dim(1));
+  shape[static_cast<size_t>(axis < 0 ? axis + x.rank() : axis)] = scale.dim(0);
+  return reshape(scale, std::move(shape));
+}
+
+void qlinear_mat_mul(Node& n) {
+  const Value a = centred(n, 0, 2, -2), b = centred(n, 3, 5, -1);
+  const auto scale = [&](int i, const Value& x, int axis) {
+    return scale_beside(cast(n.in(i), f64), x, axis);
+  };
+  const Value sum = matmul(a, b);
+  const Value ratio = sum * scale(1, sum, -2) * scale(4, sum, -1) / scale(6, sum, -2);
+  n.give(quantized(n, ratio, scale_beside(n.in(7), sum, -2), n.type(7).dtype));
+}
+
+Value integer_convolution(Node& n, Value x, const Value& weight) {
+  const Windows w =
+      windows_of(n, x.shape(), Dims(weight.shape().begin() + 2, weight.shape().end()));
+  const bool inside = w.is_symmetric();
+  if (!inside) x = pad(x, w.pads());
+  ConvOptions options;
+  options.stride = w.strides;
+  options.padding = inside ? w.begin : one_each(w.count(), 0);
+  options.dilation = w.dilations;
+  options.groups = n.integer("group", 1);
+  return conv(x, weight, {}, options);
+}
+
+void conv_integer(Node& n) {
+  n.give(cast(integer_convolution(n, centred(n, 0, 2, 1), centred(n, 1, 3, 0)), i32));
+}
+
+void qlinear_conv(Node& n) {
+  Value y = integer_convolution(n, centred(n, 0, 2, 1), centred(n, 3, 5, 0));
+  if (n.has(8)) y = y + scale_beside(cast(n.in(8), f64), y, 1);
+  const auto scale = [&](int i) { return scale_beside(cast(n.in(i), f64), y, 1); };
+  n.give(quantized(n, y * scale(1) * scale(4) / scale(6), scale_beside(n.in(7), y, 1),
+                   n.type(7).dtype));
+}
+
+constexpr Builtin kRows[] = {
+    {"onnx::QuantizeLinear", row<quantize_linear>},
+    {"onnx::DequantizeLinear", row<dequantize_linear>},
+    {"onnx::DynamicQuantizeLinear", row<dynamic_quantize_linear>},
+    {"onnx::MatMulInteger", row<mat_mul_integer>},
+    {"onnx::QLinearMatMul", row<qlinear_mat_mul>},
+    {"onnx::ConvInteger", row<conv_integer>},
+    {"onnx::QLinearConv", row<qlinear_conv>},
+};
+
+}  // namespace
+
+Rows quantize_rows() { return kRows; }
+
+}  // namespace hg::convert::onnx

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that draw numbers: of the same distribution, not the same numbers as another runtime's.
+#include "converter/onnx/node.h"
+
+namespace hg::convert::onnx {
+namespace {
+
+DType dtype_given(Node& n, DType fallback) {
+  if (!n.has("dtype")) return fallback;
+  const int64_t to = n.integer("dtype");
+  if (to == 1) return f32;
+  if (to == 10) return f16;
+  if (to == 11) return f64;
+  n.refuse(text("attribute 'dtype' is ", to, "; floats are supported"));
+}
+
+void drawn(Node& n, bool normal, const Shape& shape, DType dtype) {
+  n.call().note("random numbers are drawn anew in each run; a seed in the file is not used");
+  const Value x = n.op(normal ? "randn" : "rand", {}, {{"shape", shape}, {"dtype", f32}});
+  const double scale = normal ? n.real("scale", 1.0) : n.real("high", 1.0) - n.real("low", 0.0);
+  const double shift = normal ? n.real("mean", 0.0) : n.real("low", 0.0);
+  n.give(cast(x * scale + shift, dtype));
+}
+
+void uniform(Node& n) { drawn(n, false, dims_of(n.integers("shape")), dtype_given(n, f32)); }
+void normal(Node& n) { drawn(n, true, dims_of(n.integers("shape")), dtype_given(n, f32)); }
+void uniform_like(Node& n) {
+  drawn(n, false, n.type(0).shape, dtype_given(n, n.type(0).dtype));
+}
+void normal_like(Node& n) { drawn(n, true, n.type(0).shape, dtype_given(n, n.type(0).dtype)); }
+
+void bernoulli(Node& n) {
+  const Value p = n.in(0);
+  n.call().note("random numbers are drawn anew in each run; a seed in the file is not used");
+  const Value x = n.op("rand", {}, {{"shape", p.shape()}, {"dtype", f32}});
+  DType dtype = p.dtype();
+  if (n.has("dtype")) {
+    const int64_t to = n.integer("dtype");
+    if (to == 6)
+      dtype = i32;
+    else if (to == 7)
+      dtype = i64;
+    else if (to == 9)
+      dtype = boolean;
+    else
+      dtype = dtype_given(n, dtype);
+  }
+  n.give(cast(lt(cast(x, p.dtype()), p), dtype));
+}
+
+constexpr Builtin kRows[] = {
+    {"onnx::RandomUniform", row<uniform>},
+    {"onnx::RandomNormal", row<normal>},
+    {"onnx::RandomUniformLike", row<uniform_like>},
+    {"onnx::RandomNormalLike", row<normal_like>},
+    {"onnx::Bernoulli", row<bernoulli>},
+};
+
+}  // namespace
+
+Rows random_rows() { return kRows; }
+
+}  // namespace hg::convert::onnx

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resize, Upsample and GridSample. What torch's interpolation does not have is computed axis by
+// axis: each element of the result is a sum of a few of the input, the taps.
+#include <algorithm>
+#include <cmath>
+
+#include "converter/onnx/node.h"
+
+namespace hg::convert::onnx {
+namespace {
+
+struct Settings {
+  std::string mode, coordinates, nearest;
+  double a = -0.75, extrapolation = 0;
+  bool exclude_outside = false, antialias = false;
+};
+
+struct Axis {
+  int dim = 0;
+  Dim in, out;
+  std::optional<double> scale;  // where it is a constant
+  Value scale_value;            // f64, rank 0
+  double roi_start = 0, roi_end = 1;
+  bool scaled = true;           // by a scale that is given, not by sizes
+};
+
+Value real(Graph& g, const Dim& size) {
+  if (size.is_constant()) return g.scalar(static_cast<double>(size.constant()), f64);
+  return cast(reshape(g.call("dims", {}, {{"values", Dims{size}}}), {}), f64);
+}
+
+// Where in the input each element of the result lies: f64[out]
+Value coordinates(Node& n, const Axis& axis, const Settings& s) {
+  Graph& g = n.graph();
+  const Value i = cast(g.call("arange", {}, {{"end", axis.out}}), f64);
+  const Value in = real(g, axis.in), scale = axis.scale_value, one = g.scalar(1.0, f64);
+  const Value length = scale * in;  // before it was rounded down
+  const std::string& mode = s.coordinates;
+  const Value half = (i + 0.5) / scale - 0.5;
+  if (mode == "half_pixel") return half;
+  if (mode == "asymmetric") return i / scale;
+  if (mode == "pytorch_half_pixel") {
+    if (axis.out.is_constant())
+      return axis.out == Dim(1) ? i - 0.5 : half;
+    return where(gt(length, one), half, constant_like(half, -0.5));
+  }
+  if (mode == "half_pixel_symmetric")
+    return in / 2.0 * (1.0 - real(g, axis.out) / length) + half;
+  if (mode == "align_corners") {
+    const Value apart = where(gt(length, one), length - 1.0, one);
+    return where(gt(length, one), i * (in - 1.0) / apart, i * 0.0);
+  }
+  if (mode == "tf_crop_and_resize") {
+    const double width = axis.roi_end - axis.roi_start;
+    const Value apart = where(gt(length, one), length - 1.0, one);
+    const Value from = where(gt(length, one), i * width * (in - 1.0) / apart,
+                             i * 0.0 + width * (in - 1.0) / 2.0);
+    return from + axis.roi_start * (in - 1.0);
+  }
+  n.refuse(text("attribute 'coordinate_transformation_mode' is '", mode, "'"));
+}
+
+// The weight of an element at this distance: f64
+Value weight_at(const Value& distance, const Settings& s) {
+  const Value d = hg::abs(distance), zero = constant_like(d, 0);
+  if (s.mode == "linear") return maximum(1.0 - d, zero);
+  const double a = s.a;
+  const Value near = ((a + 2) * d - (a + 3)) * d * d + 1.0;
+  const Value far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
+  return where(le(d, constant_like(d, 1)), near, where(lt(d, constant_like(d, 2)), far, zero));
+}
+
+Value resized_axis(Node& n, const Value& x, const Axis& axis, const Settings& s) {
+  Graph& g = n.graph();
+  const Value at = coordinates(n, axis, s);
+  const Value last = real(g, axis.in) - 1.0, zero = g.scalar(0.0, f64);
+  const auto pick = [&](const Value& place) {
+    const Value inside = minimum(maximum(place, zero), last);
+    return n.op("index_select", {x, cast(inside, i64)}, {{"dim", axis.dim}});
+  };
+  Shape along(static_cast<size_t>(x.rank()), Dim(1));
+  along[static_cast<size_t>(axis.dim)] = axis.out;
+  Value y;
+  if (s.mode == "nearest") {
+    const std::string& rounding = s.nearest;
+    if (rounding == "round_prefer_floor")
+      y = pick(ceil(at - 0.5));
+    else if (rounding == "round_prefer_ceil")
+      y = pick(floor(at + 0.5));
+    else if (rounding == "floor")
+      y = pick(floor(at));
+    else if (rounding == "ceil")
+      y = pick(ceil(at));
+    else
+      n.refuse(text("attribute 'nearest_mode' is '", rounding, "'"));
+  } else {
+    const int reach = s.mode == "linear" ? 1 : 2;
+    int64_t first = 1 - reach, count = 2 * reach;
+    double scale = 1;
+    if (s.antialias) {
+      if (!axis.scale) n.refuse("the scale is open, and it is to be antialiased");
+      scale = std::min(*axis.scale, 1.0);
+      first = static_cast<int64_t>(std::floor(-reach / scale)) + 1;
+      count = 2 * reach - 2 * first - (reach == 2 ? 2 : 0);
+    }
+    const Value base = ceil(at) - 1.0;
+    Values places, weights;
+    Value total;
+    for (int64_t t = first; t < first + count; ++t) {
+      const Value place = base + static_cast<double>(t);
+      Value weight = weight_at((place - at) * scale, s);
+      if (s.exclude_outside)
+        weight = where(logical_and(ge(place, zero), le(place, last)), weight, zero);
+      places.push_back(place);
+      weights.push_back(weight);
+      total = total ? total + weight : weight;
+    }
+    const bool normalised = s.antialias || s.exclude_outside;
+    for (size_t t = 0; t < places.size(); ++t) {
+      const Value weight = normalised ? weights[t] / total : weights[t];
+      const Value part = pick(places[t]) * reshape(cast(weight, x.dtype()), along);
+      y = y ? y + part : part;
+    }
+  }
+  if (s.coordinates == "tf_crop_and_resize") {
+    const Value outside = logical_or(lt(at, zero), gt(at, last));
+    y = where(reshape(outside, along), constant_like(y, s.extrapolation), y);
+  }
+  return y;
+}
+
+// torch's own, where it means the same and all axes can go at once.
+Value interpolated(Node& n, const Value& x, const std::vector<Axis>& axes, const Settings& s) {
+  const int spatial = x.rank() - 2;
+  if (!is_float(x.dtype()) || spatial < 1 || spatial > 3 || s.antialias || s.exclude_outside)
+    return {};
+  const bool corners = s.coordinates == "align_corners";
+  if (!corners && s.coordinates != "half_pixel" && s.coordinates != "pytorch_half_pixel") return {};
+  if (s.mode == "cubic" && (spatial != 2 || s.a != -0.75)) return {};
+  if (s.mode != "linear" && s.mode != "cubic") return {};
+  Dims size(x.shape().begin() + 2, x.shape().end());
+  std::vector<double> scales(static_cast<size_t>(spatial), 1.0);
+  bool scaled = false;
+  for (const Axis& axis : axes) {
+    if (axis.dim < 2 || !axis.scale) return {};
+    if (s.coordinates == "pytorch_half_pixel" && axis.out.lower_bound() <= 1) return {};
+    if (corners && axis.scaled) return {};  // it divides by the length before rounding
+    size[static_cast<size_t>(axis.dim) - 2] = axis.out;
+    scales[static_cast<size_t>(axis.dim) - 2] = *axis.scale;
+    scaled = scaled || axis.scaled;
+  }
+  static constexpr const char* kLinear[] = {"linear", "bilinear", "trilinear"};
+  NamedAttrs attrs = {{"size", size},
+                      {"mode", s.mode == "cubic" ? "bicubic" : kLinear[spatial - 1]},
+                      {"align_corners", corners}};
+  if (scaled) attrs.push_back({"scales", scales});
+  return n.op("interpolate", {x}, attrs);
+}
+
+Value resized(Node& n, Value x, const std::vector<Axis>& all, const Settings& s) {
+  if (s.mode != "nearest" && s.mode != "linear" && s.mode != "cubic")
+    n.refuse(text("attribute 'mode' is '", s.mode, "'"));
+  std::vector<Axis> axes;
+  for (const Axis& axis : all) {
+    const bool same = axis.scale == 1.0 && axis.in == axis.out;
+    if (!same || s.coordinates == "tf_crop_and_resize") axes.push_back(axis);
+  }
+  if (axes.empty()) return x;
+  if (const Value y = interpolated(n, x, axes, s)) return y;
+  if (s.mode != "nearest" && !is_float(x.dtype()))
+    n.refuse(text("it interpolates ", x.dtype(), "; floats are supported"));
+  for (const Axis& axis : axes) x = resized_axis(n, x, axis, s);
+  return x;
+}
+
+// floor(in * scale)
+Dim scaled_size(Node& n, const Axis& axis) {
+  if (axis.scale && axis.in.is_constant())
+    return static_cast<int64_t>(std::floor(static_cast<double>(axis.in.constant()) * *axis.scale));
+  if (axis.scale && *axis.scale == std::floor(*axis.scale) && *axis.scale < 1e6)
+    return axis.in * Dim(static_cast<int64_t>(*axis.scale));
+  if (axis.scale && 1 / *axis.scale == std::floor(1 / *axis.scale))
+    return floordiv(axis.in, Dim(static_cast<int64_t>(1 / *axis.scale)));
+  return n.call().size_of(cast(floor(real(n.graph(), axis.in) * axis.scale_value), i64));
+}
+
+void scale_axis(Node& n, Axis& axis, int input, size_t at) {
+  Graph& g = n.graph();
+  if (n.is_constant(input)) {
+    axis.scale = n.reals(input).at(at);
+    axis.scale_value = g.scalar(*axis.scale, f64);
+  } else {
+    const auto i = static_cast<int64_t>(at);
+    axis.scale_value = cast(reshape(slice(n.in(input), 0, i, i + 1), {}), f64);
+  }
+  axis.out = scaled_size(n, axis);
+}
+
+void size_axis(Node& n, Axis& axis, const Dim& size) {
+  Graph& g = n.graph();
+  axis.out = size;
+  axis.scaled = false;
+  if (size.is_constant() && axis.in.is_constant()) {
+    axis.scale = static_cast<double>(size.constant()) / static_cast<double>(axis.in.constant());
+    axis.scale_value = g.scalar(*axis.scale, f64);
+  } else {
+    axis.scale_value = real(g, size) / real(g, axis.in);
+    if (size == axis.in) axis.scale = 1.0;
+  }
+}
+
+// All axes with the same scale, the least or the largest that the sizes ask for.
+void keep_aspect(Node& n, std::vector<Axis>& axes, const std::string& policy) {
+  double scale = 0;
+  for (const Axis& axis : axes) {
+    if (!axis.in.is_constant() || !axis.out.is_constant())
+      n.refuse("the sizes are open, and their ratio is to be kept");
+    const bool smaller = policy == "not_larger" ? *axis.scale < scale : *axis.scale > scale;
+    if (scale == 0 || smaller) scale = *axis.scale;
+  }
+  for (Axis& axis : axes) {
+    axis.scale = scale;
+    axis.scale_value = n.graph().scalar(scale, f64);
+    axis.out =
+        static_cast<int64_t>(std::floor(scale * static_cast<double>(axis.in.constant()) + 0.5));
+  }
+}
+
+void resize(Node& n) {
+  const Value x = n.in(0);
+  Settings s;
+  s.mode = n.string("mode", "nearest");
+  const bool old = n.opset() < 11;
+  s.coordinates = old ? "asymmetric" : n.string("coordinate_transformation_mode", "half_pixel");
+  s.nearest = old ? "floor" : n.string("nearest_mode", "round_prefer_floor");
+  s.a = n.real("cubic_coeff_a", -0.75);
+  s.extrapolation = n.real("extrapolation_value", 0.0);
+  s.exclude_outside = n.flag("exclude_outside");
+  s.antialias = n.flag("antialias");
+  std::vector<int> dims;
+  for (const int64_t axis : n.integers("axes")) dims.push_back(n.axis(axis, x.rank()));
+  if (!n.has("axes"))
+    for (int d = 0; d < x.rank(); ++d) dims.push_back(d);
+  const int scales = old ? 1 : 2;
+  // An empty tensor stands for one that is not given.
+  const bool by_scale = n.has(scales) && !(count(n.type(scales).shape) == Dim(0));
+  const Dims sizes = by_scale ? Dims{} : n.dims(3);
+  std::vector<double> roi;
+  if (s.coordinates == "tf_crop_and_resize") roi = n.reals(1);
+  std::vector<Axis> axes;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    Axis axis;
+    axis.dim = dims[i];
+    axis.in = x.dim(axis.dim);
+    if (!roi.empty()) {
+      axis.roi_start = roi.at(i);
+      axis.roi_end = roi.at(dims.size() + i);
+    }
+    if (by_scale)
+      scale_axis(n, axis, scales, i);
+    else
+      size_axis(n, axis, sizes.at(i));
+    axes.push_back(axis);
+  }
+  const std::string policy = n.string("keep_aspect_ratio_policy", "stretch");
+  if (!by_scale && policy != "stretch") keep_aspect(n, axes, policy);
+  n.give(resized(n, x, axes, s));
+}
+
+void upsample(Node& n) {
+  const Value x = n.in(0);
+  Settings s;
+  s.mode = n.string("mode", "nearest");
+  s.coordinates = "asymmetric";
+  s.nearest = "floor";
+  std::vector<Axis> axes;
+  for (int d = 0; d < x.rank(); ++d) {
+    Axis axis;
+    axis.dim = d;
+    axis.in = x.dim(d);
+    if (n.opset() < 9) {
+      axis.scale = n.reals("scales").at(static_cast<size_t>(d));
+      axis.scale_value = n.graph().scalar(*axis.scale, f64);
+      axis.out = scaled_size(n, axis);
+    } else {
+      scale_axis(n, axis, 1, static_cast<size_t>(d));
+    }
+    axes.push_back(axis);
+  }
+  n.give(resized(n, x, axes, s));
+}
+
+void grid_sample_of(Node& n) {
+  std::string mode = n.string("mode", n.opset() < 20 ? "bilinear" : "linear");
+  if (mode == "linear") mode = "bilinear";
+  if (mode == "cubic") mode = "bicubic";
+  const Value x = n.in(0), grid = n.in(1);
+  n.give(cast(grid_sample(x, cast(grid, x.dtype()), mode, n.string("padding_mode", "zeros"),
+                          n.flag("align_corners")),
+              x.dtype()));
+}
+
+void affine_grid(Node& n) {
+  const Value theta = n.in(0);
+  n.give(n.aten_value("aten::affine_grid_generator",
+                      {{"theta", n.item_of(theta)},
+                       {"size", list_item(n.dims(1))},
+                       {"align_corners", Item(n.flag("align_corners"))}}));
+}
+
+constexpr Builtin kRows[] = {
+    {"onnx::Resize", row<resize>},
+    {"onnx::Upsample", row<upsample>},
+    {"onnx::GridSample", row<grid_sample_of>},
+    {"onnx::AffineGrid", row<affine_grid>},
+};
+
+}  // namespace
+
+Rows resize_rows() { return kRows; }
+
+}  // namespace hg::convert::onnx

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sequences and optionals where the import knows their lengths: they leave no trace in the graph.
+#include "converter/onnx/node.h"
+
+namespace hg::convert::onnx {
+namespace {
+
+Item sequence(std::vector<Item> items) {
+  auto list = std::make_shared<List>();
+  list->items = std::move(items);
+  return Item(std::move(list));
+}
+
+size_t place(Node& n, int input, size_t size, bool may_be_end) {
+  int64_t at = n.integer(input);
+  const auto count = static_cast<int64_t>(size);
+  if (at < 0) at += count;
+  if (at < 0 || at > count || (at == count && !may_be_end))
+    n.refuse(text("position ", at, " is out of range for a sequence of ", count));
+  return static_cast<size_t>(at);
+}
+
+void construct(Node& n) {
+  std::vector<Item> items;
+  for (int i = 0; i < n.input_count(); ++i) items.push_back(n.item(i));
+  n.give_item(sequence(std::move(items)));
+}
+void empty(Node& n) { n.give_item(sequence({})); }
+void at(Node& n) {
+  const std::vector<Item> items = n.list(0);
+  n.give_item(items[place(n, 1, items.size(), false)]);
+}
+void insert(Node& n) {
+  std::vector<Item> items = n.list(0);
+  const size_t where = n.has(2) ? place(n, 2, items.size(), true) : items.size();
+  items.insert(items.begin() + static_cast<long>(where), n.item(1));
+  n.give_item(sequence(std::move(items)));
+}
+void erase(Node& n) {
+  std::vector<Item> items = n.list(0);
+  if (items.empty()) n.refuse("the sequence is empty");
+  const size_t where = n.has(1) ? place(n, 1, items.size(), false) : items.size() - 1;
+  items.erase(items.begin() + static_cast<long>(where));
+  n.give_item(sequence(std::move(items)));
+}
+void length(Node& n) {
+  n.give(Known{i64, 0, {Scalar::of(Dim(static_cast<int64_t>(n.list(0).size())))}});
+}
+void joined(Node& n) {
+  Values parts;
+  for (const Item& item : n.list(0)) parts.push_back(n.call().read(std::get<TensorRef>(item.value)));
+  if (parts.empty()) n.refuse("the sequence is empty");
+  const bool fresh = n.flag("new_axis");
+  const int axis = n.axis(n.integer("axis"), parts[0].rank() + (fresh ? 1 : 0));
+  if (fresh)
+    for (Value& part : parts) {
+      Shape shape = part.shape();
+      shape.insert(shape.begin() + axis, Dim(1));
+      part = reshape(part, std::move(shape));
+    }
+  n.give(concat(parts, axis));
+}
+void split(Node& n) {
+  const Value x = n.in(0);
+  const int axis = n.axis(n.integer("axis", 0), x.rank());
+  bool keep = n.flag("keepdims", true);
+  Dims sizes;
+  if (!n.has(1)) {
+    if (!x.dim(axis).is_constant()) n.refuse("the length of the sequence is open");
+    sizes = one_each(static_cast<int>(x.dim(axis).constant()), 1);
+  } else if (n.type(1).rank() == 0) {
+    keep = true;
+    const int64_t each = n.integer(1);
+    if (!x.dim(axis).is_constant() || each < 1) n.refuse("the length of the sequence is open");
+    for (int64_t left = x.dim(axis).constant(); left > 0; left -= each)
+      sizes.emplace_back(std::min(left, each));
+  } else {
+    keep = true;
+    sizes = n.dims(1);
+  }
+  std::vector<Item> parts;
+  Dim from = 0;
+  for (const Dim& size : sizes) {
+    Value part = slice(x, axis, from, from + size);
+    from = from + size;
+    if (!keep) {
+      Shape shape = part.shape();
+      shape.erase(shape.begin() + axis);
+      part = reshape(part, std::move(shape));
+    }
+    parts.push_back(n.item_of(part));
+  }
+  n.give_item(sequence(std::move(parts)));
+}
+
+void has_element(Node& n) { n.give(Known{boolean, 0, {Scalar::of(n.has(0))}}); }
+void element(Node& n) { n.give_item(n.item(0)); }
+void optional(Node& n) { n.give_item(n.has(0) ? n.item(0) : Item()); }
+
+constexpr Builtin kRows[] = {
+    {"onnx::SequenceConstruct", row<construct>},
+    {"onnx::SequenceEmpty", row<empty>},
+    {"onnx::SequenceAt", row<at>},
+    {"onnx::SequenceInsert", row<insert>},
+    {"onnx::SequenceErase", row<erase>},
+    {"onnx::SequenceLength", row<length>},
+    {"onnx::ConcatFromSequence", row<joined>},
+    {"onnx::SplitToSequence", row<split>},
+    {"onnx::OptionalHasElement", row<has_element>},
+    {"onnx::OptionalGetElement", row<element>},
+    {"onnx::Optional", row<optional>},
+};
+
+}  // namespace
+
+Rows sequence_rows() { return kRows; }
+
+}  // namespace hg::convert::onnx

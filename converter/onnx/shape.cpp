@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that move elements by shape: reshape, slices, joins, padding, and tensors made of a shape.
+#include <algorithm>
+#include <limits>
+
+#include "converter/onnx/node.h"
+
+namespace hg::convert::onnx {
+namespace {
+
+// Axes given as an attribute before `since`, and as input i from then on; none where missing.
+std::optional<std::vector<int>> axes_of(Node& n, int64_t since, int i, int rank) {
+  const bool attribute = n.opset() < since;
+  if (attribute ? !n.has("axes") : !n.has(i)) return std::nullopt;
+  std::vector<int> axes;
+  for (const int64_t axis : attribute ? n.integers("axes") : n.integers(i))
+    axes.push_back(n.axis(axis, rank));
+  return axes;
+}
+
+// `sizes` with its 0 (a size of x) and its -1 (what is left) replaced.
+Shape resolved(Node& n, const Shape& x, Dims sizes, bool keeps_zero) {
+  int open = -1;
+  Dim known = 1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == Dim(0) && !keeps_zero) {
+      if (i >= x.size()) n.refuse(text("the shape takes size ", int64_t(i), " of a tensor ", x));
+      sizes[i] = x[i];
+    }
+    if (sizes[i] == Dim(-1)) {
+      if (open >= 0) n.refuse("the shape has -1 twice");
+      open = static_cast<int>(i);
+    } else {
+      known = known * sizes[i];
+    }
+  }
+  if (open < 0) return sizes;
+  // Sizes that both have in common are left out first, as they may be symbols that are 0.
+  Dims above(x.begin(), x.end());
+  Dim below = 1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (static_cast<int>(i) == open) continue;
+    const auto same = std::find(above.begin(), above.end(), sizes[i]);
+    if (same != above.end() && !(sizes[i] == Dim(0)))
+      above.erase(same);
+    else
+      below = below * sizes[i];
+  }
+  if (below == Dim(0)) n.refuse("the shape has -1 beside 0, which leaves it open");
+  sizes[static_cast<size_t>(open)] = floordiv(count(above), below);
+  return sizes;
+}
+
+void reshaped(Node& n) {
+  const Value x = n.in(0);
+  const Dims sizes = n.opset() < 5 ? dims_of(n.integers("shape")) : n.dims(1);
+  n.give(reshape(x, resolved(n, x.shape(), sizes, n.flag("allowzero"))));
+}
+
+void flattened(Node& n) {
+  const Value x = n.in(0);
+  int64_t axis = n.integer("axis", 1);
+  if (axis < 0) axis += x.rank();
+  if (axis < 0 || axis > x.rank()) n.refuse(text("axis ", axis, " is out of range"));
+  const auto split = x.shape().begin() + axis;
+  n.give(reshape(x, {count(Shape(x.shape().begin(), split)), count(Shape(split, x.shape().end()))}));
+}
+
+void squeezed(Node& n) {
+  const Value x = n.in(0);
+  const auto axes = axes_of(n, 13, 1, x.rank());
+  Shape shape;
+  for (int d = 0; d < x.rank(); ++d) {
+    const bool named = axes && std::find(axes->begin(), axes->end(), d) != axes->end();
+    if (!axes && !x.dim(d).is_constant())
+      n.refuse(text("Squeeze without axes of ", x.shape(), ", where a size is open"),
+               "give a number for the size with --dim");
+    if (named ? true : !axes && x.dim(d) == Dim(1)) {
+      if (x.dim(d).is_constant() && x.dim(d) != Dim(1))
+        n.refuse(text("axis ", int64_t{d}, " of ", x.shape(), " has more than one element"));
+      if (x.dim(d) != Dim(1)) n.graph().guard(x.dim(d), Relation::eq, 1, "Squeeze");
+      continue;
+    }
+    shape.push_back(x.dim(d));
+  }
+  n.give(reshape(x, std::move(shape)));
+}
+
+void unsqueezed(Node& n) {
+  const Value x = n.in(0);
+  const std::vector<int64_t> given = n.opset() < 13 ? n.integers("axes") : n.integers(1);
+  const int rank = x.rank() + static_cast<int>(given.size());
+  std::vector<bool> fresh(static_cast<size_t>(rank));
+  for (const int64_t axis : given) fresh[static_cast<size_t>(n.axis(axis, rank))] = true;
+  Shape shape;
+  for (int d = 0, from = 0; d < rank; ++d) {
+    if (!fresh[static_cast<size_t>(d)] && from >= x.rank()) n.refuse("an axis is given twice");
+    shape.push_back(fresh[static_cast<size_t>(d)] ? Dim(1) : x.dim(from++));
+  }
+  n.give(reshape(x, std::move(shape)));
+}
+
+void transposed(Node& n) {
+  const Value x = n.in(0);
+  Dims dims = dims_of(n.integers("perm"));
+  if (!n.has("perm"))
+    for (int d = x.rank() - 1; d >= 0; --d) dims.emplace_back(d);
+  for (Dim& dim : dims)
+    if (dim.constant() < 0) dim = dim + Dim(x.rank());
+  n.give(permute(x, std::move(dims)));
+}
+
+void joined(Node& n) {
+  Values parts;
+  for (int i = 0; i < n.input_count(); ++i) parts.push_back(n.in(i));
+  n.give(concat(parts, n.axis(n.integer("axis", n.opset() < 4 ? 1 : 0), parts[0].rank())));
+}
+
+void split(Node& n) {
+  const Value x = n.in(0);
+  const int axis = n.axis(n.integer("axis", 0), x.rank());
+  Dims sizes = n.opset() < 13 ? dims_of(n.integers("split")) : n.has(1) ? n.dims(1) : Dims{};
+  if (sizes.empty()) {
+    const int64_t parts = n.integer("num_outputs", n.output_count());
+    const Dim part = ceildiv(x.dim(axis), parts);
+    Dim left = x.dim(axis);
+    for (int64_t i = 0; i + 1 < parts; ++i) {
+      sizes.push_back(part);
+      left = left - part;
+    }
+    if (left.is_constant() && left.constant() < 0) n.refuse("there are fewer elements than parts");
+    sizes.push_back(left);
+  }
+  Values parts;
+  Dim at = 0;
+  for (const Dim& size : sizes) {
+    parts.push_back(slice(x, axis, at, at + size));
+    at = at + size;
+  }
+  if (parts.size() != static_cast<size_t>(n.output_count()))
+    n.refuse(text("it gives ", int64_t(parts.size()), " parts, not ", int64_t{n.output_count()}));
+  n.give(parts);
+}
+
+// A bound of a slice as the specification clamps it: to [low, size + low].
+Dim clamped(const Dim& bound, const Dim& size, int64_t low) {
+  constexpr int64_t kFar = int64_t{1} << 31;
+  if (bound.is_constant() && bound.constant() >= kFar - 1) return size + Dim(low);
+  if (bound.is_constant() && bound.constant() <= -kFar) return Dim(low);
+  Dim at = bound;
+  if (bound.upper_bound() < 0) at = at + size;
+  // A bound that is a size minus something, such as length - 1, is one from the start.
+  return max(Dim(low), min(at, size + Dim(low)));
+}
+
+void sliced(Node& n) {
+  Value x = n.in(0);
+  const bool old = n.opset() < 10;
+  const Dims starts = old ? dims_of(n.integers("starts")) : n.dims(1);
+  const Dims ends = old ? dims_of(n.integers("ends")) : n.dims(2);
+  const auto named = axes_of(n, 10, 3, x.rank());
+  std::vector<int64_t> steps;
+  if (!old && n.has(4)) steps = n.integers(4);
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const int axis = named ? named->at(i) : static_cast<int>(i);
+    const int64_t step = i < steps.size() ? steps[i] : 1;
+    const Dim size = x.dim(axis);
+    if (step == 0) n.refuse("a step is 0");
+    for (const Dim* bound : {&starts[i], &ends[i]})
+      if (!bound->is_constant() && bound->lower_bound() < 0 && bound->upper_bound() >= 0)
+        n.graph().guard(0, Relation::le, *bound, "Slice");
+    if (step > 0) {
+      const Dim start = clamped(starts[i], size, 0), end = max(start, clamped(ends[i], size, 0));
+      if (start == Dim(0) && end == size && step == 1) continue;
+      x = slice(x, axis, start, end, step);
+      continue;
+    }
+    // From the other end: element j of the flipped axis is size - 1 - j.
+    const Dim first = clamped(starts[i], size, -1), last = clamped(ends[i], size, -1);
+    const Dim start = size - Dim(1) - first, end = max(start, size - Dim(1) - last);
+    x = slice(flip(x, {Dim(axis)}), axis, start, end, -step);
+  }
+  n.give(x);
+}
+
+void expanded(Node& n) {
+  const Value x = n.in(0);
+  const Result<Shape> shape = broadcast(x.shape(), n.dims(1));
+  if (!shape.ok()) n.refuse(std::string(shape.status().message()));
+  n.give(x.shape() == *shape ? x : expand(x, *shape));
+}
+
+void tiled(Node& n) {
+  const Value x = n.in(0);
+  if (n.opset() < 6) n.refuse("Tile of opset 5 and older is not supported");
+  n.give(n.op("repeat", {x}, {{"repeats", n.dims(1)}}));
+}
+
+void padded(Node& n) {
+  const Value x = n.in(0);
+  const bool old = n.opset() < 11;
+  const Dims given = !old ? n.dims(1) : dims_of(n.integers(n.opset() < 2 ? "paddings" : "pads"));
+  const auto axes = n.opset() < 18 ? std::nullopt : axes_of(n, 18, 3, x.rank());
+  const size_t count = axes ? axes->size() : static_cast<size_t>(x.rank());
+  if (given.size() != 2 * count) n.refuse("pads are not two for each axis");
+  Dims pads = one_each(2 * x.rank(), 0);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t d = axes ? static_cast<size_t>((*axes)[i]) : i;
+    pads[2 * d] = given[i];
+    pads[2 * d + 1] = given[count + i];
+  }
+  const std::string mode = n.string("mode", "constant");
+  static constexpr std::pair<std::string_view, const char*> kModes[] = {
+      {"constant", "constant"}, {"reflect", "reflect"}, {"edge", "replicate"}, {"wrap", "circular"}};
+  const auto known = std::find_if(std::begin(kModes), std::end(kModes),
+                                  [&](const auto& each) { return each.first == mode; });
+  if (known == std::end(kModes)) n.refuse(text("attribute 'mode' is '", mode, "'"));
+  if (mode != "constant" || old || !n.has(2) || n.is_constant(2)) {
+    const double value = mode != "constant" ? 0
+                         : old              ? n.real("value", 0.0)
+                         : n.has(2)         ? n.real(2)
+                                            : 0;
+    const bool exact = is_float(x.dtype()) || mode != "constant" || value == 0;
+    if (exact) return n.give(pad(x, pads, known->second, value));
+  }
+  // What only the graph knows, or integers: put where the padding is.
+  const Value inside = pad(expand(n.graph().scalar(int64_t{1}, boolean), x.shape()), pads);
+  const Value value = old ? constant_like(x, n.real("value", 0.0)) : reshape(n.in(2), {});
+  n.give(where(inside, pad(x, pads), value));
+}
+
+void constant_of_shape(Node& n) {
+  Graph& g = n.graph();
+  Value value = g.scalar(0.0, f32);
+  if (n.has("value")) value = reshape(g.constant(n.tensor("value")), {});
+  n.give(expand(value, n.dims(0)));
+}
+
+void ranged(Node& n) {
+  const DType dtype = n.type(0).dtype;
+  Graph& g = n.graph();
+  const Value start = reshape(n.in(0), {}), limit = reshape(n.in(1), {}),
+              delta = reshape(n.in(2), {});
+  Dim count;
+  const auto a = n.known(0), b = n.known(1), c = n.known(2);
+  const bool sizes = is_integer(dtype) && a && b && c && a->elements[0].is_integral() &&
+                     b->elements[0].is_integral() && c->elements[0].is_constant();
+  if (sizes && c->elements[0].top.constant() > 0) {
+    count = max(Dim(0), ceildiv(b->elements[0].top - a->elements[0].top, c->elements[0].top));
+  } else {
+    // max(ceil((limit - start) / delta), 0), in the precision of the inputs.
+    const DType wide = is_float(dtype) ? dtype : f64;
+    const Value steps = ceil((cast(limit, wide) - cast(start, wide)) / cast(delta, wide));
+    count = n.call().size_of(cast(maximum(steps, constant_like(steps, 0)), i64));
+  }
+  const Value i = g.call("arange", {}, {{"end", count}});
+  n.give(cast(i, dtype) * delta + start);
+}
+
+void shape_of(Node& n) { n.refuse(text("the shape ", n.type(0).shape, " has too many sizes")); }
+
+void eye_like(Node& n) {
+  const TensorType like = n.type(0);
+  if (like.rank() != 2) n.refuse(text("its input is ", like, ", not a matrix"));
+  DType dtype = like.dtype;
+  if (n.has("dtype")) {
+    if (n.integer("dtype") == 1)
+      dtype = f32;
+    else if (n.integer("dtype") == 11)
+      dtype = f64;
+    else if (n.integer("dtype") == 7)
+      dtype = i64;
+    else if (n.integer("dtype") == 6)
+      dtype = i32;
+    else
+      n.refuse(text("attribute 'dtype' is ", n.integer("dtype"), " of ONNX, which is not supported"));
+  }
+  Graph& g = n.graph();
+  const Value rows = reshape(g.call("arange", {}, {{"end", like.shape[0]}}), {like.shape[0], 1});
+  const Value columns = reshape(g.call("arange", {}, {{"end", like.shape[1]}}), {1, like.shape[1]});
+  n.give(cast(eq(rows + g.scalar(n.integer("k", 0), i64), columns), dtype));
+}
+
+void triangle(Node& n) {
+  const Value x = n.in(0);
+  const int64_t k = n.has(1) ? n.integer(1) : 0;
+  n.give(n.flag("upper", true) ? triu(x, k) : tril(x, k));
+}
+
+void depth_to_space(Node& n) {
+  const Value x = n.in(0);
+  const Dim b = n.integer("blocksize"), c = floordiv(x.dim(1), b * b);
+  const bool crd = n.string("mode", "DCR") == "CRD";
+  const Value apart = crd ? reshape(x, {x.dim(0), c, b, b, x.dim(2), x.dim(3)})
+                          : reshape(x, {x.dim(0), b, b, c, x.dim(2), x.dim(3)});
+  const Value y = permute(apart, crd ? Dims{0, 1, 4, 2, 5, 3} : Dims{0, 3, 4, 1, 5, 2});
+  n.give(reshape(y, {x.dim(0), c, x.dim(2) * b, x.dim(3) * b}));
+}
+
+void space_to_depth(Node& n) {
+  const Value x = n.in(0);
+  const Dim b = n.integer("blocksize"), h = floordiv(x.dim(2), b), w = floordiv(x.dim(3), b);
+  const std::string mode = n.string("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") n.refuse(text("attribute 'mode' is '", mode, "'"));
+  const Value apart = reshape(x, {x.dim(0), x.dim(1), h, b, w, b});
+  const Value y = permute(apart, mode == "DCR" ? Dims{0, 3, 5, 1, 2, 4} : Dims{0, 1, 3, 5, 2, 4});
+  n.give(reshape(y, {x.dim(0), x.dim(1) * b * b, h, w}));
+}
+
+void center_crop_pad(Node& n) {
+  Value x = n.in(0);
+  const Dims sizes = n.dims(1);
+  std::vector<int> axes;
+  for (const int64_t axis : n.integers("axes")) axes.push_back(n.axis(axis, x.rank()));
+  if (!n.has("axes"))
+    for (int d = 0; d < x.rank(); ++d) axes.push_back(d);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const Dim have = x.dim(axes[i]), want = sizes.at(i);
+    if (!have.is_constant() || !want.is_constant())
+      n.refuse(text("the sizes ", have, " and ", want, " are open"),
+               "give numbers for them with --dim");
+    const int64_t more = want.constant() - have.constant();
+    if (more < 0) {
+      const int64_t start = -more / 2;
+      x = slice(x, axes[i], start, start + want.constant());
+    } else if (more > 0) {
+      Dims pads = one_each(2 * x.rank(), 0);
+      pads[static_cast<size_t>(2 * axes[i])] = more / 2;
+      pads[static_cast<size_t>(2 * axes[i]) + 1] = more - more / 2;
+      x = pad(x, std::move(pads));
+    }
+  }
+  n.give(x);
+}
+
+void col_to_im(Node& n) {
+  const Value x = n.in(0);
+  const std::vector<int64_t> image = n.integers(1), block = n.integers(2);
+  const auto count = image.size();
+  const auto list = [&](std::string_view name, int64_t fallback) {
+    return n.has(name) ? n.integers(name) : std::vector<int64_t>(count, fallback);
+  };
+  const auto strides = list("strides", 1), dilations = list("dilations", 1);
+  std::vector<int64_t> pads =
+      n.has("pads") ? n.integers("pads") : std::vector<int64_t>(2 * count, 0);
+  if (count != 2) n.refuse(text("it has ", int64_t(count), " spatial axes; two are supported"));
+  // Uneven padding: the larger image is made, then cut.
+  Dims size, cut;
+  for (size_t d = 0; d < count; ++d) size.emplace_back(image[d] + pads[d] + pads[count + d]);
+  Value y = n.op("col2im", {x},
+                 {{"output_size", size},
+                  {"kernel_size", dims_of(block)},
+                  {"dilation", dims_of(dilations)},
+                  {"stride", dims_of(strides)}});
+  for (size_t d = 0; d < count; ++d)
+    if (pads[d] != 0 || pads[count + d] != 0)
+      y = slice(y, static_cast<int>(d) + 2, pads[d], pads[d] + image[d]);
+  n.give(y);
+}
+
+constexpr Builtin kRows[] = {
+    {"onnx::Reshape", row<reshaped>},
+    {"onnx::Flatten", row<flattened>},
+    {"onnx::Squeeze", row<squeezed>},
+    {"onnx::Unsqueeze", row<unsqueezed>},
+    {"onnx::Transpose", row<transposed>},
+    {"onnx::Concat", row<joined>},
+    {"onnx::Split", row<split>},
+    {"onnx::Slice", row<sliced>},
+    {"onnx::Expand", row<expanded>},
+    {"onnx::Tile", row<tiled>},
+    {"onnx::Pad", row<padded>},
+    {"onnx::ConstantOfShape", row<constant_of_shape>},
+    {"onnx::Range", row<ranged>},
+    {"onnx::Shape", row<shape_of>},
+    {"onnx::Size", row<shape_of>},
+    {"onnx::EyeLike", row<eye_like>},
+    {"onnx::Trilu", row<triangle>},
+    {"onnx::DepthToSpace", row<depth_to_space>},
+    {"onnx::SpaceToDepth", row<space_to_depth>},
+    {"onnx::CenterCropPad", row<center_crop_pad>},
+    {"onnx::Col2Im", row<col_to_im>},
+};
+
+}  // namespace
+
+Rows shape_rows() { return kRows; }
+
+}  // namespace hg::convert::onnx

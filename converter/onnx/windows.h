@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The windows of convolutions and pools: kernel, strides, dilations, and the padding that pads and
+// auto_pad stand for.
+#pragma once
+
+#include "converter/onnx/node.h"
+
+namespace hg::convert::onnx {
+
+struct Windows {
+  Dims kernel, strides, dilations;
+  Dims begin, end;  // padding of each spatial axis
+  Dims out;         // sizes of the result
+
+  int count() const { return static_cast<int>(kernel.size()); }
+  Dim reach(int d) const;  // elements from the first to the last of a window
+  bool is_symmetric() const { return begin == end; }
+  bool is_dilated() const;
+  // [begin, end] for each dim of [n, c, spatial...].
+  Dims pads() const;
+};
+
+// Of the node's attributes, for an input [n, c, spatial...] and a kernel of these sizes.
+Windows windows_of(Node& n, const Shape& x, Dims kernel);
+
+}  // namespace hg::convert::onnx
