@@ -10,6 +10,7 @@
 #include "converter/cli/options.h"
 #include "converter/script/failure.h"
 #include "converter/script/type_names.h"
+#include "tools/npy.h"
 
 namespace hg::convert {
 namespace {
@@ -112,7 +113,36 @@ ConstantOption parse_constant(std::string_view text) {
   return {std::string(name), std::string(text.substr(equals + 1))};
 }
 
-void apply_constants(ScriptProgram& program, const std::vector<ConstantOption>& constants) {
+namespace {
+
+// The tensor of a .npy file in the place of an input of this type.
+Item tensor_of(ScriptProgram& program, const ScriptInput& input, const std::string& path) {
+  const auto fail = [&](const auto&... why) {
+    throw Failure{Exit::usage, text("--constant ", input.name, ": ", why...)};
+  };
+  Result<tools::NpyArray> array = tools::read_npy(path);
+  if (!array.ok()) fail(path, ": ", array.status().message());
+  const Tensor& given = array->tensor;
+  if (input.known) {
+    const Shape& want = input.known->shape;
+    bool fits = given.dtype == input.known->dtype && given.rank() == input.known->rank();
+    for (int d = 0; fits && d < given.rank(); ++d)
+      fits = !want[static_cast<size_t>(d)].is_constant() ||
+             want[static_cast<size_t>(d)] == Dim(given.shape[d]);
+    if (!fits) fail(path, " is ", given.dtype, given.shape, ", but the model takes ", *input.known);
+  }
+  Result<TensorData> data = TensorData::copy_of(given);
+  if (!data.ok()) fail(data.status().message());
+  ScriptTensor made;
+  made.data = std::move(*data);
+  program.tensors.push_back(std::move(made));
+  return Item(ScriptTensorIndex{static_cast<int32_t>(program.tensors.size() - 1)});
+}
+
+}  // namespace
+
+void apply_constants(ScriptProgram& program, const std::vector<ConstantOption>& constants,
+                     bool takes_tensors) {
   for (const ConstantOption& constant : constants) {
     const auto fail = [&](const auto&... why) {
       throw Failure{Exit::usage, text("--constant ", constant.name, ": ", why...)};
@@ -127,6 +157,13 @@ void apply_constants(ScriptProgram& program, const std::vector<ConstantOption>& 
       fail("the model has no such argument", close.empty() ? "" : ", did you mean " + close + "?");
     }
     if (input->is_constant) fail("it is given twice");
+    if (takes_tensors && input->type == "Tensor") {
+      if (!constant.value.ends_with(".npy"))
+        fail("give its elements as ", constant.name, "=FILE.npy");
+      input->default_value = tensor_of(program, *input, constant.value);
+      input->is_constant = input->has_default = true;
+      continue;
+    }
     if (!takes_constant(input->type))
       fail("the argument is of type ", input->type, ", which takes an --input");
     const auto value = value_of(input->type, constant.value);

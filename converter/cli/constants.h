@@ -18,8 +18,10 @@ struct ConstantOption {
 ConstantOption parse_constant(std::string_view text);  // throws Failure (usage)
 
 // Makes the arguments constants of the program. Throws Failure (usage) where there is no such
-// argument, or its type does not take the value.
-void apply_constants(ScriptProgram& program, const std::vector<ConstantOption>& constants);
+// argument, or its type does not take the value. With `takes_tensors` those of tensors name files:
+// shape=FILE.npy.
+void apply_constants(ScriptProgram& program, const std::vector<ConstantOption>& constants,
+                     bool takes_tensors);
 // Whether an argument of the type can be a constant: int, float, bool, str, and optionals, lists
 // and tuples of them.
 bool takes_constant(const std::string& type);

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "converter/check/check_inputs.h"
+#include "converter/check/loops.h"
 #include "converter/check/written.h"
 #include "converter/cli/inputs.h"
 #include "converter/cli/known_types.h"
@@ -146,7 +147,7 @@ class Conversion {
     if (format == Format::onnx) report_.libtorch.clear();  // it has no part in this
     for (const std::string& line : loaded.program.notes) report_.notes.push_back(line);
     note_custom(loaded);
-    apply_constants(loaded.program, job().constants);
+    apply_constants(loaded.program, job().constants, format == Format::onnx);
     std::future<std::string> bad_weights =
         std::async(std::launch::async, warning_of_weights, std::cref(loaded.program));
 
@@ -188,7 +189,11 @@ class Conversion {
       return made;
     };
     WrittenModel written(*model, job().output, custom_.registry(), info);
-    if (job().check && report_.libtorch.empty()) {
+    if (job().check && format == Format::onnx) {
+      stage("check");
+      report_.check = check_by_loops(model->graph(), written.read_back(), job(), progress_);
+      for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
+    } else if (job().check && report_.libtorch.empty()) {
       report_.check.not_exercised = {"anything: hg-convert is built without libtorch"};
       report_.warnings.push_back(
           "nothing is checked: this hg-convert is built without libtorch; compare the file's "

@@ -31,6 +31,7 @@ Examples:
   hg-convert net.pt --input 'f32[n,16]' --custom 'acme.wave(x, gain: float = 1) -> like x'
   hg-convert voice.pt --input 'x:f32[n,t]' --constant sr=16000 --constant mode=mean
   hg-convert exported.pt2
+  hg-convert model.onnx --dim batch=1 --constant shape=shape.npy
   cat model.pt | hg-convert - -o - --input 'f32[n,16]' > model.hgm
   hg-convert --list-ops
 
@@ -87,7 +88,8 @@ void print_success(const Report& report) {
     line = text("  checked with ", describe_sizes(checked.sizes),
                 checked.values.empty() ? "" : " and ", checked.values, ": ", equal, " of ",
                 static_cast<int64_t>(checked.outputs.size()),
-                " outputs equal libtorch's, largest error ", error,
+                " outputs equal ",
+                report.libtorch.empty() ? "the plain run's" : "libtorch's", ", largest error ", error,
                 rounded > 0 ? text("; ", rounded, " but for rounding") : "");
     std::fprintf(out, "%s\n", line.c_str());
   }
@@ -165,7 +167,7 @@ int run(int argc, char** argv) {
   std::string json, batch;
   std::vector<std::string> inputs, constants, check_sizes, dims, custom;
   bool no_check = false, list_ops = false;
-  app.add_option("model", job.model, "the TorchScript or .pt2 file, or - for standard input");
+  app.add_option("model", job.model, "the TorchScript, .pt2 or ONNX file, or - for standard input");
   app.add_option("-o,--output", job.output,
                  "the .hgm file, or - for standard output; by default "
                  "the model's name with .hgm");

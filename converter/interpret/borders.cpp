@@ -177,6 +177,8 @@ void Interpreter::bind_inputs() {
     Item item = input.is_constant || (input.has_default && spare == 0)
                     ? copy_of(input.default_value, known)
                     : bind_input(input.name, input.type, next, spare);
+    if (const auto* tensor = std::get_if<ScriptTensorIndex>(&item.value))
+      item = Item(memory_.of_script(tensor->index));
     made(item);
     set(program_.body.inputs.at(i + 1), std::move(item));
   }

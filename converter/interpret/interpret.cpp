@@ -16,10 +16,9 @@ namespace {
 
 // In the order in which they are asked.
 std::array<std::span<const Builtin>, 12> builtin_tables() {
-  return {number_builtins(),    comparison_builtins(), conversion_builtins(), piece_builtins(),
-          container_builtins(), list_builtins(),       dict_builtins(),
-          text_builtins(),      fact_builtins(),       text_method_builtins(),
-          object_builtins(),    nested_builtins()};
+  return {number_builtins(),    comparison_builtins(),  conversion_builtins(), piece_builtins(),
+          container_builtins(), list_builtins(),        dict_builtins(),       text_builtins(),
+          fact_builtins(),      text_method_builtins(), object_builtins(),     nested_builtins()};
 }
 
 // Nothing that ONNX names is a Python op, and the other way round.
@@ -158,8 +157,7 @@ Item Interpreter::detached(const Item& item) {
   if (!tensor || (*tensor)->is_poisoned() || (*tensor)->known() ||
       !is_float(memory_.type(*tensor).dtype))
     return item;
-  if ((*tensor)->is_number())
-    return Item(memory_.make_number(rows::detach(memory_.read(*tensor))));
+  if ((*tensor)->is_number()) return Item(memory_.make_number(rows::detach(memory_.read(*tensor))));
   rows::View view = rows::detach_view();
   const TensorRef result =
       memory_.make_view(*tensor, std::move(view.forward), std::move(view.inverse), view.relayout);

@@ -47,12 +47,12 @@ Mask mask_of(Node& n, const Value& q, const Dim& keys, const Dim& past) {
     if (!(given.dim(-1) == keys)) {  // what it does not reach is hidden
       Dims pads = one_each(2 * given.rank(), 0);
       pads.back() = keys - given.dim(-1);
-      given = given.dtype() == boolean ? pad(given, pads)
-                                       : pad(given, pads, "constant", -INFINITY);
+      given = given.dtype() == boolean ? pad(given, pads) : pad(given, pads, "constant", -INFINITY);
     }
     (given.dtype() == boolean ? mask.seen : mask.added) = given;
   }
-  const int64_t left = n.integer("left_window_size", -1), right = n.integer("right_window_size", -1);
+  const int64_t left = n.integer("left_window_size", -1),
+                right = n.integer("right_window_size", -1);
   const bool causal = n.flag("is_causal"), counted = n.has(6);
   Value lengths;  // i64[batch, 1, 1, 1]
   if (counted) lengths = reshape(cast(n.in(6), i64), {q.dim(0), 1, 1, 1});
@@ -139,7 +139,8 @@ Value rotated(const Value& x, const Value& cos, const Value& sin, const Dim& siz
   const Dim half = floordiv(size, 2);
   const Value turning = slice(x, last, 0, size);
   const Value x1 = interleaved ? slice(turning, last, 0, size, 2) : slice(turning, last, 0, half);
-  const Value x2 = interleaved ? slice(turning, last, 1, size, 2) : slice(turning, last, half, size);
+  const Value x2 =
+      interleaved ? slice(turning, last, 1, size, 2) : slice(turning, last, half, size);
   const Value real = cos * x1 - sin * x2, imaginary = sin * x1 + cos * x2;
   Value y;
   if (interleaved) {
@@ -176,7 +177,8 @@ void linear_attention(Node& n) {
   const std::string rule = n.string("update_rule", "gated_delta");
   const bool gated = rule == "gated" || rule == "gated_delta";
   const bool delta = rule == "delta" || rule == "gated_delta";
-  if (!gated && !delta && rule != "linear") n.refuse(text("attribute 'update_rule' is '", rule, "'"));
+  if (!gated && !delta && rule != "linear")
+    n.refuse(text("attribute 'update_rule' is '", rule, "'"));
   const Value given = n.in(0);
   const DType dtype = given.dtype();
   const auto heads_of = [&](int i, const Dim& count) { return apart(cast(n.in(i), f32), count); };
@@ -194,8 +196,7 @@ void linear_attention(Node& n) {
   const DType state_dtype = n.has(3) ? n.type(3).dtype : dtype;
   // [batch, kv heads, key size, value size]
   Value state = n.has(3) ? cast(n.in(3), f32)
-                         : expand(n.graph().scalar(0.0, f32),
-                                  {q.dim(0), kv, k.dim(3), v.dim(3)});
+                         : expand(n.graph().scalar(0.0, f32), {q.dim(0), kv, k.dim(3), v.dim(3)});
   Values outputs;
   for (int64_t t = 0; t < time.constant(); ++t) {
     const auto column = [&](const Value& x) {  // [batch, heads, size, 1]

@@ -49,7 +49,8 @@ Windows windows_of(Node& n, const Shape& x, Dims kernel) {
     const Dim in = x[d + 2], reach = w.reach(static_cast<int>(d)), stride = w.strides[d];
     if (same) {
       const Dim out = ceildiv(in, stride);
-      const Dim total = max(Dim(0), (out - Dim(1)) * stride + reach - in), less = floordiv(total, 2);
+      const Dim total = max(Dim(0), (out - Dim(1)) * stride + reach - in),
+                less = floordiv(total, 2);
       w.begin.push_back(automatic == "SAME_UPPER" ? less : total - less);
       w.end.push_back(automatic == "SAME_UPPER" ? total - less : less);
       w.out.push_back(out);
@@ -112,8 +113,7 @@ void transposed_convolution(Node& n) {
       begin.push_back(automatic == "VALID" ? Dim(0) : pads[d]);
       end.push_back(automatic == "VALID" ? Dim(0) : pads[count + d]);
     } else {
-      const Dim out =
-          wanted.empty() ? x.dim(static_cast<int>(d) + 2) * strides[d] : wanted[d];
+      const Dim out = wanted.empty() ? x.dim(static_cast<int>(d) + 2) * strides[d] : wanted[d];
       const Dim total = full - out, half = floordiv(total, 2);
       begin.push_back(automatic == "SAME_UPPER" ? half : total - half);
       end.push_back(automatic == "SAME_UPPER" ? total - half : half);
@@ -163,8 +163,7 @@ void causal_convolution(Node& n) {
   const Value x = n.in(0), weight = n.in(1), bias = n.in_or_none(2);
   if (x.rank() != 3) n.refuse(text("its input is ", x.shape(), ", not [batch, channels, time]"));
   const Dim before = weight.dim(2) - Dim(1);
-  const Value past = n.has(3) ? n.in(3)
-                              : expand(constant_like(x, 0), {x.dim(0), x.dim(1), before});
+  const Value past = n.has(3) ? n.in(3) : expand(constant_like(x, 0), {x.dim(0), x.dim(1), before});
   const Value all = concat({past, x}, 2);
   ConvOptions options;
   options.groups = x.dim(1);

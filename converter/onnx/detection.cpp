@@ -39,8 +39,8 @@ void non_max_suppression(Node& n) {
   const auto column = [&](int64_t c) { return slice(boxes, 2, c, c + 1); };
   if (n.integer("center_point_box", 0) != 0) {
     const Value half_w = column(2) * 0.5, half_h = column(3) * 0.5;
-    boxes = concat({column(0) - half_w, column(1) - half_h, column(0) + half_w, column(1) + half_h},
-                   2);
+    boxes =
+        concat({column(0) - half_w, column(1) - half_h, column(0) + half_w, column(1) + half_h}, 2);
   } else {  // any two opposite corners, y before x
     boxes = concat({minimum(column(1), column(3)), minimum(column(0), column(2)),
                     maximum(column(1), column(3)), maximum(column(0), column(2))},

@@ -109,8 +109,7 @@ Value exclusive(const Value& a, const Value& b) { return logical_xor(a, b); }
 void power(Node& n) {
   const Value a = n.in(0);
   Value b = aligned(n, a, n.in(1));
-  if (is_float(a.dtype()) || is_integer(b.dtype()))
-    return n.give(pow(a, cast(b, a.dtype())));
+  if (is_float(a.dtype()) || is_integer(b.dtype())) return n.give(pow(a, cast(b, a.dtype())));
   n.give(cast(pow(cast(a, b.dtype()), b), a.dtype()));
 }
 
@@ -220,8 +219,8 @@ void cast_like(Node& n) { n.give(converted(n.in(0), n.type(1).dtype)); }
 void bit_cast(Node& n) {
   const Value x = n.in(0);
   const DType to = dtype_of_number(n, n.integer("to"));
-  const bool bytes = (x.dtype() == i8 || x.dtype() == u8 || x.dtype() == boolean) &&
-                     (to == i8 || to == u8);
+  const bool bytes =
+      (x.dtype() == i8 || x.dtype() == u8 || x.dtype() == boolean) && (to == i8 || to == u8);
   if (x.dtype() != to && !bytes)
     n.refuse(text("the bits of ", x.dtype(), " as ", to, " are not supported"));
   n.give(cast(x, to));

@@ -16,8 +16,9 @@ Value from_start(const Value& given, const Dim& size) {
     if (std::all_of(begin, begin + data->tensor.count(), [](int64_t i) { return i >= 0; }))
       return index;
   }
-  const Value length = size.is_constant() ? g.scalar(size.constant(), i64)
-                                          : reshape(g.call("dims", {}, {{"values", Dims{size}}}), {});
+  const Value length = size.is_constant()
+                           ? g.scalar(size.constant(), i64)
+                           : reshape(g.call("dims", {}, {{"values", Dims{size}}}), {});
   return where(lt(index, constant_like(index, 0)), index + length, index);
 }
 
@@ -25,7 +26,8 @@ void gathered(Node& n) {
   const Value x = n.in(0);
   const int axis = n.axis(n.integer("axis", 0), x.rank());
   const Value index = from_start(n.in(1), x.dim(axis));
-  if (axis == 0 && x.rank() == 2 && is_float(x.dtype())) return n.give(n.op("embedding", {x, index}));
+  if (axis == 0 && x.rank() == 2 && is_float(x.dtype()))
+    return n.give(n.op("embedding", {x, index}));
   const Value flat = reshape(index, {count(index.shape())});
   const Value y = n.op("index_select", {x, flat}, {{"dim", axis}});
   Shape shape(x.shape().begin(), x.shape().begin() + axis);
@@ -104,9 +106,9 @@ void scattered_tuples(Node& n) {
   const auto [reached, rest] = split_at(x, indices.dim(-1).constant());
   const Dim width = count(rest), rows = count(at.shape());
   const Value to = expand(reshape(at, {rows, 1}), {rows, width});
-  const Value y = n.op("scatter", {reshape(x, {count(reached), width}), to,
-                                   reshape(updates, {rows, width})},
-                       {{"dim", 0}, {"reduce", reduction_of(n)}});
+  const Value y =
+      n.op("scatter", {reshape(x, {count(reached), width}), to, reshape(updates, {rows, width})},
+           {{"dim", 0}, {"reduce", reduction_of(n)}});
   n.give(reshape(y, x.shape()));
 }
 
@@ -139,7 +141,11 @@ void tensor_scatter(Node& n) {
 
 void one_hot(Node& n) {
   const Value indices = n.in(0), values = n.in(2);
-  const Dim depth = n.dim(1);
+  // The depth may be of any dtype.
+  const bool exact = is_integer(n.type(1).dtype);
+  const Dim depth = exact              ? n.dim(1)
+                    : n.is_constant(1) ? Dim(n.integer(1))
+                                       : n.call().size_of(cast(reshape(n.in(1), {}), i64));
   Graph& g = n.graph();
   const int axis = n.axis(n.integer("axis", -1), indices.rank() + 1);
   Shape along(static_cast<size_t>(indices.rank()) + 1, Dim(1)), shape = indices.shape();

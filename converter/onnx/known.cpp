@@ -302,7 +302,9 @@ Numbers chosen(Node& n) {
   for (const Numbers* each : {&condition, &yes, &no})
     if ((*each)->elements.size() != 1) count = (*each)->elements.size();
   Known result{yes->dtype, std::max({condition->rank, yes->rank, no->rank}), {}};
-  const auto at = [](const Known& k, size_t i) { return k.elements[k.elements.size() == 1 ? 0 : i]; };
+  const auto at = [](const Known& k, size_t i) {
+    return k.elements[k.elements.size() == 1 ? 0 : i];
+  };
   for (const Numbers* each : {&condition, &yes, &no})
     if ((*each)->elements.size() != 1 && (*each)->elements.size() != count) return std::nullopt;
   for (size_t i = 0; i < count; ++i) {

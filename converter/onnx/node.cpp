@@ -290,8 +290,8 @@ Value constant_list(Graph& g, const std::vector<int64_t>& values) {
 }
 
 Value constant_list(Graph& g, const std::vector<double>& values, DType dtype) {
-  return cast(
-      g.constant(*TensorData::copy_of(view(values, {static_cast<int64_t>(values.size())}))), dtype);
+  return cast(g.constant(*TensorData::copy_of(view(values, {static_cast<int64_t>(values.size())}))),
+              dtype);
 }
 
 Dims range(int count) {

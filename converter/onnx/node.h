@@ -89,8 +89,7 @@ class Node {
     return graph().call(name, inputs, attrs);
   }
   // A row of PyTorch's op of this name, on these arguments; its results.
-  std::vector<Item> aten(std::string_view kind,
-                         std::vector<std::pair<std::string, Item>> arguments,
+  std::vector<Item> aten(std::string_view kind, std::vector<std::pair<std::string, Item>> arguments,
                          int results = 1) const;
   Value aten_value(std::string_view kind,
                    std::vector<std::pair<std::string, Item>> arguments) const;
@@ -108,9 +107,9 @@ class Node {
 inline Value where(const Value& condition, const Value& yes, const Value& no) {
   return yes.graph()->call("where", {condition, yes, no});
 }
-Value constant_like(const Value& x, double value);    // a scalar of x's dtype
+Value constant_like(const Value& x, double value);  // a scalar of x's dtype
 Value constant_of(Graph& g, DType dtype, double value);
-Value constant_list(Graph& g, const std::vector<int64_t>& values);         // i64[n]
+Value constant_list(Graph& g, const std::vector<int64_t>& values);  // i64[n]
 Value constant_list(Graph& g, const std::vector<double>& values, DType dtype);
 Dims range(int count);  // 0, 1, ...
 Dims one_each(int count, const Dim& value);

@@ -30,9 +30,9 @@ void batch_normalization(Node& n) {
     const Value wide = x.dtype() == f64 ? x : cast(x, f32);
     const Value m = mean(wide, axes, true), centred = wide - m;
     const Value v = mean(centred * centred, axes, true);
-    const Value y = cast(centred / hg::sqrt(v + epsilon), x.dtype()) *
-                        cast(per_channel(scale, x), x.dtype()) +
-                    cast(per_channel(bias, x), x.dtype());
+    const Value y =
+        cast(centred / hg::sqrt(v + epsilon), x.dtype()) * cast(per_channel(scale, x), x.dtype()) +
+        cast(per_channel(bias, x), x.dtype());
     const auto moved = [&](const Value& before, const Value& now) {
       const Value flat = cast(reshape(now, before.shape()), before.dtype());
       return before * momentum + flat * (1 - momentum);
@@ -135,26 +135,19 @@ void mean_variance(Node& n) {
 void dropout_of(Node& n) {
   const Value x = n.in(0);
   Graph& g = n.graph();
-  bool training = false;
-  double ratio = 0.5;
-  if (n.opset() >= 12) {
-    if (n.has(2) && !n.is_constant(2))
-      n.refuse("whether it trains is an input of the model",
-               "give it with --constant NAME=FILE.npy");
-    training = n.has(2) && n.real(2) != 0;
-    if (training && n.has(1)) ratio = n.real(1);
-  } else if (n.opset() < 7) {
-    training = !n.flag("is_test");
-    ratio = n.real("ratio", 0.5);
-  }
-  if (!training || ratio == 0) {
-    const Value mask = expand(g.scalar(int64_t{1}, boolean), x.shape());
-    return n.output_count() > 1 ? n.give({x, mask}) : n.give(x);
-  }
-  if (ratio >= 1) n.refuse("attribute 'ratio' is 1 or more");
-  const Value kept = ge(g.call("rand", {}, {{"shape", x.shape()}, {"dtype", f32}}),
-                        g.scalar(ratio, f32));
-  n.give({where(kept, x * (1 / (1 - ratio)), constant_like(x, 0)), kept});
+  const Value all = expand(g.scalar(int64_t{1}, boolean), x.shape());
+  const bool asks = n.opset() >= 12 && n.has(2);
+  const bool decided = !asks || n.is_constant(2);
+  const bool training = n.opset() < 7 ? !n.flag("is_test") : asks && decided && n.real(2) != 0;
+  if (decided && !training) return n.output_count() > 1 ? n.give({x, all}) : n.give(x);
+  Value ratio = g.scalar(n.real("ratio", 0.5), f32);
+  if (n.opset() >= 12 && n.has(1)) ratio = cast(reshape(n.in(1), {}), f32);
+  n.call().note("dropout draws its mask anew in each run; a seed in the file is not used");
+  Value kept = ge(g.call("rand", {}, {{"shape", x.shape()}, {"dtype", f32}}), ratio);
+  if (!decided) kept = logical_or(kept, logical_not(reshape(n.in(2), {})));
+  Value scale = 1.0 / (1.0 - ratio);
+  if (!decided) scale = where(reshape(n.in(2), {}), scale, constant_like(scale, 1));
+  n.give({where(kept, x * cast(scale, x.dtype()), constant_like(x, 0)), kept});
 }
 
 constexpr Builtin kRows[] = {

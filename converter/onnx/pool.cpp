@@ -34,7 +34,8 @@ Value sums(const Value& x, const Windows& w) {
   ConvOptions options;
   options.stride = w.strides;
   options.dilation = w.dilations;
-  Shape single = {x.dim(0) * x.dim(1), Dim(1)}, ones = {Dim(1), Dim(1)}, shape = {x.dim(0), x.dim(1)};
+  Shape single = {x.dim(0) * x.dim(1), Dim(1)}, ones = {Dim(1), Dim(1)},
+        shape = {x.dim(0), x.dim(1)};
   single.insert(single.end(), x.shape().begin() + 2, x.shape().end());
   ones.insert(ones.end(), w.kernel.begin(), w.kernel.end());
   shape.insert(shape.end(), w.out.begin(), w.out.end());
@@ -87,8 +88,8 @@ Value whole_places(Node& n, const Value& x, const Value& places) {
   for (int d = 2; d < x.rank(); ++d) plane *= x.dim(d).constant();
   Shape planes = {x.dim(0), x.dim(1)};
   planes.resize(static_cast<size_t>(x.rank()), Dim(1));
-  const Value offset = reshape(g.call("arange", {}, {{"end", x.dim(0) * x.dim(1)}}), planes) *
-                       g.scalar(plane, i64);
+  const Value offset =
+      reshape(g.call("arange", {}, {{"end", x.dim(0) * x.dim(1)}}), planes) * g.scalar(plane, i64);
   if (n.integer("storage_order", 0) == 0) return places + offset;
   Value rest = places, turned = g.scalar(int64_t{0}, i64);
   std::vector<Value> at(static_cast<size_t>(x.rank()));
@@ -135,7 +136,8 @@ void max_unpool(Node& n) {
                       pads[kernel.size() + d]);
   const Value flat = expand(constant_like(x, 0), {count(natural)});
   const Dim total = count(x.shape());
-  const Value y = n.op("scatter", {flat, reshape(places, {total}), reshape(x, {total})}, {{"dim", 0}});
+  const Value y =
+      n.op("scatter", {flat, reshape(places, {total}), reshape(x, {total})}, {{"dim", 0}});
   Value out = reshape(y, natural);
   if (n.has(2)) {
     const Dims wanted = n.dims(2);

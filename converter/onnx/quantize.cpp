@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantised ops, by the numbers that they stand for. Sums of products of 8-bit integers are exact in
-// f64.
+// Quantised ops, by the numbers that they stand for. Sums of products of 8-bit integers are exact
+// in f64.
 #include <algorithm>
 #include <limits>
 
@@ -27,7 +27,8 @@ Limits limits_of(Node& n, DType dtype) {
 
 // A scale or a zero point beside x: one number, one along the axis, or one for each block.
 Value beside(Node& n, const Value& v, const Value& x, int64_t given_axis, int64_t block) {
-  if (v.rank() == 0 || (v.rank() == 1 && v.dim(0) == Dim(1) && x.rank() != 1)) return reshape(v, {});
+  if (v.rank() == 0 || (v.rank() == 1 && v.dim(0) == Dim(1) && x.rank() != 1))
+    return reshape(v, {});
   const int axis = n.axis(given_axis, x.rank());
   Shape shape(static_cast<size_t>(x.rank()), Dim(1));
   if (block == 0) {

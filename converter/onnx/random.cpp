@@ -24,9 +24,7 @@ void drawn(Node& n, bool normal, const Shape& shape, DType dtype) {
 
 void uniform(Node& n) { drawn(n, false, dims_of(n.integers("shape")), dtype_given(n, f32)); }
 void normal(Node& n) { drawn(n, true, dims_of(n.integers("shape")), dtype_given(n, f32)); }
-void uniform_like(Node& n) {
-  drawn(n, false, n.type(0).shape, dtype_given(n, n.type(0).dtype));
-}
+void uniform_like(Node& n) { drawn(n, false, n.type(0).shape, dtype_given(n, n.type(0).dtype)); }
 void normal_like(Node& n) { drawn(n, true, n.type(0).shape, dtype_given(n, n.type(0).dtype)); }
 
 void bernoulli(Node& n) {

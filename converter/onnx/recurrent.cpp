@@ -42,9 +42,9 @@ Value activated(Node& n, const Activation& f, const Value& x) {
 
 // One direction of the layer.
 struct Direction {
-  Value w, r, b_w, b_r;     // [gates * hidden, in], [gates * hidden, hidden], [gates * hidden]
-  Value p_i, p_o, p_f;      // peepholes [hidden], may be missing
-  Value h0, c0;             // [batch, hidden]
+  Value w, r, b_w, b_r;  // [gates * hidden, in], [gates * hidden, hidden], [gates * hidden]
+  Value p_i, p_o, p_f;   // peepholes [hidden], may be missing
+  Value h0, c0;          // [batch, hidden]
   std::vector<Activation> f;
   bool reverse = false;
 };
@@ -100,9 +100,9 @@ Result scanned(const Layer& layer, const Direction& d, const Value& x) {
   else if (layer.cell == Cell::gru)
     out = g.calls("gru_scan", {gates, d.h0, turned(d.r), turned(d.b_r)}, {{"reverse", d.reverse}});
   else
-    out = g.calls("rnn_scan", {gates, d.h0, d.r, d.b_r},
-                  {{"nonlinearity", d.f[0].name == "Tanh" ? "tanh" : "relu"},
-                   {"reverse", d.reverse}});
+    out = g.calls(
+        "rnn_scan", {gates, d.h0, d.r, d.b_r},
+        {{"nonlinearity", d.f[0].name == "Tanh" ? "tanh" : "relu"}, {"reverse", d.reverse}});
   Result result;
   if (out.size() >= 2) {
     result.y = out[0];
@@ -144,8 +144,7 @@ void step(Node& n, const Layer& layer, const Direction& d, const Value& x, Value
     return p ? v + p * state : v;
   };
   const Value i = act(0, peeped(gate(all, 0), d.p_i, c));
-  const Value f =
-      layer.input_forget ? 1.0 - i : act(0, peeped(gate(all, 2), d.p_f, c));
+  const Value f = layer.input_forget ? 1.0 - i : act(0, peeped(gate(all, 2), d.p_f, c));
   c = f * c + i * act(1, gate(all, 3));
   const Value o = act(0, peeped(gate(all, 1), d.p_o, c));
   h = o * activated(n, d.f.at(2), c);
@@ -164,7 +163,8 @@ Value reversed(const Layer& layer, const Value& x) {
 Result unrolled(Node& n, const Layer& layer, const Direction& d, const Value& given) {
   constexpr int64_t kMostSteps = 1024;
   if (!layer.time.is_constant() || layer.time.constant() > kMostSteps)
-    n.refuse(text("its length ", layer.time, " is open or large, and this layer (lengths of its own, "
+    n.refuse(text("its length ", layer.time,
+                  " is open or large, and this layer (lengths of its own, "
                   "clip, peepholes or other activations) runs step by step"),
              "give a number for the length with --dim");
   const Value x = d.reverse ? reversed(layer, given) : given;
@@ -192,19 +192,19 @@ Result unrolled(Node& n, const Layer& layer, const Direction& d, const Value& gi
 
 std::vector<std::vector<Activation>> activations_of(Node& n, Cell cell, int directions) {
   std::vector<std::string> names = n.strings("activations");
-  const std::vector<std::string> usual = cell == Cell::lstm
-                                             ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
-                                         : cell == Cell::gru
-                                             ? std::vector<std::string>{"Sigmoid", "Tanh"}
-                                             : std::vector<std::string>{"Tanh"};
+  const std::vector<std::string> usual =
+      cell == Cell::lstm  ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
+      : cell == Cell::gru ? std::vector<std::string>{"Sigmoid", "Tanh"}
+                          : std::vector<std::string>{"Tanh"};
   if (names.empty())
     for (int d = 0; d < directions; ++d) names.insert(names.end(), usual.begin(), usual.end());
-  const std::vector<double> alphas = n.reals("activation_alpha"), betas = n.reals("activation_beta");
+  const std::vector<double> alphas = n.reals("activation_alpha"),
+                            betas = n.reals("activation_beta");
   std::vector<std::vector<Activation>> result(static_cast<size_t>(directions));
   for (size_t i = 0; i < names.size() && i / usual.size() < result.size(); ++i)
-    result[i / usual.size()].push_back(
-        {names[i], i < alphas.size() ? alphas[i] : default_alpha(names[i]),
-         i < betas.size() ? betas[i] : default_beta(names[i])});
+    result[i / usual.size()].push_back({names[i],
+                                        i < alphas.size() ? alphas[i] : default_alpha(names[i]),
+                                        i < betas.size() ? betas[i] : default_beta(names[i])});
   for (const auto& each : result)
     if (each.size() != usual.size()) n.refuse("attribute 'activations' has not one per gate");
   return result;
@@ -259,7 +259,8 @@ void recurrent(Node& n, Cell cell) {
     }
     one.f = all[static_cast<size_t>(d)];
     one.reverse = direction == "reverse" || d == 1;
-    const Result result = is_torch(layer, one) ? scanned(layer, one, x) : unrolled(n, layer, one, x);
+    const Result result =
+        is_torch(layer, one) ? scanned(layer, one, x) : unrolled(n, layer, one, x);
     if (!result.y) n.refuse("the sizes do not fit");
     ys.push_back(reshape(result.y, {layer.time, 1, layer.batch, layer.hidden}));
     hs.push_back(reshape(result.h, {1, layer.batch, layer.hidden}));

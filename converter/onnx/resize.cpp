@@ -20,7 +20,7 @@ struct Axis {
   Dim in, out;
   std::optional<double> scale;  // where it is a constant
   Value scale_value;            // f64, rank 0
-  double roi_start = 0, roi_end = 1;
+  Value roi_start, roi_end;     // f64, rank 0; of tf_crop_and_resize alone
   bool scaled = true;           // by a scale that is given, not by sizes
 };
 
@@ -40,21 +40,19 @@ Value coordinates(Node& n, const Axis& axis, const Settings& s) {
   if (mode == "half_pixel") return half;
   if (mode == "asymmetric") return i / scale;
   if (mode == "pytorch_half_pixel") {
-    if (axis.out.is_constant())
-      return axis.out == Dim(1) ? i - 0.5 : half;
+    if (axis.out.is_constant()) return axis.out == Dim(1) ? i - 0.5 : half;
     return where(gt(length, one), half, constant_like(half, -0.5));
   }
-  if (mode == "half_pixel_symmetric")
-    return in / 2.0 * (1.0 - real(g, axis.out) / length) + half;
+  if (mode == "half_pixel_symmetric") return in / 2.0 * (1.0 - real(g, axis.out) / length) + half;
   if (mode == "align_corners") {
     const Value apart = where(gt(length, one), length - 1.0, one);
     return where(gt(length, one), i * (in - 1.0) / apart, i * 0.0);
   }
   if (mode == "tf_crop_and_resize") {
-    const double width = axis.roi_end - axis.roi_start;
+    const Value width = axis.roi_end - axis.roi_start;
     const Value apart = where(gt(length, one), length - 1.0, one);
-    const Value from = where(gt(length, one), i * width * (in - 1.0) / apart,
-                             i * 0.0 + width * (in - 1.0) / 2.0);
+    const Value from =
+        where(gt(length, one), i * width * (in - 1.0) / apart, i * 0.0 + width * (in - 1.0) / 2.0);
     return from + axis.roi_start * (in - 1.0);
   }
   n.refuse(text("attribute 'coordinate_transformation_mode' is '", mode, "'"));
@@ -245,16 +243,20 @@ void resize(Node& n) {
   // An empty tensor stands for one that is not given.
   const bool by_scale = n.has(scales) && !(count(n.type(scales).shape) == Dim(0));
   const Dims sizes = by_scale ? Dims{} : n.dims(3);
-  std::vector<double> roi;
-  if (s.coordinates == "tf_crop_and_resize") roi = n.reals(1);
+  Value roi;
+  if (s.coordinates == "tf_crop_and_resize") roi = cast(n.in(1), f64);
+  const auto bound = [&](size_t i) {
+    const auto at = static_cast<int64_t>(i);
+    return reshape(slice(roi, 0, at, at + 1), {});
+  };
   std::vector<Axis> axes;
   for (size_t i = 0; i < dims.size(); ++i) {
     Axis axis;
     axis.dim = dims[i];
     axis.in = x.dim(axis.dim);
-    if (!roi.empty()) {
-      axis.roi_start = roi.at(i);
-      axis.roi_end = roi.at(dims.size() + i);
+    if (roi) {
+      axis.roi_start = bound(i);
+      axis.roi_end = bound(dims.size() + i);
     }
     if (by_scale)
       scale_axis(n, axis, scales, i);

@@ -48,7 +48,8 @@ void length(Node& n) {
 }
 void joined(Node& n) {
   Values parts;
-  for (const Item& item : n.list(0)) parts.push_back(n.call().read(std::get<TensorRef>(item.value)));
+  for (const Item& item : n.list(0))
+    parts.push_back(n.call().read(std::get<TensorRef>(item.value)));
   if (parts.empty()) n.refuse("the sequence is empty");
   const bool fresh = n.flag("new_axis");
   const int axis = n.axis(n.integer("axis"), parts[0].rank() + (fresh ? 1 : 0));

@@ -63,7 +63,8 @@ void flattened(Node& n) {
   if (axis < 0) axis += x.rank();
   if (axis < 0 || axis > x.rank()) n.refuse(text("axis ", axis, " is out of range"));
   const auto split = x.shape().begin() + axis;
-  n.give(reshape(x, {count(Shape(x.shape().begin(), split)), count(Shape(split, x.shape().end()))}));
+  n.give(
+      reshape(x, {count(Shape(x.shape().begin(), split)), count(Shape(split, x.shape().end()))}));
 }
 
 void squeezed(Node& n) {
@@ -210,8 +211,10 @@ void padded(Node& n) {
     pads[2 * d + 1] = given[count + i];
   }
   const std::string mode = n.string("mode", "constant");
-  static constexpr std::pair<std::string_view, const char*> kModes[] = {
-      {"constant", "constant"}, {"reflect", "reflect"}, {"edge", "replicate"}, {"wrap", "circular"}};
+  static constexpr std::pair<std::string_view, const char*> kModes[] = {{"constant", "constant"},
+                                                                        {"reflect", "reflect"},
+                                                                        {"edge", "replicate"},
+                                                                        {"wrap", "circular"}};
   const auto known = std::find_if(std::begin(kModes), std::end(kModes),
                                   [&](const auto& each) { return each.first == mode; });
   if (known == std::end(kModes)) n.refuse(text("attribute 'mode' is '", mode, "'"));
@@ -273,7 +276,8 @@ void eye_like(Node& n) {
     else if (n.integer("dtype") == 6)
       dtype = i32;
     else
-      n.refuse(text("attribute 'dtype' is ", n.integer("dtype"), " of ONNX, which is not supported"));
+      n.refuse(
+          text("attribute 'dtype' is ", n.integer("dtype"), " of ONNX, which is not supported"));
   }
   Graph& g = n.graph();
   const Value rows = reshape(g.call("arange", {}, {{"end", like.shape[0]}}), {like.shape[0], 1});

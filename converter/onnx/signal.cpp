@@ -12,32 +12,40 @@ namespace {
 Value as_pairs(Node& n, const Value& x) {
   const int last = x.rank() - 1;
   if (x.dim(last) == Dim(2)) return x;
-  if (!(x.dim(last) == Dim(1))) n.refuse(text("its input is ", x.shape(), ", neither real nor complex"));
+  if (!(x.dim(last) == Dim(1)))
+    n.refuse(text("its input is ", x.shape(), ", neither real nor complex"));
   return concat({x, x * 0.0}, last);
 }
 
 Value transformed(Node& n, const Value& x, int axis, bool inverse) {
-  return n.op("fft", {x}, {{"dim", axis}, {"inverse", inverse},
-                           {"norm", inverse ? "n" : "none"}});
+  return n.op("fft", {x}, {{"dim", axis}, {"inverse", inverse}, {"norm", inverse ? "n" : "none"}});
 }
 
 void fourier(Node& n) {
   Value x = n.in(0);
   const bool inverse = n.flag("inverse"), onesided = n.flag("onesided");
-  if (inverse && onesided) n.refuse("an inverse transform of one side is not supported");
   const int64_t given = n.opset() < 20 ? n.integer("axis", 1) : n.has(2) ? n.integer(2) : -2;
   const int axis = n.axis(given, x.rank());
   if (axis == x.rank() - 1) n.refuse("it runs along the parts of complex numbers");
-  x = as_pairs(n, x);
-  if (n.has(1)) {
-    const Dim length = n.dim(1);
+  const DType dtype = x.dtype();
+  x = cast(as_pairs(n, x), f64);            // sums over the whole axis, as the specification's own
+  const bool halved = inverse && onesided;  // the axis holds one side of N elements
+  Dim length = n.has(1) ? n.dim(1) : halved ? (x.dim(axis) - Dim(1)) * Dim(2) : x.dim(axis);
+  const Dim held = halved ? floordiv(length, 2) + Dim(1) : length;
+  if (!(held == x.dim(axis))) {
     Dims pads = one_each(2 * x.rank(), 0);
-    pads[static_cast<size_t>(2 * axis) + 1] = length - x.dim(axis);
+    pads[static_cast<size_t>(2 * axis) + 1] = held - x.dim(axis);
     x = pad(x, std::move(pads));
   }
+  if (halved) {  // element N - k is the conjugate of element k
+    const Value side = flip(slice(x, axis, 1, ceildiv(length, 2)), {Dim(axis)});
+    const int last = x.rank() - 1;
+    x = concat({x, concat({slice(side, last, 0, 1), -slice(side, last, 1, 2)}, last)}, axis);
+  }
   Value y = transformed(n, x, axis, inverse);
-  if (onesided) y = slice(y, axis, 0, floordiv(x.dim(axis), 2) + Dim(1));
-  n.give(y);
+  if (halved) y = slice(y, x.rank() - 1, 0, 1);
+  if (onesided && !inverse) y = slice(y, axis, 0, floordiv(length, 2) + Dim(1));
+  n.give(cast(y, dtype));
 }
 
 void short_time_fourier(Node& n) {
@@ -51,9 +59,8 @@ void short_time_fourier(Node& n) {
     length = n.type(2).shape.at(0);
   else
     n.refuse("neither a window nor a length of frames is given");
-  const Value x = as_pairs(n, signal.rank() == 3
-                                  ? signal
-                                  : reshape(signal, {signal.dim(0), signal.dim(1), 1}));
+  const Value x =
+      as_pairs(n, signal.rank() == 3 ? signal : reshape(signal, {signal.dim(0), signal.dim(1), 1}));
   // [batch, frames, 2, length] -> [batch, frames, length, 2]
   Value frames = permute(unfold(x, 1, length, step), {0, 1, 3, 2});
   if (n.has(2)) frames = frames * reshape(cast(n.in(2), x.dtype()), {1, 1, length, 1});
@@ -74,8 +81,7 @@ void window(Node& n, const std::vector<double>& terms) {
   const Dim period = n.flag("periodic", true) ? size : size - Dim(1);
   const Value i = cast(g.call("arange", {}, {{"end", size}}), f64);
   const Value angle =
-      i * (2 * M_PI) /
-      cast(reshape(g.call("dims", {}, {{"values", Dims{period}}}), {}), f64);
+      i * (2 * M_PI) / cast(reshape(g.call("dims", {}, {{"values", Dims{period}}}), {}), f64);
   Value y = i * 0.0;
   for (size_t k = 0; k < terms.size(); ++k)
     y = y + hg::cos(angle * static_cast<double>(k)) * terms[k];
@@ -116,9 +122,9 @@ void tf_idf(Node& n) {
         if (places <= 0) break;
         Value hit;
         for (int64_t j = 0; j < width; ++j) {
-          const Value same = eq(slice(x, 1, j * (skip + 1), j * (skip + 1) + places),
-                                constant_of(g, x.dtype(), static_cast<double>(
-                                                              pool[at + static_cast<size_t>(j)])));
+          const Value same =
+              eq(slice(x, 1, j * (skip + 1), j * (skip + 1) + places),
+                 constant_of(g, x.dtype(), static_cast<double>(pool[at + static_cast<size_t>(j)])));
           hit = hit ? logical_and(hit, same) : same;
         }
         total = total + sum(cast(hit, f32), {Dim(1)}, true);

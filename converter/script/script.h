@@ -54,7 +54,7 @@ struct ScriptInput {
   std::string name;  // "x"
   std::string type;  // "Tensor", "Tuple[Tensor, int]", "Dict[str, Tensor]"
   bool has_default = false;
-  Item default_value;        // meaningful with has_default; never a tensor
+  Item default_value;        // meaningful with has_default; a tensor is a ScriptTensorIndex
   bool is_constant = false;  // always has the default value: no --input is for it
   std::optional<TensorType> known = std::nullopt;  // where the file says the type
   // Of a number, where the file says its smallest and largest one.

@@ -9,8 +9,9 @@
 namespace hg::convert::onnx {
 namespace {
 
-const file::GraphProto& body_of(const std::map<std::string, const file::AttributeProto*>& attributes,
-                                const char* name, const file::NodeProto& node) {
+const file::GraphProto& body_of(
+    const std::map<std::string, const file::AttributeProto*>& attributes, const char* name,
+    const file::NodeProto& node) {
   const auto found = attributes.find(name);
   if (found == attributes.end() || !found->second->has_g())
     throw Failure{Exit::unreadable, text(node.op_type(), " '", node.name(), "' has no ", name)};
@@ -150,8 +151,7 @@ void GraphReader::read_loop(const file::NodeProto& node, const Attributes& attri
       std::move(inner)};
   for (auto id = split; id != outputs.end(); ++id) {
     const ScriptId list = lists[static_cast<size_t>(id - split)];
-    ScriptNode& stack =
-        add(block, "aten::stack", {list, constant(block, Item(0))}, {*id}, origin);
+    ScriptNode& stack = add(block, "aten::stack", {list, constant(block, Item(0))}, {*id}, origin);
     stack.argument_names = {"tensors", "dim"};
   }
 }

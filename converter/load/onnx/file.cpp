@@ -20,7 +20,8 @@ namespace {
 
 class Descriptor {
  public:
-  explicit Descriptor(const std::string& path) : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  explicit Descriptor(const std::string& path)
+      : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
   ~Descriptor() {
     if (number_ >= 0) ::close(number_);
   }
@@ -34,7 +35,8 @@ class Descriptor {
 
 // The elements that a field of numbers holds, each as T.
 template <class T, class Field>
-TensorData from_field(const Field& field, DType dtype, const Sizes& shape, const std::string& name) {
+TensorData from_field(const Field& field, DType dtype, const Sizes& shape,
+                      const std::string& name) {
   if (field.size() != shape.count())
     throw Failure{Exit::unreadable, text("the tensor '", name, "' holds ", int64_t{field.size()},
                                          " elements, but its shape is ", shape)};
@@ -58,8 +60,9 @@ std::shared_ptr<file::ModelProto> read_model(const std::string& path, const std:
   coded.SetRecursionLimit(1000);
   if (!model->ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
     throw Failure{Exit::unreadable,
-                  label + " is damaged: it starts like an ONNX model, but is not one to its end; "
-                          "copy or export it again"};
+                  label +
+                      " is damaged: it starts like an ONNX model, but is not one to its end; "
+                      "copy or export it again"};
   if (!model->has_graph())
     throw Failure{Exit::unreadable, label + " is an ONNX file without a graph; export it again"};
   return model;
@@ -116,11 +119,11 @@ std::optional<TensorData> Weights::read(const file::TensorProto& tensor) {
     fits = fits && size >= 0 && !__builtin_mul_overflow(bytes, size, &bytes);
   }
   if (shape.overflowed())
-    throw Failure{Exit::unsupported, text("the tensor '", name, "' has more than ",
-                                          int64_t{kMaxRank}, " dims")};
+    throw Failure{Exit::unsupported,
+                  text("the tensor '", name, "' has more than ", int64_t{kMaxRank}, " dims")};
   if (!fits)
-    throw Failure{Exit::unreadable, text("the tensor '", name, "' has the shape ", shape,
-                                         ", which no memory holds")};
+    throw Failure{Exit::unreadable,
+                  text("the tensor '", name, "' has the shape ", shape, ", which no memory holds")};
   if (tensor.data_location() == file::TensorProto::EXTERNAL) return external(tensor, *dtype, shape);
   if (tensor.has_raw_data()) {
     const std::string& raw = tensor.raw_data();

@@ -160,7 +160,8 @@ void GraphReader::read_inputs() {
     if (known != symbols_.end()) return known->second;
     std::string symbol;
     for (const char c : param)
-      symbol += (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_';
+      symbol +=
+          (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_';
     if (symbol.empty() || (symbol[0] >= '0' && symbol[0] <= '9')) symbol.insert(0, "d_");
     const auto taken = [&] {
       return symbol == "min" || symbol == "max" || symbol == "mod" || symbol == "floordiv" ||
@@ -185,19 +186,20 @@ void GraphReader::read_inputs() {
     ScriptInput made;
     made.name = input.name();
     made.type = "Tensor";
-    if (!input.type().has_tensor_type())
-      throw Failure{Exit::unsupported,
-                    text("the input '", input.name(), "' is no tensor but ",
-                         input.type().has_sequence_type()   ? "a sequence"
-                         : input.type().has_optional_type() ? "an optional"
-                                                            : "of a kind",
-                         " that hg-convert does not take")};
-    const auto& type = input.type().tensor_type();
+    // An optional that is an input of the model is there.
+    const file::TypeProto& outer = input.type();
+    const file::TypeProto& whole =
+        outer.has_optional_type() ? outer.optional_type().elem_type() : outer;
+    if (!whole.has_tensor_type())
+      throw Failure{Exit::unsupported, text("the input '", input.name(), "' is no tensor but ",
+                                            whole.has_sequence_type() ? "a sequence" : "of a kind",
+                                            " that hg-convert does not take")};
+    const auto& type = whole.tensor_type();
     const std::optional<DType> dtype = dtype_of_onnx(type.elem_type());
     if (!dtype)
       throw Failure{Exit::unsupported,
-                    text("the input '", input.name(), "' is ", describe_onnx_dtype(type.elem_type()),
-                         ", a dtype that Hologram lacks")};
+                    text("the input '", input.name(), "' is ",
+                         describe_onnx_dtype(type.elem_type()), ", a dtype that Hologram lacks")};
     if (type.has_shape()) {
       TensorType known{*dtype, {}};
       for (const auto& dim : type.shape().dim()) known.shape.push_back(dim_of(dim));
@@ -213,9 +215,9 @@ void GraphReader::read_initializers(const file::GraphProto& graph, ScriptBlock& 
   for (const file::TensorProto& tensor : graph.initializer()) {
     const auto role = roles_.find(tensor.name());
     const bool inner = &graph != &model_.graph();
-    const State::Kind kind = inner                    ? State::Kind::constant
+    const State::Kind kind = inner                  ? State::Kind::constant
                              : role != roles_.end() ? role->second
-                                                      : State::Kind::parameter;
+                                                    : State::Kind::parameter;
     bind(tensor.name(), constant(block, tensor_item(tensor, kind)));
   }
   for (const file::SparseTensorProto& sparse : graph.sparse_initializer())
@@ -289,7 +291,8 @@ void GraphReader::read_node(const file::NodeProto& node, ScriptBlock& block, con
   std::string module = node.name();
   if (module.empty() && node.output_size() > 0) module = node.output(0);
   const Origin origin{place.path.empty() ? module : text(place.path, "/", module), ""};
-  const auto function = functions_.find(function_key(node.domain(), node.op_type(), node.overload()));
+  const auto function =
+      functions_.find(function_key(node.domain(), node.op_type(), node.overload()));
   if (function != functions_.end()) return read_call(node, *function->second, block, place);
   const Attributes attributes = attributes_of(node, place);
   const std::string domain = domain_of(node.domain());

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/check/loops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "converter/check/check_inputs.h"
+#include "converter/check/compare.h"
+#include "hg/kernel.h"
+#include "hg/op.h"
+#include "hg/session.h"
+#include "kernels/reference/reference.h"
+#include "kernels/reference/rounded.h"
+
+namespace hg::convert {
+namespace {
+
+// Multiplications and additions of all nodes that go through the loops: some seconds.
+constexpr double kMostWork = 1e9;
+
+std::vector<double> elements_of(const Tensor& tensor) {
+  std::vector<double> values;
+  TensorData owner;
+  const Result<Tensor> dense = row_major(tensor, owner);
+  if (!dense.ok()) return values;
+  values.reserve(static_cast<size_t>(dense->count()));
+  for (int64_t i = 0; i < dense->count(); ++i) values.push_back(number_at(*dense, i));
+  return values;
+}
+
+Result<TensorData> tensor_of(const std::vector<double>& values, DType dtype, const Sizes& shape) {
+  HG_TRY_ASSIGN(TensorData data, TensorData::allocate(dtype, shape));
+  const auto fill = [&]<class T>(T* to) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+        to[i] = T(static_cast<float>(values[i]));
+      else
+        to[i] = static_cast<T>(values[i]);
+    }
+  };
+  switch (dtype) {
+    case f32:
+      fill(data.tensor.as<float>());
+      break;
+    case f64:
+      fill(data.tensor.as<double>());
+      break;
+    case f16:
+      fill(data.tensor.as<Half>());
+      break;
+    case bf16:
+      fill(data.tensor.as<BFloat16>());
+      break;
+    case i64:
+      fill(data.tensor.as<int64_t>());
+      break;
+    case i32:
+      fill(data.tensor.as<int32_t>());
+      break;
+    case i16:
+      fill(data.tensor.as<int16_t>());
+      break;
+    case i8:
+      fill(data.tensor.as<int8_t>());
+      break;
+    case u8:
+      fill(data.tensor.as<uint8_t>());
+      break;
+    default:
+      fill(data.tensor.as<bool>());
+  }
+  return data;
+}
+
+bool all_of(const std::vector<double>& values, bool (*holds)(double)) {
+  return std::all_of(values.begin(), values.end(), holds);
+}
+
+class Walk {
+ public:
+  Walk(const Graph& graph, const Session& kept, const Binding& sizes, double& work)
+      : graph_(graph), kept_(kept), work_(work) {
+    for (const auto& [symbol, size] : sizes) (void)symbols_.bind(symbol, size);
+    for (const State& state : graph.states()) states_[state.value] = &state;
+  }
+
+  // The first node whose result is not that of the loops.
+  std::optional<WrongNode> run() {
+    for (const Node& node : graph_.nodes())
+      if (auto wrong = check(node)) return wrong;
+    return std::nullopt;
+  }
+  const std::map<std::string, int64_t>& left_out() const { return left_out_; }
+  int64_t compared() const { return compared_; }
+
+ private:
+  std::optional<Tensor> value(ValueId id) const {
+    if (const auto state = states_.find(id); state != states_.end())
+      return state->second->data.tensor;
+    const Result<Tensor> value = kept_.value(graph_.value_info(id).name);
+    return value.ok() ? std::optional(*value) : std::nullopt;
+  }
+
+  std::vector<Attr> numbers(const Node& node) const {
+    std::vector<Attr> attrs = node.attrs;
+    for (Attr& attr : attrs) {
+      if (auto* dim = std::get_if<Dim>(&attr.value)) *dim = dim->substitute(symbols_);
+      if (auto* dims = std::get_if<std::vector<Dim>>(&attr.value))
+        for (Dim& dim : *dims) dim = dim.substitute(symbols_);
+    }
+    return attrs;
+  }
+
+  std::optional<WrongNode> leave_out(const std::string& why) {
+    ++left_out_[why];
+    return std::nullopt;
+  }
+
+  std::optional<WrongNode> check(const Node& node) {
+    const std::string op(node.op->name());
+    std::vector<Tensor> results;
+    for (const ValueId id : node.outputs) {
+      const std::optional<Tensor> got = value(id);
+      if (!got) return leave_out("whose values are not kept");
+      const Shape& shape = graph_.value_info(id).type.shape;
+      for (int d = 0; d < got->rank(); ++d)  // sizes that only data decides
+        if (const std::string_view symbol = shape[static_cast<size_t>(d)].symbol();
+            !symbol.empty() && !symbols_.find(symbol))
+          (void)symbols_.bind(symbol, got->shape[d]);
+      results.push_back(*got);
+    }
+    const reference::Row* row = reference::find(op);
+    if (!node.subgraphs.empty()) return leave_out("of control flow");
+    if (row == nullptr || (node.op->def.traits & kRandom) != 0)
+      return leave_out("that the loops do not have");
+    std::vector<Attr> attributes = numbers(node);
+    const AttrReader reader(node.op, attributes);
+    std::vector<reference::Array> in, out;
+    std::vector<Sizes> in_shapes, out_shapes;
+    for (const ValueId id : node.inputs) {
+      if (id == kNoValue) {
+        in.push_back({f32, {}, {}, false});
+        in_shapes.emplace_back();
+        continue;
+      }
+      const std::optional<Tensor> given = value(id);
+      if (!given) return leave_out("whose values are not kept");
+      in.push_back({given->dtype, given->shape, {}, true});
+      in_shapes.push_back(given->shape);
+    }
+    double cost = 0;
+    for (const Tensor& result : results) {
+      out.push_back({result.dtype, result.shape, {}, true});
+      out_shapes.push_back(result.shape);
+      cost += static_cast<double>(result.count());
+    }
+    if (node.op->def.flops)
+      cost = std::max(cost, node.op->def.flops(in_shapes, out_shapes, reader));
+    if (cost > work_) return leave_out("that would take too long at these sizes");
+    work_ -= cost;
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!in[i].given) continue;
+      in[i].values = elements_of(*value(node.inputs[i]));
+      // Beyond, the loops do not say what 0 times it is, and doubles hold not every integer.
+      if (!all_of(in[i].values, [](double x) { return std::abs(x) < 0x1p53; }))
+        return leave_out("of numbers that are not finite or too large");
+    }
+    for (reference::Array& array : out)
+      array.values.assign(static_cast<size_t>(array.count()), 0.0);
+    row->run({in, out, KernelAttrs(reader)});
+    for (size_t k = 0; k < out.size(); ++k) {
+      if (!is_float(out[k].dtype) &&
+          !all_of(out[k].values, [](double x) { return std::abs(x) < 0x1p53; }))
+        return leave_out("of numbers that are not finite or too large");
+      const Result<TensorData> want =
+          tensor_of(reference::rounded(out[k].values, out[k].dtype), out[k].dtype, out[k].shape);
+      if (!want.ok()) return leave_out("that would take too much memory");
+      const Comparison comparison = compare(results[k], want->tensor);
+      if (!comparison.equal)
+        return WrongNode{op, node.origin, comparison.difference, comparison.largest_error, true};
+    }
+    ++compared_;
+    return std::nullopt;
+  }
+
+  const Graph& graph_;
+  const Session& kept_;
+  double& work_;
+  Bindings symbols_;
+  std::map<ValueId, const State*> states_;
+  std::map<std::string, int64_t> left_out_;
+  int64_t compared_ = 0;
+};
+
+Status set_inputs(Session& session, const Inputs& inputs) {
+  for (size_t i = 0; i < inputs.data.size(); ++i)
+    HG_TRY(session.set_input(static_cast<int>(i), inputs.data[i].tensor));
+  return {};
+}
+
+class LoopCheck {
+ public:
+  LoopCheck(const Graph& graph, const Model& written, const Job& job)
+      : graph_(graph), written_(written), job_(job), specs_(input_specs(graph)) {
+    for (const Node& node : graph.nodes())
+      is_random_ = is_random_ || (node.op->def.traits & kRandom) != 0;
+  }
+
+  CheckResult run(const std::function<void(const std::string&)>& progress) {
+    for (const Binding& sizes : check_sizes(specs_, job_)) {
+      progress(sizes.empty() ? "checking" : "checking with " + describe_sizes(sizes));
+      if (result_.exit == Exit::ok) check(sizes);
+    }
+    for (const auto& [why, count] : left_out_)
+      result_.not_exercised.push_back(text(count, " nodes ", why));
+    result_.not_exercised.push_back(
+        "the import, which only the runtime of the file's own format could tell: compare some "
+        "answers");
+    return std::move(result_);
+  }
+
+ private:
+  // Both sessions with inputs that the model takes; the reason where it takes none.
+  Status start(const Binding& sizes, Session& kept, Session& plain, Inputs& inputs) {
+    Options all;
+    all.keep_all_values = true;
+    Status status;
+    for (const Filling filling : kFillings) {
+      inputs = make_inputs(specs_, sizes, job_, filling);
+      HG_TRY_ASSIGN(kept, Session::create(written_, all));
+      HG_TRY(set_inputs(kept, inputs));
+      status = kept.run();
+      if (!status.ok()) continue;
+      HG_TRY_ASSIGN(plain, Session::create(written_));
+      HG_TRY(set_inputs(plain, inputs));
+      return plain.run();
+    }
+    return status;
+  }
+
+  void check(const Binding& sizes) {
+    Result<Session> kept = Session::create(written_), plain = Session::create(written_);
+    if (!kept.ok())
+      return fail(Exit::unsupported,
+                  text("the converted model cannot be run: ", kept.status().message()));
+    Inputs inputs;
+    const std::string with = sizes.empty() ? "" : " with " + describe_sizes(sizes);
+    if (const Status status = start(sizes, *kept, *plain, inputs); !status.ok()) {
+      result_.not_exercised.push_back(
+          text("a run", with, ", as it refuses the inputs of the check: ", status.message(),
+               "; give ranges, as in 'x:i64[n]=0..100'"));
+      return;
+    }
+    Walk walk(graph_, *kept, sizes, work_);
+    if (const auto wrong = walk.run()) {
+      result_.wrong_nodes.push_back(*wrong);
+      return fail(Exit::mismatch, text("the first wrong node", with, " is ", wrong->op,
+                                       describe_origin(wrong->origin), ": ", wrong->difference));
+    }
+    for (const auto& [why, count] : walk.left_out()) left_out_[why] = count;
+    CheckedCase checked;
+    checked.sizes = sizes;
+    for (int i = 0; i < plain->output_count(); ++i)
+      checked.outputs.push_back(output(*kept, *plain, i));
+    for (const CheckedOutput& each : checked.outputs)
+      if (each.verdict == CheckedOutput::Verdict::different)
+        fail(Exit::mismatch, text("output '", each.name, "' is wrong", with, ": ", each.reason,
+                                  "; no single node differs, so it is the optimised graph that "
+                                  "does; please report it"));
+    result_.cases.push_back(std::move(checked));
+  }
+
+  CheckedOutput output(const Session& kept, const Session& plain, int i) const {
+    CheckedOutput made;
+    made.name = std::string(plain.output_name(i));
+    const Result<Tensor> got = plain.output(i), want = kept.output(i);
+    if (!got.ok() || !want.ok()) {
+      made.verdict = CheckedOutput::Verdict::different;
+      made.reason = "it is not there";
+      return made;
+    }
+    made.type = text(got->dtype, got->shape);
+    if (is_random_ || got->count() == 0) {
+      made.verdict = CheckedOutput::Verdict::unchecked;
+      made.reason = is_random_ ? "the model draws random numbers" : CheckedOutput::kNoElement;
+      return made;
+    }
+    const Comparison comparison = compare(*got, *want);
+    made.largest_error = comparison.largest_error;
+    made.allowed = comparison.allowed;
+    if (!comparison.equal) {
+      made.verdict = CheckedOutput::Verdict::different;
+      made.reason = comparison.difference;
+    }
+    return made;
+  }
+
+  void fail(Exit exit, std::string message) {
+    result_.exit = exit;
+    result_.message = std::move(message);
+  }
+
+  const Graph& graph_;
+  const Model& written_;
+  const Job& job_;
+  std::vector<InputSpec> specs_;
+  bool is_random_ = false;
+  double work_ = kMostWork;
+  std::map<std::string, int64_t> left_out_;
+  CheckResult result_;
+};
+
+}  // namespace
+
+CheckResult check_by_loops(const Graph& graph, const Model& written, const Job& job,
+                           const std::function<void(const std::string&)>& progress) {
+  return LoopCheck(graph, written, job).run(progress);
+}
+
+}  // namespace hg::convert
