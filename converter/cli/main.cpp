@@ -87,10 +87,9 @@ void print_success(const Report& report) {
     }
     line = text("  checked with ", describe_sizes(checked.sizes),
                 checked.values.empty() ? "" : " and ", checked.values, ": ", equal, " of ",
-                static_cast<int64_t>(checked.outputs.size()),
-                " outputs equal ",
-                report.libtorch.empty() ? "the plain run's" : "libtorch's", ", largest error ", error,
-                rounded > 0 ? text("; ", rounded, " but for rounding") : "");
+                static_cast<int64_t>(checked.outputs.size()), " outputs equal ",
+                report.libtorch.empty() ? "the plain run's" : "libtorch's", ", largest error ",
+                error, rounded > 0 ? text("; ", rounded, " but for rounding") : "");
     std::fprintf(out, "%s\n", line.c_str());
   }
   for (const std::string& way : report.check.not_exercised)

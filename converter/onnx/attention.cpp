@@ -89,7 +89,10 @@ void attention_of(Node& n) {
     v = concat({n.in(5), v}, 2);
   }
   const Value present_k = k, present_v = v;
-  const Mask mask = mask_of(n, q, k.dim(2), past);
+  const bool causal_alone = n.flag("is_causal") && past == Dim(0) && !n.has(3) && !n.has(6) &&
+                            n.integer("left_window_size", -1) < 0 &&
+                            n.integer("right_window_size", -1) < 0;
+  const Mask mask = causal_alone ? Mask() : mask_of(n, q, k.dim(2), past);
   const double softcap = n.real("softcap", 0.0);
   const bool scores = n.output_count() > 3;
   if (!q.dim(3).is_constant() && !n.has("scale")) n.refuse("the size of a head is open");
@@ -97,9 +100,10 @@ void attention_of(Node& n) {
                            ? n.real("scale")
                            : 1 / std::sqrt(static_cast<double>(q.dim(3).constant()));
   Value y, product;
-  const bool plain = !scores && softcap == 0 && !mask.seen;
+  // Where no query can be without a key: then its answer is 0, not NaN.
+  const bool plain = !scores && softcap == 0 && !mask.seen && !mask.added;
   if (plain) {
-    y = attention(q, k, v, mask.added, false, scale);
+    y = attention(q, k, v, {}, causal_alone, scale);
   } else {
     // Scores, step by step, as they may be asked for.
     const Dim group = floordiv(q.dim(1), k.dim(1));
@@ -114,13 +118,12 @@ void attention_of(Node& n) {
     Value biased = capped;
     const Value never = constant_like(s, -INFINITY), zero = constant_like(s, 0);
     if (mask.added) biased = biased + cast(mask.added, s.dtype());
-    if (mask.seen) biased = where(mask.seen, biased, never);
+    const Value seen = causal_alone ? mask_of(n, q, k.dim(2), past).seen : mask.seen;
+    if (seen) biased = where(seen, biased, never);
     if (mode == 2) product = biased;
     const int64_t precision = n.integer("softmax_precision", 0);
     const DType wide = precision == 1 ? f32 : precision == 11 ? f64 : s.dtype();
     // A query that sees no key has probabilities of zero.
-    Value open = isfinite(biased);
-    if (mask.seen) open = logical_and(open, mask.seen);
     const Value any_key = any(ne(biased, never), {Dim(3)}, true);
     Value p = softmax(cast(where(any_key, biased, zero), wide), 3);
     p = cast(where(any_key, p, constant_like(p, 0)), s.dtype());

@@ -147,7 +147,7 @@ void step(Node& n, const Layer& layer, const Direction& d, const Value& x, Value
   const Value f = layer.input_forget ? 1.0 - i : act(0, peeped(gate(all, 2), d.p_f, c));
   c = f * c + i * act(1, gate(all, 3));
   const Value o = act(0, peeped(gate(all, 1), d.p_o, c));
-  h = o * activated(n, d.f.at(2), c);
+  h = o * act(2, c);
 }
 
 // Each sequence with its steps in reverse; what follows its end stays.

@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Random models of one ONNX op each, converted and run, beside onnx's reference evaluator.
+
+usage: onnx_models BIN WORK [--count N] [--seed S]
+Exits with 77 where Python has no onnx. A case that fails prints the seed that makes it again alone.
+"""
+import argparse, json, pathlib, shutil, subprocess, sys
+
+try:
+    import numpy as np
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+    from onnx.reference import ReferenceEvaluator
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+FLOATS = [np.float32, np.float64]
+INTEGERS = [np.int32, np.int64, np.int8, np.uint8]
+UNARY = "Abs Neg Sqrt Exp Log Sin Cos Tanh Sigmoid Erf Floor Ceil Round Sign Relu Softplus Softsign Reciprocal".split()
+BINARY = "Add Sub Mul Div Max Min Equal Less LessOrEqual Greater GreaterOrEqual".split()
+REDUCED = "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceSumSquare".split()
+
+
+class Case:
+    """Inputs that stay open, constants, the op and its attributes."""
+
+    def __init__(self, op, inputs, constants=(), opset=21, outputs=1, answer=None, **attributes):
+        self.answer = answer  # where onnx's evaluator knows the newest version alone
+        self.op, self.inputs, self.constants, self.opset = op, list(inputs), list(constants), opset
+        self.outputs, self.attributes = outputs, attributes
+
+    def model(self):
+        names = [f"x{i}" for i in range(len(self.inputs))]
+        fixed = [f"c{i}" if c is not None else "" for i, c in enumerate(self.constants)]
+        node = helper.make_node(self.op, names + fixed, [f"y{i}" for i in range(self.outputs)], **self.attributes)
+        made = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+                for n, x in zip(names, self.inputs)]
+        given = [numpy_helper.from_array(c, n) for n, c in zip(fixed, self.constants) if c is not None]
+        results = [helper.make_empty_tensor_value_info(f"y{i}") for i in range(self.outputs)]
+        graph = helper.make_graph([node], self.op, made, results, given)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
+
+
+def shape(rng, least=0, most=4):
+    return tuple(int(rng.choice([0, 1, 2, 3, 5], p=[0.05, 0.2, 0.25, 0.25, 0.25])) for _ in range(rng.integers(least, most + 1)))
+
+
+def solid(rng, rank):
+    return tuple(int(d) for d in rng.integers(1, 6, rank))
+
+
+def values(rng, size, dtype):
+    if np.issubdtype(dtype, np.floating):
+        return rng.normal(0, 1.5, size).astype(dtype)
+    return rng.integers(0 if dtype == np.uint8 else -5, 6, size).astype(dtype)
+
+
+def axis(rng, rank):
+    return int(rng.integers(-rank, rank))
+
+
+def unary(rng):
+    op = rng.choice(UNARY)
+    x = values(rng, shape(rng), rng.choice(FLOATS))
+    return Case(op, [np.abs(x) + x.dtype.type(0.1) if op in ("Sqrt", "Log", "Reciprocal") else x])
+
+
+def binary(rng):
+    dtype = rng.choice(FLOATS + INTEGERS)
+    whole = shape(rng)
+    other = tuple(d if rng.random() < 0.7 else 1 for d in whole)[int(rng.integers(0, len(whole) + 1)):]
+    a, b = values(rng, whole, dtype), values(rng, other, dtype)
+    op = rng.choice(BINARY)
+    if op == "Div":
+        b = np.where(b == 0, dtype(3), b)
+    return Case(op, [a, b] if rng.random() < 0.5 or op == "Div" else [b, a])
+
+
+def reduced(rng):
+    x = values(rng, solid(rng, int(rng.integers(1, 5))), rng.choice(FLOATS))
+    count = int(rng.integers(0, x.ndim + 1))
+    axes = rng.permutation(x.ndim)[:count].astype(np.int64) - (x.ndim if rng.random() < 0.5 else 0)
+    op, keep = rng.choice(REDUCED), int(rng.integers(0, 2))
+    if rng.random() < 0.5:
+        return Case(op, [x], [axes] if count else [], keepdims=keep, noop_with_empty_axes=int(rng.integers(0, 2)))
+    old = {"axes": axes.tolist()} if count else {}
+    return Case(op, [x], opset=12, keepdims=keep, **old)
+
+
+def sliced(rng):
+    x = values(rng, solid(rng, int(rng.integers(1, 4))), rng.choice(FLOATS + INTEGERS))
+    axes = rng.permutation(x.ndim)[: int(rng.integers(1, x.ndim + 1))].astype(np.int64)
+    bound = lambda: rng.choice([-9, -3, -2, -1, 0, 1, 2, 4, 2**31], len(axes)).astype(np.int64)
+    steps = rng.choice([-3, -2, -1, 1, 2], len(axes)).astype(np.int64)
+    return Case("Slice", [x], [bound(), bound(), axes, steps])
+
+
+def moved(rng):
+    x = values(rng, shape(rng, 1), rng.choice(FLOATS + INTEGERS))
+    kind = rng.integers(0, 5)
+    if kind == 0:
+        return Case("Transpose", [x], perm=rng.permutation(x.ndim).tolist())
+    if kind == 1:
+        return Case("Flatten", [x], axis=int(rng.integers(-x.ndim, x.ndim + 1)), opset=13)
+    if kind == 2:
+        return Case("Concat", [x] * int(rng.integers(1, 4)), axis=axis(rng, x.ndim))
+    if kind == 3:
+        return Case("Unsqueeze", [x], [np.array([axis(rng, x.ndim + 1)], np.int64)])
+    return Case("Tile", [x], [rng.integers(1, 3, x.ndim).astype(np.int64)])
+
+
+def gathered(rng):
+    x = values(rng, solid(rng, int(rng.integers(1, 4))), rng.choice(FLOATS + INTEGERS))
+    at = axis(rng, x.ndim)
+    size = x.shape[at]
+    if rng.random() < 0.5:
+        return Case("Gather", [x, rng.integers(-size, size, shape(rng, 0, 2)).astype(np.int64)], axis=at)
+    index = rng.integers(-size, size, tuple(int(rng.integers(1, d + 1)) if i != at % x.ndim else 4 for i, d in enumerate(x.shape)))
+    return Case("GatherElements", [x, index.astype(np.int64)], axis=at)
+
+
+def along(rng):
+    x = values(rng, solid(rng, int(rng.integers(1, 4))), rng.choice(FLOATS))
+    op, at = rng.choice(["Softmax", "LogSoftmax", "Hardmax"]), axis(rng, x.ndim)
+    if rng.random() < 0.5:
+        return Case(op, [x], axis=at)
+    # Before opset 13 all dims from the axis on are one.
+    flat = x.reshape(int(np.prod(x.shape[: at % x.ndim])), -1)
+    power = np.exp(flat - flat.max(1, keepdims=True))
+    soft = power / power.sum(1, keepdims=True)
+    first = (np.arange(flat.shape[1]) == flat.argmax(1)[:, None]).astype(x.dtype)
+    answer = {"Softmax": soft, "LogSoftmax": np.log(soft), "Hardmax": first}[op]
+    return Case(op, [x], axis=at, opset=11, answer=answer.reshape(x.shape).astype(x.dtype))
+
+
+def extreme(rng):
+    x = values(rng, solid(rng, int(rng.integers(1, 4))), rng.choice(FLOATS + [np.int32]))
+    return Case(rng.choice(["ArgMax", "ArgMin"]), [x], axis=axis(rng, x.ndim), keepdims=int(rng.integers(0, 2)),
+                select_last_index=int(rng.integers(0, 2)))
+
+
+def windows(rng, dims):
+    kernel = [int(k) for k in rng.integers(1, 4, dims)]
+    made = {"strides": [int(s) for s in rng.integers(1, 3, dims)], "kernel_shape": kernel}
+    if rng.random() < 0.3:
+        made["auto_pad"] = str(rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID"]))
+    else:
+        made["pads"] = [int(p) for p in rng.integers(0, np.array(kernel * 2))]
+    return made
+
+
+def convolved(rng):
+    dims, groups = int(rng.integers(1, 3)), int(rng.integers(1, 3))
+    made = windows(rng, dims)
+    if "auto_pad" not in made:
+        made["dilations"] = [int(d) for d in rng.integers(1, 3, dims)]
+    x = values(rng, (2, 2 * groups, *(int(d) for d in rng.integers(5, 9, dims))), np.float32)
+    w = values(rng, (3 * groups, 2, *made["kernel_shape"]), np.float32)
+    bias = [values(rng, (3 * groups,), np.float32)] if rng.random() < 0.5 else []
+    return Case("Conv", [x], [w, *bias], group=groups, **made)
+
+
+def pooled(rng):
+    dims = int(rng.integers(1, 3))
+    x = values(rng, (2, 3, *(int(d) for d in rng.integers(5, 9, dims))), np.float32)
+    if rng.random() < 0.5:
+        return Case("AveragePool", [x], count_include_pad=int(rng.integers(0, 2)), **windows(rng, dims))
+    made = windows(rng, dims)
+    if "auto_pad" in made:  # which onnx's evaluator computes in another way than ONNX Runtime and Conv
+        return Case("AveragePool", [x], **made)
+    return Case("MaxPool", [x], **made)
+
+
+def multiplied(rng):
+    m, k, n = solid(rng, 3)
+    batch = shape(rng, 0, 2)
+    if rng.random() < 0.5:
+        return Case("MatMul", [values(rng, (*batch, m, k), np.float32), values(rng, (k, n), np.float32)])
+    a, b = int(rng.integers(0, 2)), int(rng.integers(0, 2))
+    c = [[], [values(rng, (n,), np.float32)], [values(rng, (m, 1), np.float32)]][int(rng.integers(0, 3))]
+    return Case("Gemm", [values(rng, (k, m) if a else (m, k), np.float32), values(rng, (n, k) if b else (k, n), np.float32), *c],
+                transA=a, transB=b, alpha=float(rng.choice([1, 0.5])), beta=float(rng.choice([1, 2])))
+
+
+def resized(rng):
+    x = values(rng, (1, 2, *solid(rng, 2)), np.float32)
+    sizes = np.array([1, 2, *rng.integers(1, 9, 2)], np.int64)
+    mode = str(rng.choice(["nearest", "linear", "cubic"]))
+    return Case("Resize", [x], [None, None, sizes], mode=mode, nearest_mode=str(rng.choice(["floor", "ceil", "round_prefer_floor"])),
+                coordinate_transformation_mode=str(rng.choice(["half_pixel", "asymmetric", "align_corners"])))
+
+
+def padded(rng):
+    x = values(rng, solid(rng, int(rng.integers(1, 4))), np.float32)
+    mode = str(rng.choice(["constant", "edge"]))
+    return Case("Pad", [x], [rng.integers(0, 3, 2 * x.ndim).astype(np.int64)], mode=mode)
+
+
+MAKERS = [unary, binary, reduced, sliced, moved, gathered, along, extreme, convolved, pooled, multiplied, resized, padded]
+
+
+def batch(tool, jobs, folder):
+    (folder / "jobs.json").write_text(json.dumps(jobs))
+    done = subprocess.run([tool, "--batch", folder / "jobs.json"], capture_output=True, text=True)
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if len(answers) != len(jobs):
+        sys.exit(f"{tool} ended with {done.returncode} after {len(answers)} of {len(jobs)} jobs: {done.stderr[-300:]}")
+    return answers
+
+
+def differs(got, want):
+    want = np.asarray(want)
+    if got.dtype != want.dtype or got.shape != want.shape:
+        return f"{got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
+    if not np.allclose(got.astype(np.float64), want.astype(np.float64), 1e-4, 1e-4, equal_nan=True):
+        return "values differ"
+    return ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("bin", type=pathlib.Path)
+    parser.add_argument("work", type=pathlib.Path)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    shutil.rmtree(given.work, ignore_errors=True)
+    cases, jobs = [], []
+    for seed in range(given.seed, given.seed + given.count):
+        rng = np.random.default_rng(seed)
+        case = MAKERS[seed % len(MAKERS)](rng)
+        folder = given.work / str(seed)
+        folder.mkdir(parents=True)
+        model = case.model()
+        try:
+            with np.errstate(all="ignore"):
+                feeds = {f"x{i}": x for i, x in enumerate(case.inputs)}
+                want = ReferenceEvaluator(model).run(None, feeds) if case.answer is None else [case.answer]
+        except Exception:  # what the specification does not allow
+            continue
+        onnx.save(model, folder / "model.onnx")
+        for i, x in enumerate(case.inputs):
+            np.save(folder / f"x{i}.npy", x)
+        cases.append((seed, case, want))
+        jobs.append({"model": str(folder / "model.onnx"), "output_dir": str(folder), "check": False})
+    converted = batch(given.bin / "hg-convert", jobs, given.work)
+    bad = refused = 0
+    kept, runs = [], []
+    for (seed, case, want), answer in zip(cases, converted):
+        if answer["status"] == "ok":
+            folder = given.work / str(seed)
+            kept.append((seed, case, want))
+            runs.append({"model": str(folder / "model.hgm"), "output_dir": str(folder),
+                         "inputs": [f"x{i}={folder}/x{i}.npy" for i in range(len(case.inputs))]})
+        elif answer["status"] == "unsupported":
+            refused += 1
+            print(f"refused: {case.op}: {answer['message'][:200]}")
+        else:
+            bad += 1
+            print(f"--seed {seed} --count 1: {case.op} {case.attributes}: {answer['message'][:200]}")
+    for (seed, case, want), answer in zip(kept, batch(given.bin / "hg-run", runs, given.work)):
+        why = "" if answer.get("status", "ok") == "ok" else answer["message"]
+        for i, expected in enumerate(want):
+            why = why or differs(np.load(given.work / str(seed) / f"y{i}.npy"), expected)
+        if why:
+            bad += 1
+            print(f"--seed {seed} --count 1: {case.op} {case.attributes} of {[x.shape for x in case.inputs]}: {why}")
+    print(f"{len(kept) - bad} of {len(cases)} as the reference evaluator, {refused} refused, {bad} wrong")
+    sys.exit(1 if bad or refused > len(cases) // 20 else 0)
+
+
+main()
