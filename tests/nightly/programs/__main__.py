@@ -3,8 +3,9 @@
 
     python3 tests/nightly/programs --hg-bin build/bin --count 20000 --seed 1 --jobs 2
     python3 tests/nightly/programs --hg-bin build/bin --count 20000 --traced
+    python3 tests/nightly/programs --hg-bin build/bin --count 20000 --exported
 
-Every program is scripted, or traced at one size with --traced, converted with symbolic sizes, and run at sizes
+Every program is scripted, traced at one size with --traced, or exported with --exported, converted with symbolic sizes, and run at sizes
 0, 1, 2, 3 and 6 with inputs that are small, large, negated and zero. Its verdict:
 
 - equal: hg-run answers what PyTorch answers wherever it does, or stops with a sentence (counted by run);
@@ -46,7 +47,7 @@ AT_ONCE = 100
 
 
 def judge_seeds(seeds: list[str], options: argparse.Namespace, folder: Path) -> list[tuple[str, Program, Verdict]]:
-    programs = [generate(seed, options.traced) for seed in seeds]
+    programs = [generate(seed, options.traced, options.exported) for seed in seeds]
     return list(zip(seeds, programs, judge(programs, folder / "jobs", options.hg_bin)))
 
 
@@ -91,7 +92,7 @@ def judge_all(seeds: list[str], options: argparse.Namespace, root: Path):
                 half = len(chunk.seeds) // 2
                 waiting += [chunk.seeds[:half], chunk.seeds[half:]]
             else:
-                yield chunk.seeds[0], generate(chunk.seeds[0], options.traced), Verdict(USELESS, "PyTorch dies, or does not end")
+                yield chunk.seeds[0], generate(chunk.seeds[0], options.traced, options.exported), Verdict(USELESS, "PyTorch dies, or does not end")
 
 
 def show(counts: Counter, most: int) -> None:
@@ -127,6 +128,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the number of the first program of the seed")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--traced", action="store_true", help="programs that jit.trace takes, with open sizes")
+    parser.add_argument("--exported", action="store_true", help="the same as programs of torch.export, with open sizes")
     parser.add_argument("--json", type=Path, help="writes the verdicts to this file")
     parser.add_argument("--reasons", type=int, default=12, help="reasons to print of each kind")
     parser.add_argument("--shrink", type=int, default=8, help="findings to shrink, one of each reason first")
@@ -176,7 +178,7 @@ def run(options: argparse.Namespace, root: Path) -> int:
         print(f"\n#### {seed}\n{text}", flush=True)
         if options.findings:
             options.findings.mkdir(parents=True, exist_ok=True)
-            (options.findings / f"{verdict.kind}_{'traced_' if small.traced else ''}{seed.replace(':', '_')}.py").write_text(text)
+            (options.findings / f"{verdict.kind}_{'exported_' if small.exported else 'traced_' if small.traced else ''}{seed.replace(':', '_')}.py").write_text(text)
     return 1 if failed else 0
 
 

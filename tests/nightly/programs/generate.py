@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import statements
 from scope import Impossible, Number, Scope, Tensor
@@ -19,18 +19,23 @@ class Program:
     source: str  # of a function `forward`
     inputs: tuple[tuple[str, tuple[str, ...]], ...]  # dtype and sizes
     traced: bool = False
+    exported: bool = False  # what can be traced, as a program of torch.export
+
+    @property
+    def model(self) -> str:
+        return "model.pt2" if self.exported else "model.pt"
 
     def options(self) -> list[str]:
-        return [f"{dtype}[{','.join(dims)}]" for dtype, dims in self.inputs]
+        return [] if self.exported else [f"{dtype}[{','.join(dims)}]" for dtype, dims in self.inputs]
 
 
-def generate(seed: str, traced: bool = False) -> Program:
+def generate(seed: str, traced: bool = False, exported: bool = False) -> Program:
     attempt = 0
     while True:
         rng = random.Random(f"{seed}/{attempt}")
         attempt += 1
         try:
-            return write_program(rng, traced)
+            return replace(write_program(rng, traced or exported), exported=exported)
         except Impossible:
             continue
 

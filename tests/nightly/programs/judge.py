@@ -31,7 +31,7 @@ class Verdict:
 
 def general(message: str) -> str:
     """The message without names and numbers."""
-    message = re.sub(r"^\S+\.pt: ", "", message)
+    message = re.sub(r"^\S+\.pt2?: ", "", message)
     message = re.sub(r" ?\((in |at )?<string>[^)]*\)", "", message)
     message = re.sub(r"\S*<string>:\d+", "LINE", message)
     message = re.sub(r"/\S+/", "", message)
@@ -41,7 +41,7 @@ def general(message: str) -> str:
 
 
 def judge(programs: list[Program], folder: Path, hg_bin: Path) -> list[Verdict]:
-    """A verdict of every program; useless ones are those that PyTorch does not script, or never answer."""
+    """A verdict of every program; useless ones are those that PyTorch does not script or export, or never answer."""
     verdicts: list[Verdict | None] = [None] * len(programs)
     expected: dict[int, dict] = {}
     shutil.rmtree(folder, ignore_errors=True)
@@ -50,6 +50,8 @@ def judge(programs: list[Program], folder: Path, hg_bin: Path) -> list[Verdict]:
     for i, program in enumerate(programs):
         try:
             function, wanted = truth.answers(program)
+            (folder / str(i)).mkdir()
+            function.save(str(folder / str(i) / program.model))
         except Exception as error:  # noqa: BLE001: whatever PyTorch raises
             lines = str(error).strip().splitlines()
             verdicts[i] = Verdict(USELESS, (lines or [""])[0][:100])
@@ -57,11 +59,9 @@ def judge(programs: list[Program], folder: Path, hg_bin: Path) -> list[Verdict]:
         if all(answer.values is None for answer in wanted.values()):
             verdicts[i] = Verdict(USELESS, "PyTorch never answers")
             continue
-        (folder / str(i)).mkdir()
-        function.save(str(folder / str(i) / "model.pt"))
         expected[i] = wanted
     chosen = list(expected)
-    jobs = [{"model": str(folder / str(i) / "model.pt"), "output_dir": str(folder / str(i)),
+    jobs = [{"model": str(folder / str(i) / programs[i].model), "output_dir": str(folder / str(i)),
              "inputs": programs[i].options()} for i in chosen]
     runs: list[tuple[int, points.Point]] = []
     for i, answer in zip(chosen, tools.batch(hg_bin / "hg-convert", jobs, folder, 2)):

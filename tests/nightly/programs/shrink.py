@@ -7,6 +7,7 @@ import copy
 from dataclasses import replace
 from pathlib import Path
 
+from export import CLASS
 from generate import Program
 from judge import Verdict, judge
 
@@ -115,6 +116,24 @@ def script(program: Program, verdict: Verdict) -> str:
         examples = ", ".join(f"torch.ones({size}, dtype=torch.{'float32' if dtype == 'f32' else 'int64'})"
                              for size, (dtype, _) in zip(sizes, program.inputs))
         make = f"torch.jit.trace(forward, ({examples},))"
+    if program.exported:
+        opened = ", ".join("{" + ", ".join(f"{d}: torch.export.Dim.AUTO" for d, dim in enumerate(dims) if not dim.isdigit()) + "}"
+                           for _, dims in program.inputs)
+        names = ", ".join("xy"[:len(program.inputs)])
+        return f"""# {verdict.kind}: {verdict.detail or verdict.reason}
+# python3 THIS.py && hg-convert model.pt2
+from typing import Dict, List, Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+
+
+{program.source}
+
+{CLASS.format(names=names)}
+
+torch.export.save(torch.export.export(Program(), ({examples},), dynamic_shapes=({opened},)), "model.pt2")
+"""
     return f"""# {verdict.kind}: {verdict.detail or verdict.reason}
 # python3 THIS.py && hg-convert model.pt {arguments}
 from typing import Dict, List, Optional, Tuple
