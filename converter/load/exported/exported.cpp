@@ -7,6 +7,8 @@
 #include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
 
 #include "converter/load/exported/archive.h"
 #include "converter/load/exported/graph.h"
@@ -100,6 +102,7 @@ class ProgramReader {
     const Json& signature = module.at("signature");
     read_ranges(all_.at("range_constraints"));
     read_inputs(graph, signature.at("input_specs"));
+    list_sizes(graph);
     read_guards();
     graph_.read_nodes(graph, scope_, program_.body);
     read_outputs(graph, signature.at("output_specs"));
@@ -251,7 +254,8 @@ class ProgramReader {
       if (range.smallest > kSmallestOpen) bound("_operator.ge", range.smallest);
       if (range.largest < INT64_MAX / times) bound("_operator.le", range.largest);
     }
-    for (const Json& line : all_.value("guards_code", Json::array())) read_guard_line(line);
+    for (const Json& line : all_.value("guards_code", Json::array()))
+      if (!asks_for_one(line.get<std::string>())) read_guard_line(line);
     graph_.set_origin({});
   }
 
@@ -270,6 +274,45 @@ class ProgramReader {
       graph_.emit({"torch.export", "", {}, {}, {}}, program_.body);
       program_.body.nodes.back().trouble = refusal.reason;
     }
+  }
+
+  // Whether the guard says that a size of some tensor in the program is not 1, which PyTorch asks
+  // of all open sizes: pictures may become so small that a feature map has one pixel.
+  bool asks_for_one(const std::string& line) const {
+    constexpr std::string_view kEnd = " != 1";
+    if (!line.ends_with(kEnd)) return false;
+    static const std::regex kSize(R"(L((?:\[[^\]]*\])+)\.size\(\)\[(\d)\])");
+    std::string left, rest = line.substr(0, line.size() - kEnd.size());
+    for (std::smatch match; std::regex_search(rest, match, kSize); rest = match.suffix()) {
+      std::string name;
+      for (const char c : match[1].str())
+        if (std::isalnum(static_cast<unsigned char>(c)) || c == '_')
+          name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        else if (c == '[' && !name.empty())
+          name += '_';
+      const auto input = std::find_if(program_.inputs.begin(), program_.inputs.end(),
+                                      [&](const ScriptInput& each) { return each.name == name; });
+      const size_t dim = static_cast<size_t>(match[2].str()[0] - '0');
+      if (input == program_.inputs.end() || dim >= input->known->shape.size()) return false;
+      left += match.prefix().str() + "(" + text(input->known->shape[dim]) + ")";
+    }
+    try {
+      return sizes_.contains(text(parse_size_expression(left + rest)));
+    } catch (const Refusal&) {
+      return false;
+    }
+  }
+
+  // The sizes of all tensors of the program.
+  void list_sizes(const Json& graph) {
+    for (const auto& [name, meta] : graph.at("tensor_values").items())
+      for (const Json& size : meta.at("sizes")) try {
+          if (size.contains("as_expr"))
+            sizes_.insert(
+                text(parse_size_expression(size.at("as_expr").at("expr_str").get<std::string>())));
+        } catch (const Refusal&) {
+          continue;  // no Dim, so no guard is of it
+        }
   }
 
   // A size of an input that is the symbol, or a number of times it; no value where none is.
@@ -344,6 +387,7 @@ class ProgramReader {
   ExportedWeights weights_;
   ExportedGraph graph_;
   ExportedGraph::Scope scope_;
+  std::set<std::string> sizes_;  // of the program's tensors, as Dims print
   std::map<std::string, Value> states_;
   std::map<std::string, Value> numbers_;  // of inputs, by their symbols
 };
