@@ -200,7 +200,7 @@ void run(benchmark::State& state, const Case& row) {
   double flops = 0, bytes = 0, seconds = 0;
   // A profile tells the work; the runs that are timed make none.
   for (const bool profile : {true, false}) {
-    Options options;
+    SessionOptions options;
     options.threads = threads();
     options.profile = profile;
     Result<Session> session = Session::create(*model, options);

@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < of_model + options.losses.size(); ++i)
     (i < of_model ? inputs : targets)
         .push_back(noise(trainer->session().input_type(static_cast<int>(i))));
-  std::vector<hg::Tensor> x, y;
+  std::vector<hg::ConstTensor> x, y;
   for (const hg::TensorData& data : inputs) x.push_back(data.tensor);
   for (const hg::TensorData& data : targets) y.push_back(data.tensor);
   std::vector<std::pair<std::string, int64_t>> sizes;

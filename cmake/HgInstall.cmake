@@ -7,6 +7,8 @@ install(TARGETS hologram EXPORT hologram
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT hologram)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/lib/include/hg
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT hologram)
+install(FILES ${PROJECT_BINARY_DIR}/generated/include/hg/version.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hg COMPONENT hologram)
 install(EXPORT hologram NAMESPACE hologram:: FILE hologram-targets.cmake
   DESTINATION ${folder} COMPONENT hologram)
 

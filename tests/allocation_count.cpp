@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// The count: the linker sends the calls of this program and its static libraries here, and operator
+// new calls malloc.
 #include "tests/allocation_count.h"
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
+#include <cstddef>
 
 namespace {
 std::atomic<int64_t> count{0};
@@ -11,15 +12,31 @@ std::atomic<int64_t> count{0};
 
 int64_t hg::test::allocation_count() { return count; }
 
-void* operator new(size_t bytes) {
+extern "C" {
+void* __real_malloc(size_t bytes);
+void* __real_calloc(size_t count, size_t bytes);
+void* __real_realloc(void* memory, size_t bytes);
+void* __real_aligned_alloc(size_t alignment, size_t bytes);
+int __real_posix_memalign(void** memory, size_t alignment, size_t bytes);
+
+void* __wrap_malloc(size_t bytes) {
   ++count;
-  void* memory = std::malloc(bytes);
-  if (memory == nullptr) std::abort();
-  return memory;
+  return __real_malloc(bytes);
 }
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+void* __wrap_calloc(size_t members, size_t bytes) {
   ++count;
-  return std::malloc(bytes);
+  return __real_calloc(members, bytes);
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void* __wrap_realloc(void* memory, size_t bytes) {
+  ++count;
+  return __real_realloc(memory, bytes);
+}
+void* __wrap_aligned_alloc(size_t alignment, size_t bytes) {
+  ++count;
+  return __real_aligned_alloc(alignment, bytes);
+}
+int __wrap_posix_memalign(void** memory, size_t alignment, size_t bytes) {
+  ++count;
+  return __real_posix_memalign(memory, alignment, bytes);
+}
+}

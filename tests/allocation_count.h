@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that link allocation_count.cpp count their calls of operator new.
+// Programs that link allocation_count.cpp count their allocations: malloc and its like.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Options::autotune measures and chooses, with kernels of an application that are slow, refuse
-// or serve only where no other does.
+// What SessionOptions::autotune measures and chooses, with kernels of an application that are slow,
+// refuse or serve only where no other does.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -63,7 +63,7 @@ struct Ran {
   std::vector<float> y = std::vector<float>(kSize * kSize);
 };
 
-Ran run(const Model& model, Options options) {
+Ran run(const Model& model, SessionOptions options) {
   Ran ran;
   options.threads = 1;
   Result<Session> session = Session::create(model, options);
@@ -77,7 +77,7 @@ Ran run(const Model& model, Options options) {
   EXPECT_TRUE(session->set_input("b", view(b, {kSize, kSize})).ok());
   const Status status = session->run();
   EXPECT_TRUE(status.ok()) << status.message();
-  copy(*session->output("y"), view(ran.y, {kSize, kSize}));
+  copy_elements(*session->output("y"), view(ran.y, {kSize, kSize}));
   const std::string report = session->report();
   const size_t by = report.find(" by ");
   if (by != std::string::npos) ran.kernel = report.substr(by + 4, report.find('\n', by) - by - 4);

@@ -158,7 +158,7 @@ Model model_of(Graph graph) {
   return *std::move(model);
 }
 
-Session session_of(const Model& model, Options options) {
+Session session_of(const Model& model, SessionOptions options) {
   Result<Session> session = Session::create(model, std::move(options));
   EXPECT_TRUE(session.ok()) << session.status().message();
   return *std::move(session);
@@ -177,7 +177,7 @@ void set_inputs(Session& session, std::vector<std::vector<float>>& kept) {
 }
 
 // What the outputs and the states are after two runs.
-Tensors run_twice(const Model& model, Options options, std::string* report = nullptr) {
+Tensors run_twice(const Model& model, SessionOptions options, std::string* report = nullptr) {
   Session session = session_of(model, std::move(options));
   std::vector<std::vector<float>> inputs;
   set_inputs(session, inputs);
@@ -190,7 +190,7 @@ Tensors run_twice(const Model& model, Options options, std::string* report = nul
   const auto keep = [&](const std::string& name, const Tensor& tensor) {
     std::vector<float>& v = values[name];
     v.resize(static_cast<size_t>(tensor.count()));
-    copy(tensor, view(v, tensor.shape));
+    copy_elements(tensor, view(v, tensor.shape));
   };
   for (int i = 0; i < session.output_count(); ++i)
     keep(std::string(session.output_name(i)), *session.output(i));
@@ -210,14 +210,14 @@ std::string side_by_side(const std::string& report) {
   }
   return lines;
 }
-std::string side_by_side(Graph graph, Options options) {
+std::string side_by_side(Graph graph, SessionOptions options) {
   Session session = session_of(model_of(std::move(graph)), std::move(options));
   EXPECT_TRUE(session.plan().ok());
   return side_by_side(session.report());
 }
 
 TEST(Branches, AreChosenWhereTheyGain) {
-  const Options two = {.parallel_for = backwards()};
+  const SessionOptions two = {.parallel_for = backwards()};
   EXPECT_EQ(side_by_side(towers(), two),
             "side by side: relu_1, relu_2, relu_3 | relu_4, relu_5, relu_6\n");
   EXPECT_EQ(side_by_side(towers(), {.parallel_for = backwards(1)}), "");
@@ -296,7 +296,7 @@ TEST(Branches, TakeNoMemoryThatIsShort) {
   for (int64_t i = 0; i < 4; ++i)
     g.output(text("y", i), dense(dense(x, text("up", i), 2048), text("down", i), 64));
   const Model model = model_of(std::move(g));
-  const auto arena = [&](Options options) {
+  const auto arena = [&](SessionOptions options) {
     Session session = session_of(model, std::move(options));
     EXPECT_TRUE(session.plan().ok());
     EXPECT_EQ(session.memory()->arena_bytes, session.memory()->arena_lower_bound);

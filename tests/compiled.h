@@ -12,7 +12,7 @@
 namespace hg {
 
 // The nodes of the graph that a session makes of `graph`, without inputs and states.
-inline std::string compiled(Graph graph, Options options = {}) {
+inline std::string compiled(Graph graph, SessionOptions options = {}) {
   EXPECT_TRUE(graph.status().ok()) << graph.status().message();
   const Model model = *Model::from_graph(std::move(graph));
   Result<Session> session = Session::create(model, std::move(options));

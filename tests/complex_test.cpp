@@ -36,7 +36,7 @@ void multiplies(DType dtype) {
   std::vector<T> wide(2 * 6 * 2), y(2 * 3 * 2);
   for (size_t i = 0; i < wide.size(); ++i) wide[i] = static_cast<T>(i) * T(0.25) - 2;
   for (size_t i = 0; i < y.size(); ++i) y[i] = 3 - static_cast<T>(i) * T(0.5);
-  Tensor x = view(static_cast<const void*>(wide.data()), dtype, {2, 3});
+  ConstTensor x = view(static_cast<const void*>(wide.data()), dtype, {2, 3});
   x.strides = {6, 2};
   ASSERT_TRUE(session.set_input("x", x).ok());
   ASSERT_TRUE(session.set_input("y", view(static_cast<const void*>(y.data()), dtype, {2, 3})).ok());

@@ -17,7 +17,7 @@ using Values = std::vector<Value>;
 
 Floats floats(const Tensor& tensor) {
   Floats values(static_cast<size_t>(tensor.count()));
-  copy(tensor, view(values, tensor.shape));
+  copy_elements(tensor, view(values, tensor.shape));
   return values;
 }
 
@@ -95,10 +95,9 @@ TEST(Control, ALoopTurnsAValueOverItself) {
   const auto transposed = [](const Floats& v) {
     return Floats{v[0], v[3], v[6], v[1], v[4], v[7], v[2], v[5], v[8]};
   };
-  Session both = loop(3, {{3, 3}, {3, 3}},
-                      [&](Graph& g, const Values& v) {
-                        return Values{turned(g, v[1]), turned(g, v[0])};
-                      });
+  Session both = loop(3, {{3, 3}, {3, 3}}, [&](Graph& g, const Values& v) {
+    return Values{turned(g, v[1]), turned(g, v[0])};
+  });
   EXPECT_EQ(run(both, {a, b}, {3, 3}), (std::vector<Floats>{transposed(b), transposed(a)}));
   Session alone =
       loop(3, {{3, 3}}, [&](Graph& g, const Values& v) { return Values{turned(g, v[0])}; });

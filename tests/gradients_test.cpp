@@ -28,7 +28,7 @@ std::vector<double> evaluate(Graph graph, const std::vector<std::vector<double>>
   for (int i = 0; i < session->output_count(); ++i) {
     const Tensor tensor = *session->output(i);
     std::vector<double> values(static_cast<size_t>(tensor.count()));
-    copy(tensor, view(values, tensor.shape));
+    copy_elements(tensor, view(values, tensor.shape));
     results.insert(results.end(), values.begin(), values.end());
   }
   return results;

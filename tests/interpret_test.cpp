@@ -36,7 +36,7 @@ std::vector<std::vector<double>> run(const Imported& imported, std::vector<Tenso
   Result<Model> model = Model::from_graph(Graph(imported.graph));
   EXPECT_TRUE(model.ok()) << model.status().message();
   if (!model.ok()) return {};
-  Options options;
+  SessionOptions options;
   options.threads = 1;
   Result<Session> session = Session::create(*model, options);
   EXPECT_TRUE(session.ok()) << session.status().message();
@@ -300,8 +300,8 @@ TEST(Interpret, ChecksThatSizesDecideAreGuards) {
   const ScriptProgram p = script({"x"}, start + kRaise);
   const Imported i = import(p, {{"x", {f32, {"n"}}}});
   EXPECT_EQ(failures(i), "");
-  EXPECT_EQ(guards(i), std::vector<std::string>{
-                           "5 < n, because of a check that raises an exception"});
+  EXPECT_EQ(guards(i),
+            std::vector<std::string>{"5 < n, because of a check that raises an exception"});
   const Imported small = import(p, {{"x", {f32, {3}}}});
   EXPECT_NE(failures(small).find("too small"), std::string::npos);
 }

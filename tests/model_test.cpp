@@ -338,7 +338,7 @@ TEST(ModelFile, CutAnywhereItIsRefused) {
   for (size_t size = 0; size + 1 < bytes.size(); size += size < 256 ? 1 : 64) {
     Result<Model> cut = Model::read(std::span(bytes).first(size));
     ASSERT_FALSE(cut.ok()) << size;
-    EXPECT_EQ(name(cut.status().code()), "corrupt_model") << cut.status().message();
+    EXPECT_EQ(name_of(cut.status().code()), "corrupt_model") << cut.status().message();
   }
 }
 
@@ -346,7 +346,7 @@ TEST(ModelFile, NoFileOfOurs) {
   const std::string words =
       "this is a text and no model, however long it may be: " + std::string(4096, 'x');
   Result<Model> model = Model::read(std::as_bytes(std::span(words)));
-  EXPECT_EQ(name(model.status().code()), "corrupt_model");
+  EXPECT_EQ(name_of(model.status().code()), "corrupt_model");
 }
 
 // Damage that happens to give another valid file is read; all other damage is refused by a Status.

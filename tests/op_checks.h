@@ -9,7 +9,7 @@ namespace hg::test {
 
 extern Gpu device_under_test;  // empty: the CPU
 
-Options on_threads(int threads);
+SessionOptions on_threads(int threads);
 
 double tolerance_of(const Sample& sample, DType dtype);
 // Each within `tolerance` of 1 + its size.

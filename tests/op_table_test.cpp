@@ -118,10 +118,10 @@ Taken taken_here() {
       const Result<Model> model = Model::from_graph((*c)->graph);
       for (const KernelDef* kernel : Registry::built_in().kernels(sample.op, Device::cpu)) {
         const std::string forced = text(kernel->op, "=", kernel->name);
-        const std::string dtype(name(dtype_of(**c)));
+        const std::string dtype(name_of(dtype_of(**c)));
         std::set<std::string>& dtypes = taken[forced];
         if (dtypes.contains(dtype)) continue;
-        Options options = on_threads(1);
+        SessionOptions options = on_threads(1);
         options.kernels = {forced};
         CaseRun run(**c);
         if (run.create(*model, options).ok() && run.run().ok()) dtypes.insert(dtype);

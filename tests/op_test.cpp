@@ -22,8 +22,8 @@ namespace hg::test {
 
 Gpu device_under_test;
 
-Options on_threads(int threads) {
-  Options options;
+SessionOptions on_threads(int threads) {
+  SessionOptions options;
   options.threads = threads;
   return options;
 }
@@ -63,8 +63,8 @@ namespace {
 
 bool best_isa_only = false;
 
-Options on_device() {
-  Options options;
+SessionOptions on_device() {
+  SessionOptions options;
   options.device = Device::vulkan;
   options.gpu = device_under_test;
   return options;
@@ -108,7 +108,7 @@ struct LimitedIsa {
 };
 
 void check_dtype(const Sample& sample, DType floats) {
-  const std::string what(name(floats));
+  const std::string what(name_of(floats));
   Result<std::unique_ptr<Case>> c = build(sample, floats);
   ASSERT_TRUE(c.ok()) << what << ": " << c.status().message();
   const Result<std::vector<Answer>> plain = run(**c, on_threads(1));
@@ -133,7 +133,7 @@ void check_dtype(const Sample& sample, DType floats) {
   if (testing::Test::HasFatalFailure()) return;
   if (device_under_test) {
     const auto on_vulkan = [&](const Case& graph, bool strided, const std::string& how,
-                               Options options = on_device()) {
+                               SessionOptions options = on_device()) {
       const bool is_forced = !options.kernels.empty();
       const Result<std::vector<Answer>> answers = run(graph, std::move(options), strided);
       if (is_forced && answers.status().code() == Code::unsupported) return;
@@ -150,7 +150,7 @@ void check_dtype(const Sample& sample, DType floats) {
     if (variants.size() == 1) return;
     for (const KernelDef* kernel : variants)
       for (const bool is_strided : {false, true}) {
-        Options options = on_device();
+        SessionOptions options = on_device();
         options.kernels = {text(sample.op, "=", kernel->name)};
         on_vulkan(**c, is_strided, options.kernels[0], options);
       }
@@ -164,7 +164,7 @@ void check_dtype(const Sample& sample, DType floats) {
     if (isa > best || (isa < best && (best_isa_only || (floats != f32 && floats != f16)))) continue;
     const LimitedIsa limited(isa);
     for (const KernelDef* kernel : Registry::built_in().kernels(sample.op, Device::cpu)) {
-      Options options = on_threads(1);
+      SessionOptions options = on_threads(1);
       options.kernels = {text(sample.op, "=", kernel->name)};
       const Result<std::vector<Answer>> forced = run(**c, options);
       if (!forced.ok() && forced.status().code() == Code::unsupported) continue;
@@ -232,7 +232,7 @@ class SampleTest : public testing::Test {
         continue;
       const Result<std::unique_ptr<Case>> c = build(sample_, dtype);
       EXPECT_FALSE(c.ok() && run(**c, on_threads(1)).ok())
-          << name(dtype) << " is taken, which the sample does not say";
+          << name_of(dtype) << " is taken, which the sample does not say";
     }
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options that trade time, memory and precision against each other: low_memory, precision,
+// SessionOptions that trade time, memory and precision against each other: low_memory, precision,
 // autotune; packed weights, and concatenations without copies.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -53,7 +53,7 @@ struct Answer {
   std::vector<ProfileRow> rows;
 };
 
-Answer answer(const Model& model, Options options) {
+Answer answer(const Model& model, SessionOptions options) {
   Answer got;
   options.profile = true;
   Result<Session> session = Session::create(model, options);
@@ -66,7 +66,7 @@ Answer answer(const Model& model, Options options) {
   }
   const Tensor y = *session->output("y");
   got.y.resize(static_cast<size_t>(y.count()));
-  copy(y, view(got.y, y.shape));
+  copy_elements(y, view(got.y, y.shape));
   got.memory = *session->memory();
   got.tuning = session->tuning();
   got.rows = session->profile();
@@ -93,7 +93,7 @@ std::string kernel_of(const Answer& answer, std::string_view op, size_t which) {
   return "";
 }
 
-TEST(Options, LowMemoryPacksNothing) {
+TEST(SessionOptions, LowMemoryPacksNothing) {
   const Model model = *Model::from_graph(small_net());
   const Answer usual = answer(model, {.threads = 1});
   const Answer low = answer(model, {.threads = 1, .low_memory = true});
@@ -102,13 +102,13 @@ TEST(Options, LowMemoryPacksNothing) {
   EXPECT_LT(distance(low.y, usual.y), 1e-5);
 }
 
-TEST(Options, PackedWeightsAreTheSameForAnyNumberOfThreads) {
+TEST(SessionOptions, PackedWeightsAreTheSameForAnyNumberOfThreads) {
   const Model model = *Model::from_graph(small_net());
   const Answer one = answer(model, {.threads = 1});
   for (const int threads : {2, 3, 8}) EXPECT_EQ(answer(model, {.threads = threads}).y, one.y);
 }
 
-TEST(Options, Bf16HalvesPackedWeightsAndRoundsThemAlone) {
+TEST(SessionOptions, Bf16HalvesPackedWeightsAndRoundsThemAlone) {
   const Model model = *Model::from_graph(small_net());
   const std::vector<std::string> products = {"conv=gemm", "linear=gemm"};
   const Answer exact = answer(model, {.threads = 1, .kernels = products});
@@ -135,7 +135,7 @@ TEST(Options, Bf16HalvesPackedWeightsAndRoundsThemAlone) {
   }
 }
 
-TEST(Options, AutotuneTakesWhatTheBlobSays) {
+TEST(SessionOptions, AutotuneTakesWhatTheBlobSays) {
   const Model model = *Model::from_graph(small_net());
   EXPECT_TRUE(has_op(answer(model, {.threads = 1}), "conv"));
   const Answer measured = answer(model, {.threads = 1, .autotune = true});
@@ -154,7 +154,7 @@ TEST(Options, AutotuneTakesWhatTheBlobSays) {
 }
 
 // Written as lib/run/tuning.cpp says: another kernel for the first row of a blob.
-TEST(Options, TuningDecidesAndDamageIsIgnored) {
+TEST(SessionOptions, TuningDecidesAndDamageIsIgnored) {
   const Model model = *Model::from_graph(small_net());
   std::vector<std::byte> blob = answer(model, {.threads = 1, .autotune = true}).tuning;
   const Answer usual = answer(model, {.threads = 1});
@@ -171,7 +171,7 @@ TEST(Options, TuningDecidesAndDamageIsIgnored) {
   }
 }
 
-TEST(Options, JoinedChannelsAreNotCopied) {
+TEST(SessionOptions, JoinedChannelsAreNotCopied) {
   const Model model = *Model::from_graph(small_net());
   const Answer usual = answer(model, {.threads = 1});
   EXPECT_FALSE(has_op(usual, "concat"));
@@ -179,7 +179,7 @@ TEST(Options, JoinedChannelsAreNotCopied) {
 }
 
 // What is joined twice, an input, or is not together in the result is still copied, and right.
-TEST(Options, OtherConcatenationsAreCopied) {
+TEST(SessionOptions, OtherConcatenationsAreCopied) {
   Graph g;
   const Value x = g.input("x", f32, {1, 32, 24, 24});
   const Value a = g.call("exp", {x}), b = g.call("neg", {x});
@@ -204,8 +204,8 @@ TEST(Options, OtherConcatenationsAreCopied) {
   for (const char* name : {"ab", "ba", "ax", "wide", "twice"}) {
     const Tensor got = *session.output(name), expected = *plain.output(name);
     std::vector<float> p(static_cast<size_t>(got.count())), q(p.size());
-    copy(got, view(p, got.shape));
-    copy(expected, view(q, got.shape));
+    copy_elements(got, view(p, got.shape));
+    copy_elements(expected, view(q, got.shape));
     EXPECT_EQ(p, q) << name;
   }
 }
@@ -219,7 +219,7 @@ int64_t resident(const std::string& field) {
   return -1;
 }
 
-TEST(Options, MappedWeightsAreNotHeldTwice) {
+TEST(SessionOptions, MappedWeightsAreNotHeldTwice) {
   Graph g;
   const Value x = g.input("x", f32, {16, 2048});
   g.output("y", g.call("linear", {x, weight(g, "w", {4096, 2048}, 1)}));  // 32 MiB

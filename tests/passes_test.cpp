@@ -82,7 +82,7 @@ TEST(Passes, EveryActivationJoinsTheProductBeforeIt) {
     EXPECT_NE(text.find("linear(x, w, none, none, activation=\"" + std::string(name_of(activation))),
               std::string::npos)
         << text;
-    const auto run = [&](Options options) {
+    const auto run = [&](SessionOptions options) {
       const Model model = *Model::from_graph(graph());
       Session session = *Session::create(model, std::move(options));
       std::vector<float> x(7 * 4);
@@ -97,7 +97,7 @@ TEST(Passes, EveryActivationJoinsTheProductBeforeIt) {
 }
 
 TEST(Passes, FoldedBatchNormComputesTheSame) {
-  const auto run = [](Options options) {
+  const auto run = [](SessionOptions options) {
     const Model model = *Model::from_graph(conv_norm_relu(false));
     Session session = *Session::create(model, std::move(options));
     std::vector<float> x(2 * 3 * 8 * 8);
@@ -208,7 +208,7 @@ TEST(Passes, PadCausalConvolutionsInFront) {
   const Model model = *Model::from_graph(cut(4, t));
   std::vector<float> values[2];
   for (const bool plain : {false, true}) {
-    Options options;
+    SessionOptions options;
     if (plain) options.disabled_passes = {"causal"};
     Session session = *Session::create(model, options);
     TensorData x = *TensorData::allocate(f32, {2, 6, 11});

@@ -113,7 +113,7 @@ TEST_P(WrittenByHand, BecomesOneOp) {
   };
   EXPECT_EQ(compiled(build(false)), row.after);
   EXPECT_NE(compiled(build(false), {.disabled_passes = {row.pass}}), row.after);
-  const auto run = [&](bool reads_the_middle, Options options) {
+  const auto run = [&](bool reads_the_middle, SessionOptions options) {
     const Model model = *Model::from_graph(build(reads_the_middle));
     Session session = *Session::create(model, std::move(options));
     std::vector<float> x(24);
@@ -124,7 +124,7 @@ TEST_P(WrittenByHand, BecomesOneOp) {
     for (int k = 0; k < session.output_count(); ++k) {
       const Tensor y = *session.output(k);
       const TensorData dense = *TensorData::allocate(f32, y.shape);
-      copy(y, dense.tensor);
+      copy_elements(y, dense.tensor);
       values.insert(values.end(), dense.tensor.as<float>(), dense.tensor.as<float>() + y.count());
     }
     return values;

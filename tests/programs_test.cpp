@@ -96,7 +96,7 @@ TEST(Programs, LeaveOpsWithKernelsOfTheHost) {
 }
 
 TEST(Programs, ComputeTheSameBits) {
-  const auto run = [](Options options) {
+  const auto run = [](SessionOptions options) {
     const Model model = *Model::from_graph(elementwise_chains());
     Session session = *Session::create(model, std::move(options));
     std::vector<float> x(100 * 300), row(300);
@@ -153,7 +153,7 @@ TEST(Programs, EndWithTheReductionThatReadsThem) {
 }
 
 TEST(Programs, DoNotStoreWhatTheyReduce) {
-  const auto session_of = [](Options options) {
+  const auto session_of = [](SessionOptions options) {
     Graph g;
     const Value x = g.input("x", f32, {64, 1, 512}), y = g.input("y", f32, {64, 1});
     const Value d = g.call("sub", {x, y});
@@ -231,7 +231,7 @@ std::vector<TensorData> inputs_of(const Reduced& r, DType dtype) {
     EXPECT_TRUE(session.set_input(0, wide.tensor).ok());
     EXPECT_TRUE(session.run().ok());
     TensorData data = *TensorData::allocate(dtype, shape);
-    copy(*session.output(0), data.tensor);
+    copy_elements(*session.output(0), data.tensor);
     inputs.push_back(std::move(data));
   }
   return inputs;
@@ -271,7 +271,7 @@ TEST(Programs, ReduceToTheSameBits) {
       ASSERT_TRUE(by_ops && joined);
       const std::vector<TensorData> inputs = inputs_of(r, dtype);
       const auto bytes = [&](const Model& model, int threads) {
-        Options options{.threads = threads, .disabled_passes = {"programs"}};
+        SessionOptions options{.threads = threads, .disabled_passes = {"programs"}};
         Session session = *Session::create(model, std::move(options));
         for (int k = 0; k < 2; ++k)
           EXPECT_TRUE(session.set_input(k, inputs[static_cast<size_t>(k)].tensor).ok());
@@ -285,8 +285,8 @@ TEST(Programs, ReduceToTheSameBits) {
         const std::string plain = bytes(*by_ops, 1);
         for (const int threads : {1, 2})
           EXPECT_EQ(bytes(*joined, threads), plain)
-              << text(name(dtype), " ", r.program, " of ", r.shapes[0], " and ", r.shapes[1], ", ",
-                      threads, " threads, isa ", static_cast<int64_t>(isa));
+              << text(name_of(dtype), " ", r.program, " of ", r.shapes[0], " and ", r.shapes[1],
+                      ", ", threads, " threads, isa ", static_cast<int64_t>(isa));
         kernels::limit_isa(Isa::avx512);
       }
     }

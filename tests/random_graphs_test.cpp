@@ -53,8 +53,8 @@ struct Running {
   Session session;
   std::vector<TensorData> gaps;
 
-  static Result<Running> create(const RandomGraph& random, const Model& model, Options options,
-                                bool strided = false) {
+  static Result<Running> create(const RandomGraph& random, const Model& model,
+                                SessionOptions options, bool strided = false) {
     HG_TRY_ASSIGN(Session session, Session::create(model, std::move(options)));
     Running made{std::move(session), {}};
     for (const RandomInput& input : random.inputs) {
@@ -66,7 +66,7 @@ struct Running {
         Tensor spread = data.tensor;
         spread.shape = tensor.shape;
         spread.strides[spread.rank() - 1] = 2;
-        copy(tensor, spread);
+        copy_elements(tensor, spread);
         made.gaps.push_back(std::move(data));
         tensor = spread;
       }
@@ -76,6 +76,40 @@ struct Running {
     }
     return made;
   }
+};
+
+// Memory of the host for each output, between guards; that of every other one is not aligned.
+class HostOutputs {
+ public:
+  Status bind(Session& session) {
+    for (int i = 0; i < session.output_count(); ++i) {
+      const TensorType& type = session.output_type(i);
+      HG_TRY_ASSIGN(const Sizes shape, evaluate(type.shape, {}));
+      const int64_t bytes = shape.count() * size_of(type.dtype);
+      HG_TRY_ASSIGN(TensorData all, TensorData::allocate(u8, {bytes + 3 * kGuard}));
+      std::fill_n(all.tensor.as<uint8_t>(), all.tensor.count(), kPattern);
+      const int64_t begin = kGuard + i % 2 * 16;
+      HG_TRY(session.set_output(
+          i, view(static_cast<void*>(all.tensor.as<uint8_t>() + begin), type.dtype, shape)));
+      memory_.push_back({std::move(all), begin, begin + bytes});
+    }
+    return {};
+  }
+  bool are_guards_whole() const {
+    for (const auto& [all, begin, end] : memory_)
+      for (int64_t i = 0; i < all.tensor.count(); ++i)
+        if ((i < begin || i >= end) && all.tensor.as<uint8_t>()[i] != kPattern) return false;
+    return true;
+  }
+
+ private:
+  static constexpr int64_t kGuard = 128;
+  static constexpr uint8_t kPattern = 0xa5;
+  struct Memory {
+    TensorData all;
+    int64_t begin, end;
+  };
+  std::vector<Memory> memory_;
 };
 
 using Values = std::map<ValueId, std::vector<double>>;
@@ -180,16 +214,29 @@ std::string check_graph(uint64_t seed, Count& count) {
   if (prints_graphs) std::printf("%s", graph.text().c_str());
   if (!graph.verify().ok()) return text("verify: ", graph.verify().message());
   const Result<Model> model = Model::from_graph(graph);
-  const auto make = [&](Options options, bool strided = false) {
+  const auto make = [&](SessionOptions options, bool strided = false) {
     return Running::create(random, *model, std::move(options), strided);
   };
   Result<Running> plain = make({.threads = 1, .keep_all_values = true}),
                   full = make({.threads = 1}), threaded = make({.threads = 3}),
-                  strided = make({.threads = 1}, true);
+                  strided = make({.threads = 1}, true), bound = make({.threads = 1}),
+                  shared = make({.threads = 1});
+  HostOutputs host;
+  if (bound.ok()) {
+    if (const Status status = host.bind(bound->session); !status.ok())
+      return std::string(status.message());
+    Result<Session> other = full->session.share();
+    if (!other.ok()) return std::string(other.status().message());
+    for (int i = 0; i < other->input_count(); ++i)
+      for (const RandomInput& input : random.inputs)
+        if (input.name == other->input_name(i) && !other->set_input(i, input.data.tensor).ok())
+          return "a shared session takes other inputs";
+    shared->session = *std::move(other);
+  }
   const double tolerance = 4096 * widest_step(graph);
   for (int run = 0; run < 2; ++run) {
     Values states = states_of(graph, run == 0 || !plain.ok() ? nullptr : &plain->session);
-    for (Result<Running>* each : {&plain, &full, &threaded, &strided}) {
+    for (Result<Running>* each : {&plain, &full, &threaded, &strided, &bound, &shared}) {
       const Status status = each->ok() ? (*each)->session.run() : each->status();
       if (status.ok()) continue;
       if (status.code() != Code::unsupported || each != &plain)
@@ -207,10 +254,12 @@ std::string check_graph(uint64_t seed, Count& count) {
               compare_outputs(random, (*other)->session, plain->session, tolerance, how);
           !bad.empty())
         return bad;
-    if (const std::string bad =
-            compare_outputs(random, threaded->session, full->session, 0, "3 threads");
-        !bad.empty())
-      return bad;
+    for (const auto& [other, how] :
+         {std::pair(&threaded, "3 threads"), {&bound, "in the host's memory"}, {&shared, "shared"}})
+      if (const std::string bad = compare_outputs(random, (*other)->session, full->session, 0, how);
+          !bad.empty())
+        return bad;
+    if (!host.are_guards_whole()) return "bytes beside the host's memory were written";
   }
   ++count.ran;
   count.nodes += static_cast<int>(graph.nodes().size());

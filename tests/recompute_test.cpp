@@ -41,7 +41,7 @@ std::vector<Bytes> results_of(Session& session, int64_t n) {
   return results;
 }
 
-Result<Session> create(const Model& model, Options options, int64_t n) {
+Result<Session> create(const Model& model, SessionOptions options, int64_t n) {
   if (!model.graph().symbols().empty()) options.dims = {{"n", n}};
   options.threads = 1;
   return Session::create(model, options);
@@ -96,7 +96,7 @@ TEST(Recompute, AResidualNetworkTrainsInThreeFifthsOfTheMemory) {
   ASSERT_TRUE(free.ok()) << free.status().message();
   const Memory all = *free->memory();
   EXPECT_EQ(all.extra_flops, 0);
-  Options options;
+  SessionOptions options;
   options.memory_limit = all.packed_bytes + all.arena_bytes * 6 / 10;
   Result<Session> limited = create(model, options, 4);
   ASSERT_TRUE(limited.ok()) << limited.status().message();
@@ -112,7 +112,7 @@ TEST(Recompute, AResidualNetworkTrainsInThreeFifthsOfTheMemory) {
 TEST(Recompute, DropoutDrawsTheSameNumbersAgain) {
   const Model model = residual_network(4, true);
   Result<Session> free = create(model, {}, 3);
-  Options options;
+  SessionOptions options;
   options.memory_limit = free->memory()->packed_bytes + free->memory()->arena_bytes * 6 / 10;
   Result<Session> limited = create(model, options, 3);
   ASSERT_TRUE(limited.ok()) << limited.status().message();
@@ -122,7 +122,7 @@ TEST(Recompute, DropoutDrawsTheSameNumbersAgain) {
 
 TEST(Recompute, AnImpossibleLimitNamesTheSmallestThatWorks) {
   const Model model = residual_network(6);
-  Options options;
+  SessionOptions options;
   options.memory_limit = 1000;
   const Status status = create(model, options, 4).status();
   EXPECT_EQ(status.code(), Code::out_of_memory);
@@ -144,7 +144,7 @@ TEST(Recompute, AnImpossibleLimitNamesTheSmallestThatWorks) {
 
 TEST(Recompute, ALimitHoldsForEverySizeOnItsOwn) {
   const Model model = residual_network(4);
-  Options options;
+  SessionOptions options;
   const Memory at_4 = *create(model, {}, 4)->memory();
   options.memory_limit = at_4.arena_bytes + at_4.packed_bytes;
   Result<Session> session = create(model, options, 4);
@@ -159,7 +159,7 @@ TEST(Recompute, ALimitHoldsForEverySizeOnItsOwn) {
 
 TEST(Recompute, SquareRootCheckpointsNeedNoLimit) {
   const Model model = residual_network(8);
-  Options options;
+  SessionOptions options;
   options.checkpoint = Checkpoint::sqrt;
   Result<Session> session = create(model, options, 4), free = create(model, {}, 4);
   ASSERT_TRUE(session.ok()) << session.status().message();
@@ -214,7 +214,7 @@ TEST(Recompute, RandomGraphsGiveTheSameBitsUnderEveryLimit) {
     expect_apart(*free);
     const std::vector<Bytes> expected = results_of(*free, 0);
     for (const int percent : {95, 85, 70}) {
-      Options options;
+      SessionOptions options;
       options.memory_limit = std::max<int64_t>(1, free->memory()->arena_bytes * percent / 100);
       Result<Session> session = create(model, options, 0);
       if (!session.ok()) {

@@ -39,7 +39,7 @@ Tensor spread(const Tensor& from, std::vector<char>& memory) {
   Tensor to = from;
   to.data = memory.data() + size_of(from.dtype);
   for (int64_t& stride : to.strides) stride *= 2;
-  copy(from, to);
+  copy_elements(from, to);
   return to;
 }
 
@@ -93,7 +93,7 @@ Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats, Wiring w
   return made_case;
 }
 
-Status CaseRun::create(const Model& model, Options options) {
+Status CaseRun::create(const Model& model, SessionOptions options) {
   forced_ = options.kernels;
   HG_TRY_ASSIGN(Session session, Session::create(model, std::move(options)));
   memory_.resize(case_->inputs.size());
@@ -136,7 +136,7 @@ Result<std::vector<Answer>> CaseRun::answers() const {
   return answers;
 }
 
-Result<std::vector<Answer>> run(const Case& c, Options options, bool strided) {
+Result<std::vector<Answer>> run(const Case& c, SessionOptions options, bool strided) {
   HG_TRY_ASSIGN(const Model model, Model::from_graph(c.graph));
   CaseRun once(c, strided);
   HG_TRY(once.create(model, std::move(options)));

@@ -28,8 +28,8 @@ struct Case {
   std::vector<Value> outputs;
 };
 
-// `copied`: each input goes through an op first, so that it lies in the arena. `shared`: and an input
-// of the dtype and shape of an earlier one is that one again.
+// `copied`: each input goes through an op first, so that it lies in the arena. `shared`: and an
+// input of the dtype and shape of an earlier one is that one again.
 enum class Wiring { plain, copied, shared };
 Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats,
                                     Wiring wiring = Wiring::plain);
@@ -46,7 +46,7 @@ struct Answer {
 class CaseRun {
  public:
   CaseRun(const Case& c, bool strided = false) : case_(&c), strided_(strided) {}
-  Status create(const Model& model, Options options);
+  Status create(const Model& model, SessionOptions options);
   Status run();
   Result<std::vector<Answer>> answers() const;
   bool is_created() const { return session_.has_value(); }
@@ -60,7 +60,7 @@ class CaseRun {
   std::vector<std::vector<char>> memory_;  // of inputs with gaps
   std::optional<Session> session_;
 };
-Result<std::vector<Answer>> run(const Case& c, Options options, bool strided = false);
+Result<std::vector<Answer>> run(const Case& c, SessionOptions options, bool strided = false);
 
 // The next number of a sequence: splitmix64.
 uint64_t next_random(uint64_t& state);

@@ -37,11 +37,11 @@ std::vector<float> ramp(int64_t count) {
 
 std::vector<float> copy_of(const Tensor& tensor) {
   std::vector<float> values(static_cast<size_t>(tensor.count()));
-  copy(tensor, view(values, tensor.shape));
+  copy_elements(tensor, view(values, tensor.shape));
   return values;
 }
 
-std::vector<float> run(const Model& model, Options options, int64_t n) {
+std::vector<float> run(const Model& model, SessionOptions options, int64_t n) {
   Result<Session> session = Session::create(model, options);
   EXPECT_TRUE(session.ok()) << session.status().message();
   std::vector<float> x = ramp(n * 16);
@@ -76,7 +76,7 @@ TEST(Session, GivesTheSameBitsWithAnyThreadsPassesAndPools) {
   const std::vector<float> expected = run(model, {.threads = 1}, 100);
   EXPECT_EQ(run(model, {.threads = 2}, 100), expected);
   EXPECT_EQ(run(model, {.threads = 5}, 100), expected);
-  Options options;
+  SessionOptions options;
   options.parallel_for.threads = 3;
   options.parallel_for.run = [](void*, int64_t count, void (*task)(void*, int64_t), void* arg) {
     for (int64_t i = count; i-- > 0;) task(arg, i);  // in another order
@@ -90,7 +90,7 @@ TEST(Session, GivesTheSameBitsWithAnyThreadsPassesAndPools) {
 
 TEST(Session, AutomaticWithoutADeviceIsTheCpu) {
   const Model model = small_model();
-  Options options;
+  SessionOptions options;
   options.device = Device::automatic;
   options.gpu_name = "no such device";
   const Result<Session> session = Session::create(model, options);
@@ -191,7 +191,7 @@ TEST(Session, TellsItsMemoryBeforeTheFirstRun) {
 
 TEST(Session, KeepsToTheMemoryLimitOrNamesBothNumbers) {
   const Model model = small_model();
-  Options options;
+  SessionOptions options;
   options.dims = {{"n", 1000}};
   options.memory_limit = 1000;
   const Status status = Session::create(model, options).status();
@@ -206,7 +206,7 @@ struct CountingHost {
 TEST(Session, UsesTheHostsMemoryAndReportsWhenItIsShort) {
   const Model model = small_model();
   CountingHost host;
-  Options options;
+  SessionOptions options;
   options.dims = {{"n", 64}};
   options.allocator.host = &host;
   options.allocator.allocate = [](void* h, size_t bytes) -> void* {
@@ -426,7 +426,7 @@ TEST(Session, RandomNumbersDependOnSeedAndRunAlone) {
   ASSERT_TRUE(g.status().ok()) << g.status().message();
   const Model model = *Model::from_graph(std::move(g));
   const auto draw = [&](uint64_t seed, int threads, int runs) {
-    Options options;
+    SessionOptions options;
     options.seed = seed;
     options.threads = threads;
     Session session = *Session::create(model, options);
@@ -543,7 +543,7 @@ TEST(Session, RefusesSizesThatAGuardRulesOut) {
             std::string::npos);
   EXPECT_EQ(answer(session, {-1, 2, 0, 0}, {2, 2}), "");
 
-  Options options;
+  SessionOptions options;
   options.dims = {{"n", 1}, {"m", 2}};
   const Result<Session> fixed = Session::create(model, options);
   ASSERT_FALSE(fixed.ok());

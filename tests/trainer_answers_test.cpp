@@ -86,7 +86,7 @@ TEST(Optimizers, EqualPyTorchsOver100Steps) {
     for (int j = 0; j < 3; ++j) x.push_back(static_cast<float>(std::sin(1.7 * i + 0.9 * j)));
     for (int k = 0; k < 2; ++k) target.push_back(static_cast<float>(std::cos(0.6 * i + k)));
   }
-  const Tensor inputs[] = {view(x, {8, 3})}, targets[] = {view(target, {8, 2})};
+  const ConstTensor inputs[] = {view(x, {8, 3})}, targets[] = {view(target, {8, 2})};
   ASSERT_EQ(kOptimizerAnswers.size(), 18u);
   for (const Answers& answers : kOptimizerAnswers) {
     Result<Trainer> trainer = Trainer::create(network(), options_of(answers.name));
@@ -146,7 +146,7 @@ TEST(Schedules, PlateauEqualsPyTorchs) {
   const Value w = g.parameter("w", f32, {}, init::zeros());
   g.output("loss", mean(x + w * 0.0));
   TrainOptions o;
-  o.losses = {{.kind = "output"}};
+  o.losses = {{.kind = Loss::Kind::output}};
   o.optimizer = sgd(0.5);
   o.schedule = {
       .kind = Schedule::Kind::plateau, .gamma = 0.4, .min_lr = 0.02, .patience = 2, .cooldown = 1};

@@ -50,7 +50,7 @@ Model images_network() {
 struct Data {
   std::vector<float> x = noise(kBatch * 3 * 9 * 8, 1), boxes = noise(kBatch * 2, 2);
   std::vector<int64_t> classes;
-  Tensor images, labels, places;
+  ConstTensor images, labels, places;
   Data() {
     for (int64_t i = 0; i < kBatch; ++i) classes.push_back(i % 4);
     images = view(x, {kBatch, 3, 9, 8});
@@ -59,8 +59,8 @@ struct Data {
   }
 };
 
-const Loss kScores = {.kind = "cross_entropy", .output = "scores", .target = "labels"};
-const Loss kBoxes = {.kind = "mse", .output = "boxes", .target = "places"};
+const Loss kScores = {.kind = Loss::Kind::cross_entropy, .output = "scores", .target = "labels"};
+const Loss kBoxes = {.kind = Loss::Kind::mse, .output = "boxes", .target = "places"};
 
 TrainOptions plain(std::vector<Loss> losses = {kScores}) {
   TrainOptions options;
@@ -109,7 +109,7 @@ Trainer make(const TrainOptions& options, const Model& model = images_network())
 }
 
 Result<double> take_step(Trainer& trainer, const Data& data, const TrainOptions& options) {
-  std::vector<Tensor> targets;
+  std::vector<ConstTensor> targets;
   for (const Loss& loss : options.losses)
     targets.push_back(loss.target == "labels" ? data.labels : data.places);
   return trainer.step({&data.images, 1}, targets);
@@ -282,8 +282,8 @@ TEST(TrainOptions, SchedulesSpanAFit) {
 
 TEST(TrainOptions, MetricsAreOfTheWholeDataSet) {
   TrainOptions options = plain({kScores, kBoxes});
-  options.metrics = {{.kind = "accuracy", .output = "scores", .target = "labels"},
-                     {.kind = "mean_error", .output = "boxes", .target = "places"}};
+  options.metrics = {{.kind = Metric::Kind::accuracy, .output = "scores", .target = "labels"},
+                     {.kind = Metric::Kind::mean_error, .output = "boxes", .target = "places"}};
   const Data data;
   Trainer trainer = make(options);
   const Dataset set = {{data.images}, {data.labels, data.places}};
@@ -332,7 +332,7 @@ TEST(TrainOptions, AReluMovesBehindItsMaxPool) {
   const auto losses = [](bool is_read) {
     Trainer trainer = *Trainer::create(*Model::from_graph(relu_before_pool(is_read)), plain());
     const Data data;
-    const Tensor inputs[] = {data.images}, targets[] = {data.labels};
+    const ConstTensor inputs[] = {data.images}, targets[] = {data.labels};
     std::vector<double> all;
     for (int i = 0; i < 5; ++i) all.push_back(*trainer.step(inputs, targets));
     return all;

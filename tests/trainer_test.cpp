@@ -61,8 +61,8 @@ struct Data {
 
 TrainOptions classify(const Optimizer& optimizer = adamw(0.02)) {
   TrainOptions options;
-  options.losses = {{.kind = "cross_entropy"}};
-  options.metrics = {{.kind = "accuracy"}};
+  options.losses = {{.kind = Loss::Kind::cross_entropy}};
+  options.metrics = {{.kind = Metric::Kind::accuracy}};
   options.optimizer = optimizer;
   options.session.seed = 3;
   options.session.threads = 1;
@@ -140,7 +140,7 @@ TEST(Trainer, GradientsInPartsGiveTheSameBits) {
   g.output("y", g.call("conv", {x, w}, {{"padding", std::vector<Dim>{1}}}));
   const Model model = *Model::from_graph(std::move(g));
   const std::vector<float> xs = noise(2 * 256 * 4, 1), ys = noise(2 * 512 * 4, 2);
-  const Tensor input = view(xs, {2, 256, 2, 2}), target = view(ys, {2, 512, 2, 2});
+  const ConstTensor input = view(xs, {2, 256, 2, 2}), target = view(ys, {2, 512, 2, 2});
   for (const Optimizer& optimizer : {sgd(0.01, 0.9), adamw(0.01), rmsprop(0.01)})
     for (const int accumulate : {1, 2}) {
       std::vector<float> weights[2];
@@ -180,7 +180,7 @@ TEST(Trainer, KeepsNoSecondCopyOfWhatItChanges) {
   EXPECT_GT(resident(path), 1000);
   Trainer trainer = make(*model, {.optimizer = sgd(0.1)});
   const std::vector<float> xs = noise(4 * kWidth, 1), ys = noise(4, 2);
-  const Tensor input = view(xs, {4, kWidth}), target = view(ys, {4, 1});
+  const ConstTensor input = view(xs, {4, kWidth}), target = view(ys, {4, 1});
   EXPECT_TRUE(trainer.step({&input, 1}, {&target, 1}).ok());
   EXPECT_LT(resident(path), 100) << "of 1024 KB of weights";
   EXPECT_TRUE(trainer.save(path).ok());
@@ -310,7 +310,7 @@ TEST(Trainer, StopsAtALossThatIsNotFinite) {
   options.session.threads = 1;
   Trainer trainer = make(*Model::from_graph(std::move(g)), options);
   std::vector<float> values = {1, 2, -3}, target = {0, 0, 0};
-  const Tensor inputs[] = {view(values, {3, 1})}, targets[] = {view(target, {3, 1})};
+  const ConstTensor inputs[] = {view(values, {3, 1})}, targets[] = {view(target, {3, 1})};
   const Result<double> loss = trainer.step(inputs, targets);
   ASSERT_FALSE(loss.ok());
   const std::string message(loss.status().message());
@@ -386,10 +386,10 @@ TEST(Trainer, F16SkipsUpdatesThatOverflow) {
   TrainOptions options;
   options.compute = f16;
   options.optimizer = sgd(1e-4);
-  options.losses = {{.reduction = "sum"}};
+  options.losses = {{.reduction = Reduction::sum}};
   Trainer trainer = make(*Model::from_graph(std::move(g)), options);
   std::vector<float> values = {3, 4}, target = {0};
-  const Tensor inputs[] = {view(values, {1, 2})}, targets[] = {view(target, {1, 1})};
+  const ConstTensor inputs[] = {view(values, {1, 2})}, targets[] = {view(target, {1, 1})};
   double first = 0;
   for (int i = 0; i < 20; ++i) {
     const Result<double> loss = trainer.step(inputs, targets);
@@ -409,9 +409,8 @@ TEST(Trainer, RefusesWithASentence) {
     return std::string(trainer.status().message());
   };
   TrainOptions o = classify();
-  o.losses[0].kind = "crossentropy";
-  EXPECT_NE(refusal(o).find("no loss 'crossentropy'"), std::string::npos);
-  o = classify();
+  EXPECT_NE(loss_named("crossentropy").status().message().find("no loss 'crossentropy'"),
+            std::string::npos);
   o.losses[0].output = "logits";
   EXPECT_EQ(refusal(o), "the model has no output 'logits'; the outputs are scores");
   o = classify();
@@ -433,7 +432,7 @@ TEST(Trainer, RefusesWithASentence) {
   Data data(8);
   EXPECT_FALSE(trainer.fit({data.set.inputs, {}}, {}).ok());
   EXPECT_EQ(trainer.fit(data.set, {.patience = -1}).message(), "patience is -1");
-  data.set.targets[0].as<int64_t>()[5] = 3000;
+  data.y[5] = 3000;
   const std::string sentence =
       "the target 'target' has the class 3000, the output has the classes 0";
   EXPECT_EQ(trainer.fit(data.set, {}).message().substr(0, sentence.size()), sentence);

@@ -99,7 +99,7 @@ class VulkanFaults : public Vulkan {
 
   // Creates a session, runs it, and reads its output.
   static Status work(const Gpu& gpu, const Graph& graph, std::vector<float>* y) {
-    Options options;
+    SessionOptions options;
     options.device = Device::vulkan;
     options.gpu = gpu;
     HG_TRY_ASSIGN(const Model model, Model::from_graph(graph));
@@ -175,7 +175,7 @@ TEST_F(VulkanFaults, EveryCallOfASessionMayFail) {
 TEST_F(VulkanFaults, EveryCallOfARunMayFail) {
   const Gpu gpu = open();
   hook(gpu);
-  Options options;
+  SessionOptions options;
   options.device = Device::vulkan;
   options.gpu = gpu;
   Result<Session> s = session(layer(), options);
@@ -226,7 +226,7 @@ TEST_F(VulkanFaults, ASelfTestWithoutMemoryIsNoVerdict) {
   fault.arm(3, VK_ERROR_OUT_OF_DEVICE_MEMORY);
   EXPECT_EQ(work(*gpu, layer(), &y).code(), Code::out_of_memory);
   fault.arm(-1, VK_SUCCESS);
-  Options options;
+  SessionOptions options;
   options.device = Device::vulkan;
   options.gpu = *gpu;
   const Result<Session> s = session(layer(), options);
@@ -242,7 +242,7 @@ TEST_F(VulkanFaults, OtherSizesThatDoNotFitLeaveTheFirst) {
   g.output("y", relu(matmul(x, g.parameter("w", f32, {8, 8}, init::uniform(-1, 1, 1)))) * 2.0);
   const Gpu gpu = open();
   hook(gpu);
-  Options options;
+  SessionOptions options;
   options.device = Device::vulkan;
   options.gpu = gpu;
   Result<Session> s = session(g, options);
@@ -294,7 +294,7 @@ TEST_F(VulkanFaults, SessionsGoWhileAnotherRuns) {
 
 // The device lives as long as a session, an output or a tensor on it needs it.
 TEST_F(VulkanFaults, TheLastOneClosesTheDevice) {
-  Options options;
+  SessionOptions options;
   options.device = Device::vulkan;
   options.gpu = open();
   options.device_outputs = true;

@@ -32,14 +32,14 @@ class Vulkan : public testing::Test {
     gpu_ = shared_;
   }
 
-  Options options() const {
-    Options options;
+  SessionOptions options() const {
+    SessionOptions options;
     options.device = Device::vulkan;
     options.gpu = gpu_;
     return options;
   }
 
-  Result<Session> session(const Graph& graph, Options options) const {
+  Result<Session> session(const Graph& graph, SessionOptions options) const {
     HG_TRY_ASSIGN(const Model model, Model::from_graph(graph));
     return Session::create(model, std::move(options));
   }
@@ -52,7 +52,7 @@ class Vulkan : public testing::Test {
   Result<Both> run_both(const Graph& graph, const std::vector<Tensor>& inputs) const {
     Both both;
     for (const Device device : {Device::cpu, Device::vulkan}) {
-      Options o = options();
+      SessionOptions o = options();
       o.device = device;
       HG_TRY_ASSIGN(Session s, session(graph, o));
       for (size_t i = 0; i < inputs.size(); ++i)

@@ -48,7 +48,7 @@ class VulkanProgram : public Vulkan {
     ASSERT_EQ(both->cpu.size(), both->device.size());
     for (size_t i = 0; i < both->cpu.size(); ++i)
       EXPECT_NEAR(both->device[i], both->cpu[i], tolerance * (1 + std::abs(both->cpu[i])))
-          << program << " " << name(dtype) << " " << i;
+          << program << " " << name_of(dtype) << " " << i;
   }
 };
 
@@ -100,7 +100,7 @@ TEST_F(VulkanProgram, AChainIsOneDispatch) {
   const std::vector<float> xs = numbers(64 * 64), bs = numbers(64);
   int64_t dispatches[2] = {0, 0};
   for (const bool joined : {false, true}) {
-    Options o = options();
+    SessionOptions o = options();
     if (!joined) o.disabled_passes = {"programs"};
     Result<Session> s = session(g, o);
     ASSERT_TRUE(s.ok()) << s.status().message();
@@ -125,7 +125,7 @@ TEST_F(VulkanProgram, FailsWithItsOps) {
   Graph g;
   const Value x = g.input("x", f32, {64});
   g.output("y", tanh(x * 0.5) * x);
-  Options o = options();
+  SessionOptions o = options();
   o.gpu = *broken;
   const Result<Session> s = session(g, o);
   ASSERT_TRUE(s.ok()) << s.status().message();
@@ -155,7 +155,7 @@ TEST_F(VulkanProgram, WhatIsWrittenIsValid) {
     if (registry.kernels(op->name(), Device::vulkan).empty()) continue;
     for (const DType dtype : {f32, f16, bf16, i64}) {
       for (const Graph& g : self_test_cases(*op, dtype, registry)) {
-        Options o = options();
+        SessionOptions o = options();
         o.gpu = *fresh;
         o.kernels = {"grouped_mm=loops"};  // of no graph here: kernels are not tested first
         const Result<Session> s = session(g, o);

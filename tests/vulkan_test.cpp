@@ -14,7 +14,7 @@ namespace hg::test {
 namespace {
 
 TEST_F(Vulkan, AChainOfModelsUploadsOnceAndDownloadsOnce) {
-  Options kept = options();
+  SessionOptions kept = options();
   kept.device_outputs = true;
   Result<Session> first = session(layer(), kept), second = session(layer(), kept);
   ASSERT_TRUE(first.ok()) << first.status().message();
@@ -48,7 +48,7 @@ TEST_F(Vulkan, AChainOfModelsUploadsOnceAndDownloadsOnce) {
   EXPECT_EQ(ran.submits - before.submits - (ran.uploads - before.uploads), 6)
       << "one submit per run";
 
-  Options on_cpu;
+  SessionOptions on_cpu;
   Result<Session> a = session(layer(), on_cpu), b = session(layer(), on_cpu);
   ASSERT_TRUE(a.ok() && b.ok());
   ASSERT_TRUE(a->set_input("x", view(x, {4, 8})).ok() && a->run().ok());
@@ -89,7 +89,7 @@ TEST_F(Vulkan, StatesStayOnTheDevice) {
 
 TEST_F(Vulkan, PrewarmMakesKernelsReady) {
   const Model model = *Model::from_graph(layer());
-  Options o = options();
+  SessionOptions o = options();
   o.gpu = {};
   EXPECT_EQ(Session::prewarm(model, o).code(), Code::invalid_argument);
   Result<Gpu> fresh = Gpu::open({.name = gpu_.info().name});
@@ -210,13 +210,13 @@ std::vector<float> run_open_layer(Session& session) {
 }
 
 TEST_F(Vulkan, AutomaticMeasuresAndKeepsTheFaster) {
-  Options cpu;
+  SessionOptions cpu;
   Result<Session> plain = session(open_layer(), cpu);
   ASSERT_TRUE(plain.ok()) << plain.status().message();
   const std::vector<float> expected = run_open_layer(*plain);
 
   // A host whose threads are slow leaves the work to the device.
-  Options slow = options();
+  SessionOptions slow = options();
   slow.device = Device::automatic;
   slow.parallel_for.threads = 2;
   slow.parallel_for.run = [](void*, int64_t count, void (*task)(void*, int64_t), void* arg) {
@@ -246,7 +246,7 @@ TEST_F(Vulkan, AutomaticMeasuresAndKeepsTheFaster) {
 }
 
 TEST_F(Vulkan, AutomaticKeepsWhatTheReportSaysIsFaster) {
-  Options automatic = options();
+  SessionOptions automatic = options();
   automatic.device = Device::automatic;
   const Result<Session> s = session(layer(), automatic);
   ASSERT_TRUE(s.ok()) << s.status().message();
@@ -264,7 +264,7 @@ TEST_F(Vulkan, AutomaticKeepsWhatTheReportSaysIsFaster) {
 }
 
 TEST_F(Vulkan, AutomaticGoesWhereAnInputLies) {
-  Options automatic = options();
+  SessionOptions automatic = options();
   automatic.device = Device::automatic;
   Result<Session> s = session(open_layer(), automatic);
   ASSERT_TRUE(s.ok()) << s.status().message();
@@ -297,7 +297,7 @@ TEST_F(Vulkan, AMemoryLimitIsKeptByComputingAgain) {
   std::vector<float> results[2];
   int64_t arenas[2] = {0, 0};
   for (const bool limited : {false, true}) {
-    Options o = options();
+    SessionOptions o = options();
     o.disabled_passes = {"programs"};
     if (limited) o.memory_limit = arenas[0] * 8 / 10;
     Result<Session> s = session(deep_network(), o);
@@ -345,7 +345,7 @@ TEST_F(Vulkan, EveryKernelIsRightOnItsCases) {
 
 TEST_F(Vulkan, AKernelThatFailsItsSelfTestIsReplaced) {
   const auto run_layer = [&](const Gpu& gpu, std::string* report) {
-    Options o = options();
+    SessionOptions o = options();
     o.gpu = gpu;
     Result<Session> s = session(layer(), o);
     EXPECT_TRUE(s.ok()) << s.status().message();

@@ -38,7 +38,7 @@ Model network() {
 struct Batch {
   std::vector<float> x = numbers(kBatch * 3 * 64);
   std::vector<int64_t> y;
-  std::vector<Tensor> inputs, targets;
+  std::vector<ConstTensor> inputs, targets;
   Batch() {
     for (int64_t i = 0; i < kBatch; ++i) y.push_back(i * 7 % 3);
     inputs = {view(x, {kBatch, 3, 8, 8})};
@@ -48,7 +48,7 @@ struct Batch {
 
 TrainOptions classify(const Optimizer& optimizer) {
   TrainOptions options;
-  options.losses = {{.kind = "cross_entropy"}};
+  options.losses = {{.kind = Loss::Kind::cross_entropy}};
   options.optimizer = optimizer;
   options.session.threads = 1;
   return options;

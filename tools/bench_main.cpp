@@ -113,7 +113,7 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   if (!opened.ok()) return opened;
 
   const Clock::time_point create = Clock::now();
-  Options options;
+  SessionOptions options;
   options.device = *device;
   options.threads = job.threads;
   options.disabled_passes = job.disabled_passes;

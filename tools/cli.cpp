@@ -5,9 +5,11 @@
 #include <charconv>
 #include <cstdio>
 
+#include "hg/version.h"
+
 namespace hg::tools {
 
-std::string_view name(Exit exit) {
+std::string_view name_of(Exit exit) {
   switch (exit) {
     case Exit::ok:
       return "ok";

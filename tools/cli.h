@@ -16,7 +16,7 @@ namespace hg::tools {
 
 // Exit codes, and the words for them in the answers of --batch.
 enum class Exit : int { ok = 0, usage = 1, unreadable = 2, unsupported = 3, mismatch = 4 };
-std::string_view name(Exit exit);
+std::string_view name_of(Exit exit);
 
 // How a job or a program ended, with one line that says why when it is not ok.
 struct Outcome {
@@ -39,7 +39,7 @@ Outcome mismatch(const Parts&... parts) {
 // Prints the failure, if any, as "TOOL: MESSAGE" on standard error; returns the exit code for main.
 int finish(std::string_view tool, const Outcome& outcome);
 
-std::string version_text(std::string_view tool);  // "hg-run 0.1.0"
+std::string version_text(std::string_view tool);  // "hg-run 0.2.0"
 
 Result<Device> parse_device(std::string_view word);  // cpu, vulkan, auto
 // "n=1" and "n=1,h=224" as sizes of symbols.

@@ -58,7 +58,7 @@ nlohmann::ordered_json type_json(std::string_view name, const TensorType& type) 
       shape.push_back(text(dim));
     }
   }
-  return {{"name", name}, {"dtype", hg::name(type.dtype)}, {"shape", shape}};
+  return {{"name", name}, {"dtype", hg::name_of(type.dtype)}, {"shape", shape}};
 }
 
 }  // namespace

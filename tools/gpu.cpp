@@ -39,7 +39,7 @@ std::vector<std::byte> read_all(const fs::path& path) {
 
 }  // namespace
 
-Status GpuOfTool::give_to(Options& options) {
+Status GpuOfTool::give_to(SessionOptions& options) {
   if (options.device == Device::cpu) return {};
   const bool by_name = options.device == Device::vulkan;
   Result<Gpu> open = get(by_name);

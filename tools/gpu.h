@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device of --device vulkan and --device auto: opened once in a process, its kernels kept for the next one in the
-// user's cache folder.
+// The device of --device vulkan and --device auto: opened once in a process, its kernels kept for
+// the next one in the user's cache folder.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ class GpuOfTool {
 
   // Gives the options of a session the best GPU. Where there is none, Vulkan that was asked for by
   // name gets a software device, and automatic none.
-  Status give_to(Options& options);
+  Status give_to(SessionOptions& options);
 
  private:
   Result<Gpu> get(bool software);

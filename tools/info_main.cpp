@@ -57,7 +57,7 @@ Result<Session> plan(const Model& model, Device device, GpuOfTool& gpu, const Sy
     if (!given) open += text(" --dim ", symbol, "=1");
   }
   if (!open.empty()) return not_found("known once sizes are given, such as", open);
-  Options options;
+  SessionOptions options;
   options.device = device;
   HG_TRY(gpu.give_to(options));
   options.dims = dims;

@@ -13,7 +13,7 @@ namespace {
 // The least time of `repeat` runs in seconds.
 Result<double> least_seconds(Graph graph, std::span<const Tensor> inputs, int threads, int repeat) {
   HG_TRY_ASSIGN(Model model, Model::from_graph(std::move(graph)));
-  Options options;
+  SessionOptions options;
   options.threads = threads;
   HG_TRY_ASSIGN(Session session, Session::create(model, std::move(options)));
   for (size_t i = 0; i < inputs.size(); ++i)

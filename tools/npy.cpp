@@ -120,8 +120,8 @@ struct DTypeCode {
   DType dtype;
   std::string_view code;  // without the byte order
 };
-constexpr DTypeCode kCodes[] = {{f32, "f4"}, {f64, "f8"},    {f16, "f2"}, {bf16, "V2"},
-                                {i64, "i8"}, {i32, "i4"},    {i16, "i2"}, {i8, "i1"},
+constexpr DTypeCode kCodes[] = {{f32, "f4"}, {f64, "f8"},     {f16, "f2"}, {bf16, "V2"},
+                                {i64, "i8"}, {i32, "i4"},     {i16, "i2"}, {i8, "i1"},
                                 {u8, "u1"},  {boolean, "b1"}, {c64, "c8"}, {c128, "c16"}};
 
 Result<DType> parse_descr(const std::string& path, const std::string& descr) {
@@ -139,8 +139,9 @@ Result<DType> parse_descr(const std::string& path, const std::string& descr) {
   }
   if (descr == "record")
     return unsupported(path, ": holds records of several fields, not a tensor");
-  return unsupported(path, ": elements of type '", descr,
-                     "' have no dtype here; there are f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool c64 c128");
+  return unsupported(
+      path, ": elements of type '", descr,
+      "' have no dtype here; there are f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool c64 c128");
 }
 
 // Bytes of the elements, or nothing when they cannot be counted in 63 bits.
@@ -172,7 +173,8 @@ Result<std::string> read_header_text(const std::string& path, std::FILE* file) {
     return corrupt_model(path, ": is a .npz archive of several arrays; save each as a .npy file");
   }
   if (got < 10 || std::memcmp(start, kMagic, kMagicBytes) != 0) {
-    return corrupt_model(path, ": is not a .npy file, which would start with \\x93NUMPY; numpy.save writes one");
+    return corrupt_model(
+        path, ": is not a .npy file, which would start with \\x93NUMPY; numpy.save writes one");
   }
   const int version = start[6];
   const auto byte = [&](int i) { return uint32_t{static_cast<unsigned char>(start[i])}; };
@@ -202,7 +204,7 @@ int64_t bytes_left(std::FILE* file) {
   return end - here;
 }
 
-std::string header_text(const Tensor& tensor) {
+std::string header_text(const ConstTensor& tensor) {
   std::string_view code;
   for (const DTypeCode& row : kCodes) {
     if (row.dtype == tensor.dtype) code = row.code;
@@ -260,9 +262,9 @@ Result<NpyArray> read_npy(const std::string& path) {
   return array;
 }
 
-Status write_npy(const std::string& path, const Tensor& tensor) {
+Status write_npy(const std::string& path, const ConstTensor& tensor) {
   TensorData owned;
-  Tensor source = tensor;
+  ConstTensor source = tensor;
   if (!tensor.is_contiguous()) {
     HG_TRY_ASSIGN(owned, TensorData::copy_of(tensor));
     source = owned.tensor;

@@ -21,6 +21,6 @@ struct NpyArray {
 Result<NpyArray> read_npy(const std::string& path);
 
 // Writes version 1.0 in C order, whatever the strides. Fails when the file cannot be written whole.
-Status write_npy(const std::string& path, const Tensor& tensor);
+Status write_npy(const std::string& path, const ConstTensor& tensor);
 
 }  // namespace hg::tools

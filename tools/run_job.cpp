@@ -116,7 +116,7 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written
   if (!job.grad_outputs.empty()) {
     if (Outcome added = add_gradients(job, *model, arrays); !added.ok()) return added;
   }
-  Options options;
+  SessionOptions options;
   options.device = *device;
   options.threads = job.threads;
   options.kernels = job.kernels;
@@ -145,7 +145,7 @@ Outcome run_batch(const std::string& list, const RunJob& defaults,
     std::vector<std::string> written;
     if (result.ok()) result = run(job, gpu, written);
     failed += result.ok() ? 0 : 1;
-    const json line = {{"status", name(result.exit)}, {"message", result.message}};
+    const json line = {{"status", name_of(result.exit)}, {"message", result.message}};
     answer(line.dump(-1, ' ', false, json::error_handler_t::replace));
   }
   if (failed == 0) return {};

@@ -52,7 +52,9 @@ Outcome parse_loss(const std::string& given, Loss& loss) {
     loss.output = rest.substr(0, equals);
     rest = rest.substr(equals + 1);
   }
-  loss.kind = rest;
+  const Result<Loss::Kind> kind = loss_named(rest);
+  if (!kind.ok()) return usage("--loss ", given, ": ", kind.status().message());
+  loss.kind = *kind;
   return {};
 }
 
@@ -175,7 +177,7 @@ class Job {
     if (job_.fit.batch == 0) return {};
     int64_t samples = -1;
     for (const auto* list : {&data.inputs, &data.targets})
-      for (const Tensor& tensor : *list) {
+      for (const ConstTensor& tensor : *list) {
         if (tensor.rank() == 0) return mismatch("a file has no first dimension to count samples");
         if (samples >= 0 && tensor.shape[0] != samples)
           return mismatch("one file has ", samples, " samples, another ", tensor.shape[0],
@@ -194,7 +196,7 @@ class Job {
     for (const std::string& given : job_.losses) {
       Loss loss = job_.loss;
       if (Outcome o = parse_loss(given, loss); !o.ok()) return o;
-      if (loss.kind == "output") {
+      if (loss.kind == Loss::Kind::output) {
         if (define) options_.losses.push_back(loss);
         continue;
       }
@@ -207,7 +209,8 @@ class Job {
       if (!y.ok()) return outcome(y.status());
       Tensor& tensor = array->tensor;
       // One number a sample, where the output has it as [n, 1].
-      const bool of_classes = loss.kind == "cross_entropy" || loss.kind == "nll";
+      const bool of_classes =
+          loss.kind == Loss::Kind::cross_entropy || loss.kind == Loss::Kind::nll;
       if (!of_classes && tensor.rank() > 0 && tensor.rank() + 1 == y->rank() &&
           y->dim(-1) == Dim(1)) {
         tensor.shape.push_back(1);
@@ -251,9 +254,9 @@ class Job {
                    " samples to train on");
     validation_ = data_;
     for (auto* list : {&data_.inputs, &data_.targets})
-      for (Tensor& tensor : *list) tensor.shape[0] = kept;
+      for (ConstTensor& tensor : *list) tensor.shape[0] = kept;
     for (auto* list : {&validation_.inputs, &validation_.targets})
-      for (Tensor& tensor : *list) {
+      for (ConstTensor& tensor : *list) {
         tensor.data = tensor.as<std::byte>() + kept * tensor.strides[0] * size_of(tensor.dtype);
         tensor.shape[0] = samples - kept;
       }
@@ -293,11 +296,13 @@ class Job {
     for (const std::string& given : job_.metrics) {
       const size_t equals = given.rfind('=');
       const bool has_output = equals != std::string::npos;
-      Metric metric{.kind = has_output ? given.substr(equals + 1) : given};
+      const Result<Metric::Kind> kind = metric_named(has_output ? given.substr(equals + 1) : given);
+      if (!kind.ok()) return usage("--metric ", given, ": ", kind.status().message());
+      Metric metric{.kind = *kind};
       if (has_output) metric.output = given.substr(0, equals);
       const auto loss =
           std::find_if(options_.losses.begin(), options_.losses.end(), [&](const Loss& l) {
-            return l.kind != "output" && (!has_output || l.output == metric.output);
+            return l.kind != Loss::Kind::output && (!has_output || l.output == metric.output);
           });
       if (loss == options_.losses.end())
         return usage("--metric ", given, ": no --loss compares that output with a target");
@@ -314,7 +319,7 @@ class Job {
   Outcome plan(Trainer& trainer) {
     SymbolSizes dims;
     for (size_t i = 0; i < data_.inputs.size(); ++i) {
-      const Tensor& tensor = data_.inputs[i];
+      const ConstTensor& tensor = data_.inputs[i];
       const TensorType& type = trainer.session().input_type(static_cast<int>(i));
       for (int d = 0; d < std::min(type.rank(), tensor.rank()); ++d) {
         const std::string symbol(type.shape[static_cast<size_t>(d)].symbol());

@@ -38,7 +38,7 @@ struct TrainSummary {
   int64_t best_epoch = 0;                                 // from 1; 0: no epoch ended
   double best_loss = 0;
   std::string validation;  // of the last epoch: "loss 0.3, accuracy 0.9"; empty without data
-  std::vector<ProfileRow> profile;  // of the last step, when Options::profile
+  std::vector<ProfileRow> profile;  // of the last step, when SessionOptions::profile
 };
 
 // Loads, trains and saves. Nothing is written before every file was read and the plan was made, and

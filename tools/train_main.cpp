@@ -101,15 +101,6 @@ class ProgressLine {
   std::chrono::steady_clock::time_point start_, last_;
 };
 
-const std::map<std::string, Optimizer::Kind> kOptimizers = {{"sgd", Optimizer::Kind::sgd},
-                                                            {"adam", Optimizer::Kind::adam},
-                                                            {"adamw", Optimizer::Kind::adamw},
-                                                            {"rmsprop", Optimizer::Kind::rmsprop}};
-const std::map<std::string, Schedule::Kind> kSchedules = {
-    {"constant", Schedule::Kind::constant},       {"step", Schedule::Kind::step},
-    {"exponential", Schedule::Kind::exponential}, {"linear", Schedule::Kind::linear},
-    {"cosine", Schedule::Kind::cosine},           {"one_cycle", Schedule::Kind::one_cycle},
-    {"plateau", Schedule::Kind::plateau}};
 const std::map<std::string, TrainOptions::Mode> kModes = {
     {"training", TrainOptions::Mode::training}, {"as-traced", TrainOptions::Mode::as_traced}};
 const std::map<std::string, DType> kPrecisions = {{"f32", f32}, {"bf16", bf16}, {"f16", f16}};
@@ -134,6 +125,20 @@ void add_choice(CLI::App& app, const std::string& name, T& value,
         value = found->second;
       },
       about + ": " + words_of(names));
+}
+
+// An option that the library has the words for.
+template <class T>
+void add_word(CLI::App& app, const std::string& name, T& value,
+              Result<T> (*named)(std::string_view), const std::string& about) {
+  app.add_option_function<std::string>(
+      name,
+      [&value, name, named](const std::string& word) {
+        const Result<T> found = named(word);
+        if (!found.ok()) throw CLI::ValidationError(name, std::string(found.status().message()));
+        value = *found;
+      },
+      about);
 }
 
 // A check that a whole number is from `least` on, and not one that nobody can mean.
@@ -227,7 +232,7 @@ void add_goal(CLI::App& app, TrainJob& job) {
 void add_optimizer(CLI::App& app, TrainJob& job, Words& words) {
   Optimizer& o = job.options.optimizer;
   o.kind = Optimizer::Kind::adamw;
-  add_choice(app, "--optimizer", o.kind, kOptimizers, "adamw by default");
+  add_word(app, "--optimizer", o.kind, optimizer_named, "adamw by default; or sgd, adam, rmsprop");
   app.add_option("--lr", words.lr, "learning rate; 1e-3 by default, 1e-2 of rmsprop");
   app.add_option("--weight-decay", words.weight_decay, "0.01 by default with adamw, else 0");
   app.add_option("--lr-for", job.lr_for, "PATTERN=NUMBER")->allow_extra_args(false);
@@ -248,7 +253,8 @@ void add_optimizer(CLI::App& app, TrainJob& job, Words& words) {
   app.add_option("--clip-value", job.options.clip_value, "of each element of a gradient");
   app.add_option("--accumulate", job.options.accumulate, "batches for one update")->check(from(1));
   Schedule& s = job.options.schedule;
-  add_choice(app, "--schedule", s.kind, kSchedules, "of the learning rate");
+  add_word(app, "--schedule", s.kind, schedule_named,
+           "of the learning rate: constant, step, exponential, linear, cosine, one_cycle, plateau");
   app.add_flag("--schedule-by-epoch", s.by_epoch, "ticks are epochs instead of updates");
   app.add_option("--warmup", s.warmup, "ticks in which the rate rises");
   app.add_option("--step-size", s.period, "of step: ticks between two drops");

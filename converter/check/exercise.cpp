@@ -57,7 +57,7 @@ void Checker::exercise(Session& checked) {
   if (result_.cases.empty() || coverage_.is_complete()) return;
   progress_("searching inputs for the ways that were not taken");
   const Search search(specs_, result_.cases[0].sizes, job_);
-  Options options;
+  SessionOptions options;
   options.most_rounds = kMostRounds;
   Result<Session> session = Session::create(*model_, options);
   double sizes_of_data = 0;

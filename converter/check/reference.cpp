@@ -44,8 +44,8 @@ TensorData to_ours(const at::Tensor& tensor) {
   auto owner = std::make_shared<at::Tensor>(dense);
   TensorData data;
   Sizes shape(std::span<const int64_t>(dense.sizes().data(), dense.sizes().size()));
-  static const char kNothing = 0;  // an empty tensor has no memory
-  const void* memory = dense.numel() > 0 ? dense.data_ptr() : static_cast<const void*>(&kNothing);
+  static char nothing = 0;  // an empty tensor has no memory
+  void* const memory = dense.numel() > 0 ? dense.data_ptr() : &nothing;
   data.tensor = view(memory, dtype, shape);
   data.owner = std::shared_ptr<void>(owner, owner.get());
   return data;

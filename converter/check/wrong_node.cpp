@@ -200,7 +200,7 @@ uint64_t fingerprint(const TensorData& data) {
 }
 
 Result<Session> run_with_all_values(const Trial& trial) {
-  Options options;
+  SessionOptions options;
   options.keep_all_values = true;
   HG_TRY_ASSIGN(Session session, Session::create(trial.model, options));
   for (size_t i = 0; i < trial.inputs.data.size(); ++i)

@@ -21,6 +21,7 @@
 #include "converter/load/onnx/onnx.h"
 #include "converter/load/recognise.h"
 #include "converter/load/sha256.h"
+#include "hg/version.h"
 
 namespace hg::convert {
 namespace {

@@ -16,6 +16,7 @@
 #include "converter/cli/report.h"
 #include "converter/load/load.h"
 #include "converter/rows/rows.h"
+#include "hg/version.h"
 
 namespace hg::convert {
 namespace {

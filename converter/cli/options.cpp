@@ -63,7 +63,7 @@ DType parse_dtype(std::string_view word, std::string_view whole) {
   std::vector<std::string> names;
   std::string list;
   for (int i = 0; i < kDTypeCount; ++i) {
-    names.emplace_back(name(static_cast<DType>(i)));
+    names.emplace_back(name_of(static_cast<DType>(i)));
     list += (i > 0 ? " " : "") + names.back();
   }
   std::string close = closest_name(word, names);

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "hg/version.h"
+
 namespace hg::convert {
 namespace {
 

@@ -251,7 +251,7 @@ class ProgramReader {
     DType dtype = dtype_of_torch(static_cast<int64_t>(dense.scalar_type()));
     auto owner = std::make_shared<at::Tensor>(dense);
     TensorData data;
-    data.tensor = view(static_cast<const void*>(dense.data_ptr()), dtype, shape);
+    data.tensor = view(dense.data_ptr(), dtype, shape);
     data.owner = std::shared_ptr<void>(owner, owner.get());
     return data;
   }

@@ -47,7 +47,7 @@ Mask mask_of(Node& n, const Value& q, const Dim& keys, const Dim& past) {
     if (!(given.dim(-1) == keys)) {  // what it does not reach is hidden
       Dims pads = one_each(2 * given.rank(), 0);
       pads.back() = keys - given.dim(-1);
-      given = given.dtype() == boolean ? pad(given, pads) : pad(given, pads, "constant", -INFINITY);
+      given = given.dtype() == boolean ? pad(given, pads) : pad(given, pads, PadMode::constant, -INFINITY);
     }
     (given.dtype() == boolean ? mask.seen : mask.added) = given;
   }

@@ -75,7 +75,8 @@ void shrink(Node& n) {
   n.give(where(lt(x, low), x + shift, where(gt(x, high), x - shift, zero)));
 }
 void gelu_of(Node& n) {
-  n.give(gelu(n.in(0), n.string("approximate", "none") == "tanh" ? "tanh" : "none"));
+  n.give(gelu(n.in(0), n.string("approximate", "none") == "tanh" ? GeluApproximation::tanh
+                                                                 : GeluApproximation::none));
 }
 void swish(Node& n) {
   const Value x = n.in(0);

@@ -18,7 +18,7 @@ Value fitted(const Value& x, const Windows& w, double value) {
     pads.push_back(needed - x.dim(d + 2) - w.begin[i]);
   }
   if (std::all_of(pads.begin(), pads.end(), [](const Dim& p) { return p == Dim(0); })) return x;
-  return pad(x, std::move(pads), "constant", value);
+  return pad(x, std::move(pads), PadMode::constant, value);
 }
 
 // The sums over the windows of an x that they fit.

@@ -297,8 +297,11 @@ void grid_sample_of(Node& n) {
   if (mode == "linear") mode = "bilinear";
   if (mode == "cubic") mode = "bicubic";
   const Value x = n.in(0), grid = n.in(1);
-  n.give(cast(grid_sample(x, cast(grid, x.dtype()), mode, n.string("padding_mode", "zeros"),
-                          n.flag("align_corners")),
+  const Result<Interpolation> how = interpolation_named(mode);
+  const Result<GridPadding> beyond = grid_padding_named(n.string("padding_mode", "zeros"));
+  if (!how.ok()) n.refuse(std::string(how.status().message()));
+  if (!beyond.ok()) n.refuse(std::string(beyond.status().message()));
+  n.give(cast(grid_sample(x, cast(grid, x.dtype()), *how, *beyond, n.flag("align_corners")),
               x.dtype()));
 }
 

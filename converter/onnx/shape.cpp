@@ -211,10 +211,10 @@ void padded(Node& n) {
     pads[2 * d + 1] = given[count + i];
   }
   const std::string mode = n.string("mode", "constant");
-  static constexpr std::pair<std::string_view, const char*> kModes[] = {{"constant", "constant"},
-                                                                        {"reflect", "reflect"},
-                                                                        {"edge", "replicate"},
-                                                                        {"wrap", "circular"}};
+  static constexpr std::pair<std::string_view, PadMode> kModes[] = {{"constant", PadMode::constant},
+                                                                    {"reflect", PadMode::reflect},
+                                                                    {"edge", PadMode::replicate},
+                                                                    {"wrap", PadMode::circular}};
   const auto known = std::find_if(std::begin(kModes), std::end(kModes),
                                   [&](const auto& each) { return each.first == mode; });
   if (known == std::end(kModes)) n.refuse(text("attribute 'mode' is '", mode, "'"));

@@ -40,7 +40,8 @@ void selu(Call& call) {  // Klambauer et al., Self-normalizing neural networks, 
 void gelu(Call& call) {
   const std::string kind = call.string("approximate", "none");
   if (kind != "none" && kind != "tanh") call.refuse("approximate", "must be 'none' or 'tanh'");
-  call.returns(hg::gelu(float_self(call), kind));
+  const auto how = kind == "tanh" ? GeluApproximation::tanh : GeluApproximation::none;
+  call.returns(hg::gelu(float_self(call), how));
 }
 void softplus(Call& call) {
   call.returns(hg::softplus(float_self(call), call.real("beta", 1), call.real("threshold", 20)));

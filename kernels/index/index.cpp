@@ -123,7 +123,7 @@ void index_run(const RunContext& c) noexcept {
       if (run)
         std::memcpy(target.data, source.data, static_cast<size_t>(each * bytes));
       else
-        copy(source, target);
+        copy_elements(source, target);
     }
   });
 }
@@ -179,7 +179,7 @@ void index_put_run(const RunContext& c) noexcept {
     source.data = values.as<std::byte>() + skipped * bytes;
     target.data = y.as<std::byte>() + offset * bytes;
     if (!c.state<Accumulate>().add) {
-      copy(source, target);
+      copy_elements(source, target);
     } else if (y.dtype == boolean) {
       add_elements<bool>(source, target, 0);
     } else {

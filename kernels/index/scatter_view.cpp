@@ -61,7 +61,7 @@ void as_strided_run(const RunContext& c) noexcept {
   Tensor part = c.in(1);
   part.data = y.as<std::byte>() + target.offset * size_of(y.dtype);
   part.strides = target.strides;
-  copy(c.in(1), part);
+  copy_elements(c.in(1), part);
 }
 
 constexpr KernelDef kKernels[] = {

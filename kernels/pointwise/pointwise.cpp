@@ -237,7 +237,7 @@ Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& para
 }
 
 ChosenBlock chosen_block(const PrepareContext& c) {
-  const auto& plan = *static_cast<const PointwisePlan*>(c.state_.get());
+  const auto& plan = *c.state<PointwisePlan>();
   return {plan.block, plan.params};
 }
 

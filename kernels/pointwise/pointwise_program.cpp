@@ -71,17 +71,17 @@ int64_t size_in_blocks(DType dtype) { return is_half(dtype) ? 4 : size_of(dtype)
 Result<Call> call_of(const PrepareContext& c, const PointwiseProgram::Step& step,
                      const std::vector<DType>& dtypes) {
   for (const KernelDef* kernel : Registry::built_in().kernels(step.op->name(), Device::cpu)) {
-    PrepareContext one{AttrReader(step.op, step.attrs)};
-    one.label_ = c.label();
+    PrepareContext::Call own{.attrs = AttrReader(step.op, step.attrs), .label = c.label()};
     for (const int arg : step.args) {
-      one.has_.push_back(arg != PointwiseProgram::kAbsent);
-      one.ids_.push_back(kNoValue);
-      one.inputs_.push_back(
+      own.given.push_back(arg != PointwiseProgram::kAbsent);
+      own.ids.push_back(kNoValue);
+      own.inputs.push_back(
           arg == PointwiseProgram::kAbsent
               ? Tensor()
               : view(static_cast<void*>(nullptr), dtypes[static_cast<size_t>(arg)], {kShortest}));
     }
-    one.outputs_.push_back(view(static_cast<void*>(nullptr), step.dtype, {kShortest}));
+    own.outputs.push_back(view(static_cast<void*>(nullptr), step.dtype, {kShortest}));
+    PrepareContext one(std::move(own));
     if (kernel->run != &run_pointwise || (kernel->accepts != nullptr && !kernel->accepts(one)))
       continue;
     HG_TRY(kernel->prepare(one));
@@ -203,17 +203,17 @@ Status prepare_reduction(PrepareContext& c) {
   const DType dtype = text.steps.back().dtype;
   const Sizes shape = shape_of_elements(c);
 
-  PrepareContext whole{AttrReader(last.op, last.attrs)};
-  whole.label_ = c.label();
-  whole.has_ = {true};
-  whole.ids_ = {kNoValue};
-  whole.inputs_ = {view(static_cast<void*>(nullptr), dtype, shape)};
-  whole.outputs_ = {c.out(0)};
+  PrepareContext whole({.attrs = AttrReader(last.op, last.attrs),
+                        .inputs = {view(static_cast<void*>(nullptr), dtype, shape)},
+                        .outputs = {c.out(0)},
+                        .given = {true},
+                        .ids = {kNoValue},
+                        .label = c.label()});
   const auto kernels = Registry::built_in().kernels(last.op->name(), Device::cpu);
   if (!(last.op->def.traits & kReduction) || kernels.empty() || !kernels.front()->in_programs)
     return c.fail("'", last.op->name(), "' is no reduction");
   HG_TRY(kernels.front()->prepare(whole));
-  ReducePlan& plan = *static_cast<ReducePlan*>(whole.state_.get());
+  ReducePlan& plan = *whole.state<ReducePlan>();
 
   // Long rows lie together as they are; other elements are walked as they are reduced.
   const int inner = plan.shape.rank() - 1;
@@ -223,21 +223,21 @@ Status prepare_reduction(PrepareContext& c) {
   for (const bool reduced : {false, true})
     for (int d = 0; d < shape.rank(); ++d)
       if (in_order ? !reduced : plan.reduced[d] == reduced) order.push_back(d);
-  PrepareContext elements{AttrReader(last.op, last.attrs)};
-  elements.label_ = c.label();
+  PrepareContext::Call walk{.attrs = AttrReader(last.op, last.attrs), .label = c.label()};
   for (int i = 0; i < c.input_count(); ++i) {
-    elements.has_.push_back(true);
-    elements.ids_.push_back(kNoValue);
-    elements.inputs_.push_back(walked(c.in(i), shape, order));
+    walk.given.push_back(true);
+    walk.ids.push_back(kNoValue);
+    walk.inputs.push_back(walked(c.in(i), shape, order));
   }
   Sizes walked_shape;
   for (const int d : order) walked_shape.push_back(shape[d]);
-  elements.outputs_ = {
+  walk.outputs = {
       view(static_cast<void*>(nullptr), is_half(dtype) ? DType::f32 : dtype, walked_shape)};
+  PrepareContext elements(std::move(walk));
   HG_TRY(plan_blocks(elements, std::move(program)));
-  plan.compute(elements.state_.get(), !in_order);
-  c.set_workspace(whole.workspace_);
-  c.make_state(Reduction{elements.state_, whole.state_, kernels.front()->run});
+  plan.compute(elements.shared_state().get(), !in_order);
+  c.set_workspace(whole.workspace());
+  c.make_state(Reduction{elements.shared_state(), whole.shared_state(), kernels.front()->run});
   return {};
 }
 

@@ -76,7 +76,7 @@ Status prepare(PrepareContext& c) { return prepare_over(c, c.attrs().axes("dim",
 // to have written them.
 Status prepare_sum(PrepareContext& c) {
   HG_TRY(prepare(c));
-  ReducePlan& plan = *static_cast<ReducePlan*>(c.state_.get());
+  ReducePlan& plan = *c.state<ReducePlan>();
   if (!plan.by_column || plan.shape.rank() != 1 || c.in(0).dtype != f32) return {};
   const int64_t inner = plan.kept_shape[plan.kept_shape.rank() - 1];
   plan.row_parts = std::clamp<int64_t>(plan.count * inner / kRowPart, 1,

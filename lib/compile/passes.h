@@ -5,14 +5,14 @@
 #include <span>
 #include <string_view>
 
-#include "hg/session.h"
+#include "hg/options.h"
 #include "lib/graph/rewrite.h"
 
 namespace hg {
 
 struct CompileContext {
   const Registry* registry = nullptr;
-  const Options* options = nullptr;
+  const SessionOptions* options = nullptr;
   // States that a run changes; all others are constants to the passes.
   std::vector<bool> mutable_states;
   // Runs a graph without inputs and returns its outputs: the passes know no kernels.
@@ -22,7 +22,7 @@ struct CompileContext {
 struct Pass {
   std::string_view name;
   Status (*run)(Graph& graph, const CompileContext& context);  // null: no change to the graph
-  bool required = false;  // for running at all
+  bool required = false;                                       // for running at all
 };
 
 // In the order in which they run.

@@ -95,8 +95,8 @@ class PatternParser {
   }
   Status expect(char c) {
     return take(c) ? Status()
-                   : internal("pattern '", text_, "' lacks a '", std::string(1, c), "' at ",
-                              static_cast<int64_t>(at_));
+                   : internal_error("pattern '", text_, "' lacks a '", std::string(1, c), "' at ",
+                                    static_cast<int64_t>(at_));
   }
   std::string_view word() {
     skip();

@@ -87,7 +87,7 @@ Interval call_bounds(Atom::Kind kind, const Dim& a, const Dim& b);
 // All atoms that a size is made of, each once, after its operands; from the left.
 std::vector<const Atom*> post_order(const Dim& dim);
 
-std::string_view name(Atom::Kind kind);  // of a call
+std::string_view name_of(Atom::Kind kind);  // of a call
 // What an atom's key says when it is not too long.
 std::string key_of(Atom::Kind kind, const Dim& a, const Dim& b);
 std::string key_of(const Dim& dim);  // the text with the keys of atoms

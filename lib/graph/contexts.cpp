@@ -200,7 +200,7 @@ Result<std::vector<TensorType>> GraphAccess::infer(const InferCall& call) {
     return std::move(context.outputs_);
   }
   if (op.def.expand == nullptr)
-    return internal("the op '", op.name(), "' has neither a shape rule nor an expansion");
+    return internal_error("the op '", op.name(), "' has neither a shape rule nor an expansion");
   Graph scratch(call.graph != nullptr ? call.graph->registry() : Registry::built_in());
   if (call.origin != nullptr) scratch.set_origin(*call.origin);
   Node node;
@@ -249,10 +249,11 @@ Result<std::vector<Value>> GraphAccess::expand(Graph& graph, const Node& node) {
     return Status(status.code(), text(label(graph, node), ": ", status.message()));
   }
   if (context.outputs_.size() < op.signature.outputs.size())
-    return internal("the expansion of '", op.name(), "' gives ", int64_t(context.outputs_.size()),
-                    " outputs, not ", int64_t(op.signature.outputs.size()));
+    return internal_error("the expansion of '", op.name(), "' gives ",
+                          int64_t(context.outputs_.size()), " outputs, not ",
+                          int64_t(op.signature.outputs.size()));
   for (const Value& output : context.outputs_)
-    if (!output) return internal("the expansion of '", op.name(), "' misses an output");
+    if (!output) return internal_error("the expansion of '", op.name(), "' misses an output");
   return std::move(context.outputs_);
 }
 

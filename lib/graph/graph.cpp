@@ -158,7 +158,7 @@ Value Graph::constant(TensorData data, std::string name) {
 }
 
 void Graph::set_requires_grad(Value parameter, bool required) {
-  if (!body_->status.ok()) return;
+  if (!status().ok()) return;
   const int32_t state =
       parameter && parameter.graph() == this ? value_info(parameter.id()).state : -1;
   if (state < 0 || body_->states[static_cast<size_t>(state)].kind != State::Kind::parameter) {

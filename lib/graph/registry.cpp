@@ -31,7 +31,7 @@
 
 namespace hg {
 
-std::string_view name(Device device) {
+std::string_view name_of(Device device) {
   switch (device) {
     case Device::automatic:
       return "auto";

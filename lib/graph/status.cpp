@@ -3,9 +3,13 @@
 
 #include <charconv>
 
+#include "hg/version.h"
+
 namespace hg {
 
-std::string_view name(Code code) {
+std::string_view version() { return HG_VERSION; }
+
+std::string_view name_of(Code code) {
   switch (code) {
     case Code::ok:
       return "ok";
@@ -21,6 +25,8 @@ std::string_view name(Code code) {
       return "out_of_memory";
     case Code::device_lost:
       return "device_lost";
+    case Code::cancelled:
+      return "cancelled";
     case Code::internal:
       return "internal";
   }
@@ -29,7 +35,7 @@ std::string_view name(Code code) {
 
 Status Status::as_failure() && {
   if (!ok()) return std::move(*this);
-  return internal("a function gave neither a result nor an error");
+  return internal_error("a function gave neither a result nor an error");
 }
 
 namespace {

@@ -31,7 +31,7 @@ void copy_dims(const std::byte* from, const int64_t* from_strides, std::byte* to
 
 }  // namespace
 
-std::string_view name(DType dtype) {
+std::string_view name_of(DType dtype) {
   const auto index = static_cast<size_t>(dtype);
   return index < kDTypeCount ? kNames[index] : "invalid";
 }
@@ -43,7 +43,7 @@ Result<DType> dtype_named(std::string_view name) {
                           "'; use one of f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool c64 c128");
 }
 
-void append_text(std::string& out, DType dtype) { out.append(name(dtype)); }
+void append_text(std::string& out, DType dtype) { out.append(name_of(dtype)); }
 
 Half::Half(float value) {
   const uint32_t x = std::bit_cast<uint32_t>(value);
@@ -105,7 +105,9 @@ Sizes contiguous_strides(const Sizes& shape) {
   return strides;
 }
 
-bool Tensor::is_contiguous() const {
+bool Tensor::is_contiguous() const { return ConstTensor(*this).is_contiguous(); }
+
+bool ConstTensor::is_contiguous() const {
   int64_t expected = 1;
   bool dense = true;
   for (int i = rank() - 1; i >= 0; --i) {
@@ -120,9 +122,16 @@ Tensor view(void* data, DType dtype, const Sizes& shape) {
   return Tensor{data, dtype, shape, contiguous_strides(shape)};
 }
 
-Tensor view_as_real(const Tensor& tensor) {
+ConstTensor view(const void* data, DType dtype, const Sizes& shape) {
+  return ConstTensor(data, dtype, shape, contiguous_strides(shape));
+}
+
+namespace {
+
+template <class AnyTensor>
+AnyTensor as_pairs(const AnyTensor& tensor) {
   if (!is_complex(tensor.dtype)) return tensor;
-  Tensor pairs = tensor;
+  AnyTensor pairs = tensor;
   pairs.dtype = real_of(tensor.dtype);
   pairs.shape.push_back(2);
   for (int64_t& stride : pairs.strides) stride *= 2;
@@ -130,14 +139,19 @@ Tensor view_as_real(const Tensor& tensor) {
   return pairs;
 }
 
-void copy(const Tensor& from, const Tensor& to) {
+}  // namespace
+
+Tensor view_as_real(const Tensor& tensor) { return as_pairs(tensor); }
+ConstTensor view_as_real(const ConstTensor& tensor) { return as_pairs(tensor); }
+
+void copy_elements(const ConstTensor& from, const Tensor& to) {
   if (from.count() == 0) return;
   if (from.is_contiguous() && to.is_contiguous()) {
     std::memcpy(to.data, from.data, static_cast<size_t>(from.bytes()));
     return;
   }
-  copy_dims(from.as<const std::byte>(), from.strides.begin(), to.as<std::byte>(),
-            to.strides.begin(), from.shape.begin(), from.rank(), size_of(from.dtype));
+  copy_dims(from.as<std::byte>(), from.strides.begin(), to.as<std::byte>(), to.strides.begin(),
+            from.shape.begin(), from.rank(), size_of(from.dtype));
 }
 
 Result<TensorData> TensorData::allocate(DType dtype, const Sizes& shape) {
@@ -153,9 +167,9 @@ Result<TensorData> TensorData::allocate(DType dtype, const Sizes& shape) {
                     std::shared_ptr<void>(memory, [whole](void*) { std::free(whole); })};
 }
 
-Result<TensorData> TensorData::copy_of(const Tensor& source) {
+Result<TensorData> TensorData::copy_of(const ConstTensor& source) {
   HG_TRY_ASSIGN(TensorData data, allocate(source.dtype, source.shape));
-  copy(source, data.tensor);
+  copy_elements(source, data.tensor);
   return data;
 }
 

@@ -12,8 +12,8 @@
 #include "flatbuffers/flatbuffers.h"
 #include "hg/model.h"
 #include "lib/graph/access.h"
-#include "lib/model/crc32c.h"
 #include "lib/graph/dim_text.h"
+#include "lib/model/crc32c.h"
 #include "lib/model/header.h"
 #include "lib/model/mapping.h"
 #include "model_generated.h"
@@ -244,8 +244,8 @@ class Reader {
       body.assignments.emplace_back(assignment.target(), assignment.source());
     }
     for (size_t i = 0; i < size_of_vector(source.guards()); ++i) {
-      HG_TRY_ASSIGN(Guard guard, read_guard(*source.guards()->Get(
-                                     static_cast<flatbuffers::uoffset_t>(i))));
+      HG_TRY_ASSIGN(Guard guard,
+                    read_guard(*source.guards()->Get(static_cast<flatbuffers::uoffset_t>(i))));
       body.guards.push_back(std::move(guard));
     }
     return {};
@@ -433,6 +433,21 @@ Result<Model> Model::load(const std::string& path, const Registry& registry,
 Result<Model> Model::read(std::span<const std::byte> bytes, const Registry& registry,
                           const LoadOptions& options) {
   HG_TRY_ASSIGN(const Mapping mapping, copy_bytes(bytes));
+  HG_TRY_ASSIGN(auto read, Reader(mapping, registry, options).read());
+  Model model;
+  std::tie(model.graph_, model.info_) = std::move(read);
+  return model;
+}
+
+Result<Model> Model::borrow(std::span<const std::byte> bytes, const Registry& registry,
+                            const LoadOptions& options) {
+  const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+  HG_CHECK(address % kBlobAlignment == 0, "the model to borrow lies ",
+           uint64_t{address % kBlobAlignment}, " bytes after a multiple of ",
+           uint64_t{kBlobAlignment}, ", where it must begin");
+  // Nobody frees it; that it has an owner says that there is something.
+  void* const lent = const_cast<std::byte*>(bytes.data());
+  const Mapping mapping{bytes, std::shared_ptr<void>(lent, [](void*) {})};
   HG_TRY_ASSIGN(auto read, Reader(mapping, registry, options).read());
   Model model;
   std::tie(model.graph_, model.info_) = std::move(read);

@@ -360,7 +360,7 @@ Result<Plan> with_branches(PlanRequest request, const Plan& plan, std::vector<Br
 }  // namespace
 
 Result<Plan> run_side_by_side(const PlanRequest& request, Plan plan) {
-  const Options& options = *request.options;
+  const SessionOptions& options = *request.options;
   const auto& off = options.disabled_passes;
   if (request.threads < 2 || request.device != nullptr || options.keep_all_values ||
       std::find(off.begin(), off.end(), "branches") != off.end())

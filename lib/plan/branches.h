@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Branches of a model that do not need each other run side by side, each on one thread: where that
 // is estimated to take less time than their steps one after another, each shared by all threads.
-// Off with Options::disabled_passes = {"branches"}.
+// Off with SessionOptions::disabled_passes = {"branches"}.
 #pragma once
 
 #include "lib/plan/plan.h"

@@ -21,24 +21,24 @@ std::string label_of_types(const std::vector<TensorType>& all) {
 
 PrepareContext Planner::prepare_context(const Node& node, const PreparedNode& concrete,
                                         const KernelDef& kernel) {
-  PrepareContext context(AttrReader(node.op, concrete.attrs));
-  context.label_ = label(graph_, node);
   const auto index = static_cast<size_t>(graph_.value_info(node.outputs[0]).node);
   const bool is_alone = request_.alone != nullptr && (*request_.alone)[index];
-  context.threads_ = is_alone ? 1 : request_.threads;
-  context.precision_ = request_.options->precision;
-  context.low_memory_ = request_.options->low_memory;
-  context.packs_ = request_.packs;
-  if (side_of(kernel) == Side::device) {
-    context.packs_ = &*device_packs_;
-    context.low_memory_ = false;
-  }
-  context.ids_ = node.inputs;
+  const bool on_device = side_of(kernel) == Side::device;
+  PrepareContext::Call call{
+      .attrs = AttrReader(node.op, concrete.attrs),
+      .ids = node.inputs,
+      .label = label(graph_, node),
+      .threads = is_alone ? 1 : request_.threads,
+      .precision = request_.options->precision,
+      .low_memory = request_.options->low_memory && !on_device,
+      .packs = request_.packs,
+      .device = on_device ? request_.device : nullptr,
+  };
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const bool given = node.inputs[i] != kNoValue;
-    context.has_.push_back(given);
+    call.given.push_back(given);
     if (!given) {
-      context.inputs_.emplace_back();
+      call.inputs.emplace_back();
       continue;
     }
     const PlacedTensor value = input_for(kernel, node, i);
@@ -49,11 +49,11 @@ PrepareContext Planner::prepare_context(const Node& node, const PreparedNode& co
       tensor.data = varies(node.inputs[i]) ? nullptr : const_cast<void*>(constant_data(value));
     else
       tensor = unplaced(tensor.dtype, tensor.shape);
-    context.inputs_.push_back(tensor);
+    call.inputs.push_back(tensor);
   }
   for (const TensorType& type : concrete.output_types)
-    context.outputs_.push_back(unplaced(type.dtype, concrete.known ? sizes_of(type) : Sizes()));
-  return context;
+    call.outputs.push_back(unplaced(type.dtype, concrete.known ? sizes_of(type) : Sizes()));
+  return PrepareContext(std::move(call));
 }
 
 PlacedTensor Planner::input_for(const KernelDef& kernel, const Node& node, size_t i) {
@@ -66,7 +66,8 @@ PlacedTensor Planner::input_for(const KernelDef& kernel, const Node& node, size_
   // A view of a constant may have other sizes in the next plan: each layout has its own copy.
   const void* packed = request_.packs->pack(
       text("contiguous ", from.shape, from.strides, value.place.offset), node.inputs[i],
-      from.bytes(), [&from](void* to) { copy(from, view(to, from.dtype, from.shape)); }, true);
+      from.bytes(), [&from](void* to) { copy_elements(from, view(to, from.dtype, from.shape)); },
+      true);
   if (packed == nullptr) return value;
   value.tensor = unplaced(from.dtype, from.shape);
   value.place = {Place::Kind::fixed, side_of(kernel), 0, 0, -1, packed};
@@ -157,10 +158,10 @@ Status Planner::prepare_kernel(int32_t index, const Node& node, PreparedNode& pr
     Step& step = prepared.step.emplace();
     step.kernel = kernel;
     step.node = index;
-    step.label = context.label_;
-    step.state = context.state_;
+    step.label = context.label();
+    step.state = context.shared_state();
     count_work(node, prepared, context, step);
-    prepared.workspace = context.workspace_;
+    prepared.workspace = context.workspace();
     prepared.inputs.clear();
     for (const ValueId id : node.inputs) {
       prepared.inputs.emplace_back();
@@ -183,8 +184,8 @@ bool Planner::fits_device(const PrepareContext& context) const {
            ((last + 1) * size_of(tensor.dtype) + 256 <= request_.device->max_binding_bytes &&
             std::max(last, tensor.count()) < (int64_t{1} << 31) - 1024);
   };
-  return std::all_of(context.inputs_.begin(), context.inputs_.end(), fits) &&
-         std::all_of(context.outputs_.begin(), context.outputs_.end(), fits);
+  return std::all_of(context.inputs().begin(), context.inputs().end(), fits) &&
+         std::all_of(context.outputs().begin(), context.outputs().end(), fits);
 }
 
 std::string Planner::remark(const Node& node, const PreparedNode& prepared,
@@ -197,16 +198,16 @@ std::string Planner::remark(const Node& node, const PreparedNode& prepared,
 void Planner::count_work(const Node& node, const PreparedNode& concrete,
                          const PrepareContext& context, Step& step) {
   std::vector<Sizes> in, out;
-  for (const Tensor& tensor : context.inputs_) in.push_back(tensor.shape);
-  for (const Tensor& tensor : context.outputs_) out.push_back(tensor.shape);
+  for (const Tensor& tensor : context.inputs()) in.push_back(tensor.shape);
+  for (const Tensor& tensor : context.outputs()) out.push_back(tensor.shape);
   if (node.op->def.flops != nullptr) {
     step.flops = node.op->def.flops(in, out, AttrReader(node.op, concrete.attrs));
   } else {
     for (const Sizes& sizes : out) step.flops += static_cast<double>(sizes.count());
   }
-  for (size_t i = 0; i < context.inputs_.size(); ++i)
-    if (context.has_[i]) step.bytes += context.inputs_[i].bytes();
-  for (const Tensor& tensor : context.outputs_) step.bytes += tensor.bytes();
+  for (size_t i = 0; i < context.inputs().size(); ++i)
+    if (context.has(static_cast<int>(i))) step.bytes += context.inputs()[i].bytes();
+  for (const Tensor& tensor : context.outputs()) step.bytes += tensor.bytes();
 }
 
 }  // namespace hg

@@ -29,9 +29,7 @@ Planner::Planner(const PlanRequest& request, int32_t* expand_node)
     : request_(request),
       graph_(*request.graph),
       body_(GraphAccess::body(graph_)),
-      expand_node_(expand_node) {
-  if (request.device != nullptr) device_packs_.emplace(*request.device, request.packs);
-}
+      expand_node_(expand_node) {}
 
 Result<Plan> Planner::make() {
   plan_.bindings = request_.bindings;
@@ -140,7 +138,8 @@ Status Planner::plan_view(const Node& node, const PreparedNode& concrete) {
     HG_TRY_ASSIGN(const PlacedTensor copy, contiguous(in, node.inputs[0]));
     out = viewed(node, copy, shape, dtype);
   }
-  if (!out) return internal(label(graph_, node), ": no view of a contiguous ", in.tensor.shape);
+  if (!out)
+    return internal_error(label(graph_, node), ": no view of a contiguous ", in.tensor.shape);
   record(node.outputs[0], *out);
   // Where the input lies on both sides, so does the view.
   if (const PlacedTensor* twin = plan_.find(node.inputs[0], other(out->place.side))) {
@@ -154,8 +153,8 @@ Status Planner::plan_measure(int32_t index, const Node& node, PreparedNode& conc
   if (!(node.op->def.traits & kControl)) {
     HG_TRY_ASSIGN(Step step, choose_kernel(index, node, concrete, Side::host));
     if (step.kernel->measure == nullptr)
-      return internal(label(graph_, node), ": its kernel '", step.kernel->name,
-                      "' does not measure");
+      return internal_error(label(graph_, node), ": its kernel '", step.kernel->name,
+                            "' does not measure");
     plan_.measure = std::move(step);
   } else {
     HG_TRY_ASSIGN(plan_.measure, control_step(index, node));

@@ -17,7 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "hg/session.h"
+#include "hg/options.h"
 #include "lib/graph/access.h"
 #include "lib/plan/memory.h"
 
@@ -138,7 +138,7 @@ using NodeKernels = std::unordered_map<int32_t, std::string>;
 struct PlanRequest {
   const Graph* graph = nullptr;
   const Registry* registry = nullptr;
-  const Options* options = nullptr;
+  const SessionOptions* options = nullptr;
   Bindings bindings;
   const Plan* previous = nullptr;                     // the part before this one
   const std::vector<bool>* mutable_states = nullptr;  // those that a run changes

@@ -151,7 +151,6 @@ class Planner {
   const Graph& graph_;
   const GraphBody& body_;
   int32_t* expand_node_;
-  std::optional<DevicePacks> device_packs_;
   Plan plan_;
   int position_ = 0;                              // of the schedule
   std::vector<ValueId> updated_;                  // of values: see updated_states()

@@ -184,7 +184,7 @@ Result<PlacedTensor> Planner::contiguous(const PlacedTensor& in, ValueId id) {
   PlacedTensor out{unplaced(in.tensor.dtype, in.tensor.shape), {}};
   if (in.place.side == Side::host) {
     const auto kernels = request_.registry->kernels("contiguous", Device::cpu);
-    if (kernels.empty()) return internal("there is no CPU kernel for 'contiguous'");
+    if (kernels.empty()) return internal_error("there is no CPU kernel for 'contiguous'");
     step.kernel = kernels.back();
   } else {
     HG_TRY(prepare_device_copy(in.tensor, out.tensor, id, step));
@@ -204,19 +204,20 @@ Result<PlacedTensor> Planner::contiguous(const PlacedTensor& in, ValueId id) {
 
 Status Planner::prepare_device_copy(const Tensor& in, const Tensor& out, ValueId id, Step& step) {
   const Op* const op = request_.registry->find("contiguous");
-  if (op == nullptr) return internal("there is no op 'contiguous'");
+  if (op == nullptr) return internal_error("there is no op 'contiguous'");
   for (const KernelDef* kernel : request_.registry->kernels("contiguous", Device::vulkan)) {
-    PrepareContext context(AttrReader(op, {}));
-    context.label_ = step.label;
-    context.packs_ = &*device_packs_;
-    context.has_ = {true};
-    context.ids_ = {id};
-    context.inputs_ = {in};
-    context.outputs_ = {out};
+    PrepareContext context({.attrs = AttrReader(op, {}),
+                            .inputs = {in},
+                            .outputs = {out},
+                            .given = {true},
+                            .ids = {id},
+                            .label = step.label,
+                            .packs = request_.packs,
+                            .device = request_.device});
     if (kernel->accepts != nullptr && !kernel->accepts(context)) continue;
     HG_TRY(kernel->prepare(context));
     step.kernel = kernel;
-    step.state = context.state_;
+    step.state = context.shared_state();
     return {};
   }
   return unsupported("the device has no copy for '", graph_.value_info(id).name, "' of ", in.dtype);

@@ -17,28 +17,6 @@
 
 namespace hg {
 
-// The packed weights of a session, for kernels of a device: PrepareContext::packs_ is one of these
-// when such a kernel is prepared.
-class DevicePacks final : public PackCache {
- public:
-  DevicePacks(const DeviceInfo& device, PackCache* packs) : device_(&device), packs_(packs) {}
-  void* pack(std::string_view kernel, ValueId value, int64_t bytes,
-             std::function<void(void* to)> fill, bool /*at_once*/) override {
-    // Recordings copy what is packed to the device while nodes are still being prepared.
-    return packs_ != nullptr ? packs_->pack(kernel, value, bytes, std::move(fill), true) : nullptr;
-  }
-  const DeviceInfo& device() const { return *device_; }
-
- private:
-  const DeviceInfo* device_;
-  PackCache* packs_;
-};
-
-// What the device can do that a kernel is prepared for.
-inline const DeviceInfo& device_of(const PrepareContext& c) {
-  return static_cast<const DevicePacks*>(c.packs_)->device();
-}
-
 // Memory on a device, freed with the last owner.
 class DeviceMemory {
  public:
@@ -74,7 +52,7 @@ struct DeviceWork {
   enum class Kind : uint8_t { kernel, upload, download, copy };
   Kind kind = Kind::kernel;
   const KernelDef* kernel = nullptr;
-  const void* state = nullptr;       // what its prepare made
+  const void* state = nullptr;  // what its prepare made
   std::string_view label;
   std::vector<DeviceSpan> inputs, outputs;  // a transfer has one, a copy one of each
   DeviceSpan workspace;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "lib/run/extent.h"
 #include "lib/run/program.h"
 
 namespace hg {
@@ -15,7 +16,7 @@ Status Program::make_controls(const Plan& plan) {
     auto& control = controls_[static_cast<size_t>(step.node)];
     if (control != nullptr) return {};
     control = std::make_unique<Control>();
-    Options options = options_;
+    SessionOptions options = options_;
     options.dims.clear();
     options.memory_limit = 0;
     options.parallel_for = parallel_;
@@ -24,7 +25,7 @@ Status Program::make_controls(const Plan& plan) {
       Result<std::unique_ptr<Program>> body = create(Graph(*subgraph), options, *registry_);
       if (!body.ok())
         return Status(body.status().code(), text(step.label, ": ", body.status().message()));
-      (*body)->rounds_left_ = rounds_left_;
+      (*body)->limits_ = limits_;
       control->bodies.push_back(*std::move(body));
     }
     return {};
@@ -53,7 +54,7 @@ Status Program::run_if(Control& control, const Step& step, std::span<const Tenso
   Program& body = *control.bodies[side];
   for (size_t i = 1; i < step.inputs.size(); ++i)
     HG_TRY(body.set_input(static_cast<int>(i) - 1, inputs[i]));
-  HG_TRY(body.run());
+  HG_TRY(body.run_once());
   control.results.clear();
   for (size_t i = 0; i < body.graph().outputs().size(); ++i) {
     HG_TRY_ASSIGN(const Tensor result, body.output(static_cast<int>(i)));
@@ -64,16 +65,8 @@ Status Program::run_if(Control& control, const Step& step, std::span<const Tenso
 
 namespace {
 
-// Whether any element of the tensor lies in the memory.
 bool lies_in(const Tensor& tensor, const Memory64& memory) {
-  if (memory.bytes() == 0 || tensor.count() == 0) return false;
-  int64_t first = 0, last = 0;  // elements from tensor.data
-  for (int d = 0; d < tensor.rank(); ++d)
-    (tensor.strides[d] < 0 ? first : last) += (tensor.shape[d] - 1) * tensor.strides[d];
-  const auto base = reinterpret_cast<std::intptr_t>(tensor.data);
-  const auto begin = reinterpret_cast<std::intptr_t>(memory.data());
-  return base + first * size_of(tensor.dtype) < begin + memory.bytes() &&
-         base + (last + 1) * size_of(tensor.dtype) > begin;
+  return extent_of(tensor).overlaps(extent_of(memory.data(), memory.bytes()));
 }
 
 bool are_same(const Tensor& a, const Tensor& b) {
@@ -96,12 +89,12 @@ Status Program::run_while(Control& control, const Step& step, std::span<const Te
     HG_TRY(body.set_input(static_cast<int>(i) - 1, inputs[i]));
   int64_t rounds = 0;
   for (; go_on; ++rounds) {
-    if (options_.most_rounds > 0 && --*rounds_left_ < 0)
+    if (options_.most_rounds > 0 && --limits_->rounds_left < 0)
       return invalid_argument("its loops take more than ", options_.most_rounds,
                               " rounds, the limit that was set");
     for (size_t i = 0; i < carried; ++i)
       HG_TRY(body.set_input(static_cast<int>(i), control.results[i]));
-    HG_TRY(body.run());
+    HG_TRY(body.run_once());
     HG_TRY_ASSIGN(const Tensor cond, body.output(0));
     go_on = *cond.as<bool>();
     bool crosses = false;  // a result lies where another value of this round does
@@ -122,7 +115,7 @@ Status Program::run_while(Control& control, const Step& step, std::span<const Te
         return out_of_memory("no memory for the ", value.bytes(), " bytes of value ",
                              static_cast<int64_t>(i), " of the loop");
       control.results[i] = view(to.data(), value.dtype, value.shape);
-      copy(value, control.results[i]);
+      copy_elements(value, control.results[i]);
     }
     if (!crosses) continue;
     for (Control::Carried& kept : control.carried)

@@ -13,8 +13,8 @@ namespace {
 constexpr int kMostRuns = 4;     // the first of which only warms up
 constexpr double kMostMs = 100;  // after which no further run begins
 // The least time of a run of a program of its own, so that no state of the session changes.
-Result<double> measure(Device device, const Graph& graph, Options options, const Registry& registry,
-                       const Bindings& sizes) {
+Result<double> measure(Device device, const Graph& graph, SessionOptions options,
+                       const Registry& registry, const Bindings& sizes) {
   options.device = device;
   options.profile = options.keep_all_values = false;
   if (device == Device::cpu) options.gpu = {};
@@ -24,7 +24,7 @@ Result<double> measure(Device device, const Graph& graph, Options options, const
   return program->least_ms(kMostRuns, kMostMs);
 }
 
-uint64_t key_of(const Graph& graph, const Options& options, const Bindings& sizes) {
+uint64_t key_of(const Graph& graph, const SessionOptions& options, const Bindings& sizes) {
   std::string all = graph.text();
   for (const auto& [symbol, value] : sizes.all()) all += text(symbol, "=", value, ";");
   all += text(options.parallel_for.run != nullptr ? options.parallel_for.threads : options.threads);
@@ -38,8 +38,8 @@ std::string milliseconds(double ms) {
 
 }  // namespace
 
-DeviceChoice choose_device(const Graph& graph, const Options& options, const Registry& registry,
-                           const Bindings& sizes) {
+DeviceChoice choose_device(const Graph& graph, const SessionOptions& options,
+                           const Registry& registry, const Bindings& sizes) {
   MeasuredTimes& measured = backend_of(options.gpu).measured;
   const std::string& name = options.gpu.info().name;
   const uint64_t key = key_of(graph, options, sizes);

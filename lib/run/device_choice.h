@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "hg/session.h"
+#include "hg/options.h"
 
 namespace hg {
 
@@ -17,7 +17,7 @@ struct DeviceChoice {
 // `sizes` has every symbol of the graph's inputs, and `options.gpu` is open. What cannot be
 // measured is left to the CPU. Takes at most four runs on each side, and no further one after 100
 // ms.
-DeviceChoice choose_device(const Graph& graph, const Options& options, const Registry& registry,
-                           const Bindings& sizes);
+DeviceChoice choose_device(const Graph& graph, const SessionOptions& options,
+                           const Registry& registry, const Bindings& sizes);
 
 }  // namespace hg

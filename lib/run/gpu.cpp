@@ -6,7 +6,7 @@
 
 namespace hg {
 
-std::string_view name(DeviceInfo::Type type) {
+std::string_view name_of(DeviceInfo::Type type) {
   switch (type) {
     case DeviceInfo::Type::discrete:
       return "discrete";

@@ -6,15 +6,17 @@
 #include <sys/mman.h>
 #endif
 
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "hg/session.h"
+#include "hg/options.h"
 
 namespace hg {
 
@@ -63,8 +65,10 @@ class Memory64 {
   }
   void release() {
     if (data_ == nullptr) return;
-    if (allocator_.free != nullptr) allocator_.free(allocator_.host, data_, bytes_);
-    else std::free(data_);
+    if (allocator_.free != nullptr)
+      allocator_.free(allocator_.host, data_, bytes_);
+    else
+      std::free(data_);
     data_ = nullptr;
     bytes_ = 0;
   }
@@ -74,7 +78,9 @@ class Memory64 {
   size_t bytes_ = 0;
 };
 
-// Weights packed for kernels, once for each (kernel, value).
+// Weights packed for kernels, once for each (kernel, value), for all sessions made of one: whoever
+// plans holds `planning` while it asks for packed weights and until it has filled them, so that all
+// that a plan refers to is there when the plan is.
 class SessionPacks final : public PackCache {
  public:
   explicit SessionPacks(const Allocator& allocator) : allocator_(allocator) {}
@@ -83,7 +89,9 @@ class SessionPacks final : public PackCache {
   // Writes what was put off, on all threads, the largest first. `done` is called, from any thread,
   // with each value that is no longer read for that.
   void fill(const ParallelFor& parallel, const std::function<void(ValueId)>& done);
-  int64_t bytes() const { return bytes_; }
+  int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+
+  std::mutex planning;
 
  private:
   struct Pending {
@@ -94,7 +102,7 @@ class SessionPacks final : public PackCache {
   Allocator allocator_;
   std::map<std::pair<std::string, ValueId>, Memory64> packed_;
   std::map<ValueId, Pending> pending_;
-  int64_t bytes_ = 0;
+  std::atomic<int64_t> bytes_{0};
 };
 
 }  // namespace hg

@@ -16,7 +16,7 @@ namespace {
 
 // What the constant folding pass runs: no passes but those that are needed.
 Result<std::vector<TensorData>> evaluate_constants(Graph graph, const CompileContext& context) {
-  Options options;
+  SessionOptions options;
   options.threads = context.options->threads;
   options.parallel_for = context.options->parallel_for;
   options.keep_all_values = true;
@@ -28,11 +28,12 @@ Result<std::vector<TensorData>> evaluate_constants(Graph graph, const CompileCon
 
 }  // namespace
 
-Program::Program(Graph graph, const Options& options, const Registry& registry)
+Program::Program(Graph graph, const SessionOptions& options, const Registry& registry,
+                 std::shared_ptr<SessionPacks> packs)
     : graph_(std::move(graph)),
       options_(options),
       registry_(&registry),
-      packs_(options.allocator),
+      packs_(std::move(packs)),
       tuning_(options.tuning) {
   parallel_ = options.parallel_for;
   if (parallel_.run == nullptr)
@@ -46,14 +47,26 @@ Program::Program(Graph graph, const Options& options, const Registry& registry)
   inputs_.resize(graph_.inputs().size());
   input_data_.resize(inputs_.size(), nullptr);
   input_copies_.resize(inputs_.size());
+  const size_t outputs = graph_.outputs().size();
+  bound_.resize(outputs);
+  is_staged_.resize(outputs);
+  staging_.resize(outputs);
+  std::vector<std::string> known = graph_.symbols();
+  const size_t given = known.size();
+  for (const auto& [name, id] : graph_.outputs()) {
+    for (const Dim& dim : graph_.value_info(id).type.shape) dim.collect_symbols(known);
+    data_decides_.push_back(known.size() > given);
+    known.resize(given);
+  }
 }
 
 Program::~Program() = default;
 
-Result<std::unique_ptr<Program>> Program::create(Graph graph, const Options& options,
+Result<std::unique_ptr<Program>> Program::create(Graph graph, const SessionOptions& options,
                                                  const Registry& registry) {
   HG_TRY(graph.status());
-  std::unique_ptr<Program> program(new Program(std::move(graph), options, registry));
+  std::unique_ptr<Program> program(new Program(std::move(graph), options, registry,
+                                               std::make_shared<SessionPacks>(options.allocator)));
   CompileContext context{&registry, &program->options_, {}, evaluate_constants};
   context.mutable_states.resize(program->graph_.states().size(), false);
   for (const auto& [target, source] : program->graph_.assignments())
@@ -91,7 +104,7 @@ Status Program::prepare_states() {
                            "'");
     state_data_[i] = own_states_[i].data();
     const Tensor own = view(state_data_[i], tensor.dtype, tensor.shape);
-    copy(tensor, own);
+    copy_elements(tensor, own);
     release_pages(graph_, states[i].data);
     // The bytes it started from are not kept for this session's sake.
     const auto lent = [](void*) {};
@@ -107,29 +120,84 @@ Status Program::prepare_states() {
   return {};
 }
 
+Result<std::unique_ptr<Program>> Program::share() const {
+  std::unique_ptr<Program> other(new Program(graph_, options_, *registry_, packs_));
+  other->tuning_ = tuning_;
+  other->first_made_state_ = first_made_state_;
+  other->outer_symbols_ = outer_symbols_;
+  other->distrusted_ = distrusted_;
+  HG_TRY(other->prepare_states());
+  if (device_ != nullptr || plans_.empty()) return other;
+  // Plans are made once: weights that only their packed copies are left of cannot be packed again.
+  other->controls_.resize(controls_.size());
+  for (size_t i = 0; i < controls_.size(); ++i) {
+    if (controls_[i] == nullptr) continue;
+    other->controls_[i] = std::make_unique<Control>();
+    for (const auto& body : controls_[i]->bodies) {
+      HG_TRY_ASSIGN(std::unique_ptr<Program> shared, body->share());
+      shared->limits_ = other->limits_;
+      other->controls_[i]->bodies.push_back(std::move(shared));
+    }
+  }
+  other->plans_.resize(1);
+  for (const auto& known : plans_[0]) {
+    auto ready = std::make_unique<Ready>();
+    ready->plan = known->plan;
+    HG_TRY(other->make_ready(*ready));
+    ready->input_shapes = known->input_shapes;
+    ready->outer_sizes = known->outer_sizes;
+    if (!parts_.empty() && parts_.front() == known.get()) other->parts_.push_back(ready.get());
+    other->plans_[0].push_back(std::move(ready));
+  }
+  return other;
+}
+
 // -- Running ------------------------------------------------------------------------------------
 
-Status Program::run() {
+Status Program::run(const std::stop_token& stop) {
+  own_limits_.rounds_left = options_.most_rounds;
+  own_limits_.stop = stop.stop_possible() ? &stop : nullptr;
+  const Status status = run_once();
+  own_limits_.stop = nullptr;
+  return status;
+}
+
+Status Program::run_once() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const std::string& name = graph_.value_info(graph_.inputs()[i]).name;
     HG_CHECK(input_data_[i] != nullptr, "input '", name, "' is not set");
     if (!inputs_[i].is_contiguous())
-      copy(inputs_[i], view(input_data_[i], inputs_[i].dtype, inputs_[i].shape));
+      copy_elements(inputs_[i], view(input_data_[i], inputs_[i].dtype, inputs_[i].shape));
   }
-  if (sizes_changed_ || parts_.empty()) HG_TRY(plan({}));
+  if (sizes_changed_ || parts_.empty()) {
+    if (Ready* const known = known_plan()) {
+      parts_.assign(1, known);
+      sizes_changed_ = false;
+    } else {
+      HG_TRY(plan({}));
+      Ready& made = *parts_.front();
+      made.input_shapes.clear();
+      for (const Tensor& input : inputs_) made.input_shapes.push_back(input.shape);
+      made.outer_sizes = outer_sizes_;
+    }
+  }
   has_run_ = false;
-  own_rounds_left_ = options_.most_rounds;
   fetched_.clear();
   parts_.resize(1);
+  if (any_bound_) HG_TRY(check_bound_outputs(*parts_.front()));
   for (;;) {
     Ready& ready = *parts_.back();
+    place_bound_outputs(ready);
     HG_TRY(run_part(ready));
+    if (ready.first_commit < ready.plan.steps.size()) limits_->stop = nullptr;
     if (ready.plan.next_node == graph_.nodes().size()) break;
-    HG_TRY_ASSIGN(const Bindings bindings, measure(ready));
-    HG_TRY_ASSIGN(Ready* const next, part(parts_.size(), bindings, &ready.plan));
+    HG_TRY(measure(ready));
+    HG_TRY_ASSIGN(Ready* const next, next_part(ready));
     parts_.push_back(next);
   }
+  if (any_bound_) HG_TRY(check_made_outputs());
   HG_TRY(assign_states());
+  if (any_bound_) HG_TRY(copy_bound_outputs());
   ++random_.run;
   has_run_ = true;
   return {};
@@ -169,6 +237,8 @@ Status Program::run_part(Ready& ready) {
   }
   size_t segment = 0, branches = 0;
   for (size_t i = 0; i < ready.plan.steps.size(); ++i) {
+    if (is_stopped(ready, i)) [[unlikely]]
+      return stopped_before(ready, i);
     if (branches < ready.plan.branches.size() &&
         static_cast<size_t>(ready.plan.branches[branches].begin) == i) {
       HG_TRY(run_branches(ready, branches));
@@ -200,6 +270,21 @@ Status Program::run_part(Ready& ready) {
   return {};
 }
 
+bool Program::is_stopped(const Ready& ready, size_t step) const {
+  const std::stop_token* const stop = limits_->stop;
+  if (stop == nullptr) [[likely]]
+    return false;
+  if (step > ready.first_commit) {
+    limits_->stop = nullptr;  // for what runs inside of later steps, and for later parts
+    return false;
+  }
+  return stop->stop_requested();
+}
+
+Status Program::stopped_before(const Ready& ready, size_t step) const {
+  return cancelled("the run was stopped before ", ready.plan.steps[step].label);
+}
+
 // A lane stops where a step fails. Of several that do, the step that comes first in the plan has
 // failed as it would have with all steps one after another.
 Status Program::run_branches(Ready& ready, size_t index) {
@@ -209,13 +294,16 @@ Status Program::run_branches(Ready& ready, size_t index) {
     const Branches* branches;
     Ready::Lane* lanes;
     bool profile;
-  } work{&ready, &branches, ready.lanes.get() + ready.first_lane[index], options_.profile};
+    const std::stop_token* stop;
+  } work{&ready, &branches, ready.lanes.get() + ready.first_lane[index], options_.profile,
+         static_cast<size_t>(branches.end) <= ready.first_commit ? limits_->stop : nullptr};
   parallel_.run(
       parallel_.host, static_cast<int64_t>(branches.lanes.size()),
       [](void* arg, int64_t lane_index) {
         const Work& w = *static_cast<const Work*>(arg);
         const auto lane = static_cast<size_t>(lane_index);
         for (const int32_t step : w.branches->lanes[lane]) {
+          if (w.stop != nullptr && w.stop->stop_requested()) return;
           const auto i = static_cast<size_t>(step);
           using Clock = std::chrono::steady_clock;
           const Clock::time_point start = w.profile ? Clock::now() : Clock::time_point();
@@ -236,7 +324,9 @@ Status Program::run_branches(Ready& ready, size_t index) {
     if (first == nullptr || other.stopped_at < first->stopped_at) first = &other;
   }
   if (first == nullptr) [[likely]]
-    return {};
+    return work.stop != nullptr && work.stop->stop_requested()
+               ? stopped_before(ready, static_cast<size_t>(branches.begin))
+               : Status();
   const Step& step = ready.plan.steps[static_cast<size_t>(first->stopped_at)];
   const Status status = invalid_argument(step.label, ": ", first->error.load());
   for (size_t lane = 0; lane < branches.lanes.size(); ++lane) {
@@ -255,9 +345,9 @@ Status Program::run_step(Ready& ready, size_t index) {
     const Control& control = *controls_[static_cast<size_t>(step.node)];
     for (size_t i = 0; i < context.outputs.size(); ++i) {
       if (!(control.results[i].shape == context.outputs[i].shape))
-        return internal(step.label, ": result ", int64_t(i), " has shape ",
-                        control.results[i].shape, ", planned was ", context.outputs[i].shape);
-      copy(control.results[i], context.outputs[i]);
+        return internal_error(step.label, ": result ", int64_t(i), " has shape ",
+                              control.results[i].shape, ", planned was ", context.outputs[i].shape);
+      copy_elements(control.results[i], context.outputs[i]);
     }
     return {};
   }
@@ -271,35 +361,65 @@ Status Program::failure(const Step& step) {
   return invalid_argument(step.label, ": ", error_.exchange(nullptr));
 }
 
-Result<Bindings> Program::measure(Ready& ready) {
+// What the measuring step of this part will tell.
+void Program::describe_measuring(Ready& ready) {
+  if (!ready.plan.measure) return;
   const Step& step = *ready.plan.measure;
-  const RunContext& context = ready.contexts.back();
   const Node& node = graph_.nodes()[static_cast<size_t>(step.node)];
-  const std::vector<Dim> fresh = GraphAccess::fresh_symbols(graph_, node);
-  Bindings bindings = ready.plan.bindings;
   if (step.kind == StepKind::control) {
-    HG_TRY(run_control(step, context, ready.plan.bindings));
-    const Control& control = *controls_[static_cast<size_t>(step.node)];
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const Shape& shape = graph_.value_info(node.outputs[i]).type.shape;
       for (size_t d = 0; d < shape.size(); ++d) {
-        const std::string_view symbol = shape[d].symbol();
-        if (!symbol.empty() && !bindings.find(symbol))
-          HG_TRY(bindings.bind(symbol, control.results[i].shape[static_cast<int>(d)]));
+        const std::string symbol(shape[d].symbol());
+        const auto& seen = ready.symbols;
+        if (symbol.empty() || ready.plan.bindings.find(symbol) ||
+            std::find(seen.begin(), seen.end(), symbol) != seen.end())
+          continue;
+        ready.symbols.push_back(symbol);
+        ready.shown_at.emplace_back(i, static_cast<int>(d));
       }
     }
-    return bindings;
+  } else {
+    for (const Dim& dim : GraphAccess::fresh_symbols(graph_, node))
+      ready.symbols.emplace_back(dim.symbol());
+    ready.ways = &size_ways_[step.node];
+    ready.ways->resize(3 * ready.symbols.size());
   }
-  std::vector<int64_t> sizes(fresh.size(), 0);
-  step.kernel->measure(context, sizes);
+  ready.measured.resize(ready.symbols.size());
+}
+
+Status Program::measure(Ready& ready) {
+  const Step& step = *ready.plan.measure;
+  const RunContext& context = ready.contexts.back();
+  if (step.kind == StepKind::control) {
+    HG_TRY(run_control(step, context, ready.plan.bindings));
+    const Control& control = *controls_[static_cast<size_t>(step.node)];
+    for (size_t i = 0; i < ready.measured.size(); ++i) {
+      const auto [output, dim] = ready.shown_at[i];
+      ready.measured[i] = control.results[output].shape[dim];
+    }
+    return {};
+  }
+  std::fill(ready.measured.begin(), ready.measured.end(), 0);
+  step.kernel->measure(context, ready.measured);
   if (error_.load(std::memory_order_relaxed) != nullptr) return failure(step);
-  std::vector<int64_t>& taken = size_ways_[step.node];
-  taken.resize(3 * fresh.size());
-  for (size_t i = 0; i < fresh.size(); ++i) {
-    HG_TRY(bindings.bind(fresh[i].symbol(), sizes[i]));
-    ++taken[3 * i + static_cast<size_t>(std::min<int64_t>(sizes[i], 2))];
-  }
-  return bindings;
+  for (size_t i = 0; i < ready.measured.size(); ++i)
+    ++(*ready.ways)[3 * i + static_cast<size_t>(std::min<int64_t>(ready.measured[i], 2))];
+  return {};
+}
+
+Result<Program::Ready*> Program::next_part(Ready& ready) {
+  const size_t index = parts_.size();
+  if (plans_.size() > index)
+    for (const auto& known : plans_[index])
+      if (known->previous == &ready && known->given_sizes == ready.measured) return known.get();
+  Bindings bindings = ready.plan.bindings;
+  for (size_t i = 0; i < ready.symbols.size(); ++i)
+    HG_TRY(bindings.bind(ready.symbols[i], ready.measured[i]));
+  HG_TRY_ASSIGN(Ready* const next, part(index, bindings, &ready.plan));
+  next->previous = &ready;
+  next->given_sizes = ready.measured;
+  return next;
 }
 
 Status Program::assign_states() {
@@ -311,7 +431,7 @@ Status Program::assign_states() {
     tensor.data = base_of(from.place);
     const auto state = static_cast<size_t>(graph_.value_info(target).state);
     if (tensor.data == state_data_[state]) continue;  // updated in place
-    copy(tensor, view(state_data_[state], tensor.dtype, tensor.shape));
+    copy_elements(tensor, view(state_data_[state], tensor.dtype, tensor.shape));
   }
   return {};
 }

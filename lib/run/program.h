@@ -9,9 +9,12 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
+#include "hg/session.h"
 #include "lib/plan/plan.h"
 #include "lib/run/device_side.h"
 #include "lib/run/memory.h"
@@ -22,30 +25,38 @@ namespace hg {
 class Program {
  public:
   // Runs the passes. The registry must outlive the program.
-  static Result<std::unique_ptr<Program>> create(Graph graph, const Options& options,
+  static Result<std::unique_ptr<Program>> create(Graph graph, const SessionOptions& options,
                                                  const Registry& registry);
+  // One more program of the same compiled graph, with the same packed weights. Its states start
+  // from those that this one has now.
+  Result<std::unique_ptr<Program>> share() const;
   ~Program();
 
-  Status set_input(int index, const Tensor& tensor);
+  Status set_input(int index, const ConstTensor& tensor);
   Status set_input(int index, const DeviceTensor& tensor);
+  // As Session::set_output.
+  Status set_output(int index, const Tensor& tensor);
+  void forget_tensors();
   // Gives all inputs zeros of these sizes, which the caller keeps for as long as it runs.
   Result<std::vector<TensorData>> give_zeros(const Bindings& sizes);
   // Sizes of the graph that this one is a part of, for what the inputs alone do not tell.
   void set_outer_sizes(const Bindings& sizes);
   // Plans the first part for the sizes of the inputs and for `dims`.
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
-  Status run();
+  Status run(const std::stop_token& stop = {});
   // Of several runs, the first of which only warms up; none begins when they took `most_ms`.
   Result<double> least_ms(int most_runs, double most_ms);
   Result<Tensor> output(int index) const;
   Result<std::vector<TensorData>> copies_of_outputs() const;
   Result<DeviceTensor> device_output(int index) const;
   Result<Tensor> value(ValueId id) const;
-  Status set_state(size_t index, const Tensor& tensor);
+  Status set_state(size_t index, const ConstTensor& tensor);
 
   const Gpu& gpu() const { return options_.gpu; }
   // As the host gave them; without data where it did not yet.
   std::span<const Tensor> inputs() const { return inputs_; }
+  // What runs write to instead of the arena; without data where nothing was set.
+  std::span<const Tensor> bound_outputs() const { return bound_; }
   const Bindings& bindings() const;  // once planned
   const Graph& graph() const { return graph_; }
   bool is_planned() const { return !parts_.empty(); }
@@ -70,26 +81,48 @@ class Program {
       bool moves = false;  // `next` takes the place of `now`
     };
     std::vector<Carried> carried;
-    std::array<int64_t, 3> taken{};   // as WaysRow has it
-    std::array<int64_t, 2> runs{};    // of the bodies, in the last run
+    std::array<int64_t, 3> taken{};  // as WaysRow has it
+    std::array<int64_t, 2> runs{};   // of the bodies, in the last run
   };
 
-  Program(Graph graph, const Options& options, const Registry& registry);
+  // What holds for a run of the outermost program and of all bodies inside of it.
+  struct RunLimits {
+    int64_t rounds_left = 0;
+    const std::stop_token* stop = nullptr;  // null: the run goes on to its end
+  };
+
+  Program(Graph graph, const SessionOptions& options, const Registry& registry,
+          std::shared_ptr<SessionPacks> packs);
   Status prepare_states();
   Status check_input(const ValueInfo& info, DType dtype, const Sizes& shape) const;
   Status fetch_inputs(const Ready& ready);
-  Result<Bindings> bindings_of_inputs(
-      std::span<const std::pair<std::string, int64_t>> dims) const;
+  Result<Bindings> bindings_of_inputs(std::span<const std::pair<std::string, int64_t>> dims) const;
+  // The plan for the sizes of the inputs where it was made before, else null.
+  Ready* known_plan();
   Result<Ready*> part(size_t index, const Bindings& bindings, const Plan* previous);
+  // The part after this one, whose sizes its measuring step has given.
+  Result<Ready*> next_part(Ready& ready);
   Status make_ready(Ready& ready);
   void fill_packed(const Plan& plan);
   Status fit_limit(const PlanRequest& request, Plan& plan) const;
   void resolve(Ready& ready);
   void* base_of(const Place& place) const;
+  Status run_once();
   Status run_part(Ready& ready);
+  // Whether the run is to end before this step.
+  bool is_stopped(const Ready& ready, size_t step) const;
+  Status stopped_before(const Ready& ready, size_t step) const;
+  Status check_bound_outputs(const Ready& first) const;
+  void place_bound_outputs(Ready& ready);
+  void find_whole_blocks(Ready& ready) const;
+  std::byte* home_of_output(const Ready& ready, size_t output) const;
+  Status check_made_outputs() const;
+  Status copy_bound_outputs();
+  Tensor fitted(size_t output, const Tensor& made) const;
   Status run_step(Ready& ready, size_t index);
   Status run_branches(Ready& ready, size_t index);
-  Result<Bindings> measure(Ready& ready);
+  Status measure(Ready& ready);
+  void describe_measuring(Ready& ready);
   Status make_controls(const Plan& plan);
   Status run_control(const Step& step, const RunContext& context, const Bindings& sizes);
   Status run_if(Control& control, const Step& step, std::span<const Tensor> inputs);
@@ -99,31 +132,36 @@ class Program {
   Result<Tensor> computed(ValueId id) const;
 
   Graph graph_;
-  Options options_;
+  SessionOptions options_;
   const Registry* registry_;
   ParallelFor parallel_;
-  SessionPacks packs_;
+  std::shared_ptr<SessionPacks> packs_;
   Tuning tuning_;
   std::vector<bool> mutable_states_;
-  size_t first_made_state_ = 0;      // from there on they are the passes'
+  size_t first_made_state_ = 0;  // from there on they are the passes'
   std::vector<void*> state_data_;
   std::vector<Memory64> own_states_;
-  std::vector<Tensor> inputs_;       // as the host gave them
+  std::vector<Tensor> inputs_;  // as the host gave them
   Bindings outer_sizes_;
   std::vector<std::string> outer_symbols_;  // that only the graph around knows
-  std::vector<void*> input_data_;    // contiguous: the host's memory or a copy
+  std::vector<Tensor> bound_;               // by output: where the host wants it
+  std::vector<bool> is_staged_;             // by output: of the last run
+  std::vector<bool> data_decides_;          // by output: some of its sizes
+  std::vector<Memory64> staging_;           // by output: for what would be overwritten by a copy
+  bool any_bound_ = false;
+  std::vector<void*> input_data_;  // contiguous: the host's memory or a copy
   std::vector<Memory64> input_copies_;
   std::vector<std::vector<std::unique_ptr<Ready>>> plans_;  // by part: the cache
-  std::vector<Ready*> parts_;        // those of the last plan or run, in order
-  std::vector<Memory64> arenas_;     // by part
-  std::vector<std::unique_ptr<Control>> controls_;  // by node
+  std::vector<Ready*> parts_;                          // those of the last plan or run, in order
+  std::vector<Memory64> arenas_;                       // by part
+  std::vector<std::unique_ptr<Control>> controls_;     // by node
   std::map<int32_t, std::vector<int64_t>> size_ways_;  // by node: the sizes that data gave
-  int64_t own_rounds_left_ = 0;
-  int64_t* rounds_left_ = &own_rounds_left_;  // of a body: those of the outermost program
+  RunLimits own_limits_;
+  RunLimits* limits_ = &own_limits_;    // of a body: those of the outermost program
   std::unique_ptr<DeviceSide> device_;  // null: the CPU alone
   std::set<std::string> distrusted_;    // kernels of the device that failed their self-test
   mutable std::map<ValueId, TensorData> fetched_;  // values read from the device since the last run
-  int64_t generation_ = 0;           // counts changes of addresses
+  int64_t generation_ = 0;                         // counts changes of addresses
   bool sizes_changed_ = true;
   bool has_run_ = false;
   std::atomic<const char*> error_{nullptr};

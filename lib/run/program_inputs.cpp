@@ -59,7 +59,7 @@ Status Program::set_input(int index, const DeviceTensor& tensor) {
   return {};
 }
 
-Status Program::set_input(int index, const Tensor& tensor) {
+Status Program::set_input(int index, const ConstTensor& tensor) {
   const auto i = static_cast<size_t>(index);
   const ValueInfo& info = graph_.value_info(graph_.inputs()[i]);
   HG_TRY(check_input(info, tensor.dtype, tensor.shape));
@@ -67,7 +67,8 @@ Status Program::set_input(int index, const Tensor& tensor) {
   HG_CHECK(tensor.data != nullptr || tensor.count() == 0, "input '", info.name,
            "' is given null data for ", tensor.bytes(), " bytes");
   if (!(inputs_[i].shape == tensor.shape) || input_data_[i] == nullptr) sizes_changed_ = true;
-  inputs_[i] = tensor;
+  // Kernels write to no input.
+  inputs_[i] = {const_cast<void*>(tensor.data), tensor.dtype, tensor.shape, tensor.strides};
   static std::byte empty[64];  // what inputs of no elements point to
   if (tensor.data == nullptr) inputs_[i].data = empty;
   if (tensor.is_contiguous()) {

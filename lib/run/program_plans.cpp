@@ -15,6 +15,18 @@ constexpr ParallelFor kOneThread;  // what a kernel in a lane gets: it runs its 
 
 }  // namespace
 
+Program::Ready* Program::known_plan() {
+  if (plans_.empty()) return nullptr;
+  const auto is_for_inputs = [&](const Ready& ready) {
+    return ready.input_shapes.size() == inputs_.size() && ready.outer_sizes == outer_sizes_ &&
+           std::equal(inputs_.begin(), inputs_.end(), ready.input_shapes.begin(),
+                      [](const Tensor& input, const Sizes& shape) { return input.shape == shape; });
+  };
+  for (const auto& ready : plans_[0])
+    if (!inputs_.empty() && is_for_inputs(*ready)) return ready.get();
+  return nullptr;
+}
+
 Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
                                       const Plan* previous) {
   if (plans_.size() <= index) plans_.resize(index + 1);
@@ -22,6 +34,7 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
   for (const auto& ready : cache)
     if (ready->plan.bindings == bindings) return ready.get();
   for (const Guard& guard : graph_.guards()) HG_TRY(check(guard, bindings));
+  const std::lock_guard<std::mutex> planning(packs_->planning);
   PlanRequest request;
   request.graph = &graph_;
   request.registry = registry_;
@@ -29,7 +42,7 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
   request.bindings = bindings;
   request.previous = previous;
   request.mutable_states = &mutable_states_;
-  request.packs = &packs_;
+  request.packs = packs_.get();
   request.threads = parallel_.threads;
   if (device_ != nullptr) {
     request.device = &options_.gpu.info();
@@ -85,14 +98,14 @@ Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
   int64_t own = 0, earlier = 0;
   for (const Memory64& state : own_states_) own += state.bytes();
   for (size_t i = 0; i < static_cast<size_t>(plan.part); ++i) earlier += arenas_[i].bytes();
-  const int64_t limit = options_.memory_limit, rest = limit - packs_.bytes() - own - earlier;
+  const int64_t limit = options_.memory_limit, rest = limit - packs_->bytes() - own - earlier;
   HG_TRY_ASSIGN(plan,
                 fit_plan(request, std::move(plan), limit > 0 ? std::max<int64_t>(rest, 1) : 0));
   if (limit <= 0 || plan.all_arena_bytes() <= rest) return {};
-  const int64_t needed = plan.all_arena_bytes() + packs_.bytes() + own + earlier;
+  const int64_t needed = plan.all_arena_bytes() + packs_->bytes() + own + earlier;
   return out_of_memory("the memory limit is ", limit, " bytes; the smallest that works is ", needed,
                        " (", plan.all_arena_bytes(), " of arena, where values are computed again, ",
-                       packs_.bytes(), " of packed weights, ", own, " of own state",
+                       packs_->bytes(), " of packed weights, ", own, " of own state",
                        earlier > 0 ? text(", ", earlier, " of earlier parts") : "", ")");
 }
 
@@ -103,7 +116,7 @@ void Program::fill_packed(const Plan& plan) {
                        plan.next_node == graph_.nodes().size() && graph_.symbols().empty();
   const std::vector<int> uses = use_counts(graph_);
   std::vector<State>& states = GraphAccess::body(graph_).states;
-  packs_.fill(parallel_, [&](ValueId value) {
+  packs_->fill(parallel_, [&](ValueId value) {
     ValueId id = value;
     const auto info = [&]() -> const ValueInfo& { return graph_.value_info(id); };
     while (info().state < 0) {  // a look at a weight
@@ -179,6 +192,18 @@ Status Program::make_ready(Ready& ready) {
     }
   }
   if (options_.profile) ready.ms.resize(plan.steps.size(), 0);
+  ready.homes.resize(plan.blocks.size(), nullptr);
+  ready.first_commit = plan.steps.size();
+  for (size_t i = plan.steps.size(); i-- > 0;)
+    for (const PlacedTensor& out : plan.steps[i].outputs)
+      if (out.place.kind == Place::Kind::state) ready.first_commit = i;
+  if (plan.part == 0)
+    for (const auto& [name, id] : graph_.outputs()) {
+      const Result<Sizes> sizes = evaluate(graph_.value_info(id).type.shape, plan.bindings);
+      ready.output_shapes.push_back(sizes.ok() ? std::optional(*sizes) : std::nullopt);
+    }
+  find_whole_blocks(ready);
+  describe_measuring(ready);
   return make_controls(plan);
 }
 
@@ -189,6 +214,9 @@ void* Program::base_of(const Place& place) const {
     case Place::Kind::none:
       return nullptr;
     case Place::Kind::arena:
+      if (index < parts_.size() && place.block >= 0)
+        if (std::byte* const home = parts_[index]->homes[static_cast<size_t>(place.block)])
+          return home + place.offset;
       return static_cast<std::byte*>(arenas_[index].data()) + place.offset;
     case Place::Kind::input:
       return static_cast<std::byte*>(input_data_[index]) + place.offset;

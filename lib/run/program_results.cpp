@@ -12,7 +12,10 @@ const Bindings& Program::bindings() const { return parts_.front()->plan.bindings
 
 Result<Tensor> Program::output(int index) const {
   HG_CHECK(has_run_, "there are no outputs yet; call run() first");
-  return computed(graph_.outputs()[static_cast<size_t>(index)].second);
+  const auto at = static_cast<size_t>(index);
+  HG_TRY_ASSIGN(const Tensor made, computed(graph_.outputs()[at].second));
+  if (bound_[at].data != nullptr) return fitted(at, made);
+  return made;
 }
 
 Result<std::vector<TensorData>> Program::copies_of_outputs() const {
@@ -39,13 +42,13 @@ Result<Tensor> Program::value(ValueId id) const {
   return computed(id);
 }
 
-Status Program::set_state(size_t index, const Tensor& tensor) {
+Status Program::set_state(size_t index, const ConstTensor& tensor) {
   const State& state = graph_.states()[index];
   const Tensor& own = state.data.tensor;
   HG_CHECK(mutable_states_[index], "'", state.name, "' cannot be set: no run changes it");
   HG_CHECK(tensor.dtype == own.dtype && tensor.shape == own.shape, "'", state.name, "' is ",
            own.dtype, own.shape, ", not ", tensor.dtype, tensor.shape);
-  copy(tensor, view(state_data_[index], own.dtype, own.shape));
+  copy_elements(tensor, view(state_data_[index], own.dtype, own.shape));
   return device_ != nullptr ? device_->store_state(index) : Status();
 }
 
@@ -73,8 +76,9 @@ Result<DeviceTensor> Program::device_output(int index) const {
   HG_CHECK(device_ != nullptr, "output '", name,
            "' is not on a device: the session runs on the CPU");
   const PlacedTensor* const there = parts_.back()->plan.find(id, Side::device);
-  HG_CHECK(there != nullptr && there->tensor.is_contiguous(), "output '", name,
-           "' does not lie on the device as a contiguous tensor; set Options::device_outputs");
+  HG_CHECK(
+      there != nullptr && there->tensor.is_contiguous(), "output '", name,
+      "' does not lie on the device as a contiguous tensor; set SessionOptions::device_outputs");
   HG_TRY_ASSIGN(const DeviceSpan span, device_->span_of(*there));
   return DeviceTensor{there->tensor.dtype, there->tensor.shape, span.memory, span.offset};
 }
@@ -93,7 +97,7 @@ Memory Program::memory() const {
     const bool is_used = uses[static_cast<size_t>(state.value)] > 0 && !state.data.empty();
     if (is_used || mutable_states_[i]) memory.weights_bytes += state.data.tensor.bytes();
   }
-  memory.packed_bytes = packs_.bytes();
+  memory.packed_bytes = packs_->bytes();
   if (device_ != nullptr) memory.device_bytes = device_->bytes();
   memory.peak_bytes = memory.arena_bytes + memory.weights_bytes + memory.packed_bytes;
   for (const auto& control : controls_) {
@@ -184,7 +188,7 @@ std::string Program::report() const {
   std::string out;
   if (device_ != nullptr) {
     const DeviceInfo& info = options_.gpu.info();
-    out += text("device vulkan: ", info.name, " (", name(info.type), ", ", info.driver, ")\n");
+    out += text("device vulkan: ", info.name, " (", name_of(info.type), ", ", info.driver, ")\n");
     for (const std::string& kernel : distrusted_)
       out += text(kernel, " fails its self-test on this device and is not used\n");
     for (const Ready* ready : parts_)

@@ -20,7 +20,7 @@ namespace {
 // longer hold.
 constexpr std::string_view kVersion = "self-test 10";
 
-Result<std::vector<TensorData>> answers(Graph graph, const Options& options,
+Result<std::vector<TensorData>> answers(Graph graph, const SessionOptions& options,
                                         const Registry& registry, double& ms) {
   HG_TRY_ASSIGN(const std::unique_ptr<Program> program,
                 Program::create(std::move(graph), options, registry));
@@ -50,14 +50,14 @@ bool agree(const std::vector<TensorData>& got, const std::vector<TensorData>& ex
 
 }  // namespace
 
-Result<DeviceTimes> judge(const KernelDef& kernel, const Op& op, DType real, const Options& given,
-                          const Registry& registry) {
+Result<DeviceTimes> judge(const KernelDef& kernel, const Op& op, DType real,
+                          const SessionOptions& given, const Registry& registry) {
   constexpr double kWrong = std::numeric_limits<double>::infinity();
-  Options options;
+  SessionOptions options;
   options.threads = 1;
   options.parallel_for = given.parallel_for;
   options.keep_all_values = true;  // no passes
-  Options on_device = options;
+  SessionOptions on_device = options;
   on_device.device = Device::vulkan;
   on_device.gpu = given.gpu;
   on_device.kernels = {text(kernel.op, "=", kernel.name)};
@@ -79,7 +79,7 @@ Result<DeviceTimes> judge(const KernelDef& kernel, const Op& op, DType real, con
   return times;
 }
 
-Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Options& options,
+Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const SessionOptions& options,
                                                  const Registry& registry) {
   std::set<std::string> distrusted;
   if (!options.kernels.empty()) return distrusted;
@@ -108,7 +108,7 @@ Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Optio
     for (const KernelDef* kernel : registry.kernels(op->name(), Device::vulkan)) {
       const std::string name = text(kernel->op, "=", kernel->name);
       const std::string all =
-          text(kVersion, ";", info.name, ";", info.driver, ";", name, ";", hg::name(real));
+          text(kVersion, ";", info.name, ";", info.driver, ";", name, ";", hg::name_of(real));
       const uint64_t key = checksum_of(std::as_bytes(std::span(all)));
       std::optional<DeviceTimes> verdict = measured.find(key);
       if (!verdict) {

@@ -16,7 +16,7 @@ std::string known_names(std::span<const std::string_view> names) {
   return out;
 }
 
-// Of Options::kernels: "conv=gemm".
+// Of SessionOptions::kernels: "conv=gemm".
 Status check_kernel(std::string_view choice, const Registry& registry) {
   const size_t equals = std::min(choice.find('='), choice.size());
   const std::string_view op = choice.substr(0, equals), wanted = choice.substr(equals);
@@ -39,7 +39,7 @@ struct Session::Body {
   // What Device::automatic needs until sizes are known; the program runs on the CPU until then.
   struct Undecided {
     Graph graph;
-    Options options;
+    SessionOptions options;
     const Registry* registry;
   };
   std::unique_ptr<Undecided> undecided;
@@ -64,13 +64,15 @@ Status Session::Body::decide() {
 }
 
 Status Session::Body::move_to_gpu() {
-  Options options = undecided->options;
+  SessionOptions options = undecided->options;
   options.device = Device::vulkan;
   HG_TRY_ASSIGN(std::unique_ptr<Program> moved,
                 Program::create(std::move(undecided->graph), options, *undecided->registry));
   for (size_t i = 0; i < program->inputs().size(); ++i)
     if (const Tensor& tensor = program->inputs()[i]; tensor.data != nullptr)
       HG_TRY(moved->set_input(static_cast<int>(i), tensor));
+  for (size_t i = 0; i < program->bound_outputs().size(); ++i)
+    HG_TRY(moved->set_output(static_cast<int>(i), program->bound_outputs()[i]));
   program = std::move(moved);
   return {};
 }
@@ -80,7 +82,7 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
-Result<Session> Session::create(const Model& model, Options options) {
+Result<Session> Session::create(const Model& model, SessionOptions options) {
   Status no_gpu;
   if (options.device == Device::cpu) {
     options.gpu = {};
@@ -113,37 +115,44 @@ Result<Session> Session::create(const Model& model, Options options) {
   return session;
 }
 
-Status Session::prewarm(const Model& model, Options options) {
-  HG_CHECK(options.gpu, "prewarm needs Options::gpu");
+Status Session::prewarm(const Model& model, SessionOptions options) {
+  HG_CHECK(options.gpu, "prewarm needs SessionOptions::gpu");
   options.device = Device::vulkan;
   HG_TRY_ASSIGN(Session session, create(model, std::move(options)));
   return session.plan();
 }
 
+Result<Session> Session::share() const {
+  auto body = std::make_unique<Body>();
+  HG_TRY_ASSIGN(body->program, body_->program->share());
+  body->output_types = body_->output_types;
+  body->choice = body_->choice;
+  if (body_->undecided != nullptr) body->undecided.reset(new Body::Undecided(*body_->undecided));
+  return Session(std::move(body));
+}
+
 Result<int> Session::find_input(std::string_view name) const {
-  std::vector<std::string_view> names;
-  for (int i = 0; i < input_count(); ++i) {
+  std::string known;
+  for (int i = 0; i < input_count(); ++i)
     if (input_name(i) == name) return i;
-    names.push_back(input_name(i));
-  }
-  return not_found("there is no input '", name, "'; the inputs are ", known_names(names));
+  for (int i = 0; i < input_count(); ++i) known += text(i > 0 ? ", " : "", input_name(i));
+  return not_found("there is no input '", name, "'; the inputs are ", known);
 }
 
 Result<int> Session::find_output(std::string_view name) const {
-  std::vector<std::string_view> names;
-  for (int i = 0; i < output_count(); ++i) {
+  std::string known;
+  for (int i = 0; i < output_count(); ++i)
     if (output_name(i) == name) return i;
-    names.push_back(output_name(i));
-  }
-  return not_found("there is no output '", name, "'; the outputs are ", known_names(names));
+  for (int i = 0; i < output_count(); ++i) known += text(i > 0 ? ", " : "", output_name(i));
+  return not_found("there is no output '", name, "'; the outputs are ", known);
 }
 
-Status Session::set_input(std::string_view name, const Tensor& tensor) {
+Status Session::set_input(std::string_view name, const ConstTensor& tensor) {
   HG_TRY_ASSIGN(const int index, find_input(name));
   return set_input(index, tensor);
 }
 
-Status Session::set_input(int index, const Tensor& tensor) {
+Status Session::set_input(int index, const ConstTensor& tensor) {
   if (index < 0 || index >= input_count())
     return not_found("there is no input ", index, "; the model has ", input_count());
   return body_->program->set_input(index, tensor);
@@ -165,6 +174,19 @@ Status Session::set_input(int index, const DeviceTensor& tensor) {
   return body_->program->set_input(index, tensor);
 }
 
+Status Session::set_output(std::string_view name, const Tensor& tensor) {
+  HG_TRY_ASSIGN(const int index, find_output(name));
+  return set_output(index, tensor);
+}
+
+Status Session::set_output(int index, const Tensor& tensor) {
+  if (index < 0 || index >= output_count())
+    return not_found("there is no output ", index, "; the model has ", output_count());
+  return body_->program->set_output(index, tensor);
+}
+
+void Session::forget_tensors() { body_->program->forget_tensors(); }
+
 Status Session::plan() { return plan({}); }
 
 Status Session::plan(std::span<const std::pair<std::string, int64_t>> dims) {
@@ -172,9 +194,9 @@ Status Session::plan(std::span<const std::pair<std::string, int64_t>> dims) {
   return body_->decide();
 }
 
-Status Session::run() {
+Status Session::run(std::stop_token stop) {
   if (body_->undecided != nullptr) HG_TRY(plan());
-  return body_->program->run();
+  return body_->program->run(stop);
 }
 
 Result<Tensor> Session::output(std::string_view name) const {
@@ -210,7 +232,7 @@ Result<Tensor> Session::value(std::string_view name) const {
   return not_found("there is no value '", name, "'");
 }
 
-Status Session::set_value(std::string_view name, const Tensor& tensor) {
+Status Session::set_value(std::string_view name, const ConstTensor& tensor) {
   const auto& states = body_->program->graph().states();
   for (size_t i = 0; i < states.size(); ++i)
     if (states[i].name == name) return body_->program->set_state(i, tensor);

@@ -95,7 +95,7 @@ std::optional<Alone> alone(const PlanRequest& request, const Node& node,
 
 // The least time of a run, on zeros.
 Result<double> measure(const Graph& graph, const PlanRequest& request, const KernelDef& kernel) {
-  Options options;
+  SessionOptions options;
   options.threads = request.threads;
   options.parallel_for = request.options->parallel_for;
   options.allocator = request.options->allocator;

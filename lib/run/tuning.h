@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which CPU kernel was measured to be the fastest for a node, for Options::autotune. A node is
-// known by its op, attributes, types, number of threads and processor.
+// Which CPU kernel was measured to be the fastest for a node, for SessionOptions::autotune. A node
+// is known by its op, attributes, types, number of threads and processor.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "hg/session.h"
+#include "hg/options.h"
 #include "lib/plan/plan.h"
 
 namespace hg {

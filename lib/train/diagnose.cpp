@@ -48,13 +48,13 @@ Content content_of(const Session& session, const Graph& graph, ValueId id) {
 
 // Walks from the loss to the first result on the way that has a NaN (or an infinity) of inputs that
 // have none; infinities that a mask made on purpose are not on that way.
-Status Trainer::Body::diagnose(std::span<const Tensor> inputs, std::span<const Tensor> targets,
-                               double loss) {
+Status Trainer::Body::diagnose(std::span<const ConstTensor> inputs,
+                               std::span<const ConstTensor> targets, double loss) {
   const std::string what = text("the loss of batch ", static_cast<int64_t>(counters.batches) + 1,
                                 " is ", std::isnan(loss) ? std::abs(loss) : loss, ": ");
   HG_TRY_ASSIGN(Graph forward, with_present_weights(step.forward));
   HG_TRY_ASSIGN(const Model model, Model::from_graph(std::move(forward)));
-  Options again = options.session;
+  SessionOptions again = options.session;
   again.memory_limit = 0;
   again.checkpoint = Checkpoint::none;
   again.profile = false;
@@ -62,15 +62,15 @@ Status Trainer::Body::diagnose(std::span<const Tensor> inputs, std::span<const T
   again.first_run = static_cast<uint64_t>(counters.batches);
   HG_TRY_ASSIGN(Session traced, Session::create(model, again));
   int at = 0;
-  for (const Tensor& input : inputs) HG_TRY(traced.set_input(at++, input));
-  for (const Tensor& target : targets) HG_TRY(traced.set_input(at++, target));
+  for (const ConstTensor& input : inputs) HG_TRY(traced.set_input(at++, input));
+  for (const ConstTensor& target : targets) HG_TRY(traced.set_input(at++, target));
   HG_TRY(traced.run());
   const Graph& graph = traced.compiled_graph();
   const auto is_bad = [&](ValueId id, bool nan) {
     if (id == kNoValue) return false;
     for (size_t i = 0; i < graph.inputs().size(); ++i) {
       if (graph.inputs()[i] != id || !is_float(graph.value_info(id).type.dtype)) continue;
-      const Tensor& given = i < inputs.size() ? inputs[i] : targets[i - inputs.size()];
+      const ConstTensor& given = i < inputs.size() ? inputs[i] : targets[i - inputs.size()];
       Result<TensorData> rows = TensorData::copy_of(given);
       if (!rows.ok()) return false;
       const Content c = given.dtype == f64   ? content_of(rows->tensor.as<double>(), given.count())
@@ -110,13 +110,13 @@ Status Trainer::Body::diagnose(std::span<const Tensor> inputs, std::span<const T
   }
 }
 
-Status Trainer::Body::explain(Status failed, std::span<const Tensor> targets) const {
+Status Trainer::Body::explain(Status failed, std::span<const ConstTensor> targets) const {
   if (failed.code() != Code::invalid_argument) return failed;
   for (const ClassTarget& target : step.classes) {
-    const Tensor& given = targets[target.index];
+    const ConstTensor& given = targets[target.index];
     if (!target.classes.is_constant()) continue;
     HG_TRY_ASSIGN(const TensorData wide, TensorData::allocate(i64, given.shape));
-    copy(given, wide.tensor);
+    copy_elements(given, wide.tensor);
     for (int64_t i = 0; i < given.count(); ++i) {
       const int64_t label = wide.tensor.as<int64_t>()[i], classes = target.classes.constant();
       if (label == target.ignored || (label >= 0 && label < classes)) continue;

@@ -27,11 +27,12 @@ void shuffle(std::vector<int64_t>& order, uint64_t seed, uint64_t epoch) {
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[next() % i]);
 }
 
-Tensor row_of(const Tensor& tensor, int64_t row) {
-  Tensor out = tensor;
+template <class AnyTensor>
+AnyTensor row_of(const AnyTensor& tensor, int64_t row) {
+  AnyTensor out = tensor;
   out.shape.erase(0);
   out.strides.erase(0);
-  out.data = tensor.as<std::byte>() + row * tensor.strides[0] * size_of(tensor.dtype);
+  out.data = tensor.template as<std::byte>() + row * tensor.strides[0] * size_of(tensor.dtype);
   return out;
 }
 
@@ -44,7 +45,7 @@ Status Batches::prepare(const Dataset& data, int64_t batch) {
   all_ = data.inputs;
   all_.insert(all_.end(), data.targets.begin(), data.targets.end());
   if (batch == 0) tensors_ = all_;
-  for (const Tensor& tensor : all_) {
+  for (const ConstTensor& tensor : all_) {
     if (batch == 0) break;
     Sizes shape = tensor.shape;
     shape[0] = batch;
@@ -57,16 +58,17 @@ Status Batches::prepare(const Dataset& data, int64_t batch) {
 
 void Batches::take(const std::vector<int64_t>& order, int64_t first, int64_t count) {
   for (size_t i = 0; i < memory_.size(); ++i) {
-    Tensor& to = tensors_[i];
-    to = memory_[i].tensor;
+    Tensor to = memory_[i].tensor;
     to.shape[0] = count;
+    tensors_[i] = to;
     if (order.empty() && all_[i].is_contiguous()) {
-      to.data = row_of(all_[i], first).data;
+      tensors_[i].data = row_of(all_[i], first).data;
       continue;
     }
     for (int64_t k = 0; k < count; ++k)
-      copy(row_of(all_[i], order.empty() ? first + k : order[static_cast<size_t>(first + k)]),
-           row_of(to, k));
+      copy_elements(
+          row_of(all_[i], order.empty() ? first + k : order[static_cast<size_t>(first + k)]),
+          row_of(to, k));
   }
 }
 
@@ -79,7 +81,7 @@ Result<int64_t> count_samples(const Trainer::Body& body, const Dataset& data, in
   if (batch == 0) return 1;
   int64_t samples = -1;
   for (const auto* list : {&data.inputs, &data.targets})
-    for (const Tensor& tensor : *list) {
+    for (const ConstTensor& tensor : *list) {
       HG_CHECK(tensor.rank() > 0, "the first dim of data counts samples, but a tensor has none");
       if (samples < 0) samples = tensor.shape[0];
       HG_CHECK(tensor.shape[0] == samples, "one tensor of the data has ", samples,
@@ -89,8 +91,7 @@ Result<int64_t> count_samples(const Trainer::Body& body, const Dataset& data, in
   return samples;
 }
 
-// -- fit
-// --------------------------------------------------------------------------------------------
+// -- fit ------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -173,7 +174,8 @@ class Fit {
       HG_TRY(b_.set_rates());
       const auto part =
           static_cast<float>(static_cast<double>(count) / static_cast<double>(group_end - group));
-      HG_TRY_ASSIGN(const double loss, b_.run_batch(rows_.inputs(), rows_.targets(), go, part));
+      HG_TRY_ASSIGN(const double loss,
+                    b_.run_batch(rows_.inputs(), rows_.targets(), go, part, options_.stop));
       c_.batch_in_epoch = static_cast<double>(i + 1);
       c_.loss_sum += loss * static_cast<double>(count);
       c_.samples += static_cast<double>(count);
@@ -211,8 +213,8 @@ class Fit {
     Evaluation validation;
     double judged = progress.loss;
     if (options_.validation != nullptr) {
-      HG_TRY_ASSIGN(validation,
-                    b_.evaluate(*options_.validation, options_.batch == 0 ? 0 : batch_));
+      HG_TRY_ASSIGN(validation, b_.evaluate(*options_.validation, options_.batch == 0 ? 0 : batch_,
+                                            options_.stop));
       progress.validation = &validation;
       judged = validation.loss;
     }

@@ -9,10 +9,11 @@
 namespace hg {
 namespace {
 
-constexpr std::string_view kKinds[] = {"mse", "l1",  "smooth_l1",       "huber",  "cross_entropy",
-                                       "nll", "bce", "bce_with_logits", "kl_div", "output"};
+using Kind = Loss::Kind;
 
-bool takes_classes(const Loss& loss) { return loss.kind == "cross_entropy" || loss.kind == "nll"; }
+bool takes_classes(const Loss& loss) {
+  return loss.kind == Kind::cross_entropy || loss.kind == Kind::nll;
+}
 
 bool may_fit(const Dim& a, const Dim& b) { return a == b || !a.is_constant() || !b.is_constant(); }
 
@@ -69,51 +70,48 @@ class Builder {
     for (const int dim : {1, -1})
       if (loss.class_dim.value_or(dim) == dim && may_fit(without(y.shape(), dim), target))
         return dim;
-    return invalid_argument(
-        loss.kind, ": the output '", y.name(), "' is ", y.shape(), ", the target '", loss.target,
-        "' is ", target, "; expected are class indices in the output's shape without dim ",
-        loss.class_dim.value_or(1), loss.class_dim ? "" : " or without the last");
+    return invalid_argument(name_of(loss.kind), ": the output '", y.name(), "' is ", y.shape(),
+                            ", the target '", loss.target, "' is ", target,
+                            "; expected are class indices in the output's shape without dim ",
+                            loss.class_dim.value_or(1),
+                            loss.class_dim ? "" : " or without the last");
   }
 
   Status add_loss(const Loss& loss) {
-    HG_CHECK(std::find(std::begin(kKinds), std::end(kKinds), loss.kind) != std::end(kKinds),
-             "there is no loss '", loss.kind,
-             "'; known are mse l1 smooth_l1 huber cross_entropy "
-             "nll bce bce_with_logits kl_div output");
-    HG_CHECK(loss.reduction == "mean" || loss.reduction == "sum", "loss ", loss.kind,
-             ": training needs the reduction mean or sum, not '", loss.reduction, "'");
+    HG_CHECK(loss.reduction != Reduction::none, "loss ", name_of(loss.kind),
+             ": training needs the reduction mean or sum, not 'none'");
     HG_TRY_ASSIGN(Value y, find_output(loss.output));
     const std::string& name = loss.output.empty() ? graph_.outputs()[0].first : loss.output;
-    graph_.set_origin({"", text("the ", loss.kind, " loss of '", name, "'")});
-    HG_CHECK(is_float(y.dtype()), "loss ", loss.kind, ": the output '", y.name(), "' is ",
+    graph_.set_origin({"", text("the ", name_of(loss.kind), " loss of '", name, "'")});
+    HG_CHECK(is_float(y.dtype()), "loss ", name_of(loss.kind), ": the output '", y.name(), "' is ",
              y.dtype(), ", not a float");
     if (y.dtype() != f64) y = as_type(y, f32);
     HG_TRY_ASSIGN(Value value, value_of(loss, y));
     if (loss.weight != 1) value = value * loss.weight;
     HG_TRY(graph_.take_status());
-    Value& sum = loss.reduction == "sum" ? result_.sum : result_.mean;
+    Value& sum = loss.reduction == Reduction::sum ? result_.sum : result_.mean;
     value = as_type(value, f32);
     sum = sum ? sum + value : value;
     return {};
   }
 
   Result<Value> value_of(const Loss& loss, const Value& y) {
-    if (loss.kind == "output") {
+    if (loss.kind == Kind::output) {
       if (y.rank() == 0) return y;
-      return loss.reduction == "mean" ? mean(y) : sum(y);
+      return loss.reduction == Reduction::mean ? mean(y) : sum(y);
     }
     HG_TRY_ASSIGN(Value target, target_of(loss, y));
     if (takes_classes(loss)) return class_loss(loss, y, target);
-    HG_CHECK(may_fit(y.shape(), target.shape()), "loss ", loss.kind, ": the output '", y.name(),
-             "' is ", y.shape(), ", the target '", loss.target, "' is ", target.shape());
+    HG_CHECK(may_fit(y.shape(), target.shape()), "loss ", name_of(loss.kind), ": the output '",
+             y.name(), "' is ", y.shape(), ", the target '", loss.target, "' is ", target.shape());
     target = as_type(target, y.dtype());
-    const std::string& r = loss.reduction;
-    if (loss.kind == "mse") return mse_loss(y, target, r);
-    if (loss.kind == "l1") return l1_loss(y, target, r);
-    if (loss.kind == "smooth_l1") return smooth_l1_loss(y, target, loss.beta, r);
-    if (loss.kind == "huber") return huber_loss(y, target, loss.beta, r);
-    if (loss.kind == "bce") return binary_cross_entropy(y, target, {}, r);
-    if (loss.kind == "bce_with_logits")
+    const Reduction r = loss.reduction;
+    if (loss.kind == Kind::mse) return mse_loss(y, target, r);
+    if (loss.kind == Kind::l1) return l1_loss(y, target, r);
+    if (loss.kind == Kind::smooth_l1) return smooth_l1_loss(y, target, loss.beta, r);
+    if (loss.kind == Kind::huber) return huber_loss(y, target, loss.beta, r);
+    if (loss.kind == Kind::bce) return binary_cross_entropy(y, target, {}, r);
+    if (loss.kind == Kind::bce_with_logits)
       return binary_cross_entropy_with_logits(y, target, {}, {}, r);
     return kl_div(y, target, loss.log_target, r);
   }
@@ -124,7 +122,7 @@ class Builder {
     if (loss.target_type) {
       type = *loss.target_type;
     } else if (takes_classes(loss)) {
-      HG_CHECK(y.rank() >= 2, loss.kind, ": the output '", y.name(), "' is ", y.shape(),
+      HG_CHECK(y.rank() >= 2, name_of(loss.kind), ": the output '", y.name(), "' is ", y.shape(),
                "; expected is [n, classes, ...]");
       type = {i64, without(y.shape(), loss.class_dim.value_or(1))};
     }
@@ -136,15 +134,15 @@ class Builder {
 
   Result<Value> class_loss(const Loss& loss, Value y, Value target) {
     const bool indices = is_integer(target.dtype());
-    HG_CHECK(y.rank() >= 2, loss.kind, ": the output '", y.name(), "' is ", y.shape(),
+    HG_CHECK(y.rank() >= 2, name_of(loss.kind), ": the output '", y.name(), "' is ", y.shape(),
              "; expected is [n, classes, ...]");
-    HG_CHECK(indices || loss.kind == "cross_entropy", "nll: the target '", loss.target, "' is ",
+    HG_CHECK(indices || loss.kind == Kind::cross_entropy, "nll: the target '", loss.target, "' is ",
              target.dtype(), "; expected are class indices");
     int dim = loss.class_dim.value_or(1);
     if (indices) {
       HG_TRY_ASSIGN(dim, class_dim(loss, y, target.shape()));
     } else {
-      HG_CHECK(may_fit(y.shape(), target.shape()) && (dim == 1 || dim == -1), loss.kind,
+      HG_CHECK(may_fit(y.shape(), target.shape()) && (dim == 1 || dim == -1), name_of(loss.kind),
                ": the output '", y.name(), "' is ", y.shape(), ", the target '", loss.target,
                "' is ", target.shape(), " of ", target.dtype(),
                ": class indices are integers, parts of classes have the output's shape");
@@ -163,13 +161,14 @@ class Builder {
     Value weight;
     if (!loss.class_weights.empty()) {
       const auto classes = static_cast<int64_t>(loss.class_weights.size());
-      HG_CHECK(may_fit(y.dim(1), Dim(classes)), loss.kind, ": there are ", classes,
+      HG_CHECK(may_fit(y.dim(1), Dim(classes)), name_of(loss.kind), ": there are ", classes,
                " class weights, and ", y.dim(1), " classes");
       HG_TRY_ASSIGN(const TensorData data,
                     TensorData::copy_of(view(loss.class_weights, {classes})));
       weight = as_type(graph_.constant(data), y.dtype());
     }
-    if (loss.kind == "nll") return nll_loss(y, target, weight, loss.ignore_index, loss.reduction);
+    if (loss.kind == Kind::nll)
+      return nll_loss(y, target, weight, loss.ignore_index, loss.reduction);
     return cross_entropy(y, target,
                          {weight, loss.ignore_index, loss.label_smoothing, loss.reduction});
   }
@@ -195,15 +194,14 @@ class Builder {
     HG_TRY_ASSIGN(const Value y, find_output(metric.output));
     const Value target = find_target(metric.target);
     if (!target)
-      return not_found("metric ", metric.kind, ": no loss has a target '", metric.target, "'");
-    if (metric.kind == "mean_error") {
+      return not_found("metric ", name_of(metric.kind), ": no loss has a target '", metric.target,
+                       "'");
+    if (metric.kind == Metric::Kind::mean_error) {
       HG_CHECK(is_float(y.dtype()) && may_fit(y.shape(), target.shape()),
                "metric mean_error: the output is ", y.shape(), ", the target is ", target.shape());
       result_.metrics.push_back(mean(abs(as_type(y, f32) - as_type(target, f32))));
       return {};
     }
-    HG_CHECK(metric.kind == "accuracy", "there is no metric '", metric.kind,
-             "'; known are accuracy mean_error");
     HG_TRY_ASSIGN(const Value right, is_right(metric, y, target));
     result_.metrics.push_back(mean(cast(right, f32)));
     return {};
@@ -212,8 +210,8 @@ class Builder {
   Result<Value> is_right(const Metric& metric, const Value& y, const Value& target) {
     const auto found = std::find_if(options_.losses.begin(), options_.losses.end(),
                                     [&](const Loss& loss) { return loss.target == metric.target; });
-    if (found->kind == "bce" || found->kind == "bce_with_logits") {
-      const double middle = found->kind == "bce" ? 0.5 : 0;
+    if (found->kind == Kind::bce || found->kind == Kind::bce_with_logits) {
+      const double middle = found->kind == Kind::bce ? 0.5 : 0;
       return eq(gt(y, number_like(y, middle)), gt(target, number_like(target, 0.5)));
     }
     int dim = found->class_dim.value_or(1);

@@ -97,7 +97,7 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
   HG_TRY_ASSIGN(body->step, build_step(body->base.graph(), body->options, saved));
   body->step.notes.insert(body->step.notes.begin(), notes.begin(), notes.end());
   HG_TRY_ASSIGN(const Model step, Model::from_graph(std::exchange(body->step.graph, Graph())));
-  Options session = body->options.session;
+  SessionOptions session = body->options.session;
   session.first_run = static_cast<uint64_t>(body->counters.batches);
   HG_TRY_ASSIGN(Session made, Session::create(step, session));
   body->session = std::make_unique<Session>(std::move(made));
@@ -120,7 +120,8 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
 
 // -- Steps ---------------------------------------------------------------------------------------
 
-Result<double> Trainer::step(std::span<const Tensor> inputs, std::span<const Tensor> targets) {
+Result<double> Trainer::step(std::span<const ConstTensor> inputs,
+                             std::span<const ConstTensor> targets, std::stop_token stop) {
   Body& b = *body_;
   using Kind = Schedule::Kind;
   const Schedule& s = b.options.schedule;
@@ -131,7 +132,7 @@ Result<double> Trainer::step(std::span<const Tensor> inputs, std::span<const Ten
   HG_TRY(b.set_rates());
   const auto each = static_cast<double>(b.options.accumulate);
   const bool go = b.counters.gathered + 1 >= each;
-  return b.run_batch(inputs, targets, go, static_cast<float>(1 / each));
+  return b.run_batch(inputs, targets, go, static_cast<float>(1 / each), std::move(stop));
 }
 
 // Downloads them where the session runs on a device.
@@ -162,19 +163,20 @@ Status Trainer::Body::set_rates() {
   return {};
 }
 
-Result<double> Trainer::Body::run_batch(std::span<const Tensor> inputs,
-                                        std::span<const Tensor> targets, bool next_go,
-                                        float next_weight) {
+Result<double> Trainer::Body::run_batch(std::span<const ConstTensor> inputs,
+                                        std::span<const ConstTensor> targets, bool next_go,
+                                        float next_weight, std::stop_token stop) {
   HG_CHECK(
       static_cast<int>(inputs.size()) == first_target() && targets.size() == step.targets.size(),
       "a step takes ", first_target(), " inputs and ", int64_t(step.targets.size()),
       " targets, not ", int64_t(inputs.size()), " and ", int64_t(targets.size()));
   int at = 0;
-  for (const Tensor& input : inputs) HG_TRY(session->set_input(at++, input));
-  for (const Tensor& target : targets) HG_TRY(session->set_input(at++, target));
+  for (const ConstTensor& input : inputs) HG_TRY(session->set_input(at++, input));
+  for (const ConstTensor& target : targets) HG_TRY(session->set_input(at++, target));
   go = next_go;
   weight = next_weight;
-  if (Status ran = session->run(); !ran.ok()) return explain(std::move(ran), targets);
+  if (Status ran = session->run(std::move(stop)); !ran.ok())
+    return explain(std::move(ran), targets);
   HG_TRY_ASSIGN(const Tensor result, session->output(0));
   const double loss = *result.as<float>();
   HG_TRY_ASSIGN(const Tensor count, session->output(1));
@@ -267,12 +269,13 @@ Status Trainer::save(const std::string& path) const {
 
 // -- Evaluation ----------------------------------------------------------------------------------
 
-Result<Evaluation> Trainer::evaluate(const Dataset& data, int64_t batch) {
-  return body_->evaluate(data, batch);
+Result<Evaluation> Trainer::evaluate(const Dataset& data, int64_t batch, std::stop_token stop) {
+  return body_->evaluate(data, batch, std::move(stop));
 }
 
 // An inference session of the present weights: they are its constants, folded and packed.
-Result<Evaluation> Trainer::Body::evaluate(const Dataset& data, int64_t batch) {
+Result<Evaluation> Trainer::Body::evaluate(const Dataset& data, int64_t batch,
+                                           std::stop_token stop) {
   HG_CHECK(batch >= 0, "the batch is ", batch);
   HG_TRY_ASSIGN(const int64_t samples, count_samples(*this, data, batch));
   HG_TRY_ASSIGN(Graph graph, with_present_weights(base.graph()));
@@ -282,7 +285,7 @@ Result<Evaluation> Trainer::Body::evaluate(const Dataset& data, int64_t batch) {
   graph.output("loss", objective.total);
   for (const Value& metric : objective.metrics) graph.output("", metric);
   HG_TRY_ASSIGN(const Model model, Model::from_graph(std::move(graph)));
-  Options session_options = options.session;
+  SessionOptions session_options = options.session;
   session_options.memory_limit = 0;
   session_options.checkpoint = Checkpoint::none;
   session_options.profile = false;
@@ -303,9 +306,10 @@ Result<Evaluation> Trainer::Body::evaluate(const Dataset& data, int64_t batch) {
     if (is_fixed && count < batch) break;
     batches.take({}, at, count);
     int input = 0;
-    for (const Tensor& tensor : batches.inputs()) HG_TRY(session.set_input(input++, tensor));
-    for (const Tensor& tensor : batches.targets()) HG_TRY(session.set_input(input++, tensor));
-    if (Status ran = session.run(); !ran.ok()) return explain(std::move(ran), batches.targets());
+    for (const ConstTensor& tensor : batches.inputs()) HG_TRY(session.set_input(input++, tensor));
+    for (const ConstTensor& tensor : batches.targets()) HG_TRY(session.set_input(input++, tensor));
+    if (Status ran = session.run(stop); !ran.ok())
+      return explain(std::move(ran), batches.targets());
     const auto part = static_cast<double>(count);
     for (int k = 0; k < session.output_count(); ++k) {
       HG_TRY_ASSIGN(const Tensor value, session.output(k));

@@ -45,17 +45,19 @@ struct Trainer::Body {
   int first_target() const { return static_cast<int>(base.graph().inputs().size()); }
   Status fetch_states();
   // One batch; `go` is whether the update follows and `weight` the batch's part of the gradient.
-  Result<double> run_batch(std::span<const Tensor> inputs, std::span<const Tensor> targets, bool go,
-                           float weight);
+  Result<double> run_batch(std::span<const ConstTensor> inputs,
+                           std::span<const ConstTensor> targets, bool go, float weight,
+                           std::stop_token stop);
   // Sets the rates of the next update.
   Status set_rates();
   void after_epoch(double loss);  // the plateau schedule
   // The model with these weights: borrowed from the session, valid until its next run.
   Result<Graph> with_present_weights(const Graph& graph);
-  Status diagnose(std::span<const Tensor> inputs, std::span<const Tensor> targets, double loss);
+  Status diagnose(std::span<const ConstTensor> inputs, std::span<const ConstTensor> targets,
+                  double loss);
   // Why a run failed, where a class that there is not is the reason; else what it failed with.
-  Status explain(Status failed, std::span<const Tensor> targets) const;
-  Result<Evaluation> evaluate(const Dataset& data, int64_t batch);
+  Status explain(Status failed, std::span<const ConstTensor> targets) const;
+  Result<Evaluation> evaluate(const Dataset& data, int64_t batch, std::stop_token stop);
   Result<Model> snapshot();  // borrowed
 };
 
@@ -70,14 +72,14 @@ class Batches {
   Status prepare(const Dataset& data, int64_t batch);
   // Rows order[first .. first + count), or first .. first + count where the order is empty.
   void take(const std::vector<int64_t>& order, int64_t first, int64_t count);
-  std::span<const Tensor> inputs() const { return {tensors_.data(), inputs_}; }
-  std::span<const Tensor> targets() const {
+  std::span<const ConstTensor> inputs() const { return {tensors_.data(), inputs_}; }
+  std::span<const ConstTensor> targets() const {
     return {tensors_.data() + inputs_, tensors_.size() - inputs_};
   }
 
  private:
-  std::vector<Tensor> all_, tensors_;
-  std::vector<TensorData> memory_;
+  std::vector<ConstTensor> all_, tensors_;
+  std::vector<TensorData> memory_;  // empty where the data are taken as they are
   size_t inputs_ = 0;
 };
 

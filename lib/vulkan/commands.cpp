@@ -36,9 +36,9 @@ std::array<int64_t, 3> groups_for(const DeviceInfo& device, int64_t invocations,
 }
 
 Status add(PrepareContext& c, Dispatch dispatch) {
-  const DeviceInfo& device = device_of(c);
+  const DeviceInfo& device = *c.device();
   if (dispatch.code.empty() && dispatch.program == nullptr)
-    return internal(c.label(), ": its shader is not in this build");
+    return internal_error(c.label(), ": its shader is not in this build");
   if (static_cast<int>(dispatch.operands.size()) + 1 > device.max_bindings)
     return c.fail("needs ", static_cast<int64_t>(dispatch.operands.size()) + 1,
                   " bindings, the device has ", static_cast<int64_t>(device.max_bindings));
@@ -56,8 +56,8 @@ Status add(PrepareContext& c, Dispatch dispatch) {
     if ((size == 1 && !device.storage_8) || (size == 2 && !device.storage_16))
       return c.fail("the device does not store ", operand.dtype);
   }
-  if (c.state_ == nullptr) c.make_state(Commands());
-  static_cast<Commands*>(c.state_.get())->dispatches.push_back(std::move(dispatch));
+  if (c.shared_state() == nullptr) c.make_state(Commands());
+  c.state<Commands>()->dispatches.push_back(std::move(dispatch));
   return {};
 }
 

@@ -188,7 +188,7 @@ Result<std::shared_ptr<Buffer>> Device::buffer(int64_t bytes, Use use) {
       if (((needs.memoryTypeBits >> i) & 1u) &&
           (memory_.memoryTypes[i].propertyFlags & wish) == wish)
         type = i;
-  if (type == memory_.memoryTypeCount) return internal("Vulkan: no memory type for a buffer");
+  if (type == memory_.memoryTypeCount) return internal_error("Vulkan: no memory type for a buffer");
   VkMemoryAllocateInfo allocate{};
   allocate.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
   allocate.allocationSize = needs.size;

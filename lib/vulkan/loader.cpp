@@ -21,7 +21,7 @@ Status failure(VkResult result, std::string_view what) {
     case VK_ERROR_DEVICE_LOST:
       return Status(Code::device_lost, text("Vulkan: ", what, ": the device is lost"));
     default:
-      return internal("Vulkan: ", what, " failed with code ", static_cast<int64_t>(result));
+      return internal_error("Vulkan: ", what, " failed with code ", static_cast<int64_t>(result));
   }
 }
 

@@ -251,7 +251,7 @@ std::vector<uint32_t> Library::link(const ShaderProgram& program, bool& ok) cons
     else
       at = call(input.access == ShaderProgram::Access::flat ? "at_flat(u1;u1;" : "at_one(u1;u1;",
                 {index, number(slot)});
-    registers.push_back({call(text("load_", name(input.dtype), "_", slot, "(u1;"), {at}),
+    registers.push_back({call(text("load_", name_of(input.dtype), "_", slot, "(u1;"), {at}),
                          std::string(mangled(input.dtype))});
   }
   for (const ShaderProgram::Call& step : program.calls) {
@@ -270,7 +270,7 @@ std::vector<uint32_t> Library::link(const ShaderProgram& program, bool& ok) cons
     registers.push_back({result, spelled[result_type]});
   }
   const uint32_t to = call("at_flat(u1;u1;", {index, number(1)});
-  call(text("store_", name(program.result), "(u1;", mangled(program.result)),
+  call(text("store_", name_of(program.result), "(u1;", mangled(program.result)),
        {to, registers.back().id});
   if (registers.back().type != mangled(program.result)) ok = false;
   emit(body, kBranch, {end});

@@ -172,7 +172,7 @@ class VulkanRecording final : public Recording {
           span = {flags_, static_cast<int64_t>(4 * (errors_.size() - 1)), 4, 0};
           break;
       }
-      if (span.memory == nullptr) return internal(item.label, ": an operand has no memory");
+      if (span.memory == nullptr) return internal_error(item.label, ": an operand has no memory");
       const auto* const buffer = static_cast<const Buffer*>(span.memory.get());
       const int64_t lowest = span.offset - span.before;
       const int64_t begin = lowest / alignment * alignment;

@@ -21,8 +21,8 @@ hg::Result<hg::Value> features_of(hg::Graph& g) {
   return g.value(g.nodes()[static_cast<size_t>(last)].inputs[0]);
 }
 
-hg::Tensor rows(const hg::Tensor& all, int64_t begin, int64_t end) {
-  hg::Tensor part = all;
+hg::ConstTensor rows(const hg::ConstTensor& all, int64_t begin, int64_t end) {
+  hg::ConstTensor part = all;
   part.shape[0] = end - begin;
   part.data = all.as<std::byte>() + begin * all.strides[0] * hg::size_of(all.dtype);
   return part;
@@ -34,7 +34,7 @@ hg::Status finetune(const std::string& file, const std::string& folder, const st
   const int64_t count = images.tensor.shape[0];
   std::vector<int64_t> is_odd;
   for (int64_t i = 0; i < count; ++i) is_odd.push_back(labels.tensor.as<int64_t>()[i] % 2);
-  const hg::Tensor odd = hg::view(is_odd, {count});
+  const hg::ConstTensor odd = hg::view(is_odd, {count});
 
   HG_TRY_ASSIGN(hg::Model model, hg::Model::load(file));
   hg::Graph& g = model.graph();
@@ -46,8 +46,8 @@ hg::Status finetune(const std::string& file, const std::string& folder, const st
   g.output("parity", g.call("linear", {features, w, b}));
 
   hg::TrainOptions options;
-  options.losses = {{.kind = "cross_entropy", .output = "parity"}};
-  options.metrics = {{.kind = "accuracy", .output = "parity"}};
+  options.losses = {{.kind = hg::Loss::Kind::cross_entropy, .output = "parity"}};
+  options.metrics = {{.kind = hg::Metric::Kind::accuracy, .output = "parity"}};
   options.optimizer = hg::adamw(0.02);
   options.session.threads = 1;  // a small network is faster without a second one
   options.rules = {{.pattern = "*", .frozen = true}, {.pattern = "parity.*", .frozen = false}};

@@ -31,8 +31,8 @@ hg::Result<hg::Model> build_network() {
 }
 
 // Rows [begin, end) of a tensor whose first dim counts samples.
-hg::Tensor rows(const hg::Tensor& all, int64_t begin, int64_t end) {
-  hg::Tensor part = all;
+hg::ConstTensor rows(const hg::ConstTensor& all, int64_t begin, int64_t end) {
+  hg::ConstTensor part = all;
   part.shape[0] = end - begin;
   part.data = all.as<std::byte>() + begin * all.strides[0] * hg::size_of(all.dtype);
   return part;
@@ -48,8 +48,8 @@ hg::Status train(const std::string& folder, const std::string& file) {
 
   HG_TRY_ASSIGN(const hg::Model network, build_network());
   hg::TrainOptions options;
-  options.losses = {{.kind = "cross_entropy", .label_smoothing = 0.05}};
-  options.metrics = {{.kind = "accuracy"}};
+  options.losses = {{.kind = hg::Loss::Kind::cross_entropy, .label_smoothing = 0.05}};
+  options.metrics = {{.kind = hg::Metric::Kind::accuracy}};
   options.optimizer = hg::adamw(5e-3);
   options.session.threads = 1;  // a small network is faster without a second one
   options.schedule.kind = hg::Schedule::Kind::one_cycle;

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const hg::Result<hg::Model> again = hg::Model::read(*bytes);
   if (!again.ok() || again->graph().text() != text) std::abort();
 
-  hg::Options options{.threads = 1, .memory_limit = 16 << 20};
+  hg::SessionOptions options{.threads = 1, .memory_limit = 16 << 20};
   for (const std::string& symbol : model->graph().symbols()) options.dims.emplace_back(symbol, 2);
   const hg::Result<hg::Session> session = hg::Session::create(*model, options);
   if (session.ok() && session->memory().ok() &&

@@ -32,7 +32,7 @@ class Npy : public testing::Test {
   void expect_failure(Code code, const std::string& part) {
     Result<NpyArray> array = read_npy(path_);
     ASSERT_FALSE(array.ok());
-    EXPECT_EQ(name(array.status().code()), name(code));
+    EXPECT_EQ(name_of(array.status().code()), name_of(code));
     EXPECT_NE(array.status().message().find(part), std::string::npos) << array.status().message();
     EXPECT_NE(array.status().message().find(path_), std::string::npos) << array.status().message();
   }
@@ -69,7 +69,7 @@ TEST_F(Npy, ElementsStartAtAMultipleOf64) {
 
 TEST_F(Npy, StridesAreWrittenInCOrder) {
   const float values[] = {0, 1, 2, 3, 4, 5};
-  Tensor transposed = view(values, f32, Sizes{2, 3});
+  ConstTensor transposed = view(values, f32, Sizes{2, 3});
   transposed.shape = {3, 2};
   transposed.strides = {1, 3};
   ASSERT_TRUE(write_npy(path_, transposed).ok());

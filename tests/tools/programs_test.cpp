@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hg/model.h"
+#include "hg/version.h"
 #include "tools/npy.h"
 
 namespace hg::tools {
@@ -80,7 +81,7 @@ class Programs : public testing::Test {
     const Status saved = model->save(folder_ / name);
     ASSERT_TRUE(saved.ok()) << saved.message();
   }
-  void put(const char* name, const Tensor& tensor) {
+  void put(const char* name, const ConstTensor& tensor) {
     ASSERT_TRUE(write_npy(folder_ / name, tensor).ok());
   }
 

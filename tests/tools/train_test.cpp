@@ -276,7 +276,7 @@ TEST_F(Train, RefusesWithOneSentence) {
   refused(kFiles + std::string("--metric accuracy") + out, 1, "give --validation-split or");
   refused(kFiles + std::string("--validation-split 0.5 --metric other=accuracy") + out, 1,
           "no --loss compares that output with a target");
-  refused(kFiles + std::string("--optimizer adagrad") + out, 1, "adagrad is not one of");
+  refused(kFiles + std::string("--optimizer adagrad") + out, 1, "there is no optimizer 'adagrad'");
   refused(kFiles + std::string("--memory-limit lots") + out, 1, "lots is not a size");
   refused(kFiles + std::string("--l2 0.1") + out, 1, "expected is PATTERN=NUMBER");
   refused("none.hgm --input x.npy --target y.npy" + out, 2, "none.hgm");

@@ -133,7 +133,8 @@ std::optional<TensorData> Weights::read(const file::TensorProto& tensor) {
                          " bytes, but ", *dtype, shape, " takes ", bytes)};
     // Elements are read in place where the message happens to hold them aligned.
     if (reinterpret_cast<uintptr_t>(raw.data()) % static_cast<size_t>(size_of(*dtype)) == 0)
-      return TensorData{view(static_cast<const void*>(raw.data()), *dtype, shape), model_};
+      return TensorData{
+          view(const_cast<void*>(static_cast<const void*>(raw.data())), *dtype, shape), model_};
     Result<TensorData> data = TensorData::allocate(*dtype, shape);
     if (!data.ok()) throw Failure{Exit::unsupported, std::string(data.status().message())};
     std::memcpy(data->tensor.data, raw.data(), raw.size());
@@ -204,9 +205,9 @@ TensorData Weights::external(const file::TensorProto& tensor, DType dtype, const
   }
   if (offset > found->second.bytes || length > found->second.bytes - offset)
     fail("ends beyond the ", found->second.bytes, " bytes of ", path);
-  const char* data = static_cast<const char*>(found->second.owner.get()) + offset;
+  char* const data = static_cast<char*>(found->second.owner.get()) + offset;
   if (offset % size_of(dtype) == 0)
-    return {view(static_cast<const void*>(data), dtype, shape), found->second.owner};
+    return {view(static_cast<void*>(data), dtype, shape), found->second.owner};
   Result<TensorData> copy = TensorData::allocate(dtype, shape);
   if (!copy.ok()) throw Failure{Exit::unsupported, std::string(copy.status().message())};
   std::memcpy(copy->tensor.data, data, static_cast<size_t>(bytes));

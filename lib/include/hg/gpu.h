@@ -39,7 +39,7 @@ struct DeviceInfo {
   bool f16 = false, i8 = false;         // arithmetic
   bool cooperative_matrix = false;  // 16x16 pieces of f16 with f32 sums (VK_NV_cooperative_matrix)
 };
-std::string_view name(DeviceInfo::Type type);
+std::string_view name_of(DeviceInfo::Type type);
 
 // All Vulkan devices of this machine, in the driver's order. Fails with `unsupported` when there is
 // no Vulkan loader or no driver.

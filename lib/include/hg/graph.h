@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -39,6 +40,10 @@ class Attr {
   Attr(const char* value);
   Attr(std::string value);
   Attr(DType value);
+  // One of the enums of words.h.
+  template <class Word>
+    requires(std::is_enum_v<Word> && requires(Word word) { name_of(word); })
+  Attr(Word word) : Attr(std::string(name_of(word))) {}
   Attr(std::vector<Dim> value);
   Attr(std::initializer_list<Dim> value);
   Attr(std::vector<double> value);

@@ -18,7 +18,7 @@
 namespace hg {
 
 enum class Device : uint8_t { automatic, cpu, vulkan };
-std::string_view name(Device device);
+std::string_view name_of(Device device);
 
 // Runs task(arg, 0) ... task(arg, count - 1), in any order, on any threads, and returns when all are
 // done. A host lends its pool by giving such a function.
@@ -43,6 +43,7 @@ struct RandomState {
 
 class PrepareContext;
 class RunContext;
+struct DeviceInfo;  // gpu.h
 
 struct KernelDef {
   std::string_view op;
@@ -60,7 +61,7 @@ struct KernelDef {
   // Outputs are always contiguous. Inputs of a variadic op beyond bit 31 count as bit 31.
   uint32_t strided = 0;
   // Plain loops for what no other kernel takes, and slower than each of those: tried after them,
-  // and never measured by Options::autotune.
+  // and never measured by SessionOptions::autotune.
   bool is_fallback = false;
   // Of the library's kernels: can be a step of a pointwise program, which computes elementwise ops,
   // and a reduction at their end, without storing what lies between them.
@@ -88,7 +89,7 @@ class KernelAttrs {
   AttrReader attrs_;
 };
 
-// Packed weights of a session, shared by its plans.
+// Packed weights, shared by the plans of a session and by the sessions made of it.
 class PackCache {
  public:
   virtual ~PackCache() = default;
@@ -98,25 +99,47 @@ class PackCache {
                      std::function<void(void* to)> fill, bool at_once) = 0;
 };
 
+// What a kernel's `accepts` and `prepare` see of a call.
 class PrepareContext {
  public:
-  int input_count() const { return static_cast<int>(inputs_.size()); }
-  int output_count() const { return static_cast<int>(outputs_.size()); }
-  bool has(int i) const { return i < input_count() && has_[static_cast<size_t>(i)]; }
+  // A call as it is planned, or as a kernel asks another one about a part of its own work.
+  struct Call {
+    AttrReader attrs;
+    // As `run` will see them; an input that is not given has rank 0.
+    std::vector<Tensor> inputs = {}, outputs = {};
+    std::vector<bool> given = {};   // by input
+    std::vector<ValueId> ids = {};  // by input: what packed copies are kept by
+    std::string label = {};         // "conv 'layer1.0.conv1'"
+    int threads = 1;
+    Precision precision = Precision::f32;
+    bool low_memory = false;
+    PackCache* packs = nullptr;
+    const DeviceInfo* device = nullptr;  // null: the CPU
+  };
+  explicit PrepareContext(Call call) : call_(std::move(call)), attrs_(call_.attrs) {}
+
+  int input_count() const { return static_cast<int>(call_.inputs.size()); }
+  int output_count() const { return static_cast<int>(call_.outputs.size()); }
+  bool has(int i) const { return i < input_count() && call_.given[static_cast<size_t>(i)]; }
   // Shapes, dtypes and strides as `run` will see them; data is null except for constants and
   // parameters that no node assigns.
-  const Tensor& in(int i) const { return inputs_[static_cast<size_t>(i)]; }
-  const Tensor& out(int i) const { return outputs_[static_cast<size_t>(i)]; }
+  const Tensor& in(int i) const { return call_.inputs[static_cast<size_t>(i)]; }
+  const Tensor& out(int i) const { return call_.outputs[static_cast<size_t>(i)]; }
   bool is_constant(int i) const { return has(i) && in(i).data != nullptr; }
+  std::span<const Tensor> inputs() const { return call_.inputs; }
+  std::span<const Tensor> outputs() const { return call_.outputs; }
   const KernelAttrs& attrs() const { return attrs_; }
-  int threads() const { return threads_; }
-  Precision precision() const { return precision_; }
+  int threads() const { return call_.threads; }
+  Precision precision() const { return call_.precision; }
   // Whether weights are to be used where they lie: pack() gives null.
-  bool low_memory() const { return low_memory_; }
-  std::string label() const { return label_; }
+  bool low_memory() const { return call_.low_memory; }
+  const std::string& label() const { return call_.label; }
+  // What a kernel that is not the CPU's will run on; null for the CPU's.
+  const DeviceInfo* device() const { return call_.device; }
 
   // Scratch memory of run(), 64-byte aligned, contents undefined.
   void set_workspace(int64_t bytes) { workspace_ = bytes; }
+  int64_t workspace() const { return workspace_; }
   // An object that lives as long as the plan; run() reads it with state<T>().
   template <class T>
   T& make_state(T value) {
@@ -125,34 +148,35 @@ class PrepareContext {
     state_ = std::move(owned);
     return reference;
   }
-  // A packed copy of a constant input, made once per session. `fill` is called with the memory after
-  // this kernel and others are prepared, on any thread: it owns what it needs beside the input's
-  // data. Null when the input is not constant, or memory is short or to be spared.
+  // What make_state() made, which must be a T; null before.
+  template <class T>
+  T* state() const {
+    return static_cast<T*>(state_.get());
+  }
+  const std::shared_ptr<void>& shared_state() const { return state_; }
+  // A packed copy of a constant input, made once for all sessions that share weights. `fill` is
+  // called with the memory after this kernel and others are prepared, on any thread: it owns what
+  // it needs beside the input's data. (A device's kernels see it filled at once.) Null when the
+  // input is not constant, or memory is short or to be spared.
   void* pack(int input, std::string_view kernel, int64_t bytes,
              std::function<void(void* to)> fill) const {
-    if (!is_constant(input) || packs_ == nullptr || low_memory_) return nullptr;
-    return packs_->pack(kernel, ids_[static_cast<size_t>(input)], bytes, std::move(fill), false);
+    if (!is_constant(input) || call_.packs == nullptr || call_.low_memory) return nullptr;
+    return call_.packs->pack(kernel, call_.ids[static_cast<size_t>(input)], bytes, std::move(fill),
+                             call_.device != nullptr);
   }
   template <class... Parts>
   Status fail(const Parts&... parts) const {
-    return unsupported(label_, ": ", text(parts...));
+    return unsupported(call_.label, ": ", text(parts...));
   }
 
-  // For whoever plans.
-  explicit PrepareContext(const AttrReader& attrs) : attrs_(attrs) {}
-  std::vector<Tensor> inputs_, outputs_;
-  std::vector<bool> has_;
-  std::vector<ValueId> ids_;
+ private:
+  Call call_;
   KernelAttrs attrs_;
-  std::string label_;
-  int threads_ = 1;
-  Precision precision_ = Precision::f32;
-  bool low_memory_ = false;
   int64_t workspace_ = 0;
   std::shared_ptr<void> state_;
-  PackCache* packs_ = nullptr;
 };
 
+// What a kernel's `run` sees of a call.
 class RunContext {
  public:
   int input_count() const { return static_cast<int>(inputs.size()); }

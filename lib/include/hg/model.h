@@ -31,6 +31,12 @@ class Model {
   static Result<Model> read(std::span<const std::byte> bytes,
                             const Registry& registry = Registry::built_in(),
                             const LoadOptions& options = {});
+  // The same from memory that is not copied: weights are used where they lie, so that a model may
+  // be a part of the program, of flash or of shared memory. The bytes begin at a multiple
+  // of 64, and stay as they are for as long as any copy of the model, or a session of it, lives.
+  static Result<Model> borrow(std::span<const std::byte> bytes,
+                              const Registry& registry = Registry::built_in(),
+                              const LoadOptions& options = {});
   // Takes a graph whose status() is ok.
   static Result<Model> from_graph(Graph graph);
 
@@ -46,7 +52,7 @@ class Model {
   Graph& graph() { return graph_; }
 
   struct Info {
-    std::string producer;     // "hg-convert 0.1.0"
+    std::string producer;     // "hg-convert 0.2.0"
     std::string source;       // "libtorch 2.13.0"
     std::string source_hash;  // of the file it was converted from
     // What the proof of the conversion did not run: "the else of `if` at model.py:12".

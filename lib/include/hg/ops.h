@@ -26,3 +26,4 @@
 #include "hg/ops/sort.h"
 #include "hg/ops/special.h"
 #include "hg/ops/unary.h"
+#include "hg/words.h"

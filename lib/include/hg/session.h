@@ -1,72 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a model. Creating a session compiles; binding sizes plans all memory; running allocates
-// nothing. A session is used by one thread at a time; several sessions may share a model.
+// nothing. A session is used by one thread at a time; several sessions may share a model, and those
+// that share() makes have one copy of the packed weights.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "hg/gpu.h"
-#include "hg/kernel.h"
 #include "hg/model.h"
+#include "hg/options.h"
 
 namespace hg {
-
-// What of the values between a loss and its gradients is computed again instead of kept. A limit of
-// memory that asks for more recomputes more.
-enum class Checkpoint : uint8_t {
-  none,  // keep all but what a training step computes again in less than a hundredth of its time
-  sqrt,  // keep what crosses between about sqrt(n) segments of the n nodes before the peak
-};
-
-// Memory of the host. `allocate` returns 64-byte aligned memory or null.
-struct Allocator {
-  void* (*allocate)(void* host, size_t bytes) = nullptr;
-  void (*free)(void* host, void* memory, size_t bytes) = nullptr;
-  void* host = nullptr;
-};
-
-struct Options {
-  // Device::automatic runs the model with zeros on the CPU and on the GPU as soon as its sizes are
-  // known, and keeps the faster; report() tells the times. Without a GPU it is the CPU.
-  Device device = Device::cpu;
-  int threads = 0;                  // 0: as many as OpenMP would take
-  ParallelFor parallel_for = {};         // the host's own pool; then no OpenMP region is entered
-  Allocator allocator = {};              // the host's own memory for the arena and packed weights
-  // Bytes of arena, packed weights and own state; 0: none. Values are computed again where that
-  // saves the memory; results stay the same bits.
-  int64_t memory_limit = 0;
-  Checkpoint checkpoint = Checkpoint::none;
-  bool low_memory = false;  // weights are used where they lie, not packed for kernels: slower
-  Precision precision = Precision::f32;  // on the CPU
-  // Whether plan() measures which CPU kernel is the fastest for each large node, and takes that one
-  // instead of the one that counting predicts. Results may then differ by rounding from one
-  // measurement to the next, unless `tuning` has them already.
-  bool autotune = false;
-  std::vector<std::byte> tuning = {};  // what Session::tuning() gave before, here or elsewhere
-  std::vector<std::pair<std::string, int64_t>> dims = {};  // sizes for symbols, to plan at creation
-  std::vector<std::string> disabled_passes = {};           // by name, for debugging
-  std::vector<std::string> kernels = {};  // "conv=gemm": only this variant, for debugging
-  uint64_t seed = 0;                // of random ops; equal seeds give equal runs
-  uint64_t first_run = 0;           // the number that random ops take the first run for
-  // The device unless it is the CPU; empty: one that the session opens, chosen by `gpu_name` as in
-  // GpuOptions. What no kernel of the device serves runs on the CPU; report() shows the split.
-  Gpu gpu = {};
-  std::string gpu_name = {};
-  bool device_outputs = false;  // outputs stay on the device, for device_output()
-  bool profile = false;
-  // Rounds of all loops that one run may take, for models and inputs that nobody vouches for: one
-  // more is an error. 0: no limit.
-  int64_t most_rounds = 0;
-  bool keep_all_values = false;      // every value can be read by name after a run; for checking
-  const Registry* registry = nullptr;  // kernels; null: those of the model's graph
-};
 
 struct Memory {
   int64_t peak_bytes = 0;         // all that the session holds while it runs
@@ -109,28 +60,47 @@ class Session {
  public:
   // Copies what it needs of the model; weights are shared. Fails with the first node that cannot
   // be compiled.
-  static Result<Session> create(const Model& model, Options options = {});
+  static Result<Session> create(const Model& model, SessionOptions options = {});
   // Makes ready what a session with these options needs of `options.gpu`, which must be given: its
   // kernels are tested and compiled. Sessions that come later on that Gpu start at once, and through
   // Gpu::cache() those of the next process. All sizes must be known: give `options.dims`.
-  static Status prewarm(const Model& model, Options options);
+  static Status prewarm(const Model& model, SessionOptions options);
+  // One more session of the same compiled model with the same options, for another thread: it has
+  // inputs, outputs and activations of its own, and the weights of this one, packed ones included.
+  // What its runs change (running statistics, say) starts from what this session has now. It may
+  // outlive this one. No other thread may use this session meanwhile.
+  Result<Session> share() const;
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();
 
   // `tensor` is borrowed until the next set_input of that name; any strides. Its dtype must be the
   // input's, its shape must fit, and a symbol must mean one number in all inputs.
-  Status set_input(std::string_view name, const Tensor& tensor);
-  Status set_input(int index, const Tensor& tensor);
+  Status set_input(std::string_view name, const ConstTensor& tensor);
+  Status set_input(int index, const ConstTensor& tensor);
   // On the session's own device, and of its dtype and shape; the memory is shared, not copied.
   Status set_input(std::string_view name, const DeviceTensor& tensor);
   Status set_input(int index, const DeviceTensor& tensor);
+  // From now on runs leave this output in `tensor`, which is borrowed until the next set_output of
+  // that name: one with null data ends it. Kernels write there directly where the memory is 64-byte
+  // aligned, shares no byte with an input, and the output is a tensor of its own; otherwise it is
+  // copied at the end of the run. The shape must be the output's; where data alone decides that,
+  // `tensor` is contiguous, and the output takes the first of its elements. A run that fails may
+  // have written some of it.
+  Status set_output(std::string_view name, const Tensor& tensor);
+  Status set_output(int index, const Tensor& tensor);
+  // Ends what set_input and set_output borrow; plans stay for when their sizes come again.
+  void forget_tensors();
   // Plans for the sizes of the inputs set so far, or for `dims`. run() does it where it is not done.
   Status plan();
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
-  // Fails when an input is missing or sizes do not fit.
-  Status run();
-  // A contiguous or strided view into the session's memory, valid until the next run or plan.
+  // Fails when an input is missing or sizes do not fit. When `stop` is asked for, which any thread
+  // may do, the run ends after the node at work, or after the work at hand on a device, with
+  // `cancelled` and without outputs; one that has begun to change parameters or buffers goes on to
+  // its end.
+  Status run(std::stop_token stop = {});
+  // A contiguous or strided view into the session's memory, valid until the next run or plan; or
+  // into what set_output() gave.
   Result<Tensor> output(std::string_view name) const;
   Result<Tensor> output(int index) const;
   // An output that the last run computed on the device.
@@ -139,7 +109,7 @@ class Session {
   // The present contents of a parameter or buffer, or, with keep_all_values, of any value.
   Result<Tensor> value(std::string_view name) const;
   // Overwrites a parameter or buffer that runs change; `tensor` has its dtype and shape.
-  Status set_value(std::string_view name, const Tensor& tensor);
+  Status set_value(std::string_view name, const ConstTensor& tensor);
 
   int input_count() const;
   int output_count() const;
@@ -152,9 +122,10 @@ class Session {
   Result<Memory> memory() const;
   std::vector<ArenaBlock> arena_blocks() const;
   double flops() const;                        // multiplications and additions of one run
-  std::vector<ProfileRow> profile() const;     // needs Options::profile
+  std::vector<ProfileRow> profile() const;     // needs SessionOptions::profile
   std::vector<WaysRow> ways() const;
-  // What Options::autotune measured so far, and Options::tuning: to be stored, for the next session.
+  // What SessionOptions::autotune measured so far, and SessionOptions::tuning: to be stored, for
+  // the next session.
   std::vector<std::byte> tuning() const;
   const Gpu& gpu() const;  // empty on the CPU
   const Graph& compiled_graph() const;         // after the passes

@@ -19,11 +19,12 @@ enum class Code : uint8_t {
   corrupt_model,     // the bytes are not a valid model
   out_of_memory,     // the host's memory, or the limit it set, does not suffice
   device_lost,       // the device stopped answering; make a new session
+  cancelled,         // the caller asked for it while it ran
   internal,          // a defect of this library
 };
 
 // The code's own spelling, such as "invalid_argument".
-std::string_view name(Code code);
+std::string_view name_of(Code code);
 
 // Success, or a code with one sentence that says what to do. One pointer wide, null when ok.
 class [[nodiscard]] Status {
@@ -121,7 +122,11 @@ Status out_of_memory(const Parts&... parts) {
   return Status(Code::out_of_memory, text(parts...));
 }
 template <class... Parts>
-Status internal(const Parts&... parts) {
+Status cancelled(const Parts&... parts) {
+  return Status(Code::cancelled, text(parts...));
+}
+template <class... Parts>
+Status internal_error(const Parts&... parts) {
   return Status(Code::internal, text(parts...));
 }
 

@@ -45,8 +45,8 @@ constexpr bool is_complex(DType dtype) { return dtype == DType::c64 || dtype == 
 constexpr DType real_of(DType dtype) {  // of the parts of a complex dtype; else the same
   return dtype == DType::c64 ? DType::f32 : dtype == DType::c128 ? DType::f64 : dtype;
 }
-std::string_view name(DType dtype);                  // "f32", "bool"
-Result<DType> dtype_named(std::string_view name);    // the reverse of name()
+std::string_view name_of(DType dtype);             // "f32", "bool"
+Result<DType> dtype_named(std::string_view name);  // the reverse of name_of()
 void append_text(std::string& out, DType dtype);
 
 // 16-bit floats as bits; arithmetic is done in f32.
@@ -159,28 +159,49 @@ struct Tensor {
   }
 };
 
-// A contiguous view of `data`, which must outlive it. The memory is not written when the tensor is
-// only passed as an input.
+// The same of memory that is only read: what a function takes that writes nothing.
+struct ConstTensor {
+  const void* data = nullptr;
+  DType dtype = f32;
+  Sizes shape;
+  Sizes strides;
+
+  ConstTensor() = default;
+  ConstTensor(const void* from, DType type, const Sizes& sizes, const Sizes& steps)
+      : data(from), dtype(type), shape(sizes), strides(steps) {}
+  ConstTensor(const Tensor& tensor)  // NOLINT: implicit
+      : ConstTensor(tensor.data, tensor.dtype, tensor.shape, tensor.strides) {}
+
+  int rank() const { return shape.rank(); }
+  int64_t count() const { return shape.count(); }
+  int64_t bytes() const { return count() * size_of(dtype); }
+  bool is_contiguous() const;
+  template <class T>
+  const T* as() const {
+    return static_cast<const T*>(data);
+  }
+};
+
+// A contiguous view of `data`, which must outlive it; of what is const, one that is only read.
 Tensor view(void* data, DType dtype, const Sizes& shape);
-inline Tensor view(const void* data, DType dtype, const Sizes& shape) {
-  return view(const_cast<void*>(data), dtype, shape);
-}
+ConstTensor view(const void* data, DType dtype, const Sizes& shape);
 template <class T>
-Tensor view(std::span<T> data, const Sizes& shape) {
-  return view(static_cast<const void*>(data.data()), dtype_of<std::remove_const_t<T>>(), shape);
+auto view(std::span<T> data, const Sizes& shape) {
+  return view(data.data(), dtype_of<std::remove_const_t<T>>(), shape);
 }
 template <class Container>
   requires requires(Container& c) { c.data(); c.size(); }
-Tensor view(Container& data, const Sizes& shape) {
+auto view(Container& data, const Sizes& shape) {
   using Element = std::remove_cvref_t<decltype(*data.data())>;
-  return view(static_cast<const void*>(data.data()), dtype_of<Element>(), shape);
+  return view(data.data(), dtype_of<Element>(), shape);
 }
 
 // The memory of a complex tensor as its parts, [..., 2]; of another tensor, the tensor itself.
 Tensor view_as_real(const Tensor& tensor);
+ConstTensor view_as_real(const ConstTensor& tensor);
 
 // Copies `from` into `to`: equal shapes and dtypes, any strides, no overlap.
-void copy(const Tensor& from, const Tensor& to);
+void copy_elements(const ConstTensor& from, const Tensor& to);
 
 // A contiguous tensor with shared ownership of its bytes: memory of its own, or part of a mapped
 // file. Copies share the bytes. Bytes in use by more than one owner are never written.
@@ -190,7 +211,7 @@ struct TensorData {
 
   // Zeroed, 64-byte aligned. Fails with out_of_memory.
   static Result<TensorData> allocate(DType dtype, const Sizes& shape);
-  static Result<TensorData> copy_of(const Tensor& source);
+  static Result<TensorData> copy_of(const ConstTensor& source);
   bool empty() const { return owner == nullptr; }
 };
 

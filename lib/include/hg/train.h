@@ -3,7 +3,7 @@
 // forward, backward and update as one planned graph.
 //
 //   hg::TrainOptions options;
-//   options.losses = {{.kind = "cross_entropy"}};
+//   options.losses = {{.kind = hg::Loss::Kind::cross_entropy}};
 //   options.optimizer = hg::adamw(1e-3);
 //   HG_TRY_ASSIGN(hg::Trainer trainer, hg::Trainer::create(model, options));
 //   HG_TRY(trainer.fit({{images}, {labels}}, {.epochs = 10, .batch = 32}));
@@ -16,13 +16,16 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "hg/graph.h"
 #include "hg/model.h"
 #include "hg/session.h"
+#include "hg/words.h"
 
 namespace hg {
 
@@ -57,16 +60,18 @@ std::vector<Value> hessian_vector_product(const Value& y, std::span<const Value>
 
 // One term of the sum that training minimises. hg/ops/loss.h has the formulas.
 struct Loss {
-  // mse l1 smooth_l1 huber cross_entropy nll bce bce_with_logits kl_div, or "output" when the
-  // model's output is the loss already, as an application may build it.
-  std::string kind = "mse";
+  enum class Kind : uint8_t {
+    mse, l1, smooth_l1, huber, cross_entropy, nll, bce, bce_with_logits, kl_div,
+    output,  // the model's output is the loss already, as an application may build it
+  };
+  Kind kind = Kind::mse;
   std::string output = "";        // of the model; empty: the first
   std::string target = "target";  // the input that is added for it; two losses may share one
   // Of the target. Empty: the output's, and for cross_entropy and nll i64 class indices, with the
   // classes along dim 1 of the output.
   std::optional<TensorType> target_type = {};
   double weight = 1;
-  std::string reduction = "mean";  // or sum
+  Reduction reduction = Reduction::mean;  // or sum
   double beta = 1;                 // smooth_l1's beta, huber's delta
   // Of cross_entropy and nll. class_dim is the output's dim of classes: 1, or -1 when the target's
   // shape is the output's without its last dim; empty: whichever of the two the target fits.
@@ -77,6 +82,9 @@ struct Loss {
   bool log_target = false;  // of kl_div
 };
 
+std::string_view name_of(Loss::Kind kind);
+Result<Loss::Kind> loss_named(std::string_view name);
+
 // Adds l1 * sum |w| + l2 * sum w^2 to the loss, for the parameters that match.
 struct Penalty {
   std::string pattern = "*";
@@ -84,10 +92,16 @@ struct Penalty {
 };
 
 struct Metric {
-  std::string kind = "accuracy";  // share of equal classes; or mean_error: mean |output - target|
+  enum class Kind : uint8_t {
+    accuracy,    // share of equal classes
+    mean_error,  // mean |output - target|
+  };
+  Kind kind = Kind::accuracy;
   std::string output = "";        // as of Loss
   std::string target = "target";  // of one of the losses
 };
+std::string_view name_of(Metric::Kind kind);
+Result<Metric::Kind> metric_named(std::string_view name);
 
 // -- How it is minimised --------------------------------------------------------------------------
 
@@ -108,6 +122,8 @@ struct Optimizer {
   double eps = 1e-8;
   bool maximize = false;
 };
+std::string_view name_of(Optimizer::Kind kind);
+Result<Optimizer::Kind> optimizer_named(std::string_view name);
 inline Optimizer sgd(double lr = 1e-3, double momentum = 0, double weight_decay = 0,
                      bool nesterov = false) {
   return {.kind = Optimizer::Kind::sgd,
@@ -158,6 +174,8 @@ struct Schedule {
   int64_t patience = 10, cooldown = 0;                         // plateau: in epochs
   double threshold = 1e-4;  // plateau: what counts as better, as a part of the best loss
 };
+std::string_view name_of(Schedule::Kind kind);
+Result<Schedule::Kind> schedule_named(std::string_view name);
 // The rate of tick `t`, counted from 0, of every kind but plateau, which depends on losses and
 // stays at `lr` here.
 double learning_rate(const Schedule& schedule, double lr, int64_t t);
@@ -181,7 +199,8 @@ struct TrainOptions {
   DType compute = f32;
   // Continue with the moments and counters that the model's file has of the same kind of optimizer.
   bool resume = true;
-  Options session = {};  // device, threads, memory_limit, seed of dropout and of shuffling, ...
+  // Device, threads, memory_limit, seed of dropout and of shuffling, ...
+  SessionOptions session = {};
 };
 
 // -- The trainer ----------------------------------------------------------------------------------
@@ -189,7 +208,7 @@ struct TrainOptions {
 // Tensors whose first dims count samples: one for each input, and one for each target in the order
 // in which the losses name them. Borrowed.
 struct Dataset {
-  std::vector<Tensor> inputs, targets;
+  std::vector<ConstTensor> inputs, targets;
 };
 
 struct Evaluation {
@@ -216,7 +235,7 @@ struct FitOptions {
   // Samples of one step. 0: each step takes all data as it is, whose first dims may then differ, as
   // those of the nodes and the edges of a graph do.
   int64_t batch = 32;
-  bool shuffle = true;  // by Options::seed and the epoch's number
+  bool shuffle = true;  // by SessionOptions::seed and the epoch's number
   // `epochs` counts from where the training of a resumed file began, so that the call that was
   // interrupted is finished; otherwise they are trained in addition.
   bool finish = false;
@@ -227,6 +246,9 @@ struct FitOptions {
   // Called after each batch and each epoch; false ends the training, in a state that can be saved
   // and resumed.
   std::function<bool(const Progress&)> on_progress = {};
+  // Asked to stop, by any thread, fit() ends as Session::run() does, with `cancelled`: the batch at
+  // hand was not begun or is done, and what there is can be saved and resumed.
+  std::stop_token stop = {};
 };
 
 class Trainer {
@@ -241,12 +263,14 @@ class Trainer {
   // One batch: forward, backward and, unless gradients are still being accumulated, the update.
   // Returns the loss before it. Allocates nothing once the batch's size is planned. A loss that is
   // not finite changes nothing and fails with the first node that produced such a number.
-  Result<double> step(std::span<const Tensor> inputs, std::span<const Tensor> targets);
+  // `stop` is that of Session::run(): a step that is cancelled has changed nothing.
+  Result<double> step(std::span<const ConstTensor> inputs, std::span<const ConstTensor> targets,
+                      std::stop_token stop = {});
   // Epochs over a data set. The last batch of an epoch may be smaller, where the model's first dim
   // is a symbol; otherwise it is left out.
   Status fit(const Dataset& data, const FitOptions& options);
   // Loss and metrics in inference mode, with the weights as they are now; `batch` as of FitOptions.
-  Result<Evaluation> evaluate(const Dataset& data, int64_t batch = 32);
+  Result<Evaluation> evaluate(const Dataset& data, int64_t batch = 32, std::stop_token stop = {});
 
   // Sets the optimizer's rate; those of rules keep their proportion to it. Schedules go on from it.
   void set_lr(double lr);

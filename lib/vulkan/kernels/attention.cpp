@@ -21,7 +21,7 @@ bool accepts(const PrepareContext& c) {
          q.shape.back() <= kMostDim && v.shape.back() <= kMostDim;
 }
 bool accepts_lanes(const PrepareContext& c) {
-  return c.in(0).dtype == f32 && accepts(c) && has_lanes(device_of(c));
+  return c.in(0).dtype == f32 && accepts(c) && has_lanes(*c.device());
 }
 
 // The queries of a group of attention.comp: as many as shared memory holds, and more than there are
@@ -50,7 +50,7 @@ Status prepare(PrepareContext& c) {
     queries = kLanes * cols;
     dispatch.specialise({s.dim, s.value_dim, c.has(3), s.causal, cols});
   } else {
-    const int64_t block = block_for(device_of(c), s);
+    const int64_t block = block_for(*c.device(), s);
     queries = block;
     dispatch.invocations = 4 * block;
     dispatch.shared_bytes = shared_bytes(s, block);

@@ -19,7 +19,7 @@ constexpr int64_t kSmall = int64_t{1} << 18, kSmallRows = 4, kSmallCols = 1;
 
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 || c.out(0).dtype == f16; }
 bool accepts_lanes_f32(const PrepareContext& c) {
-  return c.out(0).dtype == f32 && has_lanes(device_of(c)) && c.in(0).count() > 0 &&
+  return c.out(0).dtype == f32 && has_lanes(*c.device()) && c.in(0).count() > 0 &&
          c.in(1).count() > 0;
 }
 
@@ -59,7 +59,7 @@ Status prepare_tiles(PrepareContext& c) {
   const kernels::ConvShape s = kernels::conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   if (c.out(0).count() == 0) return {};
   const int64_t columns = s.n * s.out_size();
-  const Tile tile = tile_for(device_of(c), s.group_o(), columns, s.groups);
+  const Tile tile = tile_for(*c.device(), s.group_o(), columns, s.groups);
   Dispatch dispatch;
   dispatch.code = shader(c.out(0).dtype == f32 ? "conv_tiles_f32" : "conv_tiles_f16");
   use_tile(dispatch, tile);
@@ -74,7 +74,7 @@ Status prepare_tiles(PrepareContext& c) {
   return add(c, std::move(dispatch));
 }
 
-bool accepts_lanes(const PrepareContext& c) { return accepts(c) && has_lanes(device_of(c)); }
+bool accepts_lanes(const PrepareContext& c) { return accepts(c) && has_lanes(*c.device()); }
 
 Status prepare_lanes(PrepareContext& c) {
   const kernels::ConvShape s = kernels::conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
@@ -183,7 +183,7 @@ Status prepare_winograd(PrepareContext& c) {
   const int64_t rows = (s.out[1] + 3) / 4, columns = (s.out[2] + 3) / 4;
   const int64_t tiles = s.n * rows * columns;
   const int64_t in_bytes = kElements * s.c * tiles * 4, out_bytes = kElements * s.o * tiles * 4;
-  const int64_t most = device_of(c).max_binding_bytes - 512;
+  const int64_t most = c.device()->max_binding_bytes - 512;
   if (in_bytes > most || out_bytes > most) return c.fail("its tiles take ", in_bytes, " bytes");
   const int64_t weight_bytes = kElements * s.o * s.c * 4;
   const void* const u =
@@ -210,7 +210,7 @@ Status prepare_winograd(PrepareContext& c) {
                   .u(s.padding[1])
                   .u(s.padding[2])
                   .words();
-  in.groups = groups_for(device_of(c), tiles * s.c, 64);
+  in.groups = groups_for(*c.device(), tiles * s.c, 64);
   HG_TRY(add(c, std::move(in)));
 
   Product product;
@@ -227,7 +227,7 @@ Status prepare_winograd(PrepareContext& c) {
   product.y = m(true);
   product.a = Operand::constant(f32, u, weight_bytes);
   product.b = v(false);
-  HG_TRY(add_product(c, product, split_for(device_of(c), product.shape)));
+  HG_TRY(add_product(c, product, split_for(*c.device(), product.shape)));
 
   Dispatch out;
   out.code = shader("winograd_out");
@@ -235,7 +235,7 @@ Status prepare_winograd(PrepareContext& c) {
   out.operands = {Operand::out(c, 0), m(false), Operand::in(c, c.has(2) ? 2 : 1),
                   Operand::in(c, c.has(3) ? 3 : 1)};
   out.params = Words().u(tiles).u(s.o).u(s.out[1]).u(s.out[2]).u(rows).u(columns).words();
-  out.groups = groups_for(device_of(c), tiles * s.o, 64);
+  out.groups = groups_for(*c.device(), tiles * s.o, 64);
   return add(c, std::move(out));
 }
 

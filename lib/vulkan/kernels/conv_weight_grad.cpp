@@ -18,7 +18,7 @@ constexpr int64_t kTileOutputs = 16, kPartSteps = 256;
 
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32; }
 bool accepts_lanes(const PrepareContext& c) {
-  return accepts(c) && has_lanes(device_of(c)) && c.in(0).count() > 0 && c.in(1).count() > 0;
+  return accepts(c) && has_lanes(*c.device()) && c.in(0).count() > 0 && c.in(1).count() > 0;
 }
 
 template <bool lanes>
@@ -41,7 +41,7 @@ Status prepare(PrepareContext& c) {
     dispatch.groups = {(places + kLanes * cols - 1) / (kLanes * cols), blocks * s.groups, 1};
   } else {
     dispatch.code = shader("conv_weight_grad");
-    dispatch.groups = groups_for(device_of(c), c.out(0).count(), 64);
+    dispatch.groups = groups_for(*c.device(), c.out(0).count(), 64);
   }
   dispatch.params = words.words();
   return add(c, std::move(dispatch));
@@ -58,14 +58,14 @@ Status prepare_tiles(PrepareContext& c) {
   if (results == 0) return {};
   const int64_t columns = s.group_c() * s.kernel_size(), steps = s.n * s.out_size();
   const int64_t most_parts = std::max<int64_t>(1, steps / kPartSteps);
-  const Tile tile = tile_for(device_of(c), s.group_o(), columns, s.groups * most_parts);
+  const Tile tile = tile_for(*c.device(), s.group_o(), columns, s.groups * most_parts);
   const int64_t across = (columns + tile.cols - 1) / tile.cols;
   const int64_t down = (s.group_o() + tile.rows - 1) / tile.rows, tiles = across * down * s.groups;
   int64_t parts = std::min((2 * kManyGroups + tiles - 1) / tiles, most_parts);
   const int64_t part_steps = (steps + parts - 1) / parts;
   parts = (steps + part_steps - 1) / part_steps;
   const int64_t part_bytes = 4 * parts * results;
-  if (part_bytes > device_of(c).max_binding_bytes)
+  if (part_bytes > c.device()->max_binding_bytes)
     return c.fail("its parts take ", part_bytes, " bytes");
   Operand sums = Operand::out(c, 0);
   if (parts > 1) {
@@ -91,7 +91,7 @@ Status prepare_tiles(PrepareContext& c) {
                     Operand::out(c, 0)};
   total.params =
       Words().u(results).u(parts).u(1).u(results).u(1).u(1).u(parts).u(results).f(0).words();
-  total.groups = groups_for(device_of(c), results, 64);
+  total.groups = groups_for(*c.device(), results, 64);
   return add(c, std::move(total));
 }
 

@@ -22,7 +22,7 @@ Status add_moves(PrepareContext& c, const Operand& y, const Part& to, const Oper
   words.all(joined.strides[0]).all(joined.strides[1]);
   words.u(static_cast<int64_t>(value & 0xffffffffu)).u(static_cast<int64_t>(value >> 32));
   dispatch.params = words.words();
-  dispatch.groups = groups_for(device_of(c), shape.count());
+  dispatch.groups = groups_for(*c.device(), shape.count());
   return add(c, std::move(dispatch));
 }
 

@@ -14,9 +14,9 @@ Status add_pick(PrepareContext& c, uint32_t what, const Words& words) {
   dispatch.constants = {what};
   dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1), Operand::flag()};
   dispatch.params = words.words();
-  dispatch.groups = groups_for(device_of(c), y.count());
+  dispatch.groups = groups_for(*c.device(), y.count());
   HG_TRY(add(c, std::move(dispatch)));
-  static_cast<Commands*>(c.state_.get())->error = "an index is out of range";
+  c.state<Commands>()->error = "an index is out of range";
   return {};
 }
 

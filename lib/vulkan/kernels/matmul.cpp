@@ -23,9 +23,9 @@ constexpr int64_t kLanes = 8, kRows = 16, kCols = 4;
 constexpr int64_t kSmall = int64_t{1} << 18, kSmallRows = 4, kSmallCols = 1;
 
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 || c.out(0).dtype == f16; }
-bool accepts_lanes(const PrepareContext& c) { return accepts(c) && has_lanes(device_of(c)); }
+bool accepts_lanes(const PrepareContext& c) { return accepts(c) && has_lanes(*c.device()); }
 bool accepts_cooperative(const PrepareContext& c) {
-  const DeviceInfo& device = device_of(c);
+  const DeviceInfo& device = *c.device();
   return c.out(0).dtype == f16 && device.cooperative_matrix && device.subgroup_size == kSubgroup &&
          kernels::product_shape(c).m > kFewRows;
 }
@@ -38,7 +38,7 @@ bool reads_pairs(const PrepareContext& c, const kernels::MatmulShape& s) {
   const auto address = reinterpret_cast<uintptr_t>(c.in(1).data);
   bool even = s.b_col % 2 == 0;
   for (const int64_t stride : s.b_batch) even &= stride % 2 == 0;
-  return device_of(c).i64 && address != 0 && address % 8 == 0 && s.b_row == 1 && even;
+  return c.device()->i64 && address != 0 && address % 8 == 0 && s.b_row == 1 && even;
 }
 
 template <Split split>
@@ -131,7 +131,7 @@ Status add_product(PrepareContext& c, const Product& product, Split split) {
     dispatch.specialise({rows, has_bias, has_residual, activation, vectors});
   } else if (split == Split::rows) {
     const bool along = s.b_row <= s.b_col;
-    const int64_t others = device_of(c).max_workgroup >= 8 * kTogether ? 8 : 4;
+    const int64_t others = c.device()->max_workgroup >= 8 * kTogether ? 8 : 4;
     const int64_t deep = along ? kTogether : others, wide = along ? others : kTogether;
     rows = s.m;
     cols = wide;
@@ -146,7 +146,7 @@ Status add_product(PrepareContext& c, const Product& product, Split split) {
     dispatch.specialise({has_bias, has_residual, activation});
     dispatch.shared_bytes = kCooperativeShared;
   } else {
-    const Tile tile = tile_for(device_of(c), s.m, s.n, s.batches());
+    const Tile tile = tile_for(*c.device(), s.m, s.n, s.batches());
     rows = tile.rows;
     cols = tile.cols;
     dispatch.code = shader(is_f32 ? "matmul_f32" : "matmul_f16");

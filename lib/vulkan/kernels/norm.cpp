@@ -39,7 +39,7 @@ Status add_lines(PrepareContext& c, What what, const Layout& l, int weight, int 
                         .f(eps)
                         .words();
   dispatch.groups =
-      together ? groups_for(device_of(c), l.lines, 1) : groups_for(device_of(c), l.lines, 64);
+      together ? groups_for(*c.device(), l.lines, 1) : groups_for(*c.device(), l.lines, 64);
   return add(c, std::move(dispatch));
 }
 
@@ -87,7 +87,7 @@ Status prepare_group_norm(PrepareContext& c) {
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 || c.out(0).dtype == f16; }
 
 bool accepts_subgroups(const PrepareContext& c) {
-  return accepts(c) && device_of(c).subgroup_arithmetic;
+  return accepts(c) && c.device()->subgroup_arithmetic;
 }
 
 template <bool subgroups>

@@ -81,7 +81,7 @@ Status prepare(PrepareContext& c) {
                         .f(log2)
                         .u(nesterov ? 1 : 0)
                         .words();
-  dispatch.groups = groups_for(device_of(c), c.in(0).count());
+  dispatch.groups = groups_for(*c.device(), c.in(0).count());
   return add(c, std::move(dispatch));
 }
 

@@ -213,11 +213,11 @@ Result<Operands> operands_of(const PrepareContext& c, ShaderProgram& program) {
   Operands all;
   all.operands.push_back(Operand::out(c, 0));
   std::vector<Sizes> strides = {contiguous_strides(y.shape)};
-  if (!computes(device_of(c), y.dtype)) return c.fail("the device does not compute in ", y.dtype);
+  if (!computes(*c.device(), y.dtype)) return c.fail("the device does not compute in ", y.dtype);
   for (int i = 0; i < c.input_count(); ++i) {
     if (!c.has(i)) continue;
     const Tensor& x = c.in(i);
-    if (!computes(device_of(c), x.dtype)) return c.fail("the device does not compute in ", x.dtype);
+    if (!computes(*c.device(), x.dtype)) return c.fail("the device does not compute in ", x.dtype);
     program.inputs.push_back({x.dtype, ShaderProgram::Access::strided});
     all.operands.push_back(Operand::in(c, i));
     strides.push_back(broadcast_strides(x, y.shape));
@@ -256,7 +256,7 @@ Status add_program(PrepareContext& c, const ShaderProgram& program, Operands ope
   for (size_t i = 1; i < joined.strides.size(); ++i) words.all(joined.strides[i]);
   for (const double value : params) words.f(value);
   dispatch.params = words.words();
-  dispatch.groups = groups_for(device_of(c), c.out(0).count());
+  dispatch.groups = groups_for(*c.device(), c.out(0).count());
   return add(c, std::move(dispatch));
 }
 
@@ -291,24 +291,24 @@ Status add_step(const PrepareContext& c, const PointwiseProgram::Step& step,
   const Row* const row = std::find_if(std::begin(kRows), std::end(kRows),
                                       [&](const Row& r) { return r.op == step.op->name(); });
   if (row == std::end(kRows)) return c.fail("the device does not join '", step.op->name(), "'");
-  PrepareContext one{AttrReader(step.op, step.attrs)};
+  PrepareContext::Call call{.attrs = AttrReader(step.op, step.attrs), .label = c.label()};
   ShaderProgram own;
   std::vector<int> from;  // its registers in those of the program
   for (const int arg : step.args) {
     const bool given = arg != PointwiseProgram::kAbsent;
     const DType dtype = given ? dtypes[static_cast<size_t>(arg)] : f32;
-    one.has_.push_back(given);
-    one.inputs_.push_back(given ? view(static_cast<void*>(nullptr), dtype, {1}) : Tensor());
+    call.given.push_back(given);
+    call.inputs.push_back(given ? view(static_cast<void*>(nullptr), dtype, {1}) : Tensor());
     if (!given) continue;
-    if (!computes(device_of(c), dtype)) return c.fail("the device does not compute in ", dtype);
+    if (!computes(*c.device(), dtype)) return c.fail("the device does not compute in ", dtype);
     own.inputs.push_back({dtype});
     from.push_back(registers[static_cast<size_t>(arg)]);
   }
-  one.outputs_.push_back(view(static_cast<void*>(nullptr), step.dtype, {1}));
-  if (!computes(device_of(c), step.dtype))
+  call.outputs.push_back(view(static_cast<void*>(nullptr), step.dtype, {1}));
+  if (!computes(*c.device(), step.dtype))
     return c.fail("the device does not compute in ", step.dtype);
   Params numbers;
-  add_calls(one, *row, own, numbers);
+  add_calls(PrepareContext(std::move(call)), *row, own, numbers);
   if (!numbers.empty() && step.dtype == f64) return c.fail("the device's parameters are f32");
   const auto next = [&] { return static_cast<int>(program.inputs.size() + program.calls.size()); };
   for (ShaderProgram::Call& call : own.calls) {
@@ -322,7 +322,7 @@ Status add_step(const PrepareContext& c, const PointwiseProgram::Step& step,
                        step.dtype == i8 || step.dtype == u8;
   if (is_kept) {
     from.push_back(next());
-    program.calls.push_back({text("kept_", name(step.dtype)), {from[from.size() - 2]}, {}});
+    program.calls.push_back({text("kept_", name_of(step.dtype)), {from[from.size() - 2]}, {}});
   }
   registers.push_back(from.back());
   return {};

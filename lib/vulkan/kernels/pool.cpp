@@ -54,7 +54,7 @@ Status add_pool(PrepareContext& c, What what, bool adaptive) {
   dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0),
                        Operand::out(c, what == kMaxIndex ? 1 : 0)};
   dispatch.params = words.u(divisor).u(counts_padding).words();
-  dispatch.groups = groups_for(device_of(c), c.out(0).count(), 64);
+  dispatch.groups = groups_for(*c.device(), c.out(0).count(), 64);
   return add(c, std::move(dispatch));
 }
 

@@ -45,7 +45,7 @@ Sizes reduced_axes(const PrepareContext& c, bool several) {
 Status add_reduction(PrepareContext& c, What what, const Sizes& axes, double number = 0) {
   const Tensor& x = c.in(0);
   if (c.out(0).count() == 0) return {};
-  if (x.dtype == i64 && !device_of(c).i64) return c.fail("the device does not compute in i64");
+  if (x.dtype == i64 && !c.device()->i64) return c.fail("the device does not compute in i64");
   Sizes kept, kept_strides, shape, strides;
   for (int d = 0; d < x.rank(); ++d) {
     bool reduced = false;
@@ -86,7 +86,7 @@ Status add_reduction(PrepareContext& c, What what, const Sizes& axes, double num
                         .f(number)
                         .words();
   dispatch.groups =
-      together ? groups_for(device_of(c), results, 1) : groups_for(device_of(c), results, 64);
+      together ? groups_for(*c.device(), results, 1) : groups_for(*c.device(), results, 64);
   return add(c, std::move(dispatch));
 }
 

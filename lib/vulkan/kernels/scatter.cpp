@@ -19,7 +19,7 @@ int64_t length_along(const PrepareContext& c, const Tensor& tensor) {
 bool accepts_types(const PrepareContext& c) {
   const DType dtype = c.out(0).dtype;
   const bool is_mean = c.attrs().string("reduce") == "mean";
-  return c.in(1).dtype == i64 && (dtype == f32 || (dtype == i64 && device_of(c).i64 && !is_mean));
+  return c.in(1).dtype == i64 && (dtype == f32 || (dtype == i64 && c.device()->i64 && !is_mean));
 }
 
 bool accepts_lines(const PrepareContext& c) {
@@ -60,9 +60,9 @@ Status prepare(PrepareContext& c) {
                         .all(scalar ? one : index.shape)
                         .all(scalar ? one : src.strides)
                         .words();
-  dispatch.groups = groups_for(device_of(c), work, 64);
+  dispatch.groups = groups_for(*c.device(), work, 64);
   HG_TRY(add(c, std::move(dispatch)));
-  static_cast<Commands*>(c.state_.get())->error = "an index is out of range";
+  c.state<Commands>()->error = "an index is out of range";
   return {};
 }
 

@@ -26,7 +26,7 @@ std::string_view type_of(const PrepareContext& c) {
     case DType::i32:
       return "i32";
     case DType::i64:
-      return device_of(c).i64 ? "i64" : "";
+      return c.device()->i64 ? "i64" : "";
     case DType::bool_:
     case DType::u8:
       return "u8";
@@ -52,7 +52,7 @@ Status add_ranks(PrepareContext& c, Pick pick, bool descending, int64_t place) {
   dispatch.constants = {descending ? 1u : 0u, pick};
   dispatch.operands = {Operand::out(c, 0), Operand::out(c, 1), Operand::in(c, 0)};
   dispatch.params = Words().u(x.count()).u(length_of(c)).u(stride).u(place).words();
-  dispatch.groups = groups_for(device_of(c), x.count(), 64);
+  dispatch.groups = groups_for(*c.device(), x.count(), 64);
   return add(c, std::move(dispatch));
 }
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include "hg/graph.h"
+#include "hg/words.h"
 
 namespace hg {
 
@@ -24,9 +24,9 @@ inline Value elu(const Value& x, double alpha = 1, double scale = 1, double inpu
   return x.graph()->call("elu", {x},
                          {{"alpha", alpha}, {"scale", scale}, {"input_scale", input_scale}});
 }
-// x * normal_cdf(x); approximate is "none" or "tanh".
-inline Value gelu(const Value& x, std::string approximate = "none") {
-  return x.graph()->call("gelu", {x}, {{"approximate", std::move(approximate)}});
+// x * normal_cdf(x)
+inline Value gelu(const Value& x, GeluApproximation approximate = GeluApproximation::none) {
+  return x.graph()->call("gelu", {x}, {{"approximate", approximate}});
 }
 // log(1 + e^(beta x)) / beta, and x where beta * x > threshold.
 inline Value softplus(const Value& x, double beta = 1, double threshold = 20) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hg/graph.h"
+#include "hg/words.h"
 
 namespace hg {
 
@@ -15,10 +16,8 @@ struct ConvOptions {
   std::vector<Dim> padding = {0};  // zeros on both sides
   std::vector<Dim> dilation = {1};
   Dim groups = 1;
-  std::vector<Dim> output_padding = {0};  // conv_transposed only
-  // Applied last, in the same pass over memory: none relu relu6 sigmoid tanh silu hardsigmoid
-  // hardswish gelu gelu_tanh.
-  std::string activation = "none";
+  std::vector<Dim> output_padding = {0};     // conv_transposed only
+  Activation activation = Activation::none;  // applied last
 };
 
 inline NamedAttrs conv_attrs(const ConvOptions& options, bool transposed) {

@@ -2,9 +2,8 @@
 // Builders of lib/ops/matmul.cpp.
 #pragma once
 
-#include <string>
-
 #include "hg/graph.h"
+#include "hg/words.h"
 
 namespace hg {
 
@@ -13,11 +12,10 @@ namespace hg {
 inline Value matmul(const Value& a, const Value& b) { return a.graph()->call("matmul", {a, b}); }
 
 // activation(x weight^T + bias + residual). x: [..., in], weight: [out, in], bias: [out],
-// residual: [..., out]. Activations: see hg/ops/conv.h.
+// residual: [..., out].
 inline Value linear(const Value& x, const Value& weight, const Value& bias = {},
-                    const Value& residual = {}, std::string activation = "none") {
-  return x.graph()->call("linear", {x, weight, bias, residual},
-                         {{"activation", std::move(activation)}});
+                    const Value& residual = {}, Activation activation = Activation::none) {
+  return x.graph()->call("linear", {x, weight, bias, residual}, {{"activation", activation}});
 }
 
 // p-norms of all differences of rows: a: [..., p, m], b: [..., r, m] -> [..., p, r].

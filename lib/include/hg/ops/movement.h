@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hg/graph.h"
+#include "hg/words.h"
 
 namespace hg {
 
@@ -41,15 +42,14 @@ inline Value diagonal(const Value& x, const Dim& offset = 0, int dim1 = 0, int d
 inline Value unfold(const Value& x, int dim, const Dim& size, const Dim& step) {
   return x.graph()->call("unfold", {x}, {{"dim", dim}, {"size", size}, {"step", step}});
 }
-// The tensors, at least one, joined along dim.
+// The tensors joined along dim; of none, an empty Value.
 inline Value concat(const std::vector<Value>& xs, int dim = 0) {
-  return xs.front().graph()->call("concat", xs, {{"dim", dim}});
+  return xs.empty() ? Value() : xs.front().graph()->call("concat", xs, {{"dim", dim}});
 }
-// pads: [begin, end] of each dim; mode: constant, reflect, replicate or circular.
-inline Value pad(const Value& x, std::vector<Dim> pads, std::string mode = "constant",
+// pads: [begin, end] of each dim.
+inline Value pad(const Value& x, std::vector<Dim> pads, PadMode mode = PadMode::constant,
                  double value = 0) {
-  return x.graph()->call("pad", {x},
-                         {{"pads", std::move(pads)}, {"mode", std::move(mode)}, {"value", value}});
+  return x.graph()->call("pad", {x}, {{"pads", std::move(pads)}, {"mode", mode}, {"value", value}});
 }
 // Zero above (below) the diagonal of the last two dims.
 inline Value tril(const Value& x, const Dim& diagonal = 0) {
@@ -74,11 +74,10 @@ inline Value index_select(const Value& x, const Value& index, int dim) {
 inline Value embedding(const Value& weight, const Value& indices) {
   return weight.graph()->call("embedding", {weight, indices});
 }
-// x with x[index[i, j], j] reduced with src[i, j] for dim 0; reduce: none, add, prod, amax, amin or
-// mean.
+// x with x[index[i, j], j] reduced with src[i, j] for dim 0
 inline Value scatter(const Value& x, const Value& index, const Value& src, int dim,
-                     std::string reduce = "none") {
-  return x.graph()->call("scatter", {x, index, src}, {{"dim", dim}, {"reduce", std::move(reduce)}});
+                     ScatterReduce reduce = ScatterReduce::none) {
+  return x.graph()->call("scatter", {x, index, src}, {{"dim", dim}, {"reduce", reduce}});
 }
 
 }  // namespace hg

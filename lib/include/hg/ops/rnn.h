@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hg/graph.h"
+#include "hg/words.h"
 
 namespace hg {
 
@@ -41,12 +42,11 @@ inline RnnOutput gru(const Value& x, const Value& h0, const RnnWeights& w, bool 
 }
 // nonlinearity: tanh or relu.
 inline RnnOutput rnn(const Value& x, const Value& h0, const RnnWeights& w,
-                     std::string nonlinearity = "tanh", bool reverse = false) {
+                     Activation nonlinearity = Activation::tanh, bool reverse = false) {
   Graph& g = *x.graph();
   const Value gates = g.call("linear", {x, w.ih, w.b_ih});
-  const std::vector<Value> out =
-      g.calls("rnn_scan", {gates, h0, w.hh, w.b_hh},
-              {{"nonlinearity", Attr(std::move(nonlinearity))}, {"reverse", reverse}});
+  const std::vector<Value> out = g.calls("rnn_scan", {gates, h0, w.hh, w.b_hh},
+                                         {{"nonlinearity", nonlinearity}, {"reverse", reverse}});
   if (out.size() != 2) return {};
   return {out[0], out[1], {}};
 }

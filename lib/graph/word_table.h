@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of enumerators, both ways: a table in their order.
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "hg/status.h"
+
+namespace hg {
+
+template <class Word>
+std::string_view word_name(std::span<const std::string_view> names, Word word) {
+  const auto index = static_cast<size_t>(word);
+  return index < names.size() ? names[index] : "invalid";
+}
+
+// Fails with all the names that there are.
+template <class Word>
+Result<Word> word_named(std::span<const std::string_view> names, std::string_view what,
+                        std::string_view name) {
+  std::string known;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return static_cast<Word>(i);
+    known += text(" ", names[i]);
+  }
+  return invalid_argument("there is no ", what, " '", name, "'; use one of", known);
+}
+
+}  // namespace hg

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory that a tensor's elements lie in, gaps included.
+#pragma once
+
+#include <cstdint>
+
+#include "hg/tensor.h"
+
+namespace hg {
+
+struct Extent {
+  std::intptr_t begin = 0, end = 0;
+
+  bool overlaps(const Extent& other) const { return begin < other.end && other.begin < end; }
+};
+
+inline Extent extent_of(const void* data, int64_t bytes) {
+  const auto begin = reinterpret_cast<std::intptr_t>(data);
+  return {begin, begin + bytes};
+}
+
+inline Extent extent_of(const ConstTensor& tensor) {
+  if (tensor.data == nullptr || tensor.count() == 0) return {};
+  int64_t first = 0, last = 0;  // elements from tensor.data
+  for (int d = 0; d < tensor.rank(); ++d)
+    (tensor.strides[d] < 0 ? first : last) += (tensor.shape[d] - 1) * tensor.strides[d];
+  const auto base = reinterpret_cast<std::intptr_t>(tensor.data);
+  return {base + first * size_of(tensor.dtype), base + (last + 1) * size_of(tensor.dtype)};
+}
+
+}  // namespace hg
