@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The words of pointwise programs: loads, stores and one function for each op and type. main() is
-// replaced by lib/vulkan/program.cpp, which calls them and drops what it does not call. Every
+// replaced by lib/vulkan/shader_linker.cpp, which calls them and drops what it does not call. Every
 // parameter is `const`, so that it is passed by value.
 #version 450
 #extension GL_GOOGLE_include_directive : require

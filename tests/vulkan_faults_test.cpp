@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 #include "lib/vulkan/device.h"
 #include "tests/vulkan_fixture.h"
 

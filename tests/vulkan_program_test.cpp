@@ -7,7 +7,7 @@
 #include <set>
 
 #include "hg/pointwise_program.h"
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 #include "lib/run/self_test.h"
 #include "lib/vulkan/device.h"
 #include "tests/vulkan_fixture.h"

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <thread>
 
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 #include "lib/run/self_test.h"
 #include "tests/vulkan_fixture.h"
 

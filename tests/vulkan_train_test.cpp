@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training on a Vulkan device: the curves and models of the CPU, with everything that stays there.
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 #include "tests/vulkan_fixture.h"
 
 namespace hg::test {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "lib/compile/passes.h"
+#include "lib/graph/symbols.h"
 
 namespace hg {
 namespace {
@@ -13,12 +14,6 @@ constexpr int64_t kMaxGrowth = int64_t{1} << 20;  // bytes that a folded value m
 int64_t bytes_of(const TensorType& type) {
   const Result<Sizes> sizes = evaluate(type.shape, Bindings());
   return sizes.ok() ? sizes->count() * size_of(type.dtype) : std::numeric_limits<int64_t>::max();
-}
-
-bool has_symbol(const Attr& attr) {
-  if (const Dim* dim = std::get_if<Dim>(&attr.value)) return !dim->is_constant();
-  if (const auto* dims = std::get_if<std::vector<Dim>>(&attr.value)) return !is_constant(*dims);
-  return false;
 }
 
 class Folder {

@@ -6,6 +6,7 @@
 
 #include "lib/graph/access.h"
 #include "lib/graph/element.h"
+#include "lib/graph/split_mix.h"
 
 namespace hg {
 
@@ -101,14 +102,6 @@ Value add_state(Graph& graph, State::Kind kind, std::string name, TensorData dat
   info.state = static_cast<int32_t>(body.states.size());
   body.states.push_back({kind, info.name, std::move(data), id, {}});
   return graph.value(id);
-}
-
-// SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators").
-uint64_t split_mix(uint64_t& state) {
-  uint64_t z = (state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
 }
 
 double uniform01(uint64_t& state) { return static_cast<double>(split_mix(state) >> 11) * 0x1p-53; }

@@ -5,6 +5,12 @@
 
 namespace hg {
 
+bool has_symbol(const Attr& attr) {
+  if (const Dim* dim = std::get_if<Dim>(&attr.value)) return !dim->is_constant();
+  if (const auto* dims = std::get_if<std::vector<Dim>>(&attr.value)) return !is_constant(*dims);
+  return false;
+}
+
 void collect_symbols(const Node& node, std::vector<std::string>& out) {
   for (const Attr& attr : node.attrs) {
     if (const Dim* dim = std::get_if<Dim>(&attr.value)) dim->collect_symbols(out);

@@ -9,6 +9,9 @@
 
 namespace hg {
 
+// Whether the attribute is a size, or has one among others, that is no number.
+bool has_symbol(const Attr& attr);
+
 // Adds the symbols in the attributes of the node, and those that its subgraphs take from outside.
 void collect_symbols(const Node& node, std::vector<std::string>& out);
 

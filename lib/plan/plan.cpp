@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/graph/rewrite.h"
+#include "lib/graph/symbols.h"
 #include "lib/plan/planner.h"
 
 namespace hg {
 namespace {
-
-bool has_symbols(const Attr& attr) {
-  if (const Dim* dim = std::get_if<Dim>(&attr.value)) return !dim->is_constant();
-  if (const auto* dims = std::get_if<std::vector<Dim>>(&attr.value)) return !is_constant(*dims);
-  return false;
-}
 
 TensorType type_of(const Tensor& tensor) { return {tensor.dtype, to_shape(tensor.shape)}; }
 
@@ -68,7 +63,7 @@ Result<Plan> Planner::make() {
 Status Planner::concretize(const Node& node, PreparedNode& c) {
   for (const Attr& attr : node.attrs) {
     c.attrs.push_back(with_numbers(attr, plan_.bindings));
-    HG_CHECK(!has_symbols(c.attrs.back()), label(graph_, node), ": the size ", c.attrs.back(),
+    HG_CHECK(!has_symbol(c.attrs.back()), label(graph_, node), ": the size ", c.attrs.back(),
              " is not known");
   }
   c.input_types.resize(node.inputs.size());

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/device/backend.h"
 #include "lib/plan/plan.h"
-#include "lib/run/backend.h"
 
 namespace hg {
 

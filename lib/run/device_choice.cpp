@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "lib/run/backend.h"
-#include "lib/run/checksum.h"
+#include "lib/device/backend.h"
+#include "lib/graph/checksum.h"
 #include "lib/run/program.h"
 
 namespace hg {

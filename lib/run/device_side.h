@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program holds on a device: arenas, inputs, copies of weights and states, and the recordings
-// of its plans.
+// What a program holds on a device: arenas, inputs, copies of weights and states, and the
+// recordings of its plans.
 #pragma once
 
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "lib/device/backend.h"
 #include "lib/plan/plan.h"
-#include "lib/run/backend.h"
 
 namespace hg {
 

@@ -7,10 +7,10 @@
 #include <limits>
 
 #include "hg/pointwise_program.h"
+#include "lib/device/backend.h"
 #include "lib/graph/access.h"
+#include "lib/graph/checksum.h"
 #include "lib/graph/element.h"
-#include "lib/run/backend.h"
-#include "lib/run/checksum.h"
 #include "lib/run/program.h"
 
 namespace hg {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "hg/options.h"
-#include "lib/run/measured_times.h"
+#include "lib/device/measured_times.h"
 
 namespace hg {
 

@@ -10,8 +10,8 @@
 #include <cpuid.h>
 #endif
 
+#include "lib/graph/checksum.h"
 #include "lib/plan/planner.h"
-#include "lib/run/checksum.h"
 #include "lib/run/program.h"
 
 namespace hg {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "lib/graph/split_mix.h"
 #include "lib/train/trainer.h"
 
 namespace hg {
@@ -15,16 +16,11 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// Fisher and Yates 1938 with SplitMix64 (Steele, Lea, Flood 2014).
+// Fisher and Yates 1938.
 void shuffle(std::vector<int64_t>& order, uint64_t seed, uint64_t epoch) {
-  uint64_t state = seed * 0x9e3779b97f4a7c15u + epoch;
-  const auto next = [&] {
-    uint64_t z = (state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  };
-  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[next() % i]);
+  uint64_t state = seed * kSplitMixStep + epoch;
+  for (size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[split_mix(state) % i]);
 }
 
 template <class AnyTensor>

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 
 // The SPIR-V of the shaders, made at build time.
 #include "hg_shaders.inc"

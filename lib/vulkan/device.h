@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 #include "lib/vulkan/commands.h"
 #include "lib/vulkan/loader.h"
 

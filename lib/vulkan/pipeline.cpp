@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lib/run/checksum.h"
+#include "lib/graph/checksum.h"
 #include "lib/vulkan/device.h"
 
 namespace hg::vulkan {

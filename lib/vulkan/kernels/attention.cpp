@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/attention/attention_shape.h"
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 #include "lib/vulkan/kernels/product.h"
 
 namespace hg::vulkan {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kernels/conv/conv_shape.h"
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 #include "lib/vulkan/kernels/geometry.h"
 #include "lib/vulkan/kernels/product.h"
 

@@ -3,7 +3,7 @@
 // and conv_weight_grad_lanes.comp.
 #include <algorithm>
 
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 #include "lib/vulkan/kernels/geometry.h"
 #include "lib/vulkan/kernels/product.h"
 

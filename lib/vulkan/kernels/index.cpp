@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that pick elements by index: shaders/pick.comp.
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 #include "lib/vulkan/commands.h"
 
 namespace hg::vulkan {

@@ -3,7 +3,7 @@
 // matmul_lanes.comp.
 #include <algorithm>
 
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 #include "lib/vulkan/kernels/product.h"
 
 namespace hg::vulkan {

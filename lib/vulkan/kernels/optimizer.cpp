@@ -2,7 +2,7 @@
 // Optimizer steps: shaders/optimizer.comp, one dispatch for each parameter.
 #include <cmath>
 
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 #include "lib/vulkan/commands.h"
 
 namespace hg::vulkan {

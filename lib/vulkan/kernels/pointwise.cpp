@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "hg/pointwise_program.h"
+#include "lib/device/backend.h"
 #include "lib/graph/element.h"
-#include "lib/run/backend.h"
 #include "lib/vulkan/commands.h"
 #include "lib/vulkan/kernels/strides.h"
-#include "lib/vulkan/program.h"
+#include "lib/vulkan/shader_linker.h"
 
 namespace hg::vulkan {
 namespace {

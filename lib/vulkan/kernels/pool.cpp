@@ -2,7 +2,7 @@
 // Pooling: shaders/pool.comp. One or two spatial dims are three with leading ones.
 #include <array>
 
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 #include "lib/vulkan/commands.h"
 
 namespace hg::vulkan {

@@ -2,7 +2,7 @@
 // Reductions: shaders/reduce.comp.
 #include <cmath>
 
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 #include "lib/vulkan/commands.h"
 #include "lib/vulkan/kernels/strides.h"
 

@@ -3,7 +3,7 @@
 // of y times the length of a line of index; where that is far more than the CPU's, the CPU does it.
 #include <algorithm>
 
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 #include "lib/vulkan/commands.h"
 
 namespace hg::vulkan {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that order a line: shaders/rank.comp. The work is the elements times the length of a line;
 // where that is far more than the CPU's, the CPU does it.
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 #include "lib/vulkan/commands.h"
 
 namespace hg::vulkan {

@@ -13,7 +13,7 @@
 
 #include "hg/gpu.h"
 #include "hg/kernel.h"
-#include "lib/run/measured_times.h"
+#include "lib/device/measured_times.h"
 
 namespace hg {
 
@@ -85,7 +85,7 @@ class Backend {
 
 Backend& backend_of(const Gpu& gpu);  // an open one
 
-// Of lib/vulkan, or of lib/run/no_vulkan.cpp in a build without it.
+// Of lib/vulkan, or of lib/device/no_vulkan.cpp in a build without it.
 Result<std::shared_ptr<Backend>> open_vulkan(const GpuOptions& options);
 Result<std::vector<DeviceInfo>> list_vulkan();
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a build without Vulkan says.
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 
 namespace hg {
 

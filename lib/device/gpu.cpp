@@ -2,7 +2,7 @@
 // The public handle of a device: a Backend.
 #include "hg/gpu.h"
 
-#include "lib/run/backend.h"
+#include "lib/device/backend.h"
 
 namespace hg {
 

@@ -3,7 +3,7 @@
 // types of their parameters, main() is written anew, and what is not reached from it is left out,
 // so that a program asks the device for no more than it uses. Numbers are those of the SPIR-V
 // specification.
-#include "lib/vulkan/program.h"
+#include "lib/vulkan/shader_linker.h"
 
 #include <map>
 #include <set>

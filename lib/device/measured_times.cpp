@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/run/measured_times.h"
+#include "lib/device/measured_times.h"
 
 #include <cstring>
 
-#include "lib/run/checksum.h"
+#include "lib/graph/checksum.h"
 
 namespace hg {
 namespace {

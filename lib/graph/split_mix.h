@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators").
+#pragma once
+
+#include <cstdint>
+
+namespace hg {
+
+inline constexpr uint64_t kSplitMixStep = 0x9e3779b97f4a7c15u;
+
+// The next number of the sequence of this state.
+inline uint64_t split_mix(uint64_t& state) {
+  uint64_t z = (state += kSplitMixStep);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+}  // namespace hg

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rule of lib/README.md, read from the includes: folders include downwards only, files of
+// lib/ops never each other.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// By folder, the folders that its files may include besides itself and the public headers.
+const std::map<std::string, std::set<std::string>> kBelow = {
+    {"lib/graph", {}},
+    {"lib/ops", {"lib/graph"}},
+    {"lib/compile", {"lib/graph"}},
+    {"lib/model", {"lib/graph"}},
+    {"lib/device", {"lib/graph"}},
+    {"lib/plan", {"lib/graph", "lib/device"}},
+    {"lib/run", {"lib/graph", "lib/compile", "lib/device", "lib/plan"}},
+    {"lib/train", {"lib/graph"}},
+    {"lib/vulkan", {"lib/graph", "lib/device"}},
+    {"lib/vulkan/kernels",
+     {"lib/graph", "lib/device", "lib/vulkan", "kernels/attention", "kernels/conv",
+      "kernels/gemm"}},
+    {"kernels", {}},
+    {"kernels/simd", {}},
+    {"kernels/reference", {"kernels/pointwise"}},
+};
+// Rooms of kernels/ besides these may include kernels/, kernels/simd and rooms that stand before
+// them.
+const std::vector<std::string> kRooms = {"pointwise", "reduce", "program",   "gemm",  "norm",
+                                         "conv",      "pool",   "attention", "index", "fill",
+                                         "recurrent", "image",  "linalg",    "train"};
+
+// What a room may include.
+std::set<std::string> below(const std::string& folder) {
+  if (const auto found = kBelow.find(folder); found != kBelow.end()) return found->second;
+  std::set<std::string> allowed = {"kernels", "kernels/simd"};
+  for (const std::string& room : kRooms) {
+    if (folder == "kernels/" + room) return allowed;
+    allowed.insert("kernels/" + room);
+  }
+  ADD_FAILURE() << "no rule says what " << folder << " may include";
+  return {};
+}
+
+struct Include {
+  std::string file, folder, what;
+};
+
+std::vector<Include> includes() {
+  const fs::path root = HG_SOURCE_DIR;
+  std::vector<Include> all;
+  for (const char* top : {"lib", "kernels"})
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / top)) {
+      const std::string end = entry.path().extension().string();
+      if (end != ".h" && end != ".cpp" && end != ".inc") continue;
+      const std::string file = fs::relative(entry.path(), root).generic_string();
+      std::ifstream in(entry.path());
+      for (std::string line; std::getline(in, line);)
+        if (line.starts_with("#include \""))
+          all.push_back({file, fs::path(file).parent_path().generic_string(),
+                         line.substr(10, line.find('"', 10) - 10)});
+    }
+  return all;
+}
+
+TEST(Layers, FoldersIncludeDownwardsOnly) {
+  const std::vector<Include> all = includes();
+  ASSERT_GT(all.size(), 300u);
+  std::string upward;
+  for (const Include& include : all) {
+    const bool is_ours = include.what.starts_with("lib/") || include.what.starts_with("kernels/");
+    const std::string to = fs::path(include.what).parent_path().generic_string();
+    const bool is_public = include.folder.starts_with("lib/include");
+    if (!is_ours || to == include.folder) continue;
+    if (is_public || !below(include.folder).contains(to))
+      upward += include.file + " includes " + include.what + "\n";
+  }
+  EXPECT_EQ(upward, "");
+}
+
+TEST(Layers, FilesOfOpsDoNotIncludeEachOther) {
+  std::string each_other;
+  for (const Include& include : includes()) {
+    const fs::path to(include.what);
+    if (include.folder == "lib/ops" && to.parent_path() == "lib/ops" && to.extension() != ".h")
+      each_other += include.file + " includes " + include.what + "\n";
+  }
+  EXPECT_EQ(each_other, "");
+}
+
+TEST(Layers, EveryRoomSaysWhatItIsFor) {
+  for (const char* top : {"lib", "kernels"})
+    for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(HG_SOURCE_DIR) / top)) {
+      if (!entry.is_directory() || entry.path().filename() == "include") continue;
+      EXPECT_TRUE(fs::exists(entry.path() / "README.md")) << entry.path();
+    }
+  EXPECT_TRUE(fs::exists(fs::path(HG_SOURCE_DIR) / "shaders/README.md"));
+}
+
+}  // namespace
