@@ -57,9 +57,7 @@ CheckResult Checker::run() {
       break;
     }
     check_case(*session, references[k], k);
-    Bindings sizes;
-    for (const auto& [symbol, size] : references[k].sizes) (void)sizes.bind(symbol, size);
-    if (references[k].known) coverage_.add(session->ways(), sizes);
+    if (references[k].known) coverage_.add(session->ways(), bindings_of(references[k].sizes));
     references[k].expected.clear();
     references[k].again.clear();
   }
@@ -83,7 +81,7 @@ std::vector<TensorData> Checker::libtorch(const Inputs& inputs, uint64_t seed,
 }
 
 // Inputs that libtorch accepts, and its outputs; nothing when it refuses whatever it is given.
-// Where nobody asked for the sizes, others are tried.
+// Where nobody asked for the sizes, others are tried, and those that the file is for come first.
 bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData>& expected,
                           const std::optional<Binding>& earlier) {
   ReferenceFailure refusal;
@@ -98,18 +96,30 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
       return false;
     }
   };
-  // Where the values make no difference, those of other sizes do not either.
   std::set<std::string> reasons;
   const Binding asked = sizes;
-  for (const Filling filling : kFillings) {
-    if (accepts(asked, filling)) return true;
-    if (reasons.empty()) refusal_ = refusal;
-    reasons.insert(refusal.reason);
-  }
+  const auto accepts_asked = [&] {
+    for (const Filling filling : kFillings) {
+      if (accepts(asked, filling)) return true;
+      if (reasons.empty()) refusal_ = refusal;
+      reasons.insert(refusal.reason);
+    }
+    return false;
+  };
+  const bool is_for_others = is_guarded(graph_, asked);
+  if (!is_for_others && accepts_asked()) return true;
+  // Where the values make no difference, those of other sizes do not either.
   const std::span<const Filling> fillings(kFillings, reasons.size() > 1 ? std::size(kFillings) : 1);
-  for (const Binding& tried : fitting_sizes(specs_, job_, asked, refusal_.reason, earlier))
+  std::vector<Binding> others = fitting_sizes(specs_, job_, asked, refusal_.reason, earlier);
+  const auto guarded = std::stable_partition(
+      others.begin(), others.end(), [&](const Binding& tried) { return !is_guarded(graph_, tried); });
+  for (auto tried = others.begin(); tried != guarded; ++tried)
     for (const Filling filling : fillings)
-      if (accepts(tried, filling)) return true;
+      if (accepts(*tried, filling)) return true;
+  if (is_for_others && accepts_asked()) return true;
+  for (auto tried = guarded; tried != others.end(); ++tried)
+    for (const Filling filling : fillings)
+      if (accepts(*tried, filling)) return true;
   return false;
 }
 

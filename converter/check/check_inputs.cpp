@@ -105,6 +105,12 @@ std::string describe_sizes(const Binding& sizes) {
   return out.empty() ? "the given sizes" : out;
 }
 
+Bindings bindings_of(const Binding& sizes) {
+  Bindings bindings;
+  for (const auto& [symbol, size] : sizes) (void)bindings.bind(symbol, size);
+  return bindings;
+}
+
 std::vector<InputSpec> input_specs(const Graph& graph) {
   std::vector<InputSpec> specs;
   for (ValueId id : graph.inputs())

@@ -33,5 +33,6 @@ std::vector<Binding> check_sizes(std::span<const InputSpec> specs, const Job& jo
 std::vector<InputSpec> input_specs(const Graph& graph);
 // "n=2, s=5"
 std::string describe_sizes(const Binding& sizes);
+Bindings bindings_of(const Binding& sizes);
 
 }  // namespace hg::convert

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "converter/check/checker.h"
+#include "converter/check/fitting_sizes.h"
 
 namespace hg::convert {
 namespace {
@@ -18,12 +19,6 @@ constexpr double kWorkOfANode = 3e5;   // much: a node, on both sides,
 constexpr double kWorkOfASize = 2e7;   // and a size that data gives, after which plans are made
 constexpr int64_t kMostRounds = 2000;  // of the loops of one run: values may keep one going forever
 
-Bindings bindings_of(const Binding& sizes) {
-  Bindings bindings;
-  for (const auto& [symbol, size] : sizes) (void)bindings.bind(symbol, size);
-  return bindings;
-}
-
 double nodes_of(const Graph& graph) {
   double count = 0;
   for (const Node& node : graph.nodes()) {
@@ -31,16 +26,6 @@ double nodes_of(const Graph& graph) {
     for (const auto& body : node.subgraphs) count += nodes_of(*body);
   }
   return count;
-}
-
-// Whether the file says itself that it is not for these sizes, so that refusing them is right.
-bool is_guarded(const Graph& graph, const Bindings& sizes) {
-  const auto fails = [&](const Guard& guard) { return !check(guard, sizes).ok(); };
-  const auto holds_guard = [&](const auto& subgraph) { return is_guarded(*subgraph, sizes); };
-  return std::any_of(graph.guards().begin(), graph.guards().end(), fails) ||
-         std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
-           return std::any_of(node.subgraphs.begin(), node.subgraphs.end(), holds_guard);
-         });
 }
 
 }  // namespace
@@ -113,7 +98,7 @@ void Checker::try_one(Trying& trying, const Binding& sizes, const Search& search
   }
   const std::string with =
       text(" with ", sizes.empty() ? "" : describe_sizes(sizes) + " and ", attempt.values);
-  if (!status.ok() && is_guarded(graph_, bindings_of(sizes))) return;
+  if (!status.ok() && is_guarded(graph_, sizes)) return;
   if (!status.ok())
     return fail(Exit::mismatch, text("libtorch runs the model", with,
                                      ", but the converted model fails: ", status.message()));

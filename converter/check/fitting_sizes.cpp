@@ -29,8 +29,7 @@ std::vector<int64_t> numbers_in(std::string_view text) {
 
 // Of all inputs; nothing where the sizes cannot be.
 std::optional<int64_t> elements(std::span<const InputSpec> specs, const Binding& sizes) {
-  Bindings bindings;
-  for (const auto& [symbol, size] : sizes) (void)bindings.bind(symbol, size);
+  const Bindings bindings = bindings_of(sizes);
   int64_t sum = 0;
   for (const InputSpec& spec : specs) {
     const Result<Sizes> shape = evaluate(spec.type.shape, bindings);
@@ -41,6 +40,15 @@ std::optional<int64_t> elements(std::span<const InputSpec> specs, const Binding&
     sum += count;
   }
   return sum;
+}
+
+bool is_guarded(const Graph& graph, const Bindings& sizes) {
+  const auto fails = [&](const Guard& guard) { return !check(guard, sizes).ok(); };
+  const auto holds_guard = [&](const auto& subgraph) { return is_guarded(*subgraph, sizes); };
+  return std::any_of(graph.guards().begin(), graph.guards().end(), fails) ||
+         std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
+           return std::any_of(node.subgraphs.begin(), node.subgraphs.end(), holds_guard);
+         });
 }
 
 class Candidates {
@@ -169,6 +177,10 @@ std::vector<Binding> fitting_sizes(std::span<const InputSpec> specs, const Job& 
   }
   if (tries.size() > kMostTries) tries.resize(kMostTries);
   return tries;
+}
+
+bool is_guarded(const Graph& graph, const Binding& sizes) {
+  return is_guarded(graph, bindings_of(sizes));
 }
 
 }  // namespace hg::convert

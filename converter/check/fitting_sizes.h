@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sizes to try where libtorch refuses those that the check would take.
+// Which sizes to try where libtorch or the file itself refuses those that the check would take.
 #pragma once
 
 #include <optional>
@@ -18,5 +18,8 @@ namespace hg::convert {
 std::vector<Binding> fitting_sizes(std::span<const InputSpec> specs, const Job& job,
                                    const Binding& asked, std::string_view reason,
                                    const std::optional<Binding>& earlier);
+
+// Whether the file says itself that it is not for these sizes, so that refusing them is right.
+bool is_guarded(const Graph& graph, const Binding& sizes);
 
 }  // namespace hg::convert

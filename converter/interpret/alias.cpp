@@ -407,8 +407,14 @@ void Memory::write(const TensorRef& tensor, Known known) {
 void Memory::poison(const TensorRef& tensor) {
   for (const TensorRef& root : roots_of(tensor)) {
     save(root);
+    if (!root->poisoned_) poisoned_.push_back(root);
     root->poisoned_ = true;
   }
+}
+
+void Memory::undo_poison(size_t mark) {
+  for (size_t i = mark; i < poisoned_.size(); ++i) poisoned_[i]->poisoned_ = false;
+  poisoned_.resize(mark);
 }
 
 void Memory::finish() {

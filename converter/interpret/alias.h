@@ -122,6 +122,9 @@ class Memory {
   void write(const TensorRef& tensor, Value value);  // same type
   void write(const TensorRef& tensor, Known known);  // a root that holds known numbers
   void poison(const TensorRef& tensor);
+  // Tensors that become poisoned in an attempt that is given up are what they were before it.
+  size_t poison_mark() const { return poisoned_.size(); }
+  void undo_poison(size_t mark);
 
   std::optional<Layout> layout(const TensorRef& tensor);
   void set_row_major(const TensorRef& root);
@@ -233,6 +236,7 @@ class Memory {
   std::vector<Body> regions_;
   std::vector<TensorRef> script_tensors_;
   std::set<int32_t> rebound_;  // of the script's tensors: names of others now
+  std::vector<TensorRef> poisoned_;  // in the order in which they became so
   std::vector<Value> state_values_;
   std::vector<std::weak_ptr<TensorCell>> views_, choices_;
   int64_t choice_count_ = 0;

@@ -253,15 +253,20 @@ void lift_guards(const Graph& side, const Dim& condition, const Dim& last, Graph
 // differ in rank, structure or types, or one of them fails, the usual one is taken under a guard.
 void Interpreter::if_on_sizes(const ScriptNode& node, const Item& item, const Scalar& condition) {
   const std::vector<Unsupported> before = result_.unsupported;
+  const size_t mark = memory_.poison_mark();
   const auto failed = [&] { return result_.unsupported.size() > before.size(); };
+  const auto undo = [&] {
+    (void)memory_.graph().take_status().ok();
+    result_.unsupported = before;
+    memory_.undo_poison(mark);
+  };
   try {
     if_on_data(node, item, &condition);
     if (!failed()) return;
   } catch (const Refusal&) {
   } catch (const Raised&) {
   }
-  (void)memory_.graph().take_status().ok();
-  result_.unsupported = before;
+  undo();
   // Whether one way alone could be gone: 2 yes, 1 if it needs not be undone, 0 it raises.
   const auto runs = [&](int side) {
     int answer = 2;
@@ -280,7 +285,7 @@ void Interpreter::if_on_sizes(const ScriptNode& node, const Item& item, const Sc
       throw;
     }
     memory_.leave();
-    result_.unsupported = before;
+    undo();
     return answer;
   };
   int side = usual_value(condition.top).value_or(1) != 0 ? 0 : 1;

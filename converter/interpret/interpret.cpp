@@ -134,7 +134,8 @@ void Interpreter::run() {
   } catch (const Raised& raised) {
     record(whole, {text("the model raises an exception: ", raised.text), ""});
   } catch (const Poisoned&) {
-    // Comes of an op that is recorded.
+    if (result_.unsupported.empty())  // an op that could not be taken is recorded, whenever it counts
+      record(whole, {"a result comes from an op that failed without saying so", ""});
   }
 }
 

@@ -64,6 +64,7 @@ bool Interpreter::while_on_sizes(const ScriptNode& node, const Item& trips, cons
                                  const Item& condition) {
   const ScriptBlock& block = node.blocks.at(0);
   const std::vector<Unsupported> before = result_.unsupported;
+  const size_t mark = memory_.poison_mark();
   std::vector<Item> start;
   for (const ScriptId id : block.inputs) start.push_back(get(id));
   try {
@@ -74,6 +75,7 @@ bool Interpreter::while_on_sizes(const ScriptNode& node, const Item& trips, cons
   }
   (void)memory_.graph().take_status().ok();
   result_.unsupported = before;
+  memory_.undo_poison(mark);
   for (size_t i = 0; i < start.size(); ++i) set(block.inputs[i], start[i]);
   return false;
 }

@@ -120,7 +120,8 @@ HWY_INLINE V sigmoid_of(V x) {
   return hn::Div(one, hn::Add(one, exp_of(hn::Neg(x))));
 }
 
-// 1 - 2 / (e^2x + 1) away from 0; the series within 0.55, where that loses digits
+// 1 - 2 / (e^2|x| + 1) with the sign of x away from 0: of a negative x itself the sum would lose e^2x,
+// and the result be -1 too early. The series within 0.55, where that loses digits.
 template <class V>
 HWY_INLINE V tanh_of(V x) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -132,8 +133,9 @@ HWY_INLINE V tanh_of(V x) {
   V near = number_like(x, 6404582.f / 10854718875.f);
   for (const float coefficient : kSeries) near = hn::MulAdd(near, z, number_like(x, coefficient));
   near = hn::MulAdd(hn::Mul(near, z), x, x);
-  const V far = hn::Sub(one, hn::Div(number_like(x, 2), hn::Add(exp_of(hn::Add(x, x)), one)));
-  return hn::IfThenElse(hn::Lt(hn::Abs(x), number_like(x, 0.55f)), near, far);
+  const V size = hn::Abs(x);
+  const V far = hn::Sub(one, hn::Div(number_like(x, 2), hn::Add(exp_of(hn::Add(size, size)), one)));
+  return hn::IfThenElse(hn::Lt(size, number_like(x, 0.55f)), near, hn::CopySign(far, x));
 }
 
 // x P(x^2) / Q(x^2) on [-4, 4]: the rational function that Eigen and XLA use

@@ -11,8 +11,8 @@ Every program is scripted, traced at one size with --traced, or exported with --
 - equal: hg-run answers what PyTorch answers wherever it does, or stops with a sentence (counted by run);
 - refused, mismatch: hg-convert exits with 3 or 4, counted by reason;
 - unsteady: PyTorch itself gives the other answer when inputs move by a few roundings;
-- WRONG: another answer, or an answer where PyTorch raises (an assert or raise of the program itself, which a
-  graph cannot throw, and a write from or to memory that overlaps are counted apart); CRASH: a tool died; UNLOADABLE: the file never runs.
+- WRONG: another answer, or an answer where PyTorch raises (a write from or to memory that overlaps is counted
+  apart); CRASH: a tool died; UNLOADABLE: the file never runs.
 
 Fails when one of the last three is found; they are shrunk and printed as scripts that repeat them alone.
 Needs torch and numpy; without them nothing is run, and that is said.
@@ -21,12 +21,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
-import pickle
 import shutil
 import sys
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -38,61 +35,17 @@ except ImportError:
     sys.exit(77)
 
 import tools
-import truth
+from apart import judge_apart
 from generate import Program, generate
-from judge import FATAL, MISMATCH, REFUSED, UNSTEADY, USELESS, Verdict, judge
+from judge import FATAL, MISMATCH, REFUSED, UNSTEADY, USELESS, Verdict
 from shrink import script, shrink
-
-AT_ONCE = 100
-
-
-def judge_seeds(seeds: list[str], options: argparse.Namespace, folder: Path) -> list[tuple[str, Program, Verdict]]:
-    programs = [generate(seed, options.traced, options.exported) for seed in seeds]
-    return list(zip(seeds, programs, judge(programs, folder / "jobs", options.hg_bin)))
-
-
-def work(seeds: list[str], options: argparse.Namespace, folder: Path) -> None:
-    truth.prepare()
-    (folder / "verdicts").write_bytes(pickle.dumps(judge_seeds(seeds, options, folder)))
-
-
-class Chunk:
-    """Seeds in a process of their own: PyTorch may die, too."""
-
-    def __init__(self, seeds: list[str], options: argparse.Namespace, root: Path):
-        self.seeds = seeds
-        self.folder = Path(tempfile.mkdtemp(dir=root))
-        self.process = multiprocessing.Process(target=work, args=(seeds, options, self.folder))
-        self.process.start()
-
-    def results(self) -> list[tuple[str, Program, Verdict]] | None:
-        found = self.folder / "verdicts"
-        value = pickle.loads(found.read_bytes()) if found.exists() else None
-        shutil.rmtree(self.folder, ignore_errors=True)
-        return value
 
 
 def judge_all(seeds: list[str], options: argparse.Namespace, root: Path):
     """Verdicts as they come."""
-    waiting = [seeds[start:start + AT_ONCE] for start in range(0, len(seeds), AT_ONCE)][::-1]
-    running: list[Chunk] = []
-    while waiting or running:
-        while waiting and len(running) < options.jobs:
-            running.append(Chunk(waiting.pop(), options, root))
-        done = [chunk for chunk in running if not chunk.process.is_alive()]
-        running = [chunk for chunk in running if chunk not in done]
-        if not done:
-            time.sleep(0.02)
-        for chunk in done:
-            chunk.process.join()
-            results = chunk.results()
-            if results is not None:
-                yield from results
-            elif len(chunk.seeds) > 1:
-                half = len(chunk.seeds) // 2
-                waiting += [chunk.seeds[:half], chunk.seeds[half:]]
-            else:
-                yield chunk.seeds[0], generate(chunk.seeds[0], options.traced, options.exported), Verdict(USELESS, "PyTorch dies, or does not end")
+    programs = [generate(seed, options.traced, options.exported) for seed in seeds]
+    for index, verdict in judge_apart(programs, root, options.hg_bin, options.jobs):
+        yield seeds[index], programs[index], verdict
 
 
 def show(counts: Counter, most: int) -> None:
@@ -171,9 +124,8 @@ def run(options: argparse.Namespace, root: Path) -> int:
     for seed, program, verdict in asked:
         order.append((seen[verdict.reason], verdict.kind not in FATAL, len(program.source), seed, program, verdict))
         seen[verdict.reason] += 1
-    truth.prepare()
     for *_, seed, program, verdict in sorted(order, key=lambda each: each[:4])[:options.shrink]:
-        small, verdict = shrink(program, verdict, root / "shrink", options.hg_bin)
+        small, verdict = shrink(program, verdict, root, options.hg_bin, options.jobs)
         text = script(small, verdict)
         print(f"\n#### {seed}\n{text}", flush=True)
         if options.findings:

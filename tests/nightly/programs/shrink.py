@@ -7,9 +7,10 @@ import copy
 from dataclasses import replace
 from pathlib import Path
 
+from apart import judge_apart
 from export import CLASS
 from generate import Program
-from judge import Verdict, judge
+from judge import Verdict
 
 MOST_AT_ONCE = 60
 MOST_ROUNDS = 40
@@ -29,7 +30,8 @@ def smaller(source: str) -> list[str]:
             found.append(text)
 
     blocks = [(k, name) for k, node in enumerate(ast.walk(tree)) for name in ("body", "orelse")
-              if isinstance(getattr(node, name, None), list) and isinstance(node, (ast.FunctionDef, ast.If, ast.For, ast.While))]
+              if isinstance(getattr(node, name, None), list)
+              and isinstance(node, (ast.FunctionDef, ast.If, ast.For, ast.While))]
     for k, name in blocks:
         count = len(getattr(nth(tree, k), name))
         spans = [(i, i + size) for size in (8, 4, 2, 1) for i in range(0, count - size + 1, max(size // 2, 1))]
@@ -89,16 +91,16 @@ def is_like(a: Verdict, b: Verdict) -> bool:
     return a.kind == b.kind and a.reason[:60] == b.reason[:60]
 
 
-def shrink(program: Program, verdict: Verdict, folder: Path, hg_bin: Path) -> tuple[Program, Verdict]:
+def shrink(program: Program, verdict: Verdict, root: Path, hg_bin: Path, jobs: int) -> tuple[Program, Verdict]:
     for _ in range(MOST_ROUNDS):
         texts = [text for text in smaller(program.source) if len(text) < len(program.source)]
         better = None
         for start in range(0, len(texts), MOST_AT_ONCE):
             tried = [replace(program, source=text) for text in texts[start:start + MOST_AT_ONCE]]
-            for each, found in zip(tried, judge(tried, folder, hg_bin)):
-                if is_like(found, verdict):
-                    better, verdict = each, found
-                    break
+            found = dict(judge_apart(tried, root, hg_bin, jobs))
+            like = next((i for i in range(len(tried)) if is_like(found[i], verdict)), None)
+            if like is not None:
+                better, verdict = tried[like], found[like]
             if better:
                 break
         if better is None:

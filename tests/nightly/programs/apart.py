@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs judged in processes of their own: PyTorch may die, or never end."""
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import truth
+from generate import Program
+from judge import USELESS, Verdict, judge
+
+AT_ONCE = 100
+
+
+def work(programs: list[Program], hg_bin: Path, folder: Path) -> None:
+    truth.prepare()
+    (folder / "verdicts").write_bytes(pickle.dumps(judge(programs, folder / "jobs", hg_bin)))
+
+
+class Chunk:
+    def __init__(self, chosen: list[int], programs: list[Program], hg_bin: Path, root: Path):
+        self.chosen = chosen
+        self.folder = Path(tempfile.mkdtemp(dir=root))
+        self.process = multiprocessing.Process(target=work, args=([programs[i] for i in chosen], hg_bin, self.folder))
+        self.process.start()
+
+    def verdicts(self) -> list[Verdict] | None:
+        self.process.join()
+        found = self.folder / "verdicts"
+        value = pickle.loads(found.read_bytes()) if found.exists() else None
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return value
+
+
+def judge_apart(programs: list[Program], root: Path, hg_bin: Path, jobs: int) -> Iterator[tuple[int, Verdict]]:
+    """Index and verdict of every program, as they come. A chunk that dies is halved until one program is left."""
+    waiting = [list(range(start, min(start + AT_ONCE, len(programs)))) for start in range(0, len(programs), AT_ONCE)][::-1]
+    running: list[Chunk] = []
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            running.append(Chunk(waiting.pop(), programs, hg_bin, root))
+        done = [chunk for chunk in running if not chunk.process.is_alive()]
+        running = [chunk for chunk in running if chunk not in done]
+        if not done:
+            time.sleep(0.02)
+        for chunk in done:
+            verdicts = chunk.verdicts()
+            if verdicts is not None:
+                yield from zip(chunk.chosen, verdicts)
+            elif len(chunk.chosen) > 1:
+                half = len(chunk.chosen) // 2
+                waiting += [chunk.chosen[:half], chunk.chosen[half:]]
+            else:
+                yield chunk.chosen[0], Verdict(USELESS, "PyTorch dies, or does not end")
