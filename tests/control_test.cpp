@@ -169,6 +169,49 @@ TEST(Control, ABranchPassesOnWhatItTook) {
   }
 }
 
+// Whether a session with condition and threshold runs, and what it says where it does not.
+std::string said(Session& session, bool cond, float threshold) {
+  Floats x = {1, 2};
+  EXPECT_TRUE(session.set_input("cond", view(&cond, boolean, {})).ok());
+  EXPECT_TRUE(session.set_input("x", view(x, {2})).ok());
+  EXPECT_TRUE(session.set_input("threshold", view(&threshold, f32, {})).ok());
+  return std::string(session.run().message());
+}
+
+TEST(Control, AnAssertionFailsTheRunThoughNobodyReadsIt) {
+  for (const bool in_branch : {false, true}) {
+    Graph g;
+    const Value cond = g.input("cond", boolean, {}), x = g.input("x", f32, {2}),
+                threshold = g.input("threshold", f32, {});
+    const auto insist = [](Graph& graph, const Value& value, const Value& limit) {
+      const Value most = graph.call("amax", {value}, {{"dim", std::vector<Dim>{0}}});
+      graph.call("assert_true", {graph.call("le", {most, limit})}, {{"message", "too large"}});
+    };
+    if (in_branch) {
+      const auto side = [&](bool insists) {
+        auto graph = std::make_shared<Graph>();
+        const Value value = graph->input("", f32, {2}), limit = graph->input("", f32, {});
+        if (insists) insist(*graph, value, limit);
+        graph->output("", graph->scalar(int64_t{0}, boolean));
+        return graph;
+      };
+      const Value inputs[] = {cond, x, threshold};
+      g.calls("if", inputs, {}, {side(true), side(false)});
+    } else {
+      insist(g, x, threshold);
+    }
+    g.output("y", g.call("neg", {x}));
+    const Result<Model> model = Model::from_graph(std::move(g));
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    Session session = *Session::create(*model, {.threads = 1});
+    EXPECT_EQ(said(session, true, 2), "");
+    EXPECT_EQ(floats(*session.output(0)), (Floats{-1, -2}));
+    EXPECT_NE(said(session, true, 1.5f).find("too large"), std::string::npos);
+    EXPECT_EQ(said(session, true, 2), "");
+    EXPECT_EQ(said(session, false, 1.5f).empty(), in_branch);
+  }
+}
+
 // A file with a node that gives nothing could not be read.
 TEST(Control, ANodeGivesSomething) {
   Graph g;

@@ -282,7 +282,7 @@ constexpr const char* kRaise = R"(
     }
     return %x)";
 
-TEST(Interpret, ChecksThatDataDecidesAreLeftOut) {
+TEST(Interpret, ChecksThatDataDecidesFailTheRun) {
   const std::string start = R"(
     %s:Tensor = aten::sum(self=%x, dtype=none)
     %p:Tensor = aten::gt.Scalar(self=%s, other=0)
@@ -290,7 +290,11 @@ TEST(Interpret, ChecksThatDataDecidesAreLeftOut) {
   const ScriptProgram p = script({"x"}, start + kRaise);
   const Imported i = import(p, {{"x", {f32, {"n"}}}});
   EXPECT_EQ(failures(i), "");
-  EXPECT_EQ(i.notes.size(), 1u);
+  const auto is_assertion = [](const Node& node) { return node.op->name() == "assert_true"; };
+  const auto& nodes = i.graph.nodes();
+  const auto found = std::find_if(nodes.begin(), nodes.end(), is_assertion);
+  ASSERT_NE(found, nodes.end());
+  EXPECT_EQ(std::get<std::string>(found->attrs.at(0).value), "the model raises an exception: too small");
 }
 
 TEST(Interpret, ChecksThatSizesDecideAreGuards) {
@@ -331,6 +335,10 @@ TEST(Interpret, WhatSizesMustBeIsAGuard) {
   EXPECT_EQ(guards_of("%y:Tensor = aten::amin(self=%x, dim=1, keepdim=false)"), Texts{});
   EXPECT_EQ(guards_of("%y:Tensor = aten::argmax(self=%x, dim=0, keepdim=false)"),
             Texts{"n != 0, because of argmax"});
+  EXPECT_EQ(guards_of("%y:Tensor = aten::view(self=%x, size=[-1])"), Texts{});
+  EXPECT_EQ(guards_of("%h:Tensor = aten::slice.Tensor(self=%x, dim=1, start=0, end=2, step=1)\n"
+                      "%y:Tensor = aten::view(self=%h, size=[-1])"),
+            Texts{"n <= 1, because of view"});
   const Texts parts = guards_of(
       "%l:List = aten::chunk(self=%x, chunks=2, dim=0)\n"
       "%y:Tensor, %z:Tensor = prim::ListUnpack(%l)");

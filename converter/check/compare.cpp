@@ -89,18 +89,43 @@ Comparison compare_integers(const Tensor& got, const Tensor& want) {
   return result;
 }
 
-// The root of the mean square of the finite values.
-double size_of_values(const Tensor& tensor) {
+// How large the values of a tensor are.
+struct Magnitude {
+  double usual = 0;  // the root of the mean square, without those above 1e3 times the median
+  double wide = 0;   // without those above 1e8 times, of which f32 keeps nothing beside the others
+};
+
+// A mask of -1e30 hides no error in the others, nor does one of -1e4.
+Magnitude magnitude_of(const Tensor& tensor) {
   const Reader read = reader(tensor.dtype);
-  int64_t finite = 0;
-  double squares = 0;
+  std::vector<double> sizes;
+  int64_t zeros = 0;
   for (int64_t i = 0; i < tensor.count(); ++i) {
-    const double value = read(tensor.data, i);
-    if (!std::isfinite(value)) continue;
-    squares += value * value;
-    ++finite;
+    const double size = std::abs(read(tensor.data, i));
+    if (size == 0)
+      ++zeros;
+    else if (std::isfinite(size))
+      sizes.push_back(size);
   }
-  return finite > 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0;
+  if (sizes.empty()) return {};
+  const auto middle = sizes.begin() + static_cast<int64_t>((sizes.size() - 1) / 2);
+  std::nth_element(sizes.begin(), middle, sizes.end());
+  const double median = *middle;
+  const auto root_mean_square = [&](double most) {
+    double squares = 0;
+    int64_t count = zeros;
+    for (const double size : sizes) {
+      if (size > most) continue;
+      squares += size * size;
+      ++count;
+    }
+    return std::sqrt(squares / static_cast<double>(count));
+  };
+  return {root_mean_square(1e3 * median), root_mean_square(1e8 * median)};
+}
+
+double ulp_of(DType dtype) {
+  return dtype == f64 ? 0x1p-52 : dtype == f16 ? 0x1p-10 : dtype == bf16 ? 0x1p-7 : 0x1p-23;
 }
 
 Comparison compare_floats(const Tensor& got, const Tensor& want) {
@@ -171,10 +196,16 @@ Result<Tensor> row_major(const Tensor& tensor, TensorData& owner) {
   return owner.tensor;
 }
 
+// Outputs of this size and below are taken for the rounding of larger numbers.
+constexpr double kLeastSize = 1e-4;
+
 Tolerance tolerance_for(const Tensor& want) {
   if (!is_float(want.dtype)) return {};
+  constexpr double kUlps = 8;  // that sums of large and small values may lose
   const Tolerance limit = tolerance(want.dtype);
-  return {limit.rtol, limit.atol * std::max(size_of_values(want), 0.1)};
+  const Magnitude size = magnitude_of(want);
+  return {limit.rtol,
+          limit.atol * std::max(size.usual, kLeastSize) + kUlps * ulp_of(want.dtype) * size.wide};
 }
 
 bool is_rounding(const Tensor& got, const Tensor& want, double ulps) {
@@ -183,12 +214,8 @@ bool is_rounding(const Tensor& got, const Tensor& want, double ulps) {
   const Result<Tensor> a = row_major(got, owner);
   if (!a.ok()) return false;
   if (!is_float(want.dtype)) return compare_integers(*a, want).equal;
-  const double ulp = want.dtype == f64    ? 0x1p-52
-                     : want.dtype == f16  ? 0x1p-10
-                     : want.dtype == bf16 ? 0x1p-7
-                                          : 0x1p-23;
-  const double least = std::min(ulps * ulp, tolerance(want.dtype).rtol);
-  const double size = size_of_values(want);
+  const double least = std::min(ulps * ulp_of(want.dtype), tolerance(want.dtype).rtol);
+  const double size = magnitude_of(want).wide;
   const Reader read = reader(want.dtype);
   for (int64_t i = 0; i < want.count(); ++i) {
     const double x = read(a->data, i), y = read(want.data, i);

@@ -205,8 +205,6 @@ class Conversion {
           loaded, model->graph(), [&]() -> const Model& { return written.read_back(); },
           imported.trace, job(), progress_);
       for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
-      for (std::string& line : imported.left_out)
-        report_.check.not_exercised.push_back(std::move(line));
     }
     if (std::string warning = bad_weights.get(); !warning.empty())
       report_.warnings.push_back(std::move(warning));

@@ -130,18 +130,7 @@ void Interpreter::run_if(const ScriptNode& node) {
   const auto scalar = scalar_of(condition);
   const auto sizes = scalar ? to_boolean(*scalar) : std::nullopt;
   if (raising >= 0) {
-    // An exception that data decides cannot be thrown by a graph: the check is left out.
-    if (sizes) {
-      assume(*sizes, raising == 1, "a check that raises an exception");
-    } else {
-      const std::string at = node.origin.source.empty() ? node.origin.module : node.origin.source;
-      std::string gap = text("the exception at ", at, ", which is left out");
-      if (std::find(result_.left_out.begin(), result_.left_out.end(), gap) ==
-          result_.left_out.end())
-        result_.left_out.push_back(std::move(gap));
-      note(text("a check that raises an exception is left out: ",
-                node.origin.module.empty() ? node.origin.source : node.origin.module));
-    }
+    require(condition, raising == 1, exception_in(node.blocks[static_cast<size_t>(raising)]));
     return take(node, 1 - raising);
   }
   if (sizes) return if_on_sizes(node, condition, *sizes);
@@ -155,10 +144,47 @@ void Interpreter::take(const ScriptNode& node, int side) {
 }
 
 void Interpreter::assume(const Scalar& condition, bool wanted, std::string_view reason) {
-  const Scalar holds = wanted ? condition : negation(condition);
-  const Guard guard =
-      holds.comparison ? *holds.comparison : Guard{holds.top, Relation::eq, 1, "", {}};
+  const Guard guard = guard_of(wanted ? condition : negation(condition));
   memory_.graph().guard(guard.left, guard.relation, guard.right, std::string(reason));
+}
+
+// What the exception of a block says, where that is known.
+std::string Interpreter::exception_in(const ScriptBlock& block) {
+  const std::vector<Unsupported> before = result_.unsupported;
+  const size_t mark = memory_.poison_mark();
+  std::string message;
+  memory_.enter({});
+  try {
+    run_block(block);
+  } catch (const Raised& raised) {
+    message = raised.text;
+  } catch (const Refusal&) {
+  } catch (const Changing&) {
+  } catch (const Growing&) {
+  } catch (...) {
+    memory_.leave();
+    throw;
+  }
+  memory_.leave();
+  result_.unsupported = before;
+  memory_.undo_poison(mark);
+  return message;
+}
+
+void Interpreter::require(const Item& condition, bool wanted, std::string_view message) {
+  if (const auto truth = decided(condition)) {
+    if (*truth != wanted) throw Raised{std::string(message)};
+    return;
+  }
+  const auto scalar = scalar_of(condition);
+  if (const auto sizes = scalar ? to_boolean(*scalar) : std::nullopt)
+    return assume(*sizes, wanted, "a check that raises an exception");
+  Graph& g = memory_.graph();
+  Value holds = memory_.read(data_condition(condition));
+  if (!wanted) holds = g.call("logical_not", {holds});
+  g.call(
+      "assert_true", {holds},
+      {{"message", text("the model raises an exception", message.empty() ? "" : ": ", message)}});
 }
 
 std::vector<Item> Interpreter::block_results(const ScriptBlock& block) const {
@@ -302,7 +328,8 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item, const Sca
     } catch (const Changing& found) {
       check_change(found.container);
       for (const Item& other : held)
-        if (holds(found.container, identity_of(other)) || holds(other, identity_of(found.container)))
+        if (holds(found.container, identity_of(other)) ||
+            holds(other, identity_of(found.container)))
           throw Refusal{"a branch changes a list or dict and another inside of it", ""};
       held.push_back(found.container);
     } catch (const Growing& found) {
@@ -452,7 +479,15 @@ void Interpreter::merge_sides(const ScriptNode& node, const Item& item, const Sc
         restore(held[i - count], result);
     }
   };
-  if (first.region.graph->outputs().empty()) {  // nothing that shows: a print, a check
+  const bool has_outputs = !first.region.graph->outputs().empty();
+  const bool is_needed =
+      has_outputs || has_assertions(*first.region.graph) || has_assertions(*second.region.graph);
+  if (is_needed && !has_outputs)  // a node gives something
+    for (const Side* side : {&first, &second}) {
+      Graph& body = *side->region.graph;
+      body.output("", body.scalar(int64_t{0}, boolean));
+    }
+  if (!is_needed) {  // nothing that shows: a print
     Merge same;
     same.leaves = outside;
     give_back(same);
@@ -510,9 +545,8 @@ void Interpreter::merge_sides(const ScriptNode& node, const Item& item, const Sc
       }
       if (own && is_row_major) memory_.set_row_major(own);
       const bool is_one = is_on[0] == is_on[1] || (own && (!is_on[0] || !is_on[1]));
-      merge.leaves.emplace_back(
-          is_one ? (is_on[0] ? is_on[0] : is_on[1])
-                 : memory_.make_choice(condition, is_on[0], is_on[1], value));
+      merge.leaves.emplace_back(is_one ? (is_on[0] ? is_on[0] : is_on[1])
+                                       : memory_.make_choice(condition, is_on[0], is_on[1], value));
     }
   }
   for (Side* side : {&first, &second}) side->leaving->share();

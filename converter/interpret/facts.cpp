@@ -112,6 +112,13 @@ bool raise(NodeCall& call) {
   throw Raised{message};
 }
 
+bool assert_holds(NodeCall& call) {
+  const bool has_message = call.argument_count() > 1 && call.at(1).is_string();
+  call.interpreter().require(call.at(0), true,
+                             has_message ? std::get<std::string>(call.at(1).value) : "");
+  return nothing(call);
+}
+
 bool print(NodeCall& call) {
   call.note("print() is left out");
   return nothing(call);
@@ -296,7 +303,9 @@ constexpr Builtin kBuiltins[] = {
     {"prim::is_tracing", always<false>},
     {"prim::is_scripting", always<true>},
     {"aten::is_scripting", always<true>},
-    {"aten::_assert_async", nothing},
+    {"aten::_assert_async", assert_holds},
+    {"aten::_assert_scalar", assert_holds},
+    {"aten::_functional_assert_async", assert_holds},
     {"aten::_assert_tensor_metadata", nothing},
     {"aten::sym_constrain_range_for_size", nothing},
     {"prim::TimePoint", number<0>},

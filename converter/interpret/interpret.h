@@ -44,7 +44,6 @@ struct Imported {
   std::vector<Unsupported> unsupported;
   std::vector<std::string> notes;  // "dropout runs in training mode, as traced"
   std::vector<std::string> warnings;
-  std::vector<std::string> left_out;  // exceptions that data decides, which a graph cannot raise
 };
 
 // The registry and the program must outlive the result.

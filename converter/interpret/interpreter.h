@@ -119,8 +119,8 @@ inline constexpr std::string_view kUndefined = "undefined";
 // The type of the object that stands for text of which sizes or data decide a part.
 inline constexpr std::string_view kUnknownText = "text that sizes or data decide";
 
-// Thrown where a body that data decides appends `element` to a list from outside; the loop or branch
-// starts over with the list as one tensor that grows.
+// Thrown where a body that data decides appends `element` to a list from outside; the loop or
+// branch starts over with the list as one tensor that grows.
 struct Growing {
   std::shared_ptr<List> list;
   Item element;
@@ -171,6 +171,10 @@ class Interpreter {
   void warn(const std::string& text);
   // From here on the graph is for sizes of which the condition is what is wanted, or fails.
   void assume(const Scalar& condition, bool wanted, std::string_view reason);
+  // What the script raises an exception for otherwise: a guard where sizes decide, a node that
+  // fails the run where data does.
+  void require(const Item& condition, bool wanted, std::string_view message);
+  std::string exception_in(const ScriptBlock& block);
   // A container is about to be changed in place: one from outside of the present body becomes what
   // the loop or branch gives back, by Changing. Objects are refused.
   void check_change(const Item& container) const;

@@ -136,6 +136,37 @@ std::optional<bool> can_view(const Layout& layout, const Shape& from, const Shap
   });
 }
 
+// Two neighbouring dims of `from` that do not lie side by side stay apart in `to`: as many elements
+// follow the border between them there (after computeStride of ATen/TensorUtils.cpp).
+Scalar can_view_at(const Layout& layout, const Shape& from, const Shape& to) {
+  if (layout.strides == row_major(from).strides) return Scalar::of(true);
+  const auto equal = [](const Dim& a, const Dim& b) {
+    return *relate("eq", Scalar::of(a), Scalar::of(b));
+  };
+  const auto after = [](const Shape& shape, size_t d) {
+    return count(Shape(shape.begin() + static_cast<int64_t>(d), shape.end()));
+  };
+  Scalar all = Scalar::of(true);
+  Scalar rest_is_one = Scalar::of(true);  // of the dims from d on
+  for (size_t d = from.size(); d-- > 1;) {
+    rest_is_one = both(rest_is_one, equal(from[d], 1));
+    // Dims of size 1 between the two count for nothing.
+    Scalar side_by_side = Scalar::of(false), ones_between = Scalar::of(true);
+    for (size_t next = d; next < from.size(); ++next) {
+      const Scalar is_one = equal(from[next], 1);
+      const Scalar fits = equal(layout.strides[d - 1], from[next] * layout.strides[next]);
+      side_by_side = either(side_by_side, both(ones_between, both(negation(is_one), fits)));
+      ones_between = both(ones_between, is_one);
+      if (ones_between.is_constant() && ones_between.as_double() == 0) break;
+    }
+    Scalar is_border = either(equal(from[d - 1], 1), rest_is_one);
+    for (size_t k = 1; k < to.size(); ++k)
+      is_border = either(is_border, equal(after(to, k), after(from, d)));
+    all = both(all, either(is_border, side_by_side));
+  }
+  return either(all, equal(count(from), 0));
+}
+
 std::optional<Layout> viewed(const Layout& layout, const Shape& from, const Shape& to) {
   if (layout.strides == row_major(from).strides) return row_major(to, layout.offset);
   const auto strides = strides_of_view<Dim>(from, layout.strides, to, Shape(to.size()),

@@ -24,6 +24,7 @@ std::optional<bool> is_row_major(const Layout& layout, const Shape& shape);
 // The same as a boolean that sizes decide.
 Scalar is_row_major_at(const Layout& layout, const Shape& shape);
 std::optional<bool> can_view(const Layout& layout, const Shape& from, const Shape& to);
+Scalar can_view_at(const Layout& layout, const Shape& from, const Shape& to);
 // The layout of a reshape that shares memory; none when the sizes are too symbolic to tell.
 std::optional<Layout> viewed(const Layout& layout, const Shape& from, const Shape& to);
 

@@ -209,8 +209,8 @@ std::optional<Scalar> relate(std::string_view op, const Scalar& a, const Scalar&
   if (relation == Relation::eq) result.top = 1 - differs;
   if (relation == Relation::lt) result.top = min(max(room, 0), 1);
   if (relation == Relation::le) result.top = min(max(room + 1, 0), 1);
-  result.comparison = std::make_shared<const Guard>(
-      Guard{sides->first, relation, sides->second, "", {}});
+  result.comparison =
+      std::make_shared<const Guard>(Guard{sides->first, relation, sides->second, "", {}});
   return result;
 }
 
@@ -239,6 +239,11 @@ Scalar both(const Scalar& a, const Scalar& b) {
   if (a.top.is_constant()) return a.top == Dim(1) ? b : a;
   if (b.top.is_constant()) return b.top == Dim(1) ? a : b;
   return {Kind::boolean, min(a.top, b.top), 1, 0, {}};
+}
+
+Guard guard_of(const Scalar& condition) {
+  return condition.comparison ? *condition.comparison
+                              : Guard{condition.top, Relation::eq, 1, "", {}};
 }
 
 Scalar either(const Scalar& a, const Scalar& b) { return negation(both(negation(a), negation(b))); }

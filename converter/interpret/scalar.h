@@ -41,6 +41,8 @@ std::optional<Scalar> relate(std::string_view op, const Scalar& a, const Scalar&
 Scalar negation(const Scalar& a);
 Scalar both(const Scalar& a, const Scalar& b);
 Scalar either(const Scalar& a, const Scalar& b);
+// What a graph takes for granted where the boolean is to be true.
+Guard guard_of(const Scalar& condition);
 // What the term is for most sizes, as far as some of them tell; none where it is many things.
 std::optional<int64_t> usual_value(const Dim& dim);
 std::optional<Scalar> to_integer(const Scalar& a);  // rounds towards zero

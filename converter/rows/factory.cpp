@@ -356,7 +356,8 @@ void detach_copy(Call& call) {
 }
 
 void copy(Call& call) {  // of copy_: src in the shape and dtype of self
-  const Value self = call.tensor("self"), src = call.tensor("src");
+  const Value self = call.tensor("self");
+  const Value src = call.tensor(call.has("src") ? "src" : "other");
   if (src.rank() > self.rank())
     call.refuse("src", text("has the shape ", src.shape(), ", wider than ", self.shape()));
   Value y = cast(src, self.dtype());

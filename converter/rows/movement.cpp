@@ -26,6 +26,22 @@ void reshape_row(Call& call) {
                    resolved_shape(call, "shape", call.integers("shape"), count(shape_of(call))));
 }
 
+// The same memory as another shape, which PyTorch refuses where strides are in the way.
+void to_view(Call& call, Shape shape) {
+  if (const auto layout = call.layout(call.ref("self"))) {
+    const Scalar can = can_view_at(*layout, shape_of(call), shape);
+    Graph& graph = call.graph();
+    if (!can.is_constant()) {
+      const Guard guard = guard_of(can);
+      graph.guard(guard.left, guard.relation, guard.right, "view");
+    } else if (can.as_double() == 0) {
+      graph.call("assert_true", {graph.scalar(int64_t{0}, boolean)},
+                 {{"message", "view() is asked for a tensor whose strides do not allow it"}});
+    }
+  }
+  to_shape(call, std::move(shape));
+}
+
 // view: the argument is `size` or `shape`
 void view(Call& call) {
   if (call.overload() == "dtype") {
@@ -34,11 +50,11 @@ void view(Call& call) {
     return to_shape(call, shape_of(call));
   }
   const std::string_view name = call.find("shape") != nullptr ? "shape" : "size";
-  to_shape(call, resolved_shape(call, name, call.integers(name), count(shape_of(call))));
+  to_view(call, resolved_shape(call, name, call.integers(name), count(shape_of(call))));
 }
 
 void reshape_as(Call& call) { to_shape_or_copy(call, call.tensor("other").shape()); }
-void view_as(Call& call) { to_shape(call, call.tensor("other").shape()); }
+void view_as(Call& call) { to_view(call, call.tensor("other").shape()); }
 
 Shape flattened(const Shape& shape, int first, int last) {
   if (shape.empty()) return {1};
@@ -90,7 +106,7 @@ void unflatten(Call& call) {
   Shape result(shape.begin(), shape.begin() + dim);
   result.insert(result.end(), sizes.begin(), sizes.end());
   if (!shape.empty()) result.insert(result.end(), shape.begin() + dim + 1, shape.end());
-  to_shape(call, result);
+  to_view(call, result);
 }
 
 void squeeze(Call& call) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes as tensors. The ops `if` and `while` are run by the session itself.
+#include <string>
+
 #include "hg/kernel.h"
 
 namespace hg::kernels {
@@ -23,6 +25,17 @@ void measure_extent(const RunContext& c, std::span<int64_t> dims) noexcept {
 
 void run_extent(const RunContext&) noexcept {}  // empty
 
+Status prepare_assert(PrepareContext& c) {
+  c.make_state(c.attrs().string("message"));
+  return {};
+}
+
+void run_assert(const RunContext& c) noexcept {
+  const bool holds = *c.in(0).as<bool>();
+  *c.out(0).as<bool>() = holds;
+  if (!holds) c.fail(c.state<std::string>().c_str());
+}
+
 constexpr KernelDef kKernels[] = {
     {.op = "dims",
      .device = Device::cpu,
@@ -34,6 +47,11 @@ constexpr KernelDef kKernels[] = {
      .name = "plain",
      .run = run_extent,
      .measure = measure_extent},
+    {.op = "assert_true",
+     .device = Device::cpu,
+     .name = "plain",
+     .prepare = prepare_assert,
+     .run = run_assert},
 };
 
 }  // namespace

@@ -63,7 +63,7 @@ class Folder {
   }
 
   bool can_fold(const Node& node) const {
-    if (node.op->def.traits & (kRandom | kDataDependent | kControl)) return false;
+    if (node.op->def.traits & (kRandom | kDataDependent | kControl | kAssertion)) return false;
     int64_t in = 0, out = 0;
     for (const ValueId id : node.inputs) {
       if (!is_fixed(id)) return false;

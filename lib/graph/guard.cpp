@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Guards: what a graph takes for granted about its sizes, in words and in numbers.
-#include "hg/graph.h"
+#include <algorithm>
+
+#include "hg/op.h"
 
 namespace hg {
 namespace {
@@ -61,6 +63,15 @@ std::optional<bool> truth(const Guard& guard) {
       return low >= 0 ? std::optional(true) : high < 0 ? std::optional(false) : std::nullopt;
   }
   return std::nullopt;
+}
+
+bool has_assertions(const Graph& graph) {
+  return !graph.guards().empty() ||
+         std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
+           return (node.op->def.traits & kAssertion) != 0 ||
+                  std::any_of(node.subgraphs.begin(), node.subgraphs.end(),
+                              [](const auto& body) { return has_assertions(*body); });
+         });
 }
 
 Status check(const Guard& guard, const Bindings& sizes) {

@@ -79,14 +79,13 @@ std::vector<ValueId> updated_states(const Graph& graph) {
 }
 
 // What a body takes for granted is asked for even where nobody reads its results.
-static bool holds_guards(const Node& node) {
-  return std::any_of(node.subgraphs.begin(), node.subgraphs.end(), [](const auto& subgraph) {
-    return !subgraph->guards().empty() ||
-           std::any_of(subgraph->nodes().begin(), subgraph->nodes().end(), holds_guards);
-  });
+static bool is_assertion(const Node& node) {
+  return (node.op->def.traits & kAssertion) != 0 ||
+         std::any_of(node.subgraphs.begin(), node.subgraphs.end(),
+                     [](const auto& body) { return has_assertions(*body); });
 }
 
-int remove_dead_nodes(Graph& graph, bool keep_guards) {
+int remove_dead_nodes(Graph& graph, bool keep_assertions) {
   GraphBody& body = GraphAccess::body(graph);
   std::vector<int> uses = use_counts(graph);
   std::vector<bool> dead(body.nodes.size(), false);
@@ -95,7 +94,7 @@ int remove_dead_nodes(Graph& graph, bool keep_guards) {
   int removed = 0;
   for (size_t i = body.nodes.size(); i-- > 0;) {
     const Node& node = body.nodes[i];
-    bool used = keep_guards && holds_guards(node);
+    bool used = keep_assertions && is_assertion(node);
     for (const ValueId id : node.outputs) used |= uses[static_cast<size_t>(id)] > 0;
     if (!sizes.empty() && (node.op->def.traits & (kDataDependent | kControl)))
       for (const Dim& dim : GraphAccess::fresh_symbols(graph, node))

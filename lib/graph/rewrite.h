@@ -17,9 +17,9 @@ namespace hg {
 Status rewrite(Graph& graph,
                const std::function<Result<std::optional<std::vector<Value>>>(const Node&)>& visit);
 
-// Removes nodes that neither outputs nor assignments need; returns how many went. Control flow whose
-// bodies hold guards stays, unless the graph is a part of another that keeps them.
-int remove_dead_nodes(Graph& graph, bool keep_guards = true);
+// Removes nodes that neither outputs nor assignments need; returns how many went. What may fail a
+// run (has_assertions) stays, unless the graph is a part of another that keeps it.
+int remove_dead_nodes(Graph& graph, bool keep_assertions = true);
 
 // How often each value is used: by nodes, outputs and assignments.
 std::vector<int> use_counts(const Graph& graph);

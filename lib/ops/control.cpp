@@ -169,6 +169,12 @@ Status infer_extent(InferContext& c) {
   return {};
 }
 
+Status infer_assert(InferContext& c) {
+  HG_TRY(check_condition(c, c.in(0)));
+  c.out(0) = {boolean, {}};
+  return {};
+}
+
 constexpr OpDef kOps[] = {
     {.name = "if", .signature = "if(cond, xs...) -> ys...", .infer = infer_if, .traits = kControl},
     {.name = "while",
@@ -183,6 +189,11 @@ constexpr OpDef kOps[] = {
      .signature = "extent(n) -> y",
      .infer = infer_extent,
      .traits = kNoGradient | kDataDependent},
+    // Gives the condition; a run in which it is false fails with the message.
+    {.name = "assert_true",
+     .signature = "assert_true(condition, message: str) -> y",
+     .infer = infer_assert,
+     .traits = kNoGradient | kAssertion},
 };
 
 }  // namespace

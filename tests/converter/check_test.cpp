@@ -113,6 +113,18 @@ TEST(Check, AWrongClampOfASliceIsFound) {
   EXPECT_NE(wrong.message.find("n=6"), std::string::npos) << wrong.message;
 }
 
+TEST(Check, LargeElementsHideNoErrorInOthers) {
+  SKIP_WITHOUT_MODELS();
+  EXPECT_EQ(check("masked", "f32[n,40]").exit, Exit::ok);
+  EXPECT_EQ(check("masked", "f32[n,40]", instead("mul", "div")).exit, Exit::mismatch);
+}
+
+TEST(Check, SmallOutputsAreCompared) {
+  SKIP_WITHOUT_MODELS();
+  EXPECT_EQ(check("small", "f32[n,40]").exit, Exit::ok);
+  EXPECT_EQ(check("small", "f32[n,40]", instead("sin", "cos")).exit, Exit::mismatch);
+}
+
 TEST(Check, PhasesOfRealNumbersDifferByTheirSign) {
   SKIP_WITHOUT_MODELS();
   expect_verdicts(check("phase", "f32[n,16]"),

@@ -41,6 +41,20 @@ class Slice(nn.Module):
         return x[:6] * 2
 
 
+class Masked(nn.Module):
+    """The mask is 1e30 times as large as the rest."""
+
+    def forward(self, x):
+        y = x.clone()
+        y[:, 0] = -1e30
+        return y * 2
+
+
+class Small(nn.Module):
+    def forward(self, x):
+        return x.sin() * 1e-6
+
+
 class Phase(nn.Module):
     """The first and the last of its numbers are real: their phase is 0, pi or -pi."""
 
@@ -76,7 +90,8 @@ class Threshold(nn.Module):
 torch.manual_seed(0)
 for module in (Sides, Rounds, Slice):
     torch.jit.script(module()).save(str(folder / (module.__name__.lower() + ".pt")))
-for module, example in ((Phase, (2, 16)), (Unsorted, (2, 40)), (Ties, (2, 40)), (Threshold, (2, 256))):
+for module, example in ((Masked, (2, 40)), (Small, (2, 40)), (Phase, (2, 16)), (Unsorted, (2, 40)), (Ties, (2, 40)),
+                        (Threshold, (2, 256))):
     traced = torch.jit.trace(module().eval(), torch.randn(example), check_trace=False)
     traced.save(str(folder / (module.__name__.lower() + ".pt")))
 (folder / "made").write_text(torch.__version__ + "\n")

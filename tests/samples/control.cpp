@@ -12,6 +12,9 @@ std::vector<Sample> control() {
       {.op = "dims", .inputs = {}, .attrs = {{"values", std::vector<Dim>{}}}},
       {.op = "extent", .inputs = {{.dtype = i64, .shape = {}, .values = {7}}}},
       {.op = "extent", .inputs = {{.dtype = i64, .shape = {}, .values = {0}}}},
+      {.op = "assert_true",
+       .inputs = {{.dtype = boolean, .shape = {}, .values = {1}}},
+       .attrs = {{"message", std::string("must hold")}}},
   };
 }
 

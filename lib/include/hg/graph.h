@@ -127,6 +127,9 @@ std::optional<bool> truth(const Guard& guard);
 // Fails when the guard does not hold: "n is 1, but the model was converted for n other than 1,
 // because of squeeze at model.py:12". A guard of which a symbol has no number passes.
 Status check(const Guard& guard, const Bindings& sizes);
+// Whether the graph, or a body in it, has guards or nodes that fail a run where data says so: control
+// flow around it stays, though nobody reads its results.
+bool has_assertions(const Graph& graph);
 
 struct Node {
   const Op* op = nullptr;

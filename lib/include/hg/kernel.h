@@ -219,8 +219,9 @@ class RunContext {
                   &range);
   }
 
-  // Makes the run fail with this sentence (a string literal) and the node's name in front; what the
-  // run wrote is then not used. For what only data shows, such as an index out of range.
+  // Makes the run fail with this sentence (a literal, or text in the state) and the node's name in
+  // front; what the run wrote is then not used. For what only data shows, such as an index out of
+  // range.
   void fail(const char* message) const {
     const char* none = nullptr;
     error->compare_exchange_strong(none, message, std::memory_order_relaxed);

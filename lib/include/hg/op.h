@@ -40,6 +40,7 @@ enum Traits : uint32_t {
   // Goes along the first dim of its first input, [time, batch, width], each step after the last.
   kScan = 1 << 9,
   kLoop = 1 << 10,  // of control: repeats its subgraph instead of choosing one
+  kAssertion = 1 << 11,  // fails the run where data says so: stays though nobody reads its result
 };
 
 // signature: "conv(x, weight, bias?, stride: int[] = [1], groups: int = 1) -> y"

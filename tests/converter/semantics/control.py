@@ -123,3 +123,45 @@ class ListsFromALoopOverRows(nn.Module):
             if bool(x[i].sum() > 0.5):
                 return [x[i], x[0]], True
         return [x[0] * 2, x[0]], False
+
+
+@case("f32[n,k]")
+class WritesInALoopThatCannotBeKept(nn.Module):
+    """Tried as a loop of the graph, unrolled at last; the outputs are those of the script."""
+
+    def forward(self, x: T):
+        y = x.clone()
+        for i in range(min(x.size(1), 3)):
+            y[:, i:].mul_(2)
+            y = y.transpose(0, 1).contiguous().transpose(0, 1)
+        return y, x
+
+
+@case("f32[n,k]")
+class ANumberIsCopiedInALoop(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        for i in range(min(x.size(1), 3)):
+            y[0].copy_(i)
+        return y
+
+
+@case("f32[n,3]")
+class WaysOfSizesThatDifferInRank(nn.Module):
+    """The file is for the usual sizes, and so is the check."""
+
+    def forward(self, x: T):
+        if x.size(0) != 2:
+            x = x.sum(0)
+        return x
+
+
+@case()
+class Raises(nn.Module):
+    def forward(self, x: T):
+        if bool(x.max() > 100):
+            raise ValueError("too large")
+        y = x * 2
+        for i in range(x.size(0)):
+            assert bool(y[i].sum() > -1000), "too small"
+        return y

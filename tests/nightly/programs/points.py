@@ -33,6 +33,11 @@ POINTS = [Point(3, 3, 2, 1), Point(1, 2, 4, 1), Point(2, 1, 1, 1), Point(6, 4, 3
 TRACED_AT = Point(5, 4, 3, 1)
 
 
+def points_of(program: Program) -> list[Point]:
+    """A trace must answer where it was made, too."""
+    return POINTS + [TRACED_AT] if program.traced else POINTS
+
+
 @cache
 def array(which: int, dtype: str, dims: tuple[str, ...], point: Point) -> np.ndarray:
     sizes = point.sizes(dims)

@@ -17,14 +17,13 @@ from torch import Tensor
 
 from export import Exported
 from generate import Program
-from points import POINTS, TRACED_AT, Point, arrays
+from points import TRACED_AT, Point, arrays, points_of
 
 NAMES = {"__name__": "program", "torch": torch, "Tensor": Tensor, "List": List, "Dict": Dict, "Optional": Optional, "Tuple": Tuple}
 SECONDS = 60  # of one program
 MEMORY = 6 << 30  # of a process
-# What PyTorch raises, by its words, and a graph does not: it throws nothing, and its values share no memory.
-EXCUSES = {"no such value": "a raise of the program", "AssertionError": "an assert of the program",
-           "refer to a single memory location": "a write from overlapping memory",
+# What PyTorch raises, by its words, and a graph does not, whose values share no memory.
+EXCUSES = {"refer to a single memory location": "a write from overlapping memory",
            "single memory location": "a write to overlapping memory",
            "INTERNAL ASSERT FAILED": "a fault of PyTorch", "Expected Tensor but got None": "a fault of PyTorch"}
 
@@ -111,7 +110,7 @@ def answers(program: Program) -> tuple[object, dict[Point, Answer]]:
     try:
         function = compile_program(program)
         with silence():
-            points = [*POINTS, TRACED_AT] if program.exported else POINTS
+            points = points_of(program)
             result = {point: ask(function, arrays(program, point)) for point in points}
             if program.traced:
                 plain = eager(program)
