@@ -10,6 +10,7 @@
 #include "converter/interpret/texts.h"
 #include "converter/rows/view.h"
 #include "converter/script/custom.h"
+#include "hg/op.h"
 
 namespace hg::convert {
 namespace {
@@ -169,8 +170,10 @@ Item Interpreter::detached(const Item& item) {
 void Interpreter::run_node(const ScriptNode& node) {
   const int64_t sequence = sequence_++;
   memory_.graph().set_origin(node.origin);
+  const size_t before = memory_.graph().nodes().size();
   try {
     dispatch(node);
+    if (memory_.depth() > 0) guard_broadcasts(before);
     if (Status status = memory_.graph().take_status(); !status.ok())
       throw Refusal{std::string(status.message()), ""};
   } catch (const Refusal& refusal) {
@@ -194,6 +197,34 @@ void Interpreter::run_node(const ScriptNode& node) {
     executed.outputs.push_back(has_value ? memory_.read(*tensor).id() : kNoValue);
   }
   result_.trace.push_back(std::move(executed));
+}
+
+// The results of a body may all be unused, and the node that would fail with them gone.
+void Interpreter::guard_broadcasts(size_t first) {
+  Graph& graph = memory_.graph();
+  const auto equal = [](const Dim& a, const Dim& b) {
+    return *relate("eq", Scalar::of(a), Scalar::of(b));
+  };
+  std::vector<Scalar> all;
+  for (size_t n = first; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
+    if ((node.op->def.traits & kElementwise) == 0) continue;
+    const Shape& result = graph.value_info(node.outputs.at(0)).type.shape;
+    for (const ValueId id : node.inputs) {
+      if (id == kNoValue) continue;
+      const Shape& shape = graph.value_info(id).type.shape;
+      for (size_t k = 1; k <= std::min(shape.size(), result.size()); ++k) {
+        const Dim &size = shape[shape.size() - k], &wide = result[result.size() - k];
+        if (size == wide || size == Dim(1)) continue;
+        all.push_back(either(equal(size, wide), equal(size, 1)));
+      }
+    }
+  }
+  for (const Scalar& fits : all) {
+    if (fits.is_constant()) continue;
+    const Guard guard = guard_of(fits);
+    graph.guard(guard.left, guard.relation, guard.right, "broadcasting");
+  }
 }
 
 void Interpreter::poison_outputs(const ScriptNode& node) {

@@ -208,6 +208,7 @@ class Interpreter {
   void finish_call(const ScriptNode& node, NodeCall& call);
   void write_back(const TensorRef& self, const Item& result);
   void record(const ScriptNode& node, const Refusal& refusal);
+  void guard_broadcasts(size_t first);
   void poison_outputs(const ScriptNode& node);
   void list_missing(const ScriptBlock& block);
   void if_on_sizes(const ScriptNode& node, const Item& item, const Scalar& condition);
