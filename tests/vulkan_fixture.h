@@ -49,7 +49,7 @@ class Vulkan : public testing::Test {
     std::vector<float> cpu, device;
     std::string report;
   };
-  Result<Both> run_both(const Graph& graph, const std::vector<Tensor>& inputs) const {
+  Result<Both> run_both(const Graph& graph, const std::vector<ConstTensor>& inputs) const {
     Both both;
     for (const Device device : {Device::cpu, Device::vulkan}) {
       SessionOptions o = options();

@@ -42,7 +42,7 @@ class VulkanProgram : public Vulkan {
           inputs.back().as<float>()[k] = v;
       }
     }
-    const Result<Both> both = run_both(g, inputs);
+    const Result<Both> both = run_both(g, {inputs.begin(), inputs.end()});
     ASSERT_TRUE(both.ok()) << both.status().message();
     EXPECT_EQ(both->report.find("runs on the CPU"), std::string::npos) << both->report;
     ASSERT_EQ(both->cpu.size(), both->device.size());

@@ -223,7 +223,7 @@ class LoopCheck {
  private:
   // Both sessions with inputs that the model takes; the reason where it takes none.
   Status start(const Binding& sizes, Session& kept, Session& plain, Inputs& inputs) {
-    Options all;
+    SessionOptions all;
     all.keep_all_values = true;
     Status status;
     for (const Filling filling : kFillings) {

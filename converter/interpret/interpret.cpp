@@ -10,7 +10,6 @@
 #include "converter/interpret/texts.h"
 #include "converter/rows/view.h"
 #include "converter/script/custom.h"
-#include "hg/op.h"
 
 namespace hg::convert {
 namespace {

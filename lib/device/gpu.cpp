@@ -45,7 +45,7 @@ GpuCounters Gpu::counters() const {
   return backend_ != nullptr ? backend_->counters() : GpuCounters();
 }
 
-Result<DeviceTensor> Gpu::upload(const Tensor& tensor) const {
+Result<DeviceTensor> Gpu::upload(const ConstTensor& tensor) const {
   HG_CHECK(backend_ != nullptr, "this Gpu is not open; use Gpu::open()");
   DeviceTensor result{tensor.dtype, tensor.shape, nullptr, 0};
   HG_TRY_ASSIGN(result.memory, backend_->allocate(tensor.bytes()));

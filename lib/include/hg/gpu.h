@@ -14,8 +14,8 @@
 
 namespace hg {
 
-class Backend;       // lib/run/backend.h
-class DeviceMemory;  // lib/run/backend.h
+class Backend;       // lib/device/backend.h
+class DeviceMemory;  // lib/device/backend.h
 
 struct DeviceInfo {
   enum class Type : uint8_t { discrete, integrated, virtual_gpu, software, other };
@@ -80,7 +80,7 @@ class Gpu {
 
   const DeviceInfo& info() const;
   GpuCounters counters() const;
-  Result<DeviceTensor> upload(const Tensor& tensor) const;  // any strides; copied
+  Result<DeviceTensor> upload(const ConstTensor& tensor) const;  // any strides; copied
   Result<TensorData> download(const DeviceTensor& tensor) const;
   // The kernels that were made ready, for the next process: store it and give it to open().
   Result<std::vector<std::byte>> cache() const;
