@@ -284,7 +284,7 @@ TEST_F(Train, RefusesWithOneSentence) {
   refused("m.hgm --input x.npy --target short.npy" + out, 4, "50 samples, another 49");
   refused("m.hgm --input x.npy --target x.npy" + out, 4, "the output");
   refused(kFiles + std::string("--freeze 'head.*'") + out, 4, "no parameter matches");
-  refused("m.hgm --input x.npy --target y.npy --loss hinge" + out, 4, "there is no loss 'hinge'");
+  refused("m.hgm --input x.npy --target y.npy --loss hinge" + out, 1, "there is no loss 'hinge'");
   refused("m.hgm --input x8.npy --target y.npy" + out, 4, "takes f32[n, 4], the file has u8");
   refused(kFiles + std::string("--epochs 0") + out, 1, "0 is not a whole number from 1");
   refused(kFiles + std::string("--epochs 99999999999999999999") + out, 1, "is not a whole number");

@@ -152,7 +152,7 @@ class Branches(nn.Module):
 
 
 @case(torch.tensor([2, 5, 1]), rand(6), dynamic=(None, {0: AUTO}),
-      options=("--input", "at:i64[3]=1..2"), words=("an exception", "left out"))
+      options=("--input", "at:i64[3]=1..2"))
 class Unbacked(nn.Module):
     def forward(self, at, x):
         k = at[0].item()
