@@ -301,6 +301,9 @@ void NodeRunner::execute(jit::Node& node, const ScriptNode& script) {
     return get(node.inputs()[0])
         .toObject()
         ->setAttr(node.s(jit::attr::name), get(node.inputs()[1]));
+  if (kind == c10::aten::remainder && get(node.inputs()[0]).isInt() &&
+      get(node.inputs()[1]).isInt() && get(node.inputs()[1]).toInt() == 0)
+    throw std::runtime_error("division by zero");  // where libtorch ends the process
   if (kind == c10::prim::Uninitialized) return set(node.output(), IValue());
   if (kind == c10::prim::unchecked_cast) return set(node.output(), IValue(get(node.input())));
   if (kind == c10::prim::TupleUnpack) {

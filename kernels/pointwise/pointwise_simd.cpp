@@ -22,7 +22,13 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
 struct Exp {
-  HWY_INLINE V operator()(V x) const { return exp_of(x); }
+  HWY_INLINE V operator()(V x) const {
+    const V y = exp_of(x);
+    const auto is_tiny = hn::Lt(x, number_like(x, -87.0f));  // denormal, which exp_of makes 0
+    if (HWY_LIKELY(hn::AllFalse(hn::DFromV<V>(), is_tiny))) return y;
+    const V root = exp_of(hn::Mul(x, number_like(x, 0.5f)));
+    return hn::IfThenElse(is_tiny, hn::Mul(root, root), y);
+  }
 };
 struct Erf {
   HWY_INLINE V operator()(V x) const { return erf_of(x); }

@@ -69,3 +69,13 @@ class BesselAtInfinity(Values):
     def forward(self, x: T):
         return (torch.special.bessel_j0(self.v), torch.special.bessel_j1(self.v), torch.special.bessel_y0(self.v),
                 torch.special.bessel_y1(self.v), x)
+
+
+@case("f32[n]")
+class SmallAndSaturated(Values):
+    def __init__(self):
+        super().__init__([-103., -100., -90., -88., -8.25, -8., 8.25], torch.float32)
+
+    def forward(self, x: T):
+        y = x.sum() * 0 + self.v
+        return torch.exp(y) > 0, torch.tanh(y) > -1, torch.exp(y), x

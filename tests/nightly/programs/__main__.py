@@ -5,11 +5,12 @@
     python3 tests/nightly/programs --hg-bin build/bin --count 20000 --traced
     python3 tests/nightly/programs --hg-bin build/bin --count 20000 --exported
 
-Every program is scripted, traced at one size with --traced, or exported with --exported, converted with symbolic sizes, and run at sizes
-0, 1, 2, 3 and 6 with inputs that are small, large, negated and zero. Its verdict:
+Every program is scripted, traced at one size with --traced, or exported with --exported, converted with symbolic
+sizes, and run at sizes 0, 1, 2, 3 and 6 with inputs that are small, large, negated and zero. Its verdict:
 
 - equal: hg-run answers what PyTorch answers wherever it does, or stops with a sentence (counted by run);
 - refused, mismatch: hg-convert exits with 3 or 4, counted by reason;
+- narrow: the guards of the file exclude every size at which PyTorch answers here;
 - unsteady: PyTorch itself gives the other answer when inputs move by a few roundings;
 - WRONG: another answer, or an answer where PyTorch raises (a write from or to memory that overlaps is counted
   apart); CRASH: a tool died; UNLOADABLE: the file never runs.
@@ -37,7 +38,7 @@ except ImportError:
 import tools
 from apart import judge_apart
 from generate import Program, generate
-from judge import FATAL, MISMATCH, REFUSED, UNSTEADY, USELESS, Verdict
+from judge import FATAL, MISMATCH, NARROW, REFUSED, USELESS, Verdict
 from shrink import script, shrink
 
 
@@ -59,7 +60,7 @@ def report(verdicts: list[tuple[str, Program, Verdict]], options: argparse.Names
     converted = useful - kinds[REFUSED] - kinds[MISMATCH] - sum(v.kind == "CRASH" and "convert" in v.reason for _, _, v in verdicts)
     print(f"{useful} programs that PyTorch answers, {100 * converted / useful:.1f} % convert: "
           + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
-    for kind in (*FATAL, MISMATCH, REFUSED, USELESS):
+    for kind in (*FATAL, MISMATCH, NARROW, REFUSED, USELESS):
         reasons = Counter(verdict.reason for _, _, verdict in verdicts if verdict.kind == kind)
         if reasons:
             print(f"  {kind}:")

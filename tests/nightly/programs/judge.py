@@ -16,6 +16,7 @@ import truth
 from generate import Program
 
 EQUAL, REFUSED, MISMATCH, UNSTEADY, USELESS = "equal", "refused", "mismatch", "unsteady", "useless"
+NARROW = "narrow"
 WRONG, CRASH, UNLOADABLE = "WRONG", "CRASH", "UNLOADABLE"
 FATAL = (WRONG, CRASH, UNLOADABLE)
 
@@ -119,5 +120,6 @@ def compare(program: Program, expected: dict, results: dict) -> Verdict:
     answered = sum(wanted.values is not None for wanted in expected.values())
     if answered and sum(verdict.stopped.values()) == answered:
         message = verdict.stopped.most_common(1)[0][0]
-        return Verdict(UNLOADABLE, message, message)
+        guarded = all("but the model was converted for" in each for each in verdict.stopped)
+        return Verdict(NARROW if guarded else UNLOADABLE, message, message)
     return verdict

@@ -166,8 +166,9 @@ def is_unsteady(program: Program, point: Point, found: list[np.ndarray]) -> bool
         functions.append(compile_program(replace(program, source=moved)))
     with silence():
         for draw in range(24):
+            size = 10.0 ** -(5 + draw % 3)
             inputs = [each if each.dtype.kind != "f" else
-                      (each * (1 + rng.choice([-1, 1, 0], each.shape) * 10.0 ** -(5 + draw % 3))).astype(each.dtype)
+                      (each + np.maximum(np.abs(each), draw % 2) * rng.choice([-1, 1, 0], each.shape) * size).astype(each.dtype)
                       for each in arrays(program, point)]
             if same(ask(functions[draw % 3], inputs).values, found):
                 return True
