@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// hg-embed: an object file that holds a model, for a program that is linked with it.
+#include <CLI/CLI.hpp>
+#include <fstream>
+
+#include "hg/model.h"
+#include "tools/cli.h"
+#include "tools/elf_object.h"
+
+namespace hg::tools {
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  hg-embed digits.hgm -o digits.o
+  hg-embed digits.hgm -o digits.o --symbol my_model --machine aarch64
+
+The object has the file's bytes under the model's name. A program declares and borrows them:
+  extern "C" const std::byte digits[];
+  extern "C" const uint64_t digits_size;
+  hg::Result<hg::Model> model = hg::Model::borrow({digits, digits_size});
+
+Exit codes: 0 ok, 1 usage, 2 unreadable or unwritable file, 3 unsupported.)";
+
+struct EmbedJob {
+  std::string model, out, symbol, machine;
+};
+
+Outcome embed(const EmbedJob& job) {
+  // What no program could load is not put into one.
+  if (const Result<Model> model = Model::load(job.model); !model.ok())
+    return outcome(model.status());
+  std::ifstream file(job.model, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file) return {Exit::unreadable, text(job.model, ": cannot be read")};
+  const Result<std::vector<std::byte>> object =
+      elf_object(std::as_bytes(std::span(bytes)),
+                 job.symbol.empty() ? symbol_of(job.model) : job.symbol, job.machine);
+  if (object.status().code() == Code::invalid_argument) return usage(object.status().message());
+  if (!object.ok()) return outcome(object.status());
+  std::ofstream out(job.out, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(object->data()),
+            static_cast<std::streamsize>(object->size()));
+  out.close();
+  if (!out) return {Exit::unreadable, text(job.out, ": cannot be written")};
+  return {};
+}
+
+}  // namespace
+}  // namespace hg::tools
+
+int main(int argc, char** argv) {
+  using namespace hg::tools;
+  CLI::App app("Makes an object file of a Hologram model.", "hg-embed");
+  app.footer(kExamples);
+  app.set_version_flag("--version", version_text("hg-embed"));
+  EmbedJob job;
+  app.add_option("MODEL", job.model, "the model, an .hgm file")->required();
+  app.add_option("-o,--output", job.out, "the object file")->required();
+  app.add_option("--symbol", job.symbol, "the name of the bytes; that of the file by default");
+  app.add_option("--machine", job.machine, "x86-64, aarch64 or riscv64; this one by default");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return finish("hg-embed", usage(error.what(), "; see hg-embed --help"));
+  }
+  return finish("hg-embed", embed(job));
+}
