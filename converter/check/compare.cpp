@@ -196,8 +196,8 @@ Result<Tensor> row_major(const Tensor& tensor, TensorData& owner) {
   return owner.tensor;
 }
 
-// Outputs of this size and below are taken for the rounding of larger numbers.
-constexpr double kLeastSize = 1e-4;
+// Smaller outputs may be differences of numbers around 1, whose rounding is about 1e-7 in f32.
+constexpr double kLeastSize = 1e-3;
 
 Tolerance tolerance_for(const Tensor& want) {
   if (!is_float(want.dtype)) return {};
