@@ -8,7 +8,7 @@ set -euo pipefail
 
 declare -A packages=(
   [build]="g++ cmake ninja-build libhwy-dev libflatbuffers-dev flatbuffers-compiler"
-  [vulkan]="libvulkan-dev glslang-tools"
+  [vulkan]="libvulkan-dev spirv-headers glslang-tools"
   [converter]="libtorch-dev libzip-dev libprotobuf-dev protobuf-compiler nlohmann-json3-dev"
   [tools]="libcli11-dev nlohmann-json3-dev"
   [tests]="libgtest-dev pkg-config python3 python3-numpy python3-torch mesa-vulkan-drivers vulkan-validationlayers spirv-tools"

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <set>
+#include <spirv/unified1/spirv.hpp11>
 #include <string_view>
 
 #include "lib/vulkan/commands.h"
@@ -14,54 +15,13 @@
 namespace hg::vulkan {
 namespace {
 
-enum Op : uint32_t {
-  kSource = 3,
-  kSourceExtension = 4,
-  kName = 5,
-  kMemberName = 6,
-  kExtension = 10,
-  kExtInstImport = 11,
-  kExtInst = 12,
-  kMemoryModel = 14,
-  kEntryPoint = 15,
-  kExecutionMode = 16,
-  kCapability = 17,
-  kTypeVoid = 19,
-  kTypeBool = 20,
-  kTypeInt = 21,
-  kTypeFloat = 22,
-  kTypeVector = 23,
-  kTypeArray = 28,
-  kTypePointer = 32,
-  kConstant = 43,
-  kFunction = 54,
-  kFunctionParameter = 55,
-  kFunctionEnd = 56,
-  kFunctionCall = 57,
-  kVariable = 59,
-  kDecorate = 71,
-  kMemberDecorate = 72,
-  kVectorShuffle = 79,
-  kCompositeExtract = 81,
-  kCompositeInsert = 82,
-  kLoopMerge = 246,
-  kSelectionMerge = 247,
-  kLabel = 248,
-  kBranch = 249,
-  kBranchConditional = 250,
-  kReturn = 253,
-};
-enum Capability : uint32_t {
-  kFloat64 = 10,
-  kInt64 = 11,
-  kStorage16 = 4433,
-  kStorage8 = 4448,
-};
+using spv::Capability;
+using spv::Op;
 
 struct Instruction {
   const uint32_t* words = nullptr;
   uint32_t count = 0;
-  uint32_t op() const { return words[0] & 0xffffu; }
+  Op op() const { return static_cast<Op>(words[0] & spv::OpCodeMask); }
   std::string_view text(uint32_t at) const { return reinterpret_cast<const char*>(words + at); }
 };
 
@@ -70,7 +30,7 @@ constexpr size_t kHeaderWords = 5;  // of a module
 std::vector<Instruction> instructions(std::span<const uint32_t> code, size_t first) {
   std::vector<Instruction> all;
   for (size_t at = first; at < code.size();) {
-    const uint32_t count = code[at] >> 16;
+    const uint32_t count = code[at] >> spv::WordCountShift;
     if (count == 0 || at + count > code.size()) break;
     all.push_back({&code[at], count});
     at += count;
@@ -85,34 +45,34 @@ void each_id(const Instruction& in, const Visit& visit) {
     for (uint32_t i = from; i < to && i < in.count; ++i) visit(in.words[i]);
   };
   switch (in.op()) {
-    case kTypeInt:
-    case kTypeFloat:
-    case kLabel:
+    case Op::OpTypeInt:
+    case Op::OpTypeFloat:
+    case Op::OpLabel:
       return range(1, 2);
-    case kTypeVector:
-    case kConstant:
-    case kVariable:
+    case Op::OpTypeVector:
+    case Op::OpConstant:
+    case Op::OpVariable:
       return range(1, 3);
-    case kTypePointer:
+    case Op::OpTypePointer:
       visit(in.words[1]);
       return range(3, 4);
-    case kExtInst:
+    case Op::OpExtInst:
       range(1, 4);
       return range(5, in.count);
-    case kFunction:
+    case Op::OpFunction:
       range(1, 3);
       return range(4, 5);
-    case kVectorShuffle:
+    case Op::OpVectorShuffle:
       return range(1, 5);
-    case kCompositeExtract:
+    case Op::OpCompositeExtract:
       return range(1, 4);
-    case kCompositeInsert:
+    case Op::OpCompositeInsert:
       return range(1, 5);
-    case kLoopMerge:
+    case Op::OpLoopMerge:
       return range(1, 3);
-    case kSelectionMerge:
+    case Op::OpSelectionMerge:
       return range(1, 2);
-    case kBranchConditional:
+    case Op::OpBranchConditional:
       return range(1, 4);
     default:
       return range(1, in.count);
@@ -130,13 +90,15 @@ class Library {
       : code_(code), all_(instructions(code, kHeaderWords)), bound_(code.size() > 3 ? code[3] : 0) {
     for (size_t i = 0; i < all_.size(); ++i) {
       const Instruction& in = all_[i];
-      if (in.op() == kName) names_[std::string(in.text(2))] = in.words[1];
-      if (in.op() == kTypeInt && in.words[2] == 32 && in.words[3] == 0) uint_type_ = in.words[1];
-      if (in.op() == kEntryPoint) main_ = in.words[2];
-      if (in.op() != kFunction) continue;
+      if (in.op() == Op::OpName) names_[std::string(in.text(2))] = in.words[1];
+      if (in.op() == Op::OpTypeInt && in.words[2] == 32 && in.words[3] == 0)
+        uint_type_ = in.words[1];
+      if (in.op() == Op::OpEntryPoint) main_ = in.words[2];
+      if (in.op() != Op::OpFunction) continue;
       if (functions_begin_ == 0) functions_begin_ = i;
       Function function{i, i, in.words[1]};
-      while (function.end < all_.size() && all_[function.end].op() != kFunctionEnd) ++function.end;
+      while (function.end < all_.size() && all_[function.end].op() != Op::OpFunctionEnd)
+        ++function.end;
       ++function.end;
       functions_[in.words[2]] = function;
     }
@@ -177,8 +139,12 @@ std::string_view mangled(DType dtype) {
   }
 }
 
-void emit(std::vector<uint32_t>& to, uint32_t op, std::initializer_list<uint32_t> words) {
-  to.push_back(static_cast<uint32_t>(words.size() + 1) << 16 | op);
+// The first word of an instruction of `count` words.
+uint32_t head(Op op, size_t count) {
+  return static_cast<uint32_t>(count) << spv::WordCountShift | static_cast<uint32_t>(op);
+}
+void emit(std::vector<uint32_t>& to, Op op, std::initializer_list<uint32_t> words) {
+  to.push_back(head(op, words.size() + 1));
   to.insert(to.end(), words);
 }
 
@@ -189,7 +155,7 @@ std::vector<uint32_t> Library::link(const ShaderProgram& program, bool& ok) cons
   std::set<uint32_t> called;
   const auto number = [&](int64_t value) {
     const auto [entry, is_new] = numbers.try_emplace(static_cast<uint32_t>(value), next);
-    if (is_new) emit(constants, kConstant, {uint_type_, next++, static_cast<uint32_t>(value)});
+    if (is_new) emit(constants, Op::OpConstant, {uint_type_, next++, static_cast<uint32_t>(value)});
     return entry->second;
   };
   uint32_t result_type = 0;
@@ -201,7 +167,7 @@ std::vector<uint32_t> Library::link(const ShaderProgram& program, bool& ok) cons
     }
     called.insert(function);
     result_type = functions_.at(function).result_type;
-    body.push_back(static_cast<uint32_t>(arguments.size() + 4) << 16 | kFunctionCall);
+    body.push_back(head(Op::OpFunctionCall, arguments.size() + 4));
     const uint32_t result = next++;
     body.insert(body.end(), {result_type, result, function});
     body.insert(body.end(), arguments.begin(), arguments.end());
@@ -228,13 +194,13 @@ std::vector<uint32_t> Library::link(const ShaderProgram& program, bool& ok) cons
   const Function& main = functions_.at(main_);
   const Instruction& header = all_[main.begin];
   body.insert(body.end(), header.words, header.words + header.count);
-  emit(body, kLabel, {next++});
+  emit(body, Op::OpLabel, {next++});
   const uint32_t index = call("invocation(", {});
   const uint32_t inside = call("inside(u1;u1;", {index, number(at_count)});
   const uint32_t then = next++, end = next++;
-  emit(body, kSelectionMerge, {end, 0});
-  emit(body, kBranchConditional, {inside, then, end});
-  emit(body, kLabel, {then});
+  emit(body, Op::OpSelectionMerge, {end, 0});
+  emit(body, Op::OpBranchConditional, {inside, then, end});
+  emit(body, Op::OpLabel, {then});
   struct Register {
     uint32_t id;
     std::string type;
@@ -273,10 +239,10 @@ std::vector<uint32_t> Library::link(const ShaderProgram& program, bool& ok) cons
   call(text("store_", name_of(program.result), "(u1;", mangled(program.result)),
        {to, registers.back().id});
   if (registers.back().type != mangled(program.result)) ok = false;
-  emit(body, kBranch, {end});
-  emit(body, kLabel, {end});
-  emit(body, kReturn, {});
-  emit(body, kFunctionEnd, {});
+  emit(body, Op::OpBranch, {end});
+  emit(body, Op::OpLabel, {end});
+  emit(body, Op::OpReturn, {});
+  emit(body, Op::OpFunctionEnd, {});
   if (!ok) return {};
 
   // Functions that are reached, and the ids that they use.
@@ -291,12 +257,12 @@ std::vector<uint32_t> Library::link(const ShaderProgram& program, bool& ok) cons
     const Function& function = functions_.at(id);
     for (size_t i = function.begin; i < function.end; ++i) {
       each_id(all_[i], [&](uint32_t operand) { used.insert(operand); });
-      if (all_[i].op() == kFunctionCall) open.push_back(all_[i].words[3]);
+      if (all_[i].op() == Op::OpFunctionCall) open.push_back(all_[i].words[3]);
     }
   }
   used.insert(uint_type_);
   for (const Instruction& in : all_)
-    if (in.op() == kEntryPoint) {  // its interface, behind the name
+    if (in.op() == Op::OpEntryPoint) {  // its interface, behind the name
       const auto name_words = static_cast<uint32_t>(in.text(3).size() / 4 + 1);
       for (uint32_t i = 3 + name_words; i < in.count; ++i) used.insert(in.words[i]);
     }
@@ -304,18 +270,18 @@ std::vector<uint32_t> Library::link(const ShaderProgram& program, bool& ok) cons
   std::vector<bool> keep(functions_begin_, false);
   bool has_f64 = false, has_i64 = false, has_16 = false, has_8 = false;
   size_t globals = functions_begin_;
-  while (globals > 0 && all_[globals - 1].op() != kDecorate &&
-         all_[globals - 1].op() != kMemberDecorate)
+  while (globals > 0 && all_[globals - 1].op() != Op::OpDecorate &&
+         all_[globals - 1].op() != Op::OpMemberDecorate)
     --globals;
   for (size_t i = functions_begin_; i-- > globals;) {
     const Instruction& in = all_[i];
-    const bool is_type = in.op() >= kTypeVoid && in.op() <= 39;
+    const bool is_type = in.op() >= Op::OpTypeVoid && in.op() <= Op::OpTypeForwardPointer;
     if (!used.count(in.words[is_type ? 1 : 2])) continue;
     keep[i] = true;
     each_id(in, [&](uint32_t id) { used.insert(id); });
-    if (in.op() == kTypeFloat || in.op() == kTypeInt) {
-      has_f64 |= in.op() == kTypeFloat && in.words[2] == 64;
-      has_i64 |= in.op() == kTypeInt && in.words[2] == 64;
+    if (in.op() == Op::OpTypeFloat || in.op() == Op::OpTypeInt) {
+      has_f64 |= in.op() == Op::OpTypeFloat && in.words[2] == 64;
+      has_i64 |= in.op() == Op::OpTypeInt && in.words[2] == 64;
       has_16 |= in.words[2] == 16;
       has_8 |= in.words[2] == 8;
     }
@@ -328,23 +294,24 @@ std::vector<uint32_t> Library::link(const ShaderProgram& program, bool& ok) cons
   for (size_t i = 0; i < functions_begin_; ++i) {
     const Instruction& in = all_[i];
     switch (in.op()) {
-      case kSource:
-      case kSourceExtension:
-      case kName:
-      case kMemberName:
+      case Op::OpSource:
+      case Op::OpSourceExtension:
+      case Op::OpName:
+      case Op::OpMemberName:
         continue;
-      case kCapability: {
-        const uint32_t what = in.words[1];
-        if ((what == kFloat64 && !has_f64) || (what == kInt64 && !has_i64) ||
-            (what == kStorage16 && !has_16) || (what == kStorage8 && !has_8))
+      case Op::OpCapability: {
+        const auto what = static_cast<Capability>(in.words[1]);
+        if ((what == Capability::Float64 && !has_f64) || (what == Capability::Int64 && !has_i64) ||
+            (what == Capability::StorageBuffer16BitAccess && !has_16) ||
+            (what == Capability::StorageBuffer8BitAccess && !has_8))
           continue;
         break;
       }
-      case kExtension:
+      case Op::OpExtension:
         if (in.text(1) == "SPV_KHR_8bit_storage" && !has_8) continue;
         break;
-      case kDecorate:
-      case kMemberDecorate:
+      case Op::OpDecorate:
+      case Op::OpMemberDecorate:
         if (!used.count(in.words[1])) continue;
         break;
       default:
