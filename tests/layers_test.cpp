@@ -23,6 +23,8 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/device", {"lib/graph"}},
     {"lib/plan", {"lib/graph", "lib/device"}},
     {"lib/run", {"lib/graph", "lib/compile", "lib/device", "lib/plan"}},
+    {"lib/array", {"lib/graph"}},
+    {"lib/eager", {"lib/graph", "lib/array", "lib/device", "lib/plan", "lib/run"}},
     {"lib/train", {"lib/graph"}},
     {"lib/vulkan", {"lib/graph", "lib/device"}},
     {"lib/vulkan/kernels",

@@ -44,6 +44,23 @@ class Program {
   // Plans the first part for the sizes of the inputs and for `dims`.
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
   Status run(const std::stop_token& stop = {});
+  // Runs on memory named at each call, for calls that take less time than what run() looks after.
+  // Allowed where can_run_on() says so: a planned program of one part whose steps are kernels of the
+  // CPU, each output in memory of its own. Inputs are contiguous, outputs too and 64-byte aligned,
+  // and none shares a byte with another one or with an input, but where may_overwrite() allows it.
+  bool can_run_on();
+  Status run_on(std::span<void* const> inputs, std::span<void* const> outputs);
+  // Whether an output may lie exactly where an input lies.
+  bool may_overwrite(size_t output, size_t input) const;
+  // Of a planned program that runs nothing: where in an input this output lies; else nothing.
+  struct InputView {
+    size_t input = 0;
+    int64_t offset = 0;  // bytes
+    Tensor tensor;       // without data
+  };
+  std::optional<InputView> view_of_input(size_t output) const;
+  // What the next run draws from.
+  void set_random(const RandomState& state) { random_ = state; }
   // Of several runs, the first of which only warms up; none begins when they took `most_ms`.
   Result<double> least_ms(int most_runs, double most_ms);
   Result<Tensor> output(int index) const;

@@ -219,6 +219,7 @@ void* Program::base_of(const Place& place) const {
           return home + place.offset;
       return static_cast<std::byte*>(arenas_[index].data()) + place.offset;
     case Place::Kind::input:
+      if (input_data_[index] == nullptr) return nullptr;  // run_on() names it
       return static_cast<std::byte*>(input_data_[index]) + place.offset;
     case Place::Kind::state:
       return static_cast<std::byte*>(state_data_[index]) + place.offset;
@@ -229,7 +230,7 @@ void* Program::base_of(const Place& place) const {
 }
 
 void Program::resolve(Ready& ready) {
-  if (ready.generation != generation_) {
+  if (ready.generation != generation_ || ready.is_rebound) {
     size_t at = 0, context = 0;
     const auto resolve_step = [&](const Step& step) {
       for (const PlacedTensor& in : step.inputs) ready.tensors[at++].data = base_of(in.place);
@@ -239,10 +240,13 @@ void Program::resolve(Ready& ready) {
     for (const Step& step : ready.plan.steps) resolve_step(step);
     if (ready.plan.measure) resolve_step(*ready.plan.measure);
     ready.generation = generation_;
+    ready.is_rebound = false;
   }
-  for (const Ready::InputPatch& patch : ready.patches)
-    ready.tensors[patch.tensor].data =
-        static_cast<std::byte*>(input_data_[static_cast<size_t>(patch.input)]) + patch.offset;
+  for (const Ready::InputPatch& patch : ready.patches) {
+    Place place = Place::of_input(patch.input);
+    place.offset = patch.offset;
+    ready.tensors[patch.tensor].data = base_of(place);
+  }
 }
 
 }  // namespace hg

@@ -23,6 +23,14 @@ struct Program::Ready {
     int64_t offset;
   };
   std::vector<InputPatch> patches;
+  // What run_on() sets beside them, and whether it did since the tensors were resolved.
+  struct OutputPatch {
+    size_t tensor;
+    size_t output;
+    int64_t offset;
+  };
+  std::vector<OutputPatch> output_patches;
+  bool is_rebound = false;
   std::vector<int32_t> host_inputs;  // that a step on the CPU reads
   // By block: where it lies, less its offset in the arena, when that is not in the arena.
   std::vector<std::byte*> homes;

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inside of an executor.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "hg/eager.h"
+#include "hg/gpu.h"
+#include "hg/options.h"
+#include "lib/eager/plan_cache.h"
+
+namespace hg {
+
+struct ExecutorBase::Body {
+  explicit Body(const ExecutorOptions& options) : options(options), cache(options.most_plans) {}
+
+  // The dtype that numbers among the inputs take.
+  static DType dtype_of_numbers(std::span<const Operand> inputs);
+  // Appends an input to the key, or fails when it cannot be read.
+  Status describe(std::string_view op, std::span<const Operand> inputs, size_t i, DType numbers,
+                  CallKey& key) const;
+  Result<PlannedCall*> planned(std::string_view op, std::span<const Operand> inputs,
+                               std::span<const Argument> attrs, DType numbers);
+  Result<PlannedCall> plan(std::string_view op, std::span<const Operand> inputs,
+                           std::span<const Argument> attrs, DType numbers) const;
+  static Value add_input(const Operand& input, const std::string& name, DType numbers, Graph& graph,
+                         PlannedCall& call);
+  static void choose_way(PlannedCall& call);
+  Status execute(std::string_view op, PlannedCall& call, std::span<const Operand> inputs,
+                 DType numbers, std::span<Array> results, bool given);
+  Status read_numbers(std::string_view op, std::span<const Operand> inputs, DType dtype);
+  Status run_general(PlannedCall& call, std::span<const Operand> inputs, std::span<Array> results,
+                     bool given);
+  // The tensor of an input as the program takes it.
+  ConstTensor tensor_of(std::span<const Operand> inputs, size_t i) const;
+  // "input 'weight' of linear"
+  std::string input_label(std::string_view op, size_t i) const;
+  Status check_out(std::string_view op, const PlannedCall::Output& output, const Array& out) const;
+  bool may_write_to(const PlannedCall& call, std::span<const Operand> inputs,
+                    std::span<const Array> outs, size_t i) const;
+
+  ExecutorOptions options;
+  const Registry* registry = nullptr;
+  SessionOptions session;
+  std::vector<std::string> notes;
+  PlanCache cache;
+  ExecutorCounters counters;
+  uint64_t draws = 0;  // calls of random ops so far
+  bool is_closed = false;
+  struct alignas(16) Number {
+    std::array<std::byte, 16> bytes;
+  };
+  std::vector<Number> numbers;  // of the call at hand, by input
+  DType number_dtype = f32;     // of them
+};
+
+}  // namespace hg

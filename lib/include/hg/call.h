@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The attributes of a call of an op as generated functions take them (hg/executor.h). All of these
+// borrow what they are made of, and live no longer than the call.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "hg/graph.h"
+#include "hg/tensor.h"
+
+namespace hg {
+
+// A list of numbers, or one number where the op takes that for a list of one.
+template <class Number>
+class ListOf {
+ public:
+  ListOf() = default;
+  ListOf(std::initializer_list<Number> values)
+      : values_(std::span(values.begin(), values.size())) {}
+  ListOf(std::span<const Number> values) : values_(values) {}
+  ListOf(const std::vector<Number>& values) : values_(values) {}
+  ListOf(const Sizes& sizes) requires std::same_as<Number, int64_t>
+      : values_(sizes.begin(), sizes.size()) {}
+  template <class One>
+  requires std::is_arithmetic_v<One> ListOf(One value)
+      : one_(static_cast<Number>(value)), is_one_(true) {}
+  std::span<const Number> values() const { return is_one_ ? std::span(&one_, 1) : values_; }
+
+ private:
+  std::span<const Number> values_;
+  Number one_ = 0;
+  bool is_one_ = false;
+};
+using Ints = ListOf<int64_t>;
+using Reals = ListOf<double>;
+
+// The text of an attribute, or one of the enums of hg/words.h.
+class Word {
+ public:
+  Word(const char* text) : text_(text) {}
+  Word(std::string_view text) : text_(text) {}
+  Word(const std::string& text) : text_(text) {}
+  template <class Enum>
+  requires(std::is_enum_v<Enum>&& requires(Enum word) { name_of(word); }) Word(Enum word)
+      : text_(name_of(word)) {}
+  std::string_view text() const { return text_; }
+
+ private:
+  std::string_view text_;
+};
+
+// One attribute with its value.
+struct Argument {
+  using Value = std::variant<std::monostate, bool, int64_t, double, std::string_view, DType,
+                             std::span<const int64_t>, std::span<const double>>;
+  std::string_view name;
+  Value value;  // monostate: none
+
+  Argument(std::string_view attribute, bool given) : name(attribute), value(given) {}
+  Argument(std::string_view attribute, int64_t given) : name(attribute), value(given) {}
+  Argument(std::string_view attribute, double given) : name(attribute), value(given) {}
+  Argument(std::string_view attribute, DType given) : name(attribute), value(given) {}
+  Argument(std::string_view attribute, const Word& given) : name(attribute), value(given.text()) {}
+  Argument(std::string_view attribute, const Ints& given)
+      : name(attribute), value(given.values()) {}
+  Argument(std::string_view attribute, const Reals& given)
+      : name(attribute), value(given.values()) {}
+  template <class T>
+  Argument(std::string_view attribute, const std::optional<T>& given) : name(attribute) {
+    if (given) value = Argument(attribute, *given).value;
+  }
+
+  Attr attr() const;  // a copy
+  // The reverse: borrows what `attr` holds, and a list of integers from `list`. Fails when it
+  // depends on a symbol.
+  static Result<Argument> of(std::string_view name, const Attr& attr, std::vector<int64_t>& list);
+};
+
+}  // namespace hg

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs of small programs on memory that each call names: pointers are set, and kernels run.
+#include <algorithm>
+
+#include "lib/run/ready.h"
+
+namespace hg {
+
+bool Program::can_run_on() {
+  if (parts_.size() != 1 || device_ != nullptr || options_.profile) return false;
+  Ready& ready = *parts_.front();
+  const Plan& plan = ready.plan;
+  if (plan.next_node != graph_.nodes().size() || plan.measure || !plan.branches.empty() ||
+      !graph_.assignments().empty())
+    return false;
+  for (size_t i = 0; i < ready.whole_blocks.size(); ++i) {
+    const int32_t block = ready.whole_blocks[i];
+    if (block < 0 || std::count(ready.whole_blocks.begin(), ready.whole_blocks.end(), block) > 1)
+      return false;
+  }
+  ready.output_patches.clear();
+  size_t at = 0;
+  const auto patch = [&](const PlacedTensor& placed) {
+    const auto& blocks = ready.whole_blocks;
+    const auto found = placed.place.kind == Place::Kind::arena
+                           ? std::find(blocks.begin(), blocks.end(), placed.place.block)
+                           : blocks.end();
+    if (found != blocks.end() && placed.place.block >= 0)
+      ready.output_patches.push_back(
+          {at, static_cast<size_t>(found - blocks.begin()),
+           placed.place.offset - plan.blocks[static_cast<size_t>(placed.place.block)].offset});
+    ++at;
+  };
+  for (const Step& step : plan.steps) {
+    if (step.kind != StepKind::kernel) return false;
+    for (const PlacedTensor& in : step.inputs) patch(in);
+    for (const PlacedTensor& out : step.outputs) patch(out);
+  }
+  return true;
+}
+
+Status Program::run_on(std::span<void* const> inputs, std::span<void* const> outputs) {
+  Ready& ready = *parts_.front();
+  if (ready.generation != generation_) resolve(ready);
+  ready.is_rebound = true;
+  for (const Ready::InputPatch& patch : ready.patches)
+    ready.tensors[patch.tensor].data =
+        static_cast<std::byte*>(inputs[static_cast<size_t>(patch.input)]) + patch.offset;
+  for (const Ready::OutputPatch& patch : ready.output_patches)
+    ready.tensors[patch.tensor].data =
+        static_cast<std::byte*>(outputs[patch.output]) + patch.offset;
+  for (size_t i = 0; i < ready.plan.steps.size(); ++i) {
+    const Step& step = ready.plan.steps[i];
+    step.kernel->run(ready.contexts[i]);
+    if (error_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+      return failure(step);
+  }
+  return {};
+}
+
+// As the planner lets an output take the memory of an input that nobody else reads.
+bool Program::may_overwrite(size_t output, size_t input) const {
+  const Plan& plan = parts_.front()->plan;
+  if (plan.steps.size() != 1 || plan.steps[0].node < 0) return false;
+  const Step& step = plan.steps[0];
+  const Node& node = graph_.nodes()[static_cast<size_t>(step.node)];
+  const auto made =
+      std::find(node.outputs.begin(), node.outputs.end(), graph_.outputs()[output].second);
+  const auto k = static_cast<size_t>(made - node.outputs.begin());
+  const bool in_place = node.op->def.traits & kInPlace;
+  if (made == node.outputs.end() || (k > 0 && !in_place)) return false;
+  bool found = false;
+  for (size_t i = 0, given = 0; i < step.inputs.size(); ++i) {
+    if (node.inputs[i] == kNoValue) continue;
+    const size_t rank = given++;
+    const PlacedTensor& in = step.inputs[i];
+    if (in.place.kind != Place::Kind::input || static_cast<size_t>(in.place.index) != input)
+      continue;
+    if (i >= 32 || in.place.offset != 0 || !in.tensor.is_contiguous() ||
+        in.tensor.bytes() != step.outputs[k].tensor.bytes() ||
+        (in_place ? rank != k : !((node.op->def.alias >> i) & 1u)))
+      return false;
+    found = true;
+  }
+  return found;
+}
+
+std::optional<Program::InputView> Program::view_of_input(size_t output) const {
+  if (parts_.size() != 1 || !parts_.front()->plan.steps.empty() || device_ != nullptr)
+    return std::nullopt;
+  const PlacedTensor* const made =
+      parts_.front()->plan.find(graph_.outputs()[output].second, Side::host);
+  if (made == nullptr || made->place.kind != Place::Kind::input) return std::nullopt;
+  return InputView{static_cast<size_t>(made->place.index), made->place.offset, made->tensor};
+}
+
+}  // namespace hg

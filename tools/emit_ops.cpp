@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// emit_ops STYLE FILE: writes C++ that calls each op of the op table on a handle of tensors, from
+// the op's signature alone. A Style says how; a new handle is one more Style. A file that is the
+// same already is left as it is, so that nothing is compiled again.
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hg/op.h"
+
+namespace {
+
+using hg::AttrType;
+using hg::Signature;
+
+struct Style {
+  std::string_view name;
+  std::string_view before, after;  // the rest of the file
+  std::string_view handle;         // an input; default-constructed: not given
+  std::string_view list;           // any number of inputs
+  std::string_view prefix;         // of a declaration, with a type that fits every result
+  // Calls with (name, inputs, attributes): ops of one output, of a fixed number, of any number.
+  std::string_view one, several, any;
+};
+
+constexpr Style kStyles[] = {
+    {.name = "methods",
+     .before = R"(// SPDX-License-Identifier: Apache-2.0
+// Ops that run at once on arrays: one method for each op of the op table, printed from its
+// signature when the library is built. hg/eager.h says what all of them have in common.
+//
+//   HG_TRY_ASSIGN(hg::Executor ex, hg::Executor::create());
+//   HG_TRY_ASSIGN(hg::Array y, ex.softmax(ex.linear(x, weight, bias), -1));
+#pragma once
+
+#include "hg/eager.h"
+
+namespace hg {
+
+// Inputs come first, optional ones behind the attributes that must be given. The result is a
+// Result<Array>; of an op with several outputs, a Result of an array of Arrays; where the inputs
+// decide how many there are, of a vector.
+template <class Self>
+class ExecutorMethods {
+ public:
+)",
+     .after = R"(
+ private:
+  Self& self() { return static_cast<Self&>(*this); }
+};
+
+// Calls whose result goes to the memory that into() was given.
+class Into : public ExecutorMethods<Into>, public IntoBase {
+ public:
+  using IntoBase::IntoBase;
+};
+
+class Executor : public ExecutorMethods<Executor>, public ExecutorBase {
+ public:
+  static Result<Executor> create(const ExecutorOptions& options = {}) {
+    HG_TRY_ASSIGN(ExecutorBase base, ExecutorBase::create(options));
+    return Executor(std::move(base));
+  }
+  // ex.into(y).add(a, b): y has the shape and dtype of the result, and may be an input.
+  Into into(Array& out) { return Into(*this, std::span(&out, 1)); }
+  // The same of an op with several outputs.
+  Into into(std::span<Array> outs) { return Into(*this, outs); }
+
+ private:
+  explicit Executor(ExecutorBase base) : ExecutorBase(std::move(base)) {}
+};
+
+}  // namespace hg
+)",
+     .handle = "const Operand&",
+     .list = "const Operands&",
+     .prefix = "  auto ",
+     .one = "self().one(",
+     .several = "self().template several<",
+     .any = "self().any("},
+};
+
+// An input or an attribute on its way to C++.
+struct Parameter {
+  std::string text;  // "int64_t dim"
+  std::string fallback;
+};
+
+std::string between(char begin, std::string_view text, char end) {
+  std::string out(1, begin);
+  out += text;
+  out += end;
+  return out;
+}
+
+std::string quoted(std::string_view text) { return between('"', text, '"'); }
+
+std::string_view type_of(AttrType type) {
+  switch (type) {
+    case AttrType::boolean:
+      return "bool";
+    case AttrType::integer:
+      return "int64_t";
+    case AttrType::real:
+      return "double";
+    case AttrType::string:
+      return "const Word&";
+    case AttrType::dtype:
+      return "DType";
+    case AttrType::integers:
+      return "const Ints&";
+    case AttrType::reals:
+      return "const Reals&";
+    case AttrType::strings:
+      break;
+  }
+  return "";
+}
+
+// A default as C++ reads it: 1e-05, {1, 1}, "mean", DType::f32.
+std::string literal(const Signature::Attribute& attribute) {
+  if (attribute.fallback.is_none()) return "{}";
+  std::string text;
+  append_text(text, attribute.fallback);
+  switch (attribute.type) {
+    case AttrType::string:
+      return text.starts_with('"') ? text : quoted(text);
+    case AttrType::dtype:
+      return "DType::" + (text == "bool" ? std::string("bool_") : text);
+    case AttrType::integers:
+    case AttrType::reals:
+      return between('{', std::string_view(text).substr(1, text.size() - 2), '}');
+    default:
+      return text;
+  }
+}
+
+Parameter parameter_of(const Signature::Attribute& attribute) {
+  std::string type(type_of(attribute.type));
+  // An absent list is an empty one to C++; no op tells them apart.
+  if (attribute.optional && attribute.type != AttrType::integers &&
+      attribute.type != AttrType::reals)
+    type = attribute.type == AttrType::string ? "const std::optional<Word>&"
+                                              : "const std::optional<" + type + ">&";
+  Parameter parameter{type + " " + attribute.name, ""};
+  if (!attribute.required) parameter.fallback = attribute.optional ? "{}" : literal(attribute);
+  return parameter;
+}
+
+// Required inputs; attributes up to the last one without a default; inputs that may be absent; the
+// other attributes. A default that an argument without one follows is left out.
+std::string parameters_of(const Signature& signature, const Style& style) {
+  std::vector<Parameter> required, optional, attributes, all;
+  for (const Signature::Input& input : signature.inputs) {
+    const std::string_view type = input.variadic ? style.list : style.handle;
+    auto& part = input.optional ? optional : required;
+    part.push_back({std::string(type) + " " + input.name, input.optional ? "{}" : ""});
+  }
+  size_t last = 0;
+  for (const Signature::Attribute& attribute : signature.attributes) {
+    attributes.push_back(parameter_of(attribute));
+    if (attribute.required) last = attributes.size();
+  }
+  all = required;
+  for (size_t i = 0; i < last; ++i) all.push_back({attributes[i].text, ""});
+  all.insert(all.end(), optional.begin(), optional.end());
+  for (size_t i = last; i < attributes.size(); ++i) all.push_back(attributes[i]);
+  std::string text;
+  for (const Parameter& parameter : all) {
+    text += (text.empty() ? "" : ", ") + parameter.text;
+    if (!parameter.fallback.empty()) text += " = " + parameter.fallback;
+  }
+  return text;
+}
+
+std::string element_of(std::string_view handle) {  // "const Operand&" -> "Operand"
+  if (handle.starts_with("const ")) handle.remove_prefix(6);
+  if (handle.ends_with("&")) handle.remove_suffix(1);
+  return std::string(handle);
+}
+
+// The inputs as a span, in the order of the signature.
+std::string inputs_of(const Signature& signature, const Style& style, std::string& setup) {
+  const std::string element = element_of(style.handle);
+  if (signature.inputs.empty()) return "{}";
+  std::string given;
+  bool variadic = false;
+  for (const Signature::Input& input : signature.inputs) {
+    if (!input.variadic) given += (given.empty() ? "" : ", ") + input.name;
+    variadic |= input.variadic;
+  }
+  if (!variadic) {
+    setup += "    const " + element + " call_inputs[] = {" + given + "};\n";
+    return "call_inputs";
+  }
+  const std::string& last = signature.inputs.back().name;
+  if (signature.inputs.size() == 1) return last + ".values()";
+  setup += "    const auto call_inputs = " + last + ".after({" + given + "});\n";
+  return "call_inputs";
+}
+
+bool print(const hg::Op& op, const Style& style, std::string& out) {
+  const Signature& signature = op.signature;
+  std::string setup;
+  const std::string inputs = inputs_of(signature, style, setup);
+  std::string attributes;
+  for (const Signature::Attribute& attribute : signature.attributes) {
+    if (type_of(attribute.type).empty()) {
+      std::fprintf(stderr, "emit_ops: %s: no C++ type for the lists of texts of '%s'\n",
+                   signature.name.c_str(), attribute.name.c_str());
+      return false;
+    }
+    attributes +=
+        (attributes.empty() ? "{" : ", {") + quoted(attribute.name) + ", " + attribute.name + "}";
+  }
+  if (!attributes.empty())
+    setup += "    const Argument call_attributes[] = {" + attributes + "};\n";
+  const std::string call = quoted(signature.name) + ", " + inputs + ", " +
+                           (attributes.empty() ? "{}" : "call_attributes") + ");\n";
+  out += "  // " + std::string(op.def.signature) + "\n";
+  out += std::string(style.prefix) + signature.name + "(" + parameters_of(signature, style) +
+         ") {\n" + setup + "    return ";
+  if (signature.variadic_outputs)
+    out += std::string(style.any) + call;
+  else if (signature.outputs.size() == 1)
+    out += std::string(style.one) + call;
+  else
+    out += std::string(style.several) + std::to_string(signature.outputs.size()) + ">(" + call;
+  out += "  }\n";
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view wanted = argc == 3 ? argv[1] : "";
+  for (const Style& style : kStyles) {
+    if (style.name != wanted) continue;
+    std::string text(style.before);
+    for (const hg::Op* op : hg::Registry::built_in().ops())
+      if (!(op->def.traits & hg::kControl) && !print(*op, style, text)) return 2;
+    text += style.after;
+    std::ifstream before(argv[2]);
+    if (std::string(std::istreambuf_iterator<char>(before), {}) == text) return 0;
+    std::ofstream file(argv[2]);
+    file << text;
+    file.close();
+    return file.good() ? 0 : 2;
+  }
+  std::fprintf(stderr, "usage: emit_ops methods FILE\n");
+  return 1;
+}
