@@ -5,114 +5,18 @@
 #include <bit>
 #include <set>
 
+#include "converter/rows/complex.h"
 #include "converter/rows/promotion.h"
 
 namespace hg::convert {
 namespace {
 
-using Kinds = std::set<std::string_view>;
-
-// Ops that do with both parts what they do with real tensors, beside those of whole tables.
-const Kinds& alike() {
-  static const Kinds kKinds = [] {
-    Kinds kinds = {"aten::add",
-                   "aten::sub",
-                   "aten::subtract",
-                   "aten::rsub",
-                   "aten::neg",
-                   "aten::negative",
-                   "aten::positive",
-                   "aten::sum",
-                   "aten::mean",
-                   "aten::cumsum",
-                   "aten::trace",
-                   "aten::diff",
-                   "aten::zeros",
-                   "aten::zeros_like",
-                   "aten::new_zeros",
-                   "aten::empty",
-                   "aten::empty_like",
-                   "aten::new_empty",
-                   "aten::full",
-                   "aten::full_like",
-                   "aten::new_full",
-                   "aten::ones",
-                   "aten::ones_like",
-                   "aten::new_ones",
-                   "aten::eye",
-                   "aten::arange",
-                   "aten::linspace",
-                   "aten::to",
-                   "aten::_to_copy",
-                   "aten::type_as",
-                   "aten::clone",
-                   "aten::alias_copy",
-                   "aten::detach_copy",
-                   "aten::lift",
-                   "aten::lift_fresh",
-                   "aten::lift_fresh_copy",
-                   "aten::copy",
-                   "aten::fill",
-                   "aten::zero",
-                   "aten::resolve_conj",
-                   "aten::resolve_neg",
-                   "aten::cpu",
-                   "aten::index",
-                   "aten::_unsafe_index",
-                   "aten::index_put",
-                   "aten::_index_put_impl",
-                   "aten::_unsafe_index_put",
-                   "aten::index_select",
-                   "aten::gather",
-                   "aten::take",
-                   "aten::take_along_dim",
-                   "aten::where",
-                   "aten::masked_select",
-                   "aten::scatter_add",
-                   "aten::index_add",
-                   "aten::index_copy",
-                   "aten::index_fill",
-                   "aten::masked_fill",
-                   "aten::masked_scatter",
-                   "aten::fft_fftshift",
-                   "aten::fft_ifftshift",
-                   "aten::contiguous",
-                   "aten::lerp"};
-    for (const auto& table : movement_tables())
-      for (const Row& row : table) kinds.insert(row.op.substr(0, row.op.find('.')));
-    for (const std::string_view other :
-         {"aten::mH", "aten::matrix_H", "aten::adjoint", "aten::as_strided",
-          "aten::as_strided_copy", "aten::broadcast_tensors", "aten::tril_indices",
-          "aten::triu_indices"})
-      kinds.erase(other);
-    return kinds;
-  }();
-  return kKinds;
-}
-
-// Products: linear in each of the complex arguments.
-const Kinds kProducts = {"aten::matmul",       "aten::linalg_matmul",
-                         "aten::mm",           "aten::bmm",
-                         "aten::mv",           "aten::dot",
-                         "aten::einsum",       "aten::outer",
-                         "aten::ger",          "aten::inner",
-                         "aten::tensordot",    "aten::kron",
-                         "aten::chain_matmul", "aten::linalg_multi_dot"};
-
-// Whose imaginary part is zero, whatever the arguments.
-const Kinds kRealOnly = {"aten::ones", "aten::ones_like", "aten::new_ones",
-                         "aten::eye",  "aten::arange",    "aten::linspace"};
-// Whose argument `other` gives a shape alone.
-const Kinds kShapeOfOther = {"aten::expand_as", "aten::view_as", "aten::reshape_as"};
-// Reductions of absolute values.
-const Kinds kOfAbsolute = {"aten::norm", "aten::linalg_vector_norm", "aten::count_nonzero"};
-
 // Arguments whose numbers count; the others are indices, masks and the like.
 bool is_operand(std::string_view name) {
-  static const Kinds kNames = {"self",     "other", "tensors", "tensor",   "src",
-                               "source",   "value", "values",  "input",    "mat2",
-                               "vec",      "vec2",  "tensor1", "operands", "fill_value",
-                               "matrices", "end",   "prepend", "append"};
+  static const std::set<std::string_view> kNames = {
+      "self",       "other",    "tensors", "tensor",  "src",   "source",  "value",
+      "values",     "input",    "mat2",    "vec",     "vec2",  "tensor1", "operands",
+      "fill_value", "matrices", "end",     "prepend", "append"};
   return kNames.contains(name);
 }
 
@@ -288,18 +192,24 @@ Item joined(NodeCall& call, const Item& re, const Item& im, const NodeCall::Part
   return Item(result);
 }
 
-void run_alike(NodeCall& call, const Row& row) {
+// On the real parts, and then on the imaginary ones, where the result has them.
+void run_parts(NodeCall& call, const Row& row) {
+  if (call.kind() == "aten::view" && call.overload() == "dtype")
+    call.refuse("dtype", "asks for the bits of complex numbers as another dtype");
+  if (call.has("alpha") && is_complex(*call.find("alpha")))
+    call.refuse("alpha", "is complex, which is not supported");
   PartMaker maker(call);
   const NodeCall::Part first = maker.make(0);
   const std::vector<Item> re = results_of(call, row, first);
   bool real = asks_real(call);
-  if (call.kind() == "aten::type_as") real = !is_complex(*call.find("other"));
-  if (kShapeOfOther.contains(call.kind())) real = !is_complex(*call.find("self"));
+  const OnComplex::Rule rule = row.complex.rule;
+  if (rule == OnComplex::parts_like_other) real = !is_complex(*call.find("other"));
+  if (rule == OnComplex::parts_like_self) real = !is_complex(*call.find("self"));
   if (real) return call.returns(re);
   std::vector<Item> im = re;
   const bool done =
       std::all_of(re.begin(), re.end(), [&](const Item& item) { return is_done(item, first); });
-  if (kRealOnly.contains(call.kind()))
+  if (rule == OnComplex::real_part)
     im.assign(re.size(), Item());
   else if (!done)
     im = results_of(call, row, maker.make(1));
@@ -323,6 +233,14 @@ void run_product(NodeCall& call, const Row& row) {
     sum = sum ? value.graph()->call("add", {sum, value}) : value;
   }
   return_complex(call, {sums[0], sums[1]});
+}
+
+// Of the absolute values of the first argument.
+void run_magnitudes(NodeCall& call, const Row& row) {
+  NodeCall::Part part = PartMaker(call).make(0);
+  rows::of_complex::abs(call);
+  part.arguments.at(0) = call.results().at(0);
+  call.returns(results_of(call, row, part));
 }
 
 }  // namespace
@@ -432,57 +350,58 @@ bool is_complex_call(const NodeCall& call) {
 }
 
 bool passes_complex(std::string_view kind) {
-  static const Kinds kKinds = {"aten::size",
-                               "aten::dim",
-                               "aten::ndimension",
-                               "aten::numel",
-                               "aten::sym_numel",
-                               "aten::sym_size",
-                               "aten::is_complex",
-                               "aten::is_floating_point",
-                               "aten::element_size",
-                               "aten::append",
-                               "aten::insert",
-                               "aten::extend",
-                               "aten::__getitem__",
-                               "aten::_set_item",
-                               "aten::list",
-                               "aten::copy",
-                               "aten::pop",
-                               "aten::len",
-                               "aten::__is__",
-                               "aten::__isnot__",
-                               "aten::requires_grad_",
-                               "aten::get_device"};
-  static const Kinds kNot = {"prim::NumToTensor", "prim::min", "prim::max", "prim::tolist",
-                             "prim::Print"};
+  static const std::set<std::string_view> kKinds = {"aten::size",
+                                                    "aten::dim",
+                                                    "aten::ndimension",
+                                                    "aten::numel",
+                                                    "aten::sym_numel",
+                                                    "aten::sym_size",
+                                                    "aten::is_complex",
+                                                    "aten::is_floating_point",
+                                                    "aten::element_size",
+                                                    "aten::append",
+                                                    "aten::insert",
+                                                    "aten::extend",
+                                                    "aten::__getitem__",
+                                                    "aten::_set_item",
+                                                    "aten::list",
+                                                    "aten::copy",
+                                                    "aten::pop",
+                                                    "aten::len",
+                                                    "aten::__is__",
+                                                    "aten::__isnot__",
+                                                    "aten::requires_grad_",
+                                                    "aten::get_device"};
+  static const std::set<std::string_view> kNot = {"prim::NumToTensor", "prim::min", "prim::max",
+                                                  "prim::tolist", "prim::Print"};
   return kKinds.contains(kind) || (kind.starts_with("prim::") && !kNot.contains(kind));
 }
 
 void run_complex(NodeCall& call, const Row* row) {
-  const std::string name(call.kind().substr(call.kind().find("::") + 2));
-  if (const Row* own = find_row("complex::" + name, call.overload())) {
-    own->run(call);
+  if (row == nullptr) row = row_named(call.kind());
+  if (row != nullptr && row->complex.rule == OnComplex::function) {
+    row->complex.compute(call);
     if (Status status = call.graph().take_status(); !status.ok())
       throw Refusal{std::string(status.message()), ""};
     return;
   }
-  if (row == nullptr) throw Refusal{"the op is not supported", ""};
-  if (row->takes_complex) return row->run(call);
-  if (alike().contains(call.kind())) {
-    if (call.kind() == "aten::view" && call.overload() == "dtype")
-      call.refuse("dtype", "asks for the bits of complex numbers as another dtype");
-    if (call.has("alpha") && is_complex(*call.find("alpha")))
-      call.refuse("alpha", "is complex, which is not supported");
-    return run_alike(call, *row);
-  }
-  if (kProducts.contains(call.kind())) return run_product(call, *row);
-  if (kOfAbsolute.contains(call.kind())) {
-    const Row* absolute = find_row("complex::abs", "");
-    NodeCall::Part part = PartMaker(call).make(0);
-    absolute->run(call);
-    part.arguments.at(0) = call.results().at(0);
-    return call.returns(results_of(call, *row, part));
+  if (row == nullptr || row->run == nullptr) throw Refusal{"the op is not supported", ""};
+  switch (row->complex.rule) {
+    case OnComplex::itself:
+      return row->run(call);
+    case OnComplex::parts:
+    case OnComplex::parts_like_self:
+    case OnComplex::parts_like_other:
+    case OnComplex::real_part:
+      return run_parts(call, *row);
+    case OnComplex::product:
+      return run_product(call, *row);
+    case OnComplex::magnitudes:
+      return run_magnitudes(call, *row);
+    case OnComplex::unsaid:
+    case OnComplex::refused:
+    case OnComplex::function:
+      break;
   }
   throw Refusal{"the op is not supported for complex numbers",
                 "compute with torch.view_as_real(x), or with x.real and x.imag"};

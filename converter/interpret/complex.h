@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Complex numbers. The graph has none: a complex tensor is a real value with one dim more, the
-// last, of the real and the imaginary part. Ops that act on both parts alike, and products, run
-// their row on the parts (complex.cpp); rows named complex::x compute aten::x of complex tensors.
+// last, of the real and the imaginary part. What an op does with them is the `complex` of its row.
 #pragma once
 
 #include "converter/interpret/interpreter.h"
@@ -24,8 +23,8 @@ Item complex_number(NodeCall& call, const Object& number);
 int64_t torch_of_complex(DType part);
 int64_t part_of_torch(int64_t scalar_type);
 
-// Arguments of complex:: rows, with parts of the dtype that torch's promotion gives them. Numbers
-// and real tensors are real.
+// Arguments of functions on complex tensors, with parts of the dtype that torch's promotion gives
+// them. Numbers and real tensors are real.
 std::vector<Complex> complex_operands(Call& call, std::vector<std::string_view> arguments);
 void return_complex(Call& call, const Complex& x);
 

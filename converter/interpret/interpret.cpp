@@ -134,7 +134,8 @@ void Interpreter::run() {
   } catch (const Raised& raised) {
     record(whole, {text("the model raises an exception: ", raised.text), ""});
   } catch (const Poisoned&) {
-    if (result_.unsupported.empty())  // an op that could not be taken is recorded, whenever it counts
+    if (result_.unsupported
+            .empty())  // an op that could not be taken is recorded, whenever it counts
       record(whole, {"a result comes from an op that failed without saying so", ""});
   }
 }
@@ -316,37 +317,30 @@ Item Interpreter::copied(const Item& item) {
 namespace {
 
 // Whether torch's result is row-major, whatever the layout of the arguments.
-bool gives_row_major(const NodeCall& call, Memory& memory) {
-  static constexpr std::string_view kKinds[] = {
-      "aten::linear",     "aten::mm",           "aten::bmm",        "aten::addmm",
-      "aten::baddbmm",    "aten::mv",           "aten::embedding",  "aten::layer_norm",
-      "aten::contiguous", "aten::ravel",        "aten::softmax",    "aten::log_softmax",
-      "aten::gather",     "aten::index_select", "aten::masked_fill"};
-  if (std::find(std::begin(kKinds), std::end(kKinds), call.kind()) != std::end(kKinds)) return true;
-  const bool pads = call.kind() == "aten::constant_pad_nd" ||
-                    (call.kind() == "aten::pad" && call.string("mode", "constant") == "constant");
-  if (!pads) return false;
+bool gives_row_major(const Row& row, const NodeCall& call, Memory& memory) {
+  if (row.layout == ResultLayout::row_major) return true;
+  if (row.layout != ResultLayout::padded || call.string("mode", "constant") != "constant")
+    return false;
   const int rank = memory.type(call.ref("self")).rank();  // others keep their channels last
   return rank != 4 && rank != 5;
 }
 
 }  // namespace
 
-void Interpreter::settle_layout(NodeCall& call) {
+void Interpreter::settle_layout(const Row& row, NodeCall& call) {
   const auto settle = [&] {
     for (const Item& result : call.results())
       if (const auto* tensor = std::get_if<TensorRef>(&result.value);
           tensor && (*tensor)->is_root() && !(*tensor)->is_poisoned())
         memory_.set_row_major(*tensor);
   };
-  const std::string_view kind = call.kind();
-  if (gives_row_major(call, memory_)) return settle();
-  if (kind == "aten::reshape" || kind == "aten::reshape_as" || kind == "aten::flatten") {
+  if (gives_row_major(row, call, memory_)) return settle();
+  if (row.layout == ResultLayout::copied) {
     const auto* tensor = std::get_if<TensorRef>(&call.results().at(0).value);
     if (tensor && !(*tensor)->may_share()) settle();  // it is a copy
     return;
   }
-  if (!keeps_row_major(kind)) return;
+  if (row.layout != ResultLayout::kept && row.layout != ResultLayout::padded) return;
   std::vector<const Item*> arguments;
   for (int i = 0; i < call.argument_count(); ++i) arguments.push_back(&call.argument(i));
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -358,14 +352,6 @@ void Interpreter::settle_layout(NodeCall& call) {
     if (!layout || is_row_major(*layout, memory_.type(*tensor).shape) != true) return;
   }
   settle();
-}
-
-// Ops whose in-place form changes the shape of the tensor and no element.
-bool is_shape_change(std::string_view kind) {
-  constexpr std::string_view kKinds[] = {"aten::squeeze",   "aten::unsqueeze", "aten::t",
-                                         "aten::transpose", "aten::swapaxes",  "aten::swapdims",
-                                         "aten::as_strided"};
-  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
 }
 
 bool Interpreter::run_row(const ScriptNode& node) {
@@ -389,7 +375,7 @@ bool Interpreter::run_row(const ScriptNode& node) {
   }
   const auto kept = row_kinds_.emplace(kind, kind).first;
   NodeCall call(*this, node, kept->second);
-  const bool reshapes = in_place && is_shape_change(kind);
+  const bool reshapes = in_place && row != nullptr && row->reshapes_in_place;
   const bool complex = is_complex_call(call);
   if (complex) {
     run_complex(call, row);
@@ -401,7 +387,7 @@ bool Interpreter::run_row(const ScriptNode& node) {
     if (Status status = memory_.graph().take_status(); !status.ok())
       throw Refusal{std::string(status.message()), ""};
     if (!call.returned()) call.returns(std::vector<Item>());
-    settle_layout(call);
+    settle_layout(*row, call);
   }
   if (reshapes) {
     const TensorRef self = call.ref("self");

@@ -204,7 +204,7 @@ class Interpreter {
   bool run_builtin(NodeCall& call);
   bool run_row(const ScriptNode& node);
   Item copied(const Item& item);
-  void settle_layout(NodeCall& call);
+  void settle_layout(const Row& row, NodeCall& call);
   void finish_call(const ScriptNode& node, NodeCall& call);
   void write_back(const TensorRef& self, const Item& result);
   void record(const ScriptNode& node, const Refusal& refusal);

@@ -63,6 +63,7 @@ void logit(Call& call) {
   call.returns(call.has("eps") ? hg::logit(x, call.real("eps")) : hg::logit(x));
 }
 
+constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
     {"aten::relu", relu},
     {"aten::relu6", relu6},
@@ -84,9 +85,10 @@ constexpr Row kRows[] = {
     {"aten::logit", logit},
     {"aten::special_logit", logit},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
-std::span<const Row> activation() { return kRows; }
+std::span<const Row> activation() { return kTable; }
 
 }  // namespace hg::convert::rows

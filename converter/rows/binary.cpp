@@ -6,6 +6,7 @@
 #include <numbers>
 #include <optional>
 
+#include "converter/rows/complex.h"
 #include "converter/rows/pointwise.h"
 #include "hg/op.h"
 #include "hg/ops/compare.h"
@@ -159,21 +160,22 @@ void ldexp(Call& call) {
                convert::cast(power, keep ? x.dtype() : dtype));
 }
 
+constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
-    {"aten::add", add},
+    {"aten::add", add, OnComplex::parts},
     {"aten::__radd__", add},
-    {"aten::sub", sub},
-    {"aten::subtract", sub},
-    {"aten::rsub", rsub},
-    {"aten::mul", mul},
-    {"aten::multiply", mul},
-    {"aten::div", div},
-    {"aten::divide", div},
-    {"aten::true_divide", div},
+    {"aten::sub", sub, OnComplex::parts},
+    {"aten::subtract", sub, OnComplex::parts},
+    {"aten::rsub", rsub, OnComplex::parts},
+    {"aten::mul", mul, of_complex::mul},
+    {"aten::multiply", mul, of_complex::mul},
+    {"aten::div", div, of_complex::div},
+    {"aten::divide", div, of_complex::div},
+    {"aten::true_divide", div, of_complex::div},
     {"aten::floor_divide", numbers_same_name},
     {"aten::remainder", numbers_same_name},
     {"aten::fmod", numbers_same_name},
-    {"aten::pow", power},
+    {"aten::pow", power, of_complex::pow},
     {"aten::float_power", float_power},
     {"aten::maximum", same_name},
     {"aten::minimum", same_name},
@@ -205,9 +207,10 @@ constexpr Row kRows[] = {
     {"aten::heaviside", heaviside},
     {"aten::ldexp", ldexp},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
-std::span<const Row> binary() { return kRows; }
+std::span<const Row> binary() { return kTable; }
 
 }  // namespace hg::convert::rows

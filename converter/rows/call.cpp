@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What rows share: arguments by name, dtypes, type promotion, and the table of rows.
 #include <algorithm>
-#include <set>
 
 #include "converter/interpret/alias.h"
 #include "converter/interpret/interpreter.h"
@@ -349,48 +348,32 @@ const std::vector<const Row*>& sorted_rows() {
   return kRows;
 }
 
-const Row* row_named(std::string_view name) {
-  const auto& all = sorted_rows();
-  const auto at = std::lower_bound(all.begin(), all.end(), name,
-                                   [](const Row* row, std::string_view n) { return row->op < n; });
-  return at != all.end() && (*at)->op == name ? *at : nullptr;
-}
-
 }  // namespace
 
+const Row* row_named(std::string_view op) {
+  const auto& all = sorted_rows();
+  const auto at = std::lower_bound(all.begin(), all.end(), op,
+                                   [](const Row* row, std::string_view n) { return row->op < n; });
+  return at != all.end() && (*at)->op == op ? *at : nullptr;
+}
+
 const Row* find_row(std::string_view kind, std::string_view overload) {
-  if (!overload.empty())
-    if (const Row* row = row_named(text(kind, ".", overload))) return row;
-  return row_named(kind);
+  const Row* row = overload.empty() ? nullptr : row_named(text(kind, ".", overload));
+  if (row == nullptr || row->run == nullptr) row = row_named(kind);
+  return row != nullptr && row->run != nullptr ? row : nullptr;
 }
 
-std::vector<std::span<const Row>> movement_tables() {
-  return {rows::movement(), rows::slice(), rows::copy()};
-}
-
-bool keeps_row_major(std::string_view kind) {
-  // By tables: the others have ops whose results are permuted, as those of attention are.
-  static const std::set<std::string_view> kKinds = [] {
-    std::set<std::string_view> kinds = {"aten::embedding",     "aten::gather", "aten::index_select",
-                                        "aten::masked_select", "aten::take",   "aten::where"};
-    for (const auto& table : {rows::activation(), rows::binary(), rows::compare(), rows::conv(),
-                              rows::copy(), rows::factory(), rows::loss(), rows::matmul(),
-                              rows::norm(), rows::pointwise(), rows::pool(), rows::random(),
-                              rows::reduce(), rows::scan(), rows::special(), rows::unary()})
-      for (const Row& row : table) kinds.insert(row.op.substr(0, row.op.find('.')));
-    kinds.erase("aten::rot90");
-    kinds.erase("aten::empty_strided");
-    kinds.erase("aten::new_empty_strided");
-    kinds.erase("aten::empty_permuted");
-    return kinds;
-  }();
-  return kKinds.contains(kind);
-}
-
-std::vector<std::string_view> all_rows() {
-  std::vector<std::string_view> names;
-  for (const Row* row : sorted_rows()) names.push_back(row->op);
+std::vector<std::string> all_rows() {
+  std::vector<std::string> names;
+  for (const Row* row : sorted_rows()) {
+    if (row->run != nullptr) names.emplace_back(row->op);
+    if (row->complex.rule == OnComplex::function)
+      names.push_back(text("complex", row->op.substr(row->op.find("::"))));
+  }
+  std::sort(names.begin(), names.end());
   return names;
 }
+
+std::span<const Row* const> every_row() { return sorted_rows(); }
 
 }  // namespace hg::convert

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Comparisons and logic: both arguments in their common dtype, the result bool.
+#include "converter/rows/complex.h"
 #include "converter/rows/pointwise.h"
 
 namespace hg::convert::rows {
@@ -12,9 +13,10 @@ void test(Call& call) {
 constexpr char kEq[] = "eq", kNe[] = "ne", kLt[] = "lt", kLe[] = "le", kGt[] = "gt", kGe[] = "ge";
 constexpr char kAnd[] = "logical_and", kOr[] = "logical_or", kXor[] = "logical_xor";
 
+constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
-    {"aten::eq", test<kEq>},
-    {"aten::ne", test<kNe>},
+    {"aten::eq", test<kEq>, of_complex::equal_to},
+    {"aten::ne", test<kNe>, of_complex::equal_to},
     {"aten::not_equal", test<kNe>},
     {"aten::lt", test<kLt>},
     {"aten::less", test<kLt>},
@@ -28,9 +30,10 @@ constexpr Row kRows[] = {
     {"aten::logical_or", test<kOr>},
     {"aten::logical_xor", test<kXor>},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
-std::span<const Row> compare() { return kRows; }
+std::span<const Row> compare() { return kTable; }
 
 }  // namespace hg::convert::rows

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Complex tensors: made of real ones, taken apart, and functions of them. complex::x is aten::x
-// where an argument is complex; see complex.h.
-#include "converter/interpret/complex.h"
+// Complex tensors: made of real ones, taken apart, and functions of them.
+#include "converter/rows/complex.h"
 
+#include "converter/interpret/complex.h"
 #include "converter/rows/view.h"
 #include "hg/ops/activation.h"
 #include "hg/ops/binary.h"
@@ -79,8 +79,59 @@ void function_of_two(Call& call) {
   return_complex(call, f(x[0], x[1]));
 }
 
+// ---- Views ----
+
+Item view(Call& call, const Call::Forward& forward, const Call::Inverse& inverse) {
+  return Item(call.make_view(call.ref("self"), forward, inverse, {}));
+}
+void give(Call& call, Item item) { call.returns(std::vector<Item>{std::move(item)}); }
+
+template <int k>
+void part(Call& call) {
+  give(call, view(
+                 call, [](Value base) { return part_of(base, k); },
+                 [](Value base, Value value) { return with_part(base, k, value); }));
+}
+
+Value conjugated(const Value& pairs) { return pairs_of(conjugate(parts_of(pairs))); }
+
+// ---- Products ----
+
+Complex matmul(const Complex& a, const Complex& b) {
+  const auto real = [](const Value& x, const Value& y) { return op("matmul", x, y); };
+  if (!b.im) return {real(a.re, b.re), a.im ? real(a.im, b.re) : Value()};
+  if (!a.im) return {real(a.re, b.re), real(a.re, b.im)};
+  return {real(a.re, b.re) - real(a.im, b.im), real(a.re, b.im) + real(a.im, b.re)};
+}
+
+Complex scaled(Call& call, std::string_view factor, const Complex& x) {
+  if (!call.has(factor)) return x;
+  return times(complex_operands(call, {factor})[0], x);
+}
+
+void add_product(Call& call, std::string_view a, std::string_view b) {
+  const auto x = complex_operands(call, {"self", a, b});
+  return_complex(call, plus(scaled(call, "beta", x[0]), scaled(call, "alpha", matmul(x[1], x[2]))));
+}
+
+}  // namespace
+
+namespace of_complex {
+
 void abs(Call& call) { call.returns(absolute(complex_operands(call, {"self"})[0])); }
 void angle(Call& call) { call.returns(direction(complex_operands(call, {"self"})[0])); }
+void reciprocal(Call& call) { function<reciprocal_of>(call); }
+void square(Call& call) { function<square_of>(call); }
+void sqrt(Call& call) { function<root_of>(call); }
+void exp(Call& call) { function<exponential>(call); }
+void log(Call& call) { function<logarithm>(call); }
+void sin(Call& call) { function<sine>(call); }
+void cos(Call& call) { function<cosine>(call); }
+void sinh(Call& call) { function<sine_of_hyperbola>(call); }
+void cosh(Call& call) { function<cosine_of_hyperbola>(call); }
+void sgn(Call& call) { function<sign_of>(call); }
+void mul(Call& call) { function_of_two<times>(call); }
+void div(Call& call) { function_of_two<divided>(call); }
 
 // x^n of small whole numbers n as products, of others as e^(n log x), and 0 of 0
 void pow(Call& call) {
@@ -133,19 +184,12 @@ void isreal(Call& call) {
 
 // ---- Views ----
 
-Item view(Call& call, const Call::Forward& forward, const Call::Inverse& inverse) {
-  return Item(call.make_view(call.ref("self"), forward, inverse, {}));
-}
-void give(Call& call, Item item) { call.returns(std::vector<Item>{std::move(item)}); }
-
-template <int k>
-void part(Call& call) {
+void real(Call& call) { part<0>(call); }
+void imag(Call& call) { part<1>(call); }
+void view_as_real(Call& call) {
   give(call, view(
-                 call, [](Value base) { return part_of(base, k); },
-                 [](Value base, Value value) { return with_part(base, k, value); }));
+                 call, [](Value base) { return base; }, [](Value, Value value) { return value; }));
 }
-
-Value conjugated(const Value& pairs) { return pairs_of(conjugate(parts_of(pairs))); }
 void conj(Call& call) {
   const Item result = view(
       call, [](Value base) { return conjugated(base); },
@@ -168,10 +212,38 @@ void adjoint(Call& call) {
   return_complex(call, {permute(x.re, order), permute(x.im, order)});
 }
 
-void view_as_real(Call& call) {
-  give(call, view(
-                 call, [](Value base) { return base; }, [](Value, Value value) { return value; }));
+// ---- Products ----
+
+void linear(Call& call) {
+  std::vector<std::string_view> names = {"input", "weight"};
+  if (call.has("bias")) names.push_back("bias");
+  auto x = complex_operands(call, names);
+  const auto turned = [](const Value& w) { return w && w.rank() == 2 ? permute(w, {1, 0}) : w; };
+  if (x[1].re.rank() != 2) call.refuse("weight", "must be a matrix");
+  const Complex y = matmul(x[0], {turned(x[1].re), turned(x[1].im)});
+  return_complex(call, x.size() > 2 ? plus(y, x[2]) : y);
 }
+
+void addmm(Call& call) { add_product(call, "mat1", "mat2"); }
+void baddbmm(Call& call) { add_product(call, "batch1", "batch2"); }
+
+void addcmul(Call& call) {
+  const auto x = complex_operands(call, {"self", "tensor1", "tensor2"});
+  return_complex(call, plus(x[0], scaled(call, "value", times(x[1], x[2]))));
+}
+
+void vdot(Call& call) {
+  const auto x = complex_operands(call, {"self", "other"});
+  const Complex y = times(conjugate(x[0]), x[1]);
+  const auto total = [](const Value& v) {
+    return v ? v.graph()->call("sum", {v}, {{"dim", Dims{0}}}) : v;
+  };
+  return_complex(call, {total(y.re), total(y.im)});
+}
+
+}  // namespace of_complex
+
+namespace {
 
 void view_as_complex(Call& call) {
   const Value x = call.tensor("self");
@@ -197,94 +269,12 @@ void polar(Call& call) {
   return_complex(call, polar_of(x[0], x[1]));
 }
 
-// ---- Products ----
-
-Complex matmul(const Complex& a, const Complex& b) {
-  const auto real = [](const Value& x, const Value& y) { return op("matmul", x, y); };
-  if (!b.im) return {real(a.re, b.re), a.im ? real(a.im, b.re) : Value()};
-  if (!a.im) return {real(a.re, b.re), real(a.re, b.im)};
-  return {real(a.re, b.re) - real(a.im, b.im), real(a.re, b.im) + real(a.im, b.re)};
-}
-
-Complex scaled(Call& call, std::string_view factor, const Complex& x) {
-  if (!call.has(factor)) return x;
-  return times(complex_operands(call, {factor})[0], x);
-}
-
-void linear(Call& call) {
-  std::vector<std::string_view> names = {"input", "weight"};
-  if (call.has("bias")) names.push_back("bias");
-  auto x = complex_operands(call, names);
-  const auto turned = [](const Value& w) { return w && w.rank() == 2 ? permute(w, {1, 0}) : w; };
-  if (x[1].re.rank() != 2) call.refuse("weight", "must be a matrix");
-  const Complex y = matmul(x[0], {turned(x[1].re), turned(x[1].im)});
-  return_complex(call, x.size() > 2 ? plus(y, x[2]) : y);
-}
-
-template <int k>  // addmm, baddbmm
-void add_product(Call& call) {
-  const auto x = k == 0 ? complex_operands(call, {"self", "mat1", "mat2"})
-                        : complex_operands(call, {"self", "batch1", "batch2"});
-  return_complex(call, plus(scaled(call, "beta", x[0]), scaled(call, "alpha", matmul(x[1], x[2]))));
-}
-
-void addcmul(Call& call) {
-  const auto x = complex_operands(call, {"self", "tensor1", "tensor2"});
-  return_complex(call, plus(x[0], scaled(call, "value", times(x[1], x[2]))));
-}
-
-void vdot(Call& call) {
-  const auto x = complex_operands(call, {"self", "other"});
-  const Complex y = times(conjugate(x[0]), x[1]);
-  const auto total = [](const Value& v) {
-    return v ? v.graph()->call("sum", {v}, {{"dim", Dims{0}}}) : v;
-  };
-  return_complex(call, {total(y.re), total(y.im)});
-}
-
 constexpr Row kRows[] = {
     {"aten::view_as_complex", view_as_complex},
     {"aten::complex", complex_of},
     {"aten::polar", polar},
-    {"complex::view_as_real", view_as_real},
-    {"complex::real", part<0>},
-    {"complex::imag", part<1>},
-    {"complex::conj", conj},
-    {"complex::_conj", conj},
-    {"complex::conj_physical", conj_copy},
-    {"complex::mH", adjoint},
-    {"complex::adjoint", adjoint},
-    {"complex::matrix_H", adjoint},
-    {"complex::abs", abs},
-    {"complex::absolute", abs},
-    {"complex::angle", angle},
-    {"complex::mul", function_of_two<times>},
-    {"complex::multiply", function_of_two<times>},
-    {"complex::div", function_of_two<divided>},
-    {"complex::divide", function_of_two<divided>},
-    {"complex::true_divide", function_of_two<divided>},
-    {"complex::reciprocal", function<reciprocal_of>},
-    {"complex::square", function<square_of>},
-    {"complex::sqrt", function<root_of>},
-    {"complex::exp", function<exponential>},
-    {"complex::log", function<logarithm>},
-    {"complex::sin", function<sine>},
-    {"complex::cos", function<cosine>},
-    {"complex::sinh", function<sine_of_hyperbola>},
-    {"complex::cosh", function<cosine_of_hyperbola>},
-    {"complex::sgn", function<sign_of>},
-    {"complex::pow", pow},
-    {"complex::eq", equal_to},
-    {"complex::ne", equal_to},
-    {"complex::isnan", any_part},
-    {"complex::isinf", any_part},
-    {"complex::isfinite", isfinite},
-    {"complex::isreal", isreal},
-    {"complex::linear", linear},
-    {"complex::addmm", add_product<0>},
-    {"complex::baddbmm", add_product<1>},
-    {"complex::addcmul", addcmul},
-    {"complex::vdot", vdot},
+    {.op = "aten::view_as_real", .complex = of_complex::view_as_real},
+    {.op = "aten::imag", .complex = of_complex::imag},
 };
 
 }  // namespace

@@ -130,6 +130,7 @@ void conv_tbc(Call& call) {
   call.returns(g.call("permute", {y}, {{"dims", Attr({2, 0, 1})}}));
 }
 
+constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
     {"aten::conv1d", conv},
     {"aten::conv2d", conv},
@@ -157,9 +158,10 @@ constexpr Row kRows[] = {
     {"aten::conv_depthwise3d", depthwise},
     {"aten::conv_tbc", conv_tbc},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
-std::span<const Row> conv() { return kRows; }
+std::span<const Row> conv() { return kTable; }
 
 }  // namespace hg::convert::rows

@@ -337,6 +337,7 @@ void repeat_interleave(Call& call) {
   call.returns(g.call("index_select", {x, indices}, {{"dim", dim}}));
 }
 
+constexpr SharedTraits kShared = {.complex = OnComplex::parts, .layout = ResultLayout::kept};
 constexpr Row kRows[] = {
     {"aten::cat", cat},
     {"aten::concat", cat},
@@ -349,8 +350,8 @@ constexpr Row kRows[] = {
     {"aten::row_stack", join_at_least<2>},
     {"aten::dstack", join_at_least<3>},
     {"aten::column_stack", column_stack},
-    {"aten::constant_pad_nd", constant_pad},
-    {"aten::pad", pad},
+    {.op = "aten::constant_pad_nd", .run = constant_pad, .layout = ResultLayout::padded},
+    {.op = "aten::pad", .run = pad, .layout = ResultLayout::padded},
     {"aten::_pad_enum", pad_enum},
     {"aten::_pad_circular", pad_circular},
     {"aten::reflection_pad1d", reflection_pad<1>},
@@ -361,8 +362,8 @@ constexpr Row kRows[] = {
     {"aten::replication_pad3d", replication_pad<3>},
     {"aten::tril", tril},
     {"aten::triu", triu},
-    {"aten::tril_indices", triangle_indices<true>},
-    {"aten::triu_indices", triangle_indices<false>},
+    {"aten::tril_indices", triangle_indices<true>, OnComplex::refused},
+    {"aten::triu_indices", triangle_indices<false>, OnComplex::refused},
     {"aten::diag_embed", diag_embed},
     {"aten::diag", diag},
     {"aten::diagflat", diagflat},
@@ -371,15 +372,16 @@ constexpr Row kRows[] = {
     {"aten::flip", flip},
     {"aten::fliplr", fliplr},
     {"aten::flipud", flipud},
-    {"aten::rot90", rot90},
+    {.op = "aten::rot90", .run = rot90, .layout = ResultLayout::unknown},
     {"aten::roll", roll},
     {"aten::repeat", repeat},
     {"aten::tile", tile},
     {"aten::repeat_interleave", repeat_interleave},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
-std::span<const Row> copy() { return kRows; }
+std::span<const Row> copy() { return kTable; }
 
 }  // namespace hg::convert::rows

@@ -230,7 +230,7 @@ void run(Call& call) {
   call.returns(permuted(result, output));
 }
 
-constexpr Row kRows[] = {{"aten::einsum", run}};
+constexpr Row kRows[] = {{"aten::einsum", run, OnComplex::product}};
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "converter/interpret/interpreter.h"
+#include "converter/rows/complex.h"
 #include "converter/rows/linspace.h"
 #include "converter/rows/rows.h"
 
@@ -375,42 +376,43 @@ void zero(Call& call) {
   call.returns(filled(call, self.shape(), 0, self.dtype()));
 }
 
+constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
-    {"aten::zeros", constant<0>},
-    {"aten::ones", constant<1>},
-    {"aten::empty", constant<0>},
-    {"aten::empty_strided", constant<0>},
-    {"aten::empty_permuted", constant<0>},
-    {"aten::zeros_like", constant_like<0>},
-    {"aten::ones_like", constant_like<1>},
-    {"aten::empty_like", constant_like<0>},
-    {"aten::new_zeros", new_constant<0>},
-    {"aten::new_ones", new_constant<1>},
-    {"aten::new_empty", new_constant<0>},
-    {"aten::new_empty_strided", new_constant<0>},
-    {"aten::full", full},
-    {"aten::full_like", full_like},
-    {"aten::new_full", new_full},
+    {"aten::zeros", constant<0>, OnComplex::parts},
+    {"aten::ones", constant<1>, OnComplex::real_part},
+    {"aten::empty", constant<0>, OnComplex::parts},
+    {.op = "aten::empty_strided", .run = constant<0>, .layout = ResultLayout::unknown},
+    {.op = "aten::empty_permuted", .run = constant<0>, .layout = ResultLayout::unknown},
+    {"aten::zeros_like", constant_like<0>, OnComplex::parts},
+    {"aten::ones_like", constant_like<1>, OnComplex::real_part},
+    {"aten::empty_like", constant_like<0>, OnComplex::parts},
+    {"aten::new_zeros", new_constant<0>, OnComplex::parts},
+    {"aten::new_ones", new_constant<1>, OnComplex::real_part},
+    {"aten::new_empty", new_constant<0>, OnComplex::parts},
+    {.op = "aten::new_empty_strided", .run = new_constant<0>, .layout = ResultLayout::unknown},
+    {"aten::full", full, OnComplex::parts},
+    {"aten::full_like", full_like, OnComplex::parts},
+    {"aten::new_full", new_full, OnComplex::parts},
     {"aten::scalar_tensor", scalar_tensor},
-    {"aten::arange", arange},
-    {"aten::linspace", linspace},
+    {"aten::arange", arange, OnComplex::real_part},
+    {"aten::linspace", linspace, OnComplex::real_part},
     {"aten::logspace", logspace},
-    {"aten::eye", eye},
+    {"aten::eye", eye, OnComplex::real_part},
     {"aten::tensor", tensor},
     {"aten::as_tensor", as_tensor},
-    {"aten::lift_fresh", same},
-    {"aten::cpu", same},
-    {"aten::resolve_conj", same},
-    {"aten::resolve_neg", same},
-    {"aten::conj", same},
-    {"aten::_conj", same},
-    {"aten::real", same},
-    {"aten::positive", positive},
+    {"aten::lift_fresh", same, OnComplex::parts},
+    {"aten::cpu", same, OnComplex::parts},
+    {"aten::resolve_conj", same, OnComplex::parts},
+    {"aten::resolve_neg", same, OnComplex::parts},
+    {"aten::conj", same, of_complex::conj},
+    {"aten::_conj", same, of_complex::conj},
+    {"aten::real", same, of_complex::real},
+    {"aten::positive", positive, OnComplex::parts},
     {"aten::to_dense", same},
     {"aten::pin_memory", same},
-    {"aten::to", to},
-    {"aten::_to_copy", to_copy},
-    {"aten::type_as", type_as},
+    {"aten::to", to, OnComplex::parts},
+    {"aten::_to_copy", to_copy, OnComplex::parts},
+    {"aten::type_as", type_as, OnComplex::parts_like_other},
     {"aten::_cast_Float", cast_to<f32>},
     {"aten::_cast_Double", cast_to<f64>},
     {"aten::_cast_Half", cast_to<f16>},
@@ -419,16 +421,17 @@ constexpr Row kRows[] = {
     {"aten::_cast_Short", cast_to<i16>},
     {"aten::_cast_Char", cast_to<i8>},
     {"aten::_cast_Byte", cast_to<u8>},
-    {"aten::clone", clone},
-    {"aten::alias_copy", clone},
-    {"aten::detach_copy", detach_copy},
-    {"aten::conj_physical", same},
-    {"aten::lift", clone},
-    {"aten::lift_fresh_copy", clone},
-    {"aten::copy", copy},
-    {"aten::fill", fill},
-    {"aten::zero", zero},
+    {"aten::clone", clone, OnComplex::parts},
+    {"aten::alias_copy", clone, OnComplex::parts},
+    {"aten::detach_copy", detach_copy, OnComplex::parts},
+    {"aten::conj_physical", same, of_complex::conj_copy},
+    {"aten::lift", clone, OnComplex::parts},
+    {"aten::lift_fresh_copy", clone, OnComplex::parts},
+    {"aten::copy", copy, OnComplex::parts},
+    {"aten::fill", fill, OnComplex::parts},
+    {"aten::zero", zero, OnComplex::parts},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
@@ -448,6 +451,6 @@ Value linspace_between(const Value& start, const Value& end, const Dim& steps) {
   return g.call("concat", {low, high}, {{"dim", 0}});
 }
 
-std::span<const Row> factory() { return kRows; }
+std::span<const Row> factory() { return kTable; }
 
 }  // namespace hg::convert::rows

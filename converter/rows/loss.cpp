@@ -153,6 +153,7 @@ void ctc_loss(Call& call) {
   call.returns(loss);
 }
 
+constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
     {"aten::ctc_loss", ctc_loss},
     {"aten::mse_loss", mse},
@@ -178,9 +179,10 @@ constexpr Row kRows[] = {
     {"aten::nll_loss2d_forward", nll_forward},
     {"aten::cross_entropy_loss", cross_entropy},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
-std::span<const Row> loss() { return kRows; }
+std::span<const Row> loss() { return kTable; }
 
 }  // namespace hg::convert::rows

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "converter/rows/complex.h"
 #include "converter/rows/rows.h"
 #include "hg/op.h"
 
@@ -301,31 +302,32 @@ void kron(Call& call) {
   call.returns(g.call("reshape", {y}, {{"shape", joined}}));
 }
 
+constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
     {"aten::cross", cross},
     {"aten::linalg_cross", cross},
-    {"aten::kron", kron},
-    {"aten::matmul", matmul_row},
-    {"aten::linalg_matmul", matmul_row},
+    {"aten::kron", kron, OnComplex::product},
+    {"aten::matmul", matmul_row, OnComplex::product},
+    {"aten::linalg_matmul", matmul_row, OnComplex::product},
     {"aten::__rmatmul__", matmul_row},
-    {"aten::mm", mm},
-    {"aten::bmm", mm},
-    {"aten::mv", mv},
-    {"aten::dot", dot},
-    {"aten::vdot", matmul_row},
-    {"aten::linear", linear},
-    {"aten::addmm", addmm},
+    {"aten::mm", mm, OnComplex::product, ResultLayout::row_major},
+    {"aten::bmm", mm, OnComplex::product, ResultLayout::row_major},
+    {"aten::mv", mv, OnComplex::product, ResultLayout::row_major},
+    {"aten::dot", dot, OnComplex::product},
+    {"aten::vdot", matmul_row, of_complex::vdot},
+    {"aten::linear", linear, of_complex::linear, ResultLayout::row_major},
+    {"aten::addmm", addmm, of_complex::addmm, ResultLayout::row_major},
     {"aten::_addmm_activation", addmm_activation},
     {"aten::addmv", addmv},
-    {"aten::baddbmm", baddbmm},
+    {"aten::baddbmm", baddbmm, of_complex::baddbmm, ResultLayout::row_major},
     {"aten::addbmm", addbmm},
-    {"aten::outer", outer},
-    {"aten::ger", outer},
+    {"aten::outer", outer, OnComplex::product},
+    {"aten::ger", outer, OnComplex::product},
     {"aten::addr", addr},
-    {"aten::inner", inner},
-    {"aten::tensordot", tensordot},
-    {"aten::chain_matmul", multi_dot},
-    {"aten::linalg_multi_dot", multi_dot},
+    {"aten::inner", inner, OnComplex::product},
+    {"aten::tensordot", tensordot, OnComplex::product},
+    {"aten::chain_matmul", multi_dot, OnComplex::product},
+    {"aten::linalg_multi_dot", multi_dot, OnComplex::product},
     {"aten::bilinear", bilinear},
     {"aten::cdist", cdist},
     {"aten::_cdist_forward", cdist},
@@ -333,9 +335,10 @@ constexpr Row kRows[] = {
     {"aten::matrix_power", matrix_power},
     {"aten::linalg_matrix_power", matrix_power},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
-std::span<const Row> matmul() { return kRows; }
+std::span<const Row> matmul() { return kTable; }
 
 }  // namespace hg::convert::rows

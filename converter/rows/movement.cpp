@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "converter/interpret/scalar.h"
+#include "converter/rows/complex.h"
 #include "converter/rows/view.h"
 
 namespace hg::convert::rows {
@@ -361,60 +362,65 @@ void as_strided(Call& call) {
        }});
 }
 
+constexpr SharedTraits kShared = {.complex = OnComplex::parts};
 constexpr Row kRows[] = {
     {"aten::view", view},
     {"aten::view_copy", view},
-    {"aten::reshape", reshape_row},
-    {"aten::contiguous", contiguous},
+    {.op = "aten::reshape", .run = reshape_row, .layout = ResultLayout::copied},
+    {.op = "aten::contiguous", .run = contiguous, .layout = ResultLayout::row_major},
     {"aten::detach", detach},
     {"aten::alias", alias},
     {"aten::_reshape_alias", view},
     {"aten::_unsafe_view", view},
     {"aten::_reshape_copy", view},
-    {"aten::view_as", view_as},
-    {"aten::reshape_as", reshape_as},
-    {"aten::flatten", flatten},
-    {"aten::ravel", ravel},
+    {"aten::view_as", view_as, OnComplex::parts_like_self},
+    {"aten::reshape_as", reshape_as, OnComplex::parts_like_self, ResultLayout::copied},
+    {.op = "aten::flatten", .run = flatten, .layout = ResultLayout::copied},
+    {.op = "aten::ravel", .run = ravel, .layout = ResultLayout::row_major},
     {"aten::unflatten", unflatten},
-    {"aten::squeeze", squeeze},
+    {.op = "aten::squeeze", .run = squeeze, .reshapes_in_place = true},
     {"aten::squeeze_copy", squeeze},
-    {"aten::unsqueeze", unsqueeze},
+    {.op = "aten::unsqueeze", .run = unsqueeze, .reshapes_in_place = true},
     {"aten::unsqueeze_copy", unsqueeze},
     {"aten::atleast_1d", atleast<1>},
     {"aten::atleast_2d", atleast<2>},
     {"aten::atleast_3d", atleast<3>},
     {"aten::permute", permute_row},
     {"aten::permute_copy", permute_row},
-    {"aten::transpose", transpose},
+    {.op = "aten::transpose", .run = transpose, .reshapes_in_place = true},
     {"aten::transpose_copy", transpose},
-    {"aten::swapaxes", transpose},
-    {"aten::swapdims", transpose},
-    {"aten::t", t},
+    {.op = "aten::swapaxes", .run = transpose, .reshapes_in_place = true},
+    {.op = "aten::swapdims", .run = transpose, .reshapes_in_place = true},
+    {.op = "aten::t", .run = t, .reshapes_in_place = true},
     {"aten::t_copy", t},
     {"aten::numpy_T", reverse},
     {"aten::mT", swap_last},
-    {"aten::mH", swap_last},
-    {"aten::matrix_H", t},
-    {"aten::adjoint", swap_last},
+    {"aten::mH", swap_last, of_complex::adjoint},
+    {"aten::matrix_H", t, of_complex::adjoint},
+    {"aten::adjoint", swap_last, of_complex::adjoint},
     {"aten::movedim", movedim},
     {"aten::moveaxis", movedim},
     {"aten::expand", expand_row},
     {"aten::expand_copy", expand_row},
     {"aten::broadcast_to", expand_row},
-    {"aten::expand_as", expand_as},
-    {"aten::broadcast_tensors", broadcast_tensors},
+    {"aten::expand_as", expand_as, OnComplex::parts_like_self},
+    {"aten::broadcast_tensors", broadcast_tensors, OnComplex::refused},
     {"aten::meshgrid", meshgrid},
     {"aten::diagonal", diagonal},
     {"aten::diagonal_copy", diagonal},
     {"aten::linalg_diagonal", linalg_diagonal},
     {"aten::unfold", unfold},
     {"aten::unfold_copy", unfold},
-    {"aten::as_strided", as_strided},
-    {"aten::as_strided_copy", as_strided},
+    {.op = "aten::as_strided",
+     .run = as_strided,
+     .complex = OnComplex::refused,
+     .reshapes_in_place = true},
+    {"aten::as_strided_copy", as_strided, OnComplex::refused},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
-std::span<const Row> movement() { return kRows; }
+std::span<const Row> movement() { return kTable; }
 
 }  // namespace hg::convert::rows

@@ -327,16 +327,17 @@ void norm_except_dim(Call& call) {
                            call.number("dim", 0)));
 }
 
+constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
-    {"aten::softmax", softmax},
-    {"aten::log_softmax", log_softmax},
+    {.op = "aten::softmax", .run = softmax, .layout = ResultLayout::row_major},
+    {.op = "aten::log_softmax", .run = log_softmax, .layout = ResultLayout::row_major},
     {"aten::special_softmax", softmax},
     {"aten::special_log_softmax", log_softmax},
     {"aten::_softmax", inner_softmax},
     {"aten::_log_softmax", inner_log_softmax},
     {"aten::softmin", softmin},
     {"aten::_safe_softmax", safe_softmax},
-    {"aten::layer_norm", layer_norm},
+    {.op = "aten::layer_norm", .run = layer_norm, .layout = ResultLayout::row_major},
     {"aten::native_layer_norm", native_layer_norm},
     {"aten::rms_norm", rms_norm},
     {"aten::_fused_rms_norm", fused_rms_norm},
@@ -355,9 +356,10 @@ constexpr Row kRows[] = {
     {"aten::_weight_norm_interface", weight_norm},
     {"aten::norm_except_dim", norm_except_dim},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
-std::span<const Row> norm() { return kRows; }
+std::span<const Row> norm() { return kTable; }
 
 }  // namespace hg::convert::rows

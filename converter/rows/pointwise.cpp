@@ -2,6 +2,7 @@
 // Elementwise ops that choose, limit and mix: where, clamp, lerp, addcmul, addcdiv, isclose.
 #include "converter/rows/pointwise.h"
 
+#include "converter/rows/complex.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/pointwise.h"
@@ -87,25 +88,27 @@ void isclose(Call& call) {
   call.returns(logical_or(close, logical_and(isfinite(actual), le(actual, allowed))));
 }
 
+constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
-    {"aten::where.self", where_of},
-    {"aten::where.ScalarSelf", where_of},
-    {"aten::where.ScalarOther", where_of},
-    {"aten::where.Scalar", where_of},
+    {"aten::where.self", where_of, OnComplex::parts},
+    {"aten::where.ScalarSelf", where_of, OnComplex::parts},
+    {"aten::where.ScalarOther", where_of, OnComplex::parts},
+    {"aten::where.Scalar", where_of, OnComplex::parts},
     {"aten::clamp", clamp},
     {"aten::clip", clamp},
     {"aten::clamp_min", clamp},
     {"aten::clamp_max", clamp},
     {"aten::clamp_min.Tensor", clamp_min_tensor},
     {"aten::clamp_max.Tensor", clamp_max_tensor},
-    {"aten::lerp", lerp},
-    {"aten::addcmul", addcmul},
+    {"aten::lerp", lerp, OnComplex::parts},
+    {"aten::addcmul", addcmul, of_complex::addcmul},
     {"aten::addcdiv", addcdiv},
     {"aten::isclose", isclose},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
-std::span<const Row> pointwise() { return kRows; }
+std::span<const Row> pointwise() { return kTable; }
 
 }  // namespace hg::convert::rows

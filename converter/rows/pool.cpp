@@ -195,6 +195,7 @@ void fractional_max_pool(Call& call) {
         g.call("reshape", {chosen}, {{"shape", shape}})});
 }
 
+constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
     {"aten::max_pool1d", max_pool<1>},
     {"aten::max_pool2d", max_pool<2>},
@@ -219,9 +220,10 @@ constexpr Row kRows[] = {
     {"aten::max_unpool2d", max_unpool<2>},
     {"aten::max_unpool3d", max_unpool<3>},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
-std::span<const Row> pool() { return kRows; }
+std::span<const Row> pool() { return kTable; }
 
 }  // namespace hg::convert::rows

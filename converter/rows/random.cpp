@@ -243,6 +243,7 @@ void multinomial(Call& call) {
   call.returns(g.call("searchsorted", {sums, at}, {{"right", true}}));
 }
 
+constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
     {"aten::dropout", dropout},
     {"aten::feature_dropout", feature_dropout},
@@ -269,9 +270,10 @@ constexpr Row kRows[] = {
     {"aten::geometric", geometric},
     {"aten::randperm", randperm},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
-std::span<const Row> random() { return kRows; }
+std::span<const Row> random() { return kTable; }
 
 }  // namespace hg::convert::rows

@@ -244,12 +244,13 @@ void sum_to_size(Call& call) {
   call.returns(hg::reshape(sum(x, dims, true), to));
 }
 
+constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
     {"aten::sum_to_size", sum_to_size},
-    {"aten::sum", sum_of},
+    {"aten::sum", sum_of, OnComplex::parts},
     {"aten::nansum", nansum},
     {"aten::prod", prod_of},
-    {"aten::mean", mean_of},
+    {"aten::mean", mean_of, OnComplex::parts},
     {"aten::nanmean", nanmean},
     {"aten::amax", amax_of},
     {"aten::amin", amin_of},
@@ -268,17 +269,18 @@ constexpr Row kRows[] = {
     {"aten::std_mean", std_mean},
     {"aten::logsumexp", logsumexp_of},
     {"aten::special_logsumexp", logsumexp_of},
-    {"aten::count_nonzero", count_nonzero},
-    {"aten::norm", norm_of},
-    {"aten::linalg_vector_norm", vector_norm},
+    {"aten::count_nonzero", count_nonzero, OnComplex::magnitudes},
+    {"aten::norm", norm_of, OnComplex::magnitudes},
+    {"aten::linalg_vector_norm", vector_norm, OnComplex::magnitudes},
     {"aten::linalg_matrix_norm", matrix_norm},
     {"aten::linalg_norm", linalg_norm},
     {"aten::frobenius_norm", frobenius_norm},
     {"aten::dist", dist},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
-std::span<const Row> reduce() { return kRows; }
+std::span<const Row> reduce() { return kTable; }
 
 }  // namespace hg::convert::rows

@@ -4,6 +4,7 @@
 // the result back (cast to the destination's dtype), through views where there are any.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <span>
@@ -16,6 +17,8 @@
 #include "hg/graph.h"
 
 namespace hg::convert {
+
+class NodeCall;  // converter/interpret/interpreter.h
 
 // Thrown by rows and by the interpreter; the converter reports it with the node's module path and
 // source line, and goes on to find the other unsupported ops.
@@ -122,18 +125,86 @@ Value cast(const Value& value, DType dtype);
 DType dtype_of_torch(int64_t scalar_type);
 int64_t torch_of_dtype(DType dtype);
 
-struct Row {
-  std::string_view op;  // "aten::conv2d", for all overloads; "aten::max.dim" for one of them
-  void (*run)(Call&);
-  bool takes_complex = false;  // by itself; see complex.h for the others
+// What a row does where an argument is a complex tensor, a complex number or such a dtype. The
+// graph has pairs of reals in their place (converter/interpret/complex.h).
+struct OnComplex {
+  enum Rule : uint8_t {
+    unsaid,  // what the rows of the table share; `refused` where they share nothing
+    refused,
+    itself,            // `run`, or `script`, takes complex tensors as they are
+    parts,             // `run` on the real and on the imaginary parts
+    parts_like_self,   // likewise; where `self` is real, so is the result
+    parts_like_other,  // likewise of `other`
+    real_part,         // `run` on the real parts; the imaginary part of the result is 0
+    product,           // linear in each argument: `run` on each combination of parts
+    magnitudes,        // `run` on the absolute values of the first argument
+    function,          // `compute` in place of `run`
+  };
+  constexpr OnComplex(Rule r = unsaid) : rule(r) {}                      // NOLINT: implicit
+  constexpr OnComplex(void (*f)(Call&)) : rule(function), compute(f) {}  // NOLINT: implicit
+
+  Rule rule;
+  void (*compute)(Call&) = nullptr;
 };
 
-// The row for an overload, else for the op; null when there is none.
+// The memory layout of the tensors that `run` makes, in torch; views say theirs themselves.
+enum class ResultLayout : uint8_t {
+  unsaid,     // what the rows of the table share; `unknown` where they share nothing
+  unknown,    // permuted for some arguments, as results of attention are, or never looked at
+  kept,       // row-major where all tensors among the arguments are
+  row_major,  // row-major whatever the arguments are
+  copied,     // row-major where the result is a copy and not a view
+  padded,  // row-major where constants pad other than 4 and 5 dims, which keep channels last; else
+           // `kept`
+};
+
+// Computes on small tensors of which the import knows the numbers, as traces do with sizes, so that
+// what is symbolic can still become a shape (converter/interpret/fold.h). False: `run` is to do it.
+struct Fold {
+  bool (*run)(NodeCall&, std::string_view op) = nullptr;
+  std::string_view op{};  // of apply() and relate() in converter/interpret/scalar.h
+};
+
+// An op on values of the script that are no tensors, or on what it asks of tensors: numbers, text,
+// containers, sizes, dtypes. False: the arguments are of another kind, which the next may take.
+using ScriptOp = bool (*)(NodeCall&);
+
+// All that the converter knows of one aten op. A row names at least one of `run`, `script` and a
+// function in `complex`; every other field has a default that is safe: what is not said is refused,
+// unknown, or not done. Tried in this order: `grown_list`, `script`, `fold`, and then `run`.
+struct Row {
+  std::string_view op;  // "aten::conv2d", for all overloads; "aten::max.dim" for one of them
+  void (*run)(Call&) = nullptr;  // on tensors: adds nodes of the graph
+  OnComplex complex = {};
+  ResultLayout layout = ResultLayout::unsaid;
+  Fold fold = {};
+  std::array<ScriptOp, 3> script = {};
+  ScriptOp grown_list = nullptr;      // on a list whose length data or a symbolic size decides
+  bool script_takes_complex = false;  // `script` is tried with complex arguments, too
+  bool takes_nested = false;          // `script` takes nested tensors, which others refuse
+  bool reshapes_in_place = false;     // `op_` changes the shape of its tensor, and no element
+};
+
+// What the rows of a table share, where they say nothing else.
+struct SharedTraits {
+  OnComplex complex = {};
+  ResultLayout layout = ResultLayout::unsaid;
+};
+template <size_t N>
+consteval std::array<Row, N> rows_with(SharedTraits shared, const Row (&rows)[N]) {
+  std::array<Row, N> result = std::to_array(rows);
+  for (Row& row : result) {
+    if (row.complex.rule == OnComplex::unsaid) row.complex = shared.complex;
+    if (row.layout == ResultLayout::unsaid) row.layout = shared.layout;
+  }
+  return result;
+}
+
+// The row that runs an overload on tensors, else the one for all; null when there is none.
 const Row* find_row(std::string_view kind, std::string_view overload);
-std::vector<std::string_view> all_rows();  // sorted
-// Tables of ops that only move elements.
-std::vector<std::span<const Row>> movement_tables();
-// Whether the op's results are row-major in torch when all its tensors are.
-bool keeps_row_major(std::string_view kind);
+// The row of this very name, on tensors or not; null when there is none.
+const Row* row_named(std::string_view op);
+std::vector<std::string> all_rows();  // that run on tensors, sorted; complex::x of complex tensors
+std::span<const Row* const> every_row();  // sorted by name
 
 }  // namespace hg::convert

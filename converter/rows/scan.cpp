@@ -52,17 +52,19 @@ void diff(Call& call) {
   call.returns(x);
 }
 
+constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
-    {"aten::cumsum", cumsum_of},
+    {"aten::cumsum", cumsum_of, OnComplex::parts},
     {"aten::cumprod", cumprod_of},
     {"aten::cummax", cummax_of},
     {"aten::cummin", cummin_of},
     {"aten::logcumsumexp", logcumsumexp_of},
-    {"aten::diff", diff},
+    {"aten::diff", diff, OnComplex::parts},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
-std::span<const Row> scan() { return kRows; }
+std::span<const Row> scan() { return kTable; }
 
 }  // namespace hg::convert::rows

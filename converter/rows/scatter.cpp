@@ -131,14 +131,14 @@ void masked_scatter(Call& call) {
 
 constexpr Row kRows[] = {
     {"aten::scatter", scatter},
-    {"aten::scatter_add", scatter_add},
+    {"aten::scatter_add", scatter_add, OnComplex::parts},
     {"aten::scatter_reduce", scatter_reduce},
-    {"aten::index_add", index_add},
-    {"aten::index_copy", index_copy},
+    {"aten::index_add", index_add, OnComplex::parts},
+    {"aten::index_copy", index_copy, OnComplex::parts},
     {"aten::index_reduce", index_reduce},
-    {"aten::index_fill", index_fill},
-    {"aten::masked_fill", masked_fill},
-    {"aten::masked_scatter", masked_scatter},
+    {"aten::index_fill", index_fill, OnComplex::parts},
+    {"aten::masked_fill", masked_fill, OnComplex::parts, ResultLayout::row_major},
+    {"aten::masked_scatter", masked_scatter, OnComplex::parts},
 };
 
 }  // namespace

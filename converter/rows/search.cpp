@@ -93,7 +93,7 @@ constexpr Row kRows[] = {
     {"aten::isin", isin_of},
     {"aten::bincount", bincount},
     {"aten::histc", histc_of},
-    {"aten::trace", trace},
+    {"aten::trace", trace, OnComplex::parts},
 };
 
 }  // namespace

@@ -99,8 +99,8 @@ void give_pieces(Call& call, const Along& a, const Dim& size, Dim count, int64_t
     call.refuse("self", text("has the symbolic size ", a.size, " along dim ", a.dim,
                              ", so the number of parts is not known"));
   auto list = std::make_shared<List>();
-  list->pieces = std::make_shared<Pieces>(Pieces{base, a.dim, size, std::move(count), usual,
-                                                 is_copy(call), &call.graph()});
+  list->pieces = std::make_shared<Pieces>(
+      Pieces{base, a.dim, size, std::move(count), usual, is_copy(call), &call.graph()});
   call.returns({Item(std::move(list))});
 }
 
@@ -255,6 +255,7 @@ void as_strided_scatter(Call& call) {
                                   {"storage_offset", call.integer("storage_offset", 0)}}));
 }
 
+constexpr SharedTraits kShared = {.complex = OnComplex::parts};
 constexpr Row kRows[] = {
     {"aten::slice", slice_row},
     {"aten::slice_copy", slice_row},
@@ -281,6 +282,7 @@ constexpr Row kRows[] = {
     {"aten::diagonal_scatter", diagonal_scatter},
     {"aten::as_strided_scatter", as_strided_scatter},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
@@ -292,6 +294,6 @@ Value data_index(Call& call, const Value& given, const Dim& size) {
   return g.call("where", {g.call("lt", {index, zero}), g.call("add", {index, sizes}), index});
 }
 
-std::span<const Row> slice() { return kRows; }
+std::span<const Row> slice() { return kTable; }
 
 }  // namespace hg::convert::rows

@@ -134,6 +134,7 @@ void polynomial_of(Call& call) {
   call.returns(call.graph().call("polynomial", call.promoted({"x", "n"}, true), {{"kind", kind}}));
 }
 
+constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
     {"aten::frexp", frexp},
     {"aten::special_erfcx", unary_op<kErfcx>},
@@ -180,9 +181,10 @@ constexpr Row kRows[] = {
     {"aten::special_laguerre_polynomial_l", polynomial_of},
     {"aten::special_legendre_polynomial_p", polynomial_of},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
-std::span<const Row> special() { return kRows; }
+std::span<const Row> special() { return kTable; }
 
 }  // namespace hg::convert::rows

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums under curves, covariances, distances and pairs of the rows of one tensor.
+#include "converter/rows/complex.h"
 #include "converter/rows/rows.h"
 #include "hg/op.h"
 #include "hg/ops/binary.h"
@@ -198,9 +199,9 @@ constexpr Row kRows[] = {
     {"aten::pdist", pdist},
     {"aten::_pdist_forward", pdist},
     {"aten::renorm", renorm},
-    {"aten::angle", angle},
-    {"aten::fft_fftshift", fftshift},
-    {"aten::fft_ifftshift", ifftshift},
+    {"aten::angle", angle, of_complex::angle},
+    {"aten::fft_fftshift", fftshift, OnComplex::parts},
+    {"aten::fft_ifftshift", ifftshift, OnComplex::parts},
 };
 
 }  // namespace

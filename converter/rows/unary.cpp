@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "converter/rows/complex.h"
 #include "converter/rows/pointwise.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
@@ -99,28 +100,29 @@ void radians_to_degrees(Call& call) {
   call.returns(call.promoted({"self"}, true)[0] * (180 / std::numbers::pi));
 }
 
+constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
-    {"aten::neg", same_function},
-    {"aten::negative", same_alias<k_neg>},
-    {"aten::abs", absolute},
-    {"aten::absolute", absolute},
+    {"aten::neg", same_function, OnComplex::parts},
+    {"aten::negative", same_alias<k_neg>, OnComplex::parts},
+    {"aten::abs", absolute, of_complex::abs},
+    {"aten::absolute", absolute, of_complex::abs},
     {"aten::sign", sign_of},
-    {"aten::sgn", sign_of},
-    {"aten::sqrt", float_function},
+    {"aten::sgn", sign_of, of_complex::sgn},
+    {"aten::sqrt", float_function, of_complex::sqrt},
     {"aten::rsqrt", float_function},
-    {"aten::reciprocal", float_function},
-    {"aten::exp", float_function},
+    {"aten::reciprocal", float_function, of_complex::reciprocal},
+    {"aten::exp", float_function, of_complex::exp},
     {"aten::exp2", float_function},
     {"aten::special_exp2", float_function},
     {"aten::expm1", float_function},
     {"aten::special_expm1", float_function},
-    {"aten::log", float_function},
+    {"aten::log", float_function, of_complex::log},
     {"aten::log2", float_function},
     {"aten::log10", float_function},
     {"aten::log1p", float_function},
     {"aten::special_log1p", float_function},
-    {"aten::sin", float_function},
-    {"aten::cos", float_function},
+    {"aten::sin", float_function, of_complex::sin},
+    {"aten::cos", float_function, of_complex::cos},
     {"aten::tan", float_function},
     {"aten::asin", float_function},
     {"aten::arcsin", float_alias<k_asin>},
@@ -128,8 +130,8 @@ constexpr Row kRows[] = {
     {"aten::arccos", float_alias<k_acos>},
     {"aten::atan", float_function},
     {"aten::arctan", float_alias<k_atan>},
-    {"aten::sinh", float_function},
-    {"aten::cosh", float_function},
+    {"aten::sinh", float_function, of_complex::sinh},
+    {"aten::cosh", float_function, of_complex::cosh},
     {"aten::tanh", float_function},
     {"aten::asinh", float_function},
     {"aten::arcsinh", float_alias<k_asinh>},
@@ -158,24 +160,25 @@ constexpr Row kRows[] = {
     {"aten::fix", truncate},
     {"aten::round", round_to},
     {"aten::special_round", round_to},
-    {"aten::square", square_of},
+    {"aten::square", square_of, of_complex::square},
     {"aten::frac", same_function},
     {"aten::nan_to_num", nan_to_number},
-    {"aten::isnan", same_function},
-    {"aten::isinf", same_function},
-    {"aten::isfinite", same_function},
+    {"aten::isnan", same_function, of_complex::any_part},
+    {"aten::isinf", same_function, of_complex::any_part},
+    {"aten::isfinite", same_function, of_complex::isfinite},
     {"aten::signbit", same_function},
     {"aten::isposinf", isposinf},
     {"aten::isneginf", isneginf},
-    {"aten::isreal", isreal},
+    {"aten::isreal", isreal, of_complex::isreal},
     {"aten::logical_not", same_function},
     {"aten::bitwise_not", same_function},
     {"aten::deg2rad", degrees_to_radians},
     {"aten::rad2deg", radians_to_degrees},
 };
+constexpr auto kTable = rows_with(kShared, kRows);
 
 }  // namespace
 
-std::span<const Row> unary() { return kRows; }
+std::span<const Row> unary() { return kTable; }
 
 }  // namespace hg::convert::rows
