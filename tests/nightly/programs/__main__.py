@@ -12,6 +12,8 @@ sizes, and run at sizes 0, 1, 2, 3 and 6 with inputs that are small, large, nega
 - refused, mismatch: hg-convert exits with 3 or 4, counted by reason;
 - narrow: the guards of the file exclude every size at which PyTorch answers here;
 - unsteady: PyTorch itself gives the other answer when inputs move by a few roundings;
+- undefined: an op in place reads elements, for others, that it also writes, and PyTorch does not refuse it;
+- peculiar: eager PyTorch gives the other answer, libtorch's interpreter alone does not;
 - WRONG: another answer, or an answer where PyTorch raises (a write from or to memory that overlaps is counted
   apart); CRASH: a tool died; UNLOADABLE: the file never runs.
 

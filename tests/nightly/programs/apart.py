@@ -12,7 +12,7 @@ from pathlib import Path
 
 import truth
 from generate import Program
-from judge import USELESS, Verdict, judge
+from judge import AT, USELESS, Verdict, judge
 
 AT_ONCE = 100
 
@@ -33,12 +33,14 @@ class Chunk:
         self.process.join()
         found = self.folder / "verdicts"
         value = pickle.loads(found.read_bytes()) if found.exists() else None
+        if value is None:
+            self.at = int((self.folder / "jobs" / AT).read_text())
         shutil.rmtree(self.folder, ignore_errors=True)
         return value
 
 
 def judge_apart(programs: list[Program], root: Path, hg_bin: Path, jobs: int) -> Iterator[tuple[int, Verdict]]:
-    """Index and verdict of every program, as they come. A chunk that dies is halved until one program is left."""
+    """Index and verdict of every program, as they come. A chunk that dies goes on without the program at which it did."""
     waiting = [list(range(start, min(start + AT_ONCE, len(programs)))) for start in range(0, len(programs), AT_ONCE)][::-1]
     running: list[Chunk] = []
     while waiting or running:
@@ -52,8 +54,8 @@ def judge_apart(programs: list[Program], root: Path, hg_bin: Path, jobs: int) ->
             verdicts = chunk.verdicts()
             if verdicts is not None:
                 yield from zip(chunk.chosen, verdicts)
-            elif len(chunk.chosen) > 1:
-                half = len(chunk.chosen) // 2
-                waiting += [chunk.chosen[:half], chunk.chosen[half:]]
-            else:
-                yield chunk.chosen[0], Verdict(USELESS, "PyTorch dies, or does not end")
+                continue
+            culprit = chunk.chosen[chunk.at]
+            yield culprit, Verdict(USELESS, "PyTorch dies, or does not end")
+            if rest := [i for i in chunk.chosen if i != culprit]:
+                waiting.append(rest)

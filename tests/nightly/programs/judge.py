@@ -16,9 +16,10 @@ import truth
 from generate import Program
 
 EQUAL, REFUSED, MISMATCH, UNSTEADY, USELESS = "equal", "refused", "mismatch", "unsteady", "useless"
-NARROW = "narrow"
+NARROW, PECULIAR, UNDEFINED = "narrow", "peculiar", "undefined"
 WRONG, CRASH, UNLOADABLE = "WRONG", "CRASH", "UNLOADABLE"
 FATAL = (WRONG, CRASH, UNLOADABLE)
+AT = "at"  # the file that names the program with which PyTorch is busy
 
 
 @dataclass
@@ -49,6 +50,7 @@ def judge(programs: list[Program], folder: Path, hg_bin: Path) -> list[Verdict]:
     data = folder / "data"
     data.mkdir(parents=True)
     for i, program in enumerate(programs):
+        (folder / AT).write_text(str(i))
         try:
             function, wanted = truth.answers(program)
             (folder / str(i)).mkdir()
@@ -85,6 +87,7 @@ def judge(programs: list[Program], folder: Path, hg_bin: Path) -> list[Verdict]:
     for k, ((i, point), answer) in enumerate(zip(runs, tools.batch(hg_bin / "hg-run", jobs, folder, 1))):
         found.setdefault(i, {})[point] = (answer, folder / f"out{k}")
     for i, results in found.items():
+        (folder / AT).write_text(str(i))
         verdicts[i] = compare(programs[i], expected[i], results)
     return [verdict or Verdict(USELESS) for verdict in verdicts]
 
@@ -110,13 +113,19 @@ def compare(program: Program, expected: dict, results: dict) -> Verdict:
             if wanted.excuse:
                 verdict.unraised[wanted.excuse] += 1
                 continue
-            return Verdict(WRONG, "answers where PyTorch raises: " + general(wanted.raised),
-                           f"{where}: PyTorch raises {wanted.raised!r}")
-        unlike = truth.difference(values, wanted.values)
-        if unlike and truth.is_unsteady(program, point, values):
+            reason, detail = "answers where PyTorch raises: " + general(wanted.raised), f"PyTorch raises {wanted.raised!r}"
+        else:
+            reason = detail = truth.difference(values, wanted.values)
+        if not reason:
+            continue
+        if truth.same(values, truth.ask_eager(program, point).values):
+            verdict.kind = PECULIAR
+        elif wanted.values is not None and truth.is_unsteady(program, point, values):
             verdict.kind = UNSTEADY
-        elif unlike:
-            return Verdict(WRONG, general(unlike), f"{where}: {unlike}")
+        elif truth.overlaps(program, point):
+            verdict.kind = UNDEFINED
+        else:
+            return Verdict(WRONG, general(reason), f"{where}: {detail}")
     answered = sum(wanted.values is not None for wanted in expected.values())
     if answered and sum(verdict.stopped.values()) == answered:
         message = verdict.stopped.most_common(1)[0][0]

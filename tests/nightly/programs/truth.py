@@ -14,6 +14,7 @@ from typing import Dict, List, Optional, Tuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from export import Exported
 from generate import Program
@@ -25,7 +26,8 @@ MEMORY = 6 << 30  # of a process
 # What PyTorch raises, by its words, and a graph does not, whose values share no memory.
 EXCUSES = {"refer to a single memory location": "a write from overlapping memory",
            "single memory location": "a write to overlapping memory",
-           "INTERNAL ASSERT FAILED": "a fault of PyTorch", "Expected Tensor but got None": "a fault of PyTorch"}
+           "INTERNAL ASSERT FAILED": "a fault of PyTorch", "Expected Tensor but got None": "a fault of PyTorch",
+           "PythonDispatcher": "a fault of PyTorch"}
 
 
 @dataclass
@@ -103,6 +105,11 @@ def ask(function, inputs: list[np.ndarray]) -> Answer:
         return Answer(None, text[:160], next((why for words, why in EXCUSES.items() if words in text), ""))
 
 
+def ask_eager(program: Program, point: Point) -> Answer:
+    with silence():
+        return ask(eager(program), arrays(program, point))
+
+
 def answers(program: Program) -> tuple[object, dict[Point, Answer]]:
     """The compiled function, and what PyTorch answers at every point; of a traced program where the trace
     says what eager says, and of an exported one also where its guards refuse what eager answers."""
@@ -123,6 +130,45 @@ def answers(program: Program) -> tuple[object, dict[Point, Answer]]:
     finally:
         signal.alarm(0)
     return function, result
+
+
+class Overlap(TorchDispatchMode):
+    """Notes ops in place whose arguments lie across what they write: PyTorch finds only some of them, and
+    what the others give depends on the order in which elements are computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        writes = func._schema.name.endswith("_") and args and isinstance(args[0], Tensor)
+        self.found |= bool(writes) and any(across(args[0], other) for other in args[1:] if isinstance(other, Tensor))
+        return func(*args, **(kwargs or {}))
+
+
+def places(tensor: Tensor) -> Tensor:
+    """Where each element lies in the storage."""
+    index = torch.arange(tensor.untyped_storage().nbytes() // tensor.element_size())
+    return index.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).contiguous()
+
+
+def across(written: Tensor, read: Tensor) -> bool:
+    """Whether an element is read for the computation of another one that is written."""
+    if written.untyped_storage().data_ptr() != read.untyped_storage().data_ptr() or not (written.numel() and read.numel()):
+        return False
+    mine, theirs = places(written), places(read).expand(written.shape).contiguous()
+    return bool(torch.isin(mine, theirs).any()) and not torch.equal(mine, theirs)
+
+
+def overlaps(program: Program, point: Point) -> bool:
+    inputs = [torch.from_numpy(each.copy()) for each in arrays(program, point)]
+    mode = Overlap()
+    try:
+        with silence(), mode:
+            eager(program)(*inputs)
+    except Exception:  # noqa: BLE001: whatever PyTorch raises
+        pass
+    return mode.found
 
 
 def same(found: list[np.ndarray] | None, wanted: list[np.ndarray] | None) -> bool:
