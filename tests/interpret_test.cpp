@@ -294,7 +294,8 @@ TEST(Interpret, ChecksThatDataDecidesFailTheRun) {
   const auto& nodes = i.graph.nodes();
   const auto found = std::find_if(nodes.begin(), nodes.end(), is_assertion);
   ASSERT_NE(found, nodes.end());
-  EXPECT_EQ(std::get<std::string>(found->attrs.at(0).value), "the model raises an exception: too small");
+  EXPECT_EQ(std::get<std::string>(found->attrs.at(0).value),
+            "the model raises an exception: too small");
 }
 
 TEST(Interpret, ChecksThatSizesDecideAreGuards) {
@@ -346,6 +347,38 @@ TEST(Interpret, WhatSizesMustBeIsAGuard) {
       "%y:Tensor, %z:Tensor = prim::ListUnpack(%l)");
   ASSERT_EQ(parts.size(), 1u);
   EXPECT_TRUE(parts[0].ends_with(" == 2, because of a list of 2 parts")) << parts[0];
+}
+
+// An op that is used asks for it when it runs.
+TEST(Interpret, BroadcastingThatNobodyReadsIsAGuard) {
+  const auto guards_of = [&](const std::string& result) {
+    const ScriptProgram p = script({"x", "w"}, R"(
+    %z:Tensor = aten::mul.Tensor(self=%x, other=%w)
+    %y:Tensor = aten::relu(self=%x)
+    return )" + result);
+    return guards(import(p, {{"x", {f32, {"n", 4}}}, {"w", {f32, {"m", 4}}}}));
+  };
+  EXPECT_TRUE(guards_of("%z").empty());
+  const std::vector<std::string> unread = guards_of("%y");
+  ASSERT_FALSE(unread.empty());
+  for (const std::string& guard : unread)
+    EXPECT_TRUE(guard.ends_with(", because of broadcasting")) << guard;
+}
+
+TEST(Interpret, AWayWithoutOneRankIsAGuardAndElseAnIf) {
+  const auto import_of = [&](const std::string& lines) {
+    const ScriptProgram p = script({"x"}, lines + "\n    return %y");
+    Imported i = import(p, {{"x", {f32, {"n", 4}}}});
+    EXPECT_EQ(failures(i), "") << lines;
+    return i;
+  };
+  const std::string squeeze = "%s:Tensor = aten::squeeze.dim(self=%x, dim=0)\n";
+  const Imported one_rank = import_of(squeeze + "%y:Tensor = aten::sum(self=%s, dtype=none)");
+  EXPECT_TRUE(guards(one_rank).empty());
+  EXPECT_EQ(run(one_rank, {numbers({1, 4}, {1, 2, 3, 4})}), (std::vector<Values>{{10}}));
+  EXPECT_EQ(run(one_rank, {numbers({2, 4}, std::vector<float>(8, 1))}), (std::vector<Values>{{8}}));
+  const Imported two_ranks = import_of(squeeze + "%y:Tensor = aten::relu(self=%s)");
+  EXPECT_EQ(guards(two_ranks), std::vector<std::string>{"n != 1, because of squeeze"});
 }
 
 TEST(Interpret, PromotesAsTorchDoes) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "converter/interpret/attempt.h"
 #include "converter/interpret/held.h"
 #include "converter/interpret/leaving.h"
 #include "converter/rows/view.h"
@@ -124,13 +125,15 @@ void Interpreter::run_if(const ScriptNode& node) {
       return poison_outputs(node);
     }
   if (const auto truth = decided(condition)) return take(node, *truth ? 0 : 1);
+  const auto scalar = scalar_of(condition);
+  const auto sizes = scalar ? to_boolean(*scalar) : std::nullopt;
+  if (sizes)
+    if (const auto truth = given(*sizes)) return take(node, *truth ? 0 : 1);
   int raising = -1;
   for (int side = 0; side < 2; ++side)
     if (ends_in_raise(node.blocks[static_cast<size_t>(side)])) raising = side;
-  const auto scalar = scalar_of(condition);
-  const auto sizes = scalar ? to_boolean(*scalar) : std::nullopt;
   if (raising >= 0) {
-    require(condition, raising == 1, exception_in(node.blocks[static_cast<size_t>(raising)]));
+    require(condition, raising == 1, try_alone(node.blocks[size_t(raising)]).exception);
     return take(node, 1 - raising);
   }
   if (sizes) return if_on_sizes(node, condition, *sizes);
@@ -144,31 +147,29 @@ void Interpreter::take(const ScriptNode& node, int side) {
 }
 
 void Interpreter::assume(const Scalar& condition, bool wanted, std::string_view reason) {
-  const Guard guard = guard_of(wanted ? condition : negation(condition));
-  memory_.graph().guard(guard.left, guard.relation, guard.right, std::string(reason));
+  guard(memory_.graph(), wanted ? condition : negation(condition), reason);
 }
 
-// What the exception of a block says, where that is known.
-std::string Interpreter::exception_in(const ScriptBlock& block) {
-  const std::vector<Unsupported> before = result_.unsupported;
-  const size_t mark = memory_.poison_mark();
-  std::string message;
+Tried Interpreter::try_alone(const ScriptBlock& block) {
+  Tried tried;
+  Attempt attempt(*this);
   memory_.enter({});
   try {
     run_block(block);
+    if (attempt.has_failed() || !memory_.graph().take_status().ok()) tried.end = Tried::End::fails;
   } catch (const Raised& raised) {
-    message = raised.text;
+    tried = {Tried::End::raises, raised.text};
   } catch (const Refusal&) {
-  } catch (const Changing&) {
+    tried.end = Tried::End::fails;
+  } catch (const Changing&) {  // where the way is gone alone, it may
   } catch (const Growing&) {
   } catch (...) {
     memory_.leave();
     throw;
   }
   memory_.leave();
-  result_.unsupported = before;
-  memory_.undo_poison(mark);
-  return message;
+  attempt.undo();
+  return tried;
 }
 
 void Interpreter::require(const Item& condition, bool wanted, std::string_view message) {
@@ -278,44 +279,18 @@ void lift_guards(const Graph& side, const Dim& condition, const Dim& last, Graph
 // What can be one node of the graph becomes one, whichever way the sizes go. Where the two ways
 // differ in rank, structure or types, or one of them fails, the usual one is taken under a guard.
 void Interpreter::if_on_sizes(const ScriptNode& node, const Item& item, const Scalar& condition) {
-  const std::vector<Unsupported> before = result_.unsupported;
-  const size_t mark = memory_.poison_mark();
-  const auto failed = [&] { return result_.unsupported.size() > before.size(); };
-  const auto undo = [&] {
-    (void)memory_.graph().take_status().ok();
-    result_.unsupported = before;
-    memory_.undo_poison(mark);
-  };
+  Attempt attempt(*this);
   try {
     if_on_data(node, item, &condition);
-    if (!failed()) return;
+    if (!attempt.has_failed()) return;
   } catch (const Refusal&) {
   } catch (const Raised&) {
   }
-  undo();
-  // Whether one way alone could be gone: 2 yes, 1 if it needs not be undone, 0 it raises.
-  const auto runs = [&](int side) {
-    int answer = 2;
-    memory_.enter({});
-    try {
-      run_block(node.blocks[static_cast<size_t>(side)]);
-      if (failed() || !memory_.graph().take_status().ok()) answer = 1;
-    } catch (const Refusal&) {
-      answer = 1;
-    } catch (const Raised&) {
-      answer = 0;
-    } catch (const Changing&) {  // where the way is gone alone, it may
-    } catch (const Growing&) {
-    } catch (...) {
-      memory_.leave();
-      throw;
-    }
-    memory_.leave();
-    undo();
-    return answer;
-  };
+  attempt.undo();
+  const auto end_of = [&](int side) { return try_alone(node.blocks[size_t(side)]).end; };
   int side = usual_value(condition.top).value_or(1) != 0 ? 0 : 1;
-  if (const int usual = runs(side); usual < 2 && usual < runs(1 - side)) side = 1 - side;
+  if (const auto usual = end_of(side); usual != Tried::End::runs && usual < end_of(1 - side))
+    side = 1 - side;
   assume(condition, side == 0, "`if`");
   take(node, side);
 }
@@ -354,6 +329,7 @@ void Interpreter::merge_sides(const ScriptNode& node, const Item& item, const Sc
     Side result;
     memory_.enter({});
     Held holding(*this, held);
+    const Given given(*this, sizes, side == 0);
     try {
       for (const Value& value : captured) memory_.capture(value);
       const ScriptBlock& block = node.blocks[static_cast<size_t>(side)];
@@ -375,8 +351,10 @@ void Interpreter::merge_sides(const ScriptNode& node, const Item& item, const Sc
         result.row_major.push_back(tensors.back() && !tensors.back()->is_poisoned() &&
                                    memory_.is_surely_row_major(tensors.back()));
       }
-      if (result_.unsupported.size() == failures) result.leaving.emplace(memory_, tensors);
-      finish(result);
+      if (result_.unsupported.size() == failures) {
+        result.leaving.emplace(memory_, tensors);
+        finish(result);
+      }
       if (Status status = memory_.graph().take_status(); !status.ok())
         throw Refusal{std::string(status.message()), ""};
     } catch (...) {
@@ -465,6 +443,7 @@ void Interpreter::merge_sides(const ScriptNode& node, const Item& item, const Sc
   Side first = run_side(0, &no, no.region.captured, finish);
   is_first = false;
   Side second = run_side(1, &yes, first.region.captured, finish);
+  if (result_.unsupported.size() > failures) return poison_outputs(node);
   for (size_t i = first.region.captured.size(); i < second.region.captured.size(); ++i) {
     const Value& value = second.region.captured[i];
     first.region.graph->input(text("in_", static_cast<int64_t>(i)), value.dtype(), value.shape());

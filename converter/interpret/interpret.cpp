@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <utility>
 
 #include "converter/interpret/interpreter.h"
 #include "converter/interpret/texts.h"
 #include "converter/rows/view.h"
 #include "converter/script/custom.h"
+#include "lib/graph/rewrite.h"
 
 namespace hg::convert {
 namespace {
@@ -44,6 +46,36 @@ bool writes_in_place(const ScriptBlock& block) {
            !node.outs.empty() ||
            std::any_of(node.blocks.begin(), node.blocks.end(), writes_in_place);
   });
+}
+
+// Guards that sizes of which infer takes for granted that they broadcast do.
+void guard_broadcast(Graph& graph, const Node& node) {
+  if ((node.op->def.traits & kElementwise) == 0) return;
+  const Shape& result = graph.value_info(node.outputs.at(0)).type.shape;
+  for (const ValueId id : node.inputs) {
+    if (id == kNoValue) continue;
+    const Shape& shape = graph.value_info(id).type.shape;
+    for (size_t k = 1; k <= std::min(shape.size(), result.size()); ++k) {
+      const Dim &size = shape[shape.size() - k], &wide = result[result.size() - k];
+      const Scalar fits = either(equal(size, wide), equal(size, 1));
+      if (!fits.is_constant()) guard(graph, fits, "broadcasting");
+    }
+  }
+}
+
+// What fails in a session where it is used fails there, too, where nobody reads it.
+void guard_unused(Graph& graph) {
+  std::vector<int> uses = use_counts(graph);
+  for (size_t n = graph.nodes().size(); n-- > 0;) {
+    const Node& node = graph.nodes()[n];
+    if (std::any_of(node.outputs.begin(), node.outputs.end(),
+                    [&](ValueId id) { return uses[static_cast<size_t>(id)] > 0; }))
+      continue;
+    for (const ValueId id : node.inputs)
+      if (id != kNoValue) --uses[static_cast<size_t>(id)];
+    graph.set_origin(node.origin);
+    guard_broadcast(graph, node);
+  }
 }
 
 }  // namespace
@@ -127,6 +159,7 @@ void Interpreter::run() {
     if (top_.outputs().empty() && result_.unsupported.empty())
       throw Refusal{"the model returns no tensor", ""};
     memory_.finish();
+    guard_unused(top_);
     if (Status status = top_.take_status(); !status.ok())
       throw Refusal{std::string(status.message()), ""};
   } catch (const Refusal& refusal) {
@@ -146,7 +179,7 @@ void Interpreter::run_block(const ScriptBlock& block) {
     size_t count = all.size();
     ~Level() { all.resize(count); }
   } level{gradients_};
-  for (const ScriptNode& node : block.nodes) run_node(node);
+  run_nodes(block);
   for (const ScriptId id : block.outputs) settle_pieces(get(id));
 }
 
@@ -173,7 +206,9 @@ void Interpreter::run_node(const ScriptNode& node) {
   const size_t before = memory_.graph().nodes().size();
   try {
     dispatch(node);
-    if (memory_.depth() > 0) guard_broadcasts(before);
+    // The results of a body may all be unused, and the node that would fail with them gone.
+    for (size_t n = before; memory_.depth() > 0 && n < memory_.graph().nodes().size(); ++n)
+      guard_broadcast(memory_.graph(), memory_.graph().nodes()[n]);
     if (Status status = memory_.graph().take_status(); !status.ok())
       throw Refusal{std::string(status.message()), ""};
   } catch (const Refusal& refusal) {
@@ -197,34 +232,6 @@ void Interpreter::run_node(const ScriptNode& node) {
     executed.outputs.push_back(has_value ? memory_.read(*tensor).id() : kNoValue);
   }
   result_.trace.push_back(std::move(executed));
-}
-
-// The results of a body may all be unused, and the node that would fail with them gone.
-void Interpreter::guard_broadcasts(size_t first) {
-  Graph& graph = memory_.graph();
-  const auto equal = [](const Dim& a, const Dim& b) {
-    return *relate("eq", Scalar::of(a), Scalar::of(b));
-  };
-  std::vector<Scalar> all;
-  for (size_t n = first; n < graph.nodes().size(); ++n) {
-    const Node& node = graph.nodes()[n];
-    if ((node.op->def.traits & kElementwise) == 0) continue;
-    const Shape& result = graph.value_info(node.outputs.at(0)).type.shape;
-    for (const ValueId id : node.inputs) {
-      if (id == kNoValue) continue;
-      const Shape& shape = graph.value_info(id).type.shape;
-      for (size_t k = 1; k <= std::min(shape.size(), result.size()); ++k) {
-        const Dim &size = shape[shape.size() - k], &wide = result[result.size() - k];
-        if (size == wide || size == Dim(1)) continue;
-        all.push_back(either(equal(size, wide), equal(size, 1)));
-      }
-    }
-  }
-  for (const Scalar& fits : all) {
-    if (fits.is_constant()) continue;
-    const Guard guard = guard_of(fits);
-    graph.guard(guard.left, guard.relation, guard.right, "broadcasting");
-  }
 }
 
 void Interpreter::poison_outputs(const ScriptNode& node) {
@@ -290,16 +297,21 @@ void Interpreter::write_back(const TensorRef& self, const Item& result) {
   if (!gradients_.back() && is_float(type.dtype)) value = rows::detach(value);
   // Sizes that broadcasting could not prove equal, as those of a stride and of a pool, are equal
   // where the script runs at all: in place nothing may grow.
-  const auto may_be_equal = [](const Dim& a, const Dim& b) {
-    return a == b || !a.is_constant() || !b.is_constant();
-  };
-  if (value.shape() != type.shape && std::equal(value.shape().begin(), value.shape().end(),
-                                                type.shape.begin(), type.shape.end(), may_be_equal))
+  if (const Shape shape = value.shape(); shape != type.shape) {
+    const auto differ = [](const Dim& a, const Dim& b) {
+      const Scalar same = equal(a, b);
+      return same.is_constant() && same.as_double() == 0;
+    };
+    if (shape.size() != type.shape.size() ||
+        std::equal(shape.begin(), shape.end(), type.shape.begin(), std::not_fn(differ)) == false)
+      throw Refusal{text("the result of shape ", shape, " is written in place into a tensor",
+                         " of shape ", type.shape),
+                    ""};
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (!(shape[d] == type.shape[d]))
+        guard(memory_.graph(), equal(shape[d], type.shape[d]), "a write in place");
     value = rows::expand(value, type.shape);
-  if (value.shape() != type.shape)
-    throw Refusal{text("the result of shape ", value.shape(), " is written in place into a tensor",
-                       " of shape ", type.shape),
-                  ""};
+  }
   memory_.write(self, value);
 }
 

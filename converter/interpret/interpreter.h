@@ -16,6 +16,7 @@
 namespace hg::convert {
 
 class Interpreter;
+struct Tried;
 
 // One node of the script with its arguments. For prim nodes arguments have positions only.
 class NodeCall final : public Call {
@@ -46,6 +47,7 @@ class NodeCall final : public Call {
   std::optional<Packed> packed(const TensorRef& tensor) const override { return tensor->packed(); }
   void set_packed(const TensorRef& tensor, Packed packed) override;
   Dim size_of(const Value& number) override;
+  bool is_one(const Dim& size, std::string_view reason) override;
 
   Interpreter& interpreter() const { return interpreter_; }
   Memory& memory() const;
@@ -85,17 +87,17 @@ struct Builtin {
   std::string_view kind;
   bool (*run)(NodeCall&);
 };
-std::span<const Builtin> number_builtins();      // numbers.cpp
-std::span<const Builtin> comparison_builtins();  // comparisons.cpp
-std::span<const Builtin> conversion_builtins();  // conversions.cpp
-std::span<const Builtin> container_builtins();   // containers.cpp
-std::span<const Builtin> piece_builtins();       // pieces.cpp
-std::span<const Builtin> list_builtins();        // lists.cpp
-std::span<const Builtin> dict_builtins();        // dicts.cpp
-std::span<const Builtin> text_builtins();        // texts.cpp
-std::span<const Builtin> fact_builtins();        // facts.cpp
-std::span<const Builtin> object_builtins();      // objects.cpp
-std::span<const Builtin> nested_builtins();      // nested.cpp
+std::span<const Builtin> number_builtins();                 // numbers.cpp
+std::span<const Builtin> comparison_builtins();             // comparisons.cpp
+std::span<const Builtin> conversion_builtins();             // conversions.cpp
+std::span<const Builtin> container_builtins();              // containers.cpp
+std::span<const Builtin> piece_builtins();                  // pieces.cpp
+std::span<const Builtin> list_builtins();                   // lists.cpp
+std::span<const Builtin> dict_builtins();                   // dicts.cpp
+std::span<const Builtin> text_builtins();                   // texts.cpp
+std::span<const Builtin> fact_builtins();                   // facts.cpp
+std::span<const Builtin> object_builtins();                 // objects.cpp
+std::span<const Builtin> nested_builtins();                 // nested.cpp
 std::span<const std::span<const Builtin>> onnx_builtins();  // converter/onnx/rows.cpp
 // Whether an op takes nested tensors.
 bool takes_nested(std::string_view kind);
@@ -174,7 +176,8 @@ class Interpreter {
   // What the script raises an exception for otherwise: a guard where sizes decide, a node that
   // fails the run where data does.
   void require(const Item& condition, bool wanted, std::string_view message);
-  std::string exception_in(const ScriptBlock& block);
+  // Whether a size is 1, on which the rank of a result depends: known, or assumed under a guard.
+  bool is_one(const Dim& size, std::string_view reason);
   // A container is about to be changed in place: one from outside of the present body becomes what
   // the loop or branch gives back, by Changing. Objects are refused.
   void check_change(const Item& container) const;
@@ -192,14 +195,22 @@ class Interpreter {
   void set_gradients(bool on) { gradients_.back() = on; }
 
  private:
-  struct Side;  // control_flow.cpp
-  class Held;   // held.h
+  struct Side;    // control_flow.cpp
+  class Held;     // held.h
+  class Attempt;  // attempt.h
+  class Given;    // attempt.h
   void bind_inputs();
   Item bind_input(const std::string& name, const std::string& type, size_t& next, size_t spare);
   Item bind_by_path(const std::string& name, const std::string& type, size_t& next);
   Item input_tensor(const std::string& name, size_t& next);
   void add_output(const std::string& name, const Item& item);
+  void run_nodes(const ScriptBlock& block);
   void run_node(const ScriptNode& node);
+  size_t run_split(const ScriptBlock& block, size_t first, const Dim& size);
+  size_t where_ranks_meet(const ScriptBlock& block, size_t first, const Scalar& is_one);
+  // What sizes decide, where it is known in the present body.
+  std::optional<bool> given(const Scalar& condition) const;
+  Tried try_alone(const ScriptBlock& block);
   void dispatch(const ScriptNode& node);
   bool run_builtin(NodeCall& call);
   bool run_row(const ScriptNode& node);
@@ -208,7 +219,6 @@ class Interpreter {
   void finish_call(const ScriptNode& node, NodeCall& call);
   void write_back(const TensorRef& self, const Item& result);
   void record(const ScriptNode& node, const Refusal& refusal);
-  void guard_broadcasts(size_t first);
   void poison_outputs(const ScriptNode& node);
   void list_missing(const ScriptBlock& block);
   void if_on_sizes(const ScriptNode& node, const Item& item, const Scalar& condition);
@@ -251,7 +261,10 @@ class Interpreter {
   int64_t sequence_ = 0;
   std::vector<bool> gradients_ = {true};
   bool asked_alignment_ = false;
-  bool tracks_memory_;         // some op of the program writes in place
+  bool tracks_memory_;                       // some op of the program writes in place
+  std::vector<std::pair<Dim, bool>> given_;  // conditions of sizes, known in the present body
+  bool may_split_ = false;     // the node that runs may become an `if` with those after it
+  bool is_splitting_ = false;  // and is being made one
   bool kept_control_ = false;  // the loop or branch that ran last is one node of the graph
 };
 

@@ -113,9 +113,6 @@ std::optional<bool> is_row_major(const Layout& layout, const Shape& shape) {
 
 Scalar is_row_major_at(const Layout& layout, const Shape& shape) {
   if (layout.strides == row_major(shape).strides) return Scalar::of(true);
-  const auto equal = [](const Dim& a, const Dim& b) {
-    return *relate("eq", Scalar::of(a), Scalar::of(b));
-  };
   Scalar all = Scalar::of(true);
   Dim step = 1;
   for (size_t d = shape.size(); d-- > 0;) {
@@ -140,9 +137,6 @@ std::optional<bool> can_view(const Layout& layout, const Shape& from, const Shap
 // follow the border between them there (after computeStride of ATen/TensorUtils.cpp).
 Scalar can_view_at(const Layout& layout, const Shape& from, const Shape& to) {
   if (layout.strides == row_major(from).strides) return Scalar::of(true);
-  const auto equal = [](const Dim& a, const Dim& b) {
-    return *relate("eq", Scalar::of(a), Scalar::of(b));
-  };
   const auto after = [](const Shape& shape, size_t d) {
     return count(Shape(shape.begin() + static_cast<int64_t>(d), shape.end()));
   };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "converter/interpret/attempt.h"
 #include "converter/interpret/carried.h"
 #include "converter/interpret/held.h"
 
@@ -39,8 +40,8 @@ void Interpreter::run_loop(const ScriptNode& node) {
     if ((more && !*more) || (go_on && !*go_on)) break;
     // A symbolic trip count may admit some trips for sure; the rest are for the graph to count.
     if (!go_on || !count || !count->is_constant()) {
-      const bool few = go_on && count && count->is_integral() &&
-                       count->top.upper_bound() <= kMostUnrolled;
+      const bool few =
+          go_on && count && count->is_integral() && count->top.upper_bound() <= kMostUnrolled;
       const auto usual = few ? usual_value(count->top) : std::nullopt;
       if (!usual) return while_on_data(node, trips, done, condition);
       if (while_on_sizes(node, trips, done, condition)) return;
@@ -63,19 +64,16 @@ void Interpreter::run_loop(const ScriptNode& node) {
 bool Interpreter::while_on_sizes(const ScriptNode& node, const Item& trips, const Dim& done,
                                  const Item& condition) {
   const ScriptBlock& block = node.blocks.at(0);
-  const std::vector<Unsupported> before = result_.unsupported;
-  const size_t mark = memory_.poison_mark();
+  Attempt attempt(*this);
   std::vector<Item> start;
   for (const ScriptId id : block.inputs) start.push_back(get(id));
   try {
     while_on_data(node, trips, done, condition);
-    if (result_.unsupported.size() == before.size()) return true;
+    if (!attempt.has_failed()) return true;
   } catch (const Refusal&) {
   } catch (const Raised&) {
   }
-  (void)memory_.graph().take_status().ok();
-  result_.unsupported = before;
-  memory_.undo_poison(mark);
+  attempt.undo();
   for (size_t i = 0; i < start.size(); ++i) set(block.inputs[i], start[i]);
   return false;
 }

@@ -241,9 +241,13 @@ Scalar both(const Scalar& a, const Scalar& b) {
   return {Kind::boolean, min(a.top, b.top), 1, 0, {}};
 }
 
-Guard guard_of(const Scalar& condition) {
-  return condition.comparison ? *condition.comparison
-                              : Guard{condition.top, Relation::eq, 1, "", {}};
+Scalar equal(const Dim& a, const Dim& b) { return *relate("eq", Scalar::of(a), Scalar::of(b)); }
+
+void guard(Graph& graph, const Scalar& condition, std::string_view reason) {
+  if (const Guard* const comparison = condition.comparison.get())
+    graph.guard(comparison->left, comparison->relation, comparison->right, std::string(reason));
+  else
+    graph.guard(condition.top, Relation::eq, 1, std::string(reason));
 }
 
 Scalar either(const Scalar& a, const Scalar& b) { return negation(both(negation(a), negation(b))); }

@@ -37,12 +37,13 @@ std::optional<Scalar> apply(std::string_view op, const Scalar& a);
 std::optional<bool> compare(std::string_view op, const Scalar& a, const Scalar& b);
 // The same as a boolean that sizes may decide.
 std::optional<Scalar> relate(std::string_view op, const Scalar& a, const Scalar& b);
+Scalar equal(const Dim& a, const Dim& b);
 // Of booleans.
 Scalar negation(const Scalar& a);
 Scalar both(const Scalar& a, const Scalar& b);
 Scalar either(const Scalar& a, const Scalar& b);
-// What a graph takes for granted where the boolean is to be true.
-Guard guard_of(const Scalar& condition);
+// From here on the graph is for sizes of which the boolean is true; fails where it is for none.
+void guard(Graph& graph, const Scalar& condition, std::string_view reason);
 // What the term is for most sizes, as far as some of them tell; none where it is many things.
 std::optional<int64_t> usual_value(const Dim& dim);
 std::optional<Scalar> to_integer(const Scalar& a);  // rounds towards zero

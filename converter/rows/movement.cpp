@@ -32,13 +32,11 @@ void to_view(Call& call, Shape shape) {
   if (const auto layout = call.layout(call.ref("self"))) {
     const Scalar can = can_view_at(*layout, shape_of(call), shape);
     Graph& graph = call.graph();
-    if (!can.is_constant()) {
-      const Guard guard = guard_of(can);
-      graph.guard(guard.left, guard.relation, guard.right, "view");
-    } else if (can.as_double() == 0) {
+    if (!can.is_constant())
+      guard(graph, can, "view");
+    else if (can.as_double() == 0)
       graph.call("assert_true", {graph.scalar(int64_t{0}, boolean)},
                  {{"message", "view() is asked for a tensor whose strides do not allow it"}});
-    }
   }
   to_shape(call, std::move(shape));
 }
@@ -116,11 +114,7 @@ void squeeze(Call& call) {
   Shape rest;
   for (size_t d = 0; d < shape.size(); ++d) {
     const bool named = std::find(axes.begin(), axes.end(), static_cast<int>(d)) != axes.end();
-    if (named) {
-      const bool is_one = usual_value(shape[d]) == 1;
-      call.graph().guard(shape[d], is_one ? Relation::eq : Relation::ne, 1, "squeeze");
-      if (is_one) continue;
-    }
+    if (named && call.is_one(shape[d], "squeeze")) continue;
     rest.push_back(shape[d]);
   }
   to_shape(call, rest);

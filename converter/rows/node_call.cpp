@@ -68,6 +68,10 @@ void NodeCall::set_packed(const TensorRef& tensor, Packed packed) {
   memory().set_packed(tensor, std::move(packed));
 }
 
+bool NodeCall::is_one(const Dim& size, std::string_view reason) {
+  return interpreter_.is_one(size, reason);
+}
+
 Dim NodeCall::size_of(const Value& number) {
   const auto size = memory().size_of(memory().make_number(number));
   if (!size) throw Refusal{text("a size is ", number.dtype(), number.shape()), ""};

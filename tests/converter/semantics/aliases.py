@@ -361,3 +361,17 @@ class LeavesThatStay(nn.Module):
             c = b.view(-1, 4)
         c.neg_()
         return b, c
+
+
+@case("f32[n,4]", "f32[n,4]", exit=3, words="data decides between a tensor of shape [n, 4] and one of shape [n - 1, 4]")
+class FillsUnderASizeWhatDataChose(nn.Module):
+    def forward(self, x: T, y: T) -> T:
+        if x.max():
+            if 1:
+                return x
+        else:
+            y = y[1:]
+        v = y.unsqueeze(1)
+        if x.shape[0]:
+            y[0].fill_(v)
+        return x

@@ -21,13 +21,55 @@ class SqueezesTheBatchOfSeveral(nn.Module):
         return x.squeeze(0)
 
 
-@case(sizes="1,3", exit=4, words=ONE)
+@case(sizes="0,1,2,3")
+class SqueezesAndSums(nn.Module):
+    def forward(self, x: T):
+        return x.squeeze(0).sum(), torch.cov(x).sum()
+
+
+@case(sizes="0,1,2,3")
 class AsksForTheRankAfterSqueeze(nn.Module):
     def forward(self, x: T) -> T:
-        y = x.squeeze()
+        y = x.squeeze(0)
         if y.dim() == 1:
             return y * 2
         return y.sum(0)
+
+
+@case(sizes="0,1,2,3")
+class UndoesTheSqueeze(nn.Module):
+    def forward(self, x: T) -> T:
+        y = x.squeeze(0)
+        if y.dim() == 1:
+            y = (y * 2).unsqueeze(0)
+        return y + 1
+
+
+@case(sizes="1,2,3")
+class WritesThroughTheSqueeze(nn.Module):
+    def forward(self, x: T) -> T:
+        z = x.clone()
+        y = z.squeeze(0)
+        y.mul_(3)
+        y[0] = 5
+        return z
+
+
+@case(sizes="1,2,3")
+class SqueezesWhereTheSizeIsKnown(nn.Module):
+    def forward(self, x: T) -> T:
+        if x.size(0) == 1:
+            return x.squeeze(0).sum() * 3
+        return x.squeeze(0).amax()
+
+
+@case(sizes="0,1,2,3")
+class SqueezesInALoop(nn.Module):
+    def forward(self, x: T) -> T:
+        s = x.sum() * 0
+        for i in range(x.size(0)):
+            s = s + x[i:].squeeze(0).sum()
+        return s
 
 
 @case(sizes="1,2,3")

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ways of a script that are tried before one of them is taken.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "converter/interpret/interpreter.h"
+
+namespace hg::convert {
+
+// From its making on: whether an op could not be taken, and everything as it was before.
+class Interpreter::Attempt {
+ public:
+  explicit Attempt(Interpreter& in)
+      : in_(in), unsupported_(in.result_.unsupported), poisoned_(in.memory_.poison_mark()) {}
+  bool has_failed() const { return in_.result_.unsupported.size() > unsupported_.size(); }
+  void undo() {
+    (void)in_.memory_.graph().take_status().ok();
+    in_.result_.unsupported = unsupported_;
+    in_.memory_.undo_poison(poisoned_);
+  }
+
+ private:
+  Interpreter& in_;
+  std::vector<Unsupported> unsupported_;
+  size_t poisoned_;
+};
+
+// How a block ends that is run alone, in a body that is thrown away.
+struct Tried {
+  enum class End { raises, fails, runs } end = End::runs;
+  std::string exception;  // where it raises one
+};
+
+// While it lives the condition of sizes is known to be `value`, as it is on one side of an `if`.
+class Interpreter::Given {
+ public:
+  Given(Interpreter& in, const Scalar* condition, bool value) : in_(in), count_(in.given_.size()) {
+    if (condition != nullptr) in_.given_.emplace_back(condition->top, value);
+  }
+  ~Given() { in_.given_.resize(count_); }
+  Given(const Given&) = delete;
+  Given& operator=(const Given&) = delete;
+
+ private:
+  Interpreter& in_;
+  size_t count_;
+};
+
+}  // namespace hg::convert
