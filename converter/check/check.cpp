@@ -7,6 +7,7 @@
 
 #include "converter/check/checker.h"
 #include "converter/check/fitting_sizes.h"
+#include "converter/check/precision.h"
 
 namespace hg::convert {
 namespace {
@@ -27,6 +28,7 @@ Checker::Checker(const Loaded& loaded, const Graph& graph,
       graph_(graph),
       specs_(input_specs(graph)),
       written_(written),
+      precisions_(precisions_of_outputs(graph)),
       trace_(trace),
       job_(job),
       progress_(progress),
@@ -111,8 +113,9 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
   // Where the values make no difference, those of other sizes do not either.
   const std::span<const Filling> fillings(kFillings, reasons.size() > 1 ? std::size(kFillings) : 1);
   std::vector<Binding> others = fitting_sizes(specs_, job_, asked, refusal_.reason, earlier);
-  const auto guarded = std::stable_partition(
-      others.begin(), others.end(), [&](const Binding& tried) { return !is_guarded(graph_, tried); });
+  const auto guarded =
+      std::stable_partition(others.begin(), others.end(),
+                            [&](const Binding& tried) { return !is_guarded(graph_, tried); });
   for (auto tried = others.begin(); tried != guarded; ++tried)
     for (const Filling filling : fillings)
       if (accepts(*tried, filling)) return true;

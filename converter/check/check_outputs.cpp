@@ -67,7 +67,7 @@ CheckedOutput Checker::check_output(const Session& session, int index, const Ten
     output.reason = CheckedOutput::kNoElement;
     return output;
   }
-  Comparison comparison = compare(*got, expected.tensor);
+  Comparison comparison = compare(*got, expected.tensor, precisions_[static_cast<size_t>(index)]);
   output.largest_error = comparison.largest_error;
   output.allowed = comparison.allowed;
   if (!comparison.equal) {
@@ -92,7 +92,7 @@ void Checker::explain(const Session& session, std::vector<CheckedOutput>& output
   const auto is_kept_equal = [&](size_t i, const Tensor& want) {
     if (!kept.ok()) return false;
     const Result<Tensor> plain = kept->output(static_cast<int>(i));
-    return plain.ok() && compare(*plain, want).equal;
+    return plain.ok() && compare(*plain, want, precisions_[i]).equal;
   };
   std::optional<Conditioning> conditioning;
   for (size_t i = 0; i < outputs.size() && !(nodes.wrong && nodes.wrong->sure); ++i) {
@@ -102,7 +102,7 @@ void Checker::explain(const Session& session, std::vector<CheckedOutput>& output
     const bool went_on = !nodes.wrong && i < nodes.outputs.size() && !nodes.open.empty();
     const Tensor& want = went_on ? nodes.outputs[i].tensor : expected[i].tensor;
     std::string reason;
-    if (went_on && compare(*got, want).equal) {
+    if (went_on && compare(*got, want, precisions_[i]).equal) {
       for (const std::string& open : nodes.open) reason += text(reason.empty() ? "" : "; ", open);
     } else if (nodes.wrong || is_kept_equal(i, want)) {
       try {

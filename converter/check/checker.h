@@ -65,6 +65,7 @@ class Checker {
   std::vector<InputSpec> specs_;
   const std::function<const Model&()>& written_;
   const Model* model_ = nullptr;
+  std::vector<DType> precisions_;  // of the outputs
   std::span<const Executed> trace_;
   const Job& job_;
   const std::function<void(const std::string&)>& progress_;

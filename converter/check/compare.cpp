@@ -128,9 +128,9 @@ double ulp_of(DType dtype) {
   return dtype == f64 ? 0x1p-52 : dtype == f16 ? 0x1p-10 : dtype == bf16 ? 0x1p-7 : 0x1p-23;
 }
 
-Comparison compare_floats(const Tensor& got, const Tensor& want) {
+Comparison compare_floats(const Tensor& got, const Tensor& want, DType computed_in) {
   Comparison result;
-  const Tolerance limit = tolerance_for(want);
+  const Tolerance limit = tolerance_for(want, computed_in);
   Reader read = reader(want.dtype);
   int64_t count = want.count();
   double atol = limit.atol;
@@ -162,7 +162,7 @@ Comparison compare_floats(const Tensor& got, const Tensor& want) {
 
 }  // namespace
 
-Comparison compare(const Tensor& got, const Tensor& want) {
+Comparison compare(const Tensor& got, const Tensor& want, DType computed_in) {
   Comparison result;
   if (got.dtype != want.dtype) {
     result.equal = false;
@@ -174,15 +174,16 @@ Comparison compare(const Tensor& got, const Tensor& want) {
     result.difference = text("the shape is ", got.shape, ", libtorch has ", want.shape);
     return result;
   }
-  TensorData owner;
-  const Result<Tensor> a = row_major(got, owner);
-  if (!a.ok()) {
+  TensorData owners[2];
+  const Result<Tensor> a = row_major(got, owners[0]), b = row_major(want, owners[1]);
+  if (!a.ok() || !b.ok()) {
     result.equal = false;
-    result.difference = std::string(a.status().message());
+    result.difference = std::string((a.ok() ? b : a).status().message());
     return result;
   }
-  if (is_complex(want.dtype)) return compare_floats(view_as_real(*a), view_as_real(want));
-  return is_float(want.dtype) ? compare_floats(*a, want) : compare_integers(*a, want);
+  if (is_complex(want.dtype))
+    return compare_floats(view_as_real(*a), view_as_real(*b), computed_in);
+  return is_float(want.dtype) ? compare_floats(*a, *b, computed_in) : compare_integers(*a, *b);
 }
 
 double number_at(const Tensor& tensor, int64_t index) {
@@ -199,13 +200,14 @@ Result<Tensor> row_major(const Tensor& tensor, TensorData& owner) {
 // Smaller outputs may be differences of numbers around 1, whose rounding is about 1e-7 in f32.
 constexpr double kLeastSize = 1e-3;
 
-Tolerance tolerance_for(const Tensor& want) {
+Tolerance tolerance_for(const Tensor& want, DType computed_in) {
   if (!is_float(want.dtype)) return {};
   constexpr double kUlps = 8;  // that sums of large and small values may lose
-  const Tolerance limit = tolerance(want.dtype);
+  const DType dtype = ulp_of(computed_in) > ulp_of(want.dtype) ? computed_in : want.dtype;
+  const Tolerance limit = tolerance(dtype);
   const Magnitude size = magnitude_of(want);
   return {limit.rtol,
-          limit.atol * std::max(size.usual, kLeastSize) + kUlps * ulp_of(want.dtype) * size.wide};
+          limit.atol * std::max(size.usual, kLeastSize) + kUlps * ulp_of(dtype) * size.wide};
 }
 
 bool is_rounding(const Tensor& got, const Tensor& want, double ulps) {

@@ -16,14 +16,15 @@ struct Comparison {
 };
 
 // dtype and shape must be equal, integers and bools too; NaN equals NaN, an infinity itself. Floats
-// may differ by rtol * |want| + atol, where atol grows with the size of the values in `want`.
-Comparison compare(const Tensor& got, const Tensor& want);
+// may differ by rtol * |want| + atol, where atol grows with the size of the values in `want`. What
+// was computed in a coarser dtype than its own (precision.h) has the tolerance of that one.
+Comparison compare(const Tensor& got, const Tensor& want, DType computed_in = f64);
 
 // What compare() lets a float differ by: rtol * |want| + atol. 0 for integers and bools.
 struct Tolerance {
   double rtol = 0, atol = 0;
 };
-Tolerance tolerance_for(const Tensor& want);
+Tolerance tolerance_for(const Tensor& want, DType computed_in = f64);
 // Whether two computations of the same may differ so: floats by some units in the last place,
 // relative to the size of the values in `want`; all else is equal.
 inline constexpr double kSumUlps = 1000;  // what sums in another order lose in a net of many layers

@@ -286,9 +286,7 @@ class LoopCheck {
       made.reason = is_random_ ? "the model draws random numbers" : CheckedOutput::kNoElement;
       return made;
     }
-    TensorData owner;
-    const Result<Tensor> dense = row_major(*want, owner);  // compare() takes no other `want`
-    const Comparison comparison = compare(*got, dense.ok() ? *dense : *want);
+    const Comparison comparison = compare(*got, *want);
     made.largest_error = comparison.largest_error;
     made.allowed = comparison.allowed;
     if (!comparison.equal) {
