@@ -37,6 +37,7 @@ struct Nodes {
 struct Case {
   const char* name;
   Value (*build)(Nodes& n);
+  const char* kernel = nullptr;  // "svd=jacobi": a row of its own; null: the one that is chosen
 };
 
 Value linear(Nodes& n, int64_t rows, int64_t in, int64_t out) {
@@ -47,6 +48,24 @@ Value conv(Nodes& n, int64_t c, int64_t size, int64_t o, int64_t kernel, int64_t
   return n.call("conv", {n.x({1, c, size, size}), n.weight({o, c / groups, kernel, kernel})},
                 {{"stride", Ints{stride}}, {"padding", Ints{kernel / 2}}, {"groups", groups}});
 }
+// Of matrices of f64; their diagonals make them definite, and no further from singular than others.
+Value decomposed(Nodes& n, std::string_view op, int64_t size, int64_t batch = 1) {
+  const Value one = n.call("eye", {}, {{"n", size}, {"m", size}, {"dtype", f64}});
+  const Value x = n.x({batch, size, size}, f64);
+  const Value a = n.call("add", {x, n.call("mul", {one, n.g.scalar(double(size), f64)})});
+  if (op != "solve") return n.call(op, {a});
+  return n.call(op, {a, n.x({batch, size, size}, f64)});
+}
+Value product(Nodes& n, DType dtype, int64_t size) {
+  return n.call("matmul", {n.x({size, size}, dtype), n.x({size, size}, dtype)});
+}
+
+// The same with LAPACK, where there is one, and with the library's own loops.
+#define HG_DECOMPOSED(op, loops, size)                                                    \
+  {"linalg/" #op "_" #size, [](Nodes& n) { return decomposed(n, #op, size); }}, {         \
+    "linalg/" #op "_" #size "=" loops, [](Nodes& n) { return decomposed(n, #op, size); }, \
+        #op "=" loops                                                                     \
+  }
 
 constexpr Case kCases[] = {
     {"matmul/linear_1x2048x1000", [](Nodes& n) { return linear(n, 1, 2048, 1000); }},
@@ -59,6 +78,14 @@ constexpr Case kCases[] = {
      [](Nodes& n) {
        return n.call("matmul", {n.x({12, 128, 64}), n.x({12, 64, 128})});
      }},
+    {"matmul/f64_256", [](Nodes& n) { return product(n, f64, 256); }},
+    {"matmul/f64_256=gemm_double", [](Nodes& n) { return product(n, f64, 256); },
+     "matmul=gemm_double"},
+    {"matmul/f64_1024", [](Nodes& n) { return product(n, f64, 1024); }},
+    {"matmul/f64_1024=gemm_double", [](Nodes& n) { return product(n, f64, 1024); },
+     "matmul=gemm_double"},
+    {"matmul/f32_1024", [](Nodes& n) { return product(n, f32, 1024); }},
+    {"matmul/f32_1024=openblas", [](Nodes& n) { return product(n, f32, 1024); }, "matmul=openblas"},
     {"conv/first_7x7_3x224x64", [](Nodes& n) { return conv(n, 3, 224, 64, 7, 2, 1); }},
     {"conv/first_3x3_3x224x64", [](Nodes& n) { return conv(n, 3, 224, 64, 3, 2, 1); }},
     {"conv/3x3_64x56x64", [](Nodes& n) { return conv(n, 64, 56, 64, 3, 1, 1); }},
@@ -165,6 +192,30 @@ constexpr Case kCases[] = {
      [](Nodes& n) {
        return n.call("topk", {n.x({100000})}, {{"k", 10}});
      }},
+    HG_DECOMPOSED(solve, "lu", 64),
+    HG_DECOMPOSED(solve, "lu", 256),
+    HG_DECOMPOSED(solve, "lu", 1024),
+    HG_DECOMPOSED(cholesky, "loop", 64),
+    HG_DECOMPOSED(cholesky, "loop", 256),
+    HG_DECOMPOSED(cholesky, "loop", 1024),
+    HG_DECOMPOSED(qr, "householder", 64),
+    HG_DECOMPOSED(qr, "householder", 256),
+    HG_DECOMPOSED(qr, "householder", 1024),
+    HG_DECOMPOSED(eigh, "jacobi", 64),
+    HG_DECOMPOSED(eigh, "jacobi", 256),
+    HG_DECOMPOSED(eigh, "jacobi", 1024),
+    HG_DECOMPOSED(svd, "jacobi", 64),
+    HG_DECOMPOSED(svd, "jacobi", 256),
+    HG_DECOMPOSED(svd, "jacobi", 1024),
+    HG_DECOMPOSED(lu, "loop", 64),
+    HG_DECOMPOSED(lu, "loop", 256),
+    HG_DECOMPOSED(lu, "loop", 1024),
+    HG_DECOMPOSED(det, "lu", 64),
+    HG_DECOMPOSED(det, "lu", 256),
+    HG_DECOMPOSED(det, "lu", 1024),
+    HG_DECOMPOSED(matrix_exp, "taylor", 64),
+    HG_DECOMPOSED(matrix_exp, "taylor", 256),
+    HG_DECOMPOSED(matrix_exp, "taylor", 1024),
     {"rnn/lstm_scan_50x1x128",
      [](Nodes& n) {
        return n.call("lstm_scan", {n.x({50, 1, 512}), n.x({1, 128}), n.x({1, 128}),
@@ -203,6 +254,7 @@ void run(benchmark::State& state, const Case& row) {
     SessionOptions options;
     options.threads = threads();
     options.profile = profile;
+    if (row.kernel != nullptr) options.kernels = {row.kernel};
     Result<Session> session = Session::create(*model, options);
     if (!session.ok()) return fail(session.status().message());
     if (const tools::Outcome set = tools::set_inputs(*session, arrays); !set.ok())

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what Debian 12 or a relative of it lacks of the named groups; quick when nothing is missing.
 #
-#   scripts/install_deps.sh [build] [vulkan] [converter] [tools] [tests]     (default: these)
+#   scripts/install_deps.sh [build] [blas] [vulkan] [converter] [tools] [tests]     (default: these)
 #                           [pictures] [arm] [avx512]
 set -euo pipefail
 
 declare -A packages=(
   [build]="g++ cmake ninja-build libhwy-dev libflatbuffers-dev flatbuffers-compiler"
+  [blas]="libopenblas-openmp-dev"
   [vulkan]="libvulkan-dev spirv-headers glslang-tools"
   [converter]="libtorch-dev libzip-dev libprotobuf-dev protobuf-compiler nlohmann-json3-dev"
   [tools]="libcli11-dev nlohmann-json3-dev"
@@ -41,7 +42,7 @@ installed() {
 }
 
 missing=()
-for group in "${@:-build vulkan converter tools tests}"; do
+for group in "${@:-build blas vulkan converter tools tests}"; do
   for name in $group; do
     [ -n "${packages[$name]:-}" ] || { echo "$0: there is no group '$name'" >&2; exit 1; }
     for package in ${packages[$name]}; do

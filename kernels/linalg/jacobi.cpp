@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/linalg/matrices.h"
+#include "kernels/linalg/loops.h"
 
 namespace hg::kernels {
 namespace {
@@ -29,70 +29,51 @@ void rotate(const Rotation& r, double* x, double* y, int64_t count, int64_t step
     y[i] = r.s * a + r.c * b;
   }
 }
-// Of rows v[count, n]: whether the largest element is negative.
-bool points_down(const double* v, int64_t n) {
-  double largest = 0;
+int64_t eigh_doubles(const Matrices& s) { return 2 * s.n * s.n + s.n; }
+void run_eigh(const RunContext& c, const Matrices& s, int64_t index, double* a) {
+  const int64_t n = s.n;
+  double* v = a + n * n;  // vectors are rows
+  double* order = v + n * n;
+  load(c.in(0), index, n * n, a);
+  double size = 0;
   for (int64_t i = 0; i < n; ++i)
-    if (std::fabs(v[i]) > std::fabs(largest) * (1 + 1e-10)) largest = v[i];
-  return largest < 0;
-}
-
-Status prepare_eigh(PrepareContext& c) {
-  return prepare_matrices(
-      c, [](const Matrices& s) { return 2 * s.n * s.n + s.n; }, true);
-}
-void run_eigh(const RunContext& c) noexcept {
-  each_matrix(c, [&](const Matrices& s, int64_t index, double* a, auto zero) {
-    using T = decltype(zero);
-    const int64_t n = s.n;
-    double* v = a + n * n;  // vectors are rows
-    double* order = v + n * n;
-    load<T>(c.in(0), index, n * n, a);
-    double size = 0;
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t j = 0; j < n; ++j) {
-        if (s.upper ? i > j : i < j) a[i * n + j] = a[j * n + i];
-        v[i * n + j] = i == j;
-      }
-    for (int64_t i = 0; i < n * n; ++i) size += a[i] * a[i];
-    if (!std::isfinite(size)) return c.fail("a matrix is not finite");
-    for (int sweep = 0; sweep < kSweeps; ++sweep) {
-      double off = 0;
-      for (int64_t p = 0; p < n; ++p)
-        for (int64_t q = p + 1; q < n; ++q) {
-          const double value = a[p * n + q];
-          off += value * value;
-          if (value * value <= 1e-40 * size) continue;
-          const Rotation r = rotation(a[p * n + p], value, a[q * n + q]);
-          rotate(r, a + p, a + q, n, n);
-          rotate(r, a + p * n, a + q * n, n, 1);
-          rotate(r, v + p * n, v + q * n, n, 1);
-        }
-      if (off <= 1e-36 * size) break;
-    }
-    for (int64_t i = 0; i < n; ++i) order[i] = static_cast<double>(i);
-    const auto value = [&](double i) {
-      return a[static_cast<int64_t>(i) * n + static_cast<int64_t>(i)];
-    };
-    std::sort(order, order + n, [&](double i, double j) {
-      return value(i) != value(j) ? value(i) < value(j) : i < j;
-    });
-    T* values = c.out(0).as<T>() + index * n;
-    T* vectors = c.out(1).as<T>() + index * n * n;
     for (int64_t j = 0; j < n; ++j) {
-      const double* from = v + static_cast<int64_t>(order[j]) * n;
-      const double sign = points_down(from, n) ? -1 : 1;
-      values[j] = static_cast<T>(value(order[j]));
-      for (int64_t i = 0; i < n; ++i) vectors[i * n + j] = static_cast<T>(sign * from[i]);
+      if (s.upper ? i > j : i < j) a[i * n + j] = a[j * n + i];
+      v[i * n + j] = i == j;
     }
-  });
+  for (int64_t i = 0; i < n * n; ++i) size += a[i] * a[i];
+  if (!std::isfinite(size)) return c.fail("a matrix is not finite");
+  for (int sweep = 0; sweep < kSweeps; ++sweep) {
+    double off = 0;
+    for (int64_t p = 0; p < n; ++p)
+      for (int64_t q = p + 1; q < n; ++q) {
+        const double value = a[p * n + q];
+        off += value * value;
+        if (value * value <= 1e-40 * size) continue;
+        const Rotation r = rotation(a[p * n + p], value, a[q * n + q]);
+        rotate(r, a + p, a + q, n, n);
+        rotate(r, a + p * n, a + q * n, n, 1);
+        rotate(r, v + p * n, v + q * n, n, 1);
+      }
+    if (off <= 1e-36 * size) break;
+  }
+  for (int64_t i = 0; i < n; ++i) order[i] = static_cast<double>(i);
+  const auto value = [&](double i) {
+    return a[static_cast<int64_t>(i) * n + static_cast<int64_t>(i)];
+  };
+  std::sort(order, order + n,
+            [&](double i, double j) { return value(i) != value(j) ? value(i) < value(j) : i < j; });
+  for (int64_t j = 0; j < n; ++j) {
+    const double* from = v + static_cast<int64_t>(order[j]) * n;
+    const double sign = points_down(from, n) ? -1 : 1;
+    put(c.out(0), index * n + j, value(order[j]));
+    for (int64_t i = 0; i < n; ++i) put(c.out(1), (index * n + i) * n + j, sign * from[i]);
+  }
 }
 
-Status prepare_svd(PrepareContext& c) {
-  return prepare_matrices(c, [](const Matrices& s) {
-    const int64_t k = std::min(s.m, s.n), l = std::max(s.m, s.n);
-    return k * l + k * k + 2 * k;
-  });
+int64_t svd_doubles(const Matrices& s) {
+  const int64_t k = std::min(s.m, s.n), l = std::max(s.m, s.n);
+  return k * l + k * k + 2 * k;
 }
 // The rows of w[k, l], k <= l, become orthogonal: w = v^T (s u^T), v's rows of rotations.
 void orthogonalise(double* w, double* v, int64_t k, int64_t l) {
@@ -135,55 +116,57 @@ void complete(double* w, int64_t j, int64_t l, const double* order) {
     return;
   }
 }
-void run_svd(const RunContext& c) noexcept {
-  each_matrix(c, [&](const Matrices& s, int64_t index, double* w, auto zero) {
-    using T = decltype(zero);
-    const int64_t m = s.m, n = s.n, k = std::min(m, n), l = std::max(m, n);
-    const bool tall = m >= n;  // the rows of w are the columns of x
-    double *v = w + k * l, *values = v + k * k, *order = values + k;
-    const T* x = c.in(0).as<const T>() + index * m * n;
-    for (int64_t p = 0; p < k; ++p)
-      for (int64_t i = 0; i < l; ++i) w[p * l + i] = tall ? x[i * n + p] : x[p * n + i];
-    for (int64_t i = 0; i < k * l; ++i)
-      if (!std::isfinite(w[i])) return c.fail("a matrix is not finite");
-    for (int64_t i = 0; i < k * k; ++i) v[i] = i / k == i % k;
-    orthogonalise(w, v, k, l);
-    for (int64_t p = 0; p < k; ++p) {
-      double sum = 0;
-      for (int64_t i = 0; i < l; ++i) sum += w[p * l + i] * w[p * l + i];
-      values[p] = std::sqrt(sum);
-      order[p] = static_cast<double>(p);
-    }
-    const auto at = [&](int64_t j) { return static_cast<int64_t>(order[j]); };
-    std::sort(order, order + k, [&](double p, double q) {
-      const double a = values[static_cast<int64_t>(p)], b = values[static_cast<int64_t>(q)];
-      return a != b ? a > b : p < q;
-    });
-    T* u = c.out(0).as<T>() + index * m * k;
-    T* vh = c.out(2).as<T>() + index * k * n;
-    for (int64_t j = 0; j < k; ++j) {
-      double* row = w + at(j) * l;
-      const double value = values[at(j)];
-      if (value > 1e-15 * values[at(0)] && value > 0)
-        for (int64_t i = 0; i < l; ++i) row[i] /= value;
-      else
-        complete(w, j, l, order);
-      c.out(1).as<T>()[index * k + j] = static_cast<T>(value);
-      const double* left = tall ? row : v + at(j) * k;
-      const double* right = tall ? v + at(j) * k : row;
-      const double sign = points_down(left, m) ? -1 : 1;
-      for (int64_t i = 0; i < m; ++i) u[i * k + j] = static_cast<T>(sign * left[i]);
-      for (int64_t i = 0; i < n; ++i) vh[j * n + i] = static_cast<T>(sign * right[i]);
-    }
+void run_svd(const RunContext& c, const Matrices& s, int64_t index, double* w) {
+  const int64_t m = s.m, n = s.n, k = std::min(m, n), l = std::max(m, n);
+  const bool tall = m >= n;  // the rows of w are the columns of x
+  double *v = w + k * l, *values = v + k * k, *order = values + k;
+  if (tall)
+    load_transposed(c.in(0), index, m, n, w);
+  else
+    load(c.in(0), index, m * n, w);
+  for (int64_t i = 0; i < k * l; ++i)
+    if (!std::isfinite(w[i])) return c.fail("a matrix is not finite");
+  for (int64_t i = 0; i < k * k; ++i) v[i] = i / k == i % k;
+  orthogonalise(w, v, k, l);
+  for (int64_t p = 0; p < k; ++p) {
+    double sum = 0;
+    for (int64_t i = 0; i < l; ++i) sum += w[p * l + i] * w[p * l + i];
+    values[p] = std::sqrt(sum);
+    order[p] = static_cast<double>(p);
+  }
+  const auto at = [&](int64_t j) { return static_cast<int64_t>(order[j]); };
+  std::sort(order, order + k, [&](double p, double q) {
+    const double a = values[static_cast<int64_t>(p)], b = values[static_cast<int64_t>(q)];
+    return a != b ? a > b : p < q;
   });
+  for (int64_t j = 0; j < k; ++j) {
+    double* row = w + at(j) * l;
+    const double value = values[at(j)];
+    if (value > 1e-15 * values[at(0)] && value > 0)
+      for (int64_t i = 0; i < l; ++i) row[i] /= value;
+    else
+      complete(w, j, l, order);
+    put(c.out(1), index * k + j, value);
+    const double* left = tall ? row : v + at(j) * k;
+    const double* right = tall ? v + at(j) * k : row;
+    const double sign = points_down(left, m) ? -1 : 1;
+    for (int64_t i = 0; i < m; ++i) put(c.out(0), (index * m + i) * k + j, sign * left[i]);
+    for (int64_t i = 0; i < n; ++i) put(c.out(2), (index * k + j) * n + i, sign * right[i]);
+  }
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "eigh", .name = "jacobi", .prepare = prepare_eigh, .run = run_eigh},
-    {.op = "svd", .name = "jacobi", .prepare = prepare_svd, .run = run_svd},
+    {.op = "eigh",
+     .name = "jacobi",
+     .prepare = prepare_task<kEighLoops>,
+     .run = run_task<kEighLoops>},
+    {.op = "svd", .name = "jacobi", .prepare = prepare_task<kSvdLoops>, .run = run_task<kSvdLoops>},
 };
 
 }  // namespace
+
+constinit const MatrixTask kEighLoops = {eigh_doubles, run_eigh, true};
+constinit const MatrixTask kSvdLoops = {svd_doubles, run_svd};
 
 std::span<const KernelDef> jacobi() { return kKernels; }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/linalg/matrices.h"
+#include "kernels/linalg/loops.h"
 
 namespace hg::kernels {
 namespace {
@@ -50,98 +50,70 @@ void substitute(const double* a, int64_t n, bool upper, bool unit, double* b, in
   }
 }
 
-Status prepare_solve(PrepareContext& c) {
-  return prepare_matrices(c, [](const Matrices& s) { return s.n * s.n + s.n * s.k; });
+int64_t solve_doubles(const Matrices& s) { return s.n * s.n + s.n * s.k; }
+void run_solve(const RunContext& c, const Matrices& s, int64_t index, double* a) {
+  double* b = a + s.n * s.n;
+  load(c.in(0), index, s.n * s.n, a);
+  load(c.in(1), index, s.n * s.k, b);
+  if (s.n > 0 && factor(a, s.n, b, s.k) == 0) return c.fail("a matrix is singular");
+  substitute(a, s.n, false, true, b, s.k);
+  substitute(a, s.n, true, false, b, s.k);
+  save(c.out(0), index, s.n * s.k, b);
 }
-Status prepare_substitution(PrepareContext& c) {
-  return prepare_matrices(
-      c, [](const Matrices& s) { return s.n * s.n + s.n * s.k; }, true, true);
-}
-void run_solve(const RunContext& c) noexcept {
-  each_matrix(c, [&](const Matrices& s, int64_t index, double* a, auto zero) {
-    using T = decltype(zero);
-    double* b = a + s.n * s.n;
-    load<T>(c.in(0), index, s.n * s.n, a);
-    load<T>(c.in(1), index, s.n * s.k, b);
-    if (s.n > 0 && factor(a, s.n, b, s.k) == 0) return c.fail("a matrix is singular");
-    substitute(a, s.n, false, true, b, s.k);
-    substitute(a, s.n, true, false, b, s.k);
-    save<T>(c.out(0), index, s.n * s.k, b);
-  });
-}
-void run_solve_triangular(const RunContext& c) noexcept {
-  each_matrix(c, [&](const Matrices& s, int64_t index, double* a, auto zero) {
-    using T = decltype(zero);
-    double* b = a + s.n * s.n;
-    load<T>(c.in(0), index, s.n * s.n, a);
-    load<T>(c.in(1), index, s.n * s.k, b);
-    substitute(a, s.n, s.upper, s.unit, b, s.k);
-    save<T>(c.out(0), index, s.n * s.k, b);
-  });
+void run_solve_triangular(const RunContext& c, const Matrices& s, int64_t index, double* a) {
+  double* b = a + s.n * s.n;
+  load(c.in(0), index, s.n * s.n, a);
+  load(c.in(1), index, s.n * s.k, b);
+  substitute(a, s.n, s.upper, s.unit, b, s.k);
+  save(c.out(0), index, s.n * s.k, b);
 }
 
-Status prepare_det(PrepareContext& c) {
-  return prepare_matrices(c, [](const Matrices& s) { return s.n * s.n; });
+int64_t matrix_doubles(const Matrices& s) { return s.m * s.n; }
+void run_det(const RunContext& c, const Matrices& s, int64_t index, double* a) {
+  load(c.in(0), index, s.n * s.n, a);
+  double det = factor(a, s.n, a, 0);
+  for (int64_t i = 0; i < s.n && det != 0; ++i) det *= a[i * s.n + i];
+  save(c.out(0), index, 1, &det);
 }
-void run_det(const RunContext& c) noexcept {
-  each_matrix(c, [&](const Matrices& s, int64_t index, double* a, auto zero) {
-    using T = decltype(zero);
-    load<T>(c.in(0), index, s.n * s.n, a);
-    double det = factor(a, s.n, a, 0);
-    for (int64_t i = 0; i < s.n && det != 0; ++i) det *= a[i * s.n + i];
-    save<T>(c.out(0), index, 1, &det);
-  });
-}
-void run_slogdet(const RunContext& c) noexcept {
-  each_matrix(c, [&](const Matrices& s, int64_t index, double* a, auto zero) {
-    using T = decltype(zero);
-    load<T>(c.in(0), index, s.n * s.n, a);
-    double sign = factor(a, s.n, a, 0), logarithm = sign == 0 ? -HUGE_VAL : 0;
-    for (int64_t i = 0; i < s.n && sign != 0; ++i) {
-      if (a[i * s.n + i] < 0) sign = -sign;
-      logarithm += std::log(std::fabs(a[i * s.n + i]));
-    }
-    save<T>(c.out(0), index, 1, &sign);
-    save<T>(c.out(1), index, 1, &logarithm);
-  });
+void run_slogdet(const RunContext& c, const Matrices& s, int64_t index, double* a) {
+  load(c.in(0), index, s.n * s.n, a);
+  double sign = factor(a, s.n, a, 0), logarithm = sign == 0 ? -HUGE_VAL : 0;
+  for (int64_t i = 0; i < s.n && sign != 0; ++i) {
+    if (a[i * s.n + i] < 0) sign = -sign;
+    logarithm += std::log(std::fabs(a[i * s.n + i]));
+  }
+  save(c.out(0), index, 1, &sign);
+  save(c.out(1), index, 1, &logarithm);
 }
 
 // ---- Cholesky ----
 
-Status prepare_cholesky(PrepareContext& c) {
-  return prepare_matrices(
-      c, [](const Matrices& s) { return 2 * s.n * s.n; }, true);
-}
-void run_cholesky(const RunContext& c) noexcept {
-  each_matrix(c, [&](const Matrices& s, int64_t index, double* a, auto zero) {
-    using T = decltype(zero);
-    const int64_t n = s.n;
-    load<T>(c.in(0), index, n * n, a);
-    double* l = a + n * n;
-    std::fill_n(l, n * n, 0.0);
-    const auto at = [&](int64_t i, int64_t j) -> double& {  // of the factor
-      return s.upper ? l[j * n + i] : l[i * n + j];
-    };
-    for (int64_t j = 0; j < n; ++j)
-      for (int64_t i = j; i < n; ++i) {
-        double sum = s.upper ? a[j * n + i] : a[i * n + j];
-        for (int64_t p = 0; p < j; ++p) sum -= at(i, p) * at(j, p);
-        if (i > j) {
-          at(i, j) = sum / at(j, j);
-          continue;
-        }
-        if (!(sum > 0)) return c.fail("a matrix is not positive definite");
-        at(j, j) = std::sqrt(sum);
+int64_t cholesky_doubles(const Matrices& s) { return 2 * s.n * s.n; }
+void run_cholesky(const RunContext& c, const Matrices& s, int64_t index, double* a) {
+  const int64_t n = s.n;
+  load(c.in(0), index, n * n, a);
+  double* l = a + n * n;
+  std::fill_n(l, n * n, 0.0);
+  const auto at = [&](int64_t i, int64_t j) -> double& {  // of the factor
+    return s.upper ? l[j * n + i] : l[i * n + j];
+  };
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = j; i < n; ++i) {
+      double sum = s.upper ? a[j * n + i] : a[i * n + j];
+      for (int64_t p = 0; p < j; ++p) sum -= at(i, p) * at(j, p);
+      if (i > j) {
+        at(i, j) = sum / at(j, j);
+        continue;
       }
-    save<T>(c.out(0), index, n * n, l);
-  });
+      if (!(sum > 0)) return c.fail("a matrix is not positive definite");
+      at(j, j) = std::sqrt(sum);
+    }
+  save(c.out(0), index, n * n, l);
 }
 
 // ---- QR ----
 
-Status prepare_qr(PrepareContext& c) {
-  return prepare_matrices(c, [](const Matrices& s) { return s.m * s.n + s.m * s.m + s.m; });
-}
+int64_t qr_doubles(const Matrices& s) { return s.m * s.n + s.m * s.m + s.m; }
 // x <- (1 - 2 v v^T / v^T v) x for the rows from `first` on, v[first] being 1 and `t` 2 / v^T v
 void reflect(const double* v, double t, int64_t first, int64_t m, double* x, int64_t width) {
   for (int64_t j = 0; j < width; ++j) {
@@ -150,32 +122,27 @@ void reflect(const double* v, double t, int64_t first, int64_t m, double* x, int
     for (int64_t i = first; i < m; ++i) x[i * width + j] -= t * dot * v[i];
   }
 }
-void run_qr(const RunContext& c) noexcept {
-  each_matrix(c, [&](const Matrices& s, int64_t index, double* r, auto zero) {
-    using T = decltype(zero);
-    const int64_t m = s.m, n = s.n, k = std::min(m, n);
-    double *q = r + m * n, *v = q + m * m;  // q is held transposed
-    load<T>(c.in(0), index, m * n, r);
-    std::fill_n(q, m * m, 0.0);
-    for (int64_t i = 0; i < m; ++i) q[i * m + i] = 1;
-    for (int64_t j = 0; j < std::min(m - 1, n); ++j) {
-      double below = 0;
-      for (int64_t i = j + 1; i < m; ++i) below += r[i * n + j] * r[i * n + j];
-      if (below == 0) continue;
-      const double alpha = r[j * n + j], length = std::sqrt(alpha * alpha + below);
-      const double head = alpha + (alpha < 0 ? -length : length);
-      v[j] = 1;
-      for (int64_t i = j + 1; i < m; ++i) v[i] = r[i * n + j] / head;
-      const double t = 2 / (1 + below / (head * head));
-      reflect(v, t, j, m, r, n);
-      reflect(v, t, j, m, q, m);
-      for (int64_t i = j + 1; i < m; ++i) r[i * n + j] = 0;
-    }
-    T* to = c.out(0).as<T>() + index * m * k;
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < k; ++j) to[i * k + j] = static_cast<T>(q[j * m + i]);
-    save<T>(c.out(1), index, k * n, r);
-  });
+void run_qr(const RunContext& c, const Matrices& s, int64_t index, double* r) {
+  const int64_t m = s.m, n = s.n, k = std::min(m, n);
+  double *q = r + m * n, *v = q + m * m;  // q is held transposed
+  load(c.in(0), index, m * n, r);
+  std::fill_n(q, m * m, 0.0);
+  for (int64_t i = 0; i < m; ++i) q[i * m + i] = 1;
+  for (int64_t j = 0; j < std::min(m - 1, n); ++j) {
+    double below = 0;
+    for (int64_t i = j + 1; i < m; ++i) below += r[i * n + j] * r[i * n + j];
+    if (below == 0) continue;
+    const double alpha = r[j * n + j], length = std::sqrt(alpha * alpha + below);
+    const double head = alpha + std::copysign(length, alpha);
+    v[j] = 1;
+    for (int64_t i = j + 1; i < m; ++i) v[i] = r[i * n + j] / head;
+    const double t = 2 / (1 + below / (head * head));
+    reflect(v, t, j, m, r, n);
+    reflect(v, t, j, m, q, m);
+    for (int64_t i = j + 1; i < m; ++i) r[i * n + j] = 0;
+  }
+  save_transposed(c.out(0), index, m, k, q);
+  save(c.out(1), index, k * n, r);
 }
 
 // ---- LU factors as results ----
@@ -183,34 +150,28 @@ void run_qr(const RunContext& c) noexcept {
 struct Orders {
   int64_t count = 1, k = 0, n = 0;
 };
-Status prepare_lu(PrepareContext& c) {
-  return prepare_matrices(c, [](const Matrices& s) { return s.m * s.n; });
-}
-void run_lu(const RunContext& c) noexcept {
-  each_matrix(c, [&](const Matrices& s, int64_t index, double* a, auto zero) {
-    using T = decltype(zero);
-    const int64_t m = s.m, n = s.n, k = std::min(m, n);
-    load<T>(c.in(0), index, m * n, a);
-    int32_t* pivots = c.out(1).as<int32_t>() + index * k;
-    int64_t* rows = c.out(2).as<int64_t>() + index * m;
-    for (int64_t i = 0; i < m; ++i) rows[i] = i;
-    for (int64_t j = 0; j < k; ++j) {
-      int64_t pivot = j;
-      for (int64_t i = j + 1; i < m; ++i)
-        if (std::fabs(a[i * n + j]) > std::fabs(a[pivot * n + j])) pivot = i;
-      pivots[j] = static_cast<int32_t>(pivot + 1);
-      if (pivot != j) {
-        std::swap_ranges(a + j * n, a + (j + 1) * n, a + pivot * n);
-        std::swap(rows[j], rows[pivot]);
-      }
-      if (a[j * n + j] == 0) continue;  // nothing but zeros below
-      for (int64_t i = j + 1; i < m; ++i) {
-        const double f = a[i * n + j] /= a[j * n + j];
-        for (int64_t p = j + 1; p < n; ++p) a[i * n + p] -= f * a[j * n + p];
-      }
+void run_lu(const RunContext& c, const Matrices& s, int64_t index, double* a) {
+  const int64_t m = s.m, n = s.n, k = std::min(m, n);
+  load(c.in(0), index, m * n, a);
+  int32_t* pivots = c.out(1).as<int32_t>() + index * k;
+  int64_t* rows = c.out(2).as<int64_t>() + index * m;
+  for (int64_t i = 0; i < m; ++i) rows[i] = i;
+  for (int64_t j = 0; j < k; ++j) {
+    int64_t pivot = j;
+    for (int64_t i = j + 1; i < m; ++i)
+      if (std::fabs(a[i * n + j]) > std::fabs(a[pivot * n + j])) pivot = i;
+    pivots[j] = static_cast<int32_t>(pivot + 1);
+    if (pivot != j) {
+      std::swap_ranges(a + j * n, a + (j + 1) * n, a + pivot * n);
+      std::swap(rows[j], rows[pivot]);
     }
-    save<T>(c.out(0), index, m * n, a);
-  });
+    if (a[j * n + j] == 0) continue;  // nothing but zeros below
+    for (int64_t i = j + 1; i < m; ++i) {
+      const double f = a[i * n + j] /= a[j * n + j];
+      for (int64_t p = j + 1; p < n; ++p) a[i * n + p] -= f * a[j * n + p];
+    }
+  }
+  save(c.out(0), index, m * n, a);
 }
 Status prepare_rows(PrepareContext& c) {
   Orders s;
@@ -234,75 +195,99 @@ void run_rows(const RunContext& c) noexcept {
   }
 }
 
-// ---- e^x: Taylor's polynomial of x / 2^s, squared s times (Higham, Functions of Matrices, 10.3)
-// ----
+// ---- e^x ----
 
-constexpr int kTaylorTerms = 20;  // of a matrix of norm 1/2 at most: 0.5^21 / 21! is below 1e-25
-
-void multiply(const double* a, const double* b, int64_t n, double* y) {
+void multiply(const double* a, const double* b, int64_t n, double* y, double*) {
   std::fill_n(y, n * n, 0.0);
   for (int64_t i = 0; i < n; ++i)
     for (int64_t p = 0; p < n; ++p)
       for (int64_t j = 0; j < n; ++j) y[i * n + j] += a[i * n + p] * b[p * n + j];
 }
 
-Status prepare_exp(PrepareContext& c) {
-  return prepare_matrices(c, [](const Matrices& s) { return 3 * s.n * s.n; });
-}
-void run_exp(const RunContext& c) noexcept {
-  each_matrix(c, [&](const Matrices& s, int64_t index, double* x, auto zero) {
-    using T = decltype(zero);
-    const int64_t n = s.n;
-    double *y = x + n * n, *z = y + n * n;
-    load<T>(c.in(0), index, n * n, x);
-    double norm = 0;  // the largest sum of a row's sizes
-    bool finite = true;
-    for (int64_t i = 0; i < n; ++i) {
-      double sum = 0;
-      for (int64_t j = 0; j < n; ++j) sum += std::fabs(x[i * n + j]);
-      finite = finite && std::isfinite(sum);
-      norm = std::max(norm, sum);
-    }
-    if (!finite) {
-      std::fill_n(y, n * n, std::nan(""));
-      return save<T>(c.out(0), index, n * n, y);
-    }
-    int squarings = 0;
-    for (; norm > 0.5; norm *= 0.5) ++squarings;
-    for (int64_t i = 0; i < n * n; ++i) x[i] = std::ldexp(x[i], -squarings);
-    const auto identity = [&](double* to) {
-      for (int64_t i = 0; i < n * n; ++i) to[i] = i / n == i % n;
-    };
-    identity(y);
-    for (int k = kTaylorTerms; k > 0; --k) {  // y = 1 + x y / k
-      multiply(x, y, n, z);
-      identity(y);
-      for (int64_t i = 0; i < n * n; ++i) y[i] += z[i] / k;
-    }
-    for (int k = 0; k < squarings; ++k) {
-      multiply(y, y, n, z);
-      std::swap(y, z);
-    }
-    save<T>(c.out(0), index, n * n, y);
-  });
+int64_t exp_doubles(const Matrices& s) { return 3 * s.n * s.n; }
+void run_exp(const RunContext& c, const Matrices& s, int64_t index, double* x) {
+  matrix_exp(c, s, index, x, multiply);
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "lu", .name = "loop", .prepare = prepare_lu, .run = run_lu},
+    {.op = "lu", .name = "loop", .prepare = prepare_task<kLuLoops>, .run = run_task<kLuLoops>},
     {.op = "lu_rows", .name = "loop", .prepare = prepare_rows, .run = run_rows},
-    {.op = "matrix_exp", .name = "taylor", .prepare = prepare_exp, .run = run_exp},
-    {.op = "solve", .name = "lu", .prepare = prepare_solve, .run = run_solve},
+    {.op = "matrix_exp",
+     .name = "taylor",
+     .prepare = prepare_task<kExpLoops>,
+     .run = run_task<kExpLoops>},
+    {.op = "solve",
+     .name = "lu",
+     .prepare = prepare_task<kSolveLoops>,
+     .run = run_task<kSolveLoops>},
     {.op = "solve_triangular",
      .name = "substitution",
-     .prepare = prepare_substitution,
-     .run = run_solve_triangular},
-    {.op = "det", .name = "lu", .prepare = prepare_det, .run = run_det},
-    {.op = "slogdet", .name = "lu", .prepare = prepare_det, .run = run_slogdet},
-    {.op = "cholesky", .name = "loop", .prepare = prepare_cholesky, .run = run_cholesky},
-    {.op = "qr", .name = "householder", .prepare = prepare_qr, .run = run_qr},
+     .prepare = prepare_task<kSolveTriangularLoops>,
+     .run = run_task<kSolveTriangularLoops>},
+    {.op = "det", .name = "lu", .prepare = prepare_task<kDetLoops>, .run = run_task<kDetLoops>},
+    {.op = "slogdet",
+     .name = "lu",
+     .prepare = prepare_task<kSlogdetLoops>,
+     .run = run_task<kSlogdetLoops>},
+    {.op = "cholesky",
+     .name = "loop",
+     .prepare = prepare_task<kCholeskyLoops>,
+     .run = run_task<kCholeskyLoops>},
+    {.op = "qr",
+     .name = "householder",
+     .prepare = prepare_task<kQrLoops>,
+     .run = run_task<kQrLoops>},
 };
 
 }  // namespace
+
+void matrix_exp(const RunContext& c, const Matrices& s, int64_t index, double* x,
+                MatrixProduct multiply) {
+  // Of a matrix of norm 1/2 at most: 0.5^21 / 21! is below 1e-25.
+  constexpr int kTaylorTerms = 20;
+  const int64_t n = s.n;
+  double *y = x + n * n, *z = y + n * n, *const work = z + n * n;
+  load(c.in(0), index, n * n, x);
+  double norm = 0;  // the largest sum of a row's sizes
+  bool finite = true;
+  for (int64_t i = 0; i < n; ++i) {
+    double sum = 0;
+    for (int64_t j = 0; j < n; ++j) sum += std::fabs(x[i * n + j]);
+    finite = finite && std::isfinite(sum);
+    norm = std::max(norm, sum);
+  }
+  if (!finite) {
+    std::fill_n(y, n * n, std::nan(""));
+    return save(c.out(0), index, n * n, y);
+  }
+  int squarings = 0;
+  for (; norm > 0.5; norm *= 0.5) ++squarings;
+  for (int64_t i = 0; i < n * n; ++i) x[i] = std::ldexp(x[i], -squarings);
+  const auto identity = [&](double* to) {
+    for (int64_t i = 0; i < n * n; ++i) to[i] = i / n == i % n;
+  };
+  identity(y);
+  for (int k = kTaylorTerms; k > 0; --k) {  // y = 1 + x y / k
+    multiply(x, y, n, z, work);
+    identity(y);
+    for (int64_t i = 0; i < n * n; ++i) y[i] += z[i] / k;
+  }
+  for (int k = 0; k < squarings; ++k) {
+    multiply(y, y, n, z, work);
+    std::swap(y, z);
+  }
+  save(c.out(0), index, n * n, y);
+}
+
+constinit const MatrixTask kSolveLoops = {solve_doubles, run_solve};
+constinit const MatrixTask kSolveTriangularLoops = {solve_doubles, run_solve_triangular, true,
+                                                    true};
+constinit const MatrixTask kDetLoops = {matrix_doubles, run_det};
+constinit const MatrixTask kSlogdetLoops = {matrix_doubles, run_slogdet};
+constinit const MatrixTask kCholeskyLoops = {cholesky_doubles, run_cholesky, true};
+constinit const MatrixTask kQrLoops = {qr_doubles, run_qr};
+constinit const MatrixTask kLuLoops = {matrix_doubles, run_lu};
+constinit const MatrixTask kExpLoops = {exp_doubles, run_exp};
 
 std::span<const KernelDef> linalg() { return kKernels; }
 

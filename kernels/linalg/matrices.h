@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/gemm/gemm.h"
 #include "kernels/lines.h"
@@ -20,45 +21,99 @@ struct Matrices {
 inline int64_t rows_of(const Tensor& x) { return x.shape[x.rank() - 2]; }
 inline int64_t columns_of(const Tensor& x) { return x.shape[x.rank() - 1]; }
 
-// size(batch): how many doubles a task needs.
-template <class Size>
-Status prepare_matrices(PrepareContext& c, const Size& size, bool upper = false,
-                        bool unit = false) {
+// What is done with every matrix, in a slot of `doubles(s)` doubles.
+struct MatrixTask {
+  int64_t (*doubles)(const Matrices& s);
+  void (*run)(const RunContext& c, const Matrices& s, int64_t index, double* slot);
+  bool reads_upper = false, reads_unitriangular = false;  // attributes that the op has
+};
+
+inline Matrices matrices_of(const PrepareContext& c, const MatrixTask& task) {
   Matrices s;
   for (int d = 0; d + 2 < c.in(0).rank(); ++d) s.count *= c.in(0).shape[d];
   s.m = rows_of(c.in(0));
   s.n = columns_of(c.in(0));
   if (c.input_count() > 1) s.k = columns_of(c.in(1));
+  if (task.reads_upper) s.upper = c.attrs().flag("upper");
+  if (task.reads_unitriangular) s.unit = c.attrs().flag("unitriangular");
   s.lanes = tile_lanes(c, s.count);
-  s.slot_bytes = size(s) * 8;
+  return s;
+}
+
+template <const MatrixTask& task>
+Status prepare_task(PrepareContext& c) {
+  Matrices s = matrices_of(c, task);
+  s.slot_bytes = task.doubles(s) * 8;
   c.set_workspace(tile_workspace(s.lanes, s.slot_bytes));
-  if (upper) s.upper = c.attrs().flag("upper");
-  if (unit) s.unit = c.attrs().flag("unitriangular");
   c.make_state(s);
   return {};
 }
-
-// Calls body(state, index, slot, zero of the dtype) for every matrix.
-template <class Body>
-void each_matrix(const RunContext& c, const Body& body) {
+template <const MatrixTask& task>
+void run_task(const RunContext& c) noexcept {
   const Matrices& s = c.state<Matrices>();
   for_tiles(c, s.count, s.lanes, s.slot_bytes, [&](int64_t index, float* slot) {
-    double* memory = reinterpret_cast<double*>(slot);
-    if (c.in(0).dtype == f64)
-      body(s, index, memory, double());
-    else
-      body(s, index, memory, float());
+    task.run(c, s, index, reinterpret_cast<double*>(slot));
   });
 }
 
-template <class T>
-void load(const Tensor& x, int64_t index, int64_t count, double* to) {
-  std::copy_n(x.as<const T>() + index * count, count, to);
+// Matrix or vector `index` of a tensor of f32 or f64, whose matrices have `count` elements.
+inline void load(const Tensor& x, int64_t index, int64_t count, double* to) {
+  if (x.dtype == f64)
+    std::copy_n(x.as<const double>() + index * count, count, to);
+  else
+    std::copy_n(x.as<const float>() + index * count, count, to);
 }
-template <class T>
-void save(const Tensor& y, int64_t index, int64_t count, const double* from) {
-  T* to = y.as<T>() + index * count;
-  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(from[i]);
+inline void save(const Tensor& y, int64_t index, int64_t count, const double* from) {
+  if (y.dtype == f64) {
+    std::copy_n(from, count, y.as<double>() + index * count);
+    return;
+  }
+  float* const to = y.as<float>() + index * count;
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
+}
+
+inline void put(const Tensor& y, int64_t at, double value) {
+  if (y.dtype == f64)
+    y.as<double>()[at] = value;
+  else
+    y.as<float>()[at] = static_cast<float>(value);
+}
+
+// to[columns, rows] = from[rows, columns]^T
+template <class From, class To>
+void transpose(const From* from, int64_t rows, int64_t columns, To* to) {
+  constexpr int64_t kSide = 16;  // squares whose lines stay in the first cache
+  for (int64_t i0 = 0; i0 < rows; i0 += kSide)
+    for (int64_t j0 = 0; j0 < columns; j0 += kSide)
+      for (int64_t i = i0; i < std::min(rows, i0 + kSide); ++i)
+        for (int64_t j = j0; j < std::min(columns, j0 + kSide); ++j)
+          to[j * rows + i] = static_cast<To>(from[i * columns + j]);
+}
+// The transposed matrix, and a matrix [rows, columns] of which from[columns, rows] is transposed.
+inline void load_transposed(const Tensor& x, int64_t index, int64_t rows, int64_t columns,
+                            double* to) {
+  if (x.dtype == f64)
+    transpose(x.as<const double>() + index * rows * columns, rows, columns, to);
+  else
+    transpose(x.as<const float>() + index * rows * columns, rows, columns, to);
+}
+inline void save_transposed(const Tensor& y, int64_t index, int64_t rows, int64_t columns,
+                            const double* from) {
+  if (y.dtype == f64)
+    transpose(from, columns, rows, y.as<double>() + index * rows * columns);
+  else
+    transpose(from, columns, rows, y.as<float>() + index * rows * columns);
+}
+
+// Of a vector v[count]: whether the largest element is negative. Equal sizes count as the first.
+inline bool points_down(const double* v, int64_t count) {
+  double largest = 0;
+  for (int64_t i = 0; i < count; ++i)
+    if (std::fabs(v[i]) > std::fabs(largest) * (1 + 1e-10)) largest = v[i];
+  return largest < 0;
+}
+inline void negate(double* v, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) v[i] = -v[i];
 }
 
 }  // namespace hg::kernels

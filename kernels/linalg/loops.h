@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The library's own loops for one matrix of each op: kernels of their own, and what a kernel that
+// calls LAPACK does with a matrix that it does not hand over.
+#pragma once
+
+#include "kernels/linalg/matrices.h"
+
+namespace hg::kernels {
+
+extern const MatrixTask kSolveLoops, kSolveTriangularLoops, kDetLoops, kSlogdetLoops,
+    kCholeskyLoops, kQrLoops, kLuLoops, kExpLoops;  // linalg.cpp
+extern const MatrixTask kEighLoops, kSvdLoops;      // jacobi.cpp
+
+// y = a b of n rows and columns, with as many numbers to work with.
+using MatrixProduct = void (*)(const double* a, const double* b, int64_t n, double* y,
+                               double* work);
+
+// e^x by Taylor's polynomial of x / 2^s, squared s times (Higham, Functions of Matrices, 10.3).
+void matrix_exp(const RunContext& c, const Matrices& s, int64_t index, double* x,
+                MatrixProduct multiply);
+
+}  // namespace hg::kernels
