@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "tools/describe.h"
+#include "tools/draw/dot.h"
 #include "tools/draw/draw_graph.h"
 #include "tools/draw/draw_memory.h"
 #include "tools/gpu.h"
@@ -17,6 +18,7 @@ constexpr char kExamples[] = R"(Examples:
   hg-info resnet18.hgm
   hg-info resnet18.hgm --dim n=1 --memory-svg memory.svg
   hg-info resnet18.hgm --svg graph.svg
+  hg-info resnet18.hgm --dot - | dot -Tpdf -o graph.pdf
   hg-info resnet18.hgm --compiled --text
   hg-info --ops
 
@@ -30,7 +32,7 @@ struct InfoJob {
   std::vector<std::string> dims;
   std::string device = "cpu";
   bool as_json = false, as_text = false, compiled = false, ops = false, verify = false;
-  std::string svg, memory_svg;
+  std::string svg, dot, memory_svg;
   std::vector<std::string> disabled_passes;
 };
 
@@ -106,6 +108,14 @@ Outcome show(const InfoJob& job) {
     Outcome written = write_file(job.svg, draw_graph(graph, stem(job.model)));
     if (!written.ok()) return written;
   }
+  if (!job.dot.empty()) {
+    const std::string drawn = graph_as_dot(graph, stem(job.model));
+    if (job.dot == "-") {
+      std::fputs(drawn.c_str(), stdout);
+      return {};
+    }
+    if (Outcome written = write_file(job.dot, drawn); !written.ok()) return written;
+  }
   Result<Memory> memory = not_found("");
   if (session.ok()) memory = session->memory();
   if (!job.memory_svg.empty()) {
@@ -151,6 +161,8 @@ int main(int argc, char** argv) {
   app.add_option("--disable-pass", job.disabled_passes, "a pass of the compiler to leave out")
       ->allow_extra_args(false);
   app.add_option("--svg", job.svg, "draw the graph into this file");
+  app.add_option("--dot", job.dot,
+                 "write the graph in Graphviz's language into this file, or to -");
   app.add_option("--memory-svg", job.memory_svg, "draw the arena over time into this file");
   app.add_flag("--verify", job.verify, "only hold the weights against their checksums");
   app.add_flag("--json", job.as_json, "print one JSON object");

@@ -312,6 +312,45 @@ TEST_F(Programs, InfoDraws) {
   EXPECT_NE(slurp(folder_ / "memory.svg").find("lower bound"), std::string::npos);
 }
 
+// Of names that DOT would read in another way, in modules inside of each other and a cycle of none.
+TEST_F(Programs, InfoWritesDot) {
+  Graph odd;
+  const Value x = odd.input("a \"quoted\" \\n name", f32, {"n", 4});
+  const Value w = odd.parameter("net.first.weight", f32, {4, 4}, init::uniform(-1, 1, 1));
+  Value y = x;
+  for (const char* module : {"net.first", "net.second", "net.second"}) {
+    odd.set_origin({module, "model.py:1"});
+    y = odd.call("linear", {y, w});
+  }
+  odd.set_origin({});
+  odd.output("<y>", odd.call("relu", {y}));
+  save(std::move(odd), "odd.hgm");
+  const Ran ran = run("hg-info odd.hgm --dot odd.dot");
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const std::string dot = slurp(folder_ / "odd.dot");
+  EXPECT_EQ(run("hg-info odd.hgm --dot -").out, dot);
+  for (const char* part : {"digraph \"odd.hgm\"", "a \\\"quoted\\\" \\\\n name\\l", "weight f32[4, 4]",
+                           "label=\"net.second\"", "label=\"net\"", "n0 -> n1;", "<y>"})
+    EXPECT_NE(dot.find(part), std::string::npos) << part << " in\n" << dot;
+  EXPECT_EQ(dot.find("label=\"net.first\""), std::string::npos);  // around one node
+  expect_refusal("hg-info odd.hgm --dot none/there.dot", 2, "cannot be written");
+  if (std::system("dot -V > /dev/null 2>&1") != 0) GTEST_SKIP() << "Graphviz is not installed";
+  const std::string folder = folder_.string();
+  ASSERT_EQ(std::system(("dot -Tplain -o " + folder + "/odd.txt " + folder + "/odd.dot 2> " +
+                         folder + "/dot.err")
+                            .c_str()),
+            0);
+  EXPECT_EQ(slurp(folder_ / "dot.err"), "");
+  const std::string plain = slurp(folder_ / "odd.txt");
+  const auto count_of = [&](std::string_view begin) {
+    int count = 0;
+    for (size_t at = 0; (at = plain.find(begin, at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(count_of("\nnode "), 6);  // the input, three products, relu, the output
+  EXPECT_EQ(count_of("\nedge "), 5);
+}
+
 TEST_F(Programs, InfoListsOps) {
   const Ran ran = run("hg-info --ops");
   EXPECT_EQ(ran.exit, 0) << ran.err;
