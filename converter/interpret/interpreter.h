@@ -195,10 +195,11 @@ class Interpreter {
   void set_gradients(bool on) { gradients_.back() = on; }
 
  private:
-  struct Side;    // control_flow.cpp
-  class Held;     // held.h
-  class Attempt;  // attempt.h
-  class Given;    // attempt.h
+  class Held;        // held.h
+  class LoopNode;    // loop_node.h
+  class BranchNode;  // branch_node.h
+  class Attempt;     // attempt.h
+  class Given;       // attempt.h
   void bind_inputs();
   Item bind_input(const std::string& name, const std::string& type, size_t& next, size_t spare);
   Item bind_by_path(const std::string& name, const std::string& type, size_t& next);
@@ -223,16 +224,13 @@ class Interpreter {
   void list_missing(const ScriptBlock& block);
   void if_on_sizes(const ScriptNode& node, const Item& item, const Scalar& condition);
   void if_on_data(const ScriptNode& node, const Item& item, const Scalar* sizes);
-  void merge_sides(const ScriptNode& node, const Item& item, const Scalar* sizes,
-                   const std::vector<Item>& held);
-  Value filler(const TensorType& type);
   void take(const ScriptNode& node, int side);
   // A list of parts becomes a list of so many elements, or of the usual number where that is 0.
   void settle_pieces(const Item& item, int64_t expected = 0);
   bool while_on_sizes(const ScriptNode& node, const Item& trips, const Dim& done,
                       const Item& condition);
-  void while_on_data(const ScriptNode& node, const Item& trips, Dim done, Item condition,
-                     std::vector<Item> held = {});
+  void while_on_data(const ScriptNode& node, const Item& trips, const Dim& done,
+                     const Item& condition);
   int depth_of(const void* container) const;
   // What control flow gives for results that were `a` on one way and `b` on the other, with these
   // leaves: the same container, or a new one, and then none of the three may be changed.

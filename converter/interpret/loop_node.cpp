@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes over the body of a loop, and the node that comes of the last one.
+#include "converter/interpret/loop_node.h"
+
+#include <algorithm>
+
+namespace hg::convert {
+namespace {
+
+constexpr int kMostPasses = 16;  // to find out what a body changes
+
+std::vector<TensorRef> tensors_of(const std::vector<const Item*>& leaves, bool tracked) {
+  std::vector<TensorRef> tensors;
+  for (const Item* leaf : leaves) tensors.push_back(tracked ? tensor_of(*leaf) : nullptr);
+  return tensors;
+}
+
+}  // namespace
+
+Interpreter::LoopNode::LoopNode(Interpreter& interpreter, const ScriptNode& node, const Item& trips,
+                                const Dim& done, const Item& condition,
+                                const std::vector<Item>& held)
+    : in_(interpreter),
+      memory_(interpreter.memory_),
+      node_(node),
+      block_(node.blocks.at(0)),
+      trips_(trips),
+      done_(done),
+      condition_(condition),
+      held_(held),
+      carried_(node.outputs.size()),
+      failures_(interpreter.result_.unsupported.size()),
+      start_([&] {
+        std::vector<Item> start;
+        for (size_t i = 0; i < node.outputs.size(); ++i)
+          start.push_back(in_.get(block_.inputs[i + 1]));
+        for (const Item& container : held) start.push_back(snapshot(container));
+        return start;
+      }()),
+      leaves_([&] {
+        std::vector<const Item*> leaves;
+        for (const Item& item : start_) collect(item, leaves);
+        return leaves;
+      }()),
+      changes_(leaves_.size(), true),
+      left_(leaves_.size()),
+      numeric_(leaves_.size(), false),
+      places_(memory_, tensors_of(leaves_, interpreter.tracks_memory_)) {
+  const auto limit = scalar_of(trips);  // `while` has no trip count
+  counted_ = !(limit && limit->is_constant() && limit->as_double() > 1e15);
+  counter_ = memory_.materialize({i64, 0, {Scalar::of(done)}});
+  first_ = go_on(memory_.read(in_.data_condition(condition)), counter_);
+  for (const TensorRef& leaf : tensors_of(leaves_, interpreter.tracks_memory_))
+    row_major_.push_back(leaf && memory_.is_surely_row_major(leaf));
+}
+
+// The script's condition, and rounds that are left.
+Value Interpreter::LoopNode::go_on(Value condition, Value counter) {
+  if (!counted_) return condition;
+  Graph& g = memory_.graph();
+  const Value limit = cast(number_value(memory_, trips_), i64);
+  return g.call("logical_and", {condition, g.call("lt", {counter, limit})});
+}
+
+void Interpreter::LoopNode::start_over() {
+  for (size_t i = 0; i < carried_; ++i) in_.set(block_.inputs[i + 1], start_[i]);
+}
+
+std::shared_ptr<List> Interpreter::LoopNode::original(const std::shared_ptr<List>& list) const {
+  for (const auto& [copy, known] : copies_)
+    if (copy == list.get()) return known;
+  return list;
+}
+
+bool Interpreter::LoopNode::carries(const void* container) const {
+  return std::any_of(start_.begin(), start_.end(),
+                     [&](const Item& item) { return holds(item, container); });
+}
+
+bool Interpreter::LoopNode::find_changes() {
+  for (int pass = 0; pass < kMostPasses; ++pass) {
+    Pass present;
+    if (!run_pass(present)) return false;
+    if (present.settled) return true;
+  }
+  throw Refusal{"what a loop whose end data decides changes is not found out", ""};
+}
+
+bool Interpreter::LoopNode::run_pass(Pass& pass) {
+  enter(pass);
+  {
+    Held holding(in_, held_);
+    try {
+      set_carried(pass);
+      if (!run_body()) {
+        memory_.leave();
+        return false;
+      }
+      check_structure(pass);
+      note_changes(pass);
+      give_outputs(pass);
+      if (Status status = memory_.graph().take_status(); !status.ok())
+        throw Refusal{std::string(status.message()), ""};
+    } catch (...) {
+      memory_.leave();
+      throw;
+    }
+    region_ = memory_.leave();
+  }
+  note_region(pass);
+  seed(pass);
+  return true;
+}
+
+// The inputs of the body: the counter, the leaves and the tensors from outside that change, and
+// which tensors the leaves are.
+void Interpreter::LoopNode::enter(Pass& pass) {
+  initial_ = {counter_};
+  std::set<std::pair<size_t, size_t>> sizes;  // that change, of `initial_`
+  const auto note_sizes = [&](const void* what) {
+    for (const auto& [grown, dim] : growing_)
+      if (grown == what) sizes.emplace(initial_.size(), dim);
+  };
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    if (!changes_[i]) continue;
+    if (!leaves_[i]->is_tensor() && !is_numeric(*leaves_[i])) {
+      changes_[i] = false;
+      continue;
+    }
+    note_sizes(leaves_[i]);
+    initial_.push_back(number_value(memory_, *leaves_[i]));
+  }
+  for (const TensorRef& root : touched_) {
+    note_sizes(root.get());
+    initial_.push_back(memory_.read(root));
+  }
+  pass.first_place = initial_.size();
+  for (const Value& place : places_.numbers(changes_)) initial_.push_back(place);
+  pass.takes = changes_;
+  pass.inside = memory_.enter(initial_, sizes);
+}
+
+// The names of the script inside: leaves that the body takes are new tensors and numbers.
+void Interpreter::LoopNode::set_carried(Pass& pass) {
+  size_t next = 1;
+  pass.own.resize(leaves_.size());
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    if (!changes_[i]) {
+      pass.items.push_back(*leaves_[i]);
+    } else if (is_numeric(*leaves_[i])) {
+      pass.items.emplace_back(memory_.make_number(pass.inside[next++]));
+    } else {
+      pass.own[i] = memory_.make_like(std::get<TensorRef>(leaves_[i]->value), pass.inside[next++]);
+      if (row_major_[i]) memory_.set_row_major(pass.own[i]);
+      pass.items.emplace_back(pass.own[i]);
+    }
+  }
+  for (const TensorRef& root : touched_) memory_.set_root(root, pass.inside[next++]);
+  memory_.doubt(doubted_);
+  const auto first_place = pass.inside.begin() + static_cast<std::ptrdiff_t>(pass.first_place);
+  const std::vector<TensorRef> placed = places_.placed(pass.own, {first_place, pass.inside.end()});
+  for (size_t i = 0; i < leaves_.size(); ++i)
+    if (pass.own[i]) pass.items[i] = Item(placed[i]);
+  for (size_t i = 0; i < leaves_.size(); ++i)
+    if (const TensorRef item = tensor_of(pass.items[i]); item && changes_[i]) {
+      if (const TensorRef before = tensor_of(*leaves_[i])) memory_.share_lists(before, item);
+      if (left_[i]) memory_.share_lists(left_[i], item);
+    }
+  next = 0;
+  copies_.clear();
+  for (size_t i = 0; i < carried_; ++i) {
+    in_.set(block_.inputs[i + 1], rebuild(start_[i], pass.items, next));
+    const auto* list = std::get_if<std::shared_ptr<List>>(&start_[i].value);
+    if (list != nullptr)
+      copies_.emplace_back(
+          std::get<std::shared_ptr<List>>(in_.get(block_.inputs[i + 1]).value).get(), *list);
+  }
+  for (size_t i = 0; i < held_.size(); ++i)
+    restore(held_[i], rebuild(start_[carried_ + i], pass.items, next));
+  in_.set(block_.inputs[0], Item(memory_.make_number(pass.inside[0])));
+}
+
+// Runs the body; false where an op is not supported.
+bool Interpreter::LoopNode::run_body() {
+  in_.run_block(block_);
+  last_ = in_.block_results(block_);
+  for (const Item& container : held_) last_.push_back(snapshot(container));
+  return in_.result_.unsupported.size() == failures_;
+}
+
+// Every round gives the containers that it takes.
+void Interpreter::LoopNode::check_structure(Pass& pass) {
+  bool is_shaped = true;
+  for (size_t i = 0; i < carried_; ++i) {
+    last_[i + 1] = defined_like(last_[i + 1], start_[i]);
+    const Item defined = defined_like(start_[i], last_[i + 1]);
+    if (same_structure(start_[i], defined)) continue;
+    start_[i] = defined;
+    is_shaped = false;
+  }
+  if (!is_shaped) throw Shaped();
+  for (size_t i = 0; i < start_.size(); ++i) {
+    for (const Item& container : held_)
+      if (i < carried_ && holds(last_[i + 1], identity_of(container)))
+        throw Refusal{"a loop of unknown length carries a list or dict that it changes",
+                      "make a new one in each round"};
+    if (!same_structure(start_[i], last_[i + 1]))
+      throw Refusal{text("a loop whose end data decides changes ", describe(start_[i]), " to ",
+                         describe(last_[i + 1])),
+                    ""};
+    collect(last_[i + 1], pass.after);
+  }
+}
+
+// Leaves that a round leaves as they are, and those that it gives their first value.
+void Interpreter::LoopNode::note_changes(Pass& pass) {
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    const Item &before = pass.items[i], &after = *pass.after[i];
+    if (is_undefined(before) && (after.is_tensor() || is_numeric(after))) {
+      if (is_complex(after))
+        throw Refusal{"a loop whose end data decides is left with a complex result", ""};
+      numeric_[i] = is_numeric(after);
+      pass.fresh.emplace_back(i, after.is_tensor()
+                                     ? memory_.type(std::get<TensorRef>(after.value))
+                                     : TensorType{number_value(memory_, after).dtype(), {}});
+      continue;
+    }
+    if (is_undefined(before) && is_constant(after)) {
+      seeds_.push_back(after);
+      leaves_[i] = &seeds_.back();
+      pass.settled = false;
+      continue;
+    }
+    const bool same = keeps(before, after);
+    if (changes_[i] && same) {
+      changes_[i] = false;
+      pass.settled = false;
+    } else if (is_complex(before) != is_complex(after)) {
+      throw Refusal{"a loop whose end data decides turns a real tensor into a complex one", ""};
+    } else if (!changes_[i] && !same) {
+      throw Refusal{text("a loop whose end data decides changes ", describe(before)), ""};
+    }
+  }
+  for (size_t i = 0; i < leaves_.size(); ++i)
+    if (const TensorRef item = tensor_of(pass.items[i]), end = tensor_of(*pass.after[i]);
+        item && end && changes_[i]) {
+      left_[i] = end;
+      pass.settled &= !memory_.share_lists(end, item);
+    }
+}
+
+// Notes the dims that a round changes; whether there are new ones.
+bool Interpreter::LoopNode::grows(const void* what, const Shape& before, const Shape& after) {
+  bool news = false;
+  for (size_t d = 0; d < after.size() && after.size() == before.size(); ++d)
+    if (!(after[d] == before[d])) news |= growing_.emplace(what, d).second;
+  return news;
+}
+
+// Whether another round follows, and what it takes.
+void Interpreter::LoopNode::give_outputs(Pass& pass) {
+  Graph& g = memory_.graph();
+  const Value one = g.scalar(int64_t{1}, i64);
+  const Value advanced = g.call("add", {pass.inside[0], one});
+  g.output("", go_on(memory_.read(in_.data_condition(last_[0])), advanced));
+  g.output("", advanced);
+  size_t k = 1;
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    if (!pass.takes[i]) continue;
+    const Value& taken = pass.inside[k++];
+    if (!changes_[i]) continue;
+    const Value given = number_value(memory_, *pass.after[i]);
+    if (!is_numeric(*leaves_[i]) && given.dtype() != taken.dtype())
+      throw Refusal{text("a loop whose end data decides changes a tensor of ", taken.dtype(),
+                         " to one of ", given.dtype()),
+                    "cast it to one dtype before the loop and in it"};
+    const Value value = cast(given, taken.dtype());
+    g.output("", value);
+    pass.settled &= !grows(leaves_[i], taken.shape(), value.shape());
+  }
+  for (const TensorRef& root : touched_) {
+    const Value& taken = pass.inside[k++];
+    if (!memory_.is_known(root)) continue;
+    const Value value = memory_.read(root);
+    g.output("", value);
+    pass.settled &= !grows(root.get(), taken.shape(), value.shape());
+  }
+  std::vector<TensorRef> ends(leaves_.size());
+  for (size_t i = 0; i < leaves_.size(); ++i)
+    if (in_.tracks_memory_ && changes_[i]) ends[i] = tensor_of(*pass.after[i]);
+  for (size_t i = 0; i < leaves_.size(); ++i)
+    if (row_major_[i] && ends[i] && !memory_.is_surely_row_major(ends[i]))
+      row_major_[i] = pass.settled = false;
+  for (const Value& place : places_.next(ends, pass.settled)) g.output("", place);
+}
+
+// Tensors from outside that the body writes, or of which it is not known whether it does.
+void Interpreter::LoopNode::note_region(Pass& pass) {
+  for (const Memory::Write& write : region_.writes)
+    if (std::find(touched_.begin(), touched_.end(), write.root) == touched_.end()) {
+      touched_.push_back(write.root);
+      pass.settled = false;
+    }
+  for (const TensorRef& root : region_.doubted)
+    if (std::find(doubted_.begin(), doubted_.end(), root) == doubted_.end()) {
+      doubted_.push_back(root);
+      std::erase(touched_, root);
+      pass.settled = false;
+    }
+}
+
+// What the body alone gives a value, as an early return does, starts as zeros of its type.
+void Interpreter::LoopNode::seed(Pass& pass) {
+  for (const auto& [i, type] : pass.fresh) {
+    Graph& g = memory_.graph();
+    const Value zero =
+        cast(g.call("expand", {g.scalar(int64_t{0}, i64)}, {{"shape", type.shape}}), type.dtype);
+    seeds_.push_back(numeric_[i] ? Item(memory_.make_number(zero)) : Item(memory_.make(zero)));
+    leaves_[i] = &seeds_.back();
+    changes_[i] = true;
+    pass.settled = false;
+  }
+}
+
+void Interpreter::LoopNode::add_node() {
+  std::vector<Value> inputs = {first_};
+  inputs.insert(inputs.end(), region_.captured.begin(), region_.captured.end());
+  const std::vector<Value> outputs = memory_.graph().calls("while", inputs, {}, {region_.graph});
+  if (Status status = memory_.graph().take_status(); !status.ok())
+    throw Refusal{std::string(status.message()),
+                  "what grows in a loop that data ends can be written into a tensor of the final "
+                  "size, made before the loop"};
+  size_t next = 1;
+  std::vector<Item> results;
+  std::vector<TensorRef> own(leaves_.size());
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    if (!changes_[i]) {
+      results.push_back(*leaves_[i]);
+      continue;
+    }
+    const Value value = with_length(outputs[next], next);
+    ++next;
+    if (is_numeric(*leaves_[i])) {
+      results.emplace_back(memory_.make_number(value));
+      continue;
+    }
+    own[i] = memory_.make_like(std::get<TensorRef>(leaves_[i]->value), value);
+    if (row_major_[i]) memory_.set_row_major(own[i]);
+    results.emplace_back(own[i]);
+    if (left_[i]) memory_.share_lists(left_[i], own[i]);
+  }
+  for (size_t i = 0; i < touched_.size(); ++i, ++next)
+    memory_.write(touched_[i], with_length(outputs[next], next));
+  memory_.doubt(doubted_);
+  const std::vector<TensorRef> placed =
+      places_.placed(own, {outputs.begin() + static_cast<std::ptrdiff_t>(next), outputs.end()});
+  for (size_t i = 0; i < leaves_.size(); ++i)
+    if (own[i]) results[i] = Item(placed[i]);
+  give_back(results);
+}
+
+// What grows by so much in each round of a loop that sizes count has a size that is known.
+Value Interpreter::LoopNode::with_length(const Value& after, size_t k) const {
+  const auto limit = scalar_of(trips_);
+  const bool sure = decided(last_[0]).value_or(false) && decided(condition_).value_or(false) &&
+                    limit && limit->is_integral();
+  const Value& before = initial_[k];
+  Shape shape = after.shape();
+  const Graph& body = *region_.graph;
+  const auto type_of = [&](ValueId id) -> const TensorType& { return body.value_info(id).type; };
+  for (size_t d = 0; sure && d < shape.size(); ++d) {
+    if (shape[d] == before.dim(static_cast<int>(d))) continue;
+    const Dim step =
+        type_of(body.outputs()[k + 1].second).shape[d] - type_of(body.inputs()[k]).shape[d];
+    if (step.is_constant())
+      shape[d] = before.dim(static_cast<int>(d)) + step * max(limit->top - done_, 0);
+  }
+  if (shape == after.shape()) return after;
+  return memory_.graph().call("reshape", {after}, {{"shape", shape}});
+}
+
+// The names of the script after the loop, and the containers that it changes.
+void Interpreter::LoopNode::give_back(const std::vector<Item>& results) {
+  Merge merge{results, 0, {}};
+  for (size_t i = 0; i < carried_; ++i) {
+    // A container that no round makes anew is the one from before the loop.
+    const bool is_same = identity_of(last_[i + 1]) == identity_of(in_.get(block_.inputs[i + 1]));
+    in_.set(node_.outputs[i], in_.merged(start_[i], is_same ? start_[i] : last_[i + 1], merge));
+  }
+  size_t next = merge.next;
+  for (size_t i = 0; i < held_.size(); ++i)
+    restore(held_[i], rebuild(start_[carried_ + i], results, next));
+  in_.kept_control_ = true;
+}
+
+}  // namespace hg::convert
