@@ -116,14 +116,14 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
   const auto guarded =
       std::stable_partition(others.begin(), others.end(),
                             [&](const Binding& tried) { return !is_guarded(graph_, tried); });
-  for (auto tried = others.begin(); tried != guarded; ++tried)
-    for (const Filling filling : fillings)
-      if (accepts(*tried, filling)) return true;
-  if (is_for_others && accepts_asked()) return true;
-  for (auto tried = guarded; tried != others.end(); ++tried)
-    for (const Filling filling : fillings)
-      if (accepts(*tried, filling)) return true;
-  return false;
+  const auto accepts_any = [&](auto first, auto last) {
+    return std::any_of(first, last, [&](const Binding& tried) {
+      return std::any_of(fillings.begin(), fillings.end(),
+                         [&](Filling filling) { return accepts(tried, filling); });
+    });
+  };
+  return accepts_any(others.begin(), guarded) || (is_for_others && accepts_asked()) ||
+         accepts_any(guarded, others.end());
 }
 
 Checker::Reference Checker::run_libtorch(const Binding& sizes,

@@ -14,6 +14,7 @@
 #include <set>
 
 #include "converter/check/node_runner.h"
+#include "converter/check/recorded_run.h"
 #include "converter/load/torchvision.h"
 #include "converter/rows/rows.h"
 
@@ -139,126 +140,15 @@ class ProgramRunner {
   }
 
  private:
-  // What the observer sees of one execution.
-  class Run final : public NodeRun {
+  class Run final : public RecordedRun {
    public:
-    explicit Run(ProgramRunner& runner) : runner_(runner) {}
-
-    std::vector<Argument> arguments() const override {
-      std::vector<Argument> result;
-      for (const ScriptId id : values_read()) add_tensors(runner_.get(id), true, result);
-      return result;
-    }
-
-    Identity identity(size_t output) const override {
-      const IValue& value = runner_.get(node->outputs[output]);
-      return value.isTensor() ? value.toTensor().unsafeGetTensorImpl() : nullptr;
-    }
-
-    std::vector<Argument> elements() const override {
-      std::vector<Argument> result;
-      for (const ScriptId id : node->outputs) add_tensors(runner_.get(id), false, result);
-      return result;
-    }
-
-    std::optional<bool> boolean(std::string_view argument) const override {
-      for (size_t i = 0; i < node->argument_names.size() && i < node->inputs.size(); ++i)
-        if (const IValue& value = runner_.get(node->inputs[i]);
-            node->argument_names[i] == argument && value.isBool())
-          return value.toBool();
-      return std::nullopt;
-    }
-
-    std::optional<std::vector<TensorData>> outputs_of(
-        std::span<const Tensor> given) const override {
-      if (!is_repeatable(*node)) return std::nullopt;
-      const std::vector<IValue> before = runner_.values_;
-      runner_.replays_ = true;
-      std::optional<std::vector<TensorData>> result = run_again(given);
-      runner_.replays_ = false;
-      runner_.values_ = before;
-      return result;
-    }
-
-    void replace(size_t output, const Tensor& tensor) override {
-      const at::Tensor theirs = runner_.get(node->outputs[output]).toTensor();
-      const at::Tensor ours = in_place_of(theirs, tensor);
-      // Written to where it lies, for what shares its memory.
-      if (theirs.sizes() == ours.sizes() && theirs.is_non_overlapping_and_dense())
-        theirs.copy_(ours);
-      else
-        runner_.set(node->outputs[output], ours);
-    }
+    Run(ProgramRunner& runner, const ScriptNode& of)
+        : RecordedRun(runner.values_, runner.replays_, of, runner.occurrences_[&of]++),
+          runner_(runner) {}
 
    private:
-    static void add_tensors(const IValue& value, bool single, std::vector<Argument>& result) {
-      const auto add = [&](const at::Tensor& tensor) {
-        result.push_back({tensor.unsafeGetTensorImpl(), to_parts(tensor)});
-      };
-      if (single && value.isTensor()) add(value.toTensor());
-      if (value.isTensorList())
-        for (const at::Tensor& element : value.toTensorVector()) add(element);
-    }
-
-    static void collect_read(const ScriptNode& of, std::set<ScriptId>& inside,
-                             std::vector<ScriptId>& read) {
-      const auto note = [&](const std::vector<ScriptId>& ids) {
-        for (const ScriptId id : ids)
-          if (inside.count(id) == 0 && std::find(read.begin(), read.end(), id) == read.end())
-            read.push_back(id);
-      };
-      note(of.inputs);
-      for (const ScriptBlock& block : of.blocks) {
-        inside.insert(block.inputs.begin(), block.inputs.end());
-        for (const ScriptNode& inner : block.nodes) {
-          collect_read(inner, inside, read);
-          inside.insert(inner.outputs.begin(), inner.outputs.end());
-        }
-        note(block.outputs);
-      }
-    }
-
-    // The node's inputs, and what its blocks take from around.
-    std::vector<ScriptId> values_read() const {
-      std::set<ScriptId> inside;
-      std::vector<ScriptId> read;
-      collect_read(*node, inside, read);
-      return read;
-    }
-
-    std::optional<std::vector<TensorData>> run_again(std::span<const Tensor> given) const {
-      size_t next = 0;
-      const auto replaced = [&](const at::Tensor& theirs) {
-        const Tensor& ours = given[next++];
-        return ours.data == nullptr ? theirs : in_place_of(theirs, ours);
-      };
-      try {
-        for (const ScriptId id : values_read()) {
-          const IValue theirs = runner_.get(id);
-          if (theirs.isTensor()) runner_.set(id, replaced(theirs.toTensor()));
-          if (!theirs.isTensorList()) continue;
-          c10::List<at::Tensor> list;
-          for (const at::Tensor& element : theirs.toTensorVector())
-            list.push_back(replaced(element));
-          runner_.set(id, std::move(list));
-        }
-        runner_.execute(*node);
-      } catch (const std::exception&) {
-        return std::nullopt;
-      } catch (const ReferenceFailure&) {
-        return std::nullopt;
-      }
-      std::vector<TensorData> result;
-      for (const ScriptId id : node->outputs) {
-        const IValue& output = runner_.get(id);
-        if (output.isTensorList())
-          for (const at::Tensor& element : output.toTensorVector())
-            result.push_back(to_parts(element));
-        else
-          result.push_back(output.isTensor() ? to_parts(output.toTensor()) : TensorData());
-      }
-      return result;
-    }
+    bool is_repeatable() const override { return convert::is_repeatable(*node); }
+    void run_again() const override { runner_.execute(*node); }
 
     ProgramRunner& runner_;
   };
@@ -334,11 +224,7 @@ class ProgramRunner {
     if (leaves_memory(node.kind) && get(node.outputs.at(0)).isTensor())
       fill_memory(get(node.outputs[0]).toTensor(), seed_);
     if (!observer_ || replays_) return;
-    Run run(*this);
-    run.node = &node;
-    run.occurrence = occurrences_[&node]++;
-    for (const ScriptId id : node.outputs)
-      run.outputs.push_back(get(id).isTensor() ? to_parts(get(id).toTensor()) : TensorData());
+    Run run(*this, node);
     if (!observer_(run)) throw NodeRunner::Stop();
   }
 

@@ -7,6 +7,8 @@
 #include <limits>
 #include <set>
 
+#include "converter/check/recorded_run.h"
+
 namespace hg::convert {
 namespace {
 
@@ -50,19 +52,6 @@ IValue construct(const jit::Node& node, const jit::Stack& inputs) {
 
 }  // namespace
 
-TensorData to_parts(const at::Tensor& tensor) {
-  TensorData data = to_ours(tensor);
-  if (data.empty()) return data;
-  if (is_complex(data.tensor.dtype) && data.tensor.rank() == kMaxRank) return {};
-  data.tensor = view_as_real(data.tensor);
-  return data;
-}
-
-at::Tensor in_place_of(const at::Tensor& theirs, const Tensor& ours) {
-  const at::Tensor tensor = to_torch(ours);
-  return theirs.is_complex() ? at::view_as_complex(tensor) : tensor;
-}
-
 bool leaves_memory(std::string_view kind) {
   static const std::set<std::string_view> kKinds = {
       "aten::empty",          "aten::empty_like",        "aten::empty_strided", "aten::new_empty",
@@ -95,84 +84,16 @@ std::string one_line(std::string_view what) {
   return std::string(what);
 }
 
-// What the observer sees of one execution.
-class NodeRunner::Run final : public NodeRun {
+class NodeRunner::Run final : public RecordedRun {
  public:
-  Run(NodeRunner& runner, const jit::Node& of) : runner_(runner), of_(of) {}
-
-  std::vector<Argument> arguments() const override {
-    std::vector<Argument> result;
-    for_each_tensor([&](const at::Tensor& tensor) {
-      result.push_back({tensor.unsafeGetTensorImpl(), to_parts(tensor)});
-    });
-    return result;
-  }
-
-  Identity identity(size_t output) const override {
-    const IValue& value = runner_.get(of_.outputs()[output]);
-    return value.isTensor() ? value.toTensor().unsafeGetTensorImpl() : nullptr;
-  }
-
-  std::vector<Argument> elements() const override {
-    std::vector<Argument> result;
-    for (const jit::Value* value : of_.outputs())
-      if (const IValue& output = runner_.get(value); output.isTensorList())
-        for (const at::Tensor& element : output.toTensorVector())
-          result.push_back({element.unsafeGetTensorImpl(), to_parts(element)});
-    return result;
-  }
-
-  std::optional<bool> boolean(std::string_view argument) const override {
-    for (size_t i = 0; i < node->argument_names.size() && i < of_.inputs().size(); ++i)
-      if (const IValue& value = runner_.get(of_.inputs()[i]);
-          node->argument_names[i] == argument && value.isBool())
-        return value.toBool();
-    return std::nullopt;
-  }
-
-  std::optional<std::vector<TensorData>> outputs_of(std::span<const Tensor> given) const override {
-    if (!may_run_again(of_)) return std::nullopt;
-    const std::vector<IValue> before = runner_.values_;
-    runner_.replays_ = true;
-    std::optional<std::vector<TensorData>> result = run_again(given);
-    runner_.replays_ = false;
-    runner_.values_ = before;
-    return result;
-  }
-
-  void replace(size_t output, const Tensor& tensor) override {
-    const jit::Value* value = of_.outputs()[output];
-    const at::Tensor theirs = runner_.get(value).toTensor();
-    const at::Tensor ours = in_place_of(theirs, tensor);
-    // Written to where it lies, for what shares its memory.
-    if (theirs.sizes() == ours.sizes() && theirs.is_non_overlapping_and_dense())
-      theirs.copy_(ours);
-    else
-      runner_.set(value, ours);
-  }
+  Run(NodeRunner& runner, const ScriptNode& script, jit::Node& of)
+      : RecordedRun(runner.values_, runner.replays_, script, runner.occurrences_[&script]++),
+        runner_(runner),
+        of_(of) {}
 
  private:
-  // The values that the node reads: its inputs, and what its blocks take from around.
-  void collect_read(const jit::Node& node, std::set<const jit::Value*>& inside,
-                    std::vector<const jit::Value*>& read) const {
-    for (const jit::Value* value : node.inputs())
-      if (inside.count(value) == 0 && std::find(read.begin(), read.end(), value) == read.end())
-        read.push_back(value);
-    for (const jit::Block* block : node.blocks()) {
-      inside.insert(block->inputs().begin(), block->inputs().end());
-      for (const jit::Node* inner : block->nodes()) {
-        collect_read(*inner, inside, read);
-        inside.insert(inner->outputs().begin(), inner->outputs().end());
-      }
-      collect_read(*block->return_node(), inside, read);
-    }
-  }
-  std::vector<const jit::Value*> values_read() const {
-    std::set<const jit::Value*> inside;
-    std::vector<const jit::Value*> read;
-    collect_read(of_, inside, read);
-    return read;
-  }
+  bool is_repeatable() const override { return may_run_again(of_); }
+  void run_again() const override { runner_.execute(of_, *node); }
 
   static bool may_run_again(const jit::Node& node) {
     const c10::FunctionSchema* schema = node.maybeSchema();
@@ -185,51 +106,8 @@ class NodeRunner::Run final : public NodeRun {
     return true;
   }
 
-  std::optional<std::vector<TensorData>> run_again(std::span<const Tensor> given) const {
-    size_t next = 0;
-    const auto replaced = [&](const at::Tensor& theirs) {
-      const Tensor& ours = given[next++];
-      return ours.data == nullptr ? theirs : in_place_of(theirs, ours);
-    };
-    try {
-      for (const jit::Value* value : values_read()) {
-        const IValue theirs = runner_.get(value);
-        if (theirs.isTensor()) runner_.set(value, replaced(theirs.toTensor()));
-        if (!theirs.isTensorList()) continue;
-        c10::List<at::Tensor> list;
-        for (const at::Tensor& element : theirs.toTensorVector()) list.push_back(replaced(element));
-        runner_.set(value, std::move(list));
-      }
-      runner_.execute(const_cast<jit::Node&>(of_), *node);
-    } catch (const std::exception&) {
-      return std::nullopt;
-    } catch (const ReferenceFailure&) {
-      return std::nullopt;
-    }
-    std::vector<TensorData> result;
-    for (const jit::Value* value : of_.outputs()) {
-      const IValue& output = runner_.get(value);
-      if (output.isTensorList())
-        for (const at::Tensor& element : output.toTensorVector())
-          result.push_back(to_parts(element));
-      else
-        result.push_back(output.isTensor() ? to_parts(output.toTensor()) : TensorData());
-    }
-    return result;
-  }
-
-  template <class Visit>
-  void for_each_tensor(const Visit& visit) const {
-    for (const jit::Value* value : values_read()) {
-      const IValue& input = runner_.get(value);
-      if (input.isTensor()) visit(input.toTensor());
-      if (input.isTensorList())
-        for (const at::Tensor& element : input.toTensorVector()) visit(element);
-    }
-  }
-
   NodeRunner& runner_;
-  const jit::Node& of_;
+  jit::Node& of_;
 };
 
 NodeRunner::NodeRunner(const TorchModule& torch, uint64_t seed, const Observer& observer,
@@ -254,11 +132,7 @@ void NodeRunner::run(jit::Node& node, const ScriptNode& script) {
   if (is_uninitialised(node) && get(node.output()).isTensor())
     fill_memory(get(node.output()).toTensor(), seed_);
   if (!observer_ || replays_) return;
-  Run run(*this, node);
-  run.node = &script;
-  run.occurrence = occurrences_[&script]++;
-  for (const jit::Value* value : node.outputs())
-    run.outputs.push_back(get(value).isTensor() ? to_parts(get(value).toTensor()) : TensorData());
+  Run run(*this, script, node);
   if (!observer_(run)) throw Stop();
 }
 

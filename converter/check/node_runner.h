@@ -46,10 +46,6 @@ class NodeRunner {
 
 bool is_uninitialised(const torch::jit::Node& node);
 bool leaves_memory(std::string_view kind);
-// As values of the graph are: a complex tensor is its parts, [..., 2].
-TensorData to_parts(const at::Tensor& tensor);
-// A tensor of ours in the place of one of libtorch's, which may be complex.
-at::Tensor in_place_of(const at::Tensor& theirs, const Tensor& ours);
 // Fills the memory that such an op leaves as it was with a pattern of the seed.
 void fill_memory(const at::Tensor& tensor, uint64_t seed);
 // The reason in what libtorch throws.
