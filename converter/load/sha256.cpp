@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "converter/load/sha256.h"
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#include <immintrin.h>
-#endif
-
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -50,49 +45,7 @@ void absorb_block(State& state, const unsigned char* block) {
   for (size_t i = 0; i < 8; ++i) state[i] += mixed[i];
 }
 
-#if defined(__x86_64__)
-bool has_sha_instructions() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b >> 29 & 1) != 0;
-}
-
-__m128i load(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
-
-// The same with the processor's instructions, five times as fast; they hold the state as ABEF,
-// CDGH.
-__attribute__((target("sha,sse4.1"))) void absorb_fast(State& state, const unsigned char* data,
-                                                       size_t blocks) {
-  const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
-  const __m128i cdab = _mm_shuffle_epi32(load(&state[0]), 0xB1);
-  const __m128i efgh = _mm_shuffle_epi32(load(&state[4]), 0x1B);
-  __m128i abef = _mm_alignr_epi8(cdab, efgh, 8), cdgh = _mm_blend_epi16(efgh, cdab, 0xF0);
-  for (; blocks > 0; --blocks, data += 64) {
-    const __m128i abef_before = abef, cdgh_before = cdgh;
-    __m128i w[4];
-    for (int i = 0; i < 4; ++i) w[i] = _mm_shuffle_epi8(load(data + 16 * i), big_endian);
-    for (int i = 0; i < 16; ++i) {
-      const __m128i &w0 = w[i % 4], &w1 = w[(i + 1) % 4], &w2 = w[(i + 2) % 4],
-                    &w3 = w[(i + 3) % 4];
-      const __m128i x = _mm_add_epi32(w0, load(&kRound[static_cast<size_t>(4 * i)]));
-      cdgh = _mm_sha256rnds2_epu32(cdgh, abef, x);
-      abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(x, 0x0E));
-      if (i >= 12) continue;
-      w[i % 4] = _mm_sha256msg2_epu32(
-          _mm_add_epi32(_mm_sha256msg1_epu32(w0, w1), _mm_alignr_epi8(w3, w2, 4)), w3);
-    }
-    abef = _mm_add_epi32(abef, abef_before);
-    cdgh = _mm_add_epi32(cdgh, cdgh_before);
-  }
-  const __m128i feba = _mm_shuffle_epi32(abef, 0x1B), dchg = _mm_shuffle_epi32(cdgh, 0xB1);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(&state[0]), _mm_blend_epi16(feba, dchg, 0xF0));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(&state[4]), _mm_alignr_epi8(dchg, feba, 8));
-}
-#endif
-
 void absorb(State& state, const unsigned char* data, size_t blocks) {
-#if defined(__x86_64__)
-  if (has_sha_instructions()) return absorb_fast(state, data, blocks);
-#endif
   for (size_t i = 0; i < blocks; ++i) absorb_block(state, data + 64 * i);
 }
 
