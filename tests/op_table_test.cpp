@@ -2,6 +2,8 @@
 // What the tables of ops, kernels, references and samples promise of each other.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <set>
@@ -70,7 +72,39 @@ TEST(Registry, TraitsAreThoseOfTheKernels) {
     if (is_reduction) EXPECT_GE(op->signature.find_attribute("dim"), 0) << op->name();
     if (traits & kLoop) EXPECT_TRUE(traits & kControl) << op->name();
     if (traits & kCommutative) EXPECT_GE(op->signature.inputs.size(), 2u) << op->name();
+    if (traits & kProduct) {
+      ASSERT_GE(op->signature.inputs.size(), 2u) << op->name();
+      EXPECT_FALSE(op->signature.inputs[0].optional || op->signature.inputs[1].optional)
+          << op->name();
+      EXPECT_NE(op->def.flops, nullptr) << op->name();
+    }
+    if (traits & kConcatenation) {
+      ASSERT_EQ(op->signature.inputs.size(), 1u) << op->name();
+      EXPECT_TRUE(op->signature.inputs[0].variadic) << op->name();
+      EXPECT_GE(op->signature.find_attribute("dim"), 0) << op->name();
+    }
   }
+}
+
+TEST(Registry, OpsThatKeepElementsFiniteDo) {
+  std::set<std::string_view> seen;
+  const auto is_finite = [](const std::vector<double>& values) {
+    return std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); });
+  };
+  for (const Sample& sample : all_samples()) {
+    const Op* const op = Registry::built_in().find(sample.op);
+    if (op == nullptr || (op->def.traits & kKeepsFinite) == 0) continue;
+    const Result<std::unique_ptr<Case>> c = build(sample, sample.has_floats() ? f64 : f32);
+    ASSERT_TRUE(c.ok()) << c.status().message();
+    if (!std::all_of((*c)->inputs.begin(), (*c)->inputs.end(),
+                     [&](const Input& input) { return is_finite(input.values); }))
+      continue;
+    const Result<std::vector<Answer>> answers = run(**c, on_threads(1));
+    ASSERT_TRUE(answers.ok()) << sample.op << ": " << answers.status().message();
+    seen.insert(sample.op);
+    for (const Answer& answer : *answers) EXPECT_TRUE(is_finite(answer.values)) << sample.op;
+  }
+  EXPECT_EQ(seen.size(), 14u);
 }
 
 // Of f64, integers or truth values, whichever it takes.

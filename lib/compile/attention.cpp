@@ -26,11 +26,7 @@ bool is_finite(const Graph& graph, const CompileContext& context, ValueId id, in
   const int32_t index = graph.value_info(id).node;
   if (index < 0) return false;
   const Node& node = graph.nodes()[static_cast<size_t>(index)];
-  constexpr std::string_view kKeeps[] = {"where", "reshape", "permute",   "expand", "slice",
-                                         "flip",  "index",   "add",       "sub",    "mul",
-                                         "cast",  "concat",  "embedding", "neg",    "select"};
-  if (std::find(std::begin(kKeeps), std::end(kKeeps), node.op->name()) == std::end(kKeeps))
-    return false;
+  if ((node.op->def.traits & kKeepsFinite) == 0) return false;
   return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) {
     return in == kNoValue || is_finite(graph, context, in, depth - 1);
   });

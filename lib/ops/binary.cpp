@@ -132,9 +132,9 @@ Status xlogy_grad(GradContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    binary_row<kCommutative>("add", "add(a, b) -> y", infer_any_binary, add_grad),
-    binary_row("sub", "sub(a, b) -> y", infer_number_binary, sub_grad),
-    binary_row<kCommutative>("mul", "mul(a, b) -> y", infer_any_binary, mul_grad),
+    binary_row<kCommutative | kKeepsFinite>("add", "add(a, b) -> y", infer_any_binary, add_grad),
+    binary_row<kKeepsFinite>("sub", "sub(a, b) -> y", infer_number_binary, sub_grad),
+    binary_row<kCommutative | kKeepsFinite>("mul", "mul(a, b) -> y", infer_any_binary, mul_grad),
     binary_row("div", "div(a, b) -> y", infer_float_binary, div_grad),
     binary_row("floor_divide", "floor_divide(a, b) -> y", infer_number_binary, nullptr),
     binary_row("trunc_divide", "trunc_divide(a, b) -> y", infer_number_binary, nullptr),

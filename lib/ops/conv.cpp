@@ -316,6 +316,7 @@ constexpr OpDef kOps[] = {
      .infer = conv_infer,
      .grad = conv_grad,
      .expand = conv_expand,
+     .traits = kProduct,
      .flops = conv_flops},
     {.name = "conv_weight_grad",
      .signature = "conv_weight_grad(x, dy, stride: int[] = [1], padding: int[] = [0], "

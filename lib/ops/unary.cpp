@@ -76,7 +76,7 @@ Status frac_expand(ExpandContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    unary_row("neg", "neg(x) -> y", infer_number_unary, grad<neg_dx>),
+    unary_row<kKeepsFinite>("neg", "neg(x) -> y", infer_number_unary, grad<neg_dx>),
     unary_row("abs", "abs(x) -> y", infer_number_unary, grad<abs_dx>),
     unary_row("sign", "sign(x) -> y", infer_number_unary, nullptr),
     unary_row("sqrt", "sqrt(x) -> y", infer_float_unary, grad<sqrt_dx>),

@@ -24,7 +24,7 @@ void Planner::find_joined() {
   }
   for (const int32_t index : plan_.schedule) {
     const Node& node = body_.nodes[static_cast<size_t>(index)];
-    if (node.op->name() == "concat") join(node, position_of);
+    if (node.op->def.traits & kConcatenation) join(node, position_of);
   }
 }
 

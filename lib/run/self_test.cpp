@@ -83,7 +83,7 @@ Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Sessi
                                                  const Registry& registry) {
   std::set<std::string> distrusted;
   if (!options.kernels.empty()) return distrusted;
-  std::set<std::string> joined;  // kernels whose functions are parts of programs
+  std::set<const Op*> programs, joined;  // what runs programs, and what their steps are
   std::set<std::pair<const Op*, DType>> used = {{registry.find("contiguous"), f32}};
   for (const Node& node : graph.nodes()) {
     DType real = f32;
@@ -96,11 +96,13 @@ Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Sessi
     HG_TRY_ASSIGN(const PointwiseProgram program,
                   PointwiseProgram::parse(AttrReader(node.op, node.attrs).string("program"),
                                           static_cast<int>(node.inputs.size()), registry));
+    programs.insert(node.op);
     for (const PointwiseProgram::Step& step : program.steps) {
       used.insert({step.op, real});
-      joined.insert(text(step.op->name(), "=pointwise"));
+      joined.insert(step.op);
     }
   }
+  bool programs_fail = false;
   MeasuredTimes& measured = backend_of(options.gpu).measured;
   const DeviceInfo& info = options.gpu.info();
   for (const auto& [op, real] : used) {
@@ -115,14 +117,18 @@ Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Sessi
         HG_TRY_ASSIGN(verdict, judge(*kernel, *op, real, options, registry));
         measured.note(key, *verdict);
       }
-      if (std::isinf(verdict->gpu_ms))
+      if (std::isinf(verdict->gpu_ms)) {
         distrusted.insert(name);
-      else if (verdict->gpu_ms > 0 && !has_self_test_cases(name))
+        programs_fail |= kernel->in_programs && joined.contains(op);
+      } else if (verdict->gpu_ms > 0 && !has_self_test_cases(name)) {
         break;  // those behind it are not needed
+      }
     }
   }
-  for (const std::string& name : joined)
-    if (distrusted.count(name) > 0) distrusted.insert("pointwise_program=pointwise");
+  if (programs_fail)
+    for (const Op* program : programs)
+      for (const KernelDef* kernel : registry.kernels(program->name(), Device::vulkan))
+        distrusted.insert(text(kernel->op, "=", kernel->name));
   return distrusted;
 }
 

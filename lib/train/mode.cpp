@@ -153,10 +153,8 @@ Status set_inference(Graph& graph) { return Switcher(graph, {}, nullptr).run(); 
 
 Status set_compute(Graph& graph, DType dtype) {
   return rewrite(graph, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
-    constexpr std::string_view kProducts[] = {"linear", "matmul", "conv"};
-    const bool is_product = std::find(std::begin(kProducts), std::end(kProducts),
-                                      node.op->name()) != std::end(kProducts);
-    if (!is_product || graph.value_info(node.outputs[0]).type.dtype != f32)
+    if ((node.op->def.traits & kProduct) == 0 ||
+        graph.value_info(node.outputs[0]).type.dtype != f32)
       return std::optional<std::vector<Value>>();
     std::vector<Value> inputs;
     for (const ValueId id : node.inputs)

@@ -41,6 +41,12 @@ enum Traits : uint32_t {
   kScan = 1 << 9,
   kLoop = 1 << 10,  // of control: repeats its subgraph instead of choosing one
   kAssertion = 1 << 11,  // fails the run where data says so: stays though nobody reads its result
+  // Finite elements of the inputs give finite ones, but for overflow. An op without it may do so too.
+  kKeepsFinite = 1 << 12,
+  // Sums of products of the first two inputs: a trainer that computes in 16 bits does so here.
+  kProduct = 1 << 13,
+  // The result is the inputs, one after the other along the dim `dim`.
+  kConcatenation = 1 << 14,
 };
 
 // signature: "conv(x, weight, bias?, stride: int[] = [1], groups: int = 1) -> y"

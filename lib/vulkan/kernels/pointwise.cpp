@@ -23,6 +23,7 @@ struct Row {
   std::string_view op;
   // Fills in the program's calls and the parameters. Null: one call of "op_" and the op's name.
   void (*build)(const PrepareContext&, ShaderProgram&, Params&) = nullptr;
+  bool divides = false;  // by the second input, which of integers must not be 0
 };
 
 void call(ShaderProgram& p, std::string_view function, std::vector<int> registers,
@@ -131,10 +132,10 @@ constexpr Row kRows[] = {
     {"sub"},
     {"mul"},
     {"div"},
-    {"floor_divide"},
-    {"trunc_divide"},
-    {"remainder"},
-    {"fmod"},
+    {"floor_divide", nullptr, true},
+    {"trunc_divide", nullptr, true},
+    {"remainder", nullptr, true},
+    {"fmod", nullptr, true},
     {"pow"},
     {"maximum"},
     {"minimum"},
@@ -262,9 +263,7 @@ Status add_program(PrepareContext& c, const ShaderProgram& program, Operands ope
 
 // A division of integers by zero fails the run, which no shader can do.
 bool may_divide_by_zero(const PrepareContext& c, const Row& row) {
-  const bool divides = row.op == "floor_divide" || row.op == "trunc_divide" ||
-                       row.op == "remainder" || row.op == "fmod";
-  if (!divides || is_float(c.in(0).dtype)) return false;
+  if (!row.divides || is_float(c.in(0).dtype)) return false;
   if (!c.is_constant(1) || !c.in(1).is_contiguous()) return true;
   for (int64_t i = 0; i < c.in(1).count(); ++i)
     if (element(c.in(1), i) == 0) return true;
