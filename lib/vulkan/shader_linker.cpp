@@ -1,123 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 // The module of shaders/pointwise.comp is a library: its functions are found by name and by the
 // types of their parameters, main() is written anew, and what is not reached from it is left out,
-// so that a program asks the device for no more than it uses. Numbers are those of the SPIR-V
-// specification.
+// so that a program asks the device for no more than it uses.
 #include "lib/vulkan/shader_linker.h"
 
 #include <map>
 #include <set>
-#include <spirv/unified1/spirv.hpp11>
 #include <string_view>
 
 #include "lib/vulkan/commands.h"
+#include "lib/vulkan/spirv.h"
 
 namespace hg::vulkan {
 namespace {
 
-using spv::Capability;
-using spv::Op;
-
-struct Instruction {
-  const uint32_t* words = nullptr;
-  uint32_t count = 0;
-  Op op() const { return static_cast<Op>(words[0] & spv::OpCodeMask); }
-  std::string_view text(uint32_t at) const { return reinterpret_cast<const char*>(words + at); }
-};
-
-constexpr size_t kHeaderWords = 5;  // of a module
-
-std::vector<Instruction> instructions(std::span<const uint32_t> code, size_t first) {
-  std::vector<Instruction> all;
-  for (size_t at = first; at < code.size();) {
-    const uint32_t count = code[at] >> spv::WordCountShift;
-    if (count == 0 || at + count > code.size()) break;
-    all.push_back({&code[at], count});
-    at += count;
-  }
-  return all;
-}
-
-// Calls visit(id) for each id that the instruction uses or defines.
-template <class Visit>
-void each_id(const Instruction& in, const Visit& visit) {
-  const auto range = [&](uint32_t from, uint32_t to) {
-    for (uint32_t i = from; i < to && i < in.count; ++i) visit(in.words[i]);
-  };
-  switch (in.op()) {
-    case Op::OpTypeInt:
-    case Op::OpTypeFloat:
-    case Op::OpLabel:
-      return range(1, 2);
-    case Op::OpTypeVector:
-    case Op::OpConstant:
-    case Op::OpVariable:
-      return range(1, 3);
-    case Op::OpTypePointer:
-      visit(in.words[1]);
-      return range(3, 4);
-    case Op::OpExtInst:
-      range(1, 4);
-      return range(5, in.count);
-    case Op::OpFunction:
-      range(1, 3);
-      return range(4, 5);
-    case Op::OpVectorShuffle:
-      return range(1, 5);
-    case Op::OpCompositeExtract:
-      return range(1, 4);
-    case Op::OpCompositeInsert:
-      return range(1, 5);
-    case Op::OpLoopMerge:
-      return range(1, 3);
-    case Op::OpSelectionMerge:
-      return range(1, 2);
-    case Op::OpBranchConditional:
-      return range(1, 4);
-    default:
-      return range(1, in.count);
-  }
-}
+using namespace spirv;
 
 struct Function {
   size_t begin = 0, end = 0;  // of the instructions, end past OpFunctionEnd
   uint32_t result_type = 0;
 };
 
-class Library {
- public:
-  explicit Library(std::span<const uint32_t> code)
-      : code_(code), all_(instructions(code, kHeaderWords)), bound_(code.size() > 3 ? code[3] : 0) {
-    for (size_t i = 0; i < all_.size(); ++i) {
-      const Instruction& in = all_[i];
-      if (in.op() == Op::OpName) names_[std::string(in.text(2))] = in.words[1];
+// The module as it was compiled, with its functions by name.
+struct Library {
+  explicit Library(std::span<const uint32_t> words)
+      : code(words),
+        all(instructions(words, kHeaderWords)),
+        bound(words.size() > 3 ? words[3] : 0) {
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Instruction& in = all[i];
+      if (in.op() == Op::OpName) names[std::string(in.text(2))] = in.words[1];
       if (in.op() == Op::OpTypeInt && in.words[2] == 32 && in.words[3] == 0)
-        uint_type_ = in.words[1];
-      if (in.op() == Op::OpEntryPoint) main_ = in.words[2];
+        uint_type = in.words[1];
+      if (in.op() == Op::OpEntryPoint) main = in.words[2];
       if (in.op() != Op::OpFunction) continue;
-      if (functions_begin_ == 0) functions_begin_ = i;
+      if (functions_begin == 0) functions_begin = i;
       Function function{i, i, in.words[1]};
-      while (function.end < all_.size() && all_[function.end].op() != Op::OpFunctionEnd)
+      while (function.end < all.size() && all[function.end].op() != Op::OpFunctionEnd)
         ++function.end;
       ++function.end;
-      functions_[in.words[2]] = function;
+      functions[in.words[2]] = function;
     }
+    globals_begin = functions_begin;
+    while (globals_begin > 0 && all[globals_begin - 1].op() != Op::OpDecorate &&
+           all[globals_begin - 1].op() != Op::OpMemberDecorate)
+      --globals_begin;
   }
 
-  uint32_t find(const std::string& mangled) const {
-    const auto found = names_.find(mangled);
-    return found == names_.end() ? 0 : found->second;
+  uint32_t find(const std::string& mangled) const {  // 0 where there is none
+    const auto found = names.find(mangled);
+    return found == names.end() ? 0 : found->second;
   }
 
-  std::vector<uint32_t> link(const ShaderProgram& program, bool& ok) const;
-
- private:
-  std::span<const uint32_t> code_;
-  std::vector<Instruction> all_;
-  uint32_t bound_ = 0, uint_type_ = 0, main_ = 0;
-  size_t functions_begin_ = 0;
-  std::map<std::string, uint32_t> names_;
-  std::map<uint32_t, Function> functions_;
+  std::span<const uint32_t> code;
+  std::vector<Instruction> all;
+  uint32_t bound = 0;  // above all ids
+  uint32_t uint_type = 0, main = 0;
+  // Types, constants and variables stand from globals_begin on, before the functions.
+  size_t globals_begin = 0, functions_begin = 0;
+  std::map<std::string, uint32_t> names;
+  std::map<uint32_t, Function> functions;
 };
 
 // How glslang spells the type that this dtype is computed in.
@@ -139,203 +81,264 @@ std::string_view mangled(DType dtype) {
   }
 }
 
-// The first word of an instruction of `count` words.
-uint32_t head(Op op, size_t count) {
-  return static_cast<uint32_t>(count) << spv::WordCountShift | static_cast<uint32_t>(op);
-}
-void emit(std::vector<uint32_t>& to, Op op, std::initializer_list<uint32_t> words) {
-  to.push_back(head(op, words.size() + 1));
-  to.insert(to.end(), words);
-}
-
-std::vector<uint32_t> Library::link(const ShaderProgram& program, bool& ok) const {
-  uint32_t next = bound_;
-  std::vector<uint32_t> constants, body;
-  std::map<uint32_t, uint32_t> numbers;
-  std::set<uint32_t> called;
-  const auto number = [&](int64_t value) {
-    const auto [entry, is_new] = numbers.try_emplace(static_cast<uint32_t>(value), next);
-    if (is_new) emit(constants, Op::OpConstant, {uint_type_, next++, static_cast<uint32_t>(value)});
-    return entry->second;
-  };
-  uint32_t result_type = 0;
-  const auto call = [&](const std::string& name, const std::vector<uint32_t>& arguments) {
-    const uint32_t function = find(name);
-    if (function == 0) {
-      ok = false;
-      return uint32_t{0};
-    }
-    called.insert(function);
-    result_type = functions_.at(function).result_type;
-    body.push_back(head(Op::OpFunctionCall, arguments.size() + 4));
-    const uint32_t result = next++;
-    body.insert(body.end(), {result_type, result, function});
-    body.insert(body.end(), arguments.begin(), arguments.end());
-    return result;
-  };
-  // The type of a register, as the mangled name of a function shows it.
-  std::map<uint32_t, std::string> spelled;
-  for (const auto& [name, id] : names_) {
-    const size_t open = name.find('(');
-    const auto function = functions_.find(id);
-    if (open == std::string::npos || function == functions_.end()) continue;
-    if (name.starts_with("to_f32(f")) spelled[function->second.result_type] = "f1;";
-    if (name.starts_with("to_f64(f")) spelled[function->second.result_type] = "d1;";
-    if (name.starts_with("to_i32(f")) spelled[function->second.result_type] = "i1;";
-    if (name.starts_with("to_i64(f")) spelled[function->second.result_type] = "i641;";
-    if (name.starts_with("to_bool(f")) spelled[function->second.result_type] = "b1;";
+// main() of a program: its instructions, the constants that they use, and whom they call.
+class MainWriter {
+ public:
+  MainWriter(const Library& library, const ShaderProgram& program)
+      : library_(library), program_(program), bound_(library.bound) {
+    spell_types();
+    const auto inputs = static_cast<int64_t>(program.inputs.size());
+    at_count_ = inputs + 1;
+    at_shape_ = at_count_ + 1;
+    at_strides_ = at_shape_ + 1 + program.rank;
+    at_params_ = at_strides_ + program.rank * inputs;
   }
 
-  const int64_t at_count = static_cast<int64_t>(program.inputs.size()) + 1;
-  const int64_t at_shape = at_count + 1;
-  const int64_t at_strides = at_shape + 1 + program.rank;
-  const int64_t at_params = at_strides + program.rank * static_cast<int64_t>(program.inputs.size());
+  // False when there is no function for some types.
+  bool write() {
+    const Instruction& header = library_.all[library_.functions.at(library_.main).begin];
+    body_.insert(body_.end(), header.words, header.words + header.count);
+    emit(body_, Op::OpLabel, {bound_++});
+    index_ = call("invocation(", {});
+    const uint32_t inside = call("inside(u1;u1;", {index_, number(at_count_)});
+    const uint32_t then = bound_++, end = bound_++;
+    emit(body_, Op::OpSelectionMerge, {end, 0});
+    emit(body_, Op::OpBranchConditional, {inside, then, end});
+    emit(body_, Op::OpLabel, {then});
+    for (size_t i = 0; i < program_.inputs.size(); ++i) load(i);
+    for (const ShaderProgram::Call& step : program_.calls) compute(step);
+    store();
+    emit(body_, Op::OpBranch, {end});
+    emit(body_, Op::OpLabel, {end});
+    emit(body_, Op::OpReturn, {});
+    emit(body_, Op::OpFunctionEnd, {});
+    return ok_;
+  }
 
-  const Function& main = functions_.at(main_);
-  const Instruction& header = all_[main.begin];
-  body.insert(body.end(), header.words, header.words + header.count);
-  emit(body, Op::OpLabel, {next++});
-  const uint32_t index = call("invocation(", {});
-  const uint32_t inside = call("inside(u1;u1;", {index, number(at_count)});
-  const uint32_t then = next++, end = next++;
-  emit(body, Op::OpSelectionMerge, {end, 0});
-  emit(body, Op::OpBranchConditional, {inside, then, end});
-  emit(body, Op::OpLabel, {then});
+  uint32_t bound() const { return bound_; }
+  const std::vector<uint32_t>& constants() const { return constants_; }
+  const std::vector<uint32_t>& body() const { return body_; }
+  const std::set<uint32_t>& called() const { return called_; }
+
+ private:
   struct Register {
     uint32_t id;
-    std::string type;
+    std::string type;  // as the mangled name of a function shows it
   };
-  std::vector<Register> registers;
-  for (size_t i = 0; i < program.inputs.size(); ++i) {
-    const ShaderProgram::Input& input = program.inputs[i];
+
+  // By type: how the name of a function that takes it spells it.
+  void spell_types() {
+    constexpr std::pair<std::string_view, std::string_view> kConversions[] = {{"to_f32(f", "f1;"},
+                                                                              {"to_f64(f", "d1;"},
+                                                                              {"to_i32(f", "i1;"},
+                                                                              {"to_i64(f", "i641;"},
+                                                                              {"to_bool(f", "b1;"}};
+    for (const auto& [name, id] : library_.names) {
+      const auto function = library_.functions.find(id);
+      if (function == library_.functions.end()) continue;
+      for (const auto& [conversion, type] : kConversions)
+        if (name.starts_with(conversion)) spelled_[function->second.result_type] = type;
+    }
+  }
+
+  uint32_t number(int64_t value) {
+    const auto [entry, is_new] = numbers_.try_emplace(static_cast<uint32_t>(value), bound_);
+    if (is_new)
+      emit(constants_, Op::OpConstant,
+           {library_.uint_type, bound_++, static_cast<uint32_t>(value)});
+    return entry->second;
+  }
+
+  uint32_t call(const std::string& name, const std::vector<uint32_t>& arguments) {
+    const uint32_t function = library_.find(name);
+    if (function == 0) {
+      ok_ = false;
+      return 0;
+    }
+    called_.insert(function);
+    result_type_ = library_.functions.at(function).result_type;
+    body_.push_back(head(Op::OpFunctionCall, arguments.size() + 4));
+    const uint32_t result = bound_++;
+    body_.insert(body_.end(), {result_type_, result, function});
+    body_.insert(body_.end(), arguments.begin(), arguments.end());
+    return result;
+  }
+
+  void load(size_t i) {
+    using Access = ShaderProgram::Access;
+    const ShaderProgram::Input& input = program_.inputs[i];
     const auto slot = static_cast<int64_t>(i) + 2;
     uint32_t at = 0;
-    if (input.access == ShaderProgram::Access::strided)
+    if (input.access == Access::strided)
       at = call("at_strided(u1;u1;u1;u1;",
-                {index, number(slot), number(at_shape),
-                 number(at_strides + program.rank * static_cast<int64_t>(i))});
+                {index_, number(slot), number(at_shape_),
+                 number(at_strides_ + program_.rank * static_cast<int64_t>(i))});
     else
-      at = call(input.access == ShaderProgram::Access::flat ? "at_flat(u1;u1;" : "at_one(u1;u1;",
-                {index, number(slot)});
-    registers.push_back({call(text("load_", name_of(input.dtype), "_", slot, "(u1;"), {at}),
-                         std::string(mangled(input.dtype))});
+      at = call(input.access == Access::flat ? "at_flat(u1;u1;" : "at_one(u1;u1;",
+                {index_, number(slot)});
+    registers_.push_back({call(text("load_", name_of(input.dtype), "_", slot, "(u1;"), {at}),
+                          std::string(mangled(input.dtype))});
   }
-  for (const ShaderProgram::Call& step : program.calls) {
+
+  void compute(const ShaderProgram::Call& step) {
     std::string function = step.function + "(";
     std::vector<uint32_t> arguments;
-    for (const int index_of : step.registers) {
-      const Register& argument = registers[static_cast<size_t>(index_of)];
+    for (const int at : step.registers) {
+      const Register& argument = registers_[static_cast<size_t>(at)];
       function += argument.type;
       arguments.push_back(argument.id);
     }
     for (const int param : step.params) {
       function += "f1;";
-      arguments.push_back(call("param(u1;", {number(at_params + param)}));
+      arguments.push_back(call("param(u1;", {number(at_params_ + param)}));
     }
     const uint32_t result = call(function, arguments);
-    registers.push_back({result, spelled[result_type]});
+    registers_.push_back({result, spelled_[result_type_]});
   }
-  const uint32_t to = call("at_flat(u1;u1;", {index, number(1)});
-  call(text("store_", name_of(program.result), "(u1;", mangled(program.result)),
-       {to, registers.back().id});
-  if (registers.back().type != mangled(program.result)) ok = false;
-  emit(body, Op::OpBranch, {end});
-  emit(body, Op::OpLabel, {end});
-  emit(body, Op::OpReturn, {});
-  emit(body, Op::OpFunctionEnd, {});
-  if (!ok) return {};
 
-  // Functions that are reached, and the ids that they use.
-  std::set<uint32_t> reached, used;
-  std::vector<uint32_t> open(called.begin(), called.end());
-  for (const Instruction& in : instructions(body, 0))
-    each_id(in, [&](uint32_t id) { used.insert(id); });
-  while (!open.empty()) {
-    const uint32_t id = open.back();
-    open.pop_back();
-    if (!reached.insert(id).second) continue;
-    const Function& function = functions_.at(id);
-    for (size_t i = function.begin; i < function.end; ++i) {
-      each_id(all_[i], [&](uint32_t operand) { used.insert(operand); });
-      if (all_[i].op() == Op::OpFunctionCall) open.push_back(all_[i].words[3]);
-    }
+  void store() {
+    const uint32_t to = call("at_flat(u1;u1;", {index_, number(1)});
+    call(text("store_", name_of(program_.result), "(u1;", mangled(program_.result)),
+         {to, registers_.back().id});
+    if (registers_.back().type != mangled(program_.result)) ok_ = false;
   }
-  used.insert(uint_type_);
-  for (const Instruction& in : all_)
-    if (in.op() == Op::OpEntryPoint) {  // its interface, behind the name
+
+  const Library& library_;
+  const ShaderProgram& program_;
+  uint32_t bound_;
+  int64_t at_count_ = 0, at_shape_ = 0, at_strides_ = 0, at_params_ = 0;  // in the table
+  std::map<uint32_t, std::string> spelled_;
+  std::map<uint32_t, uint32_t> numbers_;
+  std::vector<uint32_t> constants_, body_;
+  std::set<uint32_t> called_;
+  std::vector<Register> registers_;
+  uint32_t index_ = 0, result_type_ = 0;
+  bool ok_ = true;
+};
+
+// The module of a written main(): what it reaches of the library, and the capabilities of that.
+class Linker {
+ public:
+  Linker(const Library& library, const MainWriter& main)
+      : library_(library), main_(main), keeps_(library.functions_begin, false) {}
+
+  std::vector<uint32_t> link() {
+    reach_functions();
+    use_interface();
+    keep_globals();
+    std::vector<uint32_t> out(library_.code.begin(), library_.code.begin() + kHeaderWords);
+    out[3] = main_.bound();
+    const auto append = [&](const Instruction& in) {
+      out.insert(out.end(), in.words, in.words + in.count);
+    };
+    for (size_t i = 0; i < library_.functions_begin; ++i)
+      if (is_needed(i)) append(library_.all[i]);
+    out.insert(out.end(), main_.constants().begin(), main_.constants().end());
+    out.insert(out.end(), main_.body().begin(), main_.body().end());
+    for (const uint32_t id : reached_) {
+      const Function& function = library_.functions.at(id);
+      for (size_t i = function.begin; i < function.end; ++i) append(library_.all[i]);
+    }
+    return out;
+  }
+
+ private:
+  void use_all(const Instruction& in) {
+    each_id(in, [&](uint32_t id) { used_.insert(id); });
+  }
+
+  // Functions that main() calls, those that they call, and the ids that all of them use.
+  void reach_functions() {
+    for (const Instruction& in : instructions(main_.body(), 0)) use_all(in);
+    std::vector<uint32_t> open(main_.called().begin(), main_.called().end());
+    while (!open.empty()) {
+      const uint32_t id = open.back();
+      open.pop_back();
+      if (!reached_.insert(id).second) continue;
+      const Function& function = library_.functions.at(id);
+      for (size_t i = function.begin; i < function.end; ++i) {
+        use_all(library_.all[i]);
+        if (library_.all[i].op() == Op::OpFunctionCall) open.push_back(library_.all[i].words[3]);
+      }
+    }
+    used_.insert(library_.uint_type);
+  }
+
+  // What the entry point lists behind its name.
+  void use_interface() {
+    for (const Instruction& in : library_.all) {
+      if (in.op() != Op::OpEntryPoint) continue;
       const auto name_words = static_cast<uint32_t>(in.text(3).size() / 4 + 1);
-      for (uint32_t i = 3 + name_words; i < in.count; ++i) used.insert(in.words[i]);
-    }
-  // Types, constants and variables, from the last to the first: each names only earlier ones.
-  std::vector<bool> keep(functions_begin_, false);
-  bool has_f64 = false, has_i64 = false, has_16 = false, has_8 = false;
-  size_t globals = functions_begin_;
-  while (globals > 0 && all_[globals - 1].op() != Op::OpDecorate &&
-         all_[globals - 1].op() != Op::OpMemberDecorate)
-    --globals;
-  for (size_t i = functions_begin_; i-- > globals;) {
-    const Instruction& in = all_[i];
-    const bool is_type = in.op() >= Op::OpTypeVoid && in.op() <= Op::OpTypeForwardPointer;
-    if (!used.count(in.words[is_type ? 1 : 2])) continue;
-    keep[i] = true;
-    each_id(in, [&](uint32_t id) { used.insert(id); });
-    if (in.op() == Op::OpTypeFloat || in.op() == Op::OpTypeInt) {
-      has_f64 |= in.op() == Op::OpTypeFloat && in.words[2] == 64;
-      has_i64 |= in.op() == Op::OpTypeInt && in.words[2] == 64;
-      has_16 |= in.words[2] == 16;
-      has_8 |= in.words[2] == 8;
+      for (uint32_t i = 3 + name_words; i < in.count; ++i) used_.insert(in.words[i]);
     }
   }
-  std::vector<uint32_t> out(code_.begin(), code_.begin() + kHeaderWords);
-  out[3] = next;
-  const auto append = [&](const Instruction& in) {
-    out.insert(out.end(), in.words, in.words + in.count);
-  };
-  for (size_t i = 0; i < functions_begin_; ++i) {
-    const Instruction& in = all_[i];
+
+  // Types, constants and variables, from the last to the first: each names only earlier ones.
+  void keep_globals() {
+    for (size_t i = library_.functions_begin; i-- > library_.globals_begin;) {
+      const Instruction& in = library_.all[i];
+      const bool is_type = in.op() >= Op::OpTypeVoid && in.op() <= Op::OpTypeForwardPointer;
+      if (!used_.contains(in.words[is_type ? 1 : 2])) continue;
+      keeps_[i] = true;
+      use_all(in);
+      if (in.op() != Op::OpTypeFloat && in.op() != Op::OpTypeInt) continue;
+      has_f64_ |= in.op() == Op::OpTypeFloat && in.words[2] == 64;
+      has_i64_ |= in.op() == Op::OpTypeInt && in.words[2] == 64;
+      has_16_ |= in.words[2] == 16;
+      has_8_ |= in.words[2] == 8;
+    }
+  }
+
+  // Of what stands before the functions.
+  bool is_needed(size_t i) const {
+    const Instruction& in = library_.all[i];
     switch (in.op()) {
       case Op::OpSource:
       case Op::OpSourceExtension:
       case Op::OpName:
       case Op::OpMemberName:
-        continue;
-      case Op::OpCapability: {
-        const auto what = static_cast<Capability>(in.words[1]);
-        if ((what == Capability::Float64 && !has_f64) || (what == Capability::Int64 && !has_i64) ||
-            (what == Capability::StorageBuffer16BitAccess && !has_16) ||
-            (what == Capability::StorageBuffer8BitAccess && !has_8))
-          continue;
-        break;
-      }
+        return false;
+      case Op::OpCapability:
+        return has_capability(static_cast<Capability>(in.words[1]));
       case Op::OpExtension:
-        if (in.text(1) == "SPV_KHR_8bit_storage" && !has_8) continue;
-        break;
+        return has_8_ || in.text(1) != "SPV_KHR_8bit_storage";
       case Op::OpDecorate:
       case Op::OpMemberDecorate:
-        if (!used.count(in.words[1])) continue;
-        break;
+        return used_.contains(in.words[1]);
       default:
-        if (i >= globals && !keep[i]) continue;
+        return i < library_.globals_begin || keeps_[i];
     }
-    append(in);
   }
-  out.insert(out.end(), constants.begin(), constants.end());
-  out.insert(out.end(), body.begin(), body.end());
-  for (const uint32_t id : reached) {
-    const Function& function = functions_.at(id);
-    for (size_t i = function.begin; i < function.end; ++i) append(all_[i]);
+
+  bool has_capability(Capability what) const {
+    switch (what) {
+      case Capability::Float64:
+        return has_f64_;
+      case Capability::Int64:
+        return has_i64_;
+      case Capability::StorageBuffer16BitAccess:
+        return has_16_;
+      case Capability::StorageBuffer8BitAccess:
+        return has_8_;
+      default:
+        return true;
+    }
   }
-  return out;
-}
+
+  const Library& library_;
+  const MainWriter& main_;
+  std::set<uint32_t> reached_, used_;
+  std::vector<bool> keeps_;  // by instruction before the functions
+  bool has_f64_ = false, has_i64_ = false, has_16_ = false, has_8_ = false;
+};
 
 }  // namespace
 
 std::shared_ptr<const std::vector<uint32_t>> assemble(const ShaderProgram& program) {
   static const Library library(shader("pointwise"));
-  bool ok = true;
-  std::vector<uint32_t> words = library.link(program, ok);
-  if (!ok) return nullptr;
-  return std::make_shared<const std::vector<uint32_t>>(std::move(words));
+  MainWriter main(library, program);
+  if (!main.write()) return nullptr;
+  return std::make_shared<const std::vector<uint32_t>>(Linker(library, main).link());
 }
 
 }  // namespace hg::vulkan
