@@ -12,6 +12,7 @@
 
 #include "hg/executor.h"
 #include "hg/hg.h"
+#include "lib/graph/split_mix.h"
 #include "tests/elements.h"
 #include "tests/sample_case.h"
 
@@ -41,7 +42,7 @@ double tolerance_of(const Sample& sample, DType dtype) {
 class Chance {
  public:
   explicit Chance(uint64_t seed) : state_(seed) {}
-  int below(int n) { return static_cast<int>(next_random(state_) % static_cast<uint64_t>(n)); }
+  int below(int n) { return static_cast<int>(split_mix(state_) % static_cast<uint64_t>(n)); }
 
  private:
   uint64_t state_;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "lib/graph/access.h"
+#include "lib/graph/split_mix.h"
 #include "tests/elements.h"
 #include "tests/op_checks.h"
 
@@ -46,7 +47,7 @@ void check_gradient(const Sample& sample) {
     Result<TensorData> data = TensorData::allocate(answer.dtype, answer.shape);
     ASSERT_TRUE(data.ok());
     for (int64_t i = 0; i < answer.shape.count(); ++i) {
-      weights.back().push_back(static_cast<double>(next_random(state) >> 11) * 0x1p-53 + 0.25);
+      weights.back().push_back(static_cast<double>(split_mix(state) >> 11) * 0x1p-53 + 0.25);
       write_element(data->tensor, i, weights.back().back());
     }
     douts.push_back(c.graph.constant(*data));

@@ -5,16 +5,10 @@
 #include <cmath>
 
 #include "kernels/reference/rounded.h"
+#include "lib/graph/split_mix.h"
 #include "tests/elements.h"
 
 namespace hg::test {
-
-uint64_t next_random(uint64_t& state) {
-  uint64_t z = (state += 0x9e3779b97f4a7c15ull);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
 
 namespace {
 
@@ -23,7 +17,7 @@ std::vector<double> values_of(const SampleInput& input, size_t index) {
   uint64_t state = 1000 + index;
   std::vector<double> values;
   for (int64_t i = 0; i < input.shape.count(); ++i) {
-    const double unit = static_cast<double>(next_random(state) >> 11) * 0x1p-53;
+    const double unit = static_cast<double>(split_mix(state) >> 11) * 0x1p-53;
     values.push_back(is_float(input.dtype)
                          ? input.low + unit * (input.high - input.low)
                          : std::floor(input.low + unit * (input.high - input.low + 1)));

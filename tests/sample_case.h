@@ -62,7 +62,4 @@ class CaseRun {
 };
 Result<std::vector<Answer>> run(const Case& c, SessionOptions options, bool strided = false);
 
-// The next number of a sequence: splitmix64.
-uint64_t next_random(uint64_t& state);
-
 }  // namespace hg::test
