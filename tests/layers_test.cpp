@@ -19,10 +19,11 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/graph", {}},
     {"lib/ops", {"lib/graph"}},
     {"lib/compile", {"lib/graph"}},
+    {"lib/parallel", {}},
     {"lib/model", {"lib/graph"}},
     {"lib/device", {"lib/graph"}},
     {"lib/plan", {"lib/graph", "lib/device"}},
-    {"lib/run", {"lib/graph", "lib/compile", "lib/device", "lib/plan"}},
+    {"lib/run", {"lib/graph", "lib/parallel", "lib/compile", "lib/device", "lib/plan"}},
     {"lib/array", {"lib/graph"}},
     {"lib/eager", {"lib/graph", "lib/array", "lib/device", "lib/plan", "lib/run"}},
     {"lib/train", {"lib/graph"}},
@@ -34,8 +35,8 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"kernels/simd", {}},
     {"kernels/reference", {"kernels/pointwise"}},
 };
-// Rooms of kernels/ besides these may include kernels/, kernels/simd and rooms that stand before
-// them.
+// Rooms of kernels/ besides these may include kernels/, kernels/simd, lib/parallel and rooms that
+// stand before them.
 const std::vector<std::string> kRooms = {"pointwise", "reduce", "program",   "gemm",  "norm",
                                          "conv",      "pool",   "attention", "index", "fill",
                                          "recurrent", "image",  "linalg",    "train"};
@@ -43,7 +44,7 @@ const std::vector<std::string> kRooms = {"pointwise", "reduce", "program",   "ge
 // What a room may include.
 std::set<std::string> below(const std::string& folder) {
   if (const auto found = kBelow.find(folder); found != kBelow.end()) return found->second;
-  std::set<std::string> allowed = {"kernels", "kernels/simd"};
+  std::set<std::string> allowed = {"kernels", "kernels/simd", "lib/parallel"};
   for (const std::string& room : kRooms) {
     if (folder == "kernels/" + room) return allowed;
     allowed.insert("kernels/" + room);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How kernels divide their work into parts, and the parts among lanes.
+#include "kernels/gemm/tiles.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
-
-#include "kernels/gemm/gemm.h"
 
 namespace hg::kernels {
 namespace {

@@ -90,6 +90,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "kernels/attention/attention_shape.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 #include "kernels/simd/half_simd.h"
 
 namespace hg::kernels {

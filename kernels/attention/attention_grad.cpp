@@ -7,6 +7,7 @@
 
 #include "kernels/attention/attention_shape.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 #include "kernels/norm/norm_simd.h"
 
 namespace hg::kernels {

@@ -86,7 +86,7 @@ ConvShape conv_weight_grad_shape(const Tensor& x, const Tensor& dy, const Kernel
 
 namespace {
 
-constexpr int64_t kPiece = 256;  // elements of an output row whose sums are kept at once
+constexpr int64_t kRowPart = 256;  // elements of an output row whose sums are kept at once
 
 // The input coordinate that the output coordinate `at` meets at kernel element `k` along dim `d`,
 // or -1 when there is none.
@@ -133,12 +133,12 @@ void conv_loops(const RunContext& c, const ConvShape& s) {
   const int64_t work = s.out[2] * s.kernel_size() * s.group_c();
   const int64_t grain = std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work));
   c.parallel_for(s.n * s.o * rows, grain, [&](int64_t begin, int64_t end) {
-    SumOf<T> sums[kPiece];
+    SumOf<T> sums[kRowPart];
     for (int64_t row = begin; row < end; ++row) {
       const int64_t image = row / (s.o * rows), o = row / rows % s.o;
       const int64_t z = row % rows / s.out[1], y_at = row % s.out[1], group = o / s.group_o();
-      for (int64_t first = 0; first < s.out[2]; first += kPiece) {
-        const int64_t columns = std::min(kPiece, s.out[2] - first);
+      for (int64_t first = 0; first < s.out[2]; first += kRowPart) {
+        const int64_t columns = std::min(kRowPart, s.out[2] - first);
         std::fill(sums, sums + columns, bias ? load(bias[o]) : SumOf<T>(0));
         for (int64_t i = 0; i < s.group_c(); ++i) {
           const int64_t channel = group * s.group_c() + i;

@@ -133,13 +133,14 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/arithmetic.h"
+#include "kernels/blocking.h"
 #include "kernels/conv/conv_shape.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kFirstCache = 6144;   // floats of x that the channels of a tile meet, about
 constexpr int64_t kTileFloats = 32768;  // of y in the rows that one task computes, about
 constexpr int64_t kMostPixels = 2048;   // whose pointers a task keeps
 constexpr int64_t kLeastShared = 8192;  // elements of an image of y that are worth sharing
@@ -198,7 +199,7 @@ Status prepare(PrepareContext& c) {
   w.part_c = ((s.c + threads - 1) / threads + 15) / 16 * 16;
   w.parts = (s.c + w.part_c - 1) / w.part_c;
   w.in_rows = (w.tile_y - 1) * s.stride[1] + reach_y + 1;
-  w.block = std::max<int64_t>(16, kFirstCache / (k * w.columns) / 16 * 16);
+  w.block = std::max<int64_t>(16, kFirstCacheFloats / (k * w.columns) / 16 * 16);
   w.lanes = tile_lanes(c, s.n * w.tiles_y * w.parts);
   w.slot_bytes = w.in_rows * w.columns * static_cast<int64_t>(sizeof(float*)) + s.c * 4;
   w.packed_at = tile_workspace(w.lanes, w.slot_bytes);

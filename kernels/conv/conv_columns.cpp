@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_patches.h"
 #include "kernels/gemm/gemm.h"
@@ -13,8 +14,7 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kColumns = 128;  // of a product, about
-constexpr int64_t kPiece = 256;    // of c kernel: the panels of a piece stay in the second cache
+constexpr int64_t kColumns = 128;        // of a product, about
 constexpr int64_t kMostPacked = 262144;  // weights that a run packs as a whole, where it may not
 
 struct Phase {
@@ -145,9 +145,9 @@ Status prepare(PrepareContext& c) {
                      });
     g.packs_all = !g.packs_pieces;
   }
-  g.panel_floats = kPiece * ceil_div(columns, g.table->nr) * g.table->nr;
+  g.panel_floats = kDepthPiece * ceil_div(columns, g.table->nr) * g.table->nr;
   g.product_floats = s.o * columns;
-  const int64_t pack_floats = s.o * (g.packs_all ? all_depths : g.packs_pieces ? kPiece : 0);
+  const int64_t pack_floats = s.o * (g.packs_all ? all_depths : g.packs_pieces ? kDepthPiece : 0);
   c.set_workspace((g.panel_floats + g.product_floats + pack_floats) * 4);
   c.make_state(std::move(g));
   return {};
@@ -168,8 +168,8 @@ void multiply(const RunContext& c, const ConvColumns& g, const Phase& phase, con
   const float* weight = c.in(1).as<float>();
   const int64_t nr = table.nr, columns = part.columns(), depth = phase.depth;
   if (depth == 0) std::fill_n(products, g.s.o * columns, 0.0f);
-  for (int64_t k0 = 0; k0 < depth; k0 += kPiece) {
-    const int64_t piece = std::min(kPiece, depth - k0);
+  for (int64_t k0 = 0; k0 < depth; k0 += kDepthPiece) {
+    const int64_t piece = std::min(kDepthPiece, depth - k0);
     const float* images = x + part.image * g.s.c * g.s.in_size();
     c.parallel_for(piece, 64, [&](int64_t begin, int64_t end) {
       float row[kColumns + PaddedImages::kSlack];

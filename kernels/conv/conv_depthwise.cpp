@@ -10,16 +10,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_shape.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 
 namespace hg::kernels {
 namespace {
 
 constexpr int64_t kSlack = 64;       // elements that the inner loop may read beyond the rows
 constexpr int64_t kMaxKernel = 256;  // columns
-constexpr int64_t kCopy = 4096;      // elements of a copy that stay in the first cache
 // Below, the loop would read elements that are still on their way to the cache: the next channel is
 // copied before this one is summed.
 constexpr int64_t kSmallCopy = 1024;
@@ -78,7 +79,8 @@ Status prepare(PrepareContext& c) {
                    s.kernel[1] == s.kernel[2] && (s.kernel[1] == 3 || s.kernel[1] == 5);
   if (w.steps_by_two) w.phase_width = w.row_step = 2 * (s.out[2] - 1) + s.kernel[2];
   // Multiples of 4 rows, which the inner loop takes at a time.
-  const int64_t fit = std::max<int64_t>(4, (kCopy / w.row_step - reach_y) / s.stride[1]);
+  const int64_t fit =
+      std::max<int64_t>(4, (kSharedFirstCacheFloats / w.row_step - reach_y) / s.stride[1]);
   w.tiles_y = ceil_div(s.out[1], fit);
   w.tile_y = std::min(s.out[1], ceil_div(ceil_div(s.out[1], w.tiles_y), 4) * 4);
   w.tiles_y = ceil_div(s.out[1], w.tile_y);

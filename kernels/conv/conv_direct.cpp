@@ -5,18 +5,19 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_depthwise.h"
 #include "kernels/conv/conv_patches.h"
 #include "kernels/conv/conv_shape.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kPiece = 320;        // of c kernel, at most, whole channels
-constexpr int64_t kTile = 256;         // output pixels of a tile
-constexpr int64_t kFirstCache = 6144;  // floats of a copy that stays there
+constexpr int64_t kPiece = 320;  // of c kernel, at most, whole channels
+constexpr int64_t kTile = 256;   // output pixels of a tile
 constexpr int64_t kFewColumns = 4;
 // Measured: of reading what is multiplied through offsets, and of gathering an element, in products
 // of it.
@@ -160,99 +161,142 @@ void copy_channel(const ConvDirect& w, const Tile& tile, const float* x, float* 
   }
 }
 
+struct Operands {
+  explicit Operands(const RunContext& c)
+      : x(c.in(0).as<float>()),
+        weight(c.in(1).as<float>()),
+        bias(c.has(2) ? c.in(2).as<float>() : nullptr),
+        residual(c.has(3) ? c.in(3).as<float>() : nullptr),
+        y(c.out(0).as<float>()) {}
+  const float *x, *weight, *bias, *residual;
+  float* y;
+};
+
+// Some channels of x under one tile of y: a piece of the sum.
+struct Piece {
+  int64_t c0 = 0, channels = 0, depth = 0;  // depth: of k
+};
+
+// One task: a tile of the pixels of an image, for some of the output channels of a group.
+class Task {
+ public:
+  Task(const ConvDirect& w, const Operands& in, int64_t index, float* slot)
+      : w_(w), in_(in), slot_(slot), lanes_(w.table->nr / 2) {
+    const ConvShape& s = w.s;
+    const int64_t spatial = s.out[0] * w.tiles_y * w.tiles_x;
+    const int64_t part = index / w.tiles_o % spatial, row_tile = part / w.tiles_x % w.tiles_y;
+    image_group_ = index / (spatial * w.tiles_o);
+    group_ = image_group_ % s.groups;
+    o_range_ = &w.first_o[static_cast<size_t>(index % w.tiles_o)];
+    tile_ = {part / (w.tiles_y * w.tiles_x), part_begin(s.out[1], w.tiles_y, row_tile),
+             part % w.tiles_x * w.tile_x, 0, 0};
+    tile_.rows = part_begin(s.out[1], w.tiles_y, row_tile + 1) - tile_.y;
+    tile_.columns = std::min(w.tile_x, s.out[2] - tile_.x);
+    // x: [n groups, group_c, ...], y: [n groups, group_o, ...]
+    first_ = image_group_ * s.group_o() * s.out_size() + (tile_.z * s.out[1] + tile_.y) * s.out[2] +
+             tile_.x;
+    row_vectors_ = ceil_div(tile_.columns, lanes_);
+    vectors_ = tile_.rows * row_vectors_;
+  }
+
+  void run() const {
+    const ConvShape& s = w_.s;
+    for (int64_t c0 = 0; c0 < s.group_c(); c0 += w_.channels) {
+      const int64_t channels = std::min(w_.channels, s.group_c() - c0);
+      const Piece piece = {c0, channels, channels * w_.taps()};
+      for (int64_t i = 0; i < channels; ++i)
+        copy_channel(w_, tile_, in_.x + (image_group_ * s.group_c() + c0 + i) * s.in_size(),
+                     slot_ + i * w_.channel_step);
+      int64_t end;
+      for (int64_t begin = o_range_[0]; begin < o_range_[1]; begin = end) {
+        end = std::min(o_range_[1], end_of_rows(begin, s.group_o(), piece.depth, w_.table->mr));
+        multiply_rows(piece, begin, end);
+      }
+    }
+  }
+
+ private:
+  // Output channels [begin, end), whose packed weights stay in the second cache.
+  void multiply_rows(const Piece& piece, int64_t begin, int64_t end) const {
+    const int64_t group_o = w_.s.group_o();
+    int count;
+    // Rows of y are written in one run each where the copy stays in the first cache.
+    if (piece.channels * w_.channel_step <= kFirstCacheFloats) {
+      for (int64_t o = begin; o < end; o += count) {
+        count = block_rows(group_o - o, w_.table->mr);
+        for (int64_t v = 0; v < vectors_; v += 2) multiply(piece, columns_at(v), o, count);
+      }
+      return;
+    }
+    for (int64_t v = 0; v < vectors_; v += 2) {
+      const Columns columns = columns_at(v);
+      for (int64_t o = begin; o < end; o += count) {
+        count = block_rows(group_o - o, w_.table->mr);
+        multiply(piece, columns, o, count);
+      }
+    }
+  }
+
+  // The pixels of vectors v and v + 1.
+  Columns columns_at(int64_t v) const {
+    Columns columns = {.vectors = static_cast<int>(std::min<int64_t>(2, vectors_ - v))};
+    for (int t = 0; t < columns.vectors; ++t) {
+      const int64_t row = (v + t) / row_vectors_;
+      int64_t column = (v + t) % row_vectors_ * lanes_;
+      // The last vector of a row is whole where the one before it is in the same block.
+      if (t == 1 && column > 0 && column + lanes_ > tile_.columns) {
+        columns.shared = static_cast<int>(column + lanes_ - tile_.columns);
+        column = tile_.columns - lanes_;
+      }
+      columns.x[t] = slot_ + row * w_.s.stride[1] * w_.row_step + column;
+      columns.at[t] = row * w_.s.out[2] + column;
+      columns.valid[t] = static_cast<int>(std::min(lanes_, tile_.columns - column));
+    }
+    return columns;
+  }
+
+  // `count` output channels from o on.
+  void multiply(const Piece& piece, const Columns& columns, int64_t o, int count) const {
+    const ConvShape& s = w_.s;
+    const int64_t depth = w_.depth(), size = s.out_size(), k0 = piece.c0 * w_.taps();
+    Block block = {.rows = count,
+                   .k = piece.depth,
+                   .y = in_.y + first_ + o * size,
+                   .y_row = size,
+                   .add = piece.c0 > 0};
+    if (w_.packed) {
+      block.a = w_.packed + (group_ * depth + k0) * s.group_o() + o * piece.depth;
+      block.a_row = 1;
+      block.a_col = count;
+    } else {
+      block.a = in_.weight + (group_ * s.group_o() + o) * depth + k0;
+      block.a_row = depth;
+      block.a_col = 1;
+    }
+    const Epilogue e = {.activation = s.activation,
+                        .row_bias = in_.bias ? in_.bias + group_ * s.group_o() + o : nullptr,
+                        .residual = in_.residual ? in_.residual + first_ + o * size : nullptr};
+    if (piece.c0 + piece.channels == s.group_c() && !e.empty()) block.epilogue = &e;
+    w_.table->gather(block, columns, w_.offset.data());
+  }
+
+  const ConvDirect& w_;
+  const Operands& in_;
+  float* slot_;  // the copy of the piece's channels
+  int64_t lanes_, image_group_ = 0, group_ = 0;
+  const int64_t* o_range_ = nullptr;
+  Tile tile_;
+  int64_t first_ = 0;  // element of y
+  int64_t row_vectors_ = 0, vectors_ = 0;
+};
+
 void run(const RunContext& c) noexcept {
   const ConvDirect& w = c.state<ConvDirect>();
   const ConvShape& s = w.s;
-  const float* x = c.in(0).as<float>();
-  const float* weight = c.in(1).as<float>();
-  const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
-  const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
-  float* y = c.out(0).as<float>();
-  const int64_t lanes = w.table->nr / 2, size = s.out_size(), depth = w.depth();
-  const int64_t spatial = s.out[0] * w.tiles_y * w.tiles_x;
-  for_tiles(
-      c, s.n * s.groups * spatial * w.tiles_o, w.lanes, w.slot_bytes,
-      [&](int64_t index, float* slot) {
-        const int64_t image_group = index / (spatial * w.tiles_o),
-                      part = index / w.tiles_o % spatial;
-        const int64_t group = image_group % s.groups;
-        const int64_t* o_range = &w.first_o[static_cast<size_t>(index % w.tiles_o)];
-        const int64_t row_tile = part / w.tiles_x % w.tiles_y;
-        Tile tile = {part / (w.tiles_y * w.tiles_x), part_begin(s.out[1], w.tiles_y, row_tile),
-                     part % w.tiles_x * w.tile_x, 0, 0};
-        tile.rows = part_begin(s.out[1], w.tiles_y, row_tile + 1) - tile.y;
-        tile.columns = std::min(w.tile_x, s.out[2] - tile.x);
-        // x: [n groups, group_c, ...], y: [n groups, group_o, ...]
-        const int64_t first =
-            image_group * s.group_o() * size + (tile.z * s.out[1] + tile.y) * s.out[2] + tile.x;
-        const int64_t row_vectors = ceil_div(tile.columns, lanes),
-                      vectors = tile.rows * row_vectors;
-        for (int64_t c0 = 0; c0 < s.group_c(); c0 += w.channels) {
-          const int64_t channels = std::min(w.channels, s.group_c() - c0);
-          for (int64_t i = 0; i < channels; ++i)
-            copy_channel(w, tile, x + (image_group * s.group_c() + c0 + i) * s.in_size(),
-                         slot + i * w.channel_step);
-          const int64_t k0 = c0 * w.taps(), piece = channels * w.taps();
-          int64_t end;
-          for (int64_t begin = o_range[0]; begin < o_range[1]; begin = end) {
-            end = std::min(o_range[1], end_of_rows(begin, s.group_o(), piece, w.table->mr));
-            const auto columns_at = [&](int64_t v) {
-              Columns columns = {.vectors = static_cast<int>(std::min<int64_t>(2, vectors - v))};
-              for (int t = 0; t < columns.vectors; ++t) {
-                const int64_t row = (v + t) / row_vectors;
-                int64_t column = (v + t) % row_vectors * lanes;
-                // The last vector of a row is whole where the one before it is in the same block.
-                if (t == 1 && column > 0 && column + lanes > tile.columns) {
-                  columns.shared = static_cast<int>(column + lanes - tile.columns);
-                  column = tile.columns - lanes;
-                }
-                columns.x[t] = slot + row * s.stride[1] * w.row_step + column;
-                columns.at[t] = row * s.out[2] + column;
-                columns.valid[t] = static_cast<int>(std::min(lanes, tile.columns - column));
-              }
-              return columns;
-            };
-            const auto multiply = [&](const Columns& columns, int64_t o, int count) {
-              Block block = {.rows = count,
-                             .k = piece,
-                             .y = y + first + o * size,
-                             .y_row = size,
-                             .add = c0 > 0};
-              if (w.packed) {
-                block.a = w.packed + (group * depth + k0) * s.group_o() + o * piece;
-                block.a_row = 1;
-                block.a_col = count;
-              } else {
-                block.a = weight + (group * s.group_o() + o) * depth + k0;
-                block.a_row = depth;
-                block.a_col = 1;
-              }
-              const Epilogue e = {.activation = s.activation,
-                                  .row_bias = bias ? bias + group * s.group_o() + o : nullptr,
-                                  .residual = residual ? residual + first + o * size : nullptr};
-              if (c0 + channels == s.group_c() && !e.empty()) block.epilogue = &e;
-              w.table->gather(block, columns, w.offset.data());
-            };
-            // Rows of y are written in one run each where the copy stays in the first cache.
-            const bool rows_first = channels * w.channel_step <= kFirstCache;
-            int count;
-            if (rows_first) {
-              for (int64_t o = begin; o < end; o += count) {
-                count = block_rows(s.group_o() - o, w.table->mr);
-                for (int64_t v = 0; v < vectors; v += 2) multiply(columns_at(v), o, count);
-              }
-              continue;
-            }
-            for (int64_t v = 0; v < vectors; v += 2) {
-              const Columns columns = columns_at(v);
-              for (int64_t o = begin; o < end; o += count) {
-                count = block_rows(s.group_o() - o, w.table->mr);
-                multiply(columns, o, count);
-              }
-            }
-          }
-        }
-      });
+  const Operands in(c);
+  const int64_t tasks = s.n * s.groups * s.out[0] * w.tiles_y * w.tiles_x * w.tiles_o;
+  for_tiles(c, tasks, w.lanes, w.slot_bytes,
+            [&](int64_t index, float* slot) { Task(w, in, index, slot).run(); });
 }
 
 constexpr KernelDef kKernels[] = {

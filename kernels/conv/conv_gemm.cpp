@@ -6,29 +6,28 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_patches.h"
 #include "kernels/gemm/few_rows_simd.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 #include "kernels/simd/half_simd.h"
 
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kPiece = 256;  // of c kernel
 // Of transposed kernels, whose sums are often differences of large terms: rounding grows with the
 // number of terms that are added one after the other.
 constexpr int64_t kTransposedPiece = 32;
 constexpr int64_t kMaxTile = 256;         // pixels of a tile
 constexpr int64_t kTapTile = 64;          // of one that leaves out what meets only zeros
-constexpr int64_t kKept = 65536;          // floats of panels that a lane keeps
 constexpr int64_t kKeyBytes = 64;         // of a slot: which pixels those are
 constexpr int64_t kLeastRows = 48;        // output channels that are worth sharing
 constexpr int64_t kLeastPanels = 2;       // of pixels that are
 constexpr int64_t kLeastShared = 400000;  // products of a convolution that is
 // Of an element of the patches, in products of it: to copy it and to gather it.
 constexpr double kPackCost = 8, kGatherCost = 24;
-constexpr int64_t kMostPacked = 32768;  // floats of packed rows that end_of_rows gives, at most
 
 struct ConvGemm {
   ConvShape s;
@@ -40,7 +39,7 @@ struct ConvGemm {
   bool keeps = false;            // a lane keeps its panels for the next part of the same pixels
   bool by_taps = false;          // k is [kernel, group_c]; otherwise [group_c, kernel]
   int64_t depth = 0;             // k: group_c kernel_size
-  int64_t piece = kPiece;        // of k, at most
+  int64_t piece = kDepthPiece;   // of k, at most
   int64_t tile = 0, tiles = 0;   // pixels of the largest tile, tiles of an image's group
   std::vector<int64_t> first_o;  // of each part of the output channels, and the end
   int64_t lanes = 1, slot_bytes = 0;
@@ -108,7 +107,7 @@ int64_t choose_tiles(ConvGemm& g, int64_t threads) {
   int64_t parts = 1;
   const auto largest = [&](int64_t tiles) { return ceil_div(panels, tiles) * nr; };
   const auto keeps = [&](int64_t tiles, int64_t count) {
-    return count > 1 && !g.by_taps && largest(tiles) * g.depth <= kKept;
+    return count > 1 && !g.by_taps && largest(tiles) * g.depth <= kKeptFloats;
   };
   if (threads > 1 && work > kLeastShared) {
     const int64_t first = g.tiles,
@@ -175,7 +174,8 @@ Status prepare(PrepareContext& c) {
   g.lanes = tile_lanes(c, s.n * s.groups * g.tiles * g.parts());
   // Panels of a piece, and one row of patches.
   g.widened_at = g.tile * (g.keeps ? depth : std::min(g.piece, depth)) + g.tile;
-  const int64_t widened = g.rounded ? std::min(rows * std::min(g.piece, depth), kMostPacked) : 0;
+  const int64_t widened =
+      g.rounded ? std::min(rows * std::min(g.piece, depth), kPackedRowsFloats) : 0;
   g.key_at = g.widened_at + (widened + 1) / 2 * 2;
   g.slot_bytes = g.key_at * 4 + (g.keeps ? kKeyBytes : 0);
   g.packed_at = tile_workspace(g.lanes, g.slot_bytes);

@@ -5,19 +5,19 @@
 // zeros.
 #include <algorithm>
 
+#include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_shape.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kPiece = 256;            // of c
-constexpr int64_t kPixels = 256;           // of x in a task, about
-constexpr int64_t kProductFloats = 98304;  // of a task, about: they stay in the second cache
-constexpr int64_t kLeastRows = 96;         // of a product that is worth packing x for
-constexpr int64_t kMostColumns = 1024;     // of x
-constexpr int64_t kLeastChannels = 16;     // below, the sums cost more than the product
+constexpr int64_t kPixels = 256;        // of x in a task, about
+constexpr int64_t kLeastRows = 96;      // of a product that is worth packing x for
+constexpr int64_t kMostColumns = 1024;  // of x
+constexpr int64_t kLeastChannels = 16;  // below, the sums cost more than the product
 
 struct Overlap {
   ConvShape s;
@@ -61,8 +61,8 @@ void pack_weight(const Overlap& w, const float* weight, float* to) {
   const int64_t all = s.o * w.taps();
   for (int64_t o = 0; o < s.o; o += w.tile_o) {
     const int64_t rows = std::min(w.tile_o, s.o - o) * w.taps();
-    for (int64_t k = 0; k < s.c; k += kPiece) {
-      const int64_t piece = std::min(kPiece, s.c - k);
+    for (int64_t k = 0; k < s.c; k += kDepthPiece) {
+      const int64_t piece = std::min(kDepthPiece, s.c - k);
       pack_rows(rows, piece, weight + k * all + o * w.taps(), 1, all, w.table->mr, to);
       to += rows * piece;
     }
@@ -82,7 +82,7 @@ Status prepare(PrepareContext& c) {
   const int64_t reach = (s.kernel[1] - 1) * s.dilation[1];
   w.in_rows = std::min(s.in[1], (w.tile_y - 1 + reach) / s.stride[1] + 1);
   const int64_t panels = ceil_div(w.in_rows * s.in[2], nr);
-  w.tile_o = std::clamp<int64_t>(kProductFloats / (panels * nr * w.taps()), 1, s.o);
+  w.tile_o = std::clamp<int64_t>(kSecondCacheFloats / (panels * nr * w.taps()), 1, s.o);
   // Several threads share the output channels where rows are few.
   while (s.n * w.tiles_y * ceil_div(s.o, w.tile_o) < 8 && w.tile_o * w.taps() >= 2 * kLeastRows)
     w.tile_o = ceil_div(w.tile_o, 2);
@@ -90,7 +90,7 @@ Status prepare(PrepareContext& c) {
   w.tile_o = ceil_div(s.o, w.tiles_o);
   w.tiles_o = ceil_div(s.o, w.tile_o);
   w.phase_width = ceil_div(s.out[2], s.stride[2]);
-  w.panel_floats = std::min(kPiece, s.c) * panels * nr;
+  w.panel_floats = std::min(kDepthPiece, s.c) * panels * nr;
   w.product_floats = w.tile_o * w.taps() * panels * nr;
   w.packed = static_cast<const float*>(c.pack(1, text("conv.overlap", w.table->mr, "/", w.tile_o),
                                               s.o * w.taps() * s.c * 4,
@@ -167,8 +167,8 @@ void run(const RunContext& c) noexcept {
     float* const phases = products + w.product_floats;
     const float* a = w.packed + o_begin * taps * s.c;
     const float* x = c.in(0).as<float>() + image * s.c * s.in_size() + first * s.in[2];
-    for (int64_t k = 0; k < s.c; k += kPiece) {
-      const int64_t piece = std::min(kPiece, s.c - k);
+    for (int64_t k = 0; k < s.c; k += kDepthPiece) {
+      const int64_t piece = std::min(kDepthPiece, s.c - k);
       w.table->pack(piece, columns, x + k * s.in_size(), s.in_size(), 1, slot, piece * nr);
       w.table->sweep({.rows = rows,
                       .columns = columns,

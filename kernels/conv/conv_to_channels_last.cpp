@@ -70,15 +70,16 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/arithmetic.h"
+#include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_shape.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kCopyFloats = 6144;  // that stay in the first cache
-constexpr int64_t kLeastTiles = 4;     // of a thread
+constexpr int64_t kLeastTiles = 4;  // of a thread
 
 struct Entry {
   ConvShape s;
@@ -113,7 +114,7 @@ Status prepare(PrepareContext& c) {
   const int64_t reach_x = (s.kernel[2] - 1) * s.dilation[2];
   e.columns = (s.out[2] - 1) * s.stride[2] + reach_x + 1;
   const int64_t fit =
-      (kCopyFloats / std::max<int64_t>(1, s.c * e.columns) - reach_y - 1) / s.stride[1] + 1;
+      (kFirstCacheFloats / std::max<int64_t>(1, s.c * e.columns) - reach_y - 1) / s.stride[1] + 1;
   const int64_t most = ceil_div(s.out[1], std::min<int64_t>(s.out[1], c.threads() * kLeastTiles));
   e.tiles_y = ceil_div(s.out[1], std::clamp<int64_t>(fit, 1, most));
   e.tiles_y = shared_equally(e.tiles_y, s.out[1], s.n, c.threads());

@@ -3,17 +3,17 @@
 // of dy and adds up all images, in order; x is copied as kernels/conv/conv_depthwise.cpp copies it.
 #include <algorithm>
 
+#include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_depthwise.h"
 #include "kernels/conv/conv_shape.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 
 namespace hg::kernels {
 namespace {
 
 constexpr int64_t kSlack = 64;       // elements that the inner loop may read beyond the rows
 constexpr int64_t kMaxKernel = 256;  // columns
-constexpr int64_t kCopy = 4096;      // elements of a copy that stay in the first cache
 
 struct WeightDepthwise {
   ConvShape s;
@@ -44,7 +44,8 @@ Status prepare(PrepareContext& c) {
     const int64_t reach = kx * s.dilation[2];
     w.offset[kx] = reach % s.stride[2] * w.phase_width + reach / s.stride[2];
   }
-  const int64_t fit = std::max<int64_t>(1, (kCopy / w.row_step - reach_y) / s.stride[1]);
+  const int64_t fit =
+      std::max<int64_t>(1, (kSharedFirstCacheFloats / w.row_step - reach_y) / s.stride[1]);
   w.tile_y = ceil_div(s.out[1], ceil_div(s.out[1], fit));
   const int64_t rows = (w.tile_y - 1) * s.stride[1] + reach_y + 1;
   w.copy_floats = (rows * w.row_step + kSlack + 15) / 16 * 16;

@@ -14,15 +14,16 @@
 
 #include <algorithm>
 
+#include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_shape.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kPiece = 256;  // of the input channels
-constexpr int64_t kBlock = 24;   // output channels, at most
+constexpr int64_t kBlock = 24;  // output channels, at most
 constexpr double kLittleMemory = 2 << 20;
 
 struct Winograd {
@@ -151,8 +152,8 @@ void pack_weight(const Winograd& w, const float* weight, float* to) {
     const int64_t first_o = w.first_o(block), rows = w.first_o(block + 1) - first_o;
     const int64_t element_step = rows * w.c;
     float* block_to = to + first_o * w.c * w.elements();
-    for (int64_t k0 = 0; k0 < w.c; k0 += kPiece) {
-      const int64_t piece = std::min(kPiece, w.c - k0);
+    for (int64_t k0 = 0; k0 < w.c; k0 += kDepthPiece) {
+      const int64_t piece = std::min(kDepthPiece, w.c - k0);
       float* at = block_to + k0 * rows;
       int count;
       for (int64_t first = 0; first < rows; first += count) {
@@ -266,7 +267,7 @@ void run(const RunContext& c) noexcept {
           const bool is_inside = in_z >= 0 && in_z < s.in[0];
           split_rows(w, is_inside ? x + plane * s.in[1] * s.in[2] : nullptr, first, rows,
                      row_buffer, planes);
-          const int64_t k0 = i / kPiece * kPiece, piece = std::min(kPiece, w.c - k0);
+          const int64_t k0 = i / kDepthPiece * kDepthPiece, piece = std::min(kDepthPiece, w.c - k0);
           w.table->input(tiles, w.tiles_x, planes, w.in_step, panel + (k0 * panels + (i - k0)) * nr,
                          w.panel_floats, piece * nr);
         }
@@ -278,8 +279,8 @@ void run(const RunContext& c) noexcept {
           const int64_t first_o = w.first_o(block), outs = w.first_o(block + 1) - first_o;
           const float* u = w.packed + first_o * w.c * w.elements();
           for (int64_t e = 0; e < w.elements(); ++e)
-            for (int64_t k0 = 0; k0 < w.c; k0 += kPiece) {
-              const int64_t piece = std::min(kPiece, w.c - k0);
+            for (int64_t k0 = 0; k0 < w.c; k0 += kDepthPiece) {
+              const int64_t piece = std::min(kDepthPiece, w.c - k0);
               const float* from = panel + e * w.panel_floats + k0 * panels * nr;
               w.gemm->sweep({.rows = outs,
                              .columns = whole,

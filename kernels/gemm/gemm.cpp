@@ -6,21 +6,20 @@
 
 #include <algorithm>
 
+#include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
 #include "kernels/gemm/few_rows_simd.h"
 #include "kernels/gemm/matmul_shape.h"
+#include "kernels/gemm/tiles.h"
 #include "kernels/simd/half_simd.h"
 
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kSlack = 16;   // floats that pack_rows may write beyond
-constexpr int64_t kPiece = 256;  // of k: a panel of b takes kPiece nr floats, 16 or 32 KiB
+constexpr int64_t kSlack = 16;  // floats that pack_rows may write beyond
 
 constexpr int64_t kMostColumns = 32;    // of a panel
-constexpr int64_t kKeptRows = 65536;    // floats of packed rows that a lane keeps for its next tile
 constexpr int64_t kLeastWork = 200000;  // products of a tile that is worth sharing
-constexpr int64_t kSecondCache = 98304;  // floats of b that stay there
 // Of an element of a side, in products of it: to pack it, and to read it.
 constexpr double kPackCost = 10, kReadCost = 4;
 constexpr int64_t kKeyBytes = 64;  // of a slot: which rows those are
@@ -48,8 +47,8 @@ struct Gemm {
   int64_t column_at(int64_t tile) const {
     return std::min(s.n, part_begin(panels(), tiles_n, tile) * table->nr);
   }
-  int64_t packed_rows() const { return tile_m * (keeps_a ? s.k : kPiece) + kSlack; }  // floats
-  int64_t slot_a() const { return packed_b ? 0 : round_up(tile_n, table->nr) * kPiece; }
+  int64_t packed_rows() const { return tile_m * (keeps_a ? s.k : kDepthPiece) + kSlack; }  // floats
+  int64_t slot_a() const { return packed_b ? 0 : round_up(tile_n, table->nr) * kDepthPiece; }
 };
 
 bool is_gemm(const PrepareContext& c) { return c.out(0).dtype == f32; }
@@ -65,7 +64,7 @@ void choose_tiles(Gemm& g, bool packs_b, int64_t threads) {
   g.tiles_m = least_m;
   g.tiles_n = least_n;
   const auto keeps = [&](int64_t tiles_m, int64_t tiles_n) {
-    return g.pack_a && tiles_n > 1 && ceil_div(g.blocks(), tiles_m) * mr * s.k <= kKeptRows;
+    return g.pack_a && tiles_n > 1 && ceil_div(g.blocks(), tiles_m) * mr * s.k <= kKeptFloats;
   };
   const int64_t work = batches * s.m * s.n * s.k;
   double best = 0;
@@ -85,9 +84,9 @@ void choose_tiles(Gemm& g, bool packs_b, int64_t threads) {
               ? kReadCost
               : kPackCost /
                     static_cast<double>(together ? std::min(columns, ceil_div(tiles, threads)) : 1);
-      const double column_cost = packs_b                    ? kPackCost
-                                 : s.n * s.k > kSecondCache ? kReadCost
-                                                            : kReadCost / 4;
+      const double column_cost = packs_b                          ? kPackCost
+                                 : s.n * s.k > kSecondCacheFloats ? kReadCost
+                                                                  : kReadCost / 4;
       const double busiest = busiest_lane(tiles, threads, [&](int64_t index) {
         const int64_t tile = index % (rows * columns);
         const int64_t i = g.by_rows ? tile / columns : tile % rows;
@@ -116,9 +115,9 @@ void choose_tiles(Gemm& g, bool packs_b, int64_t threads) {
 void round_panels(const GemmTable& table, int64_t n, int64_t k, const float* b, int64_t b_row,
                   int64_t b_col, BFloat16* to) {
   const int64_t nr = table.nr;
-  alignas(64) float panel[kPiece * kMostColumns];
-  for (int64_t k0 = 0; k0 < k; k0 += kPiece) {
-    const int64_t piece = std::min(kPiece, k - k0);
+  alignas(64) float panel[kDepthPiece * kMostColumns];
+  for (int64_t k0 = 0; k0 < k; k0 += kDepthPiece) {
+    const int64_t piece = std::min(kDepthPiece, k - k0);
     for (int64_t j = 0; j < n; j += nr, to += piece * nr) {
       table.pack(piece, std::min(nr, n - j), b + k0 * b_row + j * b_col, b_row, b_col, panel,
                  piece * nr);
@@ -151,8 +150,8 @@ Status prepare(PrepareContext& c) {
             round_panels(*table, n, k, b, row, col, static_cast<BFloat16*>(to));
             return;
           }
-          for (int64_t k0 = 0; k0 < k; k0 += kPiece) {
-            const int64_t piece = std::min(kPiece, k - k0);
+          for (int64_t k0 = 0; k0 < k; k0 += kDepthPiece) {
+            const int64_t piece = std::min(kDepthPiece, k - k0);
             table->pack(piece, n, b + k0 * row, row, col,
                         static_cast<float*>(to) + k0 * panels * nr, piece * nr);
           }
@@ -204,8 +203,8 @@ void run(const RunContext& c) noexcept {
         const float* tile_b = b + s.b_offset(batch) + j0 * s.b_col;
         const int64_t key = batch * s.m + i0;
         const bool has_rows = g.keeps_a && *key_of(slot) == key;
-        for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += kPiece) {
-          const int64_t piece = std::min(kPiece, s.k - k0);
+        for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += kDepthPiece) {
+          const int64_t piece = std::min(kDepthPiece, s.k - k0);
           const float* from = slot;
           if (g.packed_b)
             from = g.packed_b + (k0 * panels + j0 / nr * piece) * nr;
@@ -237,7 +236,7 @@ void run(const RunContext& c) noexcept {
                           .y = y + offset,
                           .y_row = s.n,
                           .add = k0 > 0,
-                          .epilogue = k0 + kPiece >= s.k && !e.empty() ? &e : nullptr});
+                          .epilogue = k0 + kDepthPiece >= s.k && !e.empty() ? &e : nullptr});
         }
         if (g.keeps_a) *key_of(slot) = key;
       });

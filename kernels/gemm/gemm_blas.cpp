@@ -7,6 +7,7 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/openblas.h"
+#include "kernels/gemm/tiles.h"
 
 namespace hg::kernels {
 namespace {

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
-#include "kernels/gemm/gemm.h"
 #include "kernels/gemm/matmul_shape.h"
+#include "kernels/gemm/tiles.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm/gemm_double.cpp"
@@ -90,8 +91,7 @@ HWY_AFTER_NAMESPACE();
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kPiece = 256;  // of k
-constexpr int64_t kRows = 128;   // of a tile
+constexpr int64_t kRows = 128;  // of a tile
 
 struct GemmDouble {
   MatmulShape s;
@@ -107,7 +107,7 @@ bool accepts(const PrepareContext& c) { return c.out(0).dtype == f64 && c.out(0)
 Status prepare(PrepareContext& c) {
   GemmDouble g{product_shape(c), HG_SIMD_CHOOSE(kDoubleTable)};
   g.lanes = tile_lanes(c, g.s.batches() * g.tiles_m() * g.tiles_n());
-  g.slot_bytes = kPiece * g.table->columns * 8;
+  g.slot_bytes = kDepthPiece * g.table->columns * 8;
   c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
   c.make_state(std::move(g));
   return {};
@@ -129,8 +129,8 @@ void run(const RunContext& c) noexcept {
               const double* b = c.in(1).as<double>() + s.b_offset(batch) + j0 * s.b_col;
               const int64_t offset = (batch * s.m + i0) * s.n + j0;
               double* const y = c.out(0).as<double>() + offset;
-              for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += kPiece) {
-                const int64_t piece = std::min(kPiece, s.k - k0);
+              for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += kDepthPiece) {
+                const int64_t piece = std::min(kDepthPiece, s.k - k0);
                 for (int64_t p = 0; p < piece; ++p)
                   for (int64_t j = 0; j < width; ++j)
                     panel[p * width + j] = j < columns ? b[(k0 + p) * s.b_row + j * s.b_col] : 0;

@@ -4,16 +4,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
 #include "kernels/element.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/matmul_shape.h"
+#include "kernels/gemm/tiles.h"
 #include "kernels/simd/half_simd.h"
 
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kPiece = 256;  // of k
 constexpr int64_t kTileM = 240;  // a multiple of 6 and 12
 constexpr int64_t kTileN = 64;
 
@@ -32,13 +33,13 @@ struct Slot {
   float *panels, *rows, *a, *y, *bias;
   Slot(float* at, int64_t tile_m) {
     panels = at;
-    rows = panels + kTileN * kPiece;
-    a = rows + kTileN * kPiece;
-    y = a + tile_m * kPiece;
+    rows = panels + kTileN * kDepthPiece;
+    a = rows + kTileN * kDepthPiece;
+    y = a + tile_m * kDepthPiece;
     bias = y + tile_m * kTileN;
   }
   static int64_t floats(int64_t tile_m) {
-    return 2 * kTileN * kPiece + tile_m * (kPiece + kTileN) + kTileN;
+    return 2 * kTileN * kDepthPiece + tile_m * (kDepthPiece + kTileN) + kTileN;
   }
 };
 
@@ -89,8 +90,8 @@ void run_tile(const GemmHalf& g, int64_t index, float* memory, const T* a, const
   const int64_t rows = std::min(g.tile_m, s.m - i0), columns = std::min(kTileN, s.n - j0);
   a += s.a_offset(batch) + i0 * s.a_row;
   b += s.b_offset(batch) + j0 * s.b_col;
-  for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += kPiece) {
-    const int64_t piece = std::min(kPiece, s.k - k0);
+  for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += kDepthPiece) {
+    const int64_t piece = std::min(kDepthPiece, s.k - k0);
     const auto [b_row, b_col] =
         widen(*g.half, piece, columns, b + k0 * s.b_row, s.b_row, s.b_col, slot.rows);
     g.table->pack(piece, columns, slot.rows, b_row, b_col, slot.panels, piece * nr);

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "hwy/highway.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 #include "kernels/simd/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -7,7 +7,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/blocking.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm/gemm_simd.cpp"
@@ -372,8 +374,7 @@ void sweep_rows(const Sweep& s) {
 }
 
 void sweep(const Sweep& s) {
-  constexpr int64_t kFirstCache = 6144;  // floats of it that panels may fill
-  if (s.columns > kNr && s.columns * s.k <= kFirstCache) return sweep_rows(s);
+  if (s.columns > kNr && s.columns * s.k <= kFirstCacheFloats) return sweep_rows(s);
   const RowBlocks blocks(s.left);
   Block b = {.k = s.k, .a_row = s.a_row, .a_col = s.a_col, .y_row = s.y_row, .add = s.add};
   Epilogue e;

@@ -5,14 +5,15 @@
 
 #include "hg/kernel.h"
 #include "kernels/arithmetic.h"
+#include "kernels/blocking.h"
 #include "kernels/gemm/few_rows_simd.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kPiece = 256;  // of k that is packed at a time
-constexpr int64_t kPanels = 4;   // of b in one tile
+constexpr int64_t kPanels = 4;  // of b in one tile
 
 // The product of one group, of which data decides the size: y[m, n] = a[m, k] b[k, n].
 template <class T>
@@ -108,7 +109,7 @@ void run_loops(const RunContext& c) noexcept {
 Status prepare_gemm(PrepareContext& c) {
   Shapes s = shapes_of(c);
   s.table = &gemm_table();
-  s.slot_bytes = kPiece * s.tile_n() * 4;
+  s.slot_bytes = kDepthPiece * s.tile_n() * 4;
   s.lanes = tile_lanes(c, s.groups * s.tiles_n());
   c.set_workspace(tile_workspace(s.lanes, s.slot_bytes));
   c.make_state(s);
@@ -133,8 +134,8 @@ void run_gemm(const RunContext& c) noexcept {
         few_rows_table().combine(p.m, columns, p.k, p.a, s.a_row, s.a_col, b, s.b_row, p.y + j,
                                  s.n);
     } else {
-      for (int64_t k = 0; k < p.k; k += kPiece) {
-        const int64_t piece = std::min(kPiece, p.k - k);
+      for (int64_t k = 0; k < p.k; k += kDepthPiece) {
+        const int64_t piece = std::min(kDepthPiece, p.k - k);
         s.table->pack(piece, columns, b + k * s.b_row, s.b_row, s.b_col, slot, piece * nr);
         s.table->sweep({.rows = p.m,
                         .columns = columns,

@@ -9,7 +9,7 @@
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 
 namespace hg::kernels {
 namespace {

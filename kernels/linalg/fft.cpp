@@ -7,7 +7,7 @@
 #include <numbers>
 #include <vector>
 
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 #include "kernels/lines.h"
 
 namespace hg::kernels {

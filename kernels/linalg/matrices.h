@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 #include "kernels/lines.h"
 
 namespace hg::kernels {

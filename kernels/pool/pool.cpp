@@ -2,7 +2,7 @@
 // Maxima of windows, and their gradient.
 #include <limits>
 
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 #include "kernels/pool/pool_shape.h"
 
 namespace hg::kernels {

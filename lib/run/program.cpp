@@ -8,7 +8,7 @@
 #include "lib/compile/passes.h"
 #include "lib/graph/rewrite.h"
 #include "lib/graph/symbols.h"
-#include "lib/run/parallel.h"
+#include "lib/parallel/openmp.h"
 #include "lib/run/ready.h"
 
 namespace hg {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/run/parallel.h"
-
-#include <atomic>
+#include "lib/parallel/openmp.h"
 
 #ifdef HG_OPENMP
 #include <omp.h>
+
+#include "lib/parallel/shared_parts.h"
 #endif
 
 namespace hg {
@@ -13,10 +13,6 @@ namespace hg {
 namespace {
 
 constexpr int kMaxTeam = 32;
-struct alignas(64) Part {
-  std::atomic<int64_t> next{0};
-  int64_t end = 0;
-};
 
 }  // namespace
 
@@ -41,22 +37,13 @@ ParallelFor openmp_parallel_for(int threads) {
       for (int64_t i = omp_get_thread_num(); i < count; i += omp_get_num_threads()) task(arg, i);
       return;
     }
-    // Each thread begins with its own part, the same in every region, so that it finds in its cache
-    // what it wrote; then it helps the others.
-    Part parts[kMaxTeam];
+    SharedPart parts[kMaxTeam];
     for (int t = 0; t < team; ++t) {
-      parts[t].next.store(t * count / team, std::memory_order_relaxed);
-      parts[t].end = (t + 1) * count / team;
+      parts[t].next.store(part_begin(count, team, t), std::memory_order_relaxed);
+      parts[t].end = part_begin(count, team, t + 1);
     }
 #pragma omp parallel num_threads(team)
-    {
-      const int own = omp_get_thread_num();
-      for (int k = 0; k < team; ++k) {
-        Part& part = parts[(own + k) % team];
-        for (int64_t i; (i = part.next.fetch_add(1, std::memory_order_relaxed)) < part.end;)
-          task(arg, i);
-      }
-    }
+    take_parts(parts, team, omp_get_thread_num(), [&](int64_t i) { task(arg, i); });
   };
   return parallel;
 }

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// How products are divided: rows into blocks that registers hold and into packs that stay in a
+// cache, and all of it into tiles that threads share. Nothing here depends on what is multiplied.
+#pragma once
+
+#include <cstdint>
+#include <new>
+#include <vector>
+
+#include "hg/kernel.h"
+#include "kernels/blocking.h"
+#include "lib/parallel/shared_parts.h"
+
+namespace hg::kernels {
+
+// How many rows the next block takes when `left` are left: blocks as equal as they can be.
+inline int block_rows(int64_t left, int mr) {
+  const int64_t blocks = (left + mr - 1) / mr;
+  return static_cast<int>((left + blocks - 1) / blocks);
+}
+
+// Where each of at most `parts` equal parts of the blocks of `rows` begins, and the end.
+inline std::vector<int64_t> row_parts(int64_t rows, int mr, int64_t parts) {
+  const int64_t blocks = (rows + mr - 1) / mr;
+  if (parts > blocks) parts = blocks;
+  std::vector<int64_t> first;
+  int64_t done = 0;
+  for (int64_t i = 0; i < rows; i += block_rows(rows - i, mr), ++done)
+    if (done == part_begin(blocks, parts, static_cast<int64_t>(first.size()))) first.push_back(i);
+  first.push_back(rows);
+  return first;
+}
+
+// The first number of tiles from `least` to `most` that threads share equally, when each counts
+// `times`; `least` where there is none.
+inline int64_t shared_equally(int64_t least, int64_t most, int64_t times, int64_t threads) {
+  int64_t tiles = least;
+  while (tiles < most && tiles * times % threads != 0) ++tiles;
+  return tiles * times % threads == 0 ? tiles : least;
+}
+
+// The end of the blocks from `begin` on whose packed rows, `depth` long, stay in the second cache
+// while all columns pass by.
+inline int64_t end_of_rows(int64_t begin, int64_t rows, int64_t depth, int mr) {
+  int64_t end = begin;
+  do end += block_rows(rows - end, mr);
+  while (end < rows && (end - begin + mr) * depth <= kPackedRowsFloats);
+  return end;
+}
+
+// Copies a[rows, k] into the blocks that block_rows makes of it, each [k, rows of the block].
+inline void pack_rows(int64_t rows, int64_t k, const float* a, int64_t a_row, int64_t a_col, int mr,
+                      float* to) {
+  int count;
+  for (int64_t i = 0; i < rows; i += count, to += count * k) {
+    count = block_rows(rows - i, mr);
+    const float* from = a + i * a_row;
+    float* at = to;
+    for (int64_t p = 0; p < k; ++p, from += a_col)
+      for (int r = 0; r < count; ++r) *at++ = from[r * a_row];
+  }
+}
+
+// Runs body(tile, slot) for every tile in [0, tiles), where slot is memory of slot_bytes that no
+// other tile uses at the same time. Workspace: tile_workspace(). Which tile does what must not
+// depend on the slot. A lane begins with its own part of the tiles, neighbours that are likely to
+// be in its cache, and then helps the others.
+inline int64_t tile_lanes(const PrepareContext& c, int64_t tiles) {
+  const int64_t threads = c.threads() < 1 ? 1 : c.threads();
+  return tiles < threads ? (tiles < 1 ? 1 : tiles) : threads;
+}
+inline int64_t slot_step(int64_t slot_bytes) { return (slot_bytes + 63) / 64 * 64; }
+inline int64_t tile_workspace(int64_t lanes, int64_t slot_bytes) {
+  return lanes * (static_cast<int64_t>(sizeof(SharedPart)) + slot_step(slot_bytes));
+}
+// The slot that a lane uses; it keeps what a tile left there for the lane's next one.
+inline float* tile_slot(const RunContext& c, int64_t lanes, int64_t slot_bytes, int64_t lane) {
+  char* const slots = reinterpret_cast<char*>(c.workspace<SharedPart>() + lanes);
+  return reinterpret_cast<float*>(slots + lane * slot_step(slot_bytes));
+}
+// What the busiest lane of for_tiles has to do where none helps another.
+template <class Cost>
+double busiest_lane(int64_t tiles, int64_t lanes, const Cost& cost) {
+  double most = 0;
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    double sum = 0;
+    for (int64_t i = part_begin(tiles, lanes, lane); i < part_begin(tiles, lanes, lane + 1); ++i)
+      sum += cost(i);
+    if (sum > most) most = sum;
+  }
+  return most;
+}
+template <class Body>
+void for_tiles(const RunContext& c, int64_t tiles, int64_t lanes, int64_t slot_bytes,
+               const Body& body) {
+  const auto slot_of = [&](int64_t lane) { return tile_slot(c, lanes, slot_bytes, lane); };
+  if (lanes <= 1) {
+    for (int64_t tile = 0; tile < tiles; ++tile) body(tile, slot_of(0));
+    return;
+  }
+  SharedPart* const parts = c.workspace<SharedPart>();
+  for (int64_t lane = 0; lane < lanes; ++lane) new (parts + lane) SharedPart(tiles, lanes, lane);
+  c.parallel_for(lanes, 1, [&](int64_t lane, int64_t) {
+    take_parts(parts, lanes, lane, [&](int64_t tile) { body(tile, slot_of(lane)); });
+  });
+}
+
+}  // namespace hg::kernels
