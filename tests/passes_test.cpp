@@ -243,7 +243,7 @@ TEST(Passes, MultiplyWholeImages) {
   EXPECT_NE(all.find("f32[n, 2, 3, 3]"), std::string::npos) << all;
   const std::string padded = compiled(head(1));
   EXPECT_NE(padded.find("transposed=true"), std::string::npos) << padded;
-  const std::string off = compiled(head(0), {.disabled_passes = {"whole_images"}});
+  const std::string off = compiled(head(0), {.disabled_passes = {"conv_to_matmul"}});
   EXPECT_EQ(off.find("linear("), std::string::npos) << off;
 }
 

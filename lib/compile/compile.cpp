@@ -15,7 +15,7 @@ constexpr Pass kPasses[] = {
     {"fold", fold_constants},
     {"linear", form_linear},
     {"causal", pad_causal},
-    {"whole_images", multiply_whole_images},
+    {"conv_to_matmul", conv_to_matmul},
     {"views", simplify_views},
     {"activations", find_activations},
     {"norms", find_norms},

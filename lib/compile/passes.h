@@ -38,7 +38,7 @@ Status merge_common(Graph& graph, const CompileContext& context);
 Status fold_batch_norm(Graph& graph, const CompileContext& context);
 Status form_linear(Graph& graph, const CompileContext& context);
 Status pad_causal(Graph& graph, const CompileContext& context);
-Status multiply_whole_images(Graph& graph, const CompileContext& context);
+Status conv_to_matmul(Graph& graph, const CompileContext& context);
 Status simplify_views(Graph& graph, const CompileContext& context);
 Status find_activations(Graph& graph, const CompileContext& context);
 Status find_norms(Graph& graph, const CompileContext& context);

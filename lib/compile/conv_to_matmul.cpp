@@ -69,7 +69,7 @@ Value product_of(Graph& g, const Node& node, const AttrReader& attrs, const Shap
 
 }  // namespace
 
-Status multiply_whole_images(Graph& graph, const CompileContext&) {
+Status conv_to_matmul(Graph& graph, const CompileContext&) {
   return rewrite(graph, [&](const Node& found) -> Result<Replacement> {
     if (found.op->name() != "conv" && found.op->name() != "conv_weight_grad") return Replacement();
     const Node node = found;  // adding nodes moves it
