@@ -46,7 +46,7 @@ struct Row {
 
 // The steps are numbers that the compiler knows where rows are contiguous.
 template <class T>
-void turn(Row<T> x, Row<T> cos, Row<T> sin, int64_t half, T* y) {
+void rotate(Row<T> x, Row<T> cos, Row<T> sin, int64_t half, T* y) {
   HG_INDEPENDENT_LOOP
   for (int64_t i = 0; i < half; ++i) {
     const auto a = x[i], b = x[i + half];
@@ -74,9 +74,9 @@ void run_as(const RunContext& c) {
       const T *x = c.in(0).as<T>() + offset[0], *cos = c.in(1).as<T>() + offset[1],
               *sin = c.in(2).as<T>() + offset[2];
       if (r.step[0] == 1 && r.step[1] == 1 && r.step[2] == 1)
-        turn<T>({x, 1}, {cos, 1}, {sin, 1}, r.half, y + row * length);
+        rotate<T>({x, 1}, {cos, 1}, {sin, 1}, r.half, y + row * length);
       else
-        turn<T>({x, r.step[0]}, {cos, r.step[1]}, {sin, r.step[2]}, r.half, y + row * length);
+        rotate<T>({x, r.step[0]}, {cos, r.step[1]}, {sin, r.step[2]}, r.half, y + row * length);
     }
   });
 }

@@ -157,9 +157,9 @@ void run(const RunContext& c) noexcept {
       const int64_t at = (image * s.o + o) * size + first * s.out[2];
       const float* taps = weight + o * s.kernel_size();
       if (s.transposed) {
-        float* turned = slot + w.copies * w.copy_floats;
-        std::reverse_copy(taps, taps + s.kernel_size(), turned);
-        taps = turned;
+        float* reversed = slot + w.copies * w.copy_floats;
+        std::reverse_copy(taps, taps + s.kernel_size(), reversed);
+        taps = reversed;
       }
       w.table->plane({.rows = rows,
                       .columns = s.out[2],

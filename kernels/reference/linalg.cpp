@@ -150,14 +150,14 @@ void symmetric_eigen(Matrix a, std::vector<double>& values, Matrix& vectors) {
     if (p == q || std::fabs(a.at(p, q)) < 1e-18) break;
     const double angle = 0.5 * std::atan2(2 * a.at(p, q), a.at(q, q) - a.at(p, p));
     const double cosine = std::cos(angle), sine = std::sin(angle);
-    const auto turn = [&](double& x, double& y) {
+    const auto rotate = [&](double& x, double& y) {
       const double old = x;
       x = cosine * old - sine * y;
       y = sine * old + cosine * y;
     };
-    for (int64_t i = 0; i < n; ++i) turn(a.at(i, p), a.at(i, q));
-    for (int64_t i = 0; i < n; ++i) turn(a.at(p, i), a.at(q, i));
-    for (int64_t i = 0; i < n; ++i) turn(v.at(i, p), v.at(i, q));
+    for (int64_t i = 0; i < n; ++i) rotate(a.at(i, p), a.at(i, q));
+    for (int64_t i = 0; i < n; ++i) rotate(a.at(p, i), a.at(q, i));
+    for (int64_t i = 0; i < n; ++i) rotate(v.at(i, p), v.at(i, q));
   }
   std::vector<bool> used(static_cast<size_t>(n));
   for (int64_t j = 0; j < n; ++j) {

@@ -19,8 +19,8 @@ void rope(const Call& c) {
   const int64_t half = x.shape.back() / 2;
   for (int64_t at = 0; at < x.count(); ++at) {
     const Sizes p = position(x.shape, at);
-    const double turned = p.back() < half ? -x.at(at + half) : x.at(at - half);
-    c.out[0].at(at) = x.at(at) * angle_at(c.in[1], p) + turned * angle_at(c.in[2], p);
+    const double rotated = p.back() < half ? -x.at(at + half) : x.at(at - half);
+    c.out[0].at(at) = x.at(at) * angle_at(c.in[1], p) + rotated * angle_at(c.in[2], p);
   }
 }
 

@@ -42,12 +42,12 @@ Value attention(const Match& m) {
   if (!(axis == Dim(-1) || axis == Dim(rank - 1))) return Value();
   // k^T is a permute of k, not always of the last two dims alone.
   std::vector<Dim> dims;
-  bool turned = false;
-  for (const Dim& dim : m.attrs("turn").integers("dims"))
+  bool is_permuted = false;
+  for (const Dim& dim : m.attrs("perm").integers("dims"))
     dims.push_back(dim.constant() < 0 ? dim + rank : dim);
   std::swap(dims[static_cast<size_t>(rank - 1)], dims[static_cast<size_t>(rank - 2)]);
-  for (int d = 0; d < rank; ++d) turned |= !(dims[static_cast<size_t>(d)] == Dim(d));
-  if (turned) k = g.call("permute", {k}, {{"dims", dims}});
+  for (int d = 0; d < rank; ++d) is_permuted |= !(dims[static_cast<size_t>(d)] == Dim(d));
+  if (is_permuted) k = g.call("permute", {k}, {{"dims", dims}});
   for (int d = 0; d + 2 < rank; ++d)
     if (!(q.dim(d) == k.dim(d)) || !(k.dim(d) == v.dim(d))) return Value();
   const double scale = m.number("s1", 1) / m.number("d1", 1) * m.number("s2", 1) /
@@ -105,7 +105,7 @@ Value group_heads(const Match& m) {
 
 constexpr Rule kRules[] = {
     {"sq: mul(q, $s1) | div(q, $d1) | q\n"
-     "kt: permute[turn](k) | mul(permute[turn](k), $s2) | div(permute[turn](k), $d2)\n"
+     "kt: permute[perm](k) | mul(permute[perm](k), $s2) | div(permute[perm](k), $d2)\n"
      "product: matmul(sq, kt)\n"
      "scores: mul(product, $s3) | div(product, $d3) | product\n"
      "masked: where(keep, scores, $hidden) | add(scores, mask) | scores\n"

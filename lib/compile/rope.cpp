@@ -34,8 +34,8 @@ Value rope(const Match& m) {
 }
 
 constexpr Rule kRules[] = {
-    {"turned: concat[joined](neg(slice[second](x)), slice[first](x))\n"
-     "y: add(mul(x, cos), mul(turned, sin))",
+    {"rotated: concat[joined](neg(slice[second](x)), slice[first](x))\n"
+     "y: add(mul(x, cos), mul(rotated, sin))",
      rope},
 };
 

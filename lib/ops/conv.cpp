@@ -138,22 +138,22 @@ struct ConvAttrs {
   NamedAttrs plain() const { return named(false, std::vector<Dim>(g.stride.size(), Dim(0))); }
 };
 
-// Images of at least so many pixels, whose convolution reads rows, pay for a turned weight.
+// Images of at least so many pixels, whose convolution reads rows, pay for a flipped weight.
 constexpr int64_t kFewPixels = 32;
 
-// With steps of one the transposed convolution is a convolution with the weight turned around, the
+// With steps of one the transposed convolution is a convolution with the weight flipped, the
 // channels of each group exchanged. Empty where it is not, or where copying the weight would take
 // too long.
-Value turned_conv(Graph& g, const ConvAttrs& a, const Value& dy, const Value& weight) {
+Value conv_with_flipped_weight(Graph& g, const ConvAttrs& a, const Value& dy, const Value& weight) {
   const bool is_depthwise = weight.dim(0) == a.groups && weight.dim(1) == Dim(1);
   Dim pixels = 1;
-  ConvAttrs turned = a;
+  ConvAttrs conv = a;
   std::vector<Dim> flipped;
   for (size_t i = 0; i < a.g.stride.size(); ++i) {
     const Dim& kernel = weight.shape()[i + 2];
-    turned.g.padding[i] = a.g.dilation[i] * (kernel - 1) - a.g.padding[i];
-    if (!(a.g.stride[i] == Dim(1)) || !turned.g.padding[i].is_constant() ||
-        turned.g.padding[i].constant() < 0)
+    conv.g.padding[i] = a.g.dilation[i] * (kernel - 1) - a.g.padding[i];
+    if (!(a.g.stride[i] == Dim(1)) || !conv.g.padding[i].is_constant() ||
+        conv.g.padding[i].constant() < 0)
       return {};
     if (!(kernel == Dim(1))) flipped.emplace_back(static_cast<int64_t>(i) + 2);
     pixels = pixels * dy.shape()[i + 2];
@@ -173,15 +173,16 @@ Value turned_conv(Graph& g, const ConvAttrs& a, const Value& dy, const Value& we
     w = g.call("reshape", {w}, {{"shape", whole}});
   }
   if (!flipped.empty()) w = g.call("flip", {w}, {{"dims", flipped}});
-  return g.call("conv", {dy, w}, turned.plain());
+  return g.call("conv", {dy, w}, conv.plain());
 }
 
 // What a convolution with `weight` sends back to an input of the shape `shape`: the transposed
 // convolution, with the output padding that the forward rounding lost.
 Value conv_to_input(Graph& g, const ConvAttrs& a, const Value& dy, const Value& weight,
                     const Shape& shape) {
-  if (Value turned = turned_conv(g, a, dy, weight); turned && turned.shape() == shape)
-    return turned;
+  if (Value flipped = conv_with_flipped_weight(g, a, dy, weight);
+      flipped && flipped.shape() == shape)
+    return flipped;
   std::vector<Dim> output_padding;
   for (size_t i = 0; i < a.g.stride.size(); ++i) {
     const Dim reach = a.g.dilation[i] * (weight.shape()[i + 2] - 1) + 1;

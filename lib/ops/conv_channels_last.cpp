@@ -13,21 +13,21 @@ Status expand(ExpandContext& c) {
     return invalid_argument(
         "conv_channels_last: x must be [n, h, w, c] and weight [c, 1, kernel_h,",
         " kernel_w]: x is ", c.in(0).shape(), ", weight is ", c.in(1).shape());
-  const auto turned = [&](const Value& x, Dims dims) {
+  const auto permuted = [&](const Value& x, Dims dims) {
     return g.call("permute", {x}, {{"dims", std::move(dims)}});
   };
   Value residual = input_or_none(c, 3);
-  if (residual) residual = turned(residual, {0, 3, 1, 2});
+  if (residual) residual = permuted(residual, {0, 3, 1, 2});
   NamedAttrs attrs = {{"groups", c.in(0).dim(3)}};
   for (const std::string_view name : {"stride", "padding", "dilation", "activation"})
     attrs.push_back({name, c.attrs().raw(name)});
   const Value y = g.call(
-      "conv", {turned(c.in(0), {0, 3, 1, 2}), c.in(1), input_or_none(c, 2), residual}, attrs);
-  c.set_out(0, turned(y, {0, 2, 3, 1}));
+      "conv", {permuted(c.in(0), {0, 3, 1, 2}), c.in(1), input_or_none(c, 2), residual}, attrs);
+  c.set_out(0, permuted(y, {0, 2, 3, 1}));
   return {};
 }
 
-// The convolution, turned.
+// The convolution, its channels made last.
 Status expand_entry(ExpandContext& c) {
   if (c.in(0).rank() != 4)
     return invalid_argument("conv_to_channels_last: x must be [n, c, h, w], it is ",

@@ -35,9 +35,9 @@ Status expand(ExpandContext& c) {
   const auto part = [&](const Dim& from, const Dim& to) {
     return g.call("slice", {x}, {{"dim", -1}, {"start", from}, {"end", to}});
   };
-  const Value turned =
+  const Value rotated =
       g.call("concat", {op("neg", part(half, x.dim(-1))), part(0, half)}, {{"dim", -1}});
-  c.set_out(0, op("add", op("mul", x, c.in(1)), op("mul", turned, c.in(2))));
+  c.set_out(0, op("add", op("mul", x, c.in(1)), op("mul", rotated, c.in(2))));
   return {};
 }
 

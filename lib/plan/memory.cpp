@@ -100,17 +100,17 @@ void improve(std::span<const Lifetime> blocks, std::vector<int> order, Arena& be
         beside.push_back(k);
     std::vector<int> changed = order;
     const size_t other = beside[next(beside.size())];
-    const auto turned = static_cast<size_t>(order[other]);
-    const bool turns = other >= moved || next(2) == 0;
-    if (turns)
-      from_top.blocks[turned] = !from_top.blocks[turned];
+    const auto flipped = static_cast<size_t>(order[other]);
+    const bool flips = other >= moved || next(2) == 0;
+    if (flips)
+      from_top.blocks[flipped] = !from_top.blocks[flipped];
     else
       std::rotate(changed.begin() + static_cast<int64_t>(other),
                   changed.begin() + static_cast<int64_t>(moved),
                   changed.begin() + static_cast<int64_t>(moved) + 1);
     Arena arena = place(blocks, changed, Fit::best, &from_top);
     if (arena.bytes > current.bytes) {
-      if (turns) from_top.blocks[turned] = !from_top.blocks[turned];
+      if (flips) from_top.blocks[flipped] = !from_top.blocks[flipped];
       continue;
     }
     order = std::move(changed);

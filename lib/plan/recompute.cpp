@@ -237,13 +237,13 @@ Schedule without_needless(const Liveness& liveness, Schedule schedule, int64_t b
 Schedule checkpoint_sqrt(const Liveness& liveness, const Schedule& base) {
   const Graph& graph = liveness.graph();
   const Profile profile = liveness.profile(base);
-  const int turn = profile.peak_at;
+  const int peak = profile.peak_at;
   // What the segments share alike is the bytes that stay for readers after the peak.
-  std::vector<int64_t> kept(static_cast<size_t>(turn) + 1, 0);
+  std::vector<int64_t> kept(static_cast<size_t>(peak) + 1, 0);
   int64_t total = 0;
   int count = 0;
   const auto crosses = [&](const Span& span) {
-    return span.first < turn && span.last > turn && liveness.bytes(span.value) > 0;
+    return span.first < peak && span.last > peak && liveness.bytes(span.value) > 0;
   };
   for (const Span& span : profile.spans)
     if (crosses(span)) {
@@ -253,7 +253,7 @@ Schedule checkpoint_sqrt(const Liveness& liveness, const Schedule& base) {
     }
   const auto segments = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
   if (segments < 2) return base;
-  std::vector<int64_t> segment(static_cast<size_t>(turn) + 1, 0);
+  std::vector<int64_t> segment(static_cast<size_t>(peak) + 1, 0);
   int64_t sum = 0;
   for (size_t i = 0; i < segment.size(); ++i) {
     segment[i] = std::min(segments - 1, sum * segments / std::max<int64_t>(total, 1));
@@ -268,11 +268,11 @@ Schedule checkpoint_sqrt(const Liveness& liveness, const Schedule& base) {
     int at = -1;
     for (const Span& span : now.spans) {
       if (!crosses(span) || segment[static_cast<size_t>(span.first)] != s) continue;
-      bool leaves = false;  // read by a later segment: a checkpoint
+      bool is_checkpoint = false;  // read by a later segment
       for (const int reader : span.readers)
-        leaves |= reader <= turn && segment[static_cast<size_t>(reader)] != s;
-      const auto next = std::lower_bound(span.readers.begin(), span.readers.end(), turn);
-      if (leaves || next == span.readers.end() || *next == turn) continue;
+        is_checkpoint |= reader <= peak && segment[static_cast<size_t>(reader)] != s;
+      const auto next = std::lower_bound(span.readers.begin(), span.readers.end(), peak);
+      if (is_checkpoint || next == span.readers.end() || *next == peak) continue;
       inner.push_back(span.value);
       at = at < 0 ? *next : std::min(at, *next);
     }
@@ -282,7 +282,7 @@ Schedule checkpoint_sqrt(const Liveness& liveness, const Schedule& base) {
     for (const ValueId id : inner)
       for (const int index : without.spans_of[static_cast<size_t>(id)])
         without.spans[static_cast<size_t>(index)].last =
-            std::min(without.spans[static_cast<size_t>(index)].last, turn);
+            std::min(without.spans[static_cast<size_t>(index)].last, peak);
     Chain chain(liveness, without, updates, at);
     for (const ValueId id : inner) chain.add(id);
     const std::vector<int32_t> again = chain.nodes();
