@@ -9,8 +9,8 @@
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_patches.h"
-#include "kernels/gemm/few_rows_simd.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/gemv_simd.h"
 #include "kernels/gemm/tiles.h"
 #include "kernels/simd/half_simd.h"
 
@@ -285,24 +285,22 @@ void run(const RunContext& c) noexcept {
 
 // One pixel, as where channels are weighed by their means: a product of the weights and a vector,
 // bound by reading the weights, which stay where they are.
-constexpr int64_t kFewImages = 4;
-
 bool accepts_pixel(const PrepareContext& c) {
   if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || c.out(0).count() == 0) return false;
   const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
-  return s.n <= kFewImages && s.groups == 1 && s.kernel_size() == 1 && s.in_size() == 1 &&
+  return s.n <= kGemvRows && s.groups == 1 && s.kernel_size() == 1 && s.in_size() == 1 &&
          s.out_size() == 1 && s.padding == ConvShape::Spatial{0, 0, 0};
 }
 
 struct ConvPixel {
   ConvShape s;
-  const FewRowsTable* few = nullptr;
+  const GemvTable* loops = nullptr;
   const GemmTable* table = nullptr;   // for the epilogue
   const BFloat16* rounded = nullptr;  // the weights for Precision::bf16
 };
 
 Status prepare_pixel(PrepareContext& c) {
-  ConvPixel p{conv_shape(c.in(0), c.in(1), c.out(0), c.attrs()), &few_rows_table(), &gemm_table()};
+  ConvPixel p{conv_shape(c.in(0), c.in(1), c.out(0), c.attrs()), &gemv_table(), &gemm_table()};
   if (c.precision() == Precision::bf16 && c.is_constant(1))
     p.rounded = static_cast<const BFloat16*>(
         c.pack(1, "conv.bf16.pixel", p.s.o * p.s.c * 2,
@@ -324,11 +322,11 @@ void run_pixel(const RunContext& c) noexcept {
   const int64_t grain = std::max<int64_t>(64, 32768 / std::max<int64_t>(1, s.c) / 64 * 64);
   c.parallel_for(s.o, grain, [&](int64_t begin, int64_t end) {
     if (p.rounded)
-      p.few->dots_bf16(s.n, end - begin, s.c, c.in(0).as<float>(), s.c, p.rounded + begin * s.c,
-                       s.c, y + begin, s.o);
+      p.loops->dots_bf16(s.n, end - begin, s.c, c.in(0).as<float>(), s.c, p.rounded + begin * s.c,
+                         s.c, y + begin, s.o);
     else
-      p.few->dots(s.n, end - begin, s.c, c.in(0).as<float>(), s.c, weight + begin * s.c, s.c,
-                  y + begin, s.o);
+      p.loops->dots(s.n, end - begin, s.c, c.in(0).as<float>(), s.c, weight + begin * s.c, s.c,
+                    y + begin, s.o);
     const Epilogue e = {.activation = s.activation,
                         .column_bias = bias ? bias + begin : nullptr,
                         .residual = residual ? residual + begin : nullptr};

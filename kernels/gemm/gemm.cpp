@@ -8,7 +8,7 @@
 
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
-#include "kernels/gemm/few_rows_simd.h"
+#include "kernels/gemm/gemv_simd.h"
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/tiles.h"
 #include "kernels/simd/half_simd.h"
@@ -242,19 +242,17 @@ void run(const RunContext& c) noexcept {
       });
 }
 
-// Few rows: every element of b is used once or a few times, so packing would cost more than it
-// saves. b contiguous along k gives dot products, along n sums of rows.
-constexpr int64_t kFewRows = 4;
-
-bool is_few_rows(const PrepareContext& c) {
+// Every element of b is used once or a few times, so packing would cost more than it saves. b
+// contiguous along k gives dot products, along n sums of rows.
+bool is_gemv(const PrepareContext& c) {
   if (c.out(0).dtype != f32) return false;
   const MatmulShape s = product_shape(c);
-  return s.m <= kFewRows && (s.b_col == 1 || (s.b_row == 1 && s.a_col == 1));
+  return s.m <= kGemvRows && (s.b_col == 1 || (s.b_row == 1 && s.a_col == 1));
 }
 
-struct FewRows {
+struct Gemv {
   MatmulShape s;
-  const FewRowsTable* few = nullptr;
+  const GemvTable* loops = nullptr;
   const GemmTable* table = nullptr;     // for the epilogue
   const BFloat16* rounded_b = nullptr;  // [n, k], for Precision::bf16
 };
@@ -263,24 +261,24 @@ bool takes_dots(const MatmulShape& s) {
   return s.b_row == 1 && s.a_col == 1 && (s.b_col != 1 || s.k > 1);
 }
 
-Status few_prepare(PrepareContext& c) {
-  FewRows f{product_shape(c), &few_rows_table(), &gemm_table()};
-  const MatmulShape& s = f.s;
+Status prepare_gemv(PrepareContext& c) {
+  Gemv g{product_shape(c), &gemv_table(), &gemm_table()};
+  const MatmulShape& s = g.s;
   if (c.precision() == Precision::bf16 && c.is_constant(1) && s.batches() == 1 && takes_dots(s))
-    f.rounded_b = static_cast<const BFloat16*>(
+    g.rounded_b = static_cast<const BFloat16*>(
         c.pack(1, text("gemm.bf16.rows/", s.n, ",", s.k, ",", s.b_col), s.n * s.k * 2,
                [b = c.in(1).as<float>(), n = s.n, k = s.k, step = s.b_col](void* to) {
                  auto* const rounded = static_cast<BFloat16*>(to);
                  for (int64_t j = 0; j < n; ++j)
                    for (int64_t p = 0; p < k; ++p) rounded[j * k + p] = BFloat16(b[j * step + p]);
                }));
-  c.make_state(std::move(f));
+  c.make_state(std::move(g));
   return {};
 }
 
-void few_run(const RunContext& c) noexcept {
-  const FewRows& f = c.state<FewRows>();
-  const MatmulShape& s = f.s;
+void run_gemv(const RunContext& c) noexcept {
+  const Gemv& g = c.state<Gemv>();
+  const MatmulShape& s = g.s;
   const float* a = c.in(0).as<float>();
   const float* b = c.in(1).as<float>();
   const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
@@ -298,26 +296,26 @@ void few_run(const RunContext& c) noexcept {
       const int64_t columns = std::min(width, s.n - j), offset = batch * s.m * s.n + j;
       const float* ai = a + s.a_offset(batch);
       const float* bj = b + s.b_offset(batch) + j * s.b_col;
-      if (f.rounded_b)
-        f.few->dots_bf16(s.m, columns, s.k, ai, s.a_row, f.rounded_b + j * s.k, s.k, y + offset,
-                         s.n);
+      if (g.rounded_b)
+        g.loops->dots_bf16(s.m, columns, s.k, ai, s.a_row, g.rounded_b + j * s.k, s.k, y + offset,
+                           s.n);
       else if (takes_dots(s))
-        f.few->dots(s.m, columns, s.k, ai, s.a_row, bj, s.b_col, y + offset, s.n);
+        g.loops->dots(s.m, columns, s.k, ai, s.a_row, bj, s.b_col, y + offset, s.n);
       else
-        f.few->combine(s.m, columns, s.k, ai, s.a_row, s.a_col, bj, s.b_row, y + offset, s.n);
+        g.loops->combine(s.m, columns, s.k, ai, s.a_row, s.a_col, bj, s.b_row, y + offset, s.n);
       const Epilogue e = {.activation = s.activation,
                           .column_bias = bias ? bias + j : nullptr,
                           .residual = residual ? residual + offset : nullptr};
-      if (!e.empty()) f.table->finish(s.m, columns, e, y + offset, s.n);
+      if (!e.empty()) g.table->finish(s.m, columns, e, y + offset, s.n);
     }
   });
 }
 constexpr KernelDef kKernels[] = {
     {.op = "matmul",
-     .name = "few_rows",
-     .accepts = is_few_rows,
-     .prepare = few_prepare,
-     .run = few_run,
+     .name = "gemv",
+     .accepts = is_gemv,
+     .prepare = prepare_gemv,
+     .run = run_gemv,
      .strided = kAllStrided},
     {.op = "matmul",
      .name = "gemm",
@@ -326,10 +324,10 @@ constexpr KernelDef kKernels[] = {
      .run = run,
      .strided = kAllStrided},
     {.op = "linear",
-     .name = "few_rows",
-     .accepts = is_few_rows,
-     .prepare = few_prepare,
-     .run = few_run,
+     .name = "gemv",
+     .accepts = is_gemv,
+     .prepare = prepare_gemv,
+     .run = run_gemv,
      .strided = 1u << 1},
     {.op = "linear",
      .name = "gemm",

@@ -6,8 +6,8 @@
 #include "hg/kernel.h"
 #include "kernels/arithmetic.h"
 #include "kernels/blocking.h"
-#include "kernels/gemm/few_rows_simd.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/gemv_simd.h"
 #include "kernels/gemm/tiles.h"
 
 namespace hg::kernels {
@@ -117,7 +117,6 @@ Status prepare_gemm(PrepareContext& c) {
 }
 
 void run_gemm(const RunContext& c) noexcept {
-  constexpr int64_t kFewRows = 4;  // for which packing costs more than it saves
   const Shapes& s = c.state<Shapes>();
   clear_rest(c, s);
   const int64_t nr = s.table->nr, tiles = s.tiles_n();
@@ -127,12 +126,11 @@ void run_gemm(const RunContext& c) noexcept {
     const float* b = p.b + j * s.b_col;
     if (p.k == 0) {
       for (int64_t i = 0; i < p.m; ++i) std::fill_n(p.y + i * s.n + j, columns, 0.0f);
-    } else if (p.m <= kFewRows && s.b_row == 1 && s.a_col == 1) {
-      if (p.m > 0) few_rows_table().dots(p.m, columns, p.k, p.a, s.a_row, b, s.b_col, p.y + j, s.n);
-    } else if (p.m <= kFewRows && s.b_col == 1) {
+    } else if (p.m <= kGemvRows && s.b_row == 1 && s.a_col == 1) {
+      if (p.m > 0) gemv_table().dots(p.m, columns, p.k, p.a, s.a_row, b, s.b_col, p.y + j, s.n);
+    } else if (p.m <= kGemvRows && s.b_col == 1) {
       if (p.m > 0)
-        few_rows_table().combine(p.m, columns, p.k, p.a, s.a_row, s.a_col, b, s.b_row, p.y + j,
-                                 s.n);
+        gemv_table().combine(p.m, columns, p.k, p.a, s.a_row, s.a_col, b, s.b_row, p.y + j, s.n);
     } else {
       for (int64_t k = 0; k < p.k; k += kDepthPiece) {
         const int64_t piece = std::min(kDepthPiece, p.k - k);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops of few_rows_simd.h: rows and columns of y whose sums fit the registers, at once.
-#include "kernels/gemm/few_rows_simd.h"
+// The loops of gemv_simd.h: rows and columns of y whose sums fit the registers, at once.
+#include "kernels/gemm/gemv_simd.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/gemm/few_rows_simd.cpp"
+#define HWY_TARGET_INCLUDE "kernels/gemm/gemv_simd.cpp"
 // clang-format off
 #include "kernels/simd/simd.h"
 #include "hwy/foreach_target.h"
@@ -127,7 +127,7 @@ void combine(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a
   if (rows == 1) combine_rows<1>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
 }
 
-constexpr FewRowsTable kTable = {dots<float>, dots<BFloat16>, combine};
+constexpr GemvTable kTable = {dots<float>, dots<BFloat16>, combine};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -135,7 +135,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hg::kernels {
 
-const FewRowsTable& few_rows_table() { return *HG_SIMD_CHOOSE(kTable); }
+const GemvTable& gemv_table() { return *HG_SIMD_CHOOSE(kTable); }
 
 }  // namespace hg::kernels
 #endif

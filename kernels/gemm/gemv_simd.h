@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with so few rows that reading b is what takes the time, for every instruction set: b is
-// read once, where it lies.
+// Matrix times vector, or a few of them: reading b is what takes the time, so it is read once,
+// where it lies. For every instruction set.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,10 @@
 
 namespace hg::kernels {
 
-struct FewRowsTable {
+// So many rows at most: with more, packing b costs less than it saves.
+inline constexpr int64_t kGemvRows = 4;
+
+struct GemvTable {
   // y[rows, columns] = a[rows, k] b[columns, k]^T; a and b are contiguous along k.
   void (*dots)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
                const float* b, int64_t b_row, float* y, int64_t y_row) = nullptr;
@@ -21,6 +24,6 @@ struct FewRowsTable {
                   int64_t a_col, const float* b, int64_t b_row, float* y, int64_t y_row) = nullptr;
 };
 
-const FewRowsTable& few_rows_table();
+const GemvTable& gemv_table();
 
 }  // namespace hg::kernels
