@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a session refuses, with which sentence: bad inputs, sizes and data.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "hg/hg.h"
+#include "tests/small_model.h"
+
+namespace hg {
+namespace {
+
+using test::copy_of;
+using test::expect_message;
+using test::ramp;
+using test::small_model;
+
+TEST(Refusals, RefusesBadInputsWithASentence) {
+  const Model model = small_model();
+  Session session = *Session::create(model);
+  std::vector<float> x = ramp(32);
+  std::vector<double> doubles(32);
+  expect_message(session.run(), Code::invalid_argument, "input 'x' is not set");
+  expect_message(session.output("y").status(), Code::invalid_argument, "call run() first");
+  expect_message(session.set_input("image", view(x, {2, 16})), Code::not_found,
+                 "there is no input 'image'; the inputs are x");
+  expect_message(session.set_input(1, view(x, {2, 16})), Code::not_found, "the model has 1");
+  expect_message(session.set_input("x", view(doubles, {2, 16})), Code::invalid_argument,
+                 "takes f32[n, 16], not a tensor of f64");
+  expect_message(session.set_input("x", view(x, {32})), Code::invalid_argument, "rank 2");
+  expect_message(session.set_input("x", view(x, {4, 8})), Code::invalid_argument,
+                 "dimension 1 is 8, not 16");
+  expect_message(session.set_input("x", view(static_cast<const void*>(nullptr), f32, {2, 16})),
+                 Code::invalid_argument, "null data");
+  expect_message(session.output("q").status(), Code::not_found, "the outputs are y, z");
+  expect_message(Session::create(model, {.dims = {{"m", 3}}}).status(), Code::invalid_argument,
+                 "the model has no size 'm'");
+  expect_message(Session::create(model, {.disabled_passes = {"magic"}}).status(),
+                 Code::invalid_argument, "there is no pass 'magic'");
+}
+
+TEST(Refusals, RefusesASizeThatMeansTwoNumbers) {
+  Graph g;
+  const Value a = g.input("a", f32, {"n", 2});
+  const Value b = g.input("b", f32, {"n", 2});
+  g.output("y", g.call("add", {a, b}));
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model);
+  std::vector<float> x = ramp(8);
+  ASSERT_TRUE(session.set_input("a", view(x, {2, 2})).ok());
+  ASSERT_TRUE(session.set_input("b", view(x, {4, 2})).ok());
+  expect_message(session.run(), Code::invalid_argument,
+                 "the size 'n' is 2 in one place and 4 in another");
+}
+
+TEST(Refusals, FindsSizesFromExpressions) {
+  Graph g;
+  const Value a = g.input("a", f32, {Dim("n") * 2 + 1});
+  g.output("y", g.call("relu", {a}));
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model);
+  std::vector<float> x = ramp(8);
+  ASSERT_TRUE(session.set_input("a", view(x, {7})).ok());
+  EXPECT_TRUE(session.run().ok());
+  ASSERT_TRUE(session.set_input("a", view(x, {8})).ok());
+  EXPECT_FALSE(session.run().ok());
+}
+
+TEST(Refusals, RefusesSizesThatAGuardRulesOut) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", "m"});
+  g.set_origin({"", "model.py:3"});
+  g.guard("n", Relation::ne, 1, "squeeze");
+  const auto body = [&](bool guarded) {
+    auto graph = std::make_shared<Graph>();
+    const Value v = graph->input("v", f32, {"n", "m"});
+    if (guarded) graph->guard("m", Relation::lt, 4, "a branch");
+    graph->output("", graph->call("neg", {v}));
+    return graph;
+  };
+  const Value chosen[] = {g.call("any", {g.call("lt", {x, g.scalar(0.0)})}), x};
+  g.output("y", g.calls("if", chosen, {}, {body(true), body(false)})[0]);
+  // Of the elements above 0 there must be fewer than 3.
+  const Value found = g.call("nonzero", {g.call("gt", {x, g.scalar(0.0)})});
+  g.guard(found.dim(0), Relation::lt, 3, "a list");
+  ASSERT_TRUE(g.verify().ok()) << g.verify().message();
+  const Model model = *Model::from_graph(std::move(g));
+
+  const auto answer = [&](Session& session, std::vector<float> values, Sizes shape) {
+    Status status = session.set_input("x", view(values, shape));
+    if (status.ok()) status = session.run();
+    return std::string(status.message());
+  };
+  Session session = *Session::create(model, {});
+  EXPECT_EQ(answer(session, {1, 2, 0, 0}, {2, 2}), "");
+  EXPECT_EQ(answer(session, {1, 2}, {1, 2}),
+            "n is 1, but the model was converted for n other than 1, because of squeeze at "
+            "model.py:3");
+  EXPECT_EQ(answer(session, {0, 0, 0, 0, 0, 0, 0, 0}, {2, 4}), "");
+  EXPECT_NE(answer(session, {0, 0, -1, 0, 0, 0, 0, 0}, {2, 4}).find("m is 4"), std::string::npos);
+  EXPECT_NE(answer(session, {1, 1, 1, 1, 0, 0}, {2, 3}).find("below 3, because of a list"),
+            std::string::npos);
+  EXPECT_EQ(answer(session, {-1, 2, 0, 0}, {2, 2}), "");
+
+  SessionOptions options;
+  options.dims = {{"n", 1}, {"m", 2}};
+  const Result<Session> fixed = Session::create(model, options);
+  ASSERT_FALSE(fixed.ok());
+  EXPECT_NE(fixed.status().message().find("n is 1, but"), std::string::npos);
+}
+
+TEST(Refusals, RefusesSizesThatDoNotBroadcast) {
+  Graph g;
+  const Value a = g.input("a", f32, {"n"});
+  const Value b = g.input("b", f32, {"m"});
+  g.output("y", g.call("add", {a, b}));
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model);
+  std::vector<float> x = ramp(8);
+  ASSERT_TRUE(session.set_input("a", view(x, {2})).ok());
+  ASSERT_TRUE(session.set_input("b", view(x, {2})).ok());
+  EXPECT_TRUE(session.run().ok());
+  ASSERT_TRUE(session.set_input("b", view(x, {1})).ok());
+  EXPECT_TRUE(session.run().ok());
+  ASSERT_TRUE(session.set_input("b", view(x, {3})).ok());
+  expect_message(session.run(), Code::invalid_argument, "do not broadcast");
+}
+
+TEST(Refusals, AnIndexOutOfRangeFailsTheRun) {
+  Graph g;
+  const Value x = g.input("x", f32, {3}), at = g.input("at", i64, {2});
+  g.output("y", g.call("index_select", {x, at}, {{"dim", 0}}));
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model);
+  std::vector<float> values = {1, 2, 3};
+  std::vector<int64_t> indices = {0, 3};
+  ASSERT_TRUE(session.set_input("x", view(values, {3})).ok());
+  ASSERT_TRUE(session.set_input("at", view(indices, {2})).ok());
+  EXPECT_EQ(session.run().code(), Code::invalid_argument);
+  indices[1] = 2;
+  EXPECT_TRUE(session.run().ok());
+  EXPECT_EQ(copy_of(*session.output("y")), (std::vector<float>{1, 3}));
+}
+
+// Alone, with a constant, and inside of a pointwise program.
+TEST(Refusals, DivisionsOfIntegersByZeroFailTheRun) {
+  for (const char* op : {"floor_divide", "trunc_divide", "remainder", "fmod"}) {
+    for (const bool fused : {false, true}) {
+      Graph g;
+      const Value a = g.input("a", i64, {"n"});
+      const Value b = g.input("b", i64, {"n"});
+      const Value y = g.call(op, {a, b});
+      g.output("y", fused ? g.call("neg", {g.call("add", {y, a})}) : y);
+      const Model model = *Model::from_graph(std::move(g));
+      Session session = *Session::create(model, {.threads = 2});
+      std::vector<int64_t> x(40000, 7), divisors(40000, 2);
+      ASSERT_TRUE(session.set_input("a", view(x, {40000})).ok());
+      ASSERT_TRUE(session.set_input("b", view(divisors, {40000})).ok());
+      EXPECT_TRUE(session.run().ok());
+      divisors[39999] = 0;
+      expect_message(session.run(), Code::invalid_argument, "divided by zero");
+      divisors[39999] = -1;
+      EXPECT_TRUE(session.run().ok());
+    }
+  }
+}
+
+TEST(Refusals, NumbersThatNoIntegerHasFailTheRun) {
+  Graph g;
+  g.output("y", g.call("to_integer", {g.input("x", f32, {"n"})}));
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model);
+  std::vector<float> x = {1.9f, -1.9f, -9.2e18f};
+  ASSERT_TRUE(session.set_input("x", view(x, {3})).ok());
+  ASSERT_TRUE(session.run().ok());
+  EXPECT_EQ(session.output("y")->as<int64_t>()[1], -1);
+  for (const float bad : {9.3e18f, -1e19f, std::nanf(""), INFINITY}) {
+    x[2] = bad;
+    expect_message(session.run(), Code::invalid_argument, "too large for i64");
+  }
+}
+
+}  // namespace
+}  // namespace hg
