@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Regions of depthwise and 1x1 convolutions, and of what is elementwise between them, run with the
 // channels as the last dim: 1x1 convolutions are then linear layers, and depthwise ones work on
-// vectors of channels. Images are turned at the edges of a region, if that is worth it: the
+// vectors of channels. Images are permuted at the edges of a region, if that is worth it: the
 // depthwise convolutions make more elements than cross the edges. Convolutions of few channels, as
-// models begin with, write their result turned.
+// models begin with, write their result so at once.
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 #include <unordered_map>
 
 #include "lib/compile/passes.h"
+#include "lib/graph/disjoint_sets.h"
 
 namespace hg {
 namespace {
@@ -18,12 +18,13 @@ namespace {
 using Dims = std::vector<Dim>;
 using Replacement = std::optional<std::vector<Value>>;
 
-Dims to_last() { return {0, 2, 3, 1}; }
-Dims to_first() { return {0, 3, 1, 2}; }
+// As permute takes them.
+Dims nhwc_dims() { return {0, 2, 3, 1}; }
+Dims nchw_dims() { return {0, 3, 1, 2}; }
 
-enum class Kind { other, entry, point, depthwise, elementwise, mean };
+enum class Kind { other, entry, pointwise, depthwise, elementwise, mean };
 
-constexpr int64_t kFewChannels = 4;  // of an image that is not turned before its convolution
+constexpr int64_t kFewChannels = 4;  // of an image that stays nchw before its convolution
 
 class ChannelsLast {
  public:
@@ -80,7 +81,7 @@ class ChannelsLast {
     if (groups == Dim(1)) {
       if (weight[2] == Dim(1) && weight[3] == Dim(1) && all(attrs.integers("stride"), 1) &&
           all(attrs.integers("padding"), 0))
-        return Kind::point;
+        return Kind::pointwise;
       return x[1].constant() <= kFewChannels && conv.inputs[3] == kNoValue ? Kind::entry
                                                                            : Kind::other;
     }
@@ -125,37 +126,32 @@ class ChannelsLast {
     const std::vector<Node>& nodes = graph_.nodes();
     std::vector<Kind> kinds;
     for (const Node& node : nodes) kinds.push_back(kind_of(node));
-    std::vector<size_t> above(nodes.size());
-    std::iota(above.begin(), above.end(), size_t{0});
-    const auto region_of = [&](size_t i) {
-      while (above[i] != i) i = above[i] = above[above[i]];
-      return i;
-    };
+    DisjointSets regions(nodes.size());
     const auto producer = [&](ValueId id) -> int64_t { return graph_.value_info(id).node; };
     for (size_t i = 0; i < nodes.size(); ++i) {
       if (kinds[i] == Kind::other) continue;
       for (const ValueId id : images_of(nodes[i])) {
         const int64_t from = producer(id);
         if (from >= 0 && kinds[static_cast<size_t>(from)] != Kind::other)
-          above[region_of(i)] = region_of(static_cast<size_t>(from));
+          regions.join(regions.root(static_cast<size_t>(from)), regions.root(i));
       }
     }
     std::map<size_t, int64_t> worth;  // elements of depthwise convolutions, less those at edges
     std::vector<int> outside = use_counts(graph_);
     std::set<std::pair<size_t, ValueId>> entered;
     for (size_t i = 0; i < nodes.size(); ++i) {
-      const bool turns_back = is_permute(nodes[i], to_last());
+      const bool is_nhwc = is_permute(nodes[i], nhwc_dims());
       for (const ValueId id : nodes[i].inputs)
-        if (id != kNoValue && (is_laid(kinds[i]) || turns_back)) --outside[static_cast<size_t>(id)];
+        if (id != kNoValue && (reads_nhwc(kinds[i]) || is_nhwc)) --outside[static_cast<size_t>(id)];
       if (kinds[i] == Kind::other) continue;
-      const size_t region = region_of(i);
+      const size_t region = regions.root(i);
       if (kinds[i] == Kind::depthwise) worth[region] += elements(nodes[i].outputs[0]);
       for (const ValueId id : images_of(nodes[i])) {
         const int64_t from = producer(id);
         const bool is_free =
             is_pixel(id) ||
             (from >= 0 && (kinds[static_cast<size_t>(from)] != Kind::other ||
-                           is_permute(nodes[static_cast<size_t>(from)], to_first())));
+                           is_permute(nodes[static_cast<size_t>(from)], nchw_dims())));
         if (!is_free && entered.insert({region, id}).second) worth[region] -= elements(id);
       }
     }
@@ -163,20 +159,20 @@ class ChannelsLast {
       if (kinds[i] == Kind::other) continue;
       const ValueId y = nodes[i].outputs[0];
       if (is_image(y) && !is_pixel(y) && outside[static_cast<size_t>(y)] > 0)
-        worth[region_of(i)] -= elements(y);
+        worth[regions.root(i)] -= elements(y);
     }
     for (size_t i = 0; i < nodes.size(); ++i)
-      if (kinds[i] != Kind::other && worth[region_of(i)] > 0)
+      if (kinds[i] != Kind::other && worth[regions.root(i)] > 0)
         chosen_.emplace(nodes[i].outputs[0], kinds[i]);
   }
 
   // Whether a node of this kind reads its images with the channels last.
-  static bool is_laid(Kind kind) { return kind != Kind::other && kind != Kind::entry; }
+  static bool reads_nhwc(Kind kind) { return kind != Kind::other && kind != Kind::entry; }
 
-  // The inputs that are turned. Of convolutions: x and the residual.
+  // The inputs that are permuted. Of convolutions: x and the residual.
   std::vector<ValueId> images_of(const Node& node) const {
     std::vector<ValueId> images;
-    if (!is_laid(kind_of(node))) return images;
+    if (!reads_nhwc(kind_of(node))) return images;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const bool is_weight = node.op->name() == "conv" && (i == 1 || i == 2);
       if (node.inputs[i] != kNoValue && !is_weight && is_image(node.inputs[i]))
@@ -200,7 +196,7 @@ class ChannelsLast {
   }
 
   // The value with its channels last.
-  Value turned(ValueId id) {
+  Value to_nhwc(ValueId id) {
     if (id == kNoValue) return Value();
     if (const auto known = last_.find(id); known != last_.end()) return graph_.value(known->second);
     const Value x = graph_.value(id);
@@ -210,22 +206,22 @@ class ChannelsLast {
     else if (x.rank() == 4 && is_pixel(id))
       y = reshaped(x, {x.dim(0), Dim(1), Dim(1), x.dim(1)});
     else if (x.rank() == 4)
-      y = graph_.call("permute", {x}, {{"dims", to_last()}});
+      y = graph_.call("permute", {x}, {{"dims", nhwc_dims()}});
     last_[id] = y.id();
     return y;
   }
   // And with its channels in front again, for readers that are not in a region.
-  Value turned_back(const Value& y) {
+  Value to_nchw(const Value& y) {
     const bool is_pixel = y.dim(1) == Dim(1) && y.dim(2) == Dim(1);
     const Value x = is_pixel ? reshaped(y, {y.dim(0), y.dim(3), Dim(1), Dim(1)})
-                             : graph_.call("permute", {y}, {{"dims", to_first()}});
+                             : graph_.call("permute", {y}, {{"dims", nchw_dims()}});
     last_[x.id()] = y.id();
     return x;
   }
 
   Result<Replacement> visit(const Node& visited) {
-    if (is_permute(visited, to_first())) last_[visited.outputs[0]] = visited.inputs[0];
-    if (is_permute(visited, to_last()))
+    if (is_permute(visited, nchw_dims())) last_[visited.outputs[0]] = visited.inputs[0];
+    if (is_permute(visited, nhwc_dims()))
       if (const auto known = last_.find(visited.inputs[0]); known != last_.end())
         return Replacement({graph_.value(known->second)});
     const auto found = chosen_.find(visited.outputs[0]);
@@ -235,13 +231,13 @@ class ChannelsLast {
     if (found->second == Kind::mean) {
       const bool keeps = node.op->name() != "mean" || attrs_of(node).flag("keepdim");
       const Value y =
-          graph_.call("mean", {turned(node.inputs[0])}, {{"dim", Dims{1, 2}}, {"keepdim", keeps}});
-      return Replacement({keeps ? turned_back(y) : y});
+          graph_.call("mean", {to_nhwc(node.inputs[0])}, {{"dim", Dims{1, 2}}, {"keepdim", keeps}});
+      return Replacement({keeps ? to_nchw(y) : y});
     }
     if (found->second == Kind::elementwise) {
       std::vector<Value> inputs;
-      for (const ValueId id : node.inputs) inputs.push_back(turned(id));
-      return Replacement({turned_back(graph_.call(node.op->name(), inputs, named_attrs(node)))});
+      for (const ValueId id : node.inputs) inputs.push_back(to_nhwc(id));
+      return Replacement({to_nchw(graph_.call(node.op->name(), inputs, named_attrs(node)))});
     }
     const AttrReader attrs = attrs_of(node);
     const Value bias = node.inputs[2] == kNoValue ? Value() : graph_.value(node.inputs[2]);
@@ -249,17 +245,16 @@ class ChannelsLast {
     for (const std::string_view name : {"stride", "padding", "dilation", "activation"})
       kept.push_back({name, attrs.raw(name)});
     if (found->second == Kind::entry)
-      return Replacement({turned_back(
+      return Replacement({to_nchw(
           graph_.call("conv_to_channels_last",
                       {graph_.value(node.inputs[0]), graph_.value(node.inputs[1]), bias}, kept))});
-    const Value x = turned(node.inputs[0]), residual = turned(node.inputs[3]);
-    if (found->second == Kind::point)
-      return Replacement(
-          {turned_back(graph_.call("linear", {x, matrix(node.inputs[1]), bias, residual},
-                                   {{"activation", attrs.raw("activation")}}))});
+    const Value x = to_nhwc(node.inputs[0]), residual = to_nhwc(node.inputs[3]);
+    if (found->second == Kind::pointwise)
+      return Replacement({to_nchw(graph_.call("linear", {x, matrix(node.inputs[1]), bias, residual},
+                                              {{"activation", attrs.raw("activation")}}))});
     const Value weight = graph_.value(node.inputs[1]);
     return Replacement(
-        {turned_back(graph_.call("conv_channels_last", {x, weight, bias, residual}, kept))});
+        {to_nchw(graph_.call("conv_channels_last", {x, weight, bias, residual}, kept))});
   }
 
   Graph& graph_;

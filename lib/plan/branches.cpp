@@ -5,6 +5,8 @@
 #include <map>
 #include <numeric>
 
+#include "lib/graph/disjoint_sets.h"
+
 namespace hg {
 namespace {
 
@@ -132,42 +134,38 @@ std::vector<int> fill_bins(std::span<const double> costs, int bins, double& full
   return bin_of;
 }
 
-// Steps from `begin` on, joined where one needs the other. What hangs together has one root.
-class Joined {
+// Steps from `begin` on, in one set where one needs the other: each is known by its root.
+class StepSets {
  public:
-  explicit Joined(int begin) : begin_(begin) {}
+  explicit StepSets(int begin) : begin_(begin) {}
   // The next step; what it needs before `begin` does not count.
   void add(double us, std::span<const int> needs) {
-    const int step = begin_ + static_cast<int>(parent_.size());
-    parent_.push_back(step);
+    const size_t step = sets_.add();
     us_.push_back(us);
     ++count_;
     total_ += us;
     longest_ = std::max(longest_, us);
     for (const int need : needs) {
       if (need < begin_) continue;
-      const int root = root_of(need), own = root_of(step);
+      const size_t root = sets_.root(at(need)), own = sets_.root(step);
       if (root == own) continue;
-      parent_[at(own)] = root;
-      us_[at(root)] += us_[at(own)];
-      longest_ = std::max(longest_, us_[at(root)]);
+      sets_.join(root, own);
+      us_[root] += us_[own];
+      longest_ = std::max(longest_, us_[root]);
       --count_;
     }
   }
-  int root_of(int step) {
-    while (parent_[at(step)] != step) step = parent_[at(step)] = parent_[at(parent_[at(step)])];
-    return step;
-  }
+  int root_of(int step) { return begin_ + static_cast<int>(sets_.root(at(step))); }
   int count() const { return count_; }
   double total() const { return total_; }
   double longest() const { return longest_; }
-  // The roots, and what hangs on each takes.
+  // The roots, and what their sets take.
   void list(std::vector<int>& roots, std::vector<double>& us) const {
     roots.clear();
     us.clear();
-    for (size_t i = 0; i < parent_.size(); ++i) {
-      if (parent_[i] != begin_ + static_cast<int>(i)) continue;
-      roots.push_back(parent_[i]);
+    for (size_t i = 0; i < sets_.size(); ++i) {
+      if (!sets_.is_root(i)) continue;
+      roots.push_back(begin_ + static_cast<int>(i));
       us.push_back(us_[i]);
     }
   }
@@ -176,25 +174,25 @@ class Joined {
   size_t at(int step) const { return static_cast<size_t>(step - begin_); }
   int begin_, count_ = 0;
   double total_ = 0, longest_ = 0;
-  std::vector<int> parent_;
+  DisjointSets sets_;
   std::vector<double> us_;
 };
 
 Branches branches_of(int begin, int end, int threads, std::span<const double> us,
                      const std::vector<std::vector<int>>& needs) {
-  Joined joined(begin);
+  StepSets sets(begin);
   for (int i = begin; i < end; ++i)
-    joined.add(us[static_cast<size_t>(i)], needs[static_cast<size_t>(i)]);
+    sets.add(us[static_cast<size_t>(i)], needs[static_cast<size_t>(i)]);
   std::vector<int> roots;
   std::vector<double> costs;
-  joined.list(roots, costs);
+  sets.list(roots, costs);
   double fullest = 0;
-  const int most = std::min(joined.count(), kMostLanes * threads);
+  const int most = std::min(sets.count(), kMostLanes * threads);
   std::vector<int> lane_of = fill_bins(costs, most, fullest);
   Branches branches{begin, end, {}};
   branches.lanes.resize(static_cast<size_t>(most));
   for (int i = begin; i < end; ++i) {
-    const auto root = std::lower_bound(roots.begin(), roots.end(), joined.root_of(i));
+    const auto root = std::lower_bound(roots.begin(), roots.end(), sets.root_of(i));
     const int lane = lane_of[static_cast<size_t>(root - roots.begin())];
     branches.lanes[static_cast<size_t>(lane)].push_back(i);
   }
@@ -287,20 +285,20 @@ std::vector<Branches> find_branches(const Graph& graph, const Plan& plan, int th
       from[at(end)] = begin;
     };
     offer(begin + 1, best[at(begin)] + shared[at(begin)]);
-    Joined joined(begin);
+    StepSets sets(begin);
     double apart = 0;  // one after another
     int64_t alive = bytes.alive[at(begin)];
     for (int i = begin; i < std::min(count, begin + kMostSteps); ++i) {
       if (!may_be_beside(plan.steps[at(i)])) break;
-      joined.add(us[at(i)], needs[at(i)]);
+      sets.add(us[at(i)], needs[at(i)]);
       apart += shared[at(i)];
       if (i > begin) alive += bytes.born[at(i)];
       if (alive > most) break;
-      if (joined.count() < 2) continue;
-      const double longest = std::max(joined.longest(), joined.total() / threads);
+      if (sets.count() < 2) continue;
+      const double longest = std::max(sets.longest(), sets.total() / threads);
       if (!gains(longest, apart)) continue;
       double fullest = 0;
-      joined.list(roots, costs);
+      sets.list(roots, costs);
       fill_bins(costs, threads, fullest);
       if (gains(fullest, apart)) offer(i + 1, best[at(begin)] + beside_us(fullest));
     }
