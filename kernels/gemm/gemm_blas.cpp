@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "kernels/ceil_div.h"
-#include "kernels/gemm/gemm.h"
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/openblas.h"
 #include "kernels/gemm/tiles.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of the arena: lifetimes, outputs in the memory of inputs, offsets.
+// Blocks of the arena: outputs in the memory of inputs or of a concatenation, offsets.
 #include <algorithm>
 #include <utility>
 
@@ -19,8 +19,8 @@ bool is_read_beside(const Step& step, size_t input, uint32_t alias) {
       continue;
     const bool may_take_either = ((alias >> std::min<size_t>(i, 31)) & 1u) != 0;
     if (!(may_take_either && other.tensor.shape == one.tensor.shape &&
-          other.tensor.strides == one.tensor.strides &&
-          other.tensor.dtype == one.tensor.dtype && other.place.offset == one.place.offset))
+          other.tensor.strides == one.tensor.strides && other.tensor.dtype == one.tensor.dtype &&
+          other.place.offset == one.place.offset))
       return true;
   }
   return false;
@@ -28,33 +28,31 @@ bool is_read_beside(const Step& step, size_t input, uint32_t alias) {
 
 }  // namespace
 
-Place Planner::new_block(std::string_view name, int64_t bytes, Side side) {
-  plan_.blocks.push_back({std::string(name), side, {step_count(), step_count(), bytes}, 0});
-  block_last_use_.push_back(-1);
-  Place place;
-  place.kind = Place::Kind::arena;
-  place.side = side;
-  place.index = plan_.part;
-  place.block = static_cast<int32_t>(plan_.blocks.size()) - 1;
-  return place;
-}
-
-void Planner::extend_block(int32_t block, int step) {
-  Lifetime& lifetime = plan_.blocks[static_cast<size_t>(block)].lifetime;
-  lifetime.last = std::max(lifetime.last, step);
-}
-
-void Planner::extend(const PlacedTensor& value, int step) {
-  if (value.place.kind == Place::Kind::arena && value.place.index == plan_.part)
-    extend_block(value.place.block, step);
-}
-
 void Planner::record(ValueId id, const PlacedTensor& out) {
   values(out.place.side)[id] = out;
   note_use_of_state(id, out);
-  if (out.place.kind != Place::Kind::arena || out.place.index != plan_.part) return;
-  int& last = block_last_use_[static_cast<size_t>(out.place.block)];
-  last = std::max({last, position_, last_use_[static_cast<size_t>(id)]});
+  blocks_.note_reader(out.place, std::max(position_, last_uses_->of(id)));
+}
+
+Place Planner::joined_place(ValueId id) {
+  if (const auto part = joins_.parts.find(id); part != joins_.parts.end()) {
+    Place place = joined_place(part->second.whole);
+    place.offset += part->second.offset;
+    return place;
+  }
+  const auto whole = joins_.wholes.find(id);
+  if (whole == joins_.wholes.end()) return {};
+  Place& place = wholes_[id];
+  if (place.kind == Place::Kind::none)
+    place = blocks_.add(graph_.value_info(id).name, whole->second, Side::host);
+  return place;
+}
+
+bool Planner::plan_joined(const Node& node, const PreparedNode& concrete) {
+  if (joins_.wholes.count(node.outputs[0]) == 0) return false;
+  const TensorType& type = concrete.output_types[0];
+  record(node.outputs[0], {unplaced(type.dtype, sizes_of(type)), joined_place(node.outputs[0])});
+  return true;
 }
 
 Place Planner::memory_of_input(const Node& node, const Step& step, size_t output,
@@ -78,7 +76,7 @@ Place Planner::memory_of_input(const Node& node, const Step& step, size_t output
     }
     if (in.place.kind != Place::Kind::arena || in.place.index != plan_.part) continue;
     const Block& block = plan_.blocks[static_cast<size_t>(in.place.block)];
-    if (block.lifetime.bytes == out.bytes() && last_use_of_block(in.place.block) <= position_)
+    if (block.lifetime.bytes == out.bytes() && blocks_.last_reader(in.place.block) <= position_)
       return in.place;
   }
   return {};
@@ -89,17 +87,6 @@ void Planner::count_repeated() {
   for (const Step& step : plan_.steps)
     if (step.node >= 0 && std::exchange(seen[static_cast<size_t>(step.node)], 1))
       plan_.extra_flops += step.flops;
-}
-
-void Planner::end_lifetimes() {
-  const int end = std::max(0, step_count() - 1);
-  const auto next = static_cast<int>(plan_.schedule.size());
-  for (size_t i = 0; i < plan_.blocks.size(); ++i) {
-    Lifetime& lifetime = plan_.blocks[i].lifetime;
-    if (block_last_use_[i] >= next) lifetime.last = end;
-    lifetime.last = std::min(lifetime.last, end);
-    lifetime.first = std::min(lifetime.first, end);
-  }
 }
 
 void place_blocks(Plan& plan) {

@@ -107,7 +107,7 @@ Result<Step> Planner::choose_kernel(int32_t index, const Node& node, PreparedNod
     }
     step.inputs.push_back(in);
   }
-  if (prepared.workspace > 0) step.workspace = new_block("workspace", prepared.workspace, side);
+  if (prepared.workspace > 0) step.workspace = blocks_.add("workspace", prepared.workspace, side);
   return step;
 }
 

@@ -24,7 +24,8 @@ Planner::Planner(const PlanRequest& request, int32_t* expand_node)
     : request_(request),
       graph_(*request.graph),
       body_(GraphAccess::body(graph_)),
-      expand_node_(expand_node) {}
+      expand_node_(expand_node),
+      blocks_(plan_) {}
 
 Result<Plan> Planner::make() {
   plan_.bindings = request_.bindings;
@@ -43,7 +44,9 @@ Result<Plan> Planner::make() {
   }
   updated_ = updated_states(graph_);
   find_last_uses();
-  find_joined();
+  if (request_.join && request_.device == nullptr && !request_.options->keep_all_values)
+    joins_ = find_joins(graph_, plan_.schedule, plan_.bindings);
+  plan_.joined = static_cast<int>(joins_.wholes.size());
   plan_.next_node = body_.nodes.size();
   for (position_ = 0; position_ < static_cast<int>(plan_.schedule.size()); ++position_) {
     const int32_t index = plan_.schedule[static_cast<size_t>(position_)];
@@ -55,7 +58,7 @@ Result<Plan> Planner::make() {
   }
   HG_TRY(separate_assignments());
   count_repeated();
-  end_lifetimes();
+  blocks_.close(static_cast<int>(plan_.schedule.size()));
   place_blocks(plan_);
   return std::move(plan_);
 }
@@ -154,7 +157,7 @@ Status Planner::plan_measure(int32_t index, const Node& node, PreparedNode& conc
   } else {
     HG_TRY_ASSIGN(plan_.measure, control_step(index, node));
   }
-  for (const PlacedTensor& in : plan_.measure->inputs) extend(in, step_count());
+  for (const PlacedTensor& in : plan_.measure->inputs) blocks_.extend(in, step_count());
   return {};
 }
 
@@ -173,17 +176,17 @@ Result<Step> Planner::control_step(int32_t index, const Node& node) {
 
 Status Planner::add_outputs(const Node& node, const PreparedNode& concrete, Step step) {
   const int at = step_count();
-  for (const PlacedTensor& in : step.inputs) extend(in, at);
-  if (step.workspace.block >= 0) extend_block(step.workspace.block, at);
+  for (const PlacedTensor& in : step.inputs) blocks_.extend(in, at);
+  if (step.workspace.block >= 0) blocks_.extend(step.workspace.block, at);
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorType& type = concrete.output_types[i];
     PlacedTensor out{unplaced(type.dtype, sizes_of(type)), {}};
     out.place = joined_place(node.outputs[i]);
     if (out.place.kind == Place::Kind::none) out.place = memory_of_input(node, step, i, out.tensor);
     if (out.place.kind == Place::Kind::none)
-      out.place = new_block(graph_.value_info(node.outputs[i]).name, out.tensor.bytes(),
-                            step.on_device() ? Side::device : Side::host);
-    extend(out, at);
+      out.place = blocks_.add(graph_.value_info(node.outputs[i]).name, out.tensor.bytes(),
+                              step.on_device() ? Side::device : Side::host);
+    blocks_.extend(out, at);
     record(node.outputs[i], out);
     step.outputs.push_back(out);
   }

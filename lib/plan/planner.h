@@ -3,7 +3,8 @@
 // it lies on either side, until which position it is read, and which block of the arena holds it.
 //
 // plan.cpp goes through the nodes, values.cpp brings values to where they are read,
-// choose_kernel.cpp asks the kernels, blocks.cpp keeps the lifetimes of memory.
+// choose_kernel.cpp asks the kernels, blocks.cpp gives results memory. What they ask stands alone:
+// last_uses.h, joins.h and block_list.h.
 #pragma once
 
 #include <optional>
@@ -13,6 +14,9 @@
 #include <vector>
 
 #include "lib/device/backend.h"
+#include "lib/plan/block_list.h"
+#include "lib/plan/joins.h"
+#include "lib/plan/last_uses.h"
 #include "lib/plan/plan.h"
 
 namespace hg {
@@ -56,8 +60,6 @@ class Planner {
     return plan_.values[static_cast<size_t>(side)];
   }
   Status place_inputs_and_states();
-  // Positions of the schedule; a result that is computed again has last uses of its own, which
-  // stand in next_last_uses_ until then.
   void find_last_uses();
   // From here on the node's results are those of this position.
   void begin_results(const Node& node);
@@ -93,16 +95,6 @@ class Planner {
 
   // -- Concatenations -----------------------------------------------------------------------------
 
-  struct Joined {
-    ValueId whole = kNoValue;
-    int64_t offset = 0;  // bytes
-  };
-  struct Whole {
-    int64_t bytes = 0;
-    Place place;  // once it has a block
-  };
-  void find_joined();
-  void join(const Node& node, std::span<const int> position_of);
   // Where a part of a concatenation, or its result, lies; of kind none for other values.
   Place joined_place(ValueId id);
   // Whether all that the node concatenates was written to where it belongs.
@@ -135,32 +127,25 @@ class Planner {
   // -- Memory -------------------------------------------------------------------------------------
 
   int step_count() const { return static_cast<int>(plan_.steps.size()); }
-  int last_use_of_block(int32_t block) const { return block_last_use_[static_cast<size_t>(block)]; }
-  Place new_block(std::string_view name, int64_t bytes, Side side);
-  void extend_block(int32_t block, int step);
-  void extend(const PlacedTensor& value, int step);
   // Makes `out` the tensor of a value, and its block live as long as the value is used.
   void record(ValueId id, const PlacedTensor& out);
   // The memory of an input that dies here, when this output may take it.
   Place memory_of_input(const Node& node, const Step& step, size_t output, const Tensor& out) const;
   void count_repeated();
-  // Blocks that later parts, outputs or assignments read live to the end.
-  void end_lifetimes();
 
   const PlanRequest& request_;
   const Graph& graph_;
   const GraphBody& body_;
   int32_t* expand_node_;
   Plan plan_;
-  int position_ = 0;                              // of the schedule
-  std::vector<ValueId> updated_;                  // of values: see updated_states()
-  std::vector<int> last_use_;                     // of values: the last position that reads them
-  std::vector<std::vector<int>> next_last_uses_;  // of the results of each position
-  std::vector<int> state_last_use_;               // of the memory of states
-  std::vector<int> block_last_use_;  // of blocks: the last position that reads any value in them
+  int position_ = 0;                   // of the schedule
+  std::vector<ValueId> updated_;       // of values: see updated_states()
+  std::optional<LastUses> last_uses_;  // positions of the schedule
+  std::vector<int> state_last_use_;    // of the memory of states
+  BlockList blocks_;
   PreparedNodes prepared_;
-  std::unordered_map<ValueId, Joined> joined_;
-  std::unordered_map<ValueId, Whole> wholes_;
+  Joins joins_;
+  std::unordered_map<ValueId, Place> wholes_;            // of joins_, once they have a block
   std::unordered_map<ValueId, PlacedTensor> copies_[2];  // contiguous, on each Side
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where values lie, and the transfers and copies that bring them to their readers.
 #include <algorithm>
-#include <limits>
 
 #include "lib/plan/planner.h"
 
@@ -30,41 +29,18 @@ Status Planner::place_inputs_and_states() {
 }
 
 void Planner::find_last_uses() {
-  constexpr int kForever = std::numeric_limits<int>::max();
-  last_use_.assign(body_.values.size(), -1);
-  for (const auto& [name, id] : body_.outputs) last_use_[static_cast<size_t>(id)] = kForever;
-  for (const auto& [target, source] : body_.assignments)
-    last_use_[static_cast<size_t>(source)] = kForever;
-  // A given order is that of one part: what the nodes of later parts read stays.
-  const auto end = std::max_element(plan_.schedule.begin(), plan_.schedule.end());
-  for (size_t i = end == plan_.schedule.end() ? body_.nodes.size() : static_cast<size_t>(*end) + 1;
-       i < body_.nodes.size(); ++i)
-    for (const ValueId id : body_.nodes[i].inputs)
-      if (id != kNoValue) last_use_[static_cast<size_t>(id)] = kForever;
-  next_last_uses_.resize(plan_.schedule.size());
-  for (size_t position = plan_.schedule.size(); position-- > 0;) {
-    const Node& node = body_.nodes[static_cast<size_t>(plan_.schedule[position])];
-    for (const ValueId id : node.outputs)
-      next_last_uses_[position].push_back(std::exchange(last_use_[static_cast<size_t>(id)], -1));
-    for (const ValueId id : node.inputs) {
-      if (id == kNoValue) continue;
-      int& last = last_use_[static_cast<size_t>(id)];
-      last = std::max(last, static_cast<int>(position));
-    }
-  }
+  last_uses_.emplace(graph_, plan_.schedule, request_.options->keep_all_values);
   state_last_use_.assign(body_.states.size(), -1);
   for (const Side side : kSides)
     for (const auto& [id, value] : values(side)) note_use_of_state(id, value);
 }
 
 void Planner::begin_results(const Node& node) {
-  const std::vector<int>& last = next_last_uses_[static_cast<size_t>(position_)];
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
-    last_use_[static_cast<size_t>(node.outputs[i])] =
-        request_.options->keep_all_values ? std::numeric_limits<int>::max() : last[i];
+  last_uses_->begin(position_);
+  for (const ValueId id : node.outputs) {
     for (const Side side : kSides) {
-      copies_[static_cast<size_t>(side)].erase(node.outputs[i]);
-      values(side).erase(node.outputs[i]);
+      copies_[static_cast<size_t>(side)].erase(id);
+      values(side).erase(id);
     }
   }
 }
@@ -72,7 +48,7 @@ void Planner::begin_results(const Node& node) {
 void Planner::note_use_of_state(ValueId id, const PlacedTensor& value) {
   if (value.place.kind != Place::Kind::state) return;
   int& last = state_last_use_[static_cast<size_t>(value.place.index)];
-  last = std::max(last, last_use_[static_cast<size_t>(id)]);
+  last = std::max(last, last_uses_->of(id));
 }
 
 const PlacedTensor& Planner::placed(ValueId id) const {
@@ -152,7 +128,7 @@ Result<PlacedTensor> Planner::at(ValueId id, Side side) {
       graph_.value_info(id).node < 0)
     to.place = Place::of_input(from.place.index, side);
   else
-    to.place = new_block(graph_.value_info(id).name, to.tensor.bytes(), side);
+    to.place = blocks_.add(graph_.value_info(id).name, to.tensor.bytes(), side);
   add_transfer(side == Side::device ? StepKind::upload : StepKind::download, id, from, to);
   record(id, to);
   return to;
@@ -167,16 +143,15 @@ void Planner::add_transfer(StepKind kind, ValueId id, const PlacedTensor& from,
   step.inputs = {from};
   step.outputs = {to};
   step.bytes = 2 * to.tensor.bytes();
-  extend(from, step_count());
-  extend(to, step_count());
+  blocks_.extend(from, step_count());
+  blocks_.extend(to, step_count());
   plan_.steps.push_back(std::move(step));
 }
 
 Result<PlacedTensor> Planner::contiguous(const PlacedTensor& in, ValueId id) {
   auto& copies = copies_[static_cast<size_t>(in.place.side)];
   if (const auto known = copies.find(id); known != copies.end()) {
-    int& last = block_last_use_[static_cast<size_t>(known->second.place.block)];
-    last = std::max(last, position_);
+    blocks_.note_reader(known->second.place, position_);
     return known->second;
   }
   Step step;
@@ -189,14 +164,14 @@ Result<PlacedTensor> Planner::contiguous(const PlacedTensor& in, ValueId id) {
   } else {
     HG_TRY(prepare_device_copy(in.tensor, out.tensor, id, step));
   }
-  out.place = new_block(text(graph_.value_info(id).name, " (contiguous)"), out.tensor.bytes(),
-                        in.place.side);
-  block_last_use_.back() = std::max(position_, last_use_[static_cast<size_t>(id)]);
+  out.place = blocks_.add(text(graph_.value_info(id).name, " (contiguous)"), out.tensor.bytes(),
+                          in.place.side);
+  blocks_.note_reader(out.place, std::max(position_, last_uses_->of(id)));
   step.inputs = {in};
   step.outputs = {out};
   step.bytes = 2 * out.tensor.bytes();
-  extend(in, step_count());
-  extend(out, step_count());
+  blocks_.extend(in, step_count());
+  blocks_.extend(out, step_count());
   plan_.steps.push_back(std::move(step));
   copies[id] = out;
   return out;
