@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "lib/graph/atom.h"
+
 namespace hg::convert {
 namespace {
 
@@ -58,24 +60,11 @@ bool Coverage::is_of_inputs(const Dim& dim) const {
 
 void Coverage::find_choices(const Dim& dim, const Origin& origin) {
   if (dim.is_constant() || !dim.symbol().empty()) return;
-  const std::string whole = text(dim);
-  if (whole.size() > kLongest) return;
-  for (size_t at = 0; at + 4 < whole.size(); ++at) {
-    const std::string_view word(whole.data() + at, 4);
-    if (word != "min(" && word != "max(") continue;
-    size_t comma = 0, end = at + 4;
-    for (int depth = 1; end < whole.size(); ++end) {
-      depth += whole[end] == '(' ? 1 : whole[end] == ')' ? -1 : 0;
-      if (depth == 0) break;
-      if (depth == 1 && whole[end] == ',') comma = end;
-    }
-    if (comma == 0 || end == whole.size()) continue;
-    const std::string_view all(whole);
-    std::string_view second = all.substr(comma + 1, end - comma - 1);
-    while (second.starts_with(' ')) second.remove_prefix(1);
-    const Result<Dim> a = Dim::parse(all.substr(at + 4, comma - at - 4)), b = Dim::parse(second);
-    if (!a.ok() || !b.ok() || !is_of_inputs(*a) || !is_of_inputs(*b)) continue;
-    choices_.try_emplace(whole.substr(at, end + 1 - at), Choice{*a, *b, origin});
+  if (text(dim).size() > kLongest) return;
+  for (const Atom* atom : post_order(dim)) {
+    const bool chooses = atom->kind == Atom::Kind::min || atom->kind == Atom::Kind::max;
+    if (chooses && is_of_inputs(atom->a) && is_of_inputs(atom->b))
+      choices_.try_emplace(atom->key, Choice{name_of(atom->kind), atom->a, atom->b, origin});
   }
 }
 
@@ -130,7 +119,7 @@ std::vector<std::string> Coverage::not_exercised() const {
     for (size_t way = 0; way < row.taken.size(); ++way)
       if (row.taken[way] == 0) add(name_of(row, way));
   for (const auto& [words, choice] : choices_) {
-    const std::string_view op(words.data(), 3);
+    const std::string_view op = choice.op;
     if (!choice.less) add(text(choice.a, " < ", choice.b, " in a ", op, place(choice.origin)));
     if (!choice.more) add(text(choice.a, " > ", choice.b, " in a ", op, place(choice.origin)));
   }

@@ -30,6 +30,7 @@ class Coverage {
 
  private:
   struct Choice {  // min(a, b) or max(a, b)
+    std::string_view op;
     Dim a, b;
     Origin origin;
     bool less = false, more = false;  // a < b, a > b was seen
@@ -41,7 +42,7 @@ class Coverage {
   std::vector<std::string> symbols_;       // of the inputs
   std::vector<WaysRow> rows_;              // of all sessions
   std::map<std::string, size_t> row_of_;   // by WaysRow::node
-  std::map<std::string, Choice> choices_;  // by text
+  std::map<std::string, Choice> choices_;  // by the key of the atom
 };
 
 // What a session ran between two looks at its ways.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hg/op.h"
+#include "lib/graph/condition.h"
 
 namespace hg {
 namespace {
@@ -38,9 +39,29 @@ bool has_number(const Dim& dim, const Bindings& sizes) {
   return true;
 }
 
+// A guard on a term that is 0 or 1.
+std::optional<std::string> condition_of(const Guard& guard) {
+  if (guard.relation != Relation::eq || !guard.right.is_constant()) return std::nullopt;
+  const int64_t value = guard.right.constant();
+  if (value != 0 && value != 1) return std::nullopt;
+  return condition_text(guard.left, value == 1);
+}
+
+// "with n=1, m=2"; nothing without symbols.
+std::string given_sizes(const std::vector<std::string>& symbols, const Bindings& sizes) {
+  std::string given;
+  for (const std::string& symbol : symbols)
+    given += text(given.empty() ? "with " : ", ", symbol, "=", *sizes.find(symbol));
+  return given;
+}
+
 }  // namespace
 
 void append_text(std::string& out, const Guard& guard) {
+  if (const auto condition = condition_of(guard)) {
+    out += *condition;
+    return append_reason(out, guard);
+  }
   constexpr std::string_view kSigns[] = {" == ", " != ", " < ", " <= "};
   append_text(out, guard.left);
   out.append(kSigns[static_cast<size_t>(guard.relation)]);
@@ -87,13 +108,16 @@ Status check(const Guard& guard, const Bindings& sizes) {
   const Dim &subject = flipped ? guard.right : guard.left,
             &limit = flipped ? guard.left : guard.right;
   std::string message;
-  if (subject.symbol().empty()) {  // what the sizes themselves are
-    std::vector<std::string> symbols;
-    subject.collect_symbols(symbols);
-    for (const std::string& symbol : symbols)
-      message += text(message.empty() ? "with " : ", ", symbol, "=", *sizes.find(symbol));
-    if (!message.empty()) message += ": ";
+  std::vector<std::string> symbols;
+  subject.collect_symbols(symbols);
+  if (const auto condition = condition_of(guard)) {
+    message = text("the model was converted for sizes with ", *condition, ", not ",
+                   given_sizes(symbols, sizes).substr(5));
+    append_reason(message, guard);
+    return invalid_argument(message);
   }
+  if (subject.symbol().empty() && !symbols.empty())  // what the sizes themselves are
+    message = given_sizes(symbols, sizes) + ": ";
   message += text(subject, " is ", flipped ? right : left);
   if (!limit.is_constant()) message += text(" and ", limit, " is ", flipped ? left : right);
   message += text(", but the model was converted for ", subject, " ",

@@ -129,6 +129,6 @@ def compare(program: Program, expected: dict, results: dict) -> Verdict:
     answered = sum(wanted.values is not None for wanted in expected.values())
     if answered and sum(verdict.stopped.values()) == answered:
         message = verdict.stopped.most_common(1)[0][0]
-        guarded = all("but the model was converted for" in each for each in verdict.stopped)
+        guarded = all("the model was converted for" in each for each in verdict.stopped)
         return Verdict(NARROW if guarded else UNLOADABLE, message, message)
     return verdict
