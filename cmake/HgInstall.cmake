@@ -3,7 +3,11 @@
 # hologram::hologram, and hologram.pc; `--component hologram` leaves the tools out.
 include(CMakePackageConfigHelpers)
 set(folder ${CMAKE_INSTALL_LIBDIR}/cmake/hologram)
-install(TARGETS hologram EXPORT hologram
+set(HG_ARCHIVES hologram)
+if(HG_IO)
+  list(APPEND HG_ARCHIVES hologram_io)
+endif()
+install(TARGETS ${HG_ARCHIVES} EXPORT hologram
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT hologram)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/lib/include/hg
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT hologram)

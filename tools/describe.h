@@ -25,7 +25,7 @@ struct Description {
   };
   std::string file;
   States parameters, buffers, constants;
-  std::vector<std::string> guards;  // what the sizes must be
+  std::vector<std::string> guards;               // what the sizes must be
   std::vector<std::pair<std::string, int>> ops;  // with how often, most frequent first
   SymbolSizes dims;
   std::optional<PlanSummary> plan;

@@ -96,7 +96,7 @@ void fill(const Tensor& tensor, Random& random) {
   }
 }
 
-Result<NpyArray> random_array(DType dtype, const Sizes& shape, uint64_t seed) {
+Result<Array> random_array(DType dtype, const Sizes& shape, uint64_t seed) {
   HG_TRY_ASSIGN(TensorData data, TensorData::allocate(dtype, shape));
   Random random(seed + 1);
   switch (dtype) {
@@ -137,7 +137,7 @@ Result<NpyArray> random_array(DType dtype, const Sizes& shape, uint64_t seed) {
       fill<double>(view_as_real(data.tensor), random);
       break;
   }
-  return NpyArray{data.tensor, data.owner};
+  return Array(std::move(data));
 }
 
 std::string file_name(std::string_view name) {
@@ -196,7 +196,7 @@ Outcome open_inputs(const Graph& graph, std::span<const std::string> arguments, 
                       info.name, "=FILE.npy");
     }
     const std::optional<Type> type = types ? parse_type(chosen[i]) : std::nullopt;
-    Result<NpyArray> array = type ? random_array(type->dtype, type->shape, i) : read_npy(chosen[i]);
+    Result<Array> array = type ? random_array(type->dtype, type->shape, i) : read_npy(chosen[i]);
     if (!array.ok()) return outcome(array.status());
     arrays.push_back(*std::move(array));
   }
@@ -216,7 +216,7 @@ Outcome make_inputs(const Graph& graph, const SymbolSizes& dims, InputArrays& ar
       return mismatch("input '", info.name, "' (", info.type,
                       ") has open sizes: add --input or --dim");
     }
-    Result<NpyArray> array = random_array(info.type.dtype, *shape, arrays.size());
+    Result<Array> array = random_array(info.type.dtype, *shape, arrays.size());
     if (!array.ok()) return outcome(array.status());
     arrays.push_back(*std::move(array));
   }
@@ -225,7 +225,7 @@ Outcome make_inputs(const Graph& graph, const SymbolSizes& dims, InputArrays& ar
 
 Outcome set_inputs(Session& session, const InputArrays& arrays) {
   for (size_t i = 0; i < arrays.size(); ++i) {
-    Status set = session.set_input(static_cast<int>(i), arrays[i].tensor);
+    Status set = session.set_input(static_cast<int>(i), arrays[i]);
     if (!set.ok()) return outcome(set);
   }
   return {};

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "hg/graph.h"
+#include "hg/npy.h"
 #include "hg/session.h"
 #include "tools/cli.h"
-#include "tools/npy.h"
 
 namespace hg::tools {
 
 // One tensor for each input of a graph, in its order.
-using InputArrays = std::vector<NpyArray>;
+using InputArrays = std::vector<Array>;
 
 // Each argument is "FILE.npy" or "NAME=FILE.npy"; those without a name go to the inputs that no
 // name claims, in order. With `types`, "f32[1,3,8]" stands for seeded random numbers of that type,

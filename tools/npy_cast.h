@@ -4,12 +4,12 @@
 
 #include <optional>
 
-#include "tools/npy.h"
+#include "hg/npy.h"
 
 namespace hg::tools {
 
 // The same numbers as `type`, where no more than digits are lost: integers as i64, and f64, which
 // is what numpy makes, as f32. None for all other types.
-std::optional<NpyArray> cast(const NpyArray& array, DType type);
+std::optional<Array> cast(const Array& array, DType type);
 
 }  // namespace hg::tools

@@ -66,10 +66,10 @@ Outcome add_gradients(const RunJob& job, Model& model, InputArrays& arrays) {
                     ys.size(), " float outputs");
   }
   for (size_t k = 0; k < ys.size(); ++k) {
-    Result<NpyArray> array = read_npy(job.grad_outputs[k]);
+    Result<Array> array = read_npy(job.grad_outputs[k]);
     if (!array.ok()) return outcome(array.status());
     // A float gradient of another width is converted.
-    const DType given = array->tensor.dtype;
+    const DType given = array->dtype();
     const DType dtype = is_float(given) ? given : ys[k].dtype();
     const Value seed = graph.input(text("grad_output_", k), dtype, ys[k].shape());
     seeds.push_back(

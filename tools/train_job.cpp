@@ -151,9 +151,9 @@ class Job {
   Outcome match_types(const Graph& graph, InputArrays& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const ValueInfo& info = graph.value_info(graph.inputs()[i]);
-      const DType given = inputs[i].tensor.dtype;
+      const DType given = inputs[i].dtype();
       if (given == info.type.dtype) continue;
-      std::optional<NpyArray> as_taken = cast(inputs[i], info.type.dtype);
+      std::optional<Array> as_taken = cast(inputs[i], info.type.dtype);
       if (!as_taken)
         return mismatch("input '", info.name, "' takes ", info.type, ", the file has ", given,
                         "; save it with numpy's astype",
@@ -169,8 +169,8 @@ class Job {
   }
 
   static void fill(const InputArrays& inputs, const InputArrays& targets, Dataset& data) {
-    for (const NpyArray& array : inputs) data.inputs.push_back(array.tensor);
-    for (const NpyArray& array : targets) data.targets.push_back(array.tensor);
+    for (const Array& array : inputs) data.inputs.push_back(array.tensor());
+    for (const Array& array : targets) data.targets.push_back(array.tensor());
   }
 
   Outcome check_samples(const Dataset& data) {
@@ -203,21 +203,22 @@ class Job {
       if (next >= files.size())
         return usage("--loss ", given, " has no --target FILE.npy: ", int64_t(files.size()),
                      " are given");
-      Result<NpyArray> array = read_npy(files[next]);
+      Result<Array> array = read_npy(files[next]);
       if (!array.ok()) return outcome(array.status());
       const Result<Value> y = find_output(graph, loss);
       if (!y.ok()) return outcome(y.status());
-      Tensor& tensor = array->tensor;
       // One number a sample, where the output has it as [n, 1].
       const bool of_classes =
           loss.kind == Loss::Kind::cross_entropy || loss.kind == Loss::Kind::nll;
-      if (!of_classes && tensor.rank() > 0 && tensor.rank() + 1 == y->rank() &&
+      if (!of_classes && array->rank() > 0 && array->rank() + 1 == y->rank() &&
           y->dim(-1) == Dim(1)) {
-        tensor.shape.push_back(1);
-        tensor.strides.push_back(1);
+        Sizes column = array->shape();
+        column.push_back(1);
+        array = array->reshape(column);
+        if (!array.ok()) return outcome(array.status());
       }
       if (define) {
-        TensorType type{tensor.dtype, to_shape(tensor.shape)};
+        TensorType type{array->dtype(), to_shape(array->shape())};
         if (!type.shape.empty() && y->rank() > 0) type.shape[0] = y->dim(0);
         loss.target_type = type;
         loss.target = free_name(graph, next);

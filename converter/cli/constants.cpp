@@ -10,7 +10,7 @@
 #include "converter/cli/options.h"
 #include "converter/script/failure.h"
 #include "converter/script/type_names.h"
-#include "tools/npy.h"
+#include "hg/npy.h"
 
 namespace hg::convert {
 namespace {
@@ -120,9 +120,9 @@ Item tensor_of(ScriptProgram& program, const ScriptInput& input, const std::stri
   const auto fail = [&](const auto&... why) {
     throw Failure{Exit::usage, text("--constant ", input.name, ": ", why...)};
   };
-  Result<tools::NpyArray> array = tools::read_npy(path);
+  Result<Array> array = read_npy(path);
   if (!array.ok()) fail(path, ": ", array.status().message());
-  const Tensor& given = array->tensor;
+  const Tensor& given = array->tensor();
   if (input.known) {
     const Shape& want = input.known->shape;
     bool fits = given.dtype == input.known->dtype && given.rank() == input.known->rank();

@@ -1,17 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
+// Memory of arrays: made, wrapped, shared, freed.
 #include "hg/array.h"
 
 #include <cstdlib>
+#include <cstring>
 
 namespace hg {
+namespace {
+
+// The bytes that a tensor's elements lie in.
+std::pair<std::byte*, int64_t> extent_of(const Tensor& tensor) {
+  if (tensor.data == nullptr || tensor.count() == 0) return {tensor.as<std::byte>(), 0};
+  int64_t first = 0, last = 0;
+  for (int d = 0; d < tensor.rank(); ++d)
+    (tensor.strides[d] < 0 ? first : last) += (tensor.shape[d] - 1) * tensor.strides[d];
+  const int64_t size = size_of(tensor.dtype);
+  return {tensor.as<std::byte>() + first * size, (last - first + 1) * size};
+}
+
+}  // namespace
 
 Array::Memory::~Memory() { std::free(own); }
 
 Array::Array(TensorData data) {
-  if (data.empty()) return;
-  tensor_ = data.tensor;
-  memory_ = std::make_shared<Memory>();
-  memory_->owner = std::move(data.owner);
+  if (!data.empty()) *this = wrap(data.tensor, std::move(data.owner));
 }
 
 Result<Array> Array::allocate(DType dtype, const Sizes& shape) {
@@ -22,12 +34,15 @@ Result<Array> Array::allocate(DType dtype, const Sizes& shape) {
   auto memory = std::make_shared<Memory>();
   memory->own = std::aligned_alloc(64, static_cast<size_t>(bytes + 64) / 64 * 64);
   if (memory->own == nullptr) return out_of_memory("no memory for a tensor of ", bytes, " bytes");
+  memory->begin = static_cast<std::byte*>(memory->own);
+  memory->bytes = bytes;
   const Tensor tensor = view(memory->own, dtype, shape);
   return Array(tensor, std::move(memory));
 }
 
 Array Array::wrap(const Tensor& tensor, std::shared_ptr<void> owner) {
   auto memory = std::make_shared<Memory>();
+  std::tie(memory->begin, memory->bytes) = extent_of(tensor);
   memory->owner = std::move(owner);
   return Array(tensor, std::move(memory));
 }
@@ -41,6 +56,8 @@ Array Array::wrap(const ConstTensor& tensor, std::shared_ptr<void> owner) {
 }
 
 Result<Array> Array::copy_of(const ConstTensor& tensor) {
+  HG_CHECK(tensor.data != nullptr || tensor.count() == 0, "a tensor of shape ", tensor.shape,
+           " has null data");
   HG_TRY_ASSIGN(Array copy, allocate(tensor.dtype, tensor.shape));
   copy_elements(tensor, copy.tensor_);
   return copy;
@@ -49,8 +66,25 @@ Result<Array> Array::copy_of(const ConstTensor& tensor) {
 void Array::free() {
   if (memory_ == nullptr) return;
   memory_->freed = true;
+  memory_->device.reset();
   std::free(std::exchange(memory_->own, nullptr));
   memory_->owner.reset();
+}
+
+Result<TensorData> Array::data() const {
+  HG_CHECK(*this, "an array that is empty or freed has no elements");
+  HG_TRY(to_host());
+  if (!is_contiguous() || (memory_->own == nullptr && memory_->owner == nullptr))
+    return TensorData::copy_of(tensor_);
+  return TensorData{view(tensor_.data, dtype(), shape()),
+                    std::shared_ptr<void>(memory_, tensor_.data)};
+}
+
+Result<Array> Array::contiguous() const {
+  HG_CHECK(*this, "an array that is empty or freed has no elements");
+  if (is_contiguous()) return *this;
+  HG_TRY(to_host());
+  return copy_of(tensor_);
 }
 
 }  // namespace hg

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "hg/hg.h"
-#include "tools/npy.h"
+#include "hg/npy.h"
 
 namespace {
 
@@ -35,11 +35,11 @@ void print_image(const float* pixels, int answer, int64_t truth) {
 
 // Shows the first images, and all that are read wrongly.
 hg::Status read_digits(const std::string& file, const std::string& folder, int64_t shown) {
-  HG_TRY_ASSIGN(const auto images, hg::tools::read_npy(folder + "/test_images.npy"));
-  HG_TRY_ASSIGN(const auto labels, hg::tools::read_npy(folder + "/test_labels.npy"));
+  HG_TRY_ASSIGN(const auto images, hg::read_npy(folder + "/test_images.npy"));
+  HG_TRY_ASSIGN(const auto labels, hg::read_npy(folder + "/test_labels.npy"));
   HG_TRY_ASSIGN(const hg::Model model, hg::Model::load(file));
   HG_TRY_ASSIGN(hg::Session session, hg::Session::create(model));
-  HG_TRY(session.set_input(0, images.tensor));  // all images at once: the batch size is a symbol
+  HG_TRY(session.set_input(0, images));  // all images at once: the batch size is a symbol
   HG_TRY(session.run());
   HG_TRY_ASSIGN(const hg::Tensor scores, session.output(0));
   HG_CHECK(scores.rank() == 2 && scores.dtype == hg::f32 && scores.is_contiguous(),
@@ -50,10 +50,10 @@ hg::Status read_digits(const std::string& file, const std::string& folder, int64
   int64_t right = 0;
   for (int64_t i = 0; i < count; ++i) {
     const int answer = largest(scores.as<float>() + i * classes, classes);
-    const int64_t truth = labels.tensor.as<int64_t>()[i];
+    const int64_t truth = labels.as<int64_t>()[i];
     right += answer == truth;
     if (i < shown || answer != truth) {
-      print_image(images.tensor.as<float>() + i * kSide * kSide, answer, truth);
+      print_image(images.as<float>() + i * kSide * kSide, answer, truth);
     }
   }
   std::printf("%lld of %lld images read right\n", static_cast<long long>(right),

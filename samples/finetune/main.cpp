@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hg/hg.h"
-#include "tools/npy.h"
+#include "hg/npy.h"
 
 namespace {
 
@@ -29,11 +29,11 @@ hg::ConstTensor rows(const hg::ConstTensor& all, int64_t begin, int64_t end) {
 }
 
 hg::Status finetune(const std::string& file, const std::string& folder, const std::string& out) {
-  HG_TRY_ASSIGN(const auto images, hg::tools::read_npy(folder + "/test_images.npy"));
-  HG_TRY_ASSIGN(const auto labels, hg::tools::read_npy(folder + "/test_labels.npy"));
-  const int64_t count = images.tensor.shape[0];
+  HG_TRY_ASSIGN(const auto images, hg::read_npy(folder + "/test_images.npy"));
+  HG_TRY_ASSIGN(const auto labels, hg::read_npy(folder + "/test_labels.npy"));
+  const int64_t count = images.shape()[0];
   std::vector<int64_t> is_odd;
-  for (int64_t i = 0; i < count; ++i) is_odd.push_back(labels.tensor.as<int64_t>()[i] % 2);
+  for (int64_t i = 0; i < count; ++i) is_odd.push_back(labels.as<int64_t>()[i] % 2);
   const hg::ConstTensor odd = hg::view(is_odd, {count});
 
   HG_TRY_ASSIGN(hg::Model model, hg::Model::load(file));
@@ -54,8 +54,8 @@ hg::Status finetune(const std::string& file, const std::string& folder, const st
   HG_TRY_ASSIGN(hg::Trainer trainer, hg::Trainer::create(model, options));
   for (const std::string& name : trainer.trained()) std::printf("training %s\n", name.c_str());
 
-  const hg::Dataset unseen = {{rows(images.tensor, kTrain, count)}, {rows(odd, kTrain, count)}};
-  HG_TRY(trainer.fit({{rows(images.tensor, 0, kTrain)}, {rows(odd, 0, kTrain)}},
+  const hg::Dataset unseen = {{rows(images, kTrain, count)}, {rows(odd, kTrain, count)}};
+  HG_TRY(trainer.fit({{rows(images, 0, kTrain)}, {rows(odd, 0, kTrain)}},
                      {.epochs = 40, .batch = 30}));
   HG_TRY_ASSIGN(const hg::Evaluation result, trainer.evaluate(unseen));
   std::printf("%.0f of %lld unseen images told even or odd rightly\n",

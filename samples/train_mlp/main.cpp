@@ -5,7 +5,7 @@
 #include <string>
 
 #include "hg/hg.h"
-#include "tools/npy.h"
+#include "hg/npy.h"
 
 namespace {
 
@@ -39,12 +39,12 @@ hg::ConstTensor rows(const hg::ConstTensor& all, int64_t begin, int64_t end) {
 }
 
 hg::Status train(const std::string& folder, const std::string& file) {
-  HG_TRY_ASSIGN(const auto images, hg::tools::read_npy(folder + "/test_images.npy"));
-  HG_TRY_ASSIGN(const auto labels, hg::tools::read_npy(folder + "/test_labels.npy"));
-  const int64_t count = images.tensor.shape[0];
-  const hg::Dataset seen = {{rows(images.tensor, 0, kTrain)}, {rows(labels.tensor, 0, kTrain)}};
-  const hg::Dataset unseen = {{rows(images.tensor, kTrain, count)},
-                              {rows(labels.tensor, kTrain, count)}};
+  HG_TRY_ASSIGN(const auto images, hg::read_npy(folder + "/test_images.npy"));
+  HG_TRY_ASSIGN(const auto labels, hg::read_npy(folder + "/test_labels.npy"));
+  const int64_t count = images.shape()[0];
+  const hg::Dataset seen = {{rows(images, 0, kTrain)}, {rows(labels, 0, kTrain)}};
+  const hg::Dataset unseen = {{rows(images, kTrain, count)},
+                              {rows(labels, kTrain, count)}};
 
   HG_TRY_ASSIGN(const hg::Model network, build_network());
   hg::TrainOptions options;

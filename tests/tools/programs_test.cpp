@@ -12,7 +12,7 @@
 
 #include "hg/model.h"
 #include "hg/version.h"
-#include "tools/npy.h"
+#include "hg/npy.h"
 
 namespace hg::tools {
 namespace {
@@ -106,10 +106,10 @@ TEST_F(Programs, RunWritesEveryOutput) {
   const Ran ran = run("hg-run both.hgm --input a.npy --input y=b.npy --output-dir out");
   EXPECT_EQ(ran.exit, 0) << ran.err;
   EXPECT_EQ(ran.out, "out/output_0.npy\n");
-  Result<NpyArray> sum = read_npy(folder_ / "out" / "output_0.npy");
+  Result<Array> sum = read_npy(folder_ / "out" / "output_0.npy");
   ASSERT_TRUE(sum.ok()) << sum.status().message();
-  EXPECT_EQ(sum->tensor.shape, (Sizes{2, 3}));
-  for (int i = 0; i < 6; ++i) EXPECT_EQ(sum->tensor.as<float>()[i], 2.0f * (i + 1));
+  EXPECT_EQ(sum->shape(), (Sizes{2, 3}));
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(sum->as<float>()[i], 2.0f * (i + 1));
 }
 
 TEST_F(Programs, AnOutputsNameNeverLeavesTheFolder) {
@@ -123,19 +123,19 @@ TEST_F(Programs, AnOutputsNameNeverLeavesTheFolder) {
 TEST_F(Programs, AnEmptyBatchRuns) {
   const Ran ran = run("hg-run both.hgm -i empty.npy -i empty.npy -o out");
   EXPECT_EQ(ran.exit, 0) << ran.err;
-  Result<NpyArray> sum = read_npy(folder_ / "out" / "output_0.npy");
+  Result<Array> sum = read_npy(folder_ / "out" / "output_0.npy");
   ASSERT_TRUE(sum.ok()) << sum.status().message();
-  EXPECT_EQ(sum->tensor.shape, (Sizes{0, 3}));
+  EXPECT_EQ(sum->shape(), (Sizes{0, 3}));
 }
 
 TEST_F(Programs, GradientsOfEveryFloatInput) {
   const Ran ran = run("hg-run both.hgm -i a.npy -i b.npy --grad-output ways.npy -o out");
   EXPECT_EQ(ran.exit, 0) << ran.err;
   for (const char* name : {"grad_input_0.npy", "grad_input_1.npy"}) {
-    Result<NpyArray> grad = read_npy(folder_ / "out" / name);
+    Result<Array> grad = read_npy(folder_ / "out" / name);
     ASSERT_TRUE(grad.ok()) << grad.status().message();
-    EXPECT_EQ(grad->tensor.shape, (Sizes{2, 3}));
-    for (int i = 0; i < 6; ++i) EXPECT_EQ(grad->tensor.as<float>()[i], 0.5f * i);
+    EXPECT_EQ(grad->shape(), (Sizes{2, 3}));
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(grad->as<float>()[i], 0.5f * i);
   }
   expect_refusal("hg-run wide.hgm -i four.npy --grad-output four.npy -o out", 4,
                  "1 output gradients are given, but the model has 2 float outputs");
@@ -235,9 +235,9 @@ TEST_F(Programs, BenchKeepsItsContract) {
   EXPECT_LE(latency["median"], latency["p90"]);
   EXPECT_GE(answer["load_ms"], answer["create_ms"]);
   EXPECT_EQ(answer["weights_bytes"], 8 * 4 * 4);
-  Result<NpyArray> scores = read_npy(folder_ / "out" / "also.npy");
+  Result<Array> scores = read_npy(folder_ / "out" / "also.npy");
   ASSERT_TRUE(scores.ok()) << scores.status().message();
-  EXPECT_EQ(scores->tensor.shape, (Sizes{5, 8}));
+  EXPECT_EQ(scores->shape(), (Sizes{5, 8}));
 }
 
 TEST_F(Programs, BenchProfilesEveryNode) {

@@ -14,7 +14,7 @@
 
 #include "hg/hg.h"
 #include "tests/noise.h"
-#include "tools/npy.h"
+#include "hg/npy.h"
 
 namespace hg::tools {
 namespace {

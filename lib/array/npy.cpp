@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads and writes .npy files. The format: https://numpy.org/doc/stable/reference/generated/
 // numpy.lib.format.html. The header is a Python dict literal, of which only the three keys count.
-#include "tools/npy.h"
+#include "hg/npy.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <optional>
 
-namespace hg::tools {
+namespace hg {
 namespace {
 
 constexpr char kMagic[] = "\x93NUMPY";
@@ -20,6 +22,34 @@ struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
+
+// Where the bytes come from: a file, or memory.
+class Source {
+ public:
+  explicit Source(std::FILE* file) : file_(file) {}
+  explicit Source(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  size_t read(void* to, size_t bytes) {
+    if (file_ != nullptr) return std::fread(to, 1, bytes, file_);
+    const size_t got = std::min(bytes, bytes_.size());
+    if (got > 0) std::memcpy(to, bytes_.data(), got);
+    bytes_ = bytes_.subspan(got);
+    return got;
+  }
+  // Bytes from here to the end; -1 where the file cannot tell, as a pipe.
+  int64_t left() const {
+    if (file_ == nullptr) return static_cast<int64_t>(bytes_.size());
+    const long here = std::ftell(file_);
+    if (here < 0 || std::fseek(file_, 0, SEEK_END) != 0) return -1;
+    const long end = std::ftell(file_);
+    if (std::fseek(file_, here, SEEK_SET) != 0) return -1;
+    return end - here;
+  }
+
+ private:
+  std::FILE* file_ = nullptr;
+  std::span<const std::byte> bytes_;
+};
 
 struct Header {
   std::string descr;
@@ -166,11 +196,11 @@ Sizes fortran_strides(const Sizes& shape) {
   return strides;
 }
 
-Result<std::string> read_header_text(const std::string& path, std::FILE* file) {
+Result<std::string> read_header_text(const std::string& path, Source& source) {
   char start[12] = {};
-  size_t got = std::fread(start, 1, 10, file);
+  size_t got = source.read(start, 10);
   if (got >= 4 && std::memcmp(start, "PK\x03\x04", 4) == 0) {
-    return corrupt_model(path, ": is a .npz archive of several arrays; save each as a .npy file");
+    return corrupt_model(path, ": is a .npz archive of several arrays, which read_npz() reads");
   }
   if (got < 10 || std::memcmp(start, kMagic, kMagicBytes) != 0) {
     return corrupt_model(
@@ -180,7 +210,7 @@ Result<std::string> read_header_text(const std::string& path, std::FILE* file) {
   const auto byte = [&](int i) { return uint32_t{static_cast<unsigned char>(start[i])}; };
   uint32_t length = byte(8) | byte(9) << 8;
   if (version == 2 || version == 3) {
-    if (std::fread(start + 10, 1, 2, file) != 2) return corrupt_model(path, ": ends in its header");
+    if (source.read(start + 10, 2) != 2) return corrupt_model(path, ": ends in its header");
     length |= byte(10) << 16 | byte(11) << 24;
   } else if (version != 1) {
     return unsupported(path, ": .npy version ", version, " is not one of 1, 2 and 3");
@@ -189,30 +219,21 @@ Result<std::string> read_header_text(const std::string& path, std::FILE* file) {
     return corrupt_model(path, ": a header of ", length, " bytes is longer than ", kLongestHeader);
   }
   std::string text(length, '\0');
-  if (std::fread(text.data(), 1, length, file) != length) {
+  if (source.read(text.data(), length) != length) {
     return corrupt_model(path, ": ends in its header of ", length, " bytes");
   }
   return text;
 }
 
-// Bytes from here to the end; -1 where the file cannot tell, as a pipe.
-int64_t bytes_left(std::FILE* file) {
-  const long here = std::ftell(file);
-  if (here < 0 || std::fseek(file, 0, SEEK_END) != 0) return -1;
-  const long end = std::ftell(file);
-  if (std::fseek(file, here, SEEK_SET) != 0) return -1;
-  return end - here;
-}
-
-std::string header_text(const ConstTensor& tensor) {
+std::string header_text(DType dtype, const Sizes& shape) {
   std::string_view code;
   for (const DTypeCode& row : kCodes) {
-    if (row.dtype == tensor.dtype) code = row.code;
+    if (row.dtype == dtype) code = row.code;
   }
-  const char* order = size_of(tensor.dtype) == 1 ? "|" : "<";
+  const char* order = size_of(dtype) == 1 ? "|" : "<";
   std::string out = text("{'descr': '", order, code, "', 'fortran_order': False, 'shape': (");
-  for (int i = 0; i < tensor.rank(); ++i) {
-    out += text(i == 0 ? "" : " ", tensor.shape[i], i == 0 || i + 1 < tensor.rank() ? "," : "");
+  for (int i = 0; i < shape.rank(); ++i) {
+    out += text(i == 0 ? "" : " ", shape[i], i == 0 || i + 1 < shape.rank() ? "," : "");
   }
   out += "), }";
   const size_t prefix = kMagicBytes + 4;
@@ -220,12 +241,8 @@ std::string header_text(const ConstTensor& tensor) {
   return out + '\n';
 }
 
-}  // namespace
-
-Result<NpyArray> read_npy(const std::string& path) {
-  File file(std::fopen(path.c_str(), "rb"));
-  if (!file) return not_found(path, ": cannot be opened: ", std::strerror(errno));
-  HG_TRY_ASSIGN(const std::string header_bytes, read_header_text(path, file.get()));
+Result<Array> read(const std::string& path, Source source) {
+  HG_TRY_ASSIGN(const std::string header_bytes, read_header_text(path, source));
   Header header;
   if (!HeaderParser(header_bytes).parse(header)) {
     return corrupt_model(path, ": its header is no .npy header: ", header_bytes.substr(0, 200));
@@ -237,14 +254,13 @@ Result<NpyArray> read_npy(const std::string& path) {
   HG_TRY_ASSIGN(const DType dtype, parse_descr(path, header.descr));
   const std::optional<int64_t> bytes = checked_bytes(shape, dtype);
   if (!bytes) return corrupt_model(path, ": the product of shape ", shape, " overflows");
-  const int64_t left = bytes_left(file.get());
+  const int64_t left = source.left();
   if (left >= 0 && left < *bytes) {
     return corrupt_model(path, ": holds ", left, " bytes of elements, but ", dtype, shape,
                          " needs ", *bytes);
   }
   HG_TRY_ASSIGN(TensorData data, TensorData::allocate(dtype, shape));
-  const size_t got =
-      *bytes == 0 ? 0 : std::fread(data.tensor.data, 1, static_cast<size_t>(*bytes), file.get());
+  const size_t got = *bytes == 0 ? 0 : source.read(data.tensor.data, static_cast<size_t>(*bytes));
   if (static_cast<int64_t>(got) != *bytes) {
     return corrupt_model(path, ": only ", static_cast<int64_t>(got), " of ", *bytes,
                          " bytes could be read");
@@ -257,12 +273,36 @@ Result<NpyArray> read_npy(const std::string& path) {
       }
     }
   }
-  NpyArray array{data.tensor, data.owner};
-  if (*header.fortran_order) array.tensor.strides = fortran_strides(shape);
-  return array;
+  if (*header.fortran_order) data.tensor.strides = fortran_strides(shape);
+  return Array::wrap(data.tensor, std::move(data.owner));
+}
+
+}  // namespace
+
+Result<Array> read_npy(const std::string& path) {
+  File file(std::fopen(path.c_str(), "rb"));
+  if (!file) return not_found(path, ": cannot be opened: ", std::strerror(errno));
+  return read(path, Source(file.get()));
+}
+
+Result<Array> read_npy(std::span<const std::byte> bytes, const std::string& name) {
+  return read(name, Source(bytes));
+}
+
+std::vector<std::byte> npy_header(DType dtype, const Sizes& shape) {
+  const std::string header = header_text(dtype, shape);
+  std::vector<std::byte> bytes(kMagicBytes + 4 + header.size());
+  const unsigned char start[4] = {1, 0, static_cast<unsigned char>(header.size() & 0xff),
+                                  static_cast<unsigned char>(header.size() >> 8)};
+  std::memcpy(bytes.data(), kMagic, kMagicBytes);
+  std::memcpy(bytes.data() + kMagicBytes, start, sizeof start);
+  std::memcpy(bytes.data() + kMagicBytes + sizeof start, header.data(), header.size());
+  return bytes;
 }
 
 Status write_npy(const std::string& path, const ConstTensor& tensor) {
+  HG_CHECK(tensor.data != nullptr || tensor.count() == 0, path, ": a tensor of shape ",
+           tensor.shape, " has null data");
   TensorData owned;
   ConstTensor source = tensor;
   if (!tensor.is_contiguous()) {
@@ -271,17 +311,13 @@ Status write_npy(const std::string& path, const ConstTensor& tensor) {
   }
   File file(std::fopen(path.c_str(), "wb"));
   if (!file) return not_found(path, ": cannot be written: ", std::strerror(errno));
-  const std::string header = header_text(source);
-  const unsigned char start[4] = {1, 0, static_cast<unsigned char>(header.size() & 0xff),
-                                  static_cast<unsigned char>(header.size() >> 8)};
-  const size_t bytes = static_cast<size_t>(source.bytes());
-  bool whole = std::fwrite(kMagic, 1, kMagicBytes, file.get()) == kMagicBytes &&
-               std::fwrite(start, 1, sizeof start, file.get()) == sizeof start &&
-               std::fwrite(header.data(), 1, header.size(), file.get()) == header.size() &&
+  const std::vector<std::byte> header = npy_header(source.dtype, source.shape);
+  const auto bytes = static_cast<size_t>(source.bytes());
+  bool whole = std::fwrite(header.data(), 1, header.size(), file.get()) == header.size() &&
                (bytes == 0 || std::fwrite(source.data, 1, bytes, file.get()) == bytes);
   whole = std::fclose(file.release()) == 0 && whole;
   if (!whole) return not_found(path, ": cannot be written whole: ", std::strerror(errno));
   return {};
 }
 
-}  // namespace hg::tools
+}  // namespace hg

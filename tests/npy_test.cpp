@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // .npy files: every dtype there and back, the versions and orders that NumPy writes, and a sentence
 // for each way in which a file can be wrong.
-#include "tools/npy.h"
+#include "hg/npy.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <fstream>
 
-namespace hg::tools {
+namespace hg {
 namespace {
 
 class Npy : public testing::Test {
@@ -30,7 +30,7 @@ class Npy : public testing::Test {
     put(bytes + header + elements);
   }
   void expect_failure(Code code, const std::string& part) {
-    Result<NpyArray> array = read_npy(path_);
+    Result<Array> array = read_npy(path_);
     ASSERT_FALSE(array.ok());
     EXPECT_EQ(name_of(array.status().code()), name_of(code));
     EXPECT_NE(array.status().message().find(part), std::string::npos) << array.status().message();
@@ -49,12 +49,12 @@ TEST_F(Npy, EveryDTypeComesBack) {
         bytes[i] = static_cast<unsigned char>(dtype == boolean ? i % 2 : 7 * i + 3);
       }
       ASSERT_TRUE(write_npy(path_, data->tensor).ok());
-      Result<NpyArray> back = read_npy(path_);
+      Result<Array> back = read_npy(path_);
       ASSERT_TRUE(back.ok()) << back.status().message();
-      EXPECT_EQ(back->tensor.dtype, dtype);
-      EXPECT_EQ(back->tensor.shape, shape);
-      EXPECT_TRUE(back->tensor.is_contiguous());
-      EXPECT_EQ(std::memcmp(back->tensor.data, bytes, static_cast<size_t>(data->tensor.bytes())),
+      EXPECT_EQ(back->tensor().dtype, dtype);
+      EXPECT_EQ(back->tensor().shape, shape);
+      EXPECT_TRUE(back->tensor().is_contiguous());
+      EXPECT_EQ(std::memcmp(back->tensor().data, bytes, static_cast<size_t>(data->tensor.bytes())),
                 0);
     }
   }
@@ -73,27 +73,27 @@ TEST_F(Npy, StridesAreWrittenInCOrder) {
   transposed.shape = {3, 2};
   transposed.strides = {1, 3};
   ASSERT_TRUE(write_npy(path_, transposed).ok());
-  Result<NpyArray> back = read_npy(path_);
+  Result<Array> back = read_npy(path_);
   ASSERT_TRUE(back.ok());
   const float expected[] = {0, 3, 1, 4, 2, 5};
-  EXPECT_EQ(std::memcmp(back->tensor.data, expected, sizeof expected), 0);
+  EXPECT_EQ(std::memcmp(back->tensor().data, expected, sizeof expected), 0);
 }
 
 TEST_F(Npy, FortranOrderBecomesStrides) {
   put(1, "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }\n", "abcdef");
-  Result<NpyArray> array = read_npy(path_);
+  Result<Array> array = read_npy(path_);
   ASSERT_TRUE(array.ok()) << array.status().message();
-  EXPECT_EQ(array->tensor.shape, (Sizes{2, 3}));
-  EXPECT_EQ(array->tensor.strides, (Sizes{1, 2}));
+  EXPECT_EQ(array->tensor().shape, (Sizes{2, 3}));
+  EXPECT_EQ(array->tensor().strides, (Sizes{1, 2}));
 }
 
 TEST_F(Npy, Versions2And3AndOtherSpellings) {
   for (int version : {2, 3}) {
     put(version, "{\"shape\": (2L,), 'fortran_order':False,'descr':'<i2'}", "abcd");
-    Result<NpyArray> array = read_npy(path_);
+    Result<Array> array = read_npy(path_);
     ASSERT_TRUE(array.ok()) << array.status().message();
-    EXPECT_EQ(array->tensor.dtype, i16);
-    EXPECT_EQ(array->tensor.shape, (Sizes{2}));
+    EXPECT_EQ(array->tensor().dtype, i16);
+    EXPECT_EQ(array->tensor().shape, (Sizes{2}));
   }
 }
 
@@ -169,4 +169,4 @@ TEST_F(Npy, AFolderThatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace hg::tools
+}  // namespace hg
