@@ -133,9 +133,9 @@ class Printer {
         is_line
             ? std::max<size_t>(1, (kLine - std::min<size_t>(indent, kLine)) / (element_width() + 2))
             : 1;
-    const std::string next_line =
-        "," + std::string(is_line ? 1 : static_cast<size_t>(tensor.rank() - 1), '\n') +
-        std::string(indent + 1, ' ');
+    std::string next_line = ",";
+    next_line.append(is_line ? 1 : static_cast<size_t>(tensor.rank() - 1), '\n');
+    next_line.append(indent + 1, ' ');
     std::string out = "[";
     for (size_t i = 0; i < parts.size(); ++i) {
       if (i > 0) out += i % per_line == 0 ? next_line : ", ";

@@ -15,6 +15,13 @@ Status Array::to_host() const {
   return {};
 }
 
+Status Array::make_writable() {
+  if (bytes() < memory_->bytes || !is_contiguous()) HG_TRY(to_host());
+  memory_->host_is_current = true;
+  memory_->device_is_current = false;
+  return {};
+}
+
 Status Array::to_device(const Gpu& gpu) const { return to_device(std::span(this, 1), gpu); }
 
 Status Array::to_device(std::span<const Array> arrays, const Gpu& gpu) {

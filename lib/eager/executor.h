@@ -34,6 +34,13 @@ struct ExecutorBase::Body {
   Status read_numbers(std::string_view op, std::span<const Operand> inputs, DType dtype);
   Status run_general(PlannedCall& call, std::span<const Operand> inputs, std::span<Array> results,
                      bool given);
+  // On a device.
+  Status set_device_input(Program& program, const PlannedCall& call,
+                          std::span<const Operand> inputs, size_t k);
+  Status take_from_device(Program& program, size_t i, const PlannedCall::Output& output, bool given,
+                          Array& result) const;
+  Status run_on_device(PlannedCall& call, std::span<const Operand> inputs, std::span<Array> results,
+                       bool given);
   // The tensor of an input as the program takes it.
   ConstTensor tensor_of(std::span<const Operand> inputs, size_t i) const;
   // "input 'weight' of linear"

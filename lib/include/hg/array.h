@@ -146,6 +146,9 @@ class Array {
   static Status to_device(std::span<const Array> arrays, const Gpu& gpu);
 
  private:
+  // Before the host's memory is written by a view of it: all of it is up to date, and no other side
+  // is.
+  Status make_writable();
   friend class ExecutorBase;
   friend struct ArrayAccess;  // lib/array/access.h
   // What all views of one piece of memory share.

@@ -3,6 +3,10 @@
 // strides makes a graph of that op and plans it; later ones find the plan and only bind its memory.
 // What hg/executor.h adds are methods for the ops; they and call() are the same.
 //
+// On a device arrays stay there: what a call reads is uploaded once (Array::to_device), and its
+// results move to the host when they are asked for (Array::to_host), or another executor reads them
+// there. Memory that is no Array is uploaded by each call.
+//
 // An executor is used by one thread at a time. Several may run beside each other, and arrays may go
 // from one to another.
 #pragma once
@@ -20,6 +24,7 @@
 
 #include "hg/array.h"
 #include "hg/call.h"
+#include "hg/gpu.h"
 #include "hg/graph.h"
 #include "hg/kernel.h"
 
@@ -31,7 +36,8 @@ Result<Device> device_named(std::string_view name);
 struct ExecutorOptions {
   // Device::automatic takes a device where there is one, else the CPU; notes() says which and why.
   Device device = Device::cpu;
-  std::string gpu_name = {};           // as of GpuOptions
+  Gpu gpu = {};                        // the device unless it is the CPU; empty: one that it opens,
+  std::string gpu_name = {};           // chosen as GpuOptions says
   int threads = 0;                     // 0: as many as OpenMP would take
   ParallelFor parallel_for = {};       // the host's own pool; then no OpenMP region is entered
   uint64_t seed = 0;                   // of random ops; equal seeds give equal sequences of calls
@@ -156,7 +162,8 @@ class ExecutorBase {
   void close();
   // Random ops begin again as those of a new executor with this seed.
   void seed(uint64_t seed);
-  Device device() const;  // cpu or vulkan
+  Device device() const;   // cpu or vulkan
+  const Gpu& gpu() const;  // empty on the CPU
   // What one should know of how the device was chosen.
   const std::vector<std::string>& notes() const;
   ExecutorCounters counters() const;

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all layers do: their parameters, their call in a graph and at once, their text.
+#include "lib/nn/layer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+#include "lib/graph/access.h"
+#include "lib/graph/split_mix.h"
+
+namespace hg::nn {
+namespace {
+
+using Body = Layer::Body;
+using NamedArrays = std::vector<std::pair<std::string, Array>>;
+
+std::string number_name(size_t index) { return text(static_cast<int64_t>(index), "."); }
+
+// -- Parameters -----------------------------------------------------------------------------------
+
+Status fill(Body& body, Body::State& own, uint64_t seed) {
+  own.rule.seed = seed;
+  Graph graph;  // which fills parameters by their rule
+  const Value value = graph.parameter("x", own.dtype, own.shape, own.rule);
+  HG_TRY(graph.status());
+  const auto index = static_cast<size_t>(graph.value_info(value.id()).state);
+  const Tensor& made = graph.states()[index].data.tensor;
+  if (body.zero_row >= 0) {
+    const int64_t row = own.shape[1] * size_of(own.dtype);
+    std::memset(made.as<std::byte>() + body.zero_row * row, 0, static_cast<size_t>(row));
+  }
+  if (!own.array) {
+    HG_TRY_ASSIGN(own.array, Array::copy_of(made));
+    return {};
+  }
+  copy_elements(made, own.array.tensor());  // whoever has the array sees it
+  own.array.touch();
+  return {};
+}
+
+Status initialise(Body& body, uint64_t& state) {
+  for (const Layer& layer : body.layers) HG_TRY(initialise(LayerAccess::body(layer), state));
+  for (Body::State& own : body.states) HG_TRY(fill(body, own, split_mix(state)));
+  body.is_initialised = true;
+  return {};
+}
+
+Status need_states(Body& body) {
+  if (body.is_initialised) return {};
+  uint64_t state = 0;
+  return initialise(body, state);
+}
+
+// Visits the states with the names that they have in the whole layer.
+Status each_state(Body& body, const std::string& prefix,
+                  const std::function<Status(const std::string&, Body::State&)>& visit) {
+  for (size_t i = 0; i < body.layers.size(); ++i)
+    HG_TRY(each_state(LayerAccess::body(body.layers[i]), prefix + number_name(i), visit));
+  for (Body::State& state : body.states) HG_TRY(visit(prefix + state.name, state));
+  return {};
+}
+
+Result<NamedArrays> states_of(Body& body, bool parameters) {
+  HG_TRY(need_states(body));
+  NamedArrays found;
+  HG_TRY(each_state(body, "", [&](const std::string& name, Body::State& state) -> Status {
+    if (state.is_parameter == parameters) found.emplace_back(name, state.array);
+    return {};
+  }));
+  return found;
+}
+
+// The state of the graph with this name, or null; aliases count.
+const State* find_state(const Graph& graph, std::string_view name) {
+  for (const State& state : graph.states())
+    if (state.kind != State::Kind::constant &&
+        (state.name == name ||
+         std::find(state.aliases.begin(), state.aliases.end(), name) != state.aliases.end()))
+      return &state;
+  return nullptr;
+}
+
+// -- In a graph -----------------------------------------------------------------------------------
+
+Result<Value> state_in(Graph& graph, const Body::State& own, const std::string& name) {
+  HG_TRY(own.array.to_host());
+  if (const State* const known = find_state(graph, name)) {
+    HG_CHECK(known->data.tensor.data == own.array.tensor().data, "the graph has another '", name,
+             "' already; give the layer another prefix");
+    return graph.value(known->value);
+  }
+  HG_TRY_ASSIGN(TensorData data, own.array.data());
+  return own.is_parameter ? graph.parameter(name, std::move(data))
+                          : graph.buffer(name, std::move(data));
+}
+
+Result<Value> add_to(Graph& graph, Body& body, const Value& x, const Value& target,
+                     const std::string& prefix) {
+  if (body.is_sequential()) {
+    Value y = x;
+    for (size_t i = 0; i < body.layers.size(); ++i) {
+      HG_TRY_ASSIGN(
+          y, add_to(graph, LayerAccess::body(body.layers[i]), y, target, prefix + number_name(i)));
+    }
+    return y;
+  }
+  HG_CHECK(body.takes_target == static_cast<bool>(target), body.kind,
+           body.takes_target ? " takes x and a target" : " takes x alone");
+  std::vector<Value> inputs;
+  for (const int slot : body.inputs) {
+    Value input = slot == Body::kX ? x : slot == Body::kTarget ? target : Value();
+    if (slot >= 0) {
+      const Body::State& own = body.states[static_cast<size_t>(slot)];
+      HG_TRY_ASSIGN(input, state_in(graph, own, prefix + own.name));
+    }
+    inputs.push_back(input);
+  }
+  const Origin before = GraphAccess::body(graph).origin;
+  std::string module = before.module;
+  if (!prefix.empty()) module += (module.empty() ? "" : ".") + prefix.substr(0, prefix.size() - 1);
+  graph.set_origin({module, before.source});
+  const std::vector<Value> outputs = graph.calls(body.op, inputs, body.attrs);
+  graph.set_origin(before);
+  HG_TRY(graph.status());
+  return outputs[0];
+}
+
+// -- At once --------------------------------------------------------------------------------------
+
+Result<Array> run(ExecutorBase& ex, Body& body, const Operand& x, const Operand& target,
+                  bool has_target) {
+  if (body.is_sequential()) {
+    Array held;
+    const Operand* now = &x;
+    Operand next;
+    for (const Layer& layer : body.layers) {
+      HG_TRY_ASSIGN(held, run(ex, LayerAccess::body(layer), *now, target, has_target));
+      next = Operand(held);
+      now = &next;
+    }
+    if (body.layers.empty()) return ex.call("detach", {x});
+    return held;
+  }
+  HG_CHECK(body.takes_target == has_target, body.kind,
+           body.takes_target ? " takes x and a target" : " takes x alone");
+  std::vector<Operand> inputs;
+  for (const int slot : body.inputs)
+    inputs.push_back(slot == Body::kX        ? x
+                     : slot == Body::kTarget ? target
+                     : slot == Body::kAbsent
+                         ? Operand()
+                         : Operand(body.states[static_cast<size_t>(slot)].array));
+  NamedAttrs attrs = body.attrs;
+  if (body.has_mode) attrs.push_back({"training", body.is_training});
+  HG_TRY_ASSIGN(const std::vector<Array> outputs, ex.calls(body.op, inputs, attrs));
+  if (!body.is_training) return outputs[0];
+  for (size_t i = 0; i < body.moved.size(); ++i) {
+    Array& state = body.states[static_cast<size_t>(body.moved[i])].array;
+    HG_TRY(outputs[i + 1].to_host());
+    copy_elements(outputs[i + 1], state.tensor());
+    state.touch();
+  }
+  for (Body::State& state : body.states)
+    if (!state.is_read) ++*state.array.write<int64_t>();
+  return outputs[0];
+}
+
+// -- Text -----------------------------------------------------------------------------------------
+
+void append(std::string& out, const Body& body, const std::string& indent) {
+  out += body.kind + "(" + body.arguments;
+  for (size_t i = 0; i < body.layers.size(); ++i) {
+    out += "\n" + indent + text("  (", static_cast<int64_t>(i), "): ");
+    append(out, LayerAccess::body(body.layers[i]), indent + "  ");
+  }
+  out += (body.layers.empty() ? "" : "\n" + indent) + std::string(")");
+}
+
+}  // namespace
+
+// -- The public side ------------------------------------------------------------------------------
+
+Value Layer::operator()(const Value& x, std::string_view prefix) const {
+  Graph& graph = *x.graph();
+  if (Status status = need_states(*body_); !status.ok()) return graph.fail(std::move(status));
+  std::string begin(prefix);
+  if (!begin.empty() && !begin.ends_with('.')) begin += '.';
+  Result<Value> y = add_to(graph, *body_, x, {}, begin);
+  return y.ok() ? *y : graph.fail(y.status());
+}
+
+Value Layer::operator()(const Value& x, const Value& target) const {
+  Graph& graph = *x.graph();
+  if (Status status = need_states(*body_); !status.ok()) return graph.fail(std::move(status));
+  Result<Value> y = add_to(graph, *body_, x, target, "");
+  return y.ok() ? *y : graph.fail(y.status());
+}
+
+Result<Array> Layer::operator()(ExecutorBase& ex, const Operand& x) const {
+  HG_TRY(need_states(*body_));
+  return run(ex, *body_, x, {}, false);
+}
+
+Result<Array> Layer::operator()(ExecutorBase& ex, const Operand& x, const Operand& target) const {
+  HG_TRY(need_states(*body_));
+  return run(ex, *body_, x, target, true);
+}
+
+void Layer::train(bool training) {
+  body_->is_training = training;
+  for (Layer& layer : body_->layers) layer.train(training);
+}
+
+bool Layer::is_training() const { return body_->is_training; }
+
+Status Layer::initialise(uint64_t seed) {
+  uint64_t state = seed;
+  return nn::initialise(*body_, state);
+}
+
+Result<NamedArrays> Layer::parameters() const { return states_of(*body_, true); }
+Result<NamedArrays> Layer::buffers() const { return states_of(*body_, false); }
+
+Status Layer::load(const Graph& graph, std::string_view prefix) {
+  HG_TRY(need_states(*body_));
+  std::string begin(prefix);
+  if (!begin.empty() && !begin.ends_with('.')) begin += '.';
+  // All are looked at before one is changed.
+  for (const bool copies : {false, true})
+    HG_TRY(each_state(*body_, begin, [&](const std::string& name, Body::State& own) -> Status {
+      const State* const found = find_state(graph, name);
+      if (found == nullptr && !own.is_read) return {};
+      if (found == nullptr) return not_found("the graph has no '", name, "'");
+      const Tensor& from = found->data.tensor;
+      HG_CHECK(from.dtype == own.dtype && from.shape == own.shape, "'", name, "' is ", from.dtype,
+               from.shape, " in the graph, ", own.dtype, own.shape, " in the layer");
+      if (!copies) return {};
+      copy_elements(from, own.array.tensor());
+      own.array.touch();
+      return {};
+    }));
+  return {};
+}
+
+std::string Layer::text() const {
+  std::string out;
+  append(out, *body_, "");
+  return out;
+}
+
+void append_text(std::string& out, const Layer& layer) { out += layer.text(); }
+
+}  // namespace hg::nn
