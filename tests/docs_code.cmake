@@ -1,24 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DPAGES=a.md,b.md -DWORK=DIR -DCOMPILER=c++ -DINCLUDES=DIR,DIR -P docs_code.cmake: the blocks of
-# C++ in the pages that are whole files, as their #include says, compile.
+# cmake -DPAGES=a.md,b.md -DWORK=DIR -DCOMPILER=c++ -DINCLUDES=DIR,DIR [-DLINK=LIB,FLAG] -P docs_code.cmake:
+# the blocks of C++ in the pages that are whole files, as their #include says, compile; with LINK, those that
+# have a main() also run, and give 0.
 file(MAKE_DIRECTORY ${WORK})
 string(REPLACE "," ";" PAGES "${PAGES}")
 string(REPLACE "," ";-I" INCLUDES "-I${INCLUDES}")
+string(REPLACE "," ";" LINK "${LINK}")
 set(count 0)
 foreach(page ${PAGES})
   file(READ ${page} text)
   string(REPLACE ";" "\\;" text "${text}")
-  string(REPLACE "[" "<:" text "${text}")  # the same in C++; CMake's lists count brackets
+  string(REPLACE "[" "<:" text "${text}")  # CMake's lists count brackets
   string(REPLACE "]" ":>" text "${text}")
   string(REGEX MATCHALL "```cpp\n#include[^`]*```" blocks "${text}")
   foreach(block ${blocks})
     string(REGEX REPLACE "^```cpp\n|```$" "" code "${block}")
+    string(REPLACE "<:" "[" code "${code}")
+    string(REPLACE ":>" "]" code "${code}")
     math(EXPR count "${count} + 1")
     file(WRITE ${WORK}/block_${count}.cpp "${code}")
     execute_process(COMMAND ${COMPILER} -std=c++20 -fsyntax-only ${INCLUDES} ${WORK}/block_${count}.cpp
       RESULT_VARIABLE failed ERROR_VARIABLE errors)
     if(failed)
       message(FATAL_ERROR "${page}: its code does not compile:\n${errors}")
+    endif()
+    if(LINK AND code MATCHES "int main\\(")
+      execute_process(COMMAND ${COMPILER} -std=c++20 ${INCLUDES} ${WORK}/block_${count}.cpp ${LINK}
+          -o ${WORK}/block_${count} COMMAND_ERROR_IS_FATAL ANY)
+      execute_process(COMMAND ${WORK}/block_${count} RESULT_VARIABLE failed ERROR_VARIABLE errors)
+      if(failed)
+        message(FATAL_ERROR "${page}: its block ${count} gives ${failed}:\n${errors}")
+      endif()
     endif()
   endforeach()
 endforeach()

@@ -43,8 +43,7 @@ hg::Status train(const std::string& folder, const std::string& file) {
   HG_TRY_ASSIGN(const auto labels, hg::read_npy(folder + "/test_labels.npy"));
   const int64_t count = images.shape()[0];
   const hg::Dataset seen = {{rows(images, 0, kTrain)}, {rows(labels, 0, kTrain)}};
-  const hg::Dataset unseen = {{rows(images, kTrain, count)},
-                              {rows(labels, kTrain, count)}};
+  const hg::Dataset unseen = {{rows(images, kTrain, count)}, {rows(labels, kTrain, count)}};
 
   HG_TRY_ASSIGN(const hg::Model network, build_network());
   hg::TrainOptions options;

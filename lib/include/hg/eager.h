@@ -7,6 +7,8 @@
 // results move to the host when they are asked for (Array::to_host), or another executor reads them
 // there. Memory that is no Array is uploaded by each call.
 //
+// A call that fails may have written some of the memory that into() gave it.
+//
 // An executor is used by one thread at a time. Several may run beside each other, and arrays may go
 // from one to another.
 #pragma once
