@@ -39,7 +39,8 @@ std::string op_table_text() {
       "A device runs an op with the kernels that are named, as a view of its input, as its "
       "expansion into other ops, or, where nothing stands, not at all. Its gradient is a rule, "
       "that of the expansion, none, where a result is no smooth function of the inputs, or, where "
-      "nothing stands, refused.\n\n"
+      "nothing stands, refused. The kernels lapack and openblas are those of builds that have "
+      "OpenBLAS.\n\n"
       "| op | CPU | Vulkan | gradient |\n|---|---|---|---|\n";
   for (const Op* op : Registry::built_in().ops())
     out += text("| `", op->def.signature, "` | ", support(*op, Device::cpu), " | ",
