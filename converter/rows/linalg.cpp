@@ -115,21 +115,6 @@ void cholesky_inverse(Call& call) {
 void refuse_full(Call& call, std::string_view argument, bool fits) {
   if (!fits) call.refuse(argument, "asks for more vectors than the decomposition has");
 }
-bool surely_at_most(const Dim& a, const Dim& b) {
-  return a == b || (a.is_constant() && b.is_constant() && a.constant() <= b.constant());
-}
-void qr_of(Call& call) {
-  const Value x = self_or_a(call);
-  const std::string mode = call.has("mode")          ? call.string("mode")
-                           : call.flag("some", true) ? "reduced"
-                                                     : "complete";
-  if (mode == "complete")
-    refuse_full(call, call.has("mode") ? "mode" : "some", surely_at_most(x.dim(-2), x.dim(-1)));
-  Values v = qr(x);
-  if (mode == "r") v[0] = expand(number_like(x, 0), Shape{0});
-  call.returns(v);
-}
-
 // Reflections h_i = 1 - tau_i v_i v_i^T, whose v_i are the columns of x below its diagonal, with
 // ones on it: h_1 h_2 ... h_k = 1 - v t v^T, where t = (1 + d u)^-1 d, d = diag(tau) and u is what
 // stands above the diagonal of v^T v (Schreiber and Van Loan, 1989).
@@ -147,13 +132,37 @@ Reflections reflections(const Value& x, Value tau) {
   const Value d = widened(tau, 0);  // scales rows
   return {v, solve_triangular(d * u, d * identity(u, k), true, true)};
 }
+// The product of the reflections, its first `columns` columns.
+Value product_of(const Reflections& r, const Dim& columns) {
+  const auto& [v, t] = r;
+  const Dim m = v.dim(-2);
+  const Value one = v.graph()->call("eye", {}, {{"n", m}, {"m", columns}, {"dtype", v.dtype()}});
+  const Value top = transposed(slice(v, v.rank() - 2, 0, columns));
+  return one - matmul(v, matmul(t, top));
+}
+bool surely_at_most(const Dim& a, const Dim& b) {
+  return a == b || (a.is_constant() && b.is_constant() && a.constant() <= b.constant());
+}
+void qr_of(Call& call) {
+  const Value x = self_or_a(call);
+  const std::string mode = call.has("mode")          ? call.string("mode")
+                           : call.flag("some", true) ? "reduced"
+                                                     : "complete";
+  if (mode == "complete" && !surely_at_most(x.dim(-2), x.dim(-1))) {
+    const Values v = geqrf(x);
+    const Value r = x.graph()->call("triu", {v[0]}, {{"diagonal", 0}});
+    return call.returns(Values{product_of(reflections(v[0], v[1]), x.dim(-2)), r});
+  }
+  Values v = qr(x);
+  if (mode == "r") v[0] = expand(number_like(x, 0), Shape{0});
+  call.returns(v);
+}
+void geqrf_of(Call& call) { call.returns(geqrf(matrices(call, "self"))); }
+
 void householder_product(Call& call) {
   const Value x = matrices(call, call.has("input") ? "input" : "self");
-  const auto [v, t] = reflections(x, call.tensor(call.has("tau") ? "tau" : "input2"));
-  const Dim m = x.dim(-2), n = x.dim(-1);
-  const Value one = x.graph()->call("eye", {}, {{"n", m}, {"m", n}, {"dtype", x.dtype()}});
-  const Value top = transposed(slice(v, v.rank() - 2, 0, n));  // v^T of the first n columns of 1
-  call.returns(one - matmul(v, matmul(t, top)));
+  call.returns(
+      product_of(reflections(x, call.tensor(call.has("tau") ? "tau" : "input2")), x.dim(-1)));
 }
 void ormqr(Call& call) {
   Value x = matrices(call, "self"), other = matrices(call, "input3");
@@ -349,6 +358,7 @@ constexpr Row kRows[] = {
     {"aten::cholesky_inverse", cholesky_inverse},
     {"aten::linalg_qr", qr_of},
     {"aten::qr", qr_of},
+    {"aten::geqrf", geqrf_of},
     {"aten::linalg_householder_product", householder_product},
     {"aten::orgqr", householder_product},
     {"aten::ormqr", ormqr},

@@ -193,6 +193,20 @@ bool qr(const RunContext& c, const Matrices& s, int64_t index, double* a) {
   return true;
 }
 
+int64_t geqrf_doubles(const Matrices& s) { return s.m * s.n + std::min(s.m, s.n) + qr_work(s); }
+bool geqrf(const RunContext& c, const Matrices& s, int64_t index, double* a) {
+  const Order order(s);
+  double *const tau = a + s.m * s.n, *const work = tau + order.least;
+  const int size = work_size(s, work - a);
+  load_transposed(c.in(0), index, s.m, s.n, a);
+  if (!is_finite(a, s.m * s.n)) return false;
+  int info = 0;
+  blas().dgeqrf_(&order.m, &order.n, a, &order.m, tau, work, &size, &info);
+  save_transposed(c.out(0), index, s.m, s.n, a);
+  save(c.out(1), index, order.least, tau);
+  return true;
+}
+
 // ---- Eigenvalues and singular values ----
 //
 // The steps of dsyevd and dgesdd, without those that apply reflections to vectors: these allocate.
@@ -424,6 +438,7 @@ constexpr LapackTask kSlogdet = {kSlogdetLoops, 80, lu_doubles, slogdet};
 constexpr LapackTask kLu = {kLuLoops, 80, lu_doubles, lu};
 constexpr LapackTask kCholesky = {kCholeskyLoops, 96, cholesky_doubles, cholesky};
 constexpr LapackTask kQr = {kQrLoops, 24, qr_doubles, qr};
+constexpr LapackTask kGeqrf = {kGeqrfLoops, 24, geqrf_doubles, geqrf};
 constexpr LapackTask kEigh = {kEighLoops, 8, eigh_doubles, eigh};
 constexpr LapackTask kSvd = {kSvdLoops, 12, svd_doubles, svd};
 constexpr LapackTask kExp = {kExpLoops, 8, exp_doubles, exp};
@@ -438,11 +453,12 @@ constexpr KernelDef row(std::string_view op) {
 }
 
 constexpr KernelDef kKernels[] = {
-    row<kSolve>("solve"), row<kSolveTriangular>("solve_triangular"),
-    row<kDet>("det"),     row<kSlogdet>("slogdet"),
-    row<kLu>("lu"),       row<kCholesky>("cholesky"),
-    row<kQr>("qr"),       row<kEigh>("eigh"),
-    row<kSvd>("svd"),     row<kExp>("matrix_exp"),
+    row<kSolve>("solve"),    row<kSolveTriangular>("solve_triangular"),
+    row<kDet>("det"),        row<kSlogdet>("slogdet"),
+    row<kLu>("lu"),          row<kCholesky>("cholesky"),
+    row<kQr>("qr"),          row<kGeqrf>("geqrf"),
+    row<kEigh>("eigh"),      row<kSvd>("svd"),
+    row<kExp>("matrix_exp"),
 };
 
 }  // namespace

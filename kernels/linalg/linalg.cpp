@@ -113,8 +113,7 @@ void run_cholesky(const RunContext& c, const Matrices& s, int64_t index, double*
 
 // ---- QR ----
 
-int64_t qr_doubles(const Matrices& s) { return s.m * s.n + s.m * s.m + s.m; }
-// x <- (1 - 2 v v^T / v^T v) x for the rows from `first` on, v[first] being 1 and `t` 2 / v^T v
+// x <- (1 - t v v^T) x for the rows from `first` on, v[first] being 1
 void reflect(const double* v, double t, int64_t first, int64_t m, double* x, int64_t width) {
   for (int64_t j = 0; j < width; ++j) {
     double dot = 0;
@@ -122,27 +121,51 @@ void reflect(const double* v, double t, int64_t first, int64_t m, double* x, int
     for (int64_t i = first; i < m; ++i) x[i * width + j] -= t * dot * v[i];
   }
 }
+// x[m, n] becomes r, column by column; keep(j, v, t) is told the reflections that are not 1.
+template <class Keep>
+void reflect_columns(double* x, int64_t m, int64_t n, double* v, const Keep& keep) {
+  for (int64_t j = 0; j < std::min(m - 1, n); ++j) {
+    double below = 0;
+    for (int64_t i = j + 1; i < m; ++i) below += x[i * n + j] * x[i * n + j];
+    if (below == 0) continue;
+    const double alpha = x[j * n + j], length = std::sqrt(alpha * alpha + below);
+    const double head = alpha + std::copysign(length, alpha);
+    v[j] = 1;
+    for (int64_t i = j + 1; i < m; ++i) v[i] = x[i * n + j] / head;
+    const double t = 2 / (1 + below / (head * head));
+    reflect(v, t, j, m, x, n);
+    for (int64_t i = j + 1; i < m; ++i) x[i * n + j] = 0;
+    keep(j, v, t);
+  }
+}
+
+int64_t qr_doubles(const Matrices& s) { return s.m * s.n + s.m * s.m + s.m; }
 void run_qr(const RunContext& c, const Matrices& s, int64_t index, double* r) {
   const int64_t m = s.m, n = s.n, k = std::min(m, n);
   double *q = r + m * n, *v = q + m * m;  // q is held transposed
   load(c.in(0), index, m * n, r);
   std::fill_n(q, m * m, 0.0);
   for (int64_t i = 0; i < m; ++i) q[i * m + i] = 1;
-  for (int64_t j = 0; j < std::min(m - 1, n); ++j) {
-    double below = 0;
-    for (int64_t i = j + 1; i < m; ++i) below += r[i * n + j] * r[i * n + j];
-    if (below == 0) continue;
-    const double alpha = r[j * n + j], length = std::sqrt(alpha * alpha + below);
-    const double head = alpha + std::copysign(length, alpha);
-    v[j] = 1;
-    for (int64_t i = j + 1; i < m; ++i) v[i] = r[i * n + j] / head;
-    const double t = 2 / (1 + below / (head * head));
-    reflect(v, t, j, m, r, n);
-    reflect(v, t, j, m, q, m);
-    for (int64_t i = j + 1; i < m; ++i) r[i * n + j] = 0;
-  }
+  reflect_columns(r, m, n, v,
+                  [&](int64_t j, const double* of, double t) { reflect(of, t, j, m, q, m); });
   save_transposed(c.out(0), index, m, k, q);
   save(c.out(1), index, k * n, r);
+}
+
+int64_t geqrf_doubles(const Matrices& s) { return 2 * s.m * s.n + std::min(s.m, s.n) + s.m; }
+void run_geqrf(const RunContext& c, const Matrices& s, int64_t index, double* a) {
+  const int64_t m = s.m, n = s.n, k = std::min(m, n);
+  double *const vectors = a + m * n, *const tau = vectors + m * n, *const v = tau + k;
+  load(c.in(0), index, m * n, a);
+  std::fill_n(vectors, m * n, 0.0);
+  std::fill_n(tau, k, 0.0);
+  reflect_columns(a, m, n, v, [&](int64_t j, const double* of, double t) {
+    for (int64_t i = j + 1; i < m; ++i) vectors[i * n + j] = of[i];
+    tau[j] = t;
+  });
+  for (int64_t i = 0; i < m * n; ++i) a[i] += vectors[i];  // of which one is 0
+  save(c.out(0), index, m * n, a);
+  save(c.out(1), index, k, tau);
 }
 
 // ---- LU factors as results ----
@@ -233,6 +256,10 @@ constexpr KernelDef kKernels[] = {
      .name = "loop",
      .prepare = prepare_task<kCholeskyLoops>,
      .run = run_task<kCholeskyLoops>},
+    {.op = "geqrf",
+     .name = "householder",
+     .prepare = prepare_task<kGeqrfLoops>,
+     .run = run_task<kGeqrfLoops>},
     {.op = "qr",
      .name = "householder",
      .prepare = prepare_task<kQrLoops>,
@@ -286,6 +313,7 @@ constinit const MatrixTask kDetLoops = {matrix_doubles, run_det};
 constinit const MatrixTask kSlogdetLoops = {matrix_doubles, run_slogdet};
 constinit const MatrixTask kCholeskyLoops = {cholesky_doubles, run_cholesky, true};
 constinit const MatrixTask kQrLoops = {qr_doubles, run_qr};
+constinit const MatrixTask kGeqrfLoops = {geqrf_doubles, run_geqrf};
 constinit const MatrixTask kLuLoops = {matrix_doubles, run_lu};
 constinit const MatrixTask kExpLoops = {exp_doubles, run_exp};
 

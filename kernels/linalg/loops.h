@@ -8,7 +8,7 @@
 namespace hg::kernels {
 
 extern const MatrixTask kSolveLoops, kSolveTriangularLoops, kDetLoops, kSlogdetLoops,
-    kCholeskyLoops, kQrLoops, kLuLoops, kExpLoops;  // linalg.cpp
+    kCholeskyLoops, kQrLoops, kGeqrfLoops, kLuLoops, kExpLoops;  // linalg.cpp
 extern const MatrixTask kEighLoops, kSvdLoops;      // jacobi.cpp
 
 // y = a b of n rows and columns, with as many numbers to work with.

@@ -289,18 +289,42 @@ void lu_rows(const Call& c) {
   }
 }
 
+// Reflections as geqrf gives them: each column below its diagonal becomes v, whose first element 1
+// is left out, and what stands on it the length with the other sign.
+void geqrf(const Call& c) {
+  for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
+    Matrix x = matrix(c.in[0], index);
+    const int64_t m = x.rows, n = x.columns, k = std::min(m, n);
+    for (int64_t j = 0; j < k; ++j) {
+      double square = 0;
+      for (int64_t i = j + 1; i < m; ++i) square += x.at(i, j) * x.at(i, j);
+      double tau = 0;
+      if (square > 0) {
+        const double alpha = x.at(j, j);
+        const double beta = (alpha < 0 ? 1 : -1) * std::sqrt(alpha * alpha + square);
+        tau = (beta - alpha) / beta;
+        for (int64_t i = j + 1; i < m; ++i) x.at(i, j) /= alpha - beta;
+        x.at(j, j) = beta;
+        for (int64_t p = j + 1; p < n; ++p) {
+          double dot = x.at(j, p);
+          for (int64_t i = j + 1; i < m; ++i) dot += x.at(i, j) * x.at(i, p);
+          x.at(j, p) -= tau * dot;
+          for (int64_t i = j + 1; i < m; ++i) x.at(i, p) -= tau * dot * x.at(i, j);
+        }
+      }
+      c.out[1].at(index * k + j) = tau;
+    }
+    put(x, c.out[0], index);
+  }
+}
+
 constexpr Row kRows[] = {
-    {"lu", lu},
-    {"lu_rows", lu_rows},
-    {"matrix_exp", matrix_exp},
-    {"solve", solve},
-    {"solve_triangular", solve_triangular},
-    {"det", det},
-    {"slogdet", slogdet},
-    {"cholesky", cholesky},
-    {"qr", qr},
-    {"eigh", eigh},
-    {"svd", svd},
+    {"geqrf", geqrf},       {"lu", lu},
+    {"lu_rows", lu_rows},   {"matrix_exp", matrix_exp},
+    {"solve", solve},       {"solve_triangular", solve_triangular},
+    {"det", det},           {"slogdet", slogdet},
+    {"cholesky", cholesky}, {"qr", qr},
+    {"eigh", eigh},         {"svd", svd},
     {"pinv", pinv},
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decompositions and systems of linear equations, for batches of matrices in the last two dims:
-// solve, solve_triangular, det, slogdet, cholesky, qr, eigh, svd, lu, matrix_exp. All of f32 or
-// f64; kernels compute in f64. Gradients are those of the decompositions' differentials (Giles
+// solve, solve_triangular, det, slogdet, cholesky, qr, geqrf, eigh, svd, lu, matrix_exp. All of f32
+// or f64; kernels compute in f64. Gradients are those of the decompositions' differentials (Giles
 // 2008).
 #include "hg/op.h"
 #include "lib/ops/row.h"
@@ -88,6 +88,13 @@ Status qr_infer(InferContext& c) {
   const Dim m = x.shape[x.shape.size() - 2], n = x.shape.back(), k = min(m, n);
   c.out(0) = {x.dtype, with(batch_of(x), {m, k})};
   c.out(1) = {x.dtype, with(batch_of(x), {k, n})};
+  return {};
+}
+Status geqrf_infer(InferContext& c) {
+  HG_TRY(check_matrix(c, 0, false));
+  const TensorType& x = c.in(0);
+  c.out(0) = x;
+  c.out(1) = {x.dtype, with(batch_of(x), {min(x.shape[x.shape.size() - 2], x.shape.back())})};
   return {};
 }
 Status svd_infer(InferContext& c) {
@@ -315,6 +322,9 @@ constexpr OpDef kOps[] = {
     // The other triangle of x is not looked at.
     row("cholesky", "cholesky(x, upper: bool = false) -> y", cholesky_infer, cholesky_grad),
     row("qr", "qr(x) -> q, r", qr_infer, qr_grad),
+    // The same as r, and below its diagonal the v_i with which q is the product of the reflections
+    // 1 - tau_i v_i v_i^T; their first element, a one, is left out.
+    row("geqrf", "geqrf(x) -> a, tau", geqrf_infer),
     // Eigenvalues in ascending order. The other triangle of x is not looked at. The largest element
     // of each vector is positive.
     row("eigh", "eigh(x, upper: bool = false) -> values, vectors", eigh_infer, eigh_grad),

@@ -51,6 +51,12 @@ std::vector<Sample> linalg() {
     s.push_back({"qr", {pair}});
     s.push_back({"qr", {{dtype, {4, 2}, 0, 0, tall}}});
     s.push_back({.op = "qr", .inputs = {{dtype, {2, 4}, 0, 0, tall}}, .gradient = false});
+    for (const SampleInput& x :
+         {a, pair, SampleInput{dtype, {4, 2}, 0, 0, tall}, SampleInput{dtype, {2, 4}, 0, 0, tall}})
+      s.push_back({.op = "geqrf", .inputs = {x}, .gradient = false});
+    for (const Sizes& shape :
+         {Sizes{1, 1}, Sizes{0, 0}, Sizes{3, 0}, Sizes{2, 7, 5}, Sizes{31, 29}})
+      s.push_back({.op = "geqrf", .inputs = {{dtype, shape}}, .gradient = false});
     s.push_back({"svd", {a}});
     s.push_back({"svd", {pair}});
     s.push_back({"svd", {{dtype, {4, 2}, 0, 0, tall}}});

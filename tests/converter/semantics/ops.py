@@ -190,6 +190,24 @@ class HouseholderReflections(nn.Module):
         return q, torch.ormqr(a, tau, y), torch.ormqr(a, tau, y.mT, left=False, transpose=True)
 
 
+@case("f32[b,5,3]", "f32[b,3,5]", "f32[40,30]", "f32[n,4]")
+class CompleteQr(nn.Module):
+    def forward(self, tall: T, wide: T, large: T, open_rows: T):
+        a, tau = torch.geqrf(tall)
+        q, r = torch.linalg.qr(large, mode="complete")
+        return (
+            a,
+            tau,
+            torch.geqrf(wide),
+            torch.linalg.qr(tall, mode="complete"),
+            torch.linalg.qr(wide, mode="complete"),
+            q,
+            r,
+            torch.qr(tall, some=False),
+            torch.linalg.qr(open_rows, mode="complete"),
+        )
+
+
 if hasattr(torch, "nonzero_static"):  # not in 1.13
 
     @case("f32[n,6]")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Typed builders: linear systems and decompositions of matrices, f32 or f64, for small matrices:
+// Typed builders: linear systems and decompositions of matrices, f32 or f64:
 // all but the last two dims count matrices. A matrix that has no answer (singular, not positive
 // definite) makes the run fail.
 #pragma once
@@ -27,6 +27,9 @@ inline Value cholesky(const Value& x, bool upper = false) {
 }
 // x = q r; with k = min(m, n), q is [..., m, k] and r [..., k, n].
 inline std::vector<Value> qr(const Value& x) { return x.graph()->calls("qr", {x}); }
+// The same as reflections 1 - tau v v^T: r, and below its diagonal the v, whose first element is 1;
+// tau is [..., k].
+inline std::vector<Value> geqrf(const Value& x) { return x.graph()->calls("geqrf", {x}); }
 // Eigenvalues of a symmetric matrix in ascending order, and its vectors as columns.
 inline std::vector<Value> eigh(const Value& x, bool upper = false) {
   return x.graph()->calls("eigh", {x}, {{"upper", upper}});
