@@ -2,6 +2,8 @@
 // The words of ops.
 #include "hg/words.h"
 
+#include "hg/ops/fft.h"
+#include "hg/ops/special.h"
 #include "lib/graph/word_table.h"
 
 namespace hg {
@@ -14,6 +16,11 @@ constexpr std::string_view kGeluApproximations[] = {"none", "tanh"};
 constexpr std::string_view kInterpolations[] = {"nearest",  "nearest-exact", "linear",
                                                 "bilinear", "trilinear",     "bicubic"};
 constexpr std::string_view kGridPaddings[] = {"zeros", "border", "reflection"};
+constexpr std::string_view kFftNorms[] = {"none", "n", "sqrt"};
+constexpr std::string_view kPolynomialKinds[] = {
+    "chebyshev_t",         "chebyshev_u",         "chebyshev_v",         "chebyshev_w",
+    "shifted_chebyshev_t", "shifted_chebyshev_u", "shifted_chebyshev_v", "shifted_chebyshev_w",
+    "hermite_h",           "hermite_he",          "laguerre_l",          "legendre_p"};
 
 }  // namespace
 
@@ -45,6 +52,16 @@ Result<Interpolation> interpolation_named(std::string_view name) {
 std::string_view name_of(GridPadding word) { return word_name(kGridPaddings, word); }
 Result<GridPadding> grid_padding_named(std::string_view name) {
   return word_named<GridPadding>(kGridPaddings, "padding of grid_sample", name);
+}
+
+std::string_view name_of(FftNorm word) { return word_name(kFftNorms, word); }
+Result<FftNorm> fft_norm_named(std::string_view name) {
+  return word_named<FftNorm>(kFftNorms, "norm of fft", name);
+}
+
+std::string_view name_of(PolynomialKind word) { return word_name(kPolynomialKinds, word); }
+Result<PolynomialKind> polynomial_kind_named(std::string_view name) {
+  return word_named<PolynomialKind>(kPolynomialKinds, "kind of polynomial", name);
 }
 
 }  // namespace hg

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "hg/op.h"
+#include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
 
 namespace hg::ops {
@@ -183,6 +184,7 @@ constexpr OpDef kOps[] = {
                   "-> dq, dk, dv",
      .infer = attention_grad_infer,
      .expand = attention_grad_expand,
+     .traits = kInternal,
      .flops = attention_grad_flops},
 };
 

@@ -2,6 +2,7 @@
 // Convolutions and transposed convolutions of one to three spatial dims, with a fused epilogue, and
 // the gradient of a convolution's weight.
 #include "hg/op.h"
+#include "lib/graph/internal_op.h"
 #include "lib/ops/fused.h"
 #include "lib/ops/terms.h"
 
@@ -324,6 +325,7 @@ constexpr OpDef kOps[] = {
                   "dilation: int[] = [1], groups: int = 1, kernel: int[]) -> dw",
      .infer = conv_weight_grad_infer,
      .grad = conv_weight_grad_grad,
+     .traits = kInternal,
      .flops = conv_weight_grad_flops},
 };
 

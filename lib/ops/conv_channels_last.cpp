@@ -2,6 +2,7 @@
 // Depthwise convolutions of images whose channels are the last dim, as the pass channels_last
 // writes them: x and y are [n, h, w, c], the weight is [c, 1, kernel...] as that of conv. And
 // convolutions with which such images begin: x is [n, c, h, w].
+#include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
 
 namespace hg::ops {
@@ -54,11 +55,13 @@ constexpr OpDef kOps[] = {
      .signature = "conv_channels_last(x, weight, bias?, residual?, stride: int[] = [1], "
                   "padding: int[] = [0], dilation: int[] = [1], activation: str = \"none\") -> y",
      .expand = expand,
+     .traits = kInternal,
      .flops = flops},
     {.name = "conv_to_channels_last",
      .signature = "conv_to_channels_last(x, weight, bias?, stride: int[] = [1], "
                   "padding: int[] = [0], dilation: int[] = [1], activation: str = \"none\") -> y",
      .expand = expand_entry,
+     .traits = kInternal,
      .flops = entry_flops},
 };
 

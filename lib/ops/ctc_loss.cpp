@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connectionist temporal classification (Graves et al. 2006) and its gradient.
 #include "hg/op.h"
+#include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
 
 namespace hg::ops {
@@ -62,7 +63,8 @@ constexpr OpDef kOps[] = {
     {.name = "ctc_loss_grad",
      .signature = "ctc_loss_grad(dy, log_probs, targets, input_lengths, target_lengths, blank: int "
                   "= 0, zero_infinity: bool = false) -> dlog_probs",
-     .infer = grad_infer},
+     .infer = grad_infer,
+     .traits = kInternal},
 };
 
 }  // namespace

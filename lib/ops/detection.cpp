@@ -2,6 +2,7 @@
 // Ops of detection models, with torchvision's meaning: suppression of overlapping boxes, regions
 // cut out of feature maps, and convolutions that read at offsets which are inputs.
 #include "hg/op.h"
+#include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
 
 namespace hg::ops {
@@ -211,7 +212,8 @@ constexpr OpDef kOps[] = {
      .signature = "roi_align_grad(dy, rois, input_size: int[], output_size: int[], spatial_scale: "
                   "float = 1.0, sampling_ratio: int = 0, aligned: bool = false) -> dx",
      .infer = roi_align_grad_infer,
-     .grad = roi_align_grad_grad},
+     .grad = roi_align_grad_grad,
+     .traits = kInternal},
     {.name = "roi_pool",
      .signature = "roi_pool(x, rois, output_size: int[], spatial_scale: float = 1.0) -> y, argmax",
      .infer = roi_infer,
@@ -221,11 +223,13 @@ constexpr OpDef kOps[] = {
      .signature = "deform_im2col(x, offset, mask, kernel_size: int[], stride: int[] = [1], "
                   "padding: int[] = [0], dilation: int[] = [1]) -> y",
      .infer = deform_im2col_infer,
-     .grad = deform_im2col_grad},
+     .grad = deform_im2col_grad,
+     .traits = kInternal},
     {.name = "deform_im2col_grad",
      .signature = "deform_im2col_grad(dy, x, offset, mask, kernel_size: int[], stride: int[] = "
                   "[1], padding: int[] = [0], dilation: int[] = [1]) -> dx, doffset, dmask",
-     .infer = deform_im2col_grad_infer},
+     .infer = deform_im2col_grad_infer,
+     .traits = kInternal},
     {.name = "deform_conv2d",
      .signature = "deform_conv2d(x, weight, offset, bias?, mask?, stride: int[] = [1], padding: "
                   "int[] = [0], dilation: int[] = [1], groups: int = 1) -> y",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The discrete Fourier transform. There is no complex dtype: a complex tensor is a real one whose
 // last dim holds the real and the imaginary part.
+#include "hg/ops/fft.h"
+
 #include "lib/ops/row.h"
 
 namespace hg::ops {
@@ -13,9 +15,8 @@ Status infer_fft(InferContext& c) {
     return c.fail("x is ", x, ", but its last dim must hold real and imaginary parts: 2");
   HG_TRY_ASSIGN(const int axis, c.axis("dim", x.rank()));
   if (axis == x.rank() - 1) return c.fail("dim ", axis, " is that of the two parts");
-  const std::string_view norm = c.attrs().string("norm");
-  if (norm != "none" && norm != "n" && norm != "sqrt")
-    return c.fail("norm '", norm, "' is none of none, n, sqrt");
+  const Result<FftNorm> norm = fft_norm_named(c.attrs().string("norm"));
+  if (!norm.ok()) return c.fail(norm.status().message());
   c.out(0) = x;
   return {};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resampling of images, and their sliding blocks as columns.
 #include "hg/op.h"
+#include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
 
 namespace hg::ops {
@@ -198,7 +199,8 @@ constexpr OpDef kOps[] = {
                   "align_corners: bool = false, antialias: bool = false, scales: float[] = []) -> "
                   "dx",
      .infer = interpolate_grad_infer,
-     .grad = interpolate_grad_grad},
+     .grad = interpolate_grad_grad,
+     .traits = kInternal},
     // grid holds, in [-1, 1], where in x each output pixel comes from: (x, y) or (x, y, z).
     {.name = "grid_sample",
      .signature = "grid_sample(x, grid, mode: str = \"bilinear\", padding_mode: str = \"zeros\", "
@@ -208,7 +210,8 @@ constexpr OpDef kOps[] = {
     {.name = "grid_sample_grad",
      .signature = "grid_sample_grad(dy, x, grid, mode: str = \"bilinear\", padding_mode: str = "
                   "\"zeros\", align_corners: bool = false) -> dx, dgrid",
-     .infer = grid_sample_grad_infer},
+     .infer = grid_sample_grad_infer,
+     .traits = kInternal},
     // [n, c, h, w] -> [n, c * kernel, blocks]
     {.name = "im2col",
      .signature = "im2col(x, kernel_size: int[], dilation: int[] = [1], padding: int[] = [0], "

@@ -3,6 +3,7 @@
 // z = (x - mean) / sqrt(var + eps) and g = dy * weight: dx = (g - mean(g) - z mean(g z)) /
 // sqrt(var + eps), dweight = sum(dy z), dbias = sum(dy), where means run over what was normalised.
 #include "hg/op.h"
+#include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
 
 namespace hg::ops {
@@ -81,13 +82,15 @@ constexpr OpDef kOps[] = {
                   "dx, dweight, dbias",
      .infer = layer_norm_infer,
      .expand = layer_norm_expand,
-     .alias = 0b101},
+     .alias = 0b101,
+     .traits = kInternal},
     // Of batch_norm in training.
     {.name = "batch_norm_grad",
      .signature = "batch_norm_grad(x, weight?, dy, eps: float = 1e-5) -> dx, dweight, dbias",
      .infer = batch_norm_infer,
      .expand = batch_norm_expand,
-     .alias = 0b101},
+     .alias = 0b101,
+     .traits = kInternal},
 };
 
 }  // namespace

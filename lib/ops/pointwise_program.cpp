@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lib/graph/access.h"
+#include "lib/graph/internal_op.h"
 
 namespace hg::ops {
 namespace {
@@ -65,10 +66,12 @@ constexpr OpDef kOps[] = {
     {.name = "pointwise_program",
      .signature = "pointwise_program(xs..., program: str) -> y",
      .expand = expand,
-     .alias = 0xff},
+     .alias = 0xff,
+     .traits = kInternal},
     {.name = "pointwise_reduction",
      .signature = "pointwise_reduction(xs..., program: str) -> y",
      .expand = expand_reduction,
+     .traits = kInternal,
      .flops = reduction_flops},
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pooling over one to three spatial dims. x: [n, c, spatial...].
 #include "hg/op.h"
+#include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
 
 namespace hg::ops {
@@ -251,7 +252,8 @@ constexpr OpDef kOps[] = {
                   "[0], dilation: int[] = [1], ceil_mode: bool = false) -> dx",
      .infer = max_pool_grad_infer,
      .expand = max_pool_grad_expand,
-     .alias = 1},
+     .alias = 1,
+     .traits = kInternal},
     // indices count the spatial positions of one channel of x, row-major.
     {.name = "max_pool_with_indices",
      .signature = "max_pool_with_indices(x, kernel_size: int[], stride: int[] = [], padding: int[] "
@@ -271,7 +273,8 @@ constexpr OpDef kOps[] = {
                   "padding: int[] = [0], ceil_mode: bool = false, count_include_pad: bool = true, "
                   "divisor_override: int? = none) -> dx",
      .infer = avg_pool_grad_infer,
-     .grad = avg_pool_grad_grad},
+     .grad = avg_pool_grad_grad,
+     .traits = kInternal},
     {.name = "adaptive_avg_pool",
      .signature = "adaptive_avg_pool(x, output_size: int[]) -> y",
      .infer = adaptive_avg_pool_infer,
@@ -279,7 +282,8 @@ constexpr OpDef kOps[] = {
     {.name = "adaptive_avg_pool_grad",
      .signature = "adaptive_avg_pool_grad(dy, input_size: int[]) -> dx",
      .infer = adaptive_avg_pool_grad_infer,
-     .grad = adaptive_avg_pool_grad_grad},
+     .grad = adaptive_avg_pool_grad_grad,
+     .traits = kInternal},
     {.name = "adaptive_max_pool",
      .signature = "adaptive_max_pool(x, output_size: int[]) -> y, indices",
      .infer = adaptive_max_pool_infer,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of the scans of rnn.cpp: each walks back through the steps; what it gives for the gates
 // is all that the weights' gradients need. Expansions are the loops unrolled.
+#include "lib/graph/internal_op.h"
 #include "lib/ops/rnn.h"
 
 namespace hg::ops {
@@ -190,7 +191,7 @@ constexpr OpDef kOps[] = {
      .infer = lstm_grad_infer,
      .expand = lstm_grad_expand,
      .alias = 0b1,
-     .traits = kScan,
+     .traits = kScan | kInternal,
      .flops = lstm_grad_flops},
     // gates: those of the input; back: W h + b of each step; before: its h.
     {.name = "gru_scan_grad",
@@ -199,7 +200,7 @@ constexpr OpDef kOps[] = {
      .infer = gru_grad_infer,
      .expand = gru_grad_expand,
      .alias = 0b1,
-     .traits = kScan,
+     .traits = kScan | kInternal,
      .flops = gru_grad_flops},
     {.name = "rnn_scan_grad",
      .signature = "rnn_scan_grad(y, weight_hh, dy?, dh?, nonlinearity: str = \"tanh\", reverse: "
@@ -207,7 +208,7 @@ constexpr OpDef kOps[] = {
      .infer = rnn_grad_infer,
      .expand = rnn_grad_expand,
      .alias = 0b1,
-     .traits = kScan,
+     .traits = kScan | kInternal,
      .flops = rnn_grad_flops},
 };
 

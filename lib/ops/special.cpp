@@ -2,9 +2,7 @@
 // Special functions elementwise: Bessel functions, zeta, incomplete gamma, orthogonal polynomials.
 #include "hg/ops/special.h"
 
-#include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
@@ -97,14 +95,9 @@ Status zeta_grad(GradContext& c) {
 
 // torch differentiates neither the other Bessel functions nor the polynomials: they have no rule.
 
-constexpr std::string_view kPolynomials[] = {
-    "chebyshev_t",         "chebyshev_u",         "chebyshev_v",         "chebyshev_w",
-    "shifted_chebyshev_t", "shifted_chebyshev_u", "shifted_chebyshev_v", "shifted_chebyshev_w",
-    "hermite_h",           "hermite_he",          "laguerre_l",          "legendre_p"};
 Status polynomial_infer(InferContext& c) {
-  const std::string& kind = c.attrs().string("kind");
-  if (std::find(std::begin(kPolynomials), std::end(kPolynomials), kind) == std::end(kPolynomials))
-    return c.fail("there are no polynomials '", kind, "'");
+  const Result<PolynomialKind> kind = polynomial_kind_named(c.attrs().string("kind"));
+  if (!kind.ok()) return c.fail(kind.status().message());
   return infer_float_binary(c);
 }
 

@@ -9,6 +9,7 @@ namespace hg::test::samples {
 std::vector<Sample> composite() {
   std::vector<Sample> all;
   const SampleInput x = {.shape = {3, 4, 5}}, y = {.shape = {3, 4, 5}};
+  all.push_back({.op = "glu", .inputs = {{.shape = {3, 4}}}});
   for (int dim : {1, -2}) all.push_back({.op = "glu", .inputs = {x}, .attrs = {{"dim", dim}}});
   all.push_back({.op = "prelu", .inputs = {x, {.shape = {1}}}});
   all.push_back({.op = "prelu", .inputs = {x, {.shape = {4}}}});

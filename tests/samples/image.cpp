@@ -96,6 +96,11 @@ std::vector<Sample> image() {
     attrs.push_back({"output_size", Dims{6, 7}});
     if (i < 2) all.push_back({.op = "col2im", .inputs = {{.shape = columns[i]}}, .attrs = attrs});
   }
+  all.push_back({.op = "col2im",
+                 .inputs = {{.shape = {1, 8, 6}}},
+                 .attrs = {{"output_size", Dims{4, 5}},
+                           {"kernel_size", Dims{2, 2}},
+                           {"dilation", Dims{2}}}});
   return all;
 }
 

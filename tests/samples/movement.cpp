@@ -56,9 +56,15 @@ std::vector<Sample> movement() {
   all.push_back({.op = "slice_scatter",
                  .inputs = {{.shape = {7, 5}}, {.shape = {3, 5}}},
                  .attrs = {{"dim", 0}, {"start", 1}, {"end", 7}, {"step", 2}}});
+  all.push_back({.op = "slice_scatter",
+                 .inputs = {{.shape = {3, 5}}, {.shape = {3, 2}}},
+                 .attrs = {{"dim", -1}, {"start", 2}, {"end", 4}}});
   all.push_back({.op = "diagonal_scatter",
                  .inputs = {{.shape = {4, 6}}, {.shape = {4}}},
                  .attrs = {{"offset", 1}}});
+  all.push_back({.op = "diagonal_scatter",
+                 .inputs = {{.shape = {4, 3, 6}}, {.shape = {3, 3}}},
+                 .attrs = {{"offset", 1}, {"dim1", -1}, {"dim2", 0}}});
   all.push_back({.op = "as_strided_scatter",
                  .inputs = {{.shape = {20}}, {.shape = {3, 2}}},
                  .attrs = {{"size", Dims{3, 2}}, {"stride", Dims{2, 9}}, {"storage_offset", 1}}});
@@ -75,7 +81,11 @@ std::vector<Sample> movement() {
     all.push_back({.op = "linspace",
                    .inputs = {},
                    .attrs = {{"start", -1.0}, {"end", 2.0}, {"steps", steps}}});
+  all.push_back({.op = "linspace",
+                 .inputs = {},
+                 .attrs = {{"start", 0.5}, {"end", 2.0}, {"steps", 5}, {"dtype", f64}}});
   all.push_back({.op = "eye", .inputs = {}, .attrs = {{"n", 3}, {"m", 5}}});
+  all.push_back({.op = "eye", .inputs = {}, .attrs = {{"n", 3}, {"m", 2}, {"dtype", i64}}});
   return all;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/attention.cpp.
+// Builders of lib/ops/attention.cpp and rope.cpp.
 #pragma once
 
 #include <optional>
@@ -17,6 +17,11 @@ inline Value attention(const Value& q, const Value& k, const Value& v, const Val
   NamedAttrs attrs = {{"causal", causal}};
   if (scale) attrs.push_back({"scale", *scale});
   return q.graph()->call("attention", {q, k, v, mask}, attrs);
+}
+// x cos + [-b, a] sin, where [a, b] = x are the halves of the last dim: rotary position embeddings
+// (Su et al. 2021). cos and sin broadcast to x.
+inline Value rope(const Value& x, const Value& cos, const Value& sin) {
+  return x.graph()->call("rope", {x, cos, sin});
 }
 
 }  // namespace hg

@@ -24,5 +24,29 @@ inline Value roi_align(const Value& x, const Value& rois, std::vector<Dim> outpu
                           {"sampling_ratio", sampling_ratio},
                           {"aligned", aligned}});
 }
+// The largest element of each part of a roi, and its place, counted in h w (i64; -1: of no part).
+inline std::vector<Value> roi_pool(const Value& x, const Value& rois, std::vector<Dim> output_size,
+                                   double spatial_scale = 1) {
+  return x.graph()->calls(
+      "roi_pool", {x, rois},
+      {{"output_size", Attr(std::move(output_size))}, {"spatial_scale", spatial_scale}});
+}
+
+struct DeformConvOptions {
+  std::vector<Dim> stride = {1}, padding = {0}, dilation = {1};
+  Dim groups = 1;
+};
+// conv of x [n, c, h, w], each element read at its place plus offset, times mask. weight: [out,
+// c / groups, kernel...], offset: [n, 2 parts kernel, h', w'] as (y, x), mask: [n, parts kernel,
+// h', w'], where kernel is the area and channels divide into `parts`.
+inline Value deform_conv2d(const Value& x, const Value& weight, const Value& offset,
+                           const Value& bias = {}, const Value& mask = {},
+                           const DeformConvOptions& options = {}) {
+  return x.graph()->call("deform_conv2d", {x, weight, offset, bias, mask},
+                         {{"stride", options.stride},
+                          {"padding", options.padding},
+                          {"dilation", options.dilation},
+                          {"groups", options.groups}});
+}
 
 }  // namespace hg

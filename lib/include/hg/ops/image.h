@@ -11,15 +11,17 @@
 
 namespace hg {
 
-// x: [n, c, spatial...] -> [n, c, size...]
+// x: [n, c, spatial...] -> [n, c, size...]. scales: what places are computed by, one for each
+// spatial dim, instead of the quotients of the sizes.
 inline Value interpolate(const Value& x, std::vector<Dim> size,
                          Interpolation mode = Interpolation::nearest, bool align_corners = false,
-                         bool antialias = false) {
+                         bool antialias = false, std::vector<double> scales = {}) {
   return x.graph()->call("interpolate", {x},
                          {{"size", Attr(std::move(size))},
                           {"mode", mode},
                           {"align_corners", align_corners},
-                          {"antialias", antialias}});
+                          {"antialias", antialias},
+                          {"scales", Attr(std::move(scales))}});
 }
 // x: [n, c, h, w], grid: [n, h', w', 2] with (x, y) in [-1, 1] -> [n, c, h', w']; or with depth.
 // mode: bilinear (of a volume too), nearest, or bicubic.
@@ -30,6 +32,30 @@ inline Value grid_sample(const Value& x, const Value& grid,
   return x.graph()->call(
       "grid_sample", {x, grid},
       {{"mode", mode}, {"padding_mode", padding_mode}, {"align_corners", align_corners}});
+}
+
+// Lists hold one number per spatial dim; one number stands for both.
+struct PatchOptions {
+  std::vector<Dim> dilation = {1}, padding = {0}, stride = {1};
+};
+// The patches of x [n, c, h, w] as columns: [n, c kernel..., number of patches].
+inline Value im2col(const Value& x, std::vector<Dim> kernel_size, const PatchOptions& o = {}) {
+  return x.graph()->call("im2col", {x},
+                         {{"kernel_size", Attr(std::move(kernel_size))},
+                          {"dilation", o.dilation},
+                          {"padding", o.padding},
+                          {"stride", o.stride}});
+}
+// The reverse, with sums where patches overlap: [n, c kernel..., patches] -> [n, c,
+// output_size...].
+inline Value col2im(const Value& x, std::vector<Dim> output_size, std::vector<Dim> kernel_size,
+                    const PatchOptions& o = {}) {
+  return x.graph()->call("col2im", {x},
+                         {{"output_size", Attr(std::move(output_size))},
+                          {"kernel_size", Attr(std::move(kernel_size))},
+                          {"dilation", o.dilation},
+                          {"padding", o.padding},
+                          {"stride", o.stride}});
 }
 
 }  // namespace hg

@@ -36,5 +36,19 @@ inline std::vector<Value> eigh(const Value& x, bool upper = false) {
 }
 // x = u diag(s) vh, s descending: u [..., m, k], s [..., k], vh [..., k, n].
 inline std::vector<Value> svd(const Value& x) { return x.graph()->calls("svd", {x}); }
+// p x = l u: l, without its diagonal of ones, and u in one matrix of x's shape; the exchanges of
+// rows one after the other, i32 from 1; and the order of rows that they make, i64 [..., m].
+inline std::vector<Value> lu(const Value& x) { return x.graph()->calls("lu", {x}); }
+// The order of n rows that such exchanges make.
+inline Value lu_rows(const Value& pivots, Dim n) {
+  return pivots.graph()->call("lu_rows", {pivots}, {{"n", n}});
+}
+// e^x of square matrices.
+inline Value matrix_exp(const Value& x) { return x.graph()->call("matrix_exp", {x}); }
+// The pseudoinverse [..., n, m]: singular values up to `bound` count as 0; it broadcasts to [...,
+// 1]. hermitian: x is symmetric, and only its lower triangle is looked at.
+inline Value pinv(const Value& x, const Value& bound, bool hermitian = false) {
+  return x.graph()->call("pinv", {x, bound}, {{"hermitian", hermitian}});
+}
 
 }  // namespace hg

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/loss.cpp.
+// Builders of lib/ops/loss.cpp and ctc_loss.cpp. The mean is over all elements where nothing else
+// is said.
 #pragma once
+
+#include <vector>
 
 #include "hg/graph.h"
 #include "hg/words.h"
@@ -64,6 +67,76 @@ inline Value kl_div(const Value& x, const Value& target, bool log_target = false
                     Reduction reduction = Reduction::mean) {
   return x.graph()->call("kl_div", {x, target},
                          {{"log_target", log_target}, {"reduction", reduction}});
+}
+// x where target is 1, max(0, margin - x) where it is -1
+inline Value hinge_embedding_loss(const Value& x, const Value& target, double margin = 1,
+                                  Reduction reduction = Reduction::mean) {
+  return x.graph()->call("hinge_embedding_loss", {x, target},
+                         {{"margin", margin}, {"reduction", reduction}});
+}
+// max(0, margin - target (x1 - x2)); target: 1 or -1
+inline Value margin_ranking_loss(const Value& x1, const Value& x2, const Value& target,
+                                 double margin = 0, Reduction reduction = Reduction::mean) {
+  return x1.graph()->call("margin_ranking_loss", {x1, x2, target},
+                          {{"margin", margin}, {"reduction", reduction}});
+}
+// log(1 + e^(-target x)); target: 1 or -1
+inline Value soft_margin_loss(const Value& x, const Value& target,
+                              Reduction reduction = Reduction::mean) {
+  return x.graph()->call("soft_margin_loss", {x, target}, {{"reduction", reduction}});
+}
+// 1 - cosine where target is 1, max(0, cosine - margin) where it is -1; x1, x2: [n, d] or [d].
+inline Value cosine_embedding_loss(const Value& x1, const Value& x2, const Value& target,
+                                   double margin = 0, Reduction reduction = Reduction::mean) {
+  return x1.graph()->call("cosine_embedding_loss", {x1, x2, target},
+                          {{"margin", margin}, {"reduction", reduction}});
+}
+// e^x - target x with log_input, else x - target log(x + eps); full adds Stirling's approximation
+// of log target!, where target is above 1.
+inline Value poisson_nll_loss(const Value& x, const Value& target, bool log_input = true,
+                              bool full = false, double eps = 1e-8,
+                              Reduction reduction = Reduction::mean) {
+  return x.graph()->call(
+      "poisson_nll_loss", {x, target},
+      {{"log_input", log_input}, {"full", full}, {"eps", eps}, {"reduction", reduction}});
+}
+
+struct TripletOptions {
+  double margin = 1, p = 2, eps = 1e-6;
+  bool swap = false;  // the negative is compared with the positive too, and the nearer one counts
+  Reduction reduction = Reduction::mean;
+};
+// max(0, |anchor - positive| - |anchor - negative| + margin), of pairwise_distance's p-norms.
+inline Value triplet_margin_loss(const Value& anchor, const Value& positive, const Value& negative,
+                                 const TripletOptions& o = {}) {
+  return anchor.graph()->call("triplet_margin_loss", {anchor, positive, negative},
+                              {{"margin", o.margin},
+                               {"p", o.p},
+                               {"eps", o.eps},
+                               {"swap", o.swap},
+                               {"reduction", o.reduction}});
+}
+// sum over j != target of weight[target] max(0, margin - x[target] + x[j])^p / classes. x: [n,
+// classes], target: [n], weight: [classes]; p is 1 or 2.
+inline Value multi_margin_loss(const Value& x, const Value& target, const Value& weight = {},
+                               double p = 1, double margin = 1,
+                               Reduction reduction = Reduction::mean) {
+  return x.graph()->call("multi_margin_loss", {x, target, weight},
+                         {{"p", p}, {"margin", margin}, {"reduction", reduction}});
+}
+// sum over the targets j, up to the first -1, and the classes i that are none of max(0, 1 - x[j] +
+// x[i]) / classes; and where x's classes are targets, in x's dtype. x, target: [n, classes].
+inline std::vector<Value> multilabel_margin_loss(const Value& x, const Value& target,
+                                                 Reduction reduction = Reduction::mean) {
+  return x.graph()->calls("multilabel_margin_loss", {x, target}, {{"reduction", reduction}});
+}
+// -log of the sum over all paths that read as the targets: [batch]. log_probs: [time, batch,
+// classes], from log_softmax; targets: [batch, length], or all in one row; lengths: [batch]. All
+// but the first are i64. zero_infinity: 0 where no path is long enough.
+inline Value ctc_loss(const Value& log_probs, const Value& targets, const Value& input_lengths,
+                      const Value& target_lengths, Dim blank = 0, bool zero_infinity = false) {
+  return log_probs.graph()->call("ctc_loss", {log_probs, targets, input_lengths, target_lengths},
+                                 {{"blank", blank}, {"zero_infinity", zero_infinity}});
 }
 
 }  // namespace hg

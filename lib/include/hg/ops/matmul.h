@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/matmul.cpp.
+// Builders of lib/ops/matmul.cpp and grouped_mm.cpp.
 #pragma once
 
 #include "hg/graph.h"
@@ -21,6 +21,13 @@ inline Value linear(const Value& x, const Value& weight, const Value& bias = {},
 // p-norms of all differences of rows: a: [..., p, m], b: [..., r, m] -> [..., p, r].
 inline Value cdist(const Value& a, const Value& b, double p = 2) {
   return a.graph()->call("cdist", {a, b}, {{"p", p}});
+}
+
+// Products of groups of rows; group e ends before row ends[e], where the next one begins. ends:
+// i64[groups]. a: [rows, k], b: [groups, k, n] -> [rows, n], each row by the matrix of its group; or
+// a: [m, rows], b: [rows, n] -> [groups, m, n], sums over the rows of each group. Floats only.
+inline Value grouped_mm(const Value& a, const Value& b, const Value& ends) {
+  return a.graph()->call("grouped_mm", {a, b, ends});
 }
 
 }  // namespace hg

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/movement.cpp, copy.cpp, index.cpp and scatter.cpp: elements moved, picked and
-// put. Indices are i64; one that is out of range fails the run.
+// Builders of lib/ops/movement.cpp and copy.cpp: elements moved; hg/ops/index.h, which
+// comes with it, picks and puts them. hg/ops/shape.h has torch's words
+// for shapes.
 #pragma once
 
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "hg/graph.h"
+#include "hg/ops/index.h"
 #include "hg/words.h"
 
 namespace hg {
@@ -62,22 +64,21 @@ inline Value triu(const Value& x, const Dim& diagonal = 0) {
 inline Value repeat(const Value& x, std::vector<Dim> repeats) {
   return x.graph()->call("repeat", {x}, {{"repeats", std::move(repeats)}});
 }
-// y[i, j] = x[index[i, j], j] for dim 0
-inline Value gather(const Value& x, const Value& index, int dim) {
-  return x.graph()->call("gather", {x, index}, {{"dim", dim}});
+// y[(i + shifts[k]) mod size] = x[i] along dims[k]; without dims, of the elements in row-major
+// order.
+inline Value roll(const Value& x, std::vector<Dim> shifts, std::vector<Dim> dims) {
+  return x.graph()->call("roll", {x},
+                         {{"shifts", Attr(std::move(shifts))}, {"dims", Attr(std::move(dims))}});
 }
-// y[i, ...] = x[index[i], ...] for dim 0; index: [n]
-inline Value index_select(const Value& x, const Value& index, int dim) {
-  return x.graph()->call("index_select", {x, index}, {{"dim", dim}});
-}
-// weight: [rows, width], indices: any shape; y: [indices..., width]
-inline Value embedding(const Value& weight, const Value& indices) {
-  return weight.graph()->call("embedding", {weight, indices});
-}
-// x with x[index[i, j], j] reduced with src[i, j] for dim 0
-inline Value scatter(const Value& x, const Value& index, const Value& src, int dim,
-                     ScatterReduce reduce = ScatterReduce::none) {
-  return x.graph()->call("scatter", {x, index, src}, {{"dim", dim}, {"reduce", reduce}});
+// x, of which every element has a place of its own in row-major order.
+inline Value contiguous(const Value& x) { return x.graph()->call("contiguous", {x}); }
+// y[i, j] = x's elements in row-major order at storage_offset + i stride[0] + j stride[1].
+inline Value as_strided(const Value& x, std::vector<Dim> size, std::vector<Dim> stride,
+                        const Dim& storage_offset = 0) {
+  return x.graph()->call("as_strided", {x},
+                         {{"size", Attr(std::move(size))},
+                          {"stride", Attr(std::move(stride))},
+                          {"storage_offset", storage_offset}});
 }
 
 }  // namespace hg

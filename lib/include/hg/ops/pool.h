@@ -2,6 +2,7 @@
 // Builders of lib/ops/pool.cpp. x: [n, c, spatial...] with one to three spatial dims.
 #pragma once
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,8 +16,9 @@ struct PoolOptions {
   std::vector<Dim> stride = {};
   std::vector<Dim> padding = {0};
   bool ceil_mode = false;
-  std::vector<Dim> dilation = {1};  // max_pool only
-  bool count_include_pad = true;    // avg_pool only
+  std::vector<Dim> dilation = {1};           // max_pool only
+  bool count_include_pad = true;             // avg_pool only
+  std::optional<Dim> divisor_override = {};  // avg_pool only: instead of the window's size
 };
 
 // The largest element of each window.
@@ -28,18 +30,34 @@ inline Value max_pool(const Value& x, std::vector<Dim> kernel_size, const PoolOp
                           {"dilation", o.dilation},
                           {"ceil_mode", o.ceil_mode}});
 }
+// The same, and the place of each, counted row-major in its channel of x: i64.
+inline std::vector<Value> max_pool_with_indices(const Value& x, std::vector<Dim> kernel_size,
+                                                const PoolOptions& o = {}) {
+  return x.graph()->calls("max_pool_with_indices", {x},
+                          {{"kernel_size", Attr(std::move(kernel_size))},
+                           {"stride", o.stride},
+                           {"padding", o.padding},
+                           {"dilation", o.dilation},
+                           {"ceil_mode", o.ceil_mode}});
+}
 // The mean of each window.
 inline Value avg_pool(const Value& x, std::vector<Dim> kernel_size, const PoolOptions& o = {}) {
-  return x.graph()->call("avg_pool", {x},
-                         {{"kernel_size", Attr(std::move(kernel_size))},
-                          {"stride", o.stride},
-                          {"padding", o.padding},
-                          {"ceil_mode", o.ceil_mode},
-                          {"count_include_pad", o.count_include_pad}});
+  NamedAttrs attrs = {{"kernel_size", Attr(std::move(kernel_size))},
+                      {"stride", o.stride},
+                      {"padding", o.padding},
+                      {"ceil_mode", o.ceil_mode},
+                      {"count_include_pad", o.count_include_pad}};
+  if (o.divisor_override) attrs.push_back({"divisor_override", *o.divisor_override});
+  return x.graph()->call("avg_pool", {x}, attrs);
 }
 // The means of windows that are chosen so that output_size elements come out.
 inline Value adaptive_avg_pool(const Value& x, std::vector<Dim> output_size) {
   return x.graph()->call("adaptive_avg_pool", {x}, {{"output_size", Attr(std::move(output_size))}});
+}
+// The largest element of each of them, and its place as of max_pool_with_indices.
+inline std::vector<Value> adaptive_max_pool(const Value& x, std::vector<Dim> output_size) {
+  return x.graph()->calls("adaptive_max_pool", {x},
+                          {{"output_size", Attr(std::move(output_size))}});
 }
 
 }  // namespace hg

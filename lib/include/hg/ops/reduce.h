@@ -53,6 +53,24 @@ inline Value var(const Value& x, std::vector<Dim> dim = {}, double correction = 
   return x.graph()->call(
       "var", {x}, {{"dim", std::move(dim)}, {"correction", correction}, {"keepdim", keepdim}});
 }
+// The square root of var: the op `std`, a word that C++ keeps.
+inline Value stddev(const Value& x, std::vector<Dim> dim = {}, double correction = 1,
+                    bool keepdim = false) {
+  return x.graph()->call(
+      "std", {x}, {{"dim", std::move(dim)}, {"correction", correction}, {"keepdim", keepdim}});
+}
+// The largest or smallest elements along dim, or of all, and their indices (i64), of equal ones the
+// first; NaN where there is one.
+inline std::vector<Value> max(const Value& x, std::optional<Dim> dim = {}, bool keepdim = false) {
+  NamedAttrs attrs = {{"keepdim", keepdim}};
+  if (dim) attrs.push_back({"dim", *dim});
+  return x.graph()->calls("max", {x}, attrs);
+}
+inline std::vector<Value> min(const Value& x, std::optional<Dim> dim = {}, bool keepdim = false) {
+  NamedAttrs attrs = {{"keepdim", keepdim}};
+  if (dim) attrs.push_back({"dim", *dim});
+  return x.graph()->calls("min", {x}, attrs);
+}
 // (sum |x|^ord)^(1 / ord); count of nonzero elements for 0, largest |x| for infinity.
 inline Value norm(const Value& x, double ord = 2, std::vector<Dim> dim = {}, bool keepdim = false) {
   return x.graph()->call("norm", {x},

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builder of lib/ops/fft.cpp.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "hg/graph.h"
+
+namespace hg {
+
+// What sums of fft are divided by: 1, the number of elements, or its square root.
+enum class FftNorm : uint8_t { none, n, sqrt };
+std::string_view name_of(FftNorm word);
+Result<FftNorm> fft_norm_named(std::string_view name);
+
+// y_k = sum_j x_j e^(-2 pi i j k / n) along dim, with n its size; e^(+...) with inverse. x is f32
+// or f64, and its last dim, of size 2, holds real and imaginary parts: view_as_real makes such
+// tensors. norm: what the sums are divided by.
+inline Value fft(const Value& x, int dim, bool inverse = false, FftNorm norm = FftNorm::none) {
+  return x.graph()->call("fft", {x}, {{"dim", dim}, {"inverse", inverse}, {"norm", norm}});
+}
+
+}  // namespace hg
