@@ -161,8 +161,9 @@ std::string check_nodes(const Graph& graph, const Session& session, Values known
         if (is_finite && std::abs(expected[i]) < 0x1p53 &&  // where doubles hold every integer
             !is_near(got->values[i], expected[i],
                      64 * step_of(got->dtype) * (std::abs(expected[i]) + most * each)))
-          return text(node.op->name(), " '", graph.value_info(node.outputs[k]).name, "': element ",
-                      int64_t(i), " is ", got->values[i], ", the loops give ", expected[i]);
+          return text(node.op->name(), " '", graph.value_info(node.outputs[k]).name,
+                         "': element ", int64_t(i), " is ", got->values[i], ", the loops give ",
+                         expected[i]);
     }
   }
   return "";
@@ -225,13 +226,6 @@ std::string check_graph(uint64_t seed, Count& count) {
   if (bound.ok()) {
     if (const Status status = host.bind(bound->session); !status.ok())
       return std::string(status.message());
-    Result<Session> other = full->session.share();
-    if (!other.ok()) return std::string(other.status().message());
-    for (int i = 0; i < other->input_count(); ++i)
-      for (const RandomInput& input : random.inputs)
-        if (input.name == other->input_name(i) && !other->set_input(i, input.data.tensor).ok())
-          return "a shared session takes other inputs";
-    shared->session = *std::move(other);
   }
   const double tolerance = 4096 * widest_step(graph);
   for (int run = 0; run < 2; ++run) {

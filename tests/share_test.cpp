@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions that share weights, pools of them, models in borrowed memory, and runs that are stopped.
+// Sessions that share weights, pools of them, models in borrowed memory, and runs that are looked
+// at and stopped.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -64,29 +66,119 @@ Floats run(Session& session, const Floats& x, int64_t n) {
   return values;
 }
 
+// The host's memory, counted.
+struct Counted {
+  std::atomic<int64_t> live{0};
+  Allocator allocator() {
+    return {[](void* host, size_t bytes) -> void* {
+              static_cast<Counted*>(host)->live += static_cast<int64_t>(bytes);
+              return std::aligned_alloc(64, bytes);
+            },
+            [](void* host, void* memory, size_t bytes) {
+              static_cast<Counted*>(host)->live -= static_cast<int64_t>(bytes);
+              std::free(memory);
+            },
+            this};
+  }
+};
+
 TEST(Share, OneCopyOfPackedWeightsAndTheSameBits) {
   for (const bool fixed : {true, false}) {
     const Model model = network(fixed ? Dim(2) : Dim("n"));
-    Session first = *Session::create(model, {.threads = 1});
     const Floats x = ramp(2, 1);
-    if (!fixed) {  // from before anything is packed
-      Session early = *first.share();
-      EXPECT_EQ(run(early, x, 2).size(), 128u);
-    }
-    const Floats expected = run(first, x, 2);
-    const int64_t packed = first.memory()->packed_bytes;
+    Counted memory;
+    const SessionOptions options = {.threads = 1, .allocator = memory.allocator()};
+    std::vector<Session> sessions;
+    sessions.push_back(*Session::create(model, options));
+    const Floats expected = run(sessions[0], x, 2);
+    const int64_t packed = sessions[0].memory()->packed_bytes;
+    const int64_t first = memory.live;
     EXPECT_GT(packed, 0);
-    std::vector<Session> others;
-    for (int i = 0; i < 3; ++i) others.push_back(*first.share());
-    for (Session& other : others) EXPECT_EQ(run(other, x, 2), expected);
-    EXPECT_EQ(first.memory()->packed_bytes, packed);
-    for (Session& other : others) EXPECT_EQ(other.memory()->packed_bytes, packed);
-    Session last = *others[2].share();
-    first = *Session::create(model, {.threads = 1});  // the first of them is gone
-    others.clear();
-    EXPECT_EQ(run(last, x, 2), expected);
-    EXPECT_EQ(run(first, x, 2), expected);
+    for (int i = 0; i < 3; ++i) {
+      sessions.push_back(*Session::create(model, options));
+      EXPECT_EQ(run(sessions.back(), x, 2), expected);
+      EXPECT_EQ(sessions.back().memory()->packed_bytes, packed);
+    }
+    // What is packed outside of the loop's body, and in it, exists once.
+    const int64_t other = (memory.live - first) / 3;
+    EXPECT_LE(other, first - packed);
+    EXPECT_EQ(memory.live, first + 3 * other);
+    Session copied = *Session::create(Model(model), options);
+    EXPECT_EQ(run(copied, x, 2), expected);
+    EXPECT_EQ(memory.live, first + 4 * other);
+    sessions.erase(sessions.begin(), sessions.begin() + 3);  // those that packed are gone
+    EXPECT_EQ(run(sessions.back(), x, 2), expected);
+    sessions.push_back(*Session::create(model, options));
+    EXPECT_EQ(run(sessions.back(), x, 2), expected);
+    EXPECT_EQ(memory.live, first + 2 * other);
+    sessions.clear();
+    EXPECT_EQ(run(copied, x, 2), expected);
+    copied = *Session::create(model, {.threads = 1});
+    EXPECT_EQ(memory.live, 0);
+    EXPECT_EQ(run(copied, x, 2), expected);
   }
+}
+
+TEST(Share, NotWithOtherOptions) {
+  const Model model = network("n");
+  Counted memory;
+  SessionOptions options = {.threads = 1, .allocator = memory.allocator(), .dims = {{"n", 3}}};
+  Session first = *Session::create(model, options);
+  const int64_t one = memory.live;
+  options.seed = 7;
+  options.first_run = 3;
+  options.dims = {{"n", 2}};
+  Session like = *Session::create(model, options);
+  EXPECT_LE(memory.live - one, one - first.memory()->packed_bytes);
+  const int64_t two = memory.live;
+  options.profile = true;
+  options.dims = {{"n", 3}};
+  Session other = *Session::create(model, options);
+  EXPECT_EQ(memory.live, two + one);
+  EXPECT_EQ(run(like, ramp(2, 1), 2), run(other, ramp(2, 1), 2));
+}
+
+TEST(Share, NotWithAModelThatHasChanged) {
+  Graph g;
+  const Value x = g.input("x", f32, {1}), y = x + x;
+  g.output("y", y);
+  Model model = model_of(std::move(g));
+  Model copy = model;
+  Session first = *Session::create(model, {.threads = 1}),
+          of_copy = *Session::create(copy, {.threads = 1});
+  Graph& changed = model.graph();
+  changed.output("z", y * 3);
+  Session second = *Session::create(model, {.threads = 1});
+  changed.output("w", y * 5);
+  Session third = *Session::create(model, {.threads = 1}),
+          last = *Session::create(copy, {.threads = 1});
+  const auto outputs = [](const Session& session) { return session.output_count(); };
+  EXPECT_EQ(outputs(first), 1);
+  EXPECT_EQ(outputs(of_copy), 1);
+  EXPECT_EQ(outputs(second), 2);
+  EXPECT_EQ(outputs(third), 3);
+  EXPECT_EQ(outputs(last), 1);
+  const float two = 2;
+  ASSERT_TRUE(third.set_input("x", view(&two, f32, {1})).ok() && third.run().ok());
+  EXPECT_EQ(*third.output("w")->as<float>(), 20);
+}
+
+// Sessions of one compiled model plan for sizes in any order.
+TEST(Share, WhateverSizesEachPlansFor) {
+  const Model model = network("n");
+  std::vector<Floats> expected;
+  for (int n = 1; n <= 5; ++n) {
+    Session alone = *Session::create(model, {.threads = 1});
+    expected.push_back(run(alone, ramp(n, n), n));
+  }
+  std::vector<Session> sessions;
+  for (int i = 0; i < 5; ++i) sessions.push_back(*Session::create(model, {.threads = 1}));
+  for (int round = 0; round < 5; ++round)
+    for (int i = 0; i < 5; ++i) {
+      const int n = 1 + (i + 2 * round) % 5;
+      EXPECT_EQ(run(sessions[static_cast<size_t>(i)], ramp(n, n), n),
+                expected[static_cast<size_t>(n - 1)]);
+    }
 }
 
 TEST(Share, StatesAreEachSessionsOwn) {
@@ -95,7 +187,8 @@ TEST(Share, StatesAreEachSessionsOwn) {
   const Value next = total + g.input("x", f32, {1});
   g.assign(total, next);
   g.output("y", next);
-  Session first = *Session::create(model_of(std::move(g)));
+  const Model model = model_of(std::move(g));
+  Session first = *Session::create(model);
   const float one = 1;
   const auto add = [&](Session& session) {
     EXPECT_TRUE(session.set_input("x", view(&one, f32, {1})).ok());
@@ -103,11 +196,11 @@ TEST(Share, StatesAreEachSessionsOwn) {
     return *session.output("y")->as<float>();
   };
   EXPECT_EQ(add(first), 1);
-  Session second = *first.share();
+  Session second = *Session::create(model);
   EXPECT_EQ(add(first), 2);
   EXPECT_EQ(add(first), 3);
-  EXPECT_EQ(add(second), 2);
-  EXPECT_EQ(*second.value("total")->as<float>(), 2);
+  EXPECT_EQ(add(second), 1);
+  EXPECT_EQ(*second.value("total")->as<float>(), 1);
 }
 
 TEST(SessionPool, ServesManyThreads) {
@@ -230,6 +323,96 @@ TEST(Stop, ALoopWithoutEndEnds) {
   });
   EXPECT_EQ(session.run(source.get_token()).code(), Code::cancelled);
   other.join();
+}
+
+// -- Progress -------------------------------------------------------------------------------------
+
+RunProgress* looked_at = nullptr;
+std::vector<std::pair<int64_t, int64_t>> looks;
+
+const KernelDef kLookKernel = {
+    .op = "test.tick", .name = "look", .run = [](const RunContext& c) noexcept {
+      looks.emplace_back(looked_at->done(), looked_at->known());
+      std::memcpy(c.out(0).data, c.in(0).data, static_cast<size_t>(c.in(0).bytes()));
+    }};
+
+TEST(Progress, CountsEachNodeAndEachRound) {
+  Registry registry;
+  ASSERT_TRUE(registry.add(kTick).ok() && registry.add(kLookKernel).ok());
+  Graph g(registry);
+  Value y = g.input("x", f32, {4});
+  for (int i = 0; i < 5; ++i) y = g.call("test.tick", {y});
+  const auto below = [](Graph& b, std::span<const Value> xs) {
+    return std::vector<Value>{lt(xs[1], b.scalar(int64_t{3}, i64))};
+  };
+  y = while_loop({y, g.scalar(int64_t{0}, i64)}, {}, below,
+                 [](Graph& b, std::span<const Value> xs) {
+                   return std::vector<Value>{b.call("test.tick", {xs[0]}), xs[1] + 1};
+                 })
+          .at(0);
+  g.output("y", y);
+  Session session = *Session::create(model_of(std::move(g)), {.threads = 1});
+  const Floats x(4, 1);
+  ASSERT_TRUE(session.set_input("x", view(x, {4})).ok());
+  for (int again = 0; again < 2; ++again) {
+    RunProgress progress;
+    looked_at = &progress;
+    looks.clear();
+    ASSERT_TRUE(session.run({}, &progress).ok());
+    ASSERT_EQ(looks.size(), 8u);
+    EXPECT_EQ(looks[0].first, 0);
+    for (size_t i = 1; i < looks.size(); ++i) {
+      EXPECT_GT(looks[i].first, looks[i - 1].first);
+      EXPECT_GE(looks[i].second, looks[i - 1].second);
+      EXPECT_LT(looks[i].first, looks[i].second);
+    }
+    EXPECT_GT(looks[7].second, looks[4].second);  // rounds add their steps
+    EXPECT_EQ(progress.done(), progress.known());
+  }
+  looks.reserve(100);
+  RunProgress unused;
+  looked_at = &unused;
+  EXPECT_TRUE(session.run().ok());
+  EXPECT_EQ(unused.known(), 0);
+}
+
+// Another thread sees the progress of a run, asks it to stop, and no node begins after the one at
+// work.
+std::atomic<int> begun{0};
+std::atomic<bool> may_go_on{false};
+
+const KernelDef kWaitKernel = {
+    .op = "test.tick", .name = "wait", .run = [](const RunContext& c) noexcept {
+      if (++begun == 4)
+        while (!may_go_on) std::this_thread::yield();
+      std::memcpy(c.out(0).data, c.in(0).data, static_cast<size_t>(c.in(0).bytes()));
+    }};
+
+TEST(Progress, AnotherThreadSeesItAndStopsTheRunWithinANode) {
+  Registry registry;
+  ASSERT_TRUE(registry.add(kTick).ok() && registry.add(kWaitKernel).ok());
+  Graph g(registry);
+  Value y = g.input("x", f32, {4});
+  for (int i = 0; i < 10; ++i) y = g.call("test.tick", {y});
+  g.output("y", y);
+  Session session = *Session::create(model_of(std::move(g)), {.threads = 1});
+  const Floats x(4, 1);
+  ASSERT_TRUE(session.set_input("x", view(x, {4})).ok());
+  RunProgress progress;
+  std::stop_source source;
+  begun = 0;
+  may_go_on = false;
+  std::thread other([&] {
+    while (begun < 4) std::this_thread::yield();
+    EXPECT_EQ(progress.done(), 3);
+    EXPECT_EQ(progress.known(), 10);
+    source.request_stop();
+    may_go_on = true;
+  });
+  EXPECT_EQ(session.run(source.get_token(), &progress).code(), Code::cancelled);
+  other.join();
+  EXPECT_EQ(begun, 4);
+  EXPECT_EQ(progress.done(), 4);
 }
 
 // A training that was stopped anywhere and went on has the same bits as one that was not.

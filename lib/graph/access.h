@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -15,6 +16,18 @@
 #include "hg/op.h"
 
 namespace hg {
+
+// What users of a graph keep for one another, as long as one of them lives. An unchanged copy of
+// the graph finds the same; a graph that changes begins anew.
+class GraphCompanion {
+ public:
+  virtual ~GraphCompanion() = default;
+};
+struct GraphCompanions {
+  std::mutex mutex;                                // of `all`
+  std::vector<std::weak_ptr<GraphCompanion>> all;  // sessions': lib/run/compiled.h
+  bool is_used = false;
+};
 
 struct GraphBody {
   Graph* graph = nullptr;  // whose body this is, wherever it was moved to
@@ -32,13 +45,23 @@ struct GraphBody {
   Origin origin;
   Status status;
   int32_t fresh_count = 0;
+  std::shared_ptr<GraphCompanions> companions = std::make_shared<GraphCompanions>();
+
+  // Of each function that changes what a session is made of.
+  void changes() {
+    if (companions.use_count() > 1 || companions->is_used)
+      companions = std::make_shared<GraphCompanions>();
+  }
 };
 
 struct GraphAccess {
   // Of a graph that was moved from: nothing, and its error.
   static const GraphBody& body(const Graph& graph);
-  // Of a graph that was not.
-  static GraphBody& body(Graph& graph) { return *graph.body_; }
+  // Of a graph that was not, and that changes.
+  static GraphBody& body(Graph& graph) {
+    graph.body_->changes();
+    return *graph.body_;
+  }
   // A graph as one that was moved from.
   static Graph without_body() { return Graph(std::unique_ptr<GraphBody>()); }
 

@@ -158,6 +158,7 @@ void Graph::set_requires_grad(Value parameter, bool required) {
     fail(invalid_argument("'", parameter.name(), "' is no parameter of this graph"));
     return;
   }
+  body_->changes();
   body_->states[static_cast<size_t>(state)].requires_grad = required;
 }
 
@@ -168,6 +169,7 @@ void Graph::add_alias(Value state, std::string name) {
                           "', which is not a state"));
     return;
   }
+  body_->changes();
   body_->states[static_cast<size_t>(value_info(state.id()).state)].aliases.push_back(
       std::move(name));
 }
@@ -276,6 +278,7 @@ void Graph::assign(Value state, Value new_value) {
                           ", the new value is ", TensorType{new_value.dtype(), new_value.shape()}));
     return;
   }
+  body_->changes();
   for (auto& [target, source] : body_->assignments)
     if (target == state.id()) {
       source = new_value.id();
@@ -296,6 +299,7 @@ void Graph::output(std::string name, Value value) {
       fail(invalid_argument("there are two outputs named '", name, "'"));
       return;
     }
+  body_->changes();
   body_->outputs.emplace_back(std::move(name), value.id());
 }
 
@@ -317,6 +321,7 @@ void Graph::guard(Dim left, Relation relation, Dim right, std::string reason) {
         return other.left == guard.left && other.relation == guard.relation &&
                other.right == guard.right;
       });
+  body_->changes();
   if (is_new) body_->guards.push_back(std::move(guard));
 }
 

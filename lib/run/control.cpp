@@ -22,7 +22,8 @@ Status Program::make_controls(const Plan& plan) {
     options.parallel_for = parallel_;
     options.device_outputs = false;
     for (const auto& subgraph : graph_.nodes()[static_cast<size_t>(step.node)].subgraphs) {
-      Result<std::unique_ptr<Program>> body = create(Graph(*subgraph), options, *registry_);
+      Result<std::unique_ptr<Program>> body =
+          create(*subgraph, options, *registry_, compiled_->of_body(subgraph, options));
       if (!body.ok())
         return Status(body.status().code(), text(step.label, ": ", body.status().message()));
       (*body)->limits_ = limits_;

@@ -6,16 +6,22 @@
 
 namespace hg {
 
-void* SessionPacks::pack(std::string_view kernel, ValueId value, int64_t bytes,
-                         std::function<void(void* to)> fill, bool at_once) {
-  auto [entry, is_new] = packed_.try_emplace({std::string(kernel), value});
-  if (!is_new) return entry->second.data();
-  if (!entry->second.allocate(allocator_, bytes)) {
-    packed_.erase(entry);
-    return nullptr;
+void* SharedPacks::pack(const Source& source, ValueId value, int64_t bytes,
+                        std::function<void(void* to)> fill, bool at_once, bool& is_new) {
+  is_new = false;
+  const auto [begin, end] = packed_.equal_range(source.data);
+  for (auto known = begin; known != end; ++known) {
+    const Packed& other = known->second;
+    const bool is_same_owner =
+        !other.owner.owner_before(source.owner) && !source.owner.owner_before(other.owner);
+    if (is_same_owner && other.key == source.key) return other.memory.data();
   }
-  void* const to = entry->second.data();
-  bytes_ += entry->second.bytes();
+  Packed packed{source.key, source.owner, {}};
+  if (!packed.memory.allocate(allocator_, bytes)) return nullptr;
+  is_new = true;
+  void* const to = packed.memory.data();
+  bytes_ += packed.memory.bytes();
+  packed_.emplace(source.data, std::move(packed));
   if (at_once) {
     fill(to);
     return to;
@@ -27,7 +33,7 @@ void* SessionPacks::pack(std::string_view kernel, ValueId value, int64_t bytes,
   return to;
 }
 
-void SessionPacks::fill(const ParallelFor& parallel, const std::function<void(ValueId)>& done) {
+void SharedPacks::fill(const ParallelFor& parallel, const std::function<void(ValueId)>& done) {
   struct Work {
     std::vector<const Pending*> order;
     const std::function<void(ValueId)>* done;

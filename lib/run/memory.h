@@ -11,8 +11,10 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
-#include <mutex>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -78,29 +80,38 @@ class Memory64 {
   size_t bytes_ = 0;
 };
 
-// Weights packed for kernels, once for each (kernel, value), for all sessions made of one: whoever
-// plans holds `planning` while it asks for packed weights and until it has filled them, so that all
-// that a plan refers to is there when the plan is.
-class SessionPacks final : public PackCache {
+// Weights packed for kernels, once for each key and the memory that was packed, which is known by
+// its place and its owner. For one thread at a time, but for bytes().
+class SharedPacks {
  public:
-  explicit SessionPacks(const Allocator& allocator) : allocator_(allocator) {}
-  void* pack(std::string_view kernel, ValueId value, int64_t bytes,
-             std::function<void(void* to)> fill, bool at_once) override;
+  explicit SharedPacks(const Allocator& allocator) : allocator_(allocator) {}
+  // What is packed: for which kernel, and how it looks at which memory.
+  struct Source {
+    std::string key;
+    const void* data = nullptr;
+    std::shared_ptr<void> owner;
+  };
+  // As PackCache::pack; `is_new` tells whether there was none yet.
+  void* pack(const Source& source, ValueId value, int64_t bytes, std::function<void(void* to)> fill,
+             bool at_once, bool& is_new);
   // Writes what was put off, on all threads, the largest first. `done` is called, from any thread,
   // with each value that is no longer read for that.
   void fill(const ParallelFor& parallel, const std::function<void(ValueId)>& done);
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
-  std::mutex planning;
-
  private:
+  struct Packed {
+    std::string key;
+    std::weak_ptr<void> owner;
+    Memory64 memory;
+  };
   struct Pending {
     ValueId value = kNoValue;
     int64_t bytes = 0;
     std::vector<std::pair<void*, std::function<void(void* to)>>> fills;
   };
   Allocator allocator_;
-  std::map<std::pair<std::string, ValueId>, Memory64> packed_;
+  std::unordered_multimap<const void*, Packed> packed_;  // by Source::data
   std::map<ValueId, Pending> pending_;
   std::atomic<int64_t> bytes_{0};
 };

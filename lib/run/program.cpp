@@ -21,20 +21,20 @@ Result<std::vector<TensorData>> evaluate_constants(Graph graph, const CompileCon
   options.parallel_for = context.options->parallel_for;
   options.keep_all_values = true;
   HG_TRY_ASSIGN(const std::unique_ptr<Program> program,
-                Program::create(std::move(graph), options, *context.registry));
+                Program::create(graph, options, *context.registry));
   HG_TRY(program->run());
   return program->copies_of_outputs();
 }
 
 }  // namespace
 
-Program::Program(Graph graph, const SessionOptions& options, const Registry& registry,
-                 std::shared_ptr<SessionPacks> packs)
-    : graph_(std::move(graph)),
+Program::Program(const SessionOptions& options, const Registry& registry,
+                 std::shared_ptr<Compiled> compiled)
+    : graph_(compiled->graph),
       options_(options),
       registry_(&registry),
-      packs_(std::move(packs)),
-      tuning_(options.tuning) {
+      compiled_(std::move(compiled)),
+      only_plan_(compiled_->plan) {
   parallel_ = options.parallel_for;
   if (parallel_.run == nullptr)
     parallel_ = openmp_parallel_for(options.threads > 0 ? options.threads : default_threads());
@@ -62,30 +62,59 @@ Program::Program(Graph graph, const SessionOptions& options, const Registry& reg
 
 Program::~Program() = default;
 
-Result<std::unique_ptr<Program>> Program::create(Graph graph, const SessionOptions& options,
+Result<std::unique_ptr<Program>> Program::create(const Graph& graph, const SessionOptions& options,
                                                  const Registry& registry) {
+  return create(graph, options, registry, std::make_shared<Compiled>(options));
+}
+
+Result<std::unique_ptr<Program>> Program::create(const Graph& graph, const SessionOptions& options,
+                                                 const Registry& registry,
+                                                 std::shared_ptr<Compiled> compiled) {
   HG_TRY(graph.status());
-  std::unique_ptr<Program> program(new Program(std::move(graph), options, registry,
-                                               std::make_shared<SessionPacks>(options.allocator)));
-  CompileContext context{&registry, &program->options_, {}, evaluate_constants};
-  context.mutable_states.resize(program->graph_.states().size(), false);
-  for (const auto& [target, source] : program->graph_.assignments())
-    context.mutable_states[static_cast<size_t>(program->graph_.value_info(target).state)] = true;
-  program->first_made_state_ = program->graph_.states().size();
-  HG_TRY(compile(program->graph_, context));
-  // What the passes made other weights of.
-  const std::vector<int> uses = use_counts(program->graph_);
-  std::vector<State>& states = GraphAccess::body(program->graph_).states;
-  for (size_t i = 0; i < states.size(); ++i) {
-    if (uses[static_cast<size_t>(states[i].value)] > 0) continue;
-    release_pages(program->graph_, states[i].data);
-    if (i < program->first_made_state_ || options.device != Device::cpu) continue;
-    states[i].data.owner.reset();  // made by one pass for another
-    states[i].data.tensor.data = nullptr;
-  }
-  program->outer_symbols_ = outer_symbols(program->graph_);
+  std::unique_lock<std::mutex> locked(compiled->lock);
+  if (!compiled->is_made) HG_TRY(compile_for_all(graph, options, registry, *compiled));
+  std::unique_ptr<Program> program(new Program(options, registry, compiled));
+  locked.unlock();
+  program->take_states(graph);
   HG_TRY(program->prepare_states());
   return program;
+}
+
+Status Program::compile_for_all(const Graph& source, const SessionOptions& options,
+                                const Registry& registry, Compiled& compiled) {
+  Graph graph = source;
+  CompileContext context{&registry, &options, {}, evaluate_constants};
+  context.mutable_states.resize(graph.states().size(), false);
+  for (const auto& [target, value] : graph.assignments())
+    context.mutable_states[static_cast<size_t>(graph.value_info(target).state)] = true;
+  compiled.first_made_state = graph.states().size();
+  HG_TRY(compile(graph, context));
+  // What the passes made other weights of.
+  const std::vector<int> uses = use_counts(graph);
+  std::vector<State>& states = GraphAccess::body(graph).states;
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (i < compiled.first_made_state && context.mutable_states[i]) {
+      drop_data(states[i]);
+      continue;
+    }
+    if (uses[static_cast<size_t>(states[i].value)] > 0) continue;
+    release_pages(graph, states[i].data);
+    // Made by one pass for another.
+    if (i >= compiled.first_made_state && options.device == Device::cpu) drop_data(states[i]);
+  }
+  compiled.outer_symbols = outer_symbols(graph);
+  compiled.graph = std::move(graph);
+  compiled.is_made = true;
+  return {};
+}
+
+// What runs change begins as the model has it.
+void Program::take_states(const Graph& source) {
+  std::vector<State>& states = GraphAccess::body(graph_).states;
+  for (const auto& [target, value] : graph_.assignments()) {
+    const auto i = static_cast<size_t>(graph_.value_info(target).state);
+    if (states[i].data.empty()) states[i].data = source.states()[i].data;
+  }
 }
 
 Status Program::prepare_states() {
@@ -120,46 +149,26 @@ Status Program::prepare_states() {
   return {};
 }
 
-Result<std::unique_ptr<Program>> Program::share() const {
-  std::unique_ptr<Program> other(new Program(graph_, options_, *registry_, packs_));
-  other->tuning_ = tuning_;
-  other->first_made_state_ = first_made_state_;
-  other->outer_symbols_ = outer_symbols_;
-  other->distrusted_ = distrusted_;
-  HG_TRY(other->prepare_states());
-  if (device_ != nullptr || plans_.empty()) return other;
-  // Plans are made once: weights that only their packed copies are left of cannot be packed again.
-  other->controls_.resize(controls_.size());
-  for (size_t i = 0; i < controls_.size(); ++i) {
-    if (controls_[i] == nullptr) continue;
-    other->controls_[i] = std::make_unique<Control>();
-    for (const auto& body : controls_[i]->bodies) {
-      HG_TRY_ASSIGN(std::unique_ptr<Program> shared, body->share());
-      shared->limits_ = other->limits_;
-      other->controls_[i]->bodies.push_back(std::move(shared));
-    }
-  }
-  other->plans_.resize(1);
-  for (const auto& known : plans_[0]) {
-    auto ready = std::make_unique<Ready>();
-    ready->plan = known->plan;
-    HG_TRY(other->make_ready(*ready));
-    ready->input_shapes = known->input_shapes;
-    ready->outer_sizes = known->outer_sizes;
-    if (!parts_.empty() && parts_.front() == known.get()) other->parts_.push_back(ready.get());
-    other->plans_[0].push_back(std::move(ready));
-  }
-  return other;
-}
-
 // -- Running ------------------------------------------------------------------------------------
 
-Status Program::run(const std::stop_token& stop) {
-  own_limits_.rounds_left = options_.most_rounds;
-  own_limits_.stop = stop.stop_possible() ? &stop : nullptr;
+Status Program::run(const std::stop_token& stop, RunProgress* progress) {
+  own_limits_ = {options_.most_rounds, stop.stop_possible() ? &stop : nullptr, progress};
+  if (progress != nullptr) {
+    progress->done_.store(0, std::memory_order_relaxed);
+    progress->known_.store(0, std::memory_order_relaxed);
+  }
   const Status status = run_once();
-  own_limits_.stop = nullptr;
+  own_limits_ = {};
   return status;
+}
+
+// The program's own thread alone calls it.
+void Program::add_progress(size_t known, size_t done) const {
+  RunProgress* const progress = limits_->progress;
+  if (progress == nullptr) [[likely]]
+    return;
+  progress->known_.fetch_add(static_cast<int64_t>(known), std::memory_order_relaxed);
+  progress->done_.fetch_add(static_cast<int64_t>(done), std::memory_order_relaxed);
 }
 
 Status Program::run_once() {
@@ -235,8 +244,11 @@ Status Program::run_part(Ready& ready) {
       ready.device_generation = device_->generation();
     }
   }
-  size_t segment = 0, branches = 0;
+  add_progress(ready.plan.steps.size(), 0);
+  size_t segment = 0, branches = 0, done = 0;
   for (size_t i = 0; i < ready.plan.steps.size(); ++i) {
+    add_progress(0, i - done);
+    done = i;
     if (is_stopped(ready, i)) [[unlikely]]
       return stopped_before(ready, i);
     if (branches < ready.plan.branches.size() &&
@@ -267,6 +279,7 @@ Status Program::run_part(Ready& ready) {
     ready.ms[i] =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   }
+  add_progress(0, ready.plan.steps.size() - done);
   return {};
 }
 

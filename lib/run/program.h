@@ -16,20 +16,21 @@
 
 #include "hg/session.h"
 #include "lib/plan/plan.h"
+#include "lib/run/compiled.h"
 #include "lib/run/device_side.h"
 #include "lib/run/memory.h"
-#include "lib/run/tuning.h"
 
 namespace hg {
 
 class Program {
  public:
   // Runs the passes. The registry must outlive the program.
-  static Result<std::unique_ptr<Program>> create(Graph graph, const SessionOptions& options,
+  static Result<std::unique_ptr<Program>> create(const Graph& graph, const SessionOptions& options,
                                                  const Registry& registry);
-  // One more program of the same compiled graph, with the same packed weights. Its states start
-  // from those that this one has now.
-  Result<std::unique_ptr<Program>> share() const;
+  // The same, with what other programs of that graph compiled and packed.
+  static Result<std::unique_ptr<Program>> create(const Graph& graph, const SessionOptions& options,
+                                                 const Registry& registry,
+                                                 std::shared_ptr<Compiled> compiled);
   ~Program();
 
   Status set_input(int index, const ConstTensor& tensor);
@@ -43,7 +44,7 @@ class Program {
   void set_outer_sizes(const Bindings& sizes);
   // Plans the first part for the sizes of the inputs and for `dims`.
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
-  Status run(const std::stop_token& stop = {});
+  Status run(const std::stop_token& stop = {}, RunProgress* progress = nullptr);
   // Runs on memory named at each call, for calls that take less time than what run() looks after.
   // Allowed where can_run_on() says so: a planned program of one part whose steps are kernels of the
   // CPU, each output in memory of its own. Inputs are contiguous, outputs too and 64-byte aligned,
@@ -83,7 +84,7 @@ class Program {
   std::vector<ProfileRow> profile() const;
   std::vector<WaysRow> ways() const;
   std::string report() const;
-  std::vector<std::byte> tuning() const { return tuning_.blob(); }
+  std::vector<std::byte> tuning() const;
 
  private:
   // A plan with pointers.
@@ -106,10 +107,15 @@ class Program {
   struct RunLimits {
     int64_t rounds_left = 0;
     const std::stop_token* stop = nullptr;  // null: the run goes on to its end
+    RunProgress* progress = nullptr;        // null: nobody looks
   };
 
-  Program(Graph graph, const SessionOptions& options, const Registry& registry,
-          std::shared_ptr<SessionPacks> packs);
+  Program(const SessionOptions& options, const Registry& registry,
+          std::shared_ptr<Compiled> compiled);
+  // With what this program and those like it have in common locked.
+  static Status compile_for_all(const Graph& graph, const SessionOptions& options,
+                                const Registry& registry, Compiled& compiled);
+  void take_states(const Graph& source);
   Status prepare_states();
   Status check_input(const ValueInfo& info, DType dtype, const Sizes& shape) const;
   Status fetch_inputs(const Ready& ready);
@@ -120,7 +126,7 @@ class Program {
   // The part after this one, whose sizes its measuring step has given.
   Result<Ready*> next_part(Ready& ready);
   Status make_ready(Ready& ready);
-  void fill_packed(const Plan& plan);
+  void fill_packed(const Plan& plan, const std::vector<ValueId>& packed_before);
   Status fit_limit(const PlanRequest& request, Plan& plan) const;
   void resolve(Ready& ready);
   void* base_of(const Place& place) const;
@@ -129,6 +135,7 @@ class Program {
   // Whether the run is to end before this step.
   bool is_stopped(const Ready& ready, size_t step) const;
   Status stopped_before(const Ready& ready, size_t step) const;
+  void add_progress(size_t known, size_t done) const;
   Status check_bound_outputs(const Ready& first) const;
   void place_bound_outputs(Ready& ready);
   void find_whole_blocks(Ready& ready) const;
@@ -152,19 +159,17 @@ class Program {
   SessionOptions options_;
   const Registry* registry_;
   ParallelFor parallel_;
-  std::shared_ptr<SessionPacks> packs_;
-  Tuning tuning_;
+  std::shared_ptr<Compiled> compiled_;
+  std::shared_ptr<const Plan> only_plan_;  // as Compiled has it, for the graph that this one has
   std::vector<bool> mutable_states_;
-  size_t first_made_state_ = 0;  // from there on they are the passes'
   std::vector<void*> state_data_;
   std::vector<Memory64> own_states_;
   std::vector<Tensor> inputs_;  // as the host gave them
   Bindings outer_sizes_;
-  std::vector<std::string> outer_symbols_;  // that only the graph around knows
-  std::vector<Tensor> bound_;               // by output: where the host wants it
-  std::vector<bool> is_staged_;             // by output: of the last run
-  std::vector<bool> data_decides_;          // by output: some of its sizes
-  std::vector<Memory64> staging_;           // by output: for what would be overwritten by a copy
+  std::vector<Tensor> bound_;       // by output: where the host wants it
+  std::vector<bool> is_staged_;     // by output: of the last run
+  std::vector<bool> data_decides_;  // by output: some of its sizes
+  std::vector<Memory64> staging_;   // by output: for what would be overwritten by a copy
   bool any_bound_ = false;
   std::vector<void*> input_data_;  // contiguous: the host's memory or a copy
   std::vector<Memory64> input_copies_;

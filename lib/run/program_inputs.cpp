@@ -132,7 +132,7 @@ Result<Bindings> Program::bindings_of_inputs(
       }
     }
   }
-  for (const std::string& symbol : outer_symbols_)
+  for (const std::string& symbol : compiled_->outer_symbols)
     if (const auto size = outer_sizes_.find(symbol)) HG_TRY(bindings.bind(symbol, *size));
   for (const auto& [symbol, value] : options_.dims)
     if (!bindings.find(symbol)) HG_TRY(bind(symbol, value));

@@ -13,6 +13,55 @@ constexpr size_t kPlansPerPart = 16;  // bindings whose plans are kept
 
 constexpr ParallelFor kOneThread;  // what a kernel in a lane gets: it runs its ranges itself
 
+// The state that a value is, or looks at; null where it is neither.
+const State* root_state(const Graph& graph, ValueId id) {
+  for (;;) {
+    const ValueInfo& info = graph.value_info(id);
+    if (info.state >= 0) return &graph.states()[static_cast<size_t>(info.state)];
+    if (info.node < 0) return nullptr;
+    const Node& node = graph.nodes()[static_cast<size_t>(info.node)];
+    if (node.op->def.view == nullptr) return nullptr;
+    id = node.inputs[0];
+  }
+}
+
+// How a value looks at its state, and how that lies in memory: views with their attributes.
+std::string look_of(const Graph& graph, ValueId id) {
+  std::string look;
+  for (;;) {
+    const ValueInfo& info = graph.value_info(id);
+    if (info.state >= 0) return look + text(" ", info.type);
+    const Node& node = graph.nodes()[static_cast<size_t>(info.node)];
+    look += text(" ", node.op->name());
+    for (const Attr& attr : node.attrs) look += text(",", attr);
+    id = node.inputs[0];
+  }
+}
+
+// What kernels ask of a program's packed weights while one plan of it is made.
+class PlanPacks final : public PackCache {
+ public:
+  PlanPacks(SharedPacks& packs, const Graph& graph) : packs_(packs), graph_(graph) {}
+  void* pack(std::string_view kernel, ValueId value, int64_t bytes,
+             std::function<void(void* to)> fill, bool at_once) override {
+    const State* const state = root_state(graph_, value);
+    if (state == nullptr || state->data.empty()) return nullptr;
+    bool is_new = false;
+    void* const to = packs_.pack(
+        {text(kernel, look_of(graph_, value)), state->data.tensor.data, state->data.owner}, value,
+        bytes, std::move(fill), at_once, is_new);
+    if (to != nullptr && !is_new && !at_once) found_.push_back(value);
+    return to;
+  }
+  // Values of which other programs had what was asked for.
+  const std::vector<ValueId>& found() const { return found_; }
+
+ private:
+  SharedPacks& packs_;
+  const Graph& graph_;
+  std::vector<ValueId> found_;
+};
+
 }  // namespace
 
 Program::Ready* Program::known_plan() {
@@ -34,7 +83,15 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
   for (const auto& ready : cache)
     if (ready->plan.bindings == bindings) return ready.get();
   for (const Guard& guard : graph_.guards()) HG_TRY(check(guard, bindings));
-  const std::lock_guard<std::mutex> planning(packs_->planning);
+  const std::lock_guard<std::mutex> planning(compiled_->lock);
+  if (index == 0 && only_plan_ != nullptr) {
+    auto ready = std::make_unique<Ready>();
+    ready->plan = *only_plan_;
+    HG_TRY(make_ready(*ready));
+    cache.push_back(std::move(ready));
+    return cache.back().get();
+  }
+  PlanPacks packs(compiled_->packs, graph_);
   PlanRequest request;
   request.graph = &graph_;
   request.registry = registry_;
@@ -42,7 +99,7 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
   request.bindings = bindings;
   request.previous = previous;
   request.mutable_states = &mutable_states_;
-  request.packs = packs_.get();
+  request.packs = &packs;
   request.threads = parallel_.threads;
   if (device_ != nullptr) {
     request.device = &options_.gpu.info();
@@ -57,7 +114,7 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
     if (device_ != nullptr) {
       HG_TRY_ASSIGN(distrusted_, distrusted_kernels(graph_, options_, *registry_));
     } else {
-      preferred = tuning_.choose(request, options_.autotune);
+      preferred = compiled_->tuning.choose(request, options_.autotune);
     }
     int32_t expand_node = -1;
     Result<Plan> plan = make_plan(request, &expand_node);
@@ -83,7 +140,7 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
   }
   HG_TRY(fit_limit(request, ready->plan));
   HG_TRY_ASSIGN(ready->plan, run_side_by_side(request, std::move(ready->plan)));
-  fill_packed(ready->plan);
+  fill_packed(ready->plan, packs.found());
   HG_TRY(make_ready(*ready));
   auto& plans = plans_[index];
   if (plans.size() >= kPlansPerPart) {
@@ -98,41 +155,49 @@ Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
   int64_t own = 0, earlier = 0;
   for (const Memory64& state : own_states_) own += state.bytes();
   for (size_t i = 0; i < static_cast<size_t>(plan.part); ++i) earlier += arenas_[i].bytes();
-  const int64_t limit = options_.memory_limit, rest = limit - packs_->bytes() - own - earlier;
+  const int64_t limit = options_.memory_limit,
+                rest = limit - compiled_->packs.bytes() - own - earlier;
   HG_TRY_ASSIGN(plan,
                 fit_plan(request, std::move(plan), limit > 0 ? std::max<int64_t>(rest, 1) : 0));
   if (limit <= 0 || plan.all_arena_bytes() <= rest) return {};
-  const int64_t needed = plan.all_arena_bytes() + packs_->bytes() + own + earlier;
+  const int64_t needed = plan.all_arena_bytes() + compiled_->packs.bytes() + own + earlier;
   return out_of_memory("the memory limit is ", limit, " bytes; the smallest that works is ", needed,
                        " (", plan.all_arena_bytes(), " of arena, where values are computed again, ",
-                       packs_->bytes(), " of packed weights, ", own, " of own state",
+                       compiled_->packs.bytes(), " of packed weights, ", own, " of own state",
                        earlier > 0 ? text(", ", earlier, " of earlier parts") : "", ")");
 }
 
 // The system reads the pages of a mapped file again when they are used after all. Weights that the
-// passes made go once their one reader has packed them, where no other plan will need them.
-void Program::fill_packed(const Plan& plan) {
+// passes made go once their one reader has packed them, where no other plan will need them; then
+// all programs to come have this plan.
+void Program::fill_packed(const Plan& plan, const std::vector<ValueId>& packed_before) {
   const bool is_last = device_ == nullptr && plan.part == 0 &&
-                       plan.next_node == graph_.nodes().size() && graph_.symbols().empty();
+                       plan.next_node == graph_.nodes().size() && graph_.symbols().empty() &&
+                       compiled_->outer_symbols.empty();
   const std::vector<int> uses = use_counts(graph_);
   std::vector<State>& states = GraphAccess::body(graph_).states;
-  packs_->fill(parallel_, [&](ValueId value) {
-    ValueId id = value;
-    const auto info = [&]() -> const ValueInfo& { return graph_.value_info(id); };
-    while (info().state < 0) {  // a look at a weight
-      const int32_t node = info().node;
-      if (node < 0 || graph_.nodes()[static_cast<size_t>(node)].op->def.view == nullptr) return;
-      id = graph_.nodes()[static_cast<size_t>(node)].inputs[0];
-    }
-    const auto index = static_cast<size_t>(info().state);
+  std::atomic<bool> any_gone = false;
+  const auto release = [&](ValueId value) {
+    const State* const root = root_state(graph_, value);
+    if (root == nullptr) return;
+    const auto index = static_cast<size_t>(root - states.data());
     State& state = states[index];
     release_pages(graph_, state.data);
-    if (!is_last || id != value || index < first_made_state_ || mutable_states_[index] ||
-        uses[static_cast<size_t>(id)] != 1)
+    if (!is_last || state.value != value || index < compiled_->first_made_state ||
+        mutable_states_[index] || uses[static_cast<size_t>(value)] != 1)
       return;
-    state.data.owner.reset();
-    state_data_[index] = state.data.tensor.data = nullptr;
-  });
+    drop_data(state);
+    state_data_[index] = nullptr;
+    any_gone = true;
+  };
+  compiled_->packs.fill(parallel_, release);
+  for (const ValueId value : packed_before) release(value);
+  if (!any_gone) return;
+  compiled_->graph = graph_;
+  std::vector<State>& kept = GraphAccess::body(compiled_->graph).states;
+  for (size_t i = 0; i < kept.size(); ++i)
+    if (mutable_states_[i]) drop_data(kept[i]);
+  compiled_->plan = std::make_shared<const Plan>(plan);
 }
 
 Status Program::make_ready(Ready& ready) {

@@ -83,6 +83,11 @@ Result<DeviceTensor> Program::device_output(int index) const {
   return DeviceTensor{there->tensor.dtype, there->tensor.shape, span.memory, span.offset};
 }
 
+std::vector<std::byte> Program::tuning() const {
+  const std::lock_guard<std::mutex> locked(compiled_->lock);
+  return compiled_->tuning.blob();
+}
+
 Memory Program::memory() const {
   Memory memory;
   for (const Ready* ready : parts_) {
@@ -97,7 +102,7 @@ Memory Program::memory() const {
     const bool is_used = uses[static_cast<size_t>(state.value)] > 0 && !state.data.empty();
     if (is_used || mutable_states_[i]) memory.weights_bytes += state.data.tensor.bytes();
   }
-  memory.packed_bytes = packs_->bytes();
+  memory.packed_bytes = compiled_->packs.bytes();
   if (device_ != nullptr) memory.device_bytes = device_->bytes();
   memory.peak_bytes = memory.arena_bytes + memory.weights_bytes + memory.packed_bytes;
   for (const auto& control : controls_) {
@@ -188,7 +193,8 @@ std::string Program::report() const {
   std::string out;
   if (device_ != nullptr) {
     const DeviceInfo& info = options_.gpu.info();
-    out += text("device vulkan: ", info.name, " (", name_of(info.type), ", ", info.driver, ")\n");
+    out +=
+        text("device vulkan: ", info.name, " (", name_of(info.type), ", ", info.driver, ")\n");
     for (const std::string& kernel : distrusted_)
       out += text(kernel, " fails its self-test on this device and is not used\n");
     for (const Ready* ready : parts_)
@@ -198,10 +204,11 @@ std::string Program::report() const {
   if (is_planned()) {
     const Memory m = memory();
     out += text("peak ", m.peak_bytes, " bytes: ", m.arena_bytes, " of arena, ", m.weights_bytes,
-                " of weights, ", m.packed_bytes, " packed\n");
+                   " of weights, ", m.packed_bytes, " packed\n");
     if (device_ != nullptr) out += text(m.device_bytes, " bytes on the device\n");
     if (m.extra_flops > 0)
-      out += text(m.extra_flops, " of ", flops(), " FLOPs compute values again to save memory\n");
+      out +=
+          text(m.extra_flops, " of ", flops(), " FLOPs compute values again to save memory\n");
   }
   const std::vector<ProfileRow> rows = profile();
   size_t row = 0;
@@ -212,7 +219,7 @@ std::string Program::report() const {
         out += text(step.label, "\n");
       else
         out += text(r.node, ": ", r.op, " by ", r.kernel.empty() ? "subgraphs" : r.kernel,
-                    step.on_device() ? " on vulkan\n" : "\n");
+                       step.on_device() ? " on vulkan\n" : "\n");
     }
   row = 0;
   for (const Ready* ready : parts_) {
@@ -222,8 +229,8 @@ std::string Program::report() const {
       for (const std::vector<int32_t>& lane : branches.lanes) {
         out += lane == branches.lanes.front() ? " " : " | ";
         for (const int32_t step : lane)
-          out +=
-              text(step == lane.front() ? "" : ", ", rows[first + static_cast<size_t>(step)].node);
+          out += text(step == lane.front() ? "" : ", ",
+                         rows[first + static_cast<size_t>(step)].node);
       }
       out += "\n";
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/run/compiled.h"
 #include "lib/run/device_choice.h"
 #include "lib/run/program.h"
 
@@ -28,6 +29,12 @@ Status check_kernel(std::string_view choice, const Registry& registry) {
   if (!wanted.empty() && std::find(names.begin(), names.end(), wanted.substr(1)) != names.end())
     return {};
   return invalid_argument("'", choice, "' chooses no kernel: ", op, " has ", known_names(names));
+}
+
+// With what other sessions of the graph have.
+Result<std::unique_ptr<Program>> program_of(const Graph& graph, const SessionOptions& options,
+                                            const Registry& registry) {
+  return Program::create(graph, options, registry, Compiled::of(graph, options));
 }
 
 }  // namespace
@@ -67,7 +74,7 @@ Status Session::Body::move_to_gpu() {
   SessionOptions options = undecided->options;
   options.device = Device::vulkan;
   HG_TRY_ASSIGN(std::unique_ptr<Program> moved,
-                Program::create(std::move(undecided->graph), options, *undecided->registry));
+                program_of(undecided->graph, options, *undecided->registry));
   for (size_t i = 0; i < program->inputs().size(); ++i)
     if (const Tensor& tensor = program->inputs()[i]; tensor.data != nullptr)
       HG_TRY(moved->set_input(static_cast<int>(i), tensor));
@@ -109,7 +116,7 @@ Result<Session> Session::create(const Model& model, SessionOptions options) {
     options.device = Device::cpu;
     options.gpu = {};
   }
-  HG_TRY_ASSIGN(body->program, Program::create(graph, options, registry));
+  HG_TRY_ASSIGN(body->program, program_of(graph, options, registry));
   Session session(std::move(body));
   if (graph.symbols().size() <= options.dims.size()) HG_TRY(session.plan());
   return session;
@@ -120,15 +127,6 @@ Status Session::prewarm(const Model& model, SessionOptions options) {
   options.device = Device::vulkan;
   HG_TRY_ASSIGN(Session session, create(model, std::move(options)));
   return session.plan();
-}
-
-Result<Session> Session::share() const {
-  auto body = std::make_unique<Body>();
-  HG_TRY_ASSIGN(body->program, body_->program->share());
-  body->output_types = body_->output_types;
-  body->choice = body_->choice;
-  if (body_->undecided != nullptr) body->undecided.reset(new Body::Undecided(*body_->undecided));
-  return Session(std::move(body));
 }
 
 Result<int> Session::find_input(std::string_view name) const {
@@ -167,7 +165,8 @@ Status Session::set_input(int index, const DeviceTensor& tensor) {
   if (index < 0 || index >= input_count())
     return not_found("there is no input ", index, "; the model has ", input_count());
   if (body_->undecided != nullptr) {
-    body_->choice = text("on ", body_->undecided->options.gpu.info().name, ": an input lies there");
+    body_->choice =
+        text("on ", body_->undecided->options.gpu.info().name, ": an input lies there");
     HG_TRY(body_->move_to_gpu());
     body_->undecided = nullptr;
   }
@@ -194,9 +193,9 @@ Status Session::plan(std::span<const std::pair<std::string, int64_t>> dims) {
   return body_->decide();
 }
 
-Status Session::run(std::stop_token stop) {
+Status Session::run(std::stop_token stop, RunProgress* progress) {
   if (body_->undecided != nullptr) HG_TRY(plan());
-  return body_->program->run(stop);
+  return body_->program->run(stop, progress);
 }
 
 Result<Tensor> Session::output(std::string_view name) const {

@@ -20,14 +20,13 @@ SessionPool::SessionPool(SessionPool&&) noexcept = default;
 SessionPool& SessionPool::operator=(SessionPool&&) noexcept = default;
 SessionPool::~SessionPool() = default;
 
-Result<SessionPool> SessionPool::create(const Model& model, SessionOptions options, int sessions) {
+Result<SessionPool> SessionPool::create(const Model& model, const SessionOptions& options,
+                                        int sessions) {
   HG_CHECK(sessions >= 1 && sessions <= kMostSessions, "a pool has 1 to ", kMostSessions,
            " sessions, not ", sessions);
   auto body = std::make_unique<Body>();
-  HG_TRY_ASSIGN(Session first, Session::create(model, std::move(options)));
-  body->sessions.push_back(std::move(first));
-  while (static_cast<int>(body->sessions.size()) < sessions) {
-    HG_TRY_ASSIGN(Session next, body->sessions.front().share());
+  for (int i = 0; i < sessions; ++i) {
+    HG_TRY_ASSIGN(Session next, Session::create(model, options));
     body->sessions.push_back(std::move(next));
   }
   for (int i = sessions; i-- > 0;) body->free.push_back(i);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a model. Creating a session compiles; binding sizes plans all memory; running allocates
-// nothing. A session is used by one thread at a time; several sessions may share a model, and those
-// that share() makes have one copy of the packed weights.
+// nothing. A session is used by one thread at a time; others may use other sessions of the same
+// model meanwhile. Sessions of one model, or of its unchanged copies, compile it once and have one
+// copy of the packed weights, which goes with the last of them, where their options are equal but
+// for seed, first_run, dims and the host's pool of as many threads.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -24,7 +27,7 @@ struct Memory {
   int64_t arena_bytes = 0;        // activations and workspaces of the current sizes
   int64_t arena_lower_bound = 0;  // largest sum of bytes alive at one step
   int64_t weights_bytes = 0;      // as loaded; mapped from the file where it was mapped
-  int64_t packed_bytes = 0;       // copies made for kernels
+  int64_t packed_bytes = 0;       // copies made for kernels, in common with sessions that are alike
   double extra_flops = 0;         // of a run, for values that are computed again to save memory
   int64_t device_bytes = 0;       // on the device: arena, weights and inputs
 };
@@ -56,20 +59,30 @@ struct ArenaBlock {
   int first_step = 0, last_step = 0;
 };
 
+// How far a run is, for any thread to look at while it lasts.
+class RunProgress {
+ public:
+  // Steps that are done. Of kernels that are recorded for a device, all of a recording at once.
+  int64_t done() const { return done_.load(std::memory_order_relaxed); }
+  // Steps of what the run has begun: more come with each round of a loop, and when data has decided
+  // a size. The same as done() after a run that succeeded.
+  int64_t known() const { return known_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class Program;
+  std::atomic<int64_t> done_{0}, known_{0};
+};
+
 class Session {
  public:
-  // Copies what it needs of the model; weights are shared. Fails with the first node that cannot
-  // be compiled.
+  // Copies what it needs of the model; weights are shared, and nobody writes to them as long as a
+  // session of the model lives. Any thread may create one, of a model that nobody changes meanwhile.
+  // Fails with the first node that cannot be compiled.
   static Result<Session> create(const Model& model, SessionOptions options = {});
   // Makes ready what a session with these options needs of `options.gpu`, which must be given: its
   // kernels are tested and compiled. Sessions that come later on that Gpu start at once, and through
   // Gpu::cache() those of the next process. All sizes must be known: give `options.dims`.
   static Status prewarm(const Model& model, SessionOptions options);
-  // One more session of the same compiled model with the same options, for another thread: it has
-  // inputs, outputs and activations of its own, and the weights of this one, packed ones included.
-  // What its runs change (running statistics, say) starts from what this session has now. It may
-  // outlive this one. No other thread may use this session meanwhile.
-  Result<Session> share() const;
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();
@@ -97,8 +110,8 @@ class Session {
   // Fails when an input is missing or sizes do not fit. When `stop` is asked for, which any thread
   // may do, the run ends after the node at work, or after the work at hand on a device, with
   // `cancelled` and without outputs; one that has begun to change parameters or buffers goes on to
-  // its end.
-  Status run(std::stop_token stop = {});
+  // its end. `progress`, where given, begins at 0 and must live until the run returns.
+  Status run(std::stop_token stop = {}, RunProgress* progress = nullptr);
   // A contiguous or strided view into the session's memory, valid until the next run or plan; or
   // into what set_output() gave.
   Result<Tensor> output(std::string_view name) const;

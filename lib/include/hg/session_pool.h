@@ -35,8 +35,9 @@ class SessionPool {
     int at_;
   };
 
-  // `sessions` of them, between 1 and kMostSessions; further ones share what the first one packs.
-  static Result<SessionPool> create(const Model& model, SessionOptions options, int sessions);
+  // `sessions` of them, between 1 and kMostSessions.
+  static Result<SessionPool> create(const Model& model, const SessionOptions& options,
+                                    int sessions);
   static constexpr int kMostSessions = 64;
   // A pool is destroyed, or assigned to, only while no lease of it lives.
   SessionPool(SessionPool&&) noexcept;

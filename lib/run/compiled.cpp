@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding what sessions have in common.
+#include "lib/run/compiled.h"
+
+#include "lib/parallel/openmp.h"
+
+namespace hg {
+namespace {
+
+int threads_of(const SessionOptions& options) {
+  if (options.parallel_for.run != nullptr) return options.parallel_for.threads;
+  return options.threads > 0 ? options.threads : default_threads();
+}
+
+// Whether sessions with these options compile the same and may share what they pack. Nothing of a
+// session's own runs decides that, and of the host's pool how many threads it has. A new option
+// does not compile here before it has its place.
+bool compile_alike(const SessionOptions& a, const SessionOptions& b) {
+  const auto& [device, threads, parallel_for, allocator, memory_limit, checkpoint, low_memory,
+               precision, autotune, tuning, dims, disabled_passes, kernels, seed, first_run, gpu,
+               gpu_name, device_outputs, profile, most_rounds, keep_all_values, registry] = a;
+  const bool same_gpu = gpu ? b.gpu && &gpu.info() == &b.gpu.info() : !b.gpu;
+  return device == b.device && threads_of(a) == threads_of(b) &&
+         allocator.allocate == b.allocator.allocate && allocator.free == b.allocator.free &&
+         allocator.host == b.allocator.host && memory_limit == b.memory_limit &&
+         checkpoint == b.checkpoint && low_memory == b.low_memory && precision == b.precision &&
+         autotune == b.autotune && tuning == b.tuning && disabled_passes == b.disabled_passes &&
+         kernels == b.kernels && same_gpu && gpu_name == b.gpu_name &&
+         device_outputs == b.device_outputs && profile == b.profile &&
+         most_rounds == b.most_rounds && keep_all_values == b.keep_all_values &&
+         registry == b.registry;
+}
+
+}  // namespace
+
+std::shared_ptr<Compiled> Compiled::of(const Graph& graph, const SessionOptions& options) {
+  GraphCompanions& companions = *GraphAccess::body(graph).companions;
+  const std::lock_guard<std::mutex> looking(companions.mutex);
+  std::erase_if(companions.all, [](const auto& other) { return other.expired(); });
+  for (const std::weak_ptr<GraphCompanion>& other : companions.all)
+    if (const auto found = std::static_pointer_cast<Compiled>(other.lock()))
+      if (compile_alike(found->options_, options)) return found;
+  auto made = std::make_shared<Compiled>(options);
+  companions.all.push_back(made);
+  companions.is_used = true;
+  return made;
+}
+
+std::shared_ptr<Compiled> Compiled::of_body(const std::shared_ptr<Graph>& body,
+                                            const SessionOptions& options) {
+  std::shared_ptr<Compiled>& known = bodies_[body];
+  if (known == nullptr) known = std::make_shared<Compiled>(options);
+  return known;
+}
+
+}  // namespace hg
