@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control flow nodes: their subgraphs are programs of their own.
+#include "lib/run/control.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -8,62 +9,6 @@
 #include "lib/run/program.h"
 
 namespace hg {
-
-Status Program::make_controls(const Plan& plan) {
-  controls_.resize(std::max(controls_.size(), graph_.nodes().size()));
-  const auto make = [&](const Step& step) -> Status {
-    if (step.kind != StepKind::control) return {};
-    auto& control = controls_[static_cast<size_t>(step.node)];
-    if (control != nullptr) return {};
-    control = std::make_unique<Control>();
-    SessionOptions options = options_;
-    options.dims.clear();
-    options.memory_limit = 0;
-    options.parallel_for = parallel_;
-    options.device_outputs = false;
-    for (const auto& subgraph : graph_.nodes()[static_cast<size_t>(step.node)].subgraphs) {
-      Result<std::unique_ptr<Program>> body =
-          create(*subgraph, options, *registry_, compiled_->of_body(subgraph, options));
-      if (!body.ok())
-        return Status(body.status().code(), text(step.label, ": ", body.status().message()));
-      (*body)->limits_ = limits_;
-      control->bodies.push_back(*std::move(body));
-    }
-    return {};
-  };
-  for (const Step& step : plan.steps) HG_TRY(make(step));
-  if (plan.measure) HG_TRY(make(*plan.measure));
-  return {};
-}
-
-Status Program::run_control(const Step& step, const RunContext& context, const Bindings& sizes) {
-  Control& control = *controls_[static_cast<size_t>(step.node)];
-  for (const auto& body : control.bodies) body->set_outer_sizes(sizes);
-  const Op& op = *graph_.nodes()[static_cast<size_t>(step.node)].op;
-  const Status status = op.def.traits & kLoop ? run_while(control, step, context.inputs)
-                                              : run_if(control, step, context.inputs);
-  if (!status.ok()) return Status(status.code(), text(step.label, ": ", status.message()));
-  return {};
-}
-
-// if(cond, captures...): the first subgraph when cond is true, else the second; each takes the
-// captures.
-Status Program::run_if(Control& control, const Step& step, std::span<const Tensor> inputs) {
-  const size_t side = *inputs[0].as<bool>() ? 0 : 1;
-  ++control.taken[side];
-  control.runs = {side == 0, side == 1};
-  Program& body = *control.bodies[side];
-  for (size_t i = 1; i < step.inputs.size(); ++i)
-    HG_TRY(body.set_input(static_cast<int>(i) - 1, inputs[i]));
-  HG_TRY(body.run_once());
-  control.results.clear();
-  for (size_t i = 0; i < body.graph().outputs().size(); ++i) {
-    HG_TRY_ASSIGN(const Tensor result, body.output(static_cast<int>(i)));
-    control.results.push_back(result);
-  }
-  return {};
-}
-
 namespace {
 
 bool lies_in(const Tensor& tensor, const Memory64& memory) {
@@ -76,54 +21,106 @@ bool are_same(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
+Control::Control(const Allocator& allocator, int64_t most_rounds, bool is_loop, RunLimits* limits)
+    : allocator_(allocator), most_rounds_(most_rounds), limits_(limits), is_loop_(is_loop) {}
+
+Control::~Control() = default;
+
+Result<std::unique_ptr<Control>> Control::create(const Node& node, SessionOptions options,
+                                                 const Registry& registry, Compiled& around,
+                                                 RunLimits* limits) {
+  std::unique_ptr<Control> control(new Control(options.allocator, options.most_rounds,
+                                               (node.op->def.traits & kLoop) != 0, limits));
+  options.dims.clear();
+  options.memory_limit = 0;
+  options.device_outputs = false;
+  for (const auto& subgraph : node.subgraphs) {
+    HG_TRY_ASSIGN(std::unique_ptr<Program> body,
+                  Program::create(*subgraph, options, registry, around.of_body(subgraph, options)));
+    body->run_within(limits);
+    control->bodies_.push_back(std::move(body));
+  }
+  return control;
+}
+
+Status Control::run(const Step& step, std::span<const Tensor> inputs, const Bindings& sizes) {
+  for (const auto& body : bodies_) body->set_outer_sizes(sizes);
+  const Status status = is_loop_ ? run_while(step, inputs) : run_if(step, inputs);
+  if (!status.ok()) return Status(status.code(), text(step.label, ": ", status.message()));
+  return {};
+}
+
+// if(cond, captures...): the first subgraph when cond is true, else the second; each takes the
+// captures.
+Status Control::run_if(const Step& step, std::span<const Tensor> inputs) {
+  const size_t side = *inputs[0].as<bool>() ? 0 : 1;
+  ++taken_[side];
+  runs_ = {side == 0, side == 1};
+  Program& body = *bodies_[side];
+  for (size_t i = 1; i < step.inputs.size(); ++i)
+    HG_TRY(body.set_input(static_cast<int>(i) - 1, inputs[i]));
+  HG_TRY(body.run_once());
+  results_.clear();
+  for (size_t i = 0; i < body.graph().outputs().size(); ++i) {
+    HG_TRY_ASSIGN(const Tensor result, body.output(static_cast<int>(i)));
+    results_.push_back(result);
+  }
+  return {};
+}
+
 // while(cond, values..., captures...): as long as cond is true the body takes (values, captures)
-// and gives (cond, values). What a round gives lies in the body's arena, which the next round
-// overwrites, or is what the round took, or a view of it: a value passed on as it is stays where it
-// is, and the others are copied to where no other result of the round lies.
-Status Program::run_while(Control& control, const Step& step, std::span<const Tensor> inputs) {
-  Program& body = *control.bodies[0];
+// and gives (cond, values).
+Status Control::run_while(const Step& step, std::span<const Tensor> inputs) {
+  Program& body = *bodies_[0];
   const size_t carried = body.graph().outputs().size() - 1;
-  control.results.assign(inputs.begin() + 1, inputs.begin() + 1 + static_cast<int64_t>(carried));
-  control.carried.resize(carried);
+  results_.assign(inputs.begin() + 1, inputs.begin() + 1 + static_cast<int64_t>(carried));
+  carried_.resize(carried);
   bool go_on = *inputs[0].as<bool>();
   for (size_t i = 1 + carried; i < step.inputs.size(); ++i)
     HG_TRY(body.set_input(static_cast<int>(i) - 1, inputs[i]));
   int64_t rounds = 0;
   for (; go_on; ++rounds) {
-    if (options_.most_rounds > 0 && --limits_->rounds_left < 0)
-      return invalid_argument("its loops take more than ", options_.most_rounds,
+    if (most_rounds_ > 0 && --limits_->rounds_left < 0)
+      return invalid_argument("its loops take more than ", most_rounds_,
                               " rounds, the limit that was set");
-    for (size_t i = 0; i < carried; ++i)
-      HG_TRY(body.set_input(static_cast<int>(i), control.results[i]));
+    for (size_t i = 0; i < carried; ++i) HG_TRY(body.set_input(static_cast<int>(i), results_[i]));
     HG_TRY(body.run_once());
     HG_TRY_ASSIGN(const Tensor cond, body.output(0));
     go_on = *cond.as<bool>();
-    bool crosses = false;  // a result lies where another value of this round does
-    for (size_t i = 0; i < carried; ++i) {
-      HG_TRY_ASSIGN(const Tensor value, body.output(static_cast<int>(i) + 1));
-      control.carried[i].moves = !are_same(value, control.results[i]);
-      for (const Control::Carried& other : control.carried)
-        crosses |= control.carried[i].moves && lies_in(value, other.now);
-    }
-    for (size_t i = 0; i < carried; ++i) {
-      Control::Carried& kept = control.carried[i];
-      if (!kept.moves) continue;
-      HG_TRY_ASSIGN(const Tensor value, body.output(static_cast<int>(i) + 1));
-      Memory64& to = crosses ? kept.next : kept.now;
-      // What grows in each round gets room for more than one.
-      if (to.bytes() < value.bytes() &&
-          !to.allocate(options_.allocator, std::max(value.bytes(), to.bytes() + to.bytes() / 2)))
-        return out_of_memory("no memory for the ", value.bytes(), " bytes of value ",
-                             static_cast<int64_t>(i), " of the loop");
-      control.results[i] = view(to.data(), value.dtype, value.shape);
-      copy_elements(value, control.results[i]);
-    }
-    if (!crosses) continue;
-    for (Control::Carried& kept : control.carried)
-      if (kept.moves) std::swap(kept.now, kept.next);
+    HG_TRY(carry_on());
   }
-  ++control.taken[static_cast<size_t>(std::min<int64_t>(rounds, 2))];
-  control.runs[0] = rounds;
+  ++taken_[static_cast<size_t>(std::min<int64_t>(rounds, 2))];
+  runs_[0] = rounds;
+  return {};
+}
+
+// What a round gives lies in the body's arena, which the next round overwrites, or is what the
+// round took, or a view of it: a value passed on as it is stays where it is, and the others are
+// copied to where no other result of the round lies.
+Status Control::carry_on() {
+  const Program& body = *bodies_[0];
+  bool crosses = false;  // a result lies where another value of this round does
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    HG_TRY_ASSIGN(const Tensor value, body.output(static_cast<int>(i) + 1));
+    carried_[i].moves = !are_same(value, results_[i]);
+    for (const Carried& other : carried_) crosses |= carried_[i].moves && lies_in(value, other.now);
+  }
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    Carried& kept = carried_[i];
+    if (!kept.moves) continue;
+    HG_TRY_ASSIGN(const Tensor value, body.output(static_cast<int>(i) + 1));
+    Memory64& to = crosses ? kept.next : kept.now;
+    // What grows in each round gets room for more than one.
+    if (to.bytes() < value.bytes() &&
+        !to.allocate(allocator_, std::max(value.bytes(), to.bytes() + to.bytes() / 2)))
+      return out_of_memory("no memory for the ", value.bytes(), " bytes of value ",
+                           static_cast<int64_t>(i), " of the loop");
+    results_[i] = view(to.data(), value.dtype, value.shape);
+    copy_elements(value, results_[i]);
+  }
+  if (!crosses) return {};
+  for (Carried& kept : carried_)
+    if (kept.moves) std::swap(kept.now, kept.next);
   return {};
 }
 

@@ -2,26 +2,26 @@
 // Runs of small programs on memory that each call names: pointers are set, and kernels run.
 #include <algorithm>
 
-#include "lib/run/ready.h"
+#include "lib/run/program.h"
 
 namespace hg {
 
 bool Program::can_run_on() {
   if (parts_.size() != 1 || device_ != nullptr || options_.profile) return false;
-  Ready& ready = *parts_.front();
+  ReadyPlan& ready = *parts_.front();
   const Plan& plan = ready.plan;
   if (plan.next_node != graph_.nodes().size() || plan.measure || !plan.branches.empty() ||
       !graph_.assignments().empty())
     return false;
-  for (size_t i = 0; i < ready.whole_blocks.size(); ++i) {
-    const int32_t block = ready.whole_blocks[i];
-    if (block < 0 || std::count(ready.whole_blocks.begin(), ready.whole_blocks.end(), block) > 1)
+  for (size_t i = 0; i < ready.output_blocks.size(); ++i) {
+    const int32_t block = ready.output_blocks[i];
+    if (block < 0 || std::count(ready.output_blocks.begin(), ready.output_blocks.end(), block) > 1)
       return false;
   }
   ready.output_patches.clear();
   size_t at = 0;
   const auto patch = [&](const PlacedTensor& placed) {
-    const auto& blocks = ready.whole_blocks;
+    const auto& blocks = ready.output_blocks;
     const auto found = placed.place.kind == Place::Kind::arena
                            ? std::find(blocks.begin(), blocks.end(), placed.place.block)
                            : blocks.end();
@@ -40,13 +40,13 @@ bool Program::can_run_on() {
 }
 
 Status Program::run_on(std::span<void* const> inputs, std::span<void* const> outputs) {
-  Ready& ready = *parts_.front();
+  ReadyPlan& ready = *parts_.front();
   if (ready.generation != generation_) resolve(ready);
   ready.is_rebound = true;
-  for (const Ready::InputPatch& patch : ready.patches)
+  for (const ReadyPlan::InputPatch& patch : ready.patches)
     ready.tensors[patch.tensor].data =
         static_cast<std::byte*>(inputs[static_cast<size_t>(patch.input)]) + patch.offset;
-  for (const Ready::OutputPatch& patch : ready.output_patches)
+  for (const ReadyPlan::OutputPatch& patch : ready.output_patches)
     ready.tensors[patch.tensor].data =
         static_cast<std::byte*>(outputs[patch.output]) + patch.offset;
   for (size_t i = 0; i < ready.plan.steps.size(); ++i) {

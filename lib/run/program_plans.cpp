@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plans of a program: made when sizes are first seen, kept for when they come again.
+// The plans of a program: made when sizes are first seen, part by part, and kept.
 #include "lib/graph/rewrite.h"
 #include "lib/plan/branches.h"
 #include "lib/plan/fit.h"
-#include "lib/run/ready.h"
+#include "lib/run/program.h"
 #include "lib/run/self_test.h"
 
 namespace hg {
 namespace {
-
-constexpr size_t kPlansPerPart = 16;  // bindings whose plans are kept
-
-constexpr ParallelFor kOneThread;  // what a kernel in a lane gets: it runs its ranges itself
 
 // The state that a value is, or looks at; null where it is neither.
 const State* root_state(const Graph& graph, ValueId id) {
@@ -64,32 +60,53 @@ class PlanPacks final : public PackCache {
 
 }  // namespace
 
-Program::Ready* Program::known_plan() {
-  if (plans_.empty()) return nullptr;
-  const auto is_for_inputs = [&](const Ready& ready) {
-    return ready.input_shapes.size() == inputs_.size() && ready.outer_sizes == outer_sizes_ &&
-           std::equal(inputs_.begin(), inputs_.end(), ready.input_shapes.begin(),
-                      [](const Tensor& input, const Sizes& shape) { return input.shape == shape; });
-  };
-  for (const auto& ready : plans_[0])
-    if (!inputs_.empty() && is_for_inputs(*ready)) return ready.get();
-  return nullptr;
+Status Program::plan(std::span<const std::pair<std::string, int64_t>> dims) {
+  HG_TRY_ASSIGN(const Bindings bindings, bindings_of_inputs(dims));
+  parts_.clear();
+  HG_TRY_ASSIGN(ReadyPlan* const first, part(0, bindings, nullptr));
+  parts_.push_back(first);
+  inputs_.settle();
+  outer_sizes_changed_ = false;
+  has_run_ = false;
+  return {};
 }
 
-Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
-                                      const Plan* previous) {
-  if (plans_.size() <= index) plans_.resize(index + 1);
-  auto& cache = plans_[index];
-  for (const auto& ready : cache)
-    if (ready->plan.bindings == bindings) return ready.get();
+Status Program::plan_for_inputs() {
+  if (ReadyPlan* const known = plans_.find_first(inputs_.tensors(), outer_sizes_)) {
+    parts_.assign(1, known);
+    inputs_.settle();
+    outer_sizes_changed_ = false;
+    return {};
+  }
+  HG_TRY(plan({}));
+  ReadyPlan& made = *parts_.front();
+  made.input_shapes.clear();
+  for (const Tensor& input : inputs_.tensors()) made.input_shapes.push_back(input.shape);
+  made.outer_sizes = outer_sizes_;
+  return {};
+}
+
+Result<ReadyPlan*> Program::next_part(ReadyPlan& ready) {
+  const size_t index = parts_.size();
+  if (ReadyPlan* const known = plans_.find_next(index, ready, ready.measured)) return known;
+  Bindings bindings = ready.plan.bindings;
+  for (size_t i = 0; i < ready.symbols.size(); ++i)
+    HG_TRY(bindings.bind(ready.symbols[i], ready.measured[i]));
+  HG_TRY_ASSIGN(ReadyPlan* const next, part(index, bindings, &ready.plan));
+  next->previous = &ready;
+  next->given_sizes = ready.measured;
+  return next;
+}
+
+Result<ReadyPlan*> Program::part(size_t index, const Bindings& bindings, const Plan* previous) {
+  if (ReadyPlan* const known = plans_.find(index, bindings)) return known;
   for (const Guard& guard : graph_.guards()) HG_TRY(check(guard, bindings));
   const std::lock_guard<std::mutex> planning(compiled_->lock);
   if (index == 0 && only_plan_ != nullptr) {
-    auto ready = std::make_unique<Ready>();
+    auto ready = std::make_unique<ReadyPlan>();
     ready->plan = *only_plan_;
     HG_TRY(make_ready(*ready));
-    cache.push_back(std::move(ready));
-    return cache.back().get();
+    return plans_.add(0, std::move(ready));
   }
   PlanPacks packs(compiled_->packs, graph_);
   PlanRequest request;
@@ -98,62 +115,62 @@ Result<Program::Ready*> Program::part(size_t index, const Bindings& bindings,
   request.options = &options_;
   request.bindings = bindings;
   request.previous = previous;
-  request.mutable_states = &mutable_states_;
+  request.mutable_states = &states_.changing();
   request.packs = &packs;
   request.threads = parallel_.threads;
   if (device_ != nullptr) {
     request.device = &options_.gpu.info();
     request.distrusted = &distrusted_;
   }
-  auto ready = std::make_unique<Ready>();
   PreparedNodes prepared;
   NodeKernels preferred;
   request.prepared = &prepared;
   request.preferred = &preferred;
+  auto ready = std::make_unique<ReadyPlan>();
+  HG_TRY_ASSIGN(ready->plan, make_plan_of_part(request, prepared, preferred, index == 0));
+  HG_TRY(fit_limit(request, ready->plan));
+  HG_TRY_ASSIGN(ready->plan, run_side_by_side(request, std::move(ready->plan)));
+  fill_packed(ready->plan, packs.found());
+  HG_TRY(make_ready(*ready));
+  return plans_.add(index, std::move(ready));
+}
+
+// Nodes that no kernel takes are expanded, until there are none. Only the first part may still
+// change the graph: later ones continue plans that refer to it.
+Result<Plan> Program::make_plan_of_part(const PlanRequest& request, PreparedNodes& prepared,
+                                        NodeKernels& preferred, bool is_first) {
   for (;;) {
     if (device_ != nullptr) {
       HG_TRY_ASSIGN(distrusted_, distrusted_kernels(graph_, options_, *registry_));
     } else {
       preferred = compiled_->tuning.choose(request, options_.autotune);
     }
-    int32_t expand_node = -1;
-    Result<Plan> plan = make_plan(request, &expand_node);
-    if (plan.ok()) {
-      ready->plan = *std::move(plan);
-      break;
-    }
-    // Only the first part may still change the graph: later ones continue plans that refer to it.
-    if (expand_node < 0 || index > 0) return plan.status();
-    plans_.clear();
-    plans_.resize(1);
-    controls_.clear();  // they and the sizes are known by the numbers of nodes
-    size_ways_.clear();
+    int32_t without_kernel = -1;
+    Result<Plan> plan = make_plan(request, &without_kernel);
+    if (plan.ok() || without_kernel < 0 || !is_first) return plan;
     prepared.clear();
-    HG_TRY(rewrite(graph_,
-                   [&, at = int32_t{0}](
-                       const Node& node) mutable -> Result<std::optional<std::vector<Value>>> {
-                     if (at++ != expand_node) return std::optional<std::vector<Value>>();
-                     HG_TRY_ASSIGN(std::vector<Value> values, GraphAccess::expand(graph_, node));
-                     return std::optional(std::move(values));
-                   }));
-    HG_TRY(prepare_states());
+    HG_TRY(expand_node(without_kernel));
   }
-  HG_TRY(fit_limit(request, ready->plan));
-  HG_TRY_ASSIGN(ready->plan, run_side_by_side(request, std::move(ready->plan)));
-  fill_packed(ready->plan, packs.found());
-  HG_TRY(make_ready(*ready));
-  auto& plans = plans_[index];
-  if (plans.size() >= kPlansPerPart) {
-    for (size_t later = index; later < plans_.size(); ++later) plans_[later].clear();
-  }
-  plans.push_back(std::move(ready));
-  return plans.back().get();
+}
+
+Status Program::expand_node(int32_t index) {
+  plans_.clear();
+  controls_.clear();  // they and the sizes are known by the numbers of nodes
+  size_ways_.clear();
+  HG_TRY(rewrite(
+      graph_,
+      [&, at = int32_t{0}](const Node& node) mutable -> Result<std::optional<std::vector<Value>>> {
+        if (at++ != index) return std::optional<std::vector<Value>>();
+        HG_TRY_ASSIGN(std::vector<Value> values, GraphAccess::expand(graph_, node));
+        return std::optional(std::move(values));
+      }));
+  return prepare_states();
 }
 
 // Looks for orders and repetitions that need less memory, within the limit where there is one.
 Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
-  int64_t own = 0, earlier = 0;
-  for (const Memory64& state : own_states_) own += state.bytes();
+  const int64_t own = states_.own_bytes();
+  int64_t earlier = 0;
   for (size_t i = 0; i < static_cast<size_t>(plan.part); ++i) earlier += arenas_[i].bytes();
   const int64_t limit = options_.memory_limit,
                 rest = limit - compiled_->packs.bytes() - own - earlier;
@@ -175,19 +192,16 @@ void Program::fill_packed(const Plan& plan, const std::vector<ValueId>& packed_b
                        plan.next_node == graph_.nodes().size() && graph_.symbols().empty() &&
                        compiled_->outer_symbols.empty();
   const std::vector<int> uses = use_counts(graph_);
-  std::vector<State>& states = GraphAccess::body(graph_).states;
   std::atomic<bool> any_gone = false;
   const auto release = [&](ValueId value) {
-    const State* const root = root_state(graph_, value);
-    if (root == nullptr) return;
-    const auto index = static_cast<size_t>(root - states.data());
-    State& state = states[index];
-    release_pages(graph_, state.data);
-    if (!is_last || state.value != value || index < compiled_->first_made_state ||
-        mutable_states_[index] || uses[static_cast<size_t>(value)] != 1)
+    const State* const state = root_state(graph_, value);
+    if (state == nullptr) return;
+    const auto index = static_cast<size_t>(state - graph_.states().data());
+    release_pages(graph_, state->data);
+    if (!is_last || state->value != value || index < compiled_->first_made_state ||
+        states_.changes(index) || uses[static_cast<size_t>(value)] != 1)
       return;
-    drop_data(state);
-    state_data_[index] = nullptr;
+    states_.drop(graph_, index);
     any_gone = true;
   };
   compiled_->packs.fill(parallel_, release);
@@ -196,11 +210,11 @@ void Program::fill_packed(const Plan& plan, const std::vector<ValueId>& packed_b
   compiled_->graph = graph_;
   std::vector<State>& kept = GraphAccess::body(compiled_->graph).states;
   for (size_t i = 0; i < kept.size(); ++i)
-    if (mutable_states_[i]) drop_data(kept[i]);
+    if (states_.changes(i)) drop_data(kept[i]);
   compiled_->plan = std::make_shared<const Plan>(plan);
 }
 
-Status Program::make_ready(Ready& ready) {
+Status Program::make_ready(ReadyPlan& ready) {
   const Plan& plan = ready.plan;
   const auto part = static_cast<size_t>(plan.part);
   if (arenas_.size() <= part) arenas_.resize(part + 1);
@@ -209,109 +223,31 @@ Status Program::make_ready(Ready& ready) {
       return out_of_memory("no memory for an arena of ", plan.arena_bytes, " bytes");
     ++generation_;
   }
-  if (device_ != nullptr) {
-    HG_TRY(device_->reserve(plan));
-    HG_TRY_ASSIGN(ready.segments, device_->record(plan, options_.profile));
-    ready.device_generation = device_->generation();
+  if (device_ != nullptr) HG_TRY(record(ready));
+  ready.lay_out(graph_, {&parallel_, &error_, &random_}, options_.profile);
+  if (plan.measure && plan.measure->kind != StepKind::control) {
+    ready.ways = &size_ways_[plan.measure->node];
+    ready.ways->resize(3 * ready.symbols.size());
   }
-  size_t count = 0;
-  const auto each_step = [&](auto visit) {
-    for (const Step& step : plan.steps) visit(step);
-    if (plan.measure) visit(*plan.measure);
-  };
-  each_step([&](const Step& step) { count += step.inputs.size() + step.outputs.size(); });
-  ready.tensors.resize(count);
-  size_t at = 0;
-  each_step([&](const Step& step) {
-    RunContext context;
-    context.inputs = {ready.tensors.data() + at, step.inputs.size()};
-    for (const PlacedTensor& in : step.inputs) {
-      if (in.place.kind == Place::Kind::input && in.place.side == Side::host) {
-        ready.patches.push_back({at, in.place.index, in.place.offset});
-        if (step.kind != StepKind::upload) ready.host_inputs.push_back(in.place.index);
-      }
-      ready.tensors[at++] = in.tensor;
-    }
-    context.outputs = {ready.tensors.data() + at, step.outputs.size()};
-    for (const PlacedTensor& out : step.outputs) ready.tensors[at++] = out.tensor;
-    context.prepared = step.state.get();
-    context.parallel = &parallel_;
-    context.error = &error_;
-    context.random = &random_;
-    ready.contexts.push_back(context);
-  });
-  size_t lanes = 0;
-  for (const Branches& branches : plan.branches) {
-    ready.first_lane.push_back(lanes);
-    lanes += branches.lanes.size();
-  }
-  ready.lanes = std::make_unique<Ready::Lane[]>(lanes);
-  for (size_t i = 0; i < plan.branches.size(); ++i) {
-    Ready::Lane* lane = ready.lanes.get() + ready.first_lane[i];
-    for (const std::vector<int32_t>& steps : plan.branches[i].lanes) {
-      for (const int32_t step : steps) {
-        ready.contexts[static_cast<size_t>(step)].parallel = &kOneThread;
-        ready.contexts[static_cast<size_t>(step)].error = &lane->error;
-      }
-      ++lane;
-    }
-  }
-  if (options_.profile) ready.ms.resize(plan.steps.size(), 0);
-  ready.homes.resize(plan.blocks.size(), nullptr);
-  ready.first_commit = plan.steps.size();
-  for (size_t i = plan.steps.size(); i-- > 0;)
-    for (const PlacedTensor& out : plan.steps[i].outputs)
-      if (out.place.kind == Place::Kind::state) ready.first_commit = i;
-  if (plan.part == 0)
-    for (const auto& [name, id] : graph_.outputs()) {
-      const Result<Sizes> sizes = evaluate(graph_.value_info(id).type.shape, plan.bindings);
-      ready.output_shapes.push_back(sizes.ok() ? std::optional(*sizes) : std::nullopt);
-    }
-  find_whole_blocks(ready);
-  describe_measuring(ready);
   return make_controls(plan);
 }
 
-void* Program::base_of(const Place& place) const {
-  const auto index = static_cast<size_t>(place.index);
-  if (place.side == Side::device) return nullptr;
-  switch (place.kind) {
-    case Place::Kind::none:
-      return nullptr;
-    case Place::Kind::arena:
-      if (index < parts_.size() && place.block >= 0)
-        if (std::byte* const home = parts_[index]->homes[static_cast<size_t>(place.block)])
-          return home + place.offset;
-      return static_cast<std::byte*>(arenas_[index].data()) + place.offset;
-    case Place::Kind::input:
-      if (input_data_[index] == nullptr) return nullptr;  // run_on() names it
-      return static_cast<std::byte*>(input_data_[index]) + place.offset;
-    case Place::Kind::state:
-      return static_cast<std::byte*>(state_data_[index]) + place.offset;
-    case Place::Kind::fixed:
-      return static_cast<std::byte*>(const_cast<void*>(place.address)) + place.offset;
-  }
-  return nullptr;
-}
-
-void Program::resolve(Ready& ready) {
-  if (ready.generation != generation_ || ready.is_rebound) {
-    size_t at = 0, context = 0;
-    const auto resolve_step = [&](const Step& step) {
-      for (const PlacedTensor& in : step.inputs) ready.tensors[at++].data = base_of(in.place);
-      for (const PlacedTensor& out : step.outputs) ready.tensors[at++].data = base_of(out.place);
-      ready.contexts[context++].scratch = base_of(step.workspace);
-    };
-    for (const Step& step : ready.plan.steps) resolve_step(step);
-    if (ready.plan.measure) resolve_step(*ready.plan.measure);
-    ready.generation = generation_;
-    ready.is_rebound = false;
-  }
-  for (const Ready::InputPatch& patch : ready.patches) {
-    Place place = Place::of_input(patch.input);
-    place.offset = patch.offset;
-    ready.tensors[patch.tensor].data = base_of(place);
-  }
+Status Program::make_controls(const Plan& plan) {
+  controls_.resize(std::max(controls_.size(), graph_.nodes().size()));
+  SessionOptions options = options_;
+  options.parallel_for = parallel_;
+  const auto make = [&](const Step& step) -> Status {
+    const auto node = static_cast<size_t>(step.node);
+    if (step.kind != StepKind::control || controls_[node] != nullptr) return {};
+    auto control = Control::create(graph_.nodes()[node], options, *registry_, *compiled_, limits_);
+    if (!control.ok())
+      return Status(control.status().code(), text(step.label, ": ", control.status().message()));
+    controls_[node] = *std::move(control);
+    return {};
+  };
+  for (const Step& step : plan.steps) HG_TRY(make(step));
+  if (plan.measure) HG_TRY(make(*plan.measure));
+  return {};
 }
 
 }  // namespace hg

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "lib/graph/rewrite.h"
-#include "lib/run/ready.h"
+#include "lib/run/program.h"
 
 namespace hg {
 
@@ -14,8 +14,7 @@ Result<Tensor> Program::output(int index) const {
   HG_CHECK(has_run_, "there are no outputs yet; call run() first");
   const auto at = static_cast<size_t>(index);
   HG_TRY_ASSIGN(const Tensor made, computed(graph_.outputs()[at].second));
-  if (bound_[at].data != nullptr) return fitted(at, made);
-  return made;
+  return outputs_.tensors()[at].data != nullptr ? outputs_.filled(at, made) : made;
 }
 
 Result<std::vector<TensorData>> Program::copies_of_outputs() const {
@@ -32,11 +31,11 @@ Result<Tensor> Program::value(ValueId id) const {
   const ValueInfo& info = graph_.value_info(id);
   if (info.state >= 0) {
     const auto state = static_cast<size_t>(info.state);
-    if (device_ != nullptr && mutable_states_[state]) HG_TRY(device_->fetch_state(state));
+    if (device_ != nullptr && states_.changes(state)) HG_TRY(device_->fetch_state(state));
     const Tensor& tensor = graph_.states()[state].data.tensor;
-    if (state_data_[state] == nullptr && tensor.count() > 0)
+    if (states_.data(state) == nullptr && tensor.count() > 0)
       return not_found("'", info.name, "' is only kept as its kernel has packed it");
-    return view(state_data_[state], tensor.dtype, tensor.shape);
+    return view(states_.data(state), tensor.dtype, tensor.shape);
   }
   HG_CHECK(has_run_, "'", info.name, "' has no value yet; call run() first");
   return computed(id);
@@ -45,10 +44,10 @@ Result<Tensor> Program::value(ValueId id) const {
 Status Program::set_state(size_t index, const ConstTensor& tensor) {
   const State& state = graph_.states()[index];
   const Tensor& own = state.data.tensor;
-  HG_CHECK(mutable_states_[index], "'", state.name, "' cannot be set: no run changes it");
+  HG_CHECK(states_.changes(index), "'", state.name, "' cannot be set: no run changes it");
   HG_CHECK(tensor.dtype == own.dtype && tensor.shape == own.shape, "'", state.name, "' is ",
            own.dtype, own.shape, ", not ", tensor.dtype, tensor.shape);
-  copy_elements(tensor, view(state_data_[index], own.dtype, own.shape));
+  copy_elements(tensor, view(states_.data(index), own.dtype, own.shape));
   return device_ != nullptr ? device_->store_state(index) : Status();
 }
 
@@ -57,7 +56,7 @@ Result<Tensor> Program::computed(ValueId id) const {
   const Plan& plan = parts_.back()->plan;
   if (const PlacedTensor* const here = plan.find(id, Side::host)) {
     Tensor tensor = here->tensor;
-    tensor.data = base_of(here->place);
+    tensor.data = address_of(here->place);
     return tensor;
   }
   const PlacedTensor* const there = plan.find(id, Side::device);
@@ -90,7 +89,7 @@ std::vector<std::byte> Program::tuning() const {
 
 Memory Program::memory() const {
   Memory memory;
-  for (const Ready* ready : parts_) {
+  for (const ReadyPlan* ready : parts_) {
     memory.arena_bytes += ready->plan.arena_bytes;
     memory.arena_lower_bound += ready->plan.arena_lower_bound;
     memory.extra_flops += ready->plan.extra_flops;
@@ -100,14 +99,14 @@ Memory Program::memory() const {
   for (size_t i = 0; i < graph_.states().size(); ++i) {
     const State& state = graph_.states()[i];
     const bool is_used = uses[static_cast<size_t>(state.value)] > 0 && !state.data.empty();
-    if (is_used || mutable_states_[i]) memory.weights_bytes += state.data.tensor.bytes();
+    if (is_used || states_.changes(i)) memory.weights_bytes += state.data.tensor.bytes();
   }
   memory.packed_bytes = compiled_->packs.bytes();
   if (device_ != nullptr) memory.device_bytes = device_->bytes();
   memory.peak_bytes = memory.arena_bytes + memory.weights_bytes + memory.packed_bytes;
   for (const auto& control : controls_) {
     if (control == nullptr) continue;
-    for (const auto& body : control->bodies) memory.peak_bytes += body->memory().peak_bytes;
+    for (const auto& body : control->bodies()) memory.peak_bytes += body->memory().peak_bytes;
   }
   return memory;
 }
@@ -116,7 +115,7 @@ std::vector<ArenaBlock> Program::arena_blocks() const {
   std::vector<ArenaBlock> blocks;
   int64_t base = 0;
   int step = 0;
-  for (const Ready* ready : parts_) {
+  for (const ReadyPlan* ready : parts_) {
     for (const Block& block : ready->plan.blocks)
       blocks.push_back({block.name, base + block.offset, block.lifetime.bytes,
                         step + block.lifetime.first, step + block.lifetime.last});
@@ -128,18 +127,18 @@ std::vector<ArenaBlock> Program::arena_blocks() const {
 
 double Program::flops() const {
   double total = 0;
-  for (const Ready* ready : parts_)
+  for (const ReadyPlan* ready : parts_)
     for (const Step& step : ready->plan.steps) total += step.flops;
   for (const auto& control : controls_)
-    for (size_t i = 0; control != nullptr && i < control->bodies.size(); ++i)
-      if (control->runs[i] > 0)
-        total += static_cast<double>(control->runs[i]) * control->bodies[i]->flops();
+    for (size_t i = 0; control != nullptr && i < control->bodies().size(); ++i)
+      if (control->runs()[i] > 0)
+        total += static_cast<double>(control->runs()[i]) * control->bodies()[i]->flops();
   return total;
 }
 
 std::vector<ProfileRow> Program::profile() const {
   std::vector<ProfileRow> rows;
-  for (const Ready* ready : parts_)
+  for (const ReadyPlan* ready : parts_)
     for (size_t i = 0; i < ready->plan.steps.size(); ++i) {
       const Step& step = ready->plan.steps[i];
       ProfileRow row;
@@ -177,11 +176,11 @@ std::vector<WaysRow> Program::ways() const {
     const Control* const control = i < controls_.size() ? controls_[i].get() : nullptr;
     const auto ways = node.op->def.traits & kLoop ? 3 : 2;
     row.taken.resize(ways, 0);
-    if (control != nullptr) std::copy_n(control->taken.begin(), ways, row.taken.begin());
+    if (control != nullptr) std::copy_n(control->taken().begin(), ways, row.taken.begin());
     rows.push_back(row);
     if (control == nullptr) continue;
-    for (size_t side = 0; side < control->bodies.size(); ++side)
-      for (WaysRow& inner : control->bodies[side]->ways()) {
+    for (size_t side = 0; side < control->bodies().size(); ++side)
+      for (WaysRow& inner : control->bodies()[side]->ways()) {
         inner.node = text(row.node, "/", static_cast<int64_t>(side), "/", inner.node);
         rows.push_back(std::move(inner));
       }
@@ -193,44 +192,42 @@ std::string Program::report() const {
   std::string out;
   if (device_ != nullptr) {
     const DeviceInfo& info = options_.gpu.info();
-    out +=
-        text("device vulkan: ", info.name, " (", name_of(info.type), ", ", info.driver, ")\n");
+    out += text("device vulkan: ", info.name, " (", name_of(info.type), ", ", info.driver, ")\n");
     for (const std::string& kernel : distrusted_)
       out += text(kernel, " fails its self-test on this device and is not used\n");
-    for (const Ready* ready : parts_)
+    for (const ReadyPlan* ready : parts_)
       for (const std::string& remark : ready->plan.remarks) out += text(remark, "\n");
   }
   out += text("device cpu, ", parallel_.threads, " threads\n");
   if (is_planned()) {
     const Memory m = memory();
     out += text("peak ", m.peak_bytes, " bytes: ", m.arena_bytes, " of arena, ", m.weights_bytes,
-                   " of weights, ", m.packed_bytes, " packed\n");
+                " of weights, ", m.packed_bytes, " packed\n");
     if (device_ != nullptr) out += text(m.device_bytes, " bytes on the device\n");
     if (m.extra_flops > 0)
-      out +=
-          text(m.extra_flops, " of ", flops(), " FLOPs compute values again to save memory\n");
+      out += text(m.extra_flops, " of ", flops(), " FLOPs compute values again to save memory\n");
   }
   const std::vector<ProfileRow> rows = profile();
   size_t row = 0;
-  for (const Ready* ready : parts_)
+  for (const ReadyPlan* ready : parts_)
     for (const Step& step : ready->plan.steps) {
       const ProfileRow& r = rows[row++];
       if (step.is_transfer())
         out += text(step.label, "\n");
       else
         out += text(r.node, ": ", r.op, " by ", r.kernel.empty() ? "subgraphs" : r.kernel,
-                       step.on_device() ? " on vulkan\n" : "\n");
+                    step.on_device() ? " on vulkan\n" : "\n");
     }
   row = 0;
-  for (const Ready* ready : parts_) {
+  for (const ReadyPlan* ready : parts_) {
     const size_t first = std::exchange(row, row + ready->plan.steps.size());
     for (const Branches& branches : ready->plan.branches) {
       out += "side by side:";
       for (const std::vector<int32_t>& lane : branches.lanes) {
         out += lane == branches.lanes.front() ? " " : " | ";
         for (const int32_t step : lane)
-          out += text(step == lane.front() ? "" : ", ",
-                         rows[first + static_cast<size_t>(step)].node);
+          out +=
+              text(step == lane.front() ? "" : ", ", rows[first + static_cast<size_t>(step)].node);
       }
       out += "\n";
     }

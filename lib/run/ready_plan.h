@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan that can run: its tensors at their addresses, and its recordings on the device.
+// A plan that can run: its tensors at their addresses, and its recordings on the device. Once it is
+// laid out, nothing in it is allocated any more.
 #pragma once
 
 #include <atomic>
@@ -9,11 +10,20 @@
 #include <utility>
 #include <vector>
 
-#include "lib/run/program.h"
+#include "hg/kernel.h"
+#include "lib/plan/plan.h"
+#include "lib/run/device_side.h"
 
 namespace hg {
 
-struct Program::Ready {
+// What all steps of a program share.
+struct RunShared {
+  const ParallelFor* parallel = nullptr;
+  std::atomic<const char*>* error = nullptr;
+  const RandomState* random = nullptr;
+};
+
+struct ReadyPlan {
   Plan plan;
   std::vector<Tensor> tensors;       // of all steps, then of the measuring step
   std::vector<RunContext> contexts;  // one for each step, then for the measuring step
@@ -23,7 +33,7 @@ struct Program::Ready {
     int64_t offset;
   };
   std::vector<InputPatch> patches;
-  // What run_on() sets beside them, and whether it did since the tensors were resolved.
+  // What Program::run_on() sets beside them, and whether it did since the tensors were resolved.
   struct OutputPatch {
     size_t tensor;
     size_t output;
@@ -35,14 +45,14 @@ struct Program::Ready {
   // By block: where it lies, less its offset in the arena, when that is not in the arena.
   std::vector<std::byte*> homes;
   bool has_homes = false;
-  std::vector<int32_t> whole_blocks;  // by output: the block that is this output alone, or -1
+  std::vector<int32_t> output_blocks;  // by output: the block that is this output alone, or -1
   // Of the first part: the sizes it was planned for, to find it again, and those of the outputs,
   // without the ones that only data decides.
   std::vector<Sizes> input_shapes;
   Bindings outer_sizes;
   std::vector<std::optional<Sizes>> output_shapes;
   // Of a later part: what it continues, and the sizes that data gave.
-  const Ready* previous = nullptr;
+  const ReadyPlan* previous = nullptr;
   std::vector<int64_t> given_sizes;
   // How its own measuring step tells the sizes of the next part: the symbols, where a control flow
   // node shows them (output, dim), their last values, and their statistics.
@@ -63,6 +73,30 @@ struct Program::Ready {
   std::vector<size_t> first_lane;  // of each of the plan's branches
   std::vector<double> ms;          // of the last run, when profiling
   int64_t generation = -1;
+
+  // Makes all of the above from `plan`, but the sizes that it is found by, and the device's part.
+  void lay_out(const Graph& graph, const RunShared& shared, bool profile);
+
+  // Sets the addresses: address_of(place) of each tensor, where those changed.
+  template <class AddressOf>
+  void resolve(int64_t now, const AddressOf& address_of) {
+    if (generation == now && !is_rebound) return;
+    size_t at = 0, context = 0;
+    const auto resolve_step = [&](const Step& step) {
+      for (const PlacedTensor& in : step.inputs) tensors[at++].data = address_of(in.place);
+      for (const PlacedTensor& out : step.outputs) tensors[at++].data = address_of(out.place);
+      contexts[context++].scratch = address_of(step.workspace);
+    };
+    for (const Step& step : plan.steps) resolve_step(step);
+    if (plan.measure) resolve_step(*plan.measure);
+    generation = now;
+    is_rebound = false;
+  }
+
+ private:
+  void make_contexts(const RunShared& shared);
+  void make_lanes();
+  void describe_measuring(const Graph& graph);
 };
 
 }  // namespace hg

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inputs of a program: what the host gave, and where kernels read it. Those with gaps have a
+// copy: data(i) is contiguous once gather() has run.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "hg/graph.h"
+#include "lib/run/memory.h"
+
+namespace hg {
+
+class Inputs {
+ public:
+  // Of this graph, which must outlive them and keeps its inputs.
+  Inputs(const Graph& graph, const Allocator& allocator);
+
+  Status set(size_t index, const ConstTensor& tensor);
+  // The input lies on a device: there is room for what the CPU reads of it, at data(index).
+  Status reserve(size_t index, DType dtype, const Sizes& shape);
+  void forget();
+
+  size_t size() const { return tensors_.size(); }
+  // As the host gave them; without data where it did not yet.
+  std::span<const Tensor> tensors() const { return tensors_; }
+  void* data(size_t index) const { return data_[index]; }  // null: not set
+  // Copies those with gaps; fails where one is not set.
+  Status gather() const {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      if (data_[i] == nullptr) [[unlikely]]
+        return not_set(i);
+      if (!tensors_[i].is_contiguous())
+        copy_elements(tensors_[i], view(data_[i], tensors_[i].dtype, tensors_[i].shape));
+    }
+    return {};
+  }
+  // Whether some shape is another one, or new, since settle() was called.
+  bool has_new_shapes() const { return has_new_shapes_; }
+  void settle() { has_new_shapes_ = false; }
+
+ private:
+  const ValueInfo& info(size_t index) const;
+  Status check(const ValueInfo& info, DType dtype, const Sizes& shape) const;
+  Status not_set(size_t index) const;
+  void note_shape(size_t index, const Sizes& shape);
+
+  const Graph* graph_;
+  Allocator allocator_;
+  std::vector<Tensor> tensors_;
+  std::vector<void*> data_;  // the host's memory or a copy
+  std::vector<Memory64> copies_;
+  bool has_new_shapes_ = true;
+};
+
+}  // namespace hg

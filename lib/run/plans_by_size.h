@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plans of a program, for sizes that come again. Those of a part are found by the sizes of all
+// symbols; the first one's by the shapes of the inputs too, a later one's by what it continues.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "lib/run/ready_plan.h"
+
+namespace hg {
+
+class PlansBySize {
+ public:
+  static constexpr size_t kMostOfAPart = 16;
+
+  // Null where there is none.
+  ReadyPlan* find(size_t part, const Bindings& bindings) const;
+  ReadyPlan* find_first(std::span<const Tensor> inputs, const Bindings& outer_sizes) const;
+  ReadyPlan* find_next(size_t part, const ReadyPlan& previous,
+                       std::span<const int64_t> sizes) const;
+
+  // Where the part has its most, all of them go, with those of later parts, which continue them.
+  ReadyPlan* add(size_t part, std::unique_ptr<ReadyPlan> plan);
+  void clear() { parts_.clear(); }
+  bool empty() const { return parts_.empty(); }
+  std::span<const std::unique_ptr<ReadyPlan>> of_part(size_t part) const {
+    if (part >= parts_.size()) return {};
+    return parts_[part];
+  }
+
+ private:
+  std::vector<std::vector<std::unique_ptr<ReadyPlan>>> parts_;
+};
+
+}  // namespace hg

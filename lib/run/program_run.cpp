@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running a program: a walk along the steps of its plan, part by part.
+#include <algorithm>
+#include <chrono>
+
+#include "lib/run/program.h"
+
+namespace hg {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+Status Program::run(const std::stop_token& stop, RunProgress* progress) {
+  own_limits_ = {options_.most_rounds, stop.stop_possible() ? &stop : nullptr, progress};
+  if (progress != nullptr) {
+    progress->done_.store(0, std::memory_order_relaxed);
+    progress->known_.store(0, std::memory_order_relaxed);
+  }
+  const Status status = run_once();
+  own_limits_ = {};
+  return status;
+}
+
+// The program's own thread alone calls it.
+void Program::add_progress(size_t known, size_t done) const {
+  RunProgress* const progress = limits_->progress;
+  if (progress == nullptr) [[likely]]
+    return;
+  progress->known_.fetch_add(static_cast<int64_t>(known), std::memory_order_relaxed);
+  progress->done_.fetch_add(static_cast<int64_t>(done), std::memory_order_relaxed);
+}
+
+void Program::run_within(RunLimits* limits) { limits_ = limits; }
+
+Status Program::run_once() {
+  HG_TRY(inputs_.gather());
+  if (inputs_.has_new_shapes() || outer_sizes_changed_ || parts_.empty()) HG_TRY(plan_for_inputs());
+  has_run_ = false;
+  fetched_.clear();
+  parts_.resize(1);
+  if (outputs_.any()) HG_TRY(outputs_.check(parts_.front()->output_shapes));
+  for (;;) {
+    ReadyPlan& ready = *parts_.back();
+    place_outputs(ready);
+    HG_TRY(run_part(ready));
+    if (ready.first_commit < ready.plan.steps.size()) limits_->stop = nullptr;
+    if (ready.plan.next_node == graph_.nodes().size()) break;
+    HG_TRY(measure(ready));
+    HG_TRY_ASSIGN(ReadyPlan* const next, next_part(ready));
+    parts_.push_back(next);
+  }
+  if (outputs_.any()) HG_TRY(take_outputs());
+  assign_states();
+  if (outputs_.any()) HG_TRY(outputs_.copy());
+  ++random_.run;
+  has_run_ = true;
+  return {};
+}
+
+Result<double> Program::least_ms(int most_runs, double most_ms) {
+  double best = 0, sum = 0;
+  for (int i = 0; i < most_runs && (i < 2 || sum < most_ms); ++i) {
+    const Clock::time_point begin = Clock::now();
+    HG_TRY(run());
+    const double ms = ms_since(begin);
+    sum += ms;
+    if (i > 0) best = i == 1 ? ms : std::min(best, ms);
+  }
+  return best;
+}
+
+// -- Addresses ----------------------------------------------------------------------------------
+
+void* Program::address_of(const Place& place) const {
+  const auto index = static_cast<size_t>(place.index);
+  if (place.side == Side::device) return nullptr;
+  const auto at = [&](void* base) { return static_cast<std::byte*>(base) + place.offset; };
+  switch (place.kind) {
+    case Place::Kind::none:
+      return nullptr;
+    case Place::Kind::arena:
+      if (index < parts_.size() && place.block >= 0)
+        if (std::byte* const home = parts_[index]->homes[static_cast<size_t>(place.block)])
+          return home + place.offset;
+      return at(arenas_[index].data());
+    case Place::Kind::input:
+      return inputs_.data(index) == nullptr ? nullptr
+                                            : at(inputs_.data(index));  // run_on() sets it
+    case Place::Kind::state:
+      return at(states_.data(index));
+    case Place::Kind::fixed:
+      return at(const_cast<void*>(place.address));
+  }
+  return nullptr;
+}
+
+void Program::resolve(ReadyPlan& ready) {
+  ready.resolve(generation_, [&](const Place& place) { return address_of(place); });
+  for (const ReadyPlan::InputPatch& patch : ready.patches) {
+    void* const data = inputs_.data(static_cast<size_t>(patch.input));
+    ready.tensors[patch.tensor].data =
+        data == nullptr ? nullptr : static_cast<std::byte*>(data) + patch.offset;
+  }
+}
+
+void Program::place_outputs(ReadyPlan& ready) {
+  if (!outputs_.any() && !ready.has_homes) return;
+  ready.has_homes = outputs_.any();
+  if (outputs_.place(ready.plan, ready.output_blocks, inputs_.tensors(), ready.homes))
+    ++generation_;
+}
+
+// What the CPU reads of inputs that were given on the device.
+Status Program::fetch_inputs(const ReadyPlan& ready) {
+  for (const int32_t index : ready.host_inputs) {
+    const auto i = static_cast<size_t>(index);
+    if (device_->is_given(i))
+      HG_TRY(device_->fetch_input(i, inputs_.tensors()[i].bytes(), inputs_.data(i)));
+  }
+  return {};
+}
+
+Status Program::record(ReadyPlan& ready) {
+  HG_TRY(device_->reserve(ready.plan));
+  HG_TRY_ASSIGN(ready.segments, device_->record(ready.plan, options_.profile));
+  ready.device_generation = device_->generation();
+  return {};
+}
+
+// -- Steps --------------------------------------------------------------------------------------
+
+Status Program::run_part(ReadyPlan& ready) {
+  resolve(ready);
+  if (device_ != nullptr) {
+    HG_TRY(fetch_inputs(ready));
+    if (ready.device_generation != device_->generation()) HG_TRY(record(ready));
+  }
+  add_progress(ready.plan.steps.size(), 0);
+  size_t segment = 0, branches = 0, done = 0;
+  for (size_t i = 0; i < ready.plan.steps.size(); ++i) {
+    add_progress(0, i - done);
+    done = i;
+    if (is_stopped(ready, i)) [[unlikely]]
+      return stopped_before(ready, i);
+    if (branches < ready.plan.branches.size() &&
+        static_cast<size_t>(ready.plan.branches[branches].begin) == i) {
+      HG_TRY(run_branches(ready, branches));
+      i = static_cast<size_t>(ready.plan.branches[branches++].end) - 1;
+      continue;
+    }
+    if (segment < ready.segments.size() && ready.segments[segment].begin == i) {
+      HG_TRY(run_segment(ready, ready.segments[segment]));
+      i = ready.segments[segment++].end - 1;
+      continue;
+    }
+    if (!options_.profile) {
+      HG_TRY(run_step(ready, i));
+      continue;
+    }
+    const Clock::time_point start = Clock::now();
+    HG_TRY(run_step(ready, i));
+    ready.ms[i] = ms_since(start);
+  }
+  add_progress(0, ready.plan.steps.size() - done);
+  return {};
+}
+
+Status Program::run_segment(ReadyPlan& ready, DeviceSegment& segment) {
+  const Clock::time_point start = Clock::now();
+  for (size_t k = 0; k < segment.transfers.size(); ++k)
+    segment.host[k] = address_of(*segment.transfers[k]);
+  HG_TRY(segment.recording->run(segment.host));
+  if (options_.profile) ready.ms[segment.begin] = ms_since(start);
+  return {};
+}
+
+bool Program::is_stopped(const ReadyPlan& ready, size_t step) const {
+  const std::stop_token* const stop = limits_->stop;
+  if (stop == nullptr) [[likely]]
+    return false;
+  if (step > ready.first_commit) {
+    limits_->stop = nullptr;  // for what runs inside of later steps, and for later parts
+    return false;
+  }
+  return stop->stop_requested();
+}
+
+Status Program::stopped_before(const ReadyPlan& ready, size_t step) const {
+  return cancelled("the run was stopped before ", ready.plan.steps[step].label);
+}
+
+// A lane stops where a step fails. Of several that do, the step that comes first in the plan has
+// failed as it would have with all steps one after another.
+Status Program::run_branches(ReadyPlan& ready, size_t index) {
+  const Branches& branches = ready.plan.branches[index];
+  struct Work {
+    ReadyPlan* ready;
+    const Branches* branches;
+    ReadyPlan::Lane* lanes;
+    bool profile;
+    const std::stop_token* stop;
+  } work{&ready, &branches, ready.lanes.get() + ready.first_lane[index], options_.profile,
+         static_cast<size_t>(branches.end) <= ready.first_commit ? limits_->stop : nullptr};
+  parallel_.run(
+      parallel_.host, static_cast<int64_t>(branches.lanes.size()),
+      [](void* arg, int64_t lane_index) {
+        const Work& w = *static_cast<const Work*>(arg);
+        const auto lane = static_cast<size_t>(lane_index);
+        for (const int32_t step : w.branches->lanes[lane]) {
+          if (w.stop != nullptr && w.stop->stop_requested()) return;
+          const auto i = static_cast<size_t>(step);
+          const Clock::time_point start = w.profile ? Clock::now() : Clock::time_point();
+          w.ready->plan.steps[i].kernel->run(w.ready->contexts[i]);
+          if (w.profile) w.ready->ms[i] = ms_since(start);
+          if (w.lanes[lane].error.load(std::memory_order_relaxed) == nullptr) continue;
+          w.lanes[lane].stopped_at = step;
+          return;
+        }
+      },
+      &work);
+  ReadyPlan::Lane* first = nullptr;
+  for (size_t lane = 0; lane < branches.lanes.size(); ++lane) {
+    ReadyPlan::Lane& other = work.lanes[lane];
+    if (other.stopped_at < 0) continue;
+    if (first == nullptr || other.stopped_at < first->stopped_at) first = &other;
+  }
+  if (first == nullptr) [[likely]]
+    return work.stop != nullptr && work.stop->stop_requested()
+               ? stopped_before(ready, static_cast<size_t>(branches.begin))
+               : Status();
+  const Step& step = ready.plan.steps[static_cast<size_t>(first->stopped_at)];
+  const Status status = invalid_argument(step.label, ": ", first->error.load());
+  for (size_t lane = 0; lane < branches.lanes.size(); ++lane) {
+    work.lanes[lane].error = nullptr;
+    work.lanes[lane].stopped_at = -1;
+  }
+  return status;
+}
+
+Status Program::run_step(ReadyPlan& ready, size_t index) {
+  const Step& step = ready.plan.steps[index];
+  const RunContext& context = ready.contexts[index];
+  if (step.kind == StepKind::control) {
+    if (!(ready.plan.first_node == static_cast<size_t>(step.node) && ready.plan.part > 0))
+      HG_TRY(run_control(step, context, ready.plan.bindings));
+    const std::span<const Tensor> results = controls_[static_cast<size_t>(step.node)]->results();
+    for (size_t i = 0; i < context.outputs.size(); ++i) {
+      if (!(results[i].shape == context.outputs[i].shape))
+        return internal_error(step.label, ": result ", int64_t(i), " has shape ", results[i].shape,
+                              ", planned was ", context.outputs[i].shape);
+      copy_elements(results[i], context.outputs[i]);
+    }
+    return {};
+  }
+  step.kernel->run(context);
+  if (error_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+    return failure(step);
+  return {};
+}
+
+Status Program::run_control(const Step& step, const RunContext& context, const Bindings& sizes) {
+  return controls_[static_cast<size_t>(step.node)]->run(step, context.inputs, sizes);
+}
+
+Status Program::failure(const Step& step) {
+  return invalid_argument(step.label, ": ", error_.exchange(nullptr));
+}
+
+Status Program::measure(ReadyPlan& ready) {
+  const Step& step = *ready.plan.measure;
+  const RunContext& context = ready.contexts.back();
+  if (step.kind == StepKind::control) {
+    HG_TRY(run_control(step, context, ready.plan.bindings));
+    const std::span<const Tensor> results = controls_[static_cast<size_t>(step.node)]->results();
+    for (size_t i = 0; i < ready.measured.size(); ++i) {
+      const auto [output, dim] = ready.shown_at[i];
+      ready.measured[i] = results[output].shape[dim];
+    }
+    return {};
+  }
+  std::fill(ready.measured.begin(), ready.measured.end(), 0);
+  step.kernel->measure(context, ready.measured);
+  if (error_.load(std::memory_order_relaxed) != nullptr) return failure(step);
+  for (size_t i = 0; i < ready.measured.size(); ++i)
+    ++(*ready.ways)[3 * i + static_cast<size_t>(std::min<int64_t>(ready.measured[i], 2))];
+  return {};
+}
+
+// -- The end of a run ---------------------------------------------------------------------------
+
+// Before states are assigned: what does not fit the host's memory fails the run.
+Status Program::take_outputs() {
+  for (size_t i = 0; i < outputs_.tensors().size(); ++i) {
+    if (outputs_.tensors()[i].data == nullptr) continue;
+    HG_TRY_ASSIGN(const Tensor made, computed(graph_.outputs()[i].second));
+    HG_TRY(outputs_.take(i, made));
+  }
+  return {};
+}
+
+void Program::assign_states() {
+  if (device_ != nullptr) return;  // the plan's last steps did
+  const Plan& last = parts_.back()->plan;
+  for (const auto& [target, source] : graph_.assignments()) {
+    const PlacedTensor& from = *last.find(source, Side::host);
+    Tensor tensor = from.tensor;
+    tensor.data = address_of(from.place);
+    states_.assign(static_cast<size_t>(graph_.value_info(target).state), tensor);
+  }
+}
+
+}  // namespace hg

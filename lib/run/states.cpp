@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/states.h"
+
+#include "lib/graph/access.h"
+#include "lib/run/compiled.h"
+
+namespace hg {
+
+std::vector<bool> changed_states(const Graph& graph) {
+  std::vector<bool> changed(graph.states().size(), false);
+  for (const auto& [target, source] : graph.assignments())
+    changed[static_cast<size_t>(graph.value_info(target).state)] = true;
+  return changed;
+}
+
+Status States::prepare(Graph& graph, const Allocator& allocator) {
+  std::vector<State>& states = GraphAccess::body(graph).states;
+  changes_ = changed_states(graph);
+  own_.resize(states.size());
+  data_.resize(states.size());
+  for (size_t i = 0; i < states.size(); ++i) {
+    const Tensor tensor = states[i].data.tensor;
+    data_[i] = tensor.data;
+    if (!changes_[i] || own_[i].data() != nullptr) continue;
+    if (!own_[i].allocate(allocator, tensor.bytes()))
+      return out_of_memory("no memory for the ", tensor.bytes(), " bytes of '", states[i].name,
+                           "'");
+    data_[i] = own_[i].data();
+    const Tensor own = view(data_[i], tensor.dtype, tensor.shape);
+    copy_elements(tensor, own);
+    release_pages(graph, states[i].data);
+    // The bytes it started from are not kept for this session's sake.
+    const auto lent = [](void*) {};
+    states[i].data = {own, std::shared_ptr<void>(own.data, lent)};
+  }
+  return {};
+}
+
+std::vector<Tensor> States::tensors(const Graph& graph) const {
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < data_.size(); ++i) {
+    const Tensor& tensor = graph.states()[i].data.tensor;
+    tensors.push_back(view(data_[i], tensor.dtype, tensor.shape));
+  }
+  return tensors;
+}
+
+int64_t States::own_bytes() const {
+  int64_t bytes = 0;
+  for (const Memory64& own : own_) bytes += own.bytes();
+  return bytes;
+}
+
+void States::drop(Graph& graph, size_t index) {
+  drop_data(GraphAccess::body(graph).states[index]);
+  data_[index] = nullptr;
+}
+
+}  // namespace hg
