@@ -4,6 +4,7 @@
 set(HG_STEMS
   pointwise
   pointwise_program
+  expression
   unary
   binary
   compare

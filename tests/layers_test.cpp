@@ -17,9 +17,11 @@ namespace fs = std::filesystem;
 // By folder, the folders that its files may include besides itself and the public headers.
 const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/graph", {}},
-    {"lib/ops", {"lib/graph"}},
+    {"lib/expression", {"lib/graph"}},
+    {"lib/ops", {"lib/graph", "lib/expression"}},
     {"lib/compile", {"lib/graph"}},
     {"lib/parallel", {}},
+    {"lib/lazy", {"lib/graph"}},
     {"lib/model", {"lib/graph"}},
     {"lib/device", {"lib/graph"}},
     {"lib/plan", {"lib/graph", "lib/device"}},

@@ -81,6 +81,30 @@ class Executor : public ExecutorMethods<Executor>, public ExecutorBase {
      .one = "self().one(",
      .several = "self().template several<",
      .any = "self().any("},
+    {.name = "functions",
+     .before = R"(// SPDX-License-Identifier: Apache-2.0
+// Ops as lazy expressions: one function for each op of the op table, printed from its signature when
+// the library is built. hg/var.h says what expressions are.
+//
+//   hg::Var y = hg::lazy::softmax(hg::lazy::linear(x, weight, bias), -1);
+#pragma once
+
+#include "hg/var.h"
+
+// Inputs come first, optional ones behind the attributes that must be given. The result is a Var; of
+// an op with several outputs, an array of them; where the inputs decide how many there are, a vector.
+namespace hg::lazy {
+
+)",
+     .after = R"(
+}  // namespace hg::lazy
+)",
+     .handle = "const Var&",
+     .list = "const Vars&",
+     .prefix = "inline auto ",
+     .one = "Var::one(",
+     .several = "Var::several<",
+     .any = "Var::any("},
 };
 
 // An input or an attribute on its way to C++.
@@ -250,6 +274,6 @@ int main(int argc, char** argv) {
     file.close();
     return file.good() ? 0 : 2;
   }
-  std::fprintf(stderr, "usage: emit_ops methods FILE\n");
+  std::fprintf(stderr, "usage: emit_ops methods|functions FILE\n");
   return 1;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a build without Vulkan says.
+#include "hg/shader.h"
 #include "lib/device/backend.h"
 
 namespace hg {
@@ -11,5 +12,10 @@ Result<std::shared_ptr<Backend>> open_vulkan(const GpuOptions&) {
 Result<std::vector<DeviceInfo>> list_vulkan() {
   return unsupported("this build has no Vulkan backend (HG_VULKAN is off)");
 }
+
+Status add_dispatch(PrepareContext& c, ShaderDispatch) {
+  return unsupported(c.label(), ": this build has no Vulkan backend (HG_VULKAN is off)");
+}
+std::array<int64_t, 3> groups_for(const PrepareContext&, int64_t, int64_t) { return {1, 1, 1}; }
 
 }  // namespace hg

@@ -7,12 +7,14 @@
 namespace hg {
 
 inline constexpr uint64_t kSplitMixStep = 0x9e3779b97f4a7c15u;
+inline constexpr uint64_t kSplitMixFirst = 0xbf58476d1ce4e5b9u,
+                          kSplitMixSecond = 0x94d049bb133111ebu;
 
 // The next number of the sequence of this state.
 inline uint64_t split_mix(uint64_t& state) {
   uint64_t z = (state += kSplitMixStep);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  z = (z ^ (z >> 30)) * kSplitMixFirst;
+  z = (z ^ (z >> 27)) * kSplitMixSecond;
   return z ^ (z >> 31);
 }
 

@@ -1,54 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// An op of the application's own, y = x + gain * sin(x): its shape rule, its gradient and its
-// kernel, registered under the name that the model calls it by. Runs the model and takes dy/dx
-// through it.
-#include <cmath>
+// Runs a model that calls an op of a library of the application's own (wave.h), and takes dy/dx
+// through it. Without a file, a model of that op alone.
 #include <cstdio>
 #include <string>
 
 #include "hg/hg.h"
+#include "wave.h"
 
 namespace {
-
-hg::Status infer_wave(hg::InferContext& c) {
-  if (!is_float(c.in(0).dtype)) return c.fail("x is ", c.in(0).dtype, ", not a float");
-  c.out(0) = c.in(0);
-  return {};
-}
-
-// dx = dy * (1 + gain * cos(x))
-hg::Status wave_gradient(hg::GradContext& c) {
-  c.set_grad(0, c.dout(0) * (c.attrs().real("gain") * cos(c.in(0)) + 1.0));
-  return {};
-}
-
-constexpr hg::OpDef kWave = {.name = "acme.wave",
-                             .signature = "acme.wave(x, gain: float) -> y",
-                             .infer = infer_wave,
-                             .grad = wave_gradient};
-
-bool takes_f32(const hg::PrepareContext& c) { return c.in(0).dtype == hg::f32; }
-
-hg::Status prepare_wave(hg::PrepareContext& c) {
-  c.make_state(static_cast<float>(c.attrs().real("gain")));
-  return {};
-}
-
-void run_wave(const hg::RunContext& c) noexcept {
-  const float gain = c.state<float>();
-  const float* x = c.in(0).as<float>();
-  float* y = c.out(0).as<float>();
-  c.parallel_for(c.out(0).count(), 4096, [=](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) y[i] = x[i] + gain * std::sin(x[i]);
-  });
-}
-
-constexpr hg::KernelDef kWaveKernel = {.op = "acme.wave",
-                                       .device = hg::Device::cpu,
-                                       .name = "plain",
-                                       .accepts = takes_f32,
-                                       .prepare = prepare_wave,
-                                       .run = run_wave};
 
 void print(const char* name, const hg::Tensor& tensor) {
   std::printf("%s", name);
@@ -56,11 +15,17 @@ void print(const char* name, const hg::Tensor& tensor) {
   std::printf("\n");
 }
 
-hg::Status run_model(const std::string& file) {
+hg::Result<hg::Model> wave_alone(const hg::Registry& registry) {
+  hg::Graph graph(registry);
+  const hg::Value x = graph.input("x", hg::f32, {"n", 4});
+  graph.output("y", graph.call("acme.wave", {x}, {{"gain", 0.5}}));
+  return hg::Model::from_graph(std::move(graph));
+}
+
+hg::Status run_model(const char* file) {
   hg::Registry registry;  // the library's ops and the application's
-  HG_TRY(registry.add(kWave));
-  HG_TRY(registry.add(kWaveKernel));
-  HG_TRY_ASSIGN(hg::Model model, hg::Model::load(file, registry));
+  HG_TRY(acme::add_ops(registry));
+  HG_TRY_ASSIGN(hg::Model model, file ? hg::Model::load(file, registry) : wave_alone(registry));
 
   hg::Graph& graph = model.graph();
   const hg::Value x = graph.value(graph.inputs()[0]);
@@ -83,11 +48,11 @@ hg::Status run_model(const std::string& file) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: custom_op WAVE.hgm\n");
+  if (argc > 2) {
+    std::fprintf(stderr, "usage: custom_op [WAVE.hgm]\n");
     return 1;
   }
-  const hg::Status status = run_model(argv[1]);
+  const hg::Status status = run_model(argc == 2 ? argv[1] : nullptr);
   if (!status.ok()) std::fprintf(stderr, "custom_op: %s\n", std::string(status.message()).c_str());
   return status.ok() ? 0 : 2;
 }

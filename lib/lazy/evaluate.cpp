@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of expressions: the form of an expression is its key, the session of that form runs on the
+// arrays of its leaves.
+#include <algorithm>
+#include <bit>
+
+#include "lib/lazy/context.h"
+#include "lib/lazy/node.h"
+
+namespace hg {
+namespace {
+
+using Kind = LazyNode::Kind;
+
+// All that the graph of an expression depends on.
+std::vector<uint64_t> key_of(std::span<const Var> vars, std::span<LazyNode* const> nodes) {
+  std::vector<uint64_t> key;
+  key.reserve(nodes.size() * 6 + vars.size());
+  const auto add_place = [&](const Var& var) {
+    key.push_back(var ? uint64_t(LazyNode::of(var).place) << 16 | uint64_t(LazyNode::output(var))
+                      : ~uint64_t{0});
+  };
+  for (const LazyNode* node : nodes) {
+    key.push_back(static_cast<uint64_t>(node->kind) | uint64_t(node->inputs.size()) << 8 |
+                  uint64_t{node->has_seeds} << 7);
+    switch (node->kind) {
+      case Kind::number:
+        key.push_back(std::bit_cast<uint64_t>(node->number));
+        continue;
+      case Kind::constant:
+        key.push_back(std::bit_cast<uint64_t>(node->array.tensor().data));
+        [[fallthrough]];
+      case Kind::leaf:
+        key.push_back(static_cast<uint64_t>(node->types[0].dtype) | node->types[0].shape.size()
+                                                                        << 8);
+        for (const Dim& dim : node->types[0].shape)
+          key.push_back(static_cast<uint64_t>(dim.constant()));
+        if (node->kind == Kind::constant)
+          for (const int64_t stride : node->array.strides())
+            key.push_back(static_cast<uint64_t>(stride));
+        continue;
+      case Kind::op:
+        key.push_back(std::bit_cast<uint64_t>(node->op));
+        key.insert(key.end(), node->attr_words.begin(), node->attr_words.end());
+        break;
+      default:
+        key.push_back(uint64_t(node->ys) << 32 | uint64_t(node->xs));
+    }
+    for (const Var& input : node->inputs) add_place(input);
+  }
+  for (const Var& var : vars) add_place(var);
+  return key;
+}
+
+uint64_t hash_of(std::span<const uint64_t> key) {
+  uint64_t hash = 0x9e3779b97f4a7c15u;
+  for (const uint64_t word : key) hash = ((hash ^ word) * 0xbf58476d1ce4e5b9u) ^ (hash >> 29);
+  return hash ^ (hash >> 32);
+}
+
+// A number alone is a tensor of f32.
+Result<Value> input_value(Graph& graph, const Var& var,
+                          const std::vector<std::vector<Value>>& values) {
+  const LazyNode& node = LazyNode::of(var);
+  if (node.kind == Kind::number) return graph.scalar(node.number, f32);
+  const auto output = static_cast<size_t>(LazyNode::output(var));
+  const std::vector<Value>& made = values[static_cast<size_t>(node.place)];
+  HG_CHECK(output < made.size(), "an op gives ", int64_t(made.size()), " results, not ",
+           int64_t(output + 1));
+  return made[output];
+}
+
+// Leaves are the inputs, in their order.
+Status build(Graph& graph, std::span<const Var> vars, std::span<LazyNode* const> nodes) {
+  std::vector<std::vector<Value>> values(nodes.size());
+  for (const LazyNode* node : nodes) {
+    std::vector<Value>& made = values[static_cast<size_t>(node->place)];
+    if (node->kind == Kind::number) continue;
+    if (node->kind == Kind::leaf) {
+      made = {graph.input(text("leaf_", int64_t{node->place}), node->types[0].dtype,
+                          node->types[0].shape)};
+    } else if (node->kind == Kind::constant) {
+      HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(node->array));
+      made = {graph.constant(std::move(data))};
+    } else {
+      std::vector<Value> inputs;
+      for (const Var& input : node->inputs) {
+        Value value;
+        if (input && LazyNode::of(input).kind != Kind::number) {
+          HG_TRY_ASSIGN(value, input_value(graph, input, values));
+        }
+        inputs.push_back(value);
+      }
+      HG_TRY_ASSIGN(made, lower_node(graph, *node, inputs));
+    }
+    HG_TRY(graph.take_status());
+  }
+  for (const Var& var : vars) {
+    HG_TRY_ASSIGN(const Value value, input_value(graph, var, values));
+    graph.output("", value);
+  }
+  return graph.status();
+}
+
+// Sizes that data decides are found by each run.
+std::pair<DType, Sizes> known_output(const TensorType& type) {
+  const Result<Sizes> sizes = evaluate(type.shape, Bindings());
+  return {type.dtype, sizes.ok() ? *sizes : Sizes({-1})};
+}
+
+Result<LazyContext::Plan> make_plan(const LazyContext& context, std::span<const Var> vars,
+                                    std::span<LazyNode* const> nodes, std::vector<uint64_t> key) {
+  Graph graph;
+  HG_TRY(build(graph, vars, nodes));
+  HG_TRY_ASSIGN(const Model model, Model::from_graph(std::move(graph)));
+  HG_TRY_ASSIGN(Session session, Session::create(model, context.options));
+  LazyContext::Plan plan{.key = std::move(key),
+                         .session = std::move(session),
+                         .outputs = {},
+                         .constants = {},
+                         .nodes = 0,
+                         .used = 0};
+  for (int i = 0; i < plan.session.output_count(); ++i)
+    plan.outputs.push_back(known_output(plan.session.output_type(i)));
+  for (const LazyNode* node : nodes)
+    if (node->kind == Kind::constant) plan.constants.push_back(node->array);
+  plan.nodes = static_cast<int64_t>(plan.session.compiled_graph().nodes().size());
+  return plan;
+}
+
+Result<LazyContext::Plan*> plan_of(LazyContext& context, std::span<const Var> vars,
+                                   std::span<LazyNode* const> nodes) {
+  std::vector<uint64_t> key = key_of(vars, nodes);
+  const uint64_t hash = hash_of(key);
+  const auto range = context.plans.equal_range(hash);
+  for (auto at = range.first; at != range.second; ++at)
+    if (at->second.key == key) return &at->second;
+  HG_TRY_ASSIGN(LazyContext::Plan plan, make_plan(context, vars, nodes, std::move(key)));
+  ++context.counters.plans;
+  if (context.plans.size() >= context.most_plans) {
+    const auto oldest = std::min_element(
+        context.plans.begin(), context.plans.end(),
+        [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+    context.plans.erase(oldest);
+  }
+  return &context.plans.emplace(hash, std::move(plan))->second;
+}
+
+Result<std::vector<Array>> run(LazyContext& context, LazyContext::Plan& plan,
+                               std::span<LazyNode* const> nodes) {
+  Session& session = plan.session;
+  int input = 0;
+  for (const LazyNode* node : nodes)
+    if (node->kind == Kind::leaf) HG_TRY(session.set_input(input++, node->array));
+  std::vector<Array> results;
+  for (size_t k = 0; k < plan.outputs.size(); ++k) {
+    const auto& [dtype, shape] = plan.outputs[k];
+    const bool is_known = shape.empty() || shape[0] >= 0;
+    HG_TRY_ASSIGN(Array made, Array::allocate(dtype, is_known ? shape : Sizes({0})));
+    if (is_known) HG_TRY(session.set_output(static_cast<int>(k), made.tensor()));
+    results.push_back(std::move(made));
+  }
+  const Status status = session.run();
+  if (status.ok())
+    for (size_t k = 0; k < plan.outputs.size(); ++k)
+      if (!plan.outputs[k].second.empty() && plan.outputs[k].second[0] < 0) {
+        HG_TRY_ASSIGN(const Tensor made, session.output(static_cast<int>(k)));
+        HG_TRY_ASSIGN(results[k], Array::copy_of(made));
+      }
+  session.forget_tensors();
+  HG_TRY(status);
+  ++context.counters.runs;
+  context.counters.nodes += plan.nodes;
+  plan.used = ++context.clock;
+  return results;
+}
+
+// The context of the first leaf that has one, which the others then have too.
+std::shared_ptr<LazyContext> context_of(std::span<LazyNode* const> nodes) {
+  std::shared_ptr<LazyContext> context;
+  for (const LazyNode* node : nodes)
+    if (node->context != nullptr && context == nullptr) context = node->context;
+  if (context == nullptr) context = std::make_shared<LazyContext>(SessionOptions(), 256);
+  for (LazyNode* node : nodes)
+    if (node->context == nullptr && node->kind != Kind::op) node->context = context;
+  return context;
+}
+
+}  // namespace
+
+Result<std::vector<Array>> evaluate(std::span<const Var> vars) {
+  for (const Var& var : vars) HG_CHECK(var, "an expression without a value was asked for one");
+  const std::vector<LazyNode*> nodes = LazyNode::walk_from(vars);
+  for (const LazyNode* node : nodes) {
+    if (!node->error.empty()) return invalid_argument(node->error);
+    HG_CHECK(node->array || (node->kind != Kind::leaf && node->kind != Kind::constant),
+             "the leaf '", node->name, "' has no array");
+  }
+  const std::shared_ptr<LazyContext> context = context_of(nodes);
+  HG_TRY_ASSIGN(LazyContext::Plan* const plan, plan_of(*context, vars, nodes));
+  return run(*context, *plan, nodes);
+}
+
+Result<Array> Var::value() const {
+  HG_TRY_ASSIGN(std::vector<Array> values, hg::evaluate(std::span(this, 1)));
+  return std::move(values[0]);
+}
+
+Result<Var> Var::evaluated() const {
+  HG_TRY_ASSIGN(Array now, value());
+  for (const LazyNode* node : LazyNode::walk_from(std::span(this, 1)))
+    if (node->context != nullptr) return Var(std::move(now), LazyContext::handle(node->context));
+  return Var(std::move(now));
+}
+
+Lazy::Lazy(SessionOptions options, size_t most_plans)
+    : context_(std::make_shared<LazyContext>(std::move(options), std::max<size_t>(most_plans, 1))) {
+}
+
+Lazy::Counters Lazy::counters() const {
+  return context_ != nullptr ? context_->counters : Counters();
+}
+
+}  // namespace hg

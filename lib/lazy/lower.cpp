@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes as nodes of a graph, and types found by adding single nodes to a graph of their own.
+#include <algorithm>
+
+#include "hg/ops/binary.h"
+#include "hg/train.h"
+#include "lib/lazy/node.h"
+
+namespace hg {
+namespace {
+
+using Kind = LazyNode::Kind;
+
+// The constant that a number is beside tensors of this dtype; none of integers for halves.
+Result<Value> number_of(Graph& graph, double number, DType dtype) {
+  if (is_float(dtype)) return graph.scalar(number, dtype);
+  const auto whole = static_cast<int64_t>(number);
+  HG_CHECK(static_cast<double>(whole) == number, "the number ", number,
+           " does not fit a tensor of ", dtype);
+  return graph.scalar(whole, dtype);
+}
+
+Result<std::vector<Value>> lower_op(Graph& graph, const LazyNode& node,
+                                    std::span<const Value> inputs) {
+  if (!node.error.empty()) return invalid_argument(node.error);
+  std::vector<Value> values(inputs.begin(), inputs.end());
+  DType dtype = f32;
+  for (size_t i = values.size(); i-- > 0;)
+    if (values[i]) dtype = values[i].dtype();
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!node.inputs[i] || LazyNode::of(node.inputs[i]).kind != Kind::number) continue;
+    HG_TRY_ASSIGN(values[i], number_of(graph, LazyNode::of(node.inputs[i]).number, dtype));
+  }
+  std::vector<Value> outputs = graph.calls(node.op->name(), values, node.attrs);
+  HG_TRY(graph.take_status());
+  return outputs;
+}
+
+}  // namespace
+
+Result<std::vector<Value>> lower_node(Graph& graph, const LazyNode& node,
+                                      std::span<const Value> inputs) {
+  if (node.kind == Kind::op) return lower_op(graph, node, inputs);
+  if (!node.error.empty()) return invalid_argument(node.error);
+  for (const Value& input : inputs) HG_CHECK(input, "a number has no derivative");
+  const auto ys = static_cast<size_t>(node.ys), xs = static_cast<size_t>(node.xs);
+  const std::span<const Value> wrt = inputs.subspan(ys, xs), rest = inputs.subspan(ys + xs);
+  std::vector<Value> results;
+  if (node.kind == Kind::gradient) {
+    results = gradients(inputs.first(ys), wrt, rest);
+  } else if (node.kind == Kind::jacobian) {
+    results = {jacobian(inputs[0], inputs[1])};
+  } else {
+    HG_CHECK(rest.size() == xs, "hvp: there are ", int64_t(xs), " values and ",
+             int64_t(rest.size()), " directions");
+    results = hessian_vector_product(inputs[0], wrt, rest);
+  }
+  HG_TRY(graph.take_status());
+  HG_CHECK(results.size() == static_cast<size_t>(node.outputs), "a derivative is missing");
+  return results;
+}
+
+namespace {
+
+// Those of derivatives are those of what they are taken by.
+Status find_derivative_types(LazyNode& node) {
+  if (!node.error.empty()) return invalid_argument(node.error);
+  const auto type = [&](int input) -> Result<TensorType> {
+    const Var& var = node.inputs[static_cast<size_t>(input)];
+    const LazyNode& of = LazyNode::of(var);
+    HG_CHECK(of.kind != Kind::number, "a number has no derivative");
+    return of.types[static_cast<size_t>(LazyNode::output(var))];
+  };
+  std::vector<TensorType> types;
+  if (node.kind == Kind::jacobian) {
+    HG_TRY_ASSIGN(TensorType y, type(0));
+    HG_TRY_ASSIGN(const TensorType x, type(1));
+    y.shape.insert(y.shape.end(), x.shape.begin(), x.shape.end());
+    types.push_back(std::move(y));
+  } else {
+    for (int i = 0; i < node.xs; ++i) {
+      HG_TRY_ASSIGN(TensorType x, type(node.ys + i));
+      types.push_back(std::move(x));
+    }
+  }
+  node.types = std::move(types);
+  return {};
+}
+
+Status find_types(LazyNode& node) {
+  if (!node.types.empty()) return {};
+  if (node.kind == Kind::number) {
+    node.types = {TensorType{f32, {}}};
+    return {};
+  }
+  if (node.kind != Kind::op) return find_derivative_types(node);
+  Graph graph;
+  std::vector<Value> inputs;
+  for (const Var& var : node.inputs) {
+    Value value;
+    if (var && LazyNode::of(var).kind != Kind::number) {
+      const LazyNode& of = LazyNode::of(var);
+      const auto output = static_cast<size_t>(LazyNode::output(var));
+      HG_CHECK(output < of.types.size(), "an op gives ", int64_t(of.types.size()), " results, not ",
+               int64_t(output + 1));
+      // What an op reads while it says what it gives, such as the sizes of a repeat.
+      if (of.kind == Kind::constant) {
+        HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(of.array));
+        value = graph.constant(std::move(data));
+      } else {
+        value = graph.input("", of.types[output].dtype, of.types[output].shape);
+      }
+    }
+    inputs.push_back(value);
+  }
+  HG_TRY(graph.take_status());
+  HG_TRY_ASSIGN(const std::vector<Value> outputs, lower_op(graph, node, inputs));
+  std::vector<TensorType> types;
+  for (const Value& value : outputs) types.push_back({value.dtype(), value.shape()});
+  node.types = std::move(types);
+  return {};
+}
+
+}  // namespace
+
+Result<TensorType> type_of(LazyNode& node, int output) {
+  if (node.types.empty()) {
+    // Nodes whose types are known are where the walk need not go on, but it is only ever once.
+    std::vector<LazyNode*> nodes = LazyNode::walk_from(node.inputs);
+    for (LazyNode* one : nodes) HG_TRY(find_types(*one));
+    HG_TRY(find_types(node));
+  }
+  HG_CHECK(static_cast<size_t>(output) < node.types.size(), "an op gives ",
+           int64_t(node.types.size()), " results, not ", output + 1);
+  return node.types[static_cast<size_t>(output)];
+}
+
+Result<TensorType> Var::type() const {
+  HG_CHECK(node_, "the expression is empty");
+  return type_of(*node_, output_);
+}
+
+Sizes Var::shape() const {
+  const Result<TensorType> found = type();
+  if (!found.ok()) return {};
+  const Result<Sizes> sizes = hg::evaluate(found->shape, Bindings());
+  return sizes.ok() ? *sizes : Sizes();
+}
+
+DType Var::dtype() const {
+  const Result<TensorType> found = type();
+  return found.ok() ? found->dtype : f32;
+}
+
+}  // namespace hg

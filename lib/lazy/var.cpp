@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// How expressions come about: a node for each call, and nothing else.
+#include "hg/var.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "lib/lazy/context.h"
+#include "lib/lazy/node.h"
+
+namespace hg {
+namespace {
+
+using Kind = LazyNode::Kind;
+
+std::shared_ptr<LazyNode> leaf(Kind kind, Array array, const Lazy& lazy) {
+  auto node = std::make_shared<LazyNode>();
+  node->kind = kind;
+  node->types = {TensorType{array.dtype(), to_shape(array.shape())}};
+  node->array = std::move(array);
+  node->context = LazyContext::of(lazy);
+  return node;
+}
+
+void add_words(std::vector<uint64_t>& words, std::string_view text) {
+  words.push_back(text.size());
+  uint64_t word = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    word |= uint64_t{static_cast<unsigned char>(text[i])} << (8 * (i % 8));
+    if (i % 8 == 7 || i + 1 == text.size()) words.push_back(std::exchange(word, 0));
+  }
+}
+
+// The kind of a value and its length stand before it, so that equal words are equal attributes.
+void add_words(std::vector<uint64_t>& words, const Argument::Value& value) {
+  words.push_back(value.index());
+  const auto numbers = [&](const auto& list) {
+    words.push_back(list.size());
+    for (const auto number : list) words.push_back(std::bit_cast<uint64_t>(number));
+  };
+  if (const auto* flag = std::get_if<bool>(&value)) words.push_back(*flag);
+  if (const auto* integer = std::get_if<int64_t>(&value)) numbers(std::span(integer, 1));
+  if (const auto* real = std::get_if<double>(&value)) numbers(std::span(real, 1));
+  if (const auto* word = std::get_if<std::string_view>(&value)) add_words(words, *word);
+  if (const auto* dtype = std::get_if<DType>(&value))
+    words.push_back(static_cast<uint64_t>(*dtype));
+  if (const auto* list = std::get_if<std::span<const int64_t>>(&value)) numbers(*list);
+  if (const auto* list = std::get_if<std::span<const double>>(&value)) numbers(*list);
+}
+
+std::shared_ptr<LazyNode> op_node(std::string_view op, std::span<const Var> inputs,
+                                  std::span<const Argument> attrs) {
+  auto node = std::make_shared<LazyNode>();
+  node->kind = Kind::op;
+  node->op = Registry::built_in().find(op);
+  if (node->op == nullptr) node->error = text("the op '", op, "' is not registered");
+  node->inputs.assign(inputs.begin(), inputs.end());
+  for (const Argument& attr : attrs) {
+    node->attrs.push_back({attr.name, attr.attr()});
+    add_words(node->attr_words, attr.value);
+  }
+  return node;
+}
+
+std::shared_ptr<LazyNode> derivative(Kind kind, std::span<const Var> ys, std::span<const Var> xs,
+                                     std::span<const Var> more) {
+  auto node = std::make_shared<LazyNode>();
+  node->kind = kind;
+  node->ys = static_cast<int>(ys.size());
+  node->xs = static_cast<int>(xs.size());
+  node->outputs = kind == Kind::jacobian ? 1 : node->xs;
+  node->has_seeds = !more.empty();
+  for (const std::span<const Var> part : {ys, xs, more})
+    for (const Var& var : part) {
+      if (!var) node->error = "an expression that a derivative needs is empty";
+      node->inputs.push_back(var);
+    }
+  return node;
+}
+
+std::vector<Var> outputs_of(const std::shared_ptr<LazyNode>& node) {
+  std::vector<Var> vars;
+  for (int i = 0; i < node->outputs; ++i) vars.push_back(LazyNode::var(node, i));
+  return vars;
+}
+
+}  // namespace
+
+LazyNode::~LazyNode() {
+  std::vector<std::shared_ptr<LazyNode>> rest;
+  const auto take = [&](LazyNode& node) {
+    for (Var& input : node.inputs)
+      if (input.node_ && input.node_.use_count() == 1) rest.push_back(std::move(input.node_));
+    node.inputs.clear();
+  };
+  take(*this);
+  while (!rest.empty()) {
+    const std::shared_ptr<LazyNode> node = std::move(rest.back());
+    rest.pop_back();
+    take(*node);
+  }
+}
+
+std::vector<LazyNode*> LazyNode::walk_from(std::span<const Var> vars) {
+  std::vector<LazyNode*> nodes;
+  struct Open {
+    LazyNode* node;
+    size_t next;
+  };
+  std::vector<Open> open;
+  const auto enter = [&](const Var& var) {
+    if (!var || of(var).is_walked) return;
+    of(var).is_walked = true;
+    open.push_back({&of(var), 0});
+  };
+  for (const Var& var : vars) {
+    enter(var);
+    while (!open.empty()) {
+      Open& top = open.back();
+      if (top.next < top.node->inputs.size()) {
+        enter(top.node->inputs[top.next++]);
+        continue;
+      }
+      top.node->place = static_cast<int32_t>(nodes.size());
+      nodes.push_back(top.node);
+      open.pop_back();
+    }
+  }
+  for (LazyNode* node : nodes) node->is_walked = false;
+  return nodes;
+}
+
+Var::Var(Array array, const Lazy& lazy) : node_(leaf(Kind::leaf, std::move(array), lazy)) {}
+
+Var::Var(double number) : node_(std::make_shared<LazyNode>()) {
+  node_->kind = Kind::number;
+  node_->number = number;
+}
+
+Var Var::constant(Array array, const Lazy& lazy) {
+  return Var(leaf(Kind::constant, std::move(array), lazy));
+}
+
+Var Var::variable(std::string name, DType dtype, const Sizes& shape, const Lazy& lazy) {
+  Var var(leaf(Kind::leaf, {}, lazy));
+  var.node_->types = {TensorType{dtype, to_shape(shape)}};
+  var.node_->name = std::move(name);
+  return var;
+}
+
+Var Var::one(std::string_view op, std::span<const Var> inputs, std::span<const Argument> attrs) {
+  return Var(op_node(op, inputs, attrs));
+}
+
+void Var::call(std::string_view op, std::span<const Var> inputs, std::span<const Argument> attrs,
+               std::span<Var> outputs) {
+  const std::shared_ptr<LazyNode> node = op_node(op, inputs, attrs);
+  node->outputs = static_cast<int>(outputs.size());
+  for (int i = 0; i < node->outputs; ++i) outputs[static_cast<size_t>(i)] = Var(node, i);
+}
+
+std::vector<Var> Var::any(std::string_view op, std::span<const Var> inputs,
+                          std::span<const Argument> attrs) {
+  const std::shared_ptr<LazyNode> node = op_node(op, inputs, attrs);
+  if (type_of(*node, 0).ok()) node->outputs = static_cast<int>(node->types.size());
+  return outputs_of(node);
+}
+
+Status Var::set(Array array) {
+  HG_CHECK(node_ && node_->kind == Kind::leaf, "only a leaf has an array that can be set");
+  const TensorType& type = node_->types[0];
+  HG_CHECK(array && array.dtype() == type.dtype && to_shape(array.shape()) == type.shape, "'",
+           node_->name, "' is ", type, ", the array is ",
+           TensorType{array.dtype(), to_shape(array.shape())});
+  node_->array = std::move(array);
+  return {};
+}
+
+Status Var::set_name(std::string name) {
+  HG_CHECK(node_ && node_->is_leaf(), "only a leaf has a name");
+  node_->name = std::move(name);
+  return {};
+}
+
+std::vector<Var> vjp(std::span<const Var> ys, std::span<const Var> xs, std::span<const Var> seeds) {
+  return outputs_of(derivative(Kind::gradient, ys, xs, seeds));
+}
+std::vector<Var> grad(const Var& y, std::span<const Var> xs) { return vjp({&y, 1}, xs, {}); }
+Var grad(const Var& y, const Var& x) { return grad(y, std::span(&x, 1))[0]; }
+
+Var jacobian(const Var& y, const Var& x) {
+  return LazyNode::var(derivative(Kind::jacobian, {&y, 1}, {&x, 1}, {}));
+}
+
+std::vector<Var> hvp(const Var& y, std::span<const Var> xs, std::span<const Var> directions) {
+  return outputs_of(derivative(Kind::hvp, {&y, 1}, xs, directions));
+}
+
+Result<Var> vmap(const std::function<Var(std::span<const Var>)>& f, std::span<const Var> batches) {
+  HG_CHECK(!batches.empty(), "vmap: there is no batch");
+  int64_t samples = -1;
+  for (const Var& batch : batches) {
+    HG_TRY_ASSIGN(const TensorType type, batch.type());
+    HG_CHECK(type.rank() > 0, "vmap: a batch is ", type, ", without a dim that counts samples");
+    const int64_t size = type.shape[0].constant();
+    HG_CHECK(samples < 0 || samples == size, "vmap: the batches have ", samples, " and ", size,
+             " samples");
+    samples = size;
+  }
+  HG_CHECK(samples > 0, "vmap: there are no samples");
+  const auto reshaped = [](const Var& x, std::vector<int64_t> shape) {
+    const Argument attrs[] = {{"shape", Ints(shape)}};
+    return Var::one("reshape", std::array{x}, attrs);
+  };
+  std::vector<Var> results;
+  for (int64_t i = 0; i < samples; ++i) {
+    std::vector<Var> sample;
+    for (const Var& batch : batches) {
+      const Sizes shape = batch.shape();
+      const Argument cut[] = {
+          {"dim", int64_t{0}}, {"start", i}, {"end", i + 1}, {"step", int64_t{1}}};
+      sample.push_back(
+          reshaped(Var::one("slice", std::array{batch}, cut), {shape.begin() + 1, shape.end()}));
+    }
+    const Var y = f(sample);
+    HG_CHECK(y, "vmap: the function gives nothing");
+    HG_TRY_ASSIGN(const TensorType type, y.type());
+    std::vector<int64_t> shape = {1};
+    for (const Dim& dim : type.shape) shape.push_back(dim.constant());
+    results.push_back(reshaped(y, std::move(shape)));
+  }
+  const Argument joined[] = {{"dim", int64_t{0}}};
+  return Var::one("concat", results, joined);
+}
+
+}  // namespace hg

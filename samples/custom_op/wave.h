@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// An op of the application's own in a static library of its own, which is linked like any other.
+#pragma once
+
+#include "hg/op.h"
+
+namespace acme {
+
+// Adds acme.wave(x, gain) = x + gain * sin(x) with its kernel and its gradient. Nothing registers
+// itself: that this is called is what keeps the linker from leaving the library out.
+hg::Status add_ops(hg::Registry& registry);
+
+}  // namespace acme

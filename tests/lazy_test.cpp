@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lazy expressions: when they run, what they know before, derivatives, sessions by form.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "hg/hg.h"
+#include "hg/lazy_ops.h"
+
+namespace hg {
+namespace {
+
+template <class T>
+Array array_of(const std::vector<T>& values, const Sizes& shape) {
+  return *Array::copy_of(view(values, shape));
+}
+Array scalar(double value) { return array_of(std::vector<double>{value}, {}); }
+
+std::vector<double> numbers(const Array& array) {
+  const Array whole = *Array::copy_of(array.tensor());
+  std::vector<double> all;
+  for (int64_t i = 0; i < whole.count(); ++i)
+    all.push_back(whole.dtype() == f64   ? whole.as<double>()[i]
+                  : whole.dtype() == f32 ? whole.as<float>()[i]
+                                         : static_cast<double>(whole.as<int64_t>()[i]));
+  return all;
+}
+
+using Numbers = std::vector<double>;
+
+Numbers values(const Var& var) {
+  const Result<Array> array = var.value();
+  EXPECT_TRUE(array.ok()) << array.status().message();
+  return array.ok() ? numbers(*array) : Numbers();
+}
+double number(const Var& var) {
+  const Numbers all = values(var);
+  EXPECT_EQ(all.size(), 1u);
+  return all.empty() ? std::numeric_limits<double>::quiet_NaN() : all[0];
+}
+
+// -- When it runs ---------------------------------------------------------------------------------
+
+TEST(Lazy, NothingRunsUntilAValueIsAsked) {
+  const Lazy lazy(SessionOptions{});
+  const Var a(scalar(3), lazy), b(scalar(5), lazy);
+  const Var y = a * b + a;
+  const Var dy = grad(y, a);
+  EXPECT_EQ(y.shape(), Sizes{});
+  EXPECT_EQ(y.dtype(), f64);
+  EXPECT_EQ(lazy.counters().runs, 0);
+  EXPECT_EQ(lazy.counters().plans, 0);
+  EXPECT_EQ(number(y), 18);
+  EXPECT_EQ(lazy.counters().runs, 1);
+  EXPECT_EQ(number(dy), 6);
+  EXPECT_EQ(lazy.counters().runs, 2);
+}
+
+TEST(Lazy, ExpressionsOfOneFormShareASession) {
+  const Lazy lazy(SessionOptions{});
+  for (int i = 1; i <= 5; ++i) {
+    const Var a(scalar(i), lazy), b(scalar(2), lazy);
+    EXPECT_EQ(number(a * b + a), 3 * i);
+  }
+  EXPECT_EQ(lazy.counters().plans, 1);
+  EXPECT_EQ(lazy.counters().runs, 5);
+  // One leaf in the place of two, another number, another shape: other forms.
+  const Var a(scalar(7), lazy);
+  EXPECT_EQ(number(a * a + a), 56);
+  EXPECT_EQ(number(a * 2 + a), 21);
+  EXPECT_EQ(number(a * 3 + a), 28);
+  EXPECT_EQ(values(Var(array_of<double>({1, 2}, {2}), lazy) * a + a), (Numbers{14, 21}));
+  EXPECT_EQ(lazy.counters().plans, 5);
+  // Leaves without a Lazy keep what they first ran in.
+  Var b(scalar(1));
+  EXPECT_EQ(number(b + 1), 2);
+  EXPECT_EQ(number(*(b + 1).evaluated() + 1), 3);
+}
+
+TEST(Lazy, CommonPartsRunOnce) {
+  const Lazy lazy(SessionOptions{.disabled_passes = {"programs"}});
+  const Var x(array_of<float>({0.5f, 1}, {2}), lazy);
+  const Var common = lazy::exp(x);
+  const Var y = common + common * x, z = lazy::exp(x) - 1;  // written twice
+  const Result<std::vector<Array>> both = evaluate({y, z});
+  ASSERT_TRUE(both.ok()) << both.status().message();
+  EXPECT_FLOAT_EQ(static_cast<float>(numbers((*both)[1])[1]), std::exp(1.0f) - 1);
+  EXPECT_EQ(lazy.counters().runs, 1);
+  EXPECT_EQ(lazy.counters().nodes, 4);  // exp, mul, add, sub
+}
+
+TEST(Lazy, ConstantPartsAreComputedOnce) {
+  const Lazy lazy(SessionOptions{.disabled_passes = {"programs"}});
+  const Var table = Var::constant(array_of<float>({1, 2, 3, 4}, {2, 2}), lazy);
+  const Var inverse = lazy::sum(lazy::exp(lazy::matmul(table, table)), {});
+  Var x(array_of<float>({1}, {1}), lazy);
+  const Var y = x * inverse;
+  const double first = number(y);
+  EXPECT_EQ(lazy.counters().nodes, 1);  // mul
+  for (int i = 2; i < 10; ++i) {
+    ASSERT_TRUE(x.set(array_of<float>({static_cast<float>(i)}, {1})).ok());
+    EXPECT_FLOAT_EQ(static_cast<float>(number(y)), static_cast<float>(first * i));
+  }
+  EXPECT_EQ(lazy.counters().plans, 1);
+  EXPECT_EQ(lazy.counters().nodes, 9);
+}
+
+TEST(Lazy, LeavesAreReadByEachRun) {
+  std::vector<float> memory = {1, 2};
+  const Var x(Array::wrap(view(memory, {2})));
+  const Var y = x * 10;
+  EXPECT_EQ(values(y), (Numbers{10, 20}));
+  memory = {3, 4};
+  EXPECT_EQ(values(y), (Numbers{30, 40}));
+
+  Var named = Var::variable("w", f32, {2});
+  EXPECT_EQ((named * 2).shape(), Sizes{2});
+  EXPECT_EQ((named * 2).value().status().message(), "the leaf 'w' has no array");
+  EXPECT_EQ(named.set(scalar(1)).message(), "'w' is f32[2], the array is f64[]");
+  ASSERT_TRUE(named.set(array_of<float>({5, 6}, {2})).ok());
+  EXPECT_EQ(values(named * 2), (Numbers{10, 12}));
+}
+
+// -- What it is before it runs --------------------------------------------------------------------
+
+TEST(Lazy, TypesAndErrorsAreKnownBefore) {
+  const Lazy lazy(SessionOptions{});
+  const Var a(array_of<float>({1, 2, 3, 4, 5, 6}, {2, 3}), lazy);
+  EXPECT_EQ(lazy::matmul(a, lazy::permute(a, {1, 0})).shape(), (Sizes{2, 2}));
+  EXPECT_EQ(lazy::argmax(a, 1).dtype(), i64);
+  EXPECT_EQ(jacobian(lazy::sum(a, {1}), a).shape(), (Sizes{2, 2, 3}));
+  EXPECT_EQ(lazy::topk(a, 2)[1].shape(), (Sizes{2, 2}));
+  const std::vector<Var> two = lazy::expression({a, a}, "low = a - 1; high = a * b");
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[1].shape(), (Sizes{2, 3}));
+  const Var wrong = lazy::matmul(a, a) + 1;
+  EXPECT_FALSE(wrong.type().ok());
+  EXPECT_EQ(wrong.type().status().message(), wrong.value().status().message());
+  EXPECT_FALSE(Var().value().ok());
+  EXPECT_EQ(lazy.counters().runs, 0);
+}
+
+TEST(Lazy, ExpressionsPrint) {
+  Var a(scalar(3)), b(scalar(5));
+  ASSERT_TRUE(a.set_name("a").ok() && b.set_name("b").ok());
+  EXPECT_EQ((a * b + a).text(), "(a * b) + a");
+  EXPECT_EQ((2 - a).text(), "2 - a");
+  EXPECT_EQ(lazy::softmax(a, 0).text(), "softmax(a, dim=0)");
+  const Var t = a * b;
+  EXPECT_EQ((t + t * a).text(), "t0 = a * b\nt0 + (t0 * a)");
+  EXPECT_EQ(grad(t, a).text(), "grad(a * b; a)");
+  Var chain = a;
+  for (int i = 0; i < 60; ++i) chain = chain + chain;
+  EXPECT_LT(chain.text().size(), 2000u);
+}
+
+TEST(Lazy, NumbersStandOnBothSides) {
+  const Var x(array_of<double>({3, 8}, {2}));
+  EXPECT_EQ(values(2 - x), (Numbers{-1, -6}));
+  EXPECT_EQ(values(x - 2), (Numbers{1, 6}));
+  EXPECT_EQ(values(24.0 / x), (Numbers{8, 3}));
+  EXPECT_EQ(values(x / 2), (Numbers{1.5, 4}));
+  EXPECT_EQ(values(-x * 2 + 1), (Numbers{-5, -15}));
+  EXPECT_EQ(values(lazy::maximum(x, 5)), (Numbers{5, 8}));
+  const Var whole(array_of<int64_t>({1, 2}, {2}));
+  EXPECT_EQ((whole * 2.5).value().status().message(),
+            "the number 2.5 does not fit a tensor of i64");
+}
+
+TEST(Lazy, OpsArePure) {
+  const Var x(array_of<double>({1, 2}, {2}));
+  const Var y = x * 2, z = lazy::relu(y) + y;
+  EXPECT_EQ(values(z), (Numbers{4, 8}));
+  EXPECT_EQ(values(y), (Numbers{2, 4}));
+  EXPECT_EQ(values(x), (Numbers{1, 2}));
+}
+
+// -- Derivatives ----------------------------------------------------------------------------------
+
+TEST(Lazy, GradientsOfPartsThatAreUsedTwice) {
+  const Var a(scalar(3)), b(scalar(5));
+  const Var t = a * b;
+  const Var y = t + (t * a) * a;
+  EXPECT_EQ(number(y), 150);
+  EXPECT_EQ(number(grad(y, a)), 140);
+  EXPECT_EQ(number(grad(y, b)), 30);
+  EXPECT_EQ(number(grad(y, t)), 10);  // a part: 1 + a^2
+  const std::vector<Var> both = grad(y, std::vector<Var>{a, b});
+  const Result<std::vector<Array>> together = evaluate(both);
+  ASSERT_TRUE(together.ok());
+  EXPECT_EQ(numbers((*together)[0])[0], 140);
+  EXPECT_EQ(numbers((*together)[1])[0], 30);
+  EXPECT_EQ(number(grad(a * 2, b)), 0);
+}
+
+TEST(Lazy, AChainOfAHundredIsExact) {
+  const double c = 1.0625;
+  const Var leaf(scalar(3)), factor(scalar(c));
+  Var y = leaf;
+  double expected = 3, slope = 1, by_factor = 0;
+  for (int i = 0; i < 100; ++i) {
+    y = y * factor;
+    by_factor = by_factor * c + expected;
+    expected *= c;
+    slope *= c;
+  }
+  EXPECT_EQ(number(y), expected);
+  EXPECT_EQ(number(grad(y, leaf)), slope);
+  EXPECT_NEAR(number(grad(y, factor)), by_factor, 1e-12 * by_factor);
+}
+
+TEST(Lazy, DerivativesOfAnyOrder) {
+  const Var x(scalar(2));
+  Var y = x * x * x * x;
+  const double expected[] = {16, 32, 48, 48, 24, 0};
+  for (const double value : expected) {
+    EXPECT_DOUBLE_EQ(number(y), value);
+    y = grad(y, x);
+  }
+  // Of what a gradient is a part of.
+  const Var slope = grad(lazy::exp(x * 3), x);
+  EXPECT_NEAR(number(grad(slope * slope, x)), 2 * 9 * 3 * std::exp(12.0), 1e-6);
+}
+
+TEST(Lazy, JacobianHvpAndVjp) {
+  const Var x(array_of<double>({1, 2, 3}, {3}));
+  const Var y = x * x;
+  EXPECT_EQ(values(jacobian(y, x)), (Numbers{2, 0, 0, 0, 4, 0, 0, 0, 6}));
+  const Var seed(array_of<double>({10, 100, 1000}, {3}));
+  EXPECT_EQ(values(vjp({&y, 1}, {&x, 1}, {&seed, 1})[0]), (Numbers{20, 400, 6000}));
+  const Var cubes = lazy::sum(x * x * x, {});
+  EXPECT_EQ(values(hvp(cubes, {&x, 1}, {&seed, 1})[0]), (Numbers{60, 1200, 18000}));
+  const Var wrong(array_of<double>({1}, {1}));
+  EXPECT_FALSE(vjp({&y, 1}, {&x, 1}, {&wrong, 1})[0].value().ok());
+}
+
+TEST(Lazy, VmapIsTheFunctionOfEachSample) {
+  const Var w(array_of<double>({1, 2, 3}, {3}));
+  const Var batch(array_of<double>({1, 0, 0, 0, 1, 0, 1, 1, 1, 2, 2, 2}, {4, 3}));
+  const auto f = [&](std::span<const Var> sample) {
+    return lazy::sum(sample[0] * w, {}) * lazy::sum(sample[0], {});
+  };
+  const Result<Var> y = vmap(f, {&batch, 1});
+  ASSERT_TRUE(y.ok()) << y.status().message();
+  EXPECT_EQ(y->shape(), Sizes{4});
+  EXPECT_EQ(values(*y), (Numbers{1, 2, 18, 72}));
+  // A gradient for each sample, which no gradient of a sum gives.
+  const auto slope = [&](std::span<const Var> sample) { return grad(f(sample), w); };
+  const Result<Var> each = vmap(slope, {&batch, 1});
+  ASSERT_TRUE(each.ok()) << each.status().message();
+  EXPECT_EQ(values(*each), (Numbers{1, 0, 0, 0, 1, 0, 3, 3, 3, 12, 12, 12}));
+}
+
+// -- At work --------------------------------------------------------------------------------------
+
+TEST(Lazy, LinearRegressionConverges) {
+  constexpr int kSize = 128;
+  const Lazy lazy(SessionOptions{.threads = 1});
+  std::vector<float> inputs(kSize), wanted(kSize);
+  for (int i = 0; i < kSize; ++i) {
+    const auto k = static_cast<size_t>(i);
+    inputs[k] = static_cast<float>(i) / kSize - 0.5f;
+    wanted[k] = 3 * inputs[k] - 2;
+  }
+  const Var x(array_of(inputs, {kSize}), lazy), t(array_of(wanted, {kSize}), lazy);
+  Var w(array_of<float>({0}, {}), lazy), b(array_of<float>({0}, {}), lazy);
+  for (int step = 0; step < 20000; ++step) {
+    const Var error = w * x + b - t;
+    const Var loss = lazy::mean(error * error, {});
+    const std::vector<Var> slopes = grad(loss, std::vector<Var>{w, b});
+    const Result<std::vector<Array>> next = evaluate({w - 0.1 * slopes[0], b - 0.1 * slopes[1]});
+    ASSERT_TRUE(next.ok()) << next.status().message();
+    ASSERT_TRUE(w.set((*next)[0]).ok() && b.set((*next)[1]).ok());
+  }
+  EXPECT_NEAR(number(w), 3, 1e-4);
+  EXPECT_NEAR(number(b), -2, 1e-4);
+  EXPECT_EQ(lazy.counters().plans, 2);  // of the step, and of the reads
+}
+
+TEST(Lazy, LongChainsNeedNoStack) {
+  Var y(scalar(0));
+  for (int i = 0; i < 50000; ++i) y = y + 1;
+  EXPECT_EQ(y.shape(), Sizes{});
+}
+
+}  // namespace
+}  // namespace hg
