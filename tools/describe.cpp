@@ -61,6 +61,29 @@ nlohmann::ordered_json type_json(std::string_view name, const TensorType& type) 
   return {{"name", name}, {"dtype", hg::name_of(type.dtype)}, {"shape", shape}};
 }
 
+// "area(w: f32[n], h: f32[n]) -> a: f32[n]"
+std::string function_text(const Model& function, const std::string& name) {
+  const Graph& graph = function.graph();
+  std::string in, out;
+  for (const ValueId id : graph.inputs())
+    in += text(in.empty() ? "" : ", ", graph.value_info(id).name, ": ", graph.value_info(id).type);
+  for (const auto& [result, id] : graph.outputs())
+    out += text(out.empty() ? "" : ", ", result, ": ", graph.value_info(id).type);
+  return text("  function    ", name, "(", in, ") -> ", out, "\n");
+}
+
+nlohmann::ordered_json function_json(const Model& function, const std::string& name) {
+  const Graph& graph = function.graph();
+  nlohmann::ordered_json out = {{"name", name},
+                                {"inputs", nlohmann::ordered_json::array()},
+                                {"outputs", nlohmann::ordered_json::array()}};
+  for (const ValueId id : graph.inputs())
+    out["inputs"].push_back(type_json(graph.value_info(id).name, graph.value_info(id).type));
+  for (const auto& [result, id] : graph.outputs())
+    out["outputs"].push_back(type_json(result, graph.value_info(id).type));
+  return out;
+}
+
 }  // namespace
 
 Description describe(const Model& model, const std::string& file) {
@@ -153,6 +176,24 @@ std::string description_json(const Model& model, const Description& d) {
   } else {
     out["no_plan"] = d.no_plan;
   }
+  return out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string library_text(const Library& library, const std::string& file) {
+  std::string out = text(file, "\n");
+  if (!library.info().producer.empty())
+    out += text("  made by     ", library.info().producer, "\n");
+  for (const std::string& name : library.functions())
+    out += function_text(*library.function(name), name);
+  return out;
+}
+
+std::string library_json(const Library& library, const std::string& file) {
+  nlohmann::ordered_json out = {{"file", file},
+                                {"producer", library.info().producer},
+                                {"functions", nlohmann::ordered_json::array()}};
+  for (const std::string& name : library.functions())
+    out["functions"].push_back(function_json(*library.function(name), name));
   return out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

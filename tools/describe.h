@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "hg/library.h"
 #include "hg/model.h"
 #include "hg/op.h"
 #include "hg/session.h"
@@ -35,6 +36,10 @@ struct Description {
 Description describe(const Model& model, const std::string& file);
 std::string description_text(const Model& model, const Description& description);
 std::string description_json(const Model& model, const Description& description);
+
+// What a library holds: a line for each function.
+std::string library_text(const Library& library, const std::string& file);
+std::string library_json(const Library& library, const std::string& file);
 
 // All ops of a registry as a Markdown table.
 std::string ops_text(const Registry& registry);

@@ -27,6 +27,8 @@ runs, after the passes, instead of the one in the file.
 
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 sizes and model do not fit.)";
 
+constexpr const char* kVerified = "the weights are as they were written: all checksums fit";
+
 struct InfoJob {
   std::string model;
   std::vector<std::string> dims;
@@ -81,6 +83,17 @@ Outcome check_symbols(const Graph& graph, const SymbolSizes& dims) {
   return {};
 }
 
+Outcome show(const Library& library, const InfoJob& job) {
+  if (job.verify) {
+    std::puts(kVerified);
+    return {};
+  }
+  const std::string shown =
+      job.as_json ? library_json(library, job.model) + "\n" : library_text(library, job.model);
+  std::fputs(shown.c_str(), stdout);
+  return {};
+}
+
 Outcome show(const InfoJob& job) {
   Result<Device> device = parse_device(job.device);
   if (!device.ok()) return usage(device.status().message());
@@ -88,9 +101,14 @@ Outcome show(const InfoJob& job) {
   if (!dims.ok()) return usage(dims.status().message());
   Result<Model> model =
       Model::load(job.model, Registry::built_in(), {.verify_weights = job.verify});
+  if (model.status().code() == Code::unsupported) {
+    const Result<Library> library =
+        Library::load(job.model, Registry::built_in(), {.verify_weights = job.verify});
+    if (library.ok()) return show(*library, job);
+  }
   if (!model.ok()) return outcome(model.status());
   if (job.verify) {
-    std::puts("the weights are as they were written: all checksums fit");
+    std::puts(kVerified);
     return {};
   }
   if (Outcome known = check_symbols(model->graph(), *dims); !known.ok()) return known;

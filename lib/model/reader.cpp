@@ -7,9 +7,9 @@
 #include <cstring>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "flatbuffers/flatbuffers.h"
+#include "hg/library.h"
 #include "hg/model.h"
 #include "lib/graph/access.h"
 #include "lib/graph/dim_text.h"
@@ -67,7 +67,13 @@ class Reader {
   Reader(const Mapping& mapping, const Registry& registry, const LoadOptions& options)
       : mapping_(mapping), registry_(registry), options_(options) {}
 
-  Result<std::pair<Graph, Model::Info>> read() {
+  struct Contents {
+    Graph graph;
+    Model::Info info;
+    std::vector<std::pair<std::string, Graph>> functions;
+  };
+
+  Result<Contents> read() {
     HG_TRY(read_header());
     const auto* bytes =
         reinterpret_cast<const uint8_t*>(mapping_.bytes.data() + header_.graph_offset);
@@ -80,20 +86,24 @@ class Reader {
     if (!file::VerifyModelBuffer(verifier))
       return corrupt_model("the graph section is damaged: a table or an offset is out of bounds");
     const file::Model& model = *file::GetModel(bytes);
-    HG_TRY(check_ops(*model.graph(), Budget(size)));
+    HG_TRY(check_ops(model, Budget(size)));
     budget_ = Budget(size);
     unscanned_ = unsummed_ = Budget(header_.data_bytes);
     HG_TRY(read_sizes(model.sizes()));
-    Graph graph(registry_);
-    HG_TRY(read_graph(*model.graph(), graph));
-    if (const Status status = graph.verify(); !status.ok())
+    Contents contents{.graph = Graph(registry_), .info = {}, .functions = {}};
+    HG_TRY(read_graph(*model.graph(), contents.graph));
+    if (const Status status = contents.graph.verify(); !status.ok())
       return corrupt_model("the graph is not valid: ", status.message());
+    for (size_t i = 0; i < size_of_vector(model.functions()); ++i)
+      HG_TRY(read_function(*model.functions()->Get(static_cast<flatbuffers::uoffset_t>(i)),
+                           contents.functions));
     HG_TRY_ASSIGN(const std::string_view producer, budget_.read(model.producer()));
     HG_TRY_ASSIGN(const std::string_view origin, budget_.read(model.source()));
     HG_TRY_ASSIGN(const std::string_view hash, budget_.read(model.source_hash()));
     HG_TRY_ASSIGN(std::vector<std::string> not_exercised, read_texts(model.not_exercised()));
-    return std::pair(std::move(graph), Model::Info{std::string(producer), std::string(origin),
-                                                   std::string(hash), std::move(not_exercised)});
+    contents.info = {std::string(producer), std::string(origin), std::string(hash),
+                     std::move(not_exercised)};
+    return contents;
   }
 
  private:
@@ -123,10 +133,28 @@ class Reader {
     return {};
   }
 
-  // All unknown ops at once, with how often each stands in the graph.
-  Status check_ops(const file::Graph& graph, Budget budget) {
+  Status read_function(const file::Function& source,
+                       std::vector<std::pair<std::string, Graph>>& functions) {
+    HG_TRY_ASSIGN(const std::string_view name, budget_.read(source.name()));
+    for (const auto& [taken, graph] : functions)
+      if (taken == name) return corrupt_model("there are two functions '", name, "'");
+    if (name.empty()) return corrupt_model("a function has no name");
+    Graph graph(registry_);
+    HG_TRY(read_graph(*source.graph(), graph));
+    if (const Status status = graph.verify(); !status.ok())
+      return corrupt_model("the function '", name, "' is not valid: ", status.message());
+    functions.emplace_back(name, std::move(graph));
+    return {};
+  }
+
+  // All unknown ops at once, with how often each stands in the graphs.
+  Status check_ops(const file::Model& model, Budget budget) {
     std::map<std::string, int64_t, std::less<>> unknown;
-    HG_TRY(count_unknown_ops(graph, 0, budget, unknown));
+    HG_TRY(count_unknown_ops(*model.graph(), 0, budget, unknown));
+    for (size_t i = 0; i < size_of_vector(model.functions()); ++i)
+      HG_TRY(count_unknown_ops(
+          *model.functions()->Get(static_cast<flatbuffers::uoffset_t>(i))->graph(), 0, budget,
+          unknown));
     if (unknown.empty()) return {};
     std::string names;
     for (const auto& [name, count] : unknown)
@@ -419,23 +447,75 @@ class Reader {
 
 }  // namespace
 
+namespace {
+
+Result<Reader::Contents> read_file(const std::string& path, const Registry& registry,
+                                   const LoadOptions& options) {
+  HG_TRY_ASSIGN(const Mapping mapping, map_file(path));
+  return Reader(mapping, registry, options).read();
+}
+
+Status in_file(const std::string& path, const Status& status) {
+  return Status(status.code(), text("'", path, "': ", status.message()));
+}
+
+// A model would lose the functions when it is saved.
+Status check_is_model(const Reader::Contents& contents) {
+  if (contents.functions.empty()) return {};
+  std::string names;
+  for (const auto& [name, graph] : contents.functions)
+    names += text(names.empty() ? "" : ", ", name);
+  return unsupported("the file is a library of the functions ", names, ", which hg::Library reads");
+}
+
+Status check_is_library(const Reader::Contents& contents) {
+  if (!contents.functions.empty() && contents.graph.nodes().empty()) return {};
+  return unsupported("the file is a model, which hg::Model reads, not a library of functions");
+}
+
+}  // namespace
+
 Result<Model> Model::load(const std::string& path, const Registry& registry,
                           const LoadOptions& options) {
-  HG_TRY_ASSIGN(const Mapping mapping, map_file(path));
-  Result<std::pair<Graph, Info>> read = Reader(mapping, registry, options).read();
-  if (!read.ok())
-    return Status(read.status().code(), text("'", path, "': ", read.status().message()));
+  Result<Reader::Contents> read = read_file(path, registry, options);
+  if (!read.ok()) return in_file(path, read.status());
+  if (const Status status = check_is_model(*read); !status.ok()) return in_file(path, status);
   Model model;
-  std::tie(model.graph_, model.info_) = *std::move(read);
+  model.graph_ = std::move(read->graph);
+  model.info_ = std::move(read->info);
   return model;
+}
+
+Result<Library> Library::load(const std::string& path, const Registry& registry,
+                              const LoadOptions& options) {
+  Result<Reader::Contents> read = read_file(path, registry, options);
+  if (!read.ok()) return in_file(path, read.status());
+  if (const Status status = check_is_library(*read); !status.ok()) return in_file(path, status);
+  Library library;
+  library.functions_ = std::move(read->functions);
+  library.info_ = std::move(read->info);
+  return library;
+}
+
+Result<Library> Library::read(std::span<const std::byte> bytes, const Registry& registry,
+                              const LoadOptions& options) {
+  HG_TRY_ASSIGN(const Mapping mapping, copy_bytes(bytes));
+  HG_TRY_ASSIGN(Reader::Contents read, Reader(mapping, registry, options).read());
+  HG_TRY(check_is_library(read));
+  Library library;
+  library.functions_ = std::move(read.functions);
+  library.info_ = std::move(read.info);
+  return library;
 }
 
 Result<Model> Model::read(std::span<const std::byte> bytes, const Registry& registry,
                           const LoadOptions& options) {
   HG_TRY_ASSIGN(const Mapping mapping, copy_bytes(bytes));
-  HG_TRY_ASSIGN(auto read, Reader(mapping, registry, options).read());
+  HG_TRY_ASSIGN(Reader::Contents read, Reader(mapping, registry, options).read());
+  HG_TRY(check_is_model(read));
   Model model;
-  std::tie(model.graph_, model.info_) = std::move(read);
+  model.graph_ = std::move(read.graph);
+  model.info_ = std::move(read.info);
   return model;
 }
 
@@ -448,9 +528,11 @@ Result<Model> Model::borrow(std::span<const std::byte> bytes, const Registry& re
   // Nobody frees it; that it has an owner says that there is something.
   void* const lent = const_cast<std::byte*>(bytes.data());
   const Mapping mapping{bytes, std::shared_ptr<void>(lent, [](void*) {})};
-  HG_TRY_ASSIGN(auto read, Reader(mapping, registry, options).read());
+  HG_TRY_ASSIGN(Reader::Contents read, Reader(mapping, registry, options).read());
+  HG_TRY(check_is_model(read));
   Model model;
-  std::tie(model.graph_, model.info_) = std::move(read);
+  model.graph_ = std::move(read.graph);
+  model.info_ = std::move(read.info);
   return model;
 }
 

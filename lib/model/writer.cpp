@@ -4,10 +4,11 @@
 #include <map>
 
 #include "flatbuffers/flatbuffers.h"
+#include "hg/library.h"
 #include "hg/model.h"
 #include "lib/graph/access.h"
-#include "lib/model/crc32c.h"
 #include "lib/graph/dim_text.h"
+#include "lib/model/crc32c.h"
 #include "lib/model/destination.h"
 #include "lib/model/header.h"
 #include "model_generated.h"
@@ -27,10 +28,10 @@ uint64_t align_blob(uint64_t bytes) {
 
 class GraphWriter {
  public:
-  explicit GraphWriter(const Graph& graph) {
+  explicit GraphWriter(std::span<const Graph* const> graphs) {
     // Without defaults -0.0, which equals the default 0, would come back without its sign.
     fbb_.ForceDefaults(true);
-    sizes_.add(graph);
+    for (const Graph* graph : graphs) sizes_.add(*graph);
     if (sizes_.definitions().size() > kMaxNamedSizes)
       status_ = unsupported("the sizes have ", uint64_t{sizes_.definitions().size()},
                             " long parts; a file takes ", uint64_t{kMaxNamedSizes}, " at most");
@@ -68,12 +69,20 @@ class GraphWriter {
                              body.fresh_count, fbb_.CreateVector(guards));
   }
 
-  void finish(flatbuffers::Offset<file::Graph> graph, const Model::Info& info) {
+  flatbuffers::Offset<file::Function> write(const std::string& name, const Graph& function) {
+    const auto graph = write(function);
+    return file::CreateFunction(fbb_, fbb_.CreateString(name), graph);
+  }
+
+  void finish(flatbuffers::Offset<file::Graph> graph, const Offsets<file::Function>& functions,
+              const Model::Info& info) {
     const auto not_exercised = texts(info.not_exercised), sizes = texts(sizes_.definitions());
+    // A model without functions is as it was before there were any.
+    const auto listed = functions.empty() ? 0 : fbb_.CreateVector(functions);
     file::FinishModelBuffer(
         fbb_, file::CreateModel(fbb_, graph, fbb_.CreateString(info.producer),
                                 fbb_.CreateString(info.source), fbb_.CreateString(info.source_hash),
-                                not_exercised, sizes));
+                                not_exercised, sizes, listed));
   }
 
   const Status& status() const { return status_; }
@@ -107,10 +116,9 @@ class GraphWriter {
 
   flatbuffers::Offset<file::Guard> write(const Guard& guard) {
     const auto left = write(guard.left), right = write(guard.right);
-    return file::CreateGuard(fbb_, left, static_cast<uint8_t>(guard.relation), right,
-                             fbb_.CreateString(guard.reason),
-                             fbb_.CreateString(guard.origin.module),
-                             fbb_.CreateString(guard.origin.source));
+    return file::CreateGuard(
+        fbb_, left, static_cast<uint8_t>(guard.relation), right, fbb_.CreateString(guard.reason),
+        fbb_.CreateString(guard.origin.module), fbb_.CreateString(guard.origin.source));
   }
 
   flatbuffers::Offset<file::Node> write(const Node& node) {
@@ -182,10 +190,20 @@ class GraphWriter {
 
 // Calls sink(data, bytes) for the pieces of the file in order, until one fails.
 template <class Sink>
-Status write_file(const Model& model, const Sink& sink) {
-  HG_TRY(model.graph().verify());
-  GraphWriter writer(model.graph());
-  writer.finish(writer.write(model.graph()), model.info());
+Status write_file(const Graph& graph, std::span<const std::pair<std::string, Graph>> functions,
+                  const Model::Info& info, const Sink& sink) {
+  HG_TRY(graph.verify());
+  std::vector<const Graph*> graphs = {&graph};
+  for (const auto& [name, function] : functions) {
+    if (const Status status = function.verify(); !status.ok())
+      return Status(status.code(), text("function '", name, "': ", status.message()));
+    graphs.push_back(&function);
+  }
+  GraphWriter writer(graphs);
+  const auto own = writer.write(graph);
+  Offsets<file::Function> written;
+  for (const auto& [name, function] : functions) written.push_back(writer.write(name, function));
+  writer.finish(own, written, info);
   HG_TRY(writer.status());
   static constexpr char kZeros[kBlobAlignment] = {};
   FileHeader header{};
@@ -216,9 +234,13 @@ Result<Model> Model::from_graph(Graph graph) {
   return model;
 }
 
-Result<std::vector<std::byte>> Model::serialize() const {
+namespace {
+
+Result<std::vector<std::byte>> bytes_of(const Graph& graph,
+                                        std::span<const std::pair<std::string, Graph>> functions,
+                                        const Model::Info& info) {
   std::vector<std::byte> bytes;
-  HG_TRY(write_file(*this, [&](const void* data, uint64_t count) -> Status {
+  HG_TRY(write_file(graph, functions, info, [&](const void* data, uint64_t count) -> Status {
     const auto* begin = static_cast<const std::byte*>(data);
     bytes.insert(bytes.end(), begin, begin + count);
     return {};
@@ -226,13 +248,63 @@ Result<std::vector<std::byte>> Model::serialize() const {
   return bytes;
 }
 
-Status Model::save(const std::string& path,
-                   const std::function<bool(const std::string& temporary)>& keep) const {
+Status save_file(const std::string& path, const Graph& graph,
+                 std::span<const std::pair<std::string, Graph>> functions, const Model::Info& info,
+                 const std::function<bool(const std::string& temporary)>& keep) {
   HG_TRY_ASSIGN(Destination destination, Destination::open(path));
-  HG_TRY(write_file(*this, [&](const void* data, uint64_t count) -> Status {
+  HG_TRY(write_file(graph, functions, info, [&](const void* data, uint64_t count) -> Status {
     return destination.write(data, count);
   }));
   return destination.finish(keep);
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> Model::serialize() const { return bytes_of(graph_, {}, info_); }
+
+Status Model::save(const std::string& path,
+                   const std::function<bool(const std::string& temporary)>& keep) const {
+  return save_file(path, graph_, {}, info_, keep);
+}
+
+Status Library::add(std::string name, Graph function) {
+  HG_TRY(function.status());
+  HG_CHECK(!name.empty(), "a function has no name");
+  for (const auto& [taken, known] : functions_)
+    HG_CHECK(taken != name, "there are two functions '", name, "'");
+  functions_.emplace_back(std::move(name), std::move(function));
+  return {};
+}
+
+std::vector<std::string> Library::functions() const {
+  std::vector<std::string> names;
+  for (const auto& [name, graph] : functions_) names.push_back(name);
+  return names;
+}
+
+Result<Model> Library::function(std::string_view name) const {
+  std::string names;
+  for (const auto& [known, graph] : functions_) {
+    if (known != name) {
+      names += text(names.empty() ? "" : ", ", known);
+      continue;
+    }
+    HG_TRY_ASSIGN(Model model, Model::from_graph(graph));
+    model.set_info(info_);
+    return model;
+  }
+  return Status(Code::not_found, text("there is no function '", name, "'; there are ",
+                                      names.empty() ? "none" : names));
+}
+
+Result<std::vector<std::byte>> Library::serialize() const {
+  HG_CHECK(!functions_.empty(), "a library has no functions to write");
+  return bytes_of(Graph(), functions_, info_);
+}
+
+Status Library::save(const std::string& path) const {
+  HG_CHECK(!functions_.empty(), "a library has no functions to write");
+  return save_file(path, Graph(), functions_, info_, {});
 }
 
 }  // namespace hg

@@ -10,7 +10,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "hg/library.h"
 #include "hg/model.h"
+#include "hg/ops.h"
 #include "hg/version.h"
 #include "hg/npy.h"
 
@@ -293,6 +295,25 @@ TEST_F(Programs, InfoDescribes) {
   EXPECT_NE(whole.out.find("relu"), std::string::npos);
 }
 
+TEST_F(Programs, InfoListsTheFunctionsOfALibrary) {
+  Library library;
+  for (const char* name : {"half", "double"}) {
+    Graph graph;
+    const Value x = graph.input("x", f32, {"n"});
+    graph.output("y", x * (name[0] == 'h' ? 0.5 : 2.0));
+    ASSERT_TRUE(library.add(name, std::move(graph)).ok());
+  }
+  ASSERT_TRUE(library.save(folder_ / "library.hgm").ok());
+  const Ran text = run("hg-info library.hgm");
+  EXPECT_EQ(text.exit, 0) << text.err;
+  EXPECT_NE(text.out.find("half(x: f32[n]) -> y: f32[n]\n"), std::string::npos) << text.out;
+  const json answer = json::parse(run("hg-info library.hgm --json").out);
+  EXPECT_EQ(answer["functions"][1]["name"], "double");
+  EXPECT_EQ(answer["functions"][1]["outputs"][0]["shape"], json::array({"n"}));
+  EXPECT_NE(run("hg-info library.hgm --verify").out.find("all checksums fit"), std::string::npos);
+  expect_refusal("hg-run library.hgm -i four.npy -o out", 3, "functions half, double");
+}
+
 TEST_F(Programs, InfoVerifiesTheWeights) {
   EXPECT_NE(run("hg-info wide.hgm --verify").out.find("all checksums fit"), std::string::npos);
   std::string bytes = slurp(folder_ / "wide.hgm");
@@ -329,8 +350,9 @@ TEST_F(Programs, InfoWritesDot) {
   ASSERT_EQ(ran.exit, 0) << ran.err;
   const std::string dot = slurp(folder_ / "odd.dot");
   EXPECT_EQ(run("hg-info odd.hgm --dot -").out, dot);
-  for (const char* part : {"digraph \"odd.hgm\"", "a \\\"quoted\\\" \\\\n name\\l", "weight f32[4, 4]",
-                           "label=\"net.second\"", "label=\"net\"", "n0 -> n1;", "<y>"})
+  for (const char* part :
+       {"digraph \"odd.hgm\"", "a \\\"quoted\\\" \\\\n name\\l", "weight f32[4, 4]",
+        "label=\"net.second\"", "label=\"net\"", "n0 -> n1;", "<y>"})
     EXPECT_NE(dot.find(part), std::string::npos) << part << " in\n" << dot;
   EXPECT_EQ(dot.find("label=\"net.first\""), std::string::npos);  // around one node
   expect_refusal("hg-info odd.hgm --dot none/there.dot", 2, "cannot be written");
