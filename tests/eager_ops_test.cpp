@@ -20,7 +20,7 @@ namespace hg::test {
 namespace {
 
 int rounds = 2;
-uint64_t first_seed = 1;
+uint64_t first_seed = 0;  // 0: all dense
 
 // Rounding apart: a strided input may go to another kernel than a dense one.
 double tolerance_of(const Sample& sample, DType dtype) {
@@ -149,7 +149,7 @@ void check(Executor& ex, const Call& call) {
   ASSERT_TRUE(built.ok()) << call.text() << ": " << built.status().message();
   Case& c = **built;
   const Node& node = c.graph.nodes()[static_cast<size_t>(c.node)];
-  const bool is_plain = call.seed == first_seed;
+  const bool is_plain = call.seed == 0;
   std::vector<Array> inputs;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     Tensor& tensor = c.inputs[i].data.tensor;

@@ -131,6 +131,9 @@ TEST_F(VulkanEager, ViewsPlacesAndNumbers) {
   Array column = *y.select(1, 0);
   ASSERT_TRUE(ex.into(column).mul(column, -1.0).ok());
   EXPECT_EQ(floats_of(y), (std::vector<float>{0, 1, 4, 9, -116, 125, 136, 149, -64, 81, 100, 121}));
+  Array place = *zeros({4, 3});
+  ASSERT_TRUE(ex.into(place).permute(ex.mul(x, 2), {1, 0}).ok());
+  EXPECT_EQ(floats_of(place), (std::vector<float>{0, 8, 16, 2, 10, 18, 4, 12, 20, 6, 14, 22}));
   const std::vector<float> mine = {1, 2, 3};
   EXPECT_EQ(floats_of(ex.add(view(mine, {3}), 1)), (std::vector<float>{2, 3, 4}));
   EXPECT_EQ(floats_of(ex.add(*zeros({0, 3}), view(mine, {3}))), std::vector<float>());

@@ -124,13 +124,13 @@ void run_gemm(const RunContext& c) noexcept {
     const Product<float> p = s.product<float>(c, index / tiles);
     const int64_t j = index % tiles * s.tile_n(), columns = std::min(s.tile_n(), s.n - j);
     const float* b = p.b + j * s.b_col;
+    if (p.m == 0) return;
     if (p.k == 0) {
       for (int64_t i = 0; i < p.m; ++i) std::fill_n(p.y + i * s.n + j, columns, 0.0f);
     } else if (p.m <= kGemvRows && s.b_row == 1 && s.a_col == 1) {
-      if (p.m > 0) gemv_table().dots(p.m, columns, p.k, p.a, s.a_row, b, s.b_col, p.y + j, s.n);
+      gemv_table().dots(p.m, columns, p.k, p.a, s.a_row, b, s.b_col, p.y + j, s.n);
     } else if (p.m <= kGemvRows && s.b_col == 1) {
-      if (p.m > 0)
-        gemv_table().combine(p.m, columns, p.k, p.a, s.a_row, s.a_col, b, s.b_row, p.y + j, s.n);
+      gemv_table().combine(p.m, columns, p.k, p.a, s.a_row, s.a_col, b, s.b_row, p.y + j, s.n);
     } else {
       for (int64_t k = 0; k < p.k; k += kDepthPiece) {
         const int64_t piece = std::min(kDepthPiece, p.k - k);

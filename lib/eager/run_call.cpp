@@ -84,10 +84,13 @@ Status ExecutorBase::Body::execute(std::string_view op, PlannedCall& call,
   if (call.is_random) call.program->set_random({options.seed, draws++});
   if (given)
     for (size_t i = 0; i < results.size(); ++i) HG_TRY(check_out(op, call.outputs[i], results[i]));
-  if (session.device != Device::cpu && (call.way != PlannedCall::Way::view || given))
+  if (session.device != Device::cpu && call.way != PlannedCall::Way::view)
     return run_on_device(call, inputs, results, given);
-  if (given)
+  if (given) {
+    for (const Operand& input : inputs)  // of a view, which the CPU copies whatever the device
+      if (input.array_ != nullptr) HG_TRY(input.array_->to_host());
     for (Array& result : results) HG_TRY(result.make_writable());
+  }
   if (call.way == PlannedCall::Way::view && !given) {
     for (size_t i = 0; i < results.size(); ++i) {
       const Program::InputView& seen = *call.outputs[i].view;
