@@ -8,6 +8,54 @@
 #include "kernels/linalg/loops.h"
 
 namespace hg::kernels {
+
+void load(const Tensor& x, int64_t index, int64_t count, double* to) {
+  if (x.dtype == f64)
+    std::copy_n(x.as<const double>() + index * count, count, to);
+  else
+    std::copy_n(x.as<const float>() + index * count, count, to);
+}
+void save(const Tensor& y, int64_t index, int64_t count, const double* from) {
+  if (y.dtype == f64) {
+    std::copy_n(from, count, y.as<double>() + index * count);
+    return;
+  }
+  float* const to = y.as<float>() + index * count;
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
+}
+
+namespace {
+
+// to[columns, rows] = from[rows, columns]^T
+template <class From, class To>
+void transpose_as(const From* from, int64_t rows, int64_t columns, To* to) {
+  constexpr int64_t kSide = 16;  // squares whose lines stay in the first cache
+  for (int64_t i0 = 0; i0 < rows; i0 += kSide)
+    for (int64_t j0 = 0; j0 < columns; j0 += kSide)
+      for (int64_t i = i0; i < std::min(rows, i0 + kSide); ++i)
+        for (int64_t j = j0; j < std::min(columns, j0 + kSide); ++j)
+          to[j * rows + i] = static_cast<To>(from[i * columns + j]);
+}
+
+}  // namespace
+
+void transpose(const double* from, int64_t rows, int64_t columns, double* to) {
+  transpose_as(from, rows, columns, to);
+}
+void load_transposed(const Tensor& x, int64_t index, int64_t rows, int64_t columns, double* to) {
+  if (x.dtype == f64)
+    transpose_as(x.as<const double>() + index * rows * columns, rows, columns, to);
+  else
+    transpose_as(x.as<const float>() + index * rows * columns, rows, columns, to);
+}
+void save_transposed(const Tensor& y, int64_t index, int64_t rows, int64_t columns,
+                     const double* from) {
+  if (y.dtype == f64)
+    transpose_as(from, columns, rows, y.as<double>() + index * rows * columns);
+  else
+    transpose_as(from, columns, rows, y.as<float>() + index * rows * columns);
+}
+
 namespace {
 
 // ---- LU with partial pivoting ----

@@ -57,21 +57,8 @@ void run_task(const RunContext& c) noexcept {
 }
 
 // Matrix or vector `index` of a tensor of f32 or f64, whose matrices have `count` elements.
-inline void load(const Tensor& x, int64_t index, int64_t count, double* to) {
-  if (x.dtype == f64)
-    std::copy_n(x.as<const double>() + index * count, count, to);
-  else
-    std::copy_n(x.as<const float>() + index * count, count, to);
-}
-inline void save(const Tensor& y, int64_t index, int64_t count, const double* from) {
-  if (y.dtype == f64) {
-    std::copy_n(from, count, y.as<double>() + index * count);
-    return;
-  }
-  float* const to = y.as<float>() + index * count;
-  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
-}
-
+void load(const Tensor& x, int64_t index, int64_t count, double* to);
+void save(const Tensor& y, int64_t index, int64_t count, const double* from);
 inline void put(const Tensor& y, int64_t at, double value) {
   if (y.dtype == f64)
     y.as<double>()[at] = value;
@@ -80,30 +67,11 @@ inline void put(const Tensor& y, int64_t at, double value) {
 }
 
 // to[columns, rows] = from[rows, columns]^T
-template <class From, class To>
-void transpose(const From* from, int64_t rows, int64_t columns, To* to) {
-  constexpr int64_t kSide = 16;  // squares whose lines stay in the first cache
-  for (int64_t i0 = 0; i0 < rows; i0 += kSide)
-    for (int64_t j0 = 0; j0 < columns; j0 += kSide)
-      for (int64_t i = i0; i < std::min(rows, i0 + kSide); ++i)
-        for (int64_t j = j0; j < std::min(columns, j0 + kSide); ++j)
-          to[j * rows + i] = static_cast<To>(from[i * columns + j]);
-}
+void transpose(const double* from, int64_t rows, int64_t columns, double* to);
 // The transposed matrix, and a matrix [rows, columns] of which from[columns, rows] is transposed.
-inline void load_transposed(const Tensor& x, int64_t index, int64_t rows, int64_t columns,
-                            double* to) {
-  if (x.dtype == f64)
-    transpose(x.as<const double>() + index * rows * columns, rows, columns, to);
-  else
-    transpose(x.as<const float>() + index * rows * columns, rows, columns, to);
-}
-inline void save_transposed(const Tensor& y, int64_t index, int64_t rows, int64_t columns,
-                            const double* from) {
-  if (y.dtype == f64)
-    transpose(from, columns, rows, y.as<double>() + index * rows * columns);
-  else
-    transpose(from, columns, rows, y.as<float>() + index * rows * columns);
-}
+void load_transposed(const Tensor& x, int64_t index, int64_t rows, int64_t columns, double* to);
+void save_transposed(const Tensor& y, int64_t index, int64_t rows, int64_t columns,
+                     const double* from);
 
 // Of a vector v[count]: whether the largest element is negative. Equal sizes count as the first.
 inline bool points_down(const double* v, int64_t count) {
