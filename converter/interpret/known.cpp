@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "converter/interpret/interpreter.h"
+#include "converter/interpret/fold.h"
 #include "converter/rows/promotion.h"
 #include "converter/rows/view.h"
 
@@ -78,8 +78,7 @@ std::string_view pure_name(const NodeCall& call) {
   return name;
 }
 
-std::optional<Known> elementwise(NodeCall& call, std::string_view op, const Item& first,
-                                 const Item& second) {
+std::optional<Known> elementwise(std::string_view op, const Item& first, const Item& second) {
   const auto a = as_known(first), b = as_known(second);
   if (!a || !b) return std::nullopt;
   if (a->rank == 1 && b->rank == 1 && a->elements.size() != b->elements.size() &&
@@ -113,9 +112,38 @@ std::optional<Known> elementwise(NodeCall& call, std::string_view op, const Item
     if (!z) return std::nullopt;
     result.elements.push_back(*z);
   }
-  (void)call;
   return result;
 }
+
+bool cast_known(NodeCall& call, const Known& known, DType dtype) {
+  Known result{dtype, known.rank, {}};
+  for (const Scalar& s : known.elements) {
+    const auto y = stored(s, dtype);
+    if (!y) return false;
+    result.elements.push_back(*y);
+  }
+  return give(call, result);
+}
+
+bool cast_first(NodeCall& call, DType dtype) {
+  const auto a = as_known(call.argument(0));
+  return a && cast_known(call, *a, dtype);
+}
+
+// A size over a power of two is no other number in f32 while the size has at most 24 bits.
+bool stays_exact(NodeCall& call, const Scalar& ratio) {
+  constexpr int64_t kEnd = int64_t{1} << 24;
+  if (ratio.kind != Scalar::Kind::ratio || !ratio.bottom.is_constant()) return false;
+  const int64_t bottom = ratio.bottom.constant();
+  if (bottom <= 0 || (bottom & (bottom - 1)) != 0) return false;
+  call.graph().guard(ratio.top, Relation::lt, kEnd, "a tensor that holds the size as f32");
+  call.graph().guard(-kEnd, Relation::lt, ratio.top, "a tensor that holds the size as f32");
+  return true;
+}
+
+}  // namespace
+
+namespace fold {
 
 bool arithmetic(NodeCall& call, std::string_view op) {
   const Item* self = call.find("self");
@@ -128,7 +156,7 @@ bool arithmetic(NodeCall& call, std::string_view op) {
   if (const Item* mode = call.find("rounding_mode"); mode && mode->is_string())
     op = std::get<std::string>(mode->value) == "floor" ? "floor_divide" : "trunc_divide";
   if (pure_name(call) == "rsub") std::swap(self, other);
-  return give(call, elementwise(call, op, *self, *other));
+  return give(call, elementwise(op, *self, *other));
 }
 
 bool unary(NodeCall& call, std::string_view op) {
@@ -147,17 +175,7 @@ bool unary(NodeCall& call, std::string_view op) {
   return give(call, result);
 }
 
-bool cast_known(NodeCall& call, const Known& known, DType dtype) {
-  Known result{dtype, known.rank, {}};
-  for (const Scalar& s : known.elements) {
-    const auto y = stored(s, dtype);
-    if (!y) return false;
-    result.elements.push_back(*y);
-  }
-  return give(call, result);
-}
-
-bool to(NodeCall& call) {
+bool to(NodeCall& call, std::string_view) {
   const Item* self = call.find("self");
   const auto a = self ? as_known(*self) : std::nullopt;
   if (!a) return false;
@@ -173,9 +191,13 @@ bool to(NodeCall& call) {
   return cast_known(call, *a, dtype);
 }
 
-bool reciprocal(NodeCall& call) {
+bool to_float(NodeCall& call, std::string_view) { return cast_first(call, f32); }
+bool to_long(NodeCall& call, std::string_view) { return cast_first(call, i64); }
+bool to_int(NodeCall& call, std::string_view) { return cast_first(call, i32); }
+
+bool reciprocal(NodeCall& call, std::string_view) {
   const Item* self = call.find("self");
-  return self && give(call, elementwise(call, "div", Item(1.0), *self));
+  return self && give(call, elementwise("div", Item(1.0), *self));
 }
 
 bool reduce(NodeCall& call, std::string_view op) {
@@ -196,7 +218,8 @@ bool reduce(NodeCall& call, std::string_view op) {
   return total && give(call, Known{dtype, 0, {*total}});
 }
 
-bool reshape(NodeCall& call) {  // reshape view flatten squeeze unsqueeze of rank 0 and 1
+// reshape view flatten squeeze unsqueeze of rank 0 and 1
+bool reshape(NodeCall& call, std::string_view) {
   const Item* self = call.find("self");
   const auto a = self ? as_known(*self) : std::nullopt;
   if (!a) return false;
@@ -219,7 +242,8 @@ bool reshape(NodeCall& call) {  // reshape view flatten squeeze unsqueeze of ran
   return give_part(call, *self, result, rows::reshape_view(shape_of(result)));
 }
 
-bool join(NodeCall& call) {  // stack and cat
+// stack and cat
+bool join(NodeCall& call, std::string_view) {
   const Item* tensors = call.find("tensors");
   if (!tensors || !tensors->is_list()) return false;
   const bool stack = pure_name(call) == "stack";
@@ -236,7 +260,8 @@ bool join(NodeCall& call) {  // stack and cat
   return !first && give(call, result);
 }
 
-bool pick(NodeCall& call) {  // select and slice of rank 1
+// select and slice of rank 1
+bool pick(NodeCall& call, std::string_view) {
   const Item* self = call.find("self");
   const auto a = self ? as_known(*self) : std::nullopt;
   if (!a || a->rank != 1) return false;
@@ -265,7 +290,7 @@ bool pick(NodeCall& call) {  // select and slice of rank 1
   return give_part(call, *self, result, rows::slice_view(0, first, last, *step));
 }
 
-bool pass(NodeCall& call) {
+bool pass(NodeCall& call, std::string_view) {
   const Item* self = call.find("self");
   if (!self && call.argument_count() > 0) self = &call.argument(0);
   if (!self || !as_known(*self)) return false;
@@ -274,19 +299,8 @@ bool pass(NodeCall& call) {
   return true;
 }
 
-// A size over a power of two is no other number in f32 while the size has at most 24 bits.
-bool stays_exact(NodeCall& call, const Scalar& ratio) {
-  constexpr int64_t kEnd = int64_t{1} << 24;
-  if (ratio.kind != Scalar::Kind::ratio || !ratio.bottom.is_constant()) return false;
-  const int64_t bottom = ratio.bottom.constant();
-  if (bottom <= 0 || (bottom & (bottom - 1)) != 0) return false;
-  call.graph().guard(ratio.top, Relation::lt, kEnd, "a tensor that holds the size as f32");
-  call.graph().guard(-kEnd, Relation::lt, ratio.top, "a tensor that holds the size as f32");
-  return true;
-}
-
 // torch.tensor() and its relatives on numbers, or on a flat list of them.
-bool create(NodeCall& call) {
+bool create(NodeCall& call, std::string_view) {
   if (call.argument_count() == 0) return false;
   const Item& data = call.argument(0);
   Known result{i64, 0, {}};
@@ -326,90 +340,21 @@ bool create(NodeCall& call) {
   return give(call, result);
 }
 
-struct KnownOp {
-  std::string_view kind;
-  bool (*run)(NodeCall&);
-};
+bool as_tensor(NodeCall& call, std::string_view op) {
+  return !call.argument(0).is_tensor() && create(call, op);
+}
 
-constexpr KnownOp kOps[] = {
-    {"aten::add", [](NodeCall& c) { return arithmetic(c, "add"); }},
-    {"aten::sub", [](NodeCall& c) { return arithmetic(c, "sub"); }},
-    {"aten::rsub", [](NodeCall& c) { return arithmetic(c, "sub"); }},
-    {"aten::mul", [](NodeCall& c) { return arithmetic(c, "mul"); }},
-    {"aten::div", [](NodeCall& c) { return arithmetic(c, "div"); }},
-    {"aten::true_divide", [](NodeCall& c) { return arithmetic(c, "div"); }},
-    {"aten::floor_divide", [](NodeCall& c) { return arithmetic(c, "floor_divide"); }},
-    {"aten::remainder", [](NodeCall& c) { return arithmetic(c, "remainder"); }},
-    {"aten::minimum", [](NodeCall& c) { return arithmetic(c, "min"); }},
-    {"aten::maximum", [](NodeCall& c) { return arithmetic(c, "max"); }},
-    {"aten::eq", [](NodeCall& c) { return arithmetic(c, "eq"); }},
-    {"aten::ne", [](NodeCall& c) { return arithmetic(c, "ne"); }},
-    {"aten::lt", [](NodeCall& c) { return arithmetic(c, "lt"); }},
-    {"aten::le", [](NodeCall& c) { return arithmetic(c, "le"); }},
-    {"aten::gt", [](NodeCall& c) { return arithmetic(c, "gt"); }},
-    {"aten::ge", [](NodeCall& c) { return arithmetic(c, "ge"); }},
-    {"aten::neg", [](NodeCall& c) { return unary(c, "neg"); }},
-    {"aten::abs", [](NodeCall& c) { return unary(c, "abs"); }},
-    {"aten::reciprocal", reciprocal},
-    {"aten::floor", [](NodeCall& c) { return unary(c, "floor"); }},
-    {"aten::ceil", [](NodeCall& c) { return unary(c, "ceil"); }},
-    {"aten::round", [](NodeCall& c) { return unary(c, "round"); }},
-    {"aten::trunc", [](NodeCall& c) { return unary(c, "trunc"); }},
-    {"aten::sum", [](NodeCall& c) { return reduce(c, "add"); }},
-    {"aten::prod", [](NodeCall& c) { return reduce(c, "mul"); }},
-    {"aten::max", [](NodeCall& c) { return reduce(c, "max"); }},
-    {"aten::min", [](NodeCall& c) { return reduce(c, "min"); }},
-    {"aten::to", to},
-    {"aten::type_as", to},
-    {"aten::_cast_Float",
-     [](NodeCall& c) {
-       const auto a = as_known(c.argument(0));
-       return a && cast_known(c, *a, f32);
-     }},
-    {"aten::_cast_Long",
-     [](NodeCall& c) {
-       const auto a = as_known(c.argument(0));
-       return a && cast_known(c, *a, i64);
-     }},
-    {"aten::_cast_Int",
-     [](NodeCall& c) {
-       const auto a = as_known(c.argument(0));
-       return a && cast_known(c, *a, i32);
-     }},
-    {"aten::reshape", reshape},
-    {"aten::view", reshape},
-    {"aten::flatten", reshape},
-    {"aten::ravel", reshape},
-    {"aten::squeeze", reshape},
-    {"aten::unsqueeze", reshape},
-    {"aten::stack", join},
-    {"aten::cat", join},
-    {"aten::select", pick},
-    {"aten::slice", pick},
-    {"aten::clone", pass},
-    {"aten::detach", pass},
-    {"aten::alias", pass},
-    {"aten::contiguous", pass},
-    {"aten::cpu", pass},
-    {"aten::lift_fresh", pass},
-    {"aten::tensor", create},
-    {"aten::as_tensor", [](NodeCall& c) { return !c.argument(0).is_tensor() && create(c); }},
-    {"aten::scalar_tensor", create},
-};
-
-}  // namespace
+}  // namespace fold
 
 bool run_known(NodeCall& call) {
-  for (const KnownOp& op : kOps)
-    if (op.kind == call.kind()) {
-      // An overload with a list of tensors or numbers looks for itself.
-      for (int i = 0; i < call.argument_count() && i < 2; ++i) {
-        const auto* tensor = std::get_if<TensorRef>(&call.argument(i).value);
-        if (tensor && !(*tensor)->known() && op.run != to) return false;
-      }
-      return op.run(call);
-    }
-  return false;
+  const Row* row = row_named(call.kind());
+  if (row == nullptr || row->fold.run == nullptr) return false;
+  // An overload with a list of tensors or numbers looks for itself.
+  for (int i = 0; i < call.argument_count() && i < 2; ++i) {
+    const auto* tensor = std::get_if<TensorRef>(&call.argument(i).value);
+    if (tensor && !(*tensor)->known() && row->fold.run != fold::to) return false;
+  }
+  return row->fold.run(call, row->fold.op);
 }
 
 }  // namespace hg::convert

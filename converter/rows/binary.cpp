@@ -6,6 +6,7 @@
 #include <numbers>
 #include <optional>
 
+#include "converter/interpret/fold.h"
 #include "converter/rows/complex.h"
 #include "converter/rows/pointwise.h"
 #include "hg/op.h"
@@ -162,23 +163,31 @@ void ldexp(Call& call) {
 
 constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
-    {"aten::add", add, OnComplex::parts},
+    {.op = "aten::add", .run = add, .complex = OnComplex::parts, .fold = {fold::arithmetic, "add"}},
     {"aten::__radd__", add},
-    {"aten::sub", sub, OnComplex::parts},
+    {.op = "aten::sub", .run = sub, .complex = OnComplex::parts, .fold = {fold::arithmetic, "sub"}},
     {"aten::subtract", sub, OnComplex::parts},
-    {"aten::rsub", rsub, OnComplex::parts},
-    {"aten::mul", mul, of_complex::mul},
+    {.op = "aten::rsub",
+     .run = rsub,
+     .complex = OnComplex::parts,
+     .fold = {fold::arithmetic, "sub"}},
+    {.op = "aten::mul", .run = mul, .complex = of_complex::mul, .fold = {fold::arithmetic, "mul"}},
     {"aten::multiply", mul, of_complex::mul},
-    {"aten::div", div, of_complex::div},
+    {.op = "aten::div", .run = div, .complex = of_complex::div, .fold = {fold::arithmetic, "div"}},
     {"aten::divide", div, of_complex::div},
-    {"aten::true_divide", div, of_complex::div},
-    {"aten::floor_divide", numbers_same_name},
-    {"aten::remainder", numbers_same_name},
+    {.op = "aten::true_divide",
+     .run = div,
+     .complex = of_complex::div,
+     .fold = {fold::arithmetic, "div"}},
+    {.op = "aten::floor_divide",
+     .run = numbers_same_name,
+     .fold = {fold::arithmetic, "floor_divide"}},
+    {.op = "aten::remainder", .run = numbers_same_name, .fold = {fold::arithmetic, "remainder"}},
     {"aten::fmod", numbers_same_name},
     {"aten::pow", power, of_complex::pow},
     {"aten::float_power", float_power},
-    {"aten::maximum", same_name},
-    {"aten::minimum", same_name},
+    {.op = "aten::maximum", .run = same_name, .fold = {fold::arithmetic, "max"}},
+    {.op = "aten::minimum", .run = same_name, .fold = {fold::arithmetic, "min"}},
     {"aten::max.other", alias<k_maximum>},
     {"aten::min.other", alias<k_minimum>},
     {"aten::fmax", same_name},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Comparisons and logic: both arguments in their common dtype, the result bool.
+#include "converter/interpret/fold.h"
 #include "converter/rows/complex.h"
 #include "converter/rows/pointwise.h"
 
@@ -15,16 +16,22 @@ constexpr char kAnd[] = "logical_and", kOr[] = "logical_or", kXor[] = "logical_x
 
 constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
-    {"aten::eq", test<kEq>, of_complex::equal_to},
-    {"aten::ne", test<kNe>, of_complex::equal_to},
+    {.op = "aten::eq",
+     .run = test<kEq>,
+     .complex = of_complex::equal_to,
+     .fold = {fold::arithmetic, "eq"}},
+    {.op = "aten::ne",
+     .run = test<kNe>,
+     .complex = of_complex::equal_to,
+     .fold = {fold::arithmetic, "ne"}},
     {"aten::not_equal", test<kNe>},
-    {"aten::lt", test<kLt>},
+    {.op = "aten::lt", .run = test<kLt>, .fold = {fold::arithmetic, "lt"}},
     {"aten::less", test<kLt>},
-    {"aten::le", test<kLe>},
+    {.op = "aten::le", .run = test<kLe>, .fold = {fold::arithmetic, "le"}},
     {"aten::less_equal", test<kLe>},
-    {"aten::gt", test<kGt>},
+    {.op = "aten::gt", .run = test<kGt>, .fold = {fold::arithmetic, "gt"}},
     {"aten::greater", test<kGt>},
-    {"aten::ge", test<kGe>},
+    {.op = "aten::ge", .run = test<kGe>, .fold = {fold::arithmetic, "ge"}},
     {"aten::greater_equal", test<kGe>},
     {"aten::logical_and", test<kAnd>},
     {"aten::logical_or", test<kOr>},

@@ -2,6 +2,7 @@
 // Tensors joined, padded, repeated and turned around: the results have memory of their own.
 #include <algorithm>
 
+#include "converter/interpret/fold.h"
 #include "converter/interpret/interpreter.h"
 #include "converter/rows/view.h"
 
@@ -339,11 +340,11 @@ void repeat_interleave(Call& call) {
 
 constexpr SharedTraits kShared = {.complex = OnComplex::parts, .layout = ResultLayout::kept};
 constexpr Row kRows[] = {
-    {"aten::cat", cat},
+    {.op = "aten::cat", .run = cat, .fold = {fold::join}},
     {"aten::concat", cat},
     {"aten::concatenate", cat},
     {"aten::_cat", cat},
-    {"aten::stack", stack},
+    {.op = "aten::stack", .run = stack, .fold = {fold::join}},
     {"aten::_stack", stack},
     {"aten::hstack", join_at_least<1>},
     {"aten::vstack", join_at_least<2>},

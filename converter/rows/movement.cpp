@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "converter/interpret/fold.h"
 #include "converter/interpret/scalar.h"
 #include "converter/rows/complex.h"
 #include "converter/rows/view.h"
@@ -358,23 +359,32 @@ void as_strided(Call& call) {
 
 constexpr SharedTraits kShared = {.complex = OnComplex::parts};
 constexpr Row kRows[] = {
-    {"aten::view", view},
+    {.op = "aten::view", .run = view, .fold = {fold::reshape}},
     {"aten::view_copy", view},
-    {.op = "aten::reshape", .run = reshape_row, .layout = ResultLayout::copied},
-    {.op = "aten::contiguous", .run = contiguous, .layout = ResultLayout::row_major},
-    {"aten::detach", detach},
-    {"aten::alias", alias},
+    {.op = "aten::reshape",
+     .run = reshape_row,
+     .layout = ResultLayout::copied,
+     .fold = {fold::reshape}},
+    {.op = "aten::contiguous",
+     .run = contiguous,
+     .layout = ResultLayout::row_major,
+     .fold = {fold::pass}},
+    {.op = "aten::detach", .run = detach, .fold = {fold::pass}},
+    {.op = "aten::alias", .run = alias, .fold = {fold::pass}},
     {"aten::_reshape_alias", view},
     {"aten::_unsafe_view", view},
     {"aten::_reshape_copy", view},
     {"aten::view_as", view_as, OnComplex::parts_like_self},
     {"aten::reshape_as", reshape_as, OnComplex::parts_like_self, ResultLayout::copied},
-    {.op = "aten::flatten", .run = flatten, .layout = ResultLayout::copied},
-    {.op = "aten::ravel", .run = ravel, .layout = ResultLayout::row_major},
+    {.op = "aten::flatten",
+     .run = flatten,
+     .layout = ResultLayout::copied,
+     .fold = {fold::reshape}},
+    {.op = "aten::ravel", .run = ravel, .layout = ResultLayout::row_major, .fold = {fold::reshape}},
     {"aten::unflatten", unflatten},
-    {.op = "aten::squeeze", .run = squeeze, .reshapes_in_place = true},
+    {.op = "aten::squeeze", .run = squeeze, .fold = {fold::reshape}, .reshapes_in_place = true},
     {"aten::squeeze_copy", squeeze},
-    {.op = "aten::unsqueeze", .run = unsqueeze, .reshapes_in_place = true},
+    {.op = "aten::unsqueeze", .run = unsqueeze, .fold = {fold::reshape}, .reshapes_in_place = true},
     {"aten::unsqueeze_copy", unsqueeze},
     {"aten::atleast_1d", atleast<1>},
     {"aten::atleast_2d", atleast<2>},

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "converter/interpret/fold.h"
 #include "converter/rows/rows.h"
 #include "converter/rows/view.h"
 #include "hg/op.h"
@@ -247,16 +248,16 @@ void sum_to_size(Call& call) {
 constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
     {"aten::sum_to_size", sum_to_size},
-    {"aten::sum", sum_of, OnComplex::parts},
+    {.op = "aten::sum", .run = sum_of, .complex = OnComplex::parts, .fold = {fold::reduce, "add"}},
     {"aten::nansum", nansum},
-    {"aten::prod", prod_of},
+    {.op = "aten::prod", .run = prod_of, .fold = {fold::reduce, "mul"}},
     {"aten::mean", mean_of, OnComplex::parts},
     {"aten::nanmean", nanmean},
     {"aten::amax", amax_of},
     {"aten::amin", amin_of},
     {"aten::aminmax", aminmax},
-    {"aten::max", amax_of},
-    {"aten::min", amin_of},
+    {.op = "aten::max", .run = amax_of, .fold = {fold::reduce, "max"}},
+    {.op = "aten::min", .run = amin_of, .fold = {fold::reduce, "min"}},
     {"aten::max.dim", max_dim},
     {"aten::min.dim", min_dim},
     {"aten::argmax", argmax_of},

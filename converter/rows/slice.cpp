@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "converter/interpret/alias.h"
+#include "converter/interpret/fold.h"
 #include "converter/rows/view.h"
 
 namespace hg::convert::rows {
@@ -257,9 +258,9 @@ void as_strided_scatter(Call& call) {
 
 constexpr SharedTraits kShared = {.complex = OnComplex::parts};
 constexpr Row kRows[] = {
-    {"aten::slice", slice_row},
+    {.op = "aten::slice", .run = slice_row, .fold = {fold::pick}},
     {"aten::slice_copy", slice_row},
-    {"aten::select", select},
+    {.op = "aten::select", .run = select, .fold = {fold::pick}},
     {"aten::select_copy", select},
     {"aten::narrow", narrow},
     {"aten::narrow_copy", narrow},

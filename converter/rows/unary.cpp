@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "converter/interpret/fold.h"
 #include "converter/rows/complex.h"
 #include "converter/rows/pointwise.h"
 #include "hg/ops/binary.h"
@@ -102,15 +103,21 @@ void radians_to_degrees(Call& call) {
 
 constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
-    {"aten::neg", same_function, OnComplex::parts},
+    {.op = "aten::neg",
+     .run = same_function,
+     .complex = OnComplex::parts,
+     .fold = {fold::unary, "neg"}},
     {"aten::negative", same_alias<k_neg>, OnComplex::parts},
-    {"aten::abs", absolute, of_complex::abs},
+    {.op = "aten::abs", .run = absolute, .complex = of_complex::abs, .fold = {fold::unary, "abs"}},
     {"aten::absolute", absolute, of_complex::abs},
     {"aten::sign", sign_of},
     {"aten::sgn", sign_of, of_complex::sgn},
     {"aten::sqrt", float_function, of_complex::sqrt},
     {"aten::rsqrt", float_function},
-    {"aten::reciprocal", float_function, of_complex::reciprocal},
+    {.op = "aten::reciprocal",
+     .run = float_function,
+     .complex = of_complex::reciprocal,
+     .fold = {fold::reciprocal}},
     {"aten::exp", float_function, of_complex::exp},
     {"aten::exp2", float_function},
     {"aten::special_exp2", float_function},
@@ -154,11 +161,11 @@ constexpr Row kRows[] = {
     {"aten::special_expit", float_alias<k_sigmoid>},
     {"aten::sinc", float_function},
     {"aten::special_sinc", float_function},
-    {"aten::floor", rounding},
-    {"aten::ceil", rounding},
-    {"aten::trunc", truncate},
+    {.op = "aten::floor", .run = rounding, .fold = {fold::unary, "floor"}},
+    {.op = "aten::ceil", .run = rounding, .fold = {fold::unary, "ceil"}},
+    {.op = "aten::trunc", .run = truncate, .fold = {fold::unary, "trunc"}},
     {"aten::fix", truncate},
-    {"aten::round", round_to},
+    {.op = "aten::round", .run = round_to, .fold = {fold::unary, "round"}},
     {"aten::special_round", round_to},
     {"aten::square", square_of, of_complex::square},
     {"aten::frac", same_function},
