@@ -5,6 +5,7 @@
 
 #include "converter/interpret/leaves.h"
 #include "converter/interpret/numbers.h"
+#include "converter/interpret/script_ops.h"
 
 namespace hg::convert {
 
@@ -50,7 +51,46 @@ bool equal_by_data(NodeCall& call, const Item& a, const Item& b) {
   return true;
 }
 
-bool compare_items(NodeCall& call) {
+bool not_item(NodeCall& call) {
+  const auto a = scalar_of(call.at(0));
+  if (a)
+    if (const auto truth = to_boolean(*a)) {
+      call.give(item_of(call.memory(), negation(*truth)));
+      return true;
+    }
+  give_number(call, call.graph().call("logical_not",
+                                      {cast(number_value(call.memory(), call.at(0)), boolean)}));
+  return true;
+}
+
+bool identity(NodeCall& call) {  // __is__ and __isnot__: None on either side, or bools
+  const Item &a = call.at(0), &b = call.at(1);
+  std::optional<bool> same;
+  if (a.is_none() || b.is_none())
+    same = a.is_none() && b.is_none();
+  else if (a.is_tensor() && b.is_tensor())
+    same = std::get<TensorRef>(a.value) == std::get<TensorRef>(b.value);
+  else
+    same = equal(a, b);
+  if (!same)
+    throw Refusal{text("whether ", describe(a), " is ", describe(b), " is not known"),
+                  "compare with =="};
+  call.give(Item(*same == (call.kind() == "aten::__is__")));
+  return true;
+}
+
+bool is_integer_real(NodeCall& call) {
+  const auto a = scalar_of(call.at(0));
+  if (!a || !a->is_constant()) throw Refusal{"is_integer() of a number that is not constant", ""};
+  call.give(Item(std::floor(a->as_double()) == a->as_double()));
+  return true;
+}
+
+}  // namespace
+
+namespace comparisons {
+
+bool compare(NodeCall& call) {
   if (call.argument_count() < 2) return false;
   const Item &a = call.at(0), &b = call.at(1);
   const std::string_view op = op_of(call);
@@ -112,34 +152,6 @@ bool logic(NodeCall& call) {
   return true;
 }
 
-bool not_item(NodeCall& call) {
-  const auto a = scalar_of(call.at(0));
-  if (a)
-    if (const auto truth = to_boolean(*a)) {
-      call.give(item_of(call.memory(), negation(*truth)));
-      return true;
-    }
-  give_number(call, call.graph().call("logical_not",
-                                      {cast(number_value(call.memory(), call.at(0)), boolean)}));
-  return true;
-}
-
-bool identity(NodeCall& call) {  // __is__ and __isnot__: None on either side, or bools
-  const Item &a = call.at(0), &b = call.at(1);
-  std::optional<bool> same;
-  if (a.is_none() || b.is_none())
-    same = a.is_none() && b.is_none();
-  else if (a.is_tensor() && b.is_tensor())
-    same = std::get<TensorRef>(a.value) == std::get<TensorRef>(b.value);
-  else
-    same = equal(a, b);
-  if (!same)
-    throw Refusal{text("whether ", describe(a), " is ", describe(b), " is not known"),
-                  "compare with =="};
-  call.give(Item(*same == (call.kind() == "aten::__is__")));
-  return true;
-}
-
 bool is_special(NodeCall& call) {  // isnan isinf isfinite of a number
   if (!is_numeric(call.at(0))) return false;
   const auto a = scalar_of(call.at(0));
@@ -155,14 +167,7 @@ bool is_special(NodeCall& call) {  // isnan isinf isfinite of a number
   return true;
 }
 
-bool is_integer_real(NodeCall& call) {
-  const auto a = scalar_of(call.at(0));
-  if (!a || !a->is_constant()) throw Refusal{"is_integer() of a number that is not constant", ""};
-  call.give(Item(std::floor(a->as_double()) == a->as_double()));
-  return true;
-}
-
-bool to_bool_all(NodeCall& call) {  // aten::all and aten::any of bool[] or int[]
+bool all_or_any(NodeCall& call) {  // aten::all and aten::any of bool[] or int[]
   const auto* list = std::get_if<std::shared_ptr<List>>(&call.at(0).value);
   if (list == nullptr) return false;
   const bool all = call.kind() == "aten::all";
@@ -177,20 +182,19 @@ bool to_bool_all(NodeCall& call) {  // aten::all and aten::any of bool[] or int[
   return true;
 }
 
-constexpr Builtin kBuiltins[] = {
-    {"aten::eq", compare_items},    {"aten::ne", compare_items},
-    {"aten::lt", compare_items},    {"aten::le", compare_items},
-    {"aten::gt", compare_items},    {"aten::ge", compare_items},
-    {"aten::__and__", logic},       {"aten::__or__", logic},
-    {"aten::__xor__", logic},       {"aten::__not__", not_item},
-    {"aten::__is__", identity},     {"aten::__isnot__", identity},
-    {"aten::isnan", is_special},    {"aten::isinf", is_special},
-    {"aten::isfinite", is_special}, {"aten::is_integer", is_integer_real},
-    {"aten::all", to_bool_all},     {"aten::any", to_bool_all},
+}  // namespace comparisons
+
+namespace {
+
+constexpr Row kRows[] = {
+    {.op = "aten::__not__", .script = {not_item}},
+    {.op = "aten::__is__", .script = {identity}, .script_takes_complex = true},
+    {.op = "aten::__isnot__", .script = {identity}, .script_takes_complex = true},
+    {.op = "aten::is_integer", .script = {is_integer_real}},
 };
 
 }  // namespace
 
-std::span<const Builtin> comparison_builtins() { return kBuiltins; }
+std::span<const Row> comparison_rows() { return kRows; }
 
 }  // namespace hg::convert

@@ -350,31 +350,9 @@ bool is_complex_call(const NodeCall& call) {
 }
 
 bool passes_complex(std::string_view kind) {
-  static const std::set<std::string_view> kKinds = {"aten::size",
-                                                    "aten::dim",
-                                                    "aten::ndimension",
-                                                    "aten::numel",
-                                                    "aten::sym_numel",
-                                                    "aten::sym_size",
-                                                    "aten::is_complex",
-                                                    "aten::is_floating_point",
-                                                    "aten::element_size",
-                                                    "aten::append",
-                                                    "aten::insert",
-                                                    "aten::extend",
-                                                    "aten::__getitem__",
-                                                    "aten::_set_item",
-                                                    "aten::list",
-                                                    "aten::copy",
-                                                    "aten::pop",
-                                                    "aten::len",
-                                                    "aten::__is__",
-                                                    "aten::__isnot__",
-                                                    "aten::requires_grad_",
-                                                    "aten::get_device"};
-  static const std::set<std::string_view> kNot = {"prim::NumToTensor", "prim::min", "prim::max",
-                                                  "prim::tolist", "prim::Print"};
-  return kKinds.contains(kind) || (kind.starts_with("prim::") && !kNot.contains(kind));
+  const Row* row = row_named(kind);
+  if (kind.starts_with("prim::")) return row == nullptr || row->complex.rule != OnComplex::refused;
+  return row != nullptr && row->script_takes_complex;
 }
 
 void run_complex(NodeCall& call, const Row* row) {

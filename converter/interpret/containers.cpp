@@ -6,6 +6,7 @@
 
 #include "converter/interpret/leaves.h"
 #include "converter/interpret/numbers.h"
+#include "converter/interpret/script_ops.h"
 #include "converter/script/type_names.h"
 
 namespace hg::convert {
@@ -179,32 +180,12 @@ T sliced(const T& from, const Range& range) {
   return result;
 }
 
-bool slice(NodeCall& call) {
-  const Item& from = call.at(0);
-  if (from.is_tensor()) return false;
-  if (const auto* string = std::get_if<std::string>(&from.value)) {
-    call.give(Item(sliced(*string, range_of(call, string->size()))));
-    return true;
-  }
-  const Items* items = elements_of(from);
-  if (items == nullptr) return false;
-  Items part = sliced(*items, range_of(call, items->size()));
-  if (from.is_tuple()) {
-    auto tuple = std::make_shared<Tuple>();
-    tuple->items = std::move(part);
-    call.give(Item(std::move(tuple)));
-  } else {
-    call.give(list_of(std::move(part)));
-  }
-  return true;
-}
-
 // The bounds of a tuple's slice are attributes of the node.
 bool slice_tuple(NodeCall& call) {
   const std::string& bounds = call.node().attribute;
   const size_t colon = bounds.find(':');
   const Items* items = elements_of(call.at(0));
-  if (colon == std::string::npos || items == nullptr) return slice(call);
+  if (colon == std::string::npos || items == nullptr) return containers::slice(call);
   const auto size = static_cast<int64_t>(items->size());
   const int64_t end = std::min<int64_t>(std::stoll(bounds.substr(colon + 1)), size);
   auto tuple = std::make_shared<Tuple>();
@@ -335,6 +316,30 @@ bool contains(NodeCall& call) {
   return true;
 }
 
+}  // namespace
+
+namespace containers {
+
+bool slice(NodeCall& call) {
+  const Item& from = call.at(0);
+  if (from.is_tensor()) return false;
+  if (const auto* string = std::get_if<std::string>(&from.value)) {
+    call.give(Item(sliced(*string, range_of(call, string->size()))));
+    return true;
+  }
+  const Items* items = elements_of(from);
+  if (items == nullptr) return false;
+  Items part = sliced(*items, range_of(call, items->size()));
+  if (from.is_tuple()) {
+    auto tuple = std::make_shared<Tuple>();
+    tuple->items = std::move(part);
+    call.give(Item(std::move(tuple)));
+  } else {
+    call.give(list_of(std::move(part)));
+  }
+  return true;
+}
+
 bool copy(NodeCall& call) {  // list(x), x.copy(), dict(x)
   const Item& from = call.at(0);
   if (const Items* items = elements_of(from)) {
@@ -364,31 +369,42 @@ bool copy(NodeCall& call) {  // list(x), x.copy(), dict(x)
   return false;
 }
 
-constexpr Builtin kBuiltins[] = {
-    {"prim::ListConstruct", make_list},
-    {"prim::TupleConstruct", make_tuple},
-    {"prim::DictConstruct", make_dict},
-    {"prim::ListUnpack", unpack},
-    {"prim::TupleUnpack", unpack},
-    {"prim::TupleIndex", get_item},
-    {"prim::TupleSlice", slice_tuple},
-    {"aten::__getitem__", get_item},
-    {"aten::_set_item", set_item},
-    {"aten::slice", slice},
-    {"aten::len", length},
-    {"aten::pop", pop},
-    {"aten::remove", remove},
-    {"aten::Delete", remove},
-    {"aten::clear", clear},
-    {"aten::__contains__", contains},
-    {"aten::list", copy},
-    {"aten::Size", copy},
-    {"aten::copy", copy},
-    {"aten::dict", copy},
+}  // namespace containers
+
+namespace {
+
+constexpr Row kRows[] = {
+    {.op = "prim::ListConstruct", .script = {make_list}},
+    {.op = "prim::TupleConstruct", .script = {make_tuple}, .grown_list = grown::pass},
+    {.op = "prim::DictConstruct", .script = {make_dict}},
+    {.op = "prim::ListUnpack", .script = {unpack}, .grown_list = grown::unpack},
+    {.op = "prim::TupleUnpack", .script = {unpack}, .grown_list = grown::pass},
+    {.op = "prim::TupleIndex", .script = {get_item}, .grown_list = grown::pass},
+    {.op = "prim::TupleSlice", .script = {slice_tuple}},
+    {.op = "aten::__getitem__",
+     .script = {pieces::get_item, get_item},
+     .grown_list = grown::get_item,
+     .script_takes_complex = true},
+    {.op = "aten::_set_item", .script = {set_item}, .script_takes_complex = true},
+    {.op = "aten::len",
+     .script = {pieces::length, length},
+     .grown_list = grown::length,
+     .script_takes_complex = true},
+    {.op = "aten::pop", .script = {pop}, .script_takes_complex = true},
+    {.op = "aten::remove", .script = {remove}},
+    {.op = "aten::Delete", .script = {remove}},
+    {.op = "aten::clear", .script = {clear}},
+    {.op = "aten::__contains__", .script = {contains}},
+    {.op = "aten::list",
+     .script = {containers::copy},
+     .grown_list = grown::copy,
+     .script_takes_complex = true},
+    {.op = "aten::Size", .script = {containers::copy}},
+    {.op = "aten::dict", .script = {containers::copy, dicts::empty}},
 };
 
 }  // namespace
 
-std::span<const Builtin> container_builtins() { return kBuiltins; }
+std::span<const Row> container_rows() { return kRows; }
 
 }  // namespace hg::convert

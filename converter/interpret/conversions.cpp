@@ -5,6 +5,7 @@
 
 #include "converter/interpret/leaves.h"
 #include "converter/interpret/numbers.h"
+#include "converter/interpret/script_ops.h"
 #include "converter/interpret/surely.h"
 
 namespace hg::convert {
@@ -100,29 +101,30 @@ bool same(NodeCall& call) {
   return true;
 }
 
-constexpr Builtin kBuiltins[] = {
-    {"aten::Int", convert<i64>},
-    {"aten::IntImplicit", convert<i64>},
-    {"aten::Float", convert<f64>},
-    {"aten::FloatImplicit", convert<f64>},
-    {"aten::Bool", convert<boolean>},
-    {"aten::item", to_number},
-    {"aten::Number", to_number},
-    {"aten::ScalarImplicit", to_number},
-    {"prim::NumToTensor", to_tensor},
-    {"prim::unchecked_cast", same},
-    {"prim::unchecked_unwrap_optional", same},
-    {"aten::_unwrap_optional",
-     [](NodeCall& call) {
-       if (call.at(0).is_none()) throw Refusal{"None is unwrapped", ""};
-       return same(call);
-     }},
-    {"prim::profile", same},
-    {"prim::profile_ivalue", same},
+bool unwrap(NodeCall& call) {
+  if (call.at(0).is_none()) throw Refusal{"None is unwrapped", ""};
+  return same(call);
+}
+
+constexpr Row kRows[] = {
+    {.op = "aten::Int", .script = {convert<i64>}},
+    {.op = "aten::IntImplicit", .script = {convert<i64>}},
+    {.op = "aten::Float", .script = {convert<f64>}},
+    {.op = "aten::FloatImplicit", .script = {convert<f64>}},
+    {.op = "aten::Bool", .script = {convert<boolean>}},
+    {.op = "aten::item", .script = {to_number}},
+    {.op = "aten::Number", .script = {to_number}},
+    {.op = "aten::ScalarImplicit", .script = {to_number}},
+    {.op = "prim::NumToTensor", .complex = OnComplex::refused, .script = {to_tensor}},
+    {.op = "prim::unchecked_cast", .script = {same}},
+    {.op = "prim::unchecked_unwrap_optional", .script = {same}},
+    {.op = "aten::_unwrap_optional", .script = {unwrap}},
+    {.op = "prim::profile", .script = {same}},
+    {.op = "prim::profile_ivalue", .script = {same}},
 };
 
 }  // namespace
 
-std::span<const Builtin> conversion_builtins() { return kBuiltins; }
+std::span<const Row> conversion_rows() { return kRows; }
 
 }  // namespace hg::convert

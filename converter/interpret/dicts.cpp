@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dicts of the script.
 #include "converter/interpret/containers.h"
+#include "converter/interpret/script_ops.h"
 
 namespace hg::convert {
 namespace {
-
-bool empty_dict(NodeCall& call) {
-  if (call.argument_count() > 0) return false;
-  call.give(Item(std::make_shared<Dict>()));
-  return true;
-}
 
 bool parts_of_dict(NodeCall& call) {  // keys values items
   if (!first_is_dict(call)) return false;
@@ -56,14 +51,31 @@ bool update(NodeCall& call) {
   return true;
 }
 
-constexpr Builtin kBuiltins[] = {
-    {"aten::dict", empty_dict},     {"aten::keys", parts_of_dict}, {"aten::values", parts_of_dict},
-    {"aten::items", parts_of_dict}, {"aten::get", get_or},         {"aten::setdefault", get_or},
-    {"aten::update", update},
+}  // namespace
+
+namespace dicts {
+
+bool empty(NodeCall& call) {
+  if (call.argument_count() > 0) return false;
+  call.give(Item(std::make_shared<Dict>()));
+  return true;
+}
+
+}  // namespace dicts
+
+namespace {
+
+constexpr Row kRows[] = {
+    {.op = "aten::keys", .script = {parts_of_dict}},
+    {.op = "aten::values", .script = {parts_of_dict}},
+    {.op = "aten::items", .script = {parts_of_dict}},
+    {.op = "aten::get", .script = {get_or}},
+    {.op = "aten::setdefault", .script = {get_or}},
+    {.op = "aten::update", .script = {update}},
 };
 
 }  // namespace
 
-std::span<const Builtin> dict_builtins() { return kBuiltins; }
+std::span<const Row> dict_rows() { return kRows; }
 
 }  // namespace hg::convert

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a script asks of its tensors and of its surroundings: sizes, dtypes, devices, modes.
 #include "converter/interpret/complex.h"
-#include "converter/interpret/interpreter.h"
+#include "converter/interpret/script_ops.h"
 #include "converter/rows/promotion.h"
 
 namespace hg::convert {
@@ -184,147 +184,152 @@ bool leave(NodeCall& call) {
   return nothing(call);
 }
 
-constexpr Builtin kBuiltins[] = {
-    {"prim::RaiseException", raise},
-    {"prim::Print", print},
-    {"aten::warn", warning},
-    {"prim::AutogradZero", nothing},
-    {"prim::annotate", same_tensor},
-    {"prim::data", detached},
-    {"aten::data", detached},
-    {"prim::shape", size},
-    {"aten::size", size},
-    {"aten::sym_size", size},
-    {"aten::_shape_as_tensor", shape_as_tensor},
-    {"aten::stride", stride},
-    {"aten::sym_stride", stride},
-    {"aten::storage_offset",
-     [](NodeCall& call) {
-       call.give(Item(layout_of(call, std::get<TensorRef>(call.at(0).value)).offset));
-       return true;
-     }},
-    {"aten::dim",
-     [](NodeCall& call) {
-       call.give(Item(int64_t{type_of(call).rank()}));
-       return true;
-     }},
-    {"aten::ndimension",
-     [](NodeCall& call) {
-       call.give(Item(int64_t{type_of(call).rank()}));
-       return true;
-     }},
-    {"aten::numel",
-     [](NodeCall& call) {
-       call.give(Item(count(type_of(call).shape)));
-       return true;
-     }},
-    {"aten::sym_numel",
-     [](NodeCall& call) {
-       call.give(Item(count(type_of(call).shape)));
-       return true;
-     }},
-    {"aten::result_type", result_type},
-    {"aten::element_size",
-     [](NodeCall& call) {
-       call.give(Item(size_of(type_of(call).dtype) * (is_complex(call) ? 2 : 1)));
-       return true;
-     }},
-    {"prim::dtype",
-     [](NodeCall& call) {
-       const DType dtype = type_of(call).dtype;
-       call.give(Item(is_complex(call) ? torch_of_complex(dtype) : torch_of_dtype(dtype)));
-       return true;
-     }},
-    {"aten::is_floating_point",
-     [](NodeCall& call) {
-       call.give(Item(is_float(type_of(call).dtype) && !is_complex(call)));
-       return true;
-     }},
-    {"aten::is_complex",
-     [](NodeCall& call) {
-       call.give(Item(is_complex(call)));
-       return true;
-     }},
-    {"aten::is_signed",
-     [](NodeCall& call) {
-       const DType dtype = type_of(call).dtype;
-       call.give(Item(dtype != u8 && dtype != boolean));
-       return true;
-     }},
-    {"aten::is_same_size",
-     [](NodeCall& call) {
-       const Shape a = type_of(call).shape, b = type_of(call, 1).shape;
-       Scalar same = Scalar::of(a.size() == b.size());
-       for (size_t d = 0; d < a.size() && a.size() == b.size(); ++d)
-         same = both(same, equal(a[d], b[d]));
-       call.give(item_of(call.memory(), same));
-       return true;
-     }},
-    {"aten::is_contiguous", is_contiguous},
-    {"aten::is_neg", always<false>},
-    {"aten::is_conj", always<false>},
-    {"aten::is_inference", always<true>},
-    {"prim::is_cuda", always<false>},
-    {"prim::is_cpu", always<true>},
-    {"prim::is_xpu", always<false>},
-    {"prim::is_mps", always<false>},
-    {"prim::is_mkldnn", always<false>},
-    {"prim::is_quantized", always<false>},
-    {"prim::is_sparse", always<false>},
-    {"prim::is_meta", always<false>},
-    {"prim::requires_grad", always<false>},
-    {"aten::requires_grad", always<false>},
-    {"prim::is_leaf", always<true>},
-    {"prim::layout", number<0>},
-    {"prim::device", cpu},
-    {"aten::device",
-     [](NodeCall& call) {
-       call.give(call.at(0).is_string() ? call.at(0) : Item(std::string("cpu")));
-       return true;
-     }},
-    {"prim::type",
-     [](NodeCall& call) {
-       const std::string& device = call.string_at(0);
-       call.give(Item(device.substr(0, device.find(':'))));
-       return true;
-     }},
-    {"prim::index",
-     [](NodeCall& call) {
-       call.give(Item());
-       return true;
-     }},
-    {"aten::get_device", number<-1>},
-    {"prim::grad", nothing},
-    {"aten::is_grad_enabled", always<false>},
-    {"aten::set_grad_enabled", set_grad_enabled},
-    {"aten::is_autocast_enabled", always<false>},
-    {"aten::is_autocast_cpu_enabled", always<false>},
-    {"aten::get_autocast_dtype", number<15>},
-    {"prim::is_tracing", always<false>},
-    {"prim::is_scripting", always<true>},
-    {"aten::is_scripting", always<true>},
-    {"aten::_assert_async", assert_holds},
-    {"aten::_assert_scalar", assert_holds},
-    {"aten::_functional_assert_async", assert_holds},
-    {"aten::_assert_tensor_metadata", nothing},
-    {"aten::sym_constrain_range_for_size", nothing},
-    {"prim::TimePoint", number<0>},
-    {"aten::manual_seed", nothing},
-    {"profiler::_record_function_enter", nothing},
-    {"profiler::_record_function_enter_new", nothing},
-    {"profiler::_record_function_exit", nothing},
-    {"prim::Enter", enter},
-    {"prim::Exit", leave},
-    {"aten::requires_grad_", same_tensor},
-    {"aten::wait",
-     [](NodeCall& call) {
-       call.give(call.at(0));  // fork ran to its end
-       return true;
-     }},
+bool storage_offset(NodeCall& call) {
+  call.give(Item(layout_of(call, std::get<TensorRef>(call.at(0).value)).offset));
+  return true;
+}
+
+bool rank(NodeCall& call) {
+  call.give(Item(int64_t{type_of(call).rank()}));
+  return true;
+}
+
+bool element_count(NodeCall& call) {
+  call.give(Item(count(type_of(call).shape)));
+  return true;
+}
+
+bool element_size(NodeCall& call) {
+  call.give(Item(size_of(type_of(call).dtype) * (is_complex(call) ? 2 : 1)));
+  return true;
+}
+
+bool dtype_of_tensor(NodeCall& call) {
+  const DType dtype = type_of(call).dtype;
+  call.give(Item(is_complex(call) ? torch_of_complex(dtype) : torch_of_dtype(dtype)));
+  return true;
+}
+
+bool is_floating_point(NodeCall& call) {
+  call.give(Item(is_float(type_of(call).dtype) && !is_complex(call)));
+  return true;
+}
+
+bool is_complex_tensor(NodeCall& call) {
+  call.give(Item(is_complex(call)));
+  return true;
+}
+
+bool is_signed(NodeCall& call) {
+  const DType dtype = type_of(call).dtype;
+  call.give(Item(dtype != u8 && dtype != boolean));
+  return true;
+}
+
+bool is_same_size(NodeCall& call) {
+  const Shape a = type_of(call).shape, b = type_of(call, 1).shape;
+  Scalar same = Scalar::of(a.size() == b.size());
+  for (size_t d = 0; d < a.size() && a.size() == b.size(); ++d)
+    same = both(same, equal(a[d], b[d]));
+  call.give(item_of(call.memory(), same));
+  return true;
+}
+
+bool device(NodeCall& call) {
+  call.give(call.at(0).is_string() ? call.at(0) : Item(std::string("cpu")));
+  return true;
+}
+
+bool device_type(NodeCall& call) {
+  const std::string& device = call.string_at(0);
+  call.give(Item(device.substr(0, device.find(':'))));
+  return true;
+}
+
+bool device_index(NodeCall& call) {
+  call.give(Item());
+  return true;
+}
+
+bool wait(NodeCall& call) {
+  call.give(call.at(0));  // fork ran to its end
+  return true;
+}
+
+constexpr Row kRows[] = {
+    {.op = "prim::RaiseException", .script = {raise}},
+    {.op = "prim::Print", .complex = OnComplex::refused, .script = {print}},
+    {.op = "aten::warn", .script = {warning}},
+    {.op = "prim::AutogradZero", .script = {nothing}},
+    {.op = "prim::annotate", .script = {same_tensor}},
+    {.op = "prim::data", .script = {detached}},
+    {.op = "aten::data", .script = {detached}},
+    {.op = "prim::shape", .script = {size}},
+    {.op = "aten::size", .script = {size}, .script_takes_complex = true, .takes_nested = true},
+    {.op = "aten::sym_size", .script = {size}, .script_takes_complex = true},
+    {.op = "aten::_shape_as_tensor", .script = {shape_as_tensor}},
+    {.op = "aten::stride", .script = {stride}},
+    {.op = "aten::sym_stride", .script = {stride}},
+    {.op = "aten::storage_offset", .script = {storage_offset}},
+    {.op = "aten::dim", .script = {rank}, .script_takes_complex = true, .takes_nested = true},
+    {.op = "aten::ndimension", .script = {rank}, .script_takes_complex = true},
+    {.op = "aten::numel", .script = {element_count}, .script_takes_complex = true},
+    {.op = "aten::sym_numel", .script = {element_count}, .script_takes_complex = true},
+    {.op = "aten::result_type", .script = {result_type}},
+    {.op = "aten::element_size", .script = {element_size}, .script_takes_complex = true},
+    {.op = "prim::dtype", .script = {dtype_of_tensor}},
+    {.op = "aten::is_floating_point", .script = {is_floating_point}, .script_takes_complex = true},
+    {.op = "aten::is_complex", .script = {is_complex_tensor}, .script_takes_complex = true},
+    {.op = "aten::is_signed", .script = {is_signed}},
+    {.op = "aten::is_same_size", .script = {is_same_size}},
+    {.op = "aten::is_contiguous", .script = {is_contiguous}},
+    {.op = "aten::is_neg", .script = {always<false>}},
+    {.op = "aten::is_conj", .script = {always<false>}},
+    {.op = "aten::is_inference", .script = {always<true>}},
+    {.op = "prim::is_cuda", .script = {always<false>}},
+    {.op = "prim::is_cpu", .script = {always<true>}},
+    {.op = "prim::is_xpu", .script = {always<false>}},
+    {.op = "prim::is_mps", .script = {always<false>}},
+    {.op = "prim::is_mkldnn", .script = {always<false>}},
+    {.op = "prim::is_quantized", .script = {always<false>}},
+    {.op = "prim::is_sparse", .script = {always<false>}},
+    {.op = "prim::is_meta", .script = {always<false>}},
+    {.op = "prim::requires_grad", .script = {always<false>}},
+    {.op = "aten::requires_grad", .script = {always<false>}},
+    {.op = "prim::is_leaf", .script = {always<true>}},
+    {.op = "prim::layout", .script = {number<0>}},
+    {.op = "prim::device", .script = {cpu}},
+    {.op = "aten::device", .script = {device}},
+    {.op = "prim::type", .script = {device_type}},
+    {.op = "prim::index", .script = {device_index}},
+    {.op = "aten::get_device", .script = {number<-1>}, .script_takes_complex = true},
+    {.op = "prim::grad", .script = {nothing}},
+    {.op = "aten::is_grad_enabled", .script = {always<false>}},
+    {.op = "aten::set_grad_enabled", .script = {set_grad_enabled}},
+    {.op = "aten::is_autocast_enabled", .script = {always<false>}},
+    {.op = "aten::is_autocast_cpu_enabled", .script = {always<false>}},
+    {.op = "aten::get_autocast_dtype", .script = {number<15>}},
+    {.op = "prim::is_tracing", .script = {always<false>}},
+    {.op = "prim::is_scripting", .script = {always<true>}},
+    {.op = "aten::is_scripting", .script = {always<true>}},
+    {.op = "aten::_assert_async", .script = {assert_holds}},
+    {.op = "aten::_assert_scalar", .script = {assert_holds}},
+    {.op = "aten::_functional_assert_async", .script = {assert_holds}},
+    {.op = "aten::_assert_tensor_metadata", .script = {nothing}},
+    {.op = "aten::sym_constrain_range_for_size", .script = {nothing}},
+    {.op = "prim::TimePoint", .script = {number<0>}},
+    {.op = "aten::manual_seed", .script = {nothing}},
+    {.op = "profiler::_record_function_enter", .script = {nothing}},
+    {.op = "profiler::_record_function_enter_new", .script = {nothing}},
+    {.op = "profiler::_record_function_exit", .script = {nothing}},
+    {.op = "prim::Enter", .script = {enter}},
+    {.op = "prim::Exit", .script = {leave}},
+    {.op = "aten::requires_grad_", .script = {same_tensor}, .script_takes_complex = true},
+    {.op = "aten::wait", .script = {wait}},
 };
 
 }  // namespace
 
-std::span<const Builtin> fact_builtins() { return kBuiltins; }
+std::span<const Row> fact_rows() { return kRows; }
 
 }  // namespace hg::convert

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "converter/interpret/containers.h"
+#include "converter/interpret/script_ops.h"
 #include "converter/rows/view.h"
 
 namespace hg::convert {
@@ -57,6 +58,39 @@ void add_element(Memory& memory, const Item& element, const TensorRef& list) {
   if (const auto* tensor = std::get_if<TensorRef>(&element.value))
     if (!(*tensor)->is_number()) memory.add_to_list(*tensor, list);
 }
+
+// An element that is a part of the tensor that was unbound.
+TensorRef part(NodeCall& call, const TensorRef& parts) {
+  const TensorType type = call.memory().type(parts);
+  const auto at = scalar_of(call.at(1));
+  const Dim& size = type.shape.front();
+  rows::View view;
+  if (at && at->is_integral()) {
+    view = rows::select_view(0, rows::wrapped(call, "idx", at->top, size));
+  } else {
+    const Value index = rows::data_index(call, number_value(call.memory(), call.at(1)), size);
+    view = rows::then(rows::index_view(0, call.keep(index)),
+                      rows::reshape_view(Shape(type.shape.begin() + 1, type.shape.end())));
+  }
+  return call.make_view(parts, std::move(view.forward), std::move(view.inverse), view.relayout);
+}
+
+int64_t axis(NodeCall& call, int rank) {
+  const int64_t given = call.number("dim", 0), result = given < 0 ? given + rank : given;
+  if (result < 0 || result >= rank) call.refuse("dim", text("is ", given, " of rank ", rank));
+  return result;
+}
+
+Value movedim(const Value& x, int64_t to) {  // dim 0 becomes dim `to`
+  std::vector<Dim> order;
+  for (int64_t d = 1; d < x.rank(); ++d) order.emplace_back(d);
+  order.insert(order.begin() + to, Dim(0));
+  return x.graph()->call("permute", {x}, {{"dims", order}});
+}
+
+}  // namespace
+
+namespace grown {
 
 bool append(NodeCall& call) {
   const std::shared_ptr<List> list = grown_at(call, 0);
@@ -124,22 +158,6 @@ bool length(NodeCall& call) {
   return true;
 }
 
-// An element that is a part of the tensor that was unbound.
-TensorRef part(NodeCall& call, const TensorRef& parts) {
-  const TensorType type = call.memory().type(parts);
-  const auto at = scalar_of(call.at(1));
-  const Dim& size = type.shape.front();
-  rows::View view;
-  if (at && at->is_integral()) {
-    view = rows::select_view(0, rows::wrapped(call, "idx", at->top, size));
-  } else {
-    const Value index = rows::data_index(call, number_value(call.memory(), call.at(1)), size);
-    view = rows::then(rows::index_view(0, call.keep(index)),
-                      rows::reshape_view(Shape(type.shape.begin() + 1, type.shape.end())));
-  }
-  return call.make_view(parts, std::move(view.forward), std::move(view.inverse), view.relayout);
-}
-
 bool get_item(NodeCall& call) {
   const std::shared_ptr<List> list = grown_at(call, 0);
   if (!list) return false;
@@ -163,19 +181,6 @@ bool get_item(NodeCall& call) {
   call.memory().add_to_list(tensor, list->grown);
   call.give(Item(tensor));
   return true;
-}
-
-int64_t axis(NodeCall& call, int rank) {
-  const int64_t given = call.number("dim", 0), result = given < 0 ? given + rank : given;
-  if (result < 0 || result >= rank) call.refuse("dim", text("is ", given, " of rank ", rank));
-  return result;
-}
-
-Value movedim(const Value& x, int64_t to) {  // dim 0 becomes dim `to`
-  std::vector<Dim> order;
-  for (int64_t d = 1; d < x.rank(); ++d) order.emplace_back(d);
-  order.insert(order.begin() + to, Dim(0));
-  return x.graph()->call("permute", {x}, {{"dims", order}});
 }
 
 bool stack(NodeCall& call) {
@@ -276,42 +281,10 @@ bool unpack(NodeCall& call) {
 }
 
 // What only passes the list on.
-bool pass(NodeCall& call) {
-  for (const Builtin& builtin : container_builtins())
-    if (builtin.kind == call.kind()) return builtin.run(call);
-  return false;
-}
-
-constexpr Builtin kBuiltins[] = {
-    {"aten::append", append},     {"aten::extend", extend},    {"aten::add_", extend},
-    {"aten::insert", append},     {"aten::len", length},       {"aten::__getitem__", get_item},
-    {"aten::add", join},
-    {"aten::stack", stack},       {"aten::cat", cat},          {"aten::concat", cat},
-    {"aten::concatenate", cat},   {"aten::tensor", to_tensor}, {"aten::list", copy},
-    {"aten::copy", copy},         {"aten::reverse", copy},     {"prim::TupleConstruct", pass},
-    {"prim::TupleUnpack", pass},  {"prim::TupleIndex", pass},  {"aten::slice", slice},
-    {"prim::ListUnpack", unpack},
-};
-
-}  // namespace
-
-bool has_grown(const Item& item) {
-  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value); list && (*list)->grown)
-    return true;
-  const Items* items = elements_of(item);
-  return items != nullptr && std::any_of(items->begin(), items->end(), has_grown);
-}
-
-void run_on_grown(NodeCall& call) {
-  for (const Builtin& builtin : kBuiltins)
-    if (builtin.kind == call.kind() && builtin.run(call)) return;
-  throw Refusal{"the op takes a list whose length only data or a symbolic size decides",
-                "use torch.stack or torch.cat on the list first, or give a size that counts the "
-                "steps as a number"};
-}
+bool pass(NodeCall& call) { return row_named(call.kind())->script[0](call); }
 
 // x.unbind() along a symbolic size: a list of unknown length from the start.
-bool unbind_grown(NodeCall& call) {
+bool unbind(NodeCall& call) {
   const TensorRef x = call.ref("self");
   const TensorType type = call.memory().type(x);
   if (x->is_complex() || type.shape.empty()) return false;
@@ -325,6 +298,23 @@ bool unbind_grown(NodeCall& call) {
   list->grown = call.make_view(x, view.forward, view.inverse, view.relayout);
   call.give(Item(std::move(list)));
   return true;
+}
+
+}  // namespace grown
+
+bool has_grown(const Item& item) {
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value); list && (*list)->grown)
+    return true;
+  const Items* items = elements_of(item);
+  return items != nullptr && std::any_of(items->begin(), items->end(), has_grown);
+}
+
+void run_on_grown(NodeCall& call) {
+  const Row* row = row_named(call.kind());
+  if (row != nullptr && row->grown_list != nullptr && row->grown_list(call)) return;
+  throw Refusal{"the op takes a list whose length only data or a symbolic size decides",
+                "use torch.stack or torch.cat on the list first, or give a size that counts the "
+                "steps as a number"};
 }
 
 void start_growing(Memory& memory, const Growing& growing) {

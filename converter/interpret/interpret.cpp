@@ -3,12 +3,10 @@
 #include "converter/interpret/interpret.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <utility>
 
 #include "converter/interpret/interpreter.h"
-#include "converter/interpret/texts.h"
 #include "converter/rows/view.h"
 #include "converter/script/custom.h"
 #include "lib/graph/rewrite.h"
@@ -16,23 +14,15 @@
 namespace hg::convert {
 namespace {
 
-// In the order in which they are asked.
-std::array<std::span<const Builtin>, 12> builtin_tables() {
-  return {number_builtins(),    comparison_builtins(),  conversion_builtins(), piece_builtins(),
-          container_builtins(), list_builtins(),        dict_builtins(),       text_builtins(),
-          fact_builtins(),      text_method_builtins(), object_builtins(),     nested_builtins()};
-}
-
 // Nothing that ONNX names is a Python op, and the other way round.
 bool is_of_onnx(std::string_view kind) {
   return !kind.starts_with("aten::") && !kind.starts_with("prim::");
 }
 
-const Builtin* find_builtin(std::span<const std::span<const Builtin>> tables,
-                            std::string_view kind) {
-  for (const auto table : tables)
-    for (const Builtin& builtin : table)
-      if (builtin.kind == kind) return &builtin;
+const Builtin* find_onnx_row(std::string_view kind) {
+  for (const auto table : onnx_builtins())
+    for (const Builtin& row : table)
+      if (row.kind == kind) return &row;
   return nullptr;
 }
 
@@ -247,8 +237,8 @@ void Interpreter::list_missing(const ScriptBlock& block) {
   for (const ScriptNode& node : block.nodes) {
     for (const ScriptBlock& inner : node.blocks) list_missing(inner);
     if (node.kind.starts_with("prim::")) continue;
-    if (find_builtin(builtin_tables(), node.kind)) continue;
-    if (is_of_onnx(node.kind) && find_builtin(onnx_builtins(), node.kind)) continue;
+    if (const Row* row = row_named(node.kind); row && row->script[0]) continue;
+    if (is_of_onnx(node.kind) && find_onnx_row(node.kind)) continue;
     if (find_row(node.kind, node.overload)) continue;
     const std::string_view kind = node.kind;
     if (kind.ends_with('_') && find_row(kind.substr(0, kind.size() - 1), node.overload)) continue;
@@ -273,11 +263,10 @@ void Interpreter::finish_call(const ScriptNode& node, NodeCall& call) {
   }
 }
 
-bool Interpreter::run_builtin(NodeCall& call) {
-  for (const auto table : builtin_tables())
-    for (const Builtin& builtin : table)
-      if (builtin.kind == call.kind() && builtin.run(call)) return true;
-  return false;
+bool Interpreter::run_script_op(NodeCall& call) {
+  const Row* row = row_named(call.kind());
+  return row != nullptr && std::any_of(row->script.begin(), row->script.end(),
+                                       [&](ScriptOp run) { return run != nullptr && run(call); });
 }
 
 void Interpreter::write_back(const TensorRef& self, const Item& result) {
@@ -457,12 +446,12 @@ void Interpreter::dispatch(const ScriptNode& node) {
     throw Refusal{"the op is not supported for complex numbers", ""};
   }
   if (is_of_onnx(node.kind)) {
-    if (const Builtin* builtin = find_builtin(onnx_builtins(), node.kind)) {
-      builtin->run(call);
+    if (const Builtin* row = find_onnx_row(node.kind)) {
+      row->run(call);
       return finish_call(node, call);
     }
   }
-  if (run_builtin(call)) return finish_call(node, call);
+  if (run_script_op(call)) return finish_call(node, call);
   if (!node.kind.starts_with("prim::")) {
     if (!complex && node.outs.empty() && run_known(call)) return finish_call(node, call);
     if (run_row(node)) return;

@@ -81,23 +81,11 @@ class NodeCall final : public Call {
   std::vector<Item> results_;
 };
 
-// An op without a row. Returns false when the arguments are not of its kind, so that a row or
-// another rule may take them.
+// An op of ONNX: its name, and what it does (converter/onnx).
 struct Builtin {
   std::string_view kind;
   bool (*run)(NodeCall&);
 };
-std::span<const Builtin> number_builtins();                 // numbers.cpp
-std::span<const Builtin> comparison_builtins();             // comparisons.cpp
-std::span<const Builtin> conversion_builtins();             // conversions.cpp
-std::span<const Builtin> container_builtins();              // containers.cpp
-std::span<const Builtin> piece_builtins();                  // pieces.cpp
-std::span<const Builtin> list_builtins();                   // lists.cpp
-std::span<const Builtin> dict_builtins();                   // dicts.cpp
-std::span<const Builtin> text_builtins();                   // texts.cpp
-std::span<const Builtin> fact_builtins();                   // facts.cpp
-std::span<const Builtin> object_builtins();                 // objects.cpp
-std::span<const Builtin> nested_builtins();                 // nested.cpp
 std::span<const std::span<const Builtin>> onnx_builtins();  // converter/onnx/rows.cpp
 // Whether an op takes nested tensors.
 bool takes_nested(std::string_view kind);
@@ -140,8 +128,6 @@ void run_complex(NodeCall& call, const Row* row);
 
 // Whether the item is, or holds, a list that such a loop fills.
 bool has_grown(const Item& item);
-// unbind() along a symbolic size, which gives such a list; false when the size is known.
-bool unbind_grown(NodeCall& call);
 // An op on such a list; throws Refusal when the op needs the elements one by one.
 void run_on_grown(NodeCall& call);
 // Turns the list of `growing` into one that grows.
@@ -213,7 +199,7 @@ class Interpreter {
   std::optional<bool> given(const Scalar& condition) const;
   Tried try_alone(const ScriptBlock& block);
   void dispatch(const ScriptNode& node);
-  bool run_builtin(NodeCall& call);
+  bool run_script_op(NodeCall& call);
   bool run_row(const ScriptNode& node);
   Item copied(const Item& item);
   void settle_layout(const Row& row, NodeCall& call);

@@ -4,6 +4,7 @@
 
 #include "converter/interpret/containers.h"
 #include "converter/interpret/numbers.h"
+#include "converter/interpret/script_ops.h"
 
 namespace hg::convert {
 namespace {
@@ -66,103 +67,11 @@ bool less(const Item& a, const Item& b) {
   return *result;
 }
 
-bool sort(NodeCall& call) {  // list.sort(reverse) and sorted(list)
-  const bool copies = call.kind() == "aten::sorted";
-  if (!first_is_list(call)) return false;
-  Items sorted = call.list_at(0)->items;
-  const bool descending =
-      call.argument_count() > 1 && call.at(1).is_bool() && std::get<bool>(call.at(1).value);
-  std::stable_sort(sorted.begin(), sorted.end(), [&](const Item& a, const Item& b) {
-    return descending ? less(b, a) : less(a, b);
-  });
-  if (copies) {
-    call.give(list_of(std::move(sorted)));
-  } else {
-    changed_list(call) = std::move(sorted);
-    call.returns(Items(call.node().outputs.size()));
-  }
-  return true;
-}
-
-bool find_index(NodeCall& call) {  // list.index(x) and list.count(x)
-  if (!first_is_list(call)) return false;
-  int64_t total = 0;
-  const Items& items = call.list_at(0)->items;
-  for (size_t i = 0; i < items.size(); ++i) {
-    const auto same = equal(items[i], call.at(1));
-    if (!same) throw Refusal{"the place of a value in a list depends on sizes or data", ""};
-    if (!*same) continue;
-    if (call.kind() == "aten::index") {
-      call.give(Item(static_cast<int64_t>(i)));
-      return true;
-    }
-    ++total;
-  }
-  if (call.kind() == "aten::index") throw Refusal{"the list has no such element", ""};
-  call.give(Item(total));
-  return true;
-}
-
-bool join_lists(NodeCall& call) {  // list + list; += changes the first
-  const Items *a = elements_of(call.at(0)), *b = elements_of(call.at(1));
-  if (a == nullptr || b == nullptr) return false;
-  Items all = *a;
-  all.insert(all.end(), b->begin(), b->end());
-  if (call.kind() == "aten::add_") {
-    if (!b->empty() && call.at(0).is_list() && call.interpreter().may_grow(call.list_at(0).get()))
-      throw growing_by(call, b->front());
-    changed_list(call) = std::move(all);
-    call.give(call.at(0));
-  } else {
-    call.give(list_of(std::move(all)));
-  }
-  return true;
-}
-
-bool repeat_list(NodeCall& call) {  // list * n
-  const int which = call.at(0).is_list() ? 0 : 1;
-  if (call.argument_count() < 2 || !call.at(which).is_list()) return false;
-  const Items& items = call.list_at(which)->items;
-  Items all;
-  for (int64_t i = call.number_at(1 - which); i > 0; --i)
-    all.insert(all.end(), items.begin(), items.end());
-  if (call.kind() == "aten::mul_") {
-    changed_list(call) = std::move(all);
-    call.give(call.at(0));
-  } else {
-    call.give(list_of(std::move(all)));
-  }
-  return true;
-}
-
 // Whether all elements are numbers: known ones, sizes, or what data decides.
 bool has_numbers(const Items& items) {
   return std::all_of(items.begin(), items.end(), [](const Item& item) {
     return item.is_number() || (item.is_tensor() && std::get<TensorRef>(item.value)->is_number());
   });
-}
-
-bool extreme(NodeCall& call) {  // min and max of a list of numbers
-  if (!first_is_list(call) || call.argument_count() != 1) return false;
-  const Items& items = call.list_at(0)->items;
-  if (items.empty() || !has_numbers(items)) return false;
-  const bool least = call.kind() == "prim::min";
-  Item best = items[0];
-  for (const Item& item : items)
-    best = combine(call, least ? "min" : "max", least ? "minimum" : "maximum", item, best);
-  if (declared(call) != boolean)
-    call.give(best);
-  else if (!give_scalar(call, scalar_of(best)))
-    give_number(call, number_value(call.memory(), best));
-  return true;
-}
-
-bool sum(NodeCall& call) {
-  if (!first_is_list(call) || !has_numbers(call.list_at(0)->items)) return false;
-  Item total = call.node().output_types.at(0) == "float" ? Item(0.0) : Item(0);
-  for (const Item& item : call.list_at(0)->items) total = combine(call, "add", "add", total, item);
-  call.give(total);
-  return true;
 }
 
 // range(): the trip count and the value of one trip.
@@ -233,31 +142,132 @@ bool to_list(NodeCall& call) {  // tensor.tolist()
   return true;
 }
 
-constexpr Builtin kBuiltins[] = {
-    {"aten::unbind", unbind_grown},
-    {"aten::append", append},
-    {"aten::extend", extend},
-    {"aten::insert", insert},
-    {"aten::reverse", reverse},
-    {"aten::sort", sort},
-    {"aten::sorted", sort},
-    {"aten::index", find_index},
-    {"aten::count", find_index},
-    {"aten::add", join_lists},
-    {"aten::add_", join_lists},
-    {"aten::mul", repeat_list},
-    {"aten::mul_", repeat_list},
-    {"prim::min", extreme},
-    {"prim::max", extreme},
-    {"aten::sum", sum},
-    {"aten::__range_length", range_length},
-    {"aten::__derive_index", derive_index},
-    {"prim::rangelist", range_list},
-    {"prim::tolist", to_list},
+}  // namespace
+
+namespace lists {
+
+bool sort(NodeCall& call) {  // list.sort(reverse) and sorted(list)
+  const bool copies = call.kind() == "aten::sorted";
+  if (!first_is_list(call)) return false;
+  Items sorted = call.list_at(0)->items;
+  const bool descending =
+      call.argument_count() > 1 && call.at(1).is_bool() && std::get<bool>(call.at(1).value);
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const Item& a, const Item& b) {
+    return descending ? less(b, a) : less(a, b);
+  });
+  if (copies) {
+    call.give(list_of(std::move(sorted)));
+  } else {
+    changed_list(call) = std::move(sorted);
+    call.returns(Items(call.node().outputs.size()));
+  }
+  return true;
+}
+
+bool find(NodeCall& call) {  // list.index(x) and list.count(x)
+  if (!first_is_list(call)) return false;
+  int64_t total = 0;
+  const Items& items = call.list_at(0)->items;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const auto same = equal(items[i], call.at(1));
+    if (!same) throw Refusal{"the place of a value in a list depends on sizes or data", ""};
+    if (!*same) continue;
+    if (call.kind() == "aten::index") {
+      call.give(Item(static_cast<int64_t>(i)));
+      return true;
+    }
+    ++total;
+  }
+  if (call.kind() == "aten::index") throw Refusal{"the list has no such element", ""};
+  call.give(Item(total));
+  return true;
+}
+
+bool join(NodeCall& call) {  // list + list; += changes the first
+  const Items *a = elements_of(call.at(0)), *b = elements_of(call.at(1));
+  if (a == nullptr || b == nullptr) return false;
+  Items all = *a;
+  all.insert(all.end(), b->begin(), b->end());
+  if (call.kind() == "aten::add_") {
+    if (!b->empty() && call.at(0).is_list() && call.interpreter().may_grow(call.list_at(0).get()))
+      throw growing_by(call, b->front());
+    changed_list(call) = std::move(all);
+    call.give(call.at(0));
+  } else {
+    call.give(list_of(std::move(all)));
+  }
+  return true;
+}
+
+bool repeat(NodeCall& call) {  // list * n
+  const int which = call.at(0).is_list() ? 0 : 1;
+  if (call.argument_count() < 2 || !call.at(which).is_list()) return false;
+  const Items& items = call.list_at(which)->items;
+  Items all;
+  for (int64_t i = call.number_at(1 - which); i > 0; --i)
+    all.insert(all.end(), items.begin(), items.end());
+  if (call.kind() == "aten::mul_") {
+    changed_list(call) = std::move(all);
+    call.give(call.at(0));
+  } else {
+    call.give(list_of(std::move(all)));
+  }
+  return true;
+}
+
+bool extreme(NodeCall& call) {  // min and max of a list of numbers
+  if (!first_is_list(call) || call.argument_count() != 1) return false;
+  const Items& items = call.list_at(0)->items;
+  if (items.empty() || !has_numbers(items)) return false;
+  const bool least = call.kind() == "prim::min";
+  Item best = items[0];
+  for (const Item& item : items)
+    best = combine(call, least ? "min" : "max", least ? "minimum" : "maximum", item, best);
+  if (declared(call) != boolean)
+    call.give(best);
+  else if (!give_scalar(call, scalar_of(best)))
+    give_number(call, number_value(call.memory(), best));
+  return true;
+}
+
+bool sum(NodeCall& call) {
+  if (!first_is_list(call) || !has_numbers(call.list_at(0)->items)) return false;
+  Item total = call.node().output_types.at(0) == "float" ? Item(0.0) : Item(0);
+  for (const Item& item : call.list_at(0)->items) total = combine(call, "add", "add", total, item);
+  call.give(total);
+  return true;
+}
+
+}  // namespace lists
+
+namespace {
+
+constexpr Row kRows[] = {
+    {.op = "aten::append",
+     .script = {append},
+     .grown_list = grown::append,
+     .script_takes_complex = true},
+    {.op = "aten::extend",
+     .script = {extend},
+     .grown_list = grown::extend,
+     .script_takes_complex = true},
+    {.op = "aten::insert",
+     .script = {insert},
+     .grown_list = grown::append,
+     .script_takes_complex = true},
+    {.op = "aten::reverse", .script = {reverse}, .grown_list = grown::copy},
+    {.op = "aten::sorted", .script = {lists::sort}},
+    {.op = "aten::count", .script = {lists::find, texts::count}},
+    {.op = "aten::add_", .script = {lists::join}, .grown_list = grown::extend},
+    {.op = "aten::mul_", .script = {lists::repeat}},
+    {.op = "aten::__range_length", .script = {range_length}},
+    {.op = "aten::__derive_index", .script = {derive_index}},
+    {.op = "prim::rangelist", .script = {range_list}},
+    {.op = "prim::tolist", .complex = OnComplex::refused, .script = {to_list}},
 };
 
 }  // namespace
 
-std::span<const Builtin> list_builtins() { return kBuiltins; }
+std::span<const Row> list_rows() { return kRows; }
 
 }  // namespace hg::convert

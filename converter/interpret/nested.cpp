@@ -3,7 +3,7 @@
 // beside a mask of what counts. Only what the encoder does with them is known.
 #include <algorithm>
 
-#include "converter/interpret/interpreter.h"
+#include "converter/interpret/script_ops.h"
 #include "converter/rows/view.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/reduce.h"
@@ -48,30 +48,6 @@ bool from_mask(NodeCall& call) {
   return true;
 }
 
-bool encoder_layer(NodeCall& call) {
-  const TensorRef src = tensor_at(call, 0);
-  const auto nested = src->nested();
-  if (!nested) return false;
-  if (call.has("mask")) call.refuse("mask", "goes with no nested tensor");
-  NodeCall::Part part;
-  for (int i = 0; i < call.argument_count(); ++i) part.arguments.push_back(call.at(i));
-  const auto& names = call.node().argument_names;
-  for (size_t i = 0; i < part.arguments.size(); ++i) {
-    if (names[i] == "src")
-      part.arguments[i] = Item(call.make_tensor(call.read(src)));
-    else if (names[i] == "mask")
-      part.arguments[i] =
-          Item(call.make_tensor(call.graph().call("logical_not", {nested->counts()})));
-    else if (names[i] == "mask_type")
-      part.arguments[i] = Item(1);  // of keys
-  }
-  call.set_part(&part);
-  find_row(call.kind(), "")->run(call);
-  call.set_part(nullptr);
-  call.memory().set_nested(std::get<TensorRef>(call.results().at(0).value), *nested);
-  return true;
-}
-
 bool to_padded(NodeCall& call) {
   const TensorRef x = tensor_at(call, 0);
   const auto nested = x->nested();
@@ -96,24 +72,55 @@ bool is_nested(NodeCall& call) {
   return true;
 }
 
-constexpr Builtin kBuiltins[] = {
-    {"aten::_nested_tensor_from_mask_left_aligned", is_left_aligned},
-    {"aten::_nested_tensor_from_mask", from_mask},
-    {"aten::_transformer_encoder_layer_fwd", encoder_layer},
-    {"aten::to_padded_tensor", to_padded},
-    {"aten::nested_to_padded_tensor", to_padded},
-    {"prim::is_nested", is_nested},
+}  // namespace
+
+namespace nested {
+
+bool encoder_layer(NodeCall& call) {
+  const TensorRef src = tensor_at(call, 0);
+  const auto nested = src->nested();
+  if (!nested) return false;
+  if (call.has("mask")) call.refuse("mask", "goes with no nested tensor");
+  NodeCall::Part part;
+  for (int i = 0; i < call.argument_count(); ++i) part.arguments.push_back(call.at(i));
+  const auto& names = call.node().argument_names;
+  for (size_t i = 0; i < part.arguments.size(); ++i) {
+    if (names[i] == "src")
+      part.arguments[i] = Item(call.make_tensor(call.read(src)));
+    else if (names[i] == "mask")
+      part.arguments[i] =
+          Item(call.make_tensor(call.graph().call("logical_not", {nested->counts()})));
+    else if (names[i] == "mask_type")
+      part.arguments[i] = Item(1);  // of keys
+  }
+  call.set_part(&part);
+  find_row(call.kind(), "")->run(call);
+  call.set_part(nullptr);
+  call.memory().set_nested(std::get<TensorRef>(call.results().at(0).value), *nested);
+  return true;
+}
+
+}  // namespace nested
+
+namespace {
+
+constexpr Row kRows[] = {
+    {.op = "aten::_nested_tensor_from_mask_left_aligned",
+     .script = {is_left_aligned},
+     .takes_nested = true},
+    {.op = "aten::_nested_tensor_from_mask", .script = {from_mask}, .takes_nested = true},
+    {.op = "aten::to_padded_tensor", .script = {to_padded}, .takes_nested = true},
+    {.op = "aten::nested_to_padded_tensor", .script = {to_padded}, .takes_nested = true},
+    {.op = "prim::is_nested", .script = {is_nested}},
 };
 
 }  // namespace
 
-std::span<const Builtin> nested_builtins() { return kBuiltins; }
+std::span<const Row> nested_rows() { return kRows; }
 
 bool takes_nested(std::string_view kind) {
-  return kind == "aten::size" || kind == "aten::dim" || kind == "prim::dtype" ||
-         kind == "prim::device" || kind == "prim::is_cuda" || kind == "prim::requires_grad" ||
-         std::any_of(std::begin(kBuiltins), std::end(kBuiltins),
-                     [kind](const Builtin& each) { return each.kind == kind; });
+  const Row* row = row_named(kind);
+  return row != nullptr && row->takes_nested;
 }
 
 }  // namespace hg::convert

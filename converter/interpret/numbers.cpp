@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "converter/interpret/leaves.h"
+#include "converter/interpret/script_ops.h"
 
 namespace hg::convert {
 
@@ -105,27 +106,6 @@ bool binary_as(NodeCall& call, std::string_view op, std::string_view graph_op) {
   return true;
 }
 
-bool binary(NodeCall& call) { return binary_as(call, op_of(call), op_of(call)); }
-bool floordiv_numbers(NodeCall& call) { return binary_as(call, "floor_divide", "floor_divide"); }
-bool min_numbers(NodeCall& call) { return binary_as(call, "min", "minimum"); }
-bool max_numbers(NodeCall& call) { return binary_as(call, "max", "maximum"); }
-
-bool pow_numbers(NodeCall& call) {
-  if (call.argument_count() < 2 || !is_numeric(call.at(0)) || !is_numeric(call.at(1))) return false;
-  const auto a = scalar_of(call.at(0)), b = scalar_of(call.at(1));
-  if (a && b && a->is_constant() && b->is_constant()) {
-    const bool real = call.node().output_types.at(0) == "float" || !a->is_integral() ||
-                      !b->is_integral() || b->as_double() < 0;
-    if (a->as_double() == 0 && b->as_double() < 0)
-      throw Refusal{"0 to a negative power raises an exception in PyTorch", ""};
-    if (real) {
-      call.give(Item(std::pow(a->as_double(), b->as_double())));
-      return true;
-    }
-  }
-  return binary_as(call, "pow", "pow");
-}
-
 bool unary_as(NodeCall& call, std::string_view op, std::string_view graph_op, bool to_int) {
   if (call.argument_count() < 1 || !is_numeric(call.at(0))) return false;
   if (const auto a = scalar_of(call.at(0))) {
@@ -155,25 +135,64 @@ bool unary_as(NodeCall& call, std::string_view op, std::string_view graph_op, bo
   return true;
 }
 
-bool unary(NodeCall& call) { return unary_as(call, op_of(call), op_of(call), false); }
-
-// math.floor and math.ceil give ints in TorchScript.
-bool rounded(NodeCall& call) {
-  const bool to_int = !call.node().output_types.empty() && call.node().output_types[0] == "int";
-  return unary_as(call, op_of(call), op_of(call), to_int);
+bool factorial(NodeCall& call) {
+  int64_t product = 1;
+  const int64_t n = call.number_at(0);
+  if (n < 0 || n > 20) throw Refusal{text("factorial() of ", n), ""};
+  for (int64_t i = 2; i <= n; ++i) product *= i;
+  call.give(Item(product));
+  return true;
 }
 
-template <double (*F)(double)>
-bool math(NodeCall& call) {
-  if (call.argument_count() != 1 || !is_numeric(call.at(0))) return false;
-  const auto a = scalar_of(call.at(0));
-  if (a && a->is_constant()) {
-    call.give(Item(F(a->as_double())));
-    return true;
-  }
-  give_number(call,
-              call.graph().call(op_of(call), {cast(number_value(call.memory(), call.at(0)), f64)}));
+double log_of(double x, double base) { return std::log(x) / std::log(base); }
+
+constexpr double kDegree = 0.017453292519943295;  // pi / 180
+double radians(double x) { return x * kDegree; }
+double degrees(double x) { return x / kDegree; }
+
+bool divmod(NodeCall& call) {
+  if (const auto by = scalar_of(call.at(1)); by && by->is_constant() && by->as_double() == 0)
+    throw Raised{"division by zero"};
+  const Item quotient = combine(call, "floor_divide", "floor_divide", call.at(0), call.at(1));
+  const Item rest = combine(call, "remainder", "remainder", call.at(0), call.at(1));
+  call.returns(std::vector<Item>{quotient, rest});
   return true;
+}
+
+}  // namespace
+
+namespace numbers {
+
+bool arithmetic(NodeCall& call) { return binary_as(call, op_of(call), op_of(call)); }
+
+bool floor_divide(NodeCall& call) { return binary_as(call, "floor_divide", "floor_divide"); }
+
+bool min(NodeCall& call) { return binary_as(call, "min", "minimum"); }
+
+bool max(NodeCall& call) { return binary_as(call, "max", "maximum"); }
+
+bool pow(NodeCall& call) {
+  if (call.argument_count() < 2 || !is_numeric(call.at(0)) || !is_numeric(call.at(1))) return false;
+  const auto a = scalar_of(call.at(0)), b = scalar_of(call.at(1));
+  if (a && b && a->is_constant() && b->is_constant()) {
+    const bool real = call.node().output_types.at(0) == "float" || !a->is_integral() ||
+                      !b->is_integral() || b->as_double() < 0;
+    if (a->as_double() == 0 && b->as_double() < 0)
+      throw Refusal{"0 to a negative power raises an exception in PyTorch", ""};
+    if (real) {
+      call.give(Item(std::pow(a->as_double(), b->as_double())));
+      return true;
+    }
+  }
+  return binary_as(call, "pow", "pow");
+}
+
+bool sign(NodeCall& call) { return unary_as(call, op_of(call), op_of(call), false); }
+
+// math.floor and math.ceil give ints in TorchScript.
+bool round(NodeCall& call) {
+  const bool to_int = !call.node().output_types.empty() && call.node().output_types[0] == "int";
+  return unary_as(call, op_of(call), op_of(call), to_int);
 }
 
 bool shift(NodeCall& call) {
@@ -205,110 +224,63 @@ bool gcd(NodeCall& call) {
   return true;
 }
 
-bool factorial(NodeCall& call) {
-  int64_t product = 1;
-  const int64_t n = call.number_at(0);
-  if (n < 0 || n > 20) throw Refusal{text("factorial() of ", n), ""};
-  for (int64_t i = 2; i <= n; ++i) product *= i;
-  call.give(Item(product));
+bool function(NodeCall& call, double (*f)(double)) {
+  if (call.argument_count() != 1 || !is_numeric(call.at(0))) return false;
+  const auto a = scalar_of(call.at(0));
+  if (a && a->is_constant()) {
+    call.give(Item(f(a->as_double())));
+    return true;
+  }
+  give_number(call,
+              call.graph().call(op_of(call), {cast(number_value(call.memory(), call.at(0)), f64)}));
   return true;
 }
 
-// atan2, copysign, ldexp, and log with a base.
-template <double (*F)(double, double)>
-bool math_of_two(NodeCall& call) {
+bool function_of_two(NodeCall& call, double (*f)(double, double)) {
   if (call.argument_count() != 2 || !is_numeric(call.at(0)) || !is_numeric(call.at(1)))
     return false;
   const auto a = scalar_of(call.at(0)), b = scalar_of(call.at(1));
   if (!a || !b || !a->is_constant() || !b->is_constant())
     throw Refusal{text(op_of(call), "() of numbers that are not constant"), ""};
-  call.give(Item(F(a->as_double(), b->as_double())));
+  call.give(Item(f(a->as_double(), b->as_double())));
   return true;
 }
-double log_of(double x, double base) { return std::log(x) / std::log(base); }
+
+bool log(NodeCall& call) { return math<std::log>(call) || math_of_two<log_of>(call); }
 double scaled(double x, double power) { return std::ldexp(x, static_cast<int>(power)); }
 
-constexpr double kDegree = 0.017453292519943295;  // pi / 180
-double radians(double x) { return x * kDegree; }
-double degrees(double x) { return x / kDegree; }
+}  // namespace numbers
 
-bool divmod(NodeCall& call) {
-  if (const auto by = scalar_of(call.at(1)); by && by->is_constant() && by->as_double() == 0)
-    throw Raised{"division by zero"};
-  const Item quotient = combine(call, "floor_divide", "floor_divide", call.at(0), call.at(1));
-  const Item rest = combine(call, "remainder", "remainder", call.at(0), call.at(1));
-  call.returns(std::vector<Item>{quotient, rest});
+namespace {
+
+bool true_divide(NodeCall& call) { return binary_as(call, "div", "div"); }
+
+bool remainder_of_math(NodeCall& call) {
+  const auto a = scalar_of(call.at(0)), b = scalar_of(call.at(1));
+  if (!a || !b || !a->is_constant() || !b->is_constant()) return false;
+  call.give(Item(std::remainder(a->as_double(), b->as_double())));
   return true;
 }
 
-constexpr Builtin kBuiltins[] = {
-    {"aten::add", binary},
-    {"aten::sub", binary},
-    {"aten::mul", binary},
-    {"aten::div", binary},
-    {"aten::truediv", [](NodeCall& call) { return binary_as(call, "div", "div"); }},
-    {"aten::floordiv", floordiv_numbers},
-    {"aten::floor_divide", floordiv_numbers},
-    {"aten::remainder", binary},
-    {"aten::fmod", binary},
-    {"aten::mathremainder",
-     [](NodeCall& call) {
-       const auto a = scalar_of(call.at(0)), b = scalar_of(call.at(1));
-       if (!a || !b || !a->is_constant() || !b->is_constant()) return false;
-       call.give(Item(std::remainder(a->as_double(), b->as_double())));
-       return true;
-     }},
-    {"aten::pow", pow_numbers},
-    {"prim::min", min_numbers},
-    {"prim::max", max_numbers},
-    {"aten::min", min_numbers},
-    {"aten::max", max_numbers},
-    {"aten::neg", unary},
-    {"aten::abs", unary},
-    {"prim::abs", unary},
-    {"aten::fabs", [](NodeCall& call) { return unary_as(call, "abs", "abs", false); }},
-    {"aten::floor", rounded},
-    {"aten::ceil", rounded},
-    {"aten::round", rounded},
-    {"aten::trunc", rounded},
-    {"aten::sqrt", math<std::sqrt>},
-    {"aten::exp", math<std::exp>},
-    {"aten::expm1", math<std::expm1>},
-    {"aten::log", math<std::log>},
-    {"aten::log", math_of_two<log_of>},
-    {"aten::atan2", math_of_two<std::atan2>},
-    {"aten::copysign", math_of_two<std::copysign>},
-    {"aten::ldexp", math_of_two<scaled>},
-    {"aten::gcd", gcd},
-    {"aten::factorial", factorial},
-    {"aten::log2", math<std::log2>},
-    {"aten::log10", math<std::log10>},
-    {"aten::log1p", math<std::log1p>},
-    {"aten::sin", math<std::sin>},
-    {"aten::cos", math<std::cos>},
-    {"aten::tan", math<std::tan>},
-    {"aten::asin", math<std::asin>},
-    {"aten::acos", math<std::acos>},
-    {"aten::atan", math<std::atan>},
-    {"aten::sinh", math<std::sinh>},
-    {"aten::cosh", math<std::cosh>},
-    {"aten::tanh", math<std::tanh>},
-    {"aten::asinh", math<std::asinh>},
-    {"aten::acosh", math<std::acosh>},
-    {"aten::atanh", math<std::atanh>},
-    {"aten::erf", math<std::erf>},
-    {"aten::erfc", math<std::erfc>},
-    {"aten::lgamma", math<std::lgamma>},
-    {"aten::gamma", math<std::tgamma>},
-    {"aten::radians", math<radians>},
-    {"aten::degrees", math<degrees>},
-    {"aten::__lshift__", shift},
-    {"aten::__rshift__", shift},
-    {"aten::divmod", divmod},
+bool absolute(NodeCall& call) { return unary_as(call, "abs", "abs", false); }
+
+constexpr Row kRows[] = {
+    {.op = "aten::truediv", .script = {true_divide}},
+    {.op = "aten::floordiv", .script = {numbers::floor_divide}},
+    {.op = "aten::mathremainder", .script = {remainder_of_math}},
+    {.op = "prim::min", .complex = OnComplex::refused, .script = {numbers::min, lists::extreme}},
+    {.op = "prim::max", .complex = OnComplex::refused, .script = {numbers::max, lists::extreme}},
+    {.op = "prim::abs", .script = {numbers::sign}},
+    {.op = "aten::fabs", .script = {absolute}},
+    {.op = "aten::factorial", .script = {factorial}},
+    {.op = "aten::gamma", .script = {numbers::math<std::tgamma>}},
+    {.op = "aten::radians", .script = {numbers::math<radians>}},
+    {.op = "aten::degrees", .script = {numbers::math<degrees>}},
+    {.op = "aten::divmod", .script = {divmod}},
 };
 
 }  // namespace
 
-std::span<const Builtin> number_builtins() { return kBuiltins; }
+std::span<const Row> number_rows() { return kRows; }
 
 }  // namespace hg::convert

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "converter/interpret/complex.h"
-#include "converter/interpret/interpreter.h"
+#include "converter/interpret/script_ops.h"
 #include "converter/script/type_names.h"
 
 namespace hg::convert {
@@ -159,21 +159,22 @@ bool constant(NodeCall& call) {
   return true;
 }
 
-constexpr Builtin kBuiltins[] = {
-    {"prim::Constant", constant},
-    {"prim::GetAttr", get_attribute},
-    {"prim::SetAttr", set_attribute},
-    {"prim::CreateObject", create_object},
-    {"prim::isinstance", isinstance_of},
-    {"prim::Uninitialized",
-     [](NodeCall& call) {
-       call.give(Item(std::make_shared<Object>(Object{std::string(kUndefined), "", {}})));
-       return true;
-     }},
+bool uninitialized(NodeCall& call) {
+  call.give(Item(std::make_shared<Object>(Object{std::string(kUndefined), "", {}})));
+  return true;
+}
+
+constexpr Row kRows[] = {
+    {.op = "prim::Constant", .script = {constant}},
+    {.op = "prim::GetAttr", .script = {get_attribute}},
+    {.op = "prim::SetAttr", .script = {set_attribute}},
+    {.op = "prim::CreateObject", .script = {create_object}},
+    {.op = "prim::isinstance", .script = {isinstance_of}},
+    {.op = "prim::Uninitialized", .script = {uninitialized}},
 };
 
 }  // namespace
 
-std::span<const Builtin> object_builtins() { return kBuiltins; }
+std::span<const Row> object_rows() { return kRows; }
 
 }  // namespace hg::convert

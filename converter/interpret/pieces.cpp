@@ -2,7 +2,7 @@
 // Lists of parts whose number sizes decide, such as x.chunk(2) where x may have one row. Their
 // length and their elements are terms of sizes; whatever else is done with such a list takes it
 // with as many parts as there are for most sizes, under a guard.
-#include "converter/interpret/interpreter.h"
+#include "converter/interpret/script_ops.h"
 #include "converter/rows/view.h"
 
 namespace hg::convert {
@@ -23,6 +23,10 @@ Item part(Memory& memory, const Pieces& pieces, const Dim& index) {
   return Item(memory.make_view(pieces.base, std::move(view.forward), std::move(view.inverse),
                                view.relayout));
 }
+
+}  // namespace
+
+namespace pieces {
 
 bool length(NodeCall& call) {
   const auto list = pieces_at(call, 0);
@@ -50,14 +54,7 @@ bool get_item(NodeCall& call) {
   return true;
 }
 
-constexpr Builtin kBuiltins[] = {
-    {"aten::len", length},
-    {"aten::__getitem__", get_item},
-};
-
-}  // namespace
-
-std::span<const Builtin> piece_builtins() { return kBuiltins; }
+}  // namespace pieces
 
 void Interpreter::settle_pieces(const Item& item, int64_t expected) {
   const auto* list = std::get_if<std::shared_ptr<List>>(&item.value);

@@ -7,6 +7,7 @@
 
 #include "converter/interpret/containers.h"
 #include "converter/interpret/numbers.h"
+#include "converter/interpret/script_ops.h"
 #include "converter/interpret/texts.h"
 
 namespace hg::convert {
@@ -48,32 +49,6 @@ std::string nonempty_at(NodeCall& call, int argument) {
   const std::string& what = call.string_at(argument);
   if (what.empty()) throw Refusal{text(op_of(call), "() with an empty text"), ""};
   return what;
-}
-
-bool split(NodeCall& call) {
-  if (!is_text(call)) return false;
-  const std::string& from = call.string_at(0);
-  std::vector<std::string> parts;
-  if (call.argument_count() < 2 || call.at(1).is_none()) {  // at spaces, however many there are
-    require_ascii(call);
-    constexpr char kSpaces[] = " \t\n\r\v\f\x1c\x1d\x1e";
-    for (size_t at = 0; (at = from.find_first_not_of(kSpaces, at)) != std::string::npos;) {
-      const size_t end = std::min(from.find_first_of(kSpaces, at), from.size());
-      parts.push_back(from.substr(at, end - at));
-      at = end;
-    }
-    call.give(text_list(std::move(parts)));
-    return true;
-  }
-  const std::string separator = nonempty_at(call, 1);
-  int64_t most = call.argument_count() > 2 ? call.number_at(2) : -1;
-  size_t at = 0;
-  for (size_t end; most-- != 0 && (end = from.find(separator, at)) != std::string::npos;
-       at = end + separator.size())
-    parts.push_back(from.substr(at, end - at));
-  parts.push_back(from.substr(at));
-  call.give(text_list(std::move(parts)));
-  return true;
 }
 
 bool replace(NodeCall& call) {
@@ -243,31 +218,6 @@ bool ends_with(NodeCall& call) {
   return true;
 }
 
-// find(), rfind(), index() and rindex().
-bool find(NodeCall& call) {
-  if (!is_text(call)) return false;
-  const std::string part = part_of(call), &what = call.string_at(1);
-  const std::string_view op = op_of(call);
-  if (part.size() < call.string_at(0).size())
-    throw Refusal{text(op, "() in a part of a text"), "search in a slice of it"};
-  const size_t at = op[0] == 'r' ? part.rfind(what) : part.find(what);
-  if (at == std::string::npos && op.ends_with("index"))
-    throw Refusal{text(op, "('", what, "') of '", part, "' raises an exception in PyTorch"), ""};
-  call.give(Item(at == std::string::npos ? int64_t{-1} : static_cast<int64_t>(at)));
-  return true;
-}
-
-bool count(NodeCall& call) {
-  if (!is_text(call)) return false;
-  const std::string &from = call.string_at(0), what = nonempty_at(call, 1);
-  if (call.argument_count() > 2 && (call.number_at(2) != 0 || call.number_at(3) != -1))
-    throw Refusal{"count() in a part of a text", "count in a slice of it"};
-  int64_t total = 0;
-  for (size_t at = 0; (at = from.find(what, at)) != std::string::npos; at += what.size()) ++total;
-  call.give(Item(total));
-  return true;
-}
-
 bool partition(NodeCall& call) {
   if (!is_text(call)) return false;
   const std::string &from = call.string_at(0), what = nonempty_at(call, 1);
@@ -325,50 +275,106 @@ bool code_of_letter(NodeCall& call) {  // ord()
   return true;
 }
 
-constexpr Builtin kBuiltins[] = {
-    {"aten::join", join},
-    {"aten::split", split},
-    {"aten::rsplit", split_from_right},
-    {"aten::splitlines", split_lines},
-    {"aten::partition", partition},
-    {"aten::rpartition", partition},
-    {"aten::replace", replace},
-    {"aten::lower", letters<lower>},
-    {"aten::upper", letters<upper>},
-    {"aten::swapcase", letters<swapped>},
-    {"aten::capitalize", capitalize},
-    {"aten::title", title},
-    {"aten::center", pad},
-    {"aten::ljust", pad},
-    {"aten::rjust", pad},
-    {"aten::zfill", pad},
-    {"aten::expandtabs", expand_tabs},
-    {"aten::strip", strip},
-    {"aten::lstrip", strip},
-    {"aten::rstrip", strip},
-    {"aten::startswith", starts_with},
-    {"aten::endswith", ends_with},
-    {"aten::find", find},
-    {"aten::rfind", find},
-    {"aten::index", find},
-    {"aten::rindex", find},
-    {"aten::count", count},
-    {"aten::isdigit", all_are<std::isdigit>},
-    {"aten::isdecimal", all_are<std::isdigit>},
-    {"aten::isnumeric", all_are<std::isdigit>},
-    {"aten::isalpha", all_are<std::isalpha>},
-    {"aten::isalnum", all_are<std::isalnum>},
-    {"aten::isspace", all_are<std::isspace>},
-    {"aten::isupper", has_case<std::isupper>},
-    {"aten::islower", has_case<std::islower>},
-    {"aten::istitle", is_title},
-    {"aten::isidentifier", is_identifier},
-    {"aten::isprintable", is_printable},
-    {"aten::ord", code_of_letter},
+}  // namespace
+
+namespace texts {
+
+bool split(NodeCall& call) {
+  if (!is_text(call)) return false;
+  const std::string& from = call.string_at(0);
+  std::vector<std::string> parts;
+  if (call.argument_count() < 2 || call.at(1).is_none()) {  // at spaces, however many there are
+    require_ascii(call);
+    constexpr char kSpaces[] = " \t\n\r\v\f\x1c\x1d\x1e";
+    for (size_t at = 0; (at = from.find_first_not_of(kSpaces, at)) != std::string::npos;) {
+      const size_t end = std::min(from.find_first_of(kSpaces, at), from.size());
+      parts.push_back(from.substr(at, end - at));
+      at = end;
+    }
+    call.give(text_list(std::move(parts)));
+    return true;
+  }
+  const std::string separator = nonempty_at(call, 1);
+  int64_t most = call.argument_count() > 2 ? call.number_at(2) : -1;
+  size_t at = 0;
+  for (size_t end; most-- != 0 && (end = from.find(separator, at)) != std::string::npos;
+       at = end + separator.size())
+    parts.push_back(from.substr(at, end - at));
+  parts.push_back(from.substr(at));
+  call.give(text_list(std::move(parts)));
+  return true;
+}
+
+// find(), rfind(), index() and rindex().
+bool find(NodeCall& call) {
+  if (!is_text(call)) return false;
+  const std::string part = part_of(call), &what = call.string_at(1);
+  const std::string_view op = op_of(call);
+  if (part.size() < call.string_at(0).size())
+    throw Refusal{text(op, "() in a part of a text"), "search in a slice of it"};
+  const size_t at = op[0] == 'r' ? part.rfind(what) : part.find(what);
+  if (at == std::string::npos && op.ends_with("index"))
+    throw Refusal{text(op, "('", what, "') of '", part, "' raises an exception in PyTorch"), ""};
+  call.give(Item(at == std::string::npos ? int64_t{-1} : static_cast<int64_t>(at)));
+  return true;
+}
+
+bool count(NodeCall& call) {
+  if (!is_text(call)) return false;
+  const std::string &from = call.string_at(0), what = nonempty_at(call, 1);
+  if (call.argument_count() > 2 && (call.number_at(2) != 0 || call.number_at(3) != -1))
+    throw Refusal{"count() in a part of a text", "count in a slice of it"};
+  int64_t total = 0;
+  for (size_t at = 0; (at = from.find(what, at)) != std::string::npos; at += what.size()) ++total;
+  call.give(Item(total));
+  return true;
+}
+
+}  // namespace texts
+
+namespace {
+
+constexpr Row kRows[] = {
+    {.op = "aten::join", .script = {join}},
+    {.op = "aten::rsplit", .script = {split_from_right}},
+    {.op = "aten::splitlines", .script = {split_lines}},
+    {.op = "aten::partition", .script = {partition}},
+    {.op = "aten::rpartition", .script = {partition}},
+    {.op = "aten::replace", .script = {replace}},
+    {.op = "aten::lower", .script = {letters<lower>}},
+    {.op = "aten::upper", .script = {letters<upper>}},
+    {.op = "aten::swapcase", .script = {letters<swapped>}},
+    {.op = "aten::capitalize", .script = {capitalize}},
+    {.op = "aten::title", .script = {title}},
+    {.op = "aten::center", .script = {pad}},
+    {.op = "aten::ljust", .script = {pad}},
+    {.op = "aten::rjust", .script = {pad}},
+    {.op = "aten::zfill", .script = {pad}},
+    {.op = "aten::expandtabs", .script = {expand_tabs}},
+    {.op = "aten::strip", .script = {strip}},
+    {.op = "aten::lstrip", .script = {strip}},
+    {.op = "aten::rstrip", .script = {strip}},
+    {.op = "aten::startswith", .script = {starts_with}},
+    {.op = "aten::endswith", .script = {ends_with}},
+    {.op = "aten::find", .script = {texts::find}},
+    {.op = "aten::rfind", .script = {texts::find}},
+    {.op = "aten::rindex", .script = {texts::find}},
+    {.op = "aten::isdigit", .script = {all_are<std::isdigit>}},
+    {.op = "aten::isdecimal", .script = {all_are<std::isdigit>}},
+    {.op = "aten::isnumeric", .script = {all_are<std::isdigit>}},
+    {.op = "aten::isalpha", .script = {all_are<std::isalpha>}},
+    {.op = "aten::isalnum", .script = {all_are<std::isalnum>}},
+    {.op = "aten::isspace", .script = {all_are<std::isspace>}},
+    {.op = "aten::isupper", .script = {has_case<std::isupper>}},
+    {.op = "aten::islower", .script = {has_case<std::islower>}},
+    {.op = "aten::istitle", .script = {is_title}},
+    {.op = "aten::isidentifier", .script = {is_identifier}},
+    {.op = "aten::isprintable", .script = {is_printable}},
+    {.op = "aten::ord", .script = {code_of_letter}},
 };
 
 }  // namespace
 
-std::span<const Builtin> text_method_builtins() { return kBuiltins; }
+std::span<const Row> text_method_rows() { return kRows; }
 
 }  // namespace hg::convert

@@ -9,6 +9,7 @@
 
 #include "converter/interpret/leaves.h"
 #include "converter/interpret/numbers.h"
+#include "converter/interpret/script_ops.h"
 
 namespace hg::convert {
 
@@ -145,7 +146,11 @@ bool percent_format(NodeCall& call) {
 
 bool to_text(NodeCall& call) { return give_text(call, printed(call.at(0))); }
 
-bool concat(NodeCall& call) {
+}  // namespace
+
+namespace texts {
+
+bool join_two(NodeCall& call) {
   if (call.argument_count() < 2) return false;
   const Item &a = call.at(0), &b = call.at(1);
   if (is_unknown_text(a) || is_unknown_text(b)) return give_text(call, std::nullopt);
@@ -153,15 +158,20 @@ bool concat(NodeCall& call) {
   return give_text(call, call.string_at(0) + call.string_at(1));
 }
 
-constexpr Builtin kBuiltins[] = {
-    {"aten::format", format}, {"aten::percentFormat", percent_format},
-    {"aten::str", to_text},   {"prim::str", to_text},
-    {"aten::add", concat},
+}  // namespace texts
+
+namespace {
+
+constexpr Row kRows[] = {
+    {.op = "aten::format", .script = {format}},
+    {.op = "aten::percentFormat", .script = {percent_format}},
+    {.op = "aten::str", .script = {to_text}},
+    {.op = "prim::str", .script = {to_text}},
 };
 
 }  // namespace
 
-std::span<const Builtin> text_builtins() { return kBuiltins; }
+std::span<const Row> text_rows() { return kRows; }
 
 std::string describe(const Item& item) {
   const auto all = [](const std::vector<Item>& items, char open, char close) {

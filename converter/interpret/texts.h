@@ -11,6 +11,5 @@ namespace hg::convert {
 
 // Gives the text; without one, text that sizes or data decide. Always true.
 bool give_text(NodeCall& call, std::optional<std::string> out);
-std::span<const Builtin> text_method_builtins();  // text_methods.cpp
 
 }  // namespace hg::convert

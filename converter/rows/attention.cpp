@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "converter/interpret/script_ops.h"
 #include "converter/rows/rows.h"
 #include "hg/op.h"
 
@@ -282,7 +283,10 @@ constexpr Row kRows[] = {
     {"aten::_scaled_dot_product_attention", attention_math},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_attention_for_cpu},
     {"aten::_native_multi_head_attention", native_multi_head_attention},
-    {"aten::_transformer_encoder_layer_fwd", transformer_encoder_layer},
+    {.op = "aten::_transformer_encoder_layer_fwd",
+     .run = transformer_encoder_layer,
+     .script = {nested::encoder_layer},
+     .takes_nested = true},
 };
 
 }  // namespace

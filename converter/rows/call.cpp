@@ -4,6 +4,7 @@
 
 #include "converter/interpret/alias.h"
 #include "converter/interpret/interpreter.h"
+#include "converter/interpret/script_ops.h"
 #include "converter/rows/promotion.h"
 #include "converter/rows/rows.h"
 
@@ -338,6 +339,17 @@ const std::vector<const Row*>& sorted_rows() {
 #define HG_TABLE(stem) rows::stem(),
 #include "hg_convert_rows_table.inc"
 #undef HG_TABLE
+        number_rows(),
+        comparison_rows(),
+        conversion_rows(),
+        container_rows(),
+        list_rows(),
+        dict_rows(),
+        text_rows(),
+        text_method_rows(),
+        fact_rows(),
+        object_rows(),
+        nested_rows(),
     };
     for (const auto& table : tables)
       for (const Row& row : table) all.push_back(&row);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Comparisons and logic: both arguments in their common dtype, the result bool.
 #include "converter/interpret/fold.h"
+#include "converter/interpret/script_ops.h"
 #include "converter/rows/complex.h"
 #include "converter/rows/pointwise.h"
 
@@ -19,19 +20,33 @@ constexpr Row kRows[] = {
     {.op = "aten::eq",
      .run = test<kEq>,
      .complex = of_complex::equal_to,
-     .fold = {fold::arithmetic, "eq"}},
+     .fold = {fold::arithmetic, "eq"},
+     .script = {comparisons::compare}},
     {.op = "aten::ne",
      .run = test<kNe>,
      .complex = of_complex::equal_to,
-     .fold = {fold::arithmetic, "ne"}},
+     .fold = {fold::arithmetic, "ne"},
+     .script = {comparisons::compare}},
     {"aten::not_equal", test<kNe>},
-    {.op = "aten::lt", .run = test<kLt>, .fold = {fold::arithmetic, "lt"}},
+    {.op = "aten::lt",
+     .run = test<kLt>,
+     .fold = {fold::arithmetic, "lt"},
+     .script = {comparisons::compare}},
     {"aten::less", test<kLt>},
-    {.op = "aten::le", .run = test<kLe>, .fold = {fold::arithmetic, "le"}},
+    {.op = "aten::le",
+     .run = test<kLe>,
+     .fold = {fold::arithmetic, "le"},
+     .script = {comparisons::compare}},
     {"aten::less_equal", test<kLe>},
-    {.op = "aten::gt", .run = test<kGt>, .fold = {fold::arithmetic, "gt"}},
+    {.op = "aten::gt",
+     .run = test<kGt>,
+     .fold = {fold::arithmetic, "gt"},
+     .script = {comparisons::compare}},
     {"aten::greater", test<kGt>},
-    {.op = "aten::ge", .run = test<kGe>, .fold = {fold::arithmetic, "ge"}},
+    {.op = "aten::ge",
+     .run = test<kGe>,
+     .fold = {fold::arithmetic, "ge"},
+     .script = {comparisons::compare}},
     {"aten::greater_equal", test<kGe>},
     {"aten::logical_and", test<kAnd>},
     {"aten::logical_or", test<kOr>},

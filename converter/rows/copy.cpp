@@ -4,6 +4,7 @@
 
 #include "converter/interpret/fold.h"
 #include "converter/interpret/interpreter.h"
+#include "converter/interpret/script_ops.h"
 #include "converter/rows/view.h"
 
 namespace hg::convert::rows {
@@ -340,11 +341,11 @@ void repeat_interleave(Call& call) {
 
 constexpr SharedTraits kShared = {.complex = OnComplex::parts, .layout = ResultLayout::kept};
 constexpr Row kRows[] = {
-    {.op = "aten::cat", .run = cat, .fold = {fold::join}},
-    {"aten::concat", cat},
-    {"aten::concatenate", cat},
+    {.op = "aten::cat", .run = cat, .fold = {fold::join}, .grown_list = grown::cat},
+    {.op = "aten::concat", .run = cat, .grown_list = grown::cat},
+    {.op = "aten::concatenate", .run = cat, .grown_list = grown::cat},
     {"aten::_cat", cat},
-    {.op = "aten::stack", .run = stack, .fold = {fold::join}},
+    {.op = "aten::stack", .run = stack, .fold = {fold::join}, .grown_list = grown::stack},
     {"aten::_stack", stack},
     {"aten::hstack", join_at_least<1>},
     {"aten::vstack", join_at_least<2>},

@@ -4,6 +4,7 @@
 
 #include "converter/interpret/fold.h"
 #include "converter/interpret/interpreter.h"
+#include "converter/interpret/script_ops.h"
 #include "converter/rows/complex.h"
 #include "converter/rows/linspace.h"
 #include "converter/rows/rows.h"
@@ -399,7 +400,7 @@ constexpr Row kRows[] = {
     {"aten::linspace", linspace, OnComplex::real_part},
     {"aten::logspace", logspace},
     {"aten::eye", eye, OnComplex::real_part},
-    {.op = "aten::tensor", .run = tensor, .fold = {fold::create}},
+    {.op = "aten::tensor", .run = tensor, .fold = {fold::create}, .grown_list = grown::to_tensor},
     {.op = "aten::as_tensor", .run = as_tensor, .fold = {fold::as_tensor}},
     {.op = "aten::lift_fresh", .run = same, .complex = OnComplex::parts, .fold = {fold::pass}},
     {.op = "aten::cpu", .run = same, .complex = OnComplex::parts, .fold = {fold::pass}},
@@ -431,7 +432,12 @@ constexpr Row kRows[] = {
     {"aten::conj_physical", same, of_complex::conj_copy},
     {"aten::lift", clone, OnComplex::parts},
     {"aten::lift_fresh_copy", clone, OnComplex::parts},
-    {"aten::copy", copy, OnComplex::parts},
+    {.op = "aten::copy",
+     .run = copy,
+     .complex = OnComplex::parts,
+     .script = {containers::copy},
+     .grown_list = grown::copy,
+     .script_takes_complex = true},
     {"aten::fill", fill, OnComplex::parts},
     {"aten::zero", zero, OnComplex::parts},
 };

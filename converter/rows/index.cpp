@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "converter/interpret/script_ops.h"
 #include "converter/rows/indexing.h"
 #include "converter/rows/view.h"
 
@@ -227,7 +228,10 @@ void embedding_bag(Call& call) {
 }
 
 constexpr Row kRows[] = {
-    {"aten::index", index_row, OnComplex::parts},
+    {.op = "aten::index",
+     .run = index_row,
+     .complex = OnComplex::parts,
+     .script = {lists::find, texts::find}},
     {"aten::_unsafe_index", index_row, OnComplex::parts},
     {"aten::index_put", index_put, OnComplex::parts},
     {"aten::_index_put_impl", index_put, OnComplex::parts},

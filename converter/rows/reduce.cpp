@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "converter/interpret/fold.h"
+#include "converter/interpret/script_ops.h"
 #include "converter/rows/rows.h"
 #include "converter/rows/view.h"
 #include "hg/op.h"
@@ -248,7 +249,11 @@ void sum_to_size(Call& call) {
 constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
     {"aten::sum_to_size", sum_to_size},
-    {.op = "aten::sum", .run = sum_of, .complex = OnComplex::parts, .fold = {fold::reduce, "add"}},
+    {.op = "aten::sum",
+     .run = sum_of,
+     .complex = OnComplex::parts,
+     .fold = {fold::reduce, "add"},
+     .script = {lists::sum}},
     {"aten::nansum", nansum},
     {.op = "aten::prod", .run = prod_of, .fold = {fold::reduce, "mul"}},
     {"aten::mean", mean_of, OnComplex::parts},
@@ -256,14 +261,14 @@ constexpr Row kRows[] = {
     {"aten::amax", amax_of},
     {"aten::amin", amin_of},
     {"aten::aminmax", aminmax},
-    {.op = "aten::max", .run = amax_of, .fold = {fold::reduce, "max"}},
-    {.op = "aten::min", .run = amin_of, .fold = {fold::reduce, "min"}},
+    {.op = "aten::max", .run = amax_of, .fold = {fold::reduce, "max"}, .script = {numbers::max}},
+    {.op = "aten::min", .run = amin_of, .fold = {fold::reduce, "min"}, .script = {numbers::min}},
     {"aten::max.dim", max_dim},
     {"aten::min.dim", min_dim},
     {"aten::argmax", argmax_of},
     {"aten::argmin", argmin_of},
-    {"aten::all", all_of},
-    {"aten::any", any_of},
+    {.op = "aten::all", .run = all_of, .script = {comparisons::all_or_any}},
+    {.op = "aten::any", .run = any_of, .script = {comparisons::all_or_any}},
     {"aten::var", var_of},
     {"aten::std", std_of},
     {"aten::var_mean", var_mean},

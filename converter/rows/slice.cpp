@@ -4,6 +4,7 @@
 
 #include "converter/interpret/alias.h"
 #include "converter/interpret/fold.h"
+#include "converter/interpret/script_ops.h"
 #include "converter/rows/view.h"
 
 namespace hg::convert::rows {
@@ -258,13 +259,17 @@ void as_strided_scatter(Call& call) {
 
 constexpr SharedTraits kShared = {.complex = OnComplex::parts};
 constexpr Row kRows[] = {
-    {.op = "aten::slice", .run = slice_row, .fold = {fold::pick}},
+    {.op = "aten::slice",
+     .run = slice_row,
+     .fold = {fold::pick},
+     .script = {containers::slice},
+     .grown_list = grown::slice},
     {"aten::slice_copy", slice_row},
     {.op = "aten::select", .run = select, .fold = {fold::pick}},
     {"aten::select_copy", select},
     {"aten::narrow", narrow},
     {"aten::narrow_copy", narrow},
-    {"aten::split", split},
+    {.op = "aten::split", .run = split, .script = {texts::split}},
     {"aten::split_copy", split},
     {"aten::unsafe_split", split},
     {"aten::split_with_sizes", split_with_sizes},
@@ -276,7 +281,7 @@ constexpr Row kRows[] = {
     {"aten::hsplit", hsplit},
     {"aten::vsplit", vsplit},
     {"aten::dsplit", dsplit},
-    {"aten::unbind", unbind},
+    {.op = "aten::unbind", .run = unbind, .script = {grown::unbind}},
     {"aten::unbind_copy", unbind},
     {"aten::slice_scatter", slice_scatter},
     {"aten::select_scatter", select_scatter},

@@ -2,6 +2,7 @@
 // Ops that order the elements along one dim.
 #include "hg/ops/sort.h"
 
+#include "converter/interpret/script_ops.h"
 #include "converter/rows/rows.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
@@ -127,7 +128,7 @@ void quantile(Call& call) { quantile_of(call, false); }
 void nanquantile(Call& call) { quantile_of(call, true); }
 
 constexpr Row kRows[] = {
-    {"aten::sort", sort_of},
+    {.op = "aten::sort", .run = sort_of, .script = {lists::sort}},
     {"aten::argsort", argsort},
     {"aten::msort", msort},
     {"aten::topk", topk_of},
