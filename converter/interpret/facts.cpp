@@ -313,8 +313,6 @@ constexpr Row kRows[] = {
     {.op = "prim::is_scripting", .script = {always<true>}},
     {.op = "aten::is_scripting", .script = {always<true>}},
     {.op = "aten::_assert_async", .script = {assert_holds}},
-    {.op = "aten::_assert_scalar", .script = {assert_holds}},
-    {.op = "aten::_functional_assert_async", .script = {assert_holds}},
     {.op = "aten::_assert_tensor_metadata", .script = {nothing}},
     {.op = "aten::sym_constrain_range_for_size", .script = {nothing}},
     {.op = "prim::TimePoint", .script = {number<0>}},
