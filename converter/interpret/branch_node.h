@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "converter/interpret/held.h"
+#include "converter/interpret/changed_containers.h"
 #include "converter/interpret/leaving.h"
 
 namespace hg::convert {

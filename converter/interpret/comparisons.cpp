@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "converter/interpret/leaves.h"
+#include "converter/interpret/item_tree.h"
 #include "converter/interpret/numbers.h"
 #include "converter/interpret/script_ops.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "converter/interpret/leaves.h"
+#include "converter/interpret/item_tree.h"
 #include "converter/interpret/numbers.h"
 #include "converter/interpret/script_ops.h"
 #include "converter/script/type_names.h"

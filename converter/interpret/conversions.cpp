@@ -3,10 +3,10 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "converter/interpret/leaves.h"
+#include "converter/interpret/item_tree.h"
 #include "converter/interpret/numbers.h"
 #include "converter/interpret/script_ops.h"
-#include "converter/interpret/surely.h"
+#include "converter/interpret/value_numbering.h"
 
 namespace hg::convert {
 namespace {

@@ -181,7 +181,7 @@ class Interpreter {
   void set_gradients(bool on) { gradients_.back() = on; }
 
  private:
-  class Held;        // held.h
+  class Held;        // changed_containers.h
   class LoopNode;    // loop_node.h
   class BranchNode;  // branch_node.h
   class Attempt;     // attempt.h

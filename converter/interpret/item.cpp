@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "converter/interpret/leaves.h"
+#include "converter/interpret/item_tree.h"
 
 namespace hg::convert {
 

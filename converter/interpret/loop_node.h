@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "converter/interpret/carried.h"
-#include "converter/interpret/held.h"
+#include "converter/interpret/changed_containers.h"
 
 namespace hg::convert {
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "converter/interpret/leaves.h"
+#include "converter/interpret/item_tree.h"
 #include "converter/interpret/script_ops.h"
 
 namespace hg::convert {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "converter/interpret/attempt.h"
-#include "converter/interpret/leaves.h"
+#include "converter/interpret/item_tree.h"
 
 namespace hg::convert {
 namespace {

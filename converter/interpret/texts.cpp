@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "converter/interpret/leaves.h"
+#include "converter/interpret/item_tree.h"
 #include "converter/interpret/numbers.h"
 #include "converter/interpret/script_ops.h"
 

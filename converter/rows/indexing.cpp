@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "converter/interpret/surely.h"
+#include "converter/interpret/value_numbering.h"
 #include "converter/rows/view.h"
 
 namespace hg::convert::rows {

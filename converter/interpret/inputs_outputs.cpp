@@ -58,8 +58,7 @@ Item Interpreter::input_tensor(const std::string& name, size_t& next) {
   if (name.find('.') != std::string::npos && spec.name != name)
     throw Refusal{text("the input '", name, "' has no --input; '", spec.name, "' is in its place"),
                   "name the inputs in the order in which the argument holds them"};
-  Value value =
-      top_.input(spec.name.empty() ? name : spec.name, spec.type.dtype, spec.type.shape);
+  Value value = top_.input(spec.name.empty() ? name : spec.name, spec.type.dtype, spec.type.shape);
   if (is_complex(spec.type.dtype)) value = top_.call("view_as_real", {value});
   if (Status status = top_.take_status(); !status.ok())
     throw Refusal{std::string(status.message()), ""};

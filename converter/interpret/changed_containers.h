@@ -4,12 +4,12 @@
 
 #include <vector>
 
-#include "converter/interpret/leaves.h"
+#include "converter/interpret/item_tree.h"
 
 namespace hg::convert {
 
-// Lists and dicts from outside that a body changes: they have the elements of a round or a side while
-// it is interpreted, and their own again when it was.
+// Lists and dicts from outside that a body changes: they have the elements of a round or a side
+// while it is interpreted, and their own again when it was.
 class Interpreter::Held {
  public:
   Held(Interpreter& in, const std::vector<Item>& containers) : in_(in), containers_(containers) {

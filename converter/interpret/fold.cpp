@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops on small tensors of which the import knows the numbers: traces compute with sizes that way,
 // and what stays symbolic here can still become a shape.
+#include "converter/interpret/fold.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "converter/interpret/fold.h"
 #include "converter/rows/promotion.h"
 #include "converter/rows/view.h"
 

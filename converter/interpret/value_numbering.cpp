@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "converter/interpret/surely.h"
+#include "converter/interpret/value_numbering.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "converter/interpret/leaves.h"
+#include "converter/interpret/item_tree.h"
 
 #include <algorithm>
 
