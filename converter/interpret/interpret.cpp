@@ -418,7 +418,7 @@ bool Interpreter::run_row(const ScriptNode& node) {
 
 void Interpreter::dispatch(const ScriptNode& node) {
   if (!node.trouble.empty()) throw Refusal{node.trouble, ""};
-  if (node.kind != "aten::len" && node.kind != "aten::__getitem__")
+  if (const Row* row = row_named(node.kind); row == nullptr || !row->takes_parts)
     for (const ScriptId id : node.inputs)
       settle_pieces(get(id), node.kind == "prim::ListUnpack" ? int64_t(node.outputs.size()) : 0);
   if (node.kind == "prim::If") return run_if(node);

@@ -56,6 +56,7 @@ TEST(Rows, TraitsFitTogether) {
       EXPECT_TRUE(row->script[i - 1] || !row->script[i]);
     EXPECT_TRUE(row->script[0] || !row->script_takes_complex);
     EXPECT_TRUE(row->script[0] || !row->takes_nested);
+    EXPECT_TRUE(row->script[0] || !row->takes_parts);
   }
 }
 
