@@ -184,7 +184,7 @@ std::optional<Layout> Memory::layout(const TensorRef& tensor) {
   return known ? std::optional(row_major(type(tensor).shape)) : std::nullopt;
 }
 
-bool Memory::is_surely_row_major(const TensorRef& tensor) {
+bool Memory::is_always_row_major(const TensorRef& tensor) {
   const auto known = layout(tensor);
   return known && is_row_major(*known, type(tensor).shape) == true;
 }
@@ -323,8 +323,8 @@ Value Memory::materialize(const Known& known) {
 
 Value Memory::read(const TensorRef& tensor) {
   if (tensor->is_poisoned()) throw Poisoned();
-  if (const std::string& doubt = doubt_of(tensor); !doubt.empty())
-    throw Refusal{doubt, "write to a copy: x = x.clone()"};
+  if (const std::string& why = why_invalid(tensor); !why.empty())
+    throw Refusal{why, "write to a copy: x = x.clone()"};
   if (!tensor->is_root()) {
     const int64_t present = version(tensor);
     if (tensor->version_ != present || !is_open(tensor->value_.graph())) {
@@ -364,8 +364,7 @@ TensorType Memory::type(const TensorRef& tensor) {
     const Tensor& t = program_.tensors[static_cast<size_t>(tensor->script_tensor_)].data.tensor;
     return {t.dtype, to_shape(t.shape)};
   }
-  if (tensor->is_root() && tensor->value_)
-    return {tensor->value_.dtype(), tensor->value_.shape()};
+  if (tensor->is_root() && tensor->value_) return {tensor->value_.dtype(), tensor->value_.shape()};
   const Value value = read(tensor);
   return {value.dtype(), value.shape()};
 }
@@ -378,7 +377,7 @@ void Memory::write(const TensorRef& tensor, Value value) {
     tensor->value_ = value;
     tensor->known_.reset();
     ++tensor->version_;
-    raise_doubts(tensor);
+    invalidate_aliases(tensor);
     return;
   }
   if (!tensor->inverse_)
@@ -401,7 +400,7 @@ void Memory::write(const TensorRef& tensor, Known known) {
   tensor->value_ = Value();
   tensor->known_ = std::move(known);
   ++tensor->version_;
-  raise_doubts(tensor);
+  invalidate_aliases(tensor);
 }
 
 void Memory::poison(const TensorRef& tensor) {
@@ -429,7 +428,8 @@ void Memory::finish() {
         throw Refusal{text("the buffers '", program_.tensors[holder->second].names.at(0), "' and '",
                            program_.tensors[i].names.at(0), "' may be one tensor after a run"),
                       "bind one of them to a copy"};
-    const bool is_written = rebound_.contains(index) || cell->version_ > 0 || !cell->doubt_.empty();
+    const bool is_written =
+        rebound_.contains(index) || cell->version_ > 0 || !cell->invalid_because_.empty();
     if (!is_written || cell->is_poisoned()) continue;
     const Value state = create_state(index), value = read(cell);
     if (value != state) top.assign(state, value);

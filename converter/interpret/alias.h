@@ -64,10 +64,10 @@ class TensorCell {
   Value condition_;  // of a choice
   TensorRef yes_, no_;
   std::vector<TensorRef> roots_;
-  int64_t serial_ = 0;  // choices that it leads to have smaller ones
-  Value value_;          // invalid when not yet made
-  int64_t version_ = 0;  // of a root: counts writes; of others: when value_ was made
-  int region_ = 0;       // the depth of control flow in which the tensor was made
+  int64_t serial_ = 0;          // choices that it leads to have smaller ones
+  Value value_;                 // invalid when not yet made
+  int64_t version_ = 0;         // of a root: counts writes; of others: when value_ was made
+  int region_ = 0;              // the depth of control flow in which the tensor was made
   int32_t script_tensor_ = -1;  // a root that is ScriptProgram::tensors[i]
   std::optional<Known> known_;
   bool number_ = false;
@@ -82,7 +82,7 @@ class TensorCell {
   // Of a root: others that share its memory or do not, and why its own value is not known since
   // one of them was written.
   std::vector<std::weak_ptr<TensorCell>> twins_;
-  std::string doubt_;
+  std::string invalid_because_;
   std::vector<TensorRef> lists_;  // of a root: grown lists that have it as an element
   std::vector<std::weak_ptr<TensorCell>> elements_;  // of such a list
 };
@@ -128,7 +128,7 @@ class Memory {
 
   std::optional<Layout> layout(const TensorRef& tensor);
   void set_row_major(const TensorRef& root);
-  bool is_surely_row_major(const TensorRef& tensor);
+  bool is_always_row_major(const TensorRef& tensor);
   // A number that only data decides as a size: a symbol that is known when the graph runs, which
   // fails where the number is negative. None when the number is no integer.
   std::optional<Dim> size_of(const TensorRef& number);
@@ -155,7 +155,7 @@ class Memory {
     std::shared_ptr<Graph> graph;
     std::vector<Value> captured;  // of the graph around, for each input of the body
     std::vector<Write> writes;
-    std::vector<TensorRef> doubted;  // tensors from outside that are no longer known
+    std::vector<TensorRef> invalidated;  // tensors from outside that are no longer known
   };
   // Starts a body whose first inputs are copies of `inputs`, values of the present graph.
   // Of their sizes, those in `changing` (input, dim) get symbols of their own.
@@ -168,8 +168,8 @@ class Memory {
   // The sizes that the graphs around the present body know.
   const std::set<std::string>& symbols_outside();
   // The tensors are no longer known, as a body may have written what they share memory with.
-  void doubt(const std::vector<TensorRef>& roots);
-  bool is_known(const TensorRef& tensor) const { return doubt_of(tensor).empty(); }
+  void invalidate(const std::vector<TensorRef>& roots);
+  bool is_known(const TensorRef& tensor) const { return why_invalid(tensor).empty(); }
   // In a body: the root has this value from now on.
   void set_root(const TensorRef& root, Value value);
   std::vector<TensorRef> roots_of(const TensorRef& tensor) const;
@@ -210,7 +210,7 @@ class Memory {
     Value value;
     std::optional<Known> known;
     bool poisoned;
-    std::string doubt;
+    std::string invalid_because;
   };
   struct Body {
     std::shared_ptr<Graph> owner;
@@ -224,8 +224,8 @@ class Memory {
   Value here(Value value);  // a value of an open graph, brought into graph()
   Value capture_into(size_t level, Value outer);
   void save(const TensorRef& root);
-  void raise_doubts(const TensorRef& root);
-  const std::string& doubt_of(const TensorRef& tensor) const;
+  void invalidate_aliases(const TensorRef& root);
+  const std::string& why_invalid(const TensorRef& tensor) const;
   int64_t version(const TensorRef& tensor) const;
   std::vector<Place> places_of(const TensorRef& tensor, int region);
   Value choose(const Value& condition, const Value& yes, const Value& no);
@@ -235,7 +235,7 @@ class Memory {
   const ScriptProgram& program_;
   std::vector<Body> regions_;
   std::vector<TensorRef> script_tensors_;
-  std::set<int32_t> rebound_;  // of the script's tensors: names of others now
+  std::set<int32_t> rebound_;        // of the script's tensors: names of others now
   std::vector<TensorRef> poisoned_;  // in the order in which they became so
   std::vector<Value> state_values_;
   std::vector<std::weak_ptr<TensorCell>> views_, choices_;

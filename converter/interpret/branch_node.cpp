@@ -129,7 +129,7 @@ Interpreter::BranchNode::Side Interpreter::BranchNode::run_side(size_t index, co
                                                                 Run run) {
   Side side;
   memory_.enter({});
-  Held holding(in_, held_);
+  ChangedContainers holding(in_, held_);
   const Given given(in_, sizes_, index == 0);
   try {
     for (const Value& value : captured) memory_.capture(value);
@@ -164,7 +164,7 @@ void Interpreter::BranchNode::take_results(Side& side, const Side* other) {
         tensor != nullptr && !(*tensor)->is_poisoned())
       side.types.emplace(tensor->get(), memory_.type(*tensor));
     side.row_major.push_back(tensors.back() && !tensors.back()->is_poisoned() &&
-                             memory_.is_surely_row_major(tensors.back()));
+                             memory_.is_always_row_major(tensors.back()));
   }
   if (!has_failed()) side.leaving.emplace(memory_, tensors);
 }
@@ -209,11 +209,12 @@ void Interpreter::BranchNode::choose_outside() {
 // Tensors from outside that either side writes, and those that are no longer known.
 void Interpreter::BranchNode::note_written() {
   for (const Side& side : seen_)
-    doubted_.insert(doubted_.end(), side.region.doubted.begin(), side.region.doubted.end());
+    invalidated_.insert(invalidated_.end(), side.region.invalidated.begin(),
+                        side.region.invalidated.end());
   for (const Side& side : seen_)
     for (const Memory::Write& write : side.region.writes)
       if (std::find(touched_.begin(), touched_.end(), write.root) == touched_.end() &&
-          std::find(doubted_.begin(), doubted_.end(), write.root) == doubted_.end())
+          std::find(invalidated_.begin(), invalidated_.end(), write.root) == invalidated_.end())
         touched_.push_back(write.root);
 }
 
@@ -290,13 +291,13 @@ void Interpreter::BranchNode::add_node() {
   if (!is_needed()) {
     merge.leaves = outside_;
     give_back(std::move(merge));
-    return memory_.doubt(doubted_);
+    return memory_.invalidate(invalidated_);
   }
   const Value condition = memory_.read(in_.data_condition(item_));
   const std::vector<Value> outputs = call_if(condition);
   size_t next = static_cast<size_t>(std::count(kept_.begin(), kept_.end(), false));
   for (const TensorRef& root : touched_) memory_.write(root, outputs[next++]);
-  memory_.doubt(doubted_);
+  memory_.invalidate(invalidated_);
   for (Side& side : built_) {
     const size_t told = side.leaving->told().size();
     side.leaving->arrive(std::span(outputs).subspan(next, told));

@@ -61,7 +61,7 @@ class Interpreter::BranchNode {
   std::vector<Side> seen_, built_;  // the first where the condition holds
   std::vector<bool> kept_;     // by leaf: outside of the node, as both share it or sizes say it
   std::vector<Item> outside_;  // those
-  std::vector<TensorRef> touched_, doubted_;  // tensors from outside: written, no longer known
+  std::vector<TensorRef> touched_, invalidated_;  // tensors from outside: written, no longer known
 };
 
 }  // namespace hg::convert

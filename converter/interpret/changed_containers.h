@@ -10,9 +10,10 @@ namespace hg::convert {
 
 // Lists and dicts from outside that a body changes: they have the elements of a round or a side
 // while it is interpreted, and their own again when it was.
-class Interpreter::Held {
+class Interpreter::ChangedContainers {
  public:
-  Held(Interpreter& in, const std::vector<Item>& containers) : in_(in), containers_(containers) {
+  ChangedContainers(Interpreter& in, const std::vector<Item>& containers)
+      : in_(in), containers_(containers) {
     for (const Item& container : containers_) {
       before_.push_back(snapshot(container));
       int& depth = in_.container_depth_[identity_of(container)];
@@ -20,9 +21,9 @@ class Interpreter::Held {
       depth = in_.memory_.depth();
     }
   }
-  ~Held() { release(); }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
+  ~ChangedContainers() { release(); }
+  ChangedContainers(const ChangedContainers&) = delete;
+  ChangedContainers& operator=(const ChangedContainers&) = delete;
   void release() {
     for (size_t i = 0; i < before_.size(); ++i) {
       restore(containers_[i], before_[i]);

@@ -58,7 +58,7 @@ bool convert(NodeCall& call) {  // Int Float Bool and the implicit ones
     if (give_scalar(call, result)) return true;
   }
   if (const auto* tensor = std::get_if<TensorRef>(&a.value);
-      tensor && T == boolean && is_surely_true(call.read(*tensor))) {
+      tensor && T == boolean && is_always_true(call.read(*tensor))) {
     call.give(Item(true));
     return true;
   }

@@ -181,11 +181,11 @@ class Interpreter {
   void set_gradients(bool on) { gradients_.back() = on; }
 
  private:
-  class Held;        // changed_containers.h
-  class LoopNode;    // loop_node.h
-  class BranchNode;  // branch_node.h
-  class Attempt;     // attempt.h
-  class Given;       // attempt.h
+  class ChangedContainers;  // changed_containers.h
+  class LoopNode;           // loop_node.h
+  class BranchNode;         // branch_node.h
+  class Attempt;            // attempt.h
+  class Given;              // attempt.h
   void bind_inputs();
   Item bind_input(const std::string& name, const std::string& type, size_t& next, size_t spare);
   Item bind_by_path(const std::string& name, const std::string& type, size_t& next);

@@ -37,7 +37,7 @@ void Leaving::look_at(const TensorRef& tensor, bool chosen) {
   } else if ((chosen || uses_[tensor] > 1) && !is_told) {
     order_.push_back(tensor);
     told_.push_back(memory_.read(tensor));
-    row_major_.push_back(memory_.is_surely_row_major(tensor));
+    row_major_.push_back(memory_.is_always_row_major(tensor));
   }
 }
 

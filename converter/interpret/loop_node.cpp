@@ -51,7 +51,7 @@ Interpreter::LoopNode::LoopNode(Interpreter& interpreter, const ScriptNode& node
   counter_ = memory_.materialize({i64, 0, {Scalar::of(done)}});
   first_ = go_on(memory_.read(in_.data_condition(condition)), counter_);
   for (const TensorRef& leaf : tensors_of(leaves_, interpreter.tracks_memory_))
-    row_major_.push_back(leaf && memory_.is_surely_row_major(leaf));
+    row_major_.push_back(leaf && memory_.is_always_row_major(leaf));
 }
 
 // The script's condition, and rounds that are left.
@@ -89,7 +89,7 @@ bool Interpreter::LoopNode::find_changes() {
 bool Interpreter::LoopNode::run_pass(Pass& pass) {
   enter(pass);
   {
-    Held holding(in_, held_);
+    ChangedContainers holding(in_, held_);
     try {
       set_carried(pass);
       if (!run_body()) {
@@ -156,7 +156,7 @@ void Interpreter::LoopNode::set_carried(Pass& pass) {
     }
   }
   for (const TensorRef& root : touched_) memory_.set_root(root, pass.inside[next++]);
-  memory_.doubt(doubted_);
+  memory_.invalidate(invalidated_);
   const auto first_place = pass.inside.begin() + static_cast<std::ptrdiff_t>(pass.first_place);
   const std::vector<TensorRef> placed = places_.placed(pass.own, {first_place, pass.inside.end()});
   for (size_t i = 0; i < leaves_.size(); ++i)
@@ -289,7 +289,7 @@ void Interpreter::LoopNode::give_outputs(Pass& pass) {
   for (size_t i = 0; i < leaves_.size(); ++i)
     if (in_.tracks_memory_ && changes_[i]) ends[i] = tensor_of(*pass.after[i]);
   for (size_t i = 0; i < leaves_.size(); ++i)
-    if (row_major_[i] && ends[i] && !memory_.is_surely_row_major(ends[i]))
+    if (row_major_[i] && ends[i] && !memory_.is_always_row_major(ends[i]))
       row_major_[i] = pass.settled = false;
   for (const Value& place : places_.next(ends, pass.settled)) g.output("", place);
 }
@@ -301,9 +301,9 @@ void Interpreter::LoopNode::note_region(Pass& pass) {
       touched_.push_back(write.root);
       pass.settled = false;
     }
-  for (const TensorRef& root : region_.doubted)
-    if (std::find(doubted_.begin(), doubted_.end(), root) == doubted_.end()) {
-      doubted_.push_back(root);
+  for (const TensorRef& root : region_.invalidated)
+    if (std::find(invalidated_.begin(), invalidated_.end(), root) == invalidated_.end()) {
+      invalidated_.push_back(root);
       std::erase(touched_, root);
       pass.settled = false;
     }
@@ -351,7 +351,7 @@ void Interpreter::LoopNode::add_node() {
   }
   for (size_t i = 0; i < touched_.size(); ++i, ++next)
     memory_.write(touched_[i], with_length(outputs[next], next));
-  memory_.doubt(doubted_);
+  memory_.invalidate(invalidated_);
   const std::vector<TensorRef> placed =
       places_.placed(own, {outputs.begin() + static_cast<std::ptrdiff_t>(next), outputs.end()});
   for (size_t i = 0; i < leaves_.size(); ++i)

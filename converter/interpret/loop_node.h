@@ -77,8 +77,8 @@ class Interpreter::LoopNode {
   std::vector<const Item*> leaves_;
   std::vector<bool> changes_;                         // by leaf
   std::set<std::pair<const void*, size_t>> growing_;  // leaves or tensors from outside, and a dim
-  std::vector<TensorRef> touched_, doubted_;  // tensors from outside: written, no longer known
-  std::vector<TensorRef> left_;               // by leaf: what a round leaves behind, for lists
+  std::vector<TensorRef> touched_, invalidated_;  // tensors from outside: written, no longer known
+  std::vector<TensorRef> left_;                   // by leaf: what a round leaves behind, for lists
   std::deque<Item> seeds_;       // what the body alone gives a value starts as zeros of its type
   std::vector<bool> numeric_;    // of those
   std::vector<bool> row_major_;  // leaves that are so after every round

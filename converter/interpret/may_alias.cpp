@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that may share memory or not: after a write to one of them the others are in doubt, and
+// Tensors that may share memory or not: after a write to one of them the others are invalid, and
 // may be read no more.
 #include <algorithm>
 
@@ -28,26 +28,26 @@ std::vector<TensorRef> Memory::twins_of(const TensorRef& tensor) const {
 
 namespace {
 
-constexpr std::string_view kDoubt =
+constexpr std::string_view kMayBeWritten =
     "a tensor is read after a write to another one, and data, sizes or memory layouts that are not "
     "known, or the length of a list, decide whether the two share memory";
 
 }  // namespace
 
-void Memory::doubt(const std::vector<TensorRef>& roots) {
+void Memory::invalidate(const std::vector<TensorRef>& roots) {
   for (const TensorRef& root : roots) {
     save(root);
-    root->doubt_ = kDoubt;
+    root->invalid_because_ = kMayBeWritten;
   }
 }
 
 // After a write to `root`: tensors that may share its memory are no longer known.
-void Memory::raise_doubts(const TensorRef& root) {
-  root->doubt_.clear();
+void Memory::invalidate_aliases(const TensorRef& root) {
+  root->invalid_because_.clear();
   std::vector<TensorRef> reached = {root};
   const auto reach = [&](const TensorRef& other) {
     if (!other || std::find(reached.begin(), reached.end(), other) != reached.end()) return;
-    doubt({other});
+    invalidate({other});
     reached.push_back(other);
   };
   for (size_t i = 0; i < reached.size(); ++i) {
@@ -59,10 +59,10 @@ void Memory::raise_doubts(const TensorRef& root) {
   }
 }
 
-const std::string& Memory::doubt_of(const TensorRef& tensor) const {
+const std::string& Memory::why_invalid(const TensorRef& tensor) const {
   static const std::string kNone;
   for (const TensorRef& root : roots_of(tensor))
-    if (!root->doubt_.empty()) return root->doubt_;
+    if (!root->invalid_because_.empty()) return root->invalid_because_;
   return kNone;
 }
 

@@ -328,6 +328,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> fact_rows() { return kRows; }
+std::span<const Row> query_rows() { return kRows; }
 
 }  // namespace hg::convert

@@ -76,8 +76,8 @@ Memory::Region Memory::leave() {
   for (Saved& saved : body.saved) {
     if (saved.root->poisoned_ && !saved.poisoned)
       poisoned.emplace_back(saved.root, true);
-    else if (!saved.root->doubt_.empty())
-      region.doubted.push_back(saved.root);
+    else if (!saved.root->invalid_because_.empty())
+      region.invalidated.push_back(saved.root);
     else
       region.writes.push_back({saved.root, read(saved.root)});
   }
@@ -86,7 +86,7 @@ Memory::Region Memory::leave() {
     saved.root->value_ = saved.value;
     saved.root->known_ = saved.known;
     saved.root->poisoned_ = saved.poisoned;
-    saved.root->doubt_ = saved.doubt;
+    saved.root->invalid_because_ = saved.invalid_because;
     ++saved.root->version_;
   }
   regions_.pop_back();
@@ -111,7 +111,7 @@ void Memory::save(const TensorRef& root) {
   Body& body = regions_.back();
   for (const Saved& saved : body.saved)
     if (saved.root == root) return;
-  body.saved.push_back({root, root->value_, root->known_, root->poisoned_, root->doubt_});
+  body.saved.push_back({root, root->value_, root->known_, root->poisoned_, root->invalid_because_});
 }
 
 void Memory::set_root(const TensorRef& root, Value value) {

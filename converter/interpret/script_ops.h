@@ -101,7 +101,7 @@ std::span<const Row> list_rows();
 std::span<const Row> dict_rows();
 std::span<const Row> text_rows();
 std::span<const Row> text_method_rows();
-std::span<const Row> fact_rows();
+std::span<const Row> query_rows();
 std::span<const Row> object_rows();
 std::span<const Row> nested_rows();
 

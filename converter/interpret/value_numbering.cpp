@@ -87,7 +87,7 @@ Value computed_before(std::string_view op, const Value& x) {
   return Value();
 }
 
-bool is_surely_true(const Value& value) {
+bool is_always_true(const Value& value) {
   const Graph& graph = *value.graph();
   const Node* node = producer(graph, value.id());
   while (node != nullptr &&

@@ -10,7 +10,7 @@ namespace hg::convert {
 
 // Whether a bool is all(a == b) of two values that are computed in the same way from nothing but
 // sizes, such as two causal masks.
-bool is_surely_true(const Value& value);
+bool is_always_true(const Value& value);
 
 // What `op`, one without attributes, has given for the same x in this graph, where the same is what
 // the same ops compute of the same values: two questions of data get one answer, of one size. Not

@@ -339,17 +339,9 @@ const std::vector<const Row*>& sorted_rows() {
 #define HG_TABLE(stem) rows::stem(),
 #include "hg_convert_rows_table.inc"
 #undef HG_TABLE
-        number_rows(),
-        comparison_rows(),
-        conversion_rows(),
-        container_rows(),
-        list_rows(),
-        dict_rows(),
-        text_rows(),
-        text_method_rows(),
-        fact_rows(),
-        object_rows(),
-        nested_rows(),
+        number_rows(), comparison_rows(), conversion_rows(), container_rows(),
+        list_rows(),   dict_rows(),       text_rows(),       text_method_rows(),
+        query_rows(),  object_rows(),     nested_rows(),
     };
     for (const auto& table : tables)
       for (const Row& row : table) all.push_back(&row);

@@ -218,9 +218,11 @@ void linear(Call& call) {
   std::vector<std::string_view> names = {"input", "weight"};
   if (call.has("bias")) names.push_back("bias");
   auto x = complex_operands(call, names);
-  const auto turned = [](const Value& w) { return w && w.rank() == 2 ? permute(w, {1, 0}) : w; };
+  const auto transposed = [](const Value& w) {
+    return w && w.rank() == 2 ? permute(w, {1, 0}) : w;
+  };
   if (x[1].re.rank() != 2) call.refuse("weight", "must be a matrix");
-  const Complex y = matmul(x[0], {turned(x[1].re), turned(x[1].im)});
+  const Complex y = matmul(x[0], {transposed(x[1].re), transposed(x[1].im)});
   return_complex(call, x.size() > 2 ? plus(y, x[2]) : y);
 }
 

@@ -140,7 +140,7 @@ Value product_of(const Reflections& r, const Dim& columns) {
   const Value top = transposed(slice(v, v.rank() - 2, 0, columns));
   return one - matmul(v, matmul(t, top));
 }
-bool surely_at_most(const Dim& a, const Dim& b) {
+bool is_at_most(const Dim& a, const Dim& b) {
   return a == b || (a.is_constant() && b.is_constant() && a.constant() <= b.constant());
 }
 void qr_of(Call& call) {
@@ -148,7 +148,7 @@ void qr_of(Call& call) {
   const std::string mode = call.has("mode")          ? call.string("mode")
                            : call.flag("some", true) ? "reduced"
                                                      : "complete";
-  if (mode == "complete" && !surely_at_most(x.dim(-2), x.dim(-1))) {
+  if (mode == "complete" && !is_at_most(x.dim(-2), x.dim(-1))) {
     const Values v = geqrf(x);
     const Value r = x.graph()->call("triu", {v[0]}, {{"diagonal", 0}});
     return call.returns(Values{product_of(reflections(v[0], v[1]), x.dim(-2)), r});

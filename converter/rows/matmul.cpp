@@ -257,11 +257,11 @@ void matrix_power(Call& call) {
 // x_i y_k - x_k y_i, where i and k follow the place of the result along dim, around
 void cross_along(Call& call, int64_t dim, const std::vector<Value>& v) {
   Graph& g = call.graph();
-  const auto turned = [&](const Value& x, int by) {
+  const auto rolled = [&](const Value& x, int by) {
     return g.call("roll", {x}, {{"shifts", Shape{-by}}, {"dims", Shape{dim}}});
   };
-  call.returns(g.call("sub", {g.call("mul", {turned(v[0], 1), turned(v[1], 2)}),
-                              g.call("mul", {turned(v[0], 2), turned(v[1], 1)})}));
+  call.returns(g.call("sub", {g.call("mul", {rolled(v[0], 1), rolled(v[1], 2)}),
+                              g.call("mul", {rolled(v[0], 2), rolled(v[1], 1)})}));
 }
 // torch.cross without dim takes the first dim of size 3; linalg.cross the last.
 void cross(Call& call) {

@@ -322,13 +322,13 @@ std::optional<Dims> order_in_memory(const Layout& layout, const Shape& shape) {
   std::vector<size_t> order(shape.size());
   std::iota(order.begin(), order.end(), size_t{0});
   do {
-    Layout turned;
+    Layout permuted;
     Shape sizes;
     for (const size_t d : order) {
-      turned.strides.push_back(layout.strides[d]);
+      permuted.strides.push_back(layout.strides[d]);
       sizes.push_back(shape[d]);
     }
-    if (is_row_major(turned, sizes) == true) {
+    if (is_row_major(permuted, sizes) == true) {
       Dims dims;
       for (const size_t d : order) dims.emplace_back(static_cast<int64_t>(d));
       return dims;

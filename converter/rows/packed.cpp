@@ -21,7 +21,7 @@ Value flat(const Value& padded) {
   return reshape(padded, shape);
 }
 
-Value turned(const Value& x) {  // batch first, or no longer
+Value swap_batch_and_time(const Value& x) {  // batch first, or no longer
   Dims order = {1, 0};
   for (int d = 2; d < x.rank(); ++d) order.emplace_back(d);
   return permute(x, order);
@@ -33,7 +33,7 @@ void pack_padded(Call& call) {
   Value x = call.tensor("input");
   if (call.is_complex(call.ref("input"))) call.refuse("input", "is complex");
   if (x.rank() < 2) call.refuse("input", "must have the dims time and batch");
-  if (call.flag("batch_first")) x = turned(x);
+  if (call.flag("batch_first")) x = swap_batch_and_time(x);
   const Value lengths = cast(call.tensor("lengths"), i64);
   if (lengths.rank() != 1) call.refuse("lengths", "must have one dim");
   const Packed packed{call.keep(lengths), x.dim(0), x.dim(1), {}};
@@ -68,7 +68,7 @@ void pad_packed(Call& call) {
       x = g.call("concat", {x, expand(fill, more)}, {{"dim", 0}});
     x = slice(x, 0, 0, total);
   }
-  if (call.flag("batch_first")) x = turned(x);
+  if (call.flag("batch_first")) x = swap_batch_and_time(x);
   call.returns({x, packed->lengths()});
 }
 
