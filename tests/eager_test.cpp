@@ -260,6 +260,10 @@ TEST(Eager, ViewsShareAndReadTheirInputs) {
   EXPECT_EQ(turned.strides(), (Sizes{1, 3}));
   EXPECT_EQ(values_of(ex.relu(turned)), (Floats{1, 4, 2, 5, 3, 6}));
   EXPECT_EQ(values_of(ex.sum(turned, {0})), (Floats{6, 15}));
+  // A dense input of the same shape has a plan of its own.
+  const Array dense = of({1, 2, 3, 4, 5, 6}, {3, 2});
+  EXPECT_EQ(values_of(ex.relu(dense)), (Floats{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(values_of(ex.relu(turned)), (Floats{1, 4, 2, 5, 3, 6}));
   const Array last = *ex.slice(turned, 0, 1, 3);
   EXPECT_EQ(values_of(last), (Floats{2, 5, 3, 6}));
   EXPECT_EQ(last.tensor().data, x.as<float>() + 1);
