@@ -149,7 +149,7 @@ TEST(Share, NotWithAModelThatHasChanged) {
   Graph& changed = model.graph();
   changed.output("z", y * 3);
   Session second = *Session::create(model, {.threads = 1});
-  changed.output("w", y * 5);
+  changed.output("w", y);  // a change without a node
   Session third = *Session::create(model, {.threads = 1}),
           last = *Session::create(copy, {.threads = 1});
   const auto outputs = [](const Session& session) { return session.output_count(); };
@@ -160,7 +160,7 @@ TEST(Share, NotWithAModelThatHasChanged) {
   EXPECT_EQ(outputs(last), 1);
   const float two = 2;
   ASSERT_TRUE(third.set_input("x", view(&two, f32, {1})).ok() && third.run().ok());
-  EXPECT_EQ(*third.output("w")->as<float>(), 20);
+  EXPECT_EQ(*third.output("w")->as<float>(), 4);
 }
 
 // Sessions of one compiled model plan for sizes in any order.
