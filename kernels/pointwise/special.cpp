@@ -28,7 +28,7 @@ struct Polynomial {
   }
 };
 void polynomial_params(const PrepareContext& c, PointwiseParams& p) {
-  p.n = static_cast<int64_t>(polynomial_named(c.attrs().string("kind")));
+  p.n = static_cast<int64_t>(*polynomial_kind_named(c.attrs().string("kind")));  // infer knows it
 }
 
 constexpr KernelDef kKernels[] = {

@@ -209,16 +209,6 @@ double igammac(double a, double x) {
   return x < a + 1 ? 1 - lower_gamma(a, x) : upper_gamma(a, x);
 }
 
-PolynomialKind polynomial_named(std::string_view name) {
-  constexpr std::string_view kNames[] = {
-      "chebyshev_t",         "chebyshev_u",         "chebyshev_v",         "chebyshev_w",
-      "shifted_chebyshev_t", "shifted_chebyshev_u", "shifted_chebyshev_v", "shifted_chebyshev_w",
-      "hermite_h",           "hermite_he",          "laguerre_l",          "legendre_p"};
-  for (int i = 0; i < static_cast<int>(PolynomialKind::unknown); ++i)
-    if (kNames[i] == name) return static_cast<PolynomialKind>(i);
-  return PolynomialKind::unknown;
-}
-
 // By the recurrences of Abramowitz and Stegun 22.7.
 double polynomial(PolynomialKind kind, double x, double degree) {
   if (x != x || degree != degree) return kNaN;

@@ -4,7 +4,8 @@
 
 #include <cmath>
 #include <numbers>
-#include <string_view>
+
+#include "hg/ops/special.h"
 
 namespace hg::kernels {
 
@@ -31,23 +32,6 @@ double zeta(double s, double q);     // sum over k >= 0 of (k + q)^-s
 double igamma(double a, double x);   // regularised lower incomplete gamma function
 double igammac(double a, double x);  // 1 - igamma(a, x)
 
-// Families of orthogonal polynomials, by torch's names.
-enum class PolynomialKind {
-  chebyshev_t,
-  chebyshev_u,
-  chebyshev_v,
-  chebyshev_w,
-  shifted_chebyshev_t,
-  shifted_chebyshev_u,
-  shifted_chebyshev_v,
-  shifted_chebyshev_w,
-  hermite_h,
-  hermite_he,
-  laguerre_l,
-  legendre_p,
-  unknown,
-};
-PolynomialKind polynomial_named(std::string_view name);  // unknown when it is none
 // The polynomial of degree n (cut towards zero; 0 for negative degrees) at x.
 double polynomial(PolynomialKind kind, double x, double n);
 
