@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lib/graph/split_mix.h"
+
 namespace hg::convert {
 namespace {
 
@@ -12,12 +14,6 @@ const std::vector<int64_t>* sizes_of_job(const Job& job, const std::string& symb
   for (const SizeOption& option : job.check_sizes)
     if (option.symbol == symbol) return &option.sizes;
   return nullptr;
-}
-
-uint64_t mixed(uint64_t number) {  // splitmix64's last step
-  number = (number ^ (number >> 30)) * 0xBF58476D1CE4E5B9;
-  number = (number ^ (number >> 27)) * 0x94D049BB133111EB;
-  return number ^ (number >> 31);
 }
 
 }  // namespace
@@ -48,7 +44,7 @@ Search::Search(std::span<const InputSpec> specs, const Binding& base, const Job&
 Binding Search::sizes_of(int number) const {
   if (sizes_.empty() || number < static_cast<int>(recipes().size())) return base_;
   // Half of them at the sizes that are sure to fit.
-  const uint64_t random = mixed(job_.seed * 31 + static_cast<uint64_t>(number));
+  const uint64_t random = split_mix_finish(job_.seed * 31 + static_cast<uint64_t>(number));
   return random % 2 == 0 ? base_ : sizes_[random / 2 % std::min<size_t>(sizes_.size(), 16)];
 }
 
@@ -65,7 +61,7 @@ Search::Attempt Search::attempt(const Binding& sizes, int number) const {
   } else {
     uint64_t state = job_.seed * 37 + static_cast<uint64_t>(number);
     for (const Recipe*& recipe : chosen) {
-      state = mixed(state + 0x9E3779B97F4A7C15);
+      state = split_mix(state);
       recipe = state % (all + 1) < all ? &recipes()[state % (all + 1)] : nullptr;
       attempt.values +=
           text(attempt.values.empty() ? "" : "; ", recipe ? describe(*recipe) : "the usual values");

@@ -5,18 +5,14 @@
 #include <cmath>
 #include <vector>
 
+#include "lib/graph/split_mix.h"
+
 namespace hg::convert {
 namespace {
 
-// splitmix64 (Steele, Lea, Flood 2014).
 struct Random {
   uint64_t state;
-  uint64_t next() {
-    uint64_t z = state += 0x9E3779B97F4A7C15;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-    return z ^ (z >> 31);
-  }
+  uint64_t next() { return split_mix(state); }
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }  // [0, 1)
   double normal() {                                                         // Box and Muller 1958
     double radius = std::sqrt(-2 * std::log(1 - uniform()));
