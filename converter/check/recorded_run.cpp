@@ -2,6 +2,7 @@
 #include "converter/check/recorded_run.h"
 
 #include <algorithm>
+#include <set>
 
 #include "converter/load/torch_module.h"
 

@@ -6,7 +6,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/ivalue.h>
 
-#include <set>
 #include <vector>
 
 #include "converter/check/reference.h"
