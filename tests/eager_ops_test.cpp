@@ -22,23 +22,6 @@ namespace {
 int rounds = 2;
 uint64_t first_seed = 0;  // 0: all dense
 
-// Rounding apart: a strided input may go to another kernel than a dense one.
-double tolerance_of(const Sample& sample, DType dtype) {
-  const double wide = sample.tolerance;
-  switch (dtype) {
-    case DType::f64:
-      return std::max(1e-12, wide * 1e-7);
-    case DType::f32:
-      return std::max(2e-6, wide);
-    case DType::f16:
-      return std::max(2e-3, wide);
-    case DType::bf16:
-      return std::max(1.6e-2, wide);
-    default:
-      return 0;
-  }
-}
-
 class Chance {
  public:
   explicit Chance(uint64_t seed) : state_(seed) {}

@@ -30,22 +30,6 @@ SessionOptions on_threads(int threads) {
 
 // ---- What is right ----
 
-double tolerance_of(const Sample& sample, DType dtype) {
-  const double wide = sample.tolerance;
-  switch (dtype) {
-    case DType::f64:
-      return std::max(1e-12, wide * 1e-7);
-    case DType::f32:
-      return std::max(2e-6, wide);
-    case DType::f16:
-      return std::max(2e-3, wide);
-    case DType::bf16:
-      return std::max(1.6e-2, wide);
-    default:
-      return 0;
-  }
-}
-
 void expect_near(const std::vector<double>& got, const std::vector<double>& expected,
                  double tolerance, const std::string& what) {
   ASSERT_EQ(got.size(), expected.size()) << what;

@@ -39,6 +39,22 @@ Tensor spread(const Tensor& from, std::vector<char>& memory) {
 
 }  // namespace
 
+double tolerance_of(const Sample& sample, DType dtype) {
+  const double wide = sample.tolerance;
+  switch (dtype) {
+    case DType::f64:
+      return std::max(1e-12, wide * 1e-7);
+    case DType::f32:
+      return std::max(2e-6, wide);
+    case DType::f16:
+      return std::max(2e-3, wide);
+    case DType::bf16:
+      return std::max(1.6e-2, wide);
+    default:
+      return 0;
+  }
+}
+
 Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats, Wiring wiring) {
   auto made_case = std::make_unique<Case>();
   Case& c = *made_case;

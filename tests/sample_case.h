@@ -12,6 +12,9 @@
 
 namespace hg::test {
 
+// What an answer may differ by: the rounding of its dtype, or what the sample allows.
+double tolerance_of(const Sample& sample, DType dtype);
+
 struct Input {
   std::string name;
   std::vector<double> values;

@@ -273,16 +273,22 @@ const KernelDef kTickKernel = {
       std::memcpy(c.out(0).data, c.in(0).data, static_cast<size_t>(c.in(0).bytes()));
     }};
 
-TEST(Stop, ARunEndsAfterTheNodeAtWork) {
-  Registry registry;
-  ASSERT_TRUE(registry.add(kTick).ok() && registry.add(kTickKernel).ok());
+// Of a graph of ten of them, by this kernel.
+Session ten_ticks(Registry& registry, const KernelDef& kernel, const Floats& x) {
+  EXPECT_TRUE(registry.add(kTick).ok() && registry.add(kernel).ok());
   Graph g(registry);
   Value y = g.input("x", f32, {4});
   for (int i = 0; i < 10; ++i) y = g.call("test.tick", {y});
   g.output("y", y);
   Session session = *Session::create(model_of(std::move(g)), {.threads = 1});
+  EXPECT_TRUE(session.set_input("x", view(x, {4})).ok());
+  return session;
+}
+
+TEST(Stop, ARunEndsAfterTheNodeAtWork) {
+  Registry registry;
   const Floats x(4, 1);
-  ASSERT_TRUE(session.set_input("x", view(x, {4})).ok());
+  Session session = ten_ticks(registry, kTickKernel, x);
   for (stop_at = 1; stop_at <= 10; ++stop_at) {
     std::stop_source source;
     to_stop = &source;
@@ -390,14 +396,8 @@ const KernelDef kWaitKernel = {
 
 TEST(Progress, AnotherThreadSeesItAndStopsTheRunWithinANode) {
   Registry registry;
-  ASSERT_TRUE(registry.add(kTick).ok() && registry.add(kWaitKernel).ok());
-  Graph g(registry);
-  Value y = g.input("x", f32, {4});
-  for (int i = 0; i < 10; ++i) y = g.call("test.tick", {y});
-  g.output("y", y);
-  Session session = *Session::create(model_of(std::move(g)), {.threads = 1});
   const Floats x(4, 1);
-  ASSERT_TRUE(session.set_input("x", view(x, {4})).ok());
+  Session session = ten_ticks(registry, kWaitKernel, x);
   RunProgress progress;
   std::stop_source source;
   begun = 0;
