@@ -165,12 +165,12 @@ Session session_of(const Model& model, SessionOptions options) {
 }
 
 void set_inputs(Session& session, std::vector<std::vector<float>>& kept) {
-  kept.resize(static_cast<size_t>(session.input_count()));
+  kept.resize(session.input_count());
   for (int i = 0; i < session.input_count(); ++i) {
     Sizes sizes;
     for (const Dim& dim : session.input_type(i).shape) sizes.push_back(dim.constant());
-    std::vector<float>& x = kept[static_cast<size_t>(i)];
-    x.resize(static_cast<size_t>(sizes.count()));
+    std::vector<float>& x = kept[i];
+    x.resize(sizes.count());
     for (size_t k = 0; k < x.size(); ++k) x[k] = std::sin(static_cast<float>(k + 1) * 0.37f);
     ASSERT_TRUE(session.set_input(i, view(x, sizes)).ok());
   }
@@ -189,7 +189,7 @@ Tensors run_twice(const Model& model, SessionOptions options, std::string* repor
   Tensors values;
   const auto keep = [&](const std::string& name, const Tensor& tensor) {
     std::vector<float>& v = values[name];
-    v.resize(static_cast<size_t>(tensor.count()));
+    v.resize(tensor.count());
     copy_elements(tensor, view(v, tensor.shape));
   };
   for (int i = 0; i < session.output_count(); ++i)
@@ -367,9 +367,7 @@ Graph random_graph(uint32_t seed) {
     states.push_back(g.buffer(text("s", i), filled({kRows, kWidth}, 0.5f)));
     values.push_back(states.back());
   }
-  const auto pick = [&](const std::vector<Value>& from) {
-    return from[static_cast<size_t>(below(from.size()))];
-  };
+  const auto pick = [&](const std::vector<Value>& from) { return from[below(from.size())]; };
   const int64_t count = 6 + below(26);
   for (int64_t i = 0; i < count; ++i) {
     const Value x = pick(values);

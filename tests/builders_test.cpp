@@ -558,10 +558,9 @@ class Holder {
       before.input(input.name, input.data.tensor.dtype, to_shape(input.data.tensor.shape));
     std::vector<Value> arguments;
     for (const int at : (*c)->input_of)
-      arguments.push_back(at < 0 ? Value()
-                                 : before.value(before.inputs()[static_cast<size_t>(at)]));
+      arguments.push_back(at < 0 ? Value() : before.value(before.inputs()[at]));
     NamedAttrs attrs;
-    const Node& node = (*c)->graph.nodes()[static_cast<size_t>((*c)->node)];
+    const Node& node = (*c)->graph.nodes()[(*c)->node];
     const auto& attributes = node.op->signature.attributes;
     for (size_t i = 0; i < attributes.size(); ++i)
       attrs.push_back({attributes[i].name, node.attrs[i]});

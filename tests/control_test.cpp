@@ -16,7 +16,7 @@ using Floats = std::vector<float>;
 using Values = std::vector<Value>;
 
 Floats floats(const Tensor& tensor) {
-  Floats values(static_cast<size_t>(tensor.count()));
+  Floats values(tensor.count());
   copy_elements(tensor, view(values, tensor.shape));
   return values;
 }
@@ -151,8 +151,8 @@ TEST(Control, ABranchPassesOnWhatItTook) {
   const auto side = [](int first) {
     auto graph = std::make_shared<Graph>();
     const Values taken = {graph->input("", f32, {2}), graph->input("", f32, {2})};
-    graph->output("", taken[static_cast<size_t>(first)]);
-    graph->output("", taken[static_cast<size_t>(1 - first)]);
+    graph->output("", taken[first]);
+    graph->output("", taken[1 - first]);
     return graph;
   };
   const Value inputs[] = {cond, x, y};

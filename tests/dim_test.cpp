@@ -104,8 +104,8 @@ std::vector<Sized> random_sizes(std::mt19937& random, const std::vector<Bindings
   const int64_t number = draw(12) - 3;
   give(number, [&](size_t) { return number; });
   while (sizes.size() < count) {
-    const Sized a = sizes[static_cast<size_t>(draw(static_cast<int64_t>(sizes.size())))];
-    const Sized b = sizes[static_cast<size_t>(draw(static_cast<int64_t>(sizes.size())))];
+    const Sized a = sizes[draw(static_cast<int64_t>(sizes.size()))];
+    const Sized b = sizes[draw(static_cast<int64_t>(sizes.size()))];
     const int64_t k = 1 + draw(8), c = draw(9) - 4, op = draw(16);
     const auto binary = [&](const Dim& dim, auto compute) {
       give(dim, [&](size_t i) -> std::optional<Wide> {

@@ -35,7 +35,7 @@ class Chance {
 Array laid_out(const Tensor& from, int kind, Chance& chance) {
   const int rank = from.rank();
   Sizes shape = from.shape;
-  std::vector<int> order(static_cast<size_t>(rank));
+  std::vector<int> order(rank);
   for (int d = 0; d < rank; ++d) order[size_t(d)] = d;
   const int64_t step = kind == 1 ? 2 : 1;
   if (kind == 2) std::reverse(order.begin(), order.end());
@@ -131,7 +131,7 @@ void check(Executor& ex, const Call& call) {
   const Result<std::unique_ptr<Case>> built = build(*call.sample, call.floats);
   ASSERT_TRUE(built.ok()) << call.text() << ": " << built.status().message();
   Case& c = **built;
-  const Node& node = c.graph.nodes()[static_cast<size_t>(c.node)];
+  const Node& node = c.graph.nodes()[c.node];
   const bool is_plain = call.seed == 0;
   std::vector<Array> inputs;
   for (size_t i = 0; i < c.inputs.size(); ++i) {

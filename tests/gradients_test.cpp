@@ -27,7 +27,7 @@ std::vector<double> evaluate(Graph graph, const std::vector<std::vector<double>>
   std::vector<double> results;
   for (int i = 0; i < session->output_count(); ++i) {
     const Tensor tensor = *session->output(i);
-    std::vector<double> values(static_cast<size_t>(tensor.count()));
+    std::vector<double> values(tensor.count());
     copy_elements(tensor, view(values, tensor.shape));
     results.insert(results.end(), values.begin(), values.end());
   }
@@ -299,7 +299,7 @@ void expect_differences(Graph& g, const Value& x, const Value& y) {
   forward.output("", forward.value(total.id()));
   g.output("", gradients(total, {x})[0]);
   ASSERT_TRUE(g.status().ok()) << g.status().message();
-  std::vector<double> at(static_cast<size_t>(x.dim(0).constant()));
+  std::vector<double> at(x.dim(0).constant());
   for (size_t i = 0; i < at.size(); ++i) at[i] = std::sin(static_cast<double>(i * i));
   const std::vector<double> dx = evaluate(std::move(g), {at});
   for (size_t i = 0; i < at.size(); ++i) {

@@ -82,7 +82,7 @@ class Maker {
  private:
   static constexpr int64_t kSizes[] = {3, 4};
 
-  const Pair& pick() { return pool_[static_cast<size_t>(below(static_cast<int>(pool_.size())))]; }
+  const Pair& pick() { return pool_[below(static_cast<int>(pool_.size()))]; }
 
   void add() {
     const Operation& operation = kOperations[below(static_cast<int>(std::size(kOperations)))];
@@ -101,8 +101,8 @@ class Maker {
     if (operation.inputs == 2 && below(4) == 0 && op != "hypot") {  // a number on either side
       const double number = below(5) - 2 + 0.5;
       const int side = below(2);
-      vars[static_cast<size_t>(side)] = number;
-      values[static_cast<size_t>(side)] = graph.scalar(number, f64);
+      vars[side] = number;
+      values[side] = graph.scalar(number, f64);
       if (op == "atan2") return;
     }
     const Value made = graph.call(op, values);
@@ -121,7 +121,7 @@ class Maker {
 
 void expect_same_bits(const Array& a, const Array& b) {
   ASSERT_EQ(a.shape(), b.shape());
-  EXPECT_EQ(std::memcmp(a.tensor().data, b.tensor().data, static_cast<size_t>(a.bytes())), 0);
+  EXPECT_EQ(std::memcmp(a.tensor().data, b.tensor().data, a.bytes()), 0);
 }
 
 double sum_of(const Array& array) {

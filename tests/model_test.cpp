@@ -85,7 +85,7 @@ TEST(ModelFile, ComesBackEqual) {
     const Tensor& a = before[i].data.tensor;
     const Tensor& b = after[i].data.tensor;
     ASSERT_EQ(a.bytes(), b.bytes());
-    EXPECT_EQ(std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes())), 0);
+    EXPECT_EQ(std::memcmp(a.data, b.data, a.bytes()), 0);
   }
   EXPECT_EQ(back->graph().assignments(), model.graph().assignments());
   EXPECT_TRUE(std::ranges::any_of(back->graph().nodes(),

@@ -8,7 +8,7 @@
 namespace hg::test {
 
 inline std::vector<float> noise(int64_t count, uint64_t seed) {
-  std::vector<float> values(static_cast<size_t>(count));
+  std::vector<float> values(count);
   uint64_t state = seed * 2 + 1;
   for (float& value : values) {
     state *= 0xf1357aea2e62a9c5u;

@@ -54,8 +54,7 @@ TEST_F(Npy, EveryDTypeComesBack) {
       EXPECT_EQ(back->tensor().dtype, dtype);
       EXPECT_EQ(back->tensor().shape, shape);
       EXPECT_TRUE(back->tensor().is_contiguous());
-      EXPECT_EQ(std::memcmp(back->tensor().data, bytes, static_cast<size_t>(data->tensor.bytes())),
-                0);
+      EXPECT_EQ(std::memcmp(back->tensor().data, bytes, data->tensor.bytes()), 0);
     }
   }
 }

@@ -57,7 +57,7 @@ void check_gradient(const Sample& sample) {
     const Value& x = c.arguments[i];
     needs.push_back(x && is_float(x.dtype()) && !sample.inputs[i].constant);
   }
-  const Node node = c.graph.nodes()[static_cast<size_t>(c.node)];
+  const Node node = c.graph.nodes()[c.node];
   Case forward{c.graph, {}, c.inputs, c.input_of, c.node, {}};
   Result<std::vector<Value>> grads = GraphAccess::grad(c.graph, node, douts, needs);
   if (!grads.ok()) {  // what torch does not differentiate either: another sample has it constant
@@ -86,22 +86,21 @@ void check_gradient(const Sample& sample) {
 
   constexpr double kStep = 1e-5;
   for (size_t a = 0; a < asked.size(); ++a) {
-    Input& input = forward.inputs[static_cast<size_t>(forward.input_of[asked[a]])];
+    Input& input = forward.inputs[forward.input_of[asked[a]]];
     const std::vector<double>& dx = (*answers)[first->size() + a].values;
     const int64_t n = static_cast<int64_t>(dx.size());
     const int64_t step = std::max<int64_t>(1, n / 7);
     for (int64_t i = 0; i < n; i += step) {
       double sides[2];
       for (int side = 0; side < 2; ++side) {
-        write_element(input.data.tensor, i,
-                      input.values[static_cast<size_t>(i)] + (side == 0 ? kStep : -kStep));
+        write_element(input.data.tensor, i, input.values[i] + (side == 0 ? kStep : -kStep));
         const Result<std::vector<Answer>> moved = run(forward, on_threads(1));
         ASSERT_TRUE(moved.ok()) << moved.status().message();
         sides[side] = weigh(*moved, weights);
       }
-      write_element(input.data.tensor, i, input.values[static_cast<size_t>(i)]);
+      write_element(input.data.tensor, i, input.values[i]);
       const double expected = (sides[0] - sides[1]) / (2 * kStep);
-      ASSERT_NEAR(dx[static_cast<size_t>(i)], expected, 2e-5 * (1 + std::abs(expected)))
+      ASSERT_NEAR(dx[i], expected, 2e-5 * (1 + std::abs(expected)))
           << "gradient of input " << asked[a] << ", element " << i;
     }
   }

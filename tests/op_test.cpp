@@ -56,13 +56,13 @@ SessionOptions on_device() {
 
 std::vector<std::vector<double>> reference_of(const Case& c, const reference::Row& row,
                                               const std::vector<Answer>& shapes) {
-  const Node& node = c.graph.nodes()[static_cast<size_t>(c.node)];
+  const Node& node = c.graph.nodes()[c.node];
   std::vector<reference::Array> in, out;
   for (const int k : c.input_of) {
     reference::Array array;
     array.given = k >= 0;
     if (array.given) {
-      const Input& input = c.inputs[static_cast<size_t>(k)];
+      const Input& input = c.inputs[k];
       array.dtype = input.data.tensor.dtype;
       array.shape = input.data.tensor.shape;
       array.values = input.values;
@@ -72,7 +72,7 @@ std::vector<std::vector<double>> reference_of(const Case& c, const reference::Ro
   in.resize(node.inputs.size(), {f32, {}, {}, false});
   for (const Answer& answer : shapes) {
     reference::Array array{answer.dtype, answer.shape, {}, true};
-    array.values.assign(static_cast<size_t>(answer.shape.count()), 0.0);
+    array.values.assign(answer.shape.count(), 0.0);
     out.push_back(std::move(array));
   }
   const KernelAttrs attrs{AttrReader(node.op, node.attrs)};

@@ -184,20 +184,19 @@ Numbers product(const double* a, const double* b, int64_t m, int64_t k, int64_t 
   Numbers y(static_cast<size_t>(m * n));
   for (int64_t i = 0; i < m; ++i)
     for (int64_t p = 0; p < k; ++p)
-      for (int64_t j = 0; j < n; ++j)
-        y[static_cast<size_t>(i * n + j)] += a[i * k + p] * b[p * n + j];
+      for (int64_t j = 0; j < n; ++j) y[i * n + j] += a[i * k + p] * b[p * n + j];
   return y;
 }
 Numbers transposed(const double* a, int64_t m, int64_t n) {
   Numbers y(static_cast<size_t>(m * n));
   for (int64_t i = 0; i < m; ++i)
-    for (int64_t j = 0; j < n; ++j) y[static_cast<size_t>(j * m + i)] = a[i * n + j];
+    for (int64_t j = 0; j < n; ++j) y[j * m + i] = a[i * n + j];
   return y;
 }
 void expect_orthonormal_columns(const double* q, int64_t m, int64_t k, double tolerance) {
   const Numbers qt = transposed(q, m, k);
   Numbers one(static_cast<size_t>(k * k));
-  for (int64_t i = 0; i < k; ++i) one[static_cast<size_t>(i * k + i)] = 1;
+  for (int64_t i = 0; i < k; ++i) one[i * k + i] = 1;
   expect_near(product(qt.data(), q, k, m, k), one, tolerance, "q^T q");
 }
 void expect_columns_point_up(const double* v, int64_t m, int64_t k, double tolerance) {
@@ -226,7 +225,7 @@ void expect_svd(const Case& c, const Answer& y) {
     const Numbers v = transposed(vh, k, n);
     expect_orthonormal_columns(v.data(), n, k, tolerance);
     Numbers scaled(u, u + m * k);
-    for (int64_t j = 0; j < m * k; ++j) scaled[static_cast<size_t>(j)] *= s[j % k];
+    for (int64_t j = 0; j < m * k; ++j) scaled[j] *= s[j % k];
     const double* const from = x.values.data() + i * m * n;
     expect_near(product(scaled.data(), vh, m, k, n), Numbers(from, from + m * n), tolerance,
                 "u s vh");
@@ -245,10 +244,9 @@ void expect_eigh(const Case& c, const Answer& y, bool upper) {
     Numbers whole(x.values.begin() + index * n * n, x.values.begin() + (index + 1) * n * n);
     for (int64_t i = 0; i < n; ++i)
       for (int64_t j = 0; j < n; ++j)
-        if (upper ? i > j : i < j)
-          whole[static_cast<size_t>(i * n + j)] = whole[static_cast<size_t>(j * n + i)];
+        if (upper ? i > j : i < j) whole[i * n + j] = whole[j * n + i];
     Numbers scaled(v, v + n * n);
-    for (int64_t j = 0; j < n * n; ++j) scaled[static_cast<size_t>(j)] *= w[j % n];
+    for (int64_t j = 0; j < n * n; ++j) scaled[j] *= w[j % n];
     const Numbers vt = transposed(v, n, n);
     expect_near(product(scaled.data(), vt.data(), n, n, n), whole, tolerance, "v w v^T");
   }

@@ -65,7 +65,7 @@ Answer answer(const Model& model, SessionOptions options) {
     EXPECT_TRUE(status.ok()) << status.message();
   }
   const Tensor y = *session->output("y");
-  got.y.resize(static_cast<size_t>(y.count()));
+  got.y.resize(y.count());
   copy_elements(y, view(got.y, y.shape));
   got.memory = *session->memory();
   got.tuning = session->tuning();
@@ -203,7 +203,7 @@ TEST(SessionOptions, OtherConcatenationsAreCopied) {
   }
   for (const char* name : {"ab", "ba", "ax", "wide", "twice"}) {
     const Tensor got = *session.output(name), expected = *plain.output(name);
-    std::vector<float> p(static_cast<size_t>(got.count())), q(p.size());
+    std::vector<float> p(got.count()), q(p.size());
     copy_elements(got, view(p, got.shape));
     copy_elements(expected, view(q, got.shape));
     EXPECT_EQ(p, q) << name;

@@ -19,7 +19,7 @@ Model model_of(Graph graph) {
 }
 
 Floats floats(const Tensor& tensor) {
-  Floats values(static_cast<size_t>(tensor.count()));
+  Floats values(tensor.count());
   copy_elements(tensor, view(values, tensor.shape));
   return values;
 }
@@ -167,7 +167,7 @@ TEST(Outputs, OneValueTwiceAStateAndAConstant) {
   for (int i = 0; i < session.output_count(); ++i)
     to.emplace_back(i == 5 ? Sizes() : i == 2 ? Sizes{1} : Sizes{2});
   for (int i = 0; i < session.output_count(); ++i)
-    ASSERT_TRUE(session.set_output(i, to[static_cast<size_t>(i)].tensor()).ok());
+    ASSERT_TRUE(session.set_output(i, to[i].tensor()).ok());
   for (int run = 0; run < 3; ++run) {
     const Status ran = session.run();
     ASSERT_TRUE(ran.ok()) << ran.message();
@@ -197,7 +197,7 @@ TEST(Outputs, OfASizeThatDataDecides) {
       ASSERT_TRUE(ran.ok()) << ran.message();
       std::vector<int64_t> expected;
       for (int64_t i = 0; i < 4; ++i)
-        if (in[static_cast<size_t>(i)] != 0) expected.push_back(i);
+        if (in[i] != 0) expected.push_back(i);
       const Tensor y = *session.output("where"), z = *session.output("twice");
       EXPECT_EQ(y.data, where_to.tensor().data);
       EXPECT_EQ(z.data, twice_to.tensor().data);

@@ -53,13 +53,11 @@ Graph random_sums(Random& draw) {
   std::vector<Value> values = {g.input("x", f32, {4}), g.input("y", f32, {4})};
   const int nodes = draw(1, 10);
   for (int i = 0; i < nodes; ++i) {
-    const auto any = [&] {
-      return values[static_cast<size_t>(draw(0, static_cast<int>(values.size()) - 1))];
-    };
+    const auto any = [&] { return values[draw(0, static_cast<int>(values.size()) - 1)]; };
     values.push_back(g.call("add", {any(), any()}));
   }
   g.output("last", values.back());
-  g.output("any", values[static_cast<size_t>(draw(2, static_cast<int>(values.size()) - 1))]);
+  g.output("any", values[draw(2, static_cast<int>(values.size()) - 1)]);
   return g;
 }
 
@@ -75,14 +73,13 @@ TEST(LastUses, AreTheLastReadersBeforeAValueIsMadeAgain) {
       if (draw(0, 2) == 0) schedule.push_back(draw(0, i));  // once more
     }
     const auto reads = [&](size_t position, ValueId id) {
-      const std::vector<ValueId>& inputs =
-          g.nodes()[static_cast<size_t>(schedule[position])].inputs;
+      const std::vector<ValueId>& inputs = g.nodes()[schedule[position]].inputs;
       return std::find(inputs.begin(), inputs.end(), id) != inputs.end();
     };
     LastUses uses(g, schedule, false);
     for (size_t p = 0; p < schedule.size(); ++p) {
       uses.begin(static_cast<int>(p));
-      const ValueId made = g.nodes()[static_cast<size_t>(schedule[p])].outputs[0];
+      const ValueId made = g.nodes()[schedule[p]].outputs[0];
       int expected = -1;
       bool is_last = true;
       for (size_t q = p + 1; q < schedule.size() && is_last; ++q) {

@@ -224,10 +224,8 @@ TEST(BoundOutputs, CopyAsIfAllWereReadFirst) {
     std::vector<float> expected = before;
     for (size_t i = 0; i < 4; ++i)
       for (int64_t k = 0; bound[i].data != nullptr && k < n; ++k)
-        expected[static_cast<size_t>(bound[i].as<float>() + k * bound[i].strides[0] -
-                                     memory.data())] =
-            before[static_cast<size_t>(made[i].as<float>() + k * made[i].strides[0] -
-                                       memory.data())];
+        expected[bound[i].as<float>() + k * bound[i].strides[0] - memory.data()] =
+            before[made[i].as<float>() + k * made[i].strides[0] - memory.data()];
     ASSERT_EQ(memory, expected) << "trial " << trial;
   }
 }

@@ -248,7 +248,7 @@ std::optional<Model> model_of(const Reduced& r, DType dtype, bool joined) {
     const auto program = PointwiseProgram::parse(r.program, 2, g.registry());
     for (const PointwiseProgram::Step& step : program->steps) {
       std::vector<Value> inputs;
-      for (const int arg : step.args) inputs.push_back(values[static_cast<size_t>(arg)]);
+      for (const int arg : step.args) inputs.push_back(values[arg]);
       NamedAttrs attrs;
       for (size_t i = 0; i < step.attrs.size(); ++i)
         attrs.push_back({step.op->signature.attributes[i].name, step.attrs[i]});
@@ -273,8 +273,7 @@ TEST(Programs, ReduceToTheSameBits) {
       const auto bytes = [&](const Model& model, int threads) {
         SessionOptions options{.threads = threads, .disabled_passes = {"programs"}};
         Session session = *Session::create(model, std::move(options));
-        for (int k = 0; k < 2; ++k)
-          EXPECT_TRUE(session.set_input(k, inputs[static_cast<size_t>(k)].tensor).ok());
+        for (int k = 0; k < 2; ++k) EXPECT_TRUE(session.set_input(k, inputs[k].tensor).ok());
         EXPECT_TRUE(session.run().ok());
         const Tensor y = *session.output(0);
         return std::string(static_cast<const char*>(y.data), static_cast<size_t>(y.bytes()));

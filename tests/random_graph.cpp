@@ -21,7 +21,7 @@ RandomGraph Generator::make() {
 const Item* Generator::pick(const std::function<bool(const Item&)>& fits) {
   for (int tries = 0; tries < 12; ++tries) {
     const int last = static_cast<int>(pool_.size()) - 1;
-    const Item& item = pool_[static_cast<size_t>(std::max(below(last + 1), below(last + 1)))];
+    const Item& item = pool_[std::max(below(last + 1), below(last + 1))];
     if (!fits || fits(item)) return &item;
   }
   return nullptr;
@@ -99,7 +99,7 @@ void Generator::add(std::string_view op, std::vector<Item> inputs, NamedAttrs at
     const Result<Sizes> sizes = evaluate(y.shape(), Bindings());
     if (!sizes.ok() || sizes->count() > kMostElements) return;
     out.push_back({y.dtype(), *sizes, {}, true});
-    out.back().values.assign(static_cast<size_t>(sizes->count()), 0.0);
+    out.back().values.assign(sizes->count(), 0.0);
   }
   const Node& node = g.nodes()[before];
   in.resize(node.inputs.size(), {f32, {}, {}, false});

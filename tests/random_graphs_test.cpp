@@ -145,7 +145,7 @@ std::string check_nodes(const Graph& graph, const Session& session, Values known
     }
     for (const ValueId id : node.outputs) {
       out.push_back({graph.value_info(id).type.dtype, shape_of(id), {}, true});
-      out.back().values.assign(static_cast<size_t>(out.back().count()), 0.0);
+      out.back().values.assign(out.back().count(), 0.0);
     }
     const KernelAttrs attrs{AttrReader(node.op, node.attrs)};
     reference::find(node.op->name())->run({in, out, attrs});
@@ -161,9 +161,8 @@ std::string check_nodes(const Graph& graph, const Session& session, Values known
         if (is_finite && std::abs(expected[i]) < 0x1p53 &&  // where doubles hold every integer
             !is_near(got->values[i], expected[i],
                      64 * step_of(got->dtype) * (std::abs(expected[i]) + most * each)))
-          return text(node.op->name(), " '", graph.value_info(node.outputs[k]).name,
-                         "': element ", int64_t(i), " is ", got->values[i], ", the loops give ",
-                         expected[i]);
+          return text(node.op->name(), " '", graph.value_info(node.outputs[k]).name, "': element ",
+                      int64_t(i), " is ", got->values[i], ", the loops give ", expected[i]);
     }
   }
   return "";

@@ -188,11 +188,11 @@ void Generator::convolve() {
                 dilation = 1 + below(2);
   Sizes weights = {out, channels / groups};
   for (int d = 0; d < space; ++d) weights.push_back(kernel);
-  const Dims each(static_cast<size_t>(space), Dim(padding));
+  const Dims each(space, Dim(padding));
   NamedAttrs attrs = {{"groups", groups},
                       {"padding", each},
-                      {"stride", Dims(static_cast<size_t>(space), Dim(stride))},
-                      {"dilation", Dims(static_cast<size_t>(space), Dim(dilation))}};
+                      {"stride", Dims(space, Dim(stride))},
+                      {"dilation", Dims(space, Dim(dilation))}};
   if (chance(0.5)) return add("conv", {x, weight(x, weights, -0.3, 0.3), weight(x, {out})}, attrs);
   add("conv", {x, weight(x, weights, -0.3, 0.3)}, attrs);
 }

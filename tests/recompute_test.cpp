@@ -16,13 +16,13 @@ using Bytes = std::vector<std::byte>;
 
 // Every output and every assigned state after two runs, on inputs that only depend on their sizes.
 std::vector<Bytes> results_of(Session& session, int64_t n) {
-  std::vector<std::vector<float>> inputs(static_cast<size_t>(session.input_count()));
+  std::vector<std::vector<float>> inputs(session.input_count());
   for (size_t i = 0; i < inputs.size(); ++i) {
     Sizes shape;
     for (const Dim& dim : session.input_type(static_cast<int>(i)).shape)
       shape.push_back(dim.is_constant() ? dim.constant() : n);
     std::mt19937 random(static_cast<unsigned>(i) + 7);
-    inputs[i].resize(static_cast<size_t>(shape.count()));
+    inputs[i].resize(shape.count());
     for (float& x : inputs[i])
       x = static_cast<float>(static_cast<int>(random() % 2001) - 1000) / 500;
     EXPECT_TRUE(session.set_input(static_cast<int>(i), view(inputs[i], shape)).ok());

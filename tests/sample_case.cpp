@@ -29,7 +29,7 @@ DType variant(DType dtype, DType floats) { return dtype == f32 ? floats : dtype;
 
 // A layout with gaps: every stride is doubled, and the last dim starts at 1.
 Tensor spread(const Tensor& from, std::vector<char>& memory) {
-  memory.assign(static_cast<size_t>(2 * from.bytes() + 2 * size_of(from.dtype)), 0);
+  memory.assign(2 * from.bytes() + 2 * size_of(from.dtype), 0);
   Tensor to = from;
   to.data = memory.data() + size_of(from.dtype);
   for (int64_t& stride : to.strides) stride *= 2;
@@ -67,14 +67,14 @@ Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats, Wiring w
     }
     const DType dtype = variant(input.dtype, floats);
     const auto is_same = [&](int k) {
-      const Tensor& other = c.inputs[static_cast<size_t>(k)].data.tensor;
+      const Tensor& other = c.inputs[k].data.tensor;
       return other.dtype == dtype && other.shape == input.shape;
     };
     int same = 0;
     while (same < static_cast<int>(c.inputs.size()) && !is_same(same)) ++same;
     if (wiring == Wiring::shared && same < static_cast<int>(c.inputs.size())) {
       const auto at = std::find(c.input_of.begin(), c.input_of.end(), same) - c.input_of.begin();
-      c.arguments.push_back(c.arguments[static_cast<size_t>(at)]);
+      c.arguments.push_back(c.arguments[at]);
       c.input_of.push_back(same);
       continue;
     }

@@ -88,7 +88,7 @@ TEST(Session, RunsEverySizeWithOneSession) {
     if (n > 0) {
       EXPECT_EQ(copy_of(*session.output("y")), [&] {
         std::vector<float> all = run(model, {}, n);
-        all.resize(static_cast<size_t>(n * 16));
+        all.resize(n * 16);
         return all;
       }());
     }

@@ -29,13 +29,13 @@ Sizes sizes_of(const Index& shape) { return Sizes(std::span<const int64_t>(shape
 
 // y[i] = x[where(i)], row-major.
 Array picked(const Array& x, const Index& shape, const std::function<Index(const Index&)>& where) {
-  Array y{shape, std::vector<float>(static_cast<size_t>(count_of(shape)))};
+  Array y{shape, std::vector<float>(count_of(shape))};
   Index at(shape.size(), 0);
   for (float& value : y.values) {
     const Index from = where(at);
     int64_t offset = 0;
     for (size_t d = 0; d < x.shape.size(); ++d) offset = offset * x.shape[d] + from[d];
-    value = x.values[static_cast<size_t>(offset)];
+    value = x.values[offset];
     for (size_t d = shape.size(); d-- > 0 && ++at[d] == shape[d];) at[d] = 0;
   }
   return y;

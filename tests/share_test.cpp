@@ -49,7 +49,7 @@ Model network(const Dim& n) {
 }
 
 Floats ramp(int64_t n, int seed) {
-  Floats x(static_cast<size_t>(n * 8 * 12 * 12));
+  Floats x(n * 8 * 12 * 12);
   for (size_t i = 0; i < x.size(); ++i)
     x[i] = static_cast<float>((i * 37 + static_cast<size_t>(seed) * 101) % 97) / 48 - 1;
   return x;
@@ -61,7 +61,7 @@ Floats run(Session& session, const Floats& x, int64_t n) {
   EXPECT_TRUE(status.ok()) << status.message();
   if (!status.ok()) return {};
   const Tensor y = *session.output("y");
-  Floats values(static_cast<size_t>(y.count()));
+  Floats values(y.count());
   copy_elements(y, view(values, y.shape));
   return values;
 }
@@ -176,8 +176,7 @@ TEST(Share, WhateverSizesEachPlansFor) {
   for (int round = 0; round < 5; ++round)
     for (int i = 0; i < 5; ++i) {
       const int n = 1 + (i + 2 * round) % 5;
-      EXPECT_EQ(run(sessions[static_cast<size_t>(i)], ramp(n, n), n),
-                expected[static_cast<size_t>(n - 1)]);
+      EXPECT_EQ(run(sessions[i], ramp(n, n), n), expected[n - 1]);
     }
 }
 
@@ -216,7 +215,7 @@ TEST(SessionPool, ServesManyThreads) {
       for (int k = 0; k < 8; ++k) {
         const int i = (t + k) % 6;
         SessionPool::Lease session = pool.acquire();
-        right += run(*session, ramp(1 + i % 3, i), 1 + i % 3) == expected[static_cast<size_t>(i)];
+        right += run(*session, ramp(1 + i % 3, i), 1 + i % 3) == expected[i];
       }
     });
   for (std::thread& thread : threads) thread.join();
@@ -270,7 +269,7 @@ const OpDef kTick = {.name = "test.tick",
 const KernelDef kTickKernel = {
     .op = "test.tick", .name = "plain", .run = [](const RunContext& c) noexcept {
       if (++calls == stop_at) to_stop->request_stop();
-      std::memcpy(c.out(0).data, c.in(0).data, static_cast<size_t>(c.in(0).bytes()));
+      std::memcpy(c.out(0).data, c.in(0).data, c.in(0).bytes());
     }};
 
 // Of a graph of ten of them, by this kernel.
@@ -339,7 +338,7 @@ std::vector<std::pair<int64_t, int64_t>> looks;
 const KernelDef kLookKernel = {
     .op = "test.tick", .name = "look", .run = [](const RunContext& c) noexcept {
       looks.emplace_back(looked_at->done(), looked_at->known());
-      std::memcpy(c.out(0).data, c.in(0).data, static_cast<size_t>(c.in(0).bytes()));
+      std::memcpy(c.out(0).data, c.in(0).data, c.in(0).bytes());
     }};
 
 TEST(Progress, CountsEachNodeAndEachRound) {
@@ -391,7 +390,7 @@ const KernelDef kWaitKernel = {
     .op = "test.tick", .name = "wait", .run = [](const RunContext& c) noexcept {
       if (++begun == 4)
         while (!may_go_on) std::this_thread::yield();
-      std::memcpy(c.out(0).data, c.in(0).data, static_cast<size_t>(c.in(0).bytes()));
+      std::memcpy(c.out(0).data, c.in(0).data, c.in(0).bytes());
     }};
 
 TEST(Progress, AnotherThreadSeesItAndStopsTheRunWithinANode) {

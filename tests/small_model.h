@@ -29,13 +29,13 @@ inline Model small_model() {
 }
 
 inline std::vector<float> ramp(int64_t count) {
-  std::vector<float> values(static_cast<size_t>(count));
+  std::vector<float> values(count);
   for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i) * 0.37f);
   return values;
 }
 
 inline std::vector<float> copy_of(const Tensor& tensor) {
-  std::vector<float> values(static_cast<size_t>(tensor.count()));
+  std::vector<float> values(tensor.count());
   copy_elements(tensor, view(values, tensor.shape));
   return values;
 }

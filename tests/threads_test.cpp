@@ -52,7 +52,7 @@ Model network(const Dim& n) {
 }
 
 Floats input_of(int64_t n, int seed) {
-  Floats x(static_cast<size_t>(n * 4 * 8 * 8));
+  Floats x(n * 4 * 8 * 8);
   for (size_t i = 0; i < x.size(); ++i)
     x[i] = static_cast<float>((i * 37 + static_cast<size_t>(seed) * 101) % 97) / 48 - 1;
   return x;
@@ -63,7 +63,7 @@ Floats answer(Session& session, const Floats& x, int64_t n, RunProgress* progres
   if (!session.set_input("x", view(x, {n, 4, 8, 8})).ok()) return {};
   if (!session.run(stop, progress).ok()) return {};
   const Tensor y = *session.output("y");
-  Floats values(static_cast<size_t>(y.count()));
+  Floats values(y.count());
   copy_elements(y, view(values, y.shape));
   return values;
 }
@@ -225,7 +225,7 @@ TEST(Threads, ThatBeginAtOnceHaveOneCopy) {
       packed = session.memory()->packed_bytes;
     }
     ASSERT_EQ(live, 0);
-    std::vector<std::optional<Session>> sessions(static_cast<size_t>(thread_count));
+    std::vector<std::optional<Session>> sessions(thread_count);
     std::atomic<int> ready{0};
     std::vector<std::thread> threads;
     for (auto& session : sessions)

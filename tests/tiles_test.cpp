@@ -33,10 +33,10 @@ TEST(Tiles, PartsOfRowsAreWholeBlocks) {
       EXPECT_EQ(first.back(), rows);
       // Each begins where one of the blocks does that pack_rows makes of all rows.
       for (int64_t i = 0, at = 0; i < rows; i += block_rows(rows - i, 6))
-        if (first[static_cast<size_t>(at)] == i)
+        if (first[at] == i)
           ++at;
         else
-          EXPECT_GT(first[static_cast<size_t>(at)], i);
+          EXPECT_GT(first[at], i);
     }
 }
 

@@ -297,9 +297,9 @@ TEST(TrainOptions, MetricsAreOfTheWholeDataSet) {
   double right = 0, error = 0;
   for (int64_t i = 0; i < kBatch; ++i) {
     const float* row = scores.as<float>() + i * 4;
-    right += std::max_element(row, row + 4) - row == data.classes[static_cast<size_t>(i)];
+    right += std::max_element(row, row + 4) - row == data.classes[i];
     for (int64_t k = i * 2; k < i * 2 + 2; ++k)
-      error += std::abs(boxes.as<float>()[k] - data.boxes[static_cast<size_t>(k)]);
+      error += std::abs(boxes.as<float>()[k] - data.boxes[k]);
   }
   EXPECT_NEAR(e->metrics[0], right / kBatch, 1e-7);
   EXPECT_NEAR(e->metrics[1], error / (2 * kBatch), 1e-6);
@@ -322,9 +322,7 @@ TEST(TrainOptions, AReluMovesBehindItsMaxPool) {
   const auto op_before_mean = [](bool is_read) {
     Graph g = relu_before_pool(is_read);
     EXPECT_TRUE(relu_behind_max_pool(g).ok());
-    const auto maker = [&](ValueId id) {
-      return g.nodes()[static_cast<size_t>(g.value_info(id).node)];
-    };
+    const auto maker = [&](ValueId id) { return g.nodes()[g.value_info(id).node]; };
     return std::string(maker(maker(g.outputs()[0].second).inputs[0]).op->name());
   };
   EXPECT_EQ(op_before_mean(false), "relu");

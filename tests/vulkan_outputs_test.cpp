@@ -20,12 +20,12 @@ class Guarded {
       strides[i] = step;
       step *= shape[i];
     }
-    all_.assign(static_cast<size_t>(step + shift + 64), kGuard);
+    all_.assign(step + shift + 64, kGuard);
     tensor_ = {all_.data() + 32 + shift, f32, shape, strides};
   }
   const Tensor& tensor() const { return tensor_; }
   std::vector<float> values() const {
-    std::vector<float> values(static_cast<size_t>(tensor_.count()));
+    std::vector<float> values(tensor_.count());
     copy_elements(tensor_, view(values, tensor_.shape));
     return values;
   }
@@ -34,7 +34,7 @@ class Guarded {
     std::vector<float> copy = all_;
     Tensor inside = tensor_;
     inside.data = copy.data() + (tensor_.as<float>() - all_.data());
-    const std::vector<float> guards(static_cast<size_t>(tensor_.count()), kGuard);
+    const std::vector<float> guards(tensor_.count(), kGuard);
     copy_elements(view(guards, tensor_.shape), inside);
     return std::all_of(copy.begin(), copy.end(), [](float value) { return value == kGuard; });
   }
@@ -67,7 +67,7 @@ Graph many_outputs() {
 }
 
 std::vector<float> values_of(const Tensor& tensor) {
-  std::vector<float> values(static_cast<size_t>(tensor.count()));
+  std::vector<float> values(tensor.count());
   copy_elements(tensor, view(values, tensor.shape));
   return values;
 }
@@ -79,7 +79,7 @@ TEST_F(Vulkan, BoundOutputsHaveTheSameBits) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 40; ++round) {
     const auto n = static_cast<int64_t>(random() % 5);
-    std::vector<float> x(static_cast<size_t>(8 * n));
+    std::vector<float> x(8 * n);
     for (float& value : x) value = static_cast<float>(random() % 1000) / 250 - 2;
     const Tensor input = view(x, {n, 8});
     ASSERT_TRUE(plain->set_input("x", input).ok() && bound->set_input("x", input).ok());
@@ -104,7 +104,7 @@ TEST_F(Vulkan, BoundOutputsHaveTheSameBits) {
     for (int i = 0; i < plain->output_count(); ++i) {
       const Tensor y = *bound->output(i);
       EXPECT_EQ(values_of(y), values_of(*plain->output(i))) << plain->output_name(i);
-      const Guarded* const home = homes[static_cast<size_t>(i)].get();
+      const Guarded* const home = homes[i].get();
       if (home == nullptr) continue;
       EXPECT_EQ(y.data, home->tensor().data);
       EXPECT_EQ(home->values(), values_of(*plain->output(i))) << plain->output_name(i);

@@ -33,7 +33,7 @@ class VulkanProgram : public Vulkan {
       data.push_back(*TensorData::allocate(dtype, shapes[i]));
       inputs.push_back(data.back().tensor);
       for (int64_t k = 0; k < shapes[i].count(); ++k) {
-        const float v = values[i + static_cast<size_t>(k)];
+        const float v = values[i + k];
         if (dtype == f16)
           inputs.back().as<Half>()[k] = Half(v);
         else if (dtype == bf16)

@@ -287,7 +287,7 @@ Graph deep_network() {
     kept.push_back(x);
     x = tanh(x * 0.9 + 0.1);
   }
-  for (int i = 11; i >= 0; --i) x = x * 0.5 + kept[static_cast<size_t>(i)];
+  for (int i = 11; i >= 0; --i) x = x * 0.5 + kept[i];
   g.output("y", x);
   return g;
 }

@@ -65,9 +65,7 @@ struct Measurement {
   std::vector<ProfileRow> profile;
   MachinePeak peak;  // when profiling
 
-  double quantile(double q) const {
-    return run_ms[static_cast<size_t>(q * static_cast<double>(run_ms.size() - 1))];
-  }
+  double quantile(double q) const { return run_ms[q * static_cast<double>(run_ms.size() - 1)]; }
   double median() const {
     const size_t n = run_ms.size();
     return (run_ms[(n - 1) / 2] + run_ms[n / 2]) / 2;

@@ -174,7 +174,7 @@ Outcome open_inputs(const Graph& graph, std::span<const std::string> arguments, 
       unnamed.push_back(argument.what);
       continue;
     }
-    std::string& slot = chosen[static_cast<size_t>(argument.input)];
+    std::string& slot = chosen[argument.input];
     if (!slot.empty()) {
       return mismatch("--input ", given, ": this input has '", slot, "' already");
     }

@@ -323,7 +323,7 @@ class Job {
       const ConstTensor& tensor = data_.inputs[i];
       const TensorType& type = trainer.session().input_type(static_cast<int>(i));
       for (int d = 0; d < std::min(type.rank(), tensor.rank()); ++d) {
-        const std::string symbol(type.shape[static_cast<size_t>(d)].symbol());
+        const std::string symbol(type.shape[d].symbol());
         const int64_t size = d == 0 && job_.fit.batch > 0
                                  ? std::min(job_.fit.batch, tensor.shape[0])
                                  : tensor.shape[d];

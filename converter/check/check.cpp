@@ -187,10 +187,9 @@ void Checker::check_second_run(Session& session, const Inputs& inputs, CheckedCa
   if (Status status = session.run(); !status.ok())
     return fail(Exit::mismatch, text("a second run fails", with, ": ", status.message()));
   for (int i = 0; i < session.output_count(); ++i) {
-    const CheckedOutput output =
-        check_output(session, i, expected[static_cast<size_t>(i)], nullptr);
+    const CheckedOutput output = check_output(session, i, expected[i], nullptr);
     if (output.verdict != CheckedOutput::Verdict::different) continue;
-    report.outputs[static_cast<size_t>(i)] = output;
+    report.outputs[i] = output;
     return fail(Exit::mismatch,
                 text("output '", output.name, "' is right in the first run", with,
                      " and wrong in the second, ",

@@ -19,12 +19,12 @@ std::pair<int64_t, int64_t> default_sizes(std::span<const InputSpec> specs,
   for (const auto& [name, type] : specs) {
     for (int d = 0; d < type.rank(); ++d) {
       std::vector<std::string> used;
-      type.shape[static_cast<size_t>(d)].collect_symbols(used);
+      type.shape[d].collect_symbols(used);
       if (std::find(used.begin(), used.end(), symbol) == used.end()) continue;
       volume = volume || (type.rank() > 4 && d >= type.rank() - 3 && is_float(type.dtype));
       if (type.rank() < 4 || d < type.rank() - 2 || !is_float(type.dtype)) continue;
       // Pictures have one channel or three; what has others was made smaller by some model before.
-      const Dim& channels = type.shape[static_cast<size_t>(type.rank() - 3)];
+      const Dim& channels = type.shape[type.rank() - 3];
       (channels == Dim(1) || channels == Dim(3) ? image : features) = true;
     }
   }
@@ -93,7 +93,7 @@ bool is_batch(std::span<const InputSpec> specs, const std::string& symbol) {
   for (const InputSpec& spec : specs)
     for (int d = 1; d < spec.type.rank(); ++d) {
       std::vector<std::string> used;
-      spec.type.shape[static_cast<size_t>(d)].collect_symbols(used);
+      spec.type.shape[d].collect_symbols(used);
       if (std::find(used.begin(), used.end(), symbol) != used.end()) return false;
     }
   return true;

@@ -67,7 +67,7 @@ CheckedOutput Checker::check_output(const Session& session, int index, const Ten
     output.reason = CheckedOutput::kNoElement;
     return output;
   }
-  Comparison comparison = compare(*got, expected.tensor, precisions_[static_cast<size_t>(index)]);
+  Comparison comparison = compare(*got, expected.tensor, precisions_[index]);
   output.largest_error = comparison.largest_error;
   output.allowed = comparison.allowed;
   if (!comparison.equal) {

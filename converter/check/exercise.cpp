@@ -77,8 +77,7 @@ void Checker::try_one(Trying& trying, const Binding& sizes, const Search& search
   // Each attempt starts from the buffers that the file holds.
   for (const auto& [target, source] : graph_.assignments()) {
     const ValueInfo& info = graph_.value_info(target);
-    (void)session.set_value(info.name,
-                            model_->graph().states()[static_cast<size_t>(info.state)].data.tensor);
+    (void)session.set_value(info.name, model_->graph().states()[info.state].data.tensor);
   }
   const Status status = run(session, attempt.inputs);
   std::vector<WaysRow> after = session.ways();

@@ -103,8 +103,7 @@ class ProgramRunner {
     const std::vector<ScriptNode>& nodes = loaded.program.body.nodes;
     std::vector<size_t> last(values_.size(), nodes.size());
     for (size_t i = 0; i < nodes.size(); ++i) note_uses(nodes[i], i, last);
-    for (const ScriptId id : loaded.program.body.outputs)
-      last[static_cast<size_t>(id)] = nodes.size();
+    for (const ScriptId id : loaded.program.body.outputs) last[id] = nodes.size();
     unused_after_.resize(nodes.size() + 1);
     for (size_t id = 0; id < last.size(); ++id)
       unused_after_[last[id]].push_back(static_cast<ScriptId>(id));
@@ -153,8 +152,8 @@ class ProgramRunner {
     ProgramRunner& runner_;
   };
 
-  void set(ScriptId id, IValue value) { values_[static_cast<size_t>(id)] = std::move(value); }
-  const IValue& get(ScriptId id) const { return values_[static_cast<size_t>(id)]; }
+  void set(ScriptId id, IValue value) { values_[id] = std::move(value); }
+  const IValue& get(ScriptId id) const { return values_[id]; }
 
   static at::Tensor tensor_of(const ScriptTensor& from, bool shares) {
     const Tensor& tensor = from.data.tensor;
@@ -181,8 +180,7 @@ class ProgramRunner {
     if (const auto* i = std::get_if<Dim>(&item.value)) return i->constant();
     if (const auto* d = std::get_if<double>(&item.value)) return *d;
     if (const auto* s = std::get_if<std::string>(&item.value)) return *s;
-    if (const auto* t = std::get_if<ScriptTensorIndex>(&item.value))
-      return tensors_.at(static_cast<size_t>(t->index));
+    if (const auto* t = std::get_if<ScriptTensorIndex>(&item.value)) return tensors_.at(t->index);
     if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
       c10::impl::GenericList result(c10::AnyType::get());
       for (const Item& each : (*list)->items) result.push_back(value_of(each));
@@ -198,7 +196,7 @@ class ProgramRunner {
   // The last of the outermost nodes that reads, or makes, each value.
   static void note_uses(const ScriptNode& node, size_t at, std::vector<size_t>& last) {
     const auto note = [&](const std::vector<ScriptId>& ids) {
-      for (const ScriptId id : ids) last[static_cast<size_t>(id)] = at;
+      for (const ScriptId id : ids) last[id] = at;
     };
     note(node.inputs);
     note(node.outputs);

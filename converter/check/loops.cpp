@@ -24,7 +24,7 @@ std::vector<double> elements_of(const Tensor& tensor) {
   TensorData owner;
   const Result<Tensor> dense = row_major(tensor, owner);
   if (!dense.ok()) return values;
-  values.reserve(static_cast<size_t>(dense->count()));
+  values.reserve(dense->count());
   for (int64_t i = 0; i < dense->count(); ++i) values.push_back(number_at(*dense, i));
   return values;
 }
@@ -125,7 +125,7 @@ class Walk {
       if (!got) return leave_out("whose values are not kept");
       const Shape& shape = graph_.value_info(id).type.shape;
       for (int d = 0; d < got->rank(); ++d)  // sizes that only data decides
-        if (const std::string_view symbol = shape[static_cast<size_t>(d)].symbol();
+        if (const std::string_view symbol = shape[d].symbol();
             !symbol.empty() && !symbols_.find(symbol))
           (void)symbols_.bind(symbol, got->shape[d]);
       results.push_back(*got);
@@ -166,8 +166,7 @@ class Walk {
       if (!all_of(in[i].values, [](double x) { return std::abs(x) < 0x1p53; }))
         return leave_out("of numbers that are not finite or too large");
     }
-    for (reference::Array& array : out)
-      array.values.assign(static_cast<size_t>(array.count()), 0.0);
+    for (reference::Array& array : out) array.values.assign(array.count(), 0.0);
     row->run({in, out, KernelAttrs(reader)});
     for (size_t k = 0; k < out.size(); ++k) {
       if (!is_float(out[k].dtype) &&

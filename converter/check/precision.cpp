@@ -15,17 +15,17 @@ DType coarser(DType a, DType b) {
 
 // Of each value, from what it is made of; a body counts as a whole.
 std::vector<DType> precisions(const Graph& graph) {
-  std::vector<DType> of(static_cast<size_t>(graph.value_count()), f64);
+  std::vector<DType> of(graph.value_count(), f64);
   for (const Node& node : graph.nodes()) {
     DType made = f64;
     for (const ValueId id : node.inputs)
-      if (id != kNoValue) made = coarser(made, of[static_cast<size_t>(id)]);
+      if (id != kNoValue) made = coarser(made, of[id]);
     for (const auto& body : node.subgraphs)
       for (const DType inside : precisions(*body)) made = coarser(made, inside);
     for (const ValueId id : node.outputs) {
       const DType own = real_of(graph.value_info(id).type.dtype);
       const bool computes = node.op->def.view == nullptr && is_float(own);
-      of[static_cast<size_t>(id)] = computes ? coarser(made, own) : made;
+      of[id] = computes ? coarser(made, own) : made;
     }
   }
   return of;
@@ -36,7 +36,7 @@ std::vector<DType> precisions(const Graph& graph) {
 std::vector<DType> precisions_of_outputs(const Graph& graph) {
   const std::vector<DType> of = precisions(graph);
   std::vector<DType> result;
-  for (const auto& [name, id] : graph.outputs()) result.push_back(of[static_cast<size_t>(id)]);
+  for (const auto& [name, id] : graph.outputs()) result.push_back(of[id]);
   return result;
 }
 

@@ -31,7 +31,7 @@ class RecordedRun : public NodeRun {
   // Runs the node again, on the values that are there now. Throws where it fails.
   virtual void run_again() const = 0;
 
-  c10::IValue& value(ScriptId id) const { return values_[static_cast<size_t>(id)]; }
+  c10::IValue& value(ScriptId id) const { return values_[id]; }
   // The node's inputs, and what its blocks take from around.
   std::vector<ScriptId> values_read() const;
   void set_given(std::span<const Tensor> given) const;

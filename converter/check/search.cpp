@@ -55,7 +55,7 @@ Search::Attempt Search::attempt(const Binding& sizes, int number) const {
   if (number < 0) {
     attempt.values = "the usual values";
   } else if (static_cast<size_t>(number) < all) {
-    const Recipe& recipe = recipes()[static_cast<size_t>(number)];
+    const Recipe& recipe = recipes()[number];
     std::fill(chosen.begin(), chosen.end(), &recipe);
     attempt.values = describe(recipe);
   } else {

@@ -124,7 +124,7 @@ Result<TensorData> seeded_input(DType dtype, const Sizes& shape,
   dtype = parts.dtype;
   Random random{seed * 0x2545F4914F6CDD1D + 2};
   random.next();
-  std::vector<double> values(static_cast<size_t>(parts.count()));
+  std::vector<double> values(parts.count());
   for (double& value : values) {
     switch (recipe.kind) {
       case Kind::normal:

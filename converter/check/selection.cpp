@@ -15,10 +15,10 @@ namespace {
 std::vector<double> taken(const Tensor& source, int64_t first, int64_t stride, int64_t size,
                           const std::vector<int64_t>& indices) {
   std::vector<double> result;
-  std::vector<bool> seen(static_cast<size_t>(size), false);
+  std::vector<bool> seen(size, false);
   for (const int64_t index : indices) {
-    if (index < 0 || index >= size || seen[static_cast<size_t>(index)]) return {};
-    seen[static_cast<size_t>(index)] = true;
+    if (index < 0 || index >= size || seen[index]) return {};
+    seen[index] = true;
     result.push_back(number_at(source, first + index * stride));
   }
   return result;
@@ -65,7 +65,7 @@ bool selects_equally(const Tensor& source_view, int dim, const Tensor* values,
     if (static_cast<int64_t>(a.size()) != count || static_cast<int64_t>(b.size()) != count)
       return false;
     for (int64_t k = 0; k < count && values != nullptr; ++k)
-      if (!are_equal(a[static_cast<size_t>(k)], number_at(held, start + k * inner))) return false;
+      if (!are_equal(a[k], number_at(held, start + k * inner))) return false;
     if (!in_order)
       for (std::vector<double>* line_values : {&a, &b})
         std::sort(line_values->begin(), line_values->end(),

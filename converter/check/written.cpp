@@ -107,8 +107,7 @@ bool WrittenModel::is_same(const Result<Model>& again) const {
   for (size_t i = 0; same && i < back_.graph().states().size(); ++i) {
     const Tensor& a = again->graph().states()[i].data.tensor;
     const Tensor& b = back_.graph().states()[i].data.tensor;
-    same =
-        a.bytes() == b.bytes() && std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes())) == 0;
+    same = a.bytes() == b.bytes() && std::memcmp(a.data, b.data, a.bytes()) == 0;
   }
   return same;
 }

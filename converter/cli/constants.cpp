@@ -127,8 +127,7 @@ Item tensor_of(ScriptProgram& program, const ScriptInput& input, const std::stri
     const Shape& want = input.known->shape;
     bool fits = given.dtype == input.known->dtype && given.rank() == input.known->rank();
     for (int d = 0; fits && d < given.rank(); ++d)
-      fits = !want[static_cast<size_t>(d)].is_constant() ||
-             want[static_cast<size_t>(d)] == Dim(given.shape[d]);
+      fits = !want[d].is_constant() || want[d] == Dim(given.shape[d]);
     if (!fits) fail(path, " is ", given.dtype, given.shape, ", but the model takes ", *input.known);
   }
   Result<TensorData> data = TensorData::copy_of(given);

@@ -99,7 +99,7 @@ class Guess {
     const Item* item = argument(node, "weight");
     const auto* tensor = item ? std::get_if<ScriptTensorIndex>(&item->value) : nullptr;
     if (!tensor || tensor->index < 0) return std::nullopt;
-    const Tensor& weight = program_.tensors[static_cast<size_t>(tensor->index)].data.tensor;
+    const Tensor& weight = program_.tensors[tensor->index].data.tensor;
     if (node.kind == "aten::embedding") return TensorType{i64, {"n", "s"}};
     if (node.kind == "aten::linear" && weight.rank() == 2)
       return TensorType{weight.dtype, {"n", weight.shape[1]}};

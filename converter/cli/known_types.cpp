@@ -49,8 +49,8 @@ void require_narrower(InputOption& option, const ScriptInput& input, Renamed& re
   if (given.rank() != known.rank())
     throw fail(text("the program's rank is ", known.rank(), ", not ", given.rank()));
   for (int d = 0; d < given.rank(); ++d) {
-    const Dim& from = known.shape[static_cast<size_t>(d)];
-    const Dim& to = given.shape[static_cast<size_t>(d)];
+    const Dim& from = known.shape[d];
+    const Dim& to = given.shape[d];
     const std::string symbol(from.symbol());
     if (!symbol.empty() && std::none_of(renamed.begin(), renamed.end(),
                                         [&](const auto& each) { return each.first == symbol; })) {

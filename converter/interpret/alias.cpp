@@ -178,9 +178,8 @@ void Memory::set_size(const TensorRef& number, std::function<std::optional<Dim>(
 
 std::optional<Layout> Memory::layout(const TensorRef& tensor) {
   if (tensor->layout_ || !tensor->is_root()) return tensor->layout_;
-  const bool known =
-      tensor->known() || (tensor->script_tensor_ >= 0 &&
-                          program_.tensors[static_cast<size_t>(tensor->script_tensor_)].row_major);
+  const bool known = tensor->known() || (tensor->script_tensor_ >= 0 &&
+                                         program_.tensors[tensor->script_tensor_].row_major);
   return known ? std::optional(row_major(type(tensor).shape)) : std::nullopt;
 }
 
@@ -237,11 +236,11 @@ TensorRef Memory::make_poison() {
 }
 
 TensorRef Memory::of_script(int32_t index) {
-  TensorRef& cell = script_tensors_.at(static_cast<size_t>(index));
+  TensorRef& cell = script_tensors_.at(index);
   if (!cell) {
     cell = std::make_shared<TensorCell>();
     cell->script_tensor_ = index;
-    const ScriptTensor& tensor = program_.tensors[static_cast<size_t>(index)];
+    const ScriptTensor& tensor = program_.tensors[index];
     cell->complex_ = tensor.complex;
     if (!tensor.complex) cell->known_ = known_of(tensor);
   }
@@ -249,12 +248,12 @@ TensorRef Memory::of_script(int32_t index) {
 }
 
 void Memory::rebind(int32_t index, const TensorRef& tensor) {
-  const ScriptTensor& known = program_.tensors[static_cast<size_t>(index)];
+  const ScriptTensor& known = program_.tensors[index];
   if (known.names.size() > 1)
     throw Refusal{text("'", known.names[0], "' becomes another tensor, but '", known.names[1],
                        "' is the same one and does not"),
                   "use copy_()"};
-  script_tensors_[static_cast<size_t>(index)] = tensor;
+  script_tensors_[index] = tensor;
   rebound_.insert(index);
 }
 
@@ -361,7 +360,7 @@ TensorType Memory::type(const TensorRef& tensor) {
     return type;
   }
   if (tensor->is_root() && !tensor->value_ && tensor->script_tensor_ >= 0) {
-    const Tensor& t = program_.tensors[static_cast<size_t>(tensor->script_tensor_)].data.tensor;
+    const Tensor& t = program_.tensors[tensor->script_tensor_].data.tensor;
     return {t.dtype, to_shape(t.shape)};
   }
   if (tensor->is_root() && tensor->value_) return {tensor->value_.dtype(), tensor->value_.shape()};

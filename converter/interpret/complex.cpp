@@ -31,8 +31,7 @@ bool is_complex(const Item& item) {
 
 std::string_view name_of(const NodeCall& call, int i) {
   const auto& names = call.node().argument_names;
-  return static_cast<size_t>(i) < names.size() ? std::string_view(names[static_cast<size_t>(i)])
-                                               : "";
+  return static_cast<size_t>(i) < names.size() ? std::string_view(names[i]) : "";
 }
 
 // The complex dtype among the arguments, as the number of its parts' one.

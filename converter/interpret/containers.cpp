@@ -176,7 +176,7 @@ template <class T>
 T sliced(const T& from, const Range& range) {
   T result;
   for (int64_t i = range.start; range.step > 0 ? i < range.end : i > range.end; i += range.step)
-    result.push_back(from[static_cast<size_t>(i)]);
+    result.push_back(from[i]);
   return result;
 }
 

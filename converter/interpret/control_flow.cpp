@@ -116,7 +116,7 @@ void Interpreter::run_if(const ScriptNode& node) {
     if (const auto truth = given(*sizes)) return take(node, *truth ? 0 : 1);
   int raising = -1;
   for (int side = 0; side < 2; ++side)
-    if (ends_in_raise(node.blocks[static_cast<size_t>(side)])) raising = side;
+    if (ends_in_raise(node.blocks[side])) raising = side;
   if (raising >= 0) {
     require(condition, raising == 1, try_alone(node.blocks[size_t(raising)]).exception);
     return take(node, 1 - raising);
@@ -126,7 +126,7 @@ void Interpreter::run_if(const ScriptNode& node) {
 }
 
 void Interpreter::take(const ScriptNode& node, int side) {
-  const ScriptBlock& block = node.blocks.at(static_cast<size_t>(side));
+  const ScriptBlock& block = node.blocks.at(side);
   run_block(block);
   for (size_t i = 0; i < node.outputs.size(); ++i) set(node.outputs[i], get(block.outputs[i]));
 }

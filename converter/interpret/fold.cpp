@@ -276,7 +276,7 @@ bool pick(NodeCall& call, std::string_view) {
     if (!index) return false;
     if (*index < 0) *index += size;
     if (*index < 0 || *index >= size) return false;
-    return give_part(call, *self, Known{a->dtype, 0, {a->elements[static_cast<size_t>(*index)]}},
+    return give_part(call, *self, Known{a->dtype, 0, {a->elements[*index]}},
                      rows::select_view(0, *index));
   }
   auto start = constant("start", 0), end = constant("end", size), step = constant("step", 1);
@@ -286,8 +286,7 @@ bool pick(NodeCall& call, std::string_view) {
   Known result{a->dtype, 1, {}};
   const int64_t first = std::clamp<int64_t>(*start, 0, size);
   const int64_t last = std::clamp<int64_t>(*end, first, size);
-  for (int64_t i = first; i < last; i += *step)
-    result.elements.push_back(a->elements[static_cast<size_t>(i)]);
+  for (int64_t i = first; i < last; i += *step) result.elements.push_back(a->elements[i]);
   return give_part(call, *self, result, rows::slice_view(0, first, last, *step));
 }
 

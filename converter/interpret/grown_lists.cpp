@@ -114,8 +114,7 @@ bool extend(NodeCall& call) {  // list.extend(list), list += list
   const Value all = call.read(list->grown);
   std::vector<Value> parts = {all};
   for (const Item& item : *more) parts.push_back(as_row(call, all, item));
-  if (parts.size() > 1)
-    set_elements(call, list, call.graph().call("concat", parts, {{"dim", 0}}));
+  if (parts.size() > 1) set_elements(call, list, call.graph().call("concat", parts, {{"dim", 0}}));
   for (const Item& item : *more) add_element(call.memory(), item, list->grown);
   call.returns(Items(call.node().outputs.size(), call.at(0)));
   return true;
@@ -198,7 +197,7 @@ bool cat(NodeCall& call) {
   if (all.rank() == 1) throw Refusal{"tensors of rank 0 are concatenated", "use torch.stack"};
   const int64_t to = axis(call, all.rank() - 1);
   Shape shape(all.shape().begin() + 1, all.shape().end());
-  shape[static_cast<size_t>(to)] = shape[static_cast<size_t>(to)] * all.dim(0);
+  shape[to] = shape[to] * all.dim(0);
   call.give(Item(call.make_tensor(reshape(movedim(all, to), shape))));
   return true;
 }
@@ -289,7 +288,7 @@ bool unbind(NodeCall& call) {
   const TensorType type = call.memory().type(x);
   if (x->is_complex() || type.shape.empty()) return false;
   const int64_t dim = axis(call, type.rank());
-  if (type.shape[static_cast<size_t>(dim)].is_constant()) return false;
+  if (type.shape[dim].is_constant()) return false;
   rows::Dims order = {Dim(dim)};
   for (int64_t d = 0; d < type.rank(); ++d)
     if (d != dim) order.emplace_back(d);

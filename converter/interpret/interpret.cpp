@@ -59,10 +59,10 @@ void guard_unused(Graph& graph) {
   for (size_t n = graph.nodes().size(); n-- > 0;) {
     const Node& node = graph.nodes()[n];
     if (std::any_of(node.outputs.begin(), node.outputs.end(),
-                    [&](ValueId id) { return uses[static_cast<size_t>(id)] > 0; }))
+                    [&](ValueId id) { return uses[id] > 0; }))
       continue;
     for (const ValueId id : node.inputs)
-      if (id != kNoValue) --uses[static_cast<size_t>(id)];
+      if (id != kNoValue) --uses[id];
     graph.set_origin(node.origin);
     guard_broadcast(graph, node);
   }

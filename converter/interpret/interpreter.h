@@ -150,8 +150,8 @@ class Interpreter {
   std::vector<Item> run_op(std::string_view kind,
                            std::vector<std::pair<std::string, Item>> arguments, int results,
                            const Origin& origin);
-  const Item& get(ScriptId id) const { return values_[static_cast<size_t>(id)]; }
-  void set(ScriptId id, Item item) { values_[static_cast<size_t>(id)] = std::move(item); }
+  const Item& get(ScriptId id) const { return values_[id]; }
+  void set(ScriptId id, Item item) { values_[id] = std::move(item); }
   void run_block(const ScriptBlock& block);
   void run_if(const ScriptNode& node);
   void run_loop(const ScriptNode& node);

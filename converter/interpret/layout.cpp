@@ -20,7 +20,7 @@ std::optional<List> strides_of_view(const List& from, const List& strides, const
   int left = static_cast<int>(to.size()) - 1;
   T step = strides[from.size() - 1], have = 1, made = 1;
   for (int d = static_cast<int>(from.size()) - 1; d >= 0; --d) {
-    have = have * from[static_cast<size_t>(d)];
+    have = have * from[d];
     const auto before = static_cast<size_t>(d - 1);
     if (d > 0 && (from[before] == T(1) || strides[before] == have * step)) continue;
     for (; left >= 0; --left) {

@@ -17,7 +17,7 @@ std::shared_ptr<List> pieces_at(NodeCall& call, int index) {
 Item part(Memory& memory, const Pieces& pieces, const Dim& index) {
   const TensorType type = memory.type(pieces.base);
   const Dim start = index * pieces.size;
-  const Dim end = min(start + pieces.size, type.shape[static_cast<size_t>(pieces.dim)]);
+  const Dim end = min(start + pieces.size, type.shape[pieces.dim]);
   rows::View view = rows::slice_view(pieces.dim, start, end);
   if (pieces.copies) return Item(memory.make(view.forward(memory.read(pieces.base))));
   return Item(memory.make_view(pieces.base, std::move(view.forward), std::move(view.inverse),

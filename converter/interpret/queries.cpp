@@ -38,7 +38,7 @@ bool size(NodeCall& call) {
   if (!axis.ok() || shape.empty())
     throw Refusal{text("size() of dimension ", call.number_at(1), " of a tensor of shape ", shape),
                   ""};
-  call.give(Item(shape[static_cast<size_t>(*axis)]));
+  call.give(Item(shape[*axis]));
   return true;
 }
 
@@ -79,7 +79,7 @@ bool stride(NodeCall& call) {
   }
   const Result<int> axis = normalize_axis(call.number_at(1), static_cast<int>(strides.size()));
   if (!axis.ok()) throw Refusal{std::string(axis.status().message()), ""};
-  call.give(Item(strides[static_cast<size_t>(*axis)]));
+  call.give(Item(strides[*axis]));
   return true;
 }
 

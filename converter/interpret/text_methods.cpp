@@ -159,8 +159,7 @@ bool pad(NodeCall& call) {
   const int64_t left = op == "ljust"    ? 0
                        : op == "center" ? (width % 2 != 0 ? (rest + 1) / 2 : rest / 2)
                                         : rest;
-  return give_text(call, std::string(static_cast<size_t>(left), fill[0]) + from +
-                             std::string(static_cast<size_t>(rest - left), fill[0]));
+  return give_text(call, std::string(left, fill[0]) + from + std::string(rest - left, fill[0]));
 }
 
 bool expand_tabs(NodeCall& call) {

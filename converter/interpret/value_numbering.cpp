@@ -15,7 +15,7 @@ constexpr int kMostSteps = 32;  // from the comparison back to the sizes
 
 const Node* producer(const Graph& graph, ValueId id) {
   const int32_t node = graph.value_info(id).node;
-  return node < 0 ? nullptr : &graph.nodes()[static_cast<size_t>(node)];
+  return node < 0 ? nullptr : &graph.nodes()[node];
 }
 
 // Ops that make no NaN of numbers, and no number of nothing.
@@ -44,7 +44,7 @@ bool are_same(const Graph& graph, ValueId a, ValueId b, int steps) {
   if (x != nullptr || y != nullptr)
     return x != nullptr && y != nullptr && x->tensor.dtype == y->tensor.dtype &&
            x->tensor.shape == y->tensor.shape && !has_nan(x->tensor) &&
-           std::memcmp(x->tensor.data, y->tensor.data, static_cast<size_t>(x->tensor.bytes())) == 0;
+           std::memcmp(x->tensor.data, y->tensor.data, x->tensor.bytes()) == 0;
   const Node *first = producer(graph, a), *second = producer(graph, b);
   if (first == nullptr || second == nullptr || first->op != second->op ||
       !is_plain(first->op->name()) || !(first->attrs == second->attrs) ||
@@ -62,7 +62,7 @@ bool are_alike(const Graph& graph, ValueId a, ValueId b, int steps) {
   const TensorData *x = graph.constant_of(a), *y = graph.constant_of(b);
   if (x != nullptr && y != nullptr)
     return x->tensor.dtype == y->tensor.dtype && x->tensor.shape == y->tensor.shape &&
-           std::memcmp(x->tensor.data, y->tensor.data, static_cast<size_t>(x->tensor.bytes())) == 0;
+           std::memcmp(x->tensor.data, y->tensor.data, x->tensor.bytes()) == 0;
   const Node *first = producer(graph, a), *second = producer(graph, b);
   if (first == nullptr || second == nullptr || first->op != second->op ||
       (first->op->def.traits & kRandom) != 0 || !first->subgraphs.empty() ||

@@ -215,7 +215,7 @@ class ProgramReader {
       torch_.tensors.push_back(tensor);
       program_.tensors.push_back({{}, kind, {}, true});
     }
-    ScriptTensor& entry = program_.tensors[static_cast<size_t>(index)];
+    ScriptTensor& entry = program_.tensors[index];
     if (!name.empty()) {
       entry.names.push_back(name);
       if (kind < entry.kind)
@@ -364,7 +364,8 @@ class ProgramReader {
     if (const c10::FunctionSchema* schema = from->maybeSchema()) {
       result.overload = schema->overload_name();
       for (const c10::Argument& argument : schema->arguments()) {
-        if (argument.is_out()) result.outs.push_back(static_cast<int>(result.argument_names.size()));
+        if (argument.is_out())
+          result.outs.push_back(static_cast<int>(result.argument_names.size()));
         result.argument_names.push_back(argument.name());
       }
     }

@@ -30,11 +30,11 @@ class File {
   int64_t size() const { return size_; }
   std::string read(int64_t at, int64_t count) {
     at = std::clamp<int64_t>(at, 0, size_);
-    std::string bytes(static_cast<size_t>(std::clamp<int64_t>(count, 0, size_ - at)), '\0');
+    std::string bytes(std::clamp<int64_t>(count, 0, size_ - at), '\0');
     stream_.clear();
     stream_.seekg(at);
     stream_.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    bytes.resize(static_cast<size_t>(std::max<std::streamsize>(stream_.gcount(), 0)));
+    bytes.resize(std::max<std::streamsize>(stream_.gcount(), 0));
     return bytes;
   }
 

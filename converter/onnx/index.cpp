@@ -56,7 +56,7 @@ Value flat_positions(const Value& x, const Value& indices, int batch) {
   Value at = g.scalar(int64_t{0}, i64);
   for (int d = 0; d < batch; ++d) {
     Shape along(outer.size(), Dim(1));
-    along[static_cast<size_t>(d)] = x.dim(d);
+    along[d] = x.dim(d);
     at = at * length(x.dim(d)) + reshape(g.call("arange", {}, {{"end", x.dim(d)}}), along);
   }
   for (int64_t c = 0; c < k; ++c) {
@@ -124,11 +124,11 @@ void tensor_scatter(Node& n) {
   const Value past = n.in(0), update = n.in(1);
   const int axis = n.axis(n.integer("axis", -2), past.rank());
   Graph& g = n.graph();
-  Shape along(static_cast<size_t>(past.rank()), Dim(1));
-  along[static_cast<size_t>(axis)] = update.dim(axis);
+  Shape along(past.rank(), Dim(1));
+  along[axis] = update.dim(axis);
   Value at = reshape(g.call("arange", {}, {{"end", update.dim(axis)}}), along);
   if (n.has(2)) {
-    Shape first(static_cast<size_t>(past.rank()), Dim(1));
+    Shape first(past.rank(), Dim(1));
     first[0] = past.dim(0);
     at = at + reshape(cast(n.in(2), i64), first);
   }
@@ -148,8 +148,8 @@ void one_hot(Node& n) {
                                        : n.call().size_of(cast(reshape(n.in(1), {}), i64));
   Graph& g = n.graph();
   const int axis = n.axis(n.integer("axis", -1), indices.rank() + 1);
-  Shape along(static_cast<size_t>(indices.rank()) + 1, Dim(1)), shape = indices.shape();
-  along[static_cast<size_t>(axis)] = depth;
+  Shape along(indices.rank() + 1, Dim(1)), shape = indices.shape();
+  along[axis] = depth;
   shape.insert(shape.begin() + axis, Dim(1));
   const Value places = reshape(g.call("arange", {}, {{"end", depth}}), along);
   const Value whole = is_float(indices.dtype()) ? trunc(indices) : indices;
@@ -182,9 +182,9 @@ void reverse_sequence(Node& n) {
   const int batch = n.axis(n.integer("batch_axis", 1), x.rank());
   const int time = n.axis(n.integer("time_axis", 0), x.rank());
   Graph& g = n.graph();
-  Shape times(static_cast<size_t>(x.rank()), Dim(1)), batches = times;
-  times[static_cast<size_t>(time)] = x.dim(time);
-  batches[static_cast<size_t>(batch)] = x.dim(batch);
+  Shape times(x.rank(), Dim(1)), batches = times;
+  times[time] = x.dim(time);
+  batches[batch] = x.dim(batch);
   const Value at = reshape(g.call("arange", {}, {{"end", x.dim(time)}}), times);
   const Value length = reshape(cast(n.in(1), i64), batches);
   const Value from = where(lt(at, length), length - constant_like(length, 1) - at, at);
@@ -238,8 +238,8 @@ void hardmax(Node& n) {
     y = reshape(x, {count(Shape(x.shape().begin(), x.shape().begin() + axis)),
                     count(Shape(x.shape().begin() + axis, x.shape().end()))});
   const int along = old ? 1 : axis;
-  Shape shape(static_cast<size_t>(y.rank()), Dim(1));
-  shape[static_cast<size_t>(along)] = y.dim(along);
+  Shape shape(y.rank(), Dim(1));
+  shape[along] = y.dim(along);
   const Value places = reshape(n.graph().call("arange", {}, {{"end", y.dim(along)}}), shape);
   n.give(reshape(cast(eq(places, argmax(y, Dim(along), true)), x.dtype()), x.shape()));
 }

@@ -148,7 +148,7 @@ Numbers shape_of(Node& n) {
   };
   Known result{i64, 1, {}};
   for (int64_t d = bound("start", 0); d < bound("end", rank); ++d)
-    result.elements.push_back(Scalar::of(shape[static_cast<size_t>(d)]));
+    result.elements.push_back(Scalar::of(shape[d]));
   return result;
 }
 
@@ -163,7 +163,7 @@ Numbers gather(Node& n) {
     int64_t i = each.top.constant();
     if (i < 0) i += length(*a);
     if (i < 0 || i >= length(*a)) n.refuse(text("index ", i, " is out of range for ", length(*a)));
-    result.elements.push_back(a->elements[static_cast<size_t>(i)]);
+    result.elements.push_back(a->elements[i]);
   }
   return result;
 }
@@ -240,11 +240,11 @@ Numbers sliced(Node& n) {
   Known result{a->dtype, 1, {}};
   if (step > 0) {
     for (int64_t i = std::clamp<int64_t>(start, 0, size); i < std::min(end, size); i += step)
-      result.elements.push_back(a->elements[static_cast<size_t>(i)]);
+      result.elements.push_back(a->elements[i]);
   } else {
     for (int64_t i = std::clamp<int64_t>(start, -1, size - 1); i > std::max<int64_t>(end, -1);
          i += step)
-      result.elements.push_back(a->elements[static_cast<size_t>(i)]);
+      result.elements.push_back(a->elements[i]);
   }
   return result;
 }
@@ -275,8 +275,7 @@ Numbers filled(Node& n) {
     else
       return std::nullopt;
   }
-  return Known{dtype, static_cast<int>(shape->elements.size()),
-               std::vector<Scalar>(static_cast<size_t>(count), value)};
+  return Known{dtype, static_cast<int>(shape->elements.size()), std::vector<Scalar>(count, value)};
 }
 
 Numbers range_of(Node& n) {

@@ -240,7 +240,7 @@ const TensorData& Node::tensor(std::string_view attribute) const {
   const auto* index = item ? std::get_if<ScriptTensorIndex>(&item->value) : nullptr;
   if (index == nullptr)
     refuse(text("attribute '", attribute, "' is missing, or of a dtype that Hologram lacks"));
-  return call_.interpreter().program().tensors[static_cast<size_t>(index->index)].data;
+  return call_.interpreter().program().tensors[index->index].data;
 }
 
 int Node::axis(int64_t given, int rank) const {
@@ -300,7 +300,7 @@ Dims range(int count) {
   return dims;
 }
 
-Dims one_each(int count, const Dim& value) { return Dims(static_cast<size_t>(count), value); }
+Dims one_each(int count, const Dim& value) { return Dims(count, value); }
 
 Dims dims_of(const std::vector<int64_t>& values) { return Dims(values.begin(), values.end()); }
 

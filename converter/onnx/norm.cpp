@@ -9,8 +9,8 @@ namespace {
 
 // [c] beside [n, c, spatial...]
 Value per_channel(const Value& v, const Value& x) {
-  Shape shape(static_cast<size_t>(x.rank()), Dim(1));
-  shape[static_cast<size_t>(x.rank() > 1 ? 1 : 0)] = v.dim(0);
+  Shape shape(x.rank(), Dim(1));
+  shape[x.rank() > 1 ? 1 : 0] = v.dim(0);
   return reshape(v, std::move(shape));
 }
 

@@ -87,19 +87,19 @@ Value whole_places(Node& n, const Value& x, const Value& places) {
   int64_t plane = 1;
   for (int d = 2; d < x.rank(); ++d) plane *= x.dim(d).constant();
   Shape planes = {x.dim(0), x.dim(1)};
-  planes.resize(static_cast<size_t>(x.rank()), Dim(1));
+  planes.resize(x.rank(), Dim(1));
   const Value offset =
       reshape(g.call("arange", {}, {{"end", x.dim(0) * x.dim(1)}}), planes) * g.scalar(plane, i64);
   if (n.integer("storage_order", 0) == 0) return places + offset;
   Value rest = places, turned = g.scalar(int64_t{0}, i64);
-  std::vector<Value> at(static_cast<size_t>(x.rank()));
+  std::vector<Value> at(x.rank());
   for (int d = x.rank() - 1; d >= 2; --d) {
     const Value size = g.scalar(x.dim(d).constant(), i64);
-    at[static_cast<size_t>(d)] = remainder(rest, size);
+    at[d] = remainder(rest, size);
     rest = floor_divide(rest, size);
   }
   for (int d = x.rank() - 1; d >= 2; --d)
-    turned = turned * g.scalar(x.dim(d).constant(), i64) + at[static_cast<size_t>(d)];
+    turned = turned * g.scalar(x.dim(d).constant(), i64) + at[d];
   return turned + offset;
 }
 

@@ -30,16 +30,16 @@ Value beside(Node& n, const Value& v, const Value& x, int64_t given_axis, int64_
   if (v.rank() == 0 || (v.rank() == 1 && v.dim(0) == Dim(1) && x.rank() != 1))
     return reshape(v, {});
   const int axis = n.axis(given_axis, x.rank());
-  Shape shape(static_cast<size_t>(x.rank()), Dim(1));
+  Shape shape(x.rank(), Dim(1));
   if (block == 0) {
     if (v.rank() != 1) n.refuse(text("its scale is ", v.shape()));
-    shape[static_cast<size_t>(axis)] = v.dim(0);
+    shape[axis] = v.dim(0);
     return reshape(v, std::move(shape));
   }
   Shape apart = v.shape(), wide = v.shape(), whole = v.shape();
   apart.insert(apart.begin() + axis + 1, Dim(1));
   wide.insert(wide.begin() + axis + 1, Dim(block));
-  whole[static_cast<size_t>(axis)] = whole[static_cast<size_t>(axis)] * Dim(block);
+  whole[axis] = whole[axis] * Dim(block);
   const Value repeated = reshape(expand(reshape(v, apart), wide), whole);
   return slice(repeated, axis, 0, x.dim(axis));
 }
@@ -108,8 +108,8 @@ Value centred(Node& n, int i, int zero, int axis) {
   if (point.rank() == 0 || (point.rank() == 1 && point.dim(0) == Dim(1)))
     return x - reshape(point, {});
   if (point.rank() > 1) return x - point;
-  Shape shape(static_cast<size_t>(x.rank()), Dim(1));
-  shape[static_cast<size_t>(axis < 0 ? axis + x.rank() : axis)] = point.dim(0);
+  Shape shape(x.rank(), Dim(1));
+  shape[axis < 0 ? axis + x.rank() : axis] = point.dim(0);
   return x - reshape(point, std::move(shape));
 }
 
@@ -122,8 +122,8 @@ Value scale_beside(const Value& scale, const Value& x, int axis) {
   if (scale.rank() == 0) return scale;
   if (scale.rank() > 1) return scale;
   if (scale.dim(0) == Dim(1)) return reshape(scale, {});
-  Shape shape(static_cast<size_t>(x.rank()), Dim(1));
-  shape[static_cast<size_t>(axis < 0 ? axis + x.rank() : axis)] = scale.dim(0);
+  Shape shape(x.rank(), Dim(1));
+  shape[axis < 0 ? axis + x.rank() : axis] = scale.dim(0);
   return reshape(scale, std::move(shape));
 }
 

@@ -200,7 +200,7 @@ std::vector<std::vector<Activation>> activations_of(Node& n, Cell cell, int dire
     for (int d = 0; d < directions; ++d) names.insert(names.end(), usual.begin(), usual.end());
   const std::vector<double> alphas = n.reals("activation_alpha"),
                             betas = n.reals("activation_beta");
-  std::vector<std::vector<Activation>> result(static_cast<size_t>(directions));
+  std::vector<std::vector<Activation>> result(directions);
   for (size_t i = 0; i < names.size() && i / usual.size() < result.size(); ++i)
     result[i / usual.size()].push_back({names[i],
                                         i < alphas.size() ? alphas[i] : default_alpha(names[i]),
@@ -257,7 +257,7 @@ void recurrent(Node& n, Cell cell) {
         one.p_f = part(p, 2, layer.hidden, 0);
       }
     }
-    one.f = all[static_cast<size_t>(d)];
+    one.f = all[d];
     one.reverse = direction == "reverse" || d == 1;
     const Result result =
         is_torch(layer, one) ? scanned(layer, one, x) : unrolled(n, layer, one, x);

@@ -167,7 +167,7 @@ void cumulated(Node& n, std::string_view op, double start) {
   if (n.flag("exclusive")) {
     // What comes first stands for nothing yet.
     Shape first = x.shape();
-    first[static_cast<size_t>(axis)] = 1;
+    first[axis] = 1;
     x = concat({expand(constant_like(x, start), first), slice(x, axis, 0, x.dim(axis) - Dim(1))},
                axis);
   }

@@ -76,8 +76,8 @@ Value resized_axis(Node& n, const Value& x, const Axis& axis, const Settings& s)
     const Value inside = minimum(maximum(place, zero), last);
     return n.op("index_select", {x, cast(inside, i64)}, {{"dim", axis.dim}});
   };
-  Shape along(static_cast<size_t>(x.rank()), Dim(1));
-  along[static_cast<size_t>(axis.dim)] = axis.out;
+  Shape along(x.rank(), Dim(1));
+  along[axis.dim] = axis.out;
   Value y;
   if (s.mode == "nearest") {
     const std::string& rounding = s.nearest;
@@ -137,14 +137,14 @@ Value interpolated(Node& n, const Value& x, const std::vector<Axis>& axes, const
   if (s.mode == "cubic" && (spatial != 2 || s.a != -0.75)) return {};
   if (s.mode != "linear" && s.mode != "cubic") return {};
   Dims size(x.shape().begin() + 2, x.shape().end());
-  std::vector<double> scales(static_cast<size_t>(spatial), 1.0);
+  std::vector<double> scales(spatial, 1.0);
   bool scaled = false;
   for (const Axis& axis : axes) {
     if (axis.dim < 2 || !axis.scale) return {};
     if (s.coordinates == "pytorch_half_pixel" && axis.out.lower_bound() <= 1) return {};
     if (corners && axis.scaled) return {};  // it divides by the length before rounding
-    size[static_cast<size_t>(axis.dim) - 2] = axis.out;
-    scales[static_cast<size_t>(axis.dim) - 2] = *axis.scale;
+    size[axis.dim - 2] = axis.out;
+    scales[axis.dim - 2] = *axis.scale;
     scaled = scaled || axis.scaled;
   }
   static constexpr const char* kLinear[] = {"linear", "bilinear", "trilinear"};
@@ -281,7 +281,7 @@ void upsample(Node& n) {
     axis.dim = d;
     axis.in = x.dim(d);
     if (n.opset() < 9) {
-      axis.scale = n.reals("scales").at(static_cast<size_t>(d));
+      axis.scale = n.reals("scales").at(d);
       axis.scale_value = n.graph().scalar(*axis.scale, f64);
       axis.out = scaled_size(n, axis);
     } else {

@@ -47,7 +47,7 @@ Shape resolved(Node& n, const Shape& x, Dims sizes, bool keeps_zero) {
       below = below * sizes[i];
   }
   if (below == Dim(0)) n.refuse("the shape has -1 beside 0, which leaves it open");
-  sizes[static_cast<size_t>(open)] = floordiv(count(above), below);
+  sizes[open] = floordiv(count(above), below);
   return sizes;
 }
 
@@ -91,12 +91,12 @@ void unsqueezed(Node& n) {
   const Value x = n.in(0);
   const std::vector<int64_t> given = n.opset() < 13 ? n.integers("axes") : n.integers(1);
   const int rank = x.rank() + static_cast<int>(given.size());
-  std::vector<bool> fresh(static_cast<size_t>(rank));
-  for (const int64_t axis : given) fresh[static_cast<size_t>(n.axis(axis, rank))] = true;
+  std::vector<bool> fresh(rank);
+  for (const int64_t axis : given) fresh[n.axis(axis, rank)] = true;
   Shape shape;
   for (int d = 0, from = 0; d < rank; ++d) {
-    if (!fresh[static_cast<size_t>(d)] && from >= x.rank()) n.refuse("an axis is given twice");
-    shape.push_back(fresh[static_cast<size_t>(d)] ? Dim(1) : x.dim(from++));
+    if (!fresh[d] && from >= x.rank()) n.refuse("an axis is given twice");
+    shape.push_back(fresh[d] ? Dim(1) : x.dim(from++));
   }
   n.give(reshape(x, std::move(shape)));
 }
@@ -329,8 +329,8 @@ void center_crop_pad(Node& n) {
       x = slice(x, axes[i], start, start + want.constant());
     } else if (more > 0) {
       Dims pads = one_each(2 * x.rank(), 0);
-      pads[static_cast<size_t>(2 * axes[i])] = more / 2;
-      pads[static_cast<size_t>(2 * axes[i]) + 1] = more - more / 2;
+      pads[2 * axes[i]] = more / 2;
+      pads[2 * axes[i] + 1] = more - more / 2;
       x = pad(x, std::move(pads));
     }
   }

@@ -34,7 +34,7 @@ void fourier(Node& n) {
   const Dim held = halved ? floordiv(length, 2) + Dim(1) : length;
   if (!(held == x.dim(axis))) {
     Dims pads = one_each(2 * x.rank(), 0);
-    pads[static_cast<size_t>(2 * axis) + 1] = held - x.dim(axis);
+    pads[2 * axis + 1] = held - x.dim(axis);
     x = pad(x, std::move(pads));
   }
   if (halved) {  // element N - k is the conjugate of element k
@@ -105,7 +105,7 @@ void tf_idf(Node& n) {
   const std::string mode = n.string("mode");
   int64_t columns = 0;
   for (const int64_t i : indexes) columns = std::max(columns, i + 1);
-  std::vector<Value> out(static_cast<size_t>(columns));
+  std::vector<Value> out(columns);
   Graph& g = n.graph();
   const Value none = expand(g.scalar(0.0, f32), {x.dim(0), 1});
   size_t gram = 0;
@@ -122,14 +122,13 @@ void tf_idf(Node& n) {
         if (places <= 0) break;
         Value hit;
         for (int64_t j = 0; j < width; ++j) {
-          const Value same =
-              eq(slice(x, 1, j * (skip + 1), j * (skip + 1) + places),
-                 constant_of(g, x.dtype(), static_cast<double>(pool[at + static_cast<size_t>(j)])));
+          const Value same = eq(slice(x, 1, j * (skip + 1), j * (skip + 1) + places),
+                                constant_of(g, x.dtype(), static_cast<double>(pool[at + j])));
           hit = hit ? logical_and(hit, same) : same;
         }
         total = total + sum(cast(hit, f32), {Dim(1)}, true);
       }
-      Value& column = out[static_cast<size_t>(indexes[gram])];
+      Value& column = out[indexes[gram]];
       const double weight = weights.empty() ? 1.0 : weights.at(gram);
       if (mode == "IDF") total = cast(gt(total, g.scalar(0.0, f32)), f32) * weight;
       if (mode == "TFIDF") total = total * weight;

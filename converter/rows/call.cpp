@@ -206,7 +206,7 @@ std::vector<Dim> Call::integers(std::string_view name, int expected) const {
   } else {
     values.push_back(integer_of(*this, name, item));
   }
-  if (expected > 0 && values.size() == 1) values.resize(static_cast<size_t>(expected), values[0]);
+  if (expected > 0 && values.size() == 1) values.resize(expected, values[0]);
   return values;
 }
 

@@ -208,7 +208,7 @@ void adjoint(Call& call) {
   if (rank < 2) call.refuse("self", "must have at least two dims");
   Dims order;
   for (int d = 0; d < rank; ++d) order.emplace_back(d);
-  std::swap(order[static_cast<size_t>(rank - 1)], order[static_cast<size_t>(rank - 2)]);
+  std::swap(order[rank - 1], order[rank - 2]);
   return_complex(call, {permute(x.re, order), permute(x.im, order)});
 }
 

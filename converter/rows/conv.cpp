@@ -38,14 +38,14 @@ void convolve(Call& call, Arguments a) {
 // A list argument with one number per spatial dim.
 std::vector<Dim> spatial(Call& call, std::string_view name, int dims, int fallback) {
   std::vector<Dim> given = call.integers(name, dims);
-  if (given.size() == 1) given.resize(static_cast<size_t>(dims), Dim(given[0]));
-  return given.empty() ? std::vector<Dim>(static_cast<size_t>(dims), Dim(fallback)) : given;
+  if (given.size() == 1) given.resize(dims, Dim(given[0]));
+  return given.empty() ? std::vector<Dim>(dims, Dim(fallback)) : given;
 }
 
 // padding='same' keeps the size: dilation (kernel - 1) zeros in all, the odd one at the end, where
 // a pad of its own puts it.
 void pad_same(Call& call, Arguments& a, int dims) {
-  std::vector<Dim> pads(static_cast<size_t>(2 * a.x.rank()), Dim(0));
+  std::vector<Dim> pads(2 * a.x.rank(), Dim(0));
   bool uneven = false;
   const size_t lead = static_cast<size_t>(a.x.rank() - dims);
   for (size_t i = 0; i < static_cast<size_t>(dims); ++i) {
@@ -77,7 +77,7 @@ Arguments read(Call& call, std::string_view x, std::string_view bias) {
     if (mode == "same")
       pad_same(call, a, dims);
     else if (mode == "valid")
-      a.padding.assign(static_cast<size_t>(dims), Dim(0));
+      a.padding.assign(dims, Dim(0));
     else
       call.refuse("padding", "must be 'same', 'valid' or numbers");
   } else {

@@ -246,7 +246,7 @@ void rot90(Call& call) {
   if (turns == 2) return call.returns(flipped({dims[0], dims[1]}));
   Dims swap;
   for (int d = 0; d < x.rank(); ++d) swap.emplace_back(d);
-  std::swap(swap[static_cast<size_t>(dims[0])], swap[static_cast<size_t>(dims[1])]);
+  std::swap(swap[dims[0]], swap[dims[1]]);
   call.returns(permute(flipped({turns == 1 ? dims[1] : dims[0]}), swap));
 }
 
@@ -271,7 +271,7 @@ void roll(Call& call) {
       dims.push_back(axis);
       sums.push_back(shifts[i]);
     } else {
-      Dim& sum = sums[static_cast<size_t>(found - dims.begin())];
+      Dim& sum = sums[found - dims.begin()];
       sum = sum + shifts[i];
     }
   }
@@ -327,8 +327,8 @@ void repeat_interleave(Call& call) {
     Shape apart = x.shape(), joined = x.shape();
     apart.insert(apart.begin() + dim + 1, Dim(1));
     Shape wide = apart;
-    wide[static_cast<size_t>(dim) + 1] = times;
-    joined[static_cast<size_t>(dim)] = x.dim(dim) * times;
+    wide[dim + 1] = times;
+    joined[dim] = x.dim(dim) * times;
     return call.returns(reshape(expand(reshape(x, apart), wide), joined));
   }
   Value repeats = call.tensor("repeats");

@@ -78,7 +78,7 @@ Operand summed(Operand o, F drop) {
     if (drop(i))
       dims.emplace_back(i);
     else
-      kept.push_back(o.labels[static_cast<size_t>(i)]);
+      kept.push_back(o.labels[i]);
   }
   if (!dims.empty()) o.x = o.x.graph()->call("sum", {o.x}, {{"dim", dims}, {"keepdim", false}});
   return {o.x, std::move(kept)};
@@ -89,7 +89,7 @@ Operand without_broadcast(Operand o, const Operand& other) {
   Shape shape;
   Labels kept;
   for (int i = 0; i < o.x.rank(); ++i) {
-    const int label = o.labels[static_cast<size_t>(i)];
+    const int label = o.labels[i];
     if (is_one(o.x.dim(i)) && contains(other.labels, label) &&
         !is_one(other.x.dim(axis_of(other.labels, label))))
       continue;
@@ -115,11 +115,11 @@ Operand product(Operand a, Operand b, const Labels& needed) {
   a = without_broadcast(std::move(a), b);
   b = without_broadcast(std::move(b), a);
   a = summed(a, [&](int i) {
-    const int label = a.labels[static_cast<size_t>(i)];
+    const int label = a.labels[i];
     return !contains(needed, label) && !contains(b.labels, label);
   });
   b = summed(b, [&](int i) {
-    const int label = b.labels[static_cast<size_t>(i)];
+    const int label = b.labels[i];
     return !contains(needed, label) && !contains(a.labels, label);
   });
   Labels batch, inner, only_a, only_b;
@@ -225,8 +225,7 @@ void run(Call& call) {
     for (size_t j = i + 1; j < operands.size(); ++j) append(needed, operands[j].labels);
     result = product(std::move(result), operands[i], needed);
   }
-  result = summed(result,
-                  [&](int i) { return !contains(output, result.labels[static_cast<size_t>(i)]); });
+  result = summed(result, [&](int i) { return !contains(output, result.labels[i]); });
   call.returns(permuted(result, output));
 }
 

@@ -28,9 +28,9 @@ void need_real(Call& call) {
 Value resized(const Value& x, int dim, const Dim& size) {
   if (x.dim(dim) == size) return x;
   Shape more = x.shape();
-  more[static_cast<size_t>(dim)] = max(size - x.dim(dim), Dim(0));
+  more[dim] = max(size - x.dim(dim), Dim(0));
   Value y = x;
-  if (!(more[static_cast<size_t>(dim)] == Dim(0)))
+  if (!(more[dim] == Dim(0)))
     y = x.graph()->call("concat", {x, zeros(*x.graph(), x.dtype(), more)}, {{"dim", dim}});
   return slice(y, dim, 0, size);
 }

@@ -24,8 +24,8 @@ class Derivative {
       call.refuse("self", text("has the size ", size_, " along dim ", dim));
     if (!at) return;
     if (at.rank() != 1) call.refuse("spacing", "holds a tensor that has not one dim");
-    Shape shape(static_cast<size_t>(y_.rank()), Dim(1));
-    shape[static_cast<size_t>(dim)] = size_ - 1;
+    Shape shape(y_.rank(), Dim(1));
+    shape[dim] = size_ - 1;
     const Value places = convert::cast(at, y_.dtype());
     steps_ = reshape(hg::slice(places, 0, 1, size_) - hg::slice(places, 0, 0, size_ - 1), shape);
   }

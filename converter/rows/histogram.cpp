@@ -120,7 +120,7 @@ void segment_reduce(Call& call) {
   Value y = g.call("index_reduce", {full(g, shape, initial, x.dtype()), segment, x},
                    {{"dim", 0}, {"reduce", std::string(kind)}});
   if (mean) {
-    Shape column(static_cast<size_t>(x.rank()), 1);
+    Shape column(x.rank(), 1);
     column[0] = segments;
     const Value length = reshape(lengths, column);
     const Value is_empty = eq(length, g.scalar(int64_t{0}, i64));

@@ -41,8 +41,7 @@ void upsample(Call& call, std::string_view mode, int dims, bool antialias) {
     if (size.empty() && scales.empty())
       call.refuse("output_size", "or scale_factors must be given");
     if (size.empty())
-      for (int i = 0; i < dims; ++i)
-        size.push_back(scaled(call, x.dim(i + 2), scales[static_cast<size_t>(i)]));
+      for (int i = 0; i < dims; ++i) size.push_back(scaled(call, x.dim(i + 2), scales[i]));
   } else {
     const std::string_view names[3] = {"scales_d", "scales_h", "scales_w"};
     for (int i = 3 - dims; i < 3; ++i)
@@ -111,9 +110,9 @@ void affine_grid(Call& call) {
   column.push_back(1);
   std::vector<Value> columns;
   for (int i = dims - 1; i >= 0; --i) {
-    Shape shape(static_cast<size_t>(dims + 1), Dim(1));
-    shape[static_cast<size_t>(i)] = spatial[static_cast<size_t>(i)];
-    const Value along = positions(call, spatial[static_cast<size_t>(i)], theta.dtype(), align);
+    Shape shape(dims + 1, Dim(1));
+    shape[i] = spatial[i];
+    const Value along = positions(call, spatial[i], theta.dtype(), align);
     columns.push_back(g.call("expand", {reshape(along, shape)}, {{"shape", column}}));
   }
   columns.push_back(g.call("expand", {g.scalar(1.0, theta.dtype())}, {{"shape", column}}));

@@ -87,11 +87,11 @@ void take_along_dim(Call& call) {
   const int dim = axis_of(call, "dim", x.rank(), 0);
   const auto widened = [&](const Value& value, const Value& other) {
     Shape shape = other.shape();
-    shape[static_cast<size_t>(dim)] = 1;
+    shape[dim] = 1;
     Shape own = value.shape();
-    own[static_cast<size_t>(dim)] = 1;
+    own[dim] = 1;
     shape = broadcast_shape(call, "indices", own, shape);
-    shape[static_cast<size_t>(dim)] = value.dim(dim);
+    shape[dim] = value.dim(dim);
     return expand(value, shape);
   };
   index = from_start(index, x.rank() == 0 ? Dim(1) : x.dim(dim));

@@ -17,7 +17,7 @@ Dims moved(int rank, int from, int n, int to) {
   Dims rest, order;
   for (int d = 0; d < rank; ++d)
     if (d < from || d >= from + n) rest.emplace_back(d);
-  for (int i = 0; i < to; ++i) order.push_back(rest[static_cast<size_t>(i)]);
+  for (int i = 0; i < to; ++i) order.push_back(rest[i]);
   for (int d = from; d < from + n; ++d) order.emplace_back(d);
   order.insert(order.end(), rest.begin() + to, rest.end());
   return order;
@@ -39,8 +39,7 @@ Value Indexing::front(const Value& x) const { return permuted(x, order); }
 
 Value Indexing::back(const Value& y) const {
   Dims inverse(order.size());
-  for (size_t i = 0; i < order.size(); ++i)
-    inverse[static_cast<size_t>(order[i].constant())] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < order.size(); ++i) inverse[order[i].constant()] = static_cast<int64_t>(i);
   return permuted(y, inverse);
 }
 
@@ -85,8 +84,8 @@ Value only_mask(Call& call, const Value& x) {
     at += index.rank();
   }
   if (!mask || at > x.rank()) return Value();
-  Shape shape(static_cast<size_t>(x.rank() - first), Dim(1));
-  for (int d = 0; d < mask.rank(); ++d) shape[static_cast<size_t>(d)] = mask.dim(d);
+  Shape shape(x.rank() - first, Dim(1));
+  for (int d = 0; d < mask.rank(); ++d) shape[d] = mask.dim(d);
   return reshape(cast(mask, boolean), shape);
 }
 

@@ -274,9 +274,9 @@ void cross(Call& call) {
   int64_t dim = call.kind() == "aten::cross" ? -rank - 1 : -1;
   if (call.has("dim")) dim = call.number("dim");
   for (int d = 0; dim < -rank && d < rank; ++d)
-    if ((*shape)[static_cast<size_t>(d)] == Dim(3)) dim = d;
+    if ((*shape)[d] == Dim(3)) dim = d;
   if (dim < 0) dim += rank;
-  if (dim < 0 || dim >= rank || !((*shape)[static_cast<size_t>(dim)] == Dim(3)))
+  if (dim < 0 || dim >= rank || !((*shape)[dim] == Dim(3)))
     call.refuse("dim", text("must name a dim of size 3 of ", *shape));
   cross_along(call, dim, v);
 }
@@ -290,8 +290,8 @@ void kron(Call& call) {
   for (int d = 0; d < rank; ++d) {
     Dim sizes[2];
     for (int i = 0; i < 2; ++i) {
-      const int own = d - (rank - v[static_cast<size_t>(i)].rank());
-      sizes[i] = own < 0 ? Dim(1) : v[static_cast<size_t>(i)].dim(own);
+      const int own = d - (rank - v[i].rank());
+      sizes[i] = own < 0 ? Dim(1) : v[i].dim(own);
     }
     for (const Dim& size : {sizes[0], Dim(1)}) apart[0].push_back(size);
     for (const Dim& size : {Dim(1), sizes[1]}) apart[1].push_back(size);

@@ -101,8 +101,8 @@ void detach(Call& call) {
 void unflatten(Call& call) {
   const Shape shape = shape_of(call);
   const int dim = axis_of(call, "dim", static_cast<int>(shape.size()), 0);
-  const Shape sizes = resolved_shape(call, "sizes", call.integers("sizes"),
-                                     shape.empty() ? Dim(1) : shape[static_cast<size_t>(dim)]);
+  const Shape sizes =
+      resolved_shape(call, "sizes", call.integers("sizes"), shape.empty() ? Dim(1) : shape[dim]);
   Shape result(shape.begin(), shape.begin() + dim);
   result.insert(result.end(), sizes.begin(), sizes.end());
   if (!shape.empty()) result.insert(result.end(), shape.begin() + dim + 1, shape.end());
@@ -168,7 +168,7 @@ void permute_row(Call& call) {
 
 void swap_dims(Call& call, int rank, int a, int b) {
   Dims dims = in_order(rank);
-  if (rank > 0) std::swap(dims[static_cast<size_t>(a)], dims[static_cast<size_t>(b)]);
+  if (rank > 0) std::swap(dims[a], dims[b]);
   give_view(call, permute_view(dims));
 }
 
@@ -201,9 +201,9 @@ void movedim(Call& call) {
   const int rank = call.tensor("self").rank();
   const auto from = axes_of(call, "source", rank), to = axes_of(call, "destination", rank);
   if (from.size() != to.size()) call.refuse("destination", "has another length than source");
-  std::vector<int> order(static_cast<size_t>(rank), -1), rest;
+  std::vector<int> order(rank, -1), rest;
   for (size_t i = 0; i < from.size(); ++i) {
-    if (rank > 0) order[static_cast<size_t>(to[i])] = from[i];
+    if (rank > 0) order[to[i]] = from[i];
   }
   for (int d = 0; d < rank; ++d)
     if (std::find(from.begin(), from.end(), d) == from.end()) rest.push_back(d);
@@ -302,8 +302,8 @@ void unfold(Call& call) {
                    [=](const Layout& base, const Shape&) {
                      Layout layout = base;
                      if (layout.strides.empty()) return std::optional(Layout{{1}, base.offset});
-                     const Dim stride = layout.strides[static_cast<size_t>(dim)];
-                     layout.strides[static_cast<size_t>(dim)] = stride * step;
+                     const Dim stride = layout.strides[dim];
+                     layout.strides[dim] = stride * step;
                      layout.strides.push_back(stride);
                      return std::optional(layout);
                    }});

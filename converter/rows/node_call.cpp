@@ -90,8 +90,8 @@ const Item* NodeCall::find(std::string_view name) const {
 }
 
 const Item& NodeCall::argument(int index) const {
-  if (part_ != nullptr) return part_->arguments.at(static_cast<size_t>(index));
-  return interpreter_.get(node_.inputs.at(static_cast<size_t>(index)));
+  if (part_ != nullptr) return part_->arguments.at(index);
+  return interpreter_.get(node_.inputs.at(index));
 }
 
 const Item& NodeCall::at(int index) const {

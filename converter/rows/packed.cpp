@@ -52,7 +52,7 @@ void pad_packed(Call& call) {
   const auto packed = call.packed(sizes);
   if (!packed) call.refuse("batch_sizes", "comes of no pack_padded_sequence");
   Value x = padded_of(call, call.ref("data"), sizes);
-  Shape mask(static_cast<size_t>(x.rank()), Dim(1));
+  Shape mask(x.rank(), Dim(1));
   mask[0] = packed->time;
   mask[1] = packed->batch;
   const Item* padding = call.find("padding_value");

@@ -105,9 +105,9 @@ void max_unpool(Call& call) {
   Dim positions = 1, given = 1;
   Shape shape = lead;
   for (int d = 0; d < kDims; ++d) {
-    positions = positions * size[static_cast<size_t>(d)];
+    positions = positions * size[d];
     given = given * i.x.dim(d + 2);
-    shape.push_back(size[static_cast<size_t>(d)]);
+    shape.push_back(size[d]);
   }
   auto flat = [&](const Value& v) {
     return g.call("reshape", {v}, {{"shape", Shape{lead[0], lead[1], given}}});

@@ -43,8 +43,8 @@ Rounded of_channels(Call& call) {
   if (!axis.ok()) call.refuse("axis", axis.status().message());
   const auto along = [&](std::string_view argument) {
     const Value v = call.tensor(argument);
-    Shape shape(static_cast<size_t>(rank), Dim(1));
-    shape[static_cast<size_t>(*axis)] = v.dim(0);
+    Shape shape(rank, Dim(1));
+    shape[*axis] = v.dim(0);
     return reshape(convert::cast(v, f32), shape);
   };
   if (is_float(call.tensor("zero_point").dtype())) call.refuse("zero_point", "must be integers");

@@ -185,7 +185,7 @@ Value singular_norm(Call& call, const Value& x, const Dims& dims, std::string_vi
   const Value y = x.graph()->call(reduction, {s}, {{"dim", Dims{-1}}});
   if (!keepdim(call)) return y;
   Shape shape = x.shape();
-  shape[static_cast<size_t>(rows)] = shape[static_cast<size_t>(columns)] = 1;
+  shape[rows] = shape[columns] = 1;
   return hg::reshape(y, std::move(shape));
 }
 // The largest or smallest sum of a row or column, or singular value.

@@ -62,7 +62,7 @@ Value reduced(Call& call, const Value& x, const Value& src, const std::string& r
   const Value wide = at_least_1d(x);
   Value from = cast(src, x.dtype());
   Shape shape = wide.shape();  // of src; one without dims stands for one element
-  shape[static_cast<size_t>(dim)] = count(index.shape());
+  shape[dim] = count(index.shape());
   if (from.rank() == 0) from = reshape(from, Shape(shape.size(), Dim(1)));
   if (from.rank() != wide.rank())
     call.refuse("source", text("is ", from.shape(), ", but the tensor is ", x.shape()));
@@ -102,9 +102,9 @@ void index_fill(Call& call) {
   const Value value = cast(call.tensor_or_number("value"), x.dtype());
   if (value.rank() != 0) call.refuse("value", "must be one number");
   const int dim = axis_of(call, "dim", x.rank(), 0);
-  Shape shape(static_cast<size_t>(x.rank()), Dim(1));
+  Shape shape(x.rank(), Dim(1));
   const Dim size = x.rank() == 0 ? Dim(1) : x.dim(dim);
-  if (!shape.empty()) shape[static_cast<size_t>(dim)] = size;
+  if (!shape.empty()) shape[dim] = size;
   Value index = at_least_1d(wide_index(call));
   const Value length = reshape(g.call("arange", {}, {{"start", size}, {"end", size + 1}}), Shape{});
   const Value is_negative = g.call("lt", {index, g.scalar(int64_t{0}, i64)});

@@ -89,7 +89,7 @@ void parts_of_sizes(Call& call, std::string_view argument) {
 
 // `pieces` parts of `size`, the last one shorter.
 void equal_parts(Call& call, const Along& a, const Dim& size, int64_t pieces) {
-  Dims sizes(static_cast<size_t>(pieces), size);
+  Dims sizes(pieces, size);
   if (pieces > 0) sizes.back() = a.size - size * (pieces - 1);
   parts(call, a.dim, sizes);
 }
@@ -125,10 +125,10 @@ void chunk(Call& call) {
   const int64_t chunks = call.number("chunks");
   if (chunks < 1) call.refuse("chunks", "must be positive");
   const Dim size = ceildiv(a.size, chunks);
-  if (a.size == Dim(0)) return parts(call, a.dim, Dims(static_cast<size_t>(chunks), Dim(0)));
+  if (a.size == Dim(0)) return parts(call, a.dim, Dims(chunks, Dim(0)));
   if (a.size.is_constant()) return equal_parts(call, a, size, ceildiv(a.size, size).constant());
   if (floordiv(a.size, chunks) * chunks == a.size)
-    return parts(call, a.dim, Dims(static_cast<size_t>(chunks), floordiv(a.size, chunks)));
+    return parts(call, a.dim, Dims(chunks, floordiv(a.size, chunks)));
   // Of no elements there are as many parts as were asked for.
   const Dim none = 1 - min(a.size, 1);
   const Dim pieces = max(min(ceildiv(a.size, max(size, 1)), chunks), none * chunks);

@@ -112,11 +112,11 @@ void quantile_of(Call& call, bool skip_nan) {
   }
   // Back to [q..., dims...]
   Shape shape;
-  if (flat && keepdim) shape.assign(static_cast<size_t>(rank), Dim(1));
+  if (flat && keepdim) shape.assign(rank, Dim(1));
   if (!flat)
     for (int d = 0, k = 0; d < rank; ++d) {
       if (d == axis && keepdim) shape.emplace_back(1);
-      if (d != axis) shape.push_back(lead[static_cast<size_t>(k++)]);
+      if (d != axis) shape.push_back(lead[k++]);
     }
   std::vector<Dim> order = {static_cast<int>(lead.size())};
   for (size_t d = 0; d < lead.size(); ++d) order.emplace_back(static_cast<int>(d));

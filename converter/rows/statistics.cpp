@@ -30,8 +30,8 @@ Value trapezoids(Call& call, int& axis) {
   if (!spaced) return sums * (call.real("dx", 1) / 2);
   Value x = convert::cast(call.tensor("x"), y.dtype());
   if (x.rank() == 1) {
-    Shape shape(static_cast<size_t>(y.rank()), 1);
-    shape[static_cast<size_t>(axis)] = x.dim(0);
+    Shape shape(y.rank(), 1);
+    shape[axis] = x.dim(0);
     x = reshape(x, std::move(shape));
   } else if (x.rank() != y.rank()) {
     call.refuse("x", text("has the shape ", x.shape(), ", y has ", y.shape()));
@@ -91,7 +91,7 @@ void corrcoef(Call& call) {
 
 // Indices of all combinations of r of n things, one row of each list for the r-th.
 std::vector<std::vector<int64_t>> combinations_of(int64_t n, int64_t r, bool again) {
-  std::vector<std::vector<int64_t>> places(static_cast<size_t>(r));
+  std::vector<std::vector<int64_t>> places(r);
   std::vector<int64_t> chosen;
   const auto choose = [&](const auto& self, int64_t from) -> void {
     if (chosen.size() == static_cast<size_t>(r)) {

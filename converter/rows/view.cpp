@@ -22,14 +22,12 @@ View reshape_view(Shape shape) {
 
 View permute_view(Dims dims) {
   Dims inverse(dims.size());
-  for (size_t i = 0; i < dims.size(); ++i)
-    inverse[static_cast<size_t>(dims[i].constant())] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < dims.size(); ++i) inverse[dims[i].constant()] = static_cast<int64_t>(i);
   return {[dims](Value base) { return permute(base, dims); },
           [inverse](Value, Value value) { return permute(value, inverse); },
           [dims](const Layout& base, const Shape&) {
             Layout layout{{}, base.offset};
-            for (const Dim& dim : dims)
-              layout.strides.push_back(base.strides[static_cast<size_t>(dim.constant())]);
+            for (const Dim& dim : dims) layout.strides.push_back(base.strides[dim.constant()]);
             return std::optional(layout);
           }};
 }
@@ -48,7 +46,7 @@ View slice_view(int dim, Dim start, Dim end, Dim step) {
           },
           [=](const Layout& base, const Shape&) {
             Layout layout = base;
-            Dim& stride = layout.strides[static_cast<size_t>(dim)];
+            Dim& stride = layout.strides[dim];
             layout.offset = layout.offset + start * stride;
             stride = stride * step;
             return std::optional(layout);
@@ -64,7 +62,7 @@ View select_view(int dim, Dim index) {
           },
           [=](Value base, Value value) {
             Shape shape = base.shape();
-            shape[static_cast<size_t>(dim)] = 1;
+            shape[dim] = 1;
             return one.inverse(base, reshape(value, shape));
           },
           [=](const Layout& base, const Shape& from) {
@@ -79,8 +77,8 @@ View index_view(int dim, std::function<Value()> indices) {
             return base.graph()->call("index_select", {base, indices()}, {{"dim", dim}});
           },
           [=](Value base, Value value) {
-            Shape shape(static_cast<size_t>(base.rank()), Dim(1));
-            shape[static_cast<size_t>(dim)] = value.dim(dim);
+            Shape shape(base.rank(), Dim(1));
+            shape[dim] = value.dim(dim);
             const Value index = expand(reshape(indices(), shape), value.shape());
             return base.graph()->call("scatter", {base, index, value}, {{"dim", dim}});
           },
@@ -186,7 +184,7 @@ Dims integer_list(const Call& call, std::string_view argument) {
 std::vector<int> axes_of(const Call& call, std::string_view argument, int rank) {
   std::vector<int> axes;
   if (!call.has(argument)) {
-    axes.resize(static_cast<size_t>(rank));
+    axes.resize(rank);
     std::iota(axes.begin(), axes.end(), 0);
     return axes;
   }

@@ -67,7 +67,7 @@ bool has_name(std::string_view argument) { return !argument.starts_with("argumen
 std::string fitting(const NodeCall& call, const Op& op) {
   std::string inputs, attributes;
   for (int i = 0; i < call.argument_count(); ++i) {
-    const std::string& given = call.node().argument_names.at(static_cast<size_t>(i));
+    const std::string& given = call.node().argument_names.at(i);
     const Item& item = call.argument(i);
     if (is_tensor(item))
       inputs += text(inputs.empty() ? "" : ", ", has_name(given) ? given : text("x", i));
@@ -209,7 +209,7 @@ CustomOp parse_custom(std::string_view given) {
   for (const std::string& name : names) {
     const int input = signature->find_input(name);
     if (input < 0) usage(given, "has a result like '", name, "', which is no input");
-    if (signature->inputs[static_cast<size_t>(input)].optional)
+    if (signature->inputs[input].optional)
       usage(given, "has a result like '", name, "', which may be missing");
     custom.likes.emplace_back(name, input);
   }
@@ -236,7 +236,7 @@ const Op* find_custom(const Registry& registry, std::string_view kind) {
 void call_custom(NodeCall& call, const Op& op) {
   Arguments arguments(call, op);
   for (int i = 0; i < call.argument_count(); ++i)
-    arguments.place(call.node().argument_names.at(static_cast<size_t>(i)), call.argument(i));
+    arguments.place(call.node().argument_names.at(i), call.argument(i));
   const std::vector<Value> inputs = arguments.inputs();
   if (inputs.empty()) throw Refusal{"the call gives no tensor that the result could be like", ""};
   call.returns(call.graph().calls(op.name(), inputs, arguments.attrs()));

@@ -187,7 +187,7 @@ class Task {
     const int64_t part = index / w.tiles_o % spatial, row_tile = part / w.tiles_x % w.tiles_y;
     image_group_ = index / (spatial * w.tiles_o);
     group_ = image_group_ % s.groups;
-    o_range_ = &w.first_o[static_cast<size_t>(index % w.tiles_o)];
+    o_range_ = &w.first_o[index % w.tiles_o];
     tile_ = {part / (w.tiles_y * w.tiles_x), part_begin(s.out[1], w.tiles_y, row_tile),
              part % w.tiles_x * w.tile_x, 0, 0};
     tile_.rows = part_begin(s.out[1], w.tiles_y, row_tile + 1) - tile_.y;

@@ -161,7 +161,7 @@ Status prepare(PrepareContext& c) {
     if (c.precision() == Precision::bf16)
       g.rounded = static_cast<const BFloat16*>(
           c.pack(1, key + ".bf16", s.o * depth * 2, [g, weight](void* to) {
-            std::vector<float> exact(static_cast<size_t>(g.s.o * g.depth));
+            std::vector<float> exact(g.s.o * g.depth);
             pack_weight(g, weight, exact.data());
             auto* const rounded = static_cast<BFloat16*>(to);
             for (size_t i = 0; i < exact.size(); ++i) rounded[i] = BFloat16(exact[i]);
@@ -222,7 +222,7 @@ void run(const RunContext& c) noexcept {
   for (int64_t lane = 0; g.keeps && lane < g.lanes; ++lane)
     *key_of(tile_slot(c, g.lanes, g.slot_bytes, lane)) = -1;
   for_tiles(c, tasks, g.lanes, g.slot_bytes, [&](int64_t task, float* slot) {
-    const int64_t* o_range = &g.first_o[static_cast<size_t>(task % g.parts())];
+    const int64_t* o_range = &g.first_o[task % g.parts()];
     const int64_t index = task / g.parts(), image = index / (s.groups * g.tiles),
                   group = index / g.tiles % s.groups;
     const int64_t first = g.pixel_at(index % g.tiles);

@@ -153,7 +153,7 @@ void run(const RunContext& c) noexcept {
     float* beside = slot + w.copy_floats;
     float* sums = beside + w.beside_floats;
     const auto columns_at = [&](int64_t tap) {
-      const float* at = slot + w.tap_offset[static_cast<size_t>(tap)];
+      const float* at = slot + w.tap_offset[tap];
       return Columns{.vectors = channels > lanes ? 2 : 1,
                      .x = {at, at + lanes},
                      .at = {0, lanes},

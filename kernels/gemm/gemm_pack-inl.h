@@ -74,7 +74,7 @@ constexpr auto kPackBlocks = pack_blocks(std::make_integer_sequence<int, kMr>())
 void pack_some_rows(int64_t rows, int64_t k, const float* a, int64_t a_row, float* to) {
   for (int count; rows > 0; rows -= count, a += count * a_row, to += count * k) {
     count = block_rows(rows, kMr);
-    kPackBlocks[static_cast<size_t>(count - 1)](k, a, a_row, to);
+    kPackBlocks[count - 1](k, a, a_row, to);
   }
 }
 

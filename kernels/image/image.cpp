@@ -28,9 +28,9 @@ struct AxisTaps {
   bool make_tables(double each) {
     if (out > 0 && !(each * static_cast<double>(out) <= kMostTaps)) return false;
     taps = out > 0 ? static_cast<int>(each) : 1;
-    index.assign(static_cast<size_t>(out * taps), 0);
+    index.assign(out * taps, 0);
     weight.assign(index.size(), 0);
-    used.assign(static_cast<size_t>(out), taps);
+    used.assign(out, taps);
     return true;
   }
   // The element at or below `position`, which may be any number.
@@ -113,7 +113,7 @@ bool smooth_taps(AxisTaps& a, Mode mode, bool align_corners, double scale) {
     const int64_t first = std::max<int64_t>(static_cast<int64_t>(centre - support + W(0.5)), 0);
     const int64_t count = std::clamp<int64_t>(
         std::min(static_cast<int64_t>(centre + support + W(0.5)), a.in) - first, 0, a.taps);
-    a.used[static_cast<size_t>(o)] = static_cast<int>(count);
+    a.used[o] = static_cast<int>(count);
     int64_t* index = a.index.data() + o * a.taps;
     double* weight = a.weight.data() + o * a.taps;
     W total = 0;
@@ -145,7 +145,7 @@ bool nearest_taps(AxisTaps& a, Mode mode, double scale) {
       source = o >> 1;
     else
       source = a.element(static_cast<W>(o) * step);
-    a.index[static_cast<size_t>(o)] = std::min(source, a.in - 1);
+    a.index[o] = std::min(source, a.in - 1);
   }
   return true;
 }
@@ -173,7 +173,7 @@ Status fill_taps(ResizeState& s, const KernelAttrs& attrs, int dims) {
   const std::span<const double> scales = attrs.reals("scales");
   for (int i = 0; i < dims; ++i) {
     AxisTaps& a = s.axes[3 - dims + i];
-    const double scale = scales.empty() ? 0 : scales[static_cast<size_t>(i)];
+    const double scale = scales.empty() ? 0 : scales[i];
     const bool made =
         mode == Mode::nearest || mode == Mode::nearest_exact ? nearest_taps<W>(a, mode, scale)
         : attrs.flag("antialias") ? smooth_taps<W>(a, mode, attrs.flag("align_corners"), scale)
@@ -204,7 +204,7 @@ Status resize_prepare(PrepareContext& c) {
   if (w.in > 0 && w.out % w.in == 0) {
     s.repeat = w.out / w.in;
     for (int64_t o = 0; o < w.out && s.repeat > 0; ++o)
-      if (w.taps != 1 || w.index[static_cast<size_t>(o)] != o / s.repeat) s.repeat = 0;
+      if (w.taps != 1 || w.index[o] != o / s.repeat) s.repeat = 0;
   }
   s.band_rows =
       std::clamp<int64_t>(kBand / std::max<int64_t>(1, w.out), 8, std::max<int64_t>(8, s.rows()));
@@ -239,7 +239,7 @@ void copy_rows(const ResizeState& s, const T* x, int64_t begin, int64_t end, T* 
     } else if (s.repeat == 2) {
       for (int64_t j = 0; j < w.in; ++j) y[2 * j] = y[2 * j + 1] = from[j];
     } else {
-      for (int64_t ow = 0; ow < w.out; ++ow) y[ow] = from[w.index[static_cast<size_t>(ow)]];
+      for (int64_t ow = 0; ow < w.out; ++ow) y[ow] = from[w.index[ow]];
     }
     before = from;
   }
@@ -260,7 +260,7 @@ void along_row(const AxisTaps& w, const T* x, Wide<T>* to) {
   for (int64_t o = 0; o < w.out; ++o, index += w.taps) {
     const size_t first = static_cast<size_t>(o * w.taps);
     W sum = 0;
-    for (size_t k = 0; k < static_cast<size_t>(w.used[static_cast<size_t>(o)]); ++k)
+    for (size_t k = 0; k < static_cast<size_t>(w.used[o]); ++k)
       sum += w.weight_at<W>(first + k) * load(x + index[k]);
     to[o] = sum;
   }
@@ -279,8 +279,8 @@ void weigh_rows(const ResizeState& s, const T* x, int64_t begin, int64_t end, T*
     const int64_t od = row / h.out, oh = row % h.out;
     W* const to = std::is_same_v<T, W> ? reinterpret_cast<W*>(y) : sums;
     std::fill_n(to, w.out, W(0));
-    for (int kd = 0; kd < d.used[static_cast<size_t>(od)]; ++kd)
-      for (int kh = 0; kh < h.used[static_cast<size_t>(oh)]; ++kh) {
+    for (int kd = 0; kd < d.used[od]; ++kd)
+      for (int kh = 0; kh < h.used[oh]; ++kh) {
         const auto td = static_cast<size_t>(od * d.taps + kd);
         const auto th = static_cast<size_t>(oh * h.taps + kh);
         const int64_t source = d.index[td] * h.in + h.index[th];

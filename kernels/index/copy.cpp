@@ -116,8 +116,8 @@ Status pad_prepare(PrepareContext& c) {
   const std::span<const Dim> pads = c.attrs().dims("pads");
   sources.value = bits_of(c.attrs().real("value"), c.in(0).dtype);
   for (int d = 0; d < shape.rank(); ++d) {
-    const int64_t begin = pads[static_cast<size_t>(2 * d)].constant();
-    const int64_t end = pads[static_cast<size_t>(2 * d + 1)].constant();
+    const int64_t begin = pads[2 * d].constant();
+    const int64_t end = pads[2 * d + 1].constant();
     if (begin != 0 || end != 0) sources.inner = d + 1;
     const std::string& mode = c.attrs().string("mode");
     for (int64_t i = 0; i < c.out(0).shape[d]; ++i)
@@ -136,7 +136,7 @@ Status roll_prepare(PrepareContext& c) {
   const Sizes dims = c.attrs().axes("dims", shape.rank());
   const std::span<const Dim> given = c.attrs().dims("shifts");
   for (int i = 0; i < dims.rank() && shape.rank() > 0; ++i) {
-    shifts[dims[i]] = given[static_cast<size_t>(i)].constant();
+    shifts[dims[i]] = given[i].constant();
     sources.inner = std::max(sources.inner, static_cast<int>(dims[i]) + 1);
   }
   for (int d = 0; d < shape.rank(); ++d)
@@ -179,7 +179,7 @@ void map_elements(const RunContext& c) {
       int64_t at = r, offset = 0;
       bool padded = false;
       for (int d = last - 1; d >= 0; --d) {
-        const int64_t source = sources.of[d][static_cast<size_t>(at % y.shape[d])];
+        const int64_t source = sources.of[d][at % y.shape[d]];
         padded |= source < 0;
         offset += source * x.strides[d];
         at /= y.shape[d];

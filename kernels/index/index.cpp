@@ -75,8 +75,7 @@ void select_blocks(const RunContext& c, int dim) {
     for (int64_t at = begin; at < end; ++at) {
       const int64_t i = index[at % m];
       if (i < 0 || i >= n) return c.fail(kOutOfRange);
-      if (block > 0)
-        std::memcpy(to + at * block, from + (at / m * n + i) * block, static_cast<size_t>(block));
+      if (block > 0) std::memcpy(to + at * block, from + (at / m * n + i) * block, block);
     }
   });
 }
@@ -121,7 +120,7 @@ void index_run(const RunContext& c) noexcept {
       source.data = x.as<std::byte>() + offset * bytes;
       target.data = to.as<std::byte>() + k * each * bytes;
       if (run)
-        std::memcpy(target.data, source.data, static_cast<size_t>(each * bytes));
+        std::memcpy(target.data, source.data, each * bytes);
       else
         copy_elements(source, target);
     }

@@ -60,7 +60,7 @@ void pass(const Transform& t, int64_t radix, int64_t rest, int64_t stride, const
       if (radix == 2) {
         const Pair a = x[0], b = x[step];
         y[0] = a + b;
-        y[stride] = (a - b) * t.roots[static_cast<size_t>(p * stride)];
+        y[stride] = (a - b) * t.roots[p * stride];
         continue;
       }
       if (radix == 4) {
@@ -68,16 +68,15 @@ void pass(const Transform& t, int64_t radix, int64_t rest, int64_t stride, const
         const Pair c = x[step] + x[3 * step], d = x[step] - x[3 * step];
         const Pair e = {d.im, -d.re};  // -i d
         y[0] = a + c;
-        y[stride] = (b + e) * t.roots[static_cast<size_t>(p * stride)];
-        y[2 * stride] = (a - c) * t.roots[static_cast<size_t>(2 * p * stride)];
-        y[3 * stride] = (b - e) * t.roots[static_cast<size_t>(3 * p * stride)];
+        y[stride] = (b + e) * t.roots[p * stride];
+        y[2 * stride] = (a - c) * t.roots[2 * p * stride];
+        y[3 * stride] = (b - e) * t.roots[3 * p * stride];
         continue;
       }
       for (int64_t k = 0; k < radix; ++k) {
         Pair sum = x[0];
-        for (int64_t j = 1; j < radix; ++j)
-          sum = sum + x[j * step] * t.roots[static_cast<size_t>(j * k % radix * turn)];
-        y[k * stride] = sum * t.roots[static_cast<size_t>(k * p * stride)];
+        for (int64_t j = 1; j < radix; ++j) sum = sum + x[j * step] * t.roots[j * k % radix * turn];
+        y[k * stride] = sum * t.roots[k * p * stride];
       }
     }
   }
@@ -118,33 +117,32 @@ void prepare_chirp(Fft& s) {
   int64_t length = 1;
   while (length < 2 * s.n - 1) length *= 2;
   s.transform = transform_of(length);
-  s.filter.resize(static_cast<size_t>(length));
+  s.filter.resize(length);
   int64_t square = 0;  // k^2 mod 2n
   for (int64_t k = 0; k < s.n; ++k) {
     const Pair w = root(square, 2 * s.n);
     s.chirp.push_back(w);
-    s.filter[static_cast<size_t>(k)] = {w.re, -w.im};
-    if (k > 0) s.filter[static_cast<size_t>(length - k)] = {w.re, -w.im};
+    s.filter[k] = {w.re, -w.im};
+    if (k > 0) s.filter[length - k] = {w.re, -w.im};
     square = (square + 2 * k + 1) % (2 * s.n);
   }
-  std::vector<Pair> other(static_cast<size_t>(length));
+  std::vector<Pair> other(length);
   run_transform(s.transform, s.filter.data(), other.data());
 }
 
 void run_chirp(const Fft& s, Pair* x, Pair* other) {
   const int64_t length = s.transform.length;
-  for (int64_t k = 0; k < s.n; ++k) x[k] = x[k] * s.chirp[static_cast<size_t>(k)];
+  for (int64_t k = 0; k < s.n; ++k) x[k] = x[k] * s.chirp[k];
   std::fill(x + s.n, x + length, Pair());
   run_transform(s.transform, x, other);
   // The inverse transform is the transform of the conjugates, conjugated, over the length.
   for (int64_t k = 0; k < length; ++k) {
-    const Pair y = x[k] * s.filter[static_cast<size_t>(k)];
+    const Pair y = x[k] * s.filter[k];
     x[k] = {y.re, -y.im};
   }
   run_transform(s.transform, x, other);
   const double part = 1.0 / static_cast<double>(length);
-  for (int64_t k = 0; k < s.n; ++k)
-    x[k] = Pair{x[k].re * part, -x[k].im * part} * s.chirp[static_cast<size_t>(k)];
+  for (int64_t k = 0; k < s.n; ++k) x[k] = Pair{x[k].re * part, -x[k].im * part} * s.chirp[k];
 }
 
 Status prepare(PrepareContext& c) {

@@ -74,7 +74,7 @@ void max_rows(const PoolState& s, const T* x, T* y, Out* indices) {
       for (int64_t d = wd.begin; d < wd.end; d += ad.dilation)
         for (int64_t h = wh.begin; h < wh.end; h += ah.dilation)
           for (int64_t k = 0; k < aw.kernel; ++k) {
-            const Reach& reach = s.reach[static_cast<size_t>(k)];
+            const Reach& reach = s.reach[k];
             const int64_t first = std::max(reach.first, o0), last = std::min(reach.last, o1);
             const int64_t tap = (d * ah.in + h) * aw.in + k * aw.dilation - aw.padding;
             for (int64_t o = first; o < last; ++o) found[o - o0] = load(x + tap + o * aw.stride);

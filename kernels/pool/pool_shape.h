@@ -135,7 +135,7 @@ template <class T, class F>
 void fold_row(const PoolState& s, const T* x, T* y, const F& into) {
   const Axis& a = s.axes[2];
   for (int64_t k = 0; k < a.kernel; ++k) {
-    const auto [first, last] = s.reach[static_cast<size_t>(k)];
+    const auto [first, last] = s.reach[k];
     const T* from = x + k * a.dilation - a.padding;
     if (a.stride == 1) {
       for (int64_t o = first; o < last; ++o) y[o] = into(y[o], from[o]);

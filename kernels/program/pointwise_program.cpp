@@ -75,10 +75,9 @@ Result<Call> call_of(const PrepareContext& c, const PointwiseProgram::Step& step
     for (const int arg : step.args) {
       own.given.push_back(arg != PointwiseProgram::kAbsent);
       own.ids.push_back(kNoValue);
-      own.inputs.push_back(
-          arg == PointwiseProgram::kAbsent
-              ? Tensor()
-              : view(static_cast<void*>(nullptr), dtypes[static_cast<size_t>(arg)], {kShortest}));
+      own.inputs.push_back(arg == PointwiseProgram::kAbsent
+                               ? Tensor()
+                               : view(static_cast<void*>(nullptr), dtypes[arg], {kShortest}));
     }
     own.outputs.push_back(view(static_cast<void*>(nullptr), step.dtype, {kShortest}));
     PrepareContext one(std::move(own));
@@ -105,13 +104,12 @@ Result<std::shared_ptr<const Program>> program_of(const PrepareContext& c, Point
   auto program = std::make_shared<Program>();
   program->inputs = c.input_count();
   program->out_size = size_in_blocks(text.steps.back().dtype);
-  for (int i = 0; i < c.input_count(); ++i)
-    program->in_size[i] = size_in_blocks(dtypes[static_cast<size_t>(i)]);
+  for (int i = 0; i < c.input_count(); ++i) program->in_size[i] = size_in_blocks(dtypes[i]);
   const size_t count = text.steps.size();
   std::vector<size_t> last_reader(count, 0);
   for (size_t k = 0; k < count; ++k)
     for (const int arg : text.steps[k].args)
-      if (arg >= c.input_count()) last_reader[static_cast<size_t>(arg - c.input_count())] = k;
+      if (arg >= c.input_count()) last_reader[arg - c.input_count()] = k;
   std::vector<int> slot_of(count, -1);
   bool taken[kMostSlots] = {};
   for (size_t k = 0; k < count; ++k) {
@@ -120,8 +118,7 @@ Result<std::shared_ptr<const Program>> program_of(const PrepareContext& c, Point
     dtypes.push_back(step.dtype);
     for (int i = 0; i < call.count; ++i)
       if (call.from[i] >= program->inputs)
-        call.from[i] =
-            program->inputs + slot_of[static_cast<size_t>(call.from[i] - program->inputs)];
+        call.from[i] = program->inputs + slot_of[call.from[i] - program->inputs];
     const bool is_last = k + 1 == count;
     if (!is_last) {
       int slot = 0;

@@ -23,7 +23,7 @@ Weights weights_of(const Call& c, int64_t row) {
                 key_heads = rank > 2 ? k.shape[rank - 3] : 1;
   const int64_t t = row % times, head = row / times % heads, batch = row / times / heads;
   Weights w;
-  w.p.resize(static_cast<size_t>(keys));
+  w.p.resize(keys);
   w.source = batch * key_heads + head / (heads / key_heads);
   w.scale = c.attrs.has("scale") ? c.attrs.real("scale") : 1 / std::sqrt(static_cast<double>(dim));
   double top = -HUGE_VAL, sum = 0;
@@ -51,7 +51,7 @@ Weights weights_of(const Call& c, int64_t row) {
       else if (m.at(at) == 0)
         score = -HUGE_VAL;
     }
-    w.p[static_cast<size_t>(j)] = score;
+    w.p[j] = score;
     top = std::fmax(top, score);
   }
   for (double& p : w.p) sum += p = top == -HUGE_VAL ? 0 : std::exp(p - top);
@@ -70,8 +70,7 @@ void attention_run(const Call& c) {
     const Weights w = weights_of(c, row);
     for (int64_t j = 0; j < keys; ++j)
       for (int64_t e = 0; e < values; ++e)
-        c.out[0].at(row * values + e) +=
-            w.p[static_cast<size_t>(j)] * c.in[2].at((w.source * keys + j) * values + e);
+        c.out[0].at(row * values + e) += w.p[j] * c.in[2].at((w.source * keys + j) * values + e);
   }
 }
 
@@ -80,7 +79,7 @@ void attention_grad(const Call& c) {
   const int64_t keys = k.shape[k.shape.rank() - 2], dim = q.shape.back(), values = v.shape.back();
   for (int64_t row = 0; row < rows_of(q); ++row) {
     const Weights w = weights_of(c, row);
-    std::vector<double> dp(static_cast<size_t>(keys), 0);
+    std::vector<double> dp(keys, 0);
     double mean = 0;
     for (int64_t j = 0; j < keys; ++j) {
       const auto i = static_cast<size_t>(j);

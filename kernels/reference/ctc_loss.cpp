@@ -40,17 +40,15 @@ Paths paths_of(std::span<const Array> in, int64_t sample, int64_t blank) {
   const auto times = static_cast<int64_t>(in[2].at(sample));
   const std::vector<int64_t> wanted = targets_of(in[1], in[3], sample);
   Paths paths;
-  paths.through.assign(static_cast<size_t>(in[0].shape[0] * classes), 0.0);
-  std::vector<int64_t> path(static_cast<size_t>(times), 0);
+  paths.through.assign(in[0].shape[0] * classes, 0.0);
+  std::vector<int64_t> path(times, 0);
   for (;;) {
     if (read(path, blank) == wanted) {
       double log_p = 0;
       for (int64_t t = 0; t < times; ++t)
-        log_p += in[0].at((t * batch + sample) * classes + path[static_cast<size_t>(t)]);
+        log_p += in[0].at((t * batch + sample) * classes + path[t]);
       paths.total += std::exp(log_p);
-      for (int64_t t = 0; t < times; ++t)
-        paths.through[static_cast<size_t>(t * classes + path[static_cast<size_t>(t)])] +=
-            std::exp(log_p);
+      for (int64_t t = 0; t < times; ++t) paths.through[t * classes + path[t]] += std::exp(log_p);
     }
     size_t t = 0;  // the next path, as a number is counted on
     while (t < path.size() && ++path[t] == classes) path[t++] = 0;
@@ -74,8 +72,7 @@ void ctc_loss_grad(const Call& c) {
     for (int64_t t = 0; t < static_cast<int64_t>(c.in[3].at(sample)); ++t)
       for (int64_t k = 0; k < classes; ++k) {
         const int64_t at = (t * batch + sample) * classes + k;
-        double d = std::exp(log_probs.at(at)) -
-                   paths.through[static_cast<size_t>(t * classes + k)] / paths.total;
+        double d = std::exp(log_probs.at(at)) - paths.through[t * classes + k] / paths.total;
         if (paths.total == 0)
           d = c.attrs.flag("zero_infinity") ? 0 : std::numeric_limits<double>::quiet_NaN();
         c.out[0].at(at) = c.in[0].at(sample) * d;

@@ -66,19 +66,18 @@ void resize(const Call& c, const Array& from, Array& to, bool forward) {
     in_plane *= in[d];
     out_plane *= out[d];
   }
-  std::vector<std::vector<double>> weights(static_cast<size_t>(in.rank()));  // [out, in] of a dim
+  std::vector<std::vector<double>> weights(in.rank());  // [out, in] of a dim
   for (int d = 2; d < in.rank(); ++d)
     for (int64_t o = 0; o < out[d]; ++o)
       for (int64_t i = 0; i < in[d]; ++i)
-        weights[static_cast<size_t>(d)].push_back(weight(c.attrs, d - 2, in[d], out[d], o, i));
+        weights[d].push_back(weight(c.attrs, d - 2, in[d], out[d], o, i));
   for (int64_t plane = 0; plane < in[0] * in[1]; ++plane)
     for (int64_t o = 0; o < out_plane; ++o)
       for (int64_t i = 0; i < in_plane; ++i) {
         double w = 1;
         int64_t rest_o = o, rest_i = i;
         for (int d = in.rank() - 1; d >= 2 && w != 0; --d) {
-          w *= weights[static_cast<size_t>(d)]
-                      [static_cast<size_t>(rest_o % out[d] * in[d] + rest_i % in[d])];
+          w *= weights[d][rest_o % out[d] * in[d] + rest_i % in[d]];
           rest_o /= out[d];
           rest_i /= in[d];
         }

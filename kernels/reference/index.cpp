@@ -87,7 +87,7 @@ void reduce_into(const Call& c, const Array& src, int64_t count, const Place& pl
   for (int64_t i = 0; i < count; ++i) {
     const auto [to, from] = place(i);
     double& y = c.out[0].at(to);
-    double& seen = counts[static_cast<size_t>(to)];
+    double& seen = counts[to];
     const double x = src.at(from);
     if (reduce == "none" || seen == 0)
       y = x;
@@ -103,7 +103,7 @@ void reduce_into(const Call& c, const Array& src, int64_t count, const Place& pl
   }
   if (reduce != "mean") return;
   for (int64_t i = 0; i < c.out[0].count(); ++i)
-    if (counts[static_cast<size_t>(i)] > 0) c.out[0].at(i) /= counts[static_cast<size_t>(i)];
+    if (counts[i] > 0) c.out[0].at(i) /= counts[i];
 }
 
 struct Move {

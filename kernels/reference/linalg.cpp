@@ -13,8 +13,8 @@ struct Matrix {
   int64_t rows = 0, columns = 0;
   std::vector<double> values;
   Matrix(int64_t m, int64_t n) : rows(m), columns(n), values(static_cast<size_t>(m * n)) {}
-  double& at(int64_t i, int64_t j) { return values[static_cast<size_t>(i * columns + j)]; }
-  double at(int64_t i, int64_t j) const { return values[static_cast<size_t>(i * columns + j)]; }
+  double& at(int64_t i, int64_t j) { return values[i * columns + j]; }
+  double at(int64_t i, int64_t j) const { return values[i * columns + j]; }
 };
 
 int64_t rows_of(const Array& x) { return x.shape[x.shape.rank() - 2]; }
@@ -27,12 +27,12 @@ int64_t matrices_of(const Array& x) {
 Matrix matrix(const Array& x, int64_t index) {
   Matrix m(rows_of(x), columns_of(x));
   for (int64_t i = 0; i < m.rows * m.columns; ++i)
-    m.values[static_cast<size_t>(i)] = x.at(index * m.rows * m.columns + i);
+    m.values[i] = x.at(index * m.rows * m.columns + i);
   return m;
 }
 void put(const Matrix& from, Array& y, int64_t index) {
   for (int64_t i = 0; i < from.rows * from.columns; ++i)
-    y.at(index * from.rows * from.columns + i) = from.values[static_cast<size_t>(i)];
+    y.at(index * from.rows * from.columns + i) = from.values[i];
 }
 
 double determinant(const Matrix& x) {
@@ -159,12 +159,12 @@ void symmetric_eigen(Matrix a, std::vector<double>& values, Matrix& vectors) {
     for (int64_t i = 0; i < n; ++i) rotate(a.at(p, i), a.at(q, i));
     for (int64_t i = 0; i < n; ++i) rotate(v.at(i, p), v.at(i, q));
   }
-  std::vector<bool> used(static_cast<size_t>(n));
+  std::vector<bool> used(n);
   for (int64_t j = 0; j < n; ++j) {
     int64_t best = -1;
     for (int64_t i = 0; i < n; ++i)
-      if (!used[static_cast<size_t>(i)] && (best < 0 || a.at(i, i) < a.at(best, best))) best = i;
-    used[static_cast<size_t>(best)] = true;
+      if (!used[i] && (best < 0 || a.at(i, i) < a.at(best, best))) best = i;
+    used[best] = true;
     values.push_back(a.at(best, best));
     for (int64_t i = 0; i < n; ++i) vectors.at(i, j) = v.at(i, best);
   }
@@ -188,7 +188,7 @@ void eigh(const Call& c) {
     Matrix vectors(n, n);
     symmetric_eigen(a, values, vectors);
     for (int64_t j = 0; j < n; ++j) {
-      c.out[0].at(index * n + j) = values[static_cast<size_t>(j)];
+      c.out[0].at(index * n + j) = values[j];
       for (int64_t i = 0; i < n; ++i)
         c.out[1].at((index * n + i) * n + j) = sign_of(vectors, j, 0, n) * vectors.at(i, j);
     }
@@ -206,7 +206,7 @@ void svd(const Call& c) {
     for (int64_t j = 0; j < k; ++j) {
       const int64_t from = m + n - 1 - j;
       const double scale = std::numbers::sqrt2 * sign_of(vectors, from, 0, m);
-      c.out[1].at(index * k + j) = values[static_cast<size_t>(from)];
+      c.out[1].at(index * k + j) = values[from];
       for (int64_t i = 0; i < m; ++i)
         c.out[0].at((index * m + i) * k + j) = scale * vectors.at(i, from);
       for (int64_t i = 0; i < n; ++i)
@@ -229,7 +229,7 @@ void pinv(const Call& c) {
     std::vector<double> values;
     symmetric_eigen(both, values, vectors);
     for (int64_t k = 0; k < m + n; ++k) {
-      const double value = values[static_cast<size_t>(k)];
+      const double value = values[k];
       if (value <= c.in[1].at(0)) continue;
       for (int64_t i = 0; i < n; ++i)
         for (int64_t j = 0; j < m; ++j)

@@ -184,8 +184,7 @@ std::vector<double> log_softmax(const Array& x, const Classes& classes) {
   for (int64_t row = 0; row < classes.rows; ++row) {
     double sum = 0;
     for (int64_t k = 0; k < classes.count; ++k) sum += std::exp(x.at(classes.at(row, k)));
-    for (int64_t k = 0; k < classes.count; ++k)
-      y[static_cast<size_t>(classes.at(row, k))] -= std::log(sum);
+    for (int64_t k = 0; k < classes.count; ++k) y[classes.at(row, k)] -= std::log(sum);
   }
   return y;
 }
@@ -236,7 +235,7 @@ void cross_entropy(const Call& c) {
             share = k == target;
           }
           share = (1 - smoothing) * share + smoothing / count;
-          sum -= weight_of(c, k) * share * log_p[static_cast<size_t>(at)];
+          sum -= weight_of(c, k) * share * log_p[at];
         }
         return sum;
       },

@@ -21,11 +21,11 @@ std::vector<Array> values_of(const Call& c, const PointwiseProgram& program, siz
       if (arg == PointwiseProgram::kAbsent)
         in.back().given = false;
       else
-        in.back() = values[static_cast<size_t>(arg)];
+        in.back() = values[arg];
     }
     out[0].dtype = step.dtype;
     out[0].shape = shape;
-    out[0].values.assign(static_cast<size_t>(shape.count()), 0.0);
+    out[0].values.assign(shape.count(), 0.0);
     const KernelAttrs attrs{AttrReader(step.op, step.attrs)};
     find(step.op->name())->run({in, out, attrs});
     out[0].values = rounded(std::move(out[0].values), step.dtype);

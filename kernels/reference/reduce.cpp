@@ -17,7 +17,7 @@ std::vector<Group> groups_of(const Call& c, Sizes dims) {
   bool reduced[kMaxRank] = {};
   for (int d = 0; d < rank; ++d) reduced[d] = dims.empty();
   for (int64_t d : dims) reduced[d] = true;
-  std::vector<Group> groups(static_cast<size_t>(c.out[0].count()));
+  std::vector<Group> groups(c.out[0].count());
   for (int64_t i = 0; i < x.count(); ++i) {
     int64_t rest = i, at = 0, step = 1;
     for (int d = rank - 1; d >= 0; --d) {
@@ -27,7 +27,7 @@ std::vector<Group> groups_of(const Call& c, Sizes dims) {
       }
       rest /= x.shape[d];
     }
-    groups[static_cast<size_t>(at)].push_back(x.at(i));
+    groups[at].push_back(x.at(i));
   }
   return groups;
 }

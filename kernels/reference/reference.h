@@ -18,8 +18,8 @@ struct Array {
   Sizes shape;
   std::vector<double> values;
   bool given = true;  // false for an optional input that is not given
-  double& at(int64_t i) { return values[static_cast<size_t>(i)]; }
-  double at(int64_t i) const { return values[static_cast<size_t>(i)]; }
+  double& at(int64_t i) { return values[i]; }
+  double at(int64_t i) const { return values[i]; }
   int64_t count() const { return shape.count(); }
 };
 

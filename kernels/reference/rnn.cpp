@@ -17,7 +17,7 @@ void scan(const Call& c, int gates, size_t weight, size_t bias) {
   if (gates == 4) cell = c.in[2].values;
   for (int64_t k = 0; k < time; ++k) {
     const int64_t t = c.attrs.flag("reverse") ? time - 1 - k : k;
-    std::vector<double> next(static_cast<size_t>(batch * hidden));
+    std::vector<double> next(batch * hidden);
     for (int64_t i = 0; i < batch; ++i)
       for (int64_t j = 0; j < hidden; ++j) {
         double back[4], own[4];
@@ -25,31 +25,28 @@ void scan(const Call& c, int gates, size_t weight, size_t bias) {
           const int64_t row = g * hidden + j;
           own[g] = c.in[0].at((t * batch + i) * width + row);
           back[g] = bias < c.in.size() && c.in[bias].given ? c.in[bias].at(row) : 0;
-          for (int64_t e = 0; e < out; ++e)
-            back[g] += w.at(row * out + e) * h[static_cast<size_t>(i * out + e)];
+          for (int64_t e = 0; e < out; ++e) back[g] += w.at(row * out + e) * h[i * out + e];
         }
-        double& y = next[static_cast<size_t>(i * hidden + j)];
+        double& y = next[i * hidden + j];
         if (gates == 4) {
-          double& s = cell[static_cast<size_t>(i * hidden + j)];
+          double& s = cell[i * hidden + j];
           s = sigmoid(own[1] + back[1]) * s +
               sigmoid(own[0] + back[0]) * std::tanh(own[2] + back[2]);
           y = sigmoid(own[3] + back[3]) * std::tanh(s);
         } else if (gates == 3) {
           const double r = sigmoid(own[0] + back[0]), z = sigmoid(own[1] + back[1]);
-          y = (1 - z) * std::tanh(own[2] + r * back[2]) +
-              z * h[static_cast<size_t>(i * hidden + j)];
+          y = (1 - z) * std::tanh(own[2] + r * back[2]) + z * h[i * hidden + j];
         } else {
           const double v = own[0] + back[0];
           y = c.attrs.string("nonlinearity") == "tanh" ? std::tanh(v) : std::fmax(v, 0.0);
         }
       }
     if (projects) {
-      std::vector<double> less(static_cast<size_t>(batch * out));
+      std::vector<double> less(batch * out);
       for (int64_t i = 0; i < batch; ++i)
         for (int64_t o = 0; o < out; ++o)
           for (int64_t j = 0; j < hidden; ++j)
-            less[static_cast<size_t>(i * out + o)] +=
-                c.in[5].at(o * hidden + j) * next[static_cast<size_t>(i * hidden + j)];
+            less[i * out + o] += c.in[5].at(o * hidden + j) * next[i * hidden + j];
       next = less;
     }
     h = next;

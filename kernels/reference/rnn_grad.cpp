@@ -15,7 +15,7 @@ void scan_grad(const Call& c, int gates, size_t weight, size_t dy, size_t dh0) {
   const bool reverse = c.attrs.flag("reverse");
   const auto given = [&](size_t i) { return i < c.in.size() && c.in[i].given; };
   const auto start = [&](size_t i) {
-    return given(i) ? c.in[i].values : std::vector<double>(static_cast<size_t>(states), 0.0);
+    return given(i) ? c.in[i].values : std::vector<double>(states, 0.0);
   };
   std::vector<double> dh = start(dy + 1), dc = gates == 4 ? start(dy + 2) : dh;
   std::vector<std::vector<double>> cells = {gates == 4 ? c.in[1].values : dh};
@@ -27,13 +27,13 @@ void scan_grad(const Call& c, int gates, size_t weight, size_t dy, size_t dh0) {
     cells.push_back(cells.back());
     for (int64_t i = 0; i < batch; ++i)
       for (int64_t j = 0; j < hidden; ++j) {
-        double& s = cells.back()[static_cast<size_t>(i * hidden + j)];
+        double& s = cells.back()[i * hidden + j];
         s = sigmoid(gate(t, i, 1, j)) * s + sigmoid(gate(t, i, 0, j)) * std::tanh(gate(t, i, 2, j));
       }
   }
   for (int64_t k = time; k-- > 0;) {
     const int64_t t = reverse ? time - 1 - k : k;
-    std::vector<double> next(static_cast<size_t>(states), 0.0);
+    std::vector<double> next(states, 0.0);
     for (int64_t i = 0; i < batch; ++i)
       for (int64_t j = 0; j < hidden; ++j) {
         const size_t at = static_cast<size_t>(i * hidden + j);
@@ -43,10 +43,10 @@ void scan_grad(const Call& c, int gates, size_t weight, size_t dy, size_t dh0) {
         if (gates == 4) {
           const double in = sigmoid(gate(t, i, 0, j)), forget = sigmoid(gate(t, i, 1, j));
           const double fresh = std::tanh(gate(t, i, 2, j)), out = sigmoid(gate(t, i, 3, j));
-          const double squashed = std::tanh(cells[static_cast<size_t>(k) + 1][at]);
+          const double squashed = std::tanh(cells[k + 1][at]);
           const double s = dc[at] + d * out * (1 - squashed * squashed);
           da[0] = s * fresh * in * (1 - in);
-          da[1] = s * cells[static_cast<size_t>(k)][at] * forget * (1 - forget);
+          da[1] = s * cells[k][at] * forget * (1 - forget);
           da[2] = s * in * (1 - fresh * fresh);
           da[3] = d * squashed * out * (1 - out);
           dc[at] = s * forget;
@@ -70,8 +70,7 @@ void scan_grad(const Call& c, int gates, size_t weight, size_t dy, size_t dh0) {
           c.out[0].at(row + g * hidden) = da[g];
           if (gates == 3) c.out[1].at(row + g * hidden) = du[g];
           for (int64_t e = 0; e < hidden; ++e)
-            next[static_cast<size_t>(i * hidden + e)] +=
-                du[g] * c.in[weight].at((g * hidden + j) * hidden + e);
+            next[i * hidden + e] += du[g] * c.in[weight].at((g * hidden + j) * hidden + e);
         }
       }
     dh = next;

@@ -13,23 +13,21 @@ void unique(const Call& c) {
   const Array& x = c.in[0];
   const Lines lines(x, c.attrs);
   const int64_t n = lines.length;
-  std::vector<std::vector<double>> items(static_cast<size_t>(n));
+  std::vector<std::vector<double>> items(n);
   for (int64_t line = 0; line < lines.count; ++line)
-    for (int64_t i = 0; i < n; ++i)
-      items[static_cast<size_t>(i)].push_back(x.at(lines.at(line, i)));
+    for (int64_t i = 0; i < n; ++i) items[i].push_back(x.at(lines.at(line, i)));
   std::vector<std::vector<double>> found = items;
   if (!c.attrs.flag("consecutive")) std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
   const int64_t size = static_cast<int64_t>(found.size());
   for (int64_t k = 0; k < size; ++k)
     for (int64_t line = 0; line < lines.count; ++line)
-      c.out[0].at(lines.at(line, k, size)) =
-          found[static_cast<size_t>(k)][static_cast<size_t>(line)];
+      c.out[0].at(lines.at(line, k, size)) = found[k][line];
   int64_t place = 0;
   for (int64_t i = 0; i < n; ++i) {
     if (!c.attrs.flag("consecutive"))
-      place = std::find(found.begin(), found.end(), items[static_cast<size_t>(i)]) - found.begin();
-    else if (items[static_cast<size_t>(i)] != found[static_cast<size_t>(place)])
+      place = std::find(found.begin(), found.end(), items[i]) - found.begin();
+    else if (items[i] != found[place])
       ++place;
     c.out[1].at(i) = static_cast<double>(place);
     c.out[2].at(place) += 1;

@@ -27,8 +27,8 @@ void each_line(const Call& c) {
     const int64_t n = static_cast<int64_t>(found.size());
     for (int64_t i = 0; i < n; ++i) {
       const int64_t at = lines.at(line, i, n);
-      c.out[0].at(at) = found[static_cast<size_t>(i)].value;
-      c.out[1].at(at) = static_cast<double>(found[static_cast<size_t>(i)].index);
+      c.out[0].at(at) = found[i].value;
+      c.out[1].at(at) = static_cast<double>(found[i].index);
     }
   }
 }
@@ -42,12 +42,10 @@ Line sorted(Line line, bool descending) {
 Line sort_line(Line line, const KernelAttrs& a) { return sorted(line, a.flag("descending")); }
 Line topk(Line line, const KernelAttrs& a) {
   line = sorted(line, a.flag("largest"));
-  line.resize(static_cast<size_t>(a.integer("k")));
+  line.resize(a.integer("k"));
   return line;
 }
-Line kthvalue(Line line, const KernelAttrs& a) {
-  return {sorted(line, false)[static_cast<size_t>(a.integer("k") - 1)]};
-}
+Line kthvalue(Line line, const KernelAttrs& a) { return {sorted(line, false)[a.integer("k") - 1]}; }
 Line middle(Line line, const KernelAttrs&) { return {sorted(line, false)[(line.size() - 1) / 2]}; }
 Line mode(Line line, const KernelAttrs&) {
   std::map<double, Line> groups;

@@ -86,8 +86,7 @@ void run(const RunContext& c) noexcept {
     for (int i = 0; i < p.gradient; ++i) {
       if (!c.has(i)) continue;
       states[i] = c.out(output++).as<T>();
-      if (c.in(i).data != states[i])
-        std::memcpy(states[i], c.in(i).data, static_cast<size_t>(c.in(i).bytes()));
+      if (c.in(i).data != states[i]) std::memcpy(states[i], c.in(i).data, c.in(i).bytes());
       states[i] += p.first;
     }
     T* const sum = states[state_count];

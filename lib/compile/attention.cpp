@@ -25,7 +25,7 @@ bool is_finite(const Graph& graph, const CompileContext& context, ValueId id, in
   }
   const int32_t index = graph.value_info(id).node;
   if (index < 0) return false;
-  const Node& node = graph.nodes()[static_cast<size_t>(index)];
+  const Node& node = graph.nodes()[index];
   if ((node.op->def.traits & kKeepsFinite) == 0) return false;
   return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) {
     return in == kNoValue || is_finite(graph, context, in, depth - 1);
@@ -45,8 +45,8 @@ Value attention(const Match& m) {
   bool is_permuted = false;
   for (const Dim& dim : m.attrs("perm").integers("dims"))
     dims.push_back(dim.constant() < 0 ? dim + rank : dim);
-  std::swap(dims[static_cast<size_t>(rank - 1)], dims[static_cast<size_t>(rank - 2)]);
-  for (int d = 0; d < rank; ++d) is_permuted |= !(dims[static_cast<size_t>(d)] == Dim(d));
+  std::swap(dims[rank - 1], dims[rank - 2]);
+  for (int d = 0; d < rank; ++d) is_permuted |= !(dims[d] == Dim(d));
   if (is_permuted) k = g.call("permute", {k}, {{"dims", dims}});
   for (int d = 0; d + 2 < rank; ++d)
     if (!(q.dim(d) == k.dim(d)) || !(k.dim(d) == v.dim(d))) return Value();

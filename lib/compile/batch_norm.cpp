@@ -11,7 +11,7 @@ namespace hg {
 namespace {
 
 const Attr& attr(const Node& node, std::string_view name) {
-  return node.attrs[static_cast<size_t>(node.op->signature.find_attribute(name))];
+  return node.attrs[node.op->signature.find_attribute(name)];
 }
 
 // Which dimension of the weight counts output channels; -1 where they are not one dimension.
@@ -33,9 +33,7 @@ class BatchNormFolder {
  private:
   using Replacement = std::optional<std::vector<Value>>;
 
-  int uses(ValueId id) const {
-    return static_cast<size_t>(id) < uses_.size() ? uses_[static_cast<size_t>(id)] : 0;
-  }
+  int uses(ValueId id) const { return static_cast<size_t>(id) < uses_.size() ? uses_[id] : 0; }
 
   Result<Replacement> visit(const Node& norm) {
     if (norm.op->name() != "batch_norm" || !(attr(norm, "training") == Attr(false)))
@@ -44,7 +42,7 @@ class BatchNormFolder {
     const int32_t index = graph_.value_info(x).node;
     if (index < 0 || uses(x) != 1 || uses(norm.outputs[1]) + uses(norm.outputs[2]) > 0)
       return Replacement();
-    const Node producer = graph_.nodes()[static_cast<size_t>(index)];
+    const Node producer = graph_.nodes()[index];
     const bool is_linear = producer.op->name() == "linear";
     if (!is_linear && producer.op->name() != "conv") return Replacement();
     if (is_linear && graph_.value_info(x).type.rank() != 2) return Replacement();

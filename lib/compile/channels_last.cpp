@@ -58,7 +58,7 @@ class ChannelsLast {
   // Of one image.
   int64_t elements(ValueId id) const {
     int64_t count = 1;
-    for (int i = 1; i < 4; ++i) count *= type(id).shape[static_cast<size_t>(i)].constant();
+    for (int i = 1; i < 4; ++i) count *= type(id).shape[i].constant();
     return count;
   }
 
@@ -132,7 +132,7 @@ class ChannelsLast {
       if (kinds[i] == Kind::other) continue;
       for (const ValueId id : images_of(nodes[i])) {
         const int64_t from = producer(id);
-        if (from >= 0 && kinds[static_cast<size_t>(from)] != Kind::other)
+        if (from >= 0 && kinds[from] != Kind::other)
           regions.join(regions.root(static_cast<size_t>(from)), regions.root(i));
       }
     }
@@ -142,7 +142,7 @@ class ChannelsLast {
     for (size_t i = 0; i < nodes.size(); ++i) {
       const bool is_nhwc = is_permute(nodes[i], nhwc_dims());
       for (const ValueId id : nodes[i].inputs)
-        if (id != kNoValue && (reads_nhwc(kinds[i]) || is_nhwc)) --outside[static_cast<size_t>(id)];
+        if (id != kNoValue && (reads_nhwc(kinds[i]) || is_nhwc)) --outside[id];
       if (kinds[i] == Kind::other) continue;
       const size_t region = regions.root(i);
       if (kinds[i] == Kind::depthwise) worth[region] += elements(nodes[i].outputs[0]);
@@ -150,16 +150,14 @@ class ChannelsLast {
         const int64_t from = producer(id);
         const bool is_free =
             is_pixel(id) ||
-            (from >= 0 && (kinds[static_cast<size_t>(from)] != Kind::other ||
-                           is_permute(nodes[static_cast<size_t>(from)], nchw_dims())));
+            (from >= 0 && (kinds[from] != Kind::other || is_permute(nodes[from], nchw_dims())));
         if (!is_free && entered.insert({region, id}).second) worth[region] -= elements(id);
       }
     }
     for (size_t i = 0; i < nodes.size(); ++i) {
       if (kinds[i] == Kind::other) continue;
       const ValueId y = nodes[i].outputs[0];
-      if (is_image(y) && !is_pixel(y) && outside[static_cast<size_t>(y)] > 0)
-        worth[regions.root(i)] -= elements(y);
+      if (is_image(y) && !is_pixel(y) && outside[y] > 0) worth[regions.root(i)] -= elements(y);
     }
     for (size_t i = 0; i < nodes.size(); ++i)
       if (kinds[i] != Kind::other && worth[regions.root(i)] > 0)

@@ -25,7 +25,7 @@ class EpilogueFuser {
   int uses(ValueId id) const {
     const auto found = fused_uses_.find(id);
     if (found != fused_uses_.end()) return found->second;
-    return static_cast<size_t>(id) < uses_.size() ? uses_[static_cast<size_t>(id)] : 0;
+    return static_cast<size_t>(id) < uses_.size() ? uses_[id] : 0;
   }
 
   static size_t index_of(const Node& node, std::string_view attr) {
@@ -36,7 +36,7 @@ class EpilogueFuser {
   const Node* producer(ValueId id) const {
     const int32_t index = graph_.value_info(id).node;
     if (index < 0 || uses(id) != 1) return nullptr;
-    const Node& node = graph_.nodes()[static_cast<size_t>(index)];
+    const Node& node = graph_.nodes()[index];
     if (node.op->name() != "conv" && node.op->name() != "linear") return nullptr;
     if (!is_float(graph_.value_info(id).type.dtype)) return nullptr;
     return node.attrs[index_of(node, "activation")] == Attr("none") ? &node : nullptr;

@@ -24,7 +24,7 @@ class Folder {
   Status run() {
     for (const Node& node : graph_.nodes())
       if (can_fold(node))
-        for (const ValueId id : node.outputs) foldable_[static_cast<size_t>(id)] = true;
+        for (const ValueId id : node.outputs) foldable_[id] = true;
     find_roots();
     if (roots_.empty()) return {};
 
@@ -38,16 +38,15 @@ class Folder {
     body.inputs.clear();
     HG_TRY_ASSIGN(std::vector<TensorData> results,
                   context_.evaluate(std::move(constants), context_));
-    std::vector<Value> replacement(static_cast<size_t>(graph_.value_count()));
+    std::vector<Value> replacement(graph_.value_count());
     for (size_t i = 0; i < roots_.size(); ++i)
-      replacement[static_cast<size_t>(roots_[i])] =
+      replacement[roots_[i]] =
           graph_.constant(std::move(results[i]), graph_.value_info(roots_[i]).name + "_folded");
     HG_TRY(graph_.take_status());
     HG_TRY(rewrite(graph_, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
       std::vector<Value> values;
       for (const ValueId id : node.outputs)
-        if (replacement[static_cast<size_t>(id)])
-          values.push_back(replacement[static_cast<size_t>(id)]);
+        if (replacement[id]) values.push_back(replacement[id]);
       // Nodes of which only some outputs are used keep the others, which are dead.
       if (values.size() != node.outputs.size()) return std::optional<std::vector<Value>>();
       return std::optional(std::move(values));
@@ -58,8 +57,7 @@ class Folder {
 
  private:
   bool is_fixed(ValueId id) const {
-    return id == kNoValue || foldable_[static_cast<size_t>(id)] ||
-           fixed_data(graph_, context_, id) != nullptr;
+    return id == kNoValue || foldable_[id] || fixed_data(graph_, context_, id) != nullptr;
   }
 
   bool can_fold(const Node& node) const {
@@ -82,22 +80,21 @@ class Folder {
   void find_roots() {
     std::vector<bool> wanted(foldable_.size(), false);
     const auto want = [&](ValueId id) {
-      if (id != kNoValue && foldable_[static_cast<size_t>(id)])
-        wanted[static_cast<size_t>(id)] = true;
+      if (id != kNoValue && foldable_[id]) wanted[id] = true;
     };
     for (const auto& [name, id] : graph_.outputs()) want(id);
     for (const auto& [target, source] : graph_.assignments()) want(source);
     for (size_t i = graph_.nodes().size(); i-- > 0;) {
       const Node& node = graph_.nodes()[i];
-      const bool folds = foldable_[static_cast<size_t>(node.outputs[0])];
+      const bool folds = foldable_[node.outputs[0]];
       const bool is_view = node.op->def.view != nullptr;
       if (folds && !is_view) continue;
-      if (folds && !wanted[static_cast<size_t>(node.outputs[0])]) continue;
+      if (folds && !wanted[node.outputs[0]]) continue;
       for (const ValueId id : node.inputs) want(id);
     }
     for (const Node& node : graph_.nodes()) {
       if (node.op->def.view != nullptr || node.outputs.size() != 1) continue;
-      if (wanted[static_cast<size_t>(node.outputs[0])]) roots_.push_back(node.outputs[0]);
+      if (wanted[node.outputs[0]]) roots_.push_back(node.outputs[0]);
     }
   }
 

@@ -43,7 +43,7 @@ double Match::number(std::string_view name, double fallback) const {
 }
 const Node& Match::node(std::string_view name) const {
   const int32_t index = graph_->value_info(find(name)->value).node;
-  return graph_->nodes()[static_cast<size_t>(index)];
+  return graph_->nodes()[index];
 }
 AttrReader Match::attrs(std::string_view name) const {
   const Node& found = node(name);
@@ -187,7 +187,7 @@ class Matcher {
 
   const Node* producer(ValueId id) const {
     const int32_t index = id == kNoValue ? -1 : graph_.value_info(id).node;
-    return index < 0 ? nullptr : &graph_.nodes()[static_cast<size_t>(index)];
+    return index < 0 ? nullptr : &graph_.nodes()[index];
   }
 
   bool solve(const Goal* goal) {
@@ -201,8 +201,7 @@ class Matcher {
     };
     switch (term.kind) {
       case Term::Kind::definition:
-        for (const Term& alternative :
-             definitions_[static_cast<size_t>(term.definition)].alternatives) {
+        for (const Term& alternative : definitions_[term.definition].alternatives) {
           const Goal chosen{&alternative, goal->value, goal->next};
           if (solve(&chosen)) return true;
         }
@@ -292,7 +291,7 @@ void root_ops(const std::vector<Definition>& definitions, const Term& term,
               std::vector<std::string_view>& ops) {
   if (term.kind == Term::Kind::op) ops.push_back(term.name);
   if (term.kind != Term::Kind::definition) return;
-  for (const Term& next : definitions[static_cast<size_t>(term.definition)].alternatives)
+  for (const Term& next : definitions[term.definition].alternatives)
     root_ops(definitions, next, ops);
 }
 
@@ -318,7 +317,7 @@ Status apply_rules(Graph& graph, const CompileContext& context, std::span<const 
     const auto uses = [&](ValueId id) {
       const auto found = new_counts.find(id);
       if (found != new_counts.end()) return found->second;
-      return static_cast<size_t>(id) < counts.size() ? counts[static_cast<size_t>(id)] : 1;
+      return static_cast<size_t>(id) < counts.size() ? counts[id] : 1;
     };
     HG_TRY(rewrite(graph, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
       const auto candidates = by_op.find(node.op->name());
@@ -330,7 +329,7 @@ Status apply_rules(Graph& graph, const CompileContext& context, std::span<const 
       // The matcher finds nodes through their outputs; the root is not pushed yet.
       GraphBody& body = GraphAccess::body(graph);
       body.nodes.push_back(node);
-      body.values[static_cast<size_t>(root)].node = static_cast<int32_t>(body.nodes.size()) - 1;
+      body.values[root].node = static_cast<int32_t>(body.nodes.size()) - 1;
       std::vector<std::pair<size_t, Match>> matches;
       for (const size_t i : candidates->second) {
         std::optional<Match> match = Matcher(graph, context, patterns[i]).match(root, uses);
@@ -344,12 +343,12 @@ Status apply_rules(Graph& graph, const CompileContext& context, std::span<const 
         built = Value();
       }
       // Takes the root out again; nodes that a builder added stand behind it.
-      const auto at = static_cast<size_t>(body.values[static_cast<size_t>(root)].node);
+      const auto at = static_cast<size_t>(body.values[root].node);
       body.nodes.erase(body.nodes.begin() + static_cast<std::ptrdiff_t>(at));
       for (size_t k = at; k < body.nodes.size(); ++k)
         for (const ValueId id : body.nodes[k].outputs)
-          body.values[static_cast<size_t>(id)].node = static_cast<int32_t>(k);
-      body.values[static_cast<size_t>(root)].node = -1;
+          body.values[id].node = static_cast<int32_t>(k);
+      body.values[root].node = -1;
       if (!built) return none;
       changed = true;
       new_counts[built.id()] = uses(root) + (new_counts.count(built.id()) > 0 ||

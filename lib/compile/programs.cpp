@@ -52,7 +52,7 @@ class ProgramBuilder {
         program.op = "pointwise_reduction";
       }
       if (program.nodes.size() < 2) continue;
-      for (const int32_t node : program.nodes) taken_[static_cast<size_t>(node)] = true;
+      for (const int32_t node : program.nodes) taken_[node] = true;
       by_root_[nodes[i].outputs[0]] = programs.size();
       programs.push_back(std::move(program));
     }
@@ -112,7 +112,7 @@ class ProgramBuilder {
     const auto rank = static_cast<int64_t>(shape.size());
     int64_t columns = 1;
     for (int64_t d = rank - 1; d >= 0 && !dims.empty(); --d) {
-      const Dim& size = shape[static_cast<size_t>(d)];
+      const Dim& size = shape[d];
       if (size == Dim(1)) continue;
       const bool reduced = std::find(dims.begin(), dims.end(), Dim(d)) != dims.end() ||
                            std::find(dims.begin(), dims.end(), Dim(d - rank)) != dims.end();
@@ -130,9 +130,8 @@ class ProgramBuilder {
       return -1;
     const ValueId x = node.inputs[0];
     const int32_t index = graph_.value_info(x).node;
-    const bool is_free = index >= 0 && !taken_[static_cast<size_t>(index)] &&
-                         uses_[static_cast<size_t>(x)] == 1 &&
-                         joins(graph_.nodes()[static_cast<size_t>(index)]);
+    const bool is_free =
+        index >= 0 && !taken_[index] && uses_[x] == 1 && joins(graph_.nodes()[index]);
     return is_free ? index : -1;
   }
 
@@ -140,7 +139,7 @@ class ProgramBuilder {
     program.inputs.clear();
     std::vector<ValueId> made;
     for (const int32_t index : program.nodes) {
-      const Node& node = graph_.nodes()[static_cast<size_t>(index)];
+      const Node& node = graph_.nodes()[index];
       for (const ValueId id : node.inputs) {
         const auto is_known = [&](const std::vector<ValueId>& ids) {
           return std::find(ids.begin(), ids.end(), id) != ids.end();
@@ -156,7 +155,7 @@ class ProgramBuilder {
   int reads(const Program& program, ValueId id) const {
     int count = 0;
     for (const int32_t index : program.nodes)
-      for (const ValueId in : graph_.nodes()[static_cast<size_t>(index)].inputs) count += in == id;
+      for (const ValueId in : graph_.nodes()[index].inputs) count += in == id;
     return count;
   }
 
@@ -164,16 +163,15 @@ class ProgramBuilder {
     Program program{{root}, {}, ""};
     collect_inputs(program);
     if (program.inputs.empty() || program.inputs.size() > PointwiseProgram::kMostInputs) return {};
-    const Node& last = graph_.nodes()[static_cast<size_t>(root)];
+    const Node& last = graph_.nodes()[root];
     const Shape& shape = graph_.value_info(last.outputs[0]).type.shape;
     for (bool grown = true; grown;) {
       grown = false;
       for (const ValueId id : program.inputs) {
         const int32_t index = graph_.value_info(id).node;
-        if (index < 0 || taken_[static_cast<size_t>(index)] || program.nodes.size() >= most_steps ||
-            !(graph_.value_info(id).type.shape == shape) ||
-            uses_[static_cast<size_t>(id)] != reads(program, id) ||
-            !joins(graph_.nodes()[static_cast<size_t>(index)]))
+        if (index < 0 || taken_[index] || program.nodes.size() >= most_steps ||
+            !(graph_.value_info(id).type.shape == shape) || uses_[id] != reads(program, id) ||
+            !joins(graph_.nodes()[index]))
           continue;
         Program larger = program;
         larger.nodes.insert(std::lower_bound(larger.nodes.begin(), larger.nodes.end(), index),
@@ -194,7 +192,7 @@ class ProgramBuilder {
     std::unordered_map<ValueId, int> numbers;
     for (const ValueId id : program.inputs) numbers.emplace(id, static_cast<int>(numbers.size()));
     for (const int32_t index : program.nodes) {
-      const Node& node = graph_.nodes()[static_cast<size_t>(index)];
+      const Node& node = graph_.nodes()[index];
       PointwiseProgram::Step step;
       step.op = node.op;
       step.attrs = node.attrs;

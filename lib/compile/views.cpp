@@ -43,7 +43,7 @@ Value permute_of_ones(const Match& m) {
 Value merge_permutes(const Match& m) {
   const std::vector<int> inner = order_of(m, "inner"), outer = order_of(m, "outer");
   std::vector<Dim> dims;
-  for (const int d : outer) dims.emplace_back(inner[static_cast<size_t>(d)]);
+  for (const int d : outer) dims.emplace_back(inner[d]);
   return m.graph().call("permute", {m.value("x")}, {{"dims", dims}});
 }
 

@@ -105,7 +105,7 @@ class PlanCache {
     int32_t newer = kNone, older = kNone;  // in the order of use
     std::unique_ptr<PlannedCall> call;
   };
-  Entry& at(int32_t index) { return entries_[static_cast<size_t>(index)]; }
+  Entry& at(int32_t index) { return entries_[index]; }
   int32_t& bucket(uint64_t hash) { return buckets_[hash & (buckets_.size() - 1)]; }
   void unlink(int32_t index);  // from the order of use
   void make_newest(int32_t index);

@@ -82,9 +82,9 @@ Status TextKernel::Body::build_call(Graph& graph, Bound arguments, const Wanted&
   }
   std::vector<Value> wrt;
   for (const int index : wanted.gradients) {
-    const Value& x = inputs[static_cast<size_t>(index)].value;
+    const Value& x = inputs[index].value;
     HG_CHECK(x && is_float(x.dtype()), "kernel '", syntax.kernel, "': '",
-             syntax.parameters[static_cast<size_t>(index)].name,
+             syntax.parameters[index].name,
              x ? text("' is ", x.dtype(), ", which has no gradient") : "' is not given");
     wrt.push_back(x);
   }

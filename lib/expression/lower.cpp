@@ -104,7 +104,7 @@ class Lowering {
 
   // In the shape of the call, components along a new last dim.
   Value result(const Syntax::Output& output) {
-    const Item& item = items_[static_cast<size_t>(output.expression)];
+    const Item& item = items_[output.expression];
     std::vector<Value> parts;
     for (Value part : item.parts) {
       if (item.is_number && part.dtype() == f64) part = cast(part, f32);
@@ -129,7 +129,7 @@ class Lowering {
       case Kind::word:
         return Item{.parts = {Value()}};
       case Kind::parameter:
-        return inputs_[static_cast<size_t>(expression.integer)];
+        return inputs_[expression.integer];
       case Kind::call:
         break;
     }
@@ -140,9 +140,7 @@ class Lowering {
     return call(expression);
   }
 
-  const Item& argument(const Expression& call, size_t i) const {
-    return items_[static_cast<size_t>(call.arguments[i])];
-  }
+  const Item& argument(const Expression& call, size_t i) const { return items_[call.arguments[i]]; }
   Status check_count(const Expression& call, size_t least, size_t most) const {
     const size_t count = call.arguments.size();
     HG_CHECK(count >= least && count <= most && call.named.empty(), "'", call.name, "' takes ",
@@ -161,7 +159,7 @@ class Lowering {
   };
 
   Result<Attr> attribute(const Signature::Attribute& wanted, int index) const {
-    const Expression& given = syntax_.expressions[static_cast<size_t>(index)];
+    const Expression& given = syntax_.expressions[index];
     if (given.kind == Kind::integer) return Attr(given.integer);
     if (given.kind == Kind::real) return Attr(given.real);
     if (given.kind == Kind::boolean) return Attr(given.integer != 0);
@@ -198,7 +196,7 @@ class Lowering {
         HG_TRY(give_attribute(static_cast<size_t>(attr), expression));
         continue;
       }
-      int& place = given.inputs[static_cast<size_t>(input)];
+      int& place = given.inputs[input];
       HG_CHECK(place < 0, "'", name, "' of '", call.name, "' is given twice");
       place = expression;
     }
@@ -216,8 +214,7 @@ class Lowering {
     HG_CHECK(is_function_of_elements(registry, op, given.attrs), "'", call.name,
              "' is no function of one element");
     std::vector<const Item*> inputs;
-    for (const int index : given.inputs)
-      inputs.push_back(index < 0 ? nullptr : &items_[static_cast<size_t>(index)]);
+    for (const int index : given.inputs) inputs.push_back(index < 0 ? nullptr : &items_[index]);
     if (op.name() == "pow") HG_TRY(check_power(*inputs[0], *inputs[1]));
     return apply(op, inputs, given.attrs);
   }
@@ -321,8 +318,7 @@ class Lowering {
     HG_CHECK(vector.is_vector, "only a vector has components");
     const auto count = static_cast<int64_t>(vector.parts.size());
     HG_CHECK(call.integer < count, "component ", call.integer, " of a vector of ", count);
-    return Item{.parts = {vector.parts[static_cast<size_t>(call.integer)]},
-                .is_number = vector.is_number};
+    return Item{.parts = {vector.parts[call.integer]}, .is_number = vector.is_number};
   }
 
   Result<Item> sum_of_products(const Item& a, const Item& b) {
@@ -378,7 +374,7 @@ class Lowering {
   Result<Item> id(const Expression& call) {
     HG_TRY(check_count(call, 0, 1));
     if (call.arguments.empty()) return Item{.parts = {flat_index()}};
-    const Expression& given = syntax_.expressions[static_cast<size_t>(call.arguments[0])];
+    const Expression& given = syntax_.expressions[call.arguments[0]];
     HG_CHECK(given.kind == Kind::integer, "the dim of id must be an integer of the text");
     const Result<int> axis = normalize_axis(given.integer, static_cast<int>(shape_.size()));
     HG_CHECK(axis.ok(), "id(", given.integer, ") of a call over ", shape_);

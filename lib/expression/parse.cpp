@@ -179,7 +179,7 @@ class Parser {
     if (take("=")) {
       parameter.fallback = unary(0);
       if (parameter.fallback == kNone) return;
-      const Kind kind = syntax_.expressions[static_cast<size_t>(parameter.fallback)].kind;
+      const Kind kind = syntax_.expressions[parameter.fallback].kind;
       if (kind != Kind::integer && kind != Kind::real && kind != Kind::boolean) {
         fail(name.at, "the default of '", name.text, "' is not a number");
         return;
@@ -297,7 +297,7 @@ class Parser {
     const bool is_base = is_literal && tokens_[next_ + 1].is("**");
     const int value = unary(depth + 1);
     if (value == kNone) return kNone;
-    Syntax::Expression& number = syntax_.expressions[static_cast<size_t>(value)];
+    Syntax::Expression& number = syntax_.expressions[value];
     if (!is_literal || is_base || number.kind == Kind::call) return call(at, "neg", {value});
     number.integer = -number.integer;
     number.real = -number.real;

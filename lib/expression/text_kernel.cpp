@@ -72,9 +72,9 @@ Result<std::vector<const KernelArgument*>> TextKernel::Body::bind(ArgumentList a
       HG_CHECK(i < bound.size(), "kernel '", syntax.kernel, "' has ", int64_t(bound.size()),
                " parameters, there are ", int64_t(flat.size()), " arguments");
     }
-    const KernelArgument*& slot = bound[static_cast<size_t>(place)];
-    HG_CHECK(slot == nullptr, "kernel '", syntax.kernel, "': '",
-             syntax.parameters[static_cast<size_t>(place)].name, "' is given twice");
+    const KernelArgument*& slot = bound[place];
+    HG_CHECK(slot == nullptr, "kernel '", syntax.kernel, "': '", syntax.parameters[place].name,
+             "' is given twice");
     slot = flat[i].argument;
   }
   for (size_t i = 0; i < bound.size(); ++i)
@@ -90,8 +90,7 @@ Result<std::vector<Value>> TextKernel::Body::add_to(
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Syntax::Parameter& parameter = syntax.parameters[i];
     if (arguments[i] == nullptr) {
-      const Syntax::Expression& number =
-          syntax.expressions[static_cast<size_t>(parameter.fallback)];
+      const Syntax::Expression& number = syntax.expressions[parameter.fallback];
       using Kind = Syntax::Expression::Kind;
       const Value value = number.kind == Kind::real      ? graph.scalar(number.real, f64)
                           : number.kind == Kind::integer ? graph.scalar(number.integer, i64)

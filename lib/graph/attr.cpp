@@ -181,7 +181,7 @@ const Attr& AttrReader::raw(std::string_view name) const {
   static const Attr kMissing;
   const int index = op_->signature.find_attribute(name);
   if (index < 0 || static_cast<size_t>(index) >= attrs_.size()) return kMissing;
-  return attrs_[static_cast<size_t>(index)];
+  return attrs_[index];
 }
 
 namespace {

@@ -30,7 +30,7 @@ Value transpose(const Value& x, int dim0, int dim1) {
   if (x.rank() == 0) return x;
   std::vector<int> order(x.shape().size());
   std::iota(order.begin(), order.end(), 0);
-  std::swap(order[static_cast<size_t>(a)], order[static_cast<size_t>(b)]);
+  std::swap(order[a], order[b]);
   return permute(x, {order.begin(), order.end()});
 }
 
@@ -129,7 +129,7 @@ std::vector<Value> chunk(const Value& x, int64_t chunks, int dim) {
   }
   const int64_t size = x.dim(axis).constant();
   const int64_t each = (size + chunks - 1) / chunks;
-  if (each == 0) return split(x, std::vector<Dim>(static_cast<size_t>(chunks), Dim(0)), dim);
+  if (each == 0) return split(x, std::vector<Dim>(chunks, Dim(0)), dim);
   std::vector<Dim> sizes;
   for (int64_t at = 0; at < size; at += each) sizes.push_back(std::min(each, size - at));
   return split(x, sizes, dim);

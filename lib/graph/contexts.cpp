@@ -90,9 +90,7 @@ DType promote(DType a, DType b) {
   return size_of(a) > size_of(b) ? a : b;
 }
 
-bool InferContext::has(int i) const {
-  return i < input_count() && inputs_[static_cast<size_t>(i)] != nullptr;
-}
+bool InferContext::has(int i) const { return i < input_count() && inputs_[i] != nullptr; }
 
 Result<int> InferContext::axis(std::string_view attr, int rank) const {
   Result<int> axis = axis_of(attrs_.integer(attr), attr, rank);
@@ -113,7 +111,7 @@ Result<std::vector<int>> InferContext::axes(std::string_view attr, int rank) con
 }
 
 const TensorData* InferContext::constant(int i) const {
-  return static_cast<size_t>(i) < constants_.size() ? constants_[static_cast<size_t>(i)] : nullptr;
+  return static_cast<size_t>(i) < constants_.size() ? constants_[i] : nullptr;
 }
 
 Dim InferContext::fresh_dim() {
@@ -129,7 +127,7 @@ Result<int> ExpandContext::axis(std::string_view attr, int rank) const {
 
 void ExpandContext::set_out(int i, Value value) {
   if (outputs_.size() <= static_cast<size_t>(i)) outputs_.resize(static_cast<size_t>(i) + 1);
-  outputs_[static_cast<size_t>(i)] = value;
+  outputs_[i] = value;
 }
 
 Result<int> GradContext::axis(std::string_view attr, int rank) const {
@@ -137,7 +135,7 @@ Result<int> GradContext::axis(std::string_view attr, int rank) const {
 }
 
 Value GradContext::dout(int i) {
-  Value& dout = douts_[static_cast<size_t>(i)];
+  Value& dout = douts_[i];
   const Value y = out(i);
   if (!dout)
     dout = graph_->call("expand", {graph_->scalar(0.0, y.dtype())}, {{"shape", y.shape()}});
@@ -154,7 +152,7 @@ void GradContext::set_grad(int i, Value dx) {
     if (d < added || (x.dim(d - added) == Dim(1) && !(dx.dim(d) == Dim(1)))) axes.emplace_back(d);
   if (!axes.empty()) dx = graph_->call("sum", {dx}, {{"dim", axes}, {"keepdim", true}});
   if (added > 0) dx = graph_->call("reshape", {dx}, {{"shape", x.shape()}});
-  grads_[static_cast<size_t>(i)] = dx;
+  grads_[i] = dx;
 }
 
 int ViewContext::axis(std::string_view attr, int rank) const {

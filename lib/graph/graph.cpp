@@ -51,19 +51,18 @@ ValueId GraphAccess::add_value(Graph& graph, TensorType type, std::string_view n
 
 void GraphAccess::rename(Graph& graph, ValueId id, std::string_view name) {
   GraphBody& b = body(graph);
-  std::string& current = b.values[static_cast<size_t>(id)].name;
+  std::string& current = b.values[id].name;
   if (current == name) return;
   if (!current.empty()) b.names.erase(current);
   std::string candidate(name);
   while (!b.names.emplace(candidate, id).second)
     candidate = hg::text(name, "_", ++b.name_counters[std::string(name)]);
-  b.values[static_cast<size_t>(id)].name = std::move(candidate);
+  b.values[id].name = std::move(candidate);
 }
 
 void GraphAccess::push_node(Graph& graph, Node node) {
   GraphBody& b = body(graph);
-  for (const ValueId id : node.outputs)
-    b.values[static_cast<size_t>(id)].node = static_cast<int32_t>(b.nodes.size());
+  for (const ValueId id : node.outputs) b.values[id].node = static_cast<int32_t>(b.nodes.size());
   b.nodes.push_back(std::move(node));
 }
 
@@ -98,7 +97,7 @@ Value add_state(Graph& graph, State::Kind kind, std::string name, TensorData dat
     return graph.fail(invalid_argument("there are two values named '", name, "'"));
   const TensorType type{data.tensor.dtype, to_shape(data.tensor.shape)};
   const ValueId id = GraphAccess::add_value(graph, type, name);
-  ValueInfo& info = body.values[static_cast<size_t>(id)];
+  ValueInfo& info = body.values[id];
   info.state = static_cast<int32_t>(body.states.size());
   body.states.push_back({kind, info.name, std::move(data), id, {}});
   return graph.value(id);
@@ -154,12 +153,12 @@ void Graph::set_requires_grad(Value parameter, bool required) {
   if (!status().ok()) return;
   const int32_t state =
       parameter && parameter.graph() == this ? value_info(parameter.id()).state : -1;
-  if (state < 0 || body_->states[static_cast<size_t>(state)].kind != State::Kind::parameter) {
+  if (state < 0 || body_->states[state].kind != State::Kind::parameter) {
     fail(invalid_argument("'", parameter.name(), "' is no parameter of this graph"));
     return;
   }
   body_->changes();
-  body_->states[static_cast<size_t>(state)].requires_grad = required;
+  body_->states[state].requires_grad = required;
 }
 
 void Graph::add_alias(Value state, std::string name) {
@@ -170,8 +169,7 @@ void Graph::add_alias(Value state, std::string name) {
     return;
   }
   body_->changes();
-  body_->states[static_cast<size_t>(value_info(state.id()).state)].aliases.push_back(
-      std::move(name));
+  body_->states[value_info(state.id()).state].aliases.push_back(std::move(name));
 }
 
 Value Graph::scalar(double value, DType dtype) {
@@ -268,7 +266,7 @@ std::vector<Value> Graph::calls(std::string_view op_name, std::span<const Value>
 void Graph::assign(Value state, Value new_value) {
   if (!status().ok()) return;
   if (!state || state.graph() != this || value_info(state.id()).state < 0 ||
-      states()[static_cast<size_t>(value_info(state.id()).state)].kind == State::Kind::constant) {
+      states()[value_info(state.id()).state].kind == State::Kind::constant) {
     fail(invalid_argument("assign: '", state.name(), "' is not a parameter or buffer"));
     return;
   }
@@ -344,9 +342,7 @@ Status Graph::take_status() {
 const Registry& Graph::registry() const { return *GraphAccess::body(*this).registry; }
 const std::vector<Node>& Graph::nodes() const { return GraphAccess::body(*this).nodes; }
 const std::vector<State>& Graph::states() const { return GraphAccess::body(*this).states; }
-const ValueInfo& Graph::value_info(ValueId id) const {
-  return GraphAccess::body(*this).values[static_cast<size_t>(id)];
-}
+const ValueInfo& Graph::value_info(ValueId id) const { return GraphAccess::body(*this).values[id]; }
 int32_t Graph::value_count() const {
   return static_cast<int32_t>(GraphAccess::body(*this).values.size());
 }
@@ -369,7 +365,7 @@ const TensorData* Graph::constant_of(ValueId id) const {
   if (id == kNoValue) return nullptr;
   const int32_t state = value_info(id).state;
   if (state < 0) return nullptr;
-  const State& s = GraphAccess::body(*this).states[static_cast<size_t>(state)];
+  const State& s = GraphAccess::body(*this).states[state];
   return s.kind == State::Kind::constant ? &s.data : nullptr;
 }
 
@@ -381,24 +377,22 @@ Graph* Value::graph() const {
   return body_ == nullptr ? &nowhere : body_->graph;
 }
 
-DType Value::dtype() const {
-  return *this ? body_->values[static_cast<size_t>(id_)].type.dtype : f32;
-}
+DType Value::dtype() const { return *this ? body_->values[id_].type.dtype : f32; }
 
 const Shape& Value::shape() const {
   static const Shape kNone;
-  return *this ? body_->values[static_cast<size_t>(id_)].type.shape : kNone;
+  return *this ? body_->values[id_].type.shape : kNone;
 }
 
 const Dim& Value::dim(int i) const {
   static const Dim kZero;
   const int at = i < 0 ? i + rank() : i;
-  return at >= 0 && at < rank() ? shape()[static_cast<size_t>(at)] : kZero;
+  return at >= 0 && at < rank() ? shape()[at] : kZero;
 }
 
 const std::string& Value::name() const {
   static const std::string kNone;
-  return *this ? body_->values[static_cast<size_t>(id_)].name : kNone;
+  return *this ? body_->values[id_].name : kNone;
 }
 
 }  // namespace hg

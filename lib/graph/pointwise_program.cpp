@@ -180,8 +180,7 @@ Status PointwiseProgram::infer_dtypes(std::span<const DType> inputs) {
     call.op = step.op;
     call.attrs = step.attrs;
     call.origin = &origin;
-    for (const int arg : step.args)
-      call.inputs.push_back(arg == kAbsent ? nullptr : &types[static_cast<size_t>(arg)]);
+    for (const int arg : step.args) call.inputs.push_back(arg == kAbsent ? nullptr : &types[arg]);
     call.constants.resize(call.inputs.size());
     HG_TRY_ASSIGN(const std::vector<TensorType> result, GraphAccess::infer(call));
     HG_CHECK(result.size() == 1, "pointwise_program: step ", static_cast<int64_t>(k), ", ",

@@ -16,9 +16,7 @@ Status rewrite(Graph& graph,
   std::vector<ValueId> replacement(body.values.size());
   std::iota(replacement.begin(), replacement.end(), 0);
   const auto replaced = [&](ValueId id) {
-    return id == kNoValue || static_cast<size_t>(id) >= replacement.size()
-               ? id
-               : replacement[static_cast<size_t>(id)];
+    return id == kNoValue || static_cast<size_t>(id) >= replacement.size() ? id : replacement[id];
   };
   const Origin origin = body.origin;
   for (Node& node : old) {
@@ -33,10 +31,10 @@ Status rewrite(Graph& graph,
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const ValueId from = node.outputs[i], to = (*values)[i].id();
-      replacement[static_cast<size_t>(from)] = to;
-      body.values[static_cast<size_t>(from)].node = -1;
+      replacement[from] = to;
+      body.values[from].node = -1;
       if (to >= first_new) {
-        const std::string name = body.values[static_cast<size_t>(from)].name;
+        const std::string name = body.values[from].name;
         GraphAccess::rename(graph, from, text(name, "_replaced"));
         GraphAccess::rename(graph, to, name);
       }
@@ -49,9 +47,9 @@ Status rewrite(Graph& graph,
 }
 
 std::vector<int> use_counts(const Graph& graph) {
-  std::vector<int> uses(static_cast<size_t>(graph.value_count()), 0);
+  std::vector<int> uses(graph.value_count(), 0);
   const auto use = [&](ValueId id) {
-    if (id != kNoValue) ++uses[static_cast<size_t>(id)];
+    if (id != kNoValue) ++uses[id];
   };
   for (const Node& node : graph.nodes())
     for (const ValueId id : node.inputs) use(id);
@@ -61,13 +59,13 @@ std::vector<int> use_counts(const Graph& graph) {
 }
 
 std::vector<ValueId> updated_states(const Graph& graph) {
-  std::vector<ValueId> states(static_cast<size_t>(graph.value_count()), kNoValue);
+  std::vector<ValueId> states(graph.value_count(), kNoValue);
   for (const auto& [target, source] : graph.assignments()) {
     ValueId id = source;
-    while (id != target && std::exchange(states[static_cast<size_t>(id)], target) == kNoValue) {
+    while (id != target && std::exchange(states[id], target) == kNoValue) {
       const int32_t index = graph.value_info(id).node;
       if (index < 0) break;
-      const Node& node = graph.nodes()[static_cast<size_t>(index)];
+      const Node& node = graph.nodes()[index];
       if (!(node.op->def.traits & kInPlace)) break;
       // Outputs stand in the order of the inputs that are given.
       auto left = std::find(node.outputs.begin(), node.outputs.end(), id) - node.outputs.begin();
@@ -95,7 +93,7 @@ int remove_dead_nodes(Graph& graph, bool keep_assertions) {
   for (size_t i = body.nodes.size(); i-- > 0;) {
     const Node& node = body.nodes[i];
     bool used = keep_assertions && is_assertion(node);
-    for (const ValueId id : node.outputs) used |= uses[static_cast<size_t>(id)] > 0;
+    for (const ValueId id : node.outputs) used |= uses[id] > 0;
     if (!sizes.empty() && (node.op->def.traits & (kDataDependent | kControl)))
       for (const Dim& dim : GraphAccess::fresh_symbols(graph, node))
         used |= std::find(sizes.begin(), sizes.end(), dim.symbol()) != sizes.end();
@@ -106,7 +104,7 @@ int remove_dead_nodes(Graph& graph, bool keep_assertions) {
     dead[i] = true;
     ++removed;
     for (const ValueId id : node.inputs)
-      if (id != kNoValue) --uses[static_cast<size_t>(id)];
+      if (id != kNoValue) --uses[id];
   }
   if (removed == 0) return 0;
   std::vector<Node> old = std::exchange(body.nodes, {});
@@ -114,7 +112,7 @@ int remove_dead_nodes(Graph& graph, bool keep_assertions) {
     if (!dead[i])
       GraphAccess::push_node(graph, std::move(old[i]));
     else
-      for (const ValueId id : old[i].outputs) body.values[static_cast<size_t>(id)].node = -1;
+      for (const ValueId id : old[i].outputs) body.values[id].node = -1;
   }
   return removed;
 }

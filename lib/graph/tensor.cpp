@@ -17,11 +17,11 @@ constexpr std::string_view kNames[kDTypeCount] = {"f32", "f64", "f16", "bf16", "
 void copy_dims(const std::byte* from, const int64_t* from_strides, std::byte* to,
                const int64_t* to_strides, const int64_t* shape, int rank, int64_t bytes) {
   if (rank == 0) {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
+    std::memcpy(to, from, bytes);
     return;
   }
   if (rank == 1 && from_strides[0] == 1 && to_strides[0] == 1) {
-    std::memcpy(to, from, static_cast<size_t>(shape[0] * bytes));
+    std::memcpy(to, from, shape[0] * bytes);
     return;
   }
   for (int64_t i = 0; i < shape[0]; ++i)
@@ -147,7 +147,7 @@ ConstTensor view_as_real(const ConstTensor& tensor) { return as_pairs(tensor); }
 void copy_elements(const ConstTensor& from, const Tensor& to) {
   if (from.count() == 0) return;
   if (from.is_contiguous() && to.is_contiguous()) {
-    std::memcpy(to.data, from.data, static_cast<size_t>(from.bytes()));
+    std::memcpy(to.data, from.data, from.bytes());
     return;
   }
   copy_dims(from.as<std::byte>(), from.strides.begin(), to.as<std::byte>(), to.strides.begin(),

@@ -79,9 +79,8 @@ class Verifier {
 
   Status define(ValueId id, std::string_view what) {
     HG_CHECK(exists(id), what, " refers to value ", id, " of ", int64_t(body_.values.size()));
-    HG_CHECK(!defined_[static_cast<size_t>(id)], "value '", graph_.value_info(id).name,
-             "' is defined twice");
-    defined_[static_cast<size_t>(id)] = true;
+    HG_CHECK(!defined_[id], "value '", graph_.value_info(id).name, "' is defined twice");
+    defined_[id] = true;
     return {};
   }
 
@@ -115,7 +114,7 @@ class Verifier {
         continue;
       }
       HG_CHECK(exists(id), where, " refers to value ", id, " of ", int64_t(body_.values.size()));
-      HG_CHECK(defined_[static_cast<size_t>(id)], where, " uses '", graph_.value_info(id).name,
+      HG_CHECK(defined_[id], where, " uses '", graph_.value_info(id).name,
                "' before it is defined");
     }
     HG_CHECK(node.attrs.size() == node.op->signature.attributes.size(), where, " has ",
@@ -166,18 +165,16 @@ class Verifier {
   Status check_results() {
     std::unordered_set<std::string_view> names;
     for (const auto& [name, id] : body_.outputs) {
-      HG_CHECK(exists(id) && defined_[static_cast<size_t>(id)], "output '", name,
+      HG_CHECK(exists(id) && defined_[id], "output '", name,
                "' refers to a value that is not defined");
       HG_CHECK(names.insert(name).second, "there are two outputs named '", name, "'");
     }
     for (const auto& [target, source] : body_.assignments) {
-      HG_CHECK(exists(target) && exists(source) && defined_[static_cast<size_t>(target)] &&
-                   defined_[static_cast<size_t>(source)],
+      HG_CHECK(exists(target) && exists(source) && defined_[target] && defined_[source],
                "an assignment refers to a value that is not defined");
       const ValueInfo& info = graph_.value_info(target);
-      HG_CHECK(info.state >= 0 &&
-                   body_.states[static_cast<size_t>(info.state)].kind != State::Kind::constant,
-               "'", info.name, "' is assigned, but is neither parameter nor buffer");
+      HG_CHECK(info.state >= 0 && body_.states[info.state].kind != State::Kind::constant, "'",
+               info.name, "' is assigned, but is neither parameter nor buffer");
       HG_CHECK(info.type == graph_.value_info(source).type, "'", info.name, "' is ", info.type,
                ", but ", graph_.value_info(source).type, " is assigned to it");
     }

@@ -64,7 +64,7 @@ Result<Value> input_value(Graph& graph, const Var& var,
   const LazyNode& node = LazyNode::of(var);
   if (node.kind == Kind::number) return graph.scalar(node.number, f32);
   const auto output = static_cast<size_t>(LazyNode::output(var));
-  const std::vector<Value>& made = values[static_cast<size_t>(node.place)];
+  const std::vector<Value>& made = values[node.place];
   HG_CHECK(output < made.size(), "an op gives ", int64_t(made.size()), " results, not ",
            int64_t(output + 1));
   return made[output];
@@ -74,7 +74,7 @@ Result<Value> input_value(Graph& graph, const Var& var,
 Status build(Graph& graph, std::span<const Var> vars, std::span<LazyNode* const> nodes) {
   std::vector<std::vector<Value>> values(nodes.size());
   for (const LazyNode* node : nodes) {
-    std::vector<Value>& made = values[static_cast<size_t>(node->place)];
+    std::vector<Value>& made = values[node->place];
     if (node->kind == Kind::number) continue;
     if (node->kind == Kind::leaf) {
       made = {graph.input(text("leaf_", int64_t{node->place}), node->types[0].dtype,

@@ -66,10 +66,10 @@ namespace {
 Status find_derivative_types(LazyNode& node) {
   if (!node.error.empty()) return invalid_argument(node.error);
   const auto type = [&](int input) -> Result<TensorType> {
-    const Var& var = node.inputs[static_cast<size_t>(input)];
+    const Var& var = node.inputs[input];
     const LazyNode& of = LazyNode::of(var);
     HG_CHECK(of.kind != Kind::number, "a number has no derivative");
-    return of.types[static_cast<size_t>(LazyNode::output(var))];
+    return of.types[LazyNode::output(var)];
   };
   std::vector<TensorType> types;
   if (node.kind == Kind::jacobian) {
@@ -132,7 +132,7 @@ Result<TensorType> type_of(LazyNode& node, int output) {
   }
   HG_CHECK(static_cast<size_t>(output) < node.types.size(), "an op gives ",
            int64_t(node.types.size()), " results, not ", output + 1);
-  return node.types[static_cast<size_t>(output)];
+  return node.types[output];
 }
 
 Result<TensorType> Var::type() const {

@@ -22,9 +22,9 @@ class Printer {
   std::string run(const Var& root) {
     std::string lines;
     for (const LazyNode* node : nodes_) {
-      std::string& text = texts_[static_cast<size_t>(node->place)];
+      std::string& text = texts_[node->place];
       text = text_of(*node);
-      const bool is_shared = uses_[static_cast<size_t>(node->place)] > 1 && !node->is_leaf();
+      const bool is_shared = uses_[node->place] > 1 && !node->is_leaf();
       if (!is_shared) continue;
       const std::string name = hg::text("t", shared_++);
       lines += hg::text(name, " = ", outer(text), "\n");

@@ -156,7 +156,7 @@ void Var::call(std::string_view op, std::span<const Var> inputs, std::span<const
                std::span<Var> outputs) {
   const std::shared_ptr<LazyNode> node = op_node(op, inputs, attrs);
   node->outputs = static_cast<int>(outputs.size());
-  for (int i = 0; i < node->outputs; ++i) outputs[static_cast<size_t>(i)] = Var(node, i);
+  for (int i = 0; i < node->outputs; ++i) outputs[i] = Var(node, i);
 }
 
 std::vector<Var> Var::any(std::string_view op, std::span<const Var> inputs,

@@ -315,7 +315,7 @@ class Reader {
     state.kind = static_cast<State::Kind>(source.kind());
     state.value = source.value();
     HG_TRY(check_id(state.value, body, "a state"));
-    ValueInfo& info = body.values[static_cast<size_t>(state.value)];
+    ValueInfo& info = body.values[state.value];
     if (info.state >= 0) return corrupt_model("value '", info.name, "' has two states");
     const Result<Sizes> shape = evaluate(info.type.shape, Bindings());
     if (!shape.ok()) return corrupt_model("state '", state.name, "': ", shape.status().message());

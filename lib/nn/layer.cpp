@@ -28,7 +28,7 @@ Status fill(Body& body, Body::State& own, uint64_t seed) {
   const Tensor& made = graph.states()[index].data.tensor;
   if (body.zero_row >= 0) {
     const int64_t row = own.shape[1] * size_of(own.dtype);
-    std::memset(made.as<std::byte>() + body.zero_row * row, 0, static_cast<size_t>(row));
+    std::memset(made.as<std::byte>() + body.zero_row * row, 0, row);
   }
   if (!own.array) {
     HG_TRY_ASSIGN(own.array, Array::copy_of(made));
@@ -111,7 +111,7 @@ Result<Value> add_to(Graph& graph, Body& body, const Value& x, const Value& targ
   for (const int slot : body.inputs) {
     Value input = slot == Body::kX ? x : slot == Body::kTarget ? target : Value();
     if (slot >= 0) {
-      const Body::State& own = body.states[static_cast<size_t>(slot)];
+      const Body::State& own = body.states[slot];
       HG_TRY_ASSIGN(input, state_in(graph, own, prefix + own.name));
     }
     inputs.push_back(input);
@@ -148,15 +148,14 @@ Result<Array> run(ExecutorBase& ex, Body& body, const Operand& x, const Operand&
   for (const int slot : body.inputs)
     inputs.push_back(slot == Body::kX        ? x
                      : slot == Body::kTarget ? target
-                     : slot == Body::kAbsent
-                         ? Operand()
-                         : Operand(body.states[static_cast<size_t>(slot)].array));
+                     : slot == Body::kAbsent ? Operand()
+                                             : Operand(body.states[slot].array));
   NamedAttrs attrs = body.attrs;
   if (body.has_mode) attrs.push_back({"training", body.is_training});
   HG_TRY_ASSIGN(const std::vector<Array> outputs, ex.calls(body.op, inputs, attrs));
   if (!body.is_training) return outputs[0];
   for (size_t i = 0; i < body.moved.size(); ++i) {
-    Array& state = body.states[static_cast<size_t>(body.moved[i])].array;
+    Array& state = body.states[body.moved[i]].array;
     HG_TRY(outputs[i + 1].to_host());
     copy_elements(outputs[i + 1], state.tensor());
     state.touch();

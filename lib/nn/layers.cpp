@@ -102,8 +102,7 @@ std::shared_ptr<Body> batch_norm(int64_t features, double eps, double momentum, 
   body->moved = {add(*body, "running_mean", {features}, init::zeros(), false),
                  add(*body, "running_var", {features}, init::ones(), false)};
   body->inputs.insert(body->inputs.end(), body->moved.begin(), body->moved.end());
-  Body::State& count = body->states[static_cast<size_t>(
-      add(*body, "num_batches_tracked", {}, init::zeros(), false))];
+  Body::State& count = body->states[add(*body, "num_batches_tracked", {}, init::zeros(), false)];
   count.dtype = i64;
   count.is_read = false;
   body->has_mode = true;
@@ -171,8 +170,8 @@ ReLU::ReLU() : Layer(layer_of("ReLU", "", "relu")) {}
 Sigmoid::Sigmoid() : Layer(layer_of("Sigmoid", "", "sigmoid")) {}
 Tanh::Tanh() : Layer(layer_of("Tanh", "", "tanh")) {}
 GELU::GELU(GeluApproximation approximate)
-    : Layer(layer_of("GELU", hg::text("approximate='", name_of(approximate), "'"), "gelu", {Body::kX},
-                     {{"approximate", approximate}})) {}
+    : Layer(layer_of("GELU", hg::text("approximate='", name_of(approximate), "'"), "gelu",
+                     {Body::kX}, {{"approximate", approximate}})) {}
 Softmax::Softmax(int64_t dim)
     : Layer(layer_of("Softmax", hg::text("dim=", dim), "softmax", {Body::kX}, {{"dim", dim}})) {}
 MSELoss::MSELoss(Reduction reduction) : Layer(mse_loss(reduction)) {}

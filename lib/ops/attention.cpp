@@ -62,7 +62,7 @@ Value repeat_heads(const Value& x, const Dim& heads) {
   const int rank = x.rank();
   if (rank < 3 || x.dim(-3) == heads) return x;
   Shape shape = x.shape();
-  shape[static_cast<size_t>(rank - 3)] = heads;
+  shape[rank - 3] = heads;
   Shape split = x.shape();
   split.insert(split.end() - 2, Dim(1));
   Shape wide = split;
@@ -140,7 +140,7 @@ Value sum_heads(const Value& d, const Value& like) {
   const int rank = d.rank();
   if (rank < 3 || like.dim(-3) == d.dim(-3)) return d;
   Shape split = d.shape();
-  split[static_cast<size_t>(rank - 3)] = like.dim(-3);
+  split[rank - 3] = like.dim(-3);
   split.insert(split.end() - 2, floordiv(d.dim(-3), like.dim(-3)));
   return sum(reshape(d, split), {rank - 2});
 }

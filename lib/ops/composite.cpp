@@ -26,7 +26,7 @@ Status prelu(ExpandContext& c) {
   if (weight.rank() == 1 && !(weight.dim(0) == Dim(1)) && x.rank() > 1) {
     if (differ(weight.dim(0), x.dim(1)))
       return invalid_argument("prelu: weight is ", weight.shape(), ", x is ", x.shape());
-    Shape shape(static_cast<size_t>(x.rank()), Dim(1));
+    Shape shape(x.rank(), Dim(1));
     shape[1] = weight.dim(0);
     weight = term::reshape(weight, shape);
   } else if (weight.rank() == 1 && x.rank() == 0) {

@@ -15,7 +15,7 @@ Status bind_inputs(InferContext& c, const Graph& body, int first, Bindings& bind
     return c.fail("a subgraph takes ", static_cast<int64_t>(body.inputs().size()), " inputs, but ",
                   given, " are given");
   for (int i = 0; i < given; ++i) {
-    const TensorType& inside = body.value_info(body.inputs()[static_cast<size_t>(i)]).type;
+    const TensorType& inside = body.value_info(body.inputs()[i]).type;
     const TensorType& outside = c.in(first + i);
     if (inside.dtype != outside.dtype || inside.rank() != outside.rank())
       return c.fail("a subgraph's input ", i, " is ", inside, ", but ", outside, " is given");
@@ -145,7 +145,7 @@ Status infer_while(InferContext& c) {
   c.set_output_count(carried);
   for (int i = 0; i < carried; ++i) {
     c.out(i) = c.in(i + 1);
-    const Shape& before = body.value_info(body.inputs()[static_cast<size_t>(i)]).type.shape;
+    const Shape& before = body.value_info(body.inputs()[i]).type.shape;
     for (size_t d = 0; d < before.size(); ++d)
       if (std::find(changing.begin(), changing.end(), before[d].symbol()) != changing.end())
         c.out(i).shape[d] = c.fresh_dim();

@@ -12,7 +12,7 @@ namespace {
 // A list attribute with one number per spatial dim; one number stands for all.
 Result<std::vector<Dim>> spatial(const AttrReader& attrs, std::string_view name, int dims) {
   const std::span<const Dim> given = attrs.integers(name);
-  if (given.size() == 1) return std::vector<Dim>(static_cast<size_t>(dims), given[0]);
+  if (given.size() == 1) return std::vector<Dim>(dims, given[0]);
   if (given.size() != static_cast<size_t>(dims))
     return invalid_argument(name, " has ", int64_t(given.size()), " numbers for ", dims,
                             " spatial dims");
@@ -32,7 +32,7 @@ Result<Geometry> geometry(const AttrReader& attrs, int dims, bool with_output_pa
   HG_TRY_ASSIGN(g.stride, spatial(attrs, "stride", dims));
   HG_TRY_ASSIGN(g.padding, spatial(attrs, "padding", dims));
   HG_TRY_ASSIGN(g.dilation, spatial(attrs, "dilation", dims));
-  g.output_padding.assign(static_cast<size_t>(dims), Dim(0));
+  g.output_padding.assign(dims, Dim(0));
   if (with_output_padding) {
     HG_TRY_ASSIGN(g.output_padding, spatial(attrs, "output_padding", dims));
   }
@@ -118,7 +118,7 @@ Status conv_infer(InferContext& c) {
 // The first elements of each spatial dim, where rounding left more than the tensor had.
 Value cropped(Graph& g, Value x, const Shape& shape) {
   for (int i = 2; i < x.rank(); ++i) {
-    const Dim& want = shape[static_cast<size_t>(i)];
+    const Dim& want = shape[i];
     if (x.dim(i) == want) continue;
     x = g.call("slice", {x}, {{"dim", i}, {"start", 0}, {"end", want}, {"step", 1}});
   }

@@ -106,12 +106,12 @@ Status pad_grad(GradContext& c) {
     return {};
   }
   for (int d = 0; d < x.rank(); ++d) {
-    const Dims along = {pads[static_cast<size_t>(2 * d)], pads[static_cast<size_t>(2 * d + 1)]};
+    const Dims along = {pads[2 * d], pads[2 * d + 1]};
     if (along[0] == Dim(0) && along[1] == Dim(0)) continue;
     const Value inside = g.call("arange", {}, {{"end", x.dim(d)}});
     const Value source = g.call("pad", {inside}, {{"pads", along}, {"mode", mode}});
     Shape shape = dx.shape();
-    shape[static_cast<size_t>(d)] = x.dim(d);
+    shape[d] = x.dim(d);
     dx = g.call("index_reduce", {expand(number(x, 0), shape), source, dx},
                 {{"dim", d}, {"reduce", "add"}});
   }

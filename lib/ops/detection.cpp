@@ -160,7 +160,7 @@ Status deform_im2col_grad(GradContext& c) {
   const std::vector<Value> d = c.graph().calls(
       "deform_im2col_grad", {c.dout(0), c.in(0), c.in(1), c.in(2)}, block_attrs(c.attrs()));
   if (d.size() != 3) return {};
-  for (int i = 0; i < 3; ++i) c.set_grad(i, d[static_cast<size_t>(i)]);
+  for (int i = 0; i < 3; ++i) c.set_grad(i, d[i]);
   return {};
 }
 

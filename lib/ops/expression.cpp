@@ -18,7 +18,7 @@ std::vector<KernelInput> inputs_of(const Context& c, int count) {
   for (int i = 0; i < count; ++i) inputs.push_back({.value = c.in(i)});
   for (const Dim& number : c.attrs().integers("numbers"))
     if (number.is_constant() && number.constant() >= 0 && number.constant() < count)
-      inputs[static_cast<size_t>(number.constant())].is_number = true;
+      inputs[number.constant()].is_number = true;
   return inputs;
 }
 
@@ -51,8 +51,7 @@ Status grad(GradContext& c) {
   std::vector<KernelInput> inputs = inputs_of(c, count);
   size_t rank = c.attrs().integers("shape").size();  // of the call
   for (int i = 0; i < count; ++i)
-    rank = std::max(
-        rank, c.in(i).shape().size() - (syntax.parameters[static_cast<size_t>(i)].components > 0));
+    rank = std::max(rank, c.in(i).shape().size() - (syntax.parameters[i].components > 0));
   for (int k = 0; k < c.output_count(); ++k) inputs.push_back({.value = c.out(k)});
   for (int k = 0; k < c.output_count(); ++k) inputs.push_back({.value = c.dout(k)});
   for (size_t k = syntax.parameters.size(); k < inputs.size(); ++k)
@@ -63,13 +62,13 @@ Status grad(GradContext& c) {
   HG_TRY_ASSIGN(const std::vector<Value> gradients, lower_kernel(c.graph(), text, inputs, {}));
   for (int i = 0; i < count; ++i) {
     if (!c.needs(i)) continue;
-    const std::string& name = syntax.parameters[static_cast<size_t>(i)].name;
+    const std::string& name = syntax.parameters[i].name;
     const auto found =
         std::find_if(text.outputs.begin(), text.outputs.end(),
                      [&](const Syntax::Output& output) { return output.name == "d" + name; });
     if (found == text.outputs.end())
       return unsupported("'", syntax.kernel, "' has no backward for '", name, "'");
-    const Value dx = gradients[static_cast<size_t>(found - text.outputs.begin())];
+    const Value dx = gradients[found - text.outputs.begin()];
     c.set_grad(i, dx.dtype() == c.in(i).dtype() ? dx : cast(dx, c.in(i).dtype()));
   }
   return {};

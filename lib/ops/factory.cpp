@@ -46,7 +46,7 @@ Status eye_expand(ExpandContext& c) {
   auto count_up = [&](std::string_view size, int at) {
     const Dim end = c.attrs().integer(size);
     Shape shape(2, Dim(1));
-    shape[static_cast<size_t>(at)] = end;
+    shape[at] = end;
     return reshape(c.graph().call("arange", {}, {{"end", end}}), shape);
   };
   c.set_out(0, cast(op("eq", count_up("n", 0), count_up("m", 1)), c.attrs().dtype("dtype")));

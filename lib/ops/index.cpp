@@ -48,7 +48,7 @@ Status index_select_infer(InferContext& c) {
   if (x.rank() == 0) return c.fail("x has no dims");
   HG_TRY_ASSIGN(const int dim, c.axis("dim", x.rank()));
   c.out(0) = x;
-  c.out(0).shape[static_cast<size_t>(dim)] = c.in(1).shape[0];
+  c.out(0).shape[dim] = c.in(1).shape[0];
   return {};
 }
 

@@ -103,7 +103,7 @@ Status read_targets(ExpandContext& c, std::string_view op, Targets& t) {
 }
 
 Value picked(const Value& x, const Value& index) {  // x[n, index[n, ...], ...]
-  if (!index) return index;  // of a graph that failed
+  if (!index) return index;                         // of a graph that failed
   Shape column = index.shape();
   column.insert(column.begin() + 1, Dim(1));
   const Value taken = x.graph()->call("gather", {x, term::reshape(index, column)}, {{"dim", 1}});
@@ -156,8 +156,8 @@ Status soft_cross_entropy(ExpandContext& c, double smoothing) {
   if (smoothing > 0) target = target * (1 - smoothing) + smoothing / classes;
   Value terms = c.graph().call("log_softmax", {x}, {{"dim", axis}}) * target;
   if (given(c, 2)) {
-    Shape shape(static_cast<size_t>(x.rank()), Dim(1));
-    shape[static_cast<size_t>(axis)] = x.dim(axis);
+    Shape shape(x.rank(), Dim(1));
+    shape[axis] = x.dim(axis);
     terms = terms * term::reshape(c.in(2), shape);
   }
   const std::string& reduction = c.attrs().string("reduction");
@@ -188,7 +188,7 @@ Status cross_entropy(ExpandContext& c) {
       return unsupported("cross_entropy: the number of classes, ", t.x.dim(1), ", must be known");
     Value all = log_p;
     if (weight) {
-      Shape shape(static_cast<size_t>(t.x.rank()), Dim(1));
+      Shape shape(t.x.rank(), Dim(1));
       shape[1] = t.x.dim(1);
       all = all * term::reshape(weight, shape);
     }

@@ -85,18 +85,18 @@ Status permute_infer(InferContext& c) {
   TensorType& y = c.out(0);
   y.dtype = x.dtype;
   y.shape.clear();
-  for (int d : dims) y.shape.push_back(x.shape[static_cast<size_t>(d)]);
+  for (int d : dims) y.shape.push_back(x.shape[d]);
   return {};
 }
 
 // dx = dy with the dims where they were
 Status permute_grad(GradContext& c) {
   const int rank = c.in(0).rank();
-  Dims inverse(static_cast<size_t>(rank));
+  Dims inverse(rank);
   const std::span<const Dim> dims = c.attrs().integers("dims");
   for (int i = 0; i < rank; ++i) {
-    HG_TRY_ASSIGN(const int from, normalize_axis(dims[static_cast<size_t>(i)].constant(), rank));
-    inverse[static_cast<size_t>(from)] = i;
+    HG_TRY_ASSIGN(const int from, normalize_axis(dims[i].constant(), rank));
+    inverse[from] = i;
   }
   c.set_grad(0, permute(c.dout(0), std::move(inverse)));
   return {};
@@ -148,12 +148,12 @@ Status slice_infer(InferContext& c) {
   HG_TRY_ASSIGN(const int dim, c.axis("dim", x.rank()));
   const Dim start = c.attrs().integer("start"), end = c.attrs().integer("end");
   const Dim step = c.attrs().integer("step");
-  const Dim& size = x.shape[static_cast<size_t>(dim)];
+  const Dim& size = x.shape[dim];
   if (below(step, 1)) return c.fail("step is ", step, ", but must be 1 or more");
   if (below(start, 0) || below(end - start, 0) || below(size - end, 0))
     return c.fail("[", start, ", ", end, ") is not within dim ", dim, " of ", x.shape);
   c.out(0) = x;
-  c.out(0).shape[static_cast<size_t>(dim)] = ceildiv(end - start, step);
+  c.out(0).shape[dim] = ceildiv(end - start, step);
   return {};
 }
 
@@ -215,9 +215,9 @@ Status diagonal_infer(InferContext& c) {
   y.dtype = x.dtype;
   y.shape.clear();
   for (int d = 0; d < x.rank(); ++d)
-    if (d != dim1 && d != dim2) y.shape.push_back(x.shape[static_cast<size_t>(d)]);
-  const Dim rows = x.shape[static_cast<size_t>(dim1)] + min(offset, 0);
-  const Dim columns = x.shape[static_cast<size_t>(dim2)] - max(offset, 0);
+    if (d != dim1 && d != dim2) y.shape.push_back(x.shape[d]);
+  const Dim rows = x.shape[dim1] + min(offset, 0);
+  const Dim columns = x.shape[dim2] - max(offset, 0);
   y.shape.push_back(max(min(rows, columns), 0));
   return {};
 }
@@ -250,12 +250,12 @@ Status unfold_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   HG_TRY_ASSIGN(const int dim, c.axis("dim", x.rank()));
   const Dim size = c.attrs().integer("size"), step = c.attrs().integer("step");
-  const Dim length = x.rank() == 0 ? Dim(1) : x.shape[static_cast<size_t>(dim)];
+  const Dim length = x.rank() == 0 ? Dim(1) : x.shape[dim];
   if (below(step, 1)) return c.fail("step is ", step, ", but must be 1 or more");
   if (below(size, 0) || below(length - size, 0))
     return c.fail("size is ", size, ", but dim ", dim, " of x has ", length, " elements");
   c.out(0) = x;
-  if (x.rank() > 0) c.out(0).shape[static_cast<size_t>(dim)] = floordiv(length - size, step) + 1;
+  if (x.rank() > 0) c.out(0).shape[dim] = floordiv(length - size, step) + 1;
   c.out(0).shape.push_back(size);
   return {};
 }
@@ -286,7 +286,7 @@ Status unfold_grad(GradContext& c) {
   }
   dy = permute(dy, std::move(order));
   Shape flat = x.shape();
-  flat[static_cast<size_t>(dim)] = windows * size;
+  flat[dim] = windows * size;
   c.set_grad(
       0, g.call("index_reduce", {full_like(x, 0), reshape(at, {windows * size}), reshape(dy, flat)},
                 {{"dim", dim}, {"reduce", "add"}}));

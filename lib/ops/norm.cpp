@@ -72,7 +72,7 @@ void fused_grad(GradContext& c, std::string_view name, const NamedAttrs& attrs) 
       c.graph().calls(name, {c.in(0), input_or_none(c, 1), c.dout(0)}, attrs);
   if (d.size() != 3) return;
   for (int i = 0; i < 3; ++i)
-    if (given(c, i)) c.set_grad(i, d[static_cast<size_t>(i)]);
+    if (given(c, i)) c.set_grad(i, d[i]);
 }
 Status layer_norm_grad(GradContext& c) {
   fused_grad(
@@ -116,7 +116,7 @@ Status rms_norm_expand(ExpandContext& c) {
 
 // A vector over the channels, shaped to broadcast with [n, c, ...].
 Value per_channel(const Value& v, int rank) {
-  Shape shape(static_cast<size_t>(rank), Dim(1));
+  Shape shape(rank, Dim(1));
   shape[1] = v.dim(0);
   return reshape(v, std::move(shape));
 }

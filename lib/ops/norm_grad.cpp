@@ -70,7 +70,7 @@ Status layer_norm_expand(ExpandContext& c) {
 
 Status batch_norm_expand(ExpandContext& c) {
   Dims all = {0};
-  Shape affine(static_cast<size_t>(c.in(0).rank()), Dim(1));
+  Shape affine(c.in(0).rank(), Dim(1));
   affine[1] = c.in(0).dim(1);
   for (int i = 2; i < c.in(0).rank(); ++i) all.emplace_back(i);
   return expand_with(c, all, all, affine);

@@ -25,8 +25,7 @@ Status infer(InferContext& c) {
   const Slots at = slots_of(c.attrs().op());
   const auto check = [&](int i, const TensorType& type) -> Status {
     if (!given(c, i) || c.in(i) == type) return {};
-    return c.fail(c.attrs().op().signature.inputs[static_cast<size_t>(i)].name, " is ", c.in(i),
-                  ", not ", type);
+    return c.fail(c.attrs().op().signature.inputs[i].name, " is ", c.in(i), ", not ", type);
   };
   if (!is_float(c.in(0).dtype)) return c.fail("x is ", c.in(0).dtype, ", not a float");
   for (int i = 1; i < at.gradient; ++i) HG_TRY(check(i, c.in(0)));

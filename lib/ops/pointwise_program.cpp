@@ -22,8 +22,7 @@ void set_result(ExpandContext& c, const PointwiseProgram& program) {
   for (const PointwiseProgram::Step& step : program.steps) {
     std::vector<Value> inputs;
     for (const int arg : step.args)
-      inputs.push_back(arg == PointwiseProgram::kAbsent ? Value()
-                                                        : values[static_cast<size_t>(arg)]);
+      inputs.push_back(arg == PointwiseProgram::kAbsent ? Value() : values[arg]);
     values.push_back(c.graph().call(step.op->name(), inputs, named_attrs(*step.op, step.attrs)));
   }
   c.set_out(0, values.back());

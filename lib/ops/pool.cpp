@@ -30,8 +30,7 @@ Status pooled_shape(const InferContext& c, const Shape& shape, bool dilated, Sha
   if (!stride.ok()) return c.fail(stride.status().message());
   Result<Dims> padding = per_dim(attrs, "padding", dims);
   if (!padding.ok()) return c.fail(padding.status().message());
-  Result<Dims> dilation =
-      dilated ? per_dim(attrs, "dilation", dims) : Dims(static_cast<size_t>(dims), Dim(1));
+  Result<Dims> dilation = dilated ? per_dim(attrs, "dilation", dims) : Dims(dims, Dim(1));
   if (!dilation.ok()) return c.fail(dilation.status().message());
   out = {shape[0], shape[1]};
   for (size_t i = 0; i < static_cast<size_t>(dims); ++i) {

@@ -19,7 +19,7 @@ Shape reduced_shape(const Shape& shape, const std::vector<int>& axes, bool keepd
   for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
     const bool gone = std::find(axes.begin(), axes.end(), d) != axes.end();
     if (!gone)
-      result.push_back(shape[static_cast<size_t>(d)]);
+      result.push_back(shape[d]);
     else if (keepdim)
       result.emplace_back(1);
   }
@@ -85,7 +85,7 @@ Status infer_extreme(InferContext& c) {
   HG_TRY_ASSIGN(std::vector<int> axes, c.axes("dim", c.in(0).rank()));
   if (axes.empty()) axes = all_axes(c.in(0).rank());
   for (int axis : axes)
-    if (c.in(0).rank() > 0 && c.in(0).shape[static_cast<size_t>(axis)] == Dim(0))
+    if (c.in(0).rank() > 0 && c.in(0).shape[axis] == Dim(0))
       return c.fail("dim ", axis, " of ", c.in(0).shape, " is empty, there is no extreme value");
   return infer_dims(c, c.in(0).dtype);
 }
@@ -101,7 +101,7 @@ Status infer_index(InferContext& c) {
     axes = {axis};
   }
   for (int axis : axes)
-    if (x.rank() > 0 && x.shape[static_cast<size_t>(axis)] == Dim(0))
+    if (x.rank() > 0 && x.shape[axis] == Dim(0))
       return c.fail("dim ", axis, " of ", x.shape, " is empty, there is no extreme value");
   c.out(0) = {i64, reduced_shape(x.shape, axes, keepdim)};
   return {};

@@ -76,10 +76,10 @@ template <class Step>
 Status unroll(ExpandContext& c, const Step& step) {
   HG_TRY_ASSIGN(const int64_t time, steps_of(c));
   Value h = c.in(1);
-  std::vector<Value> all(static_cast<size_t>(time));
+  std::vector<Value> all(time);
   for_steps(c, time, false, [&](int64_t t) {
     h = step(at_time(c.in(0), t), h);
-    all[static_cast<size_t>(t)] = h;
+    all[t] = h;
   });
   c.set_out(0, stack(all, h));
   c.set_out(1, h);

@@ -88,11 +88,11 @@ Status lstm_grad_expand(ExpandContext& c) {
   struct Step {
     Value in, forget, fresh, out, before, cell;
   };
-  std::vector<Step> steps(static_cast<size_t>(time));
+  std::vector<Step> steps(time);
   Value cell = c.in(1);
   for_steps(c, time, false, [&](int64_t t) {
     const Value gates = at_time(c.in(0), t);
-    Step& s = steps[static_cast<size_t>(t)];
+    Step& s = steps[t];
     s = {sigmoid(part_of(gates, 0, hidden)),
          sigmoid(part_of(gates, 1, hidden)),
          tanh(part_of(gates, 2, hidden)),
@@ -102,16 +102,16 @@ Status lstm_grad_expand(ExpandContext& c) {
     s.cell = cell = s.forget * cell + s.in * s.fresh;
   });
   Value dh = given_or_zero(c, 4, c.in(1).shape()), dc = given_or_zero(c, 5, c.in(1).shape());
-  std::vector<Value> dgates(static_cast<size_t>(time));
+  std::vector<Value> dgates(time);
   for_steps(c, time, true, [&](int64_t t) {
-    const Step& s = steps[static_cast<size_t>(t)];
+    const Step& s = steps[t];
     const Value d = arriving(c, 3, dh, t), squashed = tanh(s.cell);
     dc = dc + with_slope_of_tanh(d * s.out, squashed);
     const std::vector<Value> parts = {
         with_slope_of_sigmoid(dc * s.fresh, s.in), with_slope_of_sigmoid(dc * s.before, s.forget),
         with_slope_of_tanh(dc * s.in, s.fresh), with_slope_of_sigmoid(d * squashed, s.out)};
     const Value da = c.graph().call("concat", parts, {{"dim", 1}});
-    dgates[static_cast<size_t>(t)] = da;
+    dgates[t] = da;
     dc = dc * s.forget;
     dh = term::op("matmul", da, c.in(2));
   });
@@ -128,7 +128,7 @@ Status gru_grad_expand(ExpandContext& c) {
   HG_TRY_ASSIGN(const int64_t time, steps_of(c));
   const Dim hidden = floordiv(c.in(0).dim(2), 3);
   Value dh = given_or_zero(c, 5, {c.in(0).dim(1), hidden});
-  std::vector<Value> dgates(static_cast<size_t>(time)), dbacks(static_cast<size_t>(time));
+  std::vector<Value> dgates(time), dbacks(static_cast<size_t>(time));
   for_steps(c, time, true, [&](int64_t t) {
     const Value gates = at_time(c.in(0), t), back = at_time(c.in(1), t), h = at_time(c.in(2), t);
     const Value r = sigmoid(part_of(gates, 0, hidden) + part_of(back, 0, hidden));
@@ -142,8 +142,8 @@ Status gru_grad_expand(ExpandContext& c) {
       return c.graph().call("concat", {dr, dz, last}, {{"dim", 1}});
     };
     const Value du = joined(dn * r);
-    dgates[static_cast<size_t>(t)] = joined(dn);
-    dbacks[static_cast<size_t>(t)] = du;
+    dgates[t] = joined(dn);
+    dbacks[t] = du;
     dh = d * z + term::op("matmul", du, c.in(3));
   });
   c.set_out(0, dgates.empty() ? c.in(0) : stack(dgates, dgates[0]));
@@ -158,12 +158,12 @@ Status rnn_grad_expand(ExpandContext& c) {
   HG_TRY_ASSIGN(const int64_t time, steps_of(c));
   Value dh = given_or_zero(c, 3, {c.in(0).dim(1), c.in(0).dim(2)});
   const bool relu = c.attrs().string("nonlinearity") == "relu";
-  std::vector<Value> dgates(static_cast<size_t>(time));
+  std::vector<Value> dgates(time);
   for_steps(c, time, true, [&](int64_t t) {
     const Value y = at_time(c.in(0), t), d = arriving(c, 2, dh, t);
     const Value da = relu ? where(term::op("gt", y, term::number(y, 0)), d, term::full_like(d, 0))
                           : with_slope_of_tanh(d, y);
-    dgates[static_cast<size_t>(t)] = da;
+    dgates[t] = da;
     dh = term::op("matmul", da, c.in(1));
   });
   c.set_out(0, dgates.empty() ? c.in(0) : stack(dgates, dgates[0]));

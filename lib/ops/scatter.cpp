@@ -162,7 +162,7 @@ Status index_reduce_infer(InferContext& c) {
 
 Value index_along(const Value& index, const Value& src, int dim) {
   Shape shape(src.shape().size(), Dim(1));
-  shape[static_cast<size_t>(dim)] = index.dim(0);
+  shape[dim] = index.dim(0);
   return expand(reshape(index, shape), src.shape());
 }
 

@@ -37,8 +37,7 @@ Status scatter_infer(InferContext& c) {
   if (!scratch.status().ok()) return c.fail(scratch.status().message());
   if (src.dtype != x.dtype) return c.fail("x is ", x.dtype, ", src is ", src.dtype);
   bool same = src.rank() == view.rank();
-  for (int d = 0; same && d < src.rank(); ++d)
-    same = !differ(src.shape[static_cast<size_t>(d)], view.dim(d));
+  for (int d = 0; same && d < src.rank(); ++d) same = !differ(src.shape[d], view.dim(d));
   if (!same) return c.fail("src must be ", view.shape(), ", it is ", src.shape);
   c.out(0) = x;
   return {};

@@ -17,8 +17,8 @@ Status unique_infer(InferContext& c) {
   HG_TRY_ASSIGN(const int axis, c.axis("dim", x.rank()));
   if (x.rank() == 0) return {};
   c.out(0).shape = x.shape;
-  c.out(0).shape[static_cast<size_t>(axis)] = found;
-  c.out(1).shape = {x.shape[static_cast<size_t>(axis)]};
+  c.out(0).shape[axis] = found;
+  c.out(1).shape = {x.shape[axis]};
   return {};
 }
 
@@ -31,8 +31,7 @@ Status searchsorted_infer(InferContext& c) {
   if (sorted.rank() > 1) {
     bool fits = sorted.rank() == values.rank();
     for (int d = 0; fits && d + 1 < sorted.rank(); ++d) {
-      const Dim &a = sorted.shape[static_cast<size_t>(d)],
-                &b = values.shape[static_cast<size_t>(d)];
+      const Dim &a = sorted.shape[d], &b = values.shape[d];
       fits = !a.is_constant() || !b.is_constant() || a == b;
     }
     if (!fits) return c.fail("the leading dims differ: ", sorted.shape, " and ", values.shape);

@@ -32,9 +32,7 @@ Status infer_sort(InferContext& c) {
 }
 
 // The size of the line that dim names; 1 for rank 0
-Dim line_size(const TensorType& x, int axis) {
-  return x.rank() == 0 ? Dim(1) : x.shape[static_cast<size_t>(axis)];
-}
+Dim line_size(const TensorType& x, int axis) { return x.rank() == 0 ? Dim(1) : x.shape[axis]; }
 
 Status infer_topk(InferContext& c) {
   const TensorType& x = c.in(0);
@@ -43,7 +41,7 @@ Status infer_topk(InferContext& c) {
   if (k.is_constant() && size.is_constant() && (k.constant() < 0 || k.constant() > size.constant()))
     return c.fail("k is ", k, ", dim ", axis, " has ", size, " elements");
   c.out(0) = x;
-  if (x.rank() > 0) c.out(0).shape[static_cast<size_t>(axis)] = k;
+  if (x.rank() > 0) c.out(0).shape[axis] = k;
   c.out(1) = {i64, c.out(0).shape};
   return {};
 }

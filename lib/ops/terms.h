@@ -42,7 +42,7 @@ Value input_or_none(const Context& c, int i) {
 // A list attribute with one number per spatial dim; one number stands for all.
 inline Result<Dims> per_dim(const AttrReader& attrs, std::string_view name, int dims) {
   const std::span<const Dim> listed = attrs.integers(name);
-  if (listed.size() == 1) return Dims(static_cast<size_t>(dims), listed[0]);
+  if (listed.size() == 1) return Dims(dims, listed[0]);
   if (listed.size() != static_cast<size_t>(dims))
     return invalid_argument(name, " has ", int64_t(listed.size()), " numbers for ", dims,
                             " spatial dims");
@@ -79,7 +79,7 @@ inline Value permute(const Value& x, Dims dims) {
   return x.graph()->call("permute", {x}, {{"dims", std::move(dims)}});
 }
 inline Value transpose_last(const Value& x) {  // the last two dims swapped
-  if (x.rank() < 2) return x;  // of a graph that is broken already
+  if (x.rank() < 2) return x;                  // of a graph that is broken already
   Dims dims;
   for (int i = 0; i < x.rank(); ++i) dims.emplace_back(i);
   std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);

@@ -18,13 +18,13 @@ Place BlockList::add(std::string_view name, int64_t bytes, Side side) {
 }
 
 void BlockList::extend(int32_t block, int step) {
-  Lifetime& lifetime = plan_->blocks[static_cast<size_t>(block)].lifetime;
+  Lifetime& lifetime = plan_->blocks[block].lifetime;
   lifetime.last = std::max(lifetime.last, step);
 }
 
 void BlockList::note_reader(const Place& place, int position) {
   if (!holds(place)) return;
-  int& last = last_reader_[static_cast<size_t>(place.block)];
+  int& last = last_reader_[place.block];
   last = std::max(last, position);
 }
 

@@ -23,7 +23,7 @@ class BlockList {
   }
   // A value in it is read at this position.
   void note_reader(const Place& place, int position);
-  int last_reader(int32_t block) const { return last_reader_[static_cast<size_t>(block)]; }
+  int last_reader(int32_t block) const { return last_reader_[block]; }
   // No step is added any more: what is read from this position on, by later parts, as an output or
   // by an assignment, lives to the end.
   void close(int position);

@@ -70,12 +70,12 @@ Place Planner::memory_of_input(const Node& node, const Step& step, size_t output
       continue;
     if (in.place.kind == Place::Kind::state) {
       const auto state = static_cast<size_t>(in.place.index);
-      if (updated_[static_cast<size_t>(node.outputs[output])] == body_.states[state].value &&
+      if (updated_[node.outputs[output]] == body_.states[state].value &&
           state_last_use_[state] <= position_)
         return in.place;
     }
     if (in.place.kind != Place::Kind::arena || in.place.index != plan_.part) continue;
-    const Block& block = plan_.blocks[static_cast<size_t>(in.place.block)];
+    const Block& block = plan_.blocks[in.place.block];
     if (block.lifetime.bytes == out.bytes() && blocks_.last_reader(in.place.block) <= position_)
       return in.place;
   }
@@ -85,8 +85,7 @@ Place Planner::memory_of_input(const Node& node, const Step& step, size_t output
 void Planner::count_repeated() {
   std::vector<char> seen(body_.nodes.size(), 0);
   for (const Step& step : plan_.steps)
-    if (step.node >= 0 && std::exchange(seen[static_cast<size_t>(step.node)], 1))
-      plan_.extra_flops += step.flops;
+    if (step.node >= 0 && std::exchange(seen[step.node], 1)) plan_.extra_flops += step.flops;
 }
 
 void place_blocks(Plan& plan) {
@@ -111,7 +110,7 @@ void place_blocks(Plan& plan) {
   }
   const auto move = [&](Place& place) {
     if (place.kind == Place::Kind::arena && place.index == plan.part && place.block >= 0)
-      place.offset += moved[static_cast<size_t>(place.block)];
+      place.offset += moved[place.block];
   };
   const auto move_step = [&](Step& step) {
     for (PlacedTensor& in : step.inputs) move(in.place);

@@ -57,8 +57,8 @@ std::vector<std::vector<int>> needs_of(const Plan& plan) {
   std::vector<std::vector<int>> needs(plan.steps.size());
   std::map<std::pair<Place::Kind, int32_t>, std::vector<Access>> known;  // by block or state
   for (int step = 0; step < static_cast<int>(plan.steps.size()); ++step) {
-    const Step& s = plan.steps[static_cast<size_t>(step)];
-    std::vector<int>& mine = needs[static_cast<size_t>(step)];
+    const Step& s = plan.steps[step];
+    std::vector<int>& mine = needs[step];
     const auto touch = [&](const PlacedTensor& placed, bool writes) {
       const Place& place = placed.place;
       const bool is_block = place.kind == Place::Kind::arena && place.index == plan.part;
@@ -94,7 +94,7 @@ struct Cost {
   double alone = 0, shared = 0;
 };
 Cost cost_of(const Graph& graph, const Step& step, int threads) {
-  const Op* const op = step.node < 0 ? nullptr : graph.nodes()[static_cast<size_t>(step.node)].op;
+  const Op* const op = step.node < 0 ? nullptr : graph.nodes()[step.node].op;
   int64_t bytes = 0;
   for (const PlacedTensor& out : step.outputs) bytes += out.tensor.bytes();
   // An op that does not say what it counts may look at a few rows of a large table.
@@ -121,14 +121,12 @@ bool gains(double longest, double apart) {
 std::vector<int> fill_bins(std::span<const double> costs, int bins, double& fullest) {
   std::vector<int> order(costs.size()), bin_of(costs.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return costs[static_cast<size_t>(a)] > costs[static_cast<size_t>(b)];
-  });
-  std::vector<double> sums(static_cast<size_t>(bins), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return costs[a] > costs[b]; });
+  std::vector<double> sums(bins, 0);
   for (const int i : order) {
     const auto least = std::min_element(sums.begin(), sums.end());
-    *least += costs[static_cast<size_t>(i)];
-    bin_of[static_cast<size_t>(i)] = static_cast<int>(least - sums.begin());
+    *least += costs[i];
+    bin_of[i] = static_cast<int>(least - sums.begin());
   }
   fullest = *std::max_element(sums.begin(), sums.end());
   return bin_of;
@@ -181,8 +179,7 @@ class StepSets {
 Branches branches_of(int begin, int end, int threads, std::span<const double> us,
                      const std::vector<std::vector<int>>& needs) {
   StepSets sets(begin);
-  for (int i = begin; i < end; ++i)
-    sets.add(us[static_cast<size_t>(i)], needs[static_cast<size_t>(i)]);
+  for (int i = begin; i < end; ++i) sets.add(us[i], needs[i]);
   std::vector<int> roots;
   std::vector<double> costs;
   sets.list(roots, costs);
@@ -190,17 +187,17 @@ Branches branches_of(int begin, int end, int threads, std::span<const double> us
   const int most = std::min(sets.count(), kMostLanes * threads);
   std::vector<int> lane_of = fill_bins(costs, most, fullest);
   Branches branches{begin, end, {}};
-  branches.lanes.resize(static_cast<size_t>(most));
+  branches.lanes.resize(most);
   for (int i = begin; i < end; ++i) {
     const auto root = std::lower_bound(roots.begin(), roots.end(), sets.root_of(i));
-    const int lane = lane_of[static_cast<size_t>(root - roots.begin())];
-    branches.lanes[static_cast<size_t>(lane)].push_back(i);
+    const int lane = lane_of[root - roots.begin()];
+    branches.lanes[lane].push_back(i);
   }
   // Pools give each thread neighbouring lanes first: those that make the threads' shares equal.
   std::vector<double> sums;
   for (const auto& lane : branches.lanes) {
     sums.push_back(0);
-    for (const int32_t step : lane) sums.back() += us[static_cast<size_t>(step)];
+    for (const int32_t step : lane) sums.back() += us[step];
   }
   const std::vector<int> thread_of = fill_bins(sums, threads, fullest);
   std::vector<size_t> order(branches.lanes.size());
@@ -221,14 +218,14 @@ struct Bytes {
     for (const Block& block : plan.blocks) {
       const int64_t bytes = align_up(block.lifetime.bytes);
       const auto end = static_cast<size_t>(block.lifetime.last) + 1;
-      born[static_cast<size_t>(block.lifetime.first)] += bytes;
-      alive[static_cast<size_t>(block.lifetime.first)] += bytes;
+      born[block.lifetime.first] += bytes;
+      alive[block.lifetime.first] += bytes;
       if (end < alive.size()) alive[end] -= bytes;
     }
     std::partial_sum(alive.begin(), alive.end(), alive.begin());
     for (size_t i = 0; i < plan.steps.size(); ++i) {
       if (plan.steps[i].workspace.block < 0) continue;
-      const Block& block = plan.blocks[static_cast<size_t>(plan.steps[i].workspace.block)];
+      const Block& block = plan.blocks[plan.steps[i].workspace.block];
       const int64_t bytes = align_up(block.lifetime.bytes);
       born[i] -= bytes - align_up(bytes / threads);
     }
@@ -239,13 +236,10 @@ struct Bytes {
 bool are_apart(const Branches& branches, const std::vector<std::vector<int>>& needs) {
   std::vector<int> lane_of(needs.size(), -1);
   for (size_t lane = 0; lane < branches.lanes.size(); ++lane)
-    for (const int32_t step : branches.lanes[lane])
-      lane_of[static_cast<size_t>(step)] = static_cast<int>(lane);
+    for (const int32_t step : branches.lanes[lane]) lane_of[step] = static_cast<int>(lane);
   for (int i = branches.begin; i < branches.end; ++i)
-    for (const int need : needs[static_cast<size_t>(i)])
-      if (need >= branches.begin &&
-          lane_of[static_cast<size_t>(need)] != lane_of[static_cast<size_t>(i)])
-        return false;
+    for (const int need : needs[i])
+      if (need >= branches.begin && lane_of[need] != lane_of[i]) return false;
   return true;
 }
 
@@ -324,12 +318,11 @@ Result<Plan> with_branches(PlanRequest request, const Plan& plan, std::vector<Br
   const auto prepare_again = [&] {
     if (request.prepared == nullptr) return;
     for (auto& [node, prepared] : *request.prepared)
-      if (alone[static_cast<size_t>(node)]) prepared.step.reset();
+      if (alone[node]) prepared.step.reset();
   };
   for (const Branches& branches : found)
     for (int i = branches.begin; i < branches.end; ++i)
-      if (const int32_t node = plan.steps[static_cast<size_t>(i)].node; node >= 0)
-        alone[static_cast<size_t>(node)] = 1;
+      if (const int32_t node = plan.steps[i].node; node >= 0) alone[node] = 1;
   Schedule schedule = plan.schedule;
   if (plan.next_node < request.graph->nodes().size())
     schedule.push_back(static_cast<int32_t>(plan.next_node));

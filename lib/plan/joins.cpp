@@ -29,7 +29,7 @@ class JoinFinder {
         static_cast<int>(dim.constant() < 0 ? dim.constant() + sizes->rank() : dim.constant());
     for (int d = 0; d < axis; ++d)
       if ((*sizes)[d] != 1) return;
-    const int at = position_of_[static_cast<size_t>(whole.node)];
+    const int at = position_of_[whole.node];
     std::vector<std::pair<ValueId, Joins::Part>> parts;
     int64_t offset = 0;
     for (const ValueId id : node.inputs) {
@@ -52,8 +52,8 @@ class JoinFinder {
   bool may_be_part(ValueId id, int at) const {
     const int32_t maker = graph_.value_info(id).node;
     if (maker < 0 || joins_.parts.count(id) > 0) return false;
-    const OpDef& def = body_.nodes[static_cast<size_t>(maker)].op->def;
-    const int from = position_of_[static_cast<size_t>(maker)];
+    const OpDef& def = body_.nodes[maker].op->def;
+    const int from = position_of_[maker];
     const bool is_assigned =
         std::any_of(body_.assignments.begin(), body_.assignments.end(),
                     [id](const auto& assignment) { return assignment.second == id; });
@@ -74,14 +74,13 @@ Joins find_joins(const Graph& graph, const Schedule& schedule, const Bindings& b
   const std::vector<Node>& nodes = graph.nodes();
   std::vector<int> position_of(nodes.size(), -1);
   for (size_t i = 0; i < schedule.size(); ++i) {
-    int& position = position_of[static_cast<size_t>(schedule[i])];
+    int& position = position_of[schedule[i]];
     if (position >= 0) return {};  // what is computed again would be written twice
     position = static_cast<int>(i);
   }
   JoinFinder finder(graph, bindings, position_of);
   for (const int32_t index : schedule)
-    if (nodes[static_cast<size_t>(index)].op->def.traits & kConcatenation)
-      finder.add(nodes[static_cast<size_t>(index)]);
+    if (nodes[index].op->def.traits & kConcatenation) finder.add(nodes[index]);
   return finder.take();
 }
 

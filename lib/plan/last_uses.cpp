@@ -10,7 +10,7 @@ LastUses::LastUses(const Graph& graph, const Schedule& schedule, bool keeps_all)
     : graph_(&graph), schedule_(&schedule), keeps_all_(keeps_all) {
   const GraphBody& body = GraphAccess::body(graph);
   last_.assign(body.values.size(), -1);
-  const auto keep = [&](ValueId id) { last_[static_cast<size_t>(id)] = kForever; };
+  const auto keep = [&](ValueId id) { last_[id] = kForever; };
   for (const auto& [name, id] : body.outputs) keep(id);
   for (const auto& [target, source] : body.assignments) keep(source);
   // A given order is that of one part: what the nodes of later parts read stays.
@@ -21,12 +21,11 @@ LastUses::LastUses(const Graph& graph, const Schedule& schedule, bool keeps_all)
       if (id != kNoValue) keep(id);
   next_.resize(schedule.size());
   for (size_t position = schedule.size(); position-- > 0;) {
-    const Node& node = body.nodes[static_cast<size_t>(schedule[position])];
-    for (const ValueId id : node.outputs)
-      next_[position].push_back(std::exchange(last_[static_cast<size_t>(id)], -1));
+    const Node& node = body.nodes[schedule[position]];
+    for (const ValueId id : node.outputs) next_[position].push_back(std::exchange(last_[id], -1));
     for (const ValueId id : node.inputs) {
       if (id == kNoValue) continue;
-      int& last = last_[static_cast<size_t>(id)];
+      int& last = last_[id];
       last = std::max(last, static_cast<int>(position));
     }
   }
@@ -34,9 +33,9 @@ LastUses::LastUses(const Graph& graph, const Schedule& schedule, bool keeps_all)
 
 void LastUses::begin(int position) {
   const auto at = static_cast<size_t>(position);
-  const Node& node = graph_->nodes()[static_cast<size_t>((*schedule_)[at])];
+  const Node& node = graph_->nodes()[(*schedule_)[at]];
   for (size_t i = 0; i < node.outputs.size(); ++i)
-    last_[static_cast<size_t>(node.outputs[i])] = keeps_all_ ? kForever : next_[at][i];
+    last_[node.outputs[i]] = keeps_all_ ? kForever : next_[at][i];
 }
 
 }  // namespace hg

@@ -19,7 +19,7 @@ class LastUses {
   LastUses(const Graph& graph, const Schedule& schedule, bool keeps_all);
 
   // Of the results that the value has now; -1 where nobody reads it.
-  int of(ValueId id) const { return last_[static_cast<size_t>(id)]; }
+  int of(ValueId id) const { return last_[id]; }
   // From here on the results of the node at this position are those made there. In order.
   void begin(int position);
 

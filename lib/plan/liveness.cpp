@@ -29,23 +29,23 @@ Liveness::Liveness(const Graph& graph, const Plan& plan) : graph_(&graph), plan_
     return nullptr;
   };
   for (const int32_t index : plan.schedule) {
-    const Node& node = graph.nodes()[static_cast<size_t>(index)];
+    const Node& node = graph.nodes()[index];
     if (node.op->def.view != nullptr) {
       const PlacedTensor *in = place_of(node.inputs[0]), *out = place_of(node.outputs[0]);
       // The view may be one of a contiguous copy, which then is memory of its own.
       if (out == nullptr || (in != nullptr && in->place.block == out->place.block)) {
-        is_view_[static_cast<size_t>(index)] = 1;
-        const ValueId root = roots_[static_cast<size_t>(node.inputs[0])];
-        roots_[static_cast<size_t>(node.outputs[0])] = root;
-        if (root != kNoValue) views_[static_cast<size_t>(root)].push_back(index);
+        is_view_[index] = 1;
+        const ValueId root = roots_[node.inputs[0]];
+        roots_[node.outputs[0]] = root;
+        if (root != kNoValue) views_[root].push_back(index);
         continue;
       }
     }
     for (const ValueId id : node.outputs) {
       const PlacedTensor* out = place_of(id);
       if (out == nullptr) continue;
-      roots_[static_cast<size_t>(id)] = id;
-      bytes_[static_cast<size_t>(id)] = align_up(out->tensor.bytes());
+      roots_[id] = id;
+      bytes_[id] = align_up(out->tensor.bytes());
     }
   }
   for (const Step& step : plan.steps) {
@@ -53,12 +53,11 @@ Liveness::Liveness(const Graph& graph, const Plan& plan) : graph_(&graph), plan_
     const auto node = static_cast<size_t>(step.node);
     cost_[node] = step.flops + kByteCost * static_cast<double>(step.bytes);
     if (step.workspace.block >= 0)
-      workspace_[node] =
-          align_up(plan.blocks[static_cast<size_t>(step.workspace.block)].lifetime.bytes);
+      workspace_[node] = align_up(plan.blocks[step.workspace.block].lifetime.bytes);
   }
   const auto keep = [&](ValueId id) {
-    const ValueId root = roots_[static_cast<size_t>(id)];
-    if (root != kNoValue) forever_[static_cast<size_t>(root)] = 1;
+    const ValueId root = roots_[id];
+    if (root != kNoValue) forever_[root] = 1;
   };
   for (const auto& [name, id] : graph.outputs()) keep(id);
   for (const auto& [target, source] : graph.assignments()) keep(source);
@@ -73,44 +72,43 @@ Liveness::Profile Liveness::profile(const Schedule& schedule) const {
   p.spans_of.resize(roots_.size());
   std::vector<int> current(roots_.size(), -1);  // span, of values and views
   for (int at = 0; at < length; ++at) {
-    const auto index = static_cast<size_t>(schedule[static_cast<size_t>(at)]);
+    const auto index = static_cast<size_t>(schedule[at]);
     const Node& node = graph_->nodes()[index];
     if (is_view_[index]) {
-      current[static_cast<size_t>(node.outputs[0])] = current[static_cast<size_t>(node.inputs[0])];
+      current[node.outputs[0]] = current[node.inputs[0]];
       continue;
     }
     for (const ValueId id : node.inputs) {
-      if (id == kNoValue || current[static_cast<size_t>(id)] < 0) continue;
-      Span& span = p.spans[static_cast<size_t>(current[static_cast<size_t>(id)])];
+      if (id == kNoValue || current[id] < 0) continue;
+      Span& span = p.spans[current[id]];
       if (span.readers.empty() || span.readers.back() != at) span.readers.push_back(at);
       span.last = at;
     }
     for (const ValueId id : node.outputs) {
-      if (roots_[static_cast<size_t>(id)] != id) continue;
-      current[static_cast<size_t>(id)] = static_cast<int>(p.spans.size());
-      p.spans_of[static_cast<size_t>(id)].push_back(static_cast<int>(p.spans.size()));
+      if (roots_[id] != id) continue;
+      current[id] = static_cast<int>(p.spans.size());
+      p.spans_of[id].push_back(static_cast<int>(p.spans.size()));
       p.spans.push_back({id, at, at, {}});
     }
   }
-  std::vector<int64_t> begun(static_cast<size_t>(length), 0), change(begun.size() + 1, 0);
+  std::vector<int64_t> begun(length, 0), change(begun.size() + 1, 0);
   for (const std::vector<int>& spans : p.spans_of) {
     if (spans.empty()) continue;
-    Span& last = p.spans[static_cast<size_t>(spans.back())];
-    if (forever_[static_cast<size_t>(last.value)]) last.last = length - 1;
+    Span& last = p.spans[spans.back()];
+    if (forever_[last.value]) last.last = length - 1;
     for (const int index : spans) {
-      const Span& span = p.spans[static_cast<size_t>(index)];
-      const int64_t bytes = bytes_[static_cast<size_t>(span.value)];
-      begun[static_cast<size_t>(span.first)] += bytes;
-      change[static_cast<size_t>(span.first)] += bytes;
-      change[static_cast<size_t>(span.last) + 1] -= bytes;
+      const Span& span = p.spans[index];
+      const int64_t bytes = bytes_[span.value];
+      begun[span.first] += bytes;
+      change[span.first] += bytes;
+      change[span.last + 1] -= bytes;
     }
   }
-  p.live.resize(static_cast<size_t>(length));
-  p.across.resize(static_cast<size_t>(length));
+  p.live.resize(length);
+  p.across.resize(length);
   int64_t live = 0;
-  std::vector<std::vector<int>> ends(static_cast<size_t>(length));
-  for (size_t i = 0; i < p.spans.size(); ++i)
-    ends[static_cast<size_t>(p.spans[i].last)].push_back(static_cast<int>(i));
+  std::vector<std::vector<int>> ends(length);
+  for (size_t i = 0; i < p.spans.size(); ++i) ends[p.spans[i].last].push_back(static_cast<int>(i));
   for (int at = 0; at < length; ++at) {
     const auto a = static_cast<size_t>(at);
     const auto index = static_cast<size_t>(schedule[a]);
@@ -120,10 +118,10 @@ Liveness::Profile Liveness::profile(const Schedule& schedule) const {
     // A result that takes the memory of an input that dies here.
     const Node& node = graph_->nodes()[index];
     if (node.op->def.alias != 0 && !is_view_[index] && !node.outputs.empty()) {
-      const int64_t bytes = bytes_[static_cast<size_t>(node.outputs[0])];
+      const int64_t bytes = bytes_[node.outputs[0]];
       for (const int end : ends[a]) {
-        const Span& span = p.spans[static_cast<size_t>(end)];
-        if (span.first == at || bytes_[static_cast<size_t>(span.value)] != bytes) continue;
+        const Span& span = p.spans[end];
+        if (span.first == at || bytes_[span.value] != bytes) continue;
         bool taken = false;
         for (size_t i = 0; i < node.inputs.size() && i < 32; ++i)
           taken |= ((node.op->def.alias >> i) & 1u) && node.inputs[i] == span.value;

@@ -34,16 +34,14 @@ class Liveness {
   const Graph& graph() const { return *graph_; }
   const Plan& plan() const { return *plan_; }
   // The value in whose memory `id` lies, or kNoValue when that is not the arena of this part.
-  ValueId root(ValueId id) const { return roots_[static_cast<size_t>(id)]; }
-  int64_t bytes(ValueId root) const { return bytes_[static_cast<size_t>(root)]; }
+  ValueId root(ValueId id) const { return roots_[id]; }
+  int64_t bytes(ValueId root) const { return bytes_[root]; }
   // Nodes that only look at the memory of this value, in order.
-  const std::vector<int32_t>& views(ValueId root) const {
-    return views_[static_cast<size_t>(root)];
-  }
-  bool is_view(int32_t node) const { return is_view_[static_cast<size_t>(node)]; }
+  const std::vector<int32_t>& views(ValueId root) const { return views_[root]; }
+  bool is_view(int32_t node) const { return is_view_[node]; }
   // What one run of the node takes, counted in operations.
-  double cost(int32_t node) const { return cost_[static_cast<size_t>(node)]; }
-  int64_t workspace(int32_t node) const { return workspace_[static_cast<size_t>(node)]; }
+  double cost(int32_t node) const { return cost_[node]; }
+  int64_t workspace(int32_t node) const { return workspace_[node]; }
 
  private:
   const Graph* graph_;

@@ -11,10 +11,10 @@ namespace {
 int64_t live_bytes_bound(std::span<const Lifetime> blocks) {
   int steps = 0;
   for (const Lifetime& block : blocks) steps = std::max(steps, block.last + 1);
-  std::vector<int64_t> change(static_cast<size_t>(steps) + 1, 0);
+  std::vector<int64_t> change(steps + 1, 0);
   for (const Lifetime& block : blocks) {
-    change[static_cast<size_t>(block.first)] += align_up(block.bytes);
-    change[static_cast<size_t>(block.last) + 1] -= align_up(block.bytes);
+    change[block.first] += align_up(block.bytes);
+    change[block.last + 1] -= align_up(block.bytes);
   }
   int64_t live = 0, most = 0;
   for (const int64_t bytes : change) most = std::max(most, live += bytes);
@@ -38,16 +38,16 @@ Arena place(std::span<const Lifetime> blocks, std::span<const int> order, Fit fi
   std::vector<int> placed;  // sorted by offset
   placed.reserve(blocks.size());
   for (const int index : order) {
-    const Lifetime& block = blocks[static_cast<size_t>(index)];
+    const Lifetime& block = blocks[index];
     const int64_t bytes = align_up(block.bytes);
     if (bytes == 0) continue;
-    const bool at_top = from_top != nullptr && from_top->blocks[static_cast<size_t>(index)];
+    const bool at_top = from_top != nullptr && from_top->blocks[index];
     int64_t end = 0;  // of what is placed below
     int64_t found = -1, found_gap = std::numeric_limits<int64_t>::max();
     for (const int other : placed) {
-      const Lifetime& neighbour = blocks[static_cast<size_t>(other)];
+      const Lifetime& neighbour = blocks[other];
       if (neighbour.last < block.first || block.last < neighbour.first) continue;
-      const int64_t offset = arena.offsets[static_cast<size_t>(other)];
+      const int64_t offset = arena.offsets[other];
       const int64_t gap = offset - end;
       if (at_top) {
         if (gap >= bytes) found = offset - bytes;
@@ -60,11 +60,11 @@ Arena place(std::span<const Lifetime> blocks, std::span<const int> order, Fit fi
     }
     if (at_top && from_top->height - end >= bytes) found = from_top->height - bytes;
     const int64_t offset = found >= 0 ? found : end;
-    arena.offsets[static_cast<size_t>(index)] = offset;
+    arena.offsets[index] = offset;
     arena.bytes = std::max(arena.bytes, offset + bytes);
-    const auto position = std::upper_bound(
-        placed.begin(), placed.end(), offset,
-        [&](int64_t value, int p) { return value < arena.offsets[static_cast<size_t>(p)]; });
+    const auto position =
+        std::upper_bound(placed.begin(), placed.end(), offset,
+                         [&](int64_t value, int p) { return value < arena.offsets[p]; });
     placed.insert(position, index);
   }
   return arena;
@@ -76,10 +76,8 @@ Arena place(std::span<const Lifetime> blocks, std::span<const int> order, Fit fi
 void improve(std::span<const Lifetime> blocks, std::vector<int> order, Arena& best) {
   constexpr int64_t kWork = 1'000'000;  // comparisons of blocks: a few milliseconds
   const auto count = static_cast<int64_t>(blocks.size());
-  const auto offset = [](const Arena& arena, int i) {
-    return arena.offsets[static_cast<size_t>(i)];
-  };
-  const auto block = [&](int i) -> const Lifetime& { return blocks[static_cast<size_t>(i)]; };
+  const auto offset = [](const Arena& arena, int i) { return arena.offsets[i]; };
+  const auto block = [&](int i) -> const Lifetime& { return blocks[i]; };
   std::erase_if(order, [&](int i) { return block(i).bytes == 0; });
   FromTop from_top{std::vector<bool>(blocks.size(), false), best.lower_bound};
   Arena current = place(blocks, order, Fit::best, &from_top);
@@ -125,10 +123,8 @@ void improve(std::span<const Lifetime> blocks, std::vector<int> order, Arena& be
 
 Arena plan_memory(std::span<const Lifetime> blocks) {
   const int64_t lower_bound = live_bytes_bound(blocks);
-  const auto size = [&](int i) { return blocks[static_cast<size_t>(i)].bytes; };
-  const auto span = [&](int i) {
-    return int64_t{blocks[static_cast<size_t>(i)].last} - blocks[static_cast<size_t>(i)].first;
-  };
+  const auto size = [&](int i) { return blocks[i].bytes; };
+  const auto span = [&](int i) { return int64_t{blocks[i].last} - blocks[i].first; };
   std::vector<std::vector<int>> orders;
   Arena best;
   best.bytes = std::numeric_limits<int64_t>::max();
@@ -149,9 +145,7 @@ Arena plan_memory(std::span<const Lifetime> blocks) {
            static_cast<double>(size(b)) * static_cast<double>(span(b) + 1);
   });
   attempt([&](int a, int b) { return span(a) > span(b); });
-  attempt([&](int a, int b) {
-    return blocks[static_cast<size_t>(a)].first < blocks[static_cast<size_t>(b)].first;
-  });
+  attempt([&](int a, int b) { return blocks[a].first < blocks[b].first; });
   best.lower_bound = lower_bound;
   for (std::vector<int>& order : orders) improve(blocks, std::move(order), best);
   return best;

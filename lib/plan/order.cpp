@@ -18,39 +18,39 @@ struct Links {
     feeds.resize(graph.nodes().size());
     std::vector<char> here(graph.nodes().size(), 0);
     for (const int32_t index : base) {
-      here[static_cast<size_t>(index)] = 1;
-      for (const ValueId id : graph.nodes()[static_cast<size_t>(index)].inputs) {
+      here[index] = 1;
+      for (const ValueId id : graph.nodes()[index].inputs) {
         const int32_t from = id == kNoValue ? -1 : graph.value_info(id).node;
-        if (from < 0 || !here[static_cast<size_t>(from)]) continue;
-        auto& list = needs[static_cast<size_t>(index)];
+        if (from < 0 || !here[from]) continue;
+        auto& list = needs[index];
         if (std::find(list.begin(), list.end(), from) != list.end()) continue;
         list.push_back(from);
-        feeds[static_cast<size_t>(from)].push_back(index);
+        feeds[from].push_back(index);
       }
     }
     // What updates a state in place comes after all that read the state as it was, as in the base.
     std::vector<std::vector<int32_t>> readers(graph.states().size());
-    std::vector<int32_t> state_of(static_cast<size_t>(graph.value_count()), -1);
+    std::vector<int32_t> state_of(graph.value_count(), -1);
     for (size_t i = 0; i < graph.states().size(); ++i)
-      state_of[static_cast<size_t>(graph.states()[i].value)] = static_cast<int32_t>(i);
+      state_of[graph.states()[i].value] = static_cast<int32_t>(i);
     const std::vector<ValueId> updated = updated_states(graph);
     for (const int32_t index : base) {
-      const Node& node = graph.nodes()[static_cast<size_t>(index)];
+      const Node& node = graph.nodes()[index];
       for (const ValueId id : node.outputs) {
-        const ValueId target = updated[static_cast<size_t>(id)];
+        const ValueId target = updated[id];
         if (target == kNoValue) continue;
         const int32_t state = graph.value_info(target).state;
-        for (const int32_t reader : readers[static_cast<size_t>(state)]) {
+        for (const int32_t reader : readers[state]) {
           if (reader == index) continue;
-          needs[static_cast<size_t>(index)].push_back(reader);
-          feeds[static_cast<size_t>(reader)].push_back(index);
+          needs[index].push_back(reader);
+          feeds[reader].push_back(index);
         }
       }
       for (const ValueId id : node.inputs) {
-        if (id == kNoValue || state_of[static_cast<size_t>(id)] < 0) continue;
-        const int32_t state = state_of[static_cast<size_t>(id)];
-        readers[static_cast<size_t>(state)].push_back(index);
-        if (node.op->def.view != nullptr) state_of[static_cast<size_t>(node.outputs[0])] = state;
+        if (id == kNoValue || state_of[id] < 0) continue;
+        const int32_t state = state_of[id];
+        readers[state].push_back(index);
+        if (node.op->def.view != nullptr) state_of[node.outputs[0]] = state;
       }
     }
   }
@@ -64,9 +64,9 @@ Schedule greedy(const Liveness& liveness, const Links& links) {
   const Graph& graph = liveness.graph();
   const Schedule& base = liveness.plan().schedule;
   std::vector<int> waits(graph.nodes().size(), 0);
-  std::vector<int> readers(static_cast<size_t>(graph.value_count()), 0);  // of roots
+  std::vector<int> readers(graph.value_count(), 0);  // of roots
   const auto each_root = [&](int32_t index, auto visit) {
-    const Node& node = graph.nodes()[static_cast<size_t>(index)];
+    const Node& node = graph.nodes()[index];
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId root = node.inputs[i] == kNoValue ? kNoValue : liveness.root(node.inputs[i]);
       bool first = root != kNoValue;
@@ -76,24 +76,22 @@ Schedule greedy(const Liveness& liveness, const Links& links) {
     }
   };
   const auto keep = [&](ValueId id) {
-    if (liveness.root(id) != kNoValue) ++readers[static_cast<size_t>(liveness.root(id))];
+    if (liveness.root(id) != kNoValue) ++readers[liveness.root(id)];
   };
   for (const auto& [name, id] : graph.outputs()) keep(id);
   for (const auto& [target, source] : graph.assignments()) keep(source);
   std::vector<int32_t> ready;
   for (const int32_t index : base) {
-    waits[static_cast<size_t>(index)] =
-        static_cast<int>(links.needs[static_cast<size_t>(index)].size());
-    if (waits[static_cast<size_t>(index)] == 0) ready.push_back(index);
-    each_root(index, [&](ValueId root) { ++readers[static_cast<size_t>(root)]; });
+    waits[index] = static_cast<int>(links.needs[index].size());
+    if (waits[index] == 0) ready.push_back(index);
+    each_root(index, [&](ValueId root) { ++readers[root]; });
   }
   const auto growth = [&](int32_t index) {
     int64_t bytes = 0;
     if (!liveness.is_view(index))
-      for (const ValueId id : graph.nodes()[static_cast<size_t>(index)].outputs)
-        bytes += liveness.bytes(id);
+      for (const ValueId id : graph.nodes()[index].outputs) bytes += liveness.bytes(id);
     each_root(index, [&](ValueId root) {
-      if (readers[static_cast<size_t>(root)] == 1) bytes -= liveness.bytes(root);
+      if (readers[root] == 1) bytes -= liveness.bytes(root);
     });
     return bytes;
   };
@@ -111,9 +109,9 @@ Schedule greedy(const Liveness& liveness, const Links& links) {
     const int32_t index = ready[best];
     ready.erase(ready.begin() + static_cast<int64_t>(best));
     order.push_back(index);
-    each_root(index, [&](ValueId root) { --readers[static_cast<size_t>(root)]; });
-    for (const int32_t next : links.feeds[static_cast<size_t>(index)])
-      if (--waits[static_cast<size_t>(next)] == 0) ready.push_back(next);
+    each_root(index, [&](ValueId root) { --readers[root]; });
+    for (const int32_t next : links.feeds[index])
+      if (--waits[next] == 0) ready.push_back(next);
   }
   return order;
 }
@@ -126,19 +124,19 @@ Schedule late(const Liveness& liveness, const Links& links) {
   Schedule order;
   std::vector<std::pair<int32_t, size_t>> stack;  // node, its next need
   for (const int32_t sink : base) {
-    if (!links.feeds[static_cast<size_t>(sink)].empty()) continue;
+    if (!links.feeds[sink].empty()) continue;
     stack.emplace_back(sink, 0);
     while (!stack.empty()) {
       const auto [index, at] = stack.back();
-      const auto& needs = links.needs[static_cast<size_t>(index)];
-      if (done[static_cast<size_t>(index)] || at == needs.size()) {
-        if (!done[static_cast<size_t>(index)]) order.push_back(index);
-        done[static_cast<size_t>(index)] = 1;
+      const auto& needs = links.needs[index];
+      if (done[index] || at == needs.size()) {
+        if (!done[index]) order.push_back(index);
+        done[index] = 1;
         stack.pop_back();
         continue;
       }
       ++stack.back().second;
-      if (!done[static_cast<size_t>(needs[at])]) stack.emplace_back(needs[at], 0);
+      if (!done[needs[at]]) stack.emplace_back(needs[at], 0);
     }
   }
   return order;
@@ -149,9 +147,7 @@ Schedule late(const Liveness& liveness, const Links& links) {
 Schedule early_sinks(const Liveness& liveness, const Links& links) {
   const Schedule& base = liveness.plan().schedule;
   std::vector<int> waits(liveness.graph().nodes().size(), 0);
-  for (const int32_t index : base)
-    waits[static_cast<size_t>(index)] =
-        static_cast<int>(links.needs[static_cast<size_t>(index)].size());
+  for (const int32_t index : base) waits[index] = static_cast<int>(links.needs[index].size());
   std::vector<char> done(liveness.graph().nodes().size(), 0);
   Schedule order;
   std::vector<int32_t> stack;
@@ -160,12 +156,10 @@ Schedule early_sinks(const Liveness& liveness, const Links& links) {
     while (!stack.empty()) {
       const int32_t index = stack.back();
       stack.pop_back();
-      if (std::exchange(done[static_cast<size_t>(index)], 1)) continue;
+      if (std::exchange(done[index], 1)) continue;
       order.push_back(index);
-      for (const int32_t next : links.feeds[static_cast<size_t>(index)])
-        if (--waits[static_cast<size_t>(next)] == 0 &&
-            links.feeds[static_cast<size_t>(next)].empty())
-          stack.push_back(next);
+      for (const int32_t next : links.feeds[index])
+        if (--waits[next] == 0 && links.feeds[next].empty()) stack.push_back(next);
     }
   }
   return order;

@@ -49,12 +49,12 @@ Result<Plan> Planner::make() {
   plan_.joined = static_cast<int>(joins_.wholes.size());
   plan_.next_node = body_.nodes.size();
   for (position_ = 0; position_ < static_cast<int>(plan_.schedule.size()); ++position_) {
-    const int32_t index = plan_.schedule[static_cast<size_t>(position_)];
+    const int32_t index = plan_.schedule[position_];
     bool known = true;
     HG_TRY(plan_node(index, known));
     if (known) continue;
     plan_.next_node = static_cast<size_t>(index);
-    plan_.schedule.resize(static_cast<size_t>(position_));
+    plan_.schedule.resize(position_);
   }
   HG_TRY(separate_assignments());
   count_repeated();
@@ -109,7 +109,7 @@ std::string Planner::bound_sizes() const {
 }
 
 Status Planner::plan_node(int32_t index, bool& known) {
-  const Node& node = body_.nodes[static_cast<size_t>(index)];
+  const Node& node = body_.nodes[index];
   PreparedNodes& all = request_.prepared != nullptr ? *request_.prepared : prepared_;
   const auto [entry, is_new] = all.try_emplace(index);
   PreparedNode& prepared = entry->second;

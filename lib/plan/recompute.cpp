@@ -43,7 +43,7 @@ class Chain {
   std::vector<int32_t> nodes() const {
     std::set<int32_t> all = nodes_;
     for (const int32_t index : nodes_)
-      for (const ValueId id : liveness_.graph().nodes()[static_cast<size_t>(index)].outputs)
+      for (const ValueId id : liveness_.graph().nodes()[index].outputs)
         if (liveness_.root(id) == id)
           all.insert(liveness_.views(id).begin(), liveness_.views(id).end());
     return {all.begin(), all.end()};
@@ -60,7 +60,7 @@ class Chain {
     const std::vector<int32_t> order = nodes();
     std::map<ValueId, int32_t> last;  // reader of what they compute
     for (const int32_t index : order) {
-      const Node& node = graph.nodes()[static_cast<size_t>(index)];
+      const Node& node = graph.nodes()[index];
       for (const ValueId id : node.inputs)
         if (const auto found = last.find(root(id)); found != last.end()) found->second = index;
       for (const ValueId id : node.outputs)
@@ -69,7 +69,7 @@ class Chain {
     last[kept] = std::numeric_limits<int32_t>::max();
     int64_t live = 0, most = 0;
     for (const int32_t index : order) {
-      const Node& node = graph.nodes()[static_cast<size_t>(index)];
+      const Node& node = graph.nodes()[index];
       std::set<ValueId> ending;
       for (const auto& [id, reader] : last)
         if (reader == index) ending.insert(id);
@@ -92,13 +92,13 @@ class Chain {
   bool visit(ValueId value) {
     const int32_t index = liveness_.graph().value_info(value).node;
     if (index < 0 || nodes_.count(index) > 0) return true;
-    const Node& node = liveness_.graph().nodes()[static_cast<size_t>(index)];
+    const Node& node = liveness_.graph().nodes()[index];
     if (!can_repeat(node) || nodes_.size() >= kLongestChain) return false;
     nodes_.insert(index);
     for (const ValueId id : node.inputs) {
       if (id == kNoValue) continue;
       const int32_t state = liveness_.graph().value_info(id).state;
-      if (state >= 0 && updates_[static_cast<size_t>(state)] < at_) return false;
+      if (state >= 0 && updates_[state] < at_) return false;
       const ValueId root = liveness_.root(id);
       if (root == kNoValue) {
         // A view of a state or an input, or what an earlier part computed.
@@ -113,9 +113,9 @@ class Chain {
   ValueId root(ValueId id) const { return id == kNoValue ? kNoValue : liveness_.root(id); }
 
   bool is_alive(ValueId root) const {
-    const std::vector<int>& spans = profile_.spans_of[static_cast<size_t>(root)];
+    const std::vector<int>& spans = profile_.spans_of[root];
     for (size_t i = spans.size(); i-- > 0;) {
-      const Span& span = profile_.spans[static_cast<size_t>(spans[i])];
+      const Span& span = profile_.spans[spans[i]];
       if (span.first < at_) return span.last >= at_;
     }
     return false;
@@ -139,11 +139,11 @@ std::vector<int> state_updates(const Graph& graph, const Schedule& schedule) {
   std::vector<int> updates(graph.states().size(), static_cast<int>(schedule.size()));
   const std::vector<ValueId> updated = updated_states(graph);
   for (size_t i = schedule.size(); i-- > 0;) {
-    const Node& node = graph.nodes()[static_cast<size_t>(schedule[i])];
+    const Node& node = graph.nodes()[schedule[i]];
     if (!(node.op->def.traits & kInPlace)) continue;
     for (const ValueId id : node.outputs)
-      if (const ValueId state = updated[static_cast<size_t>(id)]; state != kNoValue)
-        updates[static_cast<size_t>(graph.value_info(state).state)] = static_cast<int>(i);
+      if (const ValueId state = updated[id]; state != kNoValue)
+        updates[graph.value_info(state).state] = static_cast<int>(i);
   }
   return updates;
 }
@@ -165,9 +165,7 @@ bool free_at_peak(const Liveness& liveness, const Profile& profile, Schedule& sc
     Chain chain(liveness, profile, updates, *next);
     if (!chain.add(span.value)) continue;
     // Before its next reader, where it is not there yet.
-    if (profile.across[static_cast<size_t>(*next)] - bytes + chain.bytes(span.value) >=
-        profile.peak)
-      continue;
+    if (profile.across[*next] - bytes + chain.bytes(span.value) >= profile.peak) continue;
     const double cost = chain.cost(), score = (cost + 1) / static_cast<double>(bytes);
     if (cost > cost_left || (best_at >= 0 && score >= best_score)) continue;
     best_score = score;
@@ -204,7 +202,7 @@ Schedule without_needless(const Liveness& liveness, Schedule schedule, int64_t b
   std::vector<std::pair<double, size_t>> repeated;  // cost, position
   for (size_t i = 0; i < schedule.size(); ++i) {
     const int32_t node = schedule[i];
-    if (std::exchange(seen[static_cast<size_t>(node)], 1) && !liveness.is_view(node))
+    if (std::exchange(seen[node], 1) && !liveness.is_view(node))
       repeated.emplace_back(liveness.cost(node), i);
   }
   std::stable_sort(repeated.begin(), repeated.end(),
@@ -219,7 +217,7 @@ Schedule without_needless(const Liveness& liveness, Schedule schedule, int64_t b
   for (const auto& [cost, position] : repeated) {
     // With the node go the views that were made again beside it.
     std::vector<size_t> gone = {position};
-    const Node& node = liveness.graph().nodes()[static_cast<size_t>(schedule[position])];
+    const Node& node = liveness.graph().nodes()[schedule[position]];
     for (const ValueId id : node.outputs)
       for (const int32_t view : liveness.views(id))
         for (size_t i = position + 1; i < schedule.size() && i <= position + kLongestChain; ++i)
@@ -239,7 +237,7 @@ Schedule checkpoint_sqrt(const Liveness& liveness, const Schedule& base) {
   const Profile profile = liveness.profile(base);
   const int peak = profile.peak_at;
   // What the segments share alike is the bytes that stay for readers after the peak.
-  std::vector<int64_t> kept(static_cast<size_t>(peak) + 1, 0);
+  std::vector<int64_t> kept(peak + 1, 0);
   int64_t total = 0;
   int count = 0;
   const auto crosses = [&](const Span& span) {
@@ -247,13 +245,13 @@ Schedule checkpoint_sqrt(const Liveness& liveness, const Schedule& base) {
   };
   for (const Span& span : profile.spans)
     if (crosses(span)) {
-      kept[static_cast<size_t>(span.first)] += liveness.bytes(span.value);
+      kept[span.first] += liveness.bytes(span.value);
       total += liveness.bytes(span.value);
       ++count;
     }
   const auto segments = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
   if (segments < 2) return base;
-  std::vector<int64_t> segment(static_cast<size_t>(peak) + 1, 0);
+  std::vector<int64_t> segment(peak + 1, 0);
   int64_t sum = 0;
   for (size_t i = 0; i < segment.size(); ++i) {
     segment[i] = std::min(segments - 1, sum * segments / std::max<int64_t>(total, 1));
@@ -267,10 +265,9 @@ Schedule checkpoint_sqrt(const Liveness& liveness, const Schedule& base) {
     std::vector<ValueId> inner;
     int at = -1;
     for (const Span& span : now.spans) {
-      if (!crosses(span) || segment[static_cast<size_t>(span.first)] != s) continue;
+      if (!crosses(span) || segment[span.first] != s) continue;
       bool is_checkpoint = false;  // read by a later segment
-      for (const int reader : span.readers)
-        is_checkpoint |= reader <= peak && segment[static_cast<size_t>(reader)] != s;
+      for (const int reader : span.readers) is_checkpoint |= reader <= peak && segment[reader] != s;
       const auto next = std::lower_bound(span.readers.begin(), span.readers.end(), peak);
       if (is_checkpoint || next == span.readers.end() || *next == peak) continue;
       inner.push_back(span.value);
@@ -280,9 +277,8 @@ Schedule checkpoint_sqrt(const Liveness& liveness, const Schedule& base) {
     // Inner values count as gone while the chain is sought.
     Profile without = now;
     for (const ValueId id : inner)
-      for (const int index : without.spans_of[static_cast<size_t>(id)])
-        without.spans[static_cast<size_t>(index)].last =
-            std::min(without.spans[static_cast<size_t>(index)].last, peak);
+      for (const int index : without.spans_of[id])
+        without.spans[index].last = std::min(without.spans[index].last, peak);
     Chain chain(liveness, without, updates, at);
     for (const ValueId id : inner) chain.add(id);
     const std::vector<int32_t> again = chain.nodes();

@@ -39,7 +39,7 @@ void Planner::begin_results(const Node& node) {
   last_uses_->begin(position_);
   for (const ValueId id : node.outputs) {
     for (const Side side : kSides) {
-      copies_[static_cast<size_t>(side)].erase(id);
+      copies_[side].erase(id);
       values(side).erase(id);
     }
   }
@@ -47,7 +47,7 @@ void Planner::begin_results(const Node& node) {
 
 void Planner::note_use_of_state(ValueId id, const PlacedTensor& value) {
   if (value.place.kind != Place::Kind::state) return;
-  int& last = state_last_use_[static_cast<size_t>(value.place.index)];
+  int& last = state_last_use_[value.place.index];
   last = std::max(last, last_uses_->of(id));
 }
 
@@ -76,7 +76,7 @@ bool Planner::varies(ValueId id) const {
 const Node* Planner::view_node(ValueId id) const {
   const int32_t index = graph_.value_info(id).node;
   if (index < 0) return nullptr;
-  const Node& node = body_.nodes[static_cast<size_t>(index)];
+  const Node& node = body_.nodes[index];
   if (node.op->def.view == nullptr) return nullptr;
   const ValueInfo& base = graph_.value_info(node.inputs[0]);
   if (base.node >= 0) return view_node(node.inputs[0]) != nullptr ? &node : nullptr;
@@ -139,7 +139,7 @@ void Planner::add_transfer(StepKind kind, ValueId id, const PlacedTensor& from,
   constexpr std::string_view kWords[] = {"", "", "upload", "download", "copy"};
   Step step;
   step.kind = kind;
-  step.label = text(kWords[static_cast<size_t>(kind)], " '", graph_.value_info(id).name, "'");
+  step.label = text(kWords[kind], " '", graph_.value_info(id).name, "'");
   step.inputs = {from};
   step.outputs = {to};
   step.bytes = 2 * to.tensor.bytes();
@@ -149,7 +149,7 @@ void Planner::add_transfer(StepKind kind, ValueId id, const PlacedTensor& from,
 }
 
 Result<PlacedTensor> Planner::contiguous(const PlacedTensor& in, ValueId id) {
-  auto& copies = copies_[static_cast<size_t>(in.place.side)];
+  auto& copies = copies_[in.place.side];
   if (const auto known = copies.find(id); known != copies.end()) {
     blocks_.note_reader(known->second.place, position_);
     return known->second;
@@ -200,7 +200,7 @@ Status Planner::prepare_device_copy(const Tensor& in, const Tensor& out, ValueId
 
 bool Planner::updates_in_place(ValueId id) const {
   const int32_t node = graph_.value_info(id).node;
-  return node >= 0 && body_.nodes[static_cast<size_t>(node)].op->def.view == nullptr;
+  return node >= 0 && body_.nodes[node].op->def.view == nullptr;
 }
 
 Status Planner::separate_assignments() {
@@ -208,8 +208,8 @@ Status Planner::separate_assignments() {
   const Side home = request_.device != nullptr ? Side::device : Side::host;  // of states
   const auto separate = [&](ValueId id, Side side, bool needs_contiguous) -> Status {
     HG_TRY_ASSIGN(const PlacedTensor value, at(id, side));
-    const bool overwritten = value.place.kind == Place::Kind::state &&
-                             (*request_.mutable_states)[static_cast<size_t>(value.place.index)];
+    const bool overwritten =
+        value.place.kind == Place::Kind::state && (*request_.mutable_states)[value.place.index];
     if (!overwritten && !(needs_contiguous && !value.tensor.is_contiguous())) return {};
     HG_TRY_ASSIGN(values(side)[id], contiguous(value, id));
     return {};
@@ -217,8 +217,7 @@ Status Planner::separate_assignments() {
   const auto in_place = [&](ValueId target, ValueId source) {
     const PlacedTensor* const value = plan_.find(source, home);
     return target != source && value != nullptr && value->place.kind == Place::Kind::state &&
-           body_.states[static_cast<size_t>(value->place.index)].value == target &&
-           updates_in_place(source);
+           body_.states[value->place.index].value == target && updates_in_place(source);
   };
   for (const auto& [target, source] : body_.assignments)
     if (!in_place(target, source)) HG_TRY(separate(source, home, true));

@@ -17,7 +17,7 @@ std::vector<int32_t> blocks_of_outputs(const Graph& graph, const Plan& plan) {
     if (made == nullptr || made->place.kind != Place::Kind::arena || made->place.block < 0 ||
         made->place.index != plan.part || !made->tensor.is_contiguous())
       continue;
-    const Block& block = plan.blocks[static_cast<size_t>(made->place.block)];
+    const Block& block = plan.blocks[made->place.block];
     if (made->place.offset == block.offset && block.lifetime.bytes == made->tensor.bytes())
       blocks.back() = made->place.block;
   }
@@ -52,7 +52,7 @@ Status BoundOutputs::set(size_t index, const Tensor& tensor) {
     HG_CHECK(data_decides_[index] || tensor.rank() == type.rank(), "output '", name, "' is ", type,
              ", not of shape ", tensor.shape);
     for (int d = 0; !data_decides_[index] && d < tensor.rank(); ++d) {
-      const Dim& dim = type.shape[static_cast<size_t>(d)];
+      const Dim& dim = type.shape[d];
       HG_CHECK(!dim.is_constant() || dim.constant() == tensor.shape[d], "output '", name, "' is ",
                type, ", not of shape ", tensor.shape, ": dimension ", d, " is ", tensor.shape[d],
                ", not ", dim);
@@ -106,11 +106,11 @@ bool BoundOutputs::place(const Plan& plan, std::span<const int32_t> blocks,
     const auto before = blocks.first(i);
     if (blocks[i] < 0 || std::find(before.begin(), before.end(), blocks[i]) != before.end())
       continue;
-    const Block& block = plan.blocks[static_cast<size_t>(blocks[i])];
+    const Block& block = plan.blocks[blocks[i]];
     std::byte* home = nullptr;  // of the first output that has one: one value may be several
     for (size_t k = i; k < blocks.size() && home == nullptr; ++k)
       if (blocks[k] == blocks[i]) home = home_of(k, block, inputs);
-    std::byte*& now = homes[static_cast<size_t>(blocks[i])];
+    std::byte*& now = homes[blocks[i]];
     moved |= now != home;
     now = home;
   }

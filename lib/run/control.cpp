@@ -89,7 +89,7 @@ Status Control::run_while(const Step& step, std::span<const Tensor> inputs) {
     go_on = *cond.as<bool>();
     HG_TRY(carry_on());
   }
-  ++taken_[static_cast<size_t>(std::min<int64_t>(rounds, 2))];
+  ++taken_[std::min<int64_t>(rounds, 2)];
   runs_[0] = rounds;
   return {};
 }

@@ -156,8 +156,7 @@ Result<std::vector<DeviceSegment>> DeviceSide::record(const Plan& plan, bool eac
           item.outputs.push_back(std::move(span));
         }
         if (step.workspace.kind == Place::Kind::arena)
-          item.workspace = {arenas_[static_cast<size_t>(step.workspace.index)],
-                            step.workspace.offset, 0, 0};
+          item.workspace = {arenas_[step.workspace.index], step.workspace.offset, 0, 0};
       }
       work.push_back(std::move(item));
     }

@@ -24,7 +24,7 @@ Status Inputs::check(const ValueInfo& info, DType dtype, const Sizes& shape) con
   HG_CHECK(shape.rank() == info.type.rank(), "input '", info.name, "' takes ", info.type,
            " of rank ", info.type.rank(), ", not a tensor of shape ", shape);
   for (int d = 0; d < shape.rank(); ++d) {
-    const Dim& dim = info.type.shape[static_cast<size_t>(d)];
+    const Dim& dim = info.type.shape[d];
     HG_CHECK(shape[d] >= 0 && (!dim.is_constant() || dim.constant() == shape[d]), "input '",
              info.name, "' takes ", info.type, ", not ", shape, ": dimension ", d, " is ", shape[d],
              ", not ", dim);

@@ -46,7 +46,7 @@ void SharedPacks::fill(const ParallelFor& parallel, const std::function<void(Val
       parallel.host, static_cast<int64_t>(work.order.size()),
       [](void* arg, int64_t i) {
         const Work& all = *static_cast<const Work*>(arg);
-        const Pending& pending = *all.order[static_cast<size_t>(i)];
+        const Pending& pending = *all.order[i];
         for (const auto& [to, write] : pending.fills) write(to);
         (*all.done)(pending.value);
       },

@@ -79,7 +79,7 @@ Status Program::compile_for_all(const Graph& source, const SessionOptions& optio
       drop_data(states[i]);
       continue;
     }
-    if (uses[static_cast<size_t>(states[i].value)] > 0) continue;
+    if (uses[states[i].value] > 0) continue;
     release_pages(graph, states[i].data);
     // Made by one pass for another.
     if (i >= compiled.first_made_state && options.device == Device::cpu) drop_data(states[i]);

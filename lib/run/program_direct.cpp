@@ -28,7 +28,7 @@ bool Program::can_run_on() {
     if (found != blocks.end() && placed.place.block >= 0)
       ready.output_patches.push_back(
           {at, static_cast<size_t>(found - blocks.begin()),
-           placed.place.offset - plan.blocks[static_cast<size_t>(placed.place.block)].offset});
+           placed.place.offset - plan.blocks[placed.place.block].offset});
     ++at;
   };
   for (const Step& step : plan.steps) {
@@ -44,8 +44,7 @@ Status Program::run_on(std::span<void* const> inputs, std::span<void* const> out
   if (ready.generation != generation_) resolve(ready);
   ready.is_rebound = true;
   for (const ReadyPlan::InputPatch& patch : ready.patches)
-    ready.tensors[patch.tensor].data =
-        static_cast<std::byte*>(inputs[static_cast<size_t>(patch.input)]) + patch.offset;
+    ready.tensors[patch.tensor].data = static_cast<std::byte*>(inputs[patch.input]) + patch.offset;
   for (const ReadyPlan::OutputPatch& patch : ready.output_patches)
     ready.tensors[patch.tensor].data =
         static_cast<std::byte*>(outputs[patch.output]) + patch.offset;
@@ -63,7 +62,7 @@ bool Program::may_overwrite(size_t output, size_t input) const {
   const Plan& plan = parts_.front()->plan;
   if (plan.steps.size() != 1 || plan.steps[0].node < 0) return false;
   const Step& step = plan.steps[0];
-  const Node& node = graph_.nodes()[static_cast<size_t>(step.node)];
+  const Node& node = graph_.nodes()[step.node];
   const auto made =
       std::find(node.outputs.begin(), node.outputs.end(), graph_.outputs()[output].second);
   const auto k = static_cast<size_t>(made - node.outputs.begin());

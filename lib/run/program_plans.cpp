@@ -13,9 +13,9 @@ namespace {
 const State* root_state(const Graph& graph, ValueId id) {
   for (;;) {
     const ValueInfo& info = graph.value_info(id);
-    if (info.state >= 0) return &graph.states()[static_cast<size_t>(info.state)];
+    if (info.state >= 0) return &graph.states()[info.state];
     if (info.node < 0) return nullptr;
-    const Node& node = graph.nodes()[static_cast<size_t>(info.node)];
+    const Node& node = graph.nodes()[info.node];
     if (node.op->def.view == nullptr) return nullptr;
     id = node.inputs[0];
   }
@@ -27,7 +27,7 @@ std::string look_of(const Graph& graph, ValueId id) {
   for (;;) {
     const ValueInfo& info = graph.value_info(id);
     if (info.state >= 0) return look + text(" ", info.type);
-    const Node& node = graph.nodes()[static_cast<size_t>(info.node)];
+    const Node& node = graph.nodes()[info.node];
     look += text(" ", node.op->name());
     for (const Attr& attr : node.attrs) look += text(",", attr);
     id = node.inputs[0];
@@ -199,7 +199,7 @@ void Program::fill_packed(const Plan& plan, const std::vector<ValueId>& packed_b
     const auto index = static_cast<size_t>(state - graph_.states().data());
     release_pages(graph_, state->data);
     if (!is_last || state->value != value || index < compiled_->first_made_state ||
-        states_.changes(index) || uses[static_cast<size_t>(value)] != 1)
+        states_.changes(index) || uses[value] != 1)
       return;
     states_.drop(graph_, index);
     any_gone = true;

@@ -70,7 +70,7 @@ Result<Tensor> Program::computed(ValueId id) const {
 }
 
 Result<DeviceTensor> Program::device_output(int index) const {
-  const auto& [name, id] = graph_.outputs()[static_cast<size_t>(index)];
+  const auto& [name, id] = graph_.outputs()[index];
   HG_CHECK(has_run_, "there are no outputs yet; call run() first");
   HG_CHECK(device_ != nullptr, "output '", name,
            "' is not on a device: the session runs on the CPU");
@@ -98,7 +98,7 @@ Memory Program::memory() const {
   const std::vector<int> uses = use_counts(graph_);
   for (size_t i = 0; i < graph_.states().size(); ++i) {
     const State& state = graph_.states()[i];
-    const bool is_used = uses[static_cast<size_t>(state.value)] > 0 && !state.data.empty();
+    const bool is_used = uses[state.value] > 0 && !state.data.empty();
     if (is_used || states_.changes(i)) memory.weights_bytes += state.data.tensor.bytes();
   }
   memory.packed_bytes = compiled_->packs.bytes();
@@ -143,7 +143,7 @@ std::vector<ProfileRow> Program::profile() const {
       const Step& step = ready->plan.steps[i];
       ProfileRow row;
       if (step.node >= 0) {
-        const Node& node = graph_.nodes()[static_cast<size_t>(step.node)];
+        const Node& node = graph_.nodes()[step.node];
         row.node = graph_.value_info(node.outputs[0]).name;
         row.op = node.op->name();
         row.module = node.origin.module;
@@ -226,8 +226,7 @@ std::string Program::report() const {
       for (const std::vector<int32_t>& lane : branches.lanes) {
         out += lane == branches.lanes.front() ? " " : " | ";
         for (const int32_t step : lane)
-          out +=
-              text(step == lane.front() ? "" : ", ", rows[first + static_cast<size_t>(step)].node);
+          out += text(step == lane.front() ? "" : ", ", rows[first + step].node);
       }
       out += "\n";
     }

@@ -86,8 +86,7 @@ void* Program::address_of(const Place& place) const {
       return nullptr;
     case Place::Kind::arena:
       if (index < parts_.size() && place.block >= 0)
-        if (std::byte* const home = parts_[index]->homes[static_cast<size_t>(place.block)])
-          return home + place.offset;
+        if (std::byte* const home = parts_[index]->homes[place.block]) return home + place.offset;
       return at(arenas_[index].data());
     case Place::Kind::input:
       return inputs_.data(index) == nullptr ? nullptr
@@ -234,7 +233,7 @@ Status Program::run_branches(ReadyPlan& ready, size_t index) {
     return work.stop != nullptr && work.stop->stop_requested()
                ? stopped_before(ready, static_cast<size_t>(branches.begin))
                : Status();
-  const Step& step = ready.plan.steps[static_cast<size_t>(first->stopped_at)];
+  const Step& step = ready.plan.steps[first->stopped_at];
   const Status status = invalid_argument(step.label, ": ", first->error.load());
   for (size_t lane = 0; lane < branches.lanes.size(); ++lane) {
     work.lanes[lane].error = nullptr;
@@ -249,7 +248,7 @@ Status Program::run_step(ReadyPlan& ready, size_t index) {
   if (step.kind == StepKind::control) {
     if (!(ready.plan.first_node == static_cast<size_t>(step.node) && ready.plan.part > 0))
       HG_TRY(run_control(step, context, ready.plan.bindings));
-    const std::span<const Tensor> results = controls_[static_cast<size_t>(step.node)]->results();
+    const std::span<const Tensor> results = controls_[step.node]->results();
     for (size_t i = 0; i < context.outputs.size(); ++i) {
       if (!(results[i].shape == context.outputs[i].shape))
         return internal_error(step.label, ": result ", int64_t(i), " has shape ", results[i].shape,
@@ -265,7 +264,7 @@ Status Program::run_step(ReadyPlan& ready, size_t index) {
 }
 
 Status Program::run_control(const Step& step, const RunContext& context, const Bindings& sizes) {
-  return controls_[static_cast<size_t>(step.node)]->run(step, context.inputs, sizes);
+  return controls_[step.node]->run(step, context.inputs, sizes);
 }
 
 Status Program::failure(const Step& step) {
@@ -277,7 +276,7 @@ Status Program::measure(ReadyPlan& ready) {
   const RunContext& context = ready.contexts.back();
   if (step.kind == StepKind::control) {
     HG_TRY(run_control(step, context, ready.plan.bindings));
-    const std::span<const Tensor> results = controls_[static_cast<size_t>(step.node)]->results();
+    const std::span<const Tensor> results = controls_[step.node]->results();
     for (size_t i = 0; i < ready.measured.size(); ++i) {
       const auto [output, dim] = ready.shown_at[i];
       ready.measured[i] = results[output].shape[dim];
@@ -311,7 +310,7 @@ void Program::assign_states() {
     const PlacedTensor& from = *last.find(source, Side::host);
     Tensor tensor = from.tensor;
     tensor.data = address_of(from.place);
-    states_.assign(static_cast<size_t>(graph_.value_info(target).state), tensor);
+    states_.assign(graph_.value_info(target).state, tensor);
   }
 }
 

@@ -78,8 +78,8 @@ void ReadyPlan::make_lanes() {
     Lane* lane = lanes.get() + first_lane[i];
     for (const std::vector<int32_t>& steps : plan.branches[i].lanes) {
       for (const int32_t step : steps) {
-        contexts[static_cast<size_t>(step)].parallel = &kOneThread;
-        contexts[static_cast<size_t>(step)].error = &lane->error;
+        contexts[step].parallel = &kOneThread;
+        contexts[step].error = &lane->error;
       }
       ++lane;
     }
@@ -89,7 +89,7 @@ void ReadyPlan::make_lanes() {
 // What the measuring step of this part will tell.
 void ReadyPlan::describe_measuring(const Graph& graph) {
   const Step& step = *plan.measure;
-  const Node& node = graph.nodes()[static_cast<size_t>(step.node)];
+  const Node& node = graph.nodes()[step.node];
   if (step.kind == StepKind::control) {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const Shape& shape = graph.value_info(node.outputs[i]).type.shape;

@@ -165,8 +165,7 @@ Status Session::set_input(int index, const DeviceTensor& tensor) {
   if (index < 0 || index >= input_count())
     return not_found("there is no input ", index, "; the model has ", input_count());
   if (body_->undecided != nullptr) {
-    body_->choice =
-        text("on ", body_->undecided->options.gpu.info().name, ": an input lies there");
+    body_->choice = text("on ", body_->undecided->options.gpu.info().name, ": an input lies there");
     HG_TRY(body_->move_to_gpu());
     body_->undecided = nullptr;
   }
@@ -246,18 +245,16 @@ int Session::output_count() const {
 }
 std::string_view Session::input_name(int index) const {
   const Graph& graph = body_->program->graph();
-  return graph.value_info(graph.inputs()[static_cast<size_t>(index)]).name;
+  return graph.value_info(graph.inputs()[index]).name;
 }
 std::string_view Session::output_name(int index) const {
-  return body_->program->graph().outputs()[static_cast<size_t>(index)].first;
+  return body_->program->graph().outputs()[index].first;
 }
 const TensorType& Session::input_type(int index) const {
   const Graph& graph = body_->program->graph();
-  return graph.value_info(graph.inputs()[static_cast<size_t>(index)]).type;
+  return graph.value_info(graph.inputs()[index]).type;
 }
-const TensorType& Session::output_type(int index) const {
-  return body_->output_types[static_cast<size_t>(index)];
-}
+const TensorType& Session::output_type(int index) const { return body_->output_types[index]; }
 
 Result<Memory> Session::memory() const {
   HG_CHECK(body_->program->is_planned(),

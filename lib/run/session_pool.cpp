@@ -53,6 +53,6 @@ SessionPool::Lease::~Lease() {
   body_->freed.notify_one();
 }
 
-Session& SessionPool::Lease::operator*() const { return body_->sessions[static_cast<size_t>(at_)]; }
+Session& SessionPool::Lease::operator*() const { return body_->sessions[at_]; }
 
 }  // namespace hg

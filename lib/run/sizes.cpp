@@ -73,7 +73,7 @@ class SizeBinder {
       if (input.data == nullptr) continue;
       const ValueInfo& info = graph_.value_info(graph_.inputs()[i]);
       for (int d = 0; d < info.type.rank(); ++d) {
-        const Dim& dim = info.type.shape[static_cast<size_t>(d)];
+        const Dim& dim = info.type.shape[d];
         if (dim.is_constant() || dim.symbol().empty() == plain) continue;
         const Status status = plain ? bind(dim.symbol(), input.shape[d])
                                     : bind_expression(dim, input.shape[d], bindings_);

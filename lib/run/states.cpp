@@ -9,7 +9,7 @@ namespace hg {
 std::vector<bool> changed_states(const Graph& graph) {
   std::vector<bool> changed(graph.states().size(), false);
   for (const auto& [target, source] : graph.assignments())
-    changed[static_cast<size_t>(graph.value_info(target).state)] = true;
+    changed[graph.value_info(target).state] = true;
   return changed;
 }
 

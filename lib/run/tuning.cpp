@@ -64,13 +64,11 @@ std::optional<Alone> alone(const PlanRequest& request, const Node& node,
     const Result<Sizes> sizes = evaluate(info.type.shape, request.bindings);
     if (!sizes.ok()) return std::nullopt;
     in.push_back(*sizes);
-    const bool is_fixed =
-        info.state >= 0 && !(*request.mutable_states)[static_cast<size_t>(info.state)];
+    const bool is_fixed = info.state >= 0 && !(*request.mutable_states)[info.state];
     all += text(info.type.dtype, *sizes, is_fixed ? "=;" : ";");
     const std::string name = text("x", int64_t(inputs.size()));
-    inputs.push_back(
-        is_fixed ? made.graph.constant(graph.states()[static_cast<size_t>(info.state)].data, name)
-                 : made.graph.input(name, info.type.dtype, to_shape(*sizes)));
+    inputs.push_back(is_fixed ? made.graph.constant(graph.states()[info.state].data, name)
+                              : made.graph.input(name, info.type.dtype, to_shape(*sizes)));
   }
   std::vector<Attr> numbers;
   NamedAttrs attrs;

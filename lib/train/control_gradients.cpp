@@ -71,21 +71,18 @@ class OfIf {
 
 // Adds the nodes of a subgraph to `to`, with these inputs; returns what it gives.
 std::vector<Value> inlined(Graph& to, const Graph& body, const std::vector<Value>& inputs) {
-  std::vector<Value> values(static_cast<size_t>(body.value_count()));
-  for (size_t i = 0; i < inputs.size(); ++i)
-    values[static_cast<size_t>(body.inputs()[i])] = inputs[i];
-  for (const State& state : body.states())
-    values[static_cast<size_t>(state.value)] = to.constant(state.data);
+  std::vector<Value> values(body.value_count());
+  for (size_t i = 0; i < inputs.size(); ++i) values[body.inputs()[i]] = inputs[i];
+  for (const State& state : body.states()) values[state.value] = to.constant(state.data);
   for (const Node& node : body.nodes()) {
     std::vector<Value> xs;
-    for (const ValueId id : node.inputs)
-      xs.push_back(id == kNoValue ? Value() : values[static_cast<size_t>(id)]);
+    for (const ValueId id : node.inputs) xs.push_back(id == kNoValue ? Value() : values[id]);
     to.set_origin(node.origin);
     const std::vector<Value> ys = to.calls(node.op->name(), xs, named_attrs(node), node.subgraphs);
-    for (size_t i = 0; i < ys.size(); ++i) values[static_cast<size_t>(node.outputs[i])] = ys[i];
+    for (size_t i = 0; i < ys.size(); ++i) values[node.outputs[i]] = ys[i];
   }
   std::vector<Value> outputs;
-  for (const auto& [name, id] : body.outputs()) outputs.push_back(values[static_cast<size_t>(id)]);
+  for (const auto& [name, id] : body.outputs()) outputs.push_back(values[id]);
   return outputs;
 }
 

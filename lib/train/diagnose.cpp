@@ -90,7 +90,7 @@ Status Trainer::Body::diagnose(std::span<const ConstTensor> inputs,
                               "' is not finite any more; a "
                               "lower learning rate or clipping may help");
     if (info.node < 0) return invalid_argument(what, "the data of '", info.name, "' is not finite");
-    const Node& node = graph.nodes()[static_cast<size_t>(info.node)];
+    const Node& node = graph.nodes()[info.node];
     ValueId next = kNoValue;
     for (const bool kind : {nan, false}) {
       for (const ValueId id : node.inputs) {

@@ -19,8 +19,7 @@ double ms_since(Clock::time_point start) {
 // Fisher and Yates 1938.
 void shuffle(std::vector<int64_t>& order, uint64_t seed, uint64_t epoch) {
   uint64_t state = seed * kSplitMixStep + epoch;
-  for (size_t i = order.size(); i > 1; --i)
-    std::swap(order[i - 1], order[split_mix(state) % i]);
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[split_mix(state) % i]);
 }
 
 template <class AnyTensor>
@@ -62,9 +61,7 @@ void Batches::take(const std::vector<int64_t>& order, int64_t first, int64_t cou
       continue;
     }
     for (int64_t k = 0; k < count; ++k)
-      copy_elements(
-          row_of(all_[i], order.empty() ? first + k : order[static_cast<size_t>(first + k)]),
-          row_of(to, k));
+      copy_elements(row_of(all_[i], order.empty() ? first + k : order[first + k]), row_of(to, k));
   }
 }
 
@@ -154,7 +151,7 @@ class Fit {
 
   Status epoch(bool& stopped) {
     if (!order_.empty()) {
-      if (fixed_ > 0) order_.resize(static_cast<size_t>(data_.inputs[0].shape[0]));
+      if (fixed_ > 0) order_.resize(data_.inputs[0].shape[0]);
       std::iota(order_.begin(), order_.end(), 0);
       shuffle(order_, b_.options.session.seed, static_cast<uint64_t>(c_.epochs));
     }

@@ -58,10 +58,10 @@ const State* state_behind(const Graph& graph, ValueId id) {
   if (id == kNoValue) return nullptr;
   const ValueInfo* info = &graph.value_info(id);
   if (info->state < 0 && info->node >= 0) {
-    const Node& node = graph.nodes()[static_cast<size_t>(info->node)];
+    const Node& node = graph.nodes()[info->node];
     if (node.op->name() == "cast") info = &graph.value_info(node.inputs[0]);
   }
-  return info->state >= 0 ? &graph.states()[static_cast<size_t>(info->state)] : nullptr;
+  return info->state >= 0 ? &graph.states()[info->state] : nullptr;
 }
 
 class Switcher {
@@ -74,7 +74,7 @@ class Switcher {
     int64_t stream = 0;
     for (const Node& node : nodes)
       if (const int at = node.op->signature.find_attribute("stream"); at >= 0)
-        if (const Dim* dim = std::get_if<Dim>(&node.attrs[static_cast<size_t>(at)].value))
+        if (const Dim* dim = std::get_if<Dim>(&node.attrs[at].value))
           stream = std::max(stream, dim->constant() + 1);
     const size_t count = nodes.size();  // casts are added behind
     for (size_t i = 0; i < count; ++i) {

@@ -12,10 +12,8 @@ Status relu_behind_max_pool(Graph& graph) {
     std::optional<std::vector<Value>> pooled;
     if (node.op->name() != "max_pool") return pooled;
     const ValueInfo& x = graph.value_info(node.inputs[0]);
-    const Node* maker = x.node < 0 ? nullptr : &graph.nodes()[static_cast<size_t>(x.node)];
-    if (maker == nullptr || maker->op->name() != "relu" ||
-        uses[static_cast<size_t>(node.inputs[0])] != 1)
-      return pooled;
+    const Node* maker = x.node < 0 ? nullptr : &graph.nodes()[x.node];
+    if (maker == nullptr || maker->op->name() != "relu" || uses[node.inputs[0]] != 1) return pooled;
     pooled = {relu(graph.call("max_pool", {graph.value(maker->inputs[0])}, named_attrs(node)))};
     return pooled;
   });

@@ -127,7 +127,7 @@ class Builder {
         if (by_file && kept_count++ == 0) kept = state.name;
         continue;
       }
-      if (!reach[static_cast<size_t>(state.value)]) {
+      if (!reach[state.value]) {
         step_.notes.push_back(
             text("the loss does not depend on '", state.name, "', which is not trained"));
         continue;
@@ -160,16 +160,16 @@ class Builder {
   // The values that `y` is computed from through ops that have gradients.
   std::vector<bool> reaching(const Value& y) const {
     const Graph& g = step_.graph;
-    std::vector<bool> reach(static_cast<size_t>(g.value_count()), false);
-    reach[static_cast<size_t>(y.id())] = true;
+    std::vector<bool> reach(g.value_count(), false);
+    reach[y.id()] = true;
     for (size_t i = g.nodes().size(); i-- > 0;) {
       const Node& node = g.nodes()[i];
       if (node.op->def.traits & kNoGradient) continue;
       bool used = false;
-      for (const ValueId id : node.outputs) used |= reach[static_cast<size_t>(id)];
+      for (const ValueId id : node.outputs) used |= reach[id];
       if (!used) continue;
       for (const ValueId id : node.inputs)
-        if (id != kNoValue) reach[static_cast<size_t>(id)] = true;
+        if (id != kNoValue) reach[id] = true;
     }
     return reach;
   }
@@ -288,7 +288,7 @@ class Builder {
 
   Sizes shape_of(const Trained& t) const {
     const int32_t state = step_.graph.value_info(t.value).state;
-    return step_.graph.states()[static_cast<size_t>(state)].data.tensor.shape;
+    return step_.graph.states()[state].data.tensor.shape;
   }
 
   // -- Updates -----------------------------------------------------------------------------------
@@ -376,7 +376,7 @@ class Builder {
     if (index < 0 || options_.clip_norm > 0 || loss_scale_ ||
         options_.session.device != Device::cpu)
       return parts;
-    const Node& node = g.nodes()[static_cast<size_t>(index)];
+    const Node& node = g.nodes()[index];
     if (node.op->name() != "conv_weight_grad") return parts;
     NamedAttrs attrs;
     const AttrReader reader(node.op, node.attrs);

@@ -313,7 +313,7 @@ Result<Evaluation> Trainer::Body::evaluate(const Dataset& data, int64_t batch,
     const auto part = static_cast<double>(count);
     for (int k = 0; k < session.output_count(); ++k) {
       HG_TRY_ASSIGN(const Tensor value, session.output(k));
-      (k == 0 ? sum.loss : sum.metrics[static_cast<size_t>(k) - 1]) += part * *value.as<float>();
+      (k == 0 ? sum.loss : sum.metrics[k - 1]) += part * *value.as<float>();
     }
     seen += part;
   }

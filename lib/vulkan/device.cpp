@@ -221,7 +221,7 @@ Status Device::transfer(const DeviceSpan& device, std::byte* host, bool up) {
   const VkBuffer memory = static_cast<Buffer*>(device.memory.get())->handle();
   for (int64_t at = 0; at < device.bytes; at += kPiece) {
     const int64_t bytes = std::min(kPiece, device.bytes - at);
-    if (up) std::memcpy(staging->mapped(), host + at, static_cast<size_t>(bytes));
+    if (up) std::memcpy(staging->mapped(), host + at, bytes);
     VkCommandBufferBeginInfo begin{};
     begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
     begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
@@ -232,7 +232,7 @@ Status Device::transfer(const DeviceSpan& device, std::byte* host, bool up) {
                       up ? memory : staging->handle(), 1, &copy);
     HG_VK_TRY(vk_.EndCommandBuffer(transfer_commands_), "vkEndCommandBuffer");
     HG_TRY(submit(transfer_commands_, transfer_fence_));
-    if (!up) std::memcpy(host + at, staging->mapped(), static_cast<size_t>(bytes));
+    if (!up) std::memcpy(host + at, staging->mapped(), bytes);
   }
   (up ? counters_.uploads : counters_.downloads) += 1;
   (up ? counters_.upload_bytes : counters_.download_bytes) += device.bytes;

@@ -70,8 +70,7 @@ class VulkanRecording final : public Recording {
     for (size_t i = 0; i < transfers_.size(); ++i) {
       const Transfer& transfer = transfers_[i];
       if (!transfer.up || transfer.bytes == 0) continue;
-      std::memcpy(staging_->mapped() + transfer.offset, host[i],
-                  static_cast<size_t>(transfer.bytes));
+      std::memcpy(staging_->mapped() + transfer.offset, host[i], transfer.bytes);
       count.uploads += 1;
       count.upload_bytes += transfer.bytes;
     }
@@ -81,8 +80,7 @@ class VulkanRecording final : public Recording {
     for (size_t i = 0; i < transfers_.size(); ++i) {
       const Transfer& transfer = transfers_[i];
       if (transfer.up || transfer.bytes == 0) continue;
-      std::memcpy(host[i], staging_->mapped() + transfer.offset,
-                  static_cast<size_t>(transfer.bytes));
+      std::memcpy(host[i], staging_->mapped() + transfer.offset, transfer.bytes);
       count.downloads += 1;
       count.download_bytes += transfer.bytes;
     }
@@ -153,10 +151,10 @@ class VulkanRecording final : public Recording {
       DeviceSpan span;
       switch (operand.kind) {
         case Operand::Kind::input:
-          span = item.inputs[static_cast<size_t>(operand.index)];
+          span = item.inputs[operand.index];
           break;
         case Operand::Kind::output:
-          span = item.outputs[static_cast<size_t>(operand.index)];
+          span = item.outputs[operand.index];
           break;
         case Operand::Kind::workspace:
           span = item.workspace;

@@ -184,7 +184,7 @@ class MainWriter {
     std::string function = step.function + "(";
     std::vector<uint32_t> arguments;
     for (const int at : step.registers) {
-      const Register& argument = registers_[static_cast<size_t>(at)];
+      const Register& argument = registers_[at];
       function += argument.type;
       arguments.push_back(argument.id);
     }

@@ -16,9 +16,9 @@ constexpr int64_t kTrain = 300;
 hg::Result<hg::Value> features_of(hg::Graph& g) {
   const hg::ValueId scores = g.outputs()[0].second;
   const int32_t last = g.value_info(scores).node;
-  HG_CHECK(last >= 0 && g.nodes()[static_cast<size_t>(last)].op->name() == "linear",
+  HG_CHECK(last >= 0 && g.nodes()[last].op->name() == "linear",
            "finetune: the model does not end with a linear layer");
-  return g.value(g.nodes()[static_cast<size_t>(last)].inputs[0]);
+  return g.value(g.nodes()[last].inputs[0]);
 }
 
 hg::ConstTensor rows(const hg::ConstTensor& all, int64_t begin, int64_t end) {

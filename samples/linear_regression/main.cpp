@@ -27,8 +27,7 @@ hg::Status learn() {
   std::vector<float> y;
   for (int64_t i = 0; i < kSamples; ++i) {
     double sum = 0;
-    for (int64_t k = 0; k < kSize; ++k)
-      sum += double{x[static_cast<size_t>(i * kSize + k)]} * reference[static_cast<size_t>(k)];
+    for (int64_t k = 0; k < kSize; ++k) sum += double{x[i * kSize + k]} * reference[k];
     y.push_back(static_cast<float>(sum));
   }
 
@@ -54,7 +53,7 @@ hg::Status learn() {
   HG_TRY_ASSIGN(const hg::Tensor found, trainer.session().value("w"));
   double error = 0;
   for (int64_t k = 0; k < kSize; ++k)
-    error = std::fmax(error, std::fabs(found.as<float>()[k] - reference[static_cast<size_t>(k)]));
+    error = std::fmax(error, std::fabs(found.as<float>()[k] - reference[k]));
   std::printf("after %lld steps the largest error of %lld weights is %.1g: %s\n",
               static_cast<long long>(kSteps), static_cast<long long>(kSize), error,
               error < 1e-5 ? "converged" : "not converged");

@@ -103,7 +103,7 @@ hg::Result<double> generate(const std::string& folder) {
   const int64_t n = prompt.tensor().shape[0], length = logits.tensor().shape[1];
   std::vector<std::vector<float>> cache(2 * kLayers);
   hg::ConstTensor given = prompt.tensor();  // first the prompt, then each word that was chosen
-  std::vector<int64_t> chosen(static_cast<size_t>(n));
+  std::vector<int64_t> chosen(n);
   double worst = 0;
   for (int64_t step = 0, past = 0; step < kSteps; past += given.shape[1], ++step) {
     if (step > 0) given = hg::view(chosen, {n, 1});
@@ -127,7 +127,7 @@ hg::Result<double> generate(const std::string& folder) {
     }
     for (int i = 0; i < 2 * kLayers; ++i) {
       HG_TRY_ASSIGN(const hg::Tensor state, session.output(1 + i));
-      cache[i].resize(static_cast<size_t>(state.count()));
+      cache[i].resize(state.count());
       hg::copy_elements(state, hg::view(cache[i], state.shape));
     }
   }

@@ -107,7 +107,7 @@ hg::Result<double> sample(const std::string& folder) {
   HG_TRY_ASSIGN(const hg::Model model, hg::Model::from_graph(unet(weights.tensor())));
   HG_TRY_ASSIGN(hg::Session session, hg::Session::create(model));
   float* const pixels = x.tensor().as<float>();  // noise, and the image in the end
-  std::vector<float> time(static_cast<size_t>(x.tensor().shape[0]));
+  std::vector<float> time(x.tensor().shape[0]);
   HG_TRY(session.set_input("x", x.tensor()));
   HG_TRY(session.set_input("time", hg::view(time, {x.tensor().shape[0]})));
   for (int step = kSteps; step > 0; --step) {

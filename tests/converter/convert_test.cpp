@@ -235,7 +235,7 @@ TEST_F(ConvertTest, GradientsEndWhereTorchEndsThem) {
   ASSERT_TRUE(session->run().ok());
   const hg::Tensor dx = *session->output("dx");
   for (int64_t i = 0; i < 3; ++i) {
-    const double v = at[static_cast<size_t>(i)];
+    const double v = at[i];
     EXPECT_NEAR(dx.as<const double>()[i], v * v + 4 * v + 2, 1e-12);
   }
 }

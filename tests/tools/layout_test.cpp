@@ -13,7 +13,7 @@ namespace {
 
 Layout of_edges(int boxes, std::vector<std::pair<int, int>> edges) {
   Layout layout;
-  layout.boxes.resize(static_cast<size_t>(boxes), {60, 30, 0, 0});
+  layout.boxes.resize(boxes, {60, 30, 0, 0});
   for (const auto& [from, to] : edges) layout.edges.push_back({from, to, {}});
   lay_out(layout);
   return layout;

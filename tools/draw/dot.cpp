@@ -42,8 +42,7 @@ std::string box_text(const Box& box, int index) {
 }
 
 void write(const GraphBoxes& graph, const Module& module, int& clusters, std::string& out) {
-  for (const int index : module.boxes)
-    out += box_text(graph.boxes[static_cast<size_t>(index)], index);
+  for (const int index : module.boxes) out += box_text(graph.boxes[index], index);
   for (const auto& [name, inner] : module.inside) {
     const bool is_cluster = inner.count() > 1;
     if (is_cluster) out += text("subgraph cluster", clusters++, " {\nlabel=", quoted(name), ";\n");

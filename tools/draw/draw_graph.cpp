@@ -31,7 +31,7 @@ class GraphDrawing {
       layout_.boxes[i].height -= label_room_[i];
     }
     for (LayoutEdge& edge : layout_.edges) {
-      edge.points.back().y = layout_.boxes[static_cast<size_t>(edge.to)].y;
+      edge.points.back().y = layout_.boxes[edge.to].y;
     }
     draw_modules();
     for (const LayoutEdge& edge : layout_.edges) svg_.arrow(edge.points, "#7b8794");
@@ -120,8 +120,8 @@ class GraphDrawing {
         frame.include(box.x + box.width / 2, box.y + box.height);
       }
       for (const LayoutEdge& edge : layout_.edges) {
-        const bool inside = within(boxes_.boxes[static_cast<size_t>(edge.from)].module, module) &&
-                            within(boxes_.boxes[static_cast<size_t>(edge.to)].module, module);
+        const bool inside = within(boxes_.boxes[edge.from].module, module) &&
+                            within(boxes_.boxes[edge.to].module, module);
         if (!inside) continue;
         for (const Point& point : edge.points) frame.include(point.x, point.y);
       }

@@ -77,15 +77,15 @@ std::string draw_memory(std::span<const ArenaBlock> blocks, const Memory& memory
     }
   }
 
-  std::vector<int64_t> change(static_cast<size_t>(steps) + 1, 0);
+  std::vector<int64_t> change(steps + 1, 0);
   for (const ArenaBlock& block : blocks) {
-    change[static_cast<size_t>(block.first_step)] += block.bytes;
-    change[static_cast<size_t>(block.last_step) + 1] -= block.bytes;
+    change[block.first_step] += block.bytes;
+    change[block.last_step + 1] -= block.bytes;
   }
   int64_t alive = 0;
   Point last{0, kHeight};
   for (int step = 0; step < steps; ++step) {
-    alive += change[static_cast<size_t>(step)];
+    alive += change[step];
     const Point corner{step * per_step, y_of(alive)};
     svg.line({corner.x, last.y}, corner, "#102a43", 1.6);
     last = {(step + 1) * per_step, corner.y};

@@ -59,10 +59,10 @@ std::string attrs_text(const Node& node) {
 class BoxMaker {
  public:
   explicit BoxMaker(const Graph& graph) : graph_(graph) {
-    producer_.assign(static_cast<size_t>(graph.value_count()), -1);
-    read_.assign(static_cast<size_t>(graph.value_count()), false);
+    producer_.assign(graph.value_count(), -1);
+    read_.assign(graph.value_count(), false);
     const auto read = [&](ValueId id) {
-      if (id != kNoValue) read_[static_cast<size_t>(id)] = true;
+      if (id != kNoValue) read_[id] = true;
     };
     for (const Node& node : graph.nodes())
       std::for_each(node.inputs.begin(), node.inputs.end(), read);
@@ -86,7 +86,7 @@ class BoxMaker {
   }
 
   void add_arrow(ValueId value, int to) {
-    const int from = producer_[static_cast<size_t>(value)];
+    const int from = producer_[value];
     if (from < 0) return;
     // The arrows to one box are added together, so an equal one is among the last.
     for (size_t i = made_.arrows.size(); i-- > 0 && made_.arrows[i].to == to;) {
@@ -101,7 +101,7 @@ class BoxMaker {
     box.kind = BoxKind::input;
     box.title = info.name;
     box.lines = {text(info.type)};
-    producer_[static_cast<size_t>(id)] = add_box(std::move(box));
+    producer_[id] = add_box(std::move(box));
   }
 
   void add_end(std::string_view title, ValueId id) {
@@ -110,7 +110,7 @@ class BoxMaker {
     box.title = title;
     box.lines = {text(graph_.value_info(id).type)};
     const int state = graph_.value_info(id).state;
-    if (state >= 0) box.lines.push_back(graph_.states()[static_cast<size_t>(state)].name);
+    if (state >= 0) box.lines.push_back(graph_.states()[state].name);
     add_arrow(id, add_box(std::move(box)));
   }
 
@@ -138,7 +138,7 @@ class BoxMaker {
       const ValueInfo& info = graph_.value_info(node.inputs[i]);
       if (info.state < 0) continue;
       const std::string& role = inputs[std::min(i, inputs.size() - 1)].name;
-      const State& state = graph_.states()[static_cast<size_t>(info.state)];
+      const State& state = graph_.states()[info.state];
       if (const std::string number = number_text(state); !number.empty()) {
         box.lines.push_back(text(role, " = ", number));
         continue;
@@ -177,7 +177,7 @@ class BoxMaker {
     box.module = node.origin.module;
     box.side = shortened(last_part(node.origin.module));
     for (ValueId id : node.outputs) {
-      if (read_[static_cast<size_t>(id)]) box.lines.push_back(text(graph_.value_info(id).type));
+      if (read_[id]) box.lines.push_back(text(graph_.value_info(id).type));
     }
     if (std::string attrs = attrs_text(node); !attrs.empty()) box.lines.push_back(shortened(attrs));
     add_states(node, box);
@@ -192,7 +192,7 @@ class BoxMaker {
     for (ValueId id : inputs) {
       if (id != kNoValue) add_arrow(id, index);
     }
-    for (ValueId id : node.outputs) producer_[static_cast<size_t>(id)] = index;
+    for (ValueId id : node.outputs) producer_[id] = index;
   }
 
   const Graph& graph_;
@@ -203,7 +203,7 @@ class BoxMaker {
 
 }  // namespace
 
-const BoxStyle& style_of(BoxKind kind) { return kStyles[static_cast<size_t>(kind)]; }
+const BoxStyle& style_of(BoxKind kind) { return kStyles[kind]; }
 
 GraphBoxes boxes_of(const Graph& graph) { return BoxMaker(graph).make(); }
 

@@ -36,9 +36,9 @@ class Layering {
   }
 
  private:
-  int layer_of_box(int box) const { return spots_[static_cast<size_t>(box)].layer; }
-  Spot& spot(int i) { return spots_[static_cast<size_t>(i)]; }
-  const Spot& spot(int i) const { return spots_[static_cast<size_t>(i)]; }
+  int layer_of_box(int box) const { return spots_[box].layer; }
+  Spot& spot(int i) { return spots_[i]; }
+  const Spot& spot(int i) const { return spots_[i]; }
 
   // Longest path from the sources; a source then moves down to just above its first reader.
   void assign_layers() {
@@ -51,8 +51,8 @@ class Layering {
     std::vector<std::vector<int>> readers(n);
     std::vector<bool> has_input(n, false);
     for (const LayoutEdge& edge : layout_.edges) {
-      readers[static_cast<size_t>(edge.from)].push_back(edge.to);
-      has_input[static_cast<size_t>(edge.to)] = true;
+      readers[edge.from].push_back(edge.to);
+      has_input[edge.to] = true;
     }
     for (size_t i = 0; i < n; ++i) {
       for (int to : readers[i]) spot(to).layer = std::max(spot(to).layer, spots_[i].layer + 1);
@@ -79,7 +79,7 @@ class Layering {
     routes_.resize(layout_.edges.size());
     for (size_t e = 0; e < layout_.edges.size(); ++e) {
       const LayoutEdge& edge = layout_.edges[e];
-      std::vector<int>& chain = chains[static_cast<size_t>(edge.from)];
+      std::vector<int>& chain = chains[edge.from];
       const int top = layer_of_box(edge.from);
       const int bends = layer_of_box(edge.to) - top - 1;
       int last = edge.from;
@@ -91,15 +91,15 @@ class Layering {
           chain.push_back(static_cast<int>(spots_.size()));
           spots_.push_back(bend);
         }
-        join(last, chain[static_cast<size_t>(k)]);
-        last = chain[static_cast<size_t>(k)];
+        join(last, chain[k]);
+        last = chain[k];
         routes_[e].push_back(last);
       }
       join(last, edge.to);
     }
     int layers = 0;
     for (const Spot& s : spots_) layers = std::max(layers, s.layer + 1);
-    layers_.resize(static_cast<size_t>(layers));
+    layers_.resize(layers);
     // Depth first from the sources keeps branches together; bends come after the boxes beside them.
     std::vector<bool> seen(spots_.size(), false);
     for (size_t root = 0; root < spots_.size(); ++root) {
@@ -107,9 +107,9 @@ class Layering {
       while (!stack.empty()) {
         const int at = stack.back();
         stack.pop_back();
-        if (seen[static_cast<size_t>(at)]) continue;
-        seen[static_cast<size_t>(at)] = true;
-        layers_[static_cast<size_t>(spot(at).layer)].push_back(at);
+        if (seen[at]) continue;
+        seen[at] = true;
+        layers_[spot(at).layer].push_back(at);
         const std::vector<int>& below = spot(at).below;
         for (size_t i = below.size(); i-- > 0;) {
           if (spot(below[i]).box < 0) stack.push_back(below[i]);
@@ -140,7 +140,7 @@ class Layering {
         for (int lower : spot(upper).below) ends.push_back(spot(lower).order + 1);
         for (int end : ends) {
           int64_t left_or_equal = 0;
-          for (int i = end; i > 0; i -= i & -i) left_or_equal += tree[static_cast<size_t>(i)];
+          for (int i = end; i > 0; i -= i & -i) left_or_equal += tree[i];
           total += placed - left_or_equal;
         }
         for (int end : ends) {
@@ -158,12 +158,10 @@ class Layering {
       const std::vector<int>& near = by_above ? spot(at).above : spot(at).below;
       double sum = 0;
       for (int other : near) sum += spot(other).order;
-      centre[static_cast<size_t>(at)] =
-          near.empty() ? spot(at).order : sum / static_cast<double>(near.size());
+      centre[at] = near.empty() ? spot(at).order : sum / static_cast<double>(near.size());
     }
-    std::stable_sort(layer.begin(), layer.end(), [&](int a, int b) {
-      return centre[static_cast<size_t>(a)] < centre[static_cast<size_t>(b)];
-    });
+    std::stable_sort(layer.begin(), layer.end(),
+                     [&](int a, int b) { return centre[a] < centre[b]; });
     for (size_t i = 0; i < layer.size(); ++i) spot(layer[i]).order = static_cast<int>(i);
   }
 
@@ -214,7 +212,7 @@ class Layering {
       std::vector<std::pair<int, int>> taken;  // orders of joined spots, above and below
       for (bool bends : {false, true}) {
         for (int upper : layers_[l]) {
-          if ((spot(upper).box < 0) != bends || next[static_cast<size_t>(upper)] >= 0) continue;
+          if ((spot(upper).box < 0) != bends || next[upper] >= 0) continue;
           const int lower = middle(spot(upper).below, bends);
           if (lower < 0 || middle(spot(lower).above, bends) != upper) continue;
           const std::pair<int, int> here{spot(upper).order, spot(lower).order};
@@ -223,8 +221,8 @@ class Layering {
           });
           if (crosses) continue;
           taken.push_back(here);
-          next[static_cast<size_t>(upper)] = lower;
-          joined[static_cast<size_t>(lower)] = true;
+          next[upper] = lower;
+          joined[lower] = true;
         }
       }
     }
@@ -232,9 +230,9 @@ class Layering {
     for (size_t i = 0; i < spots_.size(); ++i) {
       if (joined[i]) continue;
       Line line;
-      for (int at = static_cast<int>(i); at >= 0; at = next[static_cast<size_t>(at)]) {
+      for (int at = static_cast<int>(i); at >= 0; at = next[at]) {
         line.spots.push_back(at);
-        line_of_[static_cast<size_t>(at)] = static_cast<int>(lines_.size());
+        line_of_[at] = static_cast<int>(lines_.size());
       }
       lines_.push_back(std::move(line));
     }
@@ -245,12 +243,11 @@ class Layering {
   }
   // The spot beside this one in its layer, or -1.
   int beside(int at, int step) const {
-    const std::vector<int>& layer = layers_[static_cast<size_t>(spot(at).layer)];
+    const std::vector<int>& layer = layers_[spot(at).layer];
     const int order = spot(at).order + step;
-    return order < 0 || order >= static_cast<int>(layer.size()) ? -1
-                                                                : layer[static_cast<size_t>(order)];
+    return order < 0 || order >= static_cast<int>(layer.size()) ? -1 : layer[order];
   }
-  Line& line_at(int at) { return lines_[static_cast<size_t>(line_of_[static_cast<size_t>(at)])]; }
+  Line& line_at(int at) { return lines_[line_of_[at]]; }
 
   // As far left as the lines to the left allow, each line after those.
   void pack_lines() {
@@ -261,7 +258,7 @@ class Layering {
       if (waiting[i] == 0) ready.push_back(static_cast<int>(i));
     }
     while (!ready.empty()) {
-      Line& line = lines_[static_cast<size_t>(ready.back())];
+      Line& line = lines_[ready.back()];
       order_of_lines_.push_back(ready.back());
       ready.pop_back();
       for (int at : line.spots) {
@@ -269,7 +266,7 @@ class Layering {
         if (right < 0) continue;
         Line& other = line_at(right);
         other.x = std::max(other.x, line.x + gap(at, right));
-        const size_t index = static_cast<size_t>(line_of_[static_cast<size_t>(right)]);
+        const size_t index = static_cast<size_t>(line_of_[right]);
         if (--waiting[index] == 0) ready.push_back(static_cast<int>(index));
       }
     }
@@ -304,10 +301,9 @@ class Layering {
     for (int round = 0; round < 24; ++round) {
       // From the right the lines have room to move to the right, and the other way round.
       if (round % 2 == 0) {
-        for (size_t i = order_of_lines_.size(); i-- > 0;)
-          pull(lines_[static_cast<size_t>(order_of_lines_[i])]);
+        for (size_t i = order_of_lines_.size(); i-- > 0;) pull(lines_[order_of_lines_[i]]);
       } else {
-        for (int i : order_of_lines_) pull(lines_[static_cast<size_t>(i)]);
+        for (int i : order_of_lines_) pull(lines_[i]);
       }
     }
     for (size_t i = 0; i < spots_.size(); ++i) spots_[i].x = line_at(static_cast<int>(i)).x;
@@ -329,7 +325,7 @@ class Layering {
       double height = 0;
       for (int at : layers_[l]) {
         if (spot(at).box < 0) continue;
-        height = std::max(height, layout_.boxes[static_cast<size_t>(spot(at).box)].height);
+        height = std::max(height, layout_.boxes[spot(at).box].height);
       }
       top[l] = y;
       bottom[l] = y + height;
@@ -338,14 +334,14 @@ class Layering {
     layout_.height = std::max(0.0, y - layout_.gap_y);
     for (const Spot& s : spots_) {
       if (s.box < 0) continue;
-      LayoutBox& box = layout_.boxes[static_cast<size_t>(s.box)];
+      LayoutBox& box = layout_.boxes[s.box];
       const size_t l = static_cast<size_t>(s.layer);
       box.x = s.x;
       box.y = (top[l] + bottom[l] - box.height) / 2;
     }
     for (size_t e = 0; e < layout_.edges.size(); ++e) {
       LayoutEdge& edge = layout_.edges[e];
-      const LayoutBox& from = layout_.boxes[static_cast<size_t>(edge.from)];
+      const LayoutBox& from = layout_.boxes[edge.from];
       edge.points = {{from.x, from.y + from.height}};
       for (int bend : routes_[e]) {
         const size_t l = static_cast<size_t>(spot(bend).layer);
@@ -360,7 +356,7 @@ class Layering {
   void end_edges() {
     std::vector<std::vector<size_t>> arriving(layout_.boxes.size());
     for (size_t e = 0; e < layout_.edges.size(); ++e) {
-      arriving[static_cast<size_t>(layout_.edges[e].to)].push_back(e);
+      arriving[layout_.edges[e].to].push_back(e);
     }
     for (size_t b = 0; b < arriving.size(); ++b) {
       std::vector<size_t>& edges = arriving[b];

@@ -326,7 +326,7 @@ class ProgramReader {
       const ScriptInput& input = program_.inputs[i];
       const Value value{program_.body.inputs[i + 1], input.type};
       for (int d = 0; d < input.known->rank(); ++d) {
-        const Dim& size = input.known->shape[static_cast<size_t>(d)];
+        const Dim& size = input.known->shape[d];
         const Dim times = size.substitute(one);
         if (!times.is_constant() || times.constant() < 1 ||
             !(size == Dim(symbol) * times.constant()))

@@ -38,7 +38,7 @@ void gather(const char* from, char* to, const std::vector<int64_t>& sizes,
   std::vector<int64_t> at(sizes.size(), 0);
   int64_t offset = 0;
   for (;;) {
-    std::memcpy(to, from + offset * width, static_cast<size_t>(width));
+    std::memcpy(to, from + offset * width, width);
     to += width;
     size_t d = sizes.size();
     while (d > 0) {
@@ -132,7 +132,7 @@ int32_t ExportedWeights::index_of(const std::string& name, State::Kind kind) {
     program_.tensors.push_back(tensor(name, payload));
     program_.tensors.back().kind = kind;
   }
-  ScriptTensor& entry = program_.tensors[static_cast<size_t>(at->second)];
+  ScriptTensor& entry = program_.tensors[at->second];
   if (kind != State::Kind::constant) entry.names.push_back(name);
   if (kind < entry.kind) entry.kind = kind;  // a parameter that is a buffer elsewhere is trained
   return at->second;

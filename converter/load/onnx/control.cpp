@@ -95,7 +95,7 @@ void GraphReader::read_if(const file::NodeProto& node, const Attributes& attribu
     const file::GraphProto& body =
         body_of(attributes, side == 0 ? "then_branch" : "else_branch", node);
     scopes_.emplace_back();
-    ScriptBlock& into = sides[static_cast<size_t>(side)];
+    ScriptBlock& into = sides[side];
     into.outputs = read_body(body, into, place);
     scopes_.pop_back();
     if (static_cast<int>(into.outputs.size()) != node.output_size()) fail_count(node);
@@ -136,21 +136,19 @@ void GraphReader::read_loop(const file::NodeProto& node, const Attributes& attri
   }
   const std::vector<ScriptId> results = read_body(body, inner, place);
   inner.outputs.push_back(asks ? number(inner, results[0], origin) : constant(inner, Item(true)));
-  for (int i = 0; i < carried; ++i) inner.outputs.push_back(results[static_cast<size_t>(i) + 1]);
+  for (int i = 0; i < carried; ++i) inner.outputs.push_back(results[i + 1]);
   for (int i = 0; i < stacked; ++i)
-    add(inner, "aten::append",
-        {lists[static_cast<size_t>(i)], results[static_cast<size_t>(carried + i) + 1]}, {fresh()},
-        origin);
+    add(inner, "aten::append", {lists[i], results[carried + i + 1]}, {fresh()}, origin);
   scopes_.pop_back();
   std::vector<ScriptId> outputs = outputs_of(node);
-  outputs.resize(static_cast<size_t>(std::max(carried, node.output_size())), -1);
+  outputs.resize(std::max(carried, node.output_size()), -1);
   for (ScriptId& id : outputs)
     if (id < 0) id = fresh();
   const auto split = outputs.begin() + carried;
   add(block, "prim::Loop", std::move(inputs), {outputs.begin(), split}, origin).blocks = {
       std::move(inner)};
   for (auto id = split; id != outputs.end(); ++id) {
-    const ScriptId list = lists[static_cast<size_t>(id - split)];
+    const ScriptId list = lists[id - split];
     ScriptNode& stack = add(block, "aten::stack", {list, constant(block, Item(0))}, {*id}, origin);
     stack.argument_names = {"tensors", "dim"};
   }
@@ -171,7 +169,7 @@ void GraphReader::read_scan(const file::NodeProto& node, const Attributes& attri
       node.output_size() > carried + stacked)
     fail_count(node);
   const auto entry = [](const std::vector<int64_t>& values, int i) {
-    return static_cast<size_t>(i) < values.size() ? values[static_cast<size_t>(i)] : 0;
+    return static_cast<size_t>(i) < values.size() ? values[i] : 0;
   };
   const std::vector<int64_t> in_axes = integers(attributes, "scan_input_axes"),
                              in_reversed = integers(attributes, "scan_input_directions"),
@@ -211,19 +209,15 @@ void GraphReader::read_scan(const file::NodeProto& node, const Attributes& attri
   for (int i = 0; i < scanned; ++i) {
     const ScriptId element = fresh();
     add(inner, "aten::select",
-        {sources[static_cast<size_t>(i)], constant(inner, Item(entry(in_axes, i))),
-         inner.inputs[0]},
-        {element}, origin)
+        {sources[i], constant(inner, Item(entry(in_axes, i))), inner.inputs[0]}, {element}, origin)
         .argument_names = {"self", "dim", "index"};
     bind(body.input(carried + i).name(), element);
   }
   const std::vector<ScriptId> results = read_body(body, inner, place);
   inner.outputs.push_back(constant(inner, Item(true)));
-  for (int i = 0; i < carried; ++i) inner.outputs.push_back(results[static_cast<size_t>(i)]);
+  for (int i = 0; i < carried; ++i) inner.outputs.push_back(results[i]);
   for (int i = 0; i < stacked; ++i)
-    add(inner, "aten::append",
-        {lists[static_cast<size_t>(i)], results[static_cast<size_t>(carried + i)]}, {fresh()},
-        origin);
+    add(inner, "aten::append", {lists[i], results[carried + i]}, {fresh()}, origin);
   scopes_.pop_back();
   std::vector<ScriptId> outputs = outputs_of(node);
   while (static_cast<int>(outputs.size()) < carried) outputs.push_back(fresh());
@@ -235,8 +229,8 @@ void GraphReader::read_scan(const file::NodeProto& node, const Attributes& attri
     const bool flips = entry(out_reversed, i) != 0;
     const ScriptId stacked_id = flips ? fresh() : *id;
     const ScriptId axis = constant(block, Item(entry(out_axes, i)));
-    add(block, "aten::stack", {lists[static_cast<size_t>(i)], axis}, {stacked_id}, origin)
-        .argument_names = {"tensors", "dim"};
+    add(block, "aten::stack", {lists[i], axis}, {stacked_id}, origin).argument_names = {"tensors",
+                                                                                        "dim"};
     if (!flips) continue;
     auto dims = std::make_shared<List>();
     dims->items = {Item(entry(out_axes, i))};

@@ -210,7 +210,7 @@ TensorData Weights::external(const file::TensorProto& tensor, DType dtype, const
     return {view(static_cast<void*>(data), dtype, shape), found->second.owner};
   Result<TensorData> copy = TensorData::allocate(dtype, shape);
   if (!copy.ok()) throw Failure{Exit::unsupported, std::string(copy.status().message())};
-  std::memcpy(copy->tensor.data, data, static_cast<size_t>(bytes));
+  std::memcpy(copy->tensor.data, data, bytes);
   return *copy;
 }
 

@@ -338,7 +338,7 @@ void GraphReader::read_call(const file::NodeProto& node, const file::FunctionPro
     results.push_back(node.output(i).empty() ? -1 : find(function.output(i)));
   scopes_ = std::move(around);
   for (int i = 0; i < node.output_size(); ++i)
-    if (!node.output(i).empty()) bind(node.output(i), results[static_cast<size_t>(i)]);
+    if (!node.output(i).empty()) bind(node.output(i), results[i]);
 }
 
 }  // namespace hg::convert::onnx

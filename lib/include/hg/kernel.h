@@ -20,10 +20,11 @@ namespace hg {
 enum class Device : uint8_t { automatic, cpu, vulkan };
 std::string_view name_of(Device device);
 
-// Runs task(arg, 0) ... task(arg, count - 1), in any order, on any threads, and returns when all are
-// done. A host lends its pool by giving such a function.
+// Runs task(arg, 0) ... task(arg, count - 1), in any order, on any threads, and returns when all
+// are done. A host lends its pool by giving such a function.
 struct ParallelFor {
-  void (*run)(void* host, int64_t count, void (*task)(void* arg, int64_t index), void* arg) = nullptr;
+  void (*run)(void* host, int64_t count, void (*task)(void* arg, int64_t index),
+              void* arg) = nullptr;
   void* host = nullptr;
   int threads = 1;
 };
@@ -80,10 +81,12 @@ class KernelAttrs {
   const std::string& string(std::string_view name) const { return attrs_.string(name); }
   DType dtype(std::string_view name) const { return attrs_.dtype(name); }
   Sizes integers(std::string_view name) const;  // up to kMaxRank numbers
-  std::span<const Dim> dims(std::string_view name) const { return attrs_.integers(name); }  // any number
+  std::span<const Dim> dims(std::string_view name) const {
+    return attrs_.integers(name);
+  }  // any number
   std::span<const double> reals(std::string_view name) const { return attrs_.reals(name); }
-  int axis(std::string_view name, int rank) const;                // in [0, rank)
-  Sizes axes(std::string_view name, int rank) const;              // each in [0, rank)
+  int axis(std::string_view name, int rank) const;    // in [0, rank)
+  Sizes axes(std::string_view name, int rank) const;  // each in [0, rank)
 
  private:
   AttrReader attrs_;
@@ -120,11 +123,11 @@ class PrepareContext {
 
   int input_count() const { return static_cast<int>(call_.inputs.size()); }
   int output_count() const { return static_cast<int>(call_.outputs.size()); }
-  bool has(int i) const { return i < input_count() && call_.given[static_cast<size_t>(i)]; }
+  bool has(int i) const { return i < input_count() && call_.given[i]; }
   // Shapes, dtypes and strides as `run` will see them; data is null except for constants and
   // parameters that no node assigns.
-  const Tensor& in(int i) const { return call_.inputs[static_cast<size_t>(i)]; }
-  const Tensor& out(int i) const { return call_.outputs[static_cast<size_t>(i)]; }
+  const Tensor& in(int i) const { return call_.inputs[i]; }
+  const Tensor& out(int i) const { return call_.outputs[i]; }
   bool is_constant(int i) const { return has(i) && in(i).data != nullptr; }
   std::span<const Tensor> inputs() const { return call_.inputs; }
   std::span<const Tensor> outputs() const { return call_.outputs; }
@@ -161,7 +164,7 @@ class PrepareContext {
   void* pack(int input, std::string_view kernel, int64_t bytes,
              std::function<void(void* to)> fill) const {
     if (!is_constant(input) || call_.packs == nullptr || call_.low_memory) return nullptr;
-    return call_.packs->pack(kernel, call_.ids[static_cast<size_t>(input)], bytes, std::move(fill),
+    return call_.packs->pack(kernel, call_.ids[input], bytes, std::move(fill),
                              call_.device != nullptr);
   }
   template <class... Parts>
@@ -180,9 +183,9 @@ class PrepareContext {
 class RunContext {
  public:
   int input_count() const { return static_cast<int>(inputs.size()); }
-  bool has(int i) const { return i < input_count() && inputs[static_cast<size_t>(i)].data != nullptr; }
-  const Tensor& in(int i) const { return inputs[static_cast<size_t>(i)]; }
-  const Tensor& out(int i) const { return outputs[static_cast<size_t>(i)]; }
+  bool has(int i) const { return i < input_count() && inputs[i].data != nullptr; }
+  const Tensor& in(int i) const { return inputs[i]; }
+  const Tensor& out(int i) const { return outputs[i]; }
   int output_count() const { return static_cast<int>(outputs.size()); }
   template <class T>
   T* workspace() const {
@@ -210,13 +213,14 @@ class RunContext {
       const Body* body;
       int64_t count, grain;
     } range{&body, count, grain};
-    parallel->run(parallel->host, tasks,
-                  [](void* arg, int64_t index) {
-                    const Range& r = *static_cast<const Range*>(arg);
-                    const int64_t begin = index * r.grain;
-                    (*r.body)(begin, begin + r.grain < r.count ? begin + r.grain : r.count);
-                  },
-                  &range);
+    parallel->run(
+        parallel->host, tasks,
+        [](void* arg, int64_t index) {
+          const Range& r = *static_cast<const Range*>(arg);
+          const int64_t begin = index * r.grain;
+          (*r.body)(begin, begin + r.grain < r.count ? begin + r.grain : r.count);
+        },
+        &range);
   }
 
   // Makes the run fail with this sentence (a literal, or text in the state) and the node's name in

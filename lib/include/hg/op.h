@@ -39,9 +39,10 @@ enum Traits : uint32_t {
   kReduction = 1 << 8,    // the elements along the dims of `dim`, or all, become one
   // Goes along the first dim of its first input, [time, batch, width], each step after the last.
   kScan = 1 << 9,
-  kLoop = 1 << 10,  // of control: repeats its subgraph instead of choosing one
+  kLoop = 1 << 10,       // of control: repeats its subgraph instead of choosing one
   kAssertion = 1 << 11,  // fails the run where data says so: stays though nobody reads its result
-  // Finite elements of the inputs give finite ones, but for overflow. An op without it may do so too.
+  // Finite elements of the inputs give finite ones, but for overflow. An op without it may do so
+  // too.
   kKeepsFinite = 1 << 12,
   // Sums of products of the first two inputs: a trainer that computes in 16 bits does so here.
   kProduct = 1 << 13,
@@ -62,17 +63,20 @@ struct OpDef {
   Status (*infer)(InferContext&) = nullptr;
   // Adds the gradients of the inputs. Null: differentiate the expansion.
   Status (*grad)(GradContext&) = nullptr;
-  // The same result from other ops. Used where a device has no kernel; gives types when infer is null.
+  // The same result from other ops. Used where a device has no kernel; gives types when infer is
+  // null.
   Status (*expand)(ExpandContext&) = nullptr;
-  // For ops that only look at the input's memory in another way (transpose, slice): sets strides and
-  // offset and returns true, or returns false when a copy of the input is needed first.
+  // For ops that only look at the input's memory in another way (transpose, slice): sets strides
+  // and offset and returns true, or returns false when a copy of the input is needed first.
   bool (*view)(ViewContext&) = nullptr;
   // Bit i: output 0 may take the memory of input i when both have the same bytes and nobody else
   // reads it. Kernels of such an op tolerate that.
   uint32_t alias = 0;
   uint32_t traits = kNoTraits;
-  // Multiplications and additions of one run, for reports. Null: one for each element of the outputs.
-  double (*flops)(std::span<const Sizes> in, std::span<const Sizes> out, const AttrReader&) = nullptr;
+  // Multiplications and additions of one run, for reports. Null: one for each element of the
+  // outputs.
+  double (*flops)(std::span<const Sizes> in, std::span<const Sizes> out,
+                  const AttrReader&) = nullptr;
 };
 
 enum class AttrType : uint8_t { boolean, integer, real, string, dtype, integers, reals, strings };
@@ -158,12 +162,13 @@ class AttrReader {
 };
 
 // For OpDef::infer. Sizes may be symbolic; with every symbol bound the same rule runs again on
-// numbers before the first run, so a rule may assume that symbolic sizes fit, but must check numbers.
+// numbers before the first run, so a rule may assume that symbolic sizes fit, but must check
+// numbers.
 class InferContext {
  public:
   int input_count() const { return static_cast<int>(inputs_.size()); }
   bool has(int i) const;  // an optional input is given
-  const TensorType& in(int i) const { return *inputs_[static_cast<size_t>(i)]; }
+  const TensorType& in(int i) const { return *inputs_[i]; }
   const AttrReader& attrs() const { return attrs_; }
   // A dim attribute in [-rank, rank) (or [-1, 0] for rank 0) as a number in [0, rank).
   Result<int> axis(std::string_view attr, int rank) const;
@@ -173,8 +178,8 @@ class InferContext {
   const TensorData* constant(int i) const;
   std::span<const std::shared_ptr<Graph>> subgraphs() const { return subgraphs_; }
 
-  void set_output_count(int count) { outputs_.resize(static_cast<size_t>(count)); }  // variadic outputs
-  TensorType& out(int i) { return outputs_[static_cast<size_t>(i)]; }
+  void set_output_count(int count) { outputs_.resize(count); }  // variadic outputs
+  TensorType& out(int i) { return outputs_[i]; }
   int output_count() const { return static_cast<int>(outputs_.size()); }
   Dim fresh_dim();  // a size that only data decides
 
@@ -194,8 +199,8 @@ class InferContext {
   std::vector<TensorType> outputs_;
   std::span<const std::shared_ptr<Graph>> subgraphs_;
   const Origin* origin_ = nullptr;
-  Graph* graph_ = nullptr;            // where fresh symbols come from; null when checking
-  std::vector<Dim> fresh_;            // when checking: the symbols the node already has
+  Graph* graph_ = nullptr;  // where fresh symbols come from; null when checking
+  std::vector<Dim> fresh_;  // when checking: the symbols the node already has
   size_t fresh_used_ = 0;
 };
 
@@ -212,8 +217,8 @@ class ExpandContext {
  public:
   Graph& graph() const { return *graph_; }
   int input_count() const { return static_cast<int>(inputs_.size()); }
-  bool has(int i) const { return static_cast<bool>(inputs_[static_cast<size_t>(i)]); }
-  Value in(int i) const { return inputs_[static_cast<size_t>(i)]; }
+  bool has(int i) const { return static_cast<bool>(inputs_[i]); }
+  Value in(int i) const { return inputs_[i]; }
   const AttrReader& attrs() const { return attrs_; }
   Result<int> axis(std::string_view attr, int rank) const;
   void set_out(int i, Value value);
@@ -233,13 +238,13 @@ class GradContext {
   Graph& graph() const { return *graph_; }
   int input_count() const { return static_cast<int>(inputs_.size()); }
   int output_count() const { return static_cast<int>(outputs_.size()); }
-  bool has(int i) const { return static_cast<bool>(inputs_[static_cast<size_t>(i)]); }
-  bool needs(int i) const { return needs_[static_cast<size_t>(i)]; }  // the caller wants dx of input i
-  Value in(int i) const { return inputs_[static_cast<size_t>(i)]; }
-  Value out(int i) const { return outputs_[static_cast<size_t>(i)]; }
+  bool has(int i) const { return static_cast<bool>(inputs_[i]); }
+  bool needs(int i) const { return needs_[i]; }  // the caller wants dx of input i
+  Value in(int i) const { return inputs_[i]; }
+  Value out(int i) const { return outputs_[i]; }
   // The gradient that arrives at output i, in its shape; zeros when nothing arrives there.
   Value dout(int i);
-  bool has_dout(int i) const { return static_cast<bool>(douts_[static_cast<size_t>(i)]); }
+  bool has_dout(int i) const { return static_cast<bool>(douts_[i]); }
   const AttrReader& attrs() const { return attrs_; }
   Result<int> axis(std::string_view attr, int rank) const;
   // The gradient of input i: a shape that broadcasting made from in(i)'s is summed back to it.
@@ -262,7 +267,7 @@ class ViewContext {
   const Sizes& out_shape() const { return out_shape_; }
   const AttrReader& attrs() const { return attrs_; }  // every Dim is constant
   int64_t integer(std::string_view attr) const { return attrs_.integer(attr).constant(); }
-  int axis(std::string_view attr, int rank) const;    // already checked by infer
+  int axis(std::string_view attr, int rank) const;  // already checked by infer
   // Elements from the first element of the input to the first of the output, and output strides.
   void set(int64_t offset, const Sizes& strides) {
     offset_ = offset;

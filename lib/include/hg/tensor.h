@@ -30,8 +30,9 @@ inline constexpr DType i16 = DType::i16;
 inline constexpr DType i8 = DType::i8;
 inline constexpr DType u8 = DType::u8;
 inline constexpr DType boolean = DType::bool_;
-// Complex numbers: the real part, then the imaginary part, of f32 and of f64. Only inputs and outputs
-// of a graph are complex; view_as_real and view_as_complex lead in and out (hg/ops/complex.h).
+// Complex numbers: the real part, then the imaginary part, of f32 and of f64. Only inputs and
+// outputs of a graph are complex; view_as_real and view_as_complex lead in and out
+// (hg/ops/complex.h).
 inline constexpr DType c64 = DType::c64;
 inline constexpr DType c128 = DType::c128;
 
@@ -66,15 +67,24 @@ struct BFloat16 {
 // The DType of a C++ element type.
 template <class T>
 constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, float>) return f32;
-  else if constexpr (std::is_same_v<T, double>) return f64;
-  else if constexpr (std::is_same_v<T, Half>) return f16;
-  else if constexpr (std::is_same_v<T, BFloat16>) return bf16;
-  else if constexpr (std::is_same_v<T, bool>) return boolean;
-  else if constexpr (std::is_integral_v<T> && sizeof(T) == 8 && std::is_signed_v<T>) return i64;
-  else if constexpr (std::is_same_v<T, int32_t>) return i32;
-  else if constexpr (std::is_same_v<T, int16_t>) return i16;
-  else if constexpr (std::is_same_v<T, int8_t>) return i8;
+  if constexpr (std::is_same_v<T, float>)
+    return f32;
+  else if constexpr (std::is_same_v<T, double>)
+    return f64;
+  else if constexpr (std::is_same_v<T, Half>)
+    return f16;
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return bf16;
+  else if constexpr (std::is_same_v<T, bool>)
+    return boolean;
+  else if constexpr (std::is_integral_v<T> && sizeof(T) == 8 && std::is_signed_v<T>)
+    return i64;
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return i32;
+  else if constexpr (std::is_same_v<T, int16_t>)
+    return i16;
+  else if constexpr (std::is_same_v<T, int8_t>)
+    return i8;
   else {
     static_assert(std::is_same_v<T, uint8_t>, "no DType for this element type");
     return u8;
@@ -98,21 +108,23 @@ class Sizes {
   constexpr size_t size() const { return static_cast<size_t>(rank_); }
   constexpr bool empty() const { return rank_ == 0; }
   constexpr bool overflowed() const { return overflowed_; }
-  constexpr int64_t& operator[](int i) { return values_[static_cast<size_t>(i)]; }
-  constexpr int64_t operator[](int i) const { return values_[static_cast<size_t>(i)]; }
+  constexpr int64_t& operator[](int i) { return values_[i]; }
+  constexpr int64_t operator[](int i) const { return values_[i]; }
   constexpr int64_t* begin() { return values_.data(); }
   constexpr int64_t* end() { return values_.data() + rank_; }
   constexpr const int64_t* begin() const { return values_.data(); }
   constexpr const int64_t* end() const { return values_.data() + rank_; }
   constexpr int64_t back() const { return values_[size() - 1]; }
   constexpr void push_back(int64_t value) {
-    if (rank_ == kMaxRank) overflowed_ = true;
-    else values_[static_cast<size_t>(rank_++)] = value;
+    if (rank_ == kMaxRank)
+      overflowed_ = true;
+    else
+      values_[rank_++] = value;
   }
   constexpr void insert(int at, int64_t value) {
     push_back(value);
     for (int i = rank_ - 1; i > at; --i) values_[size_t(i)] = values_[size_t(i - 1)];
-    values_[static_cast<size_t>(at)] = value;
+    values_[at] = value;
   }
   constexpr void erase(int at) {
     for (int i = at; i + 1 < rank_; ++i) values_[size_t(i)] = values_[size_t(i + 1)];
@@ -190,7 +202,10 @@ auto view(std::span<T> data, const Sizes& shape) {
   return view(data.data(), dtype_of<std::remove_const_t<T>>(), shape);
 }
 template <class Container>
-  requires requires(Container& c) { c.data(); c.size(); }
+requires requires(Container& c) {
+  c.data();
+  c.size();
+}
 auto view(Container& data, const Sizes& shape) {
   using Element = std::remove_cvref_t<decltype(*data.data())>;
   return view(data.data(), dtype_of<Element>(), shape);

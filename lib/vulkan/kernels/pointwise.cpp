@@ -295,13 +295,13 @@ Status add_step(const PrepareContext& c, const PointwiseProgram::Step& step,
   std::vector<int> from;  // its registers in those of the program
   for (const int arg : step.args) {
     const bool given = arg != PointwiseProgram::kAbsent;
-    const DType dtype = given ? dtypes[static_cast<size_t>(arg)] : f32;
+    const DType dtype = given ? dtypes[arg] : f32;
     call.given.push_back(given);
     call.inputs.push_back(given ? view(static_cast<void*>(nullptr), dtype, {1}) : Tensor());
     if (!given) continue;
     if (!computes(*c.device(), dtype)) return c.fail("the device does not compute in ", dtype);
     own.inputs.push_back({dtype});
-    from.push_back(registers[static_cast<size_t>(arg)]);
+    from.push_back(registers[arg]);
   }
   call.outputs.push_back(view(static_cast<void*>(nullptr), step.dtype, {1}));
   if (!computes(*c.device(), step.dtype))
@@ -311,7 +311,7 @@ Status add_step(const PrepareContext& c, const PointwiseProgram::Step& step,
   if (!numbers.empty() && step.dtype == f64) return c.fail("the device's parameters are f32");
   const auto next = [&] { return static_cast<int>(program.inputs.size() + program.calls.size()); };
   for (ShaderProgram::Call& call : own.calls) {
-    for (int& r : call.registers) r = from[static_cast<size_t>(r)];
+    for (int& r : call.registers) r = from[r];
     for (int& p : call.params) p += static_cast<int>(params.size());
     from.push_back(next());
     program.calls.push_back(std::move(call));
