@@ -24,10 +24,10 @@ struct Nodes {
   Graph& g;
   int count = 0;
   Value x(const Sizes& shape, DType dtype = f32) {
-    return g.input(text("x", count++), dtype, to_shape(shape));
+    return g.input(str_cat("x", count++), dtype, to_shape(shape));
   }
   Value weight(const Sizes& shape) {
-    return g.parameter(text("w", count++), f32, shape, init::uniform(-1, 1, 7));
+    return g.parameter(str_cat("w", count++), f32, shape, init::uniform(-1, 1, 7));
   }
   Value call(std::string_view op, std::vector<Value> inputs, NamedAttrs attrs = {}) {
     return g.calls(op, inputs, attrs)[0];

@@ -370,7 +370,7 @@ TEST(ArrayText, IsPyTorchs) {
     }
     EXPECT_EQ(on_one_line(to_text(array)), on_one_line(c.text));
   }
-  EXPECT_EQ(text(*arange(0, 2)), "tensor([0., 1.])");
+  EXPECT_EQ(str_cat(*arange(0, 2)), "tensor([0., 1.])");
   EXPECT_EQ(to_text(*full({8}, -0.5, f64)),
             "tensor([-0.5000, -0.5000, -0.5000, -0.5000, -0.5000, -0.5000, -0.5000, -0.5000],\n"
             "       dtype=f64)");

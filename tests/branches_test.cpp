@@ -78,7 +78,7 @@ Graph towers(int64_t width = 256) {
   Graph g;
   for (const std::string side : {"a", "b"}) {
     Value x = g.input(side, f32, {8, width});
-    for (int i = 0; i < 3; ++i) x = dense(x, text(side, int64_t{i}), width);
+    for (int i = 0; i < 3; ++i) x = dense(x, str_cat(side, int64_t{i}), width);
     g.output("of_" + side, x);
   }
   return g;
@@ -88,7 +88,7 @@ Graph heads(int count) {
   Graph g;
   const Value x = dense(g.input("x", f32, {8, 256}), "body", 256);
   for (int64_t i = 0; i < count; ++i)
-    g.output(text("y", i), dense(dense(x, text("w", i), 256), text("v", i), 128));
+    g.output(str_cat("y", i), dense(dense(x, str_cat("w", i), 256), str_cat("v", i), 128));
   return g;
 }
 
@@ -100,7 +100,7 @@ Graph both_directions() {
   for (int64_t layer = 0; layer < 2; ++layer) {
     std::vector<Value> ys;
     for (const bool reverse : {false, true}) {
-      const std::string name = text("l", layer, reverse ? "r" : "f");
+      const std::string name = str_cat("l", layer, reverse ? "r" : "f");
       const RnnWeights w = {weight(g, name + ".ih", 4 * kHidden, x.dim(-1).constant()),
                             weight(g, name + ".hh", 4 * kHidden, kHidden),
                             {},
@@ -124,7 +124,7 @@ Graph inception() {
     return g.call("relu", {g.call("conv", {from, w}, {{"padding", {size / 2, size / 2}}})});
   };
   for (int64_t i = 0; i < 2; ++i) {
-    const std::string at = text("m", i);
+    const std::string at = str_cat("m", i);
     x = concat({conv(x, at + ".a", 32, 1), conv(conv(x, at + ".b0", 32, 1), at + ".b", 48, 3),
                 conv(conv(x, at + ".cc0", 16, 1), at + ".c", 32, 5)},
                1);
@@ -139,7 +139,7 @@ Graph projections() {
   Value x = g.input("x", f32, {kTime, kWidth});
   for (int64_t i = 0; i < 3; ++i) {
     const auto project = [&](const Value& from, const char* name) {
-      return g.call("linear", {from, weight(g, text(name, i), kWidth, kWidth)});
+      return g.call("linear", {from, weight(g, str_cat(name, i), kWidth, kWidth)});
     };
     const Value q = project(x, "q"), k = project(x, "k"), v = project(x, "v");
     const Value scores = g.call("softmax", {g.call("matmul", {q, permute(k, {1, 0})})});
@@ -294,7 +294,7 @@ TEST(Branches, TakeNoMemoryThatIsShort) {
   Graph g;
   const Value x = g.input("x", f32, {64, 64});
   for (int64_t i = 0; i < 4; ++i)
-    g.output(text("y", i), dense(dense(x, text("up", i), 2048), text("down", i), 64));
+    g.output(str_cat("y", i), dense(dense(x, str_cat("up", i), 2048), str_cat("down", i), 64));
   const Model model = model_of(std::move(g));
   const auto arena = [&](SessionOptions options) {
     Session session = session_of(model, std::move(options));
@@ -314,9 +314,9 @@ TEST(Branches, TakeNoMemoryThatIsShort) {
 Graph lookups() {
   Graph g;
   for (int64_t i = 0; i < 4; ++i) {
-    const Value index = g.input(text("i", i), i64, {8});
-    const Value rows = g.call("embedding", {weight(g, text("table", i), 100, 256), index});
-    g.output(text("y", i), dense(dense(rows, text("w", i), 256), text("v", i), 256));
+    const Value index = g.input(str_cat("i", i), i64, {8});
+    const Value rows = g.call("embedding", {weight(g, str_cat("table", i), 100, 256), index});
+    g.output(str_cat("y", i), dense(dense(rows, str_cat("w", i), 256), str_cat("v", i), 256));
   }
   return g;
 }
@@ -362,9 +362,9 @@ Graph random_graph(uint32_t seed) {
   constexpr int64_t kRows = 32, kWidth = 128;
   Graph g;
   std::vector<Value> weights, values = {g.input("x", f32, {kRows, kWidth})}, states;
-  for (int64_t i = 0; i < 3; ++i) weights.push_back(weight(g, text("w", i), kWidth, kWidth));
+  for (int64_t i = 0; i < 3; ++i) weights.push_back(weight(g, str_cat("w", i), kWidth, kWidth));
   for (int64_t i = 0; i < 2; ++i) {
-    states.push_back(g.buffer(text("s", i), filled({kRows, kWidth}, 0.5f)));
+    states.push_back(g.buffer(str_cat("s", i), filled({kRows, kWidth}, 0.5f)));
     values.push_back(states.back());
   }
   const auto pick = [&](const std::vector<Value>& from) { return from[below(from.size())]; };
@@ -400,7 +400,7 @@ Graph random_graph(uint32_t seed) {
         break;
     }
   }
-  for (int64_t i = 0; i < 3; ++i) g.output(text("y", i), values[values.size() - size_t(i) - 1]);
+  for (int64_t i = 0; i < 3; ++i) g.output(str_cat("y", i), values[values.size() - size_t(i) - 1]);
   for (const Value& state : states)
     if (below(2) == 0) g.assign(state, g.call("tanh", {pick(values)}));
   return g;

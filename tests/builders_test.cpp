@@ -501,12 +501,12 @@ const Row* row_of(std::string_view op) {
 
 // What is told of a node that a builder made, beside the one that it should have made.
 std::string difference(const Node& made, const Node& expected) {
-  if (made.op != expected.op) return text("it is ", made.op->name());
+  if (made.op != expected.op) return str_cat("it is ", made.op->name());
   if (made.inputs != expected.inputs) return "its inputs are others";
   const auto& attributes = expected.op->signature.attributes;
   for (size_t i = 0; i < attributes.size(); ++i)
     if (!(made.attrs[i] == expected.attrs[i]))
-      return text(attributes[i].name, " is ", made.attrs[i], ", not ", expected.attrs[i]);
+      return str_cat(attributes[i].name, " is ", made.attrs[i], ", not ", expected.attrs[i]);
   return "";
 }
 
@@ -631,13 +631,13 @@ TEST(Builders, SayWhatTheSignaturesSay) {
     if (op->def.traits & (kInternal | kControl | kComplex)) continue;  // the latter: below
     const auto found = holder.held().find(std::string(op->name()));
     if (row_of(op->name()) == nullptr || found == holder.held().end()) {
-      without_builder += text(" ", op->name());
+      without_builder += str_cat(" ", op->name());
       continue;
     }
-    if (!found->second.least) never_short += text(" ", op->name());
+    if (!found->second.least) never_short += str_cat(" ", op->name());
     for (const Signature::Attribute& attribute : op->signature.attributes)
       if (!found->second.attributes.contains(attribute.name))
-        never_varied += text(" ", op->name(), ".", attribute.name);
+        never_varied += str_cat(" ", op->name(), ".", attribute.name);
   }
   EXPECT_EQ(without_builder, "")
       << "add a builder to hg/ops/ and a row here, or the trait kInternal";

@@ -117,7 +117,7 @@ TEST(Condition, SaysWhatTheTermIs) {
         Bindings sizes;
         ASSERT_TRUE(sizes.bind("n", n).ok() && sizes.bind("m", m).ok());
         ASSERT_EQ(Reader(*words, sizes).read_or(), (*all.evaluate(sizes) == 1) == holds)
-            << text(all) << "\n"
+            << str_cat(all) << "\n"
             << *words << " at n=" << n << ", m=" << m;
       }
   }

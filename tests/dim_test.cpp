@@ -14,7 +14,7 @@ namespace {
 
 std::string normal(const char* expression) {
   const Result<Dim> dim = Dim::parse(expression);
-  return dim.ok() ? text(*dim) : std::string(dim.status().message());
+  return dim.ok() ? str_cat(*dim) : std::string(dim.status().message());
 }
 
 TEST(Dim, HasOneNormalForm) {
@@ -152,19 +152,19 @@ TEST(Dim, SimplificationsKeepValuesAndBounds) {
     std::mt19937 random(static_cast<unsigned>(trial));
     const std::vector<Sized> sizes = random_sizes(random, bindings, 20);
     for (const Sized& size : sizes) {
-      const Result<Dim> parsed = Dim::parse(text(size.dim));
+      const Result<Dim> parsed = Dim::parse(str_cat(size.dim));
       ASSERT_TRUE(parsed.ok()) << parsed.status().message() << ", trial " << trial;
       EXPECT_EQ(*parsed, size.dim)
-          << text(*parsed) << " of " << text(size.dim) << ", trial " << trial;
+          << str_cat(*parsed) << " of " << str_cat(size.dim) << ", trial " << trial;
       const int64_t low = size.dim.lower_bound(), high = size.dim.upper_bound();
       for (size_t i = 0; i < bindings.size(); ++i) {
         if (!size.values[i]) continue;
         const Result<int64_t> value = size.dim.evaluate(bindings[i]);
         ASSERT_TRUE(value.ok()) << value.status().message() << ", trial " << trial;
-        EXPECT_EQ(*value, *size.values[i]) << text(size.dim) << ", trial " << trial << ", " << i;
-        EXPECT_LE(low, *value) << text(size.dim) << ", trial " << trial;
-        EXPECT_GE(high, *value) << text(size.dim) << ", trial " << trial;
-        EXPECT_EQ(size.dim.substitute(bindings[i]), Dim(*value)) << text(size.dim);
+        EXPECT_EQ(*value, *size.values[i]) << str_cat(size.dim) << ", trial " << trial << ", " << i;
+        EXPECT_LE(low, *value) << str_cat(size.dim) << ", trial " << trial;
+        EXPECT_GE(high, *value) << str_cat(size.dim) << ", trial " << trial;
+        EXPECT_EQ(size.dim.substitute(bindings[i]), Dim(*value)) << str_cat(size.dim);
         // One symbol after the other.
         Dim left = size.dim;
         for (const auto& [symbol, number] : bindings[i].all()) {
@@ -173,13 +173,15 @@ TEST(Dim, SimplificationsKeepValuesAndBounds) {
           if (number < 1 << 20) left = left.substitute(one);
         }
         if (const Result<int64_t> rest = left.evaluate(bindings[i]); rest.ok())
-          EXPECT_EQ(*rest, *value) << text(left) << " of " << text(size.dim) << ", trial " << trial;
+          EXPECT_EQ(*rest, *value)
+              << str_cat(left) << " of " << str_cat(size.dim) << ", trial " << trial;
       }
       for (const Sized& other : sizes)
         if (size.dim == other.dim)
           for (size_t i = 0; i < bindings.size(); ++i)
             if (size.values[i] && other.values[i])
-              EXPECT_EQ(*size.values[i], *other.values[i]) << text(size.dim) << ", trial " << trial;
+              EXPECT_EQ(*size.values[i], *other.values[i])
+                  << str_cat(size.dim) << ", trial " << trial;
     }
   }
 }
@@ -189,7 +191,7 @@ TEST(Dim, PrintsWhatItParses) {
        {"n", "-n + 3", "floordiv(h - 1, 2) + 1", "2*h*w + 7", "max(n, mod(m, 5))"}) {
     const Result<Dim> dim = Dim::parse(expression);
     ASSERT_TRUE(dim.ok());
-    const Result<Dim> again = Dim::parse(text(*dim));
+    const Result<Dim> again = Dim::parse(str_cat(*dim));
     ASSERT_TRUE(again.ok());
     EXPECT_EQ(*dim, *again) << expression;
   }
@@ -240,10 +242,10 @@ TEST(Dim, LongProductsAreNotMultipliedOut) {
   ASSERT_TRUE(bindings.bind("e", 2).ok());
   EXPECT_EQ(*product.evaluate(bindings), 1 << 20);
   EXPECT_EQ(product.substitute(bindings), Dim(1 << 20));
-  const Result<Dim> parsed = Dim::parse(text(product));
+  const Result<Dim> parsed = Dim::parse(str_cat(product));
   ASSERT_TRUE(parsed.ok()) << parsed.status().message();
   EXPECT_EQ(*parsed, product);
-  EXPECT_LE(text(product).size(), 4096u);
+  EXPECT_LE(str_cat(product).size(), 4096u);
 }
 
 // Each layer's size is made of the size before it in several places, so that it would be 2^200
@@ -259,7 +261,7 @@ Dim nested(int layers) {
 
 TEST(Dim, IsAsLongAsWhatItWasMadeOf) {
   const Dim deep = nested(200);
-  const std::string printed = text(deep);
+  const std::string printed = str_cat(deep);
   EXPECT_LE(printed.size(), 200u * 400);
   const Result<Dim> parsed = Dim::parse(printed);
   ASSERT_TRUE(parsed.ok()) << parsed.status().message();
@@ -287,7 +289,7 @@ TEST(Dim, IsAsLongAsWhatItWasMadeOf) {
 
 TEST(Dim, LongOnesNameTheirParts) {
   const Dim deep = nested(3);
-  const std::string printed = text(deep);
+  const std::string printed = str_cat(deep);
   EXPECT_NE(printed.find(" where @0 = "), std::string::npos) << printed;
   for (const char* wrong : {"@0", "n + @0 where @1 = min(n, h)", "@1 where @0 = min(n, h)",
                             "@0 where @0 = min(@0, h)", "@0 where @0 = min(n, h), ", "@", "@x"})
@@ -308,7 +310,7 @@ TEST(Dim, IsSharedBetweenThreads) {
   for (int i = 0; i < 4; ++i)
     threads.emplace_back([copy = deep, i] {
       const Dim other = max(copy + i, floordiv(copy, 2));
-      EXPECT_EQ(text(other - copy), text(i));
+      EXPECT_EQ(str_cat(other - copy), str_cat(i));
     });
   for (std::thread& thread : threads) thread.join();
 }

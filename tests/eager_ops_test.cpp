@@ -81,7 +81,7 @@ struct Call {
   DType floats;
   uint64_t seed;
   std::string text() const {
-    return hg::text(sample->op, " in ", floats, ": eager_ops_test --rounds=1 --seed=", seed);
+    return str_cat(sample->op, " in ", floats, ": eager_ops_test --rounds=1 --seed=", seed);
   }
 };
 

@@ -198,7 +198,7 @@ TEST(Gradients, OfProjectionsWalkBackOverSequencesOfAnyLength) {
       const Value x = g.input("x", f64, {time * kBatch * 4 * kHidden});
       const auto noise = [&](const Shape& shape) {
         return g.call("cast",
-                      {g.parameter(text("p", seed), f64, *evaluate(shape, Bindings()),
+                      {g.parameter(str_cat("p", seed), f64, *evaluate(shape, Bindings()),
                                    init::normal(0, 1, ++seed))},
                       {{"dtype", dtype}});
       };

@@ -177,7 +177,7 @@ TEST(Interpret, ShapeArithmeticStaysSymbolic) {
     return %z)");
   const Imported i = import(p, {{"x", {f32, {"n"}}}});
   ASSERT_EQ(failures(i), "");
-  EXPECT_EQ(text(i.graph.value_info(i.graph.outputs()[0].second).type),
+  EXPECT_EQ(str_cat(i.graph.value_info(i.graph.outputs()[0].second).type),
             "f32[floordiv(n, 2) + 1, n]");
   EXPECT_EQ(run(i, {numbers({4}, {0, 0, 0, 0})})[0].size(), 12u);
 }
@@ -268,7 +268,7 @@ std::vector<std::string> guards(const Imported& imported) {
   std::vector<std::string> all;
   for (Guard guard : imported.graph.guards()) {
     guard.origin = {};
-    all.push_back(text(guard));
+    all.push_back(str_cat(guard));
   }
   return all;
 }

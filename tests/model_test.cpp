@@ -208,7 +208,7 @@ TEST(ModelFile, SharedStringsDoNotMultiply) {
   std::vector<flatbuffers::Offset<file::Value>> values;
   std::vector<flatbuffers::Offset<file::Node>> nodes;
   for (int32_t i = 0; i <= 10000; ++i)
-    values.push_back(file::CreateValue(fbb, fbb.CreateString(hg::text("v", i))));
+    values.push_back(file::CreateValue(fbb, fbb.CreateString(str_cat("v", i))));
   for (int32_t i = 0; i < 10000; ++i)
     nodes.push_back(file::CreateNode(fbb, fbb.CreateString("neg"),
                                      fbb.CreateVector(std::vector(1, i)),
@@ -308,7 +308,8 @@ TEST(ModelFile, NamedSizesDoNotMultiply) {
   std::vector<flatbuffers::Offset<file::Text>> sizes;
   for (int i = 0; i < 4000; ++i) {
     sizes.push_back(file::CreateText(
-        fbb, fbb.CreateString(i == 0 ? "n" : text("(@", i - 1, " + floordiv(h, ", i + 1, "))"))));
+        fbb,
+        fbb.CreateString(i == 0 ? "n" : str_cat("(@", i - 1, " + floordiv(h, ", i + 1, "))"))));
   }
   const auto graph = file::CreateGraph(fbb);
   const Result<Model> model = Model::read(file_of(fbb, graph, fbb.CreateVector(sizes)));

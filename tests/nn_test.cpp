@@ -61,7 +61,7 @@ TEST(Layers, ArePrintedAsPyTorchPrintsThem) {
   EXPECT_EQ(Dropout().text(), "Dropout(p=0.5, inplace=False)");
   EXPECT_EQ(Dropout(0.25).text(), "Dropout(p=0.25, inplace=False)");
   EXPECT_EQ(MSELoss().text(), "MSELoss()");
-  EXPECT_EQ(text(Sequential{Linear(2, 3), ReLU(), Sequential{Dropout(), Sequential{}}}),
+  EXPECT_EQ(str_cat(Sequential{Linear(2, 3), ReLU(), Sequential{Dropout(), Sequential{}}}),
             "Sequential(\n"
             "  (0): Linear(in_features=2, out_features=3, bias=True)\n"
             "  (1): ReLU()\n"

@@ -32,7 +32,7 @@ TEST_F(Npz, ArraysComeBackByName) {
     NamedArrays arrays;
     for (int d = 0; d < kDTypeCount; ++d) {
       const auto dtype = static_cast<DType>(d);
-      arrays.emplace_back(text("of ", dtype), *zeros({2, 3}, dtype));
+      arrays.emplace_back(str_cat("of ", dtype), *zeros({2, 3}, dtype));
     }
     arrays.emplace_back("weights/layer.0", *arange(0, 3000)->reshape({30, 100})->transpose(0, 1));
     arrays.emplace_back("empty", *zeros({0, 4}));

@@ -78,7 +78,7 @@ void check_gradient(const Sample& sample) {
       dx = c.graph.call("expand", {c.graph.scalar(0.0, x.dtype())}, {{"shape", x.shape()}});
     ASSERT_EQ(dx.shape(), x.shape()) << "gradient of input " << i;
     ASSERT_EQ(dx.dtype(), x.dtype()) << "gradient of input " << i;
-    c.graph.output(text("dx", static_cast<int64_t>(i)), dx);
+    c.graph.output(str_cat("dx", static_cast<int64_t>(i)), dx);
     asked.push_back(i);
   }
   const Result<std::vector<Answer>> answers = run(c, on_threads(1));

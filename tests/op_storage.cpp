@@ -38,7 +38,7 @@ void check_saved(const Sample& sample, DType floats) {
   CaseRun loaded(**c);
   ASSERT_TRUE(loaded.create(*read, on_threads(1)).ok());
   ASSERT_TRUE(loaded.run().ok());
-  expect_same_bits(loaded.answers(), *expected, text(name_of(floats), " loaded"));
+  expect_same_bits(loaded.answers(), *expected, str_cat(name_of(floats), " loaded"));
 }
 
 void check_short_memory(const Sample& sample) {
@@ -55,7 +55,7 @@ void check_short_memory(const Sample& sample) {
   };
   for (int64_t k = 0;; ++k) {
     ASSERT_LT(k, 1000) << "more allocations than an op can need";
-    const std::string what = text("allocation ", k, " fails");
+    const std::string what = str_cat("allocation ", k, " fails");
     const int64_t before = live_blocks();
     {
       CaseRun run(**c);

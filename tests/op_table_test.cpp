@@ -34,16 +34,17 @@ TEST(Registry, EveryOpIsComplete) {
     // Subgraphs do not fit a sample row: session_test.
     // Neither do complex tensors: complex_test.
     const bool special = (def.traits & (kControl | kComplex)) != 0;
-    if (!special && reference::find(def.name) == nullptr) without_reference += text(" ", def.name);
+    if (!special && reference::find(def.name) == nullptr)
+      without_reference += str_cat(" ", def.name);
     // A gradient without a gradient of its own is refused by name where one asks for it.
     if (def.grad == nullptr && def.expand == nullptr &&
         (def.traits & (kNoGradient | kControl | kInternal)) == 0)
-      without_gradient += text(" ", def.name);
+      without_gradient += str_cat(" ", def.name);
     // Those of normalised log_probs and of symmetric matrices: gradients_test.
     const bool elsewhere = def.name == "ctc_loss" || def.name == "cholesky" || def.name == "eigh";
     if (def.grad != nullptr && !special && !elsewhere && differentiated.count(def.name) == 0)
-      without_differences += text(" ", def.name);
-    if (!special && sampled.count(def.name) == 0) without_sample += text(" ", def.name);
+      without_differences += str_cat(" ", def.name);
+    if (!special && sampled.count(def.name) == 0) without_sample += str_cat(" ", def.name);
   }
   EXPECT_EQ(without_sample, "");
   EXPECT_EQ(without_reference, "") << "kernels/reference has no loops to hold the op against";
@@ -154,7 +155,7 @@ Taken taken_here() {
       for (const KernelDef* kernel : Registry::built_in().kernels(sample.op, Device::cpu)) {
         // Only of builds with OpenBLAS: openblas_test holds them.
         if (kernel->name == "lapack" || kernel->name == "openblas") continue;
-        const std::string forced = text(kernel->op, "=", kernel->name);
+        const std::string forced = str_cat(kernel->op, "=", kernel->name);
         const std::string dtype(name_of(dtype_of(**c)));
         std::set<std::string>& dtypes = taken[forced];
         if (dtypes.contains(dtype)) continue;

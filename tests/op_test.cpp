@@ -111,7 +111,7 @@ void check_dtype(const Sample& sample, DType floats) {
     ASSERT_EQ(answers.size(), expected.size());
     for (size_t k = 0; k < answers.size(); ++k)
       expect_near(answers[k].values, expected[k], tolerance_of(sample, answers[k].dtype),
-                  text(what, " ", how, " output ", static_cast<int64_t>(k)));
+                  str_cat(what, " ", how, " output ", static_cast<int64_t>(k)));
   };
   compare(*plain, "plain");
   if (testing::Test::HasFatalFailure()) return;
@@ -135,7 +135,7 @@ void check_dtype(const Sample& sample, DType floats) {
     for (const KernelDef* kernel : variants)
       for (const bool is_strided : {false, true}) {
         SessionOptions options = on_device();
-        options.kernels = {text(sample.op, "=", kernel->name)};
+        options.kernels = {str_cat(sample.op, "=", kernel->name)};
         on_vulkan(**c, is_strided, options.kernels[0], options);
       }
     return;
@@ -149,10 +149,10 @@ void check_dtype(const Sample& sample, DType floats) {
     const LimitedIsa limited(isa);
     for (const KernelDef* kernel : Registry::built_in().kernels(sample.op, Device::cpu)) {
       SessionOptions options = on_threads(1);
-      options.kernels = {text(sample.op, "=", kernel->name)};
+      options.kernels = {str_cat(sample.op, "=", kernel->name)};
       const Result<std::vector<Answer>> forced = run(**c, options);
       if (!forced.ok() && forced.status().code() == Code::unsupported) continue;
-      const std::string how = text("kernel ", kernel->name, ", isa ", static_cast<int64_t>(isa));
+      const std::string how = str_cat("kernel ", kernel->name, ", isa ", static_cast<int64_t>(isa));
       ASSERT_TRUE(forced.ok()) << how << ": " << forced.status().message();
       compare(*forced, how);
     }
@@ -183,7 +183,7 @@ void check_dtype(const Sample& sample, DType floats) {
   const std::vector<std::vector<double>> of_twice = reference_of(**shared, *row, *twice);
   for (size_t k = 0; k < twice->size(); ++k)
     expect_near((*twice)[k].values, of_twice[k], tolerance_of(sample, (*twice)[k].dtype),
-                text(what, " one value twice, output ", k));
+                str_cat(what, " one value twice, output ", k));
 }
 
 class SampleTest : public testing::Test {

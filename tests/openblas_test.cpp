@@ -46,9 +46,9 @@ Session session_of(const Case& c, SessionOptions options) {
   Graph g;
   std::vector<Value> inputs;
   for (const Input& input : c.inputs)
-    inputs.push_back(g.input(text("x", inputs.size()), c.dtype, to_shape(input.shape)));
+    inputs.push_back(g.input(str_cat("x", inputs.size()), c.dtype, to_shape(input.shape)));
   const std::vector<Value> outputs = g.calls(c.op, inputs, c.attrs);
-  for (const Value& y : outputs) g.output(text("y", y.id()), y);
+  for (const Value& y : outputs) g.output(str_cat("y", y.id()), y);
   EXPECT_TRUE(g.status().ok()) << g.status().message();
   Result<Session> session = Session::create(*Model::from_graph(std::move(g)), std::move(options));
   EXPECT_TRUE(session.ok()) << session.status().message();
@@ -319,8 +319,8 @@ void check_case(uint64_t seed) {
       for (double& v : input.values) v = static_cast<float>(v);
 
   const std::string what =
-      text(c.op, " ", c.dtype, c.inputs[0].shape, " kind ", int(kind), " upper ", upper);
-  SCOPED_TRACE(text(what, ", seed ", int64_t(seed)));
+      str_cat(c.op, " ", c.dtype, c.inputs[0].shape, " kind ", int(kind), " upper ", upper);
+  SCOPED_TRACE(str_cat(what, ", seed ", int64_t(seed)));
   const Answer by_loops = run_by(c, row.loops), by_lapack = run_by(c, "lapack");
   ASSERT_EQ(by_lapack.status.message(), by_loops.status.message());
   if (!by_loops.status.ok()) return;
@@ -345,7 +345,7 @@ void check_case(uint64_t seed) {
   if (kind == Kind::low_rank || (c.op == "solve_triangular" && kind == Kind::huge)) return;
   for (size_t k = 0; k < by_loops.outputs.size(); ++k)
     expect_near(by_lapack.outputs[k].values, by_loops.outputs[k].values, 100 * tolerance_of(c),
-                text("output ", int64_t(k)));
+                str_cat("output ", int64_t(k)));
 }
 
 TEST(Lapack, AnswersAsTheLoopsDo) {
@@ -415,7 +415,7 @@ TEST(Products, AnswerAsTheLoopsDo) {
       const Answer loops = run_by(c, "loops"), openblas = run_by(c, "openblas");
       ASSERT_TRUE(openblas.status.ok()) << openblas.status.message();
       expect_near(openblas.outputs[0].values, loops.outputs[0].values, dtype == f64 ? 1e-13 : 1e-5,
-                  text(c.op, " ", m, " ", k, " ", n));
+                  str_cat(c.op, " ", m, " ", k, " ", n));
       EXPECT_TRUE(same_bits(openblas, run_by(c, "openblas", 2)));
     }
   }

@@ -119,7 +119,7 @@ TEST(BindSizes, SolvesExpressionsOfOneSymbol) {
       ASSERT_TRUE(truth.bind(symbol, draw(0, 9)).ok());
       const Dim dim = Dim(symbol) * Dim(draw(1, 4)) + Dim(draw(0, 3)) + known;
       known = known + Dim(symbol) * Dim(draw(0, 2));
-      g.input(text("x_", symbol), f32, {dim});
+      g.input(str_cat("x_", symbol), f32, {dim});
       inputs.push_back(view(&element, f32, {*dim.evaluate(truth)}));
     }
     const Result<Bindings> found = bind_sizes(g, {.inputs = inputs});

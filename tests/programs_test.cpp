@@ -191,20 +191,20 @@ struct Reduced {
 std::vector<Reduced> reduced_programs() {
   std::vector<Reduced> all;
   const auto add = [&](const char* last, std::vector<Sizes> shapes) {
-    all.push_back({text("mul x0 x1; sub s0 x0; ", last), std::move(shapes)});
+    all.push_back({str_cat("mul x0 x1; sub s0 x0; ", last), std::move(shapes)});
   };
   for (const char* op : {"sum", "mean", "prod", "amax", "amin", "var", "norm", "argmax"}) {
     const bool is_one = std::string_view(op) == "argmax";
-    add(text(op, " s1").c_str(), {{90001}, {90001}});
+    add(str_cat(op, " s1").c_str(), {{90001}, {90001}});
     for (const int64_t n : {1, 5, 40, 1000, 1025, 3000})
-      add(text(op, " s1 dim=-1").c_str(), {{7, n}, {7, 1}});
-    add(text(op, " s1 dim=0 keepdim=true").c_str(), {{70, 3}, {3}});
-    add(text(op, " s1 dim=0").c_str(), {{3000, 40}, {3000, 1}});
-    add(text(op, " s1 dim=1").c_str(), {{3, 60, 300}, {60, 300}});
+      add(str_cat(op, " s1 dim=-1").c_str(), {{7, n}, {7, 1}});
+    add(str_cat(op, " s1 dim=0 keepdim=true").c_str(), {{70, 3}, {3}});
+    add(str_cat(op, " s1 dim=0").c_str(), {{3000, 40}, {3000, 1}});
+    add(str_cat(op, " s1 dim=1").c_str(), {{3, 60, 300}, {60, 300}});
     if (is_one) continue;
-    add(text(op, " s1 dim=0,2").c_str(), {{6, 5, 70}, {5, 1}});
-    add(text(op, " s1 dim=0,2").c_str(), {{6, 5, 700, 3}, {3}});
-    add(text(op, " s1 dim=1,3 keepdim=true").c_str(), {{2, 1, 1, 50}, {9, 4, 50}});
+    add(str_cat(op, " s1 dim=0,2").c_str(), {{6, 5, 70}, {5, 1}});
+    add(str_cat(op, " s1 dim=0,2").c_str(), {{6, 5, 700, 3}, {3}});
+    add(str_cat(op, " s1 dim=1,3 keepdim=true").c_str(), {{2, 1, 1, 50}, {9, 4, 50}});
   }
   add("sum s1 dim=1", {{4, 0}, {4, 1}});
   add("sum s1 dim=1", {{0, 4}, {4}});
@@ -284,8 +284,8 @@ TEST(Programs, ReduceToTheSameBits) {
         const std::string plain = bytes(*by_ops, 1);
         for (const int threads : {1, 2})
           EXPECT_EQ(bytes(*joined, threads), plain)
-              << text(name_of(dtype), " ", r.program, " of ", r.shapes[0], " and ", r.shapes[1],
-                      ", ", threads, " threads, isa ", static_cast<int64_t>(isa));
+              << str_cat(name_of(dtype), " ", r.program, " of ", r.shapes[0], " and ", r.shapes[1],
+                         ", ", threads, " threads, isa ", static_cast<int64_t>(isa));
         kernels::limit_isa(Isa::avx512);
       }
     }

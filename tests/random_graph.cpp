@@ -45,7 +45,7 @@ void Generator::add_input(DType dtype) {
 }
 
 const Item& Generator::add_data(TensorData data) {
-  const std::string name = text("x", data_count_++);
+  const std::string name = str_cat("x", data_count_++);
   Item item;
   item.data = {data.tensor.dtype, data.tensor.shape, read_all(data.tensor), true};
   Graph& g = made_.graph;
@@ -122,7 +122,7 @@ void Generator::finish() {
   std::shuffle(pool_.begin(), pool_.end(), random_);
   const size_t count = std::min<size_t>(pool_.size(), static_cast<size_t>(1 + below(4)));
   for (size_t i = 0; i < count; ++i) {
-    const std::string name = text("y", static_cast<int64_t>(i));
+    const std::string name = str_cat("y", static_cast<int64_t>(i));
     g.output(name, pool_[i].value);
     if (pool_[i].is_unsteady) made_.unsteady.insert(name);
   }

@@ -136,7 +136,7 @@ std::string check_nodes(const Graph& graph, const Session& session, Values known
     int64_t read = 0;
     for (const ValueId id : node.inputs) {
       Result<reference::Array> array = array_of(id);
-      if (!array.ok()) return text(graph.value_info(id).name, ": ", array.status().message());
+      if (!array.ok()) return str_cat(graph.value_info(id).name, ": ", array.status().message());
       most *= 1 + most_of(array->values);
       is_finite = is_finite && std::all_of(array->values.begin(), array->values.end(),
                                            [](double x) { return std::isfinite(x); });
@@ -161,8 +161,9 @@ std::string check_nodes(const Graph& graph, const Session& session, Values known
         if (is_finite && std::abs(expected[i]) < 0x1p53 &&  // where doubles hold every integer
             !is_near(got->values[i], expected[i],
                      64 * step_of(got->dtype) * (std::abs(expected[i]) + most * each)))
-          return text(node.op->name(), " '", graph.value_info(node.outputs[k]).name, "': element ",
-                      int64_t(i), " is ", got->values[i], ", the loops give ", expected[i]);
+          return str_cat(node.op->name(), " '", graph.value_info(node.outputs[k]).name,
+                         "': element ", int64_t(i), " is ", got->values[i], ", the loops give ",
+                         expected[i]);
     }
   }
   return "";
@@ -192,13 +193,13 @@ std::string compare_outputs(const RandomGraph& random, const Session& got, const
   for (const auto& [name, id] : random.graph.outputs()) {
     if (random.unsteady.contains(name)) continue;
     const Result<Tensor> y = got.output(name), right = expected.output(name);
-    if (!y.ok() || !right.ok()) return text(how, ": output ", name, " is missing");
+    if (!y.ok() || !right.ok()) return str_cat(how, ": output ", name, " is missing");
     if (y->dtype != right->dtype || !(y->shape == right->shape))
-      return text(how, ": output ", name, " is ", y->shape, ", not ", right->shape);
+      return str_cat(how, ": output ", name, " is ", y->shape, ", not ", right->shape);
     const std::vector<double> a = read_all(*y), b = read_all(*right);
     for (size_t i = 0; i < a.size(); ++i)
       if (!is_near(a[i], b[i], tolerance * (1 + std::abs(b[i]))))
-        return text(how, ": output ", name, "[", int64_t(i), "] is ", a[i], ", expected ", b[i]);
+        return str_cat(how, ": output ", name, "[", int64_t(i), "] is ", a[i], ", expected ", b[i]);
   }
   return "";
 }
@@ -212,7 +213,7 @@ std::string check_graph(uint64_t seed, Count& count) {
   const RandomGraph random = random_graph(seed);
   const Graph& graph = random.graph;
   if (prints_graphs) std::printf("%s", graph.text().c_str());
-  if (!graph.verify().ok()) return text("verify: ", graph.verify().message());
+  if (!graph.verify().ok()) return str_cat("verify: ", graph.verify().message());
   const Result<Model> model = Model::from_graph(graph);
   const auto make = [&](SessionOptions options, bool strided = false) {
     return Running::create(random, *model, std::move(options), strided);

@@ -79,7 +79,7 @@ Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats, Wiring w
       continue;
     }
     Input made{
-        text("x", static_cast<int64_t>(i)), reference::rounded(values_of(input, i), dtype), {}};
+        str_cat("x", static_cast<int64_t>(i)), reference::rounded(values_of(input, i), dtype), {}};
     if (static_cast<int64_t>(made.values.size()) != input.shape.count())
       return invalid_argument("the sample gives ", static_cast<int64_t>(made.values.size()),
                               " values for ", input.shape);
@@ -130,8 +130,8 @@ Status CaseRun::run() {
 
 bool CaseRun::uses(std::string_view kernel) const {
   const size_t equals = kernel.find('=');
-  return session_->report().find(text(kernel.substr(0, equals), " by ", kernel.substr(equals + 1),
-                                      "\n")) != std::string::npos;
+  return session_->report().find(str_cat(kernel.substr(0, equals), " by ",
+                                         kernel.substr(equals + 1), "\n")) != std::string::npos;
 }
 
 Result<std::vector<Answer>> CaseRun::answers() const {

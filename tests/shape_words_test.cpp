@@ -66,7 +66,7 @@ class ShapeWords : public testing::Test {
       Shape shape;
       for (size_t d = 0; d < x.shape.size(); ++d) {
         const bool number = !symbols || std::find(known.begin(), known.end(), d) != known.end();
-        shape.push_back(number ? Dim(x.shape[d]) : Dim(std::string_view(text("s", int64_t(d)))));
+        shape.push_back(number ? Dim(x.shape[d]) : Dim(std::string_view(str_cat("s", int64_t(d)))));
       }
       const Values ys = build(g.input("x", f32, shape));
       ASSERT_TRUE(g.status().ok()) << g.status().message();

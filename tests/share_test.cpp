@@ -422,7 +422,7 @@ TEST(Stop, AStoppedFitGoesOnExactly) {
     Graph g(registry);
     Value y = g.input("x", f32, {"n", 3});
     for (int i = 0; i < 3; ++i) {
-      const std::string name = text("w", i);
+      const std::string name = str_cat("w", i);
       y = tanh(linear(y, g.parameter(name, f32, {3, 3}, init::uniform(-1, 1, 5))));
       y = g.call("test.tick", {y});
     }

@@ -196,7 +196,7 @@ TEST(Optimizers, ExpansionsEqualKernels) {
         Graph g;
         std::vector<Value> inputs;
         for (int i = 0; i < c.states + 2; ++i)  // the states, what was accumulated, the gradient
-          inputs.push_back(g.parameter(text("in", i), f32, {300},
+          inputs.push_back(g.parameter(str_cat("in", i), f32, {300},
                                        i == 1 && c.op[0] != 's' ? init::uniform(-0.1, 0.1, 7)
                                        : i == c.states + 1 || i == 0
                                            ? init::uniform(-1, 1, uint64_t(i) + 1)

@@ -23,7 +23,7 @@ class VulkanProgram : public Vulkan {
     Graph g;
     std::vector<Value> xs;
     for (const Sizes& shape : shapes)
-      xs.push_back(g.input(text("x", int64_t(xs.size())), dtype, to_shape(shape)));
+      xs.push_back(g.input(str_cat("x", int64_t(xs.size())), dtype, to_shape(shape)));
     const Value y = g.call("pointwise_program", xs, {{"program", program}});
     g.output("y", cast(y, f32));
     std::vector<TensorData> data;
@@ -164,7 +164,7 @@ TEST_F(VulkanProgram, WhatIsWrittenIsValid) {
     }
   }
   EXPECT_GT(modules.size(), 150u);
-  const std::string file = text(testing::TempDir(), "program-", int64_t(getpid()), ".spv");
+  const std::string file = str_cat(testing::TempDir(), "program-", int64_t(getpid()), ".spv");
   const std::string command = "spirv-val --target-env vulkan1.1 " + file;
   for (const std::vector<uint32_t>& words : modules) {
     std::FILE* const out = std::fopen(file.c_str(), "wb");

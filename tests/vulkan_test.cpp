@@ -361,7 +361,7 @@ TEST_F(Vulkan, AKernelThatFailsItsSelfTestIsReplaced) {
   Result<Gpu> broken = Gpu::open({.name = gpu_.info().name});
   ASSERT_TRUE(broken.ok());
   for (const KernelDef* kernel : Registry::built_in().kernels("linear", Device::vulkan))
-    backend_of(*broken).fails_self_test.insert(text(kernel->op, "=", kernel->name));
+    backend_of(*broken).fails_self_test.insert(str_cat(kernel->op, "=", kernel->name));
   std::vector<float> y = run_layer(*broken, &report);
   EXPECT_NE(report.find("linear=tiles fails its self-test"), std::string::npos) << report;
   EXPECT_NE(report.find("runs on the CPU"), std::string::npos) << report;

@@ -54,7 +54,7 @@ int finish(std::string_view tool, const Outcome& outcome) {
   return static_cast<int>(outcome.exit);
 }
 
-std::string version_text(std::string_view tool) { return text(tool, " ", HG_VERSION); }
+std::string version_text(std::string_view tool) { return str_cat(tool, " ", HG_VERSION); }
 
 Result<Device> parse_device(std::string_view word) {
   if (word == "cpu") return Device::cpu;
@@ -94,7 +94,7 @@ std::string scaled_text(double value, double base, std::span<const char* const> 
   }
   char out[32];
   std::snprintf(out, sizeof out, unit == 0 ? "%.0f" : value < 10 ? "%.2f" : "%.1f", value);
-  return text(out, *units[unit] ? " " : "", units[unit]);
+  return str_cat(out, *units[unit] ? " " : "", units[unit]);
 }
 
 }  // namespace

@@ -29,11 +29,11 @@ struct Outcome {
 Outcome outcome(const Status& status);
 template <class... Parts>
 Outcome usage(const Parts&... parts) {
-  return {Exit::usage, text(parts...)};
+  return {Exit::usage, str_cat(parts...)};
 }
 template <class... Parts>
 Outcome mismatch(const Parts&... parts) {
-  return {Exit::mismatch, text(parts...)};
+  return {Exit::mismatch, str_cat(parts...)};
 }
 
 // Prints the failure, if any, as "TOOL: MESSAGE" on standard error; returns the exit code for main.

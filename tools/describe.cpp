@@ -34,14 +34,14 @@ void count_states(const Graph& graph, Description& out) {
 
 // Those of bodies of control flow, too.
 void list_guards(const Graph& graph, std::vector<std::string>& out) {
-  for (const Guard& guard : graph.guards()) out.push_back(text(guard));
+  for (const Guard& guard : graph.guards()) out.push_back(str_cat(guard));
   for (const Node& node : graph.nodes())
     for (const std::shared_ptr<Graph>& subgraph : node.subgraphs) list_guards(*subgraph, out);
 }
 
 std::string states_text(const Description::States& states) {
-  return text(states.tensors, " tensors, ", count_text(static_cast<double>(states.elements)),
-              " elements, ", bytes_text(states.bytes));
+  return str_cat(states.tensors, " tensors, ", count_text(static_cast<double>(states.elements)),
+                 " elements, ", bytes_text(states.bytes));
 }
 
 nlohmann::ordered_json states_json(const Description::States& states) {
@@ -55,7 +55,7 @@ nlohmann::ordered_json type_json(std::string_view name, const TensorType& type) 
     if (dim.is_constant()) {
       shape.push_back(dim.constant());
     } else {
-      shape.push_back(text(dim));
+      shape.push_back(str_cat(dim));
     }
   }
   return {{"name", name}, {"dtype", hg::name_of(type.dtype)}, {"shape", shape}};
@@ -66,10 +66,11 @@ std::string function_text(const Model& function, const std::string& name) {
   const Graph& graph = function.graph();
   std::string in, out;
   for (const ValueId id : graph.inputs())
-    in += text(in.empty() ? "" : ", ", graph.value_info(id).name, ": ", graph.value_info(id).type);
+    in +=
+        str_cat(in.empty() ? "" : ", ", graph.value_info(id).name, ": ", graph.value_info(id).type);
   for (const auto& [result, id] : graph.outputs())
-    out += text(out.empty() ? "" : ", ", result, ": ", graph.value_info(id).type);
-  return text("  function    ", name, "(", in, ") -> ", out, "\n");
+    out += str_cat(out.empty() ? "" : ", ", result, ": ", graph.value_info(id).type);
+  return str_cat("  function    ", name, "(", in, ") -> ", out, "\n");
 }
 
 nlohmann::ordered_json function_json(const Model& function, const std::string& name) {
@@ -102,41 +103,41 @@ Description describe(const Model& model, const std::string& file) {
 std::string description_text(const Model& model, const Description& d) {
   const Graph& graph = model.graph();
   const Model::Info& info = model.info();
-  std::string out = text(d.file, "\n");
-  if (!info.producer.empty()) out += text("  made by     ", info.producer, "\n");
-  if (!info.source.empty()) out += text("  from        ", info.source, "\n");
+  std::string out = str_cat(d.file, "\n");
+  if (!info.producer.empty()) out += str_cat("  made by     ", info.producer, "\n");
+  if (!info.source.empty()) out += str_cat("  from        ", info.source, "\n");
   for (const std::string& way : info.not_exercised)
-    out += text("  unproven    not exercised: ", way, "\n");
+    out += str_cat("  unproven    not exercised: ", way, "\n");
   for (ValueId id : graph.inputs()) {
     const ValueInfo& value = graph.value_info(id);
-    out += text("  input       ", value.name, ": ", value.type, "\n");
+    out += str_cat("  input       ", value.name, ": ", value.type, "\n");
   }
   for (const auto& [name, id] : graph.outputs()) {
-    out += text("  output      ", name, ": ", graph.value_info(id).type, "\n");
+    out += str_cat("  output      ", name, ": ", graph.value_info(id).type, "\n");
   }
-  for (const std::string& guard : d.guards) out += text("  only for    ", guard, "\n");
-  out += text("  parameters  ", states_text(d.parameters), "\n");
-  if (d.buffers.tensors > 0) out += text("  buffers     ", states_text(d.buffers), "\n");
-  if (d.constants.tensors > 0) out += text("  constants   ", states_text(d.constants), "\n");
+  for (const std::string& guard : d.guards) out += str_cat("  only for    ", guard, "\n");
+  out += str_cat("  parameters  ", states_text(d.parameters), "\n");
+  if (d.buffers.tensors > 0) out += str_cat("  buffers     ", states_text(d.buffers), "\n");
+  if (d.constants.tensors > 0) out += str_cat("  constants   ", states_text(d.constants), "\n");
   if (d.plan) {
     for (const auto& [symbol, size] : d.dims)
-      out += text("  with        ", symbol, " = ", size, "\n");
+      out += str_cat("  with        ", symbol, " = ", size, "\n");
     const Memory& m = d.plan->memory;
-    out += text("  work        ", count_text(d.plan->flops), "FLOP\n");
-    out += text("  memory      ", bytes_text(m.peak_bytes), " peak: arena ",
-                bytes_text(m.arena_bytes), " (lower bound ", bytes_text(m.arena_lower_bound),
-                "), packed weights ", bytes_text(m.packed_bytes), "; weights of the file ",
-                bytes_text(m.weights_bytes), "\n");
+    out += str_cat("  work        ", count_text(d.plan->flops), "FLOP\n");
+    out += str_cat("  memory      ", bytes_text(m.peak_bytes), " peak: arena ",
+                   bytes_text(m.arena_bytes), " (lower bound ", bytes_text(m.arena_lower_bound),
+                   "), packed weights ", bytes_text(m.packed_bytes), "; weights of the file ",
+                   bytes_text(m.weights_bytes), "\n");
   } else {
-    out += text("  memory      ", d.no_plan, "\n");
+    out += str_cat("  memory      ", d.no_plan, "\n");
   }
   int total = 0;
   for (const auto& [op, count] : d.ops) total += count;
-  out += text("  ops         ", total, "\n");
+  out += str_cat("  ops         ", total, "\n");
   for (const auto& [op, count] : d.ops) {
-    std::string digits = text(count);
-    out +=
-        text(std::string(digits.size() < 6 ? 12 - digits.size() : 6, ' '), digits, "  ", op, "\n");
+    std::string digits = str_cat(count);
+    out += str_cat(std::string(digits.size() < 6 ? 12 - digits.size() : 6, ' '), digits, "  ", op,
+                   "\n");
   }
   return out;
 }
@@ -180,9 +181,9 @@ std::string description_json(const Model& model, const Description& d) {
 }
 
 std::string library_text(const Library& library, const std::string& file) {
-  std::string out = text(file, "\n");
+  std::string out = str_cat(file, "\n");
   if (!library.info().producer.empty())
-    out += text("  made by     ", library.info().producer, "\n");
+    out += str_cat("  made by     ", library.info().producer, "\n");
   for (const std::string& name : library.functions())
     out += function_text(*library.function(name), name);
   return out;
@@ -205,7 +206,7 @@ std::string ops_text(const Registry& registry) {
                        : op->def.infer == nullptr       ? "composite"
                        : op->def.expand != nullptr      ? "fused"
                                                         : "primitive";
-    out += text("| ", op->name(), " | ", what, " | `", op->def.signature, "` |\n");
+    out += str_cat("| ", op->name(), " | ", what, " | `", op->def.signature, "` |\n");
   }
   return out;
 }

@@ -31,7 +31,7 @@ Outcome embed(const EmbedJob& job) {
     return outcome(model.status());
   std::ifstream file(job.model, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) return {Exit::unreadable, text(job.model, ": cannot be read")};
+  if (!file) return {Exit::unreadable, str_cat(job.model, ": cannot be read")};
   const Result<std::vector<std::byte>> object =
       elf_object(std::as_bytes(std::span(bytes)),
                  job.symbol.empty() ? symbol_of(job.model) : job.symbol, job.machine);
@@ -41,7 +41,7 @@ Outcome embed(const EmbedJob& job) {
   out.write(reinterpret_cast<const char*>(object->data()),
             static_cast<std::streamsize>(object->size()));
   out.close();
-  if (!out) return {Exit::unreadable, text(job.out, ": cannot be written")};
+  if (!out) return {Exit::unreadable, str_cat(job.out, ": cannot be written")};
   return {};
 }
 

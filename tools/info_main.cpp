@@ -42,7 +42,7 @@ Outcome write_file(const std::string& path, const std::string& content) {
   std::ofstream file(path, std::ios::binary);
   file << content;
   file.close();
-  if (!file) return {Exit::unreadable, text(path, ": cannot be written")};
+  if (!file) return {Exit::unreadable, str_cat(path, ": cannot be written")};
   return {};
 }
 
@@ -58,7 +58,7 @@ Result<Session> plan(const Model& model, Device device, GpuOfTool& gpu, const Sy
   for (const std::string& symbol : model.graph().symbols()) {
     const bool given =
         std::any_of(dims.begin(), dims.end(), [&](const auto& dim) { return dim.first == symbol; });
-    if (!given) open += text(" --dim ", symbol, "=1");
+    if (!given) open += str_cat(" --dim ", symbol, "=1");
   }
   if (!open.empty()) return not_found("known once sizes are given, such as", open);
   SessionOptions options;
@@ -76,7 +76,7 @@ Outcome check_symbols(const Graph& graph, const SymbolSizes& dims) {
   for (const auto& [symbol, size] : dims) {
     if (std::find(symbols.begin(), symbols.end(), symbol) != symbols.end()) continue;
     std::string known;
-    for (const std::string& name : symbols) known += text(known.empty() ? "" : ", ", name);
+    for (const std::string& name : symbols) known += str_cat(known.empty() ? "" : ", ", name);
     return mismatch("--dim ", symbol, "=", size, ": the model has no such symbol; it has ",
                     known.empty() ? "none" : known);
   }

@@ -157,7 +157,7 @@ std::string inputs_text(const Graph& graph) {
   std::string out;
   for (ValueId id : graph.inputs()) {
     const ValueInfo& info = graph.value_info(id);
-    out += text(out.empty() ? "" : ", ", info.name, ": ", info.type);
+    out += str_cat(out.empty() ? "" : ", ", info.name, ": ", info.type);
   }
   return out.empty() ? "nothing" : out;
 }

@@ -71,7 +71,7 @@ Outcome add_gradients(const RunJob& job, Model& model, InputArrays& arrays) {
     // A float gradient of another width is converted.
     const DType given = array->dtype();
     const DType dtype = is_float(given) ? given : ys[k].dtype();
-    const Value seed = graph.input(text("grad_output_", k), dtype, ys[k].shape());
+    const Value seed = graph.input(str_cat("grad_output_", k), dtype, ys[k].shape());
     seeds.push_back(
         dtype == ys[k].dtype() ? seed : graph.call("cast", {seed}, {{"dtype", ys[k].dtype()}}));
     arrays.push_back(*std::move(array));
@@ -80,7 +80,7 @@ Outcome add_gradients(const RunJob& job, Model& model, InputArrays& arrays) {
   if (!graph.status().ok()) {
     return {Exit::unsupported, std::string(graph.status().message())};
   }
-  for (size_t k = 0; k < dxs.size(); ++k) graph.output(text("grad_input_", k), dxs[k]);
+  for (size_t k = 0; k < dxs.size(); ++k) graph.output(str_cat("grad_input_", k), dxs[k]);
   Result<Model> larger = Model::from_graph(std::move(graph));
   if (!larger.ok()) return outcome(larger.status());
   model = *std::move(larger);
@@ -90,13 +90,13 @@ Outcome add_gradients(const RunJob& job, Model& model, InputArrays& arrays) {
 // An output with a name of its own is found by its number too.
 Outcome number_outputs(const std::vector<std::string>& written, const std::string& folder) {
   for (size_t k = 0; k < written.size(); ++k) {
-    const std::string number = text("output_", k, ".npy");
+    const std::string number = str_cat("output_", k, ".npy");
     const std::filesystem::path to = std::filesystem::path(folder) / number;
     if (std::find(written.begin(), written.end(), to.string()) != written.end()) continue;
     std::error_code error;
     std::filesystem::copy_file(written[k], to, std::filesystem::copy_options::overwrite_existing,
                                error);
-    if (error) return {Exit::unreadable, text(to.string(), ": cannot be written")};
+    if (error) return {Exit::unreadable, str_cat(to.string(), ": cannot be written")};
   }
   return {};
 }
@@ -134,9 +134,9 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written
 Outcome run_batch(const std::string& list, const RunJob& defaults,
                   void (*answer)(const std::string& line)) {
   std::ifstream file(list);
-  if (!file) return {Exit::unreadable, text(list, ": cannot be opened")};
+  if (!file) return {Exit::unreadable, str_cat(list, ": cannot be opened")};
   const json jobs = json::parse(file, nullptr, false);
-  if (!jobs.is_array()) return {Exit::unreadable, text(list, ": is no JSON array of jobs")};
+  if (!jobs.is_array()) return {Exit::unreadable, str_cat(list, ": is no JSON array of jobs")};
   size_t failed = 0;
   GpuOfTool gpu;
   for (const json& entry : jobs) {
@@ -149,7 +149,7 @@ Outcome run_batch(const std::string& list, const RunJob& defaults,
     answer(line.dump(-1, ' ', false, json::error_handler_t::replace));
   }
   if (failed == 0) return {};
-  return {Exit::usage, text(failed, " of ", jobs.size(), " jobs failed")};
+  return {Exit::usage, str_cat(failed, " of ", jobs.size(), " jobs failed")};
 }
 
 }  // namespace hg::tools

@@ -112,10 +112,10 @@ class Job {
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     std::error_code error;
     if (std::filesystem::is_directory(path, error))
-      return {Exit::unreadable, text("cannot write '", path, "': it is a directory")};
+      return {Exit::unreadable, str_cat("cannot write '", path, "': it is a directory")};
     if (folder.empty() || std::filesystem::is_directory(folder, error)) return {};
     return {Exit::unreadable,
-            text("cannot write '", path, "': there is no directory '", folder.string(), "'")};
+            str_cat("cannot write '", path, "': there is no directory '", folder.string(), "'")};
   }
 
   // -- Data --------------------------------------------------------------------------------------
@@ -161,7 +161,8 @@ class Job {
                             ? ", scaled as the model expects its images"
                             : "");
       inputs[i] = *std::move(as_taken);
-      std::string note = text("input '", info.name, "': ", given, " is taken as ", info.type.dtype);
+      std::string note =
+          str_cat("input '", info.name, "': ", given, " is taken as ", info.type.dtype);
       if (std::find(notes_.begin(), notes_.end(), note) == notes_.end())
         notes_.push_back(std::move(note));
     }
@@ -234,7 +235,7 @@ class Job {
   }
 
   static std::string free_name(const Graph& graph, size_t index) {
-    std::string name = index == 0 ? "target" : text("target_", int64_t(index));
+    std::string name = index == 0 ? "target" : str_cat("target_", int64_t(index));
     for (bool taken = true; taken;) {
       taken = false;
       for (ValueId id = 0; id < graph.value_count(); ++id)
@@ -381,11 +382,11 @@ class Job {
     const auto named = [](std::string_view name, double value) {
       char digits[32];
       std::snprintf(digits, sizeof digits, " %.6g", value);
-      return text(name, digits);
+      return str_cat(name, digits);
     };
     std::string out = named("loss", evaluation.loss);
     for (size_t i = 0; i < evaluation.metrics.size(); ++i)
-      out += text(", ", named(job_.metrics[i], evaluation.metrics[i]));
+      out += str_cat(", ", named(job_.metrics[i], evaluation.metrics[i]));
     return out;
   }
 

@@ -19,7 +19,7 @@ Outcome write_text(const std::string& text_to_write, const std::string& path) {
   const int error = errno;
   if (file != nullptr && std::fclose(file) != 0) ok = false;
   if (ok) return {};
-  return {Exit::unreadable, text("cannot write '", path, "': ", std::strerror(error))};
+  return {Exit::unreadable, str_cat("cannot write '", path, "': ", std::strerror(error))};
 }
 
 nlohmann::ordered_json metrics_of(const TrainLog& log, const Evaluation& evaluation) {

@@ -47,7 +47,8 @@ class ProgressLine {
   void update(const Progress& p) {
     const auto now = std::chrono::steady_clock::now();
     if (p.is_epoch) {
-      if (p.validation != nullptr) validation_ = text("  validation ", number(p.validation->loss));
+      if (p.validation != nullptr)
+        validation_ = str_cat("  validation ", number(p.validation->loss));
       return;
     }
     if (first_step_ < 0) {
@@ -108,7 +109,7 @@ const std::map<std::string, DType> kPrecisions = {{"f32", f32}, {"bf16", bf16}, 
 template <class T>
 std::string words_of(const std::map<std::string, T>& names) {
   std::string out;
-  for (const auto& [word, value] : names) out += text(out.empty() ? "" : ", ", word);
+  for (const auto& [word, value] : names) out += str_cat(out.empty() ? "" : ", ", word);
   return out;
 }
 
@@ -121,7 +122,7 @@ void add_choice(CLI::App& app, const std::string& name, T& value,
       [&names, &value, name](const std::string& word) {
         const auto found = names.find(word);
         if (found == names.end())
-          throw CLI::ValidationError(name, text(word, " is not one of ", words_of(names)));
+          throw CLI::ValidationError(name, str_cat(word, " is not one of ", words_of(names)));
         value = found->second;
       },
       about + ": " + words_of(names));
@@ -149,7 +150,7 @@ CLI::Validator from(int64_t least) {
         int64_t value = 0;
         const bool reads = CLI::detail::lexical_cast(word, value);
         if (reads && value >= least && value <= kMost) return std::string();
-        return text(word, " is not a whole number from ", least, " to ", kMost);
+        return str_cat(word, " is not a whole number from ", least, " to ", kMost);
       },
       "");
 }
@@ -170,7 +171,7 @@ int64_t parse_bytes(const std::string& word) {
                         : unit == "G" || unit == "GiB" ? 1024.0 * 1024 * 1024
                                                        : -1;
   if (used == 0 || !(value > 0) || factor < 0 || value * factor > 1e18)
-    throw CLI::ValidationError("--memory-limit", text(word, " is not a size such as 512M"));
+    throw CLI::ValidationError("--memory-limit", str_cat(word, " is not a size such as 512M"));
   return static_cast<int64_t>(value * factor);
 }
 
@@ -272,7 +273,8 @@ void add_run(CLI::App& app, TrainJob& job, Words& words) {
          [&job](const std::string& word) {
            if (word != "all" &&
                !(CLI::detail::lexical_cast(word, job.fit.batch) && job.fit.batch > 0))
-             throw CLI::ValidationError("--batch", text(word, " is no number of samples, or all"));
+             throw CLI::ValidationError("--batch",
+                                        str_cat(word, " is no number of samples, or all"));
            if (word == "all") job.fit.batch = 0;
          },
          "samples of one step; all: every step takes the files as they are, as for the nodes and "
@@ -288,7 +290,7 @@ void add_run(CLI::App& app, TrainJob& job, Words& words) {
       "--checkpoint",
       [&job](const std::string& word) {
         if (word != "sqrt" && word != "none")
-          throw CLI::ValidationError("--checkpoint", text(word, " is not one of none, sqrt"));
+          throw CLI::ValidationError("--checkpoint", str_cat(word, " is not one of none, sqrt"));
         job.options.session.checkpoint = word == "sqrt" ? Checkpoint::sqrt : Checkpoint::none;
       },
       "what is computed again to save memory without a limit: none, sqrt");

@@ -55,7 +55,7 @@ CheckResult Checker::run() {
     if (k > 0 && !graph_.assignments().empty()) session = Session::create(*model_);
     if (!session.ok()) {
       fail(Exit::unsupported,
-           text("the converted model cannot be run: ", session.status().message()));
+           str_cat("the converted model cannot be run: ", session.status().message()));
       break;
     }
     check_case(*session, references[k], k);
@@ -150,8 +150,8 @@ bool Checker::is_only_size(const Binding& first) {
     return is_free(size) && !is_batch(specs_, size.first);
   });
   if (only)
-    warn(text("libtorch takes no other sizes than ", describe_sizes(first),
-              " of those that were tried: nothing else is checked"));
+    warn(str_cat("libtorch takes no other sizes than ", describe_sizes(first),
+                 " of those that were tried: nothing else is checked"));
   return only;
 }
 
@@ -161,12 +161,12 @@ void Checker::check_case(Session& session, Reference& reference, size_t k) {
   const Status status = run(session, inputs);
   if (!known) return report_refusal(inputs, sizes, k, status);
   if (!status.ok())
-    return fail(Exit::mismatch, text("libtorch runs the model", with,
-                                     ", but the converted model fails: ", status.message()));
+    return fail(Exit::mismatch, str_cat("libtorch runs the model", with,
+                                        ", but the converted model fails: ", status.message()));
   if (static_cast<int>(expected.size()) != session.output_count())
     return fail(Exit::mismatch,
-                text("the converted model has ", session.output_count(), " outputs", with,
-                     ", libtorch has ", static_cast<int64_t>(expected.size())));
+                str_cat("the converted model has ", session.output_count(), " outputs", with,
+                        ", libtorch has ", static_cast<int64_t>(expected.size())));
   CheckedCase report{sizes, "", check_outputs(session, inputs, expected, first_again)};
   explain(session, report.outputs, inputs, expected, with);
   if (result_.exit == Exit::ok && !varies_ &&
@@ -182,22 +182,24 @@ void Checker::check_second_run(Session& session, const Inputs& inputs, CheckedCa
   try {
     expected = run_reference(loaded_, inputs.reference, job_.seed, 2);
   } catch (const ReferenceFailure& failure) {
-    return warn(text("a second run is unchecked: libtorch refuses it", with, ": ", failure.reason));
+    return warn(
+        str_cat("a second run is unchecked: libtorch refuses it", with, ": ", failure.reason));
   }
   if (Status status = session.run(); !status.ok())
-    return fail(Exit::mismatch, text("a second run fails", with, ": ", status.message()));
+    return fail(Exit::mismatch, str_cat("a second run fails", with, ": ", status.message()));
   for (int i = 0; i < session.output_count(); ++i) {
     const CheckedOutput output = check_output(session, i, expected[i], nullptr);
     if (output.verdict != CheckedOutput::Verdict::different) continue;
     report.outputs[i] = output;
-    return fail(Exit::mismatch,
-                text("output '", output.name, "' is right in the first run", with,
-                     " and wrong in the second, ",
-                     graph_.assignments().empty()
-                         ? "since a file does not keep the attributes that a run sets (make them "
-                           "buffers): "
-                         : "so a buffer is not updated as libtorch does: ",
-                     output.reason));
+    return fail(
+        Exit::mismatch,
+        str_cat("output '", output.name, "' is right in the first run", with,
+                " and wrong in the second, ",
+                graph_.assignments().empty()
+                    ? "since a file does not keep the attributes that a run sets (make them "
+                      "buffers): "
+                    : "so a buffer is not updated as libtorch does: ",
+                output.reason));
   }
 }
 
@@ -209,10 +211,10 @@ void Checker::expect_elements() {
   result_.not_exercised.insert(result_.not_exercised.begin(), "any element of an output");
   if (result_.cases.empty()) return;  // which was said
   const Binding& sizes = result_.cases[0].sizes;
-  warn(text("nothing is checked: no output has an element",
-            sizes.empty()
-                ? ""
-                : text(" with ", describe_sizes(sizes), "; give other sizes with --check-size")));
+  warn(str_cat("nothing is checked: no output has an element",
+               sizes.empty() ? ""
+                             : str_cat(" with ", describe_sizes(sizes),
+                                       "; give other sizes with --check-size")));
 }
 
 void Checker::warn(std::string line) {
@@ -232,23 +234,25 @@ void Checker::report_refusal(const Inputs& inputs, const Binding& sizes, size_t 
   std::string with = sizes.empty() ? "" : " with " + describe_sizes(sizes);
   std::string where = why.op.empty() ? "" : " at " + why.op + describe_origin(why.origin);
   if (k > 0)
-    return fail(Exit::mismatch,
-                text("libtorch itself fails", with, where, ": ", why.reason,
-                     "; the trace has a size baked in, so compute it there from x.size() instead "
-                     "of a number, or give the input that size as a number, or choose other sizes "
-                     "with --check-size"));
+    return fail(
+        Exit::mismatch,
+        str_cat("libtorch itself fails", with, where, ": ", why.reason,
+                "; the trace has a size baked in, so compute it there from x.size() instead "
+                "of a number, or give the input that size as a number, or choose other sizes "
+                "with --check-size"));
   if (!status.ok())
-    return fail(Exit::mismatch, text("inputs and model do not fit each other: libtorch fails", with,
-                                     where, ": ", why.reason,
-                                     sizes.empty() ? ""
-                                                   : "; if the model was traced with another "
-                                                     "size, that one is baked in there: compute "
-                                                     "it from x.size(), or give a number, or "
-                                                     "choose sizes to check with by "
-                                                     "--check-size"));
-  warn(text("nothing is checked: libtorch refuses the seeded inputs", with, where, ": ", why.reason,
-            "; give a range of values that the model takes, as in 'ids:i64[n]=0..99'",
-            sizes.empty() ? "" : ", or sizes that it takes with --check-size"));
+    return fail(Exit::mismatch, str_cat("inputs and model do not fit each other: libtorch fails",
+                                        with, where, ": ", why.reason,
+                                        sizes.empty() ? ""
+                                                      : "; if the model was traced with another "
+                                                        "size, that one is baked in there: compute "
+                                                        "it from x.size(), or give a number, or "
+                                                        "choose sizes to check with by "
+                                                        "--check-size"));
+  warn(str_cat("nothing is checked: libtorch refuses the seeded inputs", with, where, ": ",
+               why.reason,
+               "; give a range of values that the model takes, as in 'ids:i64[n]=0..99'",
+               sizes.empty() ? "" : ", or sizes that it takes with --check-size"));
 }
 
 std::string input_trouble(const Loaded& loaded, std::span<const InputSpec> specs, const Job& job) {
@@ -261,8 +265,9 @@ std::string input_trouble(const Loaded& loaded, std::span<const InputSpec> specs
     } catch (const ReferenceFailure& failure) {
       if (!failure.op.empty() && !find_row(failure.op, "")) return "";
       if (trouble.empty())
-        trouble = text(failure.op, failure.op.empty() ? "" : describe_origin(failure.origin) + ": ",
-                       failure.reason);
+        trouble =
+            str_cat(failure.op, failure.op.empty() ? "" : describe_origin(failure.origin) + ": ",
+                    failure.reason);
     }
   }
   return trouble;

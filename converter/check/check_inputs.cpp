@@ -53,14 +53,14 @@ Inputs filled_inputs(std::span<const InputSpec> specs, const Binding& sizes, con
     Result<Sizes> shape = evaluate(type.shape, bindings);
     if (!shape.ok())
       throw Failure{Exit::usage,
-                    text("input '", name, "' cannot have the shape ", type.shape, " with ",
-                         describe_sizes(sizes), ": ", shape.status().message())};
+                    str_cat("input '", name, "' cannot have the shape ", type.shape, " with ",
+                            describe_sizes(sizes), ": ", shape.status().message())};
     std::optional<std::pair<double, double>> range;
     if (i < job.inputs.size()) range = job.inputs[i].range;
     Result<TensorData> data = fill(i, type.dtype, *shape, range, job.seed + 977 * i);
     if (!data.ok())
-      throw Failure{Exit::unsupported, text("input '", name, "' of ", describe_sizes(sizes), ": ",
-                                            data.status().message())};
+      throw Failure{Exit::unsupported, str_cat("input '", name, "' of ", describe_sizes(sizes),
+                                               ": ", data.status().message())};
     inputs.data.push_back(*std::move(data));
     inputs.reference.push_back({name, inputs.data.back().tensor});
   }
@@ -101,7 +101,8 @@ bool is_batch(std::span<const InputSpec> specs, const std::string& symbol) {
 
 std::string describe_sizes(const Binding& sizes) {
   std::string out;
-  for (const auto& [symbol, size] : sizes) out += text(out.empty() ? "" : ", ", symbol, "=", size);
+  for (const auto& [symbol, size] : sizes)
+    out += str_cat(out.empty() ? "" : ", ", symbol, "=", size);
   return out.empty() ? "the given sizes" : out;
 }
 
@@ -127,11 +128,11 @@ std::vector<Binding> check_sizes(std::span<const InputSpec> specs, const Job& jo
     if (std::find(symbols.begin(), symbols.end(), option.symbol) == symbols.end()) {
       std::string close = closest_name(option.symbol, symbols);
       throw Failure{Exit::usage,
-                    text("--check-size ", option.symbol, ": no --input has a size ", option.symbol,
-                         close.empty() ? "" : ", did you mean " + close + "?")};
+                    str_cat("--check-size ", option.symbol, ": no --input has a size ",
+                            option.symbol, close.empty() ? "" : ", did you mean " + close + "?")};
     }
     if (option.sizes.empty())
-      throw Failure{Exit::usage, text("--check-size ", option.symbol, ": no sizes are given")};
+      throw Failure{Exit::usage, str_cat("--check-size ", option.symbol, ": no sizes are given")};
     cases = std::max(cases, option.sizes.size());
   }
   // With sizes for every symbol, those alone count.

@@ -49,7 +49,7 @@ CheckedOutput Checker::check_output(const Session& session, int index, const Ten
     output.reason = std::string(got.status().message());
     return output;
   }
-  output.type = text(got->dtype, got->shape);
+  output.type = str_cat(got->dtype, got->shape);
   if (expected.empty()) {
     output.verdict = CheckedOutput::Verdict::different;
     output.reason = "libtorch returns a tensor of a kind that the converted model does not have";
@@ -59,7 +59,7 @@ CheckedOutput Checker::check_output(const Session& session, int index, const Ten
                 fingerprint(*again) != fingerprint(expected))) {
     output.verdict = CheckedOutput::Verdict::unchecked;
     output.reason = "it depends on random numbers or on uninitialised memory";
-    warn(text("output '", output.name, "' is unchecked: ", output.reason));
+    warn(str_cat("output '", output.name, "' is unchecked: ", output.reason));
     return output;
   }
   if (got->count() == 0 && got->shape == expected.tensor.shape) {
@@ -103,7 +103,8 @@ void Checker::explain(const Session& session, std::vector<CheckedOutput>& output
     const Tensor& want = went_on ? nodes.outputs[i].tensor : expected[i].tensor;
     std::string reason;
     if (went_on && compare(*got, want, precisions_[i]).equal) {
-      for (const std::string& open : nodes.open) reason += text(reason.empty() ? "" : "; ", open);
+      for (const std::string& open : nodes.open)
+        reason += str_cat(reason.empty() ? "" : "; ", open);
     } else if (nodes.wrong || is_kept_equal(i, want)) {
       try {
         if (!conditioning) conditioning.emplace(loaded_, inputs, job_.seed);
@@ -116,22 +117,23 @@ void Checker::explain(const Session& session, std::vector<CheckedOutput>& output
     if (reason.empty()) break;
     outputs[i].verdict = CheckedOutput::Verdict::ill_conditioned;
     outputs[i].reason = reason;
-    warn(text("output '", outputs[i].name, "' is libtorch's but for rounding: ", reason));
+    warn(str_cat("output '", outputs[i].name, "' is libtorch's but for rounding: ", reason));
   }
   const auto first = std::find_if(outputs.begin(), outputs.end(), is_wrong);
   if (first == outputs.end()) return;
-  std::string message = text("output '", first->name, "' is wrong", with, ": ", first->reason);
+  std::string message = str_cat("output '", first->name, "' is wrong", with, ": ", first->reason);
   if (nodes.wrong) {
     result_.wrong_nodes.push_back(*nodes.wrong);
     message +=
-        text("; the first wrong node is ", nodes.wrong->op, describe_origin(nodes.wrong->origin),
-             ", largest error ", nodes.wrong->largest_error, ": ", nodes.wrong->difference);
+        str_cat("; the first wrong node is ", nodes.wrong->op, describe_origin(nodes.wrong->origin),
+                ", largest error ", nodes.wrong->largest_error, ": ", nodes.wrong->difference);
   } else if (nodes.open.empty()) {
     message +=
         "; no single node differs when all values are kept, so it is the optimised graph "
         "that does; please report it";
   } else {
-    message += text("; the order of equal values and rounding do not explain it: ", nodes.open[0]);
+    message +=
+        str_cat("; the order of equal values and rounding do not explain it: ", nodes.open[0]);
   }
   fail(Exit::mismatch, std::move(message));
 }

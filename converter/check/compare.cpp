@@ -82,9 +82,10 @@ Comparison compare_integers(const Tensor& got, const Tensor& want) {
   }
   if (wrong > 0) {
     result.equal = false;
-    result.difference = text(wrong, " of ", want.count(), " elements differ, first at ",
-                             place(first, want.shape), ": ", integer_at(got.data, got.dtype, first),
-                             ", libtorch has ", integer_at(want.data, want.dtype, first));
+    result.difference =
+        str_cat(wrong, " of ", want.count(), " elements differ, first at ",
+                place(first, want.shape), ": ", integer_at(got.data, got.dtype, first),
+                ", libtorch has ", integer_at(want.data, want.dtype, first));
   }
   return result;
 }
@@ -152,8 +153,8 @@ Comparison compare_floats(const Tensor& got, const Tensor& want, DType computed_
   if (wrong > 0) {
     result.equal = false;
     result.difference =
-        text(wrong, " of ", count, " elements differ, worst at ", place(worst, want.shape), ": ",
-             read(got.data, worst), ", libtorch has ", read(want.data, worst));
+        str_cat(wrong, " of ", count, " elements differ, worst at ", place(worst, want.shape), ": ",
+                read(got.data, worst), ", libtorch has ", read(want.data, worst));
   } else {
     result.allowed = atol;
   }
@@ -166,12 +167,12 @@ Comparison compare(const Tensor& got, const Tensor& want, DType computed_in) {
   Comparison result;
   if (got.dtype != want.dtype) {
     result.equal = false;
-    result.difference = text("the dtype is ", got.dtype, ", libtorch has ", want.dtype);
+    result.difference = str_cat("the dtype is ", got.dtype, ", libtorch has ", want.dtype);
     return result;
   }
   if (got.shape != want.shape) {
     result.equal = false;
-    result.difference = text("the shape is ", got.shape, ", libtorch has ", want.shape);
+    result.difference = str_cat("the shape is ", got.shape, ", libtorch has ", want.shape);
     return result;
   }
   TensorData owners[2];

@@ -54,9 +54,10 @@ std::string Conditioning::excuse(size_t output, const Tensor& ours, const Tensor
     if (!excused) return "";
     ++moved;
   }
-  return text(moved, " of ", want.count(),
-              " elements differ, where libtorch's own answer moves as much when inputs and weights "
-              "change in their last place");
+  return str_cat(
+      moved, " of ", want.count(),
+      " elements differ, where libtorch's own answer moves as much when inputs and weights "
+      "change in their last place");
 }
 
 }  // namespace hg::convert

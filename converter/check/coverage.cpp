@@ -23,14 +23,14 @@ std::string name_of(const WaysRow& row, size_t way) {
                                      "more than one round of a loop"};
   constexpr const char* kSizes[] = {"no element of", "a single element of",
                                     "more than one element of"};
-  if (row.op == "if") return text(kSides[way], place(row.origin));
+  if (row.op == "if") return str_cat(kSides[way], place(row.origin));
   if (row.op == "extent")  // a number that becomes a size
-    return text(way % 3 == 0   ? "a size of 0"
-                : way % 3 == 1 ? "a size of 1"
-                               : "a size of more than 1",
-                " that data decides", place(row.origin));
-  if (row.op == "while") return text(kRounds[way], place(row.origin));
-  return text(kSizes[way % 3], " ", row.op, place(row.origin));
+    return str_cat(way % 3 == 0   ? "a size of 0"
+                   : way % 3 == 1 ? "a size of 1"
+                                  : "a size of more than 1",
+                   " that data decides", place(row.origin));
+  if (row.op == "while") return str_cat(kRounds[way], place(row.origin));
+  return str_cat(kSizes[way % 3], " ", row.op, place(row.origin));
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ bool Coverage::is_of_inputs(const Dim& dim) const {
 
 void Coverage::find_choices(const Dim& dim, const Origin& origin) {
   if (dim.is_constant() || !dim.symbol().empty()) return;
-  if (text(dim).size() > kLongest) return;
+  if (str_cat(dim).size() > kLongest) return;
   for (const Atom* atom : post_order(dim)) {
     const bool chooses = atom->kind == Atom::Kind::min || atom->kind == Atom::Kind::max;
     if (chooses && is_of_inputs(atom->a) && is_of_inputs(atom->b))
@@ -120,8 +120,8 @@ std::vector<std::string> Coverage::not_exercised() const {
       if (row.taken[way] == 0) add(name_of(row, way));
   for (const auto& [words, choice] : choices_) {
     const std::string_view op = choice.op;
-    if (!choice.less) add(text(choice.a, " < ", choice.b, " in a ", op, place(choice.origin)));
-    if (!choice.more) add(text(choice.a, " > ", choice.b, " in a ", op, place(choice.origin)));
+    if (!choice.less) add(str_cat(choice.a, " < ", choice.b, " in a ", op, place(choice.origin)));
+    if (!choice.more) add(str_cat(choice.a, " > ", choice.b, " in a ", op, place(choice.origin)));
   }
   return list;
 }
@@ -141,7 +141,7 @@ std::vector<WaysRow> rows_between(const std::vector<WaysRow>& before,
 std::string path_of(const std::vector<WaysRow>& rows,
                     const std::vector<std::pair<std::string, int64_t>>& sizes) {
   std::string path;
-  for (const auto& [symbol, size] : sizes) path += text(symbol, "=", size, " ");
+  for (const auto& [symbol, size] : sizes) path += str_cat(symbol, "=", size, " ");
   for (const WaysRow& row : rows) {
     for (const int64_t taken : row.taken) path += taken > 1 ? '+' : taken > 0 ? '1' : '0';
     path += ' ';

@@ -98,10 +98,10 @@ void Checker::try_one(Trying& trying, const Binding& sizes, const Search& search
     return;  // nothing to compare with
   }
   const std::string with =
-      text(" with ", sizes.empty() ? "" : describe_sizes(sizes) + " and ", attempt.values);
+      str_cat(" with ", sizes.empty() ? "" : describe_sizes(sizes) + " and ", attempt.values);
   if (!status.ok())
-    return fail(Exit::mismatch, text("libtorch runs the model", with,
-                                     ", but the converted model fails: ", status.message()));
+    return fail(Exit::mismatch, str_cat("libtorch runs the model", with,
+                                        ", but the converted model fails: ", status.message()));
   if (varies_ && again.size() != expected.size()) return;
   CheckedCase report{sizes, attempt.values,
                      check_outputs(session, attempt.inputs, expected, again)};

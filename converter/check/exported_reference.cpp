@@ -114,8 +114,8 @@ class ProgramRunner {
     if (inputs.size() != program.inputs.size())
       throw ReferenceFailure{"",
                              {},
-                             text("there are ", static_cast<int64_t>(inputs.size()), " inputs of ",
-                                  static_cast<int64_t>(program.inputs.size()))};
+                             str_cat("there are ", static_cast<int64_t>(inputs.size()),
+                                     " inputs of ", static_cast<int64_t>(program.inputs.size()))};
     for (size_t i = 0; i < inputs.size(); ++i)
       set(program.body.inputs.at(i + 1), input(program.inputs[i].type, inputs[i].tensor));
     for (size_t i = 0; i < program.body.nodes.size(); ++i) {
@@ -272,9 +272,9 @@ class ProgramRunner {
     if (node.kind == "prim::ListUnpack") {
       const c10::List<IValue> list = get(node.inputs.at(0)).toList();
       if (list.size() != node.outputs.size())
-        throw std::runtime_error(text("expected ", static_cast<int64_t>(node.outputs.size()),
-                                      " elements in a list but found ",
-                                      static_cast<int64_t>(list.size())));
+        throw std::runtime_error(str_cat("expected ", static_cast<int64_t>(node.outputs.size()),
+                                         " elements in a list but found ",
+                                         static_cast<int64_t>(list.size())));
       for (size_t i = 0; i < list.size(); ++i) set(node.outputs[i], list.get(i));
       return;
     }
@@ -306,8 +306,9 @@ class ProgramRunner {
     }
     op.getOperation()(stack);
     if (stack.size() != node.outputs.size())
-      throw std::runtime_error(text("it gives ", static_cast<int64_t>(stack.size()),
-                                    " results, not ", static_cast<int64_t>(node.outputs.size())));
+      throw std::runtime_error(str_cat("it gives ", static_cast<int64_t>(stack.size()),
+                                       " results, not ",
+                                       static_cast<int64_t>(node.outputs.size())));
     for (size_t i = 0; i < node.outputs.size(); ++i) set(node.outputs[i], std::move(stack[i]));
   }
 

@@ -212,7 +212,7 @@ class LoopCheck {
       if (result_.exit == Exit::ok) check(sizes);
     }
     for (const auto& [why, count] : left_out_)
-      result_.not_exercised.push_back(text(count, " nodes ", why));
+      result_.not_exercised.push_back(str_cat(count, " nodes ", why));
     result_.not_exercised.push_back(
         "the import, which only the runtime of the file's own format could tell: compare some "
         "answers");
@@ -242,20 +242,20 @@ class LoopCheck {
     Result<Session> kept = Session::create(written_), plain = Session::create(written_);
     if (!kept.ok())
       return fail(Exit::unsupported,
-                  text("the converted model cannot be run: ", kept.status().message()));
+                  str_cat("the converted model cannot be run: ", kept.status().message()));
     Inputs inputs;
     const std::string with = sizes.empty() ? "" : " with " + describe_sizes(sizes);
     if (const Status status = start(sizes, *kept, *plain, inputs); !status.ok()) {
       result_.not_exercised.push_back(
-          text("a run", with, ", as it refuses the inputs of the check: ", status.message(),
-               "; give ranges, as in 'x:i64[n]=0..100'"));
+          str_cat("a run", with, ", as it refuses the inputs of the check: ", status.message(),
+                  "; give ranges, as in 'x:i64[n]=0..100'"));
       return;
     }
     Walk walk(graph_, *kept, sizes, work_);
     if (const auto wrong = walk.run()) {
       result_.wrong_nodes.push_back(*wrong);
-      return fail(Exit::mismatch, text("the first wrong node", with, " is ", wrong->op,
-                                       describe_origin(wrong->origin), ": ", wrong->difference));
+      return fail(Exit::mismatch, str_cat("the first wrong node", with, " is ", wrong->op,
+                                          describe_origin(wrong->origin), ": ", wrong->difference));
     }
     for (const auto& [why, count] : walk.left_out()) left_out_[why] = count;
     CheckedCase checked;
@@ -264,9 +264,9 @@ class LoopCheck {
       checked.outputs.push_back(output(*kept, *plain, i));
     for (const CheckedOutput& each : checked.outputs)
       if (each.verdict == CheckedOutput::Verdict::different)
-        fail(Exit::mismatch, text("output '", each.name, "' is wrong", with, ": ", each.reason,
-                                  "; no single node differs, so it is the optimised graph that "
-                                  "does; please report it"));
+        fail(Exit::mismatch, str_cat("output '", each.name, "' is wrong", with, ": ", each.reason,
+                                     "; no single node differs, so it is the optimised graph that "
+                                     "does; please report it"));
     result_.cases.push_back(std::move(checked));
   }
 
@@ -279,7 +279,7 @@ class LoopCheck {
       made.reason = "it is not there";
       return made;
     }
-    made.type = text(got->dtype, got->shape);
+    made.type = str_cat(got->dtype, got->shape);
     if (is_random_ || got->count() == 0) {
       made.verdict = CheckedOutput::Verdict::unchecked;
       made.reason = is_random_ ? "the model draws random numbers" : CheckedOutput::kNoElement;

@@ -142,7 +142,7 @@ class InputBinder {
 
   // As Interpreter::bind_by_path.
   IValue by_path(const std::string& name, const c10::TypePtr& type) {
-    const auto child = [&](const auto& key) { return text(name, ".", key); };
+    const auto child = [&](const auto& key) { return str_cat(name, ".", key); };
     const auto holds_more = [&](const std::string& path) {
       return next_ < inputs_.size() && is_path_into(inputs_[next_].name, path);
     };
@@ -162,7 +162,7 @@ class InputBinder {
       return list;
     }
     if (type->kind() != c10::TypeKind::DictType)
-      throw ReferenceFailure{"", {}, text("'", inputs_[next_].name, "' is no part of ", name)};
+      throw ReferenceFailure{"", {}, str_cat("'", inputs_[next_].name, "' is no part of ", name)};
     const bool by_number = type->containedType(0)->kind() == c10::TypeKind::IntType;
     c10::impl::GenericDict dict(type->containedType(0), type->containedType(1));
     while (holds_more(name)) {

@@ -63,8 +63,8 @@ Search::Attempt Search::attempt(const Binding& sizes, int number) const {
     for (const Recipe*& recipe : chosen) {
       state = split_mix(state);
       recipe = state % (all + 1) < all ? &recipes()[state % (all + 1)] : nullptr;
-      attempt.values +=
-          text(attempt.values.empty() ? "" : "; ", recipe ? describe(*recipe) : "the usual values");
+      attempt.values += str_cat(attempt.values.empty() ? "" : "; ",
+                                recipe ? describe(*recipe) : "the usual values");
     }
   }
   attempt.inputs =

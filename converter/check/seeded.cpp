@@ -96,16 +96,16 @@ std::span<const Recipe> recipes() { return kRecipes; }
 
 std::string describe(const Recipe& recipe) {
   const auto around = [&](const char* what) {
-    return text(what, recipe.at != 0 ? text(" around ", recipe.at) : std::string(), " of scale ",
-                recipe.scale);
+    return str_cat(what, recipe.at != 0 ? str_cat(" around ", recipe.at) : std::string(),
+                   " of scale ", recipe.scale);
   };
   switch (recipe.kind) {
     case Kind::normal:
       return around("normal values");
     case Kind::uniform:
-      return text("values from ", recipe.at, " to ", recipe.at + recipe.scale);
+      return str_cat("values from ", recipe.at, " to ", recipe.at + recipe.scale);
     case Kind::constant:
-      return text("all values ", recipe.at);
+      return str_cat("all values ", recipe.at);
     case Kind::rising:
       return around(recipe.scale > 0 ? "rising values" : "falling values");
     case Kind::sparse:

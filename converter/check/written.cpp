@@ -59,8 +59,8 @@ const Model& WrittenModel::read_back() {
   if (!stream_ && temporary.empty()) require(done_.get());
   Result<Model> back = stream_ ? Model::read(bytes_, registry_) : Model::load(temporary, registry_);
   if (!back.ok())
-    throw Failure{Exit::unsupported, text("the file that was written cannot be read back: ",
-                                          back.status().message(), "; please report it")};
+    throw Failure{Exit::unsupported, str_cat("the file that was written cannot be read back: ",
+                                             back.status().message(), "; please report it")};
   back_ = *std::move(back);
   is_read_ = true;
   return back_;
@@ -122,7 +122,7 @@ void WrittenModel::send(const std::vector<std::byte>& bytes) const {
   if (file && !standard) std::fclose(file);
   if (!written)
     throw Failure{Exit::unreadable,
-                  text(standard ? "standard output" : output_, ": cannot be written: ", reason)};
+                  str_cat(standard ? "standard output" : output_, ": cannot be written: ", reason)};
 }
 
 }  // namespace hg::convert

@@ -76,7 +76,7 @@ class Walk {
       }
       if (report_.open.size() < kMostReasons)
         report_.open.push_back(
-            text(reason, " ", run.node->kind, describe_origin(run.node->origin)));
+            str_cat(reason, " ", run.node->kind, describe_origin(run.node->origin)));
       for (size_t i = 0; i < ours.size(); ++i)
         if (ours[i].ok()) run.replace(i, *ours[i]);
     }
@@ -225,8 +225,8 @@ NodeReport compare_nodes(const Trial& trial, const Session& kept) {
 
 std::string describe_origin(const Origin& origin) {
   std::string out;
-  if (!origin.module.empty()) out += text(" in module '", origin.module, "'");
-  if (!origin.source.empty()) out += text(" (", origin.source, ")");
+  if (!origin.module.empty()) out += str_cat(" in module '", origin.module, "'");
+  if (!origin.source.empty()) out += str_cat(" (", origin.source, ")");
   return out;
 }
 

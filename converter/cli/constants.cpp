@@ -109,7 +109,7 @@ ConstantOption parse_constant(std::string_view text) {
   const std::string_view name = trimmed(text.substr(0, equals));
   if (equals == std::string_view::npos || name.empty())
     throw Failure{Exit::usage,
-                  hg::text("--constant '", text, "': write it like sr=16000 or mode=mean")};
+                  str_cat("--constant '", text, "': write it like sr=16000 or mode=mean")};
   return {std::string(name), std::string(text.substr(equals + 1))};
 }
 
@@ -118,7 +118,7 @@ namespace {
 // The tensor of a .npy file in the place of an input of this type.
 Item tensor_of(ScriptProgram& program, const ScriptInput& input, const std::string& path) {
   const auto fail = [&](const auto&... why) {
-    throw Failure{Exit::usage, text("--constant ", input.name, ": ", why...)};
+    throw Failure{Exit::usage, str_cat("--constant ", input.name, ": ", why...)};
   };
   Result<Array> array = read_npy(path);
   if (!array.ok()) fail(path, ": ", array.status().message());
@@ -144,7 +144,7 @@ void apply_constants(ScriptProgram& program, const std::vector<ConstantOption>& 
                      bool takes_tensors) {
   for (const ConstantOption& constant : constants) {
     const auto fail = [&](const auto&... why) {
-      throw Failure{Exit::usage, text("--constant ", constant.name, ": ", why...)};
+      throw Failure{Exit::usage, str_cat("--constant ", constant.name, ": ", why...)};
     };
     const auto input =
         std::find_if(program.inputs.begin(), program.inputs.end(),

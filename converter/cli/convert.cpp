@@ -30,12 +30,14 @@ namespace {
 class Spool {
  public:
   Spool() : file_(std::tmpfile()) {
-    if (!file_) throw Failure{Exit::unreadable, text("no temporary file: ", std::strerror(errno))};
+    if (!file_)
+      throw Failure{Exit::unreadable, str_cat("no temporary file: ", std::strerror(errno))};
     char buffer[1 << 16];
     for (size_t got; (got = std::fread(buffer, 1, sizeof buffer, stdin)) > 0;)
       if (std::fwrite(buffer, 1, got, file_) != got)
-        throw Failure{Exit::unreadable, text("standard input does not fit on the temporary disk: ",
-                                             std::strerror(errno))};
+        throw Failure{
+            Exit::unreadable,
+            str_cat("standard input does not fit on the temporary disk: ", std::strerror(errno))};
     std::fflush(file_);
   }
   ~Spool() {
@@ -57,10 +59,10 @@ std::string list_unsupported(const std::vector<Unsupported>& all) {
   for (const Unsupported& each : all) {
     auto entry = counts.find({each.op, each.reason});
     if (entry == counts.end()) continue;
-    out += text(out.empty() ? "" : "; ", each.op);
-    if (entry->second > 1) out += text(" (", entry->second, "x), first");
-    out += text(describe_origin(each.origin), ": ", each.reason);
-    if (!each.suggestion.empty()) out += text(" (", each.suggestion, ")");
+    out += str_cat(out.empty() ? "" : "; ", each.op);
+    if (entry->second > 1) out += str_cat(" (", entry->second, "x), first");
+    out += str_cat(describe_origin(each.origin), ": ", each.reason);
+    if (!each.suggestion.empty()) out += str_cat(" (", each.suggestion, ")");
     counts.erase(entry);
   }
   return out;
@@ -78,13 +80,14 @@ void suggest(std::vector<Unsupported>& all, const std::vector<std::string>& unkn
   for (Unsupported& each : all) {
     if (is_call(each)) continue;
     bool custom = std::find(unknown_ops.begin(), unknown_ops.end(), each.op) != unknown_ops.end();
-    each.suggestion = custom ? text("a custom op: declare it with --custom '",
+    each.suggestion = custom
+                          ? str_cat("a custom op: declare it with --custom '",
                                     each.op.substr(0, each.op.find("::")), ".",
                                     each.op.substr(each.op.find("::") + 2),
                                     "(x, ...) -> like x' and let the application register it, or "
                                     "write it with PyTorch's own ops")
-                             : "compute it outside of the model, or from ops that "
-                               "hg-convert --list-ops names";
+                          : "compute it outside of the model, or from ops that "
+                            "hg-convert --list-ops names";
   }
 }
 
@@ -177,14 +180,14 @@ class Conversion {
     if (status.ok()) status = imported.graph.verify();
     if (!status.ok())
       return fail(Exit::unsupported,
-                  text(job().model, ": the imported graph is not valid: ", status.message()));
+                  str_cat(job().model, ": the imported graph is not valid: ", status.message()));
     Result<Model> model = Model::from_graph(std::move(imported.graph));
     if (!model.ok()) return fail(Exit::unsupported, std::string(model.status().message()));
     describe(model->graph());
 
     check_sizes(input_specs(model->graph()), job());  // names of --check-size
     const auto info = [this]() -> Model::Info {
-      Model::Info made{text("hg-convert ", HG_VERSION),
+      Model::Info made{str_cat("hg-convert ", HG_VERSION),
                        report_.libtorch.empty() ? "" : "libtorch " + report_.libtorch, hash_.get()};
       if (!job().check) made.not_exercised = {"anything: it was converted without the check"};
       return made;
@@ -209,7 +212,7 @@ class Conversion {
     if (std::string warning = bad_weights.get(); !warning.empty())
       report_.warnings.push_back(std::move(warning));
     if (report_.check.exit != Exit::ok)
-      return fail(report_.check.exit, text(job().model, ": ", report_.check.message));
+      return fail(report_.check.exit, str_cat(job().model, ": ", report_.check.message));
     if (job().strict && !report_.check.not_exercised.empty()) return refuse_gaps();
 
     stage("write");
@@ -219,10 +222,10 @@ class Conversion {
   void refuse_gaps() {
     std::string gaps;
     for (const std::string& way : report_.check.not_exercised)
-      gaps += text(gaps.empty() ? "" : "; ", way);
+      gaps += str_cat(gaps.empty() ? "" : "; ", way);
     fail(Exit::mismatch,
-         text(job().model, ": --strict: the check did not exercise ", gaps,
-              "; give ranges of values or sizes that take them, as in 'x:f32[n]=0..100'"));
+         str_cat(job().model, ": --strict: the check did not exercise ", gaps,
+                 "; give ranges of values or sizes that take them, as in 'x:f32[n]=0..100'"));
   }
 
   void apply_dims() {
@@ -236,9 +239,9 @@ class Conversion {
       }
       if (!used)
         throw Failure{Exit::usage,
-                      text("--dim ", option.symbol, ": no --input has a size ", option.symbol)};
+                      str_cat("--dim ", option.symbol, ": no --input has a size ", option.symbol)};
       if (Status status = bindings.bind(option.symbol, option.sizes.at(0)); !status.ok())
-        throw Failure{Exit::usage, text("--dim: ", status.message())};
+        throw Failure{Exit::usage, str_cat("--dim: ", status.message())};
     }
     for (InputOption& input : report_.job.inputs)
       for (Dim& dim : input.spec.type.shape) dim = dim.substitute(bindings);
@@ -250,17 +253,19 @@ class Conversion {
     for (const CustomOp& op : job().custom) {
       if (std::find(unknown.begin(), unknown.end(), op.kind()) == unknown.end()) {
         const std::string close = closest_name(op.kind(), unknown);
-        throw Failure{Exit::usage, text("--custom ", op.name, ": the model calls no such op",
-                                        close.empty() ? "" : text("; did you mean ", close, "?"))};
+        throw Failure{Exit::usage,
+                      str_cat("--custom ", op.name, ": the model calls no such op",
+                              close.empty() ? "" : str_cat("; did you mean ", close, "?"))};
       }
-      const std::string like = op.bare ? "its first tensor" : text("'", op.likes[0].first, "'");
+      const std::string like = op.bare ? "its first tensor" : str_cat("'", op.likes[0].first, "'");
       if (op.bare)
-        report_.warnings.push_back(text(op.name, ": its result is taken to be like ", like,
-                                        "; an op of the application that gives another shape "
-                                        "refuses the file"));
+        report_.warnings.push_back(str_cat(op.name, ": its result is taken to be like ", like,
+                                           "; an op of the application that gives another shape "
+                                           "refuses the file"));
       if (job().check)
-        report_.warnings.push_back(text(op.name, ": checked with a stand-in that gives back ", like,
-                                        "; what the op itself computes is up to the application"));
+        report_.warnings.push_back(
+            str_cat(op.name, ": checked with a stand-in that gives back ", like,
+                    "; what the op itself computes is up to the application"));
     }
   }
 
@@ -269,11 +274,12 @@ class Conversion {
     int64_t count = 0;
     for (const ScriptTensor& tensor : program.tensors) {
       if (tensor.names.empty() || !has_nan(tensor.data.tensor)) continue;
-      if (count++ < 5) bad += text(bad.empty() ? "'" : ", '", tensor.names[0], "'");
+      if (count++ < 5) bad += str_cat(bad.empty() ? "'" : ", '", tensor.names[0], "'");
     }
     if (count == 0) return "";
-    return text("weights that hold NaN: ", bad, count > 5 ? text(" and ", count - 5, " more") : "",
-                "; the model was probably saved from a failed training");
+    return str_cat("weights that hold NaN: ", bad,
+                   count > 5 ? str_cat(" and ", count - 5, " more") : "",
+                   "; the model was probably saved from a failed training");
   }
 
   template <class T>
@@ -308,16 +314,16 @@ class Conversion {
       if (!trouble.empty())
         return fail(
             Exit::mismatch,
-            text(job().model, ": inputs and model do not fit each other: ", trouble, fitting));
+            str_cat(job().model, ": inputs and model do not fit each other: ", trouble, fitting));
     }
     std::string hint = calls ? fixed_sizes_hint(loaded, specs) : "";
     std::set<std::string> ops;
     for (const Unsupported& each : all) ops.insert(each.op);
     fail(Exit::unsupported,
-         text(job().model, ": ",
-              ops.size() == 1 ? std::string("one op is")
-                              : text(static_cast<int64_t>(ops.size()), " ops are"),
-              " not supported: ", list_unsupported(all), hint));
+         str_cat(job().model, ": ",
+                 ops.size() == 1 ? std::string("one op is")
+                                 : str_cat(static_cast<int64_t>(ops.size()), " ops are"),
+                 " not supported: ", list_unsupported(all), hint));
   }
 
   // Whether the model can be converted with numbers for its symbols: for one of them, or for all.
@@ -332,25 +338,25 @@ class Conversion {
       std::string options;
       for (const auto& [symbol, size] : sizes) {
         if (!bindings.bind(symbol, size).ok()) return "";
-        options += text(" --dim ", symbol, "=", size);
+        options += str_cat(" --dim ", symbol, "=", size);
       }
       std::vector<InputSpec> fixed = specs;
       for (InputSpec& spec : fixed)
         for (Dim& dim : spec.type.shape) dim = dim.substitute(bindings);
       if (import_program(loaded.program, fixed, custom_.registry()).unsupported.empty())
-        return text("; with a number for ", sizes.size() > 1 ? "each size" : "this size", " (",
-                    options.substr(1),
-                    ") it can be converted: what a trace has baked in is to be "
-                    "computed from x.size()");
+        return str_cat("; with a number for ", sizes.size() > 1 ? "each size" : "this size", " (",
+                       options.substr(1),
+                       ") it can be converted: what a trace has baked in is to be "
+                       "computed from x.size()");
     }
     return "";
   }
 
   void describe(const Graph& graph) {
     for (ValueId id : graph.inputs())
-      report_.inputs.push_back(text(graph.value_info(id).name, ": ", graph.value_info(id).type));
+      report_.inputs.push_back(str_cat(graph.value_info(id).name, ": ", graph.value_info(id).type));
     for (const auto& [name, id] : graph.outputs())
-      report_.outputs.push_back(text(name, ": ", graph.value_info(id).type));
+      report_.outputs.push_back(str_cat(name, ": ", graph.value_info(id).type));
     std::map<std::string, int> counts;
     for (const Node& node : graph.nodes()) ++counts[std::string(node.op->name())];
     report_.ops.assign(counts.begin(), counts.end());
@@ -382,12 +388,13 @@ std::string_view status_name(Exit exit) {
 
 std::string summary_line(const Report& report) {
   std::string line =
-      text("report: hg-convert ", HG_VERSION, ", libtorch ", report.libtorch, ", model ",
-           report.source_hash.substr(0, 12), ", ", status_name(report.exit));
+      str_cat("report: hg-convert ", HG_VERSION, ", libtorch ", report.libtorch, ", model ",
+              report.source_hash.substr(0, 12), ", ", status_name(report.exit));
   for (size_t i = 0; i < report.unsupported.size(); ++i)
-    line += text(i == 0 ? ": " : ", ", report.unsupported[i].op, " x", report.unsupported[i].count);
+    line +=
+        str_cat(i == 0 ? ": " : ", ", report.unsupported[i].op, " x", report.unsupported[i].count);
   for (const WrongNode& wrong : report.check.wrong_nodes)
-    line += text(": ", wrong.op, " error ", wrong.largest_error);
+    line += str_cat(": ", wrong.op, " error ", wrong.largest_error);
   return line;
 }
 

@@ -26,8 +26,8 @@ void add_leaves(const std::string& name, const std::string& type, bool optional,
   if (const auto inner = inside_of(type, "Tuple")) {
     int64_t k = 0;
     for (const NamedType& element : split_types(*inner)) {
-      add_leaves(element.name.empty() ? text(name, "_", k) : element.name, element.type, optional,
-                 -1, out);
+      add_leaves(element.name.empty() ? str_cat(name, "_", k) : element.name, element.type,
+                 optional, -1, out);
       ++k;
     }
     return;
@@ -123,8 +123,8 @@ class Guess {
 };
 
 std::string option_text(const Leaf& leaf, const std::optional<TensorType>& type) {
-  if (!type && takes_constant(leaf.type)) return text("--constant ", leaf.name, "=...");
-  return text("--input '", leaf.name, ":", type ? text(*type) : std::string("f32[...]"), "'");
+  if (!type && takes_constant(leaf.type)) return str_cat("--constant ", leaf.name, "=...");
+  return str_cat("--input '", leaf.name, ":", type ? str_cat(*type) : std::string("f32[...]"), "'");
 }
 
 std::vector<InputOption> infer(const ScriptProgram& program, const std::vector<Leaf>& leaves,
@@ -141,17 +141,17 @@ std::vector<InputOption> infer(const ScriptProgram& program, const std::vector<L
     if (!type && leaf.type == "Tensor" && leaf.id >= 0) type = guess.of(leaf.id);
     if (!type && leaf.type == "int") type = TensorType{i64, {}};
     all = all && type;
-    options += text(" ", option_text(leaf, type));
+    options += str_cat(" ", option_text(leaf, type));
     if (type)
       result.push_back(
           {{leaf.name, *type}, leaf.input ? checked_numbers(*leaf.input) : std::nullopt});
   }
   if (!all)
-    throw Failure{Exit::usage, text("the model takes (", describe_inputs(program),
-                                    "), and the file does not say their shapes; add", options,
-                                    ", with names such as n for sizes that may vary")};
+    throw Failure{Exit::usage, str_cat("the model takes (", describe_inputs(program),
+                                       "), and the file does not say their shapes; add", options,
+                                       ", with names such as n for sizes that may vary")};
   if (guessed && !options.empty())
-    note = text("no --input was given; from the first layers:", options);
+    note = str_cat("no --input was given; from the first layers:", options);
   return result;
 }
 
@@ -163,7 +163,7 @@ std::string suggested_inputs(const ScriptProgram& program) {
   for (const Leaf& leaf : leaves_of(program)) {
     std::optional<TensorType> type;
     if (leaf.type == "Tensor" && leaf.id >= 0) type = guess.of(leaf.id);
-    if (type) out += text(out.empty() ? "" : " ", option_text(leaf, type));
+    if (type) out += str_cat(out.empty() ? "" : " ", option_text(leaf, type));
   }
   return out;
 }
@@ -187,7 +187,7 @@ bool is_for_another(const std::vector<ScriptInput>& inputs, size_t i, std::strin
 std::string describe_inputs(const ScriptProgram& program) {
   std::string out;
   for (const ScriptInput& input : program.inputs)
-    out += text(out.empty() ? "" : ", ", input.name, ": ", input.type);
+    out += str_cat(out.empty() ? "" : ", ", input.name, ": ", input.type);
   return out;
 }
 
@@ -220,11 +220,11 @@ std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<In
     size_t at = static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
     if (at == names.size()) {
       std::string close = closest_name(name, names);
-      throw Failure{Exit::usage, text("the model has no input '", name, "'",
-                                      close.empty() ? "" : ", did you mean '" + close + "'",
-                                      "; it takes (", describe_inputs(program), ")")};
+      throw Failure{Exit::usage, str_cat("the model has no input '", name, "'",
+                                         close.empty() ? "" : ", did you mean '" + close + "'",
+                                         "; it takes (", describe_inputs(program), ")")};
     }
-    if (placed[at]) throw Failure{Exit::usage, text("--input '", name, "' is given twice")};
+    if (placed[at]) throw Failure{Exit::usage, str_cat("--input '", name, "' is given twice")};
     placed[at] = option;
   }
   size_t next = 0;
@@ -232,10 +232,10 @@ std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<In
     if (!option.spec.name.empty() && !own_names) continue;
     while (next < placed.size() && placed[next]) ++next;
     if (next == placed.size())
-      throw Failure{Exit::usage, text(static_cast<int64_t>(options.size()),
-                                      " --input options are given, but the model takes ",
-                                      static_cast<int64_t>(leaves.size()), ": (",
-                                      describe_inputs(program), ")")};
+      throw Failure{Exit::usage, str_cat(static_cast<int64_t>(options.size()),
+                                         " --input options are given, but the model takes ",
+                                         static_cast<int64_t>(leaves.size()), ": (",
+                                         describe_inputs(program), ")")};
     placed[next] = option;
   }
   std::vector<InputOption> result;
@@ -253,8 +253,8 @@ std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<In
       Guess guess(program);
       std::optional<TensorType> type;
       if (leaves[i].id >= 0) type = guess.of(leaves[i].id);
-      throw Failure{Exit::usage, text("the input '", leaves[i].name, "' (", leaves[i].type,
-                                      ") has no --input; add ", option_text(leaves[i], type))};
+      throw Failure{Exit::usage, str_cat("the input '", leaves[i].name, "' (", leaves[i].type,
+                                         ") has no --input; add ", option_text(leaves[i], type))};
     }
   }
   return result;

@@ -10,7 +10,7 @@ namespace {
 
 // The expression with what its symbols have become.
 Result<Dim> renamed_dim(const Dim& dim, const Renamed& renamed) {
-  const std::string from = text(dim);
+  const std::string from = str_cat(dim);
   std::string to;
   const auto part = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -21,7 +21,7 @@ Result<Dim> renamed_dim(const Dim& dim, const Renamed& renamed) {
     const std::string word = from.substr(at, std::max<size_t>(end - at, 1));
     const auto found = std::find_if(renamed.begin(), renamed.end(),
                                     [&](const auto& each) { return each.first == word; });
-    to += found == renamed.end() ? word : text("(", found->second, ")");
+    to += found == renamed.end() ? word : str_cat("(", found->second, ")");
     at += word.size();
   }
   return Dim::parse(to);
@@ -42,12 +42,12 @@ void require_narrower(InputOption& option, const ScriptInput& input, Renamed& re
   const TensorType &given = option.spec.type, &known = *input.known;
   const auto fail = [&](const std::string& why) {
     return Failure{Exit::usage,
-                   text("--input '", input.name, "': ", why, "; the program takes ", known)};
+                   str_cat("--input '", input.name, "': ", why, "; the program takes ", known)};
   };
   if (given.dtype != known.dtype)
-    throw fail(text("the program's dtype is ", known.dtype, ", not ", given.dtype));
+    throw fail(str_cat("the program's dtype is ", known.dtype, ", not ", given.dtype));
   if (given.rank() != known.rank())
-    throw fail(text("the program's rank is ", known.rank(), ", not ", given.rank()));
+    throw fail(str_cat("the program's rank is ", known.rank(), ", not ", given.rank()));
   for (int d = 0; d < given.rank(); ++d) {
     const Dim& from = known.shape[d];
     const Dim& to = given.shape[d];
@@ -59,7 +59,7 @@ void require_narrower(InputOption& option, const ScriptInput& input, Renamed& re
     }
     const Result<Dim> want = renamed_dim(from, renamed);
     if (!want.ok()) throw fail(std::string(want.status().message()));
-    if (!(*want == to)) throw fail(text("size ", d, " is ", *want, " in the program, not ", to));
+    if (!(*want == to)) throw fail(str_cat("size ", d, " is ", *want, " in the program, not ", to));
   }
   if (!option.range) option.range = checked_numbers(input);
 }

@@ -58,8 +58,8 @@ class Progress {
 void print_unsupported(const Report& report) {
   if (report.unsupported.size() < 2 || report.exit != Exit::unsupported) return;
   for (const Unsupported& each : report.unsupported) {
-    std::string line =
-        text("  ", each.op, "  ", each.count, "x", describe_origin(each.origin), ": ", each.reason);
+    std::string line = str_cat("  ", each.op, "  ", each.count, "x", describe_origin(each.origin),
+                               ": ", each.reason);
     if (!each.suggestion.empty()) line += "; " + each.suggestion;
     std::fprintf(stderr, "%s\n", line.c_str());
   }
@@ -70,9 +70,9 @@ void print_success(const Report& report) {
   int nodes = 0;
   for (const auto& [op, count] : report.ops) nodes += count;
   std::string line =
-      text("wrote ", report.job.output == "-" ? "standard output" : report.job.output, ": ", nodes,
-           " nodes of ", static_cast<int64_t>(report.ops.size()), " ops, ", report.parameters,
-           " parameters, ", report.weight_bytes, " bytes of weights");
+      str_cat("wrote ", report.job.output == "-" ? "standard output" : report.job.output, ": ",
+              nodes, " nodes of ", static_cast<int64_t>(report.ops.size()), " ops, ",
+              report.parameters, " parameters, ", report.weight_bytes, " bytes of weights");
   std::fprintf(out, "%s\n", line.c_str());
   for (const std::string& input : report.inputs) std::fprintf(out, "  input %s\n", input.c_str());
   for (const std::string& output : report.outputs)
@@ -86,11 +86,11 @@ void print_success(const Report& report) {
       error = std::max(error,
                        output.verdict == CheckedOutput::Verdict::equal ? output.largest_error : 0);
     }
-    line = text("  checked with ", describe_sizes(checked.sizes),
-                checked.values.empty() ? "" : " and ", checked.values, ": ", equal, " of ",
-                static_cast<int64_t>(checked.outputs.size()), " outputs equal ",
-                report.libtorch.empty() ? "the plain run's" : "libtorch's", ", largest error ",
-                error, rounded > 0 ? text("; ", rounded, " but for rounding") : "");
+    line = str_cat("  checked with ", describe_sizes(checked.sizes),
+                   checked.values.empty() ? "" : " and ", checked.values, ": ", equal, " of ",
+                   static_cast<int64_t>(checked.outputs.size()), " outputs equal ",
+                   report.libtorch.empty() ? "the plain run's" : "libtorch's", ", largest error ",
+                   error, rounded > 0 ? str_cat("; ", rounded, " but for rounding") : "");
     std::fprintf(out, "%s\n", line.c_str());
   }
   for (const std::string& way : report.check.not_exercised)
@@ -159,9 +159,9 @@ int run(int argc, char** argv) {
       "compute the same."};
   app.footer(kExamples);
   app.set_version_flag("--version", [] {
-    const std::string version = text("hg-convert ", HG_VERSION);
+    const std::string version = str_cat("hg-convert ", HG_VERSION);
     if (libtorch_version().empty()) return version + ", without libtorch";
-    return text(version, ", libtorch ", libtorch_version(), " (", libtorch_file(), ")");
+    return str_cat(version, ", libtorch ", libtorch_version(), " (", libtorch_file(), ")");
   });
   Job job;
   std::string json, batch;

@@ -16,7 +16,7 @@ namespace {
 std::string support(const Op& op, Device device) {
   std::string names;
   for (const KernelDef* kernel : Registry::built_in().kernels(op.name(), device))
-    names += text(names.empty() ? "" : ", ", kernel->name);
+    names += str_cat(names.empty() ? "" : ", ", kernel->name);
   if (!names.empty()) return names;
   if ((op.def.traits & kControl) != 0) return device == Device::cpu ? "subgraphs" : "";
   if (op.def.view != nullptr) return "view";
@@ -43,14 +43,14 @@ std::string op_table_text() {
       "OpenBLAS.\n\n"
       "| op | CPU | Vulkan | gradient |\n|---|---|---|---|\n";
   for (const Op* op : Registry::built_in().ops())
-    out += text("| `", op->def.signature, "` | ", support(*op, Device::cpu), " | ",
-                support(*op, Device::vulkan), " | ", gradient(*op), " |\n");
+    out += str_cat("| `", op->def.signature, "` | ", support(*op, Device::cpu), " | ",
+                   support(*op, Device::vulkan), " | ", gradient(*op), " |\n");
   out +=
       "\n## TorchScript\n\nWhat becomes nodes of these ops. In-place and `out` forms count to "
       "the op that they are named after; an op without an overload stands for all of them; "
       "`complex::x` is `aten::x` of complex "
       "tensors.\n\n";
-  for (std::string_view row : all_rows()) out += text("- `", row, "`\n");
+  for (std::string_view row : all_rows()) out += str_cat("- `", row, "`\n");
   return out;
 }
 

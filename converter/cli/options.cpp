@@ -14,7 +14,7 @@ constexpr std::string_view kExample = "write it like 'x:f32[n,3,224,224]'";
 
 template <class... Parts>
 [[noreturn]] void usage(const Parts&... parts) {
-  throw Failure{Exit::usage, text(parts...)};
+  throw Failure{Exit::usage, str_cat(parts...)};
 }
 
 std::string_view trim(std::string_view text) {

@@ -98,7 +98,7 @@ std::string report_json(const Report& report) {
                {"message", report.message},
                {"model", report.job.model},
                {"output", report.job.output},
-               {"producer", text("hg-convert ", HG_VERSION)},
+               {"producer", str_cat("hg-convert ", HG_VERSION)},
                {"libtorch", report.libtorch},
                {"source_sha256", report.source_hash},
                {"inputs", report.inputs},

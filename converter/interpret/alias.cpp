@@ -250,8 +250,8 @@ TensorRef Memory::of_script(int32_t index) {
 void Memory::rebind(int32_t index, const TensorRef& tensor) {
   const ScriptTensor& known = program_.tensors[index];
   if (known.names.size() > 1)
-    throw Refusal{text("'", known.names[0], "' becomes another tensor, but '", known.names[1],
-                       "' is the same one and does not"),
+    throw Refusal{str_cat("'", known.names[0], "' becomes another tensor, but '", known.names[1],
+                          "' is the same one and does not"),
                   "use copy_()"};
   script_tensors_[index] = tensor;
   rebound_.insert(index);
@@ -424,9 +424,10 @@ void Memory::finish() {
     if (!cell || program_.tensors[i].kind == State::Kind::constant) continue;
     for (const TensorRef& root : rebound_.empty() ? std::vector<TensorRef>() : roots_of(cell))
       if (const auto [holder, fresh] = holders.emplace(root, i); !fresh)
-        throw Refusal{text("the buffers '", program_.tensors[holder->second].names.at(0), "' and '",
-                           program_.tensors[i].names.at(0), "' may be one tensor after a run"),
-                      "bind one of them to a copy"};
+        throw Refusal{
+            str_cat("the buffers '", program_.tensors[holder->second].names.at(0), "' and '",
+                    program_.tensors[i].names.at(0), "' may be one tensor after a run"),
+            "bind one of them to a copy"};
     const bool is_written =
         rebound_.contains(index) || cell->version_ > 0 || !cell->invalid_because_.empty();
     if (!is_written || cell->is_poisoned()) continue;

@@ -78,7 +78,7 @@ void lift_guards(const Graph& side, const Dim& condition, const Dim& last, Graph
 }
 
 [[noreturn]] void refuse_choice(const Item& a, const Item& b) {
-  throw Refusal{text("data decides between ", describe(a), " and ", describe(b)), ""};
+  throw Refusal{str_cat("data decides between ", describe(a), " and ", describe(b)), ""};
 }
 
 }  // namespace
@@ -119,7 +119,7 @@ bool Interpreter::BranchNode::build() {
   Memory::Region &first = built_[0].region, &second = built_[1].region;
   for (size_t i = first.captured.size(); i < second.captured.size(); ++i) {
     const Value& value = second.captured[i];
-    first.graph->input(text("in_", static_cast<int64_t>(i)), value.dtype(), value.shape());
+    first.graph->input(str_cat("in_", static_cast<int64_t>(i)), value.dtype(), value.shape());
   }
   return true;
 }

@@ -132,9 +132,10 @@ std::vector<Memory::Place> Memory::places_of(const TensorRef& tensor) {
 Value Memory::choose(const Value& condition, const Value& yes, const Value& no) {
   if (!condition || yes == no) return yes;
   if (yes.shape() != no.shape())
-    throw Refusal{text("data decides between a tensor of shape ", yes.shape(), " and one of shape ",
-                       no.shape(), ", and one that may be either is written in place"),
-                  "write to a copy: x = x.clone()"};
+    throw Refusal{
+        str_cat("data decides between a tensor of shape ", yes.shape(), " and one of shape ",
+                no.shape(), ", and one that may be either is written in place"),
+        "write to a copy: x = x.clone()"};
   return graph().call("where", {here(condition), yes, no});
 }
 

@@ -73,7 +73,7 @@ bool identity(NodeCall& call) {  // __is__ and __isnot__: None on either side, o
   else
     same = equal(a, b);
   if (!same)
-    throw Refusal{text("whether ", describe(a), " is ", describe(b), " is not known"),
+    throw Refusal{str_cat("whether ", describe(a), " is ", describe(b), " is not known"),
                   "compare with =="};
   call.give(Item(*same == (call.kind() == "aten::__is__")));
   return true;
@@ -118,7 +118,7 @@ bool compare(NodeCall& call) {
   if (!result && (equal_by_sizes(call, a, b) || equal_by_data(call, a, b))) return true;
   if (!result)
     throw Refusal{
-        text("whether ", describe(a), " equals ", describe(b), " is not known for all sizes"),
+        str_cat("whether ", describe(a), " equals ", describe(b), " is not known for all sizes"),
         "give the sizes as numbers in --input"};
   call.give(Item(*result == (op == "eq")));
   return true;

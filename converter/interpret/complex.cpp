@@ -184,7 +184,7 @@ Item joined(NodeCall& call, const Item& re, const Item& im, const NodeCall::Part
   const Value b =
       im.is_tensor() ? cast(call.read(std::get<TensorRef>(im.value)), a.dtype()) : Value();
   if (!is_float(a.dtype()) || (a.dtype() != f32 && a.dtype() != f64))
-    throw Refusal{text("complex numbers of two ", a.dtype(), " are not supported"), ""};
+    throw Refusal{str_cat("complex numbers of two ", a.dtype(), " are not supported"), ""};
   const TensorRef result = call.as_complex(call.make_tensor(pairs_of({a, b})));
   if ((*tensor)->may_share())
     for (const auto& [stand_in, complex] : part.stand_ins) call.may_share(result, complex);

@@ -42,8 +42,8 @@ size_t position(NodeCall& call, int argument, size_t size) {
   int64_t index = call.number_at(argument);
   if (index < 0) index += static_cast<int64_t>(size);
   if (index < 0 || index >= static_cast<int64_t>(size))
-    throw Refusal{text("index ", call.number_at(argument), " of a list of ",
-                       static_cast<int64_t>(size), " elements"),
+    throw Refusal{str_cat("index ", call.number_at(argument), " of a list of ",
+                          static_cast<int64_t>(size), " elements"),
                   ""};
   return static_cast<size_t>(index);
 }
@@ -110,10 +110,10 @@ bool make_dict(NodeCall& call) {
 bool unpack(NodeCall& call) {
   const Items* items = elements_of(call.at(0));
   if (items == nullptr)
-    call.refuse("0", text("is ", describe(call.at(0)), ", not a tuple or list"));
+    call.refuse("0", str_cat("is ", describe(call.at(0)), ", not a tuple or list"));
   if (items->size() != call.node().outputs.size())
-    throw Refusal{text(static_cast<int64_t>(items->size()), " elements are unpacked into ",
-                       static_cast<int64_t>(call.node().outputs.size()), " names"),
+    throw Refusal{str_cat(static_cast<int64_t>(items->size()), " elements are unpacked into ",
+                          static_cast<int64_t>(call.node().outputs.size()), " names"),
                   ""};
   call.returns(*items);
   return true;
@@ -128,7 +128,7 @@ bool get_item(NodeCall& call) {
     const auto dict = call.dict_at(0);
     const size_t i = find_key(*dict, call.at(1));
     if (i == dict->items.size())
-      throw Refusal{text("the dict has no key ", describe(call.at(1))), ""};
+      throw Refusal{str_cat("the dict has no key ", describe(call.at(1))), ""};
     call.give(dict->items[i].second);
     return true;
   }
@@ -219,7 +219,7 @@ bool pop(NodeCall& call) {
     const size_t i = find_key(*dict, call.at(1));
     if (i == dict->items.size()) {
       if (call.argument_count() < 3)
-        throw Refusal{text("the dict has no key ", describe(call.at(1))), ""};
+        throw Refusal{str_cat("the dict has no key ", describe(call.at(1))), ""};
       call.give(call.at(2));
       return true;
     }
@@ -244,7 +244,7 @@ bool remove(NodeCall& call) {  // list.remove, del list[i], del dict[key]
     call.interpreter().check_change(call.at(0));
     const size_t i = find_key(*dict, call.at(1));
     if (i == dict->items.size())
-      throw Refusal{text("the dict has no key ", describe(call.at(1))), ""};
+      throw Refusal{str_cat("the dict has no key ", describe(call.at(1))), ""};
     dict->items.erase(dict->items.begin() + static_cast<std::ptrdiff_t>(i));
   } else if (first_is_list(call)) {
     Items& items = changed_list(call);

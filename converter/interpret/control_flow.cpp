@@ -168,9 +168,9 @@ void Interpreter::require(const Item& condition, bool wanted, std::string_view m
   Graph& g = memory_.graph();
   Value holds = memory_.read(data_condition(condition));
   if (!wanted) holds = g.call("logical_not", {holds});
-  g.call(
-      "assert_true", {holds},
-      {{"message", text("the model raises an exception", message.empty() ? "" : ": ", message)}});
+  g.call("assert_true", {holds},
+         {{"message",
+           str_cat("the model raises an exception", message.empty() ? "" : ": ", message)}});
 }
 
 std::vector<Item> Interpreter::block_results(const ScriptBlock& block) const {

@@ -16,7 +16,7 @@ Value single(NodeCall& call, const TensorRef& tensor) {
   const Value value = call.memory().read(tensor);
   if (value.rank() == 0) return value;
   if (count(value.shape()) != Dim(1))
-    throw Refusal{text("a tensor of shape ", value.shape(), " is used as a number"), ""};
+    throw Refusal{str_cat("a tensor of shape ", value.shape(), " is used as a number"), ""};
   return call.graph().call("reshape", {value}, {{"shape", std::vector<Dim>()}});
 }
 
@@ -27,7 +27,7 @@ T number_of(const std::string& string, const char* name, Read read) {
   errno = 0;
   const T value = read(string.c_str(), &end);
   if (end == string.c_str() || end != string.c_str() + string.size() || errno == ERANGE)
-    throw Refusal{text(name, "('", string, "') raises an exception in PyTorch"), ""};
+    throw Refusal{str_cat(name, "('", string, "') raises an exception in PyTorch"), ""};
   return value;
 }
 

@@ -26,15 +26,15 @@ Value as_row(NodeCall& call, const Value& all, const Item& element) {
   const bool complex = element.is_tensor() && std::get<TensorRef>(element.value)->is_complex();
   const bool fits = (element.is_tensor() && !complex) || element.is_number();
   if (!fits)
-    throw Refusal{text("a loop of unknown length appends ", describe(element), " to a list"),
+    throw Refusal{str_cat("a loop of unknown length appends ", describe(element), " to a list"),
                   "append tensors or numbers"};
   const Value value = element.is_tensor() ? call.read(std::get<TensorRef>(element.value))
                                           : number_value(call.memory(), element);
   const Shape rest(all.shape().begin() + 1, all.shape().end());
   if (value.dtype() != all.dtype() || value.shape() != rest)
     throw Refusal{
-        text("a loop of unknown length appends ", TensorType{value.dtype(), value.shape()},
-             " to a list of ", TensorType{all.dtype(), rest}),
+        str_cat("a loop of unknown length appends ", TensorType{value.dtype(), value.shape()},
+                " to a list of ", TensorType{all.dtype(), rest}),
         "append tensors of one type"};
   Shape shape = value.shape();
   shape.insert(shape.begin(), Dim(1));
@@ -77,7 +77,7 @@ TensorRef part(NodeCall& call, const TensorRef& parts) {
 
 int64_t axis(NodeCall& call, int rank) {
   const int64_t given = call.number("dim", 0), result = given < 0 ? given + rank : given;
-  if (result < 0 || result >= rank) call.refuse("dim", text("is ", given, " of rank ", rank));
+  if (result < 0 || result >= rank) call.refuse("dim", str_cat("is ", given, " of rank ", rank));
   return result;
 }
 
@@ -244,7 +244,7 @@ bool slice(NodeCall& call) {  // list[start:end], list[::-1]
   if (step == -1 && !given(1) && !given(2)) {
     part = call.graph().call("flip", {all}, {{"dims", std::vector<Dim>{0}}});
   } else if (step < 1) {
-    throw Refusal{text("a slice with step ", step, " of a list whose length is not known"), ""};
+    throw Refusal{str_cat("a slice with step ", step, " of a list whose length is not known"), ""};
   } else {
     const auto bound = [&](int i, const Dim& fallback) {
       if (!given(i)) return fallback;
@@ -273,10 +273,10 @@ bool slice(NodeCall& call) {  // list[start:end], list[::-1]
 bool unpack(NodeCall& call) {
   const std::shared_ptr<List> list = grown_at(call, 0);
   if (!list) return false;
-  throw Refusal{
-      text("a list of length ", call.read(list->grown).dim(0), " is unpacked into ",
-           static_cast<int64_t>(call.node().outputs.size()), " parts, so this number is baked in"),
-      ""};
+  throw Refusal{str_cat("a list of length ", call.read(list->grown).dim(0), " is unpacked into ",
+                        static_cast<int64_t>(call.node().outputs.size()),
+                        " parts, so this number is baked in"),
+                ""};
 }
 
 // What only passes the list on.
@@ -321,7 +321,7 @@ void start_growing(Memory& memory, const Growing& growing) {
   const Item& first = items.empty() ? growing.element : items.front();
   if ((!first.is_tensor() && !first.is_number()) ||
       (first.is_tensor() && std::get<TensorRef>(first.value)->is_complex()))
-    throw Refusal{text("a loop of unknown length appends ", describe(first), " to a list"),
+    throw Refusal{str_cat("a loop of unknown length appends ", describe(first), " to a list"),
                   "append tensors or numbers"};
   Graph& g = memory.graph();
   const bool numbers = first.is_number() || std::get<TensorRef>(first.value)->is_number();
@@ -335,15 +335,15 @@ void start_growing(Memory& memory, const Growing& growing) {
   const std::vector<std::string> known = g.symbols();
   for (const std::string& symbol : used)
     if (std::find(known.begin(), known.end(), symbol) == known.end())
-      throw Refusal{text("a loop of unknown length appends ", type, " to a list, and the size ",
-                         symbol, " is not known before the loop"),
+      throw Refusal{str_cat("a loop of unknown length appends ", type, " to a list, and the size ",
+                            symbol, " is not known before the loop"),
                     "append tensors of a size that the loop does not change"};
   Shape row = type.shape;
   row.insert(row.begin(), Dim(items.empty() ? 0 : 1));
   std::vector<Value> rows;
   for (const Item& item : items) {
     if (!item.is_tensor() && !item.is_number())
-      throw Refusal{text("a loop of unknown length appends to a list of ", describe(item)), ""};
+      throw Refusal{str_cat("a loop of unknown length appends to a list of ", describe(item)), ""};
     const Value value = item.is_tensor() ? memory.read(std::get<TensorRef>(item.value))
                                          : number_value(memory, item);
     if (value.dtype() != type.dtype || value.shape() != type.shape)

@@ -52,12 +52,13 @@ Item copy_of(const Item& item, std::map<const void*, Item>& known) {
 
 Item Interpreter::input_tensor(const std::string& name, size_t& next) {
   if (next >= inputs_.size())
-    throw Refusal{text("the input '", name, "' has no --input"),
-                  text("add --input '", name, ":f32[...]'")};
+    throw Refusal{str_cat("the input '", name, "' has no --input"),
+                  str_cat("add --input '", name, ":f32[...]'")};
   const InputSpec& spec = inputs_[next++];
   if (name.find('.') != std::string::npos && spec.name != name)
-    throw Refusal{text("the input '", name, "' has no --input; '", spec.name, "' is in its place"),
-                  "name the inputs in the order in which the argument holds them"};
+    throw Refusal{
+        str_cat("the input '", name, "' has no --input; '", spec.name, "' is in its place"),
+        "name the inputs in the order in which the argument holds them"};
   Value value = top_.input(spec.name.empty() ? name : spec.name, spec.type.dtype, spec.type.shape);
   if (is_complex(spec.type.dtype)) value = top_.call("view_as_real", {value});
   if (Status status = top_.take_status(); !status.ok())
@@ -79,7 +80,7 @@ Item Interpreter::bind_input(const std::string& name, const std::string& type, s
     int64_t k = 0;
     for (const NamedType& element : split_types(*inner)) {
       if (!element.name.empty()) tuple->names.push_back(element.name);
-      tuple->items.push_back(bind_input(element.name.empty() ? text(name, "_", k) : element.name,
+      tuple->items.push_back(bind_input(element.name.empty() ? str_cat(name, "_", k) : element.name,
                                         element.type, next, spare));
       ++k;
     }
@@ -88,8 +89,8 @@ Item Interpreter::bind_input(const std::string& name, const std::string& type, s
   if (const auto inner = inside_of(type, "List")) {
     auto list = std::make_shared<List>();
     for (const size_t end = next + spare; next < end;)
-      list->items.push_back(
-          bind_input(text(name, "_", static_cast<int64_t>(list->items.size())), *inner, next, 0));
+      list->items.push_back(bind_input(str_cat(name, "_", static_cast<int64_t>(list->items.size())),
+                                       *inner, next, 0));
     return Item(std::move(list));
   }
   if (const auto inner = inside_of(type, "Dict")) {
@@ -98,7 +99,7 @@ Item Interpreter::bind_input(const std::string& name, const std::string& type, s
     for (const size_t end = next + spare; next < end;) {
       const std::string key = inputs_[next].name;
       if (key.empty())
-        throw Refusal{text("an --input for the dict '", name, "' has no name"),
+        throw Refusal{str_cat("an --input for the dict '", name, "' has no name"),
                       "give its key: --input 'key:f32[...]'"};
       dict->items.emplace_back(Item(key), bind_input(key, types.back().type, next, 0));
     }
@@ -108,19 +109,19 @@ Item Interpreter::bind_input(const std::string& name, const std::string& type, s
   if (type == "int" || type == "float" || type == "bool") {
     const Value value = memory_.read(std::get<TensorRef>(tensor.value));
     if (value.rank() != 0)
-      throw Refusal{text("the input '", name, "' is a number, so its --input must have rank 0"),
+      throw Refusal{str_cat("the input '", name, "' is a number, so its --input must have rank 0"),
                     ""};
     return Item(memory_.make_number(value));
   }
   if (type != "Tensor" && !type.starts_with("Tensor"))
-    throw Refusal{text("the input '", name, "' has the type ", type, ", which is not supported"),
+    throw Refusal{str_cat("the input '", name, "' has the type ", type, ", which is not supported"),
                   "wrap the model in a module that takes tensors"};
   return tensor;
 }
 
 // The container whose elements have names that lead to them: 'x.0', 'x.key', 'x.field.1'.
 Item Interpreter::bind_by_path(const std::string& name, const std::string& type, size_t& next) {
-  const auto child = [&](const auto& key) { return text(name, ".", key); };
+  const auto child = [&](const auto& key) { return str_cat(name, ".", key); };
   const auto holds_more = [&](const std::string& path) {
     return next < inputs_.size() && is_path_into(inputs_[next].name, path);
   };
@@ -151,8 +152,8 @@ Item Interpreter::bind_by_path(const std::string& name, const std::string& type,
     }
     return Item(std::move(dict));
   }
-  throw Refusal{text("the input '", name, "' is of type ", type, ", which '", inputs_[next].name,
-                     "' is no part of"),
+  throw Refusal{str_cat("the input '", name, "' is of type ", type, ", which '", inputs_[next].name,
+                        "' is no part of"),
                 ""};
 }
 
@@ -182,14 +183,14 @@ void Interpreter::bind_inputs() {
     set(program_.body.inputs.at(i + 1), std::move(item));
   }
   if (next < inputs_.size())
-    throw Refusal{text("there are ", static_cast<int64_t>(inputs_.size()),
-                       " --input options, but the model takes ", static_cast<int64_t>(next)),
+    throw Refusal{str_cat("there are ", static_cast<int64_t>(inputs_.size()),
+                          " --input options, but the model takes ", static_cast<int64_t>(next)),
                   ""};
 }
 
 void Interpreter::add_output(const std::string& name, const Item& item) {
   const auto child = [&](size_t k) {
-    return name.empty() ? std::string() : text(name, "_", static_cast<int64_t>(k));
+    return name.empty() ? std::string() : str_cat(name, "_", static_cast<int64_t>(k));
   };
   if (item.is_none()) return;
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
@@ -202,7 +203,7 @@ void Interpreter::add_output(const std::string& name, const Item& item) {
       add_output(k < (*tuple)->names.size() ? (*tuple)->names[k] : child(k), (*tuple)->items[k]);
   } else if (const auto* dict = std::get_if<std::shared_ptr<Dict>>(&item.value)) {
     for (const auto& [key, value] : (*dict)->items)
-      add_output(name.empty() ? describe(key) : text(name, "_", describe(key)), value);
+      add_output(name.empty() ? describe(key) : str_cat(name, "_", describe(key)), value);
   } else if (item.is_tensor() || item.is_number()) {
     Value value = item.is_tensor() ? memory_.read(std::get<TensorRef>(item.value))
                                    : number_value(memory_, item);
@@ -213,11 +214,11 @@ void Interpreter::add_output(const std::string& name, const Item& item) {
       const auto& all = top_.outputs();
       if (std::none_of(all.begin(), all.end(), [&](const auto& o) { return o.first == unique; }))
         break;
-      unique = text(name, "_", k);
+      unique = str_cat(name, "_", k);
     }
     top_.output(unique, value);
   } else {
-    throw Refusal{text("the model returns ", describe(item), ", which is not a tensor"),
+    throw Refusal{str_cat("the model returns ", describe(item), ", which is not a tensor"),
                   "return tensors only"};
   }
 }

@@ -88,7 +88,7 @@ std::vector<Item> Interpreter::run_op(std::string_view kind,
                                       int results, const Origin& origin) {
   const size_t first = values_.size(), count = arguments.size() + static_cast<size_t>(results);
   if (first + count > values_.capacity())
-    throw Refusal{text("the op stands for more than ", int64_t{kSpareValues}, " values"), ""};
+    throw Refusal{str_cat("the op stands for more than ", int64_t{kSpareValues}, " values"), ""};
   ScriptNode node;
   node.kind = kind;
   node.origin = origin;
@@ -117,7 +117,7 @@ void Interpreter::warn(const std::string& line) {
 }
 
 void Interpreter::record(const ScriptNode& node, const Refusal& refusal) {
-  const std::string op = node.overload.empty() ? node.kind : text(node.kind, ".", node.overload);
+  const std::string op = node.overload.empty() ? node.kind : str_cat(node.kind, ".", node.overload);
   for (Unsupported& other : result_.unsupported)
     if (other.op == op && other.origin == node.origin && other.reason == refusal.reason) {
       ++other.count;
@@ -155,7 +155,7 @@ void Interpreter::run() {
   } catch (const Refusal& refusal) {
     record(whole, refusal);
   } catch (const Raised& raised) {
-    record(whole, {text("the model raises an exception: ", raised.text), ""});
+    record(whole, {str_cat("the model raises an exception: ", raised.text), ""});
   } catch (const Poisoned&) {
     if (result_.unsupported
             .empty())  // an op that could not be taken is recorded, whenever it counts
@@ -254,8 +254,8 @@ void Interpreter::finish_call(const ScriptNode& node, NodeCall& call) {
   if (results.size() > node.outputs.size()) results.resize(node.outputs.size());
   if (results.size() < node.outputs.size())
     throw Refusal{
-        text("the op gives ", static_cast<int64_t>(results.size()),
-             " results where the script expects ", static_cast<int64_t>(node.outputs.size())),
+        str_cat("the op gives ", static_cast<int64_t>(results.size()),
+                " results where the script expects ", static_cast<int64_t>(node.outputs.size())),
         ""};
   for (size_t i = 0; i < results.size(); ++i) {
     made(results[i]);
@@ -293,8 +293,8 @@ void Interpreter::write_back(const TensorRef& self, const Item& result) {
     };
     if (shape.size() != type.shape.size() ||
         std::equal(shape.begin(), shape.end(), type.shape.begin(), std::not_fn(differ)) == false)
-      throw Refusal{text("the result of shape ", shape, " is written in place into a tensor",
-                         " of shape ", type.shape),
+      throw Refusal{str_cat("the result of shape ", shape, " is written in place into a tensor",
+                            " of shape ", type.shape),
                     ""};
     for (size_t d = 0; d < shape.size(); ++d)
       if (!(shape[d] == type.shape[d]))
@@ -360,7 +360,7 @@ bool Interpreter::run_row(const ScriptNode& node) {
   std::string kind = node.kind;
   bool in_place = false;
   if (row == nullptr && kind.starts_with("aten::__i") && kind.ends_with("__")) {
-    kind = text("aten::__", std::string_view(kind).substr(9));  // __iand__ is __and__ in place
+    kind = str_cat("aten::__", std::string_view(kind).substr(9));  // __iand__ is __and__ in place
     in_place = true;
     row = find_row(kind, node.overload);
   } else if (row == nullptr && kind.ends_with('_') && !kind.ends_with("__")) {

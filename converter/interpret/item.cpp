@@ -44,7 +44,7 @@ Item item_of(Memory& memory, const Scalar& scalar) {
 Value number_value(Memory& memory, const Item& item) {
   if (const auto* tensor = std::get_if<TensorRef>(&item.value)) return memory.read(*tensor);
   const auto scalar = scalar_of(item);
-  if (!scalar) throw Refusal{text("a number is needed, not ", describe(item)), ""};
+  if (!scalar) throw Refusal{str_cat("a number is needed, not ", describe(item)), ""};
   const DType dtype = scalar->kind == Scalar::Kind::boolean   ? boolean
                       : scalar->kind == Scalar::Kind::integer ? i64
                                                               : f64;

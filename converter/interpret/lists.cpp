@@ -114,8 +114,8 @@ Item listed(NodeCall& call, const Value& value) {
                                                                                  : i64)));
   const Dim size = value.dim(0);
   if (!size.is_constant())
-    throw Refusal{text("tolist() of a tensor of shape ", value.shape(),
-                       ", whose number of elements is not known"),
+    throw Refusal{str_cat("tolist() of a tensor of shape ", value.shape(),
+                          ", whose number of elements is not known"),
                   "give that size as a number in --input"};
   Items items;
   const Shape rest(value.shape().begin() + 1, value.shape().end());

@@ -205,8 +205,8 @@ void Interpreter::LoopNode::check_structure(Pass& pass) {
         throw Refusal{"a loop of unknown length carries a list or dict that it changes",
                       "make a new one in each round"};
     if (!same_structure(start_[i], last_[i + 1]))
-      throw Refusal{text("a loop whose end data decides changes ", describe(start_[i]), " to ",
-                         describe(last_[i + 1])),
+      throw Refusal{str_cat("a loop whose end data decides changes ", describe(start_[i]), " to ",
+                            describe(last_[i + 1])),
                     ""};
     collect(last_[i + 1], pass.after);
   }
@@ -238,7 +238,7 @@ void Interpreter::LoopNode::note_changes(Pass& pass) {
     } else if (is_complex(before) != is_complex(after)) {
       throw Refusal{"a loop whose end data decides turns a real tensor into a complex one", ""};
     } else if (!changes_[i] && !same) {
-      throw Refusal{text("a loop whose end data decides changes ", describe(before)), ""};
+      throw Refusal{str_cat("a loop whose end data decides changes ", describe(before)), ""};
     }
   }
   for (size_t i = 0; i < leaves_.size(); ++i)
@@ -271,8 +271,8 @@ void Interpreter::LoopNode::give_outputs(Pass& pass) {
     if (!changes_[i]) continue;
     const Value given = number_value(memory_, *pass.after[i]);
     if (!is_numeric(*leaves_[i]) && given.dtype() != taken.dtype())
-      throw Refusal{text("a loop whose end data decides changes a tensor of ", taken.dtype(),
-                         " to one of ", given.dtype()),
+      throw Refusal{str_cat("a loop whose end data decides changes a tensor of ", taken.dtype(),
+                            " to one of ", given.dtype()),
                     "cast it to one dtype before the loop and in it"};
     const Value value = cast(given, taken.dtype());
     g.output("", value);

@@ -41,7 +41,8 @@ void Interpreter::run_loop(const ScriptNode& node) {
       trips = Item(*usual);
       continue;
     }
-    if (done >= kMostTrips) throw Refusal{text("a loop runs more than ", kMostTrips, " times"), ""};
+    if (done >= kMostTrips)
+      throw Refusal{str_cat("a loop runs more than ", kMostTrips, " times"), ""};
     set(block.inputs[0], Item(done));
     run_block(block);
     ++done;

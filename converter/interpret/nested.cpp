@@ -13,7 +13,7 @@ namespace {
 
 const TensorRef& tensor_at(NodeCall& call, int index) {
   const auto* tensor = std::get_if<TensorRef>(&call.at(index).value);
-  if (tensor == nullptr) call.refuse(text(index), "is not a tensor");
+  if (tensor == nullptr) call.refuse(str_cat(index), "is not a tensor");
   return *tensor;
 }
 
@@ -29,8 +29,8 @@ bool from_mask(NodeCall& call) {
   Graph& g = call.graph();
   const Value x = call.read(tensor_at(call, 0)), mask = call.read(tensor_at(call, 1));
   if (x.rank() != 3 || mask.rank() != 2 || mask.dtype() != boolean)
-    throw Refusal{text("a nested tensor is made of ", TensorType{x.dtype(), x.shape()},
-                       " and a mask ", TensorType{mask.dtype(), mask.shape()}),
+    throw Refusal{str_cat("a nested tensor is made of ", TensorType{x.dtype(), x.shape()},
+                          " and a mask ", TensorType{mask.dtype(), mask.shape()}),
                   ""};
   const Value lengths =
       g.call("sum", {cast(mask, i64)}, {{"dim", std::vector<Dim>{1}}, {"keepdim", true}});
@@ -56,7 +56,7 @@ bool to_padded(NodeCall& call) {
   if (call.has("output_size")) {
     const std::vector<Dim> size = call.integers("output_size");
     if (Shape(size.begin(), size.end()) != padded.shape())
-      call.refuse("output_size", text("is not the size ", padded.shape(), " from before"));
+      call.refuse("output_size", str_cat("is not the size ", padded.shape(), " from before"));
   } else if (call.find("output_size") != nullptr || call.argument_count() < 3) {
     throw Refusal{"a nested tensor is padded to its own longest part",
                   "give to_padded_tensor the size that it had"};

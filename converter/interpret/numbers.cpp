@@ -114,8 +114,8 @@ bool unary_as(NodeCall& call, std::string_view op, std::string_view graph_op, bo
       const bool constant = result->is_constant();
       result = to_integer(*result);
       if (!result && constant)
-        throw Refusal{text(op, "() of ", describe(call.at(0)), " raises an exception in PyTorch"),
-                      ""};
+        throw Refusal{
+            str_cat(op, "() of ", describe(call.at(0)), " raises an exception in PyTorch"), ""};
     }
     if (give_scalar(call, result)) return true;
   }
@@ -138,7 +138,7 @@ bool unary_as(NodeCall& call, std::string_view op, std::string_view graph_op, bo
 bool factorial(NodeCall& call) {
   int64_t product = 1;
   const int64_t n = call.number_at(0);
-  if (n < 0 || n > 20) throw Refusal{text("factorial() of ", n), ""};
+  if (n < 0 || n > 20) throw Refusal{str_cat("factorial() of ", n), ""};
   for (int64_t i = 2; i <= n; ++i) product *= i;
   call.give(Item(product));
   return true;
@@ -206,7 +206,7 @@ bool shift(NodeCall& call) {
     return true;
   }
   const int64_t bits = call.number_at(1);
-  if (bits < 0 || bits > 62) throw Refusal{text("a shift by ", bits), ""};
+  if (bits < 0 || bits > 62) throw Refusal{str_cat("a shift by ", bits), ""};
   const Dim x = call.integer_at(0), factor = int64_t{1} << bits;
   call.give(Item(left ? x * factor : floordiv(x, factor)));
   return true;
@@ -241,7 +241,7 @@ bool function_of_two(NodeCall& call, double (*f)(double, double)) {
     return false;
   const auto a = scalar_of(call.at(0)), b = scalar_of(call.at(1));
   if (!a || !b || !a->is_constant() || !b->is_constant())
-    throw Refusal{text(op_of(call), "() of numbers that are not constant"), ""};
+    throw Refusal{str_cat(op_of(call), "() of numbers that are not constant"), ""};
   call.give(Item(f(a->as_double(), b->as_double())));
   return true;
 }

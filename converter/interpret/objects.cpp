@@ -91,7 +91,7 @@ bool get_attribute(NodeCall& call) {
           call.give((*tuple)->items[i]);
           return true;
         }
-    throw Refusal{text("the attribute '", call.node().attribute, "' of ", describe(call.at(0))),
+    throw Refusal{str_cat("the attribute '", call.node().attribute, "' of ", describe(call.at(0))),
                   ""};
   }
   for (const auto& [name, item] : (*object)->attributes) {
@@ -99,8 +99,8 @@ bool get_attribute(NodeCall& call) {
     give_resolved(call, item);
     return true;
   }
-  throw Refusal{text("the module '", (*object)->path, "' (", (*object)->type,
-                     ") has no attribute '", call.node().attribute, "'"),
+  throw Refusal{str_cat("the module '", (*object)->path, "' (", (*object)->type,
+                        ") has no attribute '", call.node().attribute, "'"),
                 ""};
 }
 
@@ -126,12 +126,12 @@ bool set_attribute(NodeCall& call) {
         call.memory().rebind(old->index, tensor);
         return changed(call);
       }
-      throw Refusal{text("the buffer '", name, "' changes its type from ",
-                         call.memory().type(state), " to ", call.memory().type(tensor)),
+      throw Refusal{str_cat("the buffer '", name, "' changes its type from ",
+                            call.memory().type(state), " to ", call.memory().type(tensor)),
                     ""};
     }
     if (!(*object)->path.empty() || (*object)->type.find("torch") != std::string::npos)
-      call.note(text("the attribute '", name, "' that a run sets is not kept for the next run"));
+      call.note(str_cat("the attribute '", name, "' that a run sets is not kept for the next run"));
     item = value;
     return changed(call);
   }

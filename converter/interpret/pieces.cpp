@@ -44,10 +44,10 @@ bool get_item(NodeCall& call) {
     number = scalar->top;
   else if (const auto* tensor = std::get_if<TensorRef>(&call.at(1).value))
     number = call.memory().size_of(*tensor);
-  if (!number) call.refuse("1", text("is ", describe(call.at(1)), ", not an integer"));
+  if (!number) call.refuse("1", str_cat("is ", describe(call.at(1)), ", not an integer"));
   const Dim given = *number, count = list->pieces->count;
   const Dim index = given.upper_bound() < 0 ? given + count : given;
-  const std::string reason = text("element ", given, " of a list of parts");
+  const std::string reason = str_cat("element ", given, " of a list of parts");
   call.graph().guard(0, Relation::le, index, reason);
   call.graph().guard(index, Relation::lt, count, reason);
   call.give(part(call.memory(), *list->pieces, index));
@@ -62,9 +62,9 @@ void Interpreter::settle_pieces(const Item& item, int64_t expected) {
   const Pieces pieces = *(*list)->pieces;
   const int64_t count = expected > 0 ? expected : pieces.usual;
   if (count == 0)
-    throw Refusal{text("a list of ", pieces.count, " parts, a number that sizes decide"),
+    throw Refusal{str_cat("a list of ", pieces.count, " parts, a number that sizes decide"),
                   "ask for its length and its elements alone, or give the sizes as numbers"};
-  pieces.home->guard(pieces.count, Relation::eq, count, text("a list of ", count, " parts"));
+  pieces.home->guard(pieces.count, Relation::eq, count, str_cat("a list of ", count, " parts"));
   if (Status status = pieces.home->take_status(); !status.ok())
     throw Refusal{std::string(status.message()), ""};
   for (int64_t i = 0; i < count; ++i) (*list)->items.push_back(part(memory_, pieces, i));

@@ -9,7 +9,7 @@ namespace {
 
 TensorType type_of(NodeCall& call, int index = 0) {
   const auto* tensor = std::get_if<TensorRef>(&call.at(index).value);
-  if (tensor == nullptr) call.refuse(text(index), "is not a tensor");
+  if (tensor == nullptr) call.refuse(str_cat(index), "is not a tensor");
   TensorType type = call.memory().type(*tensor);
   if ((*tensor)->is_complex()) type.shape.pop_back();
   return type;
@@ -36,8 +36,8 @@ bool size(NodeCall& call) {
   }
   const Result<int> axis = normalize_axis(call.number_at(1), static_cast<int>(shape.size()));
   if (!axis.ok() || shape.empty())
-    throw Refusal{text("size() of dimension ", call.number_at(1), " of a tensor of shape ", shape),
-                  ""};
+    throw Refusal{
+        str_cat("size() of dimension ", call.number_at(1), " of a tensor of shape ", shape), ""};
   call.give(Item(shape[*axis]));
   return true;
 }
@@ -125,7 +125,7 @@ bool print(NodeCall& call) {
 }
 
 bool warning(NodeCall& call) {
-  call.note(text("warnings.warn() is left out: ", describe(call.at(0))));
+  call.note(str_cat("warnings.warn() is left out: ", describe(call.at(0))));
   return nothing(call);
 }
 
@@ -175,7 +175,7 @@ bool enter(NodeCall& call) {
   const std::string_view type = object ? std::string_view((*object)->type) : "";
   const bool ends = type.ends_with("grad_mode.no_grad");
   if (!ends && type.find("profiler") == type.npos)
-    throw Refusal{text("the context manager ", type, " is not supported"), ""};
+    throw Refusal{str_cat("the context manager ", type, " is not supported"), ""};
   call.interpreter().begin_gradients(!ends);
   return nothing(call);
 }

@@ -43,16 +43,16 @@ std::vector<ScriptId> live_after(const ScriptBlock& block, size_t first, size_t 
 std::string kind_of(Memory& memory, const Item& item) {
   std::vector<const Item*> leaves;
   collect(item, leaves);
-  std::string kind = text(static_cast<int64_t>(item.value.index()));
+  std::string kind = str_cat(static_cast<int64_t>(item.value.index()));
   for (const Item* leaf : leaves) {
     const auto* tensor = std::get_if<TensorRef>(&leaf->value);
     if (tensor != nullptr && (*tensor)->is_poisoned()) return "poison";
     if (tensor == nullptr || is_numeric(*leaf)) {
-      kind +=
-          text(" ", static_cast<int64_t>(leaf->is_bool()), static_cast<int64_t>(leaf->is_real()));
+      kind += str_cat(" ", static_cast<int64_t>(leaf->is_bool()),
+                      static_cast<int64_t>(leaf->is_real()));
     } else {
       const TensorType type = memory.type(*tensor);
-      kind += text(" ", type.dtype, type.rank());
+      kind += str_cat(" ", type.dtype, type.rank());
     }
   }
   return kind;

@@ -26,7 +26,7 @@ Value Memory::capture_into(size_t level, Value outer) {
   if (constant && constant->tensor.count() <= kSmallConstant) {
     inner = body.graph->constant(*constant);
   } else {
-    inner = body.graph->input(text("in_", static_cast<int64_t>(body.captured.size())),
+    inner = body.graph->input(str_cat("in_", static_cast<int64_t>(body.captured.size())),
                               outer.dtype(), outer.shape());
     body.captured.push_back(outer);
   }
@@ -61,7 +61,7 @@ std::vector<Value> Memory::enter(const std::vector<Value>& inputs,
     Shape shape = input.shape();
     for (size_t d = 0; d < shape.size(); ++d)
       if (changing.contains({inside.size(), d})) shape[d] = body.graph->fresh_symbol();
-    inside.push_back(body.graph->input(text("in_", static_cast<int64_t>(inside.size())),
+    inside.push_back(body.graph->input(str_cat("in_", static_cast<int64_t>(inside.size())),
                                        input.dtype(), std::move(shape)));
     body.captured.push_back(input);
   }

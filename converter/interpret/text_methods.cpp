@@ -18,7 +18,7 @@ bool is_text(NodeCall& call) { return call.argument_count() > 0 && call.at(0).is
 void require_ascii(NodeCall& call) {
   const std::string& from = call.string_at(0);
   if (std::any_of(from.begin(), from.end(), [](char c) { return static_cast<signed char>(c) < 0; }))
-    throw Refusal{text(op_of(call), "() of a text that is not ASCII"), ""};
+    throw Refusal{str_cat(op_of(call), "() of a text that is not ASCII"), ""};
 }
 
 int as_int(char c) { return static_cast<unsigned char>(c); }
@@ -47,7 +47,7 @@ Item text_list(std::vector<std::string> parts) {
 // A separator or a text to search for.
 std::string nonempty_at(NodeCall& call, int argument) {
   const std::string& what = call.string_at(argument);
-  if (what.empty()) throw Refusal{text(op_of(call), "() with an empty text"), ""};
+  if (what.empty()) throw Refusal{str_cat(op_of(call), "() with an empty text"), ""};
   return what;
 }
 
@@ -151,9 +151,10 @@ bool pad(NodeCall& call) {
                            : call.argument_count() > 2 ? call.string_at(2)
                                                        : " ";
   if (fill.size() != 1)
-    throw Refusal{text(op, "() with the filling '", fill, "' raises an exception in PyTorch"), ""};
+    throw Refusal{str_cat(op, "() with the filling '", fill, "' raises an exception in PyTorch"),
+                  ""};
   const auto size = static_cast<int64_t>(from.size()), width = call.number_at(1);
-  if (width > (int64_t{1} << 20)) throw Refusal{text(op, "() to a width of ", width), ""};
+  if (width > (int64_t{1} << 20)) throw Refusal{str_cat(op, "() to a width of ", width), ""};
   const int64_t rest = std::max<int64_t>(width - size, 0);
   // An odd rest goes to the left where the width is odd.
   const int64_t left = op == "ljust"    ? 0
@@ -165,7 +166,7 @@ bool pad(NodeCall& call) {
 bool expand_tabs(NodeCall& call) {
   if (!is_text(call)) return false;
   const int64_t width = call.argument_count() > 1 ? call.number_at(1) : 8;
-  if (width > 1 << 20) throw Refusal{text("expandtabs() to ", width), ""};
+  if (width > 1 << 20) throw Refusal{str_cat("expandtabs() to ", width), ""};
   std::string out;
   for (const char c : call.string_at(0)) {
     if (c != '\t') {
@@ -201,7 +202,7 @@ std::string part_of(NodeCall& call) {
   if (start < 0) start = std::max<int64_t>(start + size, 0);
   if (end < 0) end = std::max<int64_t>(end + size + 1, 0);
   if (start > size || end < start)
-    throw Refusal{text(op_of(call), "() from ", start, " to ", end, " of a text of ", size), ""};
+    throw Refusal{str_cat(op_of(call), "() from ", start, " to ", end, " of a text of ", size), ""};
   return all.substr(static_cast<size_t>(start), static_cast<size_t>(end - start));
 }
 
@@ -269,7 +270,7 @@ bool code_of_letter(NodeCall& call) {  // ord()
   if (!is_text(call)) return false;
   const std::string& letter = call.string_at(0);
   if (letter.size() != 1)
-    throw Refusal{text("ord('", letter, "') raises an exception in PyTorch"), ""};
+    throw Refusal{str_cat("ord('", letter, "') raises an exception in PyTorch"), ""};
   call.give(Item(int64_t{as_int(letter[0])}));
   return true;
 }
@@ -310,10 +311,10 @@ bool find(NodeCall& call) {
   const std::string part = part_of(call), &what = call.string_at(1);
   const std::string_view op = op_of(call);
   if (part.size() < call.string_at(0).size())
-    throw Refusal{text(op, "() in a part of a text"), "search in a slice of it"};
+    throw Refusal{str_cat(op, "() in a part of a text"), "search in a slice of it"};
   const size_t at = op[0] == 'r' ? part.rfind(what) : part.find(what);
   if (at == std::string::npos && op.ends_with("index"))
-    throw Refusal{text(op, "('", what, "') of '", part, "' raises an exception in PyTorch"), ""};
+    throw Refusal{str_cat(op, "('", what, "') of '", part, "' raises an exception in PyTorch"), ""};
   call.give(Item(at == std::string::npos ? int64_t{-1} : static_cast<int64_t>(at)));
   return true;
 }

@@ -71,7 +71,7 @@ bool format(NodeCall& call) {
     out.append(pattern, begin, at == std::string::npos ? at : at - begin);
     if (at == std::string::npos) break;
     if (next >= call.argument_count())
-      throw Refusal{text("too few values for the text '", pattern, "'"), ""};
+      throw Refusal{str_cat("too few values for the text '", pattern, "'"), ""};
     const auto value = printed(call.argument(next));
     known &= value.has_value();
     out.append(value.value_or(""));
@@ -86,7 +86,7 @@ std::optional<std::string> formatted(char key, const Item& item) {
   const auto scalar = scalar_of(item);
   const bool letter = key == 'c' && item.is_string();
   if (!scalar && !letter && !item.is_tensor())
-    throw Refusal{text("%", std::string(1, key), " of ", describe(item)), ""};
+    throw Refusal{str_cat("%", std::string(1, key), " of ", describe(item)), ""};
   if (letter) return std::get<std::string>(item.value);
   if (!scalar || !scalar->is_constant()) return std::nullopt;
   const double real = scalar->as_double();
@@ -102,7 +102,7 @@ std::optional<std::string> formatted(char key, const Item& item) {
     case 'f':
     case 'F':
       if (scalar->is_integral()) return std::to_string(scalar->top.constant());
-      std::snprintf(buffer, sizeof buffer, text("%", std::string(1, key)).c_str(), real);
+      std::snprintf(buffer, sizeof buffer, str_cat("%", std::string(1, key)).c_str(), real);
       return buffer;
     case 'c':
       if (scalar->is_integral()) return std::string(1, static_cast<char>(scalar->top.constant()));
@@ -110,7 +110,7 @@ std::optional<std::string> formatted(char key, const Item& item) {
     default:
       break;
   }
-  throw Refusal{text("%", std::string(1, key), " of ", describe(item)), ""};
+  throw Refusal{str_cat("%", std::string(1, key), " of ", describe(item)), ""};
 }
 
 bool percent_format(NodeCall& call) {
@@ -127,20 +127,21 @@ bool percent_format(NodeCall& call) {
       out.push_back(pattern[i]);
       continue;
     }
-    if (++i == pattern.size()) throw Refusal{text("the text '", pattern, "' ends in a %"), ""};
+    if (++i == pattern.size()) throw Refusal{str_cat("the text '", pattern, "' ends in a %"), ""};
     if (pattern[i] == '%') {
       out.push_back('%');
       continue;
     }
     if (std::string_view("diefEFcs").find(pattern[i]) == std::string_view::npos)
-      throw Refusal{text("the text '", pattern, "' has a % that libtorch does not know"), ""};
+      throw Refusal{str_cat("the text '", pattern, "' has a % that libtorch does not know"), ""};
     if (next >= values.size())
-      throw Refusal{text("too few values for the text '", pattern, "'"), ""};
+      throw Refusal{str_cat("too few values for the text '", pattern, "'"), ""};
     const auto value = formatted(pattern[i], values[next++]);
     known &= value.has_value();
     out.append(value.value_or(""));
   }
-  if (next < values.size()) throw Refusal{text("too many values for the text '", pattern, "'"), ""};
+  if (next < values.size())
+    throw Refusal{str_cat("too many values for the text '", pattern, "'"), ""};
   return give_text(call, known ? std::optional(out) : std::nullopt);
 }
 
@@ -178,14 +179,14 @@ std::string describe(const Item& item) {
     std::string out(1, open);
     for (size_t i = 0; i < items.size(); ++i) {
       if (i > 0) out.append(", ");
-      out.append(items[i].is_string() ? text("'", describe(items[i]), "'") : describe(items[i]));
+      out.append(items[i].is_string() ? str_cat("'", describe(items[i]), "'") : describe(items[i]));
     }
     out.push_back(close);
     return out;
   };
   if (item.is_none()) return "None";
   if (const auto* b = std::get_if<bool>(&item.value)) return *b ? "True" : "False";
-  if (const auto* i = std::get_if<Dim>(&item.value)) return text(*i);
+  if (const auto* i = std::get_if<Dim>(&item.value)) return str_cat(*i);
   if (const auto* d = std::get_if<double>(&item.value)) {
     char buffer[32];
     std::snprintf(buffer, sizeof buffer, "%.17g", *d);
@@ -206,7 +207,7 @@ std::string describe(const Item& item) {
     return out + "}";
   }
   if (const auto* o = std::get_if<std::shared_ptr<Object>>(&item.value))
-    return text("a ", (*o)->type);
+    return str_cat("a ", (*o)->type);
   return "a tensor";
 }
 

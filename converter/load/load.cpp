@@ -309,7 +309,7 @@ class ProgramReader {
     if (value.isDevice()) return value.toDevice().str();
     // Members of an enum are only compared: their full names are equal where they are.
     if (value.isEnum())
-      return text(value.toEnumHolder()->qualifiedClassName(), ".", value.toEnumHolder()->name());
+      return str_cat(value.toEnumHolder()->qualifiedClassName(), ".", value.toEnumHolder()->name());
     if (value.isList()) {
       auto list = std::make_shared<List>();
       for (const c10::IValue& element : value.toListRef())

@@ -47,7 +47,8 @@ Mask mask_of(Node& n, const Value& q, const Dim& keys, const Dim& past) {
     if (!(given.dim(-1) == keys)) {  // what it does not reach is hidden
       Dims pads = one_each(2 * given.rank(), 0);
       pads.back() = keys - given.dim(-1);
-      given = given.dtype() == boolean ? pad(given, pads) : pad(given, pads, PadMode::constant, -INFINITY);
+      given = given.dtype() == boolean ? pad(given, pads)
+                                       : pad(given, pads, PadMode::constant, -INFINITY);
     }
     (given.dtype() == boolean ? mask.seen : mask.added) = given;
   }
@@ -80,7 +81,7 @@ void attention_of(Node& n) {
     k = apart(k, kv);
     v = apart(v, kv);
   }
-  if (q.rank() != 4) n.refuse(text("its query is ", q.shape()));
+  if (q.rank() != 4) n.refuse(str_cat("its query is ", q.shape()));
   Dim past = 0;
   if (n.has(4) != n.has(5)) n.refuse("only one of past_key and past_value is given");
   if (n.has(4)) {
@@ -162,7 +163,7 @@ void rotary_embedding(Node& n) {
   // [batch, heads, time, size]
   const bool flat = given.rank() == 3;
   const Value x = flat ? apart(given, n.integer("num_heads")) : given;
-  if (x.rank() != 4) n.refuse(text("its input is ", given.shape()));
+  if (x.rank() != 4) n.refuse(str_cat("its input is ", given.shape()));
   Dim size = n.integer("rotary_embedding_dim", 0);
   if (size == Dim(0)) size = x.dim(3);
   if (n.has(3)) {
@@ -181,14 +182,14 @@ void linear_attention(Node& n) {
   const bool gated = rule == "gated" || rule == "gated_delta";
   const bool delta = rule == "delta" || rule == "gated_delta";
   if (!gated && !delta && rule != "linear")
-    n.refuse(text("attribute 'update_rule' is '", rule, "'"));
+    n.refuse(str_cat("attribute 'update_rule' is '", rule, "'"));
   const Value given = n.in(0);
   const DType dtype = given.dtype();
   const auto heads_of = [&](int i, const Dim& count) { return apart(cast(n.in(i), f32), count); };
   const Value q = heads_of(0, heads), k = heads_of(1, kv), v = heads_of(2, kv);
   const Dim time = q.dim(2);
   if (!time.is_constant() || time.constant() > 1024)
-    n.refuse(text("its length ", time, " is open or large, and it runs step by step"),
+    n.refuse(str_cat("its length ", time, " is open or large, and it runs step by step"),
              "give a number for the length with --dim");
   if (!q.dim(3).is_constant()) n.refuse("the size of a head is open");
   double scale = n.real("scale", 0.0);

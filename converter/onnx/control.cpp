@@ -19,7 +19,7 @@ bool number(NodeCall& call) {
   }
   const Value value = n.in(0);
   if (!(count(value.shape()) == Dim(1)))
-    n.refuse(text("a condition or a count is ", value.shape(), ", not one element"));
+    n.refuse(str_cat("a condition or a count is ", value.shape(), ", not one element"));
   const DType dtype = value.dtype() == boolean ? boolean : i64;
   call.give(Item(call.memory().make_number(cast(reshape(value, {}), dtype))));
   return true;

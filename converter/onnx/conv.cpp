@@ -29,12 +29,13 @@ Windows windows_of(Node& n, const Shape& x, Dims kernel) {
   w.kernel = std::move(kernel);
   const auto count = w.kernel.size();
   if (x.size() != count + 2)
-    n.refuse(text("its input ", x, " has not one spatial dim for each of the kernel's ",
-                  static_cast<int64_t>(count)));
+    n.refuse(str_cat("its input ", x, " has not one spatial dim for each of the kernel's ",
+                     static_cast<int64_t>(count)));
   const auto list = [&](std::string_view name, size_t size, int64_t fallback) {
     Dims given = dims_of(n.integers(name));
     if (given.empty()) given = one_each(static_cast<int>(size), fallback);
-    if (given.size() != size) n.refuse(text("attribute '", name, "' has not one number per axis"));
+    if (given.size() != size)
+      n.refuse(str_cat("attribute '", name, "' has not one number per axis"));
     return given;
   };
   w.strides = list("strides", count, 1);
@@ -43,7 +44,7 @@ Windows windows_of(Node& n, const Shape& x, Dims kernel) {
   const std::string automatic = n.string("auto_pad", "NOTSET");
   const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
   if (!same && automatic != "NOTSET" && automatic != "VALID")
-    n.refuse(text("attribute 'auto_pad' is '", automatic, "'"));
+    n.refuse(str_cat("attribute 'auto_pad' is '", automatic, "'"));
   const bool up = n.flag("ceil_mode");
   for (size_t d = 0; d < count; ++d) {
     const Dim in = x[d + 2], reach = w.reach(static_cast<int>(d)), stride = w.strides[d];
@@ -161,7 +162,7 @@ void deformable_convolution(Node& n) {
 // A depthwise convolution over [state, x], which keeps the length, and the state after it.
 void causal_convolution(Node& n) {
   const Value x = n.in(0), weight = n.in(1), bias = n.in_or_none(2);
-  if (x.rank() != 3) n.refuse(text("its input is ", x.shape(), ", not [batch, channels, time]"));
+  if (x.rank() != 3) n.refuse(str_cat("its input is ", x.shape(), ", not [batch, channels, time]"));
   const Dim before = weight.dim(2) - Dim(1);
   const Value past = n.has(3) ? n.in(3) : expand(constant_like(x, 0), {x.dim(0), x.dim(1), before});
   const Value all = concat({past, x}, 2);
@@ -172,7 +173,7 @@ void causal_convolution(Node& n) {
   if (activation == "silu" || activation == "swish")
     y = silu(y);
   else if (activation != "none")
-    n.refuse(text("attribute 'activation' is '", activation, "'"));
+    n.refuse(str_cat("attribute 'activation' is '", activation, "'"));
   n.give({y, slice(all, 2, all.dim(2) - before, all.dim(2))});
 }
 

@@ -8,7 +8,7 @@ namespace {
 void roi_align(Node& n) {
   const Value x = n.in(0), rois = n.in(1);
   const std::string mode = n.string("mode", "avg");
-  if (mode != "avg") n.refuse(text("attribute 'mode' is '", mode, "'"));
+  if (mode != "avg") n.refuse(str_cat("attribute 'mode' is '", mode, "'"));
   const std::string transform = n.string("coordinate_transformation_mode",
                                          n.opset() < 16 ? "output_half_pixel" : "half_pixel");
   const Value batch = reshape(cast(n.in(2), rois.dtype()), {rois.dim(0), 1});

@@ -123,7 +123,7 @@ void shifted(Node& n) {
   const Value a = n.in(0), b = n.in(1);
   const std::string direction = n.string("direction");
   if (direction != "LEFT" && direction != "RIGHT")
-    n.refuse(text("attribute 'direction' is '", direction, "'"));
+    n.refuse(str_cat("attribute 'direction' is '", direction, "'"));
   n.give(direction == "LEFT" ? bitwise_left_shift(a, b) : bitwise_right_shift(a, b));
 }
 
@@ -199,7 +199,7 @@ DType dtype_of_number(Node& n, int64_t to) {
     case 16:
       return bf16;
     default:
-      n.refuse(text("it gives elements of type ", to, " of ONNX, which Hologram does not have"));
+      n.refuse(str_cat("it gives elements of type ", to, " of ONNX, which Hologram does not have"));
   }
 }
 
@@ -223,7 +223,7 @@ void bit_cast(Node& n) {
   const bool bytes =
       (x.dtype() == i8 || x.dtype() == u8 || x.dtype() == boolean) && (to == i8 || to == u8);
   if (x.dtype() != to && !bytes)
-    n.refuse(text("the bits of ", x.dtype(), " as ", to, " are not supported"));
+    n.refuse(str_cat("the bits of ", x.dtype(), " as ", to, " are not supported"));
   n.give(cast(x, to));
 }
 

@@ -96,7 +96,7 @@ std::string reduction_of(Node& n) {
       {"none", "none"}, {"add", "add"}, {"mul", "prod"}, {"max", "amax"}, {"min", "amin"}};
   for (const auto& [name, ours] : kNames)
     if (name == given) return ours;
-  n.refuse(text("attribute 'reduction' is '", given, "'"));
+  n.refuse(str_cat("attribute 'reduction' is '", given, "'"));
 }
 
 void scattered_tuples(Node& n) {

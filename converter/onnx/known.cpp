@@ -162,7 +162,8 @@ Numbers gather(Node& n) {
     if (!each.is_integral() || !each.is_constant()) return std::nullopt;
     int64_t i = each.top.constant();
     if (i < 0) i += length(*a);
-    if (i < 0 || i >= length(*a)) n.refuse(text("index ", i, " is out of range for ", length(*a)));
+    if (i < 0 || i >= length(*a))
+      n.refuse(str_cat("index ", i, " is out of range for ", length(*a)));
     result.elements.push_back(a->elements[i]);
   }
   return result;

@@ -29,7 +29,7 @@ Value likelihood_loss(Node& n, const Value& log_p, const Value& target, const Va
   if (counts) loss = loss * counts;
   if (reduction == "none") return loss;
   if (reduction == "sum") return sum(loss);
-  if (reduction != "mean") n.refuse(text("attribute 'reduction' is '", reduction, "'"));
+  if (reduction != "mean") n.refuse(str_cat("attribute 'reduction' is '", reduction, "'"));
   return counts ? sum(loss) / sum(counts) : mean(loss);
 }
 

@@ -32,7 +32,7 @@ double element(const Tensor& tensor, int64_t i) {
   }
 }
 
-std::string ordinal(int i) { return text("input ", int64_t{i}); }
+std::string ordinal(int i) { return str_cat("input ", int64_t{i}); }
 
 }  // namespace
 
@@ -55,16 +55,16 @@ void Node::refuse(std::string why, std::string suggestion) const {
 bool Node::has(int i) const { return i < input_count() && !call_.argument(i).is_none(); }
 
 const Item& Node::item(int i) const {
-  if (!has(i)) refuse(text(ordinal(i), " is missing"));
+  if (!has(i)) refuse(str_cat(ordinal(i), " is missing"));
   const Item& item = call_.argument(i);
   if (const auto* object = std::get_if<std::shared_ptr<Object>>(&item.value))
-    refuse(text(ordinal(i), " is ", (*object)->type, ", which Hologram does not have"));
+    refuse(str_cat(ordinal(i), " is ", (*object)->type, ", which Hologram does not have"));
   return item;
 }
 
 Value Node::in(int i) const {
   const Item& given = item(i);
-  if (given.is_list()) refuse(text(ordinal(i), " is a sequence, not a tensor"));
+  if (given.is_list()) refuse(str_cat(ordinal(i), " is a sequence, not a tensor"));
   if (!given.is_tensor()) return number_value(call_.memory(), given);
   return call_.read(std::get<TensorRef>(given.value));
 }
@@ -81,7 +81,7 @@ TensorType Node::type(int i) const {
 
 std::vector<Item> Node::list(int i) const {
   const auto* given = std::get_if<std::shared_ptr<List>>(&item(i).value);
-  if (given == nullptr) refuse(text(ordinal(i), " is not a sequence"));
+  if (given == nullptr) refuse(str_cat(ordinal(i), " is not a sequence"));
   return (*given)->items;
 }
 
@@ -97,10 +97,10 @@ Dims Node::dims(int i) const {
   Dims result;
   const TensorType given = type(i);
   if (!is_integer(given.dtype) || given.rank() > 1)
-    refuse(text(ordinal(i), " is ", given, ", not a list of integers"));
+    refuse(str_cat(ordinal(i), " is ", given, ", not a list of integers"));
   if (const auto numbers = known(i)) {
     for (const Scalar& each : numbers->elements) {
-      if (!each.is_integral()) refuse(text(ordinal(i), " is not a list of integers"));
+      if (!each.is_integral()) refuse(str_cat(ordinal(i), " is not a list of integers"));
       result.push_back(each.top);
     }
     return result;
@@ -114,7 +114,7 @@ Dims Node::dims(int i) const {
   if (given.rank() == 0) return {call_.size_of(cast(value, i64))};
   const Dim count = given.shape[0];
   if (!count.is_constant())
-    refuse(text(ordinal(i), " has ", count, " elements, of which only data decides the values"),
+    refuse(str_cat(ordinal(i), " has ", count, " elements, of which only data decides the values"),
            "give it with --constant NAME=FILE.npy");
   for (int64_t k = 0; k < count.constant(); ++k)
     result.push_back(call_.size_of(cast(reshape(slice(value, 0, k, k + 1), {}), i64)));
@@ -123,7 +123,8 @@ Dims Node::dims(int i) const {
 
 Dim Node::dim(int i) const {
   const Dims all = dims(i);
-  if (all.size() != 1) refuse(text(ordinal(i), " has ", int64_t(all.size()), " elements, not one"));
+  if (all.size() != 1)
+    refuse(str_cat(ordinal(i), " has ", int64_t(all.size()), " elements, not one"));
   return all[0];
 }
 
@@ -147,7 +148,7 @@ std::vector<double> Node::reals(int i) const {
   if (const auto numbers = known(i)) {
     for (const Scalar& each : numbers->elements) {
       if (!each.is_constant())
-        refuse(text(ordinal(i), " depends on the size ", each.top, ", but must be a constant"),
+        refuse(str_cat(ordinal(i), " depends on the size ", each.top, ", but must be a constant"),
                "give a number for the size with --dim");
       result.push_back(each.as_double());
     }
@@ -155,7 +156,7 @@ std::vector<double> Node::reals(int i) const {
   }
   const TensorData* data = graph().constant_of(in(i).id());
   if (data == nullptr)
-    refuse(text(ordinal(i), " is computed by the model, but must be a constant"),
+    refuse(str_cat(ordinal(i), " is computed by the model, but must be a constant"),
            "where it is an input of the model, give it with --constant NAME=FILE.npy");
   for (int64_t k = 0; k < data->tensor.count(); ++k) result.push_back(element(data->tensor, k));
   return result;
@@ -163,7 +164,8 @@ std::vector<double> Node::reals(int i) const {
 
 double Node::real(int i) const {
   const std::vector<double> all = reals(i);
-  if (all.size() != 1) refuse(text(ordinal(i), " has ", int64_t(all.size()), " elements, not one"));
+  if (all.size() != 1)
+    refuse(str_cat(ordinal(i), " has ", int64_t(all.size()), " elements, not one"));
   return all[0];
 }
 
@@ -179,21 +181,24 @@ bool Node::has(std::string_view attribute) const { return find(attribute) != nul
 int64_t Node::integer(std::string_view attribute, std::optional<int64_t> fallback) const {
   const Item* item = find(attribute);
   if (item == nullptr && fallback) return *fallback;
-  if (item == nullptr || !item->is_int()) refuse(text("attribute '", attribute, "' is no integer"));
+  if (item == nullptr || !item->is_int())
+    refuse(str_cat("attribute '", attribute, "' is no integer"));
   return std::get<Dim>(item->value).constant();
 }
 
 double Node::real(std::string_view attribute, std::optional<double> fallback) const {
   const Item* item = find(attribute);
   if (item == nullptr && fallback) return *fallback;
-  if (item == nullptr || !item->is_real()) refuse(text("attribute '", attribute, "' is no float"));
+  if (item == nullptr || !item->is_real())
+    refuse(str_cat("attribute '", attribute, "' is no float"));
   return std::get<double>(item->value);
 }
 
 std::string Node::string(std::string_view attribute, std::optional<std::string> fallback) const {
   const Item* item = find(attribute);
   if (item == nullptr && fallback) return *fallback;
-  if (item == nullptr || !item->is_string()) refuse(text("attribute '", attribute, "' is no text"));
+  if (item == nullptr || !item->is_string())
+    refuse(str_cat("attribute '", attribute, "' is no text"));
   return std::get<std::string>(item->value);
 }
 
@@ -209,7 +214,7 @@ std::vector<int64_t> Node::integers(std::string_view attribute) const {
   std::vector<int64_t> result;
   if (const auto* items = items_of(find(attribute)))
     for (const Item& each : *items) {
-      if (!each.is_int()) refuse(text("attribute '", attribute, "' is no list of integers"));
+      if (!each.is_int()) refuse(str_cat("attribute '", attribute, "' is no list of integers"));
       result.push_back(std::get<Dim>(each.value).constant());
     }
   return result;
@@ -219,7 +224,7 @@ std::vector<double> Node::reals(std::string_view attribute) const {
   std::vector<double> result;
   if (const auto* items = items_of(find(attribute)))
     for (const Item& each : *items) {
-      if (!each.is_real()) refuse(text("attribute '", attribute, "' is no list of floats"));
+      if (!each.is_real()) refuse(str_cat("attribute '", attribute, "' is no list of floats"));
       result.push_back(std::get<double>(each.value));
     }
   return result;
@@ -229,7 +234,7 @@ std::vector<std::string> Node::strings(std::string_view attribute) const {
   std::vector<std::string> result;
   if (const auto* items = items_of(find(attribute)))
     for (const Item& each : *items) {
-      if (!each.is_string()) refuse(text("attribute '", attribute, "' is no list of texts"));
+      if (!each.is_string()) refuse(str_cat("attribute '", attribute, "' is no list of texts"));
       result.push_back(std::get<std::string>(each.value));
     }
   return result;
@@ -239,14 +244,14 @@ const TensorData& Node::tensor(std::string_view attribute) const {
   const Item* item = find(attribute);
   const auto* index = item ? std::get_if<ScriptTensorIndex>(&item->value) : nullptr;
   if (index == nullptr)
-    refuse(text("attribute '", attribute, "' is missing, or of a dtype that Hologram lacks"));
+    refuse(str_cat("attribute '", attribute, "' is missing, or of a dtype that Hologram lacks"));
   return call_.interpreter().program().tensors[index->index].data;
 }
 
 int Node::axis(int64_t given, int rank) const {
   const int64_t all = std::max(rank, 1);
   if (given < -all || given >= all)
-    refuse(text("axis ", given, " is out of range for rank ", int64_t{rank}));
+    refuse(str_cat("axis ", given, " is out of range for rank ", int64_t{rank}));
   return static_cast<int>(given < 0 ? given + all : given);
 }
 

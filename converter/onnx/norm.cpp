@@ -117,7 +117,7 @@ void lp_normalization(Node& n) {
   const Value x = n.in(0);
   const int axis = n.axis(n.integer("axis", -1), x.rank());
   const int64_t p = n.integer("p", 2);
-  if (p != 1 && p != 2) n.refuse(text("attribute 'p' is ", p));
+  if (p != 1 && p != 2) n.refuse(str_cat("attribute 'p' is ", p));
   const Value length = norm(x, static_cast<double>(p), {Dim(axis)}, true);
   const Value zero = constant_like(x, 0);
   n.give(where(eq(length, zero), zero, x / length));

@@ -21,7 +21,7 @@ Limits limits_of(Node& n, DType dtype) {
     case i16:
       return {-32768, 32767};
     default:
-      n.refuse(text("it quantises to ", dtype));
+      n.refuse(str_cat("it quantises to ", dtype));
   }
 }
 
@@ -32,7 +32,7 @@ Value beside(Node& n, const Value& v, const Value& x, int64_t given_axis, int64_
   const int axis = n.axis(given_axis, x.rank());
   Shape shape(x.rank(), Dim(1));
   if (block == 0) {
-    if (v.rank() != 1) n.refuse(text("its scale is ", v.shape()));
+    if (v.rank() != 1) n.refuse(str_cat("its scale is ", v.shape()));
     shape[axis] = v.dim(0);
     return reshape(v, std::move(shape));
   }

@@ -11,7 +11,7 @@ DType dtype_given(Node& n, DType fallback) {
   if (to == 1) return f32;
   if (to == 10) return f16;
   if (to == 11) return f64;
-  n.refuse(text("attribute 'dtype' is ", to, "; floats are supported"));
+  n.refuse(str_cat("attribute 'dtype' is ", to, "; floats are supported"));
 }
 
 void drawn(Node& n, bool normal, const Shape& shape, DType dtype) {

@@ -37,7 +37,7 @@ Value activated(Node& n, const Activation& f, const Value& x) {
   if (f.name == "Elu") return elu(x, f.alpha);
   if (f.name == "Softsign") return x / (hg::abs(x) + 1.0);
   if (f.name == "Softplus") return softplus(x);
-  n.refuse(text("the activation '", f.name, "' is not supported"));
+  n.refuse(str_cat("the activation '", f.name, "' is not supported"));
 }
 
 // One direction of the layer.
@@ -163,9 +163,9 @@ Value reversed(const Layer& layer, const Value& x) {
 Result unrolled(Node& n, const Layer& layer, const Direction& d, const Value& given) {
   constexpr int64_t kMostSteps = 1024;
   if (!layer.time.is_constant() || layer.time.constant() > kMostSteps)
-    n.refuse(text("its length ", layer.time,
-                  " is open or large, and this layer (lengths of its own, "
-                  "clip, peepholes or other activations) runs step by step"),
+    n.refuse(str_cat("its length ", layer.time,
+                     " is open or large, and this layer (lengths of its own, "
+                     "clip, peepholes or other activations) runs step by step"),
              "give a number for the length with --dim");
   const Value x = d.reverse ? reversed(layer, given) : given;
   Result result{{}, d.h0, d.c0};

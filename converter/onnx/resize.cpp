@@ -55,7 +55,7 @@ Value coordinates(Node& n, const Axis& axis, const Settings& s) {
         where(gt(length, one), i * width * (in - 1.0) / apart, i * 0.0 + width * (in - 1.0) / 2.0);
     return from + axis.roi_start * (in - 1.0);
   }
-  n.refuse(text("attribute 'coordinate_transformation_mode' is '", mode, "'"));
+  n.refuse(str_cat("attribute 'coordinate_transformation_mode' is '", mode, "'"));
 }
 
 // The weight of an element at this distance: f64
@@ -90,7 +90,7 @@ Value resized_axis(Node& n, const Value& x, const Axis& axis, const Settings& s)
     else if (rounding == "ceil")
       y = pick(ceil(at));
     else
-      n.refuse(text("attribute 'nearest_mode' is '", rounding, "'"));
+      n.refuse(str_cat("attribute 'nearest_mode' is '", rounding, "'"));
   } else {
     const int reach = s.mode == "linear" ? 1 : 2;
     int64_t first = 1 - reach, count = 2 * reach;
@@ -157,7 +157,7 @@ Value interpolated(Node& n, const Value& x, const std::vector<Axis>& axes, const
 
 Value resized(Node& n, Value x, const std::vector<Axis>& all, const Settings& s) {
   if (s.mode != "nearest" && s.mode != "linear" && s.mode != "cubic")
-    n.refuse(text("attribute 'mode' is '", s.mode, "'"));
+    n.refuse(str_cat("attribute 'mode' is '", s.mode, "'"));
   std::vector<Axis> axes;
   for (const Axis& axis : all) {
     const bool same = axis.scale == 1.0 && axis.in == axis.out;
@@ -166,7 +166,7 @@ Value resized(Node& n, Value x, const std::vector<Axis>& all, const Settings& s)
   if (axes.empty()) return x;
   if (const Value y = interpolated(n, x, axes, s)) return y;
   if (s.mode != "nearest" && !is_float(x.dtype()))
-    n.refuse(text("it interpolates ", x.dtype(), "; floats are supported"));
+    n.refuse(str_cat("it interpolates ", x.dtype(), "; floats are supported"));
   for (const Axis& axis : axes) x = resized_axis(n, x, axis, s);
   return x;
 }

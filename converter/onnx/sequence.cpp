@@ -16,7 +16,7 @@ size_t place(Node& n, int input, size_t size, bool may_be_end) {
   const auto count = static_cast<int64_t>(size);
   if (at < 0) at += count;
   if (at < 0 || at > count || (at == count && !may_be_end))
-    n.refuse(text("position ", at, " is out of range for a sequence of ", count));
+    n.refuse(str_cat("position ", at, " is out of range for a sequence of ", count));
   return static_cast<size_t>(at);
 }
 

@@ -24,7 +24,7 @@ Shape resolved(Node& n, const Shape& x, Dims sizes, bool keeps_zero) {
   Dim known = 1;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == Dim(0) && !keeps_zero) {
-      if (i >= x.size()) n.refuse(text("the shape takes size ", int64_t(i), " of a tensor ", x));
+      if (i >= x.size()) n.refuse(str_cat("the shape takes size ", int64_t(i), " of a tensor ", x));
       sizes[i] = x[i];
     }
     if (sizes[i] == Dim(-1)) {
@@ -61,7 +61,7 @@ void flattened(Node& n) {
   const Value x = n.in(0);
   int64_t axis = n.integer("axis", 1);
   if (axis < 0) axis += x.rank();
-  if (axis < 0 || axis > x.rank()) n.refuse(text("axis ", axis, " is out of range"));
+  if (axis < 0 || axis > x.rank()) n.refuse(str_cat("axis ", axis, " is out of range"));
   const auto split = x.shape().begin() + axis;
   n.give(
       reshape(x, {count(Shape(x.shape().begin(), split)), count(Shape(split, x.shape().end()))}));
@@ -74,11 +74,11 @@ void squeezed(Node& n) {
   for (int d = 0; d < x.rank(); ++d) {
     const bool named = axes && std::find(axes->begin(), axes->end(), d) != axes->end();
     if (!axes && !x.dim(d).is_constant())
-      n.refuse(text("Squeeze without axes of ", x.shape(), ", where a size is open"),
+      n.refuse(str_cat("Squeeze without axes of ", x.shape(), ", where a size is open"),
                "give a number for the size with --dim");
     if (named ? true : !axes && x.dim(d) == Dim(1)) {
       if (x.dim(d).is_constant() && x.dim(d) != Dim(1))
-        n.refuse(text("axis ", int64_t{d}, " of ", x.shape(), " has more than one element"));
+        n.refuse(str_cat("axis ", int64_t{d}, " of ", x.shape(), " has more than one element"));
       if (x.dim(d) != Dim(1)) n.graph().guard(x.dim(d), Relation::eq, 1, "Squeeze");
       continue;
     }
@@ -139,7 +139,8 @@ void split(Node& n) {
     at = at + size;
   }
   if (parts.size() != static_cast<size_t>(n.output_count()))
-    n.refuse(text("it gives ", int64_t(parts.size()), " parts, not ", int64_t{n.output_count()}));
+    n.refuse(
+        str_cat("it gives ", int64_t(parts.size()), " parts, not ", int64_t{n.output_count()}));
   n.give(parts);
 }
 
@@ -217,7 +218,7 @@ void padded(Node& n) {
                                                                     {"wrap", PadMode::circular}};
   const auto known = std::find_if(std::begin(kModes), std::end(kModes),
                                   [&](const auto& each) { return each.first == mode; });
-  if (known == std::end(kModes)) n.refuse(text("attribute 'mode' is '", mode, "'"));
+  if (known == std::end(kModes)) n.refuse(str_cat("attribute 'mode' is '", mode, "'"));
   if (mode != "constant" || old || !n.has(2) || n.is_constant(2)) {
     const double value = mode != "constant" ? 0
                          : old              ? n.real("value", 0.0)
@@ -260,11 +261,11 @@ void ranged(Node& n) {
   n.give(cast(i, dtype) * delta + start);
 }
 
-void shape_of(Node& n) { n.refuse(text("the shape ", n.type(0).shape, " has too many sizes")); }
+void shape_of(Node& n) { n.refuse(str_cat("the shape ", n.type(0).shape, " has too many sizes")); }
 
 void eye_like(Node& n) {
   const TensorType like = n.type(0);
-  if (like.rank() != 2) n.refuse(text("its input is ", like, ", not a matrix"));
+  if (like.rank() != 2) n.refuse(str_cat("its input is ", like, ", not a matrix"));
   DType dtype = like.dtype;
   if (n.has("dtype")) {
     if (n.integer("dtype") == 1)
@@ -277,7 +278,7 @@ void eye_like(Node& n) {
       dtype = i32;
     else
       n.refuse(
-          text("attribute 'dtype' is ", n.integer("dtype"), " of ONNX, which is not supported"));
+          str_cat("attribute 'dtype' is ", n.integer("dtype"), " of ONNX, which is not supported"));
   }
   Graph& g = n.graph();
   const Value rows = reshape(g.call("arange", {}, {{"end", like.shape[0]}}), {like.shape[0], 1});
@@ -305,7 +306,7 @@ void space_to_depth(Node& n) {
   const Value x = n.in(0);
   const Dim b = n.integer("blocksize"), h = floordiv(x.dim(2), b), w = floordiv(x.dim(3), b);
   const std::string mode = n.string("mode", "DCR");
-  if (mode != "DCR" && mode != "CRD") n.refuse(text("attribute 'mode' is '", mode, "'"));
+  if (mode != "DCR" && mode != "CRD") n.refuse(str_cat("attribute 'mode' is '", mode, "'"));
   const Value apart = reshape(x, {x.dim(0), x.dim(1), h, b, w, b});
   const Value y = permute(apart, mode == "DCR" ? Dims{0, 3, 5, 1, 2, 4} : Dims{0, 1, 3, 5, 2, 4});
   n.give(reshape(y, {x.dim(0), x.dim(1) * b * b, h, w}));
@@ -321,7 +322,7 @@ void center_crop_pad(Node& n) {
   for (size_t i = 0; i < axes.size(); ++i) {
     const Dim have = x.dim(axes[i]), want = sizes.at(i);
     if (!have.is_constant() || !want.is_constant())
-      n.refuse(text("the sizes ", have, " and ", want, " are open"),
+      n.refuse(str_cat("the sizes ", have, " and ", want, " are open"),
                "give numbers for them with --dim");
     const int64_t more = want.constant() - have.constant();
     if (more < 0) {
@@ -347,7 +348,7 @@ void col_to_im(Node& n) {
   const auto strides = list("strides", 1), dilations = list("dilations", 1);
   std::vector<int64_t> pads =
       n.has("pads") ? n.integers("pads") : std::vector<int64_t>(2 * count, 0);
-  if (count != 2) n.refuse(text("it has ", int64_t(count), " spatial axes; two are supported"));
+  if (count != 2) n.refuse(str_cat("it has ", int64_t(count), " spatial axes; two are supported"));
   // Uneven padding: the larger image is made, then cut.
   Dims size, cut;
   for (size_t d = 0; d < count; ++d) size.emplace_back(image[d] + pads[d] + pads[count + d]);

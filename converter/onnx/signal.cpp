@@ -13,7 +13,7 @@ Value as_pairs(Node& n, const Value& x) {
   const int last = x.rank() - 1;
   if (x.dim(last) == Dim(2)) return x;
   if (!(x.dim(last) == Dim(1)))
-    n.refuse(text("its input is ", x.shape(), ", neither real nor complex"));
+    n.refuse(str_cat("its input is ", x.shape(), ", neither real nor complex"));
   return concat({x, x * 0.0}, last);
 }
 
@@ -77,7 +77,7 @@ void window(Node& n, const std::vector<double>& terms) {
   const Dim size = n.dim(0);
   const int64_t to = n.integer("output_datatype", 1);
   if (to != 1 && to != 11 && to != 10)
-    n.refuse(text("attribute 'output_datatype' is ", to, "; floats are supported"));
+    n.refuse(str_cat("attribute 'output_datatype' is ", to, "; floats are supported"));
   const Dim period = n.flag("periodic", true) ? size : size - Dim(1);
   const Value i = cast(g.call("arange", {}, {{"end", size}}), f64);
   const Value angle =

@@ -41,7 +41,7 @@ const std::vector<Item>* elements_of(const Item& item) {
 [[noreturn]] void refuse_kind(const Call& call, std::string_view argument, const Item& item,
                               std::string_view wanted) {
   if (item.is_tensor() && std::get<TensorRef>(item.value)->is_poisoned()) throw Poisoned();
-  call.refuse(argument, text("is ", kind_of(item), ", not ", wanted));
+  call.refuse(argument, str_cat("is ", kind_of(item), ", not ", wanted));
 }
 
 const Item& required(const Call& call, std::string_view argument) {
@@ -63,7 +63,7 @@ double real_of(const Call& call, std::string_view argument, const Item& item) {
   const auto scalar = scalar_of(item);
   if (!scalar) refuse_kind(call, argument, item, "a number");
   if (!scalar->is_constant())
-    call.refuse(argument, text("depends on the size ", scalar->top, ", but must be a constant"));
+    call.refuse(argument, str_cat("depends on the size ", scalar->top, ", but must be a constant"));
   return scalar->as_double();
 }
 
@@ -101,7 +101,7 @@ bool Call::has(std::string_view name) const {
 }
 
 void Call::refuse(std::string_view name, std::string_view why) const {
-  throw Refusal{text("argument '", name, "' ", why), ""};
+  throw Refusal{str_cat("argument '", name, "' ", why), ""};
 }
 
 TensorRef Call::ref(std::string_view name) const {
@@ -153,7 +153,7 @@ Dim Call::integer(std::string_view name, const Dim& fallback) const {
 int64_t Call::number(std::string_view name) const {
   const Dim value = integer(name);
   if (!value.is_constant())
-    refuse(name, text("depends on the size ", value, ", but must be a constant"));
+    refuse(name, str_cat("depends on the size ", value, ", but must be a constant"));
   return value.constant();
 }
 
@@ -317,8 +317,8 @@ DType dtype_of_torch(int64_t type) {
   if (type == 11) return boolean;
   if (type == 15) return bf16;
   const std::string_view known = describe_torch_dtype(type);
-  throw Refusal{known.empty() ? text("the dtype with torch's number ", type, " is not supported")
-                              : text("the dtype ", known, " is not supported"),
+  throw Refusal{known.empty() ? str_cat("the dtype with torch's number ", type, " is not supported")
+                              : str_cat("the dtype ", known, " is not supported"),
                 ""};
 }
 
@@ -362,7 +362,7 @@ const Row* row_named(std::string_view op) {
 }
 
 const Row* find_row(std::string_view kind, std::string_view overload) {
-  const Row* row = overload.empty() ? nullptr : row_named(text(kind, ".", overload));
+  const Row* row = overload.empty() ? nullptr : row_named(str_cat(kind, ".", overload));
   if (row == nullptr || row->run == nullptr) row = row_named(kind);
   return row != nullptr && row->run != nullptr ? row : nullptr;
 }
@@ -372,7 +372,7 @@ std::vector<std::string> all_rows() {
   for (const Row* row : sorted_rows()) {
     if (row->run != nullptr) names.emplace_back(row->op);
     if (row->complex.rule == OnComplex::function)
-      names.push_back(text("complex", row->op.substr(row->op.find("::"))));
+      names.push_back(str_cat("complex", row->op.substr(row->op.find("::"))));
   }
   std::sort(names.begin(), names.end());
   return names;

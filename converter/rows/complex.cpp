@@ -250,8 +250,8 @@ namespace {
 void view_as_complex(Call& call) {
   const Value x = call.tensor("self");
   if ((x.dtype() != f32 && x.dtype() != f64) || x.rank() < 1 || !(x.shape().back() == Dim(2)))
-    call.refuse("self",
-                text("is ", x.dtype(), x.shape(), ", but must be f32 or f64 with a last dim of 2"));
+    call.refuse("self", str_cat("is ", x.dtype(), x.shape(),
+                                ", but must be f32 or f64 with a last dim of 2"));
   const Item result = view(
       call, [](Value base) { return base; }, [](Value, Value value) { return value; });
   call.as_complex(std::get<TensorRef>(result.value));
@@ -261,7 +261,7 @@ void view_as_complex(Call& call) {
 void complex_of(Call& call) {
   const auto x = call.promoted({"real", "imag"}, true);
   if (x[0].dtype() != f32 && x[0].dtype() != f64)
-    call.refuse("real", text("is ", x[0].dtype(), ", not f32 or f64"));
+    call.refuse("real", str_cat("is ", x[0].dtype(), ", not f32 or f64"));
   const Shape shape = broadcast_shape(call, "imag", x[0].shape(), x[1].shape());
   return_complex(call, {expand(x[0], shape), expand(x[1], shape)});
 }

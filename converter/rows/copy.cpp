@@ -88,7 +88,7 @@ void padded(Call& call, const Value& x, const Dims& pads, std::string_view argum
   const auto rank = static_cast<size_t>(x.rank());
   if (pads.size() % 2 != 0 || pads.size() > 2 * rank)
     call.refuse(argument,
-                text("has ", int64_t(pads.size()), " numbers for a tensor of rank ", x.rank()));
+                str_cat("has ", int64_t(pads.size()), " numbers for a tensor of rank ", x.rank()));
   Dims all(2 * rank, Dim(0));
   for (size_t i = 0; i < pads.size() / 2; ++i) {
     all[2 * (rank - 1 - i)] = pads[2 * i];
@@ -104,14 +104,14 @@ void constant_pad(Call& call) {
 void pad(Call& call) {
   const std::string mode = call.string("mode", "constant");
   if (mode != "constant" && call.real("value", 0) != 0)
-    call.refuse("value", text("is given for the mode '", mode, "'"));
+    call.refuse("value", str_cat("is given for the mode '", mode, "'"));
   padded(call, call.tensor("self"), call.integers("pad"), "pad", mode, call.real("value", 0));
 }
 
 void pad_enum(Call& call) {
   constexpr const char* kModes[] = {"constant", "reflect", "replicate", "circular"};
   const int64_t mode = call.number("mode");
-  if (mode < 0 || mode > 3) call.refuse("mode", text("is ", mode));
+  if (mode < 0 || mode > 3) call.refuse("mode", str_cat("is ", mode));
   padded(call, call.tensor("self"), call.integers("pad"), "pad", kModes[mode],
          call.real("value", 0));
 }
@@ -179,7 +179,7 @@ void diag(Call& call) {
   const Value x = call.tensor("self");
   const Dim offset = call.integer("diagonal", 0);
   if (x.rank() == 1) return call.returns(diag_embedded(x, offset, 0, 1));
-  if (x.rank() != 2) call.refuse("self", text("has rank ", x.rank(), ", but must have 1 or 2"));
+  if (x.rank() != 2) call.refuse("self", str_cat("has rank ", x.rank(), ", but must have 1 or 2"));
   call.returns(call.graph().call("diagonal", {x}, {{"offset", offset}}));
 }
 
@@ -302,7 +302,7 @@ Value repeat_indices(Call& call, const Value& repeats, std::string_view argument
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < known->tensor.count(); ++i) {
     const int64_t times = known->tensor.as<int64_t>()[i];
-    if (times < 0) call.refuse(argument, text("holds the negative number ", times));
+    if (times < 0) call.refuse(argument, str_cat("holds the negative number ", times));
     indices.insert(indices.end(), static_cast<size_t>(times), i);
   }
   const Result<TensorData> data =

@@ -177,7 +177,7 @@ Value linspace_of_tensors(Call& call, DType dtype, DType result) {
   const DType wide = is_float(dtype) ? (dtype == f64 ? f64 : f32) : f64;
   const auto side = [&](std::string_view name) {
     Value x = call.find(name)->is_tensor() ? call.tensor(name) : g.scalar(call.real(name), f64);
-    if (x.rank() != 0) call.refuse(name, text("has the shape ", x.shape(), ", not one number"));
+    if (x.rank() != 0) call.refuse(name, str_cat("has the shape ", x.shape(), ", not one number"));
     if (!is_float(dtype)) x = cast(x, dtype);
     return cast(x, wide);
   };
@@ -241,7 +241,7 @@ Value stacked(Call& call, const Item& item, DType dtype) {
   const auto* list = std::get_if<std::shared_ptr<List>>(&item.value);
   if (list == nullptr) {
     const auto scalar = scalar_of(item);
-    if (!scalar) call.refuse("data", text("holds ", describe(item)));
+    if (!scalar) call.refuse("data", str_cat("holds ", describe(item)));
     if (!scalar->is_constant()) {
       const auto number = [&](const Dim& dim) {
         return g.call("reshape", {g.call("dims", {}, {{"values", Shape{dim}}})},
@@ -362,7 +362,7 @@ void copy(Call& call) {  // of copy_: src in the shape and dtype of self
   const Value self = call.tensor("self");
   const Value src = call.tensor(call.has("src") ? "src" : "other");
   if (src.rank() > self.rank())
-    call.refuse("src", text("has the shape ", src.shape(), ", wider than ", self.shape()));
+    call.refuse("src", str_cat("has the shape ", src.shape(), ", wider than ", self.shape()));
   Value y = cast(src, self.dtype());
   if (y.shape() != self.shape()) y = call.graph().call("expand", {y}, {{"shape", self.shape()}});
   call.returns(y);

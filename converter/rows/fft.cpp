@@ -15,7 +15,7 @@ namespace {
 Value pairs_argument(Call& call) {
   const Complex x = complex_operands(call, {"self"})[0];
   if (x.re.dtype() != f32 && x.re.dtype() != f64)
-    call.refuse("self", text("is ", x.re.dtype(), ", not f32 or f64"));
+    call.refuse("self", str_cat("is ", x.re.dtype(), ", not f32 or f64"));
   return pairs_of(x);
 }
 bool is_complex_argument(Call& call) { return call.is_complex(call.ref("self")); }
@@ -40,7 +40,7 @@ std::string factor(Call& call, bool inverse) {
   const std::string norm = call.string("norm", "backward");
   if (norm == "ortho") return "sqrt";
   if (norm != "backward" && norm != "forward")
-    call.refuse("norm", text("is '", norm, "', not backward, forward or ortho"));
+    call.refuse("norm", str_cat("is '", norm, "', not backward, forward or ortho"));
   return (norm == "backward") == inverse ? "n" : "none";
 }
 
@@ -80,7 +80,7 @@ Axes axes_of_call(Call& call, int rank) {
     for (const Dim& dim : given) axes.dims.push_back(normalized_axis(call, "dim", dim, rank));
   } else {
     const int count = two ? 2 : axes.sizes.empty() ? rank : static_cast<int>(axes.sizes.size());
-    if (count > rank) call.refuse(name, text("has ", count, " sizes for rank ", rank));
+    if (count > rank) call.refuse(name, str_cat("has ", count, " sizes for rank ", rank));
     for (int d = rank - count; d < rank; ++d) axes.dims.push_back(d);
   }
   if (axes.dims.empty()) call.refuse("dim", "is empty");
@@ -90,8 +90,8 @@ Axes axes_of_call(Call& call, int rank) {
       call.refuse("dim", "names a dim twice");
   axes.sizes.resize(axes.sizes.empty() ? axes.dims.size() : axes.sizes.size(), Dim(-1));
   if (axes.sizes.size() != axes.dims.size())
-    call.refuse(name, text("has ", static_cast<int64_t>(axes.sizes.size()), " sizes for ",
-                           static_cast<int64_t>(axes.dims.size()), " dims"));
+    call.refuse(name, str_cat("has ", static_cast<int64_t>(axes.sizes.size()), " sizes for ",
+                              static_cast<int64_t>(axes.dims.size()), " dims"));
   return axes;
 }
 
@@ -99,7 +99,7 @@ Value fitted(Call& call, Value x, const Axes& axes, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     if (axes.sizes[i] == Dim(-1)) continue;
     if (axes.sizes[i].is_constant() && axes.sizes[i].constant() < 1)
-      call.refuse("n", text("is ", axes.sizes[i], ", but must be positive"));
+      call.refuse("n", str_cat("is ", axes.sizes[i], ", but must be positive"));
     x = resized(x, axes.dims[i], axes.sizes[i]);
   }
   return x;
@@ -141,7 +141,7 @@ void complex_to_real(Call& call) {
   const int last = axes.dims.back();
   const Dim n = axes.sizes.back() == Dim(-1) ? (x.dim(last) - 1) * 2 : axes.sizes.back();
   if (n.is_constant() && n.constant() < 1)
-    call.refuse("n", text("is ", n, ", but must be positive"));
+    call.refuse("n", str_cat("is ", n, ", but must be positive"));
   x = fitted(call, x, axes, axes.dims.size() - 1);
   for (size_t i = 0; i + 1 < axes.dims.size(); ++i)
     x = transform(x, axes.dims[i], inverse, factor(call, inverse));
@@ -222,7 +222,7 @@ Value window_of(Call& call, DType dtype, int64_t size, int64_t length) {
     window = g.call("full", {}, {{"shape", Dims{length}}, {"value", 1.0}, {"dtype", dtype}});
   }
   if (window.rank() != 1 || !(window.dim(0) == Dim(length)))
-    call.refuse("window", text("is ", window.shape(), ", but must be [", length, "]"));
+    call.refuse("window", str_cat("is ", window.shape(), ", but must be [", length, "]"));
   const int64_t before = (size - length) / 2, after = size - length - before;
   return g.call("concat", {zeros(g, dtype, {before}), window, zeros(g, dtype, {after})},
                 {{"dim", 0}});
@@ -307,7 +307,7 @@ void istft(Call& call) {
   const bool returns_complex = call.flag("return_complex", false);
   if (onesided && returns_complex) call.refuse("return_complex", "is true with onesided");
   if (!(x.dim(2) == Dim(onesided ? f.size / 2 + 1 : f.size)))
-    call.refuse("self", text("has ", x.dim(2), " frequencies, which do not fit n_fft ", f.size));
+    call.refuse("self", str_cat("has ", x.dim(2), " frequencies, which do not fit n_fft ", f.size));
   if (onesided) x = whole(x, 2, f.size);
   x = transform(x, 2, true, call.flag("normalized", false) ? "sqrt" : "n");
   const Value window = window_of(call, x.dtype(), f.size, f.length);

@@ -19,9 +19,10 @@ class Derivative {
         size_(y_.dim(dim)),
         h_(h),
         order_(call.number("edge_order", 1)) {
-    if (order_ != 1 && order_ != 2) call.refuse("edge_order", text("is ", order_, ", not 1 or 2"));
+    if (order_ != 1 && order_ != 2)
+      call.refuse("edge_order", str_cat("is ", order_, ", not 1 or 2"));
     if (size_.upper_bound() <= order_)
-      call.refuse("self", text("has the size ", size_, " along dim ", dim));
+      call.refuse("self", str_cat("has the size ", size_, " along dim ", dim));
     if (!at) return;
     if (at.rank() != 1) call.refuse("spacing", "holds a tensor that has not one dim");
     Shape shape(y_.rank(), Dim(1));
@@ -91,8 +92,8 @@ void gradient_of(Call& call) {
     spacing = call.reals("spacing");
   if (spacing.size() == 1) spacing.resize(dims.size(), spacing[0]);
   if ((places.empty() ? spacing.size() : places.size()) != dims.size())
-    call.refuse("spacing",
-                text("has not one entry for each of ", static_cast<int64_t>(dims.size()), " dims"));
+    call.refuse("spacing", str_cat("has not one entry for each of ",
+                                   static_cast<int64_t>(dims.size()), " dims"));
   Values results;
   for (size_t i = 0; i < dims.size(); ++i)
     results.push_back(

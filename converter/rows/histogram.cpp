@@ -22,7 +22,7 @@ Value full(Graph& g, const Shape& shape, double value, DType dtype) {
 Value even_edges(Call& call, const Value& x) {
   Graph& g = call.graph();
   const Dim bins = call.integer("bins", 100);
-  if (bins.is_constant() && bins.constant() < 1) call.refuse("bins", text("is ", bins));
+  if (bins.is_constant() && bins.constant() < 1) call.refuse("bins", str_cat("is ", bins));
   Value low, high;
   const std::vector<double> range = call.reals("range");
   if (!range.empty()) {
@@ -48,13 +48,13 @@ void histogram(Call& call) {
   Graph& g = call.graph();
   const Value given = call.tensor("self");
   if (given.dtype() != f32 && given.dtype() != f64)
-    call.refuse("self", text("is ", given.dtype(), "; histogram takes f32 and f64"));
+    call.refuse("self", str_cat("is ", given.dtype(), "; histogram takes f32 and f64"));
   const Dim size = count(given.shape());
   const Value x = reshape(given, {size});
   const bool has_edges = call.find("bins") != nullptr && call.find("bins")->is_tensor();
   const Value edges =
       has_edges ? convert::cast(call.tensor("bins"), x.dtype()) : even_edges(call, x);
-  if (edges.rank() != 1) call.refuse("bins", text("has the shape ", edges.shape()));
+  if (edges.rank() != 1) call.refuse("bins", str_cat("has the shape ", edges.shape()));
   const Dim bins = edges.dim(0) - 1;
   const auto edge = [&](const Dim& at) { return reshape(slice(edges, 0, at, at + 1), Shape{}); };
   const Value inside = logical_and(ge(x, edge(0)), le(x, edge(bins)));
@@ -80,18 +80,18 @@ void segment_reduce(Call& call) {
   const Value x = call.tensor("data");
   const std::string reduce = call.string("reduce");
   if (!is_float(x.dtype()) || x.rank() == 0)
-    call.refuse("data", text("is ", TensorType{x.dtype(), x.shape()}));
+    call.refuse("data", str_cat("is ", TensorType{x.dtype(), x.shape()}));
   if (call.has("indices")) call.refuse("indices", "are given, which is not supported");
   if (call.number("axis", 0) != 0) call.refuse("axis", "is not 0");
   Value ends, lengths;  // i64[segments]
   if (call.has("offsets")) {
     const Value offsets = convert::cast(call.tensor("offsets"), i64);
-    if (offsets.rank() != 1) call.refuse("offsets", text("has the shape ", offsets.shape()));
+    if (offsets.rank() != 1) call.refuse("offsets", str_cat("has the shape ", offsets.shape()));
     ends = slice(offsets, 0, 1, offsets.dim(0));
     lengths = ends - slice(offsets, 0, 0, offsets.dim(0) - 1);
   } else {
     lengths = convert::cast(call.tensor("lengths"), i64);
-    if (lengths.rank() != 1) call.refuse("lengths", text("has the shape ", lengths.shape()));
+    if (lengths.rank() != 1) call.refuse("lengths", str_cat("has the shape ", lengths.shape()));
     ends = g.call("cumsum", {lengths}, {{"dim", 0}});
   }
   const Dim segments = lengths.dim(0), rows = x.dim(0);
@@ -112,7 +112,7 @@ void segment_reduce(Call& call) {
     kind = "prod";
     initial = 1;
   } else if (reduce != "sum" && !mean) {
-    call.refuse("reduce", text("is '", reduce, "'"));
+    call.refuse("reduce", str_cat("is '", reduce, "'"));
   }
   if (has_initial) initial = call.real("initial");
   Shape shape = x.shape();

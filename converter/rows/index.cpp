@@ -15,7 +15,7 @@ using Values = std::vector<Value>;
 
 Value wide_index(Call& call, std::string_view argument) {
   const Value index = call.tensor(argument);
-  if (!is_integer(index.dtype())) call.refuse(argument, text("is ", index.dtype()));
+  if (!is_integer(index.dtype())) call.refuse(argument, str_cat("is ", index.dtype()));
   return cast(index, i64);
 }
 
@@ -141,7 +141,7 @@ void masked_select(Call& call) {
 
 void one_hot(Call& call) {
   const Value x = call.tensor("self");
-  if (x.dtype() != i64) call.refuse("self", text("is ", x.dtype(), ", but must be i64"));
+  if (x.dtype() != i64) call.refuse("self", str_cat("is ", x.dtype(), ", but must be i64"));
   call.returns(
       call.graph().call("one_hot", {x}, {{"num_classes", call.integer("num_classes", -1)}}));
 }

@@ -101,8 +101,8 @@ Indexing indexing_of(Call& call, const Value& x) {
       for (int d = 0; d < index.rank() && at + d < x.rank(); ++d) {
         const Dim& size = x.dim(at + d);
         if (size.is_constant() && index.dim(d).is_constant() && !(size == index.dim(d)))
-          call.refuse("indices", text("holds a mask of shape ", index.shape(),
-                                      " for a tensor of shape ", x.shape()));
+          call.refuse("indices", str_cat("holds a mask of shape ", index.shape(),
+                                         " for a tensor of shape ", x.shape()));
       }
       for (const Value& column : columns(nonzero_of(index))) {
         result.indices.push_back(column);
@@ -110,12 +110,13 @@ Indexing indexing_of(Call& call, const Value& x) {
       }
     } else {
       if (!is_integer(index.dtype()))
-        call.refuse("indices", text("holds a tensor of ", index.dtype()));
+        call.refuse("indices", str_cat("holds a tensor of ", index.dtype()));
       result.indices.push_back(cast(index, i64));
       dims.push_back(at++);
     }
   }
-  if (at > x.rank()) call.refuse("indices", text("are too many for a tensor of rank ", x.rank()));
+  if (at > x.rank())
+    call.refuse("indices", str_cat("are too many for a tensor of rank ", x.rank()));
   if (dims.empty()) return result;
   Shape shape;
   for (const Value& index : result.indices)

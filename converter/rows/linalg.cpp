@@ -246,10 +246,11 @@ void lstsq(Call& call) {
   if (empty) call.refuse("self", "has no elements");
   const bool values = driver == "gelsd" || driver == "gelss";
   if (!values && driver != "gelsy" && driver != "gels")
-    call.refuse("driver", text("is '", driver, "'"));
+    call.refuse("driver", str_cat("is '", driver, "'"));
   if (values && m.constant() > n.constant())
-    call.refuse("driver", text("is '", driver,
-                               "', which has residuals only where data has full rank: take gelsy"));
+    call.refuse("driver",
+                str_cat("is '", driver,
+                        "', which has residuals only where data has full rank: take gelsy"));
   const double epsilon = a.dtype() == f64 ? 0x1p-52 : 0x1p-23;
   const double relative = call.has("rcond")
                               ? call.real("rcond")

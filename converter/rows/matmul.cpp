@@ -277,7 +277,7 @@ void cross(Call& call) {
     if ((*shape)[d] == Dim(3)) dim = d;
   if (dim < 0) dim += rank;
   if (dim < 0 || dim >= rank || !((*shape)[dim] == Dim(3)))
-    call.refuse("dim", text("must name a dim of size 3 of ", *shape));
+    call.refuse("dim", str_cat("must name a dim of size 3 of ", *shape));
   cross_along(call, dim, v);
 }
 

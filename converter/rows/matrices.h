@@ -18,8 +18,9 @@ using Values = std::vector<Value>;
 inline Value matrices(Call& call, std::string_view argument) {
   const Value x = call.tensor(argument);
   if (x.dtype() != f32 && x.dtype() != f64)
-    call.refuse(argument, text("is ", x.dtype(), "; matrices must be f32 or f64"));
-  if (x.rank() < 2) call.refuse(argument, text("has the shape ", x.shape(), ", not of a matrix"));
+    call.refuse(argument, str_cat("is ", x.dtype(), "; matrices must be f32 or f64"));
+  if (x.rank() < 2)
+    call.refuse(argument, str_cat("has the shape ", x.shape(), ", not of a matrix"));
   return x;
 }
 // Older schemas call the same argument self.

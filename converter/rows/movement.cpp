@@ -162,7 +162,7 @@ void permute_row(Call& call) {
   Dims dims;
   for (int axis : axes_of(call, "dims", rank)) dims.emplace_back(axis);
   if (static_cast<int>(dims.size()) != rank)
-    call.refuse("dims", text("has ", int64_t(dims.size()), " entries for rank ", rank));
+    call.refuse("dims", str_cat("has ", int64_t(dims.size()), " entries for rank ", rank));
   give_view(call, permute_view(dims));
 }
 
@@ -181,13 +181,13 @@ void transpose(Call& call) {
 
 void t(Call& call) {
   const int rank = call.tensor("self").rank();
-  if (rank > 2) call.refuse("self", text("has rank ", rank, ", t() takes 2 dims at most"));
+  if (rank > 2) call.refuse("self", str_cat("has rank ", rank, ", t() takes 2 dims at most"));
   swap_dims(call, rank, 0, rank == 2 ? 1 : 0);
 }
 
 void swap_last(Call& call) {
   const int rank = call.tensor("self").rank();
-  if (rank < 2) call.refuse("self", text("has rank ", rank, ", but needs two dims"));
+  if (rank < 2) call.refuse("self", str_cat("has rank ", rank, ", but needs two dims"));
   swap_dims(call, rank, rank - 2, rank - 1);
 }
 
@@ -218,7 +218,7 @@ void expand_row(Call& call) {
   const Shape shape = shape_of(call);
   Shape size = call.integers("size");
   if (size.size() < shape.size())
-    call.refuse("size", text("has fewer dims than the tensor, which is ", shape));
+    call.refuse("size", str_cat("has fewer dims than the tensor, which is ", shape));
   const size_t added = size.size() - shape.size();
   for (size_t d = 0; d < size.size(); ++d) {
     if (!(size[d] == Dim(-1))) continue;

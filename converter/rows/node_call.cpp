@@ -74,7 +74,7 @@ bool NodeCall::is_one(const Dim& size, std::string_view reason) {
 
 Dim NodeCall::size_of(const Value& number) {
   const auto size = memory().size_of(memory().make_number(number));
-  if (!size) throw Refusal{text("a size is ", number.dtype(), number.shape()), ""};
+  if (!size) throw Refusal{str_cat("a size is ", number.dtype(), number.shape()), ""};
   return *size;
 }
 
@@ -95,39 +95,39 @@ const Item& NodeCall::argument(int index) const {
 }
 
 const Item& NodeCall::at(int index) const {
-  if (index >= argument_count()) refuse(text(index), "is missing");
+  if (index >= argument_count()) refuse(str_cat(index), "is missing");
   return argument(index);
 }
 
 Dim NodeCall::integer_at(int index) const {
   const auto scalar = scalar_of(at(index));
   if (!scalar || !scalar->is_integral())
-    refuse(text(index), text("is ", describe(at(index)), ", not an integer"));
+    refuse(str_cat(index), str_cat("is ", describe(at(index)), ", not an integer"));
   return scalar->top;
 }
 
 int64_t NodeCall::number_at(int index) const {
   const Dim value = integer_at(index);
   if (!value.is_constant())
-    refuse(text(index), text("depends on the size ", value, ", but must be a constant"));
+    refuse(str_cat(index), str_cat("depends on the size ", value, ", but must be a constant"));
   return value.constant();
 }
 
 const std::string& NodeCall::string_at(int index) const {
   const auto* value = std::get_if<std::string>(&at(index).value);
-  if (value == nullptr) refuse(text(index), "is not a string");
+  if (value == nullptr) refuse(str_cat(index), "is not a string");
   return *value;
 }
 
 std::shared_ptr<List> NodeCall::list_at(int index) const {
   const auto* value = std::get_if<std::shared_ptr<List>>(&at(index).value);
-  if (value == nullptr) refuse(text(index), "is not a list");
+  if (value == nullptr) refuse(str_cat(index), "is not a list");
   return *value;
 }
 
 std::shared_ptr<Dict> NodeCall::dict_at(int index) const {
   const auto* value = std::get_if<std::shared_ptr<Dict>>(&at(index).value);
-  if (value == nullptr) refuse(text(index), "is not a dict");
+  if (value == nullptr) refuse(str_cat(index), "is not a dict");
   return *value;
 }
 

@@ -305,7 +305,7 @@ void instance_norm(Call& call) {
 
 // The 2-norm (or p) of every slice of v along dim, with v's rank; dim -1: of the whole of v.
 Value norm_except(Call& call, const Value& v, double p, int64_t dim) {
-  if (dim < -1 || dim >= v.rank()) call.refuse("dim", text("is ", dim, ", v is ", v.shape()));
+  if (dim < -1 || dim >= v.rank()) call.refuse("dim", str_cat("is ", dim, ", v is ", v.shape()));
   std::vector<Dim> others;
   for (int64_t d = 0; d < v.rank(); ++d)
     if (d != dim) others.emplace_back(d);

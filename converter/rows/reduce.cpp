@@ -174,7 +174,7 @@ int64_t axis_of(const Value& x, const Dim& dim) {
 // amax, amin or sum of the singular values.
 Value singular_norm(Call& call, const Value& x, const Dims& dims, std::string_view reduction) {
   if (x.dtype() != f32 && x.dtype() != f64)
-    call.refuse("ord", text("needs singular values, which ", x.dtype(), " has not"));
+    call.refuse("ord", str_cat("needs singular values, which ", x.dtype(), " has not"));
   const int64_t rows = axis_of(x, dims[0]), columns = axis_of(x, dims[1]);
   Dims order;
   for (int64_t d = 0; d < x.rank(); ++d)
@@ -193,7 +193,7 @@ Value matrix_norm_value(Call& call, const Value& x, Dims dims, double order) {
   const bool columns = std::abs(order) == 1;
   if (std::abs(order) == 2) return singular_norm(call, x, dims, order > 0 ? "amax" : "amin");
   if (!columns && !std::isinf(order))
-    call.refuse("ord", text("is ", order, ", which is no norm of a matrix"));
+    call.refuse("ord", str_cat("is ", order, ", which is no norm of a matrix"));
   const int64_t inner = axis_of(x, columns ? dims[0] : dims[1]);
   int64_t outer = axis_of(x, columns ? dims[1] : dims[0]);
   const bool keep = keepdim(call);

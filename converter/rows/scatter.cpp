@@ -9,7 +9,7 @@ namespace {
 
 Value wide_index(Call& call) {
   const Value index = call.tensor("index");
-  if (!is_integer(index.dtype())) call.refuse("index", text("is ", index.dtype()));
+  if (!is_integer(index.dtype())) call.refuse("index", str_cat("is ", index.dtype()));
   return cast(index, i64);
 }
 
@@ -20,7 +20,7 @@ std::string reduction(const Call& call, std::string_view name) {
   if (name == "sum" || name == "add") return "add";
   if (name == "multiply" || name == "prod") return "prod";
   if (name == "mean" || name == "amax" || name == "amin") return std::string(name);
-  call.refuse("reduce", text("is '", name, "'"));
+  call.refuse("reduce", str_cat("is '", name, "'"));
 }
 
 Value scattered(Call& call, const Value& x, const Value& index, const Value& src,
@@ -65,7 +65,7 @@ Value reduced(Call& call, const Value& x, const Value& src, const std::string& r
   shape[dim] = count(index.shape());
   if (from.rank() == 0) from = reshape(from, Shape(shape.size(), Dim(1)));
   if (from.rank() != wide.rank())
-    call.refuse("source", text("is ", from.shape(), ", but the tensor is ", x.shape()));
+    call.refuse("source", str_cat("is ", from.shape(), ", but the tensor is ", x.shape()));
   const Value y =
       call.graph().call("index_reduce", {wide, at_least_1d(index), from},
                         {{"dim", dim}, {"reduce", reduce}, {"include_self", include_self}});

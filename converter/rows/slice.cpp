@@ -82,7 +82,7 @@ void parts_of_sizes(Call& call, std::string_view argument) {
   for (const Dim& size : sizes) sum = sum + size;
   const Dim left = a.size - sum;
   if (left.is_constant() && left.constant() != 0)
-    call.refuse(argument, text("sums up to ", sum, ", but the dim has size ", a.size));
+    call.refuse(argument, str_cat("sums up to ", sum, ", but the dim has size ", a.size));
   call.graph().guard(sum, Relation::eq, a.size, "split");
   parts(call, a.dim, sizes);
 }
@@ -98,8 +98,8 @@ void equal_parts(Call& call, const Along& a, const Dim& size, int64_t pieces) {
 void give_pieces(Call& call, const Along& a, const Dim& size, Dim count, int64_t usual) {
   const TensorRef base = call.ref("self");
   if (call.is_complex(base))
-    call.refuse("self", text("has the symbolic size ", a.size, " along dim ", a.dim,
-                             ", so the number of parts is not known"));
+    call.refuse("self", str_cat("has the symbolic size ", a.size, " along dim ", a.dim,
+                                ", so the number of parts is not known"));
   auto list = std::make_shared<List>();
   list->pieces = std::make_shared<Pieces>(
       Pieces{base, a.dim, size, std::move(count), usual, is_copy(call), &call.graph()});
@@ -218,8 +218,8 @@ void dsplit(Call& call) { split_dim(call, 2); }
 void unbind(Call& call) {
   const Along a = along(call);
   if (!a.size.is_constant())
-    call.refuse("self", text("has the symbolic size ", a.size, " along dim ", a.dim,
-                             ", so the number of parts is not known"));
+    call.refuse("self", str_cat("has the symbolic size ", a.size, " along dim ", a.dim,
+                                ", so the number of parts is not known"));
   std::vector<View> views;
   for (int64_t i = 0; i < a.size.constant(); ++i) views.push_back(select_view(a.dim, i));
   give_views(call, std::move(views));

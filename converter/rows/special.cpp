@@ -98,7 +98,7 @@ void ndtri(Call& call) {
 // corrected where log2 is rounded to the other side of an integer.
 void frexp(Call& call) {
   const Value given = call.tensor("self");
-  if (!is_float(given.dtype())) call.refuse("self", text("is ", given.dtype()));
+  if (!is_float(given.dtype())) call.refuse("self", str_cat("is ", given.dtype()));
   const Value x = convert::cast(given, f64);
   const auto real = [&](double value) { return number_like(x, value); };
   const Value is_tiny = lt(abs(x), real(0x1p-960));

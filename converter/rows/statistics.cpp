@@ -34,7 +34,7 @@ Value trapezoids(Call& call, int& axis) {
     shape[axis] = x.dim(0);
     x = reshape(x, std::move(shape));
   } else if (x.rank() != y.rank()) {
-    call.refuse("x", text("has the shape ", x.shape(), ", y has ", y.shape()));
+    call.refuse("x", str_cat("has the shape ", x.shape(), ", y has ", y.shape()));
   }
   return sums * (slice(x, axis, 1, x.dim(axis)) - slice(x, axis, 0, x.dim(axis) - 1)) * 0.5;
 }
@@ -122,14 +122,14 @@ void check_known(Call& call, const Value& x, int64_t r, bool again) {
     rows *=
         static_cast<double>(x.dim(0).constant() + (again ? i : -i)) / static_cast<double>(i + 1);
   if (rows > static_cast<double>(kMostRows))
-    call.refuse("self", text("has ", x.dim(0), " rows and so ", rows, " choices of ", r,
-                             ", at most ", kMostRows, " are supported"));
+    call.refuse("self", str_cat("has ", x.dim(0), " rows and so ", rows, " choices of ", r,
+                                ", at most ", kMostRows, " are supported"));
 }
 void combinations(Call& call) {
   const Value x = call.tensor("self");
   const int64_t r = call.number("r", 2);
   const bool again = call.flag("with_replacement", false);
-  if (r < 0) call.refuse("r", text("is ", r));
+  if (r < 0) call.refuse("r", str_cat("is ", r));
   check_known(call, x, r, again);
   if (x.rank() != 1) call.refuse("self", "must have one dim");
   if (r == 0) return call.returns(slice(x, 0, 0, 0));

@@ -89,8 +89,8 @@ View expand_view(Shape shape) {
   return {[shape](Value base) { return expand(base, shape); },
           [shape](Value base, Value value) {
             if (!(count(base.shape()) == count(shape)))
-              throw Refusal{text("a write through a tensor of shape ", base.shape(),
-                                 " that was expanded to ", shape),
+              throw Refusal{str_cat("a write through a tensor of shape ", base.shape(),
+                                    " that was expanded to ", shape),
                             "use clone() or repeat() before the write"};
             return reshape(value, base.shape());
           },
@@ -166,9 +166,9 @@ void give_views(Call& call, std::vector<View> views, std::string_view argument) 
 }
 
 int normalized_axis(const Call& call, std::string_view argument, const Dim& dim, int rank) {
-  if (!dim.is_constant()) call.refuse(argument, text("is ", dim, ", but must be a number"));
+  if (!dim.is_constant()) call.refuse(argument, str_cat("is ", dim, ", but must be a number"));
   const Result<int> axis = normalize_axis(dim.constant(), rank);
-  if (!axis.ok()) call.refuse(argument, text("is wrong: ", axis.status().message()));
+  if (!axis.ok()) call.refuse(argument, str_cat("is wrong: ", axis.status().message()));
   return *axis;
 }
 
@@ -191,7 +191,7 @@ std::vector<int> axes_of(const Call& call, std::string_view argument, int rank) 
   for (const Dim& dim : integer_list(call, argument)) {
     const int axis = normalized_axis(call, argument, dim, rank);
     if (std::find(axes.begin(), axes.end(), axis) != axes.end())
-      call.refuse(argument, text("names dim ", axis, " twice"));
+      call.refuse(argument, str_cat("names dim ", axis, " twice"));
     axes.push_back(axis);
   }
   return axes;
@@ -321,12 +321,12 @@ Bounds slice_bounds(Call& call, const Dim& size) {
 }
 
 Dim wrapped(Call& call, std::string_view argument, const Dim& index, const Dim& size) {
-  const std::string reason = text("index ", index);
+  const std::string reason = str_cat("index ", index);
   Graph& g = call.graph();
   g.guard(index, Relation::lt, size, reason);
   if (index.lower_bound() < 0) g.guard(-index, Relation::le, size, reason);
   if (Status status = g.take_status(); !status.ok())
-    call.refuse(argument, text("is ", index, ", which is out of range of a dim of size ", size));
+    call.refuse(argument, str_cat("is ", index, ", which is out of range of a dim of size ", size));
   if (index.lower_bound() >= 0) return index;
   return index.upper_bound() < 0 ? size + index : mod(index, size);
 }

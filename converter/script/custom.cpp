@@ -14,7 +14,7 @@ constexpr std::string_view kExample = "write it like 'acme.wave(x, gain: float =
 
 template <class... Parts>
 [[noreturn]] void usage(std::string_view text_given, const Parts&... parts) {
-  throw Failure{Exit::usage, text("--custom '", text_given, "' ", parts...)};
+  throw Failure{Exit::usage, str_cat("--custom '", text_given, "' ", parts...)};
 }
 
 std::string replaced(std::string_view from, std::string_view what, std::string_view by) {
@@ -70,13 +70,13 @@ std::string fitting(const NodeCall& call, const Op& op) {
     const std::string& given = call.node().argument_names.at(i);
     const Item& item = call.argument(i);
     if (is_tensor(item))
-      inputs += text(inputs.empty() ? "" : ", ", has_name(given) ? given : text("x", i));
+      inputs += str_cat(inputs.empty() ? "" : ", ", has_name(given) ? given : str_cat("x", i));
     else
-      attributes += text(", ", has_name(given) ? given : text("a", i), ": ", type_of(item));
+      attributes += str_cat(", ", has_name(given) ? given : str_cat("a", i), ": ", type_of(item));
   }
   const std::string first = inputs.substr(0, inputs.find(','));
-  return text("--custom '", op.name(), "(", inputs, attributes, ") -> like ", first,
-              "', with the names that the application's op has");
+  return str_cat("--custom '", op.name(), "(", inputs, attributes, ") -> like ", first,
+                 "', with the names that the application's op has");
 }
 
 Attr attribute(const NodeCall& call, std::string_view argument, AttrType type) {
@@ -135,7 +135,7 @@ class Arguments {
   std::vector<Value> inputs() {
     for (size_t i = 0; i < inputs_.size(); ++i)
       if (!given_[i] && !signature_.inputs[i].optional)
-        throw Refusal{text("the call gives no input '", signature_.inputs[i].name, "'"),
+        throw Refusal{str_cat("the call gives no input '", signature_.inputs[i].name, "'"),
                       fitting(call_, op_)};
     inputs_.insert(inputs_.end(), rest_.begin(), rest_.end());
     return inputs_;
@@ -144,8 +144,8 @@ class Arguments {
 
  private:
   [[noreturn]] void refuse(std::string_view argument, std::string_view what) const {
-    throw Refusal{text("argument '", argument, "' ", what, " in the signature ",
-                       op_.def.signature.substr(0, op_.def.signature.find(" ->"))),
+    throw Refusal{str_cat("argument '", argument, "' ", what, " in the signature ",
+                          op_.def.signature.substr(0, op_.def.signature.find(" ->"))),
                   fitting(call_, op_)};
   }
   void set_input(size_t index, const std::string& argument, const Item& item) {
@@ -183,7 +183,8 @@ CustomOp parse_custom(std::string_view given) {
   const size_t arrow = rest.find("->");
   if (!custom.bare && arrow == std::string_view::npos)
     usage(given, "does not say what its results are like; ", kExample);
-  std::string head = custom.bare ? text(rest, "(xs...)") : std::string(trim(rest.substr(0, arrow)));
+  std::string head =
+      custom.bare ? str_cat(rest, "(xs...)") : std::string(trim(rest.substr(0, arrow)));
   std::string_view results = custom.bare ? std::string_view("like xs") : rest.substr(arrow + 2);
   std::vector<std::string> names;
   for (size_t start = 0; start <= results.size();) {
@@ -194,7 +195,7 @@ CustomOp parse_custom(std::string_view given) {
       usage(given, "has the result '", result, "', which names no input; ", kExample,
             "; an op whose result has a shape of its own cannot be declared");
     names.emplace_back(trim(result.substr(5)));
-    head += text(names.size() == 1 ? " -> " : ", ", kLike, names.back());
+    head += str_cat(names.size() == 1 ? " -> " : ", ", kLike, names.back());
   }
   Result<Signature> signature = Signature::parse(head);
   if (!signature.ok()) usage(given, "is no signature: ", signature.status().message());
@@ -224,7 +225,7 @@ CustomRegistry::CustomRegistry(const std::vector<CustomOp>& ops) : ops_(ops.begi
     row.infer = infer;
     row.expand = stand_in;
     if (Status status = registry_.add(row); !status.ok())
-      throw Failure{Exit::usage, text("--custom: ", status.message())};
+      throw Failure{Exit::usage, str_cat("--custom: ", status.message())};
   }
 }
 

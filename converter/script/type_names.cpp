@@ -7,7 +7,7 @@ namespace hg::convert {
 
 std::optional<std::string> inside_of(std::string_view type, std::string_view name) {
   for (const char open : {'[', '('}) {
-    const std::string head = text(name, std::string_view(&open, 1));
+    const std::string head = str_cat(name, std::string_view(&open, 1));
     if (type.starts_with(head) && type.size() > head.size())
       return std::string(type.substr(head.size(), type.size() - head.size() - 1));
   }

@@ -127,9 +127,9 @@ Status prepare(PrepareContext& c) {
     const float* weight = c.in(1).as<float>();
     // Phases depend on the stride, and their kernel elements on the padding.
     const std::string key =
-        text("conv.columns", s.transposed ? ".transposed" : "", g.table->mr, "/", step[0], ",",
-             step[1], ",", step[2], "/", s.padding[0] % step[0], ",", s.padding[1] % step[1], ",",
-             s.padding[2] % step[2], "/", int64_t(g.phases.size()));
+        str_cat("conv.columns", s.transposed ? ".transposed" : "", g.table->mr, "/", step[0], ",",
+                step[1], ",", step[2], "/", s.padding[0] % step[0], ",", s.padding[1] % step[1],
+                ",", s.padding[2] % step[2], "/", int64_t(g.phases.size()));
     g.packed =
         static_cast<const float*>(c.pack(1, key, s.o * all_depths * 4, [g, weight](void* to) {
           for (const Phase& phase : g.phases)

@@ -113,7 +113,7 @@ Status prepare(PrepareContext& c) {
     const float* weight = c.in(1).as<float>();
     const int64_t rows = s.group_o(), depth = w.depth(), piece_depth = w.channels * w.taps();
     w.packed = static_cast<const float*>(c.pack(
-        1, text("conv.direct", w.table->mr, "/", s.groups), s.o * depth * 4,
+        1, str_cat("conv.direct", w.table->mr, "/", s.groups), s.o * depth * 4,
         [=, groups = s.groups, mr = w.table->mr](void* to) {
           for (int64_t group = 0; group < groups; ++group)
             for (int64_t k0 = 0; k0 < depth; k0 += piece_depth)

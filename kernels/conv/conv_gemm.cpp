@@ -157,7 +157,7 @@ Status prepare(PrepareContext& c) {
   if (c.is_constant(1) && rows > 0 && depth > 0) {
     const float* weight = c.in(1).as<float>();
     const char* order = s.transposed ? "transposed" : g.by_taps ? "taps" : "rows";
-    const std::string key = text("conv.", order, g.table->mr, "/", s.groups);
+    const std::string key = str_cat("conv.", order, g.table->mr, "/", s.groups);
     if (c.precision() == Precision::bf16)
       g.rounded = static_cast<const BFloat16*>(
           c.pack(1, key + ".bf16", s.o * depth * 2, [g, weight](void* to) {

@@ -92,11 +92,11 @@ Status prepare(PrepareContext& c) {
   w.phase_width = ceil_div(s.out[2], s.stride[2]);
   w.panel_floats = std::min(kDepthPiece, s.c) * panels * nr;
   w.product_floats = w.tile_o * w.taps() * panels * nr;
-  w.packed = static_cast<const float*>(c.pack(1, text("conv.overlap", w.table->mr, "/", w.tile_o),
-                                              s.o * w.taps() * s.c * 4,
-                                              [w, weight = c.in(1).as<float>()](void* to) {
-                                                pack_weight(w, weight, static_cast<float*>(to));
-                                              }));
+  w.packed = static_cast<const float*>(
+      c.pack(1, str_cat("conv.overlap", w.table->mr, "/", w.tile_o), s.o * w.taps() * s.c * 4,
+             [w, weight = c.in(1).as<float>()](void* to) {
+               pack_weight(w, weight, static_cast<float*>(to));
+             }));
   if (w.packed == nullptr)
     return out_of_memory(c.label(), ": no memory for ", s.o * w.taps() * s.c * 4,
                          " bytes of packed weights");

@@ -129,7 +129,7 @@ Status prepare(PrepareContext& c) {
   e.packed_at = tile_workspace(e.lanes, e.slot_bytes);
   if (c.is_constant(1))
     e.packed = static_cast<const float*>(
-        c.pack(1, text("conv.to_channels_last", e.table->panel), e.packed_floats() * 4,
+        c.pack(1, str_cat("conv.to_channels_last", e.table->panel), e.packed_floats() * 4,
                [o = s.o, depth = e.depth(), panel = e.table->panel, weight = c.in(1).as<float>()](
                    void* to) { pack_weight(o, depth, panel, weight, static_cast<float*>(to)); }));
   c.set_workspace(e.packed_at + (e.packed == nullptr ? e.packed_floats() * 4 : 0));

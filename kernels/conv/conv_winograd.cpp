@@ -198,7 +198,7 @@ Status prepare(PrepareContext& c) {
 
   const int64_t packed_bytes = w.elements() * s.o * w.c * 4;
   w.packed =
-      static_cast<const float*>(c.pack(1, text("winograd", w.m, ".", w.gemm->mr, "/", w.blocks),
+      static_cast<const float*>(c.pack(1, str_cat("winograd", w.m, ".", w.gemm->mr, "/", w.blocks),
                                        packed_bytes, [w, weight = c.in(1).as<float>()](void* to) {
                                          pack_weight(w, weight, static_cast<float*>(to));
                                        }));

@@ -140,8 +140,8 @@ Status prepare(PrepareContext& c) {
     const int64_t panels = ceil_div(s.n, nr);
     const bool rounds = c.precision() == Precision::bf16;
     // One matrix may be a factor here and its transpose one elsewhere.
-    const std::string key =
-        text(rounds ? "gemm.bf16." : "gemm.b", nr, "/", s.n, ",", s.k, ",", s.b_row, ",", s.b_col);
+    const std::string key = str_cat(rounds ? "gemm.bf16." : "gemm.b", nr, "/", s.n, ",", s.k, ",",
+                                    s.b_row, ",", s.b_col);
     const int64_t bytes = panels * nr * s.k * (rounds ? 2 : 4);
     const auto* packed = c.pack(
         1, key, bytes,
@@ -266,7 +266,7 @@ Status prepare_gemv(PrepareContext& c) {
   const MatmulShape& s = g.s;
   if (c.precision() == Precision::bf16 && c.is_constant(1) && s.batches() == 1 && takes_dots(s))
     g.rounded_b = static_cast<const BFloat16*>(
-        c.pack(1, text("gemm.bf16.rows/", s.n, ",", s.k, ",", s.b_col), s.n * s.k * 2,
+        c.pack(1, str_cat("gemm.bf16.rows/", s.n, ",", s.k, ",", s.b_col), s.n * s.k * 2,
                [b = c.in(1).as<float>(), n = s.n, k = s.k, step = s.b_col](void* to) {
                  auto* const rounded = static_cast<BFloat16*>(to);
                  for (int64_t j = 0; j < n; ++j)

@@ -36,7 +36,7 @@ Status prepare_scan(PrepareContext& c, FusedScan s) {
   s.grain = std::max<int64_t>(1, (int64_t{1} << 17) / work);
   s.packed_floats = s.blocks * s.table->units * gate_count(s.cell) * s.hidden;
   s.packed = static_cast<const float*>(
-      c.pack(s.weight, text("rnn", s.table->units), s.packed_floats * 4,
+      c.pack(s.weight, str_cat("rnn", s.table->units), s.packed_floats * 4,
              [s, weight = c.in(s.weight).as<float>()](void* to) {
                s.table->pack(s.cell, s.hidden, weight, static_cast<float*>(to));
              }));

@@ -231,9 +231,9 @@ std::string header_text(DType dtype, const Sizes& shape) {
     if (row.dtype == dtype) code = row.code;
   }
   const char* order = size_of(dtype) == 1 ? "|" : "<";
-  std::string out = text("{'descr': '", order, code, "', 'fortran_order': False, 'shape': (");
+  std::string out = str_cat("{'descr': '", order, code, "', 'fortran_order': False, 'shape': (");
   for (int i = 0; i < shape.rank(); ++i) {
-    out += text(i == 0 ? "" : " ", shape[i], i == 0 || i + 1 < shape.rank() ? "," : "");
+    out += str_cat(i == 0 ? "" : " ", shape[i], i == 0 || i + 1 < shape.rank() ? "," : "");
   }
   out += "), }";
   const size_t prefix = kMagicBytes + 4;

@@ -102,8 +102,8 @@ class Printer {
   // Of integers and bool.
   static std::string exact(const Tensor& tensor) {
     if (tensor.dtype == boolean) return element(tensor, 0) != 0 ? "True" : "False";
-    if (tensor.dtype == i64) return hg::text(*tensor.as<int64_t>());
-    return hg::text(static_cast<int64_t>(element(tensor, 0)));
+    if (tensor.dtype == i64) return str_cat(*tensor.as<int64_t>());
+    return str_cat(static_cast<int64_t>(element(tensor, 0)));
   }
   std::string one(const Tensor& tensor) const {
     if (is_float(tensor.dtype)) return real_.text(element(tensor, 0));
@@ -170,14 +170,14 @@ void append_text(std::string& out, const Array& array) {
     if (array.rank() != 1) {
       suffixes.push_back("size=(");
       for (int d = 0; d < array.rank(); ++d)
-        suffixes.back() += hg::text(d > 0 ? ", " : "", array.shape()[d]);
+        suffixes.back() += str_cat(d > 0 ? ", " : "", array.shape()[d]);
       suffixes.back() += ")";
     }
   } else {
     text += Printer(array.tensor()).text();
     is_usual = is_usual || dtype == i64 || dtype == boolean || dtype == c64;
   }
-  if (!is_usual) suffixes.push_back(hg::text("dtype=", dtype));
+  if (!is_usual) suffixes.push_back(str_cat("dtype=", dtype));
   const size_t line = text.rfind('\n');
   // One more than there are, as PyTorch counts.
   size_t length = line == std::string::npos ? text.size() + 2 : text.size() - line + 1;

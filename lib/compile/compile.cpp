@@ -108,14 +108,14 @@ Status compile(Graph& graph, const CompileContext& context) {
     if (pass.run == nullptr || (!pass.required && off)) continue;
     const Status status = pass.run(graph, context);
     if (!status.ok())
-      return Status(status.code(), text("pass '", pass.name, "': ", status.message()));
+      return Status(status.code(), str_cat("pass '", pass.name, "': ", status.message()));
   }
   std::set<std::string_view> missing;
   for (const Node& node : graph.nodes())
     if (!has_kernel(*node.op, context, Device::cpu)) missing.insert(node.op->name());
   if (missing.empty()) return {};
   std::string names;
-  for (const std::string_view name : missing) names += text(names.empty() ? "" : ", ", name);
+  for (const std::string_view name : missing) names += str_cat(names.empty() ? "" : ", ", name);
   return unsupported("no kernel runs these ops on the CPU: ", names);
 }
 

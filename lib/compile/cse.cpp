@@ -16,7 +16,7 @@ void merge_constants(Graph& graph) {
   for (const State& state : body.states) {
     const Tensor& tensor = state.data.tensor;
     if (state.kind != State::Kind::constant || tensor.bytes() > kSmallConstant) continue;
-    std::string key = text(tensor.dtype, tensor.shape, ":");
+    std::string key = str_cat(tensor.dtype, tensor.shape, ":");
     key.append(tensor.as<const char>(), static_cast<size_t>(tensor.bytes()));
     const auto [entry, is_new] = first.try_emplace(std::move(key), state.value);
     if (!is_new) same[state.value] = entry->second;
@@ -28,8 +28,8 @@ void merge_constants(Graph& graph) {
 
 std::string key_of(const Node& node) {
   std::string key(node.op->name());
-  for (const ValueId id : node.inputs) key += text(" ", id);
-  for (const Attr& attr : node.attrs) key += text(" ", attr);
+  for (const ValueId id : node.inputs) key += str_cat(" ", id);
+  for (const Attr& attr : node.attrs) key += str_cat(" ", attr);
   return key;
 }
 

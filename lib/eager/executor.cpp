@@ -32,11 +32,11 @@ Result<ExecutorBase> ExecutorBase::create(const ExecutorOptions& options) {
       session.device = Device::vulkan;
       session.device_outputs = true;
       session.gpu = *std::move(gpu);
-      body->notes.push_back(text("ops run on ", session.gpu.info().name));
+      body->notes.push_back(str_cat("ops run on ", session.gpu.info().name));
     } else if (options.device == Device::vulkan) {
       return gpu.status();
     } else {
-      body->notes.push_back(text("ops run on the CPU: ", gpu.status().message()));
+      body->notes.push_back(str_cat("ops run on the CPU: ", gpu.status().message()));
     }
   }
   return ExecutorBase(std::move(body));
@@ -90,7 +90,7 @@ Result<std::vector<Array>> ExecutorBase::call_named(std::string_view op,
   if (found == nullptr) {
     const std::string_view near = body_->registry->closest(op);
     return unsupported("the op '", op, "' is not registered",
-                       near.empty() ? "" : text("; did you mean '", near, "'?"));
+                       near.empty() ? "" : str_cat("; did you mean '", near, "'?"));
   }
   HG_TRY_ASSIGN(const std::vector<Attr> values, GraphAccess::normalize_attrs(*found, attrs));
   std::vector<std::vector<int64_t>> lists(values.size());

@@ -24,9 +24,9 @@ bool is_contiguous(const Sizes& shape, const Sizes& strides) {
 std::string ExecutorBase::Body::input_label(std::string_view op, size_t i) const {
   const Op* const found = registry->find(op);
   if (found == nullptr || found->signature.inputs.empty())
-    return text(op, ": input ", static_cast<int64_t>(i));
+    return str_cat(op, ": input ", static_cast<int64_t>(i));
   const auto& names = found->signature.inputs;
-  return text(op, ": input '", names[std::min(i, names.size() - 1)].name, "'");
+  return str_cat(op, ": input '", names[std::min(i, names.size() - 1)].name, "'");
 }
 
 DType ExecutorBase::Body::dtype_of_numbers(std::span<const Operand> inputs) {
@@ -114,7 +114,7 @@ Result<PlannedCall> ExecutorBase::Body::plan(std::string_view op, std::span<cons
       values.emplace_back();
       continue;
     }
-    std::string name = text("input_", static_cast<int64_t>(i));
+    std::string name = str_cat("input_", static_cast<int64_t>(i));
     if (found != nullptr && i < found->signature.inputs.size() &&
         !found->signature.inputs[i].variadic)
       name = found->signature.inputs[i].name;

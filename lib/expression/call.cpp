@@ -27,8 +27,8 @@ bool is_number(const KernelArgument& argument) {
 }
 
 // Inputs beside the parameters, which have no blanks in their names.
-std::string seed_name(size_t k) { return text("gradient ", int64_t(k)); }
-std::string sum_name(size_t k) { return text("sum ", int64_t(k)); }
+std::string seed_name(size_t k) { return str_cat("gradient ", int64_t(k)); }
+std::string sum_name(size_t k) { return str_cat("sum ", int64_t(k)); }
 
 Status check_tensors(const Syntax& syntax, Bound bound) {
   for (size_t i = 0; i < bound.size(); ++i)
@@ -42,14 +42,14 @@ Status check_tensors(const Syntax& syntax, Bound bound) {
 
 Result<TextKernel::Body::Plan*> TextKernel::Body::plan(Bound arguments, const Wanted& wanted,
                                                        const CallOptions& call) {
-  std::string key = text(call.shape, wanted.is_gradient, " ", wanted.seeds, wanted.accumulate);
-  for (const int index : wanted.gradients) key += text(" ", index);
+  std::string key = str_cat(call.shape, wanted.is_gradient, " ", wanted.seeds, wanted.accumulate);
+  for (const int index : wanted.gradients) key += str_cat(" ", index);
   for (const KernelArgument* argument : arguments) {
     key += ";";
     if (argument == nullptr) continue;
     const ConstTensor tensor = tensor_of(*argument);
-    key += text(tensor.dtype, tensor.shape, is_number(*argument));
-    for (const int dim : argument->dims) key += text(" ", dim);
+    key += str_cat(tensor.dtype, tensor.shape, is_number(*argument));
+    for (const int dim : argument->dims) key += str_cat(" ", dim);
   }
   const auto found =
       std::find_if(plans.rbegin(), plans.rend(), [&](const Plan& plan) { return plan.key == key; });
@@ -85,7 +85,7 @@ Status TextKernel::Body::build_call(Graph& graph, Bound arguments, const Wanted&
     const Value& x = inputs[index].value;
     HG_CHECK(x && is_float(x.dtype()), "kernel '", syntax.kernel, "': '",
              syntax.parameters[index].name,
-             x ? text("' is ", x.dtype(), ", which has no gradient") : "' is not given");
+             x ? str_cat("' is ", x.dtype(), ", which has no gradient") : "' is not given");
     wrt.push_back(x);
   }
   HG_TRY_ASSIGN(std::vector<Value> results, add_to(graph, arguments, std::move(inputs), shape));

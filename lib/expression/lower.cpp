@@ -34,7 +34,7 @@ class Lowering {
       if (item.ok() && !graph_.status().ok()) item = graph_.take_status();
       if (!item.ok())
         return Status(item.status().code(),
-                      text(syntax_.place(expression.at), item.status().message()));
+                      str_cat(syntax_.place(expression.at), item.status().message()));
       items_.push_back(*std::move(item));
     }
     std::vector<Value> outputs;
@@ -60,11 +60,11 @@ class Lowering {
       const Value& value = inputs[i].value;
       Item item{.parts = {value}, .is_number = inputs[i].is_number};
       if (is_complex(value.dtype()))
-        return fail_argument(parameter, text("is ", value.dtype(), ", which no kernel takes"));
+        return fail_argument(parameter, str_cat("is ", value.dtype(), ", which no kernel takes"));
       if (parameter.dtype && *parameter.dtype != value.dtype()) {
         if (!item.is_number)
-          return fail_argument(parameter,
-                               text("is ", value.dtype(), ", but is declared ", *parameter.dtype));
+          return fail_argument(
+              parameter, str_cat("is ", value.dtype(), ", but is declared ", *parameter.dtype));
         HG_TRY_ASSIGN(item.parts[0], convert(value, true, *parameter.dtype));
         item.is_number = false;
       }
@@ -80,8 +80,8 @@ class Lowering {
       }
       Result<Shape> wider = broadcast(shape_, own);
       if (!wider.ok())
-        return fail_argument(parameter, text("is ", own, ", which does not broadcast to ", shape_,
-                                             " of ", first_name));
+        return fail_argument(parameter, str_cat("is ", own, ", which does not broadcast to ",
+                                                shape_, " of ", first_name));
       first_name = "the arguments before it";
       shape_ = *std::move(wider);
       inputs_.push_back(std::move(item));
@@ -92,8 +92,9 @@ class Lowering {
   Status cut(const Syntax::Parameter& parameter, Item& item) {
     const Value whole = item.parts[0];
     if (item.is_number || whole.rank() == 0 || !(whole.dim(-1) == Dim(parameter.components)))
-      return fail_argument(parameter, text("is ", whole.shape(), ", but has ", parameter.components,
-                                           " components along its last dim"));
+      return fail_argument(parameter,
+                           str_cat("is ", whole.shape(), ", but has ", parameter.components,
+                                   " components along its last dim"));
     const Shape shape(whole.shape().begin(), whole.shape().end() - 1);
     item.parts.clear();
     item.is_vector = true;
@@ -143,10 +144,11 @@ class Lowering {
   const Item& argument(const Expression& call, size_t i) const { return items_[call.arguments[i]]; }
   Status check_count(const Expression& call, size_t least, size_t most) const {
     const size_t count = call.arguments.size();
-    HG_CHECK(count >= least && count <= most && call.named.empty(), "'", call.name, "' takes ",
-             least == most ? text(int64_t(least)) : text(int64_t(least), " to ", int64_t(most)),
-             " arguments without names, there are ", int64_t(count), " and ",
-             int64_t(call.named.size()), " with names");
+    HG_CHECK(
+        count >= least && count <= most && call.named.empty(), "'", call.name, "' takes ",
+        least == most ? str_cat(int64_t(least)) : str_cat(int64_t(least), " to ", int64_t(most)),
+        " arguments without names, there are ", int64_t(count), " and ", int64_t(call.named.size()),
+        " with names");
     return {};
   }
 
@@ -438,7 +440,7 @@ Status check_functions(const Syntax& syntax, const Registry& registry) {
     if (op == nullptr) {
       const std::string_view near = registry.closest(call.name);
       return invalid_argument(syntax.place(call.at), "unknown function '", call.name, "'",
-                              near.empty() ? "" : text("; did you mean '", near, "'?"));
+                              near.empty() ? "" : str_cat("; did you mean '", near, "'?"));
     }
     bool is_variadic = false;
     for (const Signature::Input& input : op->signature.inputs) is_variadic |= input.variadic;

@@ -71,11 +71,11 @@ class Parser {
   }
   template <class... Parts>
   int fail(size_t at, const Parts&... parts) {
-    if (error_.message.empty()) error_ = {at, hg::text(parts...)};
+    if (error_.message.empty()) error_ = {at, str_cat(parts...)};
     return kNone;
   }
   std::string found() const {
-    return is_end() ? "the text ends" : hg::text("'", token().text, "' stands");
+    return is_end() ? "the text ends" : str_cat("'", token().text, "' stands");
   }
   bool expect(std::string_view sign) {
     if (take(sign)) return true;
@@ -398,7 +398,7 @@ std::string Syntax::place(size_t at) const {
     ++line;
     column = 1;
   }
-  return hg::text("kernel '", kernel, "', line ", line, ", column ", column, ": ");
+  return str_cat("kernel '", kernel, "', line ", line, ", column ", column, ": ");
 }
 
 Result<Syntax> parse_kernel(std::string_view name, std::string_view text,

@@ -55,7 +55,7 @@ Result<int> TextKernel::Body::parameter(std::string_view name) const {
     if (syntax.parameters[i].name == name) return static_cast<int>(i);
   std::string names;
   for (const Syntax::Parameter& one : syntax.parameters)
-    names += text(names.empty() ? "" : ", ", one.name);
+    names += str_cat(names.empty() ? "" : ", ", one.name);
   return invalid_argument("kernel '", syntax.kernel, "' has no parameter '", name, "', but ",
                           names.empty() ? "none" : names);
 }

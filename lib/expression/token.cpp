@@ -66,8 +66,9 @@ class Splitter {
         return true;
       }
     if (c >= ' ' && c <= '~')
-      return fail(at_, text("'", std::string(1, c), "' means nothing here"));
-    return fail(at_, text("the byte ", int{static_cast<unsigned char>(c)}, " means nothing here"));
+      return fail(at_, str_cat("'", std::string(1, c), "' means nothing here"));
+    return fail(at_,
+                str_cat("the byte ", int{static_cast<unsigned char>(c)}, " means nothing here"));
   }
 
   // Dots join the parts of a name: p.mass.
@@ -112,7 +113,7 @@ class Splitter {
     }
     const std::string_view digits = text_.substr(begin, at_ - begin);
     if (is_letter(peek()))
-      return fail(begin, text("a number cannot go on with '", std::string(1, peek()), "'"));
+      return fail(begin, str_cat("a number cannot go on with '", std::string(1, peek()), "'"));
     Token token{
         .kind = is_real ? Token::Kind::real : Token::Kind::integer, .at = begin, .text = digits};
     const char* first = digits.data() + (is_hex ? 2 : 0);
@@ -121,9 +122,9 @@ class Splitter {
         is_real ? std::from_chars(first, last, token.real)
                 : std::from_chars(first, last, token.integer, is_hex ? 16 : 10);
     if (read.ec == std::errc::result_out_of_range)
-      return fail(begin, text(digits, is_real ? " is no number of f64" : " does not fit i64"));
+      return fail(begin, str_cat(digits, is_real ? " is no number of f64" : " does not fit i64"));
     if (read.ec != std::errc() || read.ptr != last)
-      return fail(begin, text(digits, " is no number"));
+      return fail(begin, str_cat(digits, " is no number"));
     tokens_.push_back(token);
     return true;
   }

@@ -29,8 +29,8 @@ std::vector<Value> add_control(Graph& graph, std::string_view op, const std::vec
                                std::vector<std::shared_ptr<Graph>> bodies) {
   for (const auto& body : bodies)
     if (!body->status().ok()) {
-      graph.fail(
-          Status(body->status().code(), text("in a body of ", op, ": ", body->status().message())));
+      graph.fail(Status(body->status().code(),
+                        str_cat("in a body of ", op, ": ", body->status().message())));
       return {};
     }
   return graph.calls(op, inputs, {}, std::move(bodies));

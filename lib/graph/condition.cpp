@@ -29,7 +29,7 @@ std::optional<Words> comparison(const Dim& difference, std::string_view op) {
         added(coefficient > 0 ? left : right, of_product(product, 1), std::abs(coefficient));
   const int64_t constant = DimAlgebra::constant(difference);
   (constant > 0 ? left : right) = (constant > 0 ? left : right) + std::abs(constant);
-  return Words{text(left, " ", op, " ", right)};
+  return Words{str_cat(left, " ", op, " ", right)};
 }
 
 bool is_truth(const Dim& dim) { return dim.lower_bound() >= 0 && dim.upper_bound() <= 1; }
@@ -66,7 +66,7 @@ std::optional<Words> joined(std::span<const Dim> terms, bool holds, bool is_or) 
     const auto words = is_truth(term) ? words_of(term, holds) : is_positive(term, holds);
     if (!words) return std::nullopt;
     if (!all.text.empty()) all.text += is_or ? " or " : " and ";
-    all.text += words->is_or && !is_or ? text("(", words->text, ")") : words->text;
+    all.text += words->is_or && !is_or ? str_cat("(", words->text, ")") : words->text;
   }
   return all;
 }

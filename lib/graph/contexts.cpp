@@ -23,8 +23,8 @@ const TensorType* complex_of(const Types& types) {
 
 std::string label_of(const Op& op, const Origin* origin, std::string_view value) {
   if (origin != nullptr && !origin->module.empty())
-    return text(op.name(), " '", origin->module, "'");
-  if (!value.empty()) return text(op.name(), " '", value, "'");
+    return str_cat(op.name(), " '", origin->module, "'");
+  if (!value.empty()) return str_cat(op.name(), " '", value, "'");
   return std::string(op.name());
 }
 
@@ -244,7 +244,7 @@ Result<std::vector<Value>> GraphAccess::expand(Graph& graph, const Node& node) {
   HG_TRY(op.def.expand(context));
   if (!graph.status().ok()) {
     const Status status = graph.take_status();
-    return Status(status.code(), text(label(graph, node), ": ", status.message()));
+    return Status(status.code(), str_cat(label(graph, node), ": ", status.message()));
   }
   if (context.outputs_.size() < op.signature.outputs.size())
     return internal_error("the expansion of '", op.name(), "' gives ",

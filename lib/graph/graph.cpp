@@ -56,7 +56,7 @@ void GraphAccess::rename(Graph& graph, ValueId id, std::string_view name) {
   if (!current.empty()) b.names.erase(current);
   std::string candidate(name);
   while (!b.names.emplace(candidate, id).second)
-    candidate = hg::text(name, "_", ++b.name_counters[std::string(name)]);
+    candidate = str_cat(name, "_", ++b.name_counters[std::string(name)]);
   b.values[id].name = std::move(candidate);
 }
 
@@ -73,7 +73,7 @@ Value Graph::fail(Status status) {
 
 Value Graph::input(std::string name, DType dtype, Shape shape) {
   if (body_ == nullptr) return {};
-  if (name.empty()) name = hg::text("input_", int64_t(body_->inputs.size()));
+  if (name.empty()) name = str_cat("input_", int64_t(body_->inputs.size()));
   if (body_->names.contains(name))
     return fail(invalid_argument("there are two values named '", name, "'"));
   if (shape.size() > kMaxRank)
@@ -202,7 +202,7 @@ std::vector<Value> Graph::calls(std::string_view op_name, std::span<const Value>
   if (op == nullptr) {
     const std::string_view near = registry().closest(op_name);
     fail(unsupported("the op '", op_name, "' is not registered",
-                     near.empty() ? "" : hg::text("; did you mean '", near, "'?")));
+                     near.empty() ? "" : str_cat("; did you mean '", near, "'?")));
     return {};
   }
   std::vector<Value> broken(op->signature.outputs.size(), Value(this, kNoValue));
@@ -253,9 +253,9 @@ std::vector<Value> Graph::calls(std::string_view op_name, std::span<const Value>
   }
   std::vector<Value> outputs;
   for (TensorType& type : *types) {
-    const ValueId id = GraphAccess::add_value(
-        *this, std::move(type),
-        hg::text(op_name, "_", ++body_->name_counters[std::string(op_name)]));
+    const ValueId id =
+        GraphAccess::add_value(*this, std::move(type),
+                               str_cat(op_name, "_", ++body_->name_counters[std::string(op_name)]));
     node.outputs.push_back(id);
     outputs.push_back(value(id));
   }
@@ -287,7 +287,7 @@ void Graph::assign(Value state, Value new_value) {
 
 void Graph::output(std::string name, Value value) {
   if (!status().ok()) return;
-  if (name.empty()) name = hg::text("output_", int64_t(body_->outputs.size()));
+  if (name.empty()) name = str_cat("output_", int64_t(body_->outputs.size()));
   if (!value || value.graph() != this) {
     fail(invalid_argument("output '", name, "' is not a value of this graph"));
     return;
@@ -329,7 +329,7 @@ Dim Graph::fresh_symbol() {
   if (body_ == nullptr) return Dim("u0");
   const std::vector<std::string> taken = symbols();
   for (;;) {
-    const std::string name = hg::text("u", body_->fresh_count++);
+    const std::string name = str_cat("u", body_->fresh_count++);
     if (std::find(taken.begin(), taken.end(), name) == taken.end())
       return Dim(std::string_view(name));
   }

@@ -25,10 +25,10 @@ std::string_view demand(Relation relation, bool flipped) {
 }
 
 void append_reason(std::string& out, const Guard& guard) {
-  if (!guard.reason.empty()) append_text(out, text(", because of ", guard.reason));
+  if (!guard.reason.empty()) append_text(out, str_cat(", because of ", guard.reason));
   const Origin& origin = guard.origin;
   const std::string& place = origin.source.empty() ? origin.module : origin.source;
-  if (!place.empty()) append_text(out, text(" at ", place));
+  if (!place.empty()) append_text(out, str_cat(" at ", place));
 }
 
 bool has_number(const Dim& dim, const Bindings& sizes) {
@@ -51,7 +51,7 @@ std::optional<std::string> condition_of(const Guard& guard) {
 std::string given_sizes(const std::vector<std::string>& symbols, const Bindings& sizes) {
   std::string given;
   for (const std::string& symbol : symbols)
-    given += text(given.empty() ? "with " : ", ", symbol, "=", *sizes.find(symbol));
+    given += str_cat(given.empty() ? "with " : ", ", symbol, "=", *sizes.find(symbol));
   return given;
 }
 
@@ -111,17 +111,17 @@ Status check(const Guard& guard, const Bindings& sizes) {
   std::vector<std::string> symbols;
   subject.collect_symbols(symbols);
   if (const auto condition = condition_of(guard)) {
-    message = text("the model was converted for sizes with ", *condition, ", not ",
-                   given_sizes(symbols, sizes).substr(5));
+    message = str_cat("the model was converted for sizes with ", *condition, ", not ",
+                      given_sizes(symbols, sizes).substr(5));
     append_reason(message, guard);
     return invalid_argument(message);
   }
   if (subject.symbol().empty() && !symbols.empty())  // what the sizes themselves are
     message = given_sizes(symbols, sizes) + ": ";
-  message += text(subject, " is ", flipped ? right : left);
-  if (!limit.is_constant()) message += text(" and ", limit, " is ", flipped ? left : right);
-  message += text(", but the model was converted for ", subject, " ",
-                  demand(guard.relation, flipped), limit);
+  message += str_cat(subject, " is ", flipped ? right : left);
+  if (!limit.is_constant()) message += str_cat(" and ", limit, " is ", flipped ? left : right);
+  message += str_cat(", but the model was converted for ", subject, " ",
+                     demand(guard.relation, flipped), limit);
   append_reason(message, guard);
   return invalid_argument(message);
 }

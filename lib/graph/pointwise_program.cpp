@@ -30,12 +30,12 @@ std::string text_of(const Attr& attr) {
     return std::string(digits, std::to_chars(digits, digits + sizeof digits, *number).ptr);
   }
   if (const bool* flag = std::get_if<bool>(&attr.value)) return *flag ? "true" : "false";
-  if (const Dim* dim = std::get_if<Dim>(&attr.value)) return text(dim->constant());
+  if (const Dim* dim = std::get_if<Dim>(&attr.value)) return str_cat(dim->constant());
   if (const DType* dtype = std::get_if<DType>(&attr.value)) return std::string(name_of(*dtype));
   if (const std::string* word = std::get_if<std::string>(&attr.value)) return *word;
   if (const auto* dims = std::get_if<std::vector<Dim>>(&attr.value)) {
     std::string numbers;
-    for (const Dim& dim : *dims) numbers += text(numbers.empty() ? "" : ",", dim.constant());
+    for (const Dim& dim : *dims) numbers += str_cat(numbers.empty() ? "" : ",", dim.constant());
     return numbers;
   }
   return "none";
@@ -158,12 +158,12 @@ std::string PointwiseProgram::text() const {
       if (arg == kAbsent)
         out += " -";
       else
-        out += arg < input_count ? hg::text(" x", arg) : hg::text(" s", arg - input_count);
+        out += arg < input_count ? str_cat(" x", arg) : str_cat(" s", arg - input_count);
     }
     for (size_t i = 0; i < step.attrs.size(); ++i) {
       const Signature::Attribute& attribute = step.op->signature.attributes[i];
       if (attribute.required || !(step.attrs[i] == attribute.fallback))
-        out += hg::text(" ", attribute.name, "=", text_of(step.attrs[i]));
+        out += str_cat(" ", attribute.name, "=", text_of(step.attrs[i]));
     }
   }
   return out;

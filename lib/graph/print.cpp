@@ -57,7 +57,7 @@ void append_graph(std::string& out, const Graph& graph, const SizeNames& sizes, 
   out.append(")\n");
   for (size_t i = 0; depth == 0 && i < sizes.definitions().size(); ++i) {
     append_indent(out, 1);
-    out.append(text("@", i, " = ", sizes.definitions()[i], "\n"));
+    out.append(str_cat("@", i, " = ", sizes.definitions()[i], "\n"));
   }
   for (const State& state : graph.states()) {
     append_indent(out, depth + 1);
@@ -69,7 +69,7 @@ void append_graph(std::string& out, const Graph& graph, const SizeNames& sizes, 
   }
   for (const Guard& guard : graph.guards()) {
     append_indent(out, depth + 1);
-    out.append("guard ").append(text(guard)).push_back('\n');
+    out.append("guard ").append(str_cat(guard)).push_back('\n');
   }
   for (const Node& node : graph.nodes()) append_node(out, graph, sizes, node, depth + 1);
   for (const auto& [target, source] : graph.assignments()) {

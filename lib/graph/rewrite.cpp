@@ -35,7 +35,7 @@ Status rewrite(Graph& graph,
       body.values[from].node = -1;
       if (to >= first_new) {
         const std::string name = body.values[from].name;
-        GraphAccess::rename(graph, from, text(name, "_replaced"));
+        GraphAccess::rename(graph, from, str_cat(name, "_replaced"));
         GraphAccess::rename(graph, to, name);
       }
     }

@@ -100,7 +100,7 @@ class Verifier {
   Status check_node(size_t index) {
     const Node& node = body_.nodes[index];
     HG_CHECK(node.op != nullptr, "node ", int64_t(index), " has no op");
-    const std::string where = text("node ", int64_t(index), " (", node.op->name(), ")");
+    const std::string where = str_cat("node ", int64_t(index), " (", node.op->name(), ")");
     const auto& slots = node.op->signature.inputs;
     const bool variadic = !slots.empty() && slots.back().variadic;
     HG_CHECK(variadic ? node.inputs.size() + 1 >= slots.size() : node.inputs.size() == slots.size(),

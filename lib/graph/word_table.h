@@ -25,7 +25,7 @@ Result<Word> word_named(std::span<const std::string_view> names, std::string_vie
   std::string known;
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] == name) return static_cast<Word>(i);
-    known += text(" ", names[i]);
+    known += str_cat(" ", names[i]);
   }
   return invalid_argument("there is no ", what, " '", name, "'; use one of", known);
 }

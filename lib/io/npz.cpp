@@ -42,7 +42,7 @@ Result<Array> read_entry(const std::string& path, zip_t* archive, zip_uint64_t i
       !(stat.valid & ZIP_STAT_NAME))
     return corrupt_model(path, ": entry ", index, " has no name or no size");
   name = stat.name;
-  const std::string label = text(path, ": ", name);
+  const std::string label = str_cat(path, ": ", name);
   const std::unique_ptr<zip_file_t, CloseEntry> entry(zip_fopen_index(archive, index, 0));
   if (entry == nullptr) return corrupt_model(label, ": ", zip_strerror(archive));
   // Read in pieces, so that a size that the archive only claims takes no memory.

@@ -77,7 +77,7 @@ Status build(Graph& graph, std::span<const Var> vars, std::span<LazyNode* const>
     std::vector<Value>& made = values[node->place];
     if (node->kind == Kind::number) continue;
     if (node->kind == Kind::leaf) {
-      made = {graph.input(text("leaf_", int64_t{node->place}), node->types[0].dtype,
+      made = {graph.input(str_cat("leaf_", int64_t{node->place}), node->types[0].dtype,
                           node->types[0].shape)};
     } else if (node->kind == Kind::constant) {
       HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(node->array));

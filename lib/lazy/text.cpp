@@ -26,8 +26,8 @@ class Printer {
       text = text_of(*node);
       const bool is_shared = uses_[node->place] > 1 && !node->is_leaf();
       if (!is_shared) continue;
-      const std::string name = hg::text("t", shared_++);
-      lines += hg::text(name, " = ", outer(text), "\n");
+      const std::string name = str_cat("t", shared_++);
+      lines += str_cat(name, " = ", outer(text), "\n");
       text = name;
     }
     return lines + outer(of(root));
@@ -50,7 +50,7 @@ class Printer {
   std::string of(const Var& var) const {
     if (!var) return "none";
     const std::string& text = texts_[place(var)];
-    return LazyNode::of(var).outputs > 1 ? hg::text(text, "[", LazyNode::output(var), "]") : text;
+    return LazyNode::of(var).outputs > 1 ? str_cat(text, "[", LazyNode::output(var), "]") : text;
   }
 
   std::string list(std::span<const Var> vars) const {
@@ -64,18 +64,18 @@ class Printer {
     const auto ys = static_cast<size_t>(node.ys), xs = static_cast<size_t>(node.xs);
     switch (node.kind) {
       case Kind::number:
-        return hg::text(node.number);
+        return str_cat(node.number);
       case Kind::leaf:
       case Kind::constant:
-        return node.name.empty() ? hg::text("x", leaves_++) : node.name;
+        return node.name.empty() ? str_cat("x", leaves_++) : node.name;
       case Kind::gradient:
-        return hg::text("grad(", list(in.first(ys)), "; ", list(in.subspan(ys, xs)),
-                        node.has_seeds ? "; " : "", list(in.subspan(ys + xs)), ")");
+        return str_cat("grad(", list(in.first(ys)), "; ", list(in.subspan(ys, xs)),
+                       node.has_seeds ? "; " : "", list(in.subspan(ys + xs)), ")");
       case Kind::jacobian:
-        return hg::text("jacobian(", list(in), ")");
+        return str_cat("jacobian(", list(in), ")");
       case Kind::hvp:
-        return hg::text("hvp(", list(in.first(1)), "; ", list(in.subspan(1, xs)), "; ",
-                        list(in.subspan(1 + xs)), ")");
+        return str_cat("hvp(", list(in.first(1)), "; ", list(in.subspan(1, xs)), "; ",
+                       list(in.subspan(1 + xs)), ")");
       case Kind::op:
         break;
     }
@@ -84,13 +84,13 @@ class Printer {
         {"add", '+'}, {"sub", '-'}, {"mul", '*'}, {"div", '/'}};
     for (const auto& [name, sign] : kSigns)
       if (op == name && in.size() == 2)
-        return hg::text("(", of(in[0]), " ", std::string(1, sign), " ", of(in[1]), ")");
-    if (op == "neg" && in.size() == 1) return hg::text("(-", of(in[0]), ")");
-    std::string text = hg::text(op, "(", list(in));
+        return str_cat("(", of(in[0]), " ", std::string(1, sign), " ", of(in[1]), ")");
+    if (op == "neg" && in.size() == 1) return str_cat("(-", of(in[0]), ")");
+    std::string text = str_cat(op, "(", list(in));
     for (size_t i = 0; i < node.attrs.size(); ++i) {
       const NamedAttr& attr = node.attrs[i];
       if (node.op->signature.attributes[i].fallback == attr.value) continue;
-      text += hg::text(text.ends_with('(') ? "" : ", ", attr.name, "=", attr.value);
+      text += str_cat(text.ends_with('(') ? "" : ", ", attr.name, "=", attr.value);
     }
     return text + ")";
   }

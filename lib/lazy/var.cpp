@@ -53,7 +53,7 @@ std::shared_ptr<LazyNode> op_node(std::string_view op, std::span<const Var> inpu
   auto node = std::make_shared<LazyNode>();
   node->kind = Kind::op;
   node->op = Registry::built_in().find(op);
-  if (node->op == nullptr) node->error = text("the op '", op, "' is not registered");
+  if (node->op == nullptr) node->error = str_cat("the op '", op, "' is not registered");
   node->inputs.assign(inputs.begin(), inputs.end());
   for (const Argument& attr : attrs) {
     node->attrs.push_back({attr.name, attr.attr()});

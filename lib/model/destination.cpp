@@ -17,7 +17,7 @@ namespace {
 
 Status cannot_write(const std::string& path, int error) {
   return Status(error == ENOENT || error == ENOTDIR ? Code::not_found : Code::invalid_argument,
-                text("cannot write '", path, "': ", std::strerror(error)));
+                str_cat("cannot write '", path, "': ", std::strerror(error)));
 }
 
 // Where links lead, to a file that may not be there yet.
@@ -50,7 +50,7 @@ Result<Destination> Destination::open(const std::string& path) {
     if (file < 0) return cannot_write(path, errno);
   } else {
     for (int number = 0; file < 0; ++number) {
-      destination.temporary_ = text(destination.path_, ".partial", number);
+      destination.temporary_ = str_cat(destination.path_, ".partial", number);
       file = ::open(destination.temporary_.c_str(), kFlags | O_CREAT | O_EXCL, 0666);
       if (file < 0 && errno != EEXIST) {
         const int error = errno;

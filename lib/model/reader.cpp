@@ -159,7 +159,7 @@ class Reader {
     std::string names;
     for (const auto& [name, count] : unknown)
       names +=
-          text(names.empty() ? "" : ", ", name, " (", count, count == 1 ? " node)" : " nodes)");
+          str_cat(names.empty() ? "" : ", ", name, " (", count, count == 1 ? " node)" : " nodes)");
     return unsupported("the model uses ops that are not registered: ", names);
   }
 
@@ -245,7 +245,7 @@ class Reader {
       if (name.empty() || body.names.contains(name))
         return corrupt_model("value ", int64_t(i), " has the name '", name,
                              "', which is empty or taken");
-      HG_TRY_ASSIGN(const DType dtype, read_dtype(value.dtype(), text("value '", name, "'")));
+      HG_TRY_ASSIGN(const DType dtype, read_dtype(value.dtype(), str_cat("value '", name, "'")));
       HG_TRY_ASSIGN(Shape shape, read_dims(value.shape()));
       if (shape.size() > kMaxRank)
         return corrupt_model("value '", name, "' has rank ", int64_t(shape.size()));
@@ -366,7 +366,7 @@ class Reader {
   Status read_node(const file::Node& source, Graph& graph) {
     GraphBody& body = GraphAccess::body(graph);
     HG_TRY_ASSIGN(const std::string_view op, budget_.read(source.op()));
-    const std::string where = text("node ", int64_t(body.nodes.size()), " (", op, ")");
+    const std::string where = str_cat("node ", int64_t(body.nodes.size()), " (", op, ")");
     Node node;
     node.op = registry_.find(op);
     HG_TRY_ASSIGN(node.inputs, read_ids(source.inputs(), body, where));
@@ -456,7 +456,7 @@ Result<Reader::Contents> read_file(const std::string& path, const Registry& regi
 }
 
 Status in_file(const std::string& path, const Status& status) {
-  return Status(status.code(), text("'", path, "': ", status.message()));
+  return Status(status.code(), str_cat("'", path, "': ", status.message()));
 }
 
 // A model would lose the functions when it is saved.
@@ -464,7 +464,7 @@ Status check_is_model(const Reader::Contents& contents) {
   if (contents.functions.empty()) return {};
   std::string names;
   for (const auto& [name, graph] : contents.functions)
-    names += text(names.empty() ? "" : ", ", name);
+    names += str_cat(names.empty() ? "" : ", ", name);
   return unsupported("the file is a library of the functions ", names, ", which hg::Library reads");
 }
 

@@ -196,7 +196,7 @@ Status write_file(const Graph& graph, std::span<const std::pair<std::string, Gra
   std::vector<const Graph*> graphs = {&graph};
   for (const auto& [name, function] : functions) {
     if (const Status status = function.verify(); !status.ok())
-      return Status(status.code(), text("function '", name, "': ", status.message()));
+      return Status(status.code(), str_cat("function '", name, "': ", status.message()));
     graphs.push_back(&function);
   }
   GraphWriter writer(graphs);
@@ -286,15 +286,15 @@ Result<Model> Library::function(std::string_view name) const {
   std::string names;
   for (const auto& [known, graph] : functions_) {
     if (known != name) {
-      names += text(names.empty() ? "" : ", ", known);
+      names += str_cat(names.empty() ? "" : ", ", known);
       continue;
     }
     HG_TRY_ASSIGN(Model model, Model::from_graph(graph));
     model.set_info(info_);
     return model;
   }
-  return Status(Code::not_found, text("there is no function '", name, "'; there are ",
-                                      names.empty() ? "none" : names));
+  return Status(Code::not_found, str_cat("there is no function '", name, "'; there are ",
+                                         names.empty() ? "none" : names));
 }
 
 Result<std::vector<std::byte>> Library::serialize() const {

@@ -15,7 +15,7 @@ namespace {
 using Body = Layer::Body;
 using NamedArrays = std::vector<std::pair<std::string, Array>>;
 
-std::string number_name(size_t index) { return text(static_cast<int64_t>(index), "."); }
+std::string number_name(size_t index) { return str_cat(static_cast<int64_t>(index), "."); }
 
 // -- Parameters -----------------------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ Result<Array> run(ExecutorBase& ex, Body& body, const Operand& x, const Operand&
 void append(std::string& out, const Body& body, const std::string& indent) {
   out += body.kind + "(" + body.arguments;
   for (size_t i = 0; i < body.layers.size(); ++i) {
-    out += "\n" + indent + text("  (", static_cast<int64_t>(i), "): ");
+    out += "\n" + indent + str_cat("  (", static_cast<int64_t>(i), "): ");
     append(out, LayerAccess::body(body.layers[i]), indent + "  ");
   }
   out += (body.layers.empty() ? "" : "\n" + indent) + std::string(")");

@@ -25,12 +25,12 @@ std::shared_ptr<Body> layer_of(std::string kind, std::string arguments, std::str
 std::string_view word(bool flag) { return flag ? "True" : "False"; }
 std::string tuple(const Sizes& sizes) {
   std::string out = "(";
-  for (int i = 0; i < sizes.rank(); ++i) out += text(i > 0 ? ", " : "", sizes[i]);
+  for (int i = 0; i < sizes.rank(); ++i) out += str_cat(i > 0 ? ", " : "", sizes[i]);
   return out + (sizes.rank() == 1 ? ",)" : ")");
 }
 std::string tuple(const Pair& pair) { return tuple(Sizes{pair.height, pair.width}); }
 std::string real(double value) {  // 1e-05, 0.1, 2.0
-  std::string out = text(value);
+  std::string out = str_cat(value);
   const size_t exponent = out.find("e-");
   if (exponent != std::string::npos && exponent + 3 == out.size()) out.insert(exponent + 2, "0");
   if (out.find_first_of(".en") == std::string::npos) out += ".0";
@@ -59,8 +59,9 @@ int add(Body& body, std::string name, const Sizes& shape, const init::Rule& rule
 }
 
 std::shared_ptr<Body> linear(int64_t from, int64_t to, bool bias) {
-  auto body = layer_of(
-      "Linear", text("in_features=", from, ", out_features=", to, ", bias=", word(bias)), "linear");
+  auto body = layer_of("Linear",
+                       str_cat("in_features=", from, ", out_features=", to, ", bias=", word(bias)),
+                       "linear");
   body->inputs.push_back(add(*body, "weight", {to, from}, by_fan_in(from)));
   if (bias) body->inputs.push_back(add(*body, "bias", {to}, by_fan_in(from)));
   return body;
@@ -71,10 +72,10 @@ std::shared_ptr<Body> conv2d(int64_t from, int64_t to, const Pair& kernel, const
     return pair.height != usual || pair.width != usual;
   };
   std::string arguments =
-      text(from, ", ", to, ", kernel_size=", tuple(kernel), ", stride=", tuple(o.stride));
+      str_cat(from, ", ", to, ", kernel_size=", tuple(kernel), ", stride=", tuple(o.stride));
   if (differs(o.padding, 0)) arguments += ", padding=" + tuple(o.padding);
   if (differs(o.dilation, 1)) arguments += ", dilation=" + tuple(o.dilation);
-  if (o.groups != 1) arguments += text(", groups=", o.groups);
+  if (o.groups != 1) arguments += str_cat(", groups=", o.groups);
   if (!o.bias) arguments += ", bias=False";
   auto body = layer_of("Conv2d", std::move(arguments), "conv", {Body::kX},
                        {{"stride", dims_of(o.stride)},
@@ -91,8 +92,8 @@ std::shared_ptr<Body> conv2d(int64_t from, int64_t to, const Pair& kernel, const
 std::shared_ptr<Body> batch_norm(int64_t features, double eps, double momentum, bool affine) {
   auto body = layer_of(
       "BatchNorm2d",
-      text(features, ", eps=", real(eps), ", momentum=", real(momentum), ", affine=", word(affine),
-           ", bias=", word(affine), ", track_running_stats=True"),
+      str_cat(features, ", eps=", real(eps), ", momentum=", real(momentum),
+              ", affine=", word(affine), ", bias=", word(affine), ", track_running_stats=True"),
       "batch_norm", {Body::kX, Body::kAbsent, Body::kAbsent},
       {{"momentum", momentum}, {"eps", eps}});
   if (affine) {
@@ -113,8 +114,8 @@ std::shared_ptr<Body> layer_norm(const Sizes& shape, double eps, bool affine, bo
   bias = bias && affine;
   auto body =
       layer_of("LayerNorm",
-               text(tuple(shape), ", eps=", real(eps), ", elementwise_affine=", word(affine),
-                    ", bias=", word(bias)),
+               str_cat(tuple(shape), ", eps=", real(eps), ", elementwise_affine=", word(affine),
+                       ", bias=", word(bias)),
                "layer_norm", {Body::kX, Body::kAbsent, Body::kAbsent},
                {{"normalized_shape", std::vector<Dim>(shape.begin(), shape.end())}, {"eps", eps}});
   if (affine) body->inputs[1] = add(*body, "weight", shape, init::ones());
@@ -124,16 +125,16 @@ std::shared_ptr<Body> layer_norm(const Sizes& shape, double eps, bool affine, bo
 
 std::shared_ptr<Body> embedding(int64_t count, int64_t dim, std::optional<int64_t> padding) {
   if (padding && *padding < 0) padding = *padding + count;
-  auto body =
-      layer_of("Embedding", text(count, ", ", dim, padding ? text(", padding_idx=", *padding) : ""),
-               "embedding", {}, {{"padding_idx", padding.value_or(-1)}});
+  auto body = layer_of(
+      "Embedding", str_cat(count, ", ", dim, padding ? str_cat(", padding_idx=", *padding) : ""),
+      "embedding", {}, {{"padding_idx", padding.value_or(-1)}});
   body->inputs = {add(*body, "weight", {count, dim}, init::normal(0, 1, 0)), Body::kX};
   if (padding && *padding >= 0 && *padding < count) body->zero_row = *padding;
   return body;
 }
 
 std::shared_ptr<Body> dropout(double p) {
-  auto body = layer_of("Dropout", text("p=", real(p), ", inplace=False"), "dropout", {Body::kX},
+  auto body = layer_of("Dropout", str_cat("p=", real(p), ", inplace=False"), "dropout", {Body::kX},
                        {{"p", p}});
   body->has_mode = true;
   return body;
@@ -170,10 +171,10 @@ ReLU::ReLU() : Layer(layer_of("ReLU", "", "relu")) {}
 Sigmoid::Sigmoid() : Layer(layer_of("Sigmoid", "", "sigmoid")) {}
 Tanh::Tanh() : Layer(layer_of("Tanh", "", "tanh")) {}
 GELU::GELU(GeluApproximation approximate)
-    : Layer(layer_of("GELU", hg::text("approximate='", name_of(approximate), "'"), "gelu",
+    : Layer(layer_of("GELU", str_cat("approximate='", name_of(approximate), "'"), "gelu",
                      {Body::kX}, {{"approximate", approximate}})) {}
 Softmax::Softmax(int64_t dim)
-    : Layer(layer_of("Softmax", hg::text("dim=", dim), "softmax", {Body::kX}, {{"dim", dim}})) {}
+    : Layer(layer_of("Softmax", str_cat("dim=", dim), "softmax", {Body::kX}, {{"dim", dim}})) {}
 MSELoss::MSELoss(Reduction reduction) : Layer(mse_loss(reduction)) {}
 Sequential::Sequential(std::initializer_list<Layer> layers)
     : Sequential(std::span(layers.begin(), layers.size())) {}

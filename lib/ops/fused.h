@@ -11,7 +11,7 @@ inline Status check_activation(const InferContext& c) {
   const std::string& name = c.attrs().string("activation");
   if (!activation_named(name)) {
     std::string known;
-    for (const std::string_view one : kActivationNames) known += text(" ", one);
+    for (const std::string_view one : kActivationNames) known += str_cat(" ", one);
     return c.fail("activation is '", name, "', known are", known);
   }
   if (name != "none" && !is_float(c.in(0).dtype))

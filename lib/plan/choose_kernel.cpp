@@ -13,7 +13,7 @@ bool wants_any_strides(const KernelDef& kernel, size_t input) {
 
 std::string label_of_types(const std::vector<TensorType>& all) {
   std::string types;
-  for (const TensorType& type : all) types += text(types.empty() ? "" : ", ", type);
+  for (const TensorType& type : all) types += str_cat(types.empty() ? "" : ", ", type);
   return types;
 }
 
@@ -65,7 +65,7 @@ PlacedTensor Planner::input_for(const KernelDef& kernel, const Node& node, size_
   from.data = const_cast<void*>(data);
   // A view of a constant may have other sizes in the next plan: each layout has its own copy.
   const void* packed = request_.packs->pack(
-      text("contiguous ", from.shape, from.strides, value.place.offset), node.inputs[i],
+      str_cat("contiguous ", from.shape, from.strides, value.place.offset), node.inputs[i],
       from.bytes(), [&from](void* to) { copy_elements(from, view(to, from.dtype, from.shape)); },
       true);
   if (packed == nullptr) return value;
@@ -76,7 +76,7 @@ PlacedTensor Planner::input_for(const KernelDef& kernel, const Node& node, size_
 
 bool Planner::allowed(const KernelDef& kernel) const {
   if (request_.distrusted != nullptr && side_of(kernel) == Side::device &&
-      request_.distrusted->count(text(kernel.op, "=", kernel.name)) > 0)
+      request_.distrusted->count(str_cat(kernel.op, "=", kernel.name)) > 0)
     return false;
   for (const std::string& choice : request_.options->kernels) {
     const size_t equals = choice.find('=');
@@ -190,9 +190,10 @@ bool Planner::fits_device(const PrepareContext& context) const {
 
 std::string Planner::remark(const Node& node, const PreparedNode& prepared,
                             bool has_kernels) const {
-  return text(label(graph_, node), " runs on the CPU: ",
-              has_kernels ? "no kernel of the device takes " : "the device has no kernel for it: ",
-              label_of_types(prepared.input_types));
+  return str_cat(
+      label(graph_, node), " runs on the CPU: ",
+      has_kernels ? "no kernel of the device takes " : "the device has no kernel for it: ",
+      label_of_types(prepared.input_types));
 }
 
 void Planner::count_work(const Node& node, const PreparedNode& concrete,

@@ -84,7 +84,7 @@ Status Planner::concretize(const Node& node, PreparedNode& c) {
   Result<Types> types = GraphAccess::infer(call);
   if (!types.ok())
     return Status(types.status().code(),
-                  text("with ", bound_sizes(), ": ", types.status().message()));
+                  str_cat("with ", bound_sizes(), ": ", types.status().message()));
   c.output_types = *std::move(types);
   // The results of a subgraph may have sizes of which only the whole graph knows the symbols.
   if (!node.subgraphs.empty())
@@ -104,7 +104,7 @@ Status Planner::concretize(const Node& node, PreparedNode& c) {
 std::string Planner::bound_sizes() const {
   std::string out;
   for (const auto& [symbol, value] : plan_.bindings.all())
-    out += text(out.empty() ? "" : ", ", symbol, "=", value);
+    out += str_cat(out.empty() ? "" : ", ", symbol, "=", value);
   return out.empty() ? "these sizes" : out;
 }
 

@@ -139,7 +139,7 @@ void Planner::add_transfer(StepKind kind, ValueId id, const PlacedTensor& from,
   constexpr std::string_view kWords[] = {"", "", "upload", "download", "copy"};
   Step step;
   step.kind = kind;
-  step.label = text(kWords[kind], " '", graph_.value_info(id).name, "'");
+  step.label = str_cat(kWords[kind], " '", graph_.value_info(id).name, "'");
   step.inputs = {from};
   step.outputs = {to};
   step.bytes = 2 * to.tensor.bytes();
@@ -155,7 +155,7 @@ Result<PlacedTensor> Planner::contiguous(const PlacedTensor& in, ValueId id) {
     return known->second;
   }
   Step step;
-  step.label = text("contiguous '", graph_.value_info(id).name, "'");
+  step.label = str_cat("contiguous '", graph_.value_info(id).name, "'");
   PlacedTensor out{unplaced(in.tensor.dtype, in.tensor.shape), {}};
   if (in.place.side == Side::host) {
     const auto kernels = request_.registry->kernels("contiguous", Device::cpu);
@@ -164,7 +164,7 @@ Result<PlacedTensor> Planner::contiguous(const PlacedTensor& in, ValueId id) {
   } else {
     HG_TRY(prepare_device_copy(in.tensor, out.tensor, id, step));
   }
-  out.place = blocks_.add(text(graph_.value_info(id).name, " (contiguous)"), out.tensor.bytes(),
+  out.place = blocks_.add(str_cat(graph_.value_info(id).name, " (contiguous)"), out.tensor.bytes(),
                           in.place.side);
   blocks_.note_reader(out.place, std::max(position_, last_uses_->of(id)));
   step.inputs = {in};

@@ -46,7 +46,7 @@ Result<std::unique_ptr<Control>> Control::create(const Node& node, SessionOption
 Status Control::run(const Step& step, std::span<const Tensor> inputs, const Bindings& sizes) {
   for (const auto& body : bodies_) body->set_outer_sizes(sizes);
   const Status status = is_loop_ ? run_while(step, inputs) : run_if(step, inputs);
-  if (!status.ok()) return Status(status.code(), text(step.label, ": ", status.message()));
+  if (!status.ok()) return Status(status.code(), str_cat(step.label, ": ", status.message()));
   return {};
 }
 

@@ -26,14 +26,15 @@ Result<double> measure(Device device, const Graph& graph, SessionOptions options
 
 uint64_t key_of(const Graph& graph, const SessionOptions& options, const Bindings& sizes) {
   std::string all = graph.text();
-  for (const auto& [symbol, value] : sizes.all()) all += text(symbol, "=", value, ";");
-  all += text(options.parallel_for.run != nullptr ? options.parallel_for.threads : options.threads);
+  for (const auto& [symbol, value] : sizes.all()) all += str_cat(symbol, "=", value, ";");
+  all +=
+      str_cat(options.parallel_for.run != nullptr ? options.parallel_for.threads : options.threads);
   return checksum_of(std::as_bytes(std::span(all)));
 }
 
 std::string milliseconds(double ms) {
   const auto micros = static_cast<int64_t>(ms * 1000 + 0.5);
-  return text(micros / 1000, ".", micros / 100 % 10, micros / 10 % 10, " ms");
+  return str_cat(micros / 1000, ".", micros / 100 % 10, micros / 10 % 10, " ms");
 }
 
 }  // namespace
@@ -47,15 +48,17 @@ DeviceChoice choose_device(const Graph& graph, const SessionOptions& options,
   if (!times) {
     const Result<double> cpu = measure(Device::cpu, graph, options, registry, sizes);
     const Result<double> gpu = measure(Device::vulkan, graph, options, registry, sizes);
-    if (!gpu.ok()) return {Device::cpu, text("on the CPU: ", name, ": ", gpu.status().message())};
-    if (!cpu.ok()) return {Device::cpu, text("on the CPU, not measured: ", cpu.status().message())};
+    if (!gpu.ok())
+      return {Device::cpu, str_cat("on the CPU: ", name, ": ", gpu.status().message())};
+    if (!cpu.ok())
+      return {Device::cpu, str_cat("on the CPU, not measured: ", cpu.status().message())};
     times = {*cpu, *gpu};
     measured.note(key, *times);
   }
   const bool is_gpu = times->gpu_ms < times->cpu_ms;
   return {is_gpu ? Device::vulkan : Device::cpu,
-          text("on ", is_gpu ? name : "the CPU", ": measured ", milliseconds(times->cpu_ms),
-               " on the CPU, ", milliseconds(times->gpu_ms), " on ", name)};
+          str_cat("on ", is_gpu ? name : "the CPU", ": measured ", milliseconds(times->cpu_ms),
+                  " on the CPU, ", milliseconds(times->gpu_ms), " on ", name)};
 }
 
 }  // namespace hg

@@ -26,10 +26,10 @@ std::string look_of(const Graph& graph, ValueId id) {
   std::string look;
   for (;;) {
     const ValueInfo& info = graph.value_info(id);
-    if (info.state >= 0) return look + text(" ", info.type);
+    if (info.state >= 0) return look + str_cat(" ", info.type);
     const Node& node = graph.nodes()[info.node];
-    look += text(" ", node.op->name());
-    for (const Attr& attr : node.attrs) look += text(",", attr);
+    look += str_cat(" ", node.op->name());
+    for (const Attr& attr : node.attrs) look += str_cat(",", attr);
     id = node.inputs[0];
   }
 }
@@ -44,8 +44,8 @@ class PlanPacks final : public PackCache {
     if (state == nullptr || state->data.empty()) return nullptr;
     bool is_new = false;
     void* const to = packs_.pack(
-        {text(kernel, look_of(graph_, value)), state->data.tensor.data, state->data.owner}, value,
-        bytes, std::move(fill), at_once, is_new);
+        {str_cat(kernel, look_of(graph_, value)), state->data.tensor.data, state->data.owner},
+        value, bytes, std::move(fill), at_once, is_new);
     if (to != nullptr && !is_new && !at_once) found_.push_back(value);
     return to;
   }
@@ -181,7 +181,7 @@ Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
   return out_of_memory("the memory limit is ", limit, " bytes; the smallest that works is ", needed,
                        " (", plan.all_arena_bytes(), " of arena, where values are computed again, ",
                        compiled_->packs.bytes(), " of packed weights, ", own, " of own state",
-                       earlier > 0 ? text(", ", earlier, " of earlier parts") : "", ")");
+                       earlier > 0 ? str_cat(", ", earlier, " of earlier parts") : "", ")");
 }
 
 // The system reads the pages of a mapped file again when they are used after all. Weights that the
@@ -241,7 +241,7 @@ Status Program::make_controls(const Plan& plan) {
     if (step.kind != StepKind::control || controls_[node] != nullptr) return {};
     auto control = Control::create(graph_.nodes()[node], options, *registry_, *compiled_, limits_);
     if (!control.ok())
-      return Status(control.status().code(), text(step.label, ": ", control.status().message()));
+      return Status(control.status().code(), str_cat(step.label, ": ", control.status().message()));
     controls_[node] = *std::move(control);
     return {};
   };

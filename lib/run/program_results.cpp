@@ -181,7 +181,7 @@ std::vector<WaysRow> Program::ways() const {
     if (control == nullptr) continue;
     for (size_t side = 0; side < control->bodies().size(); ++side)
       for (WaysRow& inner : control->bodies()[side]->ways()) {
-        inner.node = text(row.node, "/", static_cast<int64_t>(side), "/", inner.node);
+        inner.node = str_cat(row.node, "/", static_cast<int64_t>(side), "/", inner.node);
         rows.push_back(std::move(inner));
       }
   }
@@ -192,20 +192,22 @@ std::string Program::report() const {
   std::string out;
   if (device_ != nullptr) {
     const DeviceInfo& info = options_.gpu.info();
-    out += text("device vulkan: ", info.name, " (", name_of(info.type), ", ", info.driver, ")\n");
+    out +=
+        str_cat("device vulkan: ", info.name, " (", name_of(info.type), ", ", info.driver, ")\n");
     for (const std::string& kernel : distrusted_)
-      out += text(kernel, " fails its self-test on this device and is not used\n");
+      out += str_cat(kernel, " fails its self-test on this device and is not used\n");
     for (const ReadyPlan* ready : parts_)
-      for (const std::string& remark : ready->plan.remarks) out += text(remark, "\n");
+      for (const std::string& remark : ready->plan.remarks) out += str_cat(remark, "\n");
   }
-  out += text("device cpu, ", parallel_.threads, " threads\n");
+  out += str_cat("device cpu, ", parallel_.threads, " threads\n");
   if (is_planned()) {
     const Memory m = memory();
-    out += text("peak ", m.peak_bytes, " bytes: ", m.arena_bytes, " of arena, ", m.weights_bytes,
-                " of weights, ", m.packed_bytes, " packed\n");
-    if (device_ != nullptr) out += text(m.device_bytes, " bytes on the device\n");
+    out += str_cat("peak ", m.peak_bytes, " bytes: ", m.arena_bytes, " of arena, ", m.weights_bytes,
+                   " of weights, ", m.packed_bytes, " packed\n");
+    if (device_ != nullptr) out += str_cat(m.device_bytes, " bytes on the device\n");
     if (m.extra_flops > 0)
-      out += text(m.extra_flops, " of ", flops(), " FLOPs compute values again to save memory\n");
+      out +=
+          str_cat(m.extra_flops, " of ", flops(), " FLOPs compute values again to save memory\n");
   }
   const std::vector<ProfileRow> rows = profile();
   size_t row = 0;
@@ -213,10 +215,10 @@ std::string Program::report() const {
     for (const Step& step : ready->plan.steps) {
       const ProfileRow& r = rows[row++];
       if (step.is_transfer())
-        out += text(step.label, "\n");
+        out += str_cat(step.label, "\n");
       else
-        out += text(r.node, ": ", r.op, " by ", r.kernel.empty() ? "subgraphs" : r.kernel,
-                    step.on_device() ? " on vulkan\n" : "\n");
+        out += str_cat(r.node, ": ", r.op, " by ", r.kernel.empty() ? "subgraphs" : r.kernel,
+                       step.on_device() ? " on vulkan\n" : "\n");
     }
   row = 0;
   for (const ReadyPlan* ready : parts_) {
@@ -226,7 +228,7 @@ std::string Program::report() const {
       for (const std::vector<int32_t>& lane : branches.lanes) {
         out += lane == branches.lanes.front() ? " " : " | ";
         for (const int32_t step : lane)
-          out += text(step == lane.front() ? "" : ", ", rows[first + step].node);
+          out += str_cat(step == lane.front() ? "" : ", ", rows[first + step].node);
       }
       out += "\n";
     }

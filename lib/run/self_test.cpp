@@ -60,7 +60,7 @@ Result<DeviceTimes> judge(const KernelDef& kernel, const Op& op, DType real,
   SessionOptions on_device = options;
   on_device.device = Device::vulkan;
   on_device.gpu = given.gpu;
-  on_device.kernels = {text(kernel.op, "=", kernel.name)};
+  on_device.kernels = {str_cat(kernel.op, "=", kernel.name)};
   const bool fails = backend_of(given.gpu).fails_self_test.count(on_device.kernels[0]) > 0;
   DeviceTimes times;
   for (const Graph& graph : self_test_cases(op, real, registry, kernel.name)) {
@@ -108,9 +108,9 @@ Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Sessi
   for (const auto& [op, real] : used) {
     if (op == nullptr) continue;
     for (const KernelDef* kernel : registry.kernels(op->name(), Device::vulkan)) {
-      const std::string name = text(kernel->op, "=", kernel->name);
+      const std::string name = str_cat(kernel->op, "=", kernel->name);
       const std::string all =
-          text(kVersion, ";", info.name, ";", info.driver, ";", name, ";", hg::name_of(real));
+          str_cat(kVersion, ";", info.name, ";", info.driver, ";", name, ";", hg::name_of(real));
       const uint64_t key = checksum_of(std::as_bytes(std::span(all)));
       std::optional<DeviceTimes> verdict = measured.find(key);
       if (!verdict) {
@@ -128,7 +128,7 @@ Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Sessi
   if (programs_fail)
     for (const Op* program : programs)
       for (const KernelDef* kernel : registry.kernels(program->name(), Device::vulkan))
-        distrusted.insert(text(kernel->op, "=", kernel->name));
+        distrusted.insert(str_cat(kernel->op, "=", kernel->name));
   return distrusted;
 }
 

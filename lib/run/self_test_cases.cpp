@@ -16,7 +16,7 @@ struct Inputs {
   int count = 0;
   Value add(const Sizes& shape, DType dtype) {
     std::vector<Dim> dims(shape.begin(), shape.end());
-    return graph.input(text("x", count++), dtype, Shape(dims));
+    return graph.input(str_cat("x", count++), dtype, Shape(dims));
   }
   Value x(const Sizes& shape) { return add(shape, real); }
 };
@@ -278,7 +278,7 @@ bool has_self_test_cases(std::string_view kernel) { return !cases_of(kernel).emp
 
 std::vector<Graph> self_test_cases(const Op& op, DType real, const Registry& registry,
                                    std::string_view kernel) {
-  std::vector<void (*)(Inputs&)> rows = cases_of(text(op.name(), "=", kernel));
+  std::vector<void (*)(Inputs&)> rows = cases_of(str_cat(op.name(), "=", kernel));
   if (rows.empty()) rows = cases_of(op.name());
   std::vector<Graph> graphs;
   for (const DType dtype : {real, i32, boolean}) {
@@ -292,7 +292,7 @@ std::vector<Graph> self_test_cases(const Op& op, DType real, const Registry& reg
       if (!graph.status().ok() || graph.nodes().empty()) continue;
       int k = 0;
       for (const ValueId id : graph.nodes().back().outputs)
-        graph.output(text("y", k++), Value(&graph, id));
+        graph.output(str_cat("y", k++), Value(&graph, id));
       graphs.push_back(std::move(graph));
     }
     if (!graphs.empty()) break;

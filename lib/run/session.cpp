@@ -13,7 +13,7 @@ namespace {
 
 std::string known_names(std::span<const std::string_view> names) {
   std::string out;
-  for (const std::string_view name : names) out += text(out.empty() ? "" : ", ", name);
+  for (const std::string_view name : names) out += str_cat(out.empty() ? "" : ", ", name);
   return out;
 }
 
@@ -112,7 +112,7 @@ Result<Session> Session::create(const Model& model, SessionOptions options) {
     if (options.gpu)
       body->undecided.reset(new Body::Undecided{graph, options, &registry});
     else
-      body->choice = text("on the CPU: ", no_gpu.message());
+      body->choice = str_cat("on the CPU: ", no_gpu.message());
     options.device = Device::cpu;
     options.gpu = {};
   }
@@ -133,7 +133,7 @@ Result<int> Session::find_input(std::string_view name) const {
   std::string known;
   for (int i = 0; i < input_count(); ++i)
     if (input_name(i) == name) return i;
-  for (int i = 0; i < input_count(); ++i) known += text(i > 0 ? ", " : "", input_name(i));
+  for (int i = 0; i < input_count(); ++i) known += str_cat(i > 0 ? ", " : "", input_name(i));
   return not_found("there is no input '", name, "'; the inputs are ", known);
 }
 
@@ -141,7 +141,7 @@ Result<int> Session::find_output(std::string_view name) const {
   std::string known;
   for (int i = 0; i < output_count(); ++i)
     if (output_name(i) == name) return i;
-  for (int i = 0; i < output_count(); ++i) known += text(i > 0 ? ", " : "", output_name(i));
+  for (int i = 0; i < output_count(); ++i) known += str_cat(i > 0 ? ", " : "", output_name(i));
   return not_found("there is no output '", name, "'; the outputs are ", known);
 }
 
@@ -165,7 +165,8 @@ Status Session::set_input(int index, const DeviceTensor& tensor) {
   if (index < 0 || index >= input_count())
     return not_found("there is no input ", index, "; the model has ", input_count());
   if (body_->undecided != nullptr) {
-    body_->choice = text("on ", body_->undecided->options.gpu.info().name, ": an input lies there");
+    body_->choice =
+        str_cat("on ", body_->undecided->options.gpu.info().name, ": an input lies there");
     HG_TRY(body_->move_to_gpu());
     body_->undecided = nullptr;
   }

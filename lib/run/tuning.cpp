@@ -50,8 +50,8 @@ std::optional<Alone> alone(const PlanRequest& request, const Node& node,
       (node.op->def.traits & (kControl | kRandom | kDataDependent)))
     return std::nullopt;
   Alone made{Graph(*request.registry)};
-  std::string all = text(node.op->name(), ";", request.threads, ";", processor, ";",
-                         int(request.options->precision), request.options->low_memory, ";");
+  std::string all = str_cat(node.op->name(), ";", request.threads, ";", processor, ";",
+                            int(request.options->precision), request.options->low_memory, ";");
   std::vector<Value> inputs;
   std::vector<Sizes> in, out;
   for (const ValueId id : node.inputs) {
@@ -65,8 +65,8 @@ std::optional<Alone> alone(const PlanRequest& request, const Node& node,
     if (!sizes.ok()) return std::nullopt;
     in.push_back(*sizes);
     const bool is_fixed = info.state >= 0 && !(*request.mutable_states)[info.state];
-    all += text(info.type.dtype, *sizes, is_fixed ? "=;" : ";");
-    const std::string name = text("x", int64_t(inputs.size()));
+    all += str_cat(info.type.dtype, *sizes, is_fixed ? "=;" : ";");
+    const std::string name = str_cat("x", int64_t(inputs.size()));
     inputs.push_back(is_fixed ? made.graph.constant(graph.states()[info.state].data, name)
                               : made.graph.input(name, info.type.dtype, to_shape(*sizes)));
   }
@@ -75,12 +75,12 @@ std::optional<Alone> alone(const PlanRequest& request, const Node& node,
   for (size_t i = 0; i < node.attrs.size(); ++i) {
     numbers.push_back(with_numbers(node.attrs[i], request.bindings));
     attrs.push_back({node.op->signature.attributes[i].name, numbers.back()});
-    all += text(attrs.back().name, "=", numbers.back(), ";");
+    all += str_cat(attrs.back().name, "=", numbers.back(), ";");
   }
   int k = 0;
   for (const Value& y : made.graph.calls(node.op->name(), inputs, attrs)) {
     if (!made.graph.status().ok()) return std::nullopt;
-    made.graph.output(text("y", k++), y);
+    made.graph.output(str_cat("y", k++), y);
     const Result<Sizes> sizes = evaluate(y.shape(), Bindings());
     if (!sizes.ok()) return std::nullopt;
     out.push_back(*sizes);
@@ -100,7 +100,7 @@ Result<double> measure(const Graph& graph, const PlanRequest& request, const Ker
   options.low_memory = request.options->low_memory;
   options.precision = request.options->precision;
   options.keep_all_values = true;  // no pass may change the node
-  options.kernels = {text(kernel.op, "=", kernel.name)};
+  options.kernels = {str_cat(kernel.op, "=", kernel.name)};
   HG_TRY_ASSIGN(const std::unique_ptr<Program> program,
                 Program::create(graph, options, *request.registry));
   HG_TRY_ASSIGN(const std::vector<TensorData> zeros, program->give_zeros(Bindings()));

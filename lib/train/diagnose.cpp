@@ -50,8 +50,8 @@ Content content_of(const Session& session, const Graph& graph, ValueId id) {
 // have none; infinities that a mask made on purpose are not on that way.
 Status Trainer::Body::diagnose(std::span<const ConstTensor> inputs,
                                std::span<const ConstTensor> targets, double loss) {
-  const std::string what = text("the loss of batch ", static_cast<int64_t>(counters.batches) + 1,
-                                " is ", std::isnan(loss) ? std::abs(loss) : loss, ": ");
+  const std::string what = str_cat("the loss of batch ", static_cast<int64_t>(counters.batches) + 1,
+                                   " is ", std::isnan(loss) ? std::abs(loss) : loss, ": ");
   HG_TRY_ASSIGN(Graph forward, with_present_weights(step.forward));
   HG_TRY_ASSIGN(const Model model, Model::from_graph(std::move(forward)));
   SessionOptions again = options.session;

@@ -130,8 +130,9 @@ class Fit {
                "; convert it with a symbol for the first size");
       batch_ = fixed_;
       if (samples_ % fixed_ != 0)
-        b_.step.notes.push_back(text("each epoch leaves out ", samples_ % fixed_, " of ", samples_,
-                                     " samples: the model takes batches of ", fixed_, " only"));
+        b_.step.notes.push_back(str_cat("each epoch leaves out ", samples_ % fixed_, " of ",
+                                        samples_, " samples: the model takes batches of ", fixed_,
+                                        " only"));
       samples_ -= samples_ % fixed_;
     }
     batches_ = (samples_ + batch_ - 1) / batch_;

@@ -57,7 +57,7 @@ class Backward {
     HG_TRY(walk(0, count));
     if (missing_.empty()) return graph_.take_status();
     std::string names;
-    for (const std::string& name : missing_) names += text(names.empty() ? "" : ", ", name);
+    for (const std::string& name : missing_) names += str_cat(names.empty() ? "" : ", ", name);
     return unsupported("these ops have no gradient: ", names);
   }
 
@@ -184,7 +184,7 @@ class Backward {
                                                    ? control_gradients(graph_, node, douts, needs)
                                                    : GraphAccess::grad(graph_, node, douts, needs);
       if (!is_control && grads.status().code() == Code::unsupported) {
-        miss(node, text(node.op->name(), " ", grads.status().message()));
+        miss(node, str_cat(node.op->name(), " ", grads.status().message()));
         return {};
       }
       HG_TRY(grads.status());

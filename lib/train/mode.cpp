@@ -79,7 +79,7 @@ class Switcher {
     const size_t count = nodes.size();  // casts are added behind
     for (size_t i = 0; i < count; ++i) {
       if (!nodes[i].subgraphs.empty() && notes_ != nullptr)
-        notes_->push_back(text(label(graph_, nodes[i]), ": layers inside run as traced"));
+        notes_->push_back(str_cat(label(graph_, nodes[i]), ": layers inside run as traced"));
       if (nodes[i].op->name() == "dropout") {
         set(nodes[i], "training", trains(nodes[i]));
         // Layers of eval mode may share a stream, since they drew nothing.
@@ -120,9 +120,9 @@ class Switcher {
         continue;
       }
       if (state == nullptr || state->kind == State::Kind::constant) {
-        notes_->push_back(text(label(graph_, nodes[index]), ": its running statistics ",
-                               k == 1 ? "(mean)" : "(variance)",
-                               " are no buffer of the model and stay as they are"));
+        notes_->push_back(str_cat(label(graph_, nodes[index]), ": its running statistics ",
+                                  k == 1 ? "(mean)" : "(variance)",
+                                  " are no buffer of the model and stay as they are"));
         continue;
       }
       const Value target = graph_.value(state->value);

@@ -52,7 +52,7 @@ class Builder {
     std::string known;
     for (const auto& [output, id] : graph_.outputs()) {
       if (output == name) return graph_.value(id);
-      known += text(known.empty() ? "" : ", ", output);
+      known += str_cat(known.empty() ? "" : ", ", output);
     }
     return not_found("the model has no output '", name, "'; the outputs are ", known);
   }
@@ -82,7 +82,7 @@ class Builder {
              ": training needs the reduction mean or sum, not 'none'");
     HG_TRY_ASSIGN(Value y, find_output(loss.output));
     const std::string& name = loss.output.empty() ? graph_.outputs()[0].first : loss.output;
-    graph_.set_origin({"", text("the ", name_of(loss.kind), " loss of '", name, "'")});
+    graph_.set_origin({"", str_cat("the ", name_of(loss.kind), " loss of '", name, "'")});
     HG_CHECK(is_float(y.dtype()), "loss ", name_of(loss.kind), ": the output '", y.name(), "' is ",
              y.dtype(), ", not a float");
     if (y.dtype() != f64) y = as_type(y, f32);

@@ -129,7 +129,7 @@ class Builder {
       }
       if (!reach[state.value]) {
         step_.notes.push_back(
-            text("the loss does not depend on '", state.name, "', which is not trained"));
+            str_cat("the loss does not depend on '", state.name, "', which is not trained"));
         continue;
       }
       Trained t{state.value, state.name, 0, options_.optimizer.weight_decay};
@@ -147,9 +147,9 @@ class Builder {
     }
     if (kept_count > 0)
       step_.notes.push_back(
-          text(kept_count, kept_count == 1 ? " parameter is" : " parameters are",
-               " not trained, since the model has them with requires_grad=False: '", kept, "'",
-               kept_count == 1 ? "" : " and others", "; a rule that thaws them trains them"));
+          str_cat(kept_count, kept_count == 1 ? " parameter is" : " parameters are",
+                  " not trained, since the model has them with requires_grad=False: '", kept, "'",
+                  kept_count == 1 ? "" : " and others", "; a rule that thaws them trains them"));
     HG_CHECK(!trained_.empty(), "there is no parameter to train: of ", int64_t(g.states().size()),
              " tensors the loss depends on none that is a parameter, a float and not frozen",
              kept_count > 0 ? "; the model has some with requires_grad=False, which a rule can thaw"
@@ -281,7 +281,7 @@ class Builder {
     if (sums_.empty()) sums_.resize(trained_.size());
     if (!sums_[i]) {
       const Value x = step_.graph.value(trained_[i].value);
-      sums_[i] = buffer(text("train/sum/", trained_[i].name), x.dtype(), shape_of(trained_[i]));
+      sums_[i] = buffer(str_cat("train/sum/", trained_[i].name), x.dtype(), shape_of(trained_[i]));
     }
     return sums_[i];
   }
@@ -341,7 +341,7 @@ class Builder {
     std::vector<Value> inputs = {x};
     for (const std::string& state : states)
       inputs.push_back(state.empty() ? Value()
-                                     : buffer(text(kTrainPrefix, kind, "/", state, "/", t.name),
+                                     : buffer(str_cat(kTrainPrefix, kind, "/", state, "/", t.name),
                                               x.dtype(), shape_of(t)));
     inputs.push_back(options_.accumulate > 1 ? sum_of(i) : Value());
     std::vector<Value> kept = inputs;
@@ -350,7 +350,7 @@ class Builder {
       given.insert(given.end(), {as_type(part.gradient, x.dtype()), lr_, next_step_, scale, go_});
       NamedAttrs all = attrs;
       if (part.first > 0) all.push_back({"first", part.first});
-      const std::vector<Value> updated = g.calls(text(kind, "_step"), given, all);
+      const std::vector<Value> updated = g.calls(str_cat(kind, "_step"), given, all);
       HG_TRY(g.take_status());
       size_t output = 0;
       for (Value& state : inputs)

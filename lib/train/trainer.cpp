@@ -41,7 +41,7 @@ std::string_view kind_name(Optimizer::Kind kind) {
 
 // Whether the state was left by this kind of optimizer.
 bool resumes(const std::vector<State>& saved, const Optimizer& optimizer) {
-  const std::string own = text(kTrainPrefix, kind_name(optimizer.kind), "/");
+  const std::string own = str_cat(kTrainPrefix, kind_name(optimizer.kind), "/");
   bool has_own = false, has_other = false;
   for (const State& state : saved) {
     const std::string_view rest = std::string_view(state.name).substr(kTrainPrefix.size());

@@ -16,7 +16,7 @@ Result<Found> choose(const std::vector<Found>& devices, const std::string& wante
     return unsupported("there is no Vulkan driver of version 1.1 on this machine");
   std::string names;
   for (const Found& device : devices)
-    names += text(names.empty() ? "" : ", ", "'", device.info.name, "'");
+    names += str_cat(names.empty() ? "" : ", ", "'", device.info.name, "'");
   if (wanted.empty()) {
     const Found* best = nullptr;
     for (const Found& device : devices)
@@ -196,8 +196,8 @@ Result<std::shared_ptr<Buffer>> Device::buffer(int64_t bytes, Use use) {
   const VkResult allocated = vk_.AllocateMemory(device_, &allocate, nullptr, &result->memory_);
   if (allocated != VK_SUCCESS) {
     const Status why = failure(allocated, "vkAllocateMemory");
-    return Status(why.code(), text(why.message(), "; ", padded, " bytes were asked for, '",
-                                   info_.name, "' has ", info_.memory_bytes));
+    return Status(why.code(), str_cat(why.message(), "; ", padded, " bytes were asked for, '",
+                                      info_.name, "' has ", info_.memory_bytes));
   }
   HG_VK_TRY(vk_.BindBufferMemory(device_, result->buffer_, result->memory_, 0),
             "vkBindBufferMemory");

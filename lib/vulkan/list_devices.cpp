@@ -94,8 +94,8 @@ DeviceInfo describe(const Instance& vk, VkPhysicalDevice device,
   DeviceInfo info;
   info.name = p.deviceName;
   info.type = type_of(p.deviceType);
-  info.driver = names_driver ? text(driver.driverName, " ", driver.driverInfo)
-                             : text("driver ", static_cast<int64_t>(p.driverVersion));
+  info.driver = names_driver ? str_cat(driver.driverName, " ", driver.driverInfo)
+                             : str_cat("driver ", static_cast<int64_t>(p.driverVersion));
   for (uint32_t i = 0; i < memory.memoryHeapCount; ++i)
     if (memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
       info.memory_bytes =

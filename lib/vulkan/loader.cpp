@@ -19,7 +19,7 @@ Status failure(VkResult result, std::string_view what) {
     case VK_ERROR_TOO_MANY_OBJECTS:
       return out_of_memory("Vulkan: ", what, ": the device is out of memory");
     case VK_ERROR_DEVICE_LOST:
-      return Status(Code::device_lost, text("Vulkan: ", what, ": the device is lost"));
+      return Status(Code::device_lost, str_cat("Vulkan: ", what, ": the device is lost"));
     default:
       return internal_error("Vulkan: ", what, " failed with code ", static_cast<int64_t>(result));
   }

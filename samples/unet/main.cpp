@@ -40,7 +40,7 @@ class Layers {
       return graph_.fail(hg::invalid_argument("there are only ", all_.count(), " weights"));
     const auto data = hg::TensorData::copy_of(hg::view(all_.as<float>() + at_, f32, shape));
     at_ += shape.count();
-    return data.ok() ? graph_.parameter(hg::text("w", at_), *data) : graph_.fail(data.status());
+    return data.ok() ? graph_.parameter(hg::str_cat("w", at_), *data) : graph_.fail(data.status());
   }
   Graph& graph_;
   hg::Tensor all_;

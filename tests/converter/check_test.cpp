@@ -58,8 +58,8 @@ std::string verdicts(const CheckResult& result) {
   std::string all = result.message;
   for (const CheckedCase& checked : result.cases)
     for (const CheckedOutput& output : checked.outputs)
-      all += text("\n", checked.values, " ", output.name, " ", static_cast<int>(output.verdict),
-                  " ", output.reason);
+      all += str_cat("\n", checked.values, " ", output.name, " ", static_cast<int>(output.verdict),
+                     " ", output.reason);
   return all;
 }
 
@@ -101,7 +101,7 @@ TEST(Check, AWrongClampOfASliceIsFound) {
   // Right for n up to 5, as the usual sizes are.
   const CheckResult wrong = check("slice", "f32[n,4]", [](Graph& graph) {
     const auto shrink = [](Dim& dim) {
-      if (text(dim) == text(min(Dim("n"), Dim(6)))) dim = min(Dim("n"), Dim(5));
+      if (str_cat(dim) == str_cat(min(Dim("n"), Dim(6)))) dim = min(Dim("n"), Dim(5));
     };
     for (Node& node : GraphAccess::body(graph).nodes)
       for (Attr& attr : node.attrs)

@@ -15,7 +15,7 @@ Result<std::vector<std::byte>> model_of(const Sample& sample) {
   Graph graph;
   std::vector<Value> arguments;
   for (const SampleInput& input : sample.inputs) {
-    const std::string name = text("x", static_cast<int64_t>(arguments.size()));
+    const std::string name = str_cat("x", static_cast<int64_t>(arguments.size()));
     if (!input.given) {
       arguments.emplace_back();
     } else if (input.constant) {
@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
     const auto bytes = hg::test::model_of(sample);
     if (!bytes.ok() || bytes->size() > 4096) continue;
     ops.insert(sample.op);
-    std::ofstream file(hg::text(argv[1], "/", sample.op, ".hgm"), std::ios::binary);
+    std::ofstream file(str_cat(argv[1], "/", sample.op, ".hgm"), std::ios::binary);
     file.write(reinterpret_cast<const char*>(bytes->data()),
                static_cast<std::streamsize>(bytes->size()));
     if (!file.flush()) return std::fputs("seeds: a file cannot be written\n", stderr), 1;

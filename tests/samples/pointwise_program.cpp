@@ -28,7 +28,7 @@ void add_reductions(std::vector<Sample>& s) {
   add("mul x0 x1; norm s0 ord=3.0 dim=0,2", {{f32, {11, 9, 2, 12}, 0.5, 1}, {f32, {12}, 0.5, 1}});
   for (const char* last : {"prod s0 dim=0", "amax s0 dim=-1", "amin s0 dim=0 keepdim=true",
                            "var s0 dim=0,1 correction=0.0", "norm s0 dim=1", "norm s0 ord=inf"})
-    add(text("mul x0 x1; ", last), {{f32, {4, 70}, 0.9, 1.1}, {f32, {70}, 0.9, 1.1}}, false);
+    add(str_cat("mul x0 x1; ", last), {{f32, {4, 70}, 0.9, 1.1}, {f32, {70}, 0.9, 1.1}}, false);
   add("gt x0 x1; any s0 dim=1", {{f32, {9, 600}}, {f32, {}, 0.99, 0.99}}, false);
   add("gt x0 x1; all s0", {{f32, {9, 60}}, {f32, {}, -2, -2}}, false);
   add("mul x0 x1; argmax s0 dim=1", {{i32, {9, 700}, -99, 99}, {i32, {9, 1}, -1, 1}}, false);
@@ -83,8 +83,8 @@ std::vector<Sample> pointwise_program() {
        {f32, {2, 70}}});
   // As many steps, and as many results alive at once.
   std::string program = "neg x0";
-  for (int k = 1; k < 16; ++k) program += text("; mul x0 s", k - 1);
-  for (int k = 0; k < 15; ++k) program += text("; add s", k, " s", k + 15);
+  for (int k = 1; k < 16; ++k) program += str_cat("; mul x0 s", k - 1);
+  for (int k = 0; k < 15; ++k) program += str_cat("; add s", k, " s", k + 15);
   add((program + "; abs s30").c_str(), {{f32, {3, 700}, 0, 0.5}}, false);
   return s;
 }

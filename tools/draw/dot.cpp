@@ -35,17 +35,18 @@ std::string box_text(const Box& box, int index) {
   std::string label = quoted(box.side.empty() ? box.title : box.title + "  " + box.side, true);
   for (const std::string& line : box.lines) label += quoted(line, true);
   const bool is_end = box.kind == BoxKind::input || box.kind == BoxKind::output;
-  return text("n", index, " [label=\"", label,
-              "\" style=", is_end ? "\"filled,rounded\"" : "filled",
-              " fillcolor=", quoted(style.fill), " color=", quoted(style.stroke),
-              " tooltip=", quoted(box.tooltip), "];\n");
+  return str_cat("n", index, " [label=\"", label,
+                 "\" style=", is_end ? "\"filled,rounded\"" : "filled",
+                 " fillcolor=", quoted(style.fill), " color=", quoted(style.stroke),
+                 " tooltip=", quoted(box.tooltip), "];\n");
 }
 
 void write(const GraphBoxes& graph, const Module& module, int& clusters, std::string& out) {
   for (const int index : module.boxes) out += box_text(graph.boxes[index], index);
   for (const auto& [name, inner] : module.inside) {
     const bool is_cluster = inner.count() > 1;
-    if (is_cluster) out += text("subgraph cluster", clusters++, " {\nlabel=", quoted(name), ";\n");
+    if (is_cluster)
+      out += str_cat("subgraph cluster", clusters++, " {\nlabel=", quoted(name), ";\n");
     write(graph, inner, clusters, out);
     if (is_cluster) out += "}\n";
   }
@@ -62,13 +63,13 @@ std::string graph_as_dot(const Graph& graph, const std::string& title) {
       at = &at->inside[module];
     at->boxes.push_back(static_cast<int>(i));
   }
-  std::string out = text("digraph ", quoted(title), " {\nlabel=", quoted(title),
-                         ";\nlabelloc=t;\nfontname=\"sans-serif\";\ncolor=\"#d5dce3\";\n"
-                         "node [shape=box fontname=\"sans-serif\" fontsize=11];\n"
-                         "edge [color=\"#7b8794\"];\n");
+  std::string out = str_cat("digraph ", quoted(title), " {\nlabel=", quoted(title),
+                            ";\nlabelloc=t;\nfontname=\"sans-serif\";\ncolor=\"#d5dce3\";\n"
+                            "node [shape=box fontname=\"sans-serif\" fontsize=11];\n"
+                            "edge [color=\"#7b8794\"];\n");
   int clusters = 0;
   write(boxes, root, clusters, out);
-  for (const Arrow& arrow : boxes.arrows) out += text("n", arrow.from, " -> n", arrow.to, ";\n");
+  for (const Arrow& arrow : boxes.arrows) out += str_cat("n", arrow.from, " -> n", arrow.to, ";\n");
   return out + "}\n";
 }
 

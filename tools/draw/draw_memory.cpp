@@ -44,9 +44,9 @@ std::string draw_memory(std::span<const ArenaBlock> blocks, const Memory& memory
   Svg svg;
   svg.text({0, -34, 16, "#1f2933", "start", true}, title);
   svg.text({0, -16, 11, "#52606d", "start", false},
-           text("arena ", bytes_text(memory.arena_bytes), ", lower bound ",
-                bytes_text(memory.arena_lower_bound), ", ", uint64_t{blocks.size()}, " blocks, ",
-                steps, " steps; the black line is what is alive"));
+           str_cat("arena ", bytes_text(memory.arena_bytes), ", lower bound ",
+                   bytes_text(memory.arena_lower_bound), ", ", uint64_t{blocks.size()}, " blocks, ",
+                   steps, " steps; the black line is what is alive"));
   svg.rect({0, 0, width, kHeight, 0, "#fbfcfd", "#9aa5b1", 1, ""});
   const int64_t tick = tick_bytes(whole);
   for (int64_t at = 0; at <= whole; at += tick) {
@@ -56,7 +56,7 @@ std::string draw_memory(std::span<const ArenaBlock> blocks, const Memory& memory
   const int step_tick = std::max(1, steps / 10);
   for (int step = 0; step < steps; step += step_tick) {
     const double x = (step + 0.5) * per_step;
-    svg.text({x, kHeight + 16, 10, "#52606d", "middle", false}, text(step));
+    svg.text({x, kHeight + 16, 10, "#52606d", "middle", false}, str_cat(step));
   }
   svg.text({width / 2, kHeight + 34, 11, "#52606d", "middle", false}, "step");
 
@@ -68,9 +68,9 @@ std::string draw_memory(std::span<const ArenaBlock> blocks, const Memory& memory
     const double y = y_of(block.offset + block.bytes);
     const size_t colour = i % std::size(kFills);
     svg.rect({x, y, w, h, 0, kFills[colour], kStrokes[colour], 0.6,
-              text(block.value, ": ", bytes_text(block.bytes), " at ", block.offset, ", steps ",
-                   block.first_step, " to ", block.last_step)});
-    std::string label = text(block.value, " ", bytes_text(block.bytes));
+              str_cat(block.value, ": ", bytes_text(block.bytes), " at ", block.offset, ", steps ",
+                      block.first_step, " to ", block.last_step)});
+    std::string label = str_cat(block.value, " ", bytes_text(block.bytes));
     if (Svg::text_width(label, 9) + 4 > w) label = block.value;
     if (h >= 11 && Svg::text_width(label, 9) + 4 < w) {
       svg.text({x + w / 2, y + h / 2 + 3, 9, "#243b53", "middle", false}, label);

@@ -51,7 +51,7 @@ std::string attrs_text(const Node& node) {
     const Attr attr = folded(node.attrs[i]);
     if (attr.is_none() || attr == Attr(std::string())) continue;
     if (!attributes[i].required && attr == folded(attributes[i].fallback)) continue;
-    out += text(out.empty() ? "" : "  ", attributes[i].name, "=", attr);
+    out += str_cat(out.empty() ? "" : "  ", attributes[i].name, "=", attr);
   }
   return out;
 }
@@ -75,7 +75,7 @@ class BoxMaker {
     for (const Node& node : graph_.nodes()) add_node(node);
     for (const auto& [name, id] : graph_.outputs()) add_end(name, id);
     for (const auto& [state, value] : graph_.assignments())
-      add_end(text("update ", graph_.value_info(state).name), value);
+      add_end(str_cat("update ", graph_.value_info(state).name), value);
     return std::move(made_);
   }
 
@@ -100,7 +100,7 @@ class BoxMaker {
     Box box;
     box.kind = BoxKind::input;
     box.title = info.name;
-    box.lines = {text(info.type)};
+    box.lines = {str_cat(info.type)};
     producer_[id] = add_box(std::move(box));
   }
 
@@ -108,7 +108,7 @@ class BoxMaker {
     Box box;
     box.kind = BoxKind::output;
     box.title = title;
-    box.lines = {text(graph_.value_info(id).type)};
+    box.lines = {str_cat(graph_.value_info(id).type)};
     const int state = graph_.value_info(id).state;
     if (state >= 0) box.lines.push_back(graph_.states()[state].name);
     add_arrow(id, add_box(std::move(box)));
@@ -118,9 +118,9 @@ class BoxMaker {
   static std::string number_text(const State& state) {
     const Tensor& t = state.data.tensor;
     if (state.kind != State::Kind::constant || t.count() != 1 || t.data == nullptr) return "";
-    if (t.dtype == f32) return text(double{*t.as<float>()});
-    if (t.dtype == f64) return text(*t.as<double>());
-    if (t.dtype == i64) return text(*t.as<int64_t>());
+    if (t.dtype == f32) return str_cat(double{*t.as<float>()});
+    if (t.dtype == f64) return str_cat(*t.as<double>());
+    if (t.dtype == i64) return str_cat(*t.as<int64_t>());
     return "";
   }
 
@@ -130,7 +130,7 @@ class BoxMaker {
     std::string names;
     TensorType type;
     const auto end_line = [&] {
-      if (!names.empty()) box.lines.push_back(shortened(text(names, " ", type)));
+      if (!names.empty()) box.lines.push_back(shortened(str_cat(names, " ", type)));
       names.clear();
     };
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -140,11 +140,11 @@ class BoxMaker {
       const std::string& role = inputs[std::min(i, inputs.size() - 1)].name;
       const State& state = graph_.states()[info.state];
       if (const std::string number = number_text(state); !number.empty()) {
-        box.lines.push_back(text(role, " = ", number));
+        box.lines.push_back(str_cat(role, " = ", number));
         continue;
       }
       if (!(info.type == type) || names.size() > 24) end_line();
-      names += text(names.empty() ? "" : ", ", role);
+      names += str_cat(names.empty() ? "" : ", ", role);
       type = info.type;
     }
     end_line();
@@ -177,16 +177,16 @@ class BoxMaker {
     box.module = node.origin.module;
     box.side = shortened(last_part(node.origin.module));
     for (ValueId id : node.outputs) {
-      if (read_[id]) box.lines.push_back(text(graph_.value_info(id).type));
+      if (read_[id]) box.lines.push_back(str_cat(graph_.value_info(id).type));
     }
     if (std::string attrs = attrs_text(node); !attrs.empty()) box.lines.push_back(shortened(attrs));
     add_states(node, box);
     for (const std::shared_ptr<Graph>& subgraph : node.subgraphs) {
-      box.lines.push_back(text("a graph of ", uint64_t{subgraph->nodes().size()}, " nodes"));
+      box.lines.push_back(str_cat("a graph of ", uint64_t{subgraph->nodes().size()}, " nodes"));
     }
     const std::string value_name =
         node.outputs.empty() ? "" : graph_.value_info(node.outputs[0]).name;
-    box.tooltip = text(value_name, "  ", node.origin.module, "  ", node.origin.source);
+    box.tooltip = str_cat(value_name, "  ", node.origin.module, "  ", node.origin.source);
     const std::vector<ValueId> inputs = node.inputs;
     const int index = add_box(std::move(box));
     for (ValueId id : inputs) {

@@ -38,51 +38,51 @@ std::string escaped(std::string_view words) {
 }  // namespace
 
 void Svg::rect(const Rect& r) {
-  body_ += hg::text("<rect x=\"", number(r.x), "\" y=\"", number(r.y), "\" width=\"",
-                    number(r.width), "\" height=\"", number(r.height), "\"");
-  if (r.radius > 0) body_ += hg::text(" rx=\"", number(r.radius), "\"");
-  body_ += hg::text(" fill=\"", r.fill, "\"");
+  body_ += str_cat("<rect x=\"", number(r.x), "\" y=\"", number(r.y), "\" width=\"",
+                   number(r.width), "\" height=\"", number(r.height), "\"");
+  if (r.radius > 0) body_ += str_cat(" rx=\"", number(r.radius), "\"");
+  body_ += str_cat(" fill=\"", r.fill, "\"");
   if (r.stroke != "none") {
-    body_ += hg::text(" stroke=\"", r.stroke, "\" stroke-width=\"", number(r.stroke_width), "\"");
+    body_ += str_cat(" stroke=\"", r.stroke, "\" stroke-width=\"", number(r.stroke_width), "\"");
   }
-  body_ += r.title.empty() ? "/>\n" : hg::text("><title>", escaped(r.title), "</title></rect>\n");
+  body_ += r.title.empty() ? "/>\n" : str_cat("><title>", escaped(r.title), "</title></rect>\n");
 }
 
 void Svg::text(const Text& t, std::string_view words) {
-  body_ += hg::text("<text x=\"", number(t.x), "\" y=\"", number(t.y), "\" font-size=\"",
-                    number(t.size), "\" fill=\"", t.fill, "\"");
-  if (t.anchor != "start") body_ += hg::text(" text-anchor=\"", t.anchor, "\"");
+  body_ += str_cat("<text x=\"", number(t.x), "\" y=\"", number(t.y), "\" font-size=\"",
+                   number(t.size), "\" fill=\"", t.fill, "\"");
+  if (t.anchor != "start") body_ += str_cat(" text-anchor=\"", t.anchor, "\"");
   if (t.bold) body_ += " font-weight=\"bold\"";
-  body_ += hg::text(">", escaped(words), "</text>\n");
+  body_ += str_cat(">", escaped(words), "</text>\n");
 }
 
 void Svg::line(Point from, Point to, std::string_view stroke, double width, bool dashed) {
   body_ +=
-      hg::text("<line x1=\"", number(from.x), "\" y1=\"", number(from.y), "\" x2=\"", number(to.x),
-               "\" y2=\"", number(to.y), "\" stroke=\"", stroke, "\" stroke-width=\"",
-               number(width), "\"", dashed ? " stroke-dasharray=\"5 4\"" : "", "/>\n");
+      str_cat("<line x1=\"", number(from.x), "\" y1=\"", number(from.y), "\" x2=\"", number(to.x),
+              "\" y2=\"", number(to.y), "\" stroke=\"", stroke, "\" stroke-width=\"", number(width),
+              "\"", dashed ? " stroke-dasharray=\"5 4\"" : "", "/>\n");
 }
 
 void Svg::arrow(std::span<const Point> points, std::string_view stroke) {
-  std::string path = hg::text("M", number(points[0].x), " ", number(points[0].y));
+  std::string path = str_cat("M", number(points[0].x), " ", number(points[0].y));
   for (size_t i = 1; i < points.size(); ++i) {
     const Point a = points[i - 1], b = points[i];
     if (a.x == b.x) {
-      path += hg::text(" L", number(b.x), " ", number(b.y));
+      path += str_cat(" L", number(b.x), " ", number(b.y));
       continue;
     }
     const double middle = (a.y + b.y) / 2;
-    path += hg::text(" C", number(a.x), " ", number(middle), " ", number(b.x), " ", number(middle),
-                     " ", number(b.x), " ", number(b.y));
+    path += str_cat(" C", number(a.x), " ", number(middle), " ", number(b.x), " ", number(middle),
+                    " ", number(b.x), " ", number(b.y));
   }
-  body_ += hg::text("<path d=\"", path, "\" fill=\"none\" stroke=\"", stroke,
-                    "\" stroke-width=\"1.3\" marker-end=\"url(#head)\"/>\n");
+  body_ += str_cat("<path d=\"", path, "\" fill=\"none\" stroke=\"", stroke,
+                   "\" stroke-width=\"1.3\" marker-end=\"url(#head)\"/>\n");
 }
 
 std::string Svg::finish(double width, double height, double margin) const {
   const std::string w = number(width + 2 * margin), h = number(height + 2 * margin);
   const std::string m = number(-margin);
-  return hg::text(
+  return str_cat(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", w, "\" height=\"", h, "\" viewBox=\"",
       m, " ", m, " ", w, " ", h, "\" font-family=\"Helvetica, Arial, DejaVu Sans, sans-serif\">\n",
       "<defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6\" "

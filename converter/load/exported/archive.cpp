@@ -37,8 +37,8 @@ Archive::Archive(const std::string& path, std::string label) : label_(std::move(
     zip_error_init_with_code(&why, error);
     const std::string reason = zip_error_strerror(&why);
     zip_error_fini(&why);
-    throw Failure{Exit::unreadable, text(label_, ": the zip archive cannot be read (", reason,
-                                         "); copy or download it again")};
+    throw Failure{Exit::unreadable, str_cat(label_, ": the zip archive cannot be read (", reason,
+                                            "); copy or download it again")};
   }
   std::error_code ignored;
   list(std::filesystem::file_size(path, ignored));
@@ -54,8 +54,8 @@ Archive::Archive(Bytes bytes, std::string label)
   zip_error_fini(&why);
   if (!zip_ && source) zip_source_free(source);
   if (!zip_)
-    throw Failure{Exit::unreadable, text(label_, ": the zip archive cannot be read (", reason,
-                                         "); copy or download it again")};
+    throw Failure{Exit::unreadable, str_cat(label_, ": the zip archive cannot be read (", reason,
+                                            "); copy or download it again")};
   list(bytes_.size());
 }
 
@@ -77,9 +77,9 @@ void Archive::list(uint64_t held) {
     if (total > std::max(most, kAlwaysFine)) {
       zip_discard(zip_);
       throw Failure{Exit::unreadable,
-                    text(label_, ": the archive of ", static_cast<int64_t>(held),
-                         " bytes unpacks to more than ", static_cast<int64_t>(kMostGrowth),
-                         " times that; it is damaged or made to harm")};
+                    str_cat(label_, ": the archive of ", static_cast<int64_t>(held),
+                            " bytes unpacks to more than ", static_cast<int64_t>(kMostGrowth),
+                            " times that; it is damaged or made to harm")};
     }
   }
   folder_ = common_folder(names);
@@ -87,8 +87,8 @@ void Archive::list(uint64_t held) {
 }
 
 void Archive::fail(const std::string& name, const std::string& why) const {
-  throw Failure{Exit::unreadable, text(label_, ": the record '", name, "' of the archive ", why,
-                                       "; save or download the model again")};
+  throw Failure{Exit::unreadable, str_cat(label_, ": the record '", name, "' of the archive ", why,
+                                          "; save or download the model again")};
 }
 
 std::string Archive::text_of(const std::string& name) const {
@@ -103,10 +103,10 @@ void Archive::read(const std::string& name, void* to, uint64_t bytes) const {
   const auto found = sizes_.find(name);
   if (found == sizes_.end()) fail(name, "is missing");
   if (found->second != bytes)
-    fail(name, text("has ", static_cast<int64_t>(found->second), " bytes where the program says ",
-                    static_cast<int64_t>(bytes)));
+    fail(name, str_cat("has ", static_cast<int64_t>(found->second),
+                       " bytes where the program says ", static_cast<int64_t>(bytes)));
   zip_file_t* file = zip_fopen(zip_, (folder_ + name).c_str(), 0);
-  if (!file) fail(name, text("cannot be opened (", zip_strerror(zip_), ")"));
+  if (!file) fail(name, str_cat("cannot be opened (", zip_strerror(zip_), ")"));
   uint64_t got = 0;
   // libzip compares the checksum at the end of the record, so the read goes on to where it is zero.
   for (;;) {

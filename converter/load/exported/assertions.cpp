@@ -33,7 +33,7 @@ bool ExportedGraph::read_assertion(const Json& node, std::string_view kind, Scop
   const bool metadata = kind == "aten::_assert_tensor_metadata";
   if (!range && !truth && !metadata) return false;
   Value subject, smallest, largest;
-  std::string message = text("the program's ", kind.substr(6), " fails");
+  std::string message = str_cat("the program's ", kind.substr(6), " fails");
   for (const Json& input : node.at("inputs")) {
     const std::string name = input.at("name").get<std::string>();
     const Json& given = input.at("arg");

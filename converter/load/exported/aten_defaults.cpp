@@ -518,7 +518,7 @@ std::vector<std::pair<std::string, Item>> parsed(std::string_view arguments) {
 std::vector<std::pair<std::string, Item>> aten_defaults(std::string_view kind,
                                                         std::string_view overload) {
   const auto named = [&](std::string_view op) {
-    return find(overload.empty() ? std::string(op) : text(op, ".", overload));
+    return find(overload.empty() ? std::string(op) : str_cat(op, ".", overload));
   };
   const Defaults* found = named(kind);
   for (const std::string_view ending : {"_", "_copy"})

@@ -50,8 +50,8 @@ std::vector<ExportedGraph::Value> ExportedGraph::inlined(const Json& graph,
   const Json& inputs = graph.at("inputs");
   if (inputs.size() != operands.size())
     throw Failure{Exit::unreadable,
-                  text("a graph of ", static_cast<int64_t>(inputs.size()),
-                       " inputs is called with ", static_cast<int64_t>(operands.size()))};
+                  str_cat("a graph of ", static_cast<int64_t>(inputs.size()),
+                          " inputs is called with ", static_cast<int64_t>(operands.size()))};
   Scope scope;
   for (size_t i = 0; i < operands.size(); ++i) {
     const Json& input = inputs[i].begin().value();

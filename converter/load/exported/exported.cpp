@@ -68,26 +68,27 @@ std::string model_name(const Archive& archive) {
     return at != all.end() && at->first.starts_with(folder);
   };
   if (names.empty() && starts("data/aotinductor/"))
-    throw Failure{Exit::unreadable, text(archive.label(),
-                                         " holds a library that AOTInductor compiled, which has no "
-                                         "graph; save the program itself: "
-                                         "torch.export.save(torch.export.export(model, inputs), "
-                                         "\"model.pt2\")")};
+    throw Failure{Exit::unreadable,
+                  str_cat(archive.label(),
+                          " holds a library that AOTInductor compiled, which has no "
+                          "graph; save the program itself: "
+                          "torch.export.save(torch.export.export(model, inputs), "
+                          "\"model.pt2\")")};
   if (names.empty())
     throw Failure{Exit::unreadable,
-                  text(archive.label(), " holds no program (models/*.json); save it again")};
+                  str_cat(archive.label(), " holds no program (models/*.json); save it again")};
   std::string listed;
   for (const std::string& name : names) listed += (listed.empty() ? "'" : ", '") + name + "'";
-  throw Failure{Exit::unreadable, text(archive.label(), " holds several programs (", listed,
-                                       "); save one of them as a file of its own")};
+  throw Failure{Exit::unreadable, str_cat(archive.label(), " holds several programs (", listed,
+                                          "); save one of them as a file of its own")};
 }
 
 class ProgramReader {
  public:
   ProgramReader(const Archive& archive, const std::string& model, ScriptProgram& program)
       : archive_(archive),
-        all_(Json::parse(quoted(
-            archive.text_of(model.empty() ? kProgramBefore28 : text("models/", model, ".json"))))),
+        all_(Json::parse(quoted(archive.text_of(
+            model.empty() ? kProgramBefore28 : str_cat("models/", model, ".json"))))),
         program_(program),
         weights_(archive, model, program),
         graph_(program) {}
@@ -117,12 +118,12 @@ class ProgramReader {
     const std::string by = all_.value("torch_version", "");
     if (major < 7 || major > 8)
       throw Failure{Exit::unsupported,
-                    text(archive_.label(), " has version ", major, " of the schema, by PyTorch ",
-                         by.empty() ? "of another version" : by,
-                         "; 7 and 8 are read: save it with PyTorch 2.5 to 2.13")};
+                    str_cat(archive_.label(), " has version ", major, " of the schema, by PyTorch ",
+                            by.empty() ? "of another version" : by,
+                            "; 7 and 8 are read: save it with PyTorch 2.5 to 2.13")};
     if (archive_.has("byteorder") && archive_.text_of("byteorder") != "little")
       throw Failure{Exit::unsupported,
-                    text(archive_.label(), " was saved on a machine of another byte order")};
+                    str_cat(archive_.label(), " was saved on a machine of another byte order")};
   }
 
   void read_ranges(const Json& ranges) {
@@ -171,8 +172,8 @@ class ProgramReader {
                 ? Dim(size.at("as_int").get<int64_t>())
                 : parse_size_expression(size.at("as_expr").at("expr_str").get<std::string>()));
     } catch (const Refusal& refusal) {
-      throw Failure{Exit::unsupported, text(archive_.label(), ": the input '", name,
-                                            "': ", refusal.reason, refusal.suggestion)};
+      throw Failure{Exit::unsupported, str_cat(archive_.label(), ": the input '", name,
+                                               "': ", refusal.reason, refusal.suggestion)};
     }
     return type;
   }
@@ -232,9 +233,10 @@ class ProgramReader {
       else if (kind == "user_input")
         read_user_input(graph, value.at("arg"));
       else if (kind != "token")  // orders effects, and holds nothing
-        throw Failure{Exit::unsupported,
-                      text(archive_.label(), " takes an input of the kind '", kind,
-                           "', which has no place in a .hgm file; keep tensors in the model only")};
+        throw Failure{
+            Exit::unsupported,
+            str_cat(archive_.label(), " takes an input of the kind '", kind,
+                    "', which has no place in a .hgm file; keep tensors in the model only")};
     }
   }
 
@@ -245,11 +247,11 @@ class ProgramReader {
     for (const SymbolRange& range : program_.ranges) {
       const auto [value, times] = size_with(range.symbol);
       if (value.id < 0) continue;  // data decide it, and the graph asserts its range
-      graph_.set_origin({"", text("torch.export's range of ", range.symbol)});
+      graph_.set_origin({"", str_cat("torch.export's range of ", range.symbol)});
       const auto bound = [&](const char* relation, int64_t of) {
         const Value limit = graph_.constant(of * times, "int", program_.body);
         graph_.require(graph_.compute(relation, {value, limit}, "bool", program_.body),
-                       text(range.symbol, " is out of its range"), program_.body);
+                       str_cat(range.symbol, " is out of its range"), program_.body);
       };
       if (range.smallest > kSmallestOpen) bound("_operator.ge", range.smallest);
       if (range.largest < INT64_MAX / times) bound("_operator.le", range.largest);
@@ -294,10 +296,10 @@ class ProgramReader {
                                       [&](const ScriptInput& each) { return each.name == name; });
       const size_t dim = static_cast<size_t>(match[2].str()[0] - '0');
       if (input == program_.inputs.end() || dim >= input->known->shape.size()) return false;
-      left += match.prefix().str() + "(" + text(input->known->shape[dim]) + ")";
+      left += match.prefix().str() + "(" + str_cat(input->known->shape[dim]) + ")";
     }
     try {
-      return sizes_.contains(text(parse_size_expression(left + rest)));
+      return sizes_.contains(str_cat(parse_size_expression(left + rest)));
     } catch (const Refusal&) {
       return false;
     }
@@ -308,8 +310,8 @@ class ProgramReader {
     for (const auto& [name, meta] : graph.at("tensor_values").items())
       for (const Json& size : meta.at("sizes")) try {
           if (size.contains("as_expr"))
-            sizes_.insert(
-                text(parse_size_expression(size.at("as_expr").at("expr_str").get<std::string>())));
+            sizes_.insert(str_cat(
+                parse_size_expression(size.at("as_expr").at("expr_str").get<std::string>())));
         } catch (const Refusal&) {
           continue;  // no Dim, so no guard is of it
         }
@@ -344,9 +346,10 @@ class ProgramReader {
   void read_outputs(const Json& graph, const Json& specs) {
     const Json& outputs = graph.at("outputs");
     if (outputs.size() != specs.size())
-      throw Failure{Exit::unreadable,
-                    text(archive_.label(), ": the graph has ", static_cast<int64_t>(outputs.size()),
-                         " outputs, its signature ", static_cast<int64_t>(specs.size()))};
+      throw Failure{
+          Exit::unreadable,
+          str_cat(archive_.label(), ": the graph has ", static_cast<int64_t>(outputs.size()),
+                  " outputs, its signature ", static_cast<int64_t>(specs.size()))};
     std::vector<Value> results;
     for (size_t i = 0; i < specs.size(); ++i) {
       const std::string kind = specs[i].begin().key();
@@ -358,9 +361,9 @@ class ProgramReader {
       else if (kind == "parameter_mutation")
         write_back(value.at("parameter_name").get<std::string>(), output);
       else if (kind == "user_input_mutation")
-        program_.notes.push_back(text("the program writes to its input '",
-                                      value.at("user_input_name").get<std::string>(),
-                                      "', which a run of the file leaves as it is"));
+        program_.notes.push_back(str_cat("the program writes to its input '",
+                                         value.at("user_input_name").get<std::string>(),
+                                         "', which a run of the file leaves as it is"));
       else
         results.push_back(output);
     }
@@ -371,7 +374,7 @@ class ProgramReader {
     const auto found = states_.find(name);
     if (found == states_.end())
       throw Failure{Exit::unreadable,
-                    text(archive_.label(), " writes to '", name, "', which it does not have")};
+                    str_cat(archive_.label(), " writes to '", name, "', which it does not have")};
     const Value blocking = graph_.constant(false, "bool", program_.body);
     graph_.emit({"aten::copy_",
                  "",
@@ -407,12 +410,12 @@ Loaded load_exported(const std::string& path, const std::string& label,
       if (!find_row(op, "")) loaded.unknown_ops.push_back(op);
   } catch (const Json::exception& error) {
     throw Failure{Exit::unreadable,
-                  text(label,
-                       ": the program does not follow its schema, so it is damaged or of "
-                       "another version (",
-                       error.what(), "); save it again")};
+                  str_cat(label,
+                          ": the program does not follow its schema, so it is damaged or of "
+                          "another version (",
+                          error.what(), "); save it again")};
   } catch (const std::out_of_range& error) {
-    throw Failure{Exit::unreadable, text(label, ": the program is not complete; save it again")};
+    throw Failure{Exit::unreadable, str_cat(label, ": the program is not complete; save it again")};
   }
   return loaded;
 }

@@ -69,7 +69,7 @@ double real(const Json& value) {
   if (word == "Infinity") return std::numeric_limits<double>::infinity();
   if (word == "-Infinity") return -std::numeric_limits<double>::infinity();
   if (word == "NaN") return std::numeric_limits<double>::quiet_NaN();
-  throw Refusal{text("the number '", word, "'"), ""};
+  throw Refusal{str_cat("the number '", word, "'"), ""};
 }
 
 Item complex_number(const Json& value) {
@@ -82,7 +82,7 @@ Item complex_number(const Json& value) {
 
 int64_t torch_memory_format(int64_t format) {
   constexpr int64_t kOfSchema[] = {0, 0, 2, 3, 1};  // contiguous, both channels last, preserve
-  if (format < 1 || format > 4) throw Refusal{text("the memory format ", format), ""};
+  if (format < 1 || format > 4) throw Refusal{str_cat("the memory format ", format), ""};
   return kOfSchema[format];
 }
 
@@ -98,8 +98,8 @@ Item items(const Json& values, const Get& get) {
 ExportedGraph::Value ExportedGraph::named(const std::string& name, const Scope& scope) const {
   const auto found = scope.find(name);
   if (found == scope.end())
-    throw Failure{Exit::unreadable,
-                  text("the value '", name, "' is used before it is made; save the program again")};
+    throw Failure{Exit::unreadable, str_cat("the value '", name,
+                                            "' is used before it is made; save the program again")};
   return found->second;
 }
 
@@ -136,7 +136,7 @@ ExportedGraph::Value ExportedGraph::argument(const Json& argument, const Scope& 
                                              ScriptBlock& block) {
   const Nesting nesting(depth_);
   if (!argument.is_object() || argument.size() != 1)
-    throw Failure{Exit::unreadable, text("an argument of the program is ", argument.dump())};
+    throw Failure{Exit::unreadable, str_cat("an argument of the program is ", argument.dump())};
   const std::string kind = argument.begin().key();
   const Json& value = argument.begin().value();
   const auto element = [&](const Json& one) { return this->argument(one, scope, block); };
@@ -191,8 +191,8 @@ ExportedGraph::Value ExportedGraph::argument(const Json& argument, const Scope& 
   }
   // Models from a GPU are run where the converter is.
   if (kind == "as_device") return constant(std::string("cpu"), "Device", block);
-  throw Refusal{text("an argument of the kind '", kind.substr(std::min<size_t>(3, kind.size())),
-                     "' is not supported"),
+  throw Refusal{str_cat("an argument of the kind '", kind.substr(std::min<size_t>(3, kind.size())),
+                        "' is not supported"),
                 ""};
 }
 
@@ -208,7 +208,8 @@ std::vector<std::string> ExportedGraph::output_types(const Json& outputs) {
     const auto found = kTypes.find(output.begin().key());
     if (found == kTypes.end())
       throw Refusal{
-          text("a result of the kind '", output.begin().key().substr(3), "' is not supported"), ""};
+          str_cat("a result of the kind '", output.begin().key().substr(3), "' is not supported"),
+          ""};
     types.push_back(found->second);
   }
   return types;
@@ -272,9 +273,10 @@ void ExportedGraph::read_op(const Json& node, std::string_view target, Scope& sc
                             ScriptBlock& block) {
   const size_t dot = target.find('.'), second = target.find('.', dot + 1);
   if (dot == target.npos || second == target.npos)
-    throw Failure{Exit::unreadable, text("the op '", target, "' has no namespace or no overload")};
+    throw Failure{Exit::unreadable,
+                  str_cat("the op '", target, "' has no namespace or no overload")};
   Call call;
-  call.kind = text(target.substr(0, dot), "::", target.substr(dot + 1, second - dot - 1));
+  call.kind = str_cat(target.substr(0, dot), "::", target.substr(dot + 1, second - dot - 1));
   call.overload = target.substr(second + 1);
   if (call.overload == "default") call.overload.clear();
   if (read_assertion(node, call.kind, scope, block)) return;

@@ -33,7 +33,7 @@ class GuardReader {
 
  private:
   [[noreturn]] void fail() const {
-    throw Refusal{text("the program's guard '", line_.substr(0, 300), "' cannot be kept"), ""};
+    throw Refusal{str_cat("the program's guard '", line_.substr(0, 300), "' cannot be kept"), ""};
   }
 
   void space() {
@@ -167,7 +167,7 @@ class GuardReader {
     if (take("True")) return graph_.constant(true, "bool", block_);
     if (take("False")) return graph_.constant(false, "bool", block_);
     for (const std::string_view name : {"max", "min"})
-      if (take(name)) return extreme(text("torch.sym_", name));
+      if (take(name)) return extreme(str_cat("torch.sym_", name));
     for (const auto& [name, target] :
          {std::pair("math.floor", "math.floor"), std::pair("math.ceil", "math.ceil"),
           std::pair("math.trunc", "math.trunc"), std::pair("int", "torch.sym_int")})
@@ -245,7 +245,7 @@ class GuardReader {
 
 void read_guard(const std::string& line, const Input& input, ExportedGraph& graph,
                 ScriptBlock& block) {
-  const std::string message = text("the guard of torch.export, ", line.substr(0, 200));
+  const std::string message = str_cat("the guard of torch.export, ", line.substr(0, 200));
   graph.require(GuardReader(line, input, graph, block).whole(), message, block);
 }
 

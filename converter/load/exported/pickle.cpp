@@ -49,7 +49,7 @@ int64_t dtype_of_storage(const std::string& name) {
       {"torch.ComplexFloatStorage", 9}, {"torch.ComplexDoubleStorage", 10},
       {"torch.BoolStorage", 11},        {"torch.BFloat16Storage", 15}};
   const auto found = kTypes.find(name);
-  if (found == kTypes.end()) throw Refusal{text("weights in a ", name), ""};
+  if (found == kTypes.end()) throw Refusal{str_cat("weights in a ", name), ""};
   return found->second;
 }
 
@@ -74,7 +74,7 @@ class Reader {
 
  private:
   [[noreturn]] static void fail(const std::string& why) {
-    throw Refusal{text("the pickle of the weights cannot be read: ", why), ""};
+    throw Refusal{str_cat("the pickle of the weights cannot be read: ", why), ""};
   }
 
   std::string_view take(size_t count) {
@@ -199,7 +199,7 @@ class Reader {
       return;
     }
     if (name != "torch._utils._rebuild_tensor_v2" || given.size() < 4)
-      fail(text("it calls ", name));
+      fail(str_cat("it calls ", name));
     const Storage& storage = as<Storage>(given[0]);
     push(PickledTensor{storage.record, storage.torch_dtype, as<int64_t>(given[1]),
                        numbers(given[2]), numbers(given[3])});
@@ -290,7 +290,7 @@ class Reader {
         pop();
         return;
       default:
-        fail(text("it has the opcode ", static_cast<int64_t>(static_cast<unsigned char>(op))));
+        fail(str_cat("it has the opcode ", static_cast<int64_t>(static_cast<unsigned char>(op))));
     }
   }
 

@@ -26,7 +26,7 @@ class Parser {
 
  private:
   [[noreturn]] void fail() const {
-    throw Refusal{text("the size '", all_.substr(0, 200), "' of the exported program"), ""};
+    throw Refusal{str_cat("the size '", all_.substr(0, 200), "' of the exported program"), ""};
   }
 
   void space() {

@@ -62,7 +62,7 @@ int64_t torch_dtype_of_schema(int64_t type) {
   if (type >= 1 && type <= 12) return type - 1;
   for (const auto& [schema, torch] : kLater)
     if (schema == type) return torch;
-  throw Refusal{text("the dtype with the schema's number ", type, " is not known"), ""};
+  throw Refusal{str_cat("the dtype with the schema's number ", type, " is not known"), ""};
 }
 
 ExportedWeights::ExportedWeights(const Archive& archive, const std::string& model,
@@ -79,8 +79,8 @@ ExportedWeights::ExportedWeights(const Archive& archive, const std::string& mode
 void ExportedWeights::list(const std::string& folder, const std::string& model) {
   if (archive_.has(folder + model + ".pt")) return list_saved(folder + model + ".pt");
   const Json all = Json::parse(archive_.text_of(
-      text(folder, model,
-           folder == "data/weights/" ? "_weights_config.json" : "_constants_config.json")));
+      str_cat(folder, model,
+              folder == "data/weights/" ? "_weights_config.json" : "_constants_config.json")));
   constexpr int64_t kStrided = 7;
   for (const auto& [name, entry] : all.at("config").items()) {
     if (entry.at("use_pickle").get<bool>()) continue;  // an object; nobody but Python reads it
@@ -103,11 +103,11 @@ void ExportedWeights::list_saved(const std::string& record) {
   std::string bytes = archive_.text_of(record);
   if (bytes.empty()) return;  // PyTorch 2.5 writes nothing for a dict without tensors
   saved_.push_back(std::make_unique<Archive>(Archive::Bytes{std::move(bytes)},
-                                             text(archive_.label(), ": ", record)));
+                                             str_cat(archive_.label(), ": ", record)));
   const Archive& saved = *saved_.back();
   if (saved.has("byteorder") && saved.text_of("byteorder") != "little")
     throw Failure{Exit::unsupported,
-                  text(saved.label(), " was saved on a machine of another byte order")};
+                  str_cat(saved.label(), " was saved on a machine of another byte order")};
   for (auto& [name, tensor] : read_pickled_tensors(saved.text_of("data.pkl")))
     payloads_[name] = {&saved,        "data/" + tensor.storage, tensor.torch_dtype,
                        tensor.offset, std::move(tensor.sizes),  std::move(tensor.strides),
@@ -118,15 +118,15 @@ int32_t ExportedWeights::index_of(const std::string& name, State::Kind kind) {
   const auto found = payloads_.find(name);
   if (found == payloads_.end())
     throw Failure{Exit::unreadable,
-                  text(archive_.label(), ": the archive holds no tensor '", name,
-                       "', or one of a kind that only Python reads; save the program again")};
+                  str_cat(archive_.label(), ": the archive holds no tensor '", name,
+                          "', or one of a kind that only Python reads; save the program again")};
   const Payload& payload = found->second;
   const bool is_empty =
       std::find(payload.sizes.begin(), payload.sizes.end(), 0) != payload.sizes.end();
-  std::string identity = text(payload.archive->label(), " ", payload.record, " ",
-                              payload.torch_dtype, " ", payload.offset, is_empty ? name : "");
-  for (const int64_t size : payload.sizes) identity += text(" ", size);
-  for (const int64_t stride : payload.strides) identity += text("/", stride);
+  std::string identity = str_cat(payload.archive->label(), " ", payload.record, " ",
+                                 payload.torch_dtype, " ", payload.offset, is_empty ? name : "");
+  for (const int64_t size : payload.sizes) identity += str_cat(" ", size);
+  for (const int64_t stride : payload.strides) identity += str_cat("/", stride);
   const auto [at, fresh] = known_.emplace(identity, static_cast<int32_t>(program_.tensors.size()));
   if (fresh) {
     program_.tensors.push_back(tensor(name, payload));
@@ -140,11 +140,11 @@ int32_t ExportedWeights::index_of(const std::string& name, State::Kind kind) {
 
 ScriptTensor ExportedWeights::tensor(const std::string& name, const Payload& payload) const {
   const auto refuse = [&](const std::string& why) {
-    return Failure{Exit::unsupported, text(archive_.label(), ": the tensor '", name, "' ", why)};
+    return Failure{Exit::unsupported, str_cat(archive_.label(), ": the tensor '", name, "' ", why)};
   };
   const auto damaged = [&](const std::string& why) {
-    return Failure{Exit::unreadable, text(archive_.label(), ": the tensor '", name, "' ", why,
-                                          "; save or download the model again")};
+    return Failure{Exit::unreadable, str_cat(archive_.label(), ": the tensor '", name, "' ", why,
+                                             "; save or download the model again")};
   };
   constexpr int64_t kComplexFloat = 9, kComplexDouble = 10;
   if (!payload.strided) throw refuse("is sparse; convert it to a dense tensor in the model");
@@ -157,14 +157,14 @@ ScriptTensor ExportedWeights::tensor(const std::string& name, const Payload& pay
   try {
     dtype = type == kComplexFloat ? f32 : type == kComplexDouble ? f64 : dtype_of_torch(type);
   } catch (const Refusal& refusal) {
-    throw refuse(text("cannot be held: ", refusal.reason));
+    throw refuse(str_cat("cannot be held: ", refusal.reason));
   }
   if (sizes.size() + (result.complex ? 1 : 0) > kMaxRank)
-    throw refuse(text("has rank ", static_cast<int64_t>(sizes.size()), ", at most ",
-                      static_cast<int64_t>(kMaxRank)));
+    throw refuse(str_cat("has rank ", static_cast<int64_t>(sizes.size()), ", at most ",
+                         static_cast<int64_t>(kMaxRank)));
   if (strides.size() != sizes.size())
-    throw damaged(text("has ", static_cast<int64_t>(sizes.size()), " sizes and ",
-                       static_cast<int64_t>(strides.size()), " strides"));
+    throw damaged(str_cat("has ", static_cast<int64_t>(sizes.size()), " sizes and ",
+                          static_cast<int64_t>(strides.size()), " strides"));
   for (size_t d = 0; d < sizes.size(); ++d)
     if (sizes[d] < 0 || strides[d] < 0) throw damaged("has a negative size or stride");
 
@@ -178,8 +178,8 @@ ScriptTensor ExportedWeights::tensor(const std::string& name, const Payload& pay
   if (last < 0 || offset < 0 || __builtin_add_overflow(last, offset, &last) ||
       static_cast<uint64_t>(last) > held / static_cast<uint64_t>(width)) {
     if (count > 0)
-      throw damaged(text("does not fit into its record '", payload.record, "' of ",
-                         static_cast<int64_t>(held), " bytes"));
+      throw damaged(str_cat("does not fit into its record '", payload.record, "' of ",
+                            static_cast<int64_t>(held), " bytes"));
   }
   // Expanded tensors have more elements than their storage.
   constexpr int64_t kMostExpanded = int64_t{1} << 30;

@@ -14,7 +14,7 @@ const file::GraphProto& body_of(
     const file::NodeProto& node) {
   const auto found = attributes.find(name);
   if (found == attributes.end() || !found->second->has_g())
-    throw Failure{Exit::unreadable, text(node.op_type(), " '", node.name(), "' has no ", name)};
+    throw Failure{Exit::unreadable, str_cat(node.op_type(), " '", node.name(), "' has no ", name)};
   return found->second->g();
 }
 
@@ -26,8 +26,8 @@ std::vector<int64_t> integers(const std::map<std::string, const file::AttributeP
 }
 
 [[noreturn]] void fail_count(const file::NodeProto& node) {
-  throw Failure{Exit::unreadable, text(node.op_type(), " '", node.name(),
-                                       "' has a body of other inputs or outputs than its own")};
+  throw Failure{Exit::unreadable, str_cat(node.op_type(), " '", node.name(),
+                                          "' has a body of other inputs or outputs than its own")};
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ std::vector<int64_t> integers(const std::map<std::string, const file::AttributeP
 void GraphReader::read_constant(const file::NodeProto& node, const Attributes& attributes,
                                 ScriptBlock& block, const Origin& origin) {
   if (attributes.empty() || node.output_size() < 1)
-    throw Failure{Exit::unreadable, text("Constant '", node.name(), "' has no value")};
+    throw Failure{Exit::unreadable, str_cat("Constant '", node.name(), "' has no value")};
   const file::AttributeProto& value = *attributes.begin()->second;
   ScriptTensor made;
   const auto keep = [&](DType dtype, const Sizes& shape, const auto& from) {

@@ -38,8 +38,8 @@ template <class T, class Field>
 TensorData from_field(const Field& field, DType dtype, const Sizes& shape,
                       const std::string& name) {
   if (field.size() != shape.count())
-    throw Failure{Exit::unreadable, text("the tensor '", name, "' holds ", int64_t{field.size()},
-                                         " elements, but its shape is ", shape)};
+    throw Failure{Exit::unreadable, str_cat("the tensor '", name, "' holds ", int64_t{field.size()},
+                                            " elements, but its shape is ", shape)};
   Result<TensorData> data = TensorData::allocate(dtype, shape);
   if (!data.ok()) throw Failure{Exit::unsupported, std::string(data.status().message())};
   for (int64_t i = 0; i < shape.count(); ++i)
@@ -96,7 +96,7 @@ std::optional<DType> dtype_of_onnx(int data_type) {
 }
 
 std::string describe_onnx_dtype(int data_type) {
-  if (!file::TensorProto::DataType_IsValid(data_type)) return text("type ", int64_t{data_type});
+  if (!file::TensorProto::DataType_IsValid(data_type)) return str_cat("type ", int64_t{data_type});
   std::string name =
       file::TensorProto::DataType_Name(static_cast<file::TensorProto::DataType>(data_type));
   for (char& c : name)
@@ -120,17 +120,17 @@ std::optional<TensorData> Weights::read(const file::TensorProto& tensor) {
   }
   if (shape.overflowed())
     throw Failure{Exit::unsupported,
-                  text("the tensor '", name, "' has more than ", int64_t{kMaxRank}, " dims")};
+                  str_cat("the tensor '", name, "' has more than ", int64_t{kMaxRank}, " dims")};
   if (!fits)
-    throw Failure{Exit::unreadable,
-                  text("the tensor '", name, "' has the shape ", shape, ", which no memory holds")};
+    throw Failure{Exit::unreadable, str_cat("the tensor '", name, "' has the shape ", shape,
+                                            ", which no memory holds")};
   if (tensor.data_location() == file::TensorProto::EXTERNAL) return external(tensor, *dtype, shape);
   if (tensor.has_raw_data()) {
     const std::string& raw = tensor.raw_data();
     if (static_cast<int64_t>(raw.size()) != bytes)
       throw Failure{Exit::unreadable,
-                    text("the tensor '", name, "' holds ", static_cast<int64_t>(raw.size()),
-                         " bytes, but ", *dtype, shape, " takes ", bytes)};
+                    str_cat("the tensor '", name, "' holds ", static_cast<int64_t>(raw.size()),
+                            " bytes, but ", *dtype, shape, " takes ", bytes)};
     // Elements are read in place where the message happens to hold them aligned.
     if (reinterpret_cast<uintptr_t>(raw.data()) % static_cast<size_t>(size_of(*dtype)) == 0)
       return TensorData{
@@ -160,7 +160,7 @@ std::optional<TensorData> Weights::read(const file::TensorProto& tensor) {
 
 TensorData Weights::external(const file::TensorProto& tensor, DType dtype, const Sizes& shape) {
   const auto fail = [&](const auto&... why) {
-    throw Failure{Exit::unreadable, text("the external data of '", tensor.name(), "' ", why...)};
+    throw Failure{Exit::unreadable, str_cat("the external data of '", tensor.name(), "' ", why...)};
   };
   const int64_t bytes = shape.count() * size_of(dtype);
   std::string location;

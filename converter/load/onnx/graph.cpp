@@ -15,7 +15,7 @@ std::string domain_of(const std::string& domain) { return domain == "ai.onnx" ? 
 
 std::string function_key(const std::string& domain, const std::string& name,
                          const std::string& overload) {
-  return text(domain_of(domain), "::", name, ":", overload);
+  return str_cat(domain_of(domain), "::", name, ":", overload);
 }
 
 Item list_of(std::vector<Item> items) {
@@ -62,8 +62,9 @@ void GraphReader::read() {
 ScriptId GraphReader::find(const std::string& name) const {
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
     if (const auto found = scope->find(name); found != scope->end()) return found->second;
-  throw Failure{Exit::unreadable, text("the graph uses a value '", name,
-                                       "' that nothing before it gives; export the model again")};
+  throw Failure{Exit::unreadable,
+                str_cat("the graph uses a value '", name,
+                        "' that nothing before it gives; export the model again")};
 }
 
 ScriptNode& GraphReader::add(ScriptBlock& block, std::string kind, std::vector<ScriptId> inputs,
@@ -106,7 +107,7 @@ Item GraphReader::tensor_item(const file::TensorProto& tensor, State::Kind kind)
   if (!data) {
     // Only a node that uses it is refused.
     auto missing = std::make_shared<Object>();
-    missing->type = text("a tensor of ", describe_onnx_dtype(tensor.data_type()));
+    missing->type = str_cat("a tensor of ", describe_onnx_dtype(tensor.data_type()));
     return Item(std::move(missing));
   }
   ScriptTensor made;
@@ -127,7 +128,7 @@ Item GraphReader::sparse_item(const file::SparseTensorProto& sparse) {
   for (const int64_t size : sparse.dims()) shape.push_back(size);
   const auto fail = [&] {
     return Failure{Exit::unreadable,
-                   text("the sparse tensor '", sparse.values().name(), "' is damaged")};
+                   str_cat("the sparse tensor '", sparse.values().name(), "' is damaged")};
   };
   if (!values || !indices || indices->tensor.dtype != i64 || shape.overflowed()) throw fail();
   Result<TensorData> dense = TensorData::allocate(values->tensor.dtype, shape);
@@ -175,7 +176,7 @@ void GraphReader::read_inputs() {
   const auto dim_of = [&](const file::TensorShapeProto::Dimension& dim) -> Dim {
     if (dim.has_dim_value()) return dim.dim_value();
     const std::string& param = dim.dim_param();
-    if (param.empty()) return Dim(std::string_view(symbol_of(text(" unnamed ", unnamed++))));
+    if (param.empty()) return Dim(std::string_view(symbol_of(str_cat(" unnamed ", unnamed++))));
     // torch.onnx.export writes sums and products of names.
     if (const Result<Dim> parsed = Dim::parse(param); parsed.ok() && parsed->symbol().empty())
       return *parsed;
@@ -191,15 +192,16 @@ void GraphReader::read_inputs() {
     const file::TypeProto& whole =
         outer.has_optional_type() ? outer.optional_type().elem_type() : outer;
     if (!whole.has_tensor_type())
-      throw Failure{Exit::unsupported, text("the input '", input.name(), "' is no tensor but ",
-                                            whole.has_sequence_type() ? "a sequence" : "of a kind",
-                                            " that hg-convert does not take")};
+      throw Failure{Exit::unsupported,
+                    str_cat("the input '", input.name(), "' is no tensor but ",
+                            whole.has_sequence_type() ? "a sequence" : "of a kind",
+                            " that hg-convert does not take")};
     const auto& type = whole.tensor_type();
     const std::optional<DType> dtype = dtype_of_onnx(type.elem_type());
     if (!dtype)
-      throw Failure{Exit::unsupported,
-                    text("the input '", input.name(), "' is ",
-                         describe_onnx_dtype(type.elem_type()), ", a dtype that Hologram lacks")};
+      throw Failure{Exit::unsupported, str_cat("the input '", input.name(), "' is ",
+                                               describe_onnx_dtype(type.elem_type()),
+                                               ", a dtype that Hologram lacks")};
     if (type.has_shape()) {
       TensorType known{*dtype, {}};
       for (const auto& dim : type.shape().dim()) known.shape.push_back(dim_of(dim));
@@ -290,7 +292,7 @@ std::vector<ScriptId> GraphReader::outputs_of(const file::NodeProto& node) {
 void GraphReader::read_node(const file::NodeProto& node, ScriptBlock& block, const Place& place) {
   std::string module = node.name();
   if (module.empty() && node.output_size() > 0) module = node.output(0);
-  const Origin origin{place.path.empty() ? module : text(place.path, "/", module), ""};
+  const Origin origin{place.path.empty() ? module : str_cat(place.path, "/", module), ""};
   const auto function =
       functions_.find(function_key(node.domain(), node.op_type(), node.overload()));
   if (function != functions_.end()) return read_call(node, *function->second, block, place);
@@ -310,7 +312,7 @@ void GraphReader::read_node(const file::NodeProto& node, ScriptBlock& block, con
   for (const auto& [name, attribute] : attributes)
     dict->items.emplace_back(Item(name), attribute_item(*attribute));
   std::vector<ScriptId> outputs = outputs_of(node);
-  ScriptNode& made = add(block, text(domain.empty() ? "onnx" : domain, "::", node.op_type()),
+  ScriptNode& made = add(block, str_cat(domain.empty() ? "onnx" : domain, "::", node.op_type()),
                          std::move(inputs), std::move(outputs), origin);
   made.constant = Item(std::move(dict));
 }
@@ -318,7 +320,7 @@ void GraphReader::read_node(const file::NodeProto& node, ScriptBlock& block, con
 void GraphReader::read_call(const file::NodeProto& node, const file::FunctionProto& function,
                             ScriptBlock& block, const Place& place) {
   if (place.depth >= kMostCalls)
-    throw Failure{Exit::unreadable, text("the function ", function.name(), " calls itself")};
+    throw Failure{Exit::unreadable, str_cat("the function ", function.name(), " calls itself")};
   Attributes given = attributes_of(node, place);
   for (const file::AttributeProto& fallback : function.attribute_proto())
     given.emplace(fallback.name(), &fallback);
@@ -331,7 +333,7 @@ void GraphReader::read_call(const file::NodeProto& node, const file::FunctionPro
   scopes_.push_back(std::move(scope));
   const std::string name = node.name().empty() ? function.name() : node.name();
   const Place inside{&function.opset_import(), &given,
-                     place.path.empty() ? name : text(place.path, "/", name), place.depth + 1};
+                     place.path.empty() ? name : str_cat(place.path, "/", name), place.depth + 1};
   read_nodes(function.node(), block, inside);
   std::vector<ScriptId> results;
   for (int i = 0; i < node.output_size(); ++i)

@@ -169,7 +169,7 @@ class PrepareContext {
   }
   template <class... Parts>
   Status fail(const Parts&... parts) const {
-    return unsupported(call_.label, ": ", text(parts...));
+    return unsupported(call_.label, ": ", str_cat(parts...));
   }
 
  private:

@@ -186,7 +186,7 @@ class InferContext {
   // invalid_argument with the op's and the node's name in front.
   template <class... Parts>
   Status fail(const Parts&... parts) const {
-    return invalid_argument(label(), ": ", text(parts...));
+    return invalid_argument(label(), ": ", str_cat(parts...));
   }
   std::string label() const;  // "matmul 'decoder.0.q'"
 

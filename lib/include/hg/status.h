@@ -58,12 +58,13 @@ class [[nodiscard]] Status {
   std::unique_ptr<Error> error_;
 };
 
-// A T, or the Status that says why there is none. Reading the value of a failed Result is undefined.
+// A T, or the Status that says why there is none. Reading the value of a failed Result is
+// undefined.
 template <class T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : value_(std::in_place_index<1>, std::move(value)) {}  // NOLINT: implicit
-  Result(Status status)  // NOLINT: implicit
+  Result(Status status)                                                  // NOLINT: implicit
       : value_(std::in_place_index<0>, std::move(status).as_failure()) {}
 
   bool ok() const { return value_.index() == 1; }
@@ -93,9 +94,9 @@ inline void append_text(std::string& out, int part) { append_text(out, int64_t{p
 inline void append_text(std::string& out, unsigned part) { append_text(out, uint64_t{part}); }
 inline void append_text(std::string& out, bool part) { append_text(out, part ? "true" : "false"); }
 
-// The parts joined into one sentence: text("inner sizes differ: ", 8, " and ", 32).
+// The parts joined into one sentence: str_cat("inner sizes differ: ", 8, " and ", 32).
 template <class... Parts>
-std::string text(const Parts&... parts) {
+std::string str_cat(const Parts&... parts) {
   std::string out;
   (append_text(out, parts), ...);
   return out;
@@ -103,31 +104,31 @@ std::string text(const Parts&... parts) {
 
 template <class... Parts>
 Status invalid_argument(const Parts&... parts) {
-  return Status(Code::invalid_argument, text(parts...));
+  return Status(Code::invalid_argument, str_cat(parts...));
 }
 template <class... Parts>
 Status not_found(const Parts&... parts) {
-  return Status(Code::not_found, text(parts...));
+  return Status(Code::not_found, str_cat(parts...));
 }
 template <class... Parts>
 Status unsupported(const Parts&... parts) {
-  return Status(Code::unsupported, text(parts...));
+  return Status(Code::unsupported, str_cat(parts...));
 }
 template <class... Parts>
 Status corrupt_model(const Parts&... parts) {
-  return Status(Code::corrupt_model, text(parts...));
+  return Status(Code::corrupt_model, str_cat(parts...));
 }
 template <class... Parts>
 Status out_of_memory(const Parts&... parts) {
-  return Status(Code::out_of_memory, text(parts...));
+  return Status(Code::out_of_memory, str_cat(parts...));
 }
 template <class... Parts>
 Status cancelled(const Parts&... parts) {
-  return Status(Code::cancelled, text(parts...));
+  return Status(Code::cancelled, str_cat(parts...));
 }
 template <class... Parts>
 Status internal_error(const Parts&... parts) {
-  return Status(Code::internal, text(parts...));
+  return Status(Code::internal, str_cat(parts...));
 }
 
 }  // namespace hg
@@ -136,22 +137,25 @@ Status internal_error(const Parts&... parts) {
 #define HG_CONCAT(a, b) HG_CONCAT_(a, b)
 
 // Returns from the enclosing function when `expression` is a failed Status.
-#define HG_TRY(expression)                                    \
-  do {                                                        \
-    ::hg::Status hg_status_ = (expression);                   \
-    if (!hg_status_.ok()) [[unlikely]] return hg_status_;     \
+#define HG_TRY(expression)                  \
+  do {                                      \
+    ::hg::Status hg_status_ = (expression); \
+    if (!hg_status_.ok()) [[unlikely]]      \
+      return hg_status_;                    \
   } while (false)
 
 // HG_TRY_ASSIGN(auto x, f()): declares or assigns the value of a Result, or returns its Status.
 #define HG_TRY_ASSIGN(declaration, expression) \
   HG_TRY_ASSIGN_(HG_CONCAT(hg_result_, __LINE__), declaration, expression)
-#define HG_TRY_ASSIGN_(result, declaration, expression)    \
-  auto result = (expression);                              \
-  if (!result.ok()) [[unlikely]] return result.status();   \
+#define HG_TRY_ASSIGN_(result, declaration, expression) \
+  auto result = (expression);                           \
+  if (!result.ok()) [[unlikely]]                        \
+    return result.status();                             \
   declaration = *std::move(result)
 
 // HG_CHECK(condition, parts...): returns invalid_argument with the joined parts when it is false.
-#define HG_CHECK(condition, ...)                                                   \
-  do {                                                                             \
-    if (!(condition)) [[unlikely]] return ::hg::invalid_argument(__VA_ARGS__);     \
+#define HG_CHECK(condition, ...)                  \
+  do {                                            \
+    if (!(condition)) [[unlikely]]                \
+      return ::hg::invalid_argument(__VA_ARGS__); \
   } while (false)

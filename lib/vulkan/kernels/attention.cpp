@@ -42,7 +42,7 @@ Status prepare(PrepareContext& c) {
   const bool hides = c.has(3) && c.in(3).dtype == boolean;
   Dispatch dispatch;
   const std::string_view real = c.out(0).dtype == f32 ? "f32" : "f16";
-  dispatch.code = shader(text("attention_", lanes ? "lanes_" : "", real, hides ? "_hides" : ""));
+  dispatch.code = shader(str_cat("attention_", lanes ? "lanes_" : "", real, hides ? "_hides" : ""));
   int64_t queries = 0;  // of a group
   if (lanes) {
     const int64_t vectors = (s.times + kLanes - 1) / kLanes;

@@ -14,7 +14,7 @@ Status add_moves(PrepareContext& c, const Operand& y, const Part& to, const Oper
   if (shape.count() == 0) return {};
   const Joined joined = join_dims(shape, {to.strides, from.strides});
   Dispatch dispatch;
-  dispatch.code = shader(text("copy_", 8 * size_of(y.dtype)));
+  dispatch.code = shader(str_cat("copy_", 8 * size_of(y.dtype)));
   dispatch.constants = {fill ? 1u : 0u};
   dispatch.operands = {y, x};
   Words words;

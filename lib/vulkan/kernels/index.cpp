@@ -10,7 +10,7 @@ Status add_pick(PrepareContext& c, uint32_t what, const Words& words) {
   const Tensor& y = c.out(0);
   if (y.count() == 0) return {};
   Dispatch dispatch;
-  dispatch.code = shader(text("pick_", 8 * size_of(y.dtype)));
+  dispatch.code = shader(str_cat("pick_", 8 * size_of(y.dtype)));
   dispatch.constants = {what};
   dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1), Operand::flag()};
   dispatch.params = words.words();

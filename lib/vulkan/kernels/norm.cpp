@@ -22,7 +22,7 @@ Status add_lines(PrepareContext& c, What what, const Layout& l, int weight, int 
   const bool together = l.count >= 32 && (l.space > 1 || l.far == 1);
   Dispatch dispatch;
   dispatch.code = shader(
-      text(subgroups ? "lines_subgroups_" : "lines_", c.out(0).dtype == f32 ? "f32" : "f16"));
+      str_cat(subgroups ? "lines_subgroups_" : "lines_", c.out(0).dtype == f32 ? "f32" : "f16"));
   dispatch.constants = {what, together ? 1u : 0u, weight >= 0 ? 1u : 0u, bias >= 0 ? 1u : 0u};
   dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0),
                        Operand::in(c, weight >= 0 ? weight : 0),

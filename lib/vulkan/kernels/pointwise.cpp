@@ -242,7 +242,7 @@ void add_calls(const PrepareContext& c, const Row& row, ShaderProgram& program, 
   if (row.build != nullptr) return row.build(c, program, params);
   std::vector<int> all;
   for (size_t i = 0; i < program.inputs.size(); ++i) all.push_back(static_cast<int>(i));
-  call(program, text("op_", row.op), all);
+  call(program, str_cat("op_", row.op), all);
 }
 
 Status add_program(PrepareContext& c, const ShaderProgram& program, Operands operands,
@@ -321,7 +321,7 @@ Status add_step(const PrepareContext& c, const PointwiseProgram::Step& step,
                        step.dtype == i8 || step.dtype == u8;
   if (is_kept) {
     from.push_back(next());
-    program.calls.push_back({text("kept_", name_of(step.dtype)), {from[from.size() - 2]}, {}});
+    program.calls.push_back({str_cat("kept_", name_of(step.dtype)), {from[from.size() - 2]}, {}});
   }
   registers.push_back(from.back());
   return {};

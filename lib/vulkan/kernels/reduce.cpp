@@ -69,7 +69,7 @@ Status add_reduction(PrepareContext& c, What what, const Sizes& axes, double num
   if (tests && type != "bool") return c.fail("no test of ", x.dtype);
   const bool has_index = what >= kArgmax && what <= kMin;
   Dispatch dispatch;
-  dispatch.code = shader(text("reduce_", type, type == "bool" && what == kSum ? "_sum" : ""));
+  dispatch.code = shader(str_cat("reduce_", type, type == "bool" && what == kSum ? "_sum" : ""));
   dispatch.constants = {what, together ? 1u : 0u};
   dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0),
                        Operand::out(c, has_index ? c.output_count() - 1 : 0)};

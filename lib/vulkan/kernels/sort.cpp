@@ -48,7 +48,7 @@ Status add_ranks(PrepareContext& c, Pick pick, bool descending, int64_t place) {
     for (int d = x.rank() == 0 ? 0 : c.attrs().axis("dim", x.rank()) + 1; d < x.rank(); ++d)
       stride *= x.shape[d];
   Dispatch dispatch;
-  dispatch.code = shader(text("rank_", type_of(c)));
+  dispatch.code = shader(str_cat("rank_", type_of(c)));
   dispatch.constants = {descending ? 1u : 0u, pick};
   dispatch.operands = {Operand::out(c, 0), Operand::out(c, 1), Operand::in(c, 0)};
   dispatch.params = Words().u(x.count()).u(length_of(c)).u(stride).u(place).words();
