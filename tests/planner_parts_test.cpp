@@ -66,7 +66,7 @@ TEST(LastUses, AreTheLastReadersBeforeAValueIsMadeAgain) {
   for (int trial = 0; trial < 1000; ++trial) {
     const Graph g = random_sums(draw);
     const auto nodes = static_cast<int32_t>(g.nodes().size());
-    Schedule schedule;
+    NodeOrder schedule;
     const int32_t part = draw(0, 3) == 0 ? draw(1, nodes) : nodes;  // others are of a later part
     for (int32_t i = 0; i < part; ++i) {
       schedule.push_back(i);
@@ -102,8 +102,8 @@ TEST(LastUses, AreTheLastReadersBeforeAValueIsMadeAgain) {
 
 // -- Concatenations -----------------------------------------------------------------------------
 
-Schedule in_order(const Graph& g) {
-  Schedule schedule;
+NodeOrder in_order(const Graph& g) {
+  NodeOrder schedule;
   for (size_t i = 0; i < g.nodes().size(); ++i) schedule.push_back(static_cast<int32_t>(i));
   return schedule;
 }
@@ -153,7 +153,7 @@ TEST(Joins, PartsLieOneBehindTheOtherAndFillTheWhole) {
       offset += part.dim(1).constant() * 4;
     }
     EXPECT_EQ(joins.wholes.at(whole.id()), offset);
-    Schedule again = in_order(g);
+    NodeOrder again = in_order(g);
     again.push_back(0);
     EXPECT_TRUE(find_joins(g, again, bindings).wholes.empty()) << "something is computed twice";
   }

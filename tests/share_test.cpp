@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "hg/hg.h"
+#include "tests/shared_network.h"
 
 namespace hg {
 namespace {
@@ -21,42 +22,9 @@ Model model_of(Graph graph) {
   return *Model::from_graph(std::move(graph));
 }
 
-// Convolutions with batch norms that fold, products that pack, and a loop with a product inside.
-Model network(const Dim& n) {
-  Graph g;
-  const Value x = g.input("x", f32, {n, 8, 12, 12});
-  const auto channels = [&](const char* name, double low) {
-    return g.parameter(name, f32, {16}, init::uniform(low, 1, 7));
-  };
-  Value y = conv(x, g.parameter("conv", f32, {16, 8, 3, 3}, init::kaiming_uniform(1)));
-  y = relu(
-      batch_norm(y, channels("g", 0.5), channels("b", -1), channels("m", -1), channels("v", 0.5))
-          .y);
-  y = linear(mean(y, {2, 3}), g.parameter("w", f32, {64, 16}, init::uniform(-1, 1, 2)));
-  auto body = std::make_shared<Graph>();
-  const Value state = body->input("", f32, {n, 64}), round = body->input("", i64, {});
-  const Value w = body->parameter("inner", f32, {64, 64}, init::uniform(-0.1, 0.1, 5));
-  const Value next = round + body->scalar(int64_t{1}, i64);
-  body->output("", lt(next, body->scalar(int64_t{3}, i64)));
-  body->output("", tanh(linear(state, w)));
-  body->output("", next);
-  const Value start[] = {g.constant(*TensorData::allocate(boolean, {})), y,
-                         g.scalar(int64_t{0}, i64)};
-  *g.constant_of(start[0].id())->tensor.as<bool>() = true;
-  const Value looped = g.calls("while", start, {}, {body})[0];
-  g.output("y", looped);
-  return model_of(std::move(g));
-}
-
-Floats ramp(int64_t n, int seed) {
-  Floats x(n * 8 * 12 * 12);
-  for (size_t i = 0; i < x.size(); ++i)
-    x[i] = static_cast<float>((i * 37 + static_cast<size_t>(seed) * 101) % 97) / 48 - 1;
-  return x;
-}
-
 Floats run(Session& session, const Floats& x, int64_t n) {
-  EXPECT_TRUE(session.set_input("x", view(x, {n, 8, 12, 12})).ok());
+  EXPECT_TRUE(
+      session.set_input("x", view(x, {n, kNetworkChannels, kNetworkSize, kNetworkSize})).ok());
   const Status status = session.run();
   EXPECT_TRUE(status.ok()) << status.message();
   if (!status.ok()) return {};
@@ -84,8 +52,8 @@ struct Counted {
 
 TEST(Share, OneCopyOfPackedWeightsAndTheSameBits) {
   for (const bool fixed : {true, false}) {
-    const Model model = network(fixed ? Dim(2) : Dim("n"));
-    const Floats x = ramp(2, 1);
+    const Model model = shared_network(fixed ? Dim(2) : Dim("n"));
+    const Floats x = network_input(2, 1);
     Counted memory;
     const SessionOptions options = {.threads = 1, .allocator = memory.allocator()};
     std::vector<Session> sessions;
@@ -120,7 +88,7 @@ TEST(Share, OneCopyOfPackedWeightsAndTheSameBits) {
 }
 
 TEST(Share, NotWithOtherOptions) {
-  const Model model = network("n");
+  const Model model = shared_network("n");
   Counted memory;
   SessionOptions options = {.threads = 1, .allocator = memory.allocator(), .dims = {{"n", 3}}};
   Session first = *Session::create(model, options);
@@ -135,7 +103,7 @@ TEST(Share, NotWithOtherOptions) {
   options.dims = {{"n", 3}};
   Session other = *Session::create(model, options);
   EXPECT_EQ(memory.live, two + one);
-  EXPECT_EQ(run(like, ramp(2, 1), 2), run(other, ramp(2, 1), 2));
+  EXPECT_EQ(run(like, network_input(2, 1), 2), run(other, network_input(2, 1), 2));
 }
 
 TEST(Share, NotWithAModelThatHasChanged) {
@@ -165,18 +133,18 @@ TEST(Share, NotWithAModelThatHasChanged) {
 
 // Sessions of one compiled model plan for sizes in any order.
 TEST(Share, WhateverSizesEachPlansFor) {
-  const Model model = network("n");
+  const Model model = shared_network("n");
   std::vector<Floats> expected;
   for (int n = 1; n <= 5; ++n) {
     Session alone = *Session::create(model, {.threads = 1});
-    expected.push_back(run(alone, ramp(n, n), n));
+    expected.push_back(run(alone, network_input(n, n), n));
   }
   std::vector<Session> sessions;
   for (int i = 0; i < 5; ++i) sessions.push_back(*Session::create(model, {.threads = 1}));
   for (int round = 0; round < 5; ++round)
     for (int i = 0; i < 5; ++i) {
       const int n = 1 + (i + 2 * round) % 5;
-      EXPECT_EQ(run(sessions[i], ramp(n, n), n), expected[n - 1]);
+      EXPECT_EQ(run(sessions[i], network_input(n, n), n), expected[n - 1]);
     }
 }
 
@@ -203,11 +171,12 @@ TEST(Share, StatesAreEachSessionsOwn) {
 }
 
 TEST(SessionPool, ServesManyThreads) {
-  const Model model = network("n");
+  const Model model = shared_network("n");
   SessionPool pool = *SessionPool::create(model, {.threads = 1}, 3);
   std::vector<Floats> expected;
   Session alone = *Session::create(model, {.threads = 1});
-  for (int i = 0; i < 6; ++i) expected.push_back(run(alone, ramp(1 + i % 3, i), 1 + i % 3));
+  for (int i = 0; i < 6; ++i)
+    expected.push_back(run(alone, network_input(1 + i % 3, i), 1 + i % 3));
   std::atomic<int> right{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 6; ++t)
@@ -215,7 +184,7 @@ TEST(SessionPool, ServesManyThreads) {
       for (int k = 0; k < 8; ++k) {
         const int i = (t + k) % 6;
         SessionPool::Lease session = pool.acquire();
-        right += run(*session, ramp(1 + i % 3, i), 1 + i % 3) == expected[i];
+        right += run(*session, network_input(1 + i % 3, i), 1 + i % 3) == expected[i];
       }
     });
   for (std::thread& thread : threads) thread.join();
@@ -226,7 +195,7 @@ TEST(SessionPool, ServesManyThreads) {
 }
 
 TEST(Model, BorrowsWhatTheHostHas) {
-  const Model model = network(2);
+  const Model model = shared_network(2);
   const std::vector<std::byte> bytes = *model.serialize();
   std::vector<std::byte> all(bytes.size() + 128);
   const size_t begin = 64 - reinterpret_cast<uintptr_t>(all.data()) % 64;
@@ -240,7 +209,7 @@ TEST(Model, BorrowsWhatTheHostHas) {
   }
   Session session = *Session::create(*borrowed, {.threads = 1}),
           own = *Session::create(model, {.threads = 1});
-  const Floats x = ramp(2, 3);
+  const Floats x = network_input(2, 3);
   EXPECT_EQ(run(session, x, 2), run(own, x, 2));
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), lent.begin()));
   const Result<Model> odd = Model::borrow({all.data() + begin + 8, bytes.size()});

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "hg/hg.h"
+#include "tests/shared_network.h"
 
 namespace hg {
 namespace {
@@ -22,45 +23,11 @@ namespace {
 int rounds = 30, thread_count = 4;
 
 using Floats = std::vector<float>;
-using Values = std::vector<Value>;
-
-// Convolutions whose norms fold, products that pack, and a loop with a product inside.
-Model network(const Dim& n) {
-  Graph g;
-  const Value x = g.input("x", f32, {n, 4, 8, 8});
-  const auto channels = [&](const char* name, double low) {
-    return g.parameter(name, f32, {16}, init::uniform(low, 1, 7));
-  };
-  Value y = conv(x, g.parameter("conv", f32, {16, 4, 3, 3}, init::kaiming_uniform(1)));
-  y = relu(
-      batch_norm(y, channels("g", 0.5), channels("b", -1), channels("m", -1), channels("v", 0.5))
-          .y);
-  y = linear(mean(y, {2, 3}), g.parameter("w", f32, {32, 16}, init::uniform(-1, 1, 2)));
-  y = while_loop(
-          {y, g.scalar(int64_t{0}, i64)}, {},
-          [](Graph& b, std::span<const Value> v) {
-            return Values{lt(v[1], b.scalar(int64_t{3}, i64))};
-          },
-          [](Graph& b, std::span<const Value> v) {
-            const Value w = b.parameter("inner", f32, {32, 32}, init::uniform(-0.1, 0.1, 5));
-            return Values{tanh(linear(v[0], w)), v[1] + 1};
-          })
-          .at(0);
-  g.output("y", y);
-  EXPECT_TRUE(g.status().ok()) << g.status().message();
-  return *Model::from_graph(std::move(g));
-}
-
-Floats input_of(int64_t n, int seed) {
-  Floats x(n * 4 * 8 * 8);
-  for (size_t i = 0; i < x.size(); ++i)
-    x[i] = static_cast<float>((i * 37 + static_cast<size_t>(seed) * 101) % 97) / 48 - 1;
-  return x;
-}
 
 Floats answer(Session& session, const Floats& x, int64_t n, RunProgress* progress = nullptr,
               std::stop_token stop = {}) {
-  if (!session.set_input("x", view(x, {n, 4, 8, 8})).ok()) return {};
+  if (!session.set_input("x", view(x, {n, kNetworkChannels, kNetworkSize, kNetworkSize})).ok())
+    return {};
   if (!session.run(stop, progress).ok()) return {};
   const Tensor y = *session.output("y");
   Floats values(y.count());
@@ -142,14 +109,14 @@ Allocator counted() {
 }
 
 TEST(Threads, CreateRunAndDestroySessionsAtRandom) {
-  const Model models[] = {network("n"), network(2)};
+  const Model models[] = {shared_network("n"), shared_network(2)};
   constexpr int kInputs = 4;
   std::vector<Floats> expected;  // by input, of n = 1 + input % 3 but 2 for the second model
   for (int m = 0; m < 2; ++m) {
     Session alone = *Session::create(models[m], {.threads = 1});
     for (int i = 0; i < kInputs; ++i) {
       const int64_t n = m == 1 ? 2 : 1 + i % 3;
-      expected.push_back(answer(alone, input_of(n, i), n));
+      expected.push_back(answer(alone, network_input(n, i), n));
       ASSERT_FALSE(expected.back().empty());
     }
   }
@@ -189,7 +156,7 @@ TEST(Threads, CreateRunAndDestroySessionsAtRandom) {
             while (progress.done() < 2 && !source.stop_requested()) std::this_thread::yield();
             source.request_stop();
           });
-        const Floats y = answer(one.session, input_of(n, i), n, &progress, source.get_token());
+        const Floats y = answer(one.session, network_input(n, i), n, &progress, source.get_token());
         const bool was_watched = other.joinable();
         if (was_watched) {
           source.request_stop();
@@ -216,7 +183,7 @@ TEST(Threads, CreateRunAndDestroySessionsAtRandom) {
 // All that begin at once wait for the one that compiles and packs.
 TEST(Threads, ThatBeginAtOnceHaveOneCopy) {
   for (int round = 0; round < 1 + rounds / 10; ++round) {
-    const Model model = network(2);
+    const Model model = shared_network(2);
     const SessionOptions options = {.threads = 1, .allocator = counted()};
     int64_t alone = 0, packed = 0;
     {

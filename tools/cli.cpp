@@ -39,6 +39,7 @@ Outcome outcome(const Status& status) {
       break;
     case Code::unsupported:
     case Code::out_of_memory:
+    case Code::cancelled:
     case Code::device_lost:
     case Code::internal:
       break;

@@ -7,6 +7,7 @@
 
 #include "converter/check/compare.h"
 #include "converter/check/selection.h"
+#include "lib/graph/checksum.h"
 
 namespace hg::convert {
 namespace {
@@ -192,11 +193,8 @@ class Walk {
 }  // namespace
 
 uint64_t fingerprint(const TensorData& data) {
-  uint64_t hash = 0xCBF29CE484222325;  // FNV-1a
   if (data.empty()) return 0;
-  const auto* bytes = static_cast<const unsigned char*>(data.tensor.data);
-  for (int64_t i = 0; i < data.tensor.bytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001B3;
-  return hash;
+  return checksum_of({data.tensor.as<const std::byte>(), static_cast<size_t>(data.tensor.bytes())});
 }
 
 Result<Session> run_with_all_values(const Trial& trial) {

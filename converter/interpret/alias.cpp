@@ -79,6 +79,9 @@ TensorData data_of(const Known& known) {
       case boolean:
         put(static_cast<uint8_t>(real != 0));
         break;
+      case c64:
+      case c128:
+        break;  // known elements are real
     }
   }
   return *std::move(data);

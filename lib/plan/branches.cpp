@@ -323,7 +323,7 @@ Result<Plan> with_branches(PlanRequest request, const Plan& plan, std::vector<Br
   for (const Branches& branches : found)
     for (int i = branches.begin; i < branches.end; ++i)
       if (const int32_t node = plan.steps[i].node; node >= 0) alone[node] = 1;
-  Schedule schedule = plan.schedule;
+  NodeOrder schedule = plan.schedule;
   if (plan.next_node < request.graph->nodes().size())
     schedule.push_back(static_cast<int32_t>(plan.next_node));
   request.schedule = &schedule;

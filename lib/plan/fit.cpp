@@ -23,7 +23,7 @@ bool is_training_step(const Graph& graph) {
 }
 
 // `base` is a plan of the same part. The node that ends the part comes last.
-Result<Plan> plan_of(PlanRequest& request, const Plan& base, Schedule schedule) {
+Result<Plan> plan_of(PlanRequest& request, const Plan& base, NodeOrder schedule) {
   if (base.next_node < request.graph->nodes().size())
     schedule.push_back(static_cast<int32_t>(base.next_node));
   request.schedule = &schedule;
@@ -53,7 +53,7 @@ Result<Plan> fit_plan(PlanRequest request, Plan base, int64_t arena_limit) {
       better = *std::move(other);
     return {};
   };
-  for (const Schedule& order : other_orders(liveness))
+  for (const NodeOrder& order : other_orders(liveness))
     if (static_cast<double>(liveness.profile(order).peak) <=
         kWorthwhile * static_cast<double>(peak))
       HG_TRY(keep(plan_of(request, base, order), kWorthwhile));

@@ -70,7 +70,7 @@ class JoinFinder {
 
 }  // namespace
 
-Joins find_joins(const Graph& graph, const Schedule& schedule, const Bindings& bindings) {
+Joins find_joins(const Graph& graph, const NodeOrder& schedule, const Bindings& bindings) {
   const std::vector<Node>& nodes = graph.nodes();
   std::vector<int> position_of(nodes.size(), -1);
   for (size_t i = 0; i < schedule.size(); ++i) {

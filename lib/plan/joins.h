@@ -20,6 +20,6 @@ struct Joins {
 };
 
 // Those of the schedule, which computes nothing twice: else there are none.
-Joins find_joins(const Graph& graph, const Schedule& schedule, const Bindings& bindings);
+Joins find_joins(const Graph& graph, const NodeOrder& schedule, const Bindings& bindings);
 
 }  // namespace hg

@@ -6,7 +6,7 @@
 
 namespace hg {
 
-LastUses::LastUses(const Graph& graph, const Schedule& schedule, bool keeps_all)
+LastUses::LastUses(const Graph& graph, const NodeOrder& schedule, bool keeps_all)
     : graph_(&graph), schedule_(&schedule), keeps_all_(keeps_all) {
   const GraphBody& body = GraphAccess::body(graph);
   last_.assign(body.values.size(), -1);

@@ -16,7 +16,7 @@ class LastUses {
 
   // Outputs, what is assigned, and what nodes behind the schedule's last one read stay forever;
   // with `keeps_all` every result does.
-  LastUses(const Graph& graph, const Schedule& schedule, bool keeps_all);
+  LastUses(const Graph& graph, const NodeOrder& schedule, bool keeps_all);
 
   // Of the results that the value has now; -1 where nobody reads it.
   int of(ValueId id) const { return last_[id]; }
@@ -25,7 +25,7 @@ class LastUses {
 
  private:
   const Graph* graph_;
-  const Schedule* schedule_;
+  const NodeOrder* schedule_;
   bool keeps_all_;
   std::vector<int> last_;               // by value
   std::vector<std::vector<int>> next_;  // of the results of each position

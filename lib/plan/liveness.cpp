@@ -66,7 +66,7 @@ Liveness::Liveness(const Graph& graph, const Plan& plan) : graph_(&graph), plan_
       if (id != kNoValue) keep(id);
 }
 
-Liveness::Profile Liveness::profile(const Schedule& schedule) const {
+Liveness::Profile Liveness::profile(const NodeOrder& schedule) const {
   Profile p;
   const auto length = static_cast<int>(schedule.size());
   p.spans_of.resize(roots_.size());

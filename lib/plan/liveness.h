@@ -29,7 +29,7 @@ class Liveness {
     // The spans of a value that holds memory, in order of `first`.
     std::vector<std::vector<int>> spans_of;
   };
-  Profile profile(const Schedule& schedule) const;
+  Profile profile(const NodeOrder& schedule) const;
 
   const Graph& graph() const { return *graph_; }
   const Plan& plan() const { return *plan_; }

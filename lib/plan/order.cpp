@@ -13,7 +13,7 @@ constexpr size_t kMostNodes = 20000;  // beyond, the greedy order takes too long
 // Who reads what among the nodes of one part. A reader of a view reads its memory.
 struct Links {
   explicit Links(const Liveness& liveness) : graph(liveness.graph()) {
-    const Schedule& base = liveness.plan().schedule;
+    const NodeOrder& base = liveness.plan().schedule;
     needs.resize(graph.nodes().size());
     feeds.resize(graph.nodes().size());
     std::vector<char> here(graph.nodes().size(), 0);
@@ -60,9 +60,9 @@ struct Links {
 };
 
 // Always the node that adds least to the bytes alive; of equal ones the first of the base.
-Schedule greedy(const Liveness& liveness, const Links& links) {
+NodeOrder greedy(const Liveness& liveness, const Links& links) {
   const Graph& graph = liveness.graph();
-  const Schedule& base = liveness.plan().schedule;
+  const NodeOrder& base = liveness.plan().schedule;
   std::vector<int> waits(graph.nodes().size(), 0);
   std::vector<int> readers(graph.value_count(), 0);  // of roots
   const auto each_root = [&](int32_t index, auto visit) {
@@ -95,7 +95,7 @@ Schedule greedy(const Liveness& liveness, const Links& links) {
     });
     return bytes;
   };
-  Schedule order;
+  NodeOrder order;
   while (!ready.empty()) {
     size_t best = 0;
     int64_t least = 0;
@@ -118,10 +118,10 @@ Schedule greedy(const Liveness& liveness, const Links& links) {
 
 // Each node as late as its first reader allows: the sinks in their order, before each what it
 // needs.
-Schedule late(const Liveness& liveness, const Links& links) {
-  const Schedule& base = liveness.plan().schedule;
+NodeOrder late(const Liveness& liveness, const Links& links) {
+  const NodeOrder& base = liveness.plan().schedule;
   std::vector<char> done(liveness.graph().nodes().size(), 0);
-  Schedule order;
+  NodeOrder order;
   std::vector<std::pair<int32_t, size_t>> stack;  // node, its next need
   for (const int32_t sink : base) {
     if (!links.feeds[sink].empty()) continue;
@@ -144,12 +144,12 @@ Schedule late(const Liveness& liveness, const Links& links) {
 
 // The base, but each sink runs as soon as what it needs is there, and what has no other reader than
 // one node runs just before it.
-Schedule early_sinks(const Liveness& liveness, const Links& links) {
-  const Schedule& base = liveness.plan().schedule;
+NodeOrder early_sinks(const Liveness& liveness, const Links& links) {
+  const NodeOrder& base = liveness.plan().schedule;
   std::vector<int> waits(liveness.graph().nodes().size(), 0);
   for (const int32_t index : base) waits[index] = static_cast<int>(links.needs[index].size());
   std::vector<char> done(liveness.graph().nodes().size(), 0);
-  Schedule order;
+  NodeOrder order;
   std::vector<int32_t> stack;
   for (const int32_t first : base) {
     stack.push_back(first);
@@ -167,11 +167,11 @@ Schedule early_sinks(const Liveness& liveness, const Links& links) {
 
 }  // namespace
 
-std::vector<Schedule> other_orders(const Liveness& liveness) {
-  const Schedule& base = liveness.plan().schedule;
+std::vector<NodeOrder> other_orders(const Liveness& liveness) {
+  const NodeOrder& base = liveness.plan().schedule;
   const Links links(liveness);
-  std::vector<Schedule> orders;
-  const auto add = [&](Schedule order) {
+  std::vector<NodeOrder> orders;
+  const auto add = [&](NodeOrder order) {
     if (order.size() == base.size() && order != base) orders.push_back(std::move(order));
   };
   add(early_sinks(liveness, links));

@@ -8,6 +8,6 @@
 
 namespace hg {
 
-std::vector<Schedule> other_orders(const Liveness& liveness);
+std::vector<NodeOrder> other_orders(const Liveness& liveness);
 
 }  // namespace hg

@@ -91,7 +91,7 @@ struct Branches {
 // The nodes of a part in the order in which they run, each after those that it reads. A node may
 // stand more than once: from there on its results are those computed again, the same bits, and the
 // memory of the earlier ones is free when their last reader before that has run.
-using Schedule = std::vector<int32_t>;
+using NodeOrder = std::vector<int32_t>;
 
 struct Plan {
   Bindings bindings;
@@ -103,7 +103,7 @@ struct Plan {
   std::vector<Block> blocks;
   std::vector<Branches> branches;  // in order, apart from each other
   int64_t arena_bytes = 0, arena_lower_bound = 0;
-  Schedule schedule;       // of the nodes of this part
+  NodeOrder schedule;       // of the nodes of this part
   double extra_flops = 0;  // of nodes that the schedule repeats
   int64_t device_arena_bytes = 0;
   int joined = 0;                    // concatenations that need no copy
@@ -144,7 +144,7 @@ struct PlanRequest {
   const std::vector<bool>* mutable_states = nullptr;  // those that a run changes
   PackCache* packs = nullptr;
   int threads = 1;
-  const Schedule* schedule = nullptr;  // null: the order of the graph
+  const NodeOrder* schedule = nullptr;  // null: the order of the graph
   PreparedNodes* prepared = nullptr;   // of plans for the same bindings; null: not kept
   const DeviceInfo* device = nullptr;  // null: the CPU alone
   const std::set<std::string>* distrusted = nullptr;  // "op=kernel": of the device, never chosen

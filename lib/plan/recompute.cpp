@@ -135,7 +135,7 @@ class Chain {
 
 // The position that first updates each state in place, after which its old contents are gone. The
 // planner puts other updates aside where the state is read later.
-std::vector<int> state_updates(const Graph& graph, const Schedule& schedule) {
+std::vector<int> state_updates(const Graph& graph, const NodeOrder& schedule) {
   std::vector<int> updates(graph.states().size(), static_cast<int>(schedule.size()));
   const std::vector<ValueId> updated = updated_states(graph);
   for (size_t i = schedule.size(); i-- > 0;) {
@@ -149,7 +149,7 @@ std::vector<int> state_updates(const Graph& graph, const Schedule& schedule) {
 }
 
 // One value less at the peak, for some of the cost that is left; false when there is none.
-bool free_at_peak(const Liveness& liveness, const Profile& profile, Schedule& schedule,
+bool free_at_peak(const Liveness& liveness, const Profile& profile, NodeOrder& schedule,
                   double& cost_left) {
   const std::vector<int> updates = state_updates(liveness.graph(), schedule);
   const int peak_at = profile.peak_at;
@@ -181,9 +181,9 @@ bool free_at_peak(const Liveness& liveness, const Profile& profile, Schedule& sc
 
 }  // namespace
 
-std::vector<Rematerialized> recompute(const Liveness& liveness, const Schedule& base,
+std::vector<Rematerialized> recompute(const Liveness& liveness, const NodeOrder& base,
                                       double most_cost) {
-  Schedule schedule = base;
+  NodeOrder schedule = base;
   Profile profile = liveness.profile(schedule);
   std::vector<Rematerialized> results = {{schedule, profile.peak}};
   // A value may go from a peak that stays as high elsewhere: only a lower peak makes a result.
@@ -197,7 +197,7 @@ std::vector<Rematerialized> recompute(const Liveness& liveness, const Schedule& 
   return results;
 }
 
-Schedule without_needless(const Liveness& liveness, Schedule schedule, int64_t bytes) {
+NodeOrder without_needless(const Liveness& liveness, NodeOrder schedule, int64_t bytes) {
   std::vector<char> seen(liveness.graph().nodes().size(), 0);
   std::vector<std::pair<double, size_t>> repeated;  // cost, position
   for (size_t i = 0; i < schedule.size(); ++i) {
@@ -209,7 +209,7 @@ Schedule without_needless(const Liveness& liveness, Schedule schedule, int64_t b
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<char> dropped(schedule.size(), 0);
   const auto rest = [&] {
-    Schedule kept;
+    NodeOrder kept;
     for (size_t i = 0; i < schedule.size(); ++i)
       if (!dropped[i]) kept.push_back(schedule[i]);
     return kept;
@@ -232,7 +232,7 @@ Schedule without_needless(const Liveness& liveness, Schedule schedule, int64_t b
   return rest();
 }
 
-Schedule checkpoint_sqrt(const Liveness& liveness, const Schedule& base) {
+NodeOrder checkpoint_sqrt(const Liveness& liveness, const NodeOrder& base) {
   const Graph& graph = liveness.graph();
   const Profile profile = liveness.profile(base);
   const int peak = profile.peak_at;
@@ -258,7 +258,7 @@ Schedule checkpoint_sqrt(const Liveness& liveness, const Schedule& base) {
     sum += kept[i];
   }
   // From the last segment back, as their readers come.
-  Schedule schedule = base;
+  NodeOrder schedule = base;
   for (int64_t s = segments; s-- > 0;) {
     const Profile now = liveness.profile(schedule);
     const std::vector<int> updates = state_updates(graph, schedule);
