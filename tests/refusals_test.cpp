@@ -182,5 +182,19 @@ TEST(Refusals, NumbersThatNoIntegerHasFailTheRun) {
   }
 }
 
+TEST(Refusals, NumbersThatNoIntegerHasFailTheRunThoughNobodyReadsThem) {
+  Graph g;
+  const Value x = g.input("x", f32, {});
+  g.call("to_integer", {x});
+  g.output("y", x + x);
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model);
+  float number = 1.5f;
+  ASSERT_TRUE(session.set_input("x", view(&number, f32, {})).ok());
+  ASSERT_TRUE(session.run().ok());
+  number = std::nanf("");
+  expect_message(session.run(), Code::invalid_argument, "too large for i64");
+}
+
 }  // namespace
 }  // namespace hg
