@@ -19,6 +19,22 @@ bool sets_attributes(const ScriptBlock& block) {
   });
 }
 
+bool has_loops(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
+    return (node.op->def.traits & kLoop) != 0 ||
+           std::any_of(node.subgraphs.begin(), node.subgraphs.end(),
+                       [](const auto& body) { return has_loops(*body); });
+  });
+}
+
+// Of loops, at sizes that nobody asked for: as many as small tensors need, few for large ones.
+int64_t most_rounds(const Inputs& inputs) {
+  constexpr int64_t kMostElements = int64_t{1} << 24;  // of all rounds
+  int64_t elements = 1;
+  for (const ReferenceInput& input : inputs.reference) elements += input.tensor.count();
+  return std::clamp<int64_t>(kMostElements / elements, 16, Checker::kMostRounds);
+}
+
 }  // namespace
 
 Checker::Checker(const Loaded& loaded, const Graph& graph,
@@ -34,6 +50,7 @@ Checker::Checker(const Loaded& loaded, const Graph& graph,
       progress_(progress),
       varies_(may_vary(loaded)),
       uninitialised_(has_uninitialised(loaded)),
+      has_loops_(has_loops(graph)),
       coverage_(graph) {}
 
 CheckResult Checker::run() {
@@ -76,7 +93,7 @@ void Checker::fail(Exit exit, std::string message) {
 // A limit of rounds, for values that may keep a loop going forever.
 std::vector<TensorData> Checker::libtorch(const Inputs& inputs, uint64_t seed,
                                           int64_t most_rounds) const {
-  const bool limited = most_rounds > 0 && coverage_.has_loops();
+  const bool limited = most_rounds > 0 && has_loops_;
   return uninitialised_ || limited
              ? run_reference_nodes(loaded_, inputs.reference, seed, {}, most_rounds)
              : run_reference(loaded_, inputs.reference, seed);
@@ -86,11 +103,12 @@ std::vector<TensorData> Checker::libtorch(const Inputs& inputs, uint64_t seed,
 // Where nobody asked for the sizes, others are tried, and those that the file is for come first.
 bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData>& expected,
                           const std::optional<Binding>& earlier) {
+  const Binding asked = sizes;
   ReferenceFailure refusal;
   const auto accepts = [&](const Binding& tried, Filling filling) {
     inputs = make_inputs(specs_, tried, job_, filling);
     try {
-      expected = libtorch(inputs, job_.seed);
+      expected = libtorch(inputs, job_.seed, tried == asked ? 0 : most_rounds(inputs));
       sizes = tried;
       return true;
     } catch (const ReferenceFailure& failure) {
@@ -99,7 +117,6 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
     }
   };
   std::set<std::string> reasons;
-  const Binding asked = sizes;
   const auto accepts_asked = [&] {
     for (const Filling filling : kFillings) {
       if (accepts(asked, filling)) return true;

@@ -20,6 +20,10 @@ class Checker {
           const std::function<void(const std::string&)>& progress);
   CheckResult run();
 
+  // Of the loops of one run, where values or sizes that nobody asked for may keep one going
+  // forever.
+  static constexpr int64_t kMostRounds = 2000;
+
  private:
   // What libtorch made of one binding of the sizes.
   struct Reference {
@@ -69,7 +73,7 @@ class Checker {
   std::span<const Executed> trace_;
   const Job& job_;
   const std::function<void(const std::string&)>& progress_;
-  bool varies_, uninitialised_;
+  bool varies_, uninitialised_, has_loops_;
   ReferenceFailure refusal_;
   Coverage coverage_;
   CheckResult result_;

@@ -97,11 +97,6 @@ bool Coverage::has_all_rows() const {
   });
 }
 
-bool Coverage::has_loops() const {
-  return std::any_of(rows_.begin(), rows_.end(),
-                     [](const WaysRow& row) { return row.op == "while"; });
-}
-
 bool Coverage::has_news(const Bindings& sizes) const {
   return std::any_of(choices_.begin(), choices_.end(), [&](const auto& entry) {
     const Choice& choice = entry.second;

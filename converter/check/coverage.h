@@ -21,7 +21,6 @@ class Coverage {
   // Whether the graph has nodes of which data or sizes decide the way, and each took all of them.
   bool has_rows() const { return !rows_.empty(); }
   bool has_all_rows() const;
-  bool has_loops() const;
   // Whether sizes decide a way that no run so far has taken and these would take.
   bool has_news(const Bindings& sizes) const;
   bool is_complete() const { return not_exercised().empty(); }

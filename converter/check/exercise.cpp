@@ -11,13 +11,12 @@
 namespace hg::convert {
 namespace {
 
-constexpr int kMostAttempts = 200;     // with other values
-constexpr int kAlways = 6;             // of them are compared though they take no new way
-constexpr int kFewSizes = 8;           // are tried where data or sizes decide anything
-constexpr double kMostWork = 2e9;      // of all runs: floating-point operations, or what costs as
-constexpr double kWorkOfANode = 3e5;   // much: a node, on both sides,
-constexpr double kWorkOfASize = 2e7;   // and a size that data gives, after which plans are made
-constexpr int64_t kMostRounds = 2000;  // of the loops of one run: values may keep one going forever
+constexpr int kMostAttempts = 200;    // with other values
+constexpr int kAlways = 6;            // of them are compared though they take no new way
+constexpr int kFewSizes = 8;          // are tried where data or sizes decide anything
+constexpr double kMostWork = 2e9;     // of all runs: floating-point operations, or what costs as
+constexpr double kWorkOfANode = 3e5;  // much: a node, on both sides,
+constexpr double kWorkOfASize = 2e7;  // and a size that data gives, after which plans are made
 
 double nodes_of(const Graph& graph) {
   double count = 0;
