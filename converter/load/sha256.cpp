@@ -1,82 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "converter/load/sha256.h"
 
-#include <array>
-#include <bit>
-#include <cstdint>
-#include <cstring>
+#include <openssl/evp.h>
+
 #include <fstream>
+#include <memory>
 #include <vector>
 
 namespace hg::convert {
-namespace {
-
-constexpr std::array<uint32_t, 64> kRound = {
-    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
-    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
-    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
-    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
-    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
-    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
-    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
-
-using State = std::array<uint32_t, 8>;
-
-void absorb_block(State& state, const unsigned char* block) {
-  std::array<uint32_t, 64> w;
-  for (size_t i = 0; i < 16; ++i)
-    w[i] = uint32_t{block[4 * i]} << 24 | uint32_t{block[4 * i + 1]} << 16 |
-           uint32_t{block[4 * i + 2]} << 8 | block[4 * i + 3];
-  for (size_t i = 16; i < 64; ++i) {
-    uint32_t s0 = std::rotr(w[i - 15], 7) ^ std::rotr(w[i - 15], 18) ^ (w[i - 15] >> 3);
-    uint32_t s1 = std::rotr(w[i - 2], 17) ^ std::rotr(w[i - 2], 19) ^ (w[i - 2] >> 10);
-    w[i] = w[i - 16] + s0 + w[i - 7] + s1;
-  }
-  auto [a, b, c, d, e, f, g, h] = state;
-  for (size_t i = 0; i < 64; ++i) {
-    uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
-    uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRound[i] + w[i];
-    uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
-    uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
-    h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
-  }
-  const State mixed = {a, b, c, d, e, f, g, h};
-  for (size_t i = 0; i < 8; ++i) state[i] += mixed[i];
-}
-
-void absorb(State& state, const unsigned char* data, size_t blocks) {
-  for (size_t i = 0; i < blocks; ++i) absorb_block(state, data + 64 * i);
-}
-
-}  // namespace
 
 std::string sha256_of_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return "";
-  State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::vector<unsigned char> buffer(size_t{1} << 20);
-  uint64_t bytes = 0;
-  for (;;) {
-    file.read(reinterpret_cast<char*>(buffer.data()), static_cast<std::streamsize>(buffer.size()));
-    size_t got = static_cast<size_t>(file.gcount());
-    bytes += got;
-    size_t whole = got / 64 * 64;
-    absorb(state, buffer.data(), whole / 64);
-    if (got == buffer.size()) continue;
-    unsigned char last[128] = {};
-    size_t rest = got - whole, length = rest < 56 ? 64 : 128;
-    std::memcpy(last, buffer.data() + whole, rest);
-    last[rest] = 0x80;
-    for (size_t i = 0; i < 8; ++i)
-      last[length - 1 - i] = static_cast<unsigned char>(bytes * 8 >> (8 * i));
-    absorb(state, last, length / 64);
-    break;
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> digest(EVP_MD_CTX_new(),
+                                                                       EVP_MD_CTX_free);
+  if (!file || !digest || EVP_DigestInit_ex(digest.get(), EVP_sha256(), nullptr) != 1) return "";
+  std::vector<char> buffer(size_t{1} << 18);
+  while (file) {
+    file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+    if (EVP_DigestUpdate(digest.get(), buffer.data(), static_cast<size_t>(file.gcount())) != 1)
+      return "";
   }
+  unsigned char bytes[EVP_MAX_MD_SIZE];
+  unsigned count = 0;
+  if (file.bad() || EVP_DigestFinal_ex(digest.get(), bytes, &count) != 1) return "";
   std::string hex;
-  for (uint32_t word : state)
-    for (int shift = 28; shift >= 0; shift -= 4) hex += "0123456789abcdef"[word >> shift & 15];
+  for (unsigned i = 0; i < count; ++i) {
+    hex += "0123456789abcdef"[bytes[i] >> 4];
+    hex += "0123456789abcdef"[bytes[i] & 15];
+  }
   return hex;
 }
 
