@@ -72,7 +72,7 @@ void lift_guards(const Graph& side, const Dim& condition, const Dim& last, Graph
     if (is_inner(guard.left, last) || is_inner(guard.right, last)) continue;
     constexpr std::string_view kOps[] = {"eq", "ne", "lt", "le"};
     const auto holds =
-        relate(kOps[guard.relation], Scalar::of(guard.left), Scalar::of(guard.right));
+        relate(kOps[static_cast<size_t>(guard.relation)], Scalar::of(guard.left), Scalar::of(guard.right));
     graph.guard(max(condition, holds->top), Relation::eq, 1, guard.reason);
   }
 }

@@ -228,7 +228,7 @@ constexpr std::array<Finish, sizeof...(kIndex)> finishes(std::integer_sequence<i
 constexpr auto kFinish = finishes(std::make_integer_sequence<int, kActivationCount>());
 
 void finish(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row) {
-  kFinish[e.activation](rows, columns, e, y, y_row);
+  kFinish[static_cast<size_t>(e.activation)](rows, columns, e, y, y_row);
 }
 
 // The activation alone, of kVectors whole vectors in each row: constants stay in registers.

@@ -26,7 +26,7 @@ Result<PointwiseProgram::Step> step_of(const Row& row) {
 
 Value apply_activation(const Value& x, Activation activation) {
   if (activation == Activation::none) return x;
-  const Result<PointwiseProgram::Step> step = step_of(kRows[activation]);
+  const Result<PointwiseProgram::Step> step = step_of(kRows[static_cast<size_t>(activation)]);
   if (!step.ok()) return x.graph()->fail(step.status());
   return x.graph()->call(step->op->name(), {x}, named_attrs(*step->op, step->attrs));
 }

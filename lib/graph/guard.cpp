@@ -64,7 +64,7 @@ void append_text(std::string& out, const Guard& guard) {
   }
   constexpr std::string_view kSigns[] = {" == ", " != ", " < ", " <= "};
   append_text(out, guard.left);
-  out.append(kSigns[guard.relation]);
+  out.append(kSigns[static_cast<size_t>(guard.relation)]);
   append_text(out, guard.right);
   append_reason(out, guard);
 }

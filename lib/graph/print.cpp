@@ -62,7 +62,7 @@ void append_graph(std::string& out, const Graph& graph, const SizeNames& sizes, 
   for (const State& state : graph.states()) {
     append_indent(out, depth + 1);
     constexpr std::string_view kKinds[] = {"parameter ", "buffer ", "constant "};
-    out.append(kKinds[state.kind]).append(state.name).append(": ");
+    out.append(kKinds[static_cast<size_t>(state.kind)]).append(state.name).append(": ");
     append_text(out, graph.value_info(state.value).type);
     for (const std::string& alias : state.aliases) out.append(" = ").append(alias);
     out.push_back('\n');

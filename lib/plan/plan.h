@@ -112,7 +112,7 @@ struct Plan {
   int64_t all_arena_bytes() const { return arena_bytes + device_arena_bytes; }
   // The value on this side, or null.
   const PlacedTensor* find(ValueId id, Side side) const {
-    const auto& known = values[side];
+    const auto& known = values[static_cast<size_t>(side)];
     const auto found = known.find(id);
     return found == known.end() ? nullptr : &found->second;
   }

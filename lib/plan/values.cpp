@@ -39,7 +39,7 @@ void Planner::begin_results(const Node& node) {
   last_uses_->begin(position_);
   for (const ValueId id : node.outputs) {
     for (const Side side : kSides) {
-      copies_[side].erase(id);
+      copies_[static_cast<size_t>(side)].erase(id);
       values(side).erase(id);
     }
   }
@@ -139,7 +139,7 @@ void Planner::add_transfer(StepKind kind, ValueId id, const PlacedTensor& from,
   constexpr std::string_view kWords[] = {"", "", "upload", "download", "copy"};
   Step step;
   step.kind = kind;
-  step.label = str_cat(kWords[kind], " '", graph_.value_info(id).name, "'");
+  step.label = str_cat(kWords[static_cast<size_t>(kind)], " '", graph_.value_info(id).name, "'");
   step.inputs = {from};
   step.outputs = {to};
   step.bytes = 2 * to.tensor.bytes();
@@ -149,7 +149,7 @@ void Planner::add_transfer(StepKind kind, ValueId id, const PlacedTensor& from,
 }
 
 Result<PlacedTensor> Planner::contiguous(const PlacedTensor& in, ValueId id) {
-  auto& copies = copies_[in.place.side];
+  auto& copies = copies_[static_cast<size_t>(in.place.side)];
   if (const auto known = copies.find(id); known != copies.end()) {
     blocks_.note_reader(known->second.place, position_);
     return known->second;

@@ -203,7 +203,7 @@ class BoxMaker {
 
 }  // namespace
 
-const BoxStyle& style_of(BoxKind kind) { return kStyles[kind]; }
+const BoxStyle& style_of(BoxKind kind) { return kStyles[static_cast<size_t>(kind)]; }
 
 GraphBoxes boxes_of(const Graph& graph) { return BoxMaker(graph).make(); }
 

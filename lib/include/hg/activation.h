@@ -21,7 +21,7 @@ inline constexpr std::string_view kActivationNames[] = {
 };
 inline constexpr int kActivationCount = static_cast<int>(std::size(kActivationNames));
 
-constexpr std::string_view name_of(Activation activation) { return kActivationNames[activation]; }
+constexpr std::string_view name_of(Activation activation) { return kActivationNames[static_cast<size_t>(activation)]; }
 // Nothing for a name that is in no row.
 constexpr std::optional<Activation> activation_named(std::string_view name) {
   for (int i = 0; i < kActivationCount; ++i)
