@@ -8,6 +8,7 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/runtime/print_handler.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <set>
@@ -22,8 +23,14 @@ namespace hg::convert {
 at::Tensor to_torch(const Tensor& tensor) {
   auto options =
       at::TensorOptions().dtype(static_cast<at::ScalarType>(torch_of_dtype(tensor.dtype)));
-  std::vector<int64_t> sizes(tensor.shape.begin(), tensor.shape.end());
-  std::vector<int64_t> strides(tensor.strides.begin(), tensor.strides.end());
+  const std::vector<int64_t> sizes(tensor.shape.begin(), tensor.shape.end());
+  const std::vector<int64_t> strides(tensor.strides.begin(), tensor.strides.end());
+  // A flipped view, which libtorch has no strides for.
+  if (std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride < 0; })) {
+    const Result<TensorData> copy = TensorData::copy_of(tensor);
+    if (!copy.ok()) throw ReferenceFailure{"", {}, std::string(copy.status().message())};
+    return to_torch(copy->tensor);
+  }
   // A copy, since models may write to their inputs.
   return at::from_blob(tensor.data, sizes, strides, options).clone();
 }

@@ -186,9 +186,20 @@ std::optional<Layout> Memory::layout(const TensorRef& tensor) {
   return known ? std::optional(row_major(type(tensor).shape)) : std::nullopt;
 }
 
-bool Memory::is_always_row_major(const TensorRef& tensor) {
-  const auto known = layout(tensor);
-  return known && is_row_major(*known, type(tensor).shape) == true;
+MemoryOrder Memory::order(const TensorRef& tensor) {
+  if (!tensor || tensor->is_poisoned()) return MemoryOrder::unknown;
+  if (const auto known = layout(tensor))
+    return is_row_major(*known, type(tensor).shape) == true ? MemoryOrder::row_major
+                                                            : MemoryOrder::scattered;
+  if (tensor->is_choice()) return joined(order(tensor->yes_), order(tensor->no_));
+  const bool scattered =
+      tensor->is_root() ? tensor->scattered_ : order(tensor->base_) == MemoryOrder::scattered;
+  return scattered ? MemoryOrder::scattered : MemoryOrder::unknown;
+}
+
+void Memory::set_order(const TensorRef& root, MemoryOrder order) {
+  if (order == MemoryOrder::row_major) set_row_major(root);
+  root->scattered_ = order == MemoryOrder::scattered;
 }
 
 void Memory::set_row_major(const TensorRef& root) { root->layout_ = row_major(type(root).shape); }

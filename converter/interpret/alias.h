@@ -79,6 +79,7 @@ class TensorCell {
   int64_t nested_version_ = 0;
   std::function<std::optional<Dim>()> size_;  // of a number that is computed from others
   std::optional<Layout> layout_;
+  bool scattered_ = false;  // a root: MemoryOrder::scattered
   // Of a root: others that share its memory or do not, and why its own value is not known since
   // one of them was written.
   std::vector<std::weak_ptr<TensorCell>> twins_;
@@ -128,7 +129,8 @@ class Memory {
 
   std::optional<Layout> layout(const TensorRef& tensor);
   void set_row_major(const TensorRef& root);
-  bool is_always_row_major(const TensorRef& tensor);
+  MemoryOrder order(const TensorRef& tensor);
+  void set_order(const TensorRef& root, MemoryOrder order);
   // A number that only data decides as a size: a symbol that is known when the graph runs, which
   // fails where the number is negative. None when the number is no integer.
   std::optional<Dim> size_of(const TensorRef& number);

@@ -71,8 +71,8 @@ void lift_guards(const Graph& side, const Dim& condition, const Dim& last, Graph
   for (const Guard& guard : side.guards()) {
     if (is_inner(guard.left, last) || is_inner(guard.right, last)) continue;
     constexpr std::string_view kOps[] = {"eq", "ne", "lt", "le"};
-    const auto holds =
-        relate(kOps[static_cast<size_t>(guard.relation)], Scalar::of(guard.left), Scalar::of(guard.right));
+    const auto holds = relate(kOps[static_cast<size_t>(guard.relation)], Scalar::of(guard.left),
+                              Scalar::of(guard.right));
     graph.guard(max(condition, holds->top), Relation::eq, 1, guard.reason);
   }
 }
@@ -163,8 +163,7 @@ void Interpreter::BranchNode::take_results(Side& side, const Side* other) {
     if (const auto* tensor = std::get_if<TensorRef>(&leaf->value);
         tensor != nullptr && !(*tensor)->is_poisoned())
       side.types.emplace(tensor->get(), memory_.type(*tensor));
-    side.row_major.push_back(tensors.back() && !tensors.back()->is_poisoned() &&
-                             memory_.is_always_row_major(tensors.back()));
+    side.orders.push_back(memory_.order(tensor_of(*leaf)));
   }
   if (!has_failed()) side.leaving.emplace(memory_, tensors);
 }
@@ -316,16 +315,16 @@ Item Interpreter::BranchNode::result_of(size_t i, const Value& condition, const 
   const Item& typed = *seen_[is_undefined(*seen_[0].leaves[i]) ? 1 : 0].leaves[i];
   if (is_numeric(typed)) return Item(memory_.make_number(value));
   TensorRef own, is_on[2];
-  bool is_row_major = true;
+  std::optional<MemoryOrder> order;
   for (size_t side = 0; side < 2; ++side) {
     is_on[side] = built_[side].leaving->outside(i);
     if (is_on[side] || is_undefined(*built_[side].leaves[i])) continue;
     if (!own) own = memory_.make_like(std::get<TensorRef>(typed.value), value);
-    is_row_major &= built_[side].row_major[i];
+    order = order ? joined(*order, built_[side].orders[i]) : built_[side].orders[i];
     built_[side].leaving->became(i, own);
     is_on[side] = own;
   }
-  if (own && is_row_major) memory_.set_row_major(own);
+  if (own) memory_.set_order(own, *order);
   const bool is_one = is_on[0] == is_on[1] || (own && (!is_on[0] || !is_on[1]));
   return Item(is_one ? (is_on[0] ? is_on[0] : is_on[1])
                      : memory_.make_choice(condition, is_on[0], is_on[1], value));

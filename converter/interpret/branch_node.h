@@ -31,7 +31,7 @@ class Interpreter::BranchNode {
     std::vector<const Item*> leaves;
     std::map<const void*, TensorType> types;  // of tensors; the side alone may know its views
     TensorType type(const Item& leaf) const;
-    std::vector<bool> row_major;  // by leaf
+    std::vector<MemoryOrder> orders;  // by leaf
     std::optional<Leaving> leaving;
     Memory::Region region;
   };

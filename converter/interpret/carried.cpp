@@ -123,9 +123,7 @@ std::vector<Value> Carried::next(const std::vector<TensorRef>& left, bool& settl
   for (size_t i = 0; i < left.size(); ++i) {
     if (!carried_[i] || !left[i]) continue;
     Leaf& leaf = leaves_[i];
-    const auto vague = [&](const TensorRef& root) {
-      settled &= !leaf.vague.insert(root).second;
-    };
+    const auto vague = [&](const TensorRef& root) { settled &= !leaf.vague.insert(root).second; };
     Value number = graph.scalar(int64_t{0}, i64);
     const auto set = [&](const Way& way, const Target& target, const Value& condition) {
       auto found = std::find_if(leaf.targets.begin(), leaf.targets.end(),

@@ -41,7 +41,7 @@ class Carried {
   struct Leaf {
     std::vector<Target> targets;  // the number counts them from 1, and 0 is a tensor of its own
     bool starts_outside = false;
-    std::set<TensorRef> vague;    // roots outside that its own tensor may share memory with
+    std::set<TensorRef> vague;  // roots outside that its own tensor may share memory with
     std::set<size_t> vague_leaves;
   };
   // A way from a tensor that a round leaves through choices and views of the body.

@@ -37,6 +37,7 @@ class NodeCall final : public Call {
   TensorRef make_view(const TensorRef& base, Forward forward, Inverse inverse,
                       Relayout relayout) override;
   std::optional<Layout> layout(const TensorRef& tensor) const override;
+  MemoryOrder order(const TensorRef& tensor) const override;
   void may_share(const TensorRef& copy, const TensorRef& base) override;
   std::function<Value()> keep(Value value) override;
   void write(const TensorRef& tensor, Value value) override;

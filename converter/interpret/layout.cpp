@@ -161,6 +161,20 @@ Scalar can_view_at(const Layout& layout, const Shape& from, const Shape& to) {
   return either(all, equal(count(from), 0));
 }
 
+bool can_always_view(const Shape& from, const Shape& to) {
+  Layout apart;
+  for (size_t d = 0; d < from.size(); ++d)
+    apart.strides.emplace_back(std::string_view(str_cat("stride_", static_cast<int64_t>(d))));
+  const Scalar can = can_view_at(apart, from, to);
+  return can.is_constant() && can.as_double() != 0;
+}
+
+MemoryOrder joined(MemoryOrder a, MemoryOrder b) {
+  if (a == b) return a;
+  return a == MemoryOrder::scattered || b == MemoryOrder::scattered ? MemoryOrder::scattered
+                                                                    : MemoryOrder::unknown;
+}
+
 std::optional<Layout> viewed(const Layout& layout, const Shape& from, const Shape& to) {
   if (layout.strides == row_major(from).strides) return row_major(to, layout.offset);
   const auto strides = strides_of_view<Dim>(from, layout.strides, to, Shape(to.size()),

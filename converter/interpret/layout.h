@@ -15,6 +15,14 @@ struct Layout {
   Dim offset = 0;
 };
 
+// What is known of the order of elements, where control flow gives one of several tensors.
+enum class MemoryOrder {
+  unknown,
+  row_major,  // whichever it is
+  scattered,  // one of them has gaps or another order, for some sizes at least
+};
+MemoryOrder joined(MemoryOrder a, MemoryOrder b);
+
 // The layout of a view, from that of its base and the base's shape.
 using Relayout = std::function<std::optional<Layout>(const Layout& base, const Shape& shape)>;
 
@@ -23,6 +31,8 @@ Layout row_major(const Shape& shape, const Dim& offset = 0);
 std::optional<bool> is_row_major(const Layout& layout, const Shape& shape);
 // The same as a boolean that sizes decide.
 Scalar is_row_major_at(const Layout& layout, const Shape& shape);
+// Whatever the strides: dims are split, and those of size 1 come and go.
+bool can_always_view(const Shape& from, const Shape& to);
 std::optional<bool> can_view(const Layout& layout, const Shape& from, const Shape& to);
 Scalar can_view_at(const Layout& layout, const Shape& from, const Shape& to);
 // The layout of a reshape that shares memory; none when the sizes are too symbolic to tell.

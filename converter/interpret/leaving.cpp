@@ -30,14 +30,14 @@ void Leaving::look_at(const TensorRef& tensor, bool chosen) {
     if (!is_told) {
       order_.push_back(tensor);
       told_.push_back(memory_.here(tensor->condition_));
-      row_major_.push_back(false);
+      orders_.push_back(MemoryOrder::unknown);
     }
     look_at(tensor->yes_, true);
     look_at(tensor->no_, true);
   } else if ((chosen || uses_[tensor] > 1) && !is_told) {
     order_.push_back(tensor);
     told_.push_back(memory_.read(tensor));
-    row_major_.push_back(memory_.is_always_row_major(tensor));
+    orders_.push_back(memory_.order(tensor));
   }
 }
 
@@ -49,7 +49,7 @@ void Leaving::arrive(std::span<const Value> told) {
     }
     TensorRef& root = arrived_[order_[i]];
     root = memory_.make_like(order_[i], told[i]);
-    if (row_major_[i]) memory_.set_row_major(root);
+    memory_.set_order(root, orders_[i]);
   }
   for (size_t i = 0; i < results_.size(); ++i) outside_[i] = moved(results_[i]);
 }

@@ -36,17 +36,17 @@ class Leaving {
   TensorRef moved(const TensorRef& tensor);
 
   Memory& memory_;
-  int region_;                              // of what the side made
+  int region_;  // of what the side made
   std::vector<TensorRef> results_, outside_;
-  std::map<TensorRef, int> uses_;           // of roots of the side, by results
+  std::map<TensorRef, int> uses_;  // of roots of the side, by results
   std::set<std::pair<TensorRef, bool>> seen_;
-  std::vector<TensorRef> order_;            // the choices and roots that are told of
+  std::vector<TensorRef> order_;  // the choices and roots that are told of
   std::vector<Value> told_;
   std::vector<TensorType> types_;
-  std::vector<bool> row_major_;             // of what is told
-  std::set<TensorRef> fixed_;               // views that are the same outside
-  std::map<TensorRef, TensorRef> arrived_;  // tensors of the side, outside
-  std::map<TensorRef, Value> conditions_;   // of choices, outside
+  std::vector<MemoryOrder> orders_;                     // of what is told
+  std::set<TensorRef> fixed_;                           // views that are the same outside
+  std::map<TensorRef, TensorRef> arrived_;              // tensors of the side, outside
+  std::map<TensorRef, Value> conditions_;               // of choices, outside
   std::vector<std::pair<TensorRef, TensorRef>> vague_;  // tensors outside, and roots of the side
 };
 

@@ -3,6 +3,7 @@
 #include "converter/interpret/loop_node.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace hg::convert {
 namespace {
@@ -50,8 +51,7 @@ Interpreter::LoopNode::LoopNode(Interpreter& interpreter, const ScriptNode& node
   counted_ = !(limit && limit->is_constant() && limit->as_double() > 1e15);
   counter_ = memory_.materialize({i64, 0, {Scalar::of(done)}});
   first_ = go_on(memory_.read(in_.data_condition(condition)), counter_);
-  for (const TensorRef& leaf : tensors_of(leaves_, interpreter.tracks_memory_))
-    row_major_.push_back(leaf && memory_.is_always_row_major(leaf));
+  for (const Item* leaf : leaves_) orders_.push_back(memory_.order(tensor_of(*leaf)));
 }
 
 // The script's condition, and rounds that are left.
@@ -151,7 +151,7 @@ void Interpreter::LoopNode::set_carried(Pass& pass) {
       pass.items.emplace_back(memory_.make_number(pass.inside[next++]));
     } else {
       pass.own[i] = memory_.make_like(std::get<TensorRef>(leaves_[i]->value), pass.inside[next++]);
-      if (row_major_[i]) memory_.set_row_major(pass.own[i]);
+      memory_.set_order(pass.own[i], orders_[i]);
       pass.items.emplace_back(pass.own[i]);
     }
   }
@@ -288,9 +288,12 @@ void Interpreter::LoopNode::give_outputs(Pass& pass) {
   std::vector<TensorRef> ends(leaves_.size());
   for (size_t i = 0; i < leaves_.size(); ++i)
     if (in_.tracks_memory_ && changes_[i]) ends[i] = tensor_of(*pass.after[i]);
-  for (size_t i = 0; i < leaves_.size(); ++i)
-    if (row_major_[i] && ends[i] && !memory_.is_always_row_major(ends[i]))
-      row_major_[i] = pass.settled = false;
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    if (!changes_[i]) continue;
+    const MemoryOrder end = memory_.order(tensor_of(*pass.after[i]));
+    const MemoryOrder before = std::exchange(orders_[i], joined(orders_[i], end));
+    pass.settled &= before == orders_[i];
+  }
   for (const Value& place : places_.next(ends, pass.settled)) g.output("", place);
 }
 
@@ -345,7 +348,7 @@ void Interpreter::LoopNode::add_node() {
       continue;
     }
     own[i] = memory_.make_like(std::get<TensorRef>(leaves_[i]->value), value);
-    if (row_major_[i]) memory_.set_row_major(own[i]);
+    memory_.set_order(own[i], orders_[i]);
     results.emplace_back(own[i]);
     if (left_[i]) memory_.share_lists(left_[i], own[i]);
   }

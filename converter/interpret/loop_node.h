@@ -79,9 +79,9 @@ class Interpreter::LoopNode {
   std::set<std::pair<const void*, size_t>> growing_;  // leaves or tensors from outside, and a dim
   std::vector<TensorRef> touched_, invalidated_;  // tensors from outside: written, no longer known
   std::vector<TensorRef> left_;                   // by leaf: what a round leaves behind, for lists
-  std::deque<Item> seeds_;       // what the body alone gives a value starts as zeros of its type
-  std::vector<bool> numeric_;    // of those
-  std::vector<bool> row_major_;  // leaves that are so after every round
+  std::deque<Item> seeds_;     // what the body alone gives a value starts as zeros of its type
+  std::vector<bool> numeric_;  // of those
+  std::vector<MemoryOrder> orders_;  // of leaves, after every round
   Carried places_;
   std::vector<std::pair<const void*, std::shared_ptr<List>>> copies_;  // of lists
   std::vector<Value> initial_;  // the inputs of the node, but for its condition

@@ -38,6 +38,12 @@ void to_view(Call& call, Shape shape) {
     else if (can.as_double() == 0)
       graph.call("assert_true", {graph.scalar(int64_t{0}, boolean)},
                  {{"message", "view() is asked for a tensor whose strides do not allow it"}});
+  } else if (call.order(call.ref("self")) == MemoryOrder::scattered &&
+             !can_always_view(shape_of(call), shape)) {
+    throw Refusal{
+        "data decides how the tensor lies in memory, and so whether view() raises an "
+        "exception",
+        "use reshape"};
   }
   to_shape(call, std::move(shape));
 }

@@ -21,6 +21,8 @@ std::optional<Layout> NodeCall::layout(const TensorRef& tensor) const {
   return memory().layout(tensor);
 }
 
+MemoryOrder NodeCall::order(const TensorRef& tensor) const { return memory().order(tensor); }
+
 void NodeCall::may_share(const TensorRef& copy, const TensorRef& base) {
   memory().may_share(copy, base);
 }

@@ -58,6 +58,7 @@ class Call {
   virtual TensorRef make_view(const TensorRef& base, Forward forward, Inverse inverse,
                               Relayout relayout) = 0;
   virtual std::optional<Layout> layout(const TensorRef& tensor) const = 0;
+  virtual MemoryOrder order(const TensorRef& tensor) const = 0;
   // `copy` is a fresh tensor, or else memory of `base`: sizes or layouts that are not known decide.
   // A write to one of them makes the other's value unknown.
   virtual void may_share(const TensorRef& copy, const TensorRef& base) = 0;

@@ -179,3 +179,32 @@ class WindowsOverATransposedResult(nn.Module):
         stride = value.stride()
         windows = value.as_strided([n * 2, 4, 6, 3], [stride[0], stride[1] * 2, stride[1], stride[2]])
         return self.chunk(query, 2), windows
+
+
+@case("f32[n,4]=1..2", exit=3, words="data decides how the tensor lies in memory")
+class ViewsOfWhatABranchMayTranspose(nn.Module):
+    def forward(self, x: T):
+        y = x.t()
+        if bool(x.sum() > 0):
+            y = x.t().contiguous()
+        return y.view(-1)
+
+
+@case("f32[n,4]=-1..1")
+class ViewsThatAnyStridesAllow(nn.Module):
+    def forward(self, x: T):
+        y = x[:, :2]
+        if bool(x.sum() > 0):
+            y = x[:, 2:].exp()
+        return y.view(1, -1, 1, 2)
+
+
+@case("i64[n]")
+class TiesOfFlippedNumbers(nn.Module):
+    def forward(self, x: T):
+        y = x[(x * x.size(0)).flip(0).argsort()]
+        y += x.clamp(min=0)
+        steps = 0
+        while bool(x.abs().max() < 2) and steps < 5:
+            steps += 1
+        return y, steps
