@@ -99,12 +99,12 @@ Status remove_dead(Graph& graph, const CompileContext&) {
 Status compile(Graph& graph, const CompileContext& context) {
   const auto& disabled = context.options->disabled_passes;
   for (const std::string& name : disabled)
-    HG_CHECK(std::any_of(std::begin(kPasses), std::end(kPasses),
-                         [&](const Pass& pass) { return pass.name == name && !pass.required; }),
+    HG_CHECK(name == "*" ||
+                 std::any_of(std::begin(kPasses), std::end(kPasses),
+                             [&](const Pass& pass) { return pass.name == name && !pass.required; }),
              "there is no pass '", name, "' that can be disabled");
   for (const Pass& pass : kPasses) {
-    const bool off = std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end() ||
-                     context.options->keep_all_values;
+    const bool off = is_disabled(*context.options, pass.name) || context.options->keep_all_values;
     if (pass.run == nullptr || (!pass.required && off)) continue;
     const Status status = pass.run(graph, context);
     if (!status.ok())

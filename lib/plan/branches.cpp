@@ -352,9 +352,8 @@ Result<Plan> with_branches(PlanRequest request, const Plan& plan, std::vector<Br
 
 Result<Plan> run_side_by_side(const PlanRequest& request, Plan plan) {
   const SessionOptions& options = *request.options;
-  const auto& off = options.disabled_passes;
   if (request.threads < 2 || request.device != nullptr || options.keep_all_values ||
-      std::find(off.begin(), off.end(), "branches") != off.end())
+      is_disabled(options, "branches"))
     return plan;
   const bool is_short = options.low_memory || options.memory_limit > 0;
   const int64_t all = weights_bytes(*request.graph) + plan.arena_bytes;

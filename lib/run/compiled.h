@@ -52,6 +52,9 @@ class Compiled final : public GraphCompanion {
   // Where weights that the passes made have gone once they were packed: the only plan that there
   // is, with which a session begins that comes later.
   std::shared_ptr<const Plan> plan;
+  // Plans for the graph as it is, the newest last: those who come later take them over.
+  static constexpr size_t kMostPlans = 8;
+  std::vector<std::shared_ptr<const Plan>> plans;
 
  private:
   SessionOptions options_;  // of the session that came first

@@ -47,13 +47,30 @@ Status DeviceSide::reserve(const Plan& plan) {
   };
   const auto part = static_cast<size_t>(plan.part);
   if (arenas_.size() <= part) arenas_.resize(part + 1);
-  HG_TRY(enlarge(arenas_[part], std::max<int64_t>(plan.device_arena_bytes, 1)));
+  const auto tell = [&](auto* told) {
+    if (told != nullptr && arenas_[part] != nullptr)
+      told(observer_.host, nullptr, static_cast<size_t>(arenas_[part]->bytes()));
+  };
+  const int64_t bytes = std::max<int64_t>(plan.device_arena_bytes, 1);
+  if (arenas_[part] == nullptr || arenas_[part]->bytes() < bytes) {
+    tell(observer_.freed);
+    HG_TRY(enlarge(arenas_[part], bytes));
+    tell(observer_.allocated);
+  }
   for (const Step& step : plan.steps) {
     if (step.kind != StepKind::upload || step.outputs[0].place.kind != Place::Kind::input) continue;
     const auto index = static_cast<size_t>(step.outputs[0].place.index);
     HG_TRY(enlarge(inputs_[index], std::max<int64_t>(step.outputs[0].tensor.bytes(), 1)));
   }
   return {};
+}
+
+void DeviceSide::release_arenas() {
+  for (const auto& arena : arenas_)
+    if (arena != nullptr && observer_.freed != nullptr)
+      observer_.freed(observer_.host, nullptr, static_cast<size_t>(arena->bytes()));
+  arenas_.clear();
+  ++generation_;
 }
 
 void DeviceSide::set_input(size_t index, const DeviceTensor& tensor) {

@@ -22,11 +22,18 @@ struct DeviceSegment {
 
 class DeviceSide {
  public:
-  DeviceSide(std::shared_ptr<Backend> backend, size_t inputs)
-      : backend_(std::move(backend)), constants_(*backend_), given_(inputs), inputs_(inputs) {}
+  DeviceSide(std::shared_ptr<Backend> backend, size_t inputs, const ArenaObserver& observer)
+      : backend_(std::move(backend)),
+        constants_(*backend_),
+        observer_(observer),
+        given_(inputs),
+        inputs_(inputs) {}
+  ~DeviceSide() { release_arenas(); }
 
   // Makes the arena and the inputs large enough.
   Status reserve(const Plan& plan);
+  // Gives them back; plans reserve them again.
+  void release_arenas();
   // An empty tensor: the input comes from the host again.
   void set_input(size_t index, const DeviceTensor& tensor);
   bool is_given(size_t index) const { return given_[index].memory != nullptr; }
@@ -47,6 +54,7 @@ class DeviceSide {
  private:
   std::shared_ptr<Backend> backend_;
   DeviceConstants constants_;
+  ArenaObserver observer_;
   std::vector<Tensor> states_;
   std::vector<DeviceTensor> given_;                   // inputs of the host, empty where on the CPU
   std::vector<std::shared_ptr<DeviceMemory>> inputs_;  // uploaded ones

@@ -25,6 +25,7 @@ class PlansBySize {
   ReadyPlan* add(size_t part, std::unique_ptr<ReadyPlan> plan);
   void clear() { parts_.clear(); }
   bool empty() const { return parts_.empty(); }
+  std::span<const std::vector<std::unique_ptr<ReadyPlan>>> all() const { return parts_; }
   std::span<const std::unique_ptr<ReadyPlan>> of_part(size_t part) const {
     if (part >= parts_.size()) return {};
     return parts_[part];

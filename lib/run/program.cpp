@@ -35,14 +35,16 @@ Program::Program(const SessionOptions& options, const Registry& registry,
       compiled_(std::move(compiled)),
       only_plan_(compiled_->plan),
       inputs_(graph_, options.allocator),
-      outputs_(graph_, options.allocator) {
+      outputs_(graph_, options.allocator),
+      arenas_(options.allocator, options.arena_observer) {
   parallel_ = options.parallel_for;
   if (parallel_.run == nullptr)
     parallel_ = openmp_parallel_for(options.threads > 0 ? options.threads : default_threads());
   random_.seed = options.seed;
   random_.run = options.first_run;
   if (options.device == Device::vulkan)
-    device_ = std::make_unique<DeviceSide>(options_.gpu.backend_, graph_.inputs().size());
+    device_ = std::make_unique<DeviceSide>(options_.gpu.backend_, graph_.inputs().size(),
+                                           options.arena_observer);
 }
 
 Program::~Program() = default;
@@ -108,6 +110,7 @@ Status Program::prepare_states() {
 // -- What is given ------------------------------------------------------------------------------
 
 Status Program::set_input(int index, const DeviceTensor& tensor) {
+  stepping_.reset();
   const auto i = static_cast<size_t>(index);
   const std::string& name = graph_.value_info(graph_.inputs()[i]).name;
   HG_CHECK(device_ != nullptr, "input '", name,
@@ -119,16 +122,19 @@ Status Program::set_input(int index, const DeviceTensor& tensor) {
 }
 
 Status Program::set_input(int index, const ConstTensor& tensor) {
+  stepping_.reset();
   HG_TRY(inputs_.set(static_cast<size_t>(index), tensor));
   if (device_ != nullptr) device_->set_input(static_cast<size_t>(index), {});
   return {};
 }
 
 Status Program::set_output(int index, const Tensor& tensor) {
+  stepping_.reset();
   return outputs_.set(static_cast<size_t>(index), tensor);
 }
 
 void Program::forget_tensors() {
+  stepping_.reset();
   inputs_.forget();
   outputs_.forget();
   has_run_ = false;
@@ -146,6 +152,22 @@ Result<std::vector<TensorData>> Program::give_zeros(const Bindings& sizes) {
     HG_TRY(set_input(static_cast<int>(i), zeros.back().tensor));
   }
   return zeros;
+}
+
+void Program::release_memory() {
+  stepping_.reset();
+  has_run_ = false;
+  fetched_.clear();
+  arenas_.release();
+  ++generation_;
+  if (device_ != nullptr) {
+    for (const auto& part : plans_.all())
+      for (const auto& ready : part) ready->segments.clear();  // they hold the memory
+    device_->release_arenas();
+  }
+  for (const auto& control : controls_)
+    if (control != nullptr)
+      for (const auto& body : control->bodies()) body->release_memory();
 }
 
 void Program::set_outer_sizes(const Bindings& sizes) {

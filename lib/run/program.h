@@ -3,7 +3,7 @@
 // flow nodes of another program. Its parts stand alone: inputs, bound outputs, states, sizes, the
 // cache of plans, control flow, and the way to a device.
 //
-// program.cpp makes programs, program_plans.cpp their plans, program_run.cpp and
+// program.cpp makes programs, program_plans.cpp their plans, program_run.cpp, program_step.cpp and
 // program_direct.cpp run them, and program_results.cpp says what came out.
 #pragma once
 
@@ -19,6 +19,7 @@
 
 #include "hg/session.h"
 #include "lib/plan/plan.h"
+#include "lib/run/arenas.h"
 #include "lib/run/bound_outputs.h"
 #include "lib/run/compiled.h"
 #include "lib/run/control.h"
@@ -53,6 +54,10 @@ class Program {
   // Plans the first part for the sizes of the inputs and for `dims`.
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
   Status run(const std::stop_token& stop = {}, RunProgress* progress = nullptr);
+  // As Session::step.
+  Result<std::optional<StepRow>> step();
+  // As Session::release_memory, of bodies too.
+  void release_memory();
   // Runs on memory named at each call, for calls that take less time than what run() looks after.
   // Allowed where can_run_on() says so: a planned program of one part whose steps are kernels of
   // the CPU, each output in memory of its own. Inputs are contiguous, outputs too and 64-byte
@@ -121,7 +126,11 @@ class Program {
   Status expand_node(int32_t index);
   Status fit_limit(const PlanRequest& request, Plan& plan) const;
   void fill_packed(const Plan& plan, const std::vector<ValueId>& packed_before);
+  // The plan that another program of this compiled graph made for these sizes, or null.
+  std::shared_ptr<const Plan> plan_of_others(const Bindings& bindings) const;
+  void share_plan(const Plan& plan);
   Status make_ready(ReadyPlan& ready);
+  Status hold_arena(const Plan& plan);
   Status make_controls(const Plan& plan);
 
   // -- Runs ---------------------------------------------------------------------------------------
@@ -131,6 +140,18 @@ class Program {
   void place_outputs(ReadyPlan& ready);
   Status fetch_inputs(const ReadyPlan& ready);
   Status record(ReadyPlan& ready);
+  // Where a run is in the steps of its last part.
+  struct Cursor {
+    size_t step = 0, done = 0;
+    size_t branches = 0, segment = 0;  // the next of each
+  };
+  Status begin_run();
+  Status begin_part(ReadyPlan& ready);
+  Status advance(ReadyPlan& ready, Cursor& at);
+  // Whether there is a further part, which then is the last one.
+  Result<bool> next_part_begins();
+  Status finish_run();
+  StepRow row_of(const ReadyPlan& ready, size_t step) const;
   Status run_part(ReadyPlan& ready);
   Status run_segment(ReadyPlan& ready, DeviceSegment& segment);
   Status run_step(ReadyPlan& ready, size_t index);
@@ -159,7 +180,9 @@ class Program {
   bool outer_sizes_changed_ = false;
   PlansBySize plans_;
   std::vector<ReadyPlan*> parts_;                      // those of the last plan or run, in order
-  std::vector<Memory64> arenas_;                       // by part
+  Arenas arenas_;
+  bool is_as_compiled_ = true;                         // no node was expanded since
+  std::optional<Cursor> stepping_;                     // a run by single steps
   int64_t generation_ = 0;                             // counts changes of addresses
   std::vector<std::unique_ptr<Control>> controls_;     // by node
   std::map<int32_t, std::vector<int64_t>> size_ways_;  // by node: the sizes that data gave

@@ -61,6 +61,7 @@ class PlanPacks final : public PackCache {
 }  // namespace
 
 Status Program::plan(std::span<const std::pair<std::string, int64_t>> dims) {
+  stepping_.reset();
   HG_TRY_ASSIGN(const Bindings bindings, bindings_of_inputs(dims));
   parts_.clear();
   HG_TRY_ASSIGN(ReadyPlan* const first, part(0, bindings, nullptr));
@@ -108,6 +109,13 @@ Result<ReadyPlan*> Program::part(size_t index, const Bindings& bindings, const P
     HG_TRY(make_ready(*ready));
     return plans_.add(0, std::move(ready));
   }
+  if (index == 0)
+    if (const std::shared_ptr<const Plan> known = plan_of_others(bindings)) {
+      auto ready = std::make_unique<ReadyPlan>();
+      ready->plan = *known;
+      HG_TRY(make_ready(*ready));
+      return plans_.add(0, std::move(ready));
+    }
   PlanPacks packs(compiled_->packs, graph_);
   PlanRequest request;
   request.graph = &graph_;
@@ -131,6 +139,7 @@ Result<ReadyPlan*> Program::part(size_t index, const Bindings& bindings, const P
   HG_TRY(fit_limit(request, ready->plan));
   HG_TRY_ASSIGN(ready->plan, run_side_by_side(request, std::move(ready->plan)));
   fill_packed(ready->plan, packs.found());
+  if (index == 0) share_plan(ready->plan);
   HG_TRY(make_ready(*ready));
   return plans_.add(index, std::move(ready));
 }
@@ -154,6 +163,7 @@ Result<Plan> Program::make_plan_of_part(const PlanRequest& request, PreparedNode
 }
 
 Status Program::expand_node(int32_t index) {
+  is_as_compiled_ = false;
   plans_.clear();
   controls_.clear();  // they and the sizes are known by the numbers of nodes
   size_ways_.clear();
@@ -171,7 +181,7 @@ Status Program::expand_node(int32_t index) {
 Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
   const int64_t own = states_.own_bytes();
   int64_t earlier = 0;
-  for (size_t i = 0; i < static_cast<size_t>(plan.part); ++i) earlier += arenas_[i].bytes();
+  for (size_t i = 0; i < static_cast<size_t>(plan.part); ++i) earlier += arenas_.bytes(i);
   const int64_t limit = options_.memory_limit,
                 rest = limit - compiled_->packs.bytes() - own - earlier;
   HG_TRY_ASSIGN(plan,
@@ -182,6 +192,26 @@ Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
                        " (", plan.all_arena_bytes(), " of arena, where values are computed again, ",
                        compiled_->packs.bytes(), " of packed weights, ", own, " of own state",
                        earlier > 0 ? str_cat(", ", earlier, " of earlier parts") : "", ")");
+}
+
+// Plans on a device know what was uploaded for this program alone.
+std::shared_ptr<const Plan> Program::plan_of_others(const Bindings& bindings) const {
+  if (!is_as_compiled_ || device_ != nullptr) return nullptr;
+  for (const auto& plan : compiled_->plans) {
+    if (!(plan->bindings == bindings)) continue;
+    const int64_t needed = plan->all_arena_bytes() + compiled_->packs.bytes() + states_.own_bytes();
+    if (options_.memory_limit <= 0 || needed <= options_.memory_limit) return plan;
+  }
+  return nullptr;
+}
+
+void Program::share_plan(const Plan& plan) {
+  if (!is_as_compiled_ || device_ != nullptr || only_plan_ != nullptr || compiled_->plan != nullptr)
+    return;
+  std::vector<std::shared_ptr<const Plan>>& plans = compiled_->plans;
+  std::erase_if(plans, [&](const auto& other) { return other->bindings == plan.bindings; });
+  if (plans.size() >= Compiled::kMostPlans) plans.erase(plans.begin());
+  plans.push_back(std::make_shared<const Plan>(plan));
 }
 
 // The system reads the pages of a mapped file again when they are used after all. Weights that the
@@ -216,20 +246,25 @@ void Program::fill_packed(const Plan& plan, const std::vector<ValueId>& packed_b
 
 Status Program::make_ready(ReadyPlan& ready) {
   const Plan& plan = ready.plan;
-  const auto part = static_cast<size_t>(plan.part);
-  if (arenas_.size() <= part) arenas_.resize(part + 1);
-  if (arenas_[part].bytes() < plan.arena_bytes) {
-    if (!arenas_[part].allocate(options_.allocator, plan.arena_bytes))
-      return out_of_memory("no memory for an arena of ", plan.arena_bytes, " bytes");
-    ++generation_;
+  if (!options_.lazy_allocation) {
+    HG_TRY(hold_arena(plan));
+    if (device_ != nullptr) HG_TRY(record(ready));
   }
-  if (device_ != nullptr) HG_TRY(record(ready));
   ready.lay_out(graph_, {&parallel_, &error_, &random_}, options_.profile);
   if (plan.measure && plan.measure->kind != StepKind::control) {
     ready.ways = &size_ways_[plan.measure->node];
     ready.ways->resize(3 * ready.symbols.size());
   }
   return make_controls(plan);
+}
+
+Status Program::hold_arena(const Plan& plan) {
+  const auto part = static_cast<size_t>(plan.part);
+  if (arenas_.is_enough(part, plan.arena_bytes)) return {};
+  ++generation_;
+  if (!arenas_.allocate(part, plan.arena_bytes))
+    return out_of_memory("no memory for an arena of ", plan.arena_bytes, " bytes");
+  return {};
 }
 
 Status Program::make_controls(const Plan& plan) {

@@ -39,22 +39,36 @@ void Program::add_progress(size_t known, size_t done) const {
 void Program::run_within(RunLimits* limits) { limits_ = limits; }
 
 Status Program::run_once() {
+  HG_TRY(begin_run());
+  for (bool more = true; more;) {
+    HG_TRY(run_part(*parts_.back()));
+    HG_TRY_ASSIGN(more, next_part_begins());
+  }
+  return finish_run();
+}
+
+Status Program::begin_run() {
+  stepping_.reset();
   HG_TRY(inputs_.gather());
   if (inputs_.has_new_shapes() || outer_sizes_changed_ || parts_.empty()) HG_TRY(plan_for_inputs());
   has_run_ = false;
   fetched_.clear();
   parts_.resize(1);
   if (outputs_.any()) HG_TRY(outputs_.check(parts_.front()->output_shapes));
-  for (;;) {
-    ReadyPlan& ready = *parts_.back();
-    place_outputs(ready);
-    HG_TRY(run_part(ready));
-    if (ready.first_commit < ready.plan.steps.size()) limits_->stop = nullptr;
-    if (ready.plan.next_node == graph_.nodes().size()) break;
-    HG_TRY(measure(ready));
-    HG_TRY_ASSIGN(ReadyPlan* const next, next_part(ready));
-    parts_.push_back(next);
-  }
+  return {};
+}
+
+Result<bool> Program::next_part_begins() {
+  ReadyPlan& ready = *parts_.back();
+  if (ready.first_commit < ready.plan.steps.size()) limits_->stop = nullptr;
+  if (ready.plan.next_node == graph_.nodes().size()) return false;
+  HG_TRY(measure(ready));
+  HG_TRY_ASSIGN(ReadyPlan* const next, next_part(ready));
+  parts_.push_back(next);
+  return true;
+}
+
+Status Program::finish_run() {
   if (outputs_.any()) HG_TRY(take_outputs());
   assign_states();
   if (outputs_.any()) HG_TRY(outputs_.copy());
@@ -87,7 +101,7 @@ void* Program::address_of(const Place& place) const {
     case Place::Kind::arena:
       if (index < parts_.size() && place.block >= 0)
         if (std::byte* const home = parts_[index]->homes[place.block]) return home + place.offset;
-      return at(arenas_[index].data());
+      return at(arenas_.data(index));
     case Place::Kind::input:
       return inputs_.data(index) == nullptr ? nullptr
                                             : at(inputs_.data(index));  // run_on() sets it
@@ -134,39 +148,49 @@ Status Program::record(ReadyPlan& ready) {
 
 // -- Steps --------------------------------------------------------------------------------------
 
-Status Program::run_part(ReadyPlan& ready) {
+Status Program::begin_part(ReadyPlan& ready) {
+  HG_TRY(hold_arena(ready.plan));
+  place_outputs(ready);
   resolve(ready);
   if (device_ != nullptr) {
     HG_TRY(fetch_inputs(ready));
     if (ready.device_generation != device_->generation()) HG_TRY(record(ready));
   }
   add_progress(ready.plan.steps.size(), 0);
-  size_t segment = 0, branches = 0, done = 0;
-  for (size_t i = 0; i < ready.plan.steps.size(); ++i) {
-    add_progress(0, i - done);
-    done = i;
-    if (is_stopped(ready, i)) [[unlikely]]
-      return stopped_before(ready, i);
-    if (branches < ready.plan.branches.size() &&
-        static_cast<size_t>(ready.plan.branches[branches].begin) == i) {
-      HG_TRY(run_branches(ready, branches));
-      i = static_cast<size_t>(ready.plan.branches[branches++].end) - 1;
-      continue;
-    }
-    if (segment < ready.segments.size() && ready.segments[segment].begin == i) {
-      HG_TRY(run_segment(ready, ready.segments[segment]));
-      i = ready.segments[segment++].end - 1;
-      continue;
-    }
-    if (!options_.profile) {
-      HG_TRY(run_step(ready, i));
-      continue;
-    }
-    const Clock::time_point start = Clock::now();
-    HG_TRY(run_step(ready, i));
-    ready.ms[i] = ms_since(start);
+  return {};
+}
+
+Status Program::run_part(ReadyPlan& ready) {
+  HG_TRY(begin_part(ready));
+  Cursor at;
+  while (at.step < ready.plan.steps.size()) HG_TRY(advance(ready, at));
+  add_progress(0, ready.plan.steps.size() - at.done);
+  return {};
+}
+
+// One step, or as many as run in one go.
+Status Program::advance(ReadyPlan& ready, Cursor& at) {
+  const size_t i = at.step;
+  add_progress(0, i - at.done);
+  at.done = i;
+  if (is_stopped(ready, i)) [[unlikely]]
+    return stopped_before(ready, i);
+  if (at.branches < ready.plan.branches.size() &&
+      static_cast<size_t>(ready.plan.branches[at.branches].begin) == i) {
+    HG_TRY(run_branches(ready, at.branches));
+    at.step = static_cast<size_t>(ready.plan.branches[at.branches++].end);
+    return {};
   }
-  add_progress(0, ready.plan.steps.size() - done);
+  if (at.segment < ready.segments.size() && ready.segments[at.segment].begin == i) {
+    HG_TRY(run_segment(ready, ready.segments[at.segment]));
+    at.step = ready.segments[at.segment++].end;
+    return {};
+  }
+  at.step = i + 1;
+  if (!options_.profile) return run_step(ready, i);
+  const Clock::time_point start = Clock::now();
+  HG_TRY(run_step(ready, i));
+  ready.ms[i] = ms_since(start);
   return {};
 }
 

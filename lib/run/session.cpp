@@ -198,6 +198,13 @@ Status Session::run(std::stop_token stop, RunProgress* progress) {
   return body_->program->run(stop, progress);
 }
 
+Result<std::optional<StepRow>> Session::step() {
+  if (body_->undecided != nullptr) HG_TRY(plan());
+  return body_->program->step();
+}
+
+void Session::release_memory() { body_->program->release_memory(); }
+
 Result<Tensor> Session::output(std::string_view name) const {
   HG_TRY_ASSIGN(const int index, find_output(name));
   return output(index);

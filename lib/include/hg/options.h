@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,14 @@ struct Allocator {
   void* host = nullptr;
 };
 
+// Told of each arena that a session allocates or frees: its memory and bytes. A call must not use
+// the session. Arenas on a device have no address.
+struct ArenaObserver {
+  void (*allocated)(void* host, void* memory, size_t bytes) = nullptr;
+  void (*freed)(void* host, void* memory, size_t bytes) = nullptr;
+  void* host = nullptr;  // lives as long as the session
+};
+
 struct SessionOptions {
   // Device::automatic runs the model with zeros on the CPU and on the GPU as soon as its sizes are
   // known, and keeps the faster; report() tells the times. Without a GPU it is the CPU.
@@ -34,6 +43,9 @@ struct SessionOptions {
   int threads = 0;                // 0: as many as OpenMP would take
   ParallelFor parallel_for = {};  // the host's own pool; then no OpenMP region is entered
   Allocator allocator = {};       // the host's own memory for the arena and packed weights
+  ArenaObserver arena_observer = {};
+  // Arenas are allocated by the first run that needs them, not by plan().
+  bool lazy_allocation = false;
   // Bytes of arena, packed weights and own state; 0: none. Values are computed again where that
   // saves the memory; results stay the same bits.
   int64_t memory_limit = 0;
@@ -46,7 +58,8 @@ struct SessionOptions {
   bool autotune = false;
   std::vector<std::byte> tuning = {};  // what Session::tuning() gave before, here or elsewhere
   std::vector<std::pair<std::string, int64_t>> dims = {};  // sizes for symbols, to plan at creation
-  std::vector<std::string> disabled_passes = {};           // by name, for debugging
+  // By name, for debugging; "*" is all that are not needed to run.
+  std::vector<std::string> disabled_passes = {};
   std::vector<std::string> kernels = {};  // "conv=gemm": only this variant, for debugging
   uint64_t seed = 0;                      // of random ops; equal seeds give equal runs
   uint64_t first_run = 0;                 // the number that random ops take the first run for
@@ -62,5 +75,12 @@ struct SessionOptions {
   bool keep_all_values = false;        // every value can be read by name after a run; for checking
   const Registry* registry = nullptr;  // kernels; null: those of the model's graph
 };
+
+// Whether disabled_passes names it.
+inline bool is_disabled(const SessionOptions& options, std::string_view pass) {
+  for (const std::string& name : options.disabled_passes)
+    if (name == pass || name == "*") return true;
+  return false;
+}
 
 }  // namespace hg

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -57,6 +58,16 @@ struct ArenaBlock {
   std::string value;
   int64_t offset = 0, bytes = 0;
   int first_step = 0, last_step = 0;
+};
+
+// What Session::step() ran: a node, what runs in one go with it, or a transfer.
+struct StepRow {
+  std::string node;  // its name; of several, of the last
+  std::string op;
+  std::string kernel;
+  std::string module;
+  double ms = 0;
+  std::vector<std::pair<std::string, Tensor>> outputs;  // on the host; valid until the next step
 };
 
 // How far a run is, for any thread to look at while it lasts.
@@ -112,6 +123,13 @@ class Session {
   // `cancelled` and without outputs; one that has begun to change parameters or buffers goes on to
   // its end. `progress`, where given, begins at 0 and must live until the run returns.
   Status run(std::stop_token stop = {}, RunProgress* progress = nullptr);
+  // A run by single steps, for looking into it: the first call begins it, each one runs a step, and
+  // the call that gives nothing has ended it as run() does. A failure, run(), plan() and
+  // set_input() give up what was begun; parameters and buffers may have changed by then.
+  Result<std::optional<StepRow>> step();
+  // Gives back the memory of the arenas, here and on a device; outputs end. Plans stay, and the
+  // next run allocates again.
+  void release_memory();
   // A contiguous or strided view into the session's memory, valid until the next run or plan; or
   // into what set_output() gave.
   Result<Tensor> output(std::string_view name) const;
