@@ -26,7 +26,7 @@ std::vector<float> floats_of(const Result<Array>& array) {
   return std::vector<float>(dense->as<float>(), dense->as<float>() + dense->count());
 }
 
-std::vector<std::string> names_of(const Result<std::vector<std::pair<std::string, Array>>>& all) {
+std::vector<std::string> names_of(const Result<NamedArrays>& all) {
   std::vector<std::string> names;
   for (const auto& [name, array] : *all) names.push_back(name);
   return names;
@@ -126,7 +126,8 @@ TEST(Layers, TheSeedDecides) {
     nn::Sequential net = {nn::Linear(3, 4), nn::Linear(3, 4)};
     EXPECT_TRUE(net.initialise(seed).ok());
     std::vector<float> all;
-    for (const auto& [name, array] : *net.parameters())
+    const NamedArrays parameters = *net.parameters();
+    for (const auto& [name, array] : parameters)
       for (const float v : floats_of(array)) all.push_back(v);
     return all;
   };

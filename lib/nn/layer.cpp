@@ -13,36 +13,46 @@ namespace hg::nn {
 namespace {
 
 using Body = Layer::Body;
-using NamedArrays = std::vector<std::pair<std::string, Array>>;
 
 std::string number_name(size_t index) { return str_cat(static_cast<int64_t>(index), "."); }
 
 // -- Parameters -----------------------------------------------------------------------------------
 
-Status fill(Body& body, Body::State& own, uint64_t seed) {
-  own.rule.seed = seed;
-  Graph graph;  // which fills parameters by their rule
-  const Value value = graph.parameter("x", own.dtype, own.shape, own.rule);
-  HG_TRY(graph.status());
-  const auto index = static_cast<size_t>(graph.value_info(value.id()).state);
-  const Tensor& made = graph.states()[index].data.tensor;
-  if (body.zero_row >= 0) {
-    const int64_t row = own.shape[1] * size_of(own.dtype);
-    std::memset(made.as<std::byte>() + body.zero_row * row, 0, row);
-  }
+Status fill(const Body& body, Body::State& own) {
+  HG_TRY_ASSIGN(const TensorData made,
+                first_contents(own.dtype, own.shape, own.rule, body.zero_row));
   if (!own.array) {
-    HG_TRY_ASSIGN(own.array, Array::copy_of(made));
+    HG_TRY_ASSIGN(own.array, Array::copy_of(made.tensor));
     return {};
   }
-  copy_elements(made, own.array.tensor());  // whoever has the array sees it
+  copy_elements(made.tensor, own.array.tensor());  // whoever has the array sees it
   own.array.touch();
   return {};
 }
 
+// What is open keeps its seed for when it is complete.
 Status initialise(Body& body, uint64_t& state) {
   for (const Layer& layer : body.layers) HG_TRY(initialise(LayerAccess::body(layer), state));
-  for (Body::State& own : body.states) HG_TRY(fill(body, own, split_mix(state)));
+  for (Body::State& own : body.states) {
+    own.rule.seed = split_mix(state);
+    if (body.open.empty()) HG_TRY(fill(body, own));
+  }
   body.is_initialised = true;
+  return {};
+}
+
+// Completes a layer by its first x.
+Status learn_from(Body& body, const TensorType& x) {
+  if (body.open.empty()) return {};
+  HG_TRY_ASSIGN(const Layer whole, complete(body, x));
+  Body next = LayerAccess::body(whole);
+  for (size_t i = 0; i < next.states.size(); ++i) {
+    next.states[i].rule.seed = body.states[i].rule.seed;
+    HG_TRY(fill(next, next.states[i]));
+  }
+  next.is_training = body.is_training;
+  next.is_initialised = true;
+  body = std::move(next);
   return {};
 }
 
@@ -61,7 +71,15 @@ Status each_state(Body& body, const std::string& prefix,
   return {};
 }
 
+Status none_open(const Body& body) {
+  HG_CHECK(body.open.empty(), body.kind, "(", body.arguments, ") has no parameters yet: it learns ",
+           body.open, " from the first x that it is called with");
+  for (const Layer& layer : body.layers) HG_TRY(none_open(LayerAccess::body(layer)));
+  return {};
+}
+
 Result<NamedArrays> states_of(Body& body, bool parameters) {
+  HG_TRY(none_open(body));
   HG_TRY(need_states(body));
   NamedArrays found;
   HG_TRY(each_state(body, "", [&](const std::string& name, Body::State& state) -> Status {
@@ -107,6 +125,7 @@ Result<Value> add_to(Graph& graph, Body& body, const Value& x, const Value& targ
   }
   HG_CHECK(body.takes_target == static_cast<bool>(target), body.kind,
            body.takes_target ? " takes x and a target" : " takes x alone");
+  HG_TRY(learn_from(body, {x.dtype(), x.shape()}));
   std::vector<Value> inputs;
   for (const int slot : body.inputs) {
     Value input = slot == Body::kX ? x : slot == Body::kTarget ? target : Value();
@@ -144,6 +163,11 @@ Result<Array> run(ExecutorBase& ex, Body& body, const Operand& x, const Operand&
   }
   HG_CHECK(body.takes_target == has_target, body.kind,
            body.takes_target ? " takes x and a target" : " takes x alone");
+  if (!body.open.empty()) {
+    HG_TRY(ex.call("detach", {x}).status());  // what is wrong with x itself
+    HG_CHECK(x.shape() != nullptr, body.kind, " learns ", body.open, " from x, which is a number");
+    HG_TRY(learn_from(body, {f32, to_shape(*x.shape())}));
+  }
   std::vector<Operand> inputs;
   for (const int slot : body.inputs)
     inputs.push_back(slot == Body::kX        ? x
@@ -177,6 +201,33 @@ void append(std::string& out, const Body& body, const std::string& indent) {
 }
 
 }  // namespace
+
+Result<TensorData> first_contents(DType dtype, const Sizes& shape, const init::Rule& rule,
+                                  int64_t zero_row) {
+  Graph graph;  // which fills parameters by their rule
+  const Value value = graph.parameter("x", dtype, shape, rule);
+  HG_TRY(graph.status());
+  const auto index = static_cast<size_t>(graph.value_info(value.id()).state);
+  TensorData made = graph.states()[index].data;
+  if (zero_row >= 0) {
+    const int64_t row = shape[1] * size_of(dtype);
+    std::memset(made.tensor.as<std::byte>() + zero_row * row, 0, row);
+  }
+  return made;
+}
+
+Result<Layer> complete(const Body& body, const TensorType& x) {
+  const int dim = body.open_dim < 0 ? x.rank() + body.open_dim : body.open_dim;
+  HG_CHECK(dim >= 0 && dim < x.rank(), body.kind, " learns ", body.open, " from dim ",
+           body.open_dim, " of x, which is ", x);
+  const Dim& size = x.shape[dim];
+  HG_CHECK(size.is_constant(), body.kind, " learns ", body.open, " from dim ", body.open_dim,
+           " of x, which is ", x, ": a number there, or the setting, must say it");
+  Settings settings = body.settings;
+  for (auto& [name, value] : settings)
+    if (name == body.open) value = size;
+  return make_layer(body.kind, settings);
+}
 
 // -- The public side ------------------------------------------------------------------------------
 
@@ -222,6 +273,7 @@ Result<NamedArrays> Layer::parameters() const { return states_of(*body_, true); 
 Result<NamedArrays> Layer::buffers() const { return states_of(*body_, false); }
 
 Status Layer::load(const Graph& graph, std::string_view prefix) {
+  HG_TRY(none_open(*body_));
   HG_TRY(need_states(*body_));
   std::string begin(prefix);
   if (!begin.empty() && !begin.ends_with('.')) begin += '.';

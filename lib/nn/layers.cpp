@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layers: what each calls, with which parameters, started as PyTorch starts them, and how each
 // is printed.
+#include <array>
 #include <cmath>
 
+#include "lib/graph/access.h"
 #include "lib/nn/layer.h"
 
 namespace hg::nn {
@@ -10,10 +12,9 @@ namespace {
 
 using Body = Layer::Body;
 
-std::shared_ptr<Body> layer_of(std::string kind, std::string arguments, std::string op,
+std::shared_ptr<Body> layer_of(std::string arguments, std::string op,
                                std::vector<int> inputs = {Body::kX}, NamedAttrs attrs = {}) {
   auto body = std::make_shared<Body>();
-  body->kind = std::move(kind);
   body->arguments = std::move(arguments);
   body->op = std::move(op);
   body->inputs = std::move(inputs);
@@ -38,6 +39,18 @@ std::string real(double value) {  // 1e-05, 0.1, 2.0
 }
 
 std::vector<Dim> dims_of(const Pair& pair) { return {pair.height, pair.width}; }
+// A setting of one or two numbers.
+Pair pair_of(std::span<const Dim> dims) {
+  return {dims.front().constant(), dims.back().constant()};
+}
+
+// A number that the first x tells, by its size in `dim`, where it is negative.
+void learn(Body& body, std::string setting, int64_t size, int dim) {
+  if (size >= 0) return;
+  body.open = std::move(setting);
+  body.open_dim = dim;
+}
+std::string number_or_open(int64_t size) { return size < 0 ? "?" : str_cat(size); }
 
 // Kaiming's uniform rule with a = sqrt(5): U(-1/sqrt(fan in), 1/sqrt(fan in)), as biases start,
 // too.
@@ -58,41 +71,54 @@ int add(Body& body, std::string name, const Sizes& shape, const init::Rule& rule
   return static_cast<int>(body.states.size()) - 1;
 }
 
-std::shared_ptr<Body> linear(int64_t from, int64_t to, bool bias) {
-  auto body = layer_of("Linear",
-                       str_cat("in_features=", from, ", out_features=", to, ", bias=", word(bias)),
-                       "linear");
+std::shared_ptr<Body> linear(const AttrReader& s) {
+  const int64_t given = s.integer("in_features").constant(), from = std::max<int64_t>(given, 0),
+                to = s.integer("out_features").constant();
+  const bool bias = s.flag("bias");
+  auto body = layer_of(
+      str_cat("in_features=", number_or_open(given), ", out_features=", to, ", bias=", word(bias)),
+      "linear");
   body->inputs.push_back(add(*body, "weight", {to, from}, by_fan_in(from)));
   if (bias) body->inputs.push_back(add(*body, "bias", {to}, by_fan_in(from)));
+  learn(*body, "in_features", given, -1);
   return body;
 }
 
-std::shared_ptr<Body> conv2d(int64_t from, int64_t to, const Pair& kernel, const Conv2dOptions& o) {
+std::shared_ptr<Body> conv2d(const AttrReader& s) {
+  const int64_t given = s.integer("in_channels").constant(), from = std::max<int64_t>(given, 0),
+                to = s.integer("out_channels").constant(), groups = s.integer("groups").constant();
+  const Pair kernel = pair_of(s.integers("kernel_size")), stride = pair_of(s.integers("stride")),
+             padding = pair_of(s.integers("padding")), dilation = pair_of(s.integers("dilation"));
+  const bool bias = s.flag("bias");
   const auto differs = [](const Pair& pair, int64_t usual) {
     return pair.height != usual || pair.width != usual;
   };
-  std::string arguments =
-      str_cat(from, ", ", to, ", kernel_size=", tuple(kernel), ", stride=", tuple(o.stride));
-  if (differs(o.padding, 0)) arguments += ", padding=" + tuple(o.padding);
-  if (differs(o.dilation, 1)) arguments += ", dilation=" + tuple(o.dilation);
-  if (o.groups != 1) arguments += str_cat(", groups=", o.groups);
-  if (!o.bias) arguments += ", bias=False";
-  auto body = layer_of("Conv2d", std::move(arguments), "conv", {Body::kX},
-                       {{"stride", dims_of(o.stride)},
-                        {"padding", dims_of(o.padding)},
-                        {"dilation", dims_of(o.dilation)},
-                        {"groups", o.groups}});
-  const int64_t channels = o.groups > 0 ? from / o.groups : 0;
+  std::string arguments = str_cat(number_or_open(given), ", ", to, ", kernel_size=", tuple(kernel),
+                                  ", stride=", tuple(stride));
+  if (differs(padding, 0)) arguments += ", padding=" + tuple(padding);
+  if (differs(dilation, 1)) arguments += ", dilation=" + tuple(dilation);
+  if (groups != 1) arguments += str_cat(", groups=", groups);
+  if (!bias) arguments += ", bias=False";
+  auto body = layer_of(std::move(arguments), "conv", {Body::kX},
+                       {{"stride", dims_of(stride)},
+                        {"padding", dims_of(padding)},
+                        {"dilation", dims_of(dilation)},
+                        {"groups", groups}});
+  const int64_t channels = groups > 0 ? from / groups : 0;
   const init::Rule rule = by_fan_in(channels * kernel.height * kernel.width);
   body->inputs.push_back(add(*body, "weight", {to, channels, kernel.height, kernel.width}, rule));
-  if (o.bias) body->inputs.push_back(add(*body, "bias", {to}, rule));
+  if (bias) body->inputs.push_back(add(*body, "bias", {to}, rule));
+  learn(*body, "in_channels", given, 1);
   return body;
 }
 
-std::shared_ptr<Body> batch_norm(int64_t features, double eps, double momentum, bool affine) {
+std::shared_ptr<Body> batch_norm(const AttrReader& s) {
+  const int64_t given = s.integer("num_features").constant(),
+                features = std::max<int64_t>(given, 0);
+  const double eps = s.real("eps"), momentum = s.real("momentum");
+  const bool affine = s.flag("affine");
   auto body = layer_of(
-      "BatchNorm2d",
-      str_cat(features, ", eps=", real(eps), ", momentum=", real(momentum),
+      str_cat(number_or_open(given), ", eps=", real(eps), ", momentum=", real(momentum),
               ", affine=", word(affine), ", bias=", word(affine), ", track_running_stats=True"),
       "batch_norm", {Body::kX, Body::kAbsent, Body::kAbsent},
       {{"momentum", momentum}, {"eps", eps}});
@@ -107,14 +133,17 @@ std::shared_ptr<Body> batch_norm(int64_t features, double eps, double momentum, 
   count.dtype = i64;
   count.is_read = false;
   body->has_mode = true;
+  learn(*body, "num_features", given, 1);
   return body;
 }
 
-std::shared_ptr<Body> layer_norm(const Sizes& shape, double eps, bool affine, bool bias) {
-  bias = bias && affine;
+std::shared_ptr<Body> layer_norm(const AttrReader& s) {
+  Sizes shape;
+  for (const Dim& dim : s.integers("normalized_shape")) shape.push_back(dim.constant());
+  const double eps = s.real("eps");
+  const bool affine = s.flag("elementwise_affine"), bias = s.flag("bias") && affine;
   auto body =
-      layer_of("LayerNorm",
-               str_cat(tuple(shape), ", eps=", real(eps), ", elementwise_affine=", word(affine),
+      layer_of(str_cat(tuple(shape), ", eps=", real(eps), ", elementwise_affine=", word(affine),
                        ", bias=", word(bias)),
                "layer_norm", {Body::kX, Body::kAbsent, Body::kAbsent},
                {{"normalized_shape", std::vector<Dim>(shape.begin(), shape.end())}, {"eps", eps}});
@@ -123,59 +152,203 @@ std::shared_ptr<Body> layer_norm(const Sizes& shape, double eps, bool affine, bo
   return body;
 }
 
-std::shared_ptr<Body> embedding(int64_t count, int64_t dim, std::optional<int64_t> padding) {
+std::shared_ptr<Body> embedding(const AttrReader& s) {
+  const int64_t count = s.integer("num_embeddings").constant(),
+                dim = s.integer("embedding_dim").constant();
+  std::optional<int64_t> padding;
+  if (s.has("padding_idx")) padding = s.integer("padding_idx").constant();
   if (padding && *padding < 0) padding = *padding + count;
-  auto body = layer_of(
-      "Embedding", str_cat(count, ", ", dim, padding ? str_cat(", padding_idx=", *padding) : ""),
-      "embedding", {}, {{"padding_idx", padding.value_or(-1)}});
+  auto body =
+      layer_of(str_cat(count, ", ", dim, padding ? str_cat(", padding_idx=", *padding) : ""),
+               "embedding", {}, {{"padding_idx", padding.value_or(-1)}});
   body->inputs = {add(*body, "weight", {count, dim}, init::normal(0, 1, 0)), Body::kX};
   if (padding && *padding >= 0 && *padding < count) body->zero_row = *padding;
   return body;
 }
 
-std::shared_ptr<Body> dropout(double p) {
-  auto body = layer_of("Dropout", str_cat("p=", real(p), ", inplace=False"), "dropout", {Body::kX},
-                       {{"p", p}});
+std::shared_ptr<Body> dropout(const AttrReader& s) {
+  const double p = s.real("p");
+  auto body =
+      layer_of(str_cat("p=", real(p), ", inplace=False"), "dropout", {Body::kX}, {{"p", p}});
   body->has_mode = true;
   return body;
 }
 
-std::shared_ptr<Body> mse_loss(Reduction reduction) {
+std::shared_ptr<Body> gelu(const AttrReader& s) {
+  const std::string& approximate = s.string("approximate");
+  return layer_of(str_cat("approximate='", approximate, "'"), "gelu", {Body::kX},
+                  {{"approximate", approximate}});
+}
+
+std::shared_ptr<Body> softmax(const AttrReader& s) {
+  const int64_t dim = s.integer("dim").constant();
+  return layer_of(str_cat("dim=", dim), "softmax", {Body::kX}, {{"dim", dim}});
+}
+
+std::shared_ptr<Body> mse_loss(const AttrReader& s) {
   auto body =
-      layer_of("MSELoss", "", "mse_loss", {Body::kX, Body::kTarget}, {{"reduction", reduction}});
+      layer_of("", "mse_loss", {Body::kX, Body::kTarget}, {{"reduction", s.string("reduction")}});
   body->takes_target = true;
   return body;
 }
 
+std::shared_ptr<Body> relu(const AttrReader&) { return layer_of("", "relu"); }
+std::shared_ptr<Body> sigmoid(const AttrReader&) { return layer_of("", "sigmoid"); }
+std::shared_ptr<Body> tanh(const AttrReader&) { return layer_of("", "tanh"); }
+
+struct Kind {
+  std::string_view name;
+  std::string_view signature;  // of its settings, in the way of ops
+  std::shared_ptr<Body> (*make)(const AttrReader& settings);
+};
+constexpr Kind kKinds[] = {
+    {"Linear", "Linear(x, in_features: int = -1, out_features: int, bias: bool = true) -> y",
+     linear},
+    {"Conv2d",
+     "Conv2d(x, in_channels: int = -1, out_channels: int, kernel_size: int[], "
+     "stride: int[] = [1, 1], padding: int[] = [0, 0], dilation: int[] = [1, 1], "
+     "groups: int = 1, bias: bool = true) -> y",
+     conv2d},
+    {"BatchNorm2d",
+     "BatchNorm2d(x, num_features: int = -1, eps: float = 1e-5, momentum: float = 0.1, "
+     "affine: bool = true) -> y",
+     batch_norm},
+    {"LayerNorm",
+     "LayerNorm(x, normalized_shape: int[], eps: float = 1e-5, "
+     "elementwise_affine: bool = true, bias: bool = true) -> y",
+     layer_norm},
+    {"Embedding",
+     "Embedding(x, num_embeddings: int, embedding_dim: int, padding_idx: int? = none) -> y",
+     embedding},
+    {"Dropout", "Dropout(x, p: float = 0.5) -> y", dropout},
+    {"ReLU", "ReLU(x) -> y", relu},
+    {"Sigmoid", "Sigmoid(x) -> y", sigmoid},
+    {"Tanh", "Tanh(x) -> y", tanh},
+    {"GELU", "GELU(x, approximate: str = \"none\") -> y", gelu},
+    {"Softmax", "Softmax(x, dim: int) -> y", softmax},
+    {"MSELoss", "MSELoss(x, target, reduction: str = \"mean\") -> y", mse_loss},
+};
+
+const Kind* find_kind(std::string_view name) {
+  for (const Kind& kind : kKinds)
+    if (kind.name == name) return &kind;
+  return nullptr;
+}
+
+Status check_settings(const AttrReader& settings) {
+  const auto& attributes = settings.op().signature.attributes;
+  for (size_t i = 0; i < attributes.size(); ++i) {
+    const Attr& value = settings.all()[i];
+    std::span<const Dim> dims;
+    if (const auto* one = std::get_if<Dim>(&value.value)) dims = std::span(one, 1);
+    if (const auto* list = std::get_if<std::vector<Dim>>(&value.value)) {
+      dims = *list;
+      const bool is_pair = attributes[i].name != "normalized_shape";
+      HG_CHECK(!is_pair || dims.size() == 1 || dims.size() == 2, settings.op().name(), "'s ",
+               attributes[i].name, " has ", static_cast<int64_t>(dims.size()),
+               " numbers, not 1 or 2");
+    }
+    for (const Dim& dim : dims)
+      HG_CHECK(dim.is_constant(), settings.op().name(), "'s ", attributes[i].name, " is ", dim,
+               ", not a number");
+  }
+  return {};
+}
+
+Result<std::shared_ptr<Body>> make_body(std::string_view name, const Settings& settings) {
+  const Kind* const kind = find_kind(name);
+  if (kind == nullptr) {
+    std::string known;
+    for (const Kind& other : kKinds) known += str_cat(known.empty() ? "" : ", ", other.name);
+    return not_found("there is no layer '", name, "'; the layers are ", known);
+  }
+  Op op;  // which has the settings as its attributes
+  op.def.name = kind->name;
+  op.def.signature = kind->signature;
+  HG_TRY_ASSIGN(op.signature, Signature::parse(kind->signature));
+  NamedAttrs given;
+  for (const auto& [key, value] : settings) given.push_back({key, value});
+  HG_TRY_ASSIGN(const std::vector<Attr> attrs, GraphAccess::normalize_attrs(op, given));
+  const AttrReader reader(&op, attrs);
+  HG_TRY(check_settings(reader));
+  std::shared_ptr<Body> body = kind->make(reader);
+  body->kind = name;
+  for (size_t i = 0; i < attrs.size(); ++i)
+    body->settings.emplace_back(op.signature.attributes[i].name, attrs[i]);
+  return body;
+}
+
+// Of a constructor: its settings are of the right kinds.
+std::shared_ptr<Body> known_body(std::string_view name, const Settings& settings) {
+  return *make_body(name, settings);
+}
+
+Settings conv_settings(int64_t from, int64_t to, const Pair& kernel, const Conv2dOptions& o) {
+  return {{"in_channels", from},
+          {"out_channels", to},
+          {"kernel_size", dims_of(kernel)},
+          {"stride", dims_of(o.stride)},
+          {"padding", dims_of(o.padding)},
+          {"dilation", dims_of(o.dilation)},
+          {"groups", o.groups},
+          {"bias", o.bias}};
+}
+
 std::shared_ptr<Body> sequential(std::span<const Layer> layers) {
-  auto body = layer_of("Sequential", "", "", {});
+  auto body = layer_of("", "", {});
+  body->kind = "Sequential";
   body->layers.assign(layers.begin(), layers.end());
   return body;
 }
 
 }  // namespace
 
+Result<Layer> make_layer(std::string_view kind, const Settings& settings) {
+  HG_TRY_ASSIGN(std::shared_ptr<Body> body, make_body(kind, settings));
+  return LayerAccess::make(std::move(body));
+}
+
+std::string_view layer_signature(std::string_view kind) {
+  const Kind* const found = find_kind(kind);
+  return found != nullptr ? found->signature : std::string_view();
+}
+
+Linear::Linear(int64_t out_features)
+    : Layer(known_body("Linear", {{"out_features", out_features}})) {}
 Linear::Linear(int64_t in_features, int64_t out_features, bool bias)
-    : Layer(linear(in_features, out_features, bias)) {}
+    : Layer(known_body(
+          "Linear",
+          {{"in_features", in_features}, {"out_features", out_features}, {"bias", bias}})) {}
+Conv2d::Conv2d(int64_t out_channels, Pair kernel_size, const Conv2dOptions& options)
+    : Layer(known_body("Conv2d", conv_settings(-1, out_channels, kernel_size, options))) {}
 Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Pair kernel_size,
                const Conv2dOptions& options)
-    : Layer(conv2d(in_channels, out_channels, kernel_size, options)) {}
+    : Layer(known_body("Conv2d", conv_settings(in_channels, out_channels, kernel_size, options))) {}
+BatchNorm2d::BatchNorm2d() : Layer(known_body("BatchNorm2d", {})) {}
 BatchNorm2d::BatchNorm2d(int64_t features, double eps, double momentum, bool affine)
-    : Layer(batch_norm(features, eps, momentum, affine)) {}
+    : Layer(known_body(
+          "BatchNorm2d",
+          {{"num_features", features}, {"eps", eps}, {"momentum", momentum}, {"affine", affine}})) {
+}
 LayerNorm::LayerNorm(const Sizes& normalized_shape, double eps, bool elementwise_affine, bool bias)
-    : Layer(layer_norm(normalized_shape, eps, elementwise_affine, bias)) {}
+    : Layer(known_body("LayerNorm", {{"normalized_shape", std::vector<Dim>(normalized_shape.begin(),
+                                                                           normalized_shape.end())},
+                                     {"eps", eps},
+                                     {"elementwise_affine", elementwise_affine},
+                                     {"bias", bias}})) {}
 Embedding::Embedding(int64_t embeddings, int64_t dim, std::optional<int64_t> padding_idx)
-    : Layer(embedding(embeddings, dim, padding_idx)) {}
-Dropout::Dropout(double p) : Layer(dropout(p)) {}
-ReLU::ReLU() : Layer(layer_of("ReLU", "", "relu")) {}
-Sigmoid::Sigmoid() : Layer(layer_of("Sigmoid", "", "sigmoid")) {}
-Tanh::Tanh() : Layer(layer_of("Tanh", "", "tanh")) {}
+    : Layer(known_body("Embedding", {{"num_embeddings", embeddings},
+                                     {"embedding_dim", dim},
+                                     {"padding_idx", padding_idx ? Attr(*padding_idx) : Attr()}})) {
+}
+Dropout::Dropout(double p) : Layer(known_body("Dropout", {{"p", p}})) {}
+ReLU::ReLU() : Layer(known_body("ReLU", {})) {}
+Sigmoid::Sigmoid() : Layer(known_body("Sigmoid", {})) {}
+Tanh::Tanh() : Layer(known_body("Tanh", {})) {}
 GELU::GELU(GeluApproximation approximate)
-    : Layer(layer_of("GELU", str_cat("approximate='", name_of(approximate), "'"), "gelu",
-                     {Body::kX}, {{"approximate", approximate}})) {}
-Softmax::Softmax(int64_t dim)
-    : Layer(layer_of("Softmax", str_cat("dim=", dim), "softmax", {Body::kX}, {{"dim", dim}})) {}
-MSELoss::MSELoss(Reduction reduction) : Layer(mse_loss(reduction)) {}
+    : Layer(known_body("GELU", {{"approximate", approximate}})) {}
+Softmax::Softmax(int64_t dim) : Layer(known_body("Softmax", {{"dim", dim}})) {}
+MSELoss::MSELoss(Reduction reduction) : Layer(known_body("MSELoss", {{"reduction", reduction}})) {}
 Sequential::Sequential(std::initializer_list<Layer> layers)
     : Sequential(std::span(layers.begin(), layers.size())) {}
 Sequential::Sequential(std::span<const Layer> layers) : Layer(sequential(layers)) {}

@@ -75,6 +75,8 @@ class Operand {
         strides_(&tensor.strides) {}
   Operand(double value) : kind_(Kind::number), number_(value) {}
   Operand(int value) : kind_(Kind::number), number_(value) {}
+  // Of a tensor; null of everything else.
+  const Sizes* shape() const { return shape_; }
 
  private:
   friend class ExecutorBase;

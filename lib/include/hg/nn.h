@@ -7,6 +7,10 @@
 //   g.output("scores", net(g.input("image", hg::f32, {"n", 784})));  // parameters 0.weight, ...
 //   HG_TRY_ASSIGN(hg::Array scores, net(ex, images));               // the same, at once
 //
+// A layer that is not told how many features its x has, as Linear(64), learns that from the first x
+// that it is called with; until then it has no parameters. hg/named.h wires layers by the names of
+// values.
+//
 // Copies of a layer are the same layer. Initialised is a layer by initialise(), or with seed 0 by
 // whatever first needs its parameters. What a trainer trained comes back with load().
 #pragma once
@@ -19,14 +23,16 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "hg/array.h"
 #include "hg/eager.h"
 #include "hg/graph.h"
+#include "hg/named_arrays.h"
 #include "hg/words.h"
 
 namespace hg::nn {
+
+struct Block;  // hg/named.h
 
 class Layer {
  public:
@@ -51,10 +57,18 @@ class Layer {
   // The same seed gives the same numbers.
   Status initialise(uint64_t seed);
   // By name, in PyTorch's order. The arrays are the layer's own: what is written there counts.
-  Result<std::vector<std::pair<std::string, Array>>> parameters() const;
-  Result<std::vector<std::pair<std::string, Array>>> buffers() const;
+  Result<NamedArrays> parameters() const;
+  Result<NamedArrays> buffers() const;
   // Takes over what a graph has under the layer's names, such as that of Trainer::model().
   Status load(const Graph& graph, std::string_view prefix = "");
+
+  // -- In a named model (hg/named.h) --------------------------------------------------------------
+
+  // The layer as a block, with a wire or a name, as the methods of Block give them.
+  Block input(std::string name) const;
+  Block output(std::string name) const;
+  Block named(std::string name) const;
+  Block share(std::string path) const;
 
   // As PyTorch prints it.
   std::string text() const;
@@ -78,6 +92,7 @@ struct Pair {
 };
 
 struct Linear : Layer {
+  explicit Linear(int64_t out_features);
   Linear(int64_t in_features, int64_t out_features, bool bias = true);
 };
 
@@ -87,11 +102,13 @@ struct Conv2dOptions {
   bool bias = true;
 };
 struct Conv2d : Layer {
+  Conv2d(int64_t out_channels, Pair kernel_size, const Conv2dOptions& options = {});
   Conv2d(int64_t in_channels, int64_t out_channels, Pair kernel_size,
          const Conv2dOptions& options = {});
 };
 
 struct BatchNorm2d : Layer {
+  BatchNorm2d();
   explicit BatchNorm2d(int64_t features, double eps = 1e-5, double momentum = 0.1,
                        bool affine = true);
 };

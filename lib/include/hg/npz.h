@@ -4,16 +4,11 @@
 // for long.
 #pragma once
 
-#include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "hg/array.h"
+#include "hg/named_arrays.h"
 
 namespace hg {
-
-using NamedArrays = std::vector<std::pair<std::string, Array>>;
 
 // In the order of the archive, without ".npy" at the end of their names. Fails as read_npy() does,
 // and with corrupt_model when the archive is damaged.

@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs of named models: sessions that are given arrays by name.
+#include "lib/nn/named_program.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "hg/create.h"
+#include "lib/graph/element.h"
+#include "lib/graph/split_mix.h"
+#include "lib/nn/layer.h"
+
+namespace hg::nn {
+
+// -- Arenas ---------------------------------------------------------------------------------------
+
+ArenaObserver ArenaCounts::observer() {
+  return {[](void* host, void* memory, size_t bytes) {
+            static_cast<ArenaCounts*>(host)->note(false, memory, bytes);
+          },
+          [](void* host, void* memory, size_t bytes) {
+            static_cast<ArenaCounts*>(host)->note(true, memory, bytes);
+          },
+          this};
+}
+
+void ArenaCounts::note(bool is_free, void* memory, size_t bytes) {
+  const auto count = static_cast<int64_t>(bytes);
+  bytes_ += is_free ? -count : count;
+  peak_bytes_ = std::max(peak_bytes_, bytes_);
+  ++(is_free ? frees_ : allocations_);
+  const auto tell = is_free ? outer_.freed : outer_.allocated;
+  if (tell != nullptr) tell(outer_.host, memory, bytes);
+  if (on_arena_) on_arena_({is_free, memory, count});
+}
+
+void ArenaCounts::add_to(MemoryStats& stats) const {
+  stats.arena_bytes = bytes_;
+  stats.peak_arena_bytes = peak_bytes_;
+  stats.allocations = allocations_;
+  stats.frees = frees_;
+}
+
+// -- Making programs ------------------------------------------------------------------------------
+
+Program::Body::Body(std::shared_ptr<Prepared> from, CompileOptions given)
+    : prepared(std::move(from)), options(std::move(given)), arenas(options) {
+  for (const size_t i : prepared->parameters) {
+    const NamedState& state = prepared->lowered.states[i];
+    parameters.push_back({state.name, state.dtype, state.shape, state.is_trainable});
+  }
+}
+
+Status Program::Body::make_states() {
+  for (const size_t i : prepared->states) {
+    const NamedState& state = prepared->lowered.states[i];
+    HG_TRY_ASSIGN(const TensorData first,
+                  first_contents(state.dtype, state.shape, state.rule, state.zero_row));
+    HG_TRY_ASSIGN(Array array, Array::copy_of(first.tensor));
+    states.emplace_back(state.name, std::move(array));
+  }
+  return {};
+}
+
+VariantKey Program::Body::key() const {
+  VariantKey key;
+  for (const Hook& hook : hooks)
+    if (std::find(key.hooks.begin(), key.hooks.end(), hook.path) == key.hooks.end())
+      key.hooks.push_back(hook.path);
+  return key;
+}
+
+Result<VariantKey> Program::Body::gradient_key(const NamedArrays& output_gradients) const {
+  VariantKey wanted = key();
+  wanted.differentiates = true;
+  const std::vector<std::string>& outputs = prepared->outputs;
+  if (output_gradients.empty()) {
+    HG_CHECK(outputs.size() == 1, "the model has ", static_cast<int64_t>(outputs.size()),
+             " outputs; say for which of them gradients are given");
+    return wanted;
+  }
+  wanted.seeds.resize(outputs.size());
+  for (const auto& [name, array] : output_gradients) {
+    const auto found = std::find(outputs.begin(), outputs.end(), name);
+    if (found == outputs.end())
+      return not_found("a gradient is given of '", name, "', which is no output of the model");
+    wanted.seeds[found - outputs.begin()] = true;
+  }
+  return wanted;
+}
+
+Result<Running*> Program::Body::need(const VariantKey& key) {
+  for (const auto& known : running)
+    if (known->variant->key == key) return known.get();
+  HG_TRY_ASSIGN(std::shared_ptr<Variant> variant, variant_of(*prepared, key));
+  SessionOptions how = options.session;
+  how.arena_observer = arenas.observer();
+  how.keep_all_values |= static_cast<bool>(options.debug);
+  if (options.optimize == CompileOptions::Optimize::none) how.disabled_passes = {"*"};
+  HG_TRY_ASSIGN(Session session, Session::create(variant->model, how));
+  keep_plans(*prepared, *variant);
+  auto made = std::make_unique<Running>(Running{variant, std::move(session), {}, {}});
+  const Lowered& lowered = prepared->lowered;
+  for (int i = 0; i < made->session.input_count(); ++i) {
+    const std::string name(made->session.input_name(i));
+    Given origin = Given::data;
+    std::string given = name;
+    for (const NamedState& state : lowered.states)
+      if (state.name == name) origin = state.is_parameter ? Given::parameter : Given::state;
+    for (const std::string& output : prepared->outputs)
+      if (seed_name(output) == name) {
+        origin = Given::seed;
+        given = output;
+      }
+    made->origins.push_back(origin);
+    made->names.push_back(std::move(given));
+  }
+  // Those of other hooks will not come again.
+  std::erase_if(running, [&](const auto& other) {
+    if (other->variant->key.hooks == key.hooks) return false;
+    if (other.get() == last) last = nullptr;
+    return true;
+  });
+  running.push_back(std::move(made));
+  if (last == nullptr) last = running.back().get();
+  return running.back().get();
+}
+
+Result<Program> compile(const Block& model, CompileOptions options) {
+  const SessionOptions& session = options.session;
+  HG_CHECK(!options.deterministic || !session.autotune || !session.tuning.empty(),
+           "deterministic does not go with autotune, which chooses kernels by time: give what "
+           "Session::tuning() of an earlier program says as session.tuning");
+  HG_CHECK(!options.deterministic || session.device != Device::automatic,
+           "deterministic does not go with the device `automatic`, which is chosen by time");
+  const LowerOptions how = {options.dtype,           options.training,     options.frozen,
+                            options.trainable,       options.gradients_of, options.constants,
+                            options.session.registry};
+  HG_TRY_ASSIGN(std::shared_ptr<Prepared> prepared, prepare(model, how, options.cache));
+  auto body = std::make_unique<Program::Body>(std::move(prepared), std::move(options));
+  HG_TRY(body->make_states());
+  HG_TRY(body->need(body->key()).status());
+  return Program(std::move(body));
+}
+
+Program::Program(std::unique_ptr<Body> body) : body_(std::move(body)) {}
+Program::Program(Program&&) noexcept = default;
+Program& Program::operator=(Program&&) noexcept = default;
+Program::~Program() = default;
+
+// -- What it takes and gives ----------------------------------------------------------------------
+
+const std::vector<std::string>& Program::inputs() const { return body_->prepared->inputs; }
+const std::vector<std::string>& Program::outputs() const { return body_->prepared->outputs; }
+const std::vector<ParameterInfo>& Program::parameters() const { return body_->parameters; }
+const NamedArrays& Program::states() const { return body_->states; }
+
+Result<NamedArrays> Program::initial_parameters(uint64_t seed) const {
+  const Lowered& lowered = body_->prepared->lowered;
+  const std::vector<size_t>& wanted = body_->prepared->parameters;
+  NamedArrays all;
+  for (size_t i = 0; i < lowered.states.size(); ++i) {
+    const NamedState& state = lowered.states[i];
+    init::Rule rule = state.rule;
+    rule.seed = split_mix(seed);  // each state has its own, whether it is wanted or not
+    if (std::find(wanted.begin(), wanted.end(), i) == wanted.end()) continue;
+    HG_TRY_ASSIGN(const TensorData first,
+                  first_contents(state.dtype, state.shape, rule, state.zero_row));
+    HG_TRY_ASSIGN(Array array, Array::copy_of(first.tensor));
+    all.emplace_back(state.name, std::move(array));
+  }
+  return all;
+}
+
+Result<Array> Program::state(std::string_view name) const {
+  if (const Array* const found = body_->states.find(name)) return *found;
+  std::string known;
+  for (const auto& [other, array] : body_->states) known += (known.empty() ? "" : ", ") + other;
+  return not_found("there is no state '", name, "'; there are ", known.empty() ? "none" : known);
+}
+
+Status Program::set_state(std::string_view name, const ConstTensor& value) {
+  HG_TRY_ASSIGN(Array own, state(name));
+  HG_CHECK(value.dtype == own.dtype() && value.shape == own.shape(), "'", name, "' is ",
+           own.dtype(), own.shape(), ", not ", value.dtype, value.shape);
+  HG_CHECK(value.data != nullptr || value.count() == 0, "'", name, "' is given no elements");
+  copy_elements(value, own.tensor());
+  own.touch();
+  return {};
+}
+
+// -- Binding --------------------------------------------------------------------------------------
+
+Status Program::Body::check_data(const NamedArrays& data) const {
+  const std::vector<std::string>& known = prepared->lowered.data;
+  for (const auto& [name, array] : data) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string all;
+    for (const std::string& other : known) all += (all.empty() ? "" : ", ") + other;
+    return not_found("data are given for '", name, "'; the inputs of the model are ", all);
+  }
+  return {};
+}
+
+Status Program::Body::bind(Running& run, const NamedArrays& parameters, const NamedArrays& data,
+                           const NamedArrays& seeds, std::vector<Array>& held) {
+  static constexpr const char* kWhat[] = {"data", "parameter", "state", "output gradient"};
+  const NamedArrays* const from[] = {&data, &parameters, &states, &seeds};
+  for (int i = 0; i < run.session.input_count(); ++i) {
+    const auto origin = static_cast<size_t>(run.origins[i]);
+    const std::string& name = run.names[i];
+    const Array* const found = from[origin]->find(name);
+    if (found == nullptr)
+      return not_found("the ", kWhat[origin], " '", name, "' is not given; it is ",
+                       run.session.input_type(i));
+    HG_CHECK(*found, "the ", kWhat[origin], " '", name, "' is an array that is empty or freed");
+    HG_TRY(found->to_host());
+    Array array = *found;
+    const DType wanted = run.session.input_type(i).dtype;
+    if (array.dtype() != wanted && is_float(array.dtype()) && is_float(wanted)) {
+      HG_TRY_ASSIGN(array, cast(array, wanted));
+    }
+    const Status fits = run.session.set_input(i, array);
+    if (!fits.ok())
+      return Status(fits.code(), str_cat("the ", kWhat[origin], " '", name, "': ", fits.message()));
+    held.push_back(std::move(array));
+  }
+  return {};
+}
+
+namespace {
+
+// What the shapes of what was bound say of symbols.
+Bindings sizes_of(const Running& run, const std::vector<Array>& held) {
+  Bindings sizes;
+  for (size_t i = 0; i < held.size(); ++i) {
+    const Shape& shape = run.session.input_type(static_cast<int>(i)).shape;
+    for (size_t k = 0; k < shape.size(); ++k)
+      if (const std::string_view symbol = shape[k].symbol(); !symbol.empty())
+        (void)sizes.bind(symbol, held[i].shape()[static_cast<int>(k)]);
+  }
+  return sizes;
+}
+
+bool is_usable(const Array& array, DType dtype, const Sizes& shape) {
+  return array && !array.is_read_only() && array.dtype() == dtype && array.shape() == shape &&
+         array.is_contiguous() && array.is_on_host();
+}
+
+// Where output k of a session belongs: results follow one another.
+struct ResultSlot {
+  NamedArrays* list;
+  size_t index;
+};
+
+Intermediate describe(std::string_view name, const Tensor& value) {
+  Intermediate seen{name, value.dtype, value.shape, 0, 0, value};
+  seen.min = seen.max = std::numeric_limits<double>::quiet_NaN();
+  Tensor dense = value;
+  TensorData copy;
+  if (!value.is_contiguous()) {
+    Result<TensorData> made = TensorData::copy_of(value);
+    if (!made.ok()) return seen;
+    copy = *std::move(made);
+    dense = copy.tensor;
+  }
+  for (int64_t i = 0; i < dense.count(); ++i) {
+    const double number = element(dense, i);
+    if (std::isnan(number)) continue;
+    if (std::isnan(seen.min) || number < seen.min) seen.min = number;
+    if (std::isnan(seen.max) || number > seen.max) seen.max = number;
+  }
+  return seen;
+}
+
+std::vector<ResultSlot> slots_of(std::span<NamedArrays* const> results) {
+  std::vector<ResultSlot> slots;
+  for (NamedArrays* const list : results)
+    for (size_t i = 0; i < list->size(); ++i) slots.push_back({list, i});
+  return slots;
+}
+
+}  // namespace
+
+// Leaves in each list exactly the names that the call gives, with the arrays that were there.
+static void name_results(NamedArrays& list, const std::vector<std::string>& names) {
+  NamedArrays named;
+  for (const std::string& name : names) named.emplace_back(name, list[std::string_view(name)]);
+  list = std::move(named);
+}
+
+Status Program::Body::run(Running& run, const NamedArrays& parameters, const NamedArrays& data,
+                          const NamedArrays& seeds, std::span<NamedArrays* const> results) {
+  stepping.reset();
+  last = &run;
+  std::vector<Array> held;
+  Status status = check_data(data);
+  if (status.ok()) status = bind(run, parameters, data, seeds, held);
+  const std::vector<ResultSlot> slots = slots_of(results);
+  std::vector<bool> is_lent(slots.size());
+  if (status.ok()) {
+    const Bindings sizes = sizes_of(run, held);
+    for (size_t k = 0; k < slots.size() && status.ok(); ++k) {
+      Array& array = (*slots[k].list)[slots[k].index].second;
+      const TensorType& type = run.session.output_type(static_cast<int>(k));
+      const Result<Sizes> shape = hg::evaluate(type.shape, sizes);
+      if (!shape.ok() || shape->count() == 0) continue;
+      if (!is_usable(array, type.dtype, *shape)) {
+        Result<Array> made = Array::allocate(type.dtype, *shape);
+        if (!made.ok()) return made.status();
+        array = *std::move(made);
+      }
+      status = run.session.set_output(static_cast<int>(k), array.tensor());
+      is_lent[k] = true;
+    }
+  }
+  if (status.ok()) status = run.session.run();
+  if (status.ok()) keep_plans(*prepared, *run.variant);
+  for (size_t k = 0; k < slots.size() && status.ok(); ++k) {
+    Array& array = (*slots[k].list)[slots[k].index].second;
+    if (is_lent[k]) {
+      array.touch();
+      continue;
+    }
+    Result<Tensor> made = run.session.output(static_cast<int>(k));
+    status = made.status();
+    if (!status.ok()) break;
+    Result<Array> copy = Array::copy_of(*made);
+    status = copy.status();
+    if (status.ok()) array = *std::move(copy);
+  }
+  if (status.ok()) status = after(run, static_cast<int>(slots.size()));
+  run.session.forget_tensors();
+  return status;
+}
+
+Status Program::Body::after(Running& run, int first_extra) {
+  int next = first_extra;
+  for (const size_t i : run.variant->moved) {
+    HG_TRY_ASSIGN(const Tensor moved, run.session.output(next++));
+    Array own = states[std::string_view(prepared->lowered.states[i].name)];
+    copy_elements(moved, own.tensor());
+    own.touch();
+  }
+  for (const size_t i : prepared->states)
+    if (const NamedState& state = prepared->lowered.states[i]; state.counts)
+      ++*states[std::string_view(state.name)].write<int64_t>();
+  if (options.debug) HG_TRY(look_at_all(run));
+  for (const std::string& path : run.variant->key.hooks) {
+    HG_TRY_ASSIGN(const Tensor value, run.session.output(next++));
+    const Intermediate seen = describe(path, value);
+    for (const Hook& hook : hooks)
+      if (hook.path == path) hook.fn(seen);
+  }
+  return {};
+}
+
+Status Program::Body::look_at_all(Running& run) const {
+  const Graph& graph = run.session.compiled_graph();
+  for (const Node& node : graph.nodes())
+    for (const ValueId id : node.outputs) {
+      const std::string& name = graph.value_info(id).name;
+      const Result<Tensor> value = run.session.value(name);
+      if (value.ok()) options.debug(describe(name, *value));
+    }
+  return {};
+}
+
+// -- Calls ----------------------------------------------------------------------------------------
+
+Result<NamedArrays> Program::evaluate(const NamedArrays& parameters, const NamedArrays& data) {
+  NamedArrays outputs;
+  HG_TRY(evaluate_into(parameters, data, outputs));
+  return outputs;
+}
+
+Status Program::evaluate_into(const NamedArrays& parameters, const NamedArrays& data,
+                              NamedArrays& outputs) {
+  HG_TRY_ASSIGN(Running* const run, body_->need(body_->key()));
+  name_results(outputs, body_->prepared->outputs);
+  NamedArrays* const results[] = {&outputs};
+  return body_->run(*run, parameters, data, {}, results);
+}
+
+Result<Gradients> Program::evaluate_gradients(const NamedArrays& parameters,
+                                              const NamedArrays& data,
+                                              const NamedArrays& output_gradients) {
+  Gradients gradients;
+  HG_TRY(evaluate_gradients_into(parameters, data, output_gradients, gradients));
+  return gradients;
+}
+
+Status Program::evaluate_gradients_into(const NamedArrays& parameters, const NamedArrays& data,
+                                        const NamedArrays& output_gradients, Gradients& into) {
+  HG_TRY_ASSIGN(const VariantKey key, body_->gradient_key(output_gradients));
+  HG_TRY_ASSIGN(Running* const run, body_->need(key));
+  std::vector<std::string> names;
+  for (const size_t i : run->variant->trainable)
+    names.push_back(body_->prepared->lowered.states[i].name);
+  name_results(into.outputs, body_->prepared->outputs);
+  name_results(into.parameters, names);
+  name_results(into.values, body_->options.gradients_of);
+  NamedArrays* const results[] = {&into.outputs, &into.parameters, &into.values};
+  return body_->run(*run, parameters, data, output_gradients, results);
+}
+
+Status Program::plan(std::span<const std::pair<std::string, int64_t>> dims) {
+  HG_TRY_ASSIGN(Running* const run, body_->need(body_->key()));
+  body_->last = run;
+  HG_TRY(run->session.plan(dims));
+  keep_plans(*body_->prepared, *run->variant);
+  return {};
+}
+
+Status Program::plan_gradients(std::span<const std::pair<std::string, int64_t>> dims) {
+  VariantKey key = body_->key();
+  key.differentiates = true;
+  const size_t outputs = body_->prepared->outputs.size();
+  if (outputs > 1) key.seeds.assign(outputs, true);
+  HG_TRY_ASSIGN(Running* const run, body_->need(key));
+  body_->last = run;
+  HG_TRY(run->session.plan(dims));
+  keep_plans(*body_->prepared, *run->variant);
+  return {};
+}
+
+// -- Looking inside -------------------------------------------------------------------------------
+
+Result<int> Program::add_hook(std::string path, std::function<void(const Intermediate&)> fn) {
+  HG_CHECK(fn, "a hook without a function looks at nothing");
+  const auto& values = body_->prepared->lowered.values;
+  if (!values.contains(path)) {
+    std::string known;
+    for (const auto& [other, id] : values) known += (known.empty() ? "" : ", ") + other;
+    return not_found("there is no value '", path, "' to hook; there are ", known);
+  }
+  body_->hooks.push_back({body_->next_hook, std::move(path), std::move(fn)});
+  return body_->next_hook++;
+}
+
+void Program::remove_hook(int hook) {
+  std::erase_if(body_->hooks, [&](const Body::Hook& other) { return other.number == hook; });
+}
+
+Status Program::begin(const NamedArrays& parameters, const NamedArrays& data) {
+  HG_TRY_ASSIGN(Running* const run, body_->need(body_->key()));
+  body_->last = run;
+  body_->stepping.emplace();
+  Status status = body_->check_data(data);
+  if (status.ok()) status = body_->bind(*run, parameters, data, {}, body_->stepping->held);
+  if (status.ok()) return {};
+  body_->stepping.reset();
+  run->session.forget_tensors();
+  return status;
+}
+
+Result<std::optional<StepRow>> Program::step() {
+  HG_CHECK(body_->stepping.has_value(), "there is no run to step through; call begin() first");
+  if (body_->stepping->is_done) return std::optional<StepRow>();
+  Result<std::optional<StepRow>> row = body_->last->session.step();
+  if (!row.ok()) {
+    body_->stepping.reset();
+    body_->last->session.forget_tensors();
+  } else if (!row->has_value()) {
+    body_->stepping->is_done = true;
+  }
+  return row;
+}
+
+Result<NamedArrays> Program::finish() {
+  HG_CHECK(body_->stepping.has_value(), "there is no run to finish; call begin() first");
+  while (!body_->stepping->is_done) HG_TRY(step().status());
+  Running& run = *body_->last;
+  NamedArrays outputs;
+  Status status;
+  for (const std::string& name : body_->prepared->outputs) {
+    const Result<Tensor> made = run.session.output(static_cast<int>(outputs.size()));
+    status = made.status();
+    if (!status.ok()) break;
+    Result<Array> copy = Array::copy_of(*made);
+    status = copy.status();
+    if (!status.ok()) break;
+    outputs.emplace_back(name, *std::move(copy));
+  }
+  if (status.ok()) status = body_->after(run, static_cast<int>(outputs.size()));
+  body_->stepping.reset();
+  run.session.forget_tensors();
+  HG_TRY(status);
+  return outputs;
+}
+
+std::vector<ProfileRow> Program::profile() const {
+  std::vector<ProfileRow> rows = body_->last->session.profile();
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const ProfileRow& a, const ProfileRow& b) { return a.ms > b.ms; });
+  return rows;
+}
+
+std::string Program::summary() const { return table_of(body_->prepared->lowered); }
+
+// -- Memory ---------------------------------------------------------------------------------------
+
+MemoryStats Program::memory_stats() const {
+  MemoryStats stats;
+  body_->arenas.add_to(stats);
+  if (Result<Memory> planned = body_->last->session.memory(); planned.ok())
+    stats.planned = *planned;
+  return stats;
+}
+
+void Program::release_memory() {
+  body_->stepping.reset();
+  for (const auto& run : body_->running) run->session.release_memory();
+}
+
+const Session& Program::session() const { return body_->last->session; }
+
+}  // namespace hg::nn

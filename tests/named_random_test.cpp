@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random networks of named blocks beside the same graph built by hand: outputs and gradients of a
+// plain session, and the step of a Trainer.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <map>
+
+#include "tests/random_named.h"
+
+namespace hg {
+namespace {
+
+int networks = 150, first_seed = 1;
+
+void expect_near(const std::string& what, const Array& a, const Tensor& b, double tolerance) {
+  ASSERT_TRUE(a) << what;
+  ASSERT_EQ(a.shape(), b.shape) << what;
+  const Array left = *cast(*a.contiguous(), f64), right = *cast(*Array::copy_of(b), f64);
+  for (int64_t i = 0; i < left.count(); ++i) {
+    const double l = left.as<double>()[i], r = right.as<double>()[i];
+    if (std::isnan(l) && std::isnan(r)) continue;  // means of nothing
+    ASSERT_NEAR(l, r, tolerance * (1 + std::abs(r))) << what << " at " << i;
+  }
+}
+
+struct Case {
+  Case(uint64_t seed, DType dtype) : random(seed, dtype) {
+    rows = random.below(4) == 0 ? random.below(2) : 1 + random.below(5);
+    for (const auto& [name, width] : random.data_widths)
+      data.emplace_back(name, *randn({rows, width}, seed + 1, dtype));
+    for (const auto& [name, shape] : random.parameters)
+      parameters.emplace_back(name, *randn(shape, seed + parameters.size(), dtype));
+  }
+  test::RandomNamed random;
+  int64_t rows = 0;
+  NamedArrays data, parameters;
+};
+
+// By hand: loss, result, gradients of the loss by the parameters.
+void run_by_hand(Case& c, Session& session) {
+  for (int i = 0; i < session.input_count(); ++i) {
+    const std::string_view name = session.input_name(i);
+    const Array* given = c.data.find(name);
+    if (given == nullptr) given = c.parameters.find(name);
+    ASSERT_TRUE(session.set_input(i, *given).ok());
+  }
+  ASSERT_TRUE(session.run().ok());
+}
+
+void compare(uint64_t seed, DType dtype, double tolerance) {
+  Case c(seed, dtype);
+  nn::CompileOptions options;
+  options.dtype = dtype;
+  options.session.threads = 1 + c.random.below(2);
+  options.optimize = c.random.below(3) == 0 ? nn::CompileOptions::Optimize::none
+                                            : nn::CompileOptions::Optimize::full;
+  options.session.lazy_allocation = c.random.below(2) == 0;
+  Result<nn::Program> program = nn::compile(c.random.model, options);
+  ASSERT_TRUE(program.ok()) << program.status().message();
+
+  Graph& graph = c.random.graph;
+  ASSERT_TRUE(graph.status().ok()) << graph.status().message();
+  std::vector<Value> wrt;
+  for (const auto& [name, shape] : c.random.parameters)
+    for (const ValueId id : graph.inputs())
+      if (graph.value_info(id).name == name) wrt.push_back(graph.value(id));
+  const Graph forward = graph;
+  const Value loss = graph.value(graph.outputs()[0].second);
+  const std::vector<Value> by_hand = gradients(std::span(&loss, 1), wrt);
+  for (size_t i = 0; i < by_hand.size(); ++i)
+    graph.output(str_cat("gradient", int64_t(i)), by_hand[i]);
+  Session session = *Session::create(*Model::from_graph(graph), {.threads = 1});
+  run_by_hand(c, session);
+
+  for (int round = 0; round < 2; ++round) {
+    const Result<NamedArrays> outputs = program->evaluate(c.parameters, c.data);
+    ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+    const Result<nn::Gradients> found =
+        program->evaluate_gradients(c.parameters, c.data, {{"loss", *ones({}, dtype)}});
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    for (const char* name : {"loss", "result"}) {
+      expect_near(name, (*outputs)[name], *session.output(name), tolerance);
+      expect_near(name, found->outputs[name], *session.output(name), tolerance);
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < wrt.size(); ++i) {
+      const std::string& name = c.random.parameters[i].first;
+      if (found->parameters.find(name) == nullptr) continue;  // no output depends on it
+      ++used;
+      expect_near(name, found->parameters[name], *session.output(static_cast<int>(2 + i)),
+                  10 * tolerance);
+    }
+    EXPECT_EQ(used, found->parameters.size());
+    if (round == 0 && c.random.below(2) == 0) program->release_memory();
+  }
+
+  // A trainer's step with the rate 1 takes the gradient away.
+  if (dtype != f64 || c.rows == 0) return;
+  Graph trained;
+  std::map<std::string, Value> known;
+  for (const auto& [name, width] : c.random.data_widths)
+    known[name] = trained.input(name, dtype, {"n", width});
+  for (const auto& [name, array] : c.parameters)
+    known[name] = trained.parameter(name, *array.data());
+  const auto find = [&](ValueId id, auto&& self) -> Value {
+    const ValueInfo& info = forward.value_info(id);
+    if (const auto found = known.find(info.name); found != known.end()) return found->second;
+    Value made;
+    if (info.state >= 0) {
+      made = trained.constant(forward.states()[info.state].data);
+    } else {
+      const Node& node = forward.nodes()[info.node];
+      std::vector<Value> inputs;
+      for (const ValueId input : node.inputs)
+        inputs.push_back(input == kNoValue ? Value() : self(input, self));
+      NamedAttrs attrs;
+      for (size_t i = 0; i < node.attrs.size(); ++i)
+        attrs.push_back({node.op->signature.attributes[i].name, node.attrs[i]});
+      made = trained.call(node.op->name(), inputs, attrs);
+    }
+    known[info.name] = made;
+    return made;
+  };
+  trained.output("loss", find(forward.outputs()[0].second, find));
+  ASSERT_TRUE(trained.status().ok()) << trained.status().message();
+  TrainOptions train;
+  train.losses = {{.kind = Loss::Kind::output, .output = "loss"}};
+  train.optimizer = sgd(1);
+  train.session.threads = 1;
+  Result<Trainer> trainer = Trainer::create(*Model::from_graph(std::move(trained)), train);
+  if (c.parameters.empty() || !trainer.ok()) return;  // nothing to train
+  std::vector<ConstTensor> inputs;
+  for (const auto& [name, array] : c.data) inputs.push_back(array);
+  if (!trainer->step(inputs, {}).ok()) return;  // a loss that is not finite changes nothing
+  const nn::Gradients found =
+      *program->evaluate_gradients(c.parameters, c.data, {{"loss", *ones({}, dtype)}});
+  for (const std::string& name : trainer->trained()) {
+    const Tensor after = *trainer->session().value(name);
+    const Array before = c.parameters[name], gradient = found.parameters[name];
+    ASSERT_TRUE(gradient) << name;
+    for (int64_t i = 0; i < before.count(); ++i)
+      ASSERT_NEAR(before.as<double>()[i] - after.as<double>()[i], gradient.as<double>()[i],
+                  1e-10 * (1 + std::abs(before.as<double>()[i])))
+          << name;
+  }
+}
+
+TEST(NamedRandom, AreTheGraphByHand) {
+  for (int seed = first_seed; seed < first_seed + networks; ++seed) {
+    SCOPED_TRACE("named_random_test --networks=1 --seed=" + std::to_string(seed));
+    compare(static_cast<uint64_t>(seed), f64, 1e-12);
+    if (seed % 3 == 0) compare(static_cast<uint64_t>(seed), f32, 1e-4);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace hg
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag.starts_with("--networks=")) hg::networks = std::atoi(flag.c_str() + 11);
+    if (flag.starts_with("--seed=")) hg::first_seed = std::atoi(flag.c_str() + 7);
+  }
+  return RUN_ALL_TESTS();
+}
