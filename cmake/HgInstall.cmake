@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cmake --install BUILD` gives libhologram.a, the headers, find_package(hologram) with the target
-# hologram::hologram, and hologram.pc; `--component hologram` leaves the tools out.
+# `cmake --install BUILD` gives libhologram.a, libhologram_c, the headers, find_package(hologram) with the target
+# hologram::hologram and one for each component, and hologram.pc; `--component hologram` leaves the tools out.
 include(CMakePackageConfigHelpers)
 set(folder ${CMAKE_INSTALL_LIBDIR}/cmake/hologram)
-set(HG_ARCHIVES hologram)
-if(HG_IO)
-  list(APPEND HG_ARCHIVES hologram_io)
-endif()
-install(TARGETS ${HG_ARCHIVES} EXPORT hologram
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT hologram)
+set(HG_LIBRARIES hologram)
+foreach(component IN LISTS HG_COMPONENTS)
+  list(APPEND HG_LIBRARIES hologram_${component})
+endforeach()
+foreach(library IN ITEMS hologram_io hologram_c)
+  if(TARGET ${library})
+    list(APPEND HG_LIBRARIES ${library})
+  endif()
+endforeach()
+install(TARGETS ${HG_LIBRARIES} EXPORT hologram
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT hologram
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT hologram NAMELINK_COMPONENT hologram)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/lib/include/hg
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT hologram)
 install(FILES ${PROJECT_BINARY_DIR}/generated/include/hg/version.h
@@ -18,13 +24,32 @@ install(EXPORT hologram NAMESPACE hologram:: FILE hologram-targets.cmake
 
 # A static library's own libraries are linked by the program that uses it.
 set(HG_FIND_OPENMP "")
-set(HG_PC_LIBS "-lstdc++ -lm")
+set(HG_PC_LIBS "-lstdc++ -lm -ldl")
 if(HG_OPENMP)
-  set(HG_FIND_OPENMP "include(CMakeFindDependencyMacro)\nfind_dependency(OpenMP)\n")
+  set(HG_FIND_OPENMP "find_dependency(OpenMP COMPONENTS CXX)\n")
   string(APPEND HG_PC_LIBS " ${OpenMP_CXX_FLAGS}")
 endif()
+set(HG_ALL_COMPONENTS ${HG_COMPONENTS})
+if(TARGET hologram_io)
+  list(APPEND HG_ALL_COMPONENTS io)
+endif()
+if(TARGET hologram_c)
+  list(APPEND HG_ALL_COMPONENTS c)
+endif()
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/hologram-config.cmake @ONLY CONTENT
-"@HG_FIND_OPENMP@include(\${CMAKE_CURRENT_LIST_DIR}/hologram-targets.cmake)
+"include(CMakeFindDependencyMacro)
+@HG_FIND_OPENMP@include(\${CMAKE_CURRENT_LIST_DIR}/hologram-targets.cmake)
+# find_package(hologram CONFIG REQUIRED COMPONENTS runtime train vulkan): what this build has.
+foreach(component IN ITEMS @HG_ALL_COMPONENTS@)
+  set(hologram_\${component}_FOUND TRUE)
+endforeach()
+foreach(component IN LISTS hologram_FIND_COMPONENTS)
+  if(NOT hologram_\${component}_FOUND AND hologram_FIND_REQUIRED_\${component})
+    set(hologram_FOUND FALSE)
+    string(APPEND hologram_NOT_FOUND_MESSAGE
+      \"hologram was built without the component '\${component}'; it has: @HG_ALL_COMPONENTS@. \")
+  endif()
+endforeach()
 ")
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/hologram-config-version.cmake
   COMPATIBILITY SameMinorVersion)

@@ -49,10 +49,14 @@ set(HG_STEMS
 # hg_table(TARGET KIND FOLDERS STEM...): compiles STEM.cpp of one of FOLDERS into TARGET, for the given
 # stems, which only these folders have, and then for those of HG_STEMS that they have a file of. Writes
 # a row HG_TABLE(STEM) for each to hg_KIND_table.inc, which the registry of that kind includes. A file
-# whose stem is not listed is not compiled, so nothing is half registered, and the linker can drop no row.
+# whose stem is not listed is not compiled, so nothing is half registered, and the linker can drop no row. Those of
+# HG_EXCLUDED_STEMS are left out.
 function(hg_table target kind folders)
   set(rows "")
   foreach(stem IN LISTS ARGN HG_STEMS)
+    if(stem IN_LIST HG_EXCLUDED_STEMS)
+      continue()
+    endif()
     unset(file)
     foreach(folder IN LISTS folders)
       if(EXISTS ${PROJECT_SOURCE_DIR}/${folder}/${stem}.cpp)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DPAGES=a.md,b.md -DWORK=DIR -DCOMPILER=c++ -DINCLUDES=DIR,DIR [-DLINK=LIB,FLAG] -P docs_code.cmake:
 # the blocks of C++ in the pages that are whole files, as their #include says, compile; with LINK, those that
-# have a main() also run, and give 0.
+# have a main() also run, and give 0. With C_COMPILER the same of blocks of C, as C99.
 file(MAKE_DIRECTORY ${WORK})
 string(REPLACE "," ";" PAGES "${PAGES}")
 string(REPLACE "," ";-I" INCLUDES "-I${INCLUDES}")
@@ -12,6 +12,21 @@ foreach(page ${PAGES})
   string(REPLACE ";" "\\;" text "${text}")
   string(REPLACE "[" "<:" text "${text}")  # CMake's lists count brackets
   string(REPLACE "]" ":>" text "${text}")
+  if(C_COMPILER)
+    string(REGEX MATCHALL "```c\n#include[^`]*```" blocks "${text}")
+    foreach(block ${blocks})
+      string(REGEX REPLACE "^```c\n|```$" "" code "${block}")
+      string(REPLACE "<:" "[" code "${code}")
+      string(REPLACE ":>" "]" code "${code}")
+      math(EXPR count "${count} + 1")
+      file(WRITE ${WORK}/block_${count}.c "${code}")
+      execute_process(COMMAND ${C_COMPILER} -std=c99 -pedantic -Werror -fsyntax-only ${INCLUDES} ${WORK}/block_${count}.c
+        RESULT_VARIABLE failed ERROR_VARIABLE errors)
+      if(failed)
+        message(FATAL_ERROR "${page}: its code does not compile:\n${errors}")
+      endif()
+    endforeach()
+  endif()
   string(REGEX MATCHALL "```cpp\n#include[^`]*```" blocks "${text}")
   foreach(block ${blocks})
     string(REGEX REPLACE "^```cpp\n|```$" "" code "${block}")

@@ -26,6 +26,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/device", {"lib/graph"}},
     {"lib/plan", {"lib/graph", "lib/device"}},
     {"lib/run", {"lib/graph", "lib/parallel", "lib/compile", "lib/device", "lib/plan"}},
+    {"lib/c", {"lib/graph"}},
     {"lib/array", {"lib/graph", "lib/device"}},
     {"lib/eager", {"lib/graph", "lib/array", "lib/device", "lib/plan", "lib/run"}},
     {"lib/io", {}},

@@ -17,8 +17,10 @@ struct Mapping {
   bool is_file = false;  // else memory
 };
 
-// Read only. Fails with not_found, or corrupt_model for what is not a regular file.
-Result<Mapping> map_file(const std::string& path);
+// Read only. Both fail with not_found, or corrupt_model for what is not a regular file, or has more
+// bytes than max_bytes; 0: any number.
+Result<Mapping> map_file(const std::string& path, int64_t max_bytes);
+Result<Mapping> read_file(const std::string& path, int64_t max_bytes);
 Result<Mapping> copy_bytes(std::span<const std::byte> bytes);
 
 }  // namespace hg

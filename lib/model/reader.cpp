@@ -166,6 +166,10 @@ class Reader {
   Status count_unknown_ops(const file::Graph& graph, int depth, Budget& budget,
                            std::map<std::string, int64_t, std::less<>>& unknown) {
     if (depth > kMaxSubgraphs) return corrupt_model("subgraphs are nested too deeply");
+    nodes_ += static_cast<int64_t>(size_of_vector(graph.nodes()));
+    if (options_.max_nodes > 0 && nodes_ > options_.max_nodes)
+      return corrupt_model("the file has at least ", nodes_, " nodes, more than max_nodes, ",
+                           options_.max_nodes);
     for (size_t i = 0; i < size_of_vector(graph.nodes()); ++i) {
       const file::Node& node = *graph.nodes()->Get(static_cast<flatbuffers::uoffset_t>(i));
       HG_TRY_ASSIGN(const std::string_view op, budget.read(node.op()));
@@ -249,6 +253,9 @@ class Reader {
       HG_TRY_ASSIGN(Shape shape, read_dims(value.shape()));
       if (shape.size() > kMaxRank)
         return corrupt_model("value '", name, "' has rank ", int64_t(shape.size()));
+      if (options_.max_dims > 0 && shape.size() > static_cast<size_t>(options_.max_dims))
+        return corrupt_model("value '", name, "' has ", int64_t(shape.size()),
+                             " dims, more than max_dims, ", options_.max_dims);
       GraphAccess::add_value(graph, {dtype, std::move(shape)}, name);
     }
     HG_TRY_ASSIGN(body.inputs, read_ids(source.inputs(), body, "an input"));
@@ -438,6 +445,7 @@ class Reader {
   const LoadOptions options_;
   FileHeader header_{};
   Budget budget_{0};
+  int64_t nodes_ = 0;  // of all graphs so far
   NamedSizes sizes_;
   Budget unscanned_{0};  // of the data section, for checks that read it
   std::set<std::pair<const void*, int64_t>> scanned_;
@@ -449,9 +457,18 @@ class Reader {
 
 namespace {
 
-Result<Reader::Contents> read_file(const std::string& path, const Registry& registry,
+Result<Reader::Contents> read_path(const std::string& path, const Registry& registry,
                                    const LoadOptions& options) {
-  HG_TRY_ASSIGN(const Mapping mapping, map_file(path));
+  HG_TRY_ASSIGN(const Mapping mapping, options.map ? map_file(path, options.max_bytes)
+                                                   : read_file(path, options.max_bytes));
+  return Reader(mapping, registry, options).read();
+}
+
+Result<Reader::Contents> read_bytes(const Mapping& mapping, const Registry& registry,
+                                    const LoadOptions& options) {
+  if (options.max_bytes > 0 && mapping.bytes.size() > static_cast<uint64_t>(options.max_bytes))
+    return corrupt_model("the model has ", uint64_t{mapping.bytes.size()},
+                         " bytes, more than max_bytes, ", options.max_bytes);
   return Reader(mapping, registry, options).read();
 }
 
@@ -477,18 +494,15 @@ Status check_is_library(const Reader::Contents& contents) {
 
 Result<Model> Model::load(const std::string& path, const Registry& registry,
                           const LoadOptions& options) {
-  Result<Reader::Contents> read = read_file(path, registry, options);
+  Result<Reader::Contents> read = read_path(path, registry, options);
   if (!read.ok()) return in_file(path, read.status());
   if (const Status status = check_is_model(*read); !status.ok()) return in_file(path, status);
-  Model model;
-  model.graph_ = std::move(read->graph);
-  model.info_ = std::move(read->info);
-  return model;
+  return Model(std::move(read->graph), std::move(read->info));
 }
 
 Result<Library> Library::load(const std::string& path, const Registry& registry,
                               const LoadOptions& options) {
-  Result<Reader::Contents> read = read_file(path, registry, options);
+  Result<Reader::Contents> read = read_path(path, registry, options);
   if (!read.ok()) return in_file(path, read.status());
   if (const Status status = check_is_library(*read); !status.ok()) return in_file(path, status);
   Library library;
@@ -500,7 +514,7 @@ Result<Library> Library::load(const std::string& path, const Registry& registry,
 Result<Library> Library::read(std::span<const std::byte> bytes, const Registry& registry,
                               const LoadOptions& options) {
   HG_TRY_ASSIGN(const Mapping mapping, copy_bytes(bytes));
-  HG_TRY_ASSIGN(Reader::Contents read, Reader(mapping, registry, options).read());
+  HG_TRY_ASSIGN(Reader::Contents read, read_bytes(mapping, registry, options));
   HG_TRY(check_is_library(read));
   Library library;
   library.functions_ = std::move(read.functions);
@@ -511,12 +525,9 @@ Result<Library> Library::read(std::span<const std::byte> bytes, const Registry& 
 Result<Model> Model::read(std::span<const std::byte> bytes, const Registry& registry,
                           const LoadOptions& options) {
   HG_TRY_ASSIGN(const Mapping mapping, copy_bytes(bytes));
-  HG_TRY_ASSIGN(Reader::Contents read, Reader(mapping, registry, options).read());
+  HG_TRY_ASSIGN(Reader::Contents read, read_bytes(mapping, registry, options));
   HG_TRY(check_is_model(read));
-  Model model;
-  model.graph_ = std::move(read.graph);
-  model.info_ = std::move(read.info);
-  return model;
+  return Model(std::move(read.graph), std::move(read.info));
 }
 
 Result<Model> Model::borrow(std::span<const std::byte> bytes, const Registry& registry,
@@ -528,12 +539,9 @@ Result<Model> Model::borrow(std::span<const std::byte> bytes, const Registry& re
   // Nobody frees it; that it has an owner says that there is something.
   void* const lent = const_cast<std::byte*>(bytes.data());
   const Mapping mapping{bytes, std::shared_ptr<void>(lent, [](void*) {})};
-  HG_TRY_ASSIGN(Reader::Contents read, Reader(mapping, registry, options).read());
+  HG_TRY_ASSIGN(Reader::Contents read, read_bytes(mapping, registry, options));
   HG_TRY(check_is_model(read));
-  Model model;
-  model.graph_ = std::move(read.graph);
-  model.info_ = std::move(read.info);
-  return model;
+  return Model(std::move(read.graph), std::move(read.info));
 }
 
 }  // namespace hg

@@ -229,9 +229,7 @@ Status write_file(const Graph& graph, std::span<const std::pair<std::string, Gra
 
 Result<Model> Model::from_graph(Graph graph) {
   HG_TRY(graph.status());
-  Model model;
-  model.graph_ = std::move(graph);
-  return model;
+  return Model(std::move(graph), {});
 }
 
 namespace {

@@ -19,7 +19,7 @@ bool compile_alike(const SessionOptions& a, const SessionOptions& b) {
   const auto& [device, threads, parallel_for, allocator, arena_observer, lazy_allocation,
                memory_limit, checkpoint, low_memory, precision, autotune, tuning, dims,
                disabled_passes, kernels, seed, first_run, gpu, gpu_name, device_outputs, profile,
-               most_rounds, keep_all_values, registry] = a;
+               most_rounds, keep_all_values, registry, log] = a;
   const bool same_gpu = gpu ? b.gpu && &gpu.info() == &b.gpu.info() : !b.gpu;
   return device == b.device && threads_of(a) == threads_of(b) &&
          allocator.allocate == b.allocator.allocate && allocator.free == b.allocator.free &&

@@ -43,6 +43,7 @@ struct Session::Body {
   std::unique_ptr<Program> program;
   std::vector<TensorType> output_types;  // with symbols, as the model has them
   std::string choice;                    // how Device::automatic was decided
+  Log log;
   // What Device::automatic needs until sizes are known; the program runs on the CPU until then.
   struct Undecided {
     Graph graph;
@@ -53,7 +54,25 @@ struct Session::Body {
 
   Status decide();
   Status move_to_gpu();
+  void tell(LogLevel level, const std::string& message) const {
+    if (log.write != nullptr) log.write(log.host, level, message.c_str());
+  }
+  void tell_plan() const;
 };
+
+void Session::Body::tell_plan() const {
+  if (log.write == nullptr) return;
+  const Memory memory = program->memory();
+  std::string sizes;
+  for (const auto& [symbol, size] : program->bindings().all())
+    sizes += str_cat(sizes.empty() ? "" : ", ", symbol, "=", size);
+  tell(LogLevel::info,
+       str_cat("planned", sizes.empty() ? "" : " for ", sizes, ": ", memory.arena_bytes,
+               " bytes of arena, ", memory.peak_bytes, " in all"));
+  if (memory.extra_flops > 0)
+    tell(LogLevel::warning, str_cat("each run computes ", memory.extra_flops,
+                                    " operations again to keep memory_limit"));
+}
 
 // After a plan.
 Status Session::Body::decide() {
@@ -61,6 +80,7 @@ Status Session::Body::decide() {
   DeviceChoice chosen = choose_device(undecided->graph, undecided->options, *undecided->registry,
                                       program->bindings());
   choice = std::move(chosen.why);
+  tell(LogLevel::info, choice);
   if (chosen.device == Device::vulkan) {
     const Bindings sizes = program->bindings();
     HG_TRY(move_to_gpu());
@@ -104,6 +124,7 @@ Result<Session> Session::create(const Model& model, SessionOptions options) {
   HG_CHECK(options.threads >= 0, "threads is ", options.threads, "; it must not be negative");
   const Graph& graph = model.graph();
   auto body = std::make_unique<Body>();
+  body->log = options.log;
   for (const auto& [name, id] : graph.outputs())
     body->output_types.push_back(graph.value_info(id).type);
   const Registry& registry = options.registry != nullptr ? *options.registry : graph.registry();
@@ -112,11 +133,14 @@ Result<Session> Session::create(const Model& model, SessionOptions options) {
     if (options.gpu)
       body->undecided.reset(new Body::Undecided{graph, options, &registry});
     else
-      body->choice = str_cat("on the CPU: ", no_gpu.message());
+      body->tell(LogLevel::warning, body->choice = str_cat("on the CPU: ", no_gpu.message()));
     options.device = Device::cpu;
     options.gpu = {};
   }
   HG_TRY_ASSIGN(body->program, program_of(graph, options, registry));
+  body->tell(LogLevel::info, str_cat("compiled ", uint64_t{graph.nodes().size()}, " nodes to ",
+                                     uint64_t{body->program->graph().nodes().size()}, " for the ",
+                                     name_of(options.device)));
   Session session(std::move(body));
   if (graph.symbols().size() <= options.dims.size()) HG_TRY(session.plan());
   return session;
@@ -190,7 +214,9 @@ Status Session::plan() { return plan({}); }
 
 Status Session::plan(std::span<const std::pair<std::string, int64_t>> dims) {
   HG_TRY(body_->program->plan(dims));
-  return body_->decide();
+  HG_TRY(body_->decide());
+  if (body_->program->is_planned()) body_->tell_plan();
+  return {};
 }
 
 Status Session::run(std::stop_token stop, RunProgress* progress) {

@@ -23,6 +23,18 @@ must(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE} -B ${prefix}-build -DCMAKE_PR
 must(${CMAKE_COMMAND} --build ${prefix}-build)
 reads(${prefix}-build/minimal)
 
+# A component that no build has is refused by name.
+file(WRITE ${prefix}-build/refused/CMakeLists.txt "cmake_minimum_required(VERSION 3.22)
+project(refused LANGUAGES CXX)
+find_package(hologram CONFIG REQUIRED COMPONENTS runtime telepathy)
+")
+execute_process(COMMAND ${CMAKE_COMMAND} -G ${GENERATOR} -S ${prefix}-build/refused -B ${prefix}-build/refused/build
+  -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_CXX_COMPILER=${COMPILER} RESULT_VARIABLE result ERROR_VARIABLE text OUTPUT_QUIET)
+string(REGEX REPLACE "[ \n]+" " " text "${text}")
+if(result EQUAL 0 OR NOT text MATCHES "without the component 'telepathy'; it has: runtime")
+  message(FATAL_ERROR "a component that is not there gives ${result}: ${text}")
+endif()
+
 find_program(pkg_config pkg-config REQUIRED)
 file(GLOB_RECURSE pc ${prefix}/*/hologram.pc)
 cmake_path(GET pc PARENT_PATH folder)

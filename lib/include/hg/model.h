@@ -17,10 +17,20 @@ struct LoadOptions {
   // Reads all weights and holds them against the checksums in the file: corrupt_model names the
   // state that is damaged, unsupported a state without a checksum, as files of before 0.2 have.
   bool verify_weights = false;
+  // Of load(): false reads the file into memory. A file that is mapped must keep its length and bytes
+  // as long as the model lives: where another process cuts it off, using a weight that is gone ends
+  // this one by SIGBUS.
+  bool map = true;
+  // Limits for files that nobody vouches for; what exceeds one is corrupt_model. 0: none but those
+  // that the file's own length sets (docs/security.md).
+  int64_t max_nodes = 0;  // of all graphs of the file together, bodies of control flow included
+  int64_t max_bytes = 0;  // of the file
+  int max_dims = 0;       // of one tensor, at most kMaxRank
 };
 
 class Model {
  public:
+  Model() = default;  // of an empty graph
   // Maps the file; weights are used from the mapping, which lives as long as any copy of them.
   // Fails with not_found, corrupt_model (what and where), or unsupported (an op that the registry
   // lacks). The registry must outlive the model.
@@ -62,6 +72,7 @@ class Model {
   void set_info(Info info) { info_ = std::move(info); }
 
  private:
+  Model(Graph graph, Info info) : graph_(std::move(graph)), info_(std::move(info)) {}
   Graph graph_;
   Info info_;
 };

@@ -36,6 +36,17 @@ struct ArenaObserver {
   void* host = nullptr;  // lives as long as the session
 };
 
+enum class LogLevel : int32_t {
+  info,     // what was decided: devices, kernels, plans
+  warning,  // what the host asked for and did not get
+};
+// Told a sentence at a time by the thread that calls the library, which may hold locks of it:
+// `write` calls nothing of the session. The message lives until it returns.
+struct Log {
+  void (*write)(void* host, LogLevel level, const char* message) = nullptr;
+  void* host = nullptr;
+};
+
 struct SessionOptions {
   // Device::automatic runs the model with zeros on the CPU and on the GPU as soon as its sizes are
   // known, and keeps the faster; report() tells the times. Without a GPU it is the CPU.
@@ -74,6 +85,7 @@ struct SessionOptions {
   int64_t most_rounds = 0;
   bool keep_all_values = false;        // every value can be read by name after a run; for checking
   const Registry* registry = nullptr;  // kernels; null: those of the model's graph
+  Log log = {};                        // what the session decides; without one nothing is said
 };
 
 // Whether disabled_passes names it.

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands behind the handles of hg/c.h, and the border that nothing is thrown over.
+#pragma once
+
+#include <memory>
+#include <new>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hg/c.h"
+#include "hg/gpu.h"
+#include "hg/model.h"
+#include "hg/session.h"
+#include "hg/train.h"
+
+struct hg_status {
+  hg::Status status;
+};
+
+struct hg_model {
+  hg::Model model;
+  // Texts that info structs point to.
+  struct Described {
+    std::string name, type;
+    hg::TensorType full;
+    std::vector<std::string> dims;
+  };
+  std::vector<Described> inputs, outputs;
+  std::vector<std::string> symbols, ops;  // ops: of each node
+};
+
+struct hg_gpu {
+  hg::Gpu gpu;
+};
+struct hg_device_tensor {
+  hg::DeviceTensor tensor;
+};
+struct hg_cancel {
+  std::stop_source source;
+};
+struct hg_session {
+  hg::Session session;
+};
+struct hg_trainer {
+  hg::Trainer trainer;
+  size_t metrics;
+};
+
+namespace hg::c {
+
+hg_status* no_memory() noexcept;  // says so without taking any
+hg_status* to_c(Status status) noexcept;
+
+// What stands behind a function of hg/c.h.
+template <class Call>
+hg_status* border(Call&& call) noexcept {
+  try {
+    return to_c(call());
+  } catch (const std::bad_alloc&) {
+    return no_memory();
+  } catch (...) {
+    return to_c(internal_error("a callback of the host threw an exception"));
+  }
+}
+
+// Hands a value to the caller as a handle.
+template <class Handle, class... Parts>
+Status give(Handle** handle, Parts&&... parts) {
+  *handle = new Handle{std::forward<Parts>(parts)...};
+  return {};
+}
+
+// model.cpp
+Status give_model(hg_model** handle, Model model);
+// tensor.cpp; `needs_data`: where the elements are read or written, not only their type.
+Result<Tensor> read_tensor(const hg_tensor* given, bool needs_data = true);
+Status write_tensor(hg_tensor* to, const Tensor& from);
+// session.cpp
+Result<SessionOptions> read_session_options(const hg_session_options* given);
+Status write_memory(hg_memory* to, const Memory& from);
+Status write_text(char** to, std::string_view text);
+Status write_bytes(void* to, size_t capacity, size_t* size, const std::vector<std::byte>& bytes);
+inline std::stop_token token_of(const hg_cancel* cancel) {
+  return cancel == nullptr ? std::stop_token() : cancel->source.get_token();
+}
+// train_options.cpp
+Result<TrainOptions> read_train_options(const hg_train_options* given);
+
+}  // namespace hg::c
+
+// Fails where a handle, or what a result goes to, is null.
+#define HG_C_NEEDS(pointer) HG_CHECK((pointer) != nullptr, #pointer " is null")

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sized structs: what a program was compiled with may be older or newer than this library.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "hg/status.h"
+
+namespace hg::c {
+
+// What init functions give: as much of `defaults` as the caller's struct has room for.
+template <class T>
+void write_defaults(T* to, size_t size, T defaults) {
+  if (to == nullptr || size < sizeof defaults.struct_size) return;
+  defaults.struct_size = static_cast<uint32_t>(size);
+  std::memset(static_cast<void*>(to), 0, size);
+  std::memcpy(static_cast<void*>(to), &defaults, std::min(size, sizeof defaults));
+}
+
+// The struct as this library knows it: what an older header lacks keeps its default.
+template <class T>
+Result<T> read_struct(const T* given, const T& defaults, std::string_view name) {
+  T all = defaults;
+  if (given == nullptr) return all;
+  const size_t size = given->struct_size;
+  HG_CHECK(size >= 2 * sizeof(uint32_t), name, ".struct_size is ", uint64_t{size},
+           "; set it to sizeof(", name, "), as its init function does");
+  const char* bytes = reinterpret_cast<const char*>(given);
+  if (size > sizeof all &&
+      std::any_of(bytes + sizeof all, bytes + size, [](char byte) { return byte != 0; }))
+    return unsupported(name, " has ", uint64_t{size},
+                       " bytes and asks for what this library, which knows ", uint64_t{sizeof all},
+                       ", does not have");
+  std::memcpy(static_cast<void*>(&all), given, std::min(size, sizeof all));
+  return all;
+}
+
+// Fills what the caller's struct has room for; its struct_size stays.
+template <class T>
+Status write_struct(T* to, const T& from, std::string_view name) {
+  HG_CHECK(to != nullptr, "the ", name, " to fill is null");
+  const uint32_t size = to->struct_size;
+  HG_CHECK(size >= 2 * sizeof(uint32_t), name, ".struct_size is ", size, "; set it to sizeof(",
+           name, ")");
+  std::memcpy(static_cast<void*>(to), &from, std::min<size_t>(size, sizeof from));
+  to->struct_size = size;
+  return {};
+}
+
+// The k-th of a list, whose elements have the struct_size of the first.
+template <class T>
+const T* element(const T* first, size_t k) {
+  return reinterpret_cast<const T*>(reinterpret_cast<const char*>(first) + k * first->struct_size);
+}
+
+}  // namespace hg::c

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model of c_test.c, and with a FILE as argument a program that writes it there for
+// ctypes_test.py: y = x w' + b with x of f32[n, 3].
+#include "tests/c/model.h"
+
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "hg/hg.h"
+
+namespace {
+
+hg::Result<std::vector<std::byte>> model_bytes() {
+  hg::Graph graph;
+  std::vector<float> weights = {0.5f, -1, 2, 0.25f, 3, -0.75f}, bias = {0.125f, -2};
+  HG_TRY_ASSIGN(hg::TensorData w, hg::TensorData::copy_of(hg::view(weights, {2, 3})));
+  HG_TRY_ASSIGN(hg::TensorData b, hg::TensorData::copy_of(hg::view(bias, {2})));
+  const hg::Value x = graph.input("x", hg::f32, {"n", 3});
+  graph.set_origin({"head", "model.py:7"});
+  const hg::Value y = hg::linear(x, graph.parameter("w", w), graph.parameter("b", b));
+  graph.output("y", y);
+  HG_TRY_ASSIGN(const hg::Model model, hg::Model::from_graph(std::move(graph)));
+  return model.serialize();
+}
+
+}  // namespace
+
+size_t hg_test_model(void* to, size_t capacity) {
+  const auto bytes = model_bytes();
+  if (!bytes.ok() || bytes->size() > capacity) return 0;
+  std::memcpy(to, bytes->data(), bytes->size());
+  return bytes->size();
+}
+
+#ifdef HG_TEST_MAIN
+int main(int argc, char** argv) {
+  std::vector<char> bytes(1 << 16);
+  const size_t size = hg_test_model(bytes.data(), bytes.size());
+  std::FILE* file = argc == 2 && size > 0 ? std::fopen(argv[1], "wb") : nullptr;
+  if (file == nullptr) return 1;
+  const bool wrote = std::fwrite(bytes.data(), 1, size, file) == size;
+  return std::fclose(file) == 0 && wrote ? 0 : 1;
+}
+#endif
