@@ -40,10 +40,23 @@ struct hg_device_tensor {
 struct hg_cancel {
   std::stop_source source;
 };
+
+namespace hg::c {
+
+// What a Log's host leads to: LogLevel is no int32_t.
+struct CLog {
+  void (*write)(void* host, int32_t level, const char* message) = nullptr;
+  void* host = nullptr;
+};
+
+}  // namespace hg::c
+
 struct hg_session {
+  std::unique_ptr<hg::c::CLog> log;  // outlives the session
   hg::Session session;
 };
 struct hg_trainer {
+  std::unique_ptr<hg::c::CLog> log;
   hg::Trainer trainer;
   size_t metrics;
 };
@@ -78,7 +91,9 @@ Status give_model(hg_model** handle, Model model);
 Result<Tensor> read_tensor(const hg_tensor* given, bool needs_data = true);
 Status write_tensor(hg_tensor* to, const Tensor& from);
 // session.cpp
-Result<SessionOptions> read_session_options(const hg_session_options* given);
+// `log` gets what the options lead to.
+Result<SessionOptions> read_session_options(const hg_session_options* given,
+                                            std::unique_ptr<CLog>& log);
 Status write_memory(hg_memory* to, const Memory& from);
 Status write_text(char** to, std::string_view text);
 Status write_bytes(void* to, size_t capacity, size_t* size, const std::vector<std::byte>& bytes);
@@ -86,7 +101,7 @@ inline std::stop_token token_of(const hg_cancel* cancel) {
   return cancel == nullptr ? std::stop_token() : cancel->source.get_token();
 }
 // train_options.cpp
-Result<TrainOptions> read_train_options(const hg_train_options* given);
+Result<TrainOptions> read_train_options(const hg_train_options* given, std::unique_ptr<CLog>& log);
 
 }  // namespace hg::c
 

@@ -32,9 +32,15 @@ Result<Device> read_device(int32_t device) {
                                       : Device::automatic;
 }
 
+void tell(void* host, LogLevel level, const char* message) {
+  const auto* to = static_cast<const CLog*>(host);
+  to->write(to->host, static_cast<int32_t>(level), message);
+}
+
 }  // namespace
 
-Result<SessionOptions> read_session_options(const hg_session_options* given) {
+Result<SessionOptions> read_session_options(const hg_session_options* given,
+                                            std::unique_ptr<CLog>& log) {
   HG_TRY_ASSIGN(const hg_session_options all,
                 read_struct(given, hg_session_options(), "hg_session_options"));
   SessionOptions o;
@@ -53,8 +59,10 @@ Result<SessionOptions> read_session_options(const hg_session_options* given) {
     o.parallel_for = {all.parallel_for, all.parallel_host,
                       all.parallel_threads > 0 ? all.parallel_threads : 1};
   o.allocator = {all.allocate, all.deallocate, all.allocator_host};
-  // LogLevel is passed as the int32_t that it is.
-  o.log = {reinterpret_cast<decltype(Log::write)>(all.log), all.log_host};
+  if (all.log != nullptr) {
+    log = std::make_unique<CLog>(CLog{all.log, all.log_host});
+    o.log = {tell, log.get()};
+  }
   o.memory_limit = all.memory_limit;
   o.most_rounds = all.most_rounds;
   o.seed = all.seed;
@@ -110,9 +118,10 @@ hg_status* hg_session_create(const hg_model* model, const hg_session_options* op
     HG_C_NEEDS(session);
     *session = nullptr;
     HG_C_NEEDS(model);
-    HG_TRY_ASSIGN(hg::SessionOptions all, hg::c::read_session_options(options));
+    std::unique_ptr<hg::c::CLog> log;
+    HG_TRY_ASSIGN(hg::SessionOptions all, hg::c::read_session_options(options, log));
     HG_TRY_ASSIGN(hg::Session made, hg::Session::create(model->model, std::move(all)));
-    return hg::c::give(session, std::move(made));
+    return hg::c::give(session, std::move(log), std::move(made));
   });
 }
 

@@ -184,7 +184,7 @@ Status read_list(const From* from, size_t count, Result<To> (*read)(const From*)
 
 }  // namespace
 
-Result<TrainOptions> read_train_options(const hg_train_options* given) {
+Result<TrainOptions> read_train_options(const hg_train_options* given, std::unique_ptr<CLog>& log) {
   HG_TRY_ASSIGN(const hg_train_options all,
                 read_struct(given, default_train_options(), "hg_train_options"));
   HG_CHECK(all.mode == HG_TRAINING || all.mode == HG_AS_TRACED, "hg_train_options.mode is ",
@@ -198,7 +198,7 @@ Result<TrainOptions> read_train_options(const hg_train_options* given) {
   HG_TRY(read_list(all.rules, all.rule_count, read_rule, "rules", options.rules));
   HG_TRY_ASSIGN(options.optimizer, read_optimizer(all.optimizer));
   HG_TRY_ASSIGN(options.schedule, read_schedule(all.schedule));
-  HG_TRY_ASSIGN(options.session, read_session_options(all.session));
+  HG_TRY_ASSIGN(options.session, read_session_options(all.session, log));
   options.clip_norm = all.clip_norm;
   options.clip_value = all.clip_value;
   options.accumulate = all.accumulate;

@@ -72,10 +72,11 @@ hg_status* hg_trainer_create(const hg_model* model, const hg_train_options* opti
     HG_C_NEEDS(trainer);
     *trainer = nullptr;
     HG_C_NEEDS(model);
-    HG_TRY_ASSIGN(hg::TrainOptions all, hg::c::read_train_options(options));
+    std::unique_ptr<hg::c::CLog> log;
+    HG_TRY_ASSIGN(hg::TrainOptions all, hg::c::read_train_options(options, log));
     const size_t metrics = all.metrics.size();
     HG_TRY_ASSIGN(hg::Trainer made, hg::Trainer::create(model->model, std::move(all)));
-    return hg::c::give(trainer, std::move(made), metrics);
+    return hg::c::give(trainer, std::move(log), std::move(made), metrics);
   });
 }
 

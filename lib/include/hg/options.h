@@ -36,7 +36,7 @@ struct ArenaObserver {
   void* host = nullptr;  // lives as long as the session
 };
 
-enum class LogLevel : int32_t {
+enum class LogLevel : uint8_t {
   info,     // what was decided: devices, kernels, plans
   warning,  // what the host asked for and did not get
 };
