@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
 
 #include "tools/describe.h"
 #include "tools/draw/dot.h"
 #include "tools/draw/draw_graph.h"
 #include "tools/draw/draw_memory.h"
 #include "tools/gpu.h"
+#include "tools/html_page.h"
 
 namespace hg::tools {
 namespace {
@@ -19,6 +22,7 @@ constexpr char kExamples[] = R"(Examples:
   hg-info resnet18.hgm --dim n=1 --memory-svg memory.svg
   hg-info resnet18.hgm --svg graph.svg
   hg-info resnet18.hgm --dot - | dot -Tpdf -o graph.pdf
+  hg-info resnet18.hgm --dim n=1 --html resnet18.html
   hg-info resnet18.hgm --compiled --text
   hg-info --ops
 
@@ -34,7 +38,7 @@ struct InfoJob {
   std::vector<std::string> dims;
   std::string device = "cpu";
   bool as_json = false, as_text = false, compiled = false, ops = false, verify = false;
-  std::string svg, dot, memory_svg;
+  std::string svg, dot, memory_svg, html, trace;
   std::vector<std::string> disabled_passes;
 };
 
@@ -69,6 +73,31 @@ Result<Session> plan(const Model& model, Device device, GpuOfTool& gpu, const Sy
   HG_TRY_ASSIGN(Session session, Session::create(model, std::move(options)));
   HG_TRY(session.plan(dims));
   return session;
+}
+
+// Milliseconds by node, of what hg-bench --trace wrote.
+Outcome read_trace(const std::string& path, std::map<std::string, double>& ms) {
+  std::ifstream file(path);
+  const nlohmann::json trace = nlohmann::json::parse(file, nullptr, false);
+  if (!trace.is_object() || !trace["traceEvents"].is_array())
+    return {Exit::unreadable, str_cat("--trace ", path, ": is no trace of hg-bench")};
+  for (const nlohmann::json& event : trace["traceEvents"]) {
+    if (!event.is_object() || !event.contains("args")) continue;
+    const nlohmann::json& args = event["args"];
+    if (!args.is_object() || !args.contains("node") || !args["node"].is_string()) continue;
+    ms[args["node"].get<std::string>()] = event.value("dur", 0.0) / 1e3;
+  }
+  return {};
+}
+
+Outcome write_page(const InfoJob& job, const Graph& graph, const Result<Session>& session) {
+  PageParts parts{.title = stem(job.model), .memory_svg = "", .ms = {}};
+  if (!job.trace.empty())
+    if (Outcome read = read_trace(job.trace, parts.ms); !read.ok()) return read;
+  if (session.ok())
+    if (const Result<Memory> memory = session->memory(); memory.ok())
+      parts.memory_svg = draw_memory(session->arena_blocks(), *memory, parts.title);
+  return write_file(job.html, html_page(graph, parts));
 }
 
 Outcome check_symbols(const Graph& graph, const SymbolSizes& dims) {
@@ -122,6 +151,8 @@ Outcome show(const InfoJob& job) {
     return outcome(session.status());
   }
   const Graph& graph = job.compiled ? session->compiled_graph() : model->graph();
+  if (!job.html.empty())
+    if (Outcome written = write_page(job, graph, session); !written.ok()) return written;
   if (!job.svg.empty()) {
     Outcome written = write_file(job.svg, draw_graph(graph, stem(job.model)));
     if (!written.ok()) return written;
@@ -178,6 +209,9 @@ int main(int argc, char** argv) {
   app.add_flag("--compiled", job.compiled, "show the graph after the passes");
   app.add_option("--disable-pass", job.disabled_passes, "a pass of the compiler to leave out")
       ->allow_extra_args(false);
+  app.add_option("--html", job.html,
+                 "write one page for a browser there: graph, memory, time, weights");
+  app.add_option("--trace", job.trace, "times for the page, of hg-bench --trace; with --compiled");
   app.add_option("--svg", job.svg, "draw the graph into this file");
   app.add_option("--dot", job.dot,
                  "write the graph in Graphviz's language into this file, or to -");

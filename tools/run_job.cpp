@@ -12,6 +12,7 @@
 #include "hg/session.h"
 #include "hg/train.h"
 #include "tools/inputs.h"
+#include "tools/plugin.h"
 
 namespace hg::tools {
 namespace {
@@ -106,7 +107,10 @@ Outcome number_outputs(const std::vector<std::string>& written, const std::strin
 Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written) {
   Result<Device> device = parse_device(job.device);
   if (!device.ok()) return usage(device.status().message());
-  Result<Model> model = Model::load(job.model);
+  Registry registry = Registry::built_in();
+  if (const Status loaded = load_plugins(job.plugins, registry); !loaded.ok())
+    return outcome(loaded);
+  Result<Model> model = Model::load(job.model, registry);
   if (!model.ok()) return outcome(model.status());
   InputArrays arrays;
   if (Outcome opened = open_inputs(model->graph(), job.inputs, false, arrays); !opened.ok()) {

@@ -18,6 +18,7 @@ struct RunJob {
   std::vector<std::string> grad_outputs;  // one file for each float output, or none
   std::string output_dir;
   std::vector<std::string> kernels, disabled_passes;  // as in SessionOptions
+  std::vector<std::string> plugins;                   // shared libraries with ops
 };
 
 // Loads, runs and writes; the paths of the files written are appended.

@@ -12,6 +12,7 @@ namespace {
 constexpr char kExamples[] = R"(Examples:
   hg-run resnet18.hgm --input image.npy --output-dir out
   hg-run bert.hgm --input ids=ids.npy --input mask=mask.npy --output-dir out --threads 2
+  hg-run own_ops.hgm --plugin libacme.so --input x.npy --output-dir out
   hg-run --batch jobs.json
 
 Inputs without a name are taken in the model's order; hg-info MODEL.hgm lists them. Every output
@@ -59,6 +60,9 @@ int main(int argc, char** argv) {
   app.add_option("--kernel", job.kernels, "conv=gemm: only this kernel for this op")
       ->allow_extra_args(false);
   app.add_option("--disable-pass", job.disabled_passes, "a pass of the compiler to leave out")
+      ->allow_extra_args(false);
+  app.add_option("--plugin", job.plugins,
+                 "libacme.so: a shared library with ops that the model uses")
       ->allow_extra_args(false);
   app.add_option("--batch", batch,
                  "run the jobs of this JSON file; options given here are for all");

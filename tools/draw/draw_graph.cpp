@@ -35,7 +35,8 @@ class GraphDrawing {
     }
     draw_modules();
     for (const LayoutEdge& edge : layout_.edges) svg_.arrow(edge.points, "#7b8794");
-    for (size_t i = 0; i < boxes_.boxes.size(); ++i) draw_box(boxes_.boxes[i], layout_.boxes[i]);
+    for (size_t i = 0; i < boxes_.boxes.size(); ++i)
+      draw_box(boxes_.boxes[i], layout_.boxes[i], str_cat("box", i));
     const double right = draw_heading(title);
     return svg_.finish(std::max(layout_.width, right), layout_.height, 70);
   }
@@ -74,12 +75,12 @@ class GraphDrawing {
     }
   }
 
-  void draw_box(const Box& box, const LayoutBox& place) {
+  void draw_box(const Box& box, const LayoutBox& place, const std::string& id) {
     const BoxStyle& style = style_of(box.kind);
     const double left = place.x - place.width / 2;
     const double radius = box.kind == BoxKind::input || box.kind == BoxKind::output ? 12 : 4;
     svg_.rect({left, place.y, place.width, place.height, radius, style.fill, style.stroke, 1.2,
-               box.tooltip});
+               box.tooltip, id});
     double y = place.y + kPadding + kTitleSize - 3;
     svg_.text({left + kPadding, y, kTitleSize, "#1f2933", "start", true}, box.title);
     svg_.text({left + place.width - kPadding, y, kTextSize, "#616e7c", "end", false}, box.side);

@@ -9,6 +9,7 @@
 
 namespace hg::tools {
 
+// The k-th of boxes_of(graph) is the rectangle with the id "box<k>".
 std::string draw_graph(const Graph& graph, const std::string& title);
 
 }  // namespace hg::tools

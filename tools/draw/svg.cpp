@@ -40,6 +40,7 @@ std::string escaped(std::string_view words) {
 void Svg::rect(const Rect& r) {
   body_ += str_cat("<rect x=\"", number(r.x), "\" y=\"", number(r.y), "\" width=\"",
                    number(r.width), "\" height=\"", number(r.height), "\"");
+  if (!r.id.empty()) body_ += str_cat(" id=\"", escaped(r.id), "\"");
   if (r.radius > 0) body_ += str_cat(" rx=\"", number(r.radius), "\"");
   body_ += str_cat(" fill=\"", r.fill, "\"");
   if (r.stroke != "none") {

@@ -17,6 +17,7 @@ class Svg {
     std::string_view fill = "none", stroke = "none";
     double stroke_width = 1;
     std::string_view title = "";  // shown when the pointer rests on it
+    std::string_view id = "";     // by which a page around the drawing finds it
   };
   struct Text {
     double x = 0, y = 0, size = 11;

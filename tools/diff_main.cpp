@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// hg-diff: what differs between two models.
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "tools/cli.h"
+#include "tools/diff.h"
+
+namespace hg::tools {
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  hg-diff before.hgm after.hgm
+  hg-diff net.hgm trained.hgm --json
+
+Lines of the graph and names of weights that only the first model has begin with -, those of the
+second with +; weights of both that differ begin with ~.
+
+Exit codes: 0 equal, 1 usage, 2 unreadable file, 3 unsupported, 4 the models differ.)";
+
+nlohmann::ordered_json number(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json("inf");
+}
+
+std::string diff_json(const ModelDiff& diff) {
+  nlohmann::ordered_json graph = nlohmann::ordered_json::array();
+  for (const LineChange& change : diff.graph)
+    graph.push_back({{"change", change.added ? "added" : "removed"}, {"line", change.line}});
+  nlohmann::ordered_json weights = nlohmann::ordered_json::array();
+  for (const StateChange& s : diff.states) {
+    nlohmann::ordered_json row = {{"name", s.name}};
+    row["change"] = s.b.empty()   ? "removed"
+                    : s.a.empty() ? "added"
+                    : s.a != s.b  ? "type"
+                                  : "values";
+    if (!s.a.empty()) row["a"] = s.a;
+    if (!s.b.empty()) row["b"] = s.b;
+    if (row["change"] == "values") {
+      row["elements"] = s.elements;
+      row["largest"] = number(s.largest);
+      row["relative"] = number(s.relative);
+    }
+    weights.push_back(std::move(row));
+  }
+  const nlohmann::ordered_json all = {
+      {"equal", diff.is_equal()}, {"graph", graph}, {"weights", weights}};
+  return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+struct DiffJob {
+  std::string a, b;
+  size_t most = 40;
+  bool as_json = false;
+};
+
+Outcome diff(const DiffJob& job) {
+  const Result<Model> a = Model::load(job.a), b = Model::load(job.b);
+  if (!a.ok()) return outcome(a.status());
+  if (!b.ok()) return outcome(b.status());
+  const ModelDiff found = diff_models(*a, *b);
+  if (job.as_json)
+    std::puts(diff_json(found).c_str());
+  else
+    std::fputs(diff_text(found, job.most).c_str(), stdout);
+  if (found.is_equal()) return {};
+  return mismatch(job.a, " and ", job.b, " differ in ", uint64_t{found.graph.size()},
+                  " lines of the graph and ", uint64_t{found.states.size()}, " weights");
+}
+
+}  // namespace
+}  // namespace hg::tools
+
+int main(int argc, char** argv) {
+  using namespace hg::tools;
+  CLI::App app("Compares two Hologram models: graph and weights.", "hg-diff");
+  app.footer(kExamples);
+  app.set_version_flag("--version", version_text("hg-diff"));
+  DiffJob job;
+  app.add_option("A", job.a, "the first model, an .hgm file");
+  app.add_option("B", job.b, "the second");
+  app.add_option("--most", job.most, "lines of the graph, and of weights, to print; 0: all")
+      ->capture_default_str();
+  app.add_flag("--json", job.as_json, "print one JSON object");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return finish("hg-diff", usage(error.what(), "; see hg-diff --help"));
+  }
+  if (job.a.empty() || job.b.empty())
+    return finish("hg-diff", usage("two models are needed; see hg-diff --help"));
+  return finish("hg-diff", diff(job));
+}

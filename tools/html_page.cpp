@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/html_page.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tools/draw/draw_graph.h"
+#include "tools/draw/graph_boxes.h"
+#include "tools/html_script.h"
+
+namespace hg::tools {
+namespace {
+
+using nlohmann::ordered_json;
+
+float element(const Tensor& tensor, int64_t i) {
+  switch (tensor.dtype) {
+    case f64:
+      return static_cast<float>(tensor.as<double>()[i]);
+    case f16:
+      return static_cast<float>(tensor.as<Half>()[i]);
+    case bf16:
+      return static_cast<float>(tensor.as<BFloat16>()[i]);
+    default:
+      return tensor.as<float>()[i];
+  }
+}
+
+// Of the finite elements: the range, mean, deviation, and how many lie in each of equal bins.
+ordered_json histogram(const State& state) {
+  constexpr int kBins = 40;
+  const Tensor& tensor = state.data.tensor;
+  double low = INFINITY, high = -INFINITY, sum = 0, squares = 0;
+  int64_t finite = 0;
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    const double x = element(tensor, i);
+    if (!std::isfinite(x)) continue;
+    low = std::min(low, x), high = std::max(high, x);
+    sum += x, squares += x * x;
+    ++finite;
+  }
+  std::array<int64_t, kBins> bins{};
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    const double x = element(tensor, i);
+    if (!std::isfinite(x)) continue;
+    const double at = high > low ? (x - low) / (high - low) * kBins : 0;
+    ++bins[std::min(at, kBins - 1.0)];
+  }
+  ordered_json row = {{"name", state.name},
+                      {"type", str_cat(tensor.dtype, tensor.shape)},
+                      {"not_finite", tensor.count() - finite}};
+  if (finite == 0) return row;
+  const double mean = sum / static_cast<double>(finite);
+  row["low"] = low;
+  row["high"] = high;
+  row["mean"] = mean;
+  row["deviation"] = std::sqrt(std::max(0.0, squares / static_cast<double>(finite) - mean * mean));
+  row["bins"] = bins;
+  return row;
+}
+
+ordered_json nodes_of(const Graph& graph, const std::map<std::string, double>& ms) {
+  ordered_json nodes = ordered_json::array();
+  const GraphBoxes boxes = boxes_of(graph);
+  for (const Box& box : boxes.boxes) {
+    ordered_json row = {
+        {"op", box.title}, {"side", box.side}, {"lines", box.lines}, {"module", box.module}};
+    nodes.push_back(std::move(row));
+  }
+  // Nodes come after the inputs, in their order.
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const size_t at = graph.inputs().size() + i;
+    if (at >= nodes.size()) break;
+    const Node& node = graph.nodes()[i];
+    ordered_json outputs = ordered_json::array(), inputs = ordered_json::array();
+    for (const ValueId id : node.outputs) {
+      const ValueInfo& value = graph.value_info(id);
+      outputs.push_back(str_cat(value.name, " : ", value.type));
+      if (const auto found = ms.find(value.name); found != ms.end())
+        nodes[at]["ms"] = found->second;
+    }
+    for (const ValueId id : node.inputs) {
+      if (id == kNoValue) continue;
+      const ValueInfo& value = graph.value_info(id);
+      inputs.push_back(str_cat(value.name, " : ", value.type));
+    }
+    nodes[at]["name"] = graph.value_info(node.outputs[0]).name;
+    nodes[at]["outputs"] = std::move(outputs);
+    nodes[at]["inputs"] = std::move(inputs);
+    nodes[at]["source"] = node.origin.source;
+  }
+  for (size_t i = 0; i < graph.inputs().size() && i < nodes.size(); ++i) {
+    const ValueInfo& value = graph.value_info(graph.inputs()[i]);
+    nodes[i]["name"] = value.name;
+    nodes[i]["outputs"] = {str_cat(value.name, " : ", value.type)};
+  }
+  return nodes;
+}
+
+// Inside of a script nothing of the data may end it.
+std::string for_script(const ordered_json& json) {
+  std::string out;
+  for (const char c : json.dump(-1, ' ', false, ordered_json::error_handler_t::replace))
+    out += c == '<' ? std::string("\\u003c") : std::string(1, c);
+  return out;
+}
+
+std::string for_text(const std::string& words) {
+  std::string out;
+  for (const char c : words)
+    out += c == '<' ? std::string("&lt;") : c == '&' ? std::string("&amp;") : std::string(1, c);
+  return out;
+}
+
+}  // namespace
+
+std::string html_page(const Graph& graph, const PageParts& parts) {
+  ordered_json weights = ordered_json::array();
+  for (const State& state : graph.states())
+    if (is_float(state.data.tensor.dtype) && !state.name.empty() && state.data.tensor.count() > 0)
+      weights.push_back(histogram(state));
+  const ordered_json data = {{"nodes", nodes_of(graph, parts.ms)}, {"weights", weights}};
+  std::string page =
+      str_cat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>",
+              for_text(parts.title), "</title>\n<style>", kPageStyle, "</style></head>\n<body><h1>",
+              for_text(parts.title), "</h1>\n", kPageBody);
+  page += str_cat("<div id=\"graph\" class=\"view\">", draw_graph(graph, parts.title), "</div>\n");
+  page += str_cat("<div id=\"memory\" class=\"view\" hidden>",
+                  parts.memory_svg.empty()
+                      ? "<p>Known once every symbol has a size: hg-info --dim n=1 --html FILE.</p>"
+                      : parts.memory_svg,
+                  "</div>\n");
+  page +=
+      "<div id=\"time\" class=\"view\" hidden></div>\n<div id=\"weights\" class=\"view\" "
+      "hidden></div>\n";
+  page += str_cat("<script>const data = ", for_script(data), ";\n", kPageScript,
+                  "</script></body></html>\n");
+  return page;
+}
+
+}  // namespace hg::tools

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model as one page for a browser, which needs nothing else: the graph to zoom and click, its
+// modules, the arena over time, the time of each node, and histograms of weights.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "hg/graph.h"
+
+namespace hg::tools {
+
+struct PageParts {
+  std::string title;
+  std::string memory_svg;            // of draw_memory(); empty: the sizes are open
+  std::map<std::string, double> ms;  // by node; empty: there is no profile
+};
+
+std::string html_page(const Graph& graph, const PageParts& parts);
+
+}  // namespace hg::tools

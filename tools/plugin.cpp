@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/plugin.h"
+
+#include <dlfcn.h>
+
+#include "hg/plugin.h"
+
+namespace hg::tools {
+namespace {
+
+Status load_plugin(const std::string& file, Registry& registry) {
+  // A name without a folder would be looked for in the system's, not here.
+  const std::string path = file.find('/') == std::string::npos ? "./" + file : file;
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return not_found("--plugin ", file, ": ", dlerror());
+  using Entry = const Plugin* (*)();
+  const auto entry = reinterpret_cast<Entry>(dlsym(library, "hg_plugin"));
+  if (entry == nullptr) {
+    dlclose(library);
+    return unsupported("--plugin ", file, ": it has no HG_PLUGIN of hg/plugin.h");
+  }
+  const Plugin& plugin = *entry();
+  if (version() != plugin.version) {
+    const Status other = unsupported("--plugin ", file, ": it was made for Hologram ",
+                                     plugin.version, "; this is ", version());
+    dlclose(library);
+    return other;
+  }
+  const Status added = plugin.add(registry);
+  if (added.ok()) return {};
+  return Status(added.code(), str_cat("--plugin ", file, ": ", added.message()));
+}
+
+}  // namespace
+
+Status load_plugins(std::span<const std::string> files, Registry& registry) {
+  for (const std::string& file : files) HG_TRY(load_plugin(file, registry));
+  return {};
+}
+
+}  // namespace hg::tools
