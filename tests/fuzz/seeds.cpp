@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// seeds FOLDER: writes a small model for each op there, for libFuzzer to start from.
+// seeds FOLDER: writes a small model for each op there, and .npy files of each dtype, to start
+// from.
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
 #include "hg/hg.h"
+#include "hg/npy.h"
 #include "tests/samples.h"
 
 namespace hg::test {
@@ -37,6 +40,14 @@ Result<std::vector<std::byte>> model_of(const Sample& sample) {
 
 int main(int argc, char** argv) {
   if (argc != 2) return std::fputs("seeds FOLDER\n", stderr), 1;
+  std::filesystem::create_directories(argv[1]);
+  const std::vector<std::byte> zeros(96);
+  for (int d = 0; d < hg::kDTypeCount; ++d) {
+    const auto dtype = static_cast<hg::DType>(d);
+    const auto tensor = hg::view(static_cast<const void*>(zeros.data()), dtype, {2, 3});
+    if (!hg::write_npy(str_cat(argv[1], "/", dtype, ".npy"), tensor).ok())
+      return std::fputs("seeds: a file cannot be written\n", stderr), 1;
+  }
   std::set<std::string_view> ops;
   for (const hg::test::Sample& sample : hg::test::all_samples()) {
     if (ops.contains(sample.op)) continue;
