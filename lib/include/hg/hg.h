@@ -3,6 +3,7 @@
 #pragma once
 
 #include "hg/dim.h"
+#include "hg/forward_backward.h"
 #include "hg/gpu.h"
 #include "hg/graph.h"
 #include "hg/kernel.h"

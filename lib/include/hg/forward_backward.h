@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model as two: one computes, and one goes back from gradients of its outputs. A host whose own
+// program lies between them, such as PyTorch's autograd, keeps what the first leaves for the second,
+// and owns the parameters. Trainer (hg/train.h) is for hosts that leave all of that to the library.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hg/model.h"
+#include "hg/train.h"
+
+namespace hg {
+
+struct ForwardBackwardOptions {
+  // As of TrainOptions: whether dropout drops and batch_norm takes the statistics of the batch, but
+  // in layers that a rule freezes.
+  TrainOptions::Mode mode = TrainOptions::Mode::training;
+  std::vector<ParameterRule> rules = {};
+};
+
+struct ForwardBackward {
+  // Inputs: the model's, then `states`. Outputs: the model's, then the new contents of `updated`,
+  // then what `backward` needs.
+  Model forward;
+  // Inputs: what `forward` left, in that order, then the gradient of each of
+  // `differentiable_outputs`. Outputs: the gradient of each of `differentiable_inputs`, then of each
+  // of `trained`; zeros where nothing depends on it.
+  Model backward;
+  std::vector<std::string> states;   // names of parameters and of buffers that runs update
+  std::vector<std::string> updated;  // those of them that are such buffers, such as running means
+  std::vector<std::string> trained;  // those that have a gradient
+  std::vector<int> differentiable_inputs, differentiable_outputs;  // of floats, by index
+  std::vector<std::string> notes;                                  // as of Trainer
+};
+
+// Fails with all ops in the way that have no gradient. What runs at random runs in `forward` alone.
+Result<ForwardBackward> split_gradients(const Model& model,
+                                        const ForwardBackwardOptions& options = {});
+
+}  // namespace hg

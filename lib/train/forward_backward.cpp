@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// The joint graph of a model and its gradients, cut behind the model's nodes. What crosses the cut
+// becomes outputs of one part and inputs of the other.
+#include "hg/forward_backward.h"
+
+#include <algorithm>
+
+#include "lib/graph/rewrite.h"
+#include "lib/graph/symbols.h"
+#include "lib/train/mode.h"
+
+namespace hg {
+namespace {
+
+class Split {
+ public:
+  Split(const Model& model, const ForwardBackwardOptions& options)
+      : options_(options), joint_(model.graph()) {}
+
+  Result<ForwardBackward> run() {
+    HG_TRY(joint_.status());
+    if (options_.mode == TrainOptions::Mode::training)
+      HG_TRY(set_training(joint_, options_.rules, out_.notes));
+    find_states();
+    states_to_inputs();
+    cut_ = joint_.nodes().size();
+    HG_TRY(differentiate());
+    find_crossing();
+    HG_TRY_ASSIGN(Graph forward, forward_part());
+    HG_TRY_ASSIGN(out_.forward, Model::from_graph(std::move(forward)));
+    HG_TRY_ASSIGN(Graph backward, backward_part());
+    HG_TRY_ASSIGN(out_.backward, Model::from_graph(std::move(backward)));
+    return std::move(out_);
+  }
+
+ private:
+  static bool has_gradient(DType dtype) { return is_float(dtype) || is_complex(dtype); }
+  DType dtype_of_value(ValueId id) const { return joint_.value_info(id).type.dtype; }
+
+  void find_states() {
+    model_inputs_ = joint_.inputs().size();
+    for (const ValueId id : joint_.inputs())
+      if (has_gradient(dtype_of_value(id))) wrt_.push_back(id);
+    for (size_t i = 0; i < model_inputs_; ++i)
+      if (has_gradient(dtype_of_value(joint_.inputs()[i])))
+        out_.differentiable_inputs.push_back(static_cast<int>(i));
+    for (const State& state : joint_.states()) {
+      const auto assigned =
+          std::find_if(joint_.assignments().begin(), joint_.assignments().end(),
+                       [&](const auto& each) { return each.first == state.value; });
+      const bool is_parameter = state.kind == State::Kind::parameter;
+      if (!is_parameter && assigned == joint_.assignments().end()) continue;
+      out_.states.push_back(state.name);
+      moved_.push_back(state.value);
+      if (assigned != joint_.assignments().end()) {
+        out_.updated.push_back(state.name);
+        new_contents_.push_back(assigned->second);
+      }
+      if (is_parameter && is_trained(options_.rules, state)) {
+        out_.trained.push_back(state.name);
+        wrt_.push_back(state.value);
+      }
+    }
+  }
+
+  // The host owns them from now on.
+  void states_to_inputs() {
+    GraphBody& body = GraphAccess::body(joint_);
+    std::vector<State> kept;
+    for (State& state : body.states) {
+      ValueInfo& info = body.values[state.value];
+      if (std::find(moved_.begin(), moved_.end(), state.value) != moved_.end()) {
+        info.state = -1;
+        continue;
+      }
+      info.state = static_cast<int32_t>(kept.size());
+      kept.push_back(std::move(state));
+    }
+    body.states = std::move(kept);
+    body.inputs.insert(body.inputs.end(), moved_.begin(), moved_.end());
+    std::erase_if(body.assignments, [&](const auto& each) {
+      return std::find(moved_.begin(), moved_.end(), each.first) != moved_.end();
+    });
+  }
+
+  Status differentiate() {
+    std::vector<Value> ys, xs;
+    const std::vector<std::pair<std::string, ValueId>> outputs = joint_.outputs();
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const ValueId id = outputs[k].second;
+      if (!has_gradient(dtype_of_value(id))) continue;
+      out_.differentiable_outputs.push_back(static_cast<int>(k));
+      ys.push_back(joint_.value(id));
+      const TensorType type = joint_.value_info(id).type;
+      seeds_.push_back(
+          joint_.input(str_cat("gradient/", outputs[k].first), type.dtype, type.shape));
+    }
+    for (const ValueId id : wrt_) xs.push_back(joint_.value(id));
+    for (const Value& dx : gradients(ys, xs, seeds_)) gradients_.push_back(dx.id());
+    return joint_.take_status();
+  }
+
+  bool is_forward(ValueId id) const {
+    const ValueInfo& info = joint_.value_info(id);
+    return !is_seed(id) && info.state < 0 &&
+           (info.node < 0 || static_cast<size_t>(info.node) < cut_);
+  }
+
+  // Values of the forward part that the backward part reads, and inputs that its sizes come from.
+  void find_crossing() {
+    std::vector<bool> is_read(joint_.value_count(), false);
+    std::vector<bool> is_needed(joint_.nodes().size(), false);
+    const auto read = [&](ValueId id) {
+      if (id == kNoValue) return;
+      is_read[id] = true;
+      const int32_t node = joint_.value_info(id).node;
+      if (node >= static_cast<int32_t>(cut_)) is_needed[node] = true;
+    };
+    for (const ValueId id : gradients_) read(id);
+    std::vector<std::string> symbols;
+    for (size_t i = joint_.nodes().size(); i-- > cut_;) {
+      if (!is_needed[i]) continue;
+      collect_symbols(joint_.nodes()[i], symbols);
+      for (const ValueId id : joint_.nodes()[i].inputs) read(id);
+    }
+    for (const ValueId id : joint_.inputs()) {
+      const Shape& shape = joint_.value_info(id).type.shape;
+      const bool gives_size = std::any_of(shape.begin(), shape.end(),
+                                          [&](const Dim& dim) { return !dim.symbol().empty(); });
+      if (gives_size && is_forward(id)) is_read[id] = true;
+    }
+    for (ValueId id = 0; id < joint_.value_count(); ++id)
+      if (is_read[id] && is_forward(id)) crossing_.push_back(id);
+  }
+
+  Result<Graph> forward_part() const {
+    Graph graph = joint_;
+    GraphBody& body = GraphAccess::body(graph);
+    std::erase_if(body.inputs, [&](ValueId id) { return is_seed(id); });
+    for (size_t i = 0; i < new_contents_.size(); ++i)
+      body.outputs.emplace_back(str_cat("updated/", out_.updated[i]), new_contents_[i]);
+    for (size_t i = 0; i < crossing_.size(); ++i)
+      body.outputs.emplace_back(str_cat("kept/", int64_t(i)), crossing_[i]);
+    remove_dead_nodes(graph);
+    HG_TRY(graph.take_status());
+    return graph;
+  }
+
+  bool is_seed(ValueId id) const {
+    return std::any_of(seeds_.begin(), seeds_.end(),
+                       [&](const Value& seed) { return seed.id() == id; });
+  }
+
+  Result<Graph> backward_part() const {
+    Graph graph = joint_;
+    GraphBody& body = GraphAccess::body(graph);
+    body.assignments.clear();
+    body.outputs.clear();
+    for (size_t i = 0; i < gradients_.size(); ++i)
+      body.outputs.emplace_back(str_cat("gradient_", int64_t(i)), gradients_[i]);
+    body.inputs = crossing_;
+    for (const Value& seed : seeds_) body.inputs.push_back(seed.id());
+    std::vector<Node> old = std::exchange(body.nodes, {});
+    for (size_t i = 0; i < old.size(); ++i) {
+      if (i >= cut_) {
+        GraphAccess::push_node(graph, std::move(old[i]));
+        continue;
+      }
+      for (const ValueId id : old[i].outputs) body.values[id].node = -1;
+    }
+    remove_dead_nodes(graph);
+    HG_TRY(graph.take_status());
+    return graph;
+  }
+
+  const ForwardBackwardOptions& options_;
+  Graph joint_;
+  ForwardBackward out_;
+  size_t model_inputs_ = 0, cut_ = 0;
+  std::vector<ValueId> wrt_, moved_, new_contents_, gradients_, crossing_;
+  std::vector<Value> seeds_;
+};
+
+}  // namespace
+
+Result<ForwardBackward> split_gradients(const Model& model, const ForwardBackwardOptions& options) {
+  return Split(model, options).run();
+}
+
+}  // namespace hg

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hologram: runs and trains PyTorch models without PyTorch.
+
+    import hologram as hg
+
+    m = hg.load("model.hgm")
+    y = m(x)                                  # numpy arrays or torch tensors, without copies
+
+``hg.load`` reads a model, ``hg.convert`` makes one of a PyTorch module, ``hg.Trainer`` trains it,
+``hg.ops`` runs single ops, ``hg.kernel`` makes an op of a formula, ``hg.Var`` is a lazy expression,
+``hg.nn`` has layers for PyTorch, and ``hg.torch`` connects both. numpy alone is needed.
+"""
+
+import importlib
+
+from . import ops
+from ._core import Graph, Memory, ProfileRow, Value, Var, VulkanTensor, evaluate
+from ._core import hvp, jacobian, vjp
+from ._core import version as __version__
+from ._devices import DeviceInfo, devices
+from ._errors import (
+    CorruptModelError,
+    DeviceLostError,
+    HologramError,
+    MismatchError,
+    NotFoundError,
+    UnsupportedError,
+)
+from ._executor import Executor, create_executor_for_tensor, from_vulkan, to_vulkan
+from ._kernel import Kernel, kernel
+from ._model import Library, Model, Profile, Session, TensorSpec, load, save_library
+from ._tensors import from_numpy, from_torch, match_device, to_numpy, to_torch
+from ._tensors import validate_tensor_compatible
+from ._train import SGD, Adam, AdamW, RMSprop, Schedule, Trainer
+
+# Imported when they are first used, for they take time or need torch.
+_LAZY = {
+    "convert": ("._convert", "convert"),
+    "Report": ("._convert", "Report"),
+    "nn": (".nn", None),
+    "torch": (".torch", None),
+    "distributed": (".distributed", None),
+}
+
+
+def __getattr__(name):
+    if name not in _LAZY:
+        raise AttributeError(f"module 'hologram' has no attribute '{name}'")
+    module, attribute = _LAZY[name]
+    value = importlib.import_module(module, __name__)
+    if attribute is not None:
+        value = getattr(value, attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted(set(globals()) | set(_LAZY))

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where single ops run, and tensors that stay there."""
+
+from . import _core, ops
+
+
+class Executor:
+    """Runs ops at once on one device: ``with hg.Executor(backend="vulkan") as ex: ex.add(a, b)``.
+
+    ``backend`` is "cpu", "vulkan" (an error where there is none), or "auto" (a device where there is one, else
+    the CPU; ``notes`` says which and why). It has every op of ``hg.ops`` as a method, and inside of ``with``
+    those of ``hg.ops`` run here, too. Plans of calls are kept. Any thread may use it.
+    """
+
+    def __init__(self, backend="auto", *, threads=0, seed=0, gpu_name=""):
+        if backend not in ("cpu", "vulkan", "auto", "automatic"):
+            raise ValueError(f"there is no backend '{backend}'; the backends are 'cpu', 'vulkan' and 'auto'")
+        self._base = _core.ExecutorBase(backend, threads, seed, gpu_name)
+        self._tokens = []
+
+    def _open(self):
+        if self._base is None:
+            raise RuntimeError("the executor was freed")
+        return self._base
+
+    @property
+    def backend(self):
+        """ "cpu" or "vulkan"."""
+        return self._open().device_()
+
+    device = backend
+
+    @property
+    def notes(self):
+        """What one should know of how the device was chosen."""
+        return self._open().notes_()
+
+    @property
+    def gpu_name(self):
+        return self._open().gpu_name_()
+
+    def counters(self):
+        """Plans made and found; on a device also uploads, downloads, their bytes, and submits."""
+        return self._open().counters_()
+
+    def seed(self, seed):
+        """Random ops begin again as those of a new executor with this seed."""
+        self._open().seed_(seed)
+
+    def call(self, op, *args, **kwargs):
+        """Any op by name."""
+        return getattr(self, op)(*args, **kwargs)
+
+    def to_vulkan(self, tensor):
+        """The tensor, or each of a list or tuple, on this executor's device, in one submission."""
+        return self._open().to_vulkan_(_device_values(tensor))
+
+    def free(self):
+        """Frees the plans; every later use is an error."""
+        if self._base is not None:
+            self._base.close_()
+            self._base = None
+
+    close = free
+
+    @property
+    def is_freed(self):
+        return self._base is None
+
+    def __enter__(self):
+        self._open()
+        self._tokens.append(ops._current.set(self))
+        return self
+
+    def __exit__(self, *unused):
+        ops._current.reset(self._tokens.pop())
+        if not self._tokens:
+            self.free()
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        function = getattr(ops, name)
+
+        def run(*args, **kwargs):
+            self._open()
+            token = ops._current.set(self)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                ops._current.reset(token)
+
+        run.__name__ = name
+        run.__doc__ = function.__doc__
+        return run
+
+    def __dir__(self):
+        return sorted(set(super().__dir__()) | set(ops.__all__))
+
+    def __repr__(self):
+        return "Executor(freed)" if self._base is None else f"Executor(backend='{self.backend}')"
+
+
+def create_executor_for_tensor(tensor):
+    """An executor for where a tensor lies: the Vulkan device of a VulkanTensor, else the CPU."""
+    if isinstance(tensor, _core.VulkanTensor) and tensor.is_on_device:
+        return _vulkan() or Executor("cpu")
+    return Executor("cpu")
+
+
+_shared = []
+
+
+def _vulkan():
+    """The executor of the innermost ``with`` where that is on a device, else one that to_vulkan() and its like
+    share; None where there is no GPU. (A software device is taken only by name, by such a ``with``.)"""
+    current = ops._current.get()
+    if current is not None and current.backend == "vulkan":
+        return current
+    if not _shared or _shared[0].is_freed:
+        _shared[:] = [Executor("auto")]
+    return _shared[0] if _shared[0].backend == "vulkan" else None
+
+
+def _device_values(tensor):
+    """Shaders compute in f32: f64 is cast; integers stay."""
+    if isinstance(tensor, (list, tuple)):
+        return type(tensor)(_device_values(each) for each in tensor)
+    dtype = str(getattr(tensor, "dtype", ""))
+    if dtype in ("float64", "torch.float64"):
+        return tensor.float() if dtype.startswith("torch") else tensor.astype("float32")
+    if hasattr(tensor, "detach"):
+        return tensor.detach().cpu()
+    return tensor
+
+
+def to_vulkan(tensor, keep_on_gpu=True):
+    """A tensor, or a list or tuple of them, as VulkanTensors in one upload; lists keep their type.
+
+    float64 is cast to float32, integers stay. With ``keep_on_gpu=False``, or where there is no Vulkan device,
+    the elements are on the host.
+    """
+    executor = _vulkan()
+    if executor is not None and keep_on_gpu:
+        return executor.to_vulkan(tensor)
+
+    def one(each):
+        return _core.copy(_device_values(each), "array")
+
+    if isinstance(tensor, (list, tuple)):
+        return type(tensor)(one(each) for each in tensor)
+    return one(tensor)
+
+
+def from_vulkan(array, device="cpu"):
+    """The elements of a VulkanTensor, or of each of a list or tuple: as a torch tensor on ``device`` where torch
+    is there, else as a numpy array."""
+    if isinstance(array, (list, tuple)):
+        return type(array)(from_vulkan(each, device) for each in array)
+    if not isinstance(array, _core.VulkanTensor):
+        raise TypeError(f"from_vulkan takes a VulkanTensor, not a {type(array).__name__}")
+    if str(device) == "numpy":
+        return array.numpy()
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        return array.numpy()
+    return array.torch().to(device)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops of one's own, written as expressions."""
+
+from . import _core
+
+
+class Kernel(_core.KernelBase):
+    """A function of one element that runs over whole tensors; ``hg.kernel`` makes one.
+
+    Called with numbers, numpy arrays or torch tensors, in the order of ``parameters`` or by name; they
+    broadcast. With torch tensors that require a gradient it takes part in autograd. Structs are dicts.
+    """
+
+    _options = None
+
+    def __call__(self, *args, out=None, shape=None, **kwargs):
+        named = self._named(args, kwargs)
+        for value in named.values():
+            if getattr(value, "requires_grad", False):
+                import torch
+
+                if torch.is_grad_enabled():
+                    if out is not None:
+                        raise ValueError(f"kernel '{self.name}': out= takes no part in autograd; use torch.no_grad()")
+                    from .torch._kernel import apply
+
+                    return apply(self, named, shape)
+        return self.call_(named, out, shape)
+
+    def _named(self, args, kwargs):
+        names = self.parameters
+        # "p.mass" and "p.speed" are the members of one argument p.
+        roots = list(dict.fromkeys(name.split(".", 1)[0] for name in names))
+        if len(args) > len(roots):
+            raise TypeError(f"kernel '{self.name}' takes {len(roots)} arguments ({', '.join(roots)}), {len(args)} are given")
+        named = dict(zip(roots, args))
+        for name, value in kwargs.items():
+            if name in named:
+                raise TypeError(f"kernel '{self.name}' has two values for '{name}'")
+            if name not in roots:
+                raise TypeError(f"kernel '{self.name}' has no parameter '{name}'; it has {', '.join(roots)}")
+            named[name] = value
+        return {name: _plain(value) for name, value in named.items()}
+
+    def gradients(self, *args, wrt=None, output_gradients=None, shape=None, **kwargs):
+        """Gradients of the sum of the outputs times their gradients by the parameters of ``wrt``, by name."""
+        named = self._named(args, kwargs)
+        names = list(wrt) if wrt is not None else self.parameters
+        if output_gradients is not None and not isinstance(output_gradients, (list, tuple)):
+            output_gradients = [output_gradients]
+        found = self.gradients_(named, names, output_gradients, shape)
+        return dict(zip(names, found))
+
+    def __reduce__(self):
+        return (_make, self._options)
+
+    def __repr__(self):
+        return f"Kernel({self.name}({', '.join(self.parameters)}) -> {', '.join(self.outputs)})"
+
+
+def _plain(value):
+    """numpy's numbers as Python's, which adapt to the dtype of what they meet."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0 and not hasattr(value, "__setitem__"):
+        return value.item()
+    return value
+
+
+def _make(name, text, strict, backward, options):
+    made = Kernel(name, text, strict, backward, options)
+    made._options = (name, text, strict, backward, options)
+    return made
+
+
+def kernel(name, text, *, strict=False, backward="", **options):
+    """A kernel of a formula: ``hg.kernel("polynomial", "a*x*x + b*x + c")(a=2, b=8, c=-1, x=x)``.
+
+    docs/expressions.md has the language. ``backward`` puts other gradients in the place of the automatic ones:
+    ``"dx = dy * 2"`` for a parameter x and an output y (``dout`` where the output has no name). ``strict`` lets
+    only numbers broadcast. ``options`` are those of a session: ``device``, ``threads``, ...
+    """
+    return _make(name, text, strict, backward, options)

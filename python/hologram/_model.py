@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models: load, call, look inside."""
+
+import html
+import os
+from typing import NamedTuple
+
+from . import _core
+from ._errors import NotFoundError
+from ._tree import rebuild_of
+
+Session = _core.Session
+
+
+class TensorSpec(NamedTuple):
+    """Name, dtype and shape of an input or output. Open sizes are text, such as ``"n"``."""
+
+    name: str
+    dtype: str
+    shape: tuple
+
+
+class Profile:
+    """What each node of a model took in one run.
+
+    ``rows`` are the nodes, the slowest first, each with ``node op kernel module ms flops bytes``.
+    ``str()`` is a table; notebooks show it as one.
+    """
+
+    def __init__(self, rows):
+        self.rows = sorted(rows, key=lambda row: -row.ms)
+        self.total_ms = sum(row.ms for row in rows)
+
+    _HEAD = ("node", "op", "kernel", "ms", "%", "GFLOP/s", "bytes")
+
+    def _cells(self):
+        for row in self.rows:
+            share = 100 * row.ms / self.total_ms if self.total_ms > 0 else 0
+            speed = row.flops / row.ms / 1e6 if row.ms > 0 else 0
+            yield (row.node, row.op, row.kernel, f"{row.ms:.4f}", f"{share:.1f}", f"{speed:.2f}", str(row.bytes))
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __iter__(self):
+        return iter(self.rows)
+
+    def __str__(self):
+        table = [self._HEAD, *self._cells()]
+        widths = [max(len(line[i]) for line in table) for i in range(len(self._HEAD))]
+        lines = []
+        for line in table:
+            words = [w.ljust(n) if i < 3 else w.rjust(n) for i, (w, n) in enumerate(zip(line, widths))]
+            lines.append("  ".join(words).rstrip())
+        lines.append(f"total {self.total_ms:.4f} ms")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        def line(cells, tag):
+            return "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
+
+        body = "".join(line(cells, "td") for cells in self._cells())
+        return f"<table><caption>{self.total_ms:.4f} ms</caption>{line(self._HEAD, 'th')}{body}</table>"
+
+
+def _session_profile(self, *args, **kwargs):
+    """The time of each node: of a call with these inputs, or without any of the last call.
+
+    The session must have been made with ``profile=True``.
+    """
+    if args or kwargs:
+        self(*args, **kwargs)
+    return Profile(self._rows())
+
+
+Session.profile = _session_profile
+
+
+class Model(_core.ModelBase):
+    """A model of a ``.hgm`` file. Call it to run it; ``hg.load`` makes one.
+
+    Inputs are given in order or by name, as numpy arrays, torch tensors, or anything with DLPack or the
+    buffer protocol. They are borrowed, not copied. Outputs are torch tensors where an input is one, else
+    numpy arrays; ``out=`` takes arrays to write to. Several outputs are a tuple, or what the module that
+    was converted returned. The GIL is released while it runs, and any thread may call.
+    """
+
+    _default = None
+    _last = None
+    _tree = None
+
+    @classmethod
+    def _of(cls, base, tree=None):
+        model = cls(base)
+        model._tree = tree
+        return model
+
+    def __call__(self, *args, **kwargs):
+        session = self._default
+        if session is None:
+            session = self.session()
+            self._default = session
+        return session(*args, **kwargs)
+
+    run = __call__
+
+    def session(self, **options):
+        """A session with options of its own, which is called as the model is.
+
+        ``device`` ("cpu", "vulkan", "auto"), ``threads`` (0: as many as OpenMP takes), ``memory_limit``
+        (bytes, or "512M"), ``precision`` ("float32", "bfloat16": weights), ``low_memory``, ``autotune``,
+        ``tuning``, ``profile``, ``dims`` (sizes to plan for at once), ``seed``, ``checkpoint``,
+        ``gpu_name``, ``most_rounds``, ``kernels``, ``disabled_passes``.
+        """
+        made = self.session_(options)
+        if self._tree is not None:
+            made._set_rebuild(rebuild_of(self._tree))
+        return made
+
+    @property
+    def inputs(self):
+        """A TensorSpec for each input, in order."""
+        return [TensorSpec(*spec) for spec in self.inputs_]
+
+    @property
+    def outputs(self):
+        """A TensorSpec for each output, in order."""
+        return [TensorSpec(*spec) for spec in self.outputs_]
+
+    @property
+    def graph(self):
+        """The graph: ``print(m.graph)`` shows it as text, a notebook draws it."""
+        return self.graph_
+
+    def memory(self, **dims):
+        """Bytes that a run needs, exact before the first one, for these sizes or those of the last call."""
+        if self._default is None:
+            self._default = self.session()
+        return self._default.memory(**dims)
+
+    def flops(self, **dims):
+        """Multiplications and additions of one run."""
+        if self._default is None:
+            self._default = self.session()
+        return self._default.flops(**dims)
+
+    def profile(self, *args, repeat=3, **kwargs):
+        """Runs the model and gives the time of each node, of the last of ``repeat`` runs.
+
+        Without inputs it takes zeros, with 1 for each open size that is not given by name.
+        """
+        names = {spec.name for spec in self.inputs}
+        symbols = set(self.graph.symbols)
+        dims = {key: kwargs.pop(key) for key in list(kwargs) if key in symbols and key not in names}
+        if not args and not kwargs:
+            args = self._zeros(dims)
+        session = self.session(profile=True)
+        for _ in range(max(1, repeat)):
+            session(*args, **kwargs)
+        return session.profile()
+
+    def _zeros(self, dims):
+        import numpy as np
+
+        sizes = {name: 1 for name in self.graph.symbols}
+        sizes.update(dims)
+        out = []
+        for spec in self.inputs:
+            shape = tuple(_size(dim, sizes) for dim in spec.shape)
+            out.append(np.zeros(shape, _core.numpy_dtype(spec.dtype)))
+        return out
+
+    def memory_svg(self, **dims):
+        """The arena over the steps of a run, drawn as an SVG file."""
+        if self._default is None:
+            self._default = self.session()
+        return _core.draw_memory(self._default, dims)
+
+    def save(self, path):
+        """Writes a .hgm file; an old one stays until the new one is whole."""
+        self.save_(os.fspath(path))
+
+    def parameters(self):
+        """Weights by name, as numpy arrays that are read only."""
+        return self.parameters_()
+
+    def buffers(self):
+        """Buffers, such as running statistics, by name, as numpy arrays that are read only."""
+        return self.buffers_()
+
+    def state_dict(self):
+        """Parameters and buffers by name, as torch tensors of their own."""
+        arrays = {**self.parameters_(), **self.buffers_()}
+        return {
+            name: _core.copy(array, "torch") for name, array in arrays.items() if not name.startswith("train/")
+        }
+
+    def __reduce__(self):
+        return (_read, (self.serialize(), self._tree))
+
+    def __repr__(self):
+        def words(specs):
+            return ", ".join(f"{s.name}: {s.dtype}[{', '.join(map(str, s.shape))}]" for s in specs)
+
+        return f"Model({words(self.inputs)} -> {words(self.outputs)})"
+
+
+def _graph_model(self):
+    """A Model of the graph as it is now."""
+    return Model._of(self.model_())
+
+
+_core.Graph.model = _graph_model
+
+
+def _size(dim, sizes):
+    """A size that is a number or an expression of symbols."""
+    if isinstance(dim, int):
+        return dim
+    names = {**sizes, "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "min": min, "max": max}
+    return int(eval(dim, {"__builtins__": {}}, names))  # noqa: S307 - written by the library
+
+
+def _read(data, tree=None):
+    return Model._of(_core.ModelBase.read(data), tree)
+
+
+class Library:
+    """Functions by name in one file, which share their weights: ``library.polynomial(x)``."""
+
+    def __init__(self, base=None):
+        self._base = base if base is not None else _core.LibraryBase()
+        self._models = {}
+
+    def functions(self):
+        """Names, in the order in which they were added."""
+        return self._base.functions()
+
+    def function(self, name):
+        """The function, as a Model."""
+        if name not in self._models:
+            self._models[name] = Model._of(self._base.function_(name))
+        return self._models[name]
+
+    def add(self, name, model):
+        """Takes the model over under a name that is new."""
+        self._base.add_(name, model)
+
+    def save(self, path):
+        """Writes one .hgm file."""
+        self._base.save_(os.fspath(path))
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return self.function(name)
+        except NotFoundError as error:
+            raise AttributeError(str(error)) from None
+
+    def __getitem__(self, name):
+        return self.function(name)
+
+    def __contains__(self, name):
+        return name in self._base.functions()
+
+    def __len__(self):
+        return len(self._base.functions())
+
+    def __iter__(self):
+        return iter(self._base.functions())
+
+    def __dir__(self):
+        return sorted(set(super().__dir__()) | set(self._base.functions()))
+
+    def __reduce__(self):
+        return (_read_library, (self._base.serialize(),))
+
+    def __repr__(self):
+        return f"Library({', '.join(self._base.functions())})"
+
+
+def _read_library(data):
+    return Library(_core.LibraryBase.read(data))
+
+
+def save_library(functions, path):
+    """Writes models by name as one library, whose functions share equal weights."""
+    library = Library()
+    for name, model in functions.items():
+        library.add(name, model)
+    library.save(path)
+
+
+def load(source, *, verify_weights=False):
+    """Reads a ``.hgm`` file: a Model, or a Library where the file holds functions by name.
+
+    ``source`` is a path, bytes, or an open binary file. Weights are used from the file where it lies, and
+    read when they are needed; ``verify_weights`` holds all of them against their checksums.
+    Raises FileNotFoundError, CorruptModelError (what and where), or UnsupportedError.
+    """
+    if hasattr(source, "read"):
+        source = source.read()
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        data = bytes(source)
+        try:
+            return Model._of(_core.ModelBase.read(data))
+        except (_core_errors()) as error:
+            return _library_or(error, lambda: _core.LibraryBase.read(data))
+    path = os.fspath(source)
+    if not os.path.exists(path):
+        raise NotFoundError(f"{path}: there is no such file")
+    try:
+        return Model._of(_core.ModelBase.load_file(path, verify_weights))
+    except _core_errors() as error:
+        return _library_or(error, lambda: _core.LibraryBase.load_file(path))
+
+
+def _core_errors():
+    from ._errors import HologramError
+
+    return (HologramError, ValueError)
+
+
+def _library_or(error, read):
+    """The library, where that is what the file is; else the error of reading it as a model."""
+    try:
+        return Library(read())
+    except Exception:
+        raise error from None

@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training: one planned graph of forward, backward and update."""
+
+import os
+import sys
+
+from . import _core
+from ._model import Model, Profile
+from ._tree import flatten
+
+
+def _optimizer(kind, **options):
+    return {"kind": kind, **{name: value for name, value in options.items() if value is not None}}
+
+
+def SGD(lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, maximize=False):
+    """torch.optim.SGD's steps."""
+    return _optimizer("sgd", lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
+                      nesterov=nesterov, maximize=maximize)  # fmt: skip
+
+
+def Adam(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, maximize=False):
+    """torch.optim.Adam's steps."""
+    return _optimizer("adam", lr=lr, beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=weight_decay,
+                      amsgrad=amsgrad, maximize=maximize)  # fmt: skip
+
+
+def AdamW(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False, maximize=False):
+    """torch.optim.AdamW's steps."""
+    return _optimizer("adamw", lr=lr, beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=weight_decay,
+                      amsgrad=amsgrad, maximize=maximize)  # fmt: skip
+
+
+def RMSprop(lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, maximize=False):
+    """torch.optim.RMSprop's steps."""
+    return _optimizer("rmsprop", lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum,
+                      centered=centered, maximize=maximize)  # fmt: skip
+
+
+def Schedule(kind, **options):
+    """How the rate changes: "constant", "step", "exponential", "linear", "cosine", "one_cycle", "plateau".
+
+    Options: ``by_epoch warmup total period gamma min_lr start end rise div_factor final_div_factor patience
+    cooldown threshold``, as in hg/train.h.
+    """
+    return {"kind": kind, **options}
+
+
+def _listed(value, make):
+    """None, one, or a list of what `make` understands, as a list."""
+    if value is None:
+        return []
+    return [make(each) for each in (value if isinstance(value, (list, tuple)) else [value])]
+
+
+def _kind(value):
+    return dict(value) if isinstance(value, dict) else {"kind": value}
+
+
+class Event(dict):
+    """What callbacks get after each batch and each epoch: ``step steps epoch epochs loss lr ms is_epoch
+    is_best``, and at the end of an epoch with validation data ``val_loss`` and ``val_metrics``. Attributes, too."""
+
+    def __getattr__(self, name):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class History(list):
+    """The events of the epochs, in order. ``history["loss"]`` is the list of one value of each."""
+
+    def __getitem__(self, key):
+        if isinstance(key, str):
+            return [event.get(key) for event in self]
+        return super().__getitem__(key)
+
+
+class Trainer:
+    """Trains a model: forward, backward and update are one planned graph.
+
+    ``loss`` is a name ("cross_entropy", "mse", "l1", "smooth_l1", "huber", "nll", "bce", "bce_with_logits",
+    "kl_div", "output"), a dict with ``kind`` and options (``reduction label_smoothing ignore_index
+    class_weights weight output target ...``), or a list of such. ``optimizer`` is a name ("sgd", "adam",
+    "adamw", "rmsprop") or what ``hg.SGD``, ``hg.Adam``, ``hg.AdamW``, ``hg.RMSprop`` give; ``lr``,
+    ``momentum`` and ``weight_decay`` are its options where it is a name. Further: ``schedule`` (a name or
+    ``hg.Schedule``), ``metrics`` ("accuracy", "mean_error"), ``rules`` (dicts with ``pattern`` and ``lr``,
+    ``weight_decay`` or ``frozen``), ``penalties``, ``clip_norm``, ``clip_value``, ``accumulate``, ``mode``
+    ("training", "as-traced"), ``compute`` ("float32", "bfloat16", "float16"), ``resume``, and the options of a
+    session. The model is not changed: ``model()`` and ``save()`` give the trained one.
+    """
+
+    _OWN = ("penalties", "rules", "clip_norm", "clip_value", "accumulate", "mode", "compute", "resume")
+
+    def __init__(self, model, loss="mse", optimizer="adamw", *, lr=None, momentum=None, weight_decay=None,
+                 schedule=None, metrics=(), **options):  # fmt: skip
+        if isinstance(model, (str, os.PathLike)):
+            from ._model import load
+
+            model = load(model)
+        step = _kind(optimizer)
+        for name, value in (("lr", lr), ("momentum", momentum), ("weight_decay", weight_decay)):
+            if value is not None:
+                step[name] = value
+        given = {name: options.pop(name) for name in self._OWN if name in options}
+        given["losses"] = _listed(loss, _kind)
+        given["metrics"] = _listed(metrics, _kind)
+        given["optimizer"] = step
+        if schedule is not None:
+            given["schedule"] = _kind(schedule)
+        given["session"] = options
+        self._tree = model._tree
+        self._base = _core.TrainerBase.create(model, given)
+        self._targets = list(dict.fromkeys(each.get("target", "target") for each in given["losses"] if each["kind"] != "output"))
+        self._inputs = len(model.inputs)
+        self._names = {"parameters": list(model.parameters_()), "buffers": list(model.buffers_())}
+        self._metrics = [each["kind"] for each in given["metrics"]]
+        self.history = History()
+
+    # -- Steps ------------------------------------------------------------------------------------
+
+    def _split(self, batch):
+        """Inputs and targets of one batch: (x, y), nested or flat, or a dict by name."""
+        leaves, _ = flatten(batch)
+        count = self._inputs + len(self._targets)
+        if len(leaves) != count:
+            raise ValueError(
+                f"a batch has {len(leaves)} tensors; the model takes {self._inputs} inputs and {len(self._targets)} targets"
+            )
+        return leaves[: self._inputs], leaves[self._inputs :]
+
+    def step(self, inputs, targets=None):
+        """One batch: forward, backward and update. Returns the loss before the update."""
+        batch = self._split([inputs] if targets is None else [inputs, targets])
+        return self._base.step_(*batch)
+
+    def fit(self, x, y=None, *, epochs=1, batch_size=32, shuffle=True, validation=None, validation_data=None,
+            callbacks=(), progress=None, patience=0, best_path="", finish=False):  # fmt: skip
+        """Epochs over arrays (``x`` and ``y``, each one or a list), or over an iterable of batches (``x`` alone).
+
+        The first dim of arrays counts samples; the last batch may be smaller. A batch of an iterable, such as
+        torch's DataLoader, is ``(x, y)``. ``validation`` (or ``validation_data``) is ``(x, y)``, or an iterable of
+        batches. ``callbacks`` are called with an event after each batch and each epoch, and end the training by
+        returning False. ``progress`` shows a bar: by default where standard error is a terminal. ``patience`` ends it
+        after so many epochs without a better loss; the best model goes to ``best_path``. With ``finish`` the
+        epochs of an interrupted training that was resumed are completed. Returns the events of the epochs.
+        """
+        callbacks = [callbacks] if callable(callbacks) else list(callbacks)
+        validation = validation if validation is not None else validation_data
+        bar = _Bar(progress)
+        history = History()
+
+        def tell(event):
+            go = True
+            for callback in callbacks:
+                go = (callback(event) is not False) and go
+            bar.show(event)
+            if event.is_epoch:
+                history.append(event)
+                self.history.append(event)
+            return go
+
+        try:
+            if y is None and not _is_array(x):
+                self._fit_batches(x, epochs, validation, tell, patience, best_path)
+            else:
+                self._fit_arrays(x, y, epochs, batch_size, shuffle, validation, tell, patience, best_path, finish)
+        finally:
+            bar.close()
+        return history
+
+    def _fit_arrays(self, x, y, epochs, batch_size, shuffle, validation, tell, patience, best_path, finish):
+        data = self._split([x] if y is None else [x, y])
+        held_out = None if validation is None else self._split(list(validation))
+        options = {
+            "epochs": epochs,
+            "batch": 0 if batch_size is None else batch_size,
+            "shuffle": bool(shuffle),
+            "finish": bool(finish),
+            "patience": patience,
+            "best_path": os.fspath(best_path),
+        }
+
+        def on_progress(progress):
+            return tell(self._event(progress))
+
+        self._base.fit_(*data, options, held_out, on_progress)
+
+    def _event(self, progress):
+        event = Event(progress)
+        if "validation" in event:
+            event["val_loss"], values = event.pop("validation")
+            event["val_metrics"] = dict(zip(self._metrics, values))
+        return event
+
+    def _fit_batches(self, batches, epochs, validation, tell, patience, best_path):
+        import time
+
+        if iter(batches) is batches and epochs > 1:
+            raise ValueError("an iterator gives its batches once; for more than one epoch give a list or a DataLoader")
+        best, since_best, step = float("inf"), 0, 0
+        known = len(batches) if hasattr(batches, "__len__") else 0
+        for epoch in range(1, epochs + 1):
+            began, total, samples = time.perf_counter(), 0.0, 0
+            for batch in batches:
+                start = time.perf_counter()
+                inputs, targets = self._split(batch)
+                loss = self._base.step_(inputs, targets)
+                step += 1
+                count = _samples(inputs, targets)
+                total += loss * count
+                samples += count
+                ms = (time.perf_counter() - start) * 1e3
+                event = Event(step=step, steps=epochs * known, epoch=epoch, epochs=epochs, loss=loss, lr=self.lr,
+                              ms=ms, is_epoch=False, is_best=False)  # fmt: skip
+                if not tell(event):
+                    return
+            if samples == 0:
+                raise ValueError("there are no batches")
+            event = Event(step=step, steps=epochs * known, epoch=epoch, epochs=epochs, loss=total / samples, lr=self.lr,
+                          ms=(time.perf_counter() - began) * 1e3, is_epoch=True)  # fmt: skip
+            judged = event["loss"]
+            if validation is not None:
+                judged, metrics = self._evaluate_any(validation)
+                event["val_loss"], event["val_metrics"] = judged, metrics
+            event["is_best"] = judged < best
+            if judged < best:
+                best, since_best = judged, 0
+                if best_path:
+                    self.save(best_path)
+            else:
+                since_best += 1
+            if not tell(event) or (patience and since_best >= patience):
+                return
+
+    def _evaluate_any(self, data):
+        """Of arrays (x, y), or the mean over an iterable of batches."""
+        if isinstance(data, tuple) and len(data) == 2 and all(_is_array(each) for each in flatten(data)[0]):
+            result = self.evaluate(*data)
+            return result.pop("loss"), result
+        total, samples, sums = 0.0, 0, {}
+        for batch in data:
+            inputs, targets = self._split(batch)
+            count = _samples(inputs, targets)
+            loss, metrics = self._base.evaluate_(inputs, targets, 0)
+            total += loss * count
+            samples += count
+            for name, value in zip(self._metrics, metrics):
+                sums[name] = sums.get(name, 0.0) + value * count
+        if samples == 0:
+            raise ValueError("there are no batches to validate with")
+        return total / samples, {name: value / samples for name, value in sums.items()}
+
+    def evaluate(self, x, y=None, *, batch_size=32):
+        """Loss and metrics in inference mode, as a dict, with the weights as they are now."""
+        inputs, targets = self._split([x] if y is None else [x, y])
+        loss, metrics = self._base.evaluate_(inputs, targets, 0 if batch_size is None else batch_size)
+        return {"loss": loss, **dict(zip(self._metrics, metrics))}
+
+    # -- State ------------------------------------------------------------------------------------
+
+    @property
+    def lr(self):
+        """The rate of the last update, or of the first to come. Setting it keeps the proportions of rules."""
+        return self._base.lr_()
+
+    @lr.setter
+    def lr(self, value):
+        self._base.set_lr_(value)
+
+    @property
+    def updates(self):
+        """Updates since training began, in earlier files, too."""
+        return self._base.updates_()
+
+    @property
+    def trained(self):
+        """Names of the parameters that are trained."""
+        return self._base.trained_()
+
+    @property
+    def notes(self):
+        """What one should know: layers that training mode could not change, samples that are left out."""
+        return self._base.notes_()
+
+    @property
+    def graph(self):
+        """The graph of a step, after the passes."""
+        return self._base.graph_()
+
+    def parameters(self):
+        """The weights by name, as numpy arrays in the trainer's own memory: what is written there counts."""
+        return {name: self._base.value_(name) for name in self._names["parameters"]}
+
+    def buffers(self):
+        """Running statistics by name, as numpy arrays in the trainer's own memory."""
+        return {name: self._base.value_(name) for name in self._names["buffers"] if not name.startswith("train/")}
+
+    def state_dict(self):
+        """Parameters and buffers by name, as torch tensors of their own."""
+        return {name: _core.copy(array, "torch") for name, array in {**self.parameters(), **self.buffers()}.items()}
+
+    def load_state_dict(self, state, strict=True):
+        """Takes over weights and buffers from torch tensors or numpy arrays by name."""
+        own = {**self.parameters(), **self.buffers()}
+        missing = [name for name in own if name not in state]
+        unexpected = [name for name in state if name not in own]
+        if strict and (missing or unexpected):
+            raise ValueError(f"missing keys: {missing}; unexpected keys: {unexpected}")
+        values = {name: _core.share(_detached(state[name]), "numpy") for name in own if name in state}
+        for name, value in values.items():
+            if value.shape != own[name].shape:
+                raise ValueError(f"'{name}' is {own[name].shape}, the value is {value.shape}")
+            if value.dtype != own[name].dtype:
+                raise ValueError(f"'{name}' is {own[name].dtype}, the value is {value.dtype}")
+        for name, value in values.items():
+            own[name][...] = value
+
+    def memory(self, **dims):
+        """Bytes of a step, exact before the first one where sizes are given."""
+        return self._base.memory_(dims)
+
+    def profile(self):
+        """The time of each node of the last step; of a trainer that was made with ``profile=True``."""
+        return Profile(self._base.rows_())
+
+    def model(self):
+        """The trained model, with the optimizer's state, from which training resumes bit by bit."""
+        return Model._of(self._base.model_(), self._tree)
+
+    def save(self, path):
+        """Writes model() to a .hgm file."""
+        self._base.save_(os.fspath(path))
+
+
+def _detached(tensor):
+    return tensor.detach() if hasattr(tensor, "detach") else tensor
+
+
+def _is_array(value):
+    return hasattr(value, "shape") or (
+        isinstance(value, (list, tuple)) and bool(value) and all(hasattr(each, "shape") for each in flatten(value)[0])
+        and not isinstance(value[0], (list, tuple))
+    )  # fmt: skip
+
+
+def _samples(inputs, targets):
+    for tensor in (*targets, *inputs):
+        if tensor.shape:
+            return int(tensor.shape[0])
+    return 1
+
+
+class _Bar:
+    """tqdm's bar where it is installed and wanted."""
+
+    def __init__(self, wanted):
+        self._make = None
+        if wanted is None:
+            wanted = sys.stderr is not None and sys.stderr.isatty()
+        if wanted:
+            try:
+                from tqdm.auto import tqdm
+
+                self._make = tqdm
+            except ImportError:
+                pass
+        self._bar = None
+
+    def show(self, event):
+        if self._make is None:
+            return
+        if self._bar is None:
+            self._bar = self._make(total=event.get("steps") or None, unit="batch")
+        if event.is_epoch:
+            words = {"epoch": f"{event.epoch}/{event.epochs}", "loss": f"{event.loss:.4g}"}
+            if "val_loss" in event:
+                words["val_loss"] = f"{event.val_loss:.4g}"
+            self._bar.set_postfix(words)
+        else:
+            self._bar.update(1)
+
+    def close(self):
+        if self._bar is not None:
+            self._bar.close()

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every op of the library as a function that runs at once: ``hg.ops.add(a, b, out=None)``.
+
+Inputs are numpy arrays, torch tensors (the result is one, too), tensors of an Executor, ``hg.Var``s (the
+result is an expression) or values of a ``hg.Graph`` (a node is added). Attributes follow the inputs, by place or by name. A number among the inputs takes
+the dtype of the first tensor; there is no promotion between tensors. ``out`` is an array, or a tuple of them
+for an op with several results. Ops run on the CPU, or where ``with hg.Executor(...)`` says.
+"""
+
+import contextvars
+import inspect
+import threading
+
+from . import _core
+
+_current = contextvars.ContextVar("hologram_executor", default=None)
+_local = threading.local()
+
+
+def _executor():
+    """The executor of the innermost ``with hg.Executor(...)``, or this thread's own on the CPU."""
+    executor = _current.get()
+    if executor is not None:
+        return executor._open()
+    executor = getattr(_local, "executor", None)
+    if executor is None:
+        executor = _local.executor = _core.ExecutorBase("cpu", 0, 0, "")
+    return executor
+
+
+def _builds(tensors):
+    """What builds an expression or a graph of these inputs, where they are none to compute with."""
+    for value in tensors:
+        if type(value) is _core.Var:
+            return _core.lazy_call
+        if type(value) is _core.Value:
+            return _core.graph_call
+    return None
+
+
+def _make(row):
+    name, text, inputs, attributes, outputs = row
+    is_variadic = bool(inputs) and inputs[-1][2]
+    order = []  # (name, is_input, default)
+    empty = inspect.Parameter.empty
+    for input_name, optional, variadic in inputs:
+        order.append((input_name, True, None if optional else () if variadic and len(inputs) > 1 else empty))
+    required = [a for a in attributes if a[3]]
+    optional = [a for a in attributes if not a[3]]
+    # What must be given stands before what need not be.
+    split = next((i for i, entry in enumerate(order) if entry[2] is not empty), len(order))
+    order[split:split] = [(a[0], False, empty) for a in required]
+    order += [(a[0], False, a[4]) for a in optional]
+    names = [entry[0] for entry in order]
+    input_names = [i[0] for i in inputs]
+    places = {n: i for i, n in enumerate(names)}
+    variadic_name = input_names[-1] if is_variadic else None
+
+    def function(*args, out=None, **kwargs):
+        if len(args) > len(names):
+            raise TypeError(f"{name}() takes at most {len(names)} arguments, {len(args)} are given: {text}")
+        given = dict(zip(names, args))
+        for key, value in kwargs.items():
+            if key not in places:
+                raise TypeError(f"{name}() has no argument '{key}': {text}")
+            if key in given:
+                raise TypeError(f"{name}() has two values for '{key}'")
+            given[key] = value
+        tensors = []
+        for n in input_names:
+            if n == variadic_name:
+                tensors.extend(given.pop(n, ()))
+            elif n in given:
+                tensors.append(given.pop(n))
+            else:
+                default = order[places[n]][2]
+                if default is empty:
+                    raise TypeError(f"{name}() needs '{n}': {text}")
+                tensors.append(None)
+        for attribute in required:
+            if attribute[0] not in given:
+                raise TypeError(f"{name}() needs '{attribute[0]}': {text}")
+        build = _builds(tensors)
+        if build is not None:
+            if out is not None:
+                raise TypeError(f"{name}() of expressions has no out=")
+            return build(name, tensors, given)
+        return _call(name, tensors, given, out)
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = __name__
+    function.__doc__ = text
+    parameters = [
+        inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default) for n, _, default in order
+    ]
+    parameters.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
+    try:
+        function.__signature__ = inspect.Signature(parameters)
+    except ValueError:  # a word of Python, or an optional argument before one that is not
+        pass
+    return function
+
+
+def _call(name, tensors, attributes, out):
+    for value in tensors:
+        if getattr(value, "requires_grad", False) and _grad_enabled():
+            from .torch._ops import call_with_gradient
+
+            return call_with_gradient(name, tensors, attributes, out)
+    return _executor().call(name, tensors, attributes, out)
+
+
+def _grad_enabled():
+    import torch
+
+    return torch.is_grad_enabled()
+
+
+_rows = {row[0]: row for row in _core.op_table()}
+__all__ = sorted(_rows)
+
+
+def __getattr__(name):
+    row = _rows.get(name)
+    if row is None:
+        import difflib
+
+        close = difflib.get_close_matches(name, _rows, 1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        raise AttributeError(f"there is no op '{name}'{hint}")
+    function = _make(row)
+    globals()[name] = function
+    return function
+
+
+def __dir__():
+    return __all__
+
+
+def call(op, *args, **kwargs):
+    """Any op by name."""
+    return getattr(__import__(__name__, fromlist=[op]), op)(*args, **kwargs)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model as a torch.nn.Module, forward and backward run by the library."""
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from .. import _core
+from .._model import load
+from .._tree import flatten, unflatten
+
+
+class _Halves:
+    """A model in one mode, as a forward and a backward session."""
+
+    def __init__(self, model, training, options):
+        parts = _core.split_gradients(model, training)
+        self.forward = parts["forward"].session_(options)
+        self.backward = parts["backward"].session_(options)
+        self.states, self.updated, self.trained = parts["states"], parts["updated"], parts["trained"]
+        self.inputs, self.outputs = parts["inputs"], parts["outputs"]
+        self.notes = parts["notes"]
+
+
+class _Call(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, halves, counts, sink, *tensors):
+        n_outputs, n_inputs = counts
+        results = halves.forward._run_list(list(tensors))
+        split = n_outputs + len(halves.updated)
+        sink.extend(results[n_outputs:split])
+        ctx.halves, ctx.counts = halves, counts
+        ctx.save_for_backward(*results[split:])
+        outputs = tuple(results[:n_outputs])
+        ctx.mark_non_differentiable(*(y for i, y in enumerate(outputs) if i not in halves.outputs))
+        ctx.set_materialize_grads(True)
+        return outputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *gradients):
+        halves, (n_outputs, n_inputs) = ctx.halves, ctx.counts
+        seeds = [gradients[i] for i in halves.outputs]
+        found = halves.backward._run_list([*ctx.saved_tensors, *seeds])
+        out = [None] * (n_inputs + len(halves.states))
+        for place, gradient in zip(halves.inputs, found):
+            out[place] = gradient
+        for name, gradient in zip(halves.trained, found[len(halves.inputs) :]):
+            out[n_inputs + halves.states.index(name)] = gradient
+        needed = ctx.needs_input_grad[3:]
+        return (None, None, None, *(g if need else None for g, need in zip(out, needed)))
+
+
+class Wrapped(torch.nn.Module):
+    """A model whose forward and backward run in Hologram; ``wrap`` makes it.
+
+    Its parameters and buffers have the names that they have in the model, are torch's own from now on, and are
+    used where they lie: torch.optim's steps are seen by the next call. ``train()`` and ``eval()`` do what they do
+    in PyTorch.
+    """
+
+    def __init__(self, model, **options):
+        super().__init__()
+        self._model, self._options, self._halves, self._plain = model, options, {}, None
+        self._names = {}
+        trained = None
+        parts = _core.split_gradients(model, True)
+        trained = set(parts["trained"])
+        named = {**{n: (a, True) for n, a in model.parameters_().items()},
+                 **{n: (a, False) for n, a in model.buffers_().items() if not n.startswith("train/")}}  # fmt: skip
+        seen = {}
+        for name, (array, is_parameter) in named.items():
+            address = (array.__array_interface__["data"][0], array.shape, is_parameter)
+            owner, leaf = self._owner(name)
+            if array.size and address in seen:
+                value = seen[address]
+            else:
+                value = _core.copy(array, "torch")
+                if is_parameter:
+                    value = torch.nn.Parameter(value, requires_grad=name in trained)
+                seen[address] = value
+            self._names[name] = (owner, leaf)
+            if is_parameter:
+                owner.register_parameter(leaf, value)
+            else:
+                owner.register_buffer(leaf, value)
+
+    def _owner(self, name):
+        """The submodule that a dotted name belongs to, made where it is not there."""
+        *path, leaf = name.split(".")
+        module = self
+        for part in path:
+            if part not in module._modules:
+                module.add_module(part, torch.nn.Module())
+            module = module._modules[part]
+        return module, leaf
+
+    def _value(self, name):
+        owner, leaf = self._names[name]
+        value = owner._parameters.get(leaf)
+        return value if value is not None else owner._buffers[leaf]
+
+    def _half(self):
+        if self.training not in self._halves:
+            self._halves[self.training] = _Halves(self._model, self.training, self._options)
+        return self._halves[self.training]
+
+    @property
+    def notes(self):
+        """What one should know: layers that training mode could not change."""
+        return list(self._half().notes)
+
+    def forward(self, *args, **kwargs):
+        model = self._model
+        leaves, _ = flatten(args)
+        names = [spec.name for spec in model.inputs]
+        order = dict(zip((n for n in names if n not in kwargs), leaves))
+        order.update(kwargs)
+        if set(order) != set(names) or len(leaves) + len(kwargs) != len(names):
+            raise TypeError(f"the model takes {', '.join(names)}; {len(leaves) + len(kwargs)} inputs are given")
+        inputs = [_tensor(order[name], name) for name in names]
+        half = self._half()
+        states = [self._value(name) for name in half.states]
+        sink = []
+        outputs = _Call.apply(half, (len(model.outputs), len(inputs)), sink, *inputs, *states)
+        with torch.no_grad():
+            for name, value in zip(half.updated, sink):
+                self._value(name).copy_(value)
+        if model._tree is not None:
+            return unflatten(model._tree, outputs)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def __reduce__(self):
+        return (_rebuild, (self._model, self._options, self.state_dict(), self.training))
+
+    def extra_repr(self):
+        return repr(self._model)
+
+
+def _rebuild(model, options, state, training):
+    made = Wrapped(model, **options)
+    made.load_state_dict(state)
+    return made.train(training)
+
+
+def _tensor(value, name):
+    if isinstance(value, torch.Tensor):
+        return value
+    if not _core.is_tensor(value):
+        raise TypeError(f"{name} is a {type(value).__name__}, not a tensor")
+    return _core.share(value, "torch")
+
+
+def wrap(model, **options):
+    """A torch.nn.Module of a Model, or of a path of one, that takes part in autograd.
+
+    Mix it with other layers, train it with torch.optim, save its state_dict. ``options`` are those of a session.
+    """
+    if not isinstance(model, _core.ModelBase):
+        model = load(model)
+    return Wrapped(model, **options)

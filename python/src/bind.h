@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each file adds to the module hologram._core.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace hg::python {
+
+namespace nb = nanobind;
+
+void bind_graph(nb::module_& m);
+void bind_model(nb::module_& m);
+void bind_devices(nb::module_& m);
+void bind_eager(nb::module_& m);
+void bind_kernels(nb::module_& m);
+void bind_lazy(nb::module_& m);
+void bind_train(nb::module_& m);
+
+}  // namespace hg::python

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/calls.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "python/src/interrupt.h"
+#include "python/src/options.h"
+
+namespace hg::python {
+namespace {
+
+constexpr double kShort = 2e7;  // operations: some milliseconds
+
+bool is_container(nb::handle object) {
+  return PyTuple_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr());
+}
+
+// Whether a list is made of tensors and not of numbers.
+bool is_structure(nb::handle object) {
+  if (PyDict_Check(object.ptr())) return true;
+  if (!is_container(object)) return false;
+  for (const nb::handle each : object)
+    if (is_tensor(each) || is_structure(each) || each.is_none()) return true;
+  return nb::len(object) == 0;
+}
+
+void flatten(nb::handle object, std::vector<nb::object>& out) {
+  if (object.is_none()) return;
+  if (!is_structure(object)) {
+    out.push_back(nb::borrow(object));
+    return;
+  }
+  if (PyDict_Check(object.ptr())) {
+    for (const auto& [key, value] : nb::borrow<nb::dict>(object)) flatten(value, out);
+    return;
+  }
+  for (const nb::handle each : object) flatten(each, out);
+}
+
+std::string names_of(const Graph& graph) {
+  std::string out;
+  for (const ValueId id : graph.inputs())
+    out += str_cat(out.empty() ? "" : ", ", graph.value_info(id).name);
+  return out;
+}
+
+bool has_open_size(const Shape& shape, const std::vector<std::string>& known) {
+  std::vector<std::string> symbols;
+  for (const Dim& dim : shape) dim.collect_symbols(symbols);
+  return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& symbol) {
+    return std::find(known.begin(), known.end(), symbol) == known.end();
+  });
+}
+
+}  // namespace
+
+Calls::Calls(const Model& model, SessionOptions options)
+    : model_(model), options_(std::move(options)), seen_fork_(is_forked()) {
+  const Graph& graph = model_.graph();
+  for (const ValueId id : graph.inputs())
+    input_names_.push_back(
+        nb::steal(PyUnicode_InternFromString(graph.value_info(id).name.c_str())));
+  const std::vector<std::string> symbols = graph.symbols();
+  for (const auto& [name, id] : graph.outputs())
+    is_open_.push_back(has_open_size(graph.value_info(id).type.shape, symbols));
+  for (const Node& node : graph.nodes()) has_control_ |= (node.op->def.traits & kControl) != 0;
+}
+
+std::unique_ptr<Calls::Lent> Calls::acquire(const std::vector<Borrowed>& inputs) {
+  const auto fits = [&](const std::unique_ptr<Lent>& lent) {
+    if (lent->inputs.size() != inputs.size()) return false;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (!(lent->inputs[i] == inputs[i].tensor.shape)) return false;
+    return true;
+  };
+  {
+    const std::scoped_lock lock(mutex_);
+    // OpenMP's threads are not there after a fork.
+    if (is_forked() && !seen_fork_) {
+      for (std::unique_ptr<Lent>& lent : free_) lent.release();
+      free_.clear();
+      options_.threads = 1;
+      seen_fork_ = true;
+    }
+    if (!free_.empty()) {
+      auto found = std::find_if(free_.rbegin(), free_.rend(), fits);
+      const auto at = found == free_.rend() ? free_.end() - 1 : std::next(found).base();
+      std::unique_ptr<Lent> lent = std::move(*at);
+      free_.erase(at);
+      return lent;
+    }
+  }
+  std::optional<Result<Session>> made;
+  {
+    const nb::gil_scoped_release released;
+    made.emplace(Session::create(model_, options_));
+  }
+  return std::unique_ptr<Lent>(new Lent{take(*std::move(made)), {}, {}, false});
+}
+
+void Calls::release(std::unique_ptr<Lent> lent) {
+  const std::scoped_lock lock(mutex_);
+  free_.push_back(std::move(lent));
+}
+
+std::vector<nb::object> Calls::run(std::vector<Borrowed>& inputs, nb::handle out, Kind kind) {
+  const size_t count = is_open_.size();
+  std::vector<Borrowed> given(count);
+  std::vector<nb::object> results(count);
+  const bool has_out = out.is_valid() && !out.is_none();
+  if (has_out) {
+    std::vector<nb::object> outs;
+    if (is_container(out))
+      for (const nb::handle each : out) outs.push_back(nb::borrow(each));
+    else
+      outs.push_back(nb::borrow(out));
+    if (outs.size() != count)
+      raise(PyExc_ValueError, str_cat("out has ", int64_t(outs.size()), " arrays, the model has ",
+                                      int64_t(count), " outputs"));
+    for (size_t i = 0; i < count; ++i) {
+      if (outs[i].is_none()) continue;
+      given[i] = Borrowed::from(outs[i], str_cat("out[", int64_t(i), "]"), true);
+      results[i] = outs[i];
+    }
+  }
+  std::unique_ptr<Lent> lent = acquire(inputs);
+  // A session that failed is let go of: whatever it borrowed ends with it.
+  Session& session = lent->session;
+  bool is_known = lent->inputs.size() == inputs.size() && lent->outputs.size() == count;
+  lent->inputs.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    is_known = is_known && lent->inputs[i] == inputs[i].tensor.shape;
+    lent->inputs[i] = inputs[i].tensor.shape;
+    check(session.set_input(static_cast<int>(i), ConstTensor(inputs[i].tensor)));
+  }
+  std::vector<Array> owned(count);
+  for (size_t i = 0; i < count; ++i) {
+    Tensor place;
+    if (results[i].is_valid()) {
+      place = given[i].tensor;
+    } else if (is_known && !is_open_[i]) {
+      owned[i] =
+          take(Array::allocate(session.output_type(static_cast<int>(i)).dtype, lent->outputs[i]));
+      place = owned[i].tensor();
+    }
+    check(session.set_output(static_cast<int>(i), place));
+  }
+  Status status;
+  if (is_known && lent->is_short) {
+    const nb::gil_scoped_release released;
+    status = session.run();
+  } else {
+    const Interrupt interrupt;
+    const nb::gil_scoped_release released;
+    status = session.run(interrupt.token());
+  }
+  check(status);
+  if (!is_known) {
+    lent->outputs.resize(count);
+    lent->is_short = !has_control_ && session.flops() < kShort;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (results[i].is_valid() && !is_open_[i]) {
+      if (!is_known) lent->outputs[i] = given[i].tensor.shape;
+      continue;
+    }
+    const Tensor tensor = take(session.output(static_cast<int>(i)));
+    if (results[i].is_valid()) {
+      if (!(tensor.shape == given[i].tensor.shape))
+        raise(PyExc_ValueError, str_cat("out[", int64_t(i), "] is ", given[i].tensor.shape,
+                                        ", the output is ", tensor.shape));
+      continue;
+    }
+    if (!is_known) lent->outputs[i] = tensor.shape;
+    if (!owned[i]) owned[i] = take(Array::copy_of(tensor));
+    results[i] = give(owned[i], kind);
+  }
+  release(std::move(lent));
+  return results;
+}
+
+void Calls::arrange(const nb::args& arguments, const nb::kwargs& named,
+                    std::vector<Borrowed>& inputs) {
+  const Graph& graph = model_.graph();
+  const size_t count = input_names_.size();
+  std::vector<nb::object> objects(count);
+  for (const auto& [key, value] : named) {
+    const auto found =
+        std::find_if(input_names_.begin(), input_names_.end(), [&](const nb::object& name) {
+          return name.ptr() == key.ptr() || PyUnicode_Compare(name.ptr(), key.ptr()) == 0;
+        });
+    if (found == input_names_.end())
+      raise(PyExc_TypeError,
+            str_cat("there is no input '", words(key), "'; the inputs are ", names_of(graph)));
+    objects[found - input_names_.begin()] = nb::borrow(value);
+  }
+  std::vector<nb::object> in_order;
+  bool is_flat = arguments.size() + named.size() <= count;
+  for (const nb::handle each : arguments) is_flat = is_flat && !is_container(each);
+  for (const nb::handle each : arguments)
+    if (is_flat)
+      in_order.push_back(nb::borrow(each));
+    else
+      flatten(each, in_order);
+  for (size_t i = 0; i < std::min(count, in_order.size()); ++i) {
+    if (objects[i].is_valid())
+      raise(PyExc_TypeError, str_cat("the input '", words(input_names_[i]), "' is given twice"));
+    objects[i] = in_order[i];
+  }
+  const auto missing = std::count_if(objects.begin(), objects.end(),
+                                     [](const nb::object& each) { return !each.is_valid(); });
+  if (in_order.size() + named.size() > count || missing > 0)
+    raise(PyExc_TypeError, str_cat("the model takes ", int64_t(count), " inputs (", names_of(graph),
+                                   "), ", int64_t(in_order.size() + named.size()), " are given"));
+  for (size_t i = 0; i < count; ++i) {
+    const ValueInfo& info = graph.value_info(graph.inputs()[i]);
+    inputs.push_back(Borrowed::from(objects[i], info.name, false, &info.type.dtype));
+  }
+}
+
+nb::object Calls::call(const nb::args& arguments, const nb::kwargs& named) {
+  std::vector<Borrowed> inputs;
+  inputs.reserve(input_names_.size());
+  nb::object out;
+  bool is_plain = named.size() == 0 && arguments.size() == input_names_.size();
+  for (size_t i = 0; is_plain && i < arguments.size(); ++i) is_plain = !is_container(arguments[i]);
+  if (is_plain) {
+    const Graph& graph = model_.graph();
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const ValueInfo& info = graph.value_info(graph.inputs()[i]);
+      inputs.push_back(Borrowed::from(arguments[i], info.name, false, &info.type.dtype));
+    }
+  } else {
+    nb::kwargs rest;
+    for (const auto& [key, value] : named) {
+      if (PyUnicode_CompareWithASCIIString(key.ptr(), "out") == 0 && !out.is_valid())
+        out = nb::borrow(value);
+      else
+        rest[key] = value;
+    }
+    arrange(arguments, rest, inputs);
+  }
+  Kind kind = Kind::numpy;
+  for (const Borrowed& input : inputs)
+    if (input.kind == Kind::torch) kind = Kind::torch;
+  std::vector<nb::object> results = run(inputs, out, kind);
+  if (out.is_valid() && !out.is_none()) return out;
+  if (rebuild_.is_valid() && !rebuild_.is_none()) return rebuild_(results);
+  if (results.size() == 1) return results[0];
+  nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(results.size())));
+  for (size_t i = 0; i < results.size(); ++i)
+    PyTuple_SetItem(tuple.ptr(), static_cast<Py_ssize_t>(i), results[i].release().ptr());
+  return tuple;
+}
+
+std::unique_ptr<Calls::Lent> Calls::planned(const nb::dict& dims) {
+  std::unique_ptr<Lent> lent = acquire({});
+  const auto sizes = dims_from(dims);
+  Status status;
+  if (!sizes.empty() || lent->inputs.empty()) {
+    lent->inputs.clear();
+    lent->outputs.clear();
+    lent->session.forget_tensors();
+    const nb::gil_scoped_release released;
+    status = lent->session.plan(sizes);
+  }
+  if (!status.ok()) raise(status);
+  return lent;
+}
+
+Memory Calls::memory(const nb::dict& dims) {
+  std::unique_ptr<Lent> lent = planned(dims);
+  const Memory memory = take(lent->session.memory());
+  release(std::move(lent));
+  return memory;
+}
+
+double Calls::flops(const nb::dict& dims) {
+  std::unique_ptr<Lent> lent = planned(dims);
+  const double flops = lent->session.flops();
+  release(std::move(lent));
+  return flops;
+}
+
+std::string Calls::report(const nb::dict& dims) {
+  std::unique_ptr<Lent> lent = planned(dims);
+  const std::string report = lent->session.report();
+  release(std::move(lent));
+  return report;
+}
+
+std::vector<ArenaBlock> Calls::arena_blocks(const nb::dict& dims) {
+  std::unique_ptr<Lent> lent = planned(dims);
+  const std::vector<ArenaBlock> blocks = lent->session.arena_blocks();
+  release(std::move(lent));
+  return blocks;
+}
+
+Graph Calls::compiled_graph(const nb::dict& dims) {
+  std::unique_ptr<Lent> lent = planned(dims);
+  Graph graph = lent->session.compiled_graph();
+  release(std::move(lent));
+  return graph;
+}
+
+std::vector<ProfileRow> Calls::profile() {
+  if (!options_.profile)
+    raise(PyExc_ValueError, "only a session that was made with profile=True has a profile");
+  const std::scoped_lock lock(mutex_);
+  if (free_.empty()) raise(PyExc_ValueError, "nothing ran yet");
+  return free_.back()->session.profile();
+}
+
+nb::bytes Calls::tuning() {
+  const std::scoped_lock lock(mutex_);
+  if (free_.empty()) raise(PyExc_ValueError, "nothing ran yet");
+  const std::vector<std::byte> bytes = free_.back()->session.tuning();
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+void bind_calls(nb::module_& m) {
+  nb::class_<Memory>(m, "Memory", "Bytes that a session needs; exact before the first run.")
+      .def_ro("peak_bytes", &Memory::peak_bytes, "all that the session holds while it runs")
+      .def_ro("arena_bytes", &Memory::arena_bytes, "activations and workspaces")
+      .def_ro("arena_lower_bound", &Memory::arena_lower_bound,
+              "largest sum of bytes alive at one step")
+      .def_ro("weights_bytes", &Memory::weights_bytes, "as loaded")
+      .def_ro("packed_bytes", &Memory::packed_bytes, "copies of weights made for kernels")
+      .def_ro("extra_flops", &Memory::extra_flops,
+              "of a run, for values computed again to save memory")
+      .def_ro("device_bytes", &Memory::device_bytes, "on the device");
+  nb::class_<ProfileRow>(m, "ProfileRow", "What one node took in the last run.")
+      .def_ro("node", &ProfileRow::node)
+      .def_ro("op", &ProfileRow::op)
+      .def_ro("kernel", &ProfileRow::kernel)
+      .def_ro("module", &ProfileRow::module)
+      .def_ro("ms", &ProfileRow::ms)
+      .def_ro("flops", &ProfileRow::flops)
+      .def_ro("bytes", &ProfileRow::bytes, "read and written");
+  nb::class_<Calls>(
+      m, "Session",
+      "Runs a model with options of its own. Any thread may call it: each call takes a "
+      "free session of the library, which keeps the plans of the sizes it has seen.")
+      .def("__call__", &Calls::call, nb::arg("args"), nb::arg("kwargs"),
+           "Runs the model. Inputs are borrowed, not copied; outputs are numpy arrays, or torch "
+           "tensors "
+           "where an input is one. out= takes arrays to write to.")
+      .def(
+          "memory",
+          [](Calls& calls, const nb::kwargs& dims) { return calls.memory(nb::dict(dims)); },
+          "Memory for these sizes, such as n=4, or for those of the last call.")
+      .def(
+          "flops", [](Calls& calls, const nb::kwargs& dims) { return calls.flops(nb::dict(dims)); },
+          "Multiplications and additions of one run.")
+      .def(
+          "report",
+          [](Calls& calls, const nb::kwargs& dims) { return calls.report(nb::dict(dims)); },
+          "Devices, kernels and passes, as text.")
+      .def(
+          "_run_list",
+          [](Calls& calls, const nb::list& tensors) {
+            std::vector<Borrowed> inputs;
+            for (const nb::handle each : tensors)
+              inputs.push_back(Borrowed::from(each, str_cat("input ", int64_t(inputs.size()))));
+            nb::list out;
+            for (nb::object& each : calls.run(inputs, nb::handle(), Kind::torch)) out.append(each);
+            return out;
+          },
+          "Torch tensors in the order of the inputs; the outputs as a list of them.")
+      .def("_rows", &Calls::profile)
+      .def("tuning", &Calls::tuning, "What autotune=True measured so far, for the option tuning=.")
+      .def("_set_rebuild", &Calls::set_rebuild, nb::arg("rebuild").none());
+}
+
+}  // namespace hg::python

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions of one model with equal options, lent to calls: any number of threads may call, each
+// with a session of its own, which keeps the plans of the sizes it has seen.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "hg/session.h"
+#include "python/src/tensors.h"
+
+namespace hg::python {
+
+class Calls {
+ public:
+  Calls(const Model& model, SessionOptions options);
+
+  // y = calls(x): arguments in order and by name, lists, tuples and dicts among them flattened.
+  // `out`: an array, or a sequence of them and of None, for each output.
+  nb::object call(const nb::args& arguments, const nb::kwargs& named);
+  // The same for tensors in the order of the inputs, outputs as a list.
+  std::vector<nb::object> run(std::vector<Borrowed>& inputs, nb::handle out, Kind kind);
+
+  // What is needed before anything runs: of these sizes, or of those of the last call.
+  Memory memory(const nb::dict& dims);
+  double flops(const nb::dict& dims);
+  std::string report(const nb::dict& dims);
+  std::vector<ArenaBlock> arena_blocks(const nb::dict& dims);
+  // Rows of the last call; of a session with profile=True.
+  std::vector<ProfileRow> profile();
+  nb::bytes tuning();
+  std::string compiled_text(const nb::dict& dims);
+  Graph compiled_graph(const nb::dict& dims);
+  // How outputs, as a list, become what a call returns; none: one alone, or a tuple.
+  void set_rebuild(nb::object rebuild) { rebuild_ = std::move(rebuild); }
+  const SessionOptions& options() const { return options_; }
+
+ private:
+  // A session, and what calls of it know.
+  struct Lent {
+    Session session;
+    std::vector<Sizes> inputs, outputs;  // shapes of the last call; outputs empty: not known
+    bool is_short = false;               // too short for Ctrl-C to matter
+  };
+  std::unique_ptr<Lent> acquire(const std::vector<Borrowed>& inputs);
+  void release(std::unique_ptr<Lent> lent);
+  // Lends the one that was used last, planned for these sizes.
+  std::unique_ptr<Lent> planned(const nb::dict& dims);
+  void arrange(const nb::args& arguments, const nb::kwargs& named, std::vector<Borrowed>& inputs);
+
+  Model model_;
+  SessionOptions options_;
+  std::vector<nb::object> input_names_;  // interned
+  std::vector<bool> is_open_;            // by output: data decides its shape
+  nb::object rebuild_;
+  bool has_control_ = false;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Lent>> free_;  // the last one was used last
+  bool seen_fork_ = false;
+};
+
+void bind_calls(nb::module_& m);
+
+}  // namespace hg::python

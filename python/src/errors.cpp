@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/errors.h"
+
+#include <nanobind/stl/string.h>
+
+namespace hg::python {
+namespace {
+
+// The classes that hologram/_errors.py defines.
+nb::object own(const char* name) {
+  return nb::module_::import_("hologram._errors").attr(name);
+}
+
+nb::object type_of(Code code) {
+  switch (code) {
+    case Code::not_found:
+      return own("NotFoundError");
+    case Code::unsupported:
+      return own("UnsupportedError");
+    case Code::corrupt_model:
+      return own("CorruptModelError");
+    case Code::device_lost:
+      return own("DeviceLostError");
+    case Code::out_of_memory:
+      return nb::borrow(PyExc_MemoryError);
+    case Code::cancelled:
+      return nb::borrow(PyExc_KeyboardInterrupt);
+    case Code::internal:
+      return nb::borrow(PyExc_RuntimeError);
+    default:
+      return nb::borrow(PyExc_ValueError);
+  }
+}
+
+}  // namespace
+
+std::string words(nb::handle object) {
+  const nb::object made = nb::steal(PyObject_Str(object.ptr()));
+  if (!made.is_valid()) throw nb::python_error();
+  return nb::cast<std::string>(made);
+}
+
+void raise(PyObject* type, const std::string& message) {
+  const nb::object words =
+      nb::steal(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()),
+                                     "replace"));
+  PyErr_SetObject(type, words.ptr());
+  throw nb::python_error();
+}
+
+void raise(const Status& status) {
+  // Where Ctrl-C was the reason, its own exception is pending.
+  if (status.code() == Code::cancelled && PyErr_CheckSignals() != 0) throw nb::python_error();
+  raise(type_of(status.code()).ptr(), std::string(status.message()));
+}
+
+}  // namespace hg::python

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Statuses of the library as Python's exceptions.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "hg/status.h"
+
+namespace hg::python {
+
+namespace nb = nanobind;
+
+// What a status that is not ok raises: invalid_argument ValueError, not_found LookupError,
+// unsupported UnsupportedError, corrupt_model CorruptModelError, out_of_memory MemoryError,
+// device_lost DeviceLostError, cancelled KeyboardInterrupt, internal RuntimeError.
+[[noreturn]] void raise(const Status& status);
+// An exception of this type, one of Python's PyExc_*.
+[[noreturn]] void raise(PyObject* type, const std::string& message);
+
+// str() of an object.
+std::string words(nb::handle object);
+
+inline void check(const Status& status) {
+  if (!status.ok()) [[unlikely]] raise(status);
+}
+template <class T>
+T take(Result<T> result) {
+  if (!result.ok()) [[unlikely]] raise(result.status());
+  return *std::move(result);
+}
+
+}  // namespace hg::python

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs that Python builds.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "hg/model.h"
+#include "python/src/attributes.h"
+#include "python/src/bind.h"
+#include "python/src/tensors.h"
+#include "tools/draw/draw_graph.h"
+
+namespace hg::python {
+namespace {
+
+Dim dim_of(nb::handle size) {
+  if (nb::isinstance<nb::str>(size)) return take(Dim::parse(words(size)));
+  return Dim(nb::cast<int64_t>(size));
+}
+
+Shape shape_of(nb::handle sizes) {
+  Shape shape;
+  for (const nb::handle size : sizes) shape.push_back(dim_of(size));
+  return shape;
+}
+
+// A value, and the Python object of its graph, which lives as long.
+struct PythonValue {
+  Value value;
+  nb::object graph;
+};
+
+// Building goes on after what failed: the graph is as before.
+PythonValue checked(nb::handle graph, Value value) {
+  check(nb::inst_ptr<Graph>(graph)->take_status());
+  return {value, nb::borrow(graph)};
+}
+
+TensorData data_of(nb::handle array) {
+  const Borrowed borrowed = Borrowed::from(array, "the value");
+  return take(TensorData::copy_of(borrowed.tensor));
+}
+
+Value operand(Graph& graph, nb::handle object, DType like) {
+  if (nb::isinstance<PythonValue>(object)) return nb::inst_ptr<PythonValue>(object)->value;
+  if (object.is_none()) return {};
+  if (PyFloat_Check(object.ptr())) return graph.scalar(nb::cast<double>(object), like);
+  if (PyLong_Check(object.ptr())) return graph.scalar(nb::cast<int64_t>(object), like);
+  return graph.constant(data_of(object));
+}
+
+nb::object call(const std::string& op, const nb::list& inputs, const nb::dict& attrs) {
+  Graph* graph = nullptr;
+  nb::object keeper;
+  DType like = f32;
+  for (const nb::handle each : inputs)
+    if (graph == nullptr && nb::isinstance<PythonValue>(each)) {
+      const PythonValue& first = *nb::inst_ptr<PythonValue>(each);
+      graph = first.value.graph();
+      like = first.value.dtype();
+      keeper = first.graph;
+    }
+  std::vector<Value> values;
+  for (const nb::handle each : inputs) values.push_back(operand(*graph, each, like));
+  const std::vector<Value> made = graph->calls(op, values, attributes_from(op, attrs));
+  check(graph->take_status());
+  nb::list out;
+  for (const Value& each : made) out.append(nb::cast(PythonValue{each, keeper}));
+  if (nb::len(out) == 1) return out[0];
+  return nb::tuple(out);
+}
+
+nb::object binary(const char* op, nb::handle a, nb::handle b) {
+  nb::list inputs;
+  inputs.append(a);
+  inputs.append(b);
+  return call(op, inputs, nb::dict());
+}
+
+nb::tuple shape_tuple(const Shape& shape) {
+  nb::list out;
+  for (const Dim& dim : shape)
+    if (dim.is_constant())
+      out.append(nb::int_(dim.constant()));
+    else
+      out.append(nb::str(str_cat(dim).c_str()));
+  return nb::tuple(out);
+}
+
+}  // namespace
+
+void bind_graph(nb::module_& m) {
+  auto value = nb::class_<PythonValue>(
+      m, "Value", "A tensor of a Graph; hologram.ops and operators add nodes.");
+  value.def_prop_ro("shape", [](const PythonValue& v) { return shape_tuple(v.value.shape()); });
+  value.def_prop_ro("dtype", [](const PythonValue& v) { return python_name(v.value.dtype()); });
+  value.def_prop_ro("name", [](const PythonValue& v) { return v.value.name(); });
+  value.def("__repr__", [](const PythonValue& v) {
+    return str_cat("Value(", v.value.name(), ": ", TensorType{v.value.dtype(), v.value.shape()},
+                   ")");
+  });
+  const auto add = [&](const char* name, const char* reversed, const char* op) {
+    value.def(name, [op](nb::handle a, nb::handle b) { return binary(op, a, b); });
+    value.def(reversed, [op](nb::handle a, nb::handle b) { return binary(op, b, a); });
+  };
+  add("__add__", "__radd__", "add");
+  add("__sub__", "__rsub__", "sub");
+  add("__mul__", "__rmul__", "mul");
+  add("__truediv__", "__rtruediv__", "div");
+  add("__pow__", "__rpow__", "pow");
+  add("__matmul__", "__rmatmul__", "matmul");
+  value.def("__neg__", [](nb::handle v) {
+    nb::list inputs;
+    inputs.append(v);
+    return call("neg", inputs, nb::dict());
+  });
+  value.attr("__array_ufunc__") = nb::none();
+
+  nb::class_<Graph>(
+      m, "Graph",
+      "The ops of a model, in order. str() prints it and notebooks draw it. One of one's own "
+      "is built with input(), parameter(), hologram.ops and output(); model() makes it a Model.")
+      .def(nb::init<>())
+      .def(
+          "input",
+          [](nb::handle self, const std::string& name, nb::handle shape, nb::handle dtype) {
+            Graph& g = *nb::inst_ptr<Graph>(self);
+            return checked(self, g.input(name, dtype_from(dtype), shape_of(shape)));
+          },
+          nb::arg("name"), nb::arg("shape"), nb::arg("dtype") = "float32",
+          "An input; sizes that are names, such as \"n\", are open.")
+      .def(
+          "parameter",
+          [](nb::handle self, const std::string& name, nb::handle array) {
+            Graph& g = *nb::inst_ptr<Graph>(self);
+            return checked(self, g.parameter(name, data_of(array)));
+          },
+          nb::arg("name"), nb::arg("value"), "A weight that is trained; copied.")
+      .def(
+          "buffer",
+          [](nb::handle self, const std::string& name, nb::handle array) {
+            Graph& g = *nb::inst_ptr<Graph>(self);
+            return checked(self, g.buffer(name, data_of(array)));
+          },
+          nb::arg("name"), nb::arg("value"))
+      .def(
+          "constant",
+          [](nb::handle self, nb::handle array) {
+            Graph& g = *nb::inst_ptr<Graph>(self);
+            return checked(self, g.constant(data_of(array)));
+          },
+          nb::arg("value"))
+      .def(
+          "assign",
+          [](Graph& g, const PythonValue& state, const PythonValue& to) {
+            g.assign(state.value, to.value);
+            check(g.take_status());
+          },
+          nb::arg("state"), nb::arg("value"),
+          "The buffer becomes the value at the end of each run.")
+      .def(
+          "output",
+          [](Graph& g, const std::string& name, const PythonValue& of) {
+            g.output(name, of.value);
+            check(g.take_status());
+          },
+          nb::arg("name"), nb::arg("value"))
+      .def("model_", [](const Graph& g) { return take(Model::from_graph(g)); })
+      .def("__str__", &Graph::text)
+      .def("__repr__", &Graph::text)
+      .def("__len__", [](const Graph& g) { return g.nodes().size(); })
+      .def_prop_ro(
+          "ops",
+          [](const Graph& g) {
+            std::vector<std::string> ops;
+            for (const Node& node : g.nodes()) ops.emplace_back(node.op->name());
+            return ops;
+          },
+          "names of the nodes' ops, in order")
+      .def_prop_ro("symbols", &Graph::symbols, "names of the open sizes")
+      .def(
+          "svg", [](const Graph& g) { return tools::draw_graph(g, ""); },
+          "The graph drawn, as the text of an SVG file.")
+      .def("_repr_svg_", [](const Graph& g) { return tools::draw_graph(g, ""); });
+  m.def("graph_call", call);
+}
+
+}  // namespace hg::python

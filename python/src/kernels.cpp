@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels as text, called on tensors, with their gradients.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <deque>
+#include <mutex>
+#include <optional>
+
+#include "hg/expression.h"
+#include "python/src/bind.h"
+#include "python/src/interrupt.h"
+#include "python/src/options.h"
+#include "python/src/tensors.h"
+
+namespace hg::python {
+namespace {
+
+// A kernel that any thread may use, one at a time.
+class LockedKernel {
+ public:
+  LockedKernel(const std::string& name, const std::string& words, bool strict,
+               const std::string& backward, const nb::dict& options)
+      : kernel_(take(kernel(name, words,
+                            {.strict = strict, .backward = backward,
+                             .session = session_options(options)}))) {}
+
+  const TextKernel& kernel_of() const { return kernel_; }
+
+  nb::object call(const nb::dict& named, nb::handle out, nb::handle shape) {
+    Given given(kernel_.name(), named);
+    CallOptions options = call_options(shape);
+    std::vector<Borrowed> places;
+    std::vector<Tensor> tensors;
+    if (!out.is_none()) {
+      const bool is_list = PyTuple_Check(out.ptr()) || PyList_Check(out.ptr());
+      if (is_list)
+        for (const nb::handle each : out)
+          places.push_back(Borrowed::from(each, kernel_.name() + ": out", true));
+      else
+        places.push_back(Borrowed::from(out, kernel_.name() + ": out", true));
+      for (const Borrowed& place : places) tensors.push_back(place.tensor);
+      Status status;
+      {
+        const Unlocked unlocked(mutex_);
+        status = call_into(tensors, given.arguments, options);
+      }
+      check(status);
+      return nb::borrow(out);
+    }
+    std::optional<Result<std::vector<TensorData>>> made;
+    {
+      const Unlocked unlocked(mutex_);
+      made.emplace(kernel_.call(given.arguments, options));
+    }
+    return results(take(*std::move(made)), given.kind);
+  }
+
+  nb::object gradients(const nb::dict& named, const std::vector<std::string>& parameters,
+                       nb::handle output_gradients, nb::handle shape) {
+    Given given(kernel_.name(), named);
+    BackwardOptions options;
+    options.call = call_options(shape);
+    std::deque<Borrowed> seeds;
+    if (!output_gradients.is_none())
+      for (const nb::handle each : output_gradients) {
+        seeds.push_back(Borrowed::from(each, kernel_.name() + ": a gradient"));
+        options.output_gradients.emplace_back(seeds.back().tensor);
+      }
+    std::optional<Result<std::vector<TensorData>>> made;
+    {
+      const Unlocked unlocked(mutex_);
+      made.emplace(kernel_.gradients(given.arguments, parameters, options));
+    }
+    nb::list out;
+    for (TensorData& data : take(*std::move(made))) out.append(give(Array(std::move(data)), given.kind));
+    return out;
+  }
+
+ private:
+  // The GIL is released before the lock is asked for.
+  struct Unlocked {
+    explicit Unlocked(std::mutex& mutex) : lock(mutex) {}
+    nb::gil_scoped_release released;
+    std::scoped_lock<std::mutex> lock;
+  };
+
+  struct Given {
+    Given(const std::string& kernel, const nb::dict& named) {
+      for (const auto& [key, value] : named) {
+        names.push_back(nb::cast<std::string>(key));
+        arguments.push_back(argument(kernel, names.back(), value));
+      }
+    }
+    KernelArgument argument(const std::string& kernel, const std::string& name, nb::handle value) {
+      if (PyDict_Check(value.ptr())) {
+        std::vector<KernelArgument> members;
+        for (const auto& [key, member] : nb::borrow<nb::dict>(value)) {
+          names.push_back(nb::cast<std::string>(key));
+          members.push_back(argument(kernel, names.back(), member));
+        }
+        KernelArgument out(int64_t{0});
+        out.value = std::move(members);
+        out.name = name;
+        return out;
+      }
+      KernelArgument out(int64_t{0});
+      out.name = name;
+      if (PyBool_Check(value.ptr())) {
+        out.value = value.ptr() == Py_True;
+      } else if (PyLong_Check(value.ptr())) {
+        out.value = nb::cast<int64_t>(value);
+      } else if (PyFloat_Check(value.ptr())) {
+        out.value = nb::cast<double>(value);
+      } else {
+        tensors.push_back(Borrowed::from(value, kernel + ": " + name));
+        out.value = ConstTensor(tensors.back().tensor);
+        if (tensors.back().kind == Kind::torch) kind = Kind::torch;
+      }
+      return out;
+    }
+    std::deque<std::string> names;
+    std::deque<Borrowed> tensors;
+    std::vector<KernelArgument> arguments;
+    Kind kind = Kind::numpy;
+  };
+
+  static CallOptions call_options(nb::handle shape) {
+    CallOptions options;
+    if (!shape.is_none())
+      for (const int64_t size : sizes_from(shape, "shape")) options.shape.emplace_back(size);
+    return options;
+  }
+
+  Status call_into(const std::vector<Tensor>& outs, std::span<const KernelArgument> arguments,
+                   const CallOptions& options) {
+    // As arguments come as a span, results are made and then copied to where they belong.
+    HG_TRY_ASSIGN(const std::vector<TensorData> made, kernel_.call(arguments, options));
+    HG_CHECK(made.size() == outs.size(), "kernel '", kernel_.name(), "' has ", int64_t(made.size()),
+             " outputs, out has ", int64_t(outs.size()));
+    for (size_t i = 0; i < outs.size(); ++i) {
+      const Tensor& from = made[i].tensor;
+      HG_CHECK(from.shape == outs[i].shape && from.dtype == outs[i].dtype, "kernel '",
+               kernel_.name(), "': out is ", outs[i].dtype, outs[i].shape, ", the result is ",
+               from.dtype, from.shape);
+    }
+    for (size_t i = 0; i < outs.size(); ++i) copy_elements(made[i].tensor, outs[i]);
+    return {};
+  }
+
+  static nb::object results(std::vector<TensorData> made, Kind kind) {
+    if (made.size() == 1) return give(Array(std::move(made[0])), kind);
+    nb::list out;
+    for (TensorData& data : made) out.append(give(Array(std::move(data)), kind));
+    return nb::tuple(out);
+  }
+
+  TextKernel kernel_;
+  std::mutex mutex_;
+};
+
+}  // namespace
+
+void bind_kernels(nb::module_& m) {
+  nb::class_<LockedKernel>(m, "KernelBase")
+      .def(nb::init<const std::string&, const std::string&, bool, const std::string&, const nb::dict&>())
+      .def("call_", &LockedKernel::call, nb::arg("named"), nb::arg("out").none(), nb::arg("shape").none())
+      .def("gradients_", &LockedKernel::gradients, nb::arg("named"), nb::arg("parameters"),
+           nb::arg("output_gradients").none(), nb::arg("shape").none())
+      .def_prop_ro("name", [](const LockedKernel& k) { return k.kernel_of().name(); })
+      .def_prop_ro("parameters", [](const LockedKernel& k) { return k.kernel_of().parameters(); },
+                   "names, in the order of their first use in the text")
+      .def_prop_ro("outputs", [](const LockedKernel& k) { return k.kernel_of().outputs(); })
+      .def_prop_ro("sessions_made", [](const LockedKernel& k) { return k.kernel_of().sessions_made(); });
+}
+
+}  // namespace hg::python

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lazy expressions.
+#include <nanobind/operators.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+
+#include "hg/op.h"
+#include "hg/var.h"
+#include "python/src/attributes.h"
+#include "python/src/bind.h"
+#include "python/src/options.h"
+#include "python/src/tensors.h"
+
+namespace hg::python {
+namespace {
+
+// An expression, what its results are given as, and what its leaves lend memory of.
+struct PythonVar {
+  Var var;
+  Kind kind = Kind::numpy;
+};
+
+PythonVar var_of(nb::handle object) {
+  PythonVar out;
+  if (nb::isinstance<PythonVar>(object)) return *nb::inst_ptr<PythonVar>(object);
+  if (object.is_none()) return out;
+  if (PyFloat_Check(object.ptr()) || PyLong_Check(object.ptr())) {
+    out.var = Var(nb::cast<double>(nb::float_(nb::borrow(object))));
+    return out;
+  }
+  out.var = Var(lent(object, out.kind));
+  return out;
+}
+
+Kind joined(Kind a, Kind b) { return a == Kind::numpy ? b : a; }
+
+PythonVar binary(const char* op, nb::handle a, nb::handle b) {
+  const PythonVar x = var_of(a), y = var_of(b);
+  PythonVar out;
+  out.var = Var::one(op, std::array{x.var, y.var});
+  out.kind = joined(x.kind, y.kind);
+  check(out.var.type().status());
+  return out;
+}
+
+// All attributes of the op in the order of its signature, from some of them by name.
+struct AllAttributes {
+  AllAttributes(const std::string& op, const nb::dict& given) : named(attributes_from(op, given)) {
+    const Signature& signature = Registry::built_in().find(op)->signature;
+    lists.resize(signature.attributes.size());
+    for (size_t i = 0; i < lists.size(); ++i) {
+      const Signature::Attribute& attribute = signature.attributes[i];
+      const Attr* value = &attribute.fallback;
+      bool is_given = false;
+      for (const NamedAttr& each : named)
+        if (each.name == attribute.name) {
+          value = &each.value;
+          is_given = true;
+        }
+      if (attribute.required && !is_given)
+        raise(PyExc_TypeError, str_cat(op, " needs '", attribute.name, "'"));
+      arguments.push_back(take(Argument::of(attribute.name, *value, lists[i])));
+    }
+  }
+  NamedAttrs named;
+  std::vector<std::vector<int64_t>> lists;
+  std::vector<Argument> arguments;
+};
+
+nb::object call(const std::string& op, const nb::list& inputs, const nb::dict& attrs) {
+  std::vector<Var> vars;
+  Kind kind = Kind::numpy;
+  for (const nb::handle each : inputs) {
+    const PythonVar one = var_of(each);
+    vars.push_back(one.var);
+    kind = joined(kind, one.kind);
+  }
+  const AllAttributes all(op, attrs);
+  std::vector<Var> outputs = Var::any(op, vars, all.arguments);
+  nb::list out;
+  for (Var& each : outputs) {
+    check(each.type().status());
+    out.append(nb::cast(PythonVar{std::move(each), kind}));
+  }
+  if (nb::len(out) == 1) return out[0];
+  return nb::tuple(out);
+}
+
+nb::object value_of(const PythonVar& var, std::optional<Kind> kind) {
+  std::optional<Result<Array>> made;
+  {
+    const nb::gil_scoped_release released;
+    made.emplace(var.var.value());
+  }
+  // The session's next run writes its results anew, so they are kept as they are now.
+  const Array array = take(*std::move(made));
+  return give(array, kind.value_or(var.kind));
+}
+
+std::vector<Var> vars_of(nb::handle list) {
+  std::vector<Var> out;
+  for (const nb::handle each : list) out.push_back(var_of(each).var);
+  return out;
+}
+
+nb::object list_of(std::vector<Var> vars, Kind kind) {
+  nb::list out;
+  for (Var& var : vars) {
+    check(var.type().status());
+    out.append(nb::cast(PythonVar{std::move(var), kind}));
+  }
+  return out;
+}
+
+}  // namespace
+
+void bind_lazy(nb::module_& m) {
+  auto cls = nb::class_<PythonVar>(
+      m, "Var",
+      "An expression over tensors that runs when its value is asked for: numpy(), torch() or "
+      "value(). "
+      "Operators take numbers and tensors on both sides; hologram.ops takes Vars, too.");
+  cls.def("__init__",
+          [](PythonVar* self, nb::handle value) { new (self) PythonVar(var_of(value)); });
+  cls.def_static(
+      "variable",
+      [](const std::string& name, nb::handle shape, nb::handle dtype) {
+        const DType type = dtype.is_none() ? f32 : dtype_from(dtype);
+        return PythonVar{Var::variable(name, type, sizes_from(shape, "shape")), Kind::numpy};
+      },
+      nb::arg("name"), nb::arg("shape"), nb::arg("dtype") = nb::none(),
+      "A leaf whose array comes later, by set().");
+  cls.def_static(
+      "constant",
+      [](nb::handle value) {
+        PythonVar out;
+        Array array = lent(value, out.kind);
+        out.var = Var::constant(std::move(array));
+        return out;
+      },
+      "A leaf that never changes: what depends on such alone is computed once.");
+  cls.def_prop_ro(
+      "shape",
+      [](const PythonVar& v) {
+        check(v.var.type().status());
+        return to_tuple(v.var.shape());
+      },
+      "the shape of the value, without running anything");
+  cls.def_prop_ro("dtype",
+                  [](const PythonVar& v) { return numpy_dtype(take(v.var.type()).dtype); });
+  cls.def_prop_ro("ndim", [](const PythonVar& v) { return take(v.var.type()).rank(); });
+  cls.def(
+      "numpy", [](const PythonVar& v) { return value_of(v, Kind::numpy); },
+      "The value as a numpy array.");
+  cls.def(
+      "torch",
+      [](const PythonVar& v) {
+        nb::module_::import_("torch");
+        return value_of(v, Kind::torch);
+      },
+      "The value as a torch tensor.");
+  cls.def(
+      "value", [](const PythonVar& v) { return value_of(v, {}); },
+      "The value, as what the leaves are.");
+  cls.def("item", [](const PythonVar& v) { return value_of(v, Kind::numpy).attr("item")(); });
+  cls.def(
+      "evaluated",
+      [](const PythonVar& v) {
+        return PythonVar{take(v.var.evaluated()), v.kind};
+      },
+      "The value as a leaf: where a loop goes on from.");
+  cls.def(
+      "set",
+      [](PythonVar& v, nb::handle value) {
+        Kind kind = v.kind;
+        check(v.var.set(lent(value, kind)));
+        v.kind = kind;
+      },
+      "Another array for a leaf, of the same dtype and shape.");
+  cls.def(
+      "grad",
+      [](const PythonVar& y, nb::handle x) -> nb::object {
+        if (PyTuple_Check(x.ptr()) || PyList_Check(x.ptr()))
+          return list_of(grad(y.var, vars_of(x)), y.kind);
+        PythonVar out{grad(y.var, var_of(x).var), y.kind};
+        check(out.var.type().status());
+        return nb::cast(std::move(out));
+      },
+      nb::arg("x"), "d (sum of this) / d x, as an expression, for one Var or a list of them.");
+  cls.def("__str__", [](const PythonVar& v) { return v.var.text(); });
+  cls.def("__repr__", [](const PythonVar& v) { return "Var(" + v.var.text() + ")"; });
+  cls.def("__array__",
+          [](const PythonVar& v, nb::args, nb::kwargs) { return value_of(v, Kind::numpy); });
+  cls.def("__hash__", [](nb::handle self) { return reinterpret_cast<intptr_t>(self.ptr()) >> 4; });
+  // numpy leaves operators beside a Var to the Var.
+  cls.attr("__array_priority__") = 1000;
+  cls.attr("__array_ufunc__") = nb::none();
+
+  const auto add = [&](const char* name, const char* reversed, const char* op) {
+    cls.def(name, [op](nb::handle a, nb::handle b) { return binary(op, a, b); });
+    if (reversed != nullptr)
+      cls.def(reversed, [op](nb::handle a, nb::handle b) { return binary(op, b, a); });
+  };
+  add("__add__", "__radd__", "add");
+  add("__sub__", "__rsub__", "sub");
+  add("__mul__", "__rmul__", "mul");
+  add("__truediv__", "__rtruediv__", "div");
+  add("__pow__", "__rpow__", "pow");
+  add("__matmul__", "__rmatmul__", "matmul");
+  add("__lt__", nullptr, "lt");
+  add("__le__", nullptr, "le");
+  add("__gt__", nullptr, "gt");
+  add("__ge__", nullptr, "ge");
+  cls.def("__neg__", [](const PythonVar& v) { return PythonVar{-v.var, v.kind}; });
+  cls.def("__abs__", [](const PythonVar& v) {
+    return PythonVar{Var::one("abs", std::array{v.var}), v.kind};
+  });
+
+  m.def("lazy_call", call);
+  m.def("is_var", [](nb::handle object) { return nb::isinstance<PythonVar>(object); });
+  m.def(
+      "evaluate",
+      [](nb::handle list) {
+        std::vector<PythonVar> python;
+        for (const nb::handle each : list) python.push_back(var_of(each));
+        std::vector<Var> vars;
+        for (const PythonVar& each : python) vars.push_back(each.var);
+        std::optional<Result<std::vector<Array>>> made;
+        {
+          const nb::gil_scoped_release released;
+          made.emplace(evaluate(vars));
+        }
+        const std::vector<Array> arrays = take(*std::move(made));
+        nb::list out;
+        for (size_t i = 0; i < arrays.size(); ++i) out.append(give(arrays[i], python[i].kind));
+        return out;
+      },
+      "The values of several expressions: common parts run once.");
+  m.def("vjp", [](nb::handle ys, nb::handle xs, nb::handle seeds) {
+    const std::vector<Var> y = vars_of(ys), x = vars_of(xs), s = vars_of(seeds);
+    return list_of(vjp(y, x, s), Kind::numpy);
+  });
+  m.def("jacobian", [](const PythonVar& y, const PythonVar& x) {
+    PythonVar out{jacobian(y.var, x.var), y.kind};
+    check(out.var.type().status());
+    return out;
+  });
+  m.def("hvp", [](const PythonVar& y, nb::handle xs, nb::handle directions) {
+    const std::vector<Var> x = vars_of(xs), d = vars_of(directions);
+    return list_of(hvp(y.var, x, d), y.kind);
+  });
+}
+
+}  // namespace hg::python

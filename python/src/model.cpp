@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models, libraries of functions and graphs.
+#include "hg/model.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+
+#include "hg/library.h"
+#include "python/src/bind.h"
+#include "python/src/calls.h"
+#include "python/src/options.h"
+#include "tools/draw/draw_memory.h"
+
+namespace hg::python {
+namespace {
+
+// (name, dtype, shape) of a value; open sizes are text.
+nb::tuple spec_of(std::string_view name, const TensorType& type) {
+  nb::list shape;
+  for (const Dim& dim : type.shape)
+    if (dim.is_constant())
+      shape.append(nb::int_(dim.constant()));
+    else
+      shape.append(nb::str(str_cat(dim).c_str()));
+  return nb::make_tuple(nb::str(name.data(), name.size()), nb::str(python_name(type.dtype)),
+                        nb::tuple(shape));
+}
+
+nb::list inputs_of(const Model& model) {
+  nb::list out;
+  for (const ValueId id : model.graph().inputs()) {
+    const ValueInfo& info = model.graph().value_info(id);
+    out.append(spec_of(info.name, info.type));
+  }
+  return out;
+}
+
+nb::list outputs_of(const Model& model) {
+  nb::list out;
+  for (const auto& [name, id] : model.graph().outputs())
+    out.append(spec_of(name, model.graph().value_info(id).type));
+  return out;
+}
+
+// Weights by name, as arrays that nobody writes to; tied ones under each of their names.
+nb::dict states_of(nb::handle self, State::Kind kind) {
+  const Model& model = *nb::inst_ptr<Model>(self);
+  nb::dict out;
+  for (const State& state : model.graph().states()) {
+    if (state.kind != kind) continue;
+    const nb::object view = view_of(state.data.tensor, self, true);
+    out[state.name.c_str()] = view;
+    for (const std::string& alias : state.aliases) out[alias.c_str()] = view;
+  }
+  return out;
+}
+
+Model model_of(const nb::bytes& bytes) {
+  return take(Model::read({static_cast<const std::byte*>(bytes.data()), bytes.size()}));
+}
+
+template <class File>
+nb::bytes bytes_of(const File& file) {
+  const std::vector<std::byte> bytes = take(file.serialize());
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+template <class File>
+void save(const File& file, const std::string& path) {
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = file.save(path);
+  }
+  check(status);
+}
+
+nb::dict info_of(const Model::Info& info) {
+  nb::dict out;
+  out["producer"] = info.producer;
+  out["source"] = info.source;
+  out["source_hash"] = info.source_hash;
+  out["not_exercised"] = info.not_exercised;
+  return out;
+}
+
+}  // namespace
+
+void bind_model(nb::module_& m) {
+  nb::class_<Model>(m, "ModelBase")
+      .def(nb::init<const Model&>())
+      .def_static(
+          "load_file",
+          [](const std::string& path, bool verify) {
+            std::optional<Result<Model>> made;
+            {
+              const nb::gil_scoped_release released;
+              made.emplace(Model::load(path, Registry::built_in(), {.verify_weights = verify}));
+            }
+            return take(*std::move(made));
+          })
+      .def_static("read", model_of)
+      .def_prop_ro("inputs_", inputs_of)
+      .def_prop_ro("outputs_", outputs_of)
+      .def_prop_ro("graph_", [](const Model& model) { return Graph(model.graph()); })
+      .def_prop_ro(
+          "info", [](const Model& model) { return info_of(model.info()); },
+          "producer, source and source_hash of the file, and what the proof of its conversion "
+          "did not exercise")
+      .def("parameters_", [](nb::handle self) { return states_of(self, State::Kind::parameter); })
+      .def("buffers_", [](nb::handle self) { return states_of(self, State::Kind::buffer); })
+      .def("save_", save<Model>)
+      .def("serialize", bytes_of<Model>, "The bytes of the .hgm file.")
+      .def("session_", [](const Model& model, const nb::dict& options) {
+        return new Calls(model, session_options(options));
+      });
+
+  nb::class_<Library>(m, "LibraryBase")
+      .def(nb::init<>())
+      .def_static("load_file", [](const std::string& path) { return take(Library::load(path)); })
+      .def_static(
+          "read",
+          [](const nb::bytes& bytes) {
+            return take(Library::read({static_cast<const std::byte*>(bytes.data()), bytes.size()}));
+          })
+      .def("functions", &Library::functions, "Names, in the order in which they were added.")
+      .def("function_",
+           [](const Library& l, const std::string& name) { return take(l.function(name)); })
+      .def("add_", [](Library& l, const std::string& name,
+                      const Model& model) { check(l.add(name, model.graph())); })
+      .def("save_", save<Library>)
+      .def("serialize", bytes_of<Library>);
+
+  m.def("draw_memory", [](Calls& calls, const nb::dict& dims) {
+    const Memory memory = calls.memory(dims);
+    const std::vector<ArenaBlock> blocks = calls.arena_blocks(dims);
+    return tools::draw_memory(blocks, memory, "");
+  });
+  m.def("compiled_graph", &Calls::compiled_graph);
+}
+
+}  // namespace hg::python

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// hologram._core: the public headers as Python sees them. What users call is in hologram/*.py.
+#include <nanobind/nanobind.h>
+
+#include "hg/version.h"
+#include "python/src/bind.h"
+#include "python/src/calls.h"
+#include "python/src/options.h"
+#include "python/src/tensors.h"
+
+NB_MODULE(_core, m) {
+  namespace hp = hg::python;
+  // Handles that live until the interpreter ends are no leaks.
+  nanobind::set_leak_warnings(false);
+  m.attr("version") = HG_VERSION;
+  hp::bind_options(m);
+  hp::bind_tensors(m);
+  hp::bind_calls(m);
+  hp::bind_graph(m);
+  hp::bind_model(m);
+  hp::bind_devices(m);
+  hp::bind_eager(m);
+  hp::bind_kernels(m);
+  hp::bind_lazy(m);
+  hp::bind_train(m);
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python dicts as options of the library.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hg/options.h"
+#include "hg/train.h"
+#include "python/src/errors.h"
+
+namespace hg::python {
+
+// From keyword arguments; ValueError for a value that cannot be, TypeError for a name that no option has.
+SessionOptions session_options(const nb::dict& given);
+TrainOptions train_options(const nb::dict& given);
+Optimizer optimizer_from(const nb::dict& given);
+
+// Bytes, or text such as "512M".
+int64_t bytes_from(nb::handle object);
+std::vector<std::pair<std::string, int64_t>> dims_from(const nb::dict& dims);
+
+// In a child that was forked OpenMP's threads are gone: sessions there run on one.
+bool is_forked();
+
+void bind_options(nb::module_& m);
+
+}  // namespace hg::python

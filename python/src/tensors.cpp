@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/tensors.h"
+
+#include <nanobind/stl/string.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+
+#include "hg/dlpack.h"
+
+namespace hg::python {
+namespace {
+
+// The part of DLPack's exchange table of functions that is used (DLPack 1.3, DLPackExchangeAPI).
+struct Exchange {
+  uint32_t major, minor;
+  const Exchange* before;
+  void* allocate;
+  void* from_object;
+  int (*to_object)(dlpack::ManagedTensorVersioned* managed, void** out);
+  int (*borrow)(void* object, dlpack::DataTensor* out);
+};
+
+// What is looked up once. Objects are never freed: the interpreter may be gone before this is.
+struct Known {
+  PyTypeObject* ndarray = nullptr;
+  PyTypeObject* torch_tensor = nullptr;
+  const Exchange* exchange = nullptr;  // torch's
+  nb::object asarray, torch_from_dlpack;
+  std::array<nb::object, kDTypeCount> dtypes;
+};
+Known& known() {
+  static Known& found = *new Known();
+  if (found.ndarray == nullptr) [[unlikely]] {
+    const nb::module_ numpy = nb::module_::import_("numpy");
+    found.asarray = numpy.attr("asarray");
+    found.ndarray =
+        reinterpret_cast<PyTypeObject*>(nb::object(numpy.attr("ndarray")).release().ptr());
+  }
+  return found;
+}
+
+// Null until somebody has imported torch.
+PyTypeObject* torch_tensor() {
+  Known& k = known();
+  if (k.torch_tensor != nullptr) return k.torch_tensor;
+  const nb::dict modules = nb::borrow<nb::dict>(PyImport_GetModuleDict());
+  if (!modules.contains("torch")) return nullptr;
+  const nb::object torch = modules["torch"];
+  if (!nb::hasattr(torch, "Tensor") || !nb::hasattr(torch, "from_dlpack")) return nullptr;
+  nb::object type = torch.attr("Tensor");
+  k.torch_from_dlpack = torch.attr("from_dlpack");
+  if (nb::hasattr(type, "__dlpack_c_exchange_api__")) {
+    const nb::object capsule = type.attr("__dlpack_c_exchange_api__");
+    auto* table =
+        static_cast<const Exchange*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+    if (table == nullptr) PyErr_Clear();
+    while (table != nullptr && table->major > 1) table = table->before;
+    if (table != nullptr && table->major == 1 && table->minor >= 3) k.exchange = table;
+  }
+  k.torch_tensor = reinterpret_cast<PyTypeObject*>(type.release().ptr());
+  return k.torch_tensor;
+}
+
+// -- Element types --------------------------------------------------------------------------------
+
+constexpr const char* kNumpyNames[kDTypeCount] = {"float32", "float64", "float16",   "bfloat16",
+                                                  "int64",   "int32",   "int16",     "int8",
+                                                  "uint8",   "bool",    "complex64", "complex128"};
+
+// Of a struct format; false where hg has no such dtype.
+bool dtype_of_format(const char* format, Py_ssize_t size, DType& out) {
+  if (format == nullptr) format = "B";
+  if (*format == '<' || *format == '=' || *format == '@' || *format == '|') ++format;
+  const auto is = [&](DType dtype) {
+    out = dtype;
+    return size == size_of(dtype);
+  };
+  if (std::strcmp(format, "Zf") == 0) return is(c64);
+  if (std::strcmp(format, "Zd") == 0) return is(c128);
+  if (format[0] == '\0' || format[1] != '\0') return false;
+  switch (format[0]) {
+    case 'f':
+      return is(f32);
+    case 'd':
+      return is(f64);
+    case 'e':
+      return is(f16);
+    case '?':
+      return is(boolean);
+    case 'B':
+      return is(u8);
+    case 'b':
+      return is(i8);
+    case 'h':
+      return is(i16);
+    case 'i':
+    case 'l':
+    case 'q':
+      out = size == 8 ? i64 : i32;
+      return size == 8 || size == 4;
+    default:
+      return false;
+  }
+}
+
+bool dtype_of_code(const dlpack::DataType& type, DType& out) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    const int code = dtype == boolean    ? 6
+                     : dtype == bf16     ? 4
+                     : dtype == u8       ? 1
+                     : is_integer(dtype) ? 0
+                     : is_complex(dtype) ? 5
+                                         : 2;
+    if (type.lanes != 1 || type.code != code || type.bits != size_of(dtype) * 8) continue;
+    out = dtype;
+    return true;
+  }
+  return false;
+}
+
+std::string class_name(nb::handle object) {
+  return nb::cast<std::string>(object.type().attr("__name__"));
+}
+
+// numpy knows it from the package ml_dtypes alone; else it is two bytes, as in .npy files.
+bool is_bfloat16(nb::handle object) {
+  if (!nb::hasattr(object, "dtype")) return false;
+  const nb::object dtype = object.attr("dtype");
+  const std::string name = words(dtype);
+  return name == "bfloat16" || name == "|V2";
+}
+
+[[noreturn]] void refuse_dtype(nb::handle object, const std::string& what) {
+  std::string dtype = nb::hasattr(object, "dtype") ? words(nb::object(object.attr("dtype")))
+                                                   : "of an unknown element type";
+  raise(PyExc_ValueError, what + " is " + dtype +
+                              "; the element types are float32, float64, float16, bfloat16, int64, "
+                              "int32, int16, int8, uint8, bool, complex64 and complex128");
+}
+
+void fill(Tensor& tensor, const dlpack::DataTensor& from, nb::handle object,
+          const std::string& what) {
+  if (from.device.type != 1)
+    raise(PyExc_ValueError, what + " is not in the memory of the host; move it there first");
+  if (!dtype_of_code(from.dtype, tensor.dtype)) refuse_dtype(object, what);
+  if (from.rank > kMaxRank)
+    raise(PyExc_ValueError,
+          str_cat(what, " has ", from.rank, " dims; at most ", kMaxRank, " are possible"));
+  tensor.shape = Sizes(std::span<const int64_t>(from.shape, static_cast<size_t>(from.rank)));
+  tensor.strides =
+      from.strides == nullptr
+          ? contiguous_strides(tensor.shape)
+          : Sizes(std::span<const int64_t>(from.strides, static_cast<size_t>(from.rank)));
+  tensor.data = static_cast<std::byte*>(from.data) + from.byte_offset;
+  if (from.data == nullptr && tensor.count() > 0)
+    raise(PyExc_ValueError, what + " has no memory, as tensors have while a program is traced");
+}
+
+bool is_true(PyObject* object, const char* name, bool call) {
+  nb::object answer = nb::handle(object).attr(name);
+  if (call) answer = answer();
+  return answer.ptr() == Py_True;
+}
+
+}  // namespace
+
+// -- Borrowing ------------------------------------------------------------------------------------
+
+void Borrowed::take_buffer(nb::handle object, const std::string& what, bool writable) {
+  const int flags = PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+  if (PyObject_GetBuffer(object.ptr(), &buffer_, flags) != 0) {
+    buffer_ = {};
+    PyErr_Clear();
+    if (is_bfloat16(object)) {
+      take_buffer(object.attr("view")("int16"), what, writable);
+      tensor.dtype = bf16;
+      return;
+    }
+    // Either the elements are no numbers, or they may not be written.
+    if (!writable ||
+        PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
+      buffer_ = {};
+      PyErr_Clear();
+      refuse_dtype(object, what);
+    }
+    raise(PyExc_ValueError, what + " is read only; it cannot be written to");
+  }
+  read_only = buffer_.readonly != 0;
+  if (!dtype_of_format(buffer_.format, buffer_.itemsize, tensor.dtype)) {
+    if (!is_bfloat16(object)) refuse_dtype(object, what);
+    tensor.dtype = bf16;
+  }
+  if (buffer_.ndim > kMaxRank)
+    raise(PyExc_ValueError,
+          str_cat(what, " has ", buffer_.ndim, " dims; at most ", kMaxRank, " are possible"));
+  const int64_t size = buffer_.itemsize;
+  bool is_aligned = true;
+  for (int i = 0; i < buffer_.ndim; ++i) {
+    tensor.shape.push_back(buffer_.shape[i]);
+    tensor.strides.push_back(buffer_.strides[i] / size);
+    is_aligned &= buffer_.strides[i] % size == 0 || buffer_.shape[i] <= 1;
+  }
+  tensor.data = buffer_.buf;
+  const int64_t step = is_complex(tensor.dtype) ? size / 2 : size;
+  is_aligned &= reinterpret_cast<uintptr_t>(tensor.data) % static_cast<uintptr_t>(step) == 0;
+  if (is_aligned || tensor.count() == 0) return;
+  // numpy allows elements that begin anywhere; kernels do not.
+  if (writable) raise(PyExc_ValueError, what + " has elements that are not aligned; copy it first");
+  PyBuffer_Release(&buffer_);
+  buffer_ = {};
+  tensor = {};
+  take_buffer(nb::module_::import_("numpy").attr("array")(object), what, false);
+}
+
+void Borrowed::take_torch(nb::handle object, const std::string& what) {
+  const Exchange* exchange = known().exchange;
+  kind = Kind::torch;
+  if (is_true(object.ptr(), "requires_grad", false) &&
+      nb::module_::import_("torch").attr("is_grad_enabled")().ptr() == Py_True)
+    raise(PyExc_ValueError,
+          what +
+              " requires a gradient, which does not pass through here: detach() it, "
+              "use torch.no_grad(), or hologram.torch.wrap");
+  if (exchange == nullptr || exchange->borrow == nullptr) {
+    take_capsule(nb::object(object.attr("detach")()), what);
+    kind = Kind::torch;
+    return;
+  }
+  dlpack::DataTensor seen = {};
+  // Lazily negated or conjugated tensors show memory that lacks that.
+  keep_ = nb::borrow(object);
+  if (is_true(object.ptr(), "is_neg", true)) keep_ = keep_.attr("resolve_neg")();
+  if (exchange->borrow(keep_.ptr(), &seen) != 0) {
+    const nb::python_error error;
+    raise(PyExc_ValueError, what + " cannot be read: " + error.what());
+  }
+  if (seen.dtype.code == 5 && is_true(object.ptr(), "is_conj", true)) {
+    keep_ = keep_.attr("resolve_conj")();
+    if (exchange->borrow(keep_.ptr(), &seen) != 0) throw nb::python_error();
+  }
+  fill(tensor, seen, object, what);
+}
+
+void Borrowed::take_capsule(nb::handle object, const std::string& what) {
+  // Capsules that nobody takes over free the tensor themselves.
+  keep_ = object.attr("__dlpack__")();
+  kind = Kind::numpy;
+  if (PyCapsule_IsValid(keep_.ptr(), "dltensor_versioned") != 0) {
+    auto* managed = static_cast<dlpack::ManagedTensorVersioned*>(
+        PyCapsule_GetPointer(keep_.ptr(), "dltensor_versioned"));
+    read_only = (managed->flags & 1) != 0;
+    return fill(tensor, managed->tensor, object, what);
+  }
+  auto* managed =
+      static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(keep_.ptr(), "dltensor"));
+  if (managed == nullptr) throw nb::python_error();
+  fill(tensor, managed->tensor, object, what);
+}
+
+bool is_torch_tensor(nb::handle object) {
+  PyTypeObject* torch = torch_tensor();
+  return torch != nullptr && PyObject_TypeCheck(object.ptr(), torch);
+}
+
+bool is_tensor(nb::handle object) {
+  return Py_TYPE(object.ptr()) == known().ndarray || is_torch_tensor(object) ||
+         nb::isinstance<Array>(object) || nb::hasattr(object, "__dlpack__") ||
+         PyObject_CheckBuffer(object.ptr()) != 0;
+}
+
+Borrowed Borrowed::from(nb::handle object, const std::string& what, bool writable,
+                        const DType* wanted) {
+  Borrowed out;
+  Known& k = known();
+  if (PyObject_TypeCheck(object.ptr(), k.ndarray)) {
+    out.take_buffer(object, what, writable);
+    return out;
+  }
+  if (is_torch_tensor(object)) {
+    out.take_torch(object, what);
+  } else if (nb::isinstance<Array>(object)) {
+    const Array& array = *nb::inst_ptr<Array>(object);
+    if (!array) raise(PyExc_ValueError, what + " was freed");
+    check(array.to_host());
+    out.keep_ = nb::borrow(object);
+    out.tensor = array.tensor();
+    out.read_only = array.is_read_only();
+    out.kind = Kind::array;
+  } else if (nb::hasattr(object, "__dlpack__")) {
+    out.take_capsule(object, what);
+  } else if (PyObject_CheckBuffer(object.ptr()) != 0) {
+    out.take_buffer(object, what, writable);
+    return out;
+  } else {
+    if (writable) raise(PyExc_TypeError, what + " is a " + class_name(object) + ", not a tensor");
+    nb::object made = k.asarray(object);
+    if (words(nb::object(made.attr("dtype").attr("kind"))) == "O")
+      raise(PyExc_TypeError, what + " is a " + class_name(object) + ", not a tensor");
+    if (wanted != nullptr)
+      made = made.attr("astype")(numpy_dtype(*wanted), nb::arg("casting") = "same_kind",
+                                 nb::arg("copy") = false);
+    return from(made, what);
+  }
+  if (writable && out.read_only)
+    raise(PyExc_ValueError, what + " is read only; it cannot be written to");
+  return out;
+}
+
+Array lent(nb::handle object, Kind& kind) {
+  if (nb::isinstance<Array>(object)) {
+    kind = Kind::array;
+    return *nb::inst_ptr<Array>(object);
+  }
+  auto borrowed = std::make_unique<Borrowed>(Borrowed::from(object, "the tensor"));
+  kind = borrowed->kind;
+  const Tensor tensor = borrowed->tensor;
+  const bool read_only = borrowed->read_only;
+  const std::shared_ptr<void> owner(borrowed.release(), [](Borrowed* last) {
+    if (Py_IsInitialized() == 0) return;
+    const nb::gil_scoped_acquire acquired;
+    delete last;
+  });
+  if (read_only) return Array::wrap(ConstTensor(tensor), owner);
+  return Array::wrap(tensor, owner);
+}
+
+// -- Giving ---------------------------------------------------------------------------------------
+
+namespace {
+
+// Memory that shows itself by the buffer protocol: what a numpy array is based on.
+struct Memory {
+  PyObject_HEAD Array* array;  // or null
+  PyObject* owner;             // or null
+  void* begin;
+  Py_ssize_t bytes;
+  bool read_only;
+};
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  auto* memory = reinterpret_cast<Memory*>(self);
+  return PyBuffer_FillInfo(view, self, memory->begin, memory->bytes, memory->read_only ? 1 : 0,
+                           flags);
+}
+
+void free_memory(PyObject* self) {
+  auto* memory = reinterpret_cast<Memory*>(self);
+  delete memory->array;
+  Py_XDECREF(memory->owner);
+  PyTypeObject* type = Py_TYPE(self);
+  auto* release = reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free));
+  release(self);
+  Py_DECREF(type);
+}
+
+PyTypeObject* memory_type() {
+  static PyTypeObject* type = [] {
+    static PyType_Slot slots[] = {
+        {Py_tp_dealloc, reinterpret_cast<void*>(free_memory)},
+        {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
+        {Py_tp_doc, const_cast<char*>("Memory of the library that arrays share.")},
+        {0, nullptr},
+    };
+    static PyType_Spec spec = {"hologram._core.Memory", sizeof(Memory), 0,
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+    return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  }();
+  return type;
+}
+
+nb::object as_numpy(const Tensor& tensor, std::unique_ptr<Array> array, PyObject* owner,
+                    bool read_only) {
+  auto* allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(memory_type(), Py_tp_alloc));
+  const nb::object base = nb::steal(allocate(memory_type(), 0));
+  if (!base.is_valid()) throw nb::python_error();
+  const int64_t size = size_of(tensor.dtype);
+  int64_t low = 0, high = size;
+  for (int i = 0; i < tensor.rank(); ++i) {
+    const int64_t reach = (tensor.shape[i] - 1) * tensor.strides[i] * size;
+    (reach < 0 ? low : high) += reach;
+  }
+  if (tensor.count() == 0) low = high = 0;
+  auto* memory = reinterpret_cast<Memory*>(base.ptr());
+  static char nothing = 0;
+  memory->array = array.release();
+  memory->owner = owner;
+  Py_XINCREF(owner);
+  memory->begin = tensor.data == nullptr ? &nothing : tensor.as<char>() + low;
+  memory->bytes = high - low;
+  memory->read_only = read_only;
+  const nb::tuple shape = to_tuple(tensor.shape);
+  PyObject* arguments[5] = {shape.ptr(), numpy_dtype(tensor.dtype).ptr(), base.ptr(), nullptr,
+                            nullptr};
+  auto* type = reinterpret_cast<PyObject*>(known().ndarray);
+  if (tensor.count() == 0 || tensor.is_contiguous())
+    return nb::steal(PyObject_Vectorcall(type, arguments, 3, nullptr));
+  Sizes bytes = tensor.strides;
+  for (int64_t& stride : bytes) stride *= size;
+  const nb::tuple strides = to_tuple(bytes);
+  const nb::object offset = nb::int_(-low);
+  arguments[3] = offset.ptr();
+  arguments[4] = strides.ptr();
+  return nb::steal(PyObject_Vectorcall(type, arguments, 5, nullptr));
+}
+
+nb::object as_torch(const Array& array) {
+  dlpack::ManagedTensorVersioned* managed = take(dlpack::to_dlpack_versioned(array));
+  torch_tensor();
+  if (const Exchange* exchange = known().exchange) {
+    void* out = nullptr;
+    if (exchange->to_object(managed, &out) != 0) throw nb::python_error();
+    return nb::steal(static_cast<PyObject*>(out));
+  }
+  managed->deleter(managed);
+  const nb::object capsule =
+      nb::steal(PyCapsule_New(take(dlpack::to_dlpack(array)), "dltensor", [](PyObject* self) {
+        if (PyCapsule_IsValid(self, "dltensor") == 0) return;
+        auto* own = static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(self, "dltensor"));
+        own->deleter(own);
+      }));
+  return known().torch_from_dlpack(capsule);
+}
+
+}  // namespace
+
+nb::object give(const Array& array, Kind kind) {
+  nb::object out;
+  if (kind == Kind::array) return nb::cast(array);
+  check(array.to_host());
+  if (kind == Kind::torch) return as_torch(array);
+  out = as_numpy(array.tensor(), std::make_unique<Array>(array), nullptr, array.is_read_only());
+  if (!out.is_valid()) throw nb::python_error();
+  return out;
+}
+
+nb::object view_of(const Tensor& tensor, nb::handle owner, bool read_only) {
+  nb::object out = as_numpy(tensor, nullptr, owner.ptr(), read_only);
+  if (!out.is_valid()) throw nb::python_error();
+  return out;
+}
+
+// -- Words ----------------------------------------------------------------------------------------
+
+const char* python_name(DType dtype) { return kNumpyNames[static_cast<int>(dtype)]; }
+
+nb::object numpy_dtype(DType dtype) {
+  nb::object& found = known().dtypes[dtype];
+  if (found.is_valid()) return found;
+  const nb::object make = nb::module_::import_("numpy").attr("dtype");
+  if (dtype != bf16) return found = make(python_name(dtype));
+  try {
+    found = make(nb::module_::import_("ml_dtypes").attr("bfloat16"));
+  } catch (const nb::python_error&) {
+    found = make("V2");
+  }
+  return found;
+}
+
+DType dtype_from(nb::handle object) {
+  std::string name;
+  if (nb::isinstance<nb::str>(object))
+    name = nb::cast<std::string>(object);
+  else if (nb::hasattr(object, "__name__"))  // numpy.float32, the type
+    name = nb::cast<std::string>(object.attr("__name__"));
+  else
+    name = words(object);
+  if (name.starts_with("torch.")) name = name.substr(6);
+  if (name == "bool_") name = "bool";
+  for (int i = 0; i < kDTypeCount; ++i)
+    if (name == kNumpyNames[i] || name == name_of(static_cast<DType>(i)))
+      return static_cast<DType>(i);
+  raise(PyExc_ValueError, "there is no dtype '" + name + "'");
+}
+
+nb::tuple to_tuple(const Sizes& sizes) {
+  nb::object out = nb::steal(PyTuple_New(sizes.rank()));
+  for (int i = 0; i < sizes.rank(); ++i)
+    PyTuple_SetItem(out.ptr(), i, PyLong_FromLongLong(sizes[i]));
+  return nb::borrow<nb::tuple>(out);
+}
+
+Sizes sizes_from(nb::handle object, const char* what) {
+  Sizes out;
+  if (PyLong_Check(object.ptr())) {
+    out.push_back(nb::cast<int64_t>(object));
+    return out;
+  }
+  for (const nb::handle each : object) out.push_back(nb::cast<int64_t>(each));
+  if (out.overflowed())
+    raise(PyExc_ValueError, str_cat(what, " has more than ", kMaxRank, " dims"));
+  return out;
+}
+
+}  // namespace hg::python

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trainer. Loops over iterables, progress bars and callbacks are Python's.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <deque>
+#include <mutex>
+#include <optional>
+
+#include "hg/forward_backward.h"
+#include "python/src/bind.h"
+#include "python/src/calls.h"
+#include "python/src/interrupt.h"
+#include "python/src/options.h"
+#include "python/src/tensors.h"
+
+namespace hg::python {
+namespace {
+
+// What a Dataset borrows, for as long as it is used.
+struct Data {
+  Data(nb::handle given_inputs, nb::handle given_targets) {
+    add(given_inputs, "input", set.inputs);
+    add(given_targets, "target", set.targets);
+  }
+  Dataset set;
+
+ private:
+  void add(nb::handle list, const char* what, std::vector<ConstTensor>& to) {
+    int64_t at = 0;
+    for (const nb::handle each : list) {
+      memory_.push_back(Borrowed::from(each, str_cat(what, " ", at++)));
+      to.emplace_back(memory_.back().tensor);
+    }
+  }
+  std::deque<Borrowed> memory_;
+};
+
+nb::dict progress_of(const Progress& p) {
+  nb::dict out;
+  out["step"] = p.step;
+  out["steps"] = p.steps;
+  out["epoch"] = p.epoch;
+  out["epochs"] = p.epochs;
+  out["loss"] = p.loss;
+  out["lr"] = p.lr;
+  out["ms"] = p.ms;
+  out["is_epoch"] = p.is_epoch;
+  out["is_best"] = p.is_best;
+  if (p.validation != nullptr)
+    out["validation"] = nb::make_tuple(p.validation->loss, p.validation->metrics);
+  return out;
+}
+
+double step(Trainer& trainer, nb::handle inputs, nb::handle targets) {
+  const Data data(inputs, targets);
+  const Interrupt interrupt;
+  std::optional<Result<double>> made;
+  {
+    const nb::gil_scoped_release released;
+    made.emplace(trainer.step(data.set.inputs, data.set.targets, interrupt.token()));
+  }
+  return take(*std::move(made));
+}
+
+void fit(Trainer& trainer, nb::handle inputs, nb::handle targets, const nb::dict& given,
+         nb::handle validation, nb::object on_progress) {
+  const Data data(inputs, targets);
+  std::optional<Data> held_out;
+  if (!validation.is_none()) {
+    const nb::tuple pair = nb::cast<nb::tuple>(validation);
+    held_out.emplace(pair[0], pair[1]);
+  }
+  FitOptions options;
+  options.epochs = nb::cast<int64_t>(given["epochs"]);
+  options.batch = nb::cast<int64_t>(given["batch"]);
+  options.shuffle = nb::cast<bool>(given["shuffle"]);
+  options.finish = nb::cast<bool>(given["finish"]);
+  options.patience = nb::cast<int64_t>(given["patience"]);
+  options.best_path = nb::cast<std::string>(given["best_path"]);
+  if (held_out) options.validation = &held_out->set;
+  Interrupt interrupt;
+  options.stop = interrupt.token();
+  std::optional<nb::python_error> raised;
+  options.on_progress = [&](const Progress& progress) {
+    const nb::gil_scoped_acquire acquired;
+    try {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      const nb::object answer = on_progress(progress_of(progress));
+      return answer.ptr() != Py_False;
+    } catch (nb::python_error& error) {
+      raised.emplace(std::move(error));
+      return false;
+    }
+  };
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = trainer.fit(data.set, options);
+  }
+  if (raised) throw std::move(*raised);
+  check(status);
+}
+
+nb::object evaluate(Trainer& trainer, nb::handle inputs, nb::handle targets, int64_t batch) {
+  const Data data(inputs, targets);
+  const Interrupt interrupt;
+  std::optional<Result<Evaluation>> made;
+  {
+    const nb::gil_scoped_release released;
+    made.emplace(trainer.evaluate(data.set, batch, interrupt.token()));
+  }
+  const Evaluation evaluation = take(*std::move(made));
+  return nb::make_tuple(evaluation.loss, evaluation.metrics);
+}
+
+// Present values by name, in the session's own memory.
+nb::object value(nb::handle self, const std::string& name) {
+  const Trainer& trainer = *nb::inst_ptr<Trainer>(self);
+  return view_of(take(trainer.session().value(name)), self, false);
+}
+
+}  // namespace
+
+void bind_train(nb::module_& m) {
+  // The parts of a model by name, as hg/forward_backward.h has them.
+  m.def("split_gradients", [](const Model& model, bool training) {
+    ForwardBackward made = take(split_gradients(
+        model, {.mode = training ? TrainOptions::Mode::training : TrainOptions::Mode::as_traced}));
+    nb::dict out;
+    out["forward"] = nb::cast(std::move(made.forward));
+    out["backward"] = nb::cast(std::move(made.backward));
+    out["states"] = made.states;
+    out["updated"] = made.updated;
+    out["trained"] = made.trained;
+    out["inputs"] = made.differentiable_inputs;
+    out["outputs"] = made.differentiable_outputs;
+    out["notes"] = made.notes;
+    return out;
+  });
+  nb::class_<Trainer>(m, "TrainerBase")
+      .def_static("create",
+                  [](const Model& model, const nb::dict& options) {
+                    const TrainOptions o = train_options(options);
+                    std::optional<Result<Trainer>> made;
+                    {
+                      const nb::gil_scoped_release released;
+                      made.emplace(Trainer::create(model, o));
+                    }
+                    return take(*std::move(made));
+                  })
+      .def("step_", step)
+      .def("fit_", fit, nb::arg("inputs"), nb::arg("targets"), nb::arg("options"),
+           nb::arg("validation").none(), nb::arg("on_progress"))
+      .def("evaluate_", evaluate)
+      .def("value_", value)
+      .def("set_lr_", &Trainer::set_lr)
+      .def("lr_", &Trainer::lr)
+      .def("updates_", &Trainer::updates)
+      .def("trained_", &Trainer::trained)
+      .def("notes_", &Trainer::notes)
+      .def("model_", [](const Trainer& t) { return take(t.model()); })
+      .def("save_",
+           [](const Trainer& t, const std::string& path) {
+             Status status;
+             {
+               const nb::gil_scoped_release released;
+               status = t.save(path);
+             }
+             check(status);
+           })
+      .def("memory_",
+           [](Trainer& t, const nb::dict& dims) {
+             const auto sizes = dims_from(dims);
+             if (!sizes.empty()) check(t.plan(sizes));
+             return take(t.session().memory());
+           })
+      .def("rows_", [](const Trainer& t) { return t.session().profile(); })
+      .def("graph_", [](const Trainer& t) { return Graph(t.session().compiled_graph()); });
+}
+
+}  // namespace hg::python

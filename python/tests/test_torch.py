@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Beside PyTorch, which is the answer."""
+
+import gc
+
+import numpy as np
+import pytest
+from conftest import mlp, pointwise
+
+import hologram as hg
+from hologram import _core
+
+torch = pytest.importorskip("torch")
+
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16,
+          torch.int8, torch.uint8, torch.bool, torch.complex64, torch.complex128]  # fmt: skip
+
+
+# -- Calls ----------------------------------------------------------------------------------------
+
+
+def test_torch_in_torch_out():
+    model = pointwise(shape=("n", "m"))
+    base = torch.randn(6, 8)
+    for a in (base, base.t(), base[::2, 1::3], base[:0], base[0].expand(3, 8), base.flip(0)):
+        y = model(a, a)
+        assert isinstance(y, torch.Tensor) and y.shape == a.shape
+        torch.testing.assert_close(y, torch.relu(a + a) * a, rtol=0, atol=0)
+        assert _core.describe(a)[3] == a.data_ptr()
+        assert _core.describe(a)[2] == a.stride()
+    mixed = model(base, base.numpy())
+    assert isinstance(mixed, torch.Tensor)
+    out = torch.empty(6, 8)
+    assert model(base, base, out=out) is out
+    torch.testing.assert_close(out, torch.relu(base + base) * base, rtol=0, atol=0)
+    kept = [model(base * i, base * i) for i in range(5)]
+    for i, y in enumerate(kept):
+        torch.testing.assert_close(y, torch.relu(base * i * 2) * base * i)
+
+
+def test_gradients_do_not_vanish_silently():
+    a = torch.ones(3, requires_grad=True)
+    model = pointwise()
+    with pytest.raises(ValueError, match="requires a gradient"):
+        model(a, a)
+    with torch.no_grad():
+        assert not model(a, a).requires_grad
+    assert not model(a.detach(), a.detach()).requires_grad
+
+
+def test_lazily_conjugated_and_negated_tensors():
+    z = torch.randn(4, dtype=torch.complex64)
+    for lazy in (z.conj(), z.conj().imag, z.imag):
+        assert torch.equal(_core.copy(lazy, "torch"), lazy.resolve_conj().resolve_neg().contiguous())
+
+
+def test_tensors_that_have_no_memory_here():
+    with pytest.raises(ValueError, match="meta|host|memory|read"):
+        pointwise()(torch.ones(3, device="meta"), torch.ones(3))
+    with pytest.raises(ValueError):
+        pointwise()(torch.ones(3).to_sparse(), torch.ones(3))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_round_trips_are_bit_exact(dtype):
+    size = 64 * torch.empty(0, dtype=dtype).element_size()
+    raw = torch.randint(0, 2 if dtype == torch.bool else 256, (size,), dtype=torch.uint8)
+    a = raw.view(dtype)
+    shared = hg.from_torch(a)
+    assert shared.torch().data_ptr() == a.data_ptr() and shared.torch().dtype == dtype
+    assert torch.equal(hg.to_torch(hg.to_numpy(a)).view(torch.uint8), raw)
+    assert hg.to_numpy(a).__array_interface__["data"][0] == a.data_ptr()
+    assert hg.validate_tensor_compatible(a)
+    assert torch.equal(_core.copy(a, "torch").view(torch.uint8), raw)
+
+
+def test_bfloat16_through_numpy():
+    a = torch.tensor([1.5, -2.0, 3.0], dtype=torch.bfloat16)
+    y = hg.ops.add(a, a)
+    assert y.dtype == torch.bfloat16 and torch.equal(y, a + a)
+    b = hg.to_numpy(a)
+    assert b.dtype.itemsize == 2
+    assert torch.equal(hg.to_torch(hg.ops.add(b, b)), a + a)
+
+
+def test_no_leak():
+    model = pointwise()
+    a = torch.randn(1000)
+    for _ in range(100):
+        model(a, a)
+    gc.collect()
+    count = len(gc.get_objects())
+    import resource
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(20000):
+        model(a, a)
+    gc.collect()
+    assert len(gc.get_objects()) < count + 100
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20000  # KiB; results alone were 80 MB
+
+
+# -- Ops ------------------------------------------------------------------------------------------
+
+
+def test_ops_and_their_gradients():
+    torch.manual_seed(1)
+    cases = [
+        (lambda o, x, w: o.relu(x), lambda x, w: torch.relu(x)),
+        (lambda o, x, w: o.linear(x, w), lambda x, w: x @ w.T),
+        (lambda o, x, w: o.softmax(x, -1), lambda x, w: torch.softmax(x, -1)),
+        (lambda o, x, w: o.mul(x, x), lambda x, w: x * x),
+        (lambda o, x, w: o.gelu(x), lambda x, w: torch.nn.functional.gelu(x)),
+        (lambda o, x, w: o.add(x, 2), lambda x, w: x + 2),
+        (lambda o, x, w: o.topk(x, 2)[0], lambda x, w: torch.topk(x, 2)[0]),
+        (lambda o, x, w: o.permute(x, [1, 0]), lambda x, w: x.t()),
+    ]
+    for ours, theirs in cases:
+        x, w = torch.randn(3, 5, requires_grad=True), torch.randn(4, 5, requires_grad=True)
+        x2, w2 = x.detach().clone().requires_grad_(), w.detach().clone().requires_grad_()
+        y, y2 = ours(hg.ops, x, w), theirs(x2, w2)
+        torch.testing.assert_close(y, y2)
+        dy = torch.randn_like(y2)
+        y.backward(dy)
+        y2.backward(dy)
+        torch.testing.assert_close(x.grad, x2.grad)
+        if w2.grad is not None:
+            torch.testing.assert_close(w.grad, w2.grad)
+    with torch.no_grad():
+        out = torch.empty(3)
+        assert hg.ops.add(torch.ones(3), torch.ones(3), out=out) is out
+
+
+# -- Kernels --------------------------------------------------------------------------------------
+
+
+def test_the_polynomial_in_autograd():
+    k = hg.kernel("polynomial", "a*x*x + b*x + c")
+    x = torch.tensor([1.0, 2, 3, 4], requires_grad=True)
+    y = k(a=2, b=8, c=-1, x=x)
+    assert y.tolist() == [9, 23, 41, 63]
+    y.sum().backward(retain_graph=True)
+    assert x.grad.tolist() == [12, 16, 20, 24]
+    y.sum().backward()  # a graph that was kept
+    assert x.grad.tolist() == [24, 32, 40, 48]
+    with torch.no_grad():
+        out = torch.empty(4)
+        assert k(2, x, 8, -1, out=out) is out and out.tolist() == [9, 23, 41, 63]
+    with pytest.raises(ValueError, match="out="):
+        k(2, x, 8, -1, out=torch.empty(4))
+
+
+def test_random_kernel_calls_equal_autograd():
+    generator = torch.Generator().manual_seed(5)
+    k = hg.kernel("poly", "a*x*x + b*x + c")
+
+    def rand(*shape, dtype=torch.float32):
+        return torch.randn(*shape, generator=generator).to(dtype)
+
+    for i in range(300):
+        dtype = torch.float64 if i % 3 == 0 else torch.float32
+        shape = [int(n) for n in torch.randint(0, 4, (2,), generator=generator)]
+        make = [
+            lambda: rand(*shape, dtype=dtype),
+            lambda: rand(*reversed(shape), dtype=dtype).t(),
+            lambda: rand(shape[0], 2 * shape[1], dtype=dtype)[:, ::2],
+            lambda: rand(1, shape[1], dtype=dtype).expand(*shape) if shape[0] else rand(*shape, dtype=dtype),
+            lambda: rand(shape[1], dtype=dtype),
+            lambda: rand(dtype=dtype),
+        ]
+        pick = torch.randint(0, len(make), (4,), generator=generator).tolist()
+        values = [make[p]() for p in pick]
+        ours = [v.detach().requires_grad_() for v in values]
+        theirs = [v.detach().clone().requires_grad_() for v in values]
+        y = k(*ours)
+        a, x, b, c = theirs
+        want = a * x * x + b * x + c
+        torch.testing.assert_close(y, want)
+        dy = rand(*want.shape, dtype=dtype) if want.dim() else rand(dtype=dtype)
+        y.backward(dy)
+        want.backward(dy)
+        for p, q in zip(ours, theirs):
+            torch.testing.assert_close(p.grad, q.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_a_backward_of_ones_own():
+    k = hg.kernel("scaled", "y = x * 2", backward="dx = dy * 10")
+    x = torch.ones(3, requires_grad=True)
+    k(x).sum().backward()
+    assert x.grad.tolist() == [10, 10, 10]
+
+
+def test_kernels_do_not_leak():
+    k = hg.kernel("square", "x * x")
+    x = torch.ones(1000, requires_grad=True)
+    for i in range(10000):
+        if i == 200:
+            gc.collect()
+            count, made = len(gc.get_objects()), k.sessions_made
+        x.grad = None
+        k(x).sum().backward()
+    gc.collect()
+    assert len(gc.get_objects()) < count + 100
+    assert k.sessions_made == made
+
+
+# -- Var ------------------------------------------------------------------------------------------
+
+
+def test_lazy_on_torch():
+    a = torch.randn(3)
+    v = hg.Var(a)
+    y = (2 * v + 1).value()
+    assert isinstance(y, torch.Tensor)
+    torch.testing.assert_close(y, 2 * a + 1)
+    a.add_(1)  # memory is shared
+    torch.testing.assert_close((2 * v + 1).torch(), 2 * a + 1)
+
+
+# -- Trainer --------------------------------------------------------------------------------------
+
+
+def torch_mlp(weights):
+    layers = []
+    for i, (w, b) in enumerate(weights):
+        layer = torch.nn.Linear(w.shape[1], w.shape[0])
+        layer.load_state_dict({"weight": torch.from_numpy(w.copy()), "bias": torch.from_numpy(b.copy())})
+        layers += [layer] + ([torch.nn.ReLU()] if i + 1 < len(weights) else [])
+    return torch.nn.Sequential(*layers)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam", "adamw", "rmsprop"])
+def test_the_trainer_follows_torch(kind, rng):
+    model, weights = mlp(rng)
+    net = torch_mlp(weights)
+    ours = {"sgd": hg.SGD(0.1, momentum=0.9), "adam": hg.Adam(1e-2), "adamw": hg.AdamW(1e-2), "rmsprop": hg.RMSprop(1e-2)}
+    theirs = {
+        "sgd": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9),
+        "adam": lambda p: torch.optim.Adam(p, 1e-2),
+        "adamw": lambda p: torch.optim.AdamW(p, 1e-2),
+        "rmsprop": lambda p: torch.optim.RMSprop(p, 1e-2),
+    }
+    trainer, optimizer = hg.Trainer(model, loss="mse", optimizer=ours[kind]), theirs[kind](net.parameters())
+    x, y = torch.randn(20, 8), torch.randn(20, 3)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=8)  # 8, 8, 4
+    losses = []
+    trainer.fit(loader, epochs=5, callbacks=lambda e: losses.append(e.loss) if not e.is_epoch else None)
+    want = []
+    for _ in range(5):
+        for a, b in loader:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(net(a), b)
+            loss.backward()
+            optimizer.step()
+            want.append(loss.item())
+    np.testing.assert_allclose(losses, want, rtol=1e-4)
+    state = trainer.state_dict()
+    assert all(isinstance(v, torch.Tensor) for v in state.values())
+    torch.testing.assert_close(state["0.weight"], net[0].weight.detach(), rtol=1e-3, atol=1e-4)
+    trainer.load_state_dict({f"{i // 2}.{n}": v for key, v in net.state_dict().items() for i, n in [(int(key[0]), key[2:])]})
+    torch.testing.assert_close(torch.from_numpy(trainer.parameters()["0.weight"]), net[0].weight.detach(), rtol=0, atol=0)
+
+
+# -- wrap -----------------------------------------------------------------------------------------
+
+
+def test_wrap_trains_as_torch_does(rng):
+    model, weights = mlp(rng)
+    ours = torch.nn.Sequential(hg.torch.wrap(model), torch.nn.Tanh(), torch.nn.Linear(3, 2))
+    theirs = torch.nn.Sequential(torch_mlp(weights), torch.nn.Tanh(), torch.nn.Linear(3, 2))
+    theirs[2].load_state_dict(ours[2].state_dict())
+    a, b = torch.optim.AdamW(ours.parameters(), 1e-2), torch.optim.AdamW(theirs.parameters(), 1e-2)
+    assert len(list(ours.parameters())) == len(list(theirs.parameters()))
+    for i in range(10):
+        x = torch.randn(4 + i % 3, 8)
+        x1, x2 = x.clone().requires_grad_(), x.clone().requires_grad_()
+        a.zero_grad(), b.zero_grad()
+        y1, y2 = ours(x1).square().mean(), theirs(x2).square().mean()
+        torch.testing.assert_close(y1, y2, rtol=1e-4, atol=1e-6)
+        y1.backward(), y2.backward()
+        torch.testing.assert_close(x1.grad, x2.grad, rtol=1e-4, atol=1e-6)
+        for p, q in zip(ours.parameters(), theirs.parameters()):
+            torch.testing.assert_close(p.grad, q.grad, rtol=1e-3, atol=1e-6)
+        a.step(), b.step()
+    assert set(ours[0].state_dict()) == {"0.weight", "0.bias", "1.weight", "1.bias"}
+    with torch.no_grad():
+        torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-5)
+    import copy
+    import pickle
+
+    again = pickle.loads(pickle.dumps(ours[0]))
+    torch.testing.assert_close(again(x), ours[0](x))
+    other = copy.deepcopy(ours[0])
+    torch.testing.assert_close(other(x), ours[0](x))
+    with torch.no_grad():
+        next(other.parameters()).zero_()
+    assert not torch.equal(other(x), ours[0](x))
+
+
+def test_wrap_in_training_and_eval_mode():
+    g = hg.Graph()
+    x = g.input("x", ("n", 3, 4, 4))
+    w, b = g.parameter("bn.weight", np.ones(3, np.float32)), g.parameter("bn.bias", np.zeros(3, np.float32))
+    mean, var = g.buffer("bn.running_mean", np.zeros(3, np.float32)), g.buffer("bn.running_var", np.ones(3, np.float32))
+    y = hg.ops.batch_norm(x, w, b, mean, var, training=False)
+    y = y[0] if isinstance(y, tuple) else y
+    g.output("y", hg.ops.relu(y))
+    ours = hg.torch.wrap(g.model())
+    theirs = torch.nn.Sequential(torch.nn.BatchNorm2d(3), torch.nn.ReLU())
+    for training in (True, True, False, True, False):
+        ours.train(training), theirs.train(training)
+        x = torch.randn(5, 3, 4, 4) * 2 + 1
+        x1, x2 = x.clone().requires_grad_(), x.clone().requires_grad_()
+        y1, y2 = ours(x1), theirs(x2)
+        torch.testing.assert_close(y1, y2, rtol=1e-4, atol=1e-5)
+        dy = torch.randn_like(y2)
+        y1.backward(dy), y2.backward(dy)
+        torch.testing.assert_close(x1.grad, x2.grad, rtol=1e-3, atol=1e-5)
+        own = dict(ours.named_buffers())
+        torch.testing.assert_close(own["bn.running_mean"], theirs[0].running_mean, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(own["bn.running_var"], theirs[0].running_var, rtol=1e-4, atol=1e-5)
+
+
+def test_wrap_drops_in_forward_what_it_drops_in_backward():
+    g = hg.Graph()
+    x = g.input("x", ("n",))
+    g.output("y", hg.ops.dropout(x * g.parameter("w", np.ones(1, np.float32)), 0.5))
+    ours = hg.torch.wrap(g.model())
+    x = torch.ones(1000, requires_grad=True)
+    y = ours(x)
+    z = ours(x)
+    assert not torch.equal(y, z)  # other numbers each time
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, y.detach())
+    assert 300 < (y == 0).sum() < 700
+    ours.eval()
+    assert torch.equal(ours(x), x)

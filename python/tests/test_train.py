@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training with numpy alone."""
+
+import signal
+import threading
+
+import numpy as np
+import pytest
+from conftest import mlp, mlp_numpy
+
+import hologram as hg
+
+
+@pytest.fixture
+def data(rng):
+    x = rng.standard_normal((50, 8)).astype(np.float32)
+    return x, np.stack([x[:, 0] - x[:, 1], x[:, 2], -x[:, 3]], 1)
+
+
+def test_fit_learns(small, data):
+    model, weights = small
+    x, y = data
+    t = hg.Trainer(model, loss="mse", optimizer="adamw", lr=1e-2)
+    before = t.evaluate(x, y)["loss"]
+    np.testing.assert_allclose(before, np.mean((mlp_numpy(weights, x) - y) ** 2), rtol=1e-4)
+    history = t.fit(x, y, epochs=30, batch_size=16)
+    assert len(history) == 30 and history[-1].epoch == 30
+    assert t.evaluate(x, y)["loss"] < before / 4
+    assert t.updates == 30 * 4  # 16, 16, 16, and 2
+    assert history["loss"][-1] < history["loss"][0]
+    np.testing.assert_array_equal(model(x), hg.load(model.serialize())(x))  # the model stays
+    np.testing.assert_allclose(np.mean((t.model()(x) - y) ** 2), t.evaluate(x, y)["loss"], rtol=1e-4)
+
+
+def test_one_step_of_sgd_equals_numpy(rng, data):
+    model, [(w, b)] = mlp(rng, (8, 3))
+    x, y = data
+    t = hg.Trainer(model, loss="mse", optimizer=hg.SGD(lr=0.1))
+    loss = t.step(x, y)
+    error = x @ w.T + b - y
+    np.testing.assert_allclose(loss, np.mean(error**2), rtol=1e-5)
+    dy = 2 * error / error.size
+    p = t.parameters()
+    np.testing.assert_allclose(p["0.weight"], w - 0.1 * dy.T @ x, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(p["0.bias"], b - 0.1 * dy.sum(0), rtol=1e-4, atol=1e-6)
+
+
+def test_parameters_are_writable_views(small, data):
+    model, _ = small
+    x, y = data
+    t = hg.Trainer(model, loss="mse", optimizer="sgd", lr=0.0)
+    p = t.parameters()
+    for value in p.values():
+        value[...] = 0
+    np.testing.assert_allclose(t.step(x, y), np.mean(y**2), rtol=1e-5)
+    np.testing.assert_allclose(t.evaluate(x, y)["loss"], np.mean(y**2), rtol=1e-5)
+    assert not t.model()(x).any()
+
+
+def test_batches_equal_arrays(rng, data):
+    x, y = data
+    options = dict(loss="mse", optimizer=hg.Adam(lr=1e-2))
+    a, b = hg.Trainer(mlp(np.random.default_rng(3))[0], **options), hg.Trainer(mlp(np.random.default_rng(3))[0], **options)
+    batches = [(x[i : i + 16], y[i : i + 16]) for i in range(0, 50, 16)]
+    ha = a.fit(x, y, epochs=3, batch_size=16, shuffle=False)
+    hb = b.fit(batches, epochs=3, validation=batches)
+    for name, value in a.parameters().items():
+        np.testing.assert_array_equal(value, b.parameters()[name])
+    np.testing.assert_allclose(ha["loss"], hb["loss"], rtol=1e-12)
+    np.testing.assert_allclose(hb["val_loss"][-1], b.evaluate(x, y)["loss"], rtol=1e-5)
+    with pytest.raises(ValueError, match="iterator"):
+        b.fit(iter(batches), epochs=2)
+    with pytest.raises(ValueError, match="no batches"):
+        b.fit([])
+    with pytest.raises(ValueError, match="1 inputs and 1 targets"):
+        b.fit([(x, y, y)])
+
+
+def test_classes_metrics_validation_and_callbacks(rng):
+    model, _ = mlp(rng, (8, 16, 4))
+    x = rng.standard_normal((64, 8)).astype(np.float32)
+    y = np.argmax(x[:, :4], 1)
+    events = []
+    t = hg.Trainer(model, loss="cross_entropy", optimizer="adamw", lr=1e-2, metrics=["accuracy"])
+    history = t.fit(x, y, epochs=40, batch_size=16, validation_data=(x, y), callbacks=events.append)
+    assert t.evaluate(x, y)["accuracy"] > 0.9
+    assert history[-1].val_metrics["accuracy"] == t.evaluate(x, y)["accuracy"]
+    assert len([e for e in events if not e.is_epoch]) == 160
+    assert history[-1]["val_loss"] < history[0].val_loss
+    stopped = t.fit(x, y, epochs=10, callbacks=[lambda e: not e.is_epoch])
+    assert len(stopped) == 1
+
+    def fails(event):
+        raise RuntimeError("of the callback")
+
+    with pytest.raises(RuntimeError, match="of the callback"):
+        t.fit(x, y, callbacks=[fails])
+    t.fit(x, y)  # goes on
+
+
+def test_resume_is_exact(tmp_path, data):
+    x, y = data
+    options = dict(loss="mse", optimizer="adam", lr=1e-2, schedule=hg.Schedule("step", period=3, gamma=0.5))
+    a = hg.Trainer(mlp(np.random.default_rng(3))[0], **options)
+    a.fit(x, y, epochs=2)
+    a.save(tmp_path / "half.hgm")
+    b = hg.Trainer(tmp_path / "half.hgm", **options)
+    assert b.updates == a.updates
+    a.step(x, y), b.step(x, y)
+    for name, value in a.parameters().items():
+        np.testing.assert_array_equal(value, b.parameters()[name])
+
+
+def test_frozen_and_rules(small, data):
+    model, weights = small
+    x, y = data
+    t = hg.Trainer(model, loss="mse", rules=[{"pattern": "0.*", "frozen": True}], optimizer="sgd", lr=0.1)
+    assert set(t.trained) == {"1.weight", "1.bias"}
+    t.fit(x, y, epochs=2)
+    np.testing.assert_array_equal(t.parameters()["0.weight"], weights[0][0])
+    assert not np.array_equal(t.parameters()["1.weight"], weights[1][0])
+
+
+def test_errors(small, data):
+    model, _ = small
+    x, y = data
+    with pytest.raises(ValueError, match="msee"):
+        hg.Trainer(model, loss="msee")
+    with pytest.raises(ValueError, match="adamv"):
+        hg.Trainer(model, optimizer="adamv")
+    with pytest.raises(TypeError, match="beta3"):
+        hg.Trainer(model, optimizer={"kind": "adam", "beta3": 1})
+    with pytest.raises(TypeError, match="trheads"):
+        hg.Trainer(model, trheads=1)
+    with pytest.raises(ValueError, match="pattern"):
+        hg.Trainer(model, rules=[{"pattern": "none.*", "frozen": True}])
+    t = hg.Trainer(model, loss="mse")
+    with pytest.raises(ValueError, match="49|50"):
+        t.fit(x, y[:-1])
+    with pytest.raises(ValueError, match="finite|nan|NaN"):
+        t.step(x * np.nan, y)
+    with pytest.raises(MemoryError):
+        hg.Trainer(model, loss="mse", memory_limit=1000).step(x, y)
+
+
+def test_load_state_dict(small, data):
+    model, weights = small
+    t = hg.Trainer(model, loss="mse")
+    state = {name: value * 2 for name, value in t.parameters().items()}
+    t.load_state_dict(state)
+    np.testing.assert_array_equal(t.parameters()["0.weight"], weights[0][0] * 2)
+    with pytest.raises(ValueError, match="0.bias"):
+        t.load_state_dict({"0.weight": state["0.weight"]})
+    with pytest.raises(ValueError, match="0.weight"):
+        t.load_state_dict({**state, "0.weight": state["0.bias"]})
+
+
+def test_the_same_weights_for_every_thread_count(data):
+    x, y = data
+    runs = []
+    for threads in (1, 2):
+        t = hg.Trainer(mlp(np.random.default_rng(3))[0], loss="mse", threads=threads)
+        t.fit(x, y, epochs=2)
+        runs.append(t.parameters())
+    for name in runs[0]:
+        np.testing.assert_array_equal(runs[0][name], runs[1][name])
+
+
+def test_ctrl_c_stops_a_fit(data):
+    x, y = data
+    t = hg.Trainer(mlp(np.random.default_rng(3), (8, 512, 512, 3))[0], loss="mse")
+    timer = threading.Timer(0.3, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        t.fit(x, y, epochs=10**6)
+    timer.join()
+    assert t.updates > 0
+    t.fit(x, y)
