@@ -8,6 +8,7 @@
 #include "lib/graph/rewrite.h"
 #include "lib/graph/symbols.h"
 #include "lib/train/mode.h"
+#include "lib/train/step_graph.h"
 
 namespace hg {
 namespace {
@@ -19,8 +20,9 @@ class Split {
 
   Result<ForwardBackward> run() {
     HG_TRY(joint_.status());
-    if (options_.mode == TrainOptions::Mode::training)
-      HG_TRY(set_training(joint_, options_.rules, out_.notes));
+    using Mode = ForwardBackwardOptions::Mode;
+    if (options_.mode == Mode::training) HG_TRY(set_training(joint_, options_.rules, out_.notes));
+    if (options_.mode == Mode::inference) HG_TRY(set_inference(joint_));
     find_states();
     states_to_inputs();
     cut_ = joint_.nodes().size();
@@ -49,7 +51,8 @@ class Split {
           std::find_if(joint_.assignments().begin(), joint_.assignments().end(),
                        [&](const auto& each) { return each.first == state.value; });
       const bool is_parameter = state.kind == State::Kind::parameter;
-      if (!is_parameter && assigned == joint_.assignments().end()) continue;
+      const bool is_left_by_training = state.name.starts_with(kTrainPrefix);
+      if (state.kind == State::Kind::constant || is_left_by_training) continue;
       out_.states.push_back(state.name);
       moved_.push_back(state.value);
       if (assigned != joint_.assignments().end()) {

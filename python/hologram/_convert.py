@@ -198,6 +198,12 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
     names = _argument_names(module, args, kwargs)
     shapes, symbols = _dynamic_shapes(torch, names, args, kwargs, dynamic)
     args, kwargs = _exportable(torch, args, kwargs, shapes, symbols)
+    given = [each for each in flatten((args, kwargs))[0] if isinstance(each, torch.Tensor)]
+    before = [each.clone() for each in given]
+    with torch.no_grad():
+        result = copy.deepcopy(module)(*args, **kwargs)
+    if not all(_same(torch, a, b) for a, b in zip(given, before)):
+        raise UnsupportedError("the module writes to its inputs, which a model does not")
     try:
         with torch.no_grad():
             program = torch.export.export(module, args, kwargs or None, dynamic_shapes=shapes, strict=False)
@@ -210,8 +216,6 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
         # It is checked here, beside the module itself.
         details = _run(source, target, ["--no-check", *options])
         model = _loaded(target, output)
-    with torch.no_grad():
-        result = copy.deepcopy(module)(*args, **kwargs)
     results, tree = flatten(result)
     model._tree = None if tree == "*" or tree == ["tuple", ["*"] * len(results)] else tree
     if len(results) != len(model.outputs):

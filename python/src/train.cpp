@@ -126,9 +126,12 @@ nb::object value(nb::handle self, const std::string& name) {
 
 void bind_train(nb::module_& m) {
   // The parts of a model by name, as hg/forward_backward.h has them.
-  m.def("split_gradients", [](const Model& model, bool training) {
-    ForwardBackward made = take(split_gradients(
-        model, {.mode = training ? TrainOptions::Mode::training : TrainOptions::Mode::as_traced}));
+  m.def("split_gradients", [](const Model& model, const std::string& mode) {
+    using Mode = ForwardBackwardOptions::Mode;
+    ForwardBackward made =
+        take(split_gradients(model, {.mode = mode == "training"    ? Mode::training
+                                             : mode == "inference" ? Mode::inference
+                                                                   : Mode::as_traced}));
     nb::dict out;
     out["forward"] = nb::cast(std::move(made.forward));
     out["backward"] = nb::cast(std::move(made.backward));

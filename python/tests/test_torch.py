@@ -155,7 +155,7 @@ def test_random_kernel_calls_equal_autograd():
     k = hg.kernel("poly", "a*x*x + b*x + c")
 
     def rand(*shape, dtype=torch.float32):
-        return torch.randn(*shape, generator=generator).to(dtype)
+        return torch.randn(shape, generator=generator).to(dtype)
 
     for i in range(300):
         dtype = torch.float64 if i % 3 == 0 else torch.float32

@@ -4,7 +4,7 @@
 // and owns the parameters. Trainer (hg/train.h) is for hosts that leave all of that to the library.
 #pragma once
 
-#include <span>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,9 +14,9 @@
 namespace hg {
 
 struct ForwardBackwardOptions {
-  // As of TrainOptions: whether dropout drops and batch_norm takes the statistics of the batch, but
-  // in layers that a rule freezes.
-  TrainOptions::Mode mode = TrainOptions::Mode::training;
+  // training: dropout drops and batch_norm takes the statistics of the batch, but in layers that a
+  // rule freezes. inference: neither does. as_traced: as the model has them.
+  enum class Mode : uint8_t { training, inference, as_traced } mode = Mode::training;
   std::vector<ParameterRule> rules = {};
 };
 
@@ -28,8 +28,8 @@ struct ForwardBackward {
   // `differentiable_outputs`. Outputs: the gradient of each of `differentiable_inputs`, then of each
   // of `trained`; zeros where nothing depends on it.
   Model backward;
-  std::vector<std::string> states;   // names of parameters and of buffers that runs update
-  std::vector<std::string> updated;  // those of them that are such buffers, such as running means
+  std::vector<std::string> states;   // names of parameters and buffers
+  std::vector<std::string> updated;  // those of them that a run updates, such as running means
   std::vector<std::string> trained;  // those that have a gradient
   std::vector<int> differentiable_inputs, differentiable_outputs;  // of floats, by index
   std::vector<std::string> notes;                                  // as of Trainer

@@ -42,7 +42,7 @@ class _Graph:
     def __init__(self, graph, examples):
         self.graph = graph
         self.tensors = [i for i, each in enumerate(examples) if isinstance(each, torch.Tensor)]
-        self.run, self.reason, self.ops = None, "", []
+        self.run, self.plain, self.reason, self.ops = None, None, "", []
         try:
             self.run = self._convert(examples)
         except HologramError as error:
@@ -61,9 +61,9 @@ class _Graph:
         given = [_real(each) for each in sizes]
         module = _Given(self.graph, {i: v for i, v in enumerate(given) if i not in self.tensors}, len(given))
         tensors = tuple(given[i] for i in self.tensors)
-        model = convert(module, tensors, check=False)
-        wrapped = Wrapped(model)
-        return wrapped.eval()
+        model = convert(module, tensors)
+        self.plain = model.session()
+        return Wrapped(model, "as-traced")
 
     def __call__(self, *args):
         if self.run is None:
@@ -73,7 +73,7 @@ class _Graph:
             out = self.run(*tensors)
         else:
             with torch.no_grad():
-                out = self.run.plain(*tensors)
+                out = self.plain(*tensors)
         return list(out) if isinstance(out, (tuple, list)) else [out]
 
 

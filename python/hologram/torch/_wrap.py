@@ -12,8 +12,8 @@ from .._tree import flatten, unflatten
 class _Halves:
     """A model in one mode, as a forward and a backward session."""
 
-    def __init__(self, model, training, options):
-        parts = _core.split_gradients(model, training)
+    def __init__(self, model, mode, options):
+        parts = _core.split_gradients(model, mode)
         self.forward = parts["forward"].session_(options)
         self.backward = parts["backward"].session_(options)
         self.states, self.updated, self.trained = parts["states"], parts["updated"], parts["trained"]
@@ -58,13 +58,11 @@ class Wrapped(torch.nn.Module):
     in PyTorch.
     """
 
-    def __init__(self, model, **options):
+    def __init__(self, model, mode=None, **options):
         super().__init__()
-        self._model, self._options, self._halves, self._plain = model, options, {}, None
-        self._names = {}
-        trained = None
-        parts = _core.split_gradients(model, True)
-        trained = set(parts["trained"])
+        self._model, self._mode, self._options = model, mode, options
+        self._halves, self._names = {}, {}
+        trained = set(self._half().trained)
         named = {**{n: (a, True) for n, a in model.parameters_().items()},
                  **{n: (a, False) for n, a in model.buffers_().items() if not n.startswith("train/")}}  # fmt: skip
         seen = {}
@@ -100,9 +98,10 @@ class Wrapped(torch.nn.Module):
         return value if value is not None else owner._buffers[leaf]
 
     def _half(self):
-        if self.training not in self._halves:
-            self._halves[self.training] = _Halves(self._model, self.training, self._options)
-        return self._halves[self.training]
+        mode = self._mode or ("training" if self.training else "inference")
+        if mode not in self._halves:
+            self._halves[mode] = _Halves(self._model, mode, self._options)
+        return self._halves[mode]
 
     @property
     def notes(self):
@@ -130,14 +129,14 @@ class Wrapped(torch.nn.Module):
         return outputs[0] if len(outputs) == 1 else outputs
 
     def __reduce__(self):
-        return (_rebuild, (self._model, self._options, self.state_dict(), self.training))
+        return (_rebuild, (self._model, self._mode, self._options, self.state_dict(), self.training))
 
     def extra_repr(self):
         return repr(self._model)
 
 
-def _rebuild(model, options, state, training):
-    made = Wrapped(model, **options)
+def _rebuild(model, mode, options, state, training):
+    made = Wrapped(model, mode, **options)
     made.load_state_dict(state)
     return made.train(training)
 
@@ -150,11 +149,14 @@ def _tensor(value, name):
     return _core.share(value, "torch")
 
 
-def wrap(model, **options):
+def wrap(model, *, mode=None, **options):
     """A torch.nn.Module of a Model, or of a path of one, that takes part in autograd.
 
-    Mix it with other layers, train it with torch.optim, save its state_dict. ``options`` are those of a session.
+    Mix it with other layers, train it with torch.optim, save its state_dict. ``train()`` and ``eval()`` switch
+    dropout and batch_norm, unless ``mode`` is "as-traced". ``options`` are those of a session.
     """
     if not isinstance(model, _core.ModelBase):
         model = load(model)
-    return Wrapped(model, **options)
+    if mode not in (None, "training", "inference", "as-traced"):
+        raise ValueError(f"mode is 'training', 'inference' or 'as-traced', not '{mode}'")
+    return Wrapped(model, mode, **options)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules in memory, and files, as models; torch.compile. Skipped where there is no hg-convert."""
+
+import numpy as np
+import pytest
+
+import hologram as hg
+
+torch = pytest.importorskip("torch")
+try:
+    from hologram._convert import converter
+
+    converter()
+except hg.UnsupportedError:
+    pytest.skip("there is no hg-convert", allow_module_level=True)
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.drop = torch.nn.Linear(8, 16), torch.nn.Linear(16, 3), torch.nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.b(self.drop(torch.relu(self.a(x))))
+
+
+def test_a_module_in_memory(tmp_path):
+    net = Net().eval()
+    model = hg.convert(net, torch.randn(4, 8), dynamic="n", output=tmp_path / "net.hgm")
+    assert model.inputs[0].shape[1:] == (8,) and isinstance(model.inputs[0].shape[0], str)
+    for n in (1, 2, 9):
+        x = torch.randn(n, 8)
+        torch.testing.assert_close(model(x), net(x).detach(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(hg.load(tmp_path / "net.hgm")(x.numpy()), net(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+    report = model.report
+    assert report.ok and len(report.checks) == 2
+    assert [check["sizes"] for check in report.checks] == [{"n": 4}, {"n": 7}]
+    assert "largest error" in str(report)
+    assert sum(report.ops.values()) > 0
+    assert not net.training
+    fixed = hg.convert(net, torch.randn(4, 8))
+    assert fixed.inputs[0].shape == (4, 8) and len(fixed.report.checks) == 1
+
+
+@pytest.mark.parametrize("dynamic", ["n", {"x": {0: "n"}}, {"x": ["n", None]}, [{0: "n"}], {0: "n"}, True])
+def test_ways_to_say_dynamic(dynamic):
+    if dynamic == {0: "n"}:
+        dynamic = {0: {0: "n"}}
+    model = hg.convert(Net().eval(), (torch.randn(1, 8),), dynamic=dynamic)
+    assert model(torch.randn(5, 8)).shape == (5, 3)
+
+
+def test_torchs_own_way():
+    shapes = {"x": {0: torch.export.Dim("batch", min=2, max=64)}}
+    model = hg.convert(Net().eval(), (torch.randn(4, 8),), dynamic=shapes)
+    assert model(torch.randn(5, 8)).shape == (5, 3)
+
+
+class Nested(torch.nn.Module):
+    def forward(self, x, pair):
+        return {"sum": x + pair[0], "rest": [pair[1] * 2, (x, None)]}
+
+
+def test_structures_come_back():
+    net = Nested()
+    x, a, b = torch.randn(3, 4, 5)
+    model = hg.convert(net, (x, (a, b)))
+    for given in ((x, (a, b)), (x, a, b)):
+        got, want = model(*given), net(x, (a, b))
+        assert set(got) == {"sum", "rest"} and isinstance(got["rest"], list) and isinstance(got["rest"][1], tuple)
+        torch.testing.assert_close(got["sum"], want["sum"])
+        torch.testing.assert_close(got["rest"][0], want["rest"][0])
+        assert got["rest"][1][1] is None
+
+
+class Unsupported(torch.nn.Module):
+    def forward(self, x):
+        return torch.special.airy_ai(x) + torch.special.scaled_modified_bessel_k0(x)
+
+
+def test_all_unsupported_ops_in_one_exception():
+    with pytest.raises(hg.UnsupportedError) as caught:
+        hg.convert(Unsupported(), torch.randn(3))
+    ops = " ".join(each["op"] for each in caught.value.ops)
+    assert "airy_ai" in ops and "scaled_modified_bessel_k0" in ops
+    assert "airy_ai" in str(caught.value)
+
+
+class Writes(torch.nn.Module):
+    def forward(self, x):
+        x.add_(1)
+        return x * 2
+
+
+def test_refusals():
+    with pytest.raises(hg.UnsupportedError, match="writes to its inputs"):
+        hg.convert(Writes(), torch.randn(3))
+    with pytest.raises(FileNotFoundError):
+        hg.convert("none.pt2")
+    with pytest.raises(TypeError, match="Module"):
+        hg.convert(3, torch.randn(3))
+    with pytest.raises(TypeError, match="example_inputs"):
+        hg.convert(Net())
+    with pytest.raises(ValueError, match="'z'"):
+        hg.convert(Net(), torch.randn(2, 8), dynamic={"z": {0: "n"}})
+
+
+def test_the_check_sees_a_difference(monkeypatch):
+    from hologram import _convert
+
+    class Sneaky(Net):
+        def forward(self, x):
+            return super().forward(x) * (1 if torch.compiler.is_exporting() else 1.01)
+
+    with pytest.raises(hg.MismatchError) as caught:
+        hg.convert(Sneaky().eval(), torch.randn(4, 8))
+    assert not caught.value.report.ok
+    assert _convert is not None
+
+
+def test_files(tmp_path):
+    net = Net().eval()
+    x = torch.randn(4, 8)
+    torch.export.save(torch.export.export(net, (x,)), tmp_path / "net.pt2")
+    model = hg.convert(tmp_path / "net.pt2")
+    torch.testing.assert_close(model(x), net(x).detach(), rtol=1e-4, atol=1e-5)
+    (tmp_path / "bad.pt2").write_bytes(b"nothing")
+    with pytest.raises(hg.CorruptModelError):
+        hg.convert(tmp_path / "bad.pt2")
+
+
+def test_a_converted_module_trains():
+    torch.manual_seed(2)
+    net = Net().eval()
+    model = hg.convert(net, torch.randn(4, 8), dynamic="n")
+    x = torch.randn(64, 8)
+    y = torch.stack([x[:, 0], x[:, 1], x[:, 2]], 1)
+    trainer = hg.Trainer(model, loss="mse", lr=1e-2)
+    before = trainer.evaluate(x, y)["loss"]
+    trainer.fit(x, y, epochs=30)
+    assert trainer.evaluate(x, y)["loss"] < before / 2
+    net.load_state_dict(trainer.state_dict())
+    torch.testing.assert_close(net(x).detach(), trainer.model()(x), rtol=1e-4, atol=1e-4)
+
+
+# -- torch.compile --------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    yield
+    torch._dynamo.reset()
+
+
+def test_compile_for_inference():
+    import hologram.torch  # noqa: F401 - registers the backend
+
+    net = Net().eval()
+    compiled = torch.compile(net, backend="hologram")
+    for n in (4, 4, 7, 1, 9):
+        x = torch.randn(n, 8)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x), net(x), rtol=1e-4, atol=1e-5)
+
+
+def test_compile_for_training():
+    import copy
+
+    import hologram.torch  # noqa: F401
+
+    net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 3))
+    twin = copy.deepcopy(net)
+    compiled = torch.compile(net, backend="hologram")
+    a, b = torch.optim.SGD(net.parameters(), 0.1), torch.optim.SGD(twin.parameters(), 0.1)
+    for _ in range(4):
+        x = torch.randn(5, 8)
+        a.zero_grad(), b.zero_grad()
+        one, two = compiled(x).square().mean(), twin(x).square().mean()
+        one.backward(), two.backward()
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-6)
+        for p, q in zip(net.parameters(), twin.parameters()):
+            torch.testing.assert_close(p.grad, q.grad, rtol=1e-3, atol=1e-6)
+        a.step(), b.step()
+
+
+def test_explain_lists_what_runs_eagerly():
+    found = hg.torch.explain(Net().eval(), torch.randn(4, 8))
+    assert found.graphs == found.converted == 1 and not found.fallbacks
+
+    def half(x):
+        y = torch.special.airy_ai(x)
+        return y + 1
+
+    found = hg.torch.explain(half, torch.randn(3))
+    assert found.converted == 0 and len(found.fallbacks) == 1
+    assert any("airy_ai" in name for name in found.unsupported)
+    assert "airy_ai" in str(found)
+    x = torch.randn(3)
+    torch.testing.assert_close(torch.compile(half, backend="hologram")(x), half(x))
+
+
+def test_graph_breaks():
+    import hologram.torch  # noqa: F401
+
+    def broken(x):
+        y = torch.relu(x) * 2
+        torch._dynamo.graph_break()
+        return y + 1
+
+    x = torch.randn(4)
+    torch.testing.assert_close(torch.compile(broken, backend="hologram")(x), broken(x))
+    found = hg.torch.explain(broken, x)
+    assert found.graphs == 2 and found.breaks
