@@ -3,7 +3,7 @@
 # Installs what Debian 12 or a relative of it lacks of the named groups; quick when nothing is missing.
 #
 #   scripts/install_deps.sh [build] [blas] [vulkan] [converter] [tools] [tests]     (default: these)
-#                           [pictures] [arm] [avx512]
+#                           [python] [pictures] [arm] [avx512]
 set -euo pipefail
 
 declare -A packages=(
@@ -13,6 +13,7 @@ declare -A packages=(
   [converter]="libtorch-dev libzip-dev libssl-dev libprotobuf-dev protobuf-compiler nlohmann-json3-dev"
   [tools]="libcli11-dev nlohmann-json3-dev"
   [tests]="libgtest-dev pkg-config python3 python3-numpy python3-torch mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
+  [python]="python3 python3-dev python3-venv python3-numpy"
   [pictures]="librsvg2-bin"
   [arm]="g++-aarch64-linux-gnu qemu-user-static libgtest-dev:arm64"
   [avx512]="bochs bochs-term bochsbios vgabios grub-pc-bin grub-common xorriso mtools busybox-static cpio"
@@ -36,6 +37,9 @@ installed() {
   if [ -n "$program" ] && command -v "$program" >/dev/null; then return 0; fi
   case $1 in
     libtorch-dev | python3-torch) if pip_torch; then return 0; fi ;;
+    python3-dev) if python3 -c 'import pathlib, sys, sysconfig
+sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").is_file())' 2>/dev/null; then return 0; fi ;;
+    python3-venv) if python3 -c 'import ensurepip' 2>/dev/null; then return 0; fi ;;
     python3-numpy) if python3 -c 'import numpy' 2>/dev/null; then return 0; fi ;;
   esac
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]

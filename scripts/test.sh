@@ -7,8 +7,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
 
-scripts/install_deps.sh
-scripts/configure.sh build -DHG_VULKAN=ON -DHG_TOOLS=ON -DHG_TESTS=ON -DHG_CONVERTER=ON -DHG_SAMPLES=ON
+scripts/install_deps.sh build blas vulkan converter tools tests python
+python=$(scripts/python_environment.sh build/venv)
+scripts/configure.sh build -DHG_VULKAN=ON -DHG_TOOLS=ON -DHG_TESTS=ON -DHG_CONVERTER=ON -DHG_SAMPLES=ON \
+  -DHG_PYTHON=ON -DPython_EXECUTABLE="$python"
 cmake --build build --parallel "$jobs"
 
 installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }

@@ -135,6 +135,14 @@ Result<double> Trainer::step(std::span<const ConstTensor> inputs,
   return b.run_batch(inputs, targets, go, static_cast<float>(1 / each), std::move(stop));
 }
 
+Result<double> Trainer::backward(std::span<const ConstTensor> inputs,
+                                 std::span<const ConstTensor> targets, std::stop_token stop) {
+  HG_CHECK(body_->step.has_go, "backward() needs gradients that are summed; accumulate is ",
+           body_->options.accumulate, ", it must be 2 or more");
+  HG_TRY(body_->set_rates());
+  return body_->run_batch(inputs, targets, false, 1, std::move(stop));
+}
+
 // Downloads them where the session runs on a device.
 Status Trainer::Body::fetch_states() {
   const auto& all = base.graph().states();

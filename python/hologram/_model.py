@@ -78,7 +78,7 @@ def _session_profile(self, *args, **kwargs):
 Session.profile = _session_profile
 
 
-class Model(_core.ModelBase):
+class Model(_core.CallableModel):
     """A model of a ``.hgm`` file. Call it to run it; ``hg.load`` makes one.
 
     Inputs are given in order or by name, as numpy arrays, torch tensors, or anything with DLPack or the
@@ -87,24 +87,14 @@ class Model(_core.ModelBase):
     was converted returned. The GIL is released while it runs, and any thread may call.
     """
 
-    _default = None
-    _last = None
     _tree = None
+    report = None  # of the conversion, where convert() made the model
 
     @classmethod
     def _of(cls, base, tree=None):
         model = cls(base)
         model._tree = tree
         return model
-
-    def __call__(self, *args, **kwargs):
-        session = self._default
-        if session is None:
-            session = self.session()
-            self._default = session
-        return session(*args, **kwargs)
-
-    run = __call__
 
     def session(self, **options):
         """A session with options of its own, which is called as the model is.
@@ -136,14 +126,10 @@ class Model(_core.ModelBase):
 
     def memory(self, **dims):
         """Bytes that a run needs, exact before the first one, for these sizes or those of the last call."""
-        if self._default is None:
-            self._default = self.session()
         return self._default.memory(**dims)
 
     def flops(self, **dims):
         """Multiplications and additions of one run."""
-        if self._default is None:
-            self._default = self.session()
         return self._default.flops(**dims)
 
     def profile(self, *args, repeat=3, **kwargs):
@@ -174,8 +160,6 @@ class Model(_core.ModelBase):
 
     def memory_svg(self, **dims):
         """The arena over the steps of a run, drawn as an SVG file."""
-        if self._default is None:
-            self._default = self.session()
         return _core.draw_memory(self._default, dims)
 
     def save(self, path):

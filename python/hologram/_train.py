@@ -88,7 +88,8 @@ class Trainer:
     ``hg.Schedule``), ``metrics`` ("accuracy", "mean_error"), ``rules`` (dicts with ``pattern`` and ``lr``,
     ``weight_decay`` or ``frozen``), ``penalties``, ``clip_norm``, ``clip_value``, ``accumulate``, ``mode``
     ("training", "as-traced"), ``compute`` ("float32", "bfloat16", "float16"), ``resume``, and the options of a
-    session. The model is not changed: ``model()`` and ``save()`` give the trained one.
+    session. With ``optimizer=None`` another one drives it: ``backward()`` adds to ``gradients()``, and
+    ``torch_parameters()`` are what any torch.optim optimizer takes. The model is not changed: ``model()`` and ``save()`` give the trained one.
     """
 
     _OWN = ("penalties", "rules", "clip_norm", "clip_value", "accumulate", "mode", "compute", "resume")
@@ -99,11 +100,14 @@ class Trainer:
             from ._model import load
 
             model = load(model)
-        step = _kind(optimizer)
+        self._own = optimizer is not None
+        step = _kind(optimizer or "sgd")
         for name, value in (("lr", lr), ("momentum", momentum), ("weight_decay", weight_decay)):
             if value is not None:
                 step[name] = value
         given = {name: options.pop(name) for name in self._OWN if name in options}
+        if not self._own:
+            given["accumulate"] = max(2, given.get("accumulate", 2))
         given["losses"] = _listed(loss, _kind)
         given["metrics"] = _listed(metrics, _kind)
         given["optimizer"] = step
@@ -116,6 +120,7 @@ class Trainer:
         self._inputs = len(model.inputs)
         self._names = {"parameters": list(model.parameters_()), "buffers": list(model.buffers_())}
         self._metrics = [each["kind"] for each in given["metrics"]]
+        self._torch = None
         self.history = History()
 
     # -- Steps ------------------------------------------------------------------------------------
@@ -133,7 +138,49 @@ class Trainer:
     def step(self, inputs, targets=None):
         """One batch: forward, backward and update. Returns the loss before the update."""
         batch = self._split([inputs] if targets is None else [inputs, targets])
-        return self._base.step_(*batch)
+        return self._base.step_(*batch, True)
+
+    def backward(self, inputs, targets=None):
+        """Forward and backward of one batch: adds to ``gradients()``, updates nothing, and returns the loss.
+
+        For a trainer with ``optimizer=None``. Where a torch optimizer set the gradients of ``torch_parameters()`` to
+        None, they begin anew.
+        """
+        if self._own:
+            raise ValueError("backward() is for a trainer with optimizer=None; this one has an optimizer, use step()")
+        batch = self._split([inputs] if targets is None else [inputs, targets])
+        shared = self._torch or {}
+        gradients = self.gradients()
+        for name, parameter in shared.items():
+            if parameter.grad is None:
+                gradients[name][...] = 0
+        loss = self._base.step_(*batch, False)
+        for name, parameter in shared.items():
+            if parameter.grad is None:
+                parameter.grad = _core.share(gradients[name], "torch")
+        return loss
+
+    def zero_grad(self):
+        """Sets ``gradients()`` to 0."""
+        for value in self.gradients().values():
+            value[...] = 0
+
+    def gradients(self):
+        """The sums of gradients by name, as numpy arrays in the trainer's own memory; of ``optimizer=None``."""
+        if self._own:
+            raise ValueError("a trainer with an optimizer keeps no gradients; make it with optimizer=None")
+        return {name: self._base.value_("train/sum/" + name) for name in self.trained}
+
+    def torch_parameters(self):
+        """The trained weights as torch.nn.Parameters that share the trainer's memory, as do their gradients after
+        ``backward()``: for any optimizer of torch.optim, and its schedulers."""
+        import torch
+
+        if self._torch is None:
+            self._torch = {
+                name: torch.nn.Parameter(_core.share(self._base.value_(name), "torch")) for name in self.trained
+            }
+        return list(self._torch.values())
 
     def fit(self, x, y=None, *, epochs=1, batch_size=32, shuffle=True, validation=None, validation_data=None,
             callbacks=(), progress=None, patience=0, best_path="", finish=False):  # fmt: skip
@@ -206,7 +253,7 @@ class Trainer:
             for batch in batches:
                 start = time.perf_counter()
                 inputs, targets = self._split(batch)
-                loss = self._base.step_(inputs, targets)
+                loss = self._base.step_(inputs, targets, True)
                 step += 1
                 count = _samples(inputs, targets)
                 total += loss * count

@@ -14,8 +14,8 @@ namespace nb = nanobind;
 
 bool is_forked();  // options.h
 
-// By the op's signature: TypeError names an attribute that the op lacks, or that cannot be the value.
-// The names borrow from the signature.
+// By the op's signature: TypeError names an attribute that the op lacks, or that cannot be the
+// value. The names borrow from the signature.
 NamedAttrs attributes_from(const std::string& op, const nb::dict& given);
 nb::object to_python(const Attr& attr);
 const char* attribute_kind(AttrType type);

@@ -7,9 +7,7 @@ namespace hg::python {
 namespace {
 
 // The classes that hologram/_errors.py defines.
-nb::object own(const char* name) {
-  return nb::module_::import_("hologram._errors").attr(name);
-}
+nb::object own(const char* name) { return nb::module_::import_("hologram._errors").attr(name); }
 
 nb::object type_of(Code code) {
   switch (code) {
@@ -41,9 +39,8 @@ std::string words(nb::handle object) {
 }
 
 void raise(PyObject* type, const std::string& message) {
-  const nb::object words =
-      nb::steal(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()),
-                                     "replace"));
+  const nb::object words = nb::steal(
+      PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
   PyErr_SetObject(type, words.ptr());
   throw nb::python_error();
 }

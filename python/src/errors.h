@@ -21,11 +21,13 @@ namespace nb = nanobind;
 std::string words(nb::handle object);
 
 inline void check(const Status& status) {
-  if (!status.ok()) [[unlikely]] raise(status);
+  if (!status.ok()) [[unlikely]]
+    raise(status);
 }
 template <class T>
 T take(Result<T> result) {
-  if (!result.ok()) [[unlikely]] raise(result.status());
+  if (!result.ok()) [[unlikely]]
+    raise(result.status());
   return *std::move(result);
 }
 

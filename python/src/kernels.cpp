@@ -21,9 +21,9 @@ class LockedKernel {
  public:
   LockedKernel(const std::string& name, const std::string& words, bool strict,
                const std::string& backward, const nb::dict& options)
-      : kernel_(take(kernel(name, words,
-                            {.strict = strict, .backward = backward,
-                             .session = session_options(options)}))) {}
+      : kernel_(take(kernel(
+            name, words,
+            {.strict = strict, .backward = backward, .session = session_options(options)}))) {}
 
   const TextKernel& kernel_of() const { return kernel_; }
 
@@ -73,7 +73,8 @@ class LockedKernel {
       made.emplace(kernel_.gradients(given.arguments, parameters, options));
     }
     nb::list out;
-    for (TensorData& data : take(*std::move(made))) out.append(give(Array(std::move(data)), given.kind));
+    for (TensorData& data : take(*std::move(made)))
+      out.append(give(Array(std::move(data)), given.kind));
     return out;
   }
 
@@ -163,15 +164,19 @@ class LockedKernel {
 
 void bind_kernels(nb::module_& m) {
   nb::class_<LockedKernel>(m, "KernelBase")
-      .def(nb::init<const std::string&, const std::string&, bool, const std::string&, const nb::dict&>())
-      .def("call_", &LockedKernel::call, nb::arg("named"), nb::arg("out").none(), nb::arg("shape").none())
+      .def(nb::init<const std::string&, const std::string&, bool, const std::string&,
+                    const nb::dict&>())
+      .def("call_", &LockedKernel::call, nb::arg("named"), nb::arg("out").none(),
+           nb::arg("shape").none())
       .def("gradients_", &LockedKernel::gradients, nb::arg("named"), nb::arg("parameters"),
            nb::arg("output_gradients").none(), nb::arg("shape").none())
       .def_prop_ro("name", [](const LockedKernel& k) { return k.kernel_of().name(); })
-      .def_prop_ro("parameters", [](const LockedKernel& k) { return k.kernel_of().parameters(); },
-                   "names, in the order of their first use in the text")
+      .def_prop_ro(
+          "parameters", [](const LockedKernel& k) { return k.kernel_of().parameters(); },
+          "names, in the order of their first use in the text")
       .def_prop_ro("outputs", [](const LockedKernel& k) { return k.kernel_of().outputs(); })
-      .def_prop_ro("sessions_made", [](const LockedKernel& k) { return k.kernel_of().sessions_made(); });
+      .def_prop_ro("sessions_made",
+                   [](const LockedKernel& k) { return k.kernel_of().sessions_made(); });
 }
 
 }  // namespace hg::python

@@ -62,6 +62,18 @@ Model model_of(const nb::bytes& bytes) {
   return take(Model::read({static_cast<const std::byte*>(bytes.data()), bytes.size()}));
 }
 
+// A model that is called, by a session of its own that the first call makes.
+struct CallableModel : Model {
+  explicit CallableModel(const Model& model) : Model(model) {}
+  nb::object session;
+};
+
+nb::object call(nb::handle self, const nb::args& arguments, const nb::kwargs& named) {
+  CallableModel& model = *nb::inst_ptr<CallableModel>(self);
+  if (!model.session.is_valid()) model.session = self.attr("session")();
+  return nb::inst_ptr<Calls>(model.session)->call(arguments, named);
+}
+
 template <class File>
 nb::bytes bytes_of(const File& file) {
   const std::vector<std::byte> bytes = take(file.serialize());
@@ -91,7 +103,6 @@ nb::dict info_of(const Model::Info& info) {
 
 void bind_model(nb::module_& m) {
   nb::class_<Model>(m, "ModelBase")
-      .def(nb::init<const Model&>())
       .def_static(
           "load_file",
           [](const std::string& path, bool verify) {
@@ -116,6 +127,15 @@ void bind_model(nb::module_& m) {
       .def("serialize", bytes_of<Model>, "The bytes of the .hgm file.")
       .def("session_", [](const Model& model, const nb::dict& options) {
         return new Calls(model, session_options(options));
+      });
+
+  nb::class_<CallableModel, Model>(m, "CallableModel")
+      .def(nb::init<const Model&>())
+      .def("__call__", call, nb::arg("args"), nb::arg("kwargs"))
+      .def_prop_ro("_default", [](nb::handle self) {
+        CallableModel& model = *nb::inst_ptr<CallableModel>(self);
+        if (!model.session.is_valid()) model.session = self.attr("session")();
+        return model.session;
       });
 
   nb::class_<Library>(m, "LibraryBase")

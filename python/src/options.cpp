@@ -2,7 +2,6 @@
 #include "python/src/options.h"
 
 #include <nanobind/stl/string.h>
-
 #include <pthread.h>
 
 #include <atomic>
@@ -68,7 +67,8 @@ class Fields {
         to = PyObject_IsTrue(value.ptr()) == 1;
       else if constexpr (std::is_same_v<T, std::vector<double>>) {
         to.clear();
-        for (const nb::handle each : value) to.push_back(nb::cast<double>(nb::float_(nb::borrow(each))));
+        for (const nb::handle each : value)
+          to.push_back(nb::cast<double>(nb::float_(nb::borrow(each))));
       } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
         to.clear();
         for (const nb::handle each : value) to.emplace_back(words(each));
@@ -90,7 +90,8 @@ Precision precision_from(nb::handle value) {
   const DType dtype = dtype_from(value);
   if (dtype == f32) return Precision::f32;
   if (dtype == bf16) return Precision::bf16;
-  raise(PyExc_ValueError, std::string("precision is float32 or bfloat16, not ") + python_name(dtype));
+  raise(PyExc_ValueError,
+        std::string("precision is float32 or bfloat16, not ") + python_name(dtype));
 }
 
 Checkpoint checkpoint_from(nb::handle value) {
@@ -147,10 +148,16 @@ Schedule schedule_from(nb::handle given) {
   Schedule s;
   Fields fields(nb::cast<nb::dict>(given), "a schedule");
   fields.word("kind", s.kind, schedule_named).get("by_epoch", s.by_epoch).get("warmup", s.warmup);
-  fields.get("total", s.total).get("period", s.period).get("gamma", s.gamma).get("min_lr", s.min_lr);
+  fields.get("total", s.total)
+      .get("period", s.period)
+      .get("gamma", s.gamma)
+      .get("min_lr", s.min_lr);
   fields.get("start", s.start).get("end", s.end).get("rise", s.rise);
   fields.get("div_factor", s.div_factor).get("final_div_factor", s.final_div_factor);
-  fields.get("patience", s.patience).get("cooldown", s.cooldown).get("threshold", s.threshold).end();
+  fields.get("patience", s.patience)
+      .get("cooldown", s.cooldown)
+      .get("threshold", s.threshold)
+      .end();
   return s;
 }
 
@@ -185,13 +192,14 @@ int64_t bytes_from(nb::handle object) {
   while (!unit.empty() && unit.front() == ' ') unit.erase(0, 1);
   if (!unit.empty() && (unit.back() == 'B' || unit.back() == 'b')) unit.pop_back();
   if (!unit.empty() && unit.back() == 'i') unit.pop_back();
-  const double factor = unit.empty()                ? 1
+  const double factor = unit.empty()                 ? 1
                         : unit == "K" || unit == "k" ? 1024.0
                         : unit == "M"                ? 1024.0 * 1024
                         : unit == "G"                ? 1024.0 * 1024 * 1024
                                                      : -1;
   if (!(number >= 0) || factor < 0 || number * factor > 9e18)
-    raise(PyExc_ValueError, "'" + words + "' is no number of bytes, such as 4096, \"512M\" or \"2G\"");
+    raise(PyExc_ValueError,
+          "'" + words + "' is no number of bytes, such as 4096, \"512M\" or \"2G\"");
   return static_cast<int64_t>(number * factor);
 }
 
@@ -205,14 +213,13 @@ std::vector<std::pair<std::string, int64_t>> dims_from(const nb::dict& dims) {
 SessionOptions session_options(const nb::dict& given) {
   SessionOptions o;
   Fields fields(given, "a session");
-  fields.get<Device>("device", o.device, [](nb::handle value) {
-    return take(device_named(words(value)));
-  });
+  fields.get<Device>("device", o.device,
+                     [](nb::handle value) { return take(device_named(words(value))); });
   fields.get("threads", o.threads).get<int64_t>("memory_limit", o.memory_limit, bytes_from);
   fields.get<Checkpoint>("checkpoint", o.checkpoint, checkpoint_from);
   fields.get("low_memory", o.low_memory).get<Precision>("precision", o.precision, precision_from);
-  fields.get("autotune", o.autotune).get<std::vector<std::byte>>(
-      "tuning", o.tuning, [](nb::handle value) {
+  fields.get("autotune", o.autotune)
+      .get<std::vector<std::byte>>("tuning", o.tuning, [](nb::handle value) {
         const nb::bytes bytes = nb::cast<nb::bytes>(value);
         const auto* begin = static_cast<const std::byte*>(bytes.data());
         return std::vector<std::byte>(begin, begin + bytes.size());
@@ -261,12 +268,13 @@ TrainOptions train_options(const nb::dict& given) {
   fields.get<std::vector<ParameterRule>>("rules", o.rules,
                                          [](nb::handle v) { return list_from(v, rule_from); });
   fields.get<Schedule>("schedule", o.schedule, schedule_from);
-  fields.get("clip_norm", o.clip_norm).get("clip_value", o.clip_value).get("accumulate", o.accumulate);
+  fields.get("clip_norm", o.clip_norm)
+      .get("clip_value", o.clip_value)
+      .get("accumulate", o.accumulate);
   fields.get<TrainOptions::Mode>("mode", o.mode, mode_from);
   fields.get<DType>("compute", o.compute, dtype_from).get("resume", o.resume);
-  fields.get<SessionOptions>("session", o.session, [](nb::handle v) {
-    return session_options(nb::cast<nb::dict>(v));
-  });
+  fields.get<SessionOptions>("session", o.session,
+                             [](nb::handle v) { return session_options(nb::cast<nb::dict>(v)); });
   fields.end();
   if (is_forked()) o.session.threads = 1;
   return o;

@@ -14,7 +14,8 @@
 
 namespace hg::python {
 
-// From keyword arguments; ValueError for a value that cannot be, TypeError for a name that no option has.
+// From keyword arguments; ValueError for a value that cannot be, TypeError for a name that no
+// option has.
 SessionOptions session_options(const nb::dict& given);
 TrainOptions train_options(const nb::dict& given);
 Optimizer optimizer_from(const nb::dict& given);

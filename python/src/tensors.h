@@ -22,7 +22,8 @@ class Borrowed {
  public:
   // A numpy array, a torch tensor, or anything with DLPack or the buffer protocol; numbers, lists
   // of them and what else numpy can make an array of become an array of `wanted`, where that is
-  // given. `what` names the object in messages. With `writable`, memory that is read only is refused.
+  // given. `what` names the object in messages. With `writable`, memory that is read only is
+  // refused.
   static Borrowed from(nb::handle object, const std::string& what, bool writable = false,
                        const DType* wanted = nullptr);
   Borrowed() = default;
@@ -63,7 +64,8 @@ nb::object give(const Array& array, Kind kind);
 // Memory that `owner` keeps alive, as a numpy array.
 nb::object view_of(const Tensor& tensor, nb::handle owner, bool read_only);
 
-// numpy's dtype of the name; bf16 is that of the package ml_dtypes, or two bytes where there is none.
+// numpy's dtype of the name; bf16 is that of the package ml_dtypes, or two bytes where there is
+// none.
 nb::object numpy_dtype(DType dtype);
 // "float32", "bfloat16".
 const char* python_name(DType dtype);

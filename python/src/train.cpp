@@ -54,13 +54,14 @@ nb::dict progress_of(const Progress& p) {
   return out;
 }
 
-double step(Trainer& trainer, nb::handle inputs, nb::handle targets) {
+double step(Trainer& trainer, nb::handle inputs, nb::handle targets, bool update) {
   const Data data(inputs, targets);
   const Interrupt interrupt;
   std::optional<Result<double>> made;
   {
     const nb::gil_scoped_release released;
-    made.emplace(trainer.step(data.set.inputs, data.set.targets, interrupt.token()));
+    made.emplace(update ? trainer.step(data.set.inputs, data.set.targets, interrupt.token())
+                        : trainer.backward(data.set.inputs, data.set.targets, interrupt.token()));
   }
   return take(*std::move(made));
 }

@@ -6,7 +6,7 @@ import pytest
 
 import hologram as hg
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", "2.5")
 try:
     from hologram._convert import converter
 

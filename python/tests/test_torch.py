@@ -10,7 +10,7 @@ from conftest import mlp, pointwise
 import hologram as hg
 from hologram import _core
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", "2.5")
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16,
           torch.int8, torch.uint8, torch.bool, torch.complex64, torch.complex128]  # fmt: skip
@@ -259,6 +259,29 @@ def test_the_trainer_follows_torch(kind, rng):
     torch.testing.assert_close(state["0.weight"], net[0].weight.detach(), rtol=1e-3, atol=1e-4)
     trainer.load_state_dict({f"{i // 2}.{n}": v for key, v in net.state_dict().items() for i, n in [(int(key[0]), key[2:])]})
     torch.testing.assert_close(torch.from_numpy(trainer.parameters()["0.weight"]), net[0].weight.detach(), rtol=0, atol=0)
+
+
+def test_torchs_optimizers_drive_a_trainer(rng):
+    model, weights = mlp(rng)
+    net = torch_mlp(weights)
+    trainer = hg.Trainer(model, loss="mse", optimizer=None)
+    a = torch.optim.NAdam(trainer.torch_parameters(), 1e-2)
+    b = torch.optim.NAdam(net.parameters(), 1e-2)
+    schedules = [torch.optim.lr_scheduler.ExponentialLR(o, 0.9) for o in (a, b)]
+    for i in range(6):
+        x, y = torch.randn(7, 8), torch.randn(7, 3)
+        a.zero_grad(set_to_none=bool(i % 2)), b.zero_grad()
+        loss = torch.nn.functional.mse_loss(net(x), y)
+        loss.backward()
+        np.testing.assert_allclose(trainer.backward(x, y), loss.item(), rtol=1e-4)
+        torch.testing.assert_close(torch.from_numpy(trainer.gradients()["0.weight"]), net[0].weight.grad, rtol=1e-3, atol=1e-6)
+        a.step(), b.step()
+        [s.step() for s in schedules]
+    torch.testing.assert_close(trainer.state_dict()["0.weight"], net[0].weight.detach(), rtol=1e-4, atol=1e-5)
+    trainer.zero_grad()
+    assert not trainer.gradients()["1.bias"].any()
+    with pytest.raises(ValueError, match="optimizer=None"):
+        hg.Trainer(model, loss="mse").backward(x, y)
 
 
 # -- wrap -----------------------------------------------------------------------------------------

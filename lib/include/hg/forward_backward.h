@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model as two: one computes, and one goes back from gradients of its outputs. A host whose own
-// program lies between them, such as PyTorch's autograd, keeps what the first leaves for the second,
-// and owns the parameters. Trainer (hg/train.h) is for hosts that leave all of that to the library.
+// program lies between them, such as PyTorch's autograd, keeps what the first leaves for the
+// second, and owns the parameters. Trainer (hg/train.h) is for hosts that leave all of that to the
+// library.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ struct ForwardBackward {
   // then what `backward` needs.
   Model forward;
   // Inputs: what `forward` left, in that order, then the gradient of each of
-  // `differentiable_outputs`. Outputs: the gradient of each of `differentiable_inputs`, then of each
-  // of `trained`; zeros where nothing depends on it.
+  // `differentiable_outputs`. Outputs: the gradient of each of `differentiable_inputs`, then of
+  // each of `trained`; zeros where nothing depends on it.
   Model backward;
   std::vector<std::string> states;   // names of parameters and buffers
   std::vector<std::string> updated;  // those of them that a run updates, such as running means

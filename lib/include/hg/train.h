@@ -266,6 +266,12 @@ class Trainer {
   // `stop` is that of Session::run(): a step that is cancelled has changed nothing.
   Result<double> step(std::span<const ConstTensor> inputs, std::span<const ConstTensor> targets,
                       std::stop_token stop = {});
+  // Forward and backward alone, for a host with an optimizer of its own: adds the gradients of one
+  // batch to what session().value("train/sum/NAME") shows for each of trained(), and returns the
+  // loss. Needs TrainOptions::accumulate of 2 or more. On the CPU the host may write to those
+  // values, and to parameters, between calls.
+  Result<double> backward(std::span<const ConstTensor> inputs,
+                          std::span<const ConstTensor> targets, std::stop_token stop = {});
   // Epochs over a data set. The last batch of an epoch may be smaller, where the model's first dim
   // is a symbol; otherwise it is left out.
   Status fit(const Dataset& data, const FitOptions& options);

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers that are torch.nn.Modules, with torch's names, arguments, initialisation, printing and state_dict keys,
+whose forward and backward run in Hologram: ``hg.nn.Linear(784, 256)`` in ``torch.nn.Sequential``.
+
+They need torch. Whatever they cannot do is an error, never torch's own answer.
+"""
+
+import torch
+
+from . import ops
+from ._errors import UnsupportedError
+
+__all__ = [
+    "BatchNorm2d", "Conv1d", "Conv2d", "Conv3d", "CrossEntropyLoss", "Dropout", "Embedding", "GELU", "L1Loss", "LayerNorm",
+    "LeakyReLU", "Linear", "LogSoftmax", "MSELoss", "MaxPool2d", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax", "Tanh",
+]  # fmt: skip
+
+Sequential = torch.nn.Sequential
+
+
+class Linear(torch.nn.Linear):
+    def forward(self, input):
+        return ops.linear(input, self.weight, self.bias)
+
+
+class _Conv:
+    def forward(self, input):
+        if self.padding_mode != "zeros":
+            raise UnsupportedError(f"{type(self).__name__}: padding_mode is 'zeros' here, not '{self.padding_mode}'")
+        rank = len(self.kernel_size)
+        if input.dim() == rank + 1:
+            return self.forward(input.unsqueeze(0)).squeeze(0)
+        padding = self.padding
+        if isinstance(padding, str):
+            total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size)]
+            if padding == "valid":
+                padding = [0] * rank
+            elif any(n % 2 for n in total):
+                raise UnsupportedError(f"{type(self).__name__}: padding='same' needs odd kernel sizes here")
+            else:
+                padding = [n // 2 for n in total]
+        return ops.conv(input, self.weight, self.bias, stride=list(self.stride), padding=list(padding),
+                        dilation=list(self.dilation), groups=self.groups)  # fmt: skip
+
+
+class Conv1d(_Conv, torch.nn.Conv1d):
+    pass
+
+
+class Conv2d(_Conv, torch.nn.Conv2d):
+    pass
+
+
+class Conv3d(_Conv, torch.nn.Conv3d):
+    pass
+
+
+class BatchNorm2d(torch.nn.BatchNorm2d):
+    def forward(self, input):
+        self._check_input_dim(input)
+        batch = self.training or not self.track_running_stats
+        momentum = self.momentum
+        if self.training and self.track_running_stats:
+            self.num_batches_tracked.add_(1)
+            if momentum is None:
+                momentum = 1.0 / float(self.num_batches_tracked)
+        y, mean, var = ops.batch_norm(input, self.weight, self.bias, self.running_mean, self.running_var, training=batch,
+                                      momentum=0.0 if momentum is None else momentum, eps=self.eps)  # fmt: skip
+        if self.training and self.track_running_stats:
+            with torch.no_grad():
+                self.running_mean.copy_(mean)
+                self.running_var.copy_(var)
+        return y
+
+
+class LayerNorm(torch.nn.LayerNorm):
+    def forward(self, input):
+        dims = len(self.normalized_shape)
+        if tuple(input.shape[input.dim() - dims :]) != tuple(self.normalized_shape):
+            raise ValueError(f"LayerNorm of {tuple(self.normalized_shape)}: the input is {tuple(input.shape)}")
+        return ops.layer_norm(input, self.weight, self.bias, **_layer_norm(self))
+
+
+def _layer_norm(layer):
+    names = {row[0] for row in ops._rows["layer_norm"][3]}
+    given = {"eps": layer.eps}
+    if "normalized_shape" in names:
+        given["normalized_shape"] = list(layer.normalized_shape)
+    else:
+        given["dims" if "dims" in names else "rank"] = len(layer.normalized_shape)
+    return given
+
+
+class Embedding(torch.nn.Embedding):
+    def forward(self, input):
+        if self.max_norm is not None or self.scale_grad_by_freq or self.sparse:
+            raise UnsupportedError("Embedding: max_norm, scale_grad_by_freq and sparse are not supported")
+        return ops.embedding(self.weight, input, **({} if self.padding_idx is None else {"padding_idx": self.padding_idx}))
+
+
+class Dropout(torch.nn.Dropout):
+    """Draws by torch's generator, so that torch.manual_seed decides."""
+
+    def forward(self, input):
+        if not self.training or self.p == 0:
+            return input
+        keep = torch.empty_like(input).bernoulli_(1 - self.p)
+        return ops.mul(input, keep if self.p == 1 else keep / (1 - self.p))
+
+
+class MaxPool2d(torch.nn.MaxPool2d):
+    def forward(self, input):
+        if self.return_indices:
+            raise UnsupportedError("MaxPool2d: return_indices is not supported")
+        if input.dim() == 3:
+            return self.forward(input.unsqueeze(0)).squeeze(0)
+
+        def pair(value):
+            return [value, value] if isinstance(value, int) else list(value)
+
+        return ops.max_pool(input, pair(self.kernel_size), stride=pair(self.stride), padding=pair(self.padding),
+                            dilation=pair(self.dilation), ceil_mode=self.ceil_mode)  # fmt: skip
+
+
+class ReLU(torch.nn.ReLU):
+    def forward(self, input):
+        y = ops.relu(input)
+        return input.copy_(y) if self.inplace else y
+
+
+class Sigmoid(torch.nn.Sigmoid):
+    def forward(self, input):
+        return ops.sigmoid(input)
+
+
+class Tanh(torch.nn.Tanh):
+    def forward(self, input):
+        return ops.tanh(input)
+
+
+class SiLU(torch.nn.SiLU):
+    def forward(self, input):
+        y = ops.silu(input)
+        return input.copy_(y) if self.inplace else y
+
+
+class GELU(torch.nn.GELU):
+    def forward(self, input):
+        return ops.gelu(input, approximate=self.approximate)
+
+
+class LeakyReLU(torch.nn.LeakyReLU):
+    def forward(self, input):
+        y = ops.leaky_relu(input, negative_slope=self.negative_slope)
+        return input.copy_(y) if self.inplace else y
+
+
+class Softmax(torch.nn.Softmax):
+    def forward(self, input):
+        if self.dim is None:
+            raise ValueError("Softmax needs its dim")
+        return ops.softmax(input, self.dim)
+
+
+class LogSoftmax(torch.nn.LogSoftmax):
+    def forward(self, input):
+        if self.dim is None:
+            raise ValueError("LogSoftmax needs its dim")
+        return ops.log_softmax(input, self.dim)
+
+
+class MSELoss(torch.nn.MSELoss):
+    def forward(self, input, target):
+        _same_shape(self, input, target)
+        return ops.mse_loss(input, target, reduction=self.reduction)
+
+
+class L1Loss(torch.nn.L1Loss):
+    def forward(self, input, target):
+        _same_shape(self, input, target)
+        return ops.l1_loss(input, target, reduction=self.reduction)
+
+
+class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
+    def forward(self, input, target):
+        return ops.cross_entropy(input, target, self.weight, ignore_index=self.ignore_index,
+                                 label_smoothing=self.label_smoothing, reduction=self.reduction)  # fmt: skip
+
+
+def _same_shape(layer, input, target):
+    if input.shape != target.shape:
+        raise ValueError(f"{type(layer).__name__}: the input is {tuple(input.shape)}, the target {tuple(target.shape)}")

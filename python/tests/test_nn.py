@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers beside torch's own."""
+
+import pytest
+
+import hologram as hg
+
+torch = pytest.importorskip("torch", "2.5")
+
+CASES = [
+    ("Linear", (8, 4), {}, (3, 8)),
+    ("Linear", (8, 4), {"bias": False}, (2, 5, 8)),
+    ("Conv1d", (3, 4, 3), {"padding": 1}, (2, 3, 9)),
+    ("Conv2d", (4, 6, 3), {"stride": 2, "padding": 1, "groups": 2}, (2, 4, 9, 8)),
+    ("Conv2d", (4, 6, 3), {"padding": "same", "dilation": 2}, (4, 9, 8)),
+    ("Conv3d", (2, 3, 2), {}, (1, 2, 4, 5, 4)),
+    ("BatchNorm2d", (3,), {}, (4, 3, 5, 5)),
+    ("BatchNorm2d", (3,), {"affine": False, "momentum": None}, (4, 3, 5, 5)),
+    ("LayerNorm", ((4, 6),), {}, (2, 4, 6)),
+    ("LayerNorm", (6,), {"elementwise_affine": False}, (2, 4, 6)),
+    ("MaxPool2d", (2,), {}, (2, 3, 7, 8)),
+    ("MaxPool2d", (3,), {"stride": 2, "padding": 1, "ceil_mode": True}, (3, 7, 8)),
+    ("ReLU", (), {}, (3, 4)),
+    ("Sigmoid", (), {}, (3, 4)),
+    ("Tanh", (), {}, (3, 4)),
+    ("SiLU", (), {}, (3, 4)),
+    ("GELU", (), {}, (3, 4)),
+    ("GELU", (), {"approximate": "tanh"}, (3, 4)),
+    ("LeakyReLU", (0.2,), {}, (3, 4)),
+    ("Softmax", (-1,), {}, (3, 4)),
+    ("LogSoftmax", (1,), {}, (3, 4)),
+]
+
+
+@pytest.mark.parametrize("name, args, options, shape", CASES, ids=lambda v: str(v))
+def test_a_layer_equals_torchs(name, args, options, shape):
+    torch.manual_seed(0)
+    ours = getattr(hg.nn, name)(*args, **options)
+    torch.manual_seed(0)
+    theirs = getattr(torch.nn, name)(*args, **options)
+    assert repr(ours) == repr(theirs)
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    for a, b in zip(ours.state_dict().values(), theirs.state_dict().values()):
+        assert torch.equal(a, b)  # the same initialisation
+    for training in (True, True, False):
+        ours.train(training), theirs.train(training)
+        x = torch.randn(shape)
+        x1, x2 = x.clone().requires_grad_(), x.clone().requires_grad_()
+        y1, y2 = ours(x1), theirs(x2)
+        torch.testing.assert_close(y1, y2, rtol=1e-4, atol=1e-5)
+        dy = torch.randn_like(y2)
+        y1.backward(dy), y2.backward(dy)
+        torch.testing.assert_close(x1.grad, x2.grad, rtol=1e-3, atol=1e-5)
+        for p, q in zip(ours.parameters(), theirs.parameters()):
+            torch.testing.assert_close(p.grad, q.grad, rtol=1e-3, atol=1e-4)
+        for a, b in zip(ours.state_dict().values(), theirs.state_dict().values()):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_embedding():
+    torch.manual_seed(0)
+    ours = hg.nn.Embedding(10, 4, padding_idx=2)
+    torch.manual_seed(0)
+    theirs = torch.nn.Embedding(10, 4, padding_idx=2)
+    index = torch.tensor([[1, 2, 9], [0, 2, 2]])
+    y1, y2 = ours(index), theirs(index)
+    torch.testing.assert_close(y1, y2)
+    y1.sum().backward(), y2.sum().backward()
+    torch.testing.assert_close(ours.weight.grad, theirs.weight.grad)
+
+
+def test_losses():
+    x, t = torch.randn(5, 3), torch.randn(5, 3)
+    classes = torch.tensor([0, 2, 1, 1, 0])
+    for name in ("MSELoss", "L1Loss"):
+        for reduction in ("mean", "sum", "none"):
+            ours, theirs = (getattr(m, name)(reduction=reduction) for m in (hg.nn, torch.nn))
+            torch.testing.assert_close(ours(x, t), theirs(x, t))
+    for options in ({}, {"label_smoothing": 0.1}, {"weight": torch.tensor([1.0, 2, 3])}, {"ignore_index": 1}):
+        x1, x2 = x.clone().requires_grad_(), x.clone().requires_grad_()
+        y1 = hg.nn.CrossEntropyLoss(**options)(x1, classes)
+        y2 = torch.nn.CrossEntropyLoss(**options)(x2, classes)
+        torch.testing.assert_close(y1, y2)
+        y1.backward(), y2.backward()
+        torch.testing.assert_close(x1.grad, x2.grad)
+    with pytest.raises(ValueError, match=r"5, 3"):
+        hg.nn.MSELoss()(x, t[:, :1])
+
+
+def test_dropout():
+    drop = hg.nn.Dropout(0.5)
+    x = torch.ones(1000, requires_grad=True)
+    torch.manual_seed(1)
+    y = drop(x)
+    torch.manual_seed(1)
+    assert torch.equal(y, drop(x))
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())
+    assert set(y.detach().unique().tolist()) == {0.0, 2.0}
+    drop.eval()
+    assert torch.equal(drop(x), x)
+
+
+def test_a_network_of_both_kinds_trains():
+    torch.manual_seed(3)
+    net = torch.nn.Sequential(hg.nn.Linear(4, 16), torch.nn.ReLU(), hg.nn.Linear(16, 2))
+    optimizer = torch.optim.Adam(net.parameters(), 0.05)
+    x = torch.randn(64, 4)
+    y = (x[:, 0] > 0).long()
+    for _ in range(40):
+        optimizer.zero_grad()
+        loss = hg.nn.CrossEntropyLoss()(net(x), y)
+        loss.backward()
+        optimizer.step()
+    assert loss < 0.1
+
+
+def test_what_is_not_supported_says_so():
+    with pytest.raises(hg.UnsupportedError, match="padding_mode"):
+        hg.nn.Conv2d(1, 1, 3, padding_mode="reflect", padding=1)(torch.ones(1, 1, 4, 4))

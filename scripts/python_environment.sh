@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A virtual environment with what the Python package is built and tested with, beside what the machine's
+# Python has, such as numpy and torch. Prints the path of its Python; quick where it is there.
+#
+#   scripts/python_environment.sh FOLDER
+set -euo pipefail
+folder=$1
+python=$folder/bin/python3
+if ! "$python" -c 'import nanobind, pytest, numpy' 2>/dev/null; then
+  python3 -m venv --system-site-packages "$folder" >&2
+  "$python" -m pip install --quiet --disable-pip-version-check 'nanobind>=2.4' pytest >&2
+  "$python" -c 'import numpy' 2>/dev/null || "$python" -m pip install --quiet numpy >&2
+fi
+echo "$(cd "$folder" && pwd)/bin/python3"
