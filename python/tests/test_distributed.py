@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch inference and data-parallel training, in several processes."""
+
+import importlib.util
+import multiprocessing
+
+import numpy as np
+import pytest
+from conftest import mlp, mlp_numpy
+
+import hologram as hg
+
+
+@pytest.fixture
+def saved(rng, tmp_path):
+    model, weights = mlp(rng)
+    model.save(tmp_path / "m.hgm")
+    return tmp_path / "m.hgm", weights
+
+
+def test_a_predictor_keeps_rows_and_order(saved, rng):
+    path, weights = saved
+    rows = rng.standard_normal((23, 8)).astype(np.float32)
+    want = hg.load(path)(rows)
+    for options in ({}, {"batch_size": 5}, {"batch_size": 1, "threads": 1}, {"batch_size": 100}):
+        predict = hg.distributed.Predictor(path, **options)
+        got = predict({"id": np.arange(23), "x": rows})
+        np.testing.assert_array_equal(got["id"], np.arange(23))
+        np.testing.assert_allclose(got["y"], want, rtol=1e-6)
+    np.testing.assert_array_equal(predict({"x": rows})["y"], want)
+    lists = np.empty(23, object)
+    lists[:] = [list(map(float, row)) for row in rows]
+    got = hg.distributed.Predictor(path, inputs={"x": "features"}, prefix="m_", keep=False)({"features": lists})
+    assert list(got) == ["m_y"]
+    np.testing.assert_array_equal(got["m_y"], want)
+    assert predict({"x": rows[:0]})["y"].shape == (0, 3)
+    with pytest.raises(ValueError, match="no column 'x'"):
+        predict({"z": rows})
+
+
+def _predict(path, rows):
+    return hg.distributed.Predictor(path, threads=1)({"x": rows})["y"]
+
+
+def test_other_processes_give_the_same_bits(saved, rng):
+    path, _ = saved
+    rows = rng.standard_normal((40, 8)).astype(np.float32)
+    want = _predict(path, rows[:10])
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(2) as pool:
+        parts = pool.starmap(_predict, [(path, rows[i : i + 10]) for i in range(0, 40, 10)])
+    np.testing.assert_array_equal(parts[0], want)
+    for i, part in enumerate(parts):
+        np.testing.assert_array_equal(part, _predict(path, rows[10 * i : 10 * i + 10]))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pandas") is None, reason="needs pandas")
+def test_frames(saved, rng):
+    import pandas
+
+    path, weights = saved
+    rows = rng.standard_normal((7, 8)).astype(np.float32)
+    frame = pandas.DataFrame({"id": range(7), "x": list(rows)})
+    run = hg.distributed.map_in_pandas(path)
+    (one, two) = run([frame[:4], frame[4:]])
+    got = pandas.concat([one, two])
+    assert list(got["id"]) == list(range(7))
+    np.testing.assert_allclose(np.stack(got["y"]), mlp_numpy(weights, rows), rtol=1e-4, atol=1e-5)
+
+
+def _train(rank, count, file, results):
+    import torch
+
+    torch.distributed.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=count)
+    model, _ = mlp(np.random.default_rng(rank))  # other weights in each
+    trainer = hg.Trainer(model, loss="mse", optimizer=None, threads=1)
+    hg.distributed.broadcast_parameters(trainer)
+    results[rank] = _steps(trainer, rank, count)
+    torch.distributed.destroy_process_group()
+
+
+def _steps(trainer, rank, count):
+    import torch
+
+    x, y = (np.random.default_rng(5).standard_normal((16, n)).astype(np.float32) for n in (8, 3))
+    optimizer = torch.optim.SGD(trainer.torch_parameters(), 0.1, momentum=0.9)
+    for _ in range(5):
+        optimizer.zero_grad()
+        trainer.backward(x[rank::count], y[rank::count])
+        if count > 1:
+            hg.distributed.average_gradients(trainer)
+        optimizer.step()
+    return {name: value.copy() for name, value in trainer.parameters().items()}
+
+
+def test_two_ranks_equal_one_with_twice_the_batch(tmp_path):
+    pytest.importorskip("torch", "2.5")
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager:
+        results = manager.dict()
+        processes = [context.Process(target=_train, args=(r, 2, tmp_path / "meet", results)) for r in range(2)]
+        [p.start() for p in processes]
+        [p.join(120) for p in processes]
+        assert [p.exitcode for p in processes] == [0, 0]
+        both = dict(results)
+    model, _ = mlp(np.random.default_rng(0))
+    alone = _steps(hg.Trainer(model, loss="mse", optimizer=None, threads=1), 0, 1)
+    for name, value in alone.items():
+        np.testing.assert_array_equal(both[0][name], both[1][name])
+        np.testing.assert_allclose(both[0][name], value, rtol=1e-4, atol=1e-6)
