@@ -29,9 +29,10 @@ from ._errors import (
 from ._executor import Executor, create_executor_for_tensor, from_vulkan, to_vulkan
 from ._kernel import Kernel, kernel
 from ._model import Library, Model, Profile, Session, TensorSpec, load, save_library
+from ._optimizers import SGD, Adam, AdamW, RMSprop, Schedule
 from ._tensors import from_numpy, from_torch, match_device, to_numpy, to_torch
 from ._tensors import validate_tensor_compatible
-from ._train import SGD, Adam, AdamW, RMSprop, Schedule, Trainer
+from ._train import Trainer
 
 # Imported when they are first used, for they take time or need torch.
 _LAZY = {

@@ -2,48 +2,11 @@
 """Training: one planned graph of forward, backward and update."""
 
 import os
-import sys
 
 from . import _core
 from ._model import Model, Profile
+from ._progress import Bar, Event, History
 from ._tree import flatten
-
-
-def _optimizer(kind, **options):
-    return {"kind": kind, **{name: value for name, value in options.items() if value is not None}}
-
-
-def SGD(lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, maximize=False):
-    """torch.optim.SGD's steps."""
-    return _optimizer("sgd", lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
-                      nesterov=nesterov, maximize=maximize)  # fmt: skip
-
-
-def Adam(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, maximize=False):
-    """torch.optim.Adam's steps."""
-    return _optimizer("adam", lr=lr, beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=weight_decay,
-                      amsgrad=amsgrad, maximize=maximize)  # fmt: skip
-
-
-def AdamW(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False, maximize=False):
-    """torch.optim.AdamW's steps."""
-    return _optimizer("adamw", lr=lr, beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=weight_decay,
-                      amsgrad=amsgrad, maximize=maximize)  # fmt: skip
-
-
-def RMSprop(lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, maximize=False):
-    """torch.optim.RMSprop's steps."""
-    return _optimizer("rmsprop", lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum,
-                      centered=centered, maximize=maximize)  # fmt: skip
-
-
-def Schedule(kind, **options):
-    """How the rate changes: "constant", "step", "exponential", "linear", "cosine", "one_cycle", "plateau".
-
-    Options: ``by_epoch warmup total period gamma min_lr start end rise div_factor final_div_factor patience
-    cooldown threshold``, as in hg/train.h.
-    """
-    return {"kind": kind, **options}
 
 
 def _listed(value, make):
@@ -55,26 +18,6 @@ def _listed(value, make):
 
 def _kind(value):
     return dict(value) if isinstance(value, dict) else {"kind": value}
-
-
-class Event(dict):
-    """What callbacks get after each batch and each epoch: ``step steps epoch epochs loss lr ms is_epoch
-    is_best``, and at the end of an epoch with validation data ``val_loss`` and ``val_metrics``. Attributes, too."""
-
-    def __getattr__(self, name):
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-
-class History(list):
-    """The events of the epochs, in order. ``history["loss"]`` is the list of one value of each."""
-
-    def __getitem__(self, key):
-        if isinstance(key, str):
-            return [event.get(key) for event in self]
-        return super().__getitem__(key)
 
 
 class Trainer:
@@ -195,7 +138,7 @@ class Trainer:
         """
         callbacks = [callbacks] if callable(callbacks) else list(callbacks)
         validation = validation if validation is not None else validation_data
-        bar = _Bar(progress)
+        bar = Bar(progress)
         history = History()
 
         def tell(event):
@@ -397,37 +340,3 @@ def _samples(inputs, targets):
         if tensor.shape:
             return int(tensor.shape[0])
     return 1
-
-
-class _Bar:
-    """tqdm's bar where it is installed and wanted."""
-
-    def __init__(self, wanted):
-        self._make = None
-        if wanted is None:
-            wanted = sys.stderr is not None and sys.stderr.isatty()
-        if wanted:
-            try:
-                from tqdm.auto import tqdm
-
-                self._make = tqdm
-            except ImportError:
-                pass
-        self._bar = None
-
-    def show(self, event):
-        if self._make is None:
-            return
-        if self._bar is None:
-            self._bar = self._make(total=event.get("steps") or None, unit="batch")
-        if event.is_epoch:
-            words = {"epoch": f"{event.epoch}/{event.epochs}", "loss": f"{event.loss:.4g}"}
-            if "val_loss" in event:
-                words["val_loss"] = f"{event.val_loss:.4g}"
-            self._bar.set_postfix(words)
-        else:
-            self._bar.update(1)
-
-    def close(self):
-        if self._bar is not None:
-            self._bar.close()

@@ -164,4 +164,12 @@ def explain(model, *args, **kwargs):
     return found
 
 
-torch._dynamo.register_backend(backend, name="hologram")
+def _register():
+    """An installed package is found by torch through its entry point; one that is not names itself."""
+    from importlib.metadata import entry_points
+
+    if not any(each.name == "hologram" for each in entry_points(group="torch_dynamo_backends")):
+        torch._dynamo.register_backend(backend, name="hologram")
+
+
+_register()

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of the library as tensors of numpy and torch.
+#include <memory>
+
+#include "hg/dlpack.h"
+#include "python/src/known.h"
+#include "python/src/tensors.h"
+
+namespace hg::python {
+
+namespace {
+
+// Memory that shows itself by the buffer protocol: what a numpy array is based on.
+struct Memory {
+  PyObject_HEAD Array* array;  // or null
+  PyObject* owner;             // or null
+  void* begin;
+  Py_ssize_t bytes;
+  bool read_only;
+};
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  auto* memory = reinterpret_cast<Memory*>(self);
+  return PyBuffer_FillInfo(view, self, memory->begin, memory->bytes, memory->read_only ? 1 : 0,
+                           flags);
+}
+
+void free_memory(PyObject* self) {
+  auto* memory = reinterpret_cast<Memory*>(self);
+  delete memory->array;
+  Py_XDECREF(memory->owner);
+  PyTypeObject* type = Py_TYPE(self);
+  auto* release = reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free));
+  release(self);
+  Py_DECREF(type);
+}
+
+PyTypeObject* memory_type() {
+  static PyTypeObject* type = [] {
+    static PyType_Slot slots[] = {
+        {Py_tp_dealloc, reinterpret_cast<void*>(free_memory)},
+        {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
+        {Py_tp_doc, const_cast<char*>("Memory of the library that arrays share.")},
+        {0, nullptr},
+    };
+    static PyType_Spec spec = {"hologram._core.Memory", sizeof(Memory), 0,
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+    return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  }();
+  return type;
+}
+
+nb::object as_numpy(const Tensor& tensor, std::unique_ptr<Array> array, PyObject* owner,
+                    bool read_only) {
+  auto* allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(memory_type(), Py_tp_alloc));
+  const nb::object base = nb::steal(allocate(memory_type(), 0));
+  if (!base.is_valid()) throw nb::python_error();
+  const int64_t size = size_of(tensor.dtype);
+  int64_t low = 0, high = size;
+  for (int i = 0; i < tensor.rank(); ++i) {
+    const int64_t reach = (tensor.shape[i] - 1) * tensor.strides[i] * size;
+    (reach < 0 ? low : high) += reach;
+  }
+  if (tensor.count() == 0) low = high = 0;
+  auto* memory = reinterpret_cast<Memory*>(base.ptr());
+  static char nothing = 0;
+  memory->array = array.release();
+  memory->owner = owner;
+  Py_XINCREF(owner);
+  memory->begin = tensor.data == nullptr ? &nothing : tensor.as<char>() + low;
+  memory->bytes = high - low;
+  memory->read_only = read_only;
+  const nb::tuple shape = to_tuple(tensor.shape);
+  PyObject* arguments[5] = {shape.ptr(), numpy_dtype(tensor.dtype).ptr(), base.ptr(), nullptr,
+                            nullptr};
+  auto* type = reinterpret_cast<PyObject*>(known().ndarray);
+  if (tensor.count() == 0 || tensor.is_contiguous())
+    return nb::steal(PyObject_Vectorcall(type, arguments, 3, nullptr));
+  Sizes bytes = tensor.strides;
+  for (int64_t& stride : bytes) stride *= size;
+  const nb::tuple strides = to_tuple(bytes);
+  const nb::object offset = nb::int_(-low);
+  arguments[3] = offset.ptr();
+  arguments[4] = strides.ptr();
+  return nb::steal(PyObject_Vectorcall(type, arguments, 5, nullptr));
+}
+
+nb::object as_torch(const Array& array) {
+  dlpack::ManagedTensorVersioned* managed = take(dlpack::to_dlpack_versioned(array));
+  torch_tensor();
+  if (const Exchange* exchange = known().exchange) {
+    void* out = nullptr;
+    if (exchange->to_object(managed, &out) != 0) throw nb::python_error();
+    return nb::steal(static_cast<PyObject*>(out));
+  }
+  managed->deleter(managed);
+  const nb::object capsule =
+      nb::steal(PyCapsule_New(take(dlpack::to_dlpack(array)), "dltensor", [](PyObject* self) {
+        if (PyCapsule_IsValid(self, "dltensor") == 0) return;
+        auto* own = static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(self, "dltensor"));
+        own->deleter(own);
+      }));
+  return known().torch_from_dlpack(capsule);
+}
+
+}  // namespace
+
+nb::object give(const Array& array, Kind kind) {
+  nb::object out;
+  if (kind == Kind::array) return nb::cast(array);
+  check(array.to_host());
+  if (kind == Kind::torch) return as_torch(array);
+  out = as_numpy(array.tensor(), std::make_unique<Array>(array), nullptr, array.is_read_only());
+  if (!out.is_valid()) throw nb::python_error();
+  return out;
+}
+
+nb::object view_of(const Tensor& tensor, nb::handle owner, bool read_only) {
+  nb::object out = as_numpy(tensor, nullptr, owner.ptr(), read_only);
+  if (!out.is_valid()) throw nb::python_error();
+  return out;
+}
+
+}  // namespace hg::python

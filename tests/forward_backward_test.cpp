@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model cut from its gradients answers, and differentiates, as the whole does.
+#include "hg/forward_backward.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hg/ops.h"
+#include "hg/session.h"
+
+namespace hg {
+namespace {
+
+using Arrays = std::vector<TensorData>;
+
+TensorData numbers(const Sizes& shape, uint64_t seed) {
+  TensorData data = *TensorData::allocate(f32, shape);
+  for (int64_t i = 0; i < shape.count(); ++i)
+    data.tensor.as<float>()[i] = std::sin(static_cast<float>(seed * 100 + 7 * i));
+  return data;
+}
+
+Arrays run(const Model& model, const Arrays& inputs) {
+  Result<Session> session = Session::create(model, {.threads = 1});
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Status set = session->set_input(static_cast<int>(i), inputs[i].tensor);
+    EXPECT_TRUE(set.ok()) << set.message();
+  }
+  const Status ran = session->run();
+  EXPECT_TRUE(ran.ok()) << ran.message();
+  Arrays out;
+  for (int i = 0; i < session->output_count(); ++i)
+    out.push_back(*TensorData::copy_of(*session->output(i)));
+  return out;
+}
+
+void expect_equal(const TensorData& a, const TensorData& b) {
+  ASSERT_EQ(a.tensor.shape, b.tensor.shape);
+  for (int64_t i = 0; i < a.tensor.count(); ++i)
+    EXPECT_NEAR(a.tensor.as<float>()[i], b.tensor.as<float>()[i], 1e-5);
+}
+
+// y = relu(bn(x w^T)) + x w^T, z = y * y
+Graph network() {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 4});
+  const Value w = g.parameter("w", numbers({3, 4}, 1));
+  const Value mean = g.buffer("mean", numbers({3}, 2)), var = g.buffer("var", [] {
+    TensorData ones = *TensorData::allocate(f32, {3});
+    std::fill_n(ones.tensor.as<float>(), 3, 1.5f);
+    return ones;
+  }());
+  const Value h = linear(x, w);
+  const std::vector<Value> bn = g.calls("batch_norm", {h, Value(), Value(), mean, var});
+  const Value y = relu(bn[0]) + h;
+  g.output("y", y);
+  g.output("z", y * y);
+  return g;
+}
+
+TEST(ForwardBackward, EqualsTheGradientsOfTheWholeGraph) {
+  const Model model = *Model::from_graph(network());
+  const Result<ForwardBackward> split =
+      split_gradients(model, {.mode = ForwardBackwardOptions::Mode::as_traced});
+  ASSERT_TRUE(split.ok()) << split.status().message();
+  EXPECT_EQ(split->states, (std::vector<std::string>{"w", "mean", "var"}));
+  EXPECT_EQ(split->trained, std::vector<std::string>{"w"});
+  EXPECT_TRUE(split->updated.empty());
+
+  for (const int64_t n : {1, 5, 0}) {
+    const TensorData x = numbers({n, 4}, 3), dy = numbers({n, 3}, 4), dz = numbers({n, 3}, 5);
+    Arrays inputs = {x};
+    for (const State& state : model.graph().states()) inputs.push_back(state.data);
+    const Arrays forward = run(split->forward, inputs);
+    const Arrays whole = run(model, {x});
+    expect_equal(forward[0], whole[0]);
+    expect_equal(forward[1], whole[1]);
+    Arrays kept(forward.begin() + 2, forward.end());
+    kept.push_back(dy);
+    kept.push_back(dz);
+    const Arrays gradients_of_parts = run(split->backward, kept);
+
+    Graph joint = network();
+    const std::vector<Value> ys = {joint.value(joint.outputs()[0].second),
+                                   joint.value(joint.outputs()[1].second)};
+    const std::vector<Value> seeds = {joint.input("dy", f32, {"n", 3}),
+                                      joint.input("dz", f32, {"n", 3})};
+    const std::vector<Value> wrt = {joint.value(joint.inputs()[0]),
+                                    joint.value(joint.states()[0].value)};
+    const std::vector<Value> found = gradients(ys, wrt, seeds);
+    joint.output("dx", found[0]);
+    joint.output("dw", found[1]);
+    const Arrays want = run(*Model::from_graph(std::move(joint)), {x, dy, dz});
+    ASSERT_EQ(gradients_of_parts.size(), 2u);
+    expect_equal(gradients_of_parts[0], want[2]);
+    expect_equal(gradients_of_parts[1], want[3]);
+  }
+}
+
+TEST(ForwardBackward, TrainingMovesTheRunningStatistics) {
+  const Model model = *Model::from_graph(network());
+  const Result<ForwardBackward> split = split_gradients(model);
+  ASSERT_TRUE(split.ok()) << split.status().message();
+  EXPECT_EQ(split->updated, (std::vector<std::string>{"mean", "var"}));
+  const TensorData x = numbers({6, 4}, 3);
+  Arrays inputs = {x};
+  for (const State& state : model.graph().states()) inputs.push_back(state.data);
+  const Arrays forward = run(split->forward, inputs);
+  const TensorData& w = model.graph().states()[0].data;
+  for (int64_t k = 0; k < 3; ++k) {
+    double mean = 0;
+    for (int64_t i = 0; i < 6; ++i)
+      for (int64_t j = 0; j < 4; ++j)
+        mean += x.tensor.as<float>()[i * 4 + j] * w.tensor.as<float>()[k * 4 + j] / 6;
+    const double old = model.graph().states()[1].data.tensor.as<float>()[k];
+    EXPECT_NEAR(forward[2].tensor.as<float>()[k], 0.9 * old + 0.1 * mean, 1e-5);
+  }
+}
+
+TEST(ForwardBackward, WhatHasNoGradientIsNamed) {
+  Graph g;
+  const Value x = g.input("x", f32, {4});
+  g.output("y", g.call("floor", {x}) + x);
+  const Result<ForwardBackward> ok = split_gradients(*Model::from_graph(std::move(g)));
+  EXPECT_TRUE(ok.ok());  // floor's gradient is 0
+  Graph whole;
+  whole.output("y", whole.input("x", i64, {4}));
+  const Result<ForwardBackward> none = split_gradients(*Model::from_graph(std::move(whole)));
+  ASSERT_TRUE(none.ok()) << none.status().message();
+  EXPECT_TRUE(none->differentiable_inputs.empty() && none->differentiable_outputs.empty());
+}
+
+}  // namespace
+}  // namespace hg
