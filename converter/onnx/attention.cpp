@@ -2,16 +2,14 @@
 // Attention and what belongs to it: rotary embeddings, linear attention.
 #include <cmath>
 
-#include "converter/onnx/node.h"
+#include "converter/onnx/contrib.h"
 
 namespace hg::convert::onnx {
-namespace {
 
-// [batch, time, heads * size] -> [batch, heads, time, size]
-Value apart(const Value& x, const Dim& heads) {
+Value heads_apart(const Value& x, const Dim& heads) {
   return permute(reshape(x, {x.dim(0), x.dim(1), heads, floordiv(x.dim(2), heads)}), {0, 2, 1, 3});
 }
-Value together(const Value& x) {
+Value heads_together(const Value& x) {
   return reshape(permute(x, {0, 2, 1, 3}), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
 }
 
@@ -24,13 +22,34 @@ Value places(Graph& g, const Dim& size, Shape shape) {
   return reshape(g.call("arange", {}, {{"end", size}}), std::move(shape));
 }
 
-// Heads of keys and values once for each head of the queries that they serve.
-Value repeated(const Value& x, const Dim& times) {
+Value heads_repeated(const Value& x, const Dim& times) {
   if (times == Dim(1)) return x;
   const Value each = expand(reshape(x, {x.dim(0), x.dim(1), 1, x.dim(2), x.dim(3)}),
                             {x.dim(0), x.dim(1), times, x.dim(2), x.dim(3)});
   return reshape(each, {x.dim(0), x.dim(1) * times, x.dim(2), x.dim(3)});
 }
+
+Value rotated(const Value& x, const Value& cos, const Value& sin, const Dim& size,
+              bool interleaved) {
+  const int last = x.rank() - 1;
+  const Dim half = floordiv(size, 2);
+  const Value turning = slice(x, last, 0, size);
+  const Value x1 = interleaved ? slice(turning, last, 0, size, 2) : slice(turning, last, 0, half);
+  const Value x2 =
+      interleaved ? slice(turning, last, 1, size, 2) : slice(turning, last, half, size);
+  const Value real = cos * x1 - sin * x2, imaginary = sin * x1 + cos * x2;
+  Value y;
+  if (interleaved) {
+    Shape pair = real.shape();
+    pair.emplace_back(1);
+    y = reshape(concat({reshape(real, pair), reshape(imaginary, pair)}, last + 1), turning.shape());
+  } else {
+    y = concat({real, imaginary}, last);
+  }
+  return size == x.dim(last) ? y : concat({y, slice(x, last, size, x.dim(last))}, last);
+}
+
+namespace {
 
 // The mask of all inputs and attributes: bool (what may be seen) and, apart, what is added.
 struct Mask {
@@ -77,9 +96,9 @@ void attention_of(Node& n) {
   const bool flat = q.rank() == 3;
   if (flat) {
     const Dim heads = n.integer("q_num_heads"), kv = n.integer("kv_num_heads");
-    q = apart(q, heads);
-    k = apart(k, kv);
-    v = apart(v, kv);
+    q = heads_apart(q, heads);
+    k = heads_apart(k, kv);
+    v = heads_apart(v, kv);
   }
   if (q.rank() != 4) n.refuse(str_cat("its query is ", q.shape()));
   Dim past = 0;
@@ -108,7 +127,7 @@ void attention_of(Node& n) {
   } else {
     // Scores, step by step, as they may be asked for.
     const Dim group = floordiv(q.dim(1), k.dim(1));
-    const Value keys = repeated(k, group), values = repeated(v, group);
+    const Value keys = heads_repeated(k, group), values = heads_repeated(v, group);
     const double root = std::sqrt(scale);
     const Value s = matmul(q * root, permute(keys * root, {0, 1, 3, 2}));
     product = s;
@@ -131,30 +150,9 @@ void attention_of(Node& n) {
     if (mode == 3) product = p;
     y = matmul(p, values);
   }
-  if (flat) y = together(y);
+  if (flat) y = heads_together(y);
   if (!product) product = y;
   n.give({y, present_k, present_v, product});
-}
-
-// The halves, or every other element, of the last dim's first `size` elements, turned.
-Value rotated(const Value& x, const Value& cos, const Value& sin, const Dim& size,
-              bool interleaved) {
-  const int last = x.rank() - 1;
-  const Dim half = floordiv(size, 2);
-  const Value turning = slice(x, last, 0, size);
-  const Value x1 = interleaved ? slice(turning, last, 0, size, 2) : slice(turning, last, 0, half);
-  const Value x2 =
-      interleaved ? slice(turning, last, 1, size, 2) : slice(turning, last, half, size);
-  const Value real = cos * x1 - sin * x2, imaginary = sin * x1 + cos * x2;
-  Value y;
-  if (interleaved) {
-    Shape pair = real.shape();
-    pair.emplace_back(1);
-    y = reshape(concat({reshape(real, pair), reshape(imaginary, pair)}, last + 1), turning.shape());
-  } else {
-    y = concat({real, imaginary}, last);
-  }
-  return size == x.dim(last) ? y : concat({y, slice(x, last, size, x.dim(last))}, last);
 }
 
 void rotary_embedding(Node& n) {
@@ -162,7 +160,7 @@ void rotary_embedding(Node& n) {
   Value cos = n.in(1), sin = n.in(2);
   // [batch, heads, time, size]
   const bool flat = given.rank() == 3;
-  const Value x = flat ? apart(given, n.integer("num_heads")) : given;
+  const Value x = flat ? heads_apart(given, n.integer("num_heads")) : given;
   if (x.rank() != 4) n.refuse(str_cat("its input is ", given.shape()));
   Dim size = n.integer("rotary_embedding_dim", 0);
   if (size == Dim(0)) size = x.dim(3);
@@ -173,7 +171,7 @@ void rotary_embedding(Node& n) {
   }
   const Shape along = {cos.dim(0), 1, cos.dim(1), cos.dim(2)};
   const Value y = rotated(x, reshape(cos, along), reshape(sin, along), size, n.flag("interleaved"));
-  n.give(flat ? together(y) : y);
+  n.give(flat ? heads_together(y) : y);
 }
 
 void linear_attention(Node& n) {
@@ -185,7 +183,9 @@ void linear_attention(Node& n) {
     n.refuse(str_cat("attribute 'update_rule' is '", rule, "'"));
   const Value given = n.in(0);
   const DType dtype = given.dtype();
-  const auto heads_of = [&](int i, const Dim& count) { return apart(cast(n.in(i), f32), count); };
+  const auto heads_of = [&](int i, const Dim& count) {
+    return heads_apart(cast(n.in(i), f32), count);
+  };
   const Value q = heads_of(0, heads), k = heads_of(1, kv), v = heads_of(2, kv);
   const Dim time = q.dim(2);
   if (!time.is_constant() || time.constant() > 1024)
@@ -211,9 +211,9 @@ void linear_attention(Node& n) {
     Value update = line(v);
     if (delta) update = line(beta) * (update - matmul(line(k), state));
     state = state + column(k) * update;
-    outputs.push_back(matmul(line(q), repeated(state, floordiv(heads, kv))) * scale);
+    outputs.push_back(matmul(line(q), heads_repeated(state, floordiv(heads, kv))) * scale);
   }
-  n.give({cast(together(concat(outputs, 2)), dtype), cast(state, state_dtype)});
+  n.give({cast(heads_together(concat(outputs, 2)), dtype), cast(state, state_dtype)});
 }
 
 constexpr Builtin kRows[] = {

@@ -2,6 +2,7 @@
 // Convolutions, and the windows that pools share with them.
 #include <algorithm>
 
+#include "converter/onnx/contrib.h"
 #include "converter/onnx/windows.h"
 
 namespace hg::convert::onnx {
@@ -77,7 +78,9 @@ Dims kernel_of(Node& n, const Value& weight) {
   return kernel;
 }
 
-void convolution(Node& n) {
+}  // namespace
+
+Value convolution_of(Node& n) {
   Value x = n.in(0);
   const Value weight = n.in(1), bias = n.in_or_none(2);
   Windows w = windows_of(n, x.shape(), kernel_of(n, weight));
@@ -88,8 +91,12 @@ void convolution(Node& n) {
   options.padding = inside ? w.begin : one_each(w.count(), 0);
   options.dilation = w.dilations;
   options.groups = n.integer("group", 1);
-  n.give(conv(x, weight, bias, options));
+  return conv(x, weight, bias, options);
 }
+
+namespace {
+
+void convolution(Node& n) { n.give(convolution_of(n)); }
 
 void transposed_convolution(Node& n) {
   const Value x = n.in(0), weight = n.in(1), bias = n.in_or_none(2);

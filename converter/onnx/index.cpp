@@ -248,6 +248,7 @@ constexpr Builtin kRows[] = {
     {"onnx::Gather", row<gathered>},
     {"onnx::GatherElements", row<gathered_elements>},
     {"onnx::GatherND", row<gathered_tuples>},
+    {"com.microsoft::GatherND", row<gathered_tuples>},
     {"onnx::Scatter", row<scattered_elements>},
     {"onnx::ScatterElements", row<scattered_elements>},
     {"onnx::ScatterND", row<scattered_tuples>},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of matrices.
-#include "converter/onnx/node.h"
+#include "converter/onnx/contrib.h"
 
 namespace hg::convert::onnx {
 namespace {
@@ -11,9 +11,9 @@ Value product(const Value& a, const Value& b) {
   return cast(matmul(cast(a, f64), cast(b, f64)), a.dtype());
 }
 
-void mat_mul(Node& n) { n.give(product(n.in(0), n.in(1))); }
+}  // namespace
 
-void gemm(Node& n) {
+Value gemm_of(Node& n) {
   Value a = n.in(0), b = n.in(1);
   Value c = n.in_or_none(2);
   const double alpha = n.real("alpha", 1.0), beta = n.real("beta", 1.0);
@@ -21,13 +21,18 @@ void gemm(Node& n) {
   const bool transposed = n.flag("transB");
   if (transposed && alpha == 1 && beta == 1 && is_float(a.dtype()) &&
       (!c || (c.rank() == 1 && c.dim(0) == b.dim(0))))
-    return n.give(linear(a, b, c));
+    return linear(a, b, c);
   if (transposed) b = permute(b, {1, 0});
   Value y = product(a, b);
   if (alpha != 1) y = y * constant_like(y, alpha);
   if (c) y = y + (beta == 1 ? c : c * constant_like(c, beta));
-  n.give(y);
+  return y;
 }
+
+namespace {
+
+void mat_mul(Node& n) { n.give(product(n.in(0), n.in(1))); }
+void gemm(Node& n) { n.give(gemm_of(n)); }
 
 void einsum(Node& n) {
   auto operands = std::make_shared<List>();

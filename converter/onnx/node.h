@@ -146,7 +146,10 @@ Rows detection_rows();
 Rows sequence_rows();
 Rows random_rows();
 Rows control_rows();
-Rows ml_rows();
 Rows contrib_rows();
+Rows contrib_attention_rows();
+Rows contrib_quantize_rows();
+Rows ml_rows();
+Rows ml_trees_rows();
 
 }  // namespace hg::convert::onnx

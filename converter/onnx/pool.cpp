@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "converter/onnx/contrib.h"
 #include "converter/onnx/windows.h"
 
 namespace hg::convert::onnx {
@@ -55,8 +56,9 @@ bool is_plain(const Windows& w) {
   return w.is_symmetric();
 }
 
-void average_pool(Node& n) {
-  const Value x = n.in(0);
+}  // namespace
+
+Value average_pooled(Node& n, const Value& x) {
   const Windows w = pool_windows(n, x.shape());
   const bool counts = n.flag("count_include_pad"), up = n.flag("ceil_mode");
   if (is_plain(w) && !w.is_dilated()) {
@@ -65,7 +67,7 @@ void average_pool(Node& n) {
     options.padding = w.begin;
     options.ceil_mode = up;
     options.count_include_pad = counts;
-    return n.give(avg_pool(x, w.kernel, options));
+    return avg_pool(x, w.kernel, options);
   }
   // How many elements each window has: all inside of the input, or of its padding.
   Shape spatial = {1, 1};
@@ -76,8 +78,12 @@ void average_pool(Node& n) {
     if (counts) around.begin[d] = 0;
   }
   const Value ones = expand(constant_like(x, 1), spatial);
-  n.give(sums(fitted(x, w, 0), w) / sums(fitted(ones, around, 0), around));
+  return sums(fitted(x, w, 0), w) / sums(fitted(ones, around, 0), around);
 }
+
+namespace {
+
+void average_pool(Node& n) { n.give(average_pooled(n, n.in(0))); }
 
 // The places in the whole tensor from those in each plane: ONNX counts [n, c, spatial...] as one,
 // row-major or with the first spatial axis fastest.
@@ -103,25 +109,40 @@ Value whole_places(Node& n, const Value& x, const Value& places) {
   return turned + offset;
 }
 
-void max_pool_of(Node& n) {
-  Value x = n.in(0);
+}  // namespace
+
+Value max_pooled(Node& n, Value x) {
   const DType dtype = x.dtype();
-  Windows w = pool_windows(n, x.shape());
+  const Windows w = pool_windows(n, x.shape());
   // 8-bit integers are exact as floats.
   if (!is_float(dtype)) x = cast(x, f32);
-  const bool plain = is_plain(w), places = n.output_count() > 1;
-  const Value source = x;
-  if (!plain && places) n.refuse("places together with uneven padding are not supported");
+  const bool plain = is_plain(w);
   if (!plain) x = fitted(x, w, -INFINITY);
-  const NamedAttrs attrs = {{"kernel_size", w.kernel},
-                            {"stride", w.strides},
-                            {"padding", plain ? w.begin : one_each(w.count(), 0)},
-                            {"dilation", w.dilations},
-                            {"ceil_mode", plain && n.flag("ceil_mode")}};
-  if (!places) return n.give(cast(n.op("max_pool", {x}, attrs), dtype));
-  const Values both = n.graph().calls("max_pool_with_indices", {x}, attrs);
+  return cast(n.op("max_pool", {x},
+                   {{"kernel_size", w.kernel},
+                    {"stride", w.strides},
+                    {"padding", plain ? w.begin : one_each(w.count(), 0)},
+                    {"dilation", w.dilations},
+                    {"ceil_mode", plain && n.flag("ceil_mode")}}),
+              dtype);
+}
+
+namespace {
+
+void max_pool_of(Node& n) {
+  const Value given = n.in(0);
+  if (n.output_count() == 1) return n.give(max_pooled(n, given));
+  const Windows w = pool_windows(n, given.shape());
+  if (!is_plain(w)) n.refuse("places together with uneven padding are not supported");
+  const Value x = is_float(given.dtype()) ? given : cast(given, f32);
+  const Values both = n.graph().calls("max_pool_with_indices", {x},
+                                      {{"kernel_size", w.kernel},
+                                       {"stride", w.strides},
+                                       {"padding", w.begin},
+                                       {"dilation", w.dilations},
+                                       {"ceil_mode", n.flag("ceil_mode")}});
   if (both.size() != 2) n.refuse("the windows do not fit");
-  n.give({cast(both[0], dtype), whole_places(n, source, both[1])});
+  n.give({cast(both[0], given.dtype()), whole_places(n, x, both[1])});
 }
 
 void max_unpool(Node& n) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "converter/onnx/contrib.h"
 #include "converter/onnx/windows.h"
 
 namespace hg::convert::onnx {
@@ -25,6 +26,59 @@ Limits limits_of(Node& n, DType dtype) {
   }
 }
 
+}  // namespace
+
+Value quantized(Node& n, const Value& ratio, const Value& zero, DType dtype) {
+  const Limits limits = limits_of(n, dtype);
+  Value y = hg::round(ratio);
+  if (zero) y = y + cast(zero, y.dtype());
+  return cast(hardtanh(y, limits.low, limits.high), dtype);
+}
+
+Value centred(Node& n, int i, int zero, int axis) {
+  const Value x = cast(n.in(i), f64);
+  if (!n.has(zero)) return x;
+  const Value point = cast(n.in(zero), f64);
+  if (point.rank() == 0 || (point.rank() == 1 && point.dim(0) == Dim(1)))
+    return x - reshape(point, {});
+  if (point.rank() > 1) return x - point;
+  Shape shape(x.rank(), Dim(1));
+  shape[axis < 0 ? axis + x.rank() : axis] = point.dim(0);
+  return x - reshape(point, std::move(shape));
+}
+
+Value scale_beside(const Value& scale, const Value& x, int axis) {
+  if (scale.rank() == 0) return scale;
+  if (scale.rank() > 1) return scale;
+  if (scale.dim(0) == Dim(1)) return reshape(scale, {});
+  Shape shape(x.rank(), Dim(1));
+  shape[axis < 0 ? axis + x.rank() : axis] = scale.dim(0);
+  return reshape(scale, std::move(shape));
+}
+
+Value integer_convolution(Node& n, Value x, const Value& weight) {
+  const Windows w =
+      windows_of(n, x.shape(), Dims(weight.shape().begin() + 2, weight.shape().end()));
+  const bool inside = w.is_symmetric();
+  if (!inside) x = pad(x, w.pads());
+  ConvOptions options;
+  options.stride = w.strides;
+  options.padding = inside ? w.begin : one_each(w.count(), 0);
+  options.dilation = w.dilations;
+  options.groups = n.integer("group", 1);
+  return conv(x, weight, {}, options);
+}
+
+DynamicallyQuantized dynamically_quantized(Node& n, const Value& x) {
+  const Value zero = constant_like(x, 0);
+  const Value high = maximum(amax(x), zero), low = minimum(amin(x), zero);
+  const Value scale = (high - low) / 255.0;
+  const Value point = hg::round(hardtanh((0.0 - low) / scale, 0, 255));
+  return {quantized(n, x / scale, point, u8), scale, cast(point, u8)};
+}
+
+namespace {
+
 // A scale or a zero point beside x: one number, one along the axis, or one for each block.
 Value beside(Node& n, const Value& v, const Value& x, int64_t given_axis, int64_t block) {
   if (v.rank() == 0 || (v.rank() == 1 && v.dim(0) == Dim(1) && x.rank() != 1))
@@ -42,14 +96,6 @@ Value beside(Node& n, const Value& v, const Value& x, int64_t given_axis, int64_
   whole[axis] = whole[axis] * Dim(block);
   const Value repeated = reshape(expand(reshape(v, apart), wide), whole);
   return slice(repeated, axis, 0, x.dim(axis));
-}
-
-// round(x / scale) + zero, within the limits of the dtype.
-Value quantized(Node& n, const Value& ratio, const Value& zero, DType dtype) {
-  const Limits limits = limits_of(n, dtype);
-  Value y = hg::round(ratio);
-  if (zero) y = y + cast(zero, y.dtype());
-  return cast(hardtanh(y, limits.low, limits.high), dtype);
 }
 
 void quantize_linear(Node& n) {
@@ -92,39 +138,12 @@ void dequantize_linear(Node& n) {
 }
 
 void dynamic_quantize_linear(Node& n) {
-  const Value x = n.in(0);
-  const Value zero = constant_like(x, 0);
-  const Value high = maximum(amax(x), zero), low = minimum(amin(x), zero);
-  const Value scale = (high - low) / 255.0;
-  const Value point = hg::round(hardtanh((0.0 - low) / scale, 0, 255));
-  n.give({quantized(n, x / scale, point, u8), scale, cast(point, u8)});
-}
-
-// The integers of a matrix or an image less their zero point, as f64.
-Value centred(Node& n, int i, int zero, int axis) {
-  const Value x = cast(n.in(i), f64);
-  if (!n.has(zero)) return x;
-  const Value point = cast(n.in(zero), f64);
-  if (point.rank() == 0 || (point.rank() == 1 && point.dim(0) == Dim(1)))
-    return x - reshape(point, {});
-  if (point.rank() > 1) return x - point;
-  Shape shape(x.rank(), Dim(1));
-  shape[axis < 0 ? axis + x.rank() : axis] = point.dim(0);
-  return x - reshape(point, std::move(shape));
+  const DynamicallyQuantized q = dynamically_quantized(n, n.in(0));
+  n.give({q.y, q.scale, q.zero});
 }
 
 void mat_mul_integer(Node& n) {
   n.give(cast(matmul(centred(n, 0, 2, -2), centred(n, 1, 3, -1)), i32));
-}
-
-// A scale of one number, or of one for each row or column.
-Value scale_beside(const Value& scale, const Value& x, int axis) {
-  if (scale.rank() == 0) return scale;
-  if (scale.rank() > 1) return scale;
-  if (scale.dim(0) == Dim(1)) return reshape(scale, {});
-  Shape shape(x.rank(), Dim(1));
-  shape[axis < 0 ? axis + x.rank() : axis] = scale.dim(0);
-  return reshape(scale, std::move(shape));
 }
 
 void qlinear_mat_mul(Node& n) {
@@ -135,19 +154,6 @@ void qlinear_mat_mul(Node& n) {
   const Value sum = matmul(a, b);
   const Value ratio = sum * scale(1, sum, -2) * scale(4, sum, -1) / scale(6, sum, -2);
   n.give(quantized(n, ratio, scale_beside(n.in(7), sum, -2), n.type(7).dtype));
-}
-
-Value integer_convolution(Node& n, Value x, const Value& weight) {
-  const Windows w =
-      windows_of(n, x.shape(), Dims(weight.shape().begin() + 2, weight.shape().end()));
-  const bool inside = w.is_symmetric();
-  if (!inside) x = pad(x, w.pads());
-  ConvOptions options;
-  options.stride = w.strides;
-  options.padding = inside ? w.begin : one_each(w.count(), 0);
-  options.dilation = w.dilations;
-  options.groups = n.integer("group", 1);
-  return conv(x, weight, {}, options);
 }
 
 void conv_integer(Node& n) {
@@ -166,6 +172,8 @@ constexpr Builtin kRows[] = {
     {"onnx::QuantizeLinear", row<quantize_linear>},
     {"onnx::DequantizeLinear", row<dequantize_linear>},
     {"onnx::DynamicQuantizeLinear", row<dynamic_quantize_linear>},
+    {"com.microsoft::QuantizeLinear", row<quantize_linear>},
+    {"com.microsoft::DequantizeLinear", row<dequantize_linear>},
     {"onnx::MatMulInteger", row<mat_mul_integer>},
     {"onnx::QLinearMatMul", row<qlinear_mat_mul>},
     {"onnx::ConvInteger", row<conv_integer>},

@@ -317,6 +317,7 @@ constexpr Builtin kRows[] = {
     {"onnx::Resize", row<resize>},
     {"onnx::Upsample", row<upsample>},
     {"onnx::GridSample", row<grid_sample_of>},
+    {"com.microsoft::GridSample", row<grid_sample_of>},
     {"onnx::AffineGrid", row<affine_grid>},
 };
 

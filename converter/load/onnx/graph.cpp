@@ -29,7 +29,8 @@ bool is_setting(const std::string& op, int input) {
   if (op == "BatchNormalization") return input >= 3;
   if (op == "Resize" || op == "Upsample" || op == "Clip" || op == "Pad" || op == "OneHot")
     return input >= 1;
-  if (op == "DequantizeLinear" || op == "QuantizeLinear") return input >= 1;
+  if (op == "DequantizeLinear" || op == "QuantizeLinear" || op == "MatMulNBits") return input >= 1;
+  if (op == "RotaryEmbedding" || op == "GatherBlockQuantized") return input >= 1;
   return op.starts_with("QLinear");
 }
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What rows of ONNX Runtime's own ops (com.microsoft) share with those of ONNX and with each other.
+#pragma once
+
+#include "converter/onnx/node.h"
+
+namespace hg::convert::onnx {
+
+// ONNX's Gemm and Conv of the node's inputs and attributes.
+Value gemm_of(Node& n);
+Value convolution_of(Node& n);
+// ONNX's AveragePool and MaxPool of x, [n, c, spatial...], by the node's attributes.
+Value average_pooled(Node& n, const Value& x);
+Value max_pooled(Node& n, Value x);
+
+// The activation that a fused op names, with its parameters in the order of the op's attributes.
+Value activated(Node& n, const Value& x, const std::string& name, const std::vector<double>& given);
+
+// [batch, time, heads * size] -> [batch, heads, time, size], and back.
+Value heads_apart(const Value& x, const Dim& heads);
+Value heads_together(const Value& x);
+// Heads of keys and values once for each head of the queries that they serve.
+Value heads_repeated(const Value& x, const Dim& times);
+// The first `size` elements of the last dim of x [batch, heads, time, size'] turned by the angles
+// of cos and sin, which broadcast to halves of them.
+Value rotated(const Value& x, const Value& cos, const Value& sin, const Dim& size,
+              bool interleaved);
+// A size as a number of the graph, i64[].
+Value size_value(Graph& g, const Dim& size);
+// 0, 1, ... below size, i64 in the given shape.
+Value places(Graph& g, const Dim& size, Shape shape);
+// Elements of a table [n, ...] at the places of an index of any shape.
+Value looked_up(const Value& table, const Value& index);
+
+// round(x / scale) + zero, within the limits of the dtype; zero may be missing.
+Value quantized(Node& n, const Value& ratio, const Value& zero, DType dtype);
+// The integers of input i less their zero point, input `zero`, along the axis, as f64.
+Value centred(Node& n, int i, int zero, int axis);
+// A scale of one number, or of one for each place along the axis, beside x.
+Value scale_beside(const Value& scale, const Value& x, int axis);
+// A convolution of integers that are f64, with the node's windows.
+Value integer_convolution(Node& n, Value x, const Value& weight);
+// u8 numbers of x with a scale and a zero point of its range: DynamicQuantizeLinear.
+struct DynamicallyQuantized {
+  Value y, scale, zero;  // u8, f32[], u8[]
+};
+DynamicallyQuantized dynamically_quantized(Node& n, const Value& x);
+
+// What ops of ai.onnx.ml do with scores [rows, classes] at last.
+Value post_transformed(Node& n, const Value& scores, const std::string& name);
+
+}  // namespace hg::convert::onnx

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention as ONNX Runtime's ops have it: projections inside, caches of keys and values, rotary
+// embeddings, masks as lengths.
+#include <cmath>
+#include <limits>
+
+#include "converter/onnx/contrib.h"
+
+namespace hg::convert::onnx {
+namespace {
+
+double lowest_of(DType dtype) {
+  if (dtype == f16) return -65504;
+  if (dtype == f64) return std::numeric_limits<double>::lowest();
+  return std::numeric_limits<float>::lowest();
+}
+
+// Queries, keys and values [batch, heads, time, size], with what came before them.
+struct Parts {
+  Value q, k, v;
+  Value past_k, past_v;  // may be missing
+  Value mask, added;     // as the node has them; may be missing
+  bool causal = false;
+  double filter = -10000;  // added where the mask hides
+  std::optional<double> scale;
+};
+
+struct Answer {
+  Value y, k, v;  // y: [batch, time, heads * size]; k and v with the past
+  Value scores;   // before the softmax, where asked for
+};
+
+// What is added to the scores where lengths, starts or a mask of 0 and 1 hide keys.
+Value padding_of(Node& n, const Parts& p, const Dim& keys) {
+  Graph& g = n.graph();
+  const Dim batch = p.q.dim(0), time = p.q.dim(2);
+  const Value zero = constant_like(p.q, 0), hidden = constant_like(p.q, p.filter);
+  const Value mask = p.mask;
+  if (mask.rank() == 1) {
+    const bool starts = mask.dim(0) == Dim(2) * batch && !(mask.dim(0) == batch);
+    if (!starts && !(mask.dim(0) == batch))
+      n.refuse(str_cat("its mask is ", mask.shape(), " for a batch of ", batch),
+               "give a number for the batch with --dim");
+    const Value at = places(g, keys, {1, 1, 1, keys});
+    const auto limit = [&](const Dim& from) {
+      return reshape(cast(slice(mask, 0, from, from + batch), i64), {batch, 1, 1, 1});
+    };
+    Value seen = lt(at, limit(0));
+    if (starts) seen = logical_and(seen, ge(at, limit(batch)));
+    return where(seen, zero, hidden);
+  }
+  const Value shown = gt(mask, constant_like(mask, 0));
+  if (mask.rank() == 2)
+    return where(reshape(shown, {mask.dim(0), 1, 1, mask.dim(1)}), zero, hidden);
+  if (mask.rank() == 3)
+    return where(reshape(shown, {mask.dim(0), 1, time, mask.dim(2)}), zero, hidden);
+  n.refuse(str_cat("its mask is ", mask.shape(), ", of a rank that is not supported"));
+}
+
+Answer attended(Node& n, const Parts& p, bool wants_scores) {
+  Graph& g = n.graph();
+  Answer answer;
+  answer.k = p.past_k ? concat({p.past_k, p.k}, 2) : p.k;
+  answer.v = p.past_v ? concat({p.past_v, p.v}, 2) : p.v;
+  const Dim past = p.past_k ? p.past_k.dim(2) : Dim(0), time = p.q.dim(2), keys = answer.k.dim(2);
+  Value added;
+  const auto add_to = [&](const Value& more) { added = added ? added + more : more; };
+  if (p.added) add_to(p.added);
+  bool causal_alone = false;
+  Value padding;
+  if (p.mask) padding = padding_of(n, p, keys);
+  if (p.causal && !(time == Dim(1))) {
+    const bool square = p.k.dim(2) == time;
+    if (!square && !time.is_constant())
+      n.refuse("it is unidirectional with open numbers of queries and of other keys",
+               "give a number for the queries with --dim");
+    causal_alone = !padding && !added && past == Dim(0) && square && !wants_scores;
+    if (!causal_alone) {
+      const Value row = places(g, time, {time, 1}) + size_value(g, past);
+      const Value seen = le(places(g, keys, {1, keys}), row);
+      padding = where(seen, padding ? padding : constant_like(p.q, 0),
+                      constant_like(p.q, lowest_of(p.q.dtype())));
+    }
+  }
+  if (padding) add_to(padding);
+  if (!p.q.dim(3).is_constant() && !p.scale) n.refuse("the size of a head is open");
+  const double scale =
+      p.scale ? *p.scale : 1 / std::sqrt(static_cast<double>(p.q.dim(3).constant()));
+  answer.y = heads_together(attention(p.q, answer.k, answer.v, added, causal_alone, scale));
+  if (wants_scores) {
+    answer.scores = matmul(p.q, permute(answer.k, {0, 1, 3, 2})) * scale;
+    if (added) answer.scores = answer.scores + added;
+  }
+  return answer;
+}
+
+std::optional<double> scale_of(Node& n) {
+  if (!n.has("scale") || n.real("scale") == 0) return std::nullopt;
+  return n.real("scale");
+}
+
+// Of [2, batch, heads, time, size]
+Value half(const Value& past, int64_t i) {
+  const Shape shape(past.shape().begin() + 1, past.shape().end());
+  return reshape(slice(past, 0, i, i + 1), shape);
+}
+Value both(const Value& k, const Value& v) {
+  const auto outer = [](const Value& x) {
+    Shape shape = x.shape();
+    shape.insert(shape.begin(), Dim(1));
+    return reshape(x, std::move(shape));
+  };
+  return concat({outer(k), outer(v)}, 0);
+}
+
+void give_self_attention(Node& n, const Value& projected, const Dims& sizes, int mask, int past,
+                         int added) {
+  if (n.flag("do_rotary")) n.refuse("attribute 'do_rotary' is 1");
+  if (n.flag("past_present_share_buffer")) n.refuse("attribute 'past_present_share_buffer' is 1");
+  const Dim heads = n.integer("num_heads");
+  const auto part = [&](const Dim& from, const Dim& size) {
+    return heads_apart(slice(projected, 2, from, from + size), heads);
+  };
+  Parts p;
+  p.q = part(0, sizes[0]);
+  p.k = part(sizes[0], sizes[1]);
+  p.v = part(sizes[0] + sizes[1], sizes[2]);
+  p.causal = n.flag("unidirectional");
+  p.filter = n.real("mask_filter_value", -10000.0);
+  p.scale = scale_of(n);
+  p.mask = n.in_or_none(mask);
+  if (added >= 0) p.added = n.in_or_none(added);
+  if (n.has(past)) {
+    p.past_k = half(n.in(past), 0);
+    p.past_v = half(n.in(past), 1);
+  }
+  const Answer answer = attended(n, p, false);
+  if (n.output_count() == 1) return n.give(answer.y);
+  if (!(p.k.dim(3) == p.v.dim(3))) n.refuse("keys and values of different sizes are given back");
+  n.give({answer.y, both(answer.k, answer.v)});
+}
+
+void self_attention(Node& n) {
+  const Value x = n.in(0), weight = n.in(1);
+  Value projected = matmul(x, weight);
+  if (n.has(2)) projected = projected + n.in(2);
+  Dims sizes = dims_of(n.integers("qkv_hidden_sizes"));
+  if (sizes.empty()) sizes = one_each(3, floordiv(weight.dim(1), 3));
+  if (sizes.size() != 3) n.refuse("attribute 'qkv_hidden_sizes' has not three numbers");
+  give_self_attention(n, projected, sizes, 3, 4, 5);
+}
+
+// Attention over u8 or i8 with scales.
+void quantized_self_attention(Node& n) {
+  const Value x = centred(n, 0, 6, -1), weight = centred(n, 1, 7, -1);
+  const Value sums = matmul(x, weight);
+  const Value scale = cast(n.in(3), f64) * scale_beside(cast(n.in(4), f64), sums, -1);
+  const Value bias = n.in(2);
+  const Value projected = cast(sums * scale, bias.dtype()) + bias;
+  give_self_attention(n, projected, one_each(3, floordiv(weight.dim(1), 3)), 5, 8, -1);
+}
+
+// One of three in [batch, time, heads, count, size], as [batch, heads, time, size].
+Value packed_part(const Value& x, int64_t i) {
+  const Value one = slice(x, 3, i, i + 1);
+  return permute(reshape(one, {x.dim(0), x.dim(1), x.dim(2), x.dim(4)}), {0, 2, 1, 3});
+}
+
+void multi_head_attention(Node& n) {
+  const Dim heads = n.integer("num_heads");
+  const Value query = n.in(0);
+  if (n.has(8) || n.has(9)) n.refuse("it shares the memory of its cache");
+  Parts p;
+  const auto biased = [&](const Value& x, const Dim& from) {
+    const Value flat = n.has(3) ? x + slice(n.in(3), 0, from, from + x.dim(2)) : x;
+    return heads_apart(flat, heads);
+  };
+  if (query.rank() == 5) {
+    if (n.has(3)) n.refuse("it has a bias for queries, keys and values in one");
+    p.q = packed_part(query, 0);
+    p.k = packed_part(query, 1);
+    p.v = packed_part(query, 2);
+  } else {
+    if (!n.has(1)) n.refuse("it has no key, and its query is no pack of three");
+    const Value key = n.in(1);
+    const Dim hidden = query.dim(2);
+    p.q = biased(query, 0);
+    if (key.rank() == 5) {
+      if (n.has(3)) n.refuse("it has a bias for keys and values in one");
+      p.k = packed_part(key, 0);
+      p.v = packed_part(key, 1);
+    } else if (key.rank() == 4) {
+      p.k = key;
+      p.v = n.in(2);
+    } else {
+      p.k = biased(key, hidden);
+      p.v = biased(n.in(2), hidden + hidden);
+    }
+  }
+  p.causal = n.flag("unidirectional");
+  p.filter = n.real("mask_filter_value", -10000.0);
+  p.scale = scale_of(n);
+  p.mask = n.in_or_none(4);
+  p.added = n.in_or_none(5);
+  if (n.has(6) != n.has(7)) n.refuse("only one of past_key and past_value is given");
+  p.past_k = n.in_or_none(6);
+  p.past_v = n.in_or_none(7);
+  const Answer answer = attended(n, p, n.output_count() > 3);
+  n.give({answer.y, answer.k, answer.v, answer.scores});
+}
+
+// Angles of the places of a sequence, [batch or 1, 1, time, half].
+Value angles(const Value& cache, const Value& at) {
+  const Value found = looked_up(cache, at);
+  return reshape(found, {at.dim(0), 1, at.dim(1), cache.dim(1)});
+}
+
+void rotary_embedding(Node& n) {
+  const Value given = n.in(0), cos = n.in(2), sin = n.in(3);
+  if (n.flag("is_packed_batching")) n.refuse("attribute 'is_packed_batching' is 1");
+  if (n.real("scale", 1.0) != 1) n.refuse("attribute 'scale' is not 1");
+  Dim size = n.integer("rotary_embedding_dim", 0);
+  Value x = given;
+  if (given.rank() == 3) {
+    const int64_t heads = n.integer("num_heads", 0);
+    if (!(size == Dim(0)) && heads == 0) n.refuse("attribute 'num_heads' is missing");
+    const Dim head = size == Dim(0) ? cos.dim(1) * Dim(2) : floordiv(given.dim(2), heads);
+    x = heads_apart(given, floordiv(given.dim(2), head));
+  }
+  if (x.rank() != 4) n.refuse(str_cat("its input is ", given.shape()));
+  if (size == Dim(0)) size = cos.dim(1) * Dim(2);
+  Value at = cast(n.in(1), i64);
+  if (at.rank() == 1) at = reshape(at, {1, 1}) + places(n.graph(), x.dim(2), {1, x.dim(2)});
+  const Value y = rotated(x, angles(cos, at), angles(sin, at), size, n.flag("interleaved"));
+  n.give(given.rank() == 3 ? heads_together(y) : y);
+}
+
+// ---- GroupQueryAttention ----
+
+// The lengths of a batch, i64[batch, 1, 1, 1], and what follows from them.
+struct Lengths {
+  Value total, past;
+  Dim present;  // places in the cache that is given back
+};
+
+Lengths lengths_of(Node& n, const Dim& batch, const Dim& time, const Dim& past) {
+  Graph& g = n.graph();
+  Lengths lengths;
+  const Dim total = n.dim(6);
+  lengths.total = reshape(cast(n.in(5), i64), {batch, 1, 1, 1}) + g.scalar(int64_t{1}, i64);
+  lengths.present = past == Dim(0) ? total : max(past, total);
+  const Value before = lengths.total - size_value(g, time);
+  const Value none = constant_like(before, 0);
+  // A sequence as long as all is the first prompt, padded behind.
+  if (time == total)
+    lengths.past = none;
+  else if (time.is_constant() && total.is_constant())
+    lengths.past = before;
+  else
+    lengths.past = where(eq(size_value(g, time), size_value(g, total)), none, before);
+  return lengths;
+}
+
+// The cache with the new keys or values behind what each sequence had, and zeros behind those.
+Value cached(Node& n, const Value& past, const Value& fresh, const Lengths& lengths) {
+  Graph& g = n.graph();
+  if (!past) return fresh;
+  const Dim time = fresh.dim(2), present = lengths.present;
+  const Value all = concat({past, fresh}, 2);
+  const Value at = places(g, present, {1, 1, present, 1});
+  const Value from_fresh = at - lengths.past + size_value(g, past.dim(2));
+  const Value from = where(lt(at, lengths.past), at, from_fresh);
+  const Value last = size_value(g, all.dim(2) - Dim(1));
+  const Shape shape = {fresh.dim(0), fresh.dim(1), present, fresh.dim(3)};
+  const Value taken = gather(all, expand(minimum(from, last), shape), 2);
+  const Value filled = lt(at, lengths.past + size_value(g, time));
+  return where(filled, taken, constant_like(taken, 0));
+}
+
+Value head_norm(Node& n, const Value& x, int weight, std::string_view own) {
+  if (!n.has(weight)) return x;
+  const double shared = n.real("qk_norm_epsilon", double{1e-6f});
+  return rms_norm(x, {x.dim(3)}, n.in(weight), n.real(own, shared));
+}
+
+// Softmax over the keys with one more score for each head, which takes its share and is dropped.
+Value softmax_with_sink(const Value& scores, const Value& sink) {
+  const Shape column = {scores.dim(0), scores.dim(1), scores.dim(2), Dim(1)};
+  const Value all = concat({scores, expand(sink, column)}, 3);
+  return slice(softmax(all, 3), 3, 0, scores.dim(3));
+}
+
+void refuse_what_is_not_here(Node& n) {
+  for (const char* name : {"k_quant_type", "v_quant_type"})
+    if (n.string(name, "NONE") != "NONE") n.refuse(str_cat("attribute '", name, "' is not NONE"));
+  if (n.flag("sliding_window_cache")) n.refuse("attribute 'sliding_window_cache' is 1");
+  if (n.integer("qk_output", 0) != 0) n.refuse("attribute 'qk_output' is not 0");
+  if (n.has(12) || n.has(13)) n.refuse("its cache is quantised");
+  if (n.has(16)) n.refuse("input query_seqlens is given");
+  if (n.has(3) != n.has(4)) n.refuse("only one of past_key and past_value is given");
+}
+
+void group_query_attention(Node& n) {
+  Graph& g = n.graph();
+  refuse_what_is_not_here(n);
+  const Dim heads = n.integer("num_heads"), kv_heads = n.integer("kv_num_heads");
+  Value q, k, v;
+  if (n.has(1)) {
+    q = heads_apart(n.in(0), heads);
+    k = heads_apart(n.in(1), kv_heads);
+    v = heads_apart(n.in(2), kv_heads);
+  } else {
+    const Value all = heads_apart(n.in(0), heads + kv_heads + kv_heads);
+    q = slice(all, 1, 0, heads);
+    k = slice(all, 1, heads, heads + kv_heads);
+    v = slice(all, 1, heads + kv_heads, all.dim(1));
+  }
+  const Value past_k = n.in_or_none(3), past_v = n.in_or_none(4);
+  const Dim batch = q.dim(0), time = q.dim(2);
+  const Lengths lengths = lengths_of(n, batch, time, past_k ? past_k.dim(2) : Dim(0));
+  q = head_norm(n, q, 14, "q_norm_epsilon");
+  k = head_norm(n, k, 15, "k_norm_epsilon");
+  if (n.flag("do_rotary")) {
+    const Value cos = n.in(7), sin = n.in(8);
+    const Value at = n.has(9) ? cast(n.in(9), i64)
+                              : places(g, time, {1, time}) + reshape(lengths.past, {batch, 1});
+    const Value limit = size_value(g, cos.dim(0) - Dim(1));
+    const Value inside = minimum(at, limit);
+    const bool interleaved = n.flag("rotary_interleaved");
+    const Dim size = cos.dim(1) * Dim(2);
+    q = rotated(q, angles(cos, inside), angles(sin, inside), size, interleaved);
+    k = rotated(k, angles(cos, inside), angles(sin, inside), size, interleaved);
+  }
+  k = cached(n, past_k, k, lengths);
+  v = cached(n, past_v, v, lengths);
+  const Dim keys = k.dim(2);
+  const Value column = places(g, keys, {1, 1, 1, keys});
+  const Value row = places(g, time, {1, 1, time, 1}) + lengths.past;  // place of each query
+  const bool causal = n.flag("causal", true);
+  Value seen = causal ? le(column, row) : lt(column, lengths.total);
+  const int64_t window = n.integer("local_window_size", -1);
+  if (window > 0) seen = logical_and(seen, lt(row - column, g.scalar(window, i64)));
+  std::optional<double> scale = scale_of(n);
+  if (!scale && !q.dim(3).is_constant()) n.refuse("the size of a head is open");
+  if (!scale) scale = 1 / std::sqrt(static_cast<double>(q.dim(3).constant()));
+  const double softcap = n.real("softcap", 0.0);
+  const bool sinks = n.has(11) || n.integer("smooth_softmax", -1) == 1;
+  // The bias has a column for each place in use; the cache may have more, which are hidden.
+  Value added = n.in_or_none(10), y;
+  if (added && !(added.dim(3) == keys))
+    added = pad(added, {0, 0, 0, 0, 0, 0, 0, keys - added.dim(3)});
+  if (softcap <= 0 && !sinks) {
+    Value mask = seen;
+    if (added) mask = where(seen, added, constant_like(q, -INFINITY));
+    y = attention(q, k, v, mask, false, *scale);
+  } else {
+    const Dim group = floordiv(heads, kv_heads);
+    Value scores = matmul(q, permute(heads_repeated(k, group), {0, 1, 3, 2})) * *scale;
+    if (softcap > 0) scores = hg::tanh(scores / softcap) * softcap;
+    if (added) scores = scores + added;
+    scores = where(seen, scores, constant_like(scores, -INFINITY));
+    Value sink;
+    if (sinks) sink = n.has(11) ? reshape(n.in(11), {1, heads, 1, 1}) : constant_like(scores, 0);
+    const Value p = sinks ? softmax_with_sink(scores, sink) : softmax(scores, 3);
+    y = matmul(p, heads_repeated(v, group));
+  }
+  n.give({heads_together(y), k, v});
+}
+
+constexpr Builtin kRows[] = {
+    {"com.microsoft::Attention", row<self_attention>},
+    {"com.microsoft::QAttention", row<quantized_self_attention>},
+    {"com.microsoft::MultiHeadAttention", row<multi_head_attention>},
+    {"com.microsoft::GroupQueryAttention", row<group_query_attention>},
+    {"com.microsoft::RotaryEmbedding", row<rotary_embedding>},
+};
+
+}  // namespace
+
+Rows contrib_attention_rows() { return kRows; }
+
+}  // namespace hg::convert::onnx

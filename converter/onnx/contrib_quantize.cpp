@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX Runtime's quantised ops, by the numbers that they stand for, and weights packed in 2 to 8
+// bits.
+#include "converter/onnx/contrib.h"
+
+namespace hg::convert::onnx {
+namespace {
+
+// ---- On tensors of one scale and zero point ----
+
+// Input i less the zero point, times the scale; both may have one number for each place of the
+// axis.
+Value real_of(Node& n, int i, int scale, int zero, int axis = -1) {
+  const Value x = centred(n, i, zero, axis);
+  return x * scale_beside(cast(n.in(scale), f64), x, axis);
+}
+
+// x in units of the scale, of the dtype of input `like`.
+Value quantized_as(Node& n, const Value& x, int scale, int zero, int like) {
+  const Value point = n.in_or_none(zero);
+  const Value ratio = x / reshape(cast(n.in(scale), x.dtype()), {});
+  return quantized(n, ratio, point ? reshape(point, {}) : point, n.type(like).dtype);
+}
+
+void q_add(Node& n) { n.give(quantized_as(n, real_of(n, 0, 1, 2) + real_of(n, 3, 4, 5), 6, 7, 0)); }
+void q_mul(Node& n) { n.give(quantized_as(n, real_of(n, 0, 1, 2) * real_of(n, 3, 4, 5), 6, 7, 0)); }
+void q_leaky(Node& n) {
+  const Value x = real_of(n, 0, 1, 2);
+  n.give(quantized_as(n, leaky_relu(x, n.real("alpha", double{0.01f})), 3, 4, 0));
+}
+void q_sigmoid(Node& n) { n.give(quantized_as(n, sigmoid(real_of(n, 0, 1, 2)), 3, 4, 0)); }
+
+void q_softmax(Node& n) {
+  const Value x = real_of(n, 0, 1, 2);
+  const int axis = n.axis(n.integer("axis", -1), x.rank());
+  Value y;
+  if (n.integer("opset") >= 13) {
+    y = softmax(x, axis);
+  } else {  // all dims from the axis on are one
+    const Shape before(x.shape().begin(), x.shape().begin() + axis),
+        behind(x.shape().begin() + axis, x.shape().end());
+    y = reshape(softmax(reshape(x, {count(before), count(behind)}), 1), x.shape());
+  }
+  n.give(quantized_as(n, y, 3, 4, 0));
+}
+
+void q_concat(Node& n) {
+  Values parts;
+  for (int i = 2; i + 2 < n.input_count(); i += 3) parts.push_back(real_of(n, i, i + 1, i + 2));
+  if (parts.empty()) n.refuse("it has no inputs");
+  const int axis = n.axis(n.integer("axis"), parts[0].rank());
+  n.give(quantized_as(n, concat(parts, axis), 0, 1, 1));
+}
+
+void q_where(Node& n) {
+  const Value y = where(n.in(0), real_of(n, 1, 2, 3), real_of(n, 4, 5, 6));
+  n.give(quantized_as(n, y, 7, 8, 1));
+}
+
+void q_reduce_mean(Node& n) {
+  Dims axes = dims_of(n.integers("axes"));
+  n.give(quantized_as(n, mean(real_of(n, 0, 1, 2), axes, n.flag("keepdims", true)), 3, 4, 0));
+}
+
+// ---- Images, channels last where the node says so ----
+
+Value channels_first(const Value& x) {
+  Dims dims = range(x.rank());
+  dims.insert(dims.begin() + 1, dims.back());
+  dims.pop_back();
+  return permute(x, dims);
+}
+Value channels_last(const Value& x) {
+  Dims dims = range(x.rank());
+  dims.push_back(dims[1]);
+  dims.erase(dims.begin() + 1);
+  return permute(x, dims);
+}
+
+void q_average_pool(Node& n) {
+  const bool last = n.flag("channels_last");
+  const Value x = real_of(n, 0, 1, 2);
+  const Value y = average_pooled(n, last ? channels_first(x) : x);
+  n.give(quantized_as(n, last ? channels_last(y) : y, 3, 4, 0));
+}
+
+void q_global_average_pool(Node& n) {
+  const Value x = real_of(n, 0, 1, 2);
+  const int first = n.flag("channels_last") ? 1 : 2;
+  Dims axes;
+  for (int d = first; d < first + x.rank() - 2; ++d) axes.emplace_back(d);
+  n.give(quantized_as(n, mean(x, axes, true), 3, 4, 0));
+}
+
+void q_conv(Node& n) {
+  const bool last = n.flag("channels_last");
+  const Value x = centred(n, 0, 2, 1);
+  Value y = integer_convolution(n, last ? channels_first(x) : x, centred(n, 3, 5, 0));
+  if (n.has(8)) y = y + scale_beside(cast(n.in(8), f64), y, 1);
+  y = y * reshape(cast(n.in(1), f64), {}) * scale_beside(cast(n.in(4), f64), y, 1);
+  n.give(quantized_as(n, last ? channels_last(y) : y, 6, 7, 7));
+}
+
+void nhwc_max_pool(Node& n) { n.give(channels_last(max_pooled(n, channels_first(n.in(0))))); }
+
+// ---- Products ----
+
+void integer_product_to_float(Node& n) {
+  const Value a = centred(n, 0, 4, -2), b = centred(n, 1, 5, -1);
+  const Value sums = matmul(a, b);
+  const DType dtype = n.type(3).dtype;
+  Value y = sums * scale_beside(cast(n.in(2), f64), sums, -2) *
+            scale_beside(cast(n.in(3), f64), sums, -1);
+  if (n.has(6)) y = y + cast(n.in(6), f64);
+  n.give(cast(y, dtype));
+}
+
+void dynamic_product(Node& n) {
+  const Value x = n.in(0);
+  const DynamicallyQuantized a = dynamically_quantized(n, x);
+  const Value sums = matmul(cast(a.y, f64) - cast(a.zero, f64), centred(n, 1, 3, -1));
+  Value y = sums * cast(a.scale, f64) * scale_beside(cast(n.in(2), f64), sums, -1);
+  if (n.has(4)) y = y + cast(n.in(4), f64);
+  n.give(cast(y, x.dtype()));
+}
+
+void q_gemm(Node& n) {
+  Value a = centred(n, 0, 2, 0), b = n.in(3);
+  const bool turned = n.flag("transB");
+  b = centred(n, 3, 5, turned ? 0 : 1);
+  if (n.flag("transA")) a = permute(a, {1, 0});
+  if (turned) b = permute(b, {1, 0});
+  Value y = matmul(a, b);
+  // C has zero point 0, and the scale of the product.
+  if (n.has(6)) y = y + cast(n.in(6), f64);
+  y = y * reshape(cast(n.in(1), f64), {}) * scale_beside(cast(n.in(4), f64), y, 1) *
+      n.real("alpha", 1.0);
+  n.give(n.has(7) ? quantized_as(n, y, 7, 8, n.has(8) ? 8 : 0) : cast(y, f32));
+}
+
+// ---- Weights in few bits ----
+
+// u8[..., size] as numbers of so many bits: u8[..., size * 8 / bits], the lowest bits first.
+Value unpacked(const Value& x, int64_t bits) {
+  if (bits == 8) return x;
+  Graph& g = *x.graph();
+  const int last = x.rank();
+  Shape column = x.shape();
+  column.emplace_back(1);
+  Values parts;
+  const Value mask = g.scalar((int64_t{1} << bits) - 1, u8);
+  for (int64_t shift = 0; shift < 8; shift += bits) {
+    const Value moved = shift == 0 ? x : bitwise_right_shift(x, g.scalar(shift, u8));
+    parts.push_back(reshape(bitwise_and(moved, mask), column));
+  }
+  Shape flat = x.shape();
+  flat.back() = flat.back() * Dim(8 / bits);
+  return reshape(concat(parts, last), std::move(flat));
+}
+
+int64_t bits_of(Node& n) {
+  const int64_t bits = n.integer("bits", 4);
+  if (bits != 2 && bits != 4 && bits != 8) n.refuse(str_cat("attribute 'bits' is ", bits));
+  return bits;
+}
+
+// Zero points for blocks of the last dim: packed as the weights are, or as floats.
+Value zero_points(Node& n, int i, const Shape& blocks, int64_t bits, DType dtype) {
+  if (!n.has(i))
+    return constant_of(n.graph(), dtype, static_cast<double>(int64_t{1} << (bits - 1)));
+  const Value given = n.in(i);
+  if (is_float(given.dtype())) return cast(reshape(given, blocks), dtype);
+  Shape packed = blocks;
+  packed.back() = ceildiv(packed.back() * Dim(bits), 8);
+  const int last = static_cast<int>(blocks.size()) - 1;
+  return cast(slice(unpacked(reshape(given, packed), bits), last, 0, blocks.back()), dtype);
+}
+
+void product_of_few_bits(Node& n) {
+  const int64_t rows = n.integer("N"), columns = n.integer("K"), block = n.integer("block_size"),
+                bits = bits_of(n);
+  if (n.integer("weight_prepacked", 0) != 0) n.refuse("attribute 'weight_prepacked' is not 0");
+  if (n.has(4)) n.refuse("input g_idx, the order of groups, is given");
+  if (block <= 0) n.refuse(str_cat("attribute 'block_size' is ", block));
+  const Dim blocks = ceildiv(columns, block);
+  const Value a = n.in(0);
+  const DType dtype = n.type(2).dtype;
+  const Value zero = zero_points(n, 3, {rows, blocks}, bits, dtype);
+  const auto beside = [&](const Value& v) {
+    return v.rank() == 0 ? v : reshape(v, {rows, blocks, 1});
+  };
+  const Value packed = reshape(n.in(1), {rows, blocks, block * bits / 8});
+  const Value numbers = cast(unpacked(packed, bits), dtype);
+  Value w = (numbers - beside(zero)) * reshape(n.in(2), {rows, blocks, 1});
+  w = slice(reshape(w, {rows, blocks * Dim(block)}), 1, 0, columns);
+  n.give(linear(a, cast(w, a.dtype()), n.in_or_none(5)));
+}
+
+// bitsandbytes' numbers of four bits: normal floats, and floats of one sign and three bits.
+constexpr float kNormal4[] = {-1.0f,
+                              -0.6961928009986877f,
+                              -0.5250730514526367f,
+                              -0.39491748809814453f,
+                              -0.28444138169288635f,
+                              -0.18477343022823334f,
+                              -0.09105003625154495f,
+                              0.0f,
+                              0.07958029955625534f,
+                              0.16093020141124725f,
+                              0.24611230194568634f,
+                              0.33791524171829224f,
+                              0.44070982933044434f,
+                              0.5626170039176941f,
+                              0.7229568362236023f,
+                              1.0f};
+constexpr float kFloat4[] = {
+    0.0f,  5.208333333e-03f,  0.66666667f,  1.0f,  0.33333333f,  0.5f,  0.16666667f,  0.25f,
+    -0.0f, -5.208333333e-03f, -0.66666667f, -1.0f, -0.33333333f, -0.5f, -0.16666667f, -0.25f};
+
+void product_of_four_bit_floats(Node& n) {
+  const int64_t rows = n.integer("N"), columns = n.integer("K"), block = n.integer("block_size"),
+                kind = n.integer("quant_type");
+  if (kind != 0 && kind != 1) n.refuse(str_cat("attribute 'quant_type' is ", kind));
+  if (!n.flag("transB", true)) n.refuse("attribute 'transB' is 0");
+  if (block <= 0) n.refuse(str_cat("attribute 'block_size' is ", block));
+  Graph& g = n.graph();
+  const Value a = n.in(0), packed = n.in(1);
+  const Dim bytes = packed.dim(0);
+  const auto column = [&](const Value& x) { return reshape(x, {bytes, 1}); };
+  // The high half of a byte comes first.
+  const Value high = bitwise_right_shift(packed, g.scalar(int64_t{4}, u8)),
+              low = bitwise_and(packed, g.scalar(int64_t{15}, u8));
+  const int64_t total = rows * columns;
+  const Value places =
+      slice(reshape(concat({column(high), column(low)}, 1), {bytes * Dim(2)}), 0, 0, total);
+  const float* const table = kind == 1 ? kNormal4 : kFloat4;
+  const Value values = constant_list(g, std::vector<double>(table, table + 16), a.dtype());
+  const Dim blocks = ceildiv(total, block);
+  const Value scale =
+      reshape(expand(reshape(n.in(2), {blocks, 1}), {blocks, block}), {blocks * Dim(block)});
+  const Value w = looked_up(values, cast(places, i64)) * slice(scale, 0, 0, total);
+  n.give(linear(a, reshape(w, {rows, columns})));
+}
+
+void gathered_blocks(Node& n) {
+  const Value data = n.in(0);
+  const int64_t bits = bits_of(n), block = n.integer("block_size", 128);
+  const int last = data.rank() - 1;
+  if (data.dtype() != u8) n.refuse(str_cat("its data is ", data.dtype()));
+  if (n.axis(n.integer("quantize_axis", 1), data.rank()) != last)
+    n.refuse("attribute 'quantize_axis' is not the last dim");
+  if (n.axis(n.integer("gather_axis", 0), data.rank()) != 0)
+    n.refuse("attribute 'gather_axis' is not the first dim");
+  if (data.rank() != 2) n.refuse(str_cat("its data is ", data.shape(), ", of more than two dims"));
+  const Value scales = n.in(2);
+  Value at = cast(n.in(1), i64);
+  const Value size = size_value(n.graph(), data.dim(0));
+  at = where(lt(at, constant_like(at, 0)), at + size, at);
+  // What lies outside gives zeros.
+  const Value inside = logical_and(ge(at, constant_like(at, 0)), lt(at, size));
+  const Value safe = where(inside, at, constant_like(at, 0));
+  const Dim columns = data.dim(1) * Dim(8 / bits), blocks = scales.dim(1);
+  const Value zero = zero_points(n, 3, {data.dim(0), blocks}, bits, scales.dtype());
+  const Value numbers = cast(unpacked(looked_up(data, safe), bits), scales.dtype());
+  const auto spread = [&](const Value& v) {  // one for each block, beside each number
+    if (v.rank() == 0) return v;
+    Value found = looked_up(v, safe);
+    Shape column = found.shape(), wide = found.shape(), flat = found.shape();
+    column.emplace_back(1);
+    wide.emplace_back(block);
+    flat.back() = flat.back() * Dim(block);
+    found = reshape(expand(reshape(found, column), wide), flat);
+    return slice(found, found.rank() - 1, 0, columns);
+  };
+  const Value y = (numbers - spread(zero)) * spread(scales);
+  Shape column = inside.shape();
+  column.emplace_back(1);
+  n.give(where(reshape(inside, column), y, constant_like(y, 0)));
+}
+
+constexpr Builtin kRows[] = {
+    {"com.microsoft::QLinearAdd", row<q_add>},
+    {"com.microsoft::QLinearMul", row<q_mul>},
+    {"com.microsoft::QLinearLeakyRelu", row<q_leaky>},
+    {"com.microsoft::QLinearSigmoid", row<q_sigmoid>},
+    {"com.microsoft::QLinearSoftmax", row<q_softmax>},
+    {"com.microsoft::QLinearConcat", row<q_concat>},
+    {"com.microsoft::QLinearWhere", row<q_where>},
+    {"com.microsoft::QLinearReduceMean", row<q_reduce_mean>},
+    {"com.microsoft::QLinearAveragePool", row<q_average_pool>},
+    {"com.microsoft::QLinearGlobalAveragePool", row<q_global_average_pool>},
+    {"com.microsoft::QLinearConv", row<q_conv>},
+    {"com.microsoft::NhwcMaxPool", row<nhwc_max_pool>},
+    {"com.microsoft::MatMulIntegerToFloat", row<integer_product_to_float>},
+    {"com.microsoft::DynamicQuantizeMatMul", row<dynamic_product>},
+    {"com.microsoft::QGemm", row<q_gemm>},
+    {"com.microsoft::MatMulNBits", row<product_of_few_bits>},
+    {"com.microsoft::MatMulBnb4", row<product_of_four_bit_floats>},
+    {"com.microsoft::GatherBlockQuantized", row<gathered_blocks>},
+};
+
+}  // namespace
+
+Rows contrib_quantize_rows() { return kRows; }
+
+}  // namespace hg::convert::onnx

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Random models of one op each from ONNX Runtime's own domain and from ai.onnx.ml, beside ONNX Runtime.
+
+usage: onnx_runtime BIN WORK [--count N] [--seed S] [--only REGEX]
+Exits with 77 where Python has no onnxruntime. A case that fails prints the seed that makes it again alone.
+"""
+import argparse, json, pathlib, re, shutil, subprocess, sys
+
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import attention, contrib, quantized
+
+MAKERS = contrib.MAKERS + attention.MAKERS + quantized.MAKERS
+
+
+def answers_of(model, feeds):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)
+
+
+def batch(tool, jobs, folder):
+    (folder / "jobs.json").write_text(json.dumps(jobs))
+    done = subprocess.run([tool, "--batch", folder / "jobs.json"], capture_output=True, text=True)
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if len(answers) != len(jobs):
+        sys.exit(f"{tool} ended with {done.returncode} after {len(answers)} of {len(jobs)} jobs: {done.stderr[-300:]}")
+    return answers
+
+
+def differs(case, i, got, want):
+    want = np.asarray(want)
+    if got.dtype != want.dtype or got.shape != want.shape:
+        return f"y{i} is {got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
+    if case.rows is not None:
+        got, want = case.rows(i, got), case.rows(i, want)
+    got, want = got.astype(np.float64), want.astype(np.float64)
+    if case.quanta and want.dtype != np.float32:
+        return f"y{i} differs by {np.abs(got - want).max()}" if want.size and np.abs(got - want).max() > max(case.quanta, 1e-3 * np.abs(want).max()) else ""
+    if np.allclose(got, want, case.tolerance, case.tolerance, equal_nan=True):
+        return ""
+    return f"y{i} differs by {np.nanmax(np.abs(got - want)):.3g} of {np.nanmax(np.abs(want)):.3g}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("bin", type=pathlib.Path)
+    parser.add_argument("work", type=pathlib.Path)
+    parser.add_argument("--count", type=int, default=150)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="")
+    given = parser.parse_args()
+    shutil.rmtree(given.work, ignore_errors=True)
+    makers = [m for m in MAKERS if re.search(given.only, f"{m.__module__}.{m.__name__}")]
+    cases, jobs, unknown = [], [], {}
+    for seed in range(given.seed, given.seed + given.count):
+        case = makers[seed % len(makers)](np.random.default_rng(seed))
+        model = case.model()
+        try:
+            want = answers_of(model, case.feeds())
+        except Exception as why:  # what ONNX Runtime does not take
+            unknown.setdefault(case.op, str(why).splitlines()[0][:200])
+            continue
+        folder = given.work / str(seed)
+        folder.mkdir(parents=True)
+        onnx.save(model, folder / "model.onnx")
+        for name, x in case.feeds().items():
+            np.save(folder / f"{name}.npy", x)
+        cases.append((seed, case, want))
+        jobs.append({"model": str(folder / "model.onnx"), "output_dir": str(folder), "check": False})
+    if unknown:
+        print("ONNX Runtime refuses some of:", json.dumps(unknown, indent=1))
+    bad = refused = 0
+    kept, runs = [], []
+    for (seed, case, want), answer in zip(cases, batch(given.bin / "hg-convert", jobs, given.work)):
+        folder = given.work / str(seed)
+        if answer["status"] == "ok":
+            kept.append((seed, case, want))
+            runs.append({"model": str(folder / "model.hgm"), "output_dir": str(folder),
+                         "inputs": [f"{name}={folder}/{name}.npy" for name in case.feeds()]})
+        elif answer["status"] == "unsupported":
+            refused += 1
+            print(f"refused: --seed {seed}: {case.op} {case.attributes}: {answer['message'][:300]}")
+        else:
+            bad += 1
+            print(f"--seed {seed} --count 1: {case.op} {case.attributes}: {answer['message'][:300]}")
+    for (seed, case, want), answer in zip(kept, batch(given.bin / "hg-run", runs, given.work)):
+        why = "" if answer.get("status", "ok") == "ok" else answer["message"]
+        for i, expected in zip(range(case.outputs) if case.keep is None else case.keep, want):
+            why = why or differs(case, i, np.load(given.work / str(seed) / f"y{i}.npy"), expected)
+        if why:
+            bad += 1
+            shapes = [None if x is None else x[0].shape for x in case.inputs]
+            print(f"--seed {seed} --count 1: {case.op} {case.attributes} of {shapes}: {why}")
+    print(f"{len(cases) - bad - refused} of {len(cases)} as ONNX Runtime, {refused} refused, {bad} wrong")
+    sys.exit(1 if bad or refused > len(cases) // 20 else 0)
+
+
+main()
