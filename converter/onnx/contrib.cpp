@@ -102,27 +102,6 @@ void bias_split_gelu(Node& n) {
   n.give(slice(x, last, 0, half) * gelu(slice(x, last, half, x.dim(-1))));
 }
 void bias_add(Node& n) { n.give(n.in(0) + n.in(1) + n.in(2)); }
-// Ops of an experiment that ONNX ended in 2018, which files of opset 10 and older may hold.
-void affine(Node& n) { n.give(n.in(0) * n.real("alpha", 1.0) + n.real("beta", 0.0)); }
-void scaled(Node& n) { n.give(n.in(0) * n.real("scale", 1.0)); }
-void scaled_tanh(Node& n) {
-  n.give(hg::tanh(n.in(0) * n.real("beta", 1.0)) * n.real("alpha", 1.0));
-}
-void parametric_softplus(Node& n) {
-  n.give(softplus(n.in(0) * n.real("beta", 1.0)) * n.real("alpha", 1.0));
-}
-void image_scaler(Node& n) {
-  const Value x = n.in(0);
-  Value y = x * n.real("scale", 1.0);
-  const std::vector<double> bias = n.reals("bias");
-  if (!bias.empty()) {
-    Shape shape = {static_cast<int64_t>(bias.size())};
-    while (static_cast<int>(shape.size()) < x.rank() - 1) shape.emplace_back(1);
-    y = y + reshape(constant_list(n.graph(), bias, x.dtype()), std::move(shape));
-  }
-  n.give(y);
-}
-
 // ---- Norms ----
 
 struct Statistics {
@@ -280,11 +259,6 @@ constexpr Builtin kRows[] = {
     {"com.microsoft::CDist", row<pairwise_distance>},
     {"com.microsoft::Inverse", row<inverted>},
     {"com.microsoft::IsAllFinite", row<all_finite>},
-    {"onnx::Affine", row<affine>},
-    {"onnx::Scale", row<scaled>},
-    {"onnx::ScaledTanh", row<scaled_tanh>},
-    {"onnx::ParametricSoftplus", row<parametric_softplus>},
-    {"onnx::ImageScaler", row<image_scaler>},
 };
 
 }  // namespace

@@ -250,7 +250,7 @@ Lengths lengths_of(Node& n, const Dim& batch, const Dim& time, const Dim& past) 
   lengths.total = reshape(cast(n.in(5), i64), {batch, 1, 1, 1}) + g.scalar(int64_t{1}, i64);
   lengths.present = past == Dim(0) ? total : max(past, total);
   const Value before = lengths.total - size_value(g, time);
-  const Value none = constant_like(before, 0);
+  const Value none = expand(constant_like(before, 0), before.shape());
   // A sequence as long as all is the first prompt, padded behind.
   if (time == total)
     lengths.past = none;

@@ -43,7 +43,7 @@ void batch_normalization(Node& n) {
   const Values all = n.graph().calls(
       "batch_norm", {x, as_x(scale), as_x(bias), as_x(running_mean), as_x(running_var)},
       {{"training", false}, {"eps", epsilon}});
-  if (all.empty()) n.refuse("the sizes do not fit");
+  if (all.empty()) n.refuse(std::string(n.graph().take_status().message()));
   n.give(all[0]);
 }
 

@@ -141,7 +141,7 @@ void max_pool_of(Node& n) {
                                        {"padding", w.begin},
                                        {"dilation", w.dilations},
                                        {"ceil_mode", n.flag("ceil_mode")}});
-  if (both.size() != 2) n.refuse("the windows do not fit");
+  if (both.size() != 2) n.refuse(std::string(n.graph().take_status().message()));
   n.give({cast(both[0], given.dtype()), whole_places(n, x, both[1])});
 }
 

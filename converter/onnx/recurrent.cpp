@@ -261,7 +261,7 @@ void recurrent(Node& n, Cell cell) {
     one.reverse = direction == "reverse" || d == 1;
     const Result result =
         is_torch(layer, one) ? scanned(layer, one, x) : unrolled(n, layer, one, x);
-    if (!result.y) n.refuse("the sizes do not fit");
+    if (!result.y) n.refuse(std::string(n.graph().take_status().message()));
     ys.push_back(reshape(result.y, {layer.time, 1, layer.batch, layer.hidden}));
     hs.push_back(reshape(result.h, {1, layer.batch, layer.hidden}));
     if (result.c) cs.push_back(reshape(result.c, {1, layer.batch, layer.hidden}));

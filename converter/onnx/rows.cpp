@@ -30,6 +30,8 @@ std::span<const std::span<const Builtin>> onnx_builtins() {
       contrib_rows(),
       contrib_attention_rows(),
       contrib_quantize_rows(),
+      ml_rows(),
+      ml_trees_rows(),
   };
   return tables;
 }

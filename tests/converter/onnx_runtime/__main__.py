@@ -16,9 +16,9 @@ except ImportError as missing:
     sys.exit(77)
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import attention, contrib, quantized
+import attention, contrib, ml, quantized
 
-MAKERS = contrib.MAKERS + attention.MAKERS + quantized.MAKERS
+MAKERS = contrib.MAKERS + attention.MAKERS + quantized.MAKERS + ml.MAKERS
 
 
 def answers_of(model, feeds):
@@ -91,10 +91,10 @@ def main():
                          "inputs": [f"{name}={folder}/{name}.npy" for name in case.feeds()]})
         elif answer["status"] == "unsupported":
             refused += 1
-            print(f"refused: --seed {seed}: {case.op} {case.attributes}: {answer['message'][:300]}")
+            print(f"refused: --seed {seed}: {case.op}: {answer['message'][:300]}; {case.attributes}"[:600])
         else:
             bad += 1
-            print(f"--seed {seed} --count 1: {case.op} {case.attributes}: {answer['message'][:300]}")
+            print(f"--seed {seed} --count 1: {case.op}: {answer['message'][:300]}; {case.attributes}"[:600])
     for (seed, case, want), answer in zip(kept, batch(given.bin / "hg-run", runs, given.work)):
         why = "" if answer.get("status", "ok") == "ok" else answer["message"]
         for i, expected in zip(range(case.outputs) if case.keep is None else case.keep, want):
@@ -102,7 +102,7 @@ def main():
         if why:
             bad += 1
             shapes = [None if x is None else x[0].shape for x in case.inputs]
-            print(f"--seed {seed} --count 1: {case.op} {case.attributes} of {shapes}: {why}")
+            print(f"--seed {seed} --count 1: {case.op} of {shapes}: {why}; {case.attributes}"[:600])
     print(f"{len(cases) - bad - refused} of {len(cases)} as ONNX Runtime, {refused} refused, {bad} wrong")
     sys.exit(1 if bad or refused > len(cases) // 20 else 0)
 

@@ -128,19 +128,4 @@ def other(rng):
     return Case("UnfoldTensor", [open_(x)], dim=1, size=int(rng.integers(1, 5)), step=int(rng.integers(1, 3)))
 
 
-def experiment(rng):
-    """Ops of ONNX's experiment, which ended in 2018."""
-    x = values(rng, (1, 3, *sizes(rng, 2)))
-    kind = int(rng.integers(0, 5))
-    if kind == 0:
-        return Case("Affine", [open_(x)], domain="", opset=10, alpha=0.5, beta=2.0)
-    if kind == 1:
-        return Case("ScaledTanh", [open_(x)], domain="", opset=10, alpha=0.5, beta=2.0)
-    if kind == 2:
-        return Case("ParametricSoftplus", [open_(x)], domain="", opset=10, alpha=0.5, beta=2.0)
-    if kind == 3:
-        return Case("ImageScaler", [open_(x)], domain="", opset=10, scale=0.5, bias=[0.1, 0.2, 0.3])
-    return Case("Scale", [open_(x)], domain="", opset=10, scale=0.5)
-
-
-MAKERS = [fused_mat_mul, transpose_mat_mul, fused_gemm, fused_conv, activation, skip_norm, simplified_norm, embedding, other, experiment]
+MAKERS = [fused_mat_mul, transpose_mat_mul, fused_gemm, fused_conv, activation, skip_norm, simplified_norm, embedding, other]
