@@ -73,13 +73,11 @@ void squeezed(Node& n) {
   Shape shape;
   for (int d = 0; d < x.rank(); ++d) {
     const bool named = axes && std::find(axes->begin(), axes->end(), d) != axes->end();
-    if (!axes && !x.dim(d).is_constant())
-      n.refuse(str_cat("Squeeze without axes of ", x.shape(), ", where a size is open"),
-               "give a number for the size with --dim");
-    if (named ? true : !axes && x.dim(d) == Dim(1)) {
+    // A rank that depends on a size becomes an `if` up to where both ways have one rank.
+    if (named || (!axes && n.call().is_one(x.dim(d), "Squeeze"))) {
       if (x.dim(d).is_constant() && x.dim(d) != Dim(1))
         n.refuse(str_cat("axis ", int64_t{d}, " of ", x.shape(), " has more than one element"));
-      if (x.dim(d) != Dim(1)) n.graph().guard(x.dim(d), Relation::eq, 1, "Squeeze");
+      if (named && x.dim(d) != Dim(1)) n.graph().guard(x.dim(d), Relation::eq, 1, "Squeeze");
       continue;
     }
     shape.push_back(x.dim(d));

@@ -175,9 +175,11 @@ void GraphReader::read_inputs() {
     return symbol;
   };
   const auto dim_of = [&](const file::TensorShapeProto::Dimension& dim) -> Dim {
-    if (dim.has_dim_value()) return dim.dim_value();
+    // Some exporters write -1 or a question mark for what they do not know.
+    if (dim.has_dim_value() && dim.dim_value() >= 0) return dim.dim_value();
     const std::string& param = dim.dim_param();
-    if (param.empty()) return Dim(std::string_view(symbol_of(str_cat(" unnamed ", unnamed++))));
+    if (param.empty() || param == "?" || param == "-1")
+      return Dim(std::string_view(symbol_of(str_cat(" unnamed ", unnamed++))));
     // torch.onnx.export writes sums and products of names.
     if (const Result<Dim> parsed = Dim::parse(param); parsed.ok() && parsed->symbol().empty())
       return *parsed;
