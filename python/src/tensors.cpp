@@ -282,7 +282,7 @@ Array lent(nb::handle object, Kind& kind) {
 const char* python_name(DType dtype) { return kNumpyNames[static_cast<int>(dtype)]; }
 
 nb::object numpy_dtype(DType dtype) {
-  nb::object& found = known().dtypes[dtype];
+  nb::object& found = known().dtypes[static_cast<size_t>(dtype)];
   if (found.is_valid()) return found;
   const nb::object make = nb::module_::import_("numpy").attr("dtype");
   if (dtype != bf16) return found = make(python_name(dtype));
