@@ -11,6 +11,7 @@
 #include "tools/draw/dot.h"
 #include "tools/draw/draw_graph.h"
 #include "tools/draw/draw_memory.h"
+#include "tools/function.h"
 #include "tools/gpu.h"
 #include "tools/html_page.h"
 
@@ -24,6 +25,7 @@ constexpr char kExamples[] = R"(Examples:
   hg-info resnet18.hgm --dot - | dot -Tpdf -o graph.pdf
   hg-info resnet18.hgm --dim n=1 --html resnet18.html
   hg-info resnet18.hgm --compiled --text
+  hg-info filters.hgm --function blur
   hg-info --ops
 
 Work and memory are known once every symbol has a size. --compiled shows the graph that a session
@@ -34,7 +36,7 @@ Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 sizes and model d
 constexpr const char* kVerified = "the weights are as they were written: all checksums fit";
 
 struct InfoJob {
-  std::string model;
+  std::string model, function;
   std::vector<std::string> dims;
   std::string device = "cpu";
   bool as_json = false, as_text = false, compiled = false, ops = false, verify = false;
@@ -129,8 +131,8 @@ Outcome show(const InfoJob& job) {
   Result<SymbolSizes> dims = parse_dims(job.dims);
   if (!dims.ok()) return usage(dims.status().message());
   Result<Model> model =
-      Model::load(job.model, Registry::built_in(), {.verify_weights = job.verify});
-  if (model.status().code() == Code::unsupported) {
+      load_model(job.model, job.function, Registry::built_in(), {.verify_weights = job.verify});
+  if (job.function.empty() && model.status().code() == Code::unsupported) {
     const Result<Library> library =
         Library::load(job.model, Registry::built_in(), {.verify_weights = job.verify});
     if (library.ok()) return show(*library, job);
@@ -203,6 +205,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", version_text("hg-info"));
   InfoJob job;
   app.add_option("MODEL", job.model, "the model, an .hgm file");
+  app.add_option("--function", job.function, "which function, of a file that is a library of them");
   app.add_option("--dim", job.dims, "n=1: a size for a symbol")->allow_extra_args(false);
   app.add_option("--device", job.device, "cpu, vulkan or auto")->capture_default_str();
   app.add_flag("--text", job.as_text, "print the whole graph, one node a line");

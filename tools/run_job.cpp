@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "hg/model.h"
 #include "hg/session.h"
 #include "hg/train.h"
+#include "tools/function.h"
 #include "tools/inputs.h"
 #include "tools/plugin.h"
 
@@ -38,6 +38,7 @@ Outcome read_string(const json& entry, const char* key, bool required, std::stri
 Outcome read_job(const json& entry, RunJob& job) {
   if (!entry.is_object()) return usage("the job is no JSON object");
   Outcome result = read_string(entry, "model", true, job.model);
+  if (result.ok()) result = read_string(entry, "function", false, job.function);
   if (result.ok()) result = read_string(entry, "output_dir", true, job.output_dir);
   if (result.ok()) result = read_string(entry, "device", false, job.device);
   if (result.ok()) result = read_strings(entry, "inputs", job.inputs);
@@ -110,7 +111,7 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written
   Registry registry = Registry::built_in();
   if (const Status loaded = load_plugins(job.plugins, registry); !loaded.ok())
     return outcome(loaded);
-  Result<Model> model = Model::load(job.model, registry);
+  Result<Model> model = load_model(job.model, job.function, registry);
   if (!model.ok()) return outcome(model.status());
   InputArrays arrays;
   if (Outcome opened = open_inputs(model->graph(), job.inputs, false, arrays); !opened.ok()) {

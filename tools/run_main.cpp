@@ -13,11 +13,12 @@ constexpr char kExamples[] = R"(Examples:
   hg-run resnet18.hgm --input image.npy --output-dir out
   hg-run bert.hgm --input ids=ids.npy --input mask=mask.npy --output-dir out --threads 2
   hg-run own_ops.hgm --plugin libacme.so --input x.npy --output-dir out
+  hg-run filters.hgm --function blur --input image.npy --output-dir out
   hg-run --batch jobs.json
 
 Inputs without a name are taken in the model's order; hg-info MODEL.hgm lists them. Every output
 becomes DIR/NAME.npy. --batch runs the jobs of a JSON array, each with the keys model, inputs,
-output_dir and perhaps device, threads and grad_outputs, and answers each with a line of JSON.
+output_dir and perhaps function, device, threads and grad_outputs, and answers each with a line of JSON.
 
 Exit codes: 0 ok, 1 usage (or a job of --batch failed), 2 unreadable file, 3 unsupported,
 4 inputs and model do not fit.)";
@@ -47,6 +48,7 @@ int main(int argc, char** argv) {
   std::string batch;
   bool as_json = false;
   app.add_option("MODEL", job.model, "the model, an .hgm file");
+  app.add_option("--function", job.function, "which function, of a file that is a library of them");
   app.add_option("--input,-i", job.inputs, "[NAME=]FILE.npy, once for each input")
       ->allow_extra_args(false);
   app.add_option("--output-dir,-o", job.output_dir, "where the outputs go; made if missing");

@@ -88,6 +88,7 @@ Result<VariantKey> Program::Body::gradient_key(const NamedArrays& output_gradien
 }
 
 Result<Running*> Program::Body::need(const VariantKey& key) {
+  stepping.reset();
   for (const auto& known : running)
     if (known->variant->key == key) return known.get();
   HG_TRY_ASSIGN(std::shared_ptr<Variant> variant, variant_of(*prepared, key));

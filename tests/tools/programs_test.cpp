@@ -312,6 +312,25 @@ TEST_F(Programs, InfoListsTheFunctionsOfALibrary) {
   EXPECT_EQ(answer["functions"][1]["outputs"][0]["shape"], json::array({"n"}));
   EXPECT_NE(run("hg-info library.hgm --verify").out.find("all checksums fit"), std::string::npos);
   expect_refusal("hg-run library.hgm -i four.npy -o out", 3, "functions half, double");
+
+  const json one = json::parse(run("hg-info library.hgm --function double --json").out);
+  EXPECT_EQ(one["inputs"][0]["name"], "x");
+  for (const auto& [name, factor] : {std::pair("half", 0.5f), std::pair("double", 2.0f)}) {
+    const Ran ran =
+        run(std::string("hg-run library.hgm --function ") + name + " -i rank1.npy -o " + name);
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    const Array y = *read_npy(folder_ / name / "y.npy");
+    ASSERT_EQ(y.shape(), (Sizes{6}));
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(y.as<float>()[i], factor * static_cast<float>(i + 1));
+  }
+  std::ofstream(folder_ / "jobs.json")
+      << R"([{"model": "library.hgm", "function": "half", "inputs": ["rank1.npy"], "output_dir": "out"},
+             {"model": "library.hgm", "function": 3, "inputs": ["rank1.npy"], "output_dir": "out"}])";
+  const Ran batch = run("hg-run --batch jobs.json");
+  EXPECT_NE(batch.out.find("\"ok\""), std::string::npos) << batch.out;
+  EXPECT_NE(batch.out.find("\\\"function\\\" is no string"), std::string::npos) << batch.out;
+  expect_refusal("hg-run library.hgm --function third -i rank1.npy -o out", 2, "half, double");
+  expect_refusal("hg-run both.hgm --function half -i rank1.npy -o out", 3, "both.hgm");
 }
 
 TEST_F(Programs, InfoVerifiesTheWeights) {
