@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "hg/create.h"
 #include "hg/executor.h"
 #include "hg/hg.h"
 
@@ -69,6 +70,30 @@ TEST(Eager, ArithmeticBroadcastsAndTakesNumbers) {
             (std::vector<int64_t>{3, 6}));
   EXPECT_EQ(ex.add(c, b)->shape(), (Sizes{2, 3}));
   EXPECT_EQ(ex.add(of({}, {0, 3}), b)->shape(), (Sizes{0, 3}));
+}
+
+TEST(Eager, DTypesArePromotedAsInPyTorch) {
+  Executor ex = cpu();
+  const auto sum = [&](DType a, const Sizes& shape_a, DType b, const Sizes& shape_b) {
+    return ex.add(*ones(shape_a, a), *full(shape_b, 2, b))->dtype();
+  };
+  EXPECT_EQ(sum(f32, {2}, f64, {2}), f64);
+  EXPECT_EQ(sum(i64, {2}, f32, {2}), f32);
+  EXPECT_EQ(sum(f16, {2}, bf16, {2}), f32);
+  EXPECT_EQ(sum(u8, {2}, i8, {2}), i16);
+  EXPECT_EQ(sum(boolean, {2}, u8, {2}), u8);
+  EXPECT_EQ(sum(f16, {2}, i64, {2}), f16);
+  EXPECT_EQ(sum(f32, {2}, f64, {}), f32);  // without dims it only counts as a kind
+  EXPECT_EQ(sum(i64, {2}, f16, {}), f16);
+  EXPECT_EQ(sum(u8, {2}, i64, {}), u8);
+  EXPECT_EQ(sum(f32, {}, f64, {}), f64);
+  EXPECT_EQ(values_of<double>(ex.mul(of({1.5, 2}, {2}), *full({2, 1}, 3, f64))),
+            (std::vector<double>{4.5, 6, 4.5, 6}));
+  EXPECT_EQ(ex.where(*ones({2}, boolean), *ones({2}, i32), *ones({2}))->dtype(), f32);
+  EXPECT_EQ(ex.lt(*ones({2}, i32), *ones({2}))->dtype(), boolean);
+  EXPECT_EQ(ex.concat({*ones({2}, i32), *ones({3})})->dtype(), f32);
+  EXPECT_FALSE(ex.matmul(*ones({2, 2}), *ones({2, 2}, f64)).ok());  // nor in PyTorch
+  EXPECT_NE(refusal(ex.add(*ones({2}), *ones({3}, f64))).find("[3]"), std::string::npos);
 }
 
 TEST(Eager, ActivationsHaveTheirFormulas) {
@@ -210,7 +235,7 @@ TEST(Eager, ErrorsNameBothShapes) {
     EXPECT_NE(why.find("[2, 3]"), std::string::npos) << why;
     EXPECT_NE(why.find("[2, 4]"), std::string::npos) << why;
   }
-  std::string why = refusal(ex.add(a, of_type<int64_t>({1}, {1})));
+  std::string why = refusal(ex.matmul(a, of_type<int64_t>({1, 2, 3}, {3, 1})));
   EXPECT_NE(why.find("f32"), std::string::npos) << why;
   EXPECT_NE(why.find("i64"), std::string::npos) << why;
   why = refusal(ex.add(of_type<int64_t>({1}, {1}), 0.5));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a call is planned by, and its plan.
 #include <algorithm>
+#include <optional>
 
 #include "lib/eager/executor.h"
 #include "lib/graph/access.h"
@@ -17,6 +18,40 @@ bool is_contiguous(const Sizes& shape, const Sizes& strides) {
     expected *= shape[i];
   }
   return dense;
+}
+
+// bool, integers, floats.
+int standing(DType dtype) { return dtype == boolean ? 0 : is_integer(dtype) ? 1 : 2; }
+
+// torch's result_type of tensors: those without dims only count where they stand higher than all
+// that have some. Nothing where there is none for these inputs.
+std::optional<DType> common_dtype(std::span<const Value> values) {
+  std::optional<DType> of[2];  // without dims, with dims
+  for (const Value& value : values) {
+    if (!value) continue;
+    if (is_complex(value.dtype())) return {};
+    std::optional<DType>& known = of[value.rank() > 0];
+    known = known ? promote(*known, value.dtype()) : value.dtype();
+  }
+  if (!of[0] || !of[1]) return of[0] ? of[0] : of[1];
+  return standing(*of[0]) > standing(*of[1]) ? promote(*of[0], *of[1]) : *of[1];
+}
+
+// The inputs of an op that takes one dtype, in the one that they have in common. A condition stays.
+bool promote_inputs(const Op& op, std::vector<Value>& values) {
+  const uint32_t alike = kElementwise | kConcatenation;
+  if ((op.def.traits & alike) == 0) return false;
+  const size_t first = op.signature.find_input("condition") == 0 ? 1 : 0;
+  if (values.size() <= first) return false;
+  const std::span<Value> own = std::span(values).subspan(first);
+  const std::optional<DType> common = common_dtype(own);
+  bool changes = false;
+  for (Value& value : own) {
+    if (!common || !value || value.dtype() == *common) continue;
+    value = value.graph()->call("cast", {value}, {{"dtype", *common}});
+    changes = true;
+  }
+  return changes;
 }
 
 }  // namespace
@@ -123,7 +158,12 @@ Result<PlannedCall> ExecutorBase::Body::plan(std::string_view op, std::span<cons
   }
   NamedAttrs named;
   for (const Argument& attr : attrs) named.push_back({attr.name, attr.attr()});
-  const std::vector<Value> results = graph.calls(op, values, named);
+  std::vector<Value> results = graph.calls(op, values, named);
+  if (!graph.status().ok() && found != nullptr) {
+    const Status refused = graph.take_status();
+    if (!promote_inputs(*found, values)) return refused;
+    results = graph.calls(op, values, named);
+  }
   HG_TRY(graph.status());
   for (const Value& result : results) {
     graph.output("", result);
