@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a call of an op costs: ns of one call on one thread, and, where the build has libtorch, of
-// the same call there and the ratio of the two. Rows of one element are all overhead.
+// the same call there and the ratio of the two. Rows of one element are all overhead. Then lazy
+// expressions, written anew in each call: ns of a call, and of each op that it writes.
 #include "bench/eager_bench.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 
 #include "hg/executor.h"
+#include "hg/lazy_ops.h"
 
 namespace hg::bench {
 
@@ -69,6 +71,36 @@ std::vector<EagerRow> rows(Executor& ex) {
   return rows;
 }
 
+struct LazyRow {
+  std::string name;
+  int ops;  // that a call writes, those of gradients included
+  std::function<void()> call;
+};
+
+std::vector<LazyRow> lazy_rows(Executor& ex) {
+  const Lazy lazy(SessionOptions{.threads = 1});
+  const auto leaf = [&](const Sizes& shape) { return Var(must(ex.rand(shape)), lazy); };
+  std::vector<LazyRow> rows;
+  // mul, add, mse_loss; five of its gradients; two mul and two sub of the update.
+  rows.push_back(
+      {"lazy linear regression, 128", 12,
+       [lazy, x = leaf({128}), target = leaf({128}), w = leaf({1}), bias = leaf({1})]() mutable {
+         const Var loss = lazy::mse_loss(w * x + bias, target);
+         const std::vector<Var> slopes = grad(loss, std::vector<Var>{w, bias});
+         const std::vector<Array> next =
+             must(evaluate({w - 0.1 * slopes[0], bias - 0.1 * slopes[1]}));
+         must(Result<bool>(w.set(next[0]).ok() && bias.set(next[1]).ok()));
+       }});
+  rows.push_back(
+      {"vmap of (a*b + a)*a over 64", 3 * 64, [a = leaf({64, 4}), b = leaf({64, 4})] {
+         const std::vector<Var> batches = {a, b};
+         const Var y = must(vmap(
+             [](std::span<const Var> of) { return (of[0] * of[1] + of[0]) * of[0]; }, batches));
+         must(y.value());
+       }});
+  return rows;
+}
+
 int run() {
   Executor ex = must(Executor::create({.threads = 1}));
   const std::vector<EagerRow> torch = torch_rows();
@@ -82,6 +114,11 @@ int run() {
       std::printf(" %10.0f %8.1f", theirs, theirs / ns);
     }
     std::printf("\n");
+  }
+  std::printf("\n%-30s %10s %10s\n", "", "ns", "per op");
+  for (const LazyRow& row : lazy_rows(ex)) {
+    const double ns = least_ns(row.call);
+    std::printf("%-30s %10.0f %10.0f\n", row.name.c_str(), ns, ns / row.ops);
   }
   return 0;
 }
