@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * C99: says what a model takes and gives, then reads one digit, drawn as text below, with the model of
- * samples/digits. The scores land in an array of this program. */
+ * C99: says what a model takes and gives, then reads one digit, drawn as text below, with the model
+ * of samples/digits. The scores land in an array of this program. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +20,8 @@ static hg_status* print_model(const hg_model* model) {
     if (status != NULL) return status;
     printf("input %s %s\n", info.name, info.type);
   }
-  printf("%d nodes, %d states\n", (int)hg_model_node_count(model), (int)hg_model_state_count(model));
+  printf("%d nodes, %d states\n", (int)hg_model_node_count(model),
+         (int)hg_model_state_count(model));
   return NULL;
 }
 
@@ -31,8 +32,7 @@ static hg_status* read_digit(const hg_model* model, hg_session* session) {
   hg_status* status = print_model(model);
   for (int i = 0; i < 64; ++i)
     pixels[i] = (float)(strchr(kInk, kImage[i / 8][i % 8]) - kInk) / 9.0f;
-  if (status == NULL)
-    status = hg_tensor_view(&image, sizeof image, pixels, HG_F32, 4, image_shape);
+  if (status == NULL) status = hg_tensor_view(&image, sizeof image, pixels, HG_F32, 4, image_shape);
   if (status == NULL)
     status = hg_tensor_view(&scores, sizeof scores, g_scores, HG_F32, 2, score_shape);
   if (status == NULL) status = hg_session_set_input(session, "image", &image);

@@ -64,8 +64,7 @@ fn read_digit(path: &str) -> Result<usize, String> {
         check(hg_session_set_output_at(session, 0, &bound))?;
         check(hg_session_run(session, ptr::null()))
     })();
-    unsafe { hg_session_free(session) };
-    unsafe { hg_model_free(model) };
+    unsafe { (hg_session_free(session), hg_model_free(model)) };
     result?;
     Ok((0..10).fold(0, |best, i| if scores[i] > scores[best] { i } else { best }))
 }

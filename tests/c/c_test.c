@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * hg/c.h from C99: every function, held against plain loops; each refusal. */
+#include "hg/c.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "hg/c.h"
 #include "tests/c/model.h"
 
 static int failures = 0;
-#define EXPECT(condition)                                                    \
-  do {                                                                       \
-    if (!(condition)) {                                                      \
+#define EXPECT(condition)                                                     \
+  do {                                                                        \
+    if (!(condition)) {                                                       \
       fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      ++failures;                                                            \
-    }                                                                        \
+      ++failures;                                                             \
+    }                                                                         \
   } while (0)
 #define EXPECT_OK(call) expect(call, HG_OK, "", __LINE__)
 #define EXPECT_FAILS(code, part, call) expect(call, code, part, __LINE__)
@@ -24,7 +25,8 @@ static int expect(hg_status* status, hg_code code, const char* part, int line) {
       hg_status_code(status) == code && strstr(hg_status_message(status), part) != NULL;
   if (!as_expected) {
     fprintf(stderr, "line %d: %s: '%s'; expected %s with '%s'\n", line,
-            hg_code_name(hg_status_code(status)), hg_status_message(status), hg_code_name(code), part);
+            hg_code_name(hg_status_code(status)), hg_status_message(status), hg_code_name(code),
+            part);
     ++failures;
   }
   hg_status_free(status);
@@ -115,14 +117,16 @@ static void test_loading(const char* folder) {
     EXPECT(hg_model_node_count(again) == hg_model_node_count(model));
     hg_model_free(again);
     options.max_bytes = 100;
-    EXPECT_FAILS(HG_CORRUPT_MODEL, "more than max_bytes, 100", hg_model_load(path, &options, &again));
+    EXPECT_FAILS(HG_CORRUPT_MODEL, "more than max_bytes, 100",
+                 hg_model_load(path, &options, &again));
     EXPECT(again == NULL);
     options.max_bytes = 0;
   }
   options.max_dims = 1;
   EXPECT_FAILS(HG_CORRUPT_MODEL, "max_dims", hg_model_read(g_file, g_size, &options, &again));
   options.max_dims = -1;
-  EXPECT_FAILS(HG_INVALID_ARGUMENT, "not negative", hg_model_read(g_file, g_size, &options, &again));
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "not negative",
+               hg_model_read(g_file, g_size, &options, &again));
   EXPECT_FAILS(HG_NOT_FOUND, "no-such-folder", hg_model_save(model, "/no-such-folder/x.hgm"));
   hg_model_free(model);
   hg_model_free(NULL);
@@ -412,10 +416,12 @@ static void test_training(const char* folder) {
   options.rules = &rule;
   options.rule_count = 1;
   EXPECT_OK(hg_trainer_create(model, &options, &trainer));
-  EXPECT(hg_trainer_trained_count(trainer) == 1 && strcmp(hg_trainer_trained(trainer, 0), "w") == 0);
+  EXPECT(hg_trainer_trained_count(trainer) == 1 &&
+         strcmp(hg_trainer_trained(trainer, 0), "w") == 0);
   hg_trainer_free(trainer);
   rule.pattern = "nothing.like.it";
-  EXPECT_FAILS(HG_INVALID_ARGUMENT, "nothing.like.it", hg_trainer_create(model, &options, &trainer));
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "nothing.like.it",
+               hg_trainer_create(model, &options, &trainer));
   sgd.kind = 9;
   EXPECT_FAILS(HG_INVALID_ARGUMENT, "hg_optimizer.kind is 9",
                hg_trainer_create(model, &options, &trainer));

@@ -7,5 +7,6 @@
 #ifdef __cplusplus
 extern "C"
 #endif
-/* Writes the .hgm file to `to`; its bytes, or 0 where there is not so much room. */
-size_t hg_test_model(void* to, size_t capacity);
+    /* Writes the .hgm file to `to`; its bytes, or 0 where there is not so much room. */
+    size_t
+    hg_test_model(void* to, size_t capacity);

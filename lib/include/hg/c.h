@@ -4,16 +4,16 @@
  * What can fail returns an hg_status*: null is success; anything else is freed by hg_status_free().
  * Nothing is thrown over this border. Handles (hg_model, hg_session ...) are made by the last
  * argument of a function, which is null where it fails, and freed by the function of their name;
- * freeing null does nothing. Strings are UTF-8 and end with 0; a `const char*` that a function gives
- * lives as long as the handle that was asked, and a `char*` is freed by hg_text_free().
+ * freeing null does nothing. Strings are UTF-8 and end with 0; a `const char*` that a function
+ * gives lives as long as the handle that was asked, and a `char*` is freed by hg_text_free().
  *
  * Structs are sized: `X x; hg_X_init(&x, sizeof x);` sets struct_size and the defaults, and then
  * fields may be set. Fields are only ever added at the end, so a program that was compiled with an
  * older header goes on. A struct of a newer header that asks for what this library does not
  * know is `unsupported`; of what the library fills, it fills what it knows.
  *
- * Threads: an hg_model may be used by many at once, an hg_session and an hg_trainer by one at a time,
- * an hg_cancel by any. */
+ * Threads: an hg_model may be used by many at once, an hg_session and an hg_trainer by one at a
+ * time, an hg_cancel by any. */
 #ifndef HG_C_H
 #define HG_C_H
 
@@ -66,11 +66,21 @@ HG_C_API void hg_text_free(char* text);
 
 typedef int32_t hg_dtype;
 enum {
-  HG_F32 = 0, HG_F64 = 1, HG_F16 = 2, HG_BF16 = 3, HG_I64 = 4, HG_I32 = 5,
-  HG_I16 = 6, HG_I8 = 7, HG_U8 = 8, HG_BOOL = 9, HG_C64 = 10, HG_C128 = 11
+  HG_F32 = 0,
+  HG_F64 = 1,
+  HG_F16 = 2,
+  HG_BF16 = 3,
+  HG_I64 = 4,
+  HG_I32 = 5,
+  HG_I16 = 6,
+  HG_I8 = 7,
+  HG_U8 = 8,
+  HG_BOOL = 9,
+  HG_C64 = 10,
+  HG_C128 = 11
 };
-HG_C_API const char* hg_dtype_name(hg_dtype dtype);   /* "f32"; "" of an unknown one */
-HG_C_API int64_t hg_dtype_bytes(hg_dtype dtype);      /* of one element; 0 of an unknown one */
+HG_C_API const char* hg_dtype_name(hg_dtype dtype); /* "f32"; "" of an unknown one */
+HG_C_API int64_t hg_dtype_bytes(hg_dtype dtype);    /* of one element; 0 of an unknown one */
 
 /* A view of memory that somebody else owns. Strides count elements, and may be 0 or negative. */
 typedef struct hg_tensor {
@@ -84,8 +94,8 @@ typedef struct hg_tensor {
 } hg_tensor;
 
 /* A contiguous view of `data`. Sizes are not negative, and their bytes are below 2^63. */
-HG_C_API hg_status* hg_tensor_view(hg_tensor* tensor, size_t struct_size, void* data, hg_dtype dtype,
-                                   int32_t rank, const int64_t* shape) HG_C_CHECKED;
+HG_C_API hg_status* hg_tensor_view(hg_tensor* tensor, size_t struct_size, void* data,
+                                   hg_dtype dtype, int32_t rank, const int64_t* shape) HG_C_CHECKED;
 HG_C_API int64_t hg_tensor_count(const hg_tensor* tensor); /* elements; -1 where it is no tensor */
 
 /* -- Models ------------------------------------------------------------------------------------ */
@@ -109,8 +119,8 @@ HG_C_API hg_status* hg_model_load(const char* path, const hg_load_options* optio
 /* From memory, which is copied. */
 HG_C_API hg_status* hg_model_read(const void* bytes, size_t size, const hg_load_options* options,
                                   hg_model** model) HG_C_CHECKED;
-/* From memory that is not copied: it begins at a multiple of 64 and outlives the model and all that is
- * made of it. */
+/* From memory that is not copied: it begins at a multiple of 64 and outlives the model and all that
+ * is made of it. */
 HG_C_API hg_status* hg_model_borrow(const void* bytes, size_t size, const hg_load_options* options,
                                     hg_model** model) HG_C_CHECKED;
 /* The old file stays until the new one is whole. */
@@ -124,9 +134,9 @@ typedef struct hg_value_info {
   int32_t rank;
   int32_t reserved;
   const char* name;
-  const char* type;                        /* "f32[n, 3, 224, 224]" */
-  int64_t shape[HG_C_MAX_RANK];            /* -1: open */
-  const char* dims[HG_C_MAX_RANK];         /* "n", "2*n + 1", "224" */
+  const char* type;                /* "f32[n, 3, 224, 224]" */
+  int64_t shape[HG_C_MAX_RANK];    /* -1: open */
+  const char* dims[HG_C_MAX_RANK]; /* "n", "2*n + 1", "224" */
 } hg_value_info;
 
 /* A parameter, a buffer or a constant. `tensor` is only read. */
@@ -164,7 +174,8 @@ HG_C_API hg_status* hg_model_state(const hg_model* model, int32_t index,
                                    hg_state_info* info) HG_C_CHECKED;
 HG_C_API hg_status* hg_model_node(const hg_model* model, int32_t index,
                                   hg_node_info* info) HG_C_CHECKED;
-HG_C_API const char* hg_model_symbol(const hg_model* model, int32_t index); /* null: no such index */
+HG_C_API const char* hg_model_symbol(const hg_model* model,
+                                     int32_t index); /* null: no such index */
 HG_C_API const char* hg_model_producer(const hg_model* model);
 HG_C_API const char* hg_model_source(const hg_model* model);
 HG_C_API hg_status* hg_model_text(const hg_model* model, char** text) HG_C_CHECKED;
@@ -181,13 +192,19 @@ typedef struct hg_device_info {
   char driver[256];
   int64_t memory_bytes;
 } hg_device_info;
-enum { HG_DISCRETE = 0, HG_INTEGRATED = 1, HG_VIRTUAL_GPU = 2, HG_SOFTWARE = 3, HG_OTHER_DEVICE = 4 };
+enum {
+  HG_DISCRETE = 0,
+  HG_INTEGRATED = 1,
+  HG_VIRTUAL_GPU = 2,
+  HG_SOFTWARE = 3,
+  HG_OTHER_DEVICE = 4
+};
 
 /* Vulkan devices. unsupported: this build, or this machine, has no Vulkan. */
 HG_C_API hg_status* hg_device_count(int32_t* count) HG_C_CHECKED;
 HG_C_API hg_status* hg_device(int32_t index, hg_device_info* info) HG_C_CHECKED;
-/* `name`: an index or a part of the name; null or "": the best. `cache`: what hg_gpu_cache() gave before,
- * or null. */
+/* `name`: an index or a part of the name; null or "": the best. `cache`: what hg_gpu_cache() gave
+ * before, or null. */
 HG_C_API hg_status* hg_gpu_open(const char* name, const void* cache, size_t cache_size,
                                 hg_gpu** gpu) HG_C_CHECKED;
 HG_C_API hg_status* hg_gpu_info(const hg_gpu* gpu, hg_device_info* info) HG_C_CHECKED;
@@ -225,15 +242,17 @@ enum { HG_PRECISION_F32 = 0, HG_PRECISION_BF16 = 1 };
 enum { HG_CHECKPOINT_NONE = 0, HG_CHECKPOINT_SQRT = 1 };
 enum { HG_LOG_INFO = 0, HG_LOG_WARNING = 1 };
 
-/* hg::SessionOptions, which says more. All zero but for struct_size is the default. The callbacks and
- * their hosts live as long as the session. */
+/* hg::SessionOptions, which says more. All zero but for struct_size is the default. The callbacks
+ * and their hosts live as long as the session. */
 typedef struct hg_session_options {
   uint32_t struct_size;
   int32_t device;
   int32_t threads; /* 0: as many as OpenMP would take */
   int32_t precision;
-  /* The host's own threads: calls task(arg, 0) ... task(arg, count - 1) and returns when all are done. */
-  void (*parallel_for)(void* host, int64_t count, void (*task)(void* arg, int64_t index), void* arg);
+  /* The host's own threads: calls task(arg, 0) ... task(arg, count - 1) and returns when all are
+   * done. */
+  void (*parallel_for)(void* host, int64_t count, void (*task)(void* arg, int64_t index),
+                       void* arg);
   void* parallel_host;
   int32_t parallel_threads; /* 0: one */
   int32_t checkpoint;
@@ -277,7 +296,8 @@ HG_C_API hg_status* hg_session_set_output_at(hg_session* session, int32_t index,
                                              const hg_tensor* tensor) HG_C_CHECKED;
 /* Ends all that is borrowed. */
 HG_C_API void hg_session_forget_tensors(hg_session* session);
-/* For the sizes of the inputs set so far, or for `dims`. hg_session_run() does it where it is not done. */
+/* For the sizes of the inputs set so far, or for `dims`. hg_session_run() does it where it is not
+ * done. */
 HG_C_API hg_status* hg_session_plan(hg_session* session, const hg_dim_size* dims,
                                     size_t dim_count) HG_C_CHECKED;
 /* `cancel` may be null. */
@@ -317,14 +337,27 @@ HG_C_API hg_status* hg_session_tuning(const hg_session* session, void* tuning, s
 typedef struct hg_trainer hg_trainer;
 
 enum {
-  HG_MSE = 0, HG_L1 = 1, HG_SMOOTH_L1 = 2, HG_HUBER = 3, HG_CROSS_ENTROPY = 4, HG_NLL = 5,
-  HG_BCE = 6, HG_BCE_WITH_LOGITS = 7, HG_KL_DIV = 8, HG_OUTPUT_LOSS = 9
+  HG_MSE = 0,
+  HG_L1 = 1,
+  HG_SMOOTH_L1 = 2,
+  HG_HUBER = 3,
+  HG_CROSS_ENTROPY = 4,
+  HG_NLL = 5,
+  HG_BCE = 6,
+  HG_BCE_WITH_LOGITS = 7,
+  HG_KL_DIV = 8,
+  HG_OUTPUT_LOSS = 9
 };
 enum { HG_REDUCTION_MEAN = 0, HG_REDUCTION_SUM = 1 };
 enum { HG_SGD = 0, HG_ADAM = 1, HG_ADAMW = 2, HG_RMSPROP = 3 };
 enum {
-  HG_CONSTANT_RATE = 0, HG_STEP_RATE = 1, HG_EXPONENTIAL = 2, HG_LINEAR = 3, HG_COSINE = 4,
-  HG_ONE_CYCLE = 5, HG_PLATEAU = 6
+  HG_CONSTANT_RATE = 0,
+  HG_STEP_RATE = 1,
+  HG_EXPONENTIAL = 2,
+  HG_LINEAR = 3,
+  HG_COSINE = 4,
+  HG_ONE_CYCLE = 5,
+  HG_PLATEAU = 6
 };
 enum { HG_ACCURACY = 0, HG_MEAN_ERROR = 1 };
 enum { HG_TRAINING = 0, HG_AS_TRACED = 1 };
@@ -443,14 +476,16 @@ HG_C_API hg_status* hg_trainer_step(hg_trainer* trainer, const hg_dataset* batch
                                     const hg_cancel* cancel, double* loss) HG_C_CHECKED;
 HG_C_API hg_status* hg_trainer_fit(hg_trainer* trainer, const hg_dataset* data,
                                    const hg_fit_options* options) HG_C_CHECKED;
-/* Loss and metrics in inference mode; `metrics` has room for as many as the options named, or is null. */
+/* Loss and metrics in inference mode; `metrics` has room for as many as the options named, or is
+ * null. */
 HG_C_API hg_status* hg_trainer_evaluate(hg_trainer* trainer, const hg_dataset* data, int64_t batch,
                                         double* loss, double* metrics) HG_C_CHECKED;
 HG_C_API void hg_trainer_set_lr(hg_trainer* trainer, double lr);
 HG_C_API double hg_trainer_lr(const hg_trainer* trainer);
 HG_C_API int64_t hg_trainer_updates(const hg_trainer* trainer);
 HG_C_API int32_t hg_trainer_trained_count(const hg_trainer* trainer);
-HG_C_API const char* hg_trainer_trained(const hg_trainer* trainer, int32_t index); /* null: no such */
+HG_C_API const char* hg_trainer_trained(const hg_trainer* trainer,
+                                        int32_t index); /* null: no such */
 HG_C_API int32_t hg_trainer_note_count(const hg_trainer* trainer);
 HG_C_API const char* hg_trainer_note(const hg_trainer* trainer, int32_t index);
 HG_C_API hg_status* hg_trainer_memory(const hg_trainer* trainer, hg_memory* memory) HG_C_CHECKED;
