@@ -64,11 +64,11 @@ Status Program::plan(std::span<const std::pair<std::string, int64_t>> dims) {
   stepping_.reset();
   HG_TRY_ASSIGN(const Bindings bindings, bindings_of_inputs(dims));
   parts_.clear();
+  has_run_ = false;
   HG_TRY_ASSIGN(ReadyPlan* const first, part(0, bindings, nullptr));
   parts_.push_back(first);
   inputs_.settle();
   outer_sizes_changed_ = false;
-  has_run_ = false;
   return {};
 }
 
@@ -258,6 +258,8 @@ Status Program::make_ready(ReadyPlan& ready) {
   return make_controls(plan);
 }
 
+// Plans of smaller sizes outlive an arena that could not be enlarged, which is gone: the next run
+// of one of them asks for its own again.
 Status Program::hold_arena(const Plan& plan) {
   const auto part = static_cast<size_t>(plan.part);
   if (arenas_.is_enough(part, plan.arena_bytes)) return {};

@@ -50,8 +50,8 @@ Status Program::run_once() {
 Status Program::begin_run() {
   stepping_.reset();
   HG_TRY(inputs_.gather());
-  if (inputs_.has_new_shapes() || outer_sizes_changed_ || parts_.empty()) HG_TRY(plan_for_inputs());
   has_run_ = false;
+  if (inputs_.has_new_shapes() || outer_sizes_changed_ || parts_.empty()) HG_TRY(plan_for_inputs());
   fetched_.clear();
   parts_.resize(1);
   if (outputs_.any()) HG_TRY(outputs_.check(parts_.front()->output_shapes));
