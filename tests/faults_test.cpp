@@ -98,7 +98,7 @@ class Faults : public testing::Test {
     const int64_t news = live_news, blocks = live_blocks();
     EXPECT_EQ(fail_each(call) > 0, fails);
     EXPECT_EQ(live_news, news);
-    EXPECT_EQ(live_blocks(), blocks);
+    EXPECT_LE(live_blocks(), blocks);  // less: what realpath() gave was not counted
   }
   std::vector<std::byte> bytes_;
   std::vector<float> x_;
