@@ -37,5 +37,5 @@ set(CPACK_COMPONENT_CONVERTER_DESCRIPTION "hg-convert, which turns models of PyT
 
 set(CPACK_SOURCE_GENERATOR TGZ)
 set(CPACK_SOURCE_PACKAGE_FILE_NAME hologram-${PROJECT_VERSION})
-set(CPACK_SOURCE_IGNORE_FILES "/\\.git" "/build[^/]*/" "/__pycache__/" "\\.hgm$" "/\\.ci/")
+set(CPACK_SOURCE_IGNORE_FILES "/\\.git" "^${PROJECT_SOURCE_DIR}/build[^/]*/" "/__pycache__/" "\\.hgm$" "/\\.ci/")
 include(CPack)
