@@ -10,7 +10,6 @@ set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_GENERATOR DEB)
-set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 
 set(CPACK_COMPONENTS_ALL hologram)
 foreach(component IN ITEMS tools converter)
@@ -37,5 +36,5 @@ set(CPACK_COMPONENT_CONVERTER_DESCRIPTION "hg-convert, which turns models of PyT
 
 set(CPACK_SOURCE_GENERATOR TGZ)
 set(CPACK_SOURCE_PACKAGE_FILE_NAME hologram-${PROJECT_VERSION})
-set(CPACK_SOURCE_IGNORE_FILES "/\\.git" "^${PROJECT_SOURCE_DIR}/build[^/]*/" "/__pycache__/" "\\.hgm$" "/\\.ci/")
+set(CPACK_SOURCE_IGNORE_FILES "/\\.git" "^${PROJECT_SOURCE_DIR}/build[^/]*/" "/__pycache__/" "/\\.ci/")
 include(CPack)
