@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # hg_libtorch: the libtorch that the converter links, as HgTorchChoice.cmake chooses it. Its own CMake
 # package is not used, since that wants CUDA, MKL and protobuf found. Without one, by HG_TORCH=none or
-# since none is there, there is no such target, and hg-convert reads exported programs (.pt2) alone.
+# since none is there, there is no such target, and hg-convert reads exported programs (.pt2) and ONNX.
 set(HG_TORCH auto CACHE STRING "libtorch for hg-convert: auto, pip, debian, a folder, or none")
 set(HG_TORCH_PYTHON python3 CACHE STRING "the Python whose torch is taken where nothing else names one")
-set(hg_without_torch "${HG_TORCH}: hg-convert reads .pt2 files alone, and cannot check what it writes")
+set(hg_without_torch "${HG_TORCH}: hg-convert reads .pt2 and ONNX files, and checks ONNX alone")
 if(HG_TORCH STREQUAL "none")
   set(HG_TORCH_MODELS_PYTHON ${HG_TORCH_PYTHON} CACHE INTERNAL "the Python that makes the tests' models")
   message(STATUS "libtorch: ${hg_without_torch}")

@@ -31,7 +31,7 @@ Value activated(Node& n, const Value& x, const std::string& name,
 Value looked_up(const Value& table, const Value& index) {
   const Value flat = reshape(index, {count(index.shape())});
   Shape shape = index.shape();
-  shape.insert(shape.end(), table.shape().begin() + 1, table.shape().end());
+  for (int d = 1; d < table.rank(); ++d) shape.push_back(table.dim(d));
   return reshape(index_select(table, flat, 0), std::move(shape));
 }
 

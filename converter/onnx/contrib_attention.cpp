@@ -100,9 +100,8 @@ std::optional<double> scale_of(Node& n) {
 }
 
 // Of [2, batch, heads, time, size]
-Value half(const Value& past, int64_t i) {
-  const Shape shape(past.shape().begin() + 1, past.shape().end());
-  return reshape(slice(past, 0, i, i + 1), shape);
+Value half(Node& n, const Value& past, int64_t i) {
+  return reshape(slice(past, 0, i, i + 1), n.sizes_from(past, 1));
 }
 Value both(const Value& k, const Value& v) {
   const auto outer = [](const Value& x) {
@@ -131,8 +130,8 @@ void give_self_attention(Node& n, const Value& projected, const Dims& sizes, int
   p.mask = n.in_or_none(mask);
   if (added >= 0) p.added = n.in_or_none(added);
   if (n.has(past)) {
-    p.past_k = half(n.in(past), 0);
-    p.past_v = half(n.in(past), 1);
+    p.past_k = half(n, n.in(past), 0);
+    p.past_v = half(n, n.in(past), 1);
   }
   const Answer answer = attended(n, p, false);
   if (n.output_count() == 1) return n.give(answer.y);

@@ -64,13 +64,15 @@ void q_reduce_mean(Node& n) {
 
 // ---- Images, channels last where the node says so ----
 
-Value channels_first(const Value& x) {
+Value channels_first(Node& n, const Value& x) {
+  if (x.rank() < 3) n.refuse(str_cat("its input is ", x.shape()));
   Dims dims = range(x.rank());
   dims.insert(dims.begin() + 1, dims.back());
   dims.pop_back();
   return permute(x, dims);
 }
 Value channels_last(const Value& x) {
+  if (x.rank() < 2) return x;
   Dims dims = range(x.rank());
   dims.push_back(dims[1]);
   dims.erase(dims.begin() + 1);
@@ -80,7 +82,7 @@ Value channels_last(const Value& x) {
 void q_average_pool(Node& n) {
   const bool last = n.flag("channels_last");
   const Value x = real_of(n, 0, 1, 2);
-  const Value y = average_pooled(n, last ? channels_first(x) : x);
+  const Value y = average_pooled(n, last ? channels_first(n, x) : x);
   n.give(quantized_as(n, last ? channels_last(y) : y, 3, 4, 0));
 }
 
@@ -95,13 +97,13 @@ void q_global_average_pool(Node& n) {
 void q_conv(Node& n) {
   const bool last = n.flag("channels_last");
   const Value x = centred(n, 0, 2, 1);
-  Value y = integer_convolution(n, last ? channels_first(x) : x, centred(n, 3, 5, 0));
+  Value y = integer_convolution(n, last ? channels_first(n, x) : x, centred(n, 3, 5, 0));
   if (n.has(8)) y = y + scale_beside(cast(n.in(8), f64), y, 1);
   y = y * reshape(cast(n.in(1), f64), {}) * scale_beside(cast(n.in(4), f64), y, 1);
   n.give(quantized_as(n, last ? channels_last(y) : y, 6, 7, 7));
 }
 
-void nhwc_max_pool(Node& n) { n.give(channels_last(max_pooled(n, channels_first(n.in(0))))); }
+void nhwc_max_pool(Node& n) { n.give(channels_last(max_pooled(n, channels_first(n, n.in(0))))); }
 
 // ---- Products ----
 

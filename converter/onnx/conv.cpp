@@ -72,7 +72,7 @@ Windows windows_of(Node& n, const Shape& x, Dims kernel) {
 namespace {
 
 Dims kernel_of(Node& n, const Value& weight) {
-  Dims kernel(weight.shape().begin() + 2, weight.shape().end());
+  Dims kernel = n.sizes_from(weight, 2);
   if (n.has("kernel_shape") && dims_of(n.integers("kernel_shape")) != kernel)
     n.refuse("attribute 'kernel_shape' is not the shape of the weights");
   return kernel;
@@ -104,11 +104,15 @@ void transposed_convolution(Node& n) {
   const auto count = kernel.size();
   const auto list = [&](std::string_view name, size_t size, int64_t fallback) {
     const Dims given = dims_of(n.integers(name));
+    if (!given.empty() && given.size() != size)
+      n.refuse(str_cat("attribute '", name, "' has not one number per axis"));
     return given.empty() ? one_each(static_cast<int>(size), fallback) : given;
   };
   const Dims strides = list("strides", count, 1), dilations = list("dilations", count, 1),
              more = list("output_padding", count, 0), pads = list("pads", 2 * count, 0);
   Dims wanted = dims_of(n.integers("output_shape"));
+  if (!wanted.empty() && wanted.size() < count)
+    n.refuse("attribute 'output_shape' has not one number per axis");
   if (wanted.size() > count) wanted.erase(wanted.begin(), wanted.end() - static_cast<long>(count));
   const std::string automatic = n.string("auto_pad", "NOTSET");
   const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";

@@ -197,8 +197,7 @@ void top_k(Node& n) {
   const bool largest = n.flag("largest", true);
   const Dim k = n.opset() < 10 ? Dim(n.integer("k")) : n.dim(1);
   // Of equal elements the first ones, in order: a stable sort gives just these.
-  Values sorted = n.graph().calls("sort", {x}, {{"dim", axis}, {"descending", largest}});
-  if (sorted.size() != 2) n.refuse("the elements cannot be sorted");
+  const Values sorted = n.ops("sort", {x}, {{"dim", axis}, {"descending", largest}});
   n.give({slice(sorted[0], axis, 0, k), slice(sorted[1], axis, 0, k)});
 }
 
@@ -209,8 +208,7 @@ void unique_of(Node& n) {
   if (n.has("axis")) axis = n.axis(n.integer("axis"), x.rank());
   NamedAttrs attrs;
   if (axis) attrs.push_back({"dim", *axis});
-  const Values found = g.calls("unique", {x}, attrs);
-  if (found.size() != 3) n.refuse("the elements cannot be told apart");
+  const Values found = n.ops("unique", {x}, attrs);
   Value values = found[0], inverse = reshape(found[1], {count(found[1].shape())}),
         counts = found[2];
   const Dim unique = counts.dim(0), total = inverse.dim(0);
@@ -219,8 +217,8 @@ void unique_of(Node& n) {
   const Value none = expand(g.scalar(int64_t{INT64_MAX}, i64), {unique});
   Value first = n.op("scatter", {none, inverse, places}, {{"dim", 0}, {"reduce", "amin"}});
   if (!n.flag("sorted", true)) {
-    const Value order = g.calls("sort", {first}, {{"dim", 0}})[1];
-    const Value rank = g.calls("sort", {order}, {{"dim", 0}})[1];
+    const Value order = n.ops("sort", {first}, {{"dim", 0}})[1];
+    const Value rank = n.ops("sort", {order}, {{"dim", 0}})[1];
     values = n.op("index_select", {values, order}, {{"dim", axis.value_or(0)}});
     counts = n.op("index_select", {counts, order}, {{"dim", 0}});
     first = n.op("index_select", {first, order}, {{"dim", 0}});

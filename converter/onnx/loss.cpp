@@ -13,6 +13,7 @@ Value likelihood_loss(Node& n, const Value& log_p, const Value& target, const Va
     ignored = eq(at, g.scalar(n.integer("ignore_index"), i64));
     at = where(ignored, g.scalar(int64_t{0}, i64), at);
   }
+  if (at.rank() < 1) n.refuse(str_cat("its target is ", at.shape()));
   Shape column = at.shape();
   column.insert(column.begin() + 1, Dim(1));
   Value loss = -reshape(gather(log_p, reshape(at, column), 1), at.shape());

@@ -151,6 +151,7 @@ int64_t mode_of(Node& n, const std::string& name) {
 // The trees of versions 1 to 3, whose nodes are named by tree and number. `what` is target or
 // class.
 Forest named_forest(Node& n, const std::string& what, int64_t targets) {
+  if (targets < 1 || targets > 65536) n.refuse(str_cat("it has ", targets, " targets"));
   Forest forest;
   forest.targets = targets;
   const std::vector<int64_t> trees = n.integers("nodes_treeids"), ids = n.integers("nodes_nodeids"),
@@ -289,6 +290,8 @@ std::vector<double> doubles_of(Node& n, const std::string& name) {
 Forest placed_forest(Node& n) {
   Forest forest;
   forest.targets = n.integer("n_targets");
+  if (forest.targets < 1 || forest.targets > 65536)
+    n.refuse(str_cat("it has ", forest.targets, " targets"));
   const std::vector<int64_t> features = n.integers("nodes_featureids"),
                              yes = n.integers("nodes_truenodeids"),
                              no = n.integers("nodes_falsenodeids"),

@@ -268,6 +268,25 @@ void Node::give(Known known) const {
   call_.give(Item(call_.memory().make_known(std::move(known))));
 }
 
+Dims Node::sizes_from(const Value& x, int dim) const {
+  if (x.rank() < dim)
+    refuse(str_cat("an input is ", x.shape(), ", of less than ", int64_t{dim}, " dims"));
+  return {x.shape().begin() + dim, x.shape().end()};
+}
+
+Values Node::ops(std::string_view name, const Values& inputs, const NamedAttrs& attrs) const {
+  Values results = graph().calls(name, inputs, attrs);
+  if (results.empty() || !results[0]) refuse(std::string(graph().take_status().message()));
+  return results;
+}
+
+Value Node::op(std::string_view name, std::initializer_list<Value> inputs,
+               const NamedAttrs& attrs) const {
+  const Value result = graph().call(name, inputs, attrs);
+  if (!result) refuse(std::string(graph().take_status().message()));
+  return result;
+}
+
 std::vector<Item> Node::aten(std::string_view kind,
                              std::vector<std::pair<std::string, Item>> arguments,
                              int results) const {

@@ -75,6 +75,10 @@ class Node {
   std::vector<std::string> strings(std::string_view attribute) const;
   const TensorData& tensor(std::string_view attribute) const;
 
+  // The sizes of x from a dim on; a tensor of fewer dims is refused.
+  Dims sizes_from(const Value& x, int dim) const;
+  // The results of an op with several; refuses where it does not take its inputs.
+  Values ops(std::string_view name, const Values& inputs, const NamedAttrs& attrs = {}) const;
   // The specification's axis, in [-rank, rank), from the start.
   int axis(int64_t given, int rank) const;
 
@@ -84,10 +88,9 @@ class Node {
   void give(Known known) const;
   void give_item(Item item) const { call_.give(std::move(item)); }
 
+  // Refuses where the op does not take its inputs.
   Value op(std::string_view name, std::initializer_list<Value> inputs,
-           const NamedAttrs& attrs = {}) const {
-    return graph().call(name, inputs, attrs);
-  }
+           const NamedAttrs& attrs = {}) const;
   // A row of PyTorch's op of this name, on these arguments; its results.
   std::vector<Item> aten(std::string_view kind, std::vector<std::pair<std::string, Item>> arguments,
                          int results = 1) const;
@@ -151,5 +154,6 @@ Rows contrib_attention_rows();
 Rows contrib_quantize_rows();
 Rows ml_rows();
 Rows ml_trees_rows();
+Rows ml_vectors_rows();
 
 }  // namespace hg::convert::onnx

@@ -25,6 +25,7 @@ void batch_normalization(Node& n) {
   Value scale = n.in(1), bias = n.in(2), running_mean = n.in(3), running_var = n.in(4);
   if (n.opset() >= 14 && n.flag("training_mode")) {
     const double momentum = n.real("momentum", double{0.9f});
+    if (x.rank() < 2) n.refuse(str_cat("its input is ", x.shape()));
     Dims axes = range(x.rank());
     axes.erase(axes.begin() + 1);
     const Value wide = x.dtype() == f64 ? x : cast(x, f32);
@@ -40,10 +41,9 @@ void batch_normalization(Node& n) {
     return n.give({y, moved(running_mean, m), moved(running_var, v)});
   }
   const auto as_x = [&](const Value& v) { return cast(v, x.dtype()); };
-  const Values all = n.graph().calls(
-      "batch_norm", {x, as_x(scale), as_x(bias), as_x(running_mean), as_x(running_var)},
-      {{"training", false}, {"eps", epsilon}});
-  if (all.empty()) n.refuse(std::string(n.graph().take_status().message()));
+  const Values all =
+      n.ops("batch_norm", {x, as_x(scale), as_x(bias), as_x(running_mean), as_x(running_var)},
+            {{"training", false}, {"eps", epsilon}});
   n.give(all[0]);
 }
 
@@ -104,7 +104,7 @@ void local_response(Node& n) {
   const double alpha = n.real("alpha", double{0.0001f}), beta = n.real("beta", 0.75),
                bias = n.real("bias", 1.0);
   // The mean of squares over neighbouring channels: [n, 1, c, rest]
-  const Dim rest = count(Shape(x.shape().begin() + 2, x.shape().end()));
+  const Dim rest = count(n.sizes_from(x, 2));
   const Value square = reshape(x * x, {x.dim(0), 1, x.dim(1), rest});
   const Value padded = pad(square, {0, 0, 0, 0, (size - 1) / 2, size / 2, 0, 0});
   PoolOptions options;

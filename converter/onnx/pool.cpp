@@ -135,13 +135,12 @@ void max_pool_of(Node& n) {
   const Windows w = pool_windows(n, given.shape());
   if (!is_plain(w)) n.refuse("places together with uneven padding are not supported");
   const Value x = is_float(given.dtype()) ? given : cast(given, f32);
-  const Values both = n.graph().calls("max_pool_with_indices", {x},
-                                      {{"kernel_size", w.kernel},
-                                       {"stride", w.strides},
-                                       {"padding", w.begin},
-                                       {"dilation", w.dilations},
-                                       {"ceil_mode", n.flag("ceil_mode")}});
-  if (both.size() != 2) n.refuse(std::string(n.graph().take_status().message()));
+  const Values both = n.ops("max_pool_with_indices", {x},
+                            {{"kernel_size", w.kernel},
+                             {"stride", w.strides},
+                             {"padding", w.begin},
+                             {"dilation", w.dilations},
+                             {"ceil_mode", n.flag("ceil_mode")}});
   n.give({cast(both[0], given.dtype()), whole_places(n, x, both[1])});
 }
 

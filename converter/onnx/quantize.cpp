@@ -57,8 +57,7 @@ Value scale_beside(const Value& scale, const Value& x, int axis) {
 }
 
 Value integer_convolution(Node& n, Value x, const Value& weight) {
-  const Windows w =
-      windows_of(n, x.shape(), Dims(weight.shape().begin() + 2, weight.shape().end()));
+  const Windows w = windows_of(n, x.shape(), n.sizes_from(weight, 2));
   const bool inside = w.is_symmetric();
   if (!inside) x = pad(x, w.pads());
   ConvOptions options;
@@ -81,8 +80,7 @@ namespace {
 
 // A scale or a zero point beside x: one number, one along the axis, or one for each block.
 Value beside(Node& n, const Value& v, const Value& x, int64_t given_axis, int64_t block) {
-  if (v.rank() == 0 || (v.rank() == 1 && v.dim(0) == Dim(1) && x.rank() != 1))
-    return reshape(v, {});
+  if (v.rank() == 0 || (v.rank() == 1 && v.dim(0) == Dim(1))) return reshape(v, {});
   const int axis = n.axis(given_axis, x.rank());
   Shape shape(x.rank(), Dim(1));
   if (block == 0) {

@@ -32,6 +32,7 @@ std::span<const std::span<const Builtin>> onnx_builtins() {
       contrib_quantize_rows(),
       ml_rows(),
       ml_trees_rows(),
+      ml_vectors_rows(),
   };
   return tables;
 }
