@@ -142,8 +142,16 @@ void q_gemm(Node& n) {
 
 // ---- Weights in few bits ----
 
+// x, or the refusal of the op that should have made it.
+const Value& made(Node& n, const Value& x) {
+  if (!x) n.refuse(std::string(n.graph().take_status().message()));
+  if (x.rank() == 0) n.refuse("an input has no dims");
+  return x;
+}
+
 // u8[..., size] as numbers of so many bits: u8[..., size * 8 / bits], the lowest bits first.
-Value unpacked(const Value& x, int64_t bits) {
+Value unpacked(Node& n, const Value& given, int64_t bits) {
+  const Value& x = made(n, given);
   if (bits == 8) return x;
   Graph& g = *x.graph();
   const int last = x.rank();
@@ -175,7 +183,7 @@ Value zero_points(Node& n, int i, const Shape& blocks, int64_t bits, DType dtype
   Shape packed = blocks;
   packed.back() = ceildiv(packed.back() * Dim(bits), 8);
   const int last = static_cast<int>(blocks.size()) - 1;
-  return cast(slice(unpacked(reshape(given, packed), bits), last, 0, blocks.back()), dtype);
+  return cast(slice(unpacked(n, reshape(given, packed), bits), last, 0, blocks.back()), dtype);
 }
 
 void product_of_few_bits(Node& n) {
@@ -192,7 +200,7 @@ void product_of_few_bits(Node& n) {
     return v.rank() == 0 ? v : reshape(v, {rows, blocks, 1});
   };
   const Value packed = reshape(n.in(1), {rows, blocks, block * bits / 8});
-  const Value numbers = cast(unpacked(packed, bits), dtype);
+  const Value numbers = cast(unpacked(n, packed, bits), dtype);
   Value w = (numbers - beside(zero)) * reshape(n.in(2), {rows, blocks, 1});
   w = slice(reshape(w, {rows, blocks * Dim(block)}), 1, 0, columns);
   n.give(linear(a, cast(w, a.dtype()), n.in_or_none(5)));
@@ -263,10 +271,10 @@ void gathered_blocks(Node& n) {
   const Value safe = where(inside, at, constant_like(at, 0));
   const Dim columns = data.dim(1) * Dim(8 / bits), blocks = scales.dim(1);
   const Value zero = zero_points(n, 3, {data.dim(0), blocks}, bits, scales.dtype());
-  const Value numbers = cast(unpacked(looked_up(data, safe), bits), scales.dtype());
+  const Value numbers = cast(unpacked(n, looked_up(data, safe), bits), scales.dtype());
   const auto spread = [&](const Value& v) {  // one for each block, beside each number
     if (v.rank() == 0) return v;
-    Value found = looked_up(v, safe);
+    Value found = made(n, looked_up(v, safe));
     Shape column = found.shape(), wide = found.shape(), flat = found.shape();
     column.emplace_back(1);
     wide.emplace_back(block);
