@@ -64,7 +64,8 @@ class BatchNorm2d(torch.nn.BatchNorm2d):
             self.num_batches_tracked.add_(1)
             if momentum is None:
                 momentum = 1.0 / float(self.num_batches_tracked)
-        y, mean, var = ops.batch_norm(input, self.weight, self.bias, self.running_mean, self.running_var, training=batch,
+        old = [None if each is None else each.clone() for each in (self.running_mean, self.running_var)]
+        y, mean, var = ops.batch_norm(input, self.weight, self.bias, *old, training=batch,
                                       momentum=0.0 if momentum is None else momentum, eps=self.eps)  # fmt: skip
         if self.training and self.track_running_stats:
             with torch.no_grad():
@@ -78,17 +79,7 @@ class LayerNorm(torch.nn.LayerNorm):
         dims = len(self.normalized_shape)
         if tuple(input.shape[input.dim() - dims :]) != tuple(self.normalized_shape):
             raise ValueError(f"LayerNorm of {tuple(self.normalized_shape)}: the input is {tuple(input.shape)}")
-        return ops.layer_norm(input, self.weight, self.bias, **_layer_norm(self))
-
-
-def _layer_norm(layer):
-    names = {row[0] for row in ops._rows["layer_norm"][3]}
-    given = {"eps": layer.eps}
-    if "normalized_shape" in names:
-        given["normalized_shape"] = list(layer.normalized_shape)
-    else:
-        given["dims" if "dims" in names else "rank"] = len(layer.normalized_shape)
-    return given
+        return ops.layer_norm(input, list(self.normalized_shape), self.weight, self.bias, eps=self.eps)
 
 
 class Embedding(torch.nn.Embedding):

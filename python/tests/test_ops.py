@@ -174,7 +174,7 @@ def test_vulkan_tensors(rng):
 
 
 def test_one_upload_and_no_round_trip(rng):
-    a, b = rng.standard_normal((2, 64)).astype(np.float32)
+    a, b = rng.standard_normal((2, 4096)).astype(np.float32)
     ex = a_device()
     if ex is None:
         pytest.skip("there is no Vulkan device")
@@ -188,7 +188,9 @@ def test_one_upload_and_no_round_trip(rng):
         before = ex.counters()
         y = ex.relu(hg.ops.add(va, vb))
         between = ex.counters()
-        assert between["uploads"] == before["uploads"] and between["downloads"] == before["downloads"]
+        # A call uploads a table of some bytes, and no tensor.
+        assert between["upload_bytes"] - before["upload_bytes"] < 256 < a.nbytes
+        assert between["downloads"] == before["downloads"]
         np.testing.assert_allclose(y.numpy(), np.maximum(a + b, 0), rtol=1e-6)
         assert ex.counters()["downloads"] == between["downloads"] + 1
         whole = hg.to_vulkan(np.arange(3))
