@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX Runtime's quantised ops, by the numbers that they stand for, and weights packed in 2 to 8
 // bits.
+#include <cmath>
+
 #include "converter/onnx/contrib.h"
 
 namespace hg::convert::onnx {
@@ -8,17 +10,26 @@ namespace {
 
 // ---- On tensors of one scale and zero point ----
 
+// A scale that says something: calibration with infinite values writes others.
+Value scale_of(Node& n, int i) {
+  if (n.is_constant(i))
+    for (const double each : n.reals(i))
+      if (!std::isfinite(each))
+        n.refuse(str_cat("its scale, input ", int64_t{i}, ", is not finite"));
+  return n.in(i);
+}
+
 // Input i less the zero point, times the scale; both may have one number for each place of the
 // axis.
 Value real_of(Node& n, int i, int scale, int zero, int axis = -1) {
   const Value x = centred(n, i, zero, axis);
-  return x * scale_beside(cast(n.in(scale), f64), x, axis);
+  return x * scale_beside(cast(scale_of(n, scale), f64), x, axis);
 }
 
 // x in units of the scale, of the dtype of input `like`.
 Value quantized_as(Node& n, const Value& x, int scale, int zero, int like) {
   const Value point = n.in_or_none(zero);
-  const Value ratio = x / reshape(cast(n.in(scale), x.dtype()), {});
+  const Value ratio = x / reshape(cast(scale_of(n, scale), x.dtype()), {});
   return quantized(n, ratio, point ? reshape(point, {}) : point, n.type(like).dtype);
 }
 
