@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
     const auto bytes = hg::test::model_of(sample);
     if (!bytes.ok() || bytes->size() > 4096) continue;
     ops.insert(sample.op);
-    std::ofstream file(str_cat(argv[1], "/", sample.op, ".hgm"), std::ios::binary);
+    std::ofstream file(hg::str_cat(argv[1], "/", sample.op, ".hgm"), std::ios::binary);
     file.write(reinterpret_cast<const char*>(bytes->data()),
                static_cast<std::streamsize>(bytes->size()));
     if (!file.flush()) return std::fputs("seeds: a file cannot be written\n", stderr), 1;
