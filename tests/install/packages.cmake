@@ -12,8 +12,12 @@ function(must)
 endfunction()
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK}/debs ${WORK}/root)
-must(${CMAKE_CPACK_COMMAND} -G DEB --config ${BUILD}/CPackConfig.cmake -B ${WORK}/debs
-  -D "CPACK_COMPONENTS_ALL=hologram;tools")
+# Called plainly: the arguments of a function lose the semicolon.
+execute_process(COMMAND ${CMAKE_CPACK_COMMAND} -G DEB --config ${BUILD}/CPackConfig.cmake -B ${WORK}/debs
+  -D "CPACK_COMPONENTS_ALL=hologram;tools" RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "cpack: ${result}\n${said}")
+endif()
 file(GLOB debs ${WORK}/debs/*.deb)
 list(LENGTH debs count)
 if(NOT debs MATCHES "libhologram-dev_[0-9.]+_" OR NOT debs MATCHES "hologram-tools_" OR NOT count EQUAL 2)
