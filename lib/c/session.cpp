@@ -267,8 +267,8 @@ hg_status* hg_session_profile(const hg_session* session, char** text) {
     HG_C_NEEDS(session);
     std::string lines;
     for (const hg::ProfileRow& row : session->session.profile())
-      lines += hg::str_cat(row.ms, " ms\t", row.op, "\t", row.kernel, "\t", row.node, "\t", row.module,
-                       "\n");
+      lines += hg::str_cat(row.ms, " ms\t", row.op, "\t", row.kernel, "\t", row.node, "\t",
+                           row.module, "\n");
     return hg::c::write_text(text, lines);
   });
 }

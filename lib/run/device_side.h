@@ -56,7 +56,7 @@ class DeviceSide {
   DeviceConstants constants_;
   ArenaObserver observer_;
   std::vector<Tensor> states_;
-  std::vector<DeviceTensor> given_;                   // inputs of the host, empty where on the CPU
+  std::vector<DeviceTensor> given_;                    // inputs of the host, empty where on the CPU
   std::vector<std::shared_ptr<DeviceMemory>> inputs_;  // uploaded ones
   std::vector<std::shared_ptr<DeviceMemory>> arenas_;  // by part
   int64_t generation_ = 0;

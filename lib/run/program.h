@@ -179,7 +179,7 @@ class Program {
   Bindings outer_sizes_;
   bool outer_sizes_changed_ = false;
   PlansBySize plans_;
-  std::vector<ReadyPlan*> parts_;                      // those of the last plan or run, in order
+  std::vector<ReadyPlan*> parts_;  // those of the last plan or run, in order
   Arenas arenas_;
   bool is_as_compiled_ = true;                         // no node was expanded since
   std::optional<Cursor> stepping_;                     // a run by single steps

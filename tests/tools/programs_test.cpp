@@ -12,9 +12,9 @@
 
 #include "hg/library.h"
 #include "hg/model.h"
+#include "hg/npy.h"
 #include "hg/ops.h"
 #include "hg/version.h"
-#include "hg/npy.h"
 
 namespace hg::tools {
 namespace {

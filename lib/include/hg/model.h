@@ -17,9 +17,9 @@ struct LoadOptions {
   // Reads all weights and holds them against the checksums in the file: corrupt_model names the
   // state that is damaged, unsupported a state without a checksum, as files of before 0.2 have.
   bool verify_weights = false;
-  // Of load(): false reads the file into memory. A file that is mapped must keep its length and bytes
-  // as long as the model lives: where another process cuts it off, using a weight that is gone ends
-  // this one by SIGBUS.
+  // Of load(): false reads the file into memory. A file that is mapped must keep its length and
+  // bytes as long as the model lives: where another process cuts it off, using a weight that is
+  // gone ends this one by SIGBUS.
   bool map = true;
   // Limits for files that nobody vouches for; what exceeds one is corrupt_model. 0: none but those
   // that the file's own length sets (docs/security.md).

@@ -34,13 +34,13 @@ struct Memory {
 };
 
 struct ProfileRow {
-  std::string node;    // its name
+  std::string node;  // its name
   std::string op;
   std::string kernel;
   std::string module;
-  double ms = 0;       // of the last run
+  double ms = 0;  // of the last run
   double flops = 0;
-  int64_t bytes = 0;   // read and written
+  int64_t bytes = 0;  // read and written
 };
 
 // How often the ways of a node that data or sizes decide were taken since the session was created.
@@ -87,12 +87,12 @@ class RunProgress {
 class Session {
  public:
   // Copies what it needs of the model; weights are shared, and nobody writes to them as long as a
-  // session of the model lives. Any thread may create one, of a model that nobody changes meanwhile.
-  // Fails with the first node that cannot be compiled.
+  // session of the model lives. Any thread may create one, of a model that nobody changes
+  // meanwhile. Fails with the first node that cannot be compiled.
   static Result<Session> create(const Model& model, SessionOptions options = {});
   // Makes ready what a session with these options needs of `options.gpu`, which must be given: its
-  // kernels are tested and compiled. Sessions that come later on that Gpu start at once, and through
-  // Gpu::cache() those of the next process. All sizes must be known: give `options.dims`.
+  // kernels are tested and compiled. Sessions that come later on that Gpu start at once, and
+  // through Gpu::cache() those of the next process. All sizes must be known: give `options.dims`.
   static Status prewarm(const Model& model, SessionOptions options);
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
@@ -115,7 +115,8 @@ class Session {
   Status set_output(int index, const Tensor& tensor);
   // Ends what set_input and set_output borrow; plans stay for when their sizes come again.
   void forget_tensors();
-  // Plans for the sizes of the inputs set so far, or for `dims`. run() does it where it is not done.
+  // Plans for the sizes of the inputs set so far, or for `dims`. run() does it where it is not
+  // done.
   Status plan();
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
   // Fails when an input is missing or sizes do not fit. When `stop` is asked for, which any thread
@@ -152,15 +153,15 @@ class Session {
   // For the planned sizes; exact before the first run. Fails when nothing is planned yet.
   Result<Memory> memory() const;
   std::vector<ArenaBlock> arena_blocks() const;
-  double flops() const;                        // multiplications and additions of one run
-  std::vector<ProfileRow> profile() const;     // needs SessionOptions::profile
+  double flops() const;                     // multiplications and additions of one run
+  std::vector<ProfileRow> profile() const;  // needs SessionOptions::profile
   std::vector<WaysRow> ways() const;
   // What SessionOptions::autotune measured so far, and SessionOptions::tuning: to be stored, for
   // the next session.
   std::vector<std::byte> tuning() const;
-  const Gpu& gpu() const;  // empty on the CPU
-  const Graph& compiled_graph() const;         // after the passes
-  std::string report() const;                  // devices, kernels and passes, as text
+  const Gpu& gpu() const;               // empty on the CPU
+  const Graph& compiled_graph() const;  // after the passes
+  std::string report() const;           // devices, kernels and passes, as text
 
  private:
   struct Body;

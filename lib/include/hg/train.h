@@ -61,7 +61,15 @@ std::vector<Value> hessian_vector_product(const Value& y, std::span<const Value>
 // One term of the sum that training minimises. hg/ops/loss.h has the formulas.
 struct Loss {
   enum class Kind : uint8_t {
-    mse, l1, smooth_l1, huber, cross_entropy, nll, bce, bce_with_logits, kl_div,
+    mse,
+    l1,
+    smooth_l1,
+    huber,
+    cross_entropy,
+    nll,
+    bce,
+    bce_with_logits,
+    kl_div,
     output,  // the model's output is the loss already, as an application may build it
   };
   Kind kind = Kind::mse;
@@ -72,7 +80,7 @@ struct Loss {
   std::optional<TensorType> target_type = {};
   double weight = 1;
   Reduction reduction = Reduction::mean;  // or sum
-  double beta = 1;                 // smooth_l1's beta, huber's delta
+  double beta = 1;                        // smooth_l1's beta, huber's delta
   // Of cross_entropy and nll. class_dim is the output's dim of classes: 1, or -1 when the target's
   // shape is the output's without its last dim; empty: whichever of the two the target fits.
   std::optional<int> class_dim = {};
@@ -270,8 +278,8 @@ class Trainer {
   // batch to what session().value("train/sum/NAME") shows for each of trained(), and returns the
   // loss. Needs TrainOptions::accumulate of 2 or more. On the CPU the host may write to those
   // values, and to parameters, between calls.
-  Result<double> backward(std::span<const ConstTensor> inputs,
-                          std::span<const ConstTensor> targets, std::stop_token stop = {});
+  Result<double> backward(std::span<const ConstTensor> inputs, std::span<const ConstTensor> targets,
+                          std::stop_token stop = {});
   // Epochs over a data set. The last batch of an epoch may be smaller, where the model's first dim
   // is a symbol; otherwise it is left out.
   Status fit(const Dataset& data, const FitOptions& options);
