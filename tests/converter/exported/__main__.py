@@ -25,6 +25,8 @@ import defaults  # noqa: E402
 import older  # noqa: E402
 
 tools, scratch = Path(sys.argv[1]), Path(sys.argv[2])
+version = subprocess.run([str(tools / "hg-convert"), "--version"], capture_output=True, text=True).stdout
+checks = "without libtorch" not in version  # else runs alone tell whether a file is right
 only = sys.argv[3] if len(sys.argv) > 3 else ""
 
 
@@ -86,7 +88,7 @@ def check(case):
             return f"hg-convert does not say '{words}': {said.strip()[-600:]}"
     if case.exit:
         return "" if not model.exists() else "a file is written all the same"
-    if "is unchecked" in said or "nothing is checked" in said:
+    if checks and ("is unchecked" in said or "nothing is checked" in said):
         return f"hg-convert checks nothing: {said.strip()[-600:]}"
     for k, given in enumerate([(case.args, case.kwargs), *case.others]):
         args, kwargs = given if isinstance(given[-1], dict) and len(given) == 2 and isinstance(given[0], tuple) else (given, {})
@@ -130,7 +132,7 @@ for case in cases.all_cases:
         failed += 1
         print(f"FAILED {case.name}: {trouble}", flush=True)
 if not only:
-    for troubles in (damage.troubles(tools, scratch), older.troubles(tools, scratch), defaults.troubles(tools)):
+    for troubles in (damage.troubles(tools, scratch), older.troubles(tools, scratch, checks), defaults.troubles(tools)):
         for trouble in troubles:
             failed += 1
             print(f"FAILED {trouble}", flush=True)

@@ -32,7 +32,7 @@ def bare(content):
     return content.replace(b'"-Infinity"', b"-Infinity")
 
 
-def troubles(tools, scratch):
+def troubles(tools, scratch, checks):
     folder = scratch / "older"
     folder.mkdir(parents=True, exist_ok=True)
     program = torch.export.export(Net(), (torch.randn(3, 4),))
@@ -65,7 +65,7 @@ def troubles(tools, scratch):
                               capture_output=True, text=True)
         said = done.stdout + done.stderr
         if name.startswith("of_"):
-            if done.returncode or "outputs equal" not in said or "20 parameters" not in said:
+            if done.returncode or checks and "outputs equal" not in said or "20 parameters" not in said:
                 yield f"{name}: exit code {done.returncode}: {said[-400:]}"
         elif done.returncode not in (2, 3) or not said:
             yield f"{name}: exit code {done.returncode}: {said[-400:]}"
