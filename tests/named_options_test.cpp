@@ -13,6 +13,7 @@
 #include "hg/create.h"
 #include "hg/hg.h"
 #include "hg/named.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -20,15 +21,6 @@ namespace {
 using nn::CompileOptions;
 using Names = std::vector<std::string>;
 
-// The value, or the end of the test program with the reason.
-template <class T>
-T must(Result<T> result) {
-  if (!result.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(result.status().message()).c_str());
-    std::abort();
-  }
-  return *std::move(result);
-}
 using Optimize = CompileOptions::Optimize;
 
 std::vector<float> floats_of(const Array& array) {

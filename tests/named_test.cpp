@@ -17,22 +17,13 @@
 #include "hg/create.h"
 #include "hg/executor.h"
 #include "hg/hg.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
 
 using nn::CompileOptions;
 using Names = std::vector<std::string>;
-
-// The value, or the end of the test program with the reason.
-template <class T>
-T must(Result<T> result) {
-  if (!result.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(result.status().message()).c_str());
-    std::abort();
-  }
-  return *std::move(result);
-}
 
 // Runs on one thread, unless the options say otherwise.
 Result<nn::Program> compiled(const nn::Block& model, CompileOptions options = {}) {

@@ -32,6 +32,19 @@ Result<LoadOptions> read_load_options(const hg_load_options* given) {
                      .max_dims = all.max_dims};
 }
 
+// `read` is Model::read or Model::borrow.
+template <class Read>
+Status read_bytes(Read read, const void* bytes, size_t size, const hg_load_options* options,
+                  hg_model** model) {
+  HG_C_NEEDS(model);
+  *model = nullptr;
+  HG_C_NEEDS(bytes);
+  HG_TRY_ASSIGN(const LoadOptions all, read_load_options(options));
+  const std::span span(static_cast<const std::byte*>(bytes), size);
+  HG_TRY_ASSIGN(Model made, read(span, Registry::built_in(), all));
+  return give_model(model, std::move(made));
+}
+
 Status write_value(const std::vector<hg_model::Described>& values, int32_t index,
                    std::string_view kind, hg_value_info* info) {
   if (index < 0 || index >= static_cast<int32_t>(values.size()))
@@ -102,26 +115,14 @@ hg_status* hg_model_load(const char* path, const hg_load_options* options, hg_mo
 hg_status* hg_model_read(const void* bytes, size_t size, const hg_load_options* options,
                          hg_model** model) {
   return border([&]() -> hg::Status {
-    HG_C_NEEDS(model);
-    *model = nullptr;
-    HG_C_NEEDS(bytes);
-    HG_TRY_ASSIGN(const hg::LoadOptions all, hg::c::read_load_options(options));
-    const std::span span(static_cast<const std::byte*>(bytes), size);
-    HG_TRY_ASSIGN(hg::Model read, hg::Model::read(span, hg::Registry::built_in(), all));
-    return hg::c::give_model(model, std::move(read));
+    return hg::c::read_bytes(hg::Model::read, bytes, size, options, model);
   });
 }
 
 hg_status* hg_model_borrow(const void* bytes, size_t size, const hg_load_options* options,
                            hg_model** model) {
   return border([&]() -> hg::Status {
-    HG_C_NEEDS(model);
-    *model = nullptr;
-    HG_C_NEEDS(bytes);
-    HG_TRY_ASSIGN(const hg::LoadOptions all, hg::c::read_load_options(options));
-    const std::span span(static_cast<const std::byte*>(bytes), size);
-    HG_TRY_ASSIGN(hg::Model read, hg::Model::borrow(span, hg::Registry::built_in(), all));
-    return hg::c::give_model(model, std::move(read));
+    return hg::c::read_bytes(hg::Model::borrow, bytes, size, options, model);
   });
 }
 

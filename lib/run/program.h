@@ -126,7 +126,7 @@ class Program {
   Status expand_node(int32_t index);
   Status fit_limit(const PlanRequest& request, Plan& plan) const;
   void fill_packed(const Plan& plan, const std::vector<ValueId>& packed_before);
-  // The plan that another program of this compiled graph made for these sizes, or null.
+  // The only plan, or one that another program of this graph made for these sizes, or null.
   std::shared_ptr<const Plan> plan_of_others(const Bindings& bindings) const;
   void share_plan(const Plan& plan);
   Status make_ready(ReadyPlan& ready);

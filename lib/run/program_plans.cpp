@@ -103,19 +103,13 @@ Result<ReadyPlan*> Program::part(size_t index, const Bindings& bindings, const P
   if (ReadyPlan* const known = plans_.find(index, bindings)) return known;
   for (const Guard& guard : graph_.guards()) HG_TRY(check(guard, bindings));
   const std::lock_guard<std::mutex> planning(compiled_->lock);
-  if (index == 0 && only_plan_ != nullptr) {
+  const std::shared_ptr<const Plan> known = index > 0 ? nullptr : plan_of_others(bindings);
+  if (known != nullptr) {
     auto ready = std::make_unique<ReadyPlan>();
-    ready->plan = *only_plan_;
+    ready->plan = *known;
     HG_TRY(make_ready(*ready));
     return plans_.add(0, std::move(ready));
   }
-  if (index == 0)
-    if (const std::shared_ptr<const Plan> known = plan_of_others(bindings)) {
-      auto ready = std::make_unique<ReadyPlan>();
-      ready->plan = *known;
-      HG_TRY(make_ready(*ready));
-      return plans_.add(0, std::move(ready));
-    }
   PlanPacks packs(compiled_->packs, graph_);
   PlanRequest request;
   request.graph = &graph_;
@@ -196,6 +190,7 @@ Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
 
 // Plans on a device know what was uploaded for this program alone.
 std::shared_ptr<const Plan> Program::plan_of_others(const Bindings& bindings) const {
+  if (only_plan_ != nullptr) return only_plan_;
   if (!is_as_compiled_ || device_ != nullptr) return nullptr;
   for (const auto& plan : compiled_->plans) {
     if (!(plan->bindings == bindings)) continue;

@@ -2,22 +2,11 @@
 # cmake -DBUILD=... -DSOURCE=... -DWORK=... -DMAKE_MODEL=... -P packages.cmake: packs the Debian packages, unpacks them
 # into an empty folder, builds tests/install/application against what lies there, with find_package and with
 # pkg-config, and runs the tools of it. (tests/nightly/packages installs them in a Debian of its own.)
-function(must)
-  execute_process(COMMAND ${ARGV} RESULT_VARIABLE result OUTPUT_VARIABLE text ERROR_VARIABLE text)
-  if(NOT result EQUAL 0)
-    list(JOIN ARGV " " command)
-    message(FATAL_ERROR "${command}: ${result}\n${text}")
-  endif()
-  set(said "${text}" PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/must.cmake)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK}/debs ${WORK}/root)
-# Called plainly: the arguments of a function lose the semicolon.
-execute_process(COMMAND ${CMAKE_CPACK_COMMAND} -G DEB --config ${BUILD}/CPackConfig.cmake -B ${WORK}/debs
-  -D "CPACK_COMPONENTS_ALL=hologram;tools" RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
-if(NOT result EQUAL 0)
-  message(FATAL_ERROR "cpack: ${result}\n${said}")
-endif()
+must(${CMAKE_CPACK_COMMAND} -G DEB --config ${BUILD}/CPackConfig.cmake -B ${WORK}/debs
+  -D "CPACK_COMPONENTS_ALL=hologram;tools")
 file(GLOB debs ${WORK}/debs/*.deb)
 list(LENGTH debs count)
 if(NOT debs MATCHES "libhologram-dev_[0-9.]+_" OR NOT debs MATCHES "hologram-tools_" OR NOT count EQUAL 2)

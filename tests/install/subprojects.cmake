@@ -1,14 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DSOURCE=... -DBUILD=... -DWORK=... -DMAKE_MODEL=... -P subprojects.cmake: packs the sources, and builds
 # tests/install/application on what was packed, by add_subdirectory and by FetchContent.
-function(must)
-  execute_process(COMMAND ${ARGV} RESULT_VARIABLE result OUTPUT_VARIABLE text ERROR_VARIABLE text)
-  if(NOT result EQUAL 0)
-    list(JOIN ARGV " " command)
-    message(FATAL_ERROR "${command}: ${result}\n${text}")
-  endif()
-  set(said "${text}" PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/must.cmake)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 must(${CMAKE_CPACK_COMMAND} --config ${BUILD}/CPackSourceConfig.cmake -G TGZ -B ${WORK})

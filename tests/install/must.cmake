@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# must(COMMAND ARGUMENT...): runs the command, whose arguments may hold semicolons, and puts what it says into `said`.
+# Ends the script where the command fails.
+function(must)
+  set(command)
+  math(EXPR last "${ARGC} - 1")
+  foreach(i RANGE ${last})
+    string(REPLACE ";" "\\;" argument "${ARGV${i}}")
+    list(APPEND command "${argument}")
+  endforeach()
+  execute_process(COMMAND ${command} RESULT_VARIABLE result OUTPUT_VARIABLE text ERROR_VARIABLE text)
+  if(NOT result EQUAL 0)
+    list(JOIN command " " command)
+    message(FATAL_ERROR "${command}: ${result}\n${text}")
+  endif()
+  set(said "${text}" PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The value of a result, for tests that have no way on without it.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "hg/status.h"
+
+namespace hg {
+
+// The value, or the end of the test program with the reason.
+template <class T>
+T must(Result<T> result) {
+  if (!result.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(result.status().message()).c_str());
+    std::abort();
+  }
+  return *std::move(result);
+}
+
+}  // namespace hg
