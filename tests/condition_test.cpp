@@ -32,6 +32,12 @@ TEST(Condition, ReadsAsWords) {
   EXPECT_EQ(words(min(1, n)), "n != 0");
   EXPECT_EQ(words(max(equal(n, 1), min(1, n))), "n == 1 or n != 0");
   EXPECT_EQ(words(min(max(equal(n, 1), less(m, 3)), less(n, m))), "(n == 1 or m < 3) and n < m");
+  EXPECT_EQ(words(equal(max(n, m), n)), "m <= n");
+  EXPECT_EQ(words(equal(max(n, m), n), false), "n < m");
+  EXPECT_EQ(words(equal(min(n, m) + 1, n + 1)), "n <= m");
+  EXPECT_EQ(words(less(max(n, m), 4)), "n < 4 and m < 4");
+  EXPECT_EQ(words(less(min(n, m), 4)), "n < 4 or m < 4");
+  EXPECT_EQ(words(equal(max(n, m), 4)), "none");
   EXPECT_EQ(words(n), "none");
   EXPECT_EQ(words(mod(n, 2)), "none");
 }
@@ -84,8 +90,21 @@ class Reader {
 TEST(Condition, SaysWhatTheTermIs) {
   uint64_t state = 7;
   const auto draw = [&](uint64_t count) { return static_cast<int64_t>(split_mix(state) % count); };
-  const auto side = [&] {
+  const auto sum = [&] {
     return Dim("n") * (draw(5) - 2) + Dim("m") * (draw(3) - 1) + (draw(7) - 3);
+  };
+  Dim before = 0;
+  const auto side = [&]() -> Dim {
+    const Dim again = before;
+    before = sum();
+    switch (draw(6)) {
+      case 0:
+        return max(again, before);
+      case 1:
+        return min(again, before) + draw(2);
+      default:
+        return before;
+    }
   };
   const std::function<Dim(int)> term = [&](int depth) -> Dim {
     switch (draw(depth > 0 ? 7 : 3)) {

@@ -140,8 +140,10 @@ TensorRef Memory::make_view(const TensorRef& base, Call::Forward forward, Call::
   cell->version_ = -1;
   cell->region_ = depth();
   read(cell);
-  if (const auto from = layout(base); from && relayout)
+  if (const auto from = layout(base); from && relayout) {
     cell->layout_ = relayout(*from, type(base).shape);
+    if (cell->layout_) cell->layout_->ones_known = from->ones_known;
+  }
   views_.push_back(cell);
   return cell;
 }
@@ -188,18 +190,26 @@ std::optional<Layout> Memory::layout(const TensorRef& tensor) {
 
 MemoryOrder Memory::order(const TensorRef& tensor) {
   if (!tensor || tensor->is_poisoned()) return MemoryOrder::unknown;
-  if (const auto known = layout(tensor))
-    return is_row_major(*known, type(tensor).shape) == true ? MemoryOrder::row_major
-                                                            : MemoryOrder::scattered;
+  if (const auto known = layout(tensor)) {
+    const Shape& shape = type(tensor).shape;
+    if (is_row_major(*known, shape) == true) return MemoryOrder::row_major;
+    const Operand operand{*known, shape};
+    const auto computed = elementwise_layout({&operand, 1}, shape, false);
+    return computed && is_row_major(*computed, shape) == true ? MemoryOrder::gapped
+                                                              : MemoryOrder::scattered;
+  }
   if (tensor->is_choice()) return joined(order(tensor->yes_), order(tensor->no_));
-  const bool scattered =
-      tensor->is_root() ? tensor->scattered_ : order(tensor->base_) == MemoryOrder::scattered;
-  return scattered ? MemoryOrder::scattered : MemoryOrder::unknown;
+  if (tensor->is_root()) return tensor->order_;
+  const MemoryOrder base = order(tensor->base_);
+  return base == MemoryOrder::gapped || base == MemoryOrder::scattered ? MemoryOrder::scattered
+                                                                       : MemoryOrder::unknown;
 }
 
 void Memory::set_order(const TensorRef& root, MemoryOrder order) {
-  if (order == MemoryOrder::row_major) set_row_major(root);
-  root->scattered_ = order == MemoryOrder::scattered;
+  if (order == MemoryOrder::row_major)
+    set_row_major(root);
+  else
+    root->order_ = order;
 }
 
 void Memory::set_row_major(const TensorRef& root) { root->layout_ = row_major(type(root).shape); }

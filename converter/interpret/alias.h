@@ -79,7 +79,7 @@ class TensorCell {
   int64_t nested_version_ = 0;
   std::function<std::optional<Dim>()> size_;  // of a number that is computed from others
   std::optional<Layout> layout_;
-  bool scattered_ = false;  // a root: MemoryOrder::scattered
+  MemoryOrder order_ = MemoryOrder::unknown;  // of a root without a layout
   // Of a root: others that share its memory or do not, and why its own value is not known since
   // one of them was written.
   std::vector<std::weak_ptr<TensorCell>> twins_;
@@ -129,6 +129,7 @@ class Memory {
 
   std::optional<Layout> layout(const TensorRef& tensor);
   void set_row_major(const TensorRef& root);
+  void set_layout(const TensorRef& root, Layout layout) { root->layout_ = std::move(layout); }
   MemoryOrder order(const TensorRef& tensor);
   void set_order(const TensorRef& root, MemoryOrder order);
   // A number that only data decides as a size: a symbol that is known when the graph runs, which

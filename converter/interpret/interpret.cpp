@@ -314,47 +314,6 @@ Item Interpreter::copied(const Item& item) {
   return Item(std::move(list));
 }
 
-// Results of most ops are row-major when the arguments are; what is not known stays open.
-namespace {
-
-// Whether torch's result is row-major, whatever the layout of the arguments.
-bool gives_row_major(const Row& row, const NodeCall& call, Memory& memory) {
-  if (row.layout == ResultLayout::row_major) return true;
-  if (row.layout != ResultLayout::padded || call.string("mode", "constant") != "constant")
-    return false;
-  const int rank = memory.type(call.ref("self")).rank();  // others keep their channels last
-  return rank != 4 && rank != 5;
-}
-
-}  // namespace
-
-void Interpreter::settle_layout(const Row& row, NodeCall& call) {
-  const auto settle = [&] {
-    for (const Item& result : call.results())
-      if (const auto* tensor = std::get_if<TensorRef>(&result.value);
-          tensor && (*tensor)->is_root() && !(*tensor)->is_poisoned())
-        memory_.set_row_major(*tensor);
-  };
-  if (gives_row_major(row, call, memory_)) return settle();
-  if (row.layout == ResultLayout::copied) {
-    const auto* tensor = std::get_if<TensorRef>(&call.results().at(0).value);
-    if (tensor && !(*tensor)->may_share()) settle();  // it is a copy
-    return;
-  }
-  if (row.layout != ResultLayout::kept && row.layout != ResultLayout::padded) return;
-  std::vector<const Item*> arguments;
-  for (int i = 0; i < call.argument_count(); ++i) arguments.push_back(&call.argument(i));
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (const auto* list = std::get_if<std::shared_ptr<List>>(&arguments[i]->value))
-      for (const Item& element : (*list)->items) arguments.push_back(&element);
-    const auto* tensor = std::get_if<TensorRef>(&arguments[i]->value);
-    if (!tensor || (*tensor)->is_poisoned()) continue;
-    const auto layout = memory_.layout(*tensor);
-    if (!layout || is_row_major(*layout, memory_.type(*tensor).shape) != true) return;
-  }
-  settle();
-}
-
 bool Interpreter::run_row(const ScriptNode& node) {
   const Row* row = find_row(node.kind, node.overload);
   std::string kind = node.kind;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <numeric>
+#include <type_traits>
 #include <vector>
 
 namespace hg::convert {
@@ -38,14 +40,19 @@ std::optional<List> strides_of_view(const List& from, const List& strides, const
 
 using Numbers = std::vector<int64_t>;
 
-// Asks for many sizes of the symbols: what all agree on is taken for certain.
-template <class Question>
-std::optional<bool> for_all_sizes(std::initializer_list<const Shape*> shapes, Question question) {
+std::vector<std::string> symbols_of(std::span<const Shape* const> shapes) {
   std::vector<std::string> symbols;
   for (const Shape* shape : shapes)
     for (const Dim& dim : *shape) dim.collect_symbols(symbols);
   std::sort(symbols.begin(), symbols.end());
   symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
+  return symbols;
+}
+
+// Asks for many sizes of the symbols: what all agree on is taken for certain.
+template <class Question>
+std::optional<bool> for_all_sizes(std::span<const Shape* const> shapes, Question question) {
+  const std::vector<std::string> symbols = symbols_of(shapes);
   constexpr int64_t kSizes[] = {1, 2, 3, 6, 64, 101};
   constexpr size_t kMostAsked = 216;
   size_t total = 1;
@@ -78,10 +85,81 @@ std::optional<bool> for_all_sizes(std::initializer_list<const Shape*> shapes, Qu
   return answer;
 }
 
+template <class Question>
+std::optional<bool> for_all_sizes(std::initializer_list<const Shape*> shapes, Question question) {
+  return for_all_sizes(std::span(shapes.begin(), shapes.size()), question);
+}
+
 int64_t total_of(const Numbers& shape) {
   int64_t total = 1;
   for (const int64_t size : shape) total *= size;
   return total;
+}
+
+Numbers last_to_first(size_t rank) {
+  Numbers dims(rank);
+  std::iota(dims.rbegin(), dims.rend(), int64_t{0});
+  return dims;
+}
+
+// The dims of a result from the innermost on, as the iterator over operands of these strides walks
+// them (after reorder_dimensions of ATen/TensorIterator.cpp).
+Numbers walked_dims(const Numbers& shape, std::span<const Numbers> operands) {
+  const auto comes_after = [&](int64_t a, int64_t b) {
+    for (const Numbers& strides : operands) {
+      if (strides[a] == 0 || strides[b] == 0) continue;
+      if (strides[a] != strides[b]) return strides[a] > strides[b] ? 1 : -1;
+      if (shape[a] > shape[b]) return 1;
+    }
+    return 0;
+  };
+  Numbers dims = last_to_first(shape.size());
+  for (size_t i = 1; i < dims.size(); ++i) {
+    size_t at = i;
+    for (size_t before = i; before-- > 0;) {
+      const int order = comes_after(dims[before], dims[at]);
+      if (order < 0) break;
+      if (order == 0) continue;
+      std::swap(dims[before], dims[at]);
+      at = before;
+    }
+  }
+  return dims;
+}
+
+// Strides of a tensor without gaps whose dims follow each other so; T is int64_t or Dim.
+template <class List>
+List dense_strides(const List& shape, const Numbers& dims) {
+  List strides(shape.size());
+  typename List::value_type step = 1;
+  for (const int64_t d : dims) {
+    strides[d] = step;
+    if constexpr (std::is_same_v<List, Numbers>)
+      step *= std::max<int64_t>(shape[d], 1);
+    else
+      step = step * max(shape[d], Dim(1));
+  }
+  return strides;
+}
+
+bool same_but_for_ones(const Numbers& shape, const Numbers& a, const Numbers& b) {
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] != 1 && a[d] != b[d]) return false;
+  return true;
+}
+
+// The operand's strides under the dims of the result: 0 where it is broadcast.
+std::optional<Shape> broadcast_strides(const Operand& operand, const Shape& shape) {
+  Shape strides(shape.size(), Dim(0));
+  if (operand.shape.size() > shape.size()) return std::nullopt;
+  const size_t added = shape.size() - operand.shape.size();
+  for (size_t d = 0; d < operand.shape.size(); ++d) {
+    if (operand.shape[d] == shape[added + d])
+      strides[added + d] = operand.layout.strides[d];
+    else if (!(operand.shape[d] == Dim(1)))
+      return std::nullopt;
+  }
+  return strides;
 }
 
 }  // namespace
@@ -170,9 +248,56 @@ bool can_always_view(const Shape& from, const Shape& to) {
 }
 
 MemoryOrder joined(MemoryOrder a, MemoryOrder b) {
-  if (a == b) return a;
-  return a == MemoryOrder::scattered || b == MemoryOrder::scattered ? MemoryOrder::scattered
-                                                                    : MemoryOrder::unknown;
+  if (a == b || b == MemoryOrder::row_major) return a;
+  return a == MemoryOrder::row_major ? b : MemoryOrder::scattered;
+}
+
+std::optional<Layout> elementwise_layout(std::span<const Operand> operands, const Shape& shape,
+                                         bool casts) {
+  std::vector<Shape> strides;
+  bool alike = true;
+  for (const Operand& operand : operands) {
+    std::optional<Shape> read = broadcast_strides(operand, shape);
+    if (!read) return std::nullopt;
+    strides.push_back(*std::move(read));
+    alike = alike && operand.shape == shape && operand.layout.ones_known;
+  }
+  std::vector<const Shape*> shapes = {&shape};
+  for (const Shape& each : strides) shapes.push_back(&each);
+  Bindings large;
+  int64_t size = 100;
+  for (const std::string& symbol : symbols_of(shapes))
+    if (!large.bind(symbol, ++size).ok()) return std::nullopt;
+  std::vector<Numbers> numbers;
+  for (const Shape* each : shapes) {
+    numbers.emplace_back();
+    for (const Dim& dim : *each) {
+      const Result<int64_t> value = dim.evaluate(large);
+      numbers.back().push_back(value.ok() ? *value : 1);
+    }
+  }
+  const Numbers dims = walked_dims(numbers[0], std::span(numbers).subspan(1));
+  bool ones_known = alike;
+  const auto is_so = [&](const std::vector<Numbers>& of) {
+    const Numbers& sizes = of[0];
+    if (total_of(sizes) == 0) return true;
+    const std::span<const Numbers> read = std::span(of).subspan(1);
+    // A cast makes a tensor of its own, without zeros among its strides.
+    for (const Numbers& each : read)
+      for (size_t d = 0; d < sizes.size() && casts && read.size() > 1; ++d)
+        if (each[d] == 0 && sizes[d] != 1) return false;
+    const Numbers wanted = dense_strides(sizes, dims);
+    const Numbers found = dense_strides(sizes, walked_dims(sizes, read));
+    // Row-major operands, and those of the same strides, are not sorted.
+    const Numbers plain = dense_strides(sizes, last_to_first(sizes.size()));
+    for (const Numbers& each : read)
+      ones_known =
+          ones_known && each == found && (found == plain || !same_but_for_ones(sizes, each, plain));
+    ones_known = ones_known && found == wanted;
+    return same_but_for_ones(sizes, found, wanted);
+  };
+  if (for_all_sizes(std::span<const Shape* const>(shapes), is_so) != true) return std::nullopt;
+  return Layout{dense_strides(shape, dims), 0, ones_known};
 }
 
 std::optional<Layout> viewed(const Layout& layout, const Shape& from, const Shape& to) {

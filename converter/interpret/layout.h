@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 
 #include "converter/interpret/scalar.h"
 
@@ -13,12 +14,14 @@ namespace hg::convert {
 struct Layout {
   Shape strides;  // in elements
   Dim offset = 0;
+  bool ones_known = true;  // strides of dims of size 1 are torch's, too
 };
 
 // What is known of the order of elements, where control flow gives one of several tensors.
 enum class MemoryOrder {
   unknown,
   row_major,  // whichever it is
+  gapped,     // what is computed from its elements alone is row-major, whichever it is
   scattered,  // one of them has gaps or another order, for some sizes at least
 };
 MemoryOrder joined(MemoryOrder a, MemoryOrder b);
@@ -35,6 +38,16 @@ Scalar is_row_major_at(const Layout& layout, const Shape& shape);
 bool can_always_view(const Shape& from, const Shape& to);
 std::optional<bool> can_view(const Layout& layout, const Shape& from, const Shape& to);
 Scalar can_view_at(const Layout& layout, const Shape& from, const Shape& to);
+// A tensor that an elementwise op reads.
+struct Operand {
+  Layout layout;
+  Shape shape;
+};
+// The layout of what an elementwise op makes of them: its dims lie as those of the first operand
+// that tells two of them apart. `casts`: some may be cast to another dtype before. None when sizes
+// decide.
+std::optional<Layout> elementwise_layout(std::span<const Operand> operands, const Shape& shape,
+                                         bool casts);
 // The layout of a reshape that shares memory; none when the sizes are too symbolic to tell.
 std::optional<Layout> viewed(const Layout& layout, const Shape& from, const Shape& to);
 

@@ -68,7 +68,11 @@ bool is_contiguous(NodeCall& call) {
 
 Shape strides_of(NodeCall& call) {
   const auto& tensor = std::get<TensorRef>(call.at(0).value);
-  return layout_of(call, tensor).strides;
+  Layout layout = layout_of(call, tensor);
+  if (!layout.ones_known)
+    throw Refusal{"the strides of a tensor are asked for of which not all are known",
+                  "ask those of a contiguous clone()"};
+  return layout.strides;
 }
 
 bool stride(NodeCall& call) {

@@ -63,7 +63,7 @@ void logit(Call& call) {
   call.returns(call.has("eps") ? hg::logit(x, call.real("eps")) : hg::logit(x));
 }
 
-constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
+constexpr SharedTraits kShared = {.layout = ResultLayout::elementwise};
 constexpr Row kRows[] = {
     {"aten::relu", relu},
     {"aten::relu6", relu6},
@@ -75,7 +75,7 @@ constexpr Row kRows[] = {
     {"aten::silu", plain},
     {"aten::mish", plain},
     {"aten::softplus", softplus},
-    {"aten::log_sigmoid", plain},
+    {.op = "aten::log_sigmoid", .run = plain, .layout = ResultLayout::row_major},
     {"aten::hardtanh", hardtanh_of},
     {"aten::hardsigmoid", plain},
     {"aten::hardswish", plain},

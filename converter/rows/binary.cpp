@@ -162,7 +162,7 @@ void ldexp(Call& call) {
                convert::cast(power, keep ? x.dtype() : dtype));
 }
 
-constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
+constexpr SharedTraits kShared = {.layout = ResultLayout::elementwise};
 constexpr Row kRows[] = {
     {.op = "aten::add",
      .run = add,

@@ -15,7 +15,7 @@ void test(Call& call) {
 constexpr char kEq[] = "eq", kNe[] = "ne", kLt[] = "lt", kLe[] = "le", kGt[] = "gt", kGe[] = "ge";
 constexpr char kAnd[] = "logical_and", kOr[] = "logical_or", kXor[] = "logical_xor";
 
-constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
+constexpr SharedTraits kShared = {.layout = ResultLayout::elementwise};
 constexpr Row kRows[] = {
     {.op = "aten::eq",
      .run = test<kEq>,

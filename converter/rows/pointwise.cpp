@@ -88,7 +88,7 @@ void isclose(Call& call) {
   call.returns(logical_or(close, logical_and(isfinite(actual), le(actual, allowed))));
 }
 
-constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
+constexpr SharedTraits kShared = {.layout = ResultLayout::elementwise};
 constexpr Row kRows[] = {
     {"aten::where.self", where_of, OnComplex::parts},
     {"aten::where.ScalarSelf", where_of, OnComplex::parts},

@@ -152,11 +152,13 @@ struct OnComplex {
 
 // The memory layout of the tensors that `run` makes, in torch; views say theirs themselves.
 enum class ResultLayout : uint8_t {
-  unsaid,     // what the rows of the table share; `unknown` where they share nothing
-  unknown,    // permuted for some arguments, as results of attention are, or never looked at
-  kept,       // row-major where all tensors among the arguments are
-  row_major,  // row-major whatever the arguments are
-  copied,     // row-major where the result is a copy and not a view
+  unsaid,       // what the rows of the table share; `unknown` where they share nothing
+  unknown,      // permuted for some arguments, as results of attention are, or never looked at
+  kept,         // row-major where all tensors among the arguments are
+  elementwise,  // dims lie as in the tensors among the arguments, of which the first that tells
+                // decides
+  row_major,    // row-major whatever the arguments are
+  copied,       // row-major where the result is a copy and not a view
   padded,  // row-major where constants pad other than 4 and 5 dims, which keep channels last; else
            // `kept`
 };

@@ -102,7 +102,7 @@ void radians_to_degrees(Call& call) {
   call.returns(call.promoted({"self"}, true)[0] * (180 / std::numbers::pi));
 }
 
-constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
+constexpr SharedTraits kShared = {.layout = ResultLayout::elementwise};
 constexpr Row kRows[] = {
     {.op = "aten::neg",
      .run = same_function,

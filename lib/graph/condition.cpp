@@ -18,11 +18,29 @@ struct Words {
   bool is_or = false;  // needs parentheses inside of an `and`
 };
 
-// left OP right, of which left - right is `difference`, without negative terms on either side. None
-// where a side would be a choice, too.
+bool is_truth(const Dim& dim) { return dim.lower_bound() >= 0 && dim.upper_bound() <= 1; }
+
+// The operands of nested min or max.
+void collect_operands(Kind kind, const Dim& dim, std::vector<Dim>& operands) {
+  const Atom* const atom = single_atom(dim);
+  if (atom == nullptr || atom->kind != kind) return operands.push_back(dim);
+  collect_operands(kind, atom->a, operands);
+  collect_operands(kind, atom->b, operands);
+}
+
+// One more of what an `and`, or an `or`, joins.
+void append(Words& all, const Words& words) {
+  if (!all.text.empty()) all.text += all.is_or ? " or " : " and ";
+  all.text += words.is_or && !all.is_or ? str_cat("(", words.text, ")") : words.text;
+}
+
+std::optional<Words> comparison_of_choice(const Dim& difference, std::string_view op);
+
+// left OP right, of which left - right is `difference`, without negative terms on either side.
 std::optional<Words> comparison(const Dim& difference, std::string_view op) {
   for (const Atom* atom : post_order(difference))
-    if (atom->kind == Kind::min || atom->kind == Kind::max) return std::nullopt;
+    if (atom->kind == Kind::min || atom->kind == Kind::max)
+      return comparison_of_choice(difference, op);
   Dim left, right;
   for (const auto& [product, coefficient] : DimAlgebra::sum(difference))
     (coefficient > 0 ? left : right) =
@@ -32,14 +50,38 @@ std::optional<Words> comparison(const Dim& difference, std::string_view op) {
   return Words{str_cat(left, " ", op, " ", right)};
 }
 
-bool is_truth(const Dim& dim) { return dim.lower_bound() >= 0 && dim.upper_bound() <= 1; }
-
-// The operands of nested min or max.
-void collect_operands(Kind kind, const Dim& dim, std::vector<Dim>& operands) {
-  const Atom* const atom = single_atom(dim);
-  if (atom == nullptr || atom->kind != kind) return operands.push_back(dim);
-  collect_operands(kind, atom->a, operands);
-  collect_operands(kind, atom->b, operands);
+// The same for max(a, b) + c, of which each operand is compared: max(n, m) < 4 is n < 4 and m < 4.
+// Whether it equals 0 is known where one operand does: max(n, m) == n is m <= n.
+std::optional<Words> comparison_of_choice(const Dim& difference, std::string_view op) {
+  const auto sum = DimAlgebra::sum(difference);
+  const auto found = std::find_if(sum.begin(), sum.end(), [](const auto& each) {
+    const Kind kind = each.product[0]->kind;
+    return each.product.size() == 1 && (each.coefficient == 1 || each.coefficient == -1) &&
+           (kind == Kind::min || kind == Kind::max);
+  });
+  if (found == sum.end()) return std::nullopt;
+  const Dim choice = of_atom(found->product[0]), rest = difference - choice * found->coefficient;
+  const Kind kind = found->product[0]->kind;
+  const bool is_max = (kind == Kind::max) == (found->coefficient == 1);
+  std::vector<Dim> operands;
+  collect_operands(kind, choice, operands);
+  for (Dim& operand : operands) operand = operand * found->coefficient + rest;
+  bool is_or = !is_max;
+  if (op == "==" || op == "!=") {
+    if (std::erase(operands, Dim(0)) == 0) return std::nullopt;
+    is_or = op == "!=";
+    if (is_max == is_or)
+      for (Dim& operand : operands) operand = -operand;
+    op = is_or ? "<" : "<=";
+  }
+  if (operands.empty()) return std::nullopt;
+  Words all{"", is_or};
+  for (const Dim& operand : operands) {
+    const auto words = operand.is_constant() ? std::nullopt : comparison(operand, op);
+    if (!words) return std::nullopt;
+    append(all, *words);
+  }
+  return all;
 }
 
 // Whether the size, which is never negative, is above 0, or is 0 where `holds` is false.
@@ -65,8 +107,7 @@ std::optional<Words> joined(std::span<const Dim> terms, bool holds, bool is_or) 
     if (term == Dim(1)) continue;  // the end of a min
     const auto words = is_truth(term) ? words_of(term, holds) : is_positive(term, holds);
     if (!words) return std::nullopt;
-    if (!all.text.empty()) all.text += is_or ? " or " : " and ";
-    all.text += words->is_or && !is_or ? str_cat("(", words->text, ")") : words->text;
+    append(all, *words);
   }
   return all;
 }

@@ -165,3 +165,18 @@ class Raises(nn.Module):
         for i in range(x.size(0)):
             assert bool(y[i].sum() > -1000), "too small"
         return y
+
+
+@case(sizes="2,3")
+class ResultsThatTheInterpreterLoses(nn.Module):
+    """One of two names of a tensor is None there, and the next round finds it so."""
+
+    def forward(self, x: T):
+        a = x * 2
+        b = x * 3
+        for _ in range(x.size(0) - 1):
+            a = a + b
+            b = (a - 1.5) + a
+            for _ in range(4):
+                a = b
+        return b, a

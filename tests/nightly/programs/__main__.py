@@ -4,6 +4,7 @@
     python3 tests/nightly/programs --hg-bin build/bin --count 20000 --seed 1 --jobs 2
     python3 tests/nightly/programs --hg-bin build/bin --count 20000 --traced
     python3 tests/nightly/programs --hg-bin build/bin --count 20000 --exported
+    python3 tests/nightly/programs --hg-bin build/bin --count 20000 --single
 
 Every program is scripted, traced at one size with --traced, or exported with --exported, converted with symbolic
 sizes, and run at sizes 0, 1, 2, 3 and 6 with inputs that are small, large, negated and zero. Its verdict:
@@ -46,7 +47,7 @@ from shrink import script, shrink
 
 def judge_all(seeds: list[str], options: argparse.Namespace, root: Path):
     """Verdicts as they come."""
-    programs = [generate(seed, options.traced, options.exported) for seed in seeds]
+    programs = [generate(seed, options.traced, options.exported, options.single) for seed in seeds]
     for index, verdict in judge_apart(programs, root, options.hg_bin, options.jobs):
         yield seeds[index], programs[index], verdict
 
@@ -85,6 +86,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--traced", action="store_true", help="programs that jit.trace takes, with open sizes")
     parser.add_argument("--exported", action="store_true", help="the same as programs of torch.export, with open sizes")
+    parser.add_argument("--single", action="store_true", help="programs of one op, of any dtype")
     parser.add_argument("--json", type=Path, help="writes the verdicts to this file")
     parser.add_argument("--reasons", type=int, default=12, help="reasons to print of each kind")
     parser.add_argument("--shrink", type=int, default=8, help="findings to shrink, one of each reason first")

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, replace
 
 import statements
+from operators import operator
 from scope import Impossible, Number, Scope, Tensor
 
 FIRST = {("f32", ("n",)): 3, ("f32", ("n", "4")): 9, ("f32", ("n", "k")): 3, ("i64", ("n",)): 2, ("i64", ("n", "3")): 1,
@@ -29,13 +30,13 @@ class Program:
         return [] if self.exported else [f"{dtype}[{','.join(dims)}]" for dtype, dims in self.inputs]
 
 
-def generate(seed: str, traced: bool = False, exported: bool = False) -> Program:
+def generate(seed: str, traced: bool = False, exported: bool = False, single: bool = False) -> Program:
     attempt = 0
     while True:
         rng = random.Random(f"{seed}/{attempt}")
         attempt += 1
         try:
-            return replace(write_program(rng, traced or exported), exported=exported)
+            return replace(write_single(rng, traced or exported) if single else write_program(rng, traced or exported), exported=exported)
         except Impossible:
             continue
 
@@ -68,6 +69,18 @@ def write_program(rng: random.Random, traced: bool) -> Program:
            else f"return {', '.join([last, *seen])}")
     source = f"def forward({arguments}):\n" + "\n".join(s.lines) + "\n"
     return Program(source, tuple(inputs), traced)
+
+
+def write_single(rng: random.Random, traced: bool) -> Program:
+    """One op on two tensors of one dtype and shape, that of `y` perhaps of one less."""
+    s = Scope(rng, traced)
+    dtype = s.weighted({"f32": 4, "i64": 4, "f64": 1, "i32": 2, "f16": 1, "u8": 2, "i16": 1, "i8": 1.5})
+    dims = s.weighted({("n",): 3, ("n", "4"): 3, ("2", "n", "3"): 2, ("n", "k"): 1, (): 1})
+    for name in "xy":
+        s.names[name] = Tensor(dtype, dims)
+    kind = s.names["x"]
+    text = operator(s, kind, "x", s.pick("xyy"), s.pick(["(x > 0)", "(y > x)", "(y != 0)", "(x % 2 == 0)", "(x.abs() > 2)"]))
+    return Program(f"def forward(x: Tensor, y: Tensor):\n    return {text}\n", ((dtype, dims), (dtype, dims)), traced)
 
 
 def results(s: Scope):

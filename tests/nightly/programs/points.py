@@ -12,7 +12,8 @@ from generate import Program
 
 # Powers of two, and data in quarters: sums and products of a few are exact in any order.
 SMALL, LARGE = 1 / 128, 128.0
-DTYPES = {"f32": np.float32, "i64": np.int64}
+DTYPES = {"f32": np.float32, "i64": np.int64, "f64": np.float64, "f16": np.float16, "i32": np.int32, "i16": np.int16, "i8": np.int8,
+          "u8": np.uint8}
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,11 @@ def points_of(program: Program) -> list[Point]:
 def array(which: int, dtype: str, dims: tuple[str, ...], point: Point) -> np.ndarray:
     sizes = point.sizes(dims)
     rng = np.random.default_rng([which, point.n, point.m, point.k, len(sizes)])
-    data = rng.integers(-16, 17, sizes)
-    if dtype == "i64":
-        return (data // 3 * (point.scale if abs(point.scale) != SMALL else 1)).astype(np.int64)
-    return (data / 4 * point.scale).astype(np.float32)
+    data = np.asarray(rng.integers(-16, 17, sizes))
+    kind = DTYPES[dtype]
+    if np.issubdtype(kind, np.integer):  # those that are too large for it wrap around
+        return np.asarray(data // 3 * (point.scale if abs(point.scale) != SMALL else 1)).astype(np.int64).astype(kind)
+    return np.asarray(data / 4 * point.scale).astype(kind)
 
 
 def arrays(program: Program, point: Point) -> list[np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import scalars
+from operators import operator
 from scope import Impossible, Listing, Mapping, Pair, Scope, Tensor
 from views import view
 
@@ -131,7 +132,7 @@ def tensor(s: Scope, want: Tensor, depth: int = 2) -> str:
         return s.pick(names) if names else base(s, want)
     a = lambda: tensor(s, want, depth - 1)  # noqa: E731
     options = {"name": 3 if names else 0, "unary": 4, "binary": 6, "number": 5, "where": 1.5, "choice": 0.5, "view": 2.5,
-               "broadcast": 2, "reduction": 2, "cast": 0.7, "index": 0.7, "element": 2, "factory": 0.5}
+               "broadcast": 2, "reduction": 2, "cast": 0.7, "index": 0.7, "element": 2, "factory": 0.5, "operator": 3}
     if unknown:
         options = {key: options[key] for key in ("name", "unary", "number", "element")}
     for _ in range(8):
@@ -149,6 +150,8 @@ def tensor(s: Scope, want: Tensor, depth: int = 2) -> str:
                     f"({a()} {s.pick(['+', '-', '*'])} {scalars.integer(s, 0)})"
             if what == "where":
                 return f"torch.where({mask(s, want.dims)}, {a()}, {a()})"
+            if what == "operator" and names:  # on variables, which the texts name several times
+                return operator(s, want, s.pick(names), s.pick(names), mask(s, want.dims))
             if what == "choice":
                 return f"({a()} if {scalars.truth(s, 0)} else {a()})"
             if what == "view":
