@@ -35,8 +35,8 @@ TEST(Condition, ReadsAsWords) {
   EXPECT_EQ(words(equal(max(n, m), n)), "m <= n");
   EXPECT_EQ(words(equal(max(n, m), n), false), "n < m");
   EXPECT_EQ(words(equal(min(n, m) + 1, n + 1)), "n <= m");
-  EXPECT_EQ(words(less(max(n, m), 4)), "n < 4 and m < 4");
-  EXPECT_EQ(words(less(min(n, m), 4)), "n < 4 or m < 4");
+  EXPECT_EQ(words(less(max(n, m), 4)), "m < 4 and n < 4");
+  EXPECT_EQ(words(less(min(n, m), 4)), "m < 4 or n < 4");
   EXPECT_EQ(words(equal(max(n, m), 4)), "none");
   EXPECT_EQ(words(n), "none");
   EXPECT_EQ(words(mod(n, 2)), "none");

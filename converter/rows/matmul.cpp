@@ -304,11 +304,11 @@ void kron(Call& call) {
 
 constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
-    {"aten::cross", cross},
-    {"aten::linalg_cross", cross},
+    {.op = "aten::cross", .run = cross, .layout = ResultLayout::row_major},
+    {.op = "aten::linalg_cross", .run = cross, .layout = ResultLayout::row_major},
     {"aten::kron", kron, OnComplex::product},
-    {"aten::matmul", matmul_row, OnComplex::product},
-    {"aten::linalg_matmul", matmul_row, OnComplex::product},
+    {"aten::matmul", matmul_row, OnComplex::product, ResultLayout::row_major},
+    {"aten::linalg_matmul", matmul_row, OnComplex::product, ResultLayout::row_major},
     {"aten::__rmatmul__", matmul_row},
     {"aten::mm", mm, OnComplex::product, ResultLayout::row_major},
     {"aten::bmm", mm, OnComplex::product, ResultLayout::row_major},
@@ -329,7 +329,7 @@ constexpr Row kRows[] = {
     {"aten::chain_matmul", multi_dot, OnComplex::product},
     {"aten::linalg_multi_dot", multi_dot, OnComplex::product},
     {"aten::bilinear", bilinear},
-    {"aten::cdist", cdist},
+    {.op = "aten::cdist", .run = cdist, .layout = ResultLayout::row_major},
     {"aten::_cdist_forward", cdist},
     {"aten::linalg_vecdot", vecdot},
     {"aten::matrix_power", matrix_power},

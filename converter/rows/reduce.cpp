@@ -246,9 +246,9 @@ void sum_to_size(Call& call) {
   call.returns(hg::reshape(sum(x, dims, true), to));
 }
 
-constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
+constexpr SharedTraits kShared = {.layout = ResultLayout::row_major};
 constexpr Row kRows[] = {
-    {"aten::sum_to_size", sum_to_size},
+    {.op = "aten::sum_to_size", .run = sum_to_size, .layout = ResultLayout::kept},
     {.op = "aten::sum",
      .run = sum_of,
      .complex = OnComplex::parts,
@@ -257,7 +257,7 @@ constexpr Row kRows[] = {
     {"aten::nansum", nansum},
     {.op = "aten::prod", .run = prod_of, .fold = {fold::reduce, "mul"}},
     {"aten::mean", mean_of, OnComplex::parts},
-    {"aten::nanmean", nanmean},
+    {.op = "aten::nanmean", .run = nanmean, .layout = ResultLayout::kept},
     {"aten::amax", amax_of},
     {"aten::amin", amin_of},
     {"aten::aminmax", aminmax},
@@ -278,9 +278,9 @@ constexpr Row kRows[] = {
     {"aten::count_nonzero", count_nonzero, OnComplex::magnitudes},
     {"aten::norm", norm_of, OnComplex::magnitudes},
     {"aten::linalg_vector_norm", vector_norm, OnComplex::magnitudes},
-    {"aten::linalg_matrix_norm", matrix_norm},
+    {.op = "aten::linalg_matrix_norm", .run = matrix_norm, .layout = ResultLayout::kept},
     {"aten::linalg_norm", linalg_norm},
-    {"aten::frobenius_norm", frobenius_norm},
+    {.op = "aten::frobenius_norm", .run = frobenius_norm, .layout = ResultLayout::kept},
     {"aten::dist", dist},
 };
 constexpr auto kTable = rows_with(kShared, kRows);

@@ -52,14 +52,14 @@ void diff(Call& call) {
   call.returns(x);
 }
 
-constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
+constexpr SharedTraits kShared = {.layout = ResultLayout::row_major};
 constexpr Row kRows[] = {
     {"aten::cumsum", cumsum_of, OnComplex::parts},
     {"aten::cumprod", cumprod_of},
     {"aten::cummax", cummax_of},
     {"aten::cummin", cummin_of},
     {"aten::logcumsumexp", logcumsumexp_of},
-    {"aten::diff", diff, OnComplex::parts},
+    {"aten::diff", diff, OnComplex::parts, ResultLayout::kept},
 };
 constexpr auto kTable = rows_with(kShared, kRows);
 

@@ -130,11 +130,11 @@ void masked_scatter(Call& call) {
 }
 
 constexpr Row kRows[] = {
-    {"aten::scatter", scatter},
-    {"aten::scatter_add", scatter_add, OnComplex::parts},
-    {"aten::scatter_reduce", scatter_reduce},
-    {"aten::index_add", index_add, OnComplex::parts},
-    {"aten::index_copy", index_copy, OnComplex::parts},
+    {.op = "aten::scatter", .run = scatter, .layout = ResultLayout::row_major},
+    {"aten::scatter_add", scatter_add, OnComplex::parts, ResultLayout::row_major},
+    {.op = "aten::scatter_reduce", .run = scatter_reduce, .layout = ResultLayout::row_major},
+    {"aten::index_add", index_add, OnComplex::parts, ResultLayout::row_major},
+    {"aten::index_copy", index_copy, OnComplex::parts, ResultLayout::row_major},
     {"aten::index_reduce", index_reduce},
     {"aten::index_fill", index_fill, OnComplex::parts},
     {"aten::masked_fill", masked_fill, OnComplex::parts, ResultLayout::row_major},

@@ -53,6 +53,7 @@ void quantile_of(Call& call, bool skip_nan) {
   const Item* given = call.find("q");
   Value q = given != nullptr && given->is_number() ? g.scalar(call.real("q"), x.dtype())
                                                    : call.tensor("q");
+  for (const Dim& size : x.shape()) g.guard(size, Relation::ne, 0, "a quantile of no elements");
   const std::string kind = call.string("interpolation", "linear");
   const bool flat = !call.has("dim");
   const bool keepdim = call.flag("keepdim", false);
@@ -128,15 +129,18 @@ void quantile(Call& call) { quantile_of(call, false); }
 void nanquantile(Call& call) { quantile_of(call, true); }
 
 constexpr Row kRows[] = {
-    {.op = "aten::sort", .run = sort_of, .script = {lists::sort}},
-    {"aten::argsort", argsort},
-    {"aten::msort", msort},
-    {"aten::topk", topk_of},
-    {"aten::kthvalue", kthvalue_of},
-    {"aten::median", median_of},
-    {"aten::median.dim", median_dim},
-    {"aten::nanmedian", nanmedian_of},
-    {"aten::nanmedian.dim", nanmedian_dim},
+    {.op = "aten::sort",
+     .run = sort_of,
+     .layout = ResultLayout::elementwise,
+     .script = {lists::sort}},
+    {.op = "aten::argsort", .run = argsort, .layout = ResultLayout::elementwise},
+    {.op = "aten::msort", .run = msort, .layout = ResultLayout::elementwise},
+    {.op = "aten::topk", .run = topk_of, .layout = ResultLayout::row_major},
+    {.op = "aten::kthvalue", .run = kthvalue_of, .layout = ResultLayout::row_major},
+    {.op = "aten::median", .run = median_of, .layout = ResultLayout::row_major},
+    {.op = "aten::median.dim", .run = median_dim, .layout = ResultLayout::row_major},
+    {.op = "aten::nanmedian", .run = nanmedian_of, .layout = ResultLayout::row_major},
+    {.op = "aten::nanmedian.dim", .run = nanmedian_dim, .layout = ResultLayout::row_major},
     {"aten::mode", mode_of},
     {"aten::quantile", quantile},
     {"aten::nanquantile", nanquantile},

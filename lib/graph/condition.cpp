@@ -28,10 +28,15 @@ void collect_operands(Kind kind, const Dim& dim, std::vector<Dim>& operands) {
   collect_operands(kind, atom->b, operands);
 }
 
-// One more of what an `and`, or an `or`, joins.
-void append(Words& all, const Words& words) {
-  if (!all.text.empty()) all.text += all.is_or ? " or " : " and ";
-  all.text += words.is_or && !all.is_or ? str_cat("(", words.text, ")") : words.text;
+// What an `and`, or an `or`, joins.
+Words joined(std::span<const Words> parts, bool is_or) {
+  if (parts.size() == 1) return parts[0];
+  Words all{"", is_or};
+  for (const Words& part : parts) {
+    if (!all.text.empty()) all.text += is_or ? " or " : " and ";
+    all.text += part.is_or && !is_or ? str_cat("(", part.text, ")") : part.text;
+  }
+  return all;
 }
 
 std::optional<Words> comparison_of_choice(const Dim& difference, std::string_view op);
@@ -75,13 +80,13 @@ std::optional<Words> comparison_of_choice(const Dim& difference, std::string_vie
     op = is_or ? "<" : "<=";
   }
   if (operands.empty()) return std::nullopt;
-  Words all{"", is_or};
+  std::vector<Words> parts;
   for (const Dim& operand : operands) {
-    const auto words = operand.is_constant() ? std::nullopt : comparison(operand, op);
+    auto words = operand.is_constant() ? std::nullopt : comparison(operand, op);
     if (!words) return std::nullopt;
-    append(all, *words);
+    parts.push_back(*std::move(words));
   }
-  return all;
+  return joined(parts, is_or);
 }
 
 // Whether the size, which is never negative, is above 0, or is 0 where `holds` is false.
@@ -101,15 +106,15 @@ std::optional<Words> is_positive(const Dim& size, bool holds) {
 std::optional<Words> words_of(const Dim& term, bool holds);
 
 // The terms are 0 or 1; those of a min may be larger, too, which counts as 1.
-std::optional<Words> joined(std::span<const Dim> terms, bool holds, bool is_or) {
-  Words all{"", is_or};
+std::optional<Words> words_of_all(std::span<const Dim> terms, bool holds, bool is_or) {
+  std::vector<Words> parts;
   for (const Dim& term : terms) {
     if (term == Dim(1)) continue;  // the end of a min
-    const auto words = is_truth(term) ? words_of(term, holds) : is_positive(term, holds);
+    auto words = is_truth(term) ? words_of(term, holds) : is_positive(term, holds);
     if (!words) return std::nullopt;
-    append(all, *words);
+    parts.push_back(*std::move(words));
   }
-  return all;
+  return joined(parts, is_or);
 }
 
 std::optional<Words> words_of(const Dim& term, bool holds) {
@@ -121,7 +126,7 @@ std::optional<Words> words_of(const Dim& term, bool holds) {
   if (sum[0].product.size() > 1) {
     std::vector<Dim> factors;
     for (const AtomPtr& atom : sum[0].product) factors.push_back(of_atom(atom));
-    return joined(factors, holds, !holds);
+    return words_of_all(factors, holds, !holds);
   }
   const Kind kind = sum[0].product[0]->kind;
   if (kind != Kind::min && kind != Kind::max) return std::nullopt;
@@ -130,7 +135,7 @@ std::optional<Words> words_of(const Dim& term, bool holds) {
   const bool fits = std::all_of(operands.begin(), operands.end(), [&](const Dim& operand) {
     return kind == Kind::max ? is_truth(operand) : operand.lower_bound() >= 0;
   });
-  return fits ? joined(operands, holds, holds == (kind == Kind::max)) : std::nullopt;
+  return fits ? words_of_all(operands, holds, holds == (kind == Kind::max)) : std::nullopt;
 }
 
 }  // namespace

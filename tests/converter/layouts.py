@@ -69,7 +69,11 @@ torch.nan_to_num(a)|torch.logcumsumexp(a, 1)|torch.rot90(a, 1, (1, 2))|torch.mov
 torch.nn.functional.embedding((a > 0).long(), torch.ones(2, 3))|torch.bucketize(a, torch.ones(2))|torch.count_nonzero(a, 1)|torch.nn.functional.softmin(a, 1)
 torch.nn.functional.scaled_dot_product_attention(a, a, a)|torch.cdist(a, a)|torch.linalg.norm(a, dim=1)|torch.linalg.vector_norm(a, dim=2)|a.aminmax(dim=1)[0]
 torch.special.expit(a)|torch.bitwise_not((a > 0))|(a > 0) & (a < 1)|torch.isclose(a, a)|torch.heaviside(a, a)|a.kthvalue(1, 1)[0]|a.quantile(0.5, 1)
-torch.zeros([3, 4])|torch.arange(4)[:, None] + torch.zeros(3)|a.exp_()|a.clone().mul_(2)|a.bernoulli() * 0|torch.rand_like(a) * 0|a.nonzero()|a[a > 0]"""
+torch.zeros([3, 4])|torch.arange(4)[:, None] + torch.zeros(3)|a.exp_()|a.clone().mul_(2)|a.bernoulli() * 0|torch.rand_like(a) * 0|a.nonzero()|a[a > 0]
+a.cummin(1)[1]|a.topk(1, 1)[1]|a.kthvalue(1, 1)[1]|a.median(1, True)[1]|a.nanmedian(1, True)[0]|a.tile((2, 1, 1, 1))|a.repeat(2, 1, 1, 1)|a.repeat_interleave(2)|a.roll(1)|a.sort(0, descending=True)[0]|a.msort()
+a.scatter_add(1, torch.zeros_like(a).long(), a)|a.scatter_reduce(1, torch.zeros_like(a).long(), a, "amax")|a.index_copy(1, torch.tensor([0]), a[:, :1])|a.new_full([3, 4], 2)
+a.std(0, True)|a.amin(1, True)|a.sum()|a.std((1, 2))|a.norm()|a.norm(2, [1], True)|a.nansum(1)|torch.std_mean(a, 1)[1]|torch.var_mean(a, 1, keepdim=True)[0]|a.max(1, True)[1]
+a.matmul(torch.ones(4, 2))|torch.matmul(torch.ones(3), a)|torch.matmul(a[0], torch.ones(4))|torch.matmul(a.unsqueeze(1), a.mT)|torch.linalg.matmul(a, a.mT)|a.fliplr()|a.half()|a.int()|a.to(torch.int32)"""
 UNARY = [each for line in UNARY.splitlines() for each in line.split("|")]
 BINARY = """a + b|a - b|a * b|a / b|torch.maximum(a, b)|a > b|a == b|torch.where(a > 0, a, b)|torch.where(b > 0, a, b)|torch.pow(a, b)|torch.atan2(a, b)|a.double() + b
 a + b.double()|a.long() + b|a.long() // b.long().clamp(min=1)|a.long() / b.long()|torch.lerp(a, b, 0.5)|torch.lerp(a, b, a)|torch.addcmul(a, b, b)|torch.addcmul(b, a, b)

@@ -190,6 +190,51 @@ class ViewsOfWhatABranchMayTranspose(nn.Module):
         return y.view(-1)
 
 
+@case("f32[n,4]=1..2", exit=3, words="data decides how the tensor lies in memory")
+class ViewsOfWhatIsComputedFromThat(nn.Module):
+    def forward(self, x: T):
+        y = x.t()
+        if bool(x.sum() > 0):
+            y = x.t().contiguous()
+        return (y + 1).exp().view(-1)
+
+
+@case("f32[n,4]=-1..1")
+class ViewsOfWhatIsComputedFromSlices(nn.Module):
+    """What is computed from them has no gaps."""
+
+    def forward(self, x: T):
+        y = x[:, :2]
+        if bool(x.sum() > 0):
+            y = x[:, 2:]
+        return (y + 1).view(-1)
+
+
+@case(sizes="1,1")
+class ViewsOfWhatIsComputedFromTransposed(nn.Module):
+    """PyTorch raises for more than one row."""
+
+    def forward(self, x: T):
+        return (x.t() + 1).view(-1)
+
+
+@case("f32[n,3,4,5]", exit=3, words="decide whether the two share memory")
+class ReshapesOfAnotherMemoryFormat(nn.Module):
+    def forward(self, x: T):
+        y = x.clone(memory_format=torch.channels_last)
+        z = y.reshape(-1)
+        z.add_(1)
+        return y, z
+
+
+@case("f32[n,4,3]")
+class StridesOfWhatIsComputed(nn.Module):
+    def forward(self, x: T):
+        y = x.transpose(1, 2) * 2
+        z = y.sigmoid().cumsum(1)
+        return y.stride(1), y.flip(0).stride(2), z.stride(1), y.clone().stride(1), (z + y).stride(1)
+
+
 @case("f32[n,4]=-1..1")
 class ViewsThatAnyStridesAllow(nn.Module):
     def forward(self, x: T):

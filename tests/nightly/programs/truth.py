@@ -191,7 +191,10 @@ def difference(found: list[np.ndarray], wanted: list[np.ndarray]) -> str:
         with np.errstate(all="ignore"):
             a64, b64 = a.astype(np.float64), b.astype(np.float64)
             finite = b64[np.isfinite(b64)]
-            bound = 1e-4 * np.abs(b64) + 1e-5 * (np.abs(finite).max() if finite.size else 0) + 1e-7
+            largest = np.abs(finite).max() if finite.size else 0
+            bound = 1e-4 * np.abs(b64) + 1e-5 * largest + 1e-7
+            if a.dtype == np.float16:
+                bound = 4e-3 * np.abs(b64) + 1e-3 * largest
             close = (np.abs(a64 - b64) <= bound) | (a64 == b64) | (np.isnan(a64) & np.isnan(b64))
         if not close.all():
             return f"output {k} is {shown(a)} instead of {shown(b)}"
