@@ -92,7 +92,18 @@ TEST(Eager, DTypesArePromotedAsInPyTorch) {
   EXPECT_EQ(ex.where(*ones({2}, boolean), *ones({2}, i32), *ones({2}))->dtype(), f32);
   EXPECT_EQ(ex.lt(*ones({2}, i32), *ones({2}))->dtype(), boolean);
   EXPECT_EQ(ex.concat({*ones({2}, i32), *ones({3})})->dtype(), f32);
-  EXPECT_FALSE(ex.matmul(*ones({2, 2}), *ones({2, 2}, f64)).ok());  // nor in PyTorch
+  const Array whole = of_type<int64_t>({1, 2}, {2}), flags = *cast(of({0, 1}, {2}), boolean);
+  EXPECT_EQ(values_of(ex.mul(whole, 0.5)), (Floats{0.5, 1}));
+  EXPECT_EQ(values_of(ex.div(whole, 2)), (Floats{0.5, 1}));
+  EXPECT_EQ(ex.mul(*ones({2}, u8), 3)->dtype(), u8);
+  EXPECT_EQ(ex.add(flags, true)->dtype(), boolean);
+  EXPECT_EQ(ex.add(flags, 1)->dtype(), i64);
+  EXPECT_EQ(values_of<int64_t>(ex.where(flags, whole, 7)), (std::vector<int64_t>{7, 2}));
+  EXPECT_EQ(values_of(ex.where(flags, whole, 7.5)), (Floats{7.5, 2}));
+  EXPECT_EQ(values_of<int64_t>(ex.add(whole, int64_t{1} << 60)),
+            (std::vector<int64_t>{(int64_t{1} << 60) + 1, (int64_t{1} << 60) + 2}));
+  EXPECT_FALSE(ex.sub(flags, flags).ok());                          // nor in PyTorch
+  EXPECT_FALSE(ex.matmul(*ones({2, 2}), *ones({2, 2}, f64)).ok());  // nor there
   EXPECT_NE(refusal(ex.add(*ones({2}), *ones({3}, f64))).find("[3]"), std::string::npos);
 }
 
@@ -238,8 +249,8 @@ TEST(Eager, ErrorsNameBothShapes) {
   std::string why = refusal(ex.matmul(a, of_type<int64_t>({1, 2, 3}, {3, 1})));
   EXPECT_NE(why.find("f32"), std::string::npos) << why;
   EXPECT_NE(why.find("i64"), std::string::npos) << why;
-  why = refusal(ex.add(of_type<int64_t>({1}, {1}), 0.5));
-  EXPECT_NE(why.find("0.5"), std::string::npos) << why;
+  why = refusal(ex.bitwise_and(of_type<int64_t>({1}, {1}), 0.5));
+  EXPECT_NE(why.find("f32"), std::string::npos) << why;
   EXPECT_NE(refusal(ex.add(of_type<uint8_t>({1}, {1}), 300)).find("300"), std::string::npos);
   EXPECT_NE(refusal(ex.add(a, Array())).find("'b'"), std::string::npos);
   EXPECT_NE(refusal(ex.add(a, Tensor{nullptr, f32, {3}, {1}})).find("null"), std::string::npos);

@@ -67,7 +67,7 @@ TEST(Lazy, ExpressionsOfOneFormShareASession) {
   }
   EXPECT_EQ(lazy.counters().plans, 1);
   EXPECT_EQ(lazy.counters().runs, 5);
-  // One leaf in the place of two, another number, another shape: other forms.
+  // One leaf in the place of two, another shape: other forms; other numbers: one more plan.
   const Var a(scalar(7), lazy);
   EXPECT_EQ(number(a * a + a), 56);
   EXPECT_EQ(number(a * 2 + a), 21);
@@ -78,6 +78,50 @@ TEST(Lazy, ExpressionsOfOneFormShareASession) {
   Var b(scalar(1));
   EXPECT_EQ(number(b + 1), 2);
   EXPECT_EQ(number(*(b + 1).evaluated() + 1), 3);
+}
+
+// The first value of a number is a constant of the plan, all others are read by one more.
+TEST(Lazy, NumbersThatChangeArePlannedOnce) {
+  const Lazy lazy(SessionOptions{});
+  const Array data = array_of<float>({1, -2, 3}, {3});
+  Var w(array_of<float>({0, 0, 0}, {3}), lazy);
+  std::vector<double> expected(3);
+  for (int step = 0; step < 200; ++step) {
+    const double rate = 0.5 / (1 + step);
+    const Var x(data, lazy);
+    w = *(w - rate * grad(lazy::sum(lazy::square(w - x) * 0.5, {}), w)).evaluated();
+    for (size_t i = 0; i < 3; ++i) expected[i] -= rate * (expected[i] - numbers(data)[i]);
+  }
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(values(w)[i], expected[i], 1e-5);
+  EXPECT_LE(lazy.counters().plans, 3);  // of both values of rate, and of w alone
+
+  // Of each dtype that the number has in the expression; integers, too, and both at once.
+  const Var a(array_of<int64_t>({1, 2}, {2}), lazy), b(array_of<double>({1, 2}, {2}), lazy);
+  const int64_t before = lazy.counters().plans;
+  for (int k = 1; k < 50; ++k) {
+    const Var factor = k, shift = 1.0 / k;
+    EXPECT_EQ(values(a * factor), (Numbers{1.0 * k, 2.0 * k}));
+    const Numbers sum = values(b * factor + lazy::sum(a * factor, {}) + shift);
+    EXPECT_DOUBLE_EQ(sum[1], 5.0 * k + 1.0 / k);
+  }
+  EXPECT_EQ(lazy.counters().plans - before, 4);
+  // A number that was first within a dtype and then is not.
+  const Var small(array_of<uint8_t>({1}, {1}), lazy);
+  EXPECT_TRUE((small + 1).value().ok());
+  EXPECT_TRUE((small + 2).value().ok());
+  const Status large = (small + 300).value().status();
+  EXPECT_NE(large.message().find("300"), std::string_view::npos) << large.message();
+  EXPECT_TRUE((small + 3).value().ok());
+}
+
+TEST(Lazy, NumbersArePromotedAsInPyTorch) {
+  const Var a(array_of<int64_t>({1, 2}, {2}));
+  EXPECT_EQ((a * 2).dtype(), i64);
+  EXPECT_EQ((a * 2.0).dtype(), f32);
+  EXPECT_EQ((a / 2).dtype(), f32);
+  EXPECT_EQ((a * Var(array_of<double>({1}, {1}))).dtype(), f64);
+  EXPECT_EQ(values(a * 0.5), (Numbers{0.5, 1}));
+  EXPECT_EQ(values(lazy::where(lazy::gt(a, 1), a, 0)), (Numbers{0, 2}));
 }
 
 TEST(Lazy, CommonPartsRunOnce) {
@@ -165,9 +209,7 @@ TEST(Lazy, NumbersStandOnBothSides) {
   EXPECT_EQ(values(x / 2), (Numbers{1.5, 4}));
   EXPECT_EQ(values(-x * 2 + 1), (Numbers{-5, -15}));
   EXPECT_EQ(values(lazy::maximum(x, 5)), (Numbers{5, 8}));
-  const Var whole(array_of<int64_t>({1, 2}, {2}));
-  EXPECT_EQ((whole * 2.5).value().status().message(),
-            "the number 2.5 does not fit a tensor of i64");
+  EXPECT_EQ(values(2.5 * Var(array_of<int64_t>({1, 2}, {2}))), (Numbers{2.5, 5}));
 }
 
 TEST(Lazy, OpsArePure) {

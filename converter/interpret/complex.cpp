@@ -6,7 +6,7 @@
 #include <set>
 
 #include "converter/rows/complex.h"
-#include "converter/rows/promotion.h"
+#include "hg/promotion.h"
 
 namespace hg::convert {
 namespace {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 
-#include "converter/rows/promotion.h"
 #include "converter/rows/view.h"
+#include "hg/promotion.h"
 
 namespace hg::convert {
 namespace {

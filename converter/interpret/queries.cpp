@@ -2,7 +2,7 @@
 // What a script asks of its tensors and of its surroundings: sizes, dtypes, devices, modes.
 #include "converter/interpret/complex.h"
 #include "converter/interpret/script_ops.h"
-#include "converter/rows/promotion.h"
+#include "hg/promotion.h"
 
 namespace hg::convert {
 namespace {

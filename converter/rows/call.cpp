@@ -5,8 +5,8 @@
 #include "converter/interpret/alias.h"
 #include "converter/interpret/interpreter.h"
 #include "converter/interpret/script_ops.h"
-#include "converter/rows/promotion.h"
 #include "converter/rows/rows.h"
+#include "hg/promotion.h"
 
 namespace hg::convert {
 namespace rows {

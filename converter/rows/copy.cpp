@@ -6,6 +6,7 @@
 #include "converter/interpret/interpreter.h"
 #include "converter/interpret/script_ops.h"
 #include "converter/rows/view.h"
+#include "hg/promotion.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -16,14 +17,9 @@ using Values = std::vector<Value>;
 Values same_dtype(Call& call, std::string_view argument = "tensors") {
   Values values = call.tensors(argument);
   if (values.empty()) call.refuse(argument, "is empty");
-  // Tensors with dims count before those without, within a kind of number.
-  const auto kind = [](DType d) { return d == boolean ? 0 : is_float(d) ? 2 : 1; };
-  DType dims = boolean, scalars = boolean;
-  for (const Value& value : values) {
-    DType& of = value.rank() > 0 ? dims : scalars;
-    of = promote(of, value.dtype());
-  }
-  const DType dtype = kind(scalars) > kind(dims) ? promote(dims, scalars) : dims;
+  Promotion of;
+  for (const Value& value : values) of.add_tensor(value.dtype(), value.rank());
+  const DType dtype = of.result();
   for (Value& value : values) value = cast(value, dtype);
   return values;
 }

@@ -42,12 +42,17 @@ Result<ExecutorBase> ExecutorBase::create(const ExecutorOptions& options) {
   return ExecutorBase(std::move(body));
 }
 
+Status ExecutorBase::Body::unknown_op(std::string_view op) const {
+  Graph graph(*registry);
+  graph.calls(op, std::span<const Value>());
+  return graph.take_status();
+}
+
 Status ExecutorBase::run(std::string_view op, std::span<const Operand> inputs,
                          std::span<const Argument> attrs, std::span<Array> results, bool given) {
   HG_CHECK(body_ != nullptr && !body_->is_closed, op, ": the executor is closed");
-  const DType numbers = Body::dtype_of_numbers(inputs);
-  HG_TRY_ASSIGN(PlannedCall* const call, body_->planned(op, inputs, attrs, numbers));
-  return body_->execute(op, *call, inputs, numbers, results, given);
+  HG_TRY_ASSIGN(PlannedCall* const call, body_->planned(op, inputs, attrs));
+  return body_->execute(op, *call, inputs, results, given);
 }
 
 Result<Array> ExecutorBase::one(std::string_view op, std::span<const Operand> inputs,
@@ -60,10 +65,9 @@ Result<Array> ExecutorBase::one(std::string_view op, std::span<const Operand> in
 Result<std::vector<Array>> ExecutorBase::any(std::string_view op, std::span<const Operand> inputs,
                                              std::span<const Argument> attrs) {
   HG_CHECK(body_ != nullptr && !body_->is_closed, op, ": the executor is closed");
-  const DType numbers = Body::dtype_of_numbers(inputs);
-  HG_TRY_ASSIGN(PlannedCall* const call, body_->planned(op, inputs, attrs, numbers));
+  HG_TRY_ASSIGN(PlannedCall* const call, body_->planned(op, inputs, attrs));
   std::vector<Array> results(call->outputs.size());
-  HG_TRY(body_->execute(op, *call, inputs, numbers, results, false));
+  HG_TRY(body_->execute(op, *call, inputs, results, false));
   return results;
 }
 
@@ -87,11 +91,7 @@ Result<std::vector<Array>> ExecutorBase::call_named(std::string_view op,
                                                     std::span<Array> outs) {
   HG_CHECK(body_ != nullptr && !body_->is_closed, op, ": the executor is closed");
   const Op* const found = body_->registry->find(op);
-  if (found == nullptr) {
-    const std::string_view near = body_->registry->closest(op);
-    return unsupported("the op '", op, "' is not registered",
-                       near.empty() ? "" : str_cat("; did you mean '", near, "'?"));
-  }
+  if (found == nullptr) return body_->unknown_op(op);
   HG_TRY_ASSIGN(const std::vector<Attr> values, GraphAccess::normalize_attrs(*found, attrs));
   std::vector<std::vector<int64_t>> lists(values.size());
   std::vector<Argument> arguments;

@@ -17,20 +17,20 @@ namespace hg {
 struct ExecutorBase::Body {
   explicit Body(const ExecutorOptions& options) : options(options), cache(options.most_plans) {}
 
-  // The dtype that numbers among the inputs take.
-  static DType dtype_of_numbers(std::span<const Operand> inputs);
   // Appends an input to the key, or fails when it cannot be read.
-  Status describe(std::string_view op, std::span<const Operand> inputs, size_t i, DType numbers,
+  Status describe(std::string_view op, std::span<const Operand> inputs, size_t i,
                   CallKey& key) const;
   Result<PlannedCall*> planned(std::string_view op, std::span<const Operand> inputs,
-                               std::span<const Argument> attrs, DType numbers);
+                               std::span<const Argument> attrs);
   Result<PlannedCall> plan(std::string_view op, std::span<const Operand> inputs,
-                           std::span<const Argument> attrs, DType numbers) const;
-  static Value add_input(const Operand& input, const std::string& name, DType numbers, Graph& graph,
+                           std::span<const Argument> attrs) const;
+  static Value add_input(const Operand& input, const std::string& name, Graph& graph,
                          PlannedCall& call);
+  static std::vector<Value> add_inputs(const Op& op, std::span<const Operand> inputs, Graph& graph,
+                                       PlannedCall& call);
   static void choose_way(PlannedCall& call);
   Status execute(std::string_view op, PlannedCall& call, std::span<const Operand> inputs,
-                 DType numbers, std::span<Array> results, bool given);
+                 std::span<Array> results, bool given);
   Status read_numbers(std::string_view op, std::span<const Operand> inputs, DType dtype);
   Status run_general(PlannedCall& call, std::span<const Operand> inputs, std::span<Array> results,
                      bool given);
@@ -43,6 +43,8 @@ struct ExecutorBase::Body {
                        bool given);
   // The tensor of an input as the program takes it.
   ConstTensor tensor_of(std::span<const Operand> inputs, size_t i) const;
+  // Fails: the registry has no such op.
+  Status unknown_op(std::string_view op) const;
   // "input 'weight' of linear"
   std::string input_label(std::string_view op, size_t i) const;
   Status check_out(std::string_view op, const PlannedCall::Output& output, const Array& out) const;

@@ -79,6 +79,7 @@ struct PlannedCall {
   std::vector<size_t> operands;  // by input of the program: which one of the call
   std::vector<int64_t> extents;  // by input of the program: of one given as a line; else -1
   std::vector<Output> outputs;
+  DType numbers = f32;  // of the numbers among the inputs
   bool is_random = false;
   bool is_read_in_place = true;  // no input has to be copied first
   // Addresses of the call at hand, by input and by output of the program.

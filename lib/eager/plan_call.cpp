@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "hg/promotion.h"
 #include "lib/eager/executor.h"
 #include "lib/graph/access.h"
 
@@ -20,40 +21,6 @@ bool is_contiguous(const Sizes& shape, const Sizes& strides) {
   return dense;
 }
 
-// bool, integers, floats.
-int standing(DType dtype) { return dtype == boolean ? 0 : is_integer(dtype) ? 1 : 2; }
-
-// torch's result_type of tensors: those without dims only count where they stand higher than all
-// that have some. Nothing where there is none for these inputs.
-std::optional<DType> common_dtype(std::span<const Value> values) {
-  std::optional<DType> of[2];  // without dims, with dims
-  for (const Value& value : values) {
-    if (!value) continue;
-    if (is_complex(value.dtype())) return {};
-    std::optional<DType>& known = of[value.rank() > 0];
-    known = known ? promote(*known, value.dtype()) : value.dtype();
-  }
-  if (!of[0] || !of[1]) return of[0] ? of[0] : of[1];
-  return standing(*of[0]) > standing(*of[1]) ? promote(*of[0], *of[1]) : *of[1];
-}
-
-// The inputs of an op that takes one dtype, in the one that they have in common. A condition stays.
-bool promote_inputs(const Op& op, std::vector<Value>& values) {
-  const uint32_t alike = kElementwise | kConcatenation;
-  if ((op.def.traits & alike) == 0) return false;
-  const size_t first = op.signature.find_input("condition") == 0 ? 1 : 0;
-  if (values.size() <= first) return false;
-  const std::span<Value> own = std::span(values).subspan(first);
-  const std::optional<DType> common = common_dtype(own);
-  bool changes = false;
-  for (Value& value : own) {
-    if (!common || !value || value.dtype() == *common) continue;
-    value = value.graph()->call("cast", {value}, {{"dtype", *common}});
-    changes = true;
-  }
-  return changes;
-}
-
 }  // namespace
 
 std::string ExecutorBase::Body::input_label(std::string_view op, size_t i) const {
@@ -64,20 +31,14 @@ std::string ExecutorBase::Body::input_label(std::string_view op, size_t i) const
   return str_cat(op, ": input '", names[std::min(i, names.size() - 1)].name, "'");
 }
 
-DType ExecutorBase::Body::dtype_of_numbers(std::span<const Operand> inputs) {
-  for (const Operand& input : inputs)
-    if (input.kind_ == Operand::Kind::tensor) return input.dtype_;
-  return f32;
-}
-
 Status ExecutorBase::Body::describe(std::string_view op, std::span<const Operand> inputs, size_t i,
-                                    DType numbers, CallKey& key) const {
+                                    CallKey& key) const {
   const Operand& input = inputs[i];
   const auto kind = static_cast<uint64_t>(input.kind_);
   if (input.failed_ != nullptr) [[unlikely]]
     return input.failed_->status();
   if (input.kind_ != Operand::Kind::tensor) {
-    key.add(kind | static_cast<uint64_t>(numbers) << 8);
+    key.add(kind | static_cast<uint64_t>(input.number_.kind) << 8);
     return {};
   }
   const Sizes& shape = *input.shape_;
@@ -98,28 +59,28 @@ Status ExecutorBase::Body::describe(std::string_view op, std::span<const Operand
 
 Result<PlannedCall*> ExecutorBase::Body::planned(std::string_view op,
                                                  std::span<const Operand> inputs,
-                                                 std::span<const Argument> attrs, DType numbers) {
+                                                 std::span<const Argument> attrs) {
   CallKey key;
   key.add(op);
   for (const Argument& attr : attrs) key.add(attr.value);
   key.add(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) HG_TRY(describe(op, inputs, i, numbers, key));
+  for (size_t i = 0; i < inputs.size(); ++i) HG_TRY(describe(op, inputs, i, key));
   const uint64_t hash = key.hash();
   if (PlannedCall* const known = cache.find(key.words(), hash)) [[likely]] {
     ++counters.hits;
     return known;
   }
-  HG_TRY_ASSIGN(PlannedCall call, plan(op, inputs, attrs, numbers));
+  HG_TRY_ASSIGN(PlannedCall call, plan(op, inputs, attrs));
   ++counters.plans;
   return &cache.add(key.words(), hash, std::move(call));
 }
 
 // An input with gaps is its memory as a line, looked at with its strides, so that kernels that take
 // strides read it where it lies; negative strides are copied.
-Value ExecutorBase::Body::add_input(const Operand& input, const std::string& name, DType numbers,
-                                    Graph& graph, PlannedCall& call) {
+Value ExecutorBase::Body::add_input(const Operand& input, const std::string& name, Graph& graph,
+                                    PlannedCall& call) {
   call.extents.push_back(-1);
-  if (input.kind_ == Operand::Kind::number) return graph.input(name, numbers, {});
+  if (input.kind_ == Operand::Kind::number) return graph.input(name, call.numbers, {});
   const Sizes &shape = *input.shape_, &strides = *input.strides_;
   const bool is_dense = is_contiguous(shape, strides);
   const bool is_backwards =
@@ -135,35 +96,43 @@ Value ExecutorBase::Body::add_input(const Operand& input, const std::string& nam
                      {"stride", std::vector<Dim>(strides.begin(), strides.end())}});
 }
 
+// The inputs of the op as those of a graph; numbers, whose dtype the others decide, come last.
+std::vector<Value> ExecutorBase::Body::add_inputs(const Op& op, std::span<const Operand> inputs,
+                                                  Graph& graph, PlannedCall& call) {
+  std::vector<Value> values(inputs.size());
+  std::vector<std::optional<DType>> numbers(inputs.size());
+  const auto add = [&](Operand::Kind kind) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].kind_ != kind) continue;
+      const std::vector<Signature::Input>& known = op.signature.inputs;
+      const bool has_name = i < known.size() && !known[i].variadic;
+      call.operands.push_back(i);
+      values[i] = add_input(inputs[i],
+                            has_name ? known[i].name : str_cat("input_", static_cast<int64_t>(i)),
+                            graph, call);
+    }
+  };
+  add(Operand::Kind::tensor);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].kind_ == Operand::Kind::number) numbers[i] = inputs[i].number_.kind;
+  call.numbers = hg::dtype_of_numbers(op, values, numbers);
+  add(Operand::Kind::number);
+  return values;
+}
+
 // A graph of the one op.
 Result<PlannedCall> ExecutorBase::Body::plan(std::string_view op, std::span<const Operand> inputs,
-                                             std::span<const Argument> attrs, DType numbers) const {
+                                             std::span<const Argument> attrs) const {
   const Op* const found = registry->find(op);
-  if (found != nullptr && (found->def.traits & kControl))
+  if (found == nullptr) return unknown_op(op);
+  if (found->def.traits & kControl)
     return unsupported(op, " runs subgraphs, which a call cannot give; build a Graph");
   Graph graph(*registry);
   PlannedCall call;
-  std::vector<Value> values;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].kind_ == Operand::Kind::none) {
-      values.emplace_back();
-      continue;
-    }
-    std::string name = str_cat("input_", static_cast<int64_t>(i));
-    if (found != nullptr && i < found->signature.inputs.size() &&
-        !found->signature.inputs[i].variadic)
-      name = found->signature.inputs[i].name;
-    call.operands.push_back(i);
-    values.push_back(add_input(inputs[i], name, numbers, graph, call));
-  }
+  const std::vector<Value> values = add_inputs(*found, inputs, graph, call);
   NamedAttrs named;
   for (const Argument& attr : attrs) named.push_back({attr.name, attr.attr()});
-  std::vector<Value> results = graph.calls(op, values, named);
-  if (!graph.status().ok() && found != nullptr) {
-    const Status refused = graph.take_status();
-    if (!promote_inputs(*found, values)) return refused;
-    results = graph.calls(op, values, named);
-  }
+  const std::vector<Value> results = promoted_calls(graph, *found, values, named);
   HG_TRY(graph.status());
   for (const Value& result : results) {
     graph.output("", result);

@@ -2,10 +2,9 @@
 // Runs of planned calls on the CPU. What stands between a call and its kernel is the cost of an
 // eager op, so execute() allocates nothing but results.
 #include <algorithm>
-#include <cmath>
 
 #include "lib/eager/executor.h"
-#include "lib/graph/element.h"
+#include "lib/graph/number.h"
 #include "lib/run/extent.h"
 
 namespace hg {
@@ -22,14 +21,9 @@ Status ExecutorBase::Body::read_numbers(std::string_view op, std::span<const Ope
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].kind_ != Operand::Kind::number) continue;
     if (numbers.size() < inputs.size()) numbers.resize(inputs.size());
-    const Tensor number = view(numbers[i].bytes.data(), dtype, {});
-    const double value = inputs[i].number_;
-    HG_CHECK(is_float(dtype) || is_complex(dtype) ||
-                 (value == std::floor(value) && std::abs(value) <= 0x1p53),
-             input_label(op, i), ": the number ", value, " does not fit a tensor of ", dtype);
-    set_element(number, 0, value);
-    HG_CHECK(is_float(dtype) || element(number, 0) == value, input_label(op, i), ": the number ",
-             value, " does not fit a tensor of ", dtype);
+    HG_CHECK(write_number(inputs[i].number_, view(numbers[i].bytes.data(), dtype, {})),
+             input_label(op, i), ": the number ", inputs[i].number_.real,
+             " does not fit a tensor of ", dtype);
   }
   return {};
 }
@@ -75,12 +69,12 @@ bool ExecutorBase::Body::may_write_to(const PlannedCall& call, std::span<const O
 }
 
 Status ExecutorBase::Body::execute(std::string_view op, PlannedCall& call,
-                                   std::span<const Operand> inputs, DType numbers_dtype,
-                                   std::span<Array> results, bool given) {
+                                   std::span<const Operand> inputs, std::span<Array> results,
+                                   bool given) {
   HG_CHECK(results.size() == call.outputs.size(), op, " has ",
            static_cast<int64_t>(call.outputs.size()), " outputs; ",
            static_cast<int64_t>(results.size()), " were asked for");
-  HG_TRY(read_numbers(op, inputs, numbers_dtype));
+  HG_TRY(read_numbers(op, inputs, call.numbers));
   if (call.is_random) call.program->set_random({options.seed, draws++});
   if (given)
     for (size_t i = 0; i < results.size(); ++i) HG_TRY(check_out(op, call.outputs[i], results[i]));

@@ -5,25 +5,13 @@
 #include <limits>
 #include <optional>
 
-#include "hg/op.h"
 #include "hg/ops/pointwise.h"
+#include "hg/promotion.h"
 
 namespace hg {
 namespace {
 
 int category(DType dtype) { return is_float(dtype) ? 2 : dtype == boolean ? 0 : 1; }
-
-using Type = std::optional<DType>;
-
-Type join(const Type& a, DType b) { return a ? promote(*a, b) : b; }
-
-// What tensors of one standing give, with those of the next.
-Type combine(const Type& higher, const Type& lower) {
-  if (!higher || !lower) return higher ? higher : lower;
-  if (is_float(*higher)) return higher;
-  if (*higher == boolean || is_float(*lower)) return promote(*higher, *lower);
-  return higher;
-}
 
 bool fits(int64_t value, DType dtype) {
   if (dtype == i64 || is_float(dtype)) return true;
@@ -37,19 +25,17 @@ bool fits(int64_t value, DType dtype) {
 }  // namespace
 
 DType result_dtype(std::span<const Item* const> items) {
-  Type dims, zero, numbers, as_numbers;
+  Promotion of;
+  std::optional<DType> numbers;
   for (const Item* item : items) {
-    if (item->is_number) {
-      numbers = join(numbers, item->dtype());
-      as_numbers = join(as_numbers, item->dtype() == f64 ? f32 : item->dtype());
-    } else if (item->parts[0].rank() > 0) {
-      dims = join(dims, item->dtype());
-    } else {
-      zero = join(zero, item->dtype());
+    if (!item->is_number) {
+      of.add_tensor(item->dtype(), item->parts[0].rank());
+      continue;
     }
+    of.add_number(item->dtype());
+    Promotion::add(numbers, item->dtype());
   }
-  if (!dims && !zero) return numbers.value_or(f32);
-  return *combine(dims, combine(zero, as_numbers));
+  return of.dims || of.zero ? of.result() : numbers.value_or(f32);
 }
 
 Result<Value> convert(const Value& value, bool is_number, DType dtype) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -16,9 +17,20 @@ struct LazyContext {
   explicit LazyContext(SessionOptions given, size_t most)
       : options(std::move(given)), most_plans(most) {}
 
+  // An expression's form is all that its graph depends on but the values of its numbers. The first
+  // plan of a form has them as constants; once others come, those that changed are inputs of one
+  // more, which serves all that follow.
   struct Plan {
+    // An input of the session: the place of its node and, of a number, the dtype that it has there.
+    struct Input {
+      int32_t place = 0;
+      std::optional<DType> number;
+    };
     std::vector<uint64_t> key;
-    Session session;
+    std::vector<uint64_t> numbers;  // their bits, in the order of the walk
+    std::vector<bool> is_read;      // by number: it is an input
+    std::vector<Input> inputs;
+    std::optional<Session> session;
     std::vector<std::pair<DType, Sizes>> outputs;
     std::vector<Array> constants;  // kept, since keys know them by their memory
     int64_t nodes = 0;

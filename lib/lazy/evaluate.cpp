@@ -2,8 +2,10 @@
 // Values of expressions: the form of an expression is its key, the session of that form runs on the
 // arrays of its leaves.
 #include <algorithm>
+#include <array>
 #include <bit>
 
+#include "lib/graph/number.h"
 #include "lib/lazy/context.h"
 #include "lib/lazy/node.h"
 
@@ -12,7 +14,7 @@ namespace {
 
 using Kind = LazyNode::Kind;
 
-// All that the graph of an expression depends on.
+// The form of an expression.
 std::vector<uint64_t> key_of(std::span<const Var> vars, std::span<LazyNode* const> nodes) {
   std::vector<uint64_t> key;
   key.reserve(nodes.size() * 6 + vars.size());
@@ -25,7 +27,7 @@ std::vector<uint64_t> key_of(std::span<const Var> vars, std::span<LazyNode* cons
                   uint64_t{node->has_seeds} << 7);
     switch (node->kind) {
       case Kind::number:
-        key.push_back(std::bit_cast<uint64_t>(node->number));
+        key.push_back(static_cast<uint64_t>(node->number.kind));
         continue;
       case Kind::constant:
         key.push_back(std::bit_cast<uint64_t>(node->array.tensor().data));
@@ -58,49 +60,90 @@ uint64_t hash_of(std::span<const uint64_t> key) {
   return hash ^ (hash >> 32);
 }
 
-// A number alone is a tensor of f32.
-Result<Value> input_value(Graph& graph, const Var& var,
-                          const std::vector<std::vector<Value>>& values) {
-  const LazyNode& node = LazyNode::of(var);
-  if (node.kind == Kind::number) return graph.scalar(node.number, f32);
-  const auto output = static_cast<size_t>(LazyNode::output(var));
-  const std::vector<Value>& made = values[node.place];
-  HG_CHECK(output < made.size(), "an op gives ", int64_t(made.size()), " results, not ",
-           int64_t(output + 1));
-  return made[output];
+std::vector<uint64_t> numbers_of(std::span<LazyNode* const> nodes) {
+  std::vector<uint64_t> bits;
+  for (const LazyNode* node : nodes)
+    if (node->kind == Kind::number)
+      bits.push_back(node->number.kind == f64 ? std::bit_cast<uint64_t>(node->number.real)
+                                              : static_cast<uint64_t>(node->number.whole));
+  return bits;
 }
 
-// Leaves are the inputs, in their order.
-Status build(Graph& graph, std::span<const Var> vars, std::span<LazyNode* const> nodes) {
-  std::vector<std::vector<Value>> values(nodes.size());
-  for (const LazyNode* node : nodes) {
-    std::vector<Value>& made = values[node->place];
-    if (node->kind == Kind::number) continue;
-    if (node->kind == Kind::leaf) {
-      made = {graph.input(str_cat("leaf_", int64_t{node->place}), node->types[0].dtype,
-                          node->types[0].shape)};
-    } else if (node->kind == Kind::constant) {
-      HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(node->array));
-      made = {graph.constant(std::move(data))};
-    } else {
-      std::vector<Value> inputs;
-      for (const Var& input : node->inputs) {
-        Value value;
-        if (input && LazyNode::of(input).kind != Kind::number) {
-          HG_TRY_ASSIGN(value, input_value(graph, input, values));
-        }
-        inputs.push_back(value);
+// The graph of an expression: leaves are inputs, and so are the numbers that the plan reads.
+class Builder {
+ public:
+  Builder(Graph& graph, std::span<LazyNode* const> nodes, LazyContext::Plan& plan)
+      : graph_(graph), nodes_(nodes), plan_(plan), values_(nodes.size()), reads_(nodes.size()) {
+    size_t number = 0;
+    for (const LazyNode* node : nodes)
+      if (node->kind == Kind::number) reads_[node->place] = plan.is_read[number++];
+  }
+
+  Status build(std::span<const Var> vars) {
+    for (const LazyNode* node : nodes_) {
+      if (node->kind != Kind::number) {
+        HG_TRY_ASSIGN(values_[node->place], values_of(*node));
       }
-      HG_TRY_ASSIGN(made, lower_node(graph, *node, inputs));
+      HG_TRY(graph_.take_status());
     }
-    HG_TRY(graph.take_status());
+    for (const Var& var : vars) {
+      HG_TRY_ASSIGN(const Value value, value_of(var));
+      graph_.output("", value);
+    }
+    return graph_.status();
   }
-  for (const Var& var : vars) {
-    HG_TRY_ASSIGN(const Value value, input_value(graph, var, values));
-    graph.output("", value);
+
+ private:
+  Result<std::vector<Value>> values_of(const LazyNode& node) {
+    if (node.kind == Kind::leaf) {
+      plan_.inputs.push_back({node.place, {}});
+      return std::vector{graph_.input(str_cat("leaf_", int64_t{node.place}), node.types[0].dtype,
+                                      node.types[0].shape)};
+    }
+    if (node.kind == Kind::constant) {
+      HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(node.array));
+      return std::vector{graph_.constant(std::move(data))};
+    }
+    std::vector<Value> inputs;
+    for (const Var& input : node.inputs) {
+      Value value;
+      if (input && LazyNode::of(input).kind != Kind::number) {
+        HG_TRY_ASSIGN(value, value_of(input));
+      }
+      inputs.push_back(value);
+    }
+    return lower_node(graph_, node, inputs, [this](Graph&, const LazyNode& number, DType dtype) {
+      return number_of(number, dtype);
+    });
   }
-  return graph.status();
-}
+
+  // A number alone is a tensor of f32.
+  Result<Value> value_of(const Var& var) {
+    const LazyNode& node = LazyNode::of(var);
+    if (node.kind == Kind::number) return number_of(node, f32);
+    const auto output = static_cast<size_t>(LazyNode::output(var));
+    const std::vector<Value>& made = values_[node.place];
+    HG_CHECK(output < made.size(), "an op gives ", int64_t(made.size()), " results, not ",
+             int64_t(output + 1));
+    return made[output];
+  }
+
+  Result<Value> number_of(const LazyNode& number, DType dtype) {
+    if (!reads_[number.place]) return constant_number(graph_, number, dtype);
+    const std::string name = str_cat("number_", int64_t{number.place}, "_", dtype);
+    for (const auto& [known, value] : numbers_)
+      if (known == name) return value;
+    plan_.inputs.push_back({number.place, dtype});
+    return numbers_.emplace_back(name, graph_.input(name, dtype, {})).second;
+  }
+
+  Graph& graph_;
+  std::span<LazyNode* const> nodes_;
+  LazyContext::Plan& plan_;
+  std::vector<std::vector<Value>> values_;  // by place
+  std::vector<bool> reads_;                 // by place
+  std::vector<std::pair<std::string, Value>> numbers_;
+};
 
 // Sizes that data decides are found by each run.
 std::pair<DType, Sizes> known_output(const TensorType& type) {
@@ -109,33 +152,46 @@ std::pair<DType, Sizes> known_output(const TensorType& type) {
 }
 
 Result<LazyContext::Plan> make_plan(const LazyContext& context, std::span<const Var> vars,
-                                    std::span<LazyNode* const> nodes, std::vector<uint64_t> key) {
+                                    std::span<LazyNode* const> nodes, std::vector<bool> is_read) {
+  LazyContext::Plan plan;
+  plan.is_read = std::move(is_read);
   Graph graph;
-  HG_TRY(build(graph, vars, nodes));
+  HG_TRY(Builder(graph, nodes, plan).build(vars));
   HG_TRY_ASSIGN(const Model model, Model::from_graph(std::move(graph)));
-  HG_TRY_ASSIGN(Session session, Session::create(model, context.options));
-  LazyContext::Plan plan{.key = std::move(key),
-                         .session = std::move(session),
-                         .outputs = {},
-                         .constants = {},
-                         .nodes = 0,
-                         .used = 0};
-  for (int i = 0; i < plan.session.output_count(); ++i)
-    plan.outputs.push_back(known_output(plan.session.output_type(i)));
+  HG_TRY_ASSIGN(plan.session, Session::create(model, context.options));
+  for (int i = 0; i < plan.session->output_count(); ++i)
+    plan.outputs.push_back(known_output(plan.session->output_type(i)));
   for (const LazyNode* node : nodes)
     if (node->kind == Kind::constant) plan.constants.push_back(node->array);
-  plan.nodes = static_cast<int64_t>(plan.session.compiled_graph().nodes().size());
+  plan.nodes = static_cast<int64_t>(plan.session->compiled_graph().nodes().size());
   return plan;
+}
+
+bool serves(const LazyContext::Plan& plan, std::span<const uint64_t> numbers) {
+  for (size_t i = 0; i < numbers.size(); ++i)
+    if (!plan.is_read[i] && plan.numbers[i] != numbers[i]) return false;
+  return true;
 }
 
 Result<LazyContext::Plan*> plan_of(LazyContext& context, std::span<const Var> vars,
                                    std::span<LazyNode* const> nodes) {
-  std::vector<uint64_t> key = key_of(vars, nodes);
+  std::vector<uint64_t> key = key_of(vars, nodes), numbers = numbers_of(nodes);
   const uint64_t hash = hash_of(key);
   const auto range = context.plans.equal_range(hash);
-  for (auto at = range.first; at != range.second; ++at)
-    if (at->second.key == key) return &at->second;
-  HG_TRY_ASSIGN(LazyContext::Plan plan, make_plan(context, vars, nodes, std::move(key)));
+  std::vector<bool> is_read(numbers.size());
+  for (auto at = range.first; at != range.second; ++at) {
+    LazyContext::Plan& plan = at->second;
+    if (plan.key != key) continue;
+    if (serves(plan, numbers)) return &plan;
+    for (size_t i = 0; i < numbers.size(); ++i)
+      if (plan.is_read[i] || plan.numbers[i] != numbers[i]) is_read[i] = true;
+  }
+  Result<LazyContext::Plan> made = make_plan(context, vars, nodes, is_read);
+  // An op may have to know a number before it runs.
+  if (!made.ok()) made = make_plan(context, vars, nodes, std::vector<bool>(numbers.size()));
+  HG_TRY(made.status());
+  made->key = std::move(key);
+  made->numbers = std::move(numbers);
   ++context.counters.plans;
   if (context.plans.size() >= context.most_plans) {
     const auto oldest = std::min_element(
@@ -143,15 +199,30 @@ Result<LazyContext::Plan*> plan_of(LazyContext& context, std::span<const Var> va
         [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
     context.plans.erase(oldest);
   }
-  return &context.plans.emplace(hash, std::move(plan))->second;
+  return &context.plans.emplace(hash, *std::move(made))->second;
 }
 
 Result<std::vector<Array>> run(LazyContext& context, LazyContext::Plan& plan,
                                std::span<LazyNode* const> nodes) {
-  Session& session = plan.session;
-  int input = 0;
-  for (const LazyNode* node : nodes)
-    if (node->kind == Kind::leaf) HG_TRY(session.set_input(input++, node->array));
+  Session& session = *plan.session;
+  struct alignas(16) Cell {
+    std::array<std::byte, 16> bytes;
+  };
+  std::vector<Cell> cells(plan.inputs.size());
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const auto& [place, dtype] = plan.inputs[i];
+    ConstTensor given;
+    if (dtype) {
+      const Number& number = nodes[place]->number;
+      const Tensor cell = view(cells[i].bytes.data(), *dtype, {});
+      HG_CHECK(write_number(number, cell), "the number ", number.real, " does not fit a tensor of ",
+               *dtype);
+      given = cell;
+    } else {
+      given = nodes[place]->array;
+    }
+    HG_TRY(session.set_input(static_cast<int>(i), given));
+  }
   std::vector<Array> results;
   for (size_t k = 0; k < plan.outputs.size(); ++k) {
     const auto& [dtype, shape] = plan.outputs[k];

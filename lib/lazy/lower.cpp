@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes as nodes of a graph, and types found by adding single nodes to a graph of their own.
-#include <algorithm>
+#include <array>
+#include <optional>
 
-#include "hg/ops/binary.h"
+#include "hg/promotion.h"
 #include "hg/train.h"
+#include "lib/graph/number.h"
 #include "lib/lazy/node.h"
 
 namespace hg {
@@ -11,36 +13,38 @@ namespace {
 
 using Kind = LazyNode::Kind;
 
-// The constant that a number is beside tensors of this dtype; none of integers for halves.
-Result<Value> number_of(Graph& graph, double number, DType dtype) {
-  if (is_float(dtype)) return graph.scalar(number, dtype);
-  const auto whole = static_cast<int64_t>(number);
-  HG_CHECK(static_cast<double>(whole) == number, "the number ", number,
-           " does not fit a tensor of ", dtype);
-  return graph.scalar(whole, dtype);
-}
-
 Result<std::vector<Value>> lower_op(Graph& graph, const LazyNode& node,
-                                    std::span<const Value> inputs) {
+                                    std::span<const Value> inputs, const NumberValue& number) {
   if (!node.error.empty()) return invalid_argument(node.error);
   std::vector<Value> values(inputs.begin(), inputs.end());
-  DType dtype = f32;
-  for (size_t i = values.size(); i-- > 0;)
-    if (values[i]) dtype = values[i].dtype();
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!node.inputs[i] || LazyNode::of(node.inputs[i]).kind != Kind::number) continue;
-    HG_TRY_ASSIGN(values[i], number_of(graph, LazyNode::of(node.inputs[i]).number, dtype));
-  }
-  std::vector<Value> outputs = graph.calls(node.op->name(), values, node.attrs);
+  std::vector<std::optional<DType>> numbers(values.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    if (const Var& in = node.inputs[i]; in && LazyNode::of(in).kind == Kind::number)
+      numbers[i] = LazyNode::of(in).number.kind;
+  const DType dtype = dtype_of_numbers(*node.op, values, numbers);
+  for (size_t i = 0; i < values.size(); ++i)
+    if (numbers[i]) {
+      HG_TRY_ASSIGN(values[i], number(graph, LazyNode::of(node.inputs[i]), dtype));
+    }
+  std::vector<Value> outputs = promoted_calls(graph, *node.op, values, node.attrs);
   HG_TRY(graph.take_status());
   return outputs;
 }
 
 }  // namespace
 
+Result<Value> constant_number(Graph& graph, const LazyNode& number, DType dtype) {
+  alignas(16) std::array<std::byte, 16> bytes;
+  const Tensor element = view(bytes.data(), dtype, {});
+  HG_CHECK(write_number(number.number, element), "the number ", number.number.real,
+           " does not fit a tensor of ", dtype);
+  HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(element));
+  return graph.constant(std::move(data));
+}
+
 Result<std::vector<Value>> lower_node(Graph& graph, const LazyNode& node,
-                                      std::span<const Value> inputs) {
-  if (node.kind == Kind::op) return lower_op(graph, node, inputs);
+                                      std::span<const Value> inputs, const NumberValue& number) {
+  if (node.kind == Kind::op) return lower_op(graph, node, inputs, number);
   if (!node.error.empty()) return invalid_argument(node.error);
   for (const Value& input : inputs) HG_CHECK(input, "a number has no derivative");
   const auto ys = static_cast<size_t>(node.ys), xs = static_cast<size_t>(node.xs);
@@ -114,7 +118,7 @@ Status find_types(LazyNode& node) {
     inputs.push_back(value);
   }
   HG_TRY(graph.take_status());
-  HG_TRY_ASSIGN(const std::vector<Value> outputs, lower_op(graph, node, inputs));
+  HG_TRY_ASSIGN(const std::vector<Value> outputs, lower_op(graph, node, inputs, constant_number));
   std::vector<TensorType> types;
   for (const Value& value : outputs) types.push_back({value.dtype(), value.shape()});
   node.types = std::move(types);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,7 +28,7 @@ struct LazyNode {
   const Op* op = nullptr;
   int ys = 0, xs = 0;  // of derivatives
   int outputs = 1;
-  double number = 0;
+  Number number;
   Array array;
   std::vector<Var> inputs;
   std::vector<NamedAttr> attrs;          // in the order of the signature
@@ -63,8 +64,14 @@ struct LazyNode {
 // The type of an output; the inputs' types are found first.
 Result<TensorType> type_of(LazyNode& node, int output);
 
-// Adds the node to a graph, of whose values `inputs` are; one value for each output.
+// The value of a number in a graph, in this dtype.
+using NumberValue = std::function<Result<Value>(Graph&, const LazyNode& number, DType)>;
+// A constant; fails where the dtype does not hold it.
+Result<Value> constant_number(Graph& graph, const LazyNode& number, DType dtype);
+
+// Adds the node to a graph, of whose values `inputs` are, empty where the node reads a number; one
+// value for each output.
 Result<std::vector<Value>> lower_node(Graph& graph, const LazyNode& node,
-                                      std::span<const Value> inputs);
+                                      std::span<const Value> inputs, const NumberValue& number);
 
 }  // namespace hg

@@ -64,7 +64,7 @@ class Printer {
     const auto ys = static_cast<size_t>(node.ys), xs = static_cast<size_t>(node.xs);
     switch (node.kind) {
       case Kind::number:
-        return str_cat(node.number);
+        return str_cat(node.number.real);
       case Kind::leaf:
       case Kind::constant:
         return node.name.empty() ? str_cat("x", leaves_++) : node.name;

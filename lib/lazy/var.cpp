@@ -132,7 +132,7 @@ std::vector<LazyNode*> LazyNode::walk_from(std::span<const Var> vars) {
 
 Var::Var(Array array, const Lazy& lazy) : node_(leaf(Kind::leaf, std::move(array), lazy)) {}
 
-Var::Var(double number) : node_(std::make_shared<LazyNode>()) {
+Var::Var(const Number& number) : node_(std::make_shared<LazyNode>()) {
   node_->kind = Kind::number;
   node_->number = number;
 }

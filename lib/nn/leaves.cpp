@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "hg/create.h"
+#include "hg/promotion.h"
 #include "lib/nn/layer.h"
 #include "lib/train/mode.h"
 
@@ -157,7 +158,9 @@ Result<std::vector<Value>> Leaves::add_call(const Block& block, const std::strin
   row.layer = op;
   std::vector<Value> values;
   for (const Source& source : sources) values.push_back(source.value);
-  std::vector<Value> made = graph().calls(op, values, attrs);
+  const Op* const known = graph().registry().find(op);
+  std::vector<Value> made = known != nullptr ? promoted_calls(graph(), *known, values, attrs)
+                                             : graph().calls(op, values, attrs);
   if (Status status = graph().take_status(); !status.ok()) return status;
   return made;
 }

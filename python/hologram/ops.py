@@ -2,8 +2,8 @@
 """Every op of the library as a function that runs at once: ``hg.ops.add(a, b, out=None)``.
 
 Inputs are numpy arrays, torch tensors (the result is one, too), tensors of an Executor, ``hg.Var``s (the
-result is an expression) or values of a ``hg.Graph`` (a node is added). Attributes follow the inputs, by place or by name. A number among the inputs takes
-the dtype of the first tensor; there is no promotion between tensors. ``out`` is an array, or a tuple of them
+result is an expression) or values of a ``hg.Graph`` (a node is added). Attributes follow the inputs, by place or by name. Dtypes of elementwise
+ops and of ``concat`` are promoted as torch's are; a number beside the inputs of another op takes the dtype of the first tensor. ``out`` is an array, or a tuple of them
 for an op with several results. Ops run on the CPU, or where ``with hg.Executor(...)`` says.
 """
 

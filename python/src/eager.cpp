@@ -21,8 +21,6 @@
 namespace hg::python {
 namespace {
 
-constexpr double kExact = 9007199254740992.0;  // 2^53: integers that a double can hold
-
 // An executor that any thread may use, one at a time.
 class LockedExecutor {
  public:
@@ -122,7 +120,7 @@ nb::object LockedExecutor::call(const std::string& op, const nb::list& inputs,
       kind = Kind::array;
     } else if (PyFloat_Check(input.ptr()) || PyLong_Check(input.ptr())) {
       numbers.push_back(at);
-      operands.emplace_back(PyFloat_AsDouble(input.ptr()));
+      operands.emplace_back(number_of(input).value_or(Number()));
     } else {
       borrowed.push_back(Borrowed::from(input, str_cat(op, ": argument ", int64_t(at))));
       operands.emplace_back(seen.emplace_back(borrowed.back().tensor));
@@ -133,12 +131,8 @@ nb::object LockedExecutor::call(const std::string& op, const nb::list& inputs,
   }
   for (const size_t i : numbers) {
     const nb::object number = inputs[i];
-    if (PyErr_Occurred() != nullptr) PyErr_Clear();
-    const bool is_exact =
-        !PyLong_Check(number.ptr()) || std::abs(PyFloat_AsDouble(number.ptr())) <= kExact;
-    PyErr_Clear();
-    if (is_exact && first != nullptr) continue;
-    // Beyond what a double holds, or with nothing to take its dtype from.
+    if (number_of(number) && first != nullptr) continue;
+    // Beyond what i64 holds, or with nothing to take its dtype from.
     borrowed.push_back(
         Borrowed::from(number, str_cat(op, ": argument ", int64_t(i)), false, first));
     operands[i] = Operand(seen.emplace_back(borrowed.back().tensor));

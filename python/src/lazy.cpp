@@ -27,8 +27,8 @@ PythonVar var_of(nb::handle object) {
   PythonVar out;
   if (nb::isinstance<PythonVar>(object)) return *nb::inst_ptr<PythonVar>(object);
   if (object.is_none()) return out;
-  if (PyFloat_Check(object.ptr()) || PyLong_Check(object.ptr())) {
-    out.var = Var(nb::cast<double>(nb::float_(nb::borrow(object))));
+  if (const std::optional<Number> number = number_of(object)) {
+    out.var = Var(*number);
     return out;
   }
   out.var = Var(lent(object, out.kind));

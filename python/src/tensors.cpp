@@ -210,6 +210,16 @@ void Borrowed::take_capsule(nb::handle object, const std::string& what) {
   fill(tensor, managed->tensor, object, what);
 }
 
+std::optional<Number> number_of(nb::handle object) {
+  if (PyBool_Check(object.ptr())) return object.ptr() == Py_True;
+  if (PyFloat_Check(object.ptr())) return PyFloat_AsDouble(object.ptr());
+  if (!PyLong_Check(object.ptr())) return {};
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
+  if (overflow != 0) return {};
+  return static_cast<int64_t>(value);
+}
+
 bool is_torch_tensor(nb::handle object) {
   PyTypeObject* torch = torch_tensor();
   return torch != nullptr && PyObject_TypeCheck(object.ptr(), torch);

@@ -5,10 +5,12 @@
 
 #include <nanobind/nanobind.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "hg/array.h"
+#include "hg/call.h"
 #include "python/src/errors.h"
 
 namespace hg::python {
@@ -54,6 +56,10 @@ class Borrowed {
 
 // An array that shares the memory of a Python object and keeps it alive; `kind` is what that is.
 Array lent(nb::handle object, Kind& kind);
+
+// A float, int or bool of Python's beside tensors; nothing of another object, nor of an int that no
+// i64 is.
+std::optional<Number> number_of(nb::handle object);
 
 bool is_torch_tensor(nb::handle object);
 // Whether from() takes it without making an array of numbers.

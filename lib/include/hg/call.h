@@ -19,6 +19,23 @@
 
 namespace hg {
 
+// A number beside tensors, and what torch takes it for: bool, i64, or f64 with a fraction.
+struct Number {
+  DType kind = f64;
+  double real = 0;
+  int64_t whole = 0;  // the same, of a bool and an i64
+
+  Number() = default;
+  template <class T>
+  requires std::is_arithmetic_v<T> Number(T value) : real(static_cast<double>(value)) {
+    if constexpr (std::is_integral_v<T>) {
+      const bool fits = value <= T{0} || static_cast<uint64_t>(value) <= uint64_t{INT64_MAX};
+      kind = std::same_as<T, bool> ? boolean : fits ? i64 : f64;
+      whole = static_cast<int64_t>(value);
+    }
+  }
+};
+
 // A list of numbers, or one number where the op takes that for a list of one.
 template <class Number>
 class ListOf {

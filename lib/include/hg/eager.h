@@ -21,6 +21,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -48,8 +49,8 @@ struct ExecutorOptions {
 };
 
 // One input of a call, borrowed for its duration: an array, memory of the caller's, the result of
-// another call (whose failure becomes this one's), or a number, which takes the dtype of the first
-// tensor among the inputs. A default-constructed one is an optional input that is not given.
+// another call (whose failure becomes this one's), or a number, whose dtype hg/promotion.h finds. A
+// default-constructed one is an optional input that is not given.
 class Operand {
  public:
   Operand() = default;
@@ -73,8 +74,9 @@ class Operand {
         data_(const_cast<void*>(tensor.data)),
         shape_(&tensor.shape),
         strides_(&tensor.strides) {}
-  Operand(double value) : kind_(Kind::number), number_(value) {}
-  Operand(int value) : kind_(Kind::number), number_(value) {}
+  template <class T>
+  requires std::is_arithmetic_v<T> Operand(T value) : kind_(Kind::number), number_(value) {}
+  Operand(const Number& number) : kind_(Kind::number), number_(number) {}
   // Of a tensor; null of everything else.
   const Sizes* shape() const { return shape_; }
 
@@ -99,7 +101,7 @@ class Operand {
   const Sizes* strides_ = nullptr;
   const Array* array_ = nullptr;
   const Result<Array>* failed_ = nullptr;
-  double number_ = 0;
+  Number number_;
 };
 
 // Any number of inputs: {a, b, c}, or a vector of arrays.

@@ -19,6 +19,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -58,9 +59,10 @@ class Var {
   Var() = default;  // an optional input that is not given
   // A leaf. The array's memory is shared: what is written to it later is what later runs read.
   Var(Array array, const Lazy& lazy = {});  // NOLINT: implicit
-  // A number takes the dtype of the first tensor beside it.
-  Var(double number);                                    // NOLINT: implicit
-  Var(int number) : Var(static_cast<double>(number)) {}  // NOLINT: implicit
+  // Its dtype is what hg/promotion.h finds beside the other inputs of an op.
+  Var(const Number& number);  // NOLINT: implicit, as what follows
+  template <class T>
+  requires std::is_arithmetic_v<T> Var(T number) : Var(Number(number)) {}
   // A leaf whose value never changes: parts of constants alone are computed once, when a plan is
   // made.
   static Var constant(Array array, const Lazy& lazy = {});

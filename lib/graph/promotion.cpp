@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dtypes of calls whose inputs have several.
+#include "hg/promotion.h"
+
+#include <algorithm>
+
+namespace hg {
+namespace {
+
+// The first of the inputs that have one dtype.
+size_t first_alike(const Op& op) { return op.signature.find_input("condition") == 0 ? 1 : 0; }
+
+bool takes_one_dtype(const Op& op) {
+  return (op.def.traits & (kElementwise | kConcatenation)) != 0;
+}
+
+bool is_complex_value(const Value& value) { return value && is_complex(value.dtype()); }
+
+std::vector<Value> cast_inputs(const Op& op, std::span<const Value> inputs, DType dtype) {
+  std::vector<Value> cast(inputs.begin(), inputs.end());
+  for (size_t i = first_alike(op); i < cast.size(); ++i)
+    if (cast[i] && cast[i].dtype() != dtype)
+      cast[i] = cast[i].graph()->call("cast", {cast[i]}, {{"dtype", dtype}});
+  return cast;
+}
+
+}  // namespace
+
+DType dtype_of_numbers(const Op& op, std::span<const Value> inputs,
+                       std::span<const std::optional<DType>> numbers) {
+  const bool has_complex = std::any_of(inputs.begin(), inputs.end(), is_complex_value);
+  const bool is_common = takes_one_dtype(op) && !has_complex;
+  Promotion of;
+  for (size_t i = is_common ? first_alike(op) : 0; i < inputs.size(); ++i) {
+    if (inputs[i] && !is_common && (!has_complex || is_complex_value(inputs[i])))
+      return inputs[i].dtype();
+    if (inputs[i]) of.add_tensor(inputs[i].dtype(), inputs[i].rank());
+    if (i < numbers.size() && numbers[i]) of.add_number(*numbers[i]);
+  }
+  return of.result();
+}
+
+std::vector<Value> promoted_calls(Graph& graph, const Op& op, std::span<const Value> inputs,
+                                  const NamedAttrs& attrs) {
+  if (!graph.status().ok()) return {};
+  std::vector<Value> results = graph.calls(op.name(), inputs, attrs);
+  if (graph.status().ok() || !takes_one_dtype(op) ||
+      std::any_of(inputs.begin(), inputs.end(), is_complex_value))
+    return results;
+  const auto retry = [&](DType dtype) {
+    Status refused = graph.take_status();
+    results = graph.calls(op.name(), cast_inputs(op, inputs, dtype), attrs);
+    return refused;
+  };
+  Promotion of;
+  for (size_t i = first_alike(op); i < inputs.size(); ++i)
+    if (inputs[i]) of.add_tensor(inputs[i].dtype(), inputs[i].rank());
+  const DType common = of.result();
+  retry(common);
+  if (graph.status().ok() || is_float(common)) return results;
+  Status refused = retry(common == boolean ? i64 : f32);
+  // What takes numbers but no bool refuses bool, as in torch.
+  const bool is_number_op = common == boolean && graph.status().ok();
+  if (common == boolean && !is_number_op) retry(f32);
+  if (!graph.status().ok() || is_number_op) {
+    graph.take_status();
+    graph.fail(std::move(refused));
+    return {};
+  }
+  return results;
+}
+
+}  // namespace hg
