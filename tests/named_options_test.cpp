@@ -320,6 +320,50 @@ TEST(NamedOptions, HooksLookAtOneValue) {
   EXPECT_EQ(calls, 2);
 }
 
+// A hook is called before what comes after its value runs, views included, and debug likewise.
+TEST(NamedOptions, HooksAreCalledAsValuesAreComputed) {
+  for (const int threads : {1, 2}) {
+    Names order;
+    CompileOptions options = on_threads(threads);
+    std::vector<nn::Block> blocks = {
+        nn::Input("x", {2, 6}), nn::Call("tanh").output("first"),
+        nn::Call("reshape", {{"shape", std::vector<Dim>{3, 4}}}).output("view"),
+        nn::Call("softmax", {{"dim", 1}}).output("second"),
+        nn::Call("sum").input("second").output("third")};
+    const nn::Block plain = nn::Block(nn::Group(blocks)).output("third");
+    blocks.push_back(nn::Call("gt").input("third").input("third").output("large"));
+    blocks.push_back(
+        nn::Call("assert_true", {{"message", "too small"}}).input("large").output("checked"));
+    const nn::Block failing = nn::Block(nn::Group(blocks)).output("third").output("checked");
+    nn::Program program = must(nn::compile(failing, options));
+    for (const char* path : {"third", "view", "first", "second"})
+      must(program.add_hook(path, [&, path](const nn::Intermediate& seen) {
+        EXPECT_EQ(seen.name, path);
+        EXPECT_EQ(seen.shape, seen.value.shape);
+        order.emplace_back(path);
+      }));
+    const Array x = *rand({2, 6}, 1);
+    // The run fails at its end: what came before was seen nevertheless.
+    EXPECT_FALSE(program.evaluate({}, {{"x", x}}).ok());
+    EXPECT_EQ(order, (Names{"first", "view", "second", "third"})) << threads;
+
+    order.clear();
+    nn::Program steps = must(nn::compile(plain, options));
+    int hook = 0;
+    hook = must(steps.add_hook("second", [&](const nn::Intermediate&) {
+      order.emplace_back("second");
+      steps.remove_hook(hook);
+    }));
+    ASSERT_TRUE(steps.begin({}, {{"x", x}}).ok());
+    while (order.empty()) ASSERT_TRUE((*steps.step()).has_value());
+    EXPECT_TRUE((*steps.step()).has_value());  // the sum is still to come
+    EXPECT_TRUE(steps.finish().ok());
+    EXPECT_EQ(order, (Names{"second"}));
+    ASSERT_TRUE(steps.evaluate({}, {{"x", x}}).ok());
+    EXPECT_EQ(order, (Names{"second"}));
+  }
+}
+
 TEST(NamedOptions, SingleStepsMakeTheWholeRun) {
   CompileOptions options = on_threads(1);
   options.optimize = Optimize::none;

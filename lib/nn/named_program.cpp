@@ -279,6 +279,7 @@ Status Program::begin(const NamedArrays& parameters, const NamedArrays& data) {
   HG_TRY_ASSIGN(Running* const run, body_->need(body_->key()));
   body_->last = run;
   body_->stepping.emplace();
+  body_->forget_looks(*run);
   Status status = body_->check_data(data);
   if (status.ok()) status = body_->bind(*run, parameters, data, {}, body_->stepping->held);
   if (status.ok()) return {};
@@ -290,7 +291,8 @@ Status Program::begin(const NamedArrays& parameters, const NamedArrays& data) {
 Result<std::optional<StepRow>> Program::step() {
   HG_CHECK(body_->stepping.has_value(), "there is no run to step through; call begin() first");
   if (body_->stepping->is_done) return std::optional<StepRow>();
-  Result<std::optional<StepRow>> row = body_->last->session.step();
+  const auto outputs = static_cast<int>(body_->prepared->outputs.size());
+  Result<std::optional<StepRow>> row = body_->step(*body_->last, outputs);
   if (!row.ok()) {
     body_->stepping.reset();
     body_->last->session.forget_tensors();

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,8 @@ struct Program::Body {
   };
   std::vector<Hook> hooks;
   int next_hook = 0;
+  std::vector<bool> hooked;                       // by hook of the run: it was called
+  std::set<std::string> looked;                   // values of the run that debug saw
   std::vector<std::unique_ptr<Running>> running;  // one for each kind of call
   Running* last = nullptr;                        // that ran last
   struct Stepping {
@@ -74,9 +77,16 @@ struct Program::Body {
   // Gives the session its inputs; `held` keeps what must live until it has run.
   Status bind(Running& run, const NamedArrays& parameters, const NamedArrays& data,
               const NamedArrays& seeds, std::vector<Array>& held);
-  // After the run: states that moved, hooks, debug.
+  // A step of the session; hooks and debug look at what it made. `first_extra` counts the outputs
+  // that the caller asked for.
+  Result<std::optional<StepRow>> step(Running& run, int first_extra);
+  Status run_by_steps(Running& run, int first_extra);
+  void forget_looks(const Running& run);
+  void look_at(const Running& run, int first_extra, const std::string& name, const Tensor& value);
+  void call_hooks(const std::string& path, const Tensor& value) const;
+  // After the run: states that moved, and what no step showed to hooks and debug.
   Status after(Running& run, int first_extra);
-  Status look_at_all(Running& run) const;
+  Status look_at_rest(Running& run, int first_hook);
 };
 
 }  // namespace hg::nn

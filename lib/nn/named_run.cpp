@@ -129,7 +129,9 @@ Status Program::Body::run(Running& run, const NamedArrays& parameters, const Nam
       is_lent[k] = true;
     }
   }
-  if (status.ok()) status = run.session.run();
+  const auto first_extra = static_cast<int>(slots.size());
+  const bool is_watched = options.debug || !run.variant->key.hooks.empty();
+  if (status.ok()) status = is_watched ? run_by_steps(run, first_extra) : run.session.run();
   if (status.ok()) keep_plans(*prepared, *run.variant);
   for (size_t k = 0; k < slots.size() && status.ok(); ++k) {
     Array& array = (*slots[k].list)[slots[k].index].second;
@@ -144,7 +146,7 @@ Status Program::Body::run(Running& run, const NamedArrays& parameters, const Nam
     status = copy.status();
     if (status.ok()) array = *std::move(copy);
   }
-  if (status.ok()) status = after(run, static_cast<int>(slots.size()));
+  if (status.ok()) status = after(run, first_extra);
   run.session.forget_tensors();
   return status;
 }
@@ -160,24 +162,66 @@ Status Program::Body::after(Running& run, int first_extra) {
   for (const size_t i : prepared->states)
     if (const NamedState& state = prepared->lowered.states[i]; state.counts)
       ++*states[std::string_view(state.name)].write<int64_t>();
-  if (options.debug) HG_TRY(look_at_all(run));
-  for (const std::string& path : run.variant->key.hooks) {
-    HG_TRY_ASSIGN(const Tensor value, run.session.output(next++));
-    const Intermediate seen = describe(path, value);
-    for (const Hook& hook : hooks)
-      if (hook.path == path) hook.fn(seen);
-  }
-  return {};
+  return look_at_rest(run, next);
 }
 
-Status Program::Body::look_at_all(Running& run) const {
+// -- Looking --------------------------------------------------------------------------------------
+
+Result<std::optional<StepRow>> Program::Body::step(Running& run, int first_extra) {
+  Result<std::optional<StepRow>> row = run.session.step();
+  if (row.ok() && row->has_value())
+    for (const auto& [name, value] : (*row)->outputs) look_at(run, first_extra, name, value);
+  return row;
+}
+
+Status Program::Body::run_by_steps(Running& run, int first_extra) {
+  forget_looks(run);
+  while (true) {
+    HG_TRY_ASSIGN(const std::optional<StepRow> row, step(run, first_extra));
+    if (!row) return {};
+  }
+}
+
+void Program::Body::forget_looks(const Running& run) {
+  hooked.assign(run.variant->key.hooks.size(), false);
+  looked.clear();
+}
+
+void Program::Body::look_at(const Running& run, int first_extra, const std::string& name,
+                            const Tensor& value) {
+  if (options.debug && looked.insert(name).second) options.debug(describe(name, value));
   const Graph& graph = run.session.compiled_graph();
-  for (const Node& node : graph.nodes())
-    for (const ValueId id : node.outputs) {
-      const std::string& name = graph.value_info(id).name;
-      const Result<Tensor> value = run.session.value(name);
-      if (value.ok()) options.debug(describe(name, *value));
-    }
+  const size_t first_hook = static_cast<size_t>(first_extra) + run.variant->moved.size();
+  for (size_t k = 0; k < hooked.size(); ++k) {
+    const ValueId id = graph.outputs()[first_hook + k].second;
+    if (hooked[k] || graph.value_info(id).name != name) continue;
+    hooked[k] = true;
+    call_hooks(run.variant->key.hooks[k], value);
+  }
+}
+
+void Program::Body::call_hooks(const std::string& path, const Tensor& value) const {
+  const Intermediate seen = describe(path, value);
+  const std::vector<Hook> now = hooks;  // a hook may remove itself
+  for (const Hook& hook : now)
+    if (hook.path == path) hook.fn(seen);
+}
+
+Status Program::Body::look_at_rest(Running& run, int first_hook) {
+  const Graph& graph = run.session.compiled_graph();
+  if (options.debug)
+    for (const Node& node : graph.nodes())
+      for (const ValueId id : node.outputs) {
+        const std::string& name = graph.value_info(id).name;
+        if (looked.contains(name)) continue;
+        const Result<Tensor> value = run.session.value(name);
+        if (value.ok()) options.debug(describe(name, *value));
+      }
+  for (size_t k = 0; k < hooked.size(); ++k) {
+    if (hooked[k]) continue;
+    HG_TRY_ASSIGN(const Tensor value, run.session.output(first_hook + static_cast<int>(k)));
+    call_hooks(run.variant->key.hooks[k], value);
+  }
   return {};
 }
 

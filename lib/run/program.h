@@ -151,6 +151,14 @@ class Program {
   // Whether there is a further part, which then is the last one.
   Result<bool> next_part_begins();
   Status finish_run();
+  // A run by single steps.
+  struct Stepping {
+    Cursor at;
+    std::vector<std::vector<ValueId>> made;  // by step of the last part: what it makes
+  };
+  std::vector<std::vector<ValueId>> values_by_step(const Plan& plan) const;
+  // A value of that step on the host, right after it; nothing where it is not there.
+  std::optional<Tensor> made_by(const ReadyPlan& ready, size_t step, ValueId id) const;
   StepRow row_of(const ReadyPlan& ready, size_t step) const;
   Status run_part(ReadyPlan& ready);
   Status run_segment(ReadyPlan& ready, DeviceSegment& segment);
@@ -182,7 +190,7 @@ class Program {
   std::vector<ReadyPlan*> parts_;  // those of the last plan or run, in order
   Arenas arenas_;
   bool is_as_compiled_ = true;                         // no node was expanded since
-  std::optional<Cursor> stepping_;                     // a run by single steps
+  std::optional<Stepping> stepping_;                   // a run by single steps
   int64_t generation_ = 0;                             // counts changes of addresses
   std::vector<std::unique_ptr<Control>> controls_;     // by node
   std::map<int32_t, std::vector<int64_t>> size_ways_;  // by node: the sizes that data gave

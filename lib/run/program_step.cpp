@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running a program by single steps.
+#include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "lib/run/program.h"
 
@@ -11,27 +13,75 @@ Result<std::optional<StepRow>> Program::step() {
     own_limits_ = {options_.most_rounds, nullptr, nullptr};
     HG_TRY(begin_run());
     HG_TRY(begin_part(*parts_.back()));
-    stepping_.emplace();
+    stepping_.emplace().made = values_by_step(parts_.back()->plan);
   }
-  Cursor at = *stepping_;
-  stepping_.reset();  // whatever fails ends the run
-  while (at.step == parts_.back()->plan.steps.size()) {
+  Stepping now = *std::exchange(stepping_, std::nullopt);  // whatever fails ends the run
+  while (now.at.step == parts_.back()->plan.steps.size()) {
     HG_TRY_ASSIGN(const bool more, next_part_begins());
     if (!more) {
       HG_TRY(finish_run());
       return std::optional<StepRow>();
     }
     HG_TRY(begin_part(*parts_.back()));
-    at = {};
+    now = {{}, values_by_step(parts_.back()->plan)};
   }
   ReadyPlan& ready = *parts_.back();
+  const size_t first = now.at.step;
   const auto start = std::chrono::steady_clock::now();
-  HG_TRY(advance(ready, at));
+  HG_TRY(advance(ready, now.at));
   const auto end = std::chrono::steady_clock::now();
-  StepRow row = row_of(ready, at.step - 1);
+  StepRow row = row_of(ready, now.at.step - 1);
   row.ms = std::chrono::duration<double, std::milli>(end - start).count();
-  stepping_ = at;
+  for (size_t i = first; i < now.at.step; ++i)
+    for (const ValueId id : now.made[i])
+      if (const std::optional<Tensor> value = made_by(ready, i, id))
+        row.outputs.emplace_back(graph_.value_info(id).name, *value);
+  stepping_ = std::move(now);
   return std::optional(std::move(row));
+}
+
+// What is there once a step has run, in the order of the graph: results of its node, and of nodes
+// without a step, which look at what others make or are put together by them in place.
+std::vector<std::vector<ValueId>> Program::values_by_step(const Plan& plan) const {
+  std::vector<std::vector<ValueId>> made(plan.steps.size());
+  if (made.empty()) return made;
+  constexpr int32_t kNone = -1;
+  std::vector<int32_t> first(graph_.nodes().size(), kNone), last = first;  // by node
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const int32_t node = plan.steps[i].node;
+    if (node < 0) continue;
+    if (first[node] == kNone) first[node] = static_cast<int32_t>(i);
+    last[node] = static_cast<int32_t>(i);
+  }
+  for (size_t n = plan.first_node; n < plan.next_node; ++n) {
+    const Node& node = graph_.nodes()[n];
+    if (first[n] == kNone) {
+      first[n] = 0;
+      for (const ValueId id : node.inputs)
+        if (const int32_t from = id == kNoValue ? kNone : graph_.value_info(id).node; from >= 0)
+          first[n] = std::max(first[n], last[from]);
+      last[n] = first[n];
+    }
+    made[first[n]].insert(made[first[n]].end(), node.outputs.begin(), node.outputs.end());
+  }
+  return made;
+}
+
+std::optional<Tensor> Program::made_by(const ReadyPlan& ready, size_t index, ValueId id) const {
+  const Step& step = ready.plan.steps[index];
+  const int32_t node = graph_.value_info(id).node;
+  Tensor tensor;
+  if (step.node == node) {
+    const std::vector<ValueId>& outputs = graph_.nodes()[node].outputs;
+    const size_t k = std::find(outputs.begin(), outputs.end(), id) - outputs.begin();
+    if (k >= ready.contexts[index].outputs.size()) return {};
+    tensor = ready.contexts[index].outputs[k];
+  } else if (const PlacedTensor* const here = ready.plan.find(id, Side::host)) {
+    tensor = here->tensor;
+    tensor.data = address_of(here->place);
+  }
+  if (tensor.data == nullptr) return {};
+  return tensor;
 }
 
 StepRow Program::row_of(const ReadyPlan& ready, size_t index) const {
@@ -46,10 +96,6 @@ StepRow Program::row_of(const ReadyPlan& ready, size_t index) const {
   row.node = graph_.value_info(node.outputs[0]).name;
   row.op = node.op->name();
   row.module = node.origin.module;
-  const RunContext& context = ready.contexts[index];
-  for (size_t k = 0; k < context.outputs.size() && k < node.outputs.size(); ++k)
-    if (context.outputs[k].data != nullptr)
-      row.outputs.emplace_back(graph_.value_info(node.outputs[k]).name, context.outputs[k]);
   return row;
 }
 

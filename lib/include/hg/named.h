@@ -121,8 +121,8 @@ class PlanCache {
   std::shared_ptr<Body> body_;
 };
 
-// A value between inputs and outputs, seen after a run. NaN is neither least nor greatest; of no
-// elements, or only NaN, `min` and `max` are NaN.
+// A value between inputs and outputs, seen while a call runs. NaN is neither least nor greatest; of
+// no elements, or only NaN, `min` and `max` are NaN.
 struct Intermediate {
   std::string_view name;
   DType dtype = f32;
@@ -157,8 +157,8 @@ struct CompileOptions {
   // Parameters and states that never change: they are no longer asked for, and are folded and
   // packed. The arrays are copied.
   NamedArrays constants = {};
-  // Called with every value between inputs and outputs, in the order of the graph, after each call.
-  // What it names is then computed as the model says, without the passes.
+  // Called with every value between inputs and outputs when it is computed; on a device, after the
+  // call. What it names is then computed as the model says, without the passes. It only reads.
   std::function<void(const Intermediate&)> debug = {};
   // Told of each allocation and free of an arena; must not use the program.
   std::function<void(const ArenaEvent&)> on_arena = {};
@@ -236,8 +236,10 @@ class Program {
 
   // -- Looking inside -----------------------------------------------------------------------------
 
-  // Calls fn with this value after each call that computes it. Returns the hook's number. A value
-  // of that path must be there; it is computed even where passes would have merged it into others.
+  // Calls fn with this value when a call, or a step, has computed it, before what comes after it
+  // runs; on a device, after the call. Returns the hook's number. A value of that path must be
+  // there; it is computed even where passes would have merged it into others. A hook only reads,
+  // and must not call the program; it may remove itself.
   Result<int> add_hook(std::string path, std::function<void(const Intermediate&)> fn);
   void remove_hook(int hook);
   // evaluate() by single steps: begin(), step() until it gives nothing, finish().

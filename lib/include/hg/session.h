@@ -67,7 +67,8 @@ struct StepRow {
   std::string kernel;
   std::string module;
   double ms = 0;
-  std::vector<std::pair<std::string, Tensor>> outputs;  // on the host; valid until the next step
+  // The values that are there now, on the host, in the order of the graph; until the next step.
+  std::vector<std::pair<std::string, Tensor>> outputs;
 };
 
 // How far a run is, for any thread to look at while it lasts.
