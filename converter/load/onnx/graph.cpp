@@ -24,20 +24,10 @@ Item list_of(std::vector<Item> items) {
   return Item(std::move(list));
 }
 
-// Inputs that say how an op computes, rather than what a training could improve.
-bool is_setting(const std::string& op, int input) {
-  if (op == "BatchNormalization") return input >= 3;
-  if (op == "Resize" || op == "Upsample" || op == "Clip" || op == "Pad" || op == "OneHot")
-    return input >= 1;
-  if (op == "DequantizeLinear" || op == "QuantizeLinear" || op == "MatMulNBits") return input >= 1;
-  if (op == "RotaryEmbedding" || op == "GatherBlockQuantized") return input >= 1;
-  return op.starts_with("QLinear");
-}
-
 }  // namespace
 
 GraphReader::GraphReader(const file::ModelProto& model, Weights& weights, ScriptProgram& program)
-    : model_(model), weights_(weights), program_(program) {
+    : model_(model), weights_(weights), program_(program), roles_(model) {
   for (const file::FunctionProto& function : model.functions())
     functions_[function_key(function.domain(), function.name(), function.overload())] = &function;
 }
@@ -46,7 +36,6 @@ void GraphReader::read() {
   program_.root = std::make_shared<Object>();
   program_.body.inputs.push_back(fresh());
   scopes_.emplace_back();
-  find_roles(model_.graph());
   read_inputs();
   read_initializers(model_.graph(), program_.body);
   const Place place{&model_.opset_import(), nullptr, "", 0};
@@ -92,17 +81,6 @@ ScriptId GraphReader::number(ScriptBlock& block, ScriptId tensor, const Origin& 
   return id;
 }
 
-void GraphReader::find_roles(const file::GraphProto& graph) {
-  for (const file::NodeProto& node : graph.node()) {
-    for (int i = 0; i < node.input_size(); ++i)
-      if (is_setting(node.op_type(), i))
-        roles_[node.input(i)] =
-            node.op_type() == "BatchNormalization" ? State::Kind::buffer : State::Kind::constant;
-    for (const file::AttributeProto& attribute : node.attribute())
-      if (attribute.has_g()) find_roles(attribute.g());
-  }
-}
-
 Item GraphReader::tensor_item(const file::TensorProto& tensor, State::Kind kind) {
   std::optional<TensorData> data = weights_.read(tensor);
   if (!data) {
@@ -112,7 +90,7 @@ Item GraphReader::tensor_item(const file::TensorProto& tensor, State::Kind kind)
     return Item(std::move(missing));
   }
   ScriptTensor made;
-  if (!is_float(data->tensor.dtype) || data->tensor.count() <= 1) kind = State::Kind::constant;
+  if (!is_float(data->tensor.dtype)) kind = State::Kind::constant;
   if (kind != State::Kind::constant) made.names.push_back(tensor.name());
   made.kind = kind;
   made.data = std::move(*data);
@@ -218,11 +196,8 @@ void GraphReader::read_inputs() {
 
 void GraphReader::read_initializers(const file::GraphProto& graph, ScriptBlock& block) {
   for (const file::TensorProto& tensor : graph.initializer()) {
-    const auto role = roles_.find(tensor.name());
     const bool inner = &graph != &model_.graph();
-    const State::Kind kind = inner                  ? State::Kind::constant
-                             : role != roles_.end() ? role->second
-                                                    : State::Kind::parameter;
+    const State::Kind kind = inner ? State::Kind::constant : roles_.of(tensor);
     bind(tensor.name(), constant(block, tensor_item(tensor, kind)));
   }
   for (const file::SparseTensorProto& sparse : graph.sparse_initializer())

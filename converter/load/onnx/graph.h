@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "converter/load/onnx/file.h"
+#include "converter/load/onnx/roles.h"
 
 namespace hg::convert::onnx {
 
@@ -40,7 +41,6 @@ class GraphReader {
 
   void read_inputs();
   void read_initializers(const file::GraphProto& graph, ScriptBlock& block);
-  void find_roles(const file::GraphProto& graph);
   Item tensor_item(const file::TensorProto& tensor, State::Kind kind);
   Item sparse_item(const file::SparseTensorProto& tensor);
   Item attribute_item(const file::AttributeProto& attribute);
@@ -70,8 +70,8 @@ class GraphReader {
   ScriptProgram& program_;
   std::vector<Scope> scopes_;
   std::unordered_map<std::string, const file::FunctionProto*> functions_;
-  std::unordered_map<std::string, State::Kind> roles_;  // of initializers that are no parameters
-  std::map<std::string, std::string> symbols_;          // by dim_param
+  Roles roles_;
+  std::map<std::string, std::string> symbols_;  // by dim_param
 };
 
 }  // namespace hg::convert::onnx

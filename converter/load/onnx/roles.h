@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the initializers of an ONNX model are to a training: parameters, buffers or constants, which
+// ONNX itself does not say.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "converter/load/onnx/file.h"
+
+namespace hg::convert::onnx {
+
+class Roles {
+ public:
+  explicit Roles(const file::ModelProto& model);
+
+  // Of a float initializer of the main graph.
+  State::Kind of(const file::TensorProto& tensor) const;
+
+ private:
+  void read_uses(const file::GraphProto& graph);
+
+  std::unordered_map<std::string, State::Kind> said_;      // by torch.onnx.export
+  std::unordered_map<std::string, State::Kind> settings_;  // by the nodes that take them
+  std::unordered_set<std::string> weights_;                // of layers
+  bool names_states_ = false;  // the initializers of a state_dict have its names
+};
+
+}  // namespace hg::convert::onnx
