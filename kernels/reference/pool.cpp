@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooling: for every output element, look at every input element and ask whether it is in the
-// window.
+// Pooling: every output element visits the input elements of its window.
 #include <cmath>
 
 #include "kernels/reference/reference.h"
@@ -46,22 +45,22 @@ struct Windows {
     dilation = kind == Kind::max ? listed(attrs, "dilation", dims) : Sizes(dims, 1);
   }
 
-  bool contains(const Sizes& o, const Sizes& p) const {
-    for (int i = 0; i < o.rank(); ++i) {
-      if (kind == Kind::adaptive) {
-        const int64_t s = in[i + 2], t = out[i + 2];
-        if (p[i] < o[i] * s / t || p[i] >= ((o[i] + 1) * s + t - 1) / t) return false;
-        continue;
-      }
-      const int64_t offset = p[i] - o[i] * stride[i] + padding[i];
-      if (offset < 0 || offset % dilation[i] != 0 || offset / dilation[i] >= kernel[i])
-        return false;
-    }
-    return true;
+  // Calls visit(k) for every element of the input in window `o`, k being its position in the plane.
+  template <class Visit>
+  void walk(const Sizes& o, const Visit& visit, int dim = 0, int64_t above = 0) const {
+    if (dim == o.rank()) return visit(above);
+    const int64_t size = in[dim + 2], parts = out[dim + 2];
+    const bool adaptive = kind == Kind::adaptive;
+    const int64_t step = adaptive ? 1 : dilation[dim];
+    const int64_t first = adaptive ? o[dim] * size / parts : o[dim] * stride[dim] - padding[dim];
+    const int64_t end =
+        adaptive ? ((o[dim] + 1) * size + parts - 1) / parts : first + kernel[dim] * step;
+    for (int64_t p = first; p < end; p += step)
+      if (p >= 0 && p < size) walk(o, visit, dim + 1, above * size + p);
   }
   double divisor(const Sizes& o) const {
     int64_t inside = 0, padded = 1;
-    for (int64_t k = 0; k < plane_count(in); ++k) inside += contains(o, spatial_position(in, k));
+    walk(o, [&](int64_t) { ++inside; });
     if (kind == Kind::adaptive) return static_cast<double>(inside);
     if (attrs.has("divisor_override"))
       return static_cast<double>(attrs.integer("divisor_override"));
@@ -82,14 +81,13 @@ int64_t largest(const Windows& w, const Call& c, int64_t at) {
   const Sizes o = spatial_position(w.out, at % out);
   double best = -HUGE_VAL;
   int64_t index = -1;
-  for (int64_t k = 0; k < in; ++k) {
-    if (!w.contains(o, spatial_position(w.in, k))) continue;
+  w.walk(o, [&](int64_t k) {
     const double v = c.in[0].at(at / out * in + k);
     if (index < 0 || v > best || std::isnan(v)) {
       best = v;
       index = k;
     }
-  }
+  });
   return index;
 }
 
@@ -116,8 +114,7 @@ void avg_of(const Call& c, Kind kind) {
   for (int64_t at = 0; at < c.out[0].count(); ++at) {
     const Sizes o = spatial_position(w.out, at % out);
     double sum = 0;
-    for (int64_t k = 0; k < in; ++k)
-      if (w.contains(o, spatial_position(w.in, k))) sum += c.in[0].at(at / out * in + k);
+    w.walk(o, [&](int64_t k) { sum += c.in[0].at(at / out * in + k); });
     c.out[0].at(at) = sum == 0 ? 0 : sum / w.divisor(o);
   }
 }
@@ -128,8 +125,7 @@ void avg_grad_of(const Call& c, Kind kind) {
   for (int64_t at = 0; at < c.in[0].count(); ++at) {
     const Sizes o = spatial_position(w.out, at % out);
     const double share = c.in[0].at(at) / w.divisor(o);
-    for (int64_t k = 0; k < in; ++k)
-      if (w.contains(o, spatial_position(w.in, k))) c.out[0].at(at / out * in + k) += share;
+    w.walk(o, [&](int64_t k) { c.out[0].at(at / out * in + k) += share; });
   }
 }
 

@@ -148,7 +148,8 @@ def check(given, library, module, inputs, kind, folder):
         trouble = tool(given.bin / "hg-convert", source, "-o", model, *(sizes if kind_of_file == "pt" else []))
         if not trouble:
             # ONNX does not say what is a buffer, but in files of the exporter that follows programs.
-            frozen = ["--freeze", models.BUFFER] if kind_of_file == "onnx" else []
+            buffered = any(isinstance(m, models.Buffered) for m in module.modules())
+            frozen = ["--freeze", models.BUFFER] if kind_of_file == "onnx" and buffered else []
             trouble = tool(given.bin / "hg-train", model, *options, *frozen, "--out", trained)
         yield kind_of_file, trouble or difference(library.states(model), library.states(trained), before, after)
 
