@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Regions and boxes.
+#include "hg/ops/detection.h"
+
 #include "converter/onnx/node.h"
 
 namespace hg::convert::onnx {
@@ -19,6 +21,11 @@ void roi_align(Node& n) {
                {"aligned", transform == "half_pixel"}}));
 }
 
+void max_roi_pool(Node& n) {
+  const std::vector<int64_t> size = n.integers("pooled_shape");
+  n.give(roi_pool(n.in(0), n.in(1), dims_of(size), n.real("spatial_scale", 1.0))[0]);
+}
+
 // For each batch and class: the boxes above the score, best first, that overlap none kept before.
 void non_max_suppression(Node& n) {
   Value boxes = n.in(0);
@@ -29,12 +36,8 @@ void non_max_suppression(Node& n) {
   if (batches * classes > 256) n.refuse("it has more than 256 batches and classes");
   Graph& g = n.graph();
   const Value most = n.has(2) ? reshape(cast(n.in(2), i64), {}) : g.scalar(int64_t{0}, i64);
-  double overlap = 0;
-  if (n.has(3)) {
-    if (!n.is_constant(3))
-      n.refuse("the threshold of the overlap is computed by the model, but must be a constant");
-    overlap = n.real(3);
-  }
+  Value overlap = g.scalar(0.0, boxes.dtype());
+  if (n.has(3)) overlap = reshape(cast(n.in(3), boxes.dtype()), {});
   const Dim count = boxes.dim(1);
   const auto column = [&](int64_t c) { return slice(boxes, 2, c, c + 1); };
   if (n.integer("center_point_box", 0) != 0) {
@@ -59,7 +62,7 @@ void non_max_suppression(Node& n) {
         box = n.op("index_select", {box, from}, {{"dim", 0}});
         score = n.op("index_select", {score, from}, {{"dim", 0}});
       }
-      Value kept = n.op("nms", {box, score}, {{"iou_threshold", overlap}});
+      Value kept = n.op("nms", {box, score, overlap});
       if (from) kept = n.op("index_select", {from, kept}, {{"dim", 0}});
       // At most so many: places below the limit.
       const Value place = g.call("arange", {}, {{"end", kept.dim(0)}});
@@ -77,6 +80,7 @@ void non_max_suppression(Node& n) {
 
 constexpr Builtin kRows[] = {
     {"onnx::RoiAlign", row<roi_align>},
+    {"onnx::MaxRoiPool", row<max_roi_pool>},
     {"onnx::NonMaxSuppression", row<non_max_suppression>},
 };
 

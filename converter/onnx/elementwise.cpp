@@ -19,7 +19,11 @@ void absolute(Node& n) {
   const Value x = n.in(0);
   n.give(x.dtype() == u8 ? x : hg::abs(x));
 }
-void signum(Node& n) { n.give(hg::sign(n.in(0))); }
+// That of NaN is NaN, and 0 to PyTorch.
+void signum(Node& n) {
+  const Value x = n.in(0), y = hg::sign(x);
+  n.give(is_float(x.dtype()) ? where(isnan(x), x, y) : y);
+}
 void rounded(Node& n) { n.give(hg::round(n.in(0))); }
 void identity(Node& n) { n.give_item(n.item(0)); }
 

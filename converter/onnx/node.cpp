@@ -255,6 +255,15 @@ int Node::axis(int64_t given, int rank) const {
   return static_cast<int>(given < 0 ? given + all : given);
 }
 
+std::optional<std::vector<int>> Node::axes(int64_t since, int i, int rank) const {
+  const bool attribute = opset() < since;
+  if (attribute ? !has("axes") : !has(i)) return std::nullopt;
+  std::vector<int> result;
+  for (const int64_t each : attribute ? integers("axes") : integers(i))
+    result.push_back(axis(each, rank));
+  return result;
+}
+
 void Node::give(const Values& values) const {
   std::vector<Item> items;
   for (const Value& value : values) {

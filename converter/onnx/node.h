@@ -81,6 +81,8 @@ class Node {
   Values ops(std::string_view name, const Values& inputs, const NamedAttrs& attrs = {}) const;
   // The specification's axis, in [-rank, rank), from the start.
   int axis(int64_t given, int rank) const;
+  // Axes given as an attribute before `since`, and as input i from then on; none where missing.
+  std::optional<std::vector<int>> axes(int64_t since, int i, int rank) const;
 
   // Results.
   void give(const Value& value) const { give(Values{value}); }
@@ -133,6 +135,7 @@ bool row(NodeCall& call) {
 // One table for each file of rows.
 Rows elementwise_rows();
 Rows shape_rows();
+Rows slice_rows();
 Rows index_rows();
 Rows reduce_rows();
 Rows conv_rows();

@@ -89,6 +89,8 @@ Value resized_axis(Node& n, const Value& x, const Axis& axis, const Settings& s)
       y = pick(floor(at));
     else if (rounding == "ceil")
       y = pick(ceil(at));
+    else if (rounding == "outwards")  // Resize of opset 10
+      y = pick(where(lt(axis.scale_value, g.scalar(1.0, f64)), ceil(at), floor(at)));
     else
       n.refuse(str_cat("attribute 'nearest_mode' is '", rounding, "'"));
   } else {
@@ -264,6 +266,8 @@ void resize(Node& n) {
       size_axis(n, axis, sizes.at(i));
     axes.push_back(axis);
   }
+  const auto grows = [](const Axis& axis) { return axis.scale && *axis.scale >= 1; };
+  if (old && !std::all_of(axes.begin(), axes.end(), grows)) s.nearest = "outwards";
   const std::string policy = n.string("keep_aspect_ratio_policy", "stretch");
   if (!by_scale && policy != "stretch") keep_aspect(n, axes, policy);
   n.give(resized(n, x, axes, s));

@@ -11,6 +11,7 @@ std::span<const std::span<const Builtin>> onnx_builtins() {
   static const std::array tables = {
       elementwise_rows(),
       shape_rows(),
+      slice_rows(),
       index_rows(),
       reduce_rows(),
       conv_rows(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that move elements by shape: reshape, slices, joins, padding, and tensors made of a shape.
+// Ops that move elements by shape: reshape, joins, padding, and tensors made of a shape.
 #include <algorithm>
 #include <limits>
 
@@ -7,16 +7,6 @@
 
 namespace hg::convert::onnx {
 namespace {
-
-// Axes given as an attribute before `since`, and as input i from then on; none where missing.
-std::optional<std::vector<int>> axes_of(Node& n, int64_t since, int i, int rank) {
-  const bool attribute = n.opset() < since;
-  if (attribute ? !n.has("axes") : !n.has(i)) return std::nullopt;
-  std::vector<int> axes;
-  for (const int64_t axis : attribute ? n.integers("axes") : n.integers(i))
-    axes.push_back(n.axis(axis, rank));
-  return axes;
-}
 
 // `sizes` with its 0 (a size of x) and its -1 (what is left) replaced.
 Shape resolved(Node& n, const Shape& x, Dims sizes, bool keeps_zero) {
@@ -69,7 +59,7 @@ void flattened(Node& n) {
 
 void squeezed(Node& n) {
   const Value x = n.in(0);
-  const auto axes = axes_of(n, 13, 1, x.rank());
+  const auto axes = n.axes(13, 1, x.rank());
   Shape shape;
   for (int d = 0; d < x.rank(); ++d) {
     const bool named = axes && std::find(axes->begin(), axes->end(), d) != axes->end();
@@ -142,47 +132,6 @@ void split(Node& n) {
   n.give(parts);
 }
 
-// A bound of a slice as the specification clamps it: to [low, size + low].
-Dim clamped(const Dim& bound, const Dim& size, int64_t low) {
-  constexpr int64_t kFar = int64_t{1} << 31;
-  if (bound.is_constant() && bound.constant() >= kFar - 1) return size + Dim(low);
-  if (bound.is_constant() && bound.constant() <= -kFar) return Dim(low);
-  Dim at = bound;
-  if (bound.upper_bound() < 0) at = at + size;
-  // A bound that is a size minus something, such as length - 1, is one from the start.
-  return max(Dim(low), min(at, size + Dim(low)));
-}
-
-void sliced(Node& n) {
-  Value x = n.in(0);
-  const bool old = n.opset() < 10;
-  const Dims starts = old ? dims_of(n.integers("starts")) : n.dims(1);
-  const Dims ends = old ? dims_of(n.integers("ends")) : n.dims(2);
-  const auto named = axes_of(n, 10, 3, x.rank());
-  std::vector<int64_t> steps;
-  if (!old && n.has(4)) steps = n.integers(4);
-  for (size_t i = 0; i < starts.size(); ++i) {
-    const int axis = named ? named->at(i) : static_cast<int>(i);
-    const int64_t step = i < steps.size() ? steps[i] : 1;
-    const Dim size = x.dim(axis);
-    if (step == 0) n.refuse("a step is 0");
-    for (const Dim* bound : {&starts[i], &ends[i]})
-      if (!bound->is_constant() && bound->lower_bound() < 0 && bound->upper_bound() >= 0)
-        n.graph().guard(0, Relation::le, *bound, "Slice");
-    if (step > 0) {
-      const Dim start = clamped(starts[i], size, 0), end = max(start, clamped(ends[i], size, 0));
-      if (start == Dim(0) && end == size && step == 1) continue;
-      x = slice(x, axis, start, end, step);
-      continue;
-    }
-    // From the other end: element j of the flipped axis is size - 1 - j.
-    const Dim first = clamped(starts[i], size, -1), last = clamped(ends[i], size, -1);
-    const Dim start = size - Dim(1) - first, end = max(start, size - Dim(1) - last);
-    x = slice(flip(x, {Dim(axis)}), axis, start, end, -step);
-  }
-  n.give(x);
-}
-
 void expanded(Node& n) {
   const Value x = n.in(0);
   const Result<Shape> shape = broadcast(x.shape(), n.dims(1));
@@ -200,7 +149,7 @@ void padded(Node& n) {
   const Value x = n.in(0);
   const bool old = n.opset() < 11;
   const Dims given = !old ? n.dims(1) : dims_of(n.integers(n.opset() < 2 ? "paddings" : "pads"));
-  const auto axes = n.opset() < 18 ? std::nullopt : axes_of(n, 18, 3, x.rank());
+  const auto axes = n.opset() < 18 ? std::nullopt : n.axes(18, 3, x.rank());
   const size_t count = axes ? axes->size() : static_cast<size_t>(x.rank());
   if (given.size() != 2 * count) n.refuse("pads are not two for each axis");
   Dims pads = one_each(2 * x.rank(), 0);
@@ -369,7 +318,6 @@ constexpr Builtin kRows[] = {
     {"onnx::Transpose", row<transposed>},
     {"onnx::Concat", row<joined>},
     {"onnx::Split", row<split>},
-    {"onnx::Slice", row<sliced>},
     {"onnx::Expand", row<expanded>},
     {"onnx::Tile", row<tiled>},
     {"onnx::Pad", row<padded>},

@@ -39,6 +39,8 @@ void each_kept(const RunContext& c, const F& f) {
     using W = Wide<T>;
     const T* boxes = c.in(0).as<const T>();
     const T* scores = c.in(1).as<const T>();
+    const double threshold =
+        c.has(2) ? static_cast<double>(load(c.in(2).as<const T>())) : plan.threshold;
     merge_sort(order, order + n, n, [&](int64_t a, int64_t b) {
       const W p = load(scores + a), q = load(scores + b);
       return std::isnan(p) ? !std::isnan(q) : p > q;
@@ -60,7 +62,7 @@ void each_kept(const RunContext& c, const F& f) {
         const W h =
             std::max(W(0), std::min(side(a, 3), side(b, 3)) - std::max(side(a, 1), side(b, 1)));
         const W both = w * h;
-        removed[b] = static_cast<double>(both / (area_a + area(b) - both)) > plan.threshold;
+        removed[b] = static_cast<double>(both / (area_a + area(b) - both)) > threshold;
       }
     }
   });

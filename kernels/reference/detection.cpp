@@ -22,12 +22,13 @@ void nms_run(const Call& c) {
                             std::fmax(boxes.at(a * 4 + side), boxes.at(b * 4 + side)));
   };
   const auto overlap = [&](int64_t a, int64_t b) { return common(a, b, 0) * common(a, b, 1); };
+  const double threshold =
+      c.in.size() > 2 && c.in[2].given ? c.in[2].at(0) : c.attrs.real("iou_threshold");
   for (int64_t i : order) {
     bool stays = true;
     for (int64_t k : kept) {
       const double both = overlap(i, k);
-      stays =
-          stays && !(both / (overlap(i, i) + overlap(k, k) - both) > c.attrs.real("iou_threshold"));
+      stays = stays && !(both / (overlap(i, i) + overlap(k, k) - both) > threshold);
     }
     if (stays) kept.push_back(i);
   }

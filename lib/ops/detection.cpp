@@ -20,6 +20,9 @@ Status nms_infer(InferContext& c) {
   if (scores.rank() != 1 || differ(scores.shape[0], boxes.shape[0]))
     return c.fail("scores must have one number for each box: they are ", scores.shape,
                   ", boxes are ", boxes.shape);
+  if (c.has(2) && (c.in(2).dtype != boxes.dtype || c.in(2).rank() != 0))
+    return c.fail("threshold must be one number of ", boxes.dtype, ", it is ", c.in(2).dtype,
+                  c.in(2).shape);
   c.out(0) = {i64, {c.fresh_dim()}};
   return {};
 }
@@ -197,9 +200,10 @@ Status deform_conv2d(ExpandContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    // Indices of the boxes (x1, y1, x2, y2) that overlap none of a higher score, best first.
+    // Indices of the boxes (x1, y1, x2, y2) that overlap none of a higher score by more than the
+    // threshold, which is iou_threshold where none is given, best first.
     {.name = "nms",
-     .signature = "nms(boxes, scores, iou_threshold: float) -> y",
+     .signature = "nms(boxes, scores, threshold?, iou_threshold: float = 0.0) -> y",
      .infer = nms_infer,
      .traits = kNoGradient | kDataDependent},
     // rois: [count, 5]: the image, x1, y1, x2, y2. sampling_ratio 0: as many as pixels of x.

@@ -29,6 +29,11 @@ std::vector<Sample> detection() {
          .inputs = {{.shape = {53, 4}, .values = boxes_of(53)}, {.shape = {53}, .values = scores}},
          .attrs = {{"iou_threshold", threshold}},
          .tolerance = 1e-3});
+    all.push_back({.op = "nms",
+                   .inputs = {{.shape = {53, 4}, .values = boxes_of(53)},
+                              {.shape = {53}, .values = scores},
+                              {.shape = {}, .values = {threshold}}},
+                   .tolerance = 1e-3});
   }
   all.push_back({.op = "nms",
                  .inputs = {{.shape = {0, 4}}, {.shape = {0}}},

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random models of one op each from ONNX Runtime's own domain and from ai.onnx.ml, beside ONNX Runtime.
+"""Random models of one op each, of the default domain, ONNX Runtime's own and ai.onnx.ml, beside ONNX Runtime.
 
-usage: onnx_runtime BIN WORK [--count N] [--seed S] [--only REGEX]
+usage: onnx_runtime BIN WORK [--count N] [--seed S] [--only REGEX] [--symbolic]
 Exits with 77 where Python has no onnxruntime. A case that fails prints the seed that makes it again alone.
 """
 import argparse, json, pathlib, re, shutil, subprocess, sys
@@ -16,9 +16,9 @@ except ImportError as missing:
     sys.exit(77)
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import attention, contrib, ml, quantized
+import attention, contrib, layers, ml, quantized, standard
 
-MAKERS = contrib.MAKERS + attention.MAKERS + quantized.MAKERS + ml.MAKERS
+MAKERS = contrib.MAKERS + attention.MAKERS + quantized.MAKERS + ml.MAKERS + standard.MAKERS + layers.MAKERS
 
 
 def answers_of(model, feeds):
@@ -60,12 +60,14 @@ def main():
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
+    parser.add_argument("--symbolic", action="store_true", help="all sizes of the inputs stay open")
     given = parser.parse_args()
     shutil.rmtree(given.work, ignore_errors=True)
     makers = [m for m in MAKERS if re.search(given.only, f"{m.__module__}.{m.__name__}")]
     cases, jobs, unknown = [], [], {}
     for seed in range(given.seed, given.seed + given.count):
         case = makers[seed % len(makers)](np.random.default_rng(seed))
+        case.symbolic = given.symbolic
         model = case.model()
         try:
             want = answers_of(model, case.feeds())

@@ -10,13 +10,14 @@ class Case:
     """inputs: a list of (array, stays open) or None, in the order of the op's inputs."""
 
     def __init__(self, op, inputs, domain="com.microsoft", opset=1, outputs=1, quanta=0, tolerance=1e-4, rows=None,
-                 keep=None, refusable=False, **attributes):
+                 keep=None, refusable=False, symbolic=False, **attributes):
         self.op, self.inputs, self.domain, self.opset, self.outputs = op, list(inputs), domain, opset, outputs
         self.quanta = quanta        # by how many integers a quantised answer may differ
         self.tolerance = tolerance  # relative and absolute
         self.rows = rows            # of output i what is compared, where the rest is not defined
         self.keep = keep            # which outputs the model gives; all when none
         self.refusable = refusable  # the op may be refused for these inputs
+        self.symbolic = symbolic    # all sizes of the inputs are open
         self.attributes = {k: v for k, v in attributes.items() if v is not None}
         while self.inputs and self.inputs[-1] is None:
             self.inputs.pop()
@@ -36,7 +37,8 @@ class Case:
             if x is None:
                 continue
             if x[1]:
-                made.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x[0].dtype), x[0].shape))
+                shape = [f"{name}_{d}" for d in range(x[0].ndim)] if self.symbolic else x[0].shape
+                made.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x[0].dtype), shape))
             else:
                 fixed.append(numpy_helper.from_array(x[0], name))
         results = [helper.make_empty_tensor_value_info(f"y{i}") for i in keep]

@@ -10,9 +10,11 @@
 namespace hg {
 
 // Indices (i64) of the boxes [count, 4] (x1, y1, x2, y2) that overlap none of a higher score by
-// more than iou_threshold, best first.
-inline Value nms(const Value& boxes, const Value& scores, double iou_threshold) {
-  return boxes.graph()->call("nms", {boxes, scores}, {{"iou_threshold", iou_threshold}});
+// more than iou_threshold, or `threshold`, a number of their dtype, where that is given; best
+// first.
+inline Value nms(const Value& boxes, const Value& scores, double iou_threshold = 0,
+                 const Value& threshold = {}) {
+  return boxes.graph()->call("nms", {boxes, scores, threshold}, {{"iou_threshold", iou_threshold}});
 }
 // x: [n, c, h, w], rois: [count, 5] (image, x1, y1, x2, y2) -> [count, c, output_size...].
 // sampling_ratio 0 takes as many samples as there are pixels.
