@@ -46,12 +46,17 @@ def _outputs(model, result):
 
 
 def _convert(options):
-    from ._convert import converter
+    from . import _core
+    from ._convert import program_of
 
-    command = [converter(), options.model, "-o", options.out or os.path.splitext(options.model)[0] + ".hgm"]
+    words = [options.model, "-o", options.out or os.path.splitext(options.model)[0] + ".hgm"]
     for word in options.input or []:
-        command += ["--input", word]
-    return subprocess.run([*command, *options.rest]).returncode
+        words += ["--input", word]
+    program = program_of(options.model)
+    if program is not None:
+        return subprocess.run([program, *words, *options.rest]).returncode
+    sys.stdout.flush()
+    return _core.convert_command([*words, *options.rest])
 
 
 def _run(options):

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import zipfile
 
 from . import _core
 from ._errors import CorruptModelError, HologramError, MismatchError, NotFoundError, UnsupportedError
@@ -55,14 +56,28 @@ class Report:
 
 
 def converter():
-    """The path of hg-convert: of HOLOGRAM_CONVERT, of this package, or of PATH."""
-    own = os.path.join(os.path.dirname(__file__), "bin", "hg-convert")
-    for path in (os.environ.get("HOLOGRAM_CONVERT"), own, shutil.which("hg-convert")):
+    """The path of hg-convert, which reads TorchScript files: of HOLOGRAM_CONVERT, or of PATH; None where there is none."""
+    for path in (os.environ.get("HOLOGRAM_CONVERT"), shutil.which("hg-convert")):
         if path and os.access(path, os.X_OK):
             return path
-    raise UnsupportedError(
-        "there is no hg-convert: build it (-DHG_CONVERTER=ON) and put it on PATH, or name it by HOLOGRAM_CONVERT"
-    )
+    return None
+
+
+def _is_torch_script(path):
+    try:
+        with zipfile.ZipFile(path) as file:
+            return any("/code/" in name for name in file.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+def program_of(path):
+    """The hg-convert that a file needs: a path, or None for the converter in this process."""
+    found = converter() if _is_torch_script(path) or not hasattr(_core, "convert_file") else None
+    if found is None and not hasattr(_core, "convert_file"):
+        raise UnsupportedError("this build of hologram has no converter: build it with HG_CONVERTER=ON, or name an "
+                               "hg-convert by HOLOGRAM_CONVERT")  # fmt: skip
+    return found
 
 
 def convert(module_or_path, example_inputs=None, dynamic=None, *, example_kwargs=None, output=None, check=True,
@@ -92,36 +107,46 @@ def convert(module_or_path, example_inputs=None, dynamic=None, *, example_kwargs
     return _convert_module(torch, module_or_path, args, dict(example_kwargs or {}), dynamic, output, check, options)
 
 
-# -- Running hg-convert ---------------------------------------------------------------------------
+# -- Running the converter ------------------------------------------------------------------------
 
 
 def _run(source, target, options):
     """The report; an exception where there is no model."""
-    with tempfile.TemporaryDirectory() as folder:
-        log = os.path.join(folder, "report.json")
-        command = [converter(), source, "-o", target, "--json", log, *options]
-        done = subprocess.run(command, capture_output=True, text=True)
-        try:
-            with open(log, encoding="utf-8") as file:
-                details = json.load(file)
-        except (OSError, ValueError):
-            details = {}
-    if done.returncode == 0:
+    program = program_of(source)
+    words = [source, "-o", target, *options]
+    if program is None:
+        code, message, text = _core.convert_file(words)
+        details = json.loads(text)
+    else:
+        code, message, details = _run_program(program, words)
+    if code == 0:
         return details
-    message = details.get("message") or done.stderr.strip() or f"hg-convert ended with {done.returncode}"
-    if done.returncode == 3:
+    if code == 3:
         ops = details.get("unsupported", [])
         if ops:
             lines = [f"{each['op']} ({each['count']}x, {each['source'] or each['module'] or 'unknown place'}): {each['reason']}" for each in ops]
             message = "these ops cannot be converted: " + "; ".join(lines)
         raise UnsupportedError(message, ops)
-    if done.returncode == 4:
+    if code == 4:
         raise MismatchError(message, Report(details))
-    if done.returncode == 2:
+    if code == 2:
         raise CorruptModelError(message)
-    if done.returncode == 1:
+    if code == 1:
         raise ValueError(message)
-    raise HologramError(f"{message} (hg-convert ended with {done.returncode})")
+    raise HologramError(f"{message} (hg-convert ended with {code})")
+
+
+def _run_program(program, words):
+    with tempfile.TemporaryDirectory() as folder:
+        log = os.path.join(folder, "report.json")
+        done = subprocess.run([program, *words, "--json", log], capture_output=True, text=True)
+        try:
+            with open(log, encoding="utf-8") as file:
+                details = json.load(file)
+        except (OSError, ValueError):
+            details = {}
+    message = details.get("message") or done.stderr.strip() or "it said nothing"
+    return done.returncode, message, details
 
 
 def _loaded(target, output):

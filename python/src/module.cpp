@@ -23,4 +23,7 @@ NB_MODULE(_core, m) {
   hp::bind_kernels(m);
   hp::bind_lazy(m);
   hp::bind_train(m);
+#ifdef HG_PYTHON_CONVERTER
+  hp::bind_convert(m);
+#endif
 }

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules in memory, and files, as models; torch.compile. Skipped where there is no hg-convert."""
 
+import signal
+import subprocess
+import threading
+
 import numpy as np
 import pytest
 
 import hologram as hg
 
 torch = pytest.importorskip("torch", "2.5")
-try:
-    from hologram._convert import converter
+from hologram import _core
+from hologram.__main__ import main
+from hologram._convert import converter
 
-    converter()
-except hg.UnsupportedError:
-    pytest.skip("there is no hg-convert", allow_module_level=True)
+if not hasattr(_core, "convert_file"):
+    pytest.skip("this build has no converter", allow_module_level=True)
 
 
 class Net(torch.nn.Module):
@@ -127,6 +131,57 @@ def test_files(tmp_path):
     (tmp_path / "bad.pt2").write_bytes(b"nothing")
     with pytest.raises(hg.CorruptModelError):
         hg.convert(tmp_path / "bad.pt2")
+
+
+def test_torch_script_needs_hg_convert(tmp_path, monkeypatch):
+    net = Net().eval()
+    x = torch.randn(4, 8)
+    torch.jit.trace(net, x).save(str(tmp_path / "net.pt"))
+    program = converter()
+    if program is not None and "without libtorch" not in subprocess.run([program, "--version"], capture_output=True, text=True).stdout:
+        torch.testing.assert_close(hg.convert(tmp_path / "net.pt", x)(x), net(x).detach(), rtol=1e-4, atol=1e-5)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("HOLOGRAM_CONVERT", raising=False)
+    with pytest.raises(hg.UnsupportedError, match="TorchScript.*needs libtorch"):
+        hg.convert(tmp_path / "net.pt", x)
+
+
+def test_the_converter_needs_no_other_program(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("HOLOGRAM_CONVERT", raising=False)
+    net = Net().eval()
+    x = torch.randn(4, 8)
+    torch.testing.assert_close(hg.convert(net, x)(x), net(x).detach(), rtol=1e-4, atol=1e-5)
+    assert capfd.readouterr() == ("", "")  # a library says nothing
+    with pytest.raises(ValueError, match="--colour"):
+        hg.convert(net, x, options=["--colour"])
+    torch.export.save(torch.export.export(net, (x,)), tmp_path / "net.pt2")
+    assert main(["convert", f"{tmp_path}/net.pt2", "--no-check"]) == 0
+    torch.testing.assert_close(hg.load(tmp_path / "net.hgm")(x), net(x).detach(), rtol=1e-4, atol=1e-5)
+    assert "wrote" in capfd.readouterr().out
+    assert main(["convert", f"{tmp_path}/net.pt2", "--colour"]) == 1
+
+
+def test_ctrl_c_stops_a_conversion(monkeypatch):
+    started = threading.Event()
+    run = _core.convert_file
+
+    def told(words):
+        started.set()
+        return run(words)
+
+    monkeypatch.setattr(_core, "convert_file", told)
+
+    def interrupt():
+        started.wait()
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        for _ in range(100):
+            hg.convert(Net().eval(), torch.randn(4, 8))
+    thread.join()
 
 
 def test_a_converted_module_trains():

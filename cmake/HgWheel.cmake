@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# What `pip install .` builds: the converter, too, where what it needs is there, and without libtorch, since the
+# processes of the package have a torch of their own.
+set(HG_TORCH none CACHE STRING "libtorch for hg-convert")
+find_path(HG_ZIP_INCLUDE zip.h)
+find_path(HG_JSON_INCLUDE nlohmann/json.hpp)
+find_path(HG_CLI_INCLUDE CLI/CLI.hpp)
+find_path(HG_OPENSSL_INCLUDE openssl/evp.h)
+find_path(HG_PROTOBUF_INCLUDE google/protobuf/message_lite.h)
+find_program(HG_PROTOC protoc)
+set(HG_CONVERTS ON)
+foreach(need IN ITEMS ZIP_INCLUDE JSON_INCLUDE CLI_INCLUDE OPENSSL_INCLUDE PROTOBUF_INCLUDE PROTOC)
+  if(NOT HG_${need})
+    set(HG_CONVERTS OFF)
+    message(STATUS "hg.convert is left out: there is no HG_${need}")
+  endif()
+endforeach()
