@@ -5,15 +5,20 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "python/src/interrupt.h"
+#include "python/src/known.h"
 #include "python/src/options.h"
 
 namespace hg::python {
 namespace {
 
 constexpr double kShort = 2e7;  // operations: some milliseconds
+constexpr int64_t kCopied =
+    4096;                   // bytes of an output: copying as many is quicker than lending them
+constexpr size_t kFew = 4;  // inputs that are seen without memory of their own
 
 bool is_container(nb::handle object) {
   return PyTuple_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr());
@@ -56,6 +61,25 @@ bool has_open_size(const Shape& shape, const std::vector<std::string>& known) {
   });
 }
 
+// Borrows the arrays of out=, one for each of `results`, which become them.
+void borrow_outputs(nb::handle out, std::vector<Borrowed>& given,
+                    std::vector<nb::object>& results) {
+  std::vector<nb::object> outs;
+  if (is_container(out))
+    for (const nb::handle each : out) outs.push_back(nb::borrow(each));
+  else
+    outs.push_back(nb::borrow(out));
+  if (outs.size() != results.size())
+    raise(PyExc_ValueError, str_cat("out has ", int64_t(outs.size()), " arrays, the model has ",
+                                    int64_t(results.size()), " outputs"));
+  given.resize(outs.size());
+  for (size_t i = 0; i < outs.size(); ++i) {
+    if (outs[i].is_none()) continue;
+    given[i] = Borrowed::from(outs[i], str_cat("out[", int64_t(i), "]"), true);
+    results[i] = outs[i];
+  }
+}
+
 }  // namespace
 
 Calls::Calls(const Model& model, SessionOptions options)
@@ -70,11 +94,11 @@ Calls::Calls(const Model& model, SessionOptions options)
   for (const Node& node : graph.nodes()) has_control_ |= (node.op->def.traits & kControl) != 0;
 }
 
-std::unique_ptr<Calls::Lent> Calls::acquire(const std::vector<Borrowed>& inputs) {
+std::unique_ptr<Calls::Lent> Calls::acquire(std::span<const Tensor> inputs) {
   const auto fits = [&](const std::unique_ptr<Lent>& lent) {
     if (lent->inputs.size() != inputs.size()) return false;
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (!(lent->inputs[i] == inputs[i].tensor.shape)) return false;
+      if (!(lent->inputs[i] == inputs[i].shape)) return false;
     return true;
   };
   {
@@ -99,7 +123,7 @@ std::unique_ptr<Calls::Lent> Calls::acquire(const std::vector<Borrowed>& inputs)
     const nb::gil_scoped_release released;
     made.emplace(Session::create(model_, options_));
   }
-  return std::unique_ptr<Lent>(new Lent{take(*std::move(made)), {}, {}, false});
+  return std::unique_ptr<Lent>(new Lent{take(*std::move(made)), {}, {}, {}, false});
 }
 
 void Calls::release(std::unique_ptr<Lent> lent) {
@@ -107,47 +131,36 @@ void Calls::release(std::unique_ptr<Lent> lent) {
   free_.push_back(std::move(lent));
 }
 
-std::vector<nb::object> Calls::run(std::vector<Borrowed>& inputs, nb::handle out, Kind kind) {
+std::vector<nb::object> Calls::run(std::span<const Tensor> inputs, nb::handle out, Kind kind) {
   const size_t count = is_open_.size();
-  std::vector<Borrowed> given(count);
+  std::vector<Borrowed> given;
   std::vector<nb::object> results(count);
-  const bool has_out = out.is_valid() && !out.is_none();
-  if (has_out) {
-    std::vector<nb::object> outs;
-    if (is_container(out))
-      for (const nb::handle each : out) outs.push_back(nb::borrow(each));
-    else
-      outs.push_back(nb::borrow(out));
-    if (outs.size() != count)
-      raise(PyExc_ValueError, str_cat("out has ", int64_t(outs.size()), " arrays, the model has ",
-                                      int64_t(count), " outputs"));
-    for (size_t i = 0; i < count; ++i) {
-      if (outs[i].is_none()) continue;
-      given[i] = Borrowed::from(outs[i], str_cat("out[", int64_t(i), "]"), true);
-      results[i] = outs[i];
-    }
-  }
+  if (out.is_valid() && !out.is_none()) borrow_outputs(out, given, results);
   std::unique_ptr<Lent> lent = acquire(inputs);
   // A session that failed is let go of: whatever it borrowed ends with it.
   Session& session = lent->session;
   bool is_known = lent->inputs.size() == inputs.size() && lent->outputs.size() == count;
   lent->inputs.resize(inputs.size());
+  lent->is_bound.resize(count);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    is_known = is_known && lent->inputs[i] == inputs[i].tensor.shape;
-    lent->inputs[i] = inputs[i].tensor.shape;
-    check(session.set_input(static_cast<int>(i), ConstTensor(inputs[i].tensor)));
+    is_known = is_known && lent->inputs[i] == inputs[i].shape;
+    lent->inputs[i] = inputs[i].shape;
+    check(session.set_input(static_cast<int>(i), ConstTensor(inputs[i])));
   }
   std::vector<Array> owned(count);
   for (size_t i = 0; i < count; ++i) {
-    Tensor place;
-    if (results[i].is_valid()) {
-      place = given[i].tensor;
-    } else if (is_known && !is_open_[i]) {
-      owned[i] =
-          take(Array::allocate(session.output_type(static_cast<int>(i)).dtype, lent->outputs[i]));
-      place = owned[i].tensor();
+    const auto index = static_cast<int>(i);
+    const bool is_given = results[i].is_valid();
+    if (!is_given && is_known && !is_open_[i]) {
+      const DType dtype = session.output_type(index).dtype;
+      if (lent->outputs[i].count() * size_of(dtype) > kCopied)
+        owned[i] = take(Array::allocate(dtype, lent->outputs[i]));
     }
-    check(session.set_output(static_cast<int>(i), place));
+    if (is_given || owned[i])
+      check(session.set_output(index, is_given ? given[i].tensor : owned[i].tensor()));
+    else if (lent->is_bound[i])
+      check(session.set_output(index, Tensor()));
+    lent->is_bound[i] = is_given || owned[i];
   }
   Status status;
   if (is_known && lent->is_short) {
@@ -164,27 +177,27 @@ std::vector<nb::object> Calls::run(std::vector<Borrowed>& inputs, nb::handle out
     lent->is_short = !has_control_ && session.flops() < kShort;
   }
   for (size_t i = 0; i < count; ++i) {
+    if (owned[i]) {
+      results[i] = give(owned[i], kind);
+      continue;
+    }
     if (results[i].is_valid() && !is_open_[i]) {
       if (!is_known) lent->outputs[i] = given[i].tensor.shape;
       continue;
     }
     const Tensor tensor = take(session.output(static_cast<int>(i)));
-    if (results[i].is_valid()) {
-      if (!(tensor.shape == given[i].tensor.shape))
-        raise(PyExc_ValueError, str_cat("out[", int64_t(i), "] is ", given[i].tensor.shape,
-                                        ", the output is ", tensor.shape));
-      continue;
-    }
+    if (!results[i].is_valid())
+      results[i] = copied(tensor, kind);
+    else if (!(tensor.shape == given[i].tensor.shape))
+      raise(PyExc_ValueError, str_cat("out[", int64_t(i), "] is ", given[i].tensor.shape,
+                                      ", the output is ", tensor.shape));
     if (!is_known) lent->outputs[i] = tensor.shape;
-    if (!owned[i]) owned[i] = take(Array::copy_of(tensor));
-    results[i] = give(owned[i], kind);
   }
   release(std::move(lent));
   return results;
 }
 
-void Calls::arrange(const nb::args& arguments, const nb::kwargs& named,
-                    std::vector<Borrowed>& inputs) {
+std::vector<Borrowed> Calls::arrange(const nb::tuple& arguments, const nb::dict& named) {
   const Graph& graph = model_.graph();
   const size_t count = input_names_.size();
   std::vector<nb::object> objects(count);
@@ -216,38 +229,63 @@ void Calls::arrange(const nb::args& arguments, const nb::kwargs& named,
   if (in_order.size() + named.size() > count || missing > 0)
     raise(PyExc_TypeError, str_cat("the model takes ", int64_t(count), " inputs (", names_of(graph),
                                    "), ", int64_t(in_order.size() + named.size()), " are given"));
+  std::vector<Borrowed> inputs;
   for (size_t i = 0; i < count; ++i) {
     const ValueInfo& info = graph.value_info(graph.inputs()[i]);
     inputs.push_back(Borrowed::from(objects[i], info.name, false, &info.type.dtype));
   }
+  return inputs;
 }
 
-nb::object Calls::call(const nb::args& arguments, const nb::kwargs& named) {
-  std::vector<Borrowed> inputs;
-  inputs.reserve(input_names_.size());
-  nb::object out;
-  bool is_plain = named.size() == 0 && arguments.size() == input_names_.size();
-  for (size_t i = 0; is_plain && i < arguments.size(); ++i) is_plain = !is_container(arguments[i]);
-  if (is_plain) {
-    const Graph& graph = model_.graph();
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      const ValueInfo& info = graph.value_info(graph.inputs()[i]);
-      inputs.push_back(Borrowed::from(arguments[i], info.name, false, &info.type.dtype));
+// The plain way: few arrays and tensors that are lent as they are, in order or by name.
+bool Calls::see_all(nb::handle arguments, nb::handle named, std::span<Tensor> seen, Kind& kind,
+                    nb::object& out) const {
+  const auto given = static_cast<size_t>(PyTuple_Size(arguments.ptr()));
+  size_t left = seen.size();
+  if (given > left) return false;
+  for (size_t i = 0; i < given; ++i, --left)
+    if (!see(PyTuple_GetItem(arguments.ptr(), static_cast<Py_ssize_t>(i)), seen[i], kind))
+      return false;
+  if (!named.is_valid()) return left == 0;
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(named.ptr(), &at, &key, &value) != 0;) {
+    if (key == known().out.ptr()) {
+      out = nb::borrow(value);
+      continue;
     }
-  } else {
-    nb::kwargs rest;
-    for (const auto& [key, value] : named) {
-      if (PyUnicode_CompareWithASCIIString(key.ptr(), "out") == 0 && !out.is_valid())
+    size_t i = given;
+    while (i < seen.size() && input_names_[i].ptr() != key) ++i;
+    if (i == seen.size() || !see(value, seen[i], kind)) return false;
+    --left;
+  }
+  return left == 0;
+}
+
+nb::object Calls::call(nb::handle arguments, nb::handle named) {
+  std::array<Tensor, kFew> few;
+  std::span<Tensor> seen(few.data(), std::min(input_names_.size(), kFew));
+  std::vector<Tensor> many;
+  std::vector<Borrowed> inputs;
+  nb::object out;
+  Kind kind = Kind::numpy;
+  if (input_names_.size() > kFew || !see_all(arguments, named, seen, kind, out)) {
+    kind = Kind::numpy;
+    nb::dict rest;
+    const nb::dict all = named.is_valid() ? nb::borrow<nb::dict>(named) : nb::dict();
+    for (const auto& [key, value] : all) {
+      if (PyUnicode_CompareWithASCIIString(key.ptr(), "out") == 0)
         out = nb::borrow(value);
       else
         rest[key] = value;
     }
-    arrange(arguments, rest, inputs);
+    inputs = arrange(nb::borrow<nb::tuple>(arguments), rest);
+    for (const Borrowed& input : inputs) {
+      many.push_back(input.tensor);
+      if (input.kind == Kind::torch) kind = Kind::torch;
+    }
+    seen = many;
   }
-  Kind kind = Kind::numpy;
-  for (const Borrowed& input : inputs)
-    if (input.kind == Kind::torch) kind = Kind::torch;
-  std::vector<nb::object> results = run(inputs, out, kind);
+  std::vector<nb::object> results = run(seen, out, kind);
   if (out.is_valid() && !out.is_none()) return out;
   if (rebuild_.is_valid() && !rebuild_.is_none()) return rebuild_(results);
   if (results.size() == 1) return results[0];
@@ -322,6 +360,14 @@ nb::bytes Calls::tuning() {
   return nb::bytes(bytes.data(), bytes.size());
 }
 
+namespace {
+
+PyObject* call_session(PyObject* self, PyObject* arguments, PyObject* named) {
+  return guarded([&] { return nb::inst_ptr<Calls>(self)->call(arguments, named); });
+}
+
+}  // namespace
+
 void bind_calls(nb::module_& m) {
   nb::class_<Memory>(m, "Memory", "Bytes that a session needs; exact before the first run.")
       .def_ro("peak_bytes", &Memory::peak_bytes, "all that the session holds while it runs")
@@ -341,14 +387,14 @@ void bind_calls(nb::module_& m) {
       .def_ro("ms", &ProfileRow::ms)
       .def_ro("flops", &ProfileRow::flops)
       .def_ro("bytes", &ProfileRow::bytes, "read and written");
+  static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_session)}, {0, nullptr}};
   nb::class_<Calls>(
       m, "Session",
       "Runs a model with options of its own. Any thread may call it: each call takes a "
-      "free session of the library, which keeps the plans of the sizes it has seen.")
-      .def("__call__", &Calls::call, nb::arg("args"), nb::arg("kwargs"),
-           "Runs the model. Inputs are borrowed, not copied; outputs are numpy arrays, or torch "
-           "tensors "
-           "where an input is one. out= takes arrays to write to.")
+      "free session of the library, which keeps the plans of the sizes it has seen. Inputs are "
+      "borrowed, not copied; outputs are numpy arrays, or torch tensors where an input is one. "
+      "out= takes arrays to write to.",
+      nb::type_slots(slots))
       .def(
           "memory",
           [](Calls& calls, const nb::kwargs& dims) { return calls.memory(nb::dict(dims)); },
@@ -364,10 +410,13 @@ void bind_calls(nb::module_& m) {
           "_run_list",
           [](Calls& calls, const nb::list& tensors) {
             std::vector<Borrowed> inputs;
-            for (const nb::handle each : tensors)
+            std::vector<Tensor> seen;
+            for (const nb::handle each : tensors) {
               inputs.push_back(Borrowed::from(each, str_cat("input ", int64_t(inputs.size()))));
+              seen.push_back(inputs.back().tensor);
+            }
             nb::list out;
-            for (nb::object& each : calls.run(inputs, nb::handle(), Kind::torch)) out.append(each);
+            for (nb::object& each : calls.run(seen, nb::handle(), Kind::torch)) out.append(each);
             return out;
           },
           "Torch tensors in the order of the inputs; the outputs as a list of them.")

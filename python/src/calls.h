@@ -7,6 +7,8 @@
 
 #include <memory>
 #include <mutex>
+#include <new>
+#include <span>
 #include <vector>
 
 #include "hg/session.h"
@@ -20,9 +22,10 @@ class Calls {
 
   // y = calls(x): arguments in order and by name, lists, tuples and dicts among them flattened.
   // `out`: an array, or a sequence of them and of None, for each output.
-  nb::object call(const nb::args& arguments, const nb::kwargs& named);
+  // `named` may be null.
+  nb::object call(nb::handle arguments, nb::handle named);
   // The same for tensors in the order of the inputs, outputs as a list.
-  std::vector<nb::object> run(std::vector<Borrowed>& inputs, nb::handle out, Kind kind);
+  std::vector<nb::object> run(std::span<const Tensor> inputs, nb::handle out, Kind kind);
 
   // What is needed before anything runs: of these sizes, or of those of the last call.
   Memory memory(const nb::dict& dims);
@@ -43,13 +46,16 @@ class Calls {
   struct Lent {
     Session session;
     std::vector<Sizes> inputs, outputs;  // shapes of the last call; outputs empty: not known
+    std::vector<bool> is_bound;          // by output: the session writes to memory of the last call
     bool is_short = false;               // too short for Ctrl-C to matter
   };
-  std::unique_ptr<Lent> acquire(const std::vector<Borrowed>& inputs);
+  std::unique_ptr<Lent> acquire(std::span<const Tensor> inputs);
   void release(std::unique_ptr<Lent> lent);
   // Lends the one that was used last, planned for these sizes.
   std::unique_ptr<Lent> planned(const nb::dict& dims);
-  void arrange(const nb::args& arguments, const nb::kwargs& named, std::vector<Borrowed>& inputs);
+  bool see_all(nb::handle arguments, nb::handle named, std::span<Tensor> seen, Kind& kind,
+               nb::object& out) const;
+  std::vector<Borrowed> arrange(const nb::tuple& arguments, const nb::dict& named);
 
   Model model_;
   SessionOptions options_;
@@ -63,5 +69,20 @@ class Calls {
 };
 
 void bind_calls(nb::module_& m);
+
+// What `function` gives, for a slot of a type: exceptions become Python's, and null.
+template <class Function>
+PyObject* guarded(const Function& function) noexcept {
+  try {
+    return function().release().ptr();
+  } catch (nb::python_error& error) {
+    error.restore();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
 
 }  // namespace hg::python

@@ -4,6 +4,7 @@
 
 #include "hg/dlpack.h"
 #include "python/src/known.h"
+#include "python/src/numpy.h"
 #include "python/src/tensors.h"
 
 namespace hg::python {
@@ -70,19 +71,7 @@ nb::object as_numpy(const Tensor& tensor, std::unique_ptr<Array> array, PyObject
   memory->begin = tensor.data == nullptr ? &nothing : tensor.as<char>() + low;
   memory->bytes = high - low;
   memory->read_only = read_only;
-  const nb::tuple shape = to_tuple(tensor.shape);
-  PyObject* arguments[5] = {shape.ptr(), numpy_dtype(tensor.dtype).ptr(), base.ptr(), nullptr,
-                            nullptr};
-  auto* type = reinterpret_cast<PyObject*>(known().ndarray);
-  if (tensor.count() == 0 || tensor.is_contiguous())
-    return nb::steal(PyObject_Vectorcall(type, arguments, 3, nullptr));
-  Sizes bytes = tensor.strides;
-  for (int64_t& stride : bytes) stride *= size;
-  const nb::tuple strides = to_tuple(bytes);
-  const nb::object offset = nb::int_(-low);
-  arguments[3] = offset.ptr();
-  arguments[4] = strides.ptr();
-  return nb::steal(PyObject_Vectorcall(type, arguments, 5, nullptr));
+  return array_on(tensor, base, read_only);
 }
 
 nb::object as_torch(const Array& array) {
@@ -106,19 +95,22 @@ nb::object as_torch(const Array& array) {
 }  // namespace
 
 nb::object give(const Array& array, Kind kind) {
-  nb::object out;
   if (kind == Kind::array) return nb::cast(array);
   check(array.to_host());
   if (kind == Kind::torch) return as_torch(array);
-  out = as_numpy(array.tensor(), std::make_unique<Array>(array), nullptr, array.is_read_only());
-  if (!out.is_valid()) throw nb::python_error();
+  return as_numpy(array.tensor(), std::make_unique<Array>(array), nullptr, array.is_read_only());
+}
+
+nb::object copied(const Tensor& tensor, Kind kind) {
+  if (kind != Kind::numpy) return give(take(Array::copy_of(tensor)), kind);
+  Tensor to = {nullptr, tensor.dtype, tensor.shape, contiguous_strides(tensor.shape)};
+  nb::object out = new_array(tensor.dtype, tensor.shape, to.data);
+  copy_elements(tensor, to);
   return out;
 }
 
 nb::object view_of(const Tensor& tensor, nb::handle owner, bool read_only) {
-  nb::object out = as_numpy(tensor, nullptr, owner.ptr(), read_only);
-  if (!out.is_valid()) throw nb::python_error();
-  return out;
+  return as_numpy(tensor, nullptr, owner.ptr(), read_only);
 }
 
 }  // namespace hg::python

@@ -5,11 +5,12 @@ namespace hg::python {
 
 Known& known() {
   static Known& found = *new Known();
-  if (found.ndarray == nullptr) [[unlikely]] {
-    const nb::module_ numpy = nb::module_::import_("numpy");
-    found.asarray = numpy.attr("asarray");
-    found.ndarray =
-        reinterpret_cast<PyTypeObject*>(nb::object(numpy.attr("ndarray")).release().ptr());
+  if (!found.asarray.is_valid()) [[unlikely]] {
+    found.requires_grad = nb::steal(PyUnicode_InternFromString("requires_grad"));
+    found.is_neg = nb::steal(PyUnicode_InternFromString("is_neg"));
+    found.is_conj = nb::steal(PyUnicode_InternFromString("is_conj"));
+    found.out = nb::steal(PyUnicode_InternFromString("out"));
+    found.asarray = nb::module_::import_("numpy").attr("asarray");
   }
   return found;
 }
@@ -23,6 +24,7 @@ PyTypeObject* torch_tensor() {
   if (!nb::hasattr(torch, "Tensor") || !nb::hasattr(torch, "from_dlpack")) return nullptr;
   nb::object type = torch.attr("Tensor");
   k.torch_from_dlpack = torch.attr("from_dlpack");
+  k.is_grad_enabled = torch.attr("is_grad_enabled");
   if (nb::hasattr(type, "__dlpack_c_exchange_api__")) {
     const nb::object capsule = type.attr("__dlpack_c_exchange_api__");
     auto* table =

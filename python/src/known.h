@@ -25,10 +25,10 @@ struct Exchange {
 
 // Objects are never freed: the interpreter may be gone before this is.
 struct Known {
-  PyTypeObject* ndarray = nullptr;
   PyTypeObject* torch_tensor = nullptr;
   const Exchange* exchange = nullptr;  // torch's; null of versions that have none
-  nb::object asarray, torch_from_dlpack;
+  nb::object asarray, torch_from_dlpack, is_grad_enabled;
+  nb::object requires_grad, is_neg, is_conj, out;  // names, interned
   std::array<nb::object, kDTypeCount> dtypes;
 };
 Known& known();

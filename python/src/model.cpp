@@ -68,10 +68,17 @@ struct CallableModel : Model {
   nb::object session;
 };
 
-nb::object call(nb::handle self, const nb::args& arguments, const nb::kwargs& named) {
+Calls& session_of(nb::handle self) {
   CallableModel& model = *nb::inst_ptr<CallableModel>(self);
   if (!model.session.is_valid()) model.session = self.attr("session")();
-  return nb::inst_ptr<Calls>(model.session)->call(arguments, named);
+  return *nb::inst_ptr<Calls>(model.session);
+}
+
+PyObject* call_model(PyObject* self, PyObject* arguments, PyObject* named) {
+  return guarded([&]() -> nb::object {
+    if (!nb::inst_ready(self)) raise(PyExc_TypeError, "the model was not initialised");
+    return session_of(self).call(arguments, named);
+  });
 }
 
 template <class File>
@@ -129,14 +136,12 @@ void bind_model(nb::module_& m) {
         return new Calls(model, session_options(options));
       });
 
-  nb::class_<CallableModel, Model>(m, "CallableModel")
+  static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_model)}, {0, nullptr}};
+  nb::class_<CallableModel, Model>(m, "CallableModel", nb::type_slots(slots))
       .def(nb::init<const Model&>())
-      .def("__call__", call, nb::arg("args"), nb::arg("kwargs"))
-      .def_prop_ro("_default", [](nb::handle self) {
-        CallableModel& model = *nb::inst_ptr<CallableModel>(self);
-        if (!model.session.is_valid()) model.session = self.attr("session")();
-        return model.session;
-      });
+      .def_prop_ro(
+          "_default", [](nb::handle self) -> Calls& { return session_of(self); },
+          nb::rv_policy::reference_internal);
 
   nb::class_<Library>(m, "LibraryBase")
       .def(nb::init<>())

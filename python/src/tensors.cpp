@@ -9,6 +9,7 @@
 
 #include "hg/dlpack.h"
 #include "python/src/known.h"
+#include "python/src/numpy.h"
 
 namespace hg::python {
 namespace {
@@ -56,19 +57,36 @@ bool dtype_of_format(const char* format, Py_ssize_t size, DType& out) {
 }
 
 bool dtype_of_code(const dlpack::DataType& type, DType& out) {
-  for (int i = 0; i < kDTypeCount; ++i) {
-    const auto dtype = static_cast<DType>(i);
-    const int code = dtype == boolean    ? 6
-                     : dtype == bf16     ? 4
-                     : dtype == u8       ? 1
-                     : is_integer(dtype) ? 0
-                     : is_complex(dtype) ? 5
-                                         : 2;
-    if (type.lanes != 1 || type.code != code || type.bits != size_of(dtype) * 8) continue;
-    out = dtype;
-    return true;
+  constexpr int kInt = 0, kUInt = 1, kFloat = 2, kBFloat = 4, kComplex = 5, kBool = 6;
+  if (type.lanes != 1) return false;
+  switch (type.code * 256 + type.bits) {
+    case kFloat * 256 + 32:
+      return out = f32, true;
+    case kFloat * 256 + 64:
+      return out = f64, true;
+    case kFloat * 256 + 16:
+      return out = f16, true;
+    case kBFloat * 256 + 16:
+      return out = bf16, true;
+    case kInt * 256 + 64:
+      return out = i64, true;
+    case kInt * 256 + 32:
+      return out = i32, true;
+    case kInt * 256 + 16:
+      return out = i16, true;
+    case kInt * 256 + 8:
+      return out = i8, true;
+    case kUInt * 256 + 8:
+      return out = u8, true;
+    case kBool * 256 + 8:
+      return out = boolean, true;
+    case kComplex * 256 + 64:
+      return out = c64, true;
+    case kComplex * 256 + 128:
+      return out = c128, true;
+    default:
+      return false;
   }
-  return false;
 }
 
 std::string class_name(nb::handle object) {
@@ -109,15 +127,34 @@ void fill(Tensor& tensor, const dlpack::DataTensor& from, nb::handle object,
     raise(PyExc_ValueError, what + " has no memory, as tensors have while a program is traced");
 }
 
-bool is_true(PyObject* object, const char* name, bool call) {
-  nb::object answer = nb::handle(object).attr(name);
-  if (call) answer = answer();
+bool is_true(const nb::object& answer) {
+  if (!answer.is_valid()) throw nb::python_error();
   return answer.ptr() == Py_True;
+}
+
+bool wants_gradient(nb::handle tensor) {
+  const Known& k = known();
+  return is_true(nb::steal(PyObject_GetAttr(tensor.ptr(), k.requires_grad.ptr()))) &&
+         is_true(k.is_grad_enabled());
+}
+
+// Of a tensor, by the name of a method without arguments.
+bool is_so(nb::handle tensor, const nb::object& method) {
+  PyObject* self = tensor.ptr();
+  return is_true(nb::steal(PyObject_VectorcallMethod(method.ptr(), &self, 1, nullptr)));
 }
 
 }  // namespace
 
 // -- Borrowing ------------------------------------------------------------------------------------
+
+bool Borrowed::take_array(nb::handle object, const std::string& what, bool writable) {
+  if (!see_array(object, tensor, read_only)) return false;
+  if (writable && read_only)
+    raise(PyExc_ValueError, what + " is read only; it cannot be written to");
+  keep_ = nb::borrow(object);
+  return true;
+}
 
 void Borrowed::take_buffer(nb::handle object, const std::string& what, bool writable) {
   const int flags = PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
@@ -168,8 +205,7 @@ void Borrowed::take_buffer(nb::handle object, const std::string& what, bool writ
 void Borrowed::take_torch(nb::handle object, const std::string& what) {
   const Exchange* exchange = known().exchange;
   kind = Kind::torch;
-  if (is_true(object.ptr(), "requires_grad", false) &&
-      nb::module_::import_("torch").attr("is_grad_enabled")().ptr() == Py_True)
+  if (wants_gradient(object))
     raise(PyExc_ValueError,
           what +
               " requires a gradient, which does not pass through here: detach() it, "
@@ -182,12 +218,12 @@ void Borrowed::take_torch(nb::handle object, const std::string& what) {
   dlpack::DataTensor seen = {};
   // Lazily negated or conjugated tensors show memory that lacks that.
   keep_ = nb::borrow(object);
-  if (is_true(object.ptr(), "is_neg", true)) keep_ = keep_.attr("resolve_neg")();
+  if (is_so(object, known().is_neg)) keep_ = keep_.attr("resolve_neg")();
   if (exchange->borrow(keep_.ptr(), &seen) != 0) {
     const nb::python_error error;
     raise(PyExc_ValueError, what + " cannot be read: " + error.what());
   }
-  if (seen.dtype.code == 5 && is_true(object.ptr(), "is_conj", true)) {
+  if (seen.dtype.code == 5 && is_so(object, known().is_conj)) {
     keep_ = keep_.attr("resolve_conj")();
     if (exchange->borrow(keep_.ptr(), &seen) != 0) throw nb::python_error();
   }
@@ -220,23 +256,42 @@ std::optional<Number> number_of(nb::handle object) {
   return static_cast<int64_t>(value);
 }
 
+bool see(nb::handle object, Tensor& tensor, Kind& kind) {
+  bool read_only = false;
+  if (is_numpy_array(object)) return see_array(object, tensor, read_only);
+  if (!is_torch_tensor(object)) return false;
+  const Exchange* exchange = known().exchange;
+  dlpack::DataTensor seen = {};
+  if (exchange == nullptr || exchange->borrow == nullptr || wants_gradient(object) ||
+      is_so(object, known().is_neg))
+    return false;
+  if (exchange->borrow(object.ptr(), &seen) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  if (seen.device.type != 1 || seen.dtype.code == 5 || seen.rank > kMaxRank ||
+      !dtype_of_code(seen.dtype, tensor.dtype) || seen.data == nullptr)
+    return false;
+  fill(tensor, seen, object, {});
+  kind = Kind::torch;
+  return true;
+}
+
 bool is_torch_tensor(nb::handle object) {
   PyTypeObject* torch = torch_tensor();
   return torch != nullptr && PyObject_TypeCheck(object.ptr(), torch);
 }
 
 bool is_tensor(nb::handle object) {
-  return Py_TYPE(object.ptr()) == known().ndarray || is_torch_tensor(object) ||
-         nb::isinstance<Array>(object) || nb::hasattr(object, "__dlpack__") ||
-         PyObject_CheckBuffer(object.ptr()) != 0;
+  return is_numpy_array(object) || is_torch_tensor(object) || nb::isinstance<Array>(object) ||
+         nb::hasattr(object, "__dlpack__") || PyObject_CheckBuffer(object.ptr()) != 0;
 }
 
 Borrowed Borrowed::from(nb::handle object, const std::string& what, bool writable,
                         const DType* wanted) {
   Borrowed out;
-  Known& k = known();
-  if (PyObject_TypeCheck(object.ptr(), k.ndarray)) {
-    out.take_buffer(object, what, writable);
+  if (is_numpy_array(object)) {
+    if (!out.take_array(object, what, writable)) out.take_buffer(object, what, writable);
     return out;
   }
   if (is_torch_tensor(object)) {
@@ -256,7 +311,7 @@ Borrowed Borrowed::from(nb::handle object, const std::string& what, bool writabl
     return out;
   } else {
     if (writable) raise(PyExc_TypeError, what + " is a " + class_name(object) + ", not a tensor");
-    nb::object made = k.asarray(object);
+    nb::object made = known().asarray(object);
     if (words(nb::object(made.attr("dtype").attr("kind"))) == "O")
       raise(PyExc_TypeError, what + " is a " + class_name(object) + ", not a tensor");
     if (wanted != nullptr)

@@ -47,12 +47,17 @@ class Borrowed {
   bool read_only = false;
 
  private:
+  bool take_array(nb::handle object, const std::string& what, bool writable);
   void take_buffer(nb::handle object, const std::string& what, bool writable);
   void take_torch(nb::handle object, const std::string& what);
   void take_capsule(nb::handle object, const std::string& what);
   Py_buffer buffer_ = {};
   nb::object keep_;
 };
+
+// Looks at the memory of a numpy array or a torch tensor that is lent as it is, as long as that
+// lives; false where Borrowed::from() has more to do or to say. The GIL is held.
+bool see(nb::handle object, Tensor& tensor, Kind& kind);
 
 // An array that shares the memory of a Python object and keeps it alive; `kind` is what that is.
 Array lent(nb::handle object, Kind& kind);
@@ -67,6 +72,8 @@ bool is_tensor(nb::handle object);
 
 // An array as numpy's, torch's or hologram's own, which shares its memory and keeps it alive.
 nb::object give(const Array& array, Kind kind);
+// The same of a copy with memory of its own.
+nb::object copied(const Tensor& tensor, Kind kind);
 // Memory that `owner` keeps alive, as a numpy array.
 nb::object view_of(const Tensor& tensor, nb::handle owner, bool read_only);
 
