@@ -194,6 +194,14 @@ void bind_lazy(nb::module_& m) {
   cls.def("__repr__", [](const PythonVar& v) { return "Var(" + v.var.text() + ")"; });
   cls.def("__array__",
           [](const PythonVar& v, nb::args, nb::kwargs) { return value_of(v, Kind::numpy); });
+  // Of a value of one element; others are ambiguous, and an error.
+  for (const char* name : {"__bool__", "__int__", "__float__"})
+    cls.def(name, [name](const PythonVar& v) { return value_of(v, Kind::numpy).attr(name)(); });
+  cls.def("__len__", [](const PythonVar& v) {
+    check(v.var.type().status());
+    if (v.var.shape().empty()) raise(PyExc_TypeError, "a Var of rank 0 has no length");
+    return v.var.shape()[0];
+  });
   cls.def("__hash__", [](nb::handle self) { return reinterpret_cast<intptr_t>(self.ptr()) >> 4; });
   // numpy leaves operators beside a Var to the Var.
   cls.attr("__array_priority__") = 1000;
@@ -214,6 +222,8 @@ void bind_lazy(nb::module_& m) {
   add("__le__", nullptr, "le");
   add("__gt__", nullptr, "gt");
   add("__ge__", nullptr, "ge");
+  add("__eq__", nullptr, "eq");
+  add("__ne__", nullptr, "ne");
   cls.def("__neg__", [](const PythonVar& v) { return PythonVar{-v.var, v.kind}; });
   cls.def("__abs__", [](const PythonVar& v) {
     return PythonVar{Var::one("abs", std::array{v.var}), v.kind};

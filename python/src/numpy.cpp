@@ -80,6 +80,11 @@ bool is_numpy_array(nb::handle object) {
   return PyArray_Check(object.ptr());
 }
 
+bool is_plain_array(nb::handle object) {
+  need_numpy();
+  return PyArray_CheckExact(object.ptr());
+}
+
 bool see_array(nb::handle object, Tensor& tensor, bool& read_only) {
   auto* array = reinterpret_cast<PyArrayObject*>(object.ptr());
   const int rank = PyArray_NDIM(array);

@@ -11,6 +11,8 @@ namespace hg::python {
 namespace nb = nanobind;
 
 bool is_numpy_array(nb::handle object);
+// Not of a subclass, which may give its elements another meaning.
+bool is_plain_array(nb::handle object);
 // Looks at the memory of an array. False where its elements are of a type that numpy has from
 // elsewhere, are not aligned or in another byte order, or have more dims than a Tensor.
 bool see_array(nb::handle array, Tensor& tensor, bool& read_only);

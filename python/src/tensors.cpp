@@ -221,7 +221,8 @@ void Borrowed::take_torch(nb::handle object, const std::string& what) {
   if (is_so(object, known().is_neg)) keep_ = keep_.attr("resolve_neg")();
   if (exchange->borrow(keep_.ptr(), &seen) != 0) {
     const nb::python_error error;
-    raise(PyExc_ValueError, what + " cannot be read: " + error.what());
+    const std::string reason = error.what();
+    raise(PyExc_ValueError, what + " cannot be read: " + reason.substr(0, reason.find('\n')));
   }
   if (seen.dtype.code == 5 && is_so(object, known().is_conj)) {
     keep_ = keep_.attr("resolve_conj")();
@@ -258,7 +259,7 @@ std::optional<Number> number_of(nb::handle object) {
 
 bool see(nb::handle object, Tensor& tensor, Kind& kind) {
   bool read_only = false;
-  if (is_numpy_array(object)) return see_array(object, tensor, read_only);
+  if (is_plain_array(object)) return see_array(object, tensor, read_only);
   if (!is_torch_tensor(object)) return false;
   const Exchange* exchange = known().exchange;
   dlpack::DataTensor seen = {};
@@ -291,6 +292,9 @@ Borrowed Borrowed::from(nb::handle object, const std::string& what, bool writabl
                         const DType* wanted) {
   Borrowed out;
   if (is_numpy_array(object)) {
+    if (!is_plain_array(object) && nb::hasattr(object, "mask"))
+      raise(PyExc_TypeError, what + " is a " + class_name(object) +
+                                 ", whose mask would be lost; give what its filled() makes");
     if (!out.take_array(object, what, writable)) out.take_buffer(object, what, writable);
     return out;
   }
@@ -312,11 +316,20 @@ Borrowed Borrowed::from(nb::handle object, const std::string& what, bool writabl
   } else {
     if (writable) raise(PyExc_TypeError, what + " is a " + class_name(object) + ", not a tensor");
     nb::object made = known().asarray(object);
-    if (words(nb::object(made.attr("dtype").attr("kind"))) == "O")
+    const std::string letter = words(nb::object(made.attr("dtype").attr("kind")));
+    if (letter == "O")
       raise(PyExc_TypeError, what + " is a " + class_name(object) + ", not a tensor");
-    if (wanted != nullptr)
-      made = made.attr("astype")(numpy_dtype(*wanted), nb::arg("casting") = "same_kind",
-                                 nb::arg("copy") = false);
+    if (wanted != nullptr) {
+      const bool is_whole = is_integer(*wanted) && (letter == "i" || letter == "u");
+      const nb::object given = made;
+      made = given.attr("astype")(numpy_dtype(*wanted), nb::arg("copy") = false,
+                                  nb::arg("casting") = is_whole ? "unsafe" : "same_kind");
+      const nb::object equal =
+          is_whole ? given.attr("__eq__")(made).attr("all")() : nb::bool_(true);
+      if (PyObject_IsTrue(equal.ptr()) != 1)
+        raise(PyExc_ValueError, what + " is " + words(nb::repr(object)) + ", which " +
+                                    python_name(*wanted) + " does not hold");
+    }
     return from(made, what);
   }
   if (writable && out.read_only)
