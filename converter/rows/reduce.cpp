@@ -132,9 +132,21 @@ void std_of(Call& call) { variance(call, true, false); }
 void var_mean(Call& call) { variance(call, false, true); }
 void std_mean(Call& call) { variance(call, true, true); }
 
+int64_t axis_of(const Value& x, const Dim& dim) {
+  return dim.constant() < 0 ? dim.constant() + x.rank() : dim.constant();
+}
+
 void logsumexp_of(Call& call) {
   const Value x = call.promoted({"self"}, true)[0];
-  call.returns(hg::logsumexp(x, dims_of(call), keepdim(call)));
+  const Dims dims = dims_of(call);
+  for (int d = 0; d < x.rank(); ++d) {
+    const bool is_reduced =
+        dims.empty() ||
+        std::any_of(dims.begin(), dims.end(), [&](const Dim& dim) { return axis_of(x, dim) == d; });
+    if (is_reduced && !x.dim(d).is_constant())
+      call.graph().guard(x.dim(d), Relation::ne, 0, "a logsumexp of no elements");
+  }
+  call.returns(hg::logsumexp(x, dims, keepdim(call)));
 }
 void count_nonzero(Call& call) {
   const Value x = call.tensor("self");
@@ -166,10 +178,6 @@ void vector_norm_of(Call& call, double order) {
 void norm_of(Call& call) { vector_norm_of(call, order_of(call, "p", 2)); }
 void vector_norm(Call& call) { vector_norm_of(call, order_of(call, "ord", 2)); }
 void frobenius_norm(Call& call) { vector_norm_of(call, 2); }
-
-int64_t axis_of(const Value& x, const Dim& dim) {
-  return dim.constant() < 0 ? dim.constant() + x.rank() : dim.constant();
-}
 
 // amax, amin or sum of the singular values.
 Value singular_norm(Call& call, const Value& x, const Dims& dims, std::string_view reduction) {

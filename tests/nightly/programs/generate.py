@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, replace
 
 import statements
+from layers import INPUTS, layer
 from operators import operator
 from scope import Impossible, Number, Scope, Tensor
 
@@ -72,8 +73,10 @@ def write_program(rng: random.Random, traced: bool) -> Program:
 
 
 def write_single(rng: random.Random, traced: bool) -> Program:
-    """One op on two tensors of one dtype and shape, that of `y` perhaps of one less."""
+    """One op on two tensors of one dtype and shape."""
     s = Scope(rng, traced)
+    if s.chance(0.6):
+        return Program("def forward(x: Tensor, y: Tensor):\n" + layer(s), INPUTS, traced)
     dtype = s.weighted({"f32": 4, "i64": 4, "f64": 1, "i32": 2, "f16": 1, "u8": 2, "i16": 1, "i8": 1.5})
     dims = s.weighted({("n",): 3, ("n", "4"): 3, ("2", "n", "3"): 2, ("n", "k"): 1, (): 1})
     for name in "xy":

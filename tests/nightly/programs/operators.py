@@ -19,7 +19,7 @@ torch.where({m}, {a}, 2)|torch.where({m}, 1.5, {a}).to({t})|torch.where({m}, {a}
 ({a} > {b}).to({t})|({a} == {b}).to({t})|({a} >= 1.5).to({t})|({a} != {p}).to({t})|({a} * 0.5).to({t})|({p} - {a})|torch.rsub({a}, {p})|{a}.clamp(-9, 9).pow(2)
 {a}.clamp(-9, 9) ** 3|({a}.clamp(-99, 99).to(torch.int8) * 3).to({t})|({a}.clamp(-99, 99).to(torch.int16) * 2).to({t})|({a}.abs().clamp(0, 99).to(torch.uint8) + 200).to({t})
 (-{a}.abs().clamp(0, 99).to(torch.uint8)).to({t})|(({a} > 0).to(torch.uint8) - 1).to({t})|({a}.clamp(-99, 99).half() + 0.5).to({t})|({a}.clamp(-99, 99).to(torch.bfloat16) * 2).to({t})
-torch.sign({a})|{a}.square().clamp(max=1000)|torch.maximum({a}, {m}.to({t}))|torch.clamp({a}, {b}, {b} + 2)|torch.clamp({a}, min={b})|{a}.new_zeros({a}.shape) + {a}
+torch.sign({a})|{a}.square().clamp(max=100)|torch.maximum({a}, {m}.to({t}))|torch.clamp({a}, {b}, {b} + 2)|torch.clamp({a}, min={b})|{a}.new_zeros({a}.shape) + {a}
 torch.full_like({a}, {q}) + {a}|torch.ones_like({a}, dtype=torch.int32) * {a}|({a} + torch.tensor(2))|({a} * torch.tensor(0.5)).to({t})|torch.add({a}, {b}, alpha=-2)
 torch.sub({a}, {p}, alpha=3)|({a}.abs() + 1).log2().floor().to({t})|torch.sqrt({a}.abs()).to({t})|torch.heaviside({a}, {b})|(({a} > 0) ^ {m}).to({t})|(({a} > 0) | {m}).to({t})
 (~({a} > 0) & {m}).to({t})|torch.logical_xor({a}, {b}).to({t})|torch.logical_and({a}, {m}).to({t})|{a}.logical_not().to({t})|torch.bitwise_not({m}).to({t})
@@ -41,10 +41,10 @@ ALONG = """torch.roll({a}, -1, {d})|torch.roll({a}, 3)|{a}.flip({d})|torch.cumma
 {a}.argmin({d}, keepdim=True).to({t}) + {a}|({a} == {a}.max({d}, keepdim=True)[0]).to({t})|{m}.sum({d}, keepdim=True).to({t}) + {a}|{m}.any({d}, keepdim=True).to({t}) + {a}
 {m}.all({d}, keepdim=True).to({t}) + {a}|{m}.to({t}).cumsum({d}).to({t})|{m}.cumsum({d}).to({t})|{a}.sum({d}, keepdim=True).to({t}) + {a}|{a}.prod({d}, keepdim=True).clamp(-99, 99).to({t}) + {a}
 {a}.count_nonzero({d}).unsqueeze({d}).to({t}) + {a}|{a}.argsort(stable=True, dim={d}).to({t})|{a}.sort(stable=True, dim={d})[1].to({t})|{a}.sort(stable=True, dim={d}, descending=True)[1].to({t})
-torch.take_along_dim({a}, {a}.argsort(stable=True, dim={d}), {d})|torch.gather({a}, {d}, ({b}.abs() % {a}.size({d})).long())|{a}.scatter({d}, {a}.argsort(stable=True, dim={d}), {b})
-{a}.scatter_add({d}, ({b}.abs() % {a}.size({d})).long(), {a})|{a}.scatter_reduce({d}, ({b}.abs() % {a}.size({d})).long(), {b}, "amax")
-{a}.scatter_reduce({d}, ({b}.abs() % {a}.size({d})).long(), {b}, "amin", include_self=False)|{a}.scatter_reduce({d}, ({b}.abs() % {a}.size({d})).long(), {b}, "sum", include_self=False)
-{a}.scatter({d}, ({b}.abs() % {a}.size({d})).long(), 2)|{a}.scatter_reduce({d}, ({b}.abs() % {a}.size({d})).long(), {b} % 3, "prod")|torch.cat([{a}, {b}], {d}).narrow({d}, 0, {a}.size({d}))
+torch.take_along_dim({a}, {a}.argsort(stable=True, dim={d}), {d})|torch.gather({a}, {d}, ({b}.long() % {a}.size({d})))|{a}.scatter({d}, {a}.argsort(stable=True, dim={d}), {b})
+{a}.scatter_add({d}, ({b}.long() % {a}.size({d})), {a})|{a}.scatter_reduce({d}, ({b}.long() % {a}.size({d})), {b}, "amax")
+{a}.scatter_reduce({d}, ({b}.long() % {a}.size({d})), {b}, "amin", include_self=False)|{a}.scatter_reduce({d}, ({b}.long() % {a}.size({d})), {b}, "sum", include_self=False)
+{a}.scatter({d}, ({b}.long() % {a}.size({d})), 2)|{a}.scatter_reduce({d}, ({b}.long() % {a}.size({d})), {b} % 3, "prod")|torch.cat([{a}, {b}], {d}).narrow({d}, 0, {a}.size({d}))
 torch.stack([{a}, {b}], {d}).sum({d}).to({t})|torch.stack([{a}, {b}]).amax(0)|torch.diff(torch.cat([{a}, {b}[:1]]), dim=0)|{a}.index_add(0, torch.arange({a}.size(0)) // 2, {b})
 {a}.index_copy(0, torch.arange({a}.size(0)).flip(0), {b})|{a}.index_fill(0, torch.arange({a}.size(0))[::2], 5)|{a}.index_put((torch.arange({a}.size(0)) // 2,), {b}, accumulate=True)
 {a}[torch.arange({a}.size(0)).flip(0)]|{a}[{a}.flatten(1).sum(1).argsort(stable=True)] if {a}.dim() > 1 else {a}|{a}.masked_scatter({m}, {b})|{a}.median({d}, keepdim=True)[0] + {a}
@@ -55,8 +55,8 @@ torch.isin({a}, {b}).to({t})|{a}.unfold({d}, 1, 1).squeeze(-1)|{a}.repeat_interl
 {a}.select_scatter({b}.select({d}, 0), {d}, -1)|{a}.slice_scatter({b}.narrow({d}, 0, 1), {d}, 0, 1)|{a}.tile((2,)).narrow(-1, 0, {a}.size(-1))|torch.rot90({a}, 2) if {a}.dim() > 1 else {a}"""
 FLOATS_ALONG = """{a}.std({d}, keepdim=True) + {a}|{a}.var({d}, unbiased=False, keepdim=True) + {a}|{a}.logsumexp({d}, keepdim=True) + {a}|{a}.log_softmax({d})|{a}.softmax({d}, dtype=torch.float64).to({t})
 torch.logcumsumexp({a}, {d})|{a}.norm(2, [{d}], True) + {a}|{a}.norm(1, [{d}], True) + {a}|torch.nn.functional.normalize({a}, dim={d})|{a}.renorm(2, {d}, 1.0) if {a}.dim() > 1 else {a}|{a}.mean({d}, keepdim=True) + {a}
-{a}.nansum({d}, keepdim=True) + {a}|{a}.scatter_reduce({d}, ({b}.abs() % {a}.size({d})).long(), {b}, "mean")|{a}.quantile(0.5, {d}, True) + {a}|torch.nn.functional.layer_norm({a}, {a}.shape[-1:])
-{a}.matmul({a}.transpose(-1, -2)).matmul({a}) if {a}.dim() > 1 else {a}|torch.einsum("...i,...i->...", {a}, {b}).unsqueeze(-1) + {a}|torch.nn.functional.pad({a}, [1, 1])[..., 1:-1]
+{a}.nansum({d}, keepdim=True) + {a}|{a}.scatter_reduce({d}, ({b}.long() % {a}.size({d})), {b}, "mean")|{a}.quantile(0.5, {d}, True) + {a}|torch.nn.functional.layer_norm({a}, {a}.shape[-1:])
+{a}.clamp(-4, 4).matmul({a}.clamp(-4, 4).transpose(-1, -2)).clamp(-4, 4).matmul({a}.clamp(-4, 4)) if {a}.dim() > 1 else {a}|torch.einsum("...i,...i->...", {a}, {b}).unsqueeze(-1) + {a}|torch.nn.functional.pad({a}, [1, 1])[..., 1:-1]
 torch.nn.functional.pad({a}, [0, 2], value=1.5)[..., :-2]|torch.nn.functional.cosine_similarity({a}, {b}, dim={d}).unsqueeze({d}) + {a}|torch.cumsum({a}, {d}, dtype=torch.float64).to({t})
 torch.fft.ifft(torch.fft.fft({a}, dim={d}), dim={d}).real.to({t})|torch.fft.irfft(torch.fft.rfft({a}, dim={d}, norm="ortho"), n={a}.size({d}), dim={d}, norm="ortho")|torch.fft.fftshift({a}, {d})
 torch.nn.functional.glu(torch.cat([{a}, {b}], {d}), {d})|torch.std_mean({a}, {d}, keepdim=True)[1] + {a}|torch.nn.functional.softmin({a}, {d})|torch.dist({a}, {b}) + {a}"""
