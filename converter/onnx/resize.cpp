@@ -145,6 +145,10 @@ Value interpolated(Node& n, const Value& x, const std::vector<Axis>& axes, const
     if (axis.dim < 2 || !axis.scale) return {};
     if (s.coordinates == "pytorch_half_pixel" && axis.out.lower_bound() <= 1) return {};
     if (corners && axis.scaled) return {};  // it divides by the length before rounding
+    // Where the size stays in spite of a scale, torch copies.
+    if (s.mode == "linear" && axis.scaled && *axis.scale > 1 && *axis.scale < 1.5 &&
+        (axis.out - axis.in).lower_bound() <= 0)
+      return {};
     size[axis.dim - 2] = axis.out;
     scales[axis.dim - 2] = *axis.scale;
     scaled = scaled || axis.scaled;

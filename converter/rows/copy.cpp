@@ -90,6 +90,13 @@ void padded(Call& call, const Value& x, const Dims& pads, std::string_view argum
     all[2 * (rank - 1 - i)] = pads[2 * i];
     all[2 * (rank - 1 - i) + 1] = pads[2 * i + 1];
   }
+  // What is cut off must be there.
+  for (size_t d = 0; d < rank; ++d) {
+    int64_t cut = 0;
+    for (const Dim& pad : {all[2 * d], all[2 * d + 1]})
+      if (pad.is_constant()) cut += std::max<int64_t>(-pad.constant(), 0);
+    if (cut > 0) call.graph().guard(cut, Relation::le, x.shape()[d], "a negative pad");
+  }
   call.returns(call.graph().call("pad", {x}, {{"pads", all}, {"mode", mode}, {"value", value}}));
 }
 

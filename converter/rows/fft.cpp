@@ -45,6 +45,7 @@ std::string factor(Call& call, bool inverse) {
 }
 
 Value transform(const Value& pairs, int dim, bool inverse, const std::string& norm) {
+  pairs.graph()->guard(pairs.dim(dim), Relation::ne, 0, "a Fourier transform of no elements");
   return pairs.graph()->call("fft", {pairs}, {{"dim", dim}, {"inverse", inverse}, {"norm", norm}});
 }
 

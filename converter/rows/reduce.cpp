@@ -136,16 +136,21 @@ int64_t axis_of(const Value& x, const Dim& dim) {
   return dim.constant() < 0 ? dim.constant() + x.rank() : dim.constant();
 }
 
-void logsumexp_of(Call& call) {
-  const Value x = call.promoted({"self"}, true)[0];
-  const Dims dims = dims_of(call);
+// Of the dims that are reduced, which may have any size.
+void need_elements(Call& call, const Value& x, const Dims& dims, std::string_view reason) {
   for (int d = 0; d < x.rank(); ++d) {
     const bool is_reduced =
         dims.empty() ||
         std::any_of(dims.begin(), dims.end(), [&](const Dim& dim) { return axis_of(x, dim) == d; });
     if (is_reduced && !x.dim(d).is_constant())
-      call.graph().guard(x.dim(d), Relation::ne, 0, "a logsumexp of no elements");
+      call.graph().guard(x.dim(d), Relation::ne, 0, std::string(reason));
   }
+}
+
+void logsumexp_of(Call& call) {
+  const Value x = call.promoted({"self"}, true)[0];
+  const Dims dims = dims_of(call);
+  need_elements(call, x, dims, "a logsumexp of no elements");
   call.returns(hg::logsumexp(x, dims, keepdim(call)));
 }
 void count_nonzero(Call& call) {
@@ -169,6 +174,7 @@ void check_norm_dims(Call& call, const Value& x, double order) {
   if (order >= 0 && !std::isinf(order)) return;
   for (int d = 0; d < x.rank(); ++d)
     if (x.dim(d) == Dim(0)) call.refuse("self", "is empty, this norm of nothing is not defined");
+  need_elements(call, x, dims_of(call), "a norm of no elements");
 }
 void vector_norm_of(Call& call, double order) {
   const Value x = float_self(call);

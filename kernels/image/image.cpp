@@ -169,10 +169,14 @@ struct ResizeState {
 
 template <class W>
 Status fill_taps(ResizeState& s, const KernelAttrs& attrs, int dims) {
-  const Mode mode = mode_of(attrs.string("mode"));
+  const Mode asked = mode_of(attrs.string("mode"));
   const std::span<const double> scales = attrs.reals("scales");
   for (int i = 0; i < dims; ++i) {
     AxisTaps& a = s.axes[3 - dims + i];
+    // Torch copies where the size stays, whatever the scale is, but for the plain cubic.
+    const bool copies = a.in == a.out && (asked == Mode::linear ||
+                                          (asked == Mode::cubic && attrs.flag("antialias")));
+    const Mode mode = copies ? Mode::nearest : asked;
     const double scale = scales.empty() ? 0 : scales[i];
     const bool made =
         mode == Mode::nearest || mode == Mode::nearest_exact ? nearest_taps<W>(a, mode, scale)

@@ -32,6 +32,7 @@ double weight(const KernelAttrs& attrs, int dim, int64_t in, int64_t out, int64_
   }
   if (align) step = out > 1 ? (fin - 1) / (fout - 1) : 0;
   const bool is_cubic = mode == "bicubic";
+  if (in == out && (!is_cubic || attrs.flag("antialias"))) return o == i ? 1 : 0;
   if (attrs.flag("antialias")) {
     const double wide = std::fmax(step, 1), support = (is_cubic ? 2 : 1) * wide;
     const double centre = step * (fo + 0.5);

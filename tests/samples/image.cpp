@@ -82,6 +82,10 @@ std::vector<Sample> image() {
   }
   add({{1, 2, 5, 6}, {1, 2, 7, 8}, "bilinear"}, {{"scales", std::vector<double>{1.5, 1.4}}});
   add({{1, 2, 7}, {1, 2, 10}, "nearest"}, {{"scales", std::vector<double>{1.5}}});
+  for (const char* mode : {"bilinear", "bicubic"})
+    for (const bool antialias : {false, true})
+      add({{1, 2, 3, 4}, {1, 2, 3, 6}, mode},
+          {{"scales", std::vector<double>{1.3, 1.6}}, {"antialias", antialias}});
   add_grid_samples(all);
 
   const NamedAttrs blocks[] = {
@@ -96,11 +100,10 @@ std::vector<Sample> image() {
     attrs.push_back({"output_size", Dims{6, 7}});
     if (i < 2) all.push_back({.op = "col2im", .inputs = {{.shape = columns[i]}}, .attrs = attrs});
   }
-  all.push_back({.op = "col2im",
-                 .inputs = {{.shape = {1, 8, 6}}},
-                 .attrs = {{"output_size", Dims{4, 5}},
-                           {"kernel_size", Dims{2, 2}},
-                           {"dilation", Dims{2}}}});
+  all.push_back(
+      {.op = "col2im",
+       .inputs = {{.shape = {1, 8, 6}}},
+       .attrs = {{"output_size", Dims{4, 5}}, {"kernel_size", Dims{2, 2}}, {"dilation", Dims{2}}}});
   return all;
 }
 

@@ -300,3 +300,15 @@ class WindowsOfSymbolicSizes(nn.Module):
                 torch.bartlett_window(m), torch.bartlett_window(n, False), torch.kaiser_window(m),
                 torch.kaiser_window(n, False, 5.0, dtype=torch.float64), torch.hann_window(n - 1),
                 torch.hann_window(1), torch.kaiser_window(6))
+
+
+@case("f32[n,2,n,4]", sizes="2,3")
+class ScaledToTheSameSize(nn.Module):
+    """Torch copies there, but for the plain cubic."""
+
+    def forward(self, x: T):
+        return (F.interpolate(x, scale_factor=1.3, mode="bilinear"), F.interpolate(x, scale_factor=1.2, mode="bicubic"),
+                F.interpolate(x, scale_factor=[1.3, 2.0], mode="bilinear", antialias=True),
+                F.interpolate(x, scale_factor=[1.4, 2.0], mode="bicubic", antialias=True),
+                F.interpolate(x[:, :, 0], scale_factor=1.1, mode="linear"),
+                F.interpolate(x.unsqueeze(2), scale_factor=1.3, mode="trilinear", align_corners=True))

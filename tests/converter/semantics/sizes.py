@@ -214,3 +214,15 @@ class PaddedToAValidLength(nn.Module):
             skip = skips.pop(-1)
             x = layer(x + skip[..., : x.shape[-1]]).relu()
         return x[..., :length]
+
+
+@case(sizes="0,3", exit=4, words="because of a negative pad at ")
+class CutsWhatIsNotThere(nn.Module):
+    def forward(self, x: T):
+        return F.pad(x, [0, 0, 1, -1])
+
+
+@case(sizes="0,3", exit=4, words="because of a logsumexp of no elements at ")
+class SumsOfNothing(nn.Module):
+    def forward(self, x: T):
+        return x.logsumexp(0)

@@ -27,7 +27,9 @@ MEMORY = 6 << 30  # of a process
 EXCUSES = {"refer to a single memory location": "a write from overlapping memory",
            "single memory location": "a write to overlapping memory",
            "INTERNAL ASSERT FAILED": "a fault of PyTorch", "Expected Tensor but got None": "a fault of PyTorch",
-           "PythonDispatcher": "a fault of PyTorch"}
+           "PythonDispatcher": "a fault of PyTorch", "MKL FFT error": "a fault of PyTorch",
+           "Only zero batch or zero channel": "a layer on no elements", "other non-zero dimensions for input": "a layer on no elements",
+           "0 dim batch size for input": "a layer on no elements", "to have non-zero size": "a layer on no elements"}
 
 
 @dataclass
