@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "lib/graph/element.h"
 #include "lib/graph/split_mix.h"
 
 namespace hg::convert {
@@ -89,6 +90,21 @@ double least(DType dtype) {
   }
 }
 double most(DType dtype) { return dtype == u8 ? 255 : dtype == i64 ? 1e15 : -least(dtype) - 1; }
+
+// Each matrix x becomes x x^T / n + 1.
+void make_definite(const Tensor& matrices) {
+  const int64_t n = matrices.shape[matrices.rank() - 1], size = n * n;
+  std::vector<double> x(static_cast<size_t>(size));
+  for (int64_t first = 0; size > 0 && first < matrices.count(); first += size) {
+    for (int64_t i = 0; i < size; ++i) x[i] = element(matrices, first + i);
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = i == j;
+        for (int64_t k = 0; k < n; ++k) sum += x[i * n + k] * x[j * n + k] / static_cast<double>(n);
+        set_element(matrices, first + i * n + j, sum);
+      }
+  }
+}
 
 }  // namespace
 
@@ -178,13 +194,17 @@ Result<TensorData> seeded_input(DType dtype, const Sizes& shape,
       value = low + std::floor(steps * random.uniform());
     } else if (is_float(dtype)) {
       value = filling == Filling::positive ? 0.1 + 0.9 * random.uniform() : random.normal();
-    } else if (dtype == boolean || filling == Filling::usual) {
+    } else if (dtype == boolean || filling == Filling::usual || filling == Filling::definite) {
       value = static_cast<double>(random.next() >> 63);
     } else {
       value = filling == Filling::positive ? 1 : 0;
     }
     put(data.tensor.data, dtype, i, value);
   }
+  const int rank = data.tensor.rank();
+  if (filling == Filling::definite && !range && is_float(data.tensor.dtype) && rank >= 2 &&
+      shape[rank - 1] == shape[rank - 2])
+    make_definite(data.tensor);
   return data;
 }
 

@@ -17,8 +17,10 @@ enum class Filling {
   usual,     // floats normal(0, 1); integers 0 or 1, so that they can be indices; bools 0 or 1
   zeros,     // the same floats; integers 0
   positive,  // floats from 0.1 to 1; integers 1
+  definite,  // square matrices of floats symmetric and positive definite, the rest as usual
 };
-inline constexpr Filling kFillings[] = {Filling::usual, Filling::zeros, Filling::positive};
+inline constexpr Filling kFillings[] = {Filling::usual, Filling::zeros, Filling::positive,
+                                        Filling::definite};
 
 // Other values, for what usual ones do not reach.
 struct Recipe {

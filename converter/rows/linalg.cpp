@@ -10,6 +10,7 @@
 #include "hg/op.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/index.h"
 #include "hg/ops/matmul.h"
 #include "hg/ops/movement.h"
 #include "hg/ops/pointwise.h"
@@ -111,10 +112,6 @@ void cholesky_inverse(Call& call) {
       solved_by_factor(factor, call.flag("upper", false), identity(factor, factor.dim(-1))));
 }
 
-// Whether the full matrices are those that the ops give; refuses where they are not.
-void refuse_full(Call& call, std::string_view argument, bool fits) {
-  if (!fits) call.refuse(argument, "asks for more vectors than the decomposition has");
-}
 // Reflections h_i = 1 - tau_i v_i v_i^T, whose v_i are the columns of x below its diagonal, with
 // ones on it: h_1 h_2 ... h_k = 1 - v t v^T, where t = (1 + d u)^-1 d, d = diag(tau) and u is what
 // stands above the diagonal of v^T v (Schreiber and Van Loan, 1989).
@@ -173,17 +170,34 @@ void ormqr(Call& call) {
                    : other - matmul(matmul(matmul(other, v), t), transposed(v)));
 }
 
+// The columns of u, which are orthonormal, and such as complete them to a square matrix: any do,
+// and no gradient flows through those, as in torch.
+Value completed(const Value& u) {
+  const Dim m = u.dim(-2), k = u.dim(-1);
+  if (m == k) return u;
+  const Values v = geqrf(u);
+  const Value q = product_of(reflections(v[0], v[1]), m);
+  const Value rest = detach(slice(q, q.rank() - 1, k, m));
+  return u.graph()->call("concat", {u, rest}, {{"dim", -1}});
+}
+Values svd_value(const Value& x, bool full) {
+  Values v = svd(x);
+  if (full) v = {completed(v[0]), v[1], transposed(completed(transposed(v[2])))};
+  return v;
+}
 void svd_of(Call& call) {
-  const Value x = self_or_a(call);
-  if (call.flag("full_matrices", true)) refuse_full(call, "full_matrices", x.dim(-2) == x.dim(-1));
-  call.returns(svd(x));
+  call.returns(svd_value(self_or_a(call), call.flag("full_matrices", true)));
 }
 // svd(self, some, compute_uv) -> u, s, v
 void old_svd(Call& call) {
   const Value x = matrices(call, "self");
-  if (!call.flag("compute_uv", true)) call.refuse("compute_uv", "is false: use linalg.svdvals");
-  if (!call.flag("some", true)) refuse_full(call, "some", x.dim(-2) == x.dim(-1));
-  const Values v = svd(x);
+  if (!call.flag("compute_uv", true)) {
+    const auto zeros = [&](const Dim& n) {
+      return expand(number_like(x, 0), with(batch_of(x), {n, n}));
+    };
+    return call.returns(Values{zeros(x.dim(-2)), svd(x)[1], zeros(x.dim(-1))});
+  }
+  const Values v = svd_value(x, !call.flag("some", true));
   call.returns(Values{v[0], v[1], transposed(v[2])});
 }
 void svdvals(Call& call) { call.returns(svd(self_or_a(call))[1]); }
@@ -230,6 +244,11 @@ void pinv(Call& call) {
   const Value s = hermitian ? hermitian_values(x) : svd(x)[1];
   call.returns(x.graph()->call("pinv", {x, bound_of(call, x, s)}, {{"hermitian", hermitian}}));
 }
+// Those of one matrix, where it has full rank, else an empty vector.
+Value residuals_of_rank(const Value& full_rank, const Value& residuals) {
+  const Value kept = nonzero(expand(full_rank, residuals.shape()));
+  return index_select(residuals, reshape(kept, {kept.dim(0)}), 0);
+}
 // The shortest of the best solutions: solution, residuals, rank, singular values. The drivers gelsy
 // and gels alone leave the last of them empty, and the residuals for sizes that do not show.
 void lstsq(Call& call) {
@@ -247,10 +266,10 @@ void lstsq(Call& call) {
   const bool values = driver == "gelsd" || driver == "gelss";
   if (!values && driver != "gelsy" && driver != "gels")
     call.refuse("driver", str_cat("is '", driver, "'"));
-  if (values && m.constant() > n.constant())
-    call.refuse("driver",
-                str_cat("is '", driver,
-                        "', which has residuals only where data has full rank: take gelsy"));
+  if (values && m.constant() > n.constant() && a.rank() > 2)
+    call.refuse("driver", str_cat("is '", driver,
+                                  "', which has residuals of a batch only where data gives all its "
+                                  "matrices full rank: take gelsy"));
   const double epsilon = a.dtype() == f64 ? 0x1p-52 : 0x1p-23;
   const double relative = call.has("rcond")
                               ? call.real("rcond")
@@ -259,18 +278,29 @@ void lstsq(Call& call) {
   const Value bound = number_like(a, relative) * hg::amax(s, {-1}, true);
   const Value x = matmul(a.graph()->call("pinv", {a, bound}), b);
   Value residuals = nothing, rank = convert::cast(nothing, i64);
-  if (driver != "gels") {
-    rank = hg::sum(convert::cast(gt(s, bound), i64), {-1});
-  } else if (m.constant() > n.constant()) {
+  if (driver != "gels") rank = hg::sum(convert::cast(gt(s, bound), i64), {-1});
+  if (driver != "gelsy" && m.constant() > n.constant()) {
     const Value left = matmul(a, x) - b;
     residuals = hg::sum(left * left, {-2});
+    if (values)
+      residuals = residuals_of_rank(eq(rank, a.graph()->scalar(n.constant(), i64)), residuals);
   }
-  call.returns(
-      Values{vector ? reshape(x, Shape(x.shape().begin(), x.shape().end() - 1)) : x,
-             vector && residuals.rank() > 1
-                 ? reshape(residuals, Shape(residuals.shape().begin(), residuals.shape().end() - 1))
-                 : residuals,
-             rank, values ? s : nothing});
+  call.returns(Values{vector ? reshape(x, Shape(x.shape().begin(), x.shape().end() - 1)) : x,
+                      residuals, rank, values ? s : nothing});
+}
+// As LAPACK's lower triangle, whatever hermitian says: x is real.
+void ldl_factor_of(Call& call) { call.returns(ldl_factor(matrices(call, "self"))); }
+void ldl_factor_ex(Call& call) {
+  const Value x = matrices(call, "self");
+  const Values v = ldl_factor(x);
+  call.returns(Values{v[0], v[1], no_error(x)});
+}
+void ldl_solve_of(Call& call) {
+  Value ld = matrices(call, "LD"), b = matrices(call, "B"), pivots = call.tensor("pivots");
+  share_batch(call, "B", ld, b);
+  Shape shape(ld.shape().begin(), ld.shape().end() - 1);
+  if (!(pivots.shape() == shape)) pivots = expand(pivots, std::move(shape));
+  call.returns(ldl_solve(ld, b, pivots));
 }
 void matrix_rank(Call& call) {
   const Value x = matrices(call, call.has("input") ? "input" : "self");
@@ -324,8 +354,8 @@ void tensorsolve(Call& call) {
 }
 // x^0 ... x^(N - 1) along a new last dim
 void vander(Call& call) {
-  const Value x = call.tensor("x");
-  if (x.rank() == 0) call.refuse("x", "has no dim");
+  Value x = call.tensor("x");
+  if (x.rank() == 0) x = widened(x, 0);
   const Dim n = call.integer("N", x.dim(-1));
   const DType dtype = is_float(x.dtype()) ? x.dtype() : i64;
   const Value powers =
@@ -366,6 +396,9 @@ constexpr Row kRows[] = {
     {"aten::linalg_svd", svd_of},
     {"aten::svd", old_svd},
     {"aten::linalg_svdvals", svdvals},
+    {"aten::linalg_ldl_factor", ldl_factor_of},
+    {"aten::linalg_ldl_factor_ex", ldl_factor_ex},
+    {"aten::linalg_ldl_solve", ldl_solve_of},
     {"aten::linalg_eigh", eigh_of},
     {"aten::linalg_eigvalsh", eigvalsh},
     {"aten::linalg_lstsq", lstsq},

@@ -318,13 +318,102 @@ void geqrf(const Call& c) {
   }
 }
 
+// Bunch and Kaufman's factors as LAPACK has them: what is left is a whole symmetric matrix, of
+// which the inverse of a block of one or two rows is taken away.
+void ldl_factor(const Call& c) {
+  for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
+    const Matrix x = matrix(c.in[0], index);
+    const int64_t n = x.rows;
+    Matrix left(n, n), ld(n, n);
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j) left.at(i, j) = x.at(std::max(i, j), std::min(i, j));
+    for (int64_t k = 0; k < n;) {
+      const auto largest = [&](int64_t row) {  // beside the diagonal
+        int64_t at = row == k ? k + 1 : k;
+        for (int64_t j = k; j < n; ++j)
+          if (j != row && std::fabs(left.at(row, j)) > std::fabs(left.at(row, at))) at = j;
+        return at;
+      };
+      int64_t row = k, size = 1;
+      if (k + 1 < n) {
+        const double alpha = (1 + std::sqrt(17.0)) / 8, own = std::fabs(left.at(k, k));
+        const int64_t other = largest(k);
+        const double most = std::fabs(left.at(k, other));
+        const double across = std::fabs(left.at(other, largest(other)));
+        if (own < alpha * most && own * across < alpha * most * most) {
+          row = other;
+          size = std::fabs(left.at(other, other)) >= alpha * across ? 1 : 2;
+        }
+      }
+      const int64_t last = k + size - 1;
+      for (int64_t j = k; j < n; ++j) std::swap(left.at(last, j), left.at(row, j));
+      for (int64_t i = k; i < n; ++i) std::swap(left.at(i, last), left.at(i, row));
+      for (int64_t i = k; i <= last; ++i) {
+        c.out[1].at(index * n + i) = static_cast<double>(size == 1 ? row + 1 : -row - 1);
+        for (int64_t j = k; j <= i; ++j) ld.at(i, j) = left.at(i, j);
+      }
+      const double d = left.at(k, k), e = left.at(last, last), f = left.at(last, k);
+      const double det = size == 1 ? d : d * e - f * f;
+      Matrix below(n, 2);  // times the inverse of the block
+      for (int64_t i = last + 1; i < n; ++i) {
+        const double p = left.at(i, k), q = left.at(i, last);
+        ld.at(i, k) = below.at(i, 0) = size == 1 ? p / d : (p * e - q * f) / det;
+        if (size == 2) ld.at(i, last) = below.at(i, 1) = (q * d - p * f) / det;
+      }
+      for (int64_t i = last + 1; i < n; ++i)
+        for (int64_t j = last + 1; j < n; ++j)
+          left.at(i, j) -= below.at(i, 0) * left.at(k, j) + below.at(i, 1) * left.at(last, j);
+      k += size;
+    }
+    put(ld, c.out[0], index);
+  }
+}
+
+// The matrix that was factored: steps of exchanges and columns of l, d in between.
+void ldl_solve(const Call& c) {
+  for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
+    const Matrix ld = matrix(c.in[0], index), b = matrix(c.in[1], index);
+    const int64_t n = ld.rows;
+    Matrix x(n, n);
+    for (int64_t i = 0; i < n; ++i) x.at(i, i) = ld.at(i, i);
+    const auto pivot = [&](int64_t i) { return static_cast<int64_t>(c.in[2].at(index * n + i)); };
+    for (int64_t i = 0; i + 1 < n; ++i)
+      if (pivot(i) < 0) {
+        x.at(i, i + 1) = x.at(i + 1, i) = ld.at(i + 1, i);
+        ++i;
+      }
+    for (int64_t last = n - 1; last >= 0; --last) {
+      const int64_t first = pivot(last) < 0 ? last - 1 : last;
+      for (int64_t side = 0; side < 2; ++side) {
+        const auto at = [&](int64_t i, int64_t j) -> double& {
+          return side == 0 ? x.at(i, j) : x.at(j, i);
+        };
+        for (int64_t p = first; p <= last; ++p)
+          for (int64_t i = last + 1; i < n; ++i)
+            for (int64_t j = 0; j < n; ++j) at(i, j) += ld.at(i, p) * at(p, j);
+        for (int64_t j = 0; j < n; ++j) std::swap(at(last, j), at(std::abs(pivot(last)) - 1, j));
+      }
+      last = first;
+    }
+    put(cramer(x, b), c.out[0], index);
+  }
+}
+
 constexpr Row kRows[] = {
-    {"geqrf", geqrf},       {"lu", lu},
-    {"lu_rows", lu_rows},   {"matrix_exp", matrix_exp},
-    {"solve", solve},       {"solve_triangular", solve_triangular},
-    {"det", det},           {"slogdet", slogdet},
-    {"cholesky", cholesky}, {"qr", qr},
-    {"eigh", eigh},         {"svd", svd},
+    {"ldl_factor", ldl_factor},
+    {"ldl_solve", ldl_solve},
+    {"geqrf", geqrf},
+    {"lu", lu},
+    {"lu_rows", lu_rows},
+    {"matrix_exp", matrix_exp},
+    {"solve", solve},
+    {"solve_triangular", solve_triangular},
+    {"det", det},
+    {"slogdet", slogdet},
+    {"cholesky", cholesky},
+    {"qr", qr},
+    {"eigh", eigh},
+    {"svd", svd},
     {"pinv", pinv},
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decompositions and systems of linear equations, for batches of matrices in the last two dims:
-// solve, solve_triangular, det, slogdet, cholesky, qr, geqrf, eigh, svd, lu, matrix_exp. All of f32
-// or f64; kernels compute in f64. Gradients are those of the decompositions' differentials (Giles
-// 2008).
+// solve, solve_triangular, det, slogdet, cholesky, qr, geqrf, eigh, svd, lu, ldl, matrix_exp. All
+// of f32 or f64; kernels compute in f64. Gradients are those of the decompositions' differentials
+// (Giles 2008).
 #include "hg/op.h"
 #include "lib/ops/row.h"
 #include "lib/ops/terms.h"
@@ -117,6 +117,23 @@ Status lu_infer(InferContext& c) {
   c.out(2) = {i64, with(batch_of(x), {m})};
   return {};
 }
+Status ldl_factor_infer(InferContext& c) {
+  HG_TRY(check_matrix(c, 0, true));
+  const TensorType& x = c.in(0);
+  c.out(0) = x;
+  c.out(1) = {i32, with(batch_of(x), {x.shape.back()})};
+  return {};
+}
+Status ldl_solve_infer(InferContext& c) {
+  HG_TRY(solve_infer(c));
+  const TensorType &ld = c.in(0), &pivots = c.in(2);
+  bool fits = pivots.dtype == i32 && pivots.rank() + 1 == ld.rank();
+  for (size_t d = 0; fits && d + 1 < ld.shape.size(); ++d)
+    fits = !differ(ld.shape[d], pivots.shape[d]);
+  if (!fits)
+    return c.fail("ld is ", ld, ", the pivots are ", pivots, ": they do not fit each other");
+  return {};
+}
 Status lu_rows_infer(InferContext& c) {
   const TensorType& pivots = c.in(0);
   if (pivots.dtype != i32 || pivots.rank() < 1)
@@ -174,17 +191,31 @@ Status cholesky_grad(GradContext& c) {
   c.set_grad(0, (da + transpose_last(da)) * 0.5);
   return {};
 }
-// x = q r with r square: dx = (dq + q sym(triu(dr r^T - q^T dq))) r^-T
+// x = q r with r square: dx = (dq + q sym(triu(dr r^T - q^T dq))) r^-T. Columns y beyond it are
+// q v, v = q^T y: dy = q dv, and q's gradient has y dv^T more.
 Status qr_grad(GradContext& c) {
-  const Value q = c.out(0), r = c.out(1), dq = c.dout(0), dr = c.dout(1);
-  if (!(r.dim(-1) == r.dim(-2)))
-    return unsupported("qr has no gradient for matrices with more columns than rows, of shape ",
-                       c.in(0).shape());
+  Value q = c.out(0), r = c.out(1), dq = c.dout(0), dr = c.dout(1), beyond;
+  const Dim m = r.dim(-2), n = r.dim(-1);
+  if (!(m == n)) {
+    if (!m.is_constant() || !n.is_constant())
+      return unsupported("qr has no gradient for matrices of symbolic sizes that may differ, of ",
+                         "shape ", c.in(0).shape());
+    const auto cut = [&](const Value& x, const Dim& start, const Dim& end) {
+      return c.graph().call("slice", {x}, {{"dim", r.rank() - 1}, {"start", start}, {"end", end}});
+    };
+    const Value dv = cut(dr, m, n);
+    dq = dq + product(cut(c.in(0), m, n), transpose_last(dv));
+    beyond = product(q, dv);
+    r = cut(r, 0, m);
+    dr = cut(dr, 0, m);
+  }
   const Value inner = product(dr, transpose_last(r)) - product(transpose_last(q), dq);
   const Value sides = triangle(inner, true, 1);
   const Value middle = triangle(triangle(inner, true), false);
   const Value b = dq + product(q, sides + transpose_last(sides) + middle);
-  c.set_grad(0, transpose_last(solved_triangular(r, transpose_last(b), true)));
+  Value dx = transpose_last(solved_triangular(r, transpose_last(b), true));
+  if (beyond) dx = c.graph().call("concat", {dx, beyond}, {{"dim", dx.rank() - 1}});
+  c.set_grad(0, dx);
   return {};
 }
 // x = v diag(w) v^T: dx = v (diag(dw) + (v^T dv) / (w_j - w_i)) v^T; both triangles
@@ -334,6 +365,10 @@ constexpr OpDef kOps[] = {
     row("lu", "lu(x) -> lu, pivots, rows", lu_infer, lu_grad),
     // The exchanges of rows with those pivots, one after the other, as one order of n rows.
     row("lu_rows", "lu_rows(pivots, n: int) -> rows", lu_rows_infer, nullptr),
+    // Both factors in one matrix, zeros above its diagonal; pivots count from 1, those of a block
+    // of two rows are negative. The other triangle of x is not looked at.
+    row("ldl_factor", "ldl_factor(x) -> ld, pivots", ldl_factor_infer),
+    row("ldl_solve", "ldl_solve(ld, b, pivots) -> x", ldl_solve_infer),
     row("matrix_exp", "matrix_exp(x) -> y", cholesky_infer, matrix_exp_grad),
     {.name = "pinv",
      .signature = "pinv(x, bound, hermitian: bool = false) -> y",

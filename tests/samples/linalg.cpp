@@ -57,6 +57,25 @@ std::vector<Sample> linalg() {
     for (const Sizes& shape :
          {Sizes{1, 1}, Sizes{0, 0}, Sizes{3, 0}, Sizes{2, 7, 5}, Sizes{31, 29}})
       s.push_back({.op = "geqrf", .inputs = {{dtype, shape}}, .gradient = false});
+    s.push_back({.op = "qr", .inputs = {{dtype, {2, 2, 3}, -3, 3}}});
+    const SampleInput swapped = {dtype, {3, 3}, 0, 0, {0, 9, 9, 2, 0, 9, 0.5, 1, 0.1}};
+    for (const SampleInput& x : {a, pair, swapped, SampleInput{dtype, {1, 1}, 2, 3}})
+      s.push_back({.op = "ldl_factor", .inputs = {x}, .gradient = false});
+    for (const Sizes& shape : {Sizes{0, 0}, Sizes{2, 5, 5}, Sizes{3, 8, 8}, Sizes{31, 31}})
+      s.push_back({.op = "ldl_factor", .inputs = {{dtype, shape}}, .gradient = false});
+    const auto solved = [&](std::vector<double> ld, std::vector<double> pivots, int64_t columns) {
+      const auto n = static_cast<int64_t>(pivots.size());
+      s.push_back({.op = "ldl_solve",
+                   .inputs = {{dtype, {n, n}, 0, 0, std::move(ld)},
+                              {dtype, {n, columns}},
+                              {i32, {n}, 0, 0, std::move(pivots)}},
+                   .gradient = false});
+    };
+    solved({2, 9, 0.5, 3}, {2, 2}, 3);
+    solved({0.5, 9, 2, 0.25}, {-2, -2}, 1);
+    solved({0, 0, 0, 2, 0.1, 0, 0.5, -0.3, 4}, {-3, -3, 3}, 2);
+    solved({3, 0, 0, 0, 0.2, 0.1, 0, 0, -0.4, 2, 0.3, 0, 0.7, 0.5, -0.6, 1}, {4, -3, -3, 4}, 2);
+    solved({}, {}, 2);
     s.push_back({"svd", {a}});
     s.push_back({"svd", {pair}});
     s.push_back({"svd", {{dtype, {4, 2}, 0, 0, tall}}});

@@ -82,7 +82,7 @@ class SingularValues(nn.Module):
                 torch.linalg.matrix_norm(x, -2, dim=(2, 0)), torch.linalg.matrix_rank(x))
 
 
-@case("f32[4,3]", exit=3, words="full_matrices")
+@case("f32[4,3]", exit=4, words="linalg_svd")  # signs, and all of the last column, are free
 class FullSingularVectors(nn.Module):
     def forward(self, x: T):
         return torch.linalg.svd(x)[0]
@@ -206,6 +206,49 @@ class CompleteQr(nn.Module):
             torch.qr(tall, some=False),
             torch.linalg.qr(open_rows, mode="complete"),
         )
+
+
+@case("f32[b,5,3]", "f32[2,4]")
+class CompleteSvd(nn.Module):
+    def forward(self, tall: T, wide: T):
+        u, s, vh = torch.linalg.svd(tall, full_matrices=True)
+        rest = u[..., 3:]
+        v = torch.linalg.svd(wide)[2].mT
+        nothing, values, none = torch.svd(wide, compute_uv=False)
+        return (
+            s,
+            (u[..., :3] * s.unsqueeze(-2)) @ vh,
+            rest @ rest.mT,  # the rest is any basis of a space
+            u.mT @ u,
+            v[:, 2:] @ v[:, 2:].mT,
+            torch.svd(tall, some=False)[0].mT @ u[..., :3] * 0,
+            (nothing, values, none),
+        )
+
+
+@case("f32[b,4,4]", "f32[b,4,2]")
+class SymmetricFactors(nn.Module):
+    def forward(self, x: T, y: T):
+        ld, pivots = torch.linalg.ldl_factor(x)
+        return ld, pivots, torch.linalg.ldl_factor_ex(x)[2], torch.linalg.ldl_solve(ld, pivots, y)
+
+
+@case("f32[5,3]", "f32[5,2]", "f32[b,5,3]", "f32[b,5,2]")
+class LeastSquares(nn.Module):
+    def forward(self, a: T, y: T, many: T, right: T):
+        lower = a * torch.tensor([1.0, 1.0, 0.0])  # of rank 2: there are no residuals
+        return (
+            torch.linalg.lstsq(a, y, driver="gelsd"),
+            torch.linalg.lstsq(a, y, driver="gelss")[1],
+            torch.linalg.lstsq(many, right),
+            torch.linalg.lstsq(lower, y, driver="gelsd")[1],
+        )
+
+
+@case("f32[b,4,4]")
+class CholeskyOfAnInput(nn.Module):
+    def forward(self, x: T):
+        return torch.linalg.cholesky(x)
 
 
 if hasattr(torch, "nonzero_static"):  # not in 1.13

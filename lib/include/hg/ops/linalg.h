@@ -43,6 +43,14 @@ inline std::vector<Value> lu(const Value& x) { return x.graph()->calls("lu", {x}
 inline Value lu_rows(const Value& pivots, Dim n) {
   return pivots.graph()->call("lu_rows", {pivots}, {{"n", n}});
 }
+// A symmetric x, of which the lower triangle counts, as l d l^T with rows in another order: d, of
+// blocks of one or two rows, and l below them in one matrix of x's shape, and LAPACK's pivots, i32
+// [..., n]: of a block of two rows they are negative.
+inline std::vector<Value> ldl_factor(const Value& x) { return x.graph()->calls("ldl_factor", {x}); }
+// x with a x = b, of the factors of a. b: [..., n, k]
+inline Value ldl_solve(const Value& ld, const Value& b, const Value& pivots) {
+  return ld.graph()->call("ldl_solve", {ld, b, pivots});
+}
 // e^x of square matrices.
 inline Value matrix_exp(const Value& x) { return x.graph()->call("matrix_exp", {x}); }
 // The pseudoinverse [..., n, m]: singular values up to `bound` count as 0; it broadcasts to [...,
