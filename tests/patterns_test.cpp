@@ -2,6 +2,8 @@
 // What models write out by hand, and the one op that passes make of it.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "hg/hg.h"
 #include "tests/compiled.h"
 
@@ -40,6 +42,11 @@ Value written_rms_norm(Graph& g, const Value& x) {
   const Value y = g.call("mul", {x, g.call("rsqrt", {plus(mean, 0.5)})});
   return g.call("mul", {g.parameter("w", f32, {4}, init::uniform(-1, 1, 1)), y});
 }
+// As torch.onnx.export writes rsqrt.
+Value exported_rms_norm(Graph& g, const Value& x) {
+  const Value root = g.call("sqrt", {plus(mean_of(g.call("mul", {x, x})), 0.5)});
+  return g.call("mul", {x, g.call("reciprocal", {root})});
+}
 Value written_layer_norm(Graph& g, const Value& x) {
   const Value centred = g.call("sub", {x, mean_of(x)});
   const Value var = mean_of(g.call("mul", {centred, centred}));
@@ -62,6 +69,27 @@ Value written_attention(Graph& g, const Value& x) {
   const Value rows = g.call("slice", {mask}, {{"dim", 2}, {"start", 0}, {"end", 3}});
   return g.call("matmul", {g.call("softmax", {g.call("add", {scores, rows})}), v});
 }
+// As torch.onnx.export writes it: both factors scaled, k turned while its heads are one dim, and
+// NaN made 0.
+Value exported_attention(Graph& g, const Value& x, const Value& mask) {
+  const auto shaped = [&](const Value& v, std::vector<Dim> shape) {
+    return g.call("reshape", {v}, {{"shape", std::move(shape)}});
+  };
+  const Value q = shaped(x, {1, 2, 3, 4});
+  const Value k = g.call("exp", {q}), v = g.call("neg", {q});
+  const Value turned = g.call("permute", {shaped(k, {2, 3, 4})}, {{"dims", {0, 2, 1}}});
+  const Value scores =
+      g.call("matmul", {scaled(q, 0.5), scaled(shaped(turned, {1, 2, 4, 3}), 0.5)});
+  const Value weights = g.call("softmax", {g.call("add", {scores, mask})});
+  const Value guarded = g.call("where", {g.call("isnan", {weights}), g.scalar(0.0), weights});
+  return shaped(g.call("matmul", {guarded, v}), {2, 3, 4});
+}
+Value exported_attention_of(Graph& g, const Value& x) {
+  const Value rows = g.call("slice", {g.call("reshape", {x}, {{"shape", {1, 2, 3, 4}}})},
+                            {{"dim", 3}, {"start", 0}, {"end", 3}});
+  const Value shown = g.call("lt", {rows, g.scalar(1.9)});
+  return exported_attention(g, x, g.call("where", {shown, g.scalar(0.0), g.scalar(-HUGE_VAL)}));
+}
 Value written_views(Graph& g, const Value& x) {
   const Value y = g.call("permute", {g.call("exp", {x})}, {{"dims", {1, 0, 2}}});
   const Value z = g.call("permute", {y}, {{"dims", {2, 1, 0}}});
@@ -77,6 +105,8 @@ constexpr Written kWritten[] = {
     {"hardswish", "activations", written_hardswish, "  div_1 = hardswish(x) : f32[2, 3, 4]\n"},
     {"rms_norm", "norms", written_rms_norm,
      "  mul_2 = rms_norm(x, w, normalized_shape=[4], eps=0.5) : f32[2, 3, 4]\n"},
+    {"exported_rms_norm", "norms", exported_rms_norm,
+     "  mul_2 = rms_norm(x, none, normalized_shape=[4], eps=0.5) : f32[2, 3, 4]\n"},
     {"layer_norm", "norms", written_layer_norm,
      "  add_2 = layer_norm(x, w, b, normalized_shape=[4], eps=0.5) : f32[2, 3, 4]\n"},
     {"linear", "linear", written_linear,
@@ -89,6 +119,14 @@ constexpr Written kWritten[] = {
      "x2\") : f32[2, 3, 4]\n"
      "  slice_1 = slice(where_1, dim=2, start=0, end=3) : f32[2, 3, 3]\n"
      "  matmul_2 = attention(x, exp_1, neg_1, slice_1, scale=0.5) : f32[2, 3, 4]\n"},
+    {"exported_attention", "attention", exported_attention_of,
+     "  reshape_1 = reshape(x, shape=[1, 2, 3, 4]) : f32[1, 2, 3, 4]\n"
+     "  slice_1 = slice(reshape_1, dim=3, start=0, end=3) : f32[1, 2, 3, 3]\n"
+     "  lt_1 = lt(slice_1, constant) : bool[1, 2, 3, 3]\n"
+     "  exp_1 = exp(reshape_1) : f32[1, 2, 3, 4]\n"
+     "  neg_1 = neg(reshape_1) : f32[1, 2, 3, 4]\n"
+     "  matmul_2 = attention(reshape_1, exp_1, neg_1, lt_1, scale=0.25) : f32[1, 2, 3, 4]\n"
+     "  reshape_5 = reshape(matmul_2, shape=[2, 3, 4]) : f32[2, 3, 4]\n"},
     {"views", "views", written_views,
      "  exp_1 = exp(x) : f32[2, 3, 4]\n"
      "  permute_2 = permute(exp_1, dims=[2, 0, 1]) : f32[4, 2, 3]\n"
@@ -147,6 +185,27 @@ TEST(Patterns, LeaveAttentionWithAnUnknownMask) {
   const Value scores = g.call("matmul", {x, g.call("permute", {x}, {{"dims", {1, 0}}})});
   g.output("y", g.call("matmul", {g.call("softmax", {g.call("add", {scores, mask})}), x}));
   EXPECT_EQ(compiled(std::move(g)).find("attention"), std::string::npos);
+}
+
+// What it makes 0 of such a query is what the op gives.
+TEST(Patterns, HideAllKeysOfAQuery) {
+  for (const bool fuses : {true, false}) {
+    Graph g;
+    const Value x = g.input("x", f32, {2, 3, 4});
+    const Value shown = g.input("shown", boolean, {1, 1, 3, 3});
+    const Value mask = g.call("where", {shown, g.scalar(0.0), g.scalar(-HUGE_VAL)});
+    g.output("y", exported_attention(g, x, mask));
+    if (fuses) EXPECT_NE(compiled(g).find("attention("), std::string::npos);
+    const Model model = *Model::from_graph(std::move(g));
+    Session session = *Session::create(model, {.keep_all_values = !fuses});
+    const std::vector<float> ones(24, 1.0f);
+    const uint8_t some[] = {1, 1, 1, 0, 0, 0, 0, 1, 0};
+    ASSERT_TRUE(session.set_input(0, view(ones, {2, 3, 4})).ok());
+    ASSERT_TRUE(session.set_input(1, view(some, boolean, {1, 1, 3, 3})).ok());
+    ASSERT_TRUE(session.run().ok());
+    const float* const y = session.output(0)->as<float>();
+    for (int i = 0; i < 24; ++i) EXPECT_NEAR(y[i], i / 4 % 3 == 1 ? 0 : -1, 1e-6) << i;
+  }
 }
 
 TEST(Patterns, LeaveActivationsWithOtherNumbers) {

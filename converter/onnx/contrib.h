@@ -34,6 +34,9 @@ Value looked_up(const Value& table, const Value& index);
 
 // round(x / scale) + zero, within the limits of the dtype; zero may be missing.
 Value quantized(Node& n, const Value& ratio, const Value& zero, DType dtype);
+// An input that is a scale; one that is not finite, as calibration with infinite values writes it,
+// is refused.
+Value scale_of(Node& n, int i);
 // The integers of input i less their zero point, input `zero`, along the axis, as f64.
 Value centred(Node& n, int i, int zero, int axis);
 // A scale of one number, or of one for each place along the axis, beside x.

@@ -10,15 +10,6 @@ namespace {
 
 // ---- On tensors of one scale and zero point ----
 
-// A scale that says something: calibration with infinite values writes others.
-Value scale_of(Node& n, int i) {
-  if (n.is_constant(i))
-    for (const double each : n.reals(i))
-      if (!std::isfinite(each))
-        n.refuse(str_cat("its scale, input ", int64_t{i}, ", is not finite"));
-  return n.in(i);
-}
-
 // Input i less the zero point, times the scale; both may have one number for each place of the
 // axis.
 Value real_of(Node& n, int i, int scale, int zero, int axis = -1) {

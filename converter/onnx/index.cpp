@@ -25,6 +25,17 @@ Value from_start(const Value& given, const Dim& size) {
 void gathered(Node& n) {
   const Value x = n.in(0);
   const int axis = n.axis(n.integer("axis", 0), x.rank());
+  if (const auto known = n.known(1); known && n.type(1).rank() == 0) {
+    const Dim place = n.dim(1);
+    if (place.is_constant()) {  // one element, as x[:, 0]
+      const Dim size = x.dim(axis), at = place.constant() < 0 ? place + size : place;
+      if (size.is_constant() && (at.constant() < 0 || at.constant() >= size.constant()))
+        n.refuse(str_cat("index ", place, " is out of range for a dim of ", size));
+      Shape rest = x.shape();
+      rest.erase(rest.begin() + axis);
+      return n.give(reshape(slice(x, axis, at, at + Dim(1)), std::move(rest)));
+    }
+  }
   const Value index = from_start(n.in(1), x.dim(axis));
   if (axis == 0 && x.rank() == 2 && is_float(x.dtype()))
     return n.give(n.op("embedding", {x, index}));

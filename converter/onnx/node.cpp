@@ -255,6 +255,10 @@ int Node::axis(int64_t given, int rank) const {
   return static_cast<int>(given < 0 ? given + all : given);
 }
 
+bool Node::only_data_decides(int i) const {
+  return !known(i) && graph().constant_of(in(i).id()) == nullptr;
+}
+
 std::optional<std::vector<int>> Node::axes(int64_t since, int i, int rank) const {
   const bool attribute = opset() < since;
   if (attribute ? !has("axes") : !has(i)) return std::nullopt;

@@ -60,7 +60,8 @@ class Node {
   int64_t integer(int i) const;
   std::vector<double> reals(int i) const;
   double real(int i) const;
-  bool is_constant(int i) const;  // real() and reals() have an answer
+  bool is_constant(int i) const;        // real() and reals() have an answer
+  bool only_data_decides(int i) const;  // it is neither a constant nor known by sizes
 
   // Attributes.
   bool has(std::string_view attribute) const;

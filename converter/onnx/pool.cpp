@@ -187,7 +187,9 @@ Dims spatial_of(const Value& x) {
 }
 void global_average(Node& n) {
   const Value x = n.in(0);
-  n.give(mean(x, spatial_of(x), true));
+  const int dims = x.rank() - 2;
+  const bool is_pool = dims >= 1 && dims <= 3;
+  n.give(is_pool ? adaptive_avg_pool(x, one_each(dims, 1)) : mean(x, spatial_of(x), true));
 }
 void global_max(Node& n) {
   const Value x = n.in(0);

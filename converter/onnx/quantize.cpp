@@ -2,6 +2,7 @@
 // Quantised ops, by the numbers that they stand for. Sums of products of 8-bit integers are exact
 // in f64.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "converter/onnx/contrib.h"
@@ -33,6 +34,14 @@ Value quantized(Node& n, const Value& ratio, const Value& zero, DType dtype) {
   Value y = hg::round(ratio);
   if (zero) y = y + cast(zero, y.dtype());
   return cast(hardtanh(y, limits.low, limits.high), dtype);
+}
+
+Value scale_of(Node& n, int i) {
+  if (n.is_constant(i))
+    for (const double each : n.reals(i))
+      if (!std::isfinite(each))
+        n.refuse(str_cat("its scale, input ", int64_t{i}, ", is not finite"));
+  return n.in(i);
 }
 
 Value centred(Node& n, int i, int zero, int axis) {
@@ -108,7 +117,7 @@ void quantize_linear(Node& n) {
     dtype = i16;
   else if (n.integer("output_dtype", 0) != 0 && n.integer("output_dtype", 0) != 2)
     n.refuse("attribute 'output_dtype' names a dtype that Hologram does not have");
-  const Value scale = beside(n, n.in(1), x, axis, block);
+  const Value scale = beside(n, scale_of(n, 1), x, axis, block);
   const Value wide = is_float(x.dtype()) ? x : cast(x, scale.dtype());
   Value zero;
   if (n.has(2)) zero = beside(n, n.in(2), x, axis, block);
@@ -127,7 +136,7 @@ Value dequantized(Node& n, const Value& x, const Value& scale, const Value& zero
 
 void dequantize_linear(Node& n) {
   const int64_t to = n.integer("output_dtype", 0);
-  Value y = dequantized(n, n.in(0), n.in(1), n.in_or_none(2), n.integer("axis", 1),
+  Value y = dequantized(n, n.in(0), scale_of(n, 1), n.in_or_none(2), n.integer("axis", 1),
                         n.integer("block_size", 0));
   if (to == 1) y = cast(y, f32);
   if (to == 10) y = cast(y, f16);
@@ -147,7 +156,7 @@ void mat_mul_integer(Node& n) {
 void qlinear_mat_mul(Node& n) {
   const Value a = centred(n, 0, 2, -2), b = centred(n, 3, 5, -1);
   const auto scale = [&](int i, const Value& x, int axis) {
-    return scale_beside(cast(n.in(i), f64), x, axis);
+    return scale_beside(cast(scale_of(n, i), f64), x, axis);
   };
   const Value sum = matmul(a, b);
   const Value ratio = sum * scale(1, sum, -2) * scale(4, sum, -1) / scale(6, sum, -2);
@@ -161,7 +170,7 @@ void conv_integer(Node& n) {
 void qlinear_conv(Node& n) {
   Value y = integer_convolution(n, centred(n, 0, 2, 1), centred(n, 3, 5, 0));
   if (n.has(8)) y = y + scale_beside(cast(n.in(8), f64), y, 1);
-  const auto scale = [&](int i) { return scale_beside(cast(n.in(i), f64), y, 1); };
+  const auto scale = [&](int i) { return scale_beside(cast(scale_of(n, i), f64), y, 1); };
   n.give(quantized(n, y * scale(1) * scale(4) / scale(6), scale_beside(n.in(7), y, 1),
                    n.type(7).dtype));
 }

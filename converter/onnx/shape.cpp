@@ -41,10 +41,37 @@ Shape resolved(Node& n, const Shape& x, Dims sizes, bool keeps_zero) {
   return sizes;
 }
 
+// The same of a target that only data decides.
+Shape resolved_by_data(Node& n, const Shape& x, bool keeps_zero) {
+  Graph& g = n.graph();
+  const TensorType type = n.type(1);
+  if (type.rank() != 1 || !type.shape[0].is_constant())
+    n.refuse(str_cat("the shape is ", type, ", of which the number of elements must be known"));
+  const int64_t rank = type.shape[0].constant();
+  Value target = cast(n.in(1), i64);
+  const Value zero = g.scalar(int64_t{0}, i64), one = g.scalar(int64_t{1}, i64);
+  if (!keeps_zero) {
+    Dims same(x.begin(), x.begin() + std::min<int64_t>(rank, static_cast<int64_t>(x.size())));
+    same.resize(static_cast<size_t>(rank), Dim(0));
+    target = where(eq(target, zero), g.call("dims", {}, {{"values", same}}), target);
+  }
+  const Value total = reshape(g.call("dims", {}, {{"values", Dims{count(x)}}}), {});
+  const Value open = lt(target, zero);
+  const Value left = floor_divide(total, maximum(prod(where(open, one, target)), one));
+  target = where(open, left, target);
+  Shape sizes;
+  for (int64_t i = 0; i < rank; ++i)
+    sizes.push_back(n.call().size_of(reshape(slice(target, 0, i, i + 1), {})));
+  return sizes;
+}
+
 void reshaped(Node& n) {
   const Value x = n.in(0);
+  const bool keeps_zero = n.flag("allowzero");
+  if (n.opset() >= 5 && n.only_data_decides(1))
+    return n.give(reshape(x, resolved_by_data(n, x.shape(), keeps_zero)));
   const Dims sizes = n.opset() < 5 ? dims_of(n.integers("shape")) : n.dims(1);
-  n.give(reshape(x, resolved(n, x.shape(), sizes, n.flag("allowzero"))));
+  n.give(reshape(x, resolved(n, x.shape(), sizes, keeps_zero)));
 }
 
 void flattened(Node& n) {

@@ -32,7 +32,7 @@ size_t count_of(Node& n, int input) {
 Dims bounds_of(Node& n, int input, const Dims& sizes, const std::vector<int64_t>& lows) {
   Dims result;
   const bool old = n.opset() < 10;
-  if (!old && !n.known(input) && n.graph().constant_of(n.in(input).id()) == nullptr) {
+  if (!old && n.only_data_decides(input)) {
     Graph& g = n.graph();
     const Value bounds = cast(n.in(input), i64);
     for (size_t i = 0; i < sizes.size(); ++i) {

@@ -32,6 +32,20 @@ bool is_finite(const Graph& graph, const CompileContext& context, ValueId id, in
   });
 }
 
+// The condition of a mask that is 0 where it holds and -inf elsewhere; else the mask.
+Value condition_of(const Match& m, const Value& mask) {
+  const int32_t index = m.graph().value_info(mask.id()).node;
+  if (index < 0) return mask;
+  const Node& node = m.graph().nodes()[index];
+  if (node.op->name() != "where") return mask;
+  const auto number = [&](int i) {
+    return constant_number(m.graph(), m.context(), node.inputs[i]).value_or(1);
+  };
+  const Value condition = m.graph().value(node.inputs[0]);
+  return number(1) == 0 && number(2) == -HUGE_VAL && condition.shape() == mask.shape() ? condition
+                                                                                       : mask;
+}
+
 // y = softmax(scale q k^T + mask) v
 Value attention(const Match& m) {
   Graph& g = m.graph();
@@ -55,13 +69,34 @@ Value attention(const Match& m) {
   Value mask = m.value("mask");
   if (m.has("keep")) {
     const double hidden = m.number("hidden");
-    if (!std::isfinite(hidden) || hidden > kHides) return Value();
-    const Value filled = g.scalar(hidden);
-    mask = g.call("where", {m.value("keep"), g.scalar(0.0), filled});
+    if (std::isnan(hidden) || hidden > kHides) return Value();
+    if (std::isinf(hidden) && !m.has("guarded")) return Value();
+    mask = m.value("keep");
+    if (std::isfinite(hidden)) mask = g.call("where", {mask, g.scalar(0.0), g.scalar(hidden)});
+  } else if (mask && m.has("guarded")) {
+    // NaN, which a query gives that all keys are hidden from, is made 0 as the attention op does.
+    mask = condition_of(m, mask);
   } else if (mask && !is_finite(g, m.context(), mask.id(), 12)) {
     return Value();
   }
   return g.call("attention", {q, k, v, mask}, {{"scale", scale}});
+}
+
+// The last two dims change places while the others are one.
+Value swap_last(const Match& m) {
+  const Value x = m.value("x"), flat = m.value("r1"), y = m.root();
+  const int rank = x.rank();
+  if (rank < 3 || flat.rank() != 3 || y.rank() != rank) return Value();
+  const std::span<const Dim> dims = m.attrs("p").integers("dims");
+  if (!(dims[0] == Dim(0)) || dims[1] == Dim(1) || dims[1] == Dim(-2)) return Value();
+  for (int d : {-1, -2})
+    if (!(flat.dim(d) == x.dim(d)) || !(y.dim(d) == x.dim(-3 - d))) return Value();
+  for (int d = 0; d < rank - 2; ++d)
+    if (!(y.dim(d) == x.dim(d))) return Value();
+  std::vector<Dim> order;
+  for (int d = 0; d < rank; ++d) order.emplace_back(d);
+  std::swap(order[rank - 1], order[rank - 2]);
+  return m.graph().call("permute", {x}, {{"dims", order}});
 }
 
 NamedAttrs attrs_with_scale(const Match& m, double factor) {
@@ -104,12 +139,14 @@ Value group_heads(const Match& m) {
 }
 
 constexpr Rule kRules[] = {
+    {"y: reshape(permute[p](reshape[r1](x)))", swap_last},
     {"sq: mul(q, $s1) | div(q, $d1) | q\n"
      "kt: permute[perm](k) | mul(permute[perm](k), $s2) | div(permute[perm](k), $d2)\n"
      "product: matmul(sq, kt)\n"
      "scores: mul(product, $s3) | div(product, $d3) | product\n"
      "masked: where(keep, scores, $hidden) | add(scores, mask) | scores\n"
-     "y: matmul(softmax[softmax](masked), v)",
+     "weights: softmax[softmax](masked)\n"
+     "y: matmul(weights, v) | matmul(where[guarded](isnan(weights), 0, weights), v)",
      attention},
     {"kk: reshape[k3](expand[k2](reshape[k1](k)))\n"
      "vv: reshape[v3](expand[v2](reshape[v1](v)))\n"

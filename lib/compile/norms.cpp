@@ -57,11 +57,13 @@ constexpr Rule kRules[] = {
      "variance: mean[var](square) | var[var](x)\n"
      "shifted: add(variance, $eps)\n"
      "y: mul(centred, rsqrt(shifted)) | div(centred, sqrt(shifted)) |"
-     "   mul(centred, pow(shifted, -0.5))",
+     "   mul(centred, pow(shifted, -0.5)) | mul(centred, reciprocal(sqrt(shifted))) |"
+     "   mul(centred, div(1, sqrt(shifted)))",
      layer_norm},
     {"square: mul(x, x) | pow(x, 2) | square(x)\n"
      "shifted: add(mean[mean](square), $eps)\n"
-     "y: mul(x, rsqrt(shifted)) | div(x, sqrt(shifted)) | mul(x, pow(shifted, -0.5))",
+     "y: mul(x, rsqrt(shifted)) | div(x, sqrt(shifted)) | mul(x, pow(shifted, -0.5)) |"
+     "   mul(x, reciprocal(sqrt(shifted))) | mul(x, div(1, sqrt(shifted)))",
      rms_norm},
     {"y: mul(rms_norm[n](x), weight) | mul(layer_norm[n](x), weight)", with_weight},
     {"y: add(layer_norm[n](x, weight), bias)", with_bias},
