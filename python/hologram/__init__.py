@@ -8,12 +8,12 @@
 
 ``hg.load`` reads a model, ``hg.convert`` makes one of a PyTorch module, ``hg.Trainer`` trains it,
 ``hg.ops`` runs single ops, ``hg.kernel`` makes an op of a formula, ``hg.Var`` is a lazy expression,
-``hg.nn`` has layers for PyTorch, and ``hg.torch`` connects both. numpy alone is needed.
+``hg.nn`` has layers for PyTorch, ``hg.named`` models of named blocks, and ``hg.torch`` connects both. numpy alone is needed.
 """
 
 import importlib
 
-from . import ops
+from . import named, ops
 from ._core import Graph, Memory, ProfileRow, Value, Var, VulkanTensor, evaluate
 from ._core import hvp, jacobian, vjp
 from ._core import version as __version__
@@ -33,6 +33,7 @@ from ._optimizers import SGD, Adam, AdamW, RMSprop, Schedule
 from ._tensors import from_numpy, from_torch, match_device, to_numpy, to_torch
 from ._tensors import validate_tensor_compatible
 from ._train import Trainer
+from .named import compile
 
 # Imported when they are first used, for they take time or need torch.
 _LAZY = {

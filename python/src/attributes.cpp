@@ -15,6 +15,11 @@ int64_t integer_from(nb::handle value) {
   return nb::cast<int64_t>(index);
 }
 
+// Text is a size that depends on symbols.
+Dim size_from(nb::handle value) {
+  return nb::isinstance<nb::str>(value) ? dim_of(value) : Dim(integer_from(value));
+}
+
 double real_from(nb::handle value) {
   const double real = PyFloat_AsDouble(value.ptr());
   if (PyErr_Occurred() != nullptr) throw nb::python_error();
@@ -51,7 +56,7 @@ Attr attr_from(nb::handle value, AttrType type) {
     case AttrType::dtype:
       return dtype_from(value);
     case AttrType::integers:
-      return list_from<Dim>(value, integer_from);
+      return list_from<Dim>(value, size_from);
     case AttrType::reals:
       return list_from<double>(value, real_from);
     case AttrType::strings:
@@ -108,6 +113,17 @@ NamedAttrs attributes_from(const std::string& op, const nb::dict& given) {
 }
 
 nb::object to_python(const Attr& attr) { return std::visit(Visit{}, attr.value); }
+
+Dim dim_of(nb::handle size) {
+  if (nb::isinstance<nb::str>(size)) return take(Dim::parse(words(size)));
+  return Dim(nb::cast<int64_t>(size));
+}
+
+Shape shape_of(nb::handle sizes) {
+  Shape shape;
+  for (const nb::handle size : sizes) shape.push_back(dim_of(size));
+  return shape;
+}
 
 const char* attribute_kind(AttrType type) {
   constexpr const char* kNames[] = {"bool",  "int",   "float",   "str",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of ops from Python's values.
+// Attributes of ops, and sizes, from Python's values.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -18,6 +18,9 @@ bool is_forked();  // options.h
 // value. The names borrow from the signature.
 NamedAttrs attributes_from(const std::string& op, const nb::dict& given);
 nb::object to_python(const Attr& attr);
+// A number, or text that has symbols; a shape of such.
+Dim dim_of(nb::handle size);
+Shape shape_of(nb::handle sizes);
 const char* attribute_kind(AttrType type);
 
 }  // namespace hg::python

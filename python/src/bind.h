@@ -10,11 +10,13 @@ namespace nb = nanobind;
 
 void bind_graph(nb::module_& m);
 void bind_model(nb::module_& m);
+void bind_blocks(nb::module_& m);
 void bind_convert(nb::module_& m);  // where the build has the converter
 void bind_devices(nb::module_& m);
 void bind_eager(nb::module_& m);
 void bind_kernels(nb::module_& m);
 void bind_lazy(nb::module_& m);
+void bind_named(nb::module_& m);
 void bind_train(nb::module_& m);
 
 }  // namespace hg::python

@@ -12,17 +12,6 @@
 namespace hg::python {
 namespace {
 
-Dim dim_of(nb::handle size) {
-  if (nb::isinstance<nb::str>(size)) return take(Dim::parse(words(size)));
-  return Dim(nb::cast<int64_t>(size));
-}
-
-Shape shape_of(nb::handle sizes) {
-  Shape shape;
-  for (const nb::handle size : sizes) shape.push_back(dim_of(size));
-  return shape;
-}
-
 // A value, and the Python object of its graph, which lives as long.
 struct PythonValue {
   Value value;

@@ -22,6 +22,8 @@ NB_MODULE(_core, m) {
   hp::bind_eager(m);
   hp::bind_kernels(m);
   hp::bind_lazy(m);
+  hp::bind_blocks(m);
+  hp::bind_named(m);
   hp::bind_train(m);
 #ifdef HG_PYTHON_CONVERTER
   hp::bind_convert(m);

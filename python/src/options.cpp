@@ -227,6 +227,7 @@ SessionOptions session_options(const nb::dict& given) {
   fields.get<std::vector<std::pair<std::string, int64_t>>>(
       "dims", o.dims, [](nb::handle value) { return dims_from(nb::cast<nb::dict>(value)); });
   fields.get("disabled_passes", o.disabled_passes).get("kernels", o.kernels).get("seed", o.seed);
+  fields.get("lazy_allocation", o.lazy_allocation);
   fields.get("first_run", o.first_run).get("gpu_name", o.gpu_name).get("profile", o.profile);
   fields.get("most_rounds", o.most_rounds).get("keep_all_values", o.keep_all_values).end();
   if (is_forked()) o.threads = 1;

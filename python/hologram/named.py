@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of named blocks: values have names, blocks follow one another or are wired by names.
+
+    from hologram import named as nn
+
+    model = nn.Group([nn.Input("x", ("n", 4)), nn.Linear(64).output("hidden"), nn.ReLU(), nn.Linear(1).output("y")])
+    program = hg.compile(model)
+    parameters = program.initial_parameters(seed=1)
+    outputs = program.evaluate(parameters, {"x": x})
+    outputs, gradients = program.evaluate(parameters, {"x": x}, output_gradients={"y": dy})
+
+Each block has ``input(outside, inside)``, ``output(outside, inside)``, ``named(name)`` and ``share(path)``, which
+give the same block with one thing more. docs/named.md says what names mean. Nothing here needs torch.
+"""
+
+from . import _core
+from ._core import Block, PlanCache, Program
+
+__all__ = [
+    "BatchNorm2d", "Block", "Call", "Constant", "Conv2d", "Dropout", "Embedding", "GELU", "Group", "Input", "LayerNorm",
+    "Linear", "MSELoss", "Parameter", "PlanCache", "Program", "ReLU", "Sigmoid", "Softmax", "Tanh", "compile",
+]  # fmt: skip
+
+
+def compile(model, **options):
+    """A Program of a model of named blocks.
+
+    ``dtype`` ("float32", "float16", "bfloat16", "float64"), ``optimize`` ("full", "none"), ``deterministic``,
+    ``training`` (dropout and batch_norm as in training), ``frozen`` and ``trainable`` (patterns of parameters),
+    ``gradients_of`` (paths of inputs and values whose gradients are given, too), ``constants`` (arrays by name that
+    never change), ``debug`` (called with every value inside), ``on_arena`` (called with each allocation),
+    ``cache`` (a PlanCache), and the options of ``Model.session``. Raises ValueError with both ends of the wire that
+    does not fit.
+    """
+    return _core.compile_named(model, options)
+
+
+def Group(blocks):
+    """Blocks that make one; the outermost group is the model."""
+    return _core.block_group(list(blocks))
+
+
+def Input(name, shape, dtype="float32"):
+    """Data of each call; open sizes are names. float32 stands for the program's dtype."""
+    return _core.block_input(name, shape, dtype)
+
+
+def Parameter(name, shape, start=0.0, a=0.0, b=1.0, seed=0):
+    """A parameter of its own. It starts as a number, as "uniform" (from ``a`` to ``b``), "normal" (mean ``a``,
+    deviation ``b``) or "kaiming_uniform"."""
+    return _core.block_parameter(name, shape, start, a, b, seed)
+
+
+def Constant(name, value):
+    """Numbers of its own, which are copied."""
+    return _core.block_constant(name, value)
+
+
+def Call(op, **attributes):
+    """Any op of ``hg.ops``: ``Call("add").input("a").input("b").output("sum")``."""
+    return _core.block_call(op, attributes)
+
+
+def Linear(*features, bias=True):
+    """``Linear(out_features)``, or ``Linear(in_features, out_features)``."""
+    if not 1 <= len(features) <= 2:
+        raise TypeError(f"Linear takes out_features, or in_features and out_features; {len(features)} numbers are given")
+    return _core.block_linear(features[0], features[1] if len(features) == 2 else None, bias)
+
+
+def Conv2d(*channels_and_kernel, stride=1, padding=0, dilation=1, groups=1, bias=True):
+    """``Conv2d(out_channels, kernel_size)``, or ``Conv2d(in_channels, out_channels, kernel_size)``."""
+    if not 2 <= len(channels_and_kernel) <= 3:
+        raise TypeError("Conv2d takes in_channels (or not), out_channels and kernel_size")
+    *before, out, kernel = channels_and_kernel
+    return _core.block_conv2d(before[0] if before else None, out, kernel, stride, padding, dilation, groups, bias)
+
+
+def BatchNorm2d(features=None, eps=1e-5, momentum=0.1, affine=True):
+    if features is None and (eps, momentum, affine) != (1e-5, 0.1, True):
+        raise ValueError("BatchNorm2d with settings needs the number of features")
+    return _core.block_batch_norm2d(features, eps, momentum, affine)
+
+
+def LayerNorm(normalized_shape, eps=1e-5, elementwise_affine=True, bias=True):
+    return _core.block_layer_norm(normalized_shape, eps, elementwise_affine, bias)
+
+
+def Embedding(embeddings, dim, padding_idx=None):
+    return _core.block_embedding(embeddings, dim, padding_idx)
+
+
+def Dropout(p=0.5):
+    return _core.block_dropout(p)
+
+
+def ReLU():
+    return _core.block_relu()
+
+
+def Sigmoid():
+    return _core.block_sigmoid()
+
+
+def Tanh():
+    return _core.block_tanh()
+
+
+def GELU(approximate="none"):
+    return _core.block_gelu(approximate)
+
+
+def Softmax(dim):
+    return _core.block_softmax(dim)
+
+
+def MSELoss(reduction="mean"):
+    """Wired to the input and the target: ``MSELoss().input("y").input("target").output("loss")``."""
+    return _core.block_mse_loss(reduction)
