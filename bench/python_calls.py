@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a call from Python costs beside its arithmetic: relu(a + b) * a of 8 numbers, a graph of three nodes.
+
+  PYTHONPATH=build/python bench/python_calls.py [--json]
+
+Microseconds, the least of many short rounds, all rows in turn.
+"""
+import argparse
+import json
+import timeit
+
+import numpy as np
+
+import hologram as hg
+
+
+def model():
+    g = hg.Graph()
+    a, b = g.input("a", ("n",)), g.input("b", ("n",))
+    g.output("y", hg.ops.relu(a + b) * a)
+    return g.model()
+
+
+def rows():
+    m, kernel = model(), hg.kernel("k", "max(a + b, 0.0) * a")
+    session = m.session(threads=1)
+    a = np.ones(8, np.float32)
+    out = np.empty_like(a)
+    yield "model(a, b), numpy", lambda: m(a, a)
+    yield "session(a, b), numpy", lambda: session(a, a)
+    yield "model(a, b, out=y), numpy", lambda: m(a, a, out=out)
+    yield "model(a=a, b=b), numpy", lambda: m(a=a, b=a)
+    yield "kernel(a, b), numpy", lambda: kernel(a, a)
+    yield "hg.ops.add(a, b), numpy", lambda: hg.ops.add(a, a)
+    yield "numpy's own three calls", lambda: np.maximum(a + a, 0) * a
+    try:
+        import torch
+    except ImportError:
+        return
+    x, y = torch.ones(8), torch.empty(8)
+    yield "model(a, b), torch", lambda: m(x, x)
+    yield "model(a, b, out=y), torch", lambda: m(x, x, out=y)
+    yield "kernel(a, b), torch", lambda: kernel(x, x)
+    yield "hg.ops.add(a, b), torch", lambda: hg.ops.add(x, x)
+    yield "torch's own three calls", lambda: torch.relu(x + x) * x
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    calls = list(rows())
+    least = [float("inf")] * len(calls)
+    for _ in range(60):
+        for i, (_, call) in enumerate(calls):
+            least[i] = min(least[i], timeit.timeit(call, number=500) / 500 * 1e6)
+    table = [[name, round(value, 2)] for (name, _), value in zip(calls, least)]
+    if options.json:
+        print(json.dumps(table))
+        return
+    for name, value in table:
+        print(f"{name:28} {value:6.2f}")
+
+
+if __name__ == "__main__":
+    main()
