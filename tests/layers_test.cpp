@@ -29,7 +29,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/c", {"lib/graph"}},
     {"lib/array", {"lib/graph", "lib/device"}},
     {"lib/eager", {"lib/graph", "lib/array", "lib/device", "lib/plan", "lib/run"}},
-    {"lib/io", {}},
+    {"lib/io", {"lib/graph"}},
     {"lib/nn", {"lib/graph", "lib/train"}},
     {"lib/train", {"lib/graph"}},
     {"lib/vulkan", {"lib/graph", "lib/device"}},

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "lib/graph/border.h"
+
 namespace hg {
 namespace {
 
@@ -27,17 +29,19 @@ Array::Array(TensorData data) {
 }
 
 Result<Array> Array::allocate(DType dtype, const Sizes& shape) {
-  int64_t bytes = size_of(dtype);
-  for (int64_t size : shape)
-    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes) || bytes > INT64_MAX - 64)
-      return invalid_argument("a tensor of ", shape, " does not fit into memory");
-  auto memory = std::make_shared<Memory>();
-  memory->own = std::aligned_alloc(64, static_cast<size_t>(bytes + 64) / 64 * 64);
-  if (memory->own == nullptr) return out_of_memory("no memory for a tensor of ", bytes, " bytes");
-  memory->begin = static_cast<std::byte*>(memory->own);
-  memory->bytes = bytes;
-  const Tensor tensor = view(memory->own, dtype, shape);
-  return Array(tensor, std::move(memory));
+  return or_no_memory([&]() -> Result<Array> {
+    int64_t bytes = size_of(dtype);
+    for (int64_t size : shape)
+      if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes) || bytes > INT64_MAX - 64)
+        return invalid_argument("a tensor of ", shape, " does not fit into memory");
+    auto memory = std::make_shared<Memory>();
+    memory->own = std::aligned_alloc(64, static_cast<size_t>(bytes + 64) / 64 * 64);
+    if (memory->own == nullptr) return out_of_memory("no memory for a tensor of ", bytes, " bytes");
+    memory->begin = static_cast<std::byte*>(memory->own);
+    memory->bytes = bytes;
+    const Tensor tensor = view(memory->own, dtype, shape);
+    return Array(tensor, std::move(memory));
+  });
 }
 
 Array Array::wrap(const Tensor& tensor, std::shared_ptr<void> owner) {
@@ -56,11 +60,13 @@ Array Array::wrap(const ConstTensor& tensor, std::shared_ptr<void> owner) {
 }
 
 Result<Array> Array::copy_of(const ConstTensor& tensor) {
-  HG_CHECK(tensor.data != nullptr || tensor.count() == 0, "a tensor of shape ", tensor.shape,
-           " has null data");
-  HG_TRY_ASSIGN(Array copy, allocate(tensor.dtype, tensor.shape));
-  copy_elements(tensor, copy.tensor_);
-  return copy;
+  return or_no_memory([&]() -> Result<Array> {
+    HG_CHECK(tensor.data != nullptr || tensor.count() == 0, "a tensor of shape ", tensor.shape,
+             " has null data");
+    HG_TRY_ASSIGN(Array copy, allocate(tensor.dtype, tensor.shape));
+    copy_elements(tensor, copy.tensor_);
+    return copy;
+  });
 }
 
 void Array::free() {
@@ -72,19 +78,23 @@ void Array::free() {
 }
 
 Result<TensorData> Array::data() const {
-  HG_CHECK(*this, "an array that is empty or freed has no elements");
-  HG_TRY(to_host());
-  if (!is_contiguous() || (memory_->own == nullptr && memory_->owner == nullptr))
-    return TensorData::copy_of(tensor_);
-  return TensorData{view(tensor_.data, dtype(), shape()),
-                    std::shared_ptr<void>(memory_, tensor_.data)};
+  return or_no_memory([&]() -> Result<TensorData> {
+    HG_CHECK(*this, "an array that is empty or freed has no elements");
+    HG_TRY(to_host());
+    if (!is_contiguous() || (memory_->own == nullptr && memory_->owner == nullptr))
+      return TensorData::copy_of(tensor_);
+    return TensorData{view(tensor_.data, dtype(), shape()),
+                      std::shared_ptr<void>(memory_, tensor_.data)};
+  });
 }
 
 Result<Array> Array::contiguous() const {
-  HG_CHECK(*this, "an array that is empty or freed has no elements");
-  if (is_contiguous()) return *this;
-  HG_TRY(to_host());
-  return copy_of(tensor_);
+  return or_no_memory([&]() -> Result<Array> {
+    HG_CHECK(*this, "an array that is empty or freed has no elements");
+    if (is_contiguous()) return *this;
+    HG_TRY(to_host());
+    return copy_of(tensor_);
+  });
 }
 
 }  // namespace hg

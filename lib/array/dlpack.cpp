@@ -4,6 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "lib/graph/border.h"
+
 namespace hg::dlpack {
 namespace {
 
@@ -89,26 +91,34 @@ Result<Array> take(Managed* managed, bool read_only) {
 }  // namespace
 
 Result<ManagedTensor*> to_dlpack(const Array& array) {
-  HG_CHECK(!array.is_read_only(), "a read-only array needs to_dlpack_versioned(), which says so");
-  return lend<ManagedTensor>(array);
+  return or_no_memory([&]() -> Result<ManagedTensor*> {
+    HG_CHECK(!array.is_read_only(), "a read-only array needs to_dlpack_versioned(), which says so");
+    return lend<ManagedTensor>(array);
+  });
 }
 
 Result<ManagedTensorVersioned*> to_dlpack_versioned(const Array& array) {
-  HG_TRY_ASSIGN(ManagedTensorVersioned* const managed, lend<ManagedTensorVersioned>(array));
-  managed->major = 1;
-  managed->minor = 0;
-  managed->flags = array.is_read_only() ? kReadOnly : 0;
-  return managed;
+  return or_no_memory([&]() -> Result<ManagedTensorVersioned*> {
+    HG_TRY_ASSIGN(ManagedTensorVersioned* const managed, lend<ManagedTensorVersioned>(array));
+    managed->major = 1;
+    managed->minor = 0;
+    managed->flags = array.is_read_only() ? kReadOnly : 0;
+    return managed;
+  });
 }
 
-Result<Array> from_dlpack(ManagedTensor* managed) { return take(managed, false); }
+Result<Array> from_dlpack(ManagedTensor* managed) {
+  return or_no_memory([&]() -> Result<Array> { return take(managed, false); });
+}
 
 Result<Array> from_dlpack(ManagedTensorVersioned* managed) {
-  HG_CHECK(managed != nullptr, "the DLPack tensor is null");
-  if (managed->major != 1)
-    return unsupported("DLPack ", int64_t{managed->major}, ".", int64_t{managed->minor},
-                       " is not version 1");
-  return take(managed, (managed->flags & kReadOnly) != 0);
+  return or_no_memory([&]() -> Result<Array> {
+    HG_CHECK(managed != nullptr, "the DLPack tensor is null");
+    if (managed->major != 1)
+      return unsupported("DLPack ", int64_t{managed->major}, ".", int64_t{managed->minor},
+                         " is not version 1");
+    return take(managed, (managed->flags & kReadOnly) != 0);
+  });
 }
 
 }  // namespace hg::dlpack

@@ -11,6 +11,8 @@
 #include <memory>
 #include <optional>
 
+#include "lib/graph/border.h"
+
 namespace hg {
 namespace {
 
@@ -280,13 +282,15 @@ Result<Array> read(const std::string& path, Source source) {
 }  // namespace
 
 Result<Array> read_npy(const std::string& path) {
-  File file(std::fopen(path.c_str(), "rb"));
-  if (!file) return not_found(path, ": cannot be opened: ", std::strerror(errno));
-  return read(path, Source(file.get()));
+  return or_no_memory([&]() -> Result<Array> {
+    File file(std::fopen(path.c_str(), "rb"));
+    if (!file) return not_found(path, ": cannot be opened: ", std::strerror(errno));
+    return read(path, Source(file.get()));
+  });
 }
 
 Result<Array> read_npy(std::span<const std::byte> bytes, const std::string& name) {
-  return read(name, Source(bytes));
+  return or_no_memory([&]() -> Result<Array> { return read(name, Source(bytes)); });
 }
 
 std::vector<std::byte> npy_header(DType dtype, const Sizes& shape) {
@@ -301,23 +305,25 @@ std::vector<std::byte> npy_header(DType dtype, const Sizes& shape) {
 }
 
 Status write_npy(const std::string& path, const ConstTensor& tensor) {
-  HG_CHECK(tensor.data != nullptr || tensor.count() == 0, path, ": a tensor of shape ",
-           tensor.shape, " has null data");
-  TensorData owned;
-  ConstTensor source = tensor;
-  if (!tensor.is_contiguous()) {
-    HG_TRY_ASSIGN(owned, TensorData::copy_of(tensor));
-    source = owned.tensor;
-  }
-  File file(std::fopen(path.c_str(), "wb"));
-  if (!file) return not_found(path, ": cannot be written: ", std::strerror(errno));
-  const std::vector<std::byte> header = npy_header(source.dtype, source.shape);
-  const auto bytes = static_cast<size_t>(source.bytes());
-  bool whole = std::fwrite(header.data(), 1, header.size(), file.get()) == header.size() &&
-               (bytes == 0 || std::fwrite(source.data, 1, bytes, file.get()) == bytes);
-  whole = std::fclose(file.release()) == 0 && whole;
-  if (!whole) return not_found(path, ": cannot be written whole: ", std::strerror(errno));
-  return {};
+  return or_no_memory([&]() -> Status {
+    HG_CHECK(tensor.data != nullptr || tensor.count() == 0, path, ": a tensor of shape ",
+             tensor.shape, " has null data");
+    TensorData owned;
+    ConstTensor source = tensor;
+    if (!tensor.is_contiguous()) {
+      HG_TRY_ASSIGN(owned, TensorData::copy_of(tensor));
+      source = owned.tensor;
+    }
+    File file(std::fopen(path.c_str(), "wb"));
+    if (!file) return not_found(path, ": cannot be written: ", std::strerror(errno));
+    const std::vector<std::byte> header = npy_header(source.dtype, source.shape);
+    const auto bytes = static_cast<size_t>(source.bytes());
+    bool whole = std::fwrite(header.data(), 1, header.size(), file.get()) == header.size() &&
+                 (bytes == 0 || std::fwrite(source.data, 1, bytes, file.get()) == bytes);
+    whole = std::fclose(file.release()) == 0 && whole;
+    if (!whole) return not_found(path, ": cannot be written whole: ", std::strerror(errno));
+    return {};
+  });
 }
 
 }  // namespace hg

@@ -3,6 +3,7 @@
 #include "hg/gpu.h"
 
 #include "lib/device/backend.h"
+#include "lib/graph/border.h"
 
 namespace hg {
 
@@ -24,16 +25,20 @@ std::string_view name_of(DeviceInfo::Type type) {
 
 Backend& backend_of(const Gpu& gpu) { return *gpu.backend_; }
 
-Result<std::vector<DeviceInfo>> list_devices() { return list_vulkan(); }
+Result<std::vector<DeviceInfo>> list_devices() {
+  return or_no_memory([&]() -> Result<std::vector<DeviceInfo>> { return list_vulkan(); });
+}
 
 Result<Gpu> Gpu::open(const GpuOptions& options) {
-  Gpu gpu;
-  MeasuredTimes measured;
-  GpuOptions inner = options;
-  inner.cache = measured.take_from(options.cache);
-  HG_TRY_ASSIGN(gpu.backend_, open_vulkan(inner));
-  gpu.backend_->measured.add(measured);
-  return gpu;
+  return or_no_memory([&]() -> Result<Gpu> {
+    Gpu gpu;
+    MeasuredTimes measured;
+    GpuOptions inner = options;
+    inner.cache = measured.take_from(options.cache);
+    HG_TRY_ASSIGN(gpu.backend_, open_vulkan(inner));
+    gpu.backend_->measured.add(measured);
+    return gpu;
+  });
 }
 
 const DeviceInfo& Gpu::info() const {
@@ -46,32 +51,38 @@ GpuCounters Gpu::counters() const {
 }
 
 Result<DeviceTensor> Gpu::upload(const ConstTensor& tensor) const {
-  HG_CHECK(backend_ != nullptr, "this Gpu is not open; use Gpu::open()");
-  DeviceTensor result{tensor.dtype, tensor.shape, nullptr, 0};
-  HG_TRY_ASSIGN(result.memory, backend_->allocate(tensor.bytes()));
-  TensorData packed;
-  const void* from = tensor.data;
-  if (!tensor.is_contiguous()) {
-    HG_TRY_ASSIGN(packed, TensorData::copy_of(tensor));
-    from = packed.tensor.data;
-  }
-  HG_TRY(backend_->upload({result.memory, 0, tensor.bytes()}, from));
-  return result;
+  return or_no_memory([&]() -> Result<DeviceTensor> {
+    HG_CHECK(backend_ != nullptr, "this Gpu is not open; use Gpu::open()");
+    DeviceTensor result{tensor.dtype, tensor.shape, nullptr, 0};
+    HG_TRY_ASSIGN(result.memory, backend_->allocate(tensor.bytes()));
+    TensorData packed;
+    const void* from = tensor.data;
+    if (!tensor.is_contiguous()) {
+      HG_TRY_ASSIGN(packed, TensorData::copy_of(tensor));
+      from = packed.tensor.data;
+    }
+    HG_TRY(backend_->upload({result.memory, 0, tensor.bytes()}, from));
+    return result;
+  });
 }
 
 Result<TensorData> Gpu::download(const DeviceTensor& tensor) const {
-  HG_CHECK(backend_ != nullptr, "this Gpu is not open; use Gpu::open()");
-  HG_CHECK(tensor.memory != nullptr, "the device tensor is empty");
-  HG_TRY_ASSIGN(TensorData data, TensorData::allocate(tensor.dtype, tensor.shape));
-  HG_TRY(backend_->download(data.tensor.data, {tensor.memory, tensor.offset, tensor.bytes()}));
-  return data;
+  return or_no_memory([&]() -> Result<TensorData> {
+    HG_CHECK(backend_ != nullptr, "this Gpu is not open; use Gpu::open()");
+    HG_CHECK(tensor.memory != nullptr, "the device tensor is empty");
+    HG_TRY_ASSIGN(TensorData data, TensorData::allocate(tensor.dtype, tensor.shape));
+    HG_TRY(backend_->download(data.tensor.data, {tensor.memory, tensor.offset, tensor.bytes()}));
+    return data;
+  });
 }
 
 Result<std::vector<std::byte>> Gpu::cache() const {
-  HG_CHECK(backend_ != nullptr, "this Gpu is not open; use Gpu::open()");
-  HG_TRY_ASSIGN(std::vector<std::byte> blob, backend_->cache());
-  backend_->measured.append_to(blob);
-  return blob;
+  return or_no_memory([&]() -> Result<std::vector<std::byte>> {
+    HG_CHECK(backend_ != nullptr, "this Gpu is not open; use Gpu::open()");
+    HG_TRY_ASSIGN(std::vector<std::byte> blob, backend_->cache());
+    backend_->measured.append_to(blob);
+    return blob;
+  });
 }
 
 }  // namespace hg

@@ -3,14 +3,17 @@
 #include "lib/eager/executor.h"
 
 #include "lib/graph/access.h"
+#include "lib/graph/border.h"
 
 namespace hg {
 
 Result<Device> device_named(std::string_view name) {
-  for (const Device device : {Device::automatic, Device::cpu, Device::vulkan})
-    if (name == name_of(device)) return device;
-  if (name == "automatic") return Device::automatic;
-  return invalid_argument("there is no device '", name, "'; it is cpu, vulkan or automatic");
+  return or_no_memory([&]() -> Result<Device> {
+    for (const Device device : {Device::automatic, Device::cpu, Device::vulkan})
+      if (name == name_of(device)) return device;
+    if (name == "automatic") return Device::automatic;
+    return invalid_argument("there is no device '", name, "'; it is cpu, vulkan or automatic");
+  });
 }
 
 ExecutorBase::ExecutorBase(std::unique_ptr<Body> body) : body_(std::move(body)) {}
@@ -19,27 +22,29 @@ ExecutorBase& ExecutorBase::operator=(ExecutorBase&&) noexcept = default;
 ExecutorBase::~ExecutorBase() = default;
 
 Result<ExecutorBase> ExecutorBase::create(const ExecutorOptions& options) {
-  HG_CHECK(options.threads >= 0, "threads is ", options.threads, "; it must not be negative");
-  auto body = std::make_unique<Body>(options);
-  body->registry = options.registry != nullptr ? options.registry : &Registry::built_in();
-  SessionOptions& session = body->session;
-  session.threads = options.threads;
-  session.parallel_for = options.parallel_for;
-  if (options.device != Device::cpu) {
-    Result<Gpu> gpu =
-        options.gpu ? Result<Gpu>(options.gpu) : Gpu::open({.name = options.gpu_name});
-    if (gpu.ok()) {
-      session.device = Device::vulkan;
-      session.device_outputs = true;
-      session.gpu = *std::move(gpu);
-      body->notes.push_back(str_cat("ops run on ", session.gpu.info().name));
-    } else if (options.device == Device::vulkan) {
-      return gpu.status();
-    } else {
-      body->notes.push_back(str_cat("ops run on the CPU: ", gpu.status().message()));
+  return or_no_memory([&]() -> Result<ExecutorBase> {
+    HG_CHECK(options.threads >= 0, "threads is ", options.threads, "; it must not be negative");
+    auto body = std::make_unique<Body>(options);
+    body->registry = options.registry != nullptr ? options.registry : &Registry::built_in();
+    SessionOptions& session = body->session;
+    session.threads = options.threads;
+    session.parallel_for = options.parallel_for;
+    if (options.device != Device::cpu) {
+      Result<Gpu> gpu =
+          options.gpu ? Result<Gpu>(options.gpu) : Gpu::open({.name = options.gpu_name});
+      if (gpu.ok()) {
+        session.device = Device::vulkan;
+        session.device_outputs = true;
+        session.gpu = *std::move(gpu);
+        body->notes.push_back(str_cat("ops run on ", session.gpu.info().name));
+      } else if (options.device == Device::vulkan) {
+        return gpu.status();
+      } else {
+        body->notes.push_back(str_cat("ops run on the CPU: ", gpu.status().message()));
+      }
     }
-  }
-  return ExecutorBase(std::move(body));
+    return ExecutorBase(std::move(body));
+  });
 }
 
 Status ExecutorBase::Body::unknown_op(std::string_view op) const {
@@ -50,38 +55,47 @@ Status ExecutorBase::Body::unknown_op(std::string_view op) const {
 
 Status ExecutorBase::run(std::string_view op, std::span<const Operand> inputs,
                          std::span<const Argument> attrs, std::span<Array> results, bool given) {
-  HG_CHECK(body_ != nullptr && !body_->is_closed, op, ": the executor is closed");
-  HG_TRY_ASSIGN(PlannedCall* const call, body_->planned(op, inputs, attrs));
-  return body_->execute(op, *call, inputs, results, given);
+  return or_no_memory([&]() -> Status {
+    HG_CHECK(body_ != nullptr && !body_->is_closed, op, ": the executor is closed");
+    HG_TRY_ASSIGN(PlannedCall* const call, body_->planned(op, inputs, attrs));
+    return body_->execute(op, *call, inputs, results, given);
+  });
 }
 
 Result<Array> ExecutorBase::one(std::string_view op, std::span<const Operand> inputs,
                                 std::span<const Argument> attrs) {
-  Array result;
-  HG_TRY(run(op, inputs, attrs, std::span(&result, 1), false));
-  return result;
+  return or_no_memory([&]() -> Result<Array> {
+    Array result;
+    HG_TRY(run(op, inputs, attrs, std::span(&result, 1), false));
+    return result;
+  });
 }
 
 Result<std::vector<Array>> ExecutorBase::any(std::string_view op, std::span<const Operand> inputs,
                                              std::span<const Argument> attrs) {
-  HG_CHECK(body_ != nullptr && !body_->is_closed, op, ": the executor is closed");
-  HG_TRY_ASSIGN(PlannedCall* const call, body_->planned(op, inputs, attrs));
-  std::vector<Array> results(call->outputs.size());
-  HG_TRY(body_->execute(op, *call, inputs, results, false));
-  return results;
+  return or_no_memory([&]() -> Result<std::vector<Array>> {
+    HG_CHECK(body_ != nullptr && !body_->is_closed, op, ": the executor is closed");
+    HG_TRY_ASSIGN(PlannedCall* const call, body_->planned(op, inputs, attrs));
+    std::vector<Array> results(call->outputs.size());
+    HG_TRY(body_->execute(op, *call, inputs, results, false));
+    return results;
+  });
 }
 
 Result<Array> ExecutorBase::call(std::string_view op, std::span<const Operand> inputs,
                                  const NamedAttrs& attrs) {
-  HG_TRY_ASSIGN(std::vector<Array> results, calls(op, inputs, attrs));
-  HG_CHECK(results.size() == 1, op, " has ", static_cast<int64_t>(results.size()),
-           " outputs; calls() returns them all");
-  return std::move(results[0]);
+  return or_no_memory([&]() -> Result<Array> {
+    HG_TRY_ASSIGN(std::vector<Array> results, calls(op, inputs, attrs));
+    HG_CHECK(results.size() == 1, op, " has ", static_cast<int64_t>(results.size()),
+             " outputs; calls() returns them all");
+    return std::move(results[0]);
+  });
 }
 
 Result<std::vector<Array>> ExecutorBase::calls(std::string_view op, std::span<const Operand> inputs,
                                                const NamedAttrs& attrs) {
-  return call_named(op, inputs, attrs, {});
+  return or_no_memory(
+      [&]() -> Result<std::vector<Array>> { return call_named(op, inputs, attrs, {}); });
 }
 
 // Results of their own without `outs`.
@@ -89,21 +103,23 @@ Result<std::vector<Array>> ExecutorBase::call_named(std::string_view op,
                                                     std::span<const Operand> inputs,
                                                     const NamedAttrs& attrs,
                                                     std::span<Array> outs) {
-  HG_CHECK(body_ != nullptr && !body_->is_closed, op, ": the executor is closed");
-  const Op* const found = body_->registry->find(op);
-  if (found == nullptr) return body_->unknown_op(op);
-  HG_TRY_ASSIGN(const std::vector<Attr> values, GraphAccess::normalize_attrs(*found, attrs));
-  std::vector<std::vector<int64_t>> lists(values.size());
-  std::vector<Argument> arguments;
-  for (size_t i = 0; i < values.size(); ++i) {
-    HG_TRY(GraphAccess::check_attr(*found, i, values[i]));
-    HG_TRY_ASSIGN(Argument argument,
-                  Argument::of(found->signature.attributes[i].name, values[i], lists[i]));
-    arguments.push_back(argument);
-  }
-  if (outs.empty()) return any(op, inputs, arguments);
-  HG_TRY(run(op, inputs, arguments, outs, true));
-  return std::vector<Array>(outs.begin(), outs.end());
+  return or_no_memory([&]() -> Result<std::vector<Array>> {
+    HG_CHECK(body_ != nullptr && !body_->is_closed, op, ": the executor is closed");
+    const Op* const found = body_->registry->find(op);
+    if (found == nullptr) return body_->unknown_op(op);
+    HG_TRY_ASSIGN(const std::vector<Attr> values, GraphAccess::normalize_attrs(*found, attrs));
+    std::vector<std::vector<int64_t>> lists(values.size());
+    std::vector<Argument> arguments;
+    for (size_t i = 0; i < values.size(); ++i) {
+      HG_TRY(GraphAccess::check_attr(*found, i, values[i]));
+      HG_TRY_ASSIGN(Argument argument,
+                    Argument::of(found->signature.attributes[i].name, values[i], lists[i]));
+      arguments.push_back(argument);
+    }
+    if (outs.empty()) return any(op, inputs, arguments);
+    HG_TRY(run(op, inputs, arguments, outs, true));
+    return std::vector<Array>(outs.begin(), outs.end());
+  });
 }
 
 void ExecutorBase::close() {

@@ -6,6 +6,7 @@
 #include "hg/ops/binary.h"
 #include "hg/train.h"
 #include "lib/expression/text_kernel.h"
+#include "lib/graph/border.h"
 
 namespace hg {
 namespace {
@@ -149,62 +150,74 @@ Status TextKernel::Body::run(Bound arguments, const Wanted& wanted, const CallOp
 
 Result<std::vector<TensorData>> TextKernel::call(std::span<const KernelArgument> arguments,
                                                  const CallOptions& options) const {
-  HG_TRY_ASSIGN(const std::vector<const KernelArgument*> bound, body_->bind(arguments));
-  std::vector<TensorData> outputs;
-  HG_TRY(body_->run(bound, {}, options, {}, &outputs, {}));
-  return outputs;
+  return or_no_memory([&]() -> Result<std::vector<TensorData>> {
+    HG_TRY_ASSIGN(const std::vector<const KernelArgument*> bound, body_->bind(arguments));
+    std::vector<TensorData> outputs;
+    HG_TRY(body_->run(bound, {}, options, {}, &outputs, {}));
+    return outputs;
+  });
 }
 
 Result<std::vector<TensorData>> TextKernel::call(Arguments arguments,
                                                  const CallOptions& options) const {
-  return call(std::span(arguments.begin(), arguments.size()), options);
+  return or_no_memory([&]() -> Result<std::vector<TensorData>> {
+    return call(std::span(arguments.begin(), arguments.size()), options);
+  });
 }
 
 Status TextKernel::call_into(std::span<const Tensor> outputs, Arguments arguments,
                              const CallOptions& options) const {
-  HG_TRY_ASSIGN(const std::vector<const KernelArgument*> bound,
-                body_->bind(std::span(arguments.begin(), arguments.size())));
-  return body_->run(bound, {}, options, {}, nullptr, outputs);
+  return or_no_memory([&]() -> Status {
+    HG_TRY_ASSIGN(const std::vector<const KernelArgument*> bound,
+                  body_->bind(std::span(arguments.begin(), arguments.size())));
+    return body_->run(bound, {}, options, {}, nullptr, outputs);
+  });
 }
 
 Result<std::vector<TensorData>> TextKernel::gradients(Arguments arguments,
                                                       const std::vector<std::string>& parameters,
                                                       const BackwardOptions& options) const {
-  return gradients(std::span(arguments.begin(), arguments.size()), parameters, options);
+  return or_no_memory([&]() -> Result<std::vector<TensorData>> {
+    return gradients(std::span(arguments.begin(), arguments.size()), parameters, options);
+  });
 }
 
 Result<std::vector<TensorData>> TextKernel::gradients(std::span<const KernelArgument> arguments,
                                                       const std::vector<std::string>& parameters,
                                                       const BackwardOptions& options) const {
-  HG_CHECK(!options.accumulate, "kernel '", name(), "': accumulate needs memory to add to");
-  HG_TRY_ASSIGN(const std::vector<const KernelArgument*> bound, body_->bind(arguments));
-  Body::Wanted wanted;
-  wanted.is_gradient = true;
-  for (const std::string& one : parameters) {
-    HG_TRY_ASSIGN(const int index, body_->parameter(one));
-    wanted.gradients.push_back(index);
-  }
-  wanted.seeds = static_cast<int>(options.output_gradients.size());
-  std::vector<TensorData> gradients;
-  HG_TRY(body_->run(bound, wanted, options.call, options.output_gradients, &gradients, {}));
-  return gradients;
+  return or_no_memory([&]() -> Result<std::vector<TensorData>> {
+    HG_CHECK(!options.accumulate, "kernel '", name(), "': accumulate needs memory to add to");
+    HG_TRY_ASSIGN(const std::vector<const KernelArgument*> bound, body_->bind(arguments));
+    Body::Wanted wanted;
+    wanted.is_gradient = true;
+    for (const std::string& one : parameters) {
+      HG_TRY_ASSIGN(const int index, body_->parameter(one));
+      wanted.gradients.push_back(index);
+    }
+    wanted.seeds = static_cast<int>(options.output_gradients.size());
+    std::vector<TensorData> gradients;
+    HG_TRY(body_->run(bound, wanted, options.call, options.output_gradients, &gradients, {}));
+    return gradients;
+  });
 }
 
 Status TextKernel::backward(Arguments arguments, std::span<const GradientTarget> targets,
                             const BackwardOptions& options) const {
-  HG_TRY_ASSIGN(const std::vector<const KernelArgument*> bound,
-                body_->bind(std::span(arguments.begin(), arguments.size())));
-  Body::Wanted wanted;
-  wanted.is_gradient = true;
-  wanted.accumulate = options.accumulate;
-  std::vector<Tensor> into;
-  for (const GradientTarget& target : targets) {
-    HG_TRY_ASSIGN(const int index, body_->parameter(target.parameter));
-    wanted.gradients.push_back(index);
-    into.push_back(target.into);
-  }
-  wanted.seeds = static_cast<int>(options.output_gradients.size());
-  return body_->run(bound, wanted, options.call, options.output_gradients, nullptr, into);
+  return or_no_memory([&]() -> Status {
+    HG_TRY_ASSIGN(const std::vector<const KernelArgument*> bound,
+                  body_->bind(std::span(arguments.begin(), arguments.size())));
+    Body::Wanted wanted;
+    wanted.is_gradient = true;
+    wanted.accumulate = options.accumulate;
+    std::vector<Tensor> into;
+    for (const GradientTarget& target : targets) {
+      HG_TRY_ASSIGN(const int index, body_->parameter(target.parameter));
+      wanted.gradients.push_back(index);
+      into.push_back(target.into);
+    }
+    wanted.seeds = static_cast<int>(options.output_gradients.size());
+    return body_->run(bound, wanted, options.call, options.output_gradients, nullptr, into);
+  });
 }
 
 }  // namespace hg

@@ -6,6 +6,7 @@
 
 #include "hg/op.h"
 #include "hg/ops/movement.h"
+#include "lib/graph/border.h"
 
 namespace hg {
 namespace {
@@ -138,20 +139,22 @@ Result<std::vector<Value>> TextKernel::Body::add_to(
 }
 
 Result<TextKernel> kernel(std::string name, std::string text, KernelOptions options) {
-  const Registry& registry = options.registry ? *options.registry : Registry::built_in();
-  auto body = std::make_shared<TextKernel::Body>();
-  HG_TRY_ASSIGN(body->syntax, parse_kernel(name, text));
-  HG_TRY(check_functions(body->syntax, registry));
-  if (!options.backward.empty()) {
-    const std::vector<Syntax::Parameter> known = backward_parameters(body->syntax);
-    HG_TRY_ASSIGN(const Syntax backward,
-                  parse_kernel("backward of " + name, options.backward, &known));
-    HG_TRY(check_functions(backward, registry));
-    for (const Syntax::Output& output : backward.outputs)
-      HG_TRY(body->parameter(std::string_view(output.name).substr(1)).status());
-  }
-  body->options = std::move(options);
-  return TextKernel(std::move(body));
+  return or_no_memory([&]() -> Result<TextKernel> {
+    const Registry& registry = options.registry ? *options.registry : Registry::built_in();
+    auto body = std::make_shared<TextKernel::Body>();
+    HG_TRY_ASSIGN(body->syntax, parse_kernel(name, text));
+    HG_TRY(check_functions(body->syntax, registry));
+    if (!options.backward.empty()) {
+      const std::vector<Syntax::Parameter> known = backward_parameters(body->syntax);
+      HG_TRY_ASSIGN(const Syntax backward,
+                    parse_kernel("backward of " + name, options.backward, &known));
+      HG_TRY(check_functions(backward, registry));
+      for (const Syntax::Output& output : backward.outputs)
+        HG_TRY(body->parameter(std::string_view(output.name).substr(1)).status());
+    }
+    body->options = std::move(options);
+    return TextKernel(std::move(body));
+  });
 }
 
 const std::string& TextKernel::name() const { return body_->syntax.kernel; }

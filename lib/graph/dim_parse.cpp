@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/graph/atom.h"
+#include "lib/graph/border.h"
 #include "lib/graph/dim_text.h"
 
 namespace hg {
@@ -148,16 +149,18 @@ Result<Dim> parse_size(std::string_view text, NamedSizes& named) {
 }
 
 Result<Dim> Dim::parse(std::string_view text) {
-  constexpr std::string_view kWhere = " where @0 = ";
-  NamedSizes named;
-  const size_t end = text.find(kWhere);
-  for (size_t at = end; at < text.size();) {
-    at = text.find('=', at) + 2;
-    const size_t next = text.find(str_cat(", @", named.sizes.size() + 1, " = "), at);
-    HG_TRY(define_size(text.substr(at, next - at), named));
-    at = next;
-  }
-  return parse_size(text.substr(0, end), named);
+  return or_no_memory([&]() -> Result<Dim> {
+    constexpr std::string_view kWhere = " where @0 = ";
+    NamedSizes named;
+    const size_t end = text.find(kWhere);
+    for (size_t at = end; at < text.size();) {
+      at = text.find('=', at) + 2;
+      const size_t next = text.find(str_cat(", @", named.sizes.size() + 1, " = "), at);
+      HG_TRY(define_size(text.substr(at, next - at), named));
+      at = next;
+    }
+    return parse_size(text.substr(0, end), named);
+  });
 }
 
 }  // namespace hg

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "lib/graph/atom.h"
+#include "lib/graph/border.h"
 
 namespace hg {
 namespace {
@@ -63,21 +64,24 @@ Atom::Atom(Kind kind, std::string key, Interval bounds, Dim a, Dim b)
 }
 
 // The end of a long chain would be reached by recursion. What an operand's atoms refer to is held
-// until that operand is gone, so that only one of them goes at a time.
+// until that operand is gone, so that only one of them goes at a time. Recursion is left where
+// there is no memory to hold it in.
 Atom::~Atom() {
   if (depth < kShallow) return;
-  std::vector<Dim> pending = {std::move(a), std::move(b)};
-  while (!pending.empty()) {
-    const Dim dim = std::move(pending.back());
-    pending.pop_back();
-    if (DimAlgebra::use_count(dim) != 1) continue;
-    for (const Summand& summand : DimAlgebra::sum(dim))
-      for (const AtomPtr& atom : summand.product) {
-        if (atom.use_count() != 1) continue;
-        pending.push_back(atom->a);
-        pending.push_back(atom->b);
-      }
-  }
+  as_memory_allows([&] {
+    std::vector<Dim> pending = {std::move(a), std::move(b)};
+    while (!pending.empty()) {
+      const Dim dim = std::move(pending.back());
+      pending.pop_back();
+      if (DimAlgebra::use_count(dim) != 1) continue;
+      for (const Summand& summand : DimAlgebra::sum(dim))
+        for (const AtomPtr& atom : summand.product) {
+          if (atom.use_count() != 1) continue;
+          pending.push_back(atom->a);
+          pending.push_back(atom->b);
+        }
+    }
+  });
 }
 
 std::vector<const Atom*> post_order(const Dim& dim) {
@@ -128,23 +132,25 @@ void Dim::collect_symbols(std::vector<std::string>& out) const {
 }
 
 Result<int64_t> Dim::evaluate(const Bindings& bindings) const {
-  if (is_constant()) return constant_;
-  Values values;
-  for (const Atom* atom : post_order(*this)) {
-    if (atom->kind == Kind::symbol) {
-      const auto value = bindings.find(atom->key);
-      if (!value) return invalid_argument("the size '", atom->key, "' is not known");
-      values.emplace(atom, *value);
-      continue;
+  return or_no_memory([&]() -> Result<int64_t> {
+    if (is_constant()) return constant_;
+    Values values;
+    for (const Atom* atom : post_order(*this)) {
+      if (atom->kind == Kind::symbol) {
+        const auto value = bindings.find(atom->key);
+        if (!value) return invalid_argument("the size '", atom->key, "' is not known");
+        values.emplace(atom, *value);
+        continue;
+      }
+      HG_TRY_ASSIGN(const Wide value, value_of(*atom, values));
+      const auto number = static_cast<int64_t>(value);
+      HG_CHECK(number == value, "the size ", name_of(atom->kind), "(", atom->a, ", ", atom->b,
+               ") overflows");
+      values.emplace(atom, number);
     }
-    HG_TRY_ASSIGN(const Wide value, value_of(*atom, values));
-    const auto number = static_cast<int64_t>(value);
-    HG_CHECK(number == value, "the size ", name_of(atom->kind), "(", atom->a, ", ", atom->b,
-             ") overflows");
-    values.emplace(atom, number);
-  }
-  HG_TRY_ASSIGN(const Wide total, sum_of_values(*this, values));
-  return narrow(total, *this);
+    HG_TRY_ASSIGN(const Wide total, sum_of_values(*this, values));
+    return narrow(total, *this);
+  });
 }
 
 Dim Dim::substitute(const Bindings& bindings) const {
@@ -191,18 +197,20 @@ Dim Dim::substitute(const Bindings& bindings) const {
 }
 
 Result<Sizes> evaluate(const Shape& shape, const Bindings& bindings) {
-  HG_CHECK(shape.size() <= kMaxRank, "a tensor of rank ", int64_t(shape.size()),
-           " exceeds the limit of ", kMaxRank, " dimensions");
-  Sizes sizes;
-  int64_t bytes = 8;  // of the largest element
-  for (const Dim& dim : shape) {
-    HG_TRY_ASSIGN(const int64_t size, dim.evaluate(bindings));
-    HG_CHECK(size >= 0, "the size ", dim, " would be ", size);
-    HG_CHECK(size == 0 || !__builtin_mul_overflow(bytes, size, &bytes), "a tensor of shape ", shape,
-             " exceeds 2^63 bytes");
-    sizes.push_back(size);
-  }
-  return sizes;
+  return or_no_memory([&]() -> Result<Sizes> {
+    HG_CHECK(shape.size() <= kMaxRank, "a tensor of rank ", int64_t(shape.size()),
+             " exceeds the limit of ", kMaxRank, " dimensions");
+    Sizes sizes;
+    int64_t bytes = 8;  // of the largest element
+    for (const Dim& dim : shape) {
+      HG_TRY_ASSIGN(const int64_t size, dim.evaluate(bindings));
+      HG_CHECK(size >= 0, "the size ", dim, " would be ", size);
+      HG_CHECK(size == 0 || !__builtin_mul_overflow(bytes, size, &bytes), "a tensor of shape ",
+               shape, " exceeds 2^63 bytes");
+      sizes.push_back(size);
+    }
+    return sizes;
+  });
 }
 
 }  // namespace hg

@@ -66,6 +66,24 @@ void GraphAccess::push_node(Graph& graph, Node node) {
   b.nodes.push_back(std::move(node));
 }
 
+namespace {
+
+// What `build` returns. Memory that runs out in the middle of it leaves a broken graph.
+template <class Build>
+std::invoke_result_t<Build> built(Graph& graph, Build&& build) {
+  struct Broken {
+    Graph* graph;
+    ~Broken() {
+      if (graph != nullptr) graph->fail(Status::no_memory());
+    }
+  } broken{&graph};
+  std::invoke_result_t<Build> result = build();
+  broken.graph = nullptr;
+  return result;
+}
+
+}  // namespace
+
 Value Graph::fail(Status status) {
   if (body_ != nullptr && body_->status.ok()) body_->status = std::move(status);
   return Value(this, kNoValue);
@@ -79,9 +97,11 @@ Value Graph::input(std::string name, DType dtype, Shape shape) {
   if (shape.size() > kMaxRank)
     return fail(invalid_argument("input '", name, "' has rank ", int64_t(shape.size()),
                                  "; the limit is ", kMaxRank));
-  const ValueId id = GraphAccess::add_value(*this, {dtype, std::move(shape)}, name);
-  body_->inputs.push_back(id);
-  return value(id);
+  return built(*this, [&] {
+    const ValueId id = GraphAccess::add_value(*this, {dtype, std::move(shape)}, name);
+    body_->inputs.push_back(id);
+    return value(id);
+  });
 }
 
 namespace {
@@ -96,11 +116,13 @@ Value add_state(Graph& graph, State::Kind kind, std::string name, TensorData dat
   if (kind != State::Kind::constant && body.names.contains(name))
     return graph.fail(invalid_argument("there are two values named '", name, "'"));
   const TensorType type{data.tensor.dtype, to_shape(data.tensor.shape)};
-  const ValueId id = GraphAccess::add_value(graph, type, name);
-  ValueInfo& info = body.values[id];
-  info.state = static_cast<int32_t>(body.states.size());
-  body.states.push_back({kind, info.name, std::move(data), id, {}});
-  return graph.value(id);
+  return built(graph, [&] {
+    const ValueId id = GraphAccess::add_value(graph, type, name);
+    ValueInfo& info = body.values[id];
+    info.state = static_cast<int32_t>(body.states.size());
+    body.states.push_back({kind, info.name, std::move(data), id, {}});
+    return graph.value(id);
+  });
 }
 
 double uniform01(uint64_t& state) { return static_cast<double>(split_mix(state) >> 11) * 0x1p-53; }
@@ -251,16 +273,18 @@ std::vector<Value> Graph::calls(std::string_view op_name, std::span<const Value>
     fail(types.status());
     return broken;
   }
-  std::vector<Value> outputs;
-  for (TensorType& type : *types) {
-    const ValueId id =
-        GraphAccess::add_value(*this, std::move(type),
-                               str_cat(op_name, "_", ++body_->name_counters[std::string(op_name)]));
-    node.outputs.push_back(id);
-    outputs.push_back(value(id));
-  }
-  GraphAccess::push_node(*this, std::move(node));
-  return outputs;
+  return built(*this, [&] {
+    std::vector<Value> outputs;
+    for (TensorType& type : *types) {
+      const ValueId id = GraphAccess::add_value(
+          *this, std::move(type),
+          str_cat(op_name, "_", ++body_->name_counters[std::string(op_name)]));
+      node.outputs.push_back(id);
+      outputs.push_back(value(id));
+    }
+    GraphAccess::push_node(*this, std::move(node));
+    return outputs;
+  });
 }
 
 void Graph::assign(Value state, Value new_value) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hg/op.h"
+#include "lib/graph/border.h"
 #include "lib/graph/condition.h"
 
 namespace hg {
@@ -96,34 +97,36 @@ bool has_assertions(const Graph& graph) {
 }
 
 Status check(const Guard& guard, const Bindings& sizes) {
-  if (!has_number(guard.left, sizes) || !has_number(guard.right, sizes)) return {};
-  HG_TRY_ASSIGN(const int64_t left, guard.left.evaluate(sizes));
-  HG_TRY_ASSIGN(const int64_t right, guard.right.evaluate(sizes));
-  const bool holds = guard.relation == Relation::eq   ? left == right
-                     : guard.relation == Relation::ne ? left != right
-                     : guard.relation == Relation::lt ? left < right
-                                                      : left <= right;
-  if (holds) return {};
-  const bool flipped = guard.left.is_constant() && !guard.right.is_constant();
-  const Dim &subject = flipped ? guard.right : guard.left,
-            &limit = flipped ? guard.left : guard.right;
-  std::string message;
-  std::vector<std::string> symbols;
-  subject.collect_symbols(symbols);
-  if (const auto condition = condition_of(guard)) {
-    message = str_cat("the model was converted for sizes with ", *condition, ", not ",
-                      given_sizes(symbols, sizes).substr(5));
+  return or_no_memory([&]() -> Status {
+    if (!has_number(guard.left, sizes) || !has_number(guard.right, sizes)) return {};
+    HG_TRY_ASSIGN(const int64_t left, guard.left.evaluate(sizes));
+    HG_TRY_ASSIGN(const int64_t right, guard.right.evaluate(sizes));
+    const bool holds = guard.relation == Relation::eq   ? left == right
+                       : guard.relation == Relation::ne ? left != right
+                       : guard.relation == Relation::lt ? left < right
+                                                        : left <= right;
+    if (holds) return {};
+    const bool flipped = guard.left.is_constant() && !guard.right.is_constant();
+    const Dim &subject = flipped ? guard.right : guard.left,
+              &limit = flipped ? guard.left : guard.right;
+    std::string message;
+    std::vector<std::string> symbols;
+    subject.collect_symbols(symbols);
+    if (const auto condition = condition_of(guard)) {
+      message = str_cat("the model was converted for sizes with ", *condition, ", not ",
+                        given_sizes(symbols, sizes).substr(5));
+      append_reason(message, guard);
+      return invalid_argument(message);
+    }
+    if (subject.symbol().empty() && !symbols.empty())  // what the sizes themselves are
+      message = given_sizes(symbols, sizes) + ": ";
+    message += str_cat(subject, " is ", flipped ? right : left);
+    if (!limit.is_constant()) message += str_cat(" and ", limit, " is ", flipped ? left : right);
+    message += str_cat(", but the model was converted for ", subject, " ",
+                       demand(guard.relation, flipped), limit);
     append_reason(message, guard);
     return invalid_argument(message);
-  }
-  if (subject.symbol().empty() && !symbols.empty())  // what the sizes themselves are
-    message = given_sizes(symbols, sizes) + ": ";
-  message += str_cat(subject, " is ", flipped ? right : left);
-  if (!limit.is_constant()) message += str_cat(" and ", limit, " is ", flipped ? left : right);
-  message += str_cat(", but the model was converted for ", subject, " ",
-                     demand(guard.relation, flipped), limit);
-  append_reason(message, guard);
-  return invalid_argument(message);
+  });
 }
 
 }  // namespace hg

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lib/graph/access.h"
+#include "lib/graph/border.h"
 
 namespace hg {
 namespace {
@@ -97,56 +98,58 @@ bool PointwiseProgram::can_hold(const Attr& attr) {
 
 Result<PointwiseProgram> PointwiseProgram::parse(std::string_view text, int input_count,
                                                  const Registry& registry) {
-  PointwiseProgram program;
-  program.input_count = input_count;
-  HG_CHECK(input_count >= 1 && input_count <= kMostInputs, "pointwise_program: it has ",
-           input_count, " inputs, 1 to ", kMostInputs, " are allowed");
-  while (!text.empty()) {
-    std::string_view line = take(text, "; ");
-    const auto count = static_cast<int>(program.steps.size());
-    HG_CHECK(count < kMostSteps, "pointwise_program: it has more than ", kMostSteps, " steps");
-    Step step;
-    const std::string_view op = take(line, " ");
-    step.op = registry.find(op);
-    HG_CHECK(step.op != nullptr, "pointwise_program: step ", count, " is the unknown op '", op,
-             "'");
-    const Signature& signature = step.op->signature;
-    for (const Signature::Attribute& attribute : signature.attributes)
-      step.attrs.push_back(attribute.fallback);
-    while (!line.empty()) {
-      std::string_view word = take(line, " ");
-      const size_t equals = word.find('=');
-      if (equals != std::string_view::npos) {
-        const int index = signature.find_attribute(word.substr(0, equals));
-        HG_CHECK(index >= 0, "pointwise_program: step ", count, ", ", op, ", has no attribute in '",
-                 word, "'");
-        const auto at = static_cast<size_t>(index);
-        const std::string_view value = word.substr(equals + 1);
-        if (value == "none")
-          step.attrs[at] = Attr();
-        else
-          HG_CHECK(parse_attr(signature.attributes[at].type, value, step.attrs[at]),
-                   "pointwise_program: step ", count, ", ", op, ", cannot have '", word, "'");
-        continue;
+  return or_no_memory([&]() -> Result<PointwiseProgram> {
+    PointwiseProgram program;
+    program.input_count = input_count;
+    HG_CHECK(input_count >= 1 && input_count <= kMostInputs, "pointwise_program: it has ",
+             input_count, " inputs, 1 to ", kMostInputs, " are allowed");
+    while (!text.empty()) {
+      std::string_view line = take(text, "; ");
+      const auto count = static_cast<int>(program.steps.size());
+      HG_CHECK(count < kMostSteps, "pointwise_program: it has more than ", kMostSteps, " steps");
+      Step step;
+      const std::string_view op = take(line, " ");
+      step.op = registry.find(op);
+      HG_CHECK(step.op != nullptr, "pointwise_program: step ", count, " is the unknown op '", op,
+               "'");
+      const Signature& signature = step.op->signature;
+      for (const Signature::Attribute& attribute : signature.attributes)
+        step.attrs.push_back(attribute.fallback);
+      while (!line.empty()) {
+        std::string_view word = take(line, " ");
+        const size_t equals = word.find('=');
+        if (equals != std::string_view::npos) {
+          const int index = signature.find_attribute(word.substr(0, equals));
+          HG_CHECK(index >= 0, "pointwise_program: step ", count, ", ", op,
+                   ", has no attribute in '", word, "'");
+          const auto at = static_cast<size_t>(index);
+          const std::string_view value = word.substr(equals + 1);
+          if (value == "none")
+            step.attrs[at] = Attr();
+          else
+            HG_CHECK(parse_attr(signature.attributes[at].type, value, step.attrs[at]),
+                     "pointwise_program: step ", count, ", ", op, ", cannot have '", word, "'");
+          continue;
+        }
+        int arg = kAbsent;
+        if (word != "-") {
+          const bool is_step = word.substr(0, 1) == "s";
+          HG_CHECK((is_step || word.substr(0, 1) == "x") && parse_number(word.substr(1), arg) &&
+                       arg >= 0 && arg < (is_step ? count : input_count),
+                   "pointwise_program: step ", count, ", ", op, ", reads '", word, "' of ",
+                   input_count, " inputs and ", count, " steps before it");
+          if (is_step) arg += input_count;
+        }
+        step.args.push_back(arg);
       }
-      int arg = kAbsent;
-      if (word != "-") {
-        const bool is_step = word.substr(0, 1) == "s";
-        HG_CHECK((is_step || word.substr(0, 1) == "x") && parse_number(word.substr(1), arg) &&
-                     arg >= 0 && arg < (is_step ? count : input_count),
-                 "pointwise_program: step ", count, ", ", op, ", reads '", word, "' of ",
-                 input_count, " inputs and ", count, " steps before it");
-        if (is_step) arg += input_count;
-      }
-      step.args.push_back(arg);
+      HG_CHECK(step.args.size() == signature.inputs.size(), "pointwise_program: step ", count, ", ",
+               op, ", has ", static_cast<int64_t>(step.args.size()), " inputs, not ",
+               static_cast<int64_t>(signature.inputs.size()));
+      program.steps.push_back(std::move(step));
     }
-    HG_CHECK(step.args.size() == signature.inputs.size(), "pointwise_program: step ", count, ", ",
-             op, ", has ", static_cast<int64_t>(step.args.size()), " inputs, not ",
-             static_cast<int64_t>(signature.inputs.size()));
-    program.steps.push_back(std::move(step));
-  }
-  HG_CHECK(!program.steps.empty(), "pointwise_program: it has no step");
-  return program;
+    HG_CHECK(!program.steps.empty(), "pointwise_program: it has no step");
+    return program;
+  });
 }
 
 std::string PointwiseProgram::text() const {
@@ -170,25 +173,27 @@ std::string PointwiseProgram::text() const {
 }
 
 Status PointwiseProgram::infer_dtypes(std::span<const DType> inputs) {
-  std::vector<TensorType> types;
-  for (const DType dtype : inputs) types.push_back({dtype, {Dim(1)}});
-  for (const Step& step : steps) types.push_back({step.dtype, {Dim(1)}});
-  const Origin origin;
-  for (size_t k = 0; k < steps.size(); ++k) {
-    Step& step = steps[k];
-    GraphAccess::InferCall call;
-    call.op = step.op;
-    call.attrs = step.attrs;
-    call.origin = &origin;
-    for (const int arg : step.args) call.inputs.push_back(arg == kAbsent ? nullptr : &types[arg]);
-    call.constants.resize(call.inputs.size());
-    HG_TRY_ASSIGN(const std::vector<TensorType> result, GraphAccess::infer(call));
-    HG_CHECK(result.size() == 1, "pointwise_program: step ", static_cast<int64_t>(k), ", ",
-             step.op->name(), ", has ", static_cast<int64_t>(result.size()), " results, not 1");
-    step.dtype = result[0].dtype;
-    types[inputs.size() + k].dtype = step.dtype;
-  }
-  return {};
+  return or_no_memory([&]() -> Status {
+    std::vector<TensorType> types;
+    for (const DType dtype : inputs) types.push_back({dtype, {Dim(1)}});
+    for (const Step& step : steps) types.push_back({step.dtype, {Dim(1)}});
+    const Origin origin;
+    for (size_t k = 0; k < steps.size(); ++k) {
+      Step& step = steps[k];
+      GraphAccess::InferCall call;
+      call.op = step.op;
+      call.attrs = step.attrs;
+      call.origin = &origin;
+      for (const int arg : step.args) call.inputs.push_back(arg == kAbsent ? nullptr : &types[arg]);
+      call.constants.resize(call.inputs.size());
+      HG_TRY_ASSIGN(const std::vector<TensorType> result, GraphAccess::infer(call));
+      HG_CHECK(result.size() == 1, "pointwise_program: step ", static_cast<int64_t>(k), ", ",
+               step.op->name(), ", has ", static_cast<int64_t>(result.size()), " results, not 1");
+      step.dtype = result[0].dtype;
+      types[inputs.size() + k].dtype = step.dtype;
+    }
+    return {};
+  });
 }
 
 }  // namespace hg

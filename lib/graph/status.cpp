@@ -2,6 +2,8 @@
 #include "hg/status.h"
 
 #include <charconv>
+#include <cstring>
+#include <new>
 
 #include "hg/version.h"
 
@@ -31,6 +33,37 @@ std::string_view name_of(Code code) {
       return "internal";
   }
   return "unknown";
+}
+
+constinit const Status::Error Status::kNoMemory = {Code::out_of_memory, 39,
+                                                   "the memory of the host does not suffice"};
+
+// The text lies behind the Error.
+Status::Status(Code code, std::string_view message) noexcept {
+  void* memory = ::operator new(sizeof(Error) + message.size() + 1, std::nothrow);
+  if (memory == nullptr) {
+    error_.reset(&kNoMemory);
+    return;
+  }
+  char* text = static_cast<char*>(memory) + sizeof(Error);
+  if (!message.empty()) std::memcpy(text, message.data(), message.size());
+  text[message.size()] = 0;
+  error_.reset(new (memory) Error{code, message.size(), text});
+}
+
+Status::Status(const Status& other) noexcept {
+  if (other.error_ != nullptr) *this = Status(other.code(), other.message());
+}
+
+Status& Status::operator=(const Status& other) noexcept {
+  if (this != &other) *this = Status(other);
+  return *this;
+}
+
+Status Status::no_memory() noexcept { return Status(&kNoMemory); }
+
+void Status::Free::operator()(const Error* error) const noexcept {
+  if (error != &kNoMemory) ::operator delete(const_cast<Error*>(error));
 }
 
 Status Status::as_failure() && {

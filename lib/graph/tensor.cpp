@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "lib/graph/border.h"
+
 namespace hg {
 namespace {
 
@@ -37,10 +39,12 @@ std::string_view name_of(DType dtype) {
 }
 
 Result<DType> dtype_named(std::string_view name) {
-  for (int i = 0; i < kDTypeCount; ++i)
-    if (kNames[i] == name) return static_cast<DType>(i);
-  return invalid_argument("there is no dtype '", name,
-                          "'; use one of f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool c64 c128");
+  return or_no_memory([&]() -> Result<DType> {
+    for (int i = 0; i < kDTypeCount; ++i)
+      if (kNames[i] == name) return static_cast<DType>(i);
+    return invalid_argument("there is no dtype '", name,
+                            "'; use one of f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool c64 c128");
+  });
 }
 
 void append_text(std::string& out, DType dtype) { out.append(name_of(dtype)); }
@@ -155,22 +159,27 @@ void copy_elements(const ConstTensor& from, const Tensor& to) {
 }
 
 Result<TensorData> TensorData::allocate(DType dtype, const Sizes& shape) {
-  int64_t bytes = size_of(dtype);
-  for (int64_t size : shape)
-    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes))
-      return invalid_argument("a tensor of ", shape, " does not fit into memory");
-  // Fresh pages of the system are zero already; they take memory when they are first written.
-  void* const whole = std::calloc(1, static_cast<size_t>(bytes) + 128);
-  if (whole == nullptr) return out_of_memory("no memory for a tensor of ", bytes, " bytes");
-  void* const memory = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(whole) + 63) / 64 * 64);
-  return TensorData{view(memory, dtype, shape),
-                    std::shared_ptr<void>(memory, [whole](void*) { std::free(whole); })};
+  return or_no_memory([&]() -> Result<TensorData> {
+    int64_t bytes = size_of(dtype);
+    for (int64_t size : shape)
+      if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes))
+        return invalid_argument("a tensor of ", shape, " does not fit into memory");
+    // Fresh pages of the system are zero already; they take memory when they are first written.
+    void* const whole = std::calloc(1, static_cast<size_t>(bytes) + 128);
+    if (whole == nullptr) return out_of_memory("no memory for a tensor of ", bytes, " bytes");
+    void* const memory =
+        reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(whole) + 63) / 64 * 64);
+    return TensorData{view(memory, dtype, shape),
+                      std::shared_ptr<void>(memory, [whole](void*) { std::free(whole); })};
+  });
 }
 
 Result<TensorData> TensorData::copy_of(const ConstTensor& source) {
-  HG_TRY_ASSIGN(TensorData data, allocate(source.dtype, source.shape));
-  copy_elements(source, data.tensor);
-  return data;
+  return or_no_memory([&]() -> Result<TensorData> {
+    HG_TRY_ASSIGN(TensorData data, allocate(source.dtype, source.shape));
+    copy_elements(source, data.tensor);
+    return data;
+  });
 }
 
 }  // namespace hg

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "lib/graph/access.h"
+#include "lib/graph/border.h"
 #include "lib/graph/symbols.h"
 
 namespace hg {
@@ -190,8 +191,10 @@ class Verifier {
 }  // namespace
 
 Status Graph::verify() const {
-  HG_TRY(status());
-  return Verifier(*this, 0).verify();
+  return or_no_memory([&]() -> Status {
+    HG_TRY(status());
+    return Verifier(*this, 0).verify();
+  });
 }
 
 }  // namespace hg

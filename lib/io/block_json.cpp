@@ -6,6 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "lib/graph/border.h"
+
 namespace hg::nn {
 namespace {
 
@@ -348,14 +350,18 @@ Result<Block> block_at(const Json& json, const std::string& where, int depth) {
 }  // namespace
 
 Result<std::string> to_json(const Block& model) {
-  HG_TRY_ASSIGN(const Json json, json_of(model));
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return or_no_memory([&]() -> Result<std::string> {
+    HG_TRY_ASSIGN(const Json json, json_of(model));
+    return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  });
 }
 
 Result<Block> block_from_json(std::string_view text) {
-  const Json json = Json::parse(text.begin(), text.end(), nullptr, false);
-  if (json.is_discarded()) return wrong("", "it is no JSON");
-  return block_at(json, "", 0);
+  return or_no_memory([&]() -> Result<Block> {
+    const Json json = Json::parse(text.begin(), text.end(), nullptr, false);
+    if (json.is_discarded()) return wrong("", "it is no JSON");
+    return block_at(json, "", 0);
+  });
 }
 
 }  // namespace hg::nn

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "hg/npy.h"
+#include "lib/graph/border.h"
 
 namespace hg {
 namespace {
@@ -67,49 +68,54 @@ Result<Array> read_entry(const std::string& path, zip_t* archive, zip_uint64_t i
 }  // namespace
 
 Result<NamedArrays> read_npz(const std::string& path) {
-  HG_TRY_ASSIGN(const Archive archive, open(path, ZIP_RDONLY));
-  NamedArrays arrays;
-  const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
-  for (zip_int64_t i = 0; i < count; ++i) {
-    std::string name;
-    HG_TRY_ASSIGN(Array array, read_entry(path, archive.get(), static_cast<zip_uint64_t>(i), name));
-    arrays.emplace_back(std::move(name), std::move(array));
-  }
-  return arrays;
+  return or_no_memory([&]() -> Result<NamedArrays> {
+    HG_TRY_ASSIGN(const Archive archive, open(path, ZIP_RDONLY));
+    NamedArrays arrays;
+    const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
+    for (zip_int64_t i = 0; i < count; ++i) {
+      std::string name;
+      HG_TRY_ASSIGN(Array array,
+                    read_entry(path, archive.get(), static_cast<zip_uint64_t>(i), name));
+      arrays.emplace_back(std::move(name), std::move(array));
+    }
+    return arrays;
+  });
 }
 
 Status write_npz(const std::string& path, const NamedArrays& arrays, bool compressed) {
-  std::set<std::string_view> names;
-  for (const auto& [name, array] : arrays) {
-    HG_CHECK(!name.empty(), path, ": an array has no name");
-    HG_CHECK(names.insert(name).second, path, ": two arrays have the name '", name, "'");
-    HG_CHECK(array, path, ": the array '", name, "' is empty or freed");
-    HG_TRY(array.to_host());
-  }
-  HG_TRY_ASSIGN(Archive archive, open(path, ZIP_CREATE | ZIP_TRUNCATE));
-  std::vector<std::vector<std::byte>> files;  // libzip reads them when the archive is closed
-  for (const auto& [name, array] : arrays) {
-    std::vector<std::byte>& file = files.emplace_back(npy_header(array.dtype(), array.shape()));
-    const size_t header = file.size();
-    file.resize(header + static_cast<size_t>(array.bytes()));
-    copy_elements(array,
-                  view(static_cast<void*>(file.data() + header), array.dtype(), array.shape()));
-    zip_source_t* const source = zip_source_buffer(archive.get(), file.data(), file.size(), 0);
-    const zip_int64_t index =
-        source == nullptr ? -1
-                          : zip_file_add(archive.get(), (name + std::string(kEnding)).c_str(),
-                                         source, ZIP_FL_ENC_UTF_8);
-    if (index < 0) {
-      if (source != nullptr) zip_source_free(source);
-      return out_of_memory(path, ": '", name, "' cannot be added: ", zip_strerror(archive.get()));
+  return or_no_memory([&]() -> Status {
+    std::set<std::string_view> names;
+    for (const auto& [name, array] : arrays) {
+      HG_CHECK(!name.empty(), path, ": an array has no name");
+      HG_CHECK(names.insert(name).second, path, ": two arrays have the name '", name, "'");
+      HG_CHECK(array, path, ": the array '", name, "' is empty or freed");
+      HG_TRY(array.to_host());
     }
-    zip_set_file_compression(archive.get(), static_cast<zip_uint64_t>(index),
-                             compressed ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0);
-  }
-  if (zip_close(archive.get()) != 0)
-    return not_found(path, ": cannot be written: ", zip_strerror(archive.get()));
-  archive.release();
-  return {};
+    HG_TRY_ASSIGN(Archive archive, open(path, ZIP_CREATE | ZIP_TRUNCATE));
+    std::vector<std::vector<std::byte>> files;  // libzip reads them when the archive is closed
+    for (const auto& [name, array] : arrays) {
+      std::vector<std::byte>& file = files.emplace_back(npy_header(array.dtype(), array.shape()));
+      const size_t header = file.size();
+      file.resize(header + static_cast<size_t>(array.bytes()));
+      copy_elements(array,
+                    view(static_cast<void*>(file.data() + header), array.dtype(), array.shape()));
+      zip_source_t* const source = zip_source_buffer(archive.get(), file.data(), file.size(), 0);
+      const zip_int64_t index =
+          source == nullptr ? -1
+                            : zip_file_add(archive.get(), (name + std::string(kEnding)).c_str(),
+                                           source, ZIP_FL_ENC_UTF_8);
+      if (index < 0) {
+        if (source != nullptr) zip_source_free(source);
+        return out_of_memory(path, ": '", name, "' cannot be added: ", zip_strerror(archive.get()));
+      }
+      zip_set_file_compression(archive.get(), static_cast<zip_uint64_t>(index),
+                               compressed ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0);
+    }
+    if (zip_close(archive.get()) != 0)
+      return not_found(path, ": cannot be written: ", zip_strerror(archive.get()));
+    archive.release();
+    return {};
+  });
 }
 
 }  // namespace hg

@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 
+#include "lib/graph/border.h"
 #include "lib/graph/number.h"
 #include "lib/lazy/context.h"
 #include "lib/lazy/node.h"
@@ -260,28 +261,34 @@ std::shared_ptr<LazyContext> context_of(std::span<LazyNode* const> nodes) {
 }  // namespace
 
 Result<std::vector<Array>> evaluate(std::span<const Var> vars) {
-  for (const Var& var : vars) HG_CHECK(var, "an expression without a value was asked for one");
-  const std::vector<LazyNode*> nodes = LazyNode::walk_from(vars);
-  for (const LazyNode* node : nodes) {
-    if (!node->error.empty()) return invalid_argument(node->error);
-    HG_CHECK(node->array || (node->kind != Kind::leaf && node->kind != Kind::constant),
-             "the leaf '", node->name, "' has no array");
-  }
-  const std::shared_ptr<LazyContext> context = context_of(nodes);
-  HG_TRY_ASSIGN(LazyContext::Plan* const plan, plan_of(*context, vars, nodes));
-  return run(*context, *plan, nodes);
+  return or_no_memory([&]() -> Result<std::vector<Array>> {
+    for (const Var& var : vars) HG_CHECK(var, "an expression without a value was asked for one");
+    const std::vector<LazyNode*> nodes = LazyNode::walk_from(vars);
+    for (const LazyNode* node : nodes) {
+      if (!node->error.empty()) return invalid_argument(node->error);
+      HG_CHECK(node->array || (node->kind != Kind::leaf && node->kind != Kind::constant),
+               "the leaf '", node->name, "' has no array");
+    }
+    const std::shared_ptr<LazyContext> context = context_of(nodes);
+    HG_TRY_ASSIGN(LazyContext::Plan* const plan, plan_of(*context, vars, nodes));
+    return run(*context, *plan, nodes);
+  });
 }
 
 Result<Array> Var::value() const {
-  HG_TRY_ASSIGN(std::vector<Array> values, hg::evaluate(std::span(this, 1)));
-  return std::move(values[0]);
+  return or_no_memory([&]() -> Result<Array> {
+    HG_TRY_ASSIGN(std::vector<Array> values, hg::evaluate(std::span(this, 1)));
+    return std::move(values[0]);
+  });
 }
 
 Result<Var> Var::evaluated() const {
-  HG_TRY_ASSIGN(Array now, value());
-  for (const LazyNode* node : LazyNode::walk_from(std::span(this, 1)))
-    if (node->context != nullptr) return Var(std::move(now), LazyContext::handle(node->context));
-  return Var(std::move(now));
+  return or_no_memory([&]() -> Result<Var> {
+    HG_TRY_ASSIGN(Array now, value());
+    for (const LazyNode* node : LazyNode::walk_from(std::span(this, 1)))
+      if (node->context != nullptr) return Var(std::move(now), LazyContext::handle(node->context));
+    return Var(std::move(now));
+  });
 }
 
 Lazy::Lazy(SessionOptions options, size_t most_plans)

@@ -5,6 +5,7 @@
 
 #include "hg/promotion.h"
 #include "hg/train.h"
+#include "lib/graph/border.h"
 #include "lib/graph/number.h"
 #include "lib/lazy/node.h"
 
@@ -140,8 +141,10 @@ Result<TensorType> type_of(LazyNode& node, int output) {
 }
 
 Result<TensorType> Var::type() const {
-  HG_CHECK(node_, "the expression is empty");
-  return type_of(*node_, output_);
+  return or_no_memory([&]() -> Result<TensorType> {
+    HG_CHECK(node_, "the expression is empty");
+    return type_of(*node_, output_);
+  });
 }
 
 Sizes Var::shape() const {

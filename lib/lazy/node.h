@@ -47,7 +47,7 @@ struct LazyNode {
   LazyNode() = default;
   LazyNode(const LazyNode&) = delete;
   LazyNode& operator=(const LazyNode&) = delete;
-  ~LazyNode();  // takes chains apart without recursion
+  ~LazyNode();  // takes chains apart without recursion where memory suffices
 
   static LazyNode& of(const Var& var) { return *var.node_; }
   static const std::shared_ptr<LazyNode>& shared(const Var& var) { return var.node_; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "lib/graph/border.h"
 #include "lib/lazy/context.h"
 #include "lib/lazy/node.h"
 
@@ -87,18 +88,20 @@ std::vector<Var> outputs_of(const std::shared_ptr<LazyNode>& node) {
 }  // namespace
 
 LazyNode::~LazyNode() {
-  std::vector<std::shared_ptr<LazyNode>> rest;
-  const auto take = [&](LazyNode& node) {
-    for (Var& input : node.inputs)
-      if (input.node_ && input.node_.use_count() == 1) rest.push_back(std::move(input.node_));
-    node.inputs.clear();
-  };
-  take(*this);
-  while (!rest.empty()) {
-    const std::shared_ptr<LazyNode> node = std::move(rest.back());
-    rest.pop_back();
-    take(*node);
-  }
+  as_memory_allows([&] {
+    std::vector<std::shared_ptr<LazyNode>> rest;
+    const auto take = [&](LazyNode& node) {
+      for (Var& input : node.inputs)
+        if (input.node_ && input.node_.use_count() == 1) rest.push_back(std::move(input.node_));
+      node.inputs.clear();
+    };
+    take(*this);
+    while (!rest.empty()) {
+      const std::shared_ptr<LazyNode> node = std::move(rest.back());
+      rest.pop_back();
+      take(*node);
+    }
+  });
 }
 
 std::vector<LazyNode*> LazyNode::walk_from(std::span<const Var> vars) {
@@ -167,19 +170,23 @@ std::vector<Var> Var::any(std::string_view op, std::span<const Var> inputs,
 }
 
 Status Var::set(Array array) {
-  HG_CHECK(node_ && node_->kind == Kind::leaf, "only a leaf has an array that can be set");
-  const TensorType& type = node_->types[0];
-  HG_CHECK(array && array.dtype() == type.dtype && to_shape(array.shape()) == type.shape, "'",
-           node_->name, "' is ", type, ", the array is ",
-           TensorType{array.dtype(), to_shape(array.shape())});
-  node_->array = std::move(array);
-  return {};
+  return or_no_memory([&]() -> Status {
+    HG_CHECK(node_ && node_->kind == Kind::leaf, "only a leaf has an array that can be set");
+    const TensorType& type = node_->types[0];
+    HG_CHECK(array && array.dtype() == type.dtype && to_shape(array.shape()) == type.shape, "'",
+             node_->name, "' is ", type, ", the array is ",
+             TensorType{array.dtype(), to_shape(array.shape())});
+    node_->array = std::move(array);
+    return {};
+  });
 }
 
 Status Var::set_name(std::string name) {
-  HG_CHECK(node_ && node_->is_leaf(), "only a leaf has a name");
-  node_->name = std::move(name);
-  return {};
+  return or_no_memory([&]() -> Status {
+    HG_CHECK(node_ && node_->is_leaf(), "only a leaf has a name");
+    node_->name = std::move(name);
+    return {};
+  });
 }
 
 std::vector<Var> vjp(std::span<const Var> ys, std::span<const Var> xs, std::span<const Var> seeds) {
@@ -197,40 +204,42 @@ std::vector<Var> hvp(const Var& y, std::span<const Var> xs, std::span<const Var>
 }
 
 Result<Var> vmap(const std::function<Var(std::span<const Var>)>& f, std::span<const Var> batches) {
-  HG_CHECK(!batches.empty(), "vmap: there is no batch");
-  int64_t samples = -1;
-  for (const Var& batch : batches) {
-    HG_TRY_ASSIGN(const TensorType type, batch.type());
-    HG_CHECK(type.rank() > 0, "vmap: a batch is ", type, ", without a dim that counts samples");
-    const int64_t size = type.shape[0].constant();
-    HG_CHECK(samples < 0 || samples == size, "vmap: the batches have ", samples, " and ", size,
-             " samples");
-    samples = size;
-  }
-  HG_CHECK(samples > 0, "vmap: there are no samples");
-  const auto reshaped = [](const Var& x, std::vector<int64_t> shape) {
-    const Argument attrs[] = {{"shape", Ints(shape)}};
-    return Var::one("reshape", std::array{x}, attrs);
-  };
-  std::vector<Var> results;
-  for (int64_t i = 0; i < samples; ++i) {
-    std::vector<Var> sample;
+  return or_no_memory([&]() -> Result<Var> {
+    HG_CHECK(!batches.empty(), "vmap: there is no batch");
+    int64_t samples = -1;
     for (const Var& batch : batches) {
-      const Sizes shape = batch.shape();
-      const Argument cut[] = {
-          {"dim", int64_t{0}}, {"start", i}, {"end", i + 1}, {"step", int64_t{1}}};
-      sample.push_back(
-          reshaped(Var::one("slice", std::array{batch}, cut), {shape.begin() + 1, shape.end()}));
+      HG_TRY_ASSIGN(const TensorType type, batch.type());
+      HG_CHECK(type.rank() > 0, "vmap: a batch is ", type, ", without a dim that counts samples");
+      const int64_t size = type.shape[0].constant();
+      HG_CHECK(samples < 0 || samples == size, "vmap: the batches have ", samples, " and ", size,
+               " samples");
+      samples = size;
     }
-    const Var y = f(sample);
-    HG_CHECK(y, "vmap: the function gives nothing");
-    HG_TRY_ASSIGN(const TensorType type, y.type());
-    std::vector<int64_t> shape = {1};
-    for (const Dim& dim : type.shape) shape.push_back(dim.constant());
-    results.push_back(reshaped(y, std::move(shape)));
-  }
-  const Argument joined[] = {{"dim", int64_t{0}}};
-  return Var::one("concat", results, joined);
+    HG_CHECK(samples > 0, "vmap: there are no samples");
+    const auto reshaped = [](const Var& x, std::vector<int64_t> shape) {
+      const Argument attrs[] = {{"shape", Ints(shape)}};
+      return Var::one("reshape", std::array{x}, attrs);
+    };
+    std::vector<Var> results;
+    for (int64_t i = 0; i < samples; ++i) {
+      std::vector<Var> sample;
+      for (const Var& batch : batches) {
+        const Sizes shape = batch.shape();
+        const Argument cut[] = {
+            {"dim", int64_t{0}}, {"start", i}, {"end", i + 1}, {"step", int64_t{1}}};
+        sample.push_back(
+            reshaped(Var::one("slice", std::array{batch}, cut), {shape.begin() + 1, shape.end()}));
+      }
+      const Var y = f(sample);
+      HG_CHECK(y, "vmap: the function gives nothing");
+      HG_TRY_ASSIGN(const TensorType type, y.type());
+      std::vector<int64_t> shape = {1};
+      for (const Dim& dim : type.shape) shape.push_back(dim.constant());
+      results.push_back(reshaped(y, std::move(shape)));
+    }
+    const Argument joined[] = {{"dim", int64_t{0}}};
+    return Var::one("concat", results, joined);
+  });
 }
 
 }  // namespace hg

@@ -12,6 +12,7 @@
 #include "hg/library.h"
 #include "hg/model.h"
 #include "lib/graph/access.h"
+#include "lib/graph/border.h"
 #include "lib/graph/dim_text.h"
 #include "lib/model/crc32c.h"
 #include "lib/model/header.h"
@@ -26,6 +27,14 @@ constexpr size_t kLeastTableBytes = 8;  // a table and the offset that leads to 
 
 bool in_range(uint64_t offset, uint64_t bytes, uint64_t size) {
   return offset <= size && bytes <= size - offset;
+}
+
+// What a file has wrong, where a rule of the graph says it; memory that runs out is not the file's.
+template <class... Parts>
+Status corrupt(const Status& why, const Parts&... where) {
+  const bool is_memory = why.code() == Code::out_of_memory;
+  return Status(is_memory ? Code::out_of_memory : Code::corrupt_model,
+                str_cat(where..., why.message()));
 }
 
 // A flatbuffers vector that may be absent.
@@ -93,7 +102,7 @@ class Reader {
     Contents contents{.graph = Graph(registry_), .info = {}, .functions = {}};
     HG_TRY(read_graph(*model.graph(), contents.graph));
     if (const Status status = contents.graph.verify(); !status.ok())
-      return corrupt_model("the graph is not valid: ", status.message());
+      return corrupt(status, "the graph is not valid: ");
     for (size_t i = 0; i < size_of_vector(model.functions()); ++i)
       HG_TRY(read_function(*model.functions()->Get(static_cast<flatbuffers::uoffset_t>(i)),
                            contents.functions));
@@ -142,7 +151,7 @@ class Reader {
     Graph graph(registry_);
     HG_TRY(read_graph(*source.graph(), graph));
     if (const Status status = graph.verify(); !status.ok())
-      return corrupt_model("the function '", name, "' is not valid: ", status.message());
+      return corrupt(status, "the function '", name, "' is not valid: ");
     functions.emplace_back(name, std::move(graph));
     return {};
   }
@@ -198,7 +207,7 @@ class Reader {
       const auto* entry = list->Get(static_cast<flatbuffers::uoffset_t>(i));
       HG_TRY_ASSIGN(const std::string_view expression, read_expression(entry->value()));
       if (const Status status = define_size(expression, sizes_); !status.ok())
-        return corrupt_model(status.message());
+        return corrupt(status);
     }
     return {};
   }
@@ -208,7 +217,7 @@ class Reader {
     if (dim->expression() == nullptr) return Dim(dim->constant());
     HG_TRY_ASSIGN(const std::string_view expression, read_expression(dim->expression()));
     Result<Dim> parsed = parse_size(expression, sizes_);
-    if (!parsed.ok()) return corrupt_model(parsed.status().message());
+    if (!parsed.ok()) return corrupt(parsed.status());
     return parsed;
   }
 
@@ -325,7 +334,7 @@ class Reader {
     ValueInfo& info = body.values[state.value];
     if (info.state >= 0) return corrupt_model("value '", info.name, "' has two states");
     const Result<Sizes> shape = evaluate(info.type.shape, Bindings());
-    if (!shape.ok()) return corrupt_model("state '", state.name, "': ", shape.status().message());
+    if (!shape.ok()) return corrupt(shape.status(), "state '", state.name, "': ");
     Tensor tensor = view(static_cast<void*>(nullptr), info.type.dtype, *shape);
     if (static_cast<uint64_t>(tensor.bytes()) != source.bytes() ||
         source.offset() % kBlobAlignment != 0 ||
@@ -389,7 +398,7 @@ class Reader {
       attrs.push_back({name, std::move(value)});
     }
     Result<std::vector<Attr>> normal = GraphAccess::normalize_attrs(*node.op, attrs);
-    if (!normal.ok()) return corrupt_model(where, ": ", normal.status().message());
+    if (!normal.ok()) return corrupt(normal.status(), where, ": ");
     node.attrs = *std::move(normal);
     for (size_t i = 0; i < size_of_vector(source.subgraphs()); ++i) {
       auto subgraph = std::make_shared<Graph>(registry_);
@@ -494,54 +503,64 @@ Status check_is_library(const Reader::Contents& contents) {
 
 Result<Model> Model::load(const std::string& path, const Registry& registry,
                           const LoadOptions& options) {
-  Result<Reader::Contents> read = read_path(path, registry, options);
-  if (!read.ok()) return in_file(path, read.status());
-  if (const Status status = check_is_model(*read); !status.ok()) return in_file(path, status);
-  return Model(std::move(read->graph), std::move(read->info));
+  return or_no_memory([&]() -> Result<Model> {
+    Result<Reader::Contents> read = read_path(path, registry, options);
+    if (!read.ok()) return in_file(path, read.status());
+    if (const Status status = check_is_model(*read); !status.ok()) return in_file(path, status);
+    return Model(std::move(read->graph), std::move(read->info));
+  });
 }
 
 Result<Library> Library::load(const std::string& path, const Registry& registry,
                               const LoadOptions& options) {
-  Result<Reader::Contents> read = read_path(path, registry, options);
-  if (!read.ok()) return in_file(path, read.status());
-  if (const Status status = check_is_library(*read); !status.ok()) return in_file(path, status);
-  Library library;
-  library.functions_ = std::move(read->functions);
-  library.info_ = std::move(read->info);
-  return library;
+  return or_no_memory([&]() -> Result<Library> {
+    Result<Reader::Contents> read = read_path(path, registry, options);
+    if (!read.ok()) return in_file(path, read.status());
+    if (const Status status = check_is_library(*read); !status.ok()) return in_file(path, status);
+    Library library;
+    library.functions_ = std::move(read->functions);
+    library.info_ = std::move(read->info);
+    return library;
+  });
 }
 
 Result<Library> Library::read(std::span<const std::byte> bytes, const Registry& registry,
                               const LoadOptions& options) {
-  HG_TRY_ASSIGN(const Mapping mapping, copy_bytes(bytes));
-  HG_TRY_ASSIGN(Reader::Contents read, read_bytes(mapping, registry, options));
-  HG_TRY(check_is_library(read));
-  Library library;
-  library.functions_ = std::move(read.functions);
-  library.info_ = std::move(read.info);
-  return library;
+  return or_no_memory([&]() -> Result<Library> {
+    HG_TRY_ASSIGN(const Mapping mapping, copy_bytes(bytes));
+    HG_TRY_ASSIGN(Reader::Contents read, read_bytes(mapping, registry, options));
+    HG_TRY(check_is_library(read));
+    Library library;
+    library.functions_ = std::move(read.functions);
+    library.info_ = std::move(read.info);
+    return library;
+  });
 }
 
 Result<Model> Model::read(std::span<const std::byte> bytes, const Registry& registry,
                           const LoadOptions& options) {
-  HG_TRY_ASSIGN(const Mapping mapping, copy_bytes(bytes));
-  HG_TRY_ASSIGN(Reader::Contents read, read_bytes(mapping, registry, options));
-  HG_TRY(check_is_model(read));
-  return Model(std::move(read.graph), std::move(read.info));
+  return or_no_memory([&]() -> Result<Model> {
+    HG_TRY_ASSIGN(const Mapping mapping, copy_bytes(bytes));
+    HG_TRY_ASSIGN(Reader::Contents read, read_bytes(mapping, registry, options));
+    HG_TRY(check_is_model(read));
+    return Model(std::move(read.graph), std::move(read.info));
+  });
 }
 
 Result<Model> Model::borrow(std::span<const std::byte> bytes, const Registry& registry,
                             const LoadOptions& options) {
-  const auto address = reinterpret_cast<uintptr_t>(bytes.data());
-  HG_CHECK(address % kBlobAlignment == 0, "the model to borrow lies ",
-           uint64_t{address % kBlobAlignment}, " bytes after a multiple of ",
-           uint64_t{kBlobAlignment}, ", where it must begin");
-  // Nobody frees it; that it has an owner says that there is something.
-  void* const lent = const_cast<std::byte*>(bytes.data());
-  const Mapping mapping{bytes, std::shared_ptr<void>(lent, [](void*) {})};
-  HG_TRY_ASSIGN(Reader::Contents read, read_bytes(mapping, registry, options));
-  HG_TRY(check_is_model(read));
-  return Model(std::move(read.graph), std::move(read.info));
+  return or_no_memory([&]() -> Result<Model> {
+    const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+    HG_CHECK(address % kBlobAlignment == 0, "the model to borrow lies ",
+             uint64_t{address % kBlobAlignment}, " bytes after a multiple of ",
+             uint64_t{kBlobAlignment}, ", where it must begin");
+    // Nobody frees it; that it has an owner says that there is something.
+    void* const lent = const_cast<std::byte*>(bytes.data());
+    const Mapping mapping{bytes, std::shared_ptr<void>(lent, [](void*) {})};
+    HG_TRY_ASSIGN(Reader::Contents read, read_bytes(mapping, registry, options));
+    HG_TRY(check_is_model(read));
+    return Model(std::move(read.graph), std::move(read.info));
+  });
 }
 
 }  // namespace hg

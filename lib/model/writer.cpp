@@ -7,6 +7,7 @@
 #include "hg/library.h"
 #include "hg/model.h"
 #include "lib/graph/access.h"
+#include "lib/graph/border.h"
 #include "lib/graph/dim_text.h"
 #include "lib/model/crc32c.h"
 #include "lib/model/destination.h"
@@ -228,8 +229,10 @@ Status write_file(const Graph& graph, std::span<const std::pair<std::string, Gra
 }  // namespace
 
 Result<Model> Model::from_graph(Graph graph) {
-  HG_TRY(graph.status());
-  return Model(std::move(graph), {});
+  return or_no_memory([&]() -> Result<Model> {
+    HG_TRY(graph.status());
+    return Model(std::move(graph), {});
+  });
 }
 
 namespace {
@@ -258,20 +261,25 @@ Status save_file(const std::string& path, const Graph& graph,
 
 }  // namespace
 
-Result<std::vector<std::byte>> Model::serialize() const { return bytes_of(graph_, {}, info_); }
+Result<std::vector<std::byte>> Model::serialize() const {
+  return or_no_memory(
+      [&]() -> Result<std::vector<std::byte>> { return bytes_of(graph_, {}, info_); });
+}
 
 Status Model::save(const std::string& path,
                    const std::function<bool(const std::string& temporary)>& keep) const {
-  return save_file(path, graph_, {}, info_, keep);
+  return or_no_memory([&]() -> Status { return save_file(path, graph_, {}, info_, keep); });
 }
 
 Status Library::add(std::string name, Graph function) {
-  HG_TRY(function.status());
-  HG_CHECK(!name.empty(), "a function has no name");
-  for (const auto& [taken, known] : functions_)
-    HG_CHECK(taken != name, "there are two functions '", name, "'");
-  functions_.emplace_back(std::move(name), std::move(function));
-  return {};
+  return or_no_memory([&]() -> Status {
+    HG_TRY(function.status());
+    HG_CHECK(!name.empty(), "a function has no name");
+    for (const auto& [taken, known] : functions_)
+      HG_CHECK(taken != name, "there are two functions '", name, "'");
+    functions_.emplace_back(std::move(name), std::move(function));
+    return {};
+  });
 }
 
 std::vector<std::string> Library::functions() const {
@@ -281,28 +289,34 @@ std::vector<std::string> Library::functions() const {
 }
 
 Result<Model> Library::function(std::string_view name) const {
-  std::string names;
-  for (const auto& [known, graph] : functions_) {
-    if (known != name) {
-      names += str_cat(names.empty() ? "" : ", ", known);
-      continue;
+  return or_no_memory([&]() -> Result<Model> {
+    std::string names;
+    for (const auto& [known, graph] : functions_) {
+      if (known != name) {
+        names += str_cat(names.empty() ? "" : ", ", known);
+        continue;
+      }
+      HG_TRY_ASSIGN(Model model, Model::from_graph(graph));
+      model.set_info(info_);
+      return model;
     }
-    HG_TRY_ASSIGN(Model model, Model::from_graph(graph));
-    model.set_info(info_);
-    return model;
-  }
-  return Status(Code::not_found, str_cat("there is no function '", name, "'; there are ",
-                                         names.empty() ? "none" : names));
+    return Status(Code::not_found, str_cat("there is no function '", name, "'; there are ",
+                                           names.empty() ? "none" : names));
+  });
 }
 
 Result<std::vector<std::byte>> Library::serialize() const {
-  HG_CHECK(!functions_.empty(), "a library has no functions to write");
-  return bytes_of(Graph(), functions_, info_);
+  return or_no_memory([&]() -> Result<std::vector<std::byte>> {
+    HG_CHECK(!functions_.empty(), "a library has no functions to write");
+    return bytes_of(Graph(), functions_, info_);
+  });
 }
 
 Status Library::save(const std::string& path) const {
-  HG_CHECK(!functions_.empty(), "a library has no functions to write");
-  return save_file(path, Graph(), functions_, info_, {});
+  return or_no_memory([&]() -> Status {
+    HG_CHECK(!functions_.empty(), "a library has no functions to write");
+    return save_file(path, Graph(), functions_, info_, {});
+  });
 }
 
 }  // namespace hg

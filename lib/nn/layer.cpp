@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "lib/graph/access.h"
+#include "lib/graph/border.h"
 #include "lib/graph/split_mix.h"
 
 namespace hg::nn {
@@ -248,13 +249,17 @@ Value Layer::operator()(const Value& x, const Value& target) const {
 }
 
 Result<Array> Layer::operator()(ExecutorBase& ex, const Operand& x) const {
-  HG_TRY(need_states(*body_));
-  return run(ex, *body_, x, {}, false);
+  return or_no_memory([&]() -> Result<Array> {
+    HG_TRY(need_states(*body_));
+    return run(ex, *body_, x, {}, false);
+  });
 }
 
 Result<Array> Layer::operator()(ExecutorBase& ex, const Operand& x, const Operand& target) const {
-  HG_TRY(need_states(*body_));
-  return run(ex, *body_, x, target, true);
+  return or_no_memory([&]() -> Result<Array> {
+    HG_TRY(need_states(*body_));
+    return run(ex, *body_, x, target, true);
+  });
 }
 
 void Layer::train(bool training) {
@@ -265,33 +270,41 @@ void Layer::train(bool training) {
 bool Layer::is_training() const { return body_->is_training; }
 
 Status Layer::initialise(uint64_t seed) {
-  uint64_t state = seed;
-  return nn::initialise(*body_, state);
+  return or_no_memory([&]() -> Status {
+    uint64_t state = seed;
+    return nn::initialise(*body_, state);
+  });
 }
 
-Result<NamedArrays> Layer::parameters() const { return states_of(*body_, true); }
-Result<NamedArrays> Layer::buffers() const { return states_of(*body_, false); }
+Result<NamedArrays> Layer::parameters() const {
+  return or_no_memory([&]() -> Result<NamedArrays> { return states_of(*body_, true); });
+}
+Result<NamedArrays> Layer::buffers() const {
+  return or_no_memory([&]() -> Result<NamedArrays> { return states_of(*body_, false); });
+}
 
 Status Layer::load(const Graph& graph, std::string_view prefix) {
-  HG_TRY(none_open(*body_));
-  HG_TRY(need_states(*body_));
-  std::string begin(prefix);
-  if (!begin.empty() && !begin.ends_with('.')) begin += '.';
-  // All are looked at before one is changed.
-  for (const bool copies : {false, true})
-    HG_TRY(each_state(*body_, begin, [&](const std::string& name, Body::State& own) -> Status {
-      const State* const found = find_state(graph, name);
-      if (found == nullptr && !own.is_read) return {};
-      if (found == nullptr) return not_found("the graph has no '", name, "'");
-      const Tensor& from = found->data.tensor;
-      HG_CHECK(from.dtype == own.dtype && from.shape == own.shape, "'", name, "' is ", from.dtype,
-               from.shape, " in the graph, ", own.dtype, own.shape, " in the layer");
-      if (!copies) return {};
-      copy_elements(from, own.array.tensor());
-      own.array.touch();
-      return {};
-    }));
-  return {};
+  return or_no_memory([&]() -> Status {
+    HG_TRY(none_open(*body_));
+    HG_TRY(need_states(*body_));
+    std::string begin(prefix);
+    if (!begin.empty() && !begin.ends_with('.')) begin += '.';
+    // All are looked at before one is changed.
+    for (const bool copies : {false, true})
+      HG_TRY(each_state(*body_, begin, [&](const std::string& name, Body::State& own) -> Status {
+        const State* const found = find_state(graph, name);
+        if (found == nullptr && !own.is_read) return {};
+        if (found == nullptr) return not_found("the graph has no '", name, "'");
+        const Tensor& from = found->data.tensor;
+        HG_CHECK(from.dtype == own.dtype && from.shape == own.shape, "'", name, "' is ", from.dtype,
+                 from.shape, " in the graph, ", own.dtype, own.shape, " in the layer");
+        if (!copies) return {};
+        copy_elements(from, own.array.tensor());
+        own.array.touch();
+        return {};
+      }));
+    return {};
+  });
 }
 
 std::string Layer::text() const {

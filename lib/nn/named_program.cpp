@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 
+#include "lib/graph/border.h"
 #include "lib/graph/split_mix.h"
 #include "lib/nn/layer.h"
 
@@ -126,20 +127,22 @@ Result<Running*> Program::Body::need(const VariantKey& key) {
 }
 
 Result<Program> compile(const Block& model, CompileOptions options) {
-  const SessionOptions& session = options.session;
-  HG_CHECK(!options.deterministic || !session.autotune || !session.tuning.empty(),
-           "deterministic does not go with autotune, which chooses kernels by time: give what "
-           "Session::tuning() of an earlier program says as session.tuning");
-  HG_CHECK(!options.deterministic || session.device != Device::automatic,
-           "deterministic does not go with the device `automatic`, which is chosen by time");
-  const LowerOptions how = {options.dtype,           options.training,     options.frozen,
-                            options.trainable,       options.gradients_of, options.constants,
-                            options.session.registry};
-  HG_TRY_ASSIGN(std::shared_ptr<Prepared> prepared, prepare(model, how, options.cache));
-  auto body = std::make_unique<Program::Body>(std::move(prepared), std::move(options));
-  HG_TRY(body->make_states());
-  HG_TRY(body->need(body->key()).status());
-  return Program(std::move(body));
+  return or_no_memory([&]() -> Result<Program> {
+    const SessionOptions& session = options.session;
+    HG_CHECK(!options.deterministic || !session.autotune || !session.tuning.empty(),
+             "deterministic does not go with autotune, which chooses kernels by time: give what "
+             "Session::tuning() of an earlier program says as session.tuning");
+    HG_CHECK(!options.deterministic || session.device != Device::automatic,
+             "deterministic does not go with the device `automatic`, which is chosen by time");
+    const LowerOptions how = {options.dtype,           options.training,     options.frozen,
+                              options.trainable,       options.gradients_of, options.constants,
+                              options.session.registry};
+    HG_TRY_ASSIGN(std::shared_ptr<Prepared> prepared, prepare(model, how, options.cache));
+    auto body = std::make_unique<Program::Body>(std::move(prepared), std::move(options));
+    HG_TRY(body->make_states());
+    HG_TRY(body->need(body->key()).status());
+    return Program(std::move(body));
+  });
 }
 
 Program::Program(std::unique_ptr<Body> body) : body_(std::move(body)) {}
@@ -155,37 +158,43 @@ const std::vector<ParameterInfo>& Program::parameters() const { return body_->pa
 const NamedArrays& Program::states() const { return body_->states; }
 
 Result<NamedArrays> Program::initial_parameters(uint64_t seed) const {
-  const Lowered& lowered = body_->prepared->lowered;
-  const std::vector<size_t>& wanted = body_->prepared->parameters;
-  NamedArrays all;
-  for (size_t i = 0; i < lowered.states.size(); ++i) {
-    const NamedState& state = lowered.states[i];
-    init::Rule rule = state.rule;
-    rule.seed = split_mix(seed);  // each state has its own, whether it is wanted or not
-    if (std::find(wanted.begin(), wanted.end(), i) == wanted.end()) continue;
-    HG_TRY_ASSIGN(const TensorData first,
-                  first_contents(state.dtype, state.shape, rule, state.zero_row));
-    HG_TRY_ASSIGN(Array array, Array::copy_of(first.tensor));
-    all.emplace_back(state.name, std::move(array));
-  }
-  return all;
+  return or_no_memory([&]() -> Result<NamedArrays> {
+    const Lowered& lowered = body_->prepared->lowered;
+    const std::vector<size_t>& wanted = body_->prepared->parameters;
+    NamedArrays all;
+    for (size_t i = 0; i < lowered.states.size(); ++i) {
+      const NamedState& state = lowered.states[i];
+      init::Rule rule = state.rule;
+      rule.seed = split_mix(seed);  // each state has its own, whether it is wanted or not
+      if (std::find(wanted.begin(), wanted.end(), i) == wanted.end()) continue;
+      HG_TRY_ASSIGN(const TensorData first,
+                    first_contents(state.dtype, state.shape, rule, state.zero_row));
+      HG_TRY_ASSIGN(Array array, Array::copy_of(first.tensor));
+      all.emplace_back(state.name, std::move(array));
+    }
+    return all;
+  });
 }
 
 Result<Array> Program::state(std::string_view name) const {
-  if (const Array* const found = body_->states.find(name)) return *found;
-  std::string known;
-  for (const auto& [other, array] : body_->states) known += (known.empty() ? "" : ", ") + other;
-  return not_found("there is no state '", name, "'; there are ", known.empty() ? "none" : known);
+  return or_no_memory([&]() -> Result<Array> {
+    if (const Array* const found = body_->states.find(name)) return *found;
+    std::string known;
+    for (const auto& [other, array] : body_->states) known += (known.empty() ? "" : ", ") + other;
+    return not_found("there is no state '", name, "'; there are ", known.empty() ? "none" : known);
+  });
 }
 
 Status Program::set_state(std::string_view name, const ConstTensor& value) {
-  HG_TRY_ASSIGN(Array own, state(name));
-  HG_CHECK(value.dtype == own.dtype() && value.shape == own.shape(), "'", name, "' is ",
-           own.dtype(), own.shape(), ", not ", value.dtype, value.shape);
-  HG_CHECK(value.data != nullptr || value.count() == 0, "'", name, "' is given no elements");
-  copy_elements(value, own.tensor());
-  own.touch();
-  return {};
+  return or_no_memory([&]() -> Status {
+    HG_TRY_ASSIGN(Array own, state(name));
+    HG_CHECK(value.dtype == own.dtype() && value.shape == own.shape(), "'", name, "' is ",
+             own.dtype(), own.shape(), ", not ", value.dtype, value.shape);
+    HG_CHECK(value.data != nullptr || value.count() == 0, "'", name, "' is given no elements");
+    copy_elements(value, own.tensor());
+    own.touch();
+    return {};
+  });
 }
 
 namespace {
@@ -202,73 +211,87 @@ void name_results(NamedArrays& list, const std::vector<std::string>& names) {
 // -- Calls ----------------------------------------------------------------------------------------
 
 Result<NamedArrays> Program::evaluate(const NamedArrays& parameters, const NamedArrays& data) {
-  NamedArrays outputs;
-  HG_TRY(evaluate_into(parameters, data, outputs));
-  return outputs;
+  return or_no_memory([&]() -> Result<NamedArrays> {
+    NamedArrays outputs;
+    HG_TRY(evaluate_into(parameters, data, outputs));
+    return outputs;
+  });
 }
 
 Status Program::evaluate_into(const NamedArrays& parameters, const NamedArrays& data,
                               NamedArrays& outputs) {
-  HG_TRY_ASSIGN(Running* const run, body_->need(body_->key()));
-  name_results(outputs, body_->prepared->outputs);
-  NamedArrays* const results[] = {&outputs};
-  return body_->run(*run, parameters, data, {}, results);
+  return or_no_memory([&]() -> Status {
+    HG_TRY_ASSIGN(Running* const run, body_->need(body_->key()));
+    name_results(outputs, body_->prepared->outputs);
+    NamedArrays* const results[] = {&outputs};
+    return body_->run(*run, parameters, data, {}, results);
+  });
 }
 
 Result<Gradients> Program::evaluate_gradients(const NamedArrays& parameters,
                                               const NamedArrays& data,
                                               const NamedArrays& output_gradients) {
-  Gradients gradients;
-  HG_TRY(evaluate_gradients_into(parameters, data, output_gradients, gradients));
-  return gradients;
+  return or_no_memory([&]() -> Result<Gradients> {
+    Gradients gradients;
+    HG_TRY(evaluate_gradients_into(parameters, data, output_gradients, gradients));
+    return gradients;
+  });
 }
 
 Status Program::evaluate_gradients_into(const NamedArrays& parameters, const NamedArrays& data,
                                         const NamedArrays& output_gradients, Gradients& into) {
-  HG_TRY_ASSIGN(const VariantKey key, body_->gradient_key(output_gradients));
-  HG_TRY_ASSIGN(Running* const run, body_->need(key));
-  std::vector<std::string> names;
-  for (const size_t i : run->variant->trainable)
-    names.push_back(body_->prepared->lowered.states[i].name);
-  name_results(into.outputs, body_->prepared->outputs);
-  name_results(into.parameters, names);
-  name_results(into.values, body_->options.gradients_of);
-  NamedArrays* const results[] = {&into.outputs, &into.parameters, &into.values};
-  return body_->run(*run, parameters, data, output_gradients, results);
+  return or_no_memory([&]() -> Status {
+    HG_TRY_ASSIGN(const VariantKey key, body_->gradient_key(output_gradients));
+    HG_TRY_ASSIGN(Running* const run, body_->need(key));
+    std::vector<std::string> names;
+    for (const size_t i : run->variant->trainable)
+      names.push_back(body_->prepared->lowered.states[i].name);
+    name_results(into.outputs, body_->prepared->outputs);
+    name_results(into.parameters, names);
+    name_results(into.values, body_->options.gradients_of);
+    NamedArrays* const results[] = {&into.outputs, &into.parameters, &into.values};
+    return body_->run(*run, parameters, data, output_gradients, results);
+  });
 }
 
 Status Program::plan(std::span<const std::pair<std::string, int64_t>> dims) {
-  HG_TRY_ASSIGN(Running* const run, body_->need(body_->key()));
-  body_->last = run;
-  HG_TRY(run->session.plan(dims));
-  keep_plans(*body_->prepared, *run->variant);
-  return {};
+  return or_no_memory([&]() -> Status {
+    HG_TRY_ASSIGN(Running* const run, body_->need(body_->key()));
+    body_->last = run;
+    HG_TRY(run->session.plan(dims));
+    keep_plans(*body_->prepared, *run->variant);
+    return {};
+  });
 }
 
 Status Program::plan_gradients(std::span<const std::pair<std::string, int64_t>> dims) {
-  VariantKey key = body_->key();
-  key.differentiates = true;
-  const size_t outputs = body_->prepared->outputs.size();
-  if (outputs > 1) key.seeds.assign(outputs, true);
-  HG_TRY_ASSIGN(Running* const run, body_->need(key));
-  body_->last = run;
-  HG_TRY(run->session.plan(dims));
-  keep_plans(*body_->prepared, *run->variant);
-  return {};
+  return or_no_memory([&]() -> Status {
+    VariantKey key = body_->key();
+    key.differentiates = true;
+    const size_t outputs = body_->prepared->outputs.size();
+    if (outputs > 1) key.seeds.assign(outputs, true);
+    HG_TRY_ASSIGN(Running* const run, body_->need(key));
+    body_->last = run;
+    HG_TRY(run->session.plan(dims));
+    keep_plans(*body_->prepared, *run->variant);
+    return {};
+  });
 }
 
 // -- Looking inside -------------------------------------------------------------------------------
 
 Result<int> Program::add_hook(std::string path, std::function<void(const Intermediate&)> fn) {
-  HG_CHECK(fn, "a hook without a function looks at nothing");
-  const auto& values = body_->prepared->lowered.values;
-  if (!values.contains(path)) {
-    std::string known;
-    for (const auto& [other, id] : values) known += (known.empty() ? "" : ", ") + other;
-    return not_found("there is no value '", path, "' to hook; there are ", known);
-  }
-  body_->hooks.push_back({body_->next_hook, std::move(path), std::move(fn)});
-  return body_->next_hook++;
+  return or_no_memory([&]() -> Result<int> {
+    HG_CHECK(fn, "a hook without a function looks at nothing");
+    const auto& values = body_->prepared->lowered.values;
+    if (!values.contains(path)) {
+      std::string known;
+      for (const auto& [other, id] : values) known += (known.empty() ? "" : ", ") + other;
+      return not_found("there is no value '", path, "' to hook; there are ", known);
+    }
+    body_->hooks.push_back({body_->next_hook, std::move(path), std::move(fn)});
+    return body_->next_hook++;
+  });
 }
 
 void Program::remove_hook(int hook) {
@@ -276,52 +299,58 @@ void Program::remove_hook(int hook) {
 }
 
 Status Program::begin(const NamedArrays& parameters, const NamedArrays& data) {
-  HG_TRY_ASSIGN(Running* const run, body_->need(body_->key()));
-  body_->last = run;
-  body_->stepping.emplace();
-  body_->forget_looks(*run);
-  Status status = body_->check_data(data);
-  if (status.ok()) status = body_->bind(*run, parameters, data, {}, body_->stepping->held);
-  if (status.ok()) return {};
-  body_->stepping.reset();
-  run->session.forget_tensors();
-  return status;
+  return or_no_memory([&]() -> Status {
+    HG_TRY_ASSIGN(Running* const run, body_->need(body_->key()));
+    body_->last = run;
+    body_->stepping.emplace();
+    body_->forget_looks(*run);
+    Status status = body_->check_data(data);
+    if (status.ok()) status = body_->bind(*run, parameters, data, {}, body_->stepping->held);
+    if (status.ok()) return {};
+    body_->stepping.reset();
+    run->session.forget_tensors();
+    return status;
+  });
 }
 
 Result<std::optional<StepRow>> Program::step() {
-  HG_CHECK(body_->stepping.has_value(), "there is no run to step through; call begin() first");
-  if (body_->stepping->is_done) return std::optional<StepRow>();
-  const auto outputs = static_cast<int>(body_->prepared->outputs.size());
-  Result<std::optional<StepRow>> row = body_->step(*body_->last, outputs);
-  if (!row.ok()) {
-    body_->stepping.reset();
-    body_->last->session.forget_tensors();
-  } else if (!row->has_value()) {
-    body_->stepping->is_done = true;
-  }
-  return row;
+  return or_no_memory([&]() -> Result<std::optional<StepRow>> {
+    HG_CHECK(body_->stepping.has_value(), "there is no run to step through; call begin() first");
+    if (body_->stepping->is_done) return std::optional<StepRow>();
+    const auto outputs = static_cast<int>(body_->prepared->outputs.size());
+    Result<std::optional<StepRow>> row = body_->step(*body_->last, outputs);
+    if (!row.ok()) {
+      body_->stepping.reset();
+      body_->last->session.forget_tensors();
+    } else if (!row->has_value()) {
+      body_->stepping->is_done = true;
+    }
+    return row;
+  });
 }
 
 Result<NamedArrays> Program::finish() {
-  HG_CHECK(body_->stepping.has_value(), "there is no run to finish; call begin() first");
-  while (!body_->stepping->is_done) HG_TRY(step().status());
-  Running& run = *body_->last;
-  NamedArrays outputs;
-  Status status;
-  for (const std::string& name : body_->prepared->outputs) {
-    const Result<Tensor> made = run.session.output(static_cast<int>(outputs.size()));
-    status = made.status();
-    if (!status.ok()) break;
-    Result<Array> copy = Array::copy_of(*made);
-    status = copy.status();
-    if (!status.ok()) break;
-    outputs.emplace_back(name, *std::move(copy));
-  }
-  if (status.ok()) status = body_->after(run, static_cast<int>(outputs.size()));
-  body_->stepping.reset();
-  run.session.forget_tensors();
-  HG_TRY(status);
-  return outputs;
+  return or_no_memory([&]() -> Result<NamedArrays> {
+    HG_CHECK(body_->stepping.has_value(), "there is no run to finish; call begin() first");
+    while (!body_->stepping->is_done) HG_TRY(step().status());
+    Running& run = *body_->last;
+    NamedArrays outputs;
+    Status status;
+    for (const std::string& name : body_->prepared->outputs) {
+      const Result<Tensor> made = run.session.output(static_cast<int>(outputs.size()));
+      status = made.status();
+      if (!status.ok()) break;
+      Result<Array> copy = Array::copy_of(*made);
+      status = copy.status();
+      if (!status.ok()) break;
+      outputs.emplace_back(name, *std::move(copy));
+    }
+    if (status.ok()) status = body_->after(run, static_cast<int>(outputs.size()));
+    body_->stepping.reset();
+    run.session.forget_tensors();
+    HG_TRY(status);
+    return outputs;
+  });
 }
 
 std::vector<ProfileRow> Program::profile() const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lib/graph/border.h"
 #include "lib/nn/lower.h"
 
 namespace hg::nn {
@@ -49,8 +50,10 @@ std::string table_of(const Lowered& lowered) {
 }
 
 Result<std::string> summary(const Block& model) {
-  HG_TRY_ASSIGN(const Lowered lowered, lower(model, {}));
-  return table_of(lowered);
+  return or_no_memory([&]() -> Result<std::string> {
+    HG_TRY_ASSIGN(const Lowered lowered, lower(model, {}));
+    return table_of(lowered);
+  });
 }
 
 }  // namespace hg::nn

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "lib/graph/border.h"
+
 namespace hg {
 
 void* SharedPacks::pack(const Source& source, ValueId value, int64_t bytes,
@@ -20,38 +22,49 @@ void* SharedPacks::pack(const Source& source, ValueId value, int64_t bytes,
   if (!packed.memory.allocate(allocator_, bytes)) return nullptr;
   is_new = true;
   void* const to = packed.memory.data();
-  bytes_ += packed.memory.bytes();
-  packed_.emplace(source.data, std::move(packed));
-  if (at_once) {
+  const int64_t taken = packed.memory.bytes();
+  // Nothing is known before it is sure to be filled.
+  Pending* const pending = at_once ? nullptr : &pending_[value];
+  if (pending != nullptr)
+    pending->fills.reserve(pending->fills.size() + 1);
+  else
     fill(to);
-    return to;
-  }
-  Pending& pending = pending_[value];
-  pending.value = value;
-  pending.bytes += bytes;
-  pending.fills.emplace_back(to, std::move(fill));
+  packed_.emplace(source.data, std::move(packed));
+  bytes_ += taken;
+  if (pending == nullptr) return to;
+  pending->value = value;
+  pending->bytes += bytes;
+  pending->owner = source.owner;
+  pending->fills.emplace_back(to, std::move(fill));
   return to;
 }
 
-void SharedPacks::fill(const ParallelFor& parallel, const std::function<void(ValueId)>& done) {
+Status SharedPacks::fill(const ParallelFor& parallel, const std::function<void(ValueId)>& done) {
   struct Work {
-    std::vector<const Pending*> order;
+    std::vector<Pending*> order;
     const std::function<void(ValueId)>* done;
   } work{{}, &done};
-  for (const auto& [value, pending] : pending_) work.order.push_back(&pending);
-  if (work.order.empty()) return;
-  std::stable_sort(work.order.begin(), work.order.end(),
-                   [](const Pending* a, const Pending* b) { return a->bytes > b->bytes; });
+  std::erase_if(pending_, [](const auto& entry) { return entry.second.fills.empty(); });
+  for (auto& [value, pending] : pending_) work.order.push_back(&pending);
+  if (work.order.empty()) return {};
+  std::sort(work.order.begin(), work.order.end(), [](const Pending* a, const Pending* b) {
+    return a->bytes != b->bytes ? a->bytes > b->bytes : a->value < b->value;
+  });
   parallel.run(
       parallel.host, static_cast<int64_t>(work.order.size()),
       [](void* arg, int64_t i) {
         const Work& all = *static_cast<const Work*>(arg);
-        const Pending& pending = *all.order[i];
-        for (const auto& [to, write] : pending.fills) write(to);
-        (*all.done)(pending.value);
+        Pending& pending = *all.order[i];
+        const Status status = or_no_memory([&]() -> Status {
+          for (const auto& [to, write] : pending.fills) write(to);
+          (*all.done)(pending.value);
+          return {};
+        });
+        pending.is_done = status.ok();
       },
       &work);
-  pending_.clear();
+  std::erase_if(pending_, [](const auto& entry) { return entry.second.is_done; });
+  return pending_.empty() ? Status() : Status::no_memory();
 }
 
 }  // namespace hg

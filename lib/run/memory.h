@@ -95,8 +95,8 @@ class SharedPacks {
   void* pack(const Source& source, ValueId value, int64_t bytes, std::function<void(void* to)> fill,
              bool at_once, bool& is_new);
   // Writes what was put off, on all threads, the largest first. `done` is called, from any thread,
-  // with each value that is no longer read for that.
-  void fill(const ParallelFor& parallel, const std::function<void(ValueId)>& done);
+  // with each value that is no longer read for that. What memory did not suffice for stays put off.
+  Status fill(const ParallelFor& parallel, const std::function<void(ValueId)>& done);
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
@@ -108,7 +108,9 @@ class SharedPacks {
   struct Pending {
     ValueId value = kNoValue;
     int64_t bytes = 0;
+    std::shared_ptr<void> owner;  // of what is read
     std::vector<std::pair<void*, std::function<void(void* to)>>> fills;
+    bool is_done = false;
   };
   Allocator allocator_;
   std::unordered_multimap<const void*, Packed> packed_;  // by Source::data

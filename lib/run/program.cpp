@@ -63,7 +63,7 @@ Result<std::unique_ptr<Program>> Program::create(const Graph& graph, const Sessi
   std::unique_ptr<Program> program(new Program(options, registry, compiled));
   locked.unlock();
   program->take_states(graph);
-  HG_TRY(program->prepare_states());
+  HG_TRY(program->prepare_states(program->graph_));
   return program;
 }
 
@@ -101,9 +101,9 @@ void Program::take_states(const Graph& source) {
   }
 }
 
-Status Program::prepare_states() {
-  HG_TRY(states_.prepare(graph_, options_.allocator));
-  if (device_ != nullptr) device_->set_states(states_.tensors(graph_));
+Status Program::prepare_states(Graph& graph) {
+  HG_TRY(states_.prepare(graph, options_.allocator));
+  if (device_ != nullptr) device_->set_states(states_.tensors(graph));
   return {};
 }
 

@@ -110,7 +110,7 @@ class Program {
   static Status compile_for_all(const Graph& graph, const SessionOptions& options,
                                 const Registry& registry, Compiled& compiled);
   void take_states(const Graph& source);
-  Status prepare_states();
+  Status prepare_states(Graph& graph);
 
   // -- Plans --------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class Program {
                                  NodeKernels& preferred, bool is_first);
   Status expand_node(int32_t index);
   Status fit_limit(const PlanRequest& request, Plan& plan) const;
-  void fill_packed(const Plan& plan, const std::vector<ValueId>& packed_before);
+  Status fill_packed(const Plan& plan, const std::vector<ValueId>& packed_before);
   // The only plan, or one that another program of this graph made for these sizes, or null.
   std::shared_ptr<const Plan> plan_of_others(const Bindings& bindings) const;
   void share_plan(const Plan& plan);

@@ -132,7 +132,7 @@ Result<ReadyPlan*> Program::part(size_t index, const Bindings& bindings, const P
   HG_TRY_ASSIGN(ready->plan, make_plan_of_part(request, prepared, preferred, index == 0));
   HG_TRY(fit_limit(request, ready->plan));
   HG_TRY_ASSIGN(ready->plan, run_side_by_side(request, std::move(ready->plan)));
-  fill_packed(ready->plan, packs.found());
+  HG_TRY(fill_packed(ready->plan, packs.found()));
   if (index == 0) share_plan(ready->plan);
   HG_TRY(make_ready(*ready));
   return plans_.add(index, std::move(ready));
@@ -157,18 +157,21 @@ Result<Plan> Program::make_plan_of_part(const PlanRequest& request, PreparedNode
 }
 
 Status Program::expand_node(int32_t index) {
+  Graph changed = graph_;
+  HG_TRY(rewrite(
+      changed,
+      [&, at = int32_t{0}](const Node& node) mutable -> Result<std::optional<std::vector<Value>>> {
+        if (at++ != index) return std::optional<std::vector<Value>>();
+        HG_TRY_ASSIGN(std::vector<Value> values, GraphAccess::expand(changed, node));
+        return std::optional(std::move(values));
+      }));
+  HG_TRY(prepare_states(changed));
+  graph_ = std::move(changed);
   is_as_compiled_ = false;
   plans_.clear();
   controls_.clear();  // they and the sizes are known by the numbers of nodes
   size_ways_.clear();
-  HG_TRY(rewrite(
-      graph_,
-      [&, at = int32_t{0}](const Node& node) mutable -> Result<std::optional<std::vector<Value>>> {
-        if (at++ != index) return std::optional<std::vector<Value>>();
-        HG_TRY_ASSIGN(std::vector<Value> values, GraphAccess::expand(graph_, node));
-        return std::optional(std::move(values));
-      }));
-  return prepare_states();
+  return {};
 }
 
 // Looks for orders and repetitions that need less memory, within the limit where there is one.
@@ -212,11 +215,23 @@ void Program::share_plan(const Plan& plan) {
 // The system reads the pages of a mapped file again when they are used after all. Weights that the
 // passes made go once their one reader has packed them, where no other plan will need them; then
 // all programs to come have this plan.
-void Program::fill_packed(const Plan& plan, const std::vector<ValueId>& packed_before) {
+Status Program::fill_packed(const Plan& plan, const std::vector<ValueId>& packed_before) {
   const bool is_last = device_ == nullptr && plan.part == 0 &&
                        plan.next_node == graph_.nodes().size() && graph_.symbols().empty() &&
                        compiled_->outer_symbols.empty();
   const std::vector<int> uses = use_counts(graph_);
+  // What is left for others needs its memory before a weight goes.
+  std::shared_ptr<const Plan> only;
+  std::optional<Graph> left;
+  std::vector<State>* kept = nullptr;
+  if (is_last) {
+    only = std::make_shared<const Plan>(plan);
+    left = graph_;
+    kept = &GraphAccess::body(*left).states;
+    for (size_t i = 0; i < kept->size(); ++i)
+      if (states_.changes(i)) drop_data((*kept)[i]);
+    (void)GraphAccess::body(graph_);  // which changes, before threads see that it does
+  }
   std::atomic<bool> any_gone = false;
   const auto release = [&](ValueId value) {
     const State* const state = root_state(graph_, value);
@@ -227,16 +242,16 @@ void Program::fill_packed(const Plan& plan, const std::vector<ValueId>& packed_b
         states_.changes(index) || uses[value] != 1)
       return;
     states_.drop(graph_, index);
+    drop_data((*kept)[index]);
     any_gone = true;
   };
-  compiled_->packs.fill(parallel_, release);
+  HG_TRY(compiled_->packs.fill(parallel_, release));
   for (const ValueId value : packed_before) release(value);
-  if (!any_gone) return;
-  compiled_->graph = graph_;
-  std::vector<State>& kept = GraphAccess::body(compiled_->graph).states;
-  for (size_t i = 0; i < kept.size(); ++i)
-    if (states_.changes(i)) drop_data(kept[i]);
-  compiled_->plan = std::make_shared<const Plan>(plan);
+  if (any_gone) {
+    compiled_->graph = *std::move(left);
+    compiled_->plan = std::move(only);
+  }
+  return {};
 }
 
 Status Program::make_ready(ReadyPlan& ready) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "lib/graph/border.h"
 #include "lib/run/program.h"
 
 namespace hg {
@@ -22,7 +23,7 @@ Status Program::run(const std::stop_token& stop, RunProgress* progress) {
     progress->done_.store(0, std::memory_order_relaxed);
     progress->known_.store(0, std::memory_order_relaxed);
   }
-  const Status status = run_once();
+  Status status = or_no_memory([&] { return run_once(); });
   own_limits_ = {};
   return status;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/graph/border.h"
 #include "lib/run/compiled.h"
 #include "lib/run/device_choice.h"
 #include "lib/run/program.h"
@@ -110,47 +111,51 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 Result<Session> Session::create(const Model& model, SessionOptions options) {
-  Status no_gpu;
-  if (options.device == Device::cpu) {
-    options.gpu = {};
-  } else if (!options.gpu) {
-    Result<Gpu> gpu = Gpu::open({.name = options.gpu_name});
-    if (gpu.ok())
-      options.gpu = *std::move(gpu);
-    else
-      no_gpu = gpu.status();
-  }
-  if (options.device == Device::vulkan) HG_TRY(no_gpu);
-  HG_CHECK(options.threads >= 0, "threads is ", options.threads, "; it must not be negative");
-  const Graph& graph = model.graph();
-  auto body = std::make_unique<Body>();
-  body->log = options.log;
-  for (const auto& [name, id] : graph.outputs())
-    body->output_types.push_back(graph.value_info(id).type);
-  const Registry& registry = options.registry != nullptr ? *options.registry : graph.registry();
-  for (const std::string& choice : options.kernels) HG_TRY(check_kernel(choice, registry));
-  if (options.device == Device::automatic) {
-    if (options.gpu)
-      body->undecided.reset(new Body::Undecided{graph, options, &registry});
-    else
-      body->tell(LogLevel::warning, body->choice = str_cat("on the CPU: ", no_gpu.message()));
-    options.device = Device::cpu;
-    options.gpu = {};
-  }
-  HG_TRY_ASSIGN(body->program, program_of(graph, options, registry));
-  body->tell(LogLevel::info, str_cat("compiled ", uint64_t{graph.nodes().size()}, " nodes to ",
-                                     uint64_t{body->program->graph().nodes().size()}, " for the ",
-                                     name_of(options.device)));
-  Session session(std::move(body));
-  if (graph.symbols().size() <= options.dims.size()) HG_TRY(session.plan());
-  return session;
+  return or_no_memory([&]() -> Result<Session> {
+    Status no_gpu;
+    if (options.device == Device::cpu) {
+      options.gpu = {};
+    } else if (!options.gpu) {
+      Result<Gpu> gpu = Gpu::open({.name = options.gpu_name});
+      if (gpu.ok())
+        options.gpu = *std::move(gpu);
+      else
+        no_gpu = gpu.status();
+    }
+    if (options.device == Device::vulkan) HG_TRY(no_gpu);
+    HG_CHECK(options.threads >= 0, "threads is ", options.threads, "; it must not be negative");
+    const Graph& graph = model.graph();
+    auto body = std::make_unique<Body>();
+    body->log = options.log;
+    for (const auto& [name, id] : graph.outputs())
+      body->output_types.push_back(graph.value_info(id).type);
+    const Registry& registry = options.registry != nullptr ? *options.registry : graph.registry();
+    for (const std::string& choice : options.kernels) HG_TRY(check_kernel(choice, registry));
+    if (options.device == Device::automatic) {
+      if (options.gpu)
+        body->undecided.reset(new Body::Undecided{graph, options, &registry});
+      else
+        body->tell(LogLevel::warning, body->choice = str_cat("on the CPU: ", no_gpu.message()));
+      options.device = Device::cpu;
+      options.gpu = {};
+    }
+    HG_TRY_ASSIGN(body->program, program_of(graph, options, registry));
+    body->tell(LogLevel::info, str_cat("compiled ", uint64_t{graph.nodes().size()}, " nodes to ",
+                                       uint64_t{body->program->graph().nodes().size()}, " for the ",
+                                       name_of(options.device)));
+    Session session(std::move(body));
+    if (graph.symbols().size() <= options.dims.size()) HG_TRY(session.plan());
+    return session;
+  });
 }
 
 Status Session::prewarm(const Model& model, SessionOptions options) {
-  HG_CHECK(options.gpu, "prewarm needs SessionOptions::gpu");
-  options.device = Device::vulkan;
-  HG_TRY_ASSIGN(Session session, create(model, std::move(options)));
-  return session.plan();
+  return or_no_memory([&]() -> Status {
+    HG_CHECK(options.gpu, "prewarm needs SessionOptions::gpu");
+    options.device = Device::vulkan;
+    HG_TRY_ASSIGN(Session session, create(model, std::move(options)));
+    return session.plan();
+  });
 }
 
 Result<int> Session::find_input(std::string_view name) const {
@@ -170,105 +175,137 @@ Result<int> Session::find_output(std::string_view name) const {
 }
 
 Status Session::set_input(std::string_view name, const ConstTensor& tensor) {
-  HG_TRY_ASSIGN(const int index, find_input(name));
-  return set_input(index, tensor);
+  return or_no_memory([&]() -> Status {
+    HG_TRY_ASSIGN(const int index, find_input(name));
+    return set_input(index, tensor);
+  });
 }
 
 Status Session::set_input(int index, const ConstTensor& tensor) {
-  if (index < 0 || index >= input_count())
-    return not_found("there is no input ", index, "; the model has ", input_count());
-  return body_->program->set_input(index, tensor);
+  return or_no_memory([&]() -> Status {
+    if (index < 0 || index >= input_count())
+      return not_found("there is no input ", index, "; the model has ", input_count());
+    return body_->program->set_input(index, tensor);
+  });
 }
 
 Status Session::set_input(std::string_view name, const DeviceTensor& tensor) {
-  HG_TRY_ASSIGN(const int index, find_input(name));
-  return set_input(index, tensor);
+  return or_no_memory([&]() -> Status {
+    HG_TRY_ASSIGN(const int index, find_input(name));
+    return set_input(index, tensor);
+  });
 }
 
 Status Session::set_input(int index, const DeviceTensor& tensor) {
-  if (index < 0 || index >= input_count())
-    return not_found("there is no input ", index, "; the model has ", input_count());
-  if (body_->undecided != nullptr) {
-    body_->choice =
-        str_cat("on ", body_->undecided->options.gpu.info().name, ": an input lies there");
-    HG_TRY(body_->move_to_gpu());
-    body_->undecided = nullptr;
-  }
-  return body_->program->set_input(index, tensor);
+  return or_no_memory([&]() -> Status {
+    if (index < 0 || index >= input_count())
+      return not_found("there is no input ", index, "; the model has ", input_count());
+    if (body_->undecided != nullptr) {
+      body_->choice =
+          str_cat("on ", body_->undecided->options.gpu.info().name, ": an input lies there");
+      HG_TRY(body_->move_to_gpu());
+      body_->undecided = nullptr;
+    }
+    return body_->program->set_input(index, tensor);
+  });
 }
 
 Status Session::set_output(std::string_view name, const Tensor& tensor) {
-  HG_TRY_ASSIGN(const int index, find_output(name));
-  return set_output(index, tensor);
+  return or_no_memory([&]() -> Status {
+    HG_TRY_ASSIGN(const int index, find_output(name));
+    return set_output(index, tensor);
+  });
 }
 
 Status Session::set_output(int index, const Tensor& tensor) {
-  if (index < 0 || index >= output_count())
-    return not_found("there is no output ", index, "; the model has ", output_count());
-  return body_->program->set_output(index, tensor);
+  return or_no_memory([&]() -> Status {
+    if (index < 0 || index >= output_count())
+      return not_found("there is no output ", index, "; the model has ", output_count());
+    return body_->program->set_output(index, tensor);
+  });
 }
 
 void Session::forget_tensors() { body_->program->forget_tensors(); }
 
-Status Session::plan() { return plan({}); }
+Status Session::plan() {
+  return or_no_memory([&]() -> Status { return plan({}); });
+}
 
 Status Session::plan(std::span<const std::pair<std::string, int64_t>> dims) {
-  HG_TRY(body_->program->plan(dims));
-  HG_TRY(body_->decide());
-  if (body_->program->is_planned()) body_->tell_plan();
-  return {};
+  return or_no_memory([&]() -> Status {
+    HG_TRY(body_->program->plan(dims));
+    HG_TRY(body_->decide());
+    if (body_->program->is_planned()) body_->tell_plan();
+    return {};
+  });
 }
 
 Status Session::run(std::stop_token stop, RunProgress* progress) {
-  if (body_->undecided != nullptr) HG_TRY(plan());
-  return body_->program->run(stop, progress);
+  return or_no_memory([&]() -> Status {
+    if (body_->undecided != nullptr) HG_TRY(plan());
+    return body_->program->run(stop, progress);
+  });
 }
 
 Result<std::optional<StepRow>> Session::step() {
-  if (body_->undecided != nullptr) HG_TRY(plan());
-  return body_->program->step();
+  return or_no_memory([&]() -> Result<std::optional<StepRow>> {
+    if (body_->undecided != nullptr) HG_TRY(plan());
+    return body_->program->step();
+  });
 }
 
 void Session::release_memory() { body_->program->release_memory(); }
 
 Result<Tensor> Session::output(std::string_view name) const {
-  HG_TRY_ASSIGN(const int index, find_output(name));
-  return output(index);
+  return or_no_memory([&]() -> Result<Tensor> {
+    HG_TRY_ASSIGN(const int index, find_output(name));
+    return output(index);
+  });
 }
 
 Result<Tensor> Session::output(int index) const {
-  if (index < 0 || index >= output_count())
-    return not_found("there is no output ", index, "; the model has ", output_count());
-  return body_->program->output(index);
+  return or_no_memory([&]() -> Result<Tensor> {
+    if (index < 0 || index >= output_count())
+      return not_found("there is no output ", index, "; the model has ", output_count());
+    return body_->program->output(index);
+  });
 }
 
 Result<DeviceTensor> Session::device_output(std::string_view name) const {
-  HG_TRY_ASSIGN(const int index, find_output(name));
-  return device_output(index);
+  return or_no_memory([&]() -> Result<DeviceTensor> {
+    HG_TRY_ASSIGN(const int index, find_output(name));
+    return device_output(index);
+  });
 }
 
 Result<DeviceTensor> Session::device_output(int index) const {
-  if (index < 0 || index >= output_count())
-    return not_found("there is no output ", index, "; the model has ", output_count());
-  return body_->program->device_output(index);
+  return or_no_memory([&]() -> Result<DeviceTensor> {
+    if (index < 0 || index >= output_count())
+      return not_found("there is no output ", index, "; the model has ", output_count());
+    return body_->program->device_output(index);
+  });
 }
 
 Result<Tensor> Session::value(std::string_view name) const {
-  const Graph& graph = body_->program->graph();
-  const auto& names = GraphAccess::body(graph).names;
-  const auto found = names.find(std::string(name));
-  if (found != names.end()) return body_->program->value(found->second);
-  for (const State& state : graph.states())
-    for (const std::string& alias : state.aliases)
-      if (alias == name) return body_->program->value(state.value);
-  return not_found("there is no value '", name, "'");
+  return or_no_memory([&]() -> Result<Tensor> {
+    const Graph& graph = body_->program->graph();
+    const auto& names = GraphAccess::body(graph).names;
+    const auto found = names.find(std::string(name));
+    if (found != names.end()) return body_->program->value(found->second);
+    for (const State& state : graph.states())
+      for (const std::string& alias : state.aliases)
+        if (alias == name) return body_->program->value(state.value);
+    return not_found("there is no value '", name, "'");
+  });
 }
 
 Status Session::set_value(std::string_view name, const ConstTensor& tensor) {
-  const auto& states = body_->program->graph().states();
-  for (size_t i = 0; i < states.size(); ++i)
-    if (states[i].name == name) return body_->program->set_state(i, tensor);
-  return not_found("there is no parameter or buffer '", name, "'");
+  return or_no_memory([&]() -> Status {
+    const auto& states = body_->program->graph().states();
+    for (size_t i = 0; i < states.size(); ++i)
+      if (states[i].name == name) return body_->program->set_state(i, tensor);
+    return not_found("there is no parameter or buffer '", name, "'");
+  });
 }
 
 int Session::input_count() const {
@@ -291,9 +328,11 @@ const TensorType& Session::input_type(int index) const {
 const TensorType& Session::output_type(int index) const { return body_->output_types[index]; }
 
 Result<Memory> Session::memory() const {
-  HG_CHECK(body_->program->is_planned(),
-           "memory is known when the sizes are: set the inputs or give `dims`, then call plan()");
-  return body_->program->memory();
+  return or_no_memory([&]() -> Result<Memory> {
+    HG_CHECK(body_->program->is_planned(),
+             "memory is known when the sizes are: set the inputs or give `dims`, then call plan()");
+    return body_->program->memory();
+  });
 }
 std::vector<ArenaBlock> Session::arena_blocks() const { return body_->program->arena_blocks(); }
 double Session::flops() const { return body_->program->flops(); }

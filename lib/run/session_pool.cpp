@@ -6,6 +6,8 @@
 #include <mutex>
 #include <vector>
 
+#include "lib/graph/border.h"
+
 namespace hg {
 
 struct SessionPool::Body {
@@ -22,15 +24,17 @@ SessionPool::~SessionPool() = default;
 
 Result<SessionPool> SessionPool::create(const Model& model, const SessionOptions& options,
                                         int sessions) {
-  HG_CHECK(sessions >= 1 && sessions <= kMostSessions, "a pool has 1 to ", kMostSessions,
-           " sessions, not ", sessions);
-  auto body = std::make_unique<Body>();
-  for (int i = 0; i < sessions; ++i) {
-    HG_TRY_ASSIGN(Session next, Session::create(model, options));
-    body->sessions.push_back(std::move(next));
-  }
-  for (int i = sessions; i-- > 0;) body->free.push_back(i);
-  return SessionPool(std::move(body));
+  return or_no_memory([&]() -> Result<SessionPool> {
+    HG_CHECK(sessions >= 1 && sessions <= kMostSessions, "a pool has 1 to ", kMostSessions,
+             " sessions, not ", sessions);
+    auto body = std::make_unique<Body>();
+    for (int i = 0; i < sessions; ++i) {
+      HG_TRY_ASSIGN(Session next, Session::create(model, options));
+      body->sessions.push_back(std::move(next));
+    }
+    for (int i = sessions; i-- > 0;) body->free.push_back(i);
+    return SessionPool(std::move(body));
+  });
 }
 
 SessionPool::Lease SessionPool::acquire() {

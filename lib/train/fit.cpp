@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "lib/graph/border.h"
 #include "lib/graph/split_mix.h"
 #include "lib/train/trainer.h"
 
@@ -244,7 +245,7 @@ class Fit {
 }  // namespace
 
 Status Trainer::fit(const Dataset& data, const FitOptions& options) {
-  return Fit(*body_, *this, data, options).run();
+  return or_no_memory([&]() -> Status { return Fit(*body_, *this, data, options).run(); });
 }
 
 }  // namespace hg

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lib/graph/border.h"
 #include "lib/graph/rewrite.h"
 #include "lib/graph/symbols.h"
 #include "lib/train/mode.h"
@@ -187,7 +188,7 @@ class Split {
 }  // namespace
 
 Result<ForwardBackward> split_gradients(const Model& model, const ForwardBackwardOptions& options) {
-  return Split(model, options).run();
+  return or_no_memory([&]() -> Result<ForwardBackward> { return Split(model, options).run(); });
 }
 
 }  // namespace hg

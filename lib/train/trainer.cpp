@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "lib/graph/access.h"
+#include "lib/graph/border.h"
 #include "lib/train/mode.h"
 #include "lib/train/objective.h"
 
@@ -76,71 +77,78 @@ Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 Trainer::~Trainer() = default;
 
 Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
-  HG_TRY(model.graph().status());
-  auto body = std::make_unique<Body>();
-  body->base = model;
-  body->options = std::move(options);
-  // Counters and the like shall not keep a whole mapped file in memory.
-  for (State& state : GraphAccess::body(body->base.graph()).states)
-    if (state.data.tensor.bytes() <= kSmall) {
-      HG_TRY_ASSIGN(state.data, TensorData::copy_of(state.data.tensor));
+  return or_no_memory([&]() -> Result<Trainer> {
+    HG_TRY(model.graph().status());
+    auto body = std::make_unique<Body>();
+    body->base = model;
+    body->options = std::move(options);
+    // Counters and the like shall not keep a whole mapped file in memory.
+    for (State& state : GraphAccess::body(body->base.graph()).states)
+      if (state.data.tensor.bytes() <= kSmall) {
+        HG_TRY_ASSIGN(state.data, TensorData::copy_of(state.data.tensor));
+      }
+    std::vector<State> saved = take_training_state(body->base.graph());
+    if (!saved.empty() && !(body->options.resume && resumes(saved, body->options.optimizer))) {
+      if (body->options.resume)
+        body->step.notes.push_back(
+            "the file has the state of another optimizer, which is not resumed");
+      saved.clear();
     }
-  std::vector<State> saved = take_training_state(body->base.graph());
-  if (!saved.empty() && !(body->options.resume && resumes(saved, body->options.optimizer))) {
-    if (body->options.resume)
-      body->step.notes.push_back(
-          "the file has the state of another optimizer, which is not resumed");
-    saved.clear();
-  }
-  body->counters = read_counters(saved);
-  std::vector<std::string> notes = std::move(body->step.notes);
-  HG_TRY_ASSIGN(body->step, build_step(body->base.graph(), body->options, saved));
-  body->step.notes.insert(body->step.notes.begin(), notes.begin(), notes.end());
-  HG_TRY_ASSIGN(const Model step, Model::from_graph(std::exchange(body->step.graph, Graph())));
-  SessionOptions session = body->options.session;
-  session.first_run = static_cast<uint64_t>(body->counters.batches);
-  HG_TRY_ASSIGN(Session made, Session::create(step, session));
-  body->session = std::make_unique<Session>(std::move(made));
-  body->options.session.gpu = session.gpu ? session.gpu : body->session->gpu();
-  for (const State& state : step.graph().states()) {
-    if (is_training_state(state)) body->training_states.emplace_back(state.name, Tensor());
-    if (state.name == "train/step") body->updates = *state.data.tensor.as<int64_t>();
-  }
-  // What the session has memory of its own for is not kept a second time.
-  HG_TRY_ASSIGN(body->base.graph(), body->with_present_weights(body->base.graph()));
-  HG_TRY_ASSIGN(body->step.forward, body->with_present_weights(body->step.forward));
-  for (const double rate : body->step.rates) body->rates.push_back(static_cast<float>(rate));
-  const auto groups = static_cast<int64_t>(body->rates.size());
-  HG_TRY(body->session->set_input("train/lr", view(body->rates, {groups})));
-  if (body->step.has_go) HG_TRY(body->session->set_input("train/go", view(&body->go, boolean, {})));
-  if (body->step.has_weight)
-    HG_TRY(body->session->set_input("train/weight", view(&body->weight, f32, {})));
-  return Trainer(std::move(body));
+    body->counters = read_counters(saved);
+    std::vector<std::string> notes = std::move(body->step.notes);
+    HG_TRY_ASSIGN(body->step, build_step(body->base.graph(), body->options, saved));
+    body->step.notes.insert(body->step.notes.begin(), notes.begin(), notes.end());
+    HG_TRY_ASSIGN(const Model step, Model::from_graph(std::exchange(body->step.graph, Graph())));
+    SessionOptions session = body->options.session;
+    session.first_run = static_cast<uint64_t>(body->counters.batches);
+    HG_TRY_ASSIGN(Session made, Session::create(step, session));
+    body->session = std::make_unique<Session>(std::move(made));
+    body->options.session.gpu = session.gpu ? session.gpu : body->session->gpu();
+    for (const State& state : step.graph().states()) {
+      if (is_training_state(state)) body->training_states.emplace_back(state.name, Tensor());
+      if (state.name == "train/step") body->updates = *state.data.tensor.as<int64_t>();
+    }
+    // What the session has memory of its own for is not kept a second time.
+    HG_TRY_ASSIGN(body->base.graph(), body->with_present_weights(body->base.graph()));
+    HG_TRY_ASSIGN(body->step.forward, body->with_present_weights(body->step.forward));
+    for (const double rate : body->step.rates) body->rates.push_back(static_cast<float>(rate));
+    const auto groups = static_cast<int64_t>(body->rates.size());
+    HG_TRY(body->session->set_input("train/lr", view(body->rates, {groups})));
+    if (body->step.has_go)
+      HG_TRY(body->session->set_input("train/go", view(&body->go, boolean, {})));
+    if (body->step.has_weight)
+      HG_TRY(body->session->set_input("train/weight", view(&body->weight, f32, {})));
+    return Trainer(std::move(body));
+  });
 }
 
 // -- Steps ---------------------------------------------------------------------------------------
 
 Result<double> Trainer::step(std::span<const ConstTensor> inputs,
                              std::span<const ConstTensor> targets, std::stop_token stop) {
-  Body& b = *body_;
-  using Kind = Schedule::Kind;
-  const Schedule& s = b.options.schedule;
-  const bool needs_total =
-      s.kind == Kind::linear || s.kind == Kind::cosine || s.kind == Kind::one_cycle;
-  HG_CHECK(!needs_total || s.total > 0 || b.schedule_total > 0,
-           "this schedule needs Schedule::total outside of fit(), it is ", s.total);
-  HG_TRY(b.set_rates());
-  const auto each = static_cast<double>(b.options.accumulate);
-  const bool go = b.counters.gathered + 1 >= each;
-  return b.run_batch(inputs, targets, go, static_cast<float>(1 / each), std::move(stop));
+  return or_no_memory([&]() -> Result<double> {
+    Body& b = *body_;
+    using Kind = Schedule::Kind;
+    const Schedule& s = b.options.schedule;
+    const bool needs_total =
+        s.kind == Kind::linear || s.kind == Kind::cosine || s.kind == Kind::one_cycle;
+    HG_CHECK(!needs_total || s.total > 0 || b.schedule_total > 0,
+             "this schedule needs Schedule::total outside of fit(), it is ", s.total);
+    HG_TRY(b.set_rates());
+    const auto each = static_cast<double>(b.options.accumulate);
+    const bool go = b.counters.gathered + 1 >= each;
+    return b.run_batch(inputs, targets, go, static_cast<float>(1 / each), std::move(stop));
+  });
 }
 
 Result<double> Trainer::backward(std::span<const ConstTensor> inputs,
                                  std::span<const ConstTensor> targets, std::stop_token stop) {
-  HG_CHECK(body_->step.has_go, "backward() needs gradients that are summed; accumulate is ",
-           body_->options.accumulate, ", it must be 2 or more");
-  HG_TRY(body_->set_rates());
-  return body_->run_batch(inputs, targets, false, 1, std::move(stop));
+  return or_no_memory([&]() -> Result<double> {
+    HG_CHECK(body_->step.has_go, "backward() needs gradients that are summed; accumulate is ",
+             body_->options.accumulate, ", it must be 2 or more");
+    HG_TRY(body_->set_rates());
+    return body_->run_batch(inputs, targets, false, 1, std::move(stop));
+  });
 }
 
 // Downloads them where the session runs on a device.
@@ -237,7 +245,7 @@ const std::vector<std::string>& Trainer::notes() const { return body_->step.note
 const Session& Trainer::session() const { return *body_->session; }
 
 Status Trainer::plan(std::span<const std::pair<std::string, int64_t>> dims) {
-  return body_->session->plan(dims);
+  return or_no_memory([&]() -> Status { return body_->session->plan(dims); });
 }
 
 // -- The model -----------------------------------------------------------------------------------
@@ -263,22 +271,27 @@ Result<Model> Trainer::Body::snapshot() {
 }
 
 Result<Model> Trainer::model() const {
-  HG_TRY_ASSIGN(Model model, body_->snapshot());
-  for (State& state : GraphAccess::body(model.graph()).states) {
-    HG_TRY_ASSIGN(state.data, TensorData::copy_of(state.data.tensor));
-  }
-  return model;
+  return or_no_memory([&]() -> Result<Model> {
+    HG_TRY_ASSIGN(Model model, body_->snapshot());
+    for (State& state : GraphAccess::body(model.graph()).states) {
+      HG_TRY_ASSIGN(state.data, TensorData::copy_of(state.data.tensor));
+    }
+    return model;
+  });
 }
 
 Status Trainer::save(const std::string& path) const {
-  HG_TRY_ASSIGN(const Model model, body_->snapshot());
-  return model.save(path);
+  return or_no_memory([&]() -> Status {
+    HG_TRY_ASSIGN(const Model model, body_->snapshot());
+    return model.save(path);
+  });
 }
 
 // -- Evaluation ----------------------------------------------------------------------------------
 
 Result<Evaluation> Trainer::evaluate(const Dataset& data, int64_t batch, std::stop_token stop) {
-  return body_->evaluate(data, batch, std::move(stop));
+  return or_no_memory(
+      [&]() -> Result<Evaluation> { return body_->evaluate(data, batch, std::move(stop)); });
 }
 
 // An inference session of the present weights: they are its constants, folded and packed.

@@ -181,8 +181,9 @@ inline Rule kaiming_uniform(uint64_t seed) {
 }  // namespace init
 
 // Building never fails in the middle: the first error is kept, later calls return values of that
-// broken graph, and status() tells. Loading, compiling and saving check status() first. A graph that
-// was moved from is such a broken graph until it is assigned to: empty, and invalid_argument.
+// broken graph, and status() tells; so it does when std::bad_alloc passed (hg/status.h). Loading,
+// compiling and saving check status() first. A graph that was moved from is such a broken graph
+// until it is assigned to: empty, and invalid_argument.
 class Graph {
  public:
   Graph();  // with Registry::built_in()

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors as values. The library never throws: whatever can fail returns a Status or a Result<T>.
+// Errors as values. The library never throws: whatever can fail returns a Status or a Result<T>,
+// and out_of_memory where the host's operator new fails, too. What was begun is undone then, and
+// leaks nothing. Functions that return neither, such as those that give a text, let std::bad_alloc
+// pass.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -30,22 +34,20 @@ std::string_view name_of(Code code);
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string message)
-      : error_(std::make_unique<Error>(Error{code, std::move(message)})) {}
+  // Where there is no memory for it, as in a copy: no_memory().
+  Status(Code code, std::string_view message) noexcept;
   Status(Status&&) noexcept = default;
   Status& operator=(Status&&) noexcept = default;
-  Status(const Status& other)
-      : error_(other.error_ ? std::make_unique<Error>(*other.error_) : nullptr) {}
-  Status& operator=(const Status& other) {
-    if (this != &other) *this = Status(other);
-    return *this;
-  }
+  Status(const Status& other) noexcept;
+  Status& operator=(const Status& other) noexcept;
+  // That the host's memory does not suffice, said without taking any.
+  static Status no_memory() noexcept;
 
   bool ok() const { return error_ == nullptr; }
   Code code() const { return error_ ? error_->code : Code::ok; }
   // Empty when ok. Valid as long as this Status.
   std::string_view message() const {
-    return error_ ? std::string_view(error_->message) : std::string_view();
+    return error_ ? std::string_view(error_->text, error_->size) : std::string_view();
   }
   // This one, or `internal` where it is ok: what a Result without a value holds.
   Status as_failure() &&;
@@ -53,9 +55,15 @@ class [[nodiscard]] Status {
  private:
   struct Error {
     Code code;
-    std::string message;
+    size_t size;
+    const char* text;  // ends with a 0
   };
-  std::unique_ptr<Error> error_;
+  struct Free {
+    void operator()(const Error* error) const noexcept;
+  };
+  static const Error kNoMemory;
+  explicit Status(const Error* error) : error_(error) {}
+  std::unique_ptr<const Error, Free> error_;
 };
 
 // A T, or the Status that says why there is none. Reading the value of a failed Result is
