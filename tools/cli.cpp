@@ -42,6 +42,7 @@ Outcome outcome(const Status& status) {
     case Code::cancelled:
     case Code::device_lost:
     case Code::internal:
+    case Code::busy:
       break;
   }
   return {exit, std::string(status.message())};

@@ -31,6 +31,8 @@ std::string_view name_of(Code code) {
       return "cancelled";
     case Code::internal:
       return "internal";
+    case Code::busy:
+      return "busy";
   }
   return "unknown";
 }

@@ -24,6 +24,7 @@ nb::object type_of(Code code) {
     case Code::cancelled:
       return nb::borrow(PyExc_KeyboardInterrupt);
     case Code::internal:
+    case Code::busy:
       return nb::borrow(PyExc_RuntimeError);
     default:
       return nb::borrow(PyExc_ValueError);

@@ -50,7 +50,8 @@ enum {
   HG_OUT_OF_MEMORY = 5,
   HG_DEVICE_LOST = 6,
   HG_CANCELLED = 7,
-  HG_INTERNAL = 8
+  HG_INTERNAL = 8,
+  HG_BUSY = 9
 };
 
 HG_C_API const char* hg_version(void);           /* "0.2.0", of the library */

@@ -11,6 +11,7 @@
 #include "hg/op.h"
 #include "hg/ops.h"
 #include "hg/options.h"
+#include "hg/pool.h"
 #include "hg/session.h"
 #include "hg/session_pool.h"
 #include "hg/status.h"

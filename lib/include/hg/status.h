@@ -25,6 +25,7 @@ enum class Code : uint8_t {
   device_lost,       // the device stopped answering; make a new session
   cancelled,         // the caller asked for it while it ran
   internal,          // a defect of this library
+  busy,              // no room in a queue at present; there may be later
 };
 
 // The code's own spelling, such as "invalid_argument".
@@ -133,6 +134,10 @@ Status out_of_memory(const Parts&... parts) {
 template <class... Parts>
 Status cancelled(const Parts&... parts) {
   return Status(Code::cancelled, str_cat(parts...));
+}
+template <class... Parts>
+Status busy(const Parts&... parts) {
+  return Status(Code::busy, str_cat(parts...));
 }
 template <class... Parts>
 Status internal_error(const Parts&... parts) {

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements of tensors as JSON, and the protocol's words for their types.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "hg/hg.h"
+
+const char* datatype_of(hg::DType dtype);  // "FP32"
+
+// `data`, flat or in rows, into a contiguous tensor, which must get as many elements as it has,
+// each within its type. `where` begins the sentence of an error.
+hg::Status read_elements(const nlohmann::json& data, const hg::Tensor& tensor,
+                         const std::string& where);
+// Flat; what is not finite becomes null.
+nlohmann::json write_elements(const hg::Tensor& tensor);

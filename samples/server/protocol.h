@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests and answers of the Open Inference Protocol v2 as text and bytes: JSON, or JSON with the
+// tensors' bytes behind it (the binary tensor data extension).
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hg/hg.h"
+
+struct InferRequest {
+  std::string id;
+  std::chrono::microseconds timeout{0};  // 0: none
+  size_t body_bytes = 0;
+  std::vector<hg::TensorData> owned;    // what the inputs are
+  std::vector<hg::ConstTensor> inputs;  // in the model's order
+  struct Output {
+    int index;
+    bool binary;
+  };
+  std::vector<Output> outputs;  // that are wanted
+};
+
+// The metadata of a model, as GET v2/models/NAME answers.
+std::string describe(const std::string& name, const hg::Graph& graph);
+
+// `json_bytes` of the body are JSON, the rest bytes of tensors; negative: all is JSON.
+hg::Result<InferRequest> read_request(std::string_view body, int64_t json_bytes,
+                                      const hg::Graph& graph);
+
+// The body of an answer. `json_bytes` gets the length of its JSON where bytes follow, else -1.
+hg::Result<std::string> write_answer(const std::string& name, const InferRequest& request,
+                                     const hg::Graph& graph,
+                                     const std::vector<hg::TensorData>& outputs,
+                                     int64_t& json_bytes);
+
+// {"error": "..."}
+std::string error_text(std::string_view message);
