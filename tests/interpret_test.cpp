@@ -336,7 +336,18 @@ TEST(Interpret, WhatSizesMustBeIsAGuard) {
   EXPECT_EQ(guards_of("%y:Tensor = aten::amin(self=%x, dim=1, keepdim=false)"), Texts{});
   EXPECT_EQ(guards_of("%y:Tensor = aten::argmax(self=%x, dim=0, keepdim=false)"),
             Texts{"n != 0, because of argmax"});
+  EXPECT_EQ(guards_of("%y:Tensor = aten::logsumexp(self=%x, dim=[0], keepdim=false)"),
+            Texts{"n != 0, because of logsumexp"});
+  EXPECT_EQ(guards_of("%p:List = prim::ListConstruct(0, 0, 1, -2)\n"
+                      "%y:Tensor = aten::constant_pad_nd(self=%x, pad=%p, value=0)"),
+            Texts{"2 <= n, because of a negative pad"});
   EXPECT_EQ(guards_of("%y:Tensor = aten::view(self=%x, size=[-1])"), Texts{});
+  const Texts computed = guards_of(
+      "%t:Tensor = aten::t(self=%x)\n"
+      "%e:Tensor = aten::exp(self=%t)\n"
+      "%y:Tensor = aten::view(self=%e, size=[-1])");
+  ASSERT_EQ(computed.size(), 1u);
+  EXPECT_TRUE(computed[0].ends_with(", because of view")) << computed[0];
   const Texts halves = guards_of(
       "%h:Tensor = aten::slice.Tensor(self=%x, dim=1, start=0, end=2, step=1)\n"
       "%y:Tensor = aten::view(self=%h, size=[-1])");

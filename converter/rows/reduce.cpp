@@ -63,7 +63,8 @@ void nanmean(Call& call) {
   call.returns(total / present);
 }
 
-// Of no elements there is no extreme value: PyTorch raises, whether somebody reads it or not.
+// Of no elements there is no extreme value: PyTorch raises, whether somebody reads it or not. A
+// logsumexp, which is found with one, is left to other sizes, too.
 void need_elements(Call& call) {
   const Value x = call.tensor("self");
   for (const int axis : axes_of(call, "dim", x.rank()))
@@ -132,26 +133,9 @@ void std_of(Call& call) { variance(call, true, false); }
 void var_mean(Call& call) { variance(call, false, true); }
 void std_mean(Call& call) { variance(call, true, true); }
 
-int64_t axis_of(const Value& x, const Dim& dim) {
-  return dim.constant() < 0 ? dim.constant() + x.rank() : dim.constant();
-}
-
-// Of the dims that are reduced, which may have any size.
-void need_elements(Call& call, const Value& x, const Dims& dims, std::string_view reason) {
-  for (int d = 0; d < x.rank(); ++d) {
-    const bool is_reduced =
-        dims.empty() ||
-        std::any_of(dims.begin(), dims.end(), [&](const Dim& dim) { return axis_of(x, dim) == d; });
-    if (is_reduced && !x.dim(d).is_constant())
-      call.graph().guard(x.dim(d), Relation::ne, 0, std::string(reason));
-  }
-}
-
 void logsumexp_of(Call& call) {
-  const Value x = call.promoted({"self"}, true)[0];
-  const Dims dims = dims_of(call);
-  need_elements(call, x, dims, "a logsumexp of no elements");
-  call.returns(hg::logsumexp(x, dims, keepdim(call)));
+  need_elements(call);
+  call.returns(hg::logsumexp(call.promoted({"self"}, true)[0], dims_of(call), keepdim(call)));
 }
 void count_nonzero(Call& call) {
   const Value x = call.tensor("self");
@@ -174,7 +158,7 @@ void check_norm_dims(Call& call, const Value& x, double order) {
   if (order >= 0 && !std::isinf(order)) return;
   for (int d = 0; d < x.rank(); ++d)
     if (x.dim(d) == Dim(0)) call.refuse("self", "is empty, this norm of nothing is not defined");
-  need_elements(call, x, dims_of(call), "a norm of no elements");
+  need_elements(call);
 }
 void vector_norm_of(Call& call, double order) {
   const Value x = float_self(call);
@@ -184,6 +168,10 @@ void vector_norm_of(Call& call, double order) {
 void norm_of(Call& call) { vector_norm_of(call, order_of(call, "p", 2)); }
 void vector_norm(Call& call) { vector_norm_of(call, order_of(call, "ord", 2)); }
 void frobenius_norm(Call& call) { vector_norm_of(call, 2); }
+
+int64_t axis_of(const Value& x, const Dim& dim) {
+  return dim.constant() < 0 ? dim.constant() + x.rank() : dim.constant();
+}
 
 // amax, amin or sum of the singular values.
 Value singular_norm(Call& call, const Value& x, const Dims& dims, std::string_view reduction) {
