@@ -188,6 +188,44 @@ Value zero_points(Node& n, int i, const Shape& blocks, int64_t bits, DType dtype
   return cast(slice(unpacked(n, reshape(given, packed), bits), last, 0, blocks.back()), dtype);
 }
 
+// The numbers that constant weights stand for, f32[rows, columns]; none where an input is no
+// constant or no f32.
+Value unpacked_weight(Node& n, int64_t rows, int64_t columns, int64_t block, int64_t bits) {
+  const auto constant = [&](int i) { return n.graph().constant_of(n.in(i).id()); };
+  const TensorData *packed = constant(1), *scales = constant(2),
+                   *zeros = n.has(3) ? constant(3) : nullptr;
+  if (packed == nullptr || scales == nullptr || (n.has(3) && zeros == nullptr)) return {};
+  if (scales->tensor.dtype != f32 || n.type(0).dtype != f32) return {};
+  const int64_t blocks = (columns + block - 1) / block, each = 8 / bits;
+  const int64_t row_bytes = (blocks * bits + 7) / 8, block_bytes = block * bits / 8;
+  const bool floats = zeros != nullptr && zeros->tensor.dtype == f32;
+  if (zeros != nullptr && !floats && zeros->tensor.dtype != u8) return {};
+  if (packed->tensor.dtype != u8 || packed->tensor.count() != rows * blocks * block_bytes ||
+      scales->tensor.count() != rows * blocks ||
+      (zeros != nullptr && zeros->tensor.count() != rows * (floats ? blocks : row_bytes)))
+    return {};
+  const auto number = [&](const uint8_t* from, int64_t i) {
+    return static_cast<float>(from[i / each] >> (i % each * bits) & ((1 << bits) - 1));
+  };
+  Result<TensorData> made = TensorData::allocate(f32, {rows, columns});
+  if (!made.ok()) n.refuse(std::string(made.status().message()));
+  auto* w = made->tensor.as<float>();
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) {
+      const int64_t b = c / block, at = r * blocks + b;
+      float zero = static_cast<float>(1 << (bits - 1));
+      if (floats) zero = zeros->tensor.as<float>()[at];
+      if (zeros != nullptr && !floats)
+        zero = number(zeros->tensor.as<const uint8_t>() + r * row_bytes, b);
+      const float q = number(packed->tensor.as<const uint8_t>() + at * block_bytes, c % block);
+      *w++ = (q - zero) * scales->tensor.as<float>()[at];
+    }
+  n.call().note(str_cat("weights of ", bits,
+                        " bits become f32, as runs without them need: the file is larger"));
+  return n.graph().constant(std::move(*made),
+                            str_cat(n.graph().value_info(n.in(1).id()).name, "_f32"));
+}
+
 void product_of_few_bits(Node& n) {
   const int64_t rows = n.integer("N"), columns = n.integer("K"), block = n.integer("block_size"),
                 bits = bits_of(n);
@@ -196,6 +234,8 @@ void product_of_few_bits(Node& n) {
   if (block <= 0) n.refuse(str_cat("attribute 'block_size' is ", block));
   const Dim blocks = ceildiv(columns, block);
   const Value a = n.in(0);
+  if (const Value w = unpacked_weight(n, rows, columns, block, bits))
+    return n.give(linear(a, w, n.in_or_none(5)));
   const DType dtype = n.type(2).dtype;
   const Value zero = zero_points(n, 3, {rows, blocks}, bits, dtype);
   const auto beside = [&](const Value& v) {

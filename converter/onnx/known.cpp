@@ -54,12 +54,16 @@ Numbers elementwise(Node& n, std::string_view op, bool compares) {
 }
 
 Numbers divided(Node& n) {
-  const Numbers b = n.known(1);
-  if (!b || b->dtype == boolean) return std::nullopt;
+  const Numbers a = n.known(0), b = n.known(1);
+  if (!a || !b || b->dtype == boolean) return std::nullopt;
   if (is_float(b->dtype)) return elementwise(n, "div", false);
+  bool are_sizes = true;  // of which the quotient is one
+  for (const Known* k : {&*a, &*b})
+    for (const Scalar& each : k->elements)
+      are_sizes = are_sizes && each.kind == Scalar::Kind::integer && each.top.lower_bound() >= 0;
   for (const Scalar& each : b->elements)
-    if (!each.is_constant() || each.top == Dim(0)) return std::nullopt;
-  return elementwise(n, "trunc_divide", false);
+    if ((!each.is_constant() && !are_sizes) || each.top == Dim(0)) return std::nullopt;
+  return elementwise(n, are_sizes ? "floor_divide" : "trunc_divide", false);
 }
 
 Numbers modulo(Node& n) {

@@ -94,6 +94,10 @@ void reduce_prod(Node& n) {
 void reduce_mean(Node& n) {
   const Value x = n.in(0);
   const Axes axes = axes_of(n, x);
+  // As adaptive_avg_pool2d is exported, of which the layout of images is known.
+  if (is_float(x.dtype()) && x.rank() == 4 && axes.keep && !axes.none &&
+      (axes.dims == Dims{2, 3} || axes.dims == Dims{3, 2}))
+    return n.give(adaptive_avg_pool(x, {1, 1}));
   if (is_float(x.dtype())) return n.give(reduced("mean", x, axes));
   n.give(cast(reduced("mean", cast(x, f64), axes), x.dtype()));
 }

@@ -82,20 +82,21 @@ Value attention(const Match& m) {
   return g.call("attention", {q, k, v, mask}, {{"scale", scale}});
 }
 
-// The last two dims change places while the others are one.
+// The last two dims change places while the others are one: they may stay apart.
 Value swap_last(const Match& m) {
-  const Value x = m.value("x"), flat = m.value("r1"), y = m.root();
-  const int rank = x.rank();
-  if (rank < 3 || flat.rank() != 3 || y.rank() != rank) return Value();
+  const Value flat = m.value("r1"), y = m.root();
+  const int rank = y.rank();
+  if (flat.rank() != 3 || rank < 4) return Value();
   const std::span<const Dim> dims = m.attrs("p").integers("dims");
-  if (!(dims[0] == Dim(0)) || dims[1] == Dim(1) || dims[1] == Dim(-2)) return Value();
-  for (int d : {-1, -2})
-    if (!(flat.dim(d) == x.dim(d)) || !(y.dim(d) == x.dim(-3 - d))) return Value();
-  for (int d = 0; d < rank - 2; ++d)
-    if (!(y.dim(d) == x.dim(d))) return Value();
+  if (!(dims[0] == Dim(0)) || !(dims[1] == Dim(2) || dims[1] == Dim(-1))) return Value();
+  if (!(y.dim(-1) == flat.dim(1)) || !(y.dim(-2) == flat.dim(2))) return Value();
+  Shape apart = y.shape();
+  std::swap(apart[rank - 1], apart[rank - 2]);
   std::vector<Dim> order;
   for (int d = 0; d < rank; ++d) order.emplace_back(d);
   std::swap(order[rank - 1], order[rank - 2]);
+  Value x = m.value("x");
+  if (!(x.shape() == apart)) x = m.graph().call("reshape", {x}, {{"shape", apart}});
   return m.graph().call("permute", {x}, {{"dims", order}});
 }
 

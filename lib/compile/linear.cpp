@@ -14,6 +14,16 @@ Value linear_of_matmul(const Match& m) {
   return m.graph().call("linear", {x, columns});
 }
 
+// x [..., k] times a weight [n, k] that is turned, as a shared one is
+Value linear_of_turned(const Match& m) {
+  const Value x = m.value("x"), w = m.value("w");
+  if (w.rank() != 2 || x.rank() < 2) return Value();
+  if (fixed_data(m.graph(), m.context(), w.id()) == nullptr) return Value();
+  const Dim first = m.attrs("p").integers("dims")[0];
+  if (!(first == Dim(1) || first == Dim(-1))) return Value();
+  return m.graph().call("linear", {x, w});
+}
+
 // linear(x, w) + b
 Value add_bias(const Match& m) {
   const Value b = m.value("b");
@@ -23,6 +33,7 @@ Value add_bias(const Match& m) {
 }
 
 constexpr Rule kRules[] = {
+    {"y: matmul(x, permute[p](w))", linear_of_turned},
     {"y: matmul(x, w)", linear_of_matmul},
     {"y: add(linear[l](x, w), b)", add_bias},
 };

@@ -2,6 +2,7 @@
 #include "converter/load/onnx/graph.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "converter/load/onnx/onnx.h"
 #include "converter/script/failure.h"
@@ -22,6 +23,22 @@ Item list_of(std::vector<Item> items) {
   auto list = std::make_shared<List>();
   list->items = std::move(items);
   return Item(std::move(list));
+}
+
+// Whether both hold the same numbers, which are not all alike, one by rows and one by columns.
+bool is_transposed(const Tensor& a, const Tensor& b) {
+  if (a.rank() != 2 || b.rank() != 2 || a.dtype != b.dtype) return false;
+  if (a.shape[0] != b.shape[1] || a.shape[1] != b.shape[0]) return false;
+  const int64_t rows = a.shape[0], columns = a.shape[1], bytes = size_of(a.dtype);
+  const char *p = a.as<const char>(), *q = b.as<const char>();
+  bool differ = false;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) {
+      const char* const each = p + (i * columns + j) * bytes;
+      if (std::memcmp(each, q + (j * rows + i) * bytes, bytes) != 0) return false;
+      differ = differ || std::memcmp(each, p, bytes) != 0;
+    }
+  return differ;
 }
 
 }  // namespace
@@ -131,6 +148,22 @@ Item GraphReader::sparse_item(const file::SparseTensorProto& sparse) {
   return Item(ScriptTensorIndex{static_cast<int32_t>(program_.tensors.size() - 1)});
 }
 
+bool GraphReader::bind_transposed(const std::string& name, const Item& item, ScriptBlock& block) {
+  const auto* index = std::get_if<ScriptTensorIndex>(&item.value);
+  if (index == nullptr || program_.tensors[index->index].kind != State::Kind::parameter)
+    return false;
+  const Tensor copy = program_.tensors[index->index].data.tensor;
+  for (const auto& [id, at] : matrices_) {
+    if (!is_transposed(program_.tensors[at].data.tensor, copy)) continue;
+    program_.tensors.pop_back();  // the copy
+    const ScriptId turned = fresh();
+    add(block, "aten::t", {id}, {turned}, {}).argument_names = {"self"};
+    bind(name, turned);
+    return true;
+  }
+  return false;
+}
+
 void GraphReader::read_inputs() {
   std::unordered_map<std::string, bool> has_value;
   for (const file::TensorProto& tensor : model_.graph().initializer()) has_value[tensor.name()];
@@ -195,11 +228,18 @@ void GraphReader::read_inputs() {
 }
 
 void GraphReader::read_initializers(const file::GraphProto& graph, ScriptBlock& block) {
-  for (const file::TensorProto& tensor : graph.initializer()) {
-    const bool inner = &graph != &model_.graph();
-    const State::Kind kind = inner ? State::Kind::constant : roles_.of(tensor);
-    bind(tensor.name(), constant(block, tensor_item(tensor, kind)));
-  }
+  const bool inner = &graph != &model_.graph();
+  for (const bool computed : {false, true})  // copies behind what they are copies of
+    for (const file::TensorProto& tensor : graph.initializer()) {
+      if ((!inner && roles_.is_computed(tensor.name())) != computed) continue;
+      const State::Kind kind = inner ? State::Kind::constant : roles_.of(tensor);
+      const Item item = tensor_item(tensor, kind);
+      if (computed && bind_transposed(tensor.name(), item, block)) continue;
+      bind(tensor.name(), constant(block, item));
+      const auto* index = std::get_if<ScriptTensorIndex>(&item.value);
+      if (!computed && kind == State::Kind::parameter && index != nullptr)
+        matrices_.emplace_back(find(tensor.name()), index->index);
+    }
   for (const file::SparseTensorProto& sparse : graph.sparse_initializer())
     bind(sparse.values().name(), constant(block, sparse_item(sparse)));
 }

@@ -41,6 +41,9 @@ class GraphReader {
 
   void read_inputs();
   void read_initializers(const file::GraphProto& graph, ScriptBlock& block);
+  // Exporters write a weight that two layers share, and one of them turned, as a matrix of its own,
+  // which a training would move away from the other. Whether the initializer is one.
+  bool bind_transposed(const std::string& name, const Item& item, ScriptBlock& block);
   Item tensor_item(const file::TensorProto& tensor, State::Kind kind);
   Item sparse_item(const file::SparseTensorProto& tensor);
   Item attribute_item(const file::AttributeProto& attribute);
@@ -71,7 +74,8 @@ class GraphReader {
   std::vector<Scope> scopes_;
   std::unordered_map<std::string, const file::FunctionProto*> functions_;
   Roles roles_;
-  std::map<std::string, std::string> symbols_;  // by dim_param
+  std::vector<std::pair<ScriptId, int32_t>> matrices_;  // parameters, and places in the program
+  std::map<std::string, std::string> symbols_;          // by dim_param
 };
 
 }  // namespace hg::convert::onnx

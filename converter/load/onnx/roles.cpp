@@ -57,6 +57,7 @@ void Roles::read_uses(const file::GraphProto& graph) {
         settings_[node.input(i)] =
             op == "BatchNormalization" ? State::Kind::buffer : State::Kind::constant;
       if (is_weight(op, i)) weights_.insert(node.input(i));
+      if (op == "InstanceNormalization") instance_norms_.insert(node.input(i));
     }
     if (op == "MatMul" && node.output_size() > 0) products.insert(node.output(0));
     if (op == "Add" && node.input_size() == 2)  // a bias
@@ -71,13 +72,20 @@ State::Kind Roles::of(const file::TensorProto& tensor) const {
   const std::string& name = tensor.name();
   if (const auto said = said_.find(name); said != said_.end()) return said->second;
   if (const auto setting = settings_.find(name); setting != settings_.end()) return setting->second;
+  // group_norm is exported as instance_norm of ones and zeros, and factors behind it.
+  if (is_computed(name) && instance_norms_.contains(name)) return State::Kind::constant;
   const auto& sizes = tensor.dims();
   if (std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size > 1; }))
     return State::Kind::parameter;
-  // The exporter that follows a trace names only what it folded itself with a "::".
-  if (names_states_ && name.find("::") == std::string::npos) return State::Kind::parameter;
+  if (names_states_ && !is_computed(name)) return State::Kind::parameter;
   const bool weight = tensor.dims_size() > 0 && weights_.contains(name);
   return weight ? State::Kind::parameter : State::Kind::constant;
+}
+
+bool Roles::is_computed(const std::string& name) const {
+  // The exporter that follows a trace names only what it folded itself with a "::".
+  if (names_states_) return name.find("::") != std::string::npos;
+  return !said_.empty() && !said_.contains(name);
 }
 
 }  // namespace hg::convert::onnx

@@ -17,6 +17,8 @@ class Roles {
 
   // Of a float initializer of the main graph.
   State::Kind of(const file::TensorProto& tensor) const;
+  // Whether an exporter computed the initializer from others, of which it may be a copy.
+  bool is_computed(const std::string& name) const;
 
  private:
   void read_uses(const file::GraphProto& graph);
@@ -24,6 +26,7 @@ class Roles {
   std::unordered_map<std::string, State::Kind> said_;      // by torch.onnx.export
   std::unordered_map<std::string, State::Kind> settings_;  // by the nodes that take them
   std::unordered_set<std::string> weights_;                // of layers
+  std::unordered_set<std::string> instance_norms_;         // inputs of them
   bool names_states_ = false;  // the initializers of a state_dict have its names
 };
 

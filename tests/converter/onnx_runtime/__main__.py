@@ -57,7 +57,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("bin", type=pathlib.Path)
     parser.add_argument("work", type=pathlib.Path)
-    parser.add_argument("--count", type=int, default=150)
+    parser.add_argument("--count", type=int, default=240)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--symbolic", action="store_true", help="all sizes of the inputs stay open")

@@ -262,7 +262,7 @@ def shaped(rng):
     if op == "Tile":
         return standard(op, [open_(x), either(rng, rng.integers(0, 4, x.ndim).astype(np.int64))], rng.integers(7, 23))
     if op == "Transpose":
-        return standard(op, [open_(x)], rng.integers(7, 23), perm=rng.permutation(x.ndim).tolist() if flag(rng) else None)
+        return standard(op, [open_(x)], rng.integers(7, 23), perm=rng.permutation(x.ndim).tolist() if x.ndim and flag(rng) else None)
     if op == "Shape":
         late = flag(rng)
         return standard(op, [open_(x)], rng.integers(15, 23) if late else rng.integers(7, 15),

@@ -50,13 +50,19 @@ def save_exported(module, inputs, path):
     torch.export.save(torch.export.export(module, tuple(inputs)), path)
 
 
+def folds_apart(module):
+    """Whether an exporter that folds makes one weight of several, or another of one."""
+    return any(isinstance(m, (torch.nn.RNNBase, torch.nn.modules.batchnorm._BatchNorm, models.Einsum)) for m in module.modules())
+
+
 def save_onnx(module, inputs, path):
-    torch.onnx.export(module, tuple(inputs), path, dynamo=False, training=torch.onnx.TrainingMode.PRESERVE,
-                      do_constant_folding=False, opset_version=17)
+    plain = folds_apart(module)
+    mode = torch.onnx.TrainingMode.PRESERVE if plain else torch.onnx.TrainingMode.EVAL
+    torch.onnx.export(module, tuple(inputs), path, dynamo=False, training=mode, do_constant_folding=not plain, opset_version=17)
 
 
 def save_dynamo(module, inputs, path):
-    torch.onnx.export(module, tuple(inputs), path, dynamo=True, external_data=False, verbose=False, optimize=False)
+    torch.onnx.export(module, tuple(inputs), path, dynamo=True, external_data=False, verbose=False, optimize=not folds_apart(module))
 
 
 FORMATS = {"pt": save_torchscript, "pt2": save_exported}
@@ -156,6 +162,8 @@ def check(given, library, module, inputs, kind, folder):
 
 def difference(old, new, before, after):
     seen = set()
+    # A gradient that cancels, as of a bias before a norm, is rounding of the others'.
+    rounding = 1e-5 * max(numpy.abs(after[name] - before[name]).max(initial=0) for name in before)
     for name, (kind, trained, value) in old.items():
         theirs, form = partner(name, value, before)
         if theirs is None:
@@ -172,7 +180,7 @@ def difference(old, new, before, after):
         want = form(after[theirs] - before[theirs]).reshape(-1)
         got = (new[name][2] - value).reshape(-1)
         least = 3e-7 * max(1, numpy.abs(value).max(initial=0))  # of the subtraction
-        if numpy.abs(got - want).max(initial=0) > TOLERANCE * numpy.abs(want).max(initial=0) + 2 * least:
+        if numpy.abs(got - want).max(initial=0) > TOLERANCE * numpy.abs(want).max(initial=0) + 2 * least + rounding:
             return f"'{name}' moves by another amount: off by {numpy.abs(got - want).max():.3g} of {numpy.abs(want).max():.3g}"
     missing = [name for name in before if name not in seen and numpy.abs(after[name] - before[name]).max(initial=0) > 0]
     return f"there is no parameter for {', '.join(missing)}" if missing else ""
@@ -183,7 +191,7 @@ def main():
     parser.add_argument("bin", type=pathlib.Path)
     parser.add_argument("library", type=pathlib.Path)
     parser.add_argument("work", type=pathlib.Path)
-    parser.add_argument("--count", type=int, default=12)
+    parser.add_argument("--count", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--formats", default="")
     given = parser.parse_args()
