@@ -221,7 +221,7 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
     leaves, _ = flatten((args, kwargs))
     tensors = [each for each in leaves if isinstance(each, torch.Tensor)]
     names = _argument_names(module, args, kwargs)
-    shapes, symbols = _dynamic_shapes(torch, names, args, kwargs, dynamic)
+    shapes, symbols = _dynamic_shapes(torch, module, names, args, kwargs, dynamic)
     args, kwargs = _exportable(torch, args, kwargs, shapes, symbols)
     given = [each for each in flatten((args, kwargs))[0] if isinstance(each, torch.Tensor)]
     before = [each.clone() for each in given]
@@ -253,20 +253,23 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
     return model
 
 
-def _argument_names(module, args, kwargs):
+def _parameters(module):
     import inspect
 
     try:
-        parameters = list(inspect.signature(module.forward).parameters.values())
+        return list(inspect.signature(module.forward).parameters.values())
     except (TypeError, ValueError):
-        parameters = []
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return []
+
+
+def _argument_names(module, args, kwargs):
+    names = [p.name for p in _parameters(module) if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     while len(names) < len(args):
         names.append(None)
     return names[: len(args)] + list(kwargs)
 
 
-def _dynamic_shapes(torch, names, args, kwargs, dynamic):
+def _dynamic_shapes(torch, module, names, args, kwargs, dynamic):
     """(what torch.export takes, {argument's place: {dim: symbol}})."""
     values = [*args, *kwargs.values()]
     if dynamic is None or dynamic is False:
@@ -293,9 +296,28 @@ def _dynamic_shapes(torch, names, args, kwargs, dynamic):
             if not 0 <= d < value.dim():
                 raise ValueError(f"dynamic names dim {d} of input {names[i] or i}, which has {value.dim()}")
         entries.append({d: _dim(torch, dims, s) for d, s in found.items()} or None)
-    if kwargs or all(names):
-        return dict(zip(names, entries)), symbols
-    return tuple(entries), symbols
+    return _as_forward_has_them(module, names, entries, len(args)), symbols
+
+
+def _as_forward_has_them(module, names, entries, places):
+    """What torch.export takes for each parameter of forward: those of *args and **kwargs together."""
+    found, left = {}, dict(zip(names[places:], entries[places:]))
+    in_order = iter(entries[:places])
+    for p in _parameters(module):
+        if p.kind == p.VAR_POSITIONAL:
+            rest = tuple(in_order)
+            if rest:
+                found[p.name] = rest
+        elif p.kind == p.VAR_KEYWORD:
+            if left:
+                found[p.name] = left
+        elif p.name in left:
+            found[p.name] = left.pop(p.name)
+        elif p.kind != p.KEYWORD_ONLY:
+            for entry in in_order:
+                found[p.name] = entry
+                break
+    return found
 
 
 def _dim(torch, dims, name):
@@ -374,7 +396,7 @@ def _check(torch, module, model, args, kwargs, tensors, symbols):
         inputs = [each for each in flatten(given)[0] if isinstance(each, torch.Tensor)]
         with torch.no_grad():
             ours = model.session(threads=0)(*inputs)
-        ours = flatten(ours)[0]
+        ours = [_core.share(each, "torch") for each in flatten(ours)[0]]  # numpy's where there is no input
         outputs = [_compare(torch, name.name, a, b) for name, a, b in zip(model.outputs, first, ours)]
         report.checks.append({"sizes": sizes, "outputs": outputs})
         for each in outputs:

@@ -25,7 +25,7 @@ class Kernel(_core.KernelBase):
                     from .torch._kernel import apply
 
                     return apply(self, named, shape)
-        return self.call_(named, out, shape)
+        return _core.kernel_call(self, named, out, shape)
 
     def _named(self, args, kwargs):
         names = self.parameters
@@ -48,7 +48,7 @@ class Kernel(_core.KernelBase):
         names = list(wrt) if wrt is not None else self.parameters
         if output_gradients is not None and not isinstance(output_gradients, (list, tuple)):
             output_gradients = [output_gradients]
-        found = self.gradients_(named, names, output_gradients, shape)
+        found = _core.kernel_gradients(self, named, names, output_gradients, shape)
         return dict(zip(names, found))
 
     def __reduce__(self):

@@ -86,7 +86,7 @@ class Embedding(torch.nn.Embedding):
     def forward(self, input):
         if self.max_norm is not None or self.scale_grad_by_freq or self.sparse:
             raise UnsupportedError("Embedding: max_norm, scale_grad_by_freq and sparse are not supported")
-        return ops.embedding(self.weight, input, **({} if self.padding_idx is None else {"padding_idx": self.padding_idx}))
+        return ops.embedding(self.weight, input.long(), **({} if self.padding_idx is None else {"padding_idx": self.padding_idx}))
 
 
 class Dropout(torch.nn.Dropout):
@@ -115,8 +115,7 @@ class MaxPool2d(torch.nn.MaxPool2d):
 
 class ReLU(torch.nn.ReLU):
     def forward(self, input):
-        y = ops.relu(input)
-        return input.copy_(y) if self.inplace else y
+        return _given(self, input, ops.relu(_kept(self, input)))
 
 
 class Sigmoid(torch.nn.Sigmoid):
@@ -131,8 +130,7 @@ class Tanh(torch.nn.Tanh):
 
 class SiLU(torch.nn.SiLU):
     def forward(self, input):
-        y = ops.silu(input)
-        return input.copy_(y) if self.inplace else y
+        return _given(self, input, ops.silu(_kept(self, input)))
 
 
 class GELU(torch.nn.GELU):
@@ -142,8 +140,7 @@ class GELU(torch.nn.GELU):
 
 class LeakyReLU(torch.nn.LeakyReLU):
     def forward(self, input):
-        y = ops.leaky_relu(input, negative_slope=self.negative_slope)
-        return input.copy_(y) if self.inplace else y
+        return _given(self, input, ops.leaky_relu(_kept(self, input), negative_slope=self.negative_slope))
 
 
 class Softmax(torch.nn.Softmax):
@@ -176,6 +173,15 @@ class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
     def forward(self, input, target):
         return ops.cross_entropy(input, target, self.weight, ignore_index=self.ignore_index,
                                  label_smoothing=self.label_smoothing, reduction=self.reduction)  # fmt: skip
+
+
+def _kept(layer, input):
+    """What an op may read again in its backward pass, whatever becomes of the input."""
+    return input.clone() if layer.inplace else input
+
+
+def _given(layer, input, y):
+    return input.copy_(y) if layer.inplace else y
 
 
 def _same_shape(layer, input, target):

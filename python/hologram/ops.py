@@ -107,7 +107,7 @@ def _call(name, tensors, attributes, out):
             from .torch._ops import call_with_gradient
 
             return call_with_gradient(name, tensors, attributes, out)
-    return _executor().call(name, tensors, attributes, out)
+    return _core.eager_call(_executor(), name, tensors, attributes, out)
 
 
 def _grad_enabled():

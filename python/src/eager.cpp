@@ -285,8 +285,6 @@ void bind_tensors(nb::module_& m) {
 void bind_eager(nb::module_& m) {
   nb::class_<LockedExecutor>(m, "ExecutorBase")
       .def(nb::init<const std::string&, int, uint64_t, const std::string&>())
-      .def("call", &LockedExecutor::call, nb::arg("op"), nb::arg("inputs"), nb::arg("attrs"),
-           nb::arg("out").none())
       .def("close_", &LockedExecutor::close)
       .def("seed_", &LockedExecutor::seed)
       .def("device_", &LockedExecutor::device)
@@ -295,6 +293,9 @@ void bind_eager(nb::module_& m) {
       .def("gpu_name_",
            [](const LockedExecutor& e) { return e.gpu() ? e.gpu().info().name : std::string(); })
       .def("to_vulkan_", to_vulkan);
+  // A function, not a method: torch.compile loses the object of methods that are not Python's.
+  m.def("eager_call", &LockedExecutor::call, nb::arg("executor"), nb::arg("op"), nb::arg("inputs"),
+        nb::arg("attrs"), nb::arg("out").none());
   // Of each op (name, signature, inputs, attributes, outputs).
   m.def("op_table", [] {
     nb::list rows;

@@ -166,10 +166,6 @@ void bind_kernels(nb::module_& m) {
   nb::class_<LockedKernel>(m, "KernelBase")
       .def(nb::init<const std::string&, const std::string&, bool, const std::string&,
                     const nb::dict&>())
-      .def("call_", &LockedKernel::call, nb::arg("named"), nb::arg("out").none(),
-           nb::arg("shape").none())
-      .def("gradients_", &LockedKernel::gradients, nb::arg("named"), nb::arg("parameters"),
-           nb::arg("output_gradients").none(), nb::arg("shape").none())
       .def_prop_ro("name", [](const LockedKernel& k) { return k.kernel_of().name(); })
       .def_prop_ro(
           "parameters", [](const LockedKernel& k) { return k.kernel_of().parameters(); },
@@ -177,6 +173,11 @@ void bind_kernels(nb::module_& m) {
       .def_prop_ro("outputs", [](const LockedKernel& k) { return k.kernel_of().outputs(); })
       .def_prop_ro("sessions_made",
                    [](const LockedKernel& k) { return k.kernel_of().sessions_made(); });
+  // Functions, not methods: torch.compile loses the object of methods that are not Python's.
+  m.def("kernel_call", &LockedKernel::call, nb::arg("kernel"), nb::arg("named"),
+        nb::arg("out").none(), nb::arg("shape").none());
+  m.def("kernel_gradients", &LockedKernel::gradients, nb::arg("kernel"), nb::arg("named"),
+        nb::arg("parameters"), nb::arg("output_gradients").none(), nb::arg("shape").none());
 }
 
 }  // namespace hg::python

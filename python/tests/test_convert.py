@@ -133,6 +133,30 @@ def test_files(tmp_path):
         hg.convert(tmp_path / "bad.pt2")
 
 
+class Many(torch.nn.Module):
+    def forward(self, first, *rest, scale=None, **others):
+        y = torch.cat([first, *rest]) * (1 if scale is None else scale)
+        return y + sum(others.values()) if others else y
+
+
+def test_arguments_that_forward_does_not_name():
+    a, b, s = torch.randn(3, 5), torch.randn(4, 5), torch.tensor(2.0)
+    model = hg.convert(Many(), (a, b), dynamic=[["n", None], ["m", None]])
+    c, d = torch.randn(7, 5), torch.randn(2, 5)
+    torch.testing.assert_close(model(c, d), torch.cat([c, d]))
+    model = hg.convert(Many(), (a, b), example_kwargs={"scale": s, "shift": s}, dynamic={0: {0: "n"}})
+    torch.testing.assert_close(model(c, b, s, s), torch.cat([c, b]) * 2 + 2)
+
+
+def test_no_inputs():
+    class Nothing(torch.nn.Module):
+        def forward(self):
+            return torch.arange(3) * 2
+
+    model = hg.convert(Nothing(), ())
+    assert model.report.ok and model().tolist() == [0, 2, 4]
+
+
 def test_torch_script_needs_hg_convert(tmp_path, monkeypatch):
     net = Net().eval()
     x = torch.randn(4, 8)
@@ -252,6 +276,25 @@ def test_explain_lists_what_runs_eagerly():
     assert "airy_ai" in str(found)
     x = torch.randn(3)
     torch.testing.assert_close(torch.compile(half, backend="hologram")(x), half(x))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_what_runs_here_breaks_the_graphs_of_others(backend):
+    import hologram.nn
+
+    kernel = hg.kernel("k", "a*x*x")
+    net = torch.nn.Sequential(hologram.nn.Linear(5, 8), hologram.nn.ReLU(), torch.nn.Linear(8, 2))
+    wrapped = hg.torch.wrap(hg.convert(torch.nn.Linear(2, 2), torch.randn(3, 2)))
+
+    def run(x):
+        return kernel(2.0, wrapped(net(x))) + hg.ops.relu(x[:, :2])
+
+    x = torch.randn(3, 5)
+    torch.testing.assert_close(torch.compile(run, backend=backend)(x), run(x))
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    torch.compile(run, backend=backend)(a).sum().backward()
+    run(b).sum().backward()
+    torch.testing.assert_close(a.grad, b.grad)
 
 
 def test_graph_breaks():

@@ -118,3 +118,23 @@ def test_a_network_of_both_kinds_trains():
 def test_what_is_not_supported_says_so():
     with pytest.raises(hg.UnsupportedError, match="padding_mode"):
         hg.nn.Conv2d(1, 1, 3, padding_mode="reflect", padding=1)(torch.ones(1, 1, 4, 4))
+
+
+@pytest.mark.parametrize("name, args", [("ReLU", ()), ("SiLU", ()), ("LeakyReLU", (0.2,))])
+def test_in_place_in_training(name, args):
+    x = torch.randn(3, 4)
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    given, wanted = a * 1, b * 1
+    y = getattr(hg.nn, name)(*args, inplace=True)(given)
+    want = getattr(torch.nn, name)(*args, inplace=True)(wanted)
+    (y * 2).sum().backward()
+    (want * 2).sum().backward()
+    torch.testing.assert_close(given.detach(), wanted.detach())
+    torch.testing.assert_close(a.grad, b.grad)
+    with pytest.raises(RuntimeError, match="leaf"):
+        getattr(hg.nn, name)(*args, inplace=True)(x.clone().requires_grad_())
+
+
+def test_embedding_of_short_indices():
+    layer = hg.nn.Embedding(5, 3)
+    assert torch.equal(layer(torch.tensor([1, 4], dtype=torch.int32)), layer.weight[[1, 4]])

@@ -4,6 +4,8 @@
 import torch
 from torch.autograd.function import once_differentiable
 
+from .. import _core
+
 
 class _Call(torch.autograd.Function):
     @staticmethod
@@ -12,7 +14,7 @@ class _Call(torch.autograd.Function):
         ctx.others = {name: value for name, value in named.items() if name not in names}
         ctx.order = list(named)
         ctx.save_for_backward(*tensors)
-        return kernel.call_(named, None, shape)
+        return _core.kernel_call(kernel, named, None, shape)
 
     @staticmethod
     @once_differentiable
@@ -21,7 +23,7 @@ class _Call(torch.autograd.Function):
         given.update(ctx.others)
         named = {name: given[name] for name in ctx.order}
         wanted = [name for name, needed in zip(ctx.names, ctx.needs_input_grad[4:]) if needed]
-        found = dict(zip(wanted, ctx.kernel.gradients_(named, wanted, list(gradients), ctx.shape)))
+        found = dict(zip(wanted, _core.kernel_gradients(ctx.kernel, named, wanted, list(gradients), ctx.shape)))
         return (None, None, None, None, *(found.get(name) for name in ctx.names))
 
 

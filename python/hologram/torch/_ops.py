@@ -16,7 +16,7 @@ class _Call(torch.autograd.Function):
         values = list(inputs)
         for place, tensor in zip(places, tensors):
             values[place] = tensor.detach()
-        results = _executor().call(name, values, attributes, None)
+        results = _core.eager_call(_executor(), name, values, attributes, None)
         ctx.mark_non_differentiable(
             *(r for r in (results if isinstance(results, tuple) else (results,)) if not r.is_floating_point())
         )

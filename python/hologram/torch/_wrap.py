@@ -108,6 +108,7 @@ class Wrapped(torch.nn.Module):
         """What one should know: layers that training mode could not change."""
         return list(self._half().notes)
 
+    @torch.compiler.disable
     def forward(self, *args, **kwargs):
         model = self._model
         leaves, _ = flatten(args)
