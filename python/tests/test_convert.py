@@ -134,9 +134,11 @@ def test_files(tmp_path):
 
 
 class Many(torch.nn.Module):
-    def forward(self, first, *rest, scale=None, **others):
-        y = torch.cat([first, *rest]) * (1 if scale is None else scale)
-        return y + sum(others.values()) if others else y
+    def forward(self, first, *rest, scale=1, **others):
+        y = torch.cat([first, *rest]) * scale
+        for other in others.values():
+            y = y + other
+        return y
 
 
 def test_arguments_that_forward_does_not_name():
@@ -144,8 +146,10 @@ def test_arguments_that_forward_does_not_name():
     model = hg.convert(Many(), (a, b), dynamic=[["n", None], ["m", None]])
     c, d = torch.randn(7, 5), torch.randn(2, 5)
     torch.testing.assert_close(model(c, d), torch.cat([c, d]))
-    model = hg.convert(Many(), (a, b), example_kwargs={"scale": s, "shift": s}, dynamic={0: {0: "n"}})
-    torch.testing.assert_close(model(c, b, s, s), torch.cat([c, b]) * 2 + 2)
+    model = hg.convert(Many(), (a, b), example_kwargs={"scale": s}, dynamic={0: {0: "n"}})
+    torch.testing.assert_close(model(c, b, s), torch.cat([c, b]) * 2)
+    model = hg.convert(Many(), (a, b), example_kwargs={"scale": s, "shift": s})
+    torch.testing.assert_close(model(a, b, s, s), torch.cat([a, b]) * 2 + 2)
 
 
 def test_no_inputs():
