@@ -171,6 +171,12 @@ Operand product(Operand a, Operand b, const Labels& needed) {
   return {reshape(y, full), order};
 }
 
+// Of a list of one.
+TensorRef one_operand(Call& call) {
+  const auto& list = std::get<std::shared_ptr<List>>(call.find("tensors")->value);
+  return std::get<TensorRef>(list->items.at(0).value);
+}
+
 void run(Call& call) {
   std::string equation = call.string("equation");
   const std::vector<Value> tensors = call.tensors("tensors");
@@ -225,8 +231,11 @@ void run(Call& call) {
     for (size_t j = i + 1; j < operands.size(); ++j) append(needed, operands[j].labels);
     result = product(std::move(result), operands[i], needed);
   }
+  const bool sums = result.labels.size() != output.size();
   result = summed(result, [&](int i) { return !contains(output, result.labels[i]); });
-  call.returns(permuted(result, output));
+  const TensorRef y = call.make_tensor(permuted(result, output));
+  if (operands.size() == 1 && !sums) call.may_share(y, one_operand(call));
+  call.returns(std::vector<Item>{Item(y)});
 }
 
 constexpr Row kRows[] = {{"aten::einsum", run, OnComplex::product}};

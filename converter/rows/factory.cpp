@@ -323,9 +323,13 @@ void as_tensor(Call& call) {
 void converted(Call& call, DType dtype, bool copies) {
   const TensorRef self = call.ref("self");
   const Value x = call.read(self);
-  if (!copies && dtype == x.dtype() && !self->is_number())
+  if (copies || dtype != x.dtype() || self->is_number()) return call.returns(cast(x, dtype));
+  constexpr int64_t kPreserve = 1;  // c10::MemoryFormat
+  if (call.number("memory_format", kPreserve) == kPreserve)
     return call.returns(std::vector<Item>{Item(self)});
-  call.returns(cast(x, dtype));
+  const TensorRef copy = call.make_tensor(x);  // itself where it lies so
+  call.may_share(copy, self);
+  call.returns(std::vector<Item>{Item(copy)});
 }
 
 void to(Call& call) {

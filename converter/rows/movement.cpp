@@ -86,9 +86,12 @@ void ravel(Call& call) {
 }
 
 void contiguous(Call& call) {
-  if (call.integer("memory_format", 0) != Dim(0))
-    return call.returns(call.graph().call("contiguous", {call.tensor("self")}));
   const TensorRef self = call.ref("self");
+  if (call.integer("memory_format", 0) != Dim(0)) {  // itself where it lies so
+    const TensorRef copy = call.make_tensor(call.graph().call("contiguous", {call.tensor("self")}));
+    call.may_share(copy, self);
+    return call.returns(std::vector<Item>{Item(copy)});
+  }
   const auto layout = call.layout(self);
   const auto shares = layout ? is_row_major(*layout, shape_of(call)) : std::nullopt;
   if (shares == true) return call.returns(std::vector<Item>{Item(self)});

@@ -227,6 +227,25 @@ class ReshapesOfAnotherMemoryFormat(nn.Module):
         return y, z
 
 
+@case("f32[n,3,4,5]", exit=3, words="decide whether the two share memory")
+class PerhapsInAnotherMemoryFormat(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        z = y.to(memory_format=torch.channels_last)
+        w = y.contiguous(memory_format=torch.channels_last)
+        y[:, 1] = 7
+        return z, w
+
+
+@case(exit=3, words="decide whether the two share memory")
+class EinsumThatPermutes(nn.Module):
+    def forward(self, x: T):
+        y = x.clone()
+        z = torch.einsum("ij->ji", y)
+        z.add_(1)
+        return y, z, torch.einsum("ij->j", y)
+
+
 @case("f32[n,4,3]")
 class StridesOfWhatIsComputed(nn.Module):
     def forward(self, x: T):
