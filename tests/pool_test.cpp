@@ -46,11 +46,11 @@ Model mixing() {
   return model_of(std::move(g));
 }
 
-// A while loop of `rounds`, for runs that last.
+// A while loop of `rounds`: runs that last until they are stopped.
 Model slow() {
   Graph g;
   const Value x = g.input("x", f32, {"n", 256});
-  const Value rounds = g.scalar(int64_t{20000}, i64);
+  const Value rounds = g.input("rounds", i64, {});
   const std::vector<Value> out = while_loop(
       std::vector<Value>{rounds, x}, {},
       [](Graph& body, std::span<const Value> v) -> std::vector<Value> {
@@ -235,16 +235,17 @@ class Busy : public testing::Test {
     auto made = Pool::create(slow(), options);
     ASSERT_TRUE(made.ok()) << made.status().message();
     pool_ = std::make_unique<Pool>(*std::move(made));
-    first_ = std::thread([this] { first_status_ = send({.stop = stop_.get_token()}); });
+    first_ = std::thread([this] { first_status_ = send({.stop = stop_.get_token()}, kEndless); });
     while (pool_->statistics().running == 0) std::this_thread::yield();
   }
   void TearDown() override {
     stop_.request_stop();
     if (first_.joinable()) first_.join();
   }
-  Status send(Pool::Request request) {
+  static constexpr int64_t kEndless = int64_t{1} << 60;
+  Status send(Pool::Request request, int64_t rounds = 1) {
     const std::vector<float> x(256, 0.5f);
-    request.inputs = {view(x, {1, 256})};
+    request.inputs = {view(x, {1, 256}), view(std::span<const int64_t>(&rounds, 1), {})};
     return pool_->run(std::move(request)).status();
   }
   void wait_for(int64_t waiting) {

@@ -20,7 +20,7 @@ constexpr int64_t kMostPacked = 262144;  // weights that a run packs as a whole,
 struct Phase {
   ConvShape s;                      // of these pixels alone
   ConvShape::Spatial first_y = {};  // of y; the next ones are a stride further
-  std::vector<int64_t> taps = {};   // elements of the whole kernel
+  int64_t first_tap = 0;            // in `taps`
   int64_t depth = 0;                // k
   int64_t images = 1, pixels = 0;   // of a product
   int64_t packed_at = 0;
@@ -30,6 +30,7 @@ struct ConvColumns {
   ConvShape s;
   const GemmTable* table = nullptr;
   std::vector<Phase> phases;
+  std::vector<int64_t> taps;      // of the phases: elements of the whole kernel
   const float* packed = nullptr;  // [phases][blocks of rows][depth, rows]
   int64_t blocks = 0;             // of rows
   // The workspace: panels of the patches, products [o, columns], and packed weights of this run.
@@ -60,9 +61,10 @@ bool accepts(const PrepareContext& c) {
   return true;
 }
 
-// The phase that begins at pixel `first` of y: input = (output + padding - k) / stride.
-Phase phase_of(const ConvShape& s, const ConvShape::Spatial& first) {
-  Phase phase = {.s = s, .first_y = first};
+// The phase that begins at pixel `first` of y: input = (output + padding - k) / stride. Its kernel
+// elements are added to `taps`.
+Phase phase_of(const ConvShape& s, const ConvShape::Spatial& first, std::vector<int64_t>& taps) {
+  Phase phase = {.s = s, .first_y = first, .first_tap = int64_t(taps.size())};
   ConvShape::Spatial first_k = {};
   for (size_t d = 0; d < 3; ++d) {
     const int64_t stride = phase_step(s, d);
@@ -76,7 +78,7 @@ Phase phase_of(const ConvShape& s, const ConvShape::Spatial& first) {
   for (int64_t z = first_k[0]; z < s.kernel[0]; z += phase_step(s, 0))
     for (int64_t y = first_k[1]; y < s.kernel[1]; y += phase_step(s, 1))
       for (int64_t x = first_k[2]; x < s.kernel[2]; x += phase_step(s, 2))
-        phase.taps.push_back((z * s.kernel[1] + y) * s.kernel[2] + x);
+        taps.push_back((z * s.kernel[1] + y) * s.kernel[2] + x);
   phase.depth = s.c * phase.s.kernel_size();
   phase.images = std::clamp<int64_t>(kColumns / std::max<int64_t>(1, phase.s.out_size()), 1, s.n);
   phase.pixels = phase.images > 1 ? phase.s.out_size() : std::min(kColumns, phase.s.out_size());
@@ -99,7 +101,7 @@ void pack_blocks(const ConvColumns& g, const Phase& phase, const float* weight, 
       const int64_t tap = k % taps;
       count = std::min(taps - tap, k0 + piece - k);
       const float* from = weight + k / taps * channel_step + first * row_step;
-      const int64_t* tap_at = phase.taps.data() + tap;
+      const int64_t* tap_at = g.taps.data() + phase.first_tap + tap;
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t i = 0; i < count; ++i) at[i * rows + r] = from[r * row_step + tap_at[i]];
     }
@@ -116,7 +118,7 @@ Status prepare(PrepareContext& c) {
   for (int64_t z = 0; z < std::min(step[0], s.out[0]); ++z)
     for (int64_t y = 0; y < std::min(step[1], s.out[1]); ++y)
       for (int64_t x = 0; x < std::min(step[2], s.out[2]); ++x) {
-        g.phases.push_back(phase_of(s, {z, y, x}));
+        g.phases.push_back(phase_of(s, {z, y, x}, g.taps));
         Phase& phase = g.phases.back();
         phase.packed_at = s.o * all_depths;
         all_depths += phase.depth;
