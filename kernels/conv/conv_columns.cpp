@@ -4,6 +4,7 @@
 // and, transposed with steps, those of one phase. A phase is the pixels of y of equal remainder
 // modulo the stride; the same kernel elements meet all of them, with steps of one.
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "kernels/blocking.h"
@@ -169,7 +170,7 @@ void multiply(const RunContext& c, const ConvColumns& g, const Phase& phase, con
   const float* x = c.in(0).as<float>();
   const float* weight = c.in(1).as<float>();
   const int64_t nr = table.nr, columns = part.columns(), depth = phase.depth;
-  if (depth == 0) std::fill_n(products, g.s.o * columns, 0.0f);
+  if (depth == 0) std::memset(products, 0, static_cast<size_t>(g.s.o * columns) * sizeof(float));
   for (int64_t k0 = 0; k0 < depth; k0 += kDepthPiece) {
     const int64_t piece = std::min(kDepthPiece, depth - k0);
     const float* images = x + part.image * g.s.c * g.s.in_size();
