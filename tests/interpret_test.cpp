@@ -328,6 +328,9 @@ TEST(Interpret, WhatSizesMustBeIsAGuard) {
   EXPECT_EQ(guards_of("%y:Tensor = aten::select.int(self=%x, dim=1, index=2)"), Texts{});
   EXPECT_EQ(guards_of("%y:Tensor = aten::narrow(self=%x, dim=0, start=1, length=3)"),
             Texts{"4 <= n, because of narrow"});
+  EXPECT_EQ(guards_of("%w:Tensor = aten::unfold(self=%x, dimension=0, size=3, step=2)\n"
+                      "%y:Tensor = aten::relu(self=%x)"),
+            Texts{"3 <= n, because of unfold"});
   EXPECT_EQ(guards_of("%y:Tensor = aten::slice.Tensor(self=%x, dim=0, start=1, end=none, step=1)"),
             Texts{"1 <= n, because of a slice that would be cut off"});
   EXPECT_EQ(guards_of("%y:Tensor = aten::slice.Tensor(self=%x, dim=0, start=none, end=7, step=1)"),
