@@ -27,9 +27,7 @@ Status Array::make_writable() {
   });
 }
 
-Status Array::to_device(const Gpu& gpu) const {
-  return or_no_memory([&]() -> Status { return to_device(std::span(this, 1), gpu); });
-}
+Status Array::to_device(const Gpu& gpu) const { return to_device(std::span(this, 1), gpu); }
 
 Status Array::to_device(std::span<const Array> arrays, const Gpu& gpu) {
   return or_no_memory([&]() -> Status {

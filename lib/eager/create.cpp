@@ -30,9 +30,7 @@ Result<Array> zeros(const Sizes& shape, DType dtype) {
   });
 }
 
-Result<Array> ones(const Sizes& shape, DType dtype) {
-  return or_no_memory([&]() -> Result<Array> { return full(shape, 1, dtype); });
-}
+Result<Array> ones(const Sizes& shape, DType dtype) { return full(shape, 1, dtype); }
 
 Result<Array> full(const Sizes& shape, double value, DType dtype) {
   return or_no_memory([&]() -> Result<Array> {

@@ -64,11 +64,9 @@ Status ExecutorBase::run(std::string_view op, std::span<const Operand> inputs,
 
 Result<Array> ExecutorBase::one(std::string_view op, std::span<const Operand> inputs,
                                 std::span<const Argument> attrs) {
-  return or_no_memory([&]() -> Result<Array> {
-    Array result;
-    HG_TRY(run(op, inputs, attrs, std::span(&result, 1), false));
-    return result;
-  });
+  Array result;
+  HG_TRY(run(op, inputs, attrs, std::span(&result, 1), false));
+  return result;
 }
 
 Result<std::vector<Array>> ExecutorBase::any(std::string_view op, std::span<const Operand> inputs,
@@ -94,8 +92,7 @@ Result<Array> ExecutorBase::call(std::string_view op, std::span<const Operand> i
 
 Result<std::vector<Array>> ExecutorBase::calls(std::string_view op, std::span<const Operand> inputs,
                                                const NamedAttrs& attrs) {
-  return or_no_memory(
-      [&]() -> Result<std::vector<Array>> { return call_named(op, inputs, attrs, {}); });
+  return call_named(op, inputs, attrs, {});
 }
 
 // Results of their own without `outs`.

@@ -12,6 +12,7 @@
 
 namespace hg {
 
+// Around what takes memory itself: a function that only calls one that stands inside needs none.
 // What `call` returns, a Status or a Result; no_memory() where memory ran out, or where more was
 // asked for than there can be.
 template <class Call>

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "hg/status.h"
+#include "lib/graph/border.h"
 
 namespace hg {
 
@@ -18,16 +19,19 @@ std::string_view word_name(std::span<const std::string_view> names, Word word) {
   return index < names.size() ? names[index] : "invalid";
 }
 
-// Fails with all the names that there are.
+// Fails with all the names that there are. It stands inside of the border for the public functions
+// that only call it.
 template <class Word>
 Result<Word> word_named(std::span<const std::string_view> names, std::string_view what,
                         std::string_view name) {
-  std::string known;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == name) return static_cast<Word>(i);
-    known += str_cat(" ", names[i]);
-  }
-  return invalid_argument("there is no ", what, " '", name, "'; use one of", known);
+  return or_no_memory([&]() -> Result<Word> {
+    std::string known;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (names[i] == name) return static_cast<Word>(i);
+      known += str_cat(" ", names[i]);
+    }
+    return invalid_argument("there is no ", what, " '", name, "'; use one of", known);
+  });
 }
 
 }  // namespace hg

@@ -4,7 +4,6 @@
 
 #include "hg/ops/fft.h"
 #include "hg/ops/special.h"
-#include "lib/graph/border.h"
 #include "lib/graph/word_table.h"
 
 namespace hg {
@@ -27,42 +26,32 @@ constexpr std::string_view kPolynomialKinds[] = {
 
 std::string_view name_of(Reduction word) { return word_name(kReductions, word); }
 Result<Reduction> reduction_named(std::string_view name) {
-  return or_no_memory(
-      [&]() -> Result<Reduction> { return word_named<Reduction>(kReductions, "reduction", name); });
+  return word_named<Reduction>(kReductions, "reduction", name);
 }
 
 std::string_view name_of(PadMode word) { return word_name(kPadModes, word); }
 Result<PadMode> pad_mode_named(std::string_view name) {
-  return or_no_memory(
-      [&]() -> Result<PadMode> { return word_named<PadMode>(kPadModes, "mode of padding", name); });
+  return word_named<PadMode>(kPadModes, "mode of padding", name);
 }
 
 std::string_view name_of(ScatterReduce word) { return word_name(kScatterReduces, word); }
 Result<ScatterReduce> scatter_reduce_named(std::string_view name) {
-  return or_no_memory([&]() -> Result<ScatterReduce> {
-    return word_named<ScatterReduce>(kScatterReduces, "reduction of scatter", name);
-  });
+  return word_named<ScatterReduce>(kScatterReduces, "reduction of scatter", name);
 }
 
 std::string_view name_of(GeluApproximation word) { return word_name(kGeluApproximations, word); }
 Result<GeluApproximation> gelu_approximation_named(std::string_view name) {
-  return or_no_memory([&]() -> Result<GeluApproximation> {
-    return word_named<GeluApproximation>(kGeluApproximations, "approximation of gelu", name);
-  });
+  return word_named<GeluApproximation>(kGeluApproximations, "approximation of gelu", name);
 }
 
 std::string_view name_of(Interpolation word) { return word_name(kInterpolations, word); }
 Result<Interpolation> interpolation_named(std::string_view name) {
-  return or_no_memory([&]() -> Result<Interpolation> {
-    return word_named<Interpolation>(kInterpolations, "interpolation", name);
-  });
+  return word_named<Interpolation>(kInterpolations, "interpolation", name);
 }
 
 std::string_view name_of(GridPadding word) { return word_name(kGridPaddings, word); }
 Result<GridPadding> grid_padding_named(std::string_view name) {
-  return or_no_memory([&]() -> Result<GridPadding> {
-    return word_named<GridPadding>(kGridPaddings, "padding of grid_sample", name);
-  });
+  return word_named<GridPadding>(kGridPaddings, "padding of grid_sample", name);
 }
 
 std::string_view name_of(FftNorm word) { return word_name(kFftNorms, word); }

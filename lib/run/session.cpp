@@ -227,9 +227,7 @@ Status Session::set_output(int index, const Tensor& tensor) {
 
 void Session::forget_tensors() { body_->program->forget_tensors(); }
 
-Status Session::plan() {
-  return or_no_memory([&]() -> Status { return plan({}); });
-}
+Status Session::plan() { return plan({}); }
 
 Status Session::plan(std::span<const std::pair<std::string, int64_t>> dims) {
   return or_no_memory([&]() -> Status {

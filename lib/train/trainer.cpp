@@ -245,7 +245,7 @@ const std::vector<std::string>& Trainer::notes() const { return body_->step.note
 const Session& Trainer::session() const { return *body_->session; }
 
 Status Trainer::plan(std::span<const std::pair<std::string, int64_t>> dims) {
-  return or_no_memory([&]() -> Status { return body_->session->plan(dims); });
+  return body_->session->plan(dims);
 }
 
 // -- The model -----------------------------------------------------------------------------------

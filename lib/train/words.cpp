@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The names of losses, metrics, optimizers and schedules.
 #include "hg/train.h"
-#include "lib/graph/border.h"
 #include "lib/graph/word_table.h"
 
 namespace hg {
@@ -18,28 +17,22 @@ constexpr std::string_view kSchedules[] = {"constant", "step",      "exponential
 
 std::string_view name_of(Loss::Kind kind) { return word_name(kLosses, kind); }
 Result<Loss::Kind> loss_named(std::string_view name) {
-  return or_no_memory(
-      [&]() -> Result<Loss::Kind> { return word_named<Loss::Kind>(kLosses, "loss", name); });
+  return word_named<Loss::Kind>(kLosses, "loss", name);
 }
 
 std::string_view name_of(Metric::Kind kind) { return word_name(kMetrics, kind); }
 Result<Metric::Kind> metric_named(std::string_view name) {
-  return or_no_memory(
-      [&]() -> Result<Metric::Kind> { return word_named<Metric::Kind>(kMetrics, "metric", name); });
+  return word_named<Metric::Kind>(kMetrics, "metric", name);
 }
 
 std::string_view name_of(Optimizer::Kind kind) { return word_name(kOptimizers, kind); }
 Result<Optimizer::Kind> optimizer_named(std::string_view name) {
-  return or_no_memory([&]() -> Result<Optimizer::Kind> {
-    return word_named<Optimizer::Kind>(kOptimizers, "optimizer", name);
-  });
+  return word_named<Optimizer::Kind>(kOptimizers, "optimizer", name);
 }
 
 std::string_view name_of(Schedule::Kind kind) { return word_name(kSchedules, kind); }
 Result<Schedule::Kind> schedule_named(std::string_view name) {
-  return or_no_memory([&]() -> Result<Schedule::Kind> {
-    return word_named<Schedule::Kind>(kSchedules, "schedule", name);
-  });
+  return word_named<Schedule::Kind>(kSchedules, "schedule", name);
 }
 
 }  // namespace hg
