@@ -5,6 +5,7 @@
     python3 tests/nightly/programs --hg-bin build/bin --count 20000 --traced
     python3 tests/nightly/programs --hg-bin build/bin --count 20000 --exported
     python3 tests/nightly/programs --hg-bin build/bin --count 20000 --single
+    python3 tests/nightly/programs --hg-bin build/bin --count 2000 --device vulkan
 
 Every program is scripted, traced at one size with --traced, or exported with --exported, converted with symbolic
 sizes, and run at sizes 0, 1, 2, 3 and 6 with inputs that are small, large, negated and zero. Its verdict:
@@ -38,17 +39,17 @@ except ImportError:
     print("no Python with torch and numpy: the programs are left out")
     sys.exit(77)
 
-import tools
 from apart import judge_apart
 from generate import Program, generate
 from judge import FATAL, MISMATCH, NARROW, REFUSED, USELESS, Verdict
 from shrink import script, shrink
+from tools import Tools
 
 
 def judge_all(seeds: list[str], options: argparse.Namespace, root: Path):
     """Verdicts as they come."""
     programs = [generate(seed, options.traced, options.exported, options.single) for seed in seeds]
-    for index, verdict in judge_apart(programs, root, options.hg_bin, options.jobs):
+    for index, verdict in judge_apart(programs, root, options.tools, options.jobs):
         yield seeds[index], programs[index], verdict
 
 
@@ -86,6 +87,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--traced", action="store_true", help="programs that jit.trace takes, with open sizes")
     parser.add_argument("--exported", action="store_true", help="the same as programs of torch.export, with open sizes")
+    parser.add_argument("--device", default="cpu", help="where the models run: cpu or vulkan")
+    parser.add_argument("--threads", type=int, default=1, help="of each run")
     parser.add_argument("--single", action="store_true", help="programs of one op, of any dtype")
     parser.add_argument("--json", type=Path, help="writes the verdicts to this file")
     parser.add_argument("--reasons", type=int, default=12, help="reasons to print of each kind")
@@ -95,8 +98,8 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="print the programs and verdicts")
     parser.add_argument("--findings", type=Path, help="a folder for the scripts of the findings")
     options = parser.parse_args()
-    options.hg_bin = options.hg_bin.resolve()
-    tools.require(options.hg_bin)
+    options.tools = Tools(options.hg_bin.resolve(), options.device, options.threads)
+    options.tools.require()
     memory = Path("/dev/shm")
     root = Path(tempfile.mkdtemp(prefix="programs-", dir=memory if memory.is_dir() else None))
     try:
@@ -112,6 +115,8 @@ def run(options: argparse.Namespace, root: Path) -> int:
         verdicts.append((seed, program, verdict))
         if options.show:
             print(f"--- {seed}: {verdict.kind} {verdict.detail or verdict.reason}\n{program.source}")
+        elif verdict.kind in FATAL:
+            print(f"{seed}: {verdict.kind} {verdict.detail or verdict.reason}", flush=True)
         if len(verdicts) % 1000 == 0:
             kinds = Counter(each.kind for _, _, each in verdicts)
             print(f"... {len(verdicts)}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()), flush=True)
@@ -130,7 +135,7 @@ def run(options: argparse.Namespace, root: Path) -> int:
         order.append((seen[verdict.reason], verdict.kind not in FATAL, len(program.source), seed, program, verdict))
         seen[verdict.reason] += 1
     for *_, seed, program, verdict in sorted(order, key=lambda each: each[:4])[:options.shrink]:
-        small, verdict = shrink(program, verdict, root, options.hg_bin, options.jobs)
+        small, verdict = shrink(program, verdict, root, options.tools, options.jobs)
         text = script(small, verdict)
         print(f"\n#### {seed}\n{text}", flush=True)
         if options.findings:

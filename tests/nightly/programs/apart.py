@@ -13,20 +13,21 @@ from pathlib import Path
 import truth
 from generate import Program
 from judge import AT, USELESS, Verdict, judge
+from tools import Tools
 
 AT_ONCE = 100
 
 
-def work(programs: list[Program], hg_bin: Path, folder: Path) -> None:
+def work(programs: list[Program], tools: Tools, folder: Path) -> None:
     truth.prepare()
-    (folder / "verdicts").write_bytes(pickle.dumps(judge(programs, folder / "jobs", hg_bin)))
+    (folder / "verdicts").write_bytes(pickle.dumps(judge(programs, folder / "jobs", tools)))
 
 
 class Chunk:
-    def __init__(self, chosen: list[int], programs: list[Program], hg_bin: Path, root: Path):
+    def __init__(self, chosen: list[int], programs: list[Program], tools: Tools, root: Path):
         self.chosen = chosen
         self.folder = Path(tempfile.mkdtemp(dir=root))
-        self.process = multiprocessing.Process(target=work, args=([programs[i] for i in chosen], hg_bin, self.folder))
+        self.process = multiprocessing.Process(target=work, args=([programs[i] for i in chosen], tools, self.folder))
         self.process.start()
 
     def verdicts(self) -> list[Verdict] | None:
@@ -39,13 +40,13 @@ class Chunk:
         return value
 
 
-def judge_apart(programs: list[Program], root: Path, hg_bin: Path, jobs: int) -> Iterator[tuple[int, Verdict]]:
+def judge_apart(programs: list[Program], root: Path, tools: Tools, jobs: int) -> Iterator[tuple[int, Verdict]]:
     """Index and verdict of every program, as they come. A chunk that dies goes on without the program at which it did."""
     waiting = [list(range(start, min(start + AT_ONCE, len(programs)))) for start in range(0, len(programs), AT_ONCE)][::-1]
     running: list[Chunk] = []
     while waiting or running:
         while waiting and len(running) < jobs:
-            running.append(Chunk(waiting.pop(), programs, hg_bin, root))
+            running.append(Chunk(waiting.pop(), programs, tools, root))
         done = [chunk for chunk in running if not chunk.process.is_alive()]
         running = [chunk for chunk in running if chunk not in done]
         if not done:

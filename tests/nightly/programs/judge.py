@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 import points
-import tools
 import truth
 from generate import Program
+from tools import DIED, Tools
 
 EQUAL, REFUSED, MISMATCH, UNSTEADY, USELESS = "equal", "refused", "mismatch", "unsteady", "useless"
 NARROW, PECULIAR, UNDEFINED = "narrow", "peculiar", "undefined"
@@ -42,7 +42,7 @@ def general(message: str) -> str:
     return re.sub(r"-?\b\d+(\.\d+)?(e[+-]?\d+)?\b", "N", message)[:200]
 
 
-def judge(programs: list[Program], folder: Path, hg_bin: Path) -> list[Verdict]:
+def judge(programs: list[Program], folder: Path, tools: Tools) -> list[Verdict]:
     """A verdict of every program; useless ones are those that PyTorch does not script or export, or never answer."""
     verdicts: list[Verdict | None] = [None] * len(programs)
     expected: dict[int, dict] = {}
@@ -67,9 +67,9 @@ def judge(programs: list[Program], folder: Path, hg_bin: Path) -> list[Verdict]:
     jobs = [{"model": str(folder / str(i) / programs[i].model), "output_dir": str(folder / str(i)),
              "inputs": programs[i].options()} for i in chosen]
     runs: list[tuple[int, points.Point]] = []
-    for i, answer in zip(chosen, tools.batch(hg_bin / "hg-convert", jobs, folder, 2)):
+    for i, answer in zip(chosen, tools.convert(jobs, folder)):
         message = answer["message"]
-        if answer["status"] == tools.DIED:
+        if answer["status"] == DIED:
             verdicts[i] = Verdict(CRASH, "hg-convert: " + general(message), message)
         elif answer["status"] == "mismatch":
             verdicts[i] = Verdict(MISMATCH, general(message), message)
@@ -81,10 +81,10 @@ def judge(programs: list[Program], folder: Path, hg_bin: Path) -> list[Verdict]:
     for k, (i, point) in enumerate(runs):
         out = folder / f"out{k}"
         out.mkdir()
-        jobs.append({"model": str(folder / str(i) / "model.hgm"), "output_dir": str(out), "threads": 1,
+        jobs.append({"model": str(folder / str(i) / "model.hgm"), "output_dir": str(out),
                      "inputs": points.files(data, programs[i], point)})
     found: dict[int, dict] = {}
-    for k, ((i, point), answer) in enumerate(zip(runs, tools.batch(hg_bin / "hg-run", jobs, folder, 1))):
+    for k, ((i, point), answer) in enumerate(zip(runs, tools.run(jobs, folder))):
         found.setdefault(i, {})[point] = (answer, folder / f"out{k}")
     for i, results in found.items():
         (folder / AT).write_text(str(i))
@@ -102,7 +102,7 @@ def compare(program: Program, expected: dict, results: dict) -> Verdict:
     for point, wanted in expected.items():
         answer, folder = results[point]
         where = f"at {point}"
-        if answer["status"] == tools.DIED:
+        if answer["status"] == DIED:
             return Verdict(CRASH, "hg-run: " + general(answer["message"]), f"{where}: {answer['message']}")
         if answer["status"] != "ok":
             if wanted.values is not None:

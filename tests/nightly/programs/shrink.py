@@ -11,6 +11,7 @@ from apart import judge_apart
 from export import CLASS
 from generate import Program
 from judge import Verdict
+from tools import Tools
 
 MOST_AT_ONCE = 60
 MOST_ROUNDS = 40
@@ -91,13 +92,13 @@ def is_like(a: Verdict, b: Verdict) -> bool:
     return a.kind == b.kind and a.reason[:60] == b.reason[:60]
 
 
-def shrink(program: Program, verdict: Verdict, root: Path, hg_bin: Path, jobs: int) -> tuple[Program, Verdict]:
+def shrink(program: Program, verdict: Verdict, root: Path, tools: Tools, jobs: int) -> tuple[Program, Verdict]:
     for _ in range(MOST_ROUNDS):
         texts = [text for text in smaller(program.source) if len(text) < len(program.source)]
         better = None
         for start in range(0, len(texts), MOST_AT_ONCE):
             tried = [replace(program, source=text) for text in texts[start:start + MOST_AT_ONCE]]
-            found = dict(judge_apart(tried, root, hg_bin, jobs))
+            found = dict(judge_apart(tried, root, tools, jobs))
             like = next((i for i in range(len(tried)) if is_like(found[i], verdict)), None)
             if like is not None:
                 better, verdict = tried[like], found[like]

@@ -6,10 +6,32 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 DIED = "died"
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Where hg-convert and hg-run are, and where models run."""
+
+    bin: Path
+    device: str = "cpu"
+    threads: int = 1
+
+    def convert(self, jobs: list[dict], folder: Path) -> list[dict]:
+        return batch(self.bin / "hg-convert", jobs, folder, 2)
+
+    def run(self, jobs: list[dict], folder: Path) -> list[dict]:
+        where = {"device": self.device, "threads": self.threads}
+        return batch(self.bin / "hg-run", [job | where for job in jobs], folder, 1 if self.device == "cpu" else 10)
+
+    def require(self) -> None:
+        for name in ("hg-convert", "hg-run"):
+            if not (self.bin / name).exists():
+                sys.exit(f"{self.bin / name} is missing; --hg-bin names the folder of the tools")
 
 
 def batch(tool: Path, jobs: list[dict], folder: Path, seconds: float) -> list[dict]:
@@ -44,9 +66,3 @@ def read(line: str) -> dict | None:
     except ValueError:
         return None
     return answer if isinstance(answer, dict) and "status" in answer else None
-
-
-def require(folder: Path) -> None:
-    for name in ("hg-convert", "hg-run"):
-        if not (folder / name).exists():
-            sys.exit(f"{folder / name} is missing; --hg-bin names the folder of the tools")
