@@ -9,17 +9,40 @@ namespace {
 
 constexpr int64_t kContiguous = 0, kPreserve = 1;  // c10::MemoryFormat
 
+// Tensors of 4 and of 5 dims may have their channels last, which some ops keep.
+bool has_channels(int rank) { return rank == 4 || rank == 5; }
+
+// Whether what cat and stack join may have its channels last. A stack along the last dim joins what
+// has one dim more; along the others, what it is given.
+bool joins_channels(NodeCall& call, std::span<const TensorRef> tensors, Memory& memory) {
+  const auto* result = std::get_if<TensorRef>(&call.results().at(0).value);
+  for (const TensorRef& tensor : tensors) {
+    const int rank = memory.type(tensor).rank();
+    const bool stacked = result != nullptr && memory.type(*result).rank() > rank;
+    if (has_channels(rank) || (stacked && has_channels(rank + 1) &&
+                               (call.number("dim", 0) == rank || call.number("dim", 0) == -1)))
+      return true;
+  }
+  return false;
+}
+
 // What the row says, for these arguments.
-ResultLayout layout_of_results(const Row& row, const NodeCall& call, Memory& memory) {
+ResultLayout layout_of_results(const Row& row, NodeCall& call, std::span<const TensorRef> tensors,
+                               Memory& memory) {
   if (call.has("memory_format")) {
     const int64_t format = call.number("memory_format");
     if (format != kPreserve)
       return format == kContiguous ? ResultLayout::row_major : ResultLayout::unknown;
   }
-  if (row.layout != ResultLayout::padded) return row.layout;
-  if (call.string("mode", "constant") != "constant") return ResultLayout::kept;
-  const int rank = memory.type(call.ref("self")).rank();  // others keep their channels last
-  return rank != 4 && rank != 5 ? ResultLayout::row_major : ResultLayout::kept;
+  bool keeps = false;
+  if (row.layout == ResultLayout::padded)
+    keeps = call.string("mode", "constant") != "constant" ||
+            has_channels(memory.type(call.ref("self")).rank());
+  else if (row.layout == ResultLayout::joined)
+    keeps = joins_channels(call, tensors, memory);
+  else
+    return row.layout;
+  return keeps ? ResultLayout::kept : ResultLayout::row_major;
 }
 
 // Tensors among the arguments, and in lists.
@@ -93,7 +116,7 @@ void Interpreter::settle_layout(const Row& row, NodeCall& call) {
     layout.ones_known = !tensor->may_share();
     memory_.set_layout(tensor, std::move(layout));
   };
-  switch (layout_of_results(row, call, memory_)) {
+  switch (layout_of_results(row, call, tensors, memory_)) {
     case ResultLayout::row_major:
       return each_new(settle);
     case ResultLayout::copied:

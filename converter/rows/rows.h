@@ -161,6 +161,8 @@ enum class ResultLayout : uint8_t {
   copied,       // row-major where the result is a copy and not a view
   padded,  // row-major where constants pad other than 4 and 5 dims, which keep channels last; else
            // `kept`
+  joined,  // of cat and stack: row-major where no tensors of 4 or 5 dims, which may all have their
+           // channels last, are joined; else `kept`
 };
 
 // Computes on small tensors of which the import knows the numbers, as traces do with sizes, so that

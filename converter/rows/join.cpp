@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors joined along a dim, old or new, and side by side.
+#include "converter/interpret/fold.h"
+#include "converter/interpret/script_ops.h"
+#include "converter/rows/view.h"
+#include "hg/promotion.h"
+
+namespace hg::convert::rows {
+namespace {
+using Values = std::vector<Value>;
+
+// The tensors in the dtype that torch's promotion gives them.
+Values same_dtype(Call& call, std::string_view argument = "tensors") {
+  Values values = call.tensors(argument);
+  if (values.empty()) call.refuse(argument, "is empty");
+  Promotion of;
+  for (const Value& value : values) of.add_tensor(value.dtype(), value.rank());
+  const DType dtype = of.result();
+  for (Value& value : values) value = cast(value, dtype);
+  return values;
+}
+
+Value concat(Values values, int dim) {
+  if (values.size() == 1) return values[0];
+  return values[0].graph()->call("concat", values, {{"dim", dim}});
+}
+
+// Empty tensors of one dim are left out, as torch does for old code.
+void cat(Call& call) {
+  Values values = same_dtype(call);
+  Values kept;
+  for (const Value& value : values)
+    if (!(value.shape() == Shape{0})) kept.push_back(value);
+  if (kept.empty()) return call.returns(values[0]);
+  call.returns(concat(kept, axis_of(call, "dim", kept[0].rank(), 0)));
+}
+
+Value with_dim(const Value& x, int dim) {
+  Shape shape = x.shape();
+  shape.insert(shape.begin() + dim, Dim(1));
+  return reshape(x, shape);
+}
+
+Value stack_values(Values values, int dim) {
+  for (Value& value : values) value = with_dim(value, dim);
+  return concat(std::move(values), dim);
+}
+
+void stack(Call& call) {
+  Values values = same_dtype(call);
+  call.returns(stack_values(values, axis_of(call, "dim", values[0].rank() + 1, 0)));
+}
+
+Value at_least(const Value& x, int rank) {
+  Shape shape = x.shape();
+  if (rank >= 1 && shape.empty()) shape = {1};
+  if (rank >= 2 && shape.size() == 1) shape.insert(shape.begin(), Dim(1));
+  if (rank >= 3 && shape.size() == 2) shape.push_back(1);
+  return reshape(x, shape);
+}
+
+template <int kRank>
+void join_at_least(Call& call) {  // hstack 1, vstack 2, dstack 3
+  Values values = same_dtype(call);
+  for (Value& value : values) value = at_least(value, kRank);
+  const int dim = kRank == 1 ? (values[0].rank() == 1 ? 0 : 1) : kRank == 2 ? 0 : 2;
+  call.returns(concat(values, dim));
+}
+
+void column_stack(Call& call) {
+  Values values = same_dtype(call);
+  for (Value& value : values)
+    if (value.rank() <= 1) value = reshape(value, {count(value.shape()), 1});
+  call.returns(concat(values, 1));
+}
+
+// Each tensor with zeros left and right of it, one below the other.
+void block_diag(Call& call) {
+  Values values = same_dtype(call);
+  Dim width = 0;
+  for (Value& value : values) {
+    if (value.rank() > 2) call.refuse("tensors", "holds a tensor of more than two dims");
+    value = at_least(value, 2);
+    width = width + value.dim(1);
+  }
+  Dim left = 0;
+  for (Value& value : values) {
+    const Dim end = left + value.dim(1);
+    value = call.graph().call("pad", {value}, {{"pads", Dims{0, 0, left, width - end}}});
+    left = end;
+  }
+  call.returns(concat(values, 0));
+}
+
+void cartesian_prod(Call& call) {
+  Values values = same_dtype(call);
+  if (values.size() == 1) return call.returns(values[0]);
+  Shape shape;
+  for (const Value& value : values) {
+    if (value.rank() != 1) call.refuse("tensors", "holds a tensor that has not one dim");
+    shape.push_back(value.dim(0));
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    Shape one(shape.size(), Dim(1));
+    one[i] = shape[i];
+    values[i] = reshape(expand(reshape(values[i], one), shape), {count(shape)});
+  }
+  call.returns(stack_values(values, 1));
+}
+
+constexpr SharedTraits kShared = {.complex = OnComplex::parts, .layout = ResultLayout::joined};
+constexpr Row kRows[] = {
+    {.op = "aten::cat", .run = cat, .fold = {fold::join}, .grown_list = grown::cat},
+    {.op = "aten::concat", .run = cat, .grown_list = grown::cat},
+    {.op = "aten::concatenate", .run = cat, .grown_list = grown::cat},
+    {"aten::_cat", cat},
+    {.op = "aten::stack", .run = stack, .fold = {fold::join}, .grown_list = grown::stack},
+    {"aten::_stack", stack},
+    {"aten::hstack", join_at_least<1>},
+    {"aten::vstack", join_at_least<2>},
+    {"aten::row_stack", join_at_least<2>},
+    {"aten::dstack", join_at_least<3>},
+    {"aten::column_stack", column_stack},
+    {"aten::block_diag", block_diag},
+    {"aten::cartesian_prod", cartesian_prod},
+};
+constexpr auto kTable = rows_with(kShared, kRows);
+
+}  // namespace
+
+std::span<const Row> join() { return kTable; }
+
+}  // namespace hg::convert::rows
