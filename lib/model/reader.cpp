@@ -3,31 +3,22 @@
 // before its first use. What is allocated is bounded by the size of the file: flatbuffers may share
 // strings and vectors, so that a small file could ask for the same bytes over and over; a budget of
 // the file's own size ends that.
+#include "lib/model/reader.h"
+
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <set>
 
-#include "flatbuffers/flatbuffers.h"
-#include "hg/library.h"
-#include "hg/model.h"
 #include "lib/graph/access.h"
-#include "lib/graph/border.h"
 #include "lib/graph/dim_text.h"
-#include "lib/model/crc32c.h"
+#include "lib/model/blobs.h"
 #include "lib/model/header.h"
-#include "lib/model/mapping.h"
-#include "model_generated.h"
 
 namespace hg {
 namespace {
 
 constexpr size_t kMaxNesting = 64;      // of tables in the flatbuffer
 constexpr size_t kLeastTableBytes = 8;  // a table and the offset that leads to it
-
-bool in_range(uint64_t offset, uint64_t bytes, uint64_t size) {
-  return offset <= size && bytes <= size - offset;
-}
 
 // What a file has wrong, where a rule of the graph says it; memory that runs out is not the file's.
 template <class... Parts>
@@ -37,50 +28,10 @@ Status corrupt(const Status& why, const Parts&... where) {
                 str_cat(where..., why.message()));
 }
 
-// A flatbuffers vector that may be absent.
-template <class T>
-size_t size_of_vector(const flatbuffers::Vector<T>* vector) {
-  return vector == nullptr ? 0 : vector->size();
-}
-
-// Bytes that may still be read out of the flatbuffer. Tables need none: the verifier counts them.
-class Budget {
- public:
-  explicit Budget(uint64_t bytes) : left_(bytes) {}
-
-  Status take(uint64_t bytes) {
-    if (bytes > left_) return corrupt_model("the same bytes stand for many parts of the graph");
-    left_ -= bytes;
-    return {};
-  }
-  Result<std::string_view> read(const flatbuffers::String* text) {
-    if (text == nullptr) return std::string_view();
-    HG_TRY(take(text->size()));
-    return std::string_view(text->c_str(), text->size());
-  }
-  template <class T>
-  Result<std::vector<T>> read(const flatbuffers::Vector<T>* vector) {
-    HG_TRY(take(size_of_vector(vector) * sizeof(T)));
-    // flatbuffers' verifier looks at the length's alignment alone.
-    if (vector != nullptr && reinterpret_cast<uintptr_t>(vector->Data()) % alignof(T) != 0)
-      return corrupt_model("a list of numbers does not lie at a multiple of their size");
-    return vector == nullptr ? std::vector<T>() : std::vector<T>(vector->begin(), vector->end());
-  }
-
- private:
-  uint64_t left_;
-};
-
 class Reader {
  public:
   Reader(const Mapping& mapping, const Registry& registry, const LoadOptions& options)
       : mapping_(mapping), registry_(registry), options_(options) {}
-
-  struct Contents {
-    Graph graph;
-    Model::Info info;
-    std::vector<std::pair<std::string, Graph>> functions;
-  };
 
   Result<Contents> read() {
     HG_TRY(read_header());
@@ -97,7 +48,8 @@ class Reader {
     const file::Model& model = *file::GetModel(bytes);
     HG_TRY(check_ops(model, Budget(size)));
     budget_ = Budget(size);
-    unscanned_ = unsummed_ = Budget(header_.data_bytes);
+    blobs_ = Blobs(mapping_.bytes.subspan(header_.data_offset, header_.data_bytes),
+                   options_.verify_weights);
     HG_TRY(read_sizes(model.sizes()));
     Contents contents{.graph = Graph(registry_), .info = {}, .functions = {}};
     HG_TRY(read_graph(*model.graph(), contents.graph));
@@ -335,47 +287,12 @@ class Reader {
     if (info.state >= 0) return corrupt_model("value '", info.name, "' has two states");
     const Result<Sizes> shape = evaluate(info.type.shape, Bindings());
     if (!shape.ok()) return corrupt(shape.status(), "state '", state.name, "': ");
-    Tensor tensor = view(static_cast<void*>(nullptr), info.type.dtype, *shape);
-    if (static_cast<uint64_t>(tensor.bytes()) != source.bytes() ||
-        source.offset() % kBlobAlignment != 0 ||
-        !in_range(source.offset(), source.bytes(), header_.data_bytes))
-      return corrupt_model("state '", state.name, "' needs ", tensor.bytes(),
-                           " bytes; the file has ", source.bytes(), " at ", source.offset(), " of ",
-                           header_.data_bytes);
-    tensor.data =
-        const_cast<std::byte*>(mapping_.bytes.data() + header_.data_offset + source.offset());
-    HG_TRY(check_bools(state.name, tensor));
-    if (options_.verify_weights) HG_TRY(check_sum(state.name, tensor, source));
+    HG_TRY_ASSIGN(const Tensor tensor, blobs_.read(state.name, source, info.type.dtype, *shape));
     state.requires_grad = source.requires_grad();
     state.data = {tensor, mapping_.owner};
     HG_TRY_ASSIGN(state.aliases, read_texts(source.aliases()));
     info.state = static_cast<int32_t>(body.states.size());
     body.states.push_back(std::move(state));
-    return {};
-  }
-
-  Status check_sum(std::string_view name, const Tensor& tensor, const file::State& source) {
-    if (!source.crc32c().has_value())
-      return unsupported("state '", name, "' has no checksum: the file was written before 0.2");
-    const auto [sum, is_new] = sums_.try_emplace({tensor.data, tensor.bytes()}, 0);
-    if (is_new) {
-      HG_TRY(unsummed_.take(static_cast<uint64_t>(tensor.bytes())));
-      sum->second = crc32c(tensor.data, static_cast<size_t>(tensor.bytes()));
-    }
-    if (sum->second != *source.crc32c())
-      return corrupt_model("state '", name, "' is damaged: the checksum of its ", tensor.bytes(),
-                           " bytes is ", int64_t{sum->second}, ", the file says ",
-                           int64_t{*source.crc32c()});
-    return {};
-  }
-
-  // Bytes that several states share are looked at once.
-  Status check_bools(std::string_view name, const Tensor& tensor) {
-    if (tensor.dtype != boolean || !scanned_.emplace(tensor.data, tensor.bytes()).second) return {};
-    HG_TRY(unscanned_.take(static_cast<uint64_t>(tensor.bytes())));
-    const uint8_t* first = tensor.as<const uint8_t>();
-    if (std::any_of(first, first + tensor.count(), [](uint8_t byte) { return byte > 1; }))
-      return corrupt_model("state '", name, "' is bool, but holds bytes other than 0 and 1");
     return {};
   }
 
@@ -456,111 +373,14 @@ class Reader {
   Budget budget_{0};
   int64_t nodes_ = 0;  // of all graphs so far
   NamedSizes sizes_;
-  Budget unscanned_{0};  // of the data section, for checks that read it
-  std::set<std::pair<const void*, int64_t>> scanned_;
-  Budget unsummed_{0};  // likewise, for checksums
-  std::map<std::pair<const void*, int64_t>, uint32_t> sums_;
+  Blobs blobs_;
 };
 
 }  // namespace
 
-namespace {
-
-Result<Reader::Contents> read_path(const std::string& path, const Registry& registry,
-                                   const LoadOptions& options) {
-  HG_TRY_ASSIGN(const Mapping mapping, options.map ? map_file(path, options.max_bytes)
-                                                   : read_file(path, options.max_bytes));
+Result<Contents> read_contents(const Mapping& mapping, const Registry& registry,
+                               const LoadOptions& options) {
   return Reader(mapping, registry, options).read();
-}
-
-Result<Reader::Contents> read_bytes(const Mapping& mapping, const Registry& registry,
-                                    const LoadOptions& options) {
-  if (options.max_bytes > 0 && mapping.bytes.size() > static_cast<uint64_t>(options.max_bytes))
-    return corrupt_model("the model has ", uint64_t{mapping.bytes.size()},
-                         " bytes, more than max_bytes, ", options.max_bytes);
-  return Reader(mapping, registry, options).read();
-}
-
-Status in_file(const std::string& path, const Status& status) {
-  return Status(status.code(), str_cat("'", path, "': ", status.message()));
-}
-
-// A model would lose the functions when it is saved.
-Status check_is_model(const Reader::Contents& contents) {
-  if (contents.functions.empty()) return {};
-  std::string names;
-  for (const auto& [name, graph] : contents.functions)
-    names += str_cat(names.empty() ? "" : ", ", name);
-  return unsupported("the file is a library of the functions ", names, ", which hg::Library reads");
-}
-
-Status check_is_library(const Reader::Contents& contents) {
-  if (!contents.functions.empty() && contents.graph.nodes().empty()) return {};
-  return unsupported("the file is a model, which hg::Model reads, not a library of functions");
-}
-
-}  // namespace
-
-Result<Model> Model::load(const std::string& path, const Registry& registry,
-                          const LoadOptions& options) {
-  return or_no_memory([&]() -> Result<Model> {
-    Result<Reader::Contents> read = read_path(path, registry, options);
-    if (!read.ok()) return in_file(path, read.status());
-    if (const Status status = check_is_model(*read); !status.ok()) return in_file(path, status);
-    return Model(std::move(read->graph), std::move(read->info));
-  });
-}
-
-Result<Library> Library::load(const std::string& path, const Registry& registry,
-                              const LoadOptions& options) {
-  return or_no_memory([&]() -> Result<Library> {
-    Result<Reader::Contents> read = read_path(path, registry, options);
-    if (!read.ok()) return in_file(path, read.status());
-    if (const Status status = check_is_library(*read); !status.ok()) return in_file(path, status);
-    Library library;
-    library.functions_ = std::move(read->functions);
-    library.info_ = std::move(read->info);
-    return library;
-  });
-}
-
-Result<Library> Library::read(std::span<const std::byte> bytes, const Registry& registry,
-                              const LoadOptions& options) {
-  return or_no_memory([&]() -> Result<Library> {
-    HG_TRY_ASSIGN(const Mapping mapping, copy_bytes(bytes));
-    HG_TRY_ASSIGN(Reader::Contents read, read_bytes(mapping, registry, options));
-    HG_TRY(check_is_library(read));
-    Library library;
-    library.functions_ = std::move(read.functions);
-    library.info_ = std::move(read.info);
-    return library;
-  });
-}
-
-Result<Model> Model::read(std::span<const std::byte> bytes, const Registry& registry,
-                          const LoadOptions& options) {
-  return or_no_memory([&]() -> Result<Model> {
-    HG_TRY_ASSIGN(const Mapping mapping, copy_bytes(bytes));
-    HG_TRY_ASSIGN(Reader::Contents read, read_bytes(mapping, registry, options));
-    HG_TRY(check_is_model(read));
-    return Model(std::move(read.graph), std::move(read.info));
-  });
-}
-
-Result<Model> Model::borrow(std::span<const std::byte> bytes, const Registry& registry,
-                            const LoadOptions& options) {
-  return or_no_memory([&]() -> Result<Model> {
-    const auto address = reinterpret_cast<uintptr_t>(bytes.data());
-    HG_CHECK(address % kBlobAlignment == 0, "the model to borrow lies ",
-             uint64_t{address % kBlobAlignment}, " bytes after a multiple of ",
-             uint64_t{kBlobAlignment}, ", where it must begin");
-    // Nobody frees it; that it has an owner says that there is something.
-    void* const lent = const_cast<std::byte*>(bytes.data());
-    const Mapping mapping{bytes, std::shared_ptr<void>(lent, [](void*) {})};
-    HG_TRY_ASSIGN(Reader::Contents read, read_bytes(mapping, registry, options));
-    HG_TRY(check_is_model(read));
-    return Model(std::move(read.graph), std::move(read.info));
-  });
 }
 
 }  // namespace hg

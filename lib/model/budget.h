@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the reader takes out of bytes that nobody vouches for, within bounds.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "flatbuffers/flatbuffers.h"
+#include "hg/status.h"
+
+namespace hg {
+
+inline bool in_range(uint64_t offset, uint64_t bytes, uint64_t size) {
+  return offset <= size && bytes <= size - offset;
+}
+
+// A flatbuffers vector that may be absent.
+template <class T>
+size_t size_of_vector(const flatbuffers::Vector<T>* vector) {
+  return vector == nullptr ? 0 : vector->size();
+}
+
+// Bytes that may still be read out of the flatbuffer. Tables need none: the verifier counts them.
+class Budget {
+ public:
+  explicit Budget(uint64_t bytes) : left_(bytes) {}
+
+  Status take(uint64_t bytes) {
+    if (bytes > left_) return corrupt_model("the same bytes stand for many parts of the graph");
+    left_ -= bytes;
+    return {};
+  }
+  Result<std::string_view> read(const flatbuffers::String* text) {
+    if (text == nullptr) return std::string_view();
+    HG_TRY(take(text->size()));
+    return std::string_view(text->c_str(), text->size());
+  }
+  template <class T>
+  Result<std::vector<T>> read(const flatbuffers::Vector<T>* vector) {
+    HG_TRY(take(size_of_vector(vector) * sizeof(T)));
+    // flatbuffers' verifier looks at the length's alignment alone.
+    if (vector != nullptr && reinterpret_cast<uintptr_t>(vector->Data()) % alignof(T) != 0)
+      return corrupt_model("a list of numbers does not lie at a multiple of their size");
+    return vector == nullptr ? std::vector<T>() : std::vector<T>(vector->begin(), vector->end());
+  }
+
+ private:
+  uint64_t left_;
+};
+
+}  // namespace hg

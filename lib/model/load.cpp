@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models and libraries from files, from bytes, and from memory that the host keeps.
+#include "hg/library.h"
+#include "lib/graph/border.h"
+#include "lib/model/header.h"
+#include "lib/model/mapping.h"
+#include "lib/model/reader.h"
+
+namespace hg {
+namespace {
+
+Result<Contents> read_path(const std::string& path, const Registry& registry,
+                           const LoadOptions& options) {
+  HG_TRY_ASSIGN(const Mapping mapping, options.map ? map_file(path, options.max_bytes)
+                                                   : read_file(path, options.max_bytes));
+  return read_contents(mapping, registry, options);
+}
+
+Result<Contents> read_bytes(const Mapping& mapping, const Registry& registry,
+                            const LoadOptions& options) {
+  if (options.max_bytes > 0 && mapping.bytes.size() > static_cast<uint64_t>(options.max_bytes))
+    return corrupt_model("the model has ", uint64_t{mapping.bytes.size()},
+                         " bytes, more than max_bytes, ", options.max_bytes);
+  return read_contents(mapping, registry, options);
+}
+
+Status in_file(const std::string& path, const Status& status) {
+  return Status(status.code(), str_cat("'", path, "': ", status.message()));
+}
+
+// A model would lose the functions when it is saved.
+Status check_is_model(const Contents& contents) {
+  if (contents.functions.empty()) return {};
+  std::string names;
+  for (const auto& [name, graph] : contents.functions)
+    names += str_cat(names.empty() ? "" : ", ", name);
+  return unsupported("the file is a library of the functions ", names, ", which hg::Library reads");
+}
+
+Status check_is_library(const Contents& contents) {
+  if (!contents.functions.empty() && contents.graph.nodes().empty()) return {};
+  return unsupported("the file is a model, which hg::Model reads, not a library of functions");
+}
+
+}  // namespace
+
+Result<Model> Model::load(const std::string& path, const Registry& registry,
+                          const LoadOptions& options) {
+  return or_no_memory([&]() -> Result<Model> {
+    Result<Contents> read = read_path(path, registry, options);
+    if (!read.ok()) return in_file(path, read.status());
+    if (const Status status = check_is_model(*read); !status.ok()) return in_file(path, status);
+    return Model(std::move(read->graph), std::move(read->info));
+  });
+}
+
+Result<Library> Library::load(const std::string& path, const Registry& registry,
+                              const LoadOptions& options) {
+  return or_no_memory([&]() -> Result<Library> {
+    Result<Contents> read = read_path(path, registry, options);
+    if (!read.ok()) return in_file(path, read.status());
+    if (const Status status = check_is_library(*read); !status.ok()) return in_file(path, status);
+    Library library;
+    library.functions_ = std::move(read->functions);
+    library.info_ = std::move(read->info);
+    return library;
+  });
+}
+
+Result<Library> Library::read(std::span<const std::byte> bytes, const Registry& registry,
+                              const LoadOptions& options) {
+  return or_no_memory([&]() -> Result<Library> {
+    HG_TRY_ASSIGN(const Mapping mapping, copy_bytes(bytes));
+    HG_TRY_ASSIGN(Contents read, read_bytes(mapping, registry, options));
+    HG_TRY(check_is_library(read));
+    Library library;
+    library.functions_ = std::move(read.functions);
+    library.info_ = std::move(read.info);
+    return library;
+  });
+}
+
+Result<Model> Model::read(std::span<const std::byte> bytes, const Registry& registry,
+                          const LoadOptions& options) {
+  return or_no_memory([&]() -> Result<Model> {
+    HG_TRY_ASSIGN(const Mapping mapping, copy_bytes(bytes));
+    HG_TRY_ASSIGN(Contents read, read_bytes(mapping, registry, options));
+    HG_TRY(check_is_model(read));
+    return Model(std::move(read.graph), std::move(read.info));
+  });
+}
+
+Result<Model> Model::borrow(std::span<const std::byte> bytes, const Registry& registry,
+                            const LoadOptions& options) {
+  return or_no_memory([&]() -> Result<Model> {
+    const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+    HG_CHECK(address % kBlobAlignment == 0, "the model to borrow lies ",
+             uint64_t{address % kBlobAlignment}, " bytes after a multiple of ",
+             uint64_t{kBlobAlignment}, ", where it must begin");
+    // Nobody frees it; that it has an owner says that there is something.
+    void* const lent = const_cast<std::byte*>(bytes.data());
+    const Mapping mapping{bytes, std::shared_ptr<void>(lent, [](void*) {})};
+    HG_TRY_ASSIGN(Contents read, read_bytes(mapping, registry, options));
+    HG_TRY(check_is_model(read));
+    return Model(std::move(read.graph), std::move(read.info));
+  });
+}
+
+}  // namespace hg
