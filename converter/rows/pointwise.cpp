@@ -55,12 +55,12 @@ void lerp(Call& call) {
   call.returns(hg::lerp(v[0], v[1], convert::cast(weight, v[0].dtype())));
 }
 
-// self + value * tensor1 * tensor2
+// self + value * tensor1 * tensor2, from the left: another order would overflow elsewhere
 void addcmul(Call& call) {
   const std::vector<Value> v = call.promoted({"self", "tensor1", "tensor2"});
-  const Value product = hg::mul(v[1], v[2]);
   const bool plain = !call.has("value") || call.real("value") == 1;
-  call.returns(v[0] + (plain ? product : product * number_as(call, "value", product.dtype())));
+  const Value first = plain ? v[1] : v[1] * number_as(call, "value", v[1].dtype());
+  call.returns(v[0] + hg::mul(first, v[2]));
 }
 
 // self + value * tensor1 / tensor2

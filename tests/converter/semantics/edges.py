@@ -52,6 +52,16 @@ class MultiplesThatOverflow(Values):
 
 
 @case("f32[n]")
+class ProductsThatOverflowInAnotherOrder(Values):
+    def __init__(self):
+        super().__init__([1e20, -3e18, 1e-20, 2., 1e19], torch.float32)
+
+    def forward(self, x: T):
+        ones = torch.ones_like(self.a)
+        return torch.addcmul(ones, self.a, self.b, value=0.01), torch.addcdiv(ones, self.a, self.b, value=0.01), x
+
+
+@case("f32[n]")
 class LargeLogits(nn.Module):
     def __init__(self):
         super().__init__()
