@@ -155,6 +155,29 @@ TEST_F(Vulkan, AWrongIndexFailsTheRun) {
   EXPECT_EQ(s->output(0)->as<float>()[0], values[9]);
 }
 
+// No shader can report it, so the CPU computes it.
+TEST_F(Vulkan, ANumberThatNoIntegerHasFailsTheRun) {
+  for (const bool read : {true, false}) {
+    Graph g;
+    const Value x = g.input("x", f32, {3});
+    const Value whole = g.call("to_integer", {x * 2.0});
+    g.output("y", read ? whole : x + 1.0);
+    Result<Session> s = session(g, options());
+    ASSERT_TRUE(s.ok()) << s.status().message();
+    std::vector<float> numbers = {1.5f, -2.25f, 3e9f};
+    ASSERT_TRUE(s->set_input("x", view(numbers, {3})).ok());
+    ASSERT_TRUE(s->run().ok());
+    if (read) {
+      EXPECT_EQ(s->output("y")->as<int64_t>()[2], 6000000000);
+    }
+    numbers[2] = 3e19f;
+    const Status status = s->run();
+    EXPECT_EQ(status.code(), Code::invalid_argument);
+    EXPECT_NE(status.message().find("too large for i64"), std::string_view::npos)
+        << status.message();
+  }
+}
+
 TEST_F(Vulkan, TwoSessionsOnTwoThreads) {
   const auto work = [&](float offset, bool* same) {
     Result<Session> s = session(layer(), options());

@@ -172,17 +172,12 @@ Status to_integer_infer(InferContext& c) {
   c.out(0) = {i64, c.in(0).shape};
   return {};
 }
-Status to_integer_expand(ExpandContext& c) {
-  c.set_out(0, cast(c.in(0), i64));
-  return {};
-}
 
 constexpr OpDef kOps[] = {
     // Cut towards zero, as cast; a number that i64 does not have, and NaN, fail the run.
     {.name = "to_integer",
      .signature = "to_integer(x) -> y",
      .infer = to_integer_infer,
-     .expand = to_integer_expand,
      .traits = kNoGradient | kAssertion},
     {.name = "cast",
      .signature = "cast(x, dtype: dtype) -> y",
