@@ -26,8 +26,9 @@ struct Trained {
 
 class Builder {
  public:
-  Builder(const Graph& model, const TrainOptions& options, const std::vector<State>& saved)
-      : options_(options), saved_(saved) {
+  Builder(const Graph& model, const TrainOptions& options, const std::vector<State>& saved,
+          const Reducer* reducer)
+      : options_(options), saved_(saved), reducer_(reducer) {
     step_.graph = model;
   }
 
@@ -46,9 +47,12 @@ class Builder {
     g.output("loss", objective.total);
     step_.forward = g;
     HG_TRY(choose_parameters(objective.total));
-    add_inputs(objective);
-    HG_TRY(keep_finite_buffers());
+    add_inputs();
+    // Known now, it lets updates wait for no other gradient than their own.
+    if (reducer_ == nullptr) HG_TRY(add_conditions(objective.total));
+    const Value part = rank_loss(objective);
     HG_TRY_ASSIGN(std::vector<Value> grads, differentiate(objective));
+    if (reducer_ != nullptr) HG_TRY(sum_over_ranks(part, grads));
     HG_TRY_ASSIGN(const Value scale, clip(grads));
     HG_TRY(add_updates(grads, scale));
     HG_TRY(g.take_status());
@@ -189,30 +193,54 @@ class Builder {
     return g.buffer(name, *std::move(data));
   }
 
-  void add_inputs(const Objective& objective) {
+  void add_inputs() {
     Graph& g = step_.graph;
     lr_ = g.input("train/lr", f32, {static_cast<int64_t>(step_.rates.size())});
-    go_ = finite_ = g.call("isfinite", {objective.total});
     if (options_.accumulate > 1) {
       step_.has_go = step_.has_weight = true;
-      go_ = logical_and(go_, g.input("train/go", boolean, {}));
+      go_ = g.input("train/go", boolean, {});
       weight_ = g.input("train/weight", f32, {});
     }
-    step_count_ = buffer("train/step", i64, {});
-    // Counted now, updates need wait for no other gradient than their own.
-    if (!needs_all_gradients()) add_step_count();
   }
+
+  // Whether the update comes, which the loss of the batch decides.
+  Status add_conditions(const Value& loss) {
+    const Value finite = step_.graph.call("isfinite", {loss});
+    go_ = go_ ? logical_and(finite, go_) : finite;
+    step_count_ = buffer("train/step", i64, {});
+    if (!needs_all_gradients()) add_step_count();
+    return keep_finite_buffers(finite);
+  }
+
+  // What the rank adds to the loss of all; of a mean, each has its part.
+  Value rank_loss(const Objective& objective) const {
+    if (reducer_ == nullptr) return {};
+    const Value loss = objective.mean ? objective.mean * rank_part() : Value();
+    return !objective.sum ? loss : loss ? loss + objective.sum : objective.sum;
+  }
+
+  Status sum_over_ranks(Value loss, std::vector<Value>& grads) {
+    Graph& g = step_.graph;
+    std::vector<std::pair<std::string, Value*>> values = {{"loss", &loss}};
+    for (size_t i = 0; i < grads.size(); ++i) values.emplace_back(trained_[i].name, &grads[i]);
+    HG_TRY(reducer_->add_to(g, values));
+    GraphAccess::body(g).outputs.clear();
+    g.output("loss", loss);
+    return add_conditions(loss);
+  }
+
+  double rank_part() const { return reducer_ != nullptr ? 1.0 / reducer_->ranks() : 1; }
 
   // Whether an update depends on all gradients: on their norm, or on one that overflowed.
   bool needs_all_gradients() const { return options_.clip_norm > 0 || options_.compute == f16; }
 
   // Running statistics do not take what came of a loss that is not finite.
-  Status keep_finite_buffers() {
+  Status keep_finite_buffers(const Value& finite) {
     Graph& g = step_.graph;
     const auto assignments = g.assignments();
     for (const auto& [target, source] : assignments) {
       const Value old = g.value(target), moved = g.value(source);
-      if (target != source && is_float(old.dtype())) g.assign(old, where(finite_, moved, old));
+      if (target != source && is_float(old.dtype())) g.assign(old, where(finite, moved, old));
     }
     return g.take_status();
   }
@@ -229,7 +257,11 @@ class Builder {
       ys.push_back(y);
       seeds.push_back(weight && factor ? weight * factor : weight ? weight : factor);
     };
-    add(objective.mean, weight_);
+    // A gradient of the mean over all ranks.
+    const Value part = reducer_ == nullptr || reducer_->ranks() == 1 ? weight_
+                       : weight_                                     ? weight_ * rank_part()
+                                                                     : g.scalar(rank_part(), f32);
+    add(objective.mean, part);
     add(objective.sum, {});
     for (const Trained& t : trained_) wrt.push_back(g.value(t.value));
     std::vector<Value> grads = gradients(ys, wrt, seeds);
@@ -398,17 +430,18 @@ class Builder {
 
   const TrainOptions& options_;
   const std::vector<State>& saved_;
+  const Reducer* reducer_;
   StepGraph step_;
   std::vector<Trained> trained_;
   std::vector<Value> sums_;
-  Value lr_, finite_, go_, weight_, loss_scale_, step_count_, next_step_;
+  Value lr_, go_, weight_, loss_scale_, step_count_, next_step_;
 };
 
 }  // namespace
 
 Result<StepGraph> build_step(const Graph& model, const TrainOptions& options,
-                             const std::vector<State>& saved) {
-  return Builder(model, options, saved).build();
+                             const std::vector<State>& saved, const Reducer* reducer) {
+  return Builder(model, options, saved, reducer).build();
 }
 
 }  // namespace hg

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/train/all_reduce.h"
 #include "lib/train/objective.h"
 
 namespace hg {
@@ -27,8 +28,8 @@ struct StepGraph {
   std::vector<std::string> trained, notes;
 };
 
-// `model` has no training state; `saved` holds what a file had, by name.
+// `model` has no training state; `saved` holds what a file had, by name. `reducer` may be null.
 Result<StepGraph> build_step(const Graph& model, const TrainOptions& options,
-                             const std::vector<State>& saved);
+                             const std::vector<State>& saved, const Reducer* reducer);
 
 }  // namespace hg

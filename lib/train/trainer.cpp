@@ -96,10 +96,15 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
     }
     body->counters = read_counters(saved);
     std::vector<std::string> notes = std::move(body->step.notes);
-    HG_TRY_ASSIGN(body->step, build_step(body->base.graph(), body->options, saved));
+    SessionOptions session = body->options.session;
+    const Registry& kernels =
+        session.registry != nullptr ? *session.registry : body->base.graph().registry();
+    HG_TRY_ASSIGN(body->reducer, Reducer::create(body->options.all_reduce, kernels));
+    if (body->reducer != nullptr) session.registry = &body->reducer->registry();
+    HG_TRY_ASSIGN(body->step,
+                  build_step(body->base.graph(), body->options, saved, body->reducer.get()));
     body->step.notes.insert(body->step.notes.begin(), notes.begin(), notes.end());
     HG_TRY_ASSIGN(const Model step, Model::from_graph(std::exchange(body->step.graph, Graph())));
-    SessionOptions session = body->options.session;
     session.first_run = static_cast<uint64_t>(body->counters.batches);
     HG_TRY_ASSIGN(Session made, Session::create(step, session));
     body->session = std::make_unique<Session>(std::move(made));
@@ -191,8 +196,10 @@ Result<double> Trainer::Body::run_batch(std::span<const ConstTensor> inputs,
   for (const ConstTensor& target : targets) HG_TRY(session->set_input(at++, target));
   go = next_go;
   weight = next_weight;
-  if (Status ran = session->run(std::move(stop)); !ran.ok())
+  if (Status ran = session->run(std::move(stop)); !ran.ok()) {
+    if (reducer != nullptr) HG_TRY(reducer->take_failure());
     return explain(std::move(ran), targets);
+  }
   HG_TRY_ASSIGN(const Tensor result, session->output(0));
   const double loss = *result.as<float>();
   HG_TRY_ASSIGN(const Tensor count, session->output(1));

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "lib/train/all_reduce.h"
 #include "lib/train/step_graph.h"
 
 namespace hg {
@@ -29,6 +31,7 @@ inline constexpr int kCounterCount = sizeof(Counters) / sizeof(double);
 struct Trainer::Body {
   Model base;  // as given, without training state
   TrainOptions options;
+  std::unique_ptr<Reducer> reducer;  // where there are ranks
   StepGraph step;  // without its graph, which the session has
   std::unique_ptr<Session> session;
   // The states of base, in its order, and those that training added, as of fetch_states().

@@ -188,6 +188,25 @@ Result<Schedule::Kind> schedule_named(std::string_view name);
 // stays at `lr` here.
 double learning_rate(const Schedule& schedule, double lr, int64_t t);
 
+// Data-parallel training: several ranks, in processes or threads, each with a trainer of the same
+// model and options, whose gradients are summed while the backward pass goes on. With batches of
+// one size on all ranks they train as one rank does with all of their samples, to rounding:
+// step() returns the loss of them all, and a loss that is not finite on one rank stops all. The
+// ranks begin with equal weights, which is the host's to see to. Running statistics of batch_norm
+// are each rank's own; a checkpoint is what one of them saves. Evaluation is each rank's own, too:
+// where it decides when fit() ends, it must be of equal data.
+struct AllReduce {
+  int ranks = 1;
+  // Sums `data`, the gradient of the parameter `name` or the loss ("loss"), over all ranks, in
+  // place. It may return before that is done: the memory then stays as it is until wait() returned.
+  // Called in each batch as soon as a value is ready, in the same order on all ranks, by one thread
+  // at a time, which may be another one than the caller's of step(). An error ends the step, which
+  // has then changed nothing, and is what that returns. Throws nothing.
+  std::function<Status(std::string_view name, const Tensor& data)> begin = {};
+  // Returns when all sums that were begun are done; empty where begin() waits itself.
+  std::function<Status()> wait = {};
+};
+
 struct TrainOptions {
   std::vector<Loss> losses = {Loss()};
   std::vector<Penalty> penalties = {};
@@ -205,6 +224,7 @@ struct TrainOptions {
   // everything else in f32. f16 scales the loss, and skips the updates in which a gradient
   // overflowed.
   DType compute = f32;
+  AllReduce all_reduce = {};  // without a function: no other ranks
   // Continue with the moments and counters that the model's file has of the same kind of optimizer.
   bool resume = true;
   // Device, threads, memory_limit, seed of dropout and of shuffling, ...
