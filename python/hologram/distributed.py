@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models on many machines, by engines that exist.
 
-*Batch inference*: ``Predictor`` for Ray Data's ``map_batches``, ``map_in_pandas`` for Spark's ``mapInPandas``. The model is
-loaded once in each worker, and rows stay in their order; an engine that runs a batch again gets the same bits.
+*Batch inference*: ``Predictor`` for Ray Data's ``map_batches``; ``map_in_pandas`` for Spark's ``mapInPandas`` and
+``pandas_udf`` for a column of Spark's. The model is loaded once in each worker, and rows stay in their order. With
+``batch_size`` each run has that size, however the engine cuts its batches, so that rows get the bits that one process gives.
 
 *Data-parallel training*: each process trains a part of the data with a ``Trainer(optimizer=None)``;
 ``average_gradients`` makes one gradient of theirs, over mpi4py or torch.distributed (gloo).
@@ -15,6 +16,8 @@ import numpy as np
 
 from . import _core
 from ._model import load
+
+__all__ = ["Predictor", "average_gradients", "broadcast_parameters", "map_in_pandas", "pandas_udf"]
 
 
 @functools.lru_cache(maxsize=8)
@@ -30,19 +33,63 @@ def _outputs_of(model, result):
     return {spec.name: np.asarray(each) for spec, each in zip(model.outputs, flatten(result)[0])}
 
 
+def _stacked(values):
+    """Lists in a column, of lists or of numbers, as dims."""
+    if values.dtype != object or not len(values):
+        return values
+    return np.stack([_stacked(np.asarray(each)) for each in values])
+
+
+def _values(values, spec, column):
+    """A column as an input: lists stacked, flat rows in the input's shape, numbers in its dtype."""
+    values, dtype, row = _stacked(values), _core.numpy_dtype(spec.dtype), spec.shape[1:]
+    if not len(values):
+        return np.zeros((0, *(1 if isinstance(dim, str) else dim for dim in row)), dtype)
+    if values.ndim == 2 and len(row) > 1 and all(isinstance(dim, int) for dim in row):
+        if values.shape[1] != np.prod(row):
+            raise ValueError(f"column '{column}' has {values.shape[1]} numbers for each row; the input '{spec.name}' is {list(row)}")
+        values = values.reshape(len(values), *row)
+    fits = np.can_cast(values.dtype, dtype, "same_kind") or (values.dtype.kind in "iu" and dtype.kind in "iu")
+    if not fits:
+        raise ValueError(f"column '{column}' is {values.dtype}; the input '{spec.name}' is {spec.dtype}")
+    cast = np.ascontiguousarray(values, dtype)
+    if dtype.kind in "iu" and not np.array_equal(cast, values):
+        raise ValueError(f"column '{column}' has numbers beyond {spec.dtype}, of the input '{spec.name}'")
+    return cast
+
+
+def _filled(values, size):
+    """Rows repeated at the end, so that there are `size`; zeros where there are none."""
+    missing = size - len(values)
+    if missing == 0:
+        return values
+    last = values[-1:] if len(values) else np.zeros((1, *values.shape[1:]), values.dtype)
+    return np.concatenate([values, np.repeat(last, missing, 0)])
+
+
 class Predictor:
     """Batches of columns through a model: ``ds.map_batches(Predictor, fn_constructor_args=["model.hgm"])``.
 
     A batch is a dict of numpy arrays whose first size counts rows. ``inputs`` names the column of each input of the
-    model, by default the input's own name; columns of objects are stacked. The outputs are added by name under
-    ``prefix``, and other columns stay. ``batch_size`` bounds how many rows run at once, and so the memory.
+    model, by default the input's own name; lists are stacked, and flat rows take the input's shape. The outputs are added by name under
+    ``prefix``, and other columns stay. With ``batch_size`` each run has exactly so many rows: more are cut, and fewer
+    are filled up with the last one, whose results are dropped. That bounds the memory and plans one size. Without it
+    a batch runs as it comes.
     ``options`` are those of a session; ``threads=1`` where the engine has a worker for each core.
     """
 
     def __init__(self, model, inputs=None, batch_size=None, prefix="", keep=True, **options):
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size is at least 1, not {batch_size}")
         self._path, self._given = os.fspath(model), dict(inputs or {})
         self._batch_size, self._prefix, self._keep = batch_size, prefix, keep
         self._options = tuple(sorted(options.items()))
+
+    @property
+    def inputs(self):
+        """Names of the columns that are read, one for each input of the model."""
+        model, _ = _session_of(self._path, self._options)
+        return [self._given.get(spec.name, spec.name) for spec in model.inputs]
 
     @property
     def outputs(self):
@@ -53,14 +100,10 @@ class Predictor:
     def _columns(self, batch):
         model, _ = _session_of(self._path, self._options)
         out = {}
-        for spec in model.inputs:
-            column = self._given.get(spec.name, spec.name)
+        for spec, column in zip(model.inputs, self.inputs):
             if column not in batch:
                 raise ValueError(f"the batch has no column '{column}' for the input '{spec.name}'; it has {', '.join(batch)}")
-            values = np.asarray(batch[column])
-            if values.dtype == object:
-                values = np.stack([np.asarray(each) for each in values]) if len(values) else values.astype("float32")
-            out[spec.name] = np.ascontiguousarray(values, _core.numpy_dtype(spec.dtype))
+            out[spec.name] = _values(np.asarray(batch[column]), spec, column)
         return out
 
     def __call__(self, batch):
@@ -71,12 +114,22 @@ class Predictor:
         parts = []
         for first in range(0, max(count, 1), size):
             part = {name: values[first : first + size] for name, values in columns.items()}
-            parts.append(_outputs_of(model, session(**part)))
+            rows = min(size, count - first)
+            if self._batch_size:
+                part = {name: _filled(values, size) for name, values in part.items()}
+            found = _outputs_of(model, session(**part))
+            for name, values in found.items():
+                given = size if self._batch_size else rows
+                if values.ndim == 0 or len(values) != given:
+                    raise ValueError(f"the output '{name}' has the shape {values.shape} for {given} rows; it is not one for each row")
+            parts.append({name: values[:rows] for name, values in found.items()})
         found = {self._prefix + name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        for name, values in found.items():
-            if len(values) != count:
-                raise ValueError(f"the output '{name}' has {len(values)} rows for {count}; it is not one for each row")
         return {**(dict(batch) if self._keep else {}), **found}
+
+
+def _cells(values):
+    """Rows as a column of pandas, as Arrow takes them."""
+    return values if values.ndim == 1 else list(values) if values.ndim == 2 else values.tolist()
 
 
 def map_in_pandas(model, inputs=None, batch_size=None, prefix="", keep=True, **options):
@@ -94,11 +147,39 @@ def map_in_pandas(model, inputs=None, batch_size=None, prefix="", keep=True, **o
             found = predict({name: frame[name].to_numpy() for name in frame.columns})
             out = frame.copy() if keep else pandas.DataFrame(index=frame.index)
             for name in predict.outputs:
-                values = found[name]
-                out[name] = list(values) if values.ndim > 1 else values
+                out[name] = _cells(found[name])
             yield out
 
     return run
+
+
+def pandas_udf(model, returns, output=None, batch_size=None, **options):
+    """A function of columns for Spark: ``df.withColumn("y", pandas_udf("model.hgm", "array<float>")("x"))``.
+
+    Its columns are the inputs of the model, in order. ``returns`` is Spark's type of the ``output``, by default the
+    first one; outputs with more than one number for each row are lists. Otherwise as ``map_in_pandas``. Needs pyspark.
+    """
+    from collections.abc import Iterator
+
+    import pandas
+    from pyspark.sql import functions
+
+    predict = Predictor(model, batch_size=batch_size, keep=False, **options)
+
+    def run(batches):
+        for columns in batches:
+            names = predict.inputs
+            columns = columns if isinstance(columns, tuple) else (columns,)
+            if len(columns) != len(names):
+                raise ValueError(f"the model takes {', '.join(names)}; {len(columns)} columns are given")
+            found = predict({name: column.to_numpy() for name, column in zip(names, columns)})
+            name = output if output is not None else predict.outputs[0]
+            if name not in found:
+                raise ValueError(f"the model has no output '{name}'; it has {', '.join(found)}")
+            yield pandas.Series(_cells(found[name]))
+
+    run.__annotations__ = {"batches": Iterator[tuple[pandas.Series, ...]], "return": Iterator[pandas.Series]}
+    return functions.pandas_udf(run, returns)
 
 
 def _reduce(array, comm):

@@ -38,6 +38,77 @@ def test_a_predictor_keeps_rows_and_order(saved, rng):
         predict({"z": rows})
 
 
+def images(rng):
+    """Convolution, norm, pooling and attention over rows, and an input of whole numbers."""
+    g = hg.Graph()
+    x, kind = g.input("x", ("n", 2, 6, 5)), g.input("kind", ("n",), "int64")
+    y = hg.ops.conv(x, g.parameter("w", rng.standard_normal((9, 2, 3, 3)).astype(np.float32)), None, padding=[1, 1])
+    y = hg.ops.reshape(hg.ops.relu(y), ["n", 9, 30])
+    y = hg.ops.matmul(hg.ops.softmax(hg.ops.matmul(y, hg.ops.permute(y, [0, 2, 1])), -1), y)
+    y = hg.ops.mean(y, [2])
+    table = g.parameter("table", rng.standard_normal((5, 9)).astype(np.float32))
+    y = y + hg.ops.embedding(table, kind)
+    g.output("y", hg.ops.linear(y, g.parameter("head", rng.standard_normal((7, 9)).astype(np.float32))))
+    g.output("most", hg.ops.argmax(y, -1))
+    return g.model()
+
+
+@pytest.mark.parametrize("make", [lambda rng: mlp(rng, (60, 37, 20, 3))[0], images], ids=["mlp", "images"])
+def test_rows_get_the_same_bits_wherever_batches_are_cut(make, rng, tmp_path):
+    make(rng).save(tmp_path / "m.hgm")
+    model = hg.load(tmp_path / "m.hgm")
+    count = 150
+    rows = {}
+    for spec in model.inputs:
+        shape = (count, *spec.shape[1:])
+        rows[spec.name] = rng.integers(0, 5, shape) if spec.dtype == "int64" else rng.standard_normal(shape).astype(np.float32)
+    for size in (1, 7, 16, 64):
+        predict = hg.distributed.Predictor(tmp_path / "m.hgm", batch_size=size, keep=False)
+        want = predict(rows)
+        for _ in range(8):
+            order = rng.permutation(count)
+            cuts = np.sort(rng.integers(0, count + 1, 5))  # some parts are empty
+            parts = [predict({k: v[part] for k, v in rows.items()}) for part in np.split(order, cuts)]
+            for name in want:
+                np.testing.assert_array_equal(np.concatenate([p[name] for p in parts]), want[name][order])
+
+
+def test_a_model_of_one_size_takes_any_number_of_rows(rng, tmp_path):
+    model, weights = mlp(rng, batch=4)
+    model.save(tmp_path / "four.hgm")
+    predict = hg.distributed.Predictor(tmp_path / "four.hgm", batch_size=4)
+    for count in (0, 1, 4, 9):
+        rows = rng.standard_normal((count, 8)).astype(np.float32)
+        np.testing.assert_allclose(predict({"x": rows})["y"], mlp_numpy(weights, rows), rtol=1e-4, atol=1e-5)
+
+
+def test_columns_that_do_not_fit_are_refused(rng, tmp_path):
+    images(rng).save(tmp_path / "m.hgm")
+    predict = hg.distributed.Predictor(tmp_path / "m.hgm", batch_size=8)
+    x, kind = rng.standard_normal((3, 2, 6, 5)), np.arange(3)
+    want = predict({"x": x, "kind": kind})
+    lists = np.empty(3, object)
+    lists[:] = [each.tolist() for each in x]  # nested lists, as Spark gives them
+    for same in (x.reshape(3, -1), x.astype(np.float32), lists):
+        np.testing.assert_array_equal(predict({"x": same, "kind": kind.astype(np.uint8)})["y"], want["y"])
+    for wrong in (
+        {"x": x, "kind": kind + 0.5},
+        {"x": x, "kind": kind.astype(np.uint64) + 2**63},
+        {"x": x.reshape(3, -1)[:, 1:], "kind": kind},
+        {"x": x + 1j, "kind": kind},
+        {"x": x, "kind": np.array(["a", "b", "c"])},
+    ):
+        with pytest.raises(ValueError, match="column '(x|kind)'"):
+            predict(wrong)
+    with pytest.raises(ValueError, match="batch_size"):
+        hg.distributed.Predictor(tmp_path / "m.hgm", batch_size=0)
+    g = hg.Graph()
+    g.output("sum", hg.ops.sum(g.input("x", ("n",))))
+    g.model().save(tmp_path / "sum.hgm")
+    with pytest.raises(ValueError, match="'sum' has the shape"):
+        hg.distributed.Predictor(tmp_path / "sum.hgm")({"x": np.ones(3, np.float32)})
+
+
 def _predict(path, rows):
     return hg.distributed.Predictor(path, threads=1)({"x": rows})["y"]
 
