@@ -3,7 +3,7 @@
 # Installs what Debian 12 or a relative of it lacks of the named groups; quick when nothing is missing.
 #
 #   scripts/install_deps.sh [build] [blas] [vulkan] [converter] [tools] [tests]     (default: these)
-#                           [python] [pictures] [arm] [avx512]
+#                           [python] [engines] [pictures] [arm] [avx512]
 set -euo pipefail
 
 declare -A packages=(
@@ -14,13 +14,14 @@ declare -A packages=(
   [tools]="libcli11-dev nlohmann-json3-dev"
   [tests]="libgtest-dev libcpp-httplib-dev dpkg-dev file pkg-config python3 python3-numpy python3-torch mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
   [python]="python3 python3-dev python3-venv python3-numpy libzip-dev libssl-dev libprotobuf-dev protobuf-compiler nlohmann-json3-dev libcli11-dev"
+  [engines]="default-jre-headless"
   [pictures]="librsvg2-bin"
   [arm]="g++-aarch64-linux-gnu qemu-user-static libgtest-dev:arm64"
   [avx512]="bochs bochs-term bochsbios vgabios grub-pc-bin grub-common xorriso mtools busybox-static cpio"
 )
 # Programs that may come from elsewhere, such as pip's cmake.
 declare -A programs=([cmake]=cmake [ninja-build]=ninja [g++]=g++ [python3]=python3
-                    [pkg-config]=pkg-config [glslang-tools]=glslangValidator)
+                    [pkg-config]=pkg-config [glslang-tools]=glslangValidator [default-jre-headless]=java)
 
 # pip's torch holds a libtorch too.
 pip_torch() {

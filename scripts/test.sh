@@ -9,7 +9,7 @@ jobs=$(nproc)
 
 scripts/install_deps.sh build blas vulkan converter tools tests python
 options=(-DHG_VULKAN=ON -DHG_TOOLS=ON -DHG_TESTS=ON -DHG_CONVERTER=ON -DHG_SAMPLES=ON)
-if python=$(scripts/python_environment.sh build/venv); then
+if python=$(scripts/python_environment.sh build/venv docs || scripts/python_environment.sh build/venv); then
   options+=(-DHG_PYTHON=ON -DPython_EXECUTABLE="$python")
 else
   echo "the Python package is left out: pip cannot install what it is built with"

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each block of Python on the pages of docs/python runs, page by page, in order."""
+"""Each block of Python on the pages of docs/python runs, page by page, in order; so do the notebooks; and Sphinx makes
+pages of them without a warning."""
 
 import importlib.util
+import json
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
+
+import hologram as hg
 
 from hologram import _core
 
@@ -39,3 +45,42 @@ def test_blocks_run(page, tmp_path, monkeypatch):
         if found[1] and "convert" in found[1]:
             import hologram.torch  # noqa: F401 - registers the backend, as importing it once does
         exec(code, scope)
+
+
+NOTEBOOKS = sorted((FOLDER / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_run(path):
+    for cell in json.loads(path.read_text())["cells"]:
+        assert not cell.get("outputs") and not cell.get("execution_count"), "a notebook is kept without outputs"
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    if not has("torch") or not has("convert"):
+        pytest.skip("needs torch and the converter")
+    book = nbformat.read(path, as_version=4)
+    nbclient.NotebookClient(book, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}).execute()
+
+
+def test_there_are_notebooks():
+    assert {path.stem for path in NOTEBOOKS} >= {"digits", "finetune", "own_kernel"}
+
+
+def test_sphinx(tmp_path):
+    """No warnings, and each public name is in the reference."""
+    pytest.importorskip("sphinx"), pytest.importorskip("myst_parser")
+    if not has("torch"):
+        pytest.skip("hologram.nn and hologram.torch need torch")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", tmp_path / "trees", FOLDER, tmp_path / "html"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    from sphinx.util.inventory import InventoryFile
+
+    with open(tmp_path / "html" / "objects.inv", "rb") as file:
+        shown = InventoryFile.load(file, "", lambda base, path: path)
+    names = {name for kind, rows in shown.items() if kind.startswith("py:") for name in rows}
+    modules = {"distributed", "named", "nn", "ops", "torch"}
+    public = [name for name in dir(hg) if not name.startswith("_") and getattr(hg, name) is not importlib]
+    missing = {f"hologram.{name}" for name in public} - names
+    missing |= {f"hologram.{module}.{name}" for module in modules - {"ops"} for name in getattr(hg, module).__all__} - names
+    assert not missing, f"reference.rst does not show {', '.join(sorted(missing))}"
