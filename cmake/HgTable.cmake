@@ -24,6 +24,7 @@ set(HG_STEMS
   matmul
   grouped_mm
   linalg
+  eig
   fft
   gradient
   statistics

@@ -312,6 +312,8 @@ const Row kRows[] = {
     {"dropout",
      HG_CALL(dropout(x[0], a.real("p"), a.flag("training"), a.flag("channels"), a.n("stream"))),
      HG_CALL(dropout(x[0]))},
+    {"eig", HG_CALL(eig(x[0], a.flag("complex"))), HG_CALL(eig(x[0]))},
+    {"eigvals", HG_CALL(eigvals(x[0], a.flag("complex"))), HG_CALL(eigvals(x[0]))},
     {"eigh", HG_CALL(eigh(x[0], a.flag("upper"))), HG_CALL(eigh(x[0]))},
     {"elu", HG_CALL(elu(x[0], a.real("alpha"), a.real("scale"), a.real("input_scale"))),
      HG_CALL(elu(x[0]))},

@@ -46,14 +46,22 @@ void dorgbr_(const char* which, const int* m, const int* n, const int* k, double
 void dbdsdc_(const char* uplo, const char* job, const int* n, double* d, double* e, double* u,
              const int* ldu, double* vt, const int* ldvt, double* q, int* iq, double* work,
              int* iwork, int* info, size_t, size_t);
+void dgeev_(const char* left, const char* right, const int* n, double* a, const int* lda,
+            double* re, double* im, double* vl, const int* ldvl, double* vr, const int* ldvr,
+            double* work, const int* lwork, int* info, size_t, size_t);
+// Of pairs.
+void zgeev_(const char* left, const char* right, const int* n, double* a, const int* lda, double* w,
+            double* vl, const int* ldvl, double* vr, const int* ldvr, double* work,
+            const int* lwork, double* rwork, int* info, size_t, size_t);
 }
 
 namespace hg::kernels {
 
-#define HG_OPENBLAS_FUNCTIONS(F)                                                             \
-  F(openblas_get_parallel)                                                                   \
-  F(openblas_get_num_threads) F(sgemm_) F(dgemm_) F(dtrsm_) F(dgetrf_) F(dgetrs_) F(dpotrf_) \
-      F(dgeqrf_) F(dorgqr_) F(dsytrd_) F(dorgtr_) F(dstedc_) F(dgebrd_) F(dorgbr_) F(dbdsdc_)
+#define HG_OPENBLAS_FUNCTIONS(F)                                                                  \
+  F(openblas_get_parallel)                                                                        \
+  F(openblas_get_num_threads)                                                                     \
+  F(sgemm_) F(dgemm_) F(dtrsm_) F(dgetrf_) F(dgetrs_) F(dpotrf_) F(dgeqrf_) F(dorgqr_) F(dsytrd_) \
+      F(dorgtr_) F(dstedc_) F(dgebrd_) F(dorgbr_) F(dbdsdc_) F(dgeev_) F(zgeev_)
 
 struct OpenBlas {
 #define HG_OPENBLAS_MEMBER(name) decltype(&::name) name = nullptr;

@@ -1,43 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decompositions and systems by LAPACK, in f64: matrices of LAPACK lie column by column, so that a
-// matrix is its own transposed one. What is not finite goes to the library's own loops, so that it
-// is answered in the same way, and so does what LAPACK gives up. Small matrices are faster there.
-#include <cmath>
-
-#include "kernels/gemm/openblas.h"
-#include "kernels/linalg/loops.h"
+// Decompositions and systems by LAPACK (kernels/linalg/lapack.h).
+#include "kernels/linalg/lapack.h"
 
 namespace hg::kernels {
 namespace {
 
-const OpenBlas& blas() { return *openblas(); }
-
-constexpr int kQuery = -1;  // as a size of workspace: asks for it
-
-// In LAPACK's integers; of one matrix.
-struct Order {
-  int m, n, k, least;  // rows and columns of x, columns of b, the smaller of m and n
-  explicit Order(const Matrices& s)
-      : m(static_cast<int>(s.m)),
-        n(static_cast<int>(s.n)),
-        k(static_cast<int>(s.k)),
-        least(std::min(m, n)) {}
-};
-
-int64_t doubles_of_ints(int64_t count) { return (count + 1) / 2; }
-int* ints(double* memory) { return reinterpret_cast<int*>(memory); }
-
-// Doubles that are left of the slot when `used` are.
-int work_size(const Matrices& s, int64_t used) {
-  return static_cast<int>(
-      std::min<int64_t>(s.slot_bytes / 8 - used, std::numeric_limits<int>::max()));
-}
-
-bool is_finite(const double* x, int64_t count) {
-  double sums[4] = {};  // 0, or NaN
-  for (int64_t i = 0; i < count; ++i) sums[i % 4] += x[i] * 0;
-  return sums[0] + sums[1] + sums[2] + sums[3] == 0;
-}
 // Whether rounding alone may have kept pivots away from 0, so that it is the loops that decide
 // whether a matrix is singular: on every machine in the same way.
 bool is_doubtful(const double* a, int64_t n, int info) {
@@ -213,20 +180,6 @@ bool geqrf(const RunContext& c, const Matrices& s, int64_t index, double* a) {
 // Divide and conquer multiplies small matrices, for which OpenBLAS 0.3.21 allocates up to 4 rows of
 // them where there is AVX-512.
 
-// Multiplies x by a power of two that keeps squares of its elements in f64; returns its logarithm.
-int rescale(double* x, int64_t count) {
-  constexpr int kLargest = 300;
-  double most = 0;
-  for (int64_t i = 0; i < count; ++i) most = std::max(most, std::fabs(x[i]));
-  const int shift = most > 0 ? -std::ilogb(most) : 0;
-  if (std::abs(shift) < kLargest) return 0;
-  for (int64_t i = 0; i < count; ++i) x[i] = std::ldexp(x[i], shift);
-  return shift;
-}
-void scale_back(double* x, int64_t count, int shift) {
-  for (int64_t i = 0; i < count && shift != 0; ++i) x[i] = std::ldexp(x[i], -shift);
-}
-
 // y[m, n] = a[m, k] b[k, n], column by column.
 void multiply_columns(int m, int n, int k, const double* a, const double* b, double* y) {
   const double one = 1, zero = 0;
@@ -397,39 +350,6 @@ bool exp(const RunContext& c, const Matrices& s, int64_t index, double* x) {
 
 // ---- Kernels ----
 
-struct LapackTask {
-  const MatrixTask& loops;
-  int64_t least;  // of rows and columns from which on LAPACK is faster; AVX2, OpenBLAS 0.3.21
-  int64_t (*doubles)(const Matrices& s);
-  // Of one matrix; false where it is left to the loops.
-  bool (*run)(const RunContext& c, const Matrices& s, int64_t index, double* slot);
-};
-
-template <const LapackTask& task>
-bool accepts(const PrepareContext& c) {
-  const Matrices s = matrices_of(c, task.loops);
-  return s.count > 0 && s.m * s.n >= task.least * task.least && (c.input_count() == 1 || s.k > 0) &&
-         fits_openblas(std::max({s.m, s.n, s.k, std::min(s.m, s.n) * std::min(s.m, s.n)})) &&
-         openblas() != nullptr;
-}
-template <const LapackTask& task>
-Status prepare(PrepareContext& c) {
-  Matrices s = matrices_of(c, task.loops);
-  s.slot_bytes = 8 * std::max(task.doubles(s), task.loops.doubles(s));
-  c.set_workspace(tile_workspace(s.lanes, s.slot_bytes));
-  c.make_state(s);
-  return {};
-}
-template <const LapackTask& task>
-void run(const RunContext& c) noexcept {
-  const Matrices& s = c.state<Matrices>();
-  for_tiles(c, s.count, s.lanes, s.slot_bytes, [&](int64_t index, float* slot) {
-    double* const memory = reinterpret_cast<double*>(slot);
-    const OneThread one_thread;
-    if (!task.run(c, s, index, memory)) task.loops.run(c, s, index, memory);
-  });
-}
-
 constexpr LapackTask kSolve = {kSolveLoops, 48, solve_doubles, solve};
 constexpr LapackTask kSolveTriangular = {kSolveTriangularLoops, 24, solve_triangular_doubles,
                                          solve_triangular};
@@ -443,22 +363,13 @@ constexpr LapackTask kEigh = {kEighLoops, 8, eigh_doubles, eigh};
 constexpr LapackTask kSvd = {kSvdLoops, 12, svd_doubles, svd};
 constexpr LapackTask kExp = {kExpLoops, 8, exp_doubles, exp};
 
-template <const LapackTask& task>
-constexpr KernelDef row(std::string_view op) {
-  return {.op = op,
-          .name = "lapack",
-          .accepts = accepts<task>,
-          .prepare = prepare<task>,
-          .run = run<task>};
-}
-
 constexpr KernelDef kKernels[] = {
-    row<kSolve>("solve"),    row<kSolveTriangular>("solve_triangular"),
-    row<kDet>("det"),        row<kSlogdet>("slogdet"),
-    row<kLu>("lu"),          row<kCholesky>("cholesky"),
-    row<kQr>("qr"),          row<kGeqrf>("geqrf"),
-    row<kEigh>("eigh"),      row<kSvd>("svd"),
-    row<kExp>("matrix_exp"),
+    lapack_row<kSolve>("solve"),    lapack_row<kSolveTriangular>("solve_triangular"),
+    lapack_row<kDet>("det"),        lapack_row<kSlogdet>("slogdet"),
+    lapack_row<kLu>("lu"),          lapack_row<kCholesky>("cholesky"),
+    lapack_row<kQr>("qr"),          lapack_row<kGeqrf>("geqrf"),
+    lapack_row<kEigh>("eigh"),      lapack_row<kSvd>("svd"),
+    lapack_row<kExp>("matrix_exp"),
 };
 
 }  // namespace

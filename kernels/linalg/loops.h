@@ -10,6 +10,7 @@ namespace hg::kernels {
 extern const MatrixTask kSolveLoops, kSolveTriangularLoops, kDetLoops, kSlogdetLoops,
     kCholeskyLoops, kQrLoops, kGeqrfLoops, kLuLoops, kExpLoops;  // linalg.cpp
 extern const MatrixTask kEighLoops, kSvdLoops;                   // jacobi.cpp
+extern const MatrixTask kEigLoops, kEigvalsLoops;                // eig.cpp
 
 // y = a b of n rows and columns, with as many numbers to work with.
 using MatrixProduct = void (*)(const double* a, const double* b, int64_t n, double* y,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "kernels/gemm/tiles.h"
 #include "kernels/lines.h"
@@ -15,24 +16,27 @@ struct Matrices {
   int64_t count = 1;            // of matrices
   int64_t m = 0, n = 0, k = 0;  // rows and columns of x, columns of b
   bool upper = false, unit = false;
+  bool complex = false;  // x has pairs, in a dim more
   int64_t lanes = 1, slot_bytes = 0;
 };
 
-inline int64_t rows_of(const Tensor& x) { return x.shape[x.rank() - 2]; }
 inline int64_t columns_of(const Tensor& x) { return x.shape[x.rank() - 1]; }
 
 // What is done with every matrix, in a slot of `doubles(s)` doubles.
 struct MatrixTask {
   int64_t (*doubles)(const Matrices& s);
   void (*run)(const RunContext& c, const Matrices& s, int64_t index, double* slot);
-  bool reads_upper = false, reads_unitriangular = false;  // attributes that the op has
+  // Attributes that the op has.
+  bool reads_upper = false, reads_unitriangular = false, reads_complex = false;
 };
 
 inline Matrices matrices_of(const PrepareContext& c, const MatrixTask& task) {
   Matrices s;
-  for (int d = 0; d + 2 < c.in(0).rank(); ++d) s.count *= c.in(0).shape[d];
-  s.m = rows_of(c.in(0));
-  s.n = columns_of(c.in(0));
+  if (task.reads_complex) s.complex = c.attrs().flag("complex");
+  const int batch = c.in(0).rank() - 2 - s.complex;
+  for (int d = 0; d < batch; ++d) s.count *= c.in(0).shape[d];
+  s.m = c.in(0).shape[batch];
+  s.n = c.in(0).shape[batch + 1];
   if (c.input_count() > 1) s.k = columns_of(c.in(1));
   if (task.reads_upper) s.upper = c.attrs().flag("upper");
   if (task.reads_unitriangular) s.unit = c.attrs().flag("unitriangular");
@@ -82,6 +86,20 @@ inline bool points_down(const double* v, int64_t count) {
 }
 inline void negate(double* v, int64_t count) {
   for (int64_t i = 0; i < count; ++i) v[i] = -v[i];
+}
+
+// Multiplies x by a power of two that keeps squares of its elements in f64; returns its logarithm.
+inline int rescale(double* x, int64_t count) {
+  constexpr int kLargest = 300;
+  double most = 0;
+  for (int64_t i = 0; i < count; ++i) most = std::max(most, std::fabs(x[i]));
+  const int shift = most > 0 ? -std::ilogb(most) : 0;
+  if (std::abs(shift) < kLargest) return 0;
+  for (int64_t i = 0; i < count; ++i) x[i] = std::ldexp(x[i], shift);
+  return shift;
+}
+inline void scale_back(double* x, int64_t count, int shift) {
+  for (int64_t i = 0; i < count && shift != 0; ++i) x[i] = std::ldexp(x[i], -shift);
 }
 
 }  // namespace hg::kernels

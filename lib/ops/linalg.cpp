@@ -4,37 +4,26 @@
 // of f32 or f64; kernels compute in f64. Gradients are those of the decompositions' differentials
 // (Giles 2008).
 #include "hg/op.h"
+#include "lib/ops/matrices.h"
 #include "lib/ops/row.h"
-#include "lib/ops/terms.h"
 
 namespace hg::ops {
 namespace {
 
-using term::transpose_last;
+using term::identity, term::product, term::solved, term::transpose_last, term::widen, term::with;
 
 // ---- formulas ----
 
-Value product(const Value& a, const Value& b) { return term::op("matmul", a, b); }
-Value solved(const Value& a, const Value& b) { return term::op("solve", a, b); }
 Value solved_triangular(const Value& a, const Value& b, bool upper, bool unit = false) {
   return a.graph()->call("solve_triangular", {a, b}, {{"upper", upper}, {"unitriangular", unit}});
 }
 Value triangle(const Value& x, bool upper, int diagonal = 0) {
   return x.graph()->call(upper ? "triu" : "tril", {x}, {{"diagonal", diagonal}});
 }
-Value widen(const Value& x, int dim) {  // a dim of size 1 more, before `dim` counted from the end
-  Shape shape = x.shape();
-  if (x.rank() < dim) return x;  // of a graph that is broken already
-  shape.insert(shape.end() - dim, Dim(1));
-  return term::reshape(x, std::move(shape));
-}
-Value identity(const Value& like, const Dim& n) {
-  return like.graph()->call("eye", {}, {{"n", n}, {"m", n}, {"dtype", like.dtype()}});
-}
 // x - x^T
 Value skew(const Value& x) { return x - transpose_last(x); }
 // e[i, j] = v[j] - v[i], 1 on the diagonal
-Value gaps(const Value& v) { return widen(v, 1) - widen(v, 0) + identity(v, v.dim(-1)); }
+Value gaps(const Value& v) { return term::differences(v) + identity(v, v.dim(-1)); }
 
 // ---- shape rules ----
 
@@ -49,10 +38,6 @@ Status check_matrix(InferContext& c, int input, bool square) {
   return {};
 }
 Shape batch_of(const TensorType& x) { return Shape(x.shape.begin(), x.shape.end() - 2); }
-Shape with(Shape batch, std::initializer_list<Dim> dims) {
-  batch.insert(batch.end(), dims);
-  return batch;
-}
 
 // a: [..., n, n], b: [..., n, k]
 Status solve_infer(InferContext& c) {

@@ -34,6 +34,15 @@ inline std::vector<Value> geqrf(const Value& x) { return x.graph()->calls("geqrf
 inline std::vector<Value> eigh(const Value& x, bool upper = false) {
   return x.graph()->calls("eigh", {x}, {{"upper", upper}});
 }
+// Eigenvalues [..., n, 2] of any square matrix and its vectors as columns, [..., n, n, 2]: pairs of
+// real and imaginary parts, of which x, too, is with `complex`: [..., n, n, 2]. Vectors have length
+// 1, and their largest element is real and positive.
+inline std::vector<Value> eig(const Value& x, bool complex = false) {
+  return x.graph()->calls("eig", {x}, {{"complex", complex}});
+}
+inline Value eigvals(const Value& x, bool complex = false) {
+  return x.graph()->call("eigvals", {x}, {{"complex", complex}});
+}
 // x = u diag(s) vh, s descending: u [..., m, k], s [..., k], vh [..., k, n].
 inline std::vector<Value> svd(const Value& x) { return x.graph()->calls("svd", {x}); }
 // p x = l u: l, without its diagonal of ones, and u in one matrix of x's shape; the exchanges of
