@@ -15,12 +15,12 @@ sizes, and run at sizes 0, 1, 2, 3 and 6 with inputs that are small, large, nega
 - narrow: the guards of the file exclude every size at which PyTorch answers here;
 - unsteady: PyTorch itself gives the other answer when inputs move by a few roundings;
 - undefined: an op in place reads elements, for others, that it also writes, and PyTorch does not refuse it;
-- peculiar: eager PyTorch gives the other answer, libtorch's interpreter alone does not;
+- peculiar: eager PyTorch, or libtorch with its passes on, gives the other answer, its interpreter alone does not;
 - WRONG: another answer, or an answer where PyTorch raises (a write from or to memory that overlaps is counted
   apart); CRASH: a tool died; UNLOADABLE: the file never runs.
 
 Fails when one of the last three is found; they are shrunk and printed as scripts that repeat them alone.
-Needs torch and numpy; without them nothing is run, and that is said.
+Needs torch and numpy, and a Vulkan device where that is asked for; without them nothing is run, and that is said.
 """
 from __future__ import annotations
 
@@ -112,6 +112,9 @@ def run(options: argparse.Namespace, root: Path) -> int:
     seeds = [f"{options.seed}:{number}" for number in range(options.first, options.first + options.count)]
     verdicts = []
     for seed, program, verdict in judge_all(seeds, options, root):
+        if "there is no Vulkan" in verdict.reason:
+            print("there is no Vulkan device: the programs are left out")
+            return 77
         verdicts.append((seed, program, verdict))
         if options.show:
             print(f"--- {seed}: {verdict.kind} {verdict.detail or verdict.reason}\n{program.source}")

@@ -112,6 +112,16 @@ def ask_eager(program: Program, point: Point) -> Answer:
         return ask(eager(program), arrays(program, point))
 
 
+def ask_optimized(program: Program, point: Point) -> Answer:
+    """libtorch with its passes on, which drop what nobody reads though it would raise."""
+    torch._C._set_graph_executor_optimize(True)
+    try:
+        with silence():
+            return ask(compile_program(program), arrays(program, point))
+    finally:
+        torch._C._set_graph_executor_optimize(False)
+
+
 def answers(program: Program) -> tuple[object, dict[Point, Answer]]:
     """The compiled function, and what PyTorch answers at every point; of a traced program where the trace
     says what eager says, and of an exported one also where its guards refuse what eager answers."""
