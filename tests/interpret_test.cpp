@@ -379,6 +379,22 @@ TEST(Interpret, BroadcastingThatNobodyReadsIsAGuard) {
     EXPECT_TRUE(guard.ends_with(", because of broadcasting")) << guard;
 }
 
+TEST(Interpret, WhatARuleTakesForGrantedIsAGuardWhereNobodyReads) {
+  const auto guards_of = [&](const std::string& line, bool read = false) {
+    const ScriptProgram p = script(
+        {"x", "w"}, "%z:Tensor = " + line + "\n    %y:Tensor = aten::relu(self=%x)\n    return " +
+                        (read ? "%z" : "%y"));
+    const Imported i = import(p, {{"x", {f32, {"n", "a"}}}, {"w", {f32, {"m", "b"}}}});
+    EXPECT_EQ(failures(i), "") << line;
+    return guards(i);
+  };
+  using Texts = std::vector<std::string>;
+  const std::string product = "aten::mm(self=%x, mat2=%w)";
+  EXPECT_EQ(guards_of(product), Texts{"a == m, because of matmul"});
+  EXPECT_EQ(guards_of(product, true), Texts{});
+  EXPECT_EQ(guards_of("aten::cdist(x1=%x, x2=%w, p=2)").size(), 1u);
+}
+
 TEST(Interpret, AWayWithoutOneRankIsAGuardAndElseAnIf) {
   const auto import_of = [&](const std::string& lines) {
     const ScriptProgram p = script({"x"}, lines + "\n    return %y");

@@ -9,6 +9,8 @@
 #include "converter/interpret/interpreter.h"
 #include "converter/rows/view.h"
 #include "converter/script/custom.h"
+#include "lib/graph/access.h"
+#include "lib/graph/assumptions.h"
 #include "lib/graph/rewrite.h"
 
 namespace hg::convert {
@@ -53,6 +55,23 @@ void guard_broadcast(Graph& graph, const Node& node) {
   }
 }
 
+// Guards that sizes are what the node's shape rule takes for granted; `equal_only`: leaves the
+// limits out. Not of views: the import makes those of ways that are not taken, too.
+void guard_assumptions(Graph& graph, const Node& node, bool equal_only) {
+  if (node.op->def.view != nullptr) return;
+  const Assumptions assumptions;
+  if (!GraphAccess::infer(GraphAccess::infer_call(graph, node)).ok()) return;
+  const std::string reason(node.op->def.name);
+  for (const auto& [left, relation, right] : assumptions.taken()) {
+    const bool known =
+        std::any_of(graph.guards().begin(), graph.guards().end(), [&](const Guard& other) {
+          return other.relation == relation && other.right - other.left == right - left;
+        });
+    if (!known && (relation == Relation::eq || !equal_only))
+      graph.guard(left, relation, right, reason);
+  }
+}
+
 // What fails in a session where it is used fails there, too, where nobody reads it.
 void guard_unused(Graph& graph) {
   std::vector<int> uses = use_counts(graph);
@@ -65,6 +84,7 @@ void guard_unused(Graph& graph) {
       if (id != kNoValue) --uses[id];
     graph.set_origin(node.origin);
     guard_broadcast(graph, node);
+    guard_assumptions(graph, node, false);
   }
 }
 
@@ -197,8 +217,10 @@ void Interpreter::run_node(const ScriptNode& node) {
   try {
     dispatch(node);
     // The results of a body may all be unused, and the node that would fail with them gone.
-    for (size_t n = before; memory_.depth() > 0 && n < memory_.graph().nodes().size(); ++n)
+    for (size_t n = before; memory_.depth() > 0 && n < memory_.graph().nodes().size(); ++n) {
       guard_broadcast(memory_.graph(), memory_.graph().nodes()[n]);
+      guard_assumptions(memory_.graph(), memory_.graph().nodes()[n], true);
+    }
     if (Status status = memory_.graph().take_status(); !status.ok())
       throw Refusal{std::string(status.message()), ""};
   } catch (const Refusal& refusal) {

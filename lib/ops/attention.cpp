@@ -45,7 +45,7 @@ Status attention_infer(InferContext& c) {
     bool spreads = mask.shape.size() <= rank;
     for (size_t i = 0; spreads && i < mask.shape.size(); ++i) {
       const Dim& size = mask.shape[mask.shape.size() - 1 - i];
-      spreads = size == Dim(1) || !differ(size, scores[rank - 1 - i]);
+      spreads = size == Dim(1) || !certainly_differ(size, scores[rank - 1 - i]);
     }
     if (!spreads) return c.fail("mask ", mask.shape, " does not broadcast to ", scores);
   }

@@ -23,10 +23,6 @@ struct Geometry {
   std::vector<Dim> stride, padding, dilation, output_padding;
 };
 
-bool below(const Dim& value, int64_t least) {
-  return value.is_constant() && value.constant() < least;
-}
-
 Result<Geometry> geometry(const AttrReader& attrs, int dims, bool with_output_padding) {
   Geometry g;
   HG_TRY_ASSIGN(g.stride, spatial(attrs, "stride", dims));
@@ -159,7 +155,7 @@ Value conv_with_flipped_weight(Graph& g, const ConvAttrs& a, const Value& dy, co
     if (!(kernel == Dim(1))) flipped.emplace_back(static_cast<int64_t>(i) + 2);
     pixels = pixels * dy.shape()[i + 2];
   }
-  if (!is_depthwise && below(pixels, kFewPixels)) return {};
+  if (!is_depthwise && pixels.is_constant() && pixels.constant() < kFewPixels) return {};
   Value w = weight;
   if (!is_depthwise) {  // [groups, o, c, kernel...] to [groups, c, o, kernel...]
     Shape parts = weight.shape(), whole = parts;

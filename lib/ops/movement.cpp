@@ -121,7 +121,7 @@ Status expand_infer(InferContext& c) {
     return c.fail("x is ", x.shape, ", which has more dims than shape ", shape);
   const size_t added = shape.size() - x.shape.size();
   for (size_t i = 0; i < x.shape.size(); ++i)
-    if (!(x.shape[i] == Dim(1)) && differ(x.shape[i], shape[i + added]))
+    if (!(x.shape[i] == Dim(1)) && certainly_differ(x.shape[i], shape[i + added]))
       return c.fail("x is ", x.shape, ", which cannot be repeated to ", shape);
   c.out(0) = {x.dtype, std::move(shape)};
   return {};

@@ -19,7 +19,7 @@ Status infer(InferContext& c) {
     bool spreads = angle.dtype == x.dtype && angle.shape.size() <= x.shape.size();
     for (size_t d = 0; spreads && d < angle.shape.size(); ++d) {
       const Dim& size = angle.shape[angle.shape.size() - 1 - d];
-      spreads = size == Dim(1) || !differ(size, x.shape[x.shape.size() - 1 - d]);
+      spreads = size == Dim(1) || !certainly_differ(size, x.shape[x.shape.size() - 1 - d]);
     }
     if (!spreads) return c.fail(i == 1 ? "cos " : "sin ", angle, " does not broadcast to ", x);
   }

@@ -13,13 +13,20 @@
 #include "hg/ops/compare.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
+#include "lib/graph/assumptions.h"
 
 namespace hg::ops {
 
 using Dims = std::vector<Dim>;
 
-inline bool differ(const Dim& a, const Dim& b) {  // certainly different
+inline bool certainly_differ(const Dim& a, const Dim& b) {
   return a.is_constant() && b.is_constant() && a.constant() != b.constant();
+}
+// Of sizes that must be equal: where nobody can tell yet, it is taken for granted.
+inline bool differ(const Dim& a, const Dim& b) {
+  if (a.is_constant() && b.is_constant()) return a.constant() != b.constant();
+  Assumptions::take(a, Relation::eq, b);
+  return false;
 }
 // One dtype, and no size that is certainly another: what data decides may be a number elsewhere.
 inline bool may_equal(const TensorType& a, const TensorType& b) {
@@ -27,8 +34,11 @@ inline bool may_equal(const TensorType& a, const TensorType& b) {
          std::equal(a.shape.begin(), a.shape.end(), b.shape.begin(), b.shape.end(),
                     [](const Dim& x, const Dim& y) { return !differ(x, y); });
 }
-inline bool below(const Dim& value, int64_t least) {  // certainly smaller
-  return value.is_constant() && value.constant() < least;
+// Likewise of one that must be `least` or more.
+inline bool below(const Dim& value, int64_t least) {
+  if (value.is_constant()) return value.constant() < least;
+  Assumptions::take(least, Relation::le, value);
+  return false;
 }
 template <class Context>
 bool given(const Context& c, int i) {  // an optional input is there
