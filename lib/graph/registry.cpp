@@ -2,6 +2,8 @@
 // Ops and kernels by name. The rows of the built-in tables come from lists that CMake generates.
 #include <algorithm>
 #include <map>
+#include <mutex>
+#include <shared_mutex>
 
 #include "hg/kernel.h"
 #include "hg/op.h"
@@ -43,9 +45,24 @@ std::string_view name_of(Device device) {
   return "unknown";
 }
 
+// Ops are added while other threads read. The built-in body is complete before anybody sees it, and
+// is read without the lock.
 struct Registry::Body {
   std::map<std::string_view, std::shared_ptr<const Op>> ops;
   std::map<std::pair<std::string_view, Device>, std::vector<const KernelDef*>> kernels;
+  bool is_fixed = false;
+  mutable std::shared_mutex mutex;
+
+  std::shared_lock<std::shared_mutex> reading() const {
+    return is_fixed ? std::shared_lock<std::shared_mutex>() : std::shared_lock(mutex);
+  }
+  static std::shared_ptr<Body> copy_of(const Body& other) {
+    auto made = std::make_shared<Body>();
+    const auto lock = other.reading();
+    made->ops = other.ops;
+    made->kernels = other.kernels;
+    return made;
+  }
 };
 
 namespace {
@@ -113,26 +130,28 @@ const Registry& Registry::built_in() {
 #include "hg_vulkan_kernels_table.inc"
 #undef HG_TABLE
 #endif
+    registry.body_->is_fixed = true;
     return registry;
   }();
   return kBuiltIn;
 }
 
-Registry::Registry() : body_(std::make_shared<Body>(*built_in().body_)) {}
+Registry::Registry() : body_(Body::copy_of(*built_in().body_)) {}
 Registry::Registry(std::nullptr_t) {}
 Registry::~Registry() = default;
-Registry::Registry(const Registry& other) : body_(std::make_shared<Body>(*other.body_)) {}
+Registry::Registry(const Registry& other) : body_(Body::copy_of(*other.body_)) {}
 Registry& Registry::operator=(const Registry& other) {
-  body_ = std::make_shared<Body>(*other.body_);
+  body_ = Body::copy_of(*other.body_);
   return *this;
 }
 
 Status Registry::add(const OpDef& op) {
-  HG_CHECK(find(op.name) == nullptr, "the op '", op.name, "' is registered already");
   Status status;
   std::shared_ptr<const Op> entry = parsed(op, status);
   HG_TRY(status);
-  body_->ops[op.name] = std::move(entry);
+  const std::unique_lock lock(body_->mutex);
+  HG_CHECK(body_->ops.emplace(op.name, std::move(entry)).second, "the op '", op.name,
+           "' is registered already");
   return {};
 }
 
@@ -141,23 +160,27 @@ Status Registry::add(const KernelDef& kernel) {
            "', which is not registered; add the op first");
   HG_CHECK(kernel.run != nullptr || kernel.device != Device::cpu, "the kernel '", kernel.name,
            "' of '", kernel.op, "' has no run function");
+  const std::unique_lock lock(body_->mutex);
   auto& list = body_->kernels[{kernel.op, kernel.device}];
   list.insert(kernel.is_fallback ? first_fallback(list) : list.begin(), &kernel);
   return {};
 }
 
 const Op* Registry::find(std::string_view name) const {
+  const auto lock = body_->reading();
   const auto found = body_->ops.find(name);
   return found == body_->ops.end() ? nullptr : found->second.get();
 }
 
 std::vector<const Op*> Registry::ops() const {
   std::vector<const Op*> all;
+  const auto lock = body_->reading();
   for (const auto& [name, op] : body_->ops) all.push_back(op.get());
   return all;
 }
 
 std::span<const KernelDef* const> Registry::kernels(std::string_view op, Device device) const {
+  const auto lock = body_->reading();
   const auto found = body_->kernels.find({op, device});
   if (found == body_->kernels.end()) return {};
   return found->second;
@@ -166,6 +189,7 @@ std::span<const KernelDef* const> Registry::kernels(std::string_view op, Device 
 std::string_view Registry::closest(std::string_view name) const {
   std::string_view best;
   int best_distance = 1 + static_cast<int>(name.size()) / 2;
+  const auto lock = body_->reading();
   for (const auto& [candidate, op] : body_->ops)
     if (const int distance = edit_distance(name, candidate); distance < best_distance) {
       best = candidate;

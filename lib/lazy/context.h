@@ -43,6 +43,10 @@ struct LazyContext {
   uint64_t clock = 0;
 
   static const std::shared_ptr<LazyContext>& of(const Lazy& lazy) { return lazy.context_; }
+  static const Registry* registry_of(const Lazy& lazy) {
+    return lazy.registry_ != nullptr || lazy.context_ == nullptr ? lazy.registry_
+                                                                 : lazy.context_->options.registry;
+  }
   static Lazy handle(std::shared_ptr<LazyContext> context) {
     Lazy lazy;
     lazy.context_ = std::move(context);

@@ -156,7 +156,11 @@ Result<LazyContext::Plan> make_plan(const LazyContext& context, std::span<const 
                                     std::span<LazyNode* const> nodes, std::vector<bool> is_read) {
   LazyContext::Plan plan;
   plan.is_read = std::move(is_read);
-  Graph graph;
+  // An op that the built-in ones lack is known to all that is made of it.
+  const auto own = std::find_if(nodes.begin(), nodes.end(), [](const LazyNode* node) {
+    return node->kind >= Kind::op && node->registry != nullptr;
+  });
+  Graph graph(own != nodes.end() ? (*own)->known_ops() : Registry::built_in());
   HG_TRY(Builder(graph, nodes, plan).build(vars));
   HG_TRY_ASSIGN(const Model model, Model::from_graph(std::move(graph)));
   HG_TRY_ASSIGN(plan.session, Session::create(model, context.options));

@@ -99,7 +99,7 @@ Status find_types(LazyNode& node) {
     return {};
   }
   if (node.kind != Kind::op) return find_derivative_types(node);
-  Graph graph;
+  Graph graph(node.known_ops());
   std::vector<Value> inputs;
   for (const Var& var : node.inputs) {
     Value value;

@@ -26,7 +26,8 @@ struct LazyNode {
   Kind kind = Kind::leaf;
   bool has_seeds = false;
   const Op* op = nullptr;
-  int ys = 0, xs = 0;  // of derivatives
+  const Registry* registry = nullptr;  // null: the built-in ops
+  int ys = 0, xs = 0;                  // of derivatives
   int outputs = 1;
   Number number;
   Array array;
@@ -56,6 +57,9 @@ struct LazyNode {
     return Var(std::move(node), output);
   }
   bool is_leaf() const { return kind <= Kind::number; }
+  const Registry& known_ops() const {
+    return registry != nullptr ? *registry : Registry::built_in();
+  }
 
   // Those that the vars are made of, each after its inputs, with `place` as its index.
   static std::vector<LazyNode*> walk_from(std::span<const Var> vars);

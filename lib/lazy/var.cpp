@@ -20,7 +20,15 @@ std::shared_ptr<LazyNode> leaf(Kind kind, Array array, const Lazy& lazy) {
   node->types = {TensorType{array.dtype(), to_shape(array.shape())}};
   node->array = std::move(array);
   node->context = LazyContext::of(lazy);
+  node->registry = LazyContext::registry_of(lazy);
   return node;
+}
+
+// Those of the first input that has others than the built-in ones.
+const Registry* registry_of(std::span<const Var> inputs) {
+  for (const Var& input : inputs)
+    if (input && LazyNode::of(input).registry != nullptr) return LazyNode::of(input).registry;
+  return nullptr;
 }
 
 void add_words(std::vector<uint64_t>& words, std::string_view text) {
@@ -53,7 +61,8 @@ std::shared_ptr<LazyNode> op_node(std::string_view op, std::span<const Var> inpu
                                   std::span<const Argument> attrs) {
   auto node = std::make_shared<LazyNode>();
   node->kind = Kind::op;
-  node->op = Registry::built_in().find(op);
+  node->registry = registry_of(inputs);
+  node->op = node->known_ops().find(op);
   if (node->op == nullptr) node->error = str_cat("the op '", op, "' is not registered");
   node->inputs.assign(inputs.begin(), inputs.end());
   for (const Argument& attr : attrs) {
@@ -76,6 +85,7 @@ std::shared_ptr<LazyNode> derivative(Kind kind, std::span<const Var> ys, std::sp
       if (!var) node->error = "an expression that a derivative needs is empty";
       node->inputs.push_back(var);
     }
+  node->registry = registry_of(node->inputs);
   return node;
 }
 

@@ -7,7 +7,7 @@
     y = m(x)                                  # numpy arrays or torch tensors, without copies
 
 ``hg.load`` reads a model, ``hg.convert`` makes one of a PyTorch module, ``hg.Trainer`` trains it,
-``hg.ops`` runs single ops, ``hg.kernel`` makes an op of a formula, ``hg.Var`` is a lazy expression,
+``hg.ops`` runs single ops, ``hg.kernel`` makes a function of a formula, ``hg.register_op`` an op of one's own, ``hg.Var`` is a lazy expression,
 ``hg.nn`` has layers for PyTorch, ``hg.named`` models of named blocks, and ``hg.torch`` connects both. numpy alone is needed.
 """
 
@@ -29,6 +29,7 @@ from ._errors import (
 from ._executor import Executor, create_executor_for_tensor, from_vulkan, to_vulkan
 from ._kernel import Kernel, kernel
 from ._model import Library, Model, Profile, Session, TensorSpec, load, save_library
+from ._own_ops import TensorType, register_op
 from ._optimizers import SGD, Adam, AdamW, RMSprop, Schedule
 from ._tensors import from_numpy, from_torch, match_device, to_numpy, to_torch
 from ._tensors import validate_tensor_compatible

@@ -82,7 +82,7 @@ def program_of(path):
 
 def convert(module_or_path, example_inputs=None, dynamic=None, *, example_kwargs=None, output=None, check=True,
             names=None, options=()):  # fmt: skip
-    """Makes a Model of a torch.nn.Module, or of a TorchScript, ``.pt2`` or ONNX file.
+    """Makes a Model of a torch.nn.Module or torch.jit.ScriptModule, or of a TorchScript, ``.pt2`` or ONNX file.
 
     ``example_inputs`` are the arguments of a call (one tensor, or a tuple), ``example_kwargs`` those by name.
     ``dynamic`` says which sizes stay open: a name for the first size of every input (``"n"``), or for each input
@@ -104,6 +104,10 @@ def convert(module_or_path, example_inputs=None, dynamic=None, *, example_kwargs
     if example_inputs is None and example_kwargs is None:
         raise TypeError("a module is converted with example_inputs: the arguments of a call")
     args = example_inputs if isinstance(example_inputs, tuple) else () if example_inputs is None else (example_inputs,)
+    if isinstance(module_or_path, torch.jit.ScriptModule):
+        if example_kwargs:
+            raise TypeError("a ScriptModule is converted with example_inputs in their order, without example_kwargs")
+        return _convert_script(torch, module_or_path, args, dynamic, output, check, options)
     return _convert_module(torch, module_or_path, args, dict(example_kwargs or {}), dynamic, output, check, options)
 
 
@@ -212,6 +216,28 @@ def _symbols_of(dynamic, index, name, rank):
         return {0: entry}
     pairs = entry.items() if isinstance(entry, dict) else enumerate(entry)
     return {d % rank if d < 0 else d: getattr(s, "__name__", s) for d, s in pairs if s is not None}
+
+
+def _convert_script(torch, module, args, dynamic, output, check, options):
+    """A ScriptModule goes through a file, as hg-convert reads it, and is checked beside the module that is here."""
+    names = [each.name for each in module._c._get_method("forward").schema.arguments][1:]
+    leaves = [each for each in flatten(args)[0] if isinstance(each, torch.Tensor)]
+    own = names if len(leaves) == len(args) else []
+    symbols = {
+        i: _symbols_of(dynamic, i, own[i] if i < len(own) else None, leaf.dim()) for i, leaf in enumerate(leaves)
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "model.pt")
+        module.save(source)
+        by_place = [{d: s for d, s in symbols[i].items()} for i in range(len(leaves))]
+        model = _convert_file(source, tuple(leaves), by_place, output, check, None, options)
+    tree = flatten(module(*copy.deepcopy(args)))[1]
+    model._tree = None if tree == "*" or tree == ["tuple", ["*"] * len(model.outputs)] else tree
+    if check:
+        model.report.checks = []
+        model.report.unchecked = ""
+        _check(torch, module, model, args, {}, leaves, symbols if own else {})
+    return model
 
 
 # -- Modules --------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@
 ``pandas_udf`` for a column of Spark's. The model is loaded once in each worker, and rows stay in their order. With
 ``batch_size`` each run has that size, however the engine cuts its batches, so that rows get the bits that one process gives.
 
-*Data-parallel training*: each process trains a part of the data with a ``Trainer(optimizer=None)``;
-``average_gradients`` makes one gradient of theirs, over mpi4py or torch.distributed (gloo).
+*Data-parallel training*, over mpi4py or torch.distributed (gloo): each process trains a part of the data with a
+``Trainer(all_reduce=AllReduce())``, whose gradients are summed while the backward pass goes on.
 """
 
 import functools
@@ -17,7 +17,7 @@ import numpy as np
 from . import _core
 from ._model import load
 
-__all__ = ["Predictor", "average_gradients", "broadcast_parameters", "map_in_pandas", "pandas_udf"]
+__all__ = ["AllReduce", "Predictor", "average_gradients", "broadcast_parameters", "map_in_pandas", "pandas_udf"]
 
 
 @functools.lru_cache(maxsize=8)
@@ -182,6 +182,43 @@ def pandas_udf(model, returns, output=None, batch_size=None, **options):
     return functions.pandas_udf(run, returns)
 
 
+class AllReduce:
+    """What makes the trainers of several processes one: ``hg.Trainer(model, all_reduce=AllReduce(comm))``.
+
+    ``comm`` is a communicator of mpi4py; without one it is torch.distributed's default group. Each process has a
+    trainer with equal weights (``broadcast_parameters``) and options, and takes batches as large as the others' are,
+    of data of its own; then all have the weights that one process has after batches with all of their samples, to
+    rounding. ``step()`` gives the loss of all. Each gradient is summed as soon as it is there, while the backward
+    pass goes on. Running statistics are each process's own. One process saves; all of them resume from that file.
+    """
+
+    def __init__(self, comm=None):
+        self._comm, self._pending = comm, []
+        if comm is not None:
+            self.size, self.rank = comm.Get_size(), comm.Get_rank()
+        else:
+            import torch
+
+            self.size, self.rank = torch.distributed.get_world_size(), torch.distributed.get_rank()
+
+    def begin(self, name, array):
+        """Begins to sum an array over all processes, in place."""
+        if self._comm is not None:
+            from mpi4py import MPI
+
+            self._pending.append(self._comm.Iallreduce(MPI.IN_PLACE, array, op=MPI.SUM))
+        else:
+            import torch
+
+            self._pending.append(torch.distributed.all_reduce(torch.from_numpy(array), async_op=True))
+
+    def wait(self):
+        """Returns when all sums that were begun are done."""
+        pending, self._pending = self._pending, []
+        for each in pending:
+            each.wait()
+
+
 def _reduce(array, comm):
     """The sum over all processes, in place."""
     if comm is not None:
@@ -196,7 +233,8 @@ def _reduce(array, comm):
 
 
 def average_gradients(trainer, comm=None):
-    """Makes ``trainer.gradients()`` the mean over all processes: between ``backward()`` and the optimizer's step.
+    """Makes ``trainer.gradients()`` the mean over all processes: between ``backward()`` and the step of another
+    optimizer, of a ``Trainer(optimizer=None)``. Sums over several batches are sent once.
 
     ``comm`` is a communicator of mpi4py; without one it is torch.distributed's default group. One message carries
     all gradients of a dtype. Processes with equally large batches then train as one with all of them.

@@ -15,10 +15,12 @@ give the same block with one thing more. docs/named.md says what names mean. Not
 
 from . import _core
 from ._core import Block, PlanCache, Program
+from ._errors import UnsupportedError
 
 __all__ = [
     "BatchNorm2d", "Block", "Call", "Constant", "Conv2d", "Dropout", "Embedding", "GELU", "Group", "Input", "LayerNorm",
     "Linear", "MSELoss", "Parameter", "PlanCache", "Program", "ReLU", "Sigmoid", "Softmax", "Tanh", "compile",
+    "from_json",
 ]  # fmt: skip
 
 
@@ -33,6 +35,13 @@ def compile(model, **options):
     does not fit.
     """
     return _core.compile_named(model, options)
+
+
+def from_json(text):
+    """The block that ``to_json()`` of one wrote; ValueError says what is wrong, and where."""
+    if not hasattr(_core, "block_from_json"):
+        raise UnsupportedError("this build of hologram has no JSON: build it with HG_IO=ON")
+    return _core.block_from_json(text)
 
 
 def Group(blocks):

@@ -2,7 +2,8 @@
 """Layers that are torch.nn.Modules, with torch's names, arguments, initialisation, printing and state_dict keys,
 whose forward and backward run in Hologram: ``hg.nn.Linear(784, 256)`` in ``torch.nn.Sequential``.
 
-They need torch. Whatever they cannot do is an error, never torch's own answer.
+They need torch. Whatever they cannot do is an error, never torch's own answer. Under ``torch.autocast`` products and
+convolutions take the dtype that it says, losses float32, and others that of their input, as torch's do.
 """
 
 import torch
@@ -18,9 +19,29 @@ __all__ = [
 Sequential = torch.nn.Sequential
 
 
+def _autocast(dtype, *tensors):
+    """The tensors as torch.autocast gives them to an op: in ``dtype``, or in its own where that is None."""
+    if not torch.is_autocast_enabled("cpu"):
+        return tensors
+    dtype = torch.get_autocast_dtype("cpu") if dtype is None else dtype
+    return tuple(
+        t.to(dtype) if t is not None and t.is_floating_point() and t.dtype != torch.float64 else t for t in tensors
+    )
+
+
+def _reduced(function, input):
+    """An op of an input in 16 bits and of weights in float32, which computes in float32, as torch's does."""
+    if input.dtype not in (torch.float16, torch.bfloat16):
+        return function(input)
+    results = function(input.float())
+    if isinstance(results, tuple):
+        return (results[0].to(input.dtype), *results[1:])
+    return results.to(input.dtype)
+
+
 class Linear(torch.nn.Linear):
     def forward(self, input):
-        return ops.linear(input, self.weight, self.bias)
+        return ops.linear(*_autocast(None, input, self.weight, self.bias))
 
 
 class _Conv:
@@ -39,7 +60,7 @@ class _Conv:
                 raise UnsupportedError(f"{type(self).__name__}: padding='same' needs odd kernel sizes here")
             else:
                 padding = [n // 2 for n in total]
-        return ops.conv(input, self.weight, self.bias, stride=list(self.stride), padding=list(padding),
+        return ops.conv(*_autocast(None, input, self.weight, self.bias), stride=list(self.stride), padding=list(padding),
                         dilation=list(self.dilation), groups=self.groups)  # fmt: skip
 
 
@@ -65,8 +86,13 @@ class BatchNorm2d(torch.nn.BatchNorm2d):
             if momentum is None:
                 momentum = 1.0 / float(self.num_batches_tracked)
         old = [None if each is None else each.clone() for each in (self.running_mean, self.running_var)]
-        y, mean, var = ops.batch_norm(input, self.weight, self.bias, *old, training=batch,
-                                      momentum=0.0 if momentum is None else momentum, eps=self.eps)  # fmt: skip
+
+        def norm(x):
+            return ops.batch_norm(x, self.weight, self.bias, *old, training=batch,
+                                  momentum=0.0 if momentum is None else momentum, eps=self.eps)  # fmt: skip
+
+        of_float = self.weight is None or self.weight.dtype == torch.float32
+        y, mean, var = _reduced(norm, input) if of_float else norm(input)
         if self.training and self.track_running_stats:
             with torch.no_grad():
                 self.running_mean.copy_(mean)
@@ -79,7 +105,12 @@ class LayerNorm(torch.nn.LayerNorm):
         dims = len(self.normalized_shape)
         if tuple(input.shape[input.dim() - dims :]) != tuple(self.normalized_shape):
             raise ValueError(f"LayerNorm of {tuple(self.normalized_shape)}: the input is {tuple(input.shape)}")
-        return ops.layer_norm(input, list(self.normalized_shape), self.weight, self.bias, eps=self.eps)
+
+        def norm(x):
+            return ops.layer_norm(x, list(self.normalized_shape), self.weight, self.bias, eps=self.eps)
+
+        of_float = self.weight is not None and self.weight.dtype == torch.float32
+        return _reduced(norm, input) if of_float else norm(input)
 
 
 class Embedding(torch.nn.Embedding):
@@ -160,18 +191,18 @@ class LogSoftmax(torch.nn.LogSoftmax):
 class MSELoss(torch.nn.MSELoss):
     def forward(self, input, target):
         _same_shape(self, input, target)
-        return ops.mse_loss(input, target, reduction=self.reduction)
+        return ops.mse_loss(*_autocast(torch.float32, input, target), reduction=self.reduction)
 
 
 class L1Loss(torch.nn.L1Loss):
     def forward(self, input, target):
         _same_shape(self, input, target)
-        return ops.l1_loss(input, target, reduction=self.reduction)
+        return ops.l1_loss(*_autocast(torch.float32, input, target), reduction=self.reduction)
 
 
 class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
     def forward(self, input, target):
-        return ops.cross_entropy(input, target, self.weight, ignore_index=self.ignore_index,
+        return ops.cross_entropy(*_autocast(torch.float32, input, target, self.weight), ignore_index=self.ignore_index,
                                  label_smoothing=self.label_smoothing, reduction=self.reduction)  # fmt: skip
 
 

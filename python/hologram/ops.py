@@ -22,9 +22,11 @@ def _executor():
     executor = _current.get()
     if executor is not None:
         return executor._open()
-    executor = getattr(_local, "executor", None)
+    depth = getattr(_local, "depth", 0)  # of kernels of one's own that call ops
+    executor = getattr(_local, f"executor{depth}", None)
     if executor is None:
-        executor = _local.executor = _core.ExecutorBase("cpu", 0, 0, "")
+        executor = _core.ExecutorBase("cpu", 0, 0, "")
+        setattr(_local, f"executor{depth}", executor)
     return executor
 
 
@@ -117,10 +119,11 @@ def _grad_enabled():
 
 
 _rows = {row[0]: row for row in _core.op_table()}
+_made = {}
 __all__ = sorted(_rows)
 
 
-def __getattr__(name):
+def _function(name):
     row = _rows.get(name)
     if row is None:
         import difflib
@@ -128,9 +131,22 @@ def __getattr__(name):
         close = difflib.get_close_matches(name, _rows, 1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
         raise AttributeError(f"there is no op '{name}'{hint}")
-    function = _make(row)
-    globals()[name] = function
+    function = _made.get(name)
+    if function is None:
+        function = _made[name] = _make(row)
     return function
+
+
+def __getattr__(name):
+    function = globals()[name] = _function(name)
+    return function
+
+
+def _add(name):
+    """Makes a new op one of these functions."""
+    _rows[name] = _core.op_row(name)
+    __all__[:] = sorted(_rows)
+    return _function(name)
 
 
 def __dir__():
@@ -139,4 +155,4 @@ def __dir__():
 
 def call(op, *args, **kwargs):
     """Any op by name."""
-    return getattr(__import__(__name__, fromlist=[op]), op)(*args, **kwargs)
+    return _function(op)(*args, **kwargs)

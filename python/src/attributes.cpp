@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "python/src/errors.h"
+#include "python/src/own_ops.h"
 #include "python/src/tensors.h"
 
 namespace hg::python {
@@ -87,10 +88,10 @@ struct Visit {
 
 NamedAttrs attributes_from(const std::string& op, const nb::dict& given) {
   NamedAttrs out;
-  const Op* known = Registry::built_in().find(op);
+  const Op* known = registry().find(op);
   if (known == nullptr) {
     std::string message = "there is no op '" + op + "'";
-    if (const std::string_view close = Registry::built_in().closest(op); !close.empty())
+    if (const std::string_view close = registry().closest(op); !close.empty())
       message += str_cat("; did you mean '", close, "'?");
     raise(PyExc_ValueError, message);
   }

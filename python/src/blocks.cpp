@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "hg/block_json.h"
 #include "hg/named.h"
 #include "python/src/attributes.h"
 #include "python/src/bind.h"
@@ -108,6 +109,16 @@ void bind_blocks(nb::module_& m) {
       .def("share", &nn::Block::share, nb::arg("path"),
            "The same block with the parameters of another one.")
       .def(nb::self == nb::self)
+#ifdef HG_PYTHON_JSON
+      .def(
+          "to_json", [](const nn::Block& b) { return take(nn::to_json(b)); },
+          "The block as JSON text, which hologram.named.from_json reads.")
+      .def("__reduce__",
+           [](const nn::Block& b) {
+             return nb::make_tuple(nb::module_::import_("hologram.named").attr("from_json"),
+                                   nb::make_tuple(take(nn::to_json(b))));
+           })
+#endif
       .def(
           "summary", [](const nn::Block& b) { return take(nn::summary(b)); },
           "A table of blocks, shapes and parameters.")
@@ -116,6 +127,9 @@ void bind_blocks(nb::module_& m) {
                        b.blocks.empty() ? "" : str_cat(" of ", int64_t(b.blocks.size()), " blocks"),
                        ")");
       });
+#ifdef HG_PYTHON_JSON
+  m.def("block_from_json", [](const std::string& text) { return take(nn::block_from_json(text)); });
+#endif
   m.def("block_group",
         [](const std::vector<nn::Block>& blocks) -> nn::Block { return nn::Group(blocks); });
   m.def("block_input",

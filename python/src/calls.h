@@ -20,6 +20,8 @@ class Calls {
  public:
   Calls(const Model& model, SessionOptions options);
 
+  // Makes the first session, so that what the options ask for fails before a call.
+  void open() { release(acquire({})); }
   // y = calls(x): arguments in order and by name, lists, tuples and dicts among them flattened.
   // `out`: an array, or a sequence of them and of None, for each output.
   // `named` may be null.

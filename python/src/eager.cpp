@@ -6,16 +6,18 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <cmath>
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "hg/op.h"
 #include "python/src/attributes.h"
 #include "python/src/bind.h"
 #include "python/src/interrupt.h"
+#include "python/src/own_ops.h"
 #include "python/src/tensors.h"
 
 namespace hg::python {
@@ -31,6 +33,7 @@ class LockedExecutor {
     options.threads = is_forked() ? 1 : threads;
     options.seed = seed;
     options.gpu_name = gpu_name;
+    options.registry = &registry();
     executor_.emplace(take(ExecutorBase::create(options)));
   }
 
@@ -38,10 +41,12 @@ class LockedExecutor {
                   nb::handle out);
 
   void close() {
+    const nb::gil_scoped_release released;
     const std::scoped_lock lock(mutex_);
     executor_->close();
   }
   void seed(uint64_t seed) {
+    const nb::gil_scoped_release released;
     const std::scoped_lock lock(mutex_);
     executor_->seed(seed);
   }
@@ -69,12 +74,20 @@ class LockedExecutor {
   Result<std::vector<Array>> run(std::string_view op, std::span<const Operand> inputs,
                                  const NamedAttrs& attrs, std::vector<Array>& outs);
   std::mutex mutex_;
+  std::atomic<std::thread::id> owner_;  // of the lock, while it runs
   std::optional<ExecutorBase> executor_;
 };
 
 Result<std::vector<Array>> LockedExecutor::run(std::string_view op, std::span<const Operand> inputs,
                                                const NamedAttrs& attrs, std::vector<Array>& outs) {
+  if (owner_ == std::this_thread::get_id())
+    return internal_error(op, ": a kernel cannot use the executor that it runs on");
   const std::scoped_lock lock(mutex_);
+  owner_ = std::this_thread::get_id();
+  struct AtEnd {
+    std::atomic<std::thread::id>& owner;
+    ~AtEnd() { owner = std::thread::id(); }
+  } const at_end{owner_};
   if (outs.empty()) return executor_->calls(op, inputs, attrs);
   IntoBase into(*executor_, outs);
   if (outs.size() == 1) {
@@ -82,7 +95,7 @@ Result<std::vector<Array>> LockedExecutor::run(std::string_view op, std::span<co
     return std::vector<Array>{std::move(result)};
   }
   // All attributes, in the order of the signature.
-  const Op* known = Registry::built_in().find(op);
+  const Op* known = registry().find(op);
   if (known == nullptr) return not_found("there is no op '", op, "'");
   std::vector<Argument> arguments;
   std::deque<std::vector<int64_t>> lists;
@@ -209,6 +222,19 @@ nb::object to_vulkan(LockedExecutor& executor, nb::handle object) {
   return out;
 }
 
+// (name, signature, inputs, attributes, outputs)
+nb::tuple row_of(const Op& op) {
+  nb::list inputs, attributes, outputs;
+  for (const Signature::Input& each : op.signature.inputs)
+    inputs.append(nb::make_tuple(each.name, each.optional, each.variadic));
+  for (const Signature::Attribute& each : op.signature.attributes)
+    attributes.append(nb::make_tuple(each.name, attribute_kind(each.type), each.optional,
+                                     each.required, to_python(each.fallback)));
+  for (const std::string& each : op.signature.outputs) outputs.append(each);
+  return nb::make_tuple(std::string(op.name()), std::string(op.def.signature), inputs, attributes,
+                        outputs);
+}
+
 }  // namespace
 
 void bind_tensors(nb::module_& m) {
@@ -251,6 +277,26 @@ void bind_tensors(nb::module_& m) {
                return made.attr("astype")(named["dtype"]);
              return made;
            })
+      .def(
+          "__dlpack__",
+          [](const Array& array, nb::handle stream, nb::handle max_version, nb::handle dl_device,
+             nb::handle copy) {
+            if (!stream.is_none())
+              raise(PyExc_BufferError, "a tensor of the CPU has no stream to wait for");
+            if (!dl_device.is_none() && !dl_device.equal(nb::make_tuple(1, 0)))
+              raise(PyExc_BufferError, "the tensor is given on the CPU alone, which is (1, 0)");
+            const bool versioned =
+                !max_version.is_none() && nb::cast<int>(nb::handle(max_version)[0]) >= 1;
+            if (copy.ptr() != Py_True) return capsule_of(array, versioned);
+            check(array.to_host());
+            return capsule_of(take(Array::copy_of(array.tensor())), versioned);
+          },
+          nb::kw_only(), nb::arg("stream").none() = nb::none(),
+          nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
+          nb::arg("copy").none() = nb::none(),
+          "The memory for torch.from_dlpack, numpy.from_dlpack and others; what is on a device "
+          "comes to the host first.")
+      .def("__dlpack_device__", [](const Array&) { return nb::make_tuple(1, 0); })
       .def("__repr__", [](const Array& array) {
         if (array.is_freed()) return std::string("VulkanTensor(freed)");
         if (!array.is_on_host())
@@ -296,23 +342,13 @@ void bind_eager(nb::module_& m) {
   // A function, not a method: torch.compile loses the object of methods that are not Python's.
   m.def("eager_call", &LockedExecutor::call, nb::arg("executor"), nb::arg("op"), nb::arg("inputs"),
         nb::arg("attrs"), nb::arg("out").none());
-  // Of each op (name, signature, inputs, attributes, outputs).
   m.def("op_table", [] {
     nb::list rows;
-    for (const Op* op : Registry::built_in().ops()) {
-      if ((op->def.traits & kControl) != 0) continue;
-      nb::list inputs, attributes, outputs;
-      for (const Signature::Input& each : op->signature.inputs)
-        inputs.append(nb::make_tuple(each.name, each.optional, each.variadic));
-      for (const Signature::Attribute& each : op->signature.attributes)
-        attributes.append(nb::make_tuple(each.name, attribute_kind(each.type), each.optional,
-                                         each.required, to_python(each.fallback)));
-      for (const std::string& each : op->signature.outputs) outputs.append(each);
-      rows.append(nb::make_tuple(std::string(op->name()), std::string(op->def.signature), inputs,
-                                 attributes, outputs));
-    }
+    for (const Op* op : registry().ops())
+      if ((op->def.traits & kControl) == 0) rows.append(row_of(*op));
     return rows;
   });
+  m.def("op_row", [](const std::string& name) { return row_of(*registry().find(name)); });
 }
 
 }  // namespace hg::python

@@ -3,6 +3,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include "python/src/callbacks.h"
+
 namespace hg::python {
 namespace {
 
@@ -49,6 +51,7 @@ void raise(PyObject* type, const std::string& message) {
 void raise(const Status& status) {
   // Where Ctrl-C was the reason, its own exception is pending.
   if (status.code() == Code::cancelled && PyErr_CheckSignals() != 0) throw nb::python_error();
+  raise_kept(status.message());
   raise(type_of(status.code()).ptr(), std::string(status.message()));
 }
 

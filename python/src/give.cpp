@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of the library as tensors of numpy and torch.
 #include <memory>
+#include <type_traits>
 
 #include "hg/dlpack.h"
 #include "python/src/known.h"
@@ -83,16 +84,34 @@ nb::object as_torch(const Array& array) {
     return nb::steal(static_cast<PyObject*>(out));
   }
   managed->deleter(managed);
-  const nb::object capsule =
-      nb::steal(PyCapsule_New(take(dlpack::to_dlpack(array)), "dltensor", [](PyObject* self) {
-        if (PyCapsule_IsValid(self, "dltensor") == 0) return;
-        auto* own = static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(self, "dltensor"));
-        own->deleter(own);
-      }));
-  return known().torch_from_dlpack(capsule);
+  return known().torch_from_dlpack(capsule_of(array, false));
+}
+
+constexpr const char* kPlain = "dltensor";
+constexpr const char* kVersioned = "dltensor_versioned";
+
+// Who takes a capsule renames it.
+template <class Managed>
+nb::object in_capsule(Managed* managed, const char* name) {
+  const nb::object capsule = nb::steal(PyCapsule_New(managed, name, [](PyObject* self) {
+    const char* own = std::is_same_v<Managed, dlpack::ManagedTensor> ? kPlain : kVersioned;
+    if (PyCapsule_IsValid(self, own) == 0) return;
+    auto* left = static_cast<Managed*>(PyCapsule_GetPointer(self, own));
+    left->deleter(left);
+  }));
+  if (!capsule.is_valid()) {
+    managed->deleter(managed);
+    throw nb::python_error();
+  }
+  return capsule;
 }
 
 }  // namespace
+
+nb::object capsule_of(const Array& array, bool versioned) {
+  if (versioned) return in_capsule(take(dlpack::to_dlpack_versioned(array)), kVersioned);
+  return in_capsule(take(dlpack::to_dlpack(array)), kPlain);
+}
 
 nb::object give(const Array& array, Kind kind) {
   if (kind == Kind::array) return nb::cast(array);

@@ -3,9 +3,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
+
 #include "hg/model.h"
+#include "hg/promotion.h"
 #include "python/src/attributes.h"
 #include "python/src/bind.h"
+#include "python/src/own_ops.h"
 #include "python/src/tensors.h"
 #include "tools/draw/draw_graph.h"
 
@@ -29,28 +33,49 @@ TensorData data_of(nb::handle array) {
   return take(TensorData::copy_of(borrowed.tensor));
 }
 
-Value operand(Graph& graph, nb::handle object, DType like) {
+bool is_number(nb::handle object) {
+  return PyFloat_Check(object.ptr()) || PyLong_Check(object.ptr());
+}
+
+Value operand(Graph& graph, nb::handle object) {
   if (nb::isinstance<PythonValue>(object)) return nb::inst_ptr<PythonValue>(object)->value;
-  if (object.is_none()) return {};
-  if (PyFloat_Check(object.ptr())) return graph.scalar(nb::cast<double>(object), like);
-  if (PyLong_Check(object.ptr())) return graph.scalar(nb::cast<int64_t>(object), like);
+  if (object.is_none() || is_number(object)) return {};
   return graph.constant(data_of(object));
+}
+
+// numpy knows where a number does not fit.
+Value number_of_dtype(Graph& graph, nb::handle object, DType dtype) try {
+  const Borrowed number = Borrowed::from(object, "the number", false, &dtype);
+  return graph.constant(take(TensorData::copy_of(number.tensor)));
+} catch (const nb::python_error&) {
+  raise(PyExc_ValueError,
+        str_cat("the number ", words(object), " does not fit a tensor of ", dtype));
 }
 
 nb::object call(const std::string& op, const nb::list& inputs, const nb::dict& attrs) {
   Graph* graph = nullptr;
   nb::object keeper;
-  DType like = f32;
   for (const nb::handle each : inputs)
     if (graph == nullptr && nb::isinstance<PythonValue>(each)) {
       const PythonValue& first = *nb::inst_ptr<PythonValue>(each);
       graph = first.value.graph();
-      like = first.value.dtype();
       keeper = first.graph;
     }
   std::vector<Value> values;
-  for (const nb::handle each : inputs) values.push_back(operand(*graph, each, like));
-  const std::vector<Value> made = graph->calls(op, values, attributes_from(op, attrs));
+  std::vector<std::optional<DType>> numbers;
+  for (const nb::handle each : inputs) {
+    values.push_back(operand(*graph, each));
+    const std::optional<Number> number = is_number(each) ? number_of(each) : std::nullopt;
+    numbers.push_back(number ? std::optional(number->kind) : std::nullopt);
+  }
+  const NamedAttrs attributes = attributes_from(op, attrs);
+  const Op* known = graph->registry().find(op);
+  if (known == nullptr)
+    raise(PyExc_ValueError, str_cat("the model was loaded before the op '", op, "' was there"));
+  const DType dtype = dtype_of_numbers(*known, values, numbers);
+  for (size_t i = 0; i < values.size(); ++i)
+    if (is_number(inputs[i])) values[i] = number_of_dtype(*graph, inputs[i], dtype);
+  const std::vector<Value> made = promoted_calls(*graph, *known, values, attributes);
   check(graph->take_status());
   nb::list out;
   for (const Value& each : made) out.append(nb::cast(PythonValue{each, keeper}));
@@ -108,7 +133,7 @@ void bind_graph(nb::module_& m) {
       m, "Graph",
       "The ops of a model, in order. str() prints it and notebooks draw it. One of one's own "
       "is built with input(), parameter(), hologram.ops and output(); model() makes it a Model.")
-      .def(nb::init<>())
+      .def("__init__", [](Graph* self) { new (self) Graph(registry()); })
       .def(
           "input",
           [](nb::handle self, const std::string& name, nb::handle shape, nb::handle dtype) {

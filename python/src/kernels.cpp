@@ -11,6 +11,7 @@
 #include "python/src/bind.h"
 #include "python/src/interrupt.h"
 #include "python/src/options.h"
+#include "python/src/own_ops.h"
 #include "python/src/tensors.h"
 
 namespace hg::python {
@@ -21,9 +22,11 @@ class LockedKernel {
  public:
   LockedKernel(const std::string& name, const std::string& words, bool strict,
                const std::string& backward, const nb::dict& options)
-      : kernel_(take(kernel(
-            name, words,
-            {.strict = strict, .backward = backward, .session = session_options(options)}))) {}
+      : kernel_(take(kernel(name, words,
+                            {.strict = strict,
+                             .backward = backward,
+                             .session = session_options(options),
+                             .registry = &registry()}))) {}
 
   const TextKernel& kernel_of() const { return kernel_; }
 

@@ -12,6 +12,7 @@
 #include "python/src/attributes.h"
 #include "python/src/bind.h"
 #include "python/src/options.h"
+#include "python/src/own_ops.h"
 #include "python/src/tensors.h"
 
 namespace hg::python {
@@ -21,7 +22,11 @@ namespace {
 struct PythonVar {
   Var var;
   Kind kind = Kind::numpy;
+  bool is_number = false;
 };
+
+// What leaves know of ops.
+Lazy own_lazy() { return Lazy(registry()); }
 
 PythonVar var_of(nb::handle object) {
   PythonVar out;
@@ -29,9 +34,10 @@ PythonVar var_of(nb::handle object) {
   if (object.is_none()) return out;
   if (const std::optional<Number> number = number_of(object)) {
     out.var = Var(*number);
+    out.is_number = true;
     return out;
   }
-  out.var = Var(lent(object, out.kind));
+  out.var = Var(lent(object, out.kind), own_lazy());
   return out;
 }
 
@@ -49,7 +55,7 @@ PythonVar binary(const char* op, nb::handle a, nb::handle b) {
 // All attributes of the op in the order of its signature, from some of them by name.
 struct AllAttributes {
   AllAttributes(const std::string& op, const nb::dict& given) : named(attributes_from(op, given)) {
-    const Signature& signature = Registry::built_in().find(op)->signature;
+    const Signature& signature = registry().find(op)->signature;
     lists.resize(signature.attributes.size());
     for (size_t i = 0; i < lists.size(); ++i) {
       const Signature::Attribute& attribute = signature.attributes[i];
@@ -73,13 +79,18 @@ struct AllAttributes {
 nb::object call(const std::string& op, const nb::list& inputs, const nb::dict& attrs) {
   std::vector<Var> vars;
   Kind kind = Kind::numpy;
+  bool has_tensor = false;
   for (const nb::handle each : inputs) {
     const PythonVar one = var_of(each);
     vars.push_back(one.var);
     kind = joined(kind, one.kind);
+    has_tensor |= !each.is_none() && !one.is_number;
   }
   const AllAttributes all(op, attrs);
   std::vector<Var> outputs = Var::any(op, vars, all.arguments);
+  // Numbers know the built-in ops alone.
+  if (!has_tensor && Registry::built_in().find(op) == nullptr)
+    raise(PyExc_ValueError, op + ": the inputs are numbers; one must be a tensor");
   nb::list out;
   for (Var& each : outputs) {
     check(each.type().status());
@@ -129,7 +140,8 @@ void bind_lazy(nb::module_& m) {
       "variable",
       [](const std::string& name, nb::handle shape, nb::handle dtype) {
         const DType type = dtype.is_none() ? f32 : dtype_from(dtype);
-        return PythonVar{Var::variable(name, type, sizes_from(shape, "shape")), Kind::numpy};
+        return PythonVar{Var::variable(name, type, sizes_from(shape, "shape"), own_lazy()),
+                         Kind::numpy};
       },
       nb::arg("name"), nb::arg("shape"), nb::arg("dtype") = nb::none(),
       "A leaf whose array comes later, by set().");
@@ -138,7 +150,7 @@ void bind_lazy(nb::module_& m) {
       [](nb::handle value) {
         PythonVar out;
         Array array = lent(value, out.kind);
-        out.var = Var::constant(std::move(array));
+        out.var = Var::constant(std::move(array), own_lazy());
         return out;
       },
       "A leaf that never changes: what depends on such alone is computed once.");

@@ -6,12 +6,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <optional>
 
 #include "hg/library.h"
 #include "python/src/bind.h"
 #include "python/src/calls.h"
 #include "python/src/options.h"
+#include "python/src/own_ops.h"
 #include "tools/draw/draw_memory.h"
 
 namespace hg::python {
@@ -59,7 +61,7 @@ nb::dict states_of(nb::handle self, State::Kind kind) {
 }
 
 Model model_of(const nb::bytes& bytes) {
-  return take(Model::read({static_cast<const std::byte*>(bytes.data()), bytes.size()}));
+  return take(Model::read({static_cast<const std::byte*>(bytes.data()), bytes.size()}, registry()));
 }
 
 // A model that is called, by a session of its own that the first call makes.
@@ -110,16 +112,15 @@ nb::dict info_of(const Model::Info& info) {
 
 void bind_model(nb::module_& m) {
   nb::class_<Model>(m, "ModelBase")
-      .def_static(
-          "load_file",
-          [](const std::string& path, bool verify) {
-            std::optional<Result<Model>> made;
-            {
-              const nb::gil_scoped_release released;
-              made.emplace(Model::load(path, Registry::built_in(), {.verify_weights = verify}));
-            }
-            return take(*std::move(made));
-          })
+      .def_static("load_file",
+                  [](const std::string& path, bool verify) {
+                    std::optional<Result<Model>> made;
+                    {
+                      const nb::gil_scoped_release released;
+                      made.emplace(Model::load(path, registry(), {.verify_weights = verify}));
+                    }
+                    return take(*std::move(made));
+                  })
       .def_static("read", model_of)
       .def_prop_ro("inputs_", inputs_of)
       .def_prop_ro("outputs_", outputs_of)
@@ -133,7 +134,9 @@ void bind_model(nb::module_& m) {
       .def("save_", save<Model>)
       .def("serialize", bytes_of<Model>, "The bytes of the .hgm file.")
       .def("session_", [](const Model& model, const nb::dict& options) {
-        return new Calls(model, session_options(options));
+        auto calls = std::make_unique<Calls>(model, session_options(options));
+        calls->open();
+        return calls.release();
       });
 
   static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_model)}, {0, nullptr}};
@@ -145,12 +148,13 @@ void bind_model(nb::module_& m) {
 
   nb::class_<Library>(m, "LibraryBase")
       .def(nb::init<>())
-      .def_static("load_file", [](const std::string& path) { return take(Library::load(path)); })
-      .def_static(
-          "read",
-          [](const nb::bytes& bytes) {
-            return take(Library::read({static_cast<const std::byte*>(bytes.data()), bytes.size()}));
-          })
+      .def_static("load_file",
+                  [](const std::string& path) { return take(Library::load(path, registry())); })
+      .def_static("read",
+                  [](const nb::bytes& bytes) {
+                    return take(Library::read(
+                        {static_cast<const std::byte*>(bytes.data()), bytes.size()}, registry()));
+                  })
       .def("functions", &Library::functions, "Names, in the order in which they were added.")
       .def("function_",
            [](const Library& l, const std::string& name) { return take(l.function(name)); })

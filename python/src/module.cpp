@@ -24,6 +24,7 @@ NB_MODULE(_core, m) {
   hp::bind_lazy(m);
   hp::bind_blocks(m);
   hp::bind_named(m);
+  hp::bind_own_ops(m);
   hp::bind_train(m);
 #ifdef HG_PYTHON_CONVERTER
   hp::bind_convert(m);

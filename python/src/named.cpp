@@ -12,7 +12,9 @@
 #include <thread>
 
 #include "python/src/bind.h"
+#include "python/src/callbacks.h"
 #include "python/src/options.h"
+#include "python/src/own_ops.h"
 #include "python/src/tensors.h"
 
 namespace hg::python {
@@ -53,18 +55,9 @@ nb::dict to_dict(const nn::Intermediate& seen) {
   return out;
 }
 
-// A function of Python's that may be freed on any thread.
-std::shared_ptr<nb::object> shared_function(nb::handle function) {
-  return {new nb::object(nb::borrow(function)), [](nb::object* last) {
-            if (Py_IsInitialized() == 0) return;
-            const nb::gil_scoped_acquire acquired;
-            delete last;
-          }};
-}
-
 std::function<void(const nn::Intermediate&)> watcher(nb::handle function,
                                                      const std::shared_ptr<Pending>& pending) {
-  return [held = shared_function(function), pending](const nn::Intermediate& seen) {
+  return [held = shared_object(nb::borrow(function)), pending](const nn::Intermediate& seen) {
     pending->run([&] { (*held)(to_dict(seen)); });
   };
 }
@@ -294,12 +287,14 @@ LockedProgram* compile_named(const nn::Block& model, const nb::dict& given) {
   if (const nb::object function = pop("debug"); !function.is_none())
     options.debug = watcher(function, pending);
   if (const nb::object function = pop("on_arena"); !function.is_none())
-    options.on_arena = [held = shared_function(function), pending](const nn::ArenaEvent& event) {
+    options.on_arena = [held = shared_object(nb::borrow(function)),
+                        pending](const nn::ArenaEvent& event) {
       pending->run([&] { (*held)(event.is_free, event.bytes); });
     };
   if (const nb::object cache = pop("cache"); !cache.is_none())
     options.cache = nb::cast<nn::PlanCache>(cache);
   options.session = session_options(rest);
+  options.session.registry = &registry();
   std::optional<Result<nn::Program>> made;
   {
     const nb::gil_scoped_release released;

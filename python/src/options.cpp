@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "hg/eager.h"
+#include "python/src/callbacks.h"
 #include "python/src/tensors.h"
 
 namespace hg::python {
@@ -255,6 +256,26 @@ Optimizer optimizer_from(const nb::dict& given) {
   return o;
 }
 
+// An object with `size`, `begin(name, array)` and `wait()`.
+AllReduce all_reduce_from(nb::handle object) {
+  AllReduce out;
+  out.ranks = nb::cast<int>(object.attr("size"));
+  out.begin = [call = shared_object(object.attr("begin"))](std::string_view name,
+                                                           const Tensor& data) {
+    return with_python([&]() -> Status {
+      (*call)(nb::str(name.data(), name.size()), view_of(data, nb::none(), false));
+      return {};
+    });
+  };
+  out.wait = [call = shared_object(object.attr("wait"))] {
+    return with_python([&]() -> Status {
+      (*call)();
+      return {};
+    });
+  };
+  return out;
+}
+
 TrainOptions train_options(const nb::dict& given) {
   TrainOptions o;
   Fields fields(given, "a trainer");
@@ -273,6 +294,7 @@ TrainOptions train_options(const nb::dict& given) {
       .get("clip_value", o.clip_value)
       .get("accumulate", o.accumulate);
   fields.get<TrainOptions::Mode>("mode", o.mode, mode_from);
+  fields.get<AllReduce>("all_reduce", o.all_reduce, all_reduce_from);
   fields.get<DType>("compute", o.compute, dtype_from).get("resume", o.resume);
   fields.get<SessionOptions>("session", o.session,
                              [](nb::handle v) { return session_options(nb::cast<nb::dict>(v)); });

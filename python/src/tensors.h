@@ -72,6 +72,8 @@ bool is_tensor(nb::handle object);
 
 // An array as numpy's, torch's or hologram's own, which shares its memory and keeps it alive.
 nb::object give(const Array& array, Kind kind);
+// A capsule of DLPack, which shares the array's memory; `versioned` as of DLPack 1.0.
+nb::object capsule_of(const Array& array, bool versioned);
 // The same of a copy with memory of its own.
 nb::object copied(const Tensor& tensor, Kind kind);
 // Memory that `owner` keeps alive, as a numpy array.

@@ -313,3 +313,34 @@ def test_graph_breaks():
     torch.testing.assert_close(torch.compile(broken, backend="hologram")(x), broken(x))
     found = hg.torch.explain(broken, x)
     assert found.graphs == 2 and found.breaks
+
+
+def test_a_script_module_in_memory(tmp_path):
+    if converter() is None:
+        pytest.skip("there is no hg-convert that reads TorchScript")
+
+    class Two(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = torch.nn.Linear(8, 3)
+
+        def forward(self, x, scale):
+            y = self.a(x) * scale
+            if x.size(0) > 3:
+                y = y + 1
+            return y, {"sum": y.sum()}
+
+    x, scale = torch.randn(4, 8), torch.tensor(2.0)
+    for module in (torch.jit.script(Two().eval()), torch.jit.trace(Net().eval(), x)):
+        args = (x, scale) if "scale" in str(module.forward.schema) else (x,)
+        model = hg.convert(module, args, dynamic={"x": {0: "n"}}, output=tmp_path / "m.hgm")
+        assert model.report.ok and [check["sizes"] for check in model.report.checks] == [{"n": 4}, {"n": 7}]
+        for n in (1, 2, 6):
+            given = (torch.randn(n, 8), *args[1:])
+            want, got = module(*given), model(*given)
+            if len(args) == 2:
+                torch.testing.assert_close(got[1]["sum"], want[1]["sum"].detach(), rtol=1e-4, atol=1e-4)
+                want, got = want[0], got[0]
+            torch.testing.assert_close(got, want.detach(), rtol=1e-4, atol=1e-5)
+    with pytest.raises(TypeError, match="without example_kwargs"):
+        hg.convert(module, None, example_kwargs={"x": x})

@@ -3,10 +3,16 @@
 
 import importlib.util
 import multiprocessing
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from conftest import mlp, mlp_numpy
+from ranks import OPTIMIZERS, train
 
 import hologram as hg
 
@@ -179,3 +185,80 @@ def test_two_ranks_equal_one_with_twice_the_batch(tmp_path):
     for name, value in alone.items():
         np.testing.assert_array_equal(both[0][name], both[1][name])
         np.testing.assert_allclose(both[0][name], value, rtol=1e-4, atol=1e-6)
+
+
+def _gloo(rank, count, meet, folder):
+    import torch
+
+    torch.distributed.init_process_group("gloo", init_method=f"file://{meet}", rank=rank, world_size=count)
+    train(hg.distributed.AllReduce(), folder)
+    torch.distributed.destroy_process_group()
+
+
+def _compare(folder, count):
+    """What the ranks wrote, beside one process with all samples."""
+    alone = folder / "alone"
+    alone.mkdir()
+    train(None, alone, count)
+    for optimizer in OPTIMIZERS:
+        want = np.load(alone / f"{optimizer}_0.npz")
+        ranks = [np.load(folder / f"{optimizer}_{rank}.npz") for rank in range(count)]
+        for name in want:
+            for rank in ranks:
+                np.testing.assert_array_equal(rank[name], ranks[0][name], err_msg=name)
+            np.testing.assert_allclose(ranks[0][name], want[name], rtol=2e-4, atol=2e-5, err_msg=f"{optimizer} {name}")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_gradients_are_summed_while_backward_runs(count, tmp_path):
+    pytest.importorskip("torch", "2.5")
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_gloo, args=(r, count, tmp_path / "meet", tmp_path)) for r in range(count)]
+    [p.start() for p in processes]
+    [p.join(240) for p in processes]
+    assert [p.exitcode for p in processes] == [0] * count
+    _compare(tmp_path, count)
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
+@pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_same_over_mpi(count, tmp_path):
+    script = pathlib.Path(__file__).with_name("ranks.py")
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(count), sys.executable, script, tmp_path]
+    paths = os.pathsep.join(p for p in sys.path if p)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=240,
+                          env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"})  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    _compare(tmp_path, count)
+
+
+def test_what_a_rank_raises_comes_out(rng):
+    class Gone(Exception):
+        pass
+
+    class Broken:
+        size = 2
+        names = []
+
+        def begin(self, name, array):
+            assert array.flags.writeable
+            self.names.append(name)
+            if name == "1.weight" and not self.names.count("1.weight") > 1:
+                raise Gone("rank 1 is gone")
+
+        def wait(self):
+            pass
+
+    model, _ = mlp(rng)
+    trainer = hg.Trainer(model, loss="mse", optimizer="sgd", all_reduce=Broken())
+    before = {name: value.copy() for name, value in trainer.parameters().items()}
+    x, y = np.ones((4, 8), "float32"), np.ones((4, 3), "float32")
+    with pytest.raises(Gone, match="rank 1 is gone"):
+        trainer.step(x, y)
+    for name, value in trainer.parameters().items():
+        np.testing.assert_array_equal(value, before[name])
+    trainer.step(x, y)
+    assert Broken.names[0] == "loss" and set(trainer.trained) < set(Broken.names)
+    with pytest.raises(AttributeError, match="size"):
+        hg.Trainer(model, loss="mse", all_reduce=object())

@@ -301,3 +301,31 @@ def test_with_torch(data):
     torch.testing.assert_close(outputs["loss"], loss.detach(), rtol=1e-5, atol=1e-6)
     for name, leaf in leaves.items():
         torch.testing.assert_close(gradients[name], leaf.grad, rtol=1e-4, atol=1e-6)
+
+
+needs_json = pytest.mark.skipif(not hasattr(hg._core, "block_from_json"), reason="this build has no JSON")
+
+
+@needs_json
+def test_blocks_go_through_json_and_pickle(data):
+    import copy
+    import pickle
+
+    model = network()
+    text = model.to_json()
+    again = nn.from_json(text)
+    assert again == model and again.to_json() == text
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert other == model and other.to_json() == text
+        program = hg.compile(other)
+        weights = hg.compile(model).initial_parameters(seed=3)
+        want = hg.compile(model).evaluate(weights, data)
+        for name, value in program.evaluate(weights, data).items():
+            np.testing.assert_array_equal(value, want[name])
+
+
+@needs_json
+@pytest.mark.parametrize("text, sentence", [("{", "JSON|json|parse"), ('{"type": "Group", "colour": 1}', "colour"), ("[]", "object")])
+def test_json_that_is_no_block(text, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        nn.from_json(text)

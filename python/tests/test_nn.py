@@ -138,3 +138,61 @@ def test_in_place_in_training(name, args):
 def test_embedding_of_short_indices():
     layer = hg.nn.Embedding(5, 3)
     assert torch.equal(layer(torch.tensor([1, 4], dtype=torch.int32)), layer.weight[[1, 4]])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name, args, options, shape", CASES, ids=lambda v: str(v))
+@pytest.mark.parametrize("input_dtype", [torch.float32, "reduced", torch.float64])
+def test_under_autocast(name, args, options, shape, dtype, input_dtype):
+    """torch's dtypes, and its numbers to the rounding of 16 bits; or an error where torch has one."""
+    torch.manual_seed(0)
+    ours = getattr(hg.nn, name)(*args, **options)
+    torch.manual_seed(0)
+    theirs = getattr(torch.nn, name)(*args, **options)
+    x = torch.randn(*shape).to(dtype if input_dtype == "reduced" else input_dtype)
+    results = []
+    for layer in (theirs, ours):
+        leaf = x.clone().requires_grad_()
+        try:
+            with torch.autocast("cpu", dtype=dtype):
+                y = layer(leaf)
+            y.float().sin().sum().backward()
+        except (RuntimeError, ValueError, TypeError) as error:
+            results.append(error)
+            continue
+        results.append((y.detach(), leaf.grad, [p.grad for p in layer.parameters()]))
+    want, got = results
+    if isinstance(got, Exception):
+        assert isinstance(want, Exception) or input_dtype == torch.float64, got
+        return
+    if isinstance(want, Exception):
+        return
+    rate = 3e-2 if dtype == torch.bfloat16 else 4e-3
+    assert got[0].dtype == want[0].dtype
+    for a, b in zip([got[0], got[1], *got[2]], [want[0], want[1], *want[2]]):
+        assert a.dtype == b.dtype
+        torch.testing.assert_close(a.double(), b.double(), rtol=rate, atol=rate * max(1e-3, float(b.double().abs().max())))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_network_under_autocast(dtype):
+    """Layers of both kinds in turn, with a loss: as all of torch's."""
+
+    def make(a, b):
+        torch.manual_seed(1)
+        return torch.nn.Sequential(a.Conv2d(2, 4, 3), b.BatchNorm2d(4), a.ReLU(), torch.nn.Flatten(), b.Linear(64, 8), a.LayerNorm(8), b.GELU(), a.Linear(8, 3))
+
+    x, target = torch.randn(5, 2, 6, 6), torch.tensor([0, 1, 2, 0, 1])
+    losses = []
+    for first, second in ((torch.nn, torch.nn), (hg.nn, torch.nn), (torch.nn, hg.nn), (hg.nn, hg.nn)):
+        model = make(first, second)
+        with torch.autocast("cpu", dtype=dtype):
+            y = model(x)
+            loss = first.CrossEntropyLoss()(y, target)
+        assert y.dtype == dtype and loss.dtype == torch.float32
+        loss.backward()
+        losses.append((loss.item(), model[0].weight.grad.clone()))
+    for loss, gradient in losses[1:]:
+        assert loss == pytest.approx(losses[0][0], rel=2e-2)
+        assert gradient.dtype == torch.float32
+        torch.testing.assert_close(gradient, losses[0][1], rtol=0.1, atol=0.1 * float(losses[0][1].abs().max()))

@@ -326,3 +326,50 @@ def test_values_stay_when_the_plan_runs_again():
         kept.append((hg.Var(np.full(8, i, np.float32)) * 2).numpy())
     for i, y in enumerate(kept):
         np.testing.assert_array_equal(y, np.full(8, 2.0 * i))
+
+
+# -- hg.Graph -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_graph_promotes_as_ops_do(seed):
+    rng = np.random.default_rng(seed)
+    names = ["float32", "float64", "float16", "int64", "int32", "int8", "uint8", "bool"]
+    op = rng.choice(["add", "mul", "sub", "div", "maximum", "lt", "pow", "concat", "sin"])
+
+    def operand():
+        if op != "concat" and rng.random() < 0.35:
+            return [True, 3, -2, 0.5, 2.0][rng.integers(5)]
+        rank = 1 if op == "concat" else rng.integers(0, 3)
+        return np.asarray(rng.integers(1, 5, (3,) * rank)).astype(rng.choice(names))
+
+    values = [operand() for _ in range(1 if op == "sin" else 2)]
+    if not any(isinstance(v, np.ndarray) for v in values):
+        values[0] = np.ones(3, rng.choice(names))
+    function = getattr(hg.ops, op)
+    graph = hg.Graph()
+    inputs = [graph.input(f"x{i}", v.shape, v.dtype) if isinstance(v, np.ndarray) else v for i, v in enumerate(values)]
+    try:
+        want = function(values, dim=0) if op == "concat" else function(*values)
+    except (ValueError, OverflowError):
+        with pytest.raises(ValueError):
+            graph.output("y", function(inputs, dim=0) if op == "concat" else function(*inputs))
+        return
+    graph.output("y", function(inputs, dim=0) if op == "concat" else function(*inputs))
+    got = graph.model()(*(v for v in values if isinstance(v, np.ndarray)))
+    assert got.dtype == want.dtype and got.shape == want.shape
+    np.testing.assert_array_equal(got, want)
+
+
+def test_numbers_of_a_graph_fit_or_are_refused():
+    graph = hg.Graph()
+    x = graph.input("x", (3,), "int64")
+    y = x * 0.5 + 1
+    assert y.dtype == "float32"
+    graph.output("y", y)
+    np.testing.assert_array_equal(graph.model()(np.array([1, 2, 3])), [1.5, 2, 2.5])
+    assert (graph.input("b", (2,), "bool") + 1).dtype == "int64"
+    with pytest.raises(ValueError, match="300 does not fit a tensor of u8"):
+        graph.input("u", (2,), "uint8") + 300
+    with pytest.raises(ValueError, match="0.5 does not fit a tensor of i64"):
+        hg.ops.gather(x, 0.5, dim=0)

@@ -2,10 +2,12 @@
 """Loading and calling models, with numpy alone."""
 
 import array
+import gc
 import io
 import pickle
 import re
 import signal
+import sys
 import threading
 import time
 
@@ -452,3 +454,47 @@ def test_every_name_is_there():
     for name in hg.__all__ if hasattr(hg, "__all__") else []:
         assert getattr(hg, name) is not None
     assert re.match(r"\d+\.\d+\.\d+$", hg.__version__)
+
+
+def test_a_session_that_cannot_be_fails_at_once(small):
+    model, _ = small
+    with pytest.raises(ValueError, match="threads is -1; it must not be negative"):
+        model.session(threads=-1)
+    with pytest.raises(ValueError, match="no_such"):
+        model.session(kernels=["linear=no_such"])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"])
+@pytest.mark.parametrize("shape", [(), (1,), (0, 3), (2, 3, 4)])
+def test_arrays_export_dlpack(dtype, shape, rng):
+    given = np.asarray(rng.standard_normal(shape) * 3).astype(dtype)
+    for view in (given, given.T, given[..., ::2] if shape else given):
+        array = hg.from_numpy(view)
+        assert array.__dlpack_device__() == (1, 0)
+        got = np.from_dlpack(array)
+        np.testing.assert_array_equal(got, view)
+        assert got.dtype == view.dtype
+        if view.size:
+            assert got.__array_interface__["data"][0] == view.__array_interface__["data"][0]
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        got = torch.from_dlpack(hg.from_numpy(given))
+        np.testing.assert_array_equal(got.numpy(), given)
+        assert given.size == 0 or got.data_ptr() == given.__array_interface__["data"][0]
+
+
+def test_dlpack_outlives_its_array():
+    capsule = hg.from_numpy(np.arange(1000.0)).__dlpack__()
+    del capsule  # nobody took it
+    kept = np.from_dlpack(hg.from_numpy(np.arange(100000.0)))
+    gc.collect()
+    np.testing.assert_array_equal(kept, np.arange(100000.0))
+    fixed = np.arange(4.0)
+    fixed.setflags(write=False)
+    assert not np.from_dlpack(hg.from_numpy(fixed)).flags.writeable
+    with pytest.raises(BufferError, match="CPU alone"):
+        hg.from_numpy(fixed).__dlpack__(dl_device=(2, 0))
+    array = hg.from_numpy(np.arange(3.0))
+    array.free()
+    with pytest.raises(ValueError):
+        array.__dlpack__()

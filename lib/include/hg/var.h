@@ -32,6 +32,7 @@ namespace hg {
 
 struct LazyNode;     // lib/lazy/node.h
 struct LazyContext;  // lib/lazy/context.h
+class Registry;      // op.h
 
 // Where expressions run, and the sessions that they have. Leaves of one Lazy share it; a leaf
 // without one gets that of the first expression it is run in. Copies are the same.
@@ -39,6 +40,9 @@ class Lazy {
  public:
   Lazy() = default;  // none yet
   explicit Lazy(SessionOptions options, size_t most_plans = 256);
+  // None yet, but leaves whose expressions know these ops, as those of SessionOptions::registry do.
+  // It must outlive them.
+  explicit Lazy(const Registry& registry) : registry_(&registry) {}
 
   struct Counters {
     int64_t runs = 0;   // of sessions: what asking for values costs
@@ -51,6 +55,7 @@ class Lazy {
   friend class Var;
   friend struct LazyContext;
   std::shared_ptr<LazyContext> context_;
+  const Registry* registry_ = nullptr;
 };
 
 // A handle to an expression; copying copies the handle.

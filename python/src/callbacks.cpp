@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/callbacks.h"
+
+#include <charconv>
+#include <list>
+#include <mutex>
+#include <optional>
+
+#include "python/src/errors.h"
+
+namespace hg::python {
+namespace {
+
+constexpr std::string_view kMark = "Python's exception ";
+constexpr size_t kMost = 256;  // kept; of more, the oldest goes
+
+struct Kept {
+  int64_t number;
+  std::string message;
+  nb::python_error error;
+};
+
+struct Store {
+  std::mutex mutex;
+  std::list<Kept> all;  // messages stay where they are
+  int64_t count = 0;
+};
+Store& store() {
+  static Store& made = *new Store();  // exceptions are never freed behind the interpreter's end
+  return made;
+}
+
+}  // namespace
+
+const char* keep_exception(nb::python_error&& error) {
+  Store& s = store();
+  std::string what = error.what();
+  // what() has the whole traceback; its last line is the message.
+  while (!what.empty() && what.back() == '\n') what.pop_back();
+  what = what.substr(what.rfind('\n') + 1);
+  std::optional<Kept> oldest;  // freed without the lock
+  const std::scoped_lock lock(s.mutex);
+  const int64_t number = ++s.count;
+  s.all.push_back({number, str_cat(kMark, number, ": ", what), std::move(error)});
+  if (s.all.size() > kMost) {
+    oldest.emplace(std::move(s.all.front()));
+    s.all.pop_front();
+  }
+  return s.all.back().message.c_str();
+}
+
+void raise_kept(std::string_view message) {
+  const size_t at = message.find(kMark);
+  if (at == std::string_view::npos) return;
+  int64_t number = 0;
+  const std::string_view rest = message.substr(at + kMark.size());
+  std::from_chars(rest.data(), rest.data() + rest.size(), number);
+  std::optional<Kept> found;
+  {
+    Store& s = store();
+    const std::scoped_lock lock(s.mutex);
+    for (auto each = s.all.begin(); each != s.all.end(); ++each)
+      if (each->number == number) {
+        found.emplace(std::move(*each));
+        s.all.erase(each);
+        break;
+      }
+  }
+  if (!found) return;
+  // Where it came from, beside the traceback: "acme.wave 'node'".
+  std::string_view where = message.substr(0, at);
+  while (!where.empty() && (where.back() == ' ' || where.back() == ':')) where.remove_suffix(1);
+  nb::object value = nb::borrow(found->error.value());
+  if (!where.empty() && nb::hasattr(value, "add_note"))
+    value.attr("add_note")(str_cat("in ", where).c_str());
+  throw std::move(found->error);
+}
+
+std::shared_ptr<nb::object> shared_object(nb::object object) {
+  return {new nb::object(std::move(object)), [](nb::object* last) {
+            if (Py_IsInitialized() == 0) return;
+            const nb::gil_scoped_acquire acquired;
+            delete last;
+          }};
+}
+
+}  // namespace hg::python
