@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices with and without Vulkan, utilities of tensors, ops of one's own in strange places."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from test_ops import a_device
+from test_strange import resident
+
+import hologram as hg
+
+DTYPES = ["float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
+
+
+@pytest.fixture
+def device():
+    executor = a_device()
+    if executor is None:
+        pytest.skip("there is no Vulkan device")
+    with executor:
+        yield executor
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 0, 2), (5, 7)])
+def test_through_a_device_and_back_bit_by_bit(device, dtype, shape, rng):
+    size = np.dtype(dtype).itemsize * int(np.prod(shape))
+    given = rng.integers(0, 2 if dtype == "bool" else 256, size).astype(np.uint8).view(dtype).reshape(shape)
+    for view in (given, given.T):
+        got = hg.to_vulkan(view)
+        assert got.shape == view.shape and got.dtype == view.dtype
+        assert got.numpy().tobytes() == view.tobytes()
+        assert np.asarray(hg.from_vulkan(got)).tobytes() == view.tobytes()
+        assert got.cpu().is_on_host
+
+
+def test_lists_keep_their_type_and_go_in_one_submission(device, rng):
+    arrays = [rng.standard_normal(n).astype(t) for n, t in ((4, "float32"), (3, "float64"), (2, "int64"), (0, "float32"))]
+    for kind in (list, tuple):
+        before = device.counters()
+        made = hg.to_vulkan(kind(arrays))
+        after = device.counters()
+        assert type(made) is kind and type(hg.from_vulkan(made)) is kind
+        assert after["submits"] - before["submits"] <= 1
+        assert [m.dtype for m in made] == ["float32", "float32", "int64", "float32"]
+        for m, a in zip(made, arrays):
+            np.testing.assert_array_equal(m.numpy(), a.astype(m.dtype))
+    assert hg.to_vulkan([]) == [] and hg.to_vulkan(()) == ()
+    kept = hg.to_vulkan(arrays[0], keep_on_gpu=False)
+    assert isinstance(kept, hg.VulkanTensor) and not kept.is_on_device
+
+
+def test_ten_thousand_tensors_of_a_device_leak_nothing(device):
+    a = np.ones(256, "float32")
+
+    def calls(n):
+        for _ in range(n):
+            np.from_dlpack(hg.from_numpy(a))
+        for _ in range(n // 20):
+            device.relu(hg.to_vulkan(a)).numpy()
+        gc.collect()
+        return sys.getrefcount(a), resident()
+
+    calls(1000)
+    references, before = calls(1000)
+    later, after = calls(8000)
+    assert later == references and after - before < 8 << 20
+
+
+def test_without_vulkan_all_goes_on():
+    """In a process that finds no driver."""
+    program = """
+import numpy as np, hologram as hg
+a = np.arange(4.0, dtype="float32")
+assert len(hg.devices()) == 1, hg.devices()
+v = hg.to_vulkan([a, a])
+assert type(v) is list and isinstance(v[0], hg.VulkanTensor) and not v[0].is_on_device
+assert np.array_equal(v[0].numpy(), a) and np.array_equal(np.asarray(hg.from_vulkan(v[1])), a)
+assert hg.to_vulkan(a.astype("float64")).dtype == np.float32
+auto = hg.Executor("auto")
+assert auto.backend == "cpu" and any("CPU" in note for note in auto.notes), auto.notes
+assert np.array_equal(auto.relu(v[0]).numpy(), a)
+assert hg.create_executor_for_tensor(v[0]).backend == "cpu"
+try:
+    hg.Executor("vulkan")
+except hg.UnsupportedError as error:
+    print("refused:", error)
+"""
+    environment = {**os.environ, "VK_ICD_FILENAMES": "/nowhere.json", "VK_DRIVER_FILES": "/nowhere.json"}
+    environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("refused: ") and len(done.stdout) > 20
+
+
+def test_match_device_and_validate(device, rng):
+    a = rng.standard_normal(5).astype("float32")
+    on = hg.to_vulkan(a)
+    assert hg.match_device(a, on).is_on_device
+    assert hg.match_device(on, on) is on
+    np.testing.assert_array_equal(hg.match_device(on, a), a)
+    assert hg.create_executor_for_tensor(a).backend == "cpu"
+    for good in (a, a[::2], a[:0], np.float32(1), on, memoryview(a)):
+        assert hg.validate_tensor_compatible(good)
+    for bad in ("text", None, {"a": 1}, object()):
+        with pytest.raises(TypeError):
+            hg.validate_tensor_compatible(bad)
+    for bad in (np.array([object()]), np.array(["a"]), np.zeros(2, "datetime64[s]")):
+        with pytest.raises((TypeError, ValueError)):
+            hg.validate_tensor_compatible(bad)
+
+
+def test_match_device_of_torch():
+    torch = pytest.importorskip("torch", "2.5")
+    t = torch.arange(4.0)
+    array = hg.from_torch(t)
+    assert isinstance(hg.match_device(array, t), torch.Tensor)
+    assert isinstance(hg.match_device(t, array), hg.VulkanTensor)
+    assert isinstance(hg.match_device(t, np.zeros(1)), np.ndarray)
+    assert hg.validate_tensor_compatible(t.requires_grad_())
+    for bad in (torch.zeros(2, device="meta"), torch.zeros(2, 2).to_sparse()):
+        with pytest.raises((TypeError, ValueError)):
+            hg.validate_tensor_compatible(bad)
+
+
+def test_ops_of_ones_own_on_a_device(device, rng):
+    x = rng.standard_normal((3, 5)).astype("float32")
+    text = hg.register_op("device_text(x) -> y", "x * x + sin(x)")
+    function = hg.register_op("device_function(x) -> y", lambda x: np.cumsum(x, 1))
+    np.testing.assert_allclose(text(hg.to_vulkan(x)).numpy(), x * x + np.sin(x), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(function(device.relu(hg.to_vulkan(x))).numpy(), np.cumsum(np.maximum(x, 0), 1), rtol=1e-5, atol=1e-6)
+
+
+def test_ten_thousand_calls_of_a_kernel_of_ones_own_leak_nothing():
+    function = hg.register_op("leak_probe(x) -> y", lambda x: x + 1, gradient=lambda dy: dy)
+    x = np.ones(64, "float32")
+
+    def calls(n):
+        for _ in range(n):
+            function(x)
+        gc.collect()
+        return sys.getrefcount(x), len(gc.get_objects()), resident()
+
+    calls(500)
+    references, objects, before = calls(500)
+    later_references, later_objects, after = calls(9500)
+    assert later_references == references and later_objects <= objects + 20 and after - before < 8 << 20
+
+
+def test_ctrl_c_inside_of_a_kernel():
+    import time
+
+    function = hg.register_op("sleeper(x) -> y", lambda x: time.sleep(5) or x * 1)
+    begin = time.monotonic()
+    timer = threading.Timer(0.2, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        function(np.ones(3, "float32"))
+    timer.join()
+    assert time.monotonic() - begin < 4
+    np.testing.assert_array_equal(hg.ops.relu(np.ones(3, "float32")), 1)
+
+
+def test_a_forked_child_uses_and_adds_ops():
+    function = hg.register_op("before_fork(x) -> y", lambda x: x + 1)
+    x = np.ones(5, "float32")
+    function(x)
+    child = os.fork()
+    if child == 0:
+        ok = False
+        try:
+            later = hg.register_op("after_fork(x) -> y", lambda x: x + 2)
+            ok = bool((function(x) == 2).all() and (later(x) == 3).all())
+        finally:
+            os._exit(0 if ok else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_an_executor_that_is_closed_while_others_use_it(rng):
+    """Threads see results or the error, and nothing hangs: the kernel needs the GIL that close() has."""
+    function = hg.register_op("closing(x) -> y", lambda x: x + 1)
+    x = rng.standard_normal(100).astype("float32")
+    for _ in range(10):
+        executor, seen = hg.Executor("cpu"), []
+
+        def work():
+            try:
+                for _ in range(20):
+                    np.testing.assert_allclose(executor.closing(x), x + 1, rtol=1e-6)
+            except (RuntimeError, ValueError) as error:
+                seen.append(str(error))
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        [t.start() for t in threads]
+        executor.free()
+        [t.join(60) for t in threads]
+        assert not any(t.is_alive() for t in threads)
+        assert all("closed" in each or "freed" in each for each in seen), seen
+    np.testing.assert_allclose(function(x), x + 1, rtol=1e-6)
+
+
+def test_profiles_are_text_and_a_table_of_a_page():
+    graph = hg.Graph()
+    graph.output("y", hg.ops.relu(graph.input("a<b>&", ("n",)) * 2.0))
+    model = graph.model()
+    x = np.ones(4, "float32")
+    profile = model.profile(x)
+    page = profile._repr_html_()
+    assert page.count("<tr>") == len(profile) + 1 + page.count("<tfoot>") or page.count("<tr") >= len(profile)
+    assert "a<b>" not in page
+    assert "ms" in str(profile) and len(list(profile)) == len(profile) > 0
+    assert model.graph._repr_svg_().lstrip().startswith("<") and "a<b>" not in model.graph._repr_svg_()
