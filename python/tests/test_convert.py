@@ -344,3 +344,112 @@ def test_a_script_module_in_memory(tmp_path):
             torch.testing.assert_close(got, want.detach(), rtol=1e-4, atol=1e-5)
     with pytest.raises(TypeError, match="without example_kwargs"):
         hg.convert(module, None, example_kwargs={"x": x})
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+def test_open_sizes_run_here_and_further_ones_eagerly(dynamic):
+    from hologram.torch import _compile
+
+    made = []
+
+    def counted(graph, inputs):
+        made.append(_compile._BySize(graph, {}, False))
+        return made[-1]
+
+    net = Net().eval()
+    compiled = torch.compile(lambda x: net(x) * x.shape[0] + x[:, :3].sum(0), backend=counted, dynamic=dynamic)
+    sizes = [3, 5, 3, 1, 2, *range(6, 30)] if dynamic else [3, 5, 3, 1, 2, 6]
+    for n in sizes:
+        x = torch.randn(n, 8)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x), net(x) * n + x[:, :3].sum(0), rtol=1e-4, atol=1e-5)
+    assert all(graph.plain is not None for each in made for graph in each.made.values())
+    if dynamic:  # torch captured it once or twice (a size of 1 is another), not for each size
+        assert len(made) <= 3 and max(len(each.made) for each in made) == _compile._BySize.MOST
+
+
+def test_what_is_not_supported_trains_eagerly_beside_what_is():
+    def part(x, w):
+        y = torch.relu(x @ w)
+        torch._dynamo.graph_break()
+        z = torch.special.i0e(y) * y.cumprod(0)
+        torch._dynamo.graph_break()
+        return torch.special.airy_ai(z.detach()) + z.tanh()
+
+    x, w = torch.rand(4, 5), torch.rand(5, 3)
+    found = hg.torch.explain(part, x, w)
+    assert found.graphs == 3 and 0 < len(found.fallbacks) and found.converted + len(found.fallbacks) == 3
+    assert len(found.breaks) == 2 and any("airy_ai" in name for name in found.unsupported)
+    (x1, w1), (x2, w2) = ([t.clone().requires_grad_() for t in (x, w)] for _ in range(2))
+    torch.compile(part, backend="hologram")(x1, w1).sum().backward()
+    part(x2, w2).sum().backward()
+    torch.testing.assert_close(x1.grad, x2.grad, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(w1.grad, w2.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_writes_to_inputs_and_random_numbers_are_as_in_eager():
+    def writes(x):
+        x.add_(1)
+        return x * 2
+
+    x, y = torch.zeros(3), torch.zeros(3)
+    torch.testing.assert_close(torch.compile(writes, backend="hologram")(x), writes(y))
+    assert torch.equal(x, y)
+    found = hg.torch.explain(writes, torch.zeros(3))
+    assert found.converted == 0 and "writes to its inputs" in str(found)
+
+
+def test_options_of_the_backend():
+    net, x = Net().eval(), torch.randn(4, 8)
+    for options in ({"threads": 1}, {"freeze": True}, {"precision": "float32", "memory_limit": "64M"}):
+        torch._dynamo.reset()
+        with torch.no_grad():
+            got = torch.compile(net, backend="hologram", options=options)(x)
+            torch.testing.assert_close(got, net(x), rtol=1e-4, atol=1e-5)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="thread"):
+        torch.compile(net, backend="hologram", options={"thread": 1})(x)
+
+
+def test_frozen_weights_follow_what_is_written_to_them():
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = torch.nn.Conv2d(2, 4, 3, padding=1), torch.nn.BatchNorm2d(4)
+
+        def forward(self, x):
+            return torch.relu(self.norm(self.conv(x)))
+
+    one, two = Block().eval(), Block().eval()  # one code, other weights
+    x = torch.randn(3, 2, 6, 6)
+    run = [torch.compile(each, backend="hologram", options={"freeze": True}) for each in (one, two)]
+
+    def same():
+        with torch.no_grad():
+            for compiled, net in zip(run, (one, two)):
+                torch.testing.assert_close(compiled(x), net(x), rtol=1e-4, atol=1e-5)
+
+    same()
+    same()
+    with torch.no_grad():
+        one.conv.weight.mul_(2)
+        two.norm.running_var.add_(1)
+    same()
+    two.load_state_dict(one.state_dict())
+    same()
+    one.conv.weight = torch.nn.Parameter(torch.randn(4, 2, 3, 3))
+    same()
+    # With gradients nothing is frozen.
+    optimizer = torch.optim.SGD(one.parameters(), 0.1)
+    for _ in range(3):
+        a, b = run[0](x).square().mean(), one(x).square().mean()
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+        optimizer.zero_grad()
+        b.backward()
+        want = one.conv.weight.grad.clone()
+        optimizer.zero_grad()
+        a.backward()
+        torch.testing.assert_close(one.conv.weight.grad, want, rtol=1e-3, atol=1e-6)
+        optimizer.step()
+        same()
+    assert not any(p.grad is not None for p in two.parameters())

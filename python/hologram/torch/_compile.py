@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """``torch.compile(model, backend="hologram")``: what can be converted runs here, the rest runs eagerly."""
 
+import copy
 from dataclasses import dataclass, field
 
 import torch
 
 from .._convert import convert
+from .._core import Graph
 from .._errors import HologramError
 from ._wrap import Wrapped
 
@@ -37,14 +39,16 @@ class Explanation:
 
 
 class _Graph:
-    """One graph that torch.compile captured: a Wrapped model, or the graph itself."""
+    """One graph that torch.compile captured: a session, with gradients a Wrapped model, or the graph itself."""
 
-    def __init__(self, graph, examples):
-        self.graph = graph
-        self.tensors = [i for i, each in enumerate(examples) if isinstance(each, torch.Tensor)]
+    def __init__(self, graph, examples, options, freeze, numbers):
+        self.graph, self.options, self.numbers = graph, options, numbers
+        # Weights that are a part of the model, with the version that it has.
+        self.frozen = {i: (t, t._version) for i, t in enumerate(examples) if freeze and _is_weight(t)}
+        self.tensors = [i for i, t in enumerate(examples) if isinstance(t, torch.Tensor) and i not in {*self.frozen, *numbers}]
         self.run, self.plain, self.reason, self.ops = None, None, "", []
         try:
-            self.run = self._convert(examples)
+            self._convert(examples)
         except HologramError as error:
             self.reason, self.ops = str(error), list(getattr(error, "ops", []))
         except Exception as error:  # whatever cannot be captured runs as it did
@@ -53,23 +57,26 @@ class _Graph:
     def _convert(self, examples):
         if not self.tensors:
             raise HologramError("the graph takes no tensors")
-        others = [each for each in examples if not isinstance(each, torch.Tensor)]
-        if any(isinstance(each, (torch.SymInt, torch.SymFloat)) for each in others):
-            sizes = [int(each) if isinstance(each, torch.SymInt) else each for each in examples]
-        else:
-            sizes = list(examples)
-        given = [_real(each) for each in sizes]
-        module = _Given(self.graph, {i: v for i, v in enumerate(given) if i not in self.tensors}, len(given))
+        given = [each.item() if i in self.numbers else _real(each) for i, each in enumerate(examples)]
+        graph = _with_numbers(self.graph, {i: given[i] for i in self.numbers}) if self.numbers else self.graph
+        module = _Given(graph, {i: v for i, v in enumerate(given) if i not in self.tensors}, len(given))
         tensors = tuple(given[i] for i in self.tensors)
         model = convert(module, tensors)
-        self.plain = model.session()
-        return Wrapped(model, "as-traced")
+        if torch.is_grad_enabled():  # torch.compile captures anew where that changes
+            self.run = Wrapped(model, "as-traced", **self.options)
+        self.plain = model.session(**self.options)
+
+    def is_stale(self):
+        """A weight that is a part of the model was written to."""
+        return any(tensor._version != version for tensor, version in self.frozen.values())
 
     def __call__(self, *args):
-        if self.run is None:
+        if self.plain is None:
             return self.graph(*args)
         tensors = [args[i] for i in self.tensors]
-        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        if torch.is_grad_enabled() and any(isinstance(t, torch.Tensor) and t.requires_grad for t in args):
+            if self.run is None:
+                return self.graph(*args)
             out = self.run(*tensors)
         else:
             with torch.no_grad():
@@ -77,44 +84,81 @@ class _Graph:
         return list(out) if isinstance(out, (tuple, list)) else [out]
 
 
+def _is_weight(value):
+    """A parameter or buffer of a module, which dynamo marks, and whose writes are counted."""
+    named = isinstance(value, torch.nn.Parameter) or getattr(value, "_dynamo_static_input_type", None) is not None
+    return named and isinstance(value, torch.Tensor) and not value.is_inference()
+
+
 class _Given(torch.nn.Module):
-    """A graph whose arguments that are no tensors have these values."""
+    """A graph some of whose arguments have these values."""
 
     def __init__(self, graph, fixed, count):
         super().__init__()
-        self.graph, self.fixed, self.count = graph, fixed, count
+        self.graph, self.fixed, self.count = graph, dict(fixed), count
+        for i, value in fixed.items():
+            if isinstance(value, torch.Tensor):
+                self.register_buffer(f"fixed_{i}", self.fixed.pop(i))
 
     def forward(self, *tensors):
-        left = iter(tensors)
-        return self.graph(*(self.fixed[i] if i in self.fixed else next(left) for i in range(self.count)))
+        left, held = iter(tensors), dict(self.named_buffers(recurse=False))
+        return self.graph(
+            *(self.fixed[i] if i in self.fixed else held[f"fixed_{i}"] if f"fixed_{i}" in held else next(left)
+              for i in range(self.count))
+        )  # fmt: skip
 
 
 def _real(value):
-    """A tensor with numbers, of a real one or of the shape of one that is traced."""
+    """An example of its own; numbers are as they are."""
     if not isinstance(value, torch.Tensor):
         return value
-    shape = [int(n) for n in value.shape]
-    if type(value) in (torch.Tensor, torch.nn.Parameter):
-        return value.detach().clone().requires_grad_(False)
-    return torch.zeros(shape, dtype=value.dtype)
+    return value.detach().clone().requires_grad_(False)
+
+
+def _numbers(graph):
+    """Places of tensors that stand for a Python number: nothing but `item()` reads them."""
+    places = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    return [i for i, node in enumerate(places) if node.users and all((u.op, u.target) == ("call_method", "item") for u in node.users)]
+
+
+def _with_numbers(graph, numbers):
+    """The graph with these numbers where it reads those of its inputs."""
+    made = copy.deepcopy(graph)
+    places = [node for node in made.graph.nodes if node.op == "placeholder"]
+    for i, number in numbers.items():
+        for item in list(places[i].users):
+            for user in list(item.users):
+                user.args = torch.fx.map_arg(user.args, lambda node: number if node is item else node)
+                user.kwargs = torch.fx.map_arg(user.kwargs, lambda node: number if node is item else node)
+            made.graph.erase_node(item)
+    made.recompile()
+    return made
 
 
 class _BySize:
-    """A graph for each combination of sizes that comes: open sizes are traced anew, up to a number of them."""
+    """A graph for each combination of sizes that comes, up to a number of them, made when it comes first: while dynamo
+    traces, what torch.export learns of sizes would become guards of both."""
 
     MOST = 16
 
-    def __init__(self, graph, examples):
-        self.graph, self.made = graph, {}
-        self.first = self._at(examples)
+    def __init__(self, graph, options, freeze):
+        self.graph, self.options, self.freeze, self.made = graph, options, freeze, {}
+        self.numbers = _numbers(graph)
+
+    def _key(self, value):
+        if isinstance(value, torch.Tensor):
+            if self.freeze and _is_weight(value):
+                return id(value)  # which the graph keeps alive
+            return tuple(value.shape)
+        return type(value), value
 
     def _at(self, args):
-        key = tuple(tuple(int(n) for n in a.shape) if isinstance(a, torch.Tensor) else a if isinstance(a, (int, float, bool)) else int(a) if isinstance(a, torch.SymInt) else None for a in args)
+        key = tuple(each.item() if i in self.numbers else self._key(each) for i, each in enumerate(args))
         found = self.made.get(key)
-        if found is None:
-            if len(self.made) >= self.MOST:
-                return None
-            found = self.made[key] = _Graph(self.graph, args)
+        if found is None and len(self.made) >= self.MOST:
+            return None
+        if found is None or found.is_stale():
+            found = self.made[key] = _Graph(self.graph, args, self.options, self.freeze, self.numbers)
             _tell(found)
         return found
 
@@ -127,20 +171,35 @@ def _tell(graph):
     if _log is None:
         return
     _log.graphs += 1
-    if graph.run is not None:
+    if graph.plain is not None:
         _log.converted += 1
     else:
         _log.fallbacks.append({"reason": graph.reason, "ops": graph.ops})
 
 
-def backend(graph, example_inputs, **options):
-    """What torch.compile calls with each graph that it captures."""
-    made = _BySize(graph, example_inputs)
+def backend(graph, example_inputs, *, options=None):
+    """What torch.compile calls with each graph that it captures.
+
+    ``options`` are those of a session; ``threads`` is torch's number where it is not given. ``freeze=True`` makes weights
+    a part of the model where no gradients are taken: they are packed, which is faster, and taken anew when they were
+    written to. What is written through ``.data`` is not seen.
+    """
+    options = {"threads": torch.get_num_threads(), **(options or {})}
+    freeze = bool(options.pop("freeze", False)) and not torch.is_grad_enabled()
+    _check(options)
+    made = _BySize(graph, options, freeze)
 
     def run(*args):
         return made(*args)
 
     return run
+
+
+def _check(options):
+    """Raises where no session takes these options; a graph that cannot be converted would run eagerly."""
+    graph = Graph()
+    graph.output("y", graph.input("x", (1,)) * 1.0)
+    graph.model().session(**options)
 
 
 def explain(model, *args, **kwargs):
