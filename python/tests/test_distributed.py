@@ -79,6 +79,14 @@ def test_rows_get_the_same_bits_wherever_batches_are_cut(make, rng, tmp_path):
                 np.testing.assert_array_equal(np.concatenate([p[name] for p in parts]), want[name][order])
 
 
+def test_a_worker_loads_its_model_once(saved, rng):
+    path, _ = saved
+    loaded = hg.distributed._session_of.cache_info().misses
+    for _ in range(3):
+        hg.distributed.Predictor(path, batch_size=4)({"x": rng.standard_normal((9, 8)).astype(np.float32)})
+    assert hg.distributed._session_of.cache_info().misses == loaded + 1
+
+
 def test_a_model_of_one_size_takes_any_number_of_rows(rng, tmp_path):
     model, weights = mlp(rng, batch=4)
     model.save(tmp_path / "four.hgm")
