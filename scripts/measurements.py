@@ -17,6 +17,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "measurements"
 
 
+def text(data):
+    """A measurement as its file has it: a row in a line."""
+    lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in data.items() if key != "rows"]
+    rows = ",\n".join(f"    {json.dumps(row)}" for row in data["rows"])
+    return "{\n" + ",\n".join(lines) + ',\n  "rows": [\n' + rows + "\n  ]\n}\n"
+
+
 def cell(value):
     return "-" if value is None else str(value)
 

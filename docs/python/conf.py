@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sphinx over these pages: scripts/python_docs.sh builds them, python/tests/test_docs.py holds them free of warnings."""
 
+import json
+import pathlib
 import re
+import sys
 
 import hologram
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+import measurements
 
 project = "Hologram"
 author = "The Hologram authors"
@@ -29,5 +35,16 @@ def carry_pages_outside(app, docname, source):
     source[0] = re.sub(r"\[([^\]]+)\]\((\.\./\w+\.md)(#[\w-]+)?\)", r"{download}`\1 <\2>`", source[0])
 
 
+def show_measurements(app, docname, source):
+    """A paragraph that names `scripts/measurements.py NAME` is followed by what that prints."""
+
+    def with_table(found):
+        data = json.loads((measurements.FOLDER / f"{found[1]}.json").read_text())
+        return found[0] + "\n" + re.sub(r"^## (.*)", r"**\1.**", measurements.markdown(data)) + "\n"
+
+    source[0] = re.sub(r"(?:.+\n)*.*`scripts/measurements\.py (\w+)`.*\n(?:.+\n)*", with_table, source[0])
+
+
 def setup(app):
+    app.connect("source-read", show_measurements)
     app.connect("source-read", carry_pages_outside)

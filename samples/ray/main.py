@@ -27,7 +27,7 @@ def main():
         fn_constructor_args=[model],
         fn_constructor_kwargs={"inputs": {"image": "image"}, "prefix": "score_", "batch_size": 32, "threads": 1},
         batch_size=32,
-        concurrency=2,
+        compute=ray.data.ActorPoolStrategy(size=2),
     )
     right = count = 0
     for batch in read.iter_batches(batch_format="numpy"):
