@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "hg/tensor.h"
+#include "lib/table/holds.h"
 
 namespace hg::kernels {
 
@@ -34,19 +35,26 @@ inline void store(T* p, Wide<T> value) {
   *p = static_cast<T>(value);
 }
 
+// f.template operator()<T>(), where this build holds the dtype of T; what uses another one is
+// refused before it runs.
+template <DType dtype, class T, class F>
+inline void call_for(const F& f) {
+  if constexpr (holds(dtype)) f.template operator()<T>();
+}
+
 // f.template operator()<T>() with the C++ type of a float dtype; nothing for the other dtypes,
 // which the shape rules of such ops refuse.
 template <class F>
 inline void for_float(DType dtype, const F& f) {
   switch (dtype) {
     case DType::f32:
-      return f.template operator()<float>();
+      return call_for<DType::f32, float>(f);
     case DType::f64:
-      return f.template operator()<double>();
+      return call_for<DType::f64, double>(f);
     case DType::f16:
-      return f.template operator()<Half>();
+      return call_for<DType::f16, Half>(f);
     case DType::bf16:
-      return f.template operator()<BFloat16>();
+      return call_for<DType::bf16, BFloat16>(f);
     default:
       return;
   }
@@ -57,15 +65,15 @@ template <class F>
 inline void for_number(DType dtype, const F& f) {
   switch (dtype) {
     case DType::i64:
-      return f.template operator()<int64_t>();
+      return call_for<DType::i64, int64_t>(f);
     case DType::i32:
-      return f.template operator()<int32_t>();
+      return call_for<DType::i32, int32_t>(f);
     case DType::i16:
-      return f.template operator()<int16_t>();
+      return call_for<DType::i16, int16_t>(f);
     case DType::i8:
-      return f.template operator()<int8_t>();
+      return call_for<DType::i8, int8_t>(f);
     case DType::u8:
-      return f.template operator()<uint8_t>();
+      return call_for<DType::u8, uint8_t>(f);
     default:
       return for_float(dtype, f);
   }

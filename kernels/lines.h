@@ -24,33 +24,13 @@ inline Lines lines_of(const Sizes& shape, int axis) {
   return lines;
 }
 
-// Calls f with an object of the dtype's C++ type; bool is uint8_t.
+// Calls f with an object of the dtype's C++ type; bool is uint8_t. Nothing for complex dtypes,
+// which are computed with as pairs.
 template <class F>
 void for_type(DType dtype, const F& f) {
-  switch (dtype) {
-    case DType::f32:
-      return f(float());
-    case DType::f64:
-      return f(double());
-    case DType::f16:
-      return f(Half());
-    case DType::bf16:
-      return f(BFloat16());
-    case DType::i64:
-      return f(int64_t());
-    case DType::i32:
-      return f(int32_t());
-    case DType::i16:
-      return f(int16_t());
-    case DType::i8:
-      return f(int8_t());
-    case DType::u8:
-    case DType::bool_:
-      return f(uint8_t());
-    case DType::c64:
-    case DType::c128:
-      return;  // computed with as pairs
-  }
+  const auto call = [&]<class T>() { f(T()); };
+  if (dtype == DType::bool_) return call_for<DType::bool_, uint8_t>(call);
+  for_number(dtype, call);
 }
 
 // What kernels compute with, of a value instead of a pointer, and back.

@@ -16,10 +16,11 @@ namespace fs = std::filesystem;
 
 // By folder, the folders that its files may include besides itself and the public headers.
 const std::map<std::string, std::set<std::string>> kBelow = {
-    {"lib/graph", {}},
+    {"lib/table", {}},
+    {"lib/graph", {"lib/table"}},
     {"lib/expression", {"lib/graph"}},
-    {"lib/ops", {"lib/graph", "lib/expression"}},
-    {"lib/compile", {"lib/graph"}},
+    {"lib/ops", {"lib/graph", "lib/expression", "lib/table"}},
+    {"lib/compile", {"lib/graph", "lib/table"}},
     {"lib/parallel", {}},
     {"lib/lazy", {"lib/graph"}},
     {"lib/model", {"lib/graph"}},
@@ -31,17 +32,17 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/eager", {"lib/graph", "lib/array", "lib/device", "lib/plan", "lib/run"}},
     {"lib/io", {"lib/graph"}},
     {"lib/nn", {"lib/graph", "lib/train"}},
-    {"lib/train", {"lib/graph"}},
+    {"lib/train", {"lib/graph", "lib/table"}},
     {"lib/vulkan", {"lib/graph", "lib/device"}},
     {"lib/vulkan/kernels",
      {"lib/graph", "lib/device", "lib/vulkan", "kernels/attention", "kernels/conv",
       "kernels/gemm"}},
-    {"kernels", {}},
+    {"kernels", {"lib/table"}},
     {"kernels/simd", {}},
     {"kernels/reference", {"kernels/pointwise"}},
 };
-// Rooms of kernels/ besides these may include kernels/, kernels/simd, lib/parallel and rooms that
-// stand before them.
+// Rooms of kernels/ besides these may include kernels/, kernels/simd, lib/parallel, lib/table and
+// rooms that stand before them.
 const std::vector<std::string> kRooms = {"pointwise", "reduce", "program",   "gemm",  "norm",
                                          "conv",      "pool",   "attention", "index", "fill",
                                          "recurrent", "image",  "linalg",    "train"};
@@ -49,7 +50,7 @@ const std::vector<std::string> kRooms = {"pointwise", "reduce", "program",   "ge
 // What a room may include.
 std::set<std::string> below(const std::string& folder) {
   if (const auto found = kBelow.find(folder); found != kBelow.end()) return found->second;
-  std::set<std::string> allowed = {"kernels", "kernels/simd", "lib/parallel"};
+  std::set<std::string> allowed = {"kernels", "kernels/simd", "lib/parallel", "lib/table"};
   for (const std::string& room : kRooms) {
     if (folder == "kernels/" + room) return allowed;
     allowed.insert("kernels/" + room);

@@ -7,6 +7,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "hg/needs.h"
+#include "hg/version.h"
 #include "tools/describe.h"
 #include "tools/draw/dot.h"
 #include "tools/draw/draw_graph.h"
@@ -27,9 +29,11 @@ constexpr char kExamples[] = R"(Examples:
   hg-info resnet18.hgm --compiled --text
   hg-info filters.hgm --function blur
   hg-info --ops
+  hg-info --needs digits.hgm > digits.needs
 
 Work and memory are known once every symbol has a size. --compiled shows the graph that a session
-runs, after the passes, instead of the one in the file.
+runs, after the passes, instead of the one in the file. --needs is what HG_OPS of CMake reads, for a library
+that holds no more.
 
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 sizes and model do not fit.)";
 
@@ -39,7 +43,8 @@ struct InfoJob {
   std::string model, function;
   std::vector<std::string> dims;
   std::string device = "cpu";
-  bool as_json = false, as_text = false, compiled = false, ops = false, verify = false;
+  bool as_json = false, as_text = false, compiled = false, ops = false, verify = false,
+       needs = false;
   std::string svg, dot, memory_svg, html, trace;
   std::vector<std::string> disabled_passes;
 };
@@ -122,6 +127,20 @@ Outcome show(const Library& library, const InfoJob& job) {
   const std::string shown =
       job.as_json ? library_json(library, job.model) + "\n" : library_text(library, job.model);
   std::fputs(shown.c_str(), stdout);
+  return {};
+}
+
+Outcome show_needs(const InfoJob& job) {
+  const Result<SymbolSizes> dims = parse_dims(job.dims);
+  if (!dims.ok()) return usage(dims.status().message());
+  const Result<Needs> needs = needs_of(job.model, *dims);
+  if (!needs.ok()) return outcome(needs.status());
+  std::printf("hologram %s\n", HG_VERSION);
+  for (const DType dtype : needs->dtypes)
+    std::printf("dtype %s\n", std::string(name_of(dtype)).c_str());
+  for (const std::string& op : needs->ops) std::printf("op %s\n", op.c_str());
+  for (const auto& [op, kernel] : needs->kernels)
+    std::printf("kernel %s %s\n", op.c_str(), kernel.c_str());
   return {};
 }
 
@@ -221,6 +240,7 @@ int main(int argc, char** argv) {
   app.add_option("--memory-svg", job.memory_svg, "draw the arena over time into this file");
   app.add_flag("--verify", job.verify, "only hold the weights against their checksums");
   app.add_flag("--json", job.as_json, "print one JSON object");
+  app.add_flag("--needs", job.needs, "list the ops and dtypes that a library for this model holds");
   app.add_flag("--ops", job.ops, "list all ops of the library instead");
   try {
     app.parse(argc, argv);
@@ -234,5 +254,5 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (job.model.empty()) return finish("hg-info", usage("no MODEL is given; see hg-info --help"));
-  return finish("hg-info", show(job));
+  return finish("hg-info", job.needs ? show_needs(job) : show(job));
 }

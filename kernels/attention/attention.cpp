@@ -92,6 +92,7 @@ HWY_AFTER_NAMESPACE();
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
 #include "kernels/simd/half_simd.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -348,7 +349,7 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> attention() { return kKernels; }
+std::span<const KernelDef> attention() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels
 #endif  // HWY_ONCE

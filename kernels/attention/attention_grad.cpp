@@ -9,6 +9,7 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
 #include "kernels/norm/norm_simd.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -153,6 +154,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> attention_grad() { return kKernels; }
+std::span<const KernelDef> attention_grad() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

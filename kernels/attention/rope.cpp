@@ -5,6 +5,7 @@
 
 #include "kernels/element.h"
 #include "kernels/pointwise/pointwise.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -91,6 +92,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> rope() { return kKernels; }
+std::span<const KernelDef> rope() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

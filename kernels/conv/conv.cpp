@@ -7,6 +7,7 @@
 #include "kernels/arithmetic.h"
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_shape.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -242,6 +243,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> conv() { return kKernels; }
+std::span<const KernelDef> conv() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -137,6 +137,7 @@ HWY_AFTER_NAMESPACE();
 #include "kernels/conv/conv_shape.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -335,7 +336,7 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> conv_channels_last() { return kKernels; }
+std::span<const KernelDef> conv_channels_last() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels
 #endif  // HWY_ONCE

@@ -11,6 +11,7 @@
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_patches.h"
 #include "kernels/gemm/gemm.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -294,6 +295,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> conv_columns() { return kKernels; }
+std::span<const KernelDef> conv_columns() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -15,6 +15,7 @@
 #include "kernels/conv/conv_shape.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -188,6 +189,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> conv_depthwise() { return kKernels; }
+std::span<const KernelDef> conv_depthwise() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -12,6 +12,7 @@
 #include "kernels/conv/conv_shape.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -305,6 +306,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> conv_direct() { return kKernels; }
+std::span<const KernelDef> conv_direct() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -13,6 +13,7 @@
 #include "kernels/gemm/gemv_simd.h"
 #include "kernels/gemm/tiles.h"
 #include "kernels/simd/half_simd.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -345,6 +346,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> conv_gemm() { return kKernels; }
+std::span<const KernelDef> conv_gemm() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -10,6 +10,7 @@
 #include "kernels/conv/conv_shape.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -203,6 +204,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> conv_overlap() { return kKernels; }
+std::span<const KernelDef> conv_overlap() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

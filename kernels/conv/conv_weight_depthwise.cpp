@@ -8,6 +8,7 @@
 #include "kernels/conv/conv_depthwise.h"
 #include "kernels/conv/conv_shape.h"
 #include "kernels/gemm/tiles.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -108,6 +109,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> conv_weight_depthwise() { return kKernels; }
+std::span<const KernelDef> conv_weight_depthwise() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

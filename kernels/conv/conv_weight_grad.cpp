@@ -6,6 +6,7 @@
 #include "kernels/conv/conv_patches.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -104,6 +105,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> conv_weight_grad() { return kKernels; }
+std::span<const KernelDef> conv_weight_grad() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -19,6 +19,7 @@
 #include "kernels/conv/conv_shape.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -315,6 +316,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> conv_winograd() { return kKernels; }
+std::span<const KernelDef> conv_winograd() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "hg/kernel.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -56,6 +57,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> control() { return kKernels; }
+std::span<const KernelDef> control() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

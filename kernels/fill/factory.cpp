@@ -2,6 +2,7 @@
 // Tensors made from attributes alone.
 #include "hg/kernel.h"
 #include "kernels/element.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -80,6 +81,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> factory() { return kKernels; }
+std::span<const KernelDef> factory() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -6,6 +6,7 @@
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -93,6 +94,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> random() { return kKernels; }
+std::span<const KernelDef> random() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -12,6 +12,7 @@
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/tiles.h"
 #include "kernels/simd/half_simd.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -339,6 +340,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> gemm() { return kKernels; }
+std::span<const KernelDef> gemm() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -7,6 +7,7 @@
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/openblas.h"
 #include "kernels/gemm/tiles.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -127,6 +128,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> gemm_blas() { return kKernels; }
+std::span<const KernelDef> gemm_blas() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

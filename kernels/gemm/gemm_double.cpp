@@ -8,6 +8,7 @@
 #include "kernels/ceil_div.h"
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/tiles.h"
+#include "lib/table/rows.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm/gemm_double.cpp"
@@ -173,7 +174,7 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> gemm_double() { return kKernels; }
+std::span<const KernelDef> gemm_double() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels
 #endif

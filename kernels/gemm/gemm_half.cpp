@@ -11,6 +11,7 @@
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/tiles.h"
 #include "kernels/simd/half_simd.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -159,6 +160,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> gemm_half() { return kKernels; }
+std::span<const KernelDef> gemm_half() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -9,6 +9,7 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/gemv_simd.h"
 #include "kernels/gemm/tiles.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -169,6 +170,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> grouped_mm() { return kKernels; }
+std::span<const KernelDef> grouped_mm() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -6,6 +6,7 @@
 #include "hg/kernel.h"
 #include "kernels/arithmetic.h"
 #include "kernels/gemm/matmul_shape.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 
@@ -170,16 +171,7 @@ Status cdist_prepare(PrepareContext& c) {
 
 void cdist_run(const RunContext& c) noexcept {
   const double p = c.state<CdistState>().p;
-  switch (c.out(0).dtype) {
-    case DType::f32:
-      return distances<float>(c, p);
-    case DType::f64:
-      return distances<double>(c, p);
-    case DType::f16:
-      return distances<Half>(c, p);
-    default:
-      return distances<BFloat16>(c, p);
-  }
+  for_float(c.out(0).dtype, [&]<class T>() { distances<T>(c, p); });
 }
 
 constexpr KernelDef kKernels[] = {
@@ -204,6 +196,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> matmul() { return kKernels; }
+std::span<const KernelDef> matmul() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -7,6 +7,7 @@
 #include "hg/kernel.h"
 #include "kernels/element.h"
 #include "kernels/reduce/sort.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -460,6 +461,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> detection() { return kKernels; }
+std::span<const KernelDef> detection() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -6,6 +6,7 @@
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -254,6 +255,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> grid_sample() { return kKernels; }
+std::span<const KernelDef> grid_sample() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

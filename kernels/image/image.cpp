@@ -10,6 +10,7 @@
 #include "hg/kernel.h"
 #include "kernels/element.h"
 #include "kernels/gemm/tiles.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -385,6 +386,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> image() { return kKernels; }
+std::span<const KernelDef> image() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

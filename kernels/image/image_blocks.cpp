@@ -2,6 +2,7 @@
 // Blocks of images as columns, and the sum of such columns as an image.
 #include "hg/kernel.h"
 #include "kernels/element.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -109,6 +110,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> image_blocks() { return kKernels; }
+std::span<const KernelDef> image_blocks() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

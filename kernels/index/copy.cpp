@@ -10,6 +10,7 @@
 #include "kernels/element.h"
 #include "kernels/index/bytes.h"
 #include "kernels/index/strided_copy.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -253,6 +254,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> copy() { return kKernels; }
+std::span<const KernelDef> copy() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -8,6 +8,7 @@
 #include "kernels/element.h"
 #include "kernels/index/bytes.h"
 #include "kernels/index/strided_copy.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -280,6 +281,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> index() { return kKernels; }
+std::span<const KernelDef> index() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -9,6 +9,7 @@
 #include "kernels/element.h"
 #include "kernels/index/bytes.h"
 #include "kernels/index/strided_copy.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -255,6 +256,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> scatter() { return kKernels; }
+std::span<const KernelDef> scatter() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

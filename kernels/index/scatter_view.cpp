@@ -2,6 +2,7 @@
 // x copied, then src written to the elements that a view of x looks at.
 #include "hg/kernel.h"
 #include "kernels/index/strided_copy.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -84,6 +85,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> scatter_view() { return kKernels; }
+std::span<const KernelDef> scatter_view() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "kernels/linalg/loops.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -551,6 +552,6 @@ constinit const MatrixTask kEigLoops = {
 constinit const MatrixTask kEigvalsLoops = {
     .doubles = doubles<false>, .run = run<false>, .reads_complex = true};
 
-std::span<const KernelDef> eig() { return kKernels; }
+std::span<const KernelDef> eig() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

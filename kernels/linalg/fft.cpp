@@ -9,6 +9,7 @@
 
 #include "kernels/gemm/tiles.h"
 #include "kernels/lines.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -207,6 +208,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> fft() { return kKernels; }
+std::span<const KernelDef> fft() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/linalg/loops.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -168,6 +169,6 @@ constexpr KernelDef kKernels[] = {
 constinit const MatrixTask kEighLoops = {eigh_doubles, run_eigh, true};
 constinit const MatrixTask kSvdLoops = {svd_doubles, run_svd};
 
-std::span<const KernelDef> jacobi() { return kKernels; }
+std::span<const KernelDef> jacobi() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -2,6 +2,8 @@
 // Decompositions and systems by LAPACK (kernels/linalg/lapack.h).
 #include "kernels/linalg/lapack.h"
 
+#include "lib/table/rows.h"
+
 namespace hg::kernels {
 namespace {
 
@@ -374,6 +376,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> lapack() { return kKernels; }
+std::span<const KernelDef> lapack() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

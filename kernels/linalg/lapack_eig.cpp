@@ -2,6 +2,7 @@
 // Eigenvalues and eigenvectors of general matrices by LAPACK, real and complex.
 #include "kernels/linalg/eig.h"
 #include "kernels/linalg/lapack.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -87,6 +88,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> lapack_eig() { return kKernels; }
+std::span<const KernelDef> lapack_eig() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

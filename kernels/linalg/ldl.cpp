@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/linalg/loops.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -164,6 +165,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> ldl() { return kKernels; }
+std::span<const KernelDef> ldl() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/linalg/loops.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 
@@ -365,6 +366,6 @@ constinit const MatrixTask kGeqrfLoops = {geqrf_doubles, run_geqrf};
 constinit const MatrixTask kLuLoops = {matrix_doubles, run_lu};
 constinit const MatrixTask kExpLoops = {exp_doubles, run_exp};
 
-std::span<const KernelDef> linalg() { return kKernels; }
+std::span<const KernelDef> linalg() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

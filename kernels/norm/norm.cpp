@@ -8,6 +8,7 @@
 #include "kernels/element.h"
 #include "kernels/norm/norm_simd.h"
 #include "kernels/pointwise/pointwise.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -379,6 +380,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> norm() { return kKernels; }
+std::span<const KernelDef> norm() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

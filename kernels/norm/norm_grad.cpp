@@ -7,6 +7,7 @@
 #include "hg/kernel.h"
 #include "kernels/element.h"
 #include "kernels/norm/norm_simd.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -211,6 +212,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> norm_grad() { return kKernels; }
+std::span<const KernelDef> norm_grad() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

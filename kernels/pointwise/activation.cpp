@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/pointwise/pointwise_simd.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 
@@ -144,6 +145,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> activation() { return kKernels; }
+std::span<const KernelDef> activation() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

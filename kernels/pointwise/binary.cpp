@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/pointwise/pointwise.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -277,7 +278,8 @@ struct Lcm {
     if (divisor == 0) return 0;
     using Wide = std::conditional_t<sizeof(T) < 4, int32_t, T>;  // as integers are promoted in C
     const Wide result = Mul()(static_cast<Wide>(a / divisor), static_cast<Wide>(b));
-    return static_cast<T>(result < 0 ? Wrapping<Wide>(0) - Wrapping<Wide>(result) : Wrapping<Wide>(result));
+    return static_cast<T>(result < 0 ? Wrapping<Wide>(0) - Wrapping<Wide>(result)
+                                     : Wrapping<Wide>(result));
   }
 };
 
@@ -312,6 +314,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> binary() { return kKernels; }
+std::span<const KernelDef> binary() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

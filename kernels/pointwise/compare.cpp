@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Comparisons and logic: results are bool.
 #include "kernels/pointwise/pointwise.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -74,6 +75,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> compare() { return kKernels; }
+std::span<const KernelDef> compare() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

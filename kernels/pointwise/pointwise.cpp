@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "kernels/element.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -399,6 +400,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> pointwise() { return kKernels; }
+std::span<const KernelDef> pointwise() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -217,6 +217,8 @@ constexpr PointwiseSimd kPointwiseSimd = {.activations =
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "lib/table/rows.h"
+
 namespace hg::kernels {
 
 const PointwiseSimd& pointwise_simd_blocks() { return *HG_SIMD_CHOOSE(kPointwiseSimd); }
@@ -288,7 +290,7 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> pointwise_simd() { return kKernels; }
+std::span<const KernelDef> pointwise_simd() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels
 #endif

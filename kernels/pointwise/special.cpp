@@ -2,6 +2,7 @@
 // Special functions elementwise, computed in double whatever the dtype.
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/pointwise/special_functions.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -53,6 +54,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> special() { return kKernels; }
+std::span<const KernelDef> special() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -7,6 +7,7 @@
 #include "kernels/pointwise/activation.h"
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/pointwise/special_functions.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -210,6 +211,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> unary() { return kKernels; }
+std::span<const KernelDef> unary() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

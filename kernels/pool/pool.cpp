@@ -4,6 +4,7 @@
 
 #include "kernels/gemm/tiles.h"
 #include "kernels/pool/pool_shape.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -204,6 +205,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> pool() { return kKernels; }
+std::span<const KernelDef> pool() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Means of windows, and their gradients.
 #include "kernels/pool/pool_shape.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -172,6 +173,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> pool_mean() { return kKernels; }
+std::span<const KernelDef> pool_mean() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -9,6 +9,7 @@
 
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/reduce/reducers.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -260,6 +261,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> pointwise_program() { return kKernels; }
+std::span<const KernelDef> pointwise_program() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

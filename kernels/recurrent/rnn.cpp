@@ -8,6 +8,7 @@
 #include "hg/kernel.h"
 #include "kernels/element.h"
 #include "kernels/recurrent/rnn_simd.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -169,6 +170,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> rnn() { return kKernels; }
+std::span<const KernelDef> rnn() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

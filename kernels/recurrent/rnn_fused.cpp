@@ -6,6 +6,7 @@
 
 #include "hg/kernel.h"
 #include "kernels/recurrent/rnn_simd.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -96,6 +97,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> rnn_fused() { return kKernels; }
+std::span<const KernelDef> rnn_fused() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -7,6 +7,7 @@
 #include "hg/kernel.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/recurrent/rnn_simd.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -145,6 +146,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> rnn_grad() { return kKernels; }
+std::span<const KernelDef> rnn_grad() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

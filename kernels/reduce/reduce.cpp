@@ -14,6 +14,7 @@
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/reduce/reduce_simd.h"
 #include "kernels/reduce/reducers.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -493,6 +494,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> reduce() { return kKernels; }
+std::span<const KernelDef> reduce() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

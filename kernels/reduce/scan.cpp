@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/lines.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -100,6 +101,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> scan() { return kKernels; }
+std::span<const KernelDef> scan() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

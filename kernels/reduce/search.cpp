@@ -5,6 +5,7 @@
 
 #include "kernels/lines.h"
 #include "kernels/reduce/sort.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -231,6 +232,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> search() { return kKernels; }
+std::span<const KernelDef> search() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/lines.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -185,6 +186,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> sort() { return kKernels; }
+std::span<const KernelDef> sort() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -23,9 +23,26 @@
 
 #include <cstdint>
 
+// Those that HG_SIMD_TARGETS leaves out.
+#if defined(HG_WITHOUT_SSE4)
+#define HG_DISABLED_SSE4 HWY_SSE4
+#else
+#define HG_DISABLED_SSE4 0
+#endif
+#if defined(HG_WITHOUT_AVX2)
+#define HG_DISABLED_AVX2 HWY_AVX2
+#else
+#define HG_DISABLED_AVX2 0
+#endif
+#if defined(HG_WITHOUT_AVX512)
+#define HG_DISABLED_AVX512 HWY_AVX3
+#else
+#define HG_DISABLED_AVX512 0
+#endif
 #undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#define HWY_DISABLED_TARGETS                                                                      \
+  (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HG_DISABLED_SSE4 | \
+   HG_DISABLED_AVX2 | HG_DISABLED_AVX512)
 #include "hwy/detect_targets.h"
 
 namespace hg::kernels {
@@ -66,4 +83,4 @@ void limit_isa(Isa isa);
 // A pointer to the symbol of the chosen set. Only where HWY_ONCE, in the namespace that encloses
 // the sets'.
 #define HG_SIMD_CHOOSE(symbol) \
-  (HG_SIMD_AVX512(symbol) HG_SIMD_AVX2(symbol) HG_SIMD_SSE4(symbol) &HWY_NAMESPACE::symbol)
+  (HG_SIMD_AVX512(symbol) HG_SIMD_AVX2(symbol) HG_SIMD_SSE4(symbol) & HWY_NAMESPACE::symbol)

@@ -6,6 +6,7 @@
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -198,6 +199,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> ctc_loss() { return kKernels; }
+std::span<const KernelDef> ctc_loss() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

@@ -9,6 +9,7 @@
 #include "hg/kernel.h"
 #include "kernels/element.h"
 #include "kernels/train/optimizer_simd.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -152,6 +153,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> optimizer() { return kKernels; }
+std::span<const KernelDef> optimizer() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels

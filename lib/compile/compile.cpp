@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of passes, and the ones that are needed to run at all.
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "lib/compile/passes.h"
+#include "lib/graph/lacks.h"
 
 namespace hg {
 namespace {
 
-constexpr Pass kPasses[] = {
+constexpr Pass kAllPasses[] = {
     {"expand", expand_composites, true},
     {"dead", remove_dead},
     {"cse", merge_common},
@@ -18,20 +20,42 @@ constexpr Pass kPasses[] = {
     {"conv_to_matmul", conv_to_matmul},
     {"views", simplify_views},
     {"activations", find_activations},
-    {"norms", find_norms},
-    {"rope", find_rope},
-    {"attention", find_attention},
+    {.name = "norms", .run = find_norms, .makes = "layer_norm", .or_makes = "rms_norm"},
+    {.name = "rope", .run = find_rope, .makes = "rope"},
+    {.name = "attention", .run = find_attention, .makes = "attention"},
     {"batch_norm", fold_batch_norm},
     {"epilogue", fuse_epilogues},
     {"expand_for_device", expand_for_device, true},
     {"fold_for_device", fold_for_device},
     {"dead_after_fusion", remove_dead},
     {"half_conv", widen_convs},
-    {"channels_last", lay_channels_last},
-    {"programs", form_programs},
+    {.name = "channels_last",
+     .run = lay_channels_last,
+     .makes = "permute",
+     .or_makes = "conv_to_channels_last"},
+    {.name = "programs",
+     .run = form_programs,
+     .makes = "pointwise_program",
+     .or_makes = "pointwise_reduction"},
     {"updates", update_early},
     {"branches", nullptr},  // the planner's: see lib/plan/branches.h
 };
+
+constexpr bool is_held(const Pass& pass) {
+  return pass.makes.empty() || holds_op(pass.makes) || holds_op(pass.or_makes);
+}
+constexpr size_t kHeld = [] {
+  size_t count = 0;
+  for (const Pass& pass : kAllPasses) count += is_held(pass);
+  return count;
+}();
+constexpr std::array<Pass, kHeld> kPasses = [] {
+  std::array<Pass, kHeld> held;
+  size_t next = 0;
+  for (const Pass& pass : kAllPasses)
+    if (is_held(pass)) held[next++] = pass;
+  return held;
+}();
 
 bool has_kernel(const Op& op, const CompileContext& context, Device device) {
   return op.def.view != nullptr || (op.def.traits & kControl) ||
@@ -51,6 +75,19 @@ Status expand_all(Graph& graph, const Stays& stays) {
       return std::optional(std::move(values));
     }));
   }
+  return {};
+}
+
+// Kernels of a build that holds few dtypes would leave the others out without a word.
+Status check_dtypes(const Graph& graph) {
+  if constexpr (kHoldsAll) return {};
+  for (const Node& node : graph.nodes())
+    for (const ValueId id : node.outputs)
+      if (const TensorType& type = graph.value_info(id).type; !holds(type.dtype))
+        return lacks(str_cat("the dtype ", type.dtype, " of ", label(graph, node)));
+  for (const ValueId id : graph.inputs())
+    if (const ValueInfo& input = graph.value_info(id); !holds(input.type.dtype))
+      return lacks(str_cat("the dtype ", input.type.dtype, " of the input '", input.name, "'"));
   return {};
 }
 
@@ -103,12 +140,14 @@ Status compile(Graph& graph, const CompileContext& context) {
                  std::any_of(std::begin(kPasses), std::end(kPasses),
                              [&](const Pass& pass) { return pass.name == name && !pass.required; }),
              "there is no pass '", name, "' that can be disabled");
+  HG_TRY(check_dtypes(graph));
   for (const Pass& pass : kPasses) {
     const bool off = is_disabled(*context.options, pass.name) || context.options->keep_all_values;
     if (pass.run == nullptr || (!pass.required && off)) continue;
     const Status status = pass.run(graph, context);
     if (!status.ok())
       return Status(status.code(), str_cat("pass '", pass.name, "': ", status.message()));
+    HG_TRY(check_dtypes(graph));
   }
   std::set<std::string_view> missing;
   for (const Node& node : graph.nodes())

@@ -23,6 +23,9 @@ struct Pass {
   std::string_view name;
   Status (*run)(Graph& graph, const CompileContext& context);  // null: no change to the graph
   bool required = false;                                       // for running at all
+  // The ops that it is for, if it is for few: a build that holds none of them (HG_OPS) leaves it
+  // out.
+  std::string_view makes = {}, or_makes = {};
 };
 
 // In the order in which they run.

@@ -10,34 +10,66 @@ namespace hg {
 
 inline double element(const Tensor& tensor, int64_t i) {
   switch (tensor.dtype) {
-    case f32: return tensor.as<float>()[i];
-    case f64: return tensor.as<double>()[i];
-    case f16: return static_cast<float>(tensor.as<Half>()[i]);
-    case bf16: return static_cast<float>(tensor.as<BFloat16>()[i]);
-    case i64: return static_cast<double>(tensor.as<int64_t>()[i]);
-    case i32: return tensor.as<int32_t>()[i];
-    case i16: return tensor.as<int16_t>()[i];
-    case i8: return tensor.as<int8_t>()[i];
-    case u8: return tensor.as<uint8_t>()[i];
-    case boolean: return tensor.as<bool>()[i];
-    case c64: return tensor.as<float>()[2 * i];
-    case c128: return tensor.as<double>()[2 * i];
+    case f32:
+      return tensor.as<float>()[i];
+    case f64:
+      return tensor.as<double>()[i];
+    case f16:
+      return static_cast<float>(tensor.as<Half>()[i]);
+    case bf16:
+      return static_cast<float>(tensor.as<BFloat16>()[i]);
+    case i64:
+      return static_cast<double>(tensor.as<int64_t>()[i]);
+    case i32:
+      return tensor.as<int32_t>()[i];
+    case i16:
+      return tensor.as<int16_t>()[i];
+    case i8:
+      return tensor.as<int8_t>()[i];
+    case u8:
+      return tensor.as<uint8_t>()[i];
+    case boolean:
+      return tensor.as<bool>()[i];
+    case c64:
+      return tensor.as<float>()[2 * i];
+    case c128:
+      return tensor.as<double>()[2 * i];
   }
   return 0;
 }
 
 inline void set_element(const Tensor& tensor, int64_t i, double value) {
   switch (tensor.dtype) {
-    case f32: tensor.as<float>()[i] = static_cast<float>(value); break;
-    case f64: tensor.as<double>()[i] = value; break;
-    case f16: tensor.as<Half>()[i] = Half(static_cast<float>(value)); break;
-    case bf16: tensor.as<BFloat16>()[i] = BFloat16(static_cast<float>(value)); break;
-    case i64: tensor.as<int64_t>()[i] = static_cast<int64_t>(value); break;
-    case i32: tensor.as<int32_t>()[i] = static_cast<int32_t>(value); break;
-    case i16: tensor.as<int16_t>()[i] = static_cast<int16_t>(value); break;
-    case i8: tensor.as<int8_t>()[i] = static_cast<int8_t>(value); break;
-    case u8: tensor.as<uint8_t>()[i] = static_cast<uint8_t>(value); break;
-    case boolean: tensor.as<bool>()[i] = value != 0; break;
+    case f32:
+      tensor.as<float>()[i] = static_cast<float>(value);
+      break;
+    case f64:
+      tensor.as<double>()[i] = value;
+      break;
+    case f16:
+      tensor.as<Half>()[i] = Half(static_cast<float>(value));
+      break;
+    case bf16:
+      tensor.as<BFloat16>()[i] = BFloat16(static_cast<float>(value));
+      break;
+    case i64:
+      tensor.as<int64_t>()[i] = static_cast<int64_t>(value);
+      break;
+    case i32:
+      tensor.as<int32_t>()[i] = static_cast<int32_t>(value);
+      break;
+    case i16:
+      tensor.as<int16_t>()[i] = static_cast<int16_t>(value);
+      break;
+    case i8:
+      tensor.as<int8_t>()[i] = static_cast<int8_t>(value);
+      break;
+    case u8:
+      tensor.as<uint8_t>()[i] = static_cast<uint8_t>(value);
+      break;
+    case boolean:
+      tensor.as<bool>()[i] = value != 0;
+      break;
     case c64:
       tensor.as<float>()[2 * i] = static_cast<float>(value);
       tensor.as<float>()[2 * i + 1] = 0;

@@ -6,6 +6,7 @@
 
 #include "lib/graph/access.h"
 #include "lib/graph/element.h"
+#include "lib/graph/lacks.h"
 #include "lib/graph/split_mix.h"
 
 namespace hg {
@@ -222,6 +223,10 @@ std::vector<Value> Graph::calls(std::string_view op_name, std::span<const Value>
                                 std::vector<std::shared_ptr<Graph>> subgraphs) {
   const Op* op = registry().find(op_name);
   if (op == nullptr) {
+    if (!kHoldsAll) {
+      fail(lacks(str_cat("the op '", op_name, "'")));
+      return {};
+    }
     const std::string_view near = registry().closest(op_name);
     fail(unsupported("the op '", op_name, "' is not registered",
                      near.empty() ? "" : str_cat("; did you mean '", near, "'?")));

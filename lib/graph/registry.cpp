@@ -7,6 +7,7 @@
 
 #include "hg/kernel.h"
 #include "hg/op.h"
+#include "lib/graph/registry_watch.h"
 
 #define HG_TABLE(stem)               \
   namespace hg::ops {                \
@@ -80,6 +81,8 @@ std::shared_ptr<const Op> parsed(const OpDef& def, Status& status) {
   }
   return std::make_shared<const Op>(Op{def, *std::move(signature)});
 }
+
+constinit thread_local RegistryWatch* watch = nullptr;
 
 using KernelList = std::vector<const KernelDef*>;
 
@@ -166,8 +169,18 @@ Status Registry::add(const KernelDef& kernel) {
   return {};
 }
 
+RegistryWatch::RegistryWatch() { watch = this; }
+RegistryWatch::~RegistryWatch() { watch = nullptr; }
+void RegistryWatch::note_op(std::string_view name) {
+  if (watch != nullptr) watch->ops_.emplace(name);
+}
+void RegistryWatch::note_kernel(std::string_view op, std::string_view kernel) {
+  if (watch != nullptr) watch->kernels_.emplace(op, kernel);
+}
+
 const Op* Registry::find(std::string_view name) const {
   const auto lock = body_->reading();
+  RegistryWatch::note_op(name);
   const auto found = body_->ops.find(name);
   return found == body_->ops.end() ? nullptr : found->second.get();
 }

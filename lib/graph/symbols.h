@@ -18,8 +18,8 @@ void collect_symbols(const Node& node, std::vector<std::string>& out);
 // Those that the graph's own guards name.
 std::vector<std::string> guarded_symbols(const Graph& graph);
 
-// The symbols that the graph names, though neither its inputs nor its nodes decide them: a subgraph's
-// come from the graph around it.
+// The symbols that the graph names, though neither its inputs nor its nodes decide them: a
+// subgraph's come from the graph around it.
 std::vector<std::string> outer_symbols(const Graph& graph);
 
 }  // namespace hg

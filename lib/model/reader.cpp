@@ -11,6 +11,7 @@
 
 #include "lib/graph/access.h"
 #include "lib/graph/dim_text.h"
+#include "lib/graph/lacks.h"
 #include "lib/model/blobs.h"
 #include "lib/model/header.h"
 
@@ -121,6 +122,7 @@ class Reader {
     for (const auto& [name, count] : unknown)
       names +=
           str_cat(names.empty() ? "" : ", ", name, " (", count, count == 1 ? " node)" : " nodes)");
+    if (!kHoldsAll) return lacks(str_cat(unknown.size() == 1 ? "the op " : "the ops ", names));
     return unsupported("the model uses ops that are not registered: ", names);
   }
 

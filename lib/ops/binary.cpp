@@ -7,6 +7,7 @@
 #include "hg/ops/unary.h"
 #include "lib/ops/pointwise.h"
 #include "lib/ops/row.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -165,6 +166,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> binary() { return kOps; }
+std::span<const OpDef> binary() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

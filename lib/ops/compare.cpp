@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Comparisons and logic: two tensors of one dtype -> bool.
 #include "lib/ops/pointwise.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -27,6 +28,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> compare() { return kOps; }
+std::span<const OpDef> compare() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

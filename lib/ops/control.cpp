@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hg/op.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -198,6 +199,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> control() { return kOps; }
+std::span<const OpDef> control() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

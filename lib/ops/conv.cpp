@@ -5,6 +5,7 @@
 #include "lib/graph/internal_op.h"
 #include "lib/ops/fused.h"
 #include "lib/ops/terms.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -327,6 +328,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> conv() { return kOps; }
+std::span<const OpDef> conv() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

@@ -4,6 +4,7 @@
 
 #include "hg/op.h"
 #include "lib/ops/terms.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -227,6 +228,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> copy() { return kOps; }
+std::span<const OpDef> copy() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

@@ -4,6 +4,7 @@
 #include "hg/op.h"
 #include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -242,6 +243,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> detection() { return kOps; }
+std::span<const OpDef> detection() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

@@ -4,6 +4,7 @@
 #include "hg/op.h"
 #include "lib/ops/matrices.h"
 #include "lib/ops/row.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -128,6 +129,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> eig() { return kOps; }
+std::span<const OpDef> eig() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

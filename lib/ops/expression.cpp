@@ -8,6 +8,7 @@
 #include "hg/ops/pointwise.h"
 #include "lib/expression/lower.h"
 #include "lib/graph/internal_op.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -85,6 +86,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> expression() { return kOps; }
+std::span<const OpDef> expression() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

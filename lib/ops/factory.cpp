@@ -4,6 +4,7 @@
 
 #include "hg/op.h"
 #include "lib/ops/terms.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -74,6 +75,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> factory() { return kOps; }
+std::span<const OpDef> factory() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

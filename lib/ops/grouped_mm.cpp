@@ -3,6 +3,7 @@
 // ends, and the next one begins. What lies behind the last end belongs to no group.
 #include "hg/op.h"
 #include "lib/ops/terms.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -57,6 +58,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> grouped_mm() { return kOps; }
+std::span<const OpDef> grouped_mm() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

@@ -3,6 +3,7 @@
 #include "hg/op.h"
 #include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -228,6 +229,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> image() { return kOps; }
+std::span<const OpDef> image() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

@@ -5,6 +5,7 @@
 
 #include "hg/op.h"
 #include "lib/ops/terms.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -244,6 +245,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> index() { return kOps; }
+std::span<const OpDef> index() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

@@ -6,6 +6,7 @@
 #include "hg/op.h"
 #include "lib/ops/matrices.h"
 #include "lib/ops/row.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -363,6 +364,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> linalg() { return kOps; }
+std::span<const OpDef> linalg() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

@@ -3,6 +3,7 @@
 #include "hg/op.h"
 #include "lib/ops/fused.h"
 #include "lib/ops/terms.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -230,6 +231,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> matmul() { return kOps; }
+std::span<const OpDef> matmul() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

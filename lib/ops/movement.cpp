@@ -5,6 +5,7 @@
 
 #include "hg/op.h"
 #include "lib/ops/terms.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -434,6 +435,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> movement() { return kOps; }
+std::span<const OpDef> movement() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

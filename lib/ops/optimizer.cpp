@@ -9,6 +9,7 @@
 // with fewer rows than x is that of the rows from `first` on, and the others stay as they are:
 // gradients of large parameters come and go in parts.
 #include "lib/ops/terms.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -215,6 +216,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> optimizer() { return kOps; }
+std::span<const OpDef> optimizer() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

@@ -5,6 +5,7 @@
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/pointwise.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 
@@ -209,6 +210,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> pointwise() { return kOps; }
+std::span<const OpDef> pointwise() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

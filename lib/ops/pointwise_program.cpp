@@ -7,6 +7,7 @@
 
 #include "lib/graph/access.h"
 #include "lib/graph/internal_op.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -76,6 +77,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> pointwise_program() { return kOps; }
+std::span<const OpDef> pointwise_program() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

@@ -2,6 +2,7 @@
 // Random numbers. They depend on the session's seed, the number of the run, the node's `stream` and
 // the element's index alone: not on threads or device. Give every node a stream of its own.
 #include "hg/op.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -66,6 +67,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> random() { return kOps; }
+std::span<const OpDef> random() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

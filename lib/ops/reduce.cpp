@@ -11,6 +11,7 @@
 #include "hg/ops/unary.h"
 #include "lib/ops/reduce.h"
 #include "lib/ops/row.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 
@@ -298,6 +299,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> reduce() { return kOps; }
+std::span<const OpDef> reduce() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

@@ -3,6 +3,8 @@
 // a linear before it. Expansions are the loops unrolled; gradients are ops of rnn_grad.cpp.
 #include "lib/ops/rnn.h"
 
+#include "lib/table/rows.h"
+
 namespace hg::ops {
 namespace {
 
@@ -253,6 +255,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> rnn() { return kOps; }
+std::span<const OpDef> rnn() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

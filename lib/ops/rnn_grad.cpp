@@ -3,6 +3,7 @@
 // is all that the weights' gradients need. Expansions are the loops unrolled.
 #include "lib/graph/internal_op.h"
 #include "lib/ops/rnn.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -214,6 +215,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> rnn_grad() { return kOps; }
+std::span<const OpDef> rnn_grad() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

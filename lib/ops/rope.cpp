@@ -2,6 +2,7 @@
 // Rotary position embeddings, Su et al., RoFormer, 2021, in the form that pairs the halves of a
 // head.
 #include "lib/ops/terms.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -48,6 +49,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> rope() { return kOps; }
+std::span<const OpDef> rope() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

@@ -11,6 +11,7 @@
 #include "lib/ops/pointwise.h"
 #include "lib/ops/row.h"
 #include "lib/ops/sort.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -85,6 +86,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> scan() { return kOps; }
+std::span<const OpDef> scan() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

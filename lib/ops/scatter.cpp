@@ -4,6 +4,7 @@
 
 #include "hg/op.h"
 #include "lib/ops/terms.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -251,6 +252,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> scatter() { return kOps; }
+std::span<const OpDef> scatter() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

@@ -2,6 +2,7 @@
 // The reverse of views: x with src written where the view of x with the same attributes looks.
 #include "hg/op.h"
 #include "lib/ops/terms.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -74,6 +75,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> scatter_view() { return kOps; }
+std::span<const OpDef> scatter_view() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

@@ -3,6 +3,7 @@
 #include "hg/ops/search.h"
 
 #include "hg/op.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -88,6 +89,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> search() { return kOps; }
+std::span<const OpDef> search() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

@@ -9,6 +9,7 @@
 #include "hg/ops/pointwise.h"
 #include "lib/ops/pointwise.h"
 #include "lib/ops/row.h"
+#include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
@@ -134,6 +135,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> unary() { return kOps; }
+std::span<const OpDef> unary() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops

@@ -2,6 +2,7 @@
 // The first kernel that takes a node, the device's before the CPU's, prepared once for these sizes.
 #include <algorithm>
 
+#include "lib/graph/registry_watch.h"
 #include "lib/plan/planner.h"
 
 namespace hg {
@@ -155,6 +156,7 @@ Status Planner::prepare_kernel(int32_t index, const Node& node, PreparedNode& pr
       if (on_device && made.code() == Code::unsupported) continue;
       HG_TRY(made);
     }
+    RegistryWatch::note_kernel(kernel->op, kernel->name);
     Step& step = prepared.step.emplace();
     step.kernel = kernel;
     step.node = index;

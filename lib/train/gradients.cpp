@@ -8,6 +8,7 @@
 
 #include "hg/train.h"
 #include "lib/graph/access.h"
+#include "lib/table/holds.h"
 #include "lib/train/control_gradients.h"
 
 namespace hg {
@@ -231,6 +232,10 @@ std::vector<Value> gradients(std::span<const Value> ys, std::span<const Value> w
   if (ys.empty()) return {};
   Graph& graph = *ys[0].graph();
   if (!graph.status().ok()) return {};
+  if constexpr (!kHoldsGradients) {
+    graph.fail(unsupported("this build has no gradients: HG_TRAIN is off"));
+    return {};
+  }
   Backward backward(graph);
   const Status status = backward.run(ys, wrt, seeds);
   graph.set_origin({});

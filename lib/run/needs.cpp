@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Needs are noted while the model is loaded, compiled with and without each pass, and planned.
+#include "hg/needs.h"
+
+#include <algorithm>
+
+#include "hg/kernel.h"
+#include "hg/library.h"
+#include "hg/session.h"
+#include "lib/compile/passes.h"
+#include "lib/graph/access.h"
+#include "lib/graph/border.h"
+#include "lib/graph/registry_watch.h"
+
+namespace hg {
+namespace {
+
+using SymbolSizes = std::vector<std::pair<std::string, int64_t>>;
+
+void collect_dtypes(const Graph& graph, std::set<DType>& dtypes) {
+  for (const ValueInfo& value : GraphAccess::body(graph).values) dtypes.insert(value.type.dtype);
+  for (const Node& node : graph.nodes())
+    for (const auto& subgraph : node.subgraphs) collect_dtypes(*subgraph, dtypes);
+}
+
+Result<Session> compiled(const Model& model, int threads, std::vector<std::string> without,
+                         Needs& needs) {
+  HG_TRY_ASSIGN(Session session, Session::create(model, {.threads = threads,
+                                                         .disabled_passes = std::move(without)}));
+  collect_dtypes(session.compiled_graph(), needs.dtypes);
+  return session;
+}
+
+// At least one of the sizes must fit.
+Status plan(Session& session, const Model& model, const SymbolSizes& dims) {
+  Status last;
+  bool any = false;
+  for (const int64_t size : {1, 2, 8, 32}) {
+    SymbolSizes all = dims;
+    for (const std::string& symbol : model.graph().symbols())
+      if (std::none_of(dims.begin(), dims.end(), [&](const auto& d) { return d.first == symbol; }))
+        all.emplace_back(symbol, size);
+    const Status planned = session.plan(all);
+    any |= planned.ok();
+    if (!planned.ok()) last = planned;
+    if (all.size() == dims.size()) break;
+  }
+  return any ? Status() : last;
+}
+
+Status add_needs(const Model& model, const SymbolSizes& dims, Needs& needs) {
+  collect_dtypes(model.graph(), needs.dtypes);
+  for (const int threads : {1, 2, 8}) {
+    HG_TRY_ASSIGN(Session session, compiled(model, threads, {}, needs));
+    HG_TRY(plan(session, model, dims));
+  }
+  // What one pass makes and a later one takes away.
+  std::vector<std::string> later;
+  const std::span<const Pass> passes = all_passes();
+  for (size_t i = passes.size(); i-- > 0;) {
+    if (passes[i].required) continue;
+    later.emplace_back(passes[i].name);
+    HG_TRY(compiled(model, 1, later, needs).status());
+  }
+  return {};
+}
+
+// Whether parts of it are planned while it runs.
+bool plans_late(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
+    return (node.op->def.traits & (kControl | kDataDependent)) != 0;
+  });
+}
+
+// Passes ask whether an op has kernels, and whether all of them may be steps of programs: what they
+// are told must not depend on what is left out.
+void add_kernels(const Registry& registry, bool all, Needs& needs) {
+  for (const std::string& op : needs.ops) {
+    const auto kernels = registry.kernels(op, Device::cpu);
+    const auto is_taken = [&](const KernelDef* kernel) {
+      return needs.kernels.contains({op, std::string(kernel->name)});
+    };
+    const auto in_programs = [](const KernelDef* kernel) { return kernel->in_programs; };
+    const bool is_mixed = std::any_of(kernels.begin(), kernels.end(), in_programs) &&
+                          !std::all_of(kernels.begin(), kernels.end(), in_programs);
+    if (!all && !is_mixed && std::any_of(kernels.begin(), kernels.end(), is_taken)) continue;
+    for (const KernelDef* kernel : kernels) needs.kernels.emplace(op, kernel->name);
+  }
+}
+
+}  // namespace
+
+Result<Needs> needs_of(const std::string& path, const SymbolSizes& dims) {
+  return or_no_memory([&]() -> Result<Needs> {
+    Needs needs;
+    const Registry& all = Registry::built_in();  // made before names are noted
+    const RegistryWatch watch;
+    const Result<Model> model = Model::load(path);
+    const Result<Library> library =
+        model.status().code() == Code::unsupported ? Library::load(path) : model.status();
+    if (!model.ok() && !library.ok()) return model.status();
+    bool late = model.ok() && plans_late(model->graph());
+    if (model.ok()) HG_TRY(add_needs(*model, dims, needs));
+    if (library.ok())
+      for (const std::string& name : library->functions()) {
+        HG_TRY_ASSIGN(const Model function, library->function(name));
+        HG_TRY(add_needs(function, dims, needs));
+        late |= plans_late(function.graph());
+      }
+    for (const std::string& name : watch.ops())
+      if (all.find(name) != nullptr) needs.ops.insert(name);
+    needs.ops.insert("contiguous");  // of inputs that a caller gives with strides
+    needs.kernels = watch.kernels();
+    add_kernels(all, late, needs);
+    return needs;
+  });
+}
+
+}  // namespace hg

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// What models need of the library: everything on the way from the file to a plan.
+#include "hg/needs.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "hg/hg.h"
+#include "hg/library.h"
+#include "tests/small_model.h"
+
+namespace hg {
+namespace {
+
+using test::expect_message;
+using test::small_model;
+
+class NeedsTest : public testing::Test {
+ protected:
+  // Beside other runs of this test.
+  std::string path_ =
+      testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name() + ".hgm";
+  ~NeedsTest() override { std::filesystem::remove(path_); }
+
+  Result<Needs> needs(const Model& model,
+                      const std::vector<std::pair<std::string, int64_t>>& dims = {}) {
+    EXPECT_TRUE(model.save(path_).ok());
+    return needs_of(path_, dims);
+  }
+};
+
+TEST_F(NeedsTest, HoldOpsOfTheFileOfPassesAndOfPlans) {
+  const Result<Needs> found = needs(small_model());
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  // A residual is fused into the product, numbers beside tensors become a program.
+  for (const char* op : {"linear", "add", "relu", "mul", "sum", "contiguous"})
+    EXPECT_TRUE(found->ops.contains(op)) << op;
+  EXPECT_FALSE(found->ops.contains("conv"));
+  EXPECT_EQ(found->dtypes, std::set<DType>{f32});
+  bool has_product = false;
+  for (const auto& [op, kernel] : found->kernels) {
+    EXPECT_TRUE(found->ops.contains(op)) << op;
+    has_product |= op == "linear";
+  }
+  EXPECT_TRUE(has_product);
+}
+
+TEST_F(NeedsTest, HoldEveryOpOfTheCompiledGraph) {
+  const Model model = small_model();
+  const Result<Needs> found = needs(model);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  for (const bool passes : {true, false}) {
+    SessionOptions options;
+    if (!passes) options.disabled_passes = {"*"};
+    const Result<Session> session = Session::create(model, options);
+    ASSERT_TRUE(session.ok());
+    for (const Node& node : session->compiled_graph().nodes())
+      EXPECT_TRUE(found->ops.contains(std::string(node.op->name()))) << node.op->name();
+  }
+}
+
+TEST_F(NeedsTest, HoldWhatTypesAndConstantsAreMadeOf) {
+  Graph g;
+  const Value x = g.input("x", f64, {"n", 4});
+  // A constant that is folded: its ops run while a session is created.
+  const Value constant = g.call("exp", {g.scalar(0.5, f64)});
+  g.output("y", g.call("cast", {g.call("mul", {x, constant})}, {{"dtype", i32}}));
+  const Result<Needs> found = needs(*Model::from_graph(std::move(g)));
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  for (const char* op : {"exp", "mul", "cast"}) EXPECT_TRUE(found->ops.contains(op)) << op;
+  EXPECT_EQ(found->dtypes, (std::set<DType>{f64, i32}));
+}
+
+TEST_F(NeedsTest, OfALibraryAreThoseOfAllFunctions) {
+  Library library;
+  for (const char* op : {"sin", "cos"}) {
+    Graph g;
+    g.output("y", g.call(op, {g.input("x", f32, {"n"})}));
+    ASSERT_TRUE(library.add(op, std::move(g)).ok());
+  }
+  ASSERT_TRUE(library.save(path_).ok());
+  const Result<Needs> found = needs_of(path_);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_TRUE(found->ops.contains("sin") && found->ops.contains("cos"));
+}
+
+TEST_F(NeedsTest, OfAnEmptyGraphAreWhatInputsTake) {
+  Graph g;
+  g.output("y", g.input("x", f32, {0}));
+  const Result<Needs> found = needs(*Model::from_graph(std::move(g)));
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found->ops, std::set<std::string>{"contiguous"});
+}
+
+TEST_F(NeedsTest, SizesThatDoNotFitAndFilesThatAreNoneAreRefused) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 4});
+  g.output("y", g.call("reshape", {x}, {{"shape", std::vector<Dim>{3, -1}}}));
+  const Result<Model> model = Model::from_graph(std::move(g));
+  if (model.ok()) {
+    EXPECT_FALSE(needs(*model).ok());
+    EXPECT_TRUE(needs(*model, {{"n", 6}}).ok());
+  }
+  expect_message(needs_of("/none.hgm").status(), Code::not_found, "/none.hgm");
+}
+
+}  // namespace
+}  // namespace hg

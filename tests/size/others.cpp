@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// others OP.hgm DTYPE.hgm: writes a model with an op that networks of images lack, and one in f64.
+#include <cstdio>
+
+#include "hg/hg.h"
+
+namespace {
+
+hg::Status save(hg::Graph graph, const char* path) {
+  HG_TRY_ASSIGN(const hg::Model model, hg::Model::from_graph(std::move(graph)));
+  return model.save(path);
+}
+
+hg::Status write(const char* op, const char* dtype) {
+  hg::Graph sums;
+  sums.output("y", sums.call("cumsum", {sums.input("x", hg::f32, {"n", 8})}, {{"dim", 1}}));
+  HG_TRY(save(std::move(sums), op));
+  hg::Graph doubles;
+  const hg::Value x = doubles.input("x", hg::f64, {"n", 8});
+  doubles.output("y", doubles.call("add", {x, x}));
+  return save(std::move(doubles), dtype);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const hg::Status status =
+      argc == 3 ? write(argv[1], argv[2]) : hg::invalid_argument("usage: others OP.hgm DTYPE.hgm");
+  if (!status.ok()) std::fprintf(stderr, "others: %s\n", std::string(status.message()).c_str());
+  return status.ok() ? 0 : 2;
+}
