@@ -3,7 +3,7 @@
 # Installs what Debian 12 or a relative of it lacks of the named groups; quick when nothing is missing.
 #
 #   scripts/install_deps.sh [build] [blas] [vulkan] [converter] [tools] [tests]     (default: these)
-#                           [python] [engines] [pictures] [arm] [avx512]
+#                           [python] [engines] [pictures] [arm] [avx512] [openmp]
 set -euo pipefail
 
 declare -A packages=(
@@ -17,6 +17,7 @@ declare -A packages=(
   [engines]="default-jre-headless"
   [pictures]="librsvg2-bin"
   [arm]="g++-aarch64-linux-gnu qemu-user-static libgtest-dev:arm64"
+  [openmp]="clang-14 libomp-14-dev"
   [avx512]="bochs bochs-term bochsbios vgabios grub-pc-bin grub-common xorriso mtools busybox-static cpio"
 )
 # Programs that may come from elsewhere, such as pip's cmake.
