@@ -209,6 +209,20 @@ Values eigen(Call& call) {
 void eigh_of(Call& call) { call.returns(eigen(call)); }
 void eigvalsh(Call& call) { call.returns(eigen(call)[0]); }
 
+// Of any square matrix: complex.
+template <bool vectors>
+void eig_of(Call& call) {
+  const TensorRef& x = call.ref("self");
+  const bool complex = call.is_complex(x);
+  const Value pairs = complex ? call.read(x) : matrices(call, "self");
+  if (complex && pairs.rank() < 3)
+    call.refuse("self", str_cat("has the shape ", pairs.shape(), " of pairs, not of a matrix"));
+  std::vector<Item> results;
+  for (const Value& y : vectors ? eig(pairs, complex) : Values{eigvals(pairs, complex)})
+    results.emplace_back(call.as_complex(call.make_tensor(y)));
+  call.returns(std::move(results));
+}
+
 // Singular values up to this count as 0: max(atol, rtol times the largest), [..., 1] as s is [...,
 // k].
 Value bound_of(Call& call, const Value& x, const Value& s) {
@@ -399,6 +413,9 @@ constexpr Row kRows[] = {
     {"aten::linalg_ldl_factor", ldl_factor_of},
     {"aten::linalg_ldl_factor_ex", ldl_factor_ex},
     {"aten::linalg_ldl_solve", ldl_solve_of},
+    {"aten::linalg_eig", eig_of<true>, OnComplex::itself},
+    {"aten::linalg_eigvals", eig_of<false>, OnComplex::itself},
+    {"aten::_linalg_eigvals", eig_of<false>, OnComplex::itself},
     {"aten::linalg_eigh", eigh_of},
     {"aten::linalg_eigvalsh", eigvalsh},
     {"aten::linalg_lstsq", lstsq},

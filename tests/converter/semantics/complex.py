@@ -66,6 +66,18 @@ class ShortTime(nn.Module):
         return z.abs(), y
 
 
+# In an order and with phases of vectors that are free.
+@case("f32[n,4,4]", "f32[n,4,4]")
+class Eigenvalues(nn.Module):
+    def forward(self, x: T, y: T):
+        z = torch.complex(x, y)
+        w, v = torch.linalg.eig(x)
+        u, vectors = torch.linalg.eig(z)
+        return (torch.linalg.eigvals(z).abs().sort().values, w.abs().sort().values, w.sum(1),
+                x.to(torch.cfloat) @ v - v * w.unsqueeze(1), z @ vectors - vectors * u.unsqueeze(1),
+                v.abs().square().sum(1), vectors.abs().square().sum(1), torch.linalg.eigvals(x).sum(1))
+
+
 @case("f32[n,t,4]", exit=3, words="not supported for complex numbers")
 class SortOfComplexNumbers(nn.Module):
     def forward(self, x: T):
