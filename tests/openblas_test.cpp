@@ -287,6 +287,7 @@ constexpr Row kRows[] = {
     {"eigh", "jacobi", 8, true, false, true},
     {"svd", "jacobi", 12, false, false, false},
     {"matrix_exp", "taylor", 8, true, false, false},
+    {"ldl_factor", "loop", 64, true, false, false},
 };
 
 void check_case(uint64_t seed) {
@@ -340,6 +341,7 @@ void check_case(uint64_t seed) {
   if (c.op == "qr") return expect_qr(c, by_lapack);
   if (c.op == "geqrf" && kind != Kind::plain) return;  // of lower rank, vectors are of rounding
   if (c.op == "lu" && kind == Kind::low_rank) return;  // ties between pivots
+  if (c.op == "ldl_factor" && kind == Kind::singular) return;
   // A unit triangle of large numbers, and rows that repeat, are as far from well conditioned as can
   // be: both answers are of rounding.
   if (kind == Kind::low_rank || (c.op == "solve_triangular" && kind == Kind::huge)) return;
@@ -373,6 +375,43 @@ TEST(Lapack, FailsAsTheLoopsDo) {
                                                   : c->op == "cholesky" ? "loop"
                                                                         : "jacobi")
                                            .status.message());
+  }
+}
+
+// x of a x = b with factors of either kernel, a being symmetric and indefinite.
+TEST(Lapack, SolvesWithLdl) {
+  if (!is_used()) GTEST_SKIP();
+  Random random(11);
+  for (int round = 0; round < 12; ++round) {
+    const int64_t n = 64 + random.below(60), k = 1 + random.below(5);
+    Input a = random.numbers({2, n, n}), b = random.numbers({2, n, k});
+    for (int64_t index = 0; index < 2; ++index)
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < i; ++j)
+          a.values[(index * n + j) * n + i] = a.values[(index * n + i) * n + j];
+    Numbers answers[2];
+    for (const bool by_lapack : {false, true}) {
+      Graph g;
+      const Value in = g.input("a", f64, {2, n, n}), right = g.input("b", f64, {2, n, k});
+      const std::vector<Value> factors = g.calls("ldl_factor", {in});
+      g.output("x", g.call("ldl_solve", {factors[0], right, factors[1]}));
+      SessionOptions options;
+      options.kernels = {by_lapack ? "ldl_factor=lapack" : "ldl_factor=loop",
+                         by_lapack ? "ldl_solve=lapack" : "ldl_solve=loop"};
+      Session session = *Session::create(*Model::from_graph(std::move(g)), options);
+      ASSERT_TRUE(session.set_input(0, view(a.values, a.shape)).ok());
+      ASSERT_TRUE(session.set_input(1, view(b.values, b.shape)).ok());
+      ASSERT_TRUE(session.run().ok());
+      const Tensor x = *session.output(0);
+      answers[by_lapack].assign(x.as<double>(), x.as<double>() + x.count());
+    }
+    for (const Numbers& x : answers)
+      for (int64_t index = 0; index < 2; ++index) {
+        const Numbers left =
+            product(a.values.data() + index * n * n, x.data() + index * n * k, n, n, k);
+        const double* const from = b.values.data() + index * n * k;
+        expect_near(left, Numbers(from, from + n * k), 1e-10 * largest(x), "a x");
+      }
   }
 }
 
@@ -462,7 +501,7 @@ TEST(OpenBlas, StartsNoThreads) {
   const int64_t alone = threads_of_this_process();
   std::thread([&] {  // with an OpenMP of its own
     omp_set_num_threads(4);
-    for (const char* op : {"svd", "eigh", "qr", "lu", "det"}) {
+    for (const char* op : {"svd", "eigh", "eig", "qr", "lu", "det", "ldl_factor"}) {
       run_by(large(op), "lapack");
       EXPECT_EQ(threads_of_this_process(), alone + 1) << op;
     }
@@ -485,7 +524,8 @@ TEST(OpenBlas, StartsNoThreads) {
 
 TEST(OpenBlas, GivesTheSameBitsForEveryNumberOfThreads) {
   if (!is_used()) GTEST_SKIP();
-  for (const char* op : {"svd", "eigh", "qr", "lu", "det", "slogdet", "matrix_exp"}) {
+  for (const char* op :
+       {"svd", "eigh", "eig", "qr", "lu", "det", "slogdet", "matrix_exp", "ldl_factor"}) {
     Random random(3);
     const Case c{.op = op, .inputs = {random.matrix({5}, 90, 90, Kind::plain, false)}};
     const Answer one = run_by(c, "lapack", 1);
@@ -512,7 +552,10 @@ TEST(OpenBlas, ServesSeveralThreadsAtOnce) {
 
 TEST(OpenBlas, RunsWithoutAllocations) {
   if (!is_used()) GTEST_SKIP();
-  for (const Row& row : kRows)
+  std::vector<Row> rows(std::begin(kRows), std::end(kRows));
+  rows.push_back({"eig", "qr", 1, true, false, false});  // tests/eig_test.cpp holds their answers
+  rows.push_back({"eigvals", "qr", 1, true, false, false});
+  for (const Row& row : rows)
     for (const int threads : {1, 2}) {
       // Divide and conquer, where OpenBLAS does.
       if (row.op == std::string("eigh") || row.op == std::string("svd")) continue;

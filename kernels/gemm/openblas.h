@@ -53,6 +53,10 @@ void dgeev_(const char* left, const char* right, const int* n, double* a, const 
 void zgeev_(const char* left, const char* right, const int* n, double* a, const int* lda, double* w,
             double* vl, const int* ldvl, double* vr, const int* ldvr, double* work,
             const int* lwork, double* rwork, int* info, size_t, size_t);
+void dsytrf_(const char* uplo, const int* n, double* a, const int* lda, int* pivots, double* work,
+             const int* lwork, int* info, size_t);
+void dsytrs_(const char* uplo, const int* n, const int* k, const double* a, const int* lda,
+             const int* pivots, double* b, const int* ldb, int* info, size_t);
 }
 
 namespace hg::kernels {
@@ -61,7 +65,8 @@ namespace hg::kernels {
   F(openblas_get_parallel)                                                                        \
   F(openblas_get_num_threads)                                                                     \
   F(sgemm_) F(dgemm_) F(dtrsm_) F(dgetrf_) F(dgetrs_) F(dpotrf_) F(dgeqrf_) F(dorgqr_) F(dsytrd_) \
-      F(dorgtr_) F(dstedc_) F(dgebrd_) F(dorgbr_) F(dbdsdc_) F(dgeev_) F(zgeev_)
+      F(dorgtr_) F(dstedc_) F(dgebrd_) F(dorgbr_) F(dbdsdc_) F(dgeev_) F(zgeev_) F(dsytrf_)       \
+          F(dsytrs_)
 
 struct OpenBlas {
 #define HG_OPENBLAS_MEMBER(name) decltype(&::name) name = nullptr;

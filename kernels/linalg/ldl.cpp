@@ -95,24 +95,13 @@ void run_factor(const RunContext& c, const Matrices& s, int64_t index, double* a
   save(c.out(0), index, n * n, a);
 }
 
-// Whether pivots are some that a factorization of n rows could give.
-bool are_pivots(const int32_t* pivots, int64_t n) {
-  for (int64_t k = 0; k < n; ++k) {
-    const bool is_pair = pivots[k] < 0;
-    const int64_t row = is_pair ? -int64_t{pivots[k]} - 1 : int64_t{pivots[k]} - 1;
-    if (row < k + is_pair || row >= n || (is_pair && pivots[k + 1] != pivots[k])) return false;
-    k += is_pair;
-  }
-  return true;
-}
-
 int64_t solve_doubles(const Matrices& s) { return s.n * s.n + s.n * s.k; }
 // b follows the exchanges and is divided by l, then by d, then by l^T and follows them back.
 void run_solve(const RunContext& c, const Matrices& s, int64_t index, double* a) {
   const int64_t n = s.n, columns = s.k;
   double* const b = a + n * n;
   const int32_t* const pivots = c.in(2).as<int32_t>() + index * n;
-  if (!are_pivots(pivots, n)) return c.fail("the pivots are not those of a factorization");
+  if (!are_ldl_pivots(pivots, n)) return c.fail("the pivots are not those of a factorization");
   load(c.in(0), index, n * n, a);
   load(c.in(1), index, n * columns, b);
   const auto exchange_rows = [&](int64_t i) {
@@ -152,18 +141,31 @@ void run_solve(const RunContext& c, const Matrices& s, int64_t index, double* a)
   save(c.out(0), index, n * columns, b);
 }
 
-constexpr MatrixTask kFactor = {factor_doubles, run_factor};
-constexpr MatrixTask kSolve = {solve_doubles, run_solve};
-
 constexpr KernelDef kKernels[] = {
     {.op = "ldl_factor",
      .name = "loop",
-     .prepare = prepare_task<kFactor>,
-     .run = run_task<kFactor>},
-    {.op = "ldl_solve", .name = "loop", .prepare = prepare_task<kSolve>, .run = run_task<kSolve>},
+     .prepare = prepare_task<kLdlFactorLoops>,
+     .run = run_task<kLdlFactorLoops>},
+    {.op = "ldl_solve",
+     .name = "loop",
+     .prepare = prepare_task<kLdlSolveLoops>,
+     .run = run_task<kLdlSolveLoops>},
 };
 
 }  // namespace
+
+bool are_ldl_pivots(const int32_t* pivots, int64_t n) {
+  for (int64_t k = 0; k < n; ++k) {
+    const bool is_pair = pivots[k] < 0;
+    const int64_t row = is_pair ? -int64_t{pivots[k]} - 1 : int64_t{pivots[k]} - 1;
+    if (row < k + is_pair || row >= n || (is_pair && pivots[k + 1] != pivots[k])) return false;
+    k += is_pair;
+  }
+  return true;
+}
+
+constinit const MatrixTask kLdlFactorLoops = {factor_doubles, run_factor};
+constinit const MatrixTask kLdlSolveLoops = {solve_doubles, run_solve};
 
 std::span<const KernelDef> ldl() { return chosen_rows<kKernels>(); }
 

@@ -11,6 +11,10 @@ extern const MatrixTask kSolveLoops, kSolveTriangularLoops, kDetLoops, kSlogdetL
     kCholeskyLoops, kQrLoops, kGeqrfLoops, kLuLoops, kExpLoops;  // linalg.cpp
 extern const MatrixTask kEighLoops, kSvdLoops;                   // jacobi.cpp
 extern const MatrixTask kEigLoops, kEigvalsLoops;                // eig.cpp
+extern const MatrixTask kLdlFactorLoops, kLdlSolveLoops;         // ldl.cpp
+
+// Whether pivots are some that a factorization of n rows could give.
+bool are_ldl_pivots(const int32_t* pivots, int64_t n);
 
 // y = a b of n rows and columns, with as many numbers to work with.
 using MatrixProduct = void (*)(const double* a, const double* b, int64_t n, double* y,
