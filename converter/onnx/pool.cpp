@@ -89,7 +89,6 @@ void average_pool(Node& n) { n.give(average_pooled(n, n.in(0))); }
 // row-major or with the first spatial axis fastest.
 Value whole_places(Node& n, const Value& x, const Value& places) {
   Graph& g = n.graph();
-  if (!is_constant(x.shape())) n.refuse("the sizes are open, and places among all are asked for");
   int64_t plane = 1;
   for (int d = 2; d < x.rank(); ++d) plane *= x.dim(d).constant();
   Shape planes = {x.dim(0), x.dim(1)};
@@ -107,6 +106,24 @@ Value whole_places(Node& n, const Value& x, const Value& places) {
   for (int d = x.rank() - 1; d >= 2; --d)
     turned = turned * g.scalar(x.dim(d).constant(), i64) + at[d];
   return turned + offset;
+}
+
+// The places in each plane of x from those in `padded`, which has `begin` elements before x in each
+// dim. Padding is -inf: where it is the largest, so is all that a window has of x, and the nearest
+// element of x is one of these.
+Value unpadded_places(const Value& x, const Value& padded, const Dims& begin, Value places) {
+  Graph& g = *x.graph();
+  const auto number = [&](const Dim& value) { return g.scalar(value.constant(), i64); };
+  Value y = g.scalar(int64_t{0}, i64);
+  int64_t step = 1;
+  for (int d = x.rank() - 1; d >= 2; --d) {
+    const Value at = remainder(places, number(padded.dim(d))) - number(begin[d - 2]);
+    places = floor_divide(places, number(padded.dim(d)));
+    const Value inside = minimum(maximum(at, g.scalar(int64_t{0}, i64)), number(x.dim(d) - Dim(1)));
+    y = y + inside * g.scalar(step, i64);
+    step *= x.dim(d).constant();
+  }
+  return y;
 }
 
 }  // namespace
@@ -133,15 +150,19 @@ void max_pool_of(Node& n) {
   const Value given = n.in(0);
   if (n.output_count() == 1) return n.give(max_pooled(n, given));
   const Windows w = pool_windows(n, given.shape());
-  if (!is_plain(w)) n.refuse("places together with uneven padding are not supported");
+  if (!is_constant(given.shape()))
+    n.refuse("the sizes are open, and places among all are asked for");
   const Value x = is_float(given.dtype()) ? given : cast(given, f32);
-  const Values both = n.ops("max_pool_with_indices", {x},
+  const bool plain = is_plain(w);
+  const Value around = plain ? x : fitted(x, w, -INFINITY);
+  const Values both = n.ops("max_pool_with_indices", {around},
                             {{"kernel_size", w.kernel},
                              {"stride", w.strides},
-                             {"padding", w.begin},
+                             {"padding", plain ? w.begin : one_each(w.count(), 0)},
                              {"dilation", w.dilations},
-                             {"ceil_mode", n.flag("ceil_mode")}});
-  n.give({cast(both[0], given.dtype()), whole_places(n, x, both[1])});
+                             {"ceil_mode", plain && n.flag("ceil_mode")}});
+  const Value places = plain ? both[1] : unpadded_places(x, around, w.begin, both[1]);
+  n.give({cast(both[0], given.dtype()), whole_places(n, x, places)});
 }
 
 void max_unpool(Node& n) {

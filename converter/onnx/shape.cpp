@@ -260,8 +260,18 @@ void eye_like(Node& n) {
   n.give(cast(eq(rows + g.scalar(n.integer("k", 0), i64), columns), dtype));
 }
 
+// A diagonal that data decides picks by place: column - row against it.
 void triangle(Node& n) {
   const Value x = n.in(0);
+  if (n.has(1) && n.only_data_decides(1)) {
+    Graph& g = n.graph();
+    const Dim &rows = x.dim(-2), &columns = x.dim(-1);
+    const Value place = g.call("arange", {}, {{"end", columns}}) -
+                        reshape(g.call("arange", {}, {{"end", rows}}), {rows, Dim(1)});
+    const Value k = reshape(n.in(1), {});
+    const Value kept = n.flag("upper", true) ? ge(place, k) : le(place, k);
+    return n.give(where(kept, x, constant_like(x, 0)));
+  }
   const int64_t k = n.has(1) ? n.integer(1) : 0;
   n.give(n.flag("upper", true) ? triu(x, k) : tril(x, k));
 }
