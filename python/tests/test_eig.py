@@ -60,7 +60,7 @@ def test_values_and_vectors(kind, dtype):
                 continue
             size = x.abs().amax((-1, -2)).clamp_min(1e-30) * n
             spread = (30 * epsilon) ** (1 / n) if kind in ("defective", "nearly") else 1e3 * epsilon if kind != "scaled" else 1e4 * epsilon
-            for got, more, theirs, one in zip(values.flatten(0, -2), alone.flatten(0, -2), want.flatten(0, -2), size.flatten()):
+            for got, more, theirs, one in zip(values.reshape(-1, n), alone.reshape(-1, n), want.reshape(-1, n), size.flatten()):
                 for each in (got, more):
                     assert distance(each.tolist(), theirs.tolist()) <= spread * one * 3
             wide = x.to(torch.complex128)
