@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Symmetric matrices as l d l^T by LAPACK, and systems solved with the factors.
 #include "kernels/linalg/lapack.h"
+#include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
@@ -69,6 +70,6 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-std::span<const KernelDef> lapack_ldl() { return kKernels; }
+std::span<const KernelDef> lapack_ldl() { return chosen_rows<kKernels>(); }
 
 }  // namespace hg::kernels
