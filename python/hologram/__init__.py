@@ -7,8 +7,9 @@
     y = m(x)                                  # numpy arrays or torch tensors, without copies
 
 ``hg.load`` reads a model, ``hg.convert`` makes one of a PyTorch module, ``hg.Trainer`` trains it,
-``hg.ops`` runs single ops, ``hg.kernel`` makes a function of a formula, ``hg.register_op`` an op of one's own, ``hg.Var`` is a lazy expression,
-``hg.nn`` has layers for PyTorch, ``hg.named`` models of named blocks, and ``hg.torch`` connects both. numpy alone is needed.
+``hg.ops`` runs single ops, ``hg.kernel`` makes a function of a formula, ``hg.register_op`` an op of one's own,
+``hg.Var`` is a lazy expression, ``hg.nn`` has layers for PyTorch, ``hg.named`` models of named blocks, and
+``hg.torch`` connects both. numpy alone is needed.
 """
 
 import importlib

@@ -37,9 +37,9 @@ def register_op(signature, kernel=None, *, gradient=None, shape=None, pure=True)
     one call at a time, with the GIL; what it raises is raised by the call. It depends on its arguments alone:
     ``pure=False`` keeps calls that look alike apart.
 
-    ``shape`` is what a function's results are: "like x" of an input x, or a function of the inputs as TensorTypes (and of the
-    attributes by name) that gives a shape, or (dtype, shape), for each output; sizes that are open are text, such
-    as "n + 1". Without it all inputs broadcast and their dtypes are promoted.
+    ``shape`` is what a function's results are: "like x" of an input x, or a function of the inputs as TensorTypes
+    (and of the attributes by name) that gives a shape, or (dtype, shape), for each output; sizes that are open are
+    text, such as "n + 1" and "floordiv(n, 2)". Without it all inputs broadcast and their dtypes are promoted.
 
     ``gradient`` is a function that takes any of these by name: inputs, attributes, outputs ("y") and gradients of
     outputs ("dy"); it gives the gradient of the one input, or of each one in a tuple, or a dict {"dx": ...}. Or it is

@@ -354,9 +354,19 @@ std::vector<ProfileRow> Calls::profile() {
 }
 
 nb::bytes Calls::tuning() {
-  const std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (free_.empty()) raise(PyExc_ValueError, "nothing ran yet");
-  const std::vector<std::byte> bytes = free_.back()->session.tuning();
+  std::unique_ptr<Lent> lent = std::move(free_.back());
+  free_.pop_back();
+  lock.unlock();
+  const Session& session = lent->session;
+  // Planning in another thread holds what this waits for, and may ask for the GIL.
+  std::vector<std::byte> bytes;
+  {
+    const nb::gil_scoped_release released;
+    bytes = session.tuning();
+  }
+  release(std::move(lent));
   return nb::bytes(bytes.data(), bytes.size());
 }
 

@@ -155,7 +155,12 @@ class LockedProgram {
   void plan(const nb::dict& dims, bool gradients) {
     const auto sizes = dims_from(dims);
     const Turn::Held held(turn_);
-    check(gradients ? program_.plan_gradients(sizes) : program_.plan(sizes));
+    Status status;
+    {
+      const nb::gil_scoped_release released;
+      status = gradients ? program_.plan_gradients(sizes) : program_.plan(sizes);
+    }
+    check(status);
   }
   int add_hook(const std::string& path, nb::handle function) {
     const Turn::Held held(turn_);
@@ -182,7 +187,11 @@ class LockedProgram {
     pending_->raise_again();
   }
   nb::bytes tuning() const {
-    const std::vector<std::byte> bytes = program_.session().tuning();
+    std::vector<std::byte> bytes;
+    {
+      const nb::gil_scoped_release released;
+      bytes = program_.session().tuning();
+    }
     return nb::bytes(bytes.data(), bytes.size());
   }
   const nn::Program& program() const { return program_; }

@@ -178,7 +178,12 @@ void bind_train(nb::module_& m) {
       .def("memory_",
            [](Trainer& t, const nb::dict& dims) {
              const auto sizes = dims_from(dims);
-             if (!sizes.empty()) check(t.plan(sizes));
+             Status status;
+             if (!sizes.empty()) {
+               const nb::gil_scoped_release released;
+               status = t.plan(sizes);
+             }
+             check(status);
              return take(t.session().memory());
            })
       .def("rows_", [](const Trainer& t) { return t.session().profile(); })

@@ -217,3 +217,25 @@ def test_profiles_are_text_and_a_table_of_a_page():
     assert "a<b>" not in page
     assert "ms" in str(profile) and len(list(profile)) == len(profile) > 0
     assert model.graph._repr_svg_().lstrip().startswith("<") and "a<b>" not in model.graph._repr_svg_()
+
+
+def test_tuning_is_asked_for_while_kernels_are_planned():
+    """Planning calls Python's shape rules and holds what tuning() waits for."""
+    function = hg.register_op("planned(x) -> y", lambda x: x + 1, shape=lambda x: x.shape)
+    graph = hg.Graph()
+    graph.output("y", function(graph.input("x", ("n",))))
+    session = graph.model().session(threads=1)
+    session(np.ones(1, "float32"))
+    stop, seen = threading.Event(), []
+
+    def ask():
+        while not stop.is_set():
+            seen.append(session.tuning())
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    for n in range(2, 80):
+        np.testing.assert_array_equal(session(np.ones(n, "float32")), 2)
+    stop.set()
+    asking.join(60)
+    assert not asking.is_alive() and seen
