@@ -171,7 +171,7 @@ def main():
         "what": f"ms of a call on {options.threads} thread, the median of {options.rounds} turns; a training step is forward, mean squared "
         "error, backward and SGD",
         "peers": f"torch {torch.__version__}",
-        "command": f"bench/torch_compile.py --threads {options.threads}",
+        "command": f"bench/torch_compile.py --threads {options.threads}" + (f" --only {' '.join(options.only)}" if options.only else ""),
         "columns": ["", "model", *names],
         "rows": rows,
     }
