@@ -398,6 +398,17 @@ TEST_F(Programs, InfoListsOps) {
   EXPECT_NE(ran.out.find("| add | primitive | `add("), std::string::npos) << ran.out;
 }
 
+TEST_F(Programs, InfoListsNeeds) {
+  const Ran ran = run("hg-info --needs wide.hgm");
+  EXPECT_EQ(ran.exit, 0);
+  EXPECT_TRUE(ran.out.starts_with(str_cat("hologram ", HG_VERSION, "\ndtype f32\nop "))) << ran.out;
+  for (const char* line : {"\nop linear\n", "\nop relu\n", "\nop mul\n", "\nkernel linear "})
+    EXPECT_NE(ran.out.find(line), std::string::npos) << line;
+  EXPECT_EQ(ran.out.find("\nop conv\n"), std::string::npos);
+  expect_refusal("hg-info --needs wide.hgm --dim m=2", 4, "no size 'm'");
+  expect_refusal("hg-info --needs none.hgm", 2, "none.hgm");
+}
+
 TEST_F(Programs, InfoRefusals) {
   expect_refusal("hg-info", 1, "MODEL");
   expect_refusal("hg-info text.hgm", 2, "text.hgm");
