@@ -74,7 +74,7 @@ class Eigenvalues(nn.Module):
         w, v = torch.linalg.eig(x)
         u, vectors = torch.linalg.eig(z)
         return (torch.linalg.eigvals(z).abs().sort().values, w.abs().sort().values, w.sum(1),
-                x.to(torch.cfloat) @ v - v * w.unsqueeze(1), z @ vectors - vectors * u.unsqueeze(1),
+                (v * w.unsqueeze(1)) @ v.mH, (vectors * u.unsqueeze(1)) @ vectors.mH,
                 v.abs().square().sum(1), vectors.abs().square().sum(1), torch.linalg.eigvals(x).sum(1))
 
 
