@@ -72,7 +72,11 @@ struct CallableModel : Model {
 
 Calls& session_of(nb::handle self) {
   CallableModel& model = *nb::inst_ptr<CallableModel>(self);
-  if (!model.session.is_valid()) model.session = self.attr("session")();
+  if (!model.session.is_valid()) {
+    // Other threads run meanwhile: the first that is done gives the session to all.
+    nb::object made = self.attr("session")();
+    if (!model.session.is_valid()) model.session = std::move(made);
+  }
   return *nb::inst_ptr<Calls>(model.session);
 }
 
