@@ -248,8 +248,9 @@ class Rounded(TorchDispatchMode):
 
 
 def is_unsteady(program: Program, point: Point, found: list[np.ndarray]) -> bool:
-    """Whether each found element is PyTorch's when inputs, constants and results of ops move by a few roundings.
-    One move need not give them all: what is truncated after a rounding jumps in every element on its own."""
+    """Whether each found element is PyTorch's when inputs, constants and results of ops move by a few roundings, or
+    lies between two of PyTorch's. One move need not give them all: what is truncated after a rounding jumps in every
+    element on its own."""
     rng = np.random.default_rng(1)
     functions = [compile_program(program)]
     for shift in (1 - 1e-6, 1 + 1e-6):
@@ -257,6 +258,7 @@ def is_unsteady(program: Program, point: Point, found: list[np.ndarray]) -> bool
         functions.append(compile_program(replace(program, source=moved)))
     functions.append(eager(program))
     reached = [np.zeros(each.shape, bool) for each in found]
+    least, most = [np.full(each.shape, np.inf) for each in found], [np.full(each.shape, -np.inf) for each in found]
     with silence():
         for draw in range(32):
             size = 10.0 ** -(5 + draw % 3)
@@ -274,8 +276,10 @@ def is_unsteady(program: Program, point: Point, found: list[np.ndarray]) -> bool
                     return True
             if values is None or [(each.dtype, each.shape) for each in values] != [(each.dtype, each.shape) for each in found]:
                 continue
-            for into, a, b in zip(reached, found, values):
-                into |= close(a, b)
+            for into, low, high, a, b in zip(reached, least, most, found, values):
+                np.fmin(low, b, out=low)
+                np.fmax(high, b, out=high)
+                into |= close(a, b) | ((a.dtype.kind == "f") & (low <= a) & (a <= high))
             if all(each.all() for each in reached):
                 return True
     return False
