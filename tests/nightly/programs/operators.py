@@ -50,7 +50,7 @@ torch.stack([{a}, {b}], {d}).sum({d}).to({t})|torch.stack([{a}, {b}]).amax(0)|to
 {a}[torch.arange({a}.size(0)).flip(0)]|{a}[{a}.flatten(1).sum(1).argsort(stable=True)] if {a}.dim() > 1 else {a}|{a}.masked_scatter({m}, {b})|{a}.median({d}, keepdim=True)[0] + {a}
 {a}.kthvalue(1, {d}, True)[0] + {a}|{a}.topk({a}.size({d}), {d})[0]|{a}.mode({d}, True)[0] + {a}|torch.tril({a}) if {a}.dim() > 1 else {a}|torch.triu({a}, 1) if {a}.dim() > 1 else {a}
 {a}.aminmax(dim={d}, keepdim=True)[1] + {a}|torch.searchsorted({a}.flatten().sort()[0], {b}.contiguous()).to({t})|torch.bucketize({a}, torch.tensor([-2, 0, 3])).to({t})
-torch.isin({a}, {b}).to({t})|{a}.unfold({d}, 1, 1).squeeze(-1)|{a}.repeat_interleave(2, {d}).narrow({d}, 0, {a}.size({d}))|torch.where({m})[0].sum() + {a}|{m}.nonzero().sum() + {a}
+torch.isin({a}.contiguous(), {b}.contiguous()).to({t})|{a}.unfold({d}, 1, 1).squeeze(-1)|{a}.repeat_interleave(2, {d}).narrow({d}, 0, {a}.size({d}))|torch.where({m})[0].sum() + {a}|{m}.nonzero().sum() + {a}
 {a}[{m}].sum() + {a}|torch.masked_select({a}, {m}).sum() + {a}|{a}.take(torch.arange({a}.numel()).flip(0)).view({a}.shape)|{a}.diagonal_scatter({b}.diagonal()) if {a}.dim() == 2 else {a}
 {a}.select_scatter({b}.select({d}, 0), {d}, -1)|{a}.slice_scatter({b}.narrow({d}, 0, 1), {d}, 0, 1)|{a}.tile((2,)).narrow(-1, 0, {a}.size(-1))|torch.rot90({a}, 2) if {a}.dim() > 1 else {a}"""
 FLOATS_ALONG = """{a}.std({d}, keepdim=True) + {a}|{a}.var({d}, unbiased=False, keepdim=True) + {a}|{a}.logsumexp({d}, keepdim=True) + {a}|{a}.log_softmax({d})|{a}.softmax({d}, dtype=torch.float64).to({t})
