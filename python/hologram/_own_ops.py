@@ -19,7 +19,7 @@ class TensorType(NamedTuple):
 
 def register_op(signature, kernel=None, *, gradient=None, shape=None, pure=True):
     """Adds an op: afterwards ``hg.ops``, ``hg.Var``, ``hg.Graph``, ``hg.named.Call``, executors, and models that
-    are loaded know it. Returns its function, and is a decorator where no kernel is given.
+    are loaded know it. Returns its function, and is a decorator where no kernel is given::
 
         @hg.register_op("wave(x, gain: float = 1) -> y", gradient=lambda dy, x, gain: dy * (1 + gain * np.cos(x)))
         def wave(x, gain):
