@@ -227,8 +227,8 @@ ROUNDING = ("acos", "addbmm", "addmm", "asin", "atan", "baddbmm", "bmm", "conv",
 
 
 class Rounded(TorchDispatchMode):
-    """Moves what rounds by a rounding. FFTs round to their largest value, and what they make of values that
-    overflow is their own."""
+    """Moves what rounds by a rounding. FFTs round to their largest value; what they, and running variances, make
+    of values that overflow depends on the order of their sums."""
 
     def __init__(self, rng: np.random.Generator):
         super().__init__()
@@ -238,11 +238,13 @@ class Rounded(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
         name = func._schema.name.removeprefix("aten::")
+        if name.startswith(("_fft", "std", "var")):
+            parts = result if isinstance(result, tuple) else (result,)
+            self.overflowed |= not all(bool(each.isfinite().all()) for each in parts)
         if isinstance(result, Tensor) and name.startswith(ROUNDING) and not name.endswith("_") and not func.is_view:
             if result.dtype in (torch.float32, torch.complex64) and result.numel():
                 move = torch.from_numpy(self.rng.choice([-1, 0, 1], tuple(result.shape))).to(result.dtype) * 2.0 ** -23
                 is_fft = name.startswith("_fft")
-                self.overflowed |= is_fft and not bool(result.isfinite().all())
                 result.add_(move * (result.abs().max() if is_fft else result.abs()))
         return result
 
