@@ -178,10 +178,7 @@ def main():
     sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "scripts"))
     import measurements
 
-    if options.json:
-        options.json.write_text(measurements.text(data))
-    else:
-        print(measurements.text(data), end="")
+    measurements.emit(data, options.json)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,14 @@ def text(data):
     return "{\n" + ",\n".join(lines) + ',\n  "rows": [\n' + rows + "\n  ]\n}\n"
 
 
+def emit(data, path=None):
+    """Writes a measurement of a benchmark to the file, or prints it."""
+    if path:
+        path.write_text(text(data))
+    else:
+        print(text(data), end="")
+
+
 def cell(value):
     return "-" if value is None else str(value)
 

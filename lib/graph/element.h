@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One element of a contiguous tensor as a number, whatever its dtype; of a complex one, the real
-// part. For folding, filling and
-// checking; kernels have loops of their own.
+// part. For folding, filling and checking; kernels have loops of their own.
 #pragma once
 
 #include "hg/tensor.h"

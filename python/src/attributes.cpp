@@ -126,6 +126,16 @@ Shape shape_of(nb::handle sizes) {
   return shape;
 }
 
+nb::tuple to_python(const Shape& shape) {
+  nb::list sizes;
+  for (const Dim& dim : shape)
+    if (dim.is_constant())
+      sizes.append(nb::int_(dim.constant()));
+    else
+      sizes.append(nb::str(str_cat(dim).c_str()));
+  return nb::tuple(sizes);
+}
+
 const char* attribute_kind(AttrType type) {
   constexpr const char* kNames[] = {"bool",  "int",   "float",   "str",
                                     "dtype", "int[]", "float[]", "str[]"};

@@ -21,6 +21,8 @@ nb::object to_python(const Attr& attr);
 // A number, or text that has symbols; a shape of such.
 Dim dim_of(nb::handle size);
 Shape shape_of(nb::handle sizes);
+// The other way.
+nb::tuple to_python(const Shape& shape);
 const char* attribute_kind(AttrType type);
 
 }  // namespace hg::python

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Exceptions on their way through the library, each under the number that its message has.
 #include "python/src/callbacks.h"
 
 #include <charconv>

@@ -90,22 +90,12 @@ nb::object binary(const char* op, nb::handle a, nb::handle b) {
   return call(op, inputs, nb::dict());
 }
 
-nb::tuple shape_tuple(const Shape& shape) {
-  nb::list out;
-  for (const Dim& dim : shape)
-    if (dim.is_constant())
-      out.append(nb::int_(dim.constant()));
-    else
-      out.append(nb::str(str_cat(dim).c_str()));
-  return nb::tuple(out);
-}
-
 }  // namespace
 
 void bind_graph(nb::module_& m) {
   auto value = nb::class_<PythonValue>(
       m, "Value", "A tensor of a Graph; hologram.ops and operators add nodes.");
-  value.def_prop_ro("shape", [](const PythonValue& v) { return shape_tuple(v.value.shape()); });
+  value.def_prop_ro("shape", [](const PythonValue& v) { return to_python(v.value.shape()); });
   value.def_prop_ro("dtype", [](const PythonValue& v) { return python_name(v.value.dtype()); });
   value.def_prop_ro("name", [](const PythonValue& v) { return v.value.name(); });
   value.def("__repr__", [](const PythonValue& v) {

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "hg/library.h"
+#include "python/src/attributes.h"
 #include "python/src/bind.h"
 #include "python/src/calls.h"
 #include "python/src/options.h"
@@ -21,14 +22,8 @@ namespace {
 
 // (name, dtype, shape) of a value; open sizes are text.
 nb::tuple spec_of(std::string_view name, const TensorType& type) {
-  nb::list shape;
-  for (const Dim& dim : type.shape)
-    if (dim.is_constant())
-      shape.append(nb::int_(dim.constant()));
-    else
-      shape.append(nb::str(str_cat(dim).c_str()));
   return nb::make_tuple(nb::str(name.data(), name.size()), nb::str(python_name(type.dtype)),
-                        nb::tuple(shape));
+                        to_python(type.shape));
 }
 
 nb::list inputs_of(const Model& model) {

@@ -126,13 +126,7 @@ std::vector<KernelArgument> read_by(const TextKernel& text,
 // -- What the rows call ---------------------------------------------------------------------------
 
 nb::object to_python(const TensorType& type) {
-  nb::list shape;
-  for (const Dim& dim : type.shape)
-    if (dim.is_constant())
-      shape.append(nb::int_(dim.constant()));
-    else
-      shape.append(nb::str(str_cat(dim).c_str()));
-  return nb::make_tuple(python_name(type.dtype), nb::tuple(shape));
+  return nb::make_tuple(python_name(type.dtype), python::to_python(type.shape));
 }
 
 Status infer_function(InferContext& c) {
