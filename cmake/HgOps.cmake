@@ -4,10 +4,11 @@
 # them: of the same version, and of a build that holds everything.
 set(HG_OPS "" CACHE STRING "Models (.hgm) whose ops alone the library holds; empty: all ops")
 
-# hg_chosen_ops(TARGET): defines HG_CHOSEN for TARGET and writes hg_chosen.inc (lib/table/holds.h).
+# hg_chosen_ops(TARGET): defines HG_CHOSEN for TARGET and writes hg_chosen.h (lib/table/holds.h).
 function(hg_chosen_ops target)
   set(names "")
   set(ops "")
+  set(kernels "")
   set(dtypes "")
   foreach(file IN LISTS HG_OPS)
     get_filename_component(file ${file} ABSOLUTE BASE_DIR ${CMAKE_BINARY_DIR})
@@ -32,23 +33,34 @@ function(hg_chosen_ops target)
       message(FATAL_ERROR "HG_OPS: what ${name} needs is not told by hologram ${PROJECT_VERSION}")
     endif()
     string(REGEX MATCHALL "\nop [a-z0-9_]+" found "${needs}")
-    list(TRANSFORM found REPLACE "\nop (.*)" "HG_CHOSEN_OP(\\1)")
+    list(TRANSFORM found REPLACE "\nop (.*)" "\"\\1\"")
     list(APPEND ops ${found})
     string(REGEX MATCHALL "\nkernel [a-z0-9_]+ [a-z0-9_]+" found "${needs}")
-    list(TRANSFORM found REPLACE "\nkernel (.*) (.*)" "HG_CHOSEN_KERNEL(\\1, \\2)")
-    list(APPEND ops ${found})
+    list(TRANSFORM found REPLACE "\nkernel (.*) (.*)" "ChosenKernel{\"\\1\", \"\\2\"}")
+    list(APPEND kernels ${found})
     string(REGEX MATCHALL "\ndtype [a-z0-9]+" found "${needs}")
-    list(TRANSFORM found REPLACE "\ndtype (.*)" "HG_CHOSEN_DTYPE(\\1)")
-    string(REPLACE "(bool)" "(bool_)" found "${found}")
+    list(TRANSFORM found REPLACE "\ndtype (.*)" "DType::\\1")
+    string(REPLACE "DType::bool" "DType::bool_" found "${found}")
     list(APPEND dtypes ${found})
     list(APPEND names ${name})
   endforeach()
-  list(REMOVE_DUPLICATES ops)
-  list(REMOVE_DUPLICATES dtypes)
+  foreach(found ops kernels dtypes)
+    list(REMOVE_DUPLICATES ${found})
+    list(LENGTH ${found} ${found}_count)
+    list(JOIN ${found} ",\n    " ${found})
+  endforeach()
   list(JOIN names ", " names)
-  list(JOIN ops "\n" ops)
-  list(JOIN dtypes "\n" dtypes)
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/hg_chosen.inc @ONLY
-    CONTENT "HG_CHOSEN_MODELS(\"@names@\")\n@ops@\n@dtypes@\n")
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/hg_chosen.h @ONLY
+    CONTENT "#pragma once
+namespace hg {
+inline constexpr std::string_view kChosenModels = \"@names@\";
+inline constexpr std::array<std::string_view, @ops_count@> kChosenOps = {
+    @ops@};
+inline constexpr std::array<ChosenKernel, @kernels_count@> kChosenKernels = {
+    @kernels@};
+inline constexpr std::array<DType, @dtypes_count@> kChosenDTypes = {
+    @dtypes@};
+}
+")
   target_compile_definitions(${target} PRIVATE HG_CHOSEN=1)
 endfunction()
