@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inner loops of conv_depthwise.h.
 #include <algorithm>
+#include <limits>
 
 #include "kernels/conv/conv_depthwise.h"
 
@@ -68,22 +69,41 @@ void copy_rows(int64_t rows, int64_t columns, const float* from, int64_t from_ro
   }
 }
 
+// What becomes of sums, read from a plane once: stores to y could change its fields.
+struct Finish {
+  explicit Finish(const DepthwisePlane& p)
+      : residual(p.residual),
+        y(p.y),
+        end(p.rows * p.columns),
+        columns(p.columns),
+        clamps(p.activation == Activation::relu || p.activation == Activation::relu6),
+        high(p.activation == Activation::relu6 ? 6.0f : std::numeric_limits<float>::infinity()) {}
+
+  const float* residual;
+  float* y;
+  int64_t end, columns;
+  bool clamps;
+  float high;
+};
+
 // The last vector of a row starts early so that it is whole; rows of less than a vector overwrite
 // the start of the next one, which comes later, and the last row stops where it ends.
-HWY_INLINE void store_sums(const DepthwisePlane& p, int64_t row, int64_t column, V sum) {
+HWY_INLINE void store_sums(const Finish& f, int64_t row, int64_t column, V sum) {
   const D d;
-  const int64_t at = row * p.columns + column;
-  const int valid = static_cast<int>(std::min<int64_t>(p.columns, kLanes));
-  if (p.residual != nullptr) sum = hn::Add(sum, load_part(d, p.residual + at, valid));
-  if (p.activation == Activation::relu || p.activation == Activation::relu6) {  // NaN stays NaN
-    sum = hn::IfThenElse(hn::Lt(sum, hn::Zero(d)), hn::Zero(d), sum);
-    const V high = hn::Set(d, 6.0f);
-    if (p.activation == Activation::relu6) sum = hn::IfThenElse(hn::Gt(sum, high), high, sum);
+  const int64_t at = row * f.columns + column;
+  if (f.residual != nullptr) {
+    const int valid = static_cast<int>(std::min<int64_t>(f.columns, kLanes));
+    sum = hn::Add(sum, load_part(d, f.residual + at, valid));
   }
-  if (at + kLanes <= p.rows * p.columns)
-    hn::StoreU(sum, d, p.y + at);
+  if (f.clamps) {  // NaN stays NaN
+    const V high = hn::Set(d, f.high);
+    sum = hn::IfThenElse(hn::Lt(sum, hn::Zero(d)), hn::Zero(d), sum);
+    sum = hn::IfThenElse(hn::Gt(sum, high), high, sum);
+  }
+  if (at + kLanes <= f.end)
+    hn::StoreU(sum, d, f.y + at);
   else
-    store_part(d, sum, valid, p.y + at);
+    store_part(d, sum, static_cast<int>(std::min<int64_t>(f.columns, kLanes)), f.y + at);
 }
 
 HWY_INLINE void load_pairs(const float* from, V& even, V& odd) {
@@ -100,6 +120,7 @@ HWY_INLINE void load_pairs(const float* from, V& even, V& odd) {
 template <int kKernel, int kStride, int kRows>
 HWY_INLINE void square_rows(const DepthwisePlane& p, const V* weight, int64_t row) {
   const D d;
+  const Finish finish(p);
   const float* x = p.x + row * kStride * p.x_row;
   const int64_t last = std::max<int64_t>(0, p.columns - kLanes);
   for (int64_t j = 0; j < p.columns; j += kLanes) {
@@ -130,7 +151,7 @@ HWY_INLINE void square_rows(const DepthwisePlane& p, const V* weight, int64_t ro
       }
     }
 #pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) store_sums(p, row + r, j, sums[r]);
+    for (int r = 0; r < kRows; ++r) store_sums(finish, row + r, j, sums[r]);
   }
 }
 
@@ -157,6 +178,7 @@ void square(const DepthwisePlane& p) {
 template <int kRows, int kVectors>
 HWY_INLINE void any_part(const DepthwisePlane& p, int64_t row, int64_t j) {
   const D d;
+  const Finish finish(p);
   const int64_t step = p.row_stride * p.x_row;
   V sums[kRows][kVectors];
 #pragma GCC unroll 8
@@ -178,7 +200,7 @@ HWY_INLINE void any_part(const DepthwisePlane& p, int64_t row, int64_t j) {
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) store_sums(p, row + r, j + v * kLanes, sums[r][v]);
+    for (int v = 0; v < kVectors; ++v) store_sums(finish, row + r, j + v * kLanes, sums[r][v]);
 }
 
 template <int kRows>
