@@ -30,7 +30,7 @@ class Inputs {
     for (size_t i = 0; i < tensors_.size(); ++i) {
       if (data_[i] == nullptr) [[unlikely]]
         return not_set(i);
-      if (!tensors_[i].is_contiguous())
+      if (tensors_[i].data != data_[i]) [[unlikely]]
         copy_elements(tensors_[i], view(data_[i], tensors_[i].dtype, tensors_[i].shape));
     }
     return {};
