@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -109,94 +110,129 @@ Result<std::vector<Array>> LockedExecutor::run(std::string_view op, std::span<co
   return into.any(op, inputs, arguments);
 }
 
+// The operands of a call, with what they borrow from Python's objects while it runs.
+class Operands {
+ public:
+  Operands(const std::string& op, const nb::list& inputs) : op_(op) {
+    for (const nb::handle input : inputs) add(input);
+    for (const size_t i : numbers_) borrow_number(inputs[i], i);
+  }
+
+  std::span<const Operand> all() const { return operands_; }
+  Kind kind() const { return kind_; }  // of results
+  // Whether the result is a view of what was lent: that memory ends when its owner likes.
+  bool lent(const Array& result) const;
+
+ private:
+  void add(nb::handle input);
+  // Numbers beyond what i64 holds, or with nothing to take their dtype from, are tensors.
+  void borrow_number(const nb::object& number, size_t at);
+
+  const std::string& op_;
+  std::deque<Borrowed> borrowed_;  // operands point to elements of these
+  std::deque<ConstTensor> seen_;
+  std::deque<Array> shared_;
+  std::vector<Operand> operands_;
+  std::vector<size_t> numbers_;
+  Kind kind_ = Kind::numpy;
+  const DType* first_ = nullptr;  // of the first tensor
+};
+
+void Operands::add(nb::handle input) {
+  if (input.is_none()) {
+    operands_.emplace_back();
+  } else if (nb::isinstance<Array>(input)) {
+    const Array& array = *nb::inst_ptr<Array>(input);
+    if (!array) raise(PyExc_ValueError, op_ + ": a tensor was freed");
+    shared_.push_back(array);
+    operands_.emplace_back(shared_.back());
+    if (first_ == nullptr) first_ = &array.tensor().dtype;
+    kind_ = Kind::array;
+  } else if (PyFloat_Check(input.ptr()) || PyLong_Check(input.ptr())) {
+    numbers_.push_back(operands_.size());
+    operands_.emplace_back(number_of(input).value_or(Number()));
+  } else {
+    borrowed_.push_back(
+        Borrowed::from(input, str_cat(op_, ": argument ", int64_t(operands_.size()))));
+    operands_.emplace_back(seen_.emplace_back(borrowed_.back().tensor));
+    if (first_ == nullptr) first_ = &borrowed_.back().tensor.dtype;
+    if (kind_ == Kind::numpy) kind_ = borrowed_.back().kind;
+  }
+}
+
+void Operands::borrow_number(const nb::object& number, size_t at) {
+  if (number_of(number) && first_ != nullptr) return;
+  borrowed_.push_back(
+      Borrowed::from(number, str_cat(op_, ": argument ", int64_t(at)), false, first_));
+  operands_[at] = Operand(seen_.emplace_back(borrowed_.back().tensor));
+}
+
+bool Operands::lent(const Array& result) const {
+  if (!result.is_on_host()) return false;
+  const auto* data = result.tensor().as<std::byte>();
+  return std::ranges::any_of(borrowed_, [&](const Borrowed& each) {
+    const ConstTensor& tensor = each.tensor;
+    const auto* begin = tensor.as<std::byte>();
+    int64_t low = 0, high = 0;
+    for (int i = 0; i < tensor.rank(); ++i) {
+      const int64_t reach = (tensor.shape[i] - 1) * tensor.strides[i] * size_of(tensor.dtype);
+      (reach < 0 ? low : high) += reach;
+    }
+    return data != nullptr && data >= begin + low && data <= begin + high;
+  });
+}
+
+// Where results go: what out= names, one tensor or a list of them.
+class Places {
+ public:
+  Places(const std::string& op, nb::handle out) {
+    if (!out.is_valid() || out.is_none()) return;
+    if (PyTuple_Check(out.ptr()) || PyList_Check(out.ptr()))
+      for (const nb::handle each : nb::list(nb::borrow(out))) add(op, each);
+    else
+      add(op, out);
+    if (arrays_.empty()) raise(PyExc_ValueError, op + ": out= names no tensor");
+    given_ = true;
+  }
+
+  bool given() const { return given_; }
+  std::vector<Array>& arrays() { return arrays_; }
+
+ private:
+  void add(const std::string& op, nb::handle out) {
+    if (nb::isinstance<Array>(out)) {
+      arrays_.push_back(*nb::inst_ptr<Array>(out));
+      return;
+    }
+    borrowed_.push_back(Borrowed::from(out, op + ": out", true));
+    arrays_.push_back(Array::wrap(borrowed_.back().tensor));
+  }
+
+  std::deque<Borrowed> borrowed_;
+  std::vector<Array> arrays_;
+  bool given_ = false;
+};
+
 nb::object LockedExecutor::call(const std::string& op, const nb::list& inputs,
                                 const nb::dict& attrs, nb::handle out) {
-  // What operands borrow stays where it is.
-  std::deque<Borrowed> borrowed;
-  std::deque<ConstTensor> seen;
-  std::deque<Array> shared;
-  std::vector<Operand> operands;
-  Kind kind = Kind::numpy;
-  const DType* first = nullptr;
-  const bool is_cpu = !executor_->gpu();
-  std::vector<size_t> numbers;
-  size_t at = 0;
-  for (const nb::handle input : inputs) {
-    if (input.is_none()) {
-      operands.emplace_back();
-    } else if (nb::isinstance<Array>(input)) {
-      const Array& array = *nb::inst_ptr<Array>(input);
-      if (!array) raise(PyExc_ValueError, op + ": a tensor was freed");
-      shared.push_back(array);
-      operands.emplace_back(shared.back());
-      if (first == nullptr) first = &array.tensor().dtype;
-      kind = Kind::array;
-    } else if (PyFloat_Check(input.ptr()) || PyLong_Check(input.ptr())) {
-      numbers.push_back(at);
-      operands.emplace_back(number_of(input).value_or(Number()));
-    } else {
-      borrowed.push_back(Borrowed::from(input, str_cat(op, ": argument ", int64_t(at))));
-      operands.emplace_back(seen.emplace_back(borrowed.back().tensor));
-      if (first == nullptr) first = &borrowed.back().tensor.dtype;
-      if (kind == Kind::numpy) kind = borrowed.back().kind;
-    }
-    ++at;
-  }
-  for (const size_t i : numbers) {
-    const nb::object number = inputs[i];
-    if (number_of(number) && first != nullptr) continue;
-    // Beyond what i64 holds, or with nothing to take its dtype from.
-    borrowed.push_back(
-        Borrowed::from(number, str_cat(op, ": argument ", int64_t(i)), false, first));
-    operands[i] = Operand(seen.emplace_back(borrowed.back().tensor));
-  }
+  const Operands operands(op, inputs);
   const NamedAttrs given = attributes_from(op, attrs);
-  std::vector<Array> outs;
-  std::deque<Borrowed> places;
-  const bool has_out = out.is_valid() && !out.is_none();
-  if (has_out) {
-    const bool is_list = PyTuple_Check(out.ptr()) || PyList_Check(out.ptr());
-    const nb::list list = is_list ? nb::list(nb::borrow(out)) : nb::list();
-    const auto add = [&](nb::handle each) {
-      if (nb::isinstance<Array>(each)) {
-        outs.push_back(*nb::inst_ptr<Array>(each));
-        return;
-      }
-      places.push_back(Borrowed::from(each, op + ": out", true));
-      outs.push_back(Array::wrap(places.back().tensor));
-    };
-    if (is_list)
-      for (const nb::handle each : list) add(each);
-    else
-      add(out);
-  }
+  Places places(op, out);
+  const bool is_cpu = !executor_->gpu();
   std::optional<Result<std::vector<Array>>> made;
   {
     const nb::gil_scoped_release released;
-    made.emplace(run(op, operands, given, outs));
+    made.emplace(run(op, operands.all(), given, places.arrays()));
     // Results that only look at borrowed memory, and those in out=, are on the host for it.
-    if (made->ok() && has_out && !is_cpu)
-      for (const Array& each : outs) (void)each.to_host();
+    if (made->ok() && !is_cpu)
+      for (const Array& each : places.arrays()) (void)each.to_host();
   }
   std::vector<Array> results = take(*std::move(made));
-  if (has_out) return nb::borrow(out);
+  if (places.given()) return nb::borrow(out);
   nb::list list;
   for (Array& result : results) {
-    bool is_borrowed = false;
-    for (const Borrowed& each : borrowed) {
-      const auto* begin = each.tensor.as<std::byte>();
-      const auto* data = result.is_on_host() ? result.tensor().as<std::byte>() : nullptr;
-      int64_t low = 0, high = 0;
-      for (int i = 0; i < each.tensor.rank(); ++i) {
-        const int64_t reach =
-            (each.tensor.shape[i] - 1) * each.tensor.strides[i] * size_of(each.tensor.dtype);
-        (reach < 0 ? low : high) += reach;
-      }
-      is_borrowed |= data != nullptr && data >= begin + low && data <= begin + high;
-    }
-    // A view of what the caller lent: his memory ends when he likes, so the result has its own.
-    if (is_borrowed) result = take(Array::copy_of(result.tensor()));
-    list.append(give(result, kind));
+    if (operands.lent(result)) result = take(Array::copy_of(result.tensor()));
+    list.append(give(result, operands.kind()));
   }
   if (nb::len(list) == 1) return list[0];
   return nb::tuple(list);
@@ -235,9 +271,7 @@ nb::tuple row_of(const Op& op) {
                         outputs);
 }
 
-}  // namespace
-
-void bind_tensors(nb::module_& m) {
+void bind_vulkan_tensor(nb::module_& m) {
   nb::class_<Array>(
       m, "VulkanTensor",
       "A tensor that an Executor made and that stays on its device until numpy() or cpu() "
@@ -303,6 +337,10 @@ void bind_tensors(nb::module_& m) {
           return str_cat("VulkanTensor(", array.dtype(), array.shape(), " on a device)");
         return to_text(array);
       });
+}
+
+// Kinds of tensors, and what they hold.
+void bind_conversions(nb::module_& m) {
   // The same memory as another kind of tensor; "array" is hologram's own.
   m.def("share", [](nb::handle object, const std::string& to) {
     Kind kind;
@@ -326,6 +364,13 @@ void bind_tensors(nb::module_& m) {
                           reinterpret_cast<uintptr_t>(borrowed.tensor.data));
   });
   m.def("numpy_dtype", [](nb::handle name) { return numpy_dtype(dtype_from(name)); });
+}
+
+}  // namespace
+
+void bind_tensors(nb::module_& m) {
+  bind_vulkan_tensor(m);
+  bind_conversions(m);
 }
 
 void bind_eager(nb::module_& m) {

@@ -90,9 +90,7 @@ nb::object binary(const char* op, nb::handle a, nb::handle b) {
   return call(op, inputs, nb::dict());
 }
 
-}  // namespace
-
-void bind_graph(nb::module_& m) {
+void bind_value(nb::module_& m) {
   auto value = nb::class_<PythonValue>(
       m, "Value", "A tensor of a Graph; hologram.ops and operators add nodes.");
   value.def_prop_ro("shape", [](const PythonValue& v) { return to_python(v.value.shape()); });
@@ -118,7 +116,9 @@ void bind_graph(nb::module_& m) {
     return call("neg", inputs, nb::dict());
   });
   value.attr("__array_ufunc__") = nb::none();
+}
 
+void bind_graph_class(nb::module_& m) {
   nb::class_<Graph>(
       m, "Graph",
       "The ops of a model, in order. str() prints it and notebooks draw it. One of one's own "
@@ -185,6 +185,13 @@ void bind_graph(nb::module_& m) {
           "svg", [](const Graph& g) { return tools::draw_graph(g, ""); },
           "The graph drawn, as the text of an SVG file.")
       .def("_repr_svg_", [](const Graph& g) { return tools::draw_graph(g, ""); });
+}
+
+}  // namespace
+
+void bind_graph(nb::module_& m) {
+  bind_value(m);
+  bind_graph_class(m);
   m.def("graph_call", call);
 }
 

@@ -126,14 +126,9 @@ nb::object list_of(std::vector<Var> vars, Kind kind) {
   return out;
 }
 
-}  // namespace
+using VarClass = nb::class_<PythonVar>;
 
-void bind_lazy(nb::module_& m) {
-  auto cls = nb::class_<PythonVar>(
-      m, "Var",
-      "An expression over tensors that runs when its value is asked for: numpy(), torch() or "
-      "value(). "
-      "Operators take numbers and tensors on both sides; hologram.ops takes Vars, too.");
+void bind_leaves(VarClass& cls) {
   cls.def("__init__",
           [](PythonVar* self, nb::handle value) { new (self) PythonVar(var_of(value)); });
   cls.def_static(
@@ -154,6 +149,17 @@ void bind_lazy(nb::module_& m) {
         return out;
       },
       "A leaf that never changes: what depends on such alone is computed once.");
+  cls.def(
+      "set",
+      [](PythonVar& v, nb::handle value) {
+        Kind kind = v.kind;
+        check(v.var.set(lent(value, kind)));
+        v.kind = kind;
+      },
+      "Another array for a leaf, of the same dtype and shape.");
+}
+
+void bind_values(VarClass& cls) {
   cls.def_prop_ro(
       "shape",
       [](const PythonVar& v) {
@@ -184,24 +190,6 @@ void bind_lazy(nb::module_& m) {
         return PythonVar{take(v.var.evaluated()), v.kind};
       },
       "The value as a leaf: where a loop goes on from.");
-  cls.def(
-      "set",
-      [](PythonVar& v, nb::handle value) {
-        Kind kind = v.kind;
-        check(v.var.set(lent(value, kind)));
-        v.kind = kind;
-      },
-      "Another array for a leaf, of the same dtype and shape.");
-  cls.def(
-      "grad",
-      [](const PythonVar& y, nb::handle x) -> nb::object {
-        if (PyTuple_Check(x.ptr()) || PyList_Check(x.ptr()))
-          return list_of(grad(y.var, vars_of(x)), y.kind);
-        PythonVar out{grad(y.var, var_of(x).var), y.kind};
-        check(out.var.type().status());
-        return nb::cast(std::move(out));
-      },
-      nb::arg("x"), "d (sum of this) / d x, as an expression, for one Var or a list of them.");
   cls.def("__str__", [](const PythonVar& v) { return v.var.text(); });
   cls.def("__repr__", [](const PythonVar& v) { return "Var(" + v.var.text() + ")"; });
   cls.def("__array__",
@@ -215,6 +203,9 @@ void bind_lazy(nb::module_& m) {
     return v.var.shape()[0];
   });
   cls.def("__hash__", [](nb::handle self) { return reinterpret_cast<intptr_t>(self.ptr()) >> 4; });
+}
+
+void bind_operators(VarClass& cls) {
   // numpy leaves operators beside a Var to the Var.
   cls.attr("__array_priority__") = 1000;
   cls.attr("__array_ufunc__") = nb::none();
@@ -240,7 +231,46 @@ void bind_lazy(nb::module_& m) {
   cls.def("__abs__", [](const PythonVar& v) {
     return PythonVar{Var::one("abs", std::array{v.var}), v.kind};
   });
+}
 
+void bind_derivatives(nb::module_& m, VarClass& cls) {
+  cls.def(
+      "grad",
+      [](const PythonVar& y, nb::handle x) -> nb::object {
+        if (PyTuple_Check(x.ptr()) || PyList_Check(x.ptr()))
+          return list_of(grad(y.var, vars_of(x)), y.kind);
+        PythonVar out{grad(y.var, var_of(x).var), y.kind};
+        check(out.var.type().status());
+        return nb::cast(std::move(out));
+      },
+      nb::arg("x"), "d (sum of this) / d x, as an expression, for one Var or a list of them.");
+  m.def("vjp", [](nb::handle ys, nb::handle xs, nb::handle seeds) {
+    const std::vector<Var> y = vars_of(ys), x = vars_of(xs), s = vars_of(seeds);
+    return list_of(vjp(y, x, s), Kind::numpy);
+  });
+  m.def("jacobian", [](const PythonVar& y, const PythonVar& x) {
+    PythonVar out{jacobian(y.var, x.var), y.kind};
+    check(out.var.type().status());
+    return out;
+  });
+  m.def("hvp", [](const PythonVar& y, nb::handle xs, nb::handle directions) {
+    const std::vector<Var> x = vars_of(xs), d = vars_of(directions);
+    return list_of(hvp(y.var, x, d), y.kind);
+  });
+}
+
+}  // namespace
+
+void bind_lazy(nb::module_& m) {
+  VarClass cls(
+      m, "Var",
+      "An expression over tensors that runs when its value is asked for: numpy(), torch() or "
+      "value(). "
+      "Operators take numbers and tensors on both sides; hologram.ops takes Vars, too.");
+  bind_leaves(cls);
+  bind_values(cls);
+  bind_operators(cls);
+  bind_derivatives(m, cls);
   m.def("lazy_call", call);
   m.def("is_var", [](nb::handle object) { return nb::isinstance<PythonVar>(object); });
   m.def(
@@ -261,19 +291,6 @@ void bind_lazy(nb::module_& m) {
         return out;
       },
       "The values of several expressions: common parts run once.");
-  m.def("vjp", [](nb::handle ys, nb::handle xs, nb::handle seeds) {
-    const std::vector<Var> y = vars_of(ys), x = vars_of(xs), s = vars_of(seeds);
-    return list_of(vjp(y, x, s), Kind::numpy);
-  });
-  m.def("jacobian", [](const PythonVar& y, const PythonVar& x) {
-    PythonVar out{jacobian(y.var, x.var), y.kind};
-    check(out.var.type().status());
-    return out;
-  });
-  m.def("hvp", [](const PythonVar& y, nb::handle xs, nb::handle directions) {
-    const std::vector<Var> x = vars_of(xs), d = vars_of(directions);
-    return list_of(hvp(y.var, x, d), y.kind);
-  });
 }
 
 }  // namespace hg::python

@@ -32,6 +32,10 @@ def test_add_and_out(rng):
     assert hg.ops.add(a, b, out=out) is out
     np.testing.assert_array_equal(out, a + b)
     hg.ops.add(a, b, out=a.T.copy().T)  # strided
+    with pytest.raises(ValueError, match="out= names no tensor"):
+        hg.ops.add(a, b, out=[])
+    with pytest.raises(ValueError):
+        hg.ops.add(a, b, out=[out, out.copy()])
     np.testing.assert_array_equal(hg.ops.add(a, 2), a + 2)
     np.testing.assert_array_equal(hg.ops.sub(2.5, a), np.float32(2.5) - a)
     with pytest.raises(ValueError, match=r"3, 4.*2, 3|2, 3.*3, 4"):
