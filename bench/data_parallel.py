@@ -5,8 +5,8 @@
   PYTHONPATH=build/python bench/data_parallel.py [ROUNDS]
 
 Each way trains a network for digits with 64 samples a process and step; the best of ROUNDS (12) rounds of 20 steps.
-"together": gradients are summed while the backward pass goes on (AllReduce); "after": in one message behind it
-(average_gradients, and torch's SGD).
+"together": gradients are summed while the backward pass goes on (AllReduce), "one by one": so, without buckets; "after": in one
+message behind it (average_gradients, and torch's SGD).
 """
 import os
 import subprocess
@@ -56,7 +56,8 @@ def train(engine, way, width, rounds):
         trainer = hg.Trainer(network(width), "cross_entropy", None, threads=1)
         optimizer = torch.optim.SGD(trainer.torch_parameters(), 0.01)
     else:
-        reduce = hg.distributed.AllReduce(comm) if engine != "alone" else None
+        options = {"bucket_bytes": 0} if way == "one by one" else {}
+        reduce = hg.distributed.AllReduce(comm, **options) if engine != "alone" else None
         trainer = hg.Trainer(network(width), "cross_entropy", "sgd", lr=0.01, threads=1, all_reduce=reduce)
 
     def step():
@@ -99,7 +100,8 @@ if __name__ == "__main__":
         train(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
         sys.exit()
     for width in (64, 1024):
-        for engine, way in (("alone", "together"), ("gloo", "together"), ("gloo", "after"), ("mpi", "together"), ("mpi", "after")):
+        ways = [(engine, way) for engine in ("gloo", "mpi") for way in ("together", "one by one", "after")]
+        for engine, way in [("alone", "together"), *ways]:
             ms = run(engine, way, width, int(sys.argv[1]) if len(sys.argv) > 1 else 12)
             ranks = 1 if engine == "alone" else 2
             print(f"width {width}, {engine}, {way}: {ms:.2f} ms, {ranks * ROWS / ms * 1e3:.0f} samples/s", flush=True)

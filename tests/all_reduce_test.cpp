@@ -2,6 +2,7 @@
 // TrainOptions::all_reduce: ranks in threads train as one rank with all their samples.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <barrier>
 #include <cmath>
 #include <limits>
@@ -93,6 +94,13 @@ std::vector<float> weights(const Trainer& trainer) {
   return all;
 }
 
+// How many values were summed.
+size_t names_in(const std::vector<std::string>& sums) {
+  size_t count = sums.size();
+  for (const std::string& sum : sums) count += std::count(sum.begin(), sum.end(), ',');
+  return count;
+}
+
 struct Outcome {
   std::vector<double> losses;
   std::vector<float> weights;
@@ -132,6 +140,8 @@ TEST(AllReduce, RanksTrainAsOneWithAllSamples) {
     if (any(3) == 0) options.clip_value = 0.02;
     options.accumulate = 1 + any(2);
     options.session.threads = 1;
+    const int64_t all_buckets[] = {0, 1, 29, 100, 197, 1 << 20};  // a weight has 84 to 196 bytes
+    const int64_t bucket_bytes = all_buckets[any(6)];
     const Data data(ranks * rows * steps, seed);
     Outcome alone;
     train(options, data, ranks * rows, ranks * rows, steps, 0, alone);
@@ -142,13 +152,17 @@ TEST(AllReduce, RanksTrainAsOneWithAllSamples) {
       threads.emplace_back([&, rank] {
         TrainOptions own = options;
         own.all_reduce = meeting.of(rank);
+        own.all_reduce.bucket_bytes = bucket_bytes;
         train(own, data, rows, ranks * rows, steps, rank * rows, outcomes[rank]);
       });
     for (std::thread& thread : threads) thread.join();
     for (int rank = 0; rank < ranks; ++rank) {
       ASSERT_EQ(outcomes[rank].weights, outcomes[0].weights);
       ASSERT_EQ(meeting.names[rank], meeting.names[0]);
-      ASSERT_EQ(meeting.names[rank].size(), 6u * steps);  // the loss and five parameters
+      // The loss and five parameters.
+      const size_t sums = bucket_bytes <= 1 ? 6 : bucket_bytes == 1 << 20 ? 1 : 0;
+      if (sums > 0) ASSERT_EQ(meeting.names[rank].size(), sums * steps);
+      ASSERT_EQ(names_in(meeting.names[rank]), 6u * steps);
     }
     for (int64_t i = 0; i < steps; ++i)
       EXPECT_NEAR(outcomes[0].losses[i], alone.losses[i], 1e-5 * (1 + alone.losses[i]));
@@ -162,6 +176,7 @@ TEST(AllReduce, BeginsBeforeTheBackwardPassEnds) {
   TrainOptions options;
   Meeting meeting(1);
   options.all_reduce = meeting.of(0);
+  options.all_reduce.bucket_bytes = 0;
   Result<Trainer> trainer = Trainer::create(small_network(), options);
   ASSERT_TRUE(trainer.ok()) << trainer.status().message();
   ASSERT_TRUE(Data(4, 1).step(*trainer, 0, 4).ok());
@@ -178,6 +193,31 @@ TEST(AllReduce, BeginsBeforeTheBackwardPassEnds) {
   }
   EXPECT_LT(first, last);
   EXPECT_LT(last, wait);
+}
+
+TEST(AllReduce, SmallGradientsAreSummedTogether) {
+  TrainOptions options;
+  Meeting meeting(1);
+  options.all_reduce = meeting.of(0);
+  options.all_reduce.bucket_bytes = 150;  // square has 196 bytes, w1 140, w2 84, c1 and b1 28
+  Result<Trainer> trainer = Trainer::create(small_network(), options);
+  ASSERT_TRUE(trainer.ok()) << trainer.status().message();
+  ASSERT_TRUE(Data(4, 1).step(*trainer, 0, 4).ok());
+  const std::vector<std::string>& names = meeting.names[0];
+  ASSERT_EQ(names.size(), 3u);
+  EXPECT_EQ(names[0], "square");  // begins before what is still being collected
+  EXPECT_TRUE(names[1].starts_with("loss, w2, ")) << names[1];
+  EXPECT_EQ(names_in(names), 6u);
+  // Those that are collected are computed where they are ready, not behind the backward pass.
+  std::vector<size_t> packs;
+  size_t last = 0;
+  const std::vector<Node>& nodes = trainer->session().compiled_graph().nodes();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].op->name() == "train.all_reduce_pack") packs.push_back(i);
+    if (nodes[i].op->name() == "matmul") last = i;
+  }
+  ASSERT_EQ(packs.size(), 5u);
+  EXPECT_LT(packs[1], last);  // that of w2
 }
 
 TEST(AllReduce, ALossThatIsNotFiniteStopsAllRanks) {
@@ -212,6 +252,7 @@ TEST(AllReduce, WhatTheHostRefusesEndsTheStep) {
     TrainOptions options;
     bool fails = true;
     options.all_reduce.ranks = 2;
+    options.all_reduce.bucket_bytes = 0;
     options.all_reduce.begin = [&](std::string_view name, const Tensor&) {
       return fails && !at_wait && name == "square" ? not_found("rank 1 is gone") : Status();
     };
@@ -239,6 +280,10 @@ TEST(AllReduce, RefusesRanksWithoutAFunction) {
   options.all_reduce.ranks = 0;
   EXPECT_EQ(Trainer::create(small_network(), options).status().message(),
             "all_reduce has 0 ranks, it must be 1 or more");
+  options.all_reduce.ranks = 1;
+  options.all_reduce.bucket_bytes = -1;
+  EXPECT_EQ(Trainer::create(small_network(), options).status().message(),
+            "all_reduce has bucket_bytes -1, it must be 0 or more");
 }
 
 }  // namespace

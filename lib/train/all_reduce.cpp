@@ -3,21 +3,27 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 #include "hg/kernel.h"
+#include "hg/ops.h"
 #include "lib/graph/access.h"
 
 namespace hg {
 namespace {
 
-constexpr std::string_view kBegin = "train.all_reduce_begin", kWait = "train.all_reduce_wait",
-                           kEnd = "train.all_reduce_end";
+constexpr std::string_view kPack = "train.all_reduce_pack", kBegin = "train.all_reduce_begin",
+                           kWait = "train.all_reduce_wait", kEnd = "train.all_reduce_end";
 
 const Reducer& reducer_at(int64_t address) { return *reinterpret_cast<const Reducer*>(address); }
 
 // A token is nothing but the order of nodes.
 TensorType token_type() { return {boolean, {}}; }
 
+Status infer_pack(InferContext& c) {
+  c.out(0) = {c.in(1).dtype, {c.attrs().integer("count")}};
+  return {};
+}
 Status infer_begin(InferContext& c) {
   c.out(0) = c.in(0);
   c.out(1) = token_type();
@@ -30,6 +36,20 @@ Status infer_wait(InferContext& c) {
 Status infer_end(InferContext& c) {
   c.out(0) = c.in(0);
   return {};
+}
+
+Status prepare_pack(PrepareContext& c) {
+  c.make_state(c.attrs().integer("at"));
+  return {};
+}
+void run_pack(const RunContext& c) noexcept {
+  const Tensor& out = c.out(0);
+  if (c.has(0) && c.in(0).data != out.data) copy_elements(c.in(0), out);
+  Tensor part = out;
+  part.shape = c.in(1).shape;
+  part.strides = contiguous_strides(part.shape);
+  part.data = static_cast<std::byte*>(out.data) + c.state<int64_t>() * size_of(out.dtype);
+  copy_elements(c.in(1), part);
 }
 
 constexpr const char* kFailed = "the host's function failed";
@@ -66,6 +86,10 @@ void run_end(const RunContext& c) noexcept {
 // In place, so that a sum stays where it is; random, so that no pass drops, merges or repeats it.
 constexpr uint32_t kTraits = kNoGradient | kInPlace | kRandom;
 constexpr OpDef kOps[] = {
+    {.name = kPack,
+     .signature = "train.all_reduce_pack(into?, x, at: int, count: int) -> y",
+     .infer = infer_pack,
+     .traits = kTraits},
     {.name = kBegin,
      .signature = "train.all_reduce_begin(x, after?, name: str, host: int) -> y, token",
      .infer = infer_begin,
@@ -80,6 +104,7 @@ constexpr OpDef kOps[] = {
      .traits = kTraits},
 };
 constexpr KernelDef kKernels[] = {
+    {.op = kPack, .name = "copy", .prepare = prepare_pack, .run = run_pack},
     {.op = kBegin, .name = "host", .prepare = prepare_begin, .run = run_begin},
     {.op = kWait, .name = "host", .prepare = prepare_wait, .run = run_wait},
     {.op = kEnd, .name = "copy", .run = run_end},
@@ -91,6 +116,8 @@ Result<std::unique_ptr<Reducer>> Reducer::create(const AllReduce& host, const Re
   HG_CHECK(host.ranks >= 1, "all_reduce has ", host.ranks, " ranks, it must be 1 or more");
   HG_CHECK(host.begin != nullptr || host.ranks == 1, "all_reduce has ", host.ranks,
            " ranks and no function that begins a sum");
+  HG_CHECK(host.bucket_bytes >= 0, "all_reduce has bucket_bytes ", host.bucket_bytes,
+           ", it must be 0 or more");
   if (host.begin == nullptr) return std::unique_ptr<Reducer>();
   auto made = std::unique_ptr<Reducer>(new Reducer(host, registry));
   for (const OpDef& op : kOps) HG_TRY(made->registry_.add(op));
@@ -98,23 +125,98 @@ Result<std::unique_ptr<Reducer>> Reducer::create(const AllReduce& host, const Re
   return made;
 }
 
+namespace {
+
+using Named = std::pair<std::string, Value*>;
+
+// What is sent at once: one value as it is, or several one behind the other.
+struct Bucket {
+  std::vector<Named> values;
+  std::vector<Sizes> shapes;
+  int64_t count = 0;  // elements
+
+  DType dtype() const { return values[0].second->dtype(); }
+  int64_t bytes() const { return count * size_of(dtype()); }
+  std::string names() const {
+    std::string all;
+    for (const auto& [name, value] : values) all += all.empty() ? name : str_cat(", ", name);
+    return all;
+  }
+};
+
+// In the order in which they become ready. A bucket is ready with the last of its values.
+std::vector<Bucket> buckets_of(std::span<const Named> values, int64_t bytes) {
+  std::vector<Bucket> ready, open;
+  for (const Named& named : values) {
+    const Value& value = *named.second;
+    const Result<Sizes> shape = evaluate(value.shape(), Bindings());
+    const int64_t own = shape.ok() ? shape->count() * size_of(value.dtype()) : bytes;
+    if (own >= bytes) {
+      ready.push_back({{named}, {}, 0});
+      continue;
+    }
+    auto bucket = std::find_if(open.begin(), open.end(),
+                               [&](const Bucket& b) { return b.dtype() == value.dtype(); });
+    if (bucket == open.end()) bucket = open.emplace(open.end());
+    bucket->values.push_back(named);
+    bucket->shapes.push_back(*shape);
+    bucket->count += shape->count();
+    if (bucket->bytes() < bytes) continue;
+    ready.push_back(std::move(*bucket));
+    open.erase(bucket);
+  }
+  std::move(open.begin(), open.end(), std::back_inserter(ready));
+  return ready;
+}
+
+Value pack(Graph& graph, const Bucket& bucket) {
+  if (bucket.values.size() == 1) return *bucket.values[0].second;
+  Value all;
+  int64_t at = 0;
+  for (size_t i = 0; i < bucket.values.size(); ++i) {
+    all = graph.call(kPack, {all, *bucket.values[i].second}, {{"at", at}, {"count", bucket.count}});
+    at += bucket.shapes[i].count();
+  }
+  return all;
+}
+
+void unpack(const Value& all, const Bucket& bucket) {
+  if (bucket.values.size() == 1) {
+    *bucket.values[0].second = all;
+    return;
+  }
+  int64_t at = 0;
+  for (size_t i = 0; i < bucket.values.size(); ++i) {
+    const Shape shape(bucket.shapes[i].begin(), bucket.shapes[i].end());
+    const int64_t end = at + bucket.shapes[i].count();
+    *bucket.values[i].second = reshape(slice(all, 0, at, end), shape);
+    at = end;
+  }
+}
+
+}  // namespace
+
 Status Reducer::add_to(Graph& graph, std::span<const std::pair<std::string, Value*>> values) const {
   GraphAccess::body(graph).registry = &registry_;
   const NamedAttr host = {"host", static_cast<int64_t>(reinterpret_cast<intptr_t>(this))};
   // In the order in which the graph makes them.
-  std::vector<std::pair<std::string, Value*>> ordered(values.begin(), values.end());
-  std::stable_sort(ordered.begin(), ordered.end(), [&](const auto& a, const auto& b) {
+  std::vector<Named> ordered(values.begin(), values.end());
+  std::stable_sort(ordered.begin(), ordered.end(), [&](const Named& a, const Named& b) {
     return graph.value_info(a.second->id()).node < graph.value_info(b.second->id()).node;
   });
+  const std::vector<Bucket> buckets = buckets_of(ordered, host_.bucket_bytes);
+  std::vector<Value> sums;
   Value token;
-  for (auto& [name, value] : ordered) {
-    const std::vector<Value> begun = graph.calls(kBegin, {*value, token}, {{"name", name}, host});
+  for (const Bucket& bucket : buckets) {
+    const std::vector<Value> begun =
+        graph.calls(kBegin, {pack(graph, bucket), token}, {{"name", bucket.names()}, host});
     HG_TRY(graph.take_status());
-    *value = begun[0];
+    sums.push_back(begun[0]);
     token = begun[1];
   }
   token = graph.call(kWait, {token}, {host});
-  for (auto& [name, value] : ordered) *value = graph.call(kEnd, {*value, token});
+  for (size_t i = 0; i < buckets.size(); ++i)
+    unpack(graph.call(kEnd, {sums[i], token}), buckets[i]);
   return graph.take_status();
 }
 

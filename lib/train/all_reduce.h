@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums over ranks (TrainOptions::all_reduce) as nodes of a step. Each sum begins where its value is
-// made; the nodes hang on one another, so that all ranks begin them in one order, whatever order
-// their plans take. One node waits for all, and what reads a sum comes after that.
+// made, small ones together where the last of them is; the nodes hang on one another, so that all
+// ranks begin them in one order, whatever order their plans take. One node waits for all, and what
+// reads a sum comes after that.
 #pragma once
 
 #include <memory>

@@ -188,12 +188,13 @@ class AllReduce:
     ``comm`` is a communicator of mpi4py; without one it is torch.distributed's default group. Each process has a
     trainer with equal weights (``broadcast_parameters``) and options, and takes batches as large as the others' are,
     of data of its own; then all have the weights that one process has after batches with all of their samples, to
-    rounding. ``step()`` gives the loss of all. Each gradient is summed as soon as it is there, while the backward
-    pass goes on. Running statistics are each process's own. One process saves; all of them resume from that file.
+    rounding. ``step()`` gives the loss of all. Gradients are summed while the backward pass goes on: one of
+    ``bucket_bytes`` or more as soon as it is there, smaller ones together when so many bytes are; 0 sums each on its
+    own. Running statistics are each process's own. One process saves; all of them resume from that file.
     """
 
-    def __init__(self, comm=None):
-        self._comm, self._pending = comm, []
+    def __init__(self, comm=None, bucket_bytes=1 << 20):
+        self._comm, self._pending, self.bucket_bytes = comm, [], bucket_bytes
         if comm is not None:
             self.size, self.rank = comm.Get_size(), comm.Get_rank()
         else:
@@ -202,7 +203,7 @@ class AllReduce:
             self.size, self.rank = torch.distributed.get_world_size(), torch.distributed.get_rank()
 
     def begin(self, name, array):
-        """Begins to sum an array over all processes, in place."""
+        """Begins to sum an array over all processes, in place; it stays as it is until ``wait()`` returned."""
         if self._comm is not None:
             from mpi4py import MPI
 

@@ -256,10 +256,12 @@ Optimizer optimizer_from(const nb::dict& given) {
   return o;
 }
 
-// An object with `size`, `begin(name, array)` and `wait()`.
+// An object with `size`, `begin(name, array)`, `wait()` and perhaps `bucket_bytes`.
 AllReduce all_reduce_from(nb::handle object) {
   AllReduce out;
   out.ranks = nb::cast<int>(object.attr("size"));
+  if (nb::hasattr(object, "bucket_bytes"))
+    out.bucket_bytes = nb::cast<int64_t>(object.attr("bucket_bytes"));
   out.begin = [call = shared_object(object.attr("begin"))](std::string_view name,
                                                            const Tensor& data) {
     return with_python([&]() -> Status {

@@ -23,7 +23,10 @@ def train(reduce, folder, ranks=None):
     count, rank = (reduce.size, reduce.rank) if reduce is not None else (ranks, 0)
     rows = ROWS if reduce is not None else ROWS * ranks
     folder = pathlib.Path(folder)
-    for optimizer, options in OPTIMIZERS.items():
+    for optimizer, bucket_bytes in zip(OPTIMIZERS, (0, 256, 1 << 20)):
+        options = OPTIMIZERS[optimizer]
+        if reduce is not None:
+            reduce.bucket_bytes = bucket_bytes
         model, _ = mlp(np.random.default_rng(1))
         data = np.random.default_rng(2)
         x, y = (data.standard_normal((STEPS, count * ROWS, n)).astype(np.float32) for n in (8, 3))

@@ -246,7 +246,7 @@ def test_what_a_rank_raises_comes_out(rng):
         pass
 
     class Broken:
-        size = 2
+        size, bucket_bytes = 2, 0
         names = []
 
         def begin(self, name, array):
@@ -270,3 +270,44 @@ def test_what_a_rank_raises_comes_out(rng):
     assert Broken.names[0] == "loss" and set(trainer.trained) < set(Broken.names)
     with pytest.raises(AttributeError, match="size"):
         hg.Trainer(model, loss="mse", all_reduce=object())
+
+
+def test_small_gradients_are_summed_together(rng):
+    class Sums:
+        size = 1
+
+        def __init__(self, **options):
+            self.sums = []
+            vars(self).update(options)
+
+        def begin(self, name, array):
+            self.sums.append((name, array.nbytes))
+
+        def wait(self):
+            pass
+
+    model, _ = mlp(rng)
+    x, y = rng.standard_normal((4, 8)).astype(np.float32), np.ones((4, 3), "float32")
+
+    def trained(sums):
+        trainer = hg.Trainer(model, loss="mse", optimizer="sgd", all_reduce=sums)
+        trainer.step(x, y)
+        return trainer
+
+    alone = hg.Trainer(model, loss="mse", optimizer="sgd")
+    alone.step(x, y)
+    nbytes = {"loss": 4, **{name: alone.parameters()[name].nbytes for name in alone.trained}}
+    for bucket_bytes in (None, 0, 1, 100, max(nbytes.values()), 1 << 30):
+        sums = Sums() if bucket_bytes is None else Sums(bucket_bytes=bucket_bytes)
+        trainer = trained(sums)
+        for name, value in alone.parameters().items():
+            np.testing.assert_array_equal(trainer.parameters()[name], value)
+        assert sorted(name for names, _ in sums.sums for name in names.split(", ")) == sorted(nbytes)
+        for names, size in sums.sums:
+            parts = [nbytes[name] for name in names.split(", ")]
+            assert size == sum(parts)
+            if len(parts) > 1:
+                assert all(part < (1 << 20 if bucket_bytes is None else bucket_bytes) for part in parts)
+        assert len(sums.sums) == (1 if bucket_bytes in (None, 1 << 30) else len(nbytes) if bucket_bytes in (0, 1) else len(sums.sums))
+    with pytest.raises(ValueError, match="bucket_bytes -1"):
+        hg.Trainer(model, loss="mse", all_reduce=Sums(bucket_bytes=-1))

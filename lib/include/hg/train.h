@@ -197,14 +197,18 @@ double learning_rate(const Schedule& schedule, double lr, int64_t t);
 // where it decides when fit() ends, it must be of equal data.
 struct AllReduce {
   int ranks = 1;
-  // Sums `data`, the gradient of the parameter `name` or the loss ("loss"), over all ranks, in
-  // place. It may return before that is done: the memory then stays as it is until wait() returned.
-  // Called in each batch as soon as a value is ready, in the same order on all ranks, by one thread
-  // at a time, which may be another one than the caller's of step(). An error ends the step, which
-  // has then changed nothing, and is what that returns. Throws nothing.
+  // Sums `data` over all ranks, in place: the gradient of the parameter `name`, the loss ("loss"),
+  // or several of them one behind the other ("loss, fc.bias, fc.weight"). It may return before that
+  // is done: the memory then stays as it is until wait() returned. Called in each batch as soon as
+  // a value is ready, in the same order on all ranks, by one thread at a time, which may be another
+  // one than the caller's of step(). An error ends the step, which has then changed nothing, and is
+  // what that returns. Throws nothing.
   std::function<Status(std::string_view name, const Tensor& data)> begin = {};
   // Returns when all sums that were begun are done; empty where begin() waits itself.
   std::function<Status()> wait = {};
+  // What is smaller is summed together, in the order in which it becomes ready: a sum begins when
+  // so many bytes are there, and at the end of the backward pass. 0: each on its own.
+  int64_t bucket_bytes = 1 << 20;
 };
 
 struct TrainOptions {
