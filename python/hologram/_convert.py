@@ -4,6 +4,7 @@
 import copy
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -11,7 +12,7 @@ import zipfile
 
 from . import _core
 from ._errors import CorruptModelError, HologramError, MismatchError, NotFoundError, UnsupportedError
-from ._model import Model, load
+from ._model import Model, _size, load
 from ._tree import flatten
 
 # Relative to the largest element of an output, by dtype: rounding in another order, over whole models.
@@ -44,9 +45,8 @@ class Report:
     def __str__(self):
         lines = [f"{sum(self.ops.values())} ops of {len(self.ops)} kinds"]
         for check in self.checks:
-            sizes = ", ".join(f"{name}={size}" for name, size in check["sizes"].items()) or "example sizes"
             worst = max((each["largest_error"] for each in check["outputs"]), default=0.0)
-            lines.append(f"checked at {sizes}: largest error {worst:.3g}")
+            lines.append(f"checked at {_sizes_text(check['sizes'])}: largest error {worst:.3g}")
         if self.unchecked:
             lines.append(f"not checked: {self.unchecked}")
         lines += [f"warning: {each}" for each in self.warnings]
@@ -169,13 +169,17 @@ def _convert_file(path, inputs, dynamic, output, check, names, options):
         raise NotFoundError(f"{path}: there is no such file")
     words = list(options)
     if inputs is not None:
-        leaves, _ = flatten(inputs)
-        for i, leaf in enumerate(leaves):
+        shapes, dtypes = [], []
+        for leaf in flatten(inputs)[0]:
             dtype, shape, _, _ = _core.describe(_detached(leaf))
-            symbols = _symbols_of(dynamic, i, names[i] if names else None, len(shape))
+            dtypes.append(_short(dtype))
+            shapes.append(tuple(shape))
+        for i, (dtype, shape, symbols) in enumerate(zip(dtypes, shapes, _symbols(dynamic, names or [], shapes))):
             sizes = ",".join(symbols.get(d) or str(n) for d, n in enumerate(shape))
             name = f"{names[i]}:" if names else ""
-            words += ["--input", f"{name}{_short(dtype)}[{sizes}]"]
+            words += ["--input", f"{name}{dtype}[{sizes}]"]
+    elif dynamic not in (None, False):
+        raise ValueError("dynamic needs example_inputs, whose sizes it names")
     if not check:
         words.append("--no-check")
     with tempfile.TemporaryDirectory() as folder:
@@ -198,6 +202,37 @@ def _short(dtype):
     return dtype
 
 
+def _symbols(dynamic, names, shapes):
+    """{dim: symbol} of each input, of what is said in our own language; `names` may be fewer than the inputs."""
+    count = len(shapes)
+    if isinstance(dynamic, dict):
+        for key in dynamic:
+            if key not in names and not (isinstance(key, int) and 0 <= key < count):
+                known = ", ".join(str(name) for name in names if name) or ", ".join(map(str, range(count)))
+                raise ValueError(f"dynamic names '{key}', the inputs are {known}")
+    elif isinstance(dynamic, (list, tuple)) and len(dynamic) > count:
+        raise ValueError(f"dynamic has {len(dynamic)} entries for {count} inputs")
+    seen, out = {}, []
+    for i, shape in enumerate(shapes):
+        name = names[i] if i < len(names) else None
+        out.append({} if shape is None else _symbols_of(dynamic, i, name, len(shape)))
+        for d, symbol in out[i].items():
+            size, where = seen.setdefault(symbol, (shape[d], f"dim {d} of input {name or i}"))
+            if size != shape[d]:
+                raise ValueError(
+                    f"dynamic gives the name '{symbol}' to sizes that differ: {size}, {where}, and {shape[d]}, dim {d} of input "
+                    f"{name or i}"
+                )
+    return out
+
+
+def _entry_of(dynamic, index, name):
+    """What a dict or a list says of one input."""
+    if isinstance(dynamic, dict):
+        return dynamic.get(name) if name in dynamic else dynamic.get(index)
+    return dynamic[index] if index < len(dynamic) else None
+
+
 def _symbols_of(dynamic, index, name, rank):
     """{dim: symbol} of one input."""
     if dynamic is None or dynamic is False:
@@ -206,16 +241,21 @@ def _symbols_of(dynamic, index, name, rank):
         dynamic = "n"
     if isinstance(dynamic, str):
         return {0: dynamic} if rank > 0 else {}
-    if isinstance(dynamic, dict):
-        entry = dynamic.get(name) if name in dynamic else dynamic.get(index)
-    else:
-        entry = dynamic[index] if index < len(dynamic) else None
+    entry = _entry_of(dynamic, index, name)
     if entry is None:
         return {}
     if isinstance(entry, str):
-        return {0: entry}
+        entry = {0: entry}
     pairs = entry.items() if isinstance(entry, dict) else enumerate(entry)
-    return {d % rank if d < 0 else d: getattr(s, "__name__", s) for d, s in pairs if s is not None}
+    symbols = {}
+    for d, symbol in pairs:
+        symbol = getattr(symbol, "__name__", symbol)  # of a torch.export.Dim
+        if symbol is None or isinstance(symbol, int):
+            continue
+        if not -rank <= d < rank:
+            raise ValueError(f"dynamic names dim {d} of input {name or index}, which has {rank}")
+        symbols[d % rank] = symbol
+    return symbols
 
 
 def _convert_script(torch, module, args, dynamic, output, check, options):
@@ -223,20 +263,17 @@ def _convert_script(torch, module, args, dynamic, output, check, options):
     names = [each.name for each in module._c._get_method("forward").schema.arguments][1:]
     leaves = [each for each in flatten(args)[0] if isinstance(each, torch.Tensor)]
     own = names if len(leaves) == len(args) else []
-    symbols = {
-        i: _symbols_of(dynamic, i, own[i] if i < len(own) else None, leaf.dim()) for i, leaf in enumerate(leaves)
-    }
+    symbols = _symbols(dynamic, own[: len(leaves)], [tuple(leaf.shape) for leaf in leaves])
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "model.pt")
         module.save(source)
-        by_place = [{d: s for d, s in symbols[i].items()} for i in range(len(leaves))]
-        model = _convert_file(source, tuple(leaves), by_place, output, check, None, options)
+        model = _convert_file(source, tuple(leaves), symbols, output, check, None, options)
     tree = flatten(module(*copy.deepcopy(args)))[1]
     model._tree = None if tree == "*" or tree == ["tuple", ["*"] * len(model.outputs)] else tree
     if check:
         model.report.checks = []
         model.report.unchecked = ""
-        _check(torch, module, model, args, {}, leaves, symbols if own else {})
+        _check(torch, module, model, args, {}, symbols)
     return model
 
 
@@ -244,11 +281,11 @@ def _convert_script(torch, module, args, dynamic, output, check, options):
 
 
 def _convert_module(torch, module, args, kwargs, dynamic, output, check, options):
-    leaves, _ = flatten((args, kwargs))
-    tensors = [each for each in leaves if isinstance(each, torch.Tensor)]
-    names = _argument_names(module, args, kwargs)
-    shapes, symbols = _dynamic_shapes(torch, module, names, args, kwargs, dynamic)
-    args, kwargs = _exportable(torch, args, kwargs, shapes, symbols)
+    shapes = _dynamic_shapes(torch, module, args, kwargs, dynamic)
+    if not shapes:
+        shapes = None
+    else:
+        args, kwargs = _exportable(torch, module, args, kwargs, shapes)
     given = [each for each in flatten((args, kwargs))[0] if isinstance(each, torch.Tensor)]
     before = [each.clone() for each in given]
     with torch.no_grad():
@@ -265,7 +302,8 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
         target = os.path.join(folder, "model.hgm") if output is None else os.fspath(output)
         torch.export.save(program, source)
         # It is checked here, beside the module itself.
-        details = _run(source, target, ["--no-check", *options])
+        named, symbols, ranges = _named_sizes(torch, module, program, args, kwargs, shapes)
+        details = _run(source, target, ["--no-check", *named, *options])
         model = _loaded(target, output)
     results, tree = flatten(result)
     model._tree = None if tree == "*" or tree == ["tuple", ["*"] * len(results)] else tree
@@ -273,7 +311,7 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
         model._tree = None
     model.report = Report(details)
     if check:
-        _check(torch, module, model, args, kwargs, tensors, symbols)
+        _check(torch, module, model, args, kwargs, symbols, ranges)
     else:
         model.report.unchecked = "check=False"
     return model
@@ -295,34 +333,26 @@ def _argument_names(module, args, kwargs):
     return names[: len(args)] + list(kwargs)
 
 
-def _dynamic_shapes(torch, module, names, args, kwargs, dynamic):
-    """(what torch.export takes, {argument's place: {dim: symbol}})."""
-    values = [*args, *kwargs.values()]
+def _dynamic_shapes(torch, module, args, kwargs, dynamic):
+    """What torch.export takes."""
     if dynamic is None or dynamic is False:
-        return None, {}
+        return None
+    dims = {}
     if not _is_own_language(dynamic):
-        return dynamic, {}
-    dims, entries, symbols = {}, [], {}
-    known = {name for name in names if name}
-    if isinstance(dynamic, dict):
-        for key in dynamic:
-            if key not in known and not (isinstance(key, int) and 0 <= key < len(values)):
-                raise ValueError(f"dynamic names '{key}', the inputs are {', '.join(map(str, names))}")
-    for i, value in enumerate(values):
-        if not isinstance(value, torch.Tensor):
-            inner = flatten(value)[0]
-            if isinstance(dynamic, (str, bool)) and any(isinstance(each, torch.Tensor) for each in inner):
-                entries.append(_map(torch, value, lambda t: {0: _dim(torch, dims, "n" if dynamic is True else dynamic)}))
-            else:
-                entries.append(None if not inner or not isinstance(value, (list, tuple, dict)) else _map(torch, value, lambda t: None))
-            continue
-        found = _symbols_of(dynamic, i, names[i], value.dim())
-        symbols[i] = found
-        for d in found:
-            if not 0 <= d < value.dim():
-                raise ValueError(f"dynamic names dim {d} of input {names[i] or i}, which has {value.dim()}")
-        entries.append({d: _dim(torch, dims, s) for d, s in found.items()} or None)
-    return _as_forward_has_them(module, names, entries, len(args)), symbols
+        given = dynamic.dynamic_shapes(module, args, kwargs) if hasattr(dynamic, "dynamic_shapes") else dynamic
+        return _with_dims(torch, given, dims)
+    values, names = [*args, *kwargs.values()], _argument_names(module, args, kwargs)
+    tensors = [tuple(value.shape) if isinstance(value, torch.Tensor) else None for value in values]
+    symbols, entries = _symbols(dynamic, names, tensors), []
+    for value, found in zip(values, symbols):
+        if isinstance(value, torch.Tensor):
+            entries.append({d: _dim(torch, dims, symbol) for d, symbol in found.items()} or None)
+        elif isinstance(dynamic, (str, bool)):  # of all tensors in lists and dicts, too
+            entries.append(_map(torch, value, lambda t: {0: _dim(torch, dims, "n" if dynamic is True else dynamic)} if t.dim() else None))
+        else:
+            entry = _entry_of(dynamic, len(entries), names[len(entries)])
+            entries.append(_map(torch, value, lambda t: None) if entry is None else _with_dims(torch, entry, dims))
+    return _as_forward_has_them(module, names, entries, len(args))
 
 
 def _as_forward_has_them(module, names, entries, places):
@@ -346,92 +376,231 @@ def _as_forward_has_them(module, names, entries, places):
     return found
 
 
+def _marks(torch, module, args, kwargs, shapes):
+    """{dim: torch.export.Dim, or its like} of each tensor among the arguments, in order."""
+    by_name = shapes if isinstance(shapes, dict) else dict(zip((p.name for p in _parameters(module)), shapes))
+    in_order, keys = [], {}
+    for p in _parameters(module):
+        entry = by_name.get(p.name)
+        if p.kind == p.VAR_POSITIONAL:
+            in_order += list(entry or ())
+        elif p.kind == p.VAR_KEYWORD:
+            keys.update(entry or {})
+        elif p.name not in kwargs and p.kind != p.KEYWORD_ONLY:
+            in_order.append(entry)
+    out = []
+
+    def walk(value, entry):
+        if isinstance(value, torch.Tensor):
+            pairs = entry.items() if isinstance(entry, dict) else enumerate(entry or ())
+            out.append({d % value.dim(): mark for d, mark in pairs if mark is not None and not isinstance(mark, int)})
+        elif isinstance(value, dict):
+            for key, each in value.items():
+                walk(each, entry.get(key) if isinstance(entry, dict) else None)
+        elif isinstance(value, (list, tuple)):
+            for i, each in enumerate(value):
+                walk(each, entry[i] if isinstance(entry, (list, tuple)) and i < len(entry) else None)
+        else:  # of a class that torch knows
+            for each in torch.utils._pytree.tree_leaves(value):
+                if isinstance(each, torch.Tensor):
+                    out.append({})
+
+    for i, value in enumerate(args):
+        walk(value, in_order[i] if i < len(in_order) else None)
+    for key, value in kwargs.items():
+        walk(value, by_name.get(key, keys.get(key)))
+    return out
+
+
 def _dim(torch, dims, name):
     if name not in dims:
+        if not name.isidentifier():
+            raise ValueError(f"dynamic names a size '{name}'; a name is a word, such as n")
         dims[name] = torch.export.Dim(name)
     return dims[name]
+
+
+def _with_dims(torch, shapes, dims):
+    """What torch.export takes, with words for some of its sizes."""
+    if isinstance(shapes, str):
+        return _dim(torch, dims, shapes)
+    if isinstance(shapes, dict):
+        return {key: _with_dims(torch, each, dims) for key, each in shapes.items()}
+    if isinstance(shapes, (list, tuple)):
+        return type(shapes)([_with_dims(torch, each, dims) for each in shapes])
+    return shapes
 
 
 def _map(torch, value, f):
     if isinstance(value, dict):
         return {k: _map(torch, v, f) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_map(torch, v, f) for v in value)
+        made = [_map(torch, v, f) for v in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
     return f(value) if isinstance(value, torch.Tensor) else None
 
 
 def _is_own_language(dynamic):
-    if isinstance(dynamic, (str, bool)):
-        return True
-    entries = dynamic.values() if isinstance(dynamic, dict) else dynamic
-    for entry in entries:
-        inner = entry.values() if isinstance(entry, dict) else entry if isinstance(entry, (list, tuple)) else [entry]
-        if any(each is not None and not isinstance(each, str) for each in inner):
-            return False
-    return True
+    """Whether it names sizes with words alone."""
+    if isinstance(dynamic, dict):
+        return all(_is_own_language(each) for each in dynamic.values())
+    if isinstance(dynamic, (list, tuple)):
+        return all(_is_own_language(each) for each in dynamic)
+    return dynamic is None or isinstance(dynamic, (str, bool))
 
 
-def _exportable(torch, args, kwargs, shapes, symbols):
+def _exportable(torch, module, args, kwargs, shapes):
     """Arguments whose open sizes are 2 at least: torch.export takes 1 and 0 for constants."""
-    values = [*args, *kwargs.values()]
-    for i, found in symbols.items():
-        for d in found:
-            if values[i].shape[d] == 0:
-                raise ValueError(f"an open size of the example is 0; give one that is 2 or more (input {i}, dim {d})")
-            if values[i].shape[d] == 1:
-                values[i] = torch.cat([values[i], values[i]], d)
-    return tuple(values[: len(args)]), dict(zip(kwargs, values[len(args) :]))
+    leaves, tree = torch.utils._pytree.tree_flatten((args, kwargs))
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    seen = {}
+    for place, marks in zip(places, _marks(torch, module, args, kwargs, shapes)):
+        for d, mark in marks.items():
+            size, name = leaves[place].shape[d], getattr(mark, "__name__", None)
+            if name is None:
+                continue
+            if size == 0:
+                raise ValueError(f"the open size {name} of the example is 0; give one that is 2 or more")
+            if seen.setdefault(name, size) != size:
+                raise ValueError(f"dynamic gives the name '{name}' to sizes that differ: {seen[name]} and {size}")
+    for place, marks in zip(places, _marks(torch, module, args, kwargs, shapes)):
+        for d, mark in marks.items():
+            if leaves[place].shape[d] == 1 and getattr(mark, "__name__", "").isidentifier():
+                leaves[place] = torch.cat([leaves[place], leaves[place]], d)
+    return torch.utils._pytree.tree_unflatten(leaves, tree)
 
 
-def _resized(torch, values, symbols, change):
+def _named_sizes(torch, module, program, args, kwargs, shapes):
+    """Options for hg-convert with the names that the user gave to open sizes; for each tensor {dim: expression of
+    names}; and {name: (least, most)}. torch has names of its own, such as s40."""
+    tensors = [each for each in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    inputs = [nodes[name] for name in program.graph_signature.user_inputs if isinstance(name, str) and name in nodes]
+    inputs = [node for node in inputs if isinstance(node.meta.get("val"), torch.Tensor)]
+    if not shapes or len(inputs) != len(tensors):
+        return [], [{} for _ in tensors], {}
+    sizes = [
+        {d: size.node.expr for d, size in enumerate(node.meta["val"].shape) if isinstance(size, torch.SymInt)} for node in inputs
+    ]
+    names = {}
+    for found, marks in zip(sizes, _marks(torch, module, args, kwargs, shapes)):
+        for d, mark in marks.items():
+            name = getattr(mark, "__name__", "")
+            if d in found and found[d].is_Symbol and name.isidentifier():
+                names.setdefault(found[d], name)
+    free = {symbol for found in sizes for expression in found.values() for symbol in expression.free_symbols}
+    for symbol in sorted(free - set(names), key=str):  # torch's own, which are not those of others
+        name = str(symbol)
+        while name in names.values():
+            name += "_"
+        names[symbol] = name
+    made = {symbol: type(symbol)(name) for symbol, name in names.items()}
+    texts = [{d: str(expression.xreplace(made)) for d, expression in found.items()} for found in sizes]
+    ranges = {}
+    for symbol, name in names.items():
+        if symbol in program.range_constraints:
+            ranges[name] = tuple(_bound(each) for each in (program.range_constraints[symbol].lower, program.range_constraints[symbol].upper))
+    words = []
+    for node, found in zip(inputs, texts):
+        dtype, shape = node.meta["val"].dtype, node.meta["val"].shape
+        dims = ",".join(found.get(d) or str(int(size)) for d, size in enumerate(shape))
+        words += ["--input", f"{node.name}:{_short(str(dtype).removeprefix('torch.'))}[{dims}]"]
+    plain = all(re.fullmatch(r"[\w +*()-]+", text) and "**" not in text for found in texts for text in found.values())
+    renamed = any(str(symbol) != name for symbol, name in names.items())
+    return words if plain and renamed else [], texts, ranges
+
+
+def _bound(value):
+    """None without an end: torch has infinities of its own."""
+    return int(value) if getattr(value, "is_Integer", False) else None
+
+
+def _other_sizes(sizes, ranges):
+    """Sizes to check with beside the example's: larger ones first, within torch's ranges."""
+    for change in (lambda n: n + 3, lambda n: 2 * n, lambda n: 3 * n, lambda n: n + 1, lambda n: n - 1):
+        found = {}
+        for name, size in sizes.items():
+            least, most = ranges.get(name, (None, None))
+            found[name] = max(change(size), least or 2)
+            if most is not None and found[name] > most:
+                found[name] = size - 1 if size - 1 >= (least or 2) else size
+        if found != sizes:
+            yield found
+
+
+def _resized(torch, leaves, symbols, sizes):
     """The arguments with other open sizes: elements repeat, so that indices stay valid."""
-    out = list(values)
-    sizes = {}
-    for i, found in symbols.items():
-        for d, name in found.items():
-            size = sizes.setdefault(name, change(out[i].shape[d]))
-            index = torch.arange(size) % out[i].shape[d]
+    out, found = list(leaves), iter(symbols)
+    for i, leaf in enumerate(out):
+        if not isinstance(leaf, torch.Tensor):
+            continue
+        for d, text in next(found).items():
+            index = torch.arange(_size(text, sizes)) % leaf.shape[d]
             out[i] = out[i].index_select(d, index)
-    return out, sizes
+    return out
 
 
-def _check(torch, module, model, args, kwargs, tensors, symbols):
-    """Runs the module and the model with the example, and with each open size 3 larger."""
-    report = model.report
-    twin = copy.deepcopy(module)
-    values = [*args, *kwargs.values()]
-    cases = [lambda size: size]
-    if any(symbols.values()):
-        cases.append(lambda size: size + 3)
-    for k, change in enumerate(cases):
-        given, sizes = _resized(torch, values, symbols, change)
-        call = (tuple(given[: len(args)]), dict(zip(kwargs, given[len(args) :])))
-        state = torch.random.get_rng_state()
-        with torch.no_grad():
-            try:
-                first = flatten(copy.deepcopy(twin)(*call[0], **call[1]))[0]
-                again = flatten(copy.deepcopy(twin)(*call[0], **call[1]))[0]
-            except Exception:
-                if k == 0:
-                    raise
-                continue  # the module does not take such sizes
-        torch.random.set_rng_state(state)
-        if any(not _same(torch, a, b) for a, b in zip(first, again)):
-            report.unchecked = "the module draws random numbers"
+def _sizes_of(torch, leaves, symbols):
+    """The open sizes of the example by name; of those that no input has alone, none."""
+    sizes = {}
+    for leaf, found in zip((each for each in leaves if isinstance(each, torch.Tensor)), symbols):
+        sizes.update({text: int(leaf.shape[d]) for d, text in found.items() if text.isidentifier()})
+    return sizes
+
+
+def _check(torch, module, model, args, kwargs, symbols, ranges=None):
+    """Runs the module and the model with the example, and with other open sizes."""
+    leaves, tree = torch.utils._pytree.tree_flatten((args, kwargs))
+    sizes = _sizes_of(torch, leaves, symbols)
+    if not _check_at(torch, module, model, torch.utils._pytree.tree_unflatten(leaves, tree), sizes):
+        return
+    for other in _other_sizes(sizes, ranges or {}):
+        given = torch.utils._pytree.tree_unflatten(_resized(torch, leaves, symbols, other), tree)
+        try:
+            _outputs_of(torch, module, given)
+        except Exception:
+            continue  # the module does not take such sizes
+        try:
+            _check_at(torch, module, model, given, other)
             return
-        inputs = [each for each in flatten(given)[0] if isinstance(each, torch.Tensor)]
-        with torch.no_grad():
-            ours = model.session(threads=0)(*inputs)
-        ours = [_core.share(each, "torch") for each in flatten(ours)[0]]  # numpy's where there is no input
-        outputs = [_compare(torch, name.name, a, b) for name, a, b in zip(model.outputs, first, ours)]
-        report.checks.append({"sizes": sizes, "outputs": outputs})
-        for each in outputs:
-            if not each["largest_error"] <= each["allowed"]:
-                raise MismatchError(
-                    f"output '{each['name']}' differs from the module's by {each['largest_error']:.3g}, "
-                    f"allowed are {each['allowed']:.3g}, at {sizes or 'the example'}",
-                    report,
-                )
+        except MismatchError:
+            raise
+        except (HologramError, ValueError) as error:
+            model.report.warnings.append(f"the model does not take {_sizes_text(other)}: {error}")
+
+
+def _outputs_of(torch, module, call):
+    with torch.no_grad():
+        return flatten(copy.deepcopy(module)(*call[0], **call[1]))[0]
+
+
+def _sizes_text(sizes):
+    return ", ".join(f"{name}={size}" for name, size in sizes.items()) or "example sizes"
+
+
+def _check_at(torch, module, model, call, sizes):
+    """Compares them at these sizes; False where that cannot be done."""
+    report = model.report
+    state = torch.random.get_rng_state()
+    first, again = _outputs_of(torch, module, call), _outputs_of(torch, module, call)
+    torch.random.set_rng_state(state)
+    if any(not _same(torch, a, b) for a, b in zip(first, again)):
+        report.unchecked = "the module draws random numbers"
+        return False
+    inputs = [each for each in torch.utils._pytree.tree_leaves(call) if isinstance(each, torch.Tensor)]
+    with torch.no_grad():
+        ours = model.session(threads=0)(*inputs)
+    ours = [_core.share(each, "torch") for each in flatten(ours)[0]]  # numpy's where there is no input
+    outputs = [_compare(torch, name.name, a, b) for name, a, b in zip(model.outputs, first, ours)]
+    report.checks.append({"sizes": sizes, "outputs": outputs})
+    for each in outputs:
+        if not each["largest_error"] <= each["allowed"]:
+            raise MismatchError(
+                f"output '{each['name']}' differs from the module's by {each['largest_error']:.3g}, "
+                f"allowed are {each['allowed']:.3g}, at {_sizes_text(sizes)}",
+                report,
+            )
+    return True
 
 
 def _same(torch, a, b):
