@@ -15,8 +15,18 @@
 import importlib
 
 from . import named, ops
-from ._core import Graph, Memory, ProfileRow, Value, Var, VulkanTensor, evaluate
-from ._core import hvp, jacobian, vjp
+from ._core import (
+    Graph,
+    Memory,
+    ProfileRow,
+    Value,
+    Var,
+    VulkanTensor,
+    evaluate,
+    hvp,
+    jacobian,
+    vjp,
+)
 from ._core import version as __version__
 from ._devices import DeviceInfo, devices
 from ._errors import (
@@ -30,10 +40,16 @@ from ._errors import (
 from ._executor import Executor, create_executor_for_tensor, from_vulkan, to_vulkan
 from ._kernel import Kernel, kernel
 from ._model import Library, Model, Profile, Session, TensorSpec, load, save_library
-from ._own_ops import TensorType, register_op
 from ._optimizers import SGD, Adam, AdamW, RMSprop, Schedule
-from ._tensors import from_numpy, from_torch, match_device, to_numpy, to_torch
-from ._tensors import validate_tensor_compatible
+from ._own_ops import TensorType, register_op
+from ._tensors import (
+    from_numpy,
+    from_torch,
+    match_device,
+    to_numpy,
+    to_torch,
+    validate_tensor_compatible,
+)
 from ._train import Trainer
 from .named import compile
 

@@ -37,6 +37,7 @@ class Executor:
 
     @property
     def gpu_name(self):
+        """What the driver calls the device; empty on the CPU."""
         return self._open().gpu_name_()
 
     def counters(self):
@@ -65,6 +66,7 @@ class Executor:
 
     @property
     def is_freed(self):
+        """Whether ``free()`` was called, or the ``with`` has ended."""
         return self._base is None
 
     def __enter__(self):

@@ -31,8 +31,9 @@ class Trainer:
     ``hg.Schedule``), ``metrics`` ("accuracy", "mean_error"), ``rules`` (dicts with ``pattern`` and ``lr``,
     ``weight_decay`` or ``frozen``), ``penalties``, ``clip_norm``, ``clip_value``, ``accumulate``, ``mode``
     ("training", "as-traced"), ``compute`` ("float32", "bfloat16", "float16"), ``resume``, ``all_reduce`` (a
-    ``hg.distributed.AllReduce``: several processes train as one), and the options of a session. With ``optimizer=None`` another one drives it: ``backward()`` adds to ``gradients()``, and
-    ``torch_parameters()`` are what any torch.optim optimizer takes. The model is not changed: ``model()`` and ``save()`` give the trained one.
+    ``hg.distributed.AllReduce``: several processes train as one), and the options of a session. With
+    ``optimizer=None`` another one drives it: ``backward()`` adds to ``gradients()``, and ``torch_parameters()`` are
+    what any torch.optim optimizer takes. The model is not changed: ``model()`` and ``save()`` give the trained one.
     """
 
     _OWN = ("penalties", "rules", "clip_norm", "clip_value", "accumulate", "mode", "compute", "resume", "all_reduce")

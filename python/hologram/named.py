@@ -86,40 +86,49 @@ def Conv2d(*channels_and_kernel, stride=1, padding=0, dilation=1, groups=1, bias
 
 
 def BatchNorm2d(features=None, eps=1e-5, momentum=0.1, affine=True):
+    """Of [n, features, h, w]; without ``features`` they are those of what comes in. Its statistics are the program's states."""
     if features is None and (eps, momentum, affine) != (1e-5, 0.1, True):
         raise ValueError("BatchNorm2d with settings needs the number of features")
     return _core.block_batch_norm2d(features, eps, momentum, affine)
 
 
 def LayerNorm(normalized_shape, eps=1e-5, elementwise_affine=True, bias=True):
+    """Over the last dims, which have these sizes."""
     return _core.block_layer_norm(normalized_shape, eps, elementwise_affine, bias)
 
 
 def Embedding(embeddings, dim, padding_idx=None):
+    """Rows of a table by whole numbers; that of ``padding_idx`` has no gradient."""
     return _core.block_embedding(embeddings, dim, padding_idx)
 
 
 def Dropout(p=0.5):
+    """Zeros with probability ``p``, the rest divided by ``1 - p``: in programs with ``training=True``."""
     return _core.block_dropout(p)
 
 
 def ReLU():
+    """max(x, 0)"""
     return _core.block_relu()
 
 
 def Sigmoid():
+    """1 / (1 + exp(-x))"""
     return _core.block_sigmoid()
 
 
 def Tanh():
+    """tanh(x)"""
     return _core.block_tanh()
 
 
 def GELU(approximate="none"):
+    """x times the normal distribution up to x; ``approximate`` may be "tanh"."""
     return _core.block_gelu(approximate)
 
 
 def Softmax(dim):
+    """exp(x) divided by its sum along a dim."""
     return _core.block_softmax(dim)
 
 

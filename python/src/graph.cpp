@@ -145,14 +145,16 @@ void bind_graph_class(nb::module_& m) {
             Graph& g = *nb::inst_ptr<Graph>(self);
             return checked(self, g.buffer(name, data_of(array)));
           },
-          nb::arg("name"), nb::arg("value"))
+          nb::arg("name"), nb::arg("value"),
+          "A tensor of the model that is not trained, such as a running statistic; assign() moves "
+          "it.")
       .def(
           "constant",
           [](nb::handle self, nb::handle array) {
             Graph& g = *nb::inst_ptr<Graph>(self);
             return checked(self, g.constant(data_of(array)));
           },
-          nb::arg("value"))
+          nb::arg("value"), "Numbers that never change, which are copied.")
       .def(
           "assign",
           [](Graph& g, const PythonValue& state, const PythonValue& to) {
@@ -167,7 +169,7 @@ void bind_graph_class(nb::module_& m) {
             g.output(name, of.value);
             check(g.take_status());
           },
-          nb::arg("name"), nb::arg("value"))
+          nb::arg("name"), nb::arg("value"), "Makes a value a result of the model, under a name.")
       .def("model_", [](const Graph& g) { return take(Model::from_graph(g)); })
       .def("__str__", &Graph::text)
       .def("__repr__", &Graph::text)

@@ -183,7 +183,9 @@ void bind_values(VarClass& cls) {
   cls.def(
       "value", [](const PythonVar& v) { return value_of(v, {}); },
       "The value, as what the leaves are.");
-  cls.def("item", [](const PythonVar& v) { return value_of(v, Kind::numpy).attr("item")(); });
+  cls.def(
+      "item", [](const PythonVar& v) { return value_of(v, Kind::numpy).attr("item")(); },
+      "The one element, as a number of Python's.");
   cls.def(
       "evaluated",
       [](const PythonVar& v) {
@@ -244,19 +246,31 @@ void bind_derivatives(nb::module_& m, VarClass& cls) {
         return nb::cast(std::move(out));
       },
       nb::arg("x"), "d (sum of this) / d x, as an expression, for one Var or a list of them.");
-  m.def("vjp", [](nb::handle ys, nb::handle xs, nb::handle seeds) {
-    const std::vector<Var> y = vars_of(ys), x = vars_of(xs), s = vars_of(seeds);
-    return list_of(vjp(y, x, s), Kind::numpy);
-  });
-  m.def("jacobian", [](const PythonVar& y, const PythonVar& x) {
-    PythonVar out{jacobian(y.var, x.var), y.kind};
-    check(out.var.type().status());
-    return out;
-  });
-  m.def("hvp", [](const PythonVar& y, nb::handle xs, nb::handle directions) {
-    const std::vector<Var> x = vars_of(xs), d = vars_of(directions);
-    return list_of(hvp(y.var, x, d), y.kind);
-  });
+  m.def(
+      "vjp",
+      [](nb::handle ys, nb::handle xs, nb::handle seeds) {
+        const std::vector<Var> y = vars_of(ys), x = vars_of(xs), s = vars_of(seeds);
+        return list_of(vjp(y, x, s), Kind::numpy);
+      },
+      nb::arg("ys"), nb::arg("xs"), nb::arg("seeds"),
+      "The sum of seeds[k] * d ys[k] / d xs[i] over k, for each i: lists of Vars. A seed has the "
+      "shape and dtype of its y.");
+  m.def(
+      "jacobian",
+      [](const PythonVar& y, const PythonVar& x) {
+        PythonVar out{jacobian(y.var, x.var), y.kind};
+        check(out.var.type().status());
+        return out;
+      },
+      nb::arg("y"), nb::arg("x"), "d y[i] / d x[j], in the shape of y followed by that of x.");
+  m.def(
+      "hvp",
+      [](const PythonVar& y, nb::handle xs, nb::handle directions) {
+        const std::vector<Var> x = vars_of(xs), d = vars_of(directions);
+        return list_of(hvp(y.var, x, d), y.kind);
+      },
+      nb::arg("y"), nb::arg("xs"), nb::arg("directions"),
+      "The sum of d2 y / (d xs[i] d xs[j]) * directions[j] over j, for each i; y is one number.");
 }
 
 }  // namespace

@@ -320,12 +320,15 @@ void bind_named(nb::module_& m) {
                             "Programs of models that were compiled before, for those that come "
                             "again with equal options.")
       .def(nb::init<>())
-      .def("counters", [](const nn::PlanCache& cache) {
-        nb::dict out;
-        out["hits"] = cache.counters().hits;
-        out["misses"] = cache.counters().misses;
-        return out;
-      });
+      .def(
+          "counters",
+          [](const nn::PlanCache& cache) {
+            nb::dict out;
+            out["hits"] = cache.counters().hits;
+            out["misses"] = cache.counters().misses;
+            return out;
+          },
+          "How many programs were found (hits), and had to be compiled (misses).");
   m.def("compile_named", compile_named, nb::rv_policy::take_ownership);
   nb::class_<LockedProgram>(m, "Program", "A compiled model of named blocks; hg.compile makes one.")
       .def(
@@ -352,7 +355,8 @@ void bind_named(nb::module_& m) {
           "(name, dtype, shape, whether it is trainable) of each")
       .def_prop_ro("states", &LockedProgram::states,
                    "Running statistics by name, as arrays that are the program's own.")
-      .def("set_state", &LockedProgram::set_state, nb::arg("name"), nb::arg("value"))
+      .def("set_state", &LockedProgram::set_state, nb::arg("name"), nb::arg("value"),
+           "Gives a running statistic other numbers, which are copied.")
       .def(
           "plan",
           [](LockedProgram& p, bool gradients, const nb::kwargs& dims) {
@@ -362,14 +366,19 @@ void bind_named(nb::module_& m) {
       .def("add_hook", &LockedProgram::add_hook, nb::arg("path"), nb::arg("function"),
            "Calls the function with a dict (name, dtype, shape, min, max, value) after each call "
            "that computes this value. Returns the hook's number.")
-      .def("remove_hook", &LockedProgram::remove_hook, nb::arg("hook"))
+      .def("remove_hook", &LockedProgram::remove_hook, nb::arg("hook"),
+           "Takes away the hook of this number.")
       .def("steps", &LockedProgram::steps, nb::arg("parameters"), nb::arg("data"),
            "A call by single steps: a dict of each with node, op, kernel, ms and outputs.")
       .def(
           "profile", [](const LockedProgram& p) { return p.program().profile(); },
           "Rows of the last call, the longest first; needs profile=True.")
-      .def("summary", [](const LockedProgram& p) { return p.program().summary(); })
-      .def("report", [](const LockedProgram& p) { return p.program().session().report(); })
+      .def(
+          "summary", [](const LockedProgram& p) { return p.program().summary(); },
+          "A table of all blocks with what they give, its shape and their parameters.")
+      .def(
+          "report", [](const LockedProgram& p) { return p.program().session().report(); },
+          "Devices, kernels and passes, as text.")
       .def("tuning", &LockedProgram::tuning, "What autotune=True measured, for the option tuning=.")
       .def("memory", &LockedProgram::memory, "What arenas hold, and held at most.")
       .def("release_memory", &LockedProgram::release_memory,

@@ -110,6 +110,7 @@ class Wrapped(torch.nn.Module):
 
     @torch.compiler.disable
     def forward(self, *args, **kwargs):
+        """The model's outputs for inputs in order or by name, as ``Model`` takes and gives them, in autograd."""
         model = self._model
         leaves, _ = flatten(args)
         names = [spec.name for spec in model.inputs]
@@ -133,6 +134,7 @@ class Wrapped(torch.nn.Module):
         return (_rebuild, (self._model, self._mode, self._options, self.state_dict(), self.training))
 
     def extra_repr(self):
+        """The inputs and outputs, for printing."""
         return repr(self._model)
 
 
