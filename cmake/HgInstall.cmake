@@ -23,11 +23,14 @@ install(EXPORT hologram NAMESPACE hologram:: FILE hologram-targets.cmake
   DESTINATION ${folder} COMPONENT hologram)
 
 # A static library's own libraries are linked by the program that uses it.
-set(HG_FIND_OPENMP "")
+set(HG_FIND_THREADS "")
 set(HG_PC_LIBS "-lstdc++ -lm -ldl")
 if(HG_OPENMP)
-  set(HG_FIND_OPENMP "find_dependency(OpenMP COMPONENTS CXX)\n")
+  set(HG_FIND_THREADS "find_dependency(OpenMP COMPONENTS CXX)\n")
   string(APPEND HG_PC_LIBS " ${OpenMP_CXX_FLAGS}")
+elseif(HG_THREADS)
+  set(HG_FIND_THREADS "find_dependency(Threads)\n")
+  string(APPEND HG_PC_LIBS " -pthread")
 endif()
 set(HG_ALL_COMPONENTS ${HG_COMPONENTS})
 if(TARGET hologram_io)
@@ -38,7 +41,7 @@ if(TARGET hologram_c)
 endif()
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/hologram-config.cmake @ONLY CONTENT
 "include(CMakeFindDependencyMacro)
-@HG_FIND_OPENMP@include(\${CMAKE_CURRENT_LIST_DIR}/hologram-targets.cmake)
+@HG_FIND_THREADS@include(\${CMAKE_CURRENT_LIST_DIR}/hologram-targets.cmake)
 # find_package(hologram CONFIG REQUIRED COMPONENTS runtime train vulkan): what this build has.
 foreach(component IN ITEMS @HG_ALL_COMPONENTS@)
   set(hologram_\${component}_FOUND TRUE)

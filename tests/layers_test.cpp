@@ -16,24 +16,27 @@ namespace fs = std::filesystem;
 
 // By folder, the folders that its files may include besides itself and the public headers.
 const std::map<std::string, std::set<std::string>> kBelow = {
+    {"lib/platform", {"lib/platform/missing"}},
+    {"lib/platform/missing", {}},
     {"lib/table", {}},
-    {"lib/graph", {"lib/table"}},
-    {"lib/expression", {"lib/graph"}},
+    {"lib/graph", {"lib/platform", "lib/table"}},
+    {"lib/expression", {"lib/graph", "lib/platform"}},
     {"lib/ops", {"lib/graph", "lib/expression", "lib/table"}},
-    {"lib/compile", {"lib/graph", "lib/table"}},
+    {"lib/compile", {"lib/graph", "lib/platform", "lib/table"}},
     {"lib/parallel", {}},
     {"lib/lazy", {"lib/graph"}},
-    {"lib/model", {"lib/graph"}},
+    {"lib/model", {"lib/graph", "lib/platform"}},
     {"lib/device", {"lib/graph"}},
     {"lib/plan", {"lib/graph", "lib/device"}},
-    {"lib/run", {"lib/graph", "lib/parallel", "lib/compile", "lib/device", "lib/plan"}},
+    {"lib/run",
+     {"lib/graph", "lib/platform", "lib/parallel", "lib/compile", "lib/device", "lib/plan"}},
     {"lib/c", {"lib/graph"}},
-    {"lib/array", {"lib/graph", "lib/device"}},
+    {"lib/array", {"lib/graph", "lib/platform", "lib/device"}},
     {"lib/eager", {"lib/graph", "lib/array", "lib/device", "lib/plan", "lib/run"}},
     {"lib/io", {"lib/graph"}},
     {"lib/nn", {"lib/graph", "lib/train"}},
     {"lib/train", {"lib/graph", "lib/table"}},
-    {"lib/vulkan", {"lib/graph", "lib/device"}},
+    {"lib/vulkan", {"lib/graph", "lib/platform", "lib/device"}},
     {"lib/vulkan/kernels",
      {"lib/graph", "lib/device", "lib/vulkan", "kernels/attention", "kernels/conv",
       "kernels/gemm"}},
@@ -41,8 +44,8 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"kernels/simd", {}},
     {"kernels/reference", {"kernels/pointwise"}},
 };
-// Rooms of kernels/ besides these may include kernels/, kernels/simd, lib/parallel, lib/table and
-// rooms that stand before them.
+// Rooms of kernels/ besides these may include kernels/, kernels/simd, lib/platform, lib/parallel,
+// lib/table and rooms that stand before them.
 const std::vector<std::string> kRooms = {"pointwise", "reduce", "program",   "gemm",  "norm",
                                          "conv",      "pool",   "attention", "index", "fill",
                                          "recurrent", "image",  "linalg",    "train"};
@@ -50,7 +53,8 @@ const std::vector<std::string> kRooms = {"pointwise", "reduce", "program",   "ge
 // What a room may include.
 std::set<std::string> below(const std::string& folder) {
   if (const auto found = kBelow.find(folder); found != kBelow.end()) return found->second;
-  std::set<std::string> allowed = {"kernels", "kernels/simd", "lib/parallel", "lib/table"};
+  std::set<std::string> allowed = {"kernels", "kernels/simd", "lib/platform", "lib/parallel",
+                                   "lib/table"};
   for (const std::string& room : kRooms) {
     if (folder == "kernels/" + room) return allowed;
     allowed.insert("kernels/" + room);
@@ -63,7 +67,7 @@ struct Include {
   std::string file, folder, what;
 };
 
-std::vector<Include> includes() {
+std::vector<Include> includes(char open = '"', char close = '"') {
   const fs::path root = HG_SOURCE_DIR;
   std::vector<Include> all;
   for (const char* top : {"lib", "kernels"})
@@ -73,9 +77,9 @@ std::vector<Include> includes() {
       const std::string file = fs::relative(entry.path(), root).generic_string();
       std::ifstream in(entry.path());
       for (std::string line; std::getline(in, line);)
-        if (line.starts_with("#include \""))
+        if (line.starts_with(std::string("#include ") + open))
           all.push_back({file, fs::path(file).parent_path().generic_string(),
-                         line.substr(10, line.find('"', 10) - 10)});
+                         line.substr(10, line.find(close, 10) - 10)});
     }
   return all;
 }
@@ -93,6 +97,26 @@ TEST(Layers, FoldersIncludeDownwardsOnly) {
       upward += include.file + " includes " + include.what + "\n";
   }
   EXPECT_EQ(upward, "");
+}
+
+// C and C++ have these; all else is of a system or of a library.
+bool is_standard(const std::string& header) {
+  static const std::set<std::string> kOfC = {"stdbool.h", "stddef.h", "stdint.h"};
+  return header.find('.') == std::string::npos || kOfC.contains(header);
+}
+
+TEST(Layers, SystemsAreBehindOneRoom) {
+  // Libraries, and what compilers bring along.
+  const std::set<std::string> kAllowed = {
+      "arm_acle.h",      "cpuid.h", "nlohmann/json.hpp", "omp.h", "spirv/unified1/spirv.hpp11",
+      "vulkan/vulkan.h", "zip.h"};
+  std::string others;
+  for (const Include& include : includes('<', '>')) {
+    if (include.folder == "lib/platform" && !include.file.ends_with(".h")) continue;
+    if (is_standard(include.what) || kAllowed.contains(include.what)) continue;
+    others += include.file + " includes <" + include.what + ">\n";
+  }
+  EXPECT_EQ(others, "");
 }
 
 TEST(Layers, FilesOfOpsDoNotIncludeEachOther) {

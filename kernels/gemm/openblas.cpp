@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gemm/openblas.h"
 
-#include <dlfcn.h>
+#include "lib/platform/shared_library.h"
 
 namespace hg::kernels {
 namespace {
@@ -18,16 +18,12 @@ bool obeys(const OpenBlas& blas) {
 
 // All functions, or none.
 OpenBlas load() {
-  int mode = RTLD_NOW | RTLD_LOCAL;
-#if defined(RTLD_DEEPBIND) && !defined(__SANITIZE_ADDRESS__)
   // Its calls of itself must not reach another BLAS, such as the one in libtorch.
-  if (dlsym(RTLD_DEFAULT, "dgemm_") != nullptr) mode |= RTLD_DEEPBIND;
-#endif
-  void* const file = dlopen(HG_OPENBLAS_FILE, mode);
+  void* const file = open_shared_library_beside(HG_OPENBLAS_FILE, "dgemm_");
   if (file == nullptr) return {};
   OpenBlas blas;
-#define HG_OPENBLAS_LOAD(name)                                         \
-  blas.name = reinterpret_cast<decltype(&::name)>(dlsym(file, #name)); \
+#define HG_OPENBLAS_LOAD(name)                                                 \
+  blas.name = reinterpret_cast<decltype(&::name)>(find_function(file, #name)); \
   if (blas.name == nullptr) return {};
   HG_OPENBLAS_FUNCTIONS(HG_OPENBLAS_LOAD)
 #undef HG_OPENBLAS_LOAD

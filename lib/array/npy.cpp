@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "lib/graph/border.h"
+#include "lib/platform/file.h"
 
 namespace hg {
 namespace {
@@ -41,11 +42,7 @@ class Source {
   // Bytes from here to the end; -1 where the file cannot tell, as a pipe.
   int64_t left() const {
     if (file_ == nullptr) return static_cast<int64_t>(bytes_.size());
-    const long here = std::ftell(file_);
-    if (here < 0 || std::fseek(file_, 0, SEEK_END) != 0) return -1;
-    const long end = std::ftell(file_);
-    if (std::fseek(file_, here, SEEK_SET) != 0) return -1;
-    return end - here;
+    return bytes_left(file_);
   }
 
  private:
@@ -283,7 +280,7 @@ Result<Array> read(const std::string& path, Source source) {
 
 Result<Array> read_npy(const std::string& path) {
   return or_no_memory([&]() -> Result<Array> {
-    File file(std::fopen(path.c_str(), "rb"));
+    File file(open_stream(path, "rb"));
     if (!file) return not_found(path, ": cannot be opened: ", std::strerror(errno));
     return read(path, Source(file.get()));
   });
@@ -314,7 +311,7 @@ Status write_npy(const std::string& path, const ConstTensor& tensor) {
       HG_TRY_ASSIGN(owned, TensorData::copy_of(tensor));
       source = owned.tensor;
     }
-    File file(std::fopen(path.c_str(), "wb"));
+    File file(open_stream(path, "wb"));
     if (!file) return not_found(path, ": cannot be written: ", std::strerror(errno));
     const std::vector<std::byte> header = npy_header(source.dtype, source.shape);
     const auto bytes = static_cast<size_t>(source.bytes());

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "lib/graph/border.h"
+#include "lib/platform/memory.h"
 
 namespace hg {
 namespace {
@@ -164,8 +165,7 @@ Result<TensorData> TensorData::allocate(DType dtype, const Sizes& shape) {
     for (int64_t size : shape)
       if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes))
         return invalid_argument("a tensor of ", shape, " does not fit into memory");
-    // Fresh pages of the system are zero already; they take memory when they are first written.
-    void* const whole = std::calloc(1, static_cast<size_t>(bytes) + 128);
+    void* const whole = allocate_zeros(static_cast<uint64_t>(bytes) + 128);
     if (whole == nullptr) return out_of_memory("no memory for a tensor of ", bytes, " bytes");
     void* const memory =
         reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(whole) + 63) / 64 * 64);

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/parallel/openmp.h"
-
-#ifdef HG_OPENMP
 #include <omp.h>
 
 #include "lib/parallel/shared_parts.h"
-#endif
+#include "lib/parallel/threads.h"
 
 namespace hg {
-
-#ifdef HG_OPENMP
 namespace {
 
 constexpr int kMaxTeam = 32;
@@ -18,7 +13,7 @@ constexpr int kMaxTeam = 32;
 
 int default_threads() { return omp_get_max_threads(); }
 
-ParallelFor openmp_parallel_for(int threads) {
+ParallelFor session_threads(int threads, std::shared_ptr<void>&) {
   ParallelFor parallel;
   parallel.threads = threads;
   // The number of threads travels in the host pointer, so that nothing needs to be kept alive.
@@ -47,19 +42,5 @@ ParallelFor openmp_parallel_for(int threads) {
   };
   return parallel;
 }
-
-#else
-
-int default_threads() { return 1; }
-
-ParallelFor openmp_parallel_for(int) {
-  ParallelFor parallel;
-  parallel.run = [](void*, int64_t count, void (*task)(void*, int64_t), void* arg) {
-    for (int64_t i = 0; i < count; ++i) task(arg, i);
-  };
-  return parallel;
-}
-
-#endif
 
 }  // namespace hg

@@ -2,7 +2,7 @@
 // Finding what sessions have in common.
 #include "lib/run/compiled.h"
 
-#include "lib/parallel/openmp.h"
+#include "lib/parallel/threads.h"
 
 namespace hg {
 namespace {

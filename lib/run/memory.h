@@ -2,13 +2,9 @@
 // Memory of a session: from the host's allocator or the C library, 64-byte aligned, counted.
 #pragma once
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
 #include <atomic>
 #include <cstddef>
-#include <cstdlib>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,6 +15,7 @@
 #include <vector>
 
 #include "hg/options.h"
+#include "lib/platform/memory.h"
 
 namespace hg {
 
@@ -35,11 +32,12 @@ class Memory64 {
   // Replaces what was held; the contents are undefined. False when memory is short.
   bool allocate(const Allocator& allocator, int64_t bytes) {
     release();
+    if (bytes == 0) return true;
+    if (bytes > PTRDIFF_MAX - 63) return false;
     const auto padded = (static_cast<size_t>(bytes) + 63) / 64 * 64;
-    if (padded == 0) return true;
     allocator_ = allocator;
     data_ = allocator.allocate != nullptr ? allocator.allocate(allocator.host, padded)
-                                          : allocate_large_pages(padded);
+                                          : allocate_on_large_pages(padded);
     bytes_ = data_ != nullptr ? padded : 0;
     return data_ != nullptr;
   }
@@ -47,19 +45,6 @@ class Memory64 {
   int64_t bytes() const { return static_cast<int64_t>(bytes_); }
 
  private:
-  // Large blocks on large pages where the system has them: they fault in, and are found, faster.
-  static void* allocate_large_pages(size_t bytes) {
-#ifdef __linux__
-    constexpr size_t kPage = size_t{2} << 20;
-    if (bytes >= kPage) {
-      void* data = nullptr;
-      if (posix_memalign(&data, kPage, bytes) != 0) return nullptr;
-      madvise(data, bytes / kPage * kPage, MADV_HUGEPAGE);  // advice: failing is no harm
-      return data;
-    }
-#endif
-    return std::aligned_alloc(64, bytes);
-  }
   void swap(Memory64& other) {
     std::swap(allocator_, other.allocator_);
     std::swap(data_, other.data_);
@@ -70,7 +55,7 @@ class Memory64 {
     if (allocator_.free != nullptr)
       allocator_.free(allocator_.host, data_, bytes_);
     else
-      std::free(data_);
+      free_aligned(data_);
     data_ = nullptr;
     bytes_ = 0;
   }

@@ -7,7 +7,7 @@
 #include "lib/compile/passes.h"
 #include "lib/graph/rewrite.h"
 #include "lib/graph/symbols.h"
-#include "lib/parallel/openmp.h"
+#include "lib/parallel/threads.h"
 #include "lib/run/sizes.h"
 
 namespace hg {
@@ -39,7 +39,8 @@ Program::Program(const SessionOptions& options, const Registry& registry,
       arenas_(options.allocator, options.arena_observer) {
   parallel_ = options.parallel_for;
   if (parallel_.run == nullptr)
-    parallel_ = openmp_parallel_for(options.threads > 0 ? options.threads : default_threads());
+    parallel_ =
+        session_threads(options.threads > 0 ? options.threads : default_threads(), threads_);
   random_.seed = options.seed;
   random_.run = options.first_run;
   if (options.device == Device::vulkan)

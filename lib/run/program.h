@@ -178,6 +178,7 @@ class Program {
   Graph graph_;
   SessionOptions options_;
   const Registry* registry_;
+  std::shared_ptr<void> threads_;  // of parallel_, unless the host lent it
   ParallelFor parallel_;
   std::shared_ptr<Compiled> compiled_;
   std::shared_ptr<const Plan> only_plan_;  // as Compiled has it, for the graph that this one has

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/vulkan/loader.h"
 
-#include <dlfcn.h>
+#include "lib/platform/shared_library.h"
 
 namespace hg::vulkan {
 
 Instance::~Instance() {
   if (handle != VK_NULL_HANDLE) DestroyInstance(handle, nullptr);
-  if (library != nullptr) dlclose(library);
+  if (library != nullptr) close_shared_library(library);
 }
 
 Status failure(VkResult result, std::string_view what) {
@@ -28,12 +28,12 @@ Status failure(VkResult result, std::string_view what) {
 Result<std::shared_ptr<Instance>> open_instance() {
   auto instance = std::make_shared<Instance>();
   for (const char* file :
-       {"libvulkan.so.1", "libvulkan.so", "libvulkan.dylib", "libMoltenVK.dylib"})
-    if (instance->library == nullptr) instance->library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+       {"libvulkan.so.1", "libvulkan.so", "vulkan-1.dll", "libvulkan.dylib", "libMoltenVK.dylib"})
+    if (instance->library == nullptr) instance->library = open_shared_library(file);
   if (instance->library == nullptr)
     return unsupported("there is no Vulkan loader (libvulkan.so.1) on this machine");
   const auto get = reinterpret_cast<PFN_vkGetInstanceProcAddr>(
-      dlsym(instance->library, "vkGetInstanceProcAddr"));
+      find_function(instance->library, "vkGetInstanceProcAddr"));
   if (get == nullptr) return unsupported("the Vulkan loader has no vkGetInstanceProcAddr");
   const auto create = reinterpret_cast<PFN_vkCreateInstance>(get(nullptr, "vkCreateInstance"));
   const auto version =

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+
+#include "lib/platform/file.h"
+
+namespace hg {
+
+static_assert(sizeof(off_t) >= 8, "files may be longer than 2 GiB");
+
+std::FILE* open_stream(const std::string& path, const char* mode) {
+  return std::fopen(path.c_str(), mode);
+}
+
+int64_t bytes_left(std::FILE* stream) {
+  const off_t here = ftello(stream);
+  if (here < 0 || fseeko(stream, 0, SEEK_END) != 0) return -1;
+  const off_t end = ftello(stream);
+  if (fseeko(stream, here, SEEK_SET) != 0) return -1;
+  return end - here;
+}
+
+ReadFile::~ReadFile() {
+  if (number_ >= 0) close(number_);
+}
+
+int ReadFile::open(const std::string& path) {
+  number_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  return number_ < 0 ? errno : 0;
+}
+
+int ReadFile::look(Kind& kind, uint64_t& bytes) const {
+  struct stat info {};
+  if (fstat(number_, &info) != 0) return errno;
+  kind = S_ISREG(info.st_mode)   ? Kind::regular
+         : S_ISDIR(info.st_mode) ? Kind::directory
+                                 : Kind::other;
+  bytes = static_cast<uint64_t>(info.st_size);
+  return 0;
+}
+
+int64_t ReadFile::read(void* to, size_t bytes) {
+  for (;;) {
+    const ssize_t got = ::read(number_, to, bytes);
+    if (got >= 0 || errno != EINTR) return got;
+  }
+}
+
+std::shared_ptr<void> ReadFile::map(size_t bytes) const {
+  void* const memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, number_, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  return std::shared_ptr<void>(memory, [bytes](void* m) { munmap(m, bytes); });
+}
+
+std::string resolve_links(const std::string& path) {
+  const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), std::free);
+  if (real) return real.get();
+  std::string at = path;
+  char target[4096];
+  for (int links = 0; links < 40; ++links) {  // as many as Linux follows
+    const ssize_t length = readlink(at.c_str(), target, sizeof target);
+    if (length <= 0 || length == static_cast<ssize_t>(sizeof target)) return at;
+    const std::string_view to(target, static_cast<size_t>(length));
+    const size_t folder = to.starts_with('/') ? 0 : at.rfind('/') + 1;
+    at = at.substr(0, folder).append(to);
+  }
+  return path;
+}
+
+namespace {
+
+std::FILE* stream_of(int file) {
+  std::FILE* const stream = fdopen(file, "wb");
+  if (stream == nullptr) {
+    const int error = errno;
+    close(file);
+    errno = error;
+  }
+  return stream;
+}
+
+}  // namespace
+
+std::FILE* open_special(const std::string& path) {
+  struct stat info {};
+  const bool is_special = stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+  errno = 0;
+  if (!is_special) return nullptr;
+  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  return file < 0 ? nullptr : stream_of(file);
+}
+
+std::FILE* create_file(const std::string& path, const std::string& like) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, 0666);
+  if (file < 0) return nullptr;
+  struct stat old {};
+  if (stat(like.c_str(), &old) == 0) (void)fchmod(file, old.st_mode & 07777);
+  return stream_of(file);
+}
+
+void begin_flush(std::FILE* stream) {
+#ifdef __linux__
+  (void)sync_file_range(fileno(stream), 0, 0, SYNC_FILE_RANGE_WRITE);
+#else
+  (void)stream;
+#endif
+}
+
+int flush_to_disk(std::FILE* stream) {
+  if (std::fflush(stream) != 0) return errno;
+  if (fsync(fileno(stream)) != 0 && errno != EINVAL && errno != EROFS) return errno;
+  return 0;
+}
+
+int replace_file(const std::string& from, const std::string& to) {
+  return std::rename(from.c_str(), to.c_str()) != 0 ? errno : 0;
+}
+
+int remove_file(const std::string& path) { return std::remove(path.c_str()) != 0 ? errno : 0; }
+
+}  // namespace hg

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>  // which says whether this is __GLIBC__
+
+#include "lib/platform/memory.h"
+#ifdef __linux__
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+namespace hg {
+namespace {
+
+bool fits(uint64_t bytes) { return bytes <= static_cast<uint64_t>(PTRDIFF_MAX) - 127; }
+
+}  // namespace
+
+void* allocate_aligned(uint64_t bytes) {
+  if (!fits(bytes)) return nullptr;
+  return std::aligned_alloc(64, bytes == 0 ? 64 : (static_cast<size_t>(bytes) + 63) / 64 * 64);
+}
+
+void* allocate_on_large_pages(uint64_t bytes) {
+#ifdef __linux__
+  constexpr size_t kPage = size_t{2} << 20;
+  if (bytes >= kPage && fits(bytes)) {
+    const auto size = static_cast<size_t>(bytes);
+    void* data = nullptr;
+    if (posix_memalign(&data, kPage, size) != 0) return nullptr;
+    madvise(data, size / kPage * kPage, MADV_HUGEPAGE);
+    return data;
+  }
+#endif
+  return allocate_aligned(bytes);
+}
+
+void free_aligned(void* memory) { std::free(memory); }
+
+void* allocate_zeros(uint64_t bytes) {
+  return fits(bytes) ? std::calloc(1, static_cast<size_t>(bytes)) : nullptr;
+}
+
+void release_file_pages(const void* begin, uint64_t bytes) {
+#ifdef __linux__
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto at = reinterpret_cast<uintptr_t>(begin);
+  const uintptr_t first = (at + page - 1) / page * page;
+  const uintptr_t last = (at + static_cast<uintptr_t>(bytes)) / page * page;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+#else
+  (void)begin;
+  (void)bytes;
+#endif
+}
+
+void trim_heap() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
+}  // namespace hg
