@@ -60,6 +60,10 @@ inline constexpr std::array<ChosenKernel, @kernels_count@> kChosenKernels = {
     @kernels@};
 inline constexpr std::array<DType, @dtypes_count@> kChosenDTypes = {
     @dtypes@};
+template <class All, class One>
+constexpr bool has(const All& all, const One& one) {
+  return std::count(all.begin(), all.end(), one) > 0;
+}
 }
 ")
   target_compile_definitions(${target} PRIVATE HG_CHOSEN=1)

@@ -11,7 +11,7 @@ std::atomic<int64_t> count{0};
 }  // namespace
 
 int64_t hg::test::allocation_count() { return count; }
-
+#ifndef _WIN32
 extern "C" {
 void* __real_malloc(size_t bytes);
 void* __real_calloc(size_t count, size_t bytes);
@@ -40,3 +40,4 @@ int __wrap_posix_memalign(void** memory, size_t alignment, size_t bytes) {
   return __real_posix_memalign(memory, alignment, bytes);
 }
 }
+#endif

@@ -35,6 +35,7 @@ int64_t hg::test::live_blocks() { return live; }
 
 // The linker sends calls of NAME in this program and its static libraries to __wrap_NAME, and gives
 // the C library's as __real_NAME.
+#ifndef _WIN32
 extern "C" {
 void* __real_malloc(size_t bytes);
 void* __real_calloc(size_t count, size_t bytes);
@@ -60,3 +61,4 @@ void __wrap_free(void* memory) {
   __real_free(memory);
 }
 }
+#endif

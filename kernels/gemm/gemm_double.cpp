@@ -16,6 +16,7 @@
 #include "kernels/simd/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/simd/doubles-inl.h"
 // clang-format on
 
 #ifndef HG_KERNELS_GEMM_DOUBLE_ONCE
@@ -40,31 +41,27 @@ struct DoubleTable {
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-using DD = hn::ScalableTag<double>;
-constexpr int kDoubles = static_cast<int>(hn::MaxLanes(DD()));
 
 template <int kRows>
 void double_rows(const DoubleBlock& b) {
-  const DD d;
-  hn::Vec<DD> sums[kRows][2];
+  Doubles sums[kRows][2];
   HWY_ALIGN double out[2 * kDoubles];
 #pragma GCC unroll 4
-  for (int i = 0; i < kRows; ++i) sums[i][0] = sums[i][1] = hn::Zero(d);
+  for (int i = 0; i < kRows; ++i) sums[i][0] = sums[i][1] = no_doubles();
   const double *a = b.a, *panel = b.panel;
   for (int64_t p = 0; p < b.k; ++p, a += b.a_col, panel += 2 * kDoubles) {
-    const auto left = hn::Load(d, panel), right = hn::Load(d, panel + kDoubles);
+    const Doubles left = load_doubles(panel), right = load_doubles(panel + kDoubles);
 #pragma GCC unroll 4
     for (int i = 0; i < kRows; ++i) {
-      const auto factor = hn::Set(d, a[i * b.a_row]);
-      sums[i][0] = hn::MulAdd(factor, left, sums[i][0]);
-      sums[i][1] = hn::MulAdd(factor, right, sums[i][1]);
+      const Doubles factor = set_doubles(a[i * b.a_row]);
+      sums[i][0] = mul_add(factor, left, sums[i][0]);
+      sums[i][1] = mul_add(factor, right, sums[i][1]);
     }
   }
 #pragma GCC unroll 4
   for (int i = 0; i < kRows; ++i) {
-    hn::Store(sums[i][0], d, out);
-    hn::Store(sums[i][1], d, out + kDoubles);
+    store_doubles(sums[i][0], out);
+    store_doubles(sums[i][1], out + kDoubles);
     double* const y = b.y + i * b.y_row;
     for (int64_t j = 0; j < b.columns; ++j) y[j] = b.add ? y[j] + out[j] : out[j];
   }

@@ -7,6 +7,7 @@
 
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/simd/doubles-inl.h"
 #include "kernels/simd/simd.h"
 #include "kernels/simd/vector_math-inl.h"
 // clang-format on
@@ -152,16 +153,11 @@ void affine_line(const float* x, float* y, int64_t count, float mean, float scal
   for (; i < count; ++i) y[i] = (x[i] - mean) * scale + shift;
 }
 
-using Wide = hn::ScalableTag<double>;
-
 // Adds the lanes to those of a sum in double.
-HWY_INLINE void add_lanes(V v, hn::Vec<Wide>& sum) {
-  const Wide w;
-  const hn::Rebind<float, Wide> narrow;
+HWY_INLINE void add_lanes(V v, Doubles& sum) {
   HWY_ALIGN float terms[hn::MaxLanes(D())];
   hn::Store(v, D(), terms);
-  for (size_t i = 0; i < hn::Lanes(D()); i += hn::Lanes(w))
-    sum = hn::Add(sum, hn::PromoteTo(w, hn::LoadU(narrow, terms + i)));
+  for (int64_t i = 0; i < lanes(); i += kDoubles) sum = add(sum, widen(terms + i));
 }
 constexpr int64_t kTerms = 8;  // of a lane that are added up in float
 
@@ -170,9 +166,8 @@ constexpr int64_t kTerms = 8;  // of a lane that are added up in float
 template <class Terms>
 HWY_INLINE int64_t long_sums(int64_t count, double& first, double& second, const Terms& terms) {
   const D d;
-  const Wide w;
   const int64_t n = lanes(), all = count / n * n;
-  hn::Vec<Wide> as = hn::Zero(w), bs = hn::Zero(w);
+  Doubles as = no_doubles(), bs = no_doubles();
   for (int64_t i = 0; i < all;) {
     V a = hn::Zero(d), b = hn::Zero(d);
     const int64_t end = i + kTerms * n < all ? i + kTerms * n : all;
@@ -180,8 +175,8 @@ HWY_INLINE int64_t long_sums(int64_t count, double& first, double& second, const
     add_lanes(a, as);
     add_lanes(b, bs);
   }
-  first = hn::GetLane(hn::SumOfLanes(w, as));
-  second = hn::GetLane(hn::SumOfLanes(w, bs));
+  first = sum_of_lanes(as);
+  second = sum_of_lanes(bs);
   return all;
 }
 

@@ -4,9 +4,32 @@
 #include <cstdint>
 #include <limits>
 
+#ifdef _WIN32
+// Its headers hide these from standard C++.
+extern "C" {
+double _j0(double);
+double _j1(double);
+double _y0(double);
+double _y1(double);
+}
+#endif
+
 namespace hg::kernels {
 namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// Bessel's functions of the C library.
+#ifdef _WIN32
+double j0(double x) { return _j0(x); }
+double j1(double x) { return _j1(x); }
+double y0(double x) { return _y0(x); }
+double y1(double x) { return _y1(x); }
+#else
+using ::j0;
+using ::j1;
+using ::y0;
+using ::y1;
+#endif
 }  // namespace
 
 // M. Giles, Approximating the erfinv function, 2010; then two steps of Newton.
@@ -127,10 +150,10 @@ double bessel_k0(double x) { return scaled_k(0, x) * std::exp(-x); }
 double bessel_k1e(double x) { return scaled_k(1, x); }
 double bessel_k1(double x) { return scaled_k(1, x) * std::exp(-x); }
 // Waves that have no value at infinity, as PyTorch has it; the C library gives their limit.
-double bessel_j0(double x) { return std::isinf(x) ? kNaN : ::j0(x); }
-double bessel_j1(double x) { return std::isinf(x) ? kNaN : ::j1(x); }
-double bessel_y0(double x) { return x < 0 || std::isinf(x) ? kNaN : ::y0(x); }
-double bessel_y1(double x) { return x < 0 || std::isinf(x) ? kNaN : ::y1(x); }
+double bessel_j0(double x) { return std::isinf(x) ? kNaN : j0(x); }
+double bessel_j1(double x) { return std::isinf(x) ? kNaN : j1(x); }
+double bessel_y0(double x) { return x < 0 || std::isinf(x) ? kNaN : y0(x); }
+double bessel_y1(double x) { return x < 0 || std::isinf(x) ? kNaN : y1(x); }
 
 // Euler and Maclaurin: ten terms of the sum, then the integral and corrections.
 double zeta(double s, double q) {

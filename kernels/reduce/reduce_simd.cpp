@@ -10,31 +10,27 @@
 #include "kernels/simd/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/simd/doubles-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using Sums = hn::ScalableTag<double>;
-constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Sums()));
+constexpr int64_t kLanes = kDoubles;
 
 // kVectors vectors of sums stay in registers.
 template <int kVectors>
 HWY_INLINE void add_columns(double* HWY_RESTRICT sums, const float* HWY_RESTRICT x, int64_t rows,
                             int64_t step) {
-  const Sums d;
-  const hn::Rebind<float, Sums> narrow;
-  hn::Vec<Sums> total[kVectors];
+  Doubles total[kVectors];
 #pragma GCC unroll 8
-  for (int v = 0; v < kVectors; ++v) total[v] = hn::LoadU(d, sums + v * kLanes);
+  for (int v = 0; v < kVectors; ++v) total[v] = load_doubles(sums + v * kLanes);
   for (int64_t i = 0; i < rows; ++i, x += step) {
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v)
-      total[v] = hn::Add(total[v], hn::PromoteTo(d, hn::LoadU(narrow, x + v * kLanes)));
+    for (int v = 0; v < kVectors; ++v) total[v] = add(total[v], widen(x + v * kLanes));
   }
 #pragma GCC unroll 8
-  for (int v = 0; v < kVectors; ++v) hn::StoreU(total[v], d, sums + v * kLanes);
+  for (int v = 0; v < kVectors; ++v) store_doubles(total[v], sums + v * kLanes);
 }
 
 void add_rows(double* sums, const float* x, int64_t rows, int64_t step, int64_t count) {
@@ -55,32 +51,27 @@ void add_lanes(double* lanes, const float* x, int64_t count) {
 
 double add_run(const float* x, int64_t count) {
   constexpr int64_t kVectors = 16 / kLanes;
-  const Sums d;
-  const hn::Rebind<float, Sums> narrow;
-  hn::Vec<Sums> total[kVectors];
-  const auto add = [&](int64_t v, auto part) {
-    total[v] = hn::Add(total[v], hn::PromoteTo(d, part));
-  };
+  Doubles total[kVectors];
 #pragma GCC unroll 16
-  for (int64_t v = 0; v < kVectors; ++v) total[v] = hn::Zero(d);
+  for (int64_t v = 0; v < kVectors; ++v) total[v] = no_doubles();
   int64_t i = 0;
   for (; i + 16 <= count; i += 16) {
 #pragma GCC unroll 16
-    for (int64_t v = 0; v < kVectors; ++v) add(v, hn::LoadU(narrow, x + i + v * kLanes));
+    for (int64_t v = 0; v < kVectors; ++v) total[v] = add(total[v], widen(x + i + v * kLanes));
   }
   if (i < count) {  // a lane that gets no element gets 0, which changes no sum that began with 0
     HWY_ALIGN float part[16] = {};
     for (int64_t k = 0; i + k < count; ++k) part[k] = x[i + k];
 #pragma GCC unroll 16
-    for (int64_t v = 0; v < kVectors; ++v) add(v, hn::Load(narrow, part + v * kLanes));
+    for (int64_t v = 0; v < kVectors; ++v) total[v] = add(total[v], widen(part + v * kLanes));
   }
 #pragma GCC unroll 4
   for (int64_t half = kVectors / 2; half > 0; half /= 2) {
 #pragma GCC unroll 8
-    for (int64_t v = 0; v < half; ++v) total[v] = hn::Add(total[v], total[v + half]);
+    for (int64_t v = 0; v < half; ++v) total[v] = add(total[v], total[v + half]);
   }
   alignas(64) double lanes[kLanes];
-  hn::Store(total[0], d, lanes);
+  store_doubles(total[0], lanes);
   for (int64_t half = kLanes / 2; half > 0; half /= 2)
     for (int64_t k = 0; k < half; ++k) lanes[k] += lanes[k + half];
   return lanes[0];

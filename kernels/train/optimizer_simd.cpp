@@ -45,15 +45,17 @@ void sgd(T* HWY_RESTRICT x, T* HWY_RESTRICT buffer, const T* HWY_RESTRICT g, int
 template <class T>
 void add_ratio(T* HWY_RESTRICT y, T shrink, T step, const T* HWY_RESTRICT numerator,
                const T* HWY_RESTRICT square, T scale, T eps, int64_t count) {
-  const hn::ScalableTag<T> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    const auto root =
-        hn::Add(hn::Mul(hn::Sqrt(hn::LoadU(d, square + i)), hn::Set(d, scale)), hn::Set(d, eps));
-    const auto top = hn::Mul(hn::LoadU(d, numerator + i), hn::Set(d, step));
-    const auto old = hn::Mul(hn::LoadU(d, y + i), hn::Set(d, shrink));
-    hn::StoreU(hn::Add(old, hn::Div(top, root)), d, y + i);
+  if constexpr (sizeof(T) == 4 || HWY_HAVE_FLOAT64) {
+    const hn::ScalableTag<T> d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (; i + lanes <= count; i += lanes) {
+      const auto root =
+          hn::Add(hn::Mul(hn::Sqrt(hn::LoadU(d, square + i)), hn::Set(d, scale)), hn::Set(d, eps));
+      const auto top = hn::Mul(hn::LoadU(d, numerator + i), hn::Set(d, step));
+      const auto old = hn::Mul(hn::LoadU(d, y + i), hn::Set(d, shrink));
+      hn::StoreU(hn::Add(old, hn::Div(top, root)), d, y + i);
+    }
   }
   for (; i < count; ++i)
     y[i] = y[i] * shrink + numerator[i] * step / (std::sqrt(square[i]) * scale + eps);
@@ -107,9 +109,7 @@ void rmsprop(T* HWY_RESTRICT x, T* HWY_RESTRICT square, T* HWY_RESTRICT mean,
 }
 
 constexpr OptimizerTable<float> kFloats = {sgd<float>, adam<float>, rmsprop<float>};
-#if HWY_HAVE_FLOAT64
 constexpr OptimizerTable<double> kDoubles = {sgd<double>, adam<double>, rmsprop<double>};
-#endif
 
 }  // namespace
 }  // namespace hg::kernels::HWY_NAMESPACE

@@ -2,12 +2,12 @@
 // Arrays as text, by PyTorch's rules (torch/_tensor_str.py): all numbers in one format and width,
 // lines of 80 characters, and of more than 1000 elements only the first and last three of each dim.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <vector>
 
 #include "lib/array/access.h"
 #include "lib/graph/element.h"
+#include "lib/platform/chars.h"
 
 namespace hg {
 namespace {
@@ -17,7 +17,7 @@ constexpr int kLine = 80, kPrecision = 4;
 
 std::string number(double value, std::chars_format format, int precision) {
   char text[400];
-  const auto [end, problem] = std::to_chars(text, text + sizeof text, value, format, precision);
+  const auto [end, problem] = to_chars(text, text + sizeof text, value, format, precision);
   return std::string(text, problem == std::errc() ? end : text);
 }
 

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <unordered_map>
+
+#include "lib/platform/chars.h"
 
 namespace hg {
 
@@ -117,8 +118,7 @@ class PatternParser {
     if (at_ < text_.size() &&
         (text_[at_] == '-' || std::isdigit(static_cast<unsigned char>(text_[at_])))) {
       term.kind = Term::Kind::number;
-      const auto end =
-          std::from_chars(text_.data() + at_, text_.data() + text_.size(), term.number).ptr;
+      const auto end = from_chars(text_.data() + at_, text_.data() + text_.size(), term.number).ptr;
       at_ = static_cast<size_t>(end - text_.data());
       return term;
     }

@@ -3,7 +3,7 @@
 // separate.
 #include "lib/expression/token.h"
 
-#include <charconv>
+#include "lib/platform/chars.h"
 
 namespace hg {
 namespace {
@@ -119,8 +119,8 @@ class Splitter {
     const char* first = digits.data() + (is_hex ? 2 : 0);
     const char* last = digits.data() + digits.size();
     const std::from_chars_result read =
-        is_real ? std::from_chars(first, last, token.real)
-                : std::from_chars(first, last, token.integer, is_hex ? 16 : 10);
+        is_real ? from_chars(first, last, token.real)
+                : from_chars(first, last, token.integer, is_hex ? 16 : 10);
     if (read.ec == std::errc::result_out_of_range)
       return fail(begin, str_cat(digits, is_real ? " is no number of f64" : " does not fit i64"));
     if (read.ec != std::errc() || read.ptr != last)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hg/dim.h"
+#include "lib/graph/wide.h"
 
 namespace hg {
 
@@ -98,6 +99,5 @@ Number floor_divide(Number a, Number b) {
   const Number quotient = a / b;
   return quotient - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
-__extension__ using Wide = __int128;
 
 }  // namespace hg

@@ -21,9 +21,9 @@ Result<Wide> sum_of_values(const Dim& dim, const Values& values) {
   for (const Summand& summand : DimAlgebra::sum(dim)) {
     Wide product = summand.coefficient;
     for (const AtomPtr& atom : summand.product)
-      HG_CHECK(!__builtin_mul_overflow(product, Wide{values.find(atom.get())->second}, &product),
+      HG_CHECK(!mul_overflows(product, Wide{values.find(atom.get())->second}, &product),
                "the size ", dim, " overflows");
-    HG_CHECK(!__builtin_add_overflow(total, product, &total), "the size ", dim, " overflows");
+    HG_CHECK(!add_overflows(total, product, &total), "the size ", dim, " overflows");
   }
   return total;
 }

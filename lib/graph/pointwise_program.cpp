@@ -2,11 +2,11 @@
 #include "hg/pointwise_program.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "lib/graph/access.h"
 #include "lib/graph/border.h"
+#include "lib/platform/chars.h"
 
 namespace hg {
 namespace {
@@ -21,14 +21,14 @@ std::string_view take(std::string_view& rest, std::string_view separator) {
 
 template <class T>
 bool parse_number(std::string_view text, T& to) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), to);
+  const auto [end, error] = from_chars(text.data(), text.data() + text.size(), to);
   return error == std::errc() && end == text.data() + text.size();
 }
 
 std::string text_of(const Attr& attr) {
   if (const double* number = std::get_if<double>(&attr.value)) {
     char digits[40];
-    return std::string(digits, std::to_chars(digits, digits + sizeof digits, *number).ptr);
+    return std::string(digits, to_chars(digits, digits + sizeof digits, *number).ptr);
   }
   if (const bool* flag = std::get_if<bool>(&attr.value)) return *flag ? "true" : "false";
   if (const Dim* dim = std::get_if<Dim>(&attr.value)) return str_cat(dim->constant());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads an op's signature: "conv(x, weight, bias?, stride: int[] = [1], groups: int = 1) -> y".
-#include <charconv>
 #include <cstdlib>
 
 #include "hg/op.h"
+#include "lib/platform/chars.h"
 
 namespace hg {
 namespace {
@@ -161,8 +161,7 @@ class SignatureParser {
   Result<double> number() {
     skip();
     double value = 0;
-    const auto [end, problem] =
-        std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    const auto [end, problem] = from_chars(text_.data() + at_, text_.data() + text_.size(), value);
     if (problem != std::errc()) return error("misses a number");
     at_ = static_cast<size_t>(end - text_.data());
     return value;

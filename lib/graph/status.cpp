@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hg/status.h"
 
-#include <charconv>
 #include <cstring>
 #include <new>
 
 #include "hg/version.h"
+#include "lib/platform/chars.h"
 
 namespace hg {
 
@@ -78,7 +78,7 @@ namespace {
 template <class Number>
 void append_number(std::string& out, Number part) {
   char digits[32];
-  const auto end = std::to_chars(digits, digits + sizeof digits, part).ptr;
+  const auto end = to_chars(digits, digits + sizeof digits, part).ptr;
   out.append(digits, static_cast<size_t>(end - digits));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What this build holds of the library. cmake/HgOps.cmake defines HG_CHOSEN where HG_OPS is given
-// and writes hg_chosen.h: kChosenModels for messages, kChosenOps, kChosenKernels and kChosenDTypes.
+// and writes hg_chosen.h: kChosenModels for messages, the ops, kernels and dtypes, and has().
 #pragma once
 
 #include <algorithm>
@@ -35,11 +35,11 @@ inline constexpr bool kHoldsGradients = true;
 #if defined(HG_CHOSEN)
 
 inline constexpr bool kHoldsAll = false;
-constexpr bool holds_op(std::string_view name) { return std::ranges::count(kChosenOps, name) > 0; }
+constexpr bool holds_op(std::string_view name) { return has(kChosenOps, name); }
 constexpr bool holds_kernel(std::string_view op, std::string_view name) {
-  return std::ranges::count(kChosenKernels, ChosenKernel{op, name}) > 0;
+  return has(kChosenKernels, ChosenKernel{op, name});
 }
-constexpr bool holds(DType dtype) { return std::ranges::count(kChosenDTypes, dtype) > 0; }
+constexpr bool holds(DType dtype) { return has(kChosenDTypes, dtype); }
 
 #else
 
