@@ -13,6 +13,7 @@
 #include "hg/session.h"
 #include "tools/gpu.h"
 #include "tools/inputs.h"
+#include "tools/process.h"
 #include "tools/profile.h"
 
 namespace hg::tools {
@@ -79,7 +80,7 @@ double ms_since(Clock::time_point start) {
 }
 
 std::vector<std::byte> bytes_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file(path_of(path), std::ios::binary);
   const std::string all{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   const auto bytes = std::as_bytes(std::span(all));
   return {bytes.begin(), bytes.end()};
@@ -87,7 +88,7 @@ std::vector<std::byte> bytes_of(const std::string& path) {
 
 Outcome write_tuning(const std::string& path, const Session& session) {
   const std::vector<std::byte> bytes = session.tuning();
-  std::ofstream file(path, std::ios::binary);
+  std::ofstream file(path_of(path), std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
   if (!file.flush()) return usage("--tuning ", path, ": cannot be written");
@@ -157,7 +158,7 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   result.flops = session->flops();
   if (job.output_dir.empty()) return {};
   std::error_code error;
-  std::filesystem::create_directories(job.output_dir, error);
+  std::filesystem::create_directories(path_of(job.output_dir), error);
   if (error) return usage("--output-dir ", job.output_dir, ": ", error.message());
   std::vector<std::string> written;
   return write_outputs(*session, job.output_dir, written);
@@ -189,7 +190,7 @@ Outcome write_trace(const std::string& path, const Measurement& m) {
                         {"share_of_peak", share_of_peak(row, m.peak)}}}});
     at += row.ms;
   }
-  std::ofstream file(path);
+  std::ofstream file(path_of(path), std::ios::binary);
   file << dumped({{"traceEvents", events}, {"displayTimeUnit", "ms"}}) << '\n';
   if (!file.flush()) return usage("--trace ", path, ": cannot be written");
   return {};
@@ -239,6 +240,7 @@ void print_text(const BenchJob& job, const Measurement& m) {
 
 int main(int argc, char** argv) {
   using namespace hg::tools;
+  use_utf8(argc, argv);
   CLI::App app("Measures a Hologram model.", "hg-bench");
   app.footer(kExamples);
   app.set_version_flag("--version", version_text("hg-bench"));

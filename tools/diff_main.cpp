@@ -7,6 +7,7 @@
 
 #include "tools/cli.h"
 #include "tools/diff.h"
+#include "tools/process.h"
 
 namespace hg::tools {
 namespace {
@@ -74,6 +75,7 @@ Outcome diff(const DiffJob& job) {
 
 int main(int argc, char** argv) {
   using namespace hg::tools;
+  use_utf8(argc, argv);
   CLI::App app("Compares two Hologram models: graph and weights.", "hg-diff");
   app.footer(kExamples);
   app.set_version_flag("--version", version_text("hg-diff"));

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "tools/process.h"
+
 namespace hg::tools {
 namespace {
 
@@ -132,9 +134,8 @@ Result<std::vector<std::byte>> elf_object(std::span<const std::byte> bytes,
 }
 
 std::string symbol_of(std::string_view path) {
-  path.remove_prefix(std::min(path.size(), path.rfind('/') + 1));
-  if (path.ends_with(".hgm")) path.remove_suffix(4);
-  std::string symbol(path);
+  std::string symbol = text_of(path_of(std::string(path)).filename());
+  if (symbol.ends_with(".hgm")) symbol.resize(symbol.size() - 4);
   for (char& c : symbol)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   if (symbol.empty() || std::isdigit(static_cast<unsigned char>(symbol[0])))

@@ -6,6 +6,7 @@
 #include "hg/model.h"
 #include "tools/cli.h"
 #include "tools/elf_object.h"
+#include "tools/process.h"
 
 namespace hg::tools {
 namespace {
@@ -29,7 +30,7 @@ Outcome embed(const EmbedJob& job) {
   // What no program could load is not put into one.
   if (const Result<Model> model = Model::load(job.model); !model.ok())
     return outcome(model.status());
-  std::ifstream file(job.model, std::ios::binary);
+  std::ifstream file(path_of(job.model), std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (!file) return {Exit::unreadable, str_cat(job.model, ": cannot be read")};
   const Result<std::vector<std::byte>> object =
@@ -37,7 +38,7 @@ Outcome embed(const EmbedJob& job) {
                  job.symbol.empty() ? symbol_of(job.model) : job.symbol, job.machine);
   if (object.status().code() == Code::invalid_argument) return usage(object.status().message());
   if (!object.ok()) return outcome(object.status());
-  std::ofstream out(job.out, std::ios::binary);
+  std::ofstream out(path_of(job.out), std::ios::binary);
   out.write(reinterpret_cast<const char*>(object->data()),
             static_cast<std::streamsize>(object->size()));
   out.close();
@@ -50,6 +51,7 @@ Outcome embed(const EmbedJob& job) {
 
 int main(int argc, char** argv) {
   using namespace hg::tools;
+  use_utf8(argc, argv);
   CLI::App app("Makes an object file of a Hologram model.", "hg-embed");
   app.footer(kExamples);
   app.set_version_flag("--version", version_text("hg-embed"));

@@ -267,9 +267,9 @@ int main(int argc, char** argv) {
     for (const hg::Op* op : hg::Registry::built_in().ops())
       if (!(op->def.traits & hg::kControl) && !print(*op, style, text)) return 2;
     text += style.after;
-    std::ifstream before(argv[2]);
+    std::ifstream before(argv[2], std::ios::binary);
     if (std::string(std::istreambuf_iterator<char>(before), {}) == text) return 0;
-    std::ofstream file(argv[2]);
+    std::ofstream file(argv[2], std::ios::binary);
     file << text;
     file.close();
     return file.good() ? 0 : 2;

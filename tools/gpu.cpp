@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/gpu.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+
+#include "tools/process.h"
 
 namespace hg::tools {
 namespace {
@@ -61,8 +61,8 @@ Result<Gpu> GpuOfTool::get(bool software) {
   if (best == nullptr) return unsupported("there is no Vulkan device");
   std::vector<std::byte> cache;
   if (const fs::path folder = cache_folder(); !folder.empty()) {
-    cache_path_ = (folder / file_name(*best)).string();
-    cache = read_all(cache_path_);
+    cache_path_ = text_of(folder / file_name(*best));
+    cache = read_all(path_of(cache_path_));
     cached_ = cache.size();
   }
   HG_TRY_ASSIGN(gpu_, Gpu::open({.name = std::to_string(best->index), .cache = cache}));
@@ -75,13 +75,14 @@ GpuOfTool::~GpuOfTool() {
   const Result<std::vector<std::byte>> cache = gpu_.cache();
   if (!cache.ok() || cache->size() == cached_) return;
   std::error_code error;
-  fs::create_directories(fs::path(cache_path_).parent_path(), error);
-  const std::string temporary = cache_path_ + "." + std::to_string(getpid());
+  const fs::path path = path_of(cache_path_);
+  fs::create_directories(path.parent_path(), error);
+  const fs::path temporary = path_of(cache_path_ + "." + std::to_string(process_id()));
   std::ofstream file(temporary, std::ios::binary);
   file.write(reinterpret_cast<const char*>(cache->data()),
              static_cast<std::streamsize>(cache->size()));
   file.close();
-  if (file) fs::rename(temporary, cache_path_, error);
+  if (file) fs::rename(temporary, path, error);
   if (!file || error) fs::remove(temporary, error);
 }
 

@@ -16,6 +16,7 @@
 #include "tools/function.h"
 #include "tools/gpu.h"
 #include "tools/html_page.h"
+#include "tools/process.h"
 
 namespace hg::tools {
 namespace {
@@ -50,17 +51,14 @@ struct InfoJob {
 };
 
 Outcome write_file(const std::string& path, const std::string& content) {
-  std::ofstream file(path, std::ios::binary);
+  std::ofstream file(path_of(path), std::ios::binary);
   file << content;
   file.close();
   if (!file) return {Exit::unreadable, str_cat(path, ": cannot be written")};
   return {};
 }
 
-std::string stem(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? path : path.substr(slash + 1);
-}
+std::string stem(const std::string& path) { return text_of(path_of(path).filename()); }
 
 // A planned session; not_found when sizes are open.
 Result<Session> plan(const Model& model, Device device, GpuOfTool& gpu, const SymbolSizes& dims,
@@ -84,7 +82,7 @@ Result<Session> plan(const Model& model, Device device, GpuOfTool& gpu, const Sy
 
 // Milliseconds by node, of what hg-bench --trace wrote.
 Outcome read_trace(const std::string& path, std::map<std::string, double>& ms) {
-  std::ifstream file(path);
+  std::ifstream file(path_of(path), std::ios::binary);
   const nlohmann::json trace = nlohmann::json::parse(file, nullptr, false);
   if (!trace.is_object() || !trace["traceEvents"].is_array())
     return {Exit::unreadable, str_cat("--trace ", path, ": is no trace of hg-bench")};
@@ -219,6 +217,7 @@ Outcome show(const InfoJob& job) {
 
 int main(int argc, char** argv) {
   using namespace hg::tools;
+  use_utf8(argc, argv);
   CLI::App app("Describes and draws a Hologram model.", "hg-info");
   app.footer(kExamples);
   app.set_version_flag("--version", version_text("hg-info"));

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "hg/dim.h"
+#include "tools/process.h"
 
 namespace hg::tools {
 namespace {
@@ -35,7 +36,7 @@ Outcome parse_argument(const Graph& graph, const std::string& text_given, Argume
     return {};
   }
   std::error_code error;
-  if (std::filesystem::exists(text_given, error)) return {};
+  if (std::filesystem::exists(path_of(text_given), error)) return {};
   return mismatch("--input ", text_given, ": the model has no input '", name, "'; it takes ",
                   inputs_text(graph));
 }
@@ -237,7 +238,7 @@ Outcome write_outputs(const Session& session, const std::string& folder,
     Result<Tensor> output = session.output(i);
     if (!output.ok()) return outcome(output.status());
     const std::string path =
-        (std::filesystem::path(folder) / (file_name(session.output_name(i)) + ".npy")).string();
+        text_of(path_of(folder) / path_of(file_name(session.output_name(i)) + ".npy"));
     if (Status written = write_npy(path, *output); !written.ok()) return outcome(written);
     paths.push_back(path);
   }

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/plugin.h"
 
-#include <dlfcn.h>
-
 #include "hg/plugin.h"
+#include "lib/platform/shared_library.h"
+#include "tools/process.h"
 
 namespace hg::tools {
 namespace {
 
 Status load_plugin(const std::string& file, Registry& registry) {
   // A name without a folder would be looked for in the system's, not here.
-  const std::string path = file.find('/') == std::string::npos ? "./" + file : file;
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return not_found("--plugin ", file, ": ", dlerror());
+  const std::string path = !path_of(file).has_parent_path() ? "./" + file : file;
+  void* const library = open_shared_library(path.c_str());
+  if (library == nullptr) return not_found("--plugin ", file, ": ", shared_library_error());
   using Entry = const Plugin* (*)();
-  const auto entry = reinterpret_cast<Entry>(dlsym(library, "hg_plugin"));
+  const auto entry = reinterpret_cast<Entry>(find_function(library, "hg_plugin"));
   if (entry == nullptr) {
-    dlclose(library);
+    close_shared_library(library);
     return unsupported("--plugin ", file, ": it has no HG_PLUGIN of hg/plugin.h");
   }
   const Plugin& plugin = *entry();
   if (version() != plugin.version) {
     const Status other = unsupported("--plugin ", file, ": it was made for Hologram ",
                                      plugin.version, "; this is ", version());
-    dlclose(library);
+    close_shared_library(library);
     return other;
   }
   const Status added = plugin.add(registry);

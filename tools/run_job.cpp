@@ -13,6 +13,7 @@
 #include "tools/function.h"
 #include "tools/inputs.h"
 #include "tools/plugin.h"
+#include "tools/process.h"
 
 namespace hg::tools {
 namespace {
@@ -93,12 +94,12 @@ Outcome add_gradients(const RunJob& job, Model& model, InputArrays& arrays) {
 Outcome number_outputs(const std::vector<std::string>& written, const std::string& folder) {
   for (size_t k = 0; k < written.size(); ++k) {
     const std::string number = str_cat("output_", k, ".npy");
-    const std::filesystem::path to = std::filesystem::path(folder) / number;
-    if (std::find(written.begin(), written.end(), to.string()) != written.end()) continue;
+    const std::filesystem::path to = path_of(folder) / number;
+    if (std::find(written.begin(), written.end(), text_of(to)) != written.end()) continue;
     std::error_code error;
-    std::filesystem::copy_file(written[k], to, std::filesystem::copy_options::overwrite_existing,
-                               error);
-    if (error) return {Exit::unreadable, str_cat(to.string(), ": cannot be written")};
+    std::filesystem::copy_file(path_of(written[k]), to,
+                               std::filesystem::copy_options::overwrite_existing, error);
+    if (error) return {Exit::unreadable, str_cat(text_of(to), ": cannot be written")};
   }
   return {};
 }
@@ -138,7 +139,7 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written
 
 Outcome run_batch(const std::string& list, const RunJob& defaults,
                   void (*answer)(const std::string& line)) {
-  std::ifstream file(list);
+  std::ifstream file(path_of(list), std::ios::binary);
   if (!file) return {Exit::unreadable, str_cat(list, ": cannot be opened")};
   const json jobs = json::parse(file, nullptr, false);
   if (!jobs.is_array()) return {Exit::unreadable, str_cat(list, ": is no JSON array of jobs")};

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tools/process.h"
 #include "tools/run_job.h"
 
 namespace {
@@ -41,6 +42,7 @@ void print_written(const std::vector<std::string>& written, bool as_json) {
 
 int main(int argc, char** argv) {
   using namespace hg::tools;
+  use_utf8(argc, argv);
   CLI::App app("Runs a Hologram model on .npy files.", "hg-run");
   app.footer(kExamples);
   app.set_version_flag("--version", version_text("hg-run"));
@@ -84,7 +86,7 @@ int main(int argc, char** argv) {
   if (job.model.empty()) return finish("hg-run", usage("no MODEL is given; see hg-run --help"));
   if (job.output_dir.empty()) return finish("hg-run", usage("no --output-dir is given"));
   std::error_code error;
-  std::filesystem::create_directories(job.output_dir, error);
+  std::filesystem::create_directories(path_of(job.output_dir), error);
   if (error) {
     return finish("hg-run", usage("--output-dir ", job.output_dir, ": ", error.message()));
   }

@@ -7,12 +7,11 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
+#include "lib/platform/memory.h"
 #include "tools/inputs.h"
 #include "tools/npy_cast.h"
+#include "tools/process.h"
 #include "tools/train_log.h"
 
 namespace hg::tools {
@@ -86,9 +85,7 @@ class Job {
     if (!trainer.ok()) return outcome(trainer.status());
     *model = Model();  // and its file, of which the trainer has what it needs
     if (Outcome o = plan(*trainer); !o.ok()) return o;
-#ifdef __GLIBC__
-    malloc_trim(0);  // what building the step took meanwhile
-#endif
+    trim_heap();  // of what building the step took meanwhile
     log_.metric_names = job_.metrics;
     log_.trained = trainer->trained();
     log_.notes = notes_;
@@ -109,13 +106,13 @@ class Job {
   // Training may take hours: a folder that is not there is told before.
   static Outcome check_place(const std::string& path) {
     if (path.empty()) return {};
-    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    const std::filesystem::path file = path_of(path), folder = file.parent_path();
     std::error_code error;
-    if (std::filesystem::is_directory(path, error))
+    if (std::filesystem::is_directory(file, error))
       return {Exit::unreadable, str_cat("cannot write '", path, "': it is a directory")};
     if (folder.empty() || std::filesystem::is_directory(folder, error)) return {};
     return {Exit::unreadable,
-            str_cat("cannot write '", path, "': there is no directory '", folder.string(), "'")};
+            str_cat("cannot write '", path, "': there is no directory '", text_of(folder), "'")};
   }
 
   // -- Data --------------------------------------------------------------------------------------

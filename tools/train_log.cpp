@@ -6,13 +6,14 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "lib/platform/file.h"
 #include "tools/draw/draw_curve.h"
 
 namespace hg::tools {
 namespace {
 
 Outcome write_text(const std::string& text_to_write, const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "wb");
+  std::FILE* file = open_stream(path, "wb");
   bool ok = file != nullptr;
   if (ok)
     ok = std::fwrite(text_to_write.data(), 1, text_to_write.size(), file) == text_to_write.size();

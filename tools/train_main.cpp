@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // hg-train: trains a model on .npy files.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
@@ -9,6 +7,7 @@
 #include <cstdio>
 
 #include "tools/gpu.h"
+#include "tools/process.h"
 #include "tools/profile.h"
 #include "tools/train_job.h"
 
@@ -42,7 +41,7 @@ void on_interrupt(int signal) {
 // One line that is written over, on a terminal only.
 class ProgressLine {
  public:
-  ProgressLine() : shown_(isatty(STDERR_FILENO) != 0) {}
+  ProgressLine() : shown_(is_terminal(stderr)) {}
 
   void update(const Progress& p) {
     const auto now = std::chrono::steady_clock::now();
@@ -325,6 +324,7 @@ Outcome complete(TrainJob& job, const Words& words) {
 
 int main(int argc, char** argv) {
   using namespace hg::tools;
+  use_utf8(argc, argv);
   CLI::App app("Trains a Hologram model on .npy files.", "hg-train");
   app.footer(kExamples);
   app.set_version_flag("--version", version_text("hg-train"));
