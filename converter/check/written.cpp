@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "converter/check/written.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -28,9 +30,13 @@ bool is_stream(const std::string& output) {
 
 }  // namespace
 
-WrittenModel::WrittenModel(Model& model, std::string output, const Registry& registry,
+WrittenModel::WrittenModel(Model& model, Destination destination, const Registry& registry,
                            std::function<Model::Info()> info)
-    : model_(model), output_(std::move(output)), registry_(registry), stream_(is_stream(output_)) {
+    : model_(model),
+      output_(std::move(destination.output)),
+      descriptor_(destination.descriptor),
+      registry_(registry),
+      stream_(is_stream(output_) || descriptor_ >= 0) {
   done_ = std::async(std::launch::async, [this, info = std::move(info)]() -> Status {
     model_.set_info(info());
     if (stream_) {
@@ -113,16 +119,18 @@ bool WrittenModel::is_same(const Result<Model>& again) const {
 }
 
 void WrittenModel::send(const std::vector<std::byte>& bytes) const {
-  const bool standard = output_ == "-";
-  std::FILE* file = standard ? stdout : std::fopen(output_.c_str(), "wb");
+  const bool standard = output_ == "-" && descriptor_ < 0;
+  std::FILE* file = standard           ? stdout
+                    : descriptor_ >= 0 ? fdopen(dup(descriptor_), "wb")
+                                       : std::fopen(output_.c_str(), "wb");
   errno = 0;
   const bool written = file && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size() &&
                        std::fflush(file) == 0;
   const std::string reason = std::strerror(errno);
   if (file && !standard) std::fclose(file);
   if (!written)
-    throw Failure{Exit::unreadable,
-                  str_cat(standard ? "standard output" : output_, ": cannot be written: ", reason)};
+    throw Failure{Exit::unreadable, str_cat(output_ == "-" ? "standard output" : output_,
+                                            ": cannot be written: ", reason)};
 }
 
 }  // namespace hg::convert

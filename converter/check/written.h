@@ -12,11 +12,16 @@
 
 namespace hg::convert {
 
+struct Destination {
+  std::string output;   // a file, or "-" for standard output
+  int descriptor = -1;  // of an open, empty file that takes the bytes in its place
+};
+
 class WrittenModel {
  public:
   // `info` may wait. A pipe or a device, and "-" for standard output, get nothing before keep().
   // The model and the registry must outlive this. Throws Failure where `output` is a directory.
-  WrittenModel(Model& model, std::string output, const Registry& registry,
+  WrittenModel(Model& model, Destination destination, const Registry& registry,
                std::function<Model::Info()> info);
   ~WrittenModel();
   WrittenModel(const WrittenModel&) = delete;
@@ -35,6 +40,7 @@ class WrittenModel {
 
   Model& model_;
   const std::string output_;
+  const int descriptor_;
   const Registry& registry_;
   bool stream_ = false;
   std::vector<std::byte> bytes_;  // of a stream

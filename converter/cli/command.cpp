@@ -11,10 +11,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "converter/check/check_inputs.h"
-#include "converter/cli/convert.h"
 #include "converter/cli/op_table.h"
 #include "converter/cli/report.h"
+#include "converter/cli/sandboxed.h"
 #include "converter/load/load.h"
 #include "converter/rows/rows.h"
 #include "hg/version.h"
@@ -34,6 +33,7 @@ Examples:
   hg-convert voice.pt --input 'x:f32[n,t]' --constant sr=16000 --constant mode=mean
   hg-convert exported.pt2
   hg-convert model.onnx --dim batch=1 --constant shape=shape.npy
+  hg-convert unknown.pt --input 'f32[n,16]' --sandbox --sandbox-memory 2048
   cat model.pt | hg-convert - -o - --input 'f32[n,16]' > model.hgm
   hg-convert --list-ops
 
@@ -55,94 +55,43 @@ class Progress {
   bool shown_;
 };
 
-// Every place; a single one is in the closing sentence already.
-void print_unsupported(const Report& report) {
-  if (report.unsupported.size() < 2 || report.exit != Exit::unsupported) return;
-  for (const Unsupported& each : report.unsupported) {
-    std::string line = str_cat("  ", each.op, "  ", each.count, "x", describe_origin(each.origin),
-                               ": ", each.reason);
-    if (!each.suggestion.empty()) line += "; " + each.suggestion;
-    std::fprintf(stderr, "%s\n", line.c_str());
-  }
+Answer answer_to(const Command& command, const Job& job, bool with_json, const Tell& progress) {
+  if (command.sandbox)
+    return convert_in_sandbox(job, command.sandbox_memory_mib, with_json, progress);
+  return answer_of(convert(job, progress), with_json);
 }
 
-void print_success(const Report& report) {
-  std::FILE* out = report.job.output == "-" ? stderr : stdout;
-  int nodes = 0;
-  for (const auto& [op, count] : report.ops) nodes += count;
-  std::string line =
-      str_cat("wrote ", report.job.output == "-" ? "standard output" : report.job.output, ": ",
-              nodes, " nodes of ", static_cast<int64_t>(report.ops.size()), " ops, ",
-              report.parameters, " parameters, ", report.weight_bytes, " bytes of weights");
-  std::fprintf(out, "%s\n", line.c_str());
-  for (const std::string& input : report.inputs) std::fprintf(out, "  input %s\n", input.c_str());
-  for (const std::string& output : report.outputs)
-    std::fprintf(out, "  output %s\n", output.c_str());
-  for (const CheckedCase& checked : report.check.cases) {
-    double error = 0;
-    int equal = 0, rounded = 0;
-    for (const CheckedOutput& output : checked.outputs) {
-      equal += output.verdict == CheckedOutput::Verdict::equal;
-      rounded += output.verdict == CheckedOutput::Verdict::ill_conditioned;
-      error = std::max(error,
-                       output.verdict == CheckedOutput::Verdict::equal ? output.largest_error : 0);
-    }
-    line = str_cat("  checked with ", describe_sizes(checked.sizes),
-                   checked.values.empty() ? "" : " and ", checked.values, ": ", equal, " of ",
-                   static_cast<int64_t>(checked.outputs.size()), " outputs equal ",
-                   report.libtorch.empty() ? "the plain run's" : "libtorch's", ", largest error ",
-                   error, rounded > 0 ? str_cat("; ", rounded, " but for rounding") : "");
-    std::fprintf(out, "%s\n", line.c_str());
-  }
-  for (const std::string& way : report.check.not_exercised)
-    std::fprintf(out, "  not exercised: %s\n", way.c_str());
+bool is_written(const std::string& text, const std::string& path) {
+  if (path == "-") return std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  std::ofstream file(path, std::ios::binary);
+  file << text << std::flush;
+  return file.good();
 }
 
-int run_one(const Job& job, const std::string& json) {
+int run_one(const Command& command) {
+  const std::string& json = command.json;
   Progress progress;
-  Report report = convert(job, [&](const std::string& what) { progress.say(what); });
+  const Answer answer = answer_to(command, command.job, !json.empty(),
+                                  [&](const std::string& what) { progress.say(what); });
   progress.clear();
-  for (const std::string& line : report.notes)
-    std::fprintf(stderr, "hg-convert: note: %s\n", line.c_str());
-  for (const std::string& line : report.warnings)
-    std::fprintf(stderr, "hg-convert: warning: %s\n", line.c_str());
-  if (!json.empty()) {
-    std::string text = report_json(report);
-    if (json == "-") {
-      std::fwrite(text.data(), 1, text.size(), stdout);
-    } else {
-      std::ofstream file(json, std::ios::binary);
-      file << text << std::flush;
-      if (!file) {
-        std::fprintf(stderr, "hg-convert: %s: the report cannot be written\n", json.c_str());
-        if (report.exit == Exit::ok) return static_cast<int>(Exit::unreadable);
-      }
-    }
+  std::fputs(answer.remarks.c_str(), stderr);
+  if (answer.exit != Exit::ok) std::fprintf(stderr, "hg-convert: %s\n", answer.message.c_str());
+  if (!json.empty() && !is_written(answer.report, json)) {
+    std::fprintf(stderr, "hg-convert: %s: the report cannot be written\n", json.c_str());
+    if (answer.exit == Exit::ok) return static_cast<int>(Exit::unreadable);
   }
-  if (report.exit != Exit::ok) {
-    print_unsupported(report);
-    // Worth a report, unlike a slip on the command line.
-    if (report.exit == Exit::unsupported || report.exit == Exit::mismatch)
-      std::fprintf(stderr, "%s\n", summary_line(report).c_str());
-    std::fprintf(stderr, "hg-convert: %s\n", report.message.c_str());
-  } else if (json != "-") {
-    print_success(report);
-  }
-  return static_cast<int>(report.exit);
+  if (json != "-") std::fputs(answer.summary.c_str(), command.job.output == "-" ? stderr : stdout);
+  return static_cast<int>(answer.exit);
 }
 
-int run_batch(const std::string& path) {
+int run_batch(const Command& command) {
   bool all_ok = true;
-  for (const BatchJob& each : read_batch(path)) {
-    Exit exit = Exit::usage;
-    std::string message = each.trouble;
-    if (message.empty()) {
-      Report report = convert(each.job, [](const std::string&) {});
-      exit = report.exit;
-      message = report.message;
-    }
-    all_ok = all_ok && exit == Exit::ok;
-    std::printf("%s\n", answer_json(exit, message).c_str());
+  for (const BatchJob& each : read_batch(command.batch)) {
+    Answer answer{.exit = Exit::usage, .message = each.trouble};
+    if (each.trouble.empty())
+      answer = answer_to(command, each.job, false, [](const std::string&) {});
+    all_ok = all_ok && answer.exit == Exit::ok;
+    std::printf("%s\n", answer_json(answer.exit, answer.message).c_str());
     std::fflush(stdout);
   }
   return all_ok ? 0 : 1;
@@ -194,6 +143,13 @@ Command parse_command(int argc, const char* const* argv) {
   app.add_flag("--no-check", no_check, "does not run the model to compare it with libtorch");
   app.add_flag("--strict", job.strict,
                "refuses a model of which the check did not exercise all ways (exit code 4)");
+  app.add_flag("--sandbox", command.sandbox,
+               "reads and runs the model in a process without network that can write no file and "
+               "read few (Linux)");
+  CLI::Option* memory =
+      app.add_option("--sandbox-memory", command.sandbox_memory_mib,
+                     "what that process may take, in MiB of address space; by default 4096")
+          ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_flag("--list-ops", command.list_ops, "prints the table of ops, as JSON with --json -");
   try {
     app.parse(argc, argv);
@@ -206,6 +162,8 @@ Command parse_command(int argc, const char* const* argv) {
     }
     throw Failure{Exit::usage, std::string(error.what()) + "; see hg-convert --help"};
   }
+  if (memory->count() > 0 && !command.sandbox)
+    throw Failure{Exit::usage, "--sandbox-memory needs --sandbox"};
   if (command.list_ops || !command.batch.empty()) return command;
   if (job.model.empty())
     throw Failure{Exit::usage, "no model is given; see hg-convert --help for examples"};
@@ -243,8 +201,8 @@ int run(int argc, const char* const* argv) {
                stdout);
     return 0;
   }
-  if (!command.batch.empty()) return run_batch(command.batch);
-  return run_one(command.job, command.json);
+  if (!command.batch.empty()) return run_batch(command);
+  return run_one(command);
 }
 
 }  // namespace

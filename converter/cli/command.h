@@ -14,6 +14,8 @@ struct Command {
   std::string json;   // where the report goes; empty: nowhere
   std::string batch;  // the file of jobs
   bool list_ops = false;
+  bool sandbox = false;  // each conversion in a process of its own
+  int64_t sandbox_memory_mib = 4096;
   std::string said;  // the answer to --help or --version
 };
 Command parse_command(int argc, const char* const* argv);  // throws Failure (usage)

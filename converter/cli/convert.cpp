@@ -2,11 +2,8 @@
 #include "converter/cli/convert.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <future>
 #include <map>
 #include <optional>
@@ -17,6 +14,7 @@
 #include "converter/check/written.h"
 #include "converter/cli/inputs.h"
 #include "converter/cli/known_types.h"
+#include "converter/cli/standard_input.h"
 #include "converter/load/exported/exported.h"
 #include "converter/load/onnx/onnx.h"
 #include "converter/load/recognise.h"
@@ -25,31 +23,6 @@
 
 namespace hg::convert {
 namespace {
-
-// A file that reads like standard input, which cannot be read twice.
-class Spool {
- public:
-  Spool() : file_(std::tmpfile()) {
-    if (!file_)
-      throw Failure{Exit::unreadable, str_cat("no temporary file: ", std::strerror(errno))};
-    char buffer[1 << 16];
-    for (size_t got; (got = std::fread(buffer, 1, sizeof buffer, stdin)) > 0;)
-      if (std::fwrite(buffer, 1, got, file_) != got)
-        throw Failure{
-            Exit::unreadable,
-            str_cat("standard input does not fit on the temporary disk: ", std::strerror(errno))};
-    std::fflush(file_);
-  }
-  ~Spool() {
-    if (file_) std::fclose(file_);
-  }
-  Spool(const Spool&) = delete;
-  Spool& operator=(const Spool&) = delete;
-  std::string path() const { return "/dev/fd/" + std::to_string(fileno(file_)); }
-
- private:
-  std::FILE* file_;
-};
 
 // Each op once: how often, where first, and why.
 std::string list_unsupported(const std::vector<Unsupported>& all) {
@@ -138,8 +111,8 @@ class Conversion {
     stage("load");
     std::string path = job().model;
     if (path == "-") {
-      spool_ = std::make_unique<Spool>();
-      path = spool_->path();
+      standard_input_ = std::make_unique<StandardInput>();
+      path = standard_input_->path();
     }
     report_.libtorch = libtorch_version();
     const std::string label = job().model == "-" ? "standard input" : path;
@@ -192,7 +165,7 @@ class Conversion {
       if (!job().check) made.not_exercised = {"anything: it was converted without the check"};
       return made;
     };
-    WrittenModel written(*model, job().output, custom_.registry(), info);
+    WrittenModel written(*model, {job().output, job().result}, custom_.registry(), info);
     if (job().check && format == Format::onnx) {
       stage("check");
       report_.check = check_by_loops(model->graph(), written.read_back(), job(), progress_);
@@ -368,8 +341,8 @@ class Conversion {
 
   const std::function<void(const std::string&)>& progress_;
   CustomRegistry custom_;
-  std::unique_ptr<Spool> spool_;
-  std::shared_future<std::string> hash_;  // reads the spool
+  std::unique_ptr<StandardInput> standard_input_;
+  std::shared_future<std::string> hash_;  // reads the file
   Report report_;
   std::string stage_;
   std::chrono::steady_clock::time_point stage_start_;

@@ -34,6 +34,7 @@ SizeOption parse_size(std::string_view option, std::string_view text);  // throw
 struct Job {
   std::string model;   // "-" reads standard input
   std::string output;  // "-" writes standard output
+  int result = -1;     // the descriptor of an empty file that takes the bytes in place of `output`
   std::vector<InputOption> inputs;
   std::vector<SizeOption> check_sizes;
   std::vector<SizeOption> examples;       // sizes that the model is known to take, by its file

@@ -38,6 +38,8 @@ Failure load_failure(const std::string& path, const std::string& what, const std
       "that version, or save the model again with PyTorch " +
       version;
   auto has = [&](std::string_view words) { return what.find(words) != std::string::npos; };
+  if (has("DefaultCPUAllocator"))
+    return {Exit::unsupported, path + ": there is not enough memory for this model"};
   if (std::string op = word_after(what, "Unknown builtin op: "); !op.empty())
     return {Exit::unsupported, path + ": the model uses " + op + ", which libtorch " + version +
                                    " does not have" + newer};

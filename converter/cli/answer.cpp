@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/cli/answer.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "converter/check/check_inputs.h"
+#include "converter/check/wrong_node.h"
+#include "converter/cli/report.h"
+#include "converter/sandbox/printable.h"
+
+namespace hg::convert {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Every place; a single one is in the closing sentence already.
+std::string unsupported_lines(const Report& report) {
+  if (report.unsupported.size() < 2 || report.exit != Exit::unsupported) return "";
+  std::string lines;
+  for (const Unsupported& each : report.unsupported) {
+    lines += str_cat("  ", each.op, "  ", each.count, "x", describe_origin(each.origin), ": ",
+                     each.reason);
+    if (!each.suggestion.empty()) lines += "; " + each.suggestion;
+    lines += "\n";
+  }
+  return lines;
+}
+
+std::string case_line(const CheckedCase& checked, bool by_libtorch) {
+  int equal = 0, rounded = 0;
+  double error = 0;
+  for (const CheckedOutput& output : checked.outputs) {
+    equal += output.verdict == CheckedOutput::Verdict::equal;
+    rounded += output.verdict == CheckedOutput::Verdict::ill_conditioned;
+    error =
+        std::max(error, output.verdict == CheckedOutput::Verdict::equal ? output.largest_error : 0);
+  }
+  return str_cat("  checked with ", describe_sizes(checked.sizes),
+                 checked.values.empty() ? "" : " and ", checked.values, ": ", equal, " of ",
+                 static_cast<int64_t>(checked.outputs.size()), " outputs equal ",
+                 by_libtorch ? "libtorch's" : "the plain run's", ", largest error ", error,
+                 rounded > 0 ? str_cat("; ", rounded, " but for rounding") : "", "\n");
+}
+
+std::string summary_of(const Report& report) {
+  int nodes = 0;
+  for (const auto& [op, count] : report.ops) nodes += count;
+  std::string lines =
+      str_cat("wrote ", report.job.output == "-" ? "standard output" : report.job.output, ": ",
+              nodes, " nodes of ", static_cast<int64_t>(report.ops.size()), " ops, ",
+              report.parameters, " parameters, ", report.weight_bytes, " bytes of weights\n");
+  for (const std::string& input : report.inputs) lines += str_cat("  input ", input, "\n");
+  for (const std::string& output : report.outputs) lines += str_cat("  output ", output, "\n");
+  for (const CheckedCase& checked : report.check.cases)
+    lines += case_line(checked, !report.libtorch.empty());
+  for (const std::string& way : report.check.not_exercised)
+    lines += str_cat("  not exercised: ", way, "\n");
+  return lines;
+}
+
+std::string remarks_of(const Report& report) {
+  std::string lines;
+  for (const std::string& line : report.notes) lines += str_cat("hg-convert: note: ", line, "\n");
+  for (const std::string& line : report.warnings)
+    lines += str_cat("hg-convert: warning: ", line, "\n");
+  lines += unsupported_lines(report);
+  // Worth a report, unlike a slip on the command line.
+  if (report.exit == Exit::unsupported || report.exit == Exit::mismatch)
+    lines += summary_line(report) + "\n";
+  return lines;
+}
+
+}  // namespace
+
+Answer answer_of(const Report& report, bool with_json) {
+  return {report.exit, report.message, remarks_of(report),
+          report.exit == Exit::ok ? summary_of(report) : "", with_json ? report_json(report) : ""};
+}
+
+std::string packed(const Answer& answer) {
+  const Json json = {static_cast<int>(answer.exit), answer.message, answer.remarks, answer.summary,
+                     answer.report};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Answer unpacked(const std::string& text) {
+  const Failure no_answer{Exit::unreadable,
+                          "the sandboxed process gave no answer that makes sense"};
+  try {
+    const Json json = Json::parse(text);
+    const int exit = json.at(0).get<int>();
+    const auto line = [&](size_t i) { return printable(json.at(i).get<std::string>()); };
+    const Answer answer{static_cast<Exit>(exit), line(1), line(2), line(3), line(4)};
+    const bool is_report = answer.report.empty() || Json::accept(answer.report);
+    if (exit < static_cast<int>(Exit::ok) || exit > static_cast<int>(Exit::mismatch) || !is_report)
+      throw no_answer;
+    return answer;
+  } catch (const nlohmann::json::exception&) {
+    throw no_answer;
+  }
+}
+
+Answer failed(Answer answer, Exit exit, const std::string& message) {
+  answer.exit = exit;
+  answer.message = message;
+  answer.summary.clear();
+  if (!answer.report.empty()) {
+    Json report = Json::parse(answer.report);
+    report["status"] = status_name(exit);
+    report["exit_code"] = static_cast<int>(exit);
+    report["message"] = message;
+    answer.report = report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+  return answer;
+}
+
+}  // namespace hg::convert

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts of others on a terminal.
+#pragma once
+
+#include <string>
+
+namespace hg::convert {
+
+// Control characters but line feeds become question marks: a terminal obeys some of them.
+inline std::string printable(std::string text) {
+  for (char& c : text)
+    if ((static_cast<unsigned char>(c) < 32 && c != '\n') || c == 127) c = '?';
+  return text;
+}
+
+}  // namespace hg::convert
