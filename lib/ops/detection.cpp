@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops of detection models, with torchvision's meaning: suppression of overlapping boxes, regions
 // cut out of feature maps, and convolutions that read at offsets which are inputs.
+#include <algorithm>
+
 #include "hg/op.h"
 #include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
@@ -56,8 +58,19 @@ Status roi_align_grad_infer(InferContext& c) {
   if (size.size() != 4) return c.fail("input_size must be [n, c, h, w]");
   if (differ(dy.shape[0], rois.shape[0]) || differ(dy.shape[1], size[1]))
     return c.fail("dy is ", dy.shape, ", rois are ", rois.shape, ", x has ", size[1], " channels");
+  const std::span<const Dim> regions = c.attrs().integers("output_size");
+  if (differ(dy.shape[2], regions[0]) || differ(dy.shape[3], regions[1]))
+    return c.fail("dy is ", dy.shape, ", output_size is [", regions[0], ", ", regions[1], "]");
   c.out(0) = {dy.dtype, Shape(size.begin(), size.end())};
   return {};
+}
+
+// For each element of a region, sampling_ratio^2 places of four pixels; data decides where it is 0.
+double roi_align_flops(const Sizes& regions, const AttrReader& attrs) {
+  const Dim given = attrs.integer("sampling_ratio");
+  const double ratio =
+      given.is_constant() ? std::max(static_cast<double>(given.constant()), 1.0) : 1.0;
+  return 8 * ratio * ratio * static_cast<double>(regions.count());
 }
 
 NamedAttrs roi_attrs(const AttrReader& given) {
@@ -212,13 +225,17 @@ constexpr OpDef kOps[] = {
      .signature = "roi_align(x, rois, output_size: int[], spatial_scale: float = 1.0, "
                   "sampling_ratio: int = 0, aligned: bool = false) -> y",
      .infer = roi_infer,
-     .grad = roi_align_grad},
+     .grad = roi_align_grad,
+     .flops = [](std::span<const Sizes>, std::span<const Sizes> out,
+                 const AttrReader& attrs) { return roi_align_flops(out[0], attrs); }},
     {.name = "roi_align_grad",
      .signature = "roi_align_grad(dy, rois, input_size: int[], output_size: int[], spatial_scale: "
                   "float = 1.0, sampling_ratio: int = 0, aligned: bool = false) -> dx",
      .infer = roi_align_grad_infer,
      .grad = roi_align_grad_grad,
-     .traits = kInternal},
+     .traits = kInternal,
+     .flops = [](std::span<const Sizes> in, std::span<const Sizes>,
+                 const AttrReader& attrs) { return roi_align_flops(in[0], attrs); }},
     {.name = "roi_pool",
      .signature = "roi_pool(x, rois, output_size: int[], spatial_scale: float = 1.0) -> y, argmax",
      .infer = roi_infer,

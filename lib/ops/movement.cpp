@@ -323,7 +323,13 @@ Status as_strided_infer(InferContext& c) {
   for (size_t i = 0; i < shape.size(); ++i) {
     if (below(strides[i], 0)) return c.fail("stride ", strides[i], " is negative");
     if (shape[i] == Dim(0)) empty = true;
-    last = last + (shape[i] - 1) * strides[i];
+    const Dim steps = shape[i] - 1;
+    int64_t reach = 0;  // a sum that wrapped around would seem to lie in x
+    if (steps.is_constant() && strides[i].is_constant() && last.is_constant() &&
+        (__builtin_mul_overflow(steps.constant(), strides[i].constant(), &reach) ||
+         __builtin_add_overflow(last.constant(), reach, &reach)))
+      return c.fail("stride ", strides[i], " times ", steps, " overflows");
+    last = last + steps * strides[i];
   }
   if (!empty && below(count(x.shape) - 1 - last, 0) && is_constant(shape))
     return c.fail("element ", last, " is beyond the ", count(x.shape), " elements of x");
