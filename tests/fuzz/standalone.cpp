@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// TARGET [--rounds=N] [--seed=S] FILE|FOLDER ...: a fuzz target without libFuzzer: each file as it
-// is, then N damaged ones: bytes flipped, numbers at the limits of their types, pieces copied, cut
-// off and joined.
+// TARGET [--rounds=N] [--seconds=T] [--seed=S] [--ending=.onnx ...] [--keep=FILE] FILE|FOLDER ...:
+// a fuzz target without libFuzzer: each file as it is, then N damaged ones, or as many as T seconds
+// take: bytes flipped, numbers at the limits of their types, pieces copied, cut off and joined. Of
+// folders the files of up to 64 KiB, and of the given endings. 77: there is none. What crashes is
+// repeated by --seed=S+R --rounds=1, R being the round that was told last; --keep writes that file.
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -66,38 +69,69 @@ void damage(Bytes& bytes, const std::vector<Bytes>& all, uint64_t& state) {
   }
 }
 
+struct Options {
+  uint64_t rounds = 0, seconds = 0, seed = 1;
+  std::vector<std::string> endings;
+  std::string keep;
+};
+
+constexpr uintmax_t kLargest = 64 << 10;
+
+// The same files in the same order everywhere.
+void read_folder(const std::filesystem::path& folder, const Options& options,
+                 std::vector<Bytes>& all) {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    const std::string ending = entry.path().extension().string();
+    if (entry.is_regular_file() && entry.file_size() <= kLargest &&
+        (options.endings.empty() || std::ranges::count(options.endings, ending) > 0))
+      paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  for (const auto& path : paths) all.push_back(read(path));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  uint64_t rounds = 0, seed = 1;
+  Options options;
   std::vector<Bytes> all;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    if (word.starts_with("--rounds=")) {
-      std::from_chars(word.data() + 9, word.data() + word.size(), rounds);
-    } else if (word.starts_with("--seed=")) {
-      std::from_chars(word.data() + 7, word.data() + word.size(), seed);
-    } else if (std::filesystem::is_directory(word)) {
-      std::vector<std::filesystem::path> paths;
-      for (const auto& entry : std::filesystem::directory_iterator(word))
-        paths.push_back(entry.path());
-      std::sort(paths.begin(), paths.end());  // the same damage everywhere
-      for (const auto& path : paths) all.push_back(read(path));
-    } else {
+    const auto is = [&](std::string_view name) { return word.starts_with(name); };
+    const auto number = [&](uint64_t& to) {
+      std::from_chars(word.data() + word.find('=') + 1, word.data() + word.size(), to);
+    };
+    if (is("--rounds="))
+      number(options.rounds);
+    else if (is("--seconds="))
+      number(options.seconds);
+    else if (is("--seed="))
+      number(options.seed);
+    else if (is("--ending="))
+      options.endings.emplace_back(word.substr(9));
+    else if (is("--keep="))
+      options.keep = word.substr(7);
+    else if (std::filesystem::is_directory(word))
+      read_folder(word, options, all);
+    else if (std::filesystem::is_regular_file(word))
       all.push_back(read(word));
-    }
   }
-  if (all.empty()) return std::fputs("no file is given\n", stderr), 1;
+  if (all.empty()) return std::puts("skipped: there are no files to damage"), 77;
   for (const Bytes& bytes : all) (void)LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
-  for (uint64_t round = 0; round < rounds; ++round) {
-    uint64_t state = seed * 1000003 + round;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(options.seconds);
+  uint64_t round = 0;
+  for (; round < options.rounds || std::chrono::steady_clock::now() < end; ++round) {
+    uint64_t state = (options.seed + round) * 1000003;
     Bytes bytes = all[hg::split_mix(state) % all.size()];
     damage(bytes, all, state);
-    // What crashes is found by its number: --seed=S and the round that was written last.
-    if (round % 1000 == 0)
-      std::printf("round %llu\n", static_cast<unsigned long long>(round)), std::fflush(stdout);
+    std::fprintf(stderr, "\rround %llu ", static_cast<unsigned long long>(round));
+    if (!options.keep.empty())
+      std::ofstream(options.keep, std::ios::binary)
+          .write(reinterpret_cast<const char*>(bytes.data()),
+                 static_cast<std::streamsize>(bytes.size()));
     (void)LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
   }
-  std::printf("%zu files, %llu damaged\n", all.size(), static_cast<unsigned long long>(rounds));
+  std::printf("%zu files, %llu damaged\n", all.size(), static_cast<unsigned long long>(round));
   return 0;
 }
