@@ -10,7 +10,6 @@ import shutil
 import struct
 import subprocess
 import sys
-import time
 
 WORK = BIN = None
 
@@ -105,11 +104,27 @@ def check_page(model, large):
     shown = run(browser, *flags, click.as_uri())
     details = re.search(r'<div id="details">(.*?)</div><', shown, re.S).group(1) if 'id="details"' in shown else ""
     assert "<h2>linear" in shown and "f32[" in shown[shown.index("<h2>linear"):], details
-    run(BIN / "hg-info", large, "--html", WORK / "large.html")
-    begin = time.monotonic()
-    shown = run(browser, *flags, (WORK / "large.html").as_uri())
-    print(f"a page of {shown.count('id=' + chr(34) + 'box')} boxes in {time.monotonic() - begin:.1f} s, with the browser's start")
-    assert shown.count('id="box') >= 2000
+    opening_time(browser, flags, large)
+
+
+def opening_time(browser, flags, large):
+    """A page of 2,000 nodes is there, with a click that reads a shape, within 2 seconds."""
+    page = WORK / "large.html"
+    run(BIN / "hg-info", large, "--html", page)
+    # As the page's own clock has it: from the start of its loading to the picked node, laid out.
+    page.write_text(page.read_text().replace("</body>", """<script>addEventListener("load", () => {
+      pick(1000, true);
+      document.body.getBoundingClientRect();
+      document.body.setAttribute("opened", performance.now());
+    })</script></body>"""))
+    flags = [flag for flag in flags if not flag.startswith("--virtual-time")]
+    times = []
+    for _ in range(3):  # the best, as others use this machine, too
+        shown = run(browser, *flags, page.as_uri())
+        assert shown.count('id="box') >= 2000 and re.search("<h2>.*f32\\[", shown, re.S)
+        times.append(float(re.search('opened="([0-9.]+)"', shown).group(1)))
+    print(f"a page of {shown.count('id=' + chr(34) + 'box')} boxes opens in {min(times):.0f} ms")
+    assert min(times) <= 2000, times
 
 
 def check_pages(pages):
