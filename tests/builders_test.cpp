@@ -493,6 +493,8 @@ const Row kRows[] = {
      HG_CALL(unique(x[0]))},
     {"var", HG_CALL(var(x[0], a.list("dim"), a.real("correction"), a.flag("keepdim"))),
      HG_CALL(var(x[0]))},
+    {"view_dtype", HG_CALL(view_dtype(x[0], a.dtype("dtype"))),
+     HG_CALL(view_dtype(x[0], a.dtype("dtype")))},
     {"where", HG_CALL(where(x[0], x[1], x[2])), HG_CALL(where(x[0], x[1], x[2]))},
 };
 

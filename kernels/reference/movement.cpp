@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that only move elements: for every output element, the place it comes from.
+#include <cstring>
 #include <vector>
 
 #include "kernels/reference/reference.h"
@@ -16,6 +17,59 @@ void move(const Call& c, const From& from) {
 
 void same_order(const Call& c) {  // reshape, contiguous
   for (int64_t i = 0; i < c.out[0].count(); ++i) c.out[0].at(i) = c.in[0].at(i);
+}
+
+// The bytes of `value` as an element of `dtype`, and the value of such bytes.
+void to_bytes(double value, DType dtype, void* to) {
+  const auto put = [&](auto element) { std::memcpy(to, &element, sizeof(element)); };
+  switch (dtype) {
+    case f32:
+      return put(static_cast<float>(value));
+    case f64:
+      return put(value);
+    case f16:
+      return put(Half(static_cast<float>(value)));
+    case bf16:
+      return put(BFloat16(static_cast<float>(value)));
+    case u8:
+    case boolean:
+      return put(static_cast<uint8_t>(value));
+    default:  // two's complement, whose low bytes come first
+      return put(static_cast<int64_t>(value));
+  }
+}
+double of_bytes(const void* from, DType dtype) {
+  const auto get = [&](auto element) {
+    std::memcpy(&element, from, sizeof(element));
+    return element;
+  };
+  switch (dtype) {
+    case f32:
+      return get(float{});
+    case f64:
+      return get(double{});
+    case f16:
+      return static_cast<float>(get(Half()));
+    case bf16:
+      return static_cast<float>(get(BFloat16()));
+    case i64:
+      return static_cast<double>(get(int64_t{}));
+    case i32:
+      return get(int32_t{});
+    case i16:
+      return get(int16_t{});
+    case i8:
+      return get(int8_t{});
+    default:
+      return get(uint8_t{});
+  }
+}
+void view_dtype(const Call& c) {
+  for (int64_t i = 0; i < c.out[0].count(); ++i) {
+    std::byte bytes[8] = {};
+    to_bytes(c.in[0].at(i), c.in[0].dtype, bytes);
+    c.out[0].at(i) = of_bytes(bytes, c.out[0].dtype);
+  }
 }
 
 void permute(const Call& c) {
@@ -207,6 +261,7 @@ constexpr Row kRows[] = {
     {"reshape", same_order},
     {"contiguous", same_order},
     {"detach", same_order},
+    {"view_dtype", view_dtype},
     {"permute", permute},
     {"expand", expand},
     {"slice", slice},

@@ -376,12 +376,25 @@ bool as_strided_view(ViewContext& c) {
   return true;
 }
 
+// The bits of x as another dtype of the same size. Not every byte is a bool.
+Status view_dtype_infer(InferContext& c) {
+  const TensorType& x = c.in(0);
+  const DType to = c.attrs().dtype("dtype");
+  if (size_of(to) != size_of(x.dtype))
+    return c.fail("an element of ", x.dtype, " has ", size_of(x.dtype), " bytes, one of ", to,
+                  " has ", size_of(to));
+  if (is_complex(to) || (to == boolean && x.dtype != boolean))
+    return c.fail("the bits of ", x.dtype, " are not looked at as ", to);
+  c.out(0) = {to, x.shape};
+  return {};
+}
+
 // x, whose gradient ends here
 Status detach_infer(InferContext& c) {
   c.out(0) = c.in(0);
   return {};
 }
-bool detach_view(ViewContext& c) {
+bool same_places(ViewContext& c) {
   c.set(0, c.in_strides());
   return true;
 }
@@ -414,7 +427,12 @@ constexpr OpDef kOps[] = {
     {.name = "detach",
      .signature = "detach(x) -> y",
      .infer = detach_infer,
-     .view = detach_view,
+     .view = same_places,
+     .traits = kNoGradient},
+    {.name = "view_dtype",
+     .signature = "view_dtype(x, dtype: dtype) -> y",
+     .infer = view_dtype_infer,
+     .view = same_places,
      .traits = kNoGradient},
     {.name = "flip",
      .signature = "flip(x, dims: int[]) -> y",

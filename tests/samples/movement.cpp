@@ -22,6 +22,20 @@ std::vector<Sample> movement() {
   one("reshape", {0, 3}, {{"shape", Dims{3, 0}}});
   one("contiguous", {3, 17}, {});
   one("detach", {5, 3}, {});
+  const auto bits = [&](DType from, DType to, double low, double high) {
+    for (const Sizes& shape : {Sizes{5, 3}, Sizes{}, Sizes{0, 2}})
+      all.push_back({.op = "view_dtype",
+                     .inputs = {{.dtype = from, .shape = shape, .low = low, .high = high}},
+                     .attrs = {{"dtype", to}}});
+  };
+  bits(f32, i32, -1e3, 1e3);
+  bits(i32, f32, 1 << 24, 1 << 30);
+  bits(f16, i16, -100, 100);
+  bits(i16, bf16, 1 << 7, 1 << 14);
+  bits(bf16, f16, -4, 4);
+  bits(i8, u8, -128, 127);
+  bits(u8, i8, 0, 255);
+  bits(boolean, u8, 0, 1);
   one("permute", {2, 3, 5}, {{"dims", Dims{2, 0, 1}}});
   one("permute", {33, 65}, {{"dims", Dims{-1, -2}}});
   one("expand", {3, 1}, {{"shape", Dims{2, 3, 7}}});

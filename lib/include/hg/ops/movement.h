@@ -20,6 +20,10 @@ inline Value reshape(const Value& x, Shape shape) {
 }
 // x as a constant for gradients: they are zero beyond.
 inline Value detach(const Value& x) { return x.graph()->call("detach", {x}); }
+// The bits of x as another dtype whose elements have as many bytes; bool only of bool.
+inline Value view_dtype(const Value& x, DType dtype) {
+  return x.graph()->call("view_dtype", {x}, {{"dtype", dtype}});
+}
 // Dim i of the result is dim dims[i] of x.
 inline Value permute(const Value& x, std::vector<Dim> dims) {
   return x.graph()->call("permute", {x}, {{"dims", std::move(dims)}});
