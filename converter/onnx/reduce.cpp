@@ -172,8 +172,8 @@ void cumulated(Node& n, std::string_view op, double start) {
     // What comes first stands for nothing yet.
     Shape first = x.shape();
     first[axis] = 1;
-    x = concat({expand(constant_like(x, start), first), slice(x, axis, 0, x.dim(axis) - Dim(1))},
-               axis);
+    const Dim size = x.dim(axis);
+    x = slice(concat({expand(constant_like(x, start), first), x}, axis), axis, 0, size);
   }
   Value y = cast(n.op(op, {x}, {{"dim", axis}}), x.dtype());
   if (reverse) y = flip(y, {Dim(axis)});

@@ -231,8 +231,11 @@ void ranged(Node& n) {
     const Value steps = ceil((cast(limit, wide) - cast(start, wide)) / cast(delta, wide));
     count = n.call().size_of(cast(maximum(steps, constant_like(steps, 0)), i64));
   }
-  const Value i = g.call("arange", {}, {{"end", count}});
-  n.give(cast(i, dtype) * delta + start);
+  Value i = cast(g.call("arange", {}, {{"end", count}}), dtype);
+  // Exporters count from 0 by 1.
+  if (!(sizes && c->elements[0].top == Dim(1))) i = i * delta;
+  if (!(sizes && a->elements[0].top == Dim(0))) i = i + start;
+  n.give(i);
 }
 
 void shape_of(Node& n) { n.refuse(str_cat("the shape ", n.type(0).shape, " has too many sizes")); }

@@ -82,8 +82,9 @@ void sliced(Node& n) {
       x = slice(x, axis, starts[i], end, steps[i]);
       continue;
     }
-    // From the other end: element j of the flipped axis is size - 1 - j.
-    const Dim last = sizes[i] - Dim(1), start = last - starts[i];
+    // From the other end: element j of the flipped axis is size - 1 - j. A start before the first
+    // element is the first one.
+    const Dim last = sizes[i] - Dim(1), start = min(last - starts[i], max(Dim(0), last));
     x = slice(flip(x, {Dim(axis)}), axis, start, max(start, last - ends[i]), -steps[i]);
   }
   n.give(x);
