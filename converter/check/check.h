@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct CheckedCase {
   std::vector<std::pair<std::string, int64_t>> sizes;
   std::string values;  // "all values 100"; empty: the usual ones
   std::vector<CheckedOutput> outputs;
+  std::string_view beside = "libtorch's";  // whose outputs they were compared with
 };
 
 struct CheckResult {

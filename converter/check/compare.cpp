@@ -71,7 +71,7 @@ int64_t integer_at(const void* data, DType dtype, int64_t i) {
   }
 }
 
-Comparison compare_integers(const Tensor& got, const Tensor& want) {
+Comparison compare_integers(const Tensor& got, const Tensor& want, std::string_view whose) {
   Comparison result;
   int64_t wrong = 0, first = -1;
   for (int64_t i = 0; i < want.count(); ++i) {
@@ -84,8 +84,8 @@ Comparison compare_integers(const Tensor& got, const Tensor& want) {
     result.equal = false;
     result.difference =
         str_cat(wrong, " of ", want.count(), " elements differ, first at ",
-                place(first, want.shape), ": ", integer_at(got.data, got.dtype, first),
-                ", libtorch has ", integer_at(want.data, want.dtype, first));
+                place(first, want.shape), ": ", integer_at(got.data, got.dtype, first), ", ", whose,
+                " has ", integer_at(want.data, want.dtype, first));
   }
   return result;
 }
@@ -129,7 +129,8 @@ double ulp_of(DType dtype) {
   return dtype == f64 ? 0x1p-52 : dtype == f16 ? 0x1p-10 : dtype == bf16 ? 0x1p-7 : 0x1p-23;
 }
 
-Comparison compare_floats(const Tensor& got, const Tensor& want, DType computed_in) {
+Comparison compare_floats(const Tensor& got, const Tensor& want, DType computed_in,
+                          std::string_view whose) {
   Comparison result;
   const Tolerance limit = tolerance_for(want, computed_in);
   Reader read = reader(want.dtype);
@@ -154,7 +155,7 @@ Comparison compare_floats(const Tensor& got, const Tensor& want, DType computed_
     result.equal = false;
     result.difference =
         str_cat(wrong, " of ", count, " elements differ, worst at ", place(worst, want.shape), ": ",
-                read(got.data, worst), ", libtorch has ", read(want.data, worst));
+                read(got.data, worst), ", ", whose, " has ", read(want.data, worst));
   } else {
     result.allowed = atol;
   }
@@ -163,16 +164,17 @@ Comparison compare_floats(const Tensor& got, const Tensor& want, DType computed_
 
 }  // namespace
 
-Comparison compare(const Tensor& got, const Tensor& want, DType computed_in) {
+Comparison compare(const Tensor& got, const Tensor& want, DType computed_in,
+                   std::string_view whose) {
   Comparison result;
   if (got.dtype != want.dtype) {
     result.equal = false;
-    result.difference = str_cat("the dtype is ", got.dtype, ", libtorch has ", want.dtype);
+    result.difference = str_cat("the dtype is ", got.dtype, ", ", whose, " has ", want.dtype);
     return result;
   }
   if (got.shape != want.shape) {
     result.equal = false;
-    result.difference = str_cat("the shape is ", got.shape, ", libtorch has ", want.shape);
+    result.difference = str_cat("the shape is ", got.shape, ", ", whose, " has ", want.shape);
     return result;
   }
   TensorData owners[2];
@@ -183,8 +185,9 @@ Comparison compare(const Tensor& got, const Tensor& want, DType computed_in) {
     return result;
   }
   if (is_complex(want.dtype))
-    return compare_floats(view_as_real(*a), view_as_real(*b), computed_in);
-  return is_float(want.dtype) ? compare_floats(*a, *b, computed_in) : compare_integers(*a, *b);
+    return compare_floats(view_as_real(*a), view_as_real(*b), computed_in, whose);
+  return is_float(want.dtype) ? compare_floats(*a, *b, computed_in, whose)
+                              : compare_integers(*a, *b, whose);
 }
 
 double number_at(const Tensor& tensor, int64_t index) {
@@ -216,7 +219,7 @@ bool is_rounding(const Tensor& got, const Tensor& want, double ulps) {
   TensorData owner;
   const Result<Tensor> a = row_major(got, owner);
   if (!a.ok()) return false;
-  if (!is_float(want.dtype)) return compare_integers(*a, want).equal;
+  if (!is_float(want.dtype)) return compare_integers(*a, want, "").equal;
   const double least = std::min(ulps * ulp_of(want.dtype), tolerance(want.dtype).rtol);
   const double size = magnitude_of(want).wide;
   const Reader read = reader(want.dtype);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a tensor is close enough to libtorch's.
+// Whether a tensor is close enough to that of the reference.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "hg/tensor.h"
 
@@ -17,8 +18,10 @@ struct Comparison {
 
 // dtype and shape must be equal, integers and bools too; NaN equals NaN, an infinity itself. Floats
 // may differ by rtol * |want| + atol, where atol grows with the size of the values in `want`. What
-// was computed in a coarser dtype than its own (precision.h) has the tolerance of that one.
-Comparison compare(const Tensor& got, const Tensor& want, DType computed_in = f64);
+// was computed in a coarser dtype than its own (precision.h) has the tolerance of that one. `whose`
+// says in a difference who has `want`.
+Comparison compare(const Tensor& got, const Tensor& want, DType computed_in = f64,
+                   std::string_view whose = "libtorch");
 
 // What compare() lets a float differ by: rtol * |want| + atol. 0 for integers and bools.
 struct Tolerance {

@@ -175,7 +175,7 @@ class Walk {
       const Result<TensorData> want =
           tensor_of(reference::rounded(out[k].values, out[k].dtype), out[k].dtype, out[k].shape);
       if (!want.ok()) return leave_out("that would take too much memory");
-      const Comparison comparison = compare(results[k], want->tensor);
+      const Comparison comparison = compare(results[k], want->tensor, f64, "the plain loop");
       if (!comparison.equal)
         return WrongNode{op, node.origin, comparison.difference, comparison.largest_error, true};
     }
@@ -200,8 +200,8 @@ Status set_inputs(Session& session, const Inputs& inputs) {
 
 class LoopCheck {
  public:
-  LoopCheck(const Graph& graph, const Model& written, const Job& job)
-      : graph_(graph), written_(written), job_(job), specs_(input_specs(graph)) {
+  LoopCheck(const Graph& graph, const Model& written, const Job& job, const OnnxReference* runtime)
+      : graph_(graph), written_(written), job_(job), runtime_(runtime), specs_(input_specs(graph)) {
     for (const Node& node : graph.nodes())
       is_random_ = is_random_ || (node.op->def.traits & kRandom) != 0;
   }
@@ -211,81 +211,134 @@ class LoopCheck {
       progress(sizes.empty() ? "checking" : "checking with " + describe_sizes(sizes));
       if (result_.exit == Exit::ok) check(sizes);
     }
+    const bool beside = runtime_ != nullptr && !result_.cases.empty() && !is_random_;
     for (const auto& [why, count] : left_out_)
-      result_.not_exercised.push_back(str_cat(count, " nodes ", why));
-    result_.not_exercised.push_back(
-        "the import, which only the runtime of the file's own format could tell: compare some "
-        "answers");
+      if (!beside) result_.not_exercised.push_back(str_cat(count, " nodes ", why));
+    if (!beside)
+      result_.not_exercised.push_back(
+          str_cat("the import, which only the runtime of the file's own format could tell: compare "
+                  "some answers",
+                  job_.onnxruntime ? "" : ", or let --onnxruntime do it"));
     return std::move(result_);
   }
 
  private:
-  // Both sessions with inputs that the model takes; the reason where it takes none.
-  Status start(const Binding& sizes, Session& kept, Session& plain, Inputs& inputs) {
+  // What ran with one binding of the sizes.
+  struct Runs {
+    Inputs inputs;
+    std::optional<Session> kept, plain;  // with and without all values
+    std::vector<TensorData> expected;    // ONNX Runtime's
+  };
+
+  Status run_ours(const Binding& sizes, Filling filling, Runs& runs) {
     SessionOptions all;
     all.keep_all_values = true;
-    Status status;
+    runs.inputs = make_inputs(specs_, sizes, job_, filling);
+    HG_TRY_ASSIGN(runs.kept, Session::create(written_, all));
+    HG_TRY(set_inputs(*runs.kept, runs.inputs));
+    HG_TRY(runs.kept->run());
+    HG_TRY_ASSIGN(runs.plain, Session::create(written_));
+    HG_TRY(set_inputs(*runs.plain, runs.inputs));
+    return runs.plain->run();
+  }
+
+  // With inputs that the model takes, and ONNX Runtime; the reason where there are none.
+  std::optional<std::string> start(const Binding& sizes, Runs& runs) {
+    std::string refusal;
     for (const Filling filling : kFillings) {
-      inputs = make_inputs(specs_, sizes, job_, filling);
-      HG_TRY_ASSIGN(kept, Session::create(written_, all));
-      HG_TRY(set_inputs(kept, inputs));
-      status = kept.run();
-      if (!status.ok()) continue;
-      HG_TRY_ASSIGN(plain, Session::create(written_));
-      HG_TRY(set_inputs(plain, inputs));
-      return plain.run();
+      if (const Status status = run_ours(sizes, filling, runs); !status.ok()) {
+        refusal = str_cat("a run", with(sizes),
+                          ", as it refuses the inputs of the check: ", status.message());
+        continue;
+      }
+      if (runtime_ == nullptr) return std::nullopt;
+      try {
+        runs.expected = runtime_->run(runs.inputs);
+        return std::nullopt;
+      } catch (const OnnxRefusal& why) {
+        refusal = str_cat("a run", with(sizes),
+                          ", as ONNX Runtime refuses the inputs of the check: ", why.reason);
+      }
     }
-    return status;
+    return refusal;
   }
 
   void check(const Binding& sizes) {
-    Result<Session> kept = Session::create(written_), plain = Session::create(written_);
-    if (!kept.ok())
+    if (const Result<Session> session = Session::create(written_); !session.ok())
       return fail(Exit::unsupported,
-                  str_cat("the converted model cannot be run: ", kept.status().message()));
-    Inputs inputs;
-    const std::string with = sizes.empty() ? "" : " with " + describe_sizes(sizes);
-    if (const Status status = start(sizes, *kept, *plain, inputs); !status.ok()) {
-      result_.not_exercised.push_back(
-          str_cat("a run", with, ", as it refuses the inputs of the check: ", status.message(),
-                  "; give ranges, as in 'x:i64[n]=0..100'"));
+                  str_cat("the converted model cannot be run: ", session.status().message()));
+    Runs runs;
+    if (const auto refusal = start(sizes, runs)) {
+      result_.not_exercised.push_back(*refusal + "; give ranges, as in 'x:i64[n]=0..100'");
       return;
     }
-    Walk walk(graph_, *kept, sizes, work_);
-    if (const auto wrong = walk.run()) {
-      result_.wrong_nodes.push_back(*wrong);
-      return fail(Exit::mismatch, str_cat("the first wrong node", with, " is ", wrong->op,
-                                          describe_origin(wrong->origin), ": ", wrong->difference));
-    }
+    Walk walk(graph_, *runs.kept, sizes, work_);
+    if (const auto wrong = walk.run()) return fail_at(*wrong, sizes);
     for (const auto& [why, count] : walk.left_out()) left_out_[why] = count;
     CheckedCase checked;
     checked.sizes = sizes;
-    for (int i = 0; i < plain->output_count(); ++i)
-      checked.outputs.push_back(output(*kept, *plain, i));
+    checked.beside = "the plain run's";
+    for (int i = 0; i < runs.plain->output_count(); ++i)
+      checked.outputs.push_back(output(*runs.plain, i, runs.kept->output(i), "the plain run"));
     for (const CheckedOutput& each : checked.outputs)
       if (each.verdict == CheckedOutput::Verdict::different)
-        fail(Exit::mismatch, str_cat("output '", each.name, "' is wrong", with, ": ", each.reason,
-                                     "; no single node differs, so it is the optimised graph that "
-                                     "does; please report it"));
+        fail(Exit::mismatch,
+             str_cat("output '", each.name, "' is wrong", with(sizes), ": ", each.reason,
+                     "; no single node differs, so it is the optimised graph that "
+                     "does; please report it"));
+    if (runtime_ != nullptr && result_.exit == Exit::ok) check_beside_runtime(sizes, runs, checked);
     result_.cases.push_back(std::move(checked));
   }
 
-  CheckedOutput output(const Session& kept, const Session& plain, int i) const {
+  void check_beside_runtime(const Binding& sizes, const Runs& runs, CheckedCase& checked) {
+    const int count = runs.plain->output_count();
+    if (count != static_cast<int>(runs.expected.size()))
+      return fail(Exit::mismatch,
+                  str_cat("the converted model has ", int64_t{count}, " outputs", with(sizes),
+                          ", ONNX Runtime has ", static_cast<int64_t>(runs.expected.size())));
+    checked.beside = "ONNX Runtime's";
+    checked.outputs.clear();
+    for (int i = 0; i < count; ++i)
+      checked.outputs.push_back(output(*runs.plain, i, runs.expected[i].tensor, "ONNX Runtime"));
+    const auto different =
+        std::find_if(checked.outputs.begin(), checked.outputs.end(), [](const CheckedOutput& each) {
+          return each.verdict == CheckedOutput::Verdict::different;
+        });
+    if (different == checked.outputs.end()) return;
+    const OnnxReference::Explanation why = runtime_->explain(*runs.kept, runs.inputs);
+    if (why.wrong) return fail_at(*why.wrong, sizes);
+    if (!why.complete)
+      return fail(Exit::mismatch,
+                  str_cat("output '", different->name, "' is wrong", with(sizes), ": ",
+                          different->reason, "; ",
+                          why.trouble.empty() ? "no single node differs by much"
+                                              : "the nodes could not be compared: " + why.trouble));
+    for (CheckedOutput& each : checked.outputs)
+      if (each.verdict == CheckedOutput::Verdict::different)
+        each.verdict = CheckedOutput::Verdict::ill_conditioned;
+    result_.warnings.push_back(
+        str_cat("outputs differ from ONNX Runtime's", with(sizes),
+                " by rounding that grows from node to node: each node by itself is equal"));
+  }
+
+  CheckedOutput output(const Session& plain, int i, const Result<Tensor>& want,
+                       std::string_view whose) const {
     CheckedOutput made;
     made.name = std::string(plain.output_name(i));
-    const Result<Tensor> got = plain.output(i), want = kept.output(i);
+    const Result<Tensor> got = plain.output(i);
     if (!got.ok() || !want.ok()) {
       made.verdict = CheckedOutput::Verdict::different;
       made.reason = "it is not there";
       return made;
     }
     made.type = str_cat(got->dtype, got->shape);
-    if (is_random_ || got->count() == 0) {
+    const bool is_alike = got->dtype == want->dtype && got->shape == want->shape;
+    if (is_alike && (is_random_ || got->count() == 0)) {
       made.verdict = CheckedOutput::Verdict::unchecked;
       made.reason = is_random_ ? "the model draws random numbers" : CheckedOutput::kNoElement;
       return made;
     }
-    const Comparison comparison = compare(*got, *want);
+    const Comparison comparison = compare(*got, *want, f64, whose);
     made.largest_error = comparison.largest_error;
     made.allowed = comparison.allowed;
     if (!comparison.equal) {
@@ -293,6 +346,16 @@ class LoopCheck {
       made.reason = comparison.difference;
     }
     return made;
+  }
+
+  static std::string with(const Binding& sizes) {
+    return sizes.empty() ? "" : " with " + describe_sizes(sizes);
+  }
+
+  void fail_at(const WrongNode& wrong, const Binding& sizes) {
+    result_.wrong_nodes.push_back(wrong);
+    fail(Exit::mismatch, str_cat("the first wrong node", with(sizes), " is ", wrong.op,
+                                 describe_origin(wrong.origin), ": ", wrong.difference));
   }
 
   void fail(Exit exit, std::string message) {
@@ -303,6 +366,7 @@ class LoopCheck {
   const Graph& graph_;
   const Model& written_;
   const Job& job_;
+  const OnnxReference* const runtime_;
   std::vector<InputSpec> specs_;
   bool is_random_ = false;
   double work_ = kMostWork;
@@ -313,8 +377,9 @@ class LoopCheck {
 }  // namespace
 
 CheckResult check_by_loops(const Graph& graph, const Model& written, const Job& job,
+                           const OnnxReference* runtime,
                            const std::function<void(const std::string&)>& progress) {
-  return LoopCheck(graph, written, job).run(progress);
+  return LoopCheck(graph, written, job, runtime).run(progress);
 }
 
 }  // namespace hg::convert

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The check of files whose own runtime is not at hand, such as ONNX: every node of the graph as it
-// was read, against the plain loops over doubles, and the optimised graph against that run.
+// The check of ONNX files: every node of the graph as it was read, against the plain loops over
+// doubles, the optimised graph against that run, and both against ONNX Runtime where it is asked
+// for.
 #pragma once
 
 #include <functional>
 #include <string>
 
 #include "converter/check/check.h"
+#include "converter/check/onnx_reference.h"
 
 namespace hg::convert {
 
 // `graph` is the imported one, `written` the model with that graph as it was read back. What the
 // loops do not say (random numbers, bodies of control flow, what takes too long) is counted among
-// what was not exercised, and so is the import itself, which nothing else has run.
+// what was not exercised, and so is the import itself without `runtime`, which may be null.
 CheckResult check_by_loops(const Graph& graph, const Model& written, const Job& job,
+                           const OnnxReference* runtime,
                            const std::function<void(const std::string&)>& progress);
 
 }  // namespace hg::convert

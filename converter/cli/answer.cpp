@@ -27,7 +27,7 @@ std::string unsupported_lines(const Report& report) {
   return lines;
 }
 
-std::string case_line(const CheckedCase& checked, bool by_libtorch) {
+std::string case_line(const CheckedCase& checked) {
   int equal = 0, rounded = 0;
   double error = 0;
   for (const CheckedOutput& output : checked.outputs) {
@@ -38,8 +38,8 @@ std::string case_line(const CheckedCase& checked, bool by_libtorch) {
   }
   return str_cat("  checked with ", describe_sizes(checked.sizes),
                  checked.values.empty() ? "" : " and ", checked.values, ": ", equal, " of ",
-                 static_cast<int64_t>(checked.outputs.size()), " outputs equal ",
-                 by_libtorch ? "libtorch's" : "the plain run's", ", largest error ", error,
+                 static_cast<int64_t>(checked.outputs.size()), " outputs equal ", checked.beside,
+                 ", largest error ", error,
                  rounded > 0 ? str_cat("; ", rounded, " but for rounding") : "", "\n");
 }
 
@@ -52,8 +52,7 @@ std::string summary_of(const Report& report) {
               report.parameters, " parameters, ", report.weight_bytes, " bytes of weights\n");
   for (const std::string& input : report.inputs) lines += str_cat("  input ", input, "\n");
   for (const std::string& output : report.outputs) lines += str_cat("  output ", output, "\n");
-  for (const CheckedCase& checked : report.check.cases)
-    lines += case_line(checked, !report.libtorch.empty());
+  for (const CheckedCase& checked : report.check.cases) lines += case_line(checked);
   for (const std::string& way : report.check.not_exercised)
     lines += str_cat("  not exercised: ", way, "\n");
   return lines;

@@ -33,6 +33,7 @@ Examples:
   hg-convert voice.pt --input 'x:f32[n,t]' --constant sr=16000 --constant mode=mean
   hg-convert exported.pt2
   hg-convert model.onnx --dim batch=1 --constant shape=shape.npy
+  hg-convert model.onnx --onnxruntime
   hg-convert unknown.pt --input 'f32[n,16]' --sandbox --sandbox-memory 2048
   cat model.pt | hg-convert - -o - --input 'f32[n,16]' > model.hgm
   hg-convert --list-ops
@@ -107,9 +108,8 @@ std::string default_output(const std::string& model) {
 Command parse_command(int argc, const char* const* argv) {
   Command command;
   CLI::App app{
-      "Converts a TorchScript file or an exported program (.pt2) to a .hgm file and proves that "
-      "both "
-      "compute the same."};
+      "Converts a TorchScript file, an exported program (.pt2) or an ONNX model to a .hgm file and "
+      "proves that both compute the same."};
   app.footer(kExamples);
   app.set_version_flag("--version", [] {
     const std::string version = str_cat("hg-convert ", HG_VERSION);
@@ -150,6 +150,11 @@ Command parse_command(int argc, const char* const* argv) {
       app.add_option("--sandbox-memory", command.sandbox_memory_mib,
                      "what that process may take, in MiB of address space; by default 4096")
           ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  std::string onnxruntime;
+  const CLI::Option* const with_onnxruntime =
+      app.add_flag("--onnxruntime{}", onnxruntime,
+                   "compares an ONNX model with ONNX Runtime, which is looked for, or with that of "
+                   "--onnxruntime=PATH, a libonnxruntime.so or its folder");
   app.add_flag("--list-ops", command.list_ops, "prints the table of ops, as JSON with --json -");
   try {
     app.parse(argc, argv);
@@ -178,6 +183,11 @@ Command parse_command(int argc, const char* const* argv) {
       throw Failure{Exit::usage, "--dim '" + dim + "': a symbol becomes one number, as in n=2"};
   }
   job.check = !no_check;
+  if (with_onnxruntime->count() > 0) job.onnxruntime = onnxruntime;
+  if (job.onnxruntime && no_check)
+    throw Failure{Exit::usage, "--onnxruntime is a check, which --no-check leaves out"};
+  if (job.onnxruntime && command.sandbox)
+    throw Failure{Exit::usage, "--onnxruntime loads a library, which --sandbox does not allow"};
   if (job.strict && no_check)
     throw Failure{Exit::usage, "--strict needs the check that --no-check leaves out"};
   if (job.output.empty()) job.output = default_output(job.model);

@@ -117,6 +117,12 @@ class Conversion {
     report_.libtorch = libtorch_version();
     const std::string label = job().model == "-" ? "standard input" : path;
     const Format format = recognise(path, label);
+    if (job().onnxruntime) {
+      if (format != Format::onnx)
+        throw Failure{Exit::usage, label + ": --onnxruntime checks ONNX models; this is none"};
+      runtime_ = std::make_unique<OnnxRuntime>(*job().onnxruntime);
+      report_.onnxruntime = runtime_->version();
+    }
     hash_ = std::async(std::launch::async, sha256_of_file, path);  // beside the reading
     Loaded loaded = format == Format::exported ? load_exported(path, label, job().custom)
                     : format == Format::onnx   ? load_onnx(path, label)
@@ -168,7 +174,9 @@ class Conversion {
     WrittenModel written(*model, {job().output, job().result}, custom_.registry(), info);
     if (job().check && format == Format::onnx) {
       stage("check");
-      report_.check = check_by_loops(model->graph(), written.read_back(), job(), progress_);
+      const auto runtime = onnx_reference(loaded, model->graph(), imported.trace);
+      report_.check =
+          check_by_loops(model->graph(), written.read_back(), job(), runtime.get(), progress_);
       for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
     } else if (job().check && report_.libtorch.empty()) {
       report_.check.not_exercised = {"anything: hg-convert is built without libtorch"};
@@ -190,6 +198,20 @@ class Conversion {
 
     stage("write");
     written.keep(report_.check.not_exercised);
+  }
+
+  // ONNX Runtime with the model, where it was asked for and takes the model.
+  std::unique_ptr<OnnxReference> onnx_reference(const Loaded& loaded, const Graph& graph,
+                                                std::span<const Executed> trace) {
+    if (!runtime_) return nullptr;
+    try {
+      return std::make_unique<OnnxReference>(*runtime_, loaded, graph, trace);
+    } catch (const OnnxRefusal& refusal) {
+      report_.warnings.push_back(str_cat("nothing is compared with ONNX Runtime ",
+                                         runtime_->version(),
+                                         ", which refuses the model: ", refusal.reason));
+      return nullptr;
+    }
   }
 
   void refuse_gaps() {
@@ -342,6 +364,7 @@ class Conversion {
   const std::function<void(const std::string&)>& progress_;
   CustomRegistry custom_;
   std::unique_ptr<StandardInput> standard_input_;
+  std::unique_ptr<OnnxRuntime> runtime_;
   std::shared_future<std::string> hash_;  // reads the file
   Report report_;
   std::string stage_;

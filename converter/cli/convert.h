@@ -23,8 +23,9 @@ struct Report {
   std::vector<Unsupported> unsupported;
   std::vector<std::string> warnings, notes;
   CheckResult check;
-  std::string source_hash, libtorch;
-  int64_t parameters = 0;  // elements
+  std::string source_hash;
+  std::string libtorch, onnxruntime;  // versions of what had a part in it
+  int64_t parameters = 0;             // elements
   int64_t weight_bytes = 0;
   std::vector<std::pair<std::string, double>> stage_ms;
 };

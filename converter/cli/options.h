@@ -43,6 +43,8 @@ struct Job {
   std::vector<ConstantOption> constants;  // --constant
   bool check = true;
   bool strict = false;  // what the check did not exercise refuses the model
+  // Compares with ONNX Runtime: the library, a folder that holds it, or "" to look for it.
+  std::optional<std::string> onnxruntime;
   uint64_t seed = 1;
 };
 

@@ -61,6 +61,10 @@ BatchJob read_job(const Json& entry) {
                                                        : value.dump()});
     job.check = entry.value("check", true);
     job.strict = entry.value("strict", false);
+    if (const Json runtime = entry.value("onnxruntime", Json(false)); runtime.is_string())
+      job.onnxruntime = runtime.get<std::string>();
+    else if (runtime.get<bool>())
+      job.onnxruntime = "";
   } catch (const Failure& failure) {
     result.trouble = failure.message;
   } catch (const nlohmann::json::exception& error) {
@@ -100,6 +104,7 @@ std::string report_json(const Report& report) {
                {"output", report.job.output},
                {"producer", str_cat("hg-convert ", HG_VERSION)},
                {"libtorch", report.libtorch},
+               {"onnxruntime", report.onnxruntime},
                {"source_sha256", report.source_hash},
                {"inputs", report.inputs},
                {"constants", constants},

@@ -14,10 +14,12 @@
 namespace hg::convert {
 
 struct TorchModule;  // torch_module.h: the same program inside libtorch, for reference.h
+struct OnnxSource;   // onnx/onnx.h
 
 struct Loaded {
   ScriptProgram program;
-  std::shared_ptr<TorchModule> module;  // null unless the file is TorchScript's
+  std::shared_ptr<TorchModule> module;     // null unless the file is TorchScript's
+  std::shared_ptr<const OnnxSource> onnx;  // null unless the file is ONNX's
   // Ops that this libtorch does not know, such as "acme::wave". Their calls are nodes of the
   // program, but libtorch cannot run them.
   std::vector<std::string> unknown_ops;

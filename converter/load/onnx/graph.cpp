@@ -49,7 +49,7 @@ GraphReader::GraphReader(const file::ModelProto& model, Weights& weights, Script
     functions_[function_key(function.domain(), function.name(), function.overload())] = &function;
 }
 
-void GraphReader::read() {
+std::unordered_map<std::string, ScriptId> GraphReader::read() {
   program_.root = std::make_shared<Object>();
   program_.body.inputs.push_back(fresh());
   scopes_.emplace_back();
@@ -64,6 +64,7 @@ void GraphReader::read() {
   }
   program_.body.outputs.push_back(fresh());
   add(program_.body, "prim::DictConstruct", std::move(named), program_.body.outputs, {});
+  return std::move(scopes_.front());
 }
 
 ScriptId GraphReader::find(const std::string& name) const {

@@ -16,8 +16,8 @@ namespace hg::convert::onnx {
 class GraphReader {
  public:
   GraphReader(const file::ModelProto& model, Weights& weights, ScriptProgram& program);
-  // The whole model. Throws Failure.
-  void read();
+  // The whole model; the values of its main graph by name. Throws Failure.
+  std::unordered_map<std::string, ScriptId> read();
 
  private:
   using Attributes = std::map<std::string, const file::AttributeProto*>;

@@ -9,7 +9,11 @@ Loaded load_onnx(const std::string& path, const std::string& label) {
   const std::shared_ptr<onnx::file::ModelProto> model = onnx::read_model(path, label);
   Loaded loaded;
   onnx::Weights weights(model, path);
-  onnx::GraphReader(*model, weights, loaded.program).read();
+  auto source = std::make_shared<OnnxSource>();
+  source->values = onnx::GraphReader(*model, weights, loaded.program).read();
+  source->path = path;
+  source->model = model;
+  loaded.onnx = std::move(source);
   return loaded;
 }
 

@@ -3,14 +3,27 @@
 // with their attributes and their opset version as a dict in `constant`.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <unordered_map>
 
 #include "converter/load/load.h"
+
+namespace hg::onnx_file {
+class ModelProto;
+}
 
 namespace hg::convert {
 
 // Throws Failure. `label` stands for the path in messages.
 Loaded load_onnx(const std::string& path, const std::string& label);
+
+// The file itself, for what runs it beside the converted model.
+struct OnnxSource {
+  std::string path;
+  std::shared_ptr<const onnx_file::ModelProto> model;
+  std::unordered_map<std::string, ScriptId> values;  // of the main graph, by name
+};
 
 // The key of the opset version among a node's attributes; no attribute of ONNX has a space.
 inline constexpr char kOpset[] = "opset version";

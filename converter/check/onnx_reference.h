@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// An ONNX file in ONNX Runtime, beside the converted model: all outputs, and the first node of the
+// file whose result differs. A node is wrong where ONNX Runtime, given the converted model's own
+// values as its inputs, has another result; what merely grows from node to node is rounding.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "converter/check/check_inputs.h"
+#include "converter/check/onnx_runtime.h"
+#include "converter/check/wrong_node.h"
+#include "converter/interpret/interpret.h"
+#include "converter/load/onnx/onnx.h"
+
+namespace hg::convert {
+
+class OnnxReference {
+ public:
+  // All of them but the trace must outlive this. Throws OnnxRefusal where ONNX Runtime does not
+  // take the model.
+  OnnxReference(const OnnxRuntime& runtime, const Loaded& loaded, const Graph& graph,
+                std::span<const Executed> trace);
+  ~OnnxReference();
+
+  // The outputs, sequences flattened; an empty one is of a dtype that Hologram lacks. Throws
+  // OnnxRefusal.
+  std::vector<TensorData> run(const Inputs& inputs) const;
+
+  struct Explanation {
+    std::optional<WrongNode> wrong;  // the first one
+    // Every value between inputs and outputs comes of a node that was found right.
+    bool complete = false;
+    std::string trouble;  // why the nodes are not known
+  };
+  // `kept` has run with the same inputs and keeps all values.
+  Explanation explain(const Session& kept, const Inputs& inputs) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hg::convert

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX Runtime beside a converted model: equal outputs, and the first node that is converted
+// wrongly. Skipped where no ONNX Runtime is found.
+#include "converter/check/onnx_reference.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "converter/script/failure.h"
+#include "hg/model.h"
+#include "hg/session.h"
+#include "hg_onnx.pb.h"
+
+namespace hg::convert {
+namespace {
+
+namespace file = hg::onnx_file;
+
+void add_node(file::GraphProto& graph, const char* op, const char* in, const char* out) {
+  file::NodeProto& node = *graph.add_node();
+  node.set_op_type(op);
+  node.set_name(std::string("the_") + out);
+  node.add_input(in);
+  node.add_output(out);
+}
+
+// x -> Neg -> LeakyRelu(alpha) -> Tanh -> y
+std::string write_model(const std::string& name, float alpha) {
+  file::ModelProto model;
+  model.set_ir_version(8);
+  file::OperatorSetIdProto& opset = *model.add_opset_import();
+  opset.set_domain("");
+  opset.set_version(17);
+  file::GraphProto& graph = *model.mutable_graph();
+  graph.set_name("test");
+  file::ValueInfoProto& x = *graph.add_input();
+  x.set_name("x");
+  auto& type = *x.mutable_type()->mutable_tensor_type();
+  type.set_elem_type(file::TensorProto::FLOAT);
+  type.mutable_shape()->add_dim()->set_dim_param("n");
+  type.mutable_shape()->add_dim()->set_dim_value(3);
+  add_node(graph, "Neg", "x", "a");
+  add_node(graph, "LeakyRelu", "a", "b");
+  file::AttributeProto& attribute = *graph.mutable_node(1)->add_attribute();
+  attribute.set_name("alpha");
+  attribute.set_type(file::AttributeProto::FLOAT);
+  attribute.set_f(alpha);
+  add_node(graph, "Tanh", "b", "y");
+  graph.add_output()->set_name("y");
+  const std::string path = (std::filesystem::path(::testing::TempDir()) / name).string();
+  std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+  return path;
+}
+
+// A file that was converted, and a run of it with some x.
+struct Converted {
+  explicit Converted(const std::string& path) : loaded(load_onnx(path, path)) {
+    const InputSpec spec{"x", *loaded.program.inputs[0].known};
+    imported.emplace(import_program(loaded.program, std::vector{spec}, Registry::built_in()));
+    graph = imported->graph;
+    model.emplace(*Model::from_graph(imported->graph));
+    inputs = make_inputs(std::vector{spec}, {{"n", 4}}, Job(), Filling::usual);
+    SessionOptions options;
+    options.keep_all_values = true;
+    kept.emplace(*Session::create(*model, options));
+    EXPECT_TRUE(kept->set_input("x", inputs.data[0].tensor).ok());
+    EXPECT_TRUE(kept->run().ok());
+  }
+
+  Loaded loaded;
+  std::optional<Imported> imported;
+  Graph graph;
+  std::optional<Model> model;
+  Inputs inputs;
+  std::optional<Session> kept;
+};
+
+class OnnxReferenceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      runtime_ = std::make_unique<OnnxRuntime>("");
+    } catch (const Failure& failure) {
+      GTEST_SKIP() << failure.message;
+    }
+  }
+  std::unique_ptr<OnnxRuntime> runtime_;
+};
+
+TEST_F(OnnxReferenceTest, FindsEveryNodeEqual) {
+  const Converted made(write_model("equal.onnx", 0.5F));
+  const OnnxReference reference(*runtime_, made.loaded, made.graph, made.imported->trace);
+  const std::vector<TensorData> outputs = reference.run(made.inputs);
+  ASSERT_EQ(outputs.size(), 1U);
+  EXPECT_EQ(outputs[0].tensor.shape, (Sizes{4, 3}));
+  const OnnxReference::Explanation why = reference.explain(*made.kept, made.inputs);
+  EXPECT_FALSE(why.wrong.has_value());
+  EXPECT_TRUE(why.complete);
+  EXPECT_EQ(why.trouble, "");
+}
+
+// As if the conversion had taken another alpha.
+TEST_F(OnnxReferenceTest, NamesTheFirstWrongNode) {
+  const Converted other(write_model("other.onnx", 0.5F));
+  Converted made(write_model("made.onnx", 0.25F));
+  made.loaded.onnx = std::make_shared<OnnxSource>(
+      OnnxSource{other.loaded.onnx->path, other.loaded.onnx->model, made.loaded.onnx->values});
+  const OnnxReference reference(*runtime_, made.loaded, made.graph, made.imported->trace);
+  const OnnxReference::Explanation why = reference.explain(*made.kept, made.inputs);
+  ASSERT_TRUE(why.wrong.has_value());
+  EXPECT_EQ(why.wrong->op, "onnx::LeakyRelu");
+  EXPECT_EQ(why.wrong->origin.module, "the_b");
+  EXPECT_TRUE(why.wrong->sure);
+  EXPECT_NE(why.wrong->difference.find("ONNX Runtime has"), std::string::npos)
+      << why.wrong->difference;
+}
+
+TEST_F(OnnxReferenceTest, SaysWhatTheRuntimeRefuses) {
+  const Converted made(write_model("refused.onnx", 0.5F));
+  Inputs wrong;
+  wrong.data.push_back(*TensorData::allocate(i64, {4, 3}));
+  const OnnxReference reference(*runtime_, made.loaded, made.graph, made.imported->trace);
+  EXPECT_THROW(reference.run(wrong), OnnxRefusal);
+}
+
+TEST(OnnxRuntimeTest, SaysWhereItLooked) {
+  try {
+    const OnnxRuntime runtime(::testing::TempDir());
+    FAIL() << "a folder without a library";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.exit, Exit::usage);
+    EXPECT_NE(failure.message.find(::testing::TempDir()), std::string::npos) << failure.message;
+  }
+}
+
+}  // namespace
+}  // namespace hg::convert
