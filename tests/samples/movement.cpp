@@ -26,7 +26,8 @@ std::vector<Sample> movement() {
     for (const Sizes& shape : {Sizes{5, 3}, Sizes{}, Sizes{0, 2}})
       all.push_back({.op = "view_dtype",
                      .inputs = {{.dtype = from, .shape = shape, .low = low, .high = high}},
-                     .attrs = {{"dtype", to}}});
+                     .attrs = {{"dtype", to}},
+                     .floats = {f32}});
   };
   bits(f32, i32, -1e3, 1e3);
   bits(i32, f32, 1 << 24, 1 << 30);
