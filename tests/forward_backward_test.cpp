@@ -100,6 +100,43 @@ TEST(ForwardBackward, EqualsTheGradientsOfTheWholeGraph) {
   }
 }
 
+TEST(ForwardBackward, GivesTheGradientsThatAreWanted) {
+  Graph g;
+  const Value a = g.input("a", f32, {"n", 4}), b = g.input("b", f32, {"n", 4});
+  g.input("places", i64, {"n"});
+  const Value w = g.parameter("w", f32, {4}, init::normal(0, 1, 2));
+  g.output("y", a * b * w + sin(a));
+  const Model model = *Model::from_graph(std::move(g));
+  const TensorData x = numbers({3, 4}, 3), y = numbers({3, 4}, 4), dy = numbers({3, 4}, 5);
+  const auto places = TensorData::allocate(i64, {3});
+  const auto gradients_of = [&](const ForwardBackward& split) {
+    const Arrays forward = run(split.forward, {x, y, *places, model.graph().states()[0].data});
+    Arrays kept(forward.begin() + 1, forward.end());
+    kept.push_back(dy);
+    return run(split.backward, kept);
+  };
+  const Arrays all = gradients_of(*split_gradients(model));
+  ASSERT_EQ(all.size(), 3u);
+  for (const std::vector<int>& wanted : {std::vector<int>{}, {0}, {1}, {0, 1}, {1, 0}}) {
+    ForwardBackwardOptions options;
+    options.inputs = wanted;
+    const Result<ForwardBackward> split = split_gradients(model, options);
+    ASSERT_TRUE(split.ok()) << split.status().message();
+    EXPECT_EQ(split->differentiable_inputs, wanted);
+    const Arrays some = gradients_of(*split);
+    ASSERT_EQ(some.size(), wanted.size() + 1);
+    for (size_t i = 0; i < wanted.size(); ++i) expect_equal(some[i], all[wanted[i]]);
+    expect_equal(some.back(), all.back());
+  }
+  const auto message = [&](int input) {
+    ForwardBackwardOptions options;
+    options.inputs = {{input}};
+    return std::string(split_gradients(model, options).status().message());
+  };
+  EXPECT_EQ(message(3), "a gradient of input 3 is wanted, the model has 3");
+  EXPECT_EQ(message(2), "a gradient of 'places' is wanted, which is i64");
+}
+
 TEST(ForwardBackward, TrainingMovesTheRunningStatistics) {
   const Model model = *Model::from_graph(network());
   const Result<ForwardBackward> split = split_gradients(model);

@@ -24,6 +24,7 @@ class Split {
     using Mode = ForwardBackwardOptions::Mode;
     if (options_.mode == Mode::training) HG_TRY(set_training(joint_, options_.rules, out_.notes));
     if (options_.mode == Mode::inference) HG_TRY(set_inference(joint_));
+    HG_TRY(choose_inputs());
     find_states();
     states_to_inputs();
     cut_ = joint_.nodes().size();
@@ -40,13 +41,23 @@ class Split {
   static bool has_gradient(DType dtype) { return is_float(dtype) || is_complex(dtype); }
   DType dtype_of_value(ValueId id) const { return joint_.value_info(id).type.dtype; }
 
+  Status choose_inputs() {
+    const auto count = static_cast<int>(joint_.inputs().size());
+    for (int i = 0; i < count; ++i)
+      if (!options_.inputs && has_gradient(dtype_of_value(joint_.inputs()[i])))
+        out_.differentiable_inputs.push_back(i);
+    if (options_.inputs) out_.differentiable_inputs = *options_.inputs;
+    for (const int i : out_.differentiable_inputs) {
+      HG_CHECK(i >= 0 && i < count, "a gradient of input ", i, " is wanted, the model has ", count);
+      const ValueInfo& input = joint_.value_info(joint_.inputs()[i]);
+      HG_CHECK(has_gradient(input.type.dtype), "a gradient of '", input.name,
+               "' is wanted, which is ", input.type.dtype);
+      wrt_.push_back(joint_.inputs()[i]);
+    }
+    return {};
+  }
+
   void find_states() {
-    model_inputs_ = joint_.inputs().size();
-    for (const ValueId id : joint_.inputs())
-      if (has_gradient(dtype_of_value(id))) wrt_.push_back(id);
-    for (size_t i = 0; i < model_inputs_; ++i)
-      if (has_gradient(dtype_of_value(joint_.inputs()[i])))
-        out_.differentiable_inputs.push_back(static_cast<int>(i));
     for (const State& state : joint_.states()) {
       const auto assigned =
           std::find_if(joint_.assignments().begin(), joint_.assignments().end(),
@@ -180,7 +191,7 @@ class Split {
   const ForwardBackwardOptions& options_;
   Graph joint_;
   ForwardBackward out_;
-  size_t model_inputs_ = 0, cut_ = 0;
+  size_t cut_ = 0;
   std::vector<ValueId> wrt_, moved_, new_contents_, gradients_, crossing_;
   std::vector<Value> seeds_;
 };

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules in memory, and files, as models; torch.compile. Skipped where there is no hg-convert."""
 
+import copy
 import signal
 import subprocess
 import threading
@@ -481,7 +482,7 @@ def test_open_sizes_run_here_and_further_ones_eagerly(dynamic):
     made = []
 
     def counted(graph, inputs):
-        made.append(_compile._BySize(graph, {}, False))
+        made.append(_compile._BySize(graph, inputs, {}, False))
         return made[-1]
 
     net = Net().eval()
@@ -494,6 +495,49 @@ def test_open_sizes_run_here_and_further_ones_eagerly(dynamic):
     assert all(graph.plain is not None for each in made for graph in each.made.values())
     if dynamic:  # torch captured it once or twice (a size of 1 is another), not for each size
         assert len(made) <= 3 and max(len(each.made) for each in made) == _compile._BySize.MOST
+
+
+def test_only_the_gradients_that_are_wanted_are_computed(monkeypatch):
+    from hologram.torch import _wrap
+
+    wanted = []
+    init = _wrap._Halves.__init__
+
+    def seen(self, model, mode, inputs, options):
+        wanted.append((len(model.inputs), list(inputs)))
+        init(self, model, mode, inputs, options)
+
+    monkeypatch.setattr(_wrap._Halves, "__init__", seen)
+    net = Net().eval()
+    compiled = torch.compile(net, backend="hologram")
+    x = torch.randn(4, 8)
+    for requires in (False, True):
+        given, twin = x.clone().requires_grad_(requires), copy.deepcopy(net)
+        net.zero_grad()
+        compiled(given).square().sum().backward()
+        expected = x.clone().requires_grad_(requires)
+        twin(expected).square().sum().backward()
+        for a, b in zip(net.parameters(), twin.parameters()):
+            torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-5)
+        if requires:
+            torch.testing.assert_close(given.grad, expected.grad, rtol=1e-4, atol=1e-5)
+        inputs, indices = wanted[-1]
+        assert inputs == 5 and len(indices) == (5 if requires else 4)
+
+
+def test_a_compiled_graph_of_one_size_is_called_directly():
+    net = Net().eval()
+    compiled = torch.compile(net, backend="hologram", dynamic=False)
+    for _ in range(3):
+        for n in (3, 5):  # a graph for each
+            x = torch.randn(n, 8, requires_grad=True)
+            with torch.no_grad():
+                y = compiled(x)
+                torch.testing.assert_close(y, net(x), rtol=1e-4, atol=1e-5)
+                assert not y.requires_grad
+                net.b.weight.mul_(1.1)  # seen by the next call
+            (compiled(x) * 2).sum().backward()
+            assert x.grad is not None
 
 
 def test_what_is_not_supported_trains_eagerly_beside_what_is():

@@ -19,7 +19,8 @@ MODULES = ["hologram", "ops", "named", "distributed"] + (["nn", "torch"] if torc
 def _members(path, owner):
     names = getattr(owner, "__all__", None) or [name for name in dir(owner) if not name.startswith("_")]
     for name in names:
-        yield f"{path}.{name}", getattr(owner, name)
+        if torch is not None or name not in ("nn", "torch"):
+            yield f"{path}.{name}", getattr(owner, name)
 
 
 def _is_ours(value):

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct ForwardBackwardOptions {
   // rule freezes. inference: neither does. as_traced: as the model has them.
   enum class Mode : uint8_t { training, inference, as_traced } mode = Mode::training;
   std::vector<ParameterRule> rules = {};
+  // Inputs whose gradients are wanted, by index; without a value those of all floats.
+  std::optional<std::vector<int>> inputs = {};
 };
 
 struct ForwardBackward {
@@ -32,8 +35,9 @@ struct ForwardBackward {
   std::vector<std::string> states;   // names of parameters and buffers
   std::vector<std::string> updated;  // those of them that a run updates, such as running means
   std::vector<std::string> trained;  // those that have a gradient
-  std::vector<int> differentiable_inputs, differentiable_outputs;  // of floats, by index
-  std::vector<std::string> notes;                                  // as of Trainer
+  // By index: inputs whose gradients are wanted, and outputs that are floats.
+  std::vector<int> differentiable_inputs, differentiable_outputs;
+  std::vector<std::string> notes;  // as of Trainer
 };
 
 // Fails with all ops in the way that have no gradient. What runs at random runs in `forward` alone.

@@ -64,6 +64,8 @@ class _Graph:
         model = convert(module, tensors)
         if torch.is_grad_enabled():  # torch.compile captures anew where that changes
             self.run = Wrapped(model, "as-traced", **self.options)
+            wanted = [i for i, place in enumerate(self.tensors) if examples[place].requires_grad]
+            self.run._half(wanted)  # fails now where an op has no gradient
         self.plain = model.session(**self.options)
 
     def is_stale(self):
@@ -141,9 +143,12 @@ class _BySize:
 
     MOST = 16
 
-    def __init__(self, graph, options, freeze):
+    def __init__(self, graph, examples, options, freeze):
         self.graph, self.options, self.freeze, self.made = graph, options, freeze, {}
         self.numbers = _numbers(graph)
+        # Of one combination, which dynamo's guards see to: its session is called without a look at the arguments.
+        self.is_fixed = not (self.numbers or freeze) and all(_is_fixed(each) for each in examples)
+        self.only = None
 
     def _key(self, value):
         if isinstance(value, torch.Tensor):
@@ -163,8 +168,19 @@ class _BySize:
         return found
 
     def __call__(self, *args):
+        if self.only is not None and not torch.is_grad_enabled():
+            out = self.only(*args)
+            return out if type(out) in (tuple, list) else (out,)
         found = self._at(args)
-        return self.graph(*args) if found is None else found(*args)
+        if found is None:
+            return self.graph(*args)
+        if self.is_fixed and found.plain is not None and len(found.tensors) == len(args):
+            self.only = found.plain
+        return found(*args)
+
+
+def _is_fixed(example):
+    return isinstance(example, torch.Tensor) and not any(isinstance(size, torch.SymInt) for size in example.shape)
 
 
 def _tell(graph):
@@ -187,12 +203,7 @@ def backend(graph, example_inputs, *, options=None):
     options = {"threads": torch.get_num_threads(), **(options or {})}
     freeze = bool(options.pop("freeze", False)) and not torch.is_grad_enabled()
     _check(options)
-    made = _BySize(graph, options, freeze)
-
-    def run(*args):
-        return made(*args)
-
-    return run
+    return _BySize(graph, example_inputs, options, freeze)
 
 
 def _check(options):

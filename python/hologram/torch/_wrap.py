@@ -10,10 +10,10 @@ from .._tree import flatten, unflatten
 
 
 class _Halves:
-    """A model in one mode, as a forward and a backward session."""
+    """A model in one mode, as a forward and a backward session, with gradients of these inputs."""
 
-    def __init__(self, model, mode, options):
-        parts = _core.split_gradients(model, mode)
+    def __init__(self, model, mode, inputs, options):
+        parts = _core.split_gradients(model, mode, inputs)
         self.forward = parts["forward"].session_(options)
         self.backward = parts["backward"].session_(options)
         self.states, self.updated, self.trained = parts["states"], parts["updated"], parts["trained"]
@@ -97,11 +97,11 @@ class Wrapped(torch.nn.Module):
         value = owner._parameters.get(leaf)
         return value if value is not None else owner._buffers[leaf]
 
-    def _half(self):
-        mode = self._mode or ("training" if self.training else "inference")
-        if mode not in self._halves:
-            self._halves[mode] = _Halves(self._model, mode, self._options)
-        return self._halves[mode]
+    def _half(self, inputs=()):
+        key = (self._mode or ("training" if self.training else "inference"), *inputs)
+        if key not in self._halves:
+            self._halves[key] = _Halves(self._model, key[0], list(inputs), self._options)
+        return self._halves[key]
 
     @property
     def notes(self):
@@ -119,7 +119,8 @@ class Wrapped(torch.nn.Module):
         if set(order) != set(names) or len(leaves) + len(kwargs) != len(names):
             raise TypeError(f"the model takes {', '.join(names)}; {len(leaves) + len(kwargs)} inputs are given")
         inputs = [_tensor(order[name], name) for name in names]
-        half = self._half()
+        wanted = [i for i, each in enumerate(inputs) if each.requires_grad] if torch.is_grad_enabled() else []
+        half = self._half(wanted)
         states = [self._value(name) for name in half.states]
         sink = []
         outputs = _Call.apply(half, (len(model.outputs), len(inputs)), sink, *inputs, *states)
