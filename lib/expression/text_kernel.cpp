@@ -36,7 +36,7 @@ Result<Value> place(const Value& value, std::span<const int> dims, int call_rank
   Shape shape;
   for (int at = 0; at < call_rank; ++at) {
     const auto found = std::find(dims.begin(), dims.end(), at);
-    if (found != dims.end()) order.emplace_back(found - dims.begin());
+    if (found != dims.end()) order.emplace_back(int64_t{found - dims.begin()});
     shape.push_back(found != dims.end() ? value.dim(static_cast<int>(found - dims.begin()))
                                         : Dim(1));
   }

@@ -155,7 +155,7 @@ Result<Dim> Dim::parse(std::string_view text) {
     const size_t end = text.find(kWhere);
     for (size_t at = end; at < text.size();) {
       at = text.find('=', at) + 2;
-      const size_t next = text.find(str_cat(", @", named.sizes.size() + 1, " = "), at);
+      const size_t next = text.find(str_cat(", @", uint64_t{named.sizes.size() + 1}, " = "), at);
       HG_TRY(define_size(text.substr(at, next - at), named));
       at = next;
     }

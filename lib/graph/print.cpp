@@ -57,7 +57,7 @@ void append_graph(std::string& out, const Graph& graph, const SizeNames& sizes, 
   out.append(")\n");
   for (size_t i = 0; depth == 0 && i < sizes.definitions().size(); ++i) {
     append_indent(out, 1);
-    out.append(str_cat("@", i, " = ", sizes.definitions()[i], "\n"));
+    out.append(str_cat("@", uint64_t{i}, " = ", sizes.definitions()[i], "\n"));
   }
   for (const State& state : graph.states()) {
     append_indent(out, depth + 1);
