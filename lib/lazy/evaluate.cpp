@@ -31,7 +31,7 @@ std::vector<uint64_t> key_of(std::span<const Var> vars, std::span<LazyNode* cons
         key.push_back(static_cast<uint64_t>(node->number.kind));
         continue;
       case Kind::constant:
-        key.push_back(std::bit_cast<uint64_t>(node->array.tensor().data));
+        key.push_back(reinterpret_cast<uintptr_t>(node->array.tensor().data));
         [[fallthrough]];
       case Kind::leaf:
         key.push_back(static_cast<uint64_t>(node->types[0].dtype) | node->types[0].shape.size()
@@ -43,7 +43,7 @@ std::vector<uint64_t> key_of(std::span<const Var> vars, std::span<LazyNode* cons
             key.push_back(static_cast<uint64_t>(stride));
         continue;
       case Kind::op:
-        key.push_back(std::bit_cast<uint64_t>(node->op));
+        key.push_back(reinterpret_cast<uintptr_t>(node->op));
         key.insert(key.end(), node->attr_words.begin(), node->attr_words.end());
         break;
       default:

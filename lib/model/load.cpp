@@ -93,7 +93,7 @@ Result<Model> Model::read(std::span<const std::byte> bytes, const Registry& regi
 Result<Model> Model::borrow(std::span<const std::byte> bytes, const Registry& registry,
                             const LoadOptions& options) {
   return or_no_memory([&]() -> Result<Model> {
-    const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+    const uint64_t address = reinterpret_cast<uintptr_t>(bytes.data());
     HG_CHECK(address % kBlobAlignment == 0, "the model to borrow lies ",
              uint64_t{address % kBlobAlignment}, " bytes after a multiple of ",
              uint64_t{kBlobAlignment}, ", where it must begin");

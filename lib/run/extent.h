@@ -9,13 +9,17 @@
 namespace hg {
 
 struct Extent {
-  std::intptr_t begin = 0, end = 0;
+  int64_t begin = 0, end = 0;
 
   bool overlaps(const Extent& other) const { return begin < other.end && other.begin < end; }
 };
 
+inline int64_t address_of(const void* data) {
+  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(data));
+}
+
 inline Extent extent_of(const void* data, int64_t bytes) {
-  const auto begin = reinterpret_cast<std::intptr_t>(data);
+  const int64_t begin = address_of(data);
   return {begin, begin + bytes};
 }
 
@@ -24,7 +28,7 @@ inline Extent extent_of(const ConstTensor& tensor) {
   int64_t first = 0, last = 0;  // elements from tensor.data
   for (int d = 0; d < tensor.rank(); ++d)
     (tensor.strides[d] < 0 ? first : last) += (tensor.shape[d] - 1) * tensor.strides[d];
-  const auto base = reinterpret_cast<std::intptr_t>(tensor.data);
+  const int64_t base = address_of(tensor.data);
   return {base + first * size_of(tensor.dtype), base + (last + 1) * size_of(tensor.dtype)};
 }
 
