@@ -286,7 +286,7 @@ Status Leaves::check_patterns() const {
     HG_CHECK(used_trainable_.contains(pattern), "no parameter matches the pattern '", pattern, "'");
   for (const auto& [name, array] : options_.constants)
     if (std::none_of(lowered_.states.begin(), lowered_.states.end(),
-                     [&](const NamedState& state) { return state.name == name; }))
+                     [&, name = name](const NamedState& state) { return state.name == name; }))
       return not_found("the constant '", name, "' is no parameter or state of the model");
   return {};
 }
