@@ -148,6 +148,8 @@ def main():
     tight = convert(small, "-o", FOLDER / "tight.hgm", "--input", x, "--sandbox", "--sandbox-memory", "64", code=1)
     assert b"allow at least" in tight.stderr, tight
     assert b"needs --sandbox" in convert(small, "--input", x, "--sandbox-memory", "64", code=1).stderr
+    said = convert(small, "--input", x, "--sandbox", "--onnxruntime", code=1).stderr
+    assert b"--sandbox does not allow" in said, said
     convert(small, "-o", FOLDER / "none" / "x.hgm", "--input", x, "--sandbox", code=2)
     convert(small, "-o", FOLDER / "boxed", "--input", x, "--sandbox", code=1)
     assert not (FOLDER / "tight.hgm").exists()
