@@ -247,6 +247,7 @@ void hardmax(Node& n) {
     y = reshape(x, {count(Shape(x.shape().begin(), x.shape().begin() + axis)),
                     count(Shape(x.shape().begin() + axis, x.shape().end()))});
   const int along = old ? 1 : axis;
+  if (y.dim(along) == Dim(0)) return n.give(x);  // no element, and so no largest one
   Shape shape(y.rank(), Dim(1));
   shape[along] = y.dim(along);
   const Value places = reshape(n.graph().call("arange", {}, {{"end", y.dim(along)}}), shape);

@@ -108,7 +108,8 @@ def compare(program: Program, expected: dict, results: dict) -> Verdict:
         if answer["status"] != "ok":
             if wanted.values is not None:
                 verdict.stopped[general(answer["message"])] += 1
-                guarded &= "the model was converted for" in answer["message"]
+                # torch.export makes some sizes numbers.
+                guarded &= any(words in answer["message"] for words in ("the model was converted for", ": dimension "))
             continue
         values = load(folder)
         if wanted.values is None:
