@@ -54,6 +54,21 @@ Value written_layer_norm(Graph& g, const Value& x) {
   const Value weighted = g.call("mul", {y, g.parameter("w", f32, {4}, init::uniform(-1, 1, 1))});
   return g.call("add", {weighted, g.parameter("b", f32, {4}, init::uniform(-1, 1, 2))});
 }
+// As torch.onnx.export writes a group_norm of two groups of two channels.
+Value exported_group_norm(Graph& g, const Value& x) {
+  const Value images = g.call("exp", {g.call("reshape", {x}, {{"shape", {2, 4, 3}}})});
+  const auto filled = [&](float value) {
+    TensorData data = *TensorData::allocate(f32, {2});
+    std::fill_n(data.tensor.as<float>(), 2, value);
+    return g.constant(std::move(data));
+  };
+  const Value groups = g.call("reshape", {images}, {{"shape", {2, 2, 6}}});
+  const Value y = g.call("group_norm", {groups, filled(1), filled(0)}, {{"groups", 2}});
+  const Value back = g.call("reshape", {y}, {{"shape", {2, 4, 3}}});
+  const Value weight = g.parameter("w", f32, {4, 1}, init::uniform(-1, 1, 1));
+  const Value bias = g.parameter("b", f32, {1, 4, 1}, init::uniform(-1, 1, 2));
+  return g.call("add", {g.call("mul", {back, weight}), bias});
+}
 Value written_linear(Graph& g, const Value& x) {
   const Value flat = g.call("reshape", {x}, {{"shape", {6, 4}}});
   const Value y = g.call("matmul", {flat, g.parameter("w", f32, {4, 4}, init::uniform(-1, 1, 1))});
@@ -109,6 +124,12 @@ constexpr Written kWritten[] = {
      "  mul_2 = rms_norm(x, none, normalized_shape=[4], eps=0.5) : f32[2, 3, 4]\n"},
     {"layer_norm", "norms", written_layer_norm,
      "  add_2 = layer_norm(x, w, b, normalized_shape=[4], eps=0.5) : f32[2, 3, 4]\n"},
+    {"group_norm", "norms", exported_group_norm,
+     "  reshape_1 = reshape(x, shape=[2, 4, 3]) : f32[2, 4, 3]\n"
+     "  exp_1 = exp(reshape_1) : f32[2, 4, 3]\n"
+     "  reshape_4 = reshape(w, shape=[4]) : f32[4]\n"
+     "  reshape_5 = reshape(b, shape=[4]) : f32[4]\n"
+     "  add_1 = group_norm(exp_1, reshape_4, reshape_5, groups=2) : f32[2, 4, 3]\n"},
     {"linear", "linear", written_linear,
      "  permute_1 = permute(w, dims=[1, 0]) : f32[4, 4]\n"
      "  add_2 = linear(x, permute_1, b, x) : f32[2, 3, 4]\n"},

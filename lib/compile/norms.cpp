@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// layer_norm and rms_norm that a model writes out as arithmetic over the last dim.
+// layer_norm and rms_norm that a model writes out as arithmetic over the last dim, and group_norm
+// as exporters write it: an instance norm of groups, whose factors are 1, with factors behind it.
+#include <optional>
+
 #include "lib/compile/pattern.h"
+#include "lib/graph/element.h"
 
 namespace hg {
 namespace {
@@ -50,6 +54,58 @@ Value with_bias(const Match& m) {
                         norm_attrs(x, m.attrs("n").real("eps")));
 }
 
+// ---- group_norm ----
+
+// A value for each channel of x, in the shape that broadcasts so; as a list, else nothing.
+Value channels_of(const Value& v, const Value& x) {
+  const int rank = v.rank(), channel = rank - x.rank() + 1;
+  if (channel < 0 || channel > 1 || !(v.dim(channel) == x.dim(1))) return Value();
+  for (int d = 0; d < rank; ++d)
+    if (d != channel && !(v.dim(d) == Dim(1))) return Value();
+  return v.graph()->call("reshape", {v}, {{"shape", {x.dim(1)}}});
+}
+
+bool is_filled(const Match& m, const Value& v, double with) {
+  const TensorData* data = fixed_data(m.graph(), m.context(), v.id());
+  if (data == nullptr || !is_float(data->tensor.dtype)) return false;
+  for (int64_t i = 0; i < data->tensor.count(); ++i)
+    if (element(data->tensor, i) != with) return false;
+  return true;
+}
+
+NamedAttrs group_attrs(const Match& m) {
+  return {{"groups", m.attrs("n").integer("groups")}, {"eps", m.attrs("n").real("eps")}};
+}
+
+Value group_norm_alone(const Match& m) {
+  if (!is_filled(m, m.value("ones"), 1) || !is_filled(m, m.value("zeros"), 0)) return Value();
+  return m.graph().call("group_norm", {m.value("x")}, group_attrs(m));
+}
+
+// The groups as channels of their own, and back.
+Value group_norm_of_groups(const Match& m) {
+  const Value x = m.value("x");
+  const std::span<const Dim> shape = m.attrs("s").integers("shape");
+  const Dim groups = m.attrs("n").integer("groups");
+  if (x.rank() < 2 || shape.size() < 2 || !(shape[0] == x.dim(0)) || !(shape[1] == groups) ||
+      !(m.root().shape() == x.shape()) || !groups.is_constant() || !x.dim(1).is_constant() ||
+      x.dim(1).constant() % groups.constant() != 0)
+    return Value();
+  return m.graph().call("group_norm", {x}, group_attrs(m));
+}
+
+Value group_norm_with_weight(const Match& m) {
+  const Value x = m.value("x"), weight = channels_of(m.value("weight"), x);
+  if (!weight) return Value();
+  return m.graph().call("group_norm", {x, weight}, group_attrs(m));
+}
+
+Value group_norm_with_bias(const Match& m) {
+  const Value x = m.value("x"), bias = channels_of(m.value("bias"), x);
+  if (!bias) return Value();
+  return m.graph().call("group_norm", {x, m.value("weight"), bias}, group_attrs(m));
+}
+
 constexpr Rule kRules[] = {
     // Before rms_norm, which the second half of it is.
     {"centred: sub(x, mean[mean](x))\n"
@@ -67,6 +123,10 @@ constexpr Rule kRules[] = {
      rms_norm},
     {"y: mul(rms_norm[n](x), weight) | mul(layer_norm[n](x), weight)", with_weight},
     {"y: add(layer_norm[n](x, weight), bias)", with_bias},
+    {"y: group_norm[n](x, ones, zeros)", group_norm_alone},
+    {"y: reshape(group_norm[n](reshape[s](x)))", group_norm_of_groups},
+    {"y: mul(group_norm[n](x), weight)", group_norm_with_weight},
+    {"y: add(group_norm[n](x, weight), bias)", group_norm_with_bias},
 };
 
 }  // namespace
