@@ -126,6 +126,7 @@ Value resized_axis(Node& n, const Value& x, const Axis& axis, const Settings& s)
     const Value outside = logical_or(lt(at, zero), gt(at, last));
     y = where(reshape(outside, along), constant_like(y, s.extrapolation), y);
   }
+  if (!y) n.refuse(std::string(g.take_status().message()));
   return y;
 }
 
