@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from .._convert import convert
+from .._convert import _same, convert
 from .._core import Graph
 from .._errors import HologramError
 from ._wrap import Wrapped
@@ -47,6 +47,9 @@ class _Graph:
         self.frozen = {i: (t, t._version) for i, t in enumerate(examples) if freeze and _is_weight(t)}
         self.tensors = [i for i, t in enumerate(examples) if isinstance(t, torch.Tensor) and i not in {*self.frozen, *numbers}]
         self.run, self.plain, self.reason, self.ops = None, None, "", []
+        self.written = []  # places of tensors that the graph writes to
+        outputs = next(node for node in graph.graph.nodes if node.op == "output").args[0]
+        self.outputs = [list(outputs).index(each) for each in outputs]  # the first of equal ones
         try:
             self._convert(examples)
         except HologramError as error:
@@ -59,7 +62,11 @@ class _Graph:
             raise HologramError("the graph takes no tensors")
         given = [each.item() if i in self.numbers else _real(each) for i, each in enumerate(examples)]
         graph = _with_numbers(self.graph, {i: given[i] for i in self.numbers}) if self.numbers else self.graph
-        module = _Given(graph, {i: v for i, v in enumerate(given) if i not in self.tensors}, len(given))
+        self.written = _written(graph, given)
+        for i in self.written:
+            _require_plain(examples, i, i in self.tensors)
+        fixed = {i: v for i, v in enumerate(given) if i not in self.tensors}
+        module = _Given(graph, fixed, len(given), self.written)
         tensors = tuple(given[i] for i in self.tensors)
         model = convert(module, tensors)
         if torch.is_grad_enabled():  # torch.compile captures anew where that changes
@@ -83,7 +90,16 @@ class _Graph:
         else:
             with torch.no_grad():
                 out = self.plain(*tensors)
-        return list(out) if isinstance(out, (tuple, list)) else [out]
+        out = out if isinstance(out, (tuple, list)) else (out,)
+        with torch.no_grad():
+            for i, value in zip(self.written, out[len(self.outputs) :]):
+                args[i].copy_(value)
+        return [out[i] for i in self.outputs]
+
+    @property
+    def is_pure(self):
+        """Whether the session alone is the graph: it takes all arguments, and gives what the graph does."""
+        return not self.written and not self.frozen and self.outputs == list(range(len(self.outputs)))
 
 
 def _is_weight(value):
@@ -92,22 +108,48 @@ def _is_weight(value):
     return named and isinstance(value, torch.Tensor) and not value.is_inference()
 
 
-class _Given(torch.nn.Module):
-    """A graph some of whose arguments have these values."""
+def _written(graph, given):
+    """Places of the tensors that the graph writes to; raises where a result shares memory with an argument."""
+    with torch.inference_mode(False), torch.no_grad(), torch.random.fork_rng(devices=()):
+        probes = [each.clone() if isinstance(each, torch.Tensor) else each for each in given]
+        before = {i: each._version for i, each in enumerate(probes) if isinstance(each, torch.Tensor)}
+        results = graph(*probes)
+    memory = {probes[i].untyped_storage().data_ptr() for i in before if probes[i].numel()}
+    if any(isinstance(each, torch.Tensor) and each.untyped_storage().data_ptr() in memory for each in results):
+        raise HologramError("a result is a view of an argument, or an argument")
+    # batch_norm writes to its statistics without counting that.
+    return [i for i, version in before.items() if probes[i]._version != version or not _same(torch, probes[i], given[i])]
 
-    def __init__(self, graph, fixed, count):
+
+def _require_plain(examples, i, is_given):
+    """Raises where writes to an argument would be seen elsewhere."""
+    memory = examples[i].untyped_storage().data_ptr()
+    if not is_given or examples[i].requires_grad or examples[i].is_inference():
+        raise HologramError("the graph writes to a weight, or to what requires a gradient")
+    for k, other in enumerate(examples):
+        if k != i and isinstance(other, torch.Tensor) and other.untyped_storage().data_ptr() == memory:
+            raise HologramError("the graph writes to an argument that shares memory with another")
+
+
+class _Given(torch.nn.Module):
+    """A graph some of whose arguments have these values; what it writes to are results behind its own."""
+
+    def __init__(self, graph, fixed, count, written):
         super().__init__()
-        self.graph, self.fixed, self.count = graph, dict(fixed), count
+        self.graph, self.fixed, self.count, self.written = graph, dict(fixed), count, written
         for i, value in fixed.items():
             if isinstance(value, torch.Tensor):
                 self.register_buffer(f"fixed_{i}", self.fixed.pop(i))
 
     def forward(self, *tensors):
         left, held = iter(tensors), dict(self.named_buffers(recurse=False))
-        return self.graph(
-            *(self.fixed[i] if i in self.fixed else held[f"fixed_{i}"] if f"fixed_{i}" in held else next(left)
-              for i in range(self.count))
-        )  # fmt: skip
+        values = [
+            self.fixed[i] if i in self.fixed else held[f"fixed_{i}"] if f"fixed_{i}" in held else next(left)
+            for i in range(self.count)
+        ]
+        for i in self.written:
+            values[i] = values[i].clone()
+        return (*self.graph(*values), *(values[i].detach() for i in self.written))
 
 
 def _real(value):
@@ -147,7 +189,7 @@ class _BySize:
         self.graph, self.options, self.freeze, self.made = graph, options, freeze, {}
         self.numbers = _numbers(graph)
         # Of one combination, which dynamo's guards see to: its session is called without a look at the arguments.
-        self.is_fixed = not (self.numbers or freeze) and all(_is_fixed(each) for each in examples)
+        self.is_fixed = not self.numbers and all(_is_fixed(each) for each in examples)
         self.only = None
 
     def _key(self, value):
@@ -174,7 +216,7 @@ class _BySize:
         found = self._at(args)
         if found is None:
             return self.graph(*args)
-        if self.is_fixed and found.plain is not None and len(found.tensors) == len(args):
+        if self.is_fixed and found.plain is not None and found.is_pure:
             self.only = found.plain
         return found(*args)
 
