@@ -10,7 +10,6 @@ namespace hg {
 namespace {
 
 constexpr int32_t kMostNodes = 256;  // of an expansion
-constexpr std::string_view kKeepIntegers[] = {"floor", "ceil", "trunc", "round", "nan_to_num"};
 
 // The call with tensors of one dtype and shape; a condition is bool.
 Value try_call(Graph& graph, const Op& op, const NamedAttrs& attrs, DType dtype) {
@@ -53,11 +52,6 @@ bool takes(const Registry& registry, const Op& op, const NamedAttrs& attrs, DTyp
   Graph graph(registry);
   try_call(graph, op, attrs, dtype);
   return graph.status().ok();
-}
-
-bool keeps_integers(std::string_view op) {
-  return std::find(std::begin(kKeepIntegers), std::end(kKeepIntegers), op) !=
-         std::end(kKeepIntegers);
 }
 
 }  // namespace hg

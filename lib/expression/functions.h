@@ -19,7 +19,4 @@ bool is_function_of_elements(const Registry& registry, const Op& op, const Named
 // Whether the op takes tensors of this dtype.
 bool takes(const Registry& registry, const Op& op, const NamedAttrs& attrs, DType dtype);
 
-// Rounding to integers, which leaves integers as they are.
-bool keeps_integers(std::string_view op);
-
 }  // namespace hg

@@ -9,6 +9,7 @@
 #include "hg/ops/movement.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
+#include "hg/promotion.h"
 #include "lib/expression/functions.h"
 #include "lib/expression/item.h"
 #include "lib/graph/split_mix.h"

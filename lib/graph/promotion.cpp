@@ -3,6 +3,7 @@
 #include "hg/promotion.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace hg {
 namespace {
@@ -13,6 +14,8 @@ size_t first_alike(const Op& op) { return op.signature.find_input("condition") =
 bool takes_one_dtype(const Op& op) {
   return (op.def.traits & (kElementwise | kConcatenation)) != 0;
 }
+
+constexpr std::string_view kKeepIntegers[] = {"floor", "ceil", "trunc", "round", "nan_to_num"};
 
 bool is_complex_value(const Value& value) { return value && is_complex(value.dtype()); }
 
@@ -25,6 +28,11 @@ std::vector<Value> cast_inputs(const Op& op, std::span<const Value> inputs, DTyp
 }
 
 }  // namespace
+
+bool keeps_integers(std::string_view op) {
+  return std::find(std::begin(kKeepIntegers), std::end(kKeepIntegers), op) !=
+         std::end(kKeepIntegers);
+}
 
 DType dtype_of_numbers(const Op& op, std::span<const Value> inputs,
                        std::span<const std::optional<DType>> numbers) {
@@ -58,6 +66,17 @@ std::vector<Value> promoted_calls(Graph& graph, const Op& op, std::span<const Va
   const DType common = of.result();
   retry(common);
   if (graph.status().ok() || is_float(common)) return results;
+  if (keeps_integers(op.name())) {
+    const bool has_decimals = std::any_of(attrs.begin(), attrs.end(), [](const NamedAttr& attr) {
+      return attr.name == "decimals" && !(attr.value == Attr(0));
+    });
+    Status refused = graph.take_status();
+    if ((common == boolean && op.name() != "nan_to_num") || has_decimals) {
+      graph.fail(std::move(refused));
+      return {};
+    }
+    return {graph.call("contiguous", {inputs[0]})};
+  }
   Status refused = retry(common == boolean ? i64 : f32);
   // What takes numbers but no bool refuses bool, as in torch.
   const bool is_number_op = common == boolean && graph.status().ok();

@@ -71,6 +71,25 @@ def test_integers_that_a_double_cannot_hold():
     assert hg.ops.add(a, 2**62 + 1)[0] == 2**62 + 1
 
 
+@pytest.mark.parametrize("name", ["floor", "ceil", "trunc", "round"])
+def test_roundings_keep_integers(name):
+    op = getattr(hg.ops, name)
+    for dtype in ("int64", "int32", "int16", "int8", "uint8"):
+        x = np.array([[3, 0], [100, 7]], dtype).T
+        for value in (x, x[:0], x[0, 0].reshape(())):
+            y = op(value)
+            assert y.dtype == dtype and y.shape == value.shape and not np.shares_memory(y, value)
+            np.testing.assert_array_equal(y, value)
+    large = np.array([2**53 + 1, -(2**62) - 1])
+    np.testing.assert_array_equal(op(large), large)
+    np.testing.assert_array_equal(op(hg.Var(large)).numpy(), large)
+    with pytest.raises(ValueError, match="floats, it is bool"):
+        op(np.array([True]))
+    if name == "round":
+        with pytest.raises(ValueError, match="floats, it is i64"):
+            op(large, decimals=-1)
+
+
 def test_results_do_not_look_at_what_was_lent():
     a = np.arange(6, dtype=np.float32).reshape(2, 3)
     y = hg.ops.permute(a, [1, 0])

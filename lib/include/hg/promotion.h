@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "hg/graph.h"
@@ -37,9 +38,12 @@ struct Promotion {
 DType dtype_of_numbers(const Op& op, std::span<const Value> inputs,
                        std::span<const std::optional<DType>> numbers);
 
+// Whether the op takes floats alone and leaves integers as they are, as roundings do.
+bool keeps_integers(std::string_view op);
+
 // Graph::calls(), but where an elementwise op or a concatenation refuses the dtypes of its inputs,
-// they are cast to the one that they have in common; integers to f32, where it takes floats alone.
-// A condition stays as it is.
+// they are cast to the one that they have in common; integers to f32, where it takes floats alone
+// and does not keep them. A condition stays as it is.
 std::vector<Value> promoted_calls(Graph& graph, const Op& op, std::span<const Value> inputs,
                                   const NamedAttrs& attrs = {});
 
