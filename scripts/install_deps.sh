@@ -3,7 +3,7 @@
 # Installs what Debian 12 or a relative of it lacks of the named groups; quick when nothing is missing.
 #
 #   scripts/install_deps.sh [build] [blas] [vulkan] [converter] [tools] [tests]     (default: these)
-#                           [python] [engines] [pictures] [arm] [avx512] [openmp]
+#                           [python] [engines] [pictures] [arm] [arm32] [windows] [wasm] [avx512] [openmp]
 set -euo pipefail
 
 declare -A packages=(
@@ -17,12 +17,15 @@ declare -A packages=(
   [engines]="default-jre-headless"
   [pictures]="librsvg2-bin"
   [arm]="g++-aarch64-linux-gnu qemu-user-static libgtest-dev:arm64"
+  [arm32]="g++-arm-linux-gnueabihf qemu-user-static googletest"
+  [windows]="g++-mingw-w64-x86-64-posix wine64 wine googletest"
+  [wasm]="emscripten nodejs chromium fonts-dejavu-core googletest"
   [openmp]="clang-14 libomp-14-dev"
   [avx512]="bochs bochs-term bochsbios vgabios grub-pc-bin grub-common xorriso mtools busybox-static cpio"
 )
 # Programs that may come from elsewhere, such as pip's cmake.
 declare -A programs=([cmake]=cmake [ninja-build]=ninja [g++]=g++ [python3]=python3
-                    [pkg-config]=pkg-config [glslang-tools]=glslangValidator [default-jre-headless]=java)
+                    [pkg-config]=pkg-config [glslang-tools]=glslangValidator [default-jre-headless]=java [nodejs]=node)
 
 # pip's torch holds a libtorch too.
 pip_torch() {

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The libraries that a build for another system takes from Debian: those that are headers, linked into a folder of
+# their own, as the headers of this system's C library beside them are not for others, and GoogleTest, compiled.
+#
+#   scripts/cross_libraries.sh PREFIX                      the headers
+#   scripts/cross_libraries.sh PREFIX OPTIONS_OF_CMAKE     and GoogleTest, for the compiler that the options name
+set -euo pipefail
+mkdir -p "$1/include" "$1/lib/cmake"
+prefix=$(realpath "$1")
+shift
+for folder in flatbuffers hwy CLI nlohmann; do
+  if [ -d "/usr/include/$folder" ]; then ln -sfn "/usr/include/$folder" "$prefix/include/$folder"; fi
+done
+for name in CLI11 nlohmann_json; do
+  mkdir -p "$prefix/lib/cmake/$name"
+  cat >"$prefix/lib/cmake/$name/${name}Config.cmake" <<CMAKE
+add_library(${name}::${name} INTERFACE IMPORTED)
+set_target_properties(${name}::${name} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "$prefix/include")
+CMAKE
+done
+[ $# -gt 0 ] || exit 0
+cmake -S /usr/src/googletest -B "$prefix/googletest" -DBUILD_GMOCK=OFF -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_INSTALL_PREFIX="$prefix" -Wno-dev -Wno-deprecated "$@" >"$prefix/googletest.log"
+cmake --build "$prefix/googletest" --parallel "$(nproc)" >>"$prefix/googletest.log"
+cmake --install "$prefix/googletest" >>"$prefix/googletest.log"
