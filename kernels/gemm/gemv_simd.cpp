@@ -9,6 +9,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernels/simd/rows-inl.h"
+#include "lib/table/holds.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -127,7 +128,12 @@ void combine(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a
   if (rows == 1) combine_rows<1>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
 }
 
-constexpr GemvTable kTable = {dots<float>, dots<BFloat16>, combine};
+constexpr GemvTable table() {
+  GemvTable loops{dots<float>, nullptr, combine};
+  if constexpr (holds(DType::bf16)) loops.dots_bf16 = dots<BFloat16>;
+  return loops;
+}
+constexpr GemvTable kTable = table();
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -28,7 +28,7 @@ constexpr Pass kAllPasses[] = {
     {"expand_for_device", expand_for_device, true},
     {"fold_for_device", fold_for_device},
     {"dead_after_fusion", remove_dead},
-    {"half_conv", widen_convs},
+    {.name = "half_conv", .run = widen_convs, .held = holds(DType::f16) || holds(DType::bf16)},
     {.name = "channels_last",
      .run = lay_channels_last,
      .makes = "permute",
@@ -37,12 +37,12 @@ constexpr Pass kAllPasses[] = {
      .run = form_programs,
      .makes = "pointwise_program",
      .or_makes = "pointwise_reduction"},
-    {"updates", update_early},
+    {.name = "updates", .run = update_early, .held = kHoldsGradients},
     {"branches", nullptr},  // the planner's: see lib/plan/branches.h
 };
 
 constexpr bool is_held(const Pass& pass) {
-  return pass.makes.empty() || holds_op(pass.makes) || holds_op(pass.or_makes);
+  return pass.held && (pass.makes.empty() || holds_op(pass.makes) || holds_op(pass.or_makes));
 }
 constexpr size_t kHeld = [] {
   size_t count = 0;
@@ -79,8 +79,10 @@ Status expand_all(Graph& graph, const Stays& stays) {
 }
 
 // Kernels of a build that holds few dtypes would leave the others out without a word.
-Status check_dtypes(const Graph& graph) {
+Status check_dtypes(const Graph& graph, const SessionOptions& options) {
   if constexpr (kHoldsAll) return {};
+  if (options.precision == Precision::bf16 && !holds(DType::bf16))
+    return lacks("the dtype bf16 of Precision::bf16");
   for (const Node& node : graph.nodes())
     for (const ValueId id : node.outputs)
       if (const TensorType& type = graph.value_info(id).type; !holds(type.dtype))
@@ -140,14 +142,14 @@ Status compile(Graph& graph, const CompileContext& context) {
                  std::any_of(std::begin(kPasses), std::end(kPasses),
                              [&](const Pass& pass) { return pass.name == name && !pass.required; }),
              "there is no pass '", name, "' that can be disabled");
-  HG_TRY(check_dtypes(graph));
+  HG_TRY(check_dtypes(graph, *context.options));
   for (const Pass& pass : kPasses) {
     const bool off = is_disabled(*context.options, pass.name) || context.options->keep_all_values;
     if (pass.run == nullptr || (!pass.required && off)) continue;
     const Status status = pass.run(graph, context);
     if (!status.ok())
       return Status(status.code(), str_cat("pass '", pass.name, "': ", status.message()));
-    HG_TRY(check_dtypes(graph));
+    HG_TRY(check_dtypes(graph, *context.options));
   }
   std::set<std::string_view> missing;
   for (const Node& node : graph.nodes())

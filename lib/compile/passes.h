@@ -26,6 +26,7 @@ struct Pass {
   // The ops that it is for, if it is for few: a build that holds none of them (HG_OPS) leaves it
   // out.
   std::string_view makes = {}, or_makes = {};
+  bool held = true;  // false: of no use to this build
 };
 
 // In the order in which they run.
