@@ -202,6 +202,8 @@ class L1Loss(torch.nn.L1Loss):
 
 class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
     def forward(self, input, target):
+        if self.ignore_index >= 0 and target.is_floating_point():
+            raise ValueError(f"CrossEntropyLoss: ignore_index is {self.ignore_index}, and the target has probabilities")
         return ops.cross_entropy(*_autocast(torch.float32, input, target, self.weight), ignore_index=self.ignore_index,
                                  label_smoothing=self.label_smoothing, reduction=self.reduction)  # fmt: skip
 

@@ -196,3 +196,11 @@ def test_a_network_under_autocast(dtype):
         assert loss == pytest.approx(losses[0][0], rel=2e-2)
         assert gradient.dtype == torch.float32
         torch.testing.assert_close(gradient, losses[0][1], rtol=0.1, atol=0.1 * float(losses[0][1].abs().max()))
+
+
+def test_an_ignored_class_among_probabilities_is_refused():
+    loss, x = hg.nn.CrossEntropyLoss(ignore_index=1), torch.randn(4, 5)
+    with pytest.raises(ValueError, match="ignore_index is 1"):
+        loss(x, torch.softmax(x, 1))
+    y = torch.tensor([0, 1, 4, 1])
+    torch.testing.assert_close(loss(x, y), torch.nn.CrossEntropyLoss(ignore_index=1)(x, y))
