@@ -4,10 +4,12 @@
 // take: bytes flipped, numbers at the limits of their types, pieces copied, cut off and joined. Of
 // folders the files of up to 64 KiB, and of the given endings. 77: there is none. What crashes is
 // repeated by --seed=S+R --rounds=1, R being the round that was told last; --keep writes that file.
+// The variable HG_FUZZ_SECONDS stands in for --seconds.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -95,6 +97,8 @@ void read_folder(const std::filesystem::path& folder, const Options& options,
 
 int main(int argc, char** argv) {
   Options options;
+  if (const char* const seconds = std::getenv("HG_FUZZ_SECONDS"))
+    options.seconds = std::strtoull(seconds, nullptr, 10);
   std::vector<Bytes> all;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
