@@ -93,6 +93,23 @@ Item items(const Json& values, const Get& get) {
   return list;
 }
 
+// The arguments that an op writes its results to, as in mul(a, b, out=c): the file has no schemas,
+// but their names and the overload say it.
+std::vector<int> places_of_outs(std::string_view overload, const std::vector<std::string>& names) {
+  std::vector<int> outs;
+  const bool has_outs = overload == "out" || overload.ends_with("_out");
+  const bool has_values = overload.ends_with("values") || overload == "values_stable";
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string_view name = names[i];
+    if ((has_outs && (name == "out" || (name.size() == 4 && name.starts_with("out")))) ||
+        (has_values && (name == "values" || name == "indices")) ||
+        (overload == "dim_max" && (name == "max" || name == "max_values")) ||
+        (overload == "dim_min" && (name == "min" || name == "min_indices")))
+      outs.push_back(static_cast<int>(i));
+  }
+  return outs;
+}
+
 }  // namespace
 
 ExportedGraph::Value ExportedGraph::named(const std::string& name, const Scope& scope) const {
@@ -108,6 +125,8 @@ std::vector<ExportedGraph::Value> ExportedGraph::emit(Call call, ScriptBlock& bl
   node.kind = std::move(call.kind);
   node.overload = std::move(call.overload);
   node.argument_names = std::move(call.names);
+  if (node.kind.starts_with("aten::"))
+    node.outs = places_of_outs(node.overload, node.argument_names);
   for (const Value& input : call.inputs) node.inputs.push_back(input.id);
   node.output_types = std::move(call.types);
   node.blocks = std::move(call.blocks);

@@ -214,6 +214,16 @@ class Map(nn.Module):
         return hop_map(lambda x, v: x.sin() + v, xs, y)
 
 
+@case(rand(4, 5), others=[(rand(4, 5),)])
+class OutArguments(nn.Module):
+    def forward(self, x):
+        y, values, indices = x * 1, torch.zeros_like(x), torch.zeros_like(x, dtype=torch.int64)
+        last, first = y.unbind(0)[-1], values[0]
+        torch.mul(x - 1, y, out=y)
+        torch.sort(x, 1, out=(values, indices))
+        return y, last, first + 1, indices[1]
+
+
 @case(rand(3, 4), others=[(rand(3, 4),)])
 class NoGrad(nn.Module):
     def __init__(self):
