@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -57,7 +58,9 @@ void bind_convert(nb::module_& m) {
       [](const std::vector<std::string>& words) {
         const std::vector<const char*> arguments = arguments_of(words);
         const nb::gil_scoped_release released;
-        return convert::run_command(static_cast<int>(arguments.size()), arguments.data());
+        const int code = convert::run_command(static_cast<int>(arguments.size()), arguments.data());
+        std::fflush(stdout);  // Python's own output comes behind it
+        return code;
       },
       "hg-convert with these words: prints as that does, and returns its exit code.");
 }
