@@ -2,8 +2,10 @@
 // Registries: ops are added while other threads read, and lazy expressions know those of a host.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -70,6 +72,17 @@ TEST(Registry, TakesOpsBesideReaders) {
   EXPECT_EQ(registry.ops().size(), Registry::built_in().ops().size() + kOps);
   const OpDef again = {.name = names[0], .signature = signatures[0], .infer = infer_like};
   EXPECT_EQ(registry.add(again).message(), "the op 'acme.op0' is registered already");
+}
+
+TEST(Registry, ListsOfKernelsStayAsTheyWere) {
+  Registry registry;
+  const std::span<const KernelDef* const> before = registry.kernels("relu", Device::cpu);
+  const std::vector<const KernelDef*> copy(before.begin(), before.end());
+  const KernelDef first = {.op = "relu", .name = "own", .run = kThirdKernel.run};
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(registry.add(first).ok());
+  EXPECT_TRUE(std::ranges::equal(before, copy));
+  EXPECT_EQ(registry.kernels("relu", Device::cpu).size(), copy.size() + 20);
+  EXPECT_EQ(registry.kernels("relu", Device::cpu)[0], &first);
 }
 
 TEST(Registry, OfLeavesIsThatOfTheirExpressions) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <shared_mutex>
+#include <utility>
 
 #include "hg/kernel.h"
 #include "hg/op.h"
@@ -46,16 +46,20 @@ std::string_view name_of(Device device) {
   return "unknown";
 }
 
+using KernelList = std::vector<const KernelDef*>;
+
 // Ops are added while other threads read. The built-in body is complete before anybody sees it, and
-// is read without the lock.
+// is read without the lock. Readers exclude each other: many that share a lock can keep a writer
+// out for as long as they read.
 struct Registry::Body {
   std::map<std::string_view, std::shared_ptr<const Op>> ops;
-  std::map<std::pair<std::string_view, Device>, std::vector<const KernelDef*>> kernels;
+  std::map<std::pair<std::string_view, Device>, KernelList> kernels;
+  std::vector<KernelList> former;  // lists that kernels() gave before one was added
   bool is_fixed = false;
-  mutable std::shared_mutex mutex;
+  mutable std::mutex mutex;
 
-  std::shared_lock<std::shared_mutex> reading() const {
-    return is_fixed ? std::shared_lock<std::shared_mutex>() : std::shared_lock(mutex);
+  std::unique_lock<std::mutex> reading() const {
+    return is_fixed ? std::unique_lock<std::mutex>() : std::unique_lock(mutex);
   }
   static std::shared_ptr<Body> copy_of(const Body& other) {
     auto made = std::make_shared<Body>();
@@ -83,8 +87,6 @@ std::shared_ptr<const Op> parsed(const OpDef& def, Status& status) {
 }
 
 constinit thread_local RegistryWatch* watch = nullptr;
-
-using KernelList = std::vector<const KernelDef*>;
 
 KernelList::iterator first_fallback(KernelList& list) {
   return std::partition_point(list.begin(), list.end(),
@@ -152,7 +154,7 @@ Status Registry::add(const OpDef& op) {
   Status status;
   std::shared_ptr<const Op> entry = parsed(op, status);
   HG_TRY(status);
-  const std::unique_lock lock(body_->mutex);
+  const std::lock_guard lock(body_->mutex);
   HG_CHECK(body_->ops.emplace(op.name, std::move(entry)).second, "the op '", op.name,
            "' is registered already");
   return {};
@@ -163,9 +165,12 @@ Status Registry::add(const KernelDef& kernel) {
            "', which is not registered; add the op first");
   HG_CHECK(kernel.run != nullptr || kernel.device != Device::cpu, "the kernel '", kernel.name,
            "' of '", kernel.op, "' has no run function");
-  const std::unique_lock lock(body_->mutex);
-  auto& list = body_->kernels[{kernel.op, kernel.device}];
-  list.insert(kernel.is_fallback ? first_fallback(list) : list.begin(), &kernel);
+  const std::lock_guard lock(body_->mutex);
+  KernelList& list = body_->kernels[{kernel.op, kernel.device}];
+  KernelList longer = list;
+  longer.insert(kernel.is_fallback ? first_fallback(longer) : longer.begin(), &kernel);
+  body_->former.emplace_back();  // may fail: before anything changes
+  body_->former.back() = std::exchange(list, std::move(longer));
   return {};
 }
 

@@ -114,7 +114,7 @@ struct Op {
 };
 
 // Ops and kernels by name. A value: extend a copy and pass it to Graph, Model::load and
-// Session::create, which keep a reference. Const use is safe from several threads.
+// Session::create, which keep a reference. Any thread may read while one adds; results stay valid.
 class Registry {
  public:
   static const Registry& built_in();
