@@ -26,7 +26,7 @@ struct Arguments {
   std::vector<std::string> models;
   std::string host = "127.0.0.1";
   int port = 8000, connections = 32, sessions = 2, most_rows = 16, most_waiting = 64;
-  int delay_us = 500, read_timeout_s = 5, drain_ms = 0;
+  int delay_us = 0, read_timeout_s = 5, drain_ms = 0;
   int64_t most_bytes = 16 << 20;
 };
 

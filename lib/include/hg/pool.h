@@ -28,8 +28,10 @@ class Pool {
     int sessions = 1;            // batches that run at a time, 1 to SessionPool::kMostSessions
     int64_t most_rows = 16;      // of a batch; 1: each request runs alone, whatever its sizes
     int64_t most_waiting = 256;  // requests; one more is refused as `busy`
-    // How long a request waits for others while a session is free.
-    std::chrono::microseconds longest_wait{500};
+    // How long a request waits for others while a session is free. With 0 batches are what came
+    // while all sessions were busy; more makes larger batches of few requests, each of which waits
+    // so long.
+    std::chrono::microseconds longest_wait{0};
   };
 
   // Since the pool was created.
