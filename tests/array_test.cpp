@@ -168,15 +168,17 @@ TEST(Array, SpansAreOfTheRightTypeAndContiguous) {
 // ---- DLPack ----
 
 TEST(DlPack, TheStructsAreThoseOfDlPack) {
-  static_assert(sizeof(dlpack::DataTensor) == 48 && offsetof(dlpack::DataTensor, rank) == 16 &&
-                offsetof(dlpack::DataTensor, dtype) == 20 &&
-                offsetof(dlpack::DataTensor, shape) == 24 &&
-                offsetof(dlpack::DataTensor, byte_offset) == 40);
-  static_assert(offsetof(dlpack::ManagedTensor, context) == 48 &&
-                offsetof(dlpack::ManagedTensor, deleter) == 56);
+  constexpr bool is_wide = sizeof(void*) == 8;  // or 4, where integers of 64 bits are aligned to 8
+  static_assert(sizeof(dlpack::DataTensor) == (is_wide ? 48 : 40) &&
+                offsetof(dlpack::DataTensor, rank) == (is_wide ? 16 : 12) &&
+                offsetof(dlpack::DataTensor, dtype) == (is_wide ? 20 : 16) &&
+                offsetof(dlpack::DataTensor, shape) == (is_wide ? 24 : 20) &&
+                offsetof(dlpack::DataTensor, byte_offset) == (is_wide ? 40 : 32));
+  static_assert(offsetof(dlpack::ManagedTensor, context) == (is_wide ? 48 : 40) &&
+                offsetof(dlpack::ManagedTensor, deleter) == (is_wide ? 56 : 44));
   static_assert(offsetof(dlpack::ManagedTensorVersioned, context) == 8 &&
-                offsetof(dlpack::ManagedTensorVersioned, flags) == 24 &&
-                offsetof(dlpack::ManagedTensorVersioned, tensor) == 32);
+                offsetof(dlpack::ManagedTensorVersioned, flags) == (is_wide ? 24 : 16) &&
+                offsetof(dlpack::ManagedTensorVersioned, tensor) == (is_wide ? 32 : 24));
 }
 
 TEST(DlPack, GivesAwayAndTakesBackTheSameMemory) {

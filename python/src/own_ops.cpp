@@ -13,7 +13,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 
 #include "hg/expression.h"
 #include "hg/kernel.h"
@@ -41,7 +40,7 @@ struct OwnOp {
 };
 
 struct Table {
-  std::shared_mutex mutex;
+  std::mutex mutex;
   std::map<std::string, OwnOp*, std::less<>> ops;
 };
 Table& table() {
@@ -51,7 +50,7 @@ Table& table() {
 
 OwnOp& own(std::string_view name) {
   Table& t = table();
-  const std::shared_lock lock(t.mutex);
+  const std::lock_guard lock(t.mutex);
   return *t.ops.find(name)->second;
 }
 
@@ -329,7 +328,7 @@ OwnOp* publish(std::unique_ptr<OwnOp> op) {
   const std::string name = op->name;
   {
     Table& t = table();
-    const std::unique_lock lock(t.mutex);
+    const std::lock_guard lock(t.mutex);
     if (registry().find(name) != nullptr || t.ops.contains(name))
       raise(PyExc_ValueError, str_cat("the op '", name, "' is registered already"));
     t.ops.emplace(name, op.get());
