@@ -104,7 +104,9 @@ TEST(ModelFile, LoadsFromDisk) {
   ASSERT_TRUE(back.ok()) << back.status().message();
   EXPECT_EQ(back->graph().text(), model.graph().text());
   EXPECT_TRUE(back->info().not_exercised.empty());
-  back->set_info({.producer = "p", .not_exercised = {"the else of `if`", "a loop"}});
+  Model::Info info;
+  info.not_exercised = {"the else of `if`", "a loop"};
+  back->set_info(info);
   EXPECT_EQ(Model::read(*back->serialize())->info().not_exercised, back->info().not_exercised);
   *back = Model();  // Windows removes no file that is mapped
   std::remove(path.c_str());

@@ -12,8 +12,10 @@ double kept(double value, DType dtype) {
       std::abs(value) < 9.2e18 ? static_cast<int64_t>(value) : std::numeric_limits<int64_t>::min();
   switch (dtype) {
     case DType::f64:
+    case DType::c128:
       return value;
     case DType::f32:
+    case DType::c64:
       return static_cast<float>(value);
     case DType::f16:
       return static_cast<float>(Half(static_cast<float>(value)));

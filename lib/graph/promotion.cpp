@@ -64,7 +64,7 @@ std::vector<Value> promoted_calls(Graph& graph, const Op& op, std::span<const Va
   for (size_t i = first_alike(op); i < inputs.size(); ++i)
     if (inputs[i]) of.add_tensor(inputs[i].dtype(), inputs[i].rank());
   const DType common = of.result();
-  retry(common);
+  (void)retry(common);
   if (graph.status().ok() || is_float(common)) return results;
   if (keeps_integers(op.name())) {
     const bool has_decimals = std::any_of(attrs.begin(), attrs.end(), [](const NamedAttr& attr) {
@@ -80,9 +80,9 @@ std::vector<Value> promoted_calls(Graph& graph, const Op& op, std::span<const Va
   Status refused = retry(common == boolean ? i64 : f32);
   // What takes numbers but no bool refuses bool, as in torch.
   const bool is_number_op = common == boolean && graph.status().ok();
-  if (common == boolean && !is_number_op) retry(f32);
+  if (common == boolean && !is_number_op) (void)retry(f32);
   if (!graph.status().ok() || is_number_op) {
-    graph.take_status();
+    (void)graph.take_status();
     graph.fail(std::move(refused));
     return {};
   }
