@@ -103,6 +103,20 @@ std::string default_output(const std::string& model) {
   return std::filesystem::path(model).replace_extension(".hgm").string();
 }
 
+void refuse_contradictions(const Command& command) {
+  const Job& job = command.job;
+  if (job.onnxruntime && !job.check)
+    throw Failure{Exit::usage, "--onnxruntime is a check, which --no-check leaves out"};
+  if (job.onnxruntime && command.sandbox)
+    throw Failure{Exit::usage, "--onnxruntime loads a library, which --sandbox does not allow"};
+  if (job.strict && !job.check)
+    throw Failure{Exit::usage, "--strict needs the check that --no-check leaves out"};
+  if (job.output == "-" && command.json == "-")
+    throw Failure{Exit::usage, "-o - and --json - cannot both write standard output"};
+  if (job.output == job.model && job.model != "-")
+    throw Failure{Exit::usage, "the output " + job.output + " would replace the model; give -o"};
+}
+
 }  // namespace
 
 Command parse_command(int argc, const char* const* argv) {
@@ -184,17 +198,8 @@ Command parse_command(int argc, const char* const* argv) {
   }
   job.check = !no_check;
   if (with_onnxruntime->count() > 0) job.onnxruntime = onnxruntime;
-  if (job.onnxruntime && no_check)
-    throw Failure{Exit::usage, "--onnxruntime is a check, which --no-check leaves out"};
-  if (job.onnxruntime && command.sandbox)
-    throw Failure{Exit::usage, "--onnxruntime loads a library, which --sandbox does not allow"};
-  if (job.strict && no_check)
-    throw Failure{Exit::usage, "--strict needs the check that --no-check leaves out"};
   if (job.output.empty()) job.output = default_output(job.model);
-  if (job.output == "-" && json == "-")
-    throw Failure{Exit::usage, "-o - and --json - cannot both write standard output"};
-  if (job.output == job.model && job.model != "-")
-    throw Failure{Exit::usage, "the output " + job.output + " would replace the model; give -o"};
+  refuse_contradictions(command);
   return command;
 }
 

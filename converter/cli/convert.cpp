@@ -107,7 +107,8 @@ class Conversion {
     if (!name.empty()) progress_(name);
   }
 
-  void steps() {
+  // The file, whatever its format is.
+  Loaded read(Format& format) {
     stage("load");
     std::string path = job().model;
     if (path == "-") {
@@ -116,7 +117,7 @@ class Conversion {
     }
     report_.libtorch = libtorch_version();
     const std::string label = job().model == "-" ? "standard input" : path;
-    const Format format = recognise(path, label);
+    format = recognise(path, label);
     if (job().onnxruntime) {
       if (format != Format::onnx)
         throw Failure{Exit::usage, label + ": --onnxruntime checks ONNX models; this is none"};
@@ -129,6 +130,34 @@ class Conversion {
                                                : load_script(path, job().custom);
     if (format == Format::onnx) report_.libtorch.clear();  // it has no part in this
     for (const std::string& line : loaded.program.notes) report_.notes.push_back(line);
+    return loaded;
+  }
+
+  // Runs the model as it will be written beside what it was read from.
+  void check(Format format, const Loaded& loaded, const Graph& graph,
+             std::span<const Executed> trace, WrittenModel& written) {
+    if (format == Format::onnx) {
+      stage("check");
+      const auto runtime = onnx_reference(loaded, graph, trace);
+      report_.check = check_by_loops(graph, written.read_back(), job(), runtime.get(), progress_);
+      for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
+    } else if (report_.libtorch.empty()) {
+      report_.check.not_exercised = {"anything: hg-convert is built without libtorch"};
+      report_.warnings.push_back(
+          "nothing is checked: this hg-convert is built without libtorch; compare the file's "
+          "answers with the model's");
+    } else {
+      stage("check");
+      report_.check = check_model(
+          loaded, graph, [&]() -> const Model& { return written.read_back(); }, trace, job(),
+          progress_);
+      for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
+    }
+  }
+
+  void steps() {
+    Format format;
+    Loaded loaded = read(format);
     note_custom(loaded);
     apply_constants(loaded.program, job().constants, format == Format::onnx);
     std::future<std::string> bad_weights =
@@ -172,24 +201,7 @@ class Conversion {
       return made;
     };
     WrittenModel written(*model, {job().output, job().result}, custom_.registry(), info);
-    if (job().check && format == Format::onnx) {
-      stage("check");
-      const auto runtime = onnx_reference(loaded, model->graph(), imported.trace);
-      report_.check =
-          check_by_loops(model->graph(), written.read_back(), job(), runtime.get(), progress_);
-      for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
-    } else if (job().check && report_.libtorch.empty()) {
-      report_.check.not_exercised = {"anything: hg-convert is built without libtorch"};
-      report_.warnings.push_back(
-          "nothing is checked: this hg-convert is built without libtorch; compare the file's "
-          "answers with the model's");
-    } else if (job().check) {
-      stage("check");
-      report_.check = check_model(
-          loaded, model->graph(), [&]() -> const Model& { return written.read_back(); },
-          imported.trace, job(), progress_);
-      for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
-    }
+    if (job().check) check(format, loaded, model->graph(), imported.trace, written);
     if (std::string warning = bad_weights.get(); !warning.empty())
       report_.warnings.push_back(std::move(warning));
     if (report_.check.exit != Exit::ok)
