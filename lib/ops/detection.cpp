@@ -161,9 +161,13 @@ Status deform_im2col_infer(InferContext& c) {
   return {};
 }
 Status deform_im2col_grad_infer(InferContext& c) {
-  HG_TRY(check_deform(c, c.in(1), c.in(2), c.in(3)));
-  if (c.in(0).dtype != c.in(1).dtype || c.in(0).rank() != 3)
-    return c.fail("dy must be [n, c kernel, blocks] of ", c.in(1).dtype, ", it is ", c.in(0));
+  const TensorType &dy = c.in(0), &x = c.in(1), &offset = c.in(2);
+  HG_TRY(check_deform(c, x, offset, c.in(3)));
+  HG_TRY_ASSIGN(const Dims kernel, per_dim(c.attrs(), "kernel_size", 2));
+  if (dy.dtype != x.dtype || dy.rank() != 3 || differ(dy.shape[0], x.shape[0]) ||
+      differ(dy.shape[1], x.shape[1] * kernel[0] * kernel[1]) ||
+      differ(dy.shape[2], offset.shape[2] * offset.shape[3]))
+    return c.fail("dy must be [n, c kernel, blocks] of ", x.dtype, ", it is ", dy);
   for (int i = 0; i < 3; ++i) c.out(i) = c.in(i + 1);
   return {};
 }
