@@ -83,19 +83,26 @@ Status check_grid(const InferContext& c, const TensorType& x, const TensorType& 
   return {};
 }
 
+// [n, c, h', w'], or the same with depth
+Shape sampled_shape(const TensorType& x, const TensorType& grid) {
+  Shape shape = {x.shape[0], x.shape[1]};
+  shape.insert(shape.end(), grid.shape.begin() + 1, grid.shape.end() - 1);
+  return shape;
+}
+
 Status grid_sample_infer(InferContext& c) {
   const TensorType &x = c.in(0), &grid = c.in(1);
   HG_TRY(check_grid(c, x, grid));
-  Shape shape = {x.shape[0], x.shape[1]};
-  shape.insert(shape.end(), grid.shape.begin() + 1, grid.shape.end() - 1);
-  c.out(0) = {x.dtype, std::move(shape)};
+  c.out(0) = {x.dtype, sampled_shape(x, grid)};
   return {};
 }
 
 Status grid_sample_grad_infer(InferContext& c) {
   HG_TRY(check_grid(c, c.in(1), c.in(2)));
-  if (c.in(0).dtype != c.in(1).dtype || c.in(0).rank() != c.in(1).rank())
-    return c.fail("dy is ", c.in(0), ", x is ", c.in(1));
+  const Shape sampled = sampled_shape(c.in(1), c.in(2));
+  bool fits = c.in(0).dtype == c.in(1).dtype && c.in(0).shape.size() == sampled.size();
+  for (size_t i = 0; fits && i < sampled.size(); ++i) fits = !differ(c.in(0).shape[i], sampled[i]);
+  if (!fits) return c.fail("dy is ", c.in(0), ", it must be ", TensorType{c.in(1).dtype, sampled});
   c.out(0) = c.in(1);
   c.out(1) = c.in(2);
   return {};
