@@ -99,10 +99,8 @@ Status grid_sample_infer(InferContext& c) {
 
 Status grid_sample_grad_infer(InferContext& c) {
   HG_TRY(check_grid(c, c.in(1), c.in(2)));
-  const Shape sampled = sampled_shape(c.in(1), c.in(2));
-  bool fits = c.in(0).dtype == c.in(1).dtype && c.in(0).shape.size() == sampled.size();
-  for (size_t i = 0; fits && i < sampled.size(); ++i) fits = !differ(c.in(0).shape[i], sampled[i]);
-  if (!fits) return c.fail("dy is ", c.in(0), ", it must be ", TensorType{c.in(1).dtype, sampled});
+  const TensorType sampled = {c.in(1).dtype, sampled_shape(c.in(1), c.in(2))};
+  if (!may_equal(c.in(0), sampled)) return c.fail("dy is ", c.in(0), ", it must be ", sampled);
   c.out(0) = c.in(1);
   c.out(1) = c.in(2);
   return {};
