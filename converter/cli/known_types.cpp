@@ -27,6 +27,22 @@ Result<Dim> renamed_dim(const Dim& dim, const Renamed& renamed) {
   return Dim::parse(to);
 }
 
+// The one symbol of an expression that has no new name yet takes that of the other expression,
+// where they are then the same.
+void rename_inside(const Dim& from, const Dim& to, Renamed& renamed) {
+  std::vector<std::string> old, fresh;
+  from.collect_symbols(old);
+  to.collect_symbols(fresh);
+  std::erase_if(old, [&](const std::string& symbol) {
+    return std::any_of(renamed.begin(), renamed.end(),
+                       [&](const auto& each) { return each.first == symbol; });
+  });
+  if (old.size() != 1 || fresh.size() != 1) return;
+  renamed.emplace_back(old[0], Dim(std::string_view(fresh[0])));
+  const Result<Dim> want = renamed_dim(from, renamed);
+  if (!want.ok() || !(*want == to)) renamed.pop_back();
+}
+
 }  // namespace
 
 std::optional<std::pair<double, double>> checked_numbers(const ScriptInput& input) {
@@ -57,6 +73,7 @@ void require_narrower(InputOption& option, const ScriptInput& input, Renamed& re
       renamed.emplace_back(symbol, to);
       continue;
     }
+    rename_inside(from, to, renamed);
     const Result<Dim> want = renamed_dim(from, renamed);
     if (!want.ok()) throw fail(std::string(want.status().message()));
     if (!(*want == to)) throw fail(str_cat("size ", d, " is ", *want, " in the program, not ", to));

@@ -154,7 +154,7 @@ class Model(_core.CallableModel):
         sizes.update(dims)
         out = []
         for spec in self.inputs:
-            shape = tuple(_size(dim, sizes) for dim in spec.shape)
+            shape = tuple(_core.size_of(dim, sizes) for dim in spec.shape)
             out.append(np.zeros(shape, _core.numpy_dtype(spec.dtype)))
         return out
 
@@ -197,14 +197,6 @@ def _graph_model(self):
 
 
 _core.Graph.model = _graph_model
-
-
-def _size(dim, sizes):
-    """A size that is a number or an expression of symbols."""
-    if isinstance(dim, int):
-        return dim
-    names = {**sizes, "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "min": min, "max": max}
-    return int(eval(dim, {"__builtins__": {}}, names))  # noqa: S307 - written by the library
 
 
 def _read(data, tree=None):

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs that Python builds.
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <map>
 #include <optional>
 
 #include "hg/model.h"
@@ -195,6 +197,11 @@ void bind_graph(nb::module_& m) {
   bind_value(m);
   bind_graph_class(m);
   m.def("graph_call", call);
+  m.def("size_of", [](nb::handle size, const std::map<std::string, int64_t>& symbols) {
+    Bindings bindings;
+    for (const auto& [name, value] : symbols) check(bindings.bind(name, value));
+    return take(dim_of(size).evaluate(bindings));
+  });
 }
 
 }  // namespace hg::python

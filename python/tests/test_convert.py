@@ -128,6 +128,25 @@ def test_sizes_that_depend_on_others_have_names():
         model(x, torch.randn(9, 3))
 
 
+def test_names_of_sizes_that_no_input_has_alone():
+    class Pairs(torch.nn.Module):
+        def forward(self, x, y):
+            return x[::2] + x[1::2], y * 2
+
+    n, m = torch.export.Dim("n", min=2, max=50), torch.export.Dim("m", min=2, max=50)
+    model = hg.convert(Pairs(), (torch.randn(8, 3), torch.randn(5)), dynamic={"x": {0: 2 * n}, "y": {0: m}})
+    assert [spec.shape for spec in model.inputs] == [("2*n", 3), ("m",)]
+    assert [check["sizes"] for check in model.report.checks] == [{"n": 4, "m": 5}, {"n": 7, "m": 8}]
+
+
+def test_integers_beyond_those_of_f64_are_compared_as_integers():
+    from hologram._check import _compare
+
+    want = torch.tensor([2**53, 2**53 + 1])
+    assert _compare(torch, "y", want, want.clone())["largest_error"] == 0
+    assert _compare(torch, "y", want, torch.tensor([2**53, 2**53]))["largest_error"] == 1
+
+
 def test_names_in_args_and_kwargs():
     a, b, c = torch.randn(3, 2), torch.randn(4, 2), torch.randn(5, 2)
     for dynamic in (

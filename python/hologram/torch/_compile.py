@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from .._convert import _same, convert
+from .._check import same
+from .._convert import convert
 from .._core import Graph
 from .._errors import HologramError
 from ._wrap import Wrapped
@@ -118,7 +119,7 @@ def _written(graph, given):
     if any(isinstance(each, torch.Tensor) and each.untyped_storage().data_ptr() in memory for each in results):
         raise HologramError("a result is a view of an argument, or an argument")
     # batch_norm writes to its statistics without counting that.
-    return [i for i, version in before.items() if probes[i]._version != version or not _same(torch, probes[i], given[i])]
+    return [i for i, version in before.items() if probes[i]._version != version or not same(torch, probes[i], given[i])]
 
 
 def _require_plain(examples, i, is_given):

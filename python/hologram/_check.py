@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A converted model beside the module that it was made of."""
+
+import copy
+import re
+
+from . import _core
+from ._errors import HologramError, MismatchError
+from ._tree import flatten
+
+_TOLERANCE = {"float64": 1e-9, "float32": 2e-4, "float16": 2e-2, "bfloat16": 6e-2, "complex64": 2e-4, "complex128": 1e-9}
+
+
+def compare_with_module(torch, module, model, args, kwargs, symbols, ranges=None):
+    """Runs the module and the model with the example, and with other open sizes."""
+    leaves, tree = torch.utils._pytree.tree_flatten((args, kwargs))
+    sizes = _sizes_of(torch, leaves, symbols)
+    if not _check_at(torch, module, model, torch.utils._pytree.tree_unflatten(leaves, tree), sizes):
+        return
+    for text in sorted({text for found in symbols for text in found.values()}):
+        try:
+            _core.size_of(text, sizes)
+        except ValueError as error:
+            model.report.warnings.append(f"checked at the example's sizes alone: {error}")
+            return
+    for other in _other_sizes(sizes, ranges or {}):
+        given = torch.utils._pytree.tree_unflatten(_resized(torch, leaves, symbols, other), tree)
+        try:
+            _outputs_of(torch, module, given)
+        except Exception:
+            continue  # the module does not take such sizes
+        try:
+            _check_at(torch, module, model, given, other)
+            return
+        except MismatchError:
+            raise
+        except (HologramError, ValueError) as error:
+            model.report.warnings.append(f"the model does not take {sizes_text(other)}: {error}")
+
+
+def _check_at(torch, module, model, call, sizes):
+    """Compares them at these sizes; False where that cannot be done."""
+    report = model.report
+    state = torch.random.get_rng_state()
+    first, again = _outputs_of(torch, module, call), _outputs_of(torch, module, call)
+    torch.random.set_rng_state(state)
+    if any(not same(torch, a, b) for a, b in zip(first, again)):
+        report.unchecked = "the module draws random numbers"
+        return False
+    inputs = [each for each in torch.utils._pytree.tree_leaves(call) if isinstance(each, torch.Tensor)]
+    with torch.no_grad():
+        ours = model.session(threads=0)(*inputs)
+    ours = [_core.share(each, "torch") for each in flatten(ours)[0]]  # numpy's where there is no input
+    outputs = [_compare(torch, name.name, a, b) for name, a, b in zip(model.outputs, first, ours)]
+    report.checks.append({"sizes": sizes, "outputs": outputs})
+    for each in outputs:
+        if not each["largest_error"] <= each["allowed"]:
+            raise MismatchError(
+                f"output '{each['name']}' differs from the module's by {each['largest_error']:.3g}, "
+                f"allowed are {each['allowed']:.3g}, at {sizes_text(sizes)}",
+                report,
+            )
+    return True
+
+
+def _outputs_of(torch, module, call):
+    with torch.no_grad():
+        return flatten(copy.deepcopy(module)(*call[0], **call[1]))[0]
+
+
+def _other_sizes(sizes, ranges):
+    """Sizes to check with beside the example's: larger ones first, within torch's ranges."""
+    for change in (lambda n: n + 3, lambda n: 2 * n, lambda n: 3 * n, lambda n: n + 1, lambda n: n - 1):
+        found = {}
+        for name, size in sizes.items():
+            least, most = ranges.get(name, (None, None))
+            found[name] = max(change(size), least or 2)
+            if most is not None and found[name] > most:
+                found[name] = size - 1 if size - 1 >= (least or 2) else size
+        if found != sizes:
+            yield found
+
+
+def _resized(torch, leaves, symbols, sizes):
+    """The arguments with other open sizes: elements repeat, so that indices stay valid."""
+    out, found = list(leaves), iter(symbols)
+    for i, leaf in enumerate(out):
+        if not isinstance(leaf, torch.Tensor):
+            continue
+        for d, text in next(found).items():
+            index = torch.arange(_core.size_of(text, sizes)) % leaf.shape[d]
+            out[i] = out[i].index_select(d, index)
+    return out
+
+
+def _sizes_of(torch, leaves, symbols):
+    """The open sizes of the example by name; of those that no size of an input gives, none."""
+    sizes = {}
+    for leaf, found in zip((each for each in leaves if isinstance(each, torch.Tensor)), symbols):
+        for d, text in found.items():
+            names = set(re.findall(r"[A-Za-z_]\w*", text))
+            if len(names) == 1:
+                sizes.setdefault(*names, _solved(text, *names, int(leaf.shape[d])))
+    return {name: size for name, size in sizes.items() if size is not None}
+
+
+def _solved(text, name, size):
+    """n of a*n + b = size; None of other expressions."""
+    try:
+        at = [_core.size_of(text, {name: n}) for n in (0, 1)]
+        n = (size - at[0]) // (at[1] - at[0])
+        return n if _core.size_of(text, {name: n}) == size else None
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def sizes_text(sizes):
+    return ", ".join(f"{name}={size}" for name, size in sizes.items()) or "example sizes"
+
+
+def same(torch, a, b):
+    """Whether both are equal in every element; NaN equals NaN."""
+    if not isinstance(a, torch.Tensor):
+        return a == b
+    return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def _compare(torch, name, want, got):
+    """Largest error and what is allowed of it; infinite where shapes, dtypes or what is not finite differ."""
+    want = want if isinstance(want, torch.Tensor) else torch.as_tensor(want)
+    out = {"name": name, "largest_error": float("inf"), "allowed": 0.0}
+    if want.shape != got.shape or want.dtype != got.dtype:
+        return out
+    if want.numel() == 0:
+        return {**out, "largest_error": 0.0}
+    if not (want.is_floating_point() or want.is_complex()):
+        # Integers of 64 bits may differ and be equal as f64.
+        error = float((want.to(torch.float64) - got.to(torch.float64)).abs().max())
+        return {**out, "largest_error": 0.0 if torch.equal(want, got) else max(error, 1.0)}
+    wide = torch.complex128 if want.is_complex() else torch.float64
+    a, b = want.to(wide), got.to(wide)
+    finite = torch.isfinite(a)
+    if not torch.equal(finite, torch.isfinite(b)):
+        return out
+    if not want.is_complex() and not torch.equal(torch.nan_to_num(a[~finite], nan=7.0), torch.nan_to_num(b[~finite], nan=7.0)):
+        return out
+    scale = float(a[finite].abs().max()) if bool(finite.any()) else 0.0
+    error = float((a[finite] - b[finite]).abs().max()) if bool(finite.any()) else 0.0
+    rate = _TOLERANCE[str(want.dtype).removeprefix("torch.")]
+    return {**out, "largest_error": error, "allowed": rate * max(scale, 1e-3)}
