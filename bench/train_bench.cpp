@@ -51,7 +51,7 @@ double memory_mib(const std::string& field) {
 
 // What the process takes with all weights read, from which on the highest is counted.
 double start_of_growth(const hg::Model& model) {
-  volatile std::byte seen{};
+  [[maybe_unused]] volatile std::byte seen{};
   for (const hg::State& state : model.graph().states())
     for (int64_t i = 0; i < state.data.tensor.bytes(); i += 4096)
       seen = state.data.tensor.as<std::byte>()[i];
@@ -77,7 +77,9 @@ int main(int argc, char** argv) {
   const double before = start_of_growth(*model);
   const size_t of_model = model->graph().inputs().size();
   hg::TrainOptions options;
-  options.losses[0].kind = given(2, "mse");
+  const hg::Result<hg::Loss::Kind> kind = hg::loss_named(given(2, "mse"));
+  if (!kind.ok()) return fail(kind.status());
+  options.losses[0].kind = *kind;
   options.optimizer = std::string(given(3, "sgd")) == "sgd" ? hg::sgd(0.01, 0.9) : hg::adamw();
   options.session.threads = std::atoi(given(4, "1"));
   options.session.memory_limit = std::atoll(given(6, "0"));

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 jobs=$(nproc)
 
 scripts/install_deps.sh build blas vulkan converter tools tests python
-options=(-DHG_VULKAN=ON -DHG_TOOLS=ON -DHG_TESTS=ON -DHG_CONVERTER=ON -DHG_SAMPLES=ON)
+options=(-DHG_VULKAN=ON -DHG_TOOLS=ON -DHG_TESTS=ON -DHG_CONVERTER=ON -DHG_SAMPLES=ON -DHG_BENCH=ON)
 if python=$(scripts/python_environment.sh build/venv docs || scripts/python_environment.sh build/venv); then
   options+=(-DHG_PYTHON=ON -DPython_EXECUTABLE="$python")
 else
