@@ -9,6 +9,8 @@
 #include <map>
 #include <string_view>
 
+#include "lib/graph/element.h"
+
 namespace hg::tools {
 namespace {
 
@@ -71,29 +73,6 @@ class Edits {
   std::vector<std::string_view> a_, b_;
 };
 
-double element_at(const Tensor& tensor, int64_t i) {
-  switch (tensor.dtype) {
-    case f32:
-      return tensor.as<float>()[i];
-    case f64:
-      return tensor.as<double>()[i];
-    case f16:
-      return static_cast<float>(tensor.as<Half>()[i]);
-    case bf16:
-      return static_cast<float>(tensor.as<BFloat16>()[i]);
-    case i64:
-      return static_cast<double>(tensor.as<int64_t>()[i]);
-    case i32:
-      return tensor.as<int32_t>()[i];
-    case i16:
-      return tensor.as<int16_t>()[i];
-    case i8:
-      return tensor.as<int8_t>()[i];
-    default:
-      return tensor.as<uint8_t>()[i];
-  }
-}
-
 std::string type_of(const State& state) {
   return str_cat(state.data.tensor.dtype, state.data.tensor.shape);
 }
@@ -106,12 +85,12 @@ std::vector<StateChange> compare(const State& a, const State& b) {
   const auto size = static_cast<size_t>(size_of(x.dtype));
   double difference = 0, norm = 0;
   for (int64_t i = 0; i < x.count(); ++i) {
-    const double u = element_at(x, i);
+    const double u = element(x, i);
     norm += u * u;
     const char *p = static_cast<const char*>(x.data), *q = static_cast<const char*>(y.data);
     if (std::memcmp(p + size * size_t(i), q + size * size_t(i), size) == 0) continue;
     ++change.elements;
-    const double by = std::abs(u - element_at(y, i));
+    const double by = std::abs(u - element(y, i));
     change.largest =
         std::isfinite(by) ? std::max(change.largest, by) : std::numeric_limits<double>::infinity();
     difference += by * by;

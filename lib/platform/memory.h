@@ -8,6 +8,11 @@
 
 namespace hg {
 
+// Whether a request rounded up to 64 bytes is one that an allocator can be asked for.
+constexpr bool is_addressable(uint64_t bytes) {
+  return bytes <= static_cast<uint64_t>(PTRDIFF_MAX) - 127;
+}
+
 // At least so many bytes, 64-byte aligned, for free_aligned(); null when memory is short. The
 // contents are undefined.
 void* allocate_aligned(uint64_t bytes);

@@ -11,21 +11,15 @@
 #endif
 
 namespace hg {
-namespace {
-
-bool fits(uint64_t bytes) { return bytes <= static_cast<uint64_t>(PTRDIFF_MAX) - 127; }
-
-}  // namespace
-
 void* allocate_aligned(uint64_t bytes) {
-  if (!fits(bytes)) return nullptr;
+  if (!is_addressable(bytes)) return nullptr;
   return std::aligned_alloc(64, bytes == 0 ? 64 : (static_cast<size_t>(bytes) + 63) / 64 * 64);
 }
 
 void* allocate_on_large_pages(uint64_t bytes) {
 #ifdef __linux__
   constexpr size_t kPage = size_t{2} << 20;
-  if (bytes >= kPage && fits(bytes)) {
+  if (bytes >= kPage && is_addressable(bytes)) {
     const auto size = static_cast<size_t>(bytes);
     void* data = nullptr;
     if (posix_memalign(&data, kPage, size) != 0) return nullptr;
@@ -39,7 +33,7 @@ void* allocate_on_large_pages(uint64_t bytes) {
 void free_aligned(void* memory) { std::free(memory); }
 
 void* allocate_zeros(uint64_t bytes) {
-  return fits(bytes) ? std::calloc(1, static_cast<size_t>(bytes)) : nullptr;
+  return is_addressable(bytes) ? std::calloc(1, static_cast<size_t>(bytes)) : nullptr;
 }
 
 void release_file_pages(const void* begin, uint64_t bytes) {

@@ -6,14 +6,8 @@
 #include "lib/platform/memory.h"
 
 namespace hg {
-namespace {
-
-bool fits(uint64_t bytes) { return bytes <= static_cast<uint64_t>(PTRDIFF_MAX) - 127; }
-
-}  // namespace
-
 void* allocate_aligned(uint64_t bytes) {
-  if (!fits(bytes)) return nullptr;
+  if (!is_addressable(bytes)) return nullptr;
   return _aligned_malloc(bytes == 0 ? 64 : (static_cast<size_t>(bytes) + 63) / 64 * 64, 64);
 }
 
@@ -22,7 +16,7 @@ void* allocate_on_large_pages(uint64_t bytes) { return allocate_aligned(bytes); 
 void free_aligned(void* memory) { _aligned_free(memory); }
 
 void* allocate_zeros(uint64_t bytes) {
-  return fits(bytes) ? std::calloc(1, static_cast<size_t>(bytes)) : nullptr;
+  return is_addressable(bytes) ? std::calloc(1, static_cast<size_t>(bytes)) : nullptr;
 }
 
 void release_file_pages(const void*, uint64_t) {}
