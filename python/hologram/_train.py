@@ -25,7 +25,8 @@ class Trainer:
 
     ``loss`` is a name ("cross_entropy", "mse", "l1", "smooth_l1", "huber", "nll", "bce", "bce_with_logits",
     "kl_div", "output"), a dict with ``kind`` and options (``reduction label_smoothing ignore_index
-    class_weights weight output target ...``), or a list of such. ``optimizer`` is a name ("sgd", "adam",
+    class_weights weight output target target_type ...``, as in hg/train.h; a ``target_type`` such as
+    ``("float32", ["n", 10])`` makes the targets of cross_entropy probabilities), or a list of such. ``optimizer`` is a name ("sgd", "adam",
     "adamw", "rmsprop") or what ``hg.SGD``, ``hg.Adam``, ``hg.AdamW``, ``hg.RMSprop`` give; ``lr``,
     ``momentum`` and ``weight_decay`` are its options where it is a name. Further: ``schedule`` (a name or
     ``hg.Schedule``), ``metrics`` ("accuracy", "mean_error"), ``rules`` (dicts with ``pattern`` and ``lr``,

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "hg/eager.h"
+#include "python/src/attributes.h"
 #include "python/src/callbacks.h"
 #include "python/src/tensors.h"
 
@@ -107,12 +108,21 @@ std::optional<T> optional_from(nb::handle value) {
   return nb::cast<T>(value);
 }
 
+// (dtype, shape)
+std::optional<TensorType> type_from(nb::handle value) {
+  if (!PySequence_Check(value.ptr()) || nb::len(value) != 2 || nb::isinstance<nb::str>(value))
+    raise(PyExc_TypeError,
+          "target_type is a pair of dtype and shape, not " + words(nb::repr(value)));
+  return TensorType{dtype_from(value[0]), shape_of(value[1])};
+}
+
 Loss loss_from(nb::handle given) {
   Loss loss;
   Fields fields(nb::cast<nb::dict>(given), "a loss");
   fields.word("kind", loss.kind, loss_named).get("output", loss.output).get("target", loss.target);
   fields.get("weight", loss.weight).word("reduction", loss.reduction, reduction_named);
   fields.get("beta", loss.beta).get("label_smoothing", loss.label_smoothing);
+  fields.get<std::optional<TensorType>>("target_type", loss.target_type, type_from);
   fields.get<std::optional<int>>("class_dim", loss.class_dim, optional_from<int>);
   fields.get("ignore_index", loss.ignore_index).get("class_weights", loss.class_weights);
   fields.get("log_target", loss.log_target).end();

@@ -121,6 +121,19 @@ def test_frozen_and_rules(small, data):
     assert not np.array_equal(t.parameters()["1.weight"], weights[1][0])
 
 
+def test_targets_that_are_probabilities():
+    torch = pytest.importorskip("torch")
+    net = torch.nn.Linear(4, 3)
+    model = hg.convert(net, torch.randn(5, 4), dynamic="n")
+    loss = {"kind": "cross_entropy", "target_type": ("float32", ["n", 3]), "label_smoothing": 0.1}
+    trainer = hg.Trainer(model, loss=loss, optimizer=hg.SGD(lr=0.1))
+    x, y = torch.randn(6, 4), torch.softmax(torch.randn(6, 3), 1)
+    want = torch.nn.functional.cross_entropy(net(x), y, label_smoothing=0.1)
+    assert trainer.step(x, y) == pytest.approx(float(want), rel=1e-5)
+    with pytest.raises(TypeError, match="pair of dtype and shape"):
+        hg.Trainer(model, loss={"kind": "cross_entropy", "target_type": "float32"})
+
+
 def test_errors(small, data):
     model, _ = small
     x, y = data
