@@ -170,6 +170,25 @@ TEST(TrainOptions, ParametersThatRequireNoGradientStayUnlessARuleThawsThem) {
       << status.message();
 }
 
+// PyTorch's momentum=None, an average over all batches, is 0 in a trace of eval mode.
+TEST(TrainOptions, StatisticsThatDoNotMoveAreTold) {
+  for (const double momentum : {0.0, 0.1}) {
+    Graph g;
+    const auto values = [&](const char* name, float value) {
+      const std::vector<float> both(2, value);
+      return g.buffer(name, *TensorData::copy_of(view(both, {2})));
+    };
+    const Value x = g.input("x", f32, {4, 2});
+    const Value y = g.call("linear", {x, g.parameter("w", f32, {2, 2}, init::kaiming_uniform(1))});
+    g.output("y", batch_norm(y, {}, {}, values("mean", 0), values("var", 1), false, momentum).y);
+    const Trainer trainer = make({}, *Model::from_graph(std::move(g)));
+    bool said = false;
+    for (const std::string& note : trainer.notes())
+      said = said || note.find("momentum 0") != std::string::npos;
+    EXPECT_EQ(said, momentum == 0);
+  }
+}
+
 TEST(TrainOptions, PenaltiesPullAtTheParametersThatMatch) {
   const Step without = step_with(plain());
   TrainOptions options = plain();

@@ -268,15 +268,34 @@ void batch_norm_impl_index(Call& call) {
   call.returns(std::move(items));
 }
 
+// With the running statistics. Not batch_norm, which training would give those of the batch.
+void instance_norm_by_running(Call& call, double eps) {
+  Graph& g = call.graph();
+  const Norm n = norm_arguments(call);
+  const DType wide = promote(n.x.dtype(), call.tensor("running_mean").dtype());
+  const auto channels = [&](const Value& v) {
+    Shape shape(static_cast<size_t>(n.x.rank()), Dim(1));
+    shape[1] = n.x.dim(1);
+    return reshape(cast(v, wide), shape);
+  };
+  const Value var = channels(call.tensor("running_var"));
+  Value scale = g.call("rsqrt", {g.call("add", {var, g.scalar(eps, wide)})});
+  if (n.weight) scale = g.call("mul", {scale, channels(n.weight)});
+  Value y = g.call("sub", {cast(n.x, wide), channels(call.tensor("running_mean"))});
+  y = g.call("mul", {y, scale});
+  if (n.bias) y = g.call("add", {y, channels(n.bias)});
+  call.note(
+      "instance_norm uses its running statistics, as traced: training does, too, and does not "
+      "move them");
+  call.returns(cast(y, n.dtype));
+}
+
 // With statistics of each sample's own: group_norm with one channel a group. The running statistics
 // are moved by the mean over the batch of those of the samples.
 void instance_norm(Call& call) {
   Graph& g = call.graph();
   const double eps = call.real("eps", 1e-5);
-  if (!call.flag("use_input_stats")) {
-    call.returns(batch_norm_of(call, false, call.real("momentum", 0.1), eps).y);
-    return;
-  }
+  if (!call.flag("use_input_stats")) return instance_norm_by_running(call, eps);
   const Norm n = norm_arguments(call);
   const Value y =
       g.call("group_norm", {n.x, n.weight, n.bias}, {{"groups", n.x.dim(1)}, {"eps", eps}});

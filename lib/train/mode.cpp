@@ -113,6 +113,11 @@ class Switcher {
     }
     const bool training = notes_ != nullptr && !(frozen && has_parameter);
     set(nodes[index], "training", training);
+    const Node& node = nodes[index];
+    if (training && std::get<double>(node.attrs[attr_index(node, "momentum")].value) == 0)
+      notes_->push_back(str_cat(label(graph_, node),
+                                ": momentum 0 leaves its running statistics as they are; a trace "
+                                "in eval mode has it for PyTorch's momentum=None"));
     for (const size_t k : {1, 2}) {
       const State* state = state_behind(graph_, nodes[index].inputs[k + 2]);
       if (!training) {

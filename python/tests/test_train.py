@@ -134,6 +134,31 @@ def test_targets_that_are_probabilities():
         hg.Trainer(model, loss={"kind": "cross_entropy", "target_type": "float32"})
 
 
+@pytest.mark.parametrize("traced_training", [False, True])
+def test_instance_norm_with_running_statistics_trains_as_traced(traced_training):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(1)
+    norm = torch.nn.InstanceNorm2d(2, affine=True, track_running_stats=True)
+    net = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 1), norm).train(traced_training)
+    norm.running_mean.fill_(0.25)
+    x, y = torch.randn(3, 1, 4, 4), torch.randn(3, 2, 4, 4)
+    model = hg.convert(net, x)
+    assert any("instance_norm" in each for each in model.report.notes)
+    trainer = hg.Trainer(model, loss="mse", optimizer=hg.SGD(lr=0.1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(3):
+        loss = torch.nn.functional.mse_loss(net(x), y)
+        assert trainer.step(x, y) == pytest.approx(float(loss.detach()), rel=1e-4)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    before = {name: value.copy() for name, value in trainer.buffers().items()}
+    np.testing.assert_allclose(before["1.running_mean"], norm.running_mean, rtol=1e-4)
+    trainer.evaluate(x, y)
+    for name, value in trainer.buffers().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
 def test_errors(small, data):
     model, _ = small
     x, y = data

@@ -114,7 +114,7 @@ Result<Metric::Kind> metric_named(std::string_view name);
 // -- How it is minimised --------------------------------------------------------------------------
 
 // torch.optim's optimizers and their defaults. Every one takes its steps in the dtype of the
-// parameter, as torch's does.
+// parameter, as torch's does; losses and rates are f32, those of f64 models, too.
 struct Optimizer {
   enum class Kind : uint8_t { sgd, adam, adamw, rmsprop };
   Kind kind = Kind::sgd;
@@ -173,7 +173,9 @@ struct Schedule {
   Kind kind = Kind::constant;
   bool by_epoch = false;  // plateau always goes by epochs
   int64_t warmup = 0;
-  int64_t total = 0;                // ticks of linear, cosine, one_cycle; 0: all of one fit()
+  // Ticks of linear, cosine, one_cycle, after which the last rate stays (torch's cosine would rise
+  // again); 0: all of one fit().
+  int64_t total = 0;
   int64_t period = 30;              // step: ticks between two drops
   double gamma = 0.1;               // step and exponential: the factor of a drop; plateau: too
   double min_lr = 0;                // cosine and plateau
