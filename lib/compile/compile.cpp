@@ -83,13 +83,18 @@ Status check_dtypes(const Graph& graph, const SessionOptions& options) {
   if constexpr (kHoldsAll) return {};
   if (options.precision == Precision::bf16 && !holds(DType::bf16))
     return lacks("the dtype bf16 of Precision::bf16");
+  const auto lacked = [&](ValueId id, const char* what) {
+    const ValueInfo& value = graph.value_info(id);
+    return lacks(str_cat("the dtype ", value.type.dtype, " of the ", what, " '", value.name, "'"));
+  };
+  for (const ValueId id : graph.inputs())
+    if (!holds(graph.value_info(id).type.dtype)) return lacked(id, "input");
+  for (const State& state : graph.states())
+    if (!holds(graph.value_info(state.value).type.dtype)) return lacked(state.value, "state");
   for (const Node& node : graph.nodes())
     for (const ValueId id : node.outputs)
       if (const TensorType& type = graph.value_info(id).type; !holds(type.dtype))
         return lacks(str_cat("the dtype ", type.dtype, " of ", label(graph, node)));
-  for (const ValueId id : graph.inputs())
-    if (const ValueInfo& input = graph.value_info(id); !holds(input.type.dtype))
-      return lacks(str_cat("the dtype ", input.type.dtype, " of the input '", input.name, "'"));
   return {};
 }
 
