@@ -134,7 +134,7 @@ void attention_of(Node& n) {
     Value capped = s;
     if (softcap > 0) capped = hg::tanh(s / softcap) * softcap;
     const int64_t mode = n.integer("qk_matmul_output_mode", 0);
-    if (mode == 1 || (softcap > 0 && mode == 0)) product = capped;
+    if (mode == 1) product = capped;
     Value biased = capped;
     const Value never = constant_like(s, -INFINITY), zero = constant_like(s, 0);
     if (mask.added) biased = biased + cast(mask.added, s.dtype());

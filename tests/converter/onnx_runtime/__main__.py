@@ -11,17 +11,21 @@ try:
     import numpy as np
     import onnx
     import onnxruntime
+    from onnx.reference import ReferenceEvaluator
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import attention, contrib, layers, ml, quantized, standard
+import attention, contrib, layers, ml, newest, quantized, standard
 
-MAKERS = contrib.MAKERS + attention.MAKERS + quantized.MAKERS + ml.MAKERS + standard.MAKERS + layers.MAKERS
+MAKERS = contrib.MAKERS + attention.MAKERS + quantized.MAKERS + ml.MAKERS + standard.MAKERS + layers.MAKERS + newest.MAKERS
 
 
-def answers_of(model, feeds):
+def answers_of(model, feeds, evaluator):
+    if evaluator:
+        with np.errstate(all="ignore"):
+            return ReferenceEvaluator(model).run(None, feeds)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
@@ -70,7 +74,7 @@ def main():
         case.symbolic = given.symbolic
         model = case.model()
         try:
-            want = answers_of(model, case.feeds())
+            want = answers_of(model, case.feeds(), case.evaluator)
         except Exception as why:  # what ONNX Runtime does not take
             unknown.setdefault(case.op, str(why).splitlines()[0][:200])
             continue

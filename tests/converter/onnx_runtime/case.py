@@ -10,7 +10,7 @@ class Case:
     """inputs: a list of (array, stays open) or None, in the order of the op's inputs."""
 
     def __init__(self, op, inputs, domain="com.microsoft", opset=1, outputs=1, quanta=0, tolerance=1e-4, rows=None,
-                 keep=None, refusable=False, symbolic=False, **attributes):
+                 keep=None, refusable=False, symbolic=False, evaluator=False, **attributes):
         self.op, self.inputs, self.domain, self.opset, self.outputs = op, list(inputs), domain, opset, outputs
         self.quanta = quanta        # by how many integers a quantised answer may differ
         self.tolerance = tolerance  # relative and absolute
@@ -18,6 +18,7 @@ class Case:
         self.keep = keep            # which outputs the model gives; all when none
         self.refusable = refusable  # the op may be refused for these inputs
         self.symbolic = symbolic    # all sizes of the inputs are open
+        self.evaluator = evaluator  # onnx's evaluator answers, in place of ONNX Runtime
         self.attributes = {k: v for k, v in attributes.items() if v is not None}
         while self.inputs and self.inputs[-1] is None:
             self.inputs.pop()

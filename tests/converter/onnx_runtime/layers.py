@@ -3,7 +3,7 @@
 import numpy as np
 
 from case import either, fixed, flag, maybe, open_, sizes, values
-from standard import axis, dims, standard
+from standard import NEWEST, axis, dims, standard
 
 
 def solid(rng, count, low=5, high=9):
@@ -36,7 +36,7 @@ def conv(rng):
     bias = maybe(rng, either(rng, values(rng, (w.shape[0],))))
     if flag(rng):
         made.pop("kernel_shape")
-    return standard("Conv", [open_(x), either(rng, w), bias], rng.integers(7, 23), group=groups, **made)
+    return standard("Conv", [open_(x), either(rng, w), bias], rng.integers(7, NEWEST), group=groups, **made)
 
 
 def conv_transpose(rng):
@@ -66,7 +66,7 @@ def conv_transpose(rng):
 def pool(rng):
     count = int(rng.integers(1, 4))
     op = str(rng.choice(["MaxPool", "MaxPool", "AveragePool", "AveragePool", "LpPool"]))
-    version = int(rng.integers(7, 23))
+    version = int(rng.integers(7, NEWEST))
     made = windows(rng, count, (op == "MaxPool" and version >= 10) or (op == "LpPool" and version >= 18) or (op == "AveragePool" and version >= 19))
     x = values(rng, (int(rng.integers(1, 3)), 2, *solid(rng, count)))
     if op != "LpPool" and version >= 10 and "auto_pad" not in made:
@@ -99,7 +99,7 @@ def norm(rng):
     epsilon = float(rng.choice([1e-5, 1e-3, 0.1]))
     vector = lambda n=c: fixed(values(rng, (n,)))
     if op == "BatchNormalization":
-        return standard(op, [open_(x), vector(), vector(), vector(), fixed(np.abs(values(rng, (c,))) + np.float32(0.1))], rng.integers(7, 23),
+        return standard(op, [open_(x), vector(), vector(), vector(), fixed(np.abs(values(rng, (c,))) + np.float32(0.1))], rng.integers(7, NEWEST),
                         epsilon=epsilon)
     if op == "InstanceNormalization":
         return standard(op, [open_(x), vector(), vector()], rng.integers(7, 22), epsilon=max(epsilon, 1e-3))
@@ -107,17 +107,17 @@ def norm(rng):
         at = axis(rng, x.ndim)
         shape = x.shape[at % x.ndim:]
         keep = [0, 1, 2] if flag(rng) else [0]
-        return standard(op, [open_(x), either(rng, values(rng, shape)), maybe(rng, either(rng, values(rng, shape)))], rng.integers(17, 23),
+        return standard(op, [open_(x), either(rng, values(rng, shape)), maybe(rng, either(rng, values(rng, shape)))], rng.integers(17, NEWEST),
                         axis=at, epsilon=max(epsilon, 1e-3), outputs=len(keep))
     if op == "GroupNormalization":
         groups = 2
-        version = int(rng.integers(18, 23))
+        version = int(rng.integers(18, NEWEST))
         n = groups if version < 21 else c
         return standard(op, [open_(x), vector(n), vector(n)], version, num_groups=groups, epsilon=max(epsilon, 1e-3))
     if op == "LRN":
-        return standard(op, [open_(values(rng, (2, c, 3, 4)))], rng.integers(7, 23), size=int(rng.choice([1, 3, 5])), alpha=float(rng.choice([1e-4, 0.5])),
+        return standard(op, [open_(values(rng, (2, c, 3, 4)))], rng.integers(7, NEWEST), size=int(rng.choice([1, 3, 5])), alpha=float(rng.choice([1e-4, 0.5])),
                         beta=0.6, bias=float(rng.choice([1, 2])))
-    return standard(op, [open_(values(rng, (2, c, 3, 4)))], rng.integers(9, 23), axes=[0, 2, 3] if flag(rng) else [1, 2])
+    return standard(op, [open_(values(rng, (2, c, 3, 4)))], rng.integers(9, NEWEST), axes=[0, 2, 3] if flag(rng) else [1, 2])
 
 
 def product(rng):
@@ -127,7 +127,7 @@ def product(rng):
     if op == "Gemm":
         ta, tb = flag(rng), flag(rng)
         c = [None, (n,), (m, n), (1, n), (m, 1), ()][int(rng.integers(0, 6))]
-        version = int(rng.integers(11, 23))
+        version = int(rng.integers(11, NEWEST))
         return standard(op, [open_(values(rng, (k, m) if ta else (m, k), dtype)), either(rng, values(rng, (n, k) if tb else (k, n), dtype)),
                              either(rng, values(rng, (1, n) if c is None else c, dtype)) if c is not None or version < 11 else None], version,
                         transA=ta, transB=tb, alpha=float(rng.choice([1, 0.5])), beta=float(rng.choice([1, 2])))
@@ -136,17 +136,17 @@ def product(rng):
         other = tuple(d if rng.random() < 0.6 else 1 for d in batch)[int(rng.integers(0, len(batch) + 1)):]
         a, b = values(rng, (*batch, m, k), dtype), values(rng, (*other, k, n), dtype)
         a, b = (values(rng, (k,), dtype) if rng.random() < 0.15 else x for x in (a, b))
-        return standard(op, [open_(a), either(rng, b)], rng.integers(9, 23))
+        return standard(op, [open_(a), either(rng, b)], rng.integers(9, NEWEST))
     if op == "Einsum":
         text, shapes = [("ij,jk->ik", [(m, k), (k, n)]), ("bij,bkj->bik", [(2, m, k), (2, n, k)]), ("i,j", [(m,), (n,)]), ("ii->i", [(m, m)]),
                         ("...ij->...ji", [(2, m, k)]), ("bhid,bhjd->bhij", [(2, 2, m, k), (2, 2, n, k)]), ("ij->", [(m, n)]),
                         ("...i,...i", [(2, 3, k), (3, k)]), ("ij,kl->ijkl", [(m, k), (k, n)])][int(rng.integers(0, 9))]
-        return standard(op, [open_(values(rng, s, dtype)) for s in shapes], rng.integers(12, 23), equation=text)
+        return standard(op, [open_(values(rng, s, dtype)) for s in shapes], rng.integers(12, NEWEST), equation=text)
     return standard(op, [open_(values(rng, (*dims(rng, 0, 2, 0), m, m), np.float32))], rng.integers(11, 22), tolerance=1e-3)
 
 
 def resize(rng):
-    version = int(rng.integers(7, 23))
+    version = int(rng.integers(7, NEWEST))
     x = values(rng, (1, 2, *solid(rng, 2, 1, 6)))
     mode = str(rng.choice(["nearest", "linear"] + ["cubic"] * (version >= 11)))
     out = rng.integers(1, 9, 2)
@@ -179,7 +179,7 @@ def resize(rng):
 
 
 def grid(rng):
-    version = int(rng.integers(16, 23))
+    version = int(rng.integers(16, NEWEST))
     n = 3 if version >= 20 and flag(rng) else 2
     x = values(rng, (2, 2, *solid(rng, n, 2, 6)))
     places = (rng.uniform(-1.3, 1.3, (2, *solid(rng, n, 1, 5), n))).astype(np.float32)
@@ -226,9 +226,9 @@ def quantised(rng):
     kind = [np.uint8, np.int8][flag(rng)]
     point = lambda count=None, kind=kind: rng.integers(*((0, 255) if kind == np.uint8 else (-128, 127)), () if count is None else (count,)).astype(kind)
     if op == "DynamicQuantizeLinear":
-        return standard(op, [open_(values(rng, dims(rng, 1, empty=0)))], rng.integers(11, 23), outputs=3, quanta=1)
+        return standard(op, [open_(values(rng, dims(rng, 1, empty=0)))], rng.integers(11, NEWEST), outputs=3, quanta=1)
     if op in ("QuantizeLinear", "DequantizeLinear"):
-        version = int(rng.integers(10, 23))
+        version = int(rng.integers(10, NEWEST))
         at = axis(rng, 3)
         shape = sizes(rng, 3)
         count = shape[at] if version >= 13 and flag(rng) else None
@@ -239,11 +239,11 @@ def quantised(rng):
     m, k, n = sizes(rng, 3)
     if op == "MatMulInteger":
         zeros = [maybe(rng, either(rng, point())), maybe(rng, fixed(point(n if flag(rng) else None, other)))]
-        return standard(op, [open_(values(rng, (2, m, k), kind)), either(rng, values(rng, (k, n), other)), *zeros], rng.integers(10, 23), tolerance=0)
+        return standard(op, [open_(values(rng, (2, m, k), kind)), either(rng, values(rng, (k, n), other)), *zeros], rng.integers(10, NEWEST), tolerance=0)
     if op == "ConvInteger":
         made = windows(rng, 2, False)
         x, w = values(rng, (1, 2, *solid(rng, 2)), np.uint8), values(rng, (3, 2, *made["kernel_shape"]), other)
-        return standard(op, [open_(x), fixed(w), maybe(rng, fixed(point(None, np.uint8))), maybe(rng, fixed(point(None, other)))], rng.integers(10, 23),
+        return standard(op, [open_(x), fixed(w), maybe(rng, fixed(point(None, np.uint8))), maybe(rng, fixed(point(None, other)))], rng.integers(10, NEWEST),
                         tolerance=0, **made)
     if op == "QLinearMatMul":
         return standard(op, [open_(values(rng, (m, k), kind)), fixed(scale_of(rng)), fixed(point()), fixed(values(rng, (k, n), kind)), fixed(scale_of(rng)),
@@ -251,7 +251,7 @@ def quantised(rng):
     made = windows(rng, 2, False)
     x, w = values(rng, (1, 2, *solid(rng, 2)), kind), values(rng, (3, 2, *made["kernel_shape"]), kind)
     return standard(op, [open_(x), fixed(scale_of(rng)), fixed(point()), fixed(w), fixed(scale_of(rng, 3 if flag(rng) else None)), fixed(np.array(0, kind)) if kind == np.int8 else fixed(point()),
-                         fixed(np.float32(0.5)), fixed(point()), maybe(rng, fixed(rng.integers(-200, 200, 3).astype(np.int32)))], rng.integers(10, 23), quanta=1, **made)
+                         fixed(np.float32(0.5)), fixed(point()), maybe(rng, fixed(rng.integers(-200, 200, 3).astype(np.int32)))], rng.integers(10, NEWEST), quanta=1, **made)
 
 
 def loss(rng):
@@ -265,7 +265,7 @@ def loss(rng):
         target.reshape(-1)[0] = -1
     weight = maybe(rng, fixed(np.abs(values(rng, (c,))) + np.float32(0.1)))
     outputs = 2 if op[0] == "S" and flag(rng) else 1
-    return standard(op, [open_(x), open_(target), weight], rng.integers(13, 23), outputs=outputs, ignore_index=ignore,
+    return standard(op, [open_(x), open_(target), weight], rng.integers(13, NEWEST), outputs=outputs, ignore_index=ignore,
                     reduction=str(rng.choice(["none", "mean", "sum"])))
 
 
@@ -287,15 +287,15 @@ def regions(rng):
 def spectrum(rng):
     op = str(rng.choice(["DFT", "STFT", "HannWindow", "HammingWindow", "BlackmanWindow"]))
     if op.endswith("Window"):
-        return standard(op, [fixed(np.array(rng.integers(1, 12), np.int64))], rng.integers(17, 23), periodic=flag(rng))
+        return standard(op, [fixed(np.array(rng.integers(1, 12), np.int64))], rng.integers(17, NEWEST), periodic=flag(rng))
     if op == "STFT":
         return standard(op, [open_(values(rng, (2, 32, 1))), fixed(np.array(8, np.int64)), fixed(np.hanning(16).astype(np.float32)), fixed(np.array(16, np.int64))],
-                        rng.integers(17, 23), onesided=1, tolerance=1e-3)
+                        rng.integers(17, NEWEST), onesided=1, tolerance=1e-3)
     back = flag(rng)
     x = values(rng, (2, int(rng.integers(2, 9)), 3, 2 if back or flag(rng) else 1))
     one = 0 if back or x.shape[-1] == 2 else flag(rng)
     length = maybe(rng, fixed(np.array(rng.integers(2, 10), np.int64)), 0.4)
-    version = int(rng.integers(17, 23))
+    version = int(rng.integers(17, NEWEST))
     if version < 20:
         return standard(op, [open_(x), length], version, axis=int(rng.integers(1, 3)), inverse=back, onesided=one, tolerance=1e-3)
     return standard(op, [open_(x), length, fixed(np.array(rng.integers(1, 3), np.int64))], version, inverse=back, onesided=one, tolerance=1e-3)
