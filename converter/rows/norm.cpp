@@ -167,7 +167,7 @@ void native_group_norm(Call& call) {
       Values{cast(y, n.dtype), reshape(m.mean, {batch, groups}), reshape(m.rstd, {batch, groups})});
 }
 
-// One call of the op; running statistics that training moves are written back to their buffers.
+// One call of the op, and what the running statistics become.
 struct BatchNorm {
   Norm n;
   Value y, running_mean, running_var;
@@ -195,8 +195,19 @@ BatchNorm batch_norm_of(Call& call, bool training, double momentum, double eps,
   b.y = cast(out[0], b.n.dtype);
   if (training && b.running_mean) {
     call.note("batch_norm runs in training mode, as traced");
-    call.write(call.ref("running_mean"), cast(out[1], b.running_mean.dtype()));
-    call.write(call.ref("running_var"), cast(out[2], b.running_var.dtype()));
+    b.running_mean = cast(out[1], b.running_mean.dtype());
+    b.running_var = cast(out[2], b.running_var.dtype());
+  }
+  return b;
+}
+
+// The same; running statistics that training moves are written back to their buffers.
+BatchNorm batch_norm_with_buffers(Call& call, bool training, double momentum, double eps,
+                                  bool with_running = true) {
+  BatchNorm b = batch_norm_of(call, training, momentum, eps, with_running);
+  if (training && b.running_mean && b.y) {
+    call.write(call.ref("running_mean"), b.running_mean);
+    call.write(call.ref("running_var"), b.running_var);
   }
   return b;
 }
@@ -205,7 +216,9 @@ void batch_norm(Call& call) {
   const bool training = call.flag("training");
   const Value x = call.tensor("input");
   if (x.rank() == 1 && x.dim(0) == Dim(0)) return call.returns(x);  // nothing to normalise
-  call.returns(batch_norm_of(call, training, call.real("momentum", 0.1), call.real("eps", 1e-5)).y);
+  call.returns(
+      batch_norm_with_buffers(call, training, call.real("momentum", 0.1), call.real("eps", 1e-5))
+          .y);
 }
 
 std::vector<Dim> all_but_channels(const Value& x) {
@@ -221,16 +234,17 @@ Value empty_tensor(Graph& g, DType dtype) {
 }
 
 // y, mean, 1 / sqrt(var + eps); both empty outside of training.
-Values native_batch_norm_of(Call& call, bool training, double momentum, double eps,
-                            bool with_running = true) {
+Values with_moments(Call& call, const BatchNorm& b, bool training, double eps) {
   Graph& g = call.graph();
-  const BatchNorm b = batch_norm_of(call, training, momentum, eps, with_running);
-  if (!training) {
-    return {b.y, empty_tensor(g, b.n.x.dtype()), empty_tensor(g, b.n.x.dtype())};
-  }
+  if (!training) return {b.y, empty_tensor(g, b.n.x.dtype()), empty_tensor(g, b.n.x.dtype())};
   const Moments m = moments(b.n.x, all_but_channels(b.n.x), eps);
   const Shape channels = {b.n.x.dim(1)};
   return {b.y, reshape(m.mean, channels), reshape(m.rstd, channels)};
+}
+Values native_batch_norm_of(Call& call, bool training, double momentum, double eps,
+                            bool with_running = true) {
+  return with_moments(call, batch_norm_with_buffers(call, training, momentum, eps, with_running),
+                      training, eps);
 }
 
 void native_batch_norm(Call& call) {
@@ -252,6 +266,23 @@ Values with_reserve(Call& call, Values values) {
 void batch_norm_with_update(Call& call) {
   call.returns(with_reserve(
       call, native_batch_norm_of(call, true, call.real("momentum"), call.real("eps"))));
+}
+// The statistics are results: (y, mean, rstd, running_mean, running_var)
+void native_batch_norm_functional(Call& call) {
+  const bool training = call.flag("training");
+  const double eps = call.real("eps");
+  const BatchNorm b = batch_norm_of(call, training, call.real("momentum"), eps);
+  Values values = with_moments(call, b, training, eps);
+  values.insert(values.end(), {b.running_mean, b.running_var});
+  call.returns(std::move(values));
+}
+// (y, mean, rstd, reserve, running_mean, running_var)
+void batch_norm_with_update_functional(Call& call) {
+  const double eps = call.real("eps");
+  const BatchNorm b = batch_norm_of(call, true, call.real("momentum"), eps);
+  Values values = with_reserve(call, with_moments(call, b, true, eps));
+  values.insert(values.end(), {b.running_mean, b.running_var});
+  call.returns(std::move(values));
 }
 void batch_norm_no_update(Call& call) {
   call.returns(with_reserve(
@@ -367,7 +398,9 @@ constexpr Row kRows[] = {
     {"aten::_native_batch_norm_legit", native_batch_norm},
     {"aten::_native_batch_norm_legit.no_stats", native_batch_norm_no_stats},
     {"aten::_native_batch_norm_legit_no_training", native_batch_norm_no_training},
+    {"aten::_native_batch_norm_legit_functional", native_batch_norm_functional},
     {"aten::_batch_norm_with_update", batch_norm_with_update},
+    {"aten::_batch_norm_with_update_functional", batch_norm_with_update_functional},
     {"aten::_batch_norm_no_update", batch_norm_no_update},
     {"aten::_batch_norm_impl_index", batch_norm_impl_index},
     {"aten::instance_norm", instance_norm},

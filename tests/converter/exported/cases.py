@@ -107,6 +107,20 @@ class Counter(nn.Module):
         return self.total * 2 + self.steps
 
 
+@case(rand(4, 3, 5), others=[(rand(4, 3, 5),)])
+class TrainedNorms(nn.Module):
+    """In training mode; decomposed, the running statistics are results of the op."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.BatchNorm1d(3, momentum=0.7), nn.BatchNorm1d(3, affine=False)
+        self.instance = nn.InstanceNorm1d(3, track_running_stats=True)
+
+    def forward(self, x):
+        y = self.instance(self.second(self.first(x)))
+        return y, self.first.running_var * 1, self.second.running_mean + 0, self.instance.running_var * 2
+
+
 @case(rand(4), others=[(rand(4),)])
 class Writes(nn.Module):
     def forward(self, x):
