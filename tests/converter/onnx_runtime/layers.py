@@ -171,7 +171,7 @@ def resize(rng):
     if version >= 18 and way != "align_corners" and flag(rng):
         given["axes"] = [2, 3]
         return standard("Resize", [open_(x), None, None, fixed(out.astype(np.int64))], version,
-                        keep_aspect_ratio_policy=str(rng.choice(["stretch", "not_larger", "not_smaller"])), **given)
+                        keep_aspect_ratio_policy="stretch" if way == "pytorch_half_pixel" else str(rng.choice(["stretch", "not_larger", "not_smaller"])), **given)
     if flag(rng):
         return standard("Resize", [open_(x), None if version >= 13 else fixed(np.zeros(0, np.float32)), None if version >= 13 else fixed(np.zeros(0, np.float32)),
                                    fixed(np.array([*x.shape[:2], *out], np.int64))], version, **given)
