@@ -249,6 +249,29 @@ TEST(Patterns, GiveRepeatedHeadsToAttention) {
             std::string::npos);
 }
 
+// Two attentions that read a mask [3, 3] of queries and keys, repeated for each image.
+std::string masked_twice(Dim time, bool hides) {
+  Graph g;
+  const Value q = g.input("q", f32, {"n", 2, time, 8}), k = g.input("k", f32, {"n", 2, 3, 8});
+  TensorData shown = *TensorData::allocate(boolean, {3, 3});
+  std::fill_n(shown.tensor.as<bool>(), 9, true);
+  shown.tensor.as<bool>()[1] = !hides;
+  const Value mask = g.call("expand", {g.constant(std::move(shown))}, {{"shape", {"n", 1, 3, 3}}});
+  g.output("y", g.call("attention", {q, k, k, mask}));
+  g.output("z", g.call("attention", {g.call("exp", {q}), k, k, mask}));
+  return compiled(std::move(g));
+}
+
+TEST(Patterns, ReadMasksAsTheyAre) {
+  const std::string hiding = masked_twice(3, true), showing = masked_twice(3, false);
+  EXPECT_EQ(hiding.find("expand"), std::string::npos) << hiding;
+  EXPECT_EQ(hiding.find("none"), std::string::npos) << hiding;
+  EXPECT_EQ(showing.find("expand"), std::string::npos) << showing;
+  EXPECT_NE(showing.find("attention(q, k, k, none"), std::string::npos) << showing;
+  // Queries of another number than the mask's are refused in a run.
+  EXPECT_NE(masked_twice("t", false).find("expand"), std::string::npos);
+}
+
 // x cos + [-b, a] sin, with [a, b] = x
 Graph rotated(int64_t from) {
   Graph g;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention that a model writes as products around a softmax, with its scale and its mask; and
-// scales and repeated heads beside the attention op.
+// scales, repeated heads and repeated masks beside the attention op.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -139,6 +139,43 @@ Value group_heads(const Match& m) {
   return m.graph().call("attention", {m.value("q"), k, v, m.value("mask")}, attrs_with_scale(m, 1));
 }
 
+// Whether each dim of the mask is 1 or that of the scores, so that no run has to check it.
+bool surely_spreads(const Value& mask, const Value& q, const Value& k) {
+  const int rank = q.rank();
+  for (int d = 1; d <= mask.rank(); ++d) {
+    const Dim& scores = d == 1 ? k.dim(rank - 2) : q.dim(rank - d);
+    if (!(mask.dim(-d) == Dim(1)) && !(mask.dim(-d) == scores)) return false;
+  }
+  return true;
+}
+
+// Whether a mask that no run changes hides no key and adds nothing.
+bool changes_nothing(const Match& m, const Value& mask) {
+  const TensorData* data = fixed_data(m.graph(), m.context(), mask.id());
+  if (data == nullptr || !data->tensor.is_contiguous()) return false;
+  const Tensor& tensor = data->tensor;
+  const auto all = [&]<class T>(T value) {
+    const T* x = tensor.as<T>();
+    return std::all_of(x, x + tensor.count(), [&](T each) { return each == value; });
+  };
+  if (tensor.dtype == boolean) return all(true);
+  return tensor.dtype == f32 && all(0.0f);
+}
+
+// A mask is read as it is, without being repeated, and not at all where it hides nothing.
+Value plain_mask(const Match& m) {
+  Graph& g = m.graph();
+  const Value q = m.value("q"), k = m.value("k"), mask = m.value("mask");
+  if (!mask || !q.dim(-1).is_constant() || !surely_spreads(mask, q, k)) return Value();
+  Value plain = mask;
+  const int32_t index = g.value_info(mask.id()).node;
+  if (index >= 0 && g.nodes()[index].op->name() == "expand")
+    plain = g.value(g.nodes()[index].inputs[0]);
+  if (changes_nothing(m, plain)) plain = Value();
+  if (plain && plain.id() == mask.id()) return Value();
+  return g.call("attention", {q, k, m.value("v"), plain}, attrs_with_scale(m, 1));
+}
+
 constexpr Rule kRules[] = {
     {"y: reshape(permute[p](reshape[r1](x)))", swap_last},
     {"sq: mul(q, $s1) | div(q, $d1) | q\n"
@@ -153,6 +190,7 @@ constexpr Rule kRules[] = {
      "vv: reshape[v3](expand[v2](reshape[v1](v)))\n"
      "y: attention[a](q, kk, vv, mask) | attention[a](q, kk, vv)",
      group_heads},
+    {"y: attention[a](q, k, v, mask)", plain_mask},
     {"sq: mul(q, $s1) | div(q, $d1)\n"
      "sk: mul(k, $s2) | div(k, $d2)\n"
      "y: attention[a](sq, sk, v, mask) | attention[a](sq, k, v, mask) |"
