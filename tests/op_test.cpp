@@ -13,7 +13,6 @@
 
 #include "hg/hg.h"
 #include "kernels/reference/reference.h"
-#include "kernels/reference/rounded.h"
 #include "kernels/simd/simd.h"
 #include "tests/elements.h"
 #include "tests/op_checks.h"
@@ -54,35 +53,6 @@ SessionOptions on_device() {
   return options;
 }
 
-std::vector<std::vector<double>> reference_of(const Case& c, const reference::Row& row,
-                                              const std::vector<Answer>& shapes) {
-  const Node& node = c.graph.nodes()[c.node];
-  std::vector<reference::Array> in, out;
-  for (const int k : c.input_of) {
-    reference::Array array;
-    array.given = k >= 0;
-    if (array.given) {
-      const Input& input = c.inputs[k];
-      array.dtype = input.data.tensor.dtype;
-      array.shape = input.data.tensor.shape;
-      array.values = input.values;
-    }
-    in.push_back(std::move(array));
-  }
-  in.resize(node.inputs.size(), {f32, {}, {}, false});
-  for (const Answer& answer : shapes) {
-    reference::Array array{answer.dtype, answer.shape, {}, true};
-    array.values.assign(answer.shape.count(), 0.0);
-    out.push_back(std::move(array));
-  }
-  const KernelAttrs attrs{AttrReader(node.op, node.attrs)};
-  row.run({in, out, attrs});
-  std::vector<std::vector<double>> values;
-  for (reference::Array& array : out)
-    values.push_back(reference::rounded(std::move(array.values), array.dtype));
-  return values;
-}
-
 // ---- The checks of one sample ----
 
 // Kernels prepared while this lives use no better instruction set.
@@ -104,9 +74,8 @@ void check_dtype(const Sample& sample, DType floats) {
       ASSERT_EQ(to_shape((*plain)[k].shape), type.shape) << what;
     }
   }
-  const reference::Row* row = reference::find(sample.op);
-  ASSERT_NE(row, nullptr) << sample.op << " has no reference";
-  const std::vector<std::vector<double>> expected = reference_of(**c, *row, *plain);
+  ASSERT_NE(reference::find(sample.op), nullptr) << sample.op << " has no reference";
+  const std::vector<std::vector<double>> expected = expected_of(**c, *plain);
   const auto compare = [&](const std::vector<Answer>& answers, const std::string& how) {
     ASSERT_EQ(answers.size(), expected.size());
     for (size_t k = 0; k < answers.size(); ++k)
@@ -180,7 +149,7 @@ void check_dtype(const Sample& sample, DType floats) {
   if ((*shared)->inputs.size() == (*c)->inputs.size()) return;
   const Result<std::vector<Answer>> twice = run(**shared, on_threads(1));
   ASSERT_TRUE(twice.ok()) << "one value twice: " << twice.status().message();
-  const std::vector<std::vector<double>> of_twice = reference_of(**shared, *row, *twice);
+  const std::vector<std::vector<double>> of_twice = expected_of(**shared, *twice);
   for (size_t k = 0; k < twice->size(); ++k)
     expect_near((*twice)[k].values, of_twice[k], tolerance_of(sample, (*twice)[k].dtype),
                 str_cat(what, " one value twice, output ", k));

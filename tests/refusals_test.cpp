@@ -2,9 +2,12 @@
 // What a session refuses, with which sentence: bad inputs, sizes and data.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "hg/hg.h"
 #include "tests/small_model.h"
@@ -194,6 +197,162 @@ TEST(Refusals, NumbersThatNoIntegerHasFailTheRunThoughNobodyReadsThem) {
   ASSERT_TRUE(session.run().ok());
   number = std::nanf("");
   expect_message(session.run(), Code::invalid_argument, "too large for i64");
+}
+
+// What a hostile file may have: inputs that do not fit each other, and numbers beyond all measure.
+TEST(Refusals, ShapeRulesBelieveNoInputAndNoNumber) {
+  constexpr int64_t kHuge = int64_t{1} << 40;
+  const TensorType floats2 = {f32, {2}}, longs2 = {i64, {2}}, image = {f32, {1, 1, 4, 4}};
+  const struct {
+    std::string_view op;
+    std::vector<TensorType> inputs;
+    NamedAttrs attrs;
+    std::string_view sentence;
+  } kCases[] = {
+      {"ctc_loss_grad",
+       {{f32, {3}}, {f32, {4, 2, 5}}, {i64, {2, 3}}, longs2, longs2},
+       {},
+       "dy must"},
+      {"lstm_scan", {{f32, {2, 1, 5}}, {f32, {1, 1}}, {f32, {1, 1}}, {f32, {5, 1}}}, {}, "hidden"},
+      {"gru_scan", {{f32, {2, 1, 5}}, {f32, {1, 1}}, {f32, {5, 1}}}, {}, "hidden"},
+      {"lstm_scan_grad", {{f32, {2, 1, 5}}, {f32, {1, 1}}, {f32, {5, 1}}}, {}, "do not fit"},
+      {"gru_scan_grad",
+       {{f32, {2, 1, 3}}, {f32, {2, 1, 3}}, {f32, {2, 1, 1}}, {f64, {3, 1}}},
+       {},
+       "the weight is f64"},
+      {"conv_weight_grad", {image, {f32, {1, 1, 9, 9}}}, {{"kernel", Shape{3, 3}}}, "positions"},
+      {"bincount", {{i64, {4}}, floats2}, {}, "weights are [2]"},
+      {"bincount", {{i64, {0}}}, {{"minlength", -1}}, "minlength is -1"},
+      {"max_pool",
+       {{i64, {1, 2, 0, 9}}},
+       {{"kernel_size", Shape{3}}, {"padding", Shape{1}}, {"ceil_mode", true}},
+       "no element to pool"},
+      {"pinv", {{f32, {3, 1}}, {f32, {1}}}, {{"hermitian", true}}, "square"},
+      {"pinv", {{f32, {3, 3}}, {f32, {3, 3}}}, {}, "bound is"},
+      {"roi_align",
+       {{f32, {1, 1, 0, 4}}, {f32, {1, 5}}},
+       {{"output_size", Shape{2, 2}}},
+       "no pixels"},
+      {"roi_align",
+       {image, {f32, {1, 5}}},
+       {{"output_size", Shape{2, 2}}, {"sampling_ratio", kHuge}},
+       "sampling_ratio"},
+      {"roi_align_grad",
+       {{f32, {1, 1, 2, 2}}, {f32, {1, 5}}},
+       {{"input_size", Shape{1, 1, 0, 4}}, {"output_size", Shape{2, 2}}},
+       "no pixels"},
+      {"col2im",
+       {{f32, {1, 4, 1}}},
+       {{"output_size", Shape{int64_t{1} << 32, int64_t{1} << 32}},
+        {"kernel_size", Shape{int64_t{1} << 32, int64_t{1} << 32}}},
+       "block"},
+      {"pad", {{f32, {5}}}, {{"pads", Shape{-10, 10}}}, "less than nothing"},
+      {"pad", {{f32, {5}}}, {{"pads", Shape{INT64_MIN, INT64_MAX}}}, "less than nothing"},
+      {"max_pool",
+       {{f32, {1, 1, 3}}},
+       {{"kernel_size", Shape{kHuge}}, {"padding", Shape{kHuge / 2}}},
+       "nearly all padding"},
+      {"max_pool",
+       {{f32, {1, 1, 3}}},
+       {{"kernel_size", Shape{(int64_t{1} << 62) + 1}}, {"dilation", Shape{4}}},
+       "64 bits"},
+      {"conv",
+       {image, {f32, {1, 1, 3, 3}}},
+       {{"padding", Shape{kHuge, kHuge}}, {"stride", Shape{kHuge, kHuge}}},
+       "elements"},
+      {"reshape", {{f32, {0}}}, {{"shape", Shape{int64_t{1} << 32, int64_t{1} << 32}}}, "64 bits"},
+      {"nll_loss",
+       {{f32, {2, "n"}}, longs2},
+       {{"ignore_index", Dim("n")}},
+       "ignore_index is n, but must be a number"},
+      {"embedding",
+       {{f32, {"n", 2}}, longs2},
+       {{"padding_idx", Dim("n")}},
+       "padding_idx is n, but must be a number"},
+  };
+  for (const auto& one : kCases) {
+    Graph g;
+    std::vector<Value> inputs;
+    for (const TensorType& type : one.inputs) inputs.push_back(g.input("", type.dtype, type.shape));
+    const Op& op = *Registry::built_in().find(one.op);
+    inputs.resize(std::max(inputs.size(), op.signature.inputs.size()));  // optional ones
+    g.calls(one.op, inputs, one.attrs);
+    EXPECT_NE(g.status().message().find(one.sentence), std::string::npos)
+        << one.op << ": " << (g.status().ok() ? "taken" : g.status().message());
+  }
+}
+
+// Numbers in tensors that would lead beyond the memory of others.
+TEST(Refusals, DataThatLeadsBeyondItsTensorsFailsTheRun) {
+  struct Given {
+    TensorType type;
+    std::vector<int64_t> whole;
+    std::vector<float> floats;
+  };
+  constexpr int64_t kQuarter = int64_t{1} << 62;
+  const Given log_probs = {{f32, {2, 2, 2}}, {}, std::vector<float>(8, -0.7f)};
+  const Given times = {{i64, {2}}, {2, 2}, {}};
+  const struct {
+    std::string_view op;
+    std::vector<Given> inputs;
+    NamedAttrs attrs;
+    std::string_view sentence;
+  } kCases[] = {
+      {"repeat_interleave",
+       {{{i64, {4}}, {kQuarter, kQuarter, kQuarter, kQuarter + 5}, {}}},
+       {},
+       "more than 64 bits"},
+      {"one_hot", {{{i64, {1}}, {INT64_MAX}, {}}}, {}, "out of range"},
+      {"bincount", {{{i64, {1}}, {INT64_MAX}, {}}}, {}, "too large"},
+      {"histc",
+       {{{f32, {2}}, {}, {0, 1}}},
+       {{"bins", 4}, {"min", -3e38}, {"max", 3e38}},
+       "range is not finite"},
+      {"ctc_loss",
+       {log_probs, {{i64, {4}}, {1, 1, 1, 1}, {}}, times, {{i64, {2}}, {INT64_MAX, INT64_MAX}, {}}},
+       {},
+       "a length is"},
+      {"ctc_loss",
+       {log_probs, {{i64, {2, 1}}, {1, 1}, {}}, {{i64, {2}}, {2, 3}, {}}, {{i64, {2}}, {1, 1}, {}}},
+       {},
+       "a length is"},
+  };
+  for (const auto& one : kCases) {
+    Graph g;
+    std::vector<Value> inputs;
+    for (const Given& given : one.inputs)
+      inputs.push_back(g.input("", given.type.dtype, given.type.shape));
+    const Op& op = *Registry::built_in().find(one.op);
+    inputs.resize(std::max(inputs.size(), op.signature.inputs.size()));  // optional ones
+    for (const Value& y : g.calls(one.op, inputs, one.attrs)) g.output("", y);
+    const Result<Model> model = Model::from_graph(std::move(g));
+    ASSERT_TRUE(model.ok()) << one.op << ": " << model.status().message();
+    Session session = *Session::create(*model, {.threads = 1});
+    for (size_t i = 0; i < one.inputs.size(); ++i) {
+      const Given& given = one.inputs[i];
+      const Sizes shape = *evaluate(given.type.shape, {});
+      const Status set = given.floats.empty()
+                             ? session.set_input(static_cast<int>(i), view(given.whole, shape))
+                             : session.set_input(static_cast<int>(i), view(given.floats, shape));
+      ASSERT_TRUE(set.ok()) << set.message();
+    }
+    expect_message(session.run(), Code::invalid_argument, one.sentence);
+  }
+}
+
+// Sums of such sizes would have more than 64 bits.
+TEST(Refusals, TensorsThatNoProcessHasAreRefused) {
+  Graph g;
+  const Value x = g.call("expand", {g.input("x", f32, {})}, {{"shape", Shape{int64_t{1} << 46}}});
+  g.output("y", g.call("neg", {x}));
+  const Result<Model> model = Model::from_graph(std::move(g));
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  Result<Session> session = Session::create(*model, {.threads = 1});
+  Status status = session.status();
+  const float one = 1;
+  if (status.ok()) status = session->set_input("x", view(&one, f32, {}));
+  if (status.ok()) status = session->run();
+  EXPECT_NE(status.message().find("2^47 bytes"), std::string::npos) << status.message();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/reference/reference.h"
 #include "kernels/reference/rounded.h"
 #include "lib/graph/split_mix.h"
 #include "tests/elements.h"
@@ -86,9 +87,13 @@ Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats, Wiring w
     HG_TRY_ASSIGN(made.data, TensorData::allocate(dtype, input.shape));
     for (size_t k = 0; k < made.values.size(); ++k)
       write_element(made.data.tensor, static_cast<int64_t>(k), made.values[k]);
+    Shape shape = to_shape(input.shape);
+    if (wiring == Wiring::symbolic)
+      for (size_t d = 0; d < shape.size(); ++d)
+        shape[d] = Dim(std::string_view(str_cat(made.name, "_", static_cast<int64_t>(d))));
     Value value = input.constant ? c.graph.constant(made.data, made.name)
-                                 : c.graph.input(made.name, dtype, to_shape(input.shape));
-    if (wiring != Wiring::plain && !input.constant) value = c.graph.call("maximum", {value, value});
+                                 : c.graph.input(made.name, dtype, shape);
+    if ((wiring == Wiring::copied || wiring == Wiring::shared) && !input.constant) value = c.graph.call("maximum", {value, value});
     c.arguments.push_back(value);
     c.input_of.push_back(static_cast<int>(c.inputs.size()));
     c.inputs.push_back(std::move(made));
@@ -152,6 +157,34 @@ Result<std::vector<Answer>> run(const Case& c, SessionOptions options, bool stri
   HG_TRY(once.create(model, std::move(options)));
   HG_TRY(once.run());
   return once.answers();
+}
+
+std::vector<std::vector<double>> expected_of(const Case& c, const std::vector<Answer>& shapes) {
+  const Node& node = c.graph.nodes()[c.node];
+  std::vector<reference::Array> in, out;
+  for (const int k : c.input_of) {
+    reference::Array array;
+    array.given = k >= 0;
+    if (array.given) {
+      const Input& input = c.inputs[k];
+      array.dtype = input.data.tensor.dtype;
+      array.shape = input.data.tensor.shape;
+      array.values = input.values;
+    }
+    in.push_back(std::move(array));
+  }
+  in.resize(node.inputs.size(), {f32, {}, {}, false});
+  for (const Answer& answer : shapes) {
+    reference::Array array{answer.dtype, answer.shape, {}, true};
+    array.values.assign(answer.shape.count(), 0.0);
+    out.push_back(std::move(array));
+  }
+  const KernelAttrs attrs{AttrReader(node.op, node.attrs)};
+  reference::find(node.op->name())->run({in, out, attrs});
+  std::vector<std::vector<double>> values;
+  for (reference::Array& array : out)
+    values.push_back(reference::rounded(std::move(array.values), array.dtype));
+  return values;
 }
 
 }  // namespace hg::test

@@ -32,8 +32,9 @@ struct Case {
 };
 
 // `copied`: each input goes through an op first, so that it lies in the arena. `shared`: and an
-// input of the dtype and shape of an earlier one is that one again.
-enum class Wiring { plain, copied, shared };
+// input of the dtype and shape of an earlier one is that one again. `symbolic`: each size of an
+// input is a symbol of its own, "x0_1" of dim 1 of the first, which the given tensors bind.
+enum class Wiring { plain, copied, shared, symbolic };
 Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats,
                                     Wiring wiring = Wiring::plain);
 
@@ -64,5 +65,8 @@ class CaseRun {
   std::optional<Session> session_;
 };
 Result<std::vector<Answer>> run(const Case& c, SessionOptions options, bool strided = false);
+
+// What the op's loops in kernels/reference give, rounded, for outputs of these dtypes and shapes.
+std::vector<std::vector<double>> expected_of(const Case& c, const std::vector<Answer>& shapes);
 
 }  // namespace hg::test

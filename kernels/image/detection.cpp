@@ -245,6 +245,7 @@ void run_roi_pool(const RunContext& c) noexcept {
   for_wide(c.out(0).dtype, [&]<class T>() {
     const auto nearest = [&](T at) {
       const T whole = std::round(at * static_cast<T>(plan.scale));
+      if (std::isnan(whole)) return int64_t{0};
       return static_cast<int64_t>(std::clamp(whole, T(-(1 << 30)), T(1 << 30)));
     };
     c.parallel_for(c.in(1).shape[0], 1, [&](int64_t begin, int64_t end) {

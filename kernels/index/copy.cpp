@@ -111,14 +111,23 @@ int64_t circular_source(int64_t o, int64_t begin, int64_t end, int64_t n) {
   return wrapped(o - std::max<int64_t>(begin, 0), left) - std::min<int64_t>(begin, 0);
 }
 
+constexpr int64_t kMostPadded = 1 << 24;  // elements of a dim, which its table holds
+
 Status pad_prepare(PrepareContext& c) {
   Sources sources;
+  if (c.out(0).count() == 0) {  // its dims may be long
+    c.make_state(std::move(sources));
+    return {};
+  }
   const Sizes& shape = c.in(0).shape;
   const std::span<const Dim> pads = c.attrs().dims("pads");
   sources.value = bits_of(c.attrs().real("value"), c.in(0).dtype);
   for (int d = 0; d < shape.rank(); ++d) {
     const int64_t begin = pads[2 * d].constant();
     const int64_t end = pads[2 * d + 1].constant();
+    if (c.out(0).shape[d] > 4 * shape[d] + kMostPadded)
+      return out_of_memory(c.label(), ": the pads ", begin, " and ", end, " of dim ", d,
+                           " are too many");
     if (begin != 0 || end != 0) sources.inner = d + 1;
     const std::string& mode = c.attrs().string("mode");
     for (int64_t i = 0; i < c.out(0).shape[d]; ++i)
@@ -132,6 +141,10 @@ Status pad_prepare(PrepareContext& c) {
 
 Status roll_prepare(PrepareContext& c) {
   Sources sources;
+  if (c.out(0).count() == 0) {
+    c.make_state(std::move(sources));
+    return {};
+  }
   const Sizes& shape = c.in(0).shape;
   Sizes shifts(shape.rank(), 0);
   const Sizes dims = c.attrs().axes("dims", shape.rank());

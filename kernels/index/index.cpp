@@ -3,6 +3,7 @@
 // dtypes of a size. Every index is checked; one that is out of range fails the run.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
@@ -192,6 +193,7 @@ void one_hot_measure(const RunContext& c, std::span<int64_t> dims) noexcept {
   int64_t largest = 0;
   const int64_t* x = c.in(0).as<const int64_t>();
   for (int64_t i = 0; i < c.in(0).count(); ++i) largest = std::max(largest, x[i]);
+  if (largest == std::numeric_limits<int64_t>::max()) return c.fail("a class is out of range");
   if (!dims.empty()) dims[0] = largest + 1;
 }
 
@@ -246,8 +248,10 @@ void repeat_interleave_measure(const RunContext& c, std::span<int64_t> dims) noe
   int64_t sum = 0;
   const int64_t* repeats = c.in(0).as<const int64_t>();
   for (int64_t i = 0; i < c.in(0).count(); ++i) {
-    if (repeats[i] < 0) c.fail("repeats must not be negative");
-    sum += std::max<int64_t>(0, repeats[i]);
+    if (repeats[i] < 0) return c.fail("repeats must not be negative");
+    if (repeats[i] > std::numeric_limits<int64_t>::max() - sum)
+      return c.fail("the sum of the repeats has more than 64 bits");
+    sum += repeats[i];
   }
   if (!dims.empty()) dims[0] = sum;
 }
@@ -256,8 +260,8 @@ void repeat_interleave_run(const RunContext& c) noexcept {
   const int64_t* repeats = c.in(0).as<const int64_t>();
   int64_t* y = c.out(0).as<int64_t>();
   for (int64_t i = 0; i < c.in(0).count(); ++i) {
-    std::fill_n(y, std::max<int64_t>(0, repeats[i]), i);
-    y += std::max<int64_t>(0, repeats[i]);
+    std::fill_n(y, repeats[i], i);
+    y += repeats[i];
   }
 }
 

@@ -12,11 +12,12 @@ struct Target {
   Sizes strides;
 };
 
+// Where nothing is written, or one element of a dim, the attributes may be any numbers.
 Status slice_prepare(PrepareContext& c) {
   Target target{0, c.out(0).strides};
   const int dim = c.attrs().axis("dim", c.out(0).rank());
   target.offset = c.attrs().integer("start") * target.strides[dim];
-  target.strides[dim] *= c.attrs().integer("step");
+  if (c.in(1).shape[dim] > 1) target.strides[dim] *= c.attrs().integer("step");
   c.make_state(target);
   return {};
 }
@@ -30,14 +31,16 @@ Status diagonal_prepare(PrepareContext& c) {
   for (int d = 0; d < rank; ++d)
     if (d != dim1 && d != dim2) target.strides.push_back(strides[d]);
   target.strides.push_back(strides[dim1] + strides[dim2]);
-  target.offset = offset >= 0 ? offset * strides[dim2] : -offset * strides[dim1];
+  if (c.in(1).count() > 0)
+    target.offset = offset >= 0 ? offset * strides[dim2] : -offset * strides[dim1];
   c.make_state(target);
   return {};
 }
 
 Status as_strided_prepare(PrepareContext& c) {
   Target target;
-  for (const Dim& stride : c.attrs().dims("stride")) target.strides.push_back(stride.constant());
+  for (const Dim& stride : c.attrs().dims("stride"))
+    target.strides.push_back(c.in(1).shape[target.strides.rank()] > 1 ? stride.constant() : 1);
   target.offset = c.attrs().integer("storage_offset");
   c.make_state(target);
   return {};
@@ -59,6 +62,7 @@ void as_strided_run(const RunContext& c) noexcept {
   const Target& target = c.state<Target>();
   const Tensor& y = c.out(0);
   if (c.in(0).data != y.data) copy_strided(c, c.in(0), y);
+  if (c.in(1).count() == 0) return;
   Tensor part = c.in(1);
   part.data = y.as<std::byte>() + target.offset * size_of(y.dtype);
   part.strides = target.strides;

@@ -158,9 +158,9 @@ Status prepare(PrepareContext& c) {
   const std::string& norm = c.attrs().string("norm");
   const double n = static_cast<double>(s.n);
   s.scale = norm == "n" ? 1 / n : norm == "sqrt" ? 1 / std::sqrt(n) : 1;
-  if (s.n > 0 && is_smooth(s.n))
+  if (x.count() > 0 && is_smooth(s.n))
     s.transform = transform_of(s.n);
-  else if (s.n > 0)
+  else if (x.count() > 0)
     prepare_chirp(s);
   s.lanes = tile_lanes(c, s.lines.count);
   s.slot_bytes = 2 * s.transform.length * static_cast<int64_t>(sizeof(Pair));
@@ -172,7 +172,7 @@ Status prepare(PrepareContext& c) {
 template <class T>
 void run_lines(const RunContext& c) {
   const Fft& s = c.state<Fft>();
-  if (s.n == 0) return;
+  if (c.in(0).count() == 0) return;
   const T* x = c.in(0).as<T>();
   T* y = c.out(0).as<T>();
   // The inverse transform is that of exchanged parts, exchanged.

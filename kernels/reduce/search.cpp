@@ -2,6 +2,7 @@
 // Ops that find and count elements: unique, searchsorted, isin, bincount, histc.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/lines.h"
 #include "kernels/reduce/sort.h"
@@ -153,7 +154,10 @@ Status prepare_bincount(PrepareContext& c) {
 void measure_bincount(const RunContext& c, std::span<int64_t> dims) noexcept {
   int64_t size = c.state<int64_t>();
   const int64_t* x = c.in(0).as<const int64_t>();
-  for (int64_t i = 0; i < c.in(0).count(); ++i) size = std::max(size, x[i] + 1);
+  for (int64_t i = 0; i < c.in(0).count(); ++i) {
+    if (x[i] == std::numeric_limits<int64_t>::max()) return c.fail("an element is too large");
+    size = std::max(size, x[i] + 1);
+  }
   if (!dims.empty()) dims[0] = size;
 }
 template <class T>
@@ -200,7 +204,7 @@ void run_histc(const RunContext& c) noexcept {
       high += 1;
     }
     std::fill(y, y + bins, narrowed<T>(0.0));
-    if (!std::isfinite(low) || !std::isfinite(high)) return c.fail("the range is not finite");
+    if (!std::isfinite(high - low)) return c.fail("the range is not finite");
     for (int64_t i = 0; i < n; ++i) {
       const Number value = wide(x[i]);
       if (!(value >= low && value <= high)) continue;

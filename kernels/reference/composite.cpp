@@ -21,9 +21,12 @@ void glu(const Call& c) {
 
 void prelu(const Call& c) {
   const Array &x = c.in[0], &weight = c.in[1];
-  for (int64_t i = 0; i < x.count(); ++i) {
-    const double w = weight.at(weight.count() == 1 ? 0 : position(x.shape, i)[1]);
-    c.out[0].at(i) = x.at(i) > 0 ? x.at(i) : w * x.at(i);
+  const Sizes& shape = c.out[0].shape;
+  const bool by_channel = weight.shape.rank() == 1 && weight.count() > 1 && x.shape.rank() > 1;
+  for (int64_t i = 0; i < c.out[0].count(); ++i) {
+    const double w = by_channel ? weight.at(position(shape, i)[1]) : broadcast_at(weight, shape, i);
+    const double v = broadcast_at(x, shape, i);
+    c.out[0].at(i) = v > 0 ? v : w * v;
   }
 }
 

@@ -54,7 +54,7 @@ W log_add(W a, W b) {
   return a + std::log1p(std::exp(b - a));
 }
 
-// One sample: its labels and log probabilities. Lengths and classes from outside are kept in range.
+// One sample: its labels and log probabilities. Classes from outside are kept in range.
 template <class T>
 struct Sample {
   const CtcState& s;
@@ -69,12 +69,11 @@ struct Sample {
     int64_t offset = i * s.row;
     if (!s.padded) {
       offset = 0;
-      for (int64_t k = 0; k < i; ++k) offset += std::max<int64_t>(0, lengths[k]);
-      offset = std::min(offset, s.row);
+      for (int64_t k = 0; k < i; ++k) offset += lengths[k];
     }
     targets += offset;
-    time = std::clamp<int64_t>(c.in(first + 2).as<int64_t>()[i], 0, s.time);
-    length = std::clamp<int64_t>(lengths[i], 0, s.padded ? s.row : s.row - offset);
+    time = c.in(first + 2).as<int64_t>()[i];
+    length = lengths[i];
   }
   int64_t labels() const { return 2 * length + 1; }
   int64_t label(int64_t k) const {
@@ -87,6 +86,18 @@ struct Sample {
     return load(log_probs + t * s.batch * s.classes + label(k));
   }
 };
+
+// Whether all lengths are ones of log_probs and of the targets.
+bool has_its_lengths(const RunContext& c, const CtcState& s, int first) {
+  const int64_t* times = c.in(first + 2).as<int64_t>();
+  const int64_t* lengths = c.in(first + 3).as<int64_t>();
+  for (int64_t i = 0, left = s.row; i < s.batch; ++i) {
+    if (times[i] < 0 || times[i] > s.time || lengths[i] < 0 || lengths[i] > left) return false;
+    if (!s.padded) left -= lengths[i];
+  }
+  return true;
+}
+constexpr const char* kOtherLengths = "a length is negative, or beyond what there is";
 
 // alpha[k]: the log probability of all beginnings that end in label k at time t.
 template <class T>
@@ -114,6 +125,7 @@ Wide<T> loss_of(const Sample<T>& a, const Wide<T>* last) {
 
 void ctc_run(const RunContext& c) noexcept {
   const CtcState& s = c.state<CtcState>();
+  if (!has_its_lengths(c, s, 0)) return c.fail(kOtherLengths);
   for_float(c.out(0).dtype, [&]<class T>() {
     using W = Wide<T>;
     c.parallel_for(s.batch, grain_of(s.time * s.labels() * 8), [&](int64_t begin, int64_t end) {
@@ -135,6 +147,7 @@ void ctc_run(const RunContext& c) noexcept {
 
 void ctc_grad_run(const RunContext& c) noexcept {
   const CtcState& s = c.state<CtcState>();
+  if (!has_its_lengths(c, s, 1)) return c.fail(kOtherLengths);
   for_float(c.out(0).dtype, [&]<class T>() {
     using W = Wide<T>;
     constexpr W kNever = -std::numeric_limits<W>::infinity();

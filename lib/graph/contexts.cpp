@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/graph/access.h"
+#include "lib/graph/overflows.h"
 
 namespace hg {
 namespace {
@@ -188,7 +189,10 @@ Result<std::vector<TensorType>> GraphAccess::infer(const InferCall& call) {
     const bool takes_complex = op.def.traits & kComplex;
     if (const TensorType* type = complex_of(call.inputs); type != nullptr && !takes_complex)
       return context.fail("takes no tensor of ", type->dtype, "; view_as_real gives its parts");
+    const Overflows overflows;
     HG_TRY(op.def.infer(context));
+    if (overflows.any())
+      return context.fail("sizes of the result, or on the way to it, have more than 64 bits");
     if (const TensorType* type = complex_of(context.outputs_); type != nullptr && !takes_complex)
       return context.fail("gives no tensor of ", type->dtype, "; view_as_complex makes one");
     for (const TensorType& type : context.outputs_)
@@ -212,7 +216,11 @@ Result<std::vector<TensorType>> GraphAccess::infer(const InferCall& call) {
     else
       node.inputs.push_back(scratch.input("", call.inputs[i]->dtype, call.inputs[i]->shape).id());
   }
+  const Overflows overflows;
   HG_TRY_ASSIGN(const std::vector<Value> outputs, expand(scratch, node));
+  if (overflows.any())
+    return invalid_argument(op.name(),
+                            ": sizes of the result, or on the way to it, have more than 64 bits");
   std::vector<TensorType> types;
   for (const Value& output : outputs) types.push_back({output.dtype(), output.shape()});
   return types;

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "lib/graph/atom.h"
+#include "lib/graph/overflows.h"
 
 namespace hg {
 namespace {
@@ -21,12 +22,18 @@ constexpr size_t kMaxFactors = 32;         // atoms of one product
 constexpr size_t kMaxOperands = 16;        // of a min or max that was nested
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 
+thread_local bool overflowed = false;
+
 // Numbers and coefficients wrap around on overflow, as those of scripts do.
 int64_t wrapping_add(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  int64_t sum;
+  if (__builtin_add_overflow(a, b, &sum)) overflowed = true;
+  return sum;
 }
 int64_t wrapping_multiply(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  int64_t product;
+  if (__builtin_mul_overflow(a, b, &product)) overflowed = true;
+  return product;
 }
 
 int64_t constant_of(const Dim& dim) { return DimAlgebra::constant(dim); }
@@ -80,6 +87,10 @@ Dim extremum(Kind kind, const Dim& a, const Dim& b) {
 }
 
 }  // namespace
+
+Overflows::Overflows() : outer_(overflowed) { overflowed = false; }
+Overflows::~Overflows() { overflowed = outer_; }
+bool Overflows::any() const { return overflowed; }
 
 size_t length(const Dim& dim) { return sum_of(dim).size() + (constant_of(dim) != 0 ? 1 : 0); }
 

@@ -201,14 +201,24 @@ Result<Sizes> evaluate(const Shape& shape, const Bindings& bindings) {
     HG_CHECK(shape.size() <= kMaxRank, "a tensor of rank ", int64_t(shape.size()),
              " exceeds the limit of ", kMaxRank, " dimensions");
     Sizes sizes;
-    int64_t bytes = 8;  // of the largest element
+    // What a process can address: sums and small multiples of such sizes do not overflow. The
+    // largest element has 16 bytes.
+    constexpr int64_t kMost = (int64_t{1} << 47) / 16;
+    // Beside a size of 0, since kernels walk along lines that are empty.
+    constexpr int64_t kMostLines = int64_t{1} << 33;
+    int64_t elements = 1;
+    bool is_empty = false;
     for (const Dim& dim : shape) {
       HG_TRY_ASSIGN(const int64_t size, dim.evaluate(bindings));
       HG_CHECK(size >= 0, "the size ", dim, " would be ", size);
-      HG_CHECK(size == 0 || !__builtin_mul_overflow(bytes, size, &bytes), "a tensor of shape ",
-               shape, " exceeds 2^63 bytes");
+      const bool fits =
+          size == 0 || (!__builtin_mul_overflow(elements, size, &elements) && elements <= kMost);
+      HG_CHECK(fits, "a tensor of shape ", shape, " exceeds 2^47 bytes");
+      is_empty = is_empty || size == 0;
       sizes.push_back(size);
     }
+    HG_CHECK(!is_empty || elements <= kMostLines, "a tensor of shape ", shape,
+             " is empty, but its other sizes have a product beyond 2^33");
     return sizes;
   });
 }

@@ -16,7 +16,9 @@ Status glu(ExpandContext& c) {
   if (x.rank() == 0 || (x.dim(axis).is_constant() && x.dim(axis).constant() % 2 != 0))
     return invalid_argument("glu: dim ", axis, " of ", x.shape(), " does not divide by 2");
   const Dim half = floordiv(x.dim(axis), 2);
-  c.set_out(0, term::slice(x, axis, 0, half) * sigmoid(term::slice(x, axis, half, x.dim(axis))));
+  const Value a = term::slice(x, axis, 0, half), b = term::slice(x, axis, half, x.dim(axis));
+  // Halves of an odd size would broadcast where one is 1, or nothing.
+  c.set_out(0, a * sigmoid(term::reshape(b, a.shape())));
   return {};
 }
 
@@ -25,7 +27,7 @@ Status prelu(ExpandContext& c) {
   const Value x = c.in(0);
   Value weight = c.in(1);
   if (weight.rank() == 1 && !(weight.dim(0) == Dim(1)) && x.rank() > 1) {
-    if (differ(weight.dim(0), x.dim(1)))
+    if (!always_equal(c, weight.dim(0), x.dim(1)))
       return invalid_argument("prelu: weight is ", weight.shape(), ", x is ", x.shape());
     Shape shape(x.rank(), Dim(1));
     shape[1] = weight.dim(0);

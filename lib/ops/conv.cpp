@@ -43,6 +43,14 @@ Result<Geometry> geometry(const AttrReader& attrs, int dims, bool with_output_pa
   return g;
 }
 
+// Kernels hold parts of images with what is around them: the whole of one must not be out of reach.
+Status check_padded(const InferContext& c, const Dim& elements) {
+  constexpr int64_t kMost = int64_t{1} << 44;
+  if (elements.is_constant() && elements.constant() > kMost)
+    return c.fail("an image with what is around it has ", elements, " elements");
+  return {};
+}
+
 // x: [n, c, spatial...]; weight: [out, c / groups, kernel...], or [c, out / groups, kernel...] when
 // transposed. y: [n, out, spatial'...] with, for size s, kernel k, padding p, dilation d:
 //   s' = floor((s + 2 p - d (k - 1) - 1) / stride) + 1
@@ -79,6 +87,7 @@ Status conv_infer(InferContext& c) {
     return c.fail(grouped, " channels do not divide into ", groups, " groups");
 
   Shape shape = {x.shape[0], out};
+  Dim padded = is_transposed ? out : channels;
   for (size_t i = 0; i < static_cast<size_t>(dims); ++i) {
     const Dim& size = x.shape[i + 2];
     const Dim& kernel = weight.shape[i + 2];
@@ -91,8 +100,11 @@ Status conv_infer(InferContext& c) {
               std::max(g.stride[i].constant(), g.dilation[i].constant()))
         return c.fail("output_padding ", g.output_padding[i], " must be below stride ", g.stride[i],
                       " or dilation ", g.dilation[i]);
-      shape.push_back((size - 1) * g.stride[i] - 2 * g.padding[i] + reach + g.output_padding[i]);
+      const Dim whole = (size - 1) * g.stride[i] + reach + g.output_padding[i];
+      padded = padded * whole;
+      shape.push_back(whole - 2 * g.padding[i]);
     } else {
+      padded = padded * (size + 2 * g.padding[i]);
       const Dim room = size + 2 * g.padding[i] - reach;
       if (below(room, 0))
         return c.fail("the kernel reaches over ", reach, " elements, the padded input has ",
@@ -101,6 +113,7 @@ Status conv_infer(InferContext& c) {
     }
     if (below(shape.back(), 0)) return c.fail("the output would have the size ", shape.back());
   }
+  HG_TRY(check_padded(c, padded));
   if (c.has(2) && (c.in(2).rank() != 1 || differ(c.in(2).shape[0], out)))
     return c.fail("bias must be [", out, "], it is ", c.in(2).shape);
   if (c.has(3)) {
@@ -273,10 +286,20 @@ Status conv_weight_grad_infer(InferContext& c) {
         channels.constant() % groups.constant() != 0)
       return c.fail(channels, " channels do not divide into ", groups, " groups");
   Shape shape = {dy.shape[1], floordiv(x.shape[1], groups)};
-  for (const Dim& size : kernel) {
-    if (below(size, 1)) return c.fail("kernel sizes must be positive, one is ", size);
-    shape.push_back(size);
+  Dim padded = x.shape[1];
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    if (below(kernel[i], 1)) return c.fail("kernel sizes must be positive, one is ", kernel[i]);
+    shape.push_back(kernel[i]);
+    // A transposed convolution may have fewer.
+    const Dim around = x.shape[i + 2] + 2 * read->padding[i];
+    padded = padded * around;
+    const Dim room = around - read->dilation[i] * (kernel[i] - 1) - 1;
+    const Dim most = floordiv(room, read->stride[i]) + 1;
+    if (!(dy.shape[i + 2] == Dim(0)) && below(most - dy.shape[i + 2], 0))
+      return c.fail("dy is ", dy.shape, ", but of x ", x.shape, " there are ", most,
+                    " positions in dim ", int64_t(i + 2));
   }
+  HG_TRY(check_padded(c, padded));
   c.out(0) = {x.dtype, std::move(shape)};
   return {};
 }

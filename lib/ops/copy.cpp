@@ -75,7 +75,10 @@ Status pad_infer(InferContext& c) {
     const Dim& begin = pads[2 * d];
     const Dim& end = pads[2 * d + 1];
     y.shape[d] = x.shape[d] + begin + end;
-    if (below(y.shape[d], 0))
+    const auto takes_more = [&](const Dim& pad) {
+      return !(pad.is_constant() && pad.constant() >= 0) && below(x.shape[d] + pad, 0);
+    };
+    if (takes_more(begin) || takes_more(end) || below(y.shape[d], 0))
       return c.fail("pads ", begin, " and ", end, " leave less than nothing of dim ", int64_t(d),
                     " of ", x.shape);
     if (mode == "constant" || (begin == Dim(0) && end == Dim(0))) continue;

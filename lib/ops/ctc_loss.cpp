@@ -37,8 +37,9 @@ Status infer(InferContext& c) {
 }
 Status grad_infer(InferContext& c) {
   HG_TRY(check(c, 1));
-  if (c.in(0).rank() != 1 || c.in(0).dtype != c.in(1).dtype)
-    return c.fail("dy must be one ", c.in(1).dtype, " for each sample, it is ", c.in(0));
+  if (!may_equal(c.in(0), {c.in(1).dtype, {c.in(1).shape[1]}}))
+    return c.fail("dy must be one ", c.in(1).dtype, " for each of ", c.in(1).shape[1],
+                  " samples, it is ", c.in(0));
   c.out(0) = c.in(1);
   return {};
 }

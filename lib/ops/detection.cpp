@@ -42,20 +42,41 @@ Status check_rois(const InferContext& c, const TensorType& x, const TensorType& 
     return c.fail("output_size must be two positive numbers");
   return {};
 }
+Status check_pixels(const InferContext& c, const Dim& height, const Dim& width) {
+  if (below(height, 1) || below(width, 1))
+    return c.fail("an image of ", height, " times ", width, " has no pixels");
+  return {};
+}
+// 0 or less: as many as there are pixels.
+Status check_sampling(const InferContext& c) {
+  constexpr int64_t kMost = 1 << 20;
+  if (below(kMost - c.attrs().integer("sampling_ratio"), 0))
+    return c.fail("sampling_ratio is ", c.attrs().integer("sampling_ratio"), ", the most is ",
+                  kMost);
+  return {};
+}
 Status roi_infer(InferContext& c) {
   const TensorType &x = c.in(0), &rois = c.in(1);
   HG_TRY(check_rois(c, x, rois));
+  HG_TRY(check_pixels(c, x.shape[2], x.shape[3]));
   const std::span<const Dim> size = c.attrs().integers("output_size");
   c.out(0) = {x.dtype, {rois.shape[0], x.shape[1], size[0], size[1]}};
   if (c.output_count() > 1) c.out(1) = {i64, c.out(0).shape};
   return {};
 }
 
+Status roi_align_infer(InferContext& c) {
+  HG_TRY(check_sampling(c));
+  return roi_infer(c);
+}
+
 Status roi_align_grad_infer(InferContext& c) {
   const TensorType &dy = c.in(0), &rois = c.in(1);
   HG_TRY(check_rois(c, dy, rois));
+  HG_TRY(check_sampling(c));
   const std::span<const Dim> size = c.attrs().integers("input_size");
   if (size.size() != 4) return c.fail("input_size must be [n, c, h, w]");
+  HG_TRY(check_pixels(c, size[2], size[3]));
   if (differ(dy.shape[0], rois.shape[0]) || differ(dy.shape[1], size[1]))
     return c.fail("dy is ", dy.shape, ", rois are ", rois.shape, ", x has ", size[1], " channels");
   const std::span<const Dim> regions = c.attrs().integers("output_size");
@@ -223,12 +244,15 @@ constexpr OpDef kOps[] = {
     {.name = "nms",
      .signature = "nms(boxes, scores, threshold?, iou_threshold: float = 0.0) -> y",
      .infer = nms_infer,
-     .traits = kNoGradient | kDataDependent},
+     .traits = kNoGradient | kDataDependent,
+     .flops = [](std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
+       return static_cast<double>(in[1].count()) * static_cast<double>(in[1].count());
+     }},
     // rois: [count, 5]: the image, x1, y1, x2, y2. sampling_ratio 0: as many as pixels of x.
     {.name = "roi_align",
      .signature = "roi_align(x, rois, output_size: int[], spatial_scale: float = 1.0, "
                   "sampling_ratio: int = 0, aligned: bool = false) -> y",
-     .infer = roi_infer,
+     .infer = roi_align_infer,
      .grad = roi_align_grad,
      .flops = [](std::span<const Sizes>, std::span<const Sizes> out,
                  const AttrReader& attrs) { return roi_align_flops(out[0], attrs); }},

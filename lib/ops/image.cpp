@@ -163,6 +163,7 @@ Status col2im_infer(InferContext& c) {
   Blocks b;
   HG_TRY(blocks_of(c, *size, b));
   const Dim area = b.kernel[0] * b.kernel[1];
+  if (below(area, 1)) return c.fail("a block of ", b.kernel[0], " times ", b.kernel[1]);
   if (x.shape[1].is_constant() && area.is_constant() &&
       x.shape[1].constant() % area.constant() != 0)
     return c.fail(x.shape[1], " rows do not divide into blocks of ", area);

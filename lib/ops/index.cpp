@@ -65,6 +65,8 @@ Status embedding_infer(InferContext& c) {
   const TensorType& weight = c.in(0);
   HG_TRY(check_indices(c, 1));
   if (weight.rank() != 2) return c.fail("weight must have two dims, it is ", weight.shape);
+  const Dim padding = c.attrs().integer("padding_idx");
+  if (!padding.is_constant()) return c.fail("padding_idx is ", padding, ", but must be a number");
   c.out(0) = {weight.dtype, c.in(1).shape};
   c.out(0).shape.push_back(weight.shape[1]);
   return {};

@@ -244,9 +244,16 @@ Status pinv_expand(ExpandContext& c) {
   Value x = c.in(0);
   if ((x.dtype() != f32 && x.dtype() != f64) || x.rank() < 2)
     return invalid_argument("pinv takes f32 or f64 matrices, not ", x.dtype(), x.shape());
+  const Value bound = c.in(1);
+  if (bound.rank() >= x.rank() || (bound.rank() > 0 && !(bound.dim(-1) == Dim(1))))
+    return invalid_argument("pinv: bound is ", bound.shape(),
+                            ", but must be one for each matrix of ", x.shape(),
+                            ", with a last dim of 1");
+  if (c.attrs().flag("hermitian") && !always_equal(c, x.dim(-1), x.dim(-2)))
+    return invalid_argument("pinv of hermitian matrices: they must be square, x is ", x.shape());
   if (c.attrs().flag("hermitian")) x = triangle(x, false) + transpose_last(triangle(x, false, -1));
   const std::vector<Value> parts = c.graph().calls("svd", {x});
-  const Value s = parts[1], zero = c.graph().call("le", {s, c.in(1)});
+  const Value s = parts[1], zero = c.graph().call("le", {s, bound});
   const Value one = term::full_like(s, 1);
   const Value inverse = c.graph().call(
       "where", {zero, term::full_like(s, 0), one / c.graph().call("where", {zero, one, s})});

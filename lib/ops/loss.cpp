@@ -92,13 +92,16 @@ Status read_targets(ExpandContext& c, std::string_view op, Targets& t) {
     return invalid_argument(op, ": x is ", c.in(0).shape(), ", target is ", c.in(1).shape(),
                             "; expected [n, classes, ...] and [n, ...]");
   for (int i = 0; i < target.rank(); ++i)
-    if (differ(target.dim(i), t.x.dim(i == 0 ? 0 : i + 1)))
+    if (!always_equal(c, target.dim(i), t.x.dim(i == 0 ? 0 : i + 1)))
       return invalid_argument(op, ": x is ", c.in(0).shape(), ", target is ", c.in(1).shape());
   if (!is_integer(target.dtype()))
     return invalid_argument(op, ": target must be integers, it is ", target.dtype());
+  const Dim ignored = c.attrs().integer("ignore_index");
+  if (!ignored.is_constant())
+    return invalid_argument(op, ": ignore_index is ", ignored, ", but must be a number");
   target = cast(target, i64);
   Graph& g = c.graph();
-  t.kept = ne(target, g.scalar(c.attrs().integer("ignore_index").constant(), i64));
+  t.kept = ne(target, g.scalar(ignored.constant(), i64));
   t.index = where(t.kept, target, g.scalar(int64_t{0}, i64));
   return {};
 }

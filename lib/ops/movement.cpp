@@ -171,7 +171,7 @@ bool slice_view(ViewContext& c) {
   const int dim = c.axis("dim", c.in_shape().rank());
   Sizes strides = c.in_strides();
   const int64_t offset = c.integer("start") * strides[dim];
-  strides[dim] *= c.integer("step");
+  if (c.out_shape()[dim] > 1) strides[dim] *= c.integer("step");  // which may be any number
   c.set(c.out_shape().count() == 0 ? 0 : offset, strides);
   return true;
 }
@@ -240,9 +240,10 @@ bool diagonal_view(ViewContext& c) {
   for (int d = 0; d < rank; ++d)
     if (d != dim1 && d != dim2) strides.push_back(c.in_strides()[d]);
   strides.push_back(c.in_strides()[dim1] + c.in_strides()[dim2]);
-  const int64_t first =
-      offset >= 0 ? offset * c.in_strides()[dim2] : -offset * c.in_strides()[dim1];
-  c.set(c.out_shape().count() == 0 ? 0 : first, strides);
+  if (c.out_shape().count() == 0)  // offset may be any number
+    c.set(0, strides);
+  else
+    c.set(offset >= 0 ? offset * c.in_strides()[dim2] : -offset * c.in_strides()[dim1], strides);
   return true;
 }
 
@@ -301,7 +302,7 @@ bool unfold_view(ViewContext& c) {
   } else {
     const int dim = c.axis("dim", c.in_shape().rank());
     const int64_t stride = strides[dim];
-    strides[dim] *= c.integer("step");
+    if (c.out_shape()[dim] > 1) strides[dim] *= c.integer("step");  // which may be any number
     strides.push_back(stride);
   }
   c.set(0, strides);
@@ -370,9 +371,14 @@ bool as_strided_view(ViewContext& c) {
   if (c.in_shape().count() != 0 &&
       !(Tensor{nullptr, f32, c.in_shape(), c.in_strides()}).is_contiguous())
     return false;
+  if (c.out_shape().count() == 0) {  // strides may be any numbers
+    c.set(0, contiguous_strides(c.out_shape()));
+    return true;
+  }
   Sizes strides;
-  for (const Dim& stride : c.attrs().integers("stride")) strides.push_back(stride.constant());
-  c.set(c.out_shape().count() == 0 ? 0 : c.integer("storage_offset"), strides);
+  for (const Dim& stride : c.attrs().integers("stride"))
+    strides.push_back(c.out_shape()[strides.rank()] > 1 ? stride.constant() : 1);
+  c.set(c.integer("storage_offset"), strides);
   return true;
 }
 

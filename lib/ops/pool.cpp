@@ -34,14 +34,22 @@ Status pooled_shape(const InferContext& c, const Shape& shape, bool dilated, Sha
   Result<Dims> dilation = dilated ? per_dim(attrs, "dilation", dims) : Dims(dims, Dim(1));
   if (!dilation.ok()) return c.fail(dilation.status().message());
   out = {shape[0], shape[1]};
+  Dim window = 1;  // an overflow is refused
   for (size_t i = 0; i < static_cast<size_t>(dims); ++i) {
     const Dim &k = (*kernel)[i], &s = (*stride)[i], &p = (*padding)[i], &d = (*dilation)[i];
     if (below(k, 1) || below(s, 1) || below(d, 1) || below(p, 0))
       return c.fail("kernel_size ", k, ", stride ", s, " and dilation ", d,
                     " must be positive and padding ", p, " not negative");
+    if (below(shape[i + 2], 1)) return c.fail("x ", shape, " has no element to pool");
     const Dim reach = d * (k - 1) + 1;
+    window = window * reach;
     if (p.is_constant() && reach.is_constant() && p.constant() > reach.constant() / 2)
       return c.fail("padding ", p, " is more than half of the window, which is ", reach, " wide");
+    constexpr int64_t kWide = 1 << 20;  // kernels have tables of the window
+    if (!(reach.is_constant() && reach.constant() <= kWide) &&
+        below(4 * shape[i + 2] + kWide - reach, 0))
+      return c.fail("a window of ", reach, " elements for ", shape[i + 2],
+                    " is nearly all padding");
     const Dim room = shape[i + 2] + 2 * p - reach;
     Dim size;
     if (attrs.flag("ceil_mode"))

@@ -25,6 +25,8 @@ Status check_scan(const InferContext& c, int count, int weight, int bias, Dim& h
     return c.fail("sizes do not fit: gates is ", gates.shape, ", h0 is ", h0.shape,
                   ", weight_hh is ", w.shape);
   hidden = floordiv(gates.shape[2], count);
+  if (differ(hidden * count, gates.shape[2]))
+    return c.fail("gates is ", gates.shape, ", but must be [time, batch, ", count, " hidden]");
   if (given(c, bias) && (c.in(bias).rank() != 1 || differ(c.in(bias).shape[0], gates.shape[2])))
     return c.fail("bias_hh must be [", gates.shape[2], "], it is ", c.in(bias).shape);
   return {};

@@ -16,8 +16,11 @@ Status check_scan_grad(const InferContext& c, int count, int weight, int states,
     return c.fail("expected are floats [time, batch, ", count, " hidden] and a weight [", count,
                   " hidden, hidden]: they are ", x, " and ", c.in(weight));
   hidden = floordiv(x.shape[2], count);
-  if (differ(x.shape[2], c.in(weight).shape[0]) || differ(hidden, c.in(weight).shape[1]))
+  if (differ(hidden * count, x.shape[2]) || differ(x.shape[2], c.in(weight).shape[0]) ||
+      differ(hidden, c.in(weight).shape[1]))
     return c.fail("sizes do not fit: ", x, " and the weight ", c.in(weight));
+  if (c.in(weight).dtype != x.dtype)
+    return c.fail("input 0 is ", x.dtype, ", the weight is ", c.in(weight).dtype);
   const TensorType each = {x.dtype, {x.shape[0], x.shape[1], hidden}};
   const TensorType once = {x.dtype, {x.shape[1], hidden}};
   for (int i = states; i < c.input_count(); ++i)

@@ -3,6 +3,7 @@
 #include "hg/ops/search.h"
 
 #include "hg/op.h"
+#include "lib/ops/terms.h"
 #include "lib/table/rows.h"
 
 namespace hg::ops {
@@ -53,6 +54,10 @@ Status bincount_infer(InferContext& c) {
   if (x.dtype != i64 || x.rank() != 1) return c.fail("x must be i64 with one dim, it is ", x);
   if (c.has(1) && c.in(1).dtype != f32 && c.in(1).dtype != f64)
     return c.fail("weights must be f32 or f64, they are ", c.in(1).dtype);
+  const Dim least = c.attrs().integer("minlength");
+  if (below(least, 0)) return c.fail("minlength is ", least);
+  if (c.has(1) && !may_equal(c.in(1), {c.in(1).dtype, x.shape}))
+    return c.fail("x is ", x.shape, ", weights are ", c.in(1).shape);
   c.out(0) = {c.has(1) ? c.in(1).dtype : i64, {c.fresh_dim()}};
   return {};
 }
@@ -76,7 +81,13 @@ constexpr OpDef kOps[] = {
      .signature = "searchsorted(sorted, values, right: bool = false) -> y",
      .infer = searchsorted_infer,
      .traits = kNoGradient},
-    {.name = "isin", .signature = "isin(x, test) -> y", .infer = isin_infer, .traits = kNoGradient},
+    {.name = "isin",
+     .signature = "isin(x, test) -> y",
+     .infer = isin_infer,
+     .traits = kNoGradient,
+     .flops = [](std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
+       return static_cast<double>(in[0].count()) * static_cast<double>(in[1].count());
+     }},
     {.name = "bincount",
      .signature = "bincount(x, weights?, minlength: int = 0) -> y",
      .infer = bincount_infer,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -39,6 +40,13 @@ inline bool below(const Dim& value, int64_t least) {
   if (value.is_constant()) return value.constant() < least;
   Assumptions::take(least, Relation::le, value);
   return false;
+}
+// Of sizes that must be equal in an expansion: nobody runs it again when they are numbers, so that
+// the graph refuses others.
+inline bool always_equal(const ExpandContext& c, const Dim& a, const Dim& b) {
+  if (a.is_constant() && b.is_constant()) return a.constant() == b.constant();
+  c.graph().guard(a, Relation::eq, b, std::string(c.attrs().op().name()));
+  return true;
 }
 template <class Context>
 bool given(const Context& c, int i) {  // an optional input is there

@@ -311,6 +311,8 @@ Status Program::measure(ReadyPlan& ready) {
   std::fill(ready.measured.begin(), ready.measured.end(), 0);
   step.kernel->measure(context, ready.measured);
   if (error_.load(std::memory_order_relaxed) != nullptr) return failure(step);
+  for (const int64_t size : ready.measured)
+    HG_CHECK(size >= 0, step.label, ": a size that data decides is ", size);
   for (size_t i = 0; i < ready.measured.size(); ++i)
     ++(*ready.ways)[3 * i + static_cast<size_t>(std::min<int64_t>(ready.measured[i], 2))];
   return {};
