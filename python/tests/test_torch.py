@@ -358,3 +358,35 @@ def test_wrap_drops_in_forward_what_it_drops_in_backward():
     assert 300 < (y == 0).sum() < 700
     ours.eval()
     assert torch.equal(ours(x), x)
+
+
+def test_wrap_is_copied_as_modules_are(rng):
+    import copy
+    import pickle
+
+    wrapped = hg.torch.wrap(mlp(rng)[0])
+    x = torch.randn(2, 8)
+    next(wrapped.parameters()).requires_grad_(False)
+    calls = []
+    wrapped.register_forward_hook(lambda *_: calls.append(1))
+    twin = copy.deepcopy(wrapped)
+    torch.testing.assert_close(twin(x), wrapped(x))
+    assert len(calls) == 2
+    wrapped._forward_hooks.clear()  # a lambda cannot be pickled
+    read = pickle.loads(pickle.dumps(wrapped.eval()))
+    assert not read.training and twin.training
+    for each in (twin, read):
+        assert [p.requires_grad for p in each.parameters()] == [p.requires_grad for p in wrapped.parameters()]
+    with torch.no_grad():
+        for p in twin.parameters():
+            p.zero_()
+    assert not twin(x).any() and wrapped(x).any()
+    torch.nn.utils.parametrize.register_parametrization(read.get_submodule("1"), "weight", Twice())
+    with torch.no_grad():
+        wrapped.get_submodule("1").weight.mul_(2)
+    torch.testing.assert_close(read(x), wrapped(x))
+
+
+class Twice(torch.nn.Module):
+    def forward(self, w):
+        return 2 * w

@@ -94,8 +94,7 @@ class Wrapped(torch.nn.Module):
 
     def _value(self, name):
         owner, leaf = self._names[name]
-        value = owner._parameters.get(leaf)
-        return value if value is not None else owner._buffers[leaf]
+        return getattr(owner, leaf)
 
     def _half(self, inputs=()):
         key = (self._mode or ("training" if self.training else "inference"), *inputs)
@@ -131,18 +130,12 @@ class Wrapped(torch.nn.Module):
             return unflatten(model._tree, outputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def __reduce__(self):
-        return (_rebuild, (self._model, self._mode, self._options, self.state_dict(), self.training))
+    def __getstate__(self):
+        return {**self.__dict__, "_halves": {}}  # sessions are made anew
 
     def extra_repr(self):
         """The inputs and outputs, for printing."""
         return repr(self._model)
-
-
-def _rebuild(model, mode, options, state, training):
-    made = Wrapped(model, mode, **options)
-    made.load_state_dict(state)
-    return made.train(training)
 
 
 def _tensor(value, name):
