@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``hologram convert|run|info|bench|train``: the package on the command line.
 
-Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 inputs and model do not fit.
+Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 inputs and model do not fit, 130 stopped by Ctrl-C.
 """
 
 import argparse
@@ -282,6 +282,8 @@ def main(argv=None):
         code, message = 3, error
     except (ValueError, TypeError, MemoryError) as error:
         code, message = 4, error
+    except KeyboardInterrupt:
+        code, message = 130, "stopped by Ctrl-C"
     print(f"hologram: {message}", file=sys.stderr)
     return code
 

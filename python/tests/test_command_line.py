@@ -2,6 +2,9 @@
 """python -m hologram, with numpy alone."""
 
 import json
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -86,3 +89,16 @@ def test_help(capsys):
     assert main(["--help"]) == 0
     assert "convert" in capsys.readouterr().out
     assert main(["--version"]) == 0
+
+
+def test_ctrl_c_ends_a_command_with_one_line(files):
+    folder, _, _ = files
+    words = ["train", f"{folder}/m.hgm", "--input", f"{folder}/x.npy", "--target", f"{folder}/y.npy", "--epochs", "1000000000",
+             "--out", f"{folder}/t.hgm"]  # fmt: skip
+    with subprocess.Popen([sys.executable, "-m", "hologram", *words], stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr.readline().startswith("epoch 1/")
+        child.send_signal(signal.SIGINT)
+        said = child.stderr.read().splitlines()
+    assert child.returncode == 130
+    assert said[-1] == "hologram: stopped by Ctrl-C" and all(line.startswith("epoch ") for line in said[:-1])
+    assert not (folder / "t.hgm").exists()
