@@ -100,7 +100,7 @@ TEST(Refusals, RefusesSizesThatAGuardRulesOut) {
   EXPECT_EQ(answer(session, {1, 2, 0, 0}, {2, 2}), "");
   EXPECT_EQ(answer(session, {1, 2}, {1, 2}),
             "n is 1, but the model was converted for n other than 1, because of squeeze at "
-            "model.py:3");
+            "model.py:3; n is dim 0 of 'x'");
   EXPECT_EQ(answer(session, {0, 0, 0, 0, 0, 0, 0, 0}, {2, 4}), "");
   EXPECT_NE(answer(session, {0, 0, -1, 0, 0, 0, 0, 0}, {2, 4}).find("m is 4"), std::string::npos);
   EXPECT_NE(answer(session, {1, 1, 1, 1, 0, 0}, {2, 3}).find("below 3, because of a list"),

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plans of a program: made when sizes are first seen, part by part, and kept.
+#include <algorithm>
+
 #include "lib/graph/rewrite.h"
 #include "lib/plan/branches.h"
 #include "lib/plan/fit.h"
@@ -32,6 +34,24 @@ std::string look_of(const Graph& graph, ValueId id) {
     for (const Attr& attr : node.attrs) look += str_cat(",", attr);
     id = node.inputs[0];
   }
+}
+
+// "; n is dim 0 of 'x'", for each symbol of the guard that is a size of an input.
+std::string places_of(const Guard& guard, const Graph& graph) {
+  std::vector<std::string> symbols;
+  guard.left.collect_symbols(symbols);
+  guard.right.collect_symbols(symbols);
+  std::string out;
+  for (const ValueId id : graph.inputs()) {
+    const ValueInfo& input = graph.value_info(id);
+    for (int d = 0; d < input.type.rank(); ++d) {
+      const auto found = std::find(symbols.begin(), symbols.end(), input.type.shape[d].symbol());
+      if (found == symbols.end()) continue;
+      out += str_cat(out.empty() ? "; " : ", ", *found, " is dim ", d, " of '", input.name, "'");
+      symbols.erase(found);
+    }
+  }
+  return out;
 }
 
 // What kernels ask of a program's packed weights while one plan of it is made.
@@ -101,7 +121,12 @@ Result<ReadyPlan*> Program::next_part(ReadyPlan& ready) {
 
 Result<ReadyPlan*> Program::part(size_t index, const Bindings& bindings, const Plan* previous) {
   if (ReadyPlan* const known = plans_.find(index, bindings)) return known;
-  for (const Guard& guard : graph_.guards()) HG_TRY(check(guard, bindings));
+  for (const Guard& guard : graph_.guards())
+    if (const Status broken = check(guard, bindings); !broken.ok()) {
+      const bool is_body = limits_ != &own_limits_;  // whose inputs have no names of the user's
+      return Status(broken.code(),
+                    str_cat(broken.message(), is_body ? "" : places_of(guard, graph_)));
+    }
   const std::lock_guard<std::mutex> planning(compiled_->lock);
   const std::shared_ptr<const Plan> known = index > 0 ? nullptr : plan_of_others(bindings);
   if (known != nullptr) {
