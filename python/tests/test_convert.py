@@ -654,6 +654,35 @@ def test_writes_to_inputs_are_as_in_eager():
     assert views.converted == 0 and "a view of an argument" in str(views)
 
 
+def test_arguments_that_share_memory_later():
+    def f(x, y):
+        x.add_(1)
+        return y * 2
+
+    compiled = torch.compile(f, backend="hologram")
+    for take in (lambda b: (b[:4].clone(), b[1:].clone()), lambda b: (b[:4], b[1:])):
+        a, b = torch.arange(15.0).view(5, 3), torch.arange(15.0).view(5, 3)
+        torch.testing.assert_close(compiled(*take(a)), f(*take(b)))
+        torch.testing.assert_close(a, b)
+
+
+def test_results_lie_in_memory_as_in_eager():
+    def f(x):
+        y = x * 2
+        return y, y[:1], x.t() + 1
+
+    x = torch.randn(3, 4)
+    got, want = torch.compile(f, backend="hologram")(x), f(x)
+    for a, b in zip(got, want):
+        torch.testing.assert_close(a, b)
+        assert a.stride() == b.stride()
+    got[0].zero_()
+    assert not got[1].any()
+    alone = torch.compile(lambda x: x.t() + 1, backend="hologram")
+    assert alone(x).stride() == alone(x).stride() == (1, 4)
+    assert hg.torch.explain(lambda x: x.t() + 1, x).converted == 1
+
+
 def test_options_of_the_backend():
     net, x = Net().eval(), torch.randn(4, 8)
     for options in ({"threads": 1}, {"freeze": True}, {"precision": "float32", "memory_limit": "64M"}):

@@ -51,6 +51,7 @@ class _Graph:
         self.written = []  # places of tensors that the graph writes to
         outputs = next(node for node in graph.graph.nodes if node.op == "output").args[0]
         self.outputs = [list(outputs).index(each) for each in outputs]  # the first of equal ones
+        self.strides = []  # of results, None where they are contiguous
         try:
             self._convert(examples)
         except HologramError as error:
@@ -63,9 +64,11 @@ class _Graph:
             raise HologramError("the graph takes no tensors")
         given = [each.item() if i in self.numbers else _real(each) for i, each in enumerate(examples)]
         graph = _with_numbers(self.graph, {i: given[i] for i in self.numbers}) if self.numbers else self.graph
-        self.written = _written(graph, given)
+        self.written, self.strides = _probed(graph, given)
         for i in self.written:
             _require_plain(examples, i, i in self.tensors)
+        if _shares(examples, self.written):
+            raise HologramError("the graph writes to an argument that shares memory with another")
         fixed = {i: v for i, v in enumerate(given) if i not in self.tensors}
         module = _Given(graph, fixed, len(given), self.written)
         tensors = tuple(given[i] for i in self.tensors)
@@ -81,7 +84,7 @@ class _Graph:
         return any(tensor._version != version for tensor, version in self.frozen.values())
 
     def __call__(self, *args):
-        if self.plain is None:
+        if self.plain is None or _shares(args, self.written):
             return self.graph(*args)
         tensors = [args[i] for i in self.tensors]
         if torch.is_grad_enabled() and any(isinstance(t, torch.Tensor) and t.requires_grad for t in args):
@@ -95,12 +98,13 @@ class _Graph:
         with torch.no_grad():
             for i, value in zip(self.written, out[len(self.outputs) :]):
                 args[i].copy_(value)
+        out = [_with_strides(each, strides) for each, strides in zip(out, self.strides)]
         return [out[i] for i in self.outputs]
 
     @property
     def is_pure(self):
         """Whether the session alone is the graph: it takes all arguments, and gives what the graph does."""
-        return not self.written and not self.frozen and self.outputs == list(range(len(self.outputs)))
+        return not (self.written or self.frozen or any(self.strides)) and self.outputs == list(range(len(self.outputs)))
 
 
 def _is_weight(value):
@@ -109,8 +113,9 @@ def _is_weight(value):
     return named and isinstance(value, torch.Tensor) and not value.is_inference()
 
 
-def _written(graph, given):
-    """Places of the tensors that the graph writes to; raises where a result shares memory with an argument."""
+def _probed(graph, given):
+    """Places of the tensors that the graph writes to, and the strides of its results, None for contiguous ones; raises
+    where a result shares memory with an argument."""
     with torch.inference_mode(False), torch.no_grad(), torch.random.fork_rng(devices=()):
         probes = [each.clone() if isinstance(each, torch.Tensor) else each for each in given]
         before = {i: each._version for i, each in enumerate(probes) if isinstance(each, torch.Tensor)}
@@ -118,18 +123,61 @@ def _written(graph, given):
     memory = {probes[i].untyped_storage().data_ptr() for i in before if probes[i].numel()}
     if any(isinstance(each, torch.Tensor) and each.untyped_storage().data_ptr() in memory for each in results):
         raise HologramError("a result is a view of an argument, or an argument")
+    tensors = {id(each): each for each in results if isinstance(each, torch.Tensor)}.values()
+    if _overlap(tensors):
+        raise HologramError("two results share memory")
+    strides = [each.stride() if isinstance(each, torch.Tensor) and _is_permuted(each) else None for each in results]
     # batch_norm writes to its statistics without counting that.
-    return [i for i, version in before.items() if probes[i]._version != version or not same(torch, probes[i], given[i])]
+    return [i for i, version in before.items() if probes[i]._version != version or not same(torch, probes[i], given[i])], strides
+
+
+def _overlap(tensors):
+    """Whether an element of one tensor is an element of another one."""
+    by_memory = {}
+    for each in tensors:
+        by_memory.setdefault(each.untyped_storage().data_ptr(), []).append(each)
+    for those in by_memory.values():
+        if len(those) < 2 or not those[0].numel():
+            continue
+        if len({each.dtype for each in those}) > 1:
+            return True
+        size = those[0].untyped_storage().nbytes() // those[0].element_size()
+        count = torch.zeros(size, dtype=torch.int32)
+        for each in those:
+            mark = torch.zeros(size, dtype=torch.int32)
+            mark.as_strided(each.shape, each.stride(), each.storage_offset()).fill_(1)
+            count += mark
+        if bool((count > 1).any()):
+            return True
+    return False
+
+
+def _is_permuted(tensor):
+    return not tensor.is_contiguous() and torch.ops.aten.is_non_overlapping_and_dense(tensor)
+
+
+def _with_strides(result, strides):
+    """The result with its elements where eager PyTorch has them, which what comes next may rely on."""
+    if strides is None or result.stride() == strides:
+        return result
+    return torch.empty_strided(result.shape, strides, dtype=result.dtype).copy_(result)
+
+
+def _shares(args, written):
+    """Whether an argument that the graph writes to shares memory with another one."""
+    if not written:
+        return False
+    owners = {}
+    for i, each in enumerate(args):
+        if isinstance(each, torch.Tensor):
+            owners.setdefault(each.untyped_storage().data_ptr(), []).append(i)
+    return any(len(places) > 1 and any(i in written for i in places) for places in owners.values())
 
 
 def _require_plain(examples, i, is_given):
     """Raises where writes to an argument would be seen elsewhere."""
-    memory = examples[i].untyped_storage().data_ptr()
     if not is_given or examples[i].requires_grad or examples[i].is_inference():
         raise HologramError("the graph writes to a weight, or to what requires a gradient")
-    for k, other in enumerate(examples):
-        if k != i and isinstance(other, torch.Tensor) and other.untyped_storage().data_ptr() == memory:
-            raise HologramError("the graph writes to an argument that shares memory with another")
 
 
 class _Given(torch.nn.Module):
