@@ -184,9 +184,78 @@ Numbers concat(Node& n) {
   return result;
 }
 
+// Whole numbers that the graph only moves, in the order of their memory.
+std::optional<std::vector<Scalar>> moved(const Graph& g, ValueId id, int moves = 0) {
+  constexpr int kMostMoves = 8;
+  const TensorType& type = g.value_info(id).type;
+  if (moves > kMostMoves || type.dtype != i64 || !is_constant(type.shape)) return std::nullopt;
+  const int64_t total = count(type.shape).constant();
+  if (total > static_cast<int64_t>(kMostElements)) return std::nullopt;
+  std::vector<Scalar> result;
+  if (const TensorData* data = g.constant_of(id)) {
+    if (!data->tensor.is_contiguous()) return std::nullopt;
+    for (int64_t i = 0; i < total; ++i)
+      result.push_back(Scalar::of(Dim(data->tensor.as<const int64_t>()[i])));
+    return result;
+  }
+  const int32_t index = g.value_info(id).node;
+  if (index < 0) return std::nullopt;
+  const hg::Node& node = g.nodes()[static_cast<size_t>(index)];
+  const AttrReader attrs(node.op, node.attrs);
+  const std::string_view op = node.op->name();
+  if (op == "dims") {
+    for (const Dim& size : attrs.integers("values")) result.push_back(Scalar::of(size));
+    return result;
+  }
+  if (op != "reshape" && op != "permute" && op != "flip" && op != "slice") return std::nullopt;
+  const auto given = moved(g, node.inputs[0], moves + 1);
+  if (!given || op == "reshape") return given;
+  const Shape& from = g.value_info(node.inputs[0]).type.shape;
+  const int rank = static_cast<int>(from.size());
+  const auto place = [&](const Dim& dim) {
+    return static_cast<size_t>(dim.constant() < 0 ? dim.constant() + rank : dim.constant());
+  };
+  std::vector<int64_t> strides(from.size(), 1);
+  for (size_t d = from.size(); d-- > 1;) strides[d - 1] = strides[d] * from[d].constant();
+  std::vector<int64_t> steps = strides;
+  int64_t first = 0;
+  if (op == "permute") {
+    const std::span<const Dim> dims = attrs.integers("dims");
+    for (size_t d = 0; d < dims.size(); ++d) steps[d] = strides[place(dims[d])];
+  } else if (op == "flip") {
+    for (const Dim& dim : attrs.integers("dims")) {
+      first += (from[place(dim)].constant() - 1) * strides[place(dim)];
+      steps[place(dim)] = -strides[place(dim)];
+    }
+  } else {
+    const Dim start = attrs.integer("start"), step = attrs.integer("step");
+    if (!start.is_constant() || !step.is_constant() || step.constant() < 1) return std::nullopt;
+    const size_t d = place(attrs.integer("dim"));
+    const int64_t size = from[d].constant();
+    const int64_t begin = start.constant() < 0 ? start.constant() + size : start.constant();
+    first = std::clamp<int64_t>(begin, 0, size) * strides[d];
+    steps[d] *= step.constant();
+  }
+  for (int64_t i = 0; i < total; ++i) {
+    int64_t at = first, rest = i;
+    for (size_t d = type.shape.size(); d-- > 0; rest /= type.shape[d].constant())
+      at += rest % type.shape[d].constant() * steps[d];
+    result.push_back((*given)[static_cast<size_t>(at)]);
+  }
+  return result;
+}
+
+// Numbers in rows that become a list again, as torch.onnx.export turns those of F.pad round.
+Numbers rows_of(const Node& n) {
+  if (n.name() != "Reshape" || n.type(0).rank() != 2) return std::nullopt;
+  auto elements = moved(n.graph(), n.in(0).id());
+  return elements ? Numbers(Known{i64, 1, std::move(*elements)}) : std::nullopt;
+}
+
 // Reshape, Squeeze, Unsqueeze, Flatten and Expand between the ranks 0 and 1.
 Numbers reshaped(Node& n) {
   Numbers a = n.known(0);
+  if (!a) a = rows_of(n);
   if (!a) return std::nullopt;
   const std::string_view op = n.name();
   int64_t axes = 0;
