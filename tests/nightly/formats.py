@@ -7,7 +7,7 @@ Each file is converted with open sizes where the model has such and answers as P
 files after the compiler's passes are compared, ops by their counts. --time runs them in turn, on one thread, and takes the
 least time of each. Exits with 77 where Python lacks torchvision, transformers or onnxscript.
 """
-import argparse, copy, json, os, pathlib, re, shutil, subprocess, sys, warnings
+import argparse, contextlib, copy, inspect, json, os, pathlib, re, shutil, subprocess, sys, warnings
 from collections import Counter
 from unittest import mock
 
@@ -27,18 +27,85 @@ except ImportError as missing:
 
 FORMATS = ["pt", "pt2", "trace.onnx", "dynamo.onnx"]
 VOCABULARY = 96
+LIMIT = 30e6  # parameters; larger nets are made thinner, at their depth
 
 
 # ---- Models: name -> a function that gives the module, its inputs and those of the second size ----
 
 
-def image(name, size=64, **options):
-    def make():
-        module = getattr(tv, name, None) or getattr(tv.segmentation, name)
-        model = module(weights=None, **options)
-        return model, [torch.randn(2, 3, size, size)], [torch.randn(3, 3, size, size)]
+@contextlib.contextmanager
+def thinner(by):
+    """Layers made in here have a part of their channels; few of them, and odd numbers of them, stay."""
 
-    return make
+    def part(count):
+        return count // by if count >= 32 and count % 8 == 0 else count
+
+    def thin(layer, names):
+        make = layer.__init__
+        signature = inspect.signature(make)
+
+        def init(*values, **options):
+            given = signature.bind(*values, **options)
+            if given.arguments.get("groups", 1) == given.arguments.get("in_channels"):
+                given.arguments["groups"] = part(given.arguments["groups"])
+            given.arguments.update({name: part(given.arguments[name]) for name in names})
+            make(*given.args, **given.kwargs)
+
+        return mock.patch.object(layer, "__init__", init)
+
+    with thin(nn.Conv2d, ["in_channels", "out_channels"]), thin(nn.Linear, ["in_features", "out_features"]), thin(nn.BatchNorm2d, ["num_features"]):
+        yield
+
+
+def image(make, size=64, wider=32):
+    """A net of images; the second size has another batch, and a width of its own where the net takes others."""
+
+    def build():
+        for by in (1, 2, 4, 8):
+            with thinner(by) if by > 1 else contextlib.nullcontext():
+                model = make()
+            if sum(p.numel() for p in model.parameters()) <= LIMIT:
+                break
+        return model, [torch.randn(2, 3, size, size)], [torch.randn(3, 3, size, size + wider)]
+
+    return build
+
+
+def convolutional(name):
+    """torchvision's model of that name; those whose average pool has more than one cell keep their size."""
+    options = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
+    if name in tv.list_models(module=tv.segmentation):
+        options = {"weights_backbone": None, "num_classes": 7}
+    fixed = name.startswith(("alexnet", "vgg"))
+    return image(lambda: tv.get_model(name, weights=None, **options), 224 if fixed else 160 if name == "inception_v3" else 64, 0 if fixed else 32)
+
+
+def convnext(widths, depths):
+    stages = [tv.convnext.CNBlockConfig(c, after, n) for c, after, n in zip(widths, [*widths[1:], None], depths)]
+    return image(lambda: tv.ConvNeXt(stages))
+
+
+def swin(second, width, heads, depth):
+    parts = tv.swin_transformer
+    options = dict(block=parts.SwinTransformerBlockV2, downsample_layer=parts.PatchMergingV2) if second else {}
+    return image(lambda: tv.SwinTransformer([4, 4], width, [2, 2, depth, 2], [heads * 2**i for i in range(4)], [8 if second else 7] * 2, **options), wider=0)
+
+
+def patches(size, image_size, layers, heads, width):
+    return image(lambda: tv.VisionTransformer(image_size, size, layers, heads, width, 4 * width), image_size, 0)
+
+
+# torchvision's transformers at their depth and a width that suits a test; all else is built by name
+ATTENTIVE = {
+    **{f"convnext_{name}": convnext([c, 2 * c, 4 * c, 8 * c], [3, 3, depth, 3])
+       for name, c, depth in (("tiny", 96, 9), ("small", 48, 27), ("base", 32, 27), ("large", 48, 27))},
+    **{f"swin_{v2}{name}": swin(bool(v2), width, heads, depth)
+       for v2 in ("", "v2_") for name, width, heads, depth in (("t", 96, 3, 6), ("s", 48, 3, 18), ("b", 64, 4, 18))},
+    **{f"vit_{name}": patches(size, image_size, layers, heads, width)
+       for name, size, image_size, layers, heads, width in (
+           ("b_16", 16, 64, 12, 12, 192), ("b_32", 32, 64, 12, 12, 384), ("l_16", 16, 64, 24, 16, 128), ("l_32", 32, 64, 24, 16, 128), ("h_14", 14, 56, 32, 16, 128))},
+    "maxvit_t": image(lambda: tv.MaxVit((224, 224), 32, 7, [32, 64, 96, 128], [2, 2, 5, 2], 32, 0.2), 224, 0),
+}
 
 
 class Named(nn.Module):
@@ -81,13 +148,8 @@ def signal(kind, name, shape, part=lambda model: model, **config):
 BERT = dict(hidden_size=128, num_hidden_layers=4, num_attention_heads=4, intermediate_size=256, max_position_embeddings=128)
 VISION = dict(image_size=64, patch_size=8, hidden_size=128, num_hidden_layers=4, num_attention_heads=4, intermediate_size=256)
 MODELS = {
-    **{name: image(name) for name in (
-        "resnet18 resnet50 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large efficientnet_b0 efficientnet_v2_s squeezenet1_1 "
-        "shufflenet_v2_x1_0 densenet121 convnext_tiny swin_t swin_v2_t regnet_y_400mf regnet_x_400mf mnasnet1_0 resnext50_32x4d").split()},
-    "googlenet": image("googlenet", init_weights=False),
-    "inception_v3": image("inception_v3", 96, init_weights=False),
-    "vit_b_32": image("vit_b_32", image_size=64),
-    **{name: image(name, weights_backbone=None, num_classes=7) for name in ("lraspp_mobilenet_v3_large", "deeplabv3_mobilenet_v3_large")},
+    **{name: convolutional(name) for part in (tv, tv.segmentation) for name in tv.list_models(module=part)},
+    **ATTENTIVE,
     "bert": text("BertModel", **BERT),
     "bert_eager": text("BertModel", attn_implementation="eager", **BERT),
     "roberta": text("RobertaForMaskedLM", **BERT),
