@@ -225,7 +225,7 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
     if not all(same(torch, a, b) for a, b in zip(given, before)):
         raise UnsupportedError("the module writes to its inputs, which a model does not")
     try:
-        with torch.no_grad():
+        with torch.enable_grad():  # else the module's own no_grad() would leave no trace
             program = torch.export.export(module, args, kwargs or None, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         raise UnsupportedError(f"torch.export cannot capture the module: {error}") from error

@@ -113,6 +113,49 @@ def test_sizes_have_the_users_names(form):
         model.memory(zz=3)
 
 
+@pytest.mark.parametrize("way", ["compile", "train"])
+def test_no_gradient_passes_through_no_grad(way):
+    class Scaled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+
+        def forward(self, x):
+            with torch.no_grad():
+                scale = self.w * 2
+            return (self.w * scale * x).sum()
+
+    net, x = Scaled(), torch.ones(3)
+    if way == "compile":
+        import hologram.torch  # noqa: F401 - registers the backend
+
+        torch.compile(net, backend="hologram")(x).backward()
+        torch.testing.assert_close(net.w.grad, torch.tensor([2.0, 4.0, 6.0]))
+    else:
+        trainer = hg.Trainer(hg.convert(net, x), loss="output", optimizer=hg.SGD(lr=1.0))
+        trainer.step(x)
+        np.testing.assert_allclose(trainer.parameters()["w"], [-1.0, -2.0, -3.0])
+
+
+class AboveThree(torch.nn.Module):
+    def forward(self, x):
+        return x + 1 if x.shape[0] > 3 else x
+
+
+def test_a_refused_size_has_a_name(tmp_path):
+    x = torch.randn(8, 2)
+    program = torch.export.export(AboveThree(), (x,), dynamic_shapes={"x": {0: torch.export.Dim.AUTO}}, strict=False)
+    torch.export.save(program, tmp_path / "m.pt2")
+    own = hg.convert(AboveThree(), x, dynamic={"x": {0: torch.export.Dim("batch", min=4)}})
+    for model, name in ((own, "batch"), (hg.convert(tmp_path / "m.pt2"), None)):
+        name = name or model.inputs[0].shape[0]
+        with pytest.raises(ValueError) as caught:
+            model(torch.zeros(3, 2))
+        said = str(caught.value)
+        assert said.startswith(f"{name} is 3, but the model was converted for {name} at least 4, because of ")
+        assert said.endswith(f" at torch.export's range of x.shape[0]; {name} is dim 0 of 'x'")
+
+
 def test_sizes_that_depend_on_others_have_names():
     class Halves(torch.nn.Module):
         def forward(self, x, y):

@@ -198,7 +198,7 @@ class ProgramReader {
     for (const SymbolRange& range : program_.ranges) {
       if (value.symbol() != range.symbol) continue;
       input.numbers = {range.smallest, range.largest};
-      numbers_[range.symbol] = scope_.at(input.name);
+      numbers_[range.symbol] = {scope_.at(input.name), input.name};
     }
   }
 
@@ -245,16 +245,16 @@ class ProgramReader {
   void read_guards() {
     constexpr int64_t kSmallestOpen = 2;
     for (const SymbolRange& range : program_.ranges) {
-      const auto [value, times] = size_with(range.symbol);
-      if (value.id < 0) continue;  // data decide it, and the graph asserts its range
-      graph_.set_origin({"", str_cat("torch.export's range of ", range.symbol)});
+      const KnownSize size = size_with(range.symbol);
+      if (size.value.id < 0) continue;  // data decide it, and the graph asserts its range
+      graph_.set_origin({"", str_cat("torch.export's range of ", size.name)});
       const auto bound = [&](const char* relation, int64_t of) {
-        const Value limit = graph_.constant(of * times, "int", program_.body);
-        graph_.require(graph_.compute(relation, {value, limit}, "bool", program_.body),
-                       str_cat(range.symbol, " is out of its range"), program_.body);
+        const Value limit = graph_.constant(of * size.times, "int", program_.body);
+        graph_.require(graph_.compute(relation, {size.value, limit}, "bool", program_.body),
+                       str_cat(size.name, " is out of its range"), program_.body);
       };
       if (range.smallest > kSmallestOpen) bound("_operator.ge", range.smallest);
-      if (range.largest < INT64_MAX / times) bound("_operator.le", range.largest);
+      if (range.largest < INT64_MAX / size.times) bound("_operator.le", range.largest);
     }
     for (const Json& line : all_.value("guards_code", Json::array()))
       if (!asks_for_one(line.get<std::string>())) read_guard_line(line);
@@ -262,7 +262,7 @@ class ProgramReader {
   }
 
   void read_guard_line(const std::string& line) {
-    graph_.set_origin({"", "torch.export's guard " + line});
+    graph_.set_origin({"", "torch.export's guard " + guard_in_words(line)});
     const auto input = [&](const std::string& name) -> const Value* {
       std::string lower = name;
       std::transform(lower.begin(), lower.end(), lower.begin(),
@@ -317,13 +317,19 @@ class ProgramReader {
         }
   }
 
-  // A size of an input that is the symbol, or a number of times it; no value where none is.
-  std::pair<Value, int64_t> size_with(const std::string& symbol) {
+  // A size of an input, or an input, that is a number of times a symbol.
+  struct KnownSize {
+    Value value;  // none where no input has it
+    int64_t times = 1;
+    std::string name;  // "x.shape[0]", which says more than PyTorch's symbol
+  };
+
+  KnownSize size_with(const std::string& symbol) {
     if (const auto number = numbers_.find(symbol); number != numbers_.end())
-      return {number->second, 1};
+      return {number->second.first, 1, number->second.second};
     Bindings one;
     (void)one.bind(symbol, 1).ok();
-    std::pair<Value, int64_t> found{{}, 0};
+    KnownSize found;
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
       const ScriptInput& input = program_.inputs[i];
       const Value value{program_.body.inputs[i + 1], input.type};
@@ -333,11 +339,11 @@ class ProgramReader {
         if (!times.is_constant() || times.constant() < 1 ||
             !(size == Dim(symbol) * times.constant()))
           continue;
-        if (found.second > 0 && found.second <= times.constant()) continue;
+        if (found.value.id >= 0 && found.times <= times.constant()) continue;
         const Value dim = graph_.constant(d, "int", program_.body);
         found = {graph_.emit({"aten::size", "int", {"self", "dim"}, {value, dim}, {"int"}},
                              program_.body)[0],
-                 times.constant()};
+                 times.constant(), str_cat(input.name, ".shape[", d, "]")};
       }
     }
     return found;
@@ -392,7 +398,7 @@ class ProgramReader {
   ExportedGraph::Scope scope_;
   std::set<std::string> sizes_;  // of the program's tensors, as Dims print
   std::map<std::string, Value> states_;
-  std::map<std::string, Value> numbers_;  // of inputs, by their symbols
+  std::map<std::string, std::pair<Value, std::string>> numbers_;  // inputs by their symbols
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "converter/load/exported/guards.h"
 
 #include <charconv>
+#include <regex>
 #include <string_view>
 #include <vector>
 
@@ -243,9 +244,15 @@ class GuardReader {
 
 }  // namespace
 
+std::string guard_in_words(const std::string& line) {
+  static const std::regex kInput(R"(L\['([^']*)'\])"), kSize(R"(\.size\(\)\[)");
+  const std::string begin = line.substr(0, 200);  // a regex takes stack for each letter
+  return std::regex_replace(std::regex_replace(begin, kInput, "$1"), kSize, ".shape[");
+}
+
 void read_guard(const std::string& line, const Input& input, ExportedGraph& graph,
                 ScriptBlock& block) {
-  const std::string message = str_cat("the guard of torch.export, ", line.substr(0, 200));
+  const std::string message = str_cat("the guard of torch.export, ", guard_in_words(line));
   graph.require(GuardReader(line, input, graph, block).whole(), message, block);
 }
 

@@ -15,5 +15,7 @@ namespace hg::convert {
 void read_guard(const std::string& line,
                 const std::function<const ExportedGraph::Value*(const std::string&)>& input,
                 ExportedGraph& graph, ScriptBlock& block);
+// "x.shape[0] > 3" of "L['x'].size()[0] > 3"; the beginning of a long one.
+std::string guard_in_words(const std::string& line);
 
 }  // namespace hg::convert
