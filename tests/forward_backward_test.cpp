@@ -170,5 +170,19 @@ TEST(ForwardBackward, WhatHasNoGradientIsNamed) {
   EXPECT_TRUE(none->differentiable_inputs.empty() && none->differentiable_outputs.empty());
 }
 
+TEST(ForwardBackward, OutputsThatDependOnNothingWantedHaveNoGradient) {
+  Graph g;
+  const Value x = g.input("x", f32, {4}), z = g.input("z", f32, {4});
+  g.output("of_x", x + z);
+  g.output("of_z", z * 2);
+  g.output("held", g.call("detach", {x}) * 3);
+  g.output("sign", gt(x, z));
+  ForwardBackwardOptions options;
+  options.inputs = std::vector<int>{0};
+  const Result<ForwardBackward> parts = split_gradients(*Model::from_graph(std::move(g)), options);
+  ASSERT_TRUE(parts.ok()) << parts.status().message();
+  EXPECT_EQ(parts->differentiable_outputs, std::vector<int>{0});
+}
+
 }  // namespace
 }  // namespace hg

@@ -8,6 +8,7 @@
 #include "lib/graph/border.h"
 #include "lib/graph/rewrite.h"
 #include "lib/graph/symbols.h"
+#include "lib/train/dependents.h"
 #include "lib/train/mode.h"
 #include "lib/train/step_graph.h"
 
@@ -38,7 +39,6 @@ class Split {
   }
 
  private:
-  static bool has_gradient(DType dtype) { return is_float(dtype) || is_complex(dtype); }
   DType dtype_of_value(ValueId id) const { return joint_.value_info(id).type.dtype; }
 
   Status choose_inputs() {
@@ -101,9 +101,11 @@ class Split {
   Status differentiate() {
     std::vector<Value> ys, xs;
     const std::vector<std::pair<std::string, ValueId>> outputs = joint_.outputs();
+    std::set<ValueId> depends(wrt_.begin(), wrt_.end());
+    add_dependents(joint_, 0, cut_, depends);
     for (size_t k = 0; k < outputs.size(); ++k) {
       const ValueId id = outputs[k].second;
-      if (!has_gradient(dtype_of_value(id))) continue;
+      if (depends.count(id) == 0) continue;
       out_.differentiable_outputs.push_back(static_cast<int>(k));
       ys.push_back(joint_.value(id));
       const TensorType type = joint_.value_info(id).type;

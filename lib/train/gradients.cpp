@@ -10,11 +10,10 @@
 #include "lib/graph/access.h"
 #include "lib/table/holds.h"
 #include "lib/train/control_gradients.h"
+#include "lib/train/dependents.h"
 
 namespace hg {
 namespace {
-
-bool has_gradient(DType dtype) { return is_float(dtype) || is_complex(dtype); }
 
 Value filled(Graph& graph, double value, const Value& like) {
   if (is_complex(like.dtype())) {
@@ -38,7 +37,7 @@ class Backward {
       depends_.insert(x.id());
     }
     const size_t count = graph_.nodes().size();
-    mark_dependents(0, count);
+    add_dependents(graph_, 0, count, depends_);
     HG_CHECK(seeds.empty() || seeds.size() == ys.size(), "gradients: there are ",
              int64_t(ys.size()), " values and ", int64_t(seeds.size()), " seeds");
     for (size_t i = 0; i < ys.size(); ++i) {
@@ -68,18 +67,6 @@ class Backward {
   }
 
  private:
-  void mark_dependents(size_t first, size_t last) {
-    for (size_t i = first; i < last; ++i) {
-      const Node& node = graph_.nodes()[i];
-      if (node.op->def.traits & kNoGradient) continue;
-      bool depends = false;
-      for (const ValueId id : node.inputs) depends |= depends_.count(id) > 0;
-      if (!depends) continue;
-      for (const ValueId id : node.outputs)
-        if (has_gradient(graph_.value_info(id).type.dtype)) depends_.insert(id);
-    }
-  }
-
   void add(ValueId id, const Value& gradient) {
     Value& sum = grads_[id];
     if (!sum)
@@ -205,7 +192,7 @@ class Backward {
     const size_t first = graph_.nodes().size();
     HG_TRY_ASSIGN(const std::vector<Value> outputs, GraphAccess::expand(graph_, node));
     const size_t last = graph_.nodes().size();
-    mark_dependents(first, last);
+    add_dependents(graph_, first, last, depends_);
     for (size_t k = 0; k < douts.size(); ++k)
       if (douts[k]) add(outputs[k].id(), douts[k]);
     return walk(first, last);

@@ -35,7 +35,7 @@ struct ForwardBackward {
   std::vector<std::string> states;   // names of parameters and buffers
   std::vector<std::string> updated;  // those of them that a run updates, such as running means
   std::vector<std::string> trained;  // those that have a gradient
-  // By index: inputs whose gradients are wanted, and outputs that are floats.
+  // By index: inputs whose gradients are wanted, and outputs that these or `trained` move.
   std::vector<int> differentiable_inputs, differentiable_outputs;
   std::vector<std::string> notes;  // as of Trainer
 };
