@@ -170,6 +170,32 @@ TEST(TrainOptions, ParametersThatRequireNoGradientStayUnlessARuleThawsThem) {
       << status.message();
 }
 
+TEST(TrainOptions, StatisticsOfOneValueAreRefused) {
+  Graph g;
+  const auto values = [&](const char* name, float value) {
+    const std::vector<float> both(2, value);
+    return g.buffer(name, *TensorData::copy_of(view(both, {2})));
+  };
+  const Value x = g.input("x", f32, {"n", 2});
+  const Value y = g.call("linear", {x, g.parameter("w", f32, {2, 2}, init::kaiming_uniform(1))});
+  g.output("y", batch_norm(y, {}, {}, values("mean", 0), values("var", 1)).y);
+  Trainer trainer = make({}, *Model::from_graph(std::move(g)));
+  const std::vector<float> data = noise(6, 1);
+  for (const int64_t n : {3, 1}) {
+    const std::vector<ConstTensor> rows = {view(std::span(data).first(n * 2), {n, 2})};
+    const Result<double> loss = trainer.step(rows, rows);
+    EXPECT_EQ(loss.ok(), n == 3);
+    if (n == 3) continue;
+    EXPECT_NE(loss.status().message().find("more than one value per channel"),
+              std::string_view::npos)
+        << loss.status().message();
+  }
+  for (const char* name : {"w", "mean", "var"}) {
+    const Tensor t = *trainer.session().value(name);
+    for (int64_t i = 0; i < t.count(); ++i) EXPECT_TRUE(std::isfinite(t.as<float>()[i])) << name;
+  }
+}
+
 // PyTorch's momentum=None, an average over all batches, is 0 in a trace of eval mode.
 TEST(TrainOptions, StatisticsThatDoNotMoveAreTold) {
   for (const double momentum : {0.0, 0.1}) {

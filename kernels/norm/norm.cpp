@@ -255,6 +255,10 @@ Status batch_norm_prepare(PrepareContext& c) {
   s.eps = c.attrs().real("eps");
   s.momentum = c.attrs().real("momentum");
   s.training = c.attrs().flag("training");
+  // Their unbiased variance would make the running one NaN. With none there is nothing to take.
+  if (s.training && s.rows * s.space == 1)
+    return invalid_argument(c.label(), ": training needs more than one value per channel, x is ",
+                            shape);
   c.make_state(s);
   return {};
 }
