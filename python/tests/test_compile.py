@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile(backend="hologram"). Skipped where there is no converter."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import hologram as hg
+
+torch = pytest.importorskip("torch", "2.5")
+import hologram.torch  # noqa: F401 - registers the backend
+from hologram import _core
+from nets import Net
+
+if not hasattr(_core, "convert_file"):
+    pytest.skip("this build has no converter", allow_module_level=True)
+
+
+@pytest.mark.parametrize("way", ["compile", "train"])
+def test_no_gradient_passes_through_no_grad(way):
+    class Scaled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+
+        def forward(self, x):
+            with torch.no_grad():
+                scale = self.w * 2
+            return (self.w * scale * x).sum()
+
+    net, x = Scaled(), torch.ones(3)
+    if way == "compile":
+        torch.compile(net, backend="hologram")(x).backward()
+        torch.testing.assert_close(net.w.grad, torch.tensor([2.0, 4.0, 6.0]))
+    else:
+        trainer = hg.Trainer(hg.convert(net, x), loss="output", optimizer=hg.SGD(lr=1.0))
+        trainer.step(x)
+        np.testing.assert_allclose(trainer.parameters()["w"], [-1.0, -2.0, -3.0])
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    yield
+    torch._dynamo.reset()
+
+
+def test_compile_for_inference():
+    net = Net().eval()
+    compiled = torch.compile(net, backend="hologram")
+    for n in (4, 4, 7, 1, 9):
+        x = torch.randn(n, 8)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x), net(x), rtol=1e-4, atol=1e-5)
+
+
+def test_compile_for_training():
+    net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 3))
+    twin = copy.deepcopy(net)
+    compiled = torch.compile(net, backend="hologram")
+    a, b = torch.optim.SGD(net.parameters(), 0.1), torch.optim.SGD(twin.parameters(), 0.1)
+    for _ in range(4):
+        x = torch.randn(5, 8)
+        a.zero_grad(), b.zero_grad()
+        one, two = compiled(x).square().mean(), twin(x).square().mean()
+        one.backward(), two.backward()
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-6)
+        for p, q in zip(net.parameters(), twin.parameters()):
+            torch.testing.assert_close(p.grad, q.grad, rtol=1e-3, atol=1e-6)
+        a.step(), b.step()
+
+
+def test_explain_lists_what_runs_eagerly():
+    found = hg.torch.explain(Net().eval(), torch.randn(4, 8))
+    assert found.graphs == found.converted == 1 and not found.fallbacks
+
+    def half(x):
+        y = torch.special.airy_ai(x)
+        return y + 1
+
+    found = hg.torch.explain(half, torch.randn(3))
+    assert found.converted == 0 and len(found.fallbacks) == 1
+    assert any("airy_ai" in name for name in found.unsupported)
+    assert "airy_ai" in str(found)
+    x = torch.randn(3)
+    torch.testing.assert_close(torch.compile(half, backend="hologram")(x), half(x))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_what_runs_here_breaks_the_graphs_of_others(backend):
+    import hologram.nn
+
+    kernel = hg.kernel("k", "a*x*x")
+    net = torch.nn.Sequential(hologram.nn.Linear(5, 8), hologram.nn.ReLU(), torch.nn.Linear(8, 2))
+    wrapped = hg.torch.wrap(hg.convert(torch.nn.Linear(2, 2), torch.randn(3, 2)))
+
+    def run(x):
+        return kernel(2.0, wrapped(net(x))) + hg.ops.relu(x[:, :2])
+
+    x = torch.randn(3, 5)
+    torch.testing.assert_close(torch.compile(run, backend=backend)(x), run(x))
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    torch.compile(run, backend=backend)(a).sum().backward()
+    run(b).sum().backward()
+    torch.testing.assert_close(a.grad, b.grad)
+
+
+def test_graph_breaks():
+    def broken(x):
+        y = torch.relu(x) * 2
+        torch._dynamo.graph_break()
+        return y + 1
+
+    x = torch.randn(4)
+    torch.testing.assert_close(torch.compile(broken, backend="hologram")(x), broken(x))
+    found = hg.torch.explain(broken, x)
+    assert found.graphs == 2 and found.breaks
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+def test_open_sizes_run_here_and_further_ones_eagerly(dynamic):
+    from hologram.torch import _compile
+
+    made = []
+
+    def counted(graph, inputs):
+        made.append(_compile._BySize(graph, inputs, {}, False))
+        return made[-1]
+
+    net = Net().eval()
+    compiled = torch.compile(lambda x: net(x) * x.shape[0] + x[:, :3].sum(0), backend=counted, dynamic=dynamic)
+    sizes = [3, 5, 3, 1, 2, *range(6, 30)] if dynamic else [3, 5, 3, 1, 2, 6]
+    for n in sizes:
+        x = torch.randn(n, 8)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x), net(x) * n + x[:, :3].sum(0), rtol=1e-4, atol=1e-5)
+    assert all(graph.plain is not None for each in made for graph in each.made.values())
+    if dynamic:  # torch captured it once or twice (a size of 1 is another), not for each size
+        assert len(made) <= 3 and max(len(each.made) for each in made) == _compile._BySize.MOST
+
+
+def test_only_the_gradients_that_are_wanted_are_computed(monkeypatch):
+    from hologram.torch import _wrap
+
+    wanted = []
+    init = _wrap._Halves.__init__
+
+    def seen(self, model, mode, inputs, options):
+        wanted.append((len(model.inputs), list(inputs)))
+        init(self, model, mode, inputs, options)
+
+    monkeypatch.setattr(_wrap._Halves, "__init__", seen)
+    net = Net().eval()
+    compiled = torch.compile(net, backend="hologram")
+    x = torch.randn(4, 8)
+    for requires in (False, True):
+        given, twin = x.clone().requires_grad_(requires), copy.deepcopy(net)
+        net.zero_grad()
+        compiled(given).square().sum().backward()
+        expected = x.clone().requires_grad_(requires)
+        twin(expected).square().sum().backward()
+        for a, b in zip(net.parameters(), twin.parameters()):
+            torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-5)
+        if requires:
+            torch.testing.assert_close(given.grad, expected.grad, rtol=1e-4, atol=1e-5)
+        inputs, indices = wanted[-1]
+        assert inputs == 5 and len(indices) == (5 if requires else 4)
+
+
+def test_a_compiled_graph_of_one_size_is_called_directly():
+    net = Net().eval()
+    compiled = torch.compile(net, backend="hologram", dynamic=False)
+    for _ in range(3):
+        for n in (3, 5):  # a graph for each
+            x = torch.randn(n, 8, requires_grad=True)
+            with torch.no_grad():
+                y = compiled(x)
+                torch.testing.assert_close(y, net(x), rtol=1e-4, atol=1e-5)
+                assert not y.requires_grad
+                net.b.weight.mul_(1.1)  # seen by the next call
+            (compiled(x) * 2).sum().backward()
+            assert x.grad is not None
+
+
+def test_what_a_graph_writes_to_is_written_to():
+    torch.manual_seed(1)
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(2, 3, 3), torch.nn.BatchNorm2d(3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(27, 4),
+        torch.nn.BatchNorm1d(4, momentum=0.3),
+    )  # fmt: skip
+    x = torch.randn(6, 2, 5, 5)
+    assert hg.torch.explain(copy.deepcopy(net), x).converted == 1
+    twin = copy.deepcopy(net)
+    compiled = torch.compile(net, backend="hologram")
+    for gradients in (True, True, False):
+        for run, module in ((compiled, net), (twin, twin)):
+            module.zero_grad()
+            with torch.set_grad_enabled(gradients):
+                y = run(x)
+            if gradients:
+                y.square().mean().backward()
+        for (name, a), b in zip(net.state_dict().items(), twin.state_dict().values()):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5, msg=name)
+        for a, b in zip(net.parameters(), twin.parameters()):
+            if gradients:
+                torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-5)
+    assert int(net[1].num_batches_tracked) == 3
+
+
+def test_results_that_are_one_tensor_or_share_memory_stay_so():
+    def f(x, count):
+        count.add_(1)
+        y = torch.relu(x) * 2
+        return y, x.t(), y, count
+
+    def g(x, count):
+        count += x.sum()
+        x.mul_(2)
+        y = x + count
+        return y, y
+
+    for function in (f, g):
+        compiled = torch.compile(function, backend="hologram")
+        for gradients in (False, True):
+            x, count = torch.randn(3, 4), torch.zeros(())
+            a, b = x.clone(), count.clone()
+            with torch.set_grad_enabled(gradients):
+                got, want = compiled(x, count), function(a, b)
+            for each, other in zip((*got, x, count), (*want, a, b)):
+                torch.testing.assert_close(each, other)
+            assert got[0] is got[-1] or got[-1] is count
+            if function is f:
+                got[1].add_(1)
+                torch.testing.assert_close(x, a + 1)  # a view of x still
+                assert got[0].data_ptr() == got[2].data_ptr()
+    whole = torch.arange(6.0)
+
+    def overlapping(a, b):
+        a.add_(1)
+        return b * 2
+
+    twin = whole.clone()
+    got = torch.compile(overlapping, backend="hologram")(whole[:4], whole[2:])
+    torch.testing.assert_close(got, overlapping(twin[:4], twin[2:]))
+    torch.testing.assert_close(whole, twin)
+
+
+def test_what_is_not_supported_trains_eagerly_beside_what_is():
+    def part(x, w):
+        y = torch.relu(x @ w)
+        torch._dynamo.graph_break()
+        z = torch.special.i0e(y) * y.cumprod(0)
+        torch._dynamo.graph_break()
+        return torch.special.airy_ai(z.detach()) + z.tanh()
+
+    x, w = torch.rand(4, 5), torch.rand(5, 3)
+    found = hg.torch.explain(part, x, w)
+    assert found.graphs == 3 and 0 < len(found.fallbacks) and found.converted + len(found.fallbacks) == 3
+    assert len(found.breaks) == 2 and any("airy_ai" in name for name in found.unsupported)
+    (x1, w1), (x2, w2) = ([t.clone().requires_grad_() for t in (x, w)] for _ in range(2))
+    torch.compile(part, backend="hologram")(x1, w1).sum().backward()
+    part(x2, w2).sum().backward()
+    torch.testing.assert_close(x1.grad, x2.grad, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(w1.grad, w2.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_writes_to_inputs_are_as_in_eager():
+    def writes(x):
+        x.add_(1)
+        return x * 2
+
+    x, y = torch.zeros(3), torch.zeros(3)
+    torch.testing.assert_close(torch.compile(writes, backend="hologram")(x), writes(y))
+    assert torch.equal(x, y)
+    assert hg.torch.explain(writes, torch.zeros(3)).converted == 1
+    views = hg.torch.explain(lambda x: (x.t(), x * 2), torch.zeros(3, 4))
+    assert views.converted == 0 and "a view of an argument" in str(views)
+
+
+def test_arguments_that_share_memory_later():
+    def f(x, y):
+        x.add_(1)
+        return y * 2
+
+    compiled = torch.compile(f, backend="hologram")
+    for take in (lambda b: (b[:4].clone(), b[1:].clone()), lambda b: (b[:4], b[1:])):
+        a, b = torch.arange(15.0).view(5, 3), torch.arange(15.0).view(5, 3)
+        torch.testing.assert_close(compiled(*take(a)), f(*take(b)))
+        torch.testing.assert_close(a, b)
+
+
+def test_results_lie_in_memory_as_in_eager():
+    def f(x):
+        y = x * 2
+        return y, y[:1], x.t() + 1
+
+    x = torch.randn(3, 4)
+    got, want = torch.compile(f, backend="hologram")(x), f(x)
+    for a, b in zip(got, want):
+        torch.testing.assert_close(a, b)
+        assert a.stride() == b.stride()
+    got[0].zero_()
+    assert not got[1].any()
+    alone = torch.compile(lambda x: x.t() + 1, backend="hologram")
+    assert alone(x).stride() == alone(x).stride() == (1, 4)
+    assert hg.torch.explain(lambda x: x.t() + 1, x).converted == 1
+
+
+def test_options_of_the_backend():
+    net, x = Net().eval(), torch.randn(4, 8)
+    for options in ({"threads": 1}, {"freeze": True}, {"precision": "float32", "memory_limit": "64M"}):
+        torch._dynamo.reset()
+        with torch.no_grad():
+            got = torch.compile(net, backend="hologram", options=options)(x)
+            torch.testing.assert_close(got, net(x), rtol=1e-4, atol=1e-5)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="thread"):
+        torch.compile(net, backend="hologram", options={"thread": 1})(x)
+
+
+def test_frozen_weights_follow_what_is_written_to_them():
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = torch.nn.Conv2d(2, 4, 3, padding=1), torch.nn.BatchNorm2d(4)
+
+        def forward(self, x):
+            return torch.relu(self.norm(self.conv(x)))
+
+    one, two = Block().eval(), Block().eval()  # one code, other weights
+    x = torch.randn(3, 2, 6, 6)
+    run = [torch.compile(each, backend="hologram", options={"freeze": True}) for each in (one, two)]
+
+    def same():
+        with torch.no_grad():
+            for compiled, net in zip(run, (one, two)):
+                torch.testing.assert_close(compiled(x), net(x), rtol=1e-4, atol=1e-5)
+
+    same()
+    same()
+    with torch.no_grad():
+        one.conv.weight.mul_(2)
+        two.norm.running_var.add_(1)
+    same()
+    two.load_state_dict(one.state_dict())
+    same()
+    one.conv.weight = torch.nn.Parameter(torch.randn(4, 2, 3, 3))
+    same()
+    # With gradients nothing is frozen.
+    optimizer = torch.optim.SGD(one.parameters(), 0.1)
+    for _ in range(3):
+        a, b = run[0](x).square().mean(), one(x).square().mean()
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+        optimizer.zero_grad()
+        b.backward()
+        want = one.conv.weight.grad.clone()
+        optimizer.zero_grad()
+        a.backward()
+        torch.testing.assert_close(one.conv.weight.grad, want, rtol=1e-3, atol=1e-6)
+        optimizer.step()
+        same()
+    assert not any(p.grad is not None for p in two.parameters())
+
+
+def test_results_that_depend_on_nothing_trained_need_no_gradient():
+    def f(x, z):
+        return x + z, z * 2, x.detach() * 3, x > z
+
+    x, z = torch.randn(4, requires_grad=True), torch.randn(4)
+    results = torch.compile(f, backend="hologram")(x, z)
+    assert [each.requires_grad for each in results] == [True, False, False, False]
+    results[1].numpy()
+    (results[0] * results[1]).sum().backward()
+    torch.testing.assert_close(x.grad, z * 2)
+
+
+EMPTY = {
+    "Linear": (torch.nn.Linear(4, 3), (0, 4)),
+    "BatchNorm1d": (torch.nn.BatchNorm1d(4), (0, 4)),
+    "BatchNorm2d without columns": (torch.nn.BatchNorm2d(3), (2, 3, 0, 5)),
+    "BatchNorm2d without statistics": (torch.nn.BatchNorm2d(3, track_running_stats=False), (0, 3, 4, 5)),
+    "LayerNorm": (torch.nn.LayerNorm(4), (0, 4)),
+    "GroupNorm": (torch.nn.GroupNorm(2, 4), (0, 4, 5)),
+    "Conv2d": (torch.nn.Conv2d(3, 4, 3, padding=1), (0, 3, 5, 6)),
+    "ConvTranspose2d": (torch.nn.ConvTranspose2d(3, 4, 3, stride=2), (0, 3, 5, 6)),
+    "GRU": (torch.nn.GRU(4, 3), (5, 0, 4)),
+    "Encoder": (torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), (0, 3, 8)),
+    "AdaptiveAvgPool2d": (torch.nn.AdaptiveAvgPool2d(2), (0, 3, 5, 5)),
+}
+
+
+@pytest.mark.parametrize("layer", EMPTY)
+def test_an_empty_batch_trains_as_in_eager(layer):
+    net, shape = EMPTY[layer]
+    twin = copy.deepcopy(net)
+    x = torch.randn(shape)
+    results = []
+    for each, call in ((net, net), (twin, torch.compile(twin, backend="hologram"))):
+        given = x.clone().requires_grad_()
+        y = call(given)
+        y = y[0] if isinstance(y, tuple) else y
+        y.square().sum().backward()
+        results.append((y.detach(), given.grad, [p.grad for p in each.parameters()], list(each.buffers())))
+    torch.testing.assert_close(*results, rtol=0, atol=0)
