@@ -14,9 +14,10 @@ from ._check import compare_with_module, same, sizes_text
 from ._errors import CorruptModelError, HologramError, MismatchError, NotFoundError, UnsupportedError
 from ._model import load
 from ._open_sizes import dynamic_shapes, exportable, named_sizes, short_dtype, symbols_of
+from ._tensors import detached
 from ._tree import flatten
 
-# Relative to the largest element of an output, by dtype: rounding in another order, over whole models.
+
 class Report:
     """What was converted and how it was checked.
 
@@ -169,7 +170,7 @@ def _convert_file(path, inputs, dynamic, output, check, names, options):
     if inputs is not None:
         shapes, dtypes = [], []
         for leaf in flatten(inputs)[0]:
-            dtype, shape, _, _ = _core.describe(_detached(leaf))
+            dtype, shape, _, _ = _core.describe(detached(leaf))
             dtypes.append(short_dtype(dtype))
             shapes.append(tuple(shape))
         for i, (dtype, shape, symbols) in enumerate(zip(dtypes, shapes, symbols_of(dynamic, names or [], shapes))):
@@ -247,7 +248,3 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
     else:
         model.report.unchecked = "check=False"
     return model
-
-
-def _detached(tensor):
-    return tensor.detach() if hasattr(tensor, "detach") else tensor

@@ -9,7 +9,7 @@ def to_numpy(tensor):
 
     bfloat16 has the dtype of the package ml_dtypes, or two raw bytes where that is not installed.
     """
-    return _core.share(_detached(tensor), "numpy")
+    return _core.share(detached(tensor), "numpy")
 
 
 def to_torch(tensor):
@@ -28,10 +28,11 @@ def from_numpy(array):
 
 def from_torch(tensor):
     """The tensor as one of hologram's own, which shares its memory."""
-    return _core.share(_detached(tensor), "array")
+    return _core.share(detached(tensor), "array")
 
 
-def _detached(tensor):
+def detached(tensor):
+    """The tensor without torch's history of gradients; anything else as it is."""
     return tensor.detach() if hasattr(tensor, "detach") else tensor
 
 
@@ -39,7 +40,7 @@ def validate_tensor_compatible(tensor):
     """True for a tensor that hologram can read as it is; else TypeError or ValueError says why not."""
     if not _core.is_tensor(tensor):
         raise TypeError(f"a {type(tensor).__name__} is no tensor")
-    _core.describe(_detached(tensor))
+    _core.describe(detached(tensor))
     return True
 
 

@@ -6,6 +6,7 @@ import os
 from . import _core
 from ._model import Model, Profile
 from ._progress import Bar, Event, History
+from ._tensors import detached
 from ._tree import flatten
 
 
@@ -300,7 +301,7 @@ class Trainer:
         unexpected = [name for name in state if name not in own]
         if strict and (missing or unexpected):
             raise ValueError(f"missing keys: {missing}; unexpected keys: {unexpected}")
-        values = {name: _core.share(_detached(state[name]), "numpy") for name in own if name in state}
+        values = {name: _core.share(detached(state[name]), "numpy") for name in own if name in state}
         for name, value in values.items():
             if value.shape != own[name].shape:
                 raise ValueError(f"'{name}' is {own[name].shape}, the value is {value.shape}")
@@ -324,10 +325,6 @@ class Trainer:
     def save(self, path):
         """Writes model() to a .hgm file."""
         self._base.save_(os.fspath(path))
-
-
-def _detached(tensor):
-    return tensor.detach() if hasattr(tensor, "detach") else tensor
 
 
 def _is_array(value):
