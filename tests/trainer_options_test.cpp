@@ -170,16 +170,24 @@ TEST(TrainOptions, ParametersThatRequireNoGradientStayUnlessARuleThawsThem) {
       << status.message();
 }
 
-TEST(TrainOptions, StatisticsOfOneValueAreRefused) {
+// A buffer of equal elements.
+Value filled(Graph& g, const char* name, int64_t size, float value) {
+  const std::vector<float> all(size, value);
+  return g.buffer(name, *TensorData::copy_of(view(all, {size})));
+}
+
+// Two features of a linear layer, normalised.
+Model normalised(double momentum) {
   Graph g;
-  const auto values = [&](const char* name, float value) {
-    const std::vector<float> both(2, value);
-    return g.buffer(name, *TensorData::copy_of(view(both, {2})));
-  };
   const Value x = g.input("x", f32, {"n", 2});
   const Value y = g.call("linear", {x, g.parameter("w", f32, {2, 2}, init::kaiming_uniform(1))});
-  g.output("y", batch_norm(y, {}, {}, values("mean", 0), values("var", 1)).y);
-  Trainer trainer = make({}, *Model::from_graph(std::move(g)));
+  const Value mean = filled(g, "mean", 2, 0), var = filled(g, "var", 2, 1);
+  g.output("y", batch_norm(y, {}, {}, mean, var, false, momentum).y);
+  return *Model::from_graph(std::move(g));
+}
+
+TEST(TrainOptions, StatisticsOfOneValueAreRefused) {
+  Trainer trainer = make({}, normalised(0.1));
   const std::vector<float> data = noise(6, 1);
   for (const int64_t n : {3, 1}) {
     const std::vector<ConstTensor> rows = {view(std::span(data).first(n * 2), {n, 2})};
@@ -199,15 +207,7 @@ TEST(TrainOptions, StatisticsOfOneValueAreRefused) {
 // PyTorch's momentum=None, an average over all batches, is 0 in a trace of eval mode.
 TEST(TrainOptions, StatisticsThatDoNotMoveAreTold) {
   for (const double momentum : {0.0, 0.1}) {
-    Graph g;
-    const auto values = [&](const char* name, float value) {
-      const std::vector<float> both(2, value);
-      return g.buffer(name, *TensorData::copy_of(view(both, {2})));
-    };
-    const Value x = g.input("x", f32, {4, 2});
-    const Value y = g.call("linear", {x, g.parameter("w", f32, {2, 2}, init::kaiming_uniform(1))});
-    g.output("y", batch_norm(y, {}, {}, values("mean", 0), values("var", 1), false, momentum).y);
-    const Trainer trainer = make({}, *Model::from_graph(std::move(g)));
+    const Trainer trainer = make({}, normalised(momentum));
     bool said = false;
     for (const std::string& note : trainer.notes())
       said = said || note.find("momentum 0") != std::string::npos;
@@ -236,6 +236,65 @@ TEST(TrainOptions, PenaltiesPullAtTheParametersThatMatch) {
   }
   EXPECT_GT(penalty, 0.1);
   EXPECT_NEAR(with.loss, without.loss + penalty, 1e-5);
+}
+
+// Nothing on the way from an f64 loss to its parameter is rounded to f32: rates, the parts of
+// accumulated batches, penalties, the norm of the gradients.
+TEST(TrainOptions, ModelsOfF64TrainInF64) {
+  constexpr int64_t kRows = 4, kSize = 3;
+  constexpr int kAccumulate = 3;
+  std::vector<double> w = {0.3, -1.7, 0.9}, x(kRows * kSize), y(kRows);
+  Graph g;
+  const Value in = g.input("x", f64, {kRows, kSize});
+  const Value weight = g.parameter("w", *TensorData::copy_of(view(w, {1, kSize})));
+  g.output("y", reshape(linear(in, weight), {kRows}));
+  TrainOptions options = plain({{.kind = Loss::Kind::mse}});
+  options.optimizer = sgd(0.1);
+  options.schedule = {.kind = Schedule::Kind::exponential, .gamma = 0.7};
+  options.penalties = {{.pattern = "w", .l1 = 0.1, .l2 = 0.3}};
+  options.metrics = {{.kind = Metric::Kind::mean_error}};
+  options.clip_norm = 0.9;
+  options.accumulate = kAccumulate;
+  Trainer trainer = make(options, *Model::from_graph(std::move(g)));
+  for (int update = 0; update < 4; ++update) {
+    std::vector<double> gradient(kSize);
+    for (int batch = 0; batch < kAccumulate; ++batch) {
+      for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(1.0 + 7 * batch + 3.0 * i + update);
+      for (size_t i = 0; i < y.size(); ++i) y[i] = std::cos(2.0 + 5 * batch + 2.0 * i + update);
+      double loss = 0;
+      std::vector<double> own(kSize);
+      for (int64_t r = 0; r < kRows; ++r) {
+        double error = -y[r];
+        for (int64_t k = 0; k < kSize; ++k) error += x[r * kSize + k] * w[k];
+        loss += error * error / kRows;
+        for (int64_t k = 0; k < kSize; ++k) own[k] += 2 * error * x[r * kSize + k] / kRows;
+      }
+      for (int64_t k = 0; k < kSize; ++k) {
+        loss += 0.1 * std::abs(w[k]) + 0.3 * w[k] * w[k];
+        own[k] += (w[k] > 0 ? 0.1 : -0.1) + 0.6 * w[k];
+        gradient[k] += own[k] / kAccumulate;
+      }
+      const ConstTensor rows = view(x, {kRows, kSize}), targets = view(y, {kRows});
+      EXPECT_NEAR(*trainer.step({&rows, 1}, {&targets, 1}), loss, 1e-14 * loss);
+    }
+    double norm = 0;
+    for (const double v : gradient) norm += v * v;
+    const double scale = std::min(1.0, 0.9 / (std::sqrt(norm) + 1e-6));
+    for (int64_t k = 0; k < kSize; ++k) {
+      w[k] -= 0.1 * std::pow(0.7, update) * scale * gradient[k];
+      EXPECT_NEAR(trainer.session().value("w")->as<double>()[k], w[k], 1e-14) << update;
+    }
+  }
+  double error = 0;
+  for (int64_t r = 0; r < kRows; ++r) {
+    double each = -y[r];
+    for (int64_t k = 0; k < kSize; ++k) each += x[r * kSize + k] * w[k];
+    error += std::abs(each) / kRows;
+  }
+  const Result<Evaluation> seen =
+      trainer.evaluate({{view(x, {kRows, kSize})}, {view(y, {kRows})}}, kRows);
+  ASSERT_TRUE(seen.ok()) << seen.status().message();
+  EXPECT_NEAR(seen->metrics[0], error, 1e-14);
 }
 
 TEST(TrainOptions, SeveralLossesAddUpByTheirWeights) {
@@ -444,13 +503,10 @@ TEST(TrainOptions, StatisticsOfABatchAreThoseOfDouble) {
   const double mean = sum / static_cast<double>(x.size());
   for (const float v : x) square += (v - mean) * (v - mean);
   Graph g;
-  const auto values = [&](const char* name, float value) {
-    const std::vector<float> one(1, value);
-    return g.buffer(name, *TensorData::copy_of(view(one, {1})));
-  };
   const Value in = g.input("x", f32, {kRows, 1, kSize});
+  const Value running_mean = filled(g, "mean", 1, 0), running_var = filled(g, "var", 1, 1);
   const std::vector<Value> out =
-      g.calls("batch_norm", {in, Value(), Value(), values("mean", 0), values("var", 1)},
+      g.calls("batch_norm", {in, Value(), Value(), running_mean, running_var},
               {{"training", true}, {"momentum", 1.0}});
   g.output("mean", out[1]);
   g.output("var", out[2]);

@@ -66,7 +66,7 @@ Status Trainer::Body::diagnose(std::span<const ConstTensor> inputs,
   for (const ConstTensor& target : targets) HG_TRY(traced.set_input(at++, target));
   HG_TRY(traced.run());
   HG_TRY_ASSIGN(const Tensor own, traced.output(0));
-  if (reducer != nullptr && std::isfinite(*own.as<float>()))
+  if (reducer != nullptr && std::isfinite(number_in(own)))
     return invalid_argument(what, "it is finite here, and not on another rank");
   const Graph& graph = traced.compiled_graph();
   const auto is_bad = [&](ValueId id, bool nan) {

@@ -167,8 +167,7 @@ class Fit {
       const bool go = first + count == group_end;
       rows_.take(order_, first, count);
       HG_TRY(b_.set_rates());
-      const auto part =
-          static_cast<float>(static_cast<double>(count) / static_cast<double>(group_end - group));
+      const double part = static_cast<double>(count) / static_cast<double>(group_end - group);
       HG_TRY_ASSIGN(const double loss,
                     b_.run_batch(rows_.inputs(), rows_.targets(), go, part, options_.stop));
       c_.batch_in_epoch = static_cast<double>(i + 1);

@@ -114,8 +114,7 @@ class Switcher {
     const bool training = notes_ != nullptr && !(frozen && has_parameter);
     set(nodes[index], "training", training);
     const Node& node = nodes[index];
-    const auto* momentum = std::get_if<double>(&node.attrs[attr_index(node, "momentum")].value);
-    if (training && momentum != nullptr && *momentum == 0)
+    if (training && AttrReader(node.op, node.attrs).real("momentum") == 0)
       notes_->push_back(str_cat(label(graph_, node),
                                 ": momentum 0 leaves its running statistics as they are; a trace "
                                 "in eval mode has it for PyTorch's momentum=None"));

@@ -34,6 +34,7 @@ class Builder {
 
   Result<Objective> build() {
     HG_CHECK(!options_.losses.empty(), "there is no loss to minimise");
+    HG_TRY(choose_dtype());
     for (const Loss& loss : options_.losses) HG_TRY(add_loss(loss));
     for (const Penalty& penalty : options_.penalties) HG_TRY(add_penalty(penalty));
     graph_.set_origin({});
@@ -46,6 +47,18 @@ class Builder {
   }
 
  private:
+  Status choose_dtype() {
+    bool wide = false;
+    for (const State& state : graph_.states())
+      wide = wide || (state.data.tensor.dtype == f64 && is_trained(options_.rules, state));
+    for (const Loss& loss : options_.losses) {
+      HG_TRY_ASSIGN(const Value y, find_output(loss.output));
+      wide = wide || y.dtype() == f64;
+    }
+    result_.dtype = wide ? f64 : f32;
+    return {};
+  }
+
   Result<Value> find_output(const std::string& name) {
     HG_CHECK(!graph_.outputs().empty(), "the model has no output");
     if (name.empty()) return graph_.value(graph_.outputs()[0].second);
@@ -90,7 +103,7 @@ class Builder {
     if (loss.weight != 1) value = value * loss.weight;
     HG_TRY(graph_.take_status());
     Value& sum = loss.reduction == Reduction::sum ? result_.sum : result_.mean;
-    value = as_type(value, f32);
+    value = as_type(value, result_.dtype);
     sum = sum ? sum + value : value;
     return {};
   }
@@ -179,7 +192,7 @@ class Builder {
       const State& state = graph_.states()[i];
       if (!matches(penalty.pattern, state.name) || !is_trained(options_.rules, state)) continue;
       found = true;
-      const Value w = as_type(graph_.value(state.value), f32);
+      const Value w = as_type(graph_.value(state.value), result_.dtype);
       const auto add = [&](const Value& term) {
         result_.mean = result_.mean ? result_.mean + term : term;
       };
@@ -199,11 +212,12 @@ class Builder {
     if (metric.kind == Metric::Kind::mean_error) {
       HG_CHECK(is_float(y.dtype()) && may_fit(y.shape(), target.shape()),
                "metric mean_error: the output is ", y.shape(), ", the target is ", target.shape());
-      result_.metrics.push_back(mean(abs(as_type(y, f32) - as_type(target, f32))));
+      const Value error = as_type(y, result_.dtype) - as_type(target, result_.dtype);
+      result_.metrics.push_back(mean(abs(error)));
       return {};
     }
     HG_TRY_ASSIGN(const Value right, is_right(metric, y, target));
-    result_.metrics.push_back(mean(cast(right, f32)));
+    result_.metrics.push_back(mean(cast(right, result_.dtype)));
     return {};
   }
 

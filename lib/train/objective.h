@@ -23,6 +23,9 @@ struct ClassTarget {
 };
 
 struct Objective {
+  // Of losses and metrics, and of what else is one number for all parameters: rates, norms. f64
+  // where a trained parameter or the output of a loss is, else f32.
+  DType dtype = f32;
   // Sums of the weighted losses, scalars: of means, with penalties, and of sums; either may be
   // none.
   Value mean, sum;

@@ -41,6 +41,7 @@ class Builder {
     HG_TRY(relu_behind_max_pool(g));
     if (options_.compute != f32) HG_TRY(set_compute(g, options_.compute));
     HG_TRY_ASSIGN(const Objective objective, add_objective(g, options_));
+    step_.dtype = objective.dtype;
     step_.targets = objective.targets;
     step_.classes = objective.classes;
     GraphAccess::body(g).outputs.clear();
@@ -195,11 +196,11 @@ class Builder {
 
   void add_inputs() {
     Graph& g = step_.graph;
-    lr_ = g.input("train/lr", f32, {static_cast<int64_t>(step_.rates.size())});
+    lr_ = g.input("train/lr", step_.dtype, {static_cast<int64_t>(step_.rates.size())});
     if (options_.accumulate > 1) {
       step_.has_go = step_.has_weight = true;
       go_ = g.input("train/go", boolean, {});
-      weight_ = g.input("train/weight", f32, {});
+      weight_ = g.input("train/weight", step_.dtype, {});
     }
   }
 
@@ -251,7 +252,8 @@ class Builder {
     Graph& g = step_.graph;
     std::vector<Value> ys, seeds, wrt;
     if (options_.compute == f16) loss_scale_ = buffer("train/scale", f32, {2}, kFirstScale);
-    const Value factor = loss_scale_ ? reshape(slice(loss_scale_, 0, 0, 1), {}) : Value();
+    const Value factor =
+        loss_scale_ ? as_type(reshape(slice(loss_scale_, 0, 0, 1), {}), step_.dtype) : Value();
     const auto add = [&](const Value& y, const Value& weight) {
       if (!y) return;
       ys.push_back(y);
@@ -260,7 +262,7 @@ class Builder {
     // A gradient of the mean over all ranks.
     const Value part = reducer_ == nullptr || reducer_->ranks() == 1 ? weight_
                        : weight_                                     ? weight_ * rank_part()
-                                                                     : g.scalar(rank_part(), f32);
+                                 : g.scalar(rank_part(), step_.dtype);
     add(objective.mean, part);
     add(objective.sum, {});
     for (const Trained& t : trained_) wrt.push_back(g.value(t.value));
@@ -279,14 +281,14 @@ class Builder {
       Value gradient = grads[i];
       if (options_.accumulate > 1) gradient = sum_of(i) + gradient;
       const double ord = options_.clip_norm == 0 ? HUGE_VAL : 2;
-      norms.push_back(reshape(norm(as_type(gradient, f32), ord), {1}));
+      norms.push_back(reshape(norm(as_type(gradient, step_.dtype), ord), {1}));
     }
     Value total = norm(concat(norms));
     if (loss_scale_) {
       const Value factor = reshape(slice(loss_scale_, 0, 0, 1), {});
       const Value good = reshape(slice(loss_scale_, 0, 1, 2), {});
       const Value fine = g.call("isfinite", {total});
-      scale = reciprocal(factor);
+      scale = reciprocal(as_type(factor, step_.dtype));
       total = total * scale;
       const Value enough = ge(good, number_like(good, kGoodSteps - 1));
       const Value next = where(fine, where(enough, factor * 2, factor), factor * 0.5);

@@ -24,6 +24,7 @@ struct StepGraph {
   std::vector<std::string> targets;         // names of inputs, which follow the model's
   std::vector<ClassTarget> classes;         // those of them that are class indices
   std::vector<double> rates;                // of the groups, in the order of the input train/lr
+  DType dtype = f32;                        // of the loss, the rates and the weight of a batch
   bool has_go = false, has_weight = false;  // inputs, used when gradients are accumulated
   std::vector<std::string> trained, notes;
 };

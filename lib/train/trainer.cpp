@@ -116,13 +116,15 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
     // What the session has memory of its own for is not kept a second time.
     HG_TRY_ASSIGN(body->base.graph(), body->with_present_weights(body->base.graph()));
     HG_TRY_ASSIGN(body->step.forward, body->with_present_weights(body->step.forward));
-    for (const double rate : body->step.rates) body->rates.push_back(static_cast<float>(rate));
+    body->rates = body->step.rates;
     const auto groups = static_cast<int64_t>(body->rates.size());
-    HG_TRY(body->session->set_input("train/lr", view(body->rates, {groups})));
+    HG_TRY_ASSIGN(body->shown_rates, TensorData::allocate(body->step.dtype, {groups}));
+    HG_TRY_ASSIGN(body->shown_weight, TensorData::allocate(body->step.dtype, {}));
+    HG_TRY(body->session->set_input("train/lr", body->shown_rates.tensor));
     if (body->step.has_go)
       HG_TRY(body->session->set_input("train/go", view(&body->go, boolean, {})));
     if (body->step.has_weight)
-      HG_TRY(body->session->set_input("train/weight", view(&body->weight, f32, {})));
+      HG_TRY(body->session->set_input("train/weight", body->shown_weight.tensor));
     return Trainer(std::move(body));
   });
 }
@@ -142,7 +144,7 @@ Result<double> Trainer::step(std::span<const ConstTensor> inputs,
     HG_TRY(b.set_rates());
     const auto each = static_cast<double>(b.options.accumulate);
     const bool go = b.counters.gathered + 1 >= each;
-    return b.run_batch(inputs, targets, go, static_cast<float>(1 / each), std::move(stop));
+    return b.run_batch(inputs, targets, go, 1 / each, std::move(stop));
   });
 }
 
@@ -179,14 +181,15 @@ Status Trainer::Body::set_rates() {
     double rate = learning_rate(s, step.rates[i] * lr_factor, static_cast<int64_t>(tick));
     if (s.kind == Schedule::Kind::plateau && counters.plateau_drops > 0)
       rate = std::max(rate * std::pow(s.gamma, counters.plateau_drops), s.min_lr);
-    rates[i] = static_cast<float>(rate);
+    rates[i] = rate;
+    set_number(shown_rates.tensor, static_cast<int64_t>(i), rate);
   }
   return {};
 }
 
 Result<double> Trainer::Body::run_batch(std::span<const ConstTensor> inputs,
                                         std::span<const ConstTensor> targets, bool next_go,
-                                        float next_weight, std::stop_token stop) {
+                                        double weight, std::stop_token stop) {
   HG_CHECK(
       static_cast<int>(inputs.size()) == first_target() && targets.size() == step.targets.size(),
       "a step takes ", first_target(), " inputs and ", int64_t(step.targets.size()),
@@ -195,13 +198,13 @@ Result<double> Trainer::Body::run_batch(std::span<const ConstTensor> inputs,
   for (const ConstTensor& input : inputs) HG_TRY(session->set_input(at++, input));
   for (const ConstTensor& target : targets) HG_TRY(session->set_input(at++, target));
   go = next_go;
-  weight = next_weight;
+  set_number(shown_weight.tensor, 0, weight);
   if (Status ran = session->run(std::move(stop)); !ran.ok()) {
     if (reducer != nullptr) HG_TRY(reducer->take_failure());
     return explain(std::move(ran), targets);
   }
   HG_TRY_ASSIGN(const Tensor result, session->output(0));
-  const double loss = *result.as<float>();
+  const double loss = number_in(result);
   HG_TRY_ASSIGN(const Tensor count, session->output(1));
   updates = *count.as<int64_t>();
   if (!std::isfinite(loss)) [[unlikely]] {
@@ -243,7 +246,7 @@ void Trainer::Body::after_epoch(double loss) {
 
 void Trainer::set_lr(double lr) {
   body_->lr_factor = lr / body_->options.optimizer.lr;
-  body_->rates[0] = static_cast<float>(lr);
+  body_->rates[0] = lr;
 }
 double Trainer::lr() const { return body_->rates[0]; }
 int64_t Trainer::updates() const { return body_->updates; }
@@ -341,7 +344,7 @@ Result<Evaluation> Trainer::Body::evaluate(const Dataset& data, int64_t batch,
     const auto part = static_cast<double>(count);
     for (int k = 0; k < session.output_count(); ++k) {
       HG_TRY_ASSIGN(const Tensor value, session.output(k));
-      (k == 0 ? sum.loss : sum.metrics[k - 1]) += part * *value.as<float>();
+      (k == 0 ? sum.loss : sum.metrics[k - 1]) += part * number_in(value);
     }
     seen += part;
   }

@@ -28,28 +28,40 @@ struct Counters {
 };
 inline constexpr int kCounterCount = sizeof(Counters) / sizeof(double);
 
+// An element of f32 or f64, which StepGraph::dtype is.
+inline double number_in(const Tensor& x) {
+  return x.dtype == f64 ? *x.as<double>() : *x.as<float>();
+}
+inline void set_number(const Tensor& x, int64_t at, double number) {
+  if (x.dtype == f64)
+    x.as<double>()[at] = number;
+  else
+    x.as<float>()[at] = static_cast<float>(number);
+}
+
 struct Trainer::Body {
   Model base;  // as given, without training state
   TrainOptions options;
   std::unique_ptr<Reducer> reducer;  // where there are ranks
-  StepGraph step;  // without its graph, which the session has
+  StepGraph step;                    // without its graph, which the session has
   std::unique_ptr<Session> session;
   // The states of base, in its order, and those that training added, as of fetch_states().
   std::vector<Tensor> states;
   std::vector<std::pair<std::string, Tensor>> training_states;
   Counters counters;
-  int64_t updates = 0;       // since training began
-  double lr_factor = 1;      // what set_lr() did to all rates
-  std::vector<float> rates;  // what the input train/lr shows
+  int64_t updates = 0;        // since training began
+  double lr_factor = 1;       // what set_lr() did to all rates
+  std::vector<double> rates;  // of the next update
+  // What the inputs train/lr, train/go and train/weight show.
+  TensorData shown_rates, shown_weight;
   bool go = true;
-  float weight = 1;
   int64_t schedule_total = 0;  // ticks of the present fit()
 
   int first_target() const { return static_cast<int>(base.graph().inputs().size()); }
   Status fetch_states();
   // One batch; `go` is whether the update follows and `weight` the batch's part of the gradient.
   Result<double> run_batch(std::span<const ConstTensor> inputs,
-                           std::span<const ConstTensor> targets, bool go, float weight,
+                           std::span<const ConstTensor> targets, bool go, double weight,
                            std::stop_token stop);
   // Sets the rates of the next update.
   Status set_rates();

@@ -114,7 +114,8 @@ Result<Metric::Kind> metric_named(std::string_view name);
 // -- How it is minimised --------------------------------------------------------------------------
 
 // torch.optim's optimizers and their defaults. Every one takes its steps in the dtype of the
-// parameter, as torch's does; losses and rates are f32, those of f64 models, too.
+// parameter, as torch's does; losses and rates are f64 where a trained parameter or the output of a
+// loss is, else f32.
 struct Optimizer {
   enum class Kind : uint8_t { sgd, adam, adamw, rmsprop };
   Kind kind = Kind::sgd;
