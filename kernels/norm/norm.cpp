@@ -255,7 +255,7 @@ Status batch_norm_prepare(PrepareContext& c) {
   s.eps = c.attrs().real("eps");
   s.momentum = c.attrs().real("momentum");
   s.training = c.attrs().flag("training");
-  // Their unbiased variance would make the running one NaN. With none there is nothing to take.
+  // The unbiased variance of one value is 0 / 0.
   if (s.training && s.rows * s.space == 1)
     return invalid_argument(c.label(), ": training needs more than one value per channel, x is ",
                             shape);
@@ -309,7 +309,7 @@ void batch_norm_run(const RunContext& c) noexcept {
     // What (x - mean) scale + shift of the channel k is made with.
     const auto read_channel = [&](int64_t k, W& mean, W& scale, W& shift) {
       Moments<T> m;
-      if (s.training) {
+      if (s.training && (each > 0 || !old_mean)) {
         m = channel_moments(x + k * s.space, s);
         const W momentum = old_mean ? static_cast<W>(s.momentum) : W(1);
         const W unbiased = m.var * static_cast<W>(each) / static_cast<W>(each - 1);

@@ -162,6 +162,11 @@ void batch_norm_run(const RunContext& c) noexcept {
     T* dbias = c.out(2).as<T>();
     const int64_t step = s.channels * s.positions, each = s.rows * s.positions;
     const auto n = static_cast<double>(each);
+    if (each == 0) {  // there is no variance
+      std::fill_n(dweight, s.channels, T(0));
+      std::fill_n(dbias, s.channels, T(0));
+      return;
+    }
     c.parallel_for(s.channels, grain_of(each, 1 << 12), [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) {
         const int64_t first = k * s.positions;

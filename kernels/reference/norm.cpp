@@ -97,7 +97,7 @@ void batch_norm_run(const Call& c) {
       if (at / space % channels == k) mean += c.in[0].at(at) / count;
     for (int64_t at = 0; at < c.in[0].count(); ++at)
       if (at / space % channels == k) var += std::pow(c.in[0].at(at) - mean, 2) / count;
-    if (c.attrs.flag("training")) {
+    if (c.attrs.flag("training") && (count > 0 || !given(c, 3))) {
       const double unbiased = var * count / (count - 1), m = c.attrs.real("momentum");
       c.out[1].at(k) = given(c, 3) ? (1 - m) * c.in[3].at(k) + m * mean : mean;
       c.out[2].at(k) = given(c, 4) ? (1 - m) * c.in[4].at(k) + m * unbiased : unbiased;

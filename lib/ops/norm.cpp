@@ -163,9 +163,22 @@ Status batch_norm_infer(InferContext& c) {
   return {};
 }
 
+// Whether no dim but `except` is 0, as a scalar; no value where that is known to be so.
+Value has_elements(const Value& x, int except) {
+  Dim open = 1;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i == except) continue;
+    if (below(x.dim(i), 1)) return x.graph()->scalar(0.0, boolean);
+    if (!x.dim(i).is_constant()) open = open * x.dim(i);
+  }
+  if (open == Dim(1)) return {};
+  return op("any", expand(x.graph()->scalar(1.0, boolean), {open}));
+}
+
 // y = (x - m) / sqrt(v + eps) * weight + bias, per channel, where m and v are the running
 // statistics or, in training, those of the batch. In training the running statistics move by
-// `momentum` towards those of the batch, of which the variance is the unbiased one.
+// `momentum` towards those of the batch, of which the variance is the unbiased one; an empty batch
+// leaves them as they are.
 Status batch_norm_expand(ExpandContext& c) {
   const Value x = widened(c.in(0));
   const int rank = x.rank();
@@ -197,8 +210,13 @@ Status batch_norm_expand(ExpandContext& c) {
   Value new_var =
       c.graph().call("var", {x}, {{"dim", dims}, {"correction", 1.0}, {"keepdim", false}});
   if (given(c, 3)) {
-    new_mean = add(mul(new_mean, momentum), mul(old_mean, 1 - momentum));
-    new_var = add(mul(new_var, momentum), mul(old_var, 1 - momentum));
+    const Value some = has_elements(x, 1);
+    const auto moved = [&](const Value& old, const Value& own) {
+      const Value sum = add(mul(own, momentum), mul(old, 1 - momentum));
+      return some ? where(some, sum, old) : sum;
+    };
+    new_mean = moved(old_mean, new_mean);
+    new_var = moved(old_var, new_var);
   }
   c.set_out(1, cast(new_mean, dtype));
   c.set_out(2, cast(new_var, dtype));

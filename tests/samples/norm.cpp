@@ -68,6 +68,12 @@ std::vector<Sample> norm() {
                    .inputs = {{.shape = shape}, channel, channel, kNone, kNone},
                    .attrs = {{"training", true}}});
   }
+  for (const Sizes& shape : {Sizes{0, 4}, Sizes{2, 3, 0, 5}}) {  // the statistics stay
+    const SampleInput channel = {.shape = {shape[1]}};
+    all.push_back({.op = "batch_norm",
+                   .inputs = {{.shape = shape}, channel, channel, channel, positive({shape[1]})},
+                   .attrs = {{"training", true}, {"momentum", 0.3}}});
+  }
   return all;
 }
 
