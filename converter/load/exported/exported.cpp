@@ -282,7 +282,8 @@ class ProgramReader {
   // of all open sizes: pictures may become so small that a feature map has one pixel.
   bool asks_for_one(const std::string& line) const {
     constexpr std::string_view kEnd = " != 1";
-    if (!line.ends_with(kEnd)) return false;
+    constexpr size_t kLongest = 4096;  // a regex takes stack for each letter
+    if (!line.ends_with(kEnd) || line.size() > kLongest) return false;
     static const std::regex kSize(R"(L((?:\[[^\]]*\])+)\.size\(\)\[(\d)\])");
     std::string left, rest = line.substr(0, line.size() - kEnd.size());
     for (std::smatch match; std::regex_search(rest, match, kSize); rest = match.suffix()) {

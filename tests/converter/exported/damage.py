@@ -51,6 +51,7 @@ def troubles(tools, scratch):
                               capture_output=True, text=True)
         return done.returncode, done.stderr.strip()
 
+    long_guard = "L" + "['x']" * 200000 + ".size()[0] != 1"
     huge = [{"as_int": 2**40}, {"as_int": 2**40}]
     for name, change, exit, words in [
             ("cut_json", lambda n, c: c[:len(c) // 2] if n.endswith("models/model.json") else c, 2, "does not follow its schema"),
@@ -67,6 +68,7 @@ def troubles(tools, scratch):
             ("unknown_function", node(lambda n: n.update(target="math.of_the_future")), 3, "math.of_the_future"),
             ("unknown_value", node(lambda n: n["inputs"][0]["arg"].update(as_tensor={"name": "nobody"})), 2, "'nobody' is used before it is made"),
             ("version", in_json("models/model.json", lambda tree: tree["schema_version"].update(major=12)), 3, "version 12 of the schema"),
+            ("long_guard", in_json("models/model.json", lambda tree: tree.update(guards_code=[long_guard])), 3, "guard"),
             ("byteorder", only("byteorder", b"big"), 3, "byte order"),
             ("inductor", lambda n, c: None if "/models/" in n else c, 2, "holds no program")]:
         bad = folder / f"{name}.pt2"
