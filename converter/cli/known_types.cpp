@@ -8,6 +8,13 @@
 namespace hg::convert {
 namespace {
 
+// What the symbol has become; null: nothing yet.
+const Dim* find(const Renamed& renamed, std::string_view symbol) {
+  const auto found = std::find_if(renamed.begin(), renamed.end(),
+                                  [&](const auto& each) { return each.first == symbol; });
+  return found == renamed.end() ? nullptr : &found->second;
+}
+
 // The expression with what its symbols have become.
 Result<Dim> renamed_dim(const Dim& dim, const Renamed& renamed) {
   const std::string from = str_cat(dim);
@@ -19,9 +26,8 @@ Result<Dim> renamed_dim(const Dim& dim, const Renamed& renamed) {
     size_t end = at;
     while (end < from.size() && part(from[end])) ++end;
     const std::string word = from.substr(at, std::max<size_t>(end - at, 1));
-    const auto found = std::find_if(renamed.begin(), renamed.end(),
-                                    [&](const auto& each) { return each.first == word; });
-    to += found == renamed.end() ? word : str_cat("(", found->second, ")");
+    const Dim* found = find(renamed, word);
+    to += found ? str_cat("(", *found, ")") : word;
     at += word.size();
   }
   return Dim::parse(to);
@@ -33,10 +39,7 @@ void rename_inside(const Dim& from, const Dim& to, Renamed& renamed) {
   std::vector<std::string> old, fresh;
   from.collect_symbols(old);
   to.collect_symbols(fresh);
-  std::erase_if(old, [&](const std::string& symbol) {
-    return std::any_of(renamed.begin(), renamed.end(),
-                       [&](const auto& each) { return each.first == symbol; });
-  });
+  std::erase_if(old, [&](const std::string& symbol) { return find(renamed, symbol) != nullptr; });
   if (old.size() != 1 || fresh.size() != 1) return;
   renamed.emplace_back(old[0], Dim(std::string_view(fresh[0])));
   const Result<Dim> want = renamed_dim(from, renamed);
@@ -68,8 +71,7 @@ void require_narrower(InputOption& option, const ScriptInput& input, Renamed& re
     const Dim& from = known.shape[d];
     const Dim& to = given.shape[d];
     const std::string symbol(from.symbol());
-    if (!symbol.empty() && std::none_of(renamed.begin(), renamed.end(),
-                                        [&](const auto& each) { return each.first == symbol; })) {
+    if (!symbol.empty() && !find(renamed, symbol)) {
       renamed.emplace_back(symbol, to);
       continue;
     }

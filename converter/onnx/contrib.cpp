@@ -72,7 +72,7 @@ void fused_gemm(Node& n) {
 
 // Z is added before the activation.
 void fused_conv(Node& n) {
-  Value y = convolution_of(n);
+  Value y = convolution_of(n, n.in(0), n.in(1), n.in_or_none(2));
   if (n.has(3)) y = y + n.in(3);
   n.give(activated(n, y, n.string("activation", ""), n.reals("activation_params")));
 }

@@ -6,9 +6,10 @@
 
 namespace hg::convert::onnx {
 
-// ONNX's Gemm and Conv of the node's inputs and attributes.
+// ONNX's Gemm of the node's inputs and attributes; Conv of x with the node's attributes; bias may
+// be missing.
 Value gemm_of(Node& n);
-Value convolution_of(Node& n);
+Value convolution_of(Node& n, Value x, const Value& weight, const Value& bias);
 // ONNX's AveragePool and MaxPool of x, [n, c, spatial...], by the node's attributes.
 Value average_pooled(Node& n, const Value& x);
 Value max_pooled(Node& n, Value x);
@@ -39,10 +40,8 @@ Value quantized(Node& n, const Value& ratio, const Value& zero, DType dtype);
 Value scale_of(Node& n, int i);
 // The integers of input i less their zero point, input `zero`, along the axis, as f64.
 Value centred(Node& n, int i, int zero, int axis);
-// A scale of one number, or of one for each place along the axis, beside x.
-Value scale_beside(const Value& scale, const Value& x, int axis);
-// A convolution of integers that are f64, with the node's windows.
-Value integer_convolution(Node& n, Value x, const Value& weight);
+// A scale or a zero point, one number or one for each place along the axis, as it broadcasts to x.
+Value placed_along(const Value& v, const Value& x, int axis);
 // u8 numbers of x with a scale and a zero point of its range: DynamicQuantizeLinear.
 struct DynamicallyQuantized {
   Value y, scale, zero;  // u8, f32[], u8[]

@@ -153,7 +153,7 @@ void self_attention(Node& n) {
 void quantized_self_attention(Node& n) {
   const Value x = centred(n, 0, 6, -1), weight = centred(n, 1, 7, -1);
   const Value sums = matmul(x, weight);
-  const Value scale = cast(n.in(3), f64) * scale_beside(cast(n.in(4), f64), sums, -1);
+  const Value scale = cast(n.in(3), f64) * placed_along(cast(n.in(4), f64), sums, -1);
   const Value bias = n.in(2);
   const Value projected = cast(sums * scale, bias.dtype()) + bias;
   give_self_attention(n, projected, one_each(3, floordiv(weight.dim(1), 3)), 5, 8, -1);

@@ -14,7 +14,7 @@ namespace {
 // axis.
 Value real_of(Node& n, int i, int scale, int zero, int axis = -1) {
   const Value x = centred(n, i, zero, axis);
-  return x * scale_beside(cast(scale_of(n, scale), f64), x, axis);
+  return x * placed_along(cast(scale_of(n, scale), f64), x, axis);
 }
 
 // x in units of the scale, of the dtype of input `like`.
@@ -99,9 +99,9 @@ void q_global_average_pool(Node& n) {
 void q_conv(Node& n) {
   const bool last = n.flag("channels_last");
   const Value x = centred(n, 0, 2, 1);
-  Value y = integer_convolution(n, last ? channels_first(n, x) : x, centred(n, 3, 5, 0));
-  if (n.has(8)) y = y + scale_beside(cast(n.in(8), f64), y, 1);
-  y = y * reshape(cast(n.in(1), f64), {}) * scale_beside(cast(n.in(4), f64), y, 1);
+  Value y = convolution_of(n, last ? channels_first(n, x) : x, centred(n, 3, 5, 0), {});
+  if (n.has(8)) y = y + placed_along(cast(n.in(8), f64), y, 1);
+  y = y * reshape(cast(n.in(1), f64), {}) * placed_along(cast(n.in(4), f64), y, 1);
   n.give(quantized_as(n, last ? channels_last(y) : y, 6, 7, 7));
 }
 
@@ -113,8 +113,8 @@ void integer_product_to_float(Node& n) {
   const Value a = centred(n, 0, 4, -2), b = centred(n, 1, 5, -1);
   const Value sums = matmul(a, b);
   const DType dtype = n.type(3).dtype;
-  Value y = sums * scale_beside(cast(n.in(2), f64), sums, -2) *
-            scale_beside(cast(n.in(3), f64), sums, -1);
+  Value y = sums * placed_along(cast(n.in(2), f64), sums, -2) *
+            placed_along(cast(n.in(3), f64), sums, -1);
   if (n.has(6)) y = y + cast(n.in(6), f64);
   n.give(cast(y, dtype));
 }
@@ -123,7 +123,7 @@ void dynamic_product(Node& n) {
   const Value x = n.in(0);
   const DynamicallyQuantized a = dynamically_quantized(n, x);
   const Value sums = matmul(cast(a.y, f64) - cast(a.zero, f64), centred(n, 1, 3, -1));
-  Value y = sums * cast(a.scale, f64) * scale_beside(cast(n.in(2), f64), sums, -1);
+  Value y = sums * cast(a.scale, f64) * placed_along(cast(n.in(2), f64), sums, -1);
   if (n.has(4)) y = y + cast(n.in(4), f64);
   n.give(cast(y, x.dtype()));
 }
@@ -137,7 +137,7 @@ void q_gemm(Node& n) {
   Value y = matmul(a, b);
   // C has zero point 0, and the scale of the product.
   if (n.has(6)) y = y + cast(n.in(6), f64);
-  y = y * reshape(cast(n.in(1), f64), {}) * scale_beside(cast(n.in(4), f64), y, 1) *
+  y = y * reshape(cast(n.in(1), f64), {}) * placed_along(cast(n.in(4), f64), y, 1) *
       n.real("alpha", 1.0);
   n.give(n.has(7) ? quantized_as(n, y, 7, 8, n.has(8) ? 8 : 0) : cast(y, f32));
 }

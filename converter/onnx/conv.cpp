@@ -80,10 +80,8 @@ Dims kernel_of(Node& n, const Value& weight) {
 
 }  // namespace
 
-Value convolution_of(Node& n) {
-  Value x = n.in(0);
-  const Value weight = n.in(1), bias = n.in_or_none(2);
-  Windows w = windows_of(n, x.shape(), kernel_of(n, weight));
+Value convolution_of(Node& n, Value x, const Value& weight, const Value& bias) {
+  const Windows w = windows_of(n, x.shape(), kernel_of(n, weight));
   const bool inside = w.is_symmetric();
   if (!inside) x = pad(x, w.pads());
   ConvOptions options;
@@ -96,7 +94,7 @@ Value convolution_of(Node& n) {
 
 namespace {
 
-void convolution(Node& n) { n.give(convolution_of(n)); }
+void convolution(Node& n) { n.give(convolution_of(n, n.in(0), n.in(1), n.in_or_none(2))); }
 
 void transposed_convolution(Node& n) {
   const Value x = n.in(0), weight = n.in(1), bias = n.in_or_none(2);

@@ -46,35 +46,15 @@ Value scale_of(Node& n, int i) {
 
 Value centred(Node& n, int i, int zero, int axis) {
   const Value x = cast(n.in(i), f64);
-  if (!n.has(zero)) return x;
-  const Value point = cast(n.in(zero), f64);
-  if (point.rank() == 0 || (point.rank() == 1 && point.dim(0) == Dim(1)))
-    return x - reshape(point, {});
-  if (point.rank() > 1) return x - point;
-  Shape shape(x.rank(), Dim(1));
-  shape[axis < 0 ? axis + x.rank() : axis] = point.dim(0);
-  return x - reshape(point, std::move(shape));
+  return n.has(zero) ? x - placed_along(cast(n.in(zero), f64), x, axis) : x;
 }
 
-Value scale_beside(const Value& scale, const Value& x, int axis) {
-  if (scale.rank() == 0) return scale;
-  if (scale.rank() > 1) return scale;
-  if (scale.dim(0) == Dim(1)) return reshape(scale, {});
+Value placed_along(const Value& v, const Value& x, int axis) {
+  if (v.rank() != 1) return v;
+  if (v.dim(0) == Dim(1)) return reshape(v, {});
   Shape shape(x.rank(), Dim(1));
-  shape[axis < 0 ? axis + x.rank() : axis] = scale.dim(0);
-  return reshape(scale, std::move(shape));
-}
-
-Value integer_convolution(Node& n, Value x, const Value& weight) {
-  const Windows w = windows_of(n, x.shape(), n.sizes_from(weight, 2));
-  const bool inside = w.is_symmetric();
-  if (!inside) x = pad(x, w.pads());
-  ConvOptions options;
-  options.stride = w.strides;
-  options.padding = inside ? w.begin : one_each(w.count(), 0);
-  options.dilation = w.dilations;
-  options.groups = n.integer("group", 1);
-  return conv(x, weight, {}, options);
+  shape[axis < 0 ? axis + x.rank() : axis] = v.dim(0);
+  return reshape(v, std::move(shape));
 }
 
 DynamicallyQuantized dynamically_quantized(Node& n, const Value& x) {
@@ -91,11 +71,9 @@ namespace {
 Value beside(Node& n, const Value& v, const Value& x, int64_t given_axis, int64_t block) {
   if (v.rank() == 0 || (v.rank() == 1 && v.dim(0) == Dim(1))) return reshape(v, {});
   const int axis = n.axis(given_axis, x.rank());
-  Shape shape(x.rank(), Dim(1));
   if (block == 0) {
     if (v.rank() != 1) n.refuse(str_cat("its scale is ", v.shape()));
-    shape[axis] = v.dim(0);
-    return reshape(v, std::move(shape));
+    return placed_along(v, x, axis);
   }
   Shape apart = v.shape(), wide = v.shape(), whole = v.shape();
   apart.insert(apart.begin() + axis + 1, Dim(1));
@@ -156,22 +134,22 @@ void mat_mul_integer(Node& n) {
 void qlinear_mat_mul(Node& n) {
   const Value a = centred(n, 0, 2, -2), b = centred(n, 3, 5, -1);
   const auto scale = [&](int i, const Value& x, int axis) {
-    return scale_beside(cast(scale_of(n, i), f64), x, axis);
+    return placed_along(cast(scale_of(n, i), f64), x, axis);
   };
   const Value sum = matmul(a, b);
   const Value ratio = sum * scale(1, sum, -2) * scale(4, sum, -1) / scale(6, sum, -2);
-  n.give(quantized(n, ratio, scale_beside(n.in(7), sum, -2), n.type(7).dtype));
+  n.give(quantized(n, ratio, placed_along(n.in(7), sum, -2), n.type(7).dtype));
 }
 
 void conv_integer(Node& n) {
-  n.give(cast(integer_convolution(n, centred(n, 0, 2, 1), centred(n, 1, 3, 0)), i32));
+  n.give(cast(convolution_of(n, centred(n, 0, 2, 1), centred(n, 1, 3, 0), {}), i32));
 }
 
 void qlinear_conv(Node& n) {
-  Value y = integer_convolution(n, centred(n, 0, 2, 1), centred(n, 3, 5, 0));
-  if (n.has(8)) y = y + scale_beside(cast(n.in(8), f64), y, 1);
-  const auto scale = [&](int i) { return scale_beside(cast(scale_of(n, i), f64), y, 1); };
-  n.give(quantized(n, y * scale(1) * scale(4) / scale(6), scale_beside(n.in(7), y, 1),
+  Value y = convolution_of(n, centred(n, 0, 2, 1), centred(n, 3, 5, 0), {});
+  if (n.has(8)) y = y + placed_along(cast(n.in(8), f64), y, 1);
+  const auto scale = [&](int i) { return placed_along(cast(scale_of(n, i), f64), y, 1); };
+  n.give(quantized(n, y * scale(1) * scale(4) / scale(6), placed_along(n.in(7), y, 1),
                    n.type(7).dtype));
 }
 

@@ -96,6 +96,14 @@ Values scan_packed(Kind kind, const Value& x, const Weights& w, const Value& h0,
   return out;
 }
 
+// h0, and c0 of an LSTM.
+std::pair<Value, Value> first_states(Call& call, Kind kind) {
+  if (kind != Kind::lstm) return {call.tensor("hx"), {}};
+  const Values states = call.tensors("hx");
+  if (states.size() != 2) call.refuse("hx", "must hold two states");
+  return {states[0], states[1]};
+}
+
 void recurrent(Call& call, Kind kind) {
   Graph& g = call.graph();
   const bool is_packed = call.find("batch_sizes") != nullptr;
@@ -111,15 +119,7 @@ void recurrent(Call& call, Kind kind) {
   const int directions = call.flag("bidirectional") ? 2 : 1;
   const double dropout = call.real("dropout", 0.0);
   const bool drops = call.flag("train") && dropout > 0 && layers > 1;
-  Value h0, c0;
-  if (kind == Kind::lstm) {
-    const Values states = call.tensors("hx");
-    if (states.size() != 2) call.refuse("hx", "must hold two states");
-    h0 = states[0];
-    c0 = states[1];
-  } else {
-    h0 = call.tensor("hx");
-  }
+  auto [h0, c0] = first_states(call, kind);
   const size_t cells = static_cast<size_t>(layers * directions);
   const size_t each = cells == 0 ? 0 : params.size() / cells;
   const size_t plain = has_biases ? 4 : 2;
@@ -172,15 +172,8 @@ void rnn_relu(Call& call) { recurrent(call, Kind::relu); }
 
 // One step. input: [batch, in], or [in]
 void cell_of(Call& call, Kind kind) {
-  Value x = call.tensor("input"), h0, c0;
-  if (kind == Kind::lstm) {
-    const Values states = call.tensors("hx");
-    if (states.size() != 2) call.refuse("hx", "must hold two states");
-    h0 = states[0];
-    c0 = states[1];
-  } else {
-    h0 = call.tensor("hx");
-  }
+  Value x = call.tensor("input");
+  auto [h0, c0] = first_states(call, kind);
   const Shape shape = h0.shape();
   auto batched = [](const Value& v) {
     return v && v.rank() == 1 ? reshape(v, {Dim(1), v.dim(0)}) : v;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // x copied, then src written to the elements that a view of x looks at.
+#include <optional>
+
 #include "hg/kernel.h"
 #include "kernels/index/strided_copy.h"
 #include "lib/table/rows.h"
@@ -46,27 +48,25 @@ Status as_strided_prepare(PrepareContext& c) {
   return {};
 }
 
-void write_run(const RunContext& c) noexcept {
+// y as it was, and where in it the source goes; nothing where that is empty.
+std::optional<Tensor> part_of_copy(const RunContext& c) {
   const Target& target = c.state<Target>();
   const Tensor& y = c.out(0);
   if (c.in(0).data != y.data) copy_strided(c, c.in(0), y);
-  if (c.in(1).count() == 0) return;
+  if (c.in(1).count() == 0) return std::nullopt;
   Tensor part = c.in(1);
   part.data = y.as<std::byte>() + target.offset * size_of(y.dtype);
   part.strides = target.strides;
-  copy_strided(c, c.in(1), part);
+  return part;
+}
+
+void write_run(const RunContext& c) noexcept {
+  if (const auto part = part_of_copy(c)) copy_strided(c, c.in(1), *part);
 }
 
 // Elements of y may be written several times: in order, the last one stays.
 void as_strided_run(const RunContext& c) noexcept {
-  const Target& target = c.state<Target>();
-  const Tensor& y = c.out(0);
-  if (c.in(0).data != y.data) copy_strided(c, c.in(0), y);
-  if (c.in(1).count() == 0) return;
-  Tensor part = c.in(1);
-  part.data = y.as<std::byte>() + target.offset * size_of(y.dtype);
-  part.strides = target.strides;
-  copy_elements(c.in(1), part);
+  if (const auto part = part_of_copy(c)) copy_elements(c.in(1), *part);
 }
 
 constexpr KernelDef kKernels[] = {

@@ -207,17 +207,15 @@ Result<Sizes> evaluate(const Shape& shape, const Bindings& bindings) {
     // Beside a size of 0, since kernels walk along lines that are empty.
     constexpr int64_t kMostLines = int64_t{1} << 33;
     int64_t elements = 1;
-    bool is_empty = false;
     for (const Dim& dim : shape) {
       HG_TRY_ASSIGN(const int64_t size, dim.evaluate(bindings));
       HG_CHECK(size >= 0, "the size ", dim, " would be ", size);
       const bool fits =
           size == 0 || (!__builtin_mul_overflow(elements, size, &elements) && elements <= kMost);
       HG_CHECK(fits, "a tensor of shape ", shape, " exceeds 2^47 bytes");
-      is_empty = is_empty || size == 0;
       sizes.push_back(size);
     }
-    HG_CHECK(!is_empty || elements <= kMostLines, "a tensor of shape ", shape,
+    HG_CHECK(sizes.count() > 0 || elements <= kMostLines, "a tensor of shape ", shape,
              " is empty, but its other sizes have a product beyond 2^33");
     return sizes;
   });

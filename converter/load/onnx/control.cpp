@@ -103,6 +103,17 @@ void GraphReader::read_if(const file::NodeProto& node, const Attributes& attribu
   add(block, "prim::If", {condition}, outputs_of(node), origin).blocks = std::move(sides);
 }
 
+// What a loop appends its stacked results to.
+std::vector<ScriptId> GraphReader::empty_lists(int count, ScriptBlock& block,
+                                               const Origin& origin) {
+  std::vector<ScriptId> lists;
+  for (int i = 0; i < count; ++i) {
+    lists.push_back(fresh());
+    add(block, "prim::ListConstruct", {}, {lists.back()}, origin).output_types = {"List[Tensor]"};
+  }
+  return lists;
+}
+
 void GraphReader::read_loop(const file::NodeProto& node, const Attributes& attributes,
                             ScriptBlock& block, const Place& place, const Origin& origin) {
   const file::GraphProto& body = body_of(attributes, "body", node);
@@ -116,11 +127,7 @@ void GraphReader::read_loop(const file::NodeProto& node, const Attributes& attri
       counts ? number(block, find(node.input(0)), origin) : constant(block, Item(INT64_MAX)),
       asks ? number(block, find(node.input(1)), origin) : constant(block, Item(true))};
   for (int i = 0; i < carried; ++i) inputs.push_back(find(node.input(i + 2)));
-  std::vector<ScriptId> lists;
-  for (int i = 0; i < stacked; ++i) {
-    lists.push_back(fresh());
-    add(block, "prim::ListConstruct", {}, {lists.back()}, origin).output_types = {"List[Tensor]"};
-  }
+  const std::vector<ScriptId> lists = empty_lists(stacked, block, origin);
   ScriptBlock inner;
   scopes_.emplace_back();
   inner.inputs.push_back(fresh());
@@ -194,11 +201,7 @@ void GraphReader::read_scan(const file::NodeProto& node, const Attributes& attri
   block.nodes.back().argument_names = {"self", "dim"};
   std::vector<ScriptId> inputs = {length, constant(block, Item(true))};
   for (int i = 0; i < carried; ++i) inputs.push_back(find(node.input(i)));
-  std::vector<ScriptId> lists;
-  for (int i = 0; i < stacked; ++i) {
-    lists.push_back(fresh());
-    add(block, "prim::ListConstruct", {}, {lists.back()}, origin).output_types = {"List[Tensor]"};
-  }
+  const std::vector<ScriptId> lists = empty_lists(stacked, block, origin);
   ScriptBlock inner;
   scopes_.emplace_back();
   inner.inputs.push_back(fresh());

@@ -63,6 +63,7 @@ class GraphReader {
                  const Place& place, const Origin& origin);
   void read_scan(const file::NodeProto& node, const Attributes& attributes, ScriptBlock& block,
                  const Place& place, const Origin& origin);
+  std::vector<ScriptId> empty_lists(int count, ScriptBlock& block, const Origin& origin);
   // The nodes of a body; what it gives.
   std::vector<ScriptId> read_body(const file::GraphProto& graph, ScriptBlock& block,
                                   const Place& place);
