@@ -111,7 +111,8 @@ TEST(Control, ALoopGrowsAValueBesideAViewOfIt) {
   const auto below = [](Graph& graph, const Value& v) {
     return graph.call("lt", {graph.call("sum", {v}), graph.scalar(50.0)});
   };
-  const Value all = body->input("", f32, {"u0"}), two = body->input("", f32, {2});
+  const Value all = body->input("", f32, {"u0"});
+  body->input("", f32, {2});
   const Value more = body->call("concat", {all, all}, {{"dim", 0}});
   body->output("", below(*body, more));
   body->output("", more);

@@ -172,16 +172,18 @@ TEST(Dim, SimplificationsKeepValuesAndBounds) {
           ASSERT_TRUE(one.bind(symbol, number).ok());
           if (number < 1 << 20) left = left.substitute(one);
         }
-        if (const Result<int64_t> rest = left.evaluate(bindings[i]); rest.ok())
+        if (const Result<int64_t> rest = left.evaluate(bindings[i]); rest.ok()) {
           EXPECT_EQ(*rest, *value)
               << str_cat(left) << " of " << str_cat(size.dim) << ", trial " << trial;
+        }
       }
-      for (const Sized& other : sizes)
-        if (size.dim == other.dim)
-          for (size_t i = 0; i < bindings.size(); ++i)
-            if (size.values[i] && other.values[i])
-              EXPECT_EQ(*size.values[i], *other.values[i])
-                  << str_cat(size.dim) << ", trial " << trial;
+      for (const Sized& other : sizes) {
+        if (!(size.dim == other.dim)) continue;
+        for (size_t i = 0; i < bindings.size(); ++i) {
+          if (!size.values[i] || !other.values[i]) continue;
+          EXPECT_EQ(*size.values[i], *other.values[i]) << str_cat(size.dim) << ", trial " << trial;
+        }
+      }
     }
   }
 }

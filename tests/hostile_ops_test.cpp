@@ -31,7 +31,7 @@ constexpr int64_t kMostBytes = 16 << 20;
 constexpr double kMostFlops = 1e7;
 constexpr int64_t kMostElements = 4096;  // of an input
 constexpr int64_t kMostResults = 1 << 20;
-constexpr double kMostSeconds = 20;      // of a case, in the slowest of builds
+constexpr double kMostSeconds = 20;  // of a case, in the slowest of builds
 
 // -- Memory with nothing around it --------------------------------------------------------------
 
@@ -180,10 +180,10 @@ class Hostility {
 
   void change_values(SampleInput& input) {
     constexpr double kInf = std::numeric_limits<double>::infinity();
-    constexpr double kFloats[] = {0,     -1,    1e30,    -1e30, 65504, 3e9, -3e9,
-                                  1e-30, kInf,  -kInf,   NAN,   1e300, 9.3e18};
-    constexpr double kIntegers[] = {0,          -1,      1,     2,       127,        -128,   32767,
-                                    2147483647, -0x1p31, 0x1p31, 9.1e18, -9.3e18, 4294967296.0};
+    constexpr double kFloats[] = {0,     -1,   1e30,  -1e30, 65504, 3e9,   -3e9,
+                                  1e-30, kInf, -kInf, NAN,   1e300, 9.3e18};
+    constexpr double kIntegers[] = {
+        0, -1, 1, 2, 127, -128, 32767, 2147483647, -0x1p31, 0x1p31, 9.1e18, -9.3e18, 4294967296.0};
     is_tame_ = false;
     const auto any = [&] {
       return is_float(input.dtype) ? kFloats[below(std::size(kFloats))]
@@ -201,9 +201,10 @@ class Hostility {
   }
 
   Dim hostile(const Dim& old) {
-    constexpr int64_t kValues[] = {0,          1,           -1,           2,         3,
-                                   INT32_MAX,  INT32_MIN,   INT64_MAX,    INT64_MIN, 4294967296,
-                                   4294967297, 1073741825,  int64_t{1} << 62, 100, -2, 7};
+    constexpr int64_t kValues[] = {
+        0,         1,         -1,         2,          3,          INT32_MAX,        INT32_MIN,
+        INT64_MAX, INT64_MIN, 4294967296, 4294967297, 1073741825, int64_t{1} << 62, 100,
+        -2,        7};
     if (one_in(12)) {
       fits_loops_ = false;
       return Dim("x0_0");
@@ -219,7 +220,7 @@ class Hostility {
     constexpr double kReals[] = {0, 1, -1, 0.5, 1e30, -1e30, 1e-30, NAN, HUGE_VAL, -HUGE_VAL, 3};
     auto found = std::find_if(sample.attrs.begin(), sample.attrs.end(),
                               [&](const NamedAttr& attr) { return attr.name == attribute.name; });
-    if (attribute.name == "blank") is_tame_ = false;  // which then may be among the targets
+    if (attribute.name == "blank") is_tame_ = false;      // which then may be among the targets
     if (attribute.name == "stream") fits_loops_ = false;  // 32 bits of it count
     if (attribute.name == "sampling_ratio") is_tame_ = false;  // sums may be long
     if (found != sample.attrs.end() && one_in(8)) {
@@ -355,10 +356,9 @@ Outcome run_case(const Case& c, const std::string& kernel, const std::vector<Ans
   }
   if (const Status ran = session->run(); !ran.ok()) return refused(ran);
   if (session->flops() > kMostFlops) return {End::expensive, {}, {}};
-  if (!kernel.empty() &&
-      session->report().find(str_cat(kernel.substr(0, kernel.find('=')), " by ",
-                                     kernel.substr(kernel.find('=') + 1), "\n")) ==
-          std::string::npos)
+  if (!kernel.empty() && session->report().find(str_cat(kernel.substr(0, kernel.find('=')), " by ",
+                                                        kernel.substr(kernel.find('=') + 1),
+                                                        "\n")) == std::string::npos)
     return {End::expensive, {}, {}};  // it was expanded
   for (size_t k = 0; bound != nullptr && k < bound->size(); ++k)
     if (!Fenced::is_clean_behind(memory[memory.size() - 1 - k].tensor))
@@ -436,9 +436,8 @@ void check_case(const Sample& sample, DType floats, bool symbolic, const Hostili
       expect_near(sample, other.answers[k], first.answers[k].values, name);
   }
   if (first.end != End::ran || !is_tame || !hostility.fits_loops()) return;
-  const bool is_empty =
-      std::all_of(first.answers.begin(), first.answers.end(),
-                  [](const Answer& answer) { return answer.values.empty(); });
+  const bool is_empty = std::all_of(first.answers.begin(), first.answers.end(),
+                                    [](const Answer& answer) { return answer.values.empty(); });
   if (is_empty || reference::find(sample.op) == nullptr) return;
   const std::vector<std::vector<double>> expected = expected_of(c, first.answers);
   for (size_t k = 0; k < expected.size(); ++k)
@@ -479,12 +478,10 @@ int play(const Options& options) {
   std::map<std::string_view, std::vector<const Sample*>> rows;
   for (const Sample& sample : samples) {
     const bool is_small =
-        std::all_of(sample.inputs.begin(), sample.inputs.end(), [](const SampleInput& input) {
-          return input.shape.count() <= kMostElements;
-        });
+        std::all_of(sample.inputs.begin(), sample.inputs.end(),
+                    [](const SampleInput& input) { return input.shape.count() <= kMostElements; });
     const Op* const op = Registry::built_in().find(sample.op);
-    if (is_small && (options.op.empty() || options.op == sample.op) &&
-        !(op->def.traits & kControl))
+    if (is_small && (options.op.empty() || options.op == sample.op) && !(op->def.traits & kControl))
       rows[sample.op].push_back(&sample);
   }
   std::vector<std::string_view> ops;
@@ -498,9 +495,9 @@ int play(const Options& options) {
   };
   Counts counts;
   int failures = 0;
-  for (uint64_t round = 0; options.seconds > 0
-                               ? seconds_since(begin) < static_cast<double>(options.seconds)
-                               : round < options.rounds;
+  for (uint64_t round = 0;
+       options.seconds > 0 ? seconds_since(begin) < static_cast<double>(options.seconds)
+                           : round < options.rounds;
        ++round) {
     const uint64_t seed = options.seed + round;
     Hostility hostility(seed * kSplitMixStep, words);
@@ -510,10 +507,10 @@ int play(const Options& options) {
         sample.has_floats() ? sample.floats[hostility.below(sample.floats.size())] : f32;
     const bool symbolic = hostility.one_in(2);
     hostility.change(sample);
-    const std::string text = str_cat(
-        "hostile_ops_test --rounds=1 --seed=", static_cast<int64_t>(seed),
-        options.op.empty() ? "" : str_cat(" --op=", options.op), "\n  ",
-        text_of(sample, floats, symbolic), "\n");
+    const std::string text =
+        str_cat("hostile_ops_test --rounds=1 --seed=", static_cast<int64_t>(seed),
+                options.op.empty() ? "" : str_cat(" --op=", options.op), "\n  ",
+                text_of(sample, floats, symbolic), "\n");
     std::snprintf(present_case, sizeof present_case, "%s", text.c_str());
     if (options.verbose) std::fputs(present_case, stderr);
     const Clock::time_point start = Clock::now();

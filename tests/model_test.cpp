@@ -387,13 +387,12 @@ TEST(ModelFile, DamagedBytesNeverCrash) {
   for (const Model& model : {sample(), nested_sizes(3)}) {
     const std::vector<std::byte> bytes = bytes_of(model);
     for (size_t at = 0; at < bytes.size(); ++at) {
-      for (const int value : {0, 1, 0x7f, 0x80, 0xff, static_cast<int>(random() % 256)}) {
-        std::vector<std::byte> damaged = bytes;
-        damaged[at] = static_cast<std::byte>(value);
-        read(damaged);
-      }
+      const int values[] = {0, 1, 0x7f, 0x80, 0xff, static_cast<int>(random() % 256)};
+      std::vector<std::byte> damaged = bytes;
+      damaged[at] = static_cast<std::byte>(values[random() % std::size(values)]);
+      read(damaged);
     }
-    for (int round = 0; round < 4000; ++round) {
+    for (int round = 0; round < 2000; ++round) {
       std::vector<std::byte> damaged = bytes;
       const int places = 1 + static_cast<int>(random() % 8);
       for (int k = 0; k < places; ++k) {

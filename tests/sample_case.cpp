@@ -93,7 +93,8 @@ Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats, Wiring w
         shape[d] = Dim(std::string_view(str_cat(made.name, "_", static_cast<int64_t>(d))));
     Value value = input.constant ? c.graph.constant(made.data, made.name)
                                  : c.graph.input(made.name, dtype, shape);
-    if ((wiring == Wiring::copied || wiring == Wiring::shared) && !input.constant) value = c.graph.call("maximum", {value, value});
+    if ((wiring == Wiring::copied || wiring == Wiring::shared) && !input.constant)
+      value = c.graph.call("maximum", {value, value});
     c.arguments.push_back(value);
     c.input_of.push_back(static_cast<int>(c.inputs.size()));
     c.inputs.push_back(std::move(made));

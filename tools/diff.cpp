@@ -118,7 +118,7 @@ ModelDiff diff_models(const Model& a, const Model& b) {
   for (const auto& [name, state] : in_a) {
     const auto other = in_b.find(name);
     if (other == in_b.end()) {
-      diff.states.push_back({.name = name, .a = type_of(*state)});
+      diff.states.push_back({.name = name, .a = type_of(*state), .b = {}});
       continue;
     }
     for (StateChange& change : compare(*state, *other->second)) {
@@ -127,7 +127,7 @@ ModelDiff diff_models(const Model& a, const Model& b) {
     }
   }
   for (const auto& [name, state] : in_b)
-    if (!in_a.contains(name)) diff.states.push_back({.name = name, .b = type_of(*state)});
+    if (!in_a.contains(name)) diff.states.push_back({.name = name, .a = {}, .b = type_of(*state)});
   return diff;
 }
 
