@@ -124,10 +124,13 @@ class Dropout(torch.nn.Dropout):
     """Draws by torch's generator, so that torch.manual_seed decides."""
 
     def forward(self, input):
-        if not self.training or self.p == 0:
+        if not self.training or self.p == 0 or input.numel() == 0:
             return input
-        keep = torch.empty_like(input).bernoulli_(1 - self.p)
-        return ops.mul(input, keep if self.p == 1 else keep / (1 - self.p))
+        if self.p == 1:  # draws nothing
+            keep = torch.zeros((), dtype=input.dtype)
+        else:
+            keep = torch.empty_like(input).bernoulli_(1 - self.p).div_(1 - self.p)
+        return _given(self, input, ops.mul(_kept(self, input), keep))
 
 
 class MaxPool2d(torch.nn.MaxPool2d):
@@ -214,7 +217,11 @@ def _kept(layer, input):
 
 
 def _given(layer, input, y):
-    return input.copy_(y) if layer.inplace else y
+    if not layer.inplace:
+        return y
+    if y.dtype != input.dtype:
+        raise RuntimeError(f"{type(layer).__name__}: the result is {y.dtype}, the input that it is written to {input.dtype}")
+    return input.copy_(y)
 
 
 def _same_shape(layer, input, target):

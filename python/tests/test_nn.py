@@ -120,19 +120,79 @@ def test_what_is_not_supported_says_so():
         hg.nn.Conv2d(1, 1, 3, padding_mode="reflect", padding=1)(torch.ones(1, 1, 4, 4))
 
 
-@pytest.mark.parametrize("name, args", [("ReLU", ()), ("SiLU", ()), ("LeakyReLU", (0.2,))])
-def test_in_place_in_training(name, args):
+def ran(layer, base, view, of, loss, seed):
+    """What a layer gives and writes to, with gradients, or the error that it raises."""
+    torch.manual_seed(seed)
+    leaf = base.clone()
+    try:
+        if of != "nothing":
+            leaf.requires_grad_()
+        whole = leaf * 1 if of == "a result" else leaf
+        x = view(whole)
+        y = layer(x)
+        found = [y.detach().clone(), whole.detach().clone(), torch.tensor(y is x), torch.rand(1)]
+        if y.requires_grad:
+            loss(x, y).backward()
+            found.append(leaf.grad)
+        return found
+    except RuntimeError as error:
+        return error
+
+
+VIEWS = {
+    "itself": lambda x: x,
+    "a part": lambda x: x[..., 1:],
+    "transposed": lambda x: x.transpose(0, -1),
+    "every second": lambda x: x[::2],
+    "one row often": lambda x: x[:1].expand(3, *x.shape[1:]),
+    "nothing": lambda x: x[:0],
+}
+LOSSES = [lambda x, y: (3 * y).sum(), lambda x, y: (y * y).sum(), lambda x, y: (y * 3 + x * 2).sum()]
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize(
+    "name, options",
+    [("ReLU", {}), ("SiLU", {}), ("LeakyReLU", {"negative_slope": 0.2}), *(("Dropout", {"p": p}) for p in (0.0, 0.3, 1.0))],
+    ids=str,
+)
+def test_in_place_and_not(name, options, inplace):
+    """Results, what is written, gradients, torch's random numbers, and errors are torch's."""
+    seed = 0
+    dtypes = [torch.float32, torch.float64, torch.bfloat16, *([torch.int64] if name in ("ReLU", "Dropout") else [])]
+    for dtype in dtypes:
+        for training in (True, False):
+            for view in VIEWS.values():
+                for of in ("nothing", "a leaf", "a result") if dtype.is_floating_point else ("nothing",):
+                    for loss in LOSSES:
+                        seed += 1
+                        torch.manual_seed(seed)
+                        base = (3 * torch.randn(4, 3)).to(dtype)
+                        ours, theirs = (getattr(m, name)(**options, inplace=inplace).train(training) for m in (hg.nn, torch.nn))
+                        got, want = (ran(layer, base, view, of, loss, seed) for layer in (ours, theirs))
+                        if isinstance(want, Exception) or isinstance(got, Exception):
+                            assert type(want) is type(got), (want, got)
+                            continue
+                        rate = 2e-2 if dtype == torch.bfloat16 else 1e-5
+                        for a, b in zip(got, want, strict=True):
+                            torch.testing.assert_close(a, b, rtol=rate, atol=rate)
+
+
+@pytest.mark.parametrize("name", ["SiLU", "LeakyReLU"])
+def test_floats_are_not_written_to_integers(name):
+    x = torch.arange(4)
+    with pytest.raises(RuntimeError, match="float32.*int64"):
+        getattr(hg.nn, name)(inplace=True)(x)
+    assert x.tolist() == [0, 1, 2, 3]
+
+
+def test_a_negative_slope_in_place():
+    """torch refuses this backward pass; the gradient is that of the layer which writes elsewhere."""
     x = torch.randn(3, 4)
     a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
-    given, wanted = a * 1, b * 1
-    y = getattr(hg.nn, name)(*args, inplace=True)(given)
-    want = getattr(torch.nn, name)(*args, inplace=True)(wanted)
-    (y * 2).sum().backward()
-    (want * 2).sum().backward()
-    torch.testing.assert_close(given.detach(), wanted.detach())
+    hg.nn.LeakyReLU(-0.5, inplace=True)(a * 1).square().sum().backward()
+    torch.nn.LeakyReLU(-0.5)(b).square().sum().backward()
     torch.testing.assert_close(a.grad, b.grad)
-    with pytest.raises(RuntimeError, match="leaf"):
-        getattr(hg.nn, name)(*args, inplace=True)(x.clone().requires_grad_())
 
 
 def test_embedding_of_short_indices():
