@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers that are torch.nn.Modules, with torch's names, arguments, initialisation, printing and state_dict keys,
+whose forward and backward run in Hologram: ``hg.nn.Linear(784, 256)`` in ``torch.nn.Sequential``.
+
+They need torch. Whatever they cannot do is an error, never torch's own answer. Under ``torch.autocast`` products and
+convolutions take the dtype that it says, losses float32, and others that of their input, as torch's do. Containers,
+``Flatten``, ``Unflatten`` and ``Identity`` compute nothing and are torch's own.
+"""
+
+from torch.nn import Flatten, Identity, ModuleDict, ModuleList, Sequential, Unflatten
+
+from ._activations import (
+    CELU, ELU, GELU, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish, PReLU, ReLU, ReLU6,
+    SELU, Sigmoid, SiLU, Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
+)  # fmt: skip
+from ._attention import (
+    MultiheadAttention, Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
+)  # fmt: skip
+from ._dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
+from ._losses import (
+    BCELoss, BCEWithLogitsLoss, CosineEmbeddingLoss, CrossEntropyLoss, CTCLoss, GaussianNLLLoss, HingeEmbeddingLoss, HuberLoss,
+    KLDivLoss, L1Loss, MarginRankingLoss, MSELoss, MultiLabelMarginLoss, MultiLabelSoftMarginLoss, MultiMarginLoss, NLLLoss,
+    PoissonNLLLoss, SmoothL1Loss, SoftMarginLoss, TripletMarginLoss,
+)  # fmt: skip
+from ._norms import (
+    BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, LayerNorm, LocalResponseNorm,
+    RMSNorm,
+)  # fmt: skip
+from ._pools import (
+    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d, AvgPool1d,
+    AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d,
+)  # fmt: skip
+from ._products import (
+    Bilinear, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Embedding, Linear,
+)  # fmt: skip
+from ._recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from ._shapes import (
+    ChannelShuffle, CircularPad1d, CircularPad2d, CircularPad3d, ConstantPad1d, ConstantPad2d, ConstantPad3d, CosineSimilarity, Fold,
+    PairwiseDistance, PixelShuffle, PixelUnshuffle, ReflectionPad1d, ReflectionPad2d, ReflectionPad3d, ReplicationPad1d,
+    ReplicationPad2d, ReplicationPad3d, Unfold, Upsample, UpsamplingBilinear2d, UpsamplingNearest2d, ZeroPad1d, ZeroPad2d, ZeroPad3d,
+)  # fmt: skip
+
+__all__ = [name for name in dir() if name[0].isupper()]

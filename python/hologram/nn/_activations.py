@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Activations."""
+
+import torch
+
+from .. import ops
+from ._common import autocast, elementwise
+
+
+class CELU(torch.nn.CELU):
+    def forward(self, input):
+        return elementwise(self, input, lambda x: ops.elu(x, alpha=self.alpha, input_scale=1 / self.alpha))
+
+
+class ELU(torch.nn.ELU):
+    def forward(self, input):
+        return elementwise(self, input, lambda x: ops.elu(x, alpha=self.alpha))
+
+
+class GELU(torch.nn.GELU):
+    def forward(self, input):
+        return ops.gelu(input, approximate=self.approximate)
+
+
+class GLU(torch.nn.GLU):
+    def forward(self, input):
+        return ops.glu(input, self.dim)
+
+
+class Hardshrink(torch.nn.Hardshrink):
+    def forward(self, input):
+        return ops.hardshrink(input, self.lambd)
+
+
+class Hardsigmoid(torch.nn.Hardsigmoid):
+    def forward(self, input):
+        return elementwise(self, input, ops.hardsigmoid)
+
+
+class Hardswish(torch.nn.Hardswish):
+    def forward(self, input):
+        return elementwise(self, input, ops.hardswish)
+
+
+class Hardtanh(torch.nn.Hardtanh):
+    def forward(self, input):
+        return elementwise(self, input, lambda x: ops.hardtanh(x, self.min_val, self.max_val))
+
+
+class LeakyReLU(torch.nn.LeakyReLU):
+    def forward(self, input):
+        return elementwise(self, input, lambda x: ops.leaky_relu(x, negative_slope=self.negative_slope))
+
+
+class LogSigmoid(torch.nn.LogSigmoid):
+    def forward(self, input):
+        return ops.log_sigmoid(input)
+
+
+class Mish(torch.nn.Mish):
+    def forward(self, input):
+        return elementwise(self, input, ops.mish)
+
+
+class PReLU(torch.nn.PReLU):
+    def forward(self, input):
+        return ops.prelu(*autocast(None, input, self.weight))
+
+
+class ReLU(torch.nn.ReLU):
+    def forward(self, input):
+        return elementwise(self, input, ops.relu)
+
+
+class ReLU6(torch.nn.ReLU6):
+    def forward(self, input):
+        return elementwise(self, input, lambda x: ops.hardtanh(x, 0.0, 6.0))
+
+
+class SELU(torch.nn.SELU):
+    """Klambauer et al. 2017."""
+
+    def forward(self, input):
+        alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+        return elementwise(self, input, lambda x: ops.elu(x, alpha=alpha, scale=scale))
+
+
+class Sigmoid(torch.nn.Sigmoid):
+    def forward(self, input):
+        return ops.sigmoid(input)
+
+
+class SiLU(torch.nn.SiLU):
+    def forward(self, input):
+        return elementwise(self, input, ops.silu)
+
+
+class Softplus(torch.nn.Softplus):
+    def forward(self, input):
+        return ops.softplus(input, self.beta, self.threshold)
+
+
+class Softshrink(torch.nn.Softshrink):
+    def forward(self, input):
+        return ops.softshrink(input, self.lambd)
+
+
+class Softsign(torch.nn.Softsign):
+    def forward(self, input):
+        return ops.div(input, ops.add(ops.abs(input), 1))
+
+
+class Tanh(torch.nn.Tanh):
+    def forward(self, input):
+        return ops.tanh(input)
+
+
+class Tanhshrink(torch.nn.Tanhshrink):
+    def forward(self, input):
+        return ops.sub(input, ops.tanh(input))
+
+
+class Threshold(torch.nn.Threshold):
+    def forward(self, input):
+        return elementwise(self, input, lambda x: ops.threshold(x, self.threshold, self.value))
+
+
+def _dim_of(layer):
+    if layer.dim is None:
+        raise ValueError(f"{type(layer).__name__} needs its dim")
+    return layer.dim
+
+
+class Softmax(torch.nn.Softmax):
+    def forward(self, input):
+        return ops.softmax(input, _dim_of(self))
+
+
+class Softmin(torch.nn.Softmin):
+    def forward(self, input):
+        return ops.softmax(ops.neg(input), _dim_of(self))
+
+
+class Softmax2d(torch.nn.Softmax2d):
+    def forward(self, input):
+        if input.dim() not in (3, 4):
+            raise ValueError(f"Softmax2d: expected are 3 or 4 dims, the input is {tuple(input.shape)}")
+        return ops.softmax(input, -3)
+
+
+class LogSoftmax(torch.nn.LogSoftmax):
+    def forward(self, input):
+        return ops.log_softmax(input, _dim_of(self))

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the layers share."""
+
+import torch
+
+from .. import ops
+
+
+def autocast(dtype, *tensors):
+    """The tensors as torch.autocast gives them to an op: in ``dtype``, or in its own where that is None."""
+    if not torch.is_autocast_enabled("cpu"):
+        return tensors
+    dtype = torch.get_autocast_dtype("cpu") if dtype is None else dtype
+    return tuple(
+        t.to(dtype) if t is not None and t.is_floating_point() and t.dtype != torch.float64 else t for t in tensors
+    )
+
+
+def in_float32(function, input):
+    """An op of an input in 16 bits and of weights in float32, which computes in float32, as torch's does."""
+    if input.dtype not in (torch.float16, torch.bfloat16):
+        return function(input)
+    results = function(input.float())
+    if isinstance(results, tuple):
+        return (results[0].to(input.dtype), *results[1:])
+    return results.to(input.dtype)
+
+
+def elementwise(layer, input, function):
+    """``function(input)``, written to the input where the layer is ``inplace``: the op then reads a copy, which
+    its backward pass may read again."""
+    if not layer.inplace:
+        return function(input)
+    y = function(input.clone())
+    if y.dtype != input.dtype:
+        raise RuntimeError(f"{type(layer).__name__}: the result is {y.dtype}, the input that it is written to {input.dtype}")
+    return input.copy_(y)
+
+
+def listed(value, count):
+    """One number for all dims, or one for each, as a list."""
+    return [value] * count if isinstance(value, int) else list(value)
+
+
+def batched(layer, input, dims, function):
+    """``function`` of [n, c, spatial...], for an input that may lack n."""
+    if input.dim() not in (dims + 1, dims + 2):
+        raise ValueError(f"{type(layer).__name__}: expected are {dims + 1} or {dims + 2} dims, the input is {tuple(input.shape)}")
+    alone = input.dim() == dims + 1
+    y = function(input.unsqueeze(0) if alone else input)
+    results = y if isinstance(y, tuple) else (y,)
+    if 0 in results[0].shape[-dims:] and 0 not in input.shape[-dims:]:
+        raise ValueError(f"{type(layer).__name__}: no window lies in the input, which is {tuple(input.shape)}")
+    results = tuple(each.squeeze(0) for each in results) if alone else results
+    return results if isinstance(y, tuple) else results[0]
+
+
+def padded(x, pads, mode="constant", value=0.0):
+    """x with pads in torch's order: begin and end of the last dim, then of the one before it."""
+    dims = x.dim() - len(pads) // 2
+    order = [0] * (2 * dims)
+    for i in reversed(range(0, len(pads), 2)):
+        order += pads[i : i + 2]
+    return ops.pad(x, order, mode=mode, value=value)
+
+
+def reduced(loss, reduction):
+    if reduction == "none":
+        return loss
+    dims = list(range(loss.dim()))
+    return ops.mean(loss, dims) if reduction == "mean" else ops.sum(loss, dims)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dropout. What falls is drawn by torch's generator, so that ``torch.manual_seed`` decides."""
+
+import math
+
+import torch
+
+from .. import ops
+from ._common import elementwise
+
+
+def _kept(p, drawn):
+    """1 / (1 - p) for what stays and 0 for what falls, drawn into a tensor."""
+    if p == 1:  # draws nothing
+        return torch.zeros((), dtype=drawn.dtype)
+    return drawn.bernoulli_(1 - p).div_(1 - p)
+
+
+class Dropout(torch.nn.Dropout):
+    def forward(self, input):
+        if not self.training or self.p == 0 or input.numel() == 0:
+            return input
+        keep = _kept(self.p, torch.empty_like(input))
+        return elementwise(self, input, lambda x: ops.mul(x, keep))
+
+
+def _channels(input):
+    return [*input.shape[:2], *[1] * (input.dim() - 2)]
+
+
+class _ChannelDropout:
+    """A channel of a sample falls as a whole."""
+
+    def forward(self, input):
+        if input.dim() not in self._ranks:
+            raise ValueError(f"{type(self).__name__}: expected are {self._ranks} dims, the input is {tuple(input.shape)}")
+        if not self.training or self.p == 0 or input.numel() == 0:
+            return input
+        alone = input.dim() == self._ranks[0] and self._lacks_batch
+        shape = _channels(input.unsqueeze(0))[1:] if alone else _channels(input)
+        keep = _kept(self.p, torch.empty(shape, dtype=input.dtype))
+        return elementwise(self, input, lambda x: ops.mul(x, keep))
+
+
+class Dropout1d(_ChannelDropout, torch.nn.Dropout1d):
+    _ranks, _lacks_batch = (2, 3), True
+
+
+class Dropout2d(_ChannelDropout, torch.nn.Dropout2d):
+    _ranks, _lacks_batch = (3, 4), False  # torch takes three dims for [n, c, length]
+
+
+class Dropout3d(_ChannelDropout, torch.nn.Dropout3d):
+    _ranks, _lacks_batch = (4, 5), True
+
+
+def _alpha_dropped(layer, input, drawn):
+    """What falls, drawn into a tensor, becomes SELU's lowest value; mean and variance stay. Klambauer et al. 2017."""
+    if not layer.training or layer.p == 0 or input.numel() == 0:
+        return input
+    p, alpha = layer.p, 1.7580993408473766
+    if p == 1:
+        return elementwise(layer, input, lambda x: ops.mul(x, 0.0))
+    stays = drawn.bernoulli_(1 - p)
+    a = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
+    shift = ops.add(ops.mul(ops.sub(stays, 1), alpha * a), alpha * a * p)
+    return elementwise(layer, input, lambda x: ops.add(ops.mul(x, ops.mul(stays, a)), shift))
+
+
+class AlphaDropout(torch.nn.AlphaDropout):
+    def forward(self, input):
+        return _alpha_dropped(self, input, torch.empty_like(input))
+
+
+class FeatureAlphaDropout(torch.nn.FeatureAlphaDropout):
+    def forward(self, input):
+        if input.dim() < 2:
+            raise ValueError(f"FeatureAlphaDropout: expected are 2 or more dims, the input is {tuple(input.shape)}")
+        return _alpha_dropped(self, input, torch.empty(_channels(input), dtype=input.dtype))
