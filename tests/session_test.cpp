@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "hg/hg.h"
+#include "lib/platform/memory.h"
 #include "tests/allocation_count.h"
 #include "tests/small_model.h"
 
@@ -191,11 +192,11 @@ TEST(Session, UsesTheHostsMemoryAndReportsWhenItIsShort) {
     if (counter.live + static_cast<int64_t>(bytes) > counter.budget) return nullptr;
     counter.live += static_cast<int64_t>(bytes);
     counter.total += static_cast<int64_t>(bytes);
-    return std::aligned_alloc(64, bytes);
+    return allocate_aligned(bytes);
   };
   options.allocator.free = [](void* h, void* memory, size_t bytes) {
     static_cast<CountingHost*>(h)->live -= static_cast<int64_t>(bytes);
-    std::free(memory);
+    free_aligned(memory);
   };
   EXPECT_TRUE(Session::create(model, options).ok());
   EXPECT_GT(host.total, 0);

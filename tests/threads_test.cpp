@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "hg/hg.h"
+#include "lib/platform/memory.h"
 #include "tests/shared_network.h"
 
 namespace hg {
@@ -99,11 +100,11 @@ std::atomic<int64_t> live{0};
 Allocator counted() {
   return {[](void*, size_t bytes) -> void* {
             live += static_cast<int64_t>(bytes);
-            return std::aligned_alloc(64, bytes);
+            return allocate_aligned(bytes);
           },
           [](void*, void* memory, size_t bytes) {
             live -= static_cast<int64_t>(bytes);
-            std::free(memory);
+            free_aligned(memory);
           },
           nullptr};
 }

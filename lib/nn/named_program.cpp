@@ -302,7 +302,7 @@ Status Program::begin(const NamedArrays& parameters, const NamedArrays& data) {
   return or_no_memory([&]() -> Status {
     HG_TRY_ASSIGN(Running* const run, body_->need(body_->key()));
     body_->last = run;
-    body_->stepping.emplace();
+    body_->stepping = Body::Stepping{{}, false};
     body_->forget_looks(*run);
     Status status = body_->check_data(data);
     if (status.ok()) status = body_->bind(*run, parameters, data, {}, body_->stepping->held);

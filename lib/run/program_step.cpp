@@ -13,7 +13,7 @@ Result<std::optional<StepRow>> Program::step() {
     own_limits_ = {options_.most_rounds, nullptr, nullptr};
     HG_TRY(begin_run());
     HG_TRY(begin_part(*parts_.back()));
-    stepping_.emplace().made = values_by_step(parts_.back()->plan);
+    stepping_ = Stepping{{}, values_by_step(parts_.back()->plan)};
   }
   Stepping now = *std::exchange(stepping_, std::nullopt);  // whatever fails ends the run
   while (now.at.step == parts_.back()->plan.steps.size()) {
