@@ -76,8 +76,9 @@ std::optional<Scalar> integer_result(std::string_view op, const Dim& x, const Di
         quotient = Dim(0) - x;
       else
         quotient = x.constant() / y.constant();
-    } else if (is_nonnegative(x) && is_positive(y)) {
-      quotient = floordiv(x, y);
+    } else if (is_positive(y)) {  // -y < x < 0 gives 0
+      quotient = floordiv(is_nonnegative(x) ? x : max(x, 0), y);
+      if (!is_nonnegative(x + y - 1)) quotient = quotient - floordiv(max(Dim(0) - x, 0), y);
     } else {
       return std::nullopt;
     }

@@ -284,6 +284,35 @@ def turned_pads(given):
     return 1
 
 
+def quotients(given):
+    """Sizes that Div rounds towards 0: (n - 1) / 4 + 1, as torch.export writes those of a stride, and (n - 9) / 4 + 3."""
+    folder = given.work / "quotients"
+    folder.mkdir(parents=True)
+    numbers = {"one": [1], "nine": [9], "four": [4], "three": [3]}
+    nodes = [helper.make_node("Shape", ["x"], ["n"]), helper.make_node("Sub", ["n", "one"], ["a"]), helper.make_node("Div", ["a", "four"], ["b"]),
+             helper.make_node("Add", ["b", "one"], ["c"]), helper.make_node("Sub", ["n", "nine"], ["d"]), helper.make_node("Div", ["d", "four"], ["e"]),
+             helper.make_node("Add", ["e", "three"], ["f"]), helper.make_node("Concat", ["c", "f"], ["g"], axis=0),
+             helper.make_node("ConstantOfShape", ["g"], ["y"])]
+    graph = helper.make_graph(nodes, "quotients", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["c", "f"])],
+                              [numpy_helper.from_array(np.array(v, np.int64), n) for n, v in numbers.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "model.onnx")
+    model = str(folder / "model.hgm")
+    subprocess.run([given.bin / "hg-convert", folder / "model.onnx", "-o", model], check=True, capture_output=True)
+    said = json.loads(subprocess.run([given.bin / "hg-info", model, "--json"], capture_output=True, text=True).stdout)
+    bad = said["outputs"][0]["shape"] != ["floordiv(max(0, n - 1), 4) + 1", "-floordiv(max(-n + 9, 0), 4) + floordiv(max(0, n - 9), 4) + 3"]
+    if bad:
+        print("quotients of sizes are computed as the graph runs:", said["outputs"][0]["shape"])
+    for n in range(14):
+        np.save(folder / "x.npy", np.zeros(n, np.float32))
+        subprocess.run([given.bin / "hg-run", model, "--input", f"x={folder}/x.npy", "--output-dir", folder], check=True, capture_output=True)
+        want = (int((n - 1) / 4) + 1, int((n - 9) / 4) + 3)
+        if np.load(folder / "y.npy").shape != want:
+            bad = True
+            print(f"quotients of {n} give {np.load(folder / 'y.npy').shape} instead of {want}")
+    return int(bad)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("bin", type=pathlib.Path)
@@ -311,7 +340,7 @@ def main():
         cases.append((seed, case, want))
         jobs.append({"model": str(folder / "model.onnx"), "output_dir": str(folder), "check": False})
     converted = batch(given.bin / "hg-convert", jobs, given.work)
-    bad, refused = refusals(given) + turned_pads(given), 0
+    bad, refused = refusals(given) + turned_pads(given) + quotients(given), 0
     kept, runs = [], []
     for (seed, case, want), answer in zip(cases, converted):
         if answer["status"] == "ok":
