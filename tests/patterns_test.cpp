@@ -37,6 +37,13 @@ Value written_hardswish(Graph& g, const Value& x) {
   const Value six = g.call("hardtanh", {plus(x, 3)}, {{"min_val", 0.0}, {"max_val", 6.0}});
   return g.call("div", {g.call("mul", {x, six}), g.scalar(6.0)});
 }
+// As ONNX writes it.
+Value exported_hardsigmoid(Graph&, const Value& x) {
+  return hardtanh(x * double{0.16666667f} + 0.5, 0, 1);
+}
+Value exported_hardswish(Graph& g, const Value& x) {
+  return g.call("mul", {x, exported_hardsigmoid(g, x)});
+}
 Value written_rms_norm(Graph& g, const Value& x) {
   const Value mean = mean_of(g.call("pow", {x, g.scalar(2.0)}));
   const Value y = g.call("mul", {x, g.call("rsqrt", {plus(mean, 0.5)})});
@@ -118,6 +125,10 @@ constexpr Written kWritten[] = {
     {"gelu", "activations", written_gelu, "  mul_2 = gelu(x) : f32[2, 3, 4]\n"},
     {"silu", "activations", written_silu, "  mul_1 = silu(x) : f32[2, 3, 4]\n"},
     {"hardswish", "activations", written_hardswish, "  div_1 = hardswish(x) : f32[2, 3, 4]\n"},
+    {"exported_hardsigmoid", "activations", exported_hardsigmoid,
+     "  hardtanh_1 = hardsigmoid(x) : f32[2, 3, 4]\n"},
+    {"exported_hardswish", "activations", exported_hardswish,
+     "  mul_2 = hardswish(x) : f32[2, 3, 4]\n"},
     {"rms_norm", "norms", written_rms_norm,
      "  mul_2 = rms_norm(x, w, normalized_shape=[4], eps=0.5) : f32[2, 3, 4]\n"},
     {"exported_rms_norm", "norms", exported_rms_norm,
@@ -206,6 +217,13 @@ TEST(Patterns, LeaveAttentionWithAnUnknownMask) {
   const Value scores = g.call("matmul", {x, g.call("permute", {x}, {{"dims", {1, 0}}})});
   g.output("y", g.call("matmul", {g.call("softmax", {g.call("add", {scores, mask})}), x}));
   EXPECT_EQ(compiled(std::move(g)).find("attention"), std::string::npos);
+}
+
+// Its slope is an f32, which is not 1/6 there.
+TEST(Patterns, LeaveHardsigmoidOfF64) {
+  Graph g;
+  g.output("y", exported_hardsigmoid(g, g.input("x", f64, {3, 4})));
+  EXPECT_EQ(compiled(std::move(g)).find("hardsigmoid"), std::string::npos);
 }
 
 // What it makes 0 of such a query is what the op gives.

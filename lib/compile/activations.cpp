@@ -10,15 +10,20 @@ Value gelu_tanh(const Match& m) {
   return m.graph().call("gelu", {m.value("x")}, {{"approximate", "tanh"}});
 }
 Value silu(const Match& m) { return m.graph().call("silu", {m.value("x")}); }
-bool limits_to_six(const Match& m) {
+bool limits_to(const Match& m, double most) {
   return !m.has("limit") ||
-         (m.attrs("limit").real("min_val") == 0 && m.attrs("limit").real("max_val") == 6);
+         (m.attrs("limit").real("min_val") == 0 && m.attrs("limit").real("max_val") == most);
 }
 Value hardswish(const Match& m) {
-  return limits_to_six(m) ? m.graph().call("hardswish", {m.value("x")}) : Value();
+  return limits_to(m, 6) ? m.graph().call("hardswish", {m.value("x")}) : Value();
 }
 Value hardsigmoid(const Match& m) {
-  return limits_to_six(m) ? m.graph().call("hardsigmoid", {m.value("x")}) : Value();
+  return limits_to(m, 6) ? m.graph().call("hardsigmoid", {m.value("x")}) : Value();
+}
+// ONNX's hardsigmoid is a line between 0 and 1. Its slope is an f32, which f64 tells from 1/6.
+Value hardsigmoid_of_line(const Match& m) {
+  if (m.value("x").dtype() == f64 || !limits_to(m, 1)) return {};
+  return m.graph().call("hardsigmoid", {m.value("x")});
 }
 
 constexpr Rule kRules[] = {
@@ -42,6 +47,9 @@ constexpr Rule kRules[] = {
     {"clamped: hardtanh[limit](add(x, 3)) | clamp(add(x, 3), 0, 6)\n"
      "y: div(clamped, 6) | mul(clamped, 0.16666666666666667)",
      hardsigmoid},
+    {"line: add(mul(x, 0.16666666666666667), 0.5) | add(div(x, 6), 0.5)\n"
+     "y: hardtanh[limit](line) | clamp(line, 0, 1)",
+     hardsigmoid_of_line},
 };
 
 }  // namespace
