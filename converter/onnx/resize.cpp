@@ -19,7 +19,7 @@ struct Axis {
   int dim = 0;
   Dim in, out;
   std::optional<double> scale;  // where it is a constant
-  Value scale_value;            // f64, rank 0
+  Value scale_value;            // f64, rank 0; none where open sizes give it
   Value roi_start, roi_end;     // f64, rank 0; of tf_crop_and_resize alone
   bool scaled = true;           // by a scale that is given, not by sizes
 };
@@ -131,7 +131,7 @@ Value resized_axis(Node& n, const Value& x, const Axis& axis, const Settings& s)
 }
 
 // torch's own, where it means the same and all axes can go at once.
-Value interpolated(Node& n, const Value& x, const std::vector<Axis>& axes, const Settings& s) {
+Value interpolated(Node& n, Value x, const std::vector<Axis>& axes, const Settings& s) {
   const int spatial = x.rank() - 2;
   if (!is_float(x.dtype()) || spatial < 1 || spatial > 3 || s.antialias || s.exclude_outside)
     return {};
@@ -143,17 +143,25 @@ Value interpolated(Node& n, const Value& x, const std::vector<Axis>& axes, const
   std::vector<double> scales(spatial, 1.0);
   bool scaled = false;
   for (const Axis& axis : axes) {
-    if (axis.dim < 2 || !axis.scale) return {};
-    if (s.coordinates == "pytorch_half_pixel" && axis.out.lower_bound() <= 1) return {};
+    if (axis.dim < 2 || (axis.scaled && !axis.scale)) return {};
+    if (s.coordinates == "pytorch_half_pixel" && axis.out.lower_bound() <= 1 &&
+        (axis.scaled || s.mode != "linear"))
+      return {};
     if (corners && axis.scaled) return {};  // it divides by the length before rounding
     // Where the size stays in spite of a scale, torch copies.
     if (s.mode == "linear" && axis.scaled && *axis.scale > 1 && *axis.scale < 1.5 &&
         (axis.out - axis.in).lower_bound() <= 0)
       return {};
     size[axis.dim - 2] = axis.out;
+    if (!axis.scaled) continue;
     scales[axis.dim - 2] = *axis.scale;
-    scaled = scaled || axis.scaled;
+    scaled = true;
   }
+  // There a single element is the first of the input, and torch's is the middle.
+  if (s.coordinates == "pytorch_half_pixel")
+    for (const Axis& axis : axes)
+      if (axis.out.lower_bound() <= 1)
+        x = slice(x, axis.dim, 0, min(axis.in, (axis.in - 1) * min(max(axis.out - 1, 0), 1) + 1));
   static constexpr const char* kLinear[] = {"linear", "bilinear", "trilinear"};
   NamedAttrs attrs = {{"size", size},
                       {"mode", s.mode == "cubic" ? "bicubic" : kLinear[spatial - 1]},
@@ -174,7 +182,10 @@ Value resized(Node& n, Value x, const std::vector<Axis>& all, const Settings& s)
   if (const Value y = interpolated(n, x, axes, s)) return y;
   if (s.mode != "nearest" && !is_float(x.dtype()))
     n.refuse(str_cat("it interpolates ", x.dtype(), "; floats are supported"));
-  for (const Axis& axis : axes) x = resized_axis(n, x, axis, s);
+  for (Axis& axis : axes) {
+    if (!axis.scale_value) axis.scale_value = real(n.graph(), axis.out) / real(n.graph(), axis.in);
+    x = resized_axis(n, x, axis, s);
+  }
   return x;
 }
 
@@ -202,15 +213,13 @@ void scale_axis(Node& n, Axis& axis, int input, size_t at) {
 }
 
 void size_axis(Node& n, Axis& axis, const Dim& size) {
-  Graph& g = n.graph();
   axis.out = size;
   axis.scaled = false;
   if (size.is_constant() && axis.in.is_constant()) {
     axis.scale = static_cast<double>(size.constant()) / static_cast<double>(axis.in.constant());
-    axis.scale_value = g.scalar(*axis.scale, f64);
-  } else {
-    axis.scale_value = real(g, size) / real(g, axis.in);
-    if (size == axis.in) axis.scale = 1.0;
+    axis.scale_value = n.graph().scalar(*axis.scale, f64);
+  } else if (size == axis.in) {
+    axis.scale = 1.0;
   }
 }
 

@@ -313,6 +313,38 @@ def quotients(given):
     return int(bad)
 
 
+def open_resizes(given):
+    """Resize from and to open sizes is one interpolation; pytorch_half_pixel gives a single element its own place."""
+    bad = 0
+    for mode in ("half_pixel", "pytorch_half_pixel", "align_corners"):
+        folder = given.work / f"open_{mode}"
+        folder.mkdir(parents=True)
+        nodes = [helper.make_node("Shape", ["t"], ["n"]), helper.make_node("Concat", ["kept", "n"], ["sizes"], axis=0),
+                 helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear", coordinate_transformation_mode=mode)]
+        made = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 2, "h", "w"]), ("t", ["i", "k"]))]
+        graph = helper.make_graph(nodes, "resize", made, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2, "i", "k"])],
+                                  [numpy_helper.from_array(np.array([1, 2]), "kept")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+        onnx.save(model, folder / "model.onnx")
+        hgm = str(folder / "model.hgm")
+        subprocess.run([given.bin / "hg-convert", folder / "model.onnx", "-o", hgm], check=True, capture_output=True)
+        ops = json.loads(subprocess.run([given.bin / "hg-info", hgm, "--json"], capture_output=True, text=True).stdout)["ops"]
+        if "interpolate" not in ops or sum(ops.values()) > 3:
+            bad = 1
+            print(f"Resize {mode} of open sizes is {ops}")
+        for h, w, i, k in ((4, 5, 7, 1), (1, 5, 1, 4), (3, 1, 1, 6), (5, 4, 2, 3), (4, 4, 1, 1), (3, 4, 3, 8)):
+            feeds = {"x": np.random.default_rng(h).normal(size=(1, 2, h, w)).astype(np.float32), "t": np.zeros((i, k), np.float32)}
+            for name, value in feeds.items():
+                np.save(folder / f"{name}.npy", value)
+            subprocess.run([given.bin / "hg-run", hgm, *[a for n in feeds for a in ("--input", f"{n}={folder}/{n}.npy")], "--output-dir", folder],
+                           check=True, capture_output=True)
+            why = np.abs(np.load(folder / "y.npy") - ReferenceEvaluator(model).run(None, feeds)[0]).max()
+            if not why < 1e-5:
+                bad = 1
+                print(f"Resize {mode} from {h, w} to {i, k} differs by {why}")
+    return bad
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("bin", type=pathlib.Path)
@@ -340,7 +372,7 @@ def main():
         cases.append((seed, case, want))
         jobs.append({"model": str(folder / "model.onnx"), "output_dir": str(folder), "check": False})
     converted = batch(given.bin / "hg-convert", jobs, given.work)
-    bad, refused = refusals(given) + turned_pads(given) + quotients(given), 0
+    bad, refused = refusals(given) + turned_pads(given) + quotients(given) + open_resizes(given), 0
     kept, runs = [], []
     for (seed, case, want), answer in zip(cases, converted):
         if answer["status"] == "ok":
