@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -205,11 +206,14 @@ class ProgramReader {
   void read_user_input(const Json& graph, const Json& argument) {
     const std::string kind = argument.begin().key();
     const Json& value = argument.begin().value();
+    arguments_.emplace_back();
     if (kind == "as_tensor") {
       const std::string name = value.at("name").get<std::string>();
+      arguments_.back() = name;
       add_input(name, "Tensor", type_of(graph, name));
     } else if (value.is_object() && value.contains("as_name")) {  // else a constant of the program
       const std::string name = value.at("as_name").get<std::string>();
+      arguments_.back() = name;
       if (kind == "as_sym_int") read_numbers(graph, add_input(name, "int", {i64, {}}));
       if (kind == "as_sym_float") add_input(name, "float", {f64, {}});
       if (kind == "as_sym_bool") add_input(name, "bool", {boolean, {}});
@@ -229,7 +233,8 @@ class ProgramReader {
       else if (kind == "tensor_constant")
         scope_[name()] = state(is("tensor_constant_name"), State::Kind::constant);
       else if (kind == "constant_input")
-        scope_[is("name")] = graph_.argument(value.at("value"), scope_, program_.body);
+        scope_[arguments_.emplace_back(is("name"))] =
+            graph_.argument(value.at("value"), scope_, program_.body);
       else if (kind == "user_input")
         read_user_input(graph, value.at("arg"));
       else if (kind != "token")  // orders effects, and holds nothing
@@ -256,9 +261,29 @@ class ProgramReader {
       if (range.smallest > kSmallestOpen) bound("_operator.ge", range.smallest);
       if (range.largest < INT64_MAX / size.times) bound("_operator.le", range.largest);
     }
-    for (const Json& line : all_.value("guards_code", Json::array()))
-      if (!asks_for_one(line.get<std::string>())) read_guard_line(line);
+    for (const Json& each : all_.value("guards_code", Json::array())) {
+      const std::string line = with_input_names(each.get<std::string>());
+      if (!asks_for_one(line)) read_guard_line(line);
+    }
     graph_.set_origin({});
+  }
+
+  // L['x'] for the L['flat_args'][0] that strict exports write.
+  std::string with_input_names(const std::string& line) const {
+    constexpr std::string_view kFlat = "L['flat_args'][";
+    std::string result;
+    size_t at = 0;
+    for (size_t next; (next = line.find(kFlat, at)) != line.npos;) {
+      const size_t digits = next + kFlat.size(), end = line.find(']', digits);
+      size_t k = arguments_.size();
+      if (end != line.npos) std::from_chars(line.data() + digits, line.data() + end, k);
+      if (k >= arguments_.size() ||
+          scope_.contains("flat_args_" + str_cat(static_cast<int64_t>(k))))
+        return line;
+      result += line.substr(at, next - at) + "L['" + arguments_[k] + "']";
+      at = end + 1;
+    }
+    return result + line.substr(at);
   }
 
   void read_guard_line(const std::string& line) {
@@ -397,7 +422,8 @@ class ProgramReader {
   ExportedWeights weights_;
   ExportedGraph graph_;
   ExportedGraph::Scope scope_;
-  std::set<std::string> sizes_;  // of the program's tensors, as Dims print
+  std::set<std::string> sizes_;         // of the program's tensors, as Dims print
+  std::vector<std::string> arguments_;  // of the module, by the names of their inputs
   std::map<std::string, Value> states_;
   std::map<std::string, std::pair<Value, std::string>> numbers_;  // inputs by their symbols
 };

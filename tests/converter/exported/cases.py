@@ -193,6 +193,13 @@ class Number(nn.Module):
         return x * k + x[:k].sum()
 
 
+@case(rand(3, 4), rand(9), 3, dynamic=(None, {0: AUTO}, AUTO), others=[(rand(3, 4), rand(7), 7)], strict=True, decomposed=False)
+class StrictNumber(nn.Module):
+    """The guards of a strict export count inputs and do not name them."""
+    def forward(self, x, y, k: int):
+        return x.repeat(k, 1), y[:k] * k
+
+
 @case(rand(3, 4), others=[(rand(3, 4) - 5,), (rand(3, 4) + 5,)])
 class Cond(nn.Module):
     def forward(self, x):
