@@ -17,6 +17,9 @@ bool takes_one_dtype(const Op& op) {
 
 constexpr std::string_view kKeepIntegers[] = {"floor", "ceil", "trunc", "round", "nan_to_num"};
 
+// Tests of u8 are u8, as they were before torch had bool.
+bool keeps_bytes(std::string_view op) { return op == "all" || op == "any"; }
+
 bool is_complex_value(const Value& value) { return value && is_complex(value.dtype()); }
 
 std::vector<Value> cast_inputs(const Op& op, std::span<const Value> inputs, DType dtype) {
@@ -52,6 +55,8 @@ std::vector<Value> promoted_calls(Graph& graph, const Op& op, std::span<const Va
                                   const NamedAttrs& attrs) {
   if (!graph.status().ok()) return {};
   std::vector<Value> results = graph.calls(op.name(), inputs, attrs);
+  if (graph.status().ok() && keeps_bytes(op.name()) && inputs[0].dtype() == u8)
+    return {graph.call("cast", {results[0]}, {{"dtype", u8}})};
   if (graph.status().ok() || !takes_one_dtype(op) ||
       std::any_of(inputs.begin(), inputs.end(), is_complex_value))
     return results;

@@ -131,6 +131,21 @@ def test_ops_and_their_gradients():
         assert hg.ops.add(torch.ones(3), torch.ones(3), out=out) is out
 
 
+def test_whether_any_and_all_of_uint8_are():
+    """uint8 gives uint8, other dtypes bool, in each way to run them."""
+    for dtype in DTYPES[:-2]:
+        x = torch.tensor([[0, 3, 1], [2, 5, 1]]).to(dtype)
+        for name in ("any", "all"):
+            op, reference = getattr(hg.ops, name), getattr(torch, name)
+            for ours, want in ((op(x), reference(x)), (op(x, [1], True), reference(x, 1, True)), (op(x[:0], [0]), reference(x[:0], 0))):
+                assert ours.dtype == want.dtype and torch.equal(ours, want)
+            want = reference(x, 0)
+            assert torch.equal(op(hg.Var(x), [0]).torch(), want) and op(hg.Var(x), [0]).torch().dtype == want.dtype
+            g = hg.Graph()
+            g.output("y", op(g.input("x", (2, 3), str(dtype)[6:]), [0]))
+            assert g.model()(x).dtype == want.dtype
+
+
 # -- Kernels --------------------------------------------------------------------------------------
 
 

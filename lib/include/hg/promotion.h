@@ -43,7 +43,7 @@ bool keeps_integers(std::string_view op);
 
 // Graph::calls(), but where an elementwise op or a concatenation refuses the dtypes of its inputs,
 // they are cast to the one that they have in common; integers to f32, where it takes floats alone
-// and does not keep them. A condition stays as it is.
+// and does not keep them. A condition stays as it is. What `all` and `any` of u8 give is u8.
 std::vector<Value> promoted_calls(Graph& graph, const Op& op, std::span<const Value> inputs,
                                   const NamedAttrs& attrs = {});
 
