@@ -18,9 +18,10 @@ Value zeros(const Value& like) { return number_like(like, 0); }
 Value above(const Value& x, double limit) { return gt(x, number_like(x, limit)); }
 Value below(const Value& x, double limit) { return lt(x, number_like(x, limit)); }
 
-// dx = dy where y > 0
+// dx = dy, but 0 where y <= 0: NaN is neither
 Status relu_grad(GradContext& c) {
-  c.set_grad(0, where(above(c.out(0), 0), c.dout(0), zeros(c.dout(0))));
+  const Value y = c.out(0);
+  c.set_grad(0, where(le(y, zeros(y)), zeros(c.dout(0)), c.dout(0)));
   return {};
 }
 // dx = x > 0 ? dy : dy slope
@@ -56,15 +57,18 @@ Status gelu_infer(InferContext& c) {
   return infer_float_unary(c);
 }
 // none: dx = dy (cdf + x pdf)
-// tanh: t = tanh(k (x + c x^3)), dx = dy ((1 + t) / 2 + x (1 - t^2) k (1 + 3 c x^2) / 2)
+// tanh: t = tanh(k (x + c x^3)), dx = dy ((1 + t) / 2 + x (1 - t^2) k (1 + 3 c x^2) / 2), where
+// beyond 10 the second part is 0 and x^3 may overflow
 Status gelu_grad(GradContext& c) {
-  const Value x = c.in(0), dy = c.dout(0);
+  const Value given = c.in(0), dy = c.dout(0);
   if (c.attrs().string("approximate") == "none") {
+    const Value x = given;
     const Value cdf = (erf(x * (std::numbers::sqrt2 / 2)) + 1.0) * 0.5;
     const Value pdf = exp(x * x * -0.5) * (0.5 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
     c.set_grad(0, dy * (cdf + x * pdf));
     return {};
   }
+  const Value x = clamp(given, number_like(given, -10), number_like(given, 10));
   const Value t = tanh((x + x * x * x * kCubic) * kTanhScale);
   const Value slope = (x * x * (3 * kCubic) + 1.0) * (kTanhScale / 2);
   c.set_grad(0, dy * ((t + 1.0) * 0.5 + x * (1.0 - t * t) * slope));

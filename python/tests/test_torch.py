@@ -146,6 +146,22 @@ def test_whether_any_and_all_of_uint8_are():
             assert g.model()(x).dtype == want.dtype
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_gradients_at_the_ends(dtype):
+    """NaN goes through relu, and what overflows inside of gelu leaves no NaN."""
+    large = {torch.float16: 6e4, torch.float32: 1e30, torch.bfloat16: 1e30, torch.float64: 1e300}[dtype]
+    x = torch.tensor([float("nan"), -0.0, 0.0, 2.0, -2.0, 30.0, -30.0, 300.0, -300.0, large, -large], dtype=dtype)
+    for ours, theirs in (
+        (hg.ops.relu, torch.relu),
+        (lambda x: hg.ops.gelu(x, approximate="tanh"), lambda x: torch.nn.functional.gelu(x.double(), approximate="tanh").to(x.dtype)),
+    ):
+        a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+        ours(a).sum().backward()
+        theirs(b).sum().backward()
+        want = torch.where(x.abs() > 100, (x > 0).to(dtype), b.grad)  # where torch's own overflows
+        torch.testing.assert_close(a.grad, want, rtol=1e-2, atol=1e-2, equal_nan=True)
+
+
 # -- Kernels --------------------------------------------------------------------------------------
 
 
