@@ -375,6 +375,28 @@ def test_wrap_in_training_and_eval_mode():
         torch.testing.assert_close(own["bn.running_var"], theirs[0].running_var, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("way", ["wrap", "layer"])
+def test_an_empty_batch_moves_no_statistics(way):
+    theirs = torch.nn.BatchNorm2d(3)
+    if way == "layer":
+        ours = hg.nn.BatchNorm2d(3)
+    else:
+        g = hg.Graph()
+        given = {n: np.full(3, v, np.float32) for n, v in (("weight", 1), ("bias", 0), ("running_mean", 0), ("running_var", 1))}
+        values = [(g.buffer if n.startswith("running") else g.parameter)(n, v) for n, v in given.items()]
+        g.output("y", hg.ops.batch_norm(g.input("x", ("n", 3, 2, 2)), *values)[0])
+        ours = hg.torch.wrap(g.model())
+    for n in (4, 0, 5):
+        x = torch.randn(n, 3, 2, 2)
+        for layer in (ours, theirs):
+            layer.zero_grad()
+            layer(x).square().sum().backward()
+        for name in ("weight", "bias"):
+            torch.testing.assert_close(ours.get_parameter(name).grad, theirs.get_parameter(name).grad, rtol=1e-4, atol=1e-4)
+        for name in ("running_mean", "running_var"):
+            torch.testing.assert_close(ours.get_buffer(name), theirs.get_buffer(name), rtol=1e-4, atol=1e-5)
+
+
 def test_wrap_drops_in_forward_what_it_drops_in_backward():
     g = hg.Graph()
     x = g.input("x", ("n",))
