@@ -165,13 +165,18 @@ Result<std::vector<TensorData>> TextKernel::call(Arguments arguments,
   });
 }
 
-Status TextKernel::call_into(std::span<const Tensor> outputs, Arguments arguments,
+Status TextKernel::call_into(std::span<const Tensor> outputs,
+                             std::span<const KernelArgument> arguments,
                              const CallOptions& options) const {
   return or_no_memory([&]() -> Status {
-    HG_TRY_ASSIGN(const std::vector<const KernelArgument*> bound,
-                  body_->bind(std::span(arguments.begin(), arguments.size())));
+    HG_TRY_ASSIGN(const std::vector<const KernelArgument*> bound, body_->bind(arguments));
     return body_->run(bound, {}, options, {}, nullptr, outputs);
   });
+}
+
+Status TextKernel::call_into(std::span<const Tensor> outputs, Arguments arguments,
+                             const CallOptions& options) const {
+  return call_into(outputs, std::span(arguments.begin(), arguments.size()), options);
 }
 
 Result<std::vector<TensorData>> TextKernel::gradients(Arguments arguments,

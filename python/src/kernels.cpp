@@ -46,7 +46,7 @@ class LockedKernel {
       Status status;
       {
         const Unlocked unlocked(mutex_);
-        status = call_into(tensors, given.arguments, options);
+        status = kernel_.call_into(tensors, given.arguments, options);
       }
       check(status);
       return nb::borrow(out);
@@ -110,10 +110,15 @@ class LockedKernel {
       }
       KernelArgument out(int64_t{0});
       out.name = name;
+      int64_t whole = 0;
       if (PyBool_Check(value.ptr())) {
         out.value = value.ptr() == Py_True;
       } else if (PyLong_Check(value.ptr())) {
-        out.value = nb::cast<int64_t>(value);
+        if (!nb::try_cast(value, whole))
+          raise(PyExc_ValueError,
+                str_cat(kernel, ": ", name, " is ", nb::cast<std::string>(nb::repr(value)),
+                        ", which int64 does not hold"));
+        out.value = whole;
       } else if (PyFloat_Check(value.ptr())) {
         out.value = nb::cast<double>(value);
       } else {
@@ -134,22 +139,6 @@ class LockedKernel {
     if (!shape.is_none())
       for (const int64_t size : sizes_from(shape, "shape")) options.shape.emplace_back(size);
     return options;
-  }
-
-  Status call_into(const std::vector<Tensor>& outs, std::span<const KernelArgument> arguments,
-                   const CallOptions& options) {
-    // As arguments come as a span, results are made and then copied to where they belong.
-    HG_TRY_ASSIGN(const std::vector<TensorData> made, kernel_.call(arguments, options));
-    HG_CHECK(made.size() == outs.size(), "kernel '", kernel_.name(), "' has ", int64_t(made.size()),
-             " outputs, out has ", int64_t(outs.size()));
-    for (size_t i = 0; i < outs.size(); ++i) {
-      const Tensor& from = made[i].tensor;
-      HG_CHECK(from.shape == outs[i].shape && from.dtype == outs[i].dtype, "kernel '",
-               kernel_.name(), "': out is ", outs[i].dtype, outs[i].shape, ", the result is ",
-               from.dtype, from.shape);
-    }
-    for (size_t i = 0; i < outs.size(); ++i) copy_elements(made[i].tensor, outs[i]);
-    return {};
   }
 
   static nb::object results(std::vector<TensorData> made, Kind kind) {

@@ -221,6 +221,31 @@ def test_a_backward_of_ones_own():
     assert x.grad.tolist() == [10, 10, 10]
 
 
+def test_places_of_kernels():
+    """out= may be an argument or lie across one; it may not be one element many times, nor two outputs."""
+    square, pair = hg.kernel("square", "x * x"), hg.kernel("pair", "a = x * 2; b = x * 3")
+    x = torch.arange(6.0)
+    assert square(x, out=x) is x and x.tolist() == [0, 1, 4, 9, 16, 25]
+    x = torch.arange(6.0)
+    square(x[:-1], out=x[1:])
+    assert x.tolist() == [0, 0, 1, 4, 9, 16]
+    x = np.arange(6, dtype=np.float32)
+    square(x, out=x[::-1])
+    assert x.tolist() == [25, 16, 9, 4, 1, 0]
+    for out in (torch.zeros(1).expand(6), np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (6,), (0,))):
+        with pytest.raises(ValueError, match="not apart"):
+            square(x, out=out)
+    both = np.zeros(6, np.float32)
+    with pytest.raises(ValueError, match="overlap"):
+        pair(x, out=[both, both])
+    for out, words in ((np.zeros(6), "f64"), (np.zeros(5, np.float32), r"\[5\]"), ([both], "2 tensors")):
+        with pytest.raises(ValueError, match=words):
+            (pair if isinstance(out, list) else square)(x, out=out)
+    for number in (2**63, -(2**63) - 1):
+        with pytest.raises(ValueError, match=f"x is {number}, which int64 does not hold"):
+            square(number)
+
+
 def test_kernels_do_not_leak():
     k = hg.kernel("square", "x * x")
     x = torch.ones(1000, requires_grad=True)

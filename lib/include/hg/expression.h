@@ -109,6 +109,8 @@ class TextKernel {
   // The same into memory of the caller, which may be an argument's: in place.
   Status call_into(std::span<const Tensor> outputs, Arguments arguments,
                    const CallOptions& options = {}) const;
+  Status call_into(std::span<const Tensor> outputs, std::span<const KernelArgument> arguments,
+                   const CallOptions& options = {}) const;
 
   // The gradients of sum over outputs of (output * its gradient) by these parameters, of their
   // arguments' dtype and shape. A number's is a tensor of rank 0.
