@@ -221,6 +221,31 @@ def test_a_backward_of_ones_own():
     assert x.grad.tolist() == [10, 10, 10]
 
 
+def test_gradients_of_gradients_are_an_error_and_no_constant(rng):
+    """Also where the gradient of the result, of a sum, needs none itself."""
+    layer, kernel = hg.nn.Linear(8, 8), hg.kernel("cube", "x * x * x")
+    wrapped = hg.torch.wrap(mlp(rng)[0])
+    for f in (wrapped, layer, kernel, lambda x: hg.ops.mul(x, x)):
+        x = torch.randn(4, 8, requires_grad=True)
+        (slope,) = torch.autograd.grad(f(x).sum(), x, create_graph=True)
+        penalty = f(x).mean() + slope.square().sum()
+        with pytest.raises(RuntimeError, match="gradients of gradients"):
+            penalty.backward()
+        (again,) = torch.autograd.grad(f(x).sum(), x)
+        torch.testing.assert_close(again, slope)
+
+
+def test_numpy_beside_what_requires_a_gradient():
+    """A later write to the array is not seen by the backward pass."""
+    kernel = hg.kernel("product", "a * b")
+    for f in (kernel, hg.ops.mul):
+        a, b = torch.ones(3, requires_grad=True), np.full(3, 2, np.float32)
+        y = f(a, b)
+        b[:] = 100
+        y.sum().backward()
+        assert a.grad.tolist() == [2, 2, 2]
+
+
 def test_places_of_kernels():
     """out= may be an argument or lie across one; it may not be one element many times, nor two outputs."""
     square, pair = hg.kernel("square", "x * x"), hg.kernel("pair", "a = x * 2; b = x * 3")

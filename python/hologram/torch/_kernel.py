@@ -2,9 +2,9 @@
 """Kernels in torch's autograd."""
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from .. import _core
+from ._backward import kept, once_differentiable
 
 
 class _Call(torch.autograd.Function):
@@ -31,5 +31,6 @@ def apply(kernel, named, shape):
     for name, value in named.items():
         if isinstance(value, dict) and any(getattr(each, "requires_grad", False) for each in value.values()):
             raise ValueError(f"kernel '{kernel.name}': members of a struct take no part in autograd; detach '{name}'")
+    named = {name: kept(value) for name, value in named.items()}
     names = [name for name, value in named.items() if isinstance(value, torch.Tensor)]
     return _Call.apply(kernel, named, shape, names, *(named[name] for name in names))

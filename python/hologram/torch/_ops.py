@@ -2,10 +2,10 @@
 """Single ops in torch's autograd: their gradients are lazy expressions, whose plans are kept."""
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from .. import _core
 from ..ops import _executor
+from ._backward import kept, once_differentiable
 
 
 class _Call(torch.autograd.Function):
@@ -45,5 +45,5 @@ def call_with_gradient(name, inputs, attributes, out):
     if out is not None:
         raise ValueError(f"{name}: out= takes no part in autograd; use torch.no_grad()")
     places = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
-    rest = [None if i in places else value for i, value in enumerate(inputs)]
+    rest = [None if i in places else kept(value) for i, value in enumerate(inputs)]
     return _Call.apply(name, rest, attributes, places, *(inputs[i] for i in places))

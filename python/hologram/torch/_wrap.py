@@ -2,11 +2,11 @@
 """A model as a torch.nn.Module, forward and backward run by the library."""
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from .. import _core
 from .._model import load
 from .._tree import flatten, unflatten
+from ._backward import once_differentiable
 
 
 class _Halves:
