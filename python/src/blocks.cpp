@@ -60,7 +60,7 @@ void bind_layers(nb::module_& m) {
         if (in) return nn::Conv2d(*in, out, pair_from(kernel), options);
         return nn::Conv2d(out, pair_from(kernel), options);
       },
-      nb::arg("in").none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+      nb::arg("channels").none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
       nb::arg());
   m.def(
       "block_batch_norm2d",
