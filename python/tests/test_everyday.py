@@ -129,6 +129,18 @@ def test_match_device_of_torch():
             hg.validate_tensor_compatible(bad)
 
 
+def test_from_vulkan_gives_what_is_asked_for():
+    torch = pytest.importorskip("torch", "2.5")
+    array = hg.from_numpy(np.arange(3, dtype=np.float32))
+    assert type(hg.from_vulkan(array, device="numpy")) is np.ndarray
+    for device in ("cpu", torch.device("cpu")):
+        got = hg.from_vulkan(array, device=device)
+        assert isinstance(got, torch.Tensor) and got.tolist() == [0, 1, 2] and got.device.type == "cpu"
+    assert hg.from_vulkan(array, device="meta").device.type == "meta"
+    with pytest.raises(TypeError, match="Tensor"):
+        hg.from_vulkan(torch.ones(2))
+
+
 def test_ops_of_ones_own_on_a_device(device, rng):
     x = rng.standard_normal((3, 5)).astype("float32")
     text = hg.register_op("device_text(x) -> y", "x * x + sin(x)")

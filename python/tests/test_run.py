@@ -2,11 +2,15 @@
 """Loading and calling models, with numpy alone."""
 
 import array
+import ast
 import gc
 import io
+import os
+import pathlib
 import pickle
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -365,6 +369,82 @@ def test_library(tmp_path, rng):
         library["cube"]
 
 
+def test_functions_take_what_models_take(tmp_path):
+    scaled = hg.Graph()
+    x, w = scaled.input("x", ("n", 3)), scaled.parameter("w", np.arange(3, dtype=np.float32))
+    scaled.output("double", x + x)
+    scaled.output("scaled", x * w)
+    hg.save_library({"scaled": scaled.model()}, tmp_path / "functions.hgm")
+    library = pickle.loads(pickle.dumps(hg.load((tmp_path / "functions.hgm").read_bytes())))
+    a = np.arange(12, dtype=np.float32).reshape(4, 3)[::2]
+    out = [np.empty((2, 3), np.float32) for _ in range(2)]
+    for double, scaled in (library.scaled(a), library.scaled(x=a), library.scaled(a, out=out)):
+        np.testing.assert_array_equal(double, 2 * a)
+        np.testing.assert_array_equal(scaled, a * np.arange(3))
+    with pytest.raises(ValueError, match=r"\[2, 4\].*3"):
+        library.scaled(np.zeros((2, 4), np.float32))
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        double, scaled = library.scaled(torch.from_numpy(a.copy()))
+        assert isinstance(double, torch.Tensor) and torch.equal(scaled, torch.from_numpy(a * np.arange(3, dtype=np.float32)))
+
+
+def test_sizes_are_planned_once():
+    """The model's own session keeps what it planned, for threads in turn, too: the shape rule of an op tells."""
+    asked = []
+    function = hg.register_op("asked(x) -> y", lambda x: x + 1, shape=lambda x: asked.append(x.shape) or x.shape)
+    graph = hg.Graph()
+    graph.output("y", function(graph.input("x", ("n",))))
+    model = graph.model()
+
+    def call(n):
+        np.testing.assert_array_equal(model(np.ones(n, np.float32)), np.full(n, 2))
+
+    def asked_for(n):
+        before = len(asked)
+        thread = threading.Thread(target=call, args=(n,))
+        thread.start()
+        thread.join()
+        call(n)
+        return len(asked) - before
+
+    assert asked_for(3) > 0 and asked_for(5) > 0
+    assert [asked_for(n) for n in (3, 5, 3)] == [0, 0, 0]
+
+
+def test_torch_is_not_needed():
+    program = """
+import sys
+sys.modules["torch"] = None
+import numpy as np
+import hologram as hg
+graph = hg.Graph()
+graph.output("y", hg.ops.relu(graph.input("x", ("n",))))
+assert graph.model()(np.array([-1, 2], np.float32)).tolist() == [0, 2]
+assert hg.kernel("k", "x * 2")(np.ones(2)).tolist() == [2, 2]
+assert (hg.Var(np.ones(2)) + 1).numpy().tolist() == [2, 2]
+assert not [name for name in sys.modules if name.startswith(("torch.", "pandas", "scipy", "onnx"))]
+for name in ("nn", "torch"):
+    try:
+        getattr(hg, name)
+    except ImportError as error:
+        assert "torch" in str(error), error
+    else:
+        raise AssertionError(name)
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_are_types():
+    folder = pathlib.Path(hg.__file__).parent
+    assert (folder / "py.typed").exists()
+    stubs = ast.parse((folder / "_core.pyi").read_text(encoding="utf-8"))
+    names = {node.name for node in stubs.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    assert {"ModelBase", "Session", "ExecutorBase", "KernelBase", "Var"} <= names
+
+
 # -- Threads, the GIL and Ctrl-C ------------------------------------------------------------------
 
 
@@ -435,8 +515,6 @@ def test_ctrl_c_stops_a_run():
 
 
 def test_a_forked_child_runs():
-    import os
-
     model, weights = mlp(np.random.default_rng(1), (64, 512, 64))
     x = np.ones((256, 64), np.float32)
     want = model.session(threads=2)(x)

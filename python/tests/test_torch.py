@@ -401,6 +401,49 @@ def test_wrap_trains_as_torch_does(rng):
     assert not torch.equal(other(x), ours[0](x))
 
 
+def test_wrap_uses_parameters_where_they_lie(rng):
+    """Whoever writes to them, and however; those of torch.func.functional_call and of load_state_dict(assign=True), too."""
+    model, weights = mlp(rng)
+    ours, theirs = hg.torch.wrap(model), torch_mlp(weights)
+    names = {"0.weight": "0.weight", "0.bias": "0.bias", "1.weight": "2.weight", "1.bias": "2.bias"}
+    x = torch.randn(5, 8)
+    places = [p.data_ptr() for p in ours.parameters()]
+
+    def compare():
+        for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
+            with mode():
+                torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-5)
+
+    compare()
+    ours(x).sum().backward()
+    assert [p.data_ptr() for p in ours.parameters()] == places
+    with torch.no_grad():
+        ours.get_parameter("0.weight")[1] = 3
+        theirs.get_parameter("0.weight")[1] = 3
+    ours.get_parameter("1.bias").data.fill_(7)
+    theirs.get_parameter("2.bias").data.fill_(7)
+    ours.get_parameter("0.bias").detach().numpy()[0] = -4
+    theirs.get_parameter("0.bias").detach().numpy()[0] = -4
+    compare()
+    assert [p.data_ptr() for p in ours.parameters()] == places
+    turned = torch.randn(8, 16).t()
+    ours.get_parameter("0.weight").data, theirs.get_parameter("0.weight").data = turned, turned
+    compare()
+    ours.load_state_dict({a: theirs.get_parameter(b).detach() * 2 for a, b in names.items()}, assign=True)
+    theirs.load_state_dict({b: theirs.get_parameter(b).detach() * 2 for b in names.values()})
+    compare()
+    other = {a: p.detach() + 1 for a, p in ours.named_parameters()}
+    got = torch.func.functional_call(ours, other, (x,))
+    torch.testing.assert_close(got, torch.func.functional_call(theirs, {names[a]: p for a, p in other.items()}, (x,)), rtol=1e-4, atol=1e-4)
+    compare()
+    ours.get_parameter("0.bias").data = torch.zeros(3)
+    with pytest.raises(ValueError, match=r"0.bias.*16"):
+        ours(x)
+    ours.double()
+    with pytest.raises(ValueError, match="float32|f32"):
+        ours(x)
+
+
 def test_wrap_in_training_and_eval_mode():
     g = hg.Graph()
     x = g.input("x", ("n", 3, 4, 4))

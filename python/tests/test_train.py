@@ -2,7 +2,9 @@
 """Training with numpy alone."""
 
 import signal
+import sys
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -202,6 +204,41 @@ def test_the_same_weights_for_every_thread_count(data):
         runs.append(t.parameters())
     for name in runs[0]:
         np.testing.assert_array_equal(runs[0][name], runs[1][name])
+
+
+def test_a_progress_bar(data, monkeypatch):
+    """tqdm's, one step for each batch, with what an epoch gave behind it."""
+    bars = []
+
+    class Bar:
+        def __init__(self, total=None, unit=None):
+            self.total, self.unit, self.count, self.words, self.is_closed = total, unit, 0, [], False
+            bars.append(self)
+
+        def update(self, n):
+            self.count += n
+
+        def set_postfix(self, words):
+            self.words.append(words)
+
+        def close(self):
+            self.is_closed = True
+
+    module = types.ModuleType("tqdm.auto")
+    module.tqdm = Bar
+    monkeypatch.setitem(sys.modules, "tqdm", types.ModuleType("tqdm"))
+    monkeypatch.setitem(sys.modules, "tqdm.auto", module)
+    x, y = data
+    t = hg.Trainer(mlp(np.random.default_rng(3))[0], loss="mse")
+    t.fit(x, y, epochs=2, batch_size=16, validation_data=(x, y), progress=True)
+    (bar,) = bars
+    assert (bar.total, bar.count, bar.unit, bar.is_closed) == (8, 8, "batch", True)
+    assert [each["epoch"] for each in bar.words] == ["1/2", "2/2"] and set(bar.words[0]) == {"epoch", "loss", "val_loss"}
+    t.fit(x, y, progress=False)
+    t.fit(x, y)  # standard error is no terminal
+    assert len(bars) == 1
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # not installed
+    t.fit(x, y, progress=True)
 
 
 def test_ctrl_c_stops_a_fit(data):
