@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <omp.h>
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
 
 #include "lib/parallel/shared_parts.h"
 #include "lib/parallel/threads.h"
@@ -9,11 +12,26 @@ namespace {
 
 constexpr int kMaxTeam = 32;
 
+// In a child that was forked the team of the thread that lives on is gone, and a region would wait
+// for it: that thread works alone. Threads that begin there have teams of their own.
+thread_local bool is_alone = false;
+
+void watch_forks() {
+#if defined(__unix__) || defined(__APPLE__)
+  [[maybe_unused]] static const int watched =
+      pthread_atfork(nullptr, nullptr, [] { is_alone = true; });
+#endif
+}
+
 }  // namespace
 
-int default_threads() { return omp_get_max_threads(); }
+int default_threads() {
+  watch_forks();
+  return omp_get_max_threads();
+}
 
 ParallelFor session_threads(int threads, std::shared_ptr<void>&) {
+  watch_forks();
   ParallelFor parallel;
   parallel.threads = threads;
   // The number of threads travels in the host pointer, so that nothing needs to be kept alive.
@@ -21,6 +39,10 @@ ParallelFor session_threads(int threads, std::shared_ptr<void>&) {
   parallel.run = [](void* host, int64_t count, void (*task)(void*, int64_t), void* arg) {
     const auto limit = static_cast<int>(reinterpret_cast<intptr_t>(host));
     const int team = count < limit ? static_cast<int>(count) : limit;
+    if (is_alone) {
+      for (int64_t i = 0; i < count; ++i) task(arg, i);
+      return;
+    }
     if (team > kMaxTeam) {
 #pragma omp parallel for schedule(dynamic, 1) num_threads(team)
       for (int64_t i = 0; i < count; ++i) task(arg, i);

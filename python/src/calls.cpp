@@ -83,7 +83,7 @@ void borrow_outputs(nb::handle out, std::vector<Borrowed>& given,
 }  // namespace
 
 Calls::Calls(const Model& model, SessionOptions options)
-    : model_(model), options_(std::move(options)), seen_fork_(is_forked()) {
+    : model_(model), options_(std::move(options)) {
   const Graph& graph = model_.graph();
   for (const ValueId id : graph.inputs())
     input_names_.push_back(
@@ -103,13 +103,6 @@ std::unique_ptr<Calls::Lent> Calls::acquire(std::span<const Tensor> inputs) {
   };
   {
     const std::scoped_lock lock(mutex_);
-    // OpenMP's threads are not there after a fork.
-    if (is_forked() && !seen_fork_) {
-      for (std::unique_ptr<Lent>& lent : free_) lent.release();
-      free_.clear();
-      options_.threads = 1;
-      seen_fork_ = true;
-    }
     if (!free_.empty()) {
       auto found = std::find_if(free_.rbegin(), free_.rend(), fits);
       const auto at = found == free_.rend() ? free_.end() - 1 : std::next(found).base();

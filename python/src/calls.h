@@ -67,7 +67,6 @@ class Calls {
   bool has_control_ = false;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Lent>> free_;  // the last one was used last
-  bool seen_fork_ = false;
 };
 
 void bind_calls(nb::module_& m);

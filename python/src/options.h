@@ -24,7 +24,7 @@ Optimizer optimizer_from(const nb::dict& given);
 int64_t bytes_from(nb::handle object);
 std::vector<std::pair<std::string, int64_t>> dims_from(const nb::dict& dims);
 
-// In a child that was forked OpenMP's threads are gone: sessions there run on one.
+// In a child that was forked OpenMP's teams are gone: sessions that are made there have one thread.
 bool is_forked();
 
 void bind_options(nb::module_& m);

@@ -195,6 +195,44 @@ def test_a_forked_child_uses_and_adds_ops():
     assert os.waitstatus_to_exitcode(status) == 0
 
 
+def test_a_forked_child_goes_on_with_all_that_was_made():
+    """What ran on several threads before: ops, kernels, expressions, executors, programs, trainers."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((512, 512)).astype("float32")
+    graph = hg.Graph()
+    graph.output("y", hg.ops.linear(graph.input("x", ("n", 512)), graph.parameter("w", x)))
+    model = graph.model()
+    kernel, v, executor = hg.kernel("k", "sin(x) * x", threads=2), hg.Var(x), hg.Executor("cpu", threads=2)
+    expression, trainer = hg.ops.matmul(v, v), hg.Trainer(model, loss="mse", threads=2)
+    program = hg.compile(hg.named.Group([hg.named.Input("x", ("n", 512)), hg.named.Linear(512, 512).output("y")]), threads=2)
+    parameters = program.initial_parameters(1)
+    calls = [
+        lambda: model(x),
+        lambda: hg.ops.matmul(x, x),
+        lambda: kernel(x),
+        lambda: kernel.gradients(x, wrt=["x"])["x"],
+        lambda: executor.matmul(x, x),
+        lambda: expression.numpy(),
+        lambda: program.evaluate(parameters, {"x": x}, {})[1]["y.weight"],
+        lambda: np.float64(trainer.evaluate(x, x)["loss"]),
+        lambda: hg.Executor("cpu", threads=2).matmul(x, x),
+        lambda: model.session(threads=2)(x),
+    ]
+    want = [call() for call in calls]
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(60)
+        ok = False
+        try:
+            ok = all(np.allclose(call(), each, 1e-5, 1e-5) for call, each in zip(calls, want))
+        finally:
+            os._exit(0 if ok else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    np.testing.assert_array_equal(calls[0](), want[0])
+
+
 def test_an_executor_that_is_closed_while_others_use_it(rng):
     """Threads see results or the error, and nothing hangs: the kernel needs the GIL that close() has."""
     function = hg.register_op("closing(x) -> y", lambda x: x + 1)
