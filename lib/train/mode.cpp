@@ -121,7 +121,9 @@ class Switcher {
     for (const size_t k : {1, 2}) {
       const State* state = state_behind(graph_, nodes[index].inputs[k + 2]);
       if (!training) {
-        if (state != nullptr) remove_assignment(state->value);
+        if (state == nullptr) continue;
+        remove_assignment(state->value);
+        if (k == 1) remove_count(state->name);
         continue;
       }
       if (state == nullptr || state->kind == State::Kind::constant) {
@@ -137,6 +139,14 @@ class Switcher {
     }
   }
 
+  // PyTorch's layers count the batches that moved the mean.
+  void remove_count(std::string_view mean) {
+    constexpr std::string_view kMean = "running_mean";
+    if (!mean.ends_with(kMean)) return;
+    mean.remove_suffix(kMean.size());
+    for (const State& state : graph_.states())
+      if (state.name == str_cat(mean, "num_batches_tracked")) remove_assignment(state.value);
+  }
   void remove_assignment(ValueId target) {
     auto& assignments = GraphAccess::body(graph_).assignments;
     std::erase_if(assignments, [&](const auto& pair) { return pair.first == target; });

@@ -468,6 +468,28 @@ def test_wrap_in_training_and_eval_mode():
         torch.testing.assert_close(own["bn.running_var"], theirs[0].running_var, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.skipif(not hasattr(_core, "convert_file"), reason="this build has no converter")
+def test_batches_are_counted_in_training_alone():
+    theirs = torch.nn.Sequential(torch.nn.Conv2d(2, 4, 1), torch.nn.BatchNorm2d(4), torch.nn.ReLU())
+    model = hg.convert(theirs, torch.randn(3, 2, 4, 4), dynamic="n")
+    ours = hg.torch.wrap(model)
+    for training in (True, False, True, False):
+        for enabled in (True, False):
+            x = torch.randn(2, 2, 4, 4)
+            with torch.set_grad_enabled(enabled):
+                torch.testing.assert_close(ours.train(training)(x), theirs.train(training)(x), rtol=1e-4, atol=1e-5)
+            for name, value in theirs.named_buffers():
+                torch.testing.assert_close(ours.get_buffer(name), value, rtol=1e-4, atol=1e-5)
+    x, y = torch.randn(8, 2, 4, 4), torch.randn(8, 4, 4, 4)
+    trainer = hg.Trainer(model, loss="mse", rules=[{"pattern": "1.*", "frozen": True}])
+    trainer.step(x, y)
+    assert trainer.buffers()["1.num_batches_tracked"] == 0
+    trainer = hg.Trainer(model, loss="mse")
+    trainer.step(x, y)
+    trainer.evaluate(x, y)
+    assert trainer.buffers()["1.num_batches_tracked"] == 1
+
+
 @pytest.mark.parametrize("way", ["wrap", "layer"])
 def test_an_empty_batch_moves_no_statistics(way):
     theirs = torch.nn.BatchNorm2d(3)
