@@ -62,13 +62,14 @@ void guard_assumptions(Graph& graph, const Node& node, bool equal_only) {
   const Assumptions assumptions;
   if (!GraphAccess::infer(GraphAccess::infer_call(graph, node)).ok()) return;
   const std::string reason(node.op->def.name);
-  for (const auto& [left, relation, right] : assumptions.taken()) {
+  for (const auto& taken : assumptions.taken()) {
     const bool known =
         std::any_of(graph.guards().begin(), graph.guards().end(), [&](const Guard& other) {
-          return other.relation == relation && other.right - other.left == right - left;
+          return other.relation == taken.relation &&
+                 other.right - other.left == taken.right - taken.left;
         });
-    if (!known && (relation == Relation::eq || !equal_only))
-      graph.guard(left, relation, right, reason);
+    if (!known && (taken.relation == Relation::eq || !equal_only))
+      graph.guard(taken.left, taken.relation, taken.right, reason);
   }
 }
 
