@@ -95,12 +95,11 @@ class CircularPad3d(_Circular, torch.nn.CircularPad3d):
     pass
 
 
-def _regrouped(layer, x, apart, order, together):
-    """x with the sizes ``apart``, permuted, with the sizes ``together``; each behind the dims of the batch."""
-    lead = list(x.shape[:-3]) if not isinstance(layer, ChannelShuffle) else list(x.shape[:1])
-    x = ops.reshape(x, lead + apart)
-    x = ops.permute(x, list(range(len(lead))) + [len(lead) + i for i in order])
-    return ops.reshape(x, lead + together)
+def _regrouped(x, lead, apart, order, together):
+    """x with the sizes ``apart``, permuted, with the sizes ``together``; each behind the dims ``lead``."""
+    x = ops.reshape(x, [*lead, *apart])
+    x = ops.permute(x, [*range(len(lead)), *(len(lead) + i for i in order)])
+    return ops.reshape(x, [*lead, *together])
 
 
 class PixelShuffle(torch.nn.PixelShuffle):
@@ -111,7 +110,7 @@ class PixelShuffle(torch.nn.PixelShuffle):
         if input.dim() < 3 or input.shape[-3] % (r * r) != 0:
             raise ValueError(f"PixelShuffle of {r}: the input is {tuple(input.shape)}")
         c, h, w = input.shape[-3] // (r * r), *input.shape[-2:]
-        return _regrouped(self, input, [c, r, r, h, w], [0, 3, 1, 4, 2], [c, h * r, w * r])
+        return _regrouped(input, input.shape[:-3], [c, r, r, h, w], [0, 3, 1, 4, 2], [c, h * r, w * r])
 
 
 class PixelUnshuffle(torch.nn.PixelUnshuffle):
@@ -120,7 +119,7 @@ class PixelUnshuffle(torch.nn.PixelUnshuffle):
         if input.dim() < 3 or input.shape[-2] % r != 0 or input.shape[-1] % r != 0:
             raise ValueError(f"PixelUnshuffle of {r}: the input is {tuple(input.shape)}")
         c, h, w = input.shape[-3], input.shape[-2] // r, input.shape[-1] // r
-        return _regrouped(self, input, [c, h, r, w, r], [0, 2, 4, 1, 3], [c * r * r, h, w])
+        return _regrouped(input, input.shape[:-3], [c, h, r, w, r], [0, 2, 4, 1, 3], [c * r * r, h, w])
 
 
 class ChannelShuffle(torch.nn.ChannelShuffle):
@@ -131,7 +130,7 @@ class ChannelShuffle(torch.nn.ChannelShuffle):
             raise ValueError(f"ChannelShuffle of {self.groups} groups: the input is {tuple(input.shape)}")
         c, rest = input.shape[1], list(input.shape[2:])
         apart = [self.groups, c // self.groups, *rest]
-        return _regrouped(self, input, apart, [1, 0, *range(2, len(apart))], [c, *rest])
+        return _regrouped(input, input.shape[:1], apart, [1, 0, *range(2, len(apart))], [c, *rest])
 
 
 class _Upsample:
