@@ -24,6 +24,20 @@ def test_ops_have_names_signatures_and_help():
         hg.ops.sofmax
 
 
+def test_incomplete_gamma_functions_of_large_arguments():
+    rows = [  # sums of the series with 40 digits
+        (1e5, 99000.0, 0.00075741992117476797, 0.99924258007882523),
+        (1e5, 100001.0, 0.50168207890970723, 0.49831792109029277),
+        (1e6, 1002500.0, 0.99375964513891169, 0.0062403548610883073),
+        (1e7, 9990000.0, 0.0007801532152520487, 0.99921984678474795),
+        (1e13, 1e13, 0.5 + 1 / (3 * np.sqrt(2e13 * np.pi)), 0.5 - 1 / (3 * np.sqrt(2e13 * np.pi))),
+        (1e9, 1e9 - 2e6, 0.0, 1.0),
+    ]
+    a, x, lower, upper = np.array(rows).T
+    np.testing.assert_allclose(hg.ops.igamma(a, x), lower, rtol=1e-12)
+    np.testing.assert_allclose(hg.ops.igammac(a, x), upper, rtol=1e-12)
+
+
 def test_add_and_out(rng):
     a, b = rng.standard_normal((2, 3, 4)).astype(np.float32)
     np.testing.assert_array_equal(hg.ops.add(a, b), a + b)
