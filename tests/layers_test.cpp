@@ -23,7 +23,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/expression", {"lib/graph", "lib/platform"}},
     {"lib/ops", {"lib/graph", "lib/expression", "lib/table"}},
     {"lib/compile", {"lib/graph", "lib/platform", "lib/table"}},
-    {"lib/parallel", {}},
+    {"lib/parallel", {"lib/platform"}},
     {"lib/lazy", {"lib/graph"}},
     {"lib/model", {"lib/graph", "lib/platform"}},
     {"lib/device", {"lib/graph"}},

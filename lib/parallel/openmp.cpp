@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <omp.h>
-#if defined(__unix__) || defined(__APPLE__)
-#include <pthread.h>
-#endif
 
 #include "lib/parallel/shared_parts.h"
 #include "lib/parallel/threads.h"
+#include "lib/platform/process.h"
 
 namespace hg {
 namespace {
@@ -17,10 +15,8 @@ constexpr int kMaxTeam = 32;
 thread_local bool is_alone = false;
 
 void watch_forks() {
-#if defined(__unix__) || defined(__APPLE__)
-  [[maybe_unused]] static const int watched =
-      pthread_atfork(nullptr, nullptr, [] { is_alone = true; });
-#endif
+  [[maybe_unused]] static const bool watched =
+      (call_in_forked_children([] { is_alone = true; }), true);
 }
 
 }  // namespace

@@ -120,6 +120,7 @@ class TransformerEncoderLayer(torch.nn.TransformerEncoderLayer):
         _adopted(self)
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
+        """As torch.nn.TransformerEncoderLayer's."""
         def attention(x):
             y = self.self_attn(x, x, x, src_key_padding_mask, need_weights=False, attn_mask=src_mask, is_causal=is_causal)
             return self.dropout1(y[0])
@@ -138,6 +139,7 @@ class TransformerDecoderLayer(torch.nn.TransformerDecoderLayer):
 
     def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
                 memory_key_padding_mask=None, tgt_is_causal=False, memory_is_causal=False):  # fmt: skip
+        """As torch.nn.TransformerDecoderLayer's."""
         def own(x):
             y = self.self_attn(x, x, x, tgt_key_padding_mask, need_weights=False, attn_mask=tgt_mask, is_causal=tgt_is_causal)
             return self.dropout1(y[0])
@@ -160,6 +162,7 @@ class TransformerEncoder(torch.nn.TransformerEncoder):
     """Padding is masked, not cut out: ``enable_nested_tensor`` changes nothing here."""
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
+        """As torch.nn.TransformerEncoder's."""
         y = src
         for layer in self.layers:
             y = layer(y, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal) and mask is not None)
@@ -169,6 +172,7 @@ class TransformerEncoder(torch.nn.TransformerEncoder):
 class TransformerDecoder(torch.nn.TransformerDecoder):
     def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
                 memory_key_padding_mask=None, tgt_is_causal=None, memory_is_causal=False):  # fmt: skip
+        """As torch.nn.TransformerDecoder's."""
         y = tgt
         for layer in self.layers:
             y = layer(y, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,

@@ -112,6 +112,7 @@ class _Cell:
 class RNNCell(_Cell, torch.nn.RNNCell):
     @property
     def mode(self):
+        """RNN_TANH or RNN_RELU, as that of RNN."""
         return f"RNN_{self.nonlinearity.upper()}"
 
 
