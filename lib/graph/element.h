@@ -3,6 +3,9 @@
 // part. For folding, filling and checking; kernels have loops of their own.
 #pragma once
 
+#include <cmath>
+#include <limits>
+
 #include "hg/tensor.h"
 
 namespace hg {
@@ -37,6 +40,15 @@ inline double element(const Tensor& tensor, int64_t i) {
   return 0;
 }
 
+// Towards 0; the lowest T where T holds none, as for NaN.
+template <class T>
+T whole_part(double value) {
+  constexpr auto kLowest = static_cast<double>(std::numeric_limits<T>::min());
+  const double whole = std::trunc(value);
+  return whole >= kLowest && whole < -kLowest ? static_cast<T>(whole)
+                                              : std::numeric_limits<T>::min();
+}
+
 inline void set_element(const Tensor& tensor, int64_t i, double value) {
   switch (tensor.dtype) {
     case f32:
@@ -52,19 +64,19 @@ inline void set_element(const Tensor& tensor, int64_t i, double value) {
       tensor.as<BFloat16>()[i] = BFloat16(static_cast<float>(value));
       break;
     case i64:
-      tensor.as<int64_t>()[i] = static_cast<int64_t>(value);
+      tensor.as<int64_t>()[i] = whole_part<int64_t>(value);
       break;
     case i32:
-      tensor.as<int32_t>()[i] = static_cast<int32_t>(value);
+      tensor.as<int32_t>()[i] = whole_part<int32_t>(value);
       break;
     case i16:
-      tensor.as<int16_t>()[i] = static_cast<int16_t>(value);
+      tensor.as<int16_t>()[i] = static_cast<int16_t>(whole_part<int32_t>(value));
       break;
     case i8:
-      tensor.as<int8_t>()[i] = static_cast<int8_t>(value);
+      tensor.as<int8_t>()[i] = static_cast<int8_t>(whole_part<int32_t>(value));
       break;
     case u8:
-      tensor.as<uint8_t>()[i] = static_cast<uint8_t>(value);
+      tensor.as<uint8_t>()[i] = static_cast<uint8_t>(whole_part<int32_t>(value));
       break;
     case boolean:
       tensor.as<bool>()[i] = value != 0;
