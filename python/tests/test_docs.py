@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each block of Python on the pages of docs/python runs, page by page, in order; so do the notebooks; and Sphinx makes
-pages of them without a warning."""
+"""Each block of Python on the pages of docs/python and in the README runs, page by page, in order; so do the notebooks; and
+Sphinx makes pages of them without a warning."""
 
 import importlib.util
 import json
@@ -45,6 +45,25 @@ def test_blocks_run(page, tmp_path, monkeypatch):
         if found[1] and "convert" in found[1]:
             import hologram.torch  # noqa: F401 - registers the backend, as importing it once does
         exec(code, scope)
+
+
+def test_readme(tmp_path, monkeypatch):
+    """Its block takes a net, a loader and x from the reader."""
+    if not has("torch") or not has("convert"):
+        pytest.skip("needs torch and the converter")
+    import torch
+
+    monkeypatch.chdir(tmp_path)
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 16, 16), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(4 * 14 * 14, 5))
+    x = torch.randn(2, 3, 224, 224)
+    data = torch.utils.data.TensorDataset(torch.randn(6, 3, 224, 224), torch.randint(5, (6,)))
+    scope = {"net": net, "torch": torch, "x": x, "loader": torch.utils.data.DataLoader(data, batch_size=3)}
+    with torch.no_grad():
+        want = net(x)
+    (block,) = re.findall(r"^```python\n(.*?)^```", (FOLDER.parents[1] / "README.md").read_text(), re.M | re.S)
+    exec(compile(block, "README.md", "exec"), scope)
+    torch.testing.assert_close(torch.as_tensor(scope["y"]), want, rtol=1e-4, atol=1e-5)
+    assert pathlib.Path("model.hgm").stat().st_size > 0
 
 
 NOTEBOOKS = sorted((FOLDER / "notebooks").glob("*.ipynb"))
