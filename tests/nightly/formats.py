@@ -180,8 +180,8 @@ def lively(model, inputs):
         norms = [m for m in model.eval().modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
         for norm in norms:
             norm.train().momentum = None
-        if norms:
-            model(*[torch.cat([x, x + torch.randn_like(x)]) for x in inputs])
+        if norms:  # deep nets multiply what few samples leave of a channel's variance
+            model(*[torch.cat([x + torch.randn_like(x) for _ in range(8)]) for x in inputs])
     return model.eval()
 
 
