@@ -343,6 +343,7 @@ def main(models=MODELS):
         return print(*chosen, sep="\n")
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
+    torch.backends.mha.set_fastpath_enabled(False)  # one op for nn.MultiheadAttention, which ONNX has not
     tools, reports, bad = given.bin.resolve(), {}, 0
     for name, make in chosen.items():
         reader, writer = os.pipe()
