@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <vector>
 
 namespace hg::convert {
 namespace {
@@ -16,87 +17,131 @@ std::string_view word_at(std::string_view code, size_t at) {
   return code.substr(at, end - at);
 }
 
-// The targets of `a, b, = ops...`: commas between words before the first '=' of the line.
-int count_targets(std::string_view line) {
-  size_t equals = line.find(" = ");
-  if (equals == std::string_view::npos) return 1;
-  int targets = 0;
-  for (size_t i = 0; i < equals; ++i) {
-    if (is_word(line[i])) {
-      if (i == 0 || !is_word(line[i - 1])) ++targets;
-    } else if (line[i] != ' ' && line[i] != ',') {
-      return 1;  // an annotated or attribute target
+// The words of `a, b, `; 1 for an annotated or attribute target.
+int count_targets(std::string_view targets) {
+  int count = 0;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (is_word(targets[i])) {
+      if (i == 0 || !is_word(targets[i - 1])) ++count;
+    } else if (targets[i] != ' ' && targets[i] != ',') {
+      return 1;
     }
   }
-  return std::max(targets, 1);
+  return std::max(count, 1);
 }
 
-// `at` is behind the opening parenthesis of a call.
-void read_arguments(std::string_view code, size_t at, OpUse& use) {
-  int depth = 0, positional = 0;
-  bool in_string = false, any = false, keyword = false;
-  auto finish = [&] {
+// Behind the string that begins at `at`, which ends with its line at the latest.
+size_t skip_string(std::string_view code, size_t at) {
+  for (++at; at < code.size() && code[at] != '\n'; ++at) {
+    if (code[at] == '"') return at + 1;
+    if (code[at] == '\\') ++at;
+  }
+  return std::min(at, code.size());
+}
+
+// Between brackets: the argument that is being read, and the call that it belongs to, or null.
+struct Brackets {
+  OpUse* use = nullptr;
+  int positional = 0;
+  bool any = false, keyword = false;
+
+  void finish_argument() {
     if (any && !keyword) ++positional;
     any = keyword = false;
-  };
-  for (; at < code.size(); ++at) {
-    char c = code[at];
-    if (in_string) {
-      if (c == '\\')
+  }
+  void close() {
+    finish_argument();
+    if (use) use->positional = std::max(use->positional, positional);
+  }
+};
+
+// One pass: what is open nests, so that code of any depth takes time by its length.
+class Finder {
+ public:
+  Finder(std::string_view code, std::map<std::string, OpUse>& uses) : code_(code), uses_(uses) {}
+
+  void run() {
+    size_t line = 0, equals = std::string_view::npos;
+    for (size_t at = 0; at < code_.size();) {
+      const char c = code_[at];
+      if (c == '"') {
+        argument();
+        at = skip_string(code_, at);
+      } else if (is_word(c)) {
+        at = read_word(at, line, equals);
+      } else {
+        if (c == '\n') {
+          line = at + 1;
+          equals = std::string_view::npos;
+        } else if (c == '=' && equals == code_.npos &&
+                   code_.substr(line, at + 2 - line).ends_with(" = ")) {
+          equals = at;
+        }
+        read_sign(c);
         ++at;
-      else if (c == '"')
-        in_string = false;
-      continue;
-    }
-    if (c == '"')
-      in_string = any = true;
-    else if (c == '(' || c == '[' || c == '{')
-      ++depth, any = true;
-    else if (c == ')' && depth == 0)
-      break;
-    else if (c == ')' || c == ']' || c == '}')
-      --depth;
-    else if (c == ',' && depth == 0)
-      finish();
-    else if (depth == 0 && !any && is_word(c)) {
-      any = true;
-      std::string_view word = word_at(code, at);
-      size_t after = at + word.size();
-      if (after + 1 < code.size() && code[after] == '=' && code[after + 1] != '=') {
-        keyword = true;
-        use.keywords.emplace(word);
       }
-      at = after - 1;
+    }
+    for (Brackets& open : open_) open.close();
+  }
+
+ private:
+  void argument() {
+    if (!open_.empty()) open_.back().any = true;
+  }
+
+  void read_sign(char c) {
+    if (c == '(' || c == '[' || c == '{') {
+      argument();
+      open_.emplace_back();
+    } else if (c == ')' || c == ']' || c == '}') {
+      if (open_.empty()) return;
+      open_.back().close();
+      open_.pop_back();
+    } else if (c == ',') {
+      if (!open_.empty()) open_.back().finish_argument();
     } else if (!std::isspace(static_cast<unsigned char>(c))) {
-      any = true;
+      argument();
     }
   }
-  finish();
-  use.positional = std::max(use.positional, positional);
-}
+
+  // Behind the word at `at`, or behind the parenthesis where the words `ops.acme.wave` are called.
+  size_t read_word(size_t at, size_t line, size_t equals) {
+    const std::string_view word = word_at(code_, at);
+    const size_t after = at + word.size();
+    if (word == "ops" && code_.substr(after, 1) == "." && (at == 0 || code_[at - 1] != '.')) {
+      const std::string_view space = word_at(code_, after + 1);
+      const size_t dot = after + 1 + space.size();
+      const std::string_view op =
+          code_.substr(dot, 1) == "." ? word_at(code_, dot + 1) : std::string_view();
+      const size_t open = dot + 1 + op.size();
+      if (!space.empty() && !op.empty() && code_.substr(open, 1) == "(") {
+        OpUse& use = uses_[std::string(space) + "::" + std::string(op)];
+        // Only a call that is the whole right side is unpacked.
+        if (equals + 2 == at)
+          use.results = std::max(use.results, count_targets(code_.substr(line, equals - line)));
+        argument();
+        open_.push_back({.use = &use});
+        return open + 1;
+      }
+    }
+    if (!open_.empty() && !open_.back().any && code_.substr(after, 1) == "=" &&
+        code_.substr(after, 2) != "==") {
+      open_.back().keyword = true;
+      if (open_.back().use) open_.back().use->keywords.emplace(word);
+    }
+    argument();
+    return after;
+  }
+
+  std::string_view code_;
+  std::map<std::string, OpUse>& uses_;
+  std::vector<Brackets> open_;
+};
 
 }  // namespace
 
 void find_op_uses(std::string_view code, std::map<std::string, OpUse>& uses) {
-  constexpr std::string_view kStart = "ops.";
-  for (size_t at = code.find(kStart); at != std::string_view::npos;
-       at = code.find(kStart, at + 1)) {
-    if (at > 0 && (is_word(code[at - 1]) || code[at - 1] == '.')) continue;
-    std::string_view space = word_at(code, at + kStart.size());
-    size_t dot = at + kStart.size() + space.size();
-    if (space.empty() || dot >= code.size() || code[dot] != '.') continue;
-    std::string_view op = word_at(code, dot + 1);
-    size_t open = dot + 1 + op.size();
-    if (op.empty() || open >= code.size() || code[open] != '(') continue;
-    OpUse& use = uses[std::string(space) + "::" + std::string(op)];
-    read_arguments(code, open + 1, use);
-    size_t line = code.rfind('\n', at);
-    line = line == std::string_view::npos ? 0 : line + 1;
-    std::string_view before = code.substr(line, at - line);
-    before.remove_prefix(std::min(before.find_first_not_of(' '), before.size()));
-    // Only a call that is the whole right side is unpacked.
-    if (before.ends_with(" = ")) use.results = std::max(use.results, count_targets(before));
-  }
+  Finder(code, uses).run();
 }
 
 }  // namespace hg::convert
