@@ -3,7 +3,7 @@
 # Installs what Debian 12 or a relative of it lacks of the named groups; quick when nothing is missing.
 #
 #   scripts/install_deps.sh [build] [blas] [vulkan] [converter] [tools] [tests]     (default: these)
-#                           [python] [engines] [pictures] [arm] [arm32] [windows] [wasm] [avx512] [openmp]
+#                           [python] [engines] [pictures] [arm] [arm32] [windows] [musl] [wasm] [avx512] [openmp] [fuzz]
 set -euo pipefail
 
 declare -A packages=(
@@ -19,8 +19,10 @@ declare -A packages=(
   [arm]="g++-aarch64-linux-gnu qemu-user-static libgtest-dev:arm64"
   [arm32]="g++-arm-linux-gnueabihf qemu-user-static googletest"
   [windows]="g++-mingw-w64-x86-64-posix wine64 wine googletest"
+  [musl]="python3-venv googletest"
   [wasm]="emscripten nodejs chromium fonts-dejavu-core googletest"
   [openmp]="clang-14 libomp-14-dev"
+  [fuzz]="clang-14 libclang-rt-14-dev"
   [avx512]="bochs bochs-term bochsbios vgabios grub-pc-bin grub-common xorriso mtools busybox-static cpio"
 )
 # Programs that may come from elsewhere, such as pip's cmake.
