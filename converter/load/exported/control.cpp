@@ -20,6 +20,23 @@ bool flag_of(const Json& inputs, size_t at) {
   return inputs.at(at).at("arg").at("as_bool").get<bool>();
 }
 
+// A loop's condition becomes two blocks, so that loops in conditions of loops multiply.
+class InCondition {
+ public:
+  explicit InCondition(int& depth) : depth_(depth) {
+    constexpr int kMost = 4;
+    if (++depth_ <= kMost) return;
+    --depth_;
+    throw Failure{Exit::unsupported, "conditions of the program's loops are nested too deeply"};
+  }
+  ~InCondition() { --depth_; }
+  InCondition(const InCondition&) = delete;
+  InCondition& operator=(const InCondition&) = delete;
+
+ private:
+  int& depth_;
+};
+
 }  // namespace
 
 std::vector<ExportedGraph::Value> ExportedGraph::operands(const Json& inputs, size_t from,
@@ -27,8 +44,7 @@ std::vector<ExportedGraph::Value> ExportedGraph::operands(const Json& inputs, si
   std::vector<Value> result;
   for (size_t i = from; i < inputs.size(); ++i) {
     const Json& given = inputs[i].at("arg");
-    const std::string kind = given.begin().key();
-    const Json& value = given.begin().value();
+    const auto& [kind, value] = kind_of(given);
     if (kind == "as_tensors") {
       for (const Json& one : value)
         result.push_back(argument(Json{{"as_tensor", one}}, scope, block));
@@ -54,7 +70,7 @@ std::vector<ExportedGraph::Value> ExportedGraph::inlined(const Json& graph,
                           " inputs is called with ", static_cast<int64_t>(operands.size()))};
   Scope scope;
   for (size_t i = 0; i < operands.size(); ++i) {
-    const Json& input = inputs[i].begin().value();
+    const Json& input = kind_of(inputs[i]).second;
     const char* key = input.contains("name") ? "name" : "as_name";
     if (input.is_object() && input.contains(key))
       scope[input.at(key).get<std::string>()] = operands[i];
@@ -106,6 +122,7 @@ void ExportedGraph::read_while(const Json& node, Scope& scope, ScriptBlock& bloc
   std::vector<Value> carried = operands(Json::array({inputs.at(2)}), 0, scope, block);
   const std::vector<Value> further = operands(inputs, 3, scope, block);
   const auto asked = [&](std::vector<Value> state, ScriptBlock& in) {
+    const InCondition reading(conditions_);
     state.insert(state.end(), further.begin(), further.end());
     const Value condition = inlined(graph_of(inputs, 0), state, in).at(0);
     return condition.type == "Tensor"

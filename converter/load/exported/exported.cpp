@@ -204,8 +204,7 @@ class ProgramReader {
   }
 
   void read_user_input(const Json& graph, const Json& argument) {
-    const std::string kind = argument.begin().key();
-    const Json& value = argument.begin().value();
+    const auto& [kind, value] = kind_of(argument);
     arguments_.emplace_back();
     if (kind == "as_tensor") {
       const std::string name = value.at("name").get<std::string>();
@@ -222,8 +221,9 @@ class ProgramReader {
 
   void read_inputs(const Json& graph, const Json& specs) {
     for (const Json& spec : specs) {
-      const std::string kind = spec.begin().key();
-      const Json& value = spec.begin().value();
+      const std::pair<std::string, const Json&> given = kind_of(spec);
+      const std::string& kind = given.first;
+      const Json& value = given.second;
       const auto name = [&] { return value.at("arg").at("name").get<std::string>(); };
       const auto is = [&](const char* what) { return value.at(what).get<std::string>(); };
       if (kind == "parameter")
@@ -254,7 +254,11 @@ class ProgramReader {
       if (size.value.id < 0) continue;  // data decide it, and the graph asserts its range
       graph_.set_origin({"", str_cat("torch.export's range of ", size.name)});
       const auto bound = [&](const char* relation, int64_t of) {
-        const Value limit = graph_.constant(of * size.times, "int", program_.body);
+        int64_t times = 0;
+        if (__builtin_mul_overflow(of, size.times, &times))
+          throw Failure{Exit::unreadable, str_cat(archive_.label(), ": the range of ", size.name,
+                                                  " begins or ends at ", of, " times ", size.times)};
+        const Value limit = graph_.constant(times, "int", program_.body);
         graph_.require(graph_.compute(relation, {size.value, limit}, "bool", program_.body),
                        str_cat(size.name, " is out of its range"), program_.body);
       };
@@ -384,8 +388,7 @@ class ProgramReader {
                   " outputs, its signature ", static_cast<int64_t>(specs.size()))};
     std::vector<Value> results;
     for (size_t i = 0; i < specs.size(); ++i) {
-      const std::string kind = specs[i].begin().key();
-      const Json& value = specs[i].begin().value();
+      const auto& [kind, value] = kind_of(specs[i]);
       if (kind == "token") continue;
       const Value output = graph_.argument(outputs[i], scope_, program_.body);
       if (kind == "buffer_mutation")

@@ -112,6 +112,13 @@ std::vector<int> places_of_outs(std::string_view overload, const std::vector<std
 
 }  // namespace
 
+std::pair<std::string, const Json&> kind_of(const Json& all) {
+  if (!all.is_object() || all.size() != 1)
+    throw Failure{Exit::unreadable, str_cat("the program has ", all.dump().substr(0, 200),
+                                            " where one kind of value is due; save it again")};
+  return {all.begin().key(), all.begin().value()};
+}
+
 ExportedGraph::Value ExportedGraph::named(const std::string& name, const Scope& scope) const {
   const auto found = scope.find(name);
   if (found == scope.end())
@@ -154,10 +161,9 @@ ExportedGraph::Value ExportedGraph::list(const std::vector<Value>& elements,
 ExportedGraph::Value ExportedGraph::argument(const Json& argument, const Scope& scope,
                                              ScriptBlock& block) {
   const Nesting nesting(depth_);
-  if (!argument.is_object() || argument.size() != 1)
-    throw Failure{Exit::unreadable, str_cat("an argument of the program is ", argument.dump())};
-  const std::string kind = argument.begin().key();
-  const Json& value = argument.begin().value();
+  const std::pair<std::string, const Json&> given = kind_of(argument);
+  const std::string& kind = given.first;
+  const Json& value = given.second;
   const auto element = [&](const Json& one) { return this->argument(one, scope, block); };
   // SymInt, SymFloat, SymBool: a name or a number.
   const auto sym = [&](const Json& one) {
@@ -224,11 +230,10 @@ std::vector<std::string> ExportedGraph::output_types(const Json& outputs) {
       {"as_float", "float"},   {"as_bool", "bool"}};
   std::vector<std::string> types;
   for (const Json& output : outputs) {
-    const auto found = kTypes.find(output.begin().key());
+    const std::string kind = kind_of(output).first;
+    const auto found = kTypes.find(kind);
     if (found == kTypes.end())
-      throw Refusal{
-          str_cat("a result of the kind '", output.begin().key().substr(3), "' is not supported"),
-          ""};
+      throw Refusal{str_cat("a result of the kind '", kind, "' is not supported"), ""};
     types.push_back(found->second);
   }
   return types;
@@ -237,8 +242,7 @@ std::vector<std::string> ExportedGraph::output_types(const Json& outputs) {
 void ExportedGraph::bind(const Json& outputs, const std::vector<Value>& values, Scope& scope,
                          ScriptBlock& block) {
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string kind = outputs[i].begin().key();
-    const Json& output = outputs[i].begin().value();
+    const auto& [kind, output] = kind_of(outputs[i]);
     if (kind == "as_tensor") {
       scope[output.at("name").get<std::string>()] = values.at(i);
     } else if (kind == "as_optional_tensor") {

@@ -8,11 +8,16 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "converter/script/script.h"
 
 namespace hg::convert {
+
+// The one member of {"as_tensor": ...}, as the schema writes what may be of several kinds. Throws
+// Failure where `all` is no object of one.
+std::pair<std::string, const nlohmann::json&> kind_of(const nlohmann::json& all);
 
 class ExportedGraph {
  public:
@@ -85,6 +90,7 @@ class ExportedGraph {
   std::unordered_set<ScriptId> of_layout_;  // numbers that tell where tensors lie in memory
   bool gradients_ = true;
   int depth_ = 0;
+  int conditions_ = 0;  // of loops, that are being read
 };
 
 }  // namespace hg::convert

@@ -181,7 +181,10 @@ class Reader {
     push(Storage{as<std::string>(parts[2]), dtype_of_storage(as<Global>(parts[1]).name)});
   }
 
+  // Sizes or strides. A long tuple would be copied by each tensor that refers to it.
   static std::vector<int64_t> numbers(const Ref& tuple) {
+    constexpr size_t kMostDims = 64;  // PyTorch's own limit
+    if (as<Sequence>(tuple).items.size() > kMostDims) fail("a tensor has too many dims");
     std::vector<int64_t> result;
     for (const Ref& item : as<Sequence>(tuple).items) result.push_back(as<int64_t>(item));
     return result;

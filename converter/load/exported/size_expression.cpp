@@ -11,7 +11,7 @@
 namespace hg::convert {
 namespace {
 
-constexpr int kMostNesting = 200;
+constexpr int kMostNesting = 400;  // a factor is a power, too
 
 class Parser {
  public:
@@ -54,15 +54,23 @@ class Parser {
   }
 
   Dim sum() {
-    Dim result = product();
+    std::vector<Dim> parts = {product()};
     for (;;) {
       if (take("+"))
-        result = result + product();
+        parts.push_back(product());
       else if (take("-"))
-        result = result - product();
+        parts.push_back(-product());
       else
-        return result;
+        return total(std::move(parts));
     }
+  }
+
+  // In pairs, since adding to a long sum copies it.
+  static Dim total(std::vector<Dim> parts) {
+    for (size_t step = 1; step < parts.size(); step *= 2)
+      for (size_t i = 0; i + step < parts.size(); i += 2 * step)
+        parts[i] = parts[i] + parts[i + step];
+    return std::move(parts[0]);
   }
 
   Dim product() {
@@ -80,8 +88,11 @@ class Parser {
   }
 
   Dim power() {
+    if (++depth_ > kMostNesting) fail();
     const Dim base = factor();
-    return take("**") ? raised(base, power()) : base;
+    const Dim result = take("**") ? raised(base, power()) : base;
+    --depth_;
+    return result;
   }
 
   Dim raised(const Dim& base, const Dim& exponent) const {
@@ -157,12 +168,13 @@ class Parser {
     if ((name == "Mod" || name == "PythonMod") && two)
       return divided(arguments[0], arguments[1], mod);
     if (name == "Pow" && two) return raised(arguments[0], arguments[1]);
+    constexpr size_t kMostExtremes = 64;  // each of which holds the text of those before it
     if (arguments.empty()) fail();
+    if (name == "Add") return total(std::move(arguments));
+    if ((name == "Max" || name == "Min") && arguments.size() > kMostExtremes) fail();
     Dim result = arguments[0];
     for (size_t i = 1; i < arguments.size(); ++i) {
-      if (name == "Add")
-        result = result + arguments[i];
-      else if (name == "Mul")
+      if (name == "Mul")
         result = result * arguments[i];
       else if (name == "Max")
         result = max(result, arguments[i]);
@@ -171,7 +183,7 @@ class Parser {
       else
         fail();
     }
-    if (arguments.size() == 1 && name != "Add" && name != "Mul" && name != "Max" && name != "Min")
+    if (arguments.size() == 1 && name != "Mul" && name != "Max" && name != "Min")
       fail();
     return result;
   }

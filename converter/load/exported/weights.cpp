@@ -29,7 +29,7 @@ int64_t extent(const std::vector<int64_t>& sizes, const std::vector<int64_t>& st
         __builtin_add_overflow(last, step, &last))
       return -1;
   }
-  return last + 1;
+  return __builtin_add_overflow(last, 1, &last) ? -1 : last;
 }
 
 // Elements of `width` bytes at their strides, one after the other.
@@ -138,7 +138,7 @@ int32_t ExportedWeights::index_of(const std::string& name, State::Kind kind) {
   return at->second;
 }
 
-ScriptTensor ExportedWeights::tensor(const std::string& name, const Payload& payload) const {
+ScriptTensor ExportedWeights::tensor(const std::string& name, const Payload& payload) {
   const auto refuse = [&](const std::string& why) {
     return Failure{Exit::unsupported, str_cat(archive_.label(), ": the tensor '", name, "' ", why)};
   };
@@ -181,17 +181,18 @@ ScriptTensor ExportedWeights::tensor(const std::string& name, const Payload& pay
       throw damaged(str_cat("does not fit into its record '", payload.record, "' of ",
                             static_cast<int64_t>(held), " bytes"));
   }
-  // Expanded tensors have more elements than their storage.
+  // Expanded tensors have more elements than their storage; all together take so many bytes.
   constexpr int64_t kMostExpanded = int64_t{1} << 30;
-  if (count > kMostExpanded / width &&
-      static_cast<uint64_t>(count) > held / static_cast<uint64_t>(width))
-    throw damaged("has an absurd size");
+  if (static_cast<uint64_t>(count) > held / static_cast<uint64_t>(width)) {
+    if (count > (kMostExpanded - expanded_) / width) throw damaged("has an absurd size");
+    expanded_ += count * width;
+  }
 
   bool row_major = true;
   int64_t stride = 1;
-  for (size_t d = sizes.size(); d-- > 0; stride *= sizes[d])
+  for (size_t d = sizes.size(); count > 0 && d-- > 0; stride *= sizes[d])
     row_major = row_major && (sizes[d] == 1 || strides[d] == stride);
-  result.row_major = row_major || count == 0;
+  result.row_major = row_major;
 
   Sizes shape(std::span<const int64_t>(sizes.data(), sizes.size()));
   if (result.complex) shape.push_back(2);

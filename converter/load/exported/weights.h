@@ -35,10 +35,11 @@ class ExportedWeights {
   };
   void list(const std::string& folder, const std::string& model);
   void list_saved(const std::string& record);
-  ScriptTensor tensor(const std::string& name, const Payload& payload) const;
+  ScriptTensor tensor(const std::string& name, const Payload& payload);
 
   const Archive& archive_;
   ScriptProgram& program_;
+  int64_t expanded_ = 0;  // bytes of tensors with more elements than their storage
   std::map<std::string, Payload> payloads_;
   std::map<std::string, int32_t> known_;         // by record, type and place in it
   std::vector<std::unique_ptr<Archive>> saved_;  // that torch.save wrote

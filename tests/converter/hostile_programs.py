@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hostile_programs.py HG_CONVERT FOLDER: exported programs that were made to crash the converter, to keep it busy or to fill
+its memory are refused by a sentence. Each is a small good program that converts, with one thing changed."""
+import json
+import pathlib
+import subprocess
+import sys
+import time
+import zipfile
+
+SECONDS = 60  # on a machine that does much else
+
+
+def tensor(name):
+    return {"as_tensor": {"name": name}}
+
+
+def meta(*sizes):
+    return {"dtype": 7, "sizes": [s if isinstance(s, dict) else {"as_int": s} for s in sizes], "requires_grad": False,
+            "device": {"type": "cpu", "index": None}, "strides": [{"as_int": 1} for _ in sizes],
+            "storage_offset": {"as_int": 0}, "layout": 7}
+
+
+def node(target, inputs, outputs):
+    return {"target": target, "inputs": [{"name": name, "arg": arg} for name, arg in inputs], "outputs": outputs,
+            "metadata": {}}
+
+
+def sized(text):
+    """The input's size is this expression."""
+    def change(program, archive):
+        program["graph_module"]["graph"]["tensor_values"]["x"] = meta({"as_expr": {"expr_str": text, "hint": None}})
+    return change
+
+
+def graph_of(program):
+    return program["graph_module"]["graph"]
+
+
+def good():
+    graph = {"inputs": [tensor("x")], "outputs": [tensor("y")], "tensor_values": {"x": meta(2), "y": meta(2)},
+             "nodes": [node("torch.ops.aten.relu.default", [("self", tensor("x"))], [tensor("y")])],
+             "sym_int_values": {}, "sym_bool_values": {}, "sym_float_values": {}, "is_single_tensor_return": False}
+    signature = {"input_specs": [{"user_input": {"arg": tensor("x")}}],
+                 "output_specs": [{"user_output": {"arg": tensor("y")}}]}
+    program = {"graph_module": {"graph": graph, "signature": signature, "module_call_graph": []},
+               "opset_version": {"aten": 10}, "range_constraints": {}, "schema_version": {"major": 8, "minor": 8},
+               "torch_version": "2.8.0", "guards_code": []}
+    archive = {"archive_format": "pt2", "byteorder": "little",
+               "data/weights/model_weights_config.json": {"config": {}},
+               "data/constants/model_constants_config.json": {"config": {}}}
+    return program, archive
+
+
+def empty_output(program, archive):
+    graph_of(program)["nodes"][0]["outputs"] = [{}]
+
+
+def empty_output_of_a_refused_op(program, archive):
+    graph_of(program)["nodes"][0] = node("torch.ops.higher_order.unknown", [], [{}])
+
+
+def empty_operand(program, archive):
+    graph_of(program)["nodes"][0] = node("torch.ops.higher_order.invoke_subgraph", [
+        ("0", {"as_graph": {"graph": {"inputs": [], "outputs": [], "nodes": []}}}), ("1", {"as_string": "a"}), ("2", {})],
+        [tensor("y")])
+
+
+def empty_specs(program, archive):
+    program["graph_module"]["signature"]["input_specs"] = [{}]
+
+
+def empty_output_specs(program, archive):
+    program["graph_module"]["signature"]["output_specs"] = [{}]
+
+
+def empty_user_input(program, archive):
+    program["graph_module"]["signature"]["input_specs"] = [{"user_input": {"arg": {}}}]
+
+
+def loops_in_conditions(program, archive):
+    """Each condition is read twice, so that 40 of them would be read 2^40 times."""
+    x = {"as_tensors": [{"name": "x"}]}
+    truth = node("torch.ops.aten.any.default", [("self", tensor("x"))], [tensor("t")])
+    condition = {"inputs": [tensor("x")], "outputs": [tensor("t")], "nodes": [truth]}
+    body = {"inputs": [tensor("x")], "outputs": [tensor("x")], "nodes": []}
+    for _ in range(40):
+        loop = node("torch.ops.higher_order.while_loop", [
+            ("0", {"as_graph": {"graph": condition}}), ("1", {"as_graph": {"graph": body}}), ("2", x)], [tensor("z")])
+        condition = {"inputs": [tensor("x")], "outputs": [tensor("t")], "nodes": [loop, truth]}
+    graph_of(program)["nodes"].insert(0, condition["nodes"][0])
+
+
+def range_beyond_numbers(program, archive):
+    sized("2*s0")(program, archive)
+    program["range_constraints"] = {"s0": {"min_val": 2**62 + 1, "max_val": None}}
+
+
+def parameters(*shapes):
+    """A parameter of these sizes and strides for each of the shapes, all in the same four bytes."""
+    def change(program, archive):
+        config = archive["data/weights/model_weights_config.json"]["config"]
+        for i, (sizes, strides) in enumerate(shapes):
+            of = meta(*sizes)
+            of["strides"] = [{"as_int": stride} for stride in strides]
+            config[f"p{i}"] = {"path_name": "w", "is_param": True, "use_pickle": False, "tensor_meta": of}
+            program["graph_module"]["signature"]["input_specs"].insert(
+                i, {"parameter": {"arg": {"name": f"p{i}"}, "parameter_name": f"p{i}"}})
+        archive["data/weights/w"] = b"\0\0\0\0"
+    return change
+
+
+def saved(pickle):
+    """Weights as torch.save writes them, with this pickle."""
+    def change(program, archive):
+        inner = pathlib.Path(archive["folder"]) / "inner.zip"
+        with zipfile.ZipFile(inner, "w") as file:
+            file.writestr("archive/data.pkl", pickle)
+            file.writestr("archive/byteorder", "little")
+        archive["data/weights/model.pt"] = inner.read_bytes()
+        program["graph_module"]["signature"]["input_specs"].insert(
+            0, {"parameter": {"arg": {"name": "p"}, "parameter_name": "p"}})
+    return change
+
+
+# A dict of 20,000 tensors whose sizes are one tuple of 20,000 numbers.
+LONG_SIZES = (b"\x80\x02" + b"(" + b"K\x01" * 20000 + b"tr\x00\x01\x00\x00" +
+              b"((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x01tQq\x01" +
+              b"ctorch._utils\n_rebuild_tensor_v2\nq\x02" +
+              b"h\x02(h\x01K\x00j\x00\x01\x00\x00j\x00\x01\x00\x00tR" * 20000 + b".")
+
+# (what, its change, words of the refusal)
+CASES = [
+    ("an output of no kind", empty_output, "one kind of value is due"),
+    ("an output of no kind where the op is refused", empty_output_of_a_refused_op, "one kind of value is due"),
+    ("an operand of no kind", empty_operand, "one kind of value is due"),
+    ("an input of no kind", empty_specs, "one kind of value is due"),
+    ("an output's role of no kind", empty_output_specs, "one kind of value is due"),
+    ("an argument of no kind", empty_user_input, "one kind of value is due"),
+    ("loops in conditions of loops", loops_in_conditions, "nested too deeply"),
+    ("a size of 500,000 powers", sized("**".join(["1"] * 500000)), "the size '1**1"),
+    ("a size of 100,000 symbols", sized("+".join(f"s{i}" for i in range(100000)) + "+?"), "the size 's0+s1"),
+    ("the largest of 20,000 symbols", sized("Max(" + ", ".join(f"s{i}" for i in range(20000)) + ")"), "the size 'Max"),
+    ("a range that no number holds", range_beyond_numbers, "the range of x.shape[0]"),
+    ("a stride at the end of numbers", parameters(([2], [2**63 - 1])), "does not fit into its record"),
+    ("many tensors of few bytes", parameters(([2**24], [0]), *(([2**28 - i], [0]) for i in range(20))), "has an absurd size"),
+    ("sizes that many tensors share", saved(LONG_SIZES), "too many dims"),
+]
+
+
+def write(path, program, archive):
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in archive.items():
+            if name != "folder":
+                file.writestr("net/" + name, json.dumps(content) if isinstance(content, dict) else content)
+        file.writestr("net/models/model.json", json.dumps(program))
+
+
+def convert(tool, path, folder):
+    begin = time.monotonic()
+    done = subprocess.run([tool, str(path), "-o", str(folder / "out.hgm")], capture_output=True, text=True, timeout=SECONDS,
+                          check=False)
+    return done.returncode, done.stderr + done.stdout, time.monotonic() - begin
+
+
+def main():
+    tool, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    path, failures = folder / "hostile.pt2", 0
+    for what, change, words in [("a good program", None, ""), *CASES]:
+        program, archive = good()
+        archive["folder"] = str(folder)
+        if change:
+            change(program, archive)
+        write(path, program, archive)
+        try:
+            code, said, seconds = convert(tool, path, folder)
+        except subprocess.TimeoutExpired:
+            code, said, seconds = "none", "", SECONDS
+        right = code == 0 if change is None else code in (2, 3) and words in said
+        print(f"{'ok' if right else 'WRONG'}: {what}, {path.stat().st_size} bytes: {code} after {seconds:.1f} s")
+        if not right:
+            print(said[-1000:])
+            failures += 1
+    print(f"{len(CASES)} hostile programs, {failures} taken wrongly")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
