@@ -12,7 +12,7 @@ import zipfile
 from . import _core
 from ._check import compare_with_module, same, sizes_text
 from ._errors import CorruptModelError, HologramError, MismatchError, NotFoundError, UnsupportedError
-from ._model import load
+from ._model import load, path_of
 from ._open_sizes import dynamic_shapes, exportable, named_sizes, short_dtype, symbols_of
 from ._tensors import detached
 from ._tree import flatten
@@ -93,7 +93,7 @@ def convert(module_or_path, example_inputs=None, dynamic=None, *, example_kwargs
     file; ``options`` are further ones for hg-convert.
     """
     if isinstance(module_or_path, (str, os.PathLike)):
-        return _convert_file(os.fspath(module_or_path), example_inputs, dynamic, output, check, names, options)
+        return _convert_file(path_of(module_or_path), example_inputs, dynamic, output, check, names, options)
     try:
         import torch
     except ImportError:
@@ -182,7 +182,7 @@ def _convert_file(path, inputs, dynamic, output, check, names, options):
     if not check:
         words.append("--no-check")
     with tempfile.TemporaryDirectory() as folder:
-        target = os.path.join(folder, "model.hgm") if output is None else os.fspath(output)
+        target = os.path.join(folder, "model.hgm") if output is None else path_of(output)
         details = _run(path, target, words)
         model = _loaded(target, output)
     checks = [
@@ -232,7 +232,7 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
         raise UnsupportedError(f"torch.export cannot capture the module: {error}") from error
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "model.pt2")
-        target = os.path.join(folder, "model.hgm") if output is None else os.fspath(output)
+        target = os.path.join(folder, "model.hgm") if output is None else path_of(output)
         torch.export.save(program, source)
         # It is checked here, beside the module itself.
         named, symbols, ranges = named_sizes(torch, module, program, args, kwargs, shapes)
@@ -242,6 +242,7 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
     model._tree = None if tree == "*" or tree == ["tuple", ["*"] * len(results)] else tree
     if len(results) != len(model.outputs):
         model._tree = None
+    model._order = flatten(args)[1]
     model.report = Report(details)
     if check:
         compare_with_module(torch, module, model, args, kwargs, symbols, ranges)

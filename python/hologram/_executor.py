@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where single ops run, and tensors that stay there."""
 
+import contextvars
+import threading
+
 from . import _core, ops
+
+_outer = contextvars.ContextVar("hologram_outer_executors", default=())  # of the `with`s that this thread or task is in
 
 
 class Executor:
@@ -16,12 +21,13 @@ class Executor:
         if backend not in ("cpu", "vulkan", "auto", "automatic"):
             raise ValueError(f"there is no backend '{backend}'; the backends are 'cpu', 'vulkan' and 'auto'")
         self._base = _core.ExecutorBase(backend, threads, seed, gpu_name)
-        self._tokens = []
+        self._lock, self._inside = threading.Lock(), 0  # how many `with`s it is in, of all threads
 
     def _open(self):
-        if self._base is None:
+        base = self._base
+        if base is None:
             raise RuntimeError("the executor was freed")
-        return self._base
+        return base
 
     @property
     def backend(self):
@@ -58,9 +64,9 @@ class Executor:
 
     def free(self):
         """Frees the plans; every later use is an error."""
-        if self._base is not None:
-            self._base.close_()
-            self._base = None
+        base, self._base = self._base, None
+        if base is not None:
+            base.close_()
 
     close = free
 
@@ -70,13 +76,21 @@ class Executor:
         return self._base is None
 
     def __enter__(self):
-        self._open()
-        self._tokens.append(ops._current.set(self))
+        with self._lock:
+            self._open()
+            self._inside += 1
+        _outer.set((*_outer.get(), ops._current.get()))
+        ops._current.set(self)
         return self
 
     def __exit__(self, *unused):
-        ops._current.reset(self._tokens.pop())
-        if not self._tokens:
+        *rest, before = _outer.get()
+        _outer.set(tuple(rest))
+        ops._current.set(before)
+        with self._lock:
+            self._inside -= 1
+            is_last = self._inside == 0
+        if is_last:
             self.free()
 
     def __getattr__(self, name):

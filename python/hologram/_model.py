@@ -7,9 +7,19 @@ from typing import NamedTuple
 
 from . import _core
 from ._errors import NotFoundError
-from ._tree import rebuild_of
+from ._tree import order_of, rebuild_of
 
 Session = _core.Session
+
+
+def path_of(path):
+    """A path as text, which is UTF-8."""
+    path = os.fsdecode(path)
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{path!r} is not UTF-8, which paths are here") from None
+    return path
 
 
 class TensorSpec(NamedTuple):
@@ -87,13 +97,14 @@ class Model(_core.CallableModel):
     was converted returned. The GIL is released while it runs, and any thread may call.
     """
 
-    _tree = None
+    _tree = None  # of what the module returned that was converted
+    _order = None  # the tree of its arguments
     report = None  # of the conversion, where convert() made the model
 
     @classmethod
-    def _of(cls, base, tree=None):
+    def _of(cls, base, tree=None, order=None):
         model = cls(base)
-        model._tree = tree
+        model._tree, model._order = tree, order
         return model
 
     def session(self, **options):
@@ -107,6 +118,7 @@ class Model(_core.CallableModel):
         made = self.session_(options)
         if self._tree is not None:
             made._set_rebuild(rebuild_of(self._tree))
+        made._set_order(order_of(self._order, [spec.name for spec in self.inputs]))
         return made
 
     @property
@@ -164,7 +176,7 @@ class Model(_core.CallableModel):
 
     def save(self, path):
         """Writes a .hgm file; an old one stays until the new one is whole."""
-        self.save_(os.fspath(path))
+        self.save_(path_of(path))
 
     def parameters(self):
         """Weights by name, as numpy arrays that are read only."""
@@ -182,7 +194,7 @@ class Model(_core.CallableModel):
         }
 
     def __reduce__(self):
-        return (_read, (self.serialize(), self._tree))
+        return (_read, (self.serialize(), self._tree, self._order))
 
     def __repr__(self):
         def words(specs):
@@ -199,8 +211,8 @@ def _graph_model(self):
 _core.Graph.model = _graph_model
 
 
-def _read(data, tree=None):
-    return Model._of(_core.ModelBase.read(data), tree)
+def _read(data, tree=None, order=None):
+    return Model._of(_core.ModelBase.read(data), tree, order)
 
 
 class Library:
@@ -226,7 +238,7 @@ class Library:
 
     def save(self, path):
         """Writes one .hgm file."""
-        self._base.save_(os.fspath(path))
+        self._base.save_(path_of(path))
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -279,13 +291,15 @@ def load(source, *, verify_weights=False):
     """
     if hasattr(source, "read"):
         source = source.read()
+        if isinstance(source, str):
+            raise TypeError("load reads binary files; open this one with mode 'rb'")
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
         try:
             return Model._of(_core.ModelBase.read(data))
         except (_core_errors()) as error:
             return _library_or(error, lambda: _core.LibraryBase.read(data))
-    path = os.fspath(source)
+    path = path_of(source)
     if not os.path.exists(path):
         raise NotFoundError(f"{path}: there is no such file")
     try:

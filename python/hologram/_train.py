@@ -4,10 +4,10 @@
 import os
 
 from . import _core
-from ._model import Model, Profile
+from ._model import Model, Profile, path_of
 from ._progress import Bar, Event, History
 from ._tensors import detached
-from ._tree import flatten
+from ._tree import flatten, leaves_of
 
 
 def _listed(value, make):
@@ -60,10 +60,10 @@ class Trainer:
         if schedule is not None:
             given["schedule"] = _kind(schedule)
         given["session"] = options
-        self._tree = model._tree
+        self._tree, self._order = model._tree, model._order
         self._base = _core.TrainerBase.create(model, given)
         self._targets = list(dict.fromkeys(each.get("target", "target") for each in given["losses"] if each["kind"] != "output"))
-        self._inputs = len(model.inputs)
+        self._inputs = [spec.name for spec in model.inputs]
         self._names = {"parameters": list(model.parameters_()), "buffers": list(model.buffers_())}
         self._metrics = [each["kind"] for each in given["metrics"]]
         self._torch = None
@@ -73,13 +73,19 @@ class Trainer:
 
     def _split(self, batch):
         """Inputs and targets of one batch: (x, y), nested or flat, or a dict by name."""
-        leaves, _ = flatten(batch)
-        count = self._inputs + len(self._targets)
-        if len(leaves) != count:
+        inputs = len(self._inputs)
+        if isinstance(batch, (list, tuple)) and len(batch) == 2 and any(isinstance(each, (list, tuple, dict)) for each in batch):
+            given = batch[0] if isinstance(batch[0], (list, tuple)) else (batch[0],)
+            leaves = leaves_of(tuple(given), self._inputs, self._order) + leaves_of(batch[1], self._targets)
+        else:
+            batch = tuple(batch) if isinstance(batch, list) else batch
+            leaves = leaves_of(batch, [*self._inputs, *self._targets])
+        missing = [name for name, leaf in zip([*self._inputs, *self._targets], leaves) if leaf is None]
+        if len(leaves) != inputs + len(self._targets) or missing:
             raise ValueError(
-                f"a batch has {len(leaves)} tensors; the model takes {self._inputs} inputs and {len(self._targets)} targets"
+                f"a batch has {len(leaves) - len(missing)} tensors; the model takes {inputs} inputs and {len(self._targets)} targets"
             )
-        return leaves[: self._inputs], leaves[self._inputs :]
+        return leaves[:inputs], leaves[inputs:]
 
     def step(self, inputs, targets=None):
         """One batch: forward, backward and update. Returns the loss before the update."""
@@ -172,7 +178,7 @@ class Trainer:
             "shuffle": bool(shuffle),
             "finish": bool(finish),
             "patience": patience,
-            "best_path": os.fspath(best_path),
+            "best_path": path_of(best_path),
         }
 
         def on_progress(progress):
@@ -320,17 +326,17 @@ class Trainer:
 
     def model(self):
         """The trained model, with the optimizer's state, from which training resumes bit by bit."""
-        return Model._of(self._base.model_(), self._tree)
+        return Model._of(self._base.model_(), self._tree, self._order)
 
     def save(self, path):
         """Writes model() to a .hgm file."""
-        self._base.save_(os.fspath(path))
+        self._base.save_(path_of(path))
 
 
 def _is_array(value):
     return hasattr(value, "shape") or (
         isinstance(value, (list, tuple)) and bool(value) and all(hasattr(each, "shape") for each in flatten(value)[0])
-        and not isinstance(value[0], (list, tuple))
+        and not isinstance(value[0], (list, tuple, dict))
     )  # fmt: skip
 
 

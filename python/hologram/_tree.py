@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nested lists, tuples and dicts, flattened in order and built again.
+"""Nested lists, tuples and dicts, flattened in order and built again; dicts know their members by name.
 
 A tree is ``None`` for no tensor, ``"*"`` for one, ``[kind, children]`` with kind "list" or "tuple", or
 ``["dict", keys, children]``: plain data, so that it can be written to a file.
 """
+
+from . import _core
 
 
 def flatten(value, is_leaf=lambda value: False):
@@ -43,5 +45,49 @@ def unflatten(tree, leaves):
     return build(tree)
 
 
+def leaves_of(arguments, names, tree=None):
+    """The tensors of nested arguments in the order of names, or of the tree that they had before; None for what a dict
+    by name lacks. TypeError where dicts have names at other places."""
+    order = order_of(tree, names)
+    ordered = order(arguments) if order is not None else None
+    return _core.in_order(arguments, names) if ordered is None else _core.in_order(ordered, [])
+
+
 def rebuild_of(tree):
     return lambda leaves: unflatten(tree, leaves)
+
+
+def _listed(keys):
+    return ", ".join(repr(key) for key in keys) or "nothing"
+
+
+def _has_dict(tree):
+    return isinstance(tree, list) and (tree[0] == "dict" or any(_has_dict(each) for each in tree[1]))
+
+
+def order_of(tree, names):
+    """A function that brings nested arguments in the order of a tree, whose dicts know their members by name; it gives
+    None for arguments of another structure, or with the names of inputs. None for a tree without dicts."""
+
+    def ordered(value, node):
+        if node is None or node == "*":
+            if (value is None) is not (node is None):
+                raise LookupError
+            return value
+        if node[0] == "dict":
+            if not isinstance(value, dict) or (set(value) != set(node[1]) and set(value) <= set(names)):
+                raise LookupError
+            if set(value) != set(node[1]):
+                raise TypeError(f"a dict has {_listed(value)}; the one that the model was made with had {_listed(node[1])}")
+            return {key: ordered(value[key], child) for key, child in zip(node[1], node[2])}
+        if not isinstance(value, (list, tuple)) or len(value) != len(node[1]):
+            raise LookupError
+        return tuple(ordered(each, child) for each, child in zip(value, node[1]))
+
+    def order(arguments):
+        try:
+            return ordered(arguments, tree)
+        except LookupError:
+            return None
+
+    return order if _has_dict(tree) else None

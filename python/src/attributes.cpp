@@ -10,15 +10,9 @@
 namespace hg::python {
 namespace {
 
-int64_t integer_from(nb::handle value) {
-  const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
-  if (!index.is_valid()) throw nb::python_error();
-  return nb::cast<int64_t>(index);
-}
-
 // Text is a size that depends on symbols.
 Dim size_from(nb::handle value) {
-  return nb::isinstance<nb::str>(value) ? dim_of(value) : Dim(integer_from(value));
+  return nb::isinstance<nb::str>(value) ? dim_of(value) : Dim(whole(value));
 }
 
 double real_from(nb::handle value) {
@@ -47,9 +41,9 @@ Attr attr_from(nb::handle value, AttrType type) {
   const auto word = [](nb::handle each) { return words(each); };
   switch (type) {
     case AttrType::boolean:
-      return PyObject_IsTrue(value.ptr()) == 1;
+      return truth(value);
     case AttrType::integer:
-      return integer_from(value);
+      return whole(value);
     case AttrType::real:
       return real_from(value);
     case AttrType::string:
@@ -97,7 +91,7 @@ NamedAttrs attributes_from(const std::string& op, const nb::dict& given) {
   }
   const Signature& signature = known->signature;
   for (const auto& [key, value] : given) {
-    const std::string name = nb::cast<std::string>(key);
+    const std::string name = words(key);
     const int i = signature.find_attribute(name);
     if (i < 0)
       raise(PyExc_TypeError, str_cat(op, " has no attribute '", name, "': ", known->def.signature));
@@ -117,7 +111,7 @@ nb::object to_python(const Attr& attr) { return std::visit(Visit{}, attr.value);
 
 Dim dim_of(nb::handle size) {
   if (nb::isinstance<nb::str>(size)) return take(Dim::parse(words(size)));
-  return Dim(nb::cast<int64_t>(size));
+  return Dim(whole(size));
 }
 
 Shape shape_of(nb::handle sizes) {

@@ -11,6 +11,7 @@
 #include "python/src/interrupt.h"
 #include "python/src/known.h"
 #include "python/src/options.h"
+#include "python/src/structure.h"
 
 namespace hg::python {
 namespace {
@@ -19,32 +20,6 @@ constexpr double kShort = 2e7;  // operations: some milliseconds
 constexpr int64_t kCopied =
     4096;                   // bytes of an output: copying as many is quicker than lending them
 constexpr size_t kFew = 4;  // inputs that are seen without memory of their own
-
-bool is_container(nb::handle object) {
-  return PyTuple_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr());
-}
-
-// Whether a list is made of tensors and not of numbers.
-bool is_structure(nb::handle object) {
-  if (PyDict_Check(object.ptr())) return true;
-  if (!is_container(object)) return false;
-  for (const nb::handle each : object)
-    if (is_tensor(each) || is_structure(each) || each.is_none()) return true;
-  return nb::len(object) == 0;
-}
-
-void flatten(nb::handle object, std::vector<nb::object>& out) {
-  if (object.is_none()) return;
-  if (!is_structure(object)) {
-    out.push_back(nb::borrow(object));
-    return;
-  }
-  if (PyDict_Check(object.ptr())) {
-    for (const auto& [key, value] : nb::borrow<nb::dict>(object)) flatten(value, out);
-    return;
-  }
-  for (const nb::handle each : object) flatten(each, out);
-}
 
 std::string names_of(const Graph& graph) {
   std::string out;
@@ -204,24 +179,27 @@ std::vector<Borrowed> Calls::arrange(const nb::tuple& arguments, const nb::dict&
             str_cat("there is no input '", words(key), "'; the inputs are ", names_of(graph)));
     objects[found - input_names_.begin()] = nb::borrow(value);
   }
-  std::vector<nb::object> in_order;
-  bool is_flat = arguments.size() + named.size() <= count;
-  for (const nb::handle each : arguments) is_flat = is_flat && !is_container(each);
-  for (const nb::handle each : arguments)
-    if (is_flat)
-      in_order.push_back(nb::borrow(each));
-    else
-      flatten(each, in_order);
-  for (size_t i = 0; i < std::min(count, in_order.size()); ++i) {
+  std::vector<nb::object> given;
+  for (const nb::handle each : arguments) given.push_back(nb::borrow(each));
+  if (given.size() + named.size() > count ||
+      std::any_of(given.begin(), given.end(), is_container)) {
+    const bool has_order = order_.is_valid() && !order_.is_none();
+    const nb::object ordered = has_order ? order_(arguments) : nb::none();
+    given = ordered.is_none() ? in_order(arguments, input_names_) : in_order(ordered, {});
+  }
+  for (size_t i = 0; i < std::min(count, given.size()); ++i) {
+    if (!given[i].is_valid()) continue;
     if (objects[i].is_valid())
       raise(PyExc_TypeError, str_cat("the input '", words(input_names_[i]), "' is given twice"));
-    objects[i] = in_order[i];
+    objects[i] = given[i];
   }
+  const auto is_given = [](const nb::object& each) { return each.is_valid(); };
+  const int64_t total = std::count_if(given.begin(), given.end(), is_given) + int64_t(named.size());
   const auto missing = std::count_if(objects.begin(), objects.end(),
                                      [](const nb::object& each) { return !each.is_valid(); });
-  if (in_order.size() + named.size() > count || missing > 0)
+  if (total > int64_t(count) || missing > 0)
     raise(PyExc_TypeError, str_cat("the model takes ", int64_t(count), " inputs (", names_of(graph),
-                                   "), ", int64_t(in_order.size() + named.size()), " are given"));
+                                   "), ", total, " are given"));
   std::vector<Borrowed> inputs;
   for (size_t i = 0; i < count; ++i) {
     const ValueInfo& info = graph.value_info(graph.inputs()[i]);
@@ -425,7 +403,17 @@ void bind_calls(nb::module_& m) {
           "Torch tensors in the order of the inputs; the outputs as a list of them.")
       .def("_rows", &Calls::profile)
       .def("tuning", &Calls::tuning, "What autotune=True measured so far, for the option tuning=.")
-      .def("_set_rebuild", &Calls::set_rebuild, nb::arg("rebuild").none());
+      .def("_set_rebuild", &Calls::set_rebuild, nb::arg("rebuild").none())
+      .def("_set_order", &Calls::set_order, nb::arg("order").none());
+  // The tensors of a structure in the order of names; None where a dict by name has none.
+  m.def("in_order", [](nb::handle structure, const nb::list& names) {
+    std::vector<nb::object> known;
+    for (const nb::handle name : names) known.push_back(nb::borrow(name));
+    nb::list out;
+    for (nb::object& each : in_order(structure, known))
+      out.append(each.is_valid() ? std::move(each) : nb::none());
+    return out;
+  });
 }
 
 }  // namespace hg::python

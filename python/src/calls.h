@@ -41,6 +41,9 @@ class Calls {
   Graph compiled_graph(const nb::dict& dims);
   // How outputs, as a list, become what a call returns; none: one alone, or a tuple.
   void set_rebuild(nb::object rebuild) { rebuild_ = std::move(rebuild); }
+  // How nested arguments are brought in the order that the model was made with; gives None for
+  // those of another structure.
+  void set_order(nb::object order) { order_ = std::move(order); }
   const SessionOptions& options() const { return options_; }
 
  private:
@@ -63,7 +66,7 @@ class Calls {
   SessionOptions options_;
   std::vector<nb::object> input_names_;  // interned
   std::vector<bool> is_open_;            // by output: data decides its shape
-  nb::object rebuild_;
+  nb::object rebuild_, order_;
   bool has_control_ = false;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Lent>> free_;  // the last one was used last

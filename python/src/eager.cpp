@@ -393,7 +393,11 @@ void bind_eager(nb::module_& m) {
       if ((op->def.traits & kControl) == 0) rows.append(row_of(*op));
     return rows;
   });
-  m.def("op_row", [](const std::string& name) { return row_of(*registry().find(name)); });
+  m.def("op_row", [](const std::string& name) {
+    const Op* op = registry().find(name);
+    if (op == nullptr) raise(PyExc_ValueError, "there is no op '" + name + "'");
+    return row_of(*op);
+  });
 }
 
 }  // namespace hg::python

@@ -38,7 +38,26 @@ nb::object type_of(Code code) {
 std::string words(nb::handle object) {
   const nb::object made = nb::steal(PyObject_Str(object.ptr()));
   if (!made.is_valid()) throw nb::python_error();
-  return nb::cast<std::string>(made);
+  // Text that is no UTF-8, such as a file's name, has a form that is.
+  const nb::object bytes =
+      nb::steal(PyUnicode_AsEncodedString(made.ptr(), "utf-8", "backslashreplace"));
+  if (!bytes.is_valid()) throw nb::python_error();
+  return {PyBytes_AsString(bytes.ptr()), static_cast<size_t>(PyBytes_Size(bytes.ptr()))};
+}
+
+int64_t whole(nb::handle object) {
+  const nb::object index = nb::steal(PyNumber_Index(object.ptr()));
+  if (!index.is_valid()) throw nb::python_error();
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+  if (overflow != 0) raise(PyExc_ValueError, words(index) + " does not fit an integer of 64 bits");
+  return value;
+}
+
+bool truth(nb::handle object) {
+  const int answer = PyObject_IsTrue(object.ptr());
+  if (answer < 0) throw nb::python_error();
+  return answer == 1;
 }
 
 void raise(PyObject* type, const std::string& message) {

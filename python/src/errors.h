@@ -19,6 +19,11 @@ namespace nb = nanobind;
 
 // str() of an object.
 std::string words(nb::handle object);
+// The integer that an object is; TypeError where it is none, ValueError where 64 bits do not hold
+// it.
+int64_t whole(nb::handle object);
+// bool() of an object.
+bool truth(nb::handle object);
 
 inline void check(const Status& status) {
   if (!status.ok()) [[unlikely]]

@@ -37,25 +37,12 @@ void free_memory(PyObject* self) {
   Py_DECREF(type);
 }
 
-PyTypeObject* memory_type() {
-  static PyTypeObject* type = [] {
-    static PyType_Slot slots[] = {
-        {Py_tp_dealloc, reinterpret_cast<void*>(free_memory)},
-        {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
-        {Py_tp_doc, const_cast<char*>("Memory of the library that arrays share.")},
-        {0, nullptr},
-    };
-    static PyType_Spec spec = {"hologram._core.Memory", sizeof(Memory), 0,
-                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
-    return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  }();
-  return type;
-}
+PyTypeObject* memory_type = nullptr;
 
 nb::object as_numpy(const Tensor& tensor, std::unique_ptr<Array> array, PyObject* owner,
                     bool read_only) {
-  auto* allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(memory_type(), Py_tp_alloc));
-  const nb::object base = nb::steal(allocate(memory_type(), 0));
+  auto* allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(memory_type, Py_tp_alloc));
+  const nb::object base = nb::steal(allocate(memory_type, 0));
   if (!base.is_valid()) throw nb::python_error();
   const int64_t size = size_of(tensor.dtype);
   int64_t low = 0, high = size;
@@ -107,6 +94,19 @@ nb::object in_capsule(Managed* managed, const char* name) {
 }
 
 }  // namespace
+
+void make_memory_type() {
+  static PyType_Slot slots[] = {
+      {Py_tp_dealloc, reinterpret_cast<void*>(free_memory)},
+      {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
+      {Py_tp_doc, const_cast<char*>("Memory of the library that arrays share.")},
+      {0, nullptr},
+  };
+  static PyType_Spec spec = {"hologram._core.Memory", sizeof(Memory), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+  memory_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (memory_type == nullptr) throw nb::python_error();
+}
 
 nb::object capsule_of(const Array& array, bool versioned) {
   if (versioned) return in_capsule(take(dlpack::to_dlpack_versioned(array)), kVersioned);

@@ -13,6 +13,7 @@
 #include "python/src/bind.h"
 #include "python/src/own_ops.h"
 #include "python/src/tensors.h"
+#include "python/src/turn.h"
 #include "tools/draw/draw_graph.h"
 
 namespace hg::python {
@@ -23,6 +24,15 @@ struct PythonValue {
   Value value;
   nb::object graph;
 };
+
+// A graph belongs to one thread at a time.
+Turn& turn() { return turn_of<struct Graphs>(); }
+
+// The graph as it is now.
+Graph now(const Graph& graph) {
+  const Turn::Held held(turn());
+  return graph;
+}
 
 // Building goes on after what failed: the graph is as before.
 PythonValue checked(nb::handle graph, Value value) {
@@ -63,6 +73,8 @@ nb::object call(const std::string& op, const nb::list& inputs, const nb::dict& a
       graph = first.value.graph();
       keeper = first.graph;
     }
+  if (graph == nullptr) raise(PyExc_TypeError, op + ": no input is a value of a graph");
+  const Turn::Held held(turn());
   std::vector<Value> values;
   std::vector<std::optional<DType>> numbers;
   for (const nb::handle each : inputs) {
@@ -95,10 +107,20 @@ nb::object binary(const char* op, nb::handle a, nb::handle b) {
 void bind_value(nb::module_& m) {
   auto value = nb::class_<PythonValue>(
       m, "Value", "A tensor of a Graph; hologram.ops and operators add nodes.");
-  value.def_prop_ro("shape", [](const PythonValue& v) { return to_python(v.value.shape()); });
-  value.def_prop_ro("dtype", [](const PythonValue& v) { return python_name(v.value.dtype()); });
-  value.def_prop_ro("name", [](const PythonValue& v) { return v.value.name(); });
+  value.def_prop_ro("shape", [](const PythonValue& v) {
+    const Turn::Held held(turn());
+    return to_python(v.value.shape());
+  });
+  value.def_prop_ro("dtype", [](const PythonValue& v) {
+    const Turn::Held held(turn());
+    return python_name(v.value.dtype());
+  });
+  value.def_prop_ro("name", [](const PythonValue& v) {
+    const Turn::Held held(turn());
+    return v.value.name();
+  });
   value.def("__repr__", [](const PythonValue& v) {
+    const Turn::Held held(turn());
     return str_cat("Value(", v.value.name(), ": ", TensorType{v.value.dtype(), v.value.shape()},
                    ")");
   });
@@ -129,6 +151,7 @@ void bind_graph_class(nb::module_& m) {
       .def(
           "input",
           [](nb::handle self, const std::string& name, nb::handle shape, nb::handle dtype) {
+            const Turn::Held held(turn());
             Graph& g = *nb::inst_ptr<Graph>(self);
             return checked(self, g.input(name, dtype_from(dtype), shape_of(shape)));
           },
@@ -137,6 +160,7 @@ void bind_graph_class(nb::module_& m) {
       .def(
           "parameter",
           [](nb::handle self, const std::string& name, nb::handle array) {
+            const Turn::Held held(turn());
             Graph& g = *nb::inst_ptr<Graph>(self);
             return checked(self, g.parameter(name, data_of(array)));
           },
@@ -144,6 +168,7 @@ void bind_graph_class(nb::module_& m) {
       .def(
           "buffer",
           [](nb::handle self, const std::string& name, nb::handle array) {
+            const Turn::Held held(turn());
             Graph& g = *nb::inst_ptr<Graph>(self);
             return checked(self, g.buffer(name, data_of(array)));
           },
@@ -153,6 +178,7 @@ void bind_graph_class(nb::module_& m) {
       .def(
           "constant",
           [](nb::handle self, nb::handle array) {
+            const Turn::Held held(turn());
             Graph& g = *nb::inst_ptr<Graph>(self);
             return checked(self, g.constant(data_of(array)));
           },
@@ -160,6 +186,7 @@ void bind_graph_class(nb::module_& m) {
       .def(
           "assign",
           [](Graph& g, const PythonValue& state, const PythonValue& to) {
+            const Turn::Held held(turn());
             g.assign(state.value, to.value);
             check(g.take_status());
           },
@@ -168,27 +195,30 @@ void bind_graph_class(nb::module_& m) {
       .def(
           "output",
           [](Graph& g, const std::string& name, const PythonValue& of) {
+            const Turn::Held held(turn());
             g.output(name, of.value);
             check(g.take_status());
           },
           nb::arg("name"), nb::arg("value"), "Makes a value a result of the model, under a name.")
-      .def("model_", [](const Graph& g) { return take(Model::from_graph(g)); })
-      .def("__str__", &Graph::text)
-      .def("__repr__", &Graph::text)
-      .def("__len__", [](const Graph& g) { return g.nodes().size(); })
+      .def("model_", [](const Graph& g) { return take(Model::from_graph(now(g))); })
+      .def("__str__", [](const Graph& g) { return now(g).text(); })
+      .def("__repr__", [](const Graph& g) { return now(g).text(); })
+      .def("__len__", [](const Graph& g) { return now(g).nodes().size(); })
       .def_prop_ro(
           "ops",
           [](const Graph& g) {
             std::vector<std::string> ops;
-            for (const Node& node : g.nodes()) ops.emplace_back(node.op->name());
+            const Graph graph = now(g);
+            for (const Node& node : graph.nodes()) ops.emplace_back(node.op->name());
             return ops;
           },
           "names of the nodes' ops, in order")
-      .def_prop_ro("symbols", &Graph::symbols, "names of the open sizes")
+      .def_prop_ro(
+          "symbols", [](const Graph& g) { return now(g).symbols(); }, "names of the open sizes")
       .def(
-          "svg", [](const Graph& g) { return tools::draw_graph(g, ""); },
+          "svg", [](const Graph& g) { return tools::draw_graph(now(g), ""); },
           "The graph drawn, as the text of an SVG file.")
-      .def("_repr_svg_", [](const Graph& g) { return tools::draw_graph(g, ""); });
+      .def("_repr_svg_", [](const Graph& g) { return tools::draw_graph(now(g), ""); });
 }
 
 }  // namespace

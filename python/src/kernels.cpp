@@ -92,7 +92,7 @@ class LockedKernel {
   struct Given {
     Given(const std::string& kernel, const nb::dict& named) {
       for (const auto& [key, value] : named) {
-        names.push_back(nb::cast<std::string>(key));
+        names.push_back(words(key));
         arguments.push_back(argument(kernel, names.back(), value));
       }
     }
@@ -100,7 +100,7 @@ class LockedKernel {
       if (PyDict_Check(value.ptr())) {
         std::vector<KernelArgument> members;
         for (const auto& [key, member] : nb::borrow<nb::dict>(value)) {
-          names.push_back(nb::cast<std::string>(key));
+          names.push_back(words(key));
           members.push_back(argument(kernel, names.back(), member));
         }
         KernelArgument out(int64_t{0});

@@ -1,27 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/known.h"
 
+#include "python/src/tensors.h"
+
 namespace hg::python {
 
 Known& known() {
   static Known& found = *new Known();
-  if (!found.asarray.is_valid()) [[unlikely]] {
-    found.requires_grad = nb::steal(PyUnicode_InternFromString("requires_grad"));
-    found.is_neg = nb::steal(PyUnicode_InternFromString("is_neg"));
-    found.is_conj = nb::steal(PyUnicode_InternFromString("is_conj"));
-    found.out = nb::steal(PyUnicode_InternFromString("out"));
-    found.asarray = nb::module_::import_("numpy").attr("asarray");
-  }
   return found;
+}
+
+void find_known() {
+  Known& k = known();
+  k.requires_grad = nb::steal(PyUnicode_InternFromString("requires_grad"));
+  k.is_neg = nb::steal(PyUnicode_InternFromString("is_neg"));
+  k.is_conj = nb::steal(PyUnicode_InternFromString("is_conj"));
+  k.out = nb::steal(PyUnicode_InternFromString("out"));
+  const nb::module_ numpy = nb::module_::import_("numpy");
+  k.asarray = numpy.attr("asarray");
+  for (int i = 0; i < kDTypeCount; ++i)
+    if (const auto dtype = static_cast<DType>(i); dtype != bf16)
+      k.dtypes[static_cast<size_t>(i)] = numpy.attr("dtype")(python_name(dtype));
 }
 
 PyTypeObject* torch_tensor() {
   Known& k = known();
-  if (k.torch_tensor != nullptr) return k.torch_tensor;
+  if (PyTypeObject* found = k.torch_tensor.load(std::memory_order_acquire)) return found;
   const nb::dict modules = nb::borrow<nb::dict>(PyImport_GetModuleDict());
   if (!modules.contains("torch")) return nullptr;
   const nb::object torch = modules["torch"];
-  if (!nb::hasattr(torch, "Tensor") || !nb::hasattr(torch, "from_dlpack")) return nullptr;
+  for (const char* name : {"Tensor", "from_dlpack", "is_grad_enabled"})
+    if (!nb::hasattr(torch, name)) return nullptr;  // it is being imported
+  const nb::ft_lock_guard lock(k.mutex);
+  if (PyTypeObject* found = k.torch_tensor.load(std::memory_order_acquire)) return found;
   nb::object type = torch.attr("Tensor");
   k.torch_from_dlpack = torch.attr("from_dlpack");
   k.is_grad_enabled = torch.attr("is_grad_enabled");
@@ -33,8 +44,9 @@ PyTypeObject* torch_tensor() {
     while (table != nullptr && table->major > 1) table = table->before;
     if (table != nullptr && table->major == 1 && table->minor >= 3) k.exchange = table;
   }
-  k.torch_tensor = reinterpret_cast<PyTypeObject*>(type.release().ptr());
-  return k.torch_tensor;
+  auto* found = reinterpret_cast<PyTypeObject*>(type.release().ptr());
+  k.torch_tensor.store(found, std::memory_order_release);
+  return found;
 }
 
 }  // namespace hg::python

@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 
 #include "hg/dlpack.h"
@@ -23,15 +24,18 @@ struct Exchange {
   int (*borrow)(void* object, dlpack::DataTensor* out);
 };
 
-// Objects are never freed: the interpreter may be gone before this is.
+// Objects are never freed: the interpreter may be gone before this is. What is numpy's is found
+// when the module is imported, and what is torch's before `torch_tensor` is set.
 struct Known {
-  PyTypeObject* torch_tensor = nullptr;
+  std::atomic<PyTypeObject*> torch_tensor = nullptr;
   const Exchange* exchange = nullptr;  // torch's; null of versions that have none
   nb::object asarray, torch_from_dlpack, is_grad_enabled;
   nb::object requires_grad, is_neg, is_conj, out;  // names, interned
-  std::array<nb::object, kDTypeCount> dtypes;
+  std::array<nb::object, kDTypeCount> dtypes;      // numpy's; that of bf16 when it is asked for
+  nb::ft_mutex mutex;                              // of what is found later
 };
 Known& known();
+void find_known();  // when the module is imported
 
 // The type torch.Tensor; null until somebody has imported torch.
 PyTypeObject* torch_tensor();

@@ -14,6 +14,7 @@
 #include "python/src/options.h"
 #include "python/src/own_ops.h"
 #include "python/src/tensors.h"
+#include "python/src/turn.h"
 
 namespace hg::python {
 namespace {
@@ -27,6 +28,9 @@ struct PythonVar {
 
 // What leaves know of ops.
 Lazy own_lazy() { return Lazy(registry()); }
+
+// Expressions that share parts belong to one thread at a time, and any may share some.
+Turn& turn() { return turn_of<struct Expressions>(); }
 
 PythonVar var_of(nb::handle object) {
   PythonVar out;
@@ -45,6 +49,7 @@ Kind joined(Kind a, Kind b) { return a == Kind::numpy ? b : a; }
 
 PythonVar binary(const char* op, nb::handle a, nb::handle b) {
   const PythonVar x = var_of(a), y = var_of(b);
+  const Turn::Held held(turn());
   PythonVar out;
   out.var = Var::one(op, std::array{x.var, y.var});
   out.kind = joined(x.kind, y.kind);
@@ -87,6 +92,7 @@ nb::object call(const std::string& op, const nb::list& inputs, const nb::dict& a
     has_tensor |= !each.is_none() && !one.is_number;
   }
   const AllAttributes all(op, attrs);
+  const Turn::Held held(turn());
   std::vector<Var> outputs = Var::any(op, vars, all.arguments);
   // Numbers know the built-in ops alone.
   if (!has_tensor && Registry::built_in().find(op) == nullptr)
@@ -101,6 +107,7 @@ nb::object call(const std::string& op, const nb::list& inputs, const nb::dict& a
 }
 
 nb::object value_of(const PythonVar& var, std::optional<Kind> kind) {
+  const Turn::Held held(turn());
   std::optional<Result<Array>> made;
   {
     const nb::gil_scoped_release released;
@@ -109,6 +116,22 @@ nb::object value_of(const PythonVar& var, std::optional<Kind> kind) {
   // The session's next run writes its results anew, so they are kept as they are now.
   const Array array = take(*std::move(made));
   return give(array, kind.value_or(var.kind));
+}
+
+TensorType type_of(const PythonVar& v) {
+  const Turn::Held held(turn());
+  return take(v.var.type());
+}
+
+Sizes shape_of(const PythonVar& v) {
+  const Turn::Held held(turn());
+  check(v.var.type().status());
+  return v.var.shape();
+}
+
+std::string text_of(const PythonVar& v) {
+  const Turn::Held held(turn());
+  return v.var.text();
 }
 
 std::vector<Var> vars_of(nb::handle list) {
@@ -153,7 +176,9 @@ void bind_leaves(VarClass& cls) {
       "set",
       [](PythonVar& v, nb::handle value) {
         Kind kind = v.kind;
-        check(v.var.set(lent(value, kind)));
+        Array array = lent(value, kind);
+        const Turn::Held held(turn());
+        check(v.var.set(std::move(array)));
         v.kind = kind;
       },
       "Another array for a leaf, of the same dtype and shape.");
@@ -161,15 +186,10 @@ void bind_leaves(VarClass& cls) {
 
 void bind_values(VarClass& cls) {
   cls.def_prop_ro(
-      "shape",
-      [](const PythonVar& v) {
-        check(v.var.type().status());
-        return to_tuple(v.var.shape());
-      },
+      "shape", [](const PythonVar& v) { return to_tuple(shape_of(v)); },
       "the shape of the value, without running anything");
-  cls.def_prop_ro("dtype",
-                  [](const PythonVar& v) { return numpy_dtype(take(v.var.type()).dtype); });
-  cls.def_prop_ro("ndim", [](const PythonVar& v) { return take(v.var.type()).rank(); });
+  cls.def_prop_ro("dtype", [](const PythonVar& v) { return numpy_dtype(type_of(v).dtype); });
+  cls.def_prop_ro("ndim", [](const PythonVar& v) { return type_of(v).rank(); });
   cls.def(
       "numpy", [](const PythonVar& v) { return value_of(v, Kind::numpy); },
       "The value as a numpy array.");
@@ -189,20 +209,26 @@ void bind_values(VarClass& cls) {
   cls.def(
       "evaluated",
       [](const PythonVar& v) {
-        return PythonVar{take(v.var.evaluated()), v.kind};
+        const Turn::Held held(turn());
+        std::optional<Result<Var>> made;
+        {
+          const nb::gil_scoped_release released;
+          made.emplace(v.var.evaluated());
+        }
+        return PythonVar{take(*std::move(made)), v.kind};
       },
       "The value as a leaf: where a loop goes on from.");
-  cls.def("__str__", [](const PythonVar& v) { return v.var.text(); });
-  cls.def("__repr__", [](const PythonVar& v) { return "Var(" + v.var.text() + ")"; });
+  cls.def("__str__", text_of);
+  cls.def("__repr__", [](const PythonVar& v) { return "Var(" + text_of(v) + ")"; });
   cls.def("__array__",
           [](const PythonVar& v, nb::args, nb::kwargs) { return value_of(v, Kind::numpy); });
   // Of a value of one element; others are ambiguous, and an error.
   for (const char* name : {"__bool__", "__int__", "__float__"})
     cls.def(name, [name](const PythonVar& v) { return value_of(v, Kind::numpy).attr(name)(); });
   cls.def("__len__", [](const PythonVar& v) {
-    check(v.var.type().status());
-    if (v.var.shape().empty()) raise(PyExc_TypeError, "a Var of rank 0 has no length");
-    return v.var.shape()[0];
+    const Sizes shape = shape_of(v);
+    if (shape.empty()) raise(PyExc_TypeError, "a Var of rank 0 has no length");
+    return shape[0];
   });
   cls.def("__hash__", [](nb::handle self) { return reinterpret_cast<intptr_t>(self.ptr()) >> 4; });
 }
@@ -239,6 +265,7 @@ void bind_derivatives(nb::module_& m, VarClass& cls) {
   cls.def(
       "grad",
       [](const PythonVar& y, nb::handle x) -> nb::object {
+        const Turn::Held held(turn());
         if (PyTuple_Check(x.ptr()) || PyList_Check(x.ptr()))
           return list_of(grad(y.var, vars_of(x)), y.kind);
         PythonVar out{grad(y.var, var_of(x).var), y.kind};
@@ -250,6 +277,7 @@ void bind_derivatives(nb::module_& m, VarClass& cls) {
       "vjp",
       [](nb::handle ys, nb::handle xs, nb::handle seeds) {
         const std::vector<Var> y = vars_of(ys), x = vars_of(xs), s = vars_of(seeds);
+        const Turn::Held held(turn());
         return list_of(vjp(y, x, s), Kind::numpy);
       },
       nb::arg("ys"), nb::arg("xs"), nb::arg("seeds"),
@@ -258,6 +286,7 @@ void bind_derivatives(nb::module_& m, VarClass& cls) {
   m.def(
       "jacobian",
       [](const PythonVar& y, const PythonVar& x) {
+        const Turn::Held held(turn());
         PythonVar out{jacobian(y.var, x.var), y.kind};
         check(out.var.type().status());
         return out;
@@ -267,6 +296,7 @@ void bind_derivatives(nb::module_& m, VarClass& cls) {
       "hvp",
       [](const PythonVar& y, nb::handle xs, nb::handle directions) {
         const std::vector<Var> x = vars_of(xs), d = vars_of(directions);
+        const Turn::Held held(turn());
         return list_of(hvp(y.var, x, d), y.kind);
       },
       nb::arg("y"), nb::arg("xs"), nb::arg("directions"),
@@ -294,6 +324,7 @@ void bind_lazy(nb::module_& m) {
         for (const nb::handle each : list) python.push_back(var_of(each));
         std::vector<Var> vars;
         for (const PythonVar& each : python) vars.push_back(each.var);
+        const Turn::Held held(turn());
         std::optional<Result<std::vector<Array>>> made;
         {
           const nb::gil_scoped_release released;

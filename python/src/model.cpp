@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -62,17 +63,22 @@ Model model_of(const nb::bytes& bytes) {
 // A model that is called, by a session of its own that the first call makes.
 struct CallableModel : Model {
   explicit CallableModel(const Model& model) : Model(model) {}
-  nb::object session;
+  std::atomic<Calls*> calls = nullptr;
+  nb::object session;  // keeps them
+  nb::ft_mutex mutex;  // of the session
 };
 
 Calls& session_of(nb::handle self) {
   CallableModel& model = *nb::inst_ptr<CallableModel>(self);
+  if (Calls* calls = model.calls.load(std::memory_order_acquire)) return *calls;
+  // Other threads run meanwhile: the first that is done gives the session to all.
+  nb::object made = self.attr("session")();
+  const nb::ft_lock_guard lock(model.mutex);
   if (!model.session.is_valid()) {
-    // Other threads run meanwhile: the first that is done gives the session to all.
-    nb::object made = self.attr("session")();
-    if (!model.session.is_valid()) model.session = std::move(made);
+    model.session = std::move(made);
+    model.calls.store(nb::inst_ptr<Calls>(model.session), std::memory_order_release);
   }
-  return *nb::inst_ptr<Calls>(model.session);
+  return *model.calls.load();
 }
 
 PyObject* call_model(PyObject* self, PyObject* arguments, PyObject* named) {

@@ -2,9 +2,14 @@
 // hologram._core: the public headers as Python sees them. What users call is in hologram/*.py.
 #include <nanobind/nanobind.h>
 
+#include <exception>
+#include <typeinfo>
+
 #include "hg/version.h"
 #include "python/src/bind.h"
 #include "python/src/calls.h"
+#include "python/src/known.h"
+#include "python/src/numpy.h"
 #include "python/src/options.h"
 #include "python/src/tensors.h"
 
@@ -12,7 +17,19 @@ NB_MODULE(_core, m) {
   namespace hp = hg::python;
   // Handles that live until the interpreter ends are no leaks.
   nanobind::set_leak_warnings(false);
+  // What a cast says is not for users.
+  nanobind::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_cast&) {
+      PyErr_SetString(PyExc_TypeError,
+                      "a value has a type, or a size, that is not meant for its place");
+    }
+  });
   m.attr("version") = HG_VERSION;
+  hp::find_numpy();
+  hp::find_known();
+  hp::make_memory_type();
   hp::bind_options(m);
   hp::bind_tensors(m);
   hp::bind_calls(m);

@@ -5,17 +5,15 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <thread>
 
 #include "python/src/bind.h"
 #include "python/src/callbacks.h"
 #include "python/src/options.h"
 #include "python/src/own_ops.h"
 #include "python/src/tensors.h"
+#include "python/src/turn.h"
 
 namespace hg::python {
 namespace {
@@ -66,7 +64,7 @@ NamedArrays arrays_from(const nb::dict& given, Kind& kind) {
   NamedArrays out;
   for (const auto& [name, value] : given) {
     Kind own = Kind::numpy;
-    out.emplace_back(nb::cast<std::string>(name), lent(value, own));
+    out.emplace_back(words(name), lent(value, own));
     if (own == Kind::torch) kind = Kind::torch;
   }
   return out;
@@ -78,33 +76,7 @@ nb::dict to_dict(const NamedArrays& arrays, Kind kind) {
   return out;
 }
 
-// Lets one thread in at a time. Waits without the GIL, which what is inside may ask for.
-class Turn {
- public:
-  class Held {
-   public:
-    explicit Held(Turn& turn) : turn_(turn) {
-      if (turn.owner_ == std::this_thread::get_id())
-        raise(PyExc_RuntimeError, "a function that a program calls cannot use that program");
-      const nb::gil_scoped_release released;
-      turn.mutex_.lock();
-      turn.owner_ = std::this_thread::get_id();
-    }
-    ~Held() {
-      turn_.owner_ = std::thread::id();
-      turn_.mutex_.unlock();
-    }
-    Held(const Held&) = delete;
-    Held& operator=(const Held&) = delete;
-
-   private:
-    Turn& turn_;
-  };
-
- private:
-  std::mutex mutex_;
-  std::atomic<std::thread::id> owner_;
-};
+constexpr const char* kInside = "a function that a program calls cannot use that program";
 
 // A program that any thread may use, one at a time.
 class LockedProgram {
@@ -113,7 +85,7 @@ class LockedProgram {
   auto run(const Function& function) {
     std::optional<decltype(function())> made;
     {
-      const Turn::Held held(turn_);
+      const Turn::Held held(turn_, kInside);
       const nb::gil_scoped_release released;
       made.emplace(function());
     }
@@ -146,15 +118,18 @@ class LockedProgram {
   nb::dict initial_parameters(uint64_t seed, const std::string& to) const {
     return to_dict(take(program_.initial_parameters(seed)), kind_named(to));
   }
-  nb::dict states() const { return to_dict(program_.states(), Kind::numpy); }
+  nb::dict states() const {
+    const Turn::Held held(turn_);
+    return to_dict(program_.states(), Kind::numpy);
+  }
   void set_state(const std::string& name, nb::handle value) {
     const Borrowed borrowed = Borrowed::from(value, name);
-    const Turn::Held held(turn_);
+    const Turn::Held held(turn_, kInside);
     check(program_.set_state(name, borrowed.tensor));
   }
   void plan(const nb::dict& dims, bool gradients) {
     const auto sizes = dims_from(dims);
-    const Turn::Held held(turn_);
+    const Turn::Held held(turn_, kInside);
     Status status;
     {
       const nb::gil_scoped_release released;
@@ -163,15 +138,16 @@ class LockedProgram {
     check(status);
   }
   int add_hook(const std::string& path, nb::handle function) {
-    const Turn::Held held(turn_);
+    const Turn::Held held(turn_, kInside);
     return take(program_.add_hook(path, watcher(function, pending_)));
   }
   void remove_hook(int hook) {
-    const Turn::Held held(turn_);
+    const Turn::Held held(turn_, kInside);
     program_.remove_hook(hook);
   }
   nb::list steps(const nb::dict& parameters, const nb::dict& data);
   nb::dict memory() const {
+    const Turn::Held held(turn_);
     const nn::MemoryStats stats = program_.memory_stats();
     nb::dict out;
     out["planned"] = nb::cast(stats.planned);
@@ -182,11 +158,12 @@ class LockedProgram {
     return out;
   }
   void release_memory() {
-    const Turn::Held held(turn_);
+    const Turn::Held held(turn_, kInside);
     program_.release_memory();
     pending_->raise_again();
   }
   nb::bytes tuning() const {
+    const Turn::Held held(turn_);
     std::vector<std::byte> bytes;
     {
       const nb::gil_scoped_release released;
@@ -194,7 +171,13 @@ class LockedProgram {
     }
     return nb::bytes(bytes.data(), bytes.size());
   }
-  const nn::Program& program() const { return program_; }
+  // What `function` gives of the program.
+  template <class Function>
+  auto look(const Function& function) const {
+    const Turn::Held held(turn_);
+    return function(program_);
+  }
+  const nn::Program& program() const { return program_; }  // for what never changes
 
  private:
   static Kind kind_named(const std::string& name) {
@@ -214,7 +197,7 @@ class LockedProgram {
     NamedArrays written = given;
     Status status;
     {
-      const Turn::Held held(turn_);
+      const Turn::Held held(turn_, kInside);
       const nb::gil_scoped_release released;
       status = program_.evaluate_into(weights, inputs, written);
     }
@@ -230,13 +213,13 @@ class LockedProgram {
 
   nn::Program program_;
   std::shared_ptr<Pending> pending_;
-  Turn turn_;
+  mutable Turn turn_;
 };
 
 nb::list LockedProgram::steps(const nb::dict& parameters, const nb::dict& data) {
   Kind kind = Kind::numpy;
   const NamedArrays weights = arrays_from(parameters, kind), inputs = arrays_from(data, kind);
-  const Turn::Held held(turn_);
+  const Turn::Held held(turn_, kInside);
   check(program_.begin(weights, inputs));
   nb::list out;
   while (const std::optional<StepRow> row = take(program_.step())) {
@@ -270,7 +253,7 @@ LockedProgram* compile_named(const nn::Block& model, const nb::dict& given) {
     return value;
   };
   const auto is_true = [&](const char* name) {
-    return PyObject_IsTrue(pop(name).ptr()) == 1;  // none is false
+    return truth(pop(name));  // none is false
   };
   const auto patterns = [&](const char* name) {
     std::vector<std::string> out;
@@ -371,13 +354,22 @@ void bind_named(nb::module_& m) {
       .def("steps", &LockedProgram::steps, nb::arg("parameters"), nb::arg("data"),
            "A call by single steps: a dict of each with node, op, kernel, ms and outputs.")
       .def(
-          "profile", [](const LockedProgram& p) { return p.program().profile(); },
+          "profile",
+          [](const LockedProgram& p) {
+            return p.look([](const nn::Program& program) { return program.profile(); });
+          },
           "Rows of the last call, the longest first; needs profile=True.")
       .def(
-          "summary", [](const LockedProgram& p) { return p.program().summary(); },
+          "summary",
+          [](const LockedProgram& p) {
+            return p.look([](const nn::Program& program) { return program.summary(); });
+          },
           "A table of all blocks with what they give, its shape and their parameters.")
       .def(
-          "report", [](const LockedProgram& p) { return p.program().session().report(); },
+          "report",
+          [](const LockedProgram& p) {
+            return p.look([](const nn::Program& program) { return program.session().report(); });
+          },
           "Devices, kernels and passes, as text.")
       .def("tuning", &LockedProgram::tuning, "What autotune=True measured, for the option tuning=.")
       .def("memory", &LockedProgram::memory, "What arenas hold, and held at most.")

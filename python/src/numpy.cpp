@@ -11,15 +11,6 @@
 namespace hg::python {
 namespace {
 
-// Fills numpy's table of functions when it is first needed: this costs an import.
-void need_numpy() {
-  static const bool is_there = [] {
-    if (_import_array() < 0) throw nb::python_error();
-    return true;
-  }();
-  (void)is_there;
-}
-
 constexpr int kNone = -1;
 
 int type_number(DType dtype) {
@@ -75,15 +66,13 @@ PyArray_Descr* descr_of(DType dtype) {
 
 }  // namespace
 
-bool is_numpy_array(nb::handle object) {
-  need_numpy();
-  return PyArray_Check(object.ptr());
+void find_numpy() {
+  if (_import_array() < 0) throw nb::python_error();
 }
 
-bool is_plain_array(nb::handle object) {
-  need_numpy();
-  return PyArray_CheckExact(object.ptr());
-}
+bool is_numpy_array(nb::handle object) { return PyArray_Check(object.ptr()); }
+
+bool is_plain_array(nb::handle object) { return PyArray_CheckExact(object.ptr()); }
 
 bool see_array(nb::handle object, Tensor& tensor, bool& read_only) {
   auto* array = reinterpret_cast<PyArrayObject*>(object.ptr());
@@ -106,7 +95,6 @@ bool see_array(nb::handle object, Tensor& tensor, bool& read_only) {
 }
 
 nb::object new_array(DType dtype, const Sizes& shape, void*& data) {
-  need_numpy();
   nb::object made = nb::steal(PyArray_NewFromDescr(&PyArray_Type, descr_of(dtype), shape.rank(),
                                                    shape.begin(), nullptr, nullptr, 0, nullptr));
   if (!made.is_valid()) throw nb::python_error();
@@ -115,7 +103,6 @@ nb::object new_array(DType dtype, const Sizes& shape, void*& data) {
 }
 
 nb::object array_on(const Tensor& tensor, nb::object base, bool read_only) {
-  need_numpy();
   static char nothing = 0;
   Sizes bytes = tensor.strides;
   for (int64_t& stride : bytes) stride *= size_of(tensor.dtype);

@@ -10,6 +10,8 @@ namespace hg::python {
 
 namespace nb = nanobind;
 
+// Fills numpy's table of functions, when the module is imported.
+void find_numpy();
 bool is_numpy_array(nb::handle object);
 // Not of a subclass, which may give its elements another meaning.
 bool is_plain_array(nb::handle object);

@@ -24,8 +24,7 @@ std::atomic<bool> forked = false;
 class Fields {
  public:
   Fields(const nb::dict& given, std::string what) : what_(std::move(what)) {
-    for (const auto& [name, value] : given)
-      left_.emplace(nb::cast<std::string>(name), nb::borrow(value));
+    for (const auto& [name, value] : given) left_.emplace(words(name), nb::borrow(value));
   }
 
   template <class T>
@@ -66,7 +65,7 @@ class Fields {
       else if constexpr (std::is_same_v<T, std::string>)
         to = words(value);
       else if constexpr (std::is_same_v<T, bool>)
-        to = PyObject_IsTrue(value.ptr()) == 1;
+        to = truth(value);
       else if constexpr (std::is_same_v<T, std::vector<double>>) {
         to.clear();
         for (const nb::handle each : value)
@@ -191,8 +190,8 @@ TrainOptions::Mode mode_from(nb::handle value) {
 bool is_forked() { return forked.load(std::memory_order_relaxed); }
 
 int64_t bytes_from(nb::handle object) {
-  if (!nb::isinstance<nb::str>(object)) return nb::cast<int64_t>(object);
-  const std::string words = nb::cast<std::string>(object);
+  if (!nb::isinstance<nb::str>(object)) return whole(object);
+  const std::string words = python::words(object);
   size_t used = 0;
   double number = -1;
   try {
@@ -216,8 +215,7 @@ int64_t bytes_from(nb::handle object) {
 
 std::vector<std::pair<std::string, int64_t>> dims_from(const nb::dict& dims) {
   std::vector<std::pair<std::string, int64_t>> out;
-  for (const auto& [name, size] : dims)
-    out.emplace_back(nb::cast<std::string>(name), nb::cast<int64_t>(size));
+  for (const auto& [name, size] : dims) out.emplace_back(words(name), whole(size));
   return out;
 }
 
@@ -271,7 +269,7 @@ AllReduce all_reduce_from(nb::handle object) {
   AllReduce out;
   out.ranks = nb::cast<int>(object.attr("size"));
   if (nb::hasattr(object, "bucket_bytes"))
-    out.bucket_bytes = nb::cast<int64_t>(object.attr("bucket_bytes"));
+    out.bucket_bytes = whole(nb::object(object.attr("bucket_bytes")));
   out.begin = [call = shared_object(object.attr("begin"))](std::string_view name,
                                                            const Tensor& data) {
     return with_python([&]() -> Status {

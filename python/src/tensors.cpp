@@ -185,8 +185,9 @@ void Borrowed::take_buffer(nb::handle object, const std::string& what, bool writ
           str_cat(what, " has ", buffer_.ndim, " dims; at most ", kMaxRank, " are possible"));
   const int64_t size = buffer_.itemsize;
   bool is_aligned = true;
-  for (int i = 0; i < buffer_.ndim; ++i) {
-    tensor.shape.push_back(buffer_.shape[i]);
+  for (int i = 0; i < buffer_.ndim; ++i) tensor.shape.push_back(buffer_.shape[i]);
+  if (buffer_.strides == nullptr) tensor.strides = contiguous_strides(tensor.shape);  // as ctypes
+  for (int i = 0; i < buffer_.ndim && buffer_.strides != nullptr; ++i) {
     tensor.strides.push_back(buffer_.strides[i] / size);
     is_aligned &= buffer_.strides[i] % size == 0 || buffer_.shape[i] <= 1;
   }
@@ -238,6 +239,9 @@ void Borrowed::take_capsule(nb::handle object, const std::string& what) {
   if (PyCapsule_IsValid(keep_.ptr(), "dltensor_versioned") != 0) {
     auto* managed = static_cast<dlpack::ManagedTensorVersioned*>(
         PyCapsule_GetPointer(keep_.ptr(), "dltensor_versioned"));
+    if (managed->major != 1)
+      raise(PyExc_ValueError,
+            str_cat(what, " is of DLPack ", int64_t{managed->major}, ", which is not known; 1 is"));
     read_only = (managed->flags & 1) != 0;
     return fill(tensor, managed->tensor, object, what);
   }
@@ -326,7 +330,7 @@ Borrowed Borrowed::from(nb::handle object, const std::string& what, bool writabl
                                   nb::arg("casting") = is_whole ? "unsafe" : "same_kind");
       const nb::object equal =
           is_whole ? given.attr("__eq__")(made).attr("all")() : nb::bool_(true);
-      if (PyObject_IsTrue(equal.ptr()) != 1)
+      if (!truth(equal))
         raise(PyExc_ValueError, what + " is " + words(nb::repr(object)) + ", which " +
                                     python_name(*wanted) + " does not hold");
     }
@@ -361,9 +365,10 @@ const char* python_name(DType dtype) { return kNumpyNames[static_cast<int>(dtype
 
 nb::object numpy_dtype(DType dtype) {
   nb::object& found = known().dtypes[static_cast<size_t>(dtype)];
+  if (dtype != bf16) return found;
+  const nb::ft_lock_guard lock(known().mutex);
   if (found.is_valid()) return found;
   const nb::object make = nb::module_::import_("numpy").attr("dtype");
-  if (dtype != bf16) return found = make(python_name(dtype));
   try {
     found = make(nb::module_::import_("ml_dtypes").attr("bfloat16"));
   } catch (const nb::python_error&) {
@@ -375,7 +380,7 @@ nb::object numpy_dtype(DType dtype) {
 DType dtype_from(nb::handle object) {
   std::string name;
   if (nb::isinstance<nb::str>(object))
-    name = nb::cast<std::string>(object);
+    name = words(object);
   else if (nb::hasattr(object, "__name__"))  // numpy.float32, the type
     name = nb::cast<std::string>(object.attr("__name__"));
   else
@@ -398,10 +403,10 @@ nb::tuple to_tuple(const Sizes& sizes) {
 Sizes sizes_from(nb::handle object, const char* what) {
   Sizes out;
   if (PyLong_Check(object.ptr())) {
-    out.push_back(nb::cast<int64_t>(object));
+    out.push_back(whole(object));
     return out;
   }
-  for (const nb::handle each : object) out.push_back(nb::cast<int64_t>(each));
+  for (const nb::handle each : object) out.push_back(whole(each));
   if (out.overflowed())
     raise(PyExc_ValueError, str_cat(what, " has more than ", kMaxRank, " dims"));
   return out;

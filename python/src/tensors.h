@@ -70,6 +70,8 @@ bool is_torch_tensor(nb::handle object);
 // Whether from() takes it without making an array of numbers.
 bool is_tensor(nb::handle object);
 
+// The type of what numpy's arrays are based on, when the module is imported.
+void make_memory_type();
 // An array as numpy's, torch's or hologram's own, which shares its memory and keeps it alive.
 nb::object give(const Array& array, Kind kind);
 // A capsule of DLPack, which shares the array's memory; `versioned` as of DLPack 1.0.

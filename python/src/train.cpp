@@ -6,7 +6,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <deque>
-#include <mutex>
 #include <optional>
 
 #include "hg/forward_backward.h"
@@ -15,6 +14,7 @@
 #include "python/src/interrupt.h"
 #include "python/src/options.h"
 #include "python/src/tensors.h"
+#include "python/src/turn.h"
 
 namespace hg::python {
 namespace {
@@ -54,8 +54,19 @@ nb::dict progress_of(const Progress& p) {
   return out;
 }
 
-double step(Trainer& trainer, nb::handle inputs, nb::handle targets, bool update) {
+// A trainer that any thread may use: what changes it, or looks at more than one number of it, one
+// thread at a time.
+struct LockedTrainer {
+  explicit LockedTrainer(Trainer given) : trainer(std::move(given)) {}
+  Trainer trainer;
+  mutable Turn turn;
+};
+constexpr const char* kInside = "a function that a trainer calls cannot use that trainer";
+
+double step(LockedTrainer& self, nb::handle inputs, nb::handle targets, bool update) {
   const Data data(inputs, targets);
+  const Turn::Held held(self.turn, kInside);
+  Trainer& trainer = self.trainer;
   const Interrupt interrupt;
   std::optional<Result<double>> made;
   {
@@ -66,7 +77,7 @@ double step(Trainer& trainer, nb::handle inputs, nb::handle targets, bool update
   return take(*std::move(made));
 }
 
-void fit(Trainer& trainer, nb::handle inputs, nb::handle targets, const nb::dict& given,
+void fit(LockedTrainer& self, nb::handle inputs, nb::handle targets, const nb::dict& given,
          nb::handle validation, nb::object on_progress) {
   const Data data(inputs, targets);
   std::optional<Data> held_out;
@@ -75,17 +86,19 @@ void fit(Trainer& trainer, nb::handle inputs, nb::handle targets, const nb::dict
     held_out.emplace(pair[0], pair[1]);
   }
   FitOptions options;
-  options.epochs = nb::cast<int64_t>(given["epochs"]);
-  options.batch = nb::cast<int64_t>(given["batch"]);
+  options.epochs = whole(given["epochs"]);
+  options.batch = whole(given["batch"]);
   options.shuffle = nb::cast<bool>(given["shuffle"]);
   options.finish = nb::cast<bool>(given["finish"]);
-  options.patience = nb::cast<int64_t>(given["patience"]);
-  options.best_path = nb::cast<std::string>(given["best_path"]);
+  options.patience = whole(given["patience"]);
+  options.best_path = words(given["best_path"]);
   if (held_out) options.validation = &held_out->set;
+  const Turn::Held held(self.turn, kInside);
   Interrupt interrupt;
   options.stop = interrupt.token();
   std::optional<nb::python_error> raised;
   options.on_progress = [&](const Progress& progress) {
+    const Turn::Paused paused(self.turn);  // the callback may evaluate and save
     const nb::gil_scoped_acquire acquired;
     try {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -99,19 +112,20 @@ void fit(Trainer& trainer, nb::handle inputs, nb::handle targets, const nb::dict
   Status status;
   {
     const nb::gil_scoped_release released;
-    status = trainer.fit(data.set, options);
+    status = self.trainer.fit(data.set, options);
   }
   if (raised) throw std::move(*raised);
   check(status);
 }
 
-nb::object evaluate(Trainer& trainer, nb::handle inputs, nb::handle targets, int64_t batch) {
+nb::object evaluate(LockedTrainer& self, nb::handle inputs, nb::handle targets, int64_t batch) {
   const Data data(inputs, targets);
+  const Turn::Held held(self.turn, kInside);
   const Interrupt interrupt;
   std::optional<Result<Evaluation>> made;
   {
     const nb::gil_scoped_release released;
-    made.emplace(trainer.evaluate(data.set, batch, interrupt.token()));
+    made.emplace(self.trainer.evaluate(data.set, batch, interrupt.token()));
   }
   const Evaluation evaluation = take(*std::move(made));
   return nb::make_tuple(evaluation.loss, evaluation.metrics);
@@ -119,7 +133,7 @@ nb::object evaluate(Trainer& trainer, nb::handle inputs, nb::handle targets, int
 
 // Present values by name, in the session's own memory.
 nb::object value(nb::handle self, const std::string& name) {
-  const Trainer& trainer = *nb::inst_ptr<Trainer>(self);
+  const Trainer& trainer = nb::inst_ptr<LockedTrainer>(self)->trainer;
   return view_of(take(trainer.session().value(name)), self, false);
 }
 
@@ -147,50 +161,65 @@ void bind_train(nb::module_& m) {
           out["notes"] = made.notes;
           return out;
         });
-  nb::class_<Trainer>(m, "TrainerBase")
-      .def_static("create",
-                  [](const Model& model, const nb::dict& options) {
-                    const TrainOptions o = train_options(options);
-                    std::optional<Result<Trainer>> made;
-                    {
-                      const nb::gil_scoped_release released;
-                      made.emplace(Trainer::create(model, o));
-                    }
-                    return take(*std::move(made));
-                  })
+  nb::class_<LockedTrainer>(m, "TrainerBase")
+      .def_static(
+          "create",
+          [](const Model& model, const nb::dict& options) {
+            const TrainOptions o = train_options(options);
+            std::optional<Result<Trainer>> made;
+            {
+              const nb::gil_scoped_release released;
+              made.emplace(Trainer::create(model, o));
+            }
+            return new LockedTrainer(take(*std::move(made)));
+          },
+          nb::rv_policy::take_ownership)
       .def("step_", step)
       .def("fit_", fit, nb::arg("inputs"), nb::arg("targets"), nb::arg("options"),
            nb::arg("validation").none(), nb::arg("on_progress"))
       .def("evaluate_", evaluate)
       .def("value_", value)
-      .def("set_lr_", &Trainer::set_lr)
-      .def("lr_", &Trainer::lr)
-      .def("updates_", &Trainer::updates)
-      .def("trained_", &Trainer::trained)
-      .def("notes_", &Trainer::notes)
-      .def("model_", [](const Trainer& t) { return take(t.model()); })
+      .def("set_lr_", [](LockedTrainer& t, double lr) { t.trainer.set_lr(lr); })
+      .def("lr_", [](const LockedTrainer& t) { return t.trainer.lr(); })
+      .def("updates_", [](const LockedTrainer& t) { return t.trainer.updates(); })
+      .def("trained_", [](const LockedTrainer& t) { return t.trainer.trained(); })
+      .def("notes_", [](const LockedTrainer& t) { return t.trainer.notes(); })
+      .def("model_",
+           [](const LockedTrainer& t) {
+             const Turn::Held held(t.turn, kInside);
+             return take(t.trainer.model());
+           })
       .def("save_",
-           [](const Trainer& t, const std::string& path) {
+           [](const LockedTrainer& t, const std::string& path) {
+             const Turn::Held held(t.turn, kInside);
              Status status;
              {
                const nb::gil_scoped_release released;
-               status = t.save(path);
+               status = t.trainer.save(path);
              }
              check(status);
            })
       .def("memory_",
-           [](Trainer& t, const nb::dict& dims) {
+           [](LockedTrainer& t, const nb::dict& dims) {
              const auto sizes = dims_from(dims);
+             const Turn::Held held(t.turn, kInside);
              Status status;
              if (!sizes.empty()) {
                const nb::gil_scoped_release released;
-               status = t.plan(sizes);
+               status = t.trainer.plan(sizes);
              }
              check(status);
-             return take(t.session().memory());
+             return take(t.trainer.session().memory());
            })
-      .def("rows_", [](const Trainer& t) { return t.session().profile(); })
-      .def("graph_", [](const Trainer& t) { return Graph(t.session().compiled_graph()); });
+      .def("rows_",
+           [](const LockedTrainer& t) {
+             const Turn::Held held(t.turn, kInside);
+             return t.trainer.session().profile();
+           })
+      .def("graph_", [](const LockedTrainer& t) {
+        const Turn::Held held(t.turn, kInside);
+        return Graph(t.trainer.session().compiled_graph());
+      });
 }
 
 }  // namespace hg::python

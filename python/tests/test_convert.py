@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules in memory, and files, as models. Skipped where there is no converter."""
 
+import pickle
 import signal
 import subprocess
 import threading
@@ -241,3 +242,32 @@ def test_a_script_module_in_memory(tmp_path):
             torch.testing.assert_close(got, want.detach(), rtol=1e-4, atol=1e-5)
     with pytest.raises(TypeError, match="without example_kwargs"):
         hg.convert(module, None, example_kwargs={"x": x})
+
+
+class OfDict(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 1)
+
+    def forward(self, x, d):
+        return self.linear(d["p"]) - 2 * d["q"] + x
+
+
+def test_members_of_a_dict_are_known_by_name():
+    net = OfDict()
+    x, p, q, y = torch.randn(4, 1), torch.randn(4, 3), torch.randn(4, 1), torch.randn(4, 1)
+    model = hg.convert(net, (x, {"p": p, "q": q}), dynamic="n")
+    want = net(x, {"p": p, "q": q})
+    again = pickle.loads(pickle.dumps(model))
+    for call in (model, again, model.session(threads=1), hg.torch.wrap(model), hg.Trainer(again).model()):
+        torch.testing.assert_close(call(x, {"q": q, "p": p}), want)
+        torch.testing.assert_close(call(x, p, q), want)
+    trainer = hg.Trainer(model, loss="mse")
+    loss = float(torch.nn.functional.mse_loss(want, y))
+    for batch in ((x, {"p": p, "q": q}), (x, {"q": q, "p": p})):
+        assert trainer.evaluate(batch, y)["loss"] == pytest.approx(loss, rel=1e-5)
+    torch.testing.assert_close(model({"d_q": q, "d_p": p, "x": x}), want)
+    for call in (model, hg.torch.wrap(model)):
+        for wrong in ({"p": p, "r": q}, {"p": p, "q": q, "r": q}):
+            with pytest.raises(TypeError, match="a dict has 'p', .*'r'; .* had 'p', 'q'"):
+                call(x, wrong)

@@ -2,7 +2,9 @@
 """Tensors and values that look like others: each is taken for what it is, or refused with a sentence."""
 
 import copy
+import ctypes
 import gc
+import io
 import pickle
 import sys
 import threading
@@ -257,3 +259,99 @@ def test_torchs_views_and_modes():
     with pytest.raises(ValueError):
         torch.func.vmap(lambda z: model(z, z))(x.reshape(2, 4))
     torch.testing.assert_close(model(x, x), expected(x), rtol=0, atol=0)
+
+
+# -- Structures, text and buffers -------------------------------------------------------------------
+
+
+def difference():
+    g = hg.Graph()
+    g.output("y", g.input("a", ("n",)) - g.input("b", ("n",)) * 2.0)
+    return g.model()
+
+
+def test_dicts_give_inputs_by_name():
+    model, b = difference(), np.ones_like(A)
+    for given in ({"a": A, "b": b}, {"b": b, "a": A}, [{"b": b, "a": A}]):
+        np.testing.assert_array_equal(model(given), A - 2)
+    np.testing.assert_array_equal(model({"b": b}, a=A), A - 2)
+    np.testing.assert_array_equal(model({"p": A, "q": b}), A - 2)  # no names of inputs: in order
+    for given in ([{"b": b}, A], {"b": A, "c": b}, (A, {"a": b})):
+        with pytest.raises(TypeError, match="at place"):
+            model(*given) if isinstance(given, tuple) else model(given)
+    with pytest.raises(TypeError, match="2 inputs"):
+        model({"b": b})
+    with pytest.raises(TypeError, match="given twice"):
+        model({"a": A}, a=A)
+
+
+def test_structures_that_do_not_end():
+    model = difference()
+    itself, one, other, deep = [], [], [], A
+    itself.append(itself)
+    one.append(other), other.append(one)
+    for _ in range(100_000):
+        deep = [deep]
+    for given in (itself, one, {"x": itself}, deep):
+        with pytest.raises((RecursionError, TypeError)):
+            model(given, A)
+    while isinstance(deep, list):  # taken apart here, for Python's own recursion
+        deep = deep.pop()
+
+
+def test_arrays_of_ctypes():
+    numbers = (ctypes.c_float * 8)(*A)
+    np.testing.assert_array_equal(pointwise()(numbers, numbers), want(A))
+    np.testing.assert_array_equal(hg.ops.relu(numbers), np.maximum(A, 0))
+    out = (ctypes.c_float * 8)()
+    pointwise()(A, A, out=out)
+    np.testing.assert_array_equal(out, want(A))
+    square = ((ctypes.c_int * 3) * 2)((1, 2, 3), (4, 5, 6))
+    np.testing.assert_array_equal(hg.ops.permute(square, [1, 0]), [[1, 4], [2, 5], [3, 6]])
+
+
+def test_an_object_that_is_neither_true_nor_false():
+    class Neither:
+        def __bool__(self):
+            raise ZeroDivisionError("neither")
+
+    with pytest.raises(ZeroDivisionError):
+        hg.ops.sum(A, [0], Neither())
+    with pytest.raises(ZeroDivisionError):
+        pointwise().session(profile=Neither())
+
+
+@pytest.mark.parametrize(
+    "call, error, sentence",
+    [
+        (lambda: hg.ops.rand([1 << 64]), ValueError, "18446744073709551616 does not fit"),
+        (lambda: hg.ops.rand([1.5]), TypeError, "1.5|float"),
+        (lambda: hg.named.LayerNorm([1.5]), TypeError, "float"),
+        (lambda: hg.Graph().input("x", (1.5,)), TypeError, "float"),
+        (lambda: hg.Graph().input("x", (1 << 70,)), ValueError, "does not fit"),
+        (lambda: pointwise().session(memory_limit=1.5), TypeError, "float"),
+        (lambda: pointwise()(**{"\ud800": A}), TypeError, r"no input '\\ud800'"),
+        (lambda: pointwise().save("/tmp/\udcff.hgm"), ValueError, "not UTF-8"),
+        (lambda: hg.load("\udcff.hgm"), ValueError, "not UTF-8"),
+        (lambda: hg.load(io.StringIO("m.hgm")), TypeError, "'rb'"),
+        (lambda: pointwise()(Newer(), A), ValueError, "DLPack 2"),
+    ],
+)
+def test_what_is_refused_with_a_sentence(call, error, sentence):
+    with pytest.raises(error, match=sentence):
+        call()
+
+
+class Newer:
+    """Of a version of DLPack whose structures are not known yet."""
+
+    def __dlpack__(self, **options):
+        fields = (ctypes.c_uint64 * 16)()
+        ctypes.cast(fields, ctypes.POINTER(ctypes.c_uint32))[0] = 2
+        self.fields = fields
+        make = ctypes.pythonapi.PyCapsule_New
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return make(ctypes.addressof(fields), b"dltensor_versioned", None)
+
+    def __dlpack_device__(self):
+        return (1, 0)

@@ -251,3 +251,19 @@ def test_ctrl_c_stops_a_fit(data):
     timer.join()
     assert t.updates > 0
     t.fit(x, y)
+
+
+def test_batches_that_are_dicts():
+    rng = np.random.default_rng(3)
+    g = hg.Graph()
+    x, w = g.input("x", ("n", 3)), g.parameter("w", rng.standard_normal((3, 3)).astype(np.float32))
+    g.output("y", hg.ops.linear(x, w) - g.input("z", ("n", 3)) * 2.0)
+    a, b, y = (rng.standard_normal((5, 3)).astype(np.float32) for _ in range(3))
+    trainer = hg.Trainer(g.model(), loss="mse", optimizer="sgd", lr=0.0)
+    want = trainer.step([a, b], y)
+    assert trainer.step({"x": a, "z": b}, y) == trainer.step({"z": b, "x": a}, {"target": y}) == want
+    history = trainer.fit([{"target": y, "z": b, "x": a}, (a, b, y), [{"z": b, "x": a}, y]], epochs=2)
+    assert [event.loss for event in history] == pytest.approx([want, want])
+    for wrong in ({"z": b, "x": a}, {"z": b, "x": a, "targets": y}, {"x": a, "y": y, "z": b}):
+        with pytest.raises((TypeError, ValueError), match="at place|tensors"):
+            trainer.fit([wrong])

@@ -5,7 +5,7 @@ import torch
 
 from .. import _core
 from .._model import load
-from .._tree import flatten, unflatten
+from .._tree import leaves_of, unflatten
 from ._backward import once_differentiable
 
 
@@ -111,9 +111,10 @@ class Wrapped(torch.nn.Module):
     def forward(self, *args, **kwargs):
         """The model's outputs for inputs in order or by name, as ``Model`` takes and gives them, in autograd."""
         model = self._model
-        leaves, _ = flatten(args)
         names = [spec.name for spec in model.inputs]
-        order = dict(zip((n for n in names if n not in kwargs), leaves))
+        left = [name for name in names if name not in kwargs]
+        leaves = leaves_of(args, left, model._order)
+        order = {name: leaf for name, leaf in zip(left, leaves) if leaf is not None}
         order.update(kwargs)
         if set(order) != set(names) or len(leaves) + len(kwargs) != len(names):
             raise TypeError(f"the model takes {', '.join(names)}; {len(leaves) + len(kwargs)} inputs are given")
