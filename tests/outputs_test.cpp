@@ -270,5 +270,26 @@ TEST(Outputs, BindingAndDataDependentSizesAllocateNothingInRun) {
   EXPECT_EQ(test::allocation_count() - before, 0);
 }
 
+// The host may take the memory of an input back for another output; what the input gave is aside.
+TEST(Outputs, AnInputThatIsAnOutputOutlivesItsMemory) {
+  Graph g;
+  const Value x = g.input("x", f32, {4});
+  g.output("doubled", x + x);
+  g.output("x", x);
+  g.output("middle", slice(x, 0, 1, 3));
+  Session session = *Session::create(model_of(std::move(g)), {.threads = 1});
+  Floats memory = {1, 2, 3, 4};
+  ASSERT_TRUE(session.set_input("x", view(memory, {4})).ok());
+  ASSERT_TRUE(session.set_output("doubled", view(memory, {4})).ok());
+  ASSERT_TRUE(session.run().ok());
+  EXPECT_EQ(memory, (Floats{2, 4, 6, 8}));
+  EXPECT_EQ(floats(*session.output("x")), (Floats{1, 2, 3, 4}));
+  EXPECT_EQ(floats(*session.output("middle")), (Floats{2, 3}));
+  ASSERT_TRUE(session.set_output("doubled", Tensor()).ok());
+  ASSERT_TRUE(session.run().ok());
+  EXPECT_EQ(floats(*session.output("x")), (Floats{2, 4, 6, 8}));
+  EXPECT_EQ(session.output("x")->data, memory.data()) << "without a copy";
+}
+
 }  // namespace
 }  // namespace hg

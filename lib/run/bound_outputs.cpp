@@ -119,6 +119,10 @@ bool BoundOutputs::place(const Plan& plan, std::span<const int32_t> blocks,
 
 Status BoundOutputs::take(size_t index, const Tensor& made) {
   const std::string& name = graph_->outputs()[index].first;
+  if (!is_bound(index)) {
+    made_[index] = made;
+    return {};
+  }
   if (data_decides_[index])
     HG_CHECK(bound_[index].count() >= made.count(), "output '", name, "' is ", made.shape,
              "; it was given memory of ", bound_[index].count(), " elements");
@@ -129,7 +133,14 @@ Status BoundOutputs::take(size_t index, const Tensor& made) {
   return {};
 }
 
+void BoundOutputs::begin() {
+  std::fill(made_.begin(), made_.end(), Tensor());
+  std::fill(is_aside_.begin(), is_aside_.end(), false);
+}
+
 Tensor BoundOutputs::filled(size_t index, const Tensor& made) const {
+  if (!is_bound(index))
+    return is_aside_[index] ? view(aside_[index].data(), made.dtype, made.shape) : made;
   if (!data_decides_[index]) return bound_[index];
   return view(bound_[index].data, made.dtype, made.shape);
 }
@@ -143,7 +154,6 @@ bool BoundOutputs::is_copied(size_t index) const {
 // A value that lies where another output will be copied to, as a part of an input may.
 Status BoundOutputs::put_aside(size_t index) {
   const Tensor& from = made_[index];
-  is_aside_[index] = false;
   for (size_t k = 0; k < bound_.size() && !is_aside_[index]; ++k)
     is_aside_[index] =
         is_bound(k) && is_copied(k) && extent_of(bound_[k]).overlaps(extent_of(from));
@@ -156,10 +166,8 @@ Status BoundOutputs::put_aside(size_t index) {
 }
 
 Status BoundOutputs::copy() {
-  for (size_t i = 0; i < bound_.size(); ++i) {
-    is_aside_[i] = false;
-    if (is_bound(i) && is_copied(i)) HG_TRY(put_aside(i));
-  }
+  for (size_t i = 0; i < bound_.size(); ++i)
+    if (is_bound(i) ? is_copied(i) : made_[i].data != nullptr) HG_TRY(put_aside(i));
   // An output that is copied changes nothing of those that are not: none of the host's tensors
   // overlap, and what lies in one of them is either there already or put aside.
   for (size_t i = 0; i < bound_.size(); ++i) {

@@ -39,11 +39,15 @@ class BoundOutputs {
   // host's, apart from all inputs, or null. Whether that is not what stood there before.
   bool place(const Plan& plan, std::span<const int32_t> blocks, std::span<const Tensor> inputs,
              std::span<std::byte*> homes) const;
-  // What the run made of an output that the host has memory for; fails where there is no room.
+  // What the run made of an output; fails where the host's memory has no room for it. Of outputs
+  // that the host has no memory for, those that lie in its inputs.
   Status take(size_t index, const Tensor& made);
+  // Forgets what an earlier run made.
+  void begin();
   // Copies what no kernel wrote to its place, once all are taken.
   Status copy();
-  // The host's tensor as this output fills it: of what data decides, its first elements.
+  // Where an output is that the run made: the host's tensor as it fills it, of what data decides
+  // its first elements; without one, `made` or its copy from an input that a copy overwrote.
   Tensor filled(size_t index, const Tensor& made) const;
 
  private:

@@ -14,7 +14,7 @@ Result<Tensor> Program::output(int index) const {
   HG_CHECK(has_run_, "there are no outputs yet; call run() first");
   const auto at = static_cast<size_t>(index);
   HG_TRY_ASSIGN(const Tensor made, computed(graph_.outputs()[at].second));
-  return outputs_.tensors()[at].data != nullptr ? outputs_.filled(at, made) : made;
+  return outputs_.filled(at, made);
 }
 
 Result<std::vector<TensorData>> Program::copies_of_outputs() const {

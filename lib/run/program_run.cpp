@@ -55,6 +55,7 @@ Status Program::begin_run() {
   if (inputs_.has_new_shapes() || outer_sizes_changed_ || parts_.empty()) HG_TRY(plan_for_inputs());
   fetched_.clear();
   parts_.resize(1);
+  outputs_.begin();
   if (outputs_.any()) HG_TRY(outputs_.check(parts_.front()->output_shapes));
   return {};
 }
@@ -322,9 +323,13 @@ Status Program::measure(ReadyPlan& ready) {
 
 // Before states are assigned: what does not fit the host's memory fails the run.
 Status Program::take_outputs() {
+  const Plan& last = parts_.back()->plan;
   for (size_t i = 0; i < outputs_.tensors().size(); ++i) {
-    if (outputs_.tensors()[i].data == nullptr) continue;
-    HG_TRY_ASSIGN(const Tensor made, computed(graph_.outputs()[i].second));
+    const ValueId id = graph_.outputs()[i].second;
+    const PlacedTensor* const here = last.find(id, Side::host);
+    const bool is_input = here != nullptr && here->place.kind == Place::Kind::input;
+    if (outputs_.tensors()[i].data == nullptr && !is_input) continue;
+    HG_TRY_ASSIGN(const Tensor made, computed(id));
     HG_TRY(outputs_.take(i, made));
   }
   return {};
