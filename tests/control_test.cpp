@@ -3,11 +3,13 @@
 // sizes that change.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <memory>
 
 #include "hg/hg.h"
 #include "tests/allocation_count.h"
+#include "tests/elements.h"
 
 namespace hg {
 namespace {
@@ -224,6 +226,46 @@ TEST(Control, ANodeGivesSomething) {
   const Status status = g.verify();
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.message().find("has no output"), std::string_view::npos) << status.message();
+}
+
+// Behind a loop the graph is planned when it has run; what no kernel takes is expanded before.
+TEST(Control, GradientsWithoutAKernelBehindALoop) {
+  for (const DType dtype : {f64, f32, f16}) {
+    Graph g;
+    const auto weight = [&](const char* name, const Sizes& shape, uint64_t seed) {
+      return g.parameter(name, dtype, shape, init::uniform(-0.5, 0.5, seed));
+    };
+    const Value x = g.input("x", dtype, {"n", 3, 4});
+    const Value h = layer_norm(x, {4}, weight("g", {4}, 1), weight("b", {4}, 2));
+    const Value q = reshape(linear(h, weight("q", {4, 4}, 3)), {"n", 1, 3, 4});
+    const Value mixed = mean(reshape(attention(q, q, q), {"n", 3, 4}), {1});
+    g.output("y", while_loop(
+                      {mixed, g.scalar(int64_t{0}, i64)}, {weight("w", {4, 4}, 4)},
+                      [](Graph& body, std::span<const Value> v) {
+                        return Values{lt(v[1], body.scalar(int64_t{2}, i64))};
+                      },
+                      [](Graph&, std::span<const Value> v) {
+                        return Values{tanh(linear(v[0], v[2])), v[1] + 1};
+                      })
+                      .at(0));
+    ASSERT_TRUE(g.status().ok()) << g.status().message();
+    TrainOptions options;
+    options.optimizer = sgd(0.1);
+    Result<Trainer> trainer = Trainer::create(*Model::from_graph(std::move(g)), options);
+    ASSERT_TRUE(trainer.ok()) << trainer.status().message();
+    TensorData data = *TensorData::allocate(dtype, {2, 3, 4});
+    for (int64_t i = 0; i < 24; ++i)
+      test::write_element(data.tensor, i, std::sin(3.0 * static_cast<double>(i)));
+    const TensorData target = *TensorData::allocate(dtype == f64 ? f64 : f32, {2, 4});
+    const ConstTensor inputs[] = {data.tensor}, targets[] = {target.tensor};
+    double before = HUGE_VAL;
+    for (int step = 0; step < 3; ++step) {
+      const Result<double> loss = trainer->step(inputs, targets);
+      ASSERT_TRUE(loss.ok()) << name_of(dtype) << ": " << loss.status().message();
+      EXPECT_LT(*loss, before);
+      before = *loss;
+    }
+  }
 }
 
 }  // namespace

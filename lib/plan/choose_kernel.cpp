@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/graph/registry_watch.h"
+#include "lib/graph/symbols.h"
 #include "lib/plan/planner.h"
 
 namespace hg {
@@ -172,9 +173,70 @@ Status Planner::prepare_kernel(int32_t index, const Node& node, PreparedNode& pr
     }
     return {};
   }
+  return no_kernel(index, prepared);
+}
+
+Status Planner::no_kernel(int32_t index, const PreparedNode& prepared) {
+  const Node& node = body_.nodes[index];
   if (node.op->def.expand != nullptr) *expand_node_ = index;
   return unsupported(label(graph_, node), ": no CPU kernel takes ",
                      label_of_types(prepared.input_types));
+}
+
+Status Planner::check_later_nodes() {
+  for (size_t index = plan_.next_node; index < body_.nodes.size(); ++index) {
+    const Node& node = body_.nodes[index];
+    if (node.op->def.expand == nullptr) continue;
+    PreparedNode prepared;
+    bool known = true;
+    for (const Attr& attr : node.attrs) {
+      prepared.attrs.push_back(with_numbers(attr, plan_.bindings));
+      known &= !has_symbol(prepared.attrs.back());
+    }
+    const auto type_of = [&](ValueId id) {
+      TensorType type = graph_.value_info(id).type;
+      for (Dim& dim : type.shape) {
+        dim = dim.substitute(plan_.bindings);
+        known &= dim.is_constant();
+      }
+      return type;
+    };
+    PrepareContext::Call call{.attrs = AttrReader(node.op, prepared.attrs),
+                              .ids = node.inputs,
+                              .label = label(graph_, node),
+                              .threads = request_.threads,
+                              .precision = request_.options->precision,
+                              .low_memory = request_.options->low_memory};
+    for (const ValueId id : node.inputs) {
+      const bool given = id != kNoValue;
+      const TensorType type = given ? type_of(id) : TensorType();
+      prepared.input_types.push_back(type);
+      call.given.push_back(given);
+      call.inputs.push_back(known && given ? unplaced(type.dtype, sizes_of(type)) : Tensor());
+    }
+    for (const ValueId id : node.outputs) {
+      const TensorType type = type_of(id);
+      call.outputs.push_back(known ? unplaced(type.dtype, sizes_of(type)) : Tensor());
+    }
+    if (!known) continue;
+    const PrepareContext on_host(call);
+    call.device = request_.device;
+    const PrepareContext on_device(std::move(call));
+    const auto takes = [&](const KernelDef* kernel) {
+      const bool is_here = kernel->device == Device::cpu || request_.device != nullptr;
+      return is_here && allowed(*kernel) &&
+             (kernel->accepts == nullptr ||
+              kernel->accepts(side_of(*kernel) == Side::device ? on_device : on_host));
+    };
+    const auto rows = [&](Device device) {
+      return request_.registry->kernels(node.op->name(), device);
+    };
+    const auto host = rows(Device::cpu), device = rows(Device::vulkan);
+    if (std::none_of(host.begin(), host.end(), takes) &&
+        std::none_of(device.begin(), device.end(), takes))
+      return no_kernel(static_cast<int32_t>(index), prepared);
+  }
+  return {};
 }
 
 bool Planner::fits_device(const PrepareContext& context) const {

@@ -56,6 +56,7 @@ Result<Plan> Planner::make() {
     plan_.next_node = static_cast<size_t>(index);
     plan_.schedule.resize(position_);
   }
+  if (plan_.part == 0) HG_TRY(check_later_nodes());
   HG_TRY(separate_assignments());
   count_repeated();
   blocks_.close(static_cast<int>(plan_.schedule.size()));

@@ -115,6 +115,11 @@ class Planner {
   // Whether the kernel that was chosen before has seen the inputs as they lie now.
   bool is_prepared(const Node& node, const PreparedNode& prepared) const;
   Status prepare_kernel(int32_t index, const Node& node, PreparedNode& prepared, Side most);
+  // That no kernel takes the node, which may be expanded.
+  Status no_kernel(int32_t index, const PreparedNode& prepared);
+  // Fails with the first node of later parts whose sizes are known and that no kernel takes: it can
+  // be expanded before the first part runs alone.
+  Status check_later_nodes();
   // Device kernels count elements in 32 bits, and bind each tensor as a whole.
   bool fits_device(const PrepareContext& context) const;
   // Why a node is not on the device.
