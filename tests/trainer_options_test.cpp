@@ -493,6 +493,23 @@ TEST(TrainOptions, ConvolutionsInHalfPrecisionFollowF32) {
   }
 }
 
+TEST(TrainOptions, SetLrOfARateOf0) {
+  TrainOptions options = plain();
+  options.optimizer.lr = 0;
+  const Data data;
+  Trainer trainer = make(options);
+  trainer.set_lr(kLr);
+  const auto before = parameters(trainer);
+  ASSERT_TRUE(take_step(trainer, data, options).ok());
+  const auto after = parameters(trainer);
+  const Step usual = step_with(plain());
+  for (size_t p = 0; p < before.size(); ++p) {
+    std::vector<float> moved = after[p].second;
+    for (size_t i = 0; i < moved.size(); ++i) moved[i] -= before[p].second[i];
+    expect_near(moved, usual.moved(before[p].first), before[p].first);
+  }
+}
+
 // Statistics of a batch are summed up in double, as torch's are: the square of a distance of one is
 // lost beside thousands of others in float.
 TEST(TrainOptions, StatisticsOfABatchAreThoseOfDouble) {

@@ -66,21 +66,40 @@ void Batches::take(const std::vector<int64_t>& order, int64_t first, int64_t cou
   }
 }
 
+namespace {
+
+// Hours may lie between a wrong tensor of the validation data and its first use.
+Status check_data(const Session& session, int input, const ConstTensor& tensor, bool is_whole) {
+  const std::string_view name = session.input_name(input);
+  const TensorType& type = session.input_type(input);
+  HG_CHECK(is_whole || tensor.rank() > 0, "the first dim of data counts samples, but '", name,
+           "' has none");
+  bool fits = tensor.dtype == type.dtype && tensor.rank() == type.rank();
+  for (int d = is_whole ? 0 : 1; fits && d < type.rank(); ++d)
+    fits = !type.shape[d].is_constant() || type.shape[d].constant() == tensor.shape[d];
+  HG_CHECK(fits, "input '", name, "' takes ", type, ", not data of ", tensor.dtype, tensor.shape);
+  return {};
+}
+
+}  // namespace
+
 Result<int64_t> count_samples(const Trainer::Body& body, const Dataset& data, int64_t batch) {
   HG_CHECK(static_cast<int>(data.inputs.size()) == body.first_target() &&
                data.targets.size() == body.step.targets.size(),
            "the data has ", int64_t(data.inputs.size()), " inputs and ",
            int64_t(data.targets.size()), " targets; the model takes ", body.first_target(), " and ",
            int64_t(body.step.targets.size()));
-  if (batch == 0) return 1;
   int64_t samples = -1;
+  int at = 0;
   for (const auto* list : {&data.inputs, &data.targets})
     for (const ConstTensor& tensor : *list) {
-      HG_CHECK(tensor.rank() > 0, "the first dim of data counts samples, but a tensor has none");
+      HG_TRY(check_data(*body.session, at++, tensor, batch == 0));
+      if (batch == 0) continue;
       if (samples < 0) samples = tensor.shape[0];
       HG_CHECK(tensor.shape[0] == samples, "one tensor of the data has ", samples,
                " samples, another ", tensor.shape[0]);
     }
+  if (batch == 0) return 1;
   HG_CHECK(samples > 0, "there are no samples");
   return samples;
 }
@@ -96,7 +115,7 @@ class Fit {
 
   Status run() {
     HG_TRY(prepare());
-    while (c_.epochs < last_epoch_) {
+    while (c_.epochs < last_epoch_ && !lost_patience()) {
       const auto start = Clock::now();
       bool stopped = false;
       HG_TRY(epoch(stopped));
@@ -224,9 +243,11 @@ class Fit {
       c_.epochs_since_best += 1;
     }
     stopped = !report(progress) || stop_after_epoch_;
-    if (options_.patience > 0 && c_.epochs_since_best >= static_cast<double>(options_.patience))
-      stopped = true;
     return {};
+  }
+
+  bool lost_patience() const {
+    return options_.patience > 0 && c_.epochs_since_best >= static_cast<double>(options_.patience);
   }
 
   Trainer::Body& b_;

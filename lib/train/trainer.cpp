@@ -245,7 +245,9 @@ void Trainer::Body::after_epoch(double loss) {
 }
 
 void Trainer::set_lr(double lr) {
-  body_->lr_factor = lr / body_->options.optimizer.lr;
+  double& own = body_->options.optimizer.lr;
+  if (own == 0) own = body_->step.rates[0] = lr;  // to which no rate of a rule has a proportion
+  body_->lr_factor = own == 0 ? 1 : lr / own;
   body_->rates[0] = lr;
 }
 double Trainer::lr() const { return body_->rates[0]; }

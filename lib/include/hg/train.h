@@ -75,8 +75,8 @@ struct Loss {
   Kind kind = Kind::mse;
   std::string output = "";        // of the model; empty: the first
   std::string target = "target";  // the input that is added for it; two losses may share one
-  // Of the target. Empty: the output's, and for cross_entropy and nll i64 class indices, with the
-  // classes along dim 1 of the output.
+  // Of the target. Empty: the output's, with f32 for 16 bits, and for cross_entropy and nll i64
+  // class indices, with the classes along dim 1 of the output.
   std::optional<TensorType> target_type = {};
   double weight = 1;
   Reduction reduction = Reduction::mean;  // or sum
@@ -313,7 +313,8 @@ class Trainer {
   // Loss and metrics in inference mode, with the weights as they are now; `batch` as of FitOptions.
   Result<Evaluation> evaluate(const Dataset& data, int64_t batch = 32, std::stop_token stop = {});
 
-  // Sets the optimizer's rate; those of rules keep their proportion to it. Schedules go on from it.
+  // Sets the optimizer's rate; those of rules keep their proportion to it, unless it was 0.
+  // Schedules go on from it.
   void set_lr(double lr);
   double lr() const;        // of the last update, or the first to come
   int64_t updates() const;  // since training began, in earlier files too
