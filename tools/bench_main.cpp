@@ -157,9 +157,6 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   result.memory = *memory;
   result.flops = session->flops();
   if (job.output_dir.empty()) return {};
-  std::error_code error;
-  std::filesystem::create_directories(path_of(job.output_dir), error);
-  if (error) return usage("--output-dir ", job.output_dir, ": ", error.message());
   std::vector<std::string> written;
   return write_outputs(*session, job.output_dir, written);
 }

@@ -2,6 +2,7 @@
 // Tells names, files and types of --input apart, and checks that every input gets one tensor.
 #include "tools/inputs.h"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <optional>
@@ -234,11 +235,17 @@ Outcome set_inputs(Session& session, const InputArrays& arrays) {
 
 Outcome write_outputs(const Session& session, const std::string& folder,
                       std::vector<std::string>& paths) {
+  std::error_code error;
+  std::filesystem::create_directories(path_of(folder), error);
+  if (error) return usage("--output-dir ", folder, ": ", error.message());
   for (int i = 0; i < session.output_count(); ++i) {
     Result<Tensor> output = session.output(i);
     if (!output.ok()) return outcome(output.status());
-    const std::string path =
-        text_of(path_of(folder) / path_of(file_name(session.output_name(i)) + ".npy"));
+    std::string name = file_name(session.output_name(i)), path;
+    do {
+      path = text_of(path_of(folder) / path_of(name + ".npy"));
+      name.push_back('_');
+    } while (std::find(paths.begin(), paths.end(), path) != paths.end());
     if (Status written = write_npy(path, *output); !written.ok()) return outcome(written);
     paths.push_back(path);
   }

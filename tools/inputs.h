@@ -28,8 +28,9 @@ Outcome make_inputs(const Graph& graph, const SymbolSizes& dims, InputArrays& ar
 // Lends the arrays to the session; they must outlive its runs.
 Outcome set_inputs(Session& session, const InputArrays& arrays);
 
-// Writes every output as FOLDER/<name>.npy, and appends the paths. Characters of a name that do not
-// belong into a file name become '_'.
+// Writes every output as FOLDER/<name>.npy, and appends the paths; makes the folder if it is
+// missing. Characters of a name that do not belong into a file name become '_', and where two names
+// would then be one file, the later one gets another '_'.
 Outcome write_outputs(const Session& session, const std::string& folder,
                       std::vector<std::string>& paths);
 

@@ -22,6 +22,7 @@ using nlohmann::json;
 
 Outcome read_strings(const json& entry, const char* key, std::vector<std::string>& out) {
   if (!entry.contains(key)) return {};
+  if (!entry[key].is_array()) return usage("the job's \"", key, "\" is not a list of paths");
   for (const json& item : entry[key]) {
     if (!item.is_string()) return usage("the job's \"", key, "\" is not a list of paths");
     out.push_back(item.get<std::string>());

@@ -2,7 +2,6 @@
 // hg-run: runs a model on .npy files and writes its outputs as .npy files.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tools/process.h"
@@ -85,11 +84,6 @@ int main(int argc, char** argv) {
   }
   if (job.model.empty()) return finish("hg-run", usage("no MODEL is given; see hg-run --help"));
   if (job.output_dir.empty()) return finish("hg-run", usage("no --output-dir is given"));
-  std::error_code error;
-  std::filesystem::create_directories(path_of(job.output_dir), error);
-  if (error) {
-    return finish("hg-run", usage("--output-dir ", job.output_dir, ": ", error.message()));
-  }
   std::vector<std::string> written;
   GpuOfTool gpu;
   const Outcome result = run(job, gpu, written);

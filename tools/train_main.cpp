@@ -103,6 +103,8 @@ class ProgressLine {
 
 const std::map<std::string, TrainOptions::Mode> kModes = {
     {"training", TrainOptions::Mode::training}, {"as-traced", TrainOptions::Mode::as_traced}};
+const std::map<std::string, Reduction> kReductions = {{"mean", Reduction::mean},
+                                                      {"sum", Reduction::sum}};
 const std::map<std::string, DType> kPrecisions = {{"f32", f32}, {"bf16", bf16}, {"f16", f16}};
 
 template <class T>
@@ -207,7 +209,7 @@ void add_goal(CLI::App& app, TrainJob& job) {
                  "[OUTPUT=]KIND[*WEIGHT]; KIND is mse, l1, smooth_l1, huber, cross_entropy, nll, "
                  "bce, bce_with_logits, kl_div, or output: the model's output is the loss")
       ->allow_extra_args(false);
-  app.add_option("--reduction", job.loss.reduction, "mean or sum");
+  add_choice(app, "--reduction", job.loss.reduction, kReductions, "of the losses");
   app.add_option("--label-smoothing", job.loss.label_smoothing, "of cross_entropy");
   app.add_option("--ignore-index", job.loss.ignore_index, "of cross_entropy and nll");
   app.add_option("--class-weights", job.loss.class_weights, "of cross_entropy and nll: w0,w1,...")

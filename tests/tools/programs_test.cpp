@@ -122,6 +122,25 @@ TEST_F(Programs, AnOutputsNameNeverLeavesTheFolder) {
   EXPECT_TRUE(fs::exists(folder_ / "out" / "_._scores.npy"));
 }
 
+TEST_F(Programs, EachOutputHasAFileOfItsOwn) {
+  Graph g;
+  const Value x = g.input("x", f32, {2, 3});
+  g.output("a/b", x + 1);
+  g.output("a:b", x + 2);
+  g.output("a_b_", x + 3);
+  save(std::move(g), "alike.hgm");
+  EXPECT_EQ(run("hg-run alike.hgm --input a.npy -o new/deep").out,
+            "new/deep/a_b.npy\nnew/deep/a_b_.npy\nnew/deep/a_b__.npy\n");
+  for (int k = 0; k < 3; ++k)
+    for (const std::string& name :
+         {std::string("a_b") + std::string(k, '_'), "output_" + std::to_string(k)}) {
+      const Result<Array> y = read_npy((folder_ / "new" / "deep" / (name + ".npy")).string());
+      ASSERT_TRUE(y.ok()) << y.status().message();
+      EXPECT_EQ(y->as<float>()[0], static_cast<float>(2 + k)) << name;
+    }
+  expect_refusal("hg-run alike.hgm --input a.npy -o a.npy/out", 1, "--output-dir a.npy/out: ");
+}
+
 TEST_F(Programs, AnEmptyBatchRuns) {
   const Ran ran = run("hg-run both.hgm -i empty.npy -i empty.npy -o out");
   EXPECT_EQ(ran.exit, 0) << ran.err;
@@ -190,11 +209,12 @@ TEST_F(Programs, RunTakesAKernelAndLeavesOutPasses) {
 
 TEST_F(Programs, BatchAnswersEachJob) {
   const json jobs = {
-      {{"model", "both.hgm"}, {"inputs", {"a.npy", "b.npy"}}, {"output_dir", "."}},
+      {{"model", "both.hgm"}, {"inputs", {"a.npy", "b.npy"}}, {"output_dir", "made/here"}},
       {{"model", "both.hgm"}, {"inputs", {"a.npy", "one.npy"}}, {"output_dir", "."}},
       {{"inputs", {"a.npy"}}, {"output_dir", "."}},
       {{"model", "none.hgm"}, {"inputs", json::array()}, {"output_dir", "."}},
       {{"model", "both.hgm"}, {"inputs", 7}, {"output_dir", "."}},
+      {{"model", "wide.hgm"}, {"inputs", "four.npy"}, {"output_dir", "."}},
       {{"model", "both.hgm"},
        {"device", "cpu"},
        {"inputs", {"empty.npy", "empty.npy"}},
@@ -211,8 +231,9 @@ TEST_F(Programs, BatchAnswersEachJob) {
     statuses.push_back(answer["status"]);
     EXPECT_EQ(answer["message"].get<std::string>().empty(), answer["status"] == "ok") << line;
   }
-  EXPECT_EQ(statuses,
-            (std::vector<std::string>{"ok", "mismatch", "usage", "unreadable", "usage", "ok"}));
+  EXPECT_EQ(statuses, (std::vector<std::string>{"ok", "mismatch", "usage", "unreadable", "usage",
+                                                "usage", "ok"}));
+  EXPECT_TRUE(fs::exists(folder_ / "made" / "here" / "output_0.npy"));
   EXPECT_TRUE(fs::exists(folder_ / "output_0.npy"));
 }
 

@@ -130,6 +130,8 @@ TEST_F(Train, OptionsReachTheTrainer) {
   EXPECT_NEAR(losses_with("--l2 fc.weight=1 --l1 '*.weight=0.5'").first,
               first + squares + 0.5 * sum, 1e-5);
   EXPECT_NEAR(losses_with("--loss mse*2 --target y.npy").first, 3 * first, 1e-5) << "two losses";
+  EXPECT_NEAR(losses_with("--reduction sum").first, 50 * first, 1e-3) << "of 50 samples";
+  EXPECT_EQ(losses_with("--reduction mean").first, first);
   EXPECT_NE(losses_with("--lr-for 'fc.weight=0.01'").second, second);
   EXPECT_NE(losses_with("--weight-decay-for 'fc.weight=0.5'").second, second);
   const auto [half, half_later] = losses_with("--precision bf16");
@@ -260,6 +262,12 @@ TEST_F(Train, AnEarlyStopSaysSoAndWhichEpochWasBest) {
   EXPECT_NE(said.find("b.hgm: loss "), std::string::npos) << said;
   EXPECT_NE(said.find(", of epoch 1\n"), std::string::npos) << said;
   EXPECT_EQ(log()["stopped"], "early");
+  // There is nothing to finish.
+  ASSERT_EQ(run("t.hgm --input x.npy --target y.npy --optimizer sgd --lr 2.5 --epochs 9 --batch 50 "
+                "--patience 2 --finish --out finished.hgm"),
+            0)
+      << err_;
+  EXPECT_EQ(slurp(folder_ / "t.hgm"), slurp(folder_ / "finished.hgm"));
 }
 
 TEST_F(Train, RefusesWithOneSentence) {
@@ -277,6 +285,7 @@ TEST_F(Train, RefusesWithOneSentence) {
   refused(kFiles + std::string("--validation-split 0.5 --metric other=accuracy") + out, 1,
           "no --loss compares that output with a target");
   refused(kFiles + std::string("--optimizer adagrad") + out, 1, "there is no optimizer 'adagrad'");
+  refused(kFiles + std::string("--reduction max") + out, 1, "max is not one of mean, sum");
   refused(kFiles + std::string("--memory-limit lots") + out, 1, "lots is not a size");
   refused(kFiles + std::string("--l2 0.1") + out, 1, "expected is PATTERN=NUMBER");
   refused("none.hgm --input x.npy --target y.npy" + out, 2, "none.hgm");
@@ -291,6 +300,8 @@ TEST_F(Train, RefusesWithOneSentence) {
   refused(kFiles + std::string("--memory-limit 1e30G") + out, 1, "1e30G is not a size");
   refused(kFiles + std::string("--warmup -3") + out, 4, "the schedule's warmup is -3");
   // Before anything is computed, which might take hours.
+  refused(kFiles + std::string("--validation-input x.npy --validation-target x.npy") + out, 4,
+          "input 'target' takes f32[n, 1], not data of f32[50, 4]");
   for (const char* option : {"--best", "--json", "--svg"})
     refused(kFiles + std::string(option) + " none/file" + out, 2, "there is no directory 'none'");
   refused(kFiles + std::string("--epochs 1000000000 --out none/t.hgm"), 2,
