@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions over any dims: sum mean prod amax amin all any argmax argmin max min var norm.
+// Reductions over any dims: sum mean prod amax amin all any argmax argmin max min var std norm.
 //
 // One driver walks any strides, row-wise or column-wise, and splits the work. Elements that the
 // reducers (reducers.h) do not see as they are stored are converted block by block; those of a
@@ -93,6 +93,11 @@ Status prepare_one_dim(PrepareContext& c) {
 }
 Status prepare_var(PrepareContext& c) {
   return prepare_over(c, c.attrs().axes("dim", c.in(0).rank()), c.attrs().real("correction"));
+}
+Status prepare_std(PrepareContext& c) {
+  HG_TRY(prepare_var(c));
+  c.state<ReducePlan>()->takes_root = true;
+  return {};
 }
 Status prepare_norm(PrepareContext& c) {
   return prepare_over(c, c.attrs().axes("dim", c.in(0).rank()), c.attrs().real("ord"));
@@ -489,6 +494,7 @@ constexpr KernelDef kKernels[] = {
     row("max", prepare_one_dim, run<Largest>),
     row("min", prepare_one_dim, run<Smallest>),
     row("var", prepare_var, run<Var>),
+    row("std", prepare_std, run<Var>),
     row("norm", prepare_norm, run<Norm>),
 };
 

@@ -25,7 +25,8 @@ struct ReducePlan {
   int64_t chunks = 1;              // partial states of each result
   bool by_column = false;          // neighbouring results read neighbouring elements
   int64_t row_parts = 1;           // of the rows that a sum of columns adds, each a task
-  double parameter = 0;            // norm: the order; var: the correction
+  double parameter = 0;            // norm: the order; var and std: the correction
+  bool takes_root = false;         // std, whose variance may be more than its dtype holds
   const ReduceTable* table = nullptr;
   const void* elements = nullptr;  // no tensor holds them: compute_block() gives them
 
@@ -172,7 +173,8 @@ struct Var {
     s.n = n;
   }
   static void end(const RunContext& c, const ReducePlan& plan, int64_t o, const State& s) {
-    put(c, 0, o, s.squares / std::max(0.0, static_cast<double>(plan.count) - plan.parameter));
+    const double y = s.squares / std::max(0.0, static_cast<double>(plan.count) - plan.parameter);
+    put(c, 0, o, plan.takes_root ? std::sqrt(y) : y);
   }
 };
 

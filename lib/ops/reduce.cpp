@@ -194,10 +194,14 @@ Status std_grad(GradContext& c) {
   c.set_grad(0, scale / element_count(c, c.attrs().real("correction")) * (x - mean(x, dims, true)));
   return {};
 }
+// The variance may be more than 16 bits hold.
 Status std_expand(ExpandContext& c) {
   const std::span<const Dim> dims = c.attrs().integers("dim");
-  c.set_out(0, sqrt(var(c.in(0), std::vector<Dim>(dims.begin(), dims.end()),
-                        c.attrs().real("correction"), c.attrs().flag("keepdim"))));
+  const DType dtype = c.in(0).dtype();
+  const Value y =
+      var(cast(c.in(0), dtype == f64 ? f64 : f32), std::vector<Dim>(dims.begin(), dims.end()),
+          c.attrs().real("correction"), c.attrs().flag("keepdim"));
+  c.set_out(0, cast(sqrt(y), dtype));
   return {};
 }
 // p = 2: dx = dy x / y; p = 1: dy sign x; p = 0: 0; infinite p: as amax of |x|;
