@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalisations and softmax.
 #include <cmath>
+#include <limits>
 
 #include "converter/rows/rows.h"
 #include "hg/op.h"
@@ -109,18 +110,10 @@ void native_layer_norm(Call& call) {
   call.returns(Values{cast(y, n.dtype), m.mean, m.rstd});
 }
 
-// Without eps it is the machine epsilon of x's dtype.
+// Without eps it is the machine epsilon of what PyTorch computes in: f32 for 16 bits.
 double epsilon(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return 2.220446049250313e-16;
-    case DType::f16:
-      return 9.765625e-4;
-    case DType::bf16:
-      return 7.8125e-3;
-    default:
-      return 1.1920928955078125e-07;
-  }
+  return dtype == DType::f64 ? std::numeric_limits<double>::epsilon()
+                             : double{std::numeric_limits<float>::epsilon()};
 }
 
 void rms_norm(Call& call) {
