@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hostile_programs.py HG_CONVERT FOLDER: exported programs that were made to crash the converter, to keep it busy or to fill
-its memory are refused by a sentence. Each is a small good program that converts, with one thing changed."""
+"""hostile_programs.py HG_CONVERT FOLDER: exported programs and ONNX models that were made to crash the converter, to keep it
+busy or to fill its memory are refused by a sentence. Each is a small good program that converts, with one thing changed."""
 import json
 import pathlib
 import subprocess
@@ -129,8 +129,9 @@ LONG_SIZES = (b"\x80\x02" + b"(" + b"K\x01" * 20000 + b"tr\x00\x01\x00\x00" +
               b"ctorch._utils\n_rebuild_tensor_v2\nq\x02" +
               b"h\x02(h\x01K\x00j\x00\x01\x00\x00j\x00\x01\x00\x00tR" * 20000 + b".")
 
-# (what, its change, words of the refusal)
+# (what, its change, words of the refusal or None)
 CASES = [
+    ("a good program", None, None),
     ("an output of no kind", empty_output, "one kind of value is due"),
     ("an output of no kind where the op is refused", empty_output_of_a_refused_op, "one kind of value is due"),
     ("an operand of no kind", empty_operand, "one kind of value is due"),
@@ -145,6 +146,70 @@ CASES = [
     ("a stride at the end of numbers", parameters(([2], [2**63 - 1])), "does not fit into its record"),
     ("many tensors of few bytes", parameters(([2**24], [0]), *(([2**28 - i], [0]) for i in range(20))), "has an absurd size"),
     ("sizes that many tensors share", saved(LONG_SIZES), "too many dims"),
+]
+
+
+# ---- ONNX: messages are lists of (field, number, text or message) ----
+
+def varint(number):
+    digits = []
+    while True:
+        digits.append(number % 128 + (128 if number > 127 else 0))
+        number //= 128
+        if not number:
+            return bytes(digits)
+
+
+def message(*fields):
+    out = b""
+    for field, value in fields:
+        if isinstance(value, int):
+            out += varint(field * 8) + varint(value)
+        else:
+            value = value.encode() if isinstance(value, str) else value
+            out += varint(field * 8 + 2) + varint(len(value)) + value
+    return out
+
+
+def onnx_node(op, inputs, outputs, *more):
+    return message(*[(1, name) for name in inputs], *[(2, name) for name in outputs], (4, op), *more)
+
+
+def onnx_value(name, *dims):
+    shape = message(*[(1, message((1, size) if isinstance(size, int) else (2, size))) for size in dims])
+    return message((1, name), (2, message((1, message((1, 1), (2, shape))))))
+
+
+def onnx_function(name, *nodes):
+    return message((1, name), (4, "x"), (5, "y"), *[(7, node) for node in nodes], (9, message((2, 17))), (10, "acme"))
+
+
+def onnx_model(nodes, functions=(), inputs=(onnx_value("x", 2),), more=()):
+    graph = message(*[(1, node) for node in nodes], (2, "graph"), *[(11, value) for value in inputs],
+                    (12, onnx_value("y", 2)), *more)
+    return message((1, 8), (7, graph), (8, message((2, 17))), (8, message((1, "acme"), (2, 1))),
+                   *[(25, function) for function in functions])
+
+
+def acme(name, inputs, outputs):
+    return onnx_node(name, inputs, outputs, (7, "acme"))
+
+
+RELU = onnx_node("Relu", ["x"], ["y"])
+# Each calls the next one twice.
+DOUBLING = [onnx_function(f"f{i}", acme(f"f{i + 1}", ["x"], ["z"]), acme(f"f{i + 1}", ["z"], ["y"])) for i in range(40)]
+ONNX_CASES = [
+    ("a good model", onnx_model([acme("f0", ["x"], ["y"])], [onnx_function("f0", RELU)]), None),
+    ("functions that call others twice", onnx_model([acme("f0", ["x"], ["y"])], [*DOUBLING, onnx_function("f40", RELU)]),
+     "where they are called"),
+    ("a call of more results than the function's", onnx_model(
+        [acme("f0", ["x"], ["y", *[f"more{i}" for i in range(1000)]])], [onnx_function("f0", RELU)]), "gives 1 results"),
+    ("an If without a condition", onnx_model([onnx_node("If", [], ["y"]), RELU]), "has a body of other inputs"),
+    ("a sparse tensor of terabytes", onnx_model([RELU], more=[(15, message(
+        (1, message((1, 0), (2, 1), (8, "s"))), (2, message((1, 0), (2, 7), (8, "i"))), (3, 2**30), (3, 2**10)))]),
+     "bytes as dense ones"),
+    ("sizes of like names", onnx_model([RELU], inputs=[onnx_value("x", 2), *[
+        onnx_value(f"x{i}", "a" + "".join("-!?*"[i // 4**k % 4] for k in range(5))) for i in range(1000)]]), "names like"),
 ]
 
 
@@ -163,26 +228,35 @@ def convert(tool, path, folder):
     return done.returncode, done.stderr + done.stdout, time.monotonic() - begin
 
 
+def taken_rightly(what, tool, path, folder, words):
+    """Converted where there are no words, else refused with them."""
+    try:
+        code, said, seconds = convert(tool, path, folder)
+    except subprocess.TimeoutExpired:
+        code, said, seconds = "none", "", SECONDS
+    right = code == 0 if words is None else code in (2, 3) and words in said
+    print(f"{'ok' if right else 'WRONG'}: {what}, {path.stat().st_size} bytes: {code} after {seconds:.1f} s")
+    if not right:
+        print(said[-1000:])
+    return right
+
+
 def main():
     tool, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
-    path, failures = folder / "hostile.pt2", 0
-    for what, change, words in [("a good program", None, ""), *CASES]:
+    failures, path = 0, folder / "hostile.pt2"
+    for what, change, words in CASES:
         program, archive = good()
         archive["folder"] = str(folder)
         if change:
             change(program, archive)
         write(path, program, archive)
-        try:
-            code, said, seconds = convert(tool, path, folder)
-        except subprocess.TimeoutExpired:
-            code, said, seconds = "none", "", SECONDS
-        right = code == 0 if change is None else code in (2, 3) and words in said
-        print(f"{'ok' if right else 'WRONG'}: {what}, {path.stat().st_size} bytes: {code} after {seconds:.1f} s")
-        if not right:
-            print(said[-1000:])
-            failures += 1
-    print(f"{len(CASES)} hostile programs, {failures} taken wrongly")
+        failures += not taken_rightly(what, tool, path, folder, words)
+    path = folder / "hostile.onnx"
+    for what, model, words in ONNX_CASES:
+        path.write_bytes(model)
+        failures += not taken_rightly(what, tool, path, folder, words)
+    print(f"{len(CASES) + len(ONNX_CASES)} programs, {failures} taken wrongly")
     return 1 if failures else 0
 
 

@@ -89,6 +89,7 @@ std::vector<ScriptId> GraphReader::read_body(const file::GraphProto& graph, Scri
 
 void GraphReader::read_if(const file::NodeProto& node, const Attributes& attributes,
                           ScriptBlock& block, const Place& place, const Origin& origin) {
+  if (node.input_size() < 1) fail_count(node);
   const ScriptId condition = number(block, find(node.input(0)), origin);
   std::vector<ScriptBlock> sides(2);
   for (int side = 0; side < 2; ++side) {

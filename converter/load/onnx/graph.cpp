@@ -128,6 +128,15 @@ Item GraphReader::sparse_item(const file::SparseTensorProto& sparse) {
                    str_cat("the sparse tensor '", sparse.values().name(), "' is damaged")};
   };
   if (!values || !indices || indices->tensor.dtype != i64 || shape.overflowed()) throw fail();
+  constexpr int64_t kMostDense = int64_t{1} << 30;  // bytes of all of them
+  int64_t dense_bytes = size_of(values->tensor.dtype);
+  for (const int64_t size : shape)
+    if (size < 0 || __builtin_mul_overflow(dense_bytes, size, &dense_bytes)) throw fail();
+  if (dense_bytes > kMostDense - dense_)
+    throw Failure{Exit::unsupported,
+                  str_cat("the sparse tensors up to '", sparse.values().name(),
+                          "' have more than ", kMostDense, " bytes as dense ones")};
+  dense_ += dense_bytes;
   Result<TensorData> dense = TensorData::allocate(values->tensor.dtype, shape);
   if (!dense.ok()) throw Failure{Exit::unsupported, std::string(dense.status().message())};
   const int64_t count = values->tensor.count(), bytes = size_of(values->tensor.dtype);
@@ -137,8 +146,11 @@ Item GraphReader::sparse_item(const file::SparseTensorProto& sparse) {
     int64_t at = 0;
     const int64_t* index = indices->tensor.as<int64_t>();
     if (flat) at = index[i];
-    for (int d = 0; d < shape.rank() && !flat; ++d)
-      at = at * shape[d] + index[i * shape.rank() + d];
+    for (int d = 0; d < shape.rank() && !flat; ++d) {
+      const int64_t along = index[i * shape.rank() + d];
+      if (along < 0 || along >= shape[d]) throw fail();
+      at = at * shape[d] + along;
+    }
     if (at < 0 || at >= shape.count()) throw fail();
     std::copy_n(values->tensor.as<const char>() + i * bytes, bytes,
                 dense->tensor.as<char>() + at * bytes);
@@ -182,7 +194,13 @@ void GraphReader::read_inputs() {
              std::any_of(symbols_.begin(), symbols_.end(),
                          [&](const auto& each) { return each.second == symbol; });
     };
-    while (taken()) symbol += '_';
+    constexpr size_t kMostAlike = 64;
+    while (taken()) {
+      symbol += '_';
+      if (symbol.size() > param.size() + kMostAlike)
+        throw Failure{Exit::unsupported,
+                      str_cat("too many open sizes have names like '", param, "'")};
+    }
     symbols_[param] = symbol;
     return symbol;
   };
@@ -296,7 +314,15 @@ int64_t GraphReader::version_of(const std::string& domain, const Place& place) c
 
 void GraphReader::read_nodes(const google::protobuf::RepeatedPtrField<file::NodeProto>& nodes,
                              ScriptBlock& block, const Place& place) {
-  for (const file::NodeProto& node : nodes) read_node(node, block, place);
+  // Functions that call others twice multiply; what a node becomes has about a kilobyte.
+  constexpr int64_t kMostInlined = int64_t{1} << 28, kNode = 1024;
+  for (const file::NodeProto& node : nodes) {
+    if (place.depth > 0) inlined_ += kNode + static_cast<int64_t>(node.ByteSizeLong());
+    if (inlined_ > kMostInlined)
+      throw Failure{Exit::unsupported, str_cat("the model's functions take more than ", kMostInlined,
+                                               " bytes where they are called")};
+    read_node(node, block, place);
+  }
 }
 
 std::vector<ScriptId> GraphReader::outputs_of(const file::NodeProto& node) {
@@ -340,6 +366,11 @@ void GraphReader::read_call(const file::NodeProto& node, const file::FunctionPro
                             ScriptBlock& block, const Place& place) {
   if (place.depth >= kMostCalls)
     throw Failure{Exit::unreadable, str_cat("the function ", function.name(), " calls itself")};
+  if (node.output_size() > function.output_size())
+    throw Failure{Exit::unreadable,
+                  str_cat("the function ", function.name(), " gives ",
+                          int64_t{function.output_size()}, " results, its call '", node.name(),
+                          "' takes ", int64_t{node.output_size()})};
   Attributes given = attributes_of(node, place);
   for (const file::AttributeProto& fallback : function.attribute_proto())
     given.emplace(fallback.name(), &fallback);
