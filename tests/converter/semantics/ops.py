@@ -317,6 +317,15 @@ class Histograms(nn.Module):
                 torch.histogram(torch.ones(3), 4), torch.histogram(whole, 2, range=[3.0, 3.0]))
 
 
+if hasattr(F, "rms_norm"):  # not in 1.13
+
+    @case("f16[n,8]=-1e-3..1e-3", "f32[8]")
+    class NormsOfSmallNumbers(nn.Module):
+        def forward(self, x: T, w: T):
+            each = [F.rms_norm(x.to(d), [8], w.to(d)) for d in (torch.float16, torch.bfloat16, torch.float64)]
+            return F.rms_norm(x.float(), [8]), each[0], each[1], each[2], (x * 1e6).std(1), x.std()
+
+
 if not torch.__version__.startswith("1."):  # which counts NaN in some bin
 
     @case("f32[n,9]=0..8")
