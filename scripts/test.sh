@@ -37,5 +37,5 @@ if [ -d ../shared/conformance ]; then
 fi
 
 [ $other = 1 ] || echo "== one libtorch is installed; the converter is tested with that"
-echo "== all tests"
-ctest --test-dir build --output-on-failure -j "$jobs"
+echo "== all tests, files damaged for a minute by the five fuzz targets together"
+HG_FUZZ_SECONDS=${HG_FUZZ_SECONDS:-12} ctest --test-dir build --output-on-failure -j "$jobs"
