@@ -4,6 +4,7 @@
 #pragma once
 
 #include <charconv>
+#include <utility>
 
 #ifndef __cpp_lib_to_chars
 #include "lib/platform/missing/chars.h"
@@ -11,11 +12,26 @@
 
 namespace hg {
 
+#ifdef __cpp_lib_to_chars
 using std::from_chars;
 using std::to_chars;
-#ifndef __cpp_lib_to_chars
-using missing::from_chars;
-using missing::to_chars;
+#else
+// LLVM's has those of doubles from version 20 on, but does not say so, as it lacks long doubles.
+template <class... Arguments>
+std::from_chars_result from_chars(const char* first, const char* last, Arguments&&... more) {
+  if constexpr (requires { std::from_chars(first, last, std::forward<Arguments>(more)...); })
+    return std::from_chars(first, last, std::forward<Arguments>(more)...);
+  else
+    return missing::from_chars(first, last, std::forward<Arguments>(more)...);
+}
+
+template <class... Arguments>
+std::to_chars_result to_chars(char* first, char* last, Arguments... more) {
+  if constexpr (requires { std::to_chars(first, last, more...); })
+    return std::to_chars(first, last, more...);
+  else
+    return missing::to_chars(first, last, more...);
+}
 #endif
 
 }  // namespace hg
