@@ -153,6 +153,16 @@ TEST(Expression, LevelsOfBindingArePythons) {
   EXPECT_EQ(call("cos(pi)  # a comment\n"), Numbers{-1});
 }
 
+TEST(Expression, SaysWhatStandsForMissingArguments) {
+  const auto defaults = made("(x, a = 2, b = -0.5, c = true) -> a*x*b + c").defaults();
+  ASSERT_EQ(defaults.size(), size_t{4});
+  EXPECT_FALSE(defaults[0]);
+  EXPECT_EQ(defaults[1]->kind, i64);
+  EXPECT_EQ(defaults[1]->whole, 2);
+  EXPECT_EQ(defaults[2]->real, -0.5);
+  EXPECT_EQ(defaults[3]->kind, boolean);
+}
+
 TEST(Expression, NamesStatementsAndOutputs) {
   const TextKernel two = made("let t = a * x; low = t - 1; high = t + 1;");
   EXPECT_EQ(two.outputs(), (std::vector<std::string>{"low", "high"}));

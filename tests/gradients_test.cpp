@@ -273,6 +273,24 @@ TEST(Gradients, MakeUpJacobians) {
   EXPECT_EQ(evaluate(std::move(g), {{3, 5}}), (std::vector<double>{6, 0, 0, 10, 11, 3, 5, 13}));
 }
 
+TEST(Gradients, MakeUpProductsWithTheJacobian) {
+  Graph g;
+  const Value x = g.input("x", f64, {2}), z = g.input("z", f64, {2});
+  const Value u = g.input("u", f64, {2}), v = g.input("v", f64, {2});
+  const Value ys[] = {x * x * z, x, sum(z), u}, wrt[] = {x, z}, directions[] = {u, v};
+  for (const Value& d : jacobian_vector_product(ys, wrt, directions)) g.output("", d);
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  EXPECT_EQ(evaluate(std::move(g), {{2, 3}, {5, 7}, {1, 10}, {100, 1000}}),
+            (std::vector<double>{20 + 400, 420 + 9000, 1, 10, 1100, 0, 0}));
+}
+
+TEST(Gradients, NeedADirectionForEachValue) {
+  Graph g;
+  const Value x = g.input("x", f64, {2});
+  EXPECT_TRUE(jacobian_vector_product(std::span(&x, 1), std::span(&x, 1), {}).empty());
+  EXPECT_NE(g.status().message().find("1 values and 0 directions"), std::string::npos);
+}
+
 // y = sum(x x z): the second derivatives are diag(2 z), diag(2 x) and 0.
 TEST(Gradients, MakeUpProductsWithTheHessian) {
   Graph g;

@@ -130,6 +130,34 @@ double sum_of(const Array& array) {
   return sum;
 }
 
+// How the expression moves along random directions, beside central differences of its value.
+void expect_jvp(Maker& maker) {
+  std::vector<Var> directions;
+  std::vector<Array> along;
+  for (const Array& array : maker.arrays) {
+    along.push_back(*Array::allocate(f64, array.shape()));
+    for (int64_t k = 0; k < array.count(); ++k)
+      along.back().tensor().as<double>()[k] = maker.uniform();
+    directions.push_back(Var(along.back(), maker.lazy));
+  }
+  const Result<Array> slope = jvp({&maker.y.var, 1}, maker.leaves(), directions)[0].value();
+  ASSERT_TRUE(slope.ok()) << slope.status().message();
+  const auto moved = [&](double step) {
+    for (size_t i = 0; i < along.size(); ++i)
+      for (int64_t k = 0; k < along[i].count(); ++k)
+        maker.arrays[i].tensor().as<double>()[k] += step * along[i].as<double>()[k];
+    return *maker.y.var.value();
+  };
+  const double step = 1e-5;
+  const Array above = moved(step), below = moved(-2 * step);
+  moved(step);
+  ASSERT_EQ(slope->shape(), above.shape());
+  for (int64_t k = 0; k < above.count(); ++k) {
+    const double wanted = (above.as<double>()[k] - below.as<double>()[k]) / (2 * step);
+    EXPECT_NEAR(slope->as<double>()[k], wanted, 1e-6 * (1 + std::abs(wanted)));
+  }
+}
+
 TEST(LazyRandom, IsTheGraphAndItsGradient) {
   for (int seed = first_seed; seed < first_seed + expressions; ++seed) {
     SCOPED_TRACE("lazy_random_test --expressions=1 --seed=" + std::to_string(seed));
@@ -162,6 +190,7 @@ TEST(LazyRandom, IsTheGraphAndItsGradient) {
       const double slope = (above - below) / (2 * step);
       EXPECT_NEAR((*found)[i].as<double>()[k], slope, 1e-6 * (1 + std::abs(slope)));
     }
+    expect_jvp(maker);
     if (testing::Test::HasFailure()) {
       ADD_FAILURE() << maker.y.var.text();
       return;

@@ -273,10 +273,18 @@ TEST(Lazy, JacobianHvpAndVjp) {
   EXPECT_EQ(values(jacobian(y, x)), (Numbers{2, 0, 0, 0, 4, 0, 0, 0, 6}));
   const Var seed(array_of<double>({10, 100, 1000}, {3}));
   EXPECT_EQ(values(vjp({&y, 1}, {&x, 1}, {&seed, 1})[0]), (Numbers{20, 400, 6000}));
+  EXPECT_EQ(values(jvp({&y, 1}, {&x, 1}, {&seed, 1})[0]), (Numbers{20, 400, 6000}));
+  EXPECT_EQ(values(jvp(std::vector{y, lazy::sum(y, {})}, {&x, 1}, {&seed, 1})[1]),
+            (Numbers{6420}));
+  // Of a part of a product with the Jacobian: again an expression.
+  const Var along = jvp({&y, 1}, {&x, 1}, {&seed, 1})[0];
+  EXPECT_EQ(values(jvp({&along, 1}, {&x, 1}, {&seed, 1})[0]), (Numbers{200, 20000, 2000000}));
+  EXPECT_EQ(along.text(), "jvp(x0 * x0; x0; x1)");
   const Var cubes = lazy::sum(x * x * x, {});
   EXPECT_EQ(values(hvp(cubes, {&x, 1}, {&seed, 1})[0]), (Numbers{60, 1200, 18000}));
   const Var wrong(array_of<double>({1}, {1}));
   EXPECT_FALSE(vjp({&y, 1}, {&x, 1}, {&wrong, 1})[0].value().ok());
+  EXPECT_FALSE(jvp({&y, 1}, {&x, 1}, {&wrong, 1})[0].value().ok());
 }
 
 TEST(Lazy, VmapIsTheFunctionOfEachSample) {

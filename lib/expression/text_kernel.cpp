@@ -28,6 +28,14 @@ void flatten(ArgumentList arguments, const std::string& prefix, std::vector<Flat
   }
 }
 
+// What stands for a missing argument.
+Number number_of(const Syntax::Expression& given) {
+  using Kind = Syntax::Expression::Kind;
+  if (given.kind == Kind::real) return given.real;
+  if (given.kind == Kind::integer) return given.integer;
+  return given.integer != 0;
+}
+
 // The argument with its dims at those of the call that `dims` names, and 1 elsewhere. The last
 // `components` dims stay the last.
 Result<Value> place(const Value& value, std::span<const int> dims, int call_rank, int components) {
@@ -91,11 +99,9 @@ Result<std::vector<Value>> TextKernel::Body::add_to(
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Syntax::Parameter& parameter = syntax.parameters[i];
     if (arguments[i] == nullptr) {
-      const Syntax::Expression& number = syntax.expressions[parameter.fallback];
-      using Kind = Syntax::Expression::Kind;
-      const Value value = number.kind == Kind::real      ? graph.scalar(number.real, f64)
-                          : number.kind == Kind::integer ? graph.scalar(number.integer, i64)
-                                                         : graph.scalar(number.integer, boolean);
+      const Number number = number_of(syntax.expressions[parameter.fallback]);
+      const Value value = number.kind == f64 ? graph.scalar(number.real, f64)
+                                             : graph.scalar(number.whole, number.kind);
       inputs[i] = {.value = value, .is_number = true};
     } else if (!arguments[i]->dims.empty()) {
       for (const int dim : arguments[i]->dims) {
@@ -165,6 +171,16 @@ std::vector<std::string> TextKernel::parameters() const {
   for (const Syntax::Parameter& parameter : body_->syntax.parameters)
     names.push_back(parameter.name);
   return names;
+}
+
+std::vector<std::optional<Number>> TextKernel::defaults() const {
+  std::vector<std::optional<Number>> numbers;
+  for (const Syntax::Parameter& parameter : body_->syntax.parameters) {
+    numbers.emplace_back();
+    if (parameter.fallback >= 0)
+      numbers.back() = number_of(body_->syntax.expressions[parameter.fallback]);
+  }
+  return numbers;
 }
 
 std::vector<std::string> TextKernel::outputs() const {

@@ -53,6 +53,8 @@ Result<std::vector<Value>> lower_node(Graph& graph, const LazyNode& node,
   std::vector<Value> results;
   if (node.kind == Kind::gradient) {
     results = gradients(inputs.first(ys), wrt, rest);
+  } else if (node.kind == Kind::jvp) {
+    results = jacobian_vector_product(inputs.first(ys), wrt, rest);
   } else if (node.kind == Kind::jacobian) {
     results = {jacobian(inputs[0], inputs[1])};
   } else {
@@ -83,9 +85,10 @@ Status find_derivative_types(LazyNode& node) {
     y.shape.insert(y.shape.end(), x.shape.begin(), x.shape.end());
     types.push_back(std::move(y));
   } else {
-    for (int i = 0; i < node.xs; ++i) {
-      HG_TRY_ASSIGN(TensorType x, type(node.ys + i));
-      types.push_back(std::move(x));
+    const bool is_of_ys = node.kind == Kind::jvp;
+    for (int i = 0; i < node.outputs; ++i) {
+      HG_TRY_ASSIGN(TensorType of, type(is_of_ys ? i : node.ys + i));
+      types.push_back(std::move(of));
     }
   }
   node.types = std::move(types);

@@ -20,6 +20,7 @@ struct LazyNode {
     number,
     op,
     gradient,  // inputs: ys, xs, seeds where there are any
+    jvp,       // inputs: ys, xs, directions
     jacobian,  // inputs: y, x
     hvp,       // inputs: y, xs, directions
   };

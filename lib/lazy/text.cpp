@@ -71,6 +71,9 @@ class Printer {
       case Kind::gradient:
         return str_cat("grad(", list(in.first(ys)), "; ", list(in.subspan(ys, xs)),
                        node.has_seeds ? "; " : "", list(in.subspan(ys + xs)), ")");
+      case Kind::jvp:
+        return str_cat("jvp(", list(in.first(ys)), "; ", list(in.subspan(ys, xs)), "; ",
+                       list(in.subspan(ys + xs)), ")");
       case Kind::jacobian:
         return str_cat("jacobian(", list(in), ")");
       case Kind::hvp:

@@ -78,7 +78,7 @@ std::shared_ptr<LazyNode> derivative(Kind kind, std::span<const Var> ys, std::sp
   node->kind = kind;
   node->ys = static_cast<int>(ys.size());
   node->xs = static_cast<int>(xs.size());
-  node->outputs = kind == Kind::jacobian ? 1 : node->xs;
+  node->outputs = kind == Kind::jacobian ? 1 : kind == Kind::jvp ? node->ys : node->xs;
   node->has_seeds = !more.empty();
   for (const std::span<const Var> part : {ys, xs, more})
     for (const Var& var : part) {
@@ -204,6 +204,11 @@ std::vector<Var> vjp(std::span<const Var> ys, std::span<const Var> xs, std::span
 }
 std::vector<Var> grad(const Var& y, std::span<const Var> xs) { return vjp({&y, 1}, xs, {}); }
 Var grad(const Var& y, const Var& x) { return grad(y, std::span(&x, 1))[0]; }
+
+std::vector<Var> jvp(std::span<const Var> ys, std::span<const Var> xs,
+                     std::span<const Var> directions) {
+  return outputs_of(derivative(Kind::jvp, ys, xs, directions));
+}
 
 Var jacobian(const Var& y, const Var& x) {
   return LazyNode::var(derivative(Kind::jacobian, {&y, 1}, {&x, 1}, {}));

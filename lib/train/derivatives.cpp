@@ -2,6 +2,7 @@
 // Derivatives that several gradients make up.
 #include "hg/ops.h"
 #include "hg/train.h"
+#include "lib/train/filled.h"
 
 namespace hg {
 
@@ -34,6 +35,25 @@ Value jacobian(const Value& y, const Value& x) {
     parts.push_back(g.call("reshape", {d[0]}, {{"shape", row}}));
   }
   return g.call("reshape", {g.call("concat", parts, {{"dim", 0}})}, {{"shape", std::move(shape)}});
+}
+
+// The gradients of sum_k u[k] ys[k] are linear in u; by it, along the directions, their derivative is
+// what is wanted, whatever u is.
+std::vector<Value> jacobian_vector_product(std::span<const Value> ys, std::span<const Value> wrt,
+                                           std::span<const Value> directions) {
+  if (ys.empty()) return {};
+  Graph& g = *ys[0].graph();
+  if (wrt.size() != directions.size()) {
+    g.fail(invalid_argument("jacobian_vector_product: there are ", int64_t(wrt.size()),
+                            " values and ", int64_t(directions.size()), " directions"));
+    return {};
+  }
+  std::vector<Value> u;
+  for (const Value& y : ys) u.push_back(filled(g, 0, y));
+  const std::vector<Value> products = gradients(ys, wrt, u);
+  if (products.size() != wrt.size()) return {};
+  if (wrt.empty()) return u;
+  return gradients(products, u, directions);
 }
 
 std::vector<Value> hessian_vector_product(const Value& y, std::span<const Value> wrt,

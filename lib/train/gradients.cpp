@@ -11,19 +11,10 @@
 #include "lib/table/holds.h"
 #include "lib/train/control_gradients.h"
 #include "lib/train/dependents.h"
+#include "lib/train/filled.h"
 
 namespace hg {
 namespace {
-
-Value filled(Graph& graph, double value, const Value& like) {
-  if (is_complex(like.dtype())) {
-    Shape pairs = like.shape();
-    pairs.emplace_back(2);
-    const Value part = graph.scalar(value, real_of(like.dtype()));
-    return graph.call("view_as_complex", {graph.call("expand", {part}, {{"shape", pairs}})});
-  }
-  return graph.call("expand", {graph.scalar(value, like.dtype())}, {{"shape", like.shape()}});
-}
 
 class Backward {
  public:

@@ -25,6 +25,7 @@ from ._core import (
     evaluate,
     hvp,
     jacobian,
+    jvp,
     vjp,
 )
 from ._core import version as __version__

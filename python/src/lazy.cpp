@@ -284,6 +284,15 @@ void bind_derivatives(nb::module_& m, VarClass& cls) {
       "The sum of seeds[k] * d ys[k] / d xs[i] over k, for each i: lists of Vars. A seed has the "
       "shape and dtype of its y.");
   m.def(
+      "jvp",
+      [](nb::handle ys, nb::handle xs, nb::handle directions) {
+        const std::vector<Var> y = vars_of(ys), x = vars_of(xs), d = vars_of(directions);
+        return list_of(jvp(y, x, d), Kind::numpy);
+      },
+      nb::arg("ys"), nb::arg("xs"), nb::arg("directions"),
+      "The sum of d ys[k] / d xs[i] * directions[i] over i, for each k: lists of Vars. A direction "
+      "has the shape and dtype of its x.");
+  m.def(
       "jacobian",
       [](const PythonVar& y, const PythonVar& x) {
         const Turn::Held held(turn());

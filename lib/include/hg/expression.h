@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "hg/array.h"
+#include "hg/call.h"
 #include "hg/graph.h"
 #include "hg/options.h"
 
@@ -97,6 +99,8 @@ class TextKernel {
   // does not name are one, "out".
   std::vector<std::string> parameters() const;
   std::vector<std::string> outputs() const;
+  // For each parameter, what it is where a call does not give it, if the text says so.
+  std::vector<std::optional<Number>> defaults() const;
 
   using Arguments = std::initializer_list<KernelArgument>;
 

@@ -48,6 +48,10 @@ inline std::vector<Value> gradients(const Value& y, std::initializer_list<Value>
 // d y[i] / d x[j] in the shape of y followed by the shape of x. One walk back for each element of
 // y, whose number must be known.
 Value jacobian(const Value& y, const Value& x);
+// How the ys move where the values of `wrt` move along `directions`: sum over i of d ys[k] / d wrt[i]
+// directions[i], in the type of ys[k]. directions[i] has the type of wrt[i].
+std::vector<Value> jacobian_vector_product(std::span<const Value> ys, std::span<const Value> wrt,
+                                           std::span<const Value> directions);
 // The product of the second derivatives of `y`, a single number, by the directions: sum over j of
 // d2 y / (d wrt[i] d wrt[j]) directions[j], for each i. directions[j] has the type of wrt[j].
 std::vector<Value> hessian_vector_product(const Value& y, std::span<const Value> wrt,

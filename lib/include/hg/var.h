@@ -151,6 +151,10 @@ Var grad(const Var& y, const Var& x);
 std::vector<Var> grad(const Var& y, std::span<const Var> xs);
 // sum_k seeds[k] * d ys[k] / d xs[i], for each i. A seed has the type of its y.
 std::vector<Var> vjp(std::span<const Var> ys, std::span<const Var> xs, std::span<const Var> seeds);
+// How the ys move where the xs move along directions, which have their types: sum_i d ys[k] / d xs[i]
+// directions[i], of ys[k]'s type, for each k.
+std::vector<Var> jvp(std::span<const Var> ys, std::span<const Var> xs,
+                     std::span<const Var> directions);
 // d y[i] / d x[j], in the shape of y followed by that of x.
 Var jacobian(const Var& y, const Var& x);
 // sum_j d2 y / (d xs[i] d xs[j]) directions[j], for each i; y is a single number.
