@@ -15,16 +15,12 @@ class Kernel(_core.KernelBase):
 
     def __call__(self, *args, out=None, shape=None, **kwargs):
         named = self._named(args, kwargs)
-        for value in named.values():
-            if getattr(value, "requires_grad", False):
-                import torch
+        if _core.is_followed(list(named.values())):
+            if out is not None:
+                raise ValueError(f"kernel '{self.name}': out= takes no part in autograd; use torch.no_grad()")
+            from .torch._kernel import apply
 
-                if torch.is_grad_enabled():
-                    if out is not None:
-                        raise ValueError(f"kernel '{self.name}': out= takes no part in autograd; use torch.no_grad()")
-                    from .torch._kernel import apply
-
-                    return apply(self, named, shape)
+            return apply(self, named, shape)
         return _core.kernel_call(self, named, out, shape)
 
     def _named(self, args, kwargs):

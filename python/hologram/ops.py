@@ -41,7 +41,7 @@ def _builds(tensors):
 
 
 def _make(row):
-    name, text, inputs, attributes, outputs = row
+    name, text, inputs, attributes, outputs, random = row
     is_variadic = bool(inputs) and inputs[-1][2]
     order = []  # (name, is_input, default)
     empty = inspect.Parameter.empty
@@ -56,6 +56,7 @@ def _make(row):
     names = [entry[0] for entry in order]
     input_names = [i[0] for i in inputs]
     places = {n: i for i, n in enumerate(names)}
+    switch = next((a[4] for a in attributes if a[0] == "training"), True)  # of what is random in training alone
     variadic_name = input_names[-1] if is_variadic else None
 
     def function(*args, out=None, **kwargs):
@@ -87,7 +88,8 @@ def _make(row):
             if out is not None:
                 raise TypeError(f"{name}() of expressions has no out=")
             return build(name, tensors, given)
-        return _call(name, tensors, given, out)
+        draws = random and given.get("training", switch)
+        return _call(name, tensors, given, out, draws)
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
@@ -103,19 +105,12 @@ def _make(row):
     return function
 
 
-def _call(name, tensors, attributes, out):
-    for value in tensors:
-        if getattr(value, "requires_grad", False) and _grad_enabled():
-            from .torch._ops import call_with_gradient
+def _call(name, tensors, attributes, out, random):
+    if _core.is_followed(tensors):
+        from .torch._ops import call_with_gradient
 
-            return call_with_gradient(name, tensors, attributes, out)
+        return call_with_gradient(name, tensors, attributes, random, out)
     return _core.eager_call(_executor(), name, tensors, attributes, out)
-
-
-def _grad_enabled():
-    import torch
-
-    return torch.is_grad_enabled()
 
 
 _rows = {row[0]: row for row in _core.op_table()}

@@ -258,7 +258,7 @@ nb::object to_vulkan(LockedExecutor& executor, nb::handle object) {
   return out;
 }
 
-// (name, signature, inputs, attributes, outputs)
+// (name, signature, inputs, attributes, outputs, whether calls that look alike may differ)
 nb::tuple row_of(const Op& op) {
   nb::list inputs, attributes, outputs;
   for (const Signature::Input& each : op.signature.inputs)
@@ -268,7 +268,7 @@ nb::tuple row_of(const Op& op) {
                                      each.required, to_python(each.fallback)));
   for (const std::string& each : op.signature.outputs) outputs.append(each);
   return nb::make_tuple(std::string(op.name()), std::string(op.def.signature), inputs, attributes,
-                        outputs);
+                        outputs, (op.def.traits & kRandom) != 0);
 }
 
 void bind_vulkan_tensor(nb::module_& m) {
@@ -356,6 +356,7 @@ void bind_conversions(nb::module_& m) {
                                                                        : Kind::numpy);
   });
   m.def("is_tensor", is_tensor);
+  m.def("is_followed", is_followed);
   // (dtype, shape, strides in elements, address)
   m.def("describe", [](nb::handle object) {
     const Borrowed borrowed = Borrowed::from(object, "the tensor");

@@ -17,6 +17,12 @@
 namespace hg::python {
 namespace {
 
+nb::object number_to_python(const Number& number) {
+  if (number.kind == f64) return nb::float_(number.real);
+  if (number.kind == boolean) return nb::bool_(number.whole != 0);
+  return nb::int_(number.whole);
+}
+
 // A kernel that any thread may use, one at a time.
 class LockedKernel {
  public:
@@ -163,6 +169,15 @@ void bind_kernels(nb::module_& m) {
           "parameters", [](const LockedKernel& k) { return k.kernel_of().parameters(); },
           "names, in the order of their first use in the text")
       .def_prop_ro("outputs", [](const LockedKernel& k) { return k.kernel_of().outputs(); })
+      .def_prop_ro("defaults_",
+                   [](const LockedKernel& k) {
+                     nb::dict out;
+                     const std::vector<std::string> names = k.kernel_of().parameters();
+                     const std::vector<std::optional<Number>> numbers = k.kernel_of().defaults();
+                     for (size_t i = 0; i < names.size(); ++i)
+                       if (numbers[i]) out[names[i].c_str()] = number_to_python(*numbers[i]);
+                     return out;
+                   })
       .def_prop_ro("sessions_made",
                    [](const LockedKernel& k) { return k.kernel_of().sessions_made(); });
   // Functions, not methods: torch.compile loses the object of methods that are not Python's.

@@ -15,6 +15,7 @@ void find_known() {
   k.requires_grad = nb::steal(PyUnicode_InternFromString("requires_grad"));
   k.is_neg = nb::steal(PyUnicode_InternFromString("is_neg"));
   k.is_conj = nb::steal(PyUnicode_InternFromString("is_conj"));
+  k.current_level = nb::steal(PyUnicode_InternFromString("_current_level"));
   k.out = nb::steal(PyUnicode_InternFromString("out"));
   const nb::module_ numpy = nb::module_::import_("numpy");
   k.asarray = numpy.attr("asarray");
@@ -29,13 +30,18 @@ PyTypeObject* torch_tensor() {
   const nb::dict modules = nb::borrow<nb::dict>(PyImport_GetModuleDict());
   if (!modules.contains("torch")) return nullptr;
   const nb::object torch = modules["torch"];
-  for (const char* name : {"Tensor", "from_dlpack", "is_grad_enabled"})
+  for (const char* name : {"Tensor", "from_dlpack", "is_grad_enabled", "autograd"})
     if (!nb::hasattr(torch, name)) return nullptr;  // it is being imported
   const nb::ft_lock_guard lock(k.mutex);
   if (PyTypeObject* found = k.torch_tensor.load(std::memory_order_acquire)) return found;
   nb::object type = torch.attr("Tensor");
   k.torch_from_dlpack = torch.attr("from_dlpack");
   k.is_grad_enabled = torch.attr("is_grad_enabled");
+  k.forward_ad = torch.attr("autograd").attr("forward_ad");
+  k.are_transforms_active = torch.attr("_C").attr("_are_functorch_transforms_active");
+  k.is_wrapped = torch.attr("_C").attr("_functorch").attr("is_functorch_wrapped_tensor");
+  k.tracing_state = torch.attr("_C").attr("_get_tracing_state");
+  k.dispatch_of_tensors = type.attr("__torch_dispatch__");
   if (nb::hasattr(type, "__dlpack_c_exchange_api__")) {
     const nb::object capsule = type.attr("__dlpack_c_exchange_api__");
     auto* table =

@@ -30,9 +30,13 @@ struct Known {
   std::atomic<PyTypeObject*> torch_tensor = nullptr;
   const Exchange* exchange = nullptr;  // torch's; null of versions that have none
   nb::object asarray, torch_from_dlpack, is_grad_enabled;
-  nb::object requires_grad, is_neg, is_conj, out;  // names, interned
-  std::array<nb::object, kDTypeCount> dtypes;      // numpy's; that of bf16 when it is asked for
-  nb::ft_mutex mutex;                              // of what is found later
+  nb::object forward_ad;                         // torch's module
+  nb::object are_transforms_active, is_wrapped;  // of torch.func
+  nb::object tracing_state;                      // of torch.jit.trace
+  nb::object dispatch_of_tensors;                // what __torch_dispatch__ of torch.Tensor is
+  nb::object requires_grad, is_neg, is_conj, out, current_level;  // names, interned
+  std::array<nb::object, kDTypeCount> dtypes;                     // numpy's; that of bf16 when it is asked for
+  nb::ft_mutex mutex;                                             // of what is found later
 };
 Known& known();
 void find_known();  // when the module is imported

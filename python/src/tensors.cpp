@@ -138,6 +138,46 @@ bool wants_gradient(nb::handle tensor) {
          is_true(k.is_grad_enabled());
 }
 
+// Whether torch.func transforms what is computed, torch.jit traces it, or tensors may have tangents.
+bool is_transformed() {
+  const Known& k = known();
+  const nb::object level =
+      nb::steal(PyObject_GetAttr(k.forward_ad.ptr(), k.current_level.ptr()));
+  if (!level.is_valid()) throw nb::python_error();
+  return PyLong_AsLong(level.ptr()) >= 0 || is_true(k.are_transforms_active()) ||
+         !nb::object(k.tracing_state()).is_none();
+}
+
+// What follows the tensor, so that its value alone is not all that there is to it; null: nothing.
+const char* follower_of(nb::handle tensor) {
+  const Known& k = known();
+  if (!nb::object(k.tracing_state()).is_none())
+    return "is traced by torch.jit.trace, which would take what is computed here for a constant";
+  if (is_true(k.is_wrapped(tensor)))
+    return "is followed by a transform of torch.func (grad, jvp, vmap, ...)";
+  if (PyLong_AsLong(nb::object(k.forward_ad.attr("_current_level")).ptr()) >= 0 &&
+      !k.forward_ad.attr("unpack_dual")(tensor).attr("tangent").is_none())
+    return "has a tangent (torch.autograd.forward_ad)";
+  return nullptr;
+}
+
+void refuse_followed(nb::handle tensor, const std::string& what) {
+  if (const char* follower = follower_of(tensor))
+    raise(PyExc_ValueError, what + " " + follower +
+                                ", which does not pass through here: use hologram.ops, hologram.nn, "
+                                "kernels or hologram.torch.wrap");
+}
+
+// Raises where a class of tensors computes in a way of its own: its memory may be anything.
+void refuse_own_dispatch(nb::handle tensor, const std::string& what) {
+  const nb::object type = nb::borrow(tensor.type());
+  if (type.ptr() == reinterpret_cast<PyObject*>(known().torch_tensor)) return;
+  if (nb::object(type.attr("__torch_dispatch__")).is(known().dispatch_of_tensors)) return;
+  raise(PyExc_ValueError, what + " is a " + class_name(tensor) +
+                              ", a class of tensors with operations of its own (__torch_dispatch__), "
+                              "which would be passed over; give a torch.Tensor");
+}
+
 // Of a tensor, by the name of a method without arguments.
 bool is_so(nb::handle tensor, const nb::object& method) {
   PyObject* self = tensor.ptr();
@@ -211,7 +251,9 @@ void Borrowed::take_torch(nb::handle object, const std::string& what) {
           what +
               " requires a gradient, which does not pass through here: detach() it, "
               "use torch.no_grad(), or hologram.torch.wrap");
+  if (is_transformed()) refuse_followed(object, what);
   if (exchange == nullptr || exchange->borrow == nullptr) {
+    refuse_own_dispatch(object, what);
     take_capsule(nb::object(object.attr("detach")()), what);
     kind = Kind::torch;
     return;
@@ -230,6 +272,7 @@ void Borrowed::take_torch(nb::handle object, const std::string& what) {
     if (exchange->borrow(keep_.ptr(), &seen) != 0) throw nb::python_error();
   }
   fill(tensor, seen, object, what);
+  refuse_own_dispatch(object, what);
 }
 
 void Borrowed::take_capsule(nb::handle object, const std::string& what) {
@@ -268,6 +311,7 @@ bool see(nb::handle object, Tensor& tensor, Kind& kind) {
   const Exchange* exchange = known().exchange;
   dlpack::DataTensor seen = {};
   if (exchange == nullptr || exchange->borrow == nullptr || wants_gradient(object) ||
+      Py_TYPE(object.ptr()) != known().torch_tensor || is_transformed() ||
       is_so(object, known().is_neg))
     return false;
   if (exchange->borrow(object.ptr(), &seen) != 0) {
@@ -285,6 +329,16 @@ bool see(nb::handle object, Tensor& tensor, Kind& kind) {
 bool is_torch_tensor(nb::handle object) {
   PyTypeObject* torch = torch_tensor();
   return torch != nullptr && PyObject_TypeCheck(object.ptr(), torch);
+}
+
+bool is_followed(nb::handle tensors) {
+  if (torch_tensor() == nullptr) return false;
+  const bool transformed = is_transformed();
+  for (const nb::handle each : tensors)
+    if (is_torch_tensor(each) &&
+        (wants_gradient(each) || (transformed && follower_of(each) != nullptr)))
+      return true;
+  return false;
 }
 
 bool is_tensor(nb::handle object) {

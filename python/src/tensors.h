@@ -67,6 +67,8 @@ Array lent(nb::handle object, Kind& kind);
 std::optional<Number> number_of(nb::handle object);
 
 bool is_torch_tensor(nb::handle object);
+// Whether autograd, forward mode or a transform of torch.func follows what becomes of one of these.
+bool is_followed(nb::handle tensors);
 // Whether from() takes it without making an array of numbers.
 bool is_tensor(nb::handle object);
 

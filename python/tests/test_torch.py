@@ -221,18 +221,34 @@ def test_a_backward_of_ones_own():
     assert x.grad.tolist() == [10, 10, 10]
 
 
-def test_gradients_of_gradients_are_an_error_and_no_constant(rng):
+def test_gradients_of_gradients_of_models_are_an_error_and_no_constant(rng):
     """Also where the gradient of the result, of a sum, needs none itself."""
-    layer, kernel = hg.nn.Linear(8, 8), hg.kernel("cube", "x * x * x")
     wrapped = hg.torch.wrap(mlp(rng)[0])
-    for f in (wrapped, layer, kernel, lambda x: hg.ops.mul(x, x)):
-        x = torch.randn(4, 8, requires_grad=True)
-        (slope,) = torch.autograd.grad(f(x).sum(), x, create_graph=True)
-        penalty = f(x).mean() + slope.square().sum()
-        with pytest.raises(RuntimeError, match="gradients of gradients"):
-            penalty.backward()
-        (again,) = torch.autograd.grad(f(x).sum(), x)
-        torch.testing.assert_close(again, slope)
+    x = torch.randn(4, 8, requires_grad=True)
+    (slope,) = torch.autograd.grad(wrapped(x).sum(), x, create_graph=True)
+    penalty = wrapped(x).mean() + slope.square().sum()
+    with pytest.raises(RuntimeError, match="gradients of gradients"):
+        penalty.backward()
+    (again,) = torch.autograd.grad(wrapped(x).sum(), x)
+    torch.testing.assert_close(again, slope)
+
+
+def test_transforms_of_models(rng):
+    wrapped = hg.torch.wrap(mlp(rng)[0])
+    x = torch.randn(4, 8)
+    leaf = x.clone().requires_grad_()
+    wrapped(leaf).square().sum().backward()
+    torch.testing.assert_close(torch.func.grad(lambda x: wrapped(x).square().sum())(x), leaf.grad)
+    torch.testing.assert_close(torch.vmap(wrapped)(x.unsqueeze(1)).squeeze(1), wrapped(x))
+    each = torch.vmap(torch.func.grad(lambda x: wrapped(x.unsqueeze(0)).square().sum()))(x)
+    torch.testing.assert_close(each, leaf.grad)
+    torch.testing.assert_close(torch.func.grad(lambda x: torch.vmap(lambda x: wrapped(x.unsqueeze(0)))(x).square().sum())(x), leaf.grad)
+    with pytest.raises(RuntimeError, match="forward mode"):
+        torch.func.jvp(wrapped, (x,), (x,))
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(RuntimeError, match="forward mode"):
+        wrapped(torch.autograd.forward_ad.make_dual(x, x))
+    with pytest.raises(RuntimeError, match="gradients of gradients"):
+        torch.func.grad(lambda x: torch.func.grad(lambda x: wrapped(x).square().sum())(x).square().sum())(x)
 
 
 def test_numpy_beside_what_requires_a_gradient():

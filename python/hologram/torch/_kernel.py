@@ -1,36 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels in torch's autograd."""
 
+import numpy as np
 import torch
 
 from .. import _core
-from ._backward import kept, once_differentiable
+from ._functions import Program, call, kept
 
 
-class _Call(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, kernel, named, shape, names, *tensors):
-        ctx.kernel, ctx.shape, ctx.names = kernel, shape, names
-        ctx.others = {name: value for name, value in named.items() if name not in names}
-        ctx.order = list(named)
-        ctx.save_for_backward(*tensors)
-        return _core.kernel_call(kernel, named, None, shape)
+class _Kernel(Program):
+    def __init__(self, kernel, named, shape, names):
+        self.kernel, self.named, self.shape, self.names = kernel, named, shape, names
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, *gradients):
-        given = dict(zip(ctx.names, ctx.saved_tensors))
-        given.update(ctx.others)
-        named = {name: given[name] for name in ctx.order}
-        wanted = [name for name, needed in zip(ctx.names, ctx.needs_input_grad[4:]) if needed]
-        found = dict(zip(wanted, _core.kernel_gradients(ctx.kernel, named, wanted, list(gradients), ctx.shape)))
-        return (None, None, None, None, *(found.get(name) for name in ctx.names))
+    def _with(self, values):
+        return {**self.named, **dict(zip(self.names, values))}
+
+    def build(self, variables):
+        """The kernel as the op that a kernel of a text is."""
+        _, text, strict, backward, _ = self.kernel._options
+        given = {**self.kernel.defaults_, **_flat(self._with(variables))}
+        values = [given[name] for name in self.kernel.parameters]
+        numbers = [i for i, value in enumerate(values) if isinstance(value, (bool, int, float))]
+        for i in numbers:
+            values[i] = np.asarray(values[i])
+        attributes = {"text": text, "name": self.kernel.name, "strict": strict, "backward": backward, "numbers": numbers,
+                      "shape": [] if self.shape is None else list(self.shape)}  # fmt: skip
+        results = _core.lazy_call("expression", values, attributes)
+        return results if isinstance(results, tuple) else (results,)
+
+    def run(self, tensors):
+        results = _core.kernel_call(self.kernel, self._with(tensors), None, self.shape)
+        return results if isinstance(results, tuple) else (results,)
+
+    def gradients(self, wanted, seeded, tensors):
+        outputs = len(self.kernel.outputs)
+        if len(seeded) < outputs:
+            return super().gradients(wanted, seeded, tensors)
+        seeds = list(tensors[len(self.names) :])
+        named = self._with(tensors[: len(self.names)])
+        return tuple(_core.kernel_gradients(self.kernel, named, [self.names[i] for i in wanted], seeds, self.shape))
+
+
+def _flat(named, prefix=""):
+    """Members of structs by their names in the text."""
+    out = {}
+    for name, value in named.items():
+        out |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return out
 
 
 def apply(kernel, named, shape):
     for name, value in named.items():
-        if isinstance(value, dict) and any(getattr(each, "requires_grad", False) for each in value.values()):
+        if isinstance(value, dict) and _core.is_followed(list(_flat(value).values())):
             raise ValueError(f"kernel '{kernel.name}': members of a struct take no part in autograd; detach '{name}'")
     named = {name: kept(value) for name, value in named.items()}
     names = [name for name, value in named.items() if isinstance(value, torch.Tensor)]
-    return _Call.apply(kernel, named, shape, names, *(named[name] for name in names))
+    results = call(_Kernel(kernel, named, shape, names), [named[name] for name in names])
+    return results[0] if len(results) == 1 else results

@@ -1,49 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single ops in torch's autograd: their gradients are lazy expressions, whose plans are kept."""
+"""Single ops in torch's autograd: their derivatives are lazy expressions, whose plans are kept."""
 
 import torch
 
 from .. import _core
 from ..ops import _executor
-from ._backward import kept, once_differentiable
+from ._functions import Program, call, kept
 
 
-class _Call(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, name, inputs, attributes, places, *tensors):
-        ctx.call = (name, inputs, attributes, places)
-        ctx.save_for_backward(*tensors)
-        values = list(inputs)
-        for place, tensor in zip(places, tensors):
-            values[place] = tensor.detach()
-        results = _core.eager_call(_executor(), name, values, attributes, None)
-        ctx.mark_non_differentiable(
-            *(r for r in (results if isinstance(results, tuple) else (results,)) if not r.is_floating_point())
-        )
-        return results
+class _Op(Program):
+    def __init__(self, name, operands, attributes, places, random):
+        self.name, self.operands, self.attributes, self.places = name, operands, attributes, places
+        self.random = name if random else ""
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, *gradients):
-        name, inputs, attributes, places = ctx.call
-        values = list(inputs)
-        leaves = []
-        for place, tensor in zip(places, ctx.saved_tensors):
-            leaf = _core.Var(tensor)
-            leaves.append(leaf)
-            values[place] = leaf
-        results = _core.lazy_call(name, values, attributes)
-        results = results if isinstance(results, tuple) else (results,)
-        pairs = [(y, dy) for y, dy in zip(results, gradients) if dy is not None and dy.is_floating_point()]
-        wanted = [i for i, needed in enumerate(ctx.needs_input_grad[4:]) if needed]
-        found = _core.vjp([y for y, _ in pairs], [leaves[i] for i in wanted], [_core.Var(dy) for _, dy in pairs])
-        found = dict(zip(wanted, (_core.share(v, "torch") for v in _core.evaluate(found))))
-        return (None, None, None, None, *(found.get(i) for i in range(len(places))))
+    def _with(self, values):
+        operands = list(self.operands)
+        for place, value in zip(self.places, values):
+            operands[place] = value
+        return operands
+
+    def build(self, variables):
+        results = _core.lazy_call(self.name, self._with(variables), self.attributes)
+        return results if isinstance(results, tuple) else (results,)
+
+    def run(self, tensors):
+        results = _core.eager_call(_executor(), self.name, self._with(tensors), self.attributes, None)
+        return results if isinstance(results, tuple) else (results,)
 
 
-def call_with_gradient(name, inputs, attributes, out):
+def call_with_gradient(name, inputs, attributes, random, out):
     if out is not None:
         raise ValueError(f"{name}: out= takes no part in autograd; use torch.no_grad()")
     places = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
     rest = [None if i in places else kept(value) for i, value in enumerate(inputs)]
-    return _Call.apply(name, rest, attributes, places, *(inputs[i] for i in places))
+    results = call(_Op(name, rest, attributes, places, random), [inputs[i] for i in places])
+    return results[0] if len(results) == 1 else results

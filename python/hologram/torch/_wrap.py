@@ -6,7 +6,7 @@ import torch
 from .. import _core
 from .._model import load
 from .._tree import leaves_of, unflatten
-from ._backward import once_differentiable
+from ._functions import untraced
 
 
 class _Halves:
@@ -21,33 +21,112 @@ class _Halves:
         self.notes = parts["notes"]
 
 
+NO_SECOND = "gradients of gradients are not supported by wrapped models; the ops of hologram.ops, hologram.nn and kernels have them"
+
+
+def _seeds(half, gradients):
+    return [gradients[i] for i in half.outputs]
+
+
+def _by_place(half, n_inputs, found):
+    """Gradients by the arguments of the forward half, None where there is none."""
+    out = [None] * (n_inputs + len(half.states))
+    for place, gradient in zip(half.inputs, found):
+        out[place] = gradient
+    for name, gradient in zip(half.trained, found[len(half.inputs) :]):
+        out[n_inputs + half.states.index(name)] = gradient
+    return out
+
+
+def _refuse_forward_mode(*unused):
+    raise RuntimeError("forward mode (jvp, jacfwd) is not supported by wrapped models; their ops are there as hologram.ops and hologram.nn")
+
+
+def _of_samples(function):
+    """A function of a batch as torch.func.vmap has it: of each sample."""
+
+    def vmap(info, dims, half, n, *tensors):
+        if info.batch_size == 0:
+            raise ValueError("a wrapped model under torch.func.vmap needs samples, there are none")
+        rows = [
+            function.apply(half, n, *(x if d is None else x.select(d, i) for x, d in zip(tensors, dims[2:])))
+            for i in range(info.batch_size)
+        ]
+        return tuple(torch.stack(each) for each in zip(*rows)), (0,) * len(rows[0])
+
+    return staticmethod(vmap)
+
+
+class _Pullback(torch.autograd.Function):
+    """The backward half of its first ``count`` arguments; the others are what those depend on, too."""
+
+    @staticmethod
+    def forward(half, count, *tensors):
+        return tuple(half.backward._run_list(list(tensors[:count])))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, *unused):
+        raise RuntimeError(NO_SECOND)
+
+    jvp = staticmethod(_refuse_forward_mode)
+
+
 class _Call(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, halves, counts, sink, *tensors):
+    def forward(ctx, half, counts, sink, *tensors):
         n_outputs, n_inputs = counts
-        results = halves.forward._run_list(list(tensors))
-        split = n_outputs + len(halves.updated)
+        results = half.forward._run_list(list(tensors))
+        split = n_outputs + len(half.updated)
         sink.extend(results[n_outputs:split])
-        ctx.halves, ctx.counts = halves, counts
+        ctx.half, ctx.n_inputs = half, n_inputs
         ctx.save_for_backward(*results[split:])
         outputs = tuple(results[:n_outputs])
-        ctx.mark_non_differentiable(*(y for i, y in enumerate(outputs) if i not in halves.outputs))
-        ctx.set_materialize_grads(True)
+        ctx.mark_non_differentiable(*(y for i, y in enumerate(outputs) if i not in half.outputs))
         return outputs
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, *gradients):
-        halves, (n_outputs, n_inputs) = ctx.halves, ctx.counts
-        seeds = [gradients[i] for i in halves.outputs]
-        found = halves.backward._run_list([*ctx.saved_tensors, *seeds])
-        out = [None] * (n_inputs + len(halves.states))
-        for place, gradient in zip(halves.inputs, found):
-            out[place] = gradient
-        for name, gradient in zip(halves.trained, found[len(halves.inputs) :]):
-            out[n_inputs + halves.states.index(name)] = gradient
+        with torch.no_grad():
+            found = ctx.half.backward._run_list([*ctx.saved_tensors, *_seeds(ctx.half, gradients)])
+        if torch.is_grad_enabled():  # also where the seeds need no gradient, as of y.sum(): the inputs may
+            found = torch._C._functions.DelayedError(NO_SECOND.encode(), len(found))(*(each.detach().requires_grad_() for each in found))
         needed = ctx.needs_input_grad[3:]
-        return (None, None, None, *(g if need else None for g, need in zip(out, needed)))
+        return (None, None, None, *(g if need else None for g, need in zip(_by_place(ctx.half, ctx.n_inputs, found), needed)))
+
+    jvp = staticmethod(_refuse_forward_mode)
+
+
+class _Transformed(torch.autograd.Function):
+    """The same for torch.func and torch.jit.trace: all that the backward half reads is a result."""
+
+    @staticmethod
+    def forward(half, n_outputs, *tensors):
+        with untraced():
+            return tuple(half.forward._run_list(list(tensors)))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.half, n_outputs, *tensors = inputs
+        kept = output[n_outputs + len(ctx.half.updated) :]
+        ctx.kept, ctx.n_inputs = len(kept), len(tensors) - len(ctx.half.states)
+        ctx.save_for_backward(*kept, *tensors)
+        ctx.mark_non_differentiable(*(y for i, y in enumerate(output) if i not in ctx.half.outputs))
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        kept, tensors = ctx.saved_tensors[: ctx.kept], ctx.saved_tensors[ctx.kept :]
+        own = [*kept, *_seeds(ctx.half, gradients)]
+        found = _Pullback.apply(ctx.half, len(own), *own, *tensors)
+        return (None, None, *_by_place(ctx.half, ctx.n_inputs, found))
+
+    jvp = staticmethod(_refuse_forward_mode)
+
+
+_Pullback.vmap, _Transformed.vmap = _of_samples(_Pullback), _of_samples(_Transformed)
 
 
 class Wrapped(torch.nn.Module):
@@ -119,16 +198,28 @@ class Wrapped(torch.nn.Module):
         if set(order) != set(names) or len(leaves) + len(kwargs) != len(names):
             raise TypeError(f"the model takes {', '.join(names)}; {len(leaves) + len(kwargs)} inputs are given")
         inputs = [_tensor(order[name], name) for name in names]
+        if torch._C._are_functorch_transforms_active() or torch.jit.is_tracing():
+            return self._transformed(inputs)
         wanted = [i for i, each in enumerate(inputs) if each.requires_grad] if torch.is_grad_enabled() else []
         half = self._half(wanted)
         states = [self._value(name) for name in half.states]
         sink = []
         outputs = _Call.apply(half, (len(model.outputs), len(inputs)), sink, *inputs, *states)
+        return self._finished(half, outputs, sink)
+
+    def _transformed(self, inputs):
+        """While torch.func transforms, tensors do not say which of them require a gradient; a trace is for all."""
+        half = self._half([i for i, each in enumerate(inputs) if each.is_floating_point() or each.is_complex()])
+        count = len(self._model.outputs)
+        results = _Transformed.apply(half, count, *inputs, *(self._value(name) for name in half.states))
+        return self._finished(half, results[:count], results[count : count + len(half.updated)])
+
+    def _finished(self, half, outputs, updated):
         with torch.no_grad():
-            for name, value in zip(half.updated, sink):
+            for name, value in zip(half.updated, updated):
                 self._value(name).copy_(value)
-        if model._tree is not None:
-            return unflatten(model._tree, outputs)
+        if self._model._tree is not None:
+            return unflatten(self._model._tree, outputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def __getstate__(self):
