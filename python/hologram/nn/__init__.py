@@ -4,23 +4,31 @@ whose forward and backward run in Hologram: ``hg.nn.Linear(784, 256)`` in ``torc
 
 They need torch. Whatever they cannot do is an error, never torch's own answer. Under ``torch.autocast`` products and
 convolutions take the dtype that it says, losses float32, and others that of their input, as torch's do. Containers,
-``Flatten``, ``Unflatten`` and ``Identity`` compute nothing and are torch's own.
+``Flatten``, ``Unflatten`` and ``Identity`` compute nothing and are torch's own, as are ``Module`` and ``Parameter``.
 """
 
-from torch.nn import Flatten, Identity, ModuleDict, ModuleList, Sequential, Unflatten
+from torch.nn import (
+    Buffer, Flatten, Identity, Module, ModuleDict, ModuleList, Parameter, ParameterDict, ParameterList, Sequential, Unflatten,
+    UninitializedBuffer, UninitializedParameter,
+)  # fmt: skip
 
 from ._activations import (
     CELU, ELU, GELU, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish, PReLU, ReLU, ReLU6,
-    SELU, Sigmoid, SiLU, Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
+    RReLU, SELU, Sigmoid, SiLU, Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
 )  # fmt: skip
+from ._adaptive import AdaptiveLogSoftmaxWithLoss
 from ._attention import (
     MultiheadAttention, Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
 )  # fmt: skip
 from ._dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
+from ._lazy import (
+    LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d, LazyConv1d, LazyConv2d, LazyConv3d, LazyConvTranspose1d, LazyConvTranspose2d,
+    LazyConvTranspose3d, LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d, LazyLinear,
+)  # fmt: skip
 from ._losses import (
     BCELoss, BCEWithLogitsLoss, CosineEmbeddingLoss, CrossEntropyLoss, CTCLoss, GaussianNLLLoss, HingeEmbeddingLoss, HuberLoss,
     KLDivLoss, L1Loss, MarginRankingLoss, MSELoss, MultiLabelMarginLoss, MultiLabelSoftMarginLoss, MultiMarginLoss, NLLLoss,
-    PoissonNLLLoss, SmoothL1Loss, SoftMarginLoss, TripletMarginLoss,
+    NLLLoss2d, PoissonNLLLoss, SmoothL1Loss, SoftMarginLoss, TripletMarginLoss, TripletMarginWithDistanceLoss,
 )  # fmt: skip
 from ._norms import (
     BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, LayerNorm, LocalResponseNorm,
@@ -28,10 +36,11 @@ from ._norms import (
 )  # fmt: skip
 from ._pools import (
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d, AvgPool1d,
-    AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d,
+    AvgPool2d, AvgPool3d, FractionalMaxPool2d, FractionalMaxPool3d, LPPool1d, LPPool2d, LPPool3d, MaxPool1d, MaxPool2d, MaxPool3d,
+    MaxUnpool1d, MaxUnpool2d, MaxUnpool3d,
 )  # fmt: skip
 from ._products import (
-    Bilinear, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Embedding, Linear,
+    Bilinear, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Embedding, EmbeddingBag, Linear,
 )  # fmt: skip
 from ._recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from ._shapes import (
@@ -39,5 +48,10 @@ from ._shapes import (
     PairwiseDistance, PixelShuffle, PixelUnshuffle, ReflectionPad1d, ReflectionPad2d, ReflectionPad3d, ReplicationPad1d,
     ReplicationPad2d, ReplicationPad3d, Unfold, Upsample, UpsamplingBilinear2d, UpsamplingNearest2d, ZeroPad1d, ZeroPad2d, ZeroPad3d,
 )  # fmt: skip
+
+try:
+    from ._linear_cross_entropy import LinearCrossEntropyLoss
+except ImportError:  # torch before 2.13
+    pass
 
 __all__ = [name for name in dir() if name[0].isupper()]

@@ -4,21 +4,24 @@
 import torch
 
 from .. import ops
-from ._common import autocast, elementwise
+from ._common import autocast, elementwise, require_floats, require_held
 
 
 class CELU(torch.nn.CELU):
     def forward(self, input):
+        require_floats(self, input)
         return elementwise(self, input, lambda x: ops.elu(x, alpha=self.alpha, input_scale=1 / self.alpha))
 
 
 class ELU(torch.nn.ELU):
     def forward(self, input):
+        require_floats(self, input)
         return elementwise(self, input, lambda x: ops.elu(x, alpha=self.alpha))
 
 
 class GELU(torch.nn.GELU):
     def forward(self, input):
+        require_floats(self, input)
         return ops.gelu(input, approximate=self.approximate)
 
 
@@ -29,36 +32,45 @@ class GLU(torch.nn.GLU):
 
 class Hardshrink(torch.nn.Hardshrink):
     def forward(self, input):
+        require_floats(self, input)
         return ops.hardshrink(input, self.lambd)
 
 
 class Hardsigmoid(torch.nn.Hardsigmoid):
     def forward(self, input):
+        require_floats(self, input)
         return elementwise(self, input, ops.hardsigmoid)
 
 
 class Hardswish(torch.nn.Hardswish):
     def forward(self, input):
+        require_floats(self, input)
         return elementwise(self, input, ops.hardswish)
 
 
 class Hardtanh(torch.nn.Hardtanh):
     def forward(self, input):
-        return elementwise(self, input, lambda x: ops.hardtanh(x, self.min_val, self.max_val))
+        low, high = self.min_val, self.max_val
+        if not input.is_floating_point() and not input.is_complex():
+            low, high = require_held(self, input.dtype, low, high)
+        return elementwise(self, input, lambda x: ops.hardtanh(x, low, high))
 
 
 class LeakyReLU(torch.nn.LeakyReLU):
     def forward(self, input):
+        require_floats(self, input)
         return elementwise(self, input, lambda x: ops.leaky_relu(x, negative_slope=self.negative_slope))
 
 
 class LogSigmoid(torch.nn.LogSigmoid):
     def forward(self, input):
+        require_floats(self, input)
         return ops.log_sigmoid(input)
 
 
 class Mish(torch.nn.Mish):
     def forward(self, input):
+        require_floats(self, input)
         return elementwise(self, input, ops.mish)
 
 
@@ -77,10 +89,25 @@ class ReLU6(torch.nn.ReLU6):
         return elementwise(self, input, lambda x: ops.hardtanh(x, 0.0, 6.0))
 
 
+class RReLU(torch.nn.RReLU):
+    """Slopes of what is not positive are drawn by torch's generator, so that ``torch.manual_seed`` decides."""
+
+    def forward(self, input):
+        require_floats(self, input)
+        if not self.training:
+            slope = (self.lower + self.upper) / 2
+            return elementwise(self, input, lambda x: ops.leaky_relu(x, negative_slope=slope))
+        falls = input.detach() <= 0
+        slopes = torch.ones(input.shape, dtype=input.dtype)
+        slopes[falls] = torch.empty(int(falls.sum()), dtype=torch.float64).uniform_(self.lower, self.upper).to(input.dtype)
+        return elementwise(self, input, lambda x: ops.mul(x, slopes))
+
+
 class SELU(torch.nn.SELU):
     """Klambauer et al. 2017."""
 
     def forward(self, input):
+        require_floats(self, input)
         alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
         return elementwise(self, input, lambda x: ops.elu(x, alpha=alpha, scale=scale))
 
@@ -92,16 +119,19 @@ class Sigmoid(torch.nn.Sigmoid):
 
 class SiLU(torch.nn.SiLU):
     def forward(self, input):
+        require_floats(self, input)
         return elementwise(self, input, ops.silu)
 
 
 class Softplus(torch.nn.Softplus):
     def forward(self, input):
+        require_floats(self, input)
         return ops.softplus(input, self.beta, self.threshold)
 
 
 class Softshrink(torch.nn.Softshrink):
     def forward(self, input):
+        require_floats(self, input)
         return ops.softshrink(input, self.lambd)
 
 
@@ -117,12 +147,17 @@ class Tanh(torch.nn.Tanh):
 
 class Tanhshrink(torch.nn.Tanhshrink):
     def forward(self, input):
+        if input.dtype == torch.bool:
+            raise TypeError("Tanhshrink: the input is bool")
         return ops.sub(input, ops.tanh(input))
 
 
 class Threshold(torch.nn.Threshold):
     def forward(self, input):
-        return elementwise(self, input, lambda x: ops.threshold(x, self.threshold, self.value))
+        threshold, value = self.threshold, self.value
+        if not input.is_floating_point() and not input.is_complex():
+            threshold, value = require_held(self, input.dtype, threshold, value)
+        return elementwise(self, input, lambda x: ops.threshold(x, threshold, value))
 
 
 def _dim_of(layer):

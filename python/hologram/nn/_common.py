@@ -37,6 +37,23 @@ def elementwise(layer, input, function):
     return input.copy_(y)
 
 
+def require_floats(layer, *tensors):
+    """As torch's, whose results of integers would be of no use."""
+    for each in tensors:
+        if not each.is_floating_point():
+            raise TypeError(f"{type(layer).__name__}: the input is {each.dtype}, not a float")
+
+
+def require_held(layer, dtype, *numbers):
+    """Whole numbers that an integer dtype holds, of those that stand in a layer."""
+    if dtype == torch.bool:
+        raise TypeError(f"{type(layer).__name__}: the input is bool")
+    for each in numbers:
+        if not torch.iinfo(dtype).min <= each <= torch.iinfo(dtype).max:
+            raise ValueError(f"{type(layer).__name__}: {each} is nothing that {dtype} holds")
+    return [int(each) for each in numbers]
+
+
 def listed(value, count):
     """One number for all dims, or one for each, as a list."""
     return [value] * count if isinstance(value, int) else list(value)

@@ -60,7 +60,7 @@ def _alpha_dropped(layer, input, drawn):
         return input
     p, alpha = layer.p, 1.7580993408473766
     if p == 1:
-        return elementwise(layer, input, lambda x: ops.mul(x, 0.0))
+        return elementwise(layer, input, lambda x: ops.mul(x, torch.zeros((), dtype=x.dtype)))
     stays = drawn.bernoulli_(1 - p)
     a = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
     shift = ops.add(ops.mul(ops.sub(stays, 1), alpha * a), alpha * a * p)

@@ -6,7 +6,8 @@ import math
 import torch
 
 from .. import ops
-from ._common import autocast, reduced
+from ._common import autocast, reduced, require_floats
+from ._shapes import PairwiseDistance
 
 
 def _check_shapes(layer, input, target):
@@ -21,10 +22,12 @@ def _floats(*tensors):
 class _Loss:
     """A loss of an input and a target of one shape, by the op ``_op`` with the attributes ``_options``."""
 
-    _options = ()
+    _options, _takes_integers = (), True
 
     def forward(self, input, target):
         _check_shapes(self, input, target)
+        if not self._takes_integers and not target.is_floating_point():
+            require_floats(self, input)
         options = {name: getattr(self, name) for name in self._options}
         return self._op(*_floats(input, target), **options, reduction=self.reduction)
 
@@ -34,7 +37,7 @@ class L1Loss(_Loss, torch.nn.L1Loss):
 
 
 class MSELoss(_Loss, torch.nn.MSELoss):
-    _op = staticmethod(ops.mse_loss)
+    _op, _takes_integers = staticmethod(ops.mse_loss), False
 
 
 class SmoothL1Loss(_Loss, torch.nn.SmoothL1Loss):
@@ -68,6 +71,9 @@ class KLDivLoss(torch.nn.KLDivLoss):
 class BCELoss(torch.nn.BCELoss):
     def forward(self, input, target):
         _check_shapes(self, input, target)
+        x = input.detach()
+        if not torch._C._functorch.is_functorch_wrapped_tensor(x) and not bool(((x >= 0) & (x <= 1)).all()):
+            raise ValueError("BCELoss: an element of the input is not between 0 and 1")
         return ops.binary_cross_entropy(*_floats(input, target, self.weight), reduction=self.reduction)
 
 
@@ -89,6 +95,7 @@ class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
 
 class NLLLoss(torch.nn.NLLLoss):
     def forward(self, input, target):
+        require_floats(self, input)
         alone = input.dim() == 1  # one sample of [classes]
         if alone:
             input, target = input.unsqueeze(0), target.unsqueeze(0)
@@ -96,10 +103,15 @@ class NLLLoss(torch.nn.NLLLoss):
         return loss.squeeze(0) if alone and self.reduction == "none" else loss
 
 
+class NLLLoss2d(NLLLoss):
+    """torch's old name of it."""
+
+
 class GaussianNLLLoss(torch.nn.GaussianNLLLoss):
     """Nix and Weigend 1994."""
 
     def forward(self, input, target, var):
+        require_floats(self, input)
         _check_shapes(self, input, target)
         input, target = _floats(input, target)
         if not isinstance(var, torch.Tensor):
@@ -132,6 +144,22 @@ class TripletMarginLoss(torch.nn.TripletMarginLoss):
     def forward(self, anchor, positive, negative):
         return ops.triplet_margin_loss(*_floats(anchor, positive, negative), margin=self.margin, p=self.p, eps=self.eps,
                                        swap=self.swap, reduction=self.reduction)  # fmt: skip
+
+
+class TripletMarginWithDistanceLoss(torch.nn.TripletMarginWithDistanceLoss):
+    """A distance function that is given runs as it is; PairwiseDistance runs in Hologram."""
+
+    def __init__(self, *, distance_function=None, **options):
+        super().__init__(distance_function=PairwiseDistance() if distance_function is None else distance_function, **options)
+
+    def forward(self, anchor, positive, negative):
+        if not anchor.dim() == positive.dim() == negative.dim():
+            shapes = tuple(anchor.shape), tuple(positive.shape), tuple(negative.shape)
+            raise ValueError(f"TripletMarginWithDistanceLoss: the numbers of dims differ: {shapes}")
+        near, far = self.distance_function(anchor, positive), self.distance_function(anchor, negative)
+        if self.swap:
+            far = ops.minimum(far, self.distance_function(positive, negative))
+        return reduced(ops.clamp(ops.sub(ops.add(near, self.margin), far), 0), self.reduction)
 
 
 class MultiMarginLoss(torch.nn.MultiMarginLoss):

@@ -7,7 +7,7 @@ import torch
 
 from .. import ops
 from .._errors import UnsupportedError
-from ._common import autocast, listed, padded
+from ._common import autocast, listed, padded, require_floats, require_held
 
 
 class _Pad:
@@ -16,7 +16,12 @@ class _Pad:
     def forward(self, input):
         if self._of_float32:
             (input,) = autocast(torch.float32, input)
-        return padded(input, list(self.padding), self._mode, float(getattr(self, "value", 0.0)))
+        value = float(getattr(self, "value", 0.0))
+        if self._mode in ("reflect", "replicate") and input.dtype == torch.bool:
+            raise TypeError(f"{type(self).__name__}: the input is bool")
+        if value and input.dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+            require_held(self, input.dtype, value)
+        return padded(input, list(self.padding), self._mode, value)
 
 
 class _Reflect(_Pad):
@@ -136,6 +141,8 @@ class ChannelShuffle(torch.nn.ChannelShuffle):
 class _Upsample:
     def forward(self, input):
         dims = input.dim() - 2
+        if input.dtype != torch.uint8:
+            require_floats(self, input)
         if not 1 <= dims <= 3:
             raise ValueError(f"{type(self).__name__}: expected are 3 to 5 dims, the input is {tuple(input.shape)}")
         scales = []
