@@ -126,6 +126,20 @@ TEST(Eager, ActivationsHaveTheirFormulas) {
   expect_near(ex.gelu(x, GeluApproximation::tanh), approximate);
 }
 
+// Odd functions of -0 are -0, and so is all that begins like x: in vectors as alone.
+TEST(Eager, ZeroKeepsItsSign) {
+  const Executor ex = cpu();
+  for (const char* op : {"tanh", "expm1", "elu", "selu", "celu", "gelu", "silu", "mish", "softsign", "sin", "tan", "asin",
+                         "atan", "sinh", "asinh", "atanh", "erf", "sqrt", "log1p", "round", "ceil"})
+    for (const DType dtype : {f32, f64, f16, bf16}) {
+      const Result<Array> x = ex.cast(of(Floats(37, -0.f), {37}), dtype);
+      const Result<Array> y = ex.call(op, {*x});
+      ASSERT_TRUE(y.ok()) << y.status().message();
+      for (const float each : values_of(ex.cast(*y, f32)))
+        EXPECT_TRUE(each == 0 && std::signbit(each)) << op << " in " << name_of(dtype) << " gives " << each;
+    }
+}
+
 TEST(Eager, SoftmaxGoesAlongAnyDim) {
   Executor ex = cpu();
   const Array x = of({0, 1, 2, 3, 4, 5, 6, 7}, {2, 2, 2});

@@ -108,7 +108,7 @@ HWY_INLINE V expm1_of(V x) {
   V near = number_like(x, 1.f / 362880);
   for (const float factorial : {40320.f, 5040.f, 720.f, 120.f, 24.f, 6.f, 2.f})
     near = hn::MulAdd(near, x, number_like(x, 1 / factorial));
-  near = hn::MulAdd(hn::Mul(near, x), x, x);
+  near = hn::CopySign(hn::MulAdd(hn::Mul(near, x), x, x), x);  // of -0, whose sum with 0 is 0
   const V far = hn::Sub(exp_of(x), number_like(x, 1));
   return hn::IfThenElse(hn::Lt(hn::Abs(x), number_like(x, 0.5f)), near, far);
 }
@@ -135,7 +135,7 @@ HWY_INLINE V tanh_of(V x) {
   near = hn::MulAdd(hn::Mul(near, z), x, x);
   const V size = hn::Abs(x);
   const V far = hn::Sub(one, hn::Div(number_like(x, 2), hn::Add(exp_of(hn::Add(size, size)), one)));
-  return hn::IfThenElse(hn::Lt(size, number_like(x, 0.55f)), near, hn::CopySign(far, x));
+  return hn::CopySign(hn::IfThenElse(hn::Lt(size, number_like(x, 0.55f)), near, far), x);
 }
 
 // x P(x^2) / Q(x^2) on [-4, 4]: the rational function that Eigen and XLA use

@@ -171,7 +171,7 @@ void refuse_followed(nb::handle tensor, const std::string& what) {
 // Raises where a class of tensors computes in a way of its own: its memory may be anything.
 void refuse_own_dispatch(nb::handle tensor, const std::string& what) {
   const nb::object type = nb::borrow(tensor.type());
-  if (type.ptr() == reinterpret_cast<PyObject*>(known().torch_tensor)) return;
+  if (type.ptr() == reinterpret_cast<PyObject*>(known().torch_tensor.load())) return;
   if (nb::object(type.attr("__torch_dispatch__")).is(known().dispatch_of_tensors)) return;
   raise(PyExc_ValueError, what + " is a " + class_name(tensor) +
                               ", a class of tensors with operations of its own (__torch_dispatch__), "
