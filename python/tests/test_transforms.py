@@ -304,3 +304,42 @@ def test_inference_mode_forgets_tangents_as_torch_does():
         with torch.inference_mode():
             assert forward_ad.unpack_dual(dual * 2).tangent is None
             assert forward_ad.unpack_dual(hg.ops.mul(dual, 2)).tangent is None
+
+
+def _frozen(layer):
+    return layer.requires_grad_(False)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: KERNEL(2.0, KERNEL(1.0, x, 3.0), 2.0) + 1, lambda x: hg.ops.topk(hg.ops.mul(hg.ops.add(x, 1), x), 2)[0],
+     _frozen(torch.nn.Sequential(hg.nn.Linear(8, 4), hg.nn.GELU())), _frozen(hg.torch.wrap(_model()))],
+    ids=["kernel", "ops", "layers", "model"],
+)  # fmt: skip
+def test_a_trace_computes_anew(function):
+    traced = torch.jit.trace(function, torch.randn(2, 8), check_trace=False)
+    x = torch.randn(2, 8)
+    assert torch.equal(traced(x), function(x))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_trace_takes_no_results_for_constants():
+    model = _model()
+    with pytest.raises(ValueError, match="traced"):
+        torch.jit.trace(lambda x: model(x), torch.randn(2, 8))
+    with pytest.raises(RuntimeError):
+        torch.jit.script(hg.nn.Linear(3, 2))
+
+
+def test_classes_with_operations_of_their_own():
+    class Own(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+            return NotImplemented
+
+    x = torch.ones(3).as_subclass(Own)
+    for f in (lambda x: hg.ops.add(x, 1), lambda x: hg.kernel("k", "x + 1")(x), lambda x: hg.Var(x)):
+        with pytest.raises(ValueError, match="__torch_dispatch__"):
+            f(x)
+    assert hg.ops.add(torch.nn.Parameter(torch.ones(3)), 1).tolist() == [2.0] * 3
