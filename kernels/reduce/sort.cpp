@@ -2,6 +2,7 @@
 // Ops that order the elements along one dim: each line is sorted in scratch memory of its task.
 #include "kernels/reduce/sort.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "kernels/lines.h"
@@ -60,16 +61,21 @@ void for_key(DType dtype, const F& f) {
   f.template operator()<int64_t>();
 }
 
-// The keys of a line of x and, in `order`, the places of its elements in their order.
+// The keys of a line of x and, in `order`, the places of its elements.
 template <class Key>
-void sort_line(const Tensor& x, const SortPlan& plan, int64_t line, Key* keys, int64_t* order,
-               int64_t* spare) {
+void read_line(const Tensor& x, const SortPlan& plan, int64_t line, Key* keys, int64_t* order) {
   const int64_t n = plan.lines.length;
   for_type(x.dtype, [&](auto zero) {
     const auto* from = x.as<decltype(zero)>() + plan.lines.start(line);
     for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<Key>(wide(from[i * plan.lines.stride]));
   });
   for (int64_t i = 0; i < n; ++i) order[i] = i;
+}
+
+// Sorts the places by the keys, NaN as the largest.
+template <class Key>
+void sort_line(const SortPlan& plan, const Key* keys, int64_t* order, int64_t* spare) {
+  const int64_t n = plan.lines.length;
   if (plan.descending)
     merge_sort(order, spare, n, [&](int64_t a, int64_t b) {
       return keys[a] > keys[b] || (keys[a] != keys[a] && keys[b] == keys[b]);
@@ -80,9 +86,9 @@ void sort_line(const Tensor& x, const SortPlan& plan, int64_t line, Key* keys, i
     });
 }
 
-// Sorts each line and calls f(keys, order, line).
+// Calls f(keys, order, spare, line) for each line; `spare` has as many places as the line.
 template <class Key, class F>
-void each_sorted_line(const RunContext& c, const F& f) {
+void each_line(const RunContext& c, const F& f) {
   const SortPlan& plan = c.state<SortPlan>();
   const int64_t n = plan.lines.length;
   c.parallel_for(plan.tasks, 1, [&](int64_t begin, int64_t end) {
@@ -90,10 +96,19 @@ void each_sorted_line(const RunContext& c, const F& f) {
       int64_t* order = c.workspace<int64_t>() + task * n * 3;
       Key* keys = reinterpret_cast<Key*>(order + 2 * n);
       for (int64_t line = task; line < plan.lines.count; line += plan.tasks) {
-        sort_line(c.in(0), plan, line, keys, order, order + n);
-        f(keys, order, line);
+        read_line(c.in(0), plan, line, keys, order);
+        f(keys, order, order + n, line);
       }
     }
+  });
+}
+
+// Sorts each line and calls f(keys, order, line).
+template <class Key, class F>
+void each_sorted_line(const RunContext& c, const F& f) {
+  each_line<Key>(c, [&](const Key* keys, int64_t* order, int64_t* spare, int64_t line) {
+    sort_line(c.state<SortPlan>(), keys, order, spare);
+    f(keys, order, line);
   });
 }
 
@@ -159,19 +174,33 @@ void run_nanmedian(const RunContext& c) noexcept {
     return count == 0 ? int64_t{0} : (count - 1) / 2;
   });
 }
-void run_mode(const RunContext& c) noexcept {
-  run_pick(c, [](const auto* keys, const int64_t* order, int64_t n) {
-    int64_t best = 0, best_length = 0;
-    for (int64_t begin = 0; begin < n;) {
-      int64_t end = begin + 1;
-      while (end < n && keys[order[end]] == keys[order[begin]]) ++end;
-      if (end - begin > best_length) {
-        best_length = end - begin;
-        best = end - 1;
-      }
-      begin = end;
+// The longest run of equal elements, the first of those as long. PyTorch sorts by std::sort and <,
+// which NaN does not keep apart from its neighbours: it stays where the algorithm leaves it, and so
+// do elements on both sides of it. So do we. It reads no further than a line: a NaN ends each of
+// the loops of std::sort that go on while elements are smaller, or larger.
+template <class Key>
+int64_t place_of_mode(const Key* keys, int64_t* order, int64_t n) {
+  std::sort(order, order + n, [&](int64_t a, int64_t b) { return keys[a] < keys[b]; });
+  int64_t best = 0, best_length = 0;
+  for (int64_t begin = 0; begin < n;) {
+    int64_t end = begin + 1;
+    while (end < n && keys[order[end]] == keys[order[end - 1]]) ++end;
+    if (end - begin > best_length) {
+      best_length = end - begin;
+      best = end - 1;
     }
-    return best;
+    begin = end;
+  }
+  return best;
+}
+
+void run_mode(const RunContext& c) noexcept {
+  for_key(c.in(0).dtype, [&]<class Key>() {
+    const int64_t n = c.state<SortPlan>().lines.length;
+    if (n == 0) return;
+    each_line<Key>(c, [&](const Key* keys, int64_t* order, int64_t*, int64_t line) {
+      report(c, keys, order + place_of_mode(keys, order, n), 1, line, 1);
+    });
   });
 }
 

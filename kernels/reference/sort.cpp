@@ -2,7 +2,6 @@
 // Ops that order the elements along one dim.
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "kernels/reference/reference.h"
 
@@ -47,13 +46,20 @@ Line topk(Line line, const KernelAttrs& a) {
 }
 Line kthvalue(Line line, const KernelAttrs& a) { return {sorted(line, false)[a.integer("k") - 1]}; }
 Line middle(Line line, const KernelAttrs&) { return {sorted(line, false)[(line.size() - 1) / 2]}; }
+// NaN, which < does not order, stays where std::sort leaves it, as in PyTorch.
 Line mode(Line line, const KernelAttrs&) {
-  std::map<double, Line> groups;
-  for (const Item& item : line) groups[item.value].push_back(item);
-  Line best;
-  for (const auto& [value, group] : groups)
-    if (group.size() > best.size()) best = group;
-  return {best.back()};
+  std::sort(line.begin(), line.end(),
+            [](const Item& a, const Item& b) { return a.value < b.value; });
+  Item best{};
+  int64_t most = 0, count = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    ++count;
+    if (i + 1 < line.size() && line[i].value == line[i + 1].value) continue;
+    if (count > most) best = line[i];
+    most = std::max(most, count);
+    count = 0;
+  }
+  return {best};
 }
 
 // The median of nothing is NaN.
