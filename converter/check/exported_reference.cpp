@@ -4,8 +4,10 @@
 #include "converter/check/exported_reference.h"
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/runtime/operator.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <functional>
@@ -15,6 +17,7 @@
 
 #include "converter/check/node_runner.h"
 #include "converter/check/recorded_run.h"
+#include "converter/interpret/autocast.h"
 #include "converter/load/torchvision.h"
 #include "converter/rows/rows.h"
 
@@ -85,6 +88,32 @@ bool is_repeatable(const ScriptNode& node) {
     return std::all_of(block.nodes.begin(), block.nodes.end(), is_repeatable);
   });
 }
+
+// The region of torch.autocast that a node lies in, while it runs.
+class AutocastRegion {
+ public:
+  explicit AutocastRegion(const std::optional<DType>& dtype) : on_(dtype.has_value()) {
+    if (!on_) return;
+#if TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR >= 204
+    at::autocast::set_autocast_dtype(at::kCPU, static_cast<at::ScalarType>(torch_of_dtype(*dtype)));
+    at::autocast::set_autocast_cache_enabled(false);
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+#else
+    throw std::runtime_error(
+        "libtorch before 2.4 casts other ops in a region of autocast than the program's");
+#endif
+  }
+  ~AutocastRegion() {
+#if TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR >= 204
+    if (on_) at::autocast::set_autocast_enabled(at::kCPU, false);
+#endif
+  }
+  AutocastRegion(const AutocastRegion&) = delete;
+  AutocastRegion& operator=(const AutocastRegion&) = delete;
+
+ private:
+  bool on_;
+};
 
 class ProgramRunner {
  public:
@@ -281,6 +310,7 @@ class ProgramRunner {
     auto [at, fresh] = operators_.try_emplace(&node);
     if (fresh) at->second = operator_of(node);
     if (!at->second) return stand_in(node);
+    const AutocastRegion region(autocast_of(node));
     call(*at->second, node);
   }
 

@@ -64,6 +64,32 @@ void suggest(std::vector<Unsupported>& all, const std::vector<std::string>& unkn
   }
 }
 
+// The tensors of the program that are parameters and that its graph writes to.
+std::vector<ScriptTensor*> written_parameters(const Graph& graph, ScriptProgram& program) {
+  std::vector<ScriptTensor*> written;
+  for (ScriptTensor& tensor : program.tensors)
+    if (tensor.kind == State::Kind::parameter &&
+        std::any_of(graph.assignments().begin(), graph.assignments().end(),
+                    [&](const auto& each) {
+                      return graph.value_info(each.first).name == tensor.names.at(0);
+                    }))
+      written.push_back(&tensor);
+  return written;
+}
+
+// Makes parameters that forward writes to buffers with memory of their own; their names.
+std::string keep_as_buffers(const Graph& graph, ScriptProgram& program) {
+  std::string names;
+  for (ScriptTensor* tensor : written_parameters(graph, program)) {
+    Result<TensorData> copy = TensorData::copy_of(tensor->data.tensor);
+    if (!copy.ok()) throw Refusal{std::string(copy.status().message()), ""};
+    tensor->data = *std::move(copy);
+    tensor->kind = State::Kind::buffer;
+    names += str_cat(names.empty() ? "'" : ", '", tensor->names.at(0), "'");
+  }
+  return names;
+}
+
 class Conversion {
  public:
   Conversion(const Job& job, const std::function<void(const std::string&)>& progress)
@@ -173,6 +199,15 @@ class Conversion {
     std::vector<InputSpec> specs;
     for (const InputOption& option : job().inputs) specs.push_back(option.spec);
     Imported imported = import_program(loaded.program, specs, custom_.registry());
+    if (imported.unsupported.empty() &&
+        !written_parameters(imported.graph, loaded.program).empty()) {
+      bad_weights.wait();  // it reads the program
+      const std::string names = keep_as_buffers(imported.graph, loaded.program);
+      report_.notes.push_back(str_cat("forward writes to ", names,
+                                      ", which the file keeps as buffers instead of parameters: a "
+                                      "trainer leaves them as they are"));
+      imported = import_program(loaded.program, specs, custom_.registry());
+    }
     for (std::string& line : imported.notes) report_.notes.push_back(std::move(line));
     for (std::string& line : imported.warnings) report_.warnings.push_back(std::move(line));
     if (!imported.unsupported.empty()) {

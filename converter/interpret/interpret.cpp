@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "converter/interpret/autocast.h"
 #include "converter/interpret/interpreter.h"
 #include "converter/rows/view.h"
 #include "converter/script/custom.h"
@@ -411,6 +412,21 @@ void Interpreter::dispatch(const ScriptNode& node) {
           node.kind != "prim::TupleConstruct" && node.kind != "prim::DictConstruct")
         throw Poisoned();
   NodeCall call(*this, node, node.kind);
+  if (const std::optional<DType> dtype = autocast_target(call)) {
+    ScriptNode cast = node;  // as it would be outside of the region
+    cast.attribute.clear();
+    const size_t first = values_.size();
+    if (first + cast.inputs.size() > values_.capacity())
+      throw Refusal{"the op has too many arguments for a region of autocast", ""};
+    for (ScriptId& id : cast.inputs) {
+      Item item = autocast(call, get(id), *dtype);
+      id = static_cast<ScriptId>(values_.size());
+      values_.push_back(std::move(item));
+    }
+    dispatch(cast);
+    values_.resize(first);
+    return;
+  }
   if (std::any_of(node.inputs.begin(), node.inputs.end(),
                   [&](ScriptId id) { return has_grown(get(id)); })) {
     run_on_grown(call);

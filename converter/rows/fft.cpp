@@ -150,6 +150,53 @@ void complex_to_real(Call& call) {
   call.returns(part_of(x, 0));
 }
 
+// ---- The ops that those above are made of: their dims are the call's, and `normalization` is the
+// number of fft_norm_mode: none, by the root of n, by n. ----
+
+std::string numbered_factor(Call& call) {
+  constexpr const char* kFactors[] = {"none", "sqrt", "n"};
+  const int64_t number = call.number("normalization");
+  if (number < 0 || number > 2) call.refuse("normalization", str_cat("is ", number));
+  return kFactors[number];
+}
+
+std::vector<int> given_dims(Call& call, int rank) {
+  std::vector<int> dims;
+  for (const Dim& dim : call.integers("dim"))
+    dims.push_back(normalized_axis(call, "dim", dim, rank));
+  return dims;
+}
+
+void fft_c2c(Call& call) {
+  Value x = pairs_argument(call);
+  const std::string norm = numbered_factor(call);
+  const bool inverse = !call.flag("forward");
+  for (const int dim : given_dims(call, x.rank() - 1)) x = transform(x, dim, inverse, norm);
+  give(call, x);
+}
+
+void fft_r2c(Call& call) {
+  need_real(call);
+  Value x = pairs_argument(call);
+  const std::string norm = numbered_factor(call);
+  const std::vector<int> dims = given_dims(call, x.rank() - 1);
+  if (dims.empty()) call.refuse("dim", "is empty");
+  x = transform(x, dims.back(), false, norm);
+  if (call.flag("onesided")) x = half(x, dims.back());
+  for (size_t i = 0; i + 1 < dims.size(); ++i) x = transform(x, dims[i], false, norm);
+  give(call, x);
+}
+
+void fft_c2r(Call& call) {
+  Value x = pairs_argument(call);
+  const std::string norm = numbered_factor(call);
+  const std::vector<int> dims = given_dims(call, x.rank() - 1);
+  if (dims.empty()) call.refuse("dim", "is empty");
+  for (size_t i = 0; i + 1 < dims.size(); ++i) x = transform(x, dims[i], true, norm);
+  x = whole(x, dims.back(), call.integer("last_dim_size"));
+  call.returns(part_of(transform(x, dims.back(), true, norm), 0));
+}
+
 // k / (n d) in the order of the transform: 0 .. (n-1)/2, -(n/2) .. -1
 template <bool half_only>
 void frequencies(Call& call) {
@@ -359,6 +406,9 @@ constexpr Row kRows[] = {
     {"aten::fft_hfft", complex_to_real<false>, OnComplex::itself},
     {"aten::fft_hfft2", complex_to_real<false>, OnComplex::itself},
     {"aten::fft_hfftn", complex_to_real<false>, OnComplex::itself},
+    {"aten::_fft_c2c", fft_c2c, OnComplex::itself},
+    {"aten::_fft_r2c", fft_r2c, OnComplex::itself},
+    {"aten::_fft_c2r", fft_c2r, OnComplex::itself},
     {"aten::fft_fftfreq", frequencies<false>},
     {"aten::fft_rfftfreq", frequencies<true>},
     {"aten::hann_window", window<Curve::hann>},

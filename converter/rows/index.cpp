@@ -7,6 +7,7 @@
 #include "converter/interpret/script_ops.h"
 #include "converter/rows/indexing.h"
 #include "converter/rows/view.h"
+#include "hg/ops/binary.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -152,6 +153,24 @@ void embedding(Call& call) {
                                   {"scale_grad_by_freq", call.flag("scale_grad_by_freq", false)}}));
 }
 
+// The rows that indices name are scaled to norm max_norm where theirs is larger. PyTorch has the
+// scale in f64.
+void embedding_renorm(Call& call) {
+  Graph& g = call.graph();
+  const Value weight = call.tensor("self");
+  const Value at = flat(wide_index(call, "indices"));
+  const double most = call.real("max_norm");
+  const Value rows = g.call("embedding", {weight, at});
+  const NamedAttrs of_row = {
+      {"ord", call.real("norm_type")}, {"dim", Dims{1}}, {"keepdim", true}};
+  const Value norm = cast(g.call("norm", {rows}, of_row), f64);
+  const DType wide = weight.dtype() == f64 ? f64 : f32;
+  const Value scale = cast(g.scalar(most, f64) / (norm + g.scalar(1e-7, f64)), wide);
+  const Value scaled = cast(cast(rows, wide) * scale, weight.dtype());
+  const Value changed = g.call("where", {g.call("gt", {norm, g.scalar(most, f64)}), scaled, rows});
+  call.returns(g.call("index_put", {weight, changed, at}));
+}
+
 // Bags of rows of weight, added, averaged or with the largest of each column. Bag i starts at
 // offsets[i]; each index belongs to the last bag that starts at it or before it.
 void embedding_bag(Call& call) {
@@ -249,6 +268,7 @@ constexpr Row kRows[] = {
     {"aten::masked_select", masked_select, OnComplex::parts, ResultLayout::kept},
     {.op = "aten::one_hot", .run = one_hot, .layout = ResultLayout::row_major},
     {.op = "aten::embedding", .run = embedding, .layout = ResultLayout::row_major},
+    {.op = "aten::embedding_renorm", .run = embedding_renorm, .layout = ResultLayout::kept},
     {"aten::embedding_bag", embedding_bag},
     {"aten::_embedding_bag", embedding_bag},
     {"aten::_embedding_bag_forward_only", embedding_bag},

@@ -33,7 +33,7 @@ struct ScriptNode {
   std::vector<ScriptId> outputs;
   std::vector<std::string> output_types;  // as TorchScript prints them: "Tensor", "int[]"
   std::vector<ScriptBlock> blocks;
-  std::string attribute;  // of prim::GetAttr and prim::SetAttr
+  std::string attribute;  // of prim::GetAttr and prim::SetAttr; else see interpret/autocast.h
   Item constant;          // of prim::Constant; a tensor is a ScriptTensorIndex
   std::string trouble;    // why the reader has no words for the node; the import refuses it so
   Origin origin;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "converter/load/exported/graph.h"
+#include "converter/load/exported/weights.h"
 #include "converter/rows/rows.h"
 #include "converter/script/failure.h"
 
@@ -36,6 +37,15 @@ class InCondition {
  private:
   int& depth_;
 };
+
+// Of the CPU: bf16 where the region names none; PyTorch leaves regions of other dtypes than 16 bits
+// without effect.
+std::optional<DType> autocast_dtype(const Json& argument) {
+  if (!argument.contains("as_scalar_type")) return bf16;
+  const DType dtype =
+      dtype_of_torch(torch_dtype_of_schema(argument.at("as_scalar_type").get<int64_t>()));
+  return dtype == bf16 || dtype == f16 ? std::optional(dtype) : std::nullopt;
+}
 
 }  // namespace
 
@@ -87,6 +97,7 @@ void ExportedGraph::read_higher_order(const Json& node, std::string_view op, Sco
   if (op == "while_loop") return read_while(node, scope, block);
   if (op == "scan") return read_each(node, true, scope, block);
   if (op == "map_impl") return read_each(node, false, scope, block);
+  if (op == "associative_scan") return read_associative_scan(node, scope, block);
   if (op == "wrap_with_set_grad_enabled") return read_gradient_region(node, scope, block);
   if (op == "wrap_with_autocast") return read_autocast_region(node, scope, block);
   const Json& inputs = node.at("inputs");
@@ -151,6 +162,55 @@ void ExportedGraph::read_while(const Json& node, Scope& scope, ScriptBlock& bloc
   bind(node.at("outputs"), emit(std::move(call), block), scope, block);
 }
 
+std::vector<ExportedGraph::Value> ExportedGraph::rounds(const Value& count,
+                                                        const std::vector<Value>& carried,
+                                                        const std::vector<Value>& lists,
+                                                        const Round& round, ScriptBlock& block) {
+  Call call{"prim::Loop", "", {}, {count, constant(true, "bool", block)}, {}};
+  ScriptBlock body;
+  const Value at = fresh("int");
+  body.inputs.push_back(at.id);
+  std::vector<Value> state;
+  for (const Value& value : carried) {
+    call.inputs.push_back(value);
+    call.types.push_back(value.type);
+    state.push_back(fresh(value.type));
+    body.inputs.push_back(state.back().id);
+  }
+  const std::vector<Value> results = round(at, state, body);
+  if (results.size() != carried.size() + lists.size())
+    throw Refusal{"the graph does not give as many results as the op", ""};
+  body.outputs.push_back(constant(true, "bool", body).id);
+  for (size_t k = 0; k < results.size(); ++k)
+    if (k < carried.size())
+      body.outputs.push_back(results[k].id);
+    else
+      append(lists[k - carried.size()], results[k], body);
+  call.blocks.push_back(std::move(body));
+  return emit(std::move(call), block);
+}
+
+void ExportedGraph::append(const Value& to, const Value& element, ScriptBlock& block) {
+  emit({"aten::append", "t", {"self", "el"}, {to, element}, {"List[Tensor]"}}, block);
+}
+
+std::vector<ExportedGraph::Value> ExportedGraph::empty_lists(size_t count, ScriptBlock& block) {
+  std::vector<Value> lists;
+  for (size_t k = 0; k < count; ++k) lists.push_back(list({}, "List[Tensor]", block));
+  return lists;
+}
+
+ExportedGraph::Value ExportedGraph::selected(const Value& x, const Value& dim, const Value& index,
+                                             ScriptBlock& block) {
+  return emit({"aten::select", "int", {"self", "dim", "index"}, {x, dim, index}, {"Tensor"}},
+              block)[0];
+}
+
+ExportedGraph::Value ExportedGraph::stacked(const Value& tensors, const Value& dim,
+                                            ScriptBlock& block) {
+  return emit({"aten::stack", "", {"tensors", "dim"}, {tensors, dim}, {"Tensor"}}, block)[0];
+}
+
 // scan(graph, carried, xs, further operands) and map_impl(graph, xs, further operands): the graph
 // runs for each x along the first dim, and what it gives is stacked.
 void ExportedGraph::read_each(const Json& node, bool scan, Scope& scope, ScriptBlock& block) {
@@ -161,55 +221,51 @@ void ExportedGraph::read_each(const Json& node, bool scan, Scope& scope, ScriptB
   const std::vector<Value> carried = scan ? group(1) : std::vector<Value>();
   const std::vector<Value> xs = group(scan ? 2 : 1);
   const std::vector<Value> further = operands(inputs, scan ? 3 : 2, scope, block);
-  const std::vector<std::string> types = output_types(node.at("outputs"));
-  if (xs.empty() || types.size() < carried.size())
-    throw Refusal{"there is nothing to go through", ""};
-  const size_t made = types.size() - carried.size();
+  const size_t results = node.at("outputs").size();
+  if (xs.empty() || results < carried.size()) throw Refusal{"there is nothing to go through", ""};
 
   const Value first = constant(0, "int", block);
-  std::vector<Value> lists;
-  for (size_t k = 0; k < made; ++k) lists.push_back(list({}, "List[Tensor]", block));
-  Call call{"prim::Loop",
-            "",
-            {},
-            {},
-            {types.begin(), types.begin() + static_cast<int64_t>(carried.size())}};
-  call.inputs.push_back(
-      emit({"aten::size", "int", {"self", "dim"}, {xs[0], first}, {"int"}}, block)[0]);
-  call.inputs.push_back(constant(true, "bool", block));
-  ScriptBlock body;
-  const Value at = fresh("int");
-  body.inputs.push_back(at.id);
-  std::vector<Value> all;
-  for (const Value& value : carried) {
-    call.inputs.push_back(value);
-    all.push_back(fresh(value.type));
-    body.inputs.push_back(all.back().id);
+  const std::vector<Value> lists = empty_lists(results - carried.size(), block);
+  const auto round = [&](const Value& at, std::vector<Value> all, ScriptBlock& body) {
+    for (const Value& x : xs) all.push_back(selected(x, first, at, body));
+    all.insert(all.end(), further.begin(), further.end());
+    return inlined(graph_of(inputs, 0), all, body);
+  };
+  const Value count =
+      emit({"aten::size", "int", {"self", "dim"}, {xs[0], first}, {"int"}}, block)[0];
+  std::vector<Value> outputs = rounds(count, carried, lists, round, block);
+  for (const Value& each : lists) outputs.push_back(stacked(each, first, block));
+  bind(node.at("outputs"), outputs, scope, block);
+}
+
+// associative_scan(graph, xs, further operands): y_0 = x_0 and y_i = graph(y_(i-1), x_i), in the
+// order of the elements, which an associative graph leaves open.
+void ExportedGraph::read_associative_scan(const Json& node, Scope& scope, ScriptBlock& block) {
+  const Json& inputs = node.at("inputs");
+  const std::vector<Value> xs = operands(Json::array({inputs.at(1)}), 0, scope, block);
+  const std::vector<Value> further = operands(inputs, 2, scope, block);
+  if (xs.empty()) throw Refusal{"there is nothing to go through", ""};
+  const Value first = constant(0, "int", block), one = constant(1, "int", block);
+  const std::vector<Value> lists = empty_lists(xs.size(), block);
+  std::vector<Value> before;
+  for (size_t k = 0; k < xs.size(); ++k) {
+    before.push_back(selected(xs[k], first, first, block));
+    append(lists[k], before[k], block);
   }
-  for (const Value& x : xs)
-    all.push_back(emit(
-        {"aten::select", "int", {"self", "dim", "index"}, {x, first, at}, {"Tensor"}}, body)[0]);
-  all.insert(all.end(), further.begin(), further.end());
-  const std::vector<Value> results = inlined(graph_of(inputs, 0), all, body);
-  if (results.size() != types.size())
-    throw Refusal{"the graph does not give as many results as the op", ""};
-  body.outputs.push_back(constant(true, "bool", body).id);
-  for (size_t k = 0; k < results.size(); ++k) {
-    if (k < carried.size())
-      body.outputs.push_back(results[k].id);
-    else
-      emit({"aten::append",
-            "t",
-            {"self", "el"},
-            {lists[k - carried.size()], results[k]},
-            {"List[Tensor]"}},
-           body);
-  }
-  call.blocks.push_back(std::move(body));
-  std::vector<Value> outputs = emit(std::move(call), block);
-  for (const Value& each : lists)
-    outputs.push_back(
-        emit({"aten::stack", "", {"tensors", "dim"}, {each, first}, {"Tensor"}}, block)[0]);
+  const auto round = [&](const Value& at, std::vector<Value> all, ScriptBlock& body) {
+    const Value next = compute("_operator.add", {at, one}, "int", body);
+    for (const Value& x : xs) all.push_back(selected(x, first, next, body));
+    all.insert(all.end(), further.begin(), further.end());
+    std::vector<Value> made = inlined(graph_of(inputs, 0), all, body);
+    const std::vector<Value> kept = made;
+    made.insert(made.end(), kept.begin(), kept.end());  // carried, and stacked
+    return made;
+  };
+  const Value size =
+      emit({"aten::size", "int", {"self", "dim"}, {xs[0], first}, {"int"}}, block)[0];
+  rounds(compute("_operator.sub", {size, one}, "int", block), before, lists, round, block);
+  std::vector<Value> outputs;
+  for (const Value& each : lists) outputs.push_back(stacked(each, first, block));
   bind(node.at("outputs"), outputs, scope, block);
 }
 
@@ -232,13 +288,19 @@ void ExportedGraph::read_gradient_region(const Json& node, Scope& scope, ScriptB
 // wrap_with_autocast(device, dtype, enabled, cache, graph, operands...)
 void ExportedGraph::read_autocast_region(const Json& node, Scope& scope, ScriptBlock& block) {
   const Json& inputs = node.at("inputs");
-  if (flag_of(inputs, 2))
-    throw Refusal{
-        "a region of autocast does not say which ops are cast; save "
-        "program.run_decompositions(), in which the casts are written out",
-        ""};
+  const std::string device = inputs.at(0).at("arg").at("as_string").get<std::string>();
+  const bool on = flag_of(inputs, 2);
+  if (on && device != "cpu")
+    throw Refusal{str_cat("a region of autocast for the device '", device,
+                          "' casts by rules that are not known here; save "
+                          "program.run_decompositions(), in which the casts are written out"),
+                  ""};
   const std::vector<Value> given = operands(inputs, 5, scope, block);
-  bind(node.at("outputs"), inlined(graph_of(inputs, 4), given, block), scope, block);
+  const std::optional<DType> outer = autocast_;
+  if (device == "cpu") autocast_ = on ? autocast_dtype(inputs.at(1).at("arg")) : std::nullopt;
+  const std::vector<Value> results = inlined(graph_of(inputs, 4), given, block);
+  autocast_ = outer;
+  bind(node.at("outputs"), results, scope, block);
 }
 
 }  // namespace hg::convert

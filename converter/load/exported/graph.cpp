@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "converter/interpret/autocast.h"
 #include "converter/load/exported/aten_defaults.h"
 #include "converter/load/exported/weights.h"
 #include "converter/load/source_place.h"
@@ -138,6 +139,7 @@ std::vector<ExportedGraph::Value> ExportedGraph::emit(Call call, ScriptBlock& bl
   node.output_types = std::move(call.types);
   node.blocks = std::move(call.blocks);
   node.origin = origin_;
+  if (autocast_) set_autocast(node, *autocast_);
   std::vector<Value> results;
   for (const std::string& type : node.output_types) {
     results.push_back(fresh(type));
@@ -266,7 +268,12 @@ void ExportedGraph::bind(const Json& outputs, const std::vector<Value>& values, 
 void ExportedGraph::read_nodes(const Json& graph, Scope& scope, ScriptBlock& block) {
   const Nesting nesting(depth_);
   const Origin outer = origin_;
-  for (const Json& node : graph.at("nodes")) read_node(node, scope, block);
+  const Json& nodes = graph.at("nodes");
+  for (size_t i = 0; i < nodes.size(); ++i)
+    if (begins_vmap(nodes[i]))
+      i = read_vmap(graph, i, scope, block);
+    else
+      read_node(nodes[i], scope, block);
   origin_ = outer;
 }
 
@@ -275,6 +282,8 @@ void ExportedGraph::read_node(const Json& node, Scope& scope, ScriptBlock& block
   origin_ = {module_of(metadata), source_of(metadata)};
   const std::string target = node.at("target").get<std::string>();
   constexpr std::string_view kHigherOrder = "torch.ops.higher_order.", kOps = "torch.ops.";
+  // vmap makes PyTorch load a table.
+  if (target == "torch._functorch.predispatch.lazy_load_decompositions") return;
   try {
     if (target.starts_with(kHigherOrder))
       read_higher_order(node, std::string_view(target).substr(kHigherOrder.size()), scope, block);
@@ -283,13 +292,19 @@ void ExportedGraph::read_node(const Json& node, Scope& scope, ScriptBlock& block
     else
       read_number_op(node, target, scope, block);
   } catch (const Refusal& refusal) {
-    // The import reports it beside whatever else it cannot do.
-    const Json& outputs = node.at("outputs");
-    const std::vector<Value> missing =
-        emit({target, "", {}, {}, std::vector<std::string>(outputs.size(), "Tensor")}, block);
-    block.nodes.back().trouble = refusal.reason;
-    bind(outputs, missing, scope, block);
+    leave_out(node, refusal, scope, block);
   }
+}
+
+void ExportedGraph::leave_out(const Json& node, const Refusal& refusal, Scope& scope,
+                              ScriptBlock& block) {
+  const Json& outputs = node.at("outputs");
+  const std::vector<Value> missing =
+      emit({node.at("target").get<std::string>(), "", {}, {},
+            std::vector<std::string>(outputs.size(), "Tensor")},
+           block);
+  block.nodes.back().trouble = refusal.reason;
+  bind(outputs, missing, scope, block);
 }
 
 void ExportedGraph::read_op(const Json& node, std::string_view target, Scope& scope,

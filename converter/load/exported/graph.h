@@ -3,7 +3,9 @@
 // Python computes with sizes, and the higher-order ops, become what TorchScript has for the same.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -11,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "converter/rows/rows.h"
 #include "converter/script/script.h"
 
 namespace hg::convert {
@@ -60,6 +63,9 @@ class ExportedGraph {
 
  private:
   void read_node(const Json& node, Scope& scope, ScriptBlock& block);
+  static bool begins_vmap(const Json& node);
+  // A node that the import reports beside whatever else it cannot do.
+  void leave_out(const Json& node, const Refusal& refusal, Scope& scope, ScriptBlock& block);
   void read_op(const Json& node, std::string_view target, Scope& scope, ScriptBlock& block);
   void read_number_op(const Json& node, std::string_view target, Scope& scope, ScriptBlock& block);
   void bind(const Json& outputs, const std::vector<Value>& values, Scope& scope,
@@ -75,8 +81,23 @@ class ExportedGraph {
   void read_cond(const Json& node, Scope& scope, ScriptBlock& block);
   void read_while(const Json& node, Scope& scope, ScriptBlock& block);
   void read_each(const Json& node, bool scan, Scope& scope, ScriptBlock& block);
+  void read_associative_scan(const Json& node, Scope& scope, ScriptBlock& block);
   void read_gradient_region(const Json& node, Scope& scope, ScriptBlock& block);
   void read_autocast_region(const Json& node, Scope& scope, ScriptBlock& block);
+  // A loop of so many rounds. A round gets its number and what is carried; it gives what is carried
+  // on, followed by an element for each of the lists. The loop gives what was carried last.
+  using Round = std::function<std::vector<Value>(const Value&, std::vector<Value>, ScriptBlock&)>;
+  std::vector<Value> rounds(const Value& count, const std::vector<Value>& carried,
+                            const std::vector<Value>& lists, const Round& round,
+                            ScriptBlock& block);
+  std::vector<Value> empty_lists(size_t count, ScriptBlock& block);
+  void append(const Value& to, const Value& element, ScriptBlock& block);
+  Value selected(const Value& x, const Value& dim, const Value& index, ScriptBlock& block);
+  Value stacked(const Value& tensors, const Value& dim, ScriptBlock& block);
+  // vmap.cpp: the nodes from `begin`, which begins a region of vmap, to its end, which is returned.
+  size_t read_vmap(const Json& graph, size_t begin, Scope& scope, ScriptBlock& block);
+  void read_batch(const Json& graph, size_t begin, size_t end,
+                  const std::vector<const Json*>& results, Scope& scope, ScriptBlock& block);
   // Operands of a higher-order op, lists of them flattened.
   std::vector<Value> operands(const Json& inputs, size_t from, const Scope& scope,
                               ScriptBlock& block);
@@ -89,6 +110,7 @@ class ExportedGraph {
   std::vector<std::string> foreign_;
   std::unordered_set<ScriptId> of_layout_;  // numbers that tell where tensors lie in memory
   bool gradients_ = true;
+  std::optional<DType> autocast_;  // of the region that is read
   int depth_ = 0;
   int conditions_ = 0;  // of loops, that are being read
 };

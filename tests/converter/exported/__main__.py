@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exported programs (.pt2) are converted without --input, run, and held against the module itself.
 
-Usage: exported FOLDER WITH_TOOLS SCRATCH_FOLDER. The reader is not among what answers here: the
+Usage: exported FOLDER_WITH_TOOLS SCRATCH_FOLDER [NAME or autocast=FIRST:COUNT]. The reader is not among what answers here: the
 module runs in Python, at the example's sizes and at others. Exit code 77 where this Python has no
 torch that writes the archives.
 """
@@ -28,6 +28,13 @@ tools, scratch = Path(sys.argv[1]), Path(sys.argv[2])
 version = subprocess.run([str(tools / "hg-convert"), "--version"], capture_output=True, text=True).stdout
 checks = "without libtorch" not in version  # else runs alone tell whether a file is right
 only = sys.argv[3] if len(sys.argv) > 3 else ""
+if only.startswith("autocast="):  # autocast=FIRST:COUNT
+    first, count = map(int, only.removeprefix("autocast=").split(":"))
+    cases.all_cases = []
+    for seed in range(first, first + count):
+        if cases.autocast.answers(seed):
+            cases.random_autocast(seed)
+    only = "Autocast_"
 
 
 def flat(value):
@@ -103,7 +110,7 @@ def check(case):
             path = folder / f"run_{k}" / f"output_{i}.npy"
             if not path.exists():
                 return f"run {k}: there is no output_{i}"
-            wrong = difference(numpy.load(path), tensor)
+            wrong = (case.difference or difference)(numpy.load(path), tensor)
             if wrong:
                 return f"run {k}: output_{i} {wrong}"
     for args in case.refused:
@@ -132,7 +139,8 @@ for case in cases.all_cases:
         failed += 1
         print(f"FAILED {case.name}: {trouble}", flush=True)
 if not only:
-    for troubles in (damage.troubles(tools, scratch), older.troubles(tools, scratch, checks), defaults.troubles(tools)):
+    for troubles in (damage.troubles(tools, scratch), older.troubles(tools, scratch, checks), defaults.troubles(tools),
+                     cases.autocast.table_troubles()):
         for trouble in troubles:
             failed += 1
             print(f"FAILED {trouble}", flush=True)

@@ -6,6 +6,8 @@ from typing import Any, Callable
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+import autocast
 from torch.export import Dim
 
 N = Dim("n", min=1, max=64)
@@ -26,6 +28,7 @@ class Case:
     options: tuple = ()
     exit: int = 0
     words: tuple = ()
+    difference: Any = None  # in place of the usual comparison
 
 
 all_cases: list[Case] = []
@@ -257,6 +260,17 @@ class NoGrad(nn.Module):
         return y + self.linear(x)
 
 
+def with_nan(*sizes):
+    x = torch.randint(-3, 4, sizes).float()
+    return torch.where(torch.rand(sizes) < 0.2, torch.tensor(float("nan")), x)
+
+
+@case(with_nan(9, 40), dynamic=({0: N},), others=[(with_nan(n, 40),) for n in (1, 2, 5, 17, 30, 60)])
+class ModeOfNan(nn.Module):
+    def forward(self, x):
+        return *x.mode(0), *x.mode(1), *x.double().mode(1), x.bfloat16().mode(1)[0].float(), x.half().mode(1)[1]
+
+
 @case(torch.tensor([1., 0., -2., 0., 3.]), others=[(torch.tensor([0., 0., 1., 0., 0.]),), (torch.zeros(5),)])
 class NonZero(nn.Module):
     def forward(self, x):
@@ -334,15 +348,58 @@ class Images(nn.Module):
                 F.interpolate(x, size=(5, 7), mode="nearest"), F.unfold(x, 3))
 
 
-@case(rand(3, 4), exit=3, words=("autocast", "run_decompositions"), decomposed=False)
-class Autocast(nn.Module):
+@case(rand(3, 4), dynamic=({0: N},), others=[(rand(7, 4),), (rand(1, 4),)])
+class Vmap(nn.Module):
+    """The regions of vmap stay in the program until it is decomposed."""
     def __init__(self):
         super().__init__()
-        self.linear = nn.Linear(4, 4)
+        self.weight = nn.Parameter(torch.randn(4, 5))
 
     def forward(self, x):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            return self.linear(x).float()
+        vmap = torch.func.vmap
+        one = vmap(lambda row: (row @ self.weight, row.sum() * row))(x)
+        each = vmap(vmap(lambda a, b: a * b + a.sin(), in_dims=(0, None)), in_dims=(None, 0))(x[0], x[:, 1])
+        return one, each, vmap(lambda row: row.softmax(0), in_dims=1)(x)
+
+
+@case(rand(5, 3), rand(5, 3), others=[(rand(5, 3), rand(5, 3))])
+class AssociativeScan(nn.Module):
+    def forward(self, a, x):
+        from torch._higher_order_ops.associative_scan import associative_scan
+        return (associative_scan(lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (a, x), 0, combine_mode="generic"),
+                associative_scan(torch.maximum, x, 1, reverse=True, combine_mode="generic"))
+
+
+@case(rand(5, 3), rand(5, 3), dynamic=({0: N}, {0: N}), others=[(rand(9, 3), rand(9, 3)), (rand(1, 3), rand(1, 3))], decomposed=False)
+class AssociativeScanOp(nn.Module):
+    """As exports for a GPU have it."""
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.tensor([0.5, 1.0, -1.0]))
+
+    def forward(self, a, x):
+        from torch._higher_order_ops.associative_scan import associative_scan_op
+        return associative_scan_op(lambda a, x, b, y, scale: (a * b, b * x + y * 1), (a, x), (self.scale,))
+
+
+@case(torch.tensor([[1, 2], [2, 0]]), dynamic=({0: N},),
+      others=[(torch.tensor([[3, 3], [1, 9], [0, 0]]),), (torch.tensor([[5, 6]]),)])
+class RenormedEmbedding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Embedding(10, 4, max_norm=1.0), nn.Embedding(10, 6, max_norm=2.0, norm_type=1.0)
+
+    def forward(self, at):
+        return self.first(at), self.second(at), self.first.weight * 1
+
+
+@case(rand(3, 8), torch.randn(3, 5, dtype=torch.complex64), others=[(rand(3, 8), torch.randn(3, 5, dtype=torch.complex64))])
+class Fourier(nn.Module):
+    def forward(self, x, z):
+        fft = torch.fft
+        return (torch.view_as_real(fft.rfft(x, norm="ortho")), fft.irfft(z, n=9), fft.irfft2(z, s=(4, 7), norm="forward"),
+                torch.view_as_real(fft.fft2(x)), torch.view_as_real(fft.ifft(z, dim=0)), fft.hfft(z), torch.view_as_real(fft.ihfft(x).resolve_conj()),
+                torch.view_as_real(fft.fftn(z, s=(2, 6), norm="ortho")), torch.view_as_real(fft.rfftn(x, dim=(1, 0))))
 
 
 # What --input may change.
@@ -355,3 +412,15 @@ case(rand(3, 4), dynamic=({0: N},), name="Widened", decomposed=False, exit=1,
      options=("--input", "x:f32[n,m]"), words=("size 1 is 4 in the program",))(Mlp)
 case(rand(3, 4), dynamic=({0: N},), name="OtherDtype", decomposed=False, exit=1,
      options=("--input", "x:f64[n,4]"), words=("dtype is f32, not f64",))(Mlp)
+
+
+def random_autocast(seed):
+    """A module with regions of autocast; the program itself is what it is held against."""
+    torch.manual_seed(seed)
+    sizes = [rand(5, autocast.WIDTH), rand(1, autocast.WIDTH), rand(2, autocast.WIDTH)]
+    all_cases.append(Case(f"Autocast_{seed}", lambda: autocast.Random(seed), (sizes[0],), dynamic=({0: N},),
+                          others=[(each,) for each in sizes[1:]], strict=seed == 7, difference=autocast.difference))
+
+
+for autocast_seed in [seed for seed in range(24) if autocast.answers(seed)]:
+    random_autocast(autocast_seed)

@@ -20,6 +20,16 @@ class Transforms(nn.Module):
                 torch.fft.hfft(half, n=x.size(2)), torch.fft.fftfreq(x.size(1)))
 
 
+@case("f32[n,t,6]")
+class InnerTransforms(nn.Module):
+    """What decomposed programs have in place of those above."""
+    def forward(self, x: T):
+        z = torch._fft_r2c(x, [1, 2], 0, True)
+        all = torch._fft_r2c(x, [0, 2], 1, False)
+        return (z, all, torch._fft_c2r(z, [1, 2], 2, 6), torch._fft_c2r(z, [-1], 1, 7), torch._fft_c2c(all, [2, 0], 2, False),
+                torch._fft_c2c(all, [1], 1, True))
+
+
 @case("f32[n,t,6]", "f32[n,t,6]")
 class Arithmetic(nn.Module):
     def forward(self, x: T, y: T):

@@ -21,6 +21,17 @@ class State(nn.Module):
         return x + self.mean, self.count.clone()
 
 
+@case("ids:i64[n,3]=0..9", words="forward writes to 'first.weight', 'second.weight'")
+class RenormedEmbeddings(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Embedding(10, 4, max_norm=1.0)
+        self.second = nn.Embedding(10, 6, max_norm=2.0, norm_type=1.0)
+
+    def forward(self, ids: T):
+        return self.first(ids), self.second(ids[:, :2]), self.first.weight * 2
+
+
 @case()
 class WritesThroughViews(nn.Module):
     def forward(self, x: T):

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// By PyTorch 2.13: the ops that it registers for autocast, and those that are written with these
+// and not registered.
+#include "converter/interpret/autocast.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "converter/interpret/interpreter.h"
+
+namespace hg::convert {
+namespace {
+
+enum class Casts : uint8_t {
+  lower,     // to the dtype of the region
+  full,      // to f32
+  widest,    // to f32 where one argument is, else to the dtype of the region
+  products,  // of einsum: to the dtype of the region, where two operands are multiplied and summed
+  padding,   // of pad: to f32, where the op behind the mode is registered
+  refused,   // some of what the op computes
+};
+
+struct Rule {
+  std::string_view op;  // of aten: the name, and the overload where there is one
+  Casts casts;
+};
+
+constexpr Rule kRules[] = {
+    {"_addmm_activation", Casts::lower},
+    {"_convolution.deprecated", Casts::lower},
+    {"_grid_sampler_2d_cpu_fallback", Casts::full},
+    {"_lu_with_info", Casts::full},
+    {"_native_multi_head_attention", Casts::lower},
+    {"adaptive_avg_pool3d", Casts::full},
+    {"adaptive_max_pool3d", Casts::full},
+    {"addbmm", Casts::lower},
+    {"addmm", Casts::lower},
+    {"avg_pool3d", Casts::full},
+    {"baddbmm", Casts::lower},
+    {"binary_cross_entropy", Casts::full},
+    {"binary_cross_entropy_with_logits", Casts::full},
+    {"bmm", Casts::lower},
+    {"cat", Casts::widest},
+    {"cdist", Casts::full},
+    {"chain_matmul", Casts::lower},
+    {"cholesky", Casts::full},
+    {"cholesky_inverse", Casts::full},
+    {"cholesky_solve", Casts::full},
+    {"conv1d", Casts::lower},
+    {"conv1d.padding", Casts::lower},
+    {"conv2d", Casts::lower},
+    {"conv2d.padding", Casts::lower},
+    {"conv3d", Casts::lower},
+    {"conv3d.padding", Casts::lower},
+    {"conv_tbc", Casts::lower},
+    {"conv_transpose1d", Casts::lower},
+    {"conv_transpose2d.input", Casts::lower},
+    {"conv_transpose3d.input", Casts::lower},
+    {"corrcoef", Casts::refused},
+    {"cosine_embedding_loss", Casts::full},
+    {"cov", Casts::refused},
+    {"cross_entropy_loss", Casts::full},
+    {"ctc_loss.IntList", Casts::full},
+    {"ctc_loss.Tensor", Casts::full},
+    {"einsum", Casts::products},
+    {"fake_quantize_per_tensor_affine", Casts::full},
+    {"fft_fft", Casts::full},
+    {"fft_fft2", Casts::full},
+    {"fft_fftn", Casts::full},
+    {"fft_hfft", Casts::full},
+    {"fft_ifft", Casts::full},
+    {"fft_ifft2", Casts::full},
+    {"fft_ifftn", Casts::full},
+    {"fft_ihfft", Casts::full},
+    {"fft_irfft", Casts::full},
+    {"fft_irfft2", Casts::full},
+    {"fft_irfftn", Casts::full},
+    {"fft_rfft", Casts::full},
+    {"fft_rfft2", Casts::full},
+    {"fft_rfftn", Casts::full},
+    {"fractional_max_pool2d", Casts::full},
+    {"fractional_max_pool3d", Casts::full},
+    {"geqrf", Casts::full},
+    {"grid_sampler", Casts::full},
+    {"grid_sampler_2d", Casts::full},
+    {"grid_sampler_3d", Casts::full},
+    {"gru.data", Casts::refused},
+    {"gru.input", Casts::refused},
+    {"gru_cell", Casts::refused},
+    {"hinge_embedding_loss", Casts::full},
+    {"huber_loss", Casts::full},
+    {"index_copy", Casts::widest},
+    {"inverse", Casts::full},
+    {"kl_div", Casts::full},
+    {"l1_loss", Casts::full},
+    {"linalg_cholesky", Casts::full},
+    {"linalg_cholesky_ex", Casts::full},
+    {"linalg_cond", Casts::full},
+    {"linalg_cond.p_str", Casts::full},
+    {"linalg_eig", Casts::full},
+    {"linalg_eigh", Casts::full},
+    {"linalg_eigvals", Casts::full},
+    {"linalg_eigvalsh", Casts::full},
+    {"linalg_householder_product", Casts::full},
+    {"linalg_inv", Casts::full},
+    {"linalg_inv_ex", Casts::full},
+    {"linalg_lstsq", Casts::full},
+    {"linalg_matrix_power", Casts::refused},
+    {"linalg_matrix_rank", Casts::full},
+    {"linalg_matrix_rank.atol_rtol_float", Casts::full},
+    {"linalg_matrix_rank.atol_rtol_tensor", Casts::full},
+    {"linalg_matrix_rank.tol_tensor", Casts::full},
+    {"linalg_multi_dot", Casts::lower},
+    {"linalg_qr", Casts::full},
+    {"linalg_solve", Casts::full},
+    {"linalg_svd", Casts::full},
+    {"linalg_svdvals", Casts::full},
+    {"linalg_tensorinv", Casts::full},
+    {"linalg_tensorsolve", Casts::full},
+    {"linalg_vecdot", Casts::lower},
+    {"linear", Casts::lower},
+    {"lstm.data", Casts::refused},
+    {"lstm.input", Casts::refused},
+    {"lstm_cell", Casts::refused},
+    {"lu_solve", Casts::full},
+    {"margin_ranking_loss", Casts::full},
+    {"matmul", Casts::lower},
+    {"max_pool3d", Casts::full},
+    {"max_unpool2d", Casts::full},
+    {"max_unpool3d", Casts::full},
+    {"mkldnn_rnn_layer", Casts::lower},
+    {"mm", Casts::lower},
+    {"mse_loss", Casts::full},
+    {"multi_margin_loss", Casts::full},
+    {"multilabel_margin_loss", Casts::full},
+    {"multilabel_margin_loss_forward", Casts::full},
+    {"nanquantile", Casts::full},
+    {"nanquantile.scalar", Casts::full},
+    {"nll_loss", Casts::full},
+    {"nll_loss2d", Casts::full},
+    {"nll_loss_nd", Casts::full},
+    {"orgqr", Casts::full},
+    {"ormqr", Casts::full},
+    {"pad", Casts::padding},
+    {"pinverse", Casts::full},
+    {"poisson_nll_loss", Casts::full},
+    {"polar", Casts::full},
+    {"prelu", Casts::lower},
+    {"prod", Casts::full},
+    {"prod.dim_int", Casts::full},
+    {"qr", Casts::full},
+    {"quantile", Casts::full},
+    {"quantile.scalar", Casts::full},
+    {"reflection_pad1d", Casts::full},
+    {"reflection_pad2d", Casts::full},
+    {"replication_pad1d", Casts::full},
+    {"replication_pad2d", Casts::full},
+    {"replication_pad3d", Casts::full},
+    {"rnn_relu.data", Casts::refused},
+    {"rnn_relu.input", Casts::refused},
+    {"rnn_relu_cell", Casts::refused},
+    {"rnn_tanh.data", Casts::refused},
+    {"rnn_tanh.input", Casts::refused},
+    {"rnn_tanh_cell", Casts::refused},
+    {"scaled_dot_product_attention", Casts::lower},
+    {"smooth_l1_loss", Casts::full},
+    {"soft_margin_loss", Casts::full},
+    {"stack", Casts::widest},
+    {"stft", Casts::full},
+    {"stft.center", Casts::full},
+    {"svd", Casts::full},
+    {"tensordot", Casts::lower},
+    {"trace", Casts::full},
+    {"triangular_solve", Casts::full},
+    {"triplet_margin_loss", Casts::full},
+    {"view_as_complex", Casts::full},
+};
+static_assert(std::is_sorted(std::begin(kRules), std::end(kRules),
+                             [](const Rule& a, const Rule& b) { return a.op < b.op; }));
+
+const Rule* rule_of(const ScriptNode& node) {
+  constexpr std::string_view kAten = "aten::";
+  if (!node.kind.starts_with(kAten)) return nullptr;
+  std::string op = node.kind.substr(kAten.size());
+  if (!node.overload.empty()) op += "." + node.overload;
+  const auto at = std::lower_bound(std::begin(kRules), std::end(kRules), op,
+                                   [](const Rule& row, std::string_view name) {
+                                     return row.op < name;
+                                   });
+  return at != std::end(kRules) && at->op == op ? at : nullptr;
+}
+
+// The tensor's dtype where autocast may change it.
+std::optional<DType> castable(Memory& memory, const Item& item) {
+  const auto* tensor = std::get_if<TensorRef>(&item.value);
+  if (!tensor || (*tensor)->is_poisoned() || (*tensor)->is_number() || (*tensor)->is_complex())
+    return std::nullopt;
+  const DType dtype = memory.type(*tensor).dtype;
+  return dtype == f32 || dtype == f16 || dtype == bf16 ? std::optional(dtype) : std::nullopt;
+}
+
+// All arguments, and the elements of lists.
+template <class Visit>
+void each_item(const NodeCall& call, const Visit& visit) {
+  for (int i = 0; i < call.argument_count(); ++i) {
+    const Item& item = call.argument(i);
+    if (!item.is_list()) {
+      visit(item);
+      continue;
+    }
+    for (const Item& element : std::get<std::shared_ptr<List>>(item.value)->items) visit(element);
+  }
+}
+
+DType widest(const NodeCall& call, DType lower) {
+  DType dtype = lower;
+  each_item(call, [&](const Item& item) {
+    const auto own = castable(call.memory(), item);
+    if (own && *own != f32 && *own != lower)
+      throw Refusal{
+          str_cat("a region of autocast to ", lower, " has no dtype for this op on ", *own), ""};
+    if (own == f32) dtype = f32;
+  });
+  return dtype;
+}
+
+// The size of the dim that a letter of one operand's letters stands for; none where it has no such.
+std::optional<Dim> size_of(std::string_view letters, char letter, const Shape& shape) {
+  const size_t at = letters.find(letter), dots = letters.find("...");
+  if (at == letters.npos) return std::nullopt;
+  const size_t dim = at < dots ? at : shape.size() - (letters.size() - at);
+  return dim < shape.size() ? std::optional(shape[dim]) : std::nullopt;
+}
+
+// PyTorch multiplies two operands by bmm where it sums a letter that both have, and by mul where
+// there is none, or the size is 1.
+bool is_summed_product(NodeCall& call) {
+  const Item* tensors = call.find("tensors");
+  if (!tensors || !tensors->is_list()) return false;
+  const std::vector<Item>& operands = std::get<std::shared_ptr<List>>(tensors->value)->items;
+  if (operands.size() < 2) return false;
+  if (operands.size() > 2)
+    throw Refusal{"einsum of three operands or more in a region of autocast is not supported",
+                  "write it as einsums of two operands"};
+  std::string equation = call.string("equation");
+  std::erase(equation, ' ');
+  const std::string_view all = equation, left = all.substr(0, all.find(','));
+  const size_t arrow = all.find("->");
+  const std::string_view right = all.substr(left.size() + 1, arrow - (left.size() + 1));
+  const std::string_view result = arrow == all.npos ? "" : all.substr(arrow + 2);
+  const auto shape = [&](size_t i) {
+    return call.memory().type(std::get<TensorRef>(operands[i].value)).shape;
+  };
+  bool any = false;
+  for (const char letter : left) {
+    if (letter == '.' || result.find(letter) != result.npos) continue;
+    const std::optional<Dim> a = size_of(left, letter, shape(0));
+    const std::optional<Dim> b = size_of(right, letter, shape(1));
+    const auto is_one = [&](const Dim& size) {
+      return call.is_one(size, "a product of size 1 is not cast in a region of autocast");
+    };
+    any = any || (a && b && !is_one(*a) && !is_one(*b));
+  }
+  return any;
+}
+
+// reflect of one and two dims and replicate have ops that are registered.
+bool is_padded_in_full(const NodeCall& call) {
+  const std::string mode = call.string("mode", "constant");
+  return mode == "replicate" || (mode == "reflect" && call.integers("pad").size() <= 4);
+}
+
+// What floating point arguments are cast to; none where they stay.
+std::optional<DType> target(NodeCall& call, Casts casts, DType lower) {
+  switch (casts) {
+    case Casts::lower:
+      return lower;
+    case Casts::full:
+      return f32;
+    case Casts::widest:
+      return widest(call, lower);
+    case Casts::products:
+      return is_summed_product(call) ? std::optional(lower) : std::nullopt;
+    case Casts::padding:
+      return is_padded_in_full(call) ? std::optional(f32) : std::nullopt;
+    case Casts::refused:
+      break;
+  }
+  throw Refusal{
+      "the op is cast in parts in a region of autocast, which is not supported",
+      "leave it out of the region, or save program.run_decompositions(), in which the casts are "
+      "written out"};
+}
+
+}  // namespace
+
+void set_autocast(ScriptNode& node, DType dtype) {
+  if (!node.kind.starts_with("prim::")) node.attribute = dtype == f16 ? "f16" : "bf16";
+}
+
+std::optional<DType> autocast_of(const ScriptNode& node) {
+  if (node.attribute.empty() || node.kind.starts_with("prim::")) return std::nullopt;
+  return node.attribute == "f16" ? f16 : bf16;
+}
+
+std::optional<DType> autocast_target(NodeCall& call) {
+  const std::optional<DType> lower = autocast_of(call.node());
+  const Rule* rule = lower ? rule_of(call.node()) : nullptr;
+  return rule ? target(call, rule->casts, *lower) : std::nullopt;
+}
+
+Item autocast(NodeCall& call, const Item& item, DType dtype) {
+  if (item.is_list()) {
+    auto list = std::make_shared<List>();
+    for (const Item& element : std::get<std::shared_ptr<List>>(item.value)->items)
+      list->items.push_back(autocast(call, element, dtype));
+    return Item(std::move(list));
+  }
+  const auto own = castable(call.memory(), item);
+  if (!own || *own == dtype) return item;
+  return call.interpreter().run_op(
+      "aten::_to_copy", {{"self", item}, {"dtype", Item(torch_of_dtype(dtype))}}, 1,
+      call.node().origin)[0];
+}
+
+}  // namespace hg::convert
