@@ -14,6 +14,7 @@
 #include "hg/ops/compare.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
+#include "lib/graph/element.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -39,25 +40,45 @@ void rsub(Call& call) {
   if (v[0].dtype() == boolean) call.refuse("self", "must not be bool");
   call.returns(hg::sub(v[1], scaled(call, v[0])));
 }
-void mul(Call& call) {
-  const Values v = call.promoted({"self", "other"});
-  call.returns(hg::mul(v[0], v[1]));
+
+// Whether rounding a number or a tensor without dims to 16 bits may lose more than a rounding does.
+bool is_beyond_half(Call& call, DType dtype) {
+  const Item& item = *call.find("other");
+  const Value other = call.tensor_or_number("other");
+  if (other.dtype() == dtype || other.rank() > 0) return false;
+  const TensorData* const known = call.graph().constant_of(other.id());
+  if (item.is_tensor() && known == nullptr) return true;
+  const double size = std::abs(known != nullptr ? element(known->tensor, 0) : call.real("other"));
+  return dtype == f16 && std::isfinite(size) && size != 0 && (size < 0x1p-14 || size > 65504);
 }
+// torch takes the second operand of a product or a quotient in 16 bits as it is where it has no
+// dims, and computes in f32: 1e6 is no infinity there.
+Value by_factor(Call& call, const char* op, const Values& v) {
+  const DType dtype = v[0].dtype();
+  if ((dtype != f16 && dtype != bf16) || !is_beyond_half(call, dtype))
+    return call.graph().call(op, v);
+  const Value other = convert::cast(call.tensor_or_number("other"), f32);
+  return convert::cast(call.graph().call(op, {convert::cast(v[0], f32), other}), dtype);
+}
+void mul(Call& call) { call.returns(by_factor(call, "mul", call.promoted({"self", "other"}))); }
 void div(Call& call) {
   const std::string mode = call.string("rounding_mode", "");
-  if (mode.empty()) {
-    const Values v = call.promoted({"self", "other"}, true);
-    return call.returns(hg::div(v[0], v[1]));
-  }
+  if (mode.empty())
+    return call.returns(by_factor(call, "div", call.promoted({"self", "other"}, true)));
   const Values v = call.promoted({"self", "other"});
   if (v[0].dtype() == boolean) call.refuse("self", "must not be bool");
-  if (mode == "floor") return call.returns(hg::floor_divide(v[0], v[1]));
+  if (mode == "floor") return call.returns(by_factor(call, "floor_divide", v));
   if (mode != "trunc") call.refuse("rounding_mode", "must be 'trunc' or 'floor'");
   // By several numbers in 16 bits, torch rounds the quotient before it cuts.
   const bool is_half = v[0].dtype() == f16 || v[0].dtype() == bf16;
   if (is_half && !(count(v[1].shape()) == Dim(1)))
     return call.returns(hg::trunc(hg::div(v[0], v[1])));
-  call.returns(hg::trunc_divide(v[0], v[1]));
+  call.returns(by_factor(call, "trunc_divide", v));
+}
+void floor_divide(Call& call) {
+  const Values v = call.promoted({"self", "other"});
+  if (v[0].dtype() == boolean) call.refuse("self", "must not be bool");
+  call.returns(by_factor(call, "floor_divide", v));
 }
 
 // The op of the same name in the common dtype, as floats, or in integers alone.
@@ -198,7 +219,7 @@ constexpr Row kRows[] = {
      .complex = of_complex::div,
      .fold = {fold::arithmetic, "div"}},
     {.op = "aten::floor_divide",
-     .run = numbers_same_name,
+     .run = floor_divide,
      .fold = {fold::arithmetic, "floor_divide"},
      .script = {numbers::floor_divide}},
     {.op = "aten::remainder",

@@ -26,7 +26,8 @@ struct ExecutorBase::Body {
                            std::span<const Argument> attrs) const;
   static Value add_input(const Operand& input, const std::string& name, Graph& graph,
                          PlannedCall& call);
-  static std::vector<Value> add_inputs(const Op& op, std::span<const Operand> inputs, Graph& graph,
+  static std::vector<Value> add_inputs(const Op& op, std::span<const Operand> inputs,
+                                       std::span<const std::optional<DType>> numbers, Graph& graph,
                                        PlannedCall& call);
   static void choose_way(PlannedCall& call);
   Status execute(std::string_view op, PlannedCall& call, std::span<const Operand> inputs,

@@ -98,9 +98,9 @@ Value ExecutorBase::Body::add_input(const Operand& input, const std::string& nam
 
 // The inputs of the op as those of a graph; numbers, whose dtype the others decide, come last.
 std::vector<Value> ExecutorBase::Body::add_inputs(const Op& op, std::span<const Operand> inputs,
+                                                  std::span<const std::optional<DType>> numbers,
                                                   Graph& graph, PlannedCall& call) {
   std::vector<Value> values(inputs.size());
-  std::vector<std::optional<DType>> numbers(inputs.size());
   const auto add = [&](Operand::Kind kind) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i].kind_ != kind) continue;
@@ -113,8 +113,6 @@ std::vector<Value> ExecutorBase::Body::add_inputs(const Op& op, std::span<const 
     }
   };
   add(Operand::Kind::tensor);
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].kind_ == Operand::Kind::number) numbers[i] = inputs[i].number_.kind;
   call.numbers = hg::dtype_of_numbers(op, values, numbers);
   add(Operand::Kind::number);
   return values;
@@ -129,10 +127,13 @@ Result<PlannedCall> ExecutorBase::Body::plan(std::string_view op, std::span<cons
     return unsupported(op, " runs subgraphs, which a call cannot give; build a Graph");
   Graph graph(*registry);
   PlannedCall call;
-  const std::vector<Value> values = add_inputs(*found, inputs, graph, call);
+  std::vector<std::optional<DType>> numbers(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].kind_ == Operand::Kind::number) numbers[i] = inputs[i].number_.kind;
+  const std::vector<Value> values = add_inputs(*found, inputs, numbers, graph, call);
   NamedAttrs named;
   for (const Argument& attr : attrs) named.push_back({attr.name, attr.attr()});
-  const std::vector<Value> results = promoted_calls(graph, *found, values, named);
+  const std::vector<Value> results = promoted_calls(graph, *found, values, named, numbers);
   HG_TRY(graph.status());
   for (const Value& result : results) {
     graph.output("", result);

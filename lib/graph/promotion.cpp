@@ -17,6 +17,14 @@ bool takes_one_dtype(const Op& op) {
 
 constexpr std::string_view kKeepIntegers[] = {"floor", "ceil", "trunc", "round", "nan_to_num"};
 
+// Of 16 bits torch computes these in f32 by a number, or by a second operand without dims, that is not rounded.
+constexpr std::string_view kScale[] = {"mul", "div", "floor_divide", "trunc_divide"};
+
+bool scales_in_f32(const Op& op, DType common) {
+  return (common == f16 || common == bf16) &&
+         std::find(std::begin(kScale), std::end(kScale), op.name()) != std::end(kScale);
+}
+
 // Tests of u8 are u8, as they were before torch had bool.
 bool keeps_bytes(std::string_view op) { return op == "all" || op == "any"; }
 
@@ -48,11 +56,13 @@ DType dtype_of_numbers(const Op& op, std::span<const Value> inputs,
     if (inputs[i]) of.add_tensor(inputs[i].dtype(), inputs[i].rank());
     if (i < numbers.size() && numbers[i]) of.add_number(*numbers[i]);
   }
-  return of.result();
+  const DType common = of.result();
+  return scales_in_f32(op, common) ? f32 : common;
 }
 
 std::vector<Value> promoted_calls(Graph& graph, const Op& op, std::span<const Value> inputs,
-                                  const NamedAttrs& attrs) {
+                                  const NamedAttrs& attrs,
+                                  std::span<const std::optional<DType>> numbers) {
   if (!graph.status().ok()) return {};
   std::vector<Value> results = graph.calls(op.name(), inputs, attrs);
   if (graph.status().ok() && keeps_bytes(op.name()) && inputs[0].dtype() == u8)
@@ -66,9 +76,19 @@ std::vector<Value> promoted_calls(Graph& graph, const Op& op, std::span<const Va
     return refused;
   };
   Promotion of;
-  for (size_t i = first_alike(op); i < inputs.size(); ++i)
-    if (inputs[i]) of.add_tensor(inputs[i].dtype(), inputs[i].rank());
+  for (size_t i = first_alike(op); i < inputs.size(); ++i) {
+    if (i < numbers.size() && numbers[i])
+      of.add_number(*numbers[i]);
+    else if (inputs[i])
+      of.add_tensor(inputs[i].dtype(), inputs[i].rank());
+  }
   const DType common = of.result();
+  const bool has_number = std::any_of(numbers.begin(), numbers.end(), [](const auto& n) { return n.has_value(); });
+  if (scales_in_f32(op, common) && (has_number || inputs[1].rank() == 0)) {
+    (void)retry(f32);
+    if (graph.status().ok()) return {graph.call("cast", {results[0]}, {{"dtype", common}})};
+    return results;
+  }
   (void)retry(common);
   if (graph.status().ok() || is_float(common)) return results;
   if (keeps_integers(op.name())) {

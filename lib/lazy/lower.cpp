@@ -27,7 +27,7 @@ Result<std::vector<Value>> lower_op(Graph& graph, const LazyNode& node,
     if (numbers[i]) {
       HG_TRY_ASSIGN(values[i], number(graph, LazyNode::of(node.inputs[i]), dtype));
     }
-  std::vector<Value> outputs = promoted_calls(graph, *node.op, values, node.attrs);
+  std::vector<Value> outputs = promoted_calls(graph, *node.op, values, node.attrs, numbers);
   HG_TRY(graph.take_status());
   return outputs;
 }

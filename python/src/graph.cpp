@@ -89,7 +89,7 @@ nb::object call(const std::string& op, const nb::list& inputs, const nb::dict& a
   const DType dtype = dtype_of_numbers(*known, values, numbers);
   for (size_t i = 0; i < values.size(); ++i)
     if (is_number(inputs[i])) values[i] = number_of_dtype(*graph, inputs[i], dtype);
-  const std::vector<Value> made = promoted_calls(*graph, *known, values, attributes);
+  const std::vector<Value> made = promoted_calls(*graph, *known, values, attributes, numbers);
   check(graph->take_status());
   nb::list out;
   for (const Value& each : made) out.append(nb::cast(PythonValue{each, keeper}));

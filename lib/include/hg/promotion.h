@@ -34,7 +34,8 @@ struct Promotion {
 
 // The dtype that the numbers among the inputs of a call take: of an elementwise op and of a
 // concatenation that which all inputs have in common, of other ops, and beside complex tensors,
-// that of the first tensor. `numbers` says by input what a number is: bool, i64 or f64.
+// that of the first tensor. `numbers` says by input what a number is: bool, i64 or f64. What
+// multiplies or divides 16 bits is f32: torch rounds the result alone.
 DType dtype_of_numbers(const Op& op, std::span<const Value> inputs,
                        std::span<const std::optional<DType>> numbers);
 
@@ -43,8 +44,11 @@ bool keeps_integers(std::string_view op);
 
 // Graph::calls(), but where an elementwise op or a concatenation refuses the dtypes of its inputs,
 // they are cast to the one that they have in common; integers to f32, where it takes floats alone
-// and does not keep them. A condition stays as it is. What `all` and `any` of u8 give is u8.
+// and does not keep them. A condition stays as it is. What `all` and `any` of u8 give is u8. A
+// product or quotient of 16 bits by a tensor without dims, or a number, is computed in f32 and rounded.
+// `numbers`, as above, tells numbers from tensors without dims.
 std::vector<Value> promoted_calls(Graph& graph, const Op& op, std::span<const Value> inputs,
-                                  const NamedAttrs& attrs = {});
+                                  const NamedAttrs& attrs = {},
+                                  std::span<const std::optional<DType>> numbers = {});
 
 }  // namespace hg

@@ -21,7 +21,7 @@ class State(nn.Module):
         return x + self.mean, self.count.clone()
 
 
-@case("ids:i64[n,3]=0..9", words="forward writes to 'first.weight', 'second.weight'")
+@case("ids:i64[n,3]=0..9")
 class RenormedEmbeddings(nn.Module):
     def __init__(self):
         super().__init__()

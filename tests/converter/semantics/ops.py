@@ -317,6 +317,13 @@ class Histograms(nn.Module):
                 torch.histogram(torch.ones(3), 4), torch.histogram(whole, 2, range=[3.0, 3.0]))
 
 
+@case("f16[n,8]=-1e-3..1e-3", "bf16[8]", "f32[]=2e5..3e5", "f64[]=1e-7..2e-7")
+class FactorsBeyondHalves(nn.Module):
+    def forward(self, x: T, y: T, big: T, small: T):
+        return (x * 1e6, x / 1e-7, x * 100000, x * torch.tensor(1e6), x * big, x / small, y * big, y / 1e-30,
+                torch.div(x, 1e-7, rounding_mode="trunc"), torch.div(x, small, rounding_mode="floor"), x // 1e-7, big * y, x * 1e-9)
+
+
 if hasattr(F, "rms_norm"):  # not in 1.13
 
     @case("f16[n,8]=-1e-3..1e-3", "f32[8]")
