@@ -15,6 +15,7 @@
 #include <map>
 #include <set>
 
+#include "converter/check/decomposed.h"
 #include "converter/check/node_runner.h"
 #include "converter/check/recorded_run.h"
 #include "converter/interpret/autocast.h"
@@ -30,6 +31,7 @@ using c10::IValue;
 // The op of this name and overload, or null.
 std::shared_ptr<jit::Operator> operator_of(const ScriptNode& node) {
   declare_torchvision();
+  if (node.kind.starts_with("quantized_decomposed::")) declare_decomposed();
   for (const auto& each : jit::getAllOperatorsFor(c10::Symbol::fromQualString(node.kind)))
     if (each->schema().overload_name() == node.overload) return each;
   return nullptr;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exported programs (.pt2) are converted without --input, run, and held against the module itself.
 
-Usage: exported FOLDER_WITH_TOOLS SCRATCH_FOLDER [NAME or autocast=FIRST:COUNT]. The reader is not among what answers here: the
+Usage: exported FOLDER_WITH_TOOLS SCRATCH_FOLDER [NAME, autocast=FIRST:COUNT or quantized=FIRST:COUNT]. The reader is not among what answers here: the
 module runs in Python, at the example's sizes and at others. Exit code 77 where this Python has no
 torch that writes the archives.
 """
@@ -35,6 +35,12 @@ if only.startswith("autocast="):  # autocast=FIRST:COUNT
         if cases.autocast.answers(seed):
             cases.random_autocast(seed)
     only = "Autocast_"
+if only.startswith("quantized="):  # quantized=FIRST:COUNT
+    first, count = map(int, only.removeprefix("quantized=").split(":"))
+    cases.all_cases = []
+    for seed in range(first, first + count):
+        cases.random_quantized(seed)
+    only = "Quantized_"
 
 
 def flat(value):

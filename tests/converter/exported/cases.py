@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import autocast
+import quantized
 from torch.export import Dim
 
 N = Dim("n", min=1, max=64)
@@ -424,3 +425,18 @@ def random_autocast(seed):
 
 for autocast_seed in [seed for seed in range(24) if autocast.answers(seed)]:
     random_autocast(autocast_seed)
+
+
+case(rand(2, 3, 8, 8), dynamic=({0: N},), others=[(rand(5, 3, 8, 8),), (rand(1, 3, 8, 8),)])(quantized.StaticNet)
+case(rand(3, 8), dynamic=({0: N},), others=[(rand(1, 8),), (rand(7, 8) * 100,)])(quantized.DynamicNet)
+
+
+def random_quantized(first):
+    """Random calls of the ops of quantised programs, many in one program."""
+    batch = quantized.Batch(first)
+    all_cases.append(Case(f"Quantized_{first}", lambda: quantized.Batch(first), batch.inputs(0), dynamic=batch.dynamic(),
+                          others=[batch.inputs(k) for k in (1, 2, 3)], difference=quantized.difference))
+
+
+for quantized_batch in range(2):
+    random_quantized(quantized_batch)
