@@ -427,7 +427,8 @@ for autocast_seed in [seed for seed in range(24) if autocast.answers(seed)]:
     random_autocast(autocast_seed)
 
 
-case(rand(2, 3, 8, 8), dynamic=({0: N},), others=[(rand(5, 3, 8, 8),), (rand(1, 3, 8, 8),)])(quantized.StaticNet)
+case(rand(2, 3, 8, 8), dynamic=({0: N},), others=[(rand(5, 3, 8, 8),), (rand(1, 3, 8, 8),)],
+     difference=quantized.difference)(quantized.StaticNet)
 case(rand(3, 8), dynamic=({0: N},), others=[(rand(1, 8),), (rand(7, 8) * 100,)])(quantized.DynamicNet)
 
 
