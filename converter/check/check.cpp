@@ -105,6 +105,7 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
                           const std::optional<Binding>& earlier) {
   const Binding asked = sizes;
   ReferenceFailure refusal;
+  only_program_refuses_ = true;
   const auto accepts = [&](const Binding& tried, Filling filling) {
     inputs = make_inputs(specs_, tried, job_, filling);
     try {
@@ -113,6 +114,7 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
       return true;
     } catch (const ReferenceFailure& failure) {
       refusal = failure;
+      only_program_refuses_ = only_program_refuses_ && is_program_refusal(failure);
       return false;
     }
   };
@@ -139,8 +141,23 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
                          [&](Filling filling) { return accepts(tried, filling); });
     });
   };
-  return accepts_any(others.begin(), guarded) || (is_for_others && accepts_asked()) ||
-         accepts_any(guarded, others.end());
+  const auto accepts_admitted = [&](bool may_repeat_batches) {
+    const std::vector<Binding> admitted =
+        admitted_sizes(specs_, job_, graph_, asked, earlier, may_repeat_batches);
+    if (accepts_any(admitted.begin(), admitted.end())) return true;
+    // What is to be said of a refusal is said of sizes that the model is for.
+    if (!admitted.empty() && is_guarded(graph_, sizes)) sizes = admitted[0];
+    return false;
+  };
+  if (accepts_any(others.begin(), guarded) || (is_for_others && accepts_admitted(false)) ||
+      (is_for_others && accepts_asked()) || accepts_any(guarded, others.end()))
+    return true;
+  return earlier && is_for_others && only_program_refuses_ && accepts_admitted(true);
+}
+
+// Whether the program itself says that it is not for what it was given: a guard or an assertion.
+bool Checker::is_program_refusal(const ReferenceFailure& failure) const {
+  return !loaded_.module && failure.op == "prim::RaiseException";
 }
 
 Checker::Reference Checker::run_libtorch(const Binding& sizes,
@@ -148,8 +165,7 @@ Checker::Reference Checker::run_libtorch(const Binding& sizes,
   Reference reference{sizes, {}, {}, {}, false};
   reference.known = find_inputs(reference.sizes, reference.inputs, reference.expected, earlier);
   if (!reference.known) {
-    reference.sizes = sizes;
-    reference.inputs = make_inputs(specs_, sizes, job_, Filling::usual);
+    reference.inputs = make_inputs(specs_, reference.sizes, job_, Filling::usual);
   } else if (varies_) {
     reference.again = libtorch(reference.inputs, job_.seed + 1);
   }
@@ -157,14 +173,14 @@ Checker::Reference Checker::run_libtorch(const Binding& sizes,
 }
 
 // Whether a case is missing because libtorch takes no size but the one of the first case. Where
-// that is a size of batches, a trace has it baked in.
+// that is a size of batches, a trace has it baked in, unless the program itself excludes all others.
 bool Checker::is_only_size(const Binding& first) {
   const auto is_free = [&](const auto& size) {
     return std::none_of(job_.check_sizes.begin(), job_.check_sizes.end(),
                         [&](const SizeOption& option) { return option.symbol == size.first; });
   };
   const bool only = std::all_of(first.begin(), first.end(), [&](const auto& size) {
-    return is_free(size) && !is_batch(specs_, size.first);
+    return is_free(size) && (only_program_refuses_ || !is_batch(specs_, size.first));
   });
   if (only)
     warn(str_cat("libtorch takes no other sizes than ", describe_sizes(first),
@@ -257,6 +273,11 @@ void Checker::report_refusal(const Inputs& inputs, const Binding& sizes, size_t 
                 "; the trace has a size baked in, so compute it there from x.size() instead "
                 "of a number, or give the input that size as a number, or choose other sizes "
                 "with --check-size"));
+  const bool is_drawn = job_.check_sizes.size() < sizes.size();
+  if (!status.ok() && is_drawn && is_program_refusal(why) && is_guarded(graph_, sizes))
+    return warn(str_cat("nothing is checked: the program itself refuses all sizes that were tried, ",
+                        describe_sizes(sizes), " for one", where, ": ", why.reason,
+                        "; give sizes that it takes with --check-size"));
   if (!status.ok())
     return fail(Exit::mismatch, str_cat("inputs and model do not fit each other: libtorch fails",
                                         with, where, ": ", why.reason,

@@ -42,6 +42,7 @@ class Checker {
   bool find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData>& expected,
                    const std::optional<Binding>& earlier);
   Reference run_libtorch(const Binding& sizes, const std::optional<Binding>& earlier);
+  bool is_program_refusal(const ReferenceFailure& failure) const;
   bool is_only_size(const Binding& first);
   void check_case(Session& session, Reference& reference, size_t k);
   void check_second_run(Session& session, const Inputs& inputs, CheckedCase& report,
@@ -75,6 +76,7 @@ class Checker {
   const std::function<void(const std::string&)>& progress_;
   bool varies_, uninitialised_, has_loops_;
   ReferenceFailure refusal_;
+  bool only_program_refuses_ = true;  // of the sizes that were tried for the last case
   Coverage coverage_;
   CheckResult result_;
 };

@@ -12,6 +12,8 @@ constexpr int64_t kMostElements = int64_t{1} << 22;  // of all inputs
 constexpr int64_t kMostMultiple = int64_t{1} << 17;  // samples of sound
 constexpr int64_t kMostScanned = 24;                 // sizes that are tried one by one
 constexpr size_t kMostTries = 300;
+constexpr size_t kMostAdmitted = 24;                 // of each wish
+constexpr int64_t kMostSteps = 1 << 14;              // of the search for each wish
 
 std::vector<int64_t> numbers_in(std::string_view text) {
   std::vector<int64_t> numbers;
@@ -50,6 +52,98 @@ bool is_guarded(const Graph& graph, const Bindings& sizes) {
            return std::any_of(node.subgraphs.begin(), node.subgraphs.end(), holds_guard);
          });
 }
+
+void collect_guards(const Graph& graph, std::vector<const Guard*>& guards) {
+  for (const Guard& guard : graph.guards()) guards.push_back(&guard);
+  for (const Node& node : graph.nodes())
+    for (const auto& subgraph : node.subgraphs) collect_guards(*subgraph, guards);
+}
+
+// Tries one symbol after the other, and goes back where a guard fails.
+class AdmittedSearch {
+ public:
+  // From what all sizes together should be like to what will do.
+  enum class Wish { all_different, all_new, new_batches, something_new };
+
+  AdmittedSearch(std::span<const InputSpec> specs, const Job& job, const Graph& graph,
+                 const Binding& asked, const std::optional<Binding>& earlier)
+      : specs_(specs), earlier_(earlier), asked_(asked) {
+    collect_guards(graph, guards_);
+    std::set<int64_t> further;
+    for (const Guard* guard : guards_)
+      for (const Dim& side : {guard->left, guard->right})
+        for (const int64_t number : numbers_in(str_cat(side)))
+          for (const int64_t size :
+               {number - 1, number, number + 1, 2 * number, 2 * number + 1, 3 * number})
+            if (size > kMostScanned && size <= kMostMultiple) further.insert(size);
+    for (int64_t size = 2; size <= kMostScanned; ++size) values_.push_back(size);
+    values_.insert(values_.end(), further.begin(), further.end());
+    values_.push_back(1);  // hides a mix-up of two dims, as 0 does
+    for (const auto& [symbol, size] : asked) {
+      const bool given =
+          std::any_of(job.check_sizes.begin(), job.check_sizes.end(),
+                      [&](const SizeOption& option) { return option.symbol == symbol; });
+      free_.push_back(!given);
+      batch_.push_back(is_batch(specs, symbol));
+    }
+  }
+
+  void search(Wish wish) {
+    wish_ = wish;
+    steps_ = kMostSteps;
+    most_ = found_.size() + kMostAdmitted;
+    Binding sizes;
+    extend(sizes);
+  }
+
+  std::vector<Binding> take() { return std::move(found_); }
+
+ private:
+  bool is_wished(const Binding& sizes) const {
+    const size_t s = sizes.size() - 1;
+    const int64_t size = sizes[s].second;
+    const bool repeats = earlier_ && (*earlier_)[s].second == size;
+    if (wish_ == Wish::all_different)
+      for (size_t i = 0; i < s; ++i)
+        if (sizes[i].second == size) return false;
+    if (wish_ == Wish::something_new || !repeats) return true;
+    return wish_ == Wish::new_batches && !batch_[s];
+  }
+
+  bool is_admitted(const Binding& sizes) const {
+    const Bindings bindings = bindings_of(sizes);
+    return std::all_of(guards_.begin(), guards_.end(),
+                       [&](const Guard* guard) { return check(*guard, bindings).ok(); });
+  }
+
+  void extend(Binding& sizes) {
+    const size_t s = sizes.size();
+    if (s == asked_.size()) {
+      const bool known = std::find(found_.begin(), found_.end(), sizes) != found_.end();
+      if (!known && (!earlier_ || sizes != *earlier_) && elements(specs_, sizes))
+        found_.push_back(sizes);
+      return;
+    }
+    const std::vector<int64_t> given = {asked_[s].second};
+    for (const int64_t size : free_[s] ? values_ : given) {
+      if (found_.size() >= most_ || --steps_ < 0) return;
+      sizes.emplace_back(asked_[s].first, size);
+      if ((!free_[s] || is_wished(sizes)) && is_admitted(sizes)) extend(sizes);
+      sizes.pop_back();
+    }
+  }
+
+  std::span<const InputSpec> specs_;
+  const std::optional<Binding>& earlier_;
+  const Binding& asked_;
+  std::vector<const Guard*> guards_;
+  std::vector<int64_t> values_;
+  std::vector<bool> free_, batch_;  // of asked_
+  Wish wish_ = Wish::all_different;
+  int64_t steps_ = 0;
+  size_t most_ = 0;
+  std::vector<Binding> found_;
+};
 
 class Candidates {
  public:
@@ -177,6 +271,21 @@ std::vector<Binding> fitting_sizes(std::span<const InputSpec> specs, const Job& 
   }
   if (tries.size() > kMostTries) tries.resize(kMostTries);
   return tries;
+}
+
+std::vector<Binding> admitted_sizes(std::span<const InputSpec> specs, const Job& job,
+                                    const Graph& graph, const Binding& asked,
+                                    const std::optional<Binding>& earlier,
+                                    bool may_repeat_batches) {
+  using Wish = AdmittedSearch::Wish;
+  AdmittedSearch search(specs, job, graph, asked, earlier);
+  if (may_repeat_batches) {
+    search.search(Wish::something_new);
+  } else {
+    for (const Wish wish : {Wish::all_different, Wish::all_new, Wish::new_batches})
+      search.search(wish);
+  }
+  return search.take();
 }
 
 bool is_guarded(const Graph& graph, const Binding& sizes) {

@@ -19,6 +19,14 @@ std::vector<Binding> fitting_sizes(std::span<const InputSpec> specs, const Job& 
                                    const Binding& asked, std::string_view reason,
                                    const std::optional<Binding>& earlier);
 
+// Sizes for the same symbols that all guards of the graph admit, small ones first; the search is
+// bounded. No symbol repeats its size of an earlier case, or rather: none of batches does and some
+// other does not; where `may_repeat_batches`, some symbol does not.
+std::vector<Binding> admitted_sizes(std::span<const InputSpec> specs, const Job& job,
+                                    const Graph& graph, const Binding& asked,
+                                    const std::optional<Binding>& earlier,
+                                    bool may_repeat_batches);
+
 // Whether the file says itself that it is not for these sizes, so that refusing them is right.
 bool is_guarded(const Graph& graph, const Binding& sizes);
 

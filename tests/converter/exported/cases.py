@@ -403,6 +403,35 @@ class Fourier(nn.Module):
                 torch.view_as_real(fft.fftn(z, s=(2, 6), norm="ortho")), torch.view_as_real(fft.rfftn(x, dim=(1, 0))))
 
 
+# What the check runs at, where ranges and guards exclude the sizes that it would take.
+@case(rand(5, 4), rand(5, 3), dynamic=({}, {0: AUTO, 1: AUTO}), others=[(rand(5, 4), rand(7, 2))],
+      words=("checked with s17=5, s94=3", "checked with s17=6, s94=2"), decomposed=False)
+class SizesOfGuards(nn.Module):
+    """The second columns are one, the rows at least those of x: no single size may change alone."""
+    def forward(self, x, y):
+        z = y.clone()
+        z.chunk(2, 1)[-1].copy_(torch.zeros_like(z.chunk(2, 1)[-1]))
+        z[-x.size(0):] = z.numel()
+        z.diagonal().add_(x.size(0))
+        return z, (z + y).sum(0)
+
+
+@case(rand(5), dynamic=({0: AUTO},), words=("takes no other sizes than", "nothing else is checked"), decomposed=False)
+class OneSizeOfGuards(nn.Module):
+    """Of the two sizes that are split into three parts, a guard leaves one."""
+    def forward(self, x):
+        a, b, c = x.split(2)
+        return (a if x.shape[0] < 6 else b) * 2, x.cumsum(0)
+
+
+@case(rand(1 << 23), dynamic=({0: Dim("n", min=1 << 23)},), words=("nothing is checked: the program itself refuses all sizes",),
+      decomposed=False)
+class NoSizeOfGuards(nn.Module):
+    """The smallest size is larger than what the check tries."""
+    def forward(self, x):
+        return x * 2
+
+
 # What --input may change.
 case(rand(3, 4), dynamic=({0: N},), name="Narrowed", decomposed=False,
      options=("--input", "x:f32[5,4]"), words=("f32[5, 4]",))(Mlp)
