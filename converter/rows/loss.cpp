@@ -27,19 +27,67 @@ void of_two(Call& call, NamedAttrs attrs = {}, bool float_result = false) {
   call.returns(call.graph().call(op, {v[0], v[1]}, reduced(call, std::move(attrs))));
 }
 
+// Torch rounds what it computes in the promoted dtype to that of one of its tensors.
+Value reduced_as(Call& call, const Value& loss, DType dtype) {
+  const std::string kind = reduction(call);
+  const Value rounded = cast(loss, dtype);
+  if (kind == "none") return rounded;
+  return call.graph().call(kind, {rounded}, {{"dim", std::vector<Dim>{}}, {"keepdim", false}});
+}
+
+bool have_one_dtype(Call& call, std::initializer_list<std::string_view> names) {
+  std::optional<DType> first;
+  for (const std::string_view name : names) {
+    const Value value = call.has(name) ? call.tensor(name) : Value();
+    if (!value) continue;
+    if (first && value.dtype() != *first) return false;
+    first = value.dtype();
+  }
+  return true;
+}
+
+void expect_floats(Call& call, std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names)
+    if (const Value value = call.tensor(name); !is_float(value.dtype()))
+      call.refuse(name, str_cat("is ", name_of(value.dtype()), ", which PyTorch does not take there"));
+}
+
 void mse(Call& call) { of_two(call); }
 void l1(Call& call) { of_two(call); }
 void smooth_l1(Call& call) { of_two(call, {{"beta", call.real("beta", 1.0)}}); }
-void huber(Call& call) { of_two(call, {{"delta", call.real("delta", 1.0)}}); }
-void kl_div(Call& call) { of_two(call, {{"log_target", call.flag("log_target", false)}}); }
+void huber(Call& call) {
+  expect_floats(call, {"self"});
+  const NamedAttrs delta = {{"delta", call.real("delta", 1.0)}};
+  if (have_one_dtype(call, {"self", "target"})) return of_two(call, delta);
+  const Values v = call.promoted({"self", "target"});
+  const Value loss = call.graph().call("huber_loss", {v[0], v[1]},
+                                       {delta[0], {"reduction", std::string("none")}});
+  call.returns(reduced_as(call, loss, call.tensor("self").dtype()));
+}
+void kl_div(Call& call) {
+  expect_floats(call, {"self", "target"});
+  of_two(call, {{"log_target", call.flag("log_target", false)}});
+}
 void hinge_embedding(Call& call) { of_two(call, {{"margin", call.real("margin", 1.0)}}, true); }
-void soft_margin(Call& call) { of_two(call, {}, true); }
+// In place in torch, so that the product has the dtype of self, too.
+void soft_margin(Call& call) {
+  expect_floats(call, {"self"});
+  if (have_one_dtype(call, {"self", "target"})) return of_two(call);
+  const Values v = call.promoted({"self", "target"});
+  const Value product = cast(call.graph().call("mul", {v[0], v[1]}), call.tensor("self").dtype());
+  const Value one = call.graph().scalar(1.0, product.dtype());
+  call.returns(call.graph().call("soft_margin_loss", {product, one}, reduced(call)));
+}
 
 void binary_cross_entropy(Call& call) {
+  expect_floats(call, {"self", "target"});
+  if (call.tensor("self").dtype() != call.tensor("target").dtype())
+    call.refuse("target", "has another dtype than self, which PyTorch does not take there");
   const Values v = call.promoted({"self", "target", "weight"});
   call.returns(call.graph().call("binary_cross_entropy", v, reduced(call)));
 }
 void bce_with_logits(Call& call) {
+  expect_floats(call, {"self", "target"});
   const Values v = call.promoted({"self", "target", "weight", "pos_weight"});
   call.returns(call.graph().call("binary_cross_entropy_with_logits", v, reduced(call)));
 }
