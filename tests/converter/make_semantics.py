@@ -24,6 +24,7 @@ from semantics import (  # noqa: E402,F401
     control,
     edges,
     lengths,
+    losses,
     memory,
     numbers,
     ops,
