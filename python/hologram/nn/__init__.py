@@ -54,4 +54,5 @@ try:
 except ImportError:  # torch before 2.13
     pass
 
-__all__ = [name for name in dir() if name[0].isupper()]
+# Of torch's own only what computes nothing and stands between layers has a page here.
+__all__ = [name for name in dir() if name[0].isupper() and name not in ("Buffer", "Module", "Parameter", "UninitializedBuffer", "UninitializedParameter")]
