@@ -120,7 +120,7 @@ std::string between(char begin, std::string_view text, char end) {
   return out;
 }
 
-std::string quoted(std::string_view text) { return between('"', text, '"'); }
+std::string in_quotes(std::string_view text) { return between('"', text, '"'); }
 
 std::string_view type_of(AttrType type) {
   switch (type) {
@@ -151,7 +151,7 @@ std::string literal(const Signature::Attribute& attribute) {
   append_text(text, attribute.fallback);
   switch (attribute.type) {
     case AttrType::string:
-      return text.starts_with('"') ? text : quoted(text);
+      return text.starts_with('"') ? text : in_quotes(text);
     case AttrType::dtype:
       return "DType::" + (text == "bool" ? std::string("bool_") : text);
     case AttrType::integers:
@@ -238,11 +238,11 @@ bool print(const hg::Op& op, const Style& style, std::string& out) {
       return false;
     }
     attributes +=
-        (attributes.empty() ? "{" : ", {") + quoted(attribute.name) + ", " + attribute.name + "}";
+        (attributes.empty() ? "{" : ", {") + in_quotes(attribute.name) + ", " + attribute.name + "}";
   }
   if (!attributes.empty())
     setup += "    const Argument call_attributes[] = {" + attributes + "};\n";
-  const std::string call = quoted(signature.name) + ", " + inputs + ", " +
+  const std::string call = in_quotes(signature.name) + ", " + inputs + ", " +
                            (attributes.empty() ? "{}" : "call_attributes") + ");\n";
   out += "  // " + std::string(op.def.signature) + "\n";
   out += std::string(style.prefix) + signature.name + "(" + parameters_of(signature, style) +
