@@ -61,24 +61,24 @@ Value by_factor(Call& call, const char* op, const Values& v) {
   return convert::cast(call.graph().call(op, {convert::cast(v[0], f32), other}), dtype);
 }
 void mul(Call& call) { call.returns(by_factor(call, "mul", call.promoted({"self", "other"}))); }
+void floor_divide(Call& call) {
+  const Values v = call.promoted({"self", "other"});
+  if (v[0].dtype() == boolean) call.refuse("self", "must not be bool");
+  call.returns(by_factor(call, "floor_divide", v));
+}
 void div(Call& call) {
   const std::string mode = call.string("rounding_mode", "");
   if (mode.empty())
     return call.returns(by_factor(call, "div", call.promoted({"self", "other"}, true)));
+  if (mode == "floor") return floor_divide(call);
   const Values v = call.promoted({"self", "other"});
   if (v[0].dtype() == boolean) call.refuse("self", "must not be bool");
-  if (mode == "floor") return call.returns(by_factor(call, "floor_divide", v));
   if (mode != "trunc") call.refuse("rounding_mode", "must be 'trunc' or 'floor'");
   // By several numbers in 16 bits, torch rounds the quotient before it cuts.
   const bool is_half = v[0].dtype() == f16 || v[0].dtype() == bf16;
   if (is_half && !(count(v[1].shape()) == Dim(1)))
     return call.returns(hg::trunc(hg::div(v[0], v[1])));
   call.returns(by_factor(call, "trunc_divide", v));
-}
-void floor_divide(Call& call) {
-  const Values v = call.promoted({"self", "other"});
-  if (v[0].dtype() == boolean) call.refuse("self", "must not be bool");
-  call.returns(by_factor(call, "floor_divide", v));
 }
 
 // The op of the same name in the common dtype, as floats, or in integers alone.

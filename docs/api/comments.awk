@@ -11,14 +11,13 @@ function flush_as(mark, i) {
   held = 0
 }
 
-FNR == 1 { held = 0; top = 1; depth = 0; is_c = FILENAME ~ /\/c\.h$/ }
+FNR == 1 { held = 0; top = 1; is_c = FILENAME ~ /\/c\.h$/ }
 
 # C's comments, which may span lines.
 is_c {
   if (FNR == 1) { print "/** \\file"; next }
   if ($0 !~ /\/\* --/) {
-    if (sub(/^ *\/\* /, "/** ")) open = 1
-    else sub(/ \/\* /, " /**< ")
+    if (!sub(/^ *\/\* /, "/** ")) sub(/ \/\* /, " /**< ")
   }
   print
   next
