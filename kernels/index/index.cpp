@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
@@ -64,21 +65,38 @@ void gather_run(const RunContext& c) noexcept {
   for_bytes(c.out(0).dtype, [&]<class T>() { gather<T>(c); });
 }
 
+// Blocks of some elements. One element that the compiler knows of is a load and a store.
+template <class T, class Block>
+void select_blocks(const RunContext& c, int64_t outer, int64_t n, Block block) {
+  const int64_t m = c.in(1).count();
+  const int64_t* index = c.in(1).as<const int64_t>();
+  const T* from = c.in(0).as<const T>();
+  T* to = c.out(0).as<T>();
+  c.parallel_for(
+      outer * m, grain_of(block * int64_t{sizeof(T)}, 4 * kGrain), [&](int64_t begin, int64_t end) {
+        int64_t row = begin / m, k = begin % m;
+        for (int64_t at = begin; at < end; ++at) {
+          const int64_t i = index[k];
+          if (i < 0 || i >= n) return c.fail(kOutOfRange);
+          if (block > 0)
+            std::memcpy(to + at * block, from + (row * n + i) * block, block * sizeof(T));
+          if (++k == m) {
+            k = 0;
+            ++row;
+          }
+        }
+      });
+}
+
 void select_blocks(const RunContext& c, int dim) {
   const Tensor& x = c.in(0);
-  const int64_t n = x.shape[dim], m = c.in(1).count();
-  int64_t outer = 1, block = size_of(x.dtype);
+  int64_t outer = 1, block = 1;
   for (int d = 0; d < dim; ++d) outer *= x.shape[d];
   for (int d = dim + 1; d < x.rank(); ++d) block *= x.shape[d];
-  const int64_t* index = c.in(1).as<const int64_t>();
-  const std::byte* from = x.as<const std::byte>();
-  std::byte* to = c.out(0).as<std::byte>();
-  c.parallel_for(outer * m, grain_of(block, 4 * kGrain), [&](int64_t begin, int64_t end) {
-    for (int64_t at = begin; at < end; ++at) {
-      const int64_t i = index[at % m];
-      if (i < 0 || i >= n) return c.fail(kOutOfRange);
-      if (block > 0) std::memcpy(to + at * block, from + (at / m * n + i) * block, block);
-    }
+  for_bytes(x.dtype, [&]<class T>() {
+    const int64_t n = x.shape[dim];
+    if (block == 1) return select_blocks<T>(c, outer, n, std::integral_constant<int64_t, 1>());
+    select_blocks<T>(c, outer, n, block);
   });
 }
 
