@@ -14,6 +14,7 @@ set(HG_STEMS
   scan
   sort
   search
+  trees
   movement
   copy
   complex

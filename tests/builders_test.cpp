@@ -480,6 +480,8 @@ const Row kRows[] = {
      HG_CALL(threshold(x[0], a.real("threshold"), a.real("value")))},
     {"topk", HG_CALL(topk(x[0], a.integer("k"), a.integer("dim"), a.flag("largest"))),
      HG_CALL(topk(x[0], a.integer("k")))},
+    {"tree_leaves", HG_CALL(tree_leaves(x[0], x[1], x[2], x[3])),
+     HG_CALL(tree_leaves(x[0], x[1], x[2], x[3]))},
     {"tril", HG_CALL(tril(x[0], a.integer("diagonal"))), HG_CALL(tril(x[0]))},
     {"triplet_margin_loss",
      HG_CALL(triplet_margin_loss(

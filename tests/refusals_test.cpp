@@ -340,6 +340,44 @@ TEST(Refusals, DataThatLeadsBeyondItsTensorsFailsTheRun) {
   }
 }
 
+// Each node may lead to nodes behind it alone, so that every walk ends.
+TEST(Refusals, TreesThatLeadAstrayFailTheRun) {
+  struct Tables {
+    std::vector<int32_t> nodes, roots;
+    bool right;
+  };
+  const Tables kCases[] = {
+      {{1, 4, 1, 2, -1, 0, 7, 0, -1, 0, 9, 0}, {0}, true},
+      {{1, 4, 1, 2, -1, 0, 7, 0, -1, 0, 9, 0}, {0, 2, 1, 0}, true},
+      {{1, 4, 1, 0, -1, 0, 7, 0, -1, 0, 9, 0}, {0}, false},  // to itself
+      {{-1, 0, 7, 0, 1, 4, 0, 0, -1, 0, 9, 0}, {1}, false},  // back
+      {{1, 4, 3, 3, -1, 0, 7, 0, -1, 0, 9, 0}, {0}, false},  // beyond the last one
+      {{1, 4, -1, -5, -1, 0, 7, 0, -1, 0, 9, 0}, {0}, false},
+      {{2, 4, 1, 2, -1, 0, 7, 0, -1, 0, 9, 0}, {0}, false},  // x has two features
+      {{1, 4, 1, 2, -1, 0, 7, 0, -1, 0, 9, 0}, {0, 3}, false},
+      {{1, 4, 1, 2, -1, 0, 7, 0, -1, 0, 9, 0}, {-1}, false},
+  };
+  for (const Tables& tables : kCases)
+    for (const int64_t rows : {1, 30}) {
+      const auto trees = static_cast<int64_t>(tables.roots.size());
+      Graph g;
+      g.output("y", tree_leaves(g.input("x", f32, {rows, 2}), g.input("nodes", i32, {3, 4}),
+                                g.input("splits", f32, {3}), g.input("roots", i32, {trees})));
+      Session session = *Session::create(*Model::from_graph(std::move(g)), {.threads = 1});
+      const std::vector<float> x(static_cast<size_t>(rows) * 2, 1), splits = {1, 0, 0};
+      ASSERT_TRUE(session.set_input("x", view(x, {rows, 2})).ok());
+      ASSERT_TRUE(session.set_input("nodes", view(tables.nodes, {3, 4})).ok());
+      ASSERT_TRUE(session.set_input("splits", view(splits, {3})).ok());
+      ASSERT_TRUE(session.set_input("roots", view(tables.roots, {trees})).ok());
+      const Status status = session.run();
+      EXPECT_EQ(status.ok(), tables.right) << status.message();
+      if (!tables.right)
+        EXPECT_NE(status.message().find("not where the table says"), std::string_view::npos);
+      else
+        EXPECT_EQ(session.output("y")->as<const int64_t>()[0], 9);
+    }
+}
+
 // Sums of such sizes would have more than 64 bits.
 TEST(Refusals, TensorsThatNoProcessHasAreRefused) {
   Graph g;

@@ -33,5 +33,6 @@
 #include "hg/ops/shape.h"
 #include "hg/ops/sort.h"
 #include "hg/ops/special.h"
+#include "hg/ops/trees.h"
 #include "hg/ops/unary.h"
 #include "hg/words.h"

@@ -128,10 +128,13 @@ COMPARISONS = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ"
 
 def tree_inputs(rng):
     x = features(rng, dtypes=(np.float32, np.float32, np.float64, np.int64))
+    if rng.random() < 0.2:
+        x = np.concatenate([x] * int(rng.integers(10, 40)))
+        rng.shuffle(x)
     if x.dtype != np.int64 and rng.random() < 0.4:
         x[rng.random(x.shape) < 0.3] = np.nan
     modes = COMPARISONS if rng.random() < 0.3 else [str(rng.choice(COMPARISONS))]
-    nodes, leaves = grown(rng, x.shape[1], int(rng.integers(1, 5)), modes)
+    nodes, leaves = grown(rng, x.shape[1], int(rng.integers(1, 60 if rng.random() < 0.2 else 5)), modes)
     return x, nodes, leaves, [flag(rng) for _ in nodes] if flag(rng) else None
 
 
@@ -195,7 +198,10 @@ def placed_trees(rng):
         modes.append(6 if asks else COMPARISONS.index(n[4]))
         if asks:
             sets += [*(float(v) for v in rng.integers(-2, 3, int(rng.integers(1, 4)))), float("nan")]
-    x = np.round(x) if sets else x
+    if sets:
+        x = np.round(x)
+    elif flag(rng):
+        x[rng.random(x.shape) < 0.3] = np.nan
     dtype = x.dtype
     made = {"nodes_featureids": [n[2] for n in kept], "nodes_modes": numpy_helper.from_array(np.array(modes, np.uint8)),
             "nodes_splits": numpy_helper.from_array(np.array([n[3] for n in kept], dtype)),
@@ -203,6 +209,8 @@ def placed_trees(rng):
             "nodes_falsenodeids": [child(n[0], n[6])[0] for n in kept], "nodes_falseleafs": [child(n[0], n[6])[1] for n in kept],
             "tree_roots": [i for i, n in enumerate(kept) if n[1] == 0], "leaf_targetids": [int(t) for t in rng.integers(0, targets, len(leaves))],
             "leaf_weights": numpy_helper.from_array(rng.normal(0, 1, len(leaves)).astype(dtype)), "n_targets": targets}
+    if flag(rng) and not sets:
+        made["nodes_missing_value_tracks_true"] = [flag(rng) for _ in kept]
     if sets:
         made["membership_values"] = numpy_helper.from_array(np.array(sets, dtype))
     return Case("TreeEnsemble", [open_(x)], opset=5, aggregate_function=int(rng.integers(0, 4)), **made, **ML)
