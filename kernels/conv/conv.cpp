@@ -33,6 +33,17 @@ void read_geometry(const KernelAttrs& attrs, const Tensor& x, const Tensor& y, C
   read_spatial(attrs, "dilation", dims, s.dilation);
 }
 
+// Kernels walk the last dim: one of single pixels, as in convolutions of one dim that are written
+// as those of two, goes to the front.
+void put_single_pixels_first(ConvShape& s) {
+  const auto first = [](ConvShape::Spatial& of, int64_t value) { of = {value, of[0], of[1]}; };
+  for (int i = 0; i < 2; ++i) {
+    if (s.in[2] != 1 || s.out[2] != 1 || s.kernel[2] != 1 || s.padding[2] != 0) return;
+    for (ConvShape::Spatial* of : {&s.in, &s.out, &s.kernel, &s.stride, &s.dilation}) first(*of, 1);
+    first(s.padding, 0);
+  }
+}
+
 // Of images whose height is dim `first` of x and dim 1 of y; without the channels.
 ConvShape image_shape(const Tensor& x, int first, const Tensor& weight, const Tensor& y,
                       const KernelAttrs& attrs) {
@@ -60,6 +71,7 @@ ConvShape conv_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
   for (int i = 0; i < dims; ++i) s.kernel[size_t(3 - dims + i)] = weight.shape[2 + i];
   s.transposed = attrs.flag("transposed");
   s.activation = *activation_named(attrs.string("activation"));
+  put_single_pixels_first(s);
   return s;
 }
 
@@ -82,6 +94,7 @@ ConvShape conv_weight_grad_shape(const Tensor& x, const Tensor& dy, const Kernel
   ConvShape s;
   read_geometry(attrs, x, dy, s);
   read_spatial(attrs, "kernel", x.rank() - 2, s.kernel);
+  put_single_pixels_first(s);
   return s;
 }
 

@@ -122,7 +122,9 @@ struct Steps {
   void (*start)(void* states, int64_t n, const ReducePlan& plan);
   // A run goes to the one state; the index of its first element is `index`.
   void (*row)(void* state, const void* x, int64_t n, int64_t index, const ReducePlan& plan);
-  // The same in parts: element k goes to state k mod kWidth, and these to the one.
+  // Rows of n elements one behind the other, each into its own state.
+  void (*rows)(void* states, int64_t count, const void* x, int64_t n, const ReducePlan& plan);
+  // As row, in parts: element k goes to state k mod kWidth, and these to the one.
   void (*widen)(void* states, const void* x, int64_t n, int64_t index, const ReducePlan& plan);
   void (*fold)(void* state, void* states, const ReducePlan& plan);
   // Element k goes to state k; all have the same index.
@@ -158,6 +160,15 @@ struct StepsOf {
       fold(state, states, plan);
     }
   }
+  static void rows(void* states, int64_t count, const void* elements, int64_t n,
+                   const ReducePlan& plan) {
+    const X* x = static_cast<const X*>(elements);
+    for (int64_t r = 0; r < count; ++r) {
+      State s = R::start(plan.parameter);
+      for (int64_t i = 0; i < n; ++i) R::add(s, x[r * n + i], i, plan.parameter);
+      static_cast<State*>(states)[r] = s;
+    }
+  }
   static void widen(void* states, const void* elements, int64_t n, int64_t index,
                     const ReducePlan& plan) {
     const X* x = static_cast<const X*>(elements);
@@ -187,13 +198,22 @@ struct StepsOf {
   static void merge(void* state, const void* later, const ReducePlan& plan) {
     R::merge(*static_cast<State*>(state), *static_cast<const State*>(later), plan.parameter);
   }
-  static void end(const RunContext& c, const ReducePlan& plan, int64_t first, const void* states,
+  static void end(const RunContext& c, const ReducePlan& plan, int64_t first, const void* given,
                   int64_t n) {
-    for (int64_t k = 0; k < n; ++k)
-      R::end(c, plan, first + k, static_cast<const State*>(states)[k]);
+    const State* states = static_cast<const State*>(given);
+    const auto put = [&](const Tensor& y, const auto& of) {
+      for_type(y.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        for (int64_t k = 0; k < n; ++k) y.as<T>()[first + k] = narrowed<T>(of(states[k]));
+      });
+    };
+    const int last = c.output_count() - 1;
+    put(c.out(last), [&](const State& s) { return R::result(plan, s); });
+    if constexpr (requires { R::value(*states); })  // what max and min give beside the index
+      if (last == 1) put(c.out(0), [](const State& s) { return R::value(s); });
   }
-  static constexpr Steps kSteps = {sizeof(State), sizeof(X), kAdds,   is_wide, start, row,
-                                   widen,         fold,      columns, merge,   end};
+  static constexpr Steps kSteps = {sizeof(State), sizeof(X), kAdds, is_wide, start, row,
+                                   rows,          widen,     fold,  columns, merge, end};
 };
 
 template <template <class> class R>
@@ -365,6 +385,31 @@ void reduce_rows(const RunContext& c, const ReducePlan& plan, const Steps& steps
   });
 }
 
+// Whether rows are few elements that lie one behind the other: what is done for each row but to add
+// its elements would be most of the work.
+bool has_short_rows(const ReducePlan& plan, const Steps& steps) {
+  constexpr int64_t kShort = 32;
+  return plan.shape.rank() == 1 && plan.strides[0] == 1 && plan.count > 0 && plan.count <= kShort &&
+         !steps.is_wide(plan.count) && plan.kept_shape.rank() == 1 &&
+         plan.kept_strides[0] == plan.count;
+}
+
+template <class Elements>
+void reduce_short_rows(const RunContext& c, const ReducePlan& plan, const Steps& steps) {
+  constexpr int64_t kTile = Elements::kTile;
+  c.parallel_for(plan.outputs, kChunk / plan.count, [&](int64_t begin, int64_t end) {
+    alignas(64) std::byte states[kTile * kLargestState];
+    Elements elements(c, plan);
+    const int64_t most = std::min({kTile, elements.at_once() / plan.count, plan.run / plan.count});
+    for (int64_t o = begin; o < end; o += most) {
+      const int64_t rows = std::min(most, end - o);
+      const void* x = elements.read(o * plan.count, 1, rows * plan.count, end * plan.count);
+      steps.rows(states, rows, x, plan.count, plan);
+      steps.end(c, plan, o, states, rows);
+    }
+  });
+}
+
 template <class Elements>
 void reduce_chunks(const RunContext& c, const ReducePlan& plan, const Steps& steps) {
   std::byte* partial = c.workspace<std::byte>();
@@ -457,6 +502,8 @@ void reduce_elements(const RunContext& c, const ReducePlan& plan, const Steps& s
     reduce_columns<Elements>(c, plan, steps);
   else if (plan.chunks > 1)
     reduce_chunks<Elements>(c, plan, steps);
+  else if (has_short_rows(plan, steps))
+    reduce_short_rows<Elements>(c, plan, steps);
   else
     reduce_rows<Elements>(c, plan, steps);
 }

@@ -46,14 +46,6 @@ struct ReducePlan {
 
 namespace reducers {
 
-// Element `index` of an output, in its dtype.
-template <class V>
-void put(const RunContext& c, int output, int64_t index, V value) {
-  const Tensor& y = c.out(output);
-  for_type(y.dtype,
-           [&](auto zero) { y.as<decltype(zero)>()[index] = narrowed<decltype(zero)>(value); });
-}
-
 // Sums and products: floats in double, integers and bool in 64 bits with wrap-around.
 template <class X>
 using Total = std::conditional_t<std::is_floating_point_v<X>, double, uint64_t>;
@@ -65,12 +57,12 @@ struct Sum {
   static State start(double) { return 0; }
   static void add(State& s, X x, int64_t, double) { s += static_cast<State>(x); }
   static void merge(State& s, const State& other, double) { s += other; }
-  static void end(const RunContext& c, const ReducePlan&, int64_t o, State s) { put(c, 0, o, s); }
+  static State result(const ReducePlan&, State s) { return s; }
 };
 template <class X>
 struct Mean : Sum<X> {
-  static void end(const RunContext& c, const ReducePlan& plan, int64_t o, Total<X> s) {
-    put(c, 0, o, static_cast<double>(s) / static_cast<double>(plan.count));
+  static double result(const ReducePlan& plan, Total<X> s) {
+    return static_cast<double>(s) / static_cast<double>(plan.count);
   }
 };
 template <class X>
@@ -80,7 +72,7 @@ struct Prod {
   static State start(double) { return 1; }
   static void add(State& s, X x, int64_t, double) { s *= static_cast<State>(x); }
   static void merge(State& s, const State& other, double) { s *= other; }
-  static void end(const RunContext& c, const ReducePlan&, int64_t o, State s) { put(c, 0, o, s); }
+  static State result(const ReducePlan&, State s) { return s; }
 };
 
 // The largest (smallest), NaN when there is one; reductions of nothing are refused by the shape
@@ -97,10 +89,11 @@ struct Bound {
       return largest ? Limits::lowest() : Limits::max();
   }
   static void add(State& s, X x, int64_t, double) {
-    s = s != s || (largest ? s > x : s < x) ? s : x;
+    const bool keeps = (s != s) | (largest ? s > x : s < x);  // nothing that branches
+    s = keeps ? s : x;
   }
   static void merge(State& s, const State& other, double p) { add(s, other, 0, p); }
-  static void end(const RunContext& c, const ReducePlan&, int64_t o, State s) { put(c, 0, o, s); }
+  static State result(const ReducePlan&, State s) { return s; }
 };
 template <class X>
 struct Amax : Bound<X, true> {};
@@ -117,7 +110,7 @@ struct Test {
   static void merge(State& s, const State& other, double) {
     s = static_cast<State>(all ? s & other : s | other);
   }
-  static void end(const RunContext& c, const ReducePlan&, int64_t o, State s) { put(c, 0, o, s); }
+  static State result(const ReducePlan&, State s) { return s; }
 };
 template <class X>
 struct All : Test<X, true> {};
@@ -141,10 +134,8 @@ struct Extreme {
     if (other.index >= 0) add(s, other.value, other.index, p);
   }
   // max and min give the value and the index; argmax and argmin the index alone.
-  static void end(const RunContext& c, const ReducePlan&, int64_t o, const State& s) {
-    if (c.output_count() == 2) put(c, 0, o, s.value);
-    put(c, c.output_count() - 1, o, s.index);
-  }
+  static X value(const State& s) { return s.value; }
+  static int64_t result(const ReducePlan&, const State& s) { return s.index; }
 };
 template <class X>
 struct Largest : Extreme<X, true> {};
@@ -172,9 +163,9 @@ struct Var {
     s.squares += other.squares + distance * distance * s.n * other.n / n;
     s.n = n;
   }
-  static void end(const RunContext& c, const ReducePlan& plan, int64_t o, const State& s) {
+  static double result(const ReducePlan& plan, const State& s) {
     const double y = s.squares / std::max(0.0, static_cast<double>(plan.count) - plan.parameter);
-    put(c, 0, o, plan.takes_root ? std::sqrt(y) : y);
+    return plan.takes_root ? std::sqrt(y) : y;
   }
 };
 
@@ -204,13 +195,10 @@ struct Norm {
     else
       s += other;
   }
-  static void end(const RunContext& c, const ReducePlan& plan, int64_t o, State s) {
+  static double result(const ReducePlan& plan, State s) {
     const double p = plan.parameter;
-    if (p == 2)
-      s = std::sqrt(s);
-    else if (p != 0 && p != 1 && !std::isinf(p))
-      s = std::pow(s, 1 / p);
-    put(c, 0, o, s);
+    if (p == 2) return std::sqrt(s);
+    return p != 0 && p != 1 && !std::isinf(p) ? std::pow(s, 1 / p) : s;
   }
 };
 
