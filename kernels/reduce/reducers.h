@@ -89,8 +89,7 @@ struct Bound {
       return largest ? Limits::lowest() : Limits::max();
   }
   static void add(State& s, X x, int64_t, double) {
-    const bool keeps = (s != s) | (largest ? s > x : s < x);  // nothing that branches
-    s = keeps ? s : x;
+    s = s != s || (largest ? s > x : s < x) ? s : x;
   }
   static void merge(State& s, const State& other, double p) { add(s, other, 0, p); }
   static State result(const ReducePlan&, State s) { return s; }
