@@ -88,6 +88,11 @@ std::vector<Sample> conv() {
       {{7, 13, 4, 5}, {27, 13, 3, 3}, {1}, {1}},  // small images
       {{15, 12, 3, 3}, {12, 25, 3, 3}, {1}, {1}, {1}, 1, true},
       {{131, 3, 1, 1}, {17, 3, 1, 1}},
+      {{1, 40, 5, 6}, {70, 40, 3, 3}, {1}, {1}},  // few pixels of many channels
+      {{1, 17, 9, 8}, {33, 17, 3, 3}, {2}, {1}},
+      {{1, 9, 3, 4, 4}, {35, 9, 2, 3, 3}, {1}, {0, 1, 2}, {1, 1, 2}},
+      {{1, 5, 31}, {32, 5, 4}, {2}, {3}, {3}},
+      {{1, 3, 1, 2}, {64, 3, 3, 3}, {1}, {1}},
       {{2, 3, 23, 1}, {5, 3, 4, 1}, {2, 1}, {1, 0}},  // one dim as the first of two or three
       {{1, 20, 40, 1}, {18, 20, 5, 1}, {1}, {4, 0}, {2, 3}},
       {{1, 4, 19, 1, 1}, {6, 2, 3, 1, 1}, {1, 2, 3}, {1, 0, 0}, {1}, 2},
@@ -144,7 +149,8 @@ std::vector<Sample> conv() {
   const Case keep_3x3 = {{2, 9, 10, 13}, {7, 9, 3, 3}, {1}, {1}};
   const Case keep_1x1 = {{2, 9, 5, 7}, {7, 9, 1, 1}};
   const Case keep_depthwise = {{1, 8, 9, 21}, {8, 1, 3, 3}, {1}, {1}, {1}, 8};
-  for (const Case& c : {keep_3x3, keep_1x1, keep_depthwise})
+  const Case keep_few = {{1, 37, 4, 5}, {37, 37, 3, 3}, {1}, {1}};
+  for (const Case& c : {keep_3x3, keep_1x1, keep_depthwise, keep_few})
     for (int i = 0; i < kActivationCount; ++i)
       all.push_back(with_residual(c, static_cast<Activation>(i)));
   for (DType dtype : {i64, i32, u8}) {
