@@ -33,11 +33,11 @@ class Hologram(ConanFile):
         cmake_layout(self)
 
     def requirements(self):
-        self.requires("highway/[>=1.0.3 <2]")
-        self.requires("flatbuffers/[>=2 <25]")
+        packages = ["highway/[>=1.0.3 <2]", "flatbuffers/[>=2 <25]"]
         if self.options.vulkan:
-            self.requires("vulkan-headers/[>=1.3]")
-            self.requires("spirv-headers/[>=1.3]")
+            packages += ["vulkan-headers/[>=1.3]", "spirv-headers/[>=1.3]"]
+        for package in packages:  # headers, for the library alone: no program that uses it needs them
+            self.requires(package, libs=False, visible=False)
 
     def build_requirements(self):
         self.tool_requires("flatbuffers/<host_version>")
@@ -63,10 +63,13 @@ class Hologram(ConanFile):
 
     def package(self):
         CMake(self).install()
+        copy(self, "LICENSE", self.source_folder, os.path.join(self.package_folder, "licenses"))
 
     def package_info(self):
+        # CMake finds what the library itself installs, with its components.
+        self.cpp_info.set_property("cmake_find_mode", "none")
+        self.cpp_info.builddirs = [os.path.join("lib", "cmake", "hologram")]
         self.cpp_info.libs = ["hologram"]
-        self.cpp_info.set_property("cmake_target_name", "hologram::hologram")
         self.cpp_info.set_property("pkg_config_name", "hologram")
         self.cpp_info.system_libs = ["m", "dl"]
         if self.options.openmp:
