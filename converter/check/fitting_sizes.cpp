@@ -82,7 +82,7 @@ class AdmittedSearch {
     for (const auto& [symbol, size] : asked) {
       const bool given =
           std::any_of(job.check_sizes.begin(), job.check_sizes.end(),
-                      [&](const SizeOption& option) { return option.symbol == symbol; });
+                      [&, &symbol = symbol](const SizeOption& option) { return option.symbol == symbol; });
       free_.push_back(!given);
       batch_.push_back(is_batch(specs, symbol));
     }
@@ -153,7 +153,7 @@ class Candidates {
       const std::string& symbol = asked[s].first;
       const bool is_given =
           std::any_of(job.check_sizes.begin(), job.check_sizes.end(),
-                      [&](const SizeOption& option) { return option.symbol == symbol; });
+                      [&, &symbol = symbol](const SizeOption& option) { return option.symbol == symbol; });
       if (!is_given) (is_batch(specs, symbol) ? batches_ : others_).push_back(s);
     }
   }
