@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "converter/onnx/ml_forest.h"
@@ -60,84 +61,164 @@ int64_t test_of(const Forest::Node& node) {
   return node.mode == kUnequal ? kTreeLess | kTreeEqual | kTreeGreater | kTreeNan : nan;
 }
 
+// Calls f(node) for the leaves of a tree.
+template <class F>
+void each_leaf(const Forest& forest, size_t root, const F& f) {
+  std::vector<size_t> open = {root};
+  std::set<size_t> seen = {root};
+  while (!open.empty()) {
+    const size_t at = open.back();
+    const Forest::Node& node = forest.nodes[at];
+    open.pop_back();
+    if (node.mode == kLeaf) {
+      f(at);
+      continue;
+    }
+    for (const size_t next : {node.yes, node.no})
+      if (seen.insert(next).second) open.push_back(next);
+  }
+}
+
 // Whether each target is spoken of by all leaves of some tree, and so in every row.
 bool always_told(const Forest& forest) {
   std::vector<bool> told(forest.targets, false);
   for (const size_t root : forest.roots) {
     std::vector<bool> here(forest.targets, true);
-    std::vector<size_t> open = {root};
-    std::set<size_t> seen = {root};
-    while (!open.empty()) {
-      const size_t at = open.back();
-      const Forest::Node& node = forest.nodes[at];
-      open.pop_back();
-      if (node.mode == kLeaf) {
-        for (size_t t = 0; t < forest.targets; ++t)
-          here[t] = here[t] && forest.has[at * forest.targets + t];
-        continue;
-      }
-      for (const size_t next : {node.yes, node.no})
-        if (seen.insert(next).second) open.push_back(next);
-    }
+    each_leaf(forest, root, [&](size_t leaf) {
+      for (size_t t = 0; t < forest.targets; ++t)
+        here[t] = here[t] && forest.has[leaf * forest.targets + t];
+    });
     for (size_t t = 0; t < forest.targets; ++t) told[t] = told[t] || here[t];
   }
   return std::all_of(told.begin(), told.end(), [](bool each) { return each; });
 }
 
+// The trees of each target, where every tree speaks of one target alone; else nothing.
+std::vector<std::vector<size_t>> trees_of_targets(const Forest& forest) {
+  std::vector<std::vector<size_t>> trees(forest.targets);
+  for (const size_t root : forest.roots) {
+    std::set<size_t> told;
+    each_leaf(forest, root, [&](size_t leaf) {
+      for (size_t t = 0; t < forest.targets; ++t)
+        if (forest.has[leaf * forest.targets + t]) told.insert(t);
+    });
+    if (told.size() > 1) return {};
+    trees[told.empty() ? 0 : *told.begin()].push_back(root);
+  }
+  return trees;
+}
+
 // The leaves that rows reach, and what leaves say.
 struct Leaves {
-  Value at;            // i64[rows, trees]
-  Value weight_table;  // [leaves, targets]
-  Value has_table;     // bool[leaves, targets]
+  Value at;         // i64[rows, trees]
+  Value weights;    // [rows, trees, targets]
+  Value has_table;  // bool[leaves, targets]
 
-  Value weights() const { return looked_up(weight_table, at); }  // [rows, trees, targets]
   Value has() const { return looked_up(has_table, at); }
 };
 
-Leaves leaves_of(Node& n, const Forest& forest, const Value& x) {
-  Graph& g = n.graph();
+// The tables of tree_leaves, and what they are made of.
+struct Tables {
+  std::vector<int64_t> nodes;
+  std::vector<double> splits;
+  std::vector<size_t> leaves;  // by number: the node
+  std::vector<int64_t> place;  // of a node
+};
+
+Tables tables_of(Node& n, const Forest& forest) {
+  Tables made;
   const std::vector<size_t> order = order_of(n, forest);
-  std::vector<int64_t> place(forest.nodes.size(), 0), nodes, roots, has;
-  for (size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<int64_t>(i);
-  std::vector<double> splits, weights;
-  int64_t leaves = 0;
+  made.place.assign(forest.nodes.size(), 0);
+  for (size_t i = 0; i < order.size(); ++i) made.place[order[i]] = static_cast<int64_t>(i);
   for (const size_t at : order) {
     const Forest::Node& node = forest.nodes[at];
+    made.splits.push_back(node.mode == kLeaf || std::isnan(node.split) ? 0 : node.split);
     if (node.mode == kLeaf) {
-      nodes.insert(nodes.end(), {-1, 0, leaves++, 0});
-      splits.push_back(0);
-      for (size_t t = at * forest.targets; t < (at + 1) * forest.targets; ++t) {
-        weights.push_back(forest.weights[t]);
-        has.push_back(forest.has[t]);
-      }
+      made.nodes.insert(made.nodes.end(), {-1, 0, static_cast<int64_t>(made.leaves.size()), 0});
+      made.leaves.push_back(at);
       continue;
     }
     if (node.feature < 0 || node.feature > std::numeric_limits<int32_t>::max())
       n.refuse(str_cat("a node asks for feature ", node.feature));
-    nodes.insert(nodes.end(), {node.feature, test_of(node), place[node.yes], place[node.no]});
-    splits.push_back(std::isnan(node.split) ? 0 : node.split);
+    made.nodes.insert(made.nodes.end(),
+                      {node.feature, test_of(node), made.place[node.yes], made.place[node.no]});
   }
-  for (const size_t root : forest.roots) roots.push_back(place[root]);
-  const auto count = static_cast<int64_t>(order.size()),
+  return made;
+}
+
+Value reached(const Tables& tables, const std::vector<int64_t>& roots, const Value& x) {
+  Graph& g = *x.graph();
+  const auto count = static_cast<int64_t>(tables.splits.size());
+  return tree_leaves(x, reshape(cast(constant_list(g, tables.nodes), i32), {count, 4}),
+                     constant_list(g, tables.splits, x.dtype()),
+                     cast(constant_list(g, roots), i32));
+}
+
+// Sums of the leaves of all trees, [rows, targets], where every tree speaks of one target alone:
+// trees in the order of their targets, of which each has as many as the others, some of them of one
+// leaf that weighs nothing.
+Value sums_by_target(Tables tables, const Forest& forest,
+                     const std::vector<std::vector<size_t>>& trees, const Value& x) {
+  std::vector<double> weights;
+  for (const size_t leaf : tables.leaves) {
+    const auto first = forest.weights.begin() + static_cast<std::ptrdiff_t>(leaf * forest.targets);
+    weights.push_back(
+        std::accumulate(first, first + static_cast<std::ptrdiff_t>(forest.targets), 0.0));
+  }
+  const auto nothing = static_cast<int64_t>(tables.splits.size());
+  tables.nodes.insert(tables.nodes.end(), {-1, 0, static_cast<int64_t>(weights.size()), 0});
+  tables.splits.push_back(0);
+  weights.push_back(0);
+  size_t most = 1;
+  for (const std::vector<size_t>& of : trees) most = std::max(most, of.size());
+  std::vector<int64_t> roots;
+  for (const std::vector<size_t>& of : trees) {
+    for (const size_t root : of) roots.push_back(tables.place[root]);
+    roots.insert(roots.end(), most - of.size(), nothing);
+  }
+  const Value told =
+      looked_up(constant_list(*x.graph(), weights, x.dtype()), reached(tables, roots, x));
+  return sum(
+      reshape(told, {x.dim(0), static_cast<int64_t>(trees.size()), static_cast<int64_t>(most)}),
+      {Dim(2)});
+}
+
+Leaves leaves_of(Node& n, const Forest& forest, const Value& x) {
+  const Tables tables = tables_of(n, forest);
+  std::vector<int64_t> roots, has;
+  for (const size_t root : forest.roots) roots.push_back(tables.place[root]);
+  std::vector<double> weights;
+  for (const size_t leaf : tables.leaves)
+    for (size_t t = leaf * forest.targets; t < (leaf + 1) * forest.targets; ++t) {
+      weights.push_back(forest.weights[t]);
+      has.push_back(forest.has[t]);
+    }
+  Graph& g = n.graph();
+  const auto leaves = static_cast<int64_t>(tables.leaves.size()),
              targets = static_cast<int64_t>(forest.targets);
-  const Value table = reshape(cast(constant_list(g, nodes), i32), {count, 4}),
-              first = cast(constant_list(g, roots), i32);
-  return {tree_leaves(x, table, constant_list(g, splits, x.dtype()), first),
-          reshape(constant_list(g, weights, x.dtype()), {leaves, targets}),
+  const Value at = reached(tables, roots, x);
+  return {at, looked_up(reshape(constant_list(g, weights, x.dtype()), {leaves, targets}), at),
           reshape(cast(constant_list(g, has), boolean), {leaves, targets})};
 }
 
+// [rows, targets]
+Value sums_of(Node& n, const Forest& forest, const Value& x) {
+  const std::vector<std::vector<size_t>> trees = trees_of_targets(forest);
+  if (!trees.empty()) return sums_by_target(tables_of(n, forest), forest, trees, x);
+  return sum(leaves_of(n, forest, x).weights, {Dim(1)});
+}
+
 // The leaves of all trees as one number for each target.
-Value aggregated(Node& n, const Leaves& leaves, const std::string& how, size_t trees) {
+Value aggregated(Node& n, const Forest& forest, const Value& x, const std::string& how) {
   const Dims along = {Dim(1)};
-  const Value w = leaves.weights();
-  if (how == "SUM") return sum(w, along);
-  if (how == "AVERAGE") return sum(w, along) / static_cast<double>(trees);
+  if (how == "SUM") return sums_of(n, forest, x);
+  if (how == "AVERAGE") return sums_of(n, forest, x) / static_cast<double>(forest.roots.size());
   if (how != "MIN" && how != "MAX")
     n.refuse(str_cat("attribute 'aggregate_function' is '", how, "'"));
   const bool least = how == "MIN";
-  const Value never = constant_like(w, least ? INFINITY : -INFINITY);
-  const Value has = leaves.has(), told = where(has, w, never);
+  const Leaves leaves = leaves_of(n, forest, x);
+  const Value never = constant_like(leaves.weights, least ? INFINITY : -INFINITY);
+  const Value has = leaves.has(), told = where(has, leaves.weights, never);
   const Value best = least ? amin(told, along) : amax(told, along);
   return where(any(has, along), best, constant_like(best, 0));
 }
@@ -156,8 +237,7 @@ void tree_regressor(Node& n) {
   const int64_t targets = n.integer("n_targets");
   const Forest forest = named_forest(n, "target", targets);
   const Value x = feature_rows(n, 0, wide_of(n));
-  const Value scores = aggregated(n, leaves_of(n, forest, x), n.string("aggregate_function", "SUM"),
-                                  forest.roots.size());
+  const Value scores = aggregated(n, forest, x, n.string("aggregate_function", "SUM"));
   const Value y = with_base(n, scores, numbers_of(n, "base_values"), targets);
   n.give(cast(post_transformed(n, y, n.string("post_transform", "NONE")), f32));
 }
@@ -193,17 +273,20 @@ void tree_classifier(Node& n) {
   const int64_t classes = label_count(n, "classlabels_int64s", "classlabels_strings");
   if (classes < 2) n.refuse(str_cat("it has ", classes, " classes"));
   const Forest forest = named_forest(n, "class", classes);
-  const Leaves leaves = leaves_of(n, forest, feature_rows(n, 0, wide_of(n)));
-  const Value sums = sum(leaves.weights(), {Dim(1)});
+  const Value x = feature_rows(n, 0, wide_of(n));
   const std::vector<int64_t> ids = n.integers("class_ids");
   const bool one = std::all_of(ids.begin(), ids.end(), [&](int64_t id) { return id == ids[0]; });
-  if (classes == 2 && one && !ids.empty()) return give_two_classes(n, forest, sums, ids[0]);
+  if (classes == 2 && one && !ids.empty())
+    return give_two_classes(n, forest, sums_of(n, forest, x), ids[0]);
   const std::vector<double> base = numbers_of(n, "base_values");
-  const Value scores = with_base(n, sums, base, classes);
-  // A class that no leaf speaks of is not the best one.
-  Value known = scores;
-  if (base.empty() && !always_told(forest))
+  Value scores, known;
+  if (!base.empty() || always_told(forest)) {
+    known = scores = with_base(n, sums_of(n, forest, x), base, classes);
+  } else {  // a class that no leaf speaks of is not the best one
+    const Leaves leaves = leaves_of(n, forest, x);
+    scores = sum(leaves.weights, {Dim(1)});
     known = where(any(leaves.has(), {Dim(1)}), scores, constant_like(scores, -INFINITY));
+  }
   give_classes(n, argmax(known, Dim(1)),
                cast(post_transformed(n, scores, n.string("post_transform", "NONE")), f32),
                "classlabels_int64s");
@@ -220,7 +303,7 @@ void tree_ensemble(Node& n) {
   const Forest forest = placed_forest(n);
   const DType dtype = n.type(0).dtype;
   const Value x = feature_rows(n, 0, wide_of(n));
-  const Value scores = aggregated(n, leaves_of(n, forest, x), kHow[how], forest.roots.size());
+  const Value scores = aggregated(n, forest, x, kHow[how]);
   n.give(cast(post_transformed(n, scores, kTransforms[transform]), dtype));
 }
 

@@ -145,7 +145,11 @@ def node_lists(nodes, tracks):
 
 
 def leaf_lists(rng, what, leaves, targets, positive=False, all_told=True):
-    found = [(t, n, int(c)) for t, n in leaves for c in (range(targets) if all_told or flag(rng) else rng.permutation(targets)[:1])]
+    if rng.random() < 0.3 and not all_told:  # each tree speaks of one target, as boosted ones do
+        own = rng.integers(0, targets, 1 + max(t for t, _ in leaves))
+        found = [(t, n, int(own[t])) for t, n in leaves]
+    else:
+        found = [(t, n, int(c)) for t, n in leaves for c in (range(targets) if all_told or flag(rng) else rng.permutation(targets)[:1])]
     weights = numbers(rng, len(found))
     return {f"{what}_treeids": [f[0] for f in found], f"{what}_nodeids": [f[1] for f in found], f"{what}_ids": [f[2] for f in found],
             f"{what}_weights": [abs(w) for w in weights] if positive else weights}
@@ -182,7 +186,7 @@ def placed_trees(rng):
     """TreeEnsemble of version 5: leaves stand in lists of their own, and a node may ask for a set."""
     x = features(rng, dtypes=(np.float32, np.float64))
     columns, targets = x.shape[1], int(rng.integers(1, 4))
-    nodes, leaves = grown(rng, columns, int(rng.integers(1, 4)), [str(rng.choice(COMPARISONS))])
+    nodes, leaves = grown(rng, columns, int(rng.integers(1, 9)), [str(rng.choice(COMPARISONS))])
     inner = {(n[0], n[1]): i for i, n in enumerate(n for n in nodes if n[4] != "LEAF")}
     outer = {leaf: i for i, leaf in enumerate(leaves)}
     kept = [n for n in nodes if n[4] != "LEAF"]
@@ -202,12 +206,13 @@ def placed_trees(rng):
         x = np.round(x)
     elif flag(rng):
         x[rng.random(x.shape) < 0.3] = np.nan
-    dtype = x.dtype
+    dtype, by_tree = x.dtype, flag(rng)
+    own = rng.integers(0, targets, 1 + max(tree for tree, _ in leaves))
     made = {"nodes_featureids": [n[2] for n in kept], "nodes_modes": numpy_helper.from_array(np.array(modes, np.uint8)),
             "nodes_splits": numpy_helper.from_array(np.array([n[3] for n in kept], dtype)),
             "nodes_truenodeids": [child(n[0], n[5])[0] for n in kept], "nodes_trueleafs": [child(n[0], n[5])[1] for n in kept],
             "nodes_falsenodeids": [child(n[0], n[6])[0] for n in kept], "nodes_falseleafs": [child(n[0], n[6])[1] for n in kept],
-            "tree_roots": [i for i, n in enumerate(kept) if n[1] == 0], "leaf_targetids": [int(t) for t in rng.integers(0, targets, len(leaves))],
+            "tree_roots": [i for i, n in enumerate(kept) if n[1] == 0], "leaf_targetids": [int(own[tree]) if by_tree else int(rng.integers(0, targets)) for tree, _ in leaves],
             "leaf_weights": numpy_helper.from_array(rng.normal(0, 1, len(leaves)).astype(dtype)), "n_targets": targets}
     if flag(rng) and not sets:
         made["nodes_missing_value_tracks_true"] = [flag(rng) for _ in kept]
