@@ -170,6 +170,15 @@ Value unpacked(Node& n, const Value& given, int64_t bits) {
   return reshape(concat(parts, last), std::move(flat));
 }
 
+// An attribute that is a size; a product of two, rounded up to blocks, has at most 64 bits.
+int64_t size_attribute(Node& n, std::string_view name, int64_t least,
+                       std::optional<int64_t> fallback = {}) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  const int64_t size = n.integer(name, fallback);
+  if (size < least || size > kMost) n.refuse(str_cat("attribute '", name, "' is ", size));
+  return size;
+}
+
 int64_t bits_of(Node& n) {
   const int64_t bits = n.integer("bits", 4);
   if (bits != 2 && bits != 4 && bits != 8) n.refuse(str_cat("attribute 'bits' is ", bits));
@@ -191,9 +200,11 @@ Value zero_points(Node& n, int i, const Shape& blocks, int64_t bits, DType dtype
 // The numbers that constant weights stand for, f32[rows, columns]; none where an input is no
 // constant or no f32.
 Value unpacked_weight(Node& n, int64_t rows, int64_t columns, int64_t block, int64_t bits) {
-  const auto constant = [&](int i) { return n.graph().constant_of(n.in(i).id()); };
-  const TensorData *packed = constant(1), *scales = constant(2),
-                   *zeros = n.has(3) ? constant(3) : nullptr;
+  const Value values[] = {n.in(1), n.in(2), n.in_or_none(3)};
+  // Where they lie until the graph gets another constant, as it does when an input is first read.
+  const auto constant = [&](int i) { return n.graph().constant_of(values[i].id()); };
+  const TensorData *packed = constant(0), *scales = constant(1),
+                   *zeros = n.has(3) ? constant(2) : nullptr;
   if (packed == nullptr || scales == nullptr || (n.has(3) && zeros == nullptr)) return {};
   if (scales->tensor.dtype != f32 || n.type(0).dtype != f32) return {};
   const int64_t blocks = (columns + block - 1) / block, each = 8 / bits;
@@ -227,11 +238,10 @@ Value unpacked_weight(Node& n, int64_t rows, int64_t columns, int64_t block, int
 }
 
 void product_of_few_bits(Node& n) {
-  const int64_t rows = n.integer("N"), columns = n.integer("K"), block = n.integer("block_size"),
-                bits = bits_of(n);
+  const int64_t rows = size_attribute(n, "N", 0), columns = size_attribute(n, "K", 0),
+                block = size_attribute(n, "block_size", 1), bits = bits_of(n);
   if (n.integer("weight_prepacked", 0) != 0) n.refuse("attribute 'weight_prepacked' is not 0");
   if (n.has(4)) n.refuse("input g_idx, the order of groups, is given");
-  if (block <= 0) n.refuse(str_cat("attribute 'block_size' is ", block));
   const Dim blocks = ceildiv(columns, block);
   const Value a = n.in(0);
   if (const Value w = unpacked_weight(n, rows, columns, block, bits))
@@ -270,11 +280,10 @@ constexpr float kFloat4[] = {
     -0.0f, -5.208333333e-03f, -0.66666667f, -1.0f, -0.33333333f, -0.5f, -0.16666667f, -0.25f};
 
 void product_of_four_bit_floats(Node& n) {
-  const int64_t rows = n.integer("N"), columns = n.integer("K"), block = n.integer("block_size"),
-                kind = n.integer("quant_type");
+  const int64_t rows = size_attribute(n, "N", 0), columns = size_attribute(n, "K", 0),
+                block = size_attribute(n, "block_size", 1), kind = n.integer("quant_type");
   if (kind != 0 && kind != 1) n.refuse(str_cat("attribute 'quant_type' is ", kind));
   if (!n.flag("transB", true)) n.refuse("attribute 'transB' is 0");
-  if (block <= 0) n.refuse(str_cat("attribute 'block_size' is ", block));
   Graph& g = n.graph();
   const Value a = n.in(0), packed = n.in(1);
   const Dim bytes = packed.dim(0);
@@ -296,7 +305,7 @@ void product_of_four_bit_floats(Node& n) {
 
 void gathered_blocks(Node& n) {
   const Value data = n.in(0);
-  const int64_t bits = bits_of(n), block = n.integer("block_size", 128);
+  const int64_t bits = bits_of(n), block = size_attribute(n, "block_size", 1, 128);
   const int last = data.rank() - 1;
   if (data.dtype() != u8) n.refuse(str_cat("its data is ", data.dtype()));
   if (n.axis(n.integer("quantize_axis", 1), data.rank()) != last)
