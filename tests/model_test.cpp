@@ -91,8 +91,9 @@ TEST(ModelFile, ComesBackEqual) {
     EXPECT_EQ(std::memcmp(a.data, b.data, a.bytes()), 0);
   }
   EXPECT_EQ(back->graph().assignments(), model.graph().assignments());
-  EXPECT_TRUE(std::ranges::any_of(back->graph().nodes(),
-                                  [](const Node& node) { return node.subgraphs.size() == 2; }));
+  const std::vector<Node>& nodes = back->graph().nodes();
+  EXPECT_TRUE(std::any_of(nodes.begin(), nodes.end(),
+                          [](const Node& node) { return node.subgraphs.size() == 2; }));
   EXPECT_EQ(bytes_of(*back), bytes) << "two saves of one model differ";
 }
 
@@ -294,7 +295,7 @@ TEST(ModelFile, SizesAreWrittenOnce) {
 std::vector<std::byte> replaced(std::vector<std::byte> bytes, std::string_view from,
                                 std::string to) {
   to.resize(from.size(), ' ');
-  const auto pattern = std::as_bytes(std::span(from));
+  const auto pattern = std::as_bytes(std::span(from.data(), from.size()));
   const auto at = std::find_end(bytes.begin(), bytes.end(), pattern.begin(), pattern.end());
   EXPECT_TRUE(at != bytes.end()) << from;
   if (at != bytes.end()) std::memcpy(&*at, to.data(), to.size());
