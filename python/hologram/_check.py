@@ -50,8 +50,9 @@ def _check_at(torch, module, model, call, sizes):
     inputs = [each for each in torch.utils._pytree.tree_leaves(call) if isinstance(each, torch.Tensor)]
     with torch.no_grad():
         ours = model.session(threads=0)(*inputs)
-    ours = [_core.share(each, "torch") for each in flatten(ours)[0]]  # numpy's where there is no input
-    outputs = [_compare(torch, name.name, a, b) for name, a, b in zip(model.outputs, first, ours)]
+    ours = [_tensor(torch, each) for each in results_of(torch, ours)[0]]  # numpy's where there is no input
+    first = [_tensor(torch, each) for each in first]
+    outputs = [_compare(torch, name.name, a, b) for name, a, b in zip(model.outputs, first, ours, strict=True)]
     report.checks.append({"sizes": sizes, "outputs": outputs})
     for each in outputs:
         if not each["largest_error"] <= each["allowed"]:
@@ -63,9 +64,21 @@ def _check_at(torch, module, model, call, sizes):
     return True
 
 
+def _tensor(torch, value):
+    """Also of a number, as torch.export has it."""
+    if isinstance(value, float):
+        return torch.tensor(value, dtype=torch.float64)
+    return torch.tensor(value) if isinstance(value, int) else _core.share(value, "torch")
+
+
 def _outputs_of(torch, module, call):
     with torch.no_grad():
-        return flatten(copy.deepcopy(module)(*call[0], **call[1]))[0]
+        return results_of(torch, copy.deepcopy(module)(*call[0], **call[1]))[0]
+
+
+def results_of(torch, result):
+    """(leaves, tree) of what a module gave, as torch.export sees it."""
+    return flatten(result, nodes=torch.utils._pytree.SUPPORTED_NODES)
 
 
 def _other_sizes(sizes, ranges):

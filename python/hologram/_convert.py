@@ -10,7 +10,7 @@ import tempfile
 import zipfile
 
 from . import _core
-from ._check import compare_with_module, same, sizes_text
+from ._check import compare_with_module, results_of, same, sizes_text
 from ._errors import CorruptModelError, HologramError, MismatchError, NotFoundError, UnsupportedError
 from ._model import load, path_of
 from ._open_sizes import dynamic_shapes, exportable, named_sizes, short_dtype, symbols_of
@@ -203,8 +203,7 @@ def _convert_script(torch, module, args, dynamic, output, check, options):
         source = os.path.join(folder, "model.pt")
         module.save(source)
         model = _convert_file(source, tuple(leaves), symbols, output, check, None, options)
-    tree = flatten(module(*copy.deepcopy(args)))[1]
-    model._tree = None if tree == "*" or tree == ["tuple", ["*"] * len(model.outputs)] else tree
+    model._tree = _tree_of(torch, module(*copy.deepcopy(args)))
     if check:
         model.report.checks = []
         model.report.unchecked = ""
@@ -213,6 +212,23 @@ def _convert_script(torch, module, args, dynamic, output, check, options):
 
 
 # -- Modules --------------------------------------------------------------------------------------
+
+
+def _tree_of(torch, result):
+    """Of what a module gave; None for what a model gives by itself, one tensor or a tuple of more."""
+    leaves, tree = results_of(torch, result)
+    return None if tree == "*" or (len(leaves) > 1 and tree == ["tuple", ["*"] * len(leaves)]) else tree
+
+
+def _save(torch, program, path):
+    """The file that torch.export.save writes, of which the converter reads the graph: the classes of arguments and results,
+    which must have names for it otherwise, stay out."""
+    leaf = torch.utils._pytree.tree_structure(0)
+    for entry in program._module_call_graph:
+        if entry.signature is not None:
+            entry.signature.in_spec = entry.signature.out_spec = leaf
+    program._example_inputs = None
+    torch.export.save(program, path)
 
 
 def _convert_module(torch, module, args, kwargs, dynamic, output, check, options):
@@ -233,15 +249,12 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "model.pt2")
         target = os.path.join(folder, "model.hgm") if output is None else path_of(output)
-        torch.export.save(program, source)
+        _save(torch, program, source)
         # It is checked here, beside the module itself.
         named, symbols, ranges = named_sizes(torch, module, program, args, kwargs, shapes)
         details = _run(source, target, ["--no-check", *named, *options])
         model = _loaded(target, output)
-    results, tree = flatten(result)
-    model._tree = None if tree == "*" or tree == ["tuple", ["*"] * len(results)] else tree
-    if len(results) != len(model.outputs):
-        model._tree = None
+    model._tree = _tree_of(torch, result)
     model._order = flatten(args)[1]
     model.report = Report(details)
     if check:

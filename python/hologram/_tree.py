@@ -1,21 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nested lists, tuples and dicts, flattened in order and built again; dicts know their members by name.
 
-A tree is ``None`` for no tensor, ``"*"`` for one, ``[kind, children]`` with kind "list" or "tuple", or
-``["dict", keys, children]``: plain data, so that it can be written to a file.
+A tree is ``None`` for no tensor, ``"*"`` for one, ``"number"`` for what was one of Python's, ``[kind, children]`` with kind "list"
+or "tuple", ``["dict", keys, children]``, or, of results alone, ``["of", class, context, children]``. It can be pickled where the
+classes can.
 """
 
 from . import _core
 
 
-def flatten(value, is_leaf=lambda value: False):
-    """(leaves, tree) of nested lists, tuples and dicts; None is a part of the tree."""
+def flatten(value, is_leaf=lambda value: False, nodes=None):
+    """(leaves, tree) of nested lists, tuples and dicts; None is a part of the tree. With the nodes that torch's pytrees know
+    numbers are, too, and so is what those and named tuples are made of."""
     leaves = []
 
     def walk(each):
         if each is None:
             return None
         if not is_leaf(each):
+            if nodes is not None and type(each) not in (dict, list, tuple):
+                if type(each) in nodes:
+                    children, context = nodes[type(each)].flatten_fn(each)
+                    return ["of", type(each), context, [walk(child) for child in children]]
+                if hasattr(each, "_fields"):
+                    return ["of", type(each), None, [walk(child) for child in each]]
+                if isinstance(each, (bool, int, float)):
+                    leaves.append(each)
+                    return "number"
             if isinstance(each, dict):
                 return ["dict", list(each.keys()), [walk(v) for v in each.values()]]
             if isinstance(each, (list, tuple)):
@@ -37,12 +48,24 @@ def unflatten(tree, leaves):
             return None
         if node == "*":
             return next(left)
+        if node == "number":
+            return next(left).item()
         if node[0] == "dict":
             return dict(zip(node[1], [build(n) for n in node[2]]))
+        if node[0] == "of":
+            return _made_again(node[1], node[2], [build(n) for n in node[3]])
         parts = [build(n) for n in node[1]]
         return parts if node[0] == "list" else tuple(parts)
 
     return build(tree)
+
+
+def _made_again(cls, context, children):
+    if hasattr(cls, "_fields"):  # a named tuple
+        return cls(*children)
+    from torch.utils import _pytree
+
+    return _pytree.SUPPORTED_NODES[cls].unflatten_fn(children, context)
 
 
 def leaves_of(arguments, names, tree=None):

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules in memory, and files, as models. Skipped where there is no converter."""
 
+import collections
+import dataclasses
 import pickle
 import signal
 import subprocess
 import threading
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -62,6 +65,55 @@ def test_structures_come_back():
         torch.testing.assert_close(got["sum"], want["sum"])
         torch.testing.assert_close(got["rest"][0], want["rest"][0])
         assert got["rest"][1][1] is None
+
+
+class Pair(NamedTuple):
+    a: object
+    b: object
+
+
+@dataclasses.dataclass
+class Record:
+    a: object
+    b: object
+
+
+torch.utils._pytree.register_dataclass(Record)
+
+RESULTS = {
+    "a named tuple": lambda x: Pair(x + 1, [x * 2, None]),
+    "a dataclass": lambda x: Record(x + 1, {"of": (x * 2,)}),
+    "a tuple of one": lambda x: (x + 1,),
+    "a list of one": lambda x: [x + 1],
+    "an ordered dict": lambda x: collections.OrderedDict(z=x + 1, a=x * 2),
+    "a default dict": lambda x: collections.defaultdict(list, {2: [x + 1], 1: x}),
+    "a deque": lambda x: collections.deque([x + 1, (x * 2, x)]),
+    "what is empty": lambda x: (x + 1, (), {}, [], None),
+    "numbers": lambda x: {"size": x.shape[0], "half": x.shape[0] / 2, "flag": True, "x": x + 1},
+    "torch's own": lambda x: torch.topk(x, 2),
+}
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_results_of_any_structure_come_back(kind):
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return RESULTS[kind](x)
+
+    model = hg.convert(Module(), torch.randn(3, 4), dynamic="n")
+    assert model.report.ok and len(model.report.checks) == 2
+    again = pickle.loads(pickle.dumps(model))
+    for x in (torch.randn(5, 4), torch.randn(3, 4).numpy()):
+        want = RESULTS[kind](torch.as_tensor(x))
+        for call in (model, again, model.session(threads=1)):
+            got = call(x)
+            assert type(got) is type(want)
+            leaves, tree = torch.utils._pytree.tree_flatten(got)
+            wanted, wanted_tree = torch.utils._pytree.tree_flatten(want)
+            assert tree == wanted_tree
+            for a, b in zip(leaves, wanted, strict=True):
+                assert isinstance(a, type(x) if isinstance(b, torch.Tensor) else type(b))
+                assert b is None or torch.equal(torch.as_tensor(a), torch.as_tensor(b))
 
 
 class Unsupported(torch.nn.Module):
