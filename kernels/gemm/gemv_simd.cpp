@@ -76,6 +76,38 @@ void dots(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_ro
   if (rows == 1) dots_rows<1>(columns, k, a, a_row, b, b_row, y, y_row);
 }
 
+// Sums of squared differences of one row and kColumns others.
+template <int kColumns>
+HWY_INLINE void distances_of(int64_t k, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                             int64_t b_row, float* y) {
+  const D d;
+  V sums[kColumns];
+#pragma GCC unroll 8
+  for (int j = 0; j < kColumns; ++j) sums[j] = hn::Zero(d);
+  int64_t p = 0;
+  for (; p + kLanes <= k; p += kLanes) {
+    const V left = hn::LoadU(d, a + p);
+#pragma GCC unroll 8
+    for (int j = 0; j < kColumns; ++j) {
+      const V difference = hn::Sub(left, hn::LoadU(d, b + j * b_row + p));
+      sums[j] = hn::MulAdd(difference, difference, sums[j]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int j = 0; j < kColumns; ++j) {
+    float sum = hn::GetLane(hn::SumOfLanes(d, sums[j]));
+    for (int64_t q = p; q < k; ++q) sum += (a[q] - b[j * b_row + q]) * (a[q] - b[j * b_row + q]);
+    y[j] = sum;
+  }
+}
+
+void distances(int64_t columns, int64_t k, const float* a, const float* b, int64_t b_row,
+               float* y) {
+  int64_t j = 0;
+  for (; j + 8 <= columns; j += 8) distances_of<8>(k, a, b + j * b_row, b_row, y + j);
+  for (; j < columns; ++j) distances_of<1>(k, a, b + j * b_row, b_row, y + j);
+}
+
 template <int kRows, int kVectors>
 HWY_INLINE void combine_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_col,
                            const float* HWY_RESTRICT b, int64_t b_row, float* y, int64_t y_row) {
@@ -129,7 +161,7 @@ void combine(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a
 }
 
 constexpr GemvTable table() {
-  GemvTable loops{dots<float>, nullptr, combine};
+  GemvTable loops{dots<float>, nullptr, distances, combine};
   if constexpr (holds(DType::bf16)) loops.dots_bf16 = dots<BFloat16>;
   return loops;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix times vector, or a few of them: reading b is what takes the time, so it is read once,
-// where it lies. For every instruction set.
+// Matrix times vector, or a few of them, and distances: reading b is what takes the time, so it is
+// read once, where it lies. For every instruction set.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,9 @@ struct GemvTable {
   // The same where b is in bf16.
   void (*dots_bf16)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
                     const BFloat16* b, int64_t b_row, float* y, int64_t y_row) = nullptr;
+  // The sums of squared differences of a[k] and each row of b[columns, k].
+  void (*distances)(int64_t columns, int64_t k, const float* a, const float* b, int64_t b_row,
+                    float* y) = nullptr;
   // y[rows, columns] = a[rows, k] b[k, columns]; b is contiguous along columns.
   void (*combine)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
                   int64_t a_col, const float* b, int64_t b_row, float* y, int64_t y_row) = nullptr;

@@ -5,6 +5,7 @@
 
 #include "hg/kernel.h"
 #include "kernels/arithmetic.h"
+#include "kernels/gemm/gemv_simd.h"
 #include "kernels/gemm/matmul_shape.h"
 #include "lib/table/rows.h"
 
@@ -119,11 +120,27 @@ struct CdistState : MatmulShape {
   double p = 2;
 };
 
-// y[i, j] = (sum over m of |a[i, m] - b[j, m]|^p)^(1/p); p = 0 counts differences, infinity takes
-// the largest. Sums are kept in double for f64, else in float.
+// (sum over m of |a[m] - b[m]|^p)^(1/p); p = 0 counts differences, infinity takes the largest. Sums
+// are kept in double for f64, else in float.
+template <class T>
+SumOf<T> distance(const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t k, double p) {
+  using Sum = SumOf<T>;
+  const auto sum = [&](const auto& add) {
+    Sum s = 0;
+    for (int64_t q = 0; q < k; ++q)
+      add(s, std::abs(Sum(load(a + q * a_step) - load(b + q * b_step))));
+    return s;
+  };
+  if (p == 2) return std::sqrt(sum([](Sum& s, Sum d) { s += d * d; }));
+  if (p == 1) return sum([](Sum& s, Sum d) { s += d; });
+  if (p == 0) return sum([](Sum& s, Sum d) { s += d != 0 ? Sum(1) : Sum(0); });
+  if (std::isinf(p)) return sum([](Sum& s, Sum d) { s = d > s || d != d ? d : s; });
+  const Sum power = static_cast<Sum>(p);
+  return std::pow(sum([&](Sum& s, Sum d) { s += std::pow(d, power); }), static_cast<Sum>(1 / p));
+}
+
 template <class T>
 void distances(const RunContext& c, double p) {
-  using Sum = SumOf<T>;
   const MatmulShape& s = c.state<CdistState>();  // b as [m, r]
   const T* a = c.in(0).as<T>();
   const T* b = c.in(1).as<T>();
@@ -133,28 +150,8 @@ void distances(const RunContext& c, double p) {
     for (int64_t row = begin; row < end; ++row) {
       const T* ai = a + s.a_offset(row / s.m) + row % s.m * s.a_row;
       const T* batch = b + s.b_offset(row / s.m);
-      for (int64_t j = 0; j < s.n; ++j) {
-        const T* bj = batch + j * s.b_col;
-        Sum sum = 0;
-        for (int64_t q = 0; q < s.k; ++q) {
-          const Sum d = std::abs(load(ai[q * s.a_col]) - load(bj[q * s.b_row]));
-          if (p == 2)
-            sum += d * d;
-          else if (p == 1)
-            sum += d;
-          else if (p == 0)
-            sum += d != 0 ? Sum(1) : Sum(0);
-          else if (std::isinf(p))
-            sum = d > sum || d != d ? d : sum;
-          else
-            sum += std::pow(d, static_cast<Sum>(p));
-        }
-        if (p == 2)
-          sum = std::sqrt(sum);
-        else if (p != 0 && p != 1 && !std::isinf(p))
-          sum = std::pow(sum, static_cast<Sum>(1 / p));
-        y[row * s.n + j] = store<T>(sum);
-      }
+      for (int64_t j = 0; j < s.n; ++j)
+        y[row * s.n + j] = store<T>(distance(ai, s.a_col, batch + j * s.b_col, s.b_row, s.k, p));
     }
   });
 }
@@ -174,6 +171,29 @@ void cdist_run(const RunContext& c) noexcept {
   for_float(c.out(0).dtype, [&]<class T>() { distances<T>(c, p); });
 }
 
+bool accepts_square(const PrepareContext& c) {
+  const auto in_rows = [&](int i) {
+    return c.in(i).strides.back() == 1 || c.in(i).shape.back() == 1;
+  };
+  return c.out(0).dtype == f32 && c.attrs().real("p") == 2 && in_rows(0) && in_rows(1);
+}
+
+void run_square(const RunContext& c) noexcept {
+  const MatmulShape& s = c.state<CdistState>();
+  const float *a = c.in(0).as<float>(), *b = c.in(1).as<float>();
+  float* y = c.out(0).as<float>();
+  const auto distances = gemv_table().distances;
+  const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, s.n * s.k));
+  c.parallel_for(s.batches() * s.m, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      float* const to = y + row * s.n;
+      distances(s.n, s.k, a + s.a_offset(row / s.m) + row % s.m * s.a_row,
+                b + s.b_offset(row / s.m), s.b_col, to);
+      for (int64_t j = 0; j < s.n; ++j) to[j] = std::sqrt(to[j]);
+    }
+  });
+}
+
 constexpr KernelDef kKernels[] = {
     {.op = "matmul",
      .name = "loops",
@@ -187,6 +207,12 @@ constexpr KernelDef kKernels[] = {
      .run = product_run,
      .strided = 1u << 1,
      .is_fallback = true},
+    {.op = "cdist",
+     .name = "simd",
+     .accepts = accepts_square,
+     .prepare = cdist_prepare,
+     .run = run_square,
+     .strided = kAllStrided},
     {.op = "cdist",
      .name = "loops",
      .prepare = cdist_prepare,

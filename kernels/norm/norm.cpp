@@ -77,22 +77,39 @@ void softmax_line(const T* x, T* y, int64_t count, int64_t stride) {
   }
 }
 
+// f32, with inner > 1: columns go side by side.
+template <bool kLog>
+void softmax_columns(const RunContext& c, const Lines& l) {
+  constexpr int64_t kColumns = 256;  // of a task, or fewer
+  const float* x = c.in(0).as<float>();
+  float* y = c.out(0).as<float>();
+  const int64_t tasks = (l.inner + kColumns - 1) / kColumns;
+  c.parallel_for(l.outer * tasks, grain_of(l.count * std::min(l.inner, kColumns), 4096),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) {
+                     const int64_t first = i % tasks * kColumns;
+                     const int64_t at = i / tasks * l.count * l.inner + first;
+                     (kLog ? l.table->log_softmax_columns : l.table->softmax_columns)(
+                         x + at, y + at, l.count, l.inner, std::min(kColumns, l.inner - first));
+                   }
+                 });
+}
+
 template <bool kLog>
 void softmax_run(const RunContext& c) noexcept {
   const Lines l = c.state<Lines>();
+  if (c.out(0).count() == 0) return;
+  if (c.out(0).dtype == DType::f32 && l.inner > 1) return softmax_columns<kLog>(c, l);
   for_float(c.out(0).dtype, [&]<class T>() {
     const T* x = c.in(0).as<T>();
     T* y = c.out(0).as<T>();
     c.parallel_for(l.outer * l.inner, grain_of(l.count, 4096), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t at = i / l.inner * l.count * l.inner + i % l.inner;
-        if constexpr (std::is_same_v<T, float>) {
-          if (l.inner == 1) {
-            (kLog ? l.table->log_softmax : l.table->softmax)(x + at, y + at, l.count);
-            continue;
-          }
-        }
-        softmax_line<T, kLog>(x + at, y + at, l.count, l.inner);
+        if constexpr (std::is_same_v<T, float>)
+          (kLog ? l.table->log_softmax : l.table->softmax)(x + at, y + at, l.count);
+        else
+          softmax_line<T, kLog>(x + at, y + at, l.count, l.inner);
       }
     });
   });

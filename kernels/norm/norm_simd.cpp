@@ -11,6 +11,7 @@
 #include "kernels/simd/simd.h"
 #include "kernels/simd/vector_math-inl.h"
 // clang-format on
+#include <algorithm>
 #include <cmath>
 
 HWY_BEFORE_NAMESPACE();
@@ -95,6 +96,63 @@ void log_softmax(const float* x, float* y, int64_t count) {
   for (; i + n <= count; i += n)
     hn::StoreU(hn::Sub(hn::Sub(hn::LoadU(d, x + i), shift), low), d, y + i);
   for (; i < count; ++i) y[i] = x[i] - top - log_sum;
+}
+
+// Of columns side by side. Elements of a column lie so far apart that they share few sets of a
+// cache: a block of columns is copied when it is read first, and written when it is finished.
+template <bool kLog>
+void softmax_columns(const float* x, float* y, int64_t count, int64_t stride, int64_t columns) {
+  constexpr int64_t kFloats = 8192, kWidest = 256;
+  const D d;
+  const int64_t n = lanes();
+  HWY_ALIGN float copy[kFloats], top[kWidest], factor[kWidest];
+  const int64_t most = std::min(kWidest, kFloats / count / n * n);
+  const bool copies = most > 0;
+  const int64_t width = copies ? most : kWidest;
+  // Vectors of `some` elements, if that is less than all.
+  const auto load = [&](const float* from, int64_t some) HWY_ATTR {
+    if (some >= n) return hn::LoadU(d, from);
+    HWY_ALIGN float room[hn::MaxLanes(D())] = {};
+    std::copy_n(from, some, room);
+    return hn::Load(d, room);
+  };
+  const auto store = [&](V v, float* to, int64_t some) HWY_ATTR {
+    if (some >= n) return hn::StoreU(v, d, to);
+    HWY_ALIGN float room[hn::MaxLanes(D())];
+    hn::Store(v, d, room);
+    std::copy_n(room, some, to);
+  };
+  for (int64_t first = 0; first < columns; first += width) {
+    const int64_t here = std::min(width, columns - first);
+    const float* const from = copies ? copy : x + first;
+    float* const powers = copies ? copy : y + first;
+    const int64_t step = copies ? width : stride;
+    for (int64_t k = 0; k < here; k += n) hn::Store(hn::Set(d, -HUGE_VALF), d, top + k);
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t k = 0; k < here; k += n) {
+        const V v = load(x + first + i * stride + k, here - k);
+        hn::Store(hn::Max(hn::Load(d, top + k), v), d, top + k);
+        if (copies) hn::Store(v, d, copy + i * step + k);
+      }
+    for (int64_t k = 0; k < here; k += n) {
+      const V shift = hn::Load(d, top + k);
+      V total = hn::Zero(d);
+      for (int64_t i = 0; i < count; ++i) {
+        const V v = hn::Sub(load(from + i * step + k, copies ? n : here - k), shift);
+        const V power = exp_of(v);
+        total = hn::Add(total, power);
+        if (copies || !kLog) store(kLog ? v : power, powers + i * step + k, copies ? n : here - k);
+      }
+      hn::Store(kLog ? log_of(total) : hn::Div(hn::Set(d, 1), total), d, factor + k);
+    }
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t k = 0; k < here; k += n) {
+        const V f = hn::Load(d, factor + k);
+        V v = load((kLog ? from : powers) + i * step + k, copies ? n : here - k);
+        if (kLog && !copies) v = hn::Sub(v, hn::Load(d, top + k));
+        store(kLog ? hn::Sub(v, f) : hn::Mul(v, f), y + first + i * stride + k, here - k);
+      }
+  }
 }
 
 void moments(const float* x, int64_t count, float& mean, float& var) {
@@ -250,8 +308,18 @@ void grad_affine(const float* x, const float* dy, int64_t count, float mean, flo
 
 }  // namespace
 
-constexpr NormTable kTable = {softmax,     log_softmax, moments,   mean_square, affine_row,
-                              affine_line, deviations,  grad_sums, grad_line,   grad_affine};
+constexpr NormTable kTable = {softmax,
+                              log_softmax,
+                              softmax_columns<false>,
+                              softmax_columns<true>,
+                              moments,
+                              mean_square,
+                              affine_row,
+                              affine_line,
+                              deviations,
+                              grad_sums,
+                              grad_line,
+                              grad_affine};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -72,18 +72,39 @@ void read_line(const Tensor& x, const SortPlan& plan, int64_t line, Key* keys, i
   for (int64_t i = 0; i < n; ++i) order[i] = i;
 }
 
-// Sorts the places by the keys, NaN as the largest.
-template <class Key>
-void sort_line(const SortPlan& plan, const Key* keys, int64_t* order, int64_t* spare) {
-  const int64_t n = plan.lines.length;
+// f(before) with the order of the keys of places, NaN as the largest: before(a, b) where a comes
+// strictly first.
+template <class Key, class F>
+void with_order(const SortPlan& plan, const Key* keys, const F& f) {
   if (plan.descending)
-    merge_sort(order, spare, n, [&](int64_t a, int64_t b) {
+    f([keys](int64_t a, int64_t b) {
       return keys[a] > keys[b] || (keys[a] != keys[a] && keys[b] == keys[b]);
     });
   else
-    merge_sort(order, spare, n, [&](int64_t a, int64_t b) {
+    f([keys](int64_t a, int64_t b) {
       return keys[a] < keys[b] || (keys[a] == keys[a] && keys[b] != keys[b]);
     });
+}
+
+// Sorts the places by the keys; equal ones stay in order.
+template <class Key>
+void sort_line(const SortPlan& plan, const Key* keys, int64_t* order, int64_t* spare) {
+  with_order(plan, keys,
+             [&](const auto& before) { merge_sort(order, spare, plan.lines.length, before); });
+}
+
+// The first k places that sort_line() gives.
+template <class Key>
+void select_line(const SortPlan& plan, const Key* keys, int64_t* order, int64_t k) {
+  const int64_t n = plan.lines.length;
+  with_order(plan, keys, [&](const auto& before) {
+    const auto first = [&](int64_t a, int64_t b) {
+      return before(a, b) || (a < b && !before(b, a));
+    };
+    if (k <= n / 16) return std::partial_sort(order, order + k, order + n, first);
+    if (k < n) std::nth_element(order, order + k, order + n, first);
+    std::sort(order, order + k, first);
+  });
 }
 
 // Calls f(keys, order, spare, line) for each line; `spare` has as many places as the line.
@@ -129,6 +150,17 @@ void run_sort(const RunContext& c) noexcept {
   const Lines& to = c.state<SortPlan>().out_lines;
   for_key(c.in(0).dtype, [&]<class Key>() {
     each_sorted_line<Key>(c, [&](const Key* keys, const int64_t* order, int64_t line) {
+      report(c, keys, order, to.length, to.start(line), to.stride);
+    });
+  });
+}
+
+void run_topk(const RunContext& c) noexcept {
+  const SortPlan& plan = c.state<SortPlan>();
+  const Lines& to = plan.out_lines;
+  for_key(c.in(0).dtype, [&]<class Key>() {
+    each_line<Key>(c, [&](const Key* keys, int64_t* order, int64_t*, int64_t line) {
+      select_line(plan, keys, order, to.length);
       report(c, keys, order, to.length, to.start(line), to.stride);
     });
   });
@@ -206,7 +238,7 @@ void run_mode(const RunContext& c) noexcept {
 
 constexpr KernelDef kKernels[] = {
     {.op = "sort", .name = "merge", .prepare = prepare_sort, .run = run_sort},
-    {.op = "topk", .name = "merge", .prepare = prepare_topk, .run = run_sort},
+    {.op = "topk", .name = "select", .prepare = prepare_topk, .run = run_topk},
     {.op = "kthvalue", .name = "merge", .prepare = prepare_kthvalue, .run = run_kthvalue},
     {.op = "median", .name = "merge", .prepare = prepare_one, .run = run_median},
     {.op = "nanmedian", .name = "merge", .prepare = prepare_one, .run = run_nanmedian},

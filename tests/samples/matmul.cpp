@@ -101,6 +101,8 @@ std::vector<Sample> matmul() {
                    .gradient = smooth});
   }
   all.push_back({.op = "cdist", .inputs = {{.shape = {0, 3}}, {.shape = {5, 3}}}});
+  all.push_back({.op = "cdist", .inputs = {{.shape = {2, 21, 70}}, {.shape = {2, 19, 70}}}});
+  all.push_back({.op = "cdist", .inputs = {{.shape = {9, 1}}, {.shape = {3, 1}}}});
   all.push_back(
       {.op = "cdist", .inputs = {{.shape = {2, 0}}, {.shape = {5, 0}}}, .gradient = false});
   return all;

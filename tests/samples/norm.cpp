@@ -21,6 +21,12 @@ std::vector<Sample> norm() {
       all.push_back({.op = op, .inputs = {{.shape = {3, 5, 7}}}, .attrs = {{"dim", dim}}});
     all.push_back(
         {.op = op, .inputs = {{.shape = {5, 1000}, .low = -9, .high = 9}}, .gradient = false});
+    // Columns: more than one task takes, and so long that none are copied.
+    for (const Sizes& shape : {Sizes{2, 5, 301}, Sizes{1, 21, 37}, Sizes{2, 1300, 19}})
+      all.push_back({.op = op,
+                     .inputs = {{.shape = shape, .low = -9, .high = 9}},
+                     .attrs = {{"dim", 1}},
+                     .gradient = false});
   }
   for (const Sizes& shape :
        {Sizes{1, 5}, Sizes{3, 1}, Sizes{2, 3, 16}, Sizes{4, 33}, Sizes{0, 8}}) {
