@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a call from Python costs beside its arithmetic: relu(a + b) * a of 8 numbers, a graph of three nodes.
+"""What a call from Python costs beside its arithmetic: relu(a + b) * a of 8 numbers, a graph of three nodes; and, in torch's autograd,
+a forward and a backward pass of 128 numbers.
 
   PYTHONPATH=build/python bench/python_calls.py [--json]
 
@@ -44,6 +45,18 @@ def rows():
     yield "kernel(a, b), torch", lambda: kernel(x, x)
     yield "hg.ops.add(a, b), torch", lambda: hg.ops.add(x, x)
     yield "torch's own three calls", lambda: torch.relu(x + x) * x
+    yield from passes(torch)
+
+
+def passes(torch):
+    x, y = (torch.randn(128, requires_grad=True) for _ in "xy")
+    rows, polynomial = torch.randn(8, 16, requires_grad=True), hg.kernel("polynomial", "a*x*x + b*x + c")
+    ours, theirs = hg.nn.Linear(16, 32), torch.nn.Linear(16, 32)
+    yield "both ways, hg.ops.mul", lambda: hg.ops.mul(x, y).sum().backward()
+    yield "both ways, torch.mul", lambda: torch.mul(x, y).sum().backward()
+    yield "both ways, hg.nn.Linear", lambda: ours(rows).sum().backward()
+    yield "both ways, torch.nn.Linear", lambda: theirs(rows).sum().backward()
+    yield "both ways, a kernel", lambda: polynomial(2.0, x, 8.0, -1.0).sum().backward()
 
 
 def main():

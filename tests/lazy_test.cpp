@@ -80,6 +80,29 @@ TEST(Lazy, ExpressionsOfOneFormShareASession) {
   EXPECT_EQ(number(*(b + 1).evaluated() + 1), 3);
 }
 
+TEST(Lazy, PlansGoThatWereNotUsedForLongest) {
+  const auto sum = [](const Lazy& lazy, int64_t size) {
+    const Var x(array_of<float>(std::vector<float>(static_cast<size_t>(size), 1), {size}), lazy);
+    return number(lazy::sum(lazy::exp(x) * 0 + x, {}));
+  };
+  const Lazy two(SessionOptions{}, 2);
+  for (const int64_t size : {1, 2, 1, 3, 1, 2}) EXPECT_EQ(sum(two, size), double(size));
+  EXPECT_EQ(two.counters().plans, 4);  // 2 went for 3, and is planned again
+
+  // What a constant takes counts, and the last plan stays however much it takes.
+  const Lazy small(SessionOptions{}, 256, 10000);
+  const Array ones = array_of<float>(std::vector<float>(2000, 1), {2000});
+  const Var x(ones, small), one = Var::constant(ones, small);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(number(lazy::sum(x + one, {})), 4000);
+  EXPECT_EQ(small.counters().plans, 1);
+  const Var other = Var::constant(array_of<float>(std::vector<float>(2000, 2), {2000}), small);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(number(lazy::sum(x + other, {})), 6000);
+    EXPECT_EQ(number(lazy::sum(x + one, {})), 4000);
+  }
+  EXPECT_EQ(small.counters().plans, 5);
+}
+
 // The first value of a number is a constant of the plan, all others are read by one more.
 TEST(Lazy, NumbersThatChangeArePlannedOnce) {
   const Lazy lazy(SessionOptions{});

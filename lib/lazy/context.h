@@ -14,8 +14,8 @@
 namespace hg {
 
 struct LazyContext {
-  explicit LazyContext(SessionOptions given, size_t most)
-      : options(std::move(given)), most_plans(most) {}
+  LazyContext(SessionOptions given, size_t most, uint64_t bytes)
+      : options(std::move(given)), most_plans(most), most_bytes(bytes) {}
 
   // An expression's form is all that its graph depends on but the values of its numbers. The first
   // plan of a form has them as constants; once others come, those that changed are inputs of one
@@ -34,11 +34,15 @@ struct LazyContext {
     std::vector<std::pair<DType, Sizes>> outputs;
     std::vector<Array> constants;  // kept, since keys know them by their memory
     int64_t nodes = 0;
+    uint64_t bytes = 0;  // of the arena and of constants
     uint64_t used = 0;
+    bool is_running = false;  // an op of the host's may evaluate expressions while it runs
   };
   SessionOptions options;
   size_t most_plans;
+  uint64_t most_bytes;
   std::unordered_multimap<uint64_t, Plan> plans;
+  uint64_t bytes = 0;  // of all plans
   Lazy::Counters counters;
   uint64_t clock = 0;
 

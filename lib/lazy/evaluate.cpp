@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <utility>
 
 #include "lib/graph/border.h"
 #include "lib/graph/number.h"
@@ -172,6 +173,19 @@ Result<LazyContext::Plan> make_plan(const LazyContext& context, std::span<const 
   return plan;
 }
 
+// Lets plans go that were not used for longest, but for those at work and `newest`.
+void let_go(LazyContext& context, const LazyContext::Plan* newest) {
+  while (context.plans.size() > context.most_plans || context.bytes > context.most_bytes) {
+    auto oldest = context.plans.end();
+    for (auto at = context.plans.begin(); at != context.plans.end(); ++at)
+      if (const LazyContext::Plan& plan = at->second; &plan != newest && !plan.is_running)
+        if (oldest == context.plans.end() || plan.used < oldest->second.used) oldest = at;
+    if (oldest == context.plans.end()) return;
+    context.bytes -= oldest->second.bytes;
+    context.plans.erase(oldest);
+  }
+}
+
 bool serves(const LazyContext::Plan& plan, std::span<const uint64_t> numbers) {
   for (size_t i = 0; i < numbers.size(); ++i)
     if (!plan.is_read[i] && plan.numbers[i] != numbers[i]) return false;
@@ -186,7 +200,7 @@ Result<LazyContext::Plan*> plan_of(LazyContext& context, std::span<const Var> va
   std::vector<bool> is_read(numbers.size());
   for (auto at = range.first; at != range.second; ++at) {
     LazyContext::Plan& plan = at->second;
-    if (plan.key != key) continue;
+    if (plan.is_running || plan.key != key) continue;
     if (serves(plan, numbers)) return &plan;
     for (size_t i = 0; i < numbers.size(); ++i)
       if (plan.is_read[i] || plan.numbers[i] != numbers[i]) is_read[i] = true;
@@ -198,13 +212,9 @@ Result<LazyContext::Plan*> plan_of(LazyContext& context, std::span<const Var> va
   made->key = std::move(key);
   made->numbers = std::move(numbers);
   ++context.counters.plans;
-  if (context.plans.size() >= context.most_plans) {
-    const auto oldest = std::min_element(
-        context.plans.begin(), context.plans.end(),
-        [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
-    context.plans.erase(oldest);
-  }
-  return &context.plans.emplace(hash, *std::move(made))->second;
+  LazyContext::Plan* const plan = &context.plans.emplace(hash, *std::move(made))->second;
+  let_go(context, plan);
+  return plan;
 }
 
 Result<std::vector<Array>> run(LazyContext& context, LazyContext::Plan& plan,
@@ -236,7 +246,9 @@ Result<std::vector<Array>> run(LazyContext& context, LazyContext::Plan& plan,
     if (is_known) HG_TRY(session.set_output(static_cast<int>(k), made.tensor()));
     results.push_back(std::move(made));
   }
+  plan.is_running = true;
   const Status status = session.run();
+  plan.is_running = false;
   if (status.ok())
     for (size_t k = 0; k < plan.outputs.size(); ++k)
       if (!plan.outputs[k].second.empty() && plan.outputs[k].second[0] < 0) {
@@ -248,6 +260,10 @@ Result<std::vector<Array>> run(LazyContext& context, LazyContext::Plan& plan,
   ++context.counters.runs;
   context.counters.nodes += plan.nodes;
   plan.used = ++context.clock;
+  HG_TRY_ASSIGN(const Memory memory, session.memory());
+  const auto bytes = static_cast<uint64_t>(memory.arena_bytes + memory.weights_bytes);
+  context.bytes += bytes - std::exchange(plan.bytes, bytes);
+  let_go(context, &plan);
   return results;
 }
 
@@ -256,7 +272,8 @@ std::shared_ptr<LazyContext> context_of(std::span<LazyNode* const> nodes) {
   std::shared_ptr<LazyContext> context;
   for (const LazyNode* node : nodes)
     if (node->context != nullptr && context == nullptr) context = node->context;
-  if (context == nullptr) context = std::make_shared<LazyContext>(SessionOptions(), 256);
+  if (context == nullptr)
+    context = std::make_shared<LazyContext>(SessionOptions(), 256, UINT64_MAX);
   for (LazyNode* node : nodes)
     if (node->context == nullptr && node->kind != Kind::op) node->context = context;
   return context;
@@ -295,9 +312,9 @@ Result<Var> Var::evaluated() const {
   });
 }
 
-Lazy::Lazy(SessionOptions options, size_t most_plans)
-    : context_(std::make_shared<LazyContext>(std::move(options), std::max<size_t>(most_plans, 1))) {
-}
+Lazy::Lazy(SessionOptions options, size_t most_plans, uint64_t most_bytes)
+    : context_(std::make_shared<LazyContext>(std::move(options), std::max<size_t>(most_plans, 1),
+                                             most_bytes)) {}
 
 Lazy::Counters Lazy::counters() const {
   return context_ != nullptr ? context_->counters : Counters();

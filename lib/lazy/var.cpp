@@ -175,7 +175,10 @@ void Var::call(std::string_view op, std::span<const Var> inputs, std::span<const
 std::vector<Var> Var::any(std::string_view op, std::span<const Var> inputs,
                           std::span<const Argument> attrs) {
   const std::shared_ptr<LazyNode> node = op_node(op, inputs, attrs);
-  if (type_of(*node, 0).ok()) node->outputs = static_cast<int>(node->types.size());
+  if (node->op != nullptr && !node->op->signature.variadic_outputs)
+    node->outputs = static_cast<int>(node->op->signature.outputs.size());
+  else if (type_of(*node, 0).ok())
+    node->outputs = static_cast<int>(node->types.size());
   return outputs_of(node);
 }
 

@@ -3,6 +3,8 @@
 
 from . import _core
 
+_apply = None  # of kernels in autograd, once torch is there
+
 
 class Kernel(_core.KernelBase):
     """A function of one element that runs over whole tensors; ``hg.kernel`` makes one.
@@ -12,21 +14,21 @@ class Kernel(_core.KernelBase):
     """
 
     _options = None
+    _roots = ()  # "p.mass" and "p.speed" are the members of one argument p
 
     def __call__(self, *args, out=None, shape=None, **kwargs):
         named = self._named(args, kwargs)
         if _core.is_followed(list(named.values())):
             if out is not None:
                 raise ValueError(f"kernel '{self.name}': out= takes no part in autograd; use torch.no_grad()")
-            from .torch._kernel import apply
-
-            return apply(self, named, shape)
+            global _apply
+            if _apply is None:
+                from .torch._kernel import apply as _apply
+            return _apply(self, named, shape)
         return _core.kernel_call(self, named, out, shape)
 
     def _named(self, args, kwargs):
-        names = self.parameters
-        # "p.mass" and "p.speed" are the members of one argument p.
-        roots = list(dict.fromkeys(name.split(".", 1)[0] for name in names))
+        roots = self._roots
         if len(args) > len(roots):
             raise TypeError(f"kernel '{self.name}' takes {len(roots)} arguments ({', '.join(roots)}), {len(args)} are given")
         named = dict(zip(roots, args))
@@ -56,6 +58,8 @@ class Kernel(_core.KernelBase):
 
 def _plain(value):
     """numpy's numbers as Python's, which adapt to the dtype of what they meet."""
+    if type(value) in (int, float):
+        return value
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
     if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0 and not hasattr(value, "__setitem__"):
@@ -66,6 +70,7 @@ def _plain(value):
 def _make(name, text, strict, backward, options):
     made = Kernel(name, text, strict, backward, options)
     made._options = (name, text, strict, backward, options)
+    made._roots = tuple(dict.fromkeys(name.split(".", 1)[0] for name in made.parameters))
     return made
 
 

@@ -13,6 +13,7 @@ import threading
 
 from . import _core
 
+_call_with_gradient = None  # once torch is there
 _current = contextvars.ContextVar("hologram_executor", default=None)
 _local = threading.local()
 
@@ -59,7 +60,9 @@ def _make(row):
     switch = next((a[4] for a in attributes if a[0] == "training"), True)  # of what is random in training alone
     variadic_name = input_names[-1] if is_variadic else None
 
-    def function(*args, out=None, **kwargs):
+    takes_inputs_alone = not is_variadic and not required
+
+    def sorted_out(args, kwargs):
         if len(args) > len(names):
             raise TypeError(f"{name}() takes at most {len(names)} arguments, {len(args)} are given: {text}")
         given = dict(zip(names, args))
@@ -83,6 +86,13 @@ def _make(row):
         for attribute in required:
             if attribute[0] not in given:
                 raise TypeError(f"{name}() needs '{attribute[0]}': {text}")
+        return tensors, given
+
+    def function(*args, out=None, **kwargs):
+        if takes_inputs_alone and not kwargs and len(args) == len(input_names):
+            tensors, given = list(args), {}
+        else:
+            tensors, given = sorted_out(args, kwargs)
         build = _builds(tensors)
         if build is not None:
             if out is not None:
@@ -107,9 +117,10 @@ def _make(row):
 
 def _call(name, tensors, attributes, out, random):
     if _core.is_followed(tensors):
-        from .torch._ops import call_with_gradient
-
-        return call_with_gradient(name, tensors, attributes, random, out)
+        global _call_with_gradient
+        if _call_with_gradient is None:
+            from .torch._ops import call_with_gradient as _call_with_gradient
+        return _call_with_gradient(name, tensors, attributes, random, out)
     return _core.eager_call(_executor(), name, tensors, attributes, out)
 
 

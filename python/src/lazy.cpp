@@ -3,6 +3,7 @@
 #include <nanobind/operators.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <pthread.h>
 
 #include <memory>
 #include <optional>
@@ -26,8 +27,17 @@ struct PythonVar {
   bool is_number = false;
 };
 
-// What leaves know of ops.
-Lazy own_lazy() { return Lazy(registry()); }
+// Python's expressions have their plans in common: those of one that is made anew are found again.
+Lazy make_lazy() { return Lazy(SessionOptions{.registry = &registry()}, 256, uint64_t{256} << 20); }
+
+// A child that was forked has its own: its parent's may have been at work.
+const Lazy& own_lazy() {
+  static Lazy* lazy = [] {
+    pthread_atfork(nullptr, nullptr, [] { lazy = new Lazy(make_lazy()); });
+    return new Lazy(make_lazy());
+  }();
+  return *lazy;
+}
 
 // Expressions that share parts belong to one thread at a time, and any may share some.
 Turn& turn() { return turn_of<struct Expressions>(); }
@@ -106,6 +116,36 @@ nb::object call(const std::string& op, const nb::list& inputs, const nb::dict& a
   return nb::tuple(out);
 }
 
+std::vector<Var> vars_of(nb::handle list) {
+  std::vector<Var> out;
+  for (const nb::handle each : list) out.push_back(var_of(each).var);
+  return out;
+}
+
+// What of an op's operands is not a tensor stands in `operands`; tensors come to `places`, the
+// gradients of the results `seeded` behind them.
+nb::object op_gradients(const std::string& op, const nb::list& operands, const nb::dict& attrs,
+                        const nb::list& places, const nb::list& wanted, const nb::list& seeded,
+                        const nb::list& tensors) {
+  const auto at = [](const nb::list& list, size_t i) { return nb::cast<size_t>(list[i]); };
+  std::vector<Var> inputs = vars_of(operands), given = vars_of(tensors), ys, xs;
+  for (size_t i = 0; i < nb::len(places); ++i) inputs[at(places, i)] = given[i];
+  const AllAttributes all(op, attrs);
+  std::optional<Result<std::vector<Array>>> made;
+  {
+    const Turn::Held held(turn());
+    const std::vector<Var> results = Var::any(op, inputs, all.arguments);
+    for (size_t i = 0; i < nb::len(seeded); ++i) ys.push_back(results[at(seeded, i)]);
+    for (size_t i = 0; i < nb::len(wanted); ++i) xs.push_back(given[at(wanted, i)]);
+    const std::vector<Var> found = vjp(ys, xs, std::span(given).subspan(nb::len(places)));
+    const nb::gil_scoped_release released;
+    made.emplace(evaluate(found));
+  }
+  nb::list out;
+  for (const Array& each : take(*std::move(made))) out.append(give(each, Kind::torch));
+  return nb::tuple(out);
+}
+
 nb::object value_of(const PythonVar& var, std::optional<Kind> kind) {
   const Turn::Held held(turn());
   std::optional<Result<Array>> made;
@@ -132,12 +172,6 @@ Sizes shape_of(const PythonVar& v) {
 std::string text_of(const PythonVar& v) {
   const Turn::Held held(turn());
   return v.var.text();
-}
-
-std::vector<Var> vars_of(nb::handle list) {
-  std::vector<Var> out;
-  for (const nb::handle each : list) out.push_back(var_of(each).var);
-  return out;
 }
 
 nb::object list_of(std::vector<Var> vars, Kind kind) {
@@ -287,6 +321,7 @@ void bind_derivatives(nb::module_& m, VarClass& cls) {
       "jvp",
       [](nb::handle ys, nb::handle xs, nb::handle directions) {
         const std::vector<Var> y = vars_of(ys), x = vars_of(xs), d = vars_of(directions);
+        const Turn::Held held(turn());
         return list_of(jvp(y, x, d), Kind::numpy);
       },
       nb::arg("ys"), nb::arg("xs"), nb::arg("directions"),
@@ -325,6 +360,7 @@ void bind_lazy(nb::module_& m) {
   bind_operators(cls);
   bind_derivatives(m, cls);
   m.def("lazy_call", call);
+  m.def("op_gradients", op_gradients);
   m.def("is_var", [](nb::handle object) { return nb::isinstance<PythonVar>(object); });
   m.def(
       "evaluate",

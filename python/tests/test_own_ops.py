@@ -318,6 +318,20 @@ def test_kernels_may_use_the_package(rng):
             stuck(x)
 
 
+def test_a_function_evaluates_what_it_is_a_part_of():
+    """An expression of the form that is at work: by a plan of its own."""
+    depth = []
+
+    def compute(x):
+        if len(depth) < 2:
+            depth.append(0)
+            return (function(hg.Var(x)) * 2.0).numpy()
+        return x + 1
+
+    function = hg.register_op("inner.twice(x) -> y", compute, pure=False)
+    np.testing.assert_array_equal((function(hg.Var(np.arange(3.0))) * 2.0).numpy(), (np.arange(3.0) + 1) * 8)
+
+
 def test_many_threads(rng):
     name = wave()
     graph = hg.Graph()

@@ -39,7 +39,9 @@ class Registry;      // op.h
 class Lazy {
  public:
   Lazy() = default;  // none yet
-  explicit Lazy(SessionOptions options, size_t most_plans = 256);
+  // Of more plans than these, or where their arenas and constants take more bytes, those go that
+  // were not used for longest; the last one used stays.
+  explicit Lazy(SessionOptions options, size_t most_plans = 256, uint64_t most_bytes = UINT64_MAX);
   // None yet, but leaves whose expressions know these ops, as those of SessionOptions::registry do.
   // It must outlive them.
   explicit Lazy(const Registry& registry) : registry_(&registry) {}
@@ -107,7 +109,7 @@ class Var {
     call(op, inputs, attrs, outputs);
     return outputs;
   }
-  // As many outputs as the inputs decide; one, where type() fails.
+  // As many outputs as the op has, or as the inputs decide; one, where type() fails then.
   static std::vector<Var> any(std::string_view op, std::span<const Var> inputs,
                               std::span<const Argument> attrs);
 

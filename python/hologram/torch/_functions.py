@@ -76,9 +76,10 @@ def untraced():
 
 
 def _run(program, tensors):
-    # Tangents that are zeros may have no memory.
-    tensors = [torch.zeros(each.shape, dtype=each.dtype) if each._is_zerotensor() else each for each in tensors]
-    if not torch.jit.is_tracing():
+    for i, each in enumerate(tensors):
+        if each._is_zerotensor():  # a tangent, which may have no memory
+            tensors[i] = torch.zeros(each.shape, dtype=each.dtype)
+    if torch._C._get_tracing_state() is None:
         return program.run(tensors)
     with untraced():
         return program.run(tensors)
@@ -86,8 +87,11 @@ def _run(program, tensors):
 
 def call(program, tensors):
     """The results of a program, in autograd where that follows one of the tensors."""
-    if not _core.is_followed(tensors):
-        return _run(program, tensors)
+    return followed(program, tensors) if _core.is_followed(tensors) else _run(program, tensors)
+
+
+def followed(program, tensors):
+    """The results of a program in autograd, which follows one of the tensors."""
     if program.random:
         raise RuntimeError(f"{program.random} draws anew whenever it runs, and a derivative runs it again: use hg.nn.Dropout, "
                            "or torch.no_grad()")  # fmt: skip
@@ -104,15 +108,16 @@ def _keep(ctx, inputs, results):
     ctx.save_for_backward(*tensors)
     ctx.save_for_forward(*tensors)
     ctx.set_materialize_grads(False)
-    ctx.differentiable = [k for k, each in enumerate(results) if _has_gradient(each)]
     ctx.count = len(results)
-    ctx.mark_non_differentiable(*(each for each in results if not _has_gradient(each)))
+    ctx.differentiable = [k for k, each in enumerate(results) if _has_gradient(each)]
+    if len(ctx.differentiable) < len(results):
+        ctx.mark_non_differentiable(*(each for each in results if not _has_gradient(each)))
 
 
 class _Call(torch.autograd.Function):
     @staticmethod
     def forward(ctx, program, *tensors):
-        results = _run(program, tensors)
+        results = _run(program, list(tensors))
         _keep(ctx, (program, *tensors), results)
         return results
 
@@ -145,7 +150,7 @@ class _Transformed(_Call):
 
     @staticmethod
     def forward(program, *tensors):
-        return _run(program, tensors)
+        return _run(program, list(tensors))
 
     setup_context = staticmethod(_keep)
 

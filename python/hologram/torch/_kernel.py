@@ -5,7 +5,7 @@ import numpy as np
 import torch
 
 from .. import _core
-from ._functions import Program, call, kept
+from ._functions import Program, followed, kept
 
 
 class _Kernel(Program):
@@ -55,5 +55,5 @@ def apply(kernel, named, shape):
             raise ValueError(f"kernel '{kernel.name}': members of a struct take no part in autograd; detach '{name}'")
     named = {name: kept(value) for name, value in named.items()}
     names = [name for name, value in named.items() if isinstance(value, torch.Tensor)]
-    results = call(_Kernel(kernel, named, shape, names), [named[name] for name in names])
+    results = followed(_Kernel(kernel, named, shape, names), [named[name] for name in names])
     return results[0] if len(results) == 1 else results

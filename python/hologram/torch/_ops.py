@@ -5,7 +5,7 @@ import torch
 
 from .. import _core
 from ..ops import _executor
-from ._functions import Program, call, kept
+from ._functions import Program, followed, kept
 
 
 class _Op(Program):
@@ -27,11 +27,19 @@ class _Op(Program):
         results = _core.eager_call(_executor(), self.name, self._with(tensors), self.attributes, None)
         return results if isinstance(results, tuple) else (results,)
 
+    def gradients(self, wanted, seeded, tensors):
+        return _core.op_gradients(self.name, self.operands, self.attributes, self.places, wanted, seeded, tensors)
+
 
 def call_with_gradient(name, inputs, attributes, random, out):
     if out is not None:
         raise ValueError(f"{name}: out= takes no part in autograd; use torch.no_grad()")
-    places = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
-    rest = [None if i in places else kept(value) for i, value in enumerate(inputs)]
-    results = call(_Op(name, rest, attributes, places, random), [inputs[i] for i in places])
+    rest, places, tensors = [], [], []
+    for i, value in enumerate(inputs):
+        is_tensor = isinstance(value, torch.Tensor)
+        rest.append(None if is_tensor else kept(value))
+        if is_tensor:
+            places.append(i)
+            tensors.append(value)
+    results = followed(_Op(name, rest, attributes, places, random), tensors)
     return results[0] if len(results) == 1 else results
