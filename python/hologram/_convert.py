@@ -214,6 +214,15 @@ def _convert_script(torch, module, args, dynamic, output, check, options):
 # -- Modules --------------------------------------------------------------------------------------
 
 
+def _traceable(module):
+    """The module, or a copy of it with torch's layers where there are some of hologram.nn: the check runs those."""
+    if not any(type(part).__module__.startswith("hologram.nn.") for part in module.modules()):
+        return module
+    from .nn import as_torch
+
+    return as_torch(module)
+
+
 def _tree_of(torch, result):
     """Of what a module gave; None for what a model gives by itself, one tensor or a tuple of more."""
     leaves, tree = results_of(torch, result)
@@ -243,7 +252,7 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
         raise UnsupportedError("the module writes to its inputs, which a model does not")
     try:
         with torch.enable_grad():  # else the module's own no_grad() would leave no trace
-            program = torch.export.export(module, args, kwargs or None, dynamic_shapes=shapes, strict=False)
+            program = torch.export.export(_traceable(module), args, kwargs or None, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         raise UnsupportedError(f"torch.export cannot capture the module: {error}") from error
     with tempfile.TemporaryDirectory() as folder:

@@ -7,11 +7,15 @@ convolutions take the dtype that it says, losses float32, and others that of the
 ``Flatten``, ``Unflatten`` and ``Identity`` compute nothing and are torch's own, as are ``Module`` and ``Parameter``.
 """
 
+import copy
+
+import torch
 from torch.nn import (
     Buffer, Flatten, Identity, Module, ModuleDict, ModuleList, Parameter, ParameterDict, ParameterList, Sequential, Unflatten,
     UninitializedBuffer, UninitializedParameter,
 )  # fmt: skip
 
+from .. import ops
 from ._activations import (
     CELU, ELU, GELU, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish, PReLU, ReLU, ReLU6,
     RReLU, SELU, Sigmoid, SiLU, Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
@@ -53,6 +57,21 @@ try:
     from ._linear_cross_entropy import LinearCrossEntropyLoss
 except ImportError:  # torch before 2.13
     pass
+
+
+def as_torch(module):
+    """A copy of a module in which torch's own layers stand for these, with the same parameters: what torch.export and others that
+    look into a forward pass take. Layers of classes of one's own stay as they are."""
+    module = copy.deepcopy(module)
+    for part in module.modules():
+        kind = type(part)
+        if kind.__module__.startswith(f"{__name__}.") and globals().get(kind.__name__) is kind:
+            part.__class__ = getattr(torch.nn, kind.__name__)
+            if isinstance(part, (torch.nn.TransformerEncoderLayer, torch.nn.TransformerDecoderLayer)):
+                known = {ops.relu: torch.nn.functional.relu, ops.gelu: torch.nn.functional.gelu}
+                part.activation = known.get(part.activation, part.activation)
+    return module
+
 
 # Of torch's own only what computes nothing and stands between layers has a page here.
 __all__ = [name for name in dir() if name[0].isupper() and name not in ("Buffer", "Module", "Parameter", "UninitializedBuffer", "UninitializedParameter")]

@@ -122,7 +122,7 @@ class TransformerEncoderLayer(torch.nn.TransformerEncoderLayer):
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
         """As torch.nn.TransformerEncoderLayer's."""
         def attention(x):
-            y = self.self_attn(x, x, x, src_key_padding_mask, need_weights=False, attn_mask=src_mask, is_causal=is_causal)
+            y = self.self_attn(x, x, x, attn_mask=src_mask, key_padding_mask=src_key_padding_mask, need_weights=False, is_causal=is_causal)
             return self.dropout1(y[0])
 
         if self.norm_first:
@@ -141,12 +141,13 @@ class TransformerDecoderLayer(torch.nn.TransformerDecoderLayer):
                 memory_key_padding_mask=None, tgt_is_causal=False, memory_is_causal=False):  # fmt: skip
         """As torch.nn.TransformerDecoderLayer's."""
         def own(x):
-            y = self.self_attn(x, x, x, tgt_key_padding_mask, need_weights=False, attn_mask=tgt_mask, is_causal=tgt_is_causal)
+            y = self.self_attn(x, x, x, attn_mask=tgt_mask, key_padding_mask=tgt_key_padding_mask, is_causal=tgt_is_causal,
+                               need_weights=False)  # fmt: skip
             return self.dropout1(y[0])
 
         def other(x):
-            y = self.multihead_attn(x, memory, memory, memory_key_padding_mask, need_weights=False, attn_mask=memory_mask,
-                                    is_causal=memory_is_causal)  # fmt: skip
+            y = self.multihead_attn(x, memory, memory, attn_mask=memory_mask, key_padding_mask=memory_key_padding_mask,
+                                    is_causal=memory_is_causal, need_weights=False)  # fmt: skip
             return self.dropout2(y[0])
 
         if self.norm_first:

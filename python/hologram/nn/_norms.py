@@ -13,7 +13,8 @@ def _by_statistics(layer, input, weight, bias, mean, var, batch, momentum):
     def norm(x):
         return ops.batch_norm(x, weight, bias, mean, var, training=batch, momentum=momentum, eps=layer.eps)
 
-    return in_float32(norm, input) if layer.weight is None or layer.weight.dtype == torch.float32 else norm(input)
+    known = [each.dtype for each in (weight, bias, mean, var) if each is not None]
+    return norm(input) if input.dtype in known else in_float32(norm, input)
 
 
 class _BatchNorm:
