@@ -11,7 +11,7 @@ std::atomic<int64_t> count{0};
 }  // namespace
 
 int64_t hg::test::allocation_count() { return count; }
-#ifndef _WIN32
+#if !defined(_WIN32) && !defined(__EMSCRIPTEN__)
 extern "C" {
 void* __real_malloc(size_t bytes);
 void* __real_calloc(size_t count, size_t bytes);

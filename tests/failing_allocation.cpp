@@ -35,7 +35,7 @@ int64_t hg::test::live_blocks() { return live; }
 
 // The linker sends calls of NAME in this program and its static libraries to __wrap_NAME, and gives
 // the C library's as __real_NAME.
-#ifndef _WIN32
+#if !defined(_WIN32) && !defined(__EMSCRIPTEN__)
 extern "C" {
 void* __real_malloc(size_t bytes);
 void* __real_calloc(size_t count, size_t bytes);

@@ -152,7 +152,7 @@ void check_dtype(const Sample& sample, DType floats) {
   const std::vector<std::vector<double>> of_twice = expected_of(**shared, *twice);
   for (size_t k = 0; k < twice->size(); ++k)
     expect_near((*twice)[k].values, of_twice[k], tolerance_of(sample, (*twice)[k].dtype),
-                str_cat(what, " one value twice, output ", k));
+                str_cat(what, " one value twice, output ", static_cast<int64_t>(k)));
 }
 
 class SampleTest : public testing::Test {

@@ -3,6 +3,7 @@
 #include "converter/interpret/alias.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace hg::convert {
@@ -44,7 +45,12 @@ TensorData data_of(const Known& known) {
   for (size_t i = 0; i < known.elements.size(); ++i) {
     const Scalar& s = known.elements[i];
     const double real = s.as_double();
-    const int64_t whole = s.is_integral() ? s.top.constant() : static_cast<int64_t>(real);
+    const auto whole = [&]() -> int64_t {
+      if (s.is_integral()) return s.top.constant();
+      if (!(std::fabs(real) < 0x1p63))
+        throw Refusal{str_cat("the number ", real, " is to be of ", known.dtype, ", which has none such"), ""};
+      return static_cast<int64_t>(real);
+    };
     void* at =
         static_cast<char*>(data->tensor.data) + i * static_cast<size_t>(size_of(known.dtype));
     const auto put = [at](auto value) { std::memcpy(at, &value, sizeof value); };
@@ -62,19 +68,19 @@ TensorData data_of(const Known& known) {
         put(BFloat16(static_cast<float>(real)));
         break;
       case i64:
-        put(whole);
+        put(whole());
         break;
       case i32:
-        put(static_cast<int32_t>(whole));
+        put(static_cast<int32_t>(whole()));
         break;
       case i16:
-        put(static_cast<int16_t>(whole));
+        put(static_cast<int16_t>(whole()));
         break;
       case i8:
-        put(static_cast<int8_t>(whole));
+        put(static_cast<int8_t>(whole()));
         break;
       case u8:
-        put(static_cast<uint8_t>(whole));
+        put(static_cast<uint8_t>(whole()));
         break;
       case boolean:
         put(static_cast<uint8_t>(real != 0));
