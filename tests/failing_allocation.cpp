@@ -11,12 +11,12 @@ std::atomic<int64_t> live{0}, left{-1};
 std::atomic<bool> failed{false};
 
 // Whether this call is the one that is to fail.
-bool fails() {
+[[maybe_unused]] bool fails() {
   if (left.load() < 0 || left.fetch_sub(1) != 0) return false;
   failed = true;
   return true;
 }
-void* counted(void* memory) {
+[[maybe_unused]] void* counted(void* memory) {
   if (memory != nullptr) ++live;
   return memory;
 }
