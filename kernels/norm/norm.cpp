@@ -8,12 +8,17 @@
 #include "kernels/element.h"
 #include "kernels/norm/norm_simd.h"
 #include "kernels/pointwise/pointwise.h"
+#include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
 
 constexpr int kLanes = 16;
+// Rows of 16-bit floats, up to so many, are widened and go through the loops of f32.
+constexpr int64_t kWidened = 4096;
+template <class T>
+constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
 // The sum of f(i) over [0, count).
 template <class W, class F>
@@ -95,12 +100,43 @@ void softmax_columns(const RunContext& c, const Lines& l) {
                  });
 }
 
+// 16-bit floats: a block of columns, or where inner is 1 a line, is widened.
+template <class T, bool kLog>
+void softmax_halves(const RunContext& c, const Lines& l) {
+  const T* x = c.in(0).as<T>();
+  T* y = c.out(0).as<T>();
+  const HalfTable& half = half_table();
+  const int64_t width = std::min(l.inner, kWidened / l.count),
+                tasks = (l.inner + width - 1) / width;
+  c.parallel_for(l.outer * tasks, grain_of(l.count * width, 4096), [&](int64_t begin, int64_t end) {
+    float block[kWidened];
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t first = task % tasks * width, columns = std::min(width, l.inner - first);
+      const int64_t at = task / tasks * l.count * l.inner + first;
+      if (l.inner == 1) {
+        half.widen(l.count, x + at, block);
+        (kLog ? l.table->log_softmax : l.table->softmax)(block, block, l.count);
+        half.narrow(l.count, block, y + at);
+        continue;
+      }
+      for (int64_t i = 0; i < l.count; ++i)
+        half.widen(columns, x + at + i * l.inner, block + i * columns);
+      (kLog ? l.table->log_softmax_columns : l.table->softmax_columns)(block, block, l.count,
+                                                                       columns, columns);
+      for (int64_t i = 0; i < l.count; ++i)
+        half.narrow(columns, block + i * columns, y + at + i * l.inner);
+    }
+  });
+}
+
 template <bool kLog>
 void softmax_run(const RunContext& c) noexcept {
   const Lines l = c.state<Lines>();
   if (c.out(0).count() == 0) return;
   if (c.out(0).dtype == DType::f32 && l.inner > 1) return softmax_columns<kLog>(c, l);
   for_float(c.out(0).dtype, [&]<class T>() {
+    if constexpr (kIsHalf<T>)
+      if (l.count <= kWidened) return softmax_halves<T, kLog>(c, l);
     const T* x = c.in(0).as<T>();
     T* y = c.out(0).as<T>();
     c.parallel_for(l.outer * l.inner, grain_of(l.count, 4096), [&](int64_t begin, int64_t end) {
@@ -175,6 +211,22 @@ const T* data_or_null(const RunContext& c, int i) {
   return c.has(i) ? c.in(i).as<T>() : nullptr;
 }
 
+// Rows of 16-bit floats by the loops of f32; norm(row) gives what affine_row() takes.
+template <class T, class Norm>
+void norm_halves(const NormState& s, const T* x, T* y, const T* weight, const T* bias,
+                 int64_t begin, int64_t end, const Norm& norm) {
+  const HalfTable& half = half_table();
+  float row[kWidened], w[kWidened], b[kWidened];
+  if (weight) half.widen(s.count, weight, w);
+  if (bias) half.widen(s.count, bias, b);
+  for (int64_t r = begin; r < end; ++r) {
+    half.widen(s.count, x + r * s.count, row);
+    const auto [mean, scale] = norm(row);
+    affine_row<float>(s, row, row, s.count, mean, scale, weight ? w : nullptr, bias ? b : nullptr);
+    half.narrow(s.count, row, y + r * s.count);
+  }
+}
+
 void layer_norm_run(const RunContext& c) noexcept {
   const NormState& s = c.state<NormState>();
   for_float(c.out(0).dtype, [&]<class T>() {
@@ -184,6 +236,12 @@ void layer_norm_run(const RunContext& c) noexcept {
     const T* weight = data_or_null<T>(c, 1);
     const T* bias = data_or_null<T>(c, 2);
     c.parallel_for(s.rows, grain_of(s.count), [&](int64_t begin, int64_t end) {
+      if constexpr (kIsHalf<T>)
+        if (s.count <= kWidened)
+          return norm_halves(s, x, y, weight, bias, begin, end, [&](const float* row) {
+            const Moments<float> m = moments(s, row, s.count);
+            return std::pair(m.mean, 1 / std::sqrt(m.var + static_cast<float>(s.eps)));
+          });
       for (int64_t r = begin; r < end; ++r) {
         const T* row = x + r * s.count;
         const Moments<T> m = moments(s, row, s.count);
@@ -202,6 +260,12 @@ void rms_norm_run(const RunContext& c) noexcept {
     T* y = c.out(0).as<T>();
     const T* weight = data_or_null<T>(c, 1);
     c.parallel_for(s.rows, grain_of(s.count), [&](int64_t begin, int64_t end) {
+      if constexpr (kIsHalf<T>)
+        if (s.count <= kWidened)
+          return norm_halves<T>(s, x, y, weight, nullptr, begin, end, [&](const float* row) {
+            const float square = s.table->mean_square(row, s.count);
+            return std::pair(0.0f, 1 / std::sqrt(square + static_cast<float>(s.eps)));
+          });
       for (int64_t r = begin; r < end; ++r) {
         const T* row = x + r * s.count;
         W square;

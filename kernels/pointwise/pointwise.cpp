@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "kernels/element.h"
+#include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -37,6 +38,8 @@ struct PointwisePlan {
 
 template <class From, class To>
 void gather_row(const From* from, int64_t stride, To* to, int64_t n) {
+  if constexpr (std::is_same_v<From, Half> || std::is_same_v<From, BFloat16>)
+    if (stride == 1) return half_table().widen(n, from, to);
   if (stride == 0) {
     const To value = static_cast<To>(from[0]);
     for (int64_t i = 0; i < n; ++i) to[i] = value;
@@ -95,11 +98,6 @@ void gather_any(const PointwisePlan& plan, int k, const void* from, int64_t at, 
   }
 }
 
-template <class To>
-void narrow(const float* from, To* to, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) to[i] = To(from[i]);
-}
-
 // One value for all elements: its buffer is filled once for a whole range.
 bool is_scalar(const PointwisePlan& plan, int k) {
   for (int64_t stride : plan.strides[k])
@@ -154,9 +152,9 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
       float* wide = reinterpret_cast<float*>(buffers[kMaxOperands]);
       plan.block(wide, x, n, params);
       if (plan.out_dtype == f16)
-        narrow(wide, reinterpret_cast<Half*>(y) + (at - begin), n);
+        half_table().narrow(n, wide, reinterpret_cast<Half*>(y) + (at - begin));
       else
-        narrow(wide, reinterpret_cast<BFloat16*>(y) + (at - begin), n);
+        half_table().narrow(n, wide, reinterpret_cast<BFloat16*>(y) + (at - begin));
     } else {
       plan.block(y + (at - begin) * y_size, x, n, params);
     }

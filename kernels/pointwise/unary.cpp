@@ -77,13 +77,22 @@ HG_FUNCTION(Trunc, std::trunc(x));
 HG_FUNCTION(Sinc, sinc(x));
 #undef HG_FUNCTION
 
-// To even at ties. torch scales by 10^decimals, rounds, and scales back.
+// To the nearest integer, to even at ties, as std::nearbyint, which is a call. Where numbers are so
+// large that they have no fraction, adding one rounds.
+template <class T>
+T round_to_even(T x) {
+  constexpr T kWhole = std::is_same_v<T, float> ? T(0x1p23) : T(0x1p52);
+  const T size = std::abs(x), rounded = size + kWhole - kWhole;
+  return std::copysign(size < kWhole ? rounded : size, x);
+}
+
+// torch scales by 10^decimals, rounds, and scales back.
 struct Round {
   template <class T>
   T operator()(T x, const PointwiseParams& p) const {
-    if (p.n == 0) return std::nearbyint(x);
+    if (p.n == 0) return round_to_even(x);
     const T ten = static_cast<T>(p.a);
-    return p.n > 0 ? std::nearbyint(x * ten) / ten : std::nearbyint(x / ten) * ten;
+    return p.n > 0 ? round_to_even(x * ten) / ten : round_to_even(x / ten) * ten;
   }
 };
 void round_params(const PrepareContext& c, PointwiseParams& p) {

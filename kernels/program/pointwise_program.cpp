@@ -9,6 +9,7 @@
 
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/reduce/reducers.h"
+#include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -35,9 +36,16 @@ struct Program {
   std::vector<Call> calls;
 };
 
+constexpr int64_t kRounded = 256;  // elements at a time
+
 template <class T>
 void round_to(float* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) x[i] = static_cast<float>(T(x[i]));
+  T rounded[kRounded];
+  for (int64_t at = 0; at < n; at += kRounded) {
+    const int64_t count = std::min(kRounded, n - at);
+    half_table().narrow(count, x + at, rounded);
+    half_table().widen(count, rounded, x + at);
+  }
 }
 
 void run_program(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {

@@ -93,14 +93,19 @@ void sort_line(const SortPlan& plan, const Key* keys, int64_t* order, int64_t* s
              [&](const auto& before) { merge_sort(order, spare, plan.lines.length, before); });
 }
 
+// Likewise, with equal ones in order: what sort_line() sorts by.
+template <class Key, class F>
+void with_total_order(const SortPlan& plan, const Key* keys, const F& f) {
+  with_order(plan, keys, [&](const auto& before) {
+    f([&](int64_t a, int64_t b) { return before(a, b) || (a < b && !before(b, a)); });
+  });
+}
+
 // The first k places that sort_line() gives.
 template <class Key>
 void select_line(const SortPlan& plan, const Key* keys, int64_t* order, int64_t k) {
   const int64_t n = plan.lines.length;
-  with_order(plan, keys, [&](const auto& before) {
-    const auto first = [&](int64_t a, int64_t b) {
-      return before(a, b) || (a < b && !before(b, a));
-    };
+  with_total_order(plan, keys, [&](const auto& first) {
     if (k <= n / 16) return std::partial_sort(order, order + k, order + n, first);
     if (k < n) std::nth_element(order, order + k, order + n, first);
     std::sort(order, order + k, first);
@@ -124,15 +129,6 @@ void each_line(const RunContext& c, const F& f) {
   });
 }
 
-// Sorts each line and calls f(keys, order, line).
-template <class Key, class F>
-void each_sorted_line(const RunContext& c, const F& f) {
-  each_line<Key>(c, [&](const Key* keys, int64_t* order, int64_t* spare, int64_t line) {
-    sort_line(c.state<SortPlan>(), keys, order, spare);
-    f(keys, order, line);
-  });
-}
-
 // Elements order[i] of a line as values and indices, from element `at` on, `step` apart.
 template <class Key>
 void report(const RunContext& c, const Key* keys, const int64_t* order, int64_t n, int64_t at,
@@ -149,7 +145,8 @@ void report(const RunContext& c, const Key* keys, const int64_t* order, int64_t 
 void run_sort(const RunContext& c) noexcept {
   const Lines& to = c.state<SortPlan>().out_lines;
   for_key(c.in(0).dtype, [&]<class Key>() {
-    each_sorted_line<Key>(c, [&](const Key* keys, const int64_t* order, int64_t line) {
+    each_line<Key>(c, [&](const Key* keys, int64_t* order, int64_t* spare, int64_t line) {
+      sort_line(c.state<SortPlan>(), keys, order, spare);
       report(c, keys, order, to.length, to.start(line), to.stride);
     });
   });
@@ -166,43 +163,46 @@ void run_topk(const RunContext& c) noexcept {
   });
 }
 
-// pick(keys, order, n): which place of the order to report
+// pick(keys, n): which place of the order to report
 template <class Pick>
 void run_pick(const RunContext& c, const Pick& pick) {
   const SortPlan& plan = c.state<SortPlan>();
+  const int64_t n = plan.lines.length;
   for_key(c.in(0).dtype, [&]<class Key>() {
-    if (plan.lines.length == 0) {  // the median of nothing
+    if (n == 0) {  // the median of nothing
       if (plan.lines.count == 0 || c.out(0).count() == 0) return;
       constexpr Key kNothing = std::numeric_limits<Key>::quiet_NaN();  // 0 for integers
       const int64_t first = 0;
       return report(c, &kNothing, &first, 1, 0, 1);
     }
-    each_sorted_line<Key>(c, [&](const Key* keys, const int64_t* order, int64_t line) {
-      report(c, keys, order + pick(keys, order, plan.lines.length), 1, line, 1);
+    each_line<Key>(c, [&](const Key* keys, int64_t* order, int64_t*, int64_t line) {
+      const int64_t k = pick(keys, n);
+      with_total_order(plan, keys, [&](const auto& first) {
+        std::nth_element(order, order + k, order + n, first);
+      });
+      report(c, keys, order + k, 1, line, 1);
     });
   });
 }
 
 void run_kthvalue(const RunContext& c) noexcept {
   const int64_t k = c.state<SortPlan>().k;
-  run_pick(c, [k](const auto*, const int64_t*, int64_t) { return k; });
+  run_pick(c, [k](const auto*, int64_t) { return k; });
 }
-// How many are not NaN: they are sorted to the front.
+// How many are not NaN: the order begins with them.
 template <class Key>
-int64_t numbers(const Key* keys, const int64_t* order, int64_t n) {
-  int64_t count = n;
-  while (count > 0 && keys[order[count - 1]] != keys[order[count - 1]]) --count;
-  return count;
+int64_t numbers(const Key* keys, int64_t n) {
+  return std::count_if(keys, keys + n, [](Key key) { return key == key; });
 }
 void run_median(const RunContext& c) noexcept {
-  run_pick(c, [](const auto* keys, const int64_t* order, int64_t n) {
-    const int64_t count = numbers(keys, order, n);
+  run_pick(c, [](const auto* keys, int64_t n) {
+    const int64_t count = numbers(keys, n);
     return count < n ? count : (n - 1) / 2;
   });
 }
 void run_nanmedian(const RunContext& c) noexcept {
-  run_pick(c, [](const auto* keys, const int64_t* order, int64_t n) {
-    const int64_t count = numbers(keys, order, n);
+  run_pick(c, [](const auto* keys, int64_t n) {
+    const int64_t count = numbers(keys, n);
     return count == 0 ? int64_t{0} : (count - 1) / 2;
   });
 }
@@ -239,9 +239,9 @@ void run_mode(const RunContext& c) noexcept {
 constexpr KernelDef kKernels[] = {
     {.op = "sort", .name = "merge", .prepare = prepare_sort, .run = run_sort},
     {.op = "topk", .name = "select", .prepare = prepare_topk, .run = run_topk},
-    {.op = "kthvalue", .name = "merge", .prepare = prepare_kthvalue, .run = run_kthvalue},
-    {.op = "median", .name = "merge", .prepare = prepare_one, .run = run_median},
-    {.op = "nanmedian", .name = "merge", .prepare = prepare_one, .run = run_nanmedian},
+    {.op = "kthvalue", .name = "select", .prepare = prepare_kthvalue, .run = run_kthvalue},
+    {.op = "median", .name = "select", .prepare = prepare_one, .run = run_median},
+    {.op = "nanmedian", .name = "select", .prepare = prepare_one, .run = run_nanmedian},
     {.op = "mode", .name = "merge", .prepare = prepare_one, .run = run_mode},
 };
 

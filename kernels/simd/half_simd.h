@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// 16-bit floats to f32, exactly, for every instruction set.
+// 16-bit floats to f32, exactly, and back, to the nearest even, for every instruction set.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,15 @@ namespace hg::kernels {
 struct HalfTable {
   void (*widen_f16)(int64_t count, const Half* from, float* to) = nullptr;
   void (*widen_bf16)(int64_t count, const BFloat16* from, float* to) = nullptr;
+  void (*narrow_f16)(int64_t count, const float* from, Half* to) = nullptr;
+  void (*narrow_bf16)(int64_t count, const float* from, BFloat16* to) = nullptr;
 
   void widen(int64_t count, const Half* from, float* to) const { widen_f16(count, from, to); }
   void widen(int64_t count, const BFloat16* from, float* to) const { widen_bf16(count, from, to); }
+  void narrow(int64_t count, const float* from, Half* to) const { narrow_f16(count, from, to); }
+  void narrow(int64_t count, const float* from, BFloat16* to) const {
+    narrow_bf16(count, from, to);
+  }
 };
 
 const HalfTable& half_table();

@@ -21,6 +21,8 @@ std::vector<Sample> norm() {
       all.push_back({.op = op, .inputs = {{.shape = {3, 5, 7}}}, .attrs = {{"dim", dim}}});
     all.push_back(
         {.op = op, .inputs = {{.shape = {5, 1000}, .low = -9, .high = 9}}, .gradient = false});
+    all.push_back(
+        {.op = op, .inputs = {{.shape = {2, 4500}, .low = -9, .high = 9}}, .gradient = false});
     // Columns: more than one task takes, and so long that none are copied.
     for (const Sizes& shape : {Sizes{2, 5, 301}, Sizes{1, 21, 37}, Sizes{2, 1300, 19}})
       all.push_back({.op = op,
@@ -42,6 +44,11 @@ std::vector<Sample> norm() {
   all.push_back({.op = "layer_norm",
                  .inputs = {{.shape = {3, 4, 5}}, {.shape = {4, 5}}, kNone},
                  .attrs = {{"normalized_shape", std::vector<Dim>{4, 5}}, {"eps", 0.1}}});
+  for (const Sizes& shape : {Sizes{3, 4500}, Sizes{5, 1024}})  // more than 16-bit rows are copied
+    all.push_back({.op = "layer_norm",
+                   .inputs = {{.shape = shape}, {.shape = {shape[1]}}, {.shape = {shape[1]}}},
+                   .attrs = {{"normalized_shape", std::vector<Dim>{shape[1]}}},
+                   .gradient = false});
   all.push_back({.op = "layer_norm",
                  .inputs = {{.shape = {37, 257}}, {.shape = {257}}, {.shape = {257}}},
                  .attrs = {{"normalized_shape", std::vector<Dim>{257}}},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of lib/ops/unary.cpp.
+#include <cmath>
 #include <limits>
 
 #include "tests/samples.h"
@@ -50,7 +51,12 @@ std::vector<Sample> unary() {
   s.push_back({"expm1", {{f32, {7}, 0, 0, {-kInfinity, -90, -1e-6, 0, 1e-6, 0.5, kNan}}}});
   s.back().gradient = false;
   s.push_back({"exp", {{f32, {40, 1031}, -3, 3}}, {}, 2e-6, false});
-  s.push_back({"round", {{f32, {5}, 0, 0, {0.5, 1.5, 2.5, -0.5, -1.5}}}});
+  s.push_back({"round",
+               {{f32,
+                 {11},
+                 0,
+                 0,
+                 {0.5, 1.5, 2.5, -0.5, -1.5, 0.0, -0.25, 65503.0, 2047.5, INFINITY, -INFINITY}}}});
   s.push_back({"round", {{f32, {31}, -40, 40}}, {{"decimals", 1}}, 1e-2});
   s.push_back({"round", {{f32, {31}, -400, 400}}, {{"decimals", -2}}});
   for (DType dtype : {i64, i32, i16, i8})

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// 16-bit floats in vectors: a cast of any bits, and a step of a program that rounds to them, give
+// what the types themselves give, NaN, infinity, subnormals and ties included.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <vector>
+
+#include "hg/hg.h"
+#include "lib/graph/split_mix.h"
+
+namespace hg {
+namespace {
+
+// Bits of every exponent, near the ties of both types, and any.
+std::vector<float> numbers() {
+  std::vector<float> x;
+  for (uint32_t high = 0; high < 0x10000; ++high)
+    for (const uint32_t low : {0x0000u, 0x7fffu, 0x8000u, 0x8001u})
+      x.push_back(std::bit_cast<float>(high << 16 | low));
+  for (uint32_t high = 0; high < 0x80000; high += 7)
+    for (const uint32_t low : {0x0fffu, 0x1000u, 0x1001u})
+      x.push_back(std::bit_cast<float>(high << 13 | low));
+  uint64_t state = 1;
+  for (int i = 0; i < 1000003; ++i)
+    x.push_back(std::bit_cast<float>(static_cast<uint32_t>(split_mix(state))));
+  return x;
+}
+
+Session session_of(DType through, DType to) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n"});
+  const Value rounded = cast(x, through);
+  g.output("y", to == through ? rounded : cast(rounded * 1.0, to));
+  return *Session::create(*Model::from_graph(std::move(g)), {.threads = 1});
+}
+
+template <class T>
+void expect_rounding(DType dtype) {
+  const std::vector<float> x = numbers();
+  const auto n = static_cast<int64_t>(x.size());
+  Session narrow = session_of(dtype, dtype), back = session_of(dtype, f32);
+  for (Session* each : {&narrow, &back}) {
+    ASSERT_TRUE(each->set_input("x", view(x, {n})).ok());
+    ASSERT_TRUE(each->run().ok());
+  }
+  const T* y = narrow.output("y")->as<const T>();
+  const float* wide = back.output("y")->as<const float>();
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < n && wrong < 5; ++i) {
+    const T right(x[static_cast<size_t>(i)]);
+    const float right_wide(right);
+    const bool same = right_wide == right_wide
+                          ? std::bit_cast<uint32_t>(wide[i]) == std::bit_cast<uint32_t>(right_wide)
+                          : wide[i] != wide[i];
+    if (y[i].bits == right.bits && same) continue;
+    ++wrong;
+    ADD_FAILURE() << std::hex << std::bit_cast<uint32_t>(x[static_cast<size_t>(i)]) << " gave "
+                  << y[i].bits << ", not " << right.bits << ", and " << wide[i];
+  }
+}
+
+TEST(Halves, F16IsRoundedAsByTheType) { expect_rounding<Half>(f16); }
+TEST(Halves, Bf16IsRoundedAsByTheType) { expect_rounding<BFloat16>(bf16); }
+
+}  // namespace
+}  // namespace hg
