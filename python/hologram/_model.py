@@ -113,7 +113,8 @@ class Model(_core.CallableModel):
         ``device`` ("cpu", "vulkan", "auto"), ``threads`` (0: as many as OpenMP takes), ``memory_limit``
         (bytes, or "512M"), ``precision`` ("float32", "bfloat16": weights), ``low_memory``, ``autotune``,
         ``tuning``, ``profile``, ``dims`` (sizes to plan for at once), ``seed``, ``checkpoint``,
-        ``gpu_name``, ``most_rounds``, ``kernels``, ``disabled_passes``.
+        ``first_run`` (which random ops take the first run for), ``gpu_name``, ``most_rounds`` (of loops), ``lazy_allocation``,
+        ``keep_all_values``, ``kernels``, ``disabled_passes``.
         """
         made = self.session_(options)
         if self._tree is not None:

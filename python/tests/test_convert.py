@@ -172,6 +172,48 @@ def test_files(tmp_path):
         hg.convert(tmp_path / "bad.pt2")
 
 
+def _onnx():
+    """An ONNX file of y = relu(x + w), x: float32[n, 3], by the rules of protobuf: a field is its number, its kind and what it holds."""
+
+    def field(number, value):
+        if isinstance(value, int):
+            return bytes([number << 3, value])
+        data = value.encode() if isinstance(value, str) else value
+        return bytes([number << 3 | 2, len(data)]) + data
+
+    def tensor(name):
+        dims = field(1, field(2, "n")) + field(1, field(1, 3))
+        return field(1, name) + field(2, field(1, field(1, 1) + field(2, dims)))
+
+    def node(op, inputs, output):
+        return field(1, b"".join(field(1, each) for each in inputs) + field(2, output) + field(4, op))
+
+    weight = field(1, 3) + field(2, 1) + field(8, "w") + field(9, np.array([1, -2, 3], "<f4").tobytes())
+    graph = node("Add", ["x", "w"], "s") + node("Relu", ["s"], "y") + field(2, "g") + field(5, weight)
+    graph += field(11, tensor("x")) + field(12, tensor("y"))
+    return field(1, 8) + field(7, graph) + field(8, field(2, 17))
+
+
+def test_an_onnx_file(tmp_path, capfd):
+    (tmp_path / "net.onnx").write_bytes(_onnx())
+    x = np.arange(-6, 6, dtype=np.float32).reshape(4, 3)
+    want = np.maximum(x + np.float32([1, -2, 3]), 0)
+    model = hg.convert(tmp_path / "net.onnx")
+    assert model.inputs == [("x", "float32", ("n", 3))] and model.report.ops == {"add": 1, "relu": 1}
+    np.testing.assert_array_equal(model(x), want)
+    assert main(["convert", f"{tmp_path}/net.onnx", "-o", f"{tmp_path}/made.hgm", "--no-check"]) == 0
+    np.testing.assert_array_equal(hg.load(tmp_path / "made.hgm")(x), want)
+    assert main(["convert", f"{tmp_path}/none.onnx"]) == 2
+    assert "none.onnx" in capfd.readouterr().err
+
+
+def test_the_command_line_converts_and_checks(tmp_path):
+    net, x = Net().eval(), torch.randn(4, 8)
+    torch.export.save(torch.export.export(net, (x,)), tmp_path / "net.pt2")
+    assert main(["convert", f"{tmp_path}/net.pt2", "-o", f"{tmp_path}/net.hgm"]) == 0
+    torch.testing.assert_close(hg.load(tmp_path / "net.hgm")(x), net(x).detach(), rtol=1e-4, atol=1e-5)
+
+
 class Many(torch.nn.Module):
     def forward(self, first, *rest, scale=1, **others):
         y = torch.cat([first, *rest]) * scale

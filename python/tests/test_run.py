@@ -166,6 +166,40 @@ class Exporter:
         return self.array.__dlpack_device__()
 
 
+ODD = {
+    "0 dims": np.array(-2, np.float32), "nothing": np.zeros((0, 3), np.float32), "one": np.full((1, 1), -2, np.float32),
+    "backwards": np.arange(6, dtype=np.float32)[::-1], "every second": np.arange(6, dtype=np.float32)[::2],
+    "turned": np.arange(6, dtype=np.float32).reshape(2, 3).T, "repeated": np.broadcast_to(np.float32(3), (4, 2)),
+    "of Fortran": np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3)), "a diagonal": np.arange(9, dtype=np.float32).reshape(3, 3).diagonal(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("way", ["numpy", "read only", "buffer", "dlpack", "torch", "hologram"])
+def test_odd_arrays_by_every_protocol(kind, way):
+    a = ODD[kind].copy(order="K") if kind in ("0 dims", "nothing", "one") else ODD[kind]
+    if way == "read only":
+        a = a.view()
+        a.flags.writeable = False
+    given = a
+    if way == "buffer":
+        given = memoryview(a)
+    elif way == "dlpack":
+        given = Exporter(a if a.flags.writeable else a.copy())
+    elif way == "torch":
+        given = pytest.importorskip("torch").from_numpy(a.copy())
+    elif way == "hologram":
+        given = hg.from_numpy(a)
+    model = pointwise(shape=("n", "m")[: a.ndim])
+    want, before = np.maximum(a + a, 0) * a, a.copy()
+    for got in (model(given, given), model(given, b=given), model.session(threads=1)(b=given, a=given)):
+        np.testing.assert_array_equal(np.asarray(got), want)
+        assert tuple(got.shape) == a.shape
+    np.testing.assert_array_equal(a, before)
+    np.testing.assert_array_equal(np.asarray(hg.ops.add(given, given)), a + a)
+    np.testing.assert_array_equal(hg.to_numpy(hg.kernel("k", "x*x")(given)), a * a)
+
+
 def test_dlpack():
     a = np.array([1, -2, 3], np.float32)
     assert _core.describe(Exporter(a))[3] == a.__array_interface__["data"][0]
@@ -305,6 +339,33 @@ def test_sessions(small, rng):
         np.testing.assert_allclose(model.session(**options)(x), want, rtol=1e-5, atol=1e-6)
     rough = model.session(precision="bfloat16")(x)
     np.testing.assert_allclose(rough, want, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"autotune": True}, {"disabled_passes": ["*"]}, {"kernels": ["linear=loops"]}, {"lazy_allocation": True}, {"first_run": 5},
+     {"keep_all_values": True}, {"profile": True}, {"tuning": b""}, {"gpu_name": ""}, {"memory_limit": "1G", "low_memory": True}],
+    ids=lambda options: next(iter(options)),
+)  # fmt: skip
+def test_further_options_change_no_result(options, small, rng):
+    model, _ = small
+    x = rng.standard_normal((4, 8)).astype(np.float32)
+    np.testing.assert_allclose(model.session(**options)(x), model(x), rtol=1e-5, atol=1e-6)
+
+
+def test_seeds_decide_what_is_drawn():
+    g = hg.Graph()
+    g.output("y", hg.ops.dropout(g.input("x", ("n",)), 0.5, training=True))
+    model, x = g.model(), np.ones(200, np.float32)
+
+    def runs(**options):
+        session = model.session(**options)
+        return [session(x).tolist() for _ in range(3)]
+
+    first = runs(seed=3)
+    assert first == runs(seed=3) and first[0] != first[1]
+    assert first != runs(seed=4)
+    assert runs(seed=3, first_run=1)[:2] == first[1:]
 
 
 def test_memory(small):
