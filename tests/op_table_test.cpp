@@ -63,17 +63,26 @@ TEST(Registry, TraitsAreThoseOfTheKernels) {
     EXPECT_FALSE(is_elementwise && is_reduction) << op->name();
     for (const Device device : {Device::cpu, Device::vulkan})
       for (const KernelDef* kernel : Registry::built_in().kernels(op->name(), device)) {
-        if (kernel->in_programs) EXPECT_TRUE(is_elementwise || is_reduction) << op->name();
-        if (is_elementwise || (is_reduction && device == Device::cpu))
+        if (kernel->in_programs) {
+          EXPECT_TRUE(is_elementwise || is_reduction) << op->name();
+        }
+        if (is_elementwise || (is_reduction && device == Device::cpu)) {
           EXPECT_TRUE(kernel->in_programs) << op->name() << "=" << kernel->name;
+        }
       }
     if (is_elementwise) {
       EXPECT_EQ(op->signature.outputs.size(), 1u) << op->name();
       EXPECT_EQ(traits & (kRandom | kDataDependent | kControl | kInPlace), 0u) << op->name();
     }
-    if (is_reduction) EXPECT_GE(op->signature.find_attribute("dim"), 0) << op->name();
-    if (traits & kLoop) EXPECT_TRUE(traits & kControl) << op->name();
-    if (traits & kCommutative) EXPECT_GE(op->signature.inputs.size(), 2u) << op->name();
+    if (is_reduction) {
+      EXPECT_GE(op->signature.find_attribute("dim"), 0) << op->name();
+    }
+    if (traits & kLoop) {
+      EXPECT_TRUE(traits & kControl) << op->name();
+    }
+    if (traits & kCommutative) {
+      EXPECT_GE(op->signature.inputs.size(), 2u) << op->name();
+    }
     if (traits & kProduct) {
       ASSERT_GE(op->signature.inputs.size(), 2u) << op->name();
       EXPECT_FALSE(op->signature.inputs[0].optional || op->signature.inputs[1].optional)
@@ -132,8 +141,9 @@ TEST(Registry, CommutativeOpsGiveTheSameWhenInputsChangePlaces) {
     return std::equal(one.as<double>(), one.as<double>() + 16, other.as<double>());
   };
   for (const Op* op : Registry::built_in().ops())
-    if (op->def.traits & kCommutative)
+    if (op->def.traits & kCommutative) {
       EXPECT_TRUE(commutes(*op, f64) || commutes(*op, i64) || commutes(*op, boolean)) << op->name();
+    }
 }
 
 // ---- Which kernel takes which dtypes ----
