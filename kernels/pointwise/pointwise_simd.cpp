@@ -9,6 +9,7 @@
 #include "hwy/highway.h"
 #include "kernels/pointwise/activation-inl.h"
 #include "kernels/pointwise/pointwise_simd.h"
+#include "kernels/simd/quotient-inl.h"
 // clang-format on
 #include <cstring>
 #include <type_traits>
@@ -57,7 +58,7 @@ struct Mish {
     const V limit = spread(20), two = spread(2);
     const V e = exp_of(hn::IfThenElse(hn::Gt(x, limit), limit, x));
     const V n = hn::Mul(e, hn::Add(e, two));
-    return hn::Mul(x, hn::Div(n, hn::Add(n, two)));
+    return hn::Mul(x, quotient_of(n, hn::Add(n, two)));
   }
 };
 // log(1 + e^-|x|), the part that is not max(x, 0)
@@ -66,7 +67,7 @@ struct Softplus {
   explicit Softplus(const PointwiseParams& p) : beta(spread(p.a)), threshold(spread(p.b)) {}
   HWY_INLINE V operator()(V x) const {
     const V scaled = hn::Mul(x, beta);
-    const V y = hn::Div(hn::Add(relu_of(scaled), softplus_rest(scaled)), beta);
+    const V y = quotient_of(hn::Add(relu_of(scaled), softplus_rest(scaled)), beta);
     return hn::IfThenElse(hn::Gt(scaled, threshold), x, y);
   }
   V beta, threshold;
@@ -92,13 +93,13 @@ struct Log {
   HWY_INLINE V operator()(V x) const { return log_of(x); }
 };
 struct Sqrt {
-  HWY_INLINE V operator()(V x) const { return hn::Sqrt(x); }
+  HWY_INLINE V operator()(V x) const { return root_of(x); }
 };
 struct Rsqrt {
-  HWY_INLINE V operator()(V x) const { return hn::Div(spread(1), hn::Sqrt(x)); }
+  HWY_INLINE V operator()(V x) const { return quotient_of(spread(1), root_of(x)); }
 };
 struct Reciprocal {
-  HWY_INLINE V operator()(V x) const { return hn::Div(spread(1), x); }
+  HWY_INLINE V operator()(V x) const { return quotient_of(spread(1), x); }
 };
 struct Neg {
   HWY_INLINE V operator()(V x) const { return hn::Neg(x); }
@@ -135,7 +136,7 @@ struct Mul {
   HWY_INLINE V operator()(V a, V b) const { return hn::Mul(a, b); }
 };
 struct Div {
-  HWY_INLINE V operator()(V a, V b) const { return hn::Div(a, b); }
+  HWY_INLINE V operator()(V a, V b) const { return quotient_of(a, b); }
 };
 
 template <class F>

@@ -8,6 +8,7 @@
 
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/simd/quotient-inl.h"
 #include "kernels/simd/simd.h"
 // clang-format on
 #include <cmath>
@@ -51,10 +52,10 @@ void add_ratio(T* HWY_RESTRICT y, T shrink, T step, const T* HWY_RESTRICT numera
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     for (; i + lanes <= count; i += lanes) {
       const auto root =
-          hn::Add(hn::Mul(hn::Sqrt(hn::LoadU(d, square + i)), hn::Set(d, scale)), hn::Set(d, eps));
+          hn::Add(hn::Mul(root_of(hn::LoadU(d, square + i)), hn::Set(d, scale)), hn::Set(d, eps));
       const auto top = hn::Mul(hn::LoadU(d, numerator + i), hn::Set(d, step));
       const auto old = hn::Mul(hn::LoadU(d, y + i), hn::Set(d, shrink));
-      hn::StoreU(hn::Add(old, hn::Div(top, root)), d, y + i);
+      hn::StoreU(hn::Add(old, quotient_of(top, root)), d, y + i);
     }
   }
   for (; i < count; ++i)
