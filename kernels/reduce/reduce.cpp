@@ -113,6 +113,15 @@ int64_t offset_of(int64_t index, const Sizes& shape, const Sizes& strides) {
   return shape.rank() > 0 ? offset + index * strides[0] : offset;
 }
 
+// Elements [first, first + n) of a result, in its dtype.
+template <class V>
+[[gnu::noinline]] void store_results(const Tensor& y, int64_t first, const V* values, int64_t n) {
+  for_type(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t k = 0; k < n; ++k) y.as<T>()[first + k] = narrowed<T>(values[k]);
+  });
+}
+
 // A reducer of one type, on arrays of states and elements. A run of elements is added side by side
 // to kWidth states, if it is long enough, which are then merged.
 struct Steps {
@@ -122,7 +131,7 @@ struct Steps {
   void (*start)(void* states, int64_t n, const ReducePlan& plan);
   // A run goes to the one state; the index of its first element is `index`.
   void (*row)(void* state, const void* x, int64_t n, int64_t index, const ReducePlan& plan);
-  // Rows of n elements one behind the other, each into its own state.
+  // Rows of n elements one behind the other, each into its own state; null but for floats.
   void (*rows)(void* states, int64_t count, const void* x, int64_t n, const ReducePlan& plan);
   // As row, in parts: element k goes to state k mod kWidth, and these to the one.
   void (*widen)(void* states, const void* x, int64_t n, int64_t index, const ReducePlan& plan);
@@ -202,18 +211,31 @@ struct StepsOf {
                   int64_t n) {
     const State* states = static_cast<const State*>(given);
     const auto put = [&](const Tensor& y, const auto& of) {
-      for_type(y.dtype, [&](auto zero) {
-        using T = decltype(zero);
-        for (int64_t k = 0; k < n; ++k) y.as<T>()[first + k] = narrowed<T>(of(states[k]));
-      });
+      constexpr int64_t kPart = 64;
+      decltype(of(*states)) values[kPart];
+      for (int64_t at = 0; at < n; at += kPart) {
+        const int64_t count = std::min(kPart, n - at);
+        for (int64_t k = 0; k < count; ++k) values[k] = of(states[at + k]);
+        store_results(y, first + at, values, count);
+      }
     };
     const int last = c.output_count() - 1;
     put(c.out(last), [&](const State& s) { return R::result(plan, s); });
     if constexpr (requires { R::value(*states); })  // what max and min give beside the index
       if (last == 1) put(c.out(0), [](const State& s) { return R::value(s); });
   }
-  static constexpr Steps kSteps = {sizeof(State), sizeof(X), kAdds, is_wide, start, row,
-                                   rows,          widen,     fold,  columns, merge, end};
+  static constexpr Steps kSteps = {sizeof(State),
+                                   sizeof(X),
+                                   kAdds,
+                                   is_wide,
+                                   start,
+                                   row,
+                                   std::is_same_v<X, float> ? rows : nullptr,
+                                   widen,
+                                   fold,
+                                   columns,
+                                   merge,
+                                   end};
 };
 
 template <template <class> class R>
@@ -389,9 +411,9 @@ void reduce_rows(const RunContext& c, const ReducePlan& plan, const Steps& steps
 // its elements would be most of the work.
 bool has_short_rows(const ReducePlan& plan, const Steps& steps) {
   constexpr int64_t kShort = 32;
-  return plan.shape.rank() == 1 && plan.strides[0] == 1 && plan.count > 0 && plan.count <= kShort &&
-         !steps.is_wide(plan.count) && plan.kept_shape.rank() == 1 &&
-         plan.kept_strides[0] == plan.count;
+  return steps.rows != nullptr && plan.shape.rank() == 1 && plan.strides[0] == 1 &&
+         plan.count > 0 && plan.count <= kShort && !steps.is_wide(plan.count) &&
+         plan.kept_shape.rank() == 1 && plan.kept_strides[0] == plan.count;
 }
 
 template <class Elements>

@@ -72,44 +72,41 @@ void read_line(const Tensor& x, const SortPlan& plan, int64_t line, Key* keys, i
   for (int64_t i = 0; i < n; ++i) order[i] = i;
 }
 
-// f(before) with the order of the keys of places, NaN as the largest: before(a, b) where a comes
-// strictly first.
-template <class Key, class F>
-void with_order(const SortPlan& plan, const Key* keys, const F& f) {
-  if (plan.descending)
-    f([keys](int64_t a, int64_t b) {
-      return keys[a] > keys[b] || (keys[a] != keys[a] && keys[b] == keys[b]);
-    });
-  else
-    f([keys](int64_t a, int64_t b) {
-      return keys[a] < keys[b] || (keys[a] == keys[a] && keys[b] != keys[b]);
-    });
-}
+// The order of places by their keys, NaN as the largest.
+template <class Key>
+struct Order {
+  const Key* keys;
+  bool descending;
+
+  // a comes strictly first.
+  bool before(int64_t a, int64_t b) const {
+    const Key x = keys[descending ? b : a], y = keys[descending ? a : b];
+    return x < y || (x == x && y != y);
+  }
+  // Likewise, with equal ones in the order of their places: what a stable sort gives.
+  bool operator()(int64_t a, int64_t b) const { return before(a, b) || (a < b && !before(b, a)); }
+};
 
 // Sorts the places by the keys; equal ones stay in order.
 template <class Key>
 void sort_line(const SortPlan& plan, const Key* keys, int64_t* order, int64_t* spare) {
-  with_order(plan, keys,
-             [&](const auto& before) { merge_sort(order, spare, plan.lines.length, before); });
+  const Order<Key> by = {keys, plan.descending};
+  merge_sort(order, spare, plan.lines.length,
+             [&](int64_t a, int64_t b) { return by.before(a, b); });
 }
 
-// Likewise, with equal ones in order: what sort_line() sorts by.
-template <class Key, class F>
-void with_total_order(const SortPlan& plan, const Key* keys, const F& f) {
-  with_order(plan, keys, [&](const auto& before) {
-    f([&](int64_t a, int64_t b) { return before(a, b) || (a < b && !before(b, a)); });
-  });
+// Puts the place that sort_line() would put there at k, and behind it none that comes before.
+template <class Key>
+void place_one(const SortPlan& plan, const Key* keys, int64_t* order, int64_t k) {
+  std::nth_element(order, order + k, order + plan.lines.length, Order<Key>{keys, plan.descending});
 }
 
 // The first k places that sort_line() gives.
 template <class Key>
 void select_line(const SortPlan& plan, const Key* keys, int64_t* order, int64_t k) {
   const int64_t n = plan.lines.length;
-  with_total_order(plan, keys, [&](const auto& first) {
-    if (k <= n / 16) return std::partial_sort(order, order + k, order + n, first);
-    if (k < n) std::nth_element(order, order + k, order + n, first);
-    std::sort(order, order + k, first);
-  });
+  if (k < n) place_one(plan, keys, order, k);
+  std::sort(order, order + k, Order<Key>{keys, plan.descending});
 }
 
 // Calls f(keys, order, spare, line) for each line; `spare` has as many places as the line.
@@ -177,9 +174,7 @@ void run_pick(const RunContext& c, const Pick& pick) {
     }
     each_line<Key>(c, [&](const Key* keys, int64_t* order, int64_t*, int64_t line) {
       const int64_t k = pick(keys, n);
-      with_total_order(plan, keys, [&](const auto& first) {
-        std::nth_element(order, order + k, order + n, first);
-      });
+      place_one(plan, keys, order, k);
       report(c, keys, order + k, 1, line, 1);
     });
   });
