@@ -314,7 +314,7 @@ std::vector<Complex> complex_operands(Call& call, std::vector<std::string_view> 
     } else if (item != nullptr && item->is_real()) {
       operands.push_back({call.graph().scalar(std::get<double>(item->value), dtype), Value()});
     } else {
-      operands.push_back({cast(call.tensor_or_number(name), dtype), Value()});
+      operands.push_back({call.tensor_or_number(name, dtype), Value()});
     }
   }
   return operands;

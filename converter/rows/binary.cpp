@@ -57,7 +57,7 @@ Value by_factor(Call& call, const char* op, const Values& v) {
   const DType dtype = v[0].dtype();
   if ((dtype != f16 && dtype != bf16) || !is_beyond_half(call, dtype))
     return call.graph().call(op, v);
-  const Value other = convert::cast(call.tensor_or_number("other"), f32);
+  const Value other = call.tensor_or_number("other", f32);
   return convert::cast(call.graph().call(op, {convert::cast(v[0], f32), other}), dtype);
 }
 void mul(Call& call) { call.returns(by_factor(call, "mul", call.promoted({"self", "other"}))); }

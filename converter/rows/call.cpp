@@ -244,11 +244,23 @@ Value Call::tensor_or_number(std::string_view name) {
 namespace {
 
 bool is_exact(int64_t value, DType dtype) {
+  if (dtype == boolean) return false;
   if (dtype == i64 || (value >= 0 && value <= 127)) return true;
   return is_float(dtype) && value > -(1ll << 53) && value < (1ll << 53);
 }
 
 }  // namespace
+
+Value Call::tensor_or_number(std::string_view name, DType dtype) {
+  const Item& item = required(*this, name);
+  if (const auto* d = std::get_if<double>(&item.value))
+    return is_float(dtype) ? graph().scalar(*d, dtype) : cast(graph().scalar(*d, f64), dtype);
+  if (const auto* i = std::get_if<Dim>(&item.value); i && i->is_constant())
+    return is_exact(i->constant(), dtype) ? graph().scalar(i->constant(), dtype)
+                                          : cast(graph().scalar(i->constant(), i64), dtype);
+  if (item.is_tensor()) return cast(read(ref(name)), dtype);
+  return cast(tensor_or_number(name), dtype);
+}
 
 std::vector<Value> Call::promoted(std::initializer_list<std::string_view> names,
                                   bool float_result) {
@@ -275,23 +287,8 @@ std::vector<Value> Call::promoted(std::initializer_list<std::string_view> names,
   if (float_result && !is_float(dtype)) dtype = f32;
 
   std::vector<Value> values;
-  for (const std::string_view name : names) {
-    if (!has(name)) {
-      values.emplace_back();
-      continue;
-    }
-    const Item& item = required(*this, name);
-    if (const auto* d = std::get_if<double>(&item.value))
-      values.push_back(graph().scalar(*d, dtype));  // rounded once
-    else if (const auto* i = std::get_if<Dim>(&item.value); i && i->is_constant())
-      values.push_back(is_exact(i->constant(), dtype)
-                           ? graph().scalar(i->constant(), dtype)
-                           : cast(graph().scalar(i->constant(), i64), dtype));
-    else if (item.is_tensor())
-      values.push_back(cast(read(ref(name)), dtype));
-    else
-      values.push_back(cast(tensor_or_number(name), dtype));
-  }
+  for (const std::string_view name : names)
+    values.push_back(has(name) ? tensor_or_number(name, dtype) : Value());
   return values;
 }
 

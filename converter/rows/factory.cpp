@@ -47,8 +47,7 @@ Value filled(Call& call, const Shape& shape, std::string_view argument, DType dt
                   is_float(dtype) ? scalar->as_double() : std::trunc(scalar->as_double()), dtype);
   if (scalar && scalar->is_constant() && is_float(dtype))
     return filled(call, shape, scalar->as_double(), dtype);
-  return call.graph().call("expand", {cast(call.tensor_or_number(argument), dtype)},
-                           {{"shape", shape}});
+  return call.graph().call("expand", {call.tensor_or_number(argument, dtype)}, {{"shape", shape}});
 }
 
 template <int V>
@@ -161,7 +160,7 @@ void arange(Call& call) {
     call.refuse("end", "gives a number of elements that depends on sizes in floating point");
   const auto number = [&](const Scalar& s, std::string_view name) {
     if (s.is_constant()) return g.scalar(s.as_double(), f64);
-    return cast(call.tensor_or_number(name), f64);
+    return call.tensor_or_number(name, f64);
   };
   Value y = cast(g.call("arange", {}, {{"end", size->top}}), f64);
   y = g.call("mul", {y, number(*step, "step")});

@@ -55,10 +55,7 @@ void pad_packed(Call& call) {
   Shape mask(x.rank(), Dim(1));
   mask[0] = packed->time;
   mask[1] = packed->batch;
-  const Item* padding = call.find("padding_value");
-  const Value fill = padding != nullptr && padding->is_real()
-                         ? g.scalar(call.real("padding_value"), x.dtype())
-                         : cast(call.tensor_or_number("padding_value"), x.dtype());
+  const Value fill = call.tensor_or_number("padding_value", x.dtype());
   x = g.call("where", {reshape(going_on(g, *packed), mask), x, fill});
   const Dim total = call.integer("total_length", packed->time);
   if (!(total == packed->time)) {

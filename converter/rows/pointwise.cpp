@@ -51,8 +51,7 @@ void clamp_max_tensor(Call& call) {
 
 void lerp(Call& call) {
   const std::vector<Value> v = call.promoted({"self", "end"});
-  const Value weight = call.tensor_or_number("weight");
-  call.returns(hg::lerp(v[0], v[1], convert::cast(weight, v[0].dtype())));
+  call.returns(hg::lerp(v[0], v[1], call.tensor_or_number("weight", v[0].dtype())));
 }
 
 // self + value * tensor1 * tensor2, from the left: another order would overflow elsewhere

@@ -40,8 +40,8 @@ Rounded rounded(Call& call, const Value& given, const Value& scale, const Value&
 }
 
 Rounded of_tensor(Call& call) {
-  return rounded(call, call.tensor("self"), convert::cast(call.tensor_or_number("scale"), f32),
-                 convert::cast(call.tensor_or_number("zero_point"), f32));
+  return rounded(call, call.tensor("self"), call.tensor_or_number("scale", f32),
+                 call.tensor_or_number("zero_point", f32));
 }
 
 Rounded of_channels(Call& call) {

@@ -108,6 +108,8 @@ class Call {
   // A tensor argument as it is, or a Python number as a constant of rank 0 with torch's default
   // dtype for it (i64, f32, bool).
   Value tensor_or_number(std::string_view argument);
+  // The same in `dtype`: a number is rounded once.
+  Value tensor_or_number(std::string_view argument, DType dtype);
 
   // The arguments (tensors or Python numbers) cast to the dtype that torch's promotion gives them:
   // tensors with dims count before 0-d tensors, those before numbers, within kinds. With

@@ -39,7 +39,7 @@ void scatter(Call& call) {
   const std::string reduce = call.has("reduce") ? reduction(call, call.string("reduce")) : "none";
   const Value src = call.find("src") != nullptr
                         ? call.tensor("src")
-                        : expand(cast(call.tensor_or_number("value"), x.dtype()), index.shape());
+                        : expand(call.tensor_or_number("value", x.dtype()), index.shape());
   call.returns(scattered(call, x, index, src, reduce, true));
 }
 
@@ -78,9 +78,9 @@ void index_add(Call& call) {
   Value source = call.tensor("source");
   if (call.has("alpha") && !(call.find("alpha")->is_int() && call.integer("alpha") == Dim(1))) {
     if (x.dtype() == boolean)
-      source = g.call("logical_and", {source, cast(call.tensor_or_number("alpha"), boolean)});
+      source = g.call("logical_and", {source, call.tensor_or_number("alpha", boolean)});
     else
-      source = g.call("mul", {source, cast(call.tensor_or_number("alpha"), source.dtype())});
+      source = g.call("mul", {source, call.tensor_or_number("alpha", source.dtype())});
   }
   call.returns(reduced(call, x, source, "add", true));
 }
@@ -99,7 +99,7 @@ void index_reduce(Call& call) {
 void index_fill(Call& call) {
   Graph& g = call.graph();
   const Value x = call.tensor("self");
-  const Value value = cast(call.tensor_or_number("value"), x.dtype());
+  const Value value = call.tensor_or_number("value", x.dtype());
   if (value.rank() != 0) call.refuse("value", "must be one number");
   const int dim = axis_of(call, "dim", x.rank(), 0);
   Shape shape(x.rank(), Dim(1));
@@ -117,7 +117,7 @@ void index_fill(Call& call) {
 
 void masked_fill(Call& call) {
   const Value x = call.tensor("self");
-  const Value value = cast(call.tensor_or_number("value"), x.dtype());
+  const Value value = call.tensor_or_number("value", x.dtype());
   if (value.rank() != 0) call.refuse("value", "must be one number");
   call.returns(call.graph().call("where", {cast(call.tensor("mask"), boolean), value, x}));
 }

@@ -59,7 +59,8 @@ def flat(value):
 def difference(got, want):
     if got.shape != tuple(want.shape) or got.dtype != want.numpy().dtype:
         return f"is {got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
-    if not numpy.allclose(got, want.numpy(), rtol=1e-4, atol=1e-5, equal_nan=True):
+    close = 1e-10 if want.dtype == torch.float64 else 1e-4
+    if not numpy.allclose(got, want.numpy(), rtol=close, atol=close / 10, equal_nan=True):
         return f"is wrong by {numpy.abs(got.astype(float) - want.numpy().astype(float)).max()}"
     return ""
 

@@ -403,6 +403,18 @@ class Fourier(nn.Module):
                 torch.view_as_real(fft.fftn(z, s=(2, 6), norm="ortho")), torch.view_as_real(fft.rfftn(x, dim=(1, 0))))
 
 
+@case(rand(4, 6).double(), torch.tensor([[0, 2], [1, 3], [5, 0], [4, 4]]),
+      others=[(rand(4, 6).double(), torch.tensor([[1, 2], [3, 3], [0, 0], [5, 4]]))])
+class NumbersOfDoubles(nn.Module):
+    """None of them passes through 32 bits."""
+    def forward(self, x, at):
+        y = x.masked_fill(x > 1, 0.1).index_fill(1, at[0], 0.3).index_add(0, at[1] % 4, x[:2], alpha=0.7)
+        z = x.scatter(1, at, 0.1)
+        z[0, 1:3] = 0.7
+        return (x.lerp(y, 0.1), y, z, x.index_put((at[:, 0] % 4, at[:, 1]), torch.tensor(0.9, dtype=torch.float64)), torch.where(x > 0, x, 0.1),
+                torch.full_like(x, 0.1), x.clamp(-0.1, 0.3), x.addcmul(x, y, value=0.1), F.pad(x, (1, 1), value=0.1))
+
+
 # What the check runs at, where ranges and guards exclude the sizes that it would take.
 @case(rand(5, 4), rand(5, 3), dynamic=({}, {0: AUTO, 1: AUTO}), others=[(rand(5, 4), rand(7, 2))],
       words=("checked with s17=5, s94=3", "checked with s17=6, s94=2"), decomposed=False)
