@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses.
 #include "converter/rows/rows.h"
+#include "hg/promotion.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -32,6 +33,8 @@ Value reduced_as(Call& call, const Value& loss, DType dtype) {
   const std::string kind = reduction(call);
   const Value rounded = cast(loss, dtype);
   if (kind == "none") return rounded;
+  if (kind == "mean" && !is_float(dtype))
+    call.refuse("reduction", "is the mean of integers, which PyTorch does not take");
   return call.graph().call(kind, {rounded}, {{"dim", std::vector<Dim>{}}, {"keepdim", false}});
 }
 
@@ -46,15 +49,44 @@ bool have_one_dtype(Call& call, std::initializer_list<std::string_view> names) {
   return true;
 }
 
+// An op of two tensors in the dtype that torch's promotion gives them.
+Value apply(std::string_view op, const Value& a, const Value& b) {
+  Promotion promotion;
+  promotion.add_tensor(a.dtype(), a.rank());
+  promotion.add_tensor(b.dtype(), b.rank());
+  const DType dtype = promotion.result();
+  return a.graph()->call(op, {cast(a, dtype), cast(b, dtype)});
+}
+// The same in place, which rounds to the dtype of `a`.
+Value apply_in_place(std::string_view op, const Value& a, const Value& b) {
+  return cast(apply(op, a, b), a.dtype());
+}
+
+// For losses that torch puts together of other ops, each of which rounds to a dtype of its own.
+void returns_reduced(Call& call, const Value& loss) {
+  call.returns(reduced_as(call, loss, loss.dtype()));
+}
+
 void expect_floats(Call& call, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names)
     if (const Value value = call.tensor(name); !is_float(value.dtype()))
-      call.refuse(name, str_cat("is ", name_of(value.dtype()), ", which PyTorch does not take there"));
+      call.refuse(name,
+                  str_cat("is ", name_of(value.dtype()), ", which PyTorch does not take there"));
 }
 
-void mse(Call& call) { of_two(call); }
-void l1(Call& call) { of_two(call); }
-void smooth_l1(Call& call) { of_two(call, {{"beta", call.real("beta", 1.0)}}); }
+// PyTorch has no kernel of integers.
+void of_two_with_a_float(Call& call, NamedAttrs attrs = {}) {
+  if (!is_float(call.tensor("target").dtype())) expect_floats(call, {"self"});
+  of_two(call, std::move(attrs));
+}
+
+void mse(Call& call) { of_two_with_a_float(call); }
+void l1(Call& call) {
+  const Values v = call.promoted({"self", "target"});
+  if (is_float(v[0].dtype())) return of_two(call);
+  returns_reduced(call, call.graph().call("abs", {call.graph().call("sub", v)}));
+}
+void smooth_l1(Call& call) { of_two_with_a_float(call, {{"beta", call.real("beta", 1.0)}}); }
 void huber(Call& call) {
   expect_floats(call, {"self"});
   const NamedAttrs delta = {{"delta", call.real("delta", 1.0)}};
@@ -66,9 +98,29 @@ void huber(Call& call) {
 }
 void kl_div(Call& call) {
   expect_floats(call, {"self", "target"});
-  of_two(call, {{"log_target", call.flag("log_target", false)}});
+  const bool log_target = call.flag("log_target", false);
+  if (have_one_dtype(call, {"self", "target"})) return of_two(call, {{"log_target", log_target}});
+  Graph& g = call.graph();
+  const Value x = call.tensor("self"), target = call.tensor("target");
+  returns_reduced(
+      call, log_target ? apply("mul", g.call("exp", {target}), apply("sub", target, x))
+                       : apply("sub", g.call("xlogy", {target, target}), apply("mul", target, x)));
 }
-void hinge_embedding(Call& call) { of_two(call, {{"margin", call.real("margin", 1.0)}}, true); }
+// The target decides which of two terms counts, and nothing of the dtype.
+void hinge_embedding(Call& call) {
+  Graph& g = call.graph();
+  const Value x = call.tensor("self"), target = call.tensor("target");
+  const double margin = call.real("margin", 1.0);
+  if (is_float(x.dtype()) && x.dtype() == target.dtype()) return of_two(call, {{"margin", margin}});
+  const Value zero = g.scalar(int64_t{0}, x.dtype());
+  const Value limit = cast(g.scalar(margin, f64), x.dtype());
+  const auto where_not = [&](int64_t sign, const Value& term) {
+    const Value is_other = g.call("ne", {target, g.scalar(sign, target.dtype())});
+    return g.call("where", {is_other, term, zero});
+  };
+  const Value apart = g.call("maximum", {g.call("sub", {limit, x}), zero});
+  returns_reduced(call, g.call("add", {where_not(1, apart), where_not(-1, x)}));
+}
 // In place in torch, so that the product has the dtype of self, too.
 void soft_margin(Call& call) {
   expect_floats(call, {"self"});
@@ -88,8 +140,23 @@ void binary_cross_entropy(Call& call) {
 }
 void bce_with_logits(Call& call) {
   expect_floats(call, {"self", "target"});
-  const Values v = call.promoted({"self", "target", "weight", "pos_weight"});
-  call.returns(call.graph().call("binary_cross_entropy_with_logits", v, reduced(call)));
+  if (have_one_dtype(call, {"self", "target", "weight", "pos_weight"})) {
+    const Values v = call.promoted({"self", "target", "weight", "pos_weight"});
+    return call.returns(call.graph().call("binary_cross_entropy_with_logits", v, reduced(call)));
+  }
+  Graph& g = call.graph();
+  const Value x = call.tensor("self"), target = call.tensor("target");
+  const auto one = [&](const Value& like) { return g.scalar(int64_t{1}, like.dtype()); };
+  Value positive = g.call("log_sigmoid", {x});
+  if (const Value weight = call.tensor_or_none("pos_weight")) {
+    const Value more = apply("mul", g.call("sub", {weight, one(weight)}), target);
+    positive = apply_in_place("mul", positive, g.call("add", {more, one(more)}));
+  }
+  Value loss = apply_in_place("mul", g.call("sub", {one(target), target}), x);
+  loss = apply_in_place("sub", loss, positive);
+  if (const Value weight = call.tensor_or_none("weight"))
+    loss = apply_in_place("mul", loss, weight);
+  returns_reduced(call, loss);
 }
 
 void margin_ranking(Call& call) {
@@ -98,12 +165,34 @@ void margin_ranking(Call& call) {
                                  reduced(call, {{"margin", call.real("margin", 0.0)}})));
 }
 
-// Integer inputs become f32 before the products, where torch computes them in whole numbers and so
-// gets the same for all that f32 holds.
 void cosine_embedding(Call& call) {
-  const Values v = call.promoted({"input1", "input2", "target"}, true);
-  call.returns(call.graph().call("cosine_embedding_loss", v,
-                                 reduced(call, {{"margin", call.real("margin", 0.0)}})));
+  Graph& g = call.graph();
+  const Value x = call.tensor("input1"), y = call.tensor("input2"), target = call.tensor("target");
+  const double margin = call.real("margin", 0.0);
+  if (is_float(x.dtype()) && have_one_dtype(call, {"input1", "input2", "target"}))
+    return call.returns(
+        g.call("cosine_embedding_loss", {x, y, target}, reduced(call, {{"margin", margin}})));
+  const auto summed = [&](const Value& a, const Value& b) {
+    const Value product = apply("mul", a, b);
+    const DType wide = is_float(product.dtype()) ? product.dtype() : i64;
+    return g.call("sum", {cast(product, wide)},
+                  {{"dim", std::vector<Dim>{target.rank()}}, {"keepdim", false}});
+  };
+  const auto floats = [&](const Value& v) { return is_float(v.dtype()) ? v : cast(v, f32); };
+  const auto size = [&](const Value& v) {
+    const Value sum = floats(summed(v, v));
+    return g.call("add", {sum, g.scalar(double{1e-12f}, sum.dtype())});
+  };
+  const Value root = g.call("sqrt", {apply("mul", size(x), size(y))});
+  const Value cosine = apply("div", floats(summed(x, y)), root);
+  const auto number = [&](double value) { return g.scalar(value, cosine.dtype()); };
+  const auto where_is = [&](int64_t sign, const Value& term) {
+    const Value same = g.call("eq", {target, g.scalar(sign, target.dtype())});
+    return g.call("where", {same, term, number(0)});
+  };
+  const Value near = g.call("sub", {number(1), cosine});
+  const Value far = g.call("maximum", {g.call("sub", {cosine, number(margin)}), number(0)});
+  returns_reduced(call, g.call("add", {where_is(1, near), where_is(-1, far)}));
 }
 
 void poisson_nll(Call& call) {
