@@ -17,6 +17,8 @@ enum class Casts : uint8_t {
   widest,    // to f32 where one argument is, else to the dtype of the region
   products,  // of einsum: to the dtype of the region, where two operands are multiplied and summed
   padding,   // of pad: to f32, where the op behind the mode is registered
+  gates,     // of a recurrent cell: the gates have the dtype of the region, the states their own
+  layer,     // of an LSTM: to the dtype of the region, where there are no projections
   refused,   // some of what the op computes
 };
 
@@ -85,8 +87,8 @@ constexpr Rule kRules[] = {
     {"grid_sampler_2d", Casts::full},
     {"grid_sampler_3d", Casts::full},
     {"gru.data", Casts::refused},
-    {"gru.input", Casts::refused},
-    {"gru_cell", Casts::refused},
+    {"gru.input", Casts::gates},
+    {"gru_cell", Casts::gates},
     {"hinge_embedding_loss", Casts::full},
     {"huber_loss", Casts::full},
     {"index_copy", Casts::widest},
@@ -120,8 +122,8 @@ constexpr Rule kRules[] = {
     {"linalg_vecdot", Casts::lower},
     {"linear", Casts::lower},
     {"lstm.data", Casts::refused},
-    {"lstm.input", Casts::refused},
-    {"lstm_cell", Casts::refused},
+    {"lstm.input", Casts::layer},
+    {"lstm_cell", Casts::gates},
     {"lu_solve", Casts::full},
     {"margin_ranking_loss", Casts::full},
     {"matmul", Casts::lower},
@@ -157,11 +159,11 @@ constexpr Rule kRules[] = {
     {"replication_pad2d", Casts::full},
     {"replication_pad3d", Casts::full},
     {"rnn_relu.data", Casts::refused},
-    {"rnn_relu.input", Casts::refused},
-    {"rnn_relu_cell", Casts::refused},
+    {"rnn_relu.input", Casts::lower},
+    {"rnn_relu_cell", Casts::lower},
     {"rnn_tanh.data", Casts::refused},
-    {"rnn_tanh.input", Casts::refused},
-    {"rnn_tanh_cell", Casts::refused},
+    {"rnn_tanh.input", Casts::lower},
+    {"rnn_tanh_cell", Casts::lower},
     {"scaled_dot_product_attention", Casts::lower},
     {"smooth_l1_loss", Casts::full},
     {"soft_margin_loss", Casts::full},
@@ -270,26 +272,66 @@ bool is_padded_in_full(const NodeCall& call) {
   return mode == "replicate" || (mode == "reflect" && call.integers("pad").size() <= 4);
 }
 
-// What floating point arguments are cast to; none where they stay.
-std::optional<DType> target(NodeCall& call, Casts casts, DType lower) {
+// What the states of a recurrent cell stay in, and so what its results are.
+DType dtype_of_states(NodeCall& call, DType lower) {
+  const Item* states = call.find("hx");
+  if (states != nullptr && states->is_list()) {
+    const std::vector<Item>& items = std::get<std::shared_ptr<List>>(states->value)->items;
+    states = items.empty() ? nullptr : items.data();
+  }
+  const auto own = states ? castable(call.memory(), *states) : std::nullopt;
+  if (own != f32 && own != lower)
+    throw Refusal{str_cat("a region of autocast to ", lower, " has no dtype for these states"), ""};
+  return *own;
+}
+
+bool has_projections(NodeCall& call) {
+  const Item* params = call.find("params");
+  if (params == nullptr || !params->is_list()) return false;
+  const int64_t count = std::get<std::shared_ptr<List>>(params->value)->items.size();
+  const int64_t directions = call.flag("bidirectional") ? 2 : 1;
+  return count > call.number("num_layers") * directions * (call.flag("has_biases") ? 4 : 2);
+}
+
+// The tensor as this dtype where autocast may change it, else the item itself.
+Item cast_to(NodeCall& call, const Item& item, DType dtype) {
+  if (item.is_list()) {
+    auto list = std::make_shared<List>();
+    for (const Item& element : std::get<std::shared_ptr<List>>(item.value)->items)
+      list->items.push_back(cast_to(call, element, dtype));
+    return Item(std::move(list));
+  }
+  const auto own = castable(call.memory(), item);
+  if (!own || *own == dtype) return item;
+  return call.interpreter().run_op(
+      "aten::_to_copy", {{"self", item}, {"dtype", Item(torch_of_dtype(dtype))}}, 1,
+      call.node().origin)[0];
+}
+
+// None where the arguments stay.
+std::optional<Autocast> target(NodeCall& call, Casts casts, DType lower) {
+  const auto to = [](DType dtype) { return std::optional(Autocast{dtype, dtype}); };
   switch (casts) {
     case Casts::lower:
-      return lower;
+      return to(lower);
     case Casts::full:
-      return f32;
+      return to(f32);
     case Casts::widest:
-      return widest(call, lower);
+      return to(widest(call, lower));
     case Casts::products:
-      return is_summed_product(call) ? std::optional(lower) : std::nullopt;
+      return is_summed_product(call) ? to(lower) : std::nullopt;
     case Casts::padding:
-      return is_padded_in_full(call) ? std::optional(f32) : std::nullopt;
+      return is_padded_in_full(call) ? to(f32) : std::nullopt;
+    case Casts::gates:
+      return Autocast{lower, dtype_of_states(call, lower)};
+    case Casts::layer:
+      if (!has_projections(call)) return to(lower);
+      break;
     case Casts::refused:
       break;
   }
-  throw Refusal{
-      "the op is cast in parts in a region of autocast, which is not supported",
-      "leave it out of the region, or save program.run_decompositions(), in which the casts are "
-      "written out"};
+  throw Refusal{"the op is cast in parts in a region of autocast, which is not supported",
+                "leave it out of the region"};
 }
 
 }  // namespace
@@ -303,24 +345,15 @@ std::optional<DType> autocast_of(const ScriptNode& node) {
   return node.attribute == "f16" ? f16 : bf16;
 }
 
-std::optional<DType> autocast_target(NodeCall& call) {
+std::optional<Autocast> autocast_target(NodeCall& call) {
   const std::optional<DType> lower = autocast_of(call.node());
   const Rule* rule = lower ? rule_of(call.node()) : nullptr;
   return rule ? target(call, rule->casts, *lower) : std::nullopt;
 }
 
-Item autocast(NodeCall& call, const Item& item, DType dtype) {
-  if (item.is_list()) {
-    auto list = std::make_shared<List>();
-    for (const Item& element : std::get<std::shared_ptr<List>>(item.value)->items)
-      list->items.push_back(autocast(call, element, dtype));
-    return Item(std::move(list));
-  }
-  const auto own = castable(call.memory(), item);
-  if (!own || *own == dtype) return item;
-  return call.interpreter().run_op(
-      "aten::_to_copy", {{"self", item}, {"dtype", Item(torch_of_dtype(dtype))}}, 1,
-      call.node().origin)[0];
+Item autocast(NodeCall& call, std::string_view argument, const Item& item, const Autocast& to) {
+  if (to.dtype == to.computed) return cast_to(call, item, to.dtype);
+  return cast_to(call, argument == "hx" ? item : cast_to(call, item, to.dtype), to.computed);
 }
 
 }  // namespace hg::convert

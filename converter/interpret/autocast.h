@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "converter/script/script.h"
 #include "hg/tensor.h"
@@ -15,10 +16,14 @@ class NodeCall;
 void set_autocast(ScriptNode& node, DType dtype);
 std::optional<DType> autocast_of(const ScriptNode& node);
 
-// What the call's floating point arguments other than f64 are cast to in its region; none where
-// they stay. Throws Refusal where PyTorch casts within the op.
-std::optional<DType> autocast_target(NodeCall& call);
-// The tensor as this dtype where autocast may change it, else the item itself.
-Item autocast(NodeCall& call, const Item& item, DType dtype);
+// What floating point arguments other than f64 are cast to: first to `dtype`, and for states that
+// stay wider than the gates of a recurrent cell on to the dtype that it is computed in.
+struct Autocast {
+  DType dtype, computed;
+};
+// None where the arguments stay. Throws Refusal where PyTorch casts within the op.
+std::optional<Autocast> autocast_target(NodeCall& call);
+// The argument as it is cast, where autocast may change it, else the item itself.
+Item autocast(NodeCall& call, std::string_view argument, const Item& item, const Autocast& to);
 
 }  // namespace hg::convert

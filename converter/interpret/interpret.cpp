@@ -412,14 +412,17 @@ void Interpreter::dispatch(const ScriptNode& node) {
           node.kind != "prim::TupleConstruct" && node.kind != "prim::DictConstruct")
         throw Poisoned();
   NodeCall call(*this, node, node.kind);
-  if (const std::optional<DType> dtype = autocast_target(call)) {
+  if (const std::optional<Autocast> to = autocast_target(call)) {
     ScriptNode cast = node;  // as it would be outside of the region
     cast.attribute.clear();
     const size_t first = values_.size();
     if (first + cast.inputs.size() > values_.capacity())
       throw Refusal{"the op has too many arguments for a region of autocast", ""};
-    for (ScriptId& id : cast.inputs) {
-      Item item = autocast(call, get(id), *dtype);
+    for (size_t i = 0; i < cast.inputs.size(); ++i) {
+      ScriptId& id = cast.inputs[i];
+      const bool named = i < cast.argument_names.size();
+      Item item =
+          autocast(call, named ? std::string_view(cast.argument_names[i]) : "", get(id), *to);
       id = static_cast<ScriptId>(values_.size());
       values_.push_back(std::move(item));
     }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "converter/rows/rows.h"
+#include "hg/op.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -160,7 +161,9 @@ Operand product(Operand a, Operand b, const Labels& needed) {
     Shape other = batch_shape;
     other.insert(other.end(), shape_a.size(), Dim(1));
     other.insert(other.end(), shape_b.begin(), shape_b.end());
-    return {g.call("mul", {reshape(left, wide), reshape(right, other)}), order};
+    const DType dtype = promote(left.dtype(), right.dtype());  // which a sum of products does not
+    return {g.call("mul", {cast(reshape(left, wide), dtype), cast(reshape(right, other), dtype)}),
+            order};
   }
   Shape matrix_a = batch_shape, matrix_b = batch_shape;
   matrix_a.push_back(count(shape_a));

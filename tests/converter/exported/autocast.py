@@ -63,6 +63,13 @@ STEPS = {
     "quantile": lambda m, x, y: torch.quantile(x, 0.3, 1, keepdim=True) + y if x.dtype == torch.float32 else x,
     "trace": lambda m, x, y: torch.trace(x) * 0.1 + y,
     "fft": lambda m, x, y: torch.fft.rfft(x).real[:, :4].repeat(1, 2) * 0.3 if x.dtype == torch.float32 else x,
+    "lstm": lambda m, x, y: m.lstm(x[None].expand(2, *x.shape))[0][1] if x.dtype == torch.float32 else x,
+    "lstm_states": lambda m, x, y: sum(m.lstm(x[None])[1])[0] + y if x.dtype == torch.float32 else x,
+    "gru": lambda m, x, y: m.gru(x[None].expand(2, *x.shape))[0][1] if x.dtype == torch.float32 else x,
+    "rnn": lambda m, x, y: m.rnn(x[None].expand(2, *x.shape))[0][1] if x.dtype == torch.float32 else x,
+    "lstm_cell": lambda m, x, y: m.lstm_cell(x, (y, y))[0] if x.dtype == y.dtype == torch.float32 else x,
+    "gru_cell": lambda m, x, y: m.gru_cell(x, y) if x.dtype == y.dtype == torch.float32 else x,
+    "rnn_cell": lambda m, x, y: m.rnn_cell(x, y) if x.dtype == y.dtype == torch.float32 else x,
     # those that autocast leaves alone
     "exp": lambda m, x, y: (x * 0.5).exp(),
     "softmax": lambda m, x, y: x.softmax(-1),
@@ -100,6 +107,9 @@ class Random(nn.Module):
         self.linear = nn.Linear(WIDTH, WIDTH)
         self.weight, self.bias = nn.Parameter(torch.randn(WIDTH, WIDTH) * 0.4), nn.Parameter(torch.randn(WIDTH))
         self.filter, self.slope = nn.Parameter(torch.randn(1, 1, 3)), nn.Parameter(torch.tensor([0.3]))
+        self.lstm, self.gru = nn.LSTM(WIDTH, WIDTH, num_layers=2), nn.GRU(WIDTH, WIDTH // 2, bidirectional=True)
+        self.rnn, self.lstm_cell = nn.RNN(WIDTH, WIDTH, nonlinearity="relu"), nn.LSTMCell(WIDTH, WIDTH)
+        self.gru_cell, self.rnn_cell = nn.GRUCell(WIDTH, WIDTH), nn.RNNCell(WIDTH, WIDTH)
         self.register_buffer("places", torch.tensor([1, 6]))
         self.register_buffer("classes", torch.tensor([2, 5]))
 
