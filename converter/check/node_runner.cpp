@@ -66,6 +66,17 @@ void fill_memory(const at::Tensor& tensor, uint64_t seed) {
   tensor.fill_(static_cast<int64_t>(truth ? seed % 2 : seed % 89 + 3));
 }
 
+void expect_defined(std::string_view kind, const jit::Stack& arguments) {
+  const bool bags =
+      kind.starts_with("aten::embedding_bag") || kind.starts_with("aten::_embedding_bag");
+  if (!bags || arguments.size() < 3 || !arguments[1].isTensor() || !arguments[2].isTensor()) return;
+  const at::Tensor &indices = arguments[1].toTensor(), &offsets = arguments[2].toTensor();
+  if (!offsets.defined() || offsets.dim() != 1 || offsets.numel() == 0) return;
+  const bool rising = (offsets.slice(0, 1) >= offsets.slice(0, 0, -1)).all().item<bool>();
+  TORCH_CHECK(rising && offsets[-1].item<int64_t>() <= indices.numel(),
+              "the offsets of bags must not fall, and end within the indices");
+}
+
 std::string one_line(std::string_view what) {
   // An interpreter's error has a stack of TorchScript in front of the reason.
   constexpr std::string_view kReason = "Error: ";
@@ -206,6 +217,7 @@ void NodeRunner::execute(jit::Node& node, const ScriptNode& script) {
   }
   if (const c10::FunctionSchema* schema = node.maybeSchema(); schema && schema->is_vararg())
     stack.emplace_back(static_cast<int64_t>(node.inputs().size()));
+  expect_defined(script.kind, stack);
   node.getOperation()(stack);
   size_t first = stack.size() - node.outputs().size();
   for (size_t i = 0; i < node.outputs().size(); ++i) set(node.outputs()[i], stack[first + i]);

@@ -48,6 +48,8 @@ bool is_uninitialised(const torch::jit::Node& node);
 bool leaves_memory(std::string_view kind);
 // Fills the memory that such an op leaves as it was with a pattern of the seed.
 void fill_memory(const at::Tensor& tensor, uint64_t seed);
+// Throws where libtorch reads memory that it does not own instead of refusing its arguments.
+void expect_defined(std::string_view kind, const torch::jit::Stack& arguments);
 // The reason in what libtorch throws.
 std::string one_line(std::string_view what);
 

@@ -204,7 +204,7 @@ void svdvals(Call& call) { call.returns(svd(self_or_a(call))[1]); }
 
 Values eigen(Call& call) {
   const std::string triangle = call.string("UPLO", "L");
-  return eigh(matrices(call, "self"), triangle == "U" || triangle == "u");
+  return eigh(self_or_a(call), triangle == "U" || triangle == "u");
 }
 void eigh_of(Call& call) { call.returns(eigen(call)); }
 void eigvalsh(Call& call) { call.returns(eigen(call)[0]); }
@@ -381,7 +381,29 @@ void matrix_exp(Call& call) {
   call.returns(call.graph().call("matrix_exp", {matrices(call, "self")}));
 }
 
+// What decomposition makes of the ops above. Their factors, of the matrix or its transpose by where
+// it lies in memory, have no value here.
+void decomposed_det(Call& call) {
+  call.returns({Item(call.make_tensor(det(self_or_a(call)))), Item(), Item()});
+}
+void decomposed_slogdet(Call& call) {
+  const Values v = slogdet(self_or_a(call));
+  call.returns({Item(call.make_tensor(v[0])), Item(call.make_tensor(v[1])), Item(), Item()});
+}
+void decomposed_solve(Call& call) {  // solution, factors, and whether there was an error
+  call.returns({Item(call.make_tensor(solve_value(call))), Item(), Item(),
+                Item(call.make_tensor(no_error(matrices(call, "A"))))});
+}
+void decomposed_svd(Call& call) {
+  call.returns(svd_value(self_or_a(call), call.flag("full_matrices", false)));
+}
+
 constexpr Row kRows[] = {
+    {"aten::_linalg_det", decomposed_det},
+    {"aten::_linalg_slogdet", decomposed_slogdet},
+    {"aten::_linalg_solve_ex", decomposed_solve},
+    {"aten::_linalg_svd", decomposed_svd},
+    {"aten::_linalg_eigh", eigh_of},
     {"aten::linalg_matrix_exp", matrix_exp},
     {"aten::matrix_exp", matrix_exp},
     {"aten::linalg_inv", inverse},

@@ -55,18 +55,29 @@ void alpha_dropout_of(Call& call, bool features) {
 void alpha_dropout(Call& call) { alpha_dropout_of(call, false); }
 void feature_alpha_dropout(Call& call) { alpha_dropout_of(call, true); }
 
-// x, or a random slope times x where x is negative. Outside of training the slope is the mean.
-void rrelu(Call& call) {
+// The slopes by which rrelu multiplies in training: random ones where x is not positive.
+Value random_slopes(Call& call, const Value& x, double lower, double upper) {
   Graph& g = call.graph();
-  const Value x = call.tensor("self");
-  const double lower = call.real("lower", 0.125), upper = call.real("upper", 1.0 / 3);
-  if (!call.flag("training", false))
-    return call.returns(g.call("leaky_relu", {x}, {{"negative_slope", (lower + upper) / 2}}));
   call.note("rrelu runs in training mode, as traced");
   const Value u = g.call(
       "rand", {}, {{"shape", x.shape()}, {"dtype", x.dtype()}, {"stream", next_stream(call)}});
-  call.returns(g.call(
-      "where", {g.call("le", {x, number_like(x, 0)}), x * (u * (upper - lower) + lower), x}));
+  return g.call("where", {g.call("le", {x, number_like(x, 0)}), u * (upper - lower) + lower,
+                          number_like(x, 1)});
+}
+
+// (y, slopes); outside of training the slope is the mean, and what the slopes were stays.
+std::pair<Value, Value> rrelu_of(Call& call, const Value& noise) {
+  const Value x = call.tensor("self");
+  const double lower = call.real("lower", 0.125), upper = call.real("upper", 1.0 / 3);
+  if (!call.flag("training", false))
+    return {call.graph().call("leaky_relu", {x}, {{"negative_slope", (lower + upper) / 2}}), noise};
+  const Value slopes = random_slopes(call, x, lower, upper);
+  return {x * slopes, slopes};
+}
+void rrelu(Call& call) { call.returns(rrelu_of(call, Value()).first); }
+void rrelu_with_noise(Call& call) {
+  const auto [y, slopes] = rrelu_of(call, call.tensor("noise"));
+  call.returns(std::vector<Value>{y, slopes});
 }
 
 // native_dropout(x, p, train?) -> (y, mask)
@@ -250,6 +261,7 @@ constexpr Row kRows[] = {
     {"aten::alpha_dropout", alpha_dropout},
     {"aten::feature_alpha_dropout", feature_alpha_dropout},
     {"aten::rrelu", rrelu},
+    {"aten::rrelu_with_noise_functional", rrelu_with_noise},
     {"aten::multinomial", multinomial},
     {"aten::native_dropout", native_dropout},
     {"aten::rand", rand},

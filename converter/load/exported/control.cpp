@@ -100,6 +100,7 @@ void ExportedGraph::read_higher_order(const Json& node, std::string_view op, Sco
   if (op == "associative_scan") return read_associative_scan(node, scope, block);
   if (op == "wrap_with_set_grad_enabled") return read_gradient_region(node, scope, block);
   if (op == "wrap_with_autocast") return read_autocast_region(node, scope, block);
+  if (op == "with_effects") return read_effect(node, scope, block);
   const Json& inputs = node.at("inputs");
   if (op == "invoke_subgraph")  // the graph, its name, the operands
     return bind(node.at("outputs"),
@@ -283,6 +284,22 @@ void ExportedGraph::read_gradient_region(const Json& node, Scope& scope, ScriptB
   const std::vector<Value> results = inlined(graph_of(inputs, 1), given, block);
   set(before);
   bind(node.at("outputs"), results, scope, block);
+}
+
+// with_effects(token, op, arguments...): a token, which orders effects and holds nothing, and what
+// the op gives.
+void ExportedGraph::read_effect(const Json& node, Scope& scope, ScriptBlock& block) {
+  Json inner = node;
+  Json &inputs = inner.at("inputs"), &outputs = inner.at("outputs");
+  if (inputs.size() < 2 || outputs.empty()) throw Refusal{"the op with effects has no token", ""};
+  inner.at("target") = inputs.at(1).at("arg").at("as_operator");
+  inputs.erase(inputs.begin(), inputs.begin() + 2);
+  outputs.erase(outputs.begin());
+  std::erase_if(outputs.get_ref<Json::array_t&>(),
+                [](const Json& output) { return output.contains("as_none"); });
+  if (inner.at("target").get<std::string>().starts_with("torch.ops.higher_order."))
+    throw Refusal{"the higher-order op has effects, which is not supported", ""};
+  read_node(inner, scope, block);
 }
 
 // wrap_with_autocast(device, dtype, enabled, cache, graph, operands...)

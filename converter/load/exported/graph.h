@@ -84,6 +84,7 @@ class ExportedGraph {
   void read_associative_scan(const Json& node, Scope& scope, ScriptBlock& block);
   void read_gradient_region(const Json& node, Scope& scope, ScriptBlock& block);
   void read_autocast_region(const Json& node, Scope& scope, ScriptBlock& block);
+  void read_effect(const Json& node, Scope& scope, ScriptBlock& block);
   // A loop of so many rounds. A round gets its number and what is carried; it gives what is carried
   // on, followed by an element for each of the lists. The loop gives what was carried last.
   using Round = std::function<std::vector<Value>(const Value&, std::vector<Value>, ScriptBlock&)>;

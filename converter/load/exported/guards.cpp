@@ -173,7 +173,15 @@ class GuardReader {
          {std::pair("math.floor", "math.floor"), std::pair("math.ceil", "math.ceil"),
           std::pair("math.trunc", "math.trunc"), std::pair("int", "torch.sym_int")})
       if (take(name)) return compute(target, {argument()}, "int");
-    if (take("float")) return compute("torch.sym_float", {argument()}, "float");
+    for (const auto& [name, target] :
+         {std::pair("torch.sym_float", "torch.sym_float"), std::pair("float", "torch.sym_float"),
+          std::pair("torch._sym_sqrt", "torch._sym_sqrt"),
+          std::pair("math.log2", "torch._sym_log2")})
+      if (take(name)) return compute(target, {argument()}, "float");
+    if (take("abs")) {
+      const Value of = argument();
+      return compute("_operator.abs", {of}, of.type);
+    }
     fail();
   }
 

@@ -415,6 +415,47 @@ class NumbersOfDoubles(nn.Module):
                 torch.full_like(x, 0.1), x.clamp(-0.1, 0.3), x.addcmul(x, y, value=0.1), F.pad(x, (1, 1), value=0.1))
 
 
+@case(torch.randint(0, 10, (12,)), torch.tensor([0, 3, 3, 8]), others=[(torch.randint(0, 10, (12,)), torch.tensor([0, 1, 5, 12]))])
+class Bags(nn.Module):
+    """PyTorch does not look at offsets that fall; the check must not draw such."""
+    def __init__(self):
+        super().__init__()
+        self.bags = nn.ModuleList([nn.EmbeddingBag(10, 4, mode=mode, padding_idx=skipped, dtype=torch.float64) for mode in ("sum", "mean", "max") for skipped in (None, 2)])
+
+    def forward(self, at, offsets):
+        return [bag(at, offsets) for bag in self.bags]
+
+
+@case(rand(2, 3, 12, 13), rand(5), dynamic=({0: AUTO, 2: AUTO, 3: AUTO}, {0: AUTO}), others=[(rand(3, 3, 15, 9), rand(3))], decomposed=False)
+class GuardsOfReals(nn.Module):
+    """Sizes are products with fractions; what guards ask of them is not known at the conversion."""
+    def forward(self, x, y):
+        torch._check(x.shape[2] ** 0.5 < 20)
+        small = F.interpolate(x, scale_factor=0.7, mode="bilinear", recompute_scale_factor=True)
+        return small, F.interpolate(x, scale_factor=(0.3, 0.9), mode="bicubic", recompute_scale_factor=True), torch.isin(y.round(), x[0, 0].round())
+
+
+@case(rand(4, 5), dynamic=({0: N},), others=[(rand(1, 5),)])
+class RandomizedRelu(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.relu = nn.RReLU()
+        self.eval()
+
+    def forward(self, x):
+        return self.relu(x)
+
+
+@case(rand(3, 4, 4), others=[(rand(3, 4, 4),)])
+class Decompositions(nn.Module):
+    """Decomposed, errors of matrices are effects, which tokens order."""
+    def forward(self, a):
+        m, linalg = a @ a.mT + 4 * torch.eye(4), torch.linalg
+        lower = linalg.cholesky(m)
+        return (lower, linalg.inv(m), linalg.det(m), linalg.solve(m, a), linalg.eigvalsh(m), linalg.svdvals(a), *linalg.slogdet(m),
+                linalg.pinv(m), linalg.qr(m)[1].abs(), torch.logdet(m), linalg.solve_triangular(lower, a, upper=False), linalg.eigh(m)[0])
+
+
 # What the check runs at, where ranges and guards exclude the sizes that it would take.
 @case(rand(5, 4), rand(5, 3), dynamic=({}, {0: AUTO, 1: AUTO}), others=[(rand(5, 4), rand(7, 2))],
       words=("checked with s17=5, s94=3", "checked with s17=6, s94=2"), decomposed=False)
