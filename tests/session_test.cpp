@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <memory>
 
 #include "hg/hg.h"
@@ -132,6 +133,27 @@ TEST(Session, PacksEveryUseOfAConstantForItself) {
     expect("linear", 4, 16, false);
     expect("matmul", 4, 16, true);
     expect("part", rows, 8, false);
+  }
+}
+
+// Instruction sets without a division approximate it, and may be wrong at the ends.
+TEST(Session, QuotientsAndRootsHoldToTheEndsOfF32) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> x = {3e38f, 1e38f, kInfinity, 1, -0.0f},
+                           w = {2e38f, 3e38f, 9e37f, kInfinity, 3e38f};
+  Graph g;
+  const Value a = g.input("a", f32, {5}), b = g.input("b", f32, {5});
+  g.output("quotient", a / b);
+  g.output("root", sqrt(a));
+  g.output("inverse", rsqrt(a));
+  Session session = *Session::create(*Model::from_graph(std::move(g)));
+  ASSERT_TRUE(session.set_input("a", view(x, {5})).ok());
+  ASSERT_TRUE(session.set_input("b", view(w, {5})).ok());
+  ASSERT_TRUE(session.run().ok());
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_EQ(session.output("quotient")->as<float>()[i], x[i] / w[i]) << i;
+    EXPECT_EQ(session.output("root")->as<float>()[i], std::sqrt(x[i])) << i;
+    EXPECT_EQ(session.output("inverse")->as<float>()[i], 1 / std::sqrt(x[i])) << i;
   }
 }
 

@@ -9,7 +9,6 @@
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/simd/quotient-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
@@ -96,7 +95,7 @@ template <class V>
 HWY_INLINE V log1p_of(V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const V one = number_like(x, 1), sum = hn::Add(one, x), kept = hn::Sub(sum, one);
-  const V y = hn::Mul(log_of(sum), quotient_of(x, kept));
+  const V y = hn::Mul(log_of(sum), hn::Div(x, kept));
   const auto is_end =
       hn::Or(hn::Eq(kept, number_like(x, 0)), hn::Eq(kept, hn::Inf(hn::DFromV<V>())));
   return hn::IfThenElse(is_end, x, y);
