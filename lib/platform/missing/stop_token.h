@@ -114,7 +114,7 @@ class stop_source {
 };
 
 template <class Callback>
-class stop_callback : private stop_callback_base {
+class stop_callback final : private stop_callback_base {
  public:
   using callback_type = Callback;
   template <class From>
