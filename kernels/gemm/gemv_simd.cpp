@@ -82,18 +82,17 @@ HWY_INLINE void distances_of(int64_t k, const float* HWY_RESTRICT a, const float
                              int64_t b_row, float* y) {
   const D d;
   V sums[kColumns];
-#pragma GCC unroll 8
+#pragma GCC unroll 4
   for (int j = 0; j < kColumns; ++j) sums[j] = hn::Zero(d);
   int64_t p = 0;
   for (; p + kLanes <= k; p += kLanes) {
     const V left = hn::LoadU(d, a + p);
-#pragma GCC unroll 8
+#pragma GCC unroll 4
     for (int j = 0; j < kColumns; ++j) {
       const V difference = hn::Sub(left, hn::LoadU(d, b + j * b_row + p));
       sums[j] = hn::MulAdd(difference, difference, sums[j]);
     }
   }
-#pragma GCC unroll 8
   for (int j = 0; j < kColumns; ++j) {
     float sum = hn::GetLane(hn::SumOfLanes(d, sums[j]));
     for (int64_t q = p; q < k; ++q) sum += (a[q] - b[j * b_row + q]) * (a[q] - b[j * b_row + q]);
@@ -104,7 +103,7 @@ HWY_INLINE void distances_of(int64_t k, const float* HWY_RESTRICT a, const float
 void distances(int64_t columns, int64_t k, const float* a, const float* b, int64_t b_row,
                float* y) {
   int64_t j = 0;
-  for (; j + 8 <= columns; j += 8) distances_of<8>(k, a, b + j * b_row, b_row, y + j);
+  for (; j + 4 <= columns; j += 4) distances_of<4>(k, a, b + j * b_row, b_row, y + j);
   for (; j < columns; ++j) distances_of<1>(k, a, b + j * b_row, b_row, y + j);
 }
 

@@ -94,8 +94,8 @@ void softmax_columns(const RunContext& c, const Lines& l) {
                    for (int64_t i = begin; i < end; ++i) {
                      const int64_t first = i % tasks * kColumns;
                      const int64_t at = i / tasks * l.count * l.inner + first;
-                     (kLog ? l.table->log_softmax_columns : l.table->softmax_columns)(
-                         x + at, y + at, l.count, l.inner, std::min(kColumns, l.inner - first));
+                     l.table->softmax_columns(kLog, x + at, y + at, l.count, l.inner,
+                                              std::min(kColumns, l.inner - first));
                    }
                  });
 }
@@ -121,8 +121,7 @@ void softmax_halves(const RunContext& c, const Lines& l) {
       }
       for (int64_t i = 0; i < l.count; ++i)
         half.widen(columns, x + at + i * l.inner, block + i * columns);
-      (kLog ? l.table->log_softmax_columns : l.table->softmax_columns)(block, block, l.count,
-                                                                       columns, columns);
+      l.table->softmax_columns(kLog, block, block, l.count, columns, columns);
       for (int64_t i = 0; i < l.count; ++i)
         half.narrow(columns, block + i * columns, y + at + i * l.inner);
     }

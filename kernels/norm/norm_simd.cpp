@@ -100,8 +100,8 @@ void log_softmax(const float* x, float* y, int64_t count) {
 
 // Of columns side by side. Elements of a column lie so far apart that they share few sets of a
 // cache: a block of columns is copied when it is read first, and written when it is finished.
-template <bool kLog>
-void softmax_columns(const float* x, float* y, int64_t count, int64_t stride, int64_t columns) {
+void softmax_columns(bool log, const float* x, float* y, int64_t count, int64_t stride,
+                     int64_t columns) {
   constexpr int64_t kFloats = 8192, kWidest = 256;
   const D d;
   const int64_t n = lanes();
@@ -141,16 +141,16 @@ void softmax_columns(const float* x, float* y, int64_t count, int64_t stride, in
         const V v = hn::Sub(load(from + i * step + k, copies ? n : here - k), shift);
         const V power = exp_of(v);
         total = hn::Add(total, power);
-        if (copies || !kLog) store(kLog ? v : power, powers + i * step + k, copies ? n : here - k);
+        if (copies || !log) store(log ? v : power, powers + i * step + k, copies ? n : here - k);
       }
-      hn::Store(kLog ? log_of(total) : hn::Div(hn::Set(d, 1), total), d, factor + k);
+      hn::Store(log ? log_of(total) : hn::Div(hn::Set(d, 1), total), d, factor + k);
     }
     for (int64_t i = 0; i < count; ++i)
       for (int64_t k = 0; k < here; k += n) {
         const V f = hn::Load(d, factor + k);
-        V v = load((kLog ? from : powers) + i * step + k, copies ? n : here - k);
-        if (kLog && !copies) v = hn::Sub(v, hn::Load(d, top + k));
-        store(kLog ? hn::Sub(v, f) : hn::Mul(v, f), y + first + i * stride + k, here - k);
+        V v = load((log ? from : powers) + i * step + k, copies ? n : here - k);
+        if (log && !copies) v = hn::Sub(v, hn::Load(d, top + k));
+        store(log ? hn::Sub(v, f) : hn::Mul(v, f), y + first + i * stride + k, here - k);
       }
   }
 }
@@ -308,18 +308,9 @@ void grad_affine(const float* x, const float* dy, int64_t count, float mean, flo
 
 }  // namespace
 
-constexpr NormTable kTable = {softmax,
-                              log_softmax,
-                              softmax_columns<false>,
-                              softmax_columns<true>,
-                              moments,
-                              mean_square,
-                              affine_row,
-                              affine_line,
-                              deviations,
-                              grad_sums,
-                              grad_line,
-                              grad_affine};
+constexpr NormTable kTable = {softmax,     log_softmax, softmax_columns, moments,
+                              mean_square, affine_row,  affine_line,     deviations,
+                              grad_sums,   grad_line,   grad_affine};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -10,10 +10,10 @@ namespace hg::kernels {
 struct NormTable {
   void (*softmax)(const float* x, float* y, int64_t count);
   void (*log_softmax)(const float* x, float* y, int64_t count);
-  // The same of columns that lie side by side, whose elements are `stride` apart; count > 0.
-  void (*softmax_columns)(const float* x, float* y, int64_t count, int64_t stride, int64_t columns);
-  void (*log_softmax_columns)(const float* x, float* y, int64_t count, int64_t stride,
-                              int64_t columns);
+  // Softmax, or its log, of columns that lie side by side, whose elements are `stride` apart;
+  // count > 0.
+  void (*softmax_columns)(bool log, const float* x, float* y, int64_t count, int64_t stride,
+                          int64_t columns);
   // The mean and the mean square distance from it.
   void (*moments)(const float* x, int64_t count, float& mean, float& var);
   float (*mean_square)(const float* x, int64_t count);

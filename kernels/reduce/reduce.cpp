@@ -178,8 +178,8 @@ struct StepsOf {
       static_cast<State*>(states)[r] = s;
     }
   }
-  static void widen(void* states, const void* elements, int64_t n, int64_t index,
-                    const ReducePlan& plan) {
+  [[gnu::noinline]] static void widen(void* states, const void* elements, int64_t n, int64_t index,
+                                      const ReducePlan& plan) {
     const X* x = static_cast<const X*>(elements);
     if constexpr (kAdds) {
       plan.table->add_lanes(static_cast<double*>(states), x, n);

@@ -83,30 +83,21 @@ struct Order {
     const Key x = keys[descending ? b : a], y = keys[descending ? a : b];
     return x < y || (x == x && y != y);
   }
-  // Likewise, with equal ones in the order of their places: what a stable sort gives.
+  // Likewise, with equal ones in the order of their places.
   bool operator()(int64_t a, int64_t b) const { return before(a, b) || (a < b && !before(b, a)); }
 };
 
-// Sorts the places by the keys; equal ones stay in order.
-template <class Key>
-void sort_line(const SortPlan& plan, const Key* keys, int64_t* order, int64_t* spare) {
-  const Order<Key> by = {keys, plan.descending};
-  merge_sort(order, spare, plan.lines.length,
-             [&](int64_t a, int64_t b) { return by.before(a, b); });
-}
-
-// Puts the place that sort_line() would put there at k, and behind it none that comes before.
+// Puts the place that a sort would put there at k, and behind it none that comes before.
 template <class Key>
 void place_one(const SortPlan& plan, const Key* keys, int64_t* order, int64_t k) {
   std::nth_element(order, order + k, order + plan.lines.length, Order<Key>{keys, plan.descending});
 }
 
-// The first k places that sort_line() gives.
+// The first k places that a sort would give.
 template <class Key>
-void select_line(const SortPlan& plan, const Key* keys, int64_t* order, int64_t k) {
-  const int64_t n = plan.lines.length;
-  if (k < n) place_one(plan, keys, order, k);
-  std::sort(order, order + k, Order<Key>{keys, plan.descending});
+void select_line(const SortPlan& plan, const Key* keys, int64_t* order, int64_t* spare, int64_t k) {
+  if (k < plan.lines.length) place_one(plan, keys, order, k);
+  merge_sort(order, spare, k, Order<Key>{keys, plan.descending});
 }
 
 // Calls f(keys, order, spare, line) for each line; `spare` has as many places as the line.
@@ -139,22 +130,12 @@ void report(const RunContext& c, const Key* keys, const int64_t* order, int64_t 
   });
 }
 
-void run_sort(const RunContext& c) noexcept {
-  const Lines& to = c.state<SortPlan>().out_lines;
-  for_key(c.in(0).dtype, [&]<class Key>() {
-    each_line<Key>(c, [&](const Key* keys, int64_t* order, int64_t* spare, int64_t line) {
-      sort_line(c.state<SortPlan>(), keys, order, spare);
-      report(c, keys, order, to.length, to.start(line), to.stride);
-    });
-  });
-}
-
-void run_topk(const RunContext& c) noexcept {
+void run_first(const RunContext& c) noexcept {
   const SortPlan& plan = c.state<SortPlan>();
   const Lines& to = plan.out_lines;
   for_key(c.in(0).dtype, [&]<class Key>() {
-    each_line<Key>(c, [&](const Key* keys, int64_t* order, int64_t*, int64_t line) {
-      select_line(plan, keys, order, to.length);
+    each_line<Key>(c, [&](const Key* keys, int64_t* order, int64_t* spare, int64_t line) {
+      select_line(plan, keys, order, spare, to.length);
       report(c, keys, order, to.length, to.start(line), to.stride);
     });
   });
@@ -232,8 +213,8 @@ void run_mode(const RunContext& c) noexcept {
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "sort", .name = "merge", .prepare = prepare_sort, .run = run_sort},
-    {.op = "topk", .name = "select", .prepare = prepare_topk, .run = run_topk},
+    {.op = "sort", .name = "merge", .prepare = prepare_sort, .run = run_first},
+    {.op = "topk", .name = "select", .prepare = prepare_topk, .run = run_first},
     {.op = "kthvalue", .name = "select", .prepare = prepare_kthvalue, .run = run_kthvalue},
     {.op = "median", .name = "select", .prepare = prepare_one, .run = run_median},
     {.op = "nanmedian", .name = "select", .prepare = prepare_one, .run = run_nanmedian},
