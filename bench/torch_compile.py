@@ -169,10 +169,10 @@ def main():
     rows = list(rows_of(inference_cases(options.peers, options.only), time_inference, options.rounds, options.seconds, "inference", names))
     rows += rows_of(training_cases(options.peers, options.only), time_training, options.rounds, options.seconds, "training step", names)
     data = {
-        "title": 'torch.compile(backend="hologram")',
+        "title": f'torch.compile(backend="hologram"), {options.threads} thread{"s" * (options.threads > 1)}',
         "date": datetime.date.today().isoformat(),
         "machine": options.machine,
-        "what": f"ms of a call on {options.threads} thread, the median of {options.rounds} turns; a training step is forward, mean squared "
+        "what": f"ms of a call, the median of {options.rounds} turns; a training step is forward, mean squared "
         "error, backward and SGD",
         "peers": f"torch {torch.__version__}",
         "command": f"bench/torch_compile.py --threads {options.threads}" + (f" --only {' '.join(options.only)}" if options.only else ""),

@@ -9,6 +9,7 @@
 ``Trainer(all_reduce=AllReduce())``, whose gradients are summed while the backward pass goes on.
 """
 
+import collections
 import functools
 import os
 
@@ -209,15 +210,29 @@ class AllReduce:
 
             self._pending.append(self._comm.Iallreduce(MPI.IN_PLACE, array, op=MPI.SUM))
         else:
-            import torch
-
-            self._pending.append(torch.distributed.all_reduce(torch.from_numpy(array), async_op=True))
+            self._pending.append(_begin_sum(array))
 
     def wait(self):
         """Returns when all sums that were begun are done."""
         pending, self._pending = self._pending, []
         for each in pending:
             each.wait()
+
+
+# The works and tensors of the latest sums. A thread of gloo lets go of a work some time after wait() returned, and a
+# barrier of the works that it waited for. If nobody else held them, that thread would ask for the interpreter to free the
+# tensors, which ends the process if the interpreter is just ending.
+_latest = collections.deque(maxlen=8)
+
+
+def _begin_sum(array):
+    """Begins to sum an array over all processes, in place."""
+    import torch
+
+    tensor = torch.from_numpy(array)
+    work = torch.distributed.all_reduce(tensor, async_op=True)
+    _latest.append((tensor, work))
+    return work
 
 
 def _reduce(array, comm):
@@ -229,7 +244,7 @@ def _reduce(array, comm):
         return comm.Get_size()
     import torch
 
-    torch.distributed.all_reduce(torch.from_numpy(array))
+    _begin_sum(array).wait()
     return torch.distributed.get_world_size()
 
 
