@@ -2,6 +2,7 @@
 // matmul, linear and cdist for every dtype by plain loops.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "hg/kernel.h"
 #include "kernels/arithmetic.h"
@@ -120,8 +121,7 @@ struct CdistState : MatmulShape {
   double p = 2;
 };
 
-// (sum over m of |a[m] - b[m]|^p)^(1/p); p = 0 counts differences, infinity takes the largest. Sums
-// are kept in double for f64, else in float.
+// (sum over m of |a[m] - b[m]|^p)^(1/p); p = 0 counts differences, infinity takes the largest.
 template <class T>
 SumOf<T> distance(const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t k, double p) {
   using Sum = SumOf<T>;
@@ -139,20 +139,17 @@ SumOf<T> distance(const T* a, int64_t a_step, const T* b, int64_t b_step, int64_
   return std::pow(sum([&](Sum& s, Sum d) { s += std::pow(d, power); }), static_cast<Sum>(1 / p));
 }
 
-template <class T>
-void distances(const RunContext& c, double p) {
+// f(row of a, the matrix b of its batch, row of y)
+template <class T, class F>
+void each_row(const RunContext& c, const F& f) {
   const MatmulShape& s = c.state<CdistState>();  // b as [m, r]
   const T* a = c.in(0).as<T>();
   const T* b = c.in(1).as<T>();
   T* y = c.out(0).as<T>();
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, s.n * s.k));
   c.parallel_for(s.batches() * s.m, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const T* ai = a + s.a_offset(row / s.m) + row % s.m * s.a_row;
-      const T* batch = b + s.b_offset(row / s.m);
-      for (int64_t j = 0; j < s.n; ++j)
-        y[row * s.n + j] = store<T>(distance(ai, s.a_col, batch + j * s.b_col, s.b_row, s.k, p));
-    }
+    for (int64_t row = begin; row < end; ++row)
+      f(a + s.a_offset(row / s.m) + row % s.m * s.a_row, b + s.b_offset(row / s.m), y + row * s.n);
   });
 }
 
@@ -167,8 +164,13 @@ Status cdist_prepare(PrepareContext& c) {
 }
 
 void cdist_run(const RunContext& c) noexcept {
-  const double p = c.state<CdistState>().p;
-  for_float(c.out(0).dtype, [&]<class T>() { distances<T>(c, p); });
+  const CdistState& s = c.state<CdistState>();
+  for_float(c.out(0).dtype, [&]<class T>() {
+    each_row<T>(c, [&](const T* a, const T* b, T* y) {
+      for (int64_t j = 0; j < s.n; ++j)
+        y[j] = store<T>(distance(a, s.a_col, b + j * s.b_col, s.b_row, s.k, s.p));
+    });
+  });
 }
 
 bool accepts_square(const PrepareContext& c) {
@@ -180,16 +182,13 @@ bool accepts_square(const PrepareContext& c) {
 
 void run_square(const RunContext& c) noexcept {
   const MatmulShape& s = c.state<CdistState>();
-  const float *a = c.in(0).as<float>(), *b = c.in(1).as<float>();
-  float* y = c.out(0).as<float>();
   const auto distances = gemv_table().distances;
-  const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, s.n * s.k));
-  c.parallel_for(s.batches() * s.m, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      float* const to = y + row * s.n;
-      distances(s.n, s.k, a + s.a_offset(row / s.m) + row % s.m * s.a_row,
-                b + s.b_offset(row / s.m), s.b_col, to);
-      for (int64_t j = 0; j < s.n; ++j) to[j] = std::sqrt(to[j]);
+  each_row<float>(c, [&](const float* a, const float* b, float* y) {
+    distances(s.n, s.k, a, b, s.b_col, y);
+    for (int64_t j = 0; j < s.n; ++j) {
+      // Squares that f32 has not, too large or too small, are added in f64.
+      const bool fits = y[j] > 0x1p-60f && y[j] < std::numeric_limits<float>::infinity();
+      y[j] = fits ? std::sqrt(y[j]) : store<float>(distance(a, 1, b + j * s.b_col, 1, s.k, 2));
     }
   });
 }
