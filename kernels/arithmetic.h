@@ -26,7 +26,7 @@ SumOf<T> load(T value) {
 }
 template <class T>
 T store(SumOf<T> value) {
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+  if constexpr (kIsHalf<T>)
     return static_cast<T>(static_cast<float>(value));
   else
     return static_cast<T>(value);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "hg/tensor.h"
 #include "lib/table/holds.h"
@@ -25,6 +26,8 @@ struct Element<BFloat16> {
 };
 template <class T>
 using Wide = typename Element<T>::Wide;
+template <class T>
+constexpr bool kIsHalf = !std::is_same_v<T, Wide<T>>;
 
 template <class T>
 inline Wide<T> load(const T* p) {

@@ -59,14 +59,8 @@ void Forest::weigh(convert::onnx::Node& n, size_t node, int64_t target, double w
 }
 
 std::vector<double> numbers_of(Node& n, const std::string& name) {
-  if (!n.has(name + "_as_tensor")) return n.reals(name);
-  const Value given = n.graph().constant(n.tensor(name + "_as_tensor"));
-  const TensorData* data = n.graph().constant_of(given.id());
-  std::vector<double> result;
-  for (int64_t i = 0; data != nullptr && i < data->tensor.count(); ++i)
-    result.push_back(data->tensor.dtype == f64 ? data->tensor.as<const double>()[i]
-                                               : data->tensor.as<const float>()[i]);
-  return result;
+  const std::string tensor = name + "_as_tensor";
+  return n.has(tensor) ? doubles_of(n, tensor) : n.reals(name);
 }
 
 Forest named_forest(Node& n, const std::string& what, int64_t targets) {
@@ -116,9 +110,7 @@ Forest named_forest(Node& n, const std::string& what, int64_t targets) {
   const std::vector<double> weights = numbers_of(n, what + "_weights");
   if (of.size() != in.size() || of.size() != at.size() || of.size() != weights.size())
     n.refuse("its lists of weights are of different lengths");
-  for (size_t i = 0; i < of.size(); ++i) {
-    forest.weigh(n, find(in[i], at[i]), of[i], weights[i]);
-  }
+  for (size_t i = 0; i < of.size(); ++i) forest.weigh(n, find(in[i], at[i]), of[i], weights[i]);
   return forest;
 }
 

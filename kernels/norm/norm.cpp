@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "hg/kernel.h"
+#include "kernels/ceil_div.h"
 #include "kernels/element.h"
 #include "kernels/norm/norm_simd.h"
 #include "kernels/pointwise/pointwise.h"
@@ -17,8 +18,6 @@ namespace {
 constexpr int kLanes = 16;
 // Rows of 16-bit floats, up to so many, are widened and go through the loops of f32.
 constexpr int64_t kWidened = 4096;
-template <class T>
-constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
 // The sum of f(i) over [0, count).
 template <class W, class F>
@@ -88,7 +87,7 @@ void softmax_columns(const RunContext& c, const Lines& l) {
   constexpr int64_t kColumns = 256;  // of a task, or fewer
   const float* x = c.in(0).as<float>();
   float* y = c.out(0).as<float>();
-  const int64_t tasks = (l.inner + kColumns - 1) / kColumns;
+  const int64_t tasks = ceil_div(l.inner, kColumns);
   c.parallel_for(l.outer * tasks, grain_of(l.count * std::min(l.inner, kColumns), 4096),
                  [&](int64_t begin, int64_t end) {
                    for (int64_t i = begin; i < end; ++i) {
@@ -106,8 +105,7 @@ void softmax_halves(const RunContext& c, const Lines& l) {
   const T* x = c.in(0).as<T>();
   T* y = c.out(0).as<T>();
   const HalfTable& half = half_table();
-  const int64_t width = std::min(l.inner, kWidened / l.count),
-                tasks = (l.inner + width - 1) / width;
+  const int64_t width = std::min(l.inner, kWidened / l.count), tasks = ceil_div(l.inner, width);
   c.parallel_for(l.outer * tasks, grain_of(l.count * width, 4096), [&](int64_t begin, int64_t end) {
     float block[kWidened];
     for (int64_t task = begin; task < end; ++task) {

@@ -38,7 +38,7 @@ struct PointwisePlan {
 
 template <class From, class To>
 void gather_row(const From* from, int64_t stride, To* to, int64_t n) {
-  if constexpr (std::is_same_v<From, Half> || std::is_same_v<From, BFloat16>)
+  if constexpr (kIsHalf<From>)
     if (stride == 1) return half_table().widen(n, from, to);
   if (stride == 0) {
     const To value = static_cast<To>(from[0]);
