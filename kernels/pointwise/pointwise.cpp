@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "kernels/element.h"
+#include "kernels/index/strided_copy.h"
 #include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
 
@@ -16,6 +17,10 @@ namespace {
 
 constexpr int64_t kBlockSize = 512;  // elements of a gather buffer
 constexpr int64_t kGrain = 16384;    // elements of one task
+constexpr int64_t kTileRows = 16;    // elements of a line of memory that an operand has across
+
+// n elements that lie `stride` elements apart, side by side into `to`.
+using GatherRow = void (*)(const std::byte* from, int64_t stride, std::byte* to, int64_t n);
 
 // Collapsed shape and strides. Operand k reads x[k]; the output is contiguous.
 struct PointwisePlan {
@@ -29,15 +34,22 @@ struct PointwisePlan {
   Sizes shape;
   Sizes strides[kMaxOperands];
   DType dtypes[kMaxOperands] = {};
+  GatherRow gather_row[kMaxOperands] = {};
   bool linear[kMaxOperands] = {};   // the elements follow each other in memory, in order
   bool widened[kMaxOperands] = {};  // 16-bit floats that the block reads as f32
   DType out_dtype = f32;
   bool narrowed = false;  // the block writes f32, the output holds 16-bit floats
   bool all_direct = false;
+  // A dim whose elements are one run of an operand, while those of the last are not: the result
+  // is then computed in tiles of so many of both.
+  int across = -1;
+  int64_t tile_rows = 0, tile_columns = 0;
 };
 
 template <class From, class To>
-void gather_row(const From* from, int64_t stride, To* to, int64_t n) {
+void gather_row(const std::byte* bytes, int64_t stride, std::byte* out, int64_t n) {
+  const From* from = reinterpret_cast<const From*>(bytes);
+  To* to = reinterpret_cast<To*>(out);
   if constexpr (kIsHalf<From>)
     if (stride == 1) return half_table().widen(n, from, to);
   if (stride == 0) {
@@ -48,12 +60,33 @@ void gather_row(const From* from, int64_t stride, To* to, int64_t n) {
   }
 }
 
+GatherRow gather_row_of(DType dtype) {
+  if (dtype == f16) return gather_row<Half, float>;
+  if (dtype == bf16) return gather_row<BFloat16, float>;
+  switch (size_of(dtype)) {
+    case 8:
+      return gather_row<uint64_t, uint64_t>;
+    case 4:
+      return gather_row<uint32_t, uint32_t>;
+    case 2:
+      return gather_row<uint16_t, uint16_t>;
+    default:
+      return gather_row<uint8_t, uint8_t>;
+  }
+}
+
+// Bytes of an element as the block reads it.
+int64_t read_size(const PointwisePlan& plan, int k) {
+  return plan.widened[k] ? size_of(f32) : size_of(plan.dtypes[k]);
+}
+
 // n elements of operand k from element `at` on, in order, into `to`.
-template <class From, class To>
-void gather(const PointwisePlan& plan, int k, const From* from, int64_t at, int64_t n, To* to) {
-  if (plan.rank == 0) return gather_row(from, 0, to, n);
+void gather(const PointwisePlan& plan, int k, const std::byte* from, int64_t at, int64_t n,
+            std::byte* to) {
+  if (plan.rank == 0) return plan.gather_row[k](from, 0, to, n);
   const Sizes& shape = plan.shape;
   const Sizes& strides = plan.strides[k];
+  const int64_t size = size_of(plan.dtypes[k]);
   const int last = plan.rank - 1;
   int64_t index[kMaxRank] = {};
   int64_t rest = at;
@@ -61,13 +94,13 @@ void gather(const PointwisePlan& plan, int k, const From* from, int64_t at, int6
     index[d] = rest % shape[d];
     rest /= shape[d];
   }
-  const From* row = from;
+  int64_t row = 0;
   for (int d = 0; d < last; ++d) row += index[d] * strides[d];
   int64_t column = index[last];
   while (n > 0) {
     const int64_t run = std::min(n, shape[last] - column);
-    gather_row(row + column * strides[last], strides[last], to, run);
-    to += run;
+    plan.gather_row[k](from + (row + column * strides[last]) * size, strides[last], to, run);
+    to += run * read_size(plan, k);
     n -= run;
     column = 0;
     for (int d = last - 1; d >= 0; --d) {
@@ -79,30 +112,31 @@ void gather(const PointwisePlan& plan, int k, const From* from, int64_t at, int6
   }
 }
 
-void gather_any(const PointwisePlan& plan, int k, const void* from, int64_t at, int64_t n,
-                void* to) {
-  if (plan.widened[k]) {
-    if (plan.dtypes[k] == f16)
-      return gather(plan, k, static_cast<const Half*>(from), at, n, static_cast<float*>(to));
-    return gather(plan, k, static_cast<const BFloat16*>(from), at, n, static_cast<float*>(to));
-  }
-  switch (size_of(plan.dtypes[k])) {
-    case 8:
-      return gather(plan, k, static_cast<const uint64_t*>(from), at, n, static_cast<uint64_t*>(to));
-    case 4:
-      return gather(plan, k, static_cast<const uint32_t*>(from), at, n, static_cast<uint32_t*>(to));
-    case 2:
-      return gather(plan, k, static_cast<const uint16_t*>(from), at, n, static_cast<uint16_t*>(to));
-    default:
-      return gather(plan, k, static_cast<const uint8_t*>(from), at, n, static_cast<uint8_t*>(to));
-  }
-}
-
 // One value for all elements: its buffer is filled once for a whole range.
 bool is_scalar(const PointwisePlan& plan, int k) {
   for (int64_t stride : plan.strides[k])
     if (stride != 0) return false;
   return true;
+}
+
+// Elements that a block has computed, into the result.
+void write(const PointwisePlan& plan, const void* computed, int64_t n, std::byte* y) {
+  if (!plan.narrowed)
+    std::memcpy(y, computed, static_cast<size_t>(n * size_of(plan.out_dtype)));
+  else if (plan.out_dtype == f16)
+    half_table().narrow(n, static_cast<const float*>(computed), reinterpret_cast<Half*>(y));
+  else
+    half_table().narrow(n, static_cast<const float*>(computed), reinterpret_cast<BFloat16*>(y));
+}
+
+// f(params) with blocks that say where they divided by zero.
+template <class F>
+void checked(const PointwisePlan& plan, const RunContext& c, const F& f) {
+  bool divided_by_zero = false;
+  PointwiseParams params = plan.params;
+  params.divided_by_zero = &divided_by_zero;
+  f(params);
+  if (divided_by_zero) c.fail("an integer is divided by zero");
 }
 
 void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const RunContext& c,
@@ -134,7 +168,7 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
         x[k] = base[k] + at * size_of(plan.dtypes[k]);
       } else if (is_scalar(plan, k)) {
         if (!filled[k]) {
-          gather_any(plan, k, base[k], at, std::min(kBlockSize, end - at), buffers[k]);
+          gather(plan, k, base[k], at, std::min(kBlockSize, end - at), buffers[k]);
           // A first chunk cut short by its row may be followed by longer ones.
           filled[k] = true;
         }
@@ -144,17 +178,13 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
         for (int d = 0; d < plan.rank; ++d) offset += index[d] * plan.strides[k][d];
         x[k] = base[k] + offset * size_of(plan.dtypes[k]);
       } else {
-        gather_any(plan, k, base[k], at, n, buffers[k]);
+        gather(plan, k, base[k], at, n, buffers[k]);
         x[k] = buffers[k];
       }
     }
     if (plan.narrowed) {
-      float* wide = reinterpret_cast<float*>(buffers[kMaxOperands]);
-      plan.block(wide, x, n, params);
-      if (plan.out_dtype == f16)
-        half_table().narrow(n, wide, reinterpret_cast<Half*>(y) + (at - begin));
-      else
-        half_table().narrow(n, wide, reinterpret_cast<BFloat16*>(y) + (at - begin));
+      plan.block(buffers[kMaxOperands], x, n, params);
+      write(plan, buffers[kMaxOperands], n, y + (at - begin) * y_size);
     } else {
       plan.block(y + (at - begin) * y_size, x, n, params);
     }
@@ -168,14 +198,115 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
   }
 }
 
+bool is_across(const PointwisePlan& plan, int k) {
+  const Sizes& strides = plan.strides[k];
+  return strides[plan.across] == 1 && strides[plan.rank - 1] != 0;
+}
+
+template <class T>
+void gather_across(const std::byte* from, int64_t stride, std::byte* to, int64_t rows,
+                   int64_t columns) {
+  copy_transposed(reinterpret_cast<const T*>(from), stride, reinterpret_cast<T*>(to), columns, rows,
+                  columns);
+}
+
+// Elements of operand k, of which `from` is the first, as dense rows.
+void gather_tile(const PointwisePlan& plan, int k, const std::byte* from, int64_t rows,
+                 int64_t columns, std::byte* to) {
+  const int64_t size = size_of(plan.dtypes[k]);
+  const int64_t stride = plan.strides[k][plan.rank - 1];
+  if (!is_across(plan, k)) {
+    for (int64_t r = 0; r < rows; ++r)
+      plan.gather_row[k](from + r * plan.strides[k][plan.across] * size, stride,
+                         to + r * columns * read_size(plan, k), columns);
+    return;
+  }
+  alignas(64) std::byte halves[kBlockSize * 2];
+  std::byte* raw = plan.widened[k] ? halves : to;
+  switch (size) {
+    case 8:
+      gather_across<uint64_t>(from, stride, raw, rows, columns);
+      break;
+    case 4:
+      gather_across<uint32_t>(from, stride, raw, rows, columns);
+      break;
+    case 2:
+      gather_across<uint16_t>(from, stride, raw, rows, columns);
+      break;
+    default:
+      gather_across<uint8_t>(from, stride, raw, rows, columns);
+  }
+  if (plan.widened[k]) plan.gather_row[k](raw, 1, to, rows * columns);
+}
+
+// The tile whose first element has this index; y is the whole result's.
+void run_tile(const PointwisePlan& plan, const PointwiseParams& params, const RunContext& c,
+              const int64_t* index, std::byte* y) {
+  const int last = plan.rank - 1;
+  const int64_t rows = std::min(plan.tile_rows, plan.shape[plan.across] - index[plan.across]);
+  const int64_t columns = std::min(plan.tile_columns, plan.shape[last] - index[last]);
+  const auto offset_in = [&](const Sizes& strides) {
+    int64_t offset = 0;
+    for (int d = 0; d < plan.rank; ++d) offset += index[d] * strides[d];
+    return offset;
+  };
+  alignas(64) std::byte buffers[kMaxOperands + 1][kBlockSize * 8];
+  const void* x[kMaxOperands];
+  for (int k = 0; k < plan.inputs; ++k) {
+    gather_tile(plan, k,
+                static_cast<const std::byte*>(c.in(plan.source[k]).data) +
+                    offset_in(plan.strides[k]) * size_of(plan.dtypes[k]),
+                rows, columns, buffers[k]);
+    x[k] = buffers[k];
+  }
+  std::byte* tile = buffers[kMaxOperands];
+  plan.block(tile, x, rows * columns, params);
+  const Sizes dense = contiguous_strides(plan.shape);
+  const int64_t size = size_of(plan.out_dtype);
+  std::byte* out = y + offset_in(dense) * size;
+  for (int64_t r = 0; r < rows; ++r, out += dense[plan.across] * size)
+    write(plan, tile + r * columns * (plan.narrowed ? size_of(f32) : size), columns, out);
+}
+
+void run_tiles(const PointwisePlan& plan, const RunContext& c, std::byte* y) {
+  const int last = plan.rank - 1;
+  Sizes tiles = plan.shape;
+  tiles[plan.across] = (tiles[plan.across] + plan.tile_rows - 1) / plan.tile_rows;
+  tiles[last] = (tiles[last] + plan.tile_columns - 1) / plan.tile_columns;
+  c.parallel_for(tiles.count(), kGrain / kBlockSize, [&](int64_t begin, int64_t end) {
+    checked(plan, c, [&](const PointwiseParams& params) {
+      for (int64_t tile = begin; tile < end; ++tile) {
+        int64_t index[kMaxRank];
+        int64_t rest = tile;
+        for (int d = last; d >= 0; --d) {
+          index[d] = rest % tiles[d];
+          rest /= tiles[d];
+        }
+        index[plan.across] *= plan.tile_rows;
+        index[last] *= plan.tile_columns;
+        run_tile(plan, params, c, index, y);
+      }
+    });
+  });
+}
+
 // Elements [begin, end) of the result, at y.
 void run_range(const PointwisePlan& plan, const RunContext& c, int64_t begin, int64_t end,
                std::byte* y) {
-  bool divided_by_zero = false;
-  PointwiseParams params = plan.params;
-  params.divided_by_zero = &divided_by_zero;
-  run_blocks(plan, params, c, begin, end, y);
-  if (divided_by_zero) c.fail("an integer is divided by zero");
+  checked(plan, c,
+          [&](const PointwiseParams& params) { run_blocks(plan, params, c, begin, end, y); });
+}
+
+void choose_tiles(PointwisePlan& plan) {
+  const int last = plan.rank - 1;
+  for (int k = 0; k < plan.inputs && plan.across < 0 && plan.count > 0; ++k)
+    for (int d = 0; d < last; ++d)
+      if (plan.strides[k][d] == 1 && plan.strides[k][last] > 1 && plan.shape[d] >= 4)
+        plan.across = d;
+  if (plan.across < 0) return;
+  const int64_t rows = plan.shape[plan.across];
+  plan.tile_columns = std::min(plan.shape[last], kBlockSize / std::min(rows, kTileRows));
+  plan.tile_rows = std::min(rows, kBlockSize / plan.tile_columns);
 }
 
 }  // namespace
@@ -228,9 +359,11 @@ Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& para
   plan.all_direct = !plan.narrowed;
   const Sizes dense = contiguous_strides(plan.shape);
   for (int k = 0; k < plan.inputs; ++k) {
+    plan.gather_row[k] = gather_row_of(plan.dtypes[k]);
     plan.linear[k] = plan.strides[k] == dense;
     plan.all_direct = plan.all_direct && plan.linear[k] && !plan.widened[k];
   }
+  choose_tiles(plan);
   c.make_state(plan);
   return {};
 }
@@ -253,6 +386,7 @@ Status prepare_pointwise(PrepareContext& c, const BlockTable& table) {
 void run_pointwise(const RunContext& c) noexcept {
   const PointwisePlan& plan = c.state<PointwisePlan>();
   std::byte* const y = static_cast<std::byte*>(c.out(0).data);
+  if (plan.across >= 0) return run_tiles(plan, c, y);
   c.parallel_for(plan.count, kGrain, [&](int64_t begin, int64_t end) {
     run_range(plan, c, begin, end, y + begin * size_of(plan.out_dtype));
   });
