@@ -12,6 +12,7 @@ namespace {
 Status max_pool_prepare(PrepareContext& c) {
   PoolState s = sizes_of(c.in(0), c.out(0));
   read_windows(s, c.attrs(), c.in(0).rank() - 2, true);
+  if (c.output_count() == 1) join_rows(s);
   c.make_state(std::move(s));
   return {};
 }

@@ -80,6 +80,18 @@ inline Sizes per_dim(const KernelAttrs& attrs, std::string_view name, int dims) 
   return listed.rank() == 1 ? Sizes(dims, listed[0]) : listed;
 }
 
+inline void find_reach(PoolState& s) {
+  const Axis& a = s.axes[2];
+  s.reach.clear();
+  for (int64_t k = 0; k < a.kernel; ++k) {
+    const int64_t offset = k * a.dilation - a.padding;  // input = output stride + offset
+    const int64_t first = offset >= 0 ? 0 : (-offset + a.stride - 1) / a.stride;
+    const int64_t last =
+        a.in <= offset ? first : std::min(a.out, (a.in - 1 - offset) / a.stride + 1);
+    s.reach.push_back({first, std::max(first, last)});
+  }
+}
+
 inline void read_windows(PoolState& s, const KernelAttrs& attrs, int dims, bool dilated) {
   const Sizes kernel = per_dim(attrs, "kernel_size", dims);
   const Sizes stride = attrs.integers("stride").empty() ? kernel : per_dim(attrs, "stride", dims);
@@ -92,14 +104,25 @@ inline void read_windows(PoolState& s, const KernelAttrs& attrs, int dims, bool 
     axis.padding = padding[i];
     axis.dilation = dilation[i];
   }
-  const Axis& a = s.axes[2];
-  for (int64_t k = 0; k < a.kernel; ++k) {
-    const int64_t offset = k * a.dilation - a.padding;  // input = output stride + offset
-    const int64_t first = offset >= 0 ? 0 : (-offset + a.stride - 1) / a.stride;
-    const int64_t last =
-        a.in <= offset ? first : std::min(a.out, (a.in - 1 - offset) / a.stride + 1);
-    s.reach.push_back({first, std::max(first, last)});
-  }
+  find_reach(s);
+}
+
+// Where windows cover rows without gaps, and nothing across them, some rows are one: of as many
+// columns as vectors take at once.
+inline void join_rows(PoolState& s) {
+  Axis& a = s.axes[2];
+  for (const Axis& across : {s.axes[0], s.axes[1]})
+    if (across.kernel != 1 || across.stride != 1 || across.padding != 0) return;
+  if (a.kernel != a.stride || a.padding != 0 || a.dilation != 1 || a.in != a.out * a.stride) return;
+  const int64_t rows = s.planes * s.axes[0].out * s.axes[1].out;
+  int64_t joined = (PoolTable::kMaxColumns - a.kernel) / std::max<int64_t>(1, a.in);
+  while (joined > 1 && rows % joined != 0) --joined;
+  if (joined <= 1) return;
+  s.planes = rows / joined;
+  s.axes[0] = s.axes[1] = {};
+  a.in *= joined;
+  a.out *= joined;
+  find_reach(s);
 }
 
 inline PoolState adaptive_windows(const Tensor& in, const Tensor& out) {
@@ -166,7 +189,7 @@ void fold_plane(const PoolState& s, const T* x, T* y, T start, const F& into) {
 inline bool is_row_pool(const PoolState& s) {
   const Axis& a = s.axes[2];
   return !a.adaptive && a.dilation == 1 && s.axes[1].dilation == 1 && s.axes[0].kernel == 1 &&
-         (a.stride == 1 || a.stride == 2) && a.padding < a.kernel &&
+         (a.stride == 1 || a.stride == 2 || a.stride == 4) && a.padding < a.kernel &&
          std::max(a.in + 2 * a.padding, a.out * a.stride + a.kernel) <= PoolTable::kMaxColumns;
 }
 

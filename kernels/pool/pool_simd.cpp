@@ -28,25 +28,39 @@ struct Sum {
   static HWY_INLINE V fold(V sum, V x) { return hn::Add(sum, x); }
 };
 
+// f(i, element i of a vector of windows that begin at `line` and are kStride apart), i < kStride.
+template <int kStride, class F>
+HWY_INLINE void for_strided(const float* line, const F& f) {
+#if HWY_TARGET != HWY_SCALAR
+  V a, b, c, d;
+  if constexpr (kStride == 4) {
+    hn::LoadInterleaved4(D(), line, a, b, c, d);
+    f(0, a), f(1, b), f(2, c), f(3, d);
+    return;
+  }
+  if constexpr (kStride == 2) {
+    hn::LoadInterleaved2(D(), line, a, b);
+    f(0, a), f(1, b);
+    return;
+  }
+#endif
+  for (int i = 0; i < kStride; ++i) f(i, hn::LoadU(D(), line + i));
+}
+
+// A row with its padding: loads of the last vector of windows go beyond it.
+constexpr int64_t kLine = PoolTable::kMaxColumns + 9 * kLanes;
+HWY_INLINE int64_t read_end(const WindowRow& r) {
+  return r.outputs * r.stride + r.kernel + 2 * r.stride * kLanes;
+}
+
 // Vectors of outputs, from a row with its padding.
 template <class F, int kStride>
 HWY_INLINE V fold(const float* line, int64_t kernel) {
-  const D d;
-#if HWY_TARGET != HWY_SCALAR
-  if constexpr (kStride == 2) {
-    V even, odd;
-    hn::LoadInterleaved2(d, line, even, odd);
-    V y = kernel > 1 ? F::fold(even, odd) : even;
-    for (int64_t k = 2; k < kernel; k += 2) {
-      hn::LoadInterleaved2(d, line + k, even, odd);
-      y = F::fold(y, even);
-      if (k + 1 < kernel) y = F::fold(y, odd);
-    }
-    return y;
-  }
-#endif
-  V y = hn::LoadU(d, line);
-  for (int64_t k = 1; k < kernel; ++k) y = F::fold(y, hn::LoadU(d, line + k));
+  V y = F::start();
+  for (int64_t k = 0; k < kernel; k += kStride)
+    for_strided<kStride>(line + k, [&](int i, V x) HWY_ATTR {
+      if (k + i < kernel) y = F::fold(y, x);
+    });
   return y;
 }
 
@@ -76,18 +90,16 @@ HWY_INLINE void fold_rows(const WindowRow& r, int64_t end, float* line) {
 template <class F>
 void window_rows(const WindowRow* rows, int count) {
   const D d;
-  // Loads of the last vector go beyond the padding on the right.
-  constexpr int64_t kLine = PoolTable::kMaxColumns + 6 * kLanes;
   HWY_ALIGN float lines[PoolTable::kMaxRows * kLine];
   const WindowRow& first = rows[0];
-  const int64_t end = first.outputs * first.stride + first.kernel + 2 * kLanes;
-  for (int i = 0; i < count; ++i) fold_rows<F>(rows[i], end, lines + i * kLine);
+  for (int i = 0; i < count; ++i) fold_rows<F>(rows[i], read_end(first), lines + i * kLine);
   for (int i = 0; i < count; ++i) {
     const float* line = lines + i * kLine;
-    for (int64_t o = 0; o < first.outputs; o += kLanes) {
+    for (int64_t o = 0; o < first.outputs; o += kLanes, line += first.stride * kLanes) {
       const int valid = static_cast<int>(std::min<int64_t>(kLanes, first.outputs - o));
-      V y = first.stride == 2 ? fold<F, 2>(line + 2 * o, first.kernel)
-                              : fold<F, 1>(line + o, first.kernel);
+      V y = first.stride == 1   ? fold<F, 1>(line, first.kernel)
+            : first.stride == 2 ? fold<F, 2>(line, first.kernel)
+                                : fold<F, 4>(line, first.kernel);
       if (first.widths != nullptr)
         y = hn::Div(y, hn::Mul(hn::Set(d, rows[i].height), load_part(d, first.widths + o, valid)));
       store_part(d, y, valid, rows[i].y + o);
@@ -134,28 +146,14 @@ void pair_rows(const float* x, int64_t rows, int64_t outputs, float* y) {
   }
 }
 
-// The elements at tap k of a vector of windows that begins at `line`.
-template <int kStride>
-HWY_INLINE V taps(const float* line, int64_t k) {
-  const D d;
-#if HWY_TARGET != HWY_SCALAR
-  if constexpr (kStride == 2) {
-    V even, odd;
-    hn::LoadInterleaved2(d, line + k, even, odd);
-    return even;
-  }
-#endif
-  return hn::LoadU(d, line + k);
-}
-
 template <int kStride>
 void find_places(const WindowRow& r, int32_t first, int32_t* places) {
   const D d;
   const hn::RebindToSigned<D> di;
   using I = hn::Vec<decltype(di)>;
-  HWY_ALIGN float line[PoolTable::kMaxColumns + 6 * kLanes];
+  HWY_ALIGN float line[kLine];
   HWY_ALIGN float maxima[PoolTable::kMaxColumns + kLanes];
-  std::fill(line, line + r.outputs * kStride + r.kernel + 2 * kLanes, -HUGE_VALF);
+  std::fill(line, line + read_end(r), -HUGE_VALF);
   const auto padding = static_cast<int32_t>(r.padding);
   const I lanes = hn::Mul(hn::Iota(di, 0), hn::Set(di, kStride));
   for (int64_t i = 0; i < r.rows; ++i) {
@@ -170,13 +168,14 @@ void find_places(const WindowRow& r, int32_t first, int32_t* places) {
         best = hn::LoadU(d, maxima + o);
         place = hn::LoadU(di, places + o);
       }
-      for (int64_t k = 0; k < r.kernel; ++k) {
-        const V x = taps<kStride>(line + o * kStride, k);
-        const auto is_better = hn::Or(hn::Gt(x, best), hn::IsNaN(x));
-        best = hn::IfThenElse(is_better, x, best);
-        place = hn::IfThenElse(hn::RebindMask(di, is_better),
-                               hn::Add(column, hn::Set(di, row + static_cast<int32_t>(k))), place);
-      }
+      for (int64_t k = 0; k < r.kernel; k += kStride)
+        for_strided<kStride>(line + o * kStride + k, [&](int i, V x) HWY_ATTR {
+          if (k + i >= r.kernel) return;
+          const auto is_better = hn::Or(hn::Gt(x, best), hn::IsNaN(x));
+          best = hn::IfThenElse(is_better, x, best);
+          const I at = hn::Add(column, hn::Set(di, row + static_cast<int32_t>(k) + i));
+          place = hn::IfThenElse(hn::RebindMask(di, is_better), at, place);
+        });
       hn::StoreU(best, d, maxima + o);
       hn::StoreU(place, di, places + o);
     }
@@ -184,7 +183,10 @@ void find_places(const WindowRow& r, int32_t first, int32_t* places) {
 }
 
 void max_places(const WindowRow& row, int32_t first, int32_t* places) {
-  (row.stride == 2 ? find_places<2> : find_places<1>)(row, first, places);
+  const auto find = row.stride == 1   ? find_places<1>
+                    : row.stride == 2 ? find_places<2>
+                                      : find_places<4>;
+  find(row, first, places);
 }
 
 constexpr PoolTable kTable = {window_rows<Max>, window_rows<Sum>, pair_rows<Max, false>,

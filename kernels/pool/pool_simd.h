@@ -13,7 +13,7 @@ struct WindowRow {
   const float* x = nullptr;  // the first row that the windows meet
   int64_t rows = 0, row_step = 0;
   int64_t columns = 0;                          // of x, at most kMaxColumns with the padding
-  int64_t padding = 0, kernel = 1, stride = 1;  // stride: 1 or 2
+  int64_t padding = 0, kernel = 1, stride = 1;  // stride: 1, 2 or 4
   int64_t outputs = 0;
   float* y = nullptr;
   // Sums are divided by `height` times the width of each output.
