@@ -5,7 +5,7 @@
 // shape.
 //
 // Of 3-D convolutions each plane of y is an image, whose input channels are the planes of x that it
-// meets.
+// meets. Of dilated ones the rows and columns that are a dilation apart are an image each.
 //
 // A task has some rows of tiles of one image and some of the output channels. It transforms its
 // tiles of all input channels into panels, then multiplies and transforms back kBlock output
@@ -33,13 +33,16 @@ struct Winograd {
   const GemmTable* gemm = nullptr;
   const WinogradTable* table = nullptr;
   const float* packed = nullptr;  // [blocks][elements][pieces of c][rows of gemm][piece][rows]
-  int64_t images = 0, c = 0;  // planes of y that all output channels have, and of x that one meets
+  int64_t images = 0;             // of all planes of y that each output channel has
+  int64_t out_y = 0, out_x = 0;   // of one
+  int64_t c = 0;                  // planes of x that a plane of y meets
   int64_t tiles_x = 0, tiles_y = 0;
   int64_t blocks = 0;                  // of output channels
   int64_t row_tasks = 1, o_tasks = 1;  // parts of an image's rows of tiles, and of the blocks
   int64_t lanes = 1, slot_bytes = 0;
   // Parts of a slot, in floats.
   int64_t panel_floats = 0, product_step = 0, in_step = 0, out_step = 0, row_width = 0;
+  int64_t dense_at = 0;  // where rows of columns that lie apart are put together
 
   int64_t side() const { return m + 2; }
   int64_t elements() const { return side() * side(); }
@@ -53,17 +56,6 @@ struct Winograd {
   int64_t first_block(int64_t part) const { return part_begin(blocks, o_tasks, part); }
 };
 
-bool accepts(const PrepareContext& c) {
-  if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || !c.is_constant(1) || c.low_memory())
-    return false;
-  const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
-  const auto suits = [&](size_t d) {
-    return s.kernel[d] == 3 && s.stride[d] == 1 && s.dilation[d] == 1;
-  };
-  return suits(1) && suits(2) && s.groups == 1 && s.c * s.kernel[0] >= 16 && s.o >= 16 &&
-         s.out[1] * s.out[2] >= 36 && s.n * s.out[0] > 0;
-}
-
 // What F(m x m, 3x3) costs on one core for `o` output channels, in vector operations: the products,
 // in pairs of vectors of tiles, or reading the weights where tiles are few, and the transforms.
 double cost(const Winograd& w, int m, int64_t vectors_of_tiles, int64_t o) {
@@ -74,6 +66,35 @@ double cost(const Winograd& w, int m, int64_t vectors_of_tiles, int64_t o) {
       elements * channels * (vectors_of_tiles % 2 == 1 ? vectors + 0.4 : vectors);
   const double weights = elements * channels * 4 / 8;
   return std::max(products, weights) + 3 * elements * vectors * static_cast<double>(w.c + o);
+}
+
+// The images of a convolution, and what they meet.
+Winograd winograd_of(const PrepareContext& c) {
+  Winograd w;
+  w.s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
+  w.gemm = &gemm_table();
+  w.images = w.s.n * w.s.out[0] * w.s.dilation[1] * w.s.dilation[2];
+  w.out_y = ceil_div(w.s.out[1], w.s.dilation[1]);
+  w.out_x = ceil_div(w.s.out[2], w.s.dilation[2]);
+  w.c = w.s.c * w.s.kernel[0];
+  return w;
+}
+
+bool accepts(const PrepareContext& c) {
+  if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || !c.is_constant(1) || c.low_memory())
+    return false;
+  const Winograd w = winograd_of(c);
+  const ConvShape& s = w.s;
+  const auto suits = [&](size_t d) { return s.kernel[d] == 3 && s.stride[d] == 1; };
+  if (!suits(1) || !suits(2) || s.groups != 1 || w.c < 16 || s.o < 16 || w.images == 0 ||
+      w.out_y * w.out_x < 36)
+    return false;
+  if (s.dilation[1] * s.dilation[2] == 1) return true;
+  if (s.dilation[2] > 1 && c.has(3)) return false;  // a residual's columns would lie apart
+  // Small images each read the weights, and do not fill vectors.
+  const int64_t lanes = w.gemm->nr / 2;
+  const double direct = 9.0 * static_cast<double>(w.c * s.o * ceil_div(w.out_y * w.out_x, lanes));
+  return cost(w, 2, ceil_div(ceil_div(w.out_y, 2) * ceil_div(w.out_x, 2), lanes), s.o) < direct;
 }
 
 // The rows of tiles, as many as keep the transformed input in the second cache or fewer, and the
@@ -173,25 +194,21 @@ void pack_weight(const Winograd& w, const float* weight, float* to) {
 }
 
 Status prepare(PrepareContext& c) {
-  Winograd w;
-  w.s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
+  Winograd w = winograd_of(c);
   const ConvShape& s = w.s;
-  w.gemm = &gemm_table();
   const int64_t nr = w.gemm->nr;
-  w.images = s.n * s.out[0];
-  w.c = s.c * s.kernel[0];
   // The larger transform rounds more and must be worth it. Large weights also take more memory: a
   // byte of it must save a vector operation of a run.
   const auto cost_of = [&](int m) {
-    const int64_t tiles = ceil_div(s.out[1], m) * ceil_div(s.out[2], m);
+    const int64_t tiles = ceil_div(w.out_y, m) * ceil_div(w.out_x, m);
     return cost(w, m, w.images * ceil_div(tiles, nr / 2), s.o);
   };
   const double two = cost_of(2), four = cost_of(4);
   const double more_bytes = static_cast<double>((36 - 16) * w.c * s.o * 4);
   w.m = 1.25 * four < two && (more_bytes < kLittleMemory || two - four > more_bytes) ? 4 : 2;
   w.table = &winograd_table(w.m);
-  w.tiles_y = ceil_div(s.out[1], w.m);
-  w.tiles_x = ceil_div(s.out[2], w.m);
+  w.tiles_y = ceil_div(w.out_y, w.m);
+  w.tiles_x = ceil_div(w.out_x, w.m);
   // As many blocks for each thread, where there are several.
   w.blocks = ceil_div(s.o, kBlock);
   if (w.blocks >= 2 * c.threads()) w.blocks = ceil_div(w.blocks, c.threads()) * c.threads();
@@ -214,100 +231,143 @@ Status prepare(PrepareContext& c) {
   w.out_step = step(w.tiles() + kWinogradSlack);
   w.row_width = w.m * (w.tiles_x + kWinogradSlack);
   w.lanes = tile_lanes(c, w.images * w.row_tasks * w.o_tasks);
-  w.slot_bytes = (w.elements() * (w.panel_floats + w.product_step) + kWinogradSlack + w.row_width +
-                  std::max(w.m * w.side() * w.in_step, w.m * w.m * w.out_step)) *
-                 4;
+  w.dense_at = w.elements() * (w.panel_floats + w.product_step) + kWinogradSlack + w.row_width +
+               std::max(w.m * w.side() * w.in_step, w.m * w.m * w.out_step);
+  const int64_t dense = s.dilation[2] > 1 ? w.m * w.task_rows() * w.out_x : 0;
+  w.slot_bytes = (w.dense_at + dense) * 4;
   c.set_workspace(tile_workspace(w.lanes, w.slot_bytes));
   c.make_state(w);
   return {};
 }
 
+// An image: of plane z of y of the batch's element n, the rows and columns a dilation apart from
+// (y, x) on.
+struct Image {
+  int64_t n, z, y, x;
+  int64_t height, width;
+};
+Image image_of(const ConvShape& s, int64_t index) {
+  const int64_t x = index % s.dilation[2], y = index / s.dilation[2] % s.dilation[1];
+  const int64_t plane = index / s.dilation[2] / s.dilation[1];
+  return {.n = plane / s.out[0],
+          .z = plane % s.out[0],
+          .y = y,
+          .x = x,
+          .height = std::max<int64_t>(0, ceil_div(s.out[1] - y, s.dilation[1])),
+          .width = std::max<int64_t>(0, ceil_div(s.out[2] - x, s.dilation[2]))};
+}
+
 // The rows of a plane of x (zeros when that is null) that `rows` rows of tiles from `first` on
 // need, with zeros around them, as planes of equal places in the tiles.
-void split_rows(const Winograd& w, const float* x, int64_t first, int64_t rows, float* row_buffer,
-                float* planes) {
+void split_rows(const Winograd& w, const Image& image, const float* x, int64_t first, int64_t rows,
+                float* row_buffer, float* planes) {
   const ConvShape& s = w.s;
-  const int64_t used = w.m * w.tiles_x + 2, left = std::min(s.padding[2], used);
-  const int64_t right = std::clamp<int64_t>(left + s.in[2], left, used);
+  const int64_t used = w.m * w.tiles_x + 2, step = s.dilation[2];
+  // Column j of the buffer is column j step + begin of x.
+  const int64_t begin = image.x - s.padding[2];
+  const int64_t left = std::min(begin < 0 ? ceil_div(-begin, step) : 0, used);
+  const int64_t right = std::clamp<int64_t>(ceil_div(s.in[2] - begin, step), left, used);
   for (int64_t row = 0; row < w.m * rows + 2; ++row) {
-    const int64_t in_y = w.m * first + row - s.padding[1];
+    const int64_t in_y = image.y - s.padding[1] + (w.m * first + row) * s.dilation[1];
     const float* from = x == nullptr || in_y < 0 || in_y >= s.in[1] ? nullptr : x + in_y * s.in[2];
-    w.table->pad_row(from, left, right - left, used, row_buffer);
+    if (step == 1 || from == nullptr) {
+      w.table->pad_row(from, left, right - left, used, row_buffer);
+    } else {
+      std::fill_n(row_buffer, used, 0.0f);
+      for (int64_t j = left; j < right; ++j) row_buffer[j] = from[begin + j * step];
+    }
     w.table->split(row_buffer, w.tiles_x,
                    planes + row % w.m * w.side() * w.in_step + row / w.m * w.tiles_x, w.in_step);
   }
+}
+
+// Channel o of an image's rows of tiles, whose products are transformed back into y.
+void finish_rows(const Winograd& w, const RunContext& c, const Image& image, int64_t o,
+                 int64_t first, int64_t rows, const float* products, float* room, float* dense) {
+  const ConvShape& s = w.s;
+  const int64_t height = std::min(w.m * rows, image.height - w.m * first), width = image.width;
+  const int64_t row_step = s.dilation[1] * s.out[2];
+  const int64_t plane = (image.n * s.o + o) * s.out[0] + image.z;
+  const int64_t offset = (plane * s.out[1] + image.y) * s.out[2] + image.x + w.m * first * row_step;
+  float* y = c.out(0).as<float>() + offset;
+  const bool in_place = s.dilation[2] == 1;
+  float* to = in_place ? y : dense;
+  const int64_t to_step = in_place ? row_step : width;
+  w.table->output(rows, w.tiles_x, products, w.product_step, room, w.out_step, to, to_step, height,
+                  width);
+  Epilogue e = {.activation = s.activation,
+                .row_bias = c.has(2) ? c.in(2).as<float>() + o : nullptr,
+                .residual = c.has(3) ? c.in(3).as<float>() + offset : nullptr};
+  if (!e.empty()) {
+    // Rows that follow each other are one.
+    const bool is_one = to_step == width;
+    const int64_t count = is_one ? 1 : height, columns = is_one ? height * width : width;
+    for (int64_t r = 0; r < count; ++r) {
+      w.gemm->finish(1, columns, e, to + r * to_step, columns);
+      if (e.residual != nullptr) e.residual += row_step;
+    }
+  }
+  if (in_place) return;
+  for (int64_t r = 0; r < height; ++r)
+    for (int64_t j = 0; j < width; ++j) y[r * row_step + j * s.dilation[2]] = dense[r * width + j];
 }
 
 void run(const RunContext& c) noexcept {
   const Winograd& w = c.state<Winograd>();
   const ConvShape& s = w.s;
   const float* x = c.in(0).as<float>();
-  const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
-  const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
-  float* y = c.out(0).as<float>();
-  const int64_t nr = w.gemm->nr, width = s.out[2];
-  for_tiles(
-      c, w.images * w.row_tasks * w.o_tasks, w.lanes, w.slot_bytes,
-      [&](int64_t index, float* slot) {
-        // Neighbouring tasks have the output channels in common, whose weights are read once.
-        const int64_t parts = w.images * w.row_tasks, o_part = index / parts;
-        const int64_t row = index % w.row_tasks, first = w.first_row(row);
-        const int64_t image = index % parts / w.row_tasks / s.out[0];
-        const int64_t z = index % parts / w.row_tasks % s.out[0];
-        const int64_t rows = w.first_row(row + 1) - first, tiles = rows * w.tiles_x;
-        const int64_t panels = ceil_div(tiles, nr);
-        float* panel = slot;
-        float* products = panel + w.elements() * w.panel_floats;
-        float* row_buffer = products + w.elements() * w.product_step + kWinogradSlack;
-        float* planes = row_buffer + w.row_width;
+  const int64_t nr = w.gemm->nr, parts = w.images * w.row_tasks;
+  for_tiles(c, parts * w.o_tasks, w.lanes, w.slot_bytes, [&](int64_t index, float* slot) {
+    // Neighbouring tasks have the output channels in common, whose weights are read once.
+    const int64_t o_part = index / parts, row = index % w.row_tasks;
+    const Image image = image_of(s, index % parts / w.row_tasks);
+    const int64_t first = w.first_row(row), rows = w.first_row(row + 1) - first;
+    if (image.height <= w.m * first || image.width == 0) return;
+    const int64_t tiles = rows * w.tiles_x, panels = ceil_div(tiles, nr);
+    float* panel = slot;
+    float* products = panel + w.elements() * w.panel_floats;
+    float* row_buffer = products + w.elements() * w.product_step + kWinogradSlack;
+    float* planes = row_buffer + w.row_width;
+    float* dense = slot + w.dense_at;
 
-        // Element e of channel i lies in the panels e of [pieces of c][panels][piece][nr].
-        for (int64_t i = 0; i < w.c; ++i) {
-          const int64_t in_z = z * s.stride[0] - s.padding[0] + i % s.kernel[0] * s.dilation[0];
-          const int64_t plane = (image * s.c + i / s.kernel[0]) * s.in[0] + in_z;
-          const bool is_inside = in_z >= 0 && in_z < s.in[0];
-          split_rows(w, is_inside ? x + plane * s.in[1] * s.in[2] : nullptr, first, rows,
-                     row_buffer, planes);
-          const int64_t k0 = i / kDepthPiece * kDepthPiece, piece = std::min(kDepthPiece, w.c - k0);
-          w.table->input(tiles, w.tiles_x, planes, w.in_step, panel + (k0 * panels + (i - k0)) * nr,
-                         w.panel_floats, piece * nr);
-        }
+    // Element e of channel i lies in the panels e of [pieces of c][panels][piece][nr].
+    for (int64_t i = 0; i < w.c; ++i) {
+      const int64_t z = image.z * s.stride[0] - s.padding[0] + i % s.kernel[0] * s.dilation[0];
+      const int64_t plane = (image.n * s.c + i / s.kernel[0]) * s.in[0] + z;
+      const bool is_inside = z >= 0 && z < s.in[0];
+      split_rows(w, image, is_inside ? x + plane * s.in[1] * s.in[2] : nullptr, first, rows,
+                 row_buffer, planes);
+      const int64_t k0 = i / kDepthPiece * kDepthPiece, piece = std::min(kDepthPiece, w.c - k0);
+      w.table->input(tiles, w.tiles_x, planes, w.in_step, panel + (k0 * panels + (i - k0)) * nr,
+                     w.panel_floats, piece * nr);
+    }
 
-        // Whole vectors: what lies beyond the tiles is room, and never read back.
-        const int64_t whole = ceil_div(tiles, nr / 2) * (nr / 2);
-        const int64_t height = std::min(w.m * rows, s.out[1] - w.m * first);
-        for (int64_t block = w.first_block(o_part); block < w.first_block(o_part + 1); ++block) {
-          const int64_t first_o = w.first_o(block), outs = w.first_o(block + 1) - first_o;
-          const float* u = w.packed + first_o * w.c * w.elements();
-          for (int64_t e = 0; e < w.elements(); ++e)
-            for (int64_t k0 = 0; k0 < w.c; k0 += kDepthPiece) {
-              const int64_t piece = std::min(kDepthPiece, w.c - k0);
-              const float* from = panel + e * w.panel_floats + k0 * panels * nr;
-              w.gemm->sweep({.rows = outs,
-                             .columns = whole,
-                             .k = piece,
-                             .left = outs,
-                             .a = u + (e * w.c + k0) * outs,
-                             .is_packed = true,
-                             .panels = from,
-                             .panel_step = piece * nr,
-                             .y = products + e * w.product_step,
-                             .y_row = panels * nr,
-                             .add = k0 > 0});
-            }
-          for (int64_t i = 0; i < outs; ++i) {
-            const int64_t o = first_o + i;
-            const int64_t offset =
-                (((image * s.o + o) * s.out[0] + z) * s.out[1] + w.m * first) * width;
-            w.table->output(rows, w.tiles_x, products + i * panels * nr, w.product_step, row_buffer,
-                            w.out_step, y + offset, height, width);
-            const Epilogue e = {.activation = s.activation,
-                                .row_bias = bias ? bias + o : nullptr,
-                                .residual = residual ? residual + offset : nullptr};
-            if (!e.empty()) w.gemm->finish(1, height * width, e, y + offset, height * width);
-          }
+    // Whole vectors: what lies beyond the tiles is room, and never read back.
+    const int64_t whole = ceil_div(tiles, nr / 2) * (nr / 2);
+    for (int64_t block = w.first_block(o_part); block < w.first_block(o_part + 1); ++block) {
+      const int64_t first_o = w.first_o(block), outs = w.first_o(block + 1) - first_o;
+      const float* u = w.packed + first_o * w.c * w.elements();
+      for (int64_t e = 0; e < w.elements(); ++e)
+        for (int64_t k0 = 0; k0 < w.c; k0 += kDepthPiece) {
+          const int64_t piece = std::min(kDepthPiece, w.c - k0);
+          const float* from = panel + e * w.panel_floats + k0 * panels * nr;
+          w.gemm->sweep({.rows = outs,
+                         .columns = whole,
+                         .k = piece,
+                         .left = outs,
+                         .a = u + (e * w.c + k0) * outs,
+                         .is_packed = true,
+                         .panels = from,
+                         .panel_step = piece * nr,
+                         .y = products + e * w.product_step,
+                         .y_row = panels * nr,
+                         .add = k0 > 0});
         }
-      });
+      for (int64_t i = 0; i < outs; ++i)
+        finish_rows(w, c, image, first_o + i, first, rows, products + i * panels * nr, row_buffer,
+                    dense);
+    }
+  });
 }
 
 constexpr KernelDef kKernels[] = {

@@ -24,10 +24,10 @@ struct WinogradTable {
   void (*input)(int64_t tiles, int64_t tiles_x, const float* planes, int64_t plane_step, float* to,
                 int64_t e_step, int64_t panel_step) = nullptr;
   // y = A^T p A of all tiles, where p[e] of tile t is products[e product_step + t]; what lies
-  // beyond height or width is left out. `planes` is room for m^2 times plane_step elements and a
-  // row.
+  // beyond height or width is left out, and rows of y are y_step apart. `planes` is room for m^2
+  // times plane_step elements and a row.
   void (*output)(int64_t tiles_y, int64_t tiles_x, const float* products, int64_t product_step,
-                 float* planes, int64_t plane_step, float* y, int64_t height,
+                 float* planes, int64_t plane_step, float* y, int64_t y_step, int64_t height,
                  int64_t width) = nullptr;
 };
 

@@ -133,7 +133,8 @@ void input(int64_t tiles, int64_t tiles_x, const float* planes, int64_t plane_st
 
 template <int kM>
 void output(int64_t tiles_y, int64_t tiles_x, const float* products, int64_t product_step,
-            float* planes, int64_t plane_step, float* y, int64_t height, int64_t width) {
+            float* planes, int64_t plane_step, float* y, int64_t y_step, int64_t height,
+            int64_t width) {
   constexpr int kSide = kM + 2;
   const D d;
   for (int64_t t = 0; t < tiles_y * tiles_x; t += kLanes) {
@@ -157,7 +158,7 @@ void output(int64_t tiles_y, int64_t tiles_x, const float* products, int64_t pro
     }
   }
   float* row = planes + kM * kM * plane_step;
-  for (int64_t line = 0; line < height; ++line, y += width) {
+  for (int64_t line = 0; line < height; ++line, y += y_step) {
     const float* from = planes + line % kM * kM * plane_step + line / kM * tiles_x;
     for (int64_t t = 0; t < tiles_x; t += kLanes) {
       V x[kM];

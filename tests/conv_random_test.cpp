@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions of random sizes, steps, padding, dilation and groups beside a plain loop in f64:
+// whichever kernel accepts the shape, the sums are the same.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "hg/hg.h"
+#include "lib/graph/split_mix.h"
+#include "tests/must.h"
+
+namespace hg {
+namespace {
+
+class Case {
+ public:
+  explicit Case(uint64_t seed) : state_(seed) {}
+  void run();
+
+ private:
+  int64_t below(int64_t n) {
+    return static_cast<int64_t>(split_mix(state_) % static_cast<uint64_t>(n));
+  }
+  bool chance(int percent) { return below(100) < percent; }
+  TensorData random(const Sizes& shape) {
+    TensorData data = must(TensorData::allocate(f32, shape));
+    for (int64_t i = 0; i < shape.count(); ++i)
+      data.tensor.as<float>()[i] = static_cast<float>(below(2001) - 1000) / 1000;
+    return data;
+  }
+  bool choose();
+  void expect(const Tensor& y) const;
+
+  uint64_t state_;
+  int64_t n_ = 1, c_ = 1, o_ = 1, groups_ = 1, dims_ = 2;
+  std::array<int64_t, 3> in_ = {1, 1, 1}, out_ = {1, 1, 1}, kernel_ = {1, 1, 1};
+  std::array<int64_t, 3> stride_ = {1, 1, 1}, padding_ = {0, 0, 0}, dilation_ = {1, 1, 1};
+  TensorData x_, weight_, bias_, residual_;
+  bool relu_ = false;
+};
+
+// False where the shape has no windows or would take too long.
+bool Case::choose() {
+  dims_ = chance(15) ? 1 : chance(15) ? 3 : 2;
+  n_ = chance(80) ? 1 : 1 + below(4);
+  groups_ = chance(80) ? 1 : 1 + below(4);
+  const int64_t most = chance(60) ? 40 : 6;
+  c_ = groups_ * (1 + below(most));
+  o_ = groups_ * (1 + below(most));
+  const int64_t kernel = chance(60) ? 3 : 1 + below(5), stride = chance(70) ? 1 : 1 + below(3);
+  const int64_t dilation = chance(50) ? 1 : 1 + below(6);
+  for (int64_t d = 3 - dims_; d < 3; ++d) {
+    const auto at = static_cast<size_t>(d);
+    in_[at] = 1 + below(dims_ == 3 ? 10 : chance(50) ? 40 : 14);
+    kernel_[at] = chance(80) ? kernel : 1 + below(4);
+    stride_[at] = chance(80) ? stride : 1 + below(3);
+    dilation_[at] = chance(70) ? dilation : 1 + below(4);
+    padding_[at] = chance(60) ? dilation_[at] * (kernel_[at] / 2) : below(6);
+    const int64_t room = in_[at] + 2 * padding_[at] - dilation_[at] * (kernel_[at] - 1) - 1;
+    if (room < 0) return false;
+    out_[at] = room / stride_[at] + 1;
+  }
+  return n_ * o_ * out_[0] * out_[1] * out_[2] * c_ / groups_ * kernel_[0] * kernel_[1] *
+             kernel_[2] <
+         20'000'000;
+}
+
+void Case::expect(const Tensor& y) const {
+  const int64_t group_c = c_ / groups_, group_o = o_ / groups_;
+  const float *x = x_.tensor.as<const float>(), *w = weight_.tensor.as<const float>();
+  int64_t at = 0;
+  for (int64_t n = 0; n < n_; ++n)
+    for (int64_t o = 0; o < o_; ++o)
+      for (int64_t od = 0; od < out_[0]; ++od)
+        for (int64_t oh = 0; oh < out_[1]; ++oh)
+          for (int64_t ow = 0; ow < out_[2]; ++ow, ++at) {
+            double sum = bias_.empty() ? 0 : double{bias_.tensor.as<const float>()[o]};
+            double size = std::abs(sum);
+            for (int64_t c = 0; c < group_c; ++c)
+              for (int64_t kd = 0; kd < kernel_[0]; ++kd) {
+                const int64_t d = od * stride_[0] - padding_[0] + kd * dilation_[0];
+                if (d < 0 || d >= in_[0]) continue;
+                for (int64_t kh = 0; kh < kernel_[1]; ++kh) {
+                  const int64_t h = oh * stride_[1] - padding_[1] + kh * dilation_[1];
+                  if (h < 0 || h >= in_[1]) continue;
+                  for (int64_t kw = 0; kw < kernel_[2]; ++kw) {
+                    const int64_t v = ow * stride_[2] - padding_[2] + kw * dilation_[2];
+                    if (v < 0 || v >= in_[2]) continue;
+                    const int64_t channel = n * c_ + o / group_o * group_c + c;
+                    const double term =
+                        double{x[((channel * in_[0] + d) * in_[1] + h) * in_[2] + v]} *
+                        double{w[(((o * group_c + c) * kernel_[0] + kd) * kernel_[1] + kh) *
+                                     kernel_[2] +
+                                 kw]};
+                    sum += term;
+                    size += std::abs(term);
+                  }
+                }
+              }
+            if (!residual_.empty()) sum += double{residual_.tensor.as<const float>()[at]};
+            if (relu_) sum = std::max(sum, 0.0);
+            ASSERT_NEAR(double{y.as<const float>()[at]}, sum, 4e-6 * size + 1e-5)
+                << "element " << at;
+          }
+}
+
+void Case::run() {
+  if (!choose()) return;
+  const auto shape_of = [&](int64_t first, int64_t second, const std::array<int64_t, 3>& rest) {
+    Sizes shape = {first, second};
+    for (int64_t d = 3 - dims_; d < 3; ++d) shape.push_back(rest[static_cast<size_t>(d)]);
+    return shape;
+  };
+  const auto attr_of = [&](const std::array<int64_t, 3>& all) {
+    return std::vector<Dim>(all.begin() + (3 - dims_), all.end());
+  };
+  x_ = random(shape_of(n_, c_, in_));
+  weight_ = random(shape_of(o_, c_ / groups_, kernel_));
+  if (chance(70)) bias_ = random({o_});
+  if (chance(30)) residual_ = random(shape_of(n_, o_, out_));
+  relu_ = chance(30);
+
+  Graph g;
+  const auto input = [&](const char* name, const TensorData& data) {
+    const Sizes& shape = data.tensor.shape;
+    return g.input(name, f32, {shape.begin(), shape.end()});
+  };
+  const Value x = input("x", x_);
+  const Value residual = residual_.empty() ? Value() : input("residual", residual_);
+  const bool constant = chance(85);
+  const Value weight = constant ? g.constant(weight_) : input("weight", weight_);
+  ConvOptions options;
+  options.stride = attr_of(stride_);
+  options.padding = attr_of(padding_);
+  options.dilation = attr_of(dilation_);
+  options.groups = groups_;
+  options.activation = relu_ ? Activation::relu : Activation::none;
+  const Value y = conv(x, weight, bias_.empty() ? Value() : g.constant(bias_), options, residual);
+  g.output("y", y);
+  Session session = must(Session::create(must(Model::from_graph(std::move(g))),
+                                         {.threads = static_cast<int>(1 + below(3))}));
+  ASSERT_TRUE(session.set_input("x", x_.tensor).ok());
+  if (!residual_.empty()) ASSERT_TRUE(session.set_input("residual", residual_.tensor).ok());
+  if (!constant) ASSERT_TRUE(session.set_input("weight", weight_.tensor).ok());
+  ASSERT_TRUE(session.run().ok());
+  expect(*session.output("y"));
+}
+
+// HG_CASES=20000 in the environment for as many.
+TEST(ConvRandom, SumsAreThoseOfAPlainLoop) {
+  const char* given = std::getenv("HG_CASES");
+  const int64_t count = given == nullptr ? 400 : std::atoll(given);
+  for (int64_t seed = 0; seed < count && !HasFailure(); ++seed) {
+    SCOPED_TRACE("case " + std::to_string(seed));
+    Case(static_cast<uint64_t>(seed) + 9000).run();
+  }
+}
+
+}  // namespace
+}  // namespace hg
