@@ -9,7 +9,7 @@
 #include "hg/kernel.h"
 #include "kernels/element.h"
 #include "kernels/index/bytes.h"
-#include "kernels/index/strided_copy.h"
+#include "kernels/strided_copy.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "hg/kernel.h"
-#include "kernels/index/strided_copy.h"
+#include "kernels/strided_copy.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "kernels/element.h"
-#include "kernels/index/strided_copy.h"
+#include "kernels/strided_copy.h"
 #include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
 
