@@ -28,6 +28,11 @@ Value written_gelu_tanh(Graph& g, const Value& x) {
   const Value inner = scaled(g.call("add", {x, scaled(cube, 0.044715)}), 0.7978845608028654);
   return g.call("mul", {scaled(x, 0.5), plus(g.call("tanh", {inner}), 1)});
 }
+// As Keras and JAX write it.
+Value exported_gelu_tanh(Graph&, const Value& x) {
+  const Value inner = 0.7978845608028654 * (x + x * (x * (0.044715 * x)));
+  return x * (0.5 * (1.0 + tanh(inner)));
+}
 Value written_gelu(Graph& g, const Value& x) {
   const Value e = g.call("erf", {g.call("div", {x, g.scalar(1.4142135623730951)})});
   return g.call("mul", {scaled(x, 0.5), plus(e, 1)});
@@ -119,8 +124,22 @@ Value written_views(Graph& g, const Value& x) {
   return g.call("permute", {wide}, {{"dims", {1, 0, 2}}});
 }
 
+// A bias of channels as Paddle and TensorFlow write it.
+Value exported_channels(Graph& g, const Value& x) {
+  const Value w = g.parameter("w", f32, {5, 3, 3}, init::uniform(-1, 1, 1));
+  const Value b = g.parameter("b", f32, {1, 5, 1}, init::uniform(-1, 1, 2));
+  return relu(b + conv(x, w, {}, {.padding = {1}}));
+}
+Value exported_bias(Graph& g, const Value& x) {
+  const Value w = g.parameter("w", f32, {4, 4}, init::uniform(-1, 1, 1));
+  const Value b = g.parameter("b", f32, {1, 1, 4}, init::uniform(-1, 1, 2));
+  return linear(x, w) + b;
+}
+
 constexpr Written kWritten[] = {
     {"gelu_tanh", "activations", written_gelu_tanh,
+     "  mul_6 = gelu(x, approximate=\"tanh\") : f32[2, 3, 4]\n"},
+    {"exported_gelu_tanh", "activations", exported_gelu_tanh,
      "  mul_6 = gelu(x, approximate=\"tanh\") : f32[2, 3, 4]\n"},
     {"gelu", "activations", written_gelu, "  mul_2 = gelu(x) : f32[2, 3, 4]\n"},
     {"silu", "activations", written_silu, "  mul_1 = silu(x) : f32[2, 3, 4]\n"},
@@ -144,6 +163,12 @@ constexpr Written kWritten[] = {
     {"linear", "linear", written_linear,
      "  permute_1 = permute(w, dims=[1, 0]) : f32[4, 4]\n"
      "  add_2 = linear(x, permute_1, b, x) : f32[2, 3, 4]\n"},
+    {"exported_channels", "linear", exported_channels,
+     "  reshape_1 = reshape(b, shape=[5]) : f32[5]\n"
+     "  relu_1 = conv(x, w, reshape_1, none, padding=[1], activation=\"relu\") : f32[2, 5, 4]\n"},
+    {"exported_bias", "linear", exported_bias,
+     "  reshape_1 = reshape(b, shape=[4]) : f32[4]\n"
+     "  add_1 = linear(x, w, reshape_1, none) : f32[2, 3, 4]\n"},
     {"attention", "attention", written_attention,
      "  exp_1 = exp(x) : f32[2, 3, 4]\n"
      "  neg_1 = neg(x) : f32[2, 3, 4]\n"

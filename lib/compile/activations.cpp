@@ -29,9 +29,10 @@ Value hardsigmoid_of_line(const Match& m) {
 constexpr Rule kRules[] = {
     {"square: mul(x, x) | pow(x, 2)\n"
      "cube: mul(square, x) | pow(x, 3)\n"
-     "sum: add(x, mul(cube, 0.044715)) | add(x, mul(mul(square, 0.044715), x))\n"
+     "small: mul(square, 0.044715) | mul(x, mul(x, 0.044715))\n"
+     "sum: add(x, mul(cube, 0.044715)) | add(x, mul(small, x))\n"
      "inner: mul(sum, 0.7978845608028654)\n"
-     "inside: inner | mul(mul(x, 0.7978845608028654), add(mul(square, 0.044715), 1))\n"
+     "inside: inner | mul(mul(x, 0.7978845608028654), add(small, 1))\n"
      "t: add(tanh(inside), 1)\n"
      "y: mul(mul(x, 0.5), t) | mul(mul(x, t), 0.5) | mul(x, mul(t, 0.5))",
      gelu_tanh},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with one matrix become linear, with what is added to and multiplied with their columns.
+// Products with one matrix become linear, and linear and conv take in what is added to their
+// channels.
 #include "lib/compile/pattern.h"
 
 namespace hg {
@@ -24,18 +25,36 @@ Value linear_of_turned(const Match& m) {
   return m.graph().call("linear", {x, w});
 }
 
+// b, which is broadcast to y, as one number for each element of y's dim; empty where it is not
+// that.
+Value per_channel(const Value& b, const Value& y, int dim) {
+  const int at = dim - (y.rank() - b.rank());
+  if (at < 0 || !(b.dim(at) == y.dim(dim))) return Value();
+  for (int d = 0; d < b.rank(); ++d)
+    if (d != at && !(b.dim(d) == Dim(1))) return Value();
+  return b.rank() == 1 ? b : b.graph()->call("reshape", {b}, {{"shape", {b.dim(at)}}});
+}
+
 // linear(x, w) + b
 Value add_bias(const Match& m) {
-  const Value b = m.value("b");
-  if (b.rank() != 1 || !(b.dim(0) == m.root().dim(-1))) return Value();
   if (m.attrs("l").string("activation") != "none") return Value();
-  return m.graph().call("linear", {m.value("x"), m.value("w"), b});
+  const Value b = per_channel(m.value("b"), m.root(), m.root().rank() - 1);
+  return b ? m.graph().call("linear", {m.value("x"), m.value("w"), b}) : Value();
+}
+
+// conv(x, w) + b
+Value add_channels(const Match& m) {
+  if (m.attrs("c").string("activation") != "none") return Value();
+  const Value b = per_channel(m.value("b"), m.root(), 1);
+  if (!b) return Value();
+  return m.graph().call("conv", {m.value("x"), m.value("w"), b}, named_attrs(m.node("c")));
 }
 
 constexpr Rule kRules[] = {
     {"y: matmul(x, permute[p](w))", linear_of_turned},
     {"y: matmul(x, w)", linear_of_matmul},
     {"y: add(linear[l](x, w), b)", add_bias},
+    {"y: add(conv[c](x, w), b)", add_channels},
 };
 
 }  // namespace
