@@ -8,7 +8,7 @@
 
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
-#include "kernels/conv/conv_shape.h"
+#include "kernels/conv/conv_patches.h"
 #include "kernels/element.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
@@ -17,7 +17,7 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kMostPixels = 48;
+constexpr int64_t kMostPixels = 64;
 constexpr int64_t kMostPatches = 1 << 20;  // elements: all patches lie in memory
 constexpr int64_t kPanels = 2;             // of output channels that a task takes
 
@@ -94,8 +94,19 @@ Status prepare(PrepareContext& c) {
 
 // [c kernel, pixels]
 void gather_patches(const RunContext& c, const ConvFew& f, const float* x, float* patches) {
-  const int64_t each = f.s.kernel_size() * f.pixels;
+  const int64_t taps = f.s.kernel_size(), each = taps * f.pixels;
+  const bool is_copied = PaddedImages::serves(f.s, 1);
   c.parallel_for(f.s.c, grain_of(each), [&](int64_t begin, int64_t end) {
+    if (is_copied) {
+      PaddedImages padded(f.s, 1);
+      for (int64_t row = begin * taps; row < end * taps - 1; ++row)
+        padded.row(x, row, patches + row * f.pixels);
+      // What is written beyond the last row would be another task's.
+      float last[kMostPixels + PaddedImages::kSlack];
+      padded.row(x, end * taps - 1, last);
+      std::copy_n(last, f.pixels, patches + (end * taps - 1) * f.pixels);
+      return;
+    }
     for (int64_t channel = begin; channel < end; ++channel) {
       const float* from = x + channel * f.s.in_size();
       float* to = patches + channel * each;

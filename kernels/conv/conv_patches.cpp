@@ -148,13 +148,26 @@ void PaddedImages::fill(const float* x, int64_t channel) {
     for (int64_t y = 0; y < rows; ++y) copy_short(image + y * s_.in[2], columns, to + y * width_);
 }
 
-void PaddedImages::row(const float* x, int64_t p, float* to) {
+void PaddedImages::seek(int64_t p) {
   const int64_t taps = s_.kernel_size();
-  if (p / taps != channel_) fill(x, p / taps);
-  int64_t ky = p % taps / s_.kernel[2], kx = p % s_.kernel[2];
-  if (s_.transposed) {
-    ky = s_.kernel[1] - 1 - ky;
-    kx = s_.kernel[2] - 1 - kx;
+  next_ = p;
+  next_channel_ = p / taps;
+  next_y_ = p % taps / s_.kernel[2];
+  next_x_ = p % s_.kernel[2];
+}
+
+void PaddedImages::row(const float* x, int64_t p, float* to) {
+  if (p != next_) seek(p);
+  if (next_channel_ != channel_) fill(x, next_channel_);
+  const int64_t ky = s_.transposed ? s_.kernel[1] - 1 - next_y_ : next_y_;
+  const int64_t kx = s_.transposed ? s_.kernel[2] - 1 - next_x_ : next_x_;
+  ++next_;
+  if (++next_x_ == s_.kernel[2]) {
+    next_x_ = 0;
+    if (++next_y_ == s_.kernel[1]) {
+      next_y_ = 0;
+      ++next_channel_;
+    }
   }
   const int64_t wide = s_.out[2];
   const float* image = data_ + ky * s_.dilation[1] * width_ + kx * s_.dilation[2];

@@ -26,14 +26,16 @@ class PaddedImages {
   static constexpr int64_t kSlack = 4;  // floats that row() may write beyond its end
   static bool serves(const ConvShape& s, int64_t images);
   PaddedImages(const ConvShape& s, int64_t images);
-  // As patch_row of all pixels.
+  // As patch_row of all pixels; rows that follow each other are the fastest.
   void row(const float* x, int64_t p, float* to);
 
  private:
   static constexpr int64_t kFloats = 4096;
   void fill(const float* x, int64_t channel);
+  void seek(int64_t p);
   const ConvShape& s_;
   int64_t images_, channel_ = -1, height_, width_, top_, left_;
+  int64_t next_ = 0, next_channel_ = 0, next_y_ = 0, next_x_ = 0;  // the row after the last one
   float data_[kFloats + kSlack];
 };
 

@@ -227,8 +227,18 @@ constexpr std::array<Finish, sizeof...(kIndex)> finishes(std::integer_sequence<i
 }
 constexpr auto kFinish = finishes(std::make_integer_sequence<int, kActivationCount>());
 
-void finish(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row) {
-  kFinish[static_cast<size_t>(e.activation)](rows, columns, e, y, y_row);
+void finish(int64_t rows, int64_t columns, const Epilogue& given, float* y, int64_t y_row) {
+  Epilogue e = given;
+  // Rows that do not fill vectors and follow each other are one.
+  if (y_row == columns && columns < kLanes && !e.column_bias) {
+    if (e.row_bias)
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t j = 0; j < columns; ++j) y[i * columns + j] += e.row_bias[i];
+    e.row_bias = nullptr;
+    columns *= rows;
+    rows = 1;
+  }
+  if (!e.empty()) kFinish[static_cast<size_t>(e.activation)](rows, columns, e, y, y_row);
 }
 
 // The activation alone, of kVectors whole vectors in each row: constants stay in registers.
