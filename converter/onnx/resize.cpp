@@ -130,6 +130,31 @@ Value resized_axis(Node& n, const Value& x, const Axis& axis, const Settings& s)
   return y;
 }
 
+// Whether each element of an axis stands for itself 2, 4 or 8 times, whatever rounds where it lies.
+bool is_repeated(const Axis& axis, const Settings& s) {
+  const bool from_start = s.coordinates == "asymmetric" && s.nearest == "floor";
+  const bool from_middle =
+      (s.coordinates == "half_pixel" || s.coordinates == "pytorch_half_pixel") &&
+      s.nearest.starts_with("round_prefer");
+  if (!from_start && !from_middle) return false;
+  for (const int64_t times : {2, 4, 8})
+    if (axis.out == axis.in * Dim(times) &&
+        (!axis.scaled || axis.scale == static_cast<double>(times)))
+      return true;
+  return false;
+}
+
+// torch's "nearest" of images whose elements are repeated; other quotients it computes in f32.
+Value repeated(Node& n, const Value& x, const std::vector<Axis>& axes, const Settings& s) {
+  if (!is_float(x.dtype()) || x.rank() < 3 || x.rank() > 5) return {};
+  Dims size(x.shape().begin() + 2, x.shape().end());
+  for (const Axis& axis : axes) {
+    if (axis.dim < 2 || !is_repeated(axis, s)) return {};
+    size[axis.dim - 2] = axis.out;
+  }
+  return n.op("interpolate", {x}, {{"size", size}, {"mode", "nearest"}});
+}
+
 // torch's own, where it means the same and all axes can go at once.
 Value interpolated(Node& n, Value x, const std::vector<Axis>& axes, const Settings& s) {
   const int spatial = x.rank() - 2;
@@ -179,7 +204,11 @@ Value resized(Node& n, Value x, const std::vector<Axis>& all, const Settings& s)
     if (!same || s.coordinates == "tf_crop_and_resize") axes.push_back(axis);
   }
   if (axes.empty()) return x;
-  if (const Value y = interpolated(n, x, axes, s)) return y;
+  if (s.mode == "nearest") {
+    if (const Value y = repeated(n, x, axes, s)) return y;
+  } else if (const Value y = interpolated(n, x, axes, s)) {
+    return y;
+  }
   if (s.mode != "nearest" && !is_float(x.dtype()))
     n.refuse(str_cat("it interpolates ", x.dtype(), "; floats are supported"));
   for (Axis& axis : axes) {
