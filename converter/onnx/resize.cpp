@@ -21,7 +21,7 @@ struct Axis {
   std::optional<double> scale;  // where it is a constant
   Value scale_value;            // f64, rank 0; none where open sizes give it
   Value roi_start, roi_end;     // f64, rank 0; of tf_crop_and_resize alone
-  bool scaled = true;           // by a scale that is given, not by sizes
+  bool scaled = true;           // by a scale that is not just the quotient of the sizes
 };
 
 Value real(Graph& g, const Dim& size) {
@@ -263,6 +263,7 @@ void keep_aspect(Node& n, std::vector<Axis>& axes, const std::string& policy) {
   }
   for (Axis& axis : axes) {
     axis.scale = scale;
+    axis.scaled = true;
     axis.scale_value = n.graph().scalar(scale, f64);
     axis.out =
         static_cast<int64_t>(std::floor(scale * static_cast<double>(axis.in.constant()) + 0.5));

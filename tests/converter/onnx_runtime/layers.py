@@ -150,7 +150,7 @@ def resize(rng):
     x = values(rng, (1, 2, *solid(rng, 2, 1, 6)))
     mode = str(rng.choice(["nearest", "linear"] + ["cubic"] * (version >= 11)))
     out = rng.integers(1, 9, 2)
-    factor = lambda size: float(rng.choice([1, 2, 3] if size < 2 or way == "align_corners" else [0.5, 0.75, 1, 1.5, 2, 2.5, 3]))
+    factor = lambda size: float(rng.choice([1, 2, 3] if size < 2 or way == "align_corners" else [0.5, 0.75, 1, 1.5, 2, 2.5, 3, 4]))
     way = str(rng.choice(["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"] + ["half_pixel_symmetric"] * (version >= 19)))
     scales = np.array([1, 1, *(factor(d) for d in x.shape[2:])], np.float32)
     if version < 9:
