@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
@@ -104,35 +105,77 @@ T divided(T sum, int64_t count) {
   }
 }
 
-// All that goes into one line of y: element i of src, at index[i * index_step], for i in [0, n).
-struct Line {
-  const int64_t* index;
-  int64_t index_step, src_step, y_step;
-  int64_t n, size;  // of src and of y
+// f(the reduction), of which the most frequent ones are constants.
+template <class F>
+void with_reduce(Reduce reduce, const F& f) {
+  if (reduce == Reduce::add)
+    f(std::integral_constant<Reduce, Reduce::add>());
+  else if (reduce == Reduce::none)
+    f(std::integral_constant<Reduce, Reduce::none>());
+  else
+    f(reduce);
+}
+
+template <class T, class Reduction>
+void combine_row(T* to, const T* from, int64_t n, Reduction reduce) {
+  for (int64_t j = 0; j < n; ++j) to[j] = combine(to[j], from[j], reduce);
+}
+
+// Where an element is `along` the dim of a rule, and on the line `next` to it.
+struct Steps {
+  int64_t along = 0, next = 0;
+};
+// All that goes into some lines of y: src of i and line j to the index of i and j.
+struct Lines {
+  Steps index, src, y;
+  int64_t n = 1, size = 1;  // of src and of y, along the dim
 };
 
+// False where an index is out of range.
 template <class T>
-bool scatter_line(const Rule& rule, const Line& line, const T* src, T* y, int64_t* counts) {
-  for (int64_t i = 0; i < line.n; ++i) {
-    const int64_t at = line.index[i * line.index_step];
-    if (at < 0 || at >= line.size) return false;
-    if (!rule.include_self && rule.reduce != Reduce::none)
-      y[at * line.y_step] = identity<T>(rule.reduce);
-    if (rule.counts()) counts[at * line.y_step] = 0;
+bool scatter_lines(const Rule& rule, const Lines& lines, int64_t width, const int64_t* index,
+                   const T* src, T* y, int64_t* counts) {
+  // f(i, j, where in y)
+  const auto for_each = [&](const auto& f) {
+    for (int64_t i = 0; i < lines.n; ++i)
+      for (int64_t j = 0; j < width; ++j) {
+        const int64_t at = index[i * lines.index.along + j * lines.index.next];
+        if (at < 0 || at >= lines.size) return false;
+        f(i, j, at * lines.y.along + j * lines.y.next);
+      }
+    return true;
+  };
+  const bool fresh = !rule.include_self && rule.reduce != Reduce::none;
+  if (fresh || rule.counts()) {
+    const bool valid = for_each([&](int64_t, int64_t, int64_t at) {
+      if (fresh) y[at] = identity<T>(rule.reduce);
+      if (rule.counts()) counts[at] = 0;
+    });
+    if (!valid) return false;
   }
-  for (int64_t i = 0; i < line.n; ++i) {
-    const int64_t at = line.index[i * line.index_step] * line.y_step;
-    y[at] = combine(y[at], src[i * line.src_step], rule.reduce);
-    if (rule.counts()) ++counts[at];
-  }
-  if (!rule.counts()) return true;
-  for (int64_t i = 0; i < line.n; ++i) {
-    const int64_t at = line.index[i * line.index_step] * line.y_step;
-    if (counts[at] == 0) continue;
+  // An index that was expanded along the lines is that of whole rows.
+  const bool by_row = lines.index.next == 0 && lines.src.next == 1 && lines.y.next == 1;
+  bool valid = true;
+  with_reduce(rule.reduce, [&](auto reduce) {
+    if constexpr (!std::is_same_v<decltype(reduce), Reduce>) {
+      for (int64_t i = 0; by_row && valid && i < lines.n; ++i) {
+        const int64_t at = index[i * lines.index.along];
+        valid = at >= 0 && at < lines.size;
+        if (valid) combine_row(y + at * lines.y.along, src + i * lines.src.along, width, reduce);
+      }
+      if (by_row) return;
+    }
+    valid = for_each([&](int64_t i, int64_t j, int64_t at) {
+      y[at] = combine(y[at], src[i * lines.src.along + j * lines.src.next], reduce);
+    });
+  });
+  if (!valid || !rule.counts()) return valid;
+  for_each([&](int64_t, int64_t, int64_t at) { ++counts[at]; });
+  return for_each([&](int64_t, int64_t, int64_t at) {
+    if (counts[at] == 0) return;
     y[at] = divided(y[at], counts[at] + (rule.include_self ? 1 : 0));
     counts[at] = 0;
-  }
-  return true;
+  });
 }
 
 template <class F>
@@ -149,16 +192,26 @@ void scatter_run(const RunContext& c) noexcept {
   if (c.in(0).data != y.data) copy_strided(c, c.in(0), y);
   if (index.count() == 0) return;
   const int rank = index.rank(), dim = rule.dim;
-  Line line{nullptr, 0, 0, 0, 1, 1};
-  if (rank > 0)
-    line = {nullptr,        index.strides[dim], src.strides[dim],
-            y.strides[dim], index.shape[dim],   y.shape[dim]};
+  // A task has lines that are neighbours in the last dim, of which each row is read at once.
+  const bool has_strips = rank > 0 && dim != rank - 1;
+  const int64_t neighbours = has_strips ? index.shape[rank - 1] : 1;
+  const auto steps = [&](const Tensor& t) {
+    return Steps{rank > 0 ? t.strides[dim] : 0, has_strips ? t.strides[rank - 1] : 0};
+  };
+  const Lines lines{steps(index), steps(src), steps(y), rank > 0 ? index.shape[dim] : 1,
+                    rank > 0 ? y.shape[dim] : 1};
+  constexpr int64_t kStrip = 64;
+  const int64_t strips = (neighbours + kStrip - 1) / kStrip;
+  const int64_t tasks = index.count() / lines.n / neighbours * strips;
   int64_t* counts = c.workspace<int64_t>();
   for_element(y.dtype, [&]<class T>() {
-    c.parallel_for(index.count() / line.n, grain_of(line.n), [&](int64_t begin, int64_t end) {
-      for (int64_t l = begin; l < end; ++l) {
-        int64_t at = l, from = 0, src_from = 0, to = 0;
-        for (int d = rank - 1; d >= 0; --d) {
+    const int64_t grain = grain_of(lines.n * std::min(neighbours, kStrip));
+    c.parallel_for(tasks, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t first = task % strips * kStrip;
+        int64_t from = first * lines.index.next, src_from = first * lines.src.next;
+        int64_t at = task / strips, to = first * lines.y.next;
+        for (int d = has_strips ? rank - 2 : rank - 1; d >= 0; --d) {
           if (d == dim) continue;
           const int64_t i = at % index.shape[d];
           at /= index.shape[d];
@@ -166,10 +219,9 @@ void scatter_run(const RunContext& c) noexcept {
           src_from += i * src.strides[d];
           to += i * y.strides[d];
         }
-        Line own = line;
-        own.index = index.as<const int64_t>() + from;
-        if (!scatter_line(rule, own, src.as<const T>() + src_from, y.as<T>() + to,
-                          counts != nullptr ? counts + to : nullptr))
+        if (!scatter_lines(rule, lines, std::min(kStrip, neighbours - first),
+                           index.as<const int64_t>() + from, src.as<const T>() + src_from,
+                           y.as<T>() + to, counts != nullptr ? counts + to : nullptr))
           return c.fail(kOutOfRange);
       }
     });
@@ -185,11 +237,11 @@ void reduce_strip(const RunContext& c, const T* src, T* y, int64_t inner, int64_
   const bool fresh = !rule.include_self && rule.reduce != Reduce::none;
   for (int64_t i = 0; fresh && i < n; ++i)
     std::fill_n(y + index[i] * inner, width, identity<T>(rule.reduce));
-  for (int64_t i = 0; i < n; ++i) {
-    T* to = y + index[i] * inner;
-    const T* from = src + i * inner;
-    for (int64_t j = 0; j < width; ++j) to[j] = combine(to[j], from[j], rule.reduce);
-  }
+  with_reduce(rule.reduce, [&](auto reduce) {
+    for (int64_t i = 0; i < n; ++i) {
+      combine_row(y + index[i] * inner, src + i * inner, width, reduce);
+    }
+  });
 }
 
 void index_reduce_run(const RunContext& c) noexcept {

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// scatter with every reduction, of indices that are expanded or not, beside a plain loop.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "hg/hg.h"
+#include "lib/graph/split_mix.h"
+#include "tests/elements.h"
+#include "tests/must.h"
+
+namespace hg::test {
+namespace {
+
+constexpr ScatterReduce kReduces[] = {ScatterReduce::none, ScatterReduce::add,
+                                      ScatterReduce::prod, ScatterReduce::amax,
+                                      ScatterReduce::amin, ScatterReduce::mean};
+
+class Case {
+ public:
+  explicit Case(uint64_t seed) : state_(seed) {}
+  void run();
+
+ private:
+  int64_t below(int64_t n) {
+    return static_cast<int64_t>(split_mix(state_) % static_cast<uint64_t>(n));
+  }
+  TensorData random(DType dtype, const Sizes& shape, int64_t most) {
+    TensorData data = must(TensorData::allocate(dtype, shape));
+    for (int64_t i = 0; i < shape.count(); ++i)
+      write_element(data.tensor, i, static_cast<double>(below(most)));
+    return data;
+  }
+  uint64_t state_;
+};
+
+double combined(double a, double b, ScatterReduce reduce) {
+  switch (reduce) {
+    case ScatterReduce::none:
+      return b;
+    case ScatterReduce::prod:
+      return a * b;
+    case ScatterReduce::amax:
+      return std::max(a, b);
+    case ScatterReduce::amin:
+      return std::min(a, b);
+    default:
+      return a + b;
+  }
+}
+
+void Case::run() {
+  const auto rank = static_cast<int>(1 + below(3));
+  const auto dim = static_cast<int>(below(rank));
+  constexpr DType kAll[] = {f32, f64, bf16, i64, i32, DType::u8};
+  const DType dtype = kAll[below(6)];
+  const ScatterReduce reduce = kReduces[below(6)];
+  const bool include_self = reduce == ScatterReduce::none || below(2) == 0;
+  const bool expanded = below(2) == 0;  // the index, along all dims behind `dim`
+  Sizes x_shape, index_shape, src_shape, given_shape;
+  for (int d = 0; d < rank; ++d) {
+    const int64_t size = below(30) == 0 ? 0 : 1 + below(below(3) == 0 ? 150 : 6);
+    // Few meet in one element of a product: it stays exact.
+    x_shape.push_back(d == dim ? 1 + below(reduce == ScatterReduce::prod ? 40 : 6)
+                               : size + below(2));
+    index_shape.push_back(d == dim && reduce == ScatterReduce::prod ? std::min<int64_t>(size, 3)
+                                                                    : size);
+    src_shape.push_back(index_shape[d] + below(2));
+    given_shape.push_back(expanded && d > dim ? 1 : index_shape[d]);
+  }
+  const TensorData x = random(dtype, x_shape, 5), src = random(dtype, src_shape, 4);
+  const TensorData index = random(i64, given_shape, x_shape[dim]);
+
+  Graph g;
+  const auto input = [&](const char* name, const Tensor& t) {
+    return g.input(name, t.dtype, {t.shape.begin(), t.shape.end()});
+  };
+  const Value wide = expand(input("index", index.tensor), {index_shape.begin(), index_shape.end()});
+  g.output("y", scatter(input("x", x.tensor), wide, input("src", src.tensor), dim, reduce,
+                        include_self));
+  Session session = must(Session::create(must(Model::from_graph(std::move(g))),
+                                         {.threads = static_cast<int>(1 + below(3))}));
+  ASSERT_TRUE(session.set_input("x", x.tensor).ok());
+  ASSERT_TRUE(session.set_input("index", index.tensor).ok());
+  ASSERT_TRUE(session.set_input("src", src.tensor).ok());
+  ASSERT_TRUE(session.run().ok());
+
+  std::vector<double> expected = read_all(x.tensor);
+  const std::vector<double> from = read_all(src.tensor), at = read_all(index.tensor);
+  std::vector<int64_t> counts(expected.size());
+  const auto offset = [&](const std::vector<int64_t>& place, const Sizes& shape) {
+    int64_t result = 0;
+    for (int d = 0; d < rank; ++d)
+      result = result * shape[d] + (shape[d] == 1 && place[size_t(d)] > 0 ? 0 : place[size_t(d)]);
+    return static_cast<size_t>(result);
+  };
+  for (int64_t i = 0; i < index_shape.count(); ++i) {
+    std::vector<int64_t> place(static_cast<size_t>(rank));
+    for (int64_t d = rank - 1, rest = i; d >= 0; --d) {
+      place[size_t(d)] = rest % index_shape[static_cast<int>(d)];
+      rest /= index_shape[static_cast<int>(d)];
+    }
+    const double value = from[offset(place, src_shape)];
+    std::vector<int64_t> to = place;
+    to[size_t(dim)] = static_cast<int64_t>(at[offset(place, given_shape)]);
+    const size_t cell = offset(to, x_shape);
+    const bool fresh = !include_self && counts[cell] == 0;
+    ++counts[cell];
+    expected[cell] = fresh ? value : combined(expected[cell], value, reduce);
+  }
+  for (size_t i = 0; reduce == ScatterReduce::mean && i < expected.size(); ++i) {
+    if (counts[i] == 0) continue;
+    expected[i] /= static_cast<double>(counts[i] + (include_self ? 1 : 0));
+    if (!is_float(dtype)) expected[i] = std::floor(expected[i]);
+  }
+  const std::vector<double> y = read_all(*session.output("y"));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    double right = expected[i];
+    if (dtype == DType::u8) right = std::fmod(right, 256);
+    // bf16 rounds after each of them.
+    const double room = dtype == bf16     ? 0.2 * std::abs(right)
+                        : is_float(dtype) ? 1e-6 * std::abs(right)
+                                          : 0;
+    ASSERT_NEAR(y[i], right, room) << "element " << i;
+  }
+}
+
+// HG_CASES=20000 in the environment for as many.
+TEST(ScatterRandom, ElementsAreThoseOfAPlainLoop) {
+  const char* given = std::getenv("HG_CASES");
+  const int64_t count = given == nullptr ? 1000 : std::atoll(given);
+  for (int64_t seed = 0; seed < count && !HasFailure(); ++seed) {
+    SCOPED_TRACE("case " + std::to_string(seed));
+    Case(static_cast<uint64_t>(seed) + 3000).run();
+  }
+}
+
+}  // namespace
+}  // namespace hg::test
