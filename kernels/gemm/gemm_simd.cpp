@@ -227,13 +227,13 @@ constexpr std::array<Finish, sizeof...(kIndex)> finishes(std::integer_sequence<i
 }
 constexpr auto kFinish = finishes(std::make_integer_sequence<int, kActivationCount>());
 
-void finish(int64_t rows, int64_t columns, const Epilogue& given, float* y, int64_t y_row) {
+HWY_NOINLINE void finish(int64_t rows, int64_t columns, const Epilogue& given, float* y,
+                         int64_t y_row) {
   Epilogue e = given;
   // Rows that do not fill vectors and follow each other are one.
   if (y_row == columns && columns < kLanes && !e.column_bias) {
     if (e.row_bias)
-      for (int64_t i = 0; i < rows; ++i)
-        for (int64_t j = 0; j < columns; ++j) y[i * columns + j] += e.row_bias[i];
+      finish_with<Activation::none>(rows, columns, {.row_bias = e.row_bias}, y, y_row);
     e.row_bias = nullptr;
     columns *= rows;
     rows = 1;
@@ -241,29 +241,27 @@ void finish(int64_t rows, int64_t columns, const Epilogue& given, float* y, int6
   if (!e.empty()) kFinish[static_cast<size_t>(e.activation)](rows, columns, e, y, y_row);
 }
 
-// The activation alone, of kVectors whole vectors in each row: constants stay in registers.
-template <Activation kActivation, int kVectors>
-void activate_rows(int rows, float* y, int64_t y_row) {
+// The activation alone, of a few whole vectors in each row: constants stay in registers.
+template <Activation kActivation>
+void activate_rows(int rows, int vectors, float* y, int64_t y_row) {
   const D d;
   for (int i = 0; i < rows; ++i, y += y_row)
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v)
+    for (int v = 0; v < vectors; ++v)
       hn::StoreU(Activated<kActivation>()(hn::LoadU(d, y + v * kLanes)), d, y + v * kLanes);
 }
-using Activate = void (*)(int rows, float* y, int64_t y_row);
-template <int kVectors, int... kIndex>
+using Activate = void (*)(int rows, int vectors, float* y, int64_t y_row);
+template <int... kIndex>
 constexpr std::array<Activate, sizeof...(kIndex)> activates(std::integer_sequence<int, kIndex...>) {
-  return {activate_rows<static_cast<Activation>(kIndex), kVectors>...};
+  return {activate_rows<static_cast<Activation>(kIndex)>...};
 }
-constexpr auto kActivateOne = activates<1>(std::make_integer_sequence<int, kActivationCount>());
-constexpr auto kActivateTwo = activates<2>(std::make_integer_sequence<int, kActivationCount>());
+constexpr auto kActivate = activates(std::make_integer_sequence<int, kActivationCount>());
 
 // What the block itself does not apply, while the elements are still in the first cache.
 HWY_INLINE void activate_block(const Block& block, int64_t at, int columns) {
   if (block.epilogue == nullptr || is_clamp(block.epilogue->activation)) return;
   const auto activation = static_cast<size_t>(block.epilogue->activation);
-  if (columns == kNr) return kActivateTwo[activation](block.rows, block.y + at, block.y_row);
-  if (columns == kLanes) return kActivateOne[activation](block.rows, block.y + at, block.y_row);
+  if (columns % kLanes == 0)
+    return kActivate[activation](block.rows, columns / kLanes, block.y + at, block.y_row);
   finish(block.rows, columns, {.activation = block.epilogue->activation}, block.y + at,
          block.y_row);
 }

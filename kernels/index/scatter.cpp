@@ -105,13 +105,11 @@ T divided(T sum, int64_t count) {
   }
 }
 
-// f(the reduction), of which the most frequent ones are constants.
+// f(the reduction), of which the most frequent one is a constant.
 template <class F>
 void with_reduce(Reduce reduce, const F& f) {
   if (reduce == Reduce::add)
     f(std::integral_constant<Reduce, Reduce::add>());
-  else if (reduce == Reduce::none)
-    f(std::integral_constant<Reduce, Reduce::none>());
   else
     f(reduce);
 }
@@ -131,47 +129,49 @@ struct Lines {
   int64_t n = 1, size = 1;  // of src and of y, along the dim
 };
 
-// False where an index is out of range.
+// f(i, j, where in y) for `width` lines; false where an index is out of range.
+template <class F>
+bool for_each(const Lines& lines, int64_t width, const int64_t* index, const F& f) {
+  for (int64_t i = 0; i < lines.n; ++i)
+    for (int64_t j = 0; j < width; ++j) {
+      const int64_t at = index[i * lines.index.along + j * lines.index.next];
+      if (at < 0 || at >= lines.size) return false;
+      f(i, j, at * lines.y.along + j * lines.y.next);
+    }
+  return true;
+}
+bool all_in_range(const Lines& lines, int64_t width, const int64_t* index) {
+  const int64_t different = lines.index.next == 0 ? 1 : width;  // of lines
+  return for_each(lines, different, index, [](int64_t, int64_t, int64_t) {});
+}
+void count_each(const Lines& lines, int64_t width, const int64_t* index, int64_t* counts) {
+  for_each(lines, width, index, [&](int64_t, int64_t, int64_t at) { counts[at] = 0; });
+  for_each(lines, width, index, [&](int64_t, int64_t, int64_t at) { ++counts[at]; });
+}
+
+// The indices are in range.
 template <class T>
-bool scatter_lines(const Rule& rule, const Lines& lines, int64_t width, const int64_t* index,
+void scatter_lines(const Rule& rule, const Lines& lines, int64_t width, const int64_t* index,
                    const T* src, T* y, int64_t* counts) {
-  // f(i, j, where in y)
-  const auto for_each = [&](const auto& f) {
-    for (int64_t i = 0; i < lines.n; ++i)
-      for (int64_t j = 0; j < width; ++j) {
-        const int64_t at = index[i * lines.index.along + j * lines.index.next];
-        if (at < 0 || at >= lines.size) return false;
-        f(i, j, at * lines.y.along + j * lines.y.next);
-      }
-    return true;
-  };
-  const bool fresh = !rule.include_self && rule.reduce != Reduce::none;
-  if (fresh || rule.counts()) {
-    const bool valid = for_each([&](int64_t, int64_t, int64_t at) {
-      if (fresh) y[at] = identity<T>(rule.reduce);
-      if (rule.counts()) counts[at] = 0;
-    });
-    if (!valid) return false;
-  }
+  if (!rule.include_self && rule.reduce != Reduce::none)
+    for_each(lines, width, index,
+             [&](int64_t, int64_t, int64_t at) { y[at] = identity<T>(rule.reduce); });
   // An index that was expanded along the lines is that of whole rows.
   const bool by_row = lines.index.next == 0 && lines.src.next == 1 && lines.y.next == 1;
-  bool valid = true;
   with_reduce(rule.reduce, [&](auto reduce) {
     if constexpr (!std::is_same_v<decltype(reduce), Reduce>) {
-      for (int64_t i = 0; by_row && valid && i < lines.n; ++i) {
-        const int64_t at = index[i * lines.index.along];
-        valid = at >= 0 && at < lines.size;
-        if (valid) combine_row(y + at * lines.y.along, src + i * lines.src.along, width, reduce);
-      }
+      for (int64_t i = 0; by_row && i < lines.n; ++i)
+        combine_row(y + index[i * lines.index.along] * lines.y.along, src + i * lines.src.along,
+                    width, reduce);
       if (by_row) return;
     }
-    valid = for_each([&](int64_t i, int64_t j, int64_t at) {
+    for_each(lines, width, index, [&](int64_t i, int64_t j, int64_t at) {
       y[at] = combine(y[at], src[i * lines.src.along + j * lines.src.next], reduce);
     });
   });
-  if (!valid || !rule.counts()) return valid;
-  for_each([&](int64_t, int64_t, int64_t at) { ++counts[at]; });
-  return for_each([&](int64_t, int64_t, int64_t at) {
+  if (!rule.counts()) return;
+  count_each(lines, width, index, counts);
+  for_each(lines, width, index, [&](int64_t, int64_t, int64_t at) {
     if (counts[at] == 0) return;
     y[at] = divided(y[at], counts[at] + (rule.include_self ? 1 : 0));
     counts[at] = 0;
@@ -219,10 +219,11 @@ void scatter_run(const RunContext& c) noexcept {
           src_from += i * src.strides[d];
           to += i * y.strides[d];
         }
-        if (!scatter_lines(rule, lines, std::min(kStrip, neighbours - first),
-                           index.as<const int64_t>() + from, src.as<const T>() + src_from,
-                           y.as<T>() + to, counts != nullptr ? counts + to : nullptr))
-          return c.fail(kOutOfRange);
+        const int64_t width = std::min(kStrip, neighbours - first);
+        const int64_t* own = index.as<const int64_t>() + from;
+        if (!all_in_range(lines, width, own)) return c.fail(kOutOfRange);
+        scatter_lines(rule, lines, width, own, src.as<const T>() + src_from, y.as<T>() + to,
+                      counts != nullptr ? counts + to : nullptr);
       }
     });
   });

@@ -10,7 +10,9 @@
 #include "kernels/pointwise/activation-inl.h"
 #include "kernels/pointwise/pointwise_simd.h"
 #include "kernels/simd/quotient-inl.h"
+#include "kernels/simd/rows-inl.h"
 // clang-format on
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -19,8 +21,6 @@ namespace hg::kernels::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
 
 struct Exp {
   HWY_INLINE V operator()(V x) const {
@@ -116,6 +116,9 @@ struct Ceil {
 struct Trunc {
   HWY_INLINE V operator()(V x) const { return hn::Trunc(x); }
 };
+struct Round {  // to even at ties
+  HWY_INLINE V operator()(V x) const { return hn::Round(x); }
+};
 struct Maximum {  // NaN if one is NaN
   HWY_INLINE V operator()(V a, V b) const {
     return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::Gt(a, b)), a, b);
@@ -182,6 +185,38 @@ void binary(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
   std::memcpy(out + i, rest_a, bytes);
 }
 
+// x[0] between x[1] and x[2].
+void clamp(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
+  const D d;
+  const auto part = [&](int k, int64_t i, int count) {
+    return load_part(d, static_cast<const float*>(x[k]) + i, count);
+  };
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const int count = static_cast<int>(std::min<int64_t>(kLanes, n - i));
+    const V raised = Maximum()(part(0, i, count), part(1, i, count));
+    store_part(d, Minimum()(raised, part(2, i, count)), count, static_cast<float*>(y) + i);
+  }
+}
+
+// x[1] where the bytes x[0] are not 0, else x[2].
+void where(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
+  const D d;
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint8_t, D> bytes;
+  const auto* condition = static_cast<const uint8_t*>(x[0]);
+  const auto* a = static_cast<const float*>(x[1]);
+  const auto* b = static_cast<const float*>(x[2]);
+  auto* out = static_cast<float*>(y);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const auto is_false = hn::Eq(hn::PromoteTo(du, hn::LoadU(bytes, condition + i)), hn::Zero(du));
+    const V z =
+        hn::IfThenElse(hn::RebindMask(d, is_false), hn::LoadU(d, b + i), hn::LoadU(d, a + i));
+    hn::StoreU(z, d, out + i);
+  }
+  for (; i < n; ++i) out[i] = condition[i] != 0 ? a[i] : b[i];
+}
+
 }  // namespace
 
 constexpr PointwiseSimd kPointwiseSimd = {.activations =
@@ -207,12 +242,15 @@ constexpr PointwiseSimd kPointwiseSimd = {.activations =
                                           .floor = unary<Floor>,
                                           .ceil = unary<Ceil>,
                                           .trunc = unary<Trunc>,
+                                          .round = unary<Round>,
                                           .add = binary<Add>,
                                           .sub = binary<Sub>,
                                           .mul = binary<Mul>,
                                           .div = binary<Div>,
                                           .maximum = binary<Maximum>,
-                                          .minimum = binary<Minimum>};
+                                          .minimum = binary<Minimum>,
+                                          .clamp = clamp,
+                                          .where = where};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -245,10 +283,23 @@ Status prepare_gelu(PrepareContext& c) {
   return c.attrs().string("approximate") == "tanh" ? prepare_activation<Activation::gelu_tanh>(c)
                                                    : prepare_activation<Activation::gelu>(c);
 }
-constexpr KernelDef row(std::string_view op, Status (*prepare)(PrepareContext&)) {
+bool rounds_to_integers(const PrepareContext& c) {
+  return in_f32(c) && c.attrs().integer("decimals") == 0;
+}
+Status prepare_clamp(PrepareContext& c) {
+  if (c.has(1) && c.has(2)) return prepare_simd<&PointwiseSimd::clamp>(c);
+  return c.has(1) ? prepare_simd<&PointwiseSimd::maximum>(c)
+                  : prepare_simd<&PointwiseSimd::minimum>(c);
+}
+bool chooses_f32(const PrepareContext& c) {
+  const DType dtype = c.in(1).dtype;
+  return dtype == f32 || dtype == f16 || dtype == bf16;
+}
+constexpr KernelDef row(std::string_view op, Status (*prepare)(PrepareContext&),
+                        bool (*accepts)(const PrepareContext&) = in_f32) {
   return {.op = op,
           .name = "simd",
-          .accepts = &in_f32,
+          .accepts = accepts,
           .prepare = prepare,
           .run = &run_pointwise,
           .strided = kAllStrided,
@@ -281,12 +332,15 @@ constexpr KernelDef kKernels[] = {
     row("floor", prepare_simd<&PointwiseSimd::floor>),
     row("ceil", prepare_simd<&PointwiseSimd::ceil>),
     row("trunc", prepare_simd<&PointwiseSimd::trunc>),
+    row("round", prepare_simd<&PointwiseSimd::round>, rounds_to_integers),
     row("add", prepare_simd<&PointwiseSimd::add>),
     row("sub", prepare_simd<&PointwiseSimd::sub>),
     row("mul", prepare_simd<&PointwiseSimd::mul>),
     row("div", prepare_simd<&PointwiseSimd::div>),
     row("maximum", prepare_simd<&PointwiseSimd::maximum>),
     row("minimum", prepare_simd<&PointwiseSimd::minimum>),
+    row("clamp", prepare_clamp),
+    row("where", prepare_simd<&PointwiseSimd::where>, chooses_f32),
 };
 
 }  // namespace

@@ -11,8 +11,8 @@ struct PointwiseSimd {
   Block activations[kActivationCount];  // by Activation
   Block exp, erf;
   Block leaky_relu, elu, mish, softplus, log_sigmoid, hardtanh;  // with the params below
-  Block expm1, log, sqrt, rsqrt, reciprocal, neg, abs, floor, ceil, trunc;
-  Block add, sub, mul, div, maximum, minimum;
+  Block expm1, log, sqrt, rsqrt, reciprocal, neg, abs, floor, ceil, trunc, round;
+  Block add, sub, mul, div, maximum, minimum, clamp, where;
 };
 const PointwiseSimd& pointwise_simd_blocks();
 

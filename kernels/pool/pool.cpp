@@ -32,6 +32,7 @@ T lowest() {
   return std::numeric_limits<T>::lowest();
 }
 
+// y, or indices, may be null.
 template <class T>
 void max_plane(const PoolState& s, const T* x, T* y, int64_t* indices) {
   using W = Wide<T>;
@@ -49,7 +50,7 @@ void max_plane(const PoolState& s, const T* x, T* y, int64_t* indices) {
             index = at;
           }
         }
-    store(y + o, best);
+    if (y) store(y + o, best);
     if (indices) indices[o] = index;
   });
 }
@@ -58,12 +59,12 @@ constexpr int64_t kRowPart = 256;  // outputs of a row whose maxima are kept at 
 
 // As max_plane, but a row of outputs takes one tap at a time, in loops over neighbours. y, or
 // indices, may be null.
-template <class T, class Index, class Out = int64_t>
+template <class T, class Out = int64_t>
 void max_rows(const PoolState& s, const T* x, T* y, Out* indices) {
   using W = Wide<T>;
   const Axis &ad = s.axes[0], &ah = s.axes[1], &aw = s.axes[2];
   W best[kRowPart], found[kRowPart];
-  Index index[kRowPart];
+  int32_t index[kRowPart];
   for (int64_t row = 0; row < ad.out * ah.out; ++row) {
     const Window wd = ad.window(row / ah.out), wh = ah.window(row % ah.out);
     for (int64_t o0 = 0; o0 < aw.out; o0 += kRowPart) {
@@ -71,7 +72,7 @@ void max_rows(const PoolState& s, const T* x, T* y, Out* indices) {
       for (int64_t o = o0; o < o1; ++o) {
         best[o - o0] = lowest<W>();
         index[o - o0] =
-            static_cast<Index>((wd.begin * ah.in + wh.begin) * aw.in + aw.window(o).begin);
+            static_cast<int32_t>((wd.begin * ah.in + wh.begin) * aw.in + aw.window(o).begin);
       }
       for (int64_t d = wd.begin; d < wd.end; d += ad.dilation)
         for (int64_t h = wh.begin; h < wh.end; h += ah.dilation)
@@ -80,8 +81,8 @@ void max_rows(const PoolState& s, const T* x, T* y, Out* indices) {
             const int64_t first = std::max(reach.first, o0), last = std::min(reach.last, o1);
             const int64_t tap = (d * ah.in + h) * aw.in + k * aw.dilation - aw.padding;
             for (int64_t o = first; o < last; ++o) found[o - o0] = load(x + tap + o * aw.stride);
-            Index at = static_cast<Index>(tap + first * aw.stride);
-            const Index step = static_cast<Index>(aw.stride);
+            auto at = static_cast<int32_t>(tap + first * aw.stride);
+            const auto step = static_cast<int32_t>(aw.stride);
             for (int64_t o = first - o0; o < last - o0; ++o, at += step) {
               const W v = found[o];
               const bool is_better = beats(v, best[o]);  // no branch: data would mislead it
@@ -102,9 +103,7 @@ void indexed_max_run(const RunContext& c) noexcept {
   for_number(c.out(0).dtype, [&]<class T>() {
     for_planes(c, s, [&](int64_t plane) {
       const bool is_small = s.in_count() <= std::numeric_limits<int32_t>::max();
-      const auto maxima = s.axes[2].adaptive ? max_plane<T>
-                          : is_small         ? max_rows<T, int32_t>
-                                             : max_rows<T, int64_t>;
+      const auto maxima = s.axes[2].adaptive || !is_small ? max_plane<T> : max_rows<T>;
       maxima(s, c.in(0).as<T>() + plane * s.in_count(), c.out(0).as<T>() + plane * s.out_count(),
              indices ? indices + plane * s.out_count() : nullptr);
     });
@@ -154,10 +153,14 @@ void max_places(const PoolState& s, const float* x, int32_t* places) {
 // All maxima of a plane are found before dx, which may lie on x, is written.
 template <class T, class Index>
 void max_grad_plane(const PoolState& s, const T* x, const T* dy, T* dx, Index* places) {
-  bool found = false;
-  if constexpr (std::is_same_v<T, float> && std::is_same_v<Index, int32_t>)
-    if (is_row_pool(s)) found = (max_places(s, x, places), true);
-  if (!found) max_rows<T, Index, Index>(s, x, nullptr, places);
+  if constexpr (std::is_same_v<Index, int64_t>) {
+    max_plane<T>(s, x, nullptr, places);
+  } else {
+    bool found = false;
+    if constexpr (std::is_same_v<T, float>)
+      if (is_row_pool(s) && s.axes[2].stride <= 2) found = (max_places(s, x, places), true);
+    if (!found) max_rows<T>(s, x, nullptr, places);
+  }
   std::fill_n(dx, s.in_count(), T{});
   for (int64_t o = 0; o < s.out_count(); ++o) {
     T* to = dx + places[o];

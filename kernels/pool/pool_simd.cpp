@@ -183,10 +183,7 @@ void find_places(const WindowRow& r, int32_t first, int32_t* places) {
 }
 
 void max_places(const WindowRow& row, int32_t first, int32_t* places) {
-  const auto find = row.stride == 1   ? find_places<1>
-                    : row.stride == 2 ? find_places<2>
-                                      : find_places<4>;
-  find(row, first, places);
+  (row.stride == 2 ? find_places<2> : find_places<1>)(row, first, places);
 }
 
 constexpr PoolTable kTable = {window_rows<Max>, window_rows<Sum>, pair_rows<Max, false>,
