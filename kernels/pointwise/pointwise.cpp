@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "kernels/element.h"
-#include "kernels/strided_copy.h"
 #include "kernels/simd/half_simd.h"
+#include "kernels/strided_copy.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -173,10 +173,14 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
           filled[k] = true;
         }
         x[k] = buffers[k];
-      } else if (by_row && !plan.widened[k] && plan.strides[k][plan.rank - 1] == 1) {
+      } else if (by_row) {
         int64_t offset = 0;
         for (int d = 0; d < plan.rank; ++d) offset += index[d] * plan.strides[k][d];
-        x[k] = base[k] + offset * size_of(plan.dtypes[k]);
+        const std::byte* from = base[k] + offset * size_of(plan.dtypes[k]);
+        const int64_t stride = plan.strides[k][plan.rank - 1];
+        const bool is_dense = stride == 1 && !plan.widened[k];
+        if (!is_dense) plan.gather_row[k](from, stride, buffers[k], n);
+        x[k] = is_dense ? from : buffers[k];
       } else {
         gather(plan, k, base[k], at, n, buffers[k]);
         x[k] = buffers[k];
