@@ -170,24 +170,60 @@ Status sample_grad_prepare(PrepareContext& c) {
   return {};
 }
 
+// The taps of some points as one list, which all channels have in common.
+template <class T>
+struct PointTaps {
+  static constexpr int64_t kPoints = 64;
+  static constexpr int kMost = 16;  // of one point: 4 by 4, or 2 by 2 by 2
+  int64_t at[kPoints * kMost];
+  Wide<T> weight[kPoints * kMost];
+  int64_t first[kPoints + 1];  // of each point
+  bool in_fours = true;        // each point has four taps
+
+  PointTaps(const GridState& s, const T* grid, int64_t points) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < points; ++i) {
+      first[i] = count;
+      const Point<T> p(grid + i * s.dims, s);
+      for_taps(p.axes, s, [&](int64_t place, int d, int h, int w) {
+        at[count] = place;
+        weight[count++] = p.axes[0].weight[d] * p.axes[1].weight[h] * p.axes[2].weight[w];
+      });
+      in_fours = in_fours && count == first[i] + 4;
+    }
+    first[points] = count;
+  }
+  Wide<T> sample(const T* x, int64_t point) const {
+    if (in_fours) {
+      const int64_t* a = at + 4 * point;
+      const Wide<T>* w = weight + 4 * point;
+      return load(x + a[0]) * w[0] + load(x + a[1]) * w[1] + load(x + a[2]) * w[2] +
+             load(x + a[3]) * w[3];
+    }
+    Wide<T> sum = 0;
+    for (int64_t t = first[point]; t < first[point + 1]; ++t) sum += load(x + at[t]) * weight[t];
+    return sum;
+  }
+};
+
 void sample_run(const RunContext& c) noexcept {
   const GridState& s = c.state<GridState>();
   for_float(c.out(0).dtype, [&]<class T>() {
-    using W = Wide<T>;
-    c.parallel_for(s.batch * s.points, grain_of(s.channels * 16), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t n = i / s.points, point = i % s.points;
-        const Point<T> p(c.in(1).as<T>() + i * s.dims, s);
-        for (int64_t k = 0; k < s.channels; ++k) {
-          const T* x = c.in(0).as<T>() + (n * s.channels + k) * s.in_count();
-          W sum = 0;
-          for_taps(p.axes, s, [&](int64_t at, int d, int h, int w) {
-            sum += load(x + at) * p.axes[0].weight[d] * p.axes[1].weight[h] * p.axes[2].weight[w];
-          });
-          store(c.out(0).as<T>() + (n * s.channels + k) * s.points + point, sum);
-        }
-      }
-    });
+    constexpr int64_t kPoints = PointTaps<T>::kPoints;
+    const int64_t blocks = (s.points + kPoints - 1) / kPoints;
+    c.parallel_for(
+        s.batch * blocks, grain_of(s.channels * 16 * kPoints), [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            const int64_t n = i / blocks, point = i % blocks * kPoints;
+            const int64_t count = std::min(kPoints, s.points - point);
+            const PointTaps<T> taps(s, c.in(1).as<T>() + (n * s.points + point) * s.dims, count);
+            for (int64_t k = n * s.channels; k < (n + 1) * s.channels; ++k) {
+              const T* x = c.in(0).as<T>() + k * s.in_count();
+              T* y = c.out(0).as<T>() + k * s.points + point;
+              for (int64_t j = 0; j < count; ++j) store(y + j, taps.sample(x, j));
+            }
+          }
+        });
   });
 }
 
