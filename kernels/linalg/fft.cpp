@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The discrete Fourier transform along one dim, line by line, in double: Stockham's mixed radix
-// algorithm, which sorts as it goes, for lengths of small primes; Bluestein's for others, which
-// turns the transform into a convolution of a length that is a power of two (Van Loan,
-// Computational Frameworks for the Fast Fourier Transform, 1.7 and 4.2).
+// The discrete Fourier transform along one dim, some lines side by side, in double: Stockham's
+// mixed radix algorithm, which sorts as it goes, for lengths of small primes; Bluestein's for
+// others, which turns the transform into a convolution of a length that is a power of two (Van
+// Loan, Computational Frameworks for the Fast Fourier Transform, 1.7 and 4.2).
 #include <cmath>
 #include <numbers>
 #include <vector>
 
+#include "kernels/ceil_div.h"
 #include "kernels/gemm/tiles.h"
+#include "kernels/linalg/fft_simd.h"
 #include "kernels/lines.h"
 #include "lib/table/rows.h"
 
@@ -15,13 +17,13 @@ namespace hg::kernels {
 namespace {
 
 constexpr int64_t kLargestRadix = 13;
+constexpr int64_t kMostTogether = 8;         // lines
+constexpr int64_t kTogetherBytes = 1 << 19;  // of their elements
 
 // Pairs of doubles: std::complex multiplies by way of a library function that looks for NaN.
 struct Pair {
   double re = 0, im = 0;
 };
-Pair operator+(Pair a, Pair b) { return {a.re + b.re, a.im + b.im}; }
-Pair operator-(Pair a, Pair b) { return {a.re - b.re, a.im - b.im}; }
 Pair operator*(Pair a, Pair b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
 // e^(-2 pi i k/n)
@@ -48,52 +50,24 @@ Transform transform_of(int64_t n) {
   return t;
 }
 
-// One pass: `count` transforms of length radix * rest become radix-sized steps of length rest.
-// from[(p + rest * j) * stride + q] -> to[(radix * p + k) * stride + q]
-void pass(const Transform& t, int64_t radix, int64_t rest, int64_t stride, const Pair* from,
-          Pair* to) {
-  const int64_t turn = t.length / radix;  // roots of unity of order radix lie so far apart
-  for (int64_t p = 0; p < rest; ++p) {
-    for (int64_t q = 0; q < stride; ++q) {
-      const Pair* x = from + p * stride + q;
-      Pair* y = to + radix * p * stride + q;
-      const int64_t step = rest * stride;
-      if (radix == 2) {
-        const Pair a = x[0], b = x[step];
-        y[0] = a + b;
-        y[stride] = (a - b) * t.roots[p * stride];
-        continue;
-      }
-      if (radix == 4) {
-        const Pair a = x[0] + x[2 * step], b = x[0] - x[2 * step];
-        const Pair c = x[step] + x[3 * step], d = x[step] - x[3 * step];
-        const Pair e = {d.im, -d.re};  // -i d
-        y[0] = a + c;
-        y[stride] = (b + e) * t.roots[p * stride];
-        y[2 * stride] = (a - c) * t.roots[2 * p * stride];
-        y[3 * stride] = (b - e) * t.roots[3 * p * stride];
-        continue;
-      }
-      for (int64_t k = 0; k < radix; ++k) {
-        Pair sum = x[0];
-        for (int64_t j = 1; j < radix; ++j) sum = sum + x[j * step] * t.roots[j * k % radix * turn];
-        y[k * stride] = sum * t.roots[k * p * stride];
-      }
-    }
-  }
-}
-
-// x[length] becomes its transform; `other` is as long.
-void run_transform(const Transform& t, Pair* x, Pair* other) {
-  Pair *from = x, *to = other;
-  int64_t rest = t.length, stride = 1;
+// x[length] of `lines` lines becomes their transforms; `other` is as long.
+void run_transform(const Transform& t, int64_t lines, Complexes x, Complexes other) {
+  FftPass pass = {.rest = t.length,
+                  .lines = lines,
+                  .length = t.length,
+                  .roots = &t.roots.data()->re,
+                  .from = x,
+                  .to = other};
   for (const int64_t radix : t.radices) {
-    rest /= radix;
-    pass(t, radix, rest, stride, from, to);
-    stride *= radix;
-    std::swap(from, to);
+    pass.radix = radix;
+    pass.rest /= radix;
+    fft_table().pass(pass);
+    pass.stride *= radix;
+    std::swap(pass.from, pass.to);
   }
-  if (from != x) std::copy_n(from, t.length, x);
+  if (pass.from.re == x.re) return;
+  std::copy_n(other.re, t.length * lines, x.re);
+  std::copy_n(other.im, t.length * lines, x.im);
 }
 
 struct Fft {
@@ -104,6 +78,7 @@ struct Fft {
   Transform transform;      // of length n, or of the convolution
   std::vector<Pair> chirp;  // Bluestein: e^(-pi i k^2/n), and the transform of its conjugate
   std::vector<Pair> filter;
+  int64_t together = 1;  // lines
   int64_t lanes = 1, slot_bytes = 0;
 };
 
@@ -127,23 +102,37 @@ void prepare_chirp(Fft& s) {
     if (k > 0) s.filter[length - k] = {w.re, -w.im};
     square = (square + 2 * k + 1) % (2 * s.n);
   }
-  std::vector<Pair> other(length);
-  run_transform(s.transform, s.filter.data(), other.data());
+  std::vector<double> re(2 * length), im(2 * length);
+  for (int64_t k = 0; k < length; ++k) {
+    re[k] = s.filter[k].re;
+    im[k] = s.filter[k].im;
+  }
+  run_transform(s.transform, 1, {re.data(), im.data()}, {re.data() + length, im.data() + length});
+  for (int64_t k = 0; k < length; ++k) s.filter[k] = {re[k], im[k]};
 }
 
-void run_chirp(const Fft& s, Pair* x, Pair* other) {
+void run_chirp(const Fft& s, int64_t lines, Complexes x, Complexes other) {
   const int64_t length = s.transform.length;
-  for (int64_t k = 0; k < s.n; ++k) x[k] = x[k] * s.chirp[k];
-  std::fill(x + s.n, x + length, Pair());
-  run_transform(s.transform, x, other);
+  // Element k of all lines times `factor`; of its conjugate with a `sign` of -1.
+  const auto multiply = [&](int64_t k, Pair factor, double sign) {
+    for (int64_t i = k * lines; i < (k + 1) * lines; ++i) {
+      const Pair y = Pair{x.re[i], sign * x.im[i]} * factor;
+      x.re[i] = y.re;
+      x.im[i] = y.im;
+    }
+  };
+  for (int64_t k = 0; k < s.n; ++k) multiply(k, s.chirp[k], 1);
+  std::fill(x.re + s.n * lines, x.re + length * lines, 0);
+  std::fill(x.im + s.n * lines, x.im + length * lines, 0);
+  run_transform(s.transform, lines, x, other);
   // The inverse transform is the transform of the conjugates, conjugated, over the length.
   for (int64_t k = 0; k < length; ++k) {
-    const Pair y = x[k] * s.filter[k];
-    x[k] = {y.re, -y.im};
+    multiply(k, s.filter[k], 1);
+    for (int64_t i = k * lines; i < (k + 1) * lines; ++i) x.im[i] = -x.im[i];
   }
-  run_transform(s.transform, x, other);
+  run_transform(s.transform, lines, x, other);
   const double part = 1.0 / static_cast<double>(length);
-  for (int64_t k = 0; k < s.n; ++k) x[k] = Pair{x[k].re * part, -x[k].im * part} * s.chirp[k];
+  for (int64_t k = 0; k < s.n; ++k) multiply(k, {part * s.chirp[k].re, part * s.chirp[k].im}, -1);
 }
 
 Status prepare(PrepareContext& c) {
@@ -162,37 +151,59 @@ Status prepare(PrepareContext& c) {
     s.transform = transform_of(s.n);
   else if (x.count() > 0)
     prepare_chirp(s);
-  s.lanes = tile_lanes(c, s.lines.count);
-  s.slot_bytes = 2 * s.transform.length * static_cast<int64_t>(sizeof(Pair));
+  // As many lines side by side as stay in the second cache, and as there are for each thread.
+  const int64_t room = kTogetherBytes / (4 * 8 * std::max<int64_t>(1, s.transform.length));
+  const int64_t each = ceil_div(s.lines.count, std::max(1, c.threads()));
+  s.together = std::max<int64_t>(1, std::min({room, each, kMostTogether}));
+  s.lanes = tile_lanes(c, ceil_div(s.lines.count, s.together));
+  s.slot_bytes = 4 * 8 * s.transform.length * s.together;
   c.set_workspace(tile_workspace(s.lanes, s.slot_bytes));
   c.make_state(std::move(s));
   return {};
+}
+
+// f(i, l) for element i of line l: a few elements of one line, then of the next, so that both what
+// lies along the lines and what lies across them stays in the first cache.
+template <class F>
+void for_elements(int64_t n, int64_t lines, const F& f) {
+  constexpr int64_t kBlock = 64;
+  for (int64_t first = 0; first < n; first += kBlock)
+    for (int64_t l = 0; l < lines; ++l)
+      for (int64_t i = first, end = std::min(n, first + kBlock); i < end; ++i) f(i, l);
 }
 
 template <class T>
 void run_lines(const RunContext& c) {
   const Fft& s = c.state<Fft>();
   if (c.in(0).count() == 0) return;
+  // The inverse transform is that of exchanged parts, exchanged.
+  const int64_t re = s.inverse ? 1 : 0, im = 1 - re;
   const T* x = c.in(0).as<T>();
   T* y = c.out(0).as<T>();
-  // The inverse transform is that of exchanged parts, exchanged.
-  const int re = s.inverse ? 1 : 0, im = 1 - re;
-  for_tiles(c, s.lines.count, s.lanes, s.slot_bytes, [&](int64_t line, float* slot) {
-    Pair* at = reinterpret_cast<Pair*>(slot);
-    Pair* other = at + s.transform.length;
-    const int64_t start = 2 * s.lines.start(line), step = 2 * s.lines.stride;
-    for (int64_t i = 0; i < s.n; ++i)
-      at[i] = {static_cast<double>(x[start + i * step + re]),
-               static_cast<double>(x[start + i * step + im])};
+  const int64_t step = 2 * s.lines.stride;
+  const auto body = [&](int64_t task, float* slot) {
+    const int64_t first = task * s.together, lines = std::min(s.together, s.lines.count - first);
+    const int64_t part = s.transform.length * s.together;
+    auto* const room = reinterpret_cast<double*>(slot);
+    const Complexes at = {room, room + part}, other = {room + 2 * part, room + 3 * part};
+    int64_t start[kMostTogether];
+    for (int64_t l = 0; l < lines; ++l) start[l] = 2 * s.lines.start(first + l);
+    for_elements(s.n, lines, [=, &start](int64_t i, int64_t l) {
+      const T* from = x + start[l] + i * step;
+      at.re[i * lines + l] = static_cast<double>(from[re]);
+      at.im[i * lines + l] = static_cast<double>(from[im]);
+    });
     if (s.chirp.empty())
-      run_transform(s.transform, at, other);
+      run_transform(s.transform, lines, at, other);
     else
-      run_chirp(s, at, other);
-    for (int64_t i = 0; i < s.n; ++i) {
-      y[start + i * step + re] = static_cast<T>(at[i].re * s.scale);
-      y[start + i * step + im] = static_cast<T>(at[i].im * s.scale);
-    }
-  });
+      run_chirp(s, lines, at, other);
+    for_elements(s.n, lines, [=, scale = s.scale, &start](int64_t i, int64_t l) {
+      T* to = y + start[l] + i * step;
+      to[re] = static_cast<T>(at.re[i * lines + l] * scale);
+      to[im] = static_cast<T>(at.im[i * lines + l] * scale);
+    });
+  };
+  for_tiles(c, ceil_div(s.lines.count, s.together), s.lanes, s.slot_bytes, body);
 }
 
 void run(const RunContext& c) noexcept {

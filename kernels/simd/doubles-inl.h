@@ -30,6 +30,8 @@ HWY_INLINE Doubles widen(const float* from) {
   return hn::PromoteTo(DoubleTag(), hn::LoadU(hn::Rebind<float, DoubleTag>(), from));
 }
 HWY_INLINE Doubles add(Doubles a, Doubles b) { return hn::Add(a, b); }
+HWY_INLINE Doubles sub(Doubles a, Doubles b) { return hn::Sub(a, b); }
+HWY_INLINE Doubles mul(Doubles a, Doubles b) { return hn::Mul(a, b); }
 HWY_INLINE Doubles mul_add(Doubles a, Doubles b, Doubles c) { return hn::MulAdd(a, b, c); }
 HWY_INLINE double sum_of_lanes(Doubles v) { return hn::GetLane(hn::SumOfLanes(DoubleTag(), v)); }
 
@@ -46,6 +48,8 @@ HWY_INLINE Doubles widen(const float* from) {
   return Doubles{static_cast<double>(from[0]), static_cast<double>(from[1])};
 }
 HWY_INLINE Doubles add(Doubles a, Doubles b) { return a + b; }
+HWY_INLINE Doubles sub(Doubles a, Doubles b) { return a - b; }
+HWY_INLINE Doubles mul(Doubles a, Doubles b) { return a * b; }
 HWY_INLINE Doubles mul_add(Doubles a, Doubles b, Doubles c) { return a * b + c; }
 HWY_INLINE double sum_of_lanes(Doubles v) { return v[0] + v[1]; }
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// fft beside the sum that defines it, of lengths of all kinds; and lines together beside the same
+// lines alone, to the last bit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "hg/hg.h"
+#include "kernels/simd/simd.h"
+#include "lib/graph/split_mix.h"
+#include "tests/must.h"
+
+namespace hg {
+namespace {
+
+// [lines, n, stride, 2] -> the same, along n
+std::vector<double> transformed(const std::vector<double>& x, const Sizes& shape, bool inverse,
+                                int threads) {
+  Graph g;
+  const Value input = g.input("x", f64, {shape.begin(), shape.end()});
+  g.output("y", fft(input, 1, inverse));
+  Session session =
+      must(Session::create(must(Model::from_graph(std::move(g))), {.threads = threads}));
+  EXPECT_TRUE(session.set_input("x", view(x, shape)).ok());
+  EXPECT_TRUE(session.run().ok());
+  const double* y = session.output("y")->as<const double>();
+  return {y, y + shape.count()};
+}
+
+void run_case(uint64_t seed) {
+  uint64_t state = seed;
+  const auto below = [&](uint64_t n) { return static_cast<int64_t>(split_mix(state) % n); };
+  const int64_t lines = 1 + below(20), stride = below(3) == 0 ? 1 + below(5) : 1;
+  const int64_t n = below(2) == 0 ? 1 + below(64) : int64_t{1} << below(9);
+  const bool inverse = below(2) == 0;
+  const Sizes shape = {lines, n, stride, 2};
+  std::vector<double> x(static_cast<size_t>(shape.count()));
+  for (double& value : x) value = static_cast<double>(below(2001) - 1000) / 1000;
+  const std::vector<double> y = transformed(x, shape, inverse, static_cast<int>(1 + below(4)));
+  const auto at = [&](int64_t line, int64_t i, int64_t s) {
+    return static_cast<size_t>(((line * n + i) * stride + s) * 2);
+  };
+  for (int64_t line = 0; line < lines; ++line)
+    for (int64_t s = 0; s < stride; ++s) {
+      std::vector<double> alone;
+      for (int64_t i = 0; i < n; ++i)
+        alone.insert(alone.end(), {x[at(line, i, s)], x[at(line, i, s) + 1]});
+      alone = transformed(alone, {1, n, 1, 2}, inverse, 1);
+      for (int64_t k = 0; k < n; ++k)
+        ASSERT_EQ(std::memcmp(&alone[static_cast<size_t>(2 * k)], &y[at(line, k, s)], 16), 0)
+            << "line " << line << ", " << s << " at " << k << " of " << n;
+      const int64_t k = below(static_cast<uint64_t>(n));
+      double re = 0, im = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        const double angle = (inverse ? 2 : -2) * std::numbers::pi *
+                             static_cast<double>(i * k % n) / static_cast<double>(n);
+        const double a = x[at(line, i, s)], b = x[at(line, i, s) + 1];
+        re += a * std::cos(angle) - b * std::sin(angle);
+        im += a * std::sin(angle) + b * std::cos(angle);
+      }
+      ASSERT_NEAR(y[at(line, k, s)], re, 1e-12 * static_cast<double>(n)) << k << " of " << n;
+      ASSERT_NEAR(y[at(line, k, s) + 1], im, 1e-12 * static_cast<double>(n)) << k << " of " << n;
+    }
+}
+
+// HG_CASES=10000 in the environment for as many.
+TEST(FftRandom, LinesAreTheSameAloneAndAsTheSum) {
+  const char* given = std::getenv("HG_CASES");
+  const int64_t count = given == nullptr ? 40 : std::atoll(given);
+  for (const kernels::Isa isa :
+       {kernels::Isa::baseline, kernels::Isa::sse4, kernels::Isa::avx2, kernels::Isa::avx512}) {
+    kernels::limit_isa(isa);
+    for (int64_t seed = 0; seed < count && !HasFailure(); ++seed) {
+      SCOPED_TRACE("case " + std::to_string(seed));
+      run_case(static_cast<uint64_t>(seed) + 500);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hg
