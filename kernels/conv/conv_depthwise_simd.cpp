@@ -227,8 +227,10 @@ void any_shape(const DepthwisePlane& p) {
 
 void plane(const DepthwisePlane& p) {
   if (p.kernel_y == p.kernel_x && p.row_dilation == 1) {
+#if HWY_TARGET != HWY_SCALAR  // which reads no row at once, and keeps programs small
     if (p.kernel_x == 3 && p.row_stride == 1) return square<3, 1>(p);
     if (p.kernel_x == 5 && p.row_stride == 1) return square<5, 1>(p);
+#endif
     if (p.kernel_x == 3 && p.steps_by_two) return square<3, 2>(p);
     if (p.kernel_x == 5 && p.steps_by_two) return square<5, 2>(p);
   }
