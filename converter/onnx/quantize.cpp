@@ -60,7 +60,8 @@ Value placed_along(const Value& v, const Value& x, int axis) {
 DynamicallyQuantized dynamically_quantized(Node& n, const Value& x) {
   const Value zero = constant_like(x, 0);
   const Value high = maximum(amax(x), zero), low = minimum(amin(x), zero);
-  const Value scale = (high - low) / 255.0;
+  const Value width = (high - low) / 255.0;
+  const Value scale = where(eq(width, zero), constant_like(x, 1), width);  // of zeros alone
   const Value point = hg::round(hardtanh((0.0 - low) / scale, 0, 255));
   return {quantized(n, x / scale, point, u8), scale, cast(point, u8)};
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// LSTM, GRU and RNN: one scan of the graph where the layer is torch's, else step by step.
+// LSTM, GRU and RNN: one scan of the graph where the layer is torch's, else step by step, as a loop
+// where the length is open or large. Also ONNX Runtime's LSTM of 8-bit weights.
 #include <cmath>
 
-#include "converter/onnx/node.h"
+#include "converter/onnx/contrib.h"
+#include "hg/ops/control.h"
+#include "hg/ops/index.h"
 
 namespace hg::convert::onnx {
 namespace {
@@ -14,14 +17,19 @@ struct Activation {
   double alpha = 0, beta = 0;
 };
 
-double default_alpha(const std::string& name) {
+// None for a function without such a parameter.
+std::optional<double> default_alpha(const std::string& name) {
   if (name == "LeakyRelu") return double{0.01f};
+  if (name == "HardSigmoid") return double{0.2f};
   if (name == "ThresholdedRelu" || name == "Elu" || name == "ScaledTanh" || name == "Affine")
     return 1;
-  return name == "HardSigmoid" ? double{0.2f} : 0;
+  return {};
 }
-double default_beta(const std::string& name) {
-  return name == "HardSigmoid" ? 0.5 : name == "ScaledTanh" ? 1 : 0;
+std::optional<double> default_beta(const std::string& name) {
+  if (name == "HardSigmoid") return 0.5;
+  if (name == "ScaledTanh") return 1;
+  if (name == "Affine") return 0;
+  return {};
 }
 
 Value activated(Node& n, const Activation& f, const Value& x) {
@@ -42,9 +50,10 @@ Value activated(Node& n, const Activation& f, const Value& x) {
 
 // One direction of the layer.
 struct Direction {
-  Value w, r, b_w, b_r;  // [gates * hidden, in], [gates * hidden, hidden], [gates * hidden]
-  Value p_i, p_o, p_f;   // peepholes [hidden], may be missing
-  Value h0, c0;          // [batch, hidden]
+  // [gates * hidden, in], [gates * hidden, hidden], of 8 bits the other way round; [gates * hidden]
+  Value w, r, b_w, b_r;
+  Value p_i, p_o, p_f;  // peepholes [hidden], may be missing
+  Value h0, c0;         // [batch, hidden]
   std::vector<Activation> f;
   bool reverse = false;
 };
@@ -55,7 +64,8 @@ struct Layer {
   Dim hidden, time, batch;
   double clip = 0;
   bool input_forget = false, before_reset = false;
-  Value lengths;  // i64[batch], may be missing
+  bool quantized = false;  // products see what they multiply in 8 bits
+  Value lengths;           // i64[batch], may be missing
 };
 
 Value part(const Value& x, int64_t i, const Dim& hidden, int dim) {
@@ -70,7 +80,8 @@ Value reordered(const Value& x, const Dim& hidden, const std::vector<int64_t>& o
 }
 
 bool is_torch(const Layer& layer, const Direction& d) {
-  if (layer.lengths || layer.clip != 0 || layer.input_forget || d.p_i) return false;
+  if (layer.lengths || layer.clip != 0 || layer.input_forget || layer.quantized || d.p_i)
+    return false;
   const auto named = [&](size_t i, std::string_view name) { return d.f.at(i).name == name; };
   switch (layer.cell) {
     case Cell::lstm:
@@ -112,14 +123,28 @@ Result scanned(const Layer& layer, const Direction& d, const Value& x) {
   return result;
 }
 
-// The state after one step, by the formulas of the specification.
-void step(Node& n, const Layer& layer, const Direction& d, const Value& x, Value& h, Value& c) {
+struct State {
+  Value h, c;  // [batch, hidden]; c of LSTM alone
+};
+
+// x times a weight, plus the bias. Of 8 bits are then the numbers of x, too.
+Value product(Node& n, const Layer& layer, const Value& x, const Value& weight, const Value& bias) {
+  if (!layer.quantized) return linear(x, weight, bias);
+  const DynamicallyQuantized q = dynamically_quantized(n, x);
+  const Value numbers = (cast(q.y, x.dtype()) - cast(q.zero, x.dtype())) * q.scale;
+  const Value y = matmul(numbers, weight);
+  return bias ? y + bias : y;
+}
+
+// The state after one step, by the formulas of the specification; from_x: [batch, gates * hidden].
+State stepped(Node& n, const Layer& layer, const Direction& d, const Value& from_x,
+              const State& before) {
   const auto clipped = [&](const Value& v) {
     return layer.clip == 0 ? v : hardtanh(v, -layer.clip, layer.clip);
   };
   const auto act = [&](size_t i, const Value& v) { return activated(n, d.f.at(i), clipped(v)); };
   const auto gate = [&](const Value& v, int64_t i) { return part(v, i, layer.hidden, 1); };
-  const Value from_x = linear(x, d.w, d.b_w);
+  const Value& h = before.h;
   if (layer.cell == Cell::gru) {
     const Value from_h = linear(h, d.r, d.b_r);
     const Value z = act(0, gate(from_x, 0) + gate(from_h, 0));
@@ -132,61 +157,125 @@ void step(Node& n, const Layer& layer, const Direction& d, const Value& x, Value
       hidden = linear(r * h, part(d.r, 2, layer.hidden, 0), bias);
     }
     const Value fresh = act(1, gate(from_x, 2) + hidden);
-    h = (1.0 - z) * fresh + z * h;
-    return;
+    return {(1.0 - z) * fresh + z * h, {}};
   }
-  const Value all = from_x + linear(h, d.r, d.b_r);
-  if (layer.cell == Cell::rnn) {
-    h = act(0, all);
-    return;
-  }
+  const Value all = from_x + product(n, layer, h, d.r, d.b_r);
+  if (layer.cell == Cell::rnn) return {act(0, all), {}};
   const auto peeped = [&](const Value& v, const Value& p, const Value& state) {
     return p ? v + p * state : v;
   };
-  const Value i = act(0, peeped(gate(all, 0), d.p_i, c));
-  const Value f = layer.input_forget ? 1.0 - i : act(0, peeped(gate(all, 2), d.p_f, c));
-  c = f * c + i * act(1, gate(all, 3));
+  const Value i = act(0, peeped(gate(all, 0), d.p_i, before.c));
+  const Value f = layer.input_forget ? 1.0 - i : act(0, peeped(gate(all, 2), d.p_f, before.c));
+  const Value c = f * before.c + i * act(1, gate(all, 3));
   const Value o = act(0, peeped(gate(all, 1), d.p_o, c));
-  h = o * act(2, c);
+  return {o * act(2, c), c};
+}
+
+// State where the condition, bool[batch], holds, else another; zeros where none is given.
+Value kept(const Layer& layer, const Value& condition, const Value& state, const Value& other) {
+  if (!state) return state;
+  return where(reshape(condition, {layer.batch, 1}), state,
+               other ? other : constant_like(state, 0));
+}
+
+// Step t, an i64[], of all sequences: those that have ended keep their state and give zeros.
+State advanced(Node& n, const Layer& layer, const Direction& d, const Value& from_x, const Value& t,
+               const State& before, Value& y) {
+  if (!layer.lengths) {
+    State after = stepped(n, layer, d, from_x, before);
+    y = after.h;
+    return after;
+  }
+  State seen = before;
+  if (layer.quantized)  // what lies in the range that 8 bits span: of a sequence that ended, zeros
+    seen.h = kept(layer, ge(layer.lengths, t), before.h, Value());
+  const State after = stepped(n, layer, d, from_x, seen);
+  const Value goes = gt(layer.lengths, t);
+  y = kept(layer, goes, after.h, Value());
+  return {kept(layer, goes, after.h, before.h), kept(layer, goes, after.c, before.c)};
 }
 
 // Each sequence with its steps in reverse; what follows its end stays.
 Value reversed(const Layer& layer, const Value& x) {
   if (!layer.lengths) return flip(x, {0});
-  Graph& g = *x.graph();
-  const Value at = reshape(g.call("arange", {}, {{"end", layer.time}}), {layer.time, 1, 1});
+  const Value at = places(*x.graph(), layer.time, {layer.time, 1, 1});
   const Value length = reshape(layer.lengths, {1, layer.batch, 1});
   const Value from = where(lt(at, length), length - constant_like(length, 1) - at, at);
   return gather(x, expand(from, x.shape()), 0);
 }
 
-Result unrolled(Node& n, const Layer& layer, const Direction& d, const Value& given) {
-  constexpr int64_t kMostSteps = 1024;
-  if (!layer.time.is_constant() || layer.time.constant() > kMostSteps)
-    n.refuse(str_cat("its length ", layer.time,
-                     " is open or large, and this layer (lengths of its own, "
-                     "clip, peepholes or other activations) runs step by step"),
-             "give a number for the length with --dim");
-  const Value x = d.reverse ? reversed(layer, given) : given;
-  Result result{{}, d.h0, d.c0};
+// Zeros from where all sequences have ended.
+Value before_ends(const Layer& layer, const Value& x) {
+  const Value at = places(*x.graph(), layer.time, {layer.time, 1, 1});
+  return where(lt(at, amax(layer.lengths)), x, constant_like(x, 0));
+}
+
+// All steps as nodes of their own. gates: [time, batch, gates * hidden], what x gives.
+Result unrolled(Node& n, const Layer& layer, const Direction& d, const Value& gates) {
+  State state{d.h0, d.c0};
   Values steps;
   for (int64_t t = 0; t < layer.time.constant(); ++t) {
-    Value h = result.h, c = result.c;
-    step(n, layer, d, reshape(slice(x, 0, t, t + 1), {layer.batch, x.dim(2)}), h, c);
-    Value y = h;
-    if (layer.lengths) {
-      const Value goes = reshape(gt(layer.lengths, n.graph().scalar(t, i64)), {layer.batch, 1});
-      y = where(goes, h, constant_like(h, 0));
-      h = where(goes, h, result.h);
-      if (c) c = where(goes, c, result.c);
-    }
-    result.h = h;
-    result.c = c;
+    const Value from_x = reshape(slice(gates, 0, t, t + 1), {layer.batch, gates.dim(2)});
+    Value y;
+    state = advanced(n, layer, d, from_x, n.graph().scalar(t, i64), state, y);
     steps.push_back(reshape(y, {1, layer.batch, layer.hidden}));
   }
-  if (steps.empty()) n.refuse("its length is 0");
-  result.y = concat(steps, 0);
-  if (d.reverse) result.y = reversed(layer, result.y);
+  return {concat(steps, 0), state.h, state.c};
+}
+
+// One step as the body of a loop. It gives what it takes: the number of the step, the results so
+// far, the state.
+Result looped(Node& n, const Layer& layer, const Direction& d, const Value& gates) {
+  Values values = {n.graph().scalar(int64_t{0}, i64),
+                   expand(constant_like(d.h0, 0), {layer.time, layer.batch, layer.hidden}), d.h0};
+  if (d.c0) values.push_back(d.c0);
+  const size_t carried = values.size();
+  Layer layer_inside = layer;
+  Direction inside = d;
+  Values captures = {gates};
+  std::vector<Value*> captured;
+  for (Value* each :
+       {&inside.r, &inside.b_r, &inside.p_i, &inside.p_o, &inside.p_f, &layer_inside.lengths}) {
+    if (!*each) continue;
+    captures.push_back(*each);
+    captured.push_back(each);
+  }
+  const auto goes_on = [&](Graph& body, std::span<const Value> xs) {
+    return Values{lt(xs[0], size_value(body, layer.time))};
+  };
+  const auto round = [&](Graph& body, std::span<const Value> xs) {
+    for (size_t i = 0; i < captured.size(); ++i) *captured[i] = xs[carried + 1 + i];
+    const Value& t = xs[0];
+    const Value from_x =
+        reshape(index_select(xs[carried], reshape(t, {1}), 0), {layer.batch, gates.dim(2)});
+    Value y;
+    const State state =
+        advanced(n, layer_inside, inside, from_x, t, {xs[2], d.c0 ? xs[3] : Value()}, y);
+    const Value at = expand(reshape(t, {1, 1, 1}), {1, layer.batch, layer.hidden});
+    Values next = {t + body.scalar(int64_t{1}, i64),
+                   scatter(xs[1], at, reshape(y, {1, layer.batch, layer.hidden}), 0), state.h};
+    if (d.c0) next.push_back(state.c);
+    return next;
+  };
+  const Values out = while_loop(values, captures, goes_on, round);
+  if (out.size() != carried) return {};
+  return {out[1], out[2], d.c0 ? out[3] : Value()};
+}
+
+Result by_steps(Node& n, const Layer& layer, const Direction& d, const Value& given) {
+  constexpr int64_t kMostSteps = 256;  // more are a loop
+  Value x = d.reverse ? reversed(layer, given) : given;
+  if (layer.quantized && layer.lengths) x = before_ends(layer, x);
+  const Value gates = product(n, layer, x, d.w, d.b_w);
+  const bool few =
+      layer.time.is_constant() && layer.time.constant() > 0 && layer.time.constant() <= kMostSteps;
+  Result result = few ? unrolled(n, layer, d, gates) : looped(n, layer, d, gates);
+  if (result.y && d.reverse) result.y = reversed(layer, result.y);
+  if (layer
+          .lengths) {  // ONNX Runtime's states of a sequence without steps, where none is specified
+    const Value has_steps = gt(layer.lengths, constant_like(layer.lengths, 0));
+    for (Value* state : {&result.h, &result.c}) *state = kept(layer, has_steps, *state, Value());
+  }
   return result;
 }
 
@@ -200,17 +289,32 @@ std::vector<std::vector<Activation>> activations_of(Node& n, Cell cell, int dire
     for (int d = 0; d < directions; ++d) names.insert(names.end(), usual.begin(), usual.end());
   const std::vector<double> alphas = n.reals("activation_alpha"),
                             betas = n.reals("activation_beta");
+  // A function takes the next parameter where it has such.
+  size_t alpha = 0, beta = 0;
+  const auto next = [](const std::vector<double>& given, size_t& at, std::optional<double> usual) {
+    if (!usual) return 0.0;
+    return at < given.size() ? given[at++] : *usual;
+  };
   std::vector<std::vector<Activation>> result(directions);
   for (size_t i = 0; i < names.size() && i / usual.size() < result.size(); ++i)
-    result[i / usual.size()].push_back({names[i],
-                                        i < alphas.size() ? alphas[i] : default_alpha(names[i]),
-                                        i < betas.size() ? betas[i] : default_beta(names[i])});
+    result[i / usual.size()].push_back({names[i], next(alphas, alpha, default_alpha(names[i])),
+                                        next(betas, beta, default_beta(names[i]))});
   for (const auto& each : result)
     if (each.size() != usual.size()) n.refuse("attribute 'activations' has not one per gate");
   return result;
 }
 
-void recurrent(Node& n, Cell cell) {
+// The numbers that W or R of 8 bits, [directions, in, gates * hidden], stands for. Scale and zero
+// point are [directions] or [directions, gates * hidden].
+Value weight_of(Node& n, int i, int scale, int zero) {
+  const Value q = n.in(i);
+  const auto beside = [&](const Value& v) {
+    return reshape(cast(v, f32), {q.dim(0), 1, v.rank() == 2 ? v.dim(1) : Dim(1)});
+  };
+  return (cast(q, f32) - beside(n.in(zero))) * beside(scale_of(n, scale));
+}
+
+void recurrent(Node& n, Cell cell, bool quantized = false) {
   Value x = n.in(0);
   const bool batch_first = n.integer("layout", 0) != 0;
   if (batch_first) x = permute(x, {1, 0, 2});
@@ -219,14 +323,16 @@ void recurrent(Node& n, Cell cell) {
   Layer layer;
   layer.cell = cell;
   layer.gates = cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1;
-  const Value w = n.in(1), r = n.in(2), b = n.in_or_none(3);
-  layer.hidden = r.dim(2);
+  layer.quantized = quantized;
+  const Value w = quantized ? weight_of(n, 1, 8, 9) : n.in(1),
+              r = quantized ? weight_of(n, 2, 10, 11) : n.in(2), b = n.in_or_none(3);
+  layer.hidden = r.dim(quantized ? 1 : 2);
   layer.time = x.dim(0);
   layer.batch = x.dim(1);
   layer.clip = n.real("clip", 0.0);
   layer.input_forget = n.flag("input_forget");
   layer.before_reset = n.flag("linear_before_reset");
-  if (n.has(4)) layer.lengths = cast(n.in(4), i64);
+  if (n.has(4)) layer.lengths = reshape(cast(n.in(4), i64), {layer.batch});
   const auto all = activations_of(n, cell, directions);
   const auto at = [&](const Value& v, int d, int dim = 0) {  // without the dim of directions
     Shape shape = v.shape();
@@ -244,8 +350,9 @@ void recurrent(Node& n, Cell cell) {
       one.b_r = slice(at(b, d), 0, rows, rows + rows);
     }
     const auto state = [&](int i) {
-      return n.has(i) ? at(n.in(i), d, batch_first ? 1 : 0)
-                      : expand(constant_like(x, 0), {layer.batch, layer.hidden});
+      const Shape shape = {layer.batch, layer.hidden};
+      return n.has(i) ? reshape(at(n.in(i), d, batch_first ? 1 : 0), shape)
+                      : expand(constant_like(x, 0), shape);
     };
     one.h0 = state(5);
     if (cell == Cell::lstm) {
@@ -260,7 +367,7 @@ void recurrent(Node& n, Cell cell) {
     one.f = all[d];
     one.reverse = direction == "reverse" || d == 1;
     const Result result =
-        is_torch(layer, one) ? scanned(layer, one, x) : unrolled(n, layer, one, x);
+        is_torch(layer, one) ? scanned(layer, one, x) : by_steps(n, layer, one, x);
     if (!result.y) n.refuse(std::string(n.graph().take_status().message()));
     ys.push_back(reshape(result.y, {layer.time, 1, layer.batch, layer.hidden}));
     hs.push_back(reshape(result.h, {1, layer.batch, layer.hidden}));
@@ -278,11 +385,15 @@ void recurrent(Node& n, Cell cell) {
 void lstm_of(Node& n) { recurrent(n, Cell::lstm); }
 void gru_of(Node& n) { recurrent(n, Cell::gru); }
 void rnn_of(Node& n) { recurrent(n, Cell::rnn); }
+// As with one thread: with more, ONNX Runtime finds the range of the states of some sequences
+// alone.
+void quantized_lstm(Node& n) { recurrent(n, Cell::lstm, true); }
 
 constexpr Builtin kRows[] = {
     {"onnx::LSTM", row<lstm_of>},
     {"onnx::GRU", row<gru_of>},
     {"onnx::RNN", row<rnn_of>},
+    {"com.microsoft::DynamicQuantizeLSTM", row<quantized_lstm>},
 };
 
 }  // namespace

@@ -79,3 +79,22 @@ def values(rng, shape, dtype=np.float32):
         return rng.normal(0, 1, shape).astype(dtype)
     info = np.iinfo(dtype)
     return rng.integers(max(info.min, -128), min(info.max, 255) + 1, shape).astype(dtype)
+
+
+def activations(rng, count, directions):
+    """Attributes of a recurrent layer: as usual, or functions that take the next parameter where they have such."""
+    if rng.random() < 0.6:
+        return {}
+    bounded = {"Sigmoid": "", "Tanh": "", "Softsign": "", "HardSigmoid": "ab", "ScaledTanh": "ab"}
+    parameters = bounded | {"Relu": "", "Softplus": "", "LeakyRelu": "a", "Elu": "a", "ThresholdedRelu": "a", "Affine": "ab"}
+    names = []
+    for _ in range(directions):  # states do not grow beyond measure with one that is not bounded
+        some = [str(name) for name in rng.choice(list(bounded), count)]
+        some[int(rng.integers(min(1, count - 1), count))] = str(rng.choice(list(parameters)))
+        names += some
+    taken = "".join(parameters[name] for name in names)
+    made = {"activations": names}
+    for letter, attribute in (("a", "activation_alpha"), ("b", "activation_beta")):
+        if letter in taken:
+            made[attribute] = [float(v) for v in rng.uniform(0.1, 0.9, taken.count(letter))]
+    return made

@@ -2,7 +2,7 @@
 """Random nodes of the default domain, in all opset versions: layers, images, recurrent nets, quantised products."""
 import numpy as np
 
-from case import either, fixed, flag, maybe, open_, sizes, values
+from case import activations, either, fixed, flag, maybe, open_, sizes, values
 from standard import NEWEST, axis, dims, standard
 
 
@@ -200,7 +200,7 @@ def recurrent(rng):
     state = lambda: maybe(rng, open_(values(rng, (batch, both, hidden) if turned else (both, batch, hidden))))
     inputs = [open_(x), fixed(values(rng, (both, gates * hidden, inner))), fixed(values(rng, (both, gates * hidden, hidden))),
               maybe(rng, fixed(values(rng, (both, 2 * gates * hidden)))),
-              maybe(rng, either(rng, rng.integers(1, steps + 1, batch).astype(np.int32)), 0.4), state()]
+              maybe(rng, either(rng, rng.integers(0, steps + 1, batch).astype(np.int32)), 0.4), state()]
     given = {"direction": way, "hidden_size": hidden, "layout": turned}
     if op == "LSTM":
         inputs += [state(), maybe(rng, fixed(values(rng, (both, 3 * hidden))))]
@@ -209,11 +209,7 @@ def recurrent(rng):
         given["linear_before_reset"] = flag(rng)
     if flag(rng) and op != "LSTM":  # whose last activation ONNX Runtime does not clip
         given["clip"] = 0.6
-    if rng.random() < 0.4:
-        names = {"LSTM": 3, "GRU": 2, "RNN": 1}[op] * both
-        given["activations"] = [str(rng.choice(["Sigmoid", "Tanh", "Relu", "Softsign", "HardSigmoid"])) for _ in range(names)]
-        if "HardSigmoid" in given["activations"]:
-            given["activations"] = ["Sigmoid" if a == "HardSigmoid" else a for a in given["activations"]]
+    given |= activations(rng, {"LSTM": 3, "GRU": 2, "RNN": 1}[op], both)
     return standard(op, inputs, version, outputs=3 if op == "LSTM" else 2, **given)
 
 
@@ -226,7 +222,8 @@ def quantised(rng):
     kind = [np.uint8, np.int8][flag(rng)]
     point = lambda count=None, kind=kind: rng.integers(*((0, 255) if kind == np.uint8 else (-128, 127)), () if count is None else (count,)).astype(kind)
     if op == "DynamicQuantizeLinear":
-        return standard(op, [open_(values(rng, dims(rng, 1, empty=0)))], rng.integers(11, NEWEST), outputs=3, quanta=1)
+        x = values(rng, dims(rng, 1, empty=0)) * np.float32(rng.random() < 0.9)  # zeros alone have no range
+        return standard(op, [open_(x)], rng.integers(11, NEWEST), outputs=3, quanta=1)
     if op in ("QuantizeLinear", "DequantizeLinear"):
         version = int(rng.integers(10, NEWEST))
         at = axis(rng, 3)

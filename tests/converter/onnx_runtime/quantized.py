@@ -2,7 +2,7 @@
 """Random nodes of com.microsoft on 8-bit integers, and on weights of few bits."""
 import numpy as np
 
-from case import Case, either, fixed, flag, maybe, open_, sizes, values
+from case import activations, Case, either, fixed, flag, maybe, open_, sizes, values
 
 
 def scale(rng, shape=()):
@@ -108,6 +108,26 @@ def attention(rng):
                 num_heads=heads, unidirectional=flag(rng), tolerance=1e-3)
 
 
+def lstm(rng):
+    steps, batch, inner, hidden = sizes(rng, 4, 6)
+    way = str(rng.choice(["forward", "reverse", "bidirectional"]))
+    both = 2 if way == "bidirectional" else 1
+    inputs = [open_(values(rng, (steps, batch, inner)))]
+    weights, dtype = [], pick(rng)
+    for rows in (inner, hidden):
+        each = (both, 4 * hidden) if flag(rng) else (both,)
+        zero = np.zeros(each, dtype)  # of channels it is 0, or the same u8 for all
+        if len(each) == 1 or dtype == np.uint8:
+            zero = np.full(each, values(rng, (), dtype) // 4 + (64 if dtype == np.uint8 else 0), dtype)
+        inputs.append(fixed(values(rng, (both, rows, 4 * hidden), dtype)))
+        weights += [fixed(rng.uniform(0.002, 0.008, each).astype(np.float32)), fixed(zero)]
+    state = lambda: maybe(rng, open_(values(rng, (both, batch, hidden))))
+    lengths = maybe(rng, either(rng, rng.integers(0 if flag(rng) else 1, steps + 1, batch).astype(np.int32)), 0.4)
+    inputs += [maybe(rng, fixed(values(rng, (both, 8 * hidden)))), lengths, state(), state(), maybe(rng, fixed(values(rng, (both, 3 * hidden))), 0.3), *weights]
+    return Case("DynamicQuantizeLSTM", inputs, outputs=3, direction=way, hidden_size=hidden, input_forget=maybe(rng, flag(rng), 0.3),
+                **activations(rng, 3, both))
+
+
 def few_bits(rng):
     rows, columns = int(rng.integers(1, 9)), int(rng.choice([16, 32, 40, 70]))
     bits, block = int(rng.choice([2, 4, 8])), int(rng.choice([16, 32]))
@@ -154,4 +174,4 @@ def linear(rng):
     return Case("DequantizeLinear", [open_(values(rng, x.shape, dtype)), scale(rng, each), point(rng, dtype, each)], **made)
 
 
-MAKERS = [pair, single, joined, pooled, convolved, product, attention, few_bits, normal_floats, gathered, linear]
+MAKERS = [pair, single, joined, pooled, convolved, product, lstm, attention, few_bits, normal_floats, gathered, linear]
