@@ -20,6 +20,22 @@ void add_elements(const IValue& value, std::vector<NodeRun::Argument>& result) {
   for (const at::Tensor& element : value.toTensorVector()) result.push_back(argument_of(element));
 }
 
+// Where each element lies in the storage.
+at::Tensor places_of(const at::Tensor& tensor) {
+  const auto count = static_cast<int64_t>(tensor.storage().nbytes() / tensor.itemsize());
+  return at::arange(count).as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+}
+
+// Whether elements of `read` are written for other elements than those that they are read for.
+bool lies_across(const at::Tensor& written, const at::Tensor& read) {
+  if (!written.has_storage() || !read.has_storage() || !written.is_alias_of(read)) return false;
+  if (written.numel() == 0 || read.numel() == 0 || written.itemsize() != read.itemsize() ||
+      !at::is_expandable_to(read.sizes(), written.sizes()))
+    return false;
+  const at::Tensor mine = places_of(written), theirs = places_of(read).expand(written.sizes());
+  return !mine.equal(theirs) && at::isin(theirs, mine).any().item<bool>();
+}
+
 void collect_read(const ScriptNode& of, std::set<ScriptId>& inside, std::vector<ScriptId>& read) {
   const auto note = [&](const std::vector<ScriptId>& ids) {
     for (const ScriptId id : ids)
@@ -79,6 +95,15 @@ std::vector<NodeRun::Argument> RecordedRun::elements() const {
   std::vector<Argument> result;
   for (const ScriptId id : node->outputs) add_elements(value(id), result);
   return result;
+}
+
+bool RecordedRun::reads_what_it_writes() const {
+  if (!node->kind.ends_with('_') || node->inputs.empty() || !value(node->inputs[0]).isTensor())
+    return false;
+  const at::Tensor written = value(node->inputs[0]).toTensor();
+  return std::any_of(node->inputs.begin() + 1, node->inputs.end(), [&](ScriptId id) {
+    return value(id).isTensor() && lies_across(written, value(id).toTensor());
+  });
 }
 
 std::optional<bool> RecordedRun::boolean(std::string_view argument) const {

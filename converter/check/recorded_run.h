@@ -21,6 +21,7 @@ class RecordedRun : public NodeRun {
   std::vector<Argument> arguments() const final;
   Identity identity(size_t output) const final;
   std::vector<Argument> elements() const final;
+  bool reads_what_it_writes() const final;
   std::optional<bool> boolean(std::string_view argument) const final;
   std::optional<std::vector<TensorData>> outputs_of(std::span<const Tensor> given) const final;
   void replace(size_t output, const Tensor& tensor) final;

@@ -59,9 +59,13 @@ class Walk {
                          : kept_.value(trial_.model.graph().value_info(id).name));
       if (!ours[i].ok() || wrong) continue;  // folded away
       const Comparison comparison = compare(*ours[i], run.outputs[i].tensor);
-      if (!comparison.equal)
-        wrong = WrongNode{run.node->kind, run.node->origin, comparison.difference,
-                          comparison.largest_error};
+      if (comparison.equal) continue;
+      wrong = WrongNode{run.node->kind, run.node->origin, comparison.difference,
+                        comparison.largest_error};
+      if (run.reads_what_it_writes())
+        wrong->difference +=
+            "; it reads elements that it also writes, for others: libtorch's answer depends on the "
+            "order in which it computes them, so clone what is read";
     }
     const auto is_far = [&](size_t i) {
       return ours[i].ok() && !is_rounding(*ours[i], run.outputs[i].tensor);

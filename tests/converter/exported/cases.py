@@ -456,6 +456,25 @@ class Decompositions(nn.Module):
                 linalg.pinv(m), linalg.qr(m)[1].abs(), torch.logdet(m), linalg.solve_triangular(lower, a, upper=False), linalg.eigh(m)[0])
 
 
+@case(rand(3, 4), exit=4, words=("depends on the order in which it computes",), decomposed=False)
+class WritesAcross(nn.Module):
+    """PyTorch refuses arguments that overlap where they are dense, and computes with what it has written where they are not."""
+    def forward(self, x):
+        y = x * 2
+        y.div_(y[:, :1])
+        return y
+
+
+@case(rand(3, 4), others=[(rand(3, 4),)], decomposed=False)
+class WritesBeside(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        y[:, 1:] -= y[:, :1]
+        y.mul_(y)
+        y[1:].t().add_(y[0, :, None])
+        return y
+
+
 # What the check runs at, where ranges and guards exclude the sizes that it would take.
 @case(rand(5, 4), rand(5, 3), dynamic=({}, {0: AUTO, 1: AUTO}), others=[(rand(5, 4), rand(7, 2))],
       words=("checked with s17=5, s94=3", "checked with s17=6, s94=2"), decomposed=False)

@@ -71,6 +71,8 @@ def judge(programs: list[Program], folder: Path, tools: Tools) -> list[Verdict]:
         message = answer["message"]
         if answer["status"] == DIED:
             verdicts[i] = Verdict(CRASH, "hg-convert: " + general(message), message)
+        elif answer["status"] == "mismatch" and "elements that it also writes" in message:
+            verdicts[i] = Verdict(UNDEFINED, general(message), message)
         elif answer["status"] == "mismatch":
             verdicts[i] = Verdict(MISMATCH, general(message), message)
         elif answer["status"] != "ok":
