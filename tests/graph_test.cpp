@@ -228,6 +228,17 @@ TEST(Graph, GuardsSayWhatTheSizesMustBe) {
             "index 2 at model.py:12");
   EXPECT_TRUE(check(g.guards()[2], sizes).ok());
 
+  Graph lengthy(g.registry());
+  const Dim term = floordiv("height", 4) * floordiv("width", 4) * floordiv("depth", 4);
+  lengthy.guard(term, Relation::lt, term * "batch", "a check");
+  ASSERT_TRUE(lengthy.status().ok()) << lengthy.status().message();
+  for (const auto& [name, size] :
+       {std::pair("height", 8), {"width", 8}, {"depth", 8}, {"batch", 1}})
+    ASSERT_TRUE(sizes.bind(name, size).ok());
+  EXPECT_EQ(check(lengthy.guards()[0], sizes).message(),
+            "the model was converted for other sizes than depth=8, height=8, width=8, batch=1: "
+            "8 is not below 8, because of a check");
+
   Graph impossible(g);
   impossible.guard(Dim("n") + 1, Relation::lt, 1, "a test");
   EXPECT_EQ(impossible.status().message(),

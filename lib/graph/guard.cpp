@@ -40,6 +40,8 @@ bool has_number(const Dim& dim, const Bindings& sizes) {
   return true;
 }
 
+constexpr size_t kMostLetters = 80;  // of both sides in a sentence, else their numbers stand alone
+
 // A guard on a term that is 0 or 1.
 std::optional<std::string> condition_of(const Guard& guard) {
   if (guard.relation != Relation::eq || !guard.right.is_constant()) return std::nullopt;
@@ -115,6 +117,14 @@ Status check(const Guard& guard, const Bindings& sizes) {
     if (const auto condition = condition_of(guard)) {
       message = str_cat("the model was converted for sizes with ", *condition, ", not ",
                         given_sizes(symbols, sizes).substr(5));
+      append_reason(message, guard);
+      return invalid_argument(message);
+    }
+    if (str_cat(subject, limit).size() > kMostLetters) {
+      limit.collect_symbols(symbols);
+      message = str_cat("the model was converted for other sizes than ",
+                        given_sizes(symbols, sizes).substr(5), ": ", flipped ? right : left,
+                        " is not ", demand(guard.relation, flipped), flipped ? left : right);
       append_reason(message, guard);
       return invalid_argument(message);
     }

@@ -254,8 +254,11 @@ class GuardReader {
 
 std::string guard_in_words(const std::string& line) {
   static const std::regex kInput(R"(L\['([^']*)'\])"), kSize(R"(\.size\(\)\[)");
+  constexpr size_t kMostLetters = 100;
   const std::string begin = line.substr(0, 200);  // a regex takes stack for each letter
-  return std::regex_replace(std::regex_replace(begin, kInput, "$1"), kSize, ".shape[");
+  std::string words = std::regex_replace(std::regex_replace(begin, kInput, "$1"), kSize, ".shape[");
+  if (words.size() > kMostLetters) words.replace(kMostLetters, std::string::npos, "...");
+  return words;
 }
 
 void read_guard(const std::string& line, const Input& input, ExportedGraph& graph,
