@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "converter/onnx/node.h"
+#include "converter/onnx/contrib.h"
 
 namespace hg::convert::onnx {
 namespace {
@@ -72,12 +72,17 @@ void short_time_fourier(Node& n) {
   n.give(y);
 }
 
-void window(Node& n, const std::vector<double>& terms) {
-  Graph& g = n.graph();
-  const Dim size = n.dim(0);
+DType output_dtype(Node& n) {
   const int64_t to = n.integer("output_datatype", 1);
   if (to != 1 && to != 11 && to != 10)
     n.refuse(str_cat("attribute 'output_datatype' is ", to, "; floats are supported"));
+  return to == 1 ? f32 : to == 10 ? f16 : f64;
+}
+
+void window(Node& n, const std::vector<double>& terms) {
+  Graph& g = n.graph();
+  const Dim size = n.dim(0);
+  const DType dtype = output_dtype(n);
   const Dim period = n.flag("periodic", true) ? size : size - Dim(1);
   const Value i = cast(g.call("arange", {}, {{"end", size}}), f64);
   const Value angle =
@@ -85,7 +90,7 @@ void window(Node& n, const std::vector<double>& terms) {
   Value y = i * 0.0;
   for (size_t k = 0; k < terms.size(); ++k)
     y = y + hg::cos(angle * static_cast<double>(k)) * terms[k];
-  n.give(cast(y, to == 1 ? f32 : to == 10 ? f16 : f64));
+  n.give(cast(y, dtype));
 }
 void hann(Node& n) { window(n, {0.5, -0.5}); }
 void hamming(Node& n) { window(n, {25.0 / 46, -21.0 / 46}); }
@@ -142,12 +147,42 @@ void tf_idf(Node& n) {
   n.give(given.rank() == 1 ? reshape(y, {Dim(columns)}) : y);
 }
 
+// A triangle for each mel bin, [places of the spectrum, bins]: it rises from the place of one edge
+// to that of the next, and falls to that of the one after it. Edges stand evenly on the mel scale,
+// m = 2595 log10(1 + hertz / 700), and are rounded down to places.
+void mel_weight_matrix(Node& n) {
+  Graph& g = n.graph();
+  const DType dtype = output_dtype(n);
+  const Dim bins = n.dim(0), length = n.dim(1);
+  const auto real = [&](int i) { return reshape(cast(n.in(i), f64), {}); };
+  const auto mel = [](const Value& hertz) { return hg::log10(hertz / 700.0 + 1.0) * 2595.0; };
+  const Value low = mel(real(3));
+  const Dim edges = bins + Dim(2);
+  const Value step = (mel(real(4)) - low) / cast(size_value(g, edges), f64);
+  const Value mels = cast(places(g, edges, {1, edges}), f64) * step + low;
+  const Value hertz = (pow(g.scalar(10.0, f64), mels / 2595.0) - 1.0) * 700.0;
+  const Value at = hg::floor(hertz * cast(size_value(g, length + Dim(1)), f64) / real(2));
+  const Value from = slice(at, 1, 0, bins), centre = slice(at, 1, 1, bins + Dim(1)),
+              to = slice(at, 1, 2, edges);
+  const Dim count = floordiv(length, 2) + Dim(1);
+  const Value place = cast(places(g, count, {count, 1}), f64), none = g.scalar(0.0, f64);
+  const auto between = [&](const Value& least, const Value& most) {
+    return logical_and(ge(place, least), most);
+  };
+  const Value rise = where(eq(from, centre), g.scalar(1.0, f64), (place - from) / (centre - from)),
+              fall = (to - place) / (to - centre);
+  const Value y = where(between(centre, lt(place, to)), fall,
+                        where(between(from, le(place, centre)), rise, none));
+  n.give(cast(y, dtype));
+}
+
 constexpr Builtin kRows[] = {
     {"onnx::DFT", row<fourier>},
     {"onnx::STFT", row<short_time_fourier>},
     {"onnx::HannWindow", row<hann>},
     {"onnx::HammingWindow", row<hamming>},
     {"onnx::BlackmanWindow", row<blackman>},
+    {"onnx::MelWeightMatrix", row<mel_weight_matrix>},
     {"onnx::TfIdfVectorizer", row<tf_idf>},
 };
 

@@ -298,4 +298,20 @@ def spectrum(rng):
     return standard(op, [open_(x), length, fixed(np.array(rng.integers(1, 3), np.int64))], version, inverse=back, onesided=one, tolerance=1e-3)
 
 
-MAKERS = [conv, conv_transpose, pool, whole_pool, norm, product, resize, grid, recurrent, quantised, loss, regions, spectrum]
+def mel(rng):
+    """Edges that f32 and f64 round down to the same places: the evaluator computes in the dtype of the edges."""
+    while True:
+        bins, length, rate = int(rng.integers(1, 40)), int(rng.choice([16, 33, 256, 400])), int(rng.choice([8000, 16000]))
+        low, high = np.float32(rng.choice([0, 20, 100])), np.float32(rng.choice([2000, 4000]))
+        places = []
+        for dtype in (np.float32, np.float64):
+            edges = [2595 * np.log10(1 + dtype(hertz) / dtype(700)) for hertz in (low, high)]
+            mels = np.arange(bins + 2) * ((edges[1] - edges[0]) / (bins + 2)) + edges[0]
+            places.append((length + 1) * (700 * (10 ** (mels / 2595) - 1)) // rate)
+        if np.array_equal(*places) and np.all(places[0] <= length // 2):
+            break
+    sizes = [np.array(size, [np.int64, np.int32][flag(rng)]) for size in (bins, length, rate)]
+    return standard("MelWeightMatrix", [*(either(rng, size) for size in sizes), either(rng, low), either(rng, high)], rng.integers(17, NEWEST), evaluator=True)
+
+
+MAKERS = [conv, conv_transpose, pool, whole_pool, norm, product, resize, grid, recurrent, quantised, loss, regions, spectrum, mel]
