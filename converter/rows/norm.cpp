@@ -173,6 +173,13 @@ BatchNorm batch_norm_of(Call& call, bool training, double momentum, double eps,
     b.running_mean = call.tensor_or_none("running_mean");
     b.running_var = call.tensor_or_none("running_var");
   }
+  if (training) {  // one value has no variance; PyTorch's modules refuse it
+    Dim values = 1;
+    for (int d = 0; d < b.n.x.rank(); ++d)
+      if (d != 1) values = values * b.n.x.dim(d);
+    if (!values.is_constant())
+      call.graph().guard(values, Relation::ne, 1, "batch_norm in training mode");
+  }
   DType wide = b.n.x.dtype();
   if (b.running_mean) wide = promote(wide, b.running_mean.dtype());
   auto widen = [&](const Value& v) { return v ? cast(v, wide) : v; };

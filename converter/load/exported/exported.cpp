@@ -313,14 +313,14 @@ class ProgramReader {
     constexpr std::string_view kEnd = " != 1";
     constexpr size_t kLongest = 4096;  // a regex takes stack for each letter
     if (!line.ends_with(kEnd) || line.size() > kLongest) return false;
-    static const std::regex kSize(R"(L((?:\[[^\]]*\])+)\.size\(\)\[(\d)\])");
+    static const std::regex kSize(R"(L((?:\[[^\]]*\]|\.\w+)+)\.size\(\)\[(\d)\])");
     std::string left, rest = line.substr(0, line.size() - kEnd.size());
     for (std::smatch match; std::regex_search(rest, match, kSize); rest = match.suffix()) {
       std::string name;
       for (const char c : match[1].str())
         if (std::isalnum(static_cast<unsigned char>(c)) || c == '_')
           name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-        else if (c == '[' && !name.empty())
+        else if ((c == '[' || c == '.') && !name.empty())
           name += '_';
       const auto input = std::find_if(program_.inputs.begin(), program_.inputs.end(),
                                       [&](const ScriptInput& each) { return each.name == name; });

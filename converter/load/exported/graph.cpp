@@ -411,7 +411,12 @@ ExportedGraph::Value ExportedGraph::compute(std::string_view target,
     return emit(std::move(call), block)[0];
   }
   const auto found = kKinds.find(target);
-  if (found == kKinds.end()) throw Refusal{"the function is not supported", ""};
+  if (found == kKinds.end())
+    throw Refusal{target.starts_with("torch._functorch.")
+                      ? "it is a part of a transform of torch.func; save "
+                        "program.run_decompositions(), in which these are written out"
+                      : "the function is not supported",
+                  ""};
   std::string overload = type(0);
   if (arguments.size() == 2 && type(0) != type(1)) overload += "_" + type(1);
   if (found->second == "aten::pow" && overload == "int") overload = "int_to_int";

@@ -215,7 +215,7 @@ class GuardReader {
     return result;
   }
 
-  // ['tree']['a'][0].size()[1]; the first bracket is open.
+  // ['tree']['a'][0].field.size()[1]; the first bracket is open.
   Value of_input() {
     std::string name;
     do {
@@ -226,6 +226,8 @@ class GuardReader {
       if (!name.empty()) name += '_';
       for (const char c : quoted ? key.substr(1, key.size() - 2) : key)
         name += is_letter(c) || is_digit(c) ? c : '_';
+      for (; rest_.starts_with('.') && !is_property(); rest_.remove_prefix(name_length()))
+        name += str_cat("_", rest_.substr(1, name_length() - 1));
     } while (take("["));
     const Value* value = input_(name);
     if (value == nullptr) fail();
@@ -235,6 +237,15 @@ class GuardReader {
     want(".storage_offset()");
     return graph_.constant(0, "int", block_);  // the tensors that a run gets begin at their memory
   }
+
+  // The length of .field, of which rest_ begins with the dot.
+  size_t name_length() const {
+    size_t length = 1;
+    while (length < rest_.size() && (is_letter(rest_[length]) || is_digit(rest_[length]))) ++length;
+    return length;
+  }
+  // Whether a tensor's own name follows, which is called.
+  bool is_property() const { return rest_.substr(name_length()).starts_with('('); }
 
   Value of_tensor(const char* kind, const Value& tensor) {
     const Value dim = literal();

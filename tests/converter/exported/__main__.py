@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exported programs (.pt2) are converted without --input, run, and held against the module itself.
 
-Usage: exported FOLDER_WITH_TOOLS SCRATCH_FOLDER [NAME, autocast=FIRST:COUNT or quantized=FIRST:COUNT]. The reader is not among what answers here: the
+Usage: exported FOLDER_WITH_TOOLS SCRATCH_FOLDER [NAME, or autocast=, quantized= or composed=FIRST:COUNT]. The reader is not among what answers here: the
 module runs in Python, at the example's sizes and at others. Exit code 77 where this Python has no
 torch that writes the archives.
 """
+import collections
+import contextlib
+import io
 import json
 import subprocess
 import sys
@@ -35,12 +38,13 @@ if only.startswith("autocast="):  # autocast=FIRST:COUNT
         if cases.autocast.answers(seed):
             cases.random_autocast(seed)
     only = "Autocast_"
-if only.startswith("quantized="):  # quantized=FIRST:COUNT
-    first, count = map(int, only.removeprefix("quantized=").split(":"))
-    cases.all_cases = []
-    for seed in range(first, first + count):
-        cases.random_quantized(seed)
-    only = "Quantized_"
+for kind, make in (("quantized", cases.random_quantized), ("composed", cases.random_composed)):
+    if only.startswith(kind + "="):
+        first, count = map(int, only.removeprefix(kind + "=").split(":"))
+        cases.all_cases = []
+        for seed in range(first, first + count):
+            make(seed)
+        only = kind.capitalize() + "_"
 
 
 def flat(value):
@@ -65,13 +69,13 @@ def difference(got, want):
     return ""
 
 
-def run(model, inputs, folder):
+def run(model, inputs, taken, folder):
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.npy"):
         old.unlink()
     options = []
-    leaves, _ = torch.utils._pytree.tree_flatten(inputs)  # a bool is a constant of the program
-    for k, tensor in enumerate(flat([leaf for leaf in leaves if not isinstance(leaf, bool)])):
+    leaves, _ = torch.utils._pytree.tree_flatten(inputs)
+    for k, tensor in enumerate(flat([leaf for leaf, is_taken in zip(leaves, taken, strict=True) if is_taken])):
         numpy.save(folder / f"in_{k}.npy", tensor.numpy())
         options += ["--input", str(folder / f"in_{k}.npy")]
     done = subprocess.run([str(tools / "hg-run"), str(model), *options, "--output-dir", str(folder)],
@@ -86,15 +90,23 @@ def check(case):
     source, model = folder / "model.pt2", folder / "model.hgm"
     torch.manual_seed(1)
     module = case.module()
-    program = torch.export.export(module, case.args, case.kwargs or None, dynamic_shapes=case.dynamic,
-                                  strict=case.strict)
-    if case.decompose:
-        program = program.run_decompositions()
-    torch.export.save(program, source)
+    try:
+        program = torch.export.export(module, case.args, case.kwargs or None, dynamic_shapes=case.dynamic, strict=case.strict)
+        if case.decompose:
+            program = program.run_decompositions(None if case.decompose == "core" else {})
+        torch.export.save(program, source)
+    except Exception as error:  # noqa: BLE001: whatever PyTorch raises
+        if not case.random:
+            raise
+        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(0)  # transforms that it did not leave
+        return Left(str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__)
+    taken = [spec.arg.__class__.__name__ != "ConstantArgument" for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
     model.unlink(missing_ok=True)
     done = subprocess.run([str(tools / "hg-convert"), str(source), "-o", str(model), *case.options],
                           capture_output=True, text=True)
     said = done.stdout + done.stderr
+    if done.returncode == 3 and case.random:
+        return Refused(said.strip()[-400:]) if is_readable(source) else Left("PyTorch itself does not read the file")
     if done.returncode != case.exit:
         return f"exit code {done.returncode}, not {case.exit}: {said.strip()[-600:]}"
     for words in case.words:
@@ -103,15 +115,21 @@ def check(case):
     if case.exit:
         return "" if not model.exists() else "a file is written all the same"
     expected = any("nothing is checked" in words for words in case.words)
-    if checks and not expected and ("is unchecked" in said or "nothing is checked" in said):
+    if checks and not expected and not case.random and ("is unchecked" in said or "nothing is checked" in said):
         return f"hg-convert checks nothing: {said.strip()[-600:]}"
     for k, given in enumerate([(case.args, case.kwargs), *case.others]):
         args, kwargs = given if isinstance(given[-1], dict) and len(given) == 2 and isinstance(given[0], tuple) else (given, {})
         torch.manual_seed(1)
         fresh = case.module()
         fresh.load_state_dict(module_state[case.name])
+        if case.random and not (answers(fresh, args, kwargs) and answers(program.module(), args, kwargs)):
+            continue
+        fresh.load_state_dict(module_state[case.name])
         want = flat(fresh(*torch.utils._pytree.tree_map(clone, args), **torch.utils._pytree.tree_map(clone, kwargs)))
-        trouble = run(model, (args, kwargs), folder / f"run_{k}")
+        trouble = run(model, (args, kwargs), taken, folder / f"run_{k}")
+        if case.random and "the model was converted for" in trouble:
+            narrow[trouble.partition("because of")[2][:80]] += 1  # sizes that the graph, but not PyTorch, excludes
+            continue
         if trouble:
             return f"run {k}: hg-run says {trouble}"
         for i, tensor in enumerate(want):
@@ -122,10 +140,35 @@ def check(case):
             if wrong:
                 return f"run {k}: output_{i} {wrong}"
     for args in case.refused:
-        said = run(model, (args, {}), folder / "refused")
+        said = run(model, (args, {}), taken, folder / "refused")
         if "the model was converted for" not in said:
             return f"at {[list(each.shape) for each in args]} hg-run says '{said}'"
     return ""
+
+
+class Left(str):
+    """Why torch.export does not take a random case."""
+
+
+class Refused(str):
+    """Why hg-convert does not take it."""
+
+
+def is_readable(source):
+    try:
+        torch.export.load(source)
+        return True
+    except Exception:  # noqa: BLE001: whatever PyTorch raises
+        return False
+
+
+def answers(module, args, kwargs):
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # programs print where they raise
+            module(*torch.utils._pytree.tree_map(clone, args), **torch.utils._pytree.tree_map(clone, kwargs))
+    except Exception:  # noqa: BLE001: whatever PyTorch raises
+        return False
+    return True
 
 
 def clone(leaf):
@@ -134,6 +177,7 @@ def clone(leaf):
 
 module_state = {}
 failed = 0
+left, refused, narrow = collections.Counter(), collections.Counter(), collections.Counter()
 for case in cases.all_cases:
     if only and only not in case.name:
         continue
@@ -143,7 +187,12 @@ for case in cases.all_cases:
         trouble = check(case)
     except Exception as error:  # noqa: BLE001: a case that PyTorch refuses is one to repair
         trouble = f"{type(error).__name__}: {str(error)[:600]}"
-    if trouble:
+    if isinstance(trouble, Left):
+        left[trouble] += 1
+    elif isinstance(trouble, Refused):
+        refused[trouble] += 1
+        print(f"refused {case.name}: {trouble}", flush=True)
+    elif trouble:
         failed += 1
         print(f"FAILED {case.name}: {trouble}", flush=True)
 if not only:
@@ -152,5 +201,10 @@ if not only:
         for trouble in troubles:
             failed += 1
             print(f"FAILED {trouble}", flush=True)
-print(json.dumps({"cases": len(cases.all_cases), "failed": failed}))
+for why, times in left.most_common(12):
+    print(f"not exported, {times} times: {why}")
+for why, times in narrow.most_common(12):
+    print(f"excluded sizes, {times} runs: {why}")
+failed += refused.total() > len(cases.all_cases) // 20
+print(json.dumps({"cases": len(cases.all_cases), "failed": failed, "refused": refused.total(), "not exported": left.total()}))
 sys.exit(1 if failed else 0)

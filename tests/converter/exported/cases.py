@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import autocast
+import composed
 import quantized
 from torch.export import Dim
 
@@ -24,12 +25,13 @@ class Case:
     dynamic: Any = None
     others: list = field(default_factory=list)
     refused: list = field(default_factory=list)  # what the export's guards exclude, and hg-run too
-    decompose: bool = False
+    decompose: str = ""  # "core", or "train" for what training decomposes
     strict: bool = False
     options: tuple = ()
     exit: int = 0
     words: tuple = ()
     difference: Any = None  # in place of the usual comparison
+    random: bool = False  # torch.export may refuse it, and its guards what eager PyTorch takes
 
 
 all_cases: list[Case] = []
@@ -41,7 +43,7 @@ def case(*args, decomposed=True, name="", **more):
         title = name or module.__name__
         all_cases.append(Case(title, module, args, **more))
         if decomposed:
-            all_cases.append(Case(title + "_core", module, args, decompose=True, **more))
+            all_cases.append(Case(title + "_core", module, args, decompose="core", **more))
         return module
     return add
 
@@ -542,3 +544,22 @@ def random_quantized(first):
 
 for quantized_batch in range(2):
     random_quantized(quantized_batch)
+
+
+def random_composed(seed):
+    """A module of control flow, transforms, state and trees, at more sizes than it is exported at."""
+    how = composed.options(seed)
+    torch.manual_seed(seed)
+    args, kwargs = composed.arguments(seed, how["rows"])
+    dynamic = None
+    if how["open"]:
+        dynamic = torch.export.ShapesCollection()
+        for leaf in torch.utils._pytree.tree_leaves(args):
+            dynamic[leaf] = {0: AUTO}
+    others = [composed.arguments(seed, rows) for rows in ((how["rows"], 1, 2, 0, 7) if how["open"] else (how["rows"],))]
+    all_cases.append(Case(f"Composed_{seed}", lambda: composed.Composed(seed), args, kwargs, dynamic=dynamic, others=others,
+                          strict=how["strict"], decompose=how["decompose"], difference=composed.difference_of(seed), random=True))
+
+
+for composed_seed in range(12):
+    random_composed(composed_seed)
