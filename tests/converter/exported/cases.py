@@ -477,6 +477,34 @@ class WritesBeside(nn.Module):
         return y
 
 
+@case(composed.Named(rand(3, 4), (rand(3, 4),)), dynamic=(composed.Named({0: AUTO}, ({0: AUTO},)),), strict=True, decomposed=False,
+      others=[(composed.Named(rand(5, 4), (rand(5, 4),)),)])
+class GuardsOfFields(nn.Module):
+    """Strict exports name the fields of an input in their guards."""
+    def forward(self, pair):
+        return pair.left * pair.right[0]
+
+
+@case(rand(3, 4), dynamic=({0: AUTO},), others=[(rand(2, 4),), (rand(7, 4),)], refused=[(rand(1, 4),)])
+class TrainedRows(nn.Module):
+    """One row has no variance."""
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+class Tangent(nn.Module):
+    def forward(self, x, y):
+        return torch.func.jvp(lambda v: v.sin() * v, (x,), (y,))
+
+
+case(rand(3, 4), rand(3, 4), dynamic=({0: N}, {0: N}), others=[(rand(1, 4), rand(1, 4))], name="Tangent_core", decompose="core", decomposed=False)(Tangent)
+case(rand(3, 4), rand(3, 4), name="Tangent", exit=3, words=("save program.run_decompositions()",), decomposed=False)(Tangent)
+
+
 # What the check runs at, where ranges and guards exclude the sizes that it would take.
 @case(rand(5, 4), rand(5, 3), dynamic=({}, {0: AUTO, 1: AUTO}), others=[(rand(5, 4), rand(7, 2))],
       words=("checked with s17=5, s94=3", "checked with s17=6, s94=2"), decomposed=False)
