@@ -505,6 +505,14 @@ case(rand(3, 4), rand(3, 4), dynamic=({0: N}, {0: N}), others=[(rand(1, 4), rand
 case(rand(3, 4), rand(3, 4), name="Tangent", exit=3, words=("save program.run_decompositions()",), decomposed=False)(Tangent)
 
 
+@case(rand(3, 4), rand(3, 4), dynamic=({0: AUTO}, {0: AUTO}), others=[(rand(1, 4), rand(2, 4))])
+class SinesOfSums(nn.Module):
+    """The check's large numbers have sines that a rounding of the sum decides."""
+    def forward(self, x, y):
+        from torch._higher_order_ops.map import map as hop_map
+        return hop_map(lambda row, v: (row * v).sin(), x, y.sum(0))
+
+
 # What the check runs at, where ranges and guards exclude the sizes that it would take.
 @case(rand(5, 4), rand(5, 3), dynamic=({}, {0: AUTO, 1: AUTO}), others=[(rand(5, 4), rand(7, 2))],
       words=("checked with s17=5, s94=3", "checked with s17=6, s94=2"), decomposed=False)
