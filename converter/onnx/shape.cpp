@@ -132,6 +132,26 @@ void joined(Node& n) {
   n.give(concat(parts, n.axis(n.integer("axis", n.opset() < 4 ? 1 : 0), parts[0].rank())));
 }
 
+// Parts of numbers that the import knows, as of a shape; false when they are not such.
+bool given_known_parts(Node& n, const Dims& sizes) {
+  const std::optional<Known> known = n.known(0);
+  if (!known || known->rank != 1) return false;
+  const auto is_number = [](const Dim& size) { return size.is_constant() && size.constant() >= 0; };
+  if (!std::all_of(sizes.begin(), sizes.end(), is_number)) return false;
+  std::vector<Item> parts;
+  size_t at = 0;
+  for (const Dim& size : sizes) {
+    const size_t end = at + static_cast<size_t>(size.constant());
+    if (end > known->elements.size()) return false;
+    const auto begin = known->elements.begin();
+    parts.emplace_back(n.call().memory().make_known(
+        {known->dtype, 1, {begin + static_cast<long>(at), begin + static_cast<long>(end)}}));
+    at = end;
+  }
+  n.call().returns(std::move(parts));
+  return true;
+}
+
 void split(Node& n) {
   const Value x = n.in(0);
   const int axis = n.axis(n.integer("axis", 0), x.rank());
@@ -147,15 +167,16 @@ void split(Node& n) {
     if (left.is_constant() && left.constant() < 0) n.refuse("there are fewer elements than parts");
     sizes.push_back(left);
   }
+  if (sizes.size() != static_cast<size_t>(n.output_count()))
+    n.refuse(
+        str_cat("it gives ", int64_t(sizes.size()), " parts, not ", int64_t{n.output_count()}));
+  if (given_known_parts(n, sizes)) return;
   Values parts;
   Dim at = 0;
   for (const Dim& size : sizes) {
     parts.push_back(slice(x, axis, at, at + size));
     at = at + size;
   }
-  if (parts.size() != static_cast<size_t>(n.output_count()))
-    n.refuse(
-        str_cat("it gives ", int64_t(parts.size()), " parts, not ", int64_t{n.output_count()}));
   n.give(parts);
 }
 

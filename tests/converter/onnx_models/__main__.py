@@ -313,6 +313,25 @@ def quotients(given):
     return int(bad)
 
 
+def parted_sizes(given):
+    """Parts of a shape stay sizes: [n, m, 3] split after the first turns to [m, 3, n]."""
+    folder = given.work / "parted"
+    folder.mkdir(parents=True)
+    nodes = [helper.make_node("Shape", ["x"], ["sizes"]), helper.make_node("Split", ["sizes", "counts"], ["first", "rest"], axis=0),
+             helper.make_node("Concat", ["rest", "first"], ["turned"], axis=0), helper.make_node("Reshape", ["x", "turned"], ["y"])]
+    graph = helper.make_graph(nodes, "parted", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "m", 3])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["a", "b", "c"])],
+                              [numpy_helper.from_array(np.array([1, 2]), "counts")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "model.onnx")
+    model = str(folder / "model.hgm")
+    subprocess.run([given.bin / "hg-convert", folder / "model.onnx", "-o", model], check=True, capture_output=True)
+    shape = json.loads(subprocess.run([given.bin / "hg-info", model, "--json"], capture_output=True, text=True).stdout)["outputs"][0]["shape"]
+    if shape == ["m", 3, "n"]:
+        return 0
+    print(f"parts of a shape give {shape}")
+    return 1
+
+
 def open_resizes(given):
     """Resize from and to open sizes is one interpolation; pytorch_half_pixel gives a single element its own place."""
     bad = 0
@@ -372,7 +391,7 @@ def main():
         cases.append((seed, case, want))
         jobs.append({"model": str(folder / "model.onnx"), "output_dir": str(folder), "check": False})
     converted = batch(given.bin / "hg-convert", jobs, given.work)
-    bad, refused = refusals(given) + turned_pads(given) + quotients(given) + open_resizes(given), 0
+    bad, refused = refusals(given) + turned_pads(given) + quotients(given) + parted_sizes(given) + open_resizes(given), 0
     kept, runs = [], []
     for (seed, case, want), answer in zip(cases, converted):
         if answer["status"] == "ok":
