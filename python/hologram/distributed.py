@@ -9,9 +9,11 @@
 ``Trainer(all_reduce=AllReduce())``, whose gradients are summed while the backward pass goes on.
 """
 
-import collections
+import atexit
 import functools
 import os
+import time
+import weakref
 
 import numpy as np
 
@@ -219,20 +221,32 @@ class AllReduce:
             each.wait()
 
 
-# The works and tensors of the latest sums. A thread of gloo lets go of a work some time after wait() returned, and a
-# barrier of the works that it waited for. If nobody else held them, that thread would ask for the interpreter to free the
-# tensors, which ends the process if the interpreter is just ending.
-_latest = collections.deque(maxlen=8)
+# Memory of sums that torch still holds, by the id of its weak reference.
+_held = {}
 
 
 def _begin_sum(array):
     """Begins to sum an array over all processes, in place."""
     import torch
 
-    tensor = torch.from_numpy(array)
-    work = torch.distributed.all_reduce(tensor, async_op=True)
-    _latest.append((tensor, work))
-    return work
+    view = array.view()  # of torch's alone, which holds it as long as the tensor lives
+    held = weakref.ref(view, lambda held: _held.pop(id(held)))
+    _held[id(held)] = held
+    return torch.distributed.all_reduce(torch.from_numpy(view), async_op=True)
+
+
+def _let_go():
+    """Returns when torch holds no memory of sums, or after a second.
+
+    A thread of gloo frees a work some time after wait() returned, and a barrier the works that it waited for. That asks
+    for the interpreter; where it is just ending, the process would be aborted.
+    """
+    end = time.monotonic() + 1
+    while _held and time.monotonic() < end:
+        time.sleep(0.001)
+
+
+atexit.register(_let_go)
 
 
 def _reduce(array, comm):

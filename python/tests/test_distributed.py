@@ -228,6 +228,44 @@ def test_gradients_are_summed_while_backward_runs(count, tmp_path):
     _compare(tmp_path, count)
 
 
+# Sums as a training has them, as often as forty processes would end: each time the end must find no memory of theirs
+# in a thread of gloo, which would ask for an interpreter that is ending.
+SUMS = """
+import atexit, os, sys, weakref
+alive = []
+left = lambda: sum(each() is not None for each in alive)
+atexit.register(lambda: left() and os._exit(3))  # runs behind those that are registered later
+import numpy as np
+import torch
+import hologram as hg
+
+torch.set_num_threads(1)
+torch.distributed.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=int(sys.argv[2]), world_size=2)
+reduce = hg.distributed.AllReduce()
+
+def run():
+    for i in range(8):
+        array = np.full(64, i, "float32")
+        alive.append(weakref.ref(array))
+        reduce.begin("sum", array)
+    reduce.wait()
+
+for _ in range(40):
+    run()
+    hg.distributed._let_go()
+    if left():
+        sys.exit(2)
+run()
+"""
+
+
+def test_gloo_holds_nothing_when_a_process_ends(tmp_path):
+    pytest.importorskip("torch", "2.5")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    ranks = [subprocess.Popen([sys.executable, "-c", SUMS, tmp_path / "meet", str(rank)], env=environment) for rank in range(2)]
+    assert [rank.wait(120) for rank in ranks] == [0, 0]
+
+
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
 @pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
 @pytest.mark.parametrize("count", [1, 2])
