@@ -3,17 +3,21 @@
 """What a call from Python costs beside its arithmetic: relu(a + b) * a of 8 numbers, a graph of three nodes; and, in torch's autograd,
 a forward and a backward pass of 128 numbers.
 
-  PYTHONPATH=build/python bench/python_calls.py [--json]
+  PYTHONPATH=build/python bench/python_calls.py [--json FILE] [--machine WORDS]
 
-Microseconds, the least of many short rounds, all rows in turn.
+Microseconds, the least of many short rounds, all in turn.
 """
 import argparse
-import json
+import datetime
+import pathlib
+import sys
 import timeit
 
 import numpy as np
 
 import hologram as hg
+
+COLUMNS = ("numpy", "torch", "PyTorch's own")
 
 
 def model():
@@ -23,28 +27,32 @@ def model():
     return g.model()
 
 
-def rows():
+def calls():
+    """What is timed, the column, a call."""
     m, kernel = model(), hg.kernel("k", "max(a + b, 0.0) * a")
     session = m.session(threads=1)
     a = np.ones(8, np.float32)
     out = np.empty_like(a)
-    yield "model(a, b), numpy", lambda: m(a, a)
-    yield "session(a, b), numpy", lambda: session(a, a)
-    yield "model(a, b, out=y), numpy", lambda: m(a, a, out=out)
-    yield "model(a=a, b=b), numpy", lambda: m(a=a, b=a)
-    yield "kernel(a, b), numpy", lambda: kernel(a, a)
-    yield "hg.ops.add(a, b), numpy", lambda: hg.ops.add(a, a)
-    yield "numpy's own three calls", lambda: np.maximum(a + a, 0) * a
+    yield "model(a, b)", "numpy", lambda: m(a, a)
+    yield "session(a, b)", "numpy", lambda: session(a, a)
+    yield "model(a, b, out=y)", "numpy", lambda: m(a, a, out=out)
+    yield "model(a=a, b=b)", "numpy", lambda: m(a=a, b=a)
+    yield "kernel(a, b)", "numpy", lambda: kernel(a, a)
+    yield "hg.ops.add(a, b)", "numpy", lambda: hg.ops.add(a, a)
+    yield "three calls of numpy or torch", "numpy", lambda: np.maximum(a + a, 0) * a
     try:
         import torch
     except ImportError:
         return
+    torch.set_num_threads(1)  # two would wait for each other
     x, y = torch.ones(8), torch.empty(8)
-    yield "model(a, b), torch", lambda: m(x, x)
-    yield "model(a, b, out=y), torch", lambda: m(x, x, out=y)
-    yield "kernel(a, b), torch", lambda: kernel(x, x)
-    yield "hg.ops.add(a, b), torch", lambda: hg.ops.add(x, x)
-    yield "torch's own three calls", lambda: torch.relu(x + x) * x
+    yield "model(a, b)", "torch", lambda: m(x, x)
+    yield "session(a, b)", "torch", lambda: session(x, x)
+    yield "model(a, b, out=y)", "torch", lambda: m(x, x, out=y)
+    yield "model(a=a, b=b)", "torch", lambda: m(a=x, b=x)
+    yield "kernel(a, b)", "torch", lambda: kernel(x, x)
+    yield "hg.ops.add(a, b)", "torch", lambda: hg.ops.add(x, x)
+    yield "three calls of numpy or torch", "PyTorch's own", lambda: torch.relu(x + x) * x
     yield from passes(torch)
 
 
@@ -52,28 +60,40 @@ def passes(torch):
     x, y = (torch.randn(128, requires_grad=True) for _ in "xy")
     rows, polynomial = torch.randn(8, 16, requires_grad=True), hg.kernel("polynomial", "a*x*x + b*x + c")
     ours, theirs = hg.nn.Linear(16, 32), torch.nn.Linear(16, 32)
-    yield "both ways, hg.ops.mul", lambda: hg.ops.mul(x, y).sum().backward()
-    yield "both ways, torch.mul", lambda: torch.mul(x, y).sum().backward()
-    yield "both ways, hg.nn.Linear", lambda: ours(rows).sum().backward()
-    yield "both ways, torch.nn.Linear", lambda: theirs(rows).sum().backward()
-    yield "both ways, a kernel", lambda: polynomial(2.0, x, 8.0, -1.0).sum().backward()
+    yield "forward and backward of mul", "torch", lambda: hg.ops.mul(x, y).sum().backward()
+    yield "forward and backward of mul", "PyTorch's own", lambda: torch.mul(x, y).sum().backward()
+    yield "forward and backward of Linear(16, 32)", "torch", lambda: ours(rows).sum().backward()
+    yield "forward and backward of Linear(16, 32)", "PyTorch's own", lambda: theirs(rows).sum().backward()
+    yield "forward and backward of a kernel", "torch", lambda: polynomial(2.0, x, 8.0, -1.0).sum().backward()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", type=pathlib.Path, help="write a file for docs/measurements")
+    parser.add_argument("--machine", default="a machine that is not named", help="what the file says of the machine")
     options = parser.parse_args()
-    calls = list(rows())
-    least = [float("inf")] * len(calls)
+    found = list(calls())
+    least = [float("inf")] * len(found)
     for _ in range(600):
-        for i, (_, call) in enumerate(calls):
+        for i, (_, _, call) in enumerate(found):
             least[i] = min(least[i], timeit.timeit(call, number=25) / 25 * 1e6)
-    table = [[name, round(value, 2)] for (name, _), value in zip(calls, least)]
-    if options.json:
-        print(json.dumps(table))
-        return
-    for name, value in table:
-        print(f"{name:28} {value:6.2f}")
+    table = {}
+    for (name, column, _), value in zip(found, least):
+        table.setdefault(name, dict.fromkeys(COLUMNS))[column] = round(value, 2)
+    data = {
+        "title": "Calls from Python",
+        "date": datetime.date.today().isoformat(),
+        "machine": options.machine,
+        "what": "microseconds of a call of relu(a + b) * a on 8 numbers, a graph of three nodes, and of passes of 128 numbers in torch's autograd; "
+        "the least of 600 rounds of 25 calls, all in turn",
+        "command": "PYTHONPATH=build/python OMP_WAIT_POLICY=passive bench/python_calls.py",
+        "columns": ["call", *COLUMNS],
+        "rows": [[name, *row.values()] for name, row in table.items()],
+    }
+    sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "scripts"))
+    import measurements
+
+    measurements.emit(data, options.json)
 
 
 if __name__ == "__main__":
