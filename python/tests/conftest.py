@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small models that need no converter, and what tests have in common."""
 
+import signal
+
 import numpy as np
 import pytest
 
 import hologram as hg
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
 
 
 @pytest.fixture
