@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that share objects: each gets what it would get alone, in builds of Python without the GIL, too."""
+"""Threads that share objects: each gets what it would get alone, in builds of Python without the GIL, too. The GIL, Ctrl-C, forks."""
 
+import os
+import signal
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -176,3 +179,83 @@ def test_a_model_is_called_first_by_many():
         model = pointwise()
         x = np.arange(5, dtype=np.float32)
         together(6, lambda k: np.testing.assert_array_equal(model(x, x), 2 * x * x))
+
+
+def test_many_threads(small, rng):
+    model, weights = small
+    data = [rng.standard_normal((n, 8)).astype(np.float32) for n in range(1, 9)]
+    want = [model(x) for x in data]
+    failures = []
+
+    def work(seed):
+        order = np.random.default_rng(seed).integers(0, 8, 200)
+        for i in order:
+            if not np.array_equal(model(data[i]), want[i]):
+                failures.append(i)
+
+    threads = [threading.Thread(target=work, args=(s,)) for s in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+def heavy():
+    """Some seconds of work."""
+    g = hg.Graph()
+    x = g.input("x", ("n", "n"))
+    y = x
+    for _ in range(200):
+        y = hg.ops.matmul(y, x)
+    g.output("y", y)
+    return g.model()
+
+
+def test_the_gil_is_released():
+    session = heavy().session(threads=1)
+    x = np.zeros((400, 400), np.float32)
+    session(x)
+    ticks, done = [0], threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks[0] += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    before = ticks[0]
+    session(x)
+    during = ticks[0] - before
+    done.set()
+    thread.join()
+    assert during > 3
+
+
+def test_ctrl_c_stops_a_run():
+    session = heavy().session(threads=1)
+    x = np.zeros((1500, 1500), np.float32)
+    timer = threading.Timer(0.3, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        session(x)
+    timer.join()
+    handler = signal.getsignal(signal.SIGINT)
+    assert handler is signal.default_int_handler
+    small = np.zeros((4, 4), np.float32)
+    np.testing.assert_array_equal(session(small), small)
+
+
+def test_a_forked_child_runs():
+    model, weights = mlp(np.random.default_rng(1), (64, 512, 64))
+    x = np.ones((256, 64), np.float32)
+    want = model.session(threads=2)(x)
+    session = model.session(threads=2)
+    session(x)
+    child = os.fork()
+    if child == 0:
+        ok = np.array_equal(session(x), want) and np.array_equal(model(x), want)
+        os._exit(0 if ok else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
