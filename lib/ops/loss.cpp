@@ -213,8 +213,9 @@ Status hinge_embedding(ExpandContext& c) {
   const Value x = c.in(0), target = c.in(1), zero = term::number(x, 0);
   const Value far =
       where(ne(target, term::number(target, 1)), relu(c.attrs().real("margin") - x), zero);
-  const Value near = where(ne(target, term::number(target, -1)), x, zero);
-  return finish(c, far + near);
+  // No truth value is -1.
+  const bool truths = target.dtype() == boolean;
+  return finish(c, far + (truths ? x : where(ne(target, term::number(target, -1)), x, zero)));
 }
 
 // max(0, -target (x1 - x2) + margin)

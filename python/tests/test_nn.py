@@ -109,6 +109,52 @@ def test_losses():
         hg.nn.MSELoss()(x, t[:, :1])
 
 
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+MARGINS = ["SoftMarginLoss", "HingeEmbeddingLoss", "PoissonNLLLoss", "MultiLabelSoftMarginLoss", "MarginRankingLoss"]
+
+
+def _equal_losses(name, inputs, target):
+    """Values and gradients of a loss of ours beside torch's."""
+    for reduction in ("none", "mean", "sum"):
+        results = []
+        for nn in (torch.nn, hg.nn):
+            own = [x.clone().requires_grad_(x.is_floating_point()) for x in inputs]
+            loss = getattr(nn, name)(reduction=reduction)(*own, target)
+            loss.double().sum().backward()
+            results.append([loss.detach(), *(x.grad for x in own if x.requires_grad)])
+        for want, got in zip(*results):
+            tolerance = 1e-5 if want.dtype in (torch.float32, torch.float64) else 2e-2
+            torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ["L1Loss", "MSELoss", "SmoothL1Loss"])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_losses_of_two_dtypes(name, dtype):
+    for other in [*FLOATS, torch.int64, torch.int32, torch.int16, torch.uint8]:
+        for shape in [(4, 3), (), (1,)]:
+            target = (torch.randn(shape) * 3).abs().to(other)
+            _equal_losses(name, [torch.randn(shape).to(dtype)], target)
+            if other.is_floating_point and name != "SmoothL1Loss":
+                _equal_losses(name, [target.to(other)], torch.randn(shape).to(dtype))
+
+
+@pytest.mark.parametrize("name", MARGINS)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("whole", [torch.int64, torch.int32])
+def test_losses_of_whole_targets(name, dtype, whole):
+    for shape in [(4, 3), (1, 1)]:
+        count = 2 if name == "MarginRankingLoss" else 1
+        target = torch.randint(0, 2, shape, dtype=whole) * 2 - 1
+        target = target.abs() if name in ("PoissonNLLLoss", "MultiLabelSoftMarginLoss") else target
+        _equal_losses(name, [torch.randn(shape).to(dtype) for _ in range(count)], target)
+
+
+def test_no_truth_value_is_minus_one():
+    x, target = torch.randn(9), torch.arange(9) % 2 == 0
+    for loss in (hg.nn.HingeEmbeddingLoss(reduction="none"), lambda x, t: hg.ops.hinge_embedding_loss(x, t, reduction="none")):
+        torch.testing.assert_close(loss(x, target), torch.nn.HingeEmbeddingLoss(reduction="none")(x, target))
+
+
 def test_dropout():
     drop = hg.nn.Dropout(0.5)
     x = torch.ones(1000, requires_grad=True)

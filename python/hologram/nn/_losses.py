@@ -19,29 +19,44 @@ def _floats(*tensors):
     return autocast(torch.float32, *tensors)
 
 
+def _promoted(input, target):
+    """Both in the dtype of their difference, as torch has them; bool tensors have none."""
+    if input.dtype == target.dtype or torch.bool in (input.dtype, target.dtype):
+        return input, target
+    dtype = torch.result_type(input, target)
+    return input.to(dtype), target.to(dtype)
+
+
+def _beside(input, target):
+    """The target as floats, where it has whole numbers and the input floats."""
+    whole = target.dtype in (torch.int64, torch.int32) and input.is_floating_point()
+    return input, target.to(input.dtype) if whole else target
+
+
 class _Loss:
-    """A loss of an input and a target of one shape, by the op ``_op`` with the attributes ``_options``."""
+    """A loss of an input and a target of one shape, by the op ``_op`` with the attributes ``_options``; ``_pair`` gives them one dtype."""
 
     _options, _takes_integers = (), True
+    _pair = staticmethod(_beside)
 
     def forward(self, input, target):
         _check_shapes(self, input, target)
         if not self._takes_integers and not target.is_floating_point():
             require_floats(self, input)
         options = {name: getattr(self, name) for name in self._options}
-        return self._op(*_floats(input, target), **options, reduction=self.reduction)
+        return self._op(*self._pair(*_floats(input, target)), **options, reduction=self.reduction)
 
 
 class L1Loss(_Loss, torch.nn.L1Loss):
-    _op = staticmethod(ops.l1_loss)
+    _op, _pair = staticmethod(ops.l1_loss), staticmethod(_promoted)
 
 
 class MSELoss(_Loss, torch.nn.MSELoss):
-    _op, _takes_integers = staticmethod(ops.mse_loss), False
+    _op, _takes_integers, _pair = staticmethod(ops.mse_loss), False, staticmethod(_promoted)
 
 
 class SmoothL1Loss(_Loss, torch.nn.SmoothL1Loss):
-    _op, _options = staticmethod(ops.smooth_l1_loss), ("beta",)
+    _op, _options, _pair = staticmethod(ops.smooth_l1_loss), ("beta",), staticmethod(_promoted)
 
 
 class HuberLoss(_Loss, torch.nn.HuberLoss):
@@ -58,6 +73,9 @@ class HingeEmbeddingLoss(_Loss, torch.nn.HingeEmbeddingLoss):
 
 class PoissonNLLLoss(_Loss, torch.nn.PoissonNLLLoss):
     _op, _options = staticmethod(ops.poisson_nll_loss), ("log_input", "full", "eps")
+
+    def _pair(self, input, target):
+        return (input, target) if self.full else _beside(input, target)  # torch takes logarithms of whole targets in float32
 
 
 class KLDivLoss(torch.nn.KLDivLoss):
@@ -132,7 +150,10 @@ class GaussianNLLLoss(torch.nn.GaussianNLLLoss):
 
 class MarginRankingLoss(torch.nn.MarginRankingLoss):
     def forward(self, input1, input2, target):
-        return ops.margin_ranking_loss(*_floats(input1, input2, target), margin=self.margin, reduction=self.reduction)
+        require_floats(self, input1, input2)
+        input1, input2, target = _floats(input1, input2, target)
+        _, target = _beside(input1, target)
+        return ops.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
 class CosineEmbeddingLoss(torch.nn.CosineEmbeddingLoss):
@@ -177,7 +198,7 @@ class MultiLabelSoftMarginLoss(torch.nn.MultiLabelSoftMarginLoss):
     def forward(self, input, target):
         _check_shapes(self, input, target)
         input, target, weight = _floats(input, target, self.weight)
-        loss = ops.binary_cross_entropy_with_logits(input, target, weight, reduction="none")
+        loss = ops.binary_cross_entropy_with_logits(*_beside(input, target), weight, reduction="none")
         return reduced(ops.mean(loss, [-1]), self.reduction)
 
 
