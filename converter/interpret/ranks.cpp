@@ -2,6 +2,7 @@
 // Ops whose result has another rank where a size is 1, such as squeeze. The nodes from there to
 // where both ways have one rank again become an `if` on that size; where they never have, the usual
 // way is taken under a guard.
+#include <algorithm>
 #include <map>
 #include <set>
 
