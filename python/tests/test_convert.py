@@ -3,10 +3,12 @@
 
 import collections
 import dataclasses
+import gc
 import pickle
 import signal
 import subprocess
 import threading
+import weakref
 from typing import NamedTuple
 
 import numpy as np
@@ -65,6 +67,22 @@ def test_structures_come_back():
         torch.testing.assert_close(got["sum"], want["sum"])
         torch.testing.assert_close(got["rest"][0], want["rest"][0])
         assert got["rest"][1][1] is None
+
+
+def test_results_of_a_structure_go_with_the_last_of_it():
+    net, x = Nested(), torch.randn(3, 4, 5)
+    model, compiled = hg.convert(net, (x[0], (x[1], x[2]))), torch.compile(net, backend=hg.torch.backend)
+    gc.collect()
+    gc.disable()
+    try:
+        for call in (model, model.session(threads=1), compiled):
+            for _ in range(3):
+                result = call(x[0], (x[1], x[2]))
+                parts = [weakref.ref(part) for part in (result["sum"], result["rest"][0])]
+                del result
+                assert [part() for part in parts] == [None, None]
+    finally:
+        gc.enable()
 
 
 class Pair(NamedTuple):
