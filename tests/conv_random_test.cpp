@@ -145,8 +145,12 @@ void Case::run() {
   Session session = must(Session::create(must(Model::from_graph(std::move(g))),
                                          {.threads = static_cast<int>(1 + below(3))}));
   ASSERT_TRUE(session.set_input("x", x_.tensor).ok());
-  if (!residual_.empty()) ASSERT_TRUE(session.set_input("residual", residual_.tensor).ok());
-  if (!constant) ASSERT_TRUE(session.set_input("weight", weight_.tensor).ok());
+  if (!residual_.empty()) {
+    ASSERT_TRUE(session.set_input("residual", residual_.tensor).ok());
+  }
+  if (!constant) {
+    ASSERT_TRUE(session.set_input("weight", weight_.tensor).ok());
+  }
   ASSERT_TRUE(session.run().ok());
   expect(*session.output("y"));
 }
