@@ -25,26 +25,22 @@ sys.path.insert(0, str(Path(__file__).parent))
 import cases  # noqa: E402
 import damage  # noqa: E402
 import defaults  # noqa: E402
+import drawn  # noqa: E402
 import older  # noqa: E402
 
 tools, scratch = Path(sys.argv[1]), Path(sys.argv[2])
 version = subprocess.run([str(tools / "hg-convert"), "--version"], capture_output=True, text=True).stdout
 checks = "without libtorch" not in version  # else runs alone tell whether a file is right
 only = sys.argv[3] if len(sys.argv) > 3 else ""
-if only.startswith("autocast="):  # autocast=FIRST:COUNT
-    first, count = map(int, only.removeprefix("autocast=").split(":"))
-    cases.all_cases = []
-    for seed in range(first, first + count):
-        if cases.autocast.answers(seed):
-            cases.random_autocast(seed)
-    only = "Autocast_"
-for kind, make in (("quantized", cases.random_quantized), ("composed", cases.random_composed)):
-    if only.startswith(kind + "="):
-        first, count = map(int, only.removeprefix(kind + "=").split(":"))
-        cases.all_cases = []
-        for seed in range(first, first + count):
-            make(seed)
-        only = kind.capitalize() + "_"
+kind, _, seeds = only.partition("=")
+if seeds:  # FIRST:COUNT of one kind, and nothing else
+    first, count = map(int, seeds.split(":"))
+    cases.all_cases.clear()
+    drawn.draw(kind, range(first, first + count))
+    only = kind.capitalize() + "_"
+else:
+    for kind, (_, count) in drawn.KINDS.items():
+        drawn.draw(kind, range(count))
 
 
 def flat(value):
@@ -197,7 +193,7 @@ for case in cases.all_cases:
         print(f"FAILED {case.name}: {trouble}", flush=True)
 if not only:
     for troubles in (damage.troubles(tools, scratch), older.troubles(tools, scratch, checks), defaults.troubles(tools),
-                     cases.autocast.table_troubles()):
+                     drawn.autocast.table_troubles()):
         for trouble in troubles:
             failed += 1
             print(f"FAILED {trouble}", flush=True)

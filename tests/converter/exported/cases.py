@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import autocast
 import composed
 import quantized
 from torch.export import Dim
@@ -554,48 +553,7 @@ case(rand(3, 4), dynamic=({0: N},), name="OtherDtype", decomposed=False, exit=1,
      options=("--input", "x:f64[n,4]"), words=("dtype is f32, not f64",))(Mlp)
 
 
-def random_autocast(seed):
-    """A module with regions of autocast; the program itself is what it is held against."""
-    torch.manual_seed(seed)
-    sizes = [rand(5, autocast.WIDTH), rand(1, autocast.WIDTH), rand(2, autocast.WIDTH)]
-    all_cases.append(Case(f"Autocast_{seed}", lambda: autocast.Random(seed), (sizes[0],), dynamic=({0: N},),
-                          others=[(each,) for each in sizes[1:]], strict=seed == 7, difference=autocast.difference))
-
-
-for autocast_seed in [seed for seed in range(24) if autocast.answers(seed)]:
-    random_autocast(autocast_seed)
-
-
+# As convert_pt2e writes them.
 case(rand(2, 3, 8, 8), dynamic=({0: N},), others=[(rand(5, 3, 8, 8),), (rand(1, 3, 8, 8),)],
      difference=quantized.difference)(quantized.StaticNet)
 case(rand(3, 8), dynamic=({0: N},), others=[(rand(1, 8),), (rand(7, 8) * 100,)])(quantized.DynamicNet)
-
-
-def random_quantized(first):
-    """Random calls of the ops of quantised programs, many in one program."""
-    batch = quantized.Batch(first)
-    all_cases.append(Case(f"Quantized_{first}", lambda: quantized.Batch(first), batch.inputs(0), dynamic=batch.dynamic(),
-                          others=[batch.inputs(k) for k in (1, 2, 3)], difference=quantized.difference))
-
-
-for quantized_batch in range(2):
-    random_quantized(quantized_batch)
-
-
-def random_composed(seed):
-    """A module of control flow, transforms, state and trees, at more sizes than it is exported at."""
-    how = composed.options(seed)
-    torch.manual_seed(seed)
-    args, kwargs = composed.arguments(seed, how["rows"])
-    dynamic = None
-    if how["open"]:
-        dynamic = torch.export.ShapesCollection()
-        for leaf in torch.utils._pytree.tree_leaves(args):
-            dynamic[leaf] = {0: AUTO}
-    others = [composed.arguments(seed, rows) for rows in ((how["rows"], 1, 2, 0, 7) if how["open"] else (how["rows"],))]
-    all_cases.append(Case(f"Composed_{seed}", lambda: composed.Composed(seed), args, kwargs, dynamic=dynamic, others=others,
-                          strict=how["strict"], decompose=how["decompose"], difference=composed.difference_of(seed), random=True))
-
-
-for composed_seed in range(12):
-    random_composed(composed_seed)

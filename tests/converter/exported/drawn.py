@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random modules as cases: regions of autocast, ops on integers of few bits, and what composed.py composes."""
+import torch
+
+import autocast
+import composed
+import quantized
+from cases import AUTO, Case, N, all_cases, rand
+
+
+def random_autocast(seed):
+    """A module with regions of autocast; the program itself is what it is held against. None where dtypes do not fit each other."""
+    if not autocast.answers(seed):
+        return
+    torch.manual_seed(seed)
+    sizes = [rand(5, autocast.WIDTH), rand(1, autocast.WIDTH), rand(2, autocast.WIDTH)]
+    all_cases.append(Case(f"Autocast_{seed}", lambda: autocast.Random(seed), (sizes[0],), dynamic=({0: N},),
+                          others=[(each,) for each in sizes[1:]], strict=seed == 7, difference=autocast.difference))
+
+
+def random_quantized(first):
+    """Random calls of the ops of quantised programs, many in one program."""
+    batch = quantized.Batch(first)
+    all_cases.append(Case(f"Quantized_{first}", lambda: quantized.Batch(first), batch.inputs(0), dynamic=batch.dynamic(),
+                          others=[batch.inputs(k) for k in (1, 2, 3)], difference=quantized.difference))
+
+
+def random_composed(seed):
+    """A module of control flow, transforms, state and trees, at more sizes than it is exported at."""
+    how = composed.options(seed)
+    torch.manual_seed(seed)
+    args, kwargs = composed.arguments(seed, how["rows"])
+    dynamic = None
+    if how["open"]:
+        dynamic = torch.export.ShapesCollection()
+        for leaf in torch.utils._pytree.tree_leaves(args):
+            dynamic[leaf] = {0: AUTO}
+    others = [composed.arguments(seed, rows) for rows in ((how["rows"], 1, 2, 0, 7) if how["open"] else (how["rows"],))]
+    all_cases.append(Case(f"Composed_{seed}", lambda: composed.Composed(seed), args, kwargs, dynamic=dynamic, others=others,
+                          strict=how["strict"], decompose=how["decompose"], difference=composed.difference_of(seed), random=True))
+
+
+# A maker for each kind, and how many seeds the ordinary run takes.
+KINDS = {"autocast": (random_autocast, 24), "quantized": (random_quantized, 2), "composed": (random_composed, 12)}
+
+
+def draw(kind, seeds):
+    for seed in seeds:
+        KINDS[kind][0](seed)
