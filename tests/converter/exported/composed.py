@@ -195,8 +195,8 @@ def empty(m, x, y):
 
 
 def complex_product(m, x, y):
-    a, b = (torch.view_as_complex(each.float().reshape(-1, 2, 2)) for each in (x, y))
-    return torch.view_as_real(a * b.conj() * 0.5).flatten(1).to(x.dtype)
+    a, b = (torch.view_as_complex(each.reshape(-1, 2, 2)) for each in (x, y))
+    return torch.view_as_real(a * b.conj() * 0.5).flatten(1)
 
 
 def narrow(m, x):
