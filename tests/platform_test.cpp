@@ -194,6 +194,9 @@ TEST_F(Files, ModelsAndArraysLieAtPathsOfAnyLength) {
 
 // With addresses of 32 bits a file may be longer than memory can be.
 TEST_F(Files, LongerThanAddressesAreRefusedByName) {
+#ifdef __EMSCRIPTEN__
+  GTEST_SKIP() << "its fstat() tells the low 32 bits of a size";
+#endif
   const std::string at = path(u8"long.hgm");
   write(at, "HGM");
   std::error_code error;

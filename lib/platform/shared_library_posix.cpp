@@ -5,6 +5,12 @@
 
 namespace hg {
 
+#ifdef __EMSCRIPTEN__
+// Whose dlopen() ends the program, unless that was linked for it.
+void* open_shared_library(const char*) { return nullptr; }
+void* open_shared_library_beside(const char*, const char*) { return nullptr; }
+std::string shared_library_error() { return "WebAssembly loads no libraries"; }
+#else
 void* open_shared_library(const char* file) { return dlopen(file, RTLD_NOW | RTLD_LOCAL); }
 
 void* open_shared_library_beside(const char* file, const char* name) {
@@ -17,13 +23,14 @@ void* open_shared_library_beside(const char* file, const char* name) {
   return dlopen(file, mode);
 }
 
-void* find_function(void* library, const char* name) { return dlsym(library, name); }
-
-void close_shared_library(void* library) { dlclose(library); }
-
 std::string shared_library_error() {
   const char* const why = dlerror();
   return why != nullptr ? why : "";
 }
+#endif
+
+void* find_function(void* library, const char* name) { return dlsym(library, name); }
+
+void close_shared_library(void* library) { dlclose(library); }
 
 }  // namespace hg
