@@ -6,27 +6,22 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "hg/hg.h"
-#include "lib/graph/split_mix.h"
 #include "tests/must.h"
+#include "tests/random_case.h"
 
 namespace hg {
 namespace {
 
-class Case {
+class Case : private test::Chance {
  public:
-  explicit Case(uint64_t seed) : state_(seed) {}
+  using Chance::Chance;
   void run();
 
  private:
-  int64_t below(int64_t n) {
-    return static_cast<int64_t>(split_mix(state_) % static_cast<uint64_t>(n));
-  }
-  bool chance(int percent) { return below(100) < percent; }
   TensorData random(const Sizes& shape) {
     TensorData data = must(TensorData::allocate(f32, shape));
     for (int64_t i = 0; i < shape.count(); ++i)
@@ -36,7 +31,6 @@ class Case {
   bool choose();
   void expect(const Tensor& y) const;
 
-  uint64_t state_;
   int64_t n_ = 1, c_ = 1, o_ = 1, groups_ = 1, dims_ = 2;
   std::array<int64_t, 3> in_ = {1, 1, 1}, out_ = {1, 1, 1}, kernel_ = {1, 1, 1};
   std::array<int64_t, 3> stride_ = {1, 1, 1}, padding_ = {0, 0, 0}, dilation_ = {1, 1, 1};
@@ -155,14 +149,8 @@ void Case::run() {
   expect(*session.output("y"));
 }
 
-// HG_CASES=20000 in the environment for as many.
 TEST(ConvRandom, SumsAreThoseOfAPlainLoop) {
-  const char* given = std::getenv("HG_CASES");
-  const int64_t count = given == nullptr ? 400 : std::atoll(given);
-  for (int64_t seed = 0; seed < count && !HasFailure(); ++seed) {
-    SCOPED_TRACE("case " + std::to_string(seed));
-    Case(static_cast<uint64_t>(seed) + 9000).run();
-  }
+  test::for_cases(400, [](uint64_t i) { Case(i + 9000).run(); });
 }
 
 }  // namespace

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <cstdlib>
 #include <random>
 
 #include "hg/hg.h"
 #include "hg/op.h"
+#include "tests/random_case.h"
 
 namespace hg {
 namespace {
@@ -270,9 +270,8 @@ void check(const Case& c) {
 }
 
 TEST(Eig, OfRandomMatrices) {
-  const char* const wish = std::getenv("HG_CASES");
-  const int count = wish != nullptr ? std::atoi(wish) : 400;
-  for (int seed = 0; seed < count && !HasFailure(); ++seed) {
+  const int64_t count = test::case_count(400);
+  for (int64_t seed = 0; seed < count && !HasFailure(); ++seed) {
     const Case c = Random(static_cast<uint64_t>(seed)).next();
     SCOPED_TRACE(str_cat("seed ", seed, ": ", c.dtype, c.complex ? " complex" : "", " n = ", c.n,
                          " kind ", int(c.kind)));

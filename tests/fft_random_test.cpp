@@ -4,16 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <numbers>
-#include <string>
 #include <vector>
 
 #include "hg/hg.h"
 #include "kernels/simd/simd.h"
-#include "lib/graph/split_mix.h"
 #include "tests/must.h"
+#include "tests/random_case.h"
 
 namespace hg {
 namespace {
@@ -33,8 +31,8 @@ std::vector<double> transformed(const std::vector<double>& x, const Sizes& shape
 }
 
 void run_case(uint64_t seed) {
-  uint64_t state = seed;
-  const auto below = [&](uint64_t n) { return static_cast<int64_t>(split_mix(state) % n); };
+  test::Chance random(seed);
+  const auto below = [&](int64_t n) { return random.below(n); };
   const int64_t lines = 1 + below(20), stride = below(3) == 0 ? 1 + below(5) : 1;
   const int64_t n = below(2) == 0 ? 1 + below(64) : int64_t{1} << below(9);
   const bool inverse = below(2) == 0;
@@ -54,7 +52,7 @@ void run_case(uint64_t seed) {
       for (int64_t k = 0; k < n; ++k)
         ASSERT_EQ(std::memcmp(&alone[static_cast<size_t>(2 * k)], &y[at(line, k, s)], 16), 0)
             << "line " << line << ", " << s << " at " << k << " of " << n;
-      const int64_t k = below(static_cast<uint64_t>(n));
+      const int64_t k = below(n);
       double re = 0, im = 0;
       for (int64_t i = 0; i < n; ++i) {
         const double angle = (inverse ? 2 : -2) * std::numbers::pi *
@@ -68,17 +66,11 @@ void run_case(uint64_t seed) {
     }
 }
 
-// HG_CASES=10000 in the environment for as many.
 TEST(FftRandom, LinesAreTheSameAloneAndAsTheSum) {
-  const char* given = std::getenv("HG_CASES");
-  const int64_t count = given == nullptr ? 40 : std::atoll(given);
   for (const kernels::Isa isa :
        {kernels::Isa::baseline, kernels::Isa::sse4, kernels::Isa::avx2, kernels::Isa::avx512}) {
     kernels::limit_isa(isa);
-    for (int64_t seed = 0; seed < count && !HasFailure(); ++seed) {
-      SCOPED_TRACE("case " + std::to_string(seed));
-      run_case(static_cast<uint64_t>(seed) + 500);
-    }
+    test::for_cases(40, [](uint64_t i) { run_case(i + 500); });
   }
 }
 

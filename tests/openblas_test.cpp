@@ -8,7 +8,6 @@
 #include <omp.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <random>
@@ -17,6 +16,7 @@
 #include "hg/hg.h"
 #include "hg/op.h"
 #include "tests/malloc_count.h"
+#include "tests/random_case.h"
 
 namespace hg {
 namespace {
@@ -352,9 +352,8 @@ void check_case(uint64_t seed) {
 
 TEST(Lapack, AnswersAsTheLoopsDo) {
   if (!is_used()) GTEST_SKIP() << "OpenBLAS is not used here";
-  const char* const wish = std::getenv("HG_CASES");
-  const int count = wish != nullptr ? std::atoi(wish) : 300;
-  for (int seed = 0; seed < count && !testing::Test::HasFailure(); ++seed)
+  const int64_t count = test::case_count(300);
+  for (int64_t seed = 0; seed < count && !testing::Test::HasFailure(); ++seed)
     check_case(static_cast<uint64_t>(seed));
 }
 

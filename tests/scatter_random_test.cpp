@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "hg/hg.h"
-#include "lib/graph/split_mix.h"
 #include "tests/elements.h"
 #include "tests/must.h"
+#include "tests/random_case.h"
 
 namespace hg::test {
 namespace {
@@ -20,22 +19,18 @@ constexpr ScatterReduce kReduces[] = {ScatterReduce::none, ScatterReduce::add,
                                       ScatterReduce::prod, ScatterReduce::amax,
                                       ScatterReduce::amin, ScatterReduce::mean};
 
-class Case {
+class Case : private Chance {
  public:
-  explicit Case(uint64_t seed) : state_(seed) {}
+  using Chance::Chance;
   void run();
 
  private:
-  int64_t below(int64_t n) {
-    return static_cast<int64_t>(split_mix(state_) % static_cast<uint64_t>(n));
-  }
   TensorData random(DType dtype, const Sizes& shape, int64_t most) {
     TensorData data = must(TensorData::allocate(dtype, shape));
     for (int64_t i = 0; i < shape.count(); ++i)
       write_element(data.tensor, i, static_cast<double>(below(most)));
     return data;
   }
-  uint64_t state_;
 };
 
 double combined(double a, double b, ScatterReduce reduce) {
@@ -129,14 +124,8 @@ void Case::run() {
   }
 }
 
-// HG_CASES=20000 in the environment for as many.
 TEST(ScatterRandom, ElementsAreThoseOfAPlainLoop) {
-  const char* given = std::getenv("HG_CASES");
-  const int64_t count = given == nullptr ? 1000 : std::atoll(given);
-  for (int64_t seed = 0; seed < count && !HasFailure(); ++seed) {
-    SCOPED_TRACE("case " + std::to_string(seed));
-    Case(static_cast<uint64_t>(seed) + 3000).run();
-  }
+  for_cases(1000, [](uint64_t i) { Case(i + 3000).run(); });
 }
 
 }  // namespace

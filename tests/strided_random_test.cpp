@@ -4,15 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "hg/hg.h"
-#include "lib/graph/split_mix.h"
 #include "tests/elements.h"
 #include "tests/must.h"
+#include "tests/random_case.h"
 
 namespace hg::test {
 namespace {
@@ -25,17 +24,12 @@ struct Operand {
   Sizes strides;
 };
 
-class Case {
+class Case : private Chance {
  public:
-  explicit Case(uint64_t seed) : state_(seed) {}
+  using Chance::Chance;
   void run();
 
  private:
-  int64_t below(int64_t n) {
-    return static_cast<int64_t>(split_mix(state_) % static_cast<uint64_t>(n));
-  }
-  bool chance(int percent) { return below(100) < percent; }
-
   // One or two long dims and some short ones: at most some ten thousand elements.
   void choose_shape() {
     int64_t room = 20000;
@@ -50,7 +44,6 @@ class Case {
   Value operand(Graph& g, const std::string& name);
 
   static constexpr const char* kNames[] = {"a", "b", "c"};
-  uint64_t state_;
   Sizes shape_;
   DType dtype_ = f32;
   std::vector<Operand> operands_;
@@ -129,14 +122,8 @@ void Case::run() {
   }
 }
 
-// HG_CASES=100000 in the environment for as many.
 TEST(StridedRandom, ElementsAreThoseOfAPlainLoop) {
-  const char* given = std::getenv("HG_CASES");
-  const int64_t count = given == nullptr ? 1000 : std::atoll(given);
-  for (int64_t seed = 0; seed < count && !HasFailure(); ++seed) {
-    SCOPED_TRACE("case " + std::to_string(seed));
-    Case(static_cast<uint64_t>(seed) + 7000).run();
-  }
+  for_cases(1000, [](uint64_t i) { Case(i + 7000).run(); });
 }
 
 }  // namespace

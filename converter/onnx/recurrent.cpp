@@ -271,8 +271,8 @@ Result by_steps(Node& n, const Layer& layer, const Direction& d, const Value& gi
       layer.time.is_constant() && layer.time.constant() > 0 && layer.time.constant() <= kMostSteps;
   Result result = few ? unrolled(n, layer, d, gates) : looped(n, layer, d, gates);
   if (result.y && d.reverse) result.y = reversed(layer, result.y);
-  if (layer
-          .lengths) {  // ONNX Runtime's states of a sequence without steps, where none is specified
+  if (layer.lengths) {
+    // ONNX Runtime's states of a sequence without steps; the specification has none.
     const Value has_steps = gt(layer.lengths, constant_like(layer.lengths, 0));
     for (Value* state : {&result.h, &result.c}) *state = kept(layer, has_steps, *state, Value());
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "hg/kernel.h"
+#include "kernels/ceil_div.h"
 #include "kernels/element.h"
 #include "lib/table/rows.h"
 
@@ -210,7 +211,7 @@ void sample_run(const RunContext& c) noexcept {
   const GridState& s = c.state<GridState>();
   for_float(c.out(0).dtype, [&]<class T>() {
     constexpr int64_t kPoints = PointTaps<T>::kPoints;
-    const int64_t blocks = (s.points + kPoints - 1) / kPoints;
+    const int64_t blocks = ceil_div(s.points, kPoints);
     c.parallel_for(
         s.batch * blocks, grain_of(s.channels * 16 * kPoints), [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) {

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "hg/kernel.h"
+#include "kernels/ceil_div.h"
 #include "kernels/element.h"
 #include "kernels/index/bytes.h"
 #include "kernels/strided_copy.h"
@@ -149,7 +150,7 @@ void count_each(const Lines& lines, int64_t width, const int64_t* index, int64_t
   for_each(lines, width, index, [&](int64_t, int64_t, int64_t at) { ++counts[at]; });
 }
 
-// The indices are in range.
+// The indices are in range. (Passes without the look at it are no faster, and 16 KB larger.)
 template <class T>
 void scatter_lines(const Rule& rule, const Lines& lines, int64_t width, const int64_t* index,
                    const T* src, T* y, int64_t* counts) {
@@ -201,7 +202,7 @@ void scatter_run(const RunContext& c) noexcept {
   const Lines lines{steps(index), steps(src), steps(y), rank > 0 ? index.shape[dim] : 1,
                     rank > 0 ? y.shape[dim] : 1};
   constexpr int64_t kStrip = 64;
-  const int64_t strips = (neighbours + kStrip - 1) / kStrip;
+  const int64_t strips = ceil_div(neighbours, kStrip);
   const int64_t tasks = index.count() / lines.n / neighbours * strips;
   int64_t* counts = c.workspace<int64_t>();
   for_element(y.dtype, [&]<class T>() {
@@ -258,7 +259,7 @@ void index_reduce_run(const RunContext& c) noexcept {
   for (int d = 0; d < rule.dim; ++d) outer *= y.shape[d];
   for (int d = rule.dim + 1; d < y.rank(); ++d) inner *= y.shape[d];
   constexpr int64_t kStrip = 256;
-  const int64_t strips = (inner + kStrip - 1) / kStrip;
+  const int64_t strips = ceil_div(inner, kStrip);
   int64_t* counts = c.workspace<int64_t>();
   if (rule.counts()) {
     std::fill_n(counts, size, 0);

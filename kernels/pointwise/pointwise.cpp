@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/ceil_div.h"
 #include "kernels/element.h"
 #include "kernels/simd/half_simd.h"
 #include "kernels/strided_copy.h"
@@ -80,6 +81,19 @@ int64_t read_size(const PointwisePlan& plan, int k) {
   return plan.widened[k] ? size_of(f32) : size_of(plan.dtypes[k]);
 }
 
+// The index of element `at`, in order.
+void find_index(int64_t at, const Sizes& shape, int64_t* index) {
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    index[d] = at % shape[d];
+    at /= shape[d];
+  }
+}
+int64_t offset_of(const int64_t* index, const Sizes& strides) {
+  int64_t offset = 0;
+  for (int d = 0; d < strides.rank(); ++d) offset += index[d] * strides[d];
+  return offset;
+}
+
 // n elements of operand k from element `at` on, in order, into `to`.
 void gather(const PointwisePlan& plan, int k, const std::byte* from, int64_t at, int64_t n,
             std::byte* to) {
@@ -88,15 +102,10 @@ void gather(const PointwisePlan& plan, int k, const std::byte* from, int64_t at,
   const Sizes& strides = plan.strides[k];
   const int64_t size = size_of(plan.dtypes[k]);
   const int last = plan.rank - 1;
-  int64_t index[kMaxRank] = {};
-  int64_t rest = at;
-  for (int d = last; d >= 0; --d) {
-    index[d] = rest % shape[d];
-    rest /= shape[d];
-  }
-  int64_t row = 0;
-  for (int d = 0; d < last; ++d) row += index[d] * strides[d];
+  int64_t index[kMaxRank];
+  find_index(at, shape, index);
   int64_t column = index[last];
+  int64_t row = offset_of(index, strides) - column * strides[last];
   while (n > 0) {
     const int64_t run = std::min(n, shape[last] - column);
     plan.gather_row[k](from + (row + column * strides[last]) * size, strides[last], to, run);
@@ -155,11 +164,7 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
   // Long rows: chunks end with the row, so that dense rows are read in place.
   const bool by_row = inner >= 128;
   int64_t index[kMaxRank] = {};  // of element `at`, where chunks end with the row
-  int64_t rest = begin;
-  for (int d = plan.rank - 1; by_row && d >= 0; --d) {
-    index[d] = rest % plan.shape[d];
-    rest /= plan.shape[d];
-  }
+  if (by_row) find_index(begin, plan.shape, index);
   for (int64_t at = begin; at < end;) {
     int64_t n = std::min(kBlockSize, end - at);
     if (by_row) n = std::min(n, inner - index[plan.rank - 1]);
@@ -174,9 +179,8 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
         }
         x[k] = buffers[k];
       } else if (by_row) {
-        int64_t offset = 0;
-        for (int d = 0; d < plan.rank; ++d) offset += index[d] * plan.strides[k][d];
-        const std::byte* from = base[k] + offset * size_of(plan.dtypes[k]);
+        const std::byte* from =
+            base[k] + offset_of(index, plan.strides[k]) * size_of(plan.dtypes[k]);
         const int64_t stride = plan.strides[k][plan.rank - 1];
         const bool is_dense = stride == 1 && !plan.widened[k];
         if (!is_dense) plan.gather_row[k](from, stride, buffers[k], n);
@@ -249,17 +253,12 @@ void run_tile(const PointwisePlan& plan, const PointwiseParams& params, const Ru
   const int last = plan.rank - 1;
   const int64_t rows = std::min(plan.tile_rows, plan.shape[plan.across] - index[plan.across]);
   const int64_t columns = std::min(plan.tile_columns, plan.shape[last] - index[last]);
-  const auto offset_in = [&](const Sizes& strides) {
-    int64_t offset = 0;
-    for (int d = 0; d < plan.rank; ++d) offset += index[d] * strides[d];
-    return offset;
-  };
   alignas(64) std::byte buffers[kMaxOperands + 1][kBlockSize * 8];
   const void* x[kMaxOperands];
   for (int k = 0; k < plan.inputs; ++k) {
     gather_tile(plan, k,
                 static_cast<const std::byte*>(c.in(plan.source[k]).data) +
-                    offset_in(plan.strides[k]) * size_of(plan.dtypes[k]),
+                    offset_of(index, plan.strides[k]) * size_of(plan.dtypes[k]),
                 rows, columns, buffers[k]);
     x[k] = buffers[k];
   }
@@ -267,7 +266,7 @@ void run_tile(const PointwisePlan& plan, const PointwiseParams& params, const Ru
   plan.block(tile, x, rows * columns, params);
   const Sizes dense = contiguous_strides(plan.shape);
   const int64_t size = size_of(plan.out_dtype);
-  std::byte* out = y + offset_in(dense) * size;
+  std::byte* out = y + offset_of(index, dense) * size;
   for (int64_t r = 0; r < rows; ++r, out += dense[plan.across] * size)
     write(plan, tile + r * columns * (plan.narrowed ? size_of(f32) : size), columns, out);
 }
@@ -275,17 +274,13 @@ void run_tile(const PointwisePlan& plan, const PointwiseParams& params, const Ru
 void run_tiles(const PointwisePlan& plan, const RunContext& c, std::byte* y) {
   const int last = plan.rank - 1;
   Sizes tiles = plan.shape;
-  tiles[plan.across] = (tiles[plan.across] + plan.tile_rows - 1) / plan.tile_rows;
-  tiles[last] = (tiles[last] + plan.tile_columns - 1) / plan.tile_columns;
+  tiles[plan.across] = ceil_div(tiles[plan.across], plan.tile_rows);
+  tiles[last] = ceil_div(tiles[last], plan.tile_columns);
   c.parallel_for(tiles.count(), kGrain / kBlockSize, [&](int64_t begin, int64_t end) {
     checked(plan, c, [&](const PointwiseParams& params) {
       for (int64_t tile = begin; tile < end; ++tile) {
         int64_t index[kMaxRank];
-        int64_t rest = tile;
-        for (int d = last; d >= 0; --d) {
-          index[d] = rest % tiles[d];
-          rest /= tiles[d];
-        }
+        find_index(tile, tiles, index);
         index[plan.across] *= plan.tile_rows;
         index[last] *= plan.tile_columns;
         run_tile(plan, params, c, index, y);

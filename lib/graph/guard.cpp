@@ -50,11 +50,11 @@ std::optional<std::string> condition_of(const Guard& guard) {
   return condition_text(guard.left, value == 1);
 }
 
-// "with n=1, m=2"; nothing without symbols.
+// "n=1, m=2"; nothing without symbols.
 std::string given_sizes(const std::vector<std::string>& symbols, const Bindings& sizes) {
   std::string given;
   for (const std::string& symbol : symbols)
-    given += str_cat(given.empty() ? "with " : ", ", symbol, "=", *sizes.find(symbol));
+    given += str_cat(given.empty() ? "" : ", ", symbol, "=", *sizes.find(symbol));
   return given;
 }
 
@@ -116,20 +116,20 @@ Status check(const Guard& guard, const Bindings& sizes) {
     subject.collect_symbols(symbols);
     if (const auto condition = condition_of(guard)) {
       message = str_cat("the model was converted for sizes with ", *condition, ", not ",
-                        given_sizes(symbols, sizes).substr(5));
+                        given_sizes(symbols, sizes));
       append_reason(message, guard);
       return invalid_argument(message);
     }
     if (str_cat(subject, limit).size() > kMostLetters) {
       limit.collect_symbols(symbols);
       message = str_cat("the model was converted for other sizes than ",
-                        given_sizes(symbols, sizes).substr(5), ": ", flipped ? right : left,
-                        " is not ", demand(guard.relation, flipped), flipped ? left : right);
+                        given_sizes(symbols, sizes), ": ", flipped ? right : left, " is not ",
+                        demand(guard.relation, flipped), flipped ? left : right);
       append_reason(message, guard);
       return invalid_argument(message);
     }
     if (subject.symbol().empty() && !symbols.empty())  // what the sizes themselves are
-      message = given_sizes(symbols, sizes) + ": ";
+      message = str_cat("with ", given_sizes(symbols, sizes), ": ");
     message += str_cat(subject, " is ", flipped ? right : left);
     if (!limit.is_constant()) message += str_cat(" and ", limit, " is ", flipped ? left : right);
     message += str_cat(", but the model was converted for ", subject, " ",
