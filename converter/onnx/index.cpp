@@ -81,19 +81,21 @@ Value flat_positions(const Value& x, const Value& indices, int batch) {
 struct Rest {  // the dims of x that index tuples do not reach
   Shape reached, rest;
 };
-Rest split_at(const Value& x, int64_t reached) {
-  const auto at = x.shape().begin() + reached;
+Rest split_at_tuples(Node& n, const Value& x, const Value& indices, int64_t batch) {
+  if (indices.rank() == 0) n.refuse("the indices have no dims");
+  if (batch < 0 || batch >= indices.rank()) n.refuse(str_cat("attribute 'batch_dims' is ", batch));
+  if (!indices.dim(-1).is_constant()) n.refuse("the last size of the indices is open");
+  const int64_t columns = indices.dim(-1).constant();
+  if (columns > x.rank() - batch) n.refuse("the indices have more columns than the data has dims");
+  const auto at = x.shape().begin() + batch + columns;
   return {Shape(x.shape().begin(), at), Shape(at, x.shape().end())};
 }
 
 void gathered_tuples(Node& n) {
   const Value x = n.in(0), indices = n.in(1);
-  const int batch = static_cast<int>(n.integer("batch_dims", 0));
-  if (!indices.dim(-1).is_constant()) n.refuse("the last size of the indices is open");
-  const int64_t reach = batch + indices.dim(-1).constant();
-  if (reach > x.rank()) n.refuse("the indices have more columns than the data has dims");
-  const Value at = flat_positions(x, indices, batch);
-  const auto [reached, rest] = split_at(x, reach);
+  const int64_t batch = n.integer("batch_dims", 0);
+  const auto [reached, rest] = split_at_tuples(n, x, indices, batch);
+  const Value at = flat_positions(x, indices, static_cast<int>(batch));
   const Value rows = reshape(x, {count(reached), count(rest)});
   const Value y = n.op("index_select", {rows, reshape(at, {count(at.shape())})}, {{"dim", 0}});
   Shape shape = at.shape();
@@ -112,9 +114,8 @@ std::string reduction_of(Node& n) {
 
 void scattered_tuples(Node& n) {
   const Value x = n.in(0), indices = n.in(1), updates = n.in(2);
-  if (!indices.dim(-1).is_constant()) n.refuse("the last size of the indices is open");
+  const auto [reached, rest] = split_at_tuples(n, x, indices, 0);
   const Value at = flat_positions(x, indices, 0);
-  const auto [reached, rest] = split_at(x, indices.dim(-1).constant());
   const Dim width = count(rest), rows = count(at.shape());
   const Value to = expand(reshape(at, {rows, 1}), {rows, width});
   const Value y =
