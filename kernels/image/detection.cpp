@@ -136,12 +136,28 @@ Corners<T> corners_of(T y, T x, int64_t height, int64_t width) {
   return c;
 }
 
+struct Range {
+  int64_t begin = 0, end = 0;
+};
+
+// Of the samples first + (k + 1/2) gap, k in [0, count), those that an image of this size may meet
+// and, for rounding, a few more.
+template <class T>
+Range range_inside(T first, T gap, int64_t count, int64_t size) {
+  const auto at = [&](T k) {
+    return k > 0 ? k < static_cast<T>(count) ? static_cast<int64_t>(k) : count : 0;
+  };
+  return {at(std::floor((T(-1) - first) / gap) - 2),
+          at(std::ceil((static_cast<T>(size) - first) / gap) + 2)};
+}
+
 // The samples of one region.
 template <class T>
 struct Region {
   int64_t image = -1;                        // -1: not one of x
   T top = 0, left = 0, row = 0, column = 0;  // where it begins, sizes of an output pixel
   int64_t down = 0, across = 0;              // samples of an output pixel
+  bool by_size = false;                      // about one for each pixel of x that it covers
   Region(const T* roi, const RoiPlan& plan) {
     const T scale = static_cast<T>(plan.scale), shift = plan.aligned ? T(0.5) : T(0);
     if (roi[0] >= 0 && roi[0] < static_cast<T>(plan.images)) image = static_cast<int64_t>(roi[0]);
@@ -154,7 +170,8 @@ struct Region {
     }
     row = height / static_cast<T>(plan.rows);
     column = width / static_cast<T>(plan.columns);
-    if (plan.ratio > 0) {
+    by_size = plan.ratio <= 0;
+    if (!by_size) {
       down = across = plan.ratio;
     } else {
       // Boxes that are not finite, or beyond every image, have no samples.
@@ -166,12 +183,17 @@ struct Region {
   T count() const { return static_cast<T>(std::max<int64_t>(down * across, 1)); }
   template <class F>
   void each_sample(int64_t i, int64_t k, const RoiPlan& plan, const F& f) const {
-    for (int64_t a = 0; a < down; ++a) {
-      const T y =
-          top + static_cast<T>(i) * row + (static_cast<T>(a) + T(0.5)) * row / static_cast<T>(down);
-      for (int64_t b = 0; b < across; ++b) {
-        const T x = left + static_cast<T>(k) * column +
-                    (static_cast<T>(b) + T(0.5)) * column / static_cast<T>(across);
+    const T first_y = top + static_cast<T>(i) * row, first_x = left + static_cast<T>(k) * column;
+    const auto range = [&](T first, T step, int64_t count, int64_t size) {
+      return by_size ? range_inside(first, step / static_cast<T>(count), count, size)
+                     : Range{0, count};
+    };
+    const Range ys = range(first_y, row, down, plan.height),
+                xs = range(first_x, column, across, plan.width);
+    for (int64_t a = ys.begin; a < ys.end; ++a) {
+      const T y = first_y + (static_cast<T>(a) + T(0.5)) * row / static_cast<T>(down);
+      for (int64_t b = xs.begin; b < xs.end; ++b) {
+        const T x = first_x + (static_cast<T>(b) + T(0.5)) * column / static_cast<T>(across);
         f(corners_of(y, x, plan.height, plan.width));
       }
     }

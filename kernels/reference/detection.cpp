@@ -51,7 +51,10 @@ void for_regions(const Call& c, const Array& rois, const Sizes& x, const F& f) {
       if (shift == 0) length = std::fmax(length, 1);
       part[d] = length / static_cast<double>(size[d]);
       const int64_t ratio = c.attrs.integer("sampling_ratio");
-      samples[d] = ratio > 0 ? static_cast<double>(ratio) : std::ceil(part[d]);
+      const double most = 1 << 20;  // boxes beyond every image have no samples
+      samples[d] = ratio > 0         ? static_cast<double>(ratio)
+                   : part[d] <= most ? std::ceil(part[d])
+                                     : 0;
     }
     const auto weight = [&](int d, int64_t bin, double sample, int64_t pixel) {
       const double last = static_cast<double>(x[d + 2] - 1);

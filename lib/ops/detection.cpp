@@ -49,7 +49,7 @@ Status check_pixels(const InferContext& c, const Dim& height, const Dim& width) 
 }
 // 0 or less: as many as there are pixels.
 Status check_sampling(const InferContext& c) {
-  constexpr int64_t kMost = 1 << 20;
+  constexpr int64_t kMost = 1024;
   if (below(kMost - c.attrs().integer("sampling_ratio"), 0))
     return c.fail("sampling_ratio is ", c.attrs().integer("sampling_ratio"), ", the most is ",
                   kMost);

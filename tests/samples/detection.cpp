@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of lib/ops/detection.cpp.
+#include <cmath>
+
 #include "tests/samples.h"
 
 namespace hg::test::samples {
@@ -55,6 +57,17 @@ std::vector<Sample> detection() {
       all.push_back(
           {.op = "roi_align_grad", .inputs = {{.shape = {5, 3, 3, 2}}, rois}, .attrs = attrs});
     }
+  // Regions of which little meets the image.
+  std::vector<double> wide;
+  for (int i = 0; i < 40; ++i) {
+    const double size = std::pow(10, i / 10);
+    const double x = std::floor(std::sin(i) * size), y = std::floor(std::cos(3 * i) * size);
+    wide.insert(wide.end(), {i % 2 * 1.0, x, y, x + size * (i % 7), y + size * (i % 5)});
+  }
+  all.push_back(
+      {.op = "roi_align",
+       .inputs = {{.shape = {2, 1, 5, 7}}, {.shape = {40, 5}, .values = wide, .constant = true}},
+       .attrs = {{"output_size", Dims{3, 2}}}});
   all.push_back({.op = "roi_pool",
                  .inputs = {{.shape = {2, 3, 5, 7}}, rois},
                  .attrs = {{"output_size", Dims{3, 2}}, {"spatial_scale", 0.5}}});
