@@ -2,6 +2,8 @@
 // Passes, as graphs before and after.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "hg/hg.h"
 #include "lib/graph/activation.h"
 #include "tests/compiled.h"
@@ -36,6 +38,21 @@ TEST(Passes, FoldConstants) {
   EXPECT_EQ(compiled(g), "  add_1 = add(x, neg_1_folded) : f32[4]\n");
   const std::string off = compiled(std::move(g), {.disabled_passes = {"fold", "programs"}});
   EXPECT_NE(off.find("mul_1 = mul(c, constant)"), std::string::npos) << off;
+}
+
+TEST(Passes, WidenWeightsOfBytesOnceWhereMemoryAllows) {
+  Graph g;
+  const Value x = g.input("x", f32, {1, 1024});
+  TensorData bytes = *TensorData::allocate(i8, {1024, 512});
+  std::fill_n(bytes.tensor.as<int8_t>(), bytes.tensor.count(), int8_t{3});
+  const Value w = g.call("cast", {g.constant(std::move(bytes), "w")}, {{"dtype", f32}});
+  g.output("y", g.call("matmul", {x, w}));
+  const auto widens_each_run = [&](const SessionOptions& options) {
+    return compiled(g, options).find("cast(w") != std::string::npos;
+  };
+  EXPECT_FALSE(widens_each_run({}));
+  EXPECT_TRUE(widens_each_run({.low_memory = true}));
+  EXPECT_TRUE(widens_each_run({.memory_limit = 1 << 30}));
 }
 
 TEST(Passes, DoNotFoldWhatARunChanges) {

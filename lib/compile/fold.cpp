@@ -73,7 +73,16 @@ class Folder {
       if (!is_constant(type.shape)) return false;
       out += bytes_of(type);
     }
-    return node.op->def.view != nullptr || out <= std::max(in, kMaxGrowth);
+    return node.op->def.view != nullptr || out <= std::max(in, kMaxGrowth) || widens_bytes(node);
+  }
+
+  // Weights in 8 bits, which kernels read, and pack, as floats.
+  bool widens_bytes(const Node& node) const {
+    const SessionOptions& options = *context_.options;
+    return node.op->name() == "cast" && !options.low_memory && options.memory_limit == 0 &&
+           fixed_data(graph_, context_, node.inputs[0]) != nullptr &&
+           size_of(graph_.value_info(node.inputs[0]).type.dtype) == 1 &&
+           graph_.value_info(node.outputs[0]).type.dtype == f32;
   }
 
   // What the rest of the graph reads, through views where there are some.
