@@ -36,8 +36,8 @@ struct Args : AttrReader {
   Interpolation interpolation() const { return *interpolation_named(string("mode")); }
   ScatterReduce scatter() const { return *scatter_reduce_named(string("reduce")); }
   ConvOptions conv() const {
-    return {list("stride"),    list("padding"),        list("dilation"),
-            integer("groups"), list("output_padding"), activation("activation")};
+    return {list("stride"),         list("padding"),          list("dilation"), integer("groups"),
+            list("output_padding"), activation("activation"), flag("exact")};
   }
   PoolOptions pool() const {
     PoolOptions o = {list("stride"), list("padding"), flag("ceil_mode")};

@@ -9,7 +9,7 @@ namespace hg::convert::onnx {
 // ONNX's Gemm of the node's inputs and attributes; Conv of x with the node's attributes; bias may
 // be missing.
 Value gemm_of(Node& n);
-Value convolution_of(Node& n, Value x, const Value& weight, const Value& bias);
+Value convolution_of(Node& n, Value x, const Value& weight, const Value& bias, bool exact = false);
 // ONNX's AveragePool and MaxPool of x, [n, c, spatial...], by the node's attributes.
 Value average_pooled(Node& n, const Value& x);
 Value max_pooled(Node& n, Value x);
@@ -38,8 +38,6 @@ Value quantized(Node& n, const Value& ratio, const Value& zero, DType dtype);
 // An input that is a scale; one that is not finite, as calibration with infinite values writes it,
 // is refused.
 Value scale_of(Node& n, int i);
-// The integers of input i less their zero point, input `zero`, along the axis, as f64.
-Value centred(Node& n, int i, int zero, int axis);
 // A scale or a zero point, one number or one for each place along the axis, as it broadcasts to x.
 Value placed_along(const Value& v, const Value& x, int axis);
 // u8 numbers of x with a scale and a zero point of its range: DynamicQuantizeLinear.

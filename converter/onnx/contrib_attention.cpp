@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "converter/onnx/contrib.h"
+#include "converter/onnx/integers.h"
 
 namespace hg::convert::onnx {
 namespace {
@@ -151,12 +152,12 @@ void self_attention(Node& n) {
 
 // Attention over u8 or i8 with scales.
 void quantized_self_attention(Node& n) {
-  const Value x = centred(n, 0, 6, -1), weight = centred(n, 1, 7, -1);
-  const Value sums = matmul(x, weight);
+  const Integers weight = integers_of(n, 1, 7, -1);
+  const Value sums = exact_product(integers_of(n, 0, 6, -1), weight);
   const Value scale = cast(n.in(3), f64) * placed_along(cast(n.in(4), f64), sums, -1);
   const Value bias = n.in(2);
   const Value projected = cast(sums * scale, bias.dtype()) + bias;
-  give_self_attention(n, projected, one_each(3, floordiv(weight.dim(1), 3)), 5, 8, -1);
+  give_self_attention(n, projected, one_each(3, floordiv(weight.value.dim(1), 3)), 5, 8, -1);
 }
 
 // One of three in [batch, time, heads, count, size], as [batch, heads, time, size].

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "converter/onnx/contrib.h"
+#include "converter/onnx/integers.h"
 
 namespace hg::convert::onnx {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 // Input i less the zero point, times the scale; both may have one number for each place of the
 // axis.
 Value real_of(Node& n, int i, int scale, int zero, int axis = -1) {
-  const Value x = centred(n, i, zero, axis);
+  const Value x = cast(integers_of(n, i, zero, axis).value, f64);
   return x * placed_along(cast(scale_of(n, scale), f64), x, axis);
 }
 
@@ -98,8 +99,9 @@ void q_global_average_pool(Node& n) {
 
 void q_conv(Node& n) {
   const bool last = n.flag("channels_last");
-  const Value x = centred(n, 0, 2, 1);
-  Value y = convolution_of(n, last ? channels_first(n, x) : x, centred(n, 3, 5, 0), {});
+  Integers x = integers_of(n, 0, 2, 1);
+  if (last) x.value = channels_first(n, x.value);
+  Value y = exact_convolution(n, x, integers_of(n, 3, 5, 0));
   if (n.has(8)) y = y + placed_along(cast(n.in(8), f64), y, 1);
   y = y * reshape(cast(n.in(1), f64), {}) * placed_along(cast(n.in(4), f64), y, 1);
   n.give(quantized_as(n, last ? channels_last(y) : y, 6, 7, 7));
@@ -110,8 +112,7 @@ void nhwc_max_pool(Node& n) { n.give(channels_last(max_pooled(n, channels_first(
 // ---- Products ----
 
 void integer_product_to_float(Node& n) {
-  const Value a = centred(n, 0, 4, -2), b = centred(n, 1, 5, -1);
-  const Value sums = matmul(a, b);
+  const Value sums = exact_product(integers_of(n, 0, 4, -2), integers_of(n, 1, 5, -1));
   const DType dtype = n.type(3).dtype;
   Value y = sums * placed_along(cast(n.in(2), f64), sums, -2) *
             placed_along(cast(n.in(3), f64), sums, -1);
@@ -122,19 +123,17 @@ void integer_product_to_float(Node& n) {
 void dynamic_product(Node& n) {
   const Value x = n.in(0);
   const DynamicallyQuantized a = dynamically_quantized(n, x);
-  const Value sums = matmul(cast(a.y, f64) - cast(a.zero, f64), centred(n, 1, 3, -1));
+  const Integers levels = {.value = cast(a.y, f32) - cast(a.zero, f32), .most = 255};
+  const Value sums = exact_product(levels, integers_of(n, 1, 3, -1));
   Value y = sums * cast(a.scale, f64) * placed_along(cast(n.in(2), f64), sums, -1);
   if (n.has(4)) y = y + cast(n.in(4), f64);
   n.give(cast(y, x.dtype()));
 }
 
 void q_gemm(Node& n) {
-  Value a = centred(n, 0, 2, 0), b = n.in(3);
   const bool turned = n.flag("transB");
-  b = centred(n, 3, 5, turned ? 0 : 1);
-  if (n.flag("transA")) a = permute(a, {1, 0});
-  if (turned) b = permute(b, {1, 0});
-  Value y = matmul(a, b);
+  Value y = exact_product(integers_of(n, 0, 2, 0), integers_of(n, 3, 5, turned ? 0 : 1),
+                          n.flag("transA"), turned);
   // C has zero point 0, and the scale of the product.
   if (n.has(6)) y = y + cast(n.in(6), f64);
   y = y * reshape(cast(n.in(1), f64), {}) * placed_along(cast(n.in(4), f64), y, 1) *

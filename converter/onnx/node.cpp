@@ -5,32 +5,10 @@
 #include <cmath>
 
 #include "converter/load/onnx/onnx.h"
+#include "lib/graph/element.h"
 
 namespace hg::convert::onnx {
 namespace {
-
-double element(const Tensor& tensor, int64_t i) {
-  switch (tensor.dtype) {
-    case f32:
-      return tensor.as<const float>()[i];
-    case f64:
-      return tensor.as<const double>()[i];
-    case f16:
-      return static_cast<float>(tensor.as<const Half>()[i]);
-    case bf16:
-      return static_cast<float>(tensor.as<const BFloat16>()[i]);
-    case i64:
-      return static_cast<double>(tensor.as<const int64_t>()[i]);
-    case i32:
-      return tensor.as<const int32_t>()[i];
-    case i16:
-      return tensor.as<const int16_t>()[i];
-    case i8:
-      return tensor.as<const int8_t>()[i];
-    default:
-      return tensor.as<const uint8_t>()[i];
-  }
-}
 
 std::string ordinal(int i) { return str_cat("input ", int64_t{i}); }
 

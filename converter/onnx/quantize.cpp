@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantised ops, by the numbers that they stand for. Sums of products of 8-bit integers are exact
-// in f64.
+// Quantised ops, by the numbers that they stand for.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "converter/onnx/contrib.h"
-#include "converter/onnx/windows.h"
+#include "converter/onnx/integers.h"
 
 namespace hg::convert::onnx {
 namespace {
@@ -42,11 +41,6 @@ Value scale_of(Node& n, int i) {
       if (!std::isfinite(each))
         n.refuse(str_cat("its scale, input ", int64_t{i}, ", is not finite"));
   return n.in(i);
-}
-
-Value centred(Node& n, int i, int zero, int axis) {
-  const Value x = cast(n.in(i), f64);
-  return n.has(zero) ? x - placed_along(cast(n.in(zero), f64), x, axis) : x;
 }
 
 Value placed_along(const Value& v, const Value& x, int axis) {
@@ -129,25 +123,24 @@ void dynamic_quantize_linear(Node& n) {
 }
 
 void mat_mul_integer(Node& n) {
-  n.give(cast(matmul(centred(n, 0, 2, -2), centred(n, 1, 3, -1)), i32));
+  n.give(cast(exact_product(integers_of(n, 0, 2, -2), integers_of(n, 1, 3, -1)), i32));
 }
 
 void qlinear_mat_mul(Node& n) {
-  const Value a = centred(n, 0, 2, -2), b = centred(n, 3, 5, -1);
   const auto scale = [&](int i, const Value& x, int axis) {
     return placed_along(cast(scale_of(n, i), f64), x, axis);
   };
-  const Value sum = matmul(a, b);
+  const Value sum = exact_product(integers_of(n, 0, 2, -2), integers_of(n, 3, 5, -1));
   const Value ratio = sum * scale(1, sum, -2) * scale(4, sum, -1) / scale(6, sum, -2);
   n.give(quantized(n, ratio, placed_along(n.in(7), sum, -2), n.type(7).dtype));
 }
 
 void conv_integer(Node& n) {
-  n.give(cast(convolution_of(n, centred(n, 0, 2, 1), centred(n, 1, 3, 0), {}), i32));
+  n.give(cast(exact_convolution(n, integers_of(n, 0, 2, 1), integers_of(n, 1, 3, 0)), i32));
 }
 
 void qlinear_conv(Node& n) {
-  Value y = convolution_of(n, centred(n, 0, 2, 1), centred(n, 3, 5, 0), {});
+  Value y = exact_convolution(n, integers_of(n, 0, 2, 1), integers_of(n, 3, 5, 0));
   if (n.has(8)) y = y + placed_along(cast(n.in(8), f64), y, 1);
   const auto scale = [&](int i) { return placed_along(cast(scale_of(n, i), f64), y, 1); };
   n.give(quantized(n, y * scale(1) * scale(4) / scale(6), placed_along(n.in(7), y, 1),

@@ -81,7 +81,8 @@ Winograd winograd_of(const PrepareContext& c) {
 }
 
 bool accepts(const PrepareContext& c) {
-  if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || !c.is_constant(1) || c.low_memory())
+  if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || c.attrs().flag("exact") ||
+      !c.is_constant(1) || c.low_memory())
     return false;
   const Winograd w = winograd_of(c);
   const ConvShape& s = w.s;

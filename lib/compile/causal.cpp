@@ -26,7 +26,8 @@ Value pad_in_front(const Match& m) {
   return m.graph().call("conv", inputs,
                         {{"dilation", conv.raw("dilation")},
                          {"groups", conv.raw("groups")},
-                         {"activation", conv.raw("activation")}});
+                         {"activation", conv.raw("activation")},
+                         {"exact", conv.raw("exact")}});
 }
 
 constexpr Rule kRules[] = {

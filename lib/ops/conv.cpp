@@ -250,7 +250,7 @@ Status conv_expand(ExpandContext& c) {
     return unsupported("conv: no kernel of this device takes it");
   NamedAttrs attrs;
   for (std::string_view name :
-       {"stride", "padding", "dilation", "transposed", "output_padding", "groups"})
+       {"stride", "padding", "dilation", "transposed", "output_padding", "groups", "exact"})
     attrs.push_back({name, c.attrs().raw(name)});
   if (activation != Activation::none) {
     const Value u = g.call("conv", {c.in(0), c.in(1), bias, residual}, attrs);
@@ -334,7 +334,7 @@ constexpr OpDef kOps[] = {
     {.name = "conv",
      .signature = "conv(x, weight, bias?, residual?, stride: int[] = [1], padding: int[] = [0], "
                   "dilation: int[] = [1], transposed: bool = false, output_padding: int[] = [0], "
-                  "groups: int = 1, activation: str = \"none\") -> y",
+                  "groups: int = 1, activation: str = \"none\", exact: bool = false) -> y",
      .infer = conv_infer,
      .grad = conv_grad,
      .expand = conv_expand,

@@ -146,7 +146,9 @@ Status prepare_depthwise(PrepareContext& c) {
 constexpr int64_t kSide = 6, kElements = kSide * kSide;  // of a transformed tile
 
 bool accepts_winograd(const PrepareContext& c) {
-  if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || !c.is_constant(1)) return false;
+  if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || c.attrs().flag("exact") ||
+      !c.is_constant(1))
+    return false;
   const kernels::ConvShape s = kernels::conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   using Spatial = kernels::ConvShape::Spatial;
   return s.kernel == Spatial{1, 3, 3} && s.in[0] == 1 && s.out[0] == 1 && s.padding[0] == 0 &&

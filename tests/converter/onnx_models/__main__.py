@@ -175,7 +175,7 @@ def pooled(rng):
     made = windows(rng, dims)
     if "auto_pad" in made:  # which onnx's evaluator computes in another way than ONNX Runtime and Conv
         return Case("AveragePool", [x], **made)
-    made["pads"] = made["pads"][:dims] * 2  # of uneven ones onnx's evaluator drops places
+    made["pads"] = made["pads"][:1] * (2 * dims)  # of others onnx's evaluator drops places or mixes up the dims
     return Case("MaxPool", [x], **made)
 
 
@@ -212,7 +212,67 @@ def bits(rng):
     return Case("BitCast", [x], opset=26, answer=np.asarray(x).view(to), bits=True, to=helper.np_dtype_to_tensor_dtype(np.dtype(to)))
 
 
-MAKERS = [unary, binary, reduced, sliced, moved, gathered, along, extreme, convolved, pooled, multiplied, resized, padded, bits]
+def eight_bits(rng, size):
+    """Integers of 8 bits: all the same limit, both limits, small ones or any."""
+    dtype = rng.choice([np.uint8, np.int8])
+    limits = np.iinfo(dtype)
+    kind = rng.integers(0, 4)
+    if kind == 0:
+        return np.full(size, rng.choice([limits.min, limits.max]), dtype)
+    if kind == 1:
+        return rng.choice([limits.min, limits.max], size).astype(dtype)
+    if kind == 2:
+        return np.clip(rng.normal((limits.min + limits.max) / 2, 20, size), limits.min, limits.max).astype(dtype)
+    return rng.integers(limits.min, limits.max + 1, size).astype(dtype)
+
+
+def zero_point(rng, x, count):
+    """None, one number, or one for each of so many places."""
+    kind, limits = rng.integers(0, 3), np.iinfo(x.dtype)
+    size = () if kind == 1 or count is None else (count,)
+    return None if kind == 0 else rng.integers(limits.min, limits.max + 1, size).astype(x.dtype)
+
+
+def less(x, zero, shape):
+    return x.astype(np.int64) - (0 if zero is None else zero.astype(np.int64).reshape(shape if zero.ndim else ()))
+
+
+def integer_product(rng):
+    m, n = int(rng.integers(1, 9)), int(rng.integers(1, 20))
+    k = int(rng.choice([0, 1, 7, 64, 300, 1000, 5000]))
+    a, b = eight_bits(rng, (*[(), (2,)][int(rng.integers(0, 2))], m, k)), eight_bits(rng, (k, n))
+    zeros = zero_point(rng, a, m if a.ndim == 2 else None), zero_point(rng, b, n)
+    answer = (less(a, zeros[0], (m, 1)) @ less(b, zeros[1], (n,))).astype(np.int32)
+    inputs, constants = ([a], [b, *zeros]) if rng.random() < 0.7 else ([a, b], zeros)
+    return Case("MatMulInteger", inputs, constants, answer=answer, bits=True)
+
+
+def integer_convolution(rng):
+    groups = 1 if rng.random() < 0.7 else int(rng.integers(1, 4))
+    channels, outs = int(rng.choice([1, 3, 16, 40, 130])), int(rng.choice([1, 4, 17]))
+    kernel = [3, 3] if rng.random() < 0.6 else [int(d) for d in rng.integers(1, 5, 2)]
+    strides, dilations = ([1, 1] if rng.random() < 0.6 else [int(d) for d in rng.integers(1, 3, 2)] for _ in range(2))
+    pads = [int(p) for p in rng.integers(0, 3, 4)] if rng.random() < 0.5 else [1] * 4
+    x = eight_bits(rng, (int(rng.integers(1, 3)), channels * groups, *(int(d) for d in rng.integers(7, 13, 2))))
+    w = eight_bits(rng, (outs * groups, channels, *kernel))
+    zeros = zero_point(rng, x, None), zero_point(rng, w, outs * groups)
+    wide = np.pad(less(x, zeros[0], ()), [(0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])])
+    weight = less(w, zeros[1], (-1, 1, 1, 1)).reshape(groups, outs, channels, *kernel)
+    out = [(wide.shape[2 + d] - dilations[d] * (kernel[d] - 1) - 1) // strides[d] + 1 for d in range(2)]
+    answer = np.zeros((x.shape[0], groups, outs, *out), np.int64)
+    apart = wide.reshape(x.shape[0], groups, channels, *wide.shape[2:])
+    for i in range(kernel[0]):
+        for j in range(kernel[1]):
+            first = (i * dilations[0], j * dilations[1])
+            seen = apart[..., first[0]:first[0] + strides[0] * (out[0] - 1) + 1:strides[0], first[1]:first[1] + strides[1] * (out[1] - 1) + 1:strides[1]]
+            answer += np.einsum("goc,ngcyx->ngoyx", weight[..., i, j], seen)
+    inputs, constants = ([x], [w, *zeros]) if rng.random() < 0.8 else ([x, w], zeros)
+    return Case("ConvInteger", inputs, constants, answer=answer.reshape(x.shape[0], -1, *out).astype(np.int32), bits=True, group=groups,
+                strides=strides, dilations=dilations, pads=pads)
+
+
+MAKERS = [unary, binary, reduced, sliced, moved, gathered, along, extreme, convolved, pooled, multiplied, resized, padded, bits,
+          integer_product, integer_convolution]
 
 
 def batch(tool, jobs, folder):

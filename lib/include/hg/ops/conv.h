@@ -18,6 +18,9 @@ struct ConvOptions {
   Dim groups = 1;
   std::vector<Dim> output_padding = {0};     // conv_transposed only
   Activation activation = Activation::none;  // applied last
+  // Each product is computed and added as it is, so that sums of integers below 2^24 are exact in
+  // f32; Winograd's transforms round.
+  bool exact = false;
 };
 
 inline NamedAttrs conv_attrs(const ConvOptions& options, bool transposed) {
@@ -27,7 +30,8 @@ inline NamedAttrs conv_attrs(const ConvOptions& options, bool transposed) {
           {"transposed", transposed},
           {"output_padding", options.output_padding},
           {"groups", options.groups},
-          {"activation", options.activation}};
+          {"activation", options.activation},
+          {"exact", options.exact}};
 }
 
 // activation(x * weight + bias + residual). x: [n, c, spatial...] with one to three spatial dims,
