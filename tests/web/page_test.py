@@ -203,7 +203,7 @@ def main():
                 browser.call("Page.navigate", url=address + "/index.html")
                 threads = int(browser.wait_for("document.body?.dataset.ready", "the network"))
                 assert browser.evaluate("crossOriginIsolated") == shares_memory
-                assert threads == (min(4, os.cpu_count()) if shares_memory else 1), threads
+                assert threads == (min(4, len(os.sched_getaffinity(0))) if shares_memory else 1), threads
                 errors = [check(options, browser, strokes, digit) for digit, strokes in DRAWINGS]
                 errors += [check(options, browser, random_strokes(numbers), None) for _ in range(options.random)]
                 ms = browser.evaluate("document.getElementById('state').textContent")
