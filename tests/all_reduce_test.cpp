@@ -161,7 +161,9 @@ TEST(AllReduce, RanksTrainAsOneWithAllSamples) {
       ASSERT_EQ(meeting.names[rank], meeting.names[0]);
       // The loss and five parameters.
       const size_t sums = bucket_bytes <= 1 ? 6 : bucket_bytes == 1 << 20 ? 1 : 0;
-      if (sums > 0) ASSERT_EQ(meeting.names[rank].size(), sums * steps);
+      if (sums > 0) {
+        ASSERT_EQ(meeting.names[rank].size(), sums * steps);
+      }
       ASSERT_EQ(names_in(meeting.names[rank]), 6u * steps);
     }
     for (int64_t i = 0; i < steps; ++i)

@@ -149,7 +149,9 @@ TEST(SessionOptions, AutotuneTakesWhatTheBlobSays) {
     const std::string kernel = kernel_of(measured, "conv", i);
     EXPECT_EQ(kernel_of(again, "conv", i), kernel);
     for (const KernelDef* known : Registry::built_in().kernels("conv", Device::cpu))
-      if (known->name == kernel) EXPECT_FALSE(known->is_fallback) << kernel;
+      if (known->name == kernel) {
+        EXPECT_FALSE(known->is_fallback) << kernel;
+      }
   }
 }
 
