@@ -229,6 +229,7 @@ TEST(Refusals, ShapeRulesBelieveNoInputAndNoNumber) {
        "no element to pool"},
       {"pinv", {{f32, {3, 1}}, {f32, {1}}}, {{"hermitian", true}}, "square"},
       {"pinv", {{f32, {3, 3}}, {f32, {3, 3}}}, {}, "bound is"},
+      {"threshold", {{i64, {3}}}, {{"threshold", 1.0}, {"value", -5e120}}, "value must be whole"},
       {"roi_align",
        {{f32, {1, 1, 0, 4}}, {f32, {1, 5}}},
        {{"output_size", Shape{2, 2}}},

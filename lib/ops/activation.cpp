@@ -8,6 +8,7 @@
 #include "hg/ops/compare.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
+#include "lib/graph/element.h"
 #include "lib/ops/pointwise.h"
 #include "lib/table/rows.h"
 
@@ -135,11 +136,12 @@ Status hardtanh_grad(GradContext& c) {
   c.set_grad(0, where(inside, dy, zeros(dy)));
   return {};
 }
+bool is_whole(double v) { return v == static_cast<double>(whole_part<int64_t>(v)); }
 Status hardtanh_infer(InferContext& c) {
   HG_TRY(infer_number_unary(c));
   if (is_integer(c.in(0).dtype))
     for (std::string_view bound : {"min_val", "max_val"})
-      if (const double v = c.attrs().real(bound); v != static_cast<double>(static_cast<int64_t>(v)))
+      if (const double v = c.attrs().real(bound); !is_whole(v))
         return c.fail(bound, " must be whole for ", c.in(0).dtype, ", it is ", v);
   return {};
 }
@@ -206,7 +208,7 @@ Status threshold_infer(InferContext& c) {
   HG_TRY(infer_number_unary(c));
   if (is_integer(c.in(0).dtype))
     for (std::string_view name : {"threshold", "value"})
-      if (const double v = c.attrs().real(name); v != static_cast<double>(static_cast<int64_t>(v)))
+      if (const double v = c.attrs().real(name); !is_whole(v))
         return c.fail(name, " must be whole for ", c.in(0).dtype, ", it is ", v);
   return {};
 }
