@@ -86,7 +86,7 @@ Dims Node::dims(int i) const {
   const Value value = in(i);
   if (const TensorData* data = graph().constant_of(value.id())) {
     for (int64_t k = 0; k < data->tensor.count(); ++k)
-      result.emplace_back(static_cast<int64_t>(element(data->tensor, k)));
+      result.emplace_back(whole_part<int64_t>(element(data->tensor, k)));
     return result;
   }
   if (given.rank() == 0) return {call_.size_of(cast(value, i64))};
@@ -108,11 +108,11 @@ Dim Node::dim(int i) const {
 
 std::vector<int64_t> Node::integers(int i) const {
   std::vector<int64_t> result;
-  for (const double value : reals(i)) result.push_back(static_cast<int64_t>(value));
+  for (const double value : reals(i)) result.push_back(whole_part<int64_t>(value));
   return result;
 }
 
-int64_t Node::integer(int i) const { return static_cast<int64_t>(real(i)); }
+int64_t Node::integer(int i) const { return whole_part<int64_t>(real(i)); }
 
 bool Node::is_constant(int i) const {
   if (const auto numbers = known(i))
@@ -293,7 +293,7 @@ Value Node::aten_value(std::string_view kind,
 
 Value constant_of(Graph& g, DType dtype, double value) {
   if (is_float(dtype)) return g.scalar(value, dtype);
-  return g.scalar(static_cast<int64_t>(value), dtype);
+  return g.scalar(whole_part<int64_t>(value), dtype);
 }
 
 Value constant_like(const Value& x, double value) {

@@ -9,6 +9,8 @@
 namespace hg::convert::onnx {
 namespace {
 
+constexpr double kMostTaps = 4096, kMostSize = 1ll << 40;
+
 struct Settings {
   std::string mode, coordinates, nearest;
   double a = -0.75, extrapolation = 0;
@@ -100,6 +102,7 @@ Value resized_axis(Node& n, const Value& x, const Axis& axis, const Settings& s)
     if (s.antialias) {
       if (!axis.scale) n.refuse("the scale is open, and it is to be antialiased");
       scale = std::min(*axis.scale, 1.0);
+      if (!(scale * kMostTaps > reach)) n.refuse(str_cat("its scale is ", scale));
       first = static_cast<int64_t>(std::floor(-reach / scale)) + 1;
       count = 2 * reach - 2 * first - (reach == 2 ? 2 : 0);
     }
@@ -218,10 +221,19 @@ Value resized(Node& n, Value x, const std::vector<Axis>& all, const Settings& s)
   return x;
 }
 
-// floor(in * scale)
+// floor(in * scale + more)
+int64_t scaled_size(Node& n, int64_t in, double scale, double more) {
+  const double size = std::floor(static_cast<double>(in) * scale + more);
+  if (!(size >= 0 && size < kMostSize))
+    n.refuse(str_cat("a size of ", in, " times the scale ", scale));
+  return static_cast<int64_t>(size);
+}
+
 Dim scaled_size(Node& n, const Axis& axis) {
+  if (axis.scale && !(*axis.scale > 0 && 1 / *axis.scale < kMostSize))
+    n.refuse(str_cat("its scale is ", *axis.scale));
   if (axis.scale && axis.in.is_constant())
-    return static_cast<int64_t>(std::floor(static_cast<double>(axis.in.constant()) * *axis.scale));
+    return scaled_size(n, axis.in.constant(), *axis.scale, 0);
   if (axis.scale && *axis.scale == std::floor(*axis.scale) && *axis.scale < 1e6)
     return axis.in * Dim(static_cast<int64_t>(*axis.scale));
   if (axis.scale && 1 / *axis.scale == std::floor(1 / *axis.scale))
@@ -265,8 +277,7 @@ void keep_aspect(Node& n, std::vector<Axis>& axes, const std::string& policy) {
     axis.scale = scale;
     axis.scaled = true;
     axis.scale_value = n.graph().scalar(scale, f64);
-    axis.out =
-        static_cast<int64_t>(std::floor(scale * static_cast<double>(axis.in.constant()) + 0.5));
+    axis.out = scaled_size(n, axis.in.constant(), scale, 0.5);
   }
 }
 

@@ -175,7 +175,7 @@ def pooled(rng):
     made = windows(rng, dims)
     if "auto_pad" in made:  # which onnx's evaluator computes in another way than ONNX Runtime and Conv
         return Case("AveragePool", [x], **made)
-    made["pads"] = made["pads"][:1] * (2 * dims)  # of others onnx's evaluator drops places or mixes up the dims
+    made["pads"] = [min(made["pads"][:dims])] * (2 * dims)  # of others onnx's evaluator drops places or mixes up the dims
     return Case("MaxPool", [x], **made)
 
 
@@ -300,6 +300,10 @@ REFUSED = [  # cases, and words of the sentence that refuses them
     (Case("QuantizeLinear", [X], [np.float32(np.inf), np.uint8(0)]), "scale, input 1, is not finite"),
     (Case("QuantizeLinear", [X], [np.array([1, np.nan, 1], np.float32), np.zeros(3, np.uint8)], axis=1), "scale, input 1, is not finite"),
     (Case("DequantizeLinear", [X.astype(np.uint8)], [np.float32(-np.inf), np.uint8(0)]), "scale, input 1, is not finite"),
+    (Case("ScatterND", [X], [np.zeros((1, X.ndim + 1), np.int64), np.zeros(1, np.float32)]), "more columns than the data has dims"),
+    (Case("GatherND", [X], [np.zeros((1, 1), np.int64)], batch_dims=-1), "'batch_dims' is -1"),
+    *((Case("Resize", [X[None, None]], [None, np.array([1, 1, *[by] * X.ndim], np.float32)], mode=mode), "scale")
+      for by in (1e30, 1e-30, 0, -1, np.inf, np.nan) for mode in ("nearest", "linear")),
 ]
 
 
