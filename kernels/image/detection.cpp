@@ -174,10 +174,10 @@ struct Region {
     if (!by_size) {
       down = across = plan.ratio;
     } else {
-      // Boxes that are not finite, or beyond every image, have no samples.
+      // Boxes that are not finite, turned around, or beyond every image, have no samples.
       const T most = T(1 << 20);
-      down = row <= most ? static_cast<int64_t>(std::ceil(row)) : 0;
-      across = column <= most ? static_cast<int64_t>(std::ceil(column)) : 0;
+      down = row > 0 && row <= most ? static_cast<int64_t>(std::ceil(row)) : 0;
+      across = column > 0 && column <= most ? static_cast<int64_t>(std::ceil(column)) : 0;
     }
   }
   T count() const { return static_cast<T>(std::max<int64_t>(down * across, 1)); }
