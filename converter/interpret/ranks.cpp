@@ -59,6 +59,16 @@ std::string kind_of(Memory& memory, const Item& item) {
   return kind;
 }
 
+// What the size was in the inputs that the program was made with, whose ranks its nodes go by;
+// where that is not said, what it is for most sizes.
+std::optional<int64_t> likely_value(const ScriptProgram& program, const Dim& size) {
+  Bindings made_with;
+  for (const SymbolRange& range : program.ranges)
+    if (range.example > 0) (void)made_with.bind(range.symbol, range.example).ok();
+  const Result<int64_t> value = size.evaluate(made_with);
+  return value.ok() ? std::optional(*value) : usual_value(size);
+}
+
 }  // namespace
 
 std::optional<bool> Interpreter::given(const Scalar& condition) const {
@@ -75,7 +85,7 @@ bool Interpreter::is_one(const Dim& size, std::string_view reason) {
   const Scalar one = equal(size, 1);
   if (const auto known = given(one)) return *known;
   if (std::exchange(may_split_, false)) throw Splitting{size};
-  const bool answer = usual_value(size) == 1;
+  const bool answer = likely_value(program_, size) == 1;
   assume(one, answer, reason);
   return answer;
 }

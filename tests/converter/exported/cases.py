@@ -372,6 +372,13 @@ class AssociativeScan(nn.Module):
                 associative_scan(torch.maximum, x, 1, reverse=True, combine_mode="generic"))
 
 
+@case(rand(5, 3), dynamic=({0: AUTO},), others=[(rand(7, 3),), (rand(9, 3),)], refused=[(rand(15, 3),), (rand(20, 3),)])
+class OneRow(nn.Module):
+    """The size that it was exported with has one part, whose dim is dropped."""
+    def forward(self, x):
+        return x[:(x.shape[0] + 5) // 10].squeeze(0) * 2
+
+
 @case(rand(5, 3), rand(5, 3), dynamic=({0: N}, {0: N}), others=[(rand(9, 3), rand(9, 3)), (rand(1, 3), rand(1, 3))], decomposed=False)
 class AssociativeScanOp(nn.Module):
     """As exports for a GPU have it."""
