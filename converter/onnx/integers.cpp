@@ -142,8 +142,9 @@ Integers integers_of(Node& n, int i, int zero, int axis) {
     const Value point = n.in(zero);
     result.value = result.value - placed_along(cast(point, wide), x, axis);
     result.axis = axis < 0 ? axis + x.rank() : axis;
-    known = point.rank() <= 1 && n.is_constant(zero);
-    if (known) result.zeros = n.reals(zero);
+    if (point.rank() <= 1 && n.is_constant(zero)) result.zeros = n.reals(zero);
+    const auto count = static_cast<int64_t>(result.zeros.size());
+    known = count == 1 || (count > 1 && x.dim(result.axis) == Dim(count));
   }
   if (known) {
     result.most = farthest(x.dtype(), n.has(zero) ? result.zeros : std::vector<double>{0});

@@ -45,9 +45,10 @@ Value scale_of(Node& n, int i) {
 
 Value placed_along(const Value& v, const Value& x, int axis) {
   if (v.rank() != 1) return v;
-  if (v.dim(0) == Dim(1)) return reshape(v, {});
+  const int at = axis < 0 ? axis + x.rank() : axis;
+  if (v.dim(0) == Dim(1) || at < 0 || at >= x.rank()) return reshape(v, {});
   Shape shape(x.rank(), Dim(1));
-  shape[axis < 0 ? axis + x.rank() : axis] = v.dim(0);
+  shape[at] = v.dim(0);
   return reshape(v, std::move(shape));
 }
 

@@ -301,6 +301,9 @@ REFUSED = [  # cases, and words of the sentence that refuses them
     (Case("QuantizeLinear", [X], [np.array([1, np.nan, 1], np.float32), np.zeros(3, np.uint8)], axis=1), "scale, input 1, is not finite"),
     (Case("DequantizeLinear", [X.astype(np.uint8)], [np.float32(-np.inf), np.uint8(0)]), "scale, input 1, is not finite"),
     (Case("ScatterND", [X], [np.zeros((1, X.ndim + 1), np.int64), np.zeros(1, np.float32)]), "more columns than the data has dims"),
+    *((Case(op, [np.ones((1, 4, 5, 5), np.uint8)], [np.ones(shape, np.int8), *zeros]), "")  # zero points that do not fit, or weights
+      for op in ("ConvInteger", "MatMulInteger") for shape in ((), (4,), (3, 4, 3, 3), (5, 5))
+      for zeros in ([None, np.ones(2, np.int8)], [np.ones(7, np.uint8)], [np.ones((3, 3), np.uint8)])),
     (Case("GatherND", [X], [np.zeros((1, 1), np.int64)], batch_dims=-1), "'batch_dims' is -1"),
     *((Case("Resize", [X[None, None]], [None, np.array([1, 1, *[by] * X.ndim], np.float32)], mode=mode), "scale")
       for by in (1e30, 1e-30, 0, -1, np.inf, np.nan) for mode in ("nearest", "linear")),
