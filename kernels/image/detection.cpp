@@ -140,15 +140,22 @@ struct Range {
   int64_t begin = 0, end = 0;
 };
 
-// Of the samples first + (k + 1/2) gap, k in [0, count), those that an image of this size may meet
-// and, for rounding, a few more.
-template <class T>
-Range range_inside(T first, T gap, int64_t count, int64_t size) {
-  const auto at = [&](T k) {
-    return k > 0 ? k < static_cast<T>(count) ? static_cast<int64_t>(k) : count : 0;
+// Of the samples first + (k + 1/2) length / count, k in [0, count), those that an image of this
+// size may meet and, for rounding, a few more; all where their number does not go by the length.
+Range range_inside(const RoiPlan& plan, double first, double length, int64_t count, int64_t size) {
+  if (plan.ratio > 0) return {0, count};
+  const double gap = length / static_cast<double>(count);
+  const auto at = [&](double k) {
+    return k > 0 ? k < static_cast<double>(count) ? static_cast<int64_t>(k) : count : 0;
   };
-  return {at(std::floor((T(-1) - first) / gap) - 2),
-          at(std::ceil((static_cast<T>(size) - first) / gap) + 2)};
+  return {at((-1 - first) / gap - 3), at((static_cast<double>(size) - first) / gap + 3)};
+}
+
+// About one for each pixel. Boxes that are not finite, turned around, or beyond every image, have
+// none.
+int64_t samples_along(double length) {
+  constexpr double kMost = 1 << 20;
+  return length > 0 && length <= kMost ? static_cast<int64_t>(std::ceil(length)) : 0;
 }
 
 // The samples of one region.
@@ -157,7 +164,6 @@ struct Region {
   int64_t image = -1;                        // -1: not one of x
   T top = 0, left = 0, row = 0, column = 0;  // where it begins, sizes of an output pixel
   int64_t down = 0, across = 0;              // samples of an output pixel
-  bool by_size = false;                      // about one for each pixel of x that it covers
   Region(const T* roi, const RoiPlan& plan) {
     const T scale = static_cast<T>(plan.scale), shift = plan.aligned ? T(0.5) : T(0);
     if (roi[0] >= 0 && roi[0] < static_cast<T>(plan.images)) image = static_cast<int64_t>(roi[0]);
@@ -170,26 +176,15 @@ struct Region {
     }
     row = height / static_cast<T>(plan.rows);
     column = width / static_cast<T>(plan.columns);
-    by_size = plan.ratio <= 0;
-    if (!by_size) {
-      down = across = plan.ratio;
-    } else {
-      // Boxes that are not finite, turned around, or beyond every image, have no samples.
-      const T most = T(1 << 20);
-      down = row > 0 && row <= most ? static_cast<int64_t>(std::ceil(row)) : 0;
-      across = column > 0 && column <= most ? static_cast<int64_t>(std::ceil(column)) : 0;
-    }
+    down = plan.ratio > 0 ? plan.ratio : samples_along(row);
+    across = plan.ratio > 0 ? plan.ratio : samples_along(column);
   }
   T count() const { return static_cast<T>(std::max<int64_t>(down * across, 1)); }
   template <class F>
   void each_sample(int64_t i, int64_t k, const RoiPlan& plan, const F& f) const {
     const T first_y = top + static_cast<T>(i) * row, first_x = left + static_cast<T>(k) * column;
-    const auto range = [&](T first, T step, int64_t count, int64_t size) {
-      return by_size ? range_inside(first, step / static_cast<T>(count), count, size)
-                     : Range{0, count};
-    };
-    const Range ys = range(first_y, row, down, plan.height),
-                xs = range(first_x, column, across, plan.width);
+    const Range ys = range_inside(plan, first_y, row, down, plan.height),
+                xs = range_inside(plan, first_x, column, across, plan.width);
     for (int64_t a = ys.begin; a < ys.end; ++a) {
       const T y = first_y + (static_cast<T>(a) + T(0.5)) * row / static_cast<T>(down);
       for (int64_t b = xs.begin; b < xs.end; ++b) {

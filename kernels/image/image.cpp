@@ -192,8 +192,7 @@ Status fill_taps(ResizeState& s, const KernelAttrs& attrs, int dims) {
 Result<ResizeState> resize_of(const PrepareContext& c, const Tensor& in, const Tensor& out) {
   ResizeState s;
   s.planes = in.shape[0] * in.shape[1];
-  if (s.planes == 0) return s;  // which has no use for tables
-  const int dims = in.rank() - 2;
+  const int dims = s.planes == 0 ? 0 : in.rank() - 2;  // nothing has no use for tables
   for (int i = 0; i < dims; ++i) {
     s.axes[3 - dims + i].in = in.shape[i + 2];
     s.axes[3 - dims + i].out = out.shape[i + 2];
