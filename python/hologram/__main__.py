@@ -196,7 +196,7 @@ def _train(options):
         if not event.is_epoch:
             steps.append({"step": event.step, "epoch": event.epoch, "loss": event.loss, "ms": event.ms})
         elif not sys.stderr.isatty():
-            print(f"epoch {event.epoch}/{event.epochs}: loss {event.loss:.6g}", file=sys.stderr)
+            _say(f"epoch {event.epoch}/{event.epochs}: loss {event.loss:.6g}")
 
     trainer.fit(inputs, targets, epochs=options.epochs, batch_size=None if options.batch == "all" else int(options.batch),
                 callbacks=log)  # fmt: skip
@@ -204,6 +204,11 @@ def _train(options):
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"steps": steps, "plan": {"peak_bytes": trainer.memory().peak_bytes}}, file)
+
+
+def _say(line):
+    """Writes a line to standard error in one piece: print() writes its end apart, and Ctrl-C may come between."""
+    sys.stderr.write(f"{line}\n")
 
 
 def _parser():
@@ -270,7 +275,7 @@ def main(argv=None):
     except SystemExit as end:
         return 1 if end.code else 0
     if rest and options.command != "convert":
-        print(f"hologram: unknown option {rest[0]}", file=sys.stderr)
+        _say(f"hologram: unknown option {rest[0]}")
         return 1
     options.rest = rest
     try:
@@ -284,7 +289,7 @@ def main(argv=None):
         code, message = 4, error
     except KeyboardInterrupt:
         code, message = 130, "stopped by Ctrl-C"
-    print(f"hologram: {message}", file=sys.stderr)
+    _say(f"hologram: {message}")
     return code
 
 
