@@ -108,8 +108,9 @@ void Checker::explain(const Session& session, std::vector<CheckedOutput>& output
     } else if (nodes.wrong || is_kept_equal(i, want)) {
       try {
         if (!conditioning) conditioning.emplace(loaded_, inputs, job_.seed);
-        reason = conditioning->excuse(i, *got, expected[i].tensor);
-        if (reason.empty() && went_on) reason = conditioning->excuse(i, *got, want);
+        constexpr auto kThere = Conditioning::Where::there;
+        reason = conditioning->excuse(i, *got, expected[i].tensor, kThere);
+        if (reason.empty() && went_on) reason = conditioning->excuse(i, *got, want, kThere);
       } catch (const ReferenceFailure&) {
         break;  // what is nearly the same input is refused
       }

@@ -154,9 +154,9 @@ void self_attention(Node& n) {
 void quantized_self_attention(Node& n) {
   const Integers weight = integers_of(n, 1, 7, -1);
   const Value sums = exact_product(integers_of(n, 0, 6, -1), weight);
-  const Value scale = cast(n.in(3), f64) * placed_along(cast(n.in(4), f64), sums, -1);
+  const Value scale = scale_along(n, 3, sums, -1) * scale_along(n, 4, sums, -1);
   const Value bias = n.in(2);
-  const Value projected = cast(sums * scale, bias.dtype()) + bias;
+  const Value projected = cast(scaled(sums, scale), bias.dtype()) + bias;
   give_self_attention(n, projected, one_each(3, floordiv(weight.value.dim(1), 3)), 5, 8, -1);
 }
 

@@ -101,10 +101,10 @@ void q_conv(Node& n) {
   const bool last = n.flag("channels_last");
   Integers x = integers_of(n, 0, 2, 1);
   if (last) x.value = channels_first(n, x.value);
-  Value y = exact_convolution(n, x, integers_of(n, 3, 5, 0));
-  if (n.has(8)) y = y + placed_along(cast(n.in(8), f64), y, 1);
-  y = y * reshape(cast(n.in(1), f64), {}) * placed_along(cast(n.in(4), f64), y, 1);
-  n.give(quantized_as(n, last ? channels_last(y) : y, 6, 7, 7));
+  const Value sum = exact_convolution(n, x, integers_of(n, 3, 5, 0));
+  const Value scale = scale_along(n, 1, sum, 1) * scale_along(n, 4, sum, 1);
+  const Value y = requantized(n, plus_integers(n, sum, 8, 1), scale, 6, 1);
+  n.give(last ? channels_last(y) : y);
 }
 
 void nhwc_max_pool(Node& n) { n.give(channels_last(max_pooled(n, channels_first(n, n.in(0))))); }
@@ -114,9 +114,8 @@ void nhwc_max_pool(Node& n) { n.give(channels_last(max_pooled(n, channels_first(
 void integer_product_to_float(Node& n) {
   const Value sums = exact_product(integers_of(n, 0, 4, -2), integers_of(n, 1, 5, -1));
   const DType dtype = n.type(3).dtype;
-  Value y = sums * placed_along(cast(n.in(2), f64), sums, -2) *
-            placed_along(cast(n.in(3), f64), sums, -1);
-  if (n.has(6)) y = y + cast(n.in(6), f64);
+  Value y = scaled(sums, scale_along(n, 2, sums, -2) * scale_along(n, 3, sums, -1));
+  if (n.has(6)) y = y + cast(n.in(6), f32);
   n.give(cast(y, dtype));
 }
 
@@ -125,20 +124,20 @@ void dynamic_product(Node& n) {
   const DynamicallyQuantized a = dynamically_quantized(n, x);
   const Integers levels = {.value = cast(a.y, f32) - cast(a.zero, f32), .most = 255};
   const Value sums = exact_product(levels, integers_of(n, 1, 3, -1));
-  Value y = sums * cast(a.scale, f64) * placed_along(cast(n.in(2), f64), sums, -1);
-  if (n.has(4)) y = y + cast(n.in(4), f64);
+  Value y = scaled(sums, cast(a.scale, f32) * scale_along(n, 2, sums, -1));
+  if (n.has(4)) y = y + cast(n.in(4), f32);
   n.give(cast(y, x.dtype()));
 }
 
 void q_gemm(Node& n) {
   const bool turned = n.flag("transB");
-  Value y = exact_product(integers_of(n, 0, 2, 0), integers_of(n, 3, 5, turned ? 0 : 1),
-                          n.flag("transA"), turned);
-  // C has zero point 0, and the scale of the product.
-  if (n.has(6)) y = y + cast(n.in(6), f64);
-  y = y * reshape(cast(n.in(1), f64), {}) * placed_along(cast(n.in(4), f64), y, 1) *
-      n.real("alpha", 1.0);
-  n.give(n.has(7) ? quantized_as(n, y, 7, 8, n.has(8) ? 8 : 0) : cast(y, f32));
+  const Value product = exact_product(integers_of(n, 0, 2, 0), integers_of(n, 3, 5, turned ? 0 : 1),
+                                      n.flag("transA"), turned);
+  // C has zero point 0, and the scale of the product; it broadcasts from the right.
+  const Value sum = plus_integers(n, product, 6, 1);
+  const Value scale =
+      n.real("alpha", 1.0) * scale_along(n, 1, sum, 1) * scale_along(n, 4, sum, 1);
+  n.give(n.has(7) ? requantized(n, sum, scale, 7, 1) : scaled(sum, scale));
 }
 
 // ---- Weights in few bits ----

@@ -108,13 +108,13 @@ std::vector<int64_t> parts_of(const Integers& x, const Integers& weight, const S
   return parts;
 }
 
-// The sum of `sum_of` x and the weight over their dims of the depth, f64. x has none (-1) where it
+// The sum of `sum_of` x and the weight over their dims of the depth. x has none (-1) where it
 // cannot be divided.
 template <class SumOf>
 Value exact_sum(const Integers& x, int x_dim, const Integers& weight, int weight_dim, bool window,
                 const SumOf& sum_of) {
   const std::vector<int64_t> parts = parts_of(x, weight, Summed(weight.value, weight_dim, window));
-  if (parts.size() == 2) return cast(sum_of(x.value, weight.value), f64);
+  if (parts.size() == 2) return sum_of(x.value, weight.value);
   if (parts.empty() || x_dim < 0) return sum_of(cast(x.value, f64), cast(weight.value, f64));
   Value total;
   for (size_t i = 0; i + 1 < parts.size(); ++i) {
@@ -166,6 +166,28 @@ Value exact_convolution(Node& n, const Integers& x, const Integers& weight) {
   return exact_sum(x, channels, weight, 1, true, [&](const Value& part, const Value& of_weight) {
     return convolution_of(n, part, of_weight, {}, true);
   });
+}
+
+Value plus_integers(Node& n, const Value& sum, int i, int axis) {
+  if (!n.has(i)) return sum;
+  bool fits = sum.dtype() == f32 && n.is_constant(i);
+  if (fits)
+    for (const double each : n.reals(i)) fits = fits && std::abs(each) <= kExact;
+  const DType wide = fits ? f32 : f64;  // in f32 the sum is rounded once, here
+  return cast(sum, wide) + placed_along(cast(n.in(i), wide), sum, axis);
+}
+
+Value scaled(const Value& sum, const Value& scale) { return cast(sum, f32) * scale; }
+
+Value scale_along(Node& n, int i, const Value& x, int axis) {
+  return placed_along(cast(scale_of(n, i), f32), x, axis);
+}
+
+Value requantized(Node& n, const Value& sum, const Value& scale, int i_y, int axis) {
+  const int i_zero = i_y + 1;
+  const Value ratio = scaled(sum, scale / scale_along(n, i_y, sum, axis));
+  const Value zero = n.has(i_zero) ? placed_along(n.in(i_zero), sum, axis) : Value();
+  return quantized(n, ratio, zero, n.type(n.has(i_zero) ? i_zero : 0).dtype);
 }
 
 }  // namespace hg::convert::onnx

@@ -19,10 +19,20 @@ struct Integers {
 // Of input i and its zero point, the input `zero`, which may be missing.
 Integers integers_of(Node& n, int i, int zero, int axis);
 
-// The product of a and b, f64; of matrices, either may be the transpose of what is given.
+// The product of a and b, f32 where that is exact and else f64; of matrices, either may be the
+// transpose of what is given.
 Value exact_product(const Integers& a, const Integers& b, bool a_transposed = false,
                     bool b_transposed = false);
-// The convolution of x [n, c, spatial...] by the node's attributes, f64.
+// The convolution of x [n, c, spatial...] by the node's attributes, of such a dtype.
 Value exact_convolution(Node& n, const Integers& x, const Integers& weight);
+// Such sums plus the integers of input i along the axis, if it is given.
+Value plus_integers(Node& n, const Value& sum, int i, int axis);
+// Such sums times a scale, f32. As in ONNX Runtime, each sum is rounded to f32 first, and scales are
+// multiplied before.
+Value scaled(const Value& sum, const Value& scale);
+// A scale, f32, as it broadcasts to x: one number, or one for each place along the axis.
+Value scale_along(Node& n, int i, const Value& x, int axis);
+// Such sums times a scale, in units of the scale of input i_y, whose zero point is the next input.
+Value requantized(Node& n, const Value& sum, const Value& scale, int i_y, int axis);
 
 }  // namespace hg::convert::onnx

@@ -128,13 +128,8 @@ void mat_mul_integer(Node& n) {
 }
 
 void qlinear_mat_mul(Node& n) {
-  const auto scale = [&](int i, const Value& x, int axis) {
-    return placed_along(cast(scale_of(n, i), f64), x, axis);
-  };
   const Value sum = exact_product(integers_of(n, 0, 2, -2), integers_of(n, 3, 5, -1));
-  // Of constants, one factor.
-  const Value factor = scale(1, sum, -2) * scale(4, sum, -1) / scale(6, sum, -2);
-  n.give(quantized(n, sum * factor, placed_along(n.in(7), sum, -2), n.type(7).dtype));
+  n.give(requantized(n, sum, scale_along(n, 1, sum, -2) * scale_along(n, 4, sum, -1), 6, -2));
 }
 
 void conv_integer(Node& n) {
@@ -142,11 +137,9 @@ void conv_integer(Node& n) {
 }
 
 void qlinear_conv(Node& n) {
-  Value y = exact_convolution(n, integers_of(n, 0, 2, 1), integers_of(n, 3, 5, 0));
-  if (n.has(8)) y = y + placed_along(cast(n.in(8), f64), y, 1);
-  const auto scale = [&](int i) { return placed_along(cast(scale_of(n, i), f64), y, 1); };
-  n.give(quantized(n, y * (scale(1) * scale(4) / scale(6)), placed_along(n.in(7), y, 1),
-                   n.type(7).dtype));
+  const Value y = exact_convolution(n, integers_of(n, 0, 2, 1), integers_of(n, 3, 5, 0));
+  const Value scale = scale_along(n, 1, y, 1) * scale_along(n, 4, y, 1);
+  n.give(requantized(n, plus_integers(n, y, 8, 1), scale, 6, 1));
 }
 
 constexpr Builtin kRows[] = {

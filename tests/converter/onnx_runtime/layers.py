@@ -231,7 +231,7 @@ def quantised(rng):
         count = shape[at] if version >= 13 and flag(rng) else None
         x = values(rng, shape) * 4 if op[0] == "Q" else values(rng, shape, kind)
         zero = maybe(rng, fixed(point(count if version >= 13 else None)))
-        return standard(op, [open_(x), fixed(scale_of(rng, count)), zero], version, axis=at if version >= 13 and count else None, quanta=1)
+        return standard(op, [open_(x), fixed(scale_of(rng, count)), zero], version, axis=at if version >= 13 and count else None, tolerance=0)
     other = [np.uint8, np.int8][flag(rng)]
     m, k, n = sizes(rng, 3)
     if op == "MatMulInteger":
@@ -244,11 +244,11 @@ def quantised(rng):
                         tolerance=0, **made)
     if op == "QLinearMatMul":
         return standard(op, [open_(values(rng, (m, k), kind)), fixed(scale_of(rng)), fixed(point()), fixed(values(rng, (k, n), kind)), fixed(scale_of(rng)),
-                             fixed(point()), fixed(np.float32(0.5)), fixed(point())], rng.integers(10, 21), quanta=1)
+                             fixed(point()), fixed(np.float32(0.5)), fixed(point())], rng.integers(10, 21), tolerance=0)
     made = windows(rng, 2, False)
     x, w = values(rng, (1, 2, *solid(rng, 2)), kind), values(rng, (3, 2, *made["kernel_shape"]), kind)
     return standard(op, [open_(x), fixed(scale_of(rng)), fixed(point()), fixed(w), fixed(scale_of(rng, 3 if flag(rng) else None)), fixed(np.array(0, kind)) if kind == np.int8 else fixed(point()),
-                         fixed(np.float32(0.5)), fixed(point()), maybe(rng, fixed(rng.integers(-200, 200, 3).astype(np.int32)))], rng.integers(10, NEWEST), quanta=1, **made)
+                         fixed(np.float32(0.5)), fixed(point()), maybe(rng, fixed(rng.integers(-200, 200, 3).astype(np.int32)))], rng.integers(10, NEWEST), tolerance=0, **made)
 
 
 def loss(rng):

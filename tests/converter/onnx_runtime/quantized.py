@@ -73,7 +73,7 @@ def convolved(rng):
     bias = maybe(rng, fixed(rng.integers(-1000, 1000, (channels,)).astype(np.int32)))
     return Case("QLinearConv", [open_(x), scale(rng), point(rng, dtype), fixed(values(rng, (channels, 2, *kernel), np.int8)), scale(rng, each),
                                 fixed(np.zeros(each, np.int8)), fixed(np.float32(0.5)), point(rng, dtype), bias],
-                channels_last=last, group=groups, kernel_shape=kernel, pads=[int(p) for p in rng.integers(0, 2, 4)], quanta=1)
+                channels_last=last, group=groups, kernel_shape=kernel, pads=[int(p) for p in rng.integers(0, 2, 4)], tolerance=0)
 
 
 def product(rng):
@@ -93,7 +93,7 @@ def product(rng):
     out = [fixed(np.float32(0.5)), point(rng, np.uint8)] if flag(rng) else []
     ta = flag(rng)
     return Case("QGemm", [open_(values(rng, (k, m) if ta else (m, k), np.uint8)), scale(rng), point(rng, np.uint8), fixed(values(rng, (n, k) if turned else (k, n), dtype)), scale(rng, each),
-                          point(rng, dtype, each), c, *out], transA=ta, transB=turned, alpha=float(rng.choice([1, 0.5])), quanta=1)
+                          point(rng, dtype, each), c, *out], transA=ta, transB=turned, alpha=float(rng.choice([1, 0.5])), tolerance=0 if out else 1e-4)
 
 
 def attention(rng):
@@ -170,7 +170,7 @@ def linear(rng):
     each = () if flag(rng) else (x.shape[axis],)
     made = {} if not each else {"axis": axis}
     if flag(rng):
-        return Case("QuantizeLinear", [open_(x), scale(rng, each), point(rng, dtype, each)], quanta=1, **made)
+        return Case("QuantizeLinear", [open_(x), scale(rng, each), point(rng, dtype, each)], tolerance=0, **made)
     return Case("DequantizeLinear", [open_(values(rng, x.shape, dtype)), scale(rng, each), point(rng, dtype, each)], **made)
 
 
